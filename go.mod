@@ -1,0 +1,3 @@
+module roam
+
+go 1.25.0

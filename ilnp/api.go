@@ -1,0 +1,280 @@
+package ilnp
+
+import (
+	"time"
+
+	"roam"
+)
+
+// Mode is what the host does when it has more than one usable link.
+type Mode uint8
+
+// The modes, switched at run time.
+const (
+	Soft    Mode = iota // make before break: the newest locator carries all traffic, the old one still receives
+	Hard                // break before make: at once, the old locator is no longer listed
+	Duality             // every usable locator is ACTIVE and carries its share
+)
+
+// Accept rules who may open a session towards this host.
+type Accept uint8
+
+// The values of Accept.
+const (
+	Known Accept = iota // only peers from the hosts file, from commands and from look-ups
+	Any                 // every node that shows a nonce and is proven reachable
+)
+
+// ChecksumRule says over which addresses the TCP and UDP checksums on the wire
+// are computed.
+type ChecksumRule uint8
+
+// The values of ChecksumRule.
+const (
+	RuleIPv6    ChecksumRule = iota // valid for the addresses on the wire
+	RuleRFC6741                     // locators count as zero (RFC 6741 §4.2)
+)
+
+// PairKey names a session between two nodes inside this host: the low halves
+// of its two session addresses. A handle equals the NID unless two
+// correspondents claim one NID.
+type PairKey struct {
+	Local, Remote roam.NID
+}
+
+// Local is one locator of this host on one link.
+type Local struct {
+	Link roam.LinkID
+	L64  roam.L64
+}
+
+// LocatorEvent tells that a prefix on a link appeared, was refreshed or went.
+// The effects above send one with Present true for every Router Advertisement
+// or address notification, and one with Present false when the prefix, the
+// link's carrier or its default router is gone.
+type LocatorEvent struct {
+	Local
+	Present   bool
+	Preferred time.Duration // what is left of the preferred lifetime; 0 = deprecated; Infinite
+	LinkName  string        // for people
+}
+
+// Infinite stands for the infinite lifetime of RFC 4861 §4.6.2.
+const Infinite = time.Duration(1<<63 - 1)
+
+// Peer is what is known of a correspondent before any packet: from the hosts
+// file, a command or a look-up.
+type Peer struct {
+	NID      roam.NID
+	Locators []RemoteLocator
+	Names    []string
+	Rule     ChecksumRule
+	DraftLU  bool // Locator Updates in the draft form (16-byte entries)
+}
+
+// RemoteLocator is one locator of a correspondent.
+type RemoteLocator struct {
+	L64        roam.L64
+	Preference uint16        // lower is preferred (RFC 6742 §2.3)
+	Lifetime   time.Duration // what is left; Infinite if not limited
+}
+
+// Nonce is the value of a Nonce option (RFC 6744 §2): 4 or 12 octets, or 0
+// when not known. It is comparable.
+type Nonce struct {
+	Len   uint8
+	Bytes [12]byte
+}
+
+// Trigger says which observation of the data plane an Observation is.
+type Trigger uint8
+
+// The observations. BPF makes them; in sim the simulated data plane does.
+const (
+	SeenMiss       Trigger = iota // a local application sent to a session address without a pair: Key
+	SeenEmbryo                    // a nonce packet from an unknown correspondent: Key, Remote, Local, Nonce, OwnNonce
+	SeenNonce                     // the first nonce of a peer that we contacted: Key, Nonce, Remote
+	SeenLocator                   // the right nonce from a locator not in the pair: Key, Remote, Local
+	SeenProof                     // a TCP ACK for data first sent to that locator: Key, Remote
+	SeenSilence                   // we send and nothing has come back for a while: Key
+	SeenLife                      // a pair marked Dead received an acceptable packet: Key, Remote
+	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenEmbryo
+)
+
+// Observation is one event of the data plane.
+type Observation struct {
+	Trigger  Trigger
+	Key      PairKey
+	Remote   roam.ILV // the correspondent as it stood on the wire
+	Local    Local    // where the packet came in
+	LocalNID roam.NID
+	Nonce    Nonce // of the packet
+	OwnNonce Nonce // the nonce that the embryo answers with
+}
+
+// Activity is what the data plane counted for one pair, read periodically.
+type Activity struct {
+	Key            PairKey
+	LastRx, LastTx time.Time // zero: never
+	LastNonceRx    time.Time // when the pair's own remote nonce was last seen
+	Proven         []roam.L64
+}
+
+// PairState tells the data plane how to treat a pair.
+type PairState uint8
+
+// The states of a pair.
+const (
+	Initiated   PairState = iota // we sent first; the peer has not shown a nonce
+	Established                  // both nonces are known and a locator is proven
+	Plain                        // fell back: the same locators, plain IPv6, no option
+)
+
+// Path is one way to send: a local locator on its link towards a remote one.
+type Path struct {
+	Local  Local
+	Remote roam.L64
+}
+
+// MaxPaths and MaxRemote bound what a data-plane entry holds; the core keeps
+// every locator and gives the entry the best ones.
+const (
+	MaxPaths  = 16
+	MaxRemote = 8
+)
+
+// Pair is the desired data-plane entry of a session.
+type Pair struct {
+	Key                     PairKey
+	State                   PairState
+	LocalNID, RemoteNID     roam.NID
+	LocalNonce, RemoteNonce Nonce
+	Rule                    ChecksumRule
+	NonceUntil              time.Time  // the option goes on every packet until then (and while Initiated)
+	Dead                    bool       // liveness says that no path works
+	Seq                     uint32     // grows with every Upsert; a hint of the data plane is for one Seq
+	Paths                   []Path     // to send on, at most MaxPaths, each one equally; empty: none usable
+	Accept                  []roam.L64 // accepted as sources, usable or in grace; at most 2*MaxRemote
+	Unproven                []roam.L64 // of those in Paths, not yet proven reachable
+}
+
+// Output is what the core wants done; exactly one of the concrete types below.
+type Output interface{ output() }
+
+// Transmit sends a whole IPv6 packet, extension headers and checksum included,
+// out of a link. Outputs are carried out in order: a Locator Update that
+// stands before an Upsert leaves before any data does under the new entry.
+type Transmit struct {
+	Link   roam.LinkID
+	Packet []byte
+}
+
+// Upsert makes or replaces a data-plane entry.
+type Upsert struct{ Pair Pair }
+
+// Delete removes a data-plane entry.
+type Delete struct{ Key PairKey }
+
+// Release sends the held first packets of a pair again: its entry exists now,
+// or has fallen back to plain IPv6.
+type Release struct{ Key PairKey }
+
+// Reject answers the held first packets of a pair with ICMPv6 Destination
+// Unreachable, code 3, and forgets them: nobody knows that NID.
+type Reject struct{ Key PairKey }
+
+// Notify tells people and traces what happened.
+type Notify struct{ Event Event }
+
+func (Transmit) output() {}
+func (Upsert) output()   {}
+func (Delete) output()   {}
+func (Release) output()  {}
+func (Reject) output()   {}
+func (Notify) output()   {}
+
+// EventKind is what an Event tells.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	LocatorAdded       EventKind = iota // a local locator became VALID
+	LocatorRemoved                      // a local locator EXPIRED, was withdrawn or lost its link
+	HandoffStarted                      // the active set changes: From, To
+	HandoffDone                         // the last correspondent acknowledged, or its exchange was given up: Duration
+	UpdateSent                          // a Locator Update left
+	UpdateAcked                         // its acknowledgement came: RTT
+	UpdateFailed                        // given up
+	UpdateReceived                      // a correspondent's Locator Update was applied
+	SessionStarted                      // a pair was made
+	SessionEstablished                  // both nonces known, a locator proven
+	SessionFellBack                     // to plain IPv6
+	SessionEnded                        // idle
+	SessionReplaced                     // the peer came back without its state
+	PeerMoved                           // a packet with the right nonce came from another locator
+	PeerDead                            // liveness: no path works
+	PeerAlive                           // heard again
+	Refused                             // bad input: Reason names it
+	ModeChanged
+)
+
+// Event is one thing that happened, for `roam monitor` and the event log. It
+// never holds a nonce.
+type Event struct {
+	Time     time.Time
+	Kind     EventKind
+	Key      PairKey
+	From, To []Local // active sets before and after
+	Locators []roam.L64
+	Path     Path
+	RTT      time.Duration
+	Duration time.Duration
+	Reason   string
+}
+
+// RejectedInput counts input that the core refused, by reason.
+type RejectedInput map[string]uint64
+
+// LocalState is a local locator as shown to people.
+type LocalState struct {
+	Local
+	LinkName  string
+	State     LocatorState
+	Disabled  bool
+	Preferred time.Duration
+	Since     time.Time
+}
+
+// LocatorState is the life cycle of RFC 6741 §5.1.
+type LocatorState uint8
+
+// The states of a locator, in RFC 6741's naming: EXPIRED is past its lifetime
+// but still in use, AGED is past its lifetime and no longer in use.
+const (
+	Valid LocatorState = iota
+	Active
+	Expired
+	Aged
+)
+
+// PeerState is a correspondent as shown to people.
+type PeerState struct {
+	Key         PairKey
+	NID         roam.NID
+	Names       []string
+	State       PairState
+	Dead        bool
+	Locators    []RemoteState
+	Paths       []Path
+	RTT         time.Duration // of the last exchange, 0 if unknown
+	Since       time.Time
+	LastMove    time.Time
+	LastMoveRTT time.Duration
+}
+
+// RemoteState is a correspondent's locator as shown to people.
+type RemoteState struct {
+	RemoteLocator
+	State  LocatorState
+	Proven bool
+}
