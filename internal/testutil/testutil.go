@@ -1,0 +1,122 @@
+// Package testutil holds the few helpers that tests with effects share: asking
+// for privileges and tools by name, and waiting on a condition instead of
+// sleeping for a guessed time.
+//
+// It implements skips that can be counted and forbidden: a test that lacks
+// something skips and names what it lacks, and where ROAM_EXPECT_ALL=1 is set
+// (a machine known to be complete) the same test fails instead. It omits
+// everything about topologies, which belongs to lab/topo. It is driven by
+// tests only.
+package testutil
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ExpectAll names the environment variable that turns every skip of this
+// package into a failure when it is "1".
+const ExpectAll = "ROAM_EXPECT_ALL"
+
+// pollEvery is the pause between two looks at a condition. It is short
+// against any deadline a test would name, and long enough to leave the
+// processor to the thing that is being waited for.
+const pollEvery = 5 * time.Millisecond
+
+// NeedRoot skips the test unless it runs as root, or fails it where
+// everything is expected.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		lack(t, "root")
+	}
+}
+
+// Need skips the test unless the machine has what name says, or fails it
+// where everything is expected. A name is one of:
+//
+//	a path        "/dev/net/tun": the file exists
+//	"cgroup2"     a cgroup2 hierarchy is mounted
+//	"netns"       this process may create a network namespace (it is root)
+//	"ipv6"        the kernel has IPv6
+//	a tool        "radvd": found in PATH or in the sbin directories
+func Need(t testing.TB, name string) {
+	t.Helper()
+	if !has(name) {
+		lack(t, name)
+	}
+}
+
+// Eventually waits until ok returns true and fails the test with msg when it
+// has not within deadline. It looks at once, then every few milliseconds, and
+// a last time at the deadline, so that a slow machine gets a fair answer.
+func Eventually(t testing.TB, deadline time.Duration, ok func() bool, msg string) {
+	t.Helper()
+	if !Wait(deadline, ok) {
+		t.Fatalf("not within %v: %s", deadline, msg)
+	}
+}
+
+// Wait is Eventually for callers that want to go on: it reports whether ok
+// returned true within deadline.
+func Wait(deadline time.Duration, ok func() bool) bool {
+	end := time.Now().Add(deadline)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if ok() {
+			return true
+		}
+		if !time.Now().Before(end) {
+			return false
+		}
+		<-tick.C
+	}
+}
+
+// lack is the single place where a test is skipped, so that the skip always
+// carries the same words and can be searched for.
+func lack(t testing.TB, what string) {
+	t.Helper()
+	msg := fmt.Sprintf("needs %s", what)
+	if os.Getenv(ExpectAll) == "1" {
+		t.Fatalf("%s (and %s=1 forbids to skip)", msg, ExpectAll)
+	}
+	t.Skip(msg)
+}
+
+// has answers Need.
+func has(name string) bool {
+	switch {
+	case strings.HasPrefix(name, "/"):
+		_, err := os.Stat(name)
+		return err == nil
+	case name == "cgroup2":
+		b, err := os.ReadFile("/proc/self/mountinfo")
+		return err == nil && strings.Contains(string(b), " - cgroup2 ")
+	case name == "netns":
+		return os.Geteuid() == 0
+	case name == "ipv6":
+		_, err := os.Stat("/proc/net/if_inet6")
+		return err == nil
+	}
+	return hasTool(name)
+}
+
+// hasTool looks in PATH, and in the sbin directories that the PATH of an
+// ordinary account leaves out.
+func hasTool(name string) bool {
+	if _, err := exec.LookPath(name); err == nil {
+		return true
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if _, err := exec.LookPath(dir + "/" + name); err == nil {
+			return true
+		}
+	}
+	return false
+}
