@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // Mode is what the host does when it has more than one usable link.
@@ -81,10 +82,7 @@ type RemoteLocator struct {
 
 // Nonce is the value of a Nonce option (RFC 6744 §2): 4 or 12 octets, or 0
 // when not known. It is comparable.
-type Nonce struct {
-	Len   uint8
-	Bytes [12]byte
-}
+type Nonce = ilnpwire.Nonce
 
 // Trigger says which observation of the data plane an Observation is.
 type Trigger uint8

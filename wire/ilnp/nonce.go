@@ -1,0 +1,124 @@
+// Package ilnp reads and writes the messages of ILNPv6: the Nonce option
+// (RFC 6744), the Locator Update and its acknowledgement (RFC 6743 §2, and the
+// draft form with 16-byte entries and codes 0 to 7), nonce echoes, and the
+// whole packets that carry them.
+//
+// It omits the Identifier option that RFC 6743 §2 mentions (defined nowhere
+// for ILNPv6), nonces of other lengths than 4 and 12 octets, and the site
+// border messages of RFC 6748.
+//
+// The package is pure; importers that also use the core of the same name call
+// it ilnpwire. It is driven by the core, by wire/xlate and by sim.
+package ilnp
+
+import (
+	"errors"
+	"fmt"
+
+	"roam/wire/ip6"
+)
+
+// OptionNonce is the type of the Nonce destination option (RFC 6744 §2). Its
+// two high bits make a node without ILNP discard the packet and answer with
+// Parameter Problem, code 2 (RFC 8200 §4.2).
+const OptionNonce uint8 = 0x8b
+
+// ErrTwoNonces marks a packet with more than one Nonce option, which is to be
+// discarded as "Authentication Failed" (RFC 6744 §2).
+var ErrTwoNonces = errors.New("more than one nonce option")
+
+// ErrNonceLength marks a Nonce option of other than 4 or 12 octets.
+var ErrNonceLength = errors.New("nonce length is neither 4 nor 12")
+
+// Nonce is the value of a Nonce option: 4 or 12 octets, or 0 when there is
+// none. It is comparable; octets beyond Len are zero.
+type Nonce struct {
+	Len   uint8
+	Bytes [12]byte
+}
+
+// NewNonce makes a Nonce of 4 or 12 octets; other lengths are ErrNonceLength.
+func NewNonce(b []byte) (Nonce, error) {
+	if len(b) != 4 && len(b) != 12 {
+		return Nonce{}, fmt.Errorf("nonce of %d octets: %w", len(b), ErrNonceLength)
+	}
+	n := Nonce{Len: uint8(len(b))}
+	copy(n.Bytes[:], b)
+	return n, nil
+}
+
+// Value returns the octets of the nonce.
+func (n Nonce) Value() []byte { return n.Bytes[:min(int(n.Len), len(n.Bytes))] }
+
+// Present reports whether there is a nonce.
+func (n Nonce) Present() bool { return n.Len != 0 }
+
+// HeaderLen is the length in octets of a Destination Options header that
+// holds only this nonce: 8 or 16, and 0 without a nonce.
+func (n Nonce) HeaderLen() int {
+	if n.Len == 0 {
+		return 0
+	}
+	return 4 + int(n.Len)
+}
+
+// String tells the length only, never the value: a nonce is a secret and must
+// not get into a log by way of a format verb.
+func (n Nonce) String() string { return fmt.Sprintf("nonce of %d octets", n.Len) }
+
+// GoString does as String.
+func (n Nonce) GoString() string { return n.String() }
+
+// AppendHeader appends a Destination Options header with this nonce alone,
+// which needs no padding, and next as its Next Header value.
+func (n Nonce) AppendHeader(b []byte, next uint8) ([]byte, error) {
+	if n.Len != 4 && n.Len != 12 {
+		return nil, fmt.Errorf("nonce option: %d octets: %w", n.Len, ErrNonceLength)
+	}
+	b = append(b, next, uint8(n.HeaderLen()/8-1), OptionNonce, n.Len)
+	return append(b, n.Value()...), nil
+}
+
+// Found is where the Nonce option of a packet stands.
+type Found struct {
+	Nonce  Nonce
+	Ext    int  // index of its header in Chain.Exts, -1 if the packet has no nonce
+	Offset int  // of the option's type octet in the packet
+	Alone  bool // no option but padding is with it in its header
+}
+
+// FindNonce looks for the Nonce option in every Destination Options header
+// ahead of the upper layer. A packet without one is no error.
+func FindNonce(packet []byte, c ip6.Chain) (Found, error) {
+	f := Found{Ext: -1}
+	for i, e := range c.Exts {
+		if e.Proto != ip6.DestOpts {
+			continue
+		}
+		list, err := ip6.Options(packet[e.Offset:e.Offset+e.Len], e.Offset)
+		if err != nil {
+			return Found{Ext: -1}, fmt.Errorf("destination options header: %w", err)
+		}
+		others := 0
+		for _, o := range list {
+			if o.Type != OptionNonce {
+				if o.Type != ip6.Pad1 && o.Type != ip6.PadN {
+					others++
+				}
+				continue
+			}
+			if f.Ext >= 0 {
+				return Found{Ext: -1}, fmt.Errorf("nonce option: second one at offset %d: %w", o.Offset, ErrTwoNonces)
+			}
+			n, err := NewNonce(o.Data)
+			if err != nil {
+				return Found{Ext: -1}, fmt.Errorf("nonce option: length at offset %d: %w", o.Offset+1, err)
+			}
+			f = Found{Nonce: n, Ext: i, Offset: o.Offset}
+		}
+		if f.Ext == i {
+			f.Alone = others == 0
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,93 @@
+package ip6
+
+import "fmt"
+
+// The two padding options of RFC 8200 §4.2.
+const (
+	Pad1 uint8 = 0
+	PadN uint8 = 1
+)
+
+// Option is one TLV-encoded option of a Hop-by-Hop or Destination Options
+// header, known or not. Data is a part of the buffer that was parsed; a Pad1
+// has none.
+type Option struct {
+	Type   uint8
+	Data   []byte
+	Offset int // of the type octet, counted as Options was told to
+}
+
+// size is the length of the option on the wire.
+func (o Option) size() int {
+	if o.Type == Pad1 {
+		return 1
+	}
+	return 2 + len(o.Data)
+}
+
+// Options splits the options of a Hop-by-Hop or Destination Options header,
+// its first two octets included, into a list with all padding and every
+// unknown option in their places. at is the offset of the header in its
+// packet; errors and Option.Offset count from the packet's start.
+func Options(ext []byte, at int) ([]Option, error) {
+	if len(ext) < 2 {
+		return nil, truncated("options header", "length", at+len(ext), at+2)
+	}
+	var list []Option
+	for i := 2; i < len(ext); {
+		o := Option{Type: ext[i], Offset: at + i}
+		if o.Type != Pad1 {
+			if i+1 == len(ext) {
+				return nil, truncated(fmt.Sprintf("option %#02x", o.Type), "length", at+i+1, at+i+2)
+			}
+			end := i + 2 + int(ext[i+1])
+			if end > len(ext) {
+				return nil, truncated(fmt.Sprintf("option %#02x", o.Type), "data", at+len(ext), at+end)
+			}
+			o.Data = ext[i+2 : end : end]
+		}
+		list = append(list, o)
+		i += o.size()
+	}
+	return list, nil
+}
+
+// AppendOptions appends an options header with the given Next Header value to
+// b and pads its end to a multiple of 8 octets. The options are written as
+// they come: a caller with alignment needs puts padding between them.
+func AppendOptions(b []byte, next uint8, list []Option) ([]byte, error) {
+	n := 2
+	for _, o := range list {
+		if len(o.Data) > 255 {
+			return nil, fmt.Errorf("option %#02x: %d octets of data, at most 255: %w", o.Type, len(o.Data), ErrMalformed)
+		}
+		if o.Type == Pad1 && len(o.Data) != 0 {
+			return nil, fmt.Errorf("option 0x00: padding of one octet has %d octets of data: %w", len(o.Data), ErrMalformed)
+		}
+		n += o.size()
+	}
+	total := (n + 7) &^ 7
+	if total > 8*256 {
+		return nil, fmt.Errorf("options header: %d octets, at most %d: %w", total, 8*256, ErrMalformed)
+	}
+	b = append(b, next, uint8(total/8-1))
+	for _, o := range list {
+		b = append(b, o.Type)
+		if o.Type != Pad1 {
+			b = append(append(b, uint8(len(o.Data))), o.Data...)
+		}
+	}
+	return AppendPadding(b, total-n), nil
+}
+
+// AppendPadding appends n octets of padding options, 0 <= n <= 257.
+func AppendPadding(b []byte, n int) []byte {
+	switch {
+	case n <= 0:
+		return b
+	case n == 1:
+		return append(b, Pad1)
+	}
+	b = append(b, PadN, uint8(n-2))
+	return append(b, make([]byte, n-2)...)
+}
