@@ -1,0 +1,41 @@
+package control
+
+import (
+	"context"
+
+	"roam/ilnp"
+)
+
+// Backend is what the daemon offers. Every method may be called from several
+// goroutines at once. Refusals are of type *Error and name what to do; any
+// other error is shown as an internal one.
+type Backend interface {
+	// Status tells who the host is and how the daemon fares.
+	Status(ctx context.Context) (Status, error)
+	// Locators lists this host's locators, links in the order of their names.
+	Locators(ctx context.Context) ([]Locator, error)
+	// Sessions lists the correspondents that have state.
+	Sessions(ctx context.Context) ([]Session, error)
+	// Counters lists every counter, zero or not, in a stable order.
+	Counters(ctx context.Context) ([]Counter, error)
+	// Subscribe returns the events from now on. The channel is closed when ctx
+	// is done or the daemon ends.
+	Subscribe(ctx context.Context) (<-chan Event, error)
+	// SetMode changes the handoff mode until the next start.
+	SetMode(ctx context.Context, mode ilnp.Mode) error
+	// SetLinkEnabled lets the host use a link, or takes it out of use
+	// gracefully. An unknown link is CodeNotFound, its hint lists the links.
+	SetLinkEnabled(ctx context.Context, link string, enabled bool) error
+	// AddPeer makes a correspondent known from a line of `roam export` or of
+	// the hosts file, now and after a restart.
+	AddPeer(ctx context.Context, line string) (Peer, error)
+	// Export returns the line with which another host makes this one known.
+	Export(ctx context.Context) (string, error)
+	// Reload reads the configuration and the hosts file again and applies the
+	// differences. An invalid file changes nothing.
+	Reload(ctx context.Context) (Reloaded, error)
+	// Shutdown ends the daemon. With removePlane it first removes the data
+	// plane and gives the host back what was changed; without, sessions go on
+	// and a new daemon adopts them.
+	Shutdown(ctx context.Context, removePlane bool) error
+}

@@ -1,0 +1,166 @@
+package control
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+)
+
+var (
+	modeNames    = []string{ilnp.Soft: "soft", ilnp.Hard: "hard", ilnp.Duality: "duality"}
+	acceptNames  = []string{ilnp.Known: "known", ilnp.Any: "any"}
+	pairNames    = []string{ilnp.Initiated: "initiated", ilnp.Established: "established", ilnp.Plain: "plain"}
+	locatorNames = []string{ilnp.Valid: "valid", ilnp.Active: "active", ilnp.Expired: "expired", ilnp.Aged: "aged"}
+	kindNames    = []string{
+		ilnp.LocatorAdded: "locator-added", ilnp.LocatorRemoved: "locator-removed",
+		ilnp.HandoffStarted: "handoff-started", ilnp.HandoffDone: "handoff-done",
+		ilnp.UpdateSent: "update-sent", ilnp.UpdateAcked: "update-acked",
+		ilnp.UpdateFailed: "update-failed", ilnp.UpdateReceived: "update-received",
+		ilnp.SessionStarted: "session-started", ilnp.SessionEstablished: "session-established",
+		ilnp.SessionFellBack: "session-fell-back", ilnp.SessionEnded: "session-ended",
+		ilnp.SessionReplaced: "session-replaced",
+		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
+		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed",
+	}
+)
+
+// KindLost is the kind of the event that stands for those that a reader missed.
+const KindLost = "lost"
+
+func nameOf[T ~uint8](names []string, v T) string {
+	if int(v) < len(names) && names[v] != "" {
+		return names[v]
+	}
+	return fmt.Sprintf("unknown-%d", v)
+}
+
+// ModeName returns the name of a mode: "soft", "hard" or "duality".
+func ModeName(m ilnp.Mode) string { return nameOf(modeNames, m) }
+
+// AcceptName returns the name of a rule of acceptance: "known" or "any".
+func AcceptName(a ilnp.Accept) string { return nameOf(acceptNames, a) }
+
+// PairStateName returns the name of the state of a session.
+func PairStateName(s ilnp.PairState) string { return nameOf(pairNames, s) }
+
+// LocatorStateName returns the name of the state of a locator.
+func LocatorStateName(s ilnp.LocatorState) string { return nameOf(locatorNames, s) }
+
+// KindName returns the name of a kind of events.
+func KindName(k ilnp.EventKind) string { return nameOf(kindNames, k) }
+
+// KindNames lists the names of the kinds of events, KindLost last.
+func KindNames() []string { return append(append([]string(nil), kindNames...), KindLost) }
+
+// ParseMode returns the mode of that name. Its error is an *Error.
+func ParseMode(s string) (ilnp.Mode, error) {
+	for m, n := range modeNames {
+		if n == s {
+			return ilnp.Mode(m), nil
+		}
+	}
+	return 0, Errorf(CodeInvalid, "unknown mode %q", s).WithHint("the modes are soft, hard and duality")
+}
+
+// Names gives the names that numbers have for people. A nil field, or an empty
+// name, leaves the number.
+type Names struct {
+	Link func(roam.LinkID) string
+	Peer func(ilnp.PairKey) string
+}
+
+func (n Names) link(id roam.LinkID) string {
+	if id == 0 {
+		return ""
+	}
+	if n.Link != nil {
+		if s := n.Link(id); s != "" {
+			return s
+		}
+	}
+	return fmt.Sprintf("if%d", id)
+}
+
+// PathFrom returns a path of the core as shown to people.
+func PathFrom(p ilnp.Path, names Names) Path {
+	return Path{Link: names.link(p.Local.Link), Local: p.Local.L64, Remote: p.Remote}
+}
+
+// LocatorFrom returns a locator of the core as shown to people.
+func LocatorFrom(s ilnp.LocalState, names Names) Locator {
+	link := s.LinkName
+	if link == "" {
+		link = names.link(s.Link)
+	}
+	return Locator{
+		Link: link, LinkIndex: int(s.Link), L64: s.L64, State: LocatorStateName(s.State),
+		Disabled: s.Disabled, PreferredS: seconds(s.Preferred), Since: s.Since,
+	}
+}
+
+// SessionFrom returns a correspondent of the core as shown to people. Byte and
+// packet counts and the path in use are the data plane's: the caller adds them.
+func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
+	out := Session{
+		NID: s.NID, Address: SessionAddr(prefix, s.Key.Remote),
+		LocalHandle: s.Key.Local, RemoteHandle: s.Key.Remote,
+		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
+		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
+		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
+	}
+	for _, l := range s.Locators {
+		out.Locators = append(out.Locators, RemoteLocator{
+			L64: l.L64, Preference: l.Preference, LifetimeS: seconds(l.Lifetime),
+			State: LocatorStateName(l.State), Proven: l.Proven,
+		})
+	}
+	for _, p := range s.Paths {
+		out.Paths = append(out.Paths, PathFrom(p, names))
+	}
+	return out
+}
+
+// EventFrom returns an event of the core as shown to people.
+func EventFrom(e ilnp.Event, names Names) Event {
+	out := Event{
+		Time: e.Time, Kind: KindName(e.Kind), Peer: e.Key.Remote,
+		From: linkLocators(e.From, names), To: linkLocators(e.To, names),
+		Locators: e.Locators, RTTMS: Millis(e.RTT), DurationMS: Millis(e.Duration), Reason: e.Reason,
+	}
+	if e.Key != (ilnp.PairKey{}) && names.Peer != nil {
+		out.PeerName = names.Peer(e.Key)
+	}
+	if e.Path != (ilnp.Path{}) {
+		p := PathFrom(e.Path, names)
+		out.Path = &p
+	}
+	return out
+}
+
+// SessionAddr returns the session address of a handle.
+func SessionAddr(prefix roam.L64, handle roam.NID) netip.Addr {
+	return roam.ILV{L64: prefix, NID: handle}.Addr()
+}
+
+// Millis returns d in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func linkLocators(in []ilnp.Local, names Names) []LinkLocator {
+	var out []LinkLocator
+	for _, l := range in {
+		out = append(out, LinkLocator{Link: names.link(l.Link), L64: l.L64})
+	}
+	return out
+}
+
+// seconds returns nil for an unlimited duration.
+func seconds(d time.Duration) *float64 {
+	if d == ilnp.Infinite {
+		return nil
+	}
+	s := d.Seconds()
+	return &s
+}

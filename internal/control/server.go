@@ -1,0 +1,163 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	maxRequest   = 64 << 10 // octets of a request's body
+	writeTimeout = 10 * time.Second
+)
+
+// Serve answers requests on l by calls of b until ctx is done, then ends the
+// streams, waits for running requests and closes l. It returns nil then, and
+// an error only when l fails.
+func Serve(ctx context.Context, l net.Listener, b Backend) error {
+	srv := &http.Server{
+		Handler:           Handler(b),
+		ReadHeaderTimeout: 5 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve control socket: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		_ = srv.Close() // the grace is over: cut what is left
+	}
+	<-done
+	return nil
+}
+
+// Handler returns the requests of the control socket as an HTTP handler.
+func Handler(b Backend) http.Handler {
+	mux := http.NewServeMux()
+	get := func(path string, call func(context.Context) (any, error)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			v, err := call(r.Context())
+			reply(w, v, err)
+		})
+	}
+	get("/v1/status", func(ctx context.Context) (any, error) { return b.Status(ctx) })
+	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })
+	get("/v1/sessions", func(ctx context.Context) (any, error) { return list(b.Sessions(ctx)) })
+	get("/v1/counters", func(ctx context.Context) (any, error) { return list(b.Counters(ctx)) })
+	get("/v1/export", func(ctx context.Context) (any, error) {
+		line, err := b.Export(ctx)
+		return Exported{Line: line}, err
+	})
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { stream(w, r, b) })
+
+	handle(mux, "PUT /v1/mode", func(ctx context.Context, q ModeRequest) (any, error) {
+		mode, err := ParseMode(q.Mode)
+		if err != nil {
+			return nil, err
+		}
+		return struct{}{}, b.SetMode(ctx, mode)
+	})
+	handle(mux, "PUT /v1/link", func(ctx context.Context, q LinkRequest) (any, error) {
+		return struct{}{}, b.SetLinkEnabled(ctx, q.Link, q.Enabled)
+	})
+	handle(mux, "POST /v1/peers", func(ctx context.Context, q AddRequest) (any, error) {
+		return b.AddPeer(ctx, q.Line)
+	})
+	handle(mux, "POST /v1/reload", func(ctx context.Context, _ struct{}) (any, error) {
+		return b.Reload(ctx)
+	})
+	handle(mux, "POST /v1/shutdown", func(ctx context.Context, q ShutdownRequest) (any, error) {
+		return struct{}{}, b.Shutdown(ctx, q.RemovePlane)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, Errorf(CodeNotFound, "no such request: %s %s", r.Method, r.URL.Path).
+			WithHint("the command and the daemon may be of different versions: compare `roam version`"))
+	})
+	return mux
+}
+
+// handle registers a request that has a JSON object as its body.
+func handle[Q any](mux *http.ServeMux, pattern string, call func(context.Context, Q) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var q Q
+		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+		dec.DisallowUnknownFields()
+		// An absent body is an empty object.
+		if err := dec.Decode(&q); err != nil && !errors.Is(err, io.EOF) {
+			fail(w, Errorf(CodeInvalid, "read request: %w", err))
+			return
+		}
+		v, err := call(r.Context(), q)
+		reply(w, v, err)
+	})
+}
+
+// list keeps an empty list from becoming null.
+func list[T any](v []T, err error) (any, error) {
+	if v == nil {
+		v = []T{}
+	}
+	return v, err
+}
+
+func reply(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		fail(w, asError(err))
+		return
+	}
+	send(w, http.StatusOK, v)
+}
+
+func fail(w http.ResponseWriter, e *Error) { send(w, e.Code.status(), e) }
+
+// send cannot report a failure to write: the reader has gone.
+func send(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// stream writes events as they come. The header goes out as soon as the
+// subscription stands, so that the client knows from when on it misses nothing.
+func stream(w http.ResponseWriter, r *http.Request, b Backend) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	events, err := b.Subscribe(ctx)
+	if err != nil {
+		fail(w, asError(err))
+		return
+	}
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	enc := json.NewEncoder(w)
+	for {
+		// A reader that stopped reading is cut, not waited for.
+		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if err := out.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-events:
+			if !ok {
+				return
+			}
+			_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if err := enc.Encode(e); err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package control
+
+import (
+	"net/netip"
+	"time"
+
+	"roam"
+)
+
+// Status is who this host is and how the daemon fares.
+type Status struct {
+	Version        string       `json:"version"`
+	PID            int          `json:"pid"`
+	State          string       `json:"state"` // "running"; "degraded" when Warnings says what is missing; "stopping"
+	Warnings       []string     `json:"warnings"`
+	Started        time.Time    `json:"started"`
+	UptimeS        float64      `json:"uptime_s"`
+	NID            roam.NID     `json:"nid"`
+	Mode           string       `json:"mode"`   // "soft", "hard" or "duality"
+	Accept         string       `json:"accept"` // "known" or "any"
+	SessionPrefix  netip.Prefix `json:"session_prefix"`
+	SessionAddress netip.Addr   `json:"session_address"`
+	Device         string       `json:"device"` // the interface that sessions leave by
+	Config         string       `json:"config"` // path of the configuration in force
+	Plane          Plane        `json:"plane"`
+	DNS            DNS          `json:"dns"`
+}
+
+// Plane is the state of the data plane.
+type Plane struct {
+	Attach   string   `json:"attach"`   // "tcx", "clsact", or "" when not loaded
+	ABI      uint32   `json:"abi"`      // number of the contract with BPF
+	Features []string `json:"features"` // kernel features found and in use
+	Adopted  bool     `json:"adopted"`  // taken over from an earlier daemon, sessions kept
+	Uplinks  []string `json:"uplinks"`  // links with the programs attached
+	Pins     string   `json:"pins"`     // directory of the pinned maps and links
+}
+
+// DNS is the state of the resolver on loopback.
+type DNS struct {
+	Listen   string   `json:"listen"`   // address and port, "" when off
+	Upstream []string `json:"upstream"` // servers that other questions go to
+	Managed  bool     `json:"managed"`  // resolv.conf points to us
+}
+
+// Locator is one locator of this host.
+type Locator struct {
+	Link       string    `json:"link"`
+	LinkIndex  int       `json:"link_index"`
+	L64        roam.L64  `json:"l64"`
+	State      string    `json:"state"` // RFC 6741 §5.1: "valid", "active", "expired", "aged"
+	Disabled   bool      `json:"disabled"`
+	PreferredS *float64  `json:"preferred_s,omitempty"` // seconds left of the preferred lifetime; absent: no limit
+	Since      time.Time `json:"since,omitzero"`        // when it came to that state
+}
+
+// Session is one correspondent that has state in this host.
+type Session struct {
+	NID          roam.NID        `json:"nid"`
+	Address      netip.Addr      `json:"address"` // its session address, as applications see it
+	LocalHandle  roam.NID        `json:"local_handle"`
+	RemoteHandle roam.NID        `json:"remote_handle"`
+	Names        []string        `json:"names"`
+	State        string          `json:"state"` // "initiated", "established" or "plain"
+	Dead         bool            `json:"dead"`  // no path works at present
+	Locators     []RemoteLocator `json:"locators"`
+	Paths        []Path          `json:"paths"`            // those that it is sent to on
+	InUse        *Path           `json:"in_use,omitempty"` // the one that the last packet took
+	RTTMS        float64         `json:"rtt_ms"`           // of the last exchange; 0: unknown
+	Since        time.Time       `json:"since,omitzero"`
+	LastMove     time.Time       `json:"last_move,omitzero"` // when either side last changed its locators
+	LastMoveMS   float64         `json:"last_move_ms"`       // what that cost: Locator Update to acknowledgement; 0: unknown
+	TxPackets    uint64          `json:"tx_packets"`
+	TxBytes      uint64          `json:"tx_bytes"`
+	RxPackets    uint64          `json:"rx_packets"`
+	RxBytes      uint64          `json:"rx_bytes"`
+}
+
+// RemoteLocator is one locator of a correspondent.
+type RemoteLocator struct {
+	L64        roam.L64 `json:"l64"`
+	Preference uint16   `json:"preference"`           // lower is preferred (RFC 6742 §2.3)
+	LifetimeS  *float64 `json:"lifetime_s,omitempty"` // seconds left; absent: no limit
+	State      string   `json:"state"`
+	Proven     bool     `json:"proven"` // the correspondent is known to receive there
+}
+
+// Path is one way to a correspondent.
+type Path struct {
+	Link   string   `json:"link"`
+	Local  roam.L64 `json:"local"`
+	Remote roam.L64 `json:"remote"`
+}
+
+// Counter counts one kind of thing since the data plane was loaded.
+type Counter struct {
+	Name    string `json:"name"`
+	Meaning string `json:"meaning"`
+	Value   uint64 `json:"value"`
+}
+
+// LinkLocator is a locator of this host together with the name of its link.
+type LinkLocator struct {
+	Link string   `json:"link"`
+	L64  roam.L64 `json:"l64"`
+}
+
+// Event is one thing that happened.
+type Event struct {
+	Time       time.Time     `json:"time"`
+	Kind       string        `json:"kind"` // KindNames lists them; "lost": the reader was too slow
+	Peer       roam.NID      `json:"peer,omitempty"`
+	PeerName   string        `json:"peer_name,omitempty"`
+	From       []LinkLocator `json:"from,omitempty"` // the active set before
+	To         []LinkLocator `json:"to,omitempty"`   // and after
+	Locators   []roam.L64    `json:"locators,omitempty"`
+	Path       *Path         `json:"path,omitempty"`
+	RTTMS      float64       `json:"rtt_ms,omitempty"`
+	DurationMS float64       `json:"duration_ms,omitempty"`
+	Reason     string        `json:"reason,omitempty"`
+}
+
+// Peer is a correspondent that was made known.
+type Peer struct {
+	NID      roam.NID   `json:"nid"`
+	Names    []string   `json:"names"`
+	Address  netip.Addr `json:"address"` // its session address
+	Locators []roam.L64 `json:"locators"`
+}
+
+// Reloaded tells what a reload changed, as "section.key: old -> new".
+type Reloaded struct {
+	Applied []string `json:"applied"`
+	Restart []string `json:"restart"` // differences that wait for the next start
+}
+
+// Exported holds the line of `roam export`.
+type Exported struct {
+	Line string `json:"line"`
+}
+
+// ModeRequest asks for a mode by its name.
+type ModeRequest struct {
+	Mode string `json:"mode"`
+}
+
+// LinkRequest lets the host use a link or takes it out of use.
+type LinkRequest struct {
+	Link    string `json:"link"`
+	Enabled bool   `json:"enabled"`
+}
+
+// AddRequest makes a correspondent known.
+type AddRequest struct {
+	Line string `json:"line"`
+}
+
+// ShutdownRequest ends the daemon.
+type ShutdownRequest struct {
+	RemovePlane bool `json:"remove_plane"`
+}
