@@ -1,0 +1,113 @@
+# Roam's one Makefile. `make` or `make help` lists every target.
+#
+# `make demo` and `make test` start from a fresh Debian 12 with nothing but
+# git, make and root: build/setup installs what they need and says what it did.
+# Every Go command runs through build/with-go, which finds Go (PATH, then
+# /usr/local/go/bin, then Debian's versioned directories) and checks its age.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+GO      := build/with-go go
+VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# No cgo: the binaries run on any distribution. No VCS stamp: git refuses one
+# in a checkout of another owner, and the version is passed in anyway.
+export CGO_ENABLED := 0
+BUILDFLAGS := -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+
+# The clang that the committed BPF objects are made with (bpf2go reads it).
+export BPF2GO_CC ?= clang-14
+
+# What the targets take: make demo ARGS='--preset quick', make lab EXP=NAME.
+ARGS      ?=
+EXP       ?=
+TESTFLAGS ?=
+PKGS      ?= ./...
+FUZZTIME  ?= 20s
+BENCH     ?= .
+PREFIX    ?= /usr/local
+DESTDIR   ?=
+OUT       ?= out
+
+.PHONY: help build demo test test-unit test-priv bench lab generate \
+	generate-check fuzz lint scorecard setup-build setup-demo setup-test \
+	install clean
+
+help: ## list every target (this list)
+	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, FUZZTIME, BENCH, PREFIX, DESTDIR, OUT'
+
+build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
+	@mkdir -p bin
+	$(GO) build $(BUILDFLAGS) -o bin/ ./cmd/...
+
+demo: setup-demo build ## install what is missing, build, run the quickstart experiment (root)
+	@mkdir -p $(OUT)
+	@status=0; bin/roam lab run quickstart --json $(OUT)/quickstart.json \
+		--report $(OUT)/quickstart.html $(ARGS) || status=$$?; \
+	if [ -e $(OUT)/quickstart.html ]; then echo "The report: $(CURDIR)/$(OUT)/quickstart.html"; fi; \
+	exit $$status
+
+test: setup-test build ## install what is missing, vet, compare generated files, run all tests (root)
+	$(GO) vet $(PKGS)
+	@build/generate-check
+	$(GO) test $(TESTFLAGS) $(PKGS)
+
+test-unit: ## run the tests that need no root and no packages (rings 1 and 2)
+	$(GO) test $(TESTFLAGS) . ./wire/... ./naming/... ./ilnp/... ./sim/... ./internal/house/...
+
+test-priv: setup-test build ## run all tests as root; a skip counts as a failure (rings 1 to 3)
+	ROAM_EXPECT_ALL=1 $(GO) test $(TESTFLAGS) $(PKGS)
+
+bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
+	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
+
+lab: setup-demo build ## list the experiments, or run one: EXP=name ARGS='--preset quick'
+	@if [ -z "$(EXP)" ]; then bin/roam lab list; else \
+		mkdir -p $(OUT); bin/roam lab run $(EXP) --json $(OUT)/$(EXP).json \
+			--report $(OUT)/$(EXP).html $(ARGS); fi
+
+generate: setup-test ## compile the BPF C anew and write the Go files that go with it
+	$(GO) generate ./...
+
+generate-check: setup-test ## fail if the committed generated files are not what generate makes
+	@build/generate-check
+
+fuzz: setup-build ## run each fuzz target for FUZZTIME (PKGS=packages to choose)
+	@build/fuzz $(FUZZTIME) $(PKGS)
+
+lint: setup-build ## gofmt, vet, the house rules, the style scorecard
+	@build/with-go build/gofmt-check
+	$(GO) vet $(PKGS)
+	$(GO) test ./internal/house/...
+	@$(GO) run ./internal/house/scorecard
+
+scorecard: setup-build ## print the style scorecard
+	@$(GO) run ./internal/house/scorecard
+
+setup-build: ## install what a build needs: Go
+	@build/setup build
+
+setup-demo: ## install what the experiments need
+	@build/setup demo
+
+setup-test: ## install what the tests need: clang 14 and the tools of the lab
+	@build/setup test
+
+install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR)
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
+	install -m 0755 bin/roamd $(DESTDIR)$(PREFIX)/sbin/roamd
+	install -m 0755 bin/roam $(DESTDIR)$(PREFIX)/bin/roam
+	for page in docs/man/*.[58]; do [ -e "$$page" ] || continue; \
+		install -D -m 0644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
+	install -d $(DESTDIR)/etc/systemd/system
+	sed 's|@SBINDIR@|$(PREFIX)/sbin|' packaging/systemd/roamd.service \
+		> $(DESTDIR)/etc/systemd/system/roamd.service
+
+clean: ## remove what the other targets made in this directory
+	rm -rf bin $(OUT)
