@@ -1,0 +1,171 @@
+package ilnp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+// ICMPv6 types and codes that ILNPv6 uses.
+const (
+	TypeUnreachable      uint8 = 1
+	TypePacketTooBig     uint8 = 2
+	TypeTimeExceeded     uint8 = 3
+	TypeParameterProblem uint8 = 4
+	TypeEchoRequest      uint8 = 128
+	TypeEchoReply        uint8 = 129
+	TypeLocatorUpdate    uint8 = 156 // RFC 6743 §2
+
+	CodeUnknownOption uint8 = 2 // of a Parameter Problem (RFC 4443 §3.4)
+	CodeNoAddress     uint8 = 3 // of Destination Unreachable (RFC 4443 §3.1)
+)
+
+// Operation tells an advertisement from its acknowledgement (RFC 6743 §2).
+type Operation uint8
+
+// The operations; all other values are reserved.
+const (
+	Advertisement   Operation = 1
+	Acknowledgement Operation = 2
+)
+
+// Codes of a Locator Update. RFC 6743 knows CodeNone only; the others are
+// those of the draft form.
+const (
+	CodeNone        uint8 = 0
+	CodeUnused      uint8 = 1 // not to be used; parsed, for the caller to refuse
+	CodeAddHard     uint8 = 2
+	CodeAddSoft     uint8 = 3
+	CodeDeleteHard  uint8 = 4
+	CodeDeleteSoft  uint8 = 5
+	CodeReplaceHard uint8 = 6
+	CodeReplaceSoft uint8 = 7
+)
+
+// MaxLocators bounds a Locator Update: its count has 8 bits.
+const MaxLocators = 255
+
+// ErrNoLocators marks a Locator Update without locators, which RFC 6743 §2
+// forbids.
+var ErrNoLocators = errors.New("no locators")
+
+// Lengths in octets of the fixed part and of one entry in either form.
+const (
+	updateFixed = 8
+	entryRFC    = 12
+	entryDraft  = 16
+)
+
+// LocatorEntry is one locator of a Locator Update.
+type LocatorEntry struct {
+	L64        roam.L64
+	Preference uint16 // lower is preferred (RFC 6742 §2.3)
+	Lifetime   uint32 // seconds; the RFC 6743 form holds at most 65,535
+}
+
+// LocatorUpdate is the ICMPv6 message 156. Draft says that it has, or shall
+// have, the form with 16-byte entries. The two forms are told apart by code
+// and length: code 0 has 12-byte entries, codes 1 to 7 have 16-byte ones.
+type LocatorUpdate struct {
+	Code      uint8
+	Operation Operation
+	Locators  []LocatorEntry // 1 to MaxLocators
+	Draft     bool
+}
+
+// Ack returns the acknowledgement of an advertisement: the same body with the
+// other Operation value (RFC 6743 §2).
+func (u LocatorUpdate) Ack() LocatorUpdate {
+	u.Operation = Acknowledgement
+	return u
+}
+
+// ParseLocatorUpdate reads a Locator Update from its ICMPv6 type field on, to
+// the end of b. It does not look at the checksum, which ParsePacket verifies,
+// and ignores reserved fields as RFC 6743 §2 asks.
+func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
+	if len(b) < updateFixed {
+		return LocatorUpdate{}, fmt.Errorf("locator update: %s ends at offset %d, want %d octets: %w",
+			updateField(len(b)), len(b), updateFixed, ip6.ErrTruncated)
+	}
+	u := LocatorUpdate{Code: b[1], Operation: Operation(b[5]), Draft: b[1] != CodeNone}
+	switch {
+	case b[0] != TypeLocatorUpdate:
+		return LocatorUpdate{}, fmt.Errorf("locator update: type %d at offset 0: %w", b[0], ip6.ErrMalformed)
+	case u.Code > CodeReplaceSoft:
+		return LocatorUpdate{}, fmt.Errorf("locator update: code %d at offset 1: %w", u.Code, ip6.ErrMalformed)
+	case b[4] == 0:
+		return LocatorUpdate{}, fmt.Errorf("locator update: count at offset 4: %w", ErrNoLocators)
+	case u.Operation != Advertisement && u.Operation != Acknowledgement:
+		return LocatorUpdate{}, fmt.Errorf("locator update: operation %d at offset 5: %w", u.Operation, ip6.ErrMalformed)
+	}
+	size, count := u.entrySize(), int(b[4])
+	want := updateFixed + size*count
+	if len(b) < want {
+		i := (len(b) - updateFixed) / size
+		return LocatorUpdate{}, fmt.Errorf("locator update: locator %d ends at offset %d, want %d octets of code %d: %w",
+			i+1, len(b), want, u.Code, ip6.ErrTruncated)
+	}
+	if len(b) > want {
+		return LocatorUpdate{}, fmt.Errorf("locator update: %d octets at offset %d behind %d locators of code %d: %w",
+			len(b)-want, want, count, u.Code, ip6.ErrMalformed)
+	}
+	u.Locators = make([]LocatorEntry, count)
+	for i := range u.Locators {
+		u.Locators[i] = parseEntry(b[updateFixed+i*size:], u.Draft)
+	}
+	return u, nil
+}
+
+// AppendTo appends the message to b with a checksum of zero, to be filled in
+// over the packet that carries it. Lifetimes clamp to 65,535 s in the RFC 6743
+// form.
+func (u LocatorUpdate) AppendTo(b []byte) ([]byte, error) {
+	switch {
+	case len(u.Locators) == 0:
+		return nil, fmt.Errorf("locator update: count at offset 4: %w", ErrNoLocators)
+	case len(u.Locators) > MaxLocators:
+		return nil, fmt.Errorf("locator update: %d locators, at most %d: %w", len(u.Locators), MaxLocators, ip6.ErrMalformed)
+	case u.Operation != Advertisement && u.Operation != Acknowledgement:
+		return nil, fmt.Errorf("locator update: operation %d at offset 5: %w", u.Operation, ip6.ErrMalformed)
+	case u.Code > CodeReplaceSoft, u.Draft != (u.Code != CodeNone):
+		return nil, fmt.Errorf("locator update: code %d at offset 1 in the wrong form: %w", u.Code, ip6.ErrMalformed)
+	}
+	b = append(b, TypeLocatorUpdate, u.Code, 0, 0, uint8(len(u.Locators)), uint8(u.Operation), 0, 0)
+	for _, e := range u.Locators {
+		b = binary.BigEndian.AppendUint64(b, uint64(e.L64))
+		b = binary.BigEndian.AppendUint16(b, e.Preference)
+		if u.Draft {
+			b = append(b, 0, 0)
+			b = binary.BigEndian.AppendUint32(b, e.Lifetime)
+			continue
+		}
+		b = binary.BigEndian.AppendUint16(b, uint16(min(e.Lifetime, 0xffff)))
+	}
+	return b, nil
+}
+
+func (u LocatorUpdate) entrySize() int {
+	if u.Draft {
+		return entryDraft
+	}
+	return entryRFC
+}
+
+func parseEntry(b []byte, draft bool) LocatorEntry {
+	e := LocatorEntry{L64: roam.L64(binary.BigEndian.Uint64(b)), Preference: binary.BigEndian.Uint16(b[8:])}
+	if draft {
+		e.Lifetime = binary.BigEndian.Uint32(b[12:])
+	} else {
+		e.Lifetime = uint32(binary.BigEndian.Uint16(b[10:]))
+	}
+	return e
+}
+
+// updateField names the field of the fixed part that holds offset off.
+func updateField(off int) string {
+	return [updateFixed]string{"type", "code", "checksum", "checksum", "count", "operation", "reserved", "reserved"}[off]
+}
