@@ -1,0 +1,18 @@
+// Package hostnet is the only door between Roam and netlink. It turns what the
+// kernel says of links, addresses, prefixes, default routes and neighbours
+// into one ordered stream of events for the ILNP core, keeps prefix:NID on
+// every uplink, and makes the device of the session addresses.
+//
+// It implements the host side of RFC 6741 §3.1 (Locators come from Router
+// Advertisements), whoever manages the host's addresses: the kernel, a network
+// manager, DHCPv6 or a file. It polls nothing, leaves forwarding and accept_ra
+// as they are, and writes every change into a journal before it makes it, so
+// that a later process can take it back.
+//
+// It omits Locators shorter or longer than 64 bits, IPv4, and links that other
+// network namespaces own.
+//
+// Driven by the daemon, which calls Open, Setup and Start and then reads
+// Events; and by `roam down`, which calls Restore. The rules that turn kernel
+// state into events (table.go, picture.go) have no effects.
+package hostnet

@@ -1,0 +1,82 @@
+package hostnet
+
+import (
+	"net"
+	"net/netip"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// Event is one thing that the watch tells; exactly one of the concrete types
+// below. The order is the order in which to act: an uplink is announced before
+// its first Locator, and its Locators go before it does.
+type Event interface{ event() }
+
+// LocatorChanged tells that a Locator became usable, was refreshed by a Router
+// Advertisement or an address notification, or is not usable any more. Present
+// is true only while this host answers for prefix:NID on that link.
+type LocatorChanged struct{ ilnp.LocatorEvent }
+
+// UplinkChanged tells the state of an uplink: when it becomes one, and when
+// anything in it changes.
+type UplinkChanged struct{ Uplink Uplink }
+
+// LinkGone tells that the interface of an uplink does not exist any more. All
+// its Locators were reported absent before.
+type LinkGone struct {
+	Link roam.LinkID
+	Name string // as last seen
+}
+
+// Trouble tells why a prefix cannot become a Locator now. It is tried again.
+type Trouble struct {
+	ilnp.Local
+	LinkName string
+	Reason   string // one line, for people
+}
+
+func (LocatorChanged) event() {}
+func (UplinkChanged) event()  {}
+func (LinkGone) event()       {}
+func (Trouble) event()        {}
+
+// Uplink is a link that has or had a default IPv6 route and a global prefix,
+// and that the configuration does not exclude. It stays one until its
+// interface is gone.
+type Uplink struct {
+	Link   roam.LinkID
+	Name   string
+	MTU    int  // IPv6 MTU in octets: the least of the device's and the router's
+	Up     bool // administratively up, with carrier
+	Routed bool // has a default route whose lifetime has not ended
+	HasMAC bool // frames carry an Ethernet header
+	MAC    net.HardwareAddr
+
+	NextHop      netip.Addr // the default router; invalid if none or if the route names only the device
+	NextHopMAC   net.HardwareAddr
+	NextHopValid bool // the neighbour entry of NextHop is in a state that the kernel sends to
+
+	Physical bool // frames leave this machine's memory: not virtual, not paravirtual
+	HWCsum   bool // feature tx-checksum-ip-generic is on
+	TSO6     bool // feature tx-tcp6-segmentation is on
+}
+
+// NonceOnGSO reports whether the Nonce option may stand in super-packets on
+// this uplink: only where a physical driver segments by generic offsets, since
+// a software forwarder and NETIF_F_IPV6_CSUM hardware misread it.
+func (u Uplink) NonceOnGSO() bool { return u.Physical && u.HWCsum && u.TSO6 }
+
+// Snapshot is everything that the events so far amount to.
+type Snapshot struct {
+	Uplinks  []Uplink            // by interface index
+	Locators []ilnp.LocatorEvent // the present ones, by interface index and L64
+}
+
+// Device is the pair of interfaces in front of the session addresses.
+type Device struct {
+	Name, PeerName   string // roam0, roam0x
+	Index, PeerIndex int
+	MAC, PeerMAC     net.HardwareAddr
+	MTU              int
+}
