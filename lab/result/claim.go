@@ -1,0 +1,172 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// The kinds of claims. A noisy machine can fail a timing claim of a sound
+// program; it cannot fail a correctness claim.
+const (
+	Correctness = "correctness"
+	Timing      = "timing"
+)
+
+// Expectation is one entry of expect.json: what must hold of one metric.
+type Expectation struct {
+	ID     string  `json:"id"`
+	Says   string  `json:"says"` // the claim in one sentence
+	Metric string  `json:"metric"`
+	Op     string  `json:"op"` // <=, >= or ==
+	Bound  float64 `json:"bound"`
+	Unit   string  `json:"unit,omitempty"`
+	Kind   string  `json:"kind"`            // correctness or timing
+	Source string  `json:"source"`          // where the bound comes from
+	Needs  []Guard `json:"needs,omitempty"` // without these the figure says nothing
+}
+
+// Guard is a condition on another metric without which a claim is not measured:
+// a receiver that overflowed cannot count the loss of a network.
+type Guard struct {
+	Metric string  `json:"metric"`
+	Op     string  `json:"op"`
+	Bound  float64 `json:"bound"`
+	Reason string  `json:"reason"` // said when the condition does not hold
+}
+
+// Claim is a judged Expectation.
+type Claim struct {
+	Expectation
+	Measured bool     `json:"measured"`
+	Value    *float64 `json:"value"`            // absent when not measured
+	Reason   string   `json:"reason,omitempty"` // why it was not measured
+	Pass     bool     `json:"pass"`             // never true of a claim that was not measured
+}
+
+// Verdict returns "pass", "FAIL" or "not measured".
+func (c Claim) Verdict() string {
+	switch {
+	case !c.Measured:
+		return "not measured"
+	case c.Pass:
+		return "pass"
+	}
+	return "FAIL"
+}
+
+// ParseExpect reads an expect.json: an object whose member "claims" is a list of
+// Expectations. Unknown members, unknown operators and doubled identifiers are
+// errors, since a claim misread is a claim that passes for nothing.
+func ParseExpect(b []byte) ([]Expectation, error) {
+	var doc struct {
+		Claims []Expectation `json:"claims"`
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("decode expectations: %w", err)
+	}
+	seen := map[string]bool{}
+	for i, e := range doc.Claims {
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("expectation %d (%q): %w", i+1, e.ID, err)
+		}
+		if seen[e.ID] {
+			return nil, fmt.Errorf("expectation %d: identifier %q stands twice", i+1, e.ID)
+		}
+		seen[e.ID] = true
+	}
+	return doc.Claims, nil
+}
+
+func (e Expectation) check() error {
+	switch {
+	case e.ID == "" || e.Metric == "" || e.Source == "":
+		return fmt.Errorf("id, metric and source must not be empty")
+	case e.Kind != Correctness && e.Kind != Timing:
+		return fmt.Errorf("kind %q is neither %q nor %q", e.Kind, Correctness, Timing)
+	case !validOp(e.Op):
+		return fmt.Errorf("operator %q is none of <=, >= and ==", e.Op)
+	}
+	for _, g := range e.Needs {
+		if g.Metric == "" || !validOp(g.Op) || g.Reason == "" {
+			return fmt.Errorf("a member of needs lacks its metric, operator or reason")
+		}
+	}
+	return nil
+}
+
+func validOp(op string) bool { return op == "<=" || op == ">=" || op == "==" }
+
+// holds compares; equality allows for the rounding of decimal fractions only.
+func holds(v float64, op string, bound float64) bool {
+	switch op {
+	case "<=":
+		return v <= bound
+	case ">=":
+		return v >= bound
+	}
+	return math.Abs(v-bound) <= 1e-9*math.Max(1, math.Abs(bound))
+}
+
+// Judge replaces the result's claims by the expectations compared with its
+// metrics. A claim is measured only if its metric has a value and every guard
+// holds; nothing that was not measured counts as passed.
+func (r *Result) Judge(expect []Expectation) {
+	r.Claims = make([]Claim, 0, len(expect))
+	for _, e := range expect {
+		r.Claims = append(r.Claims, r.judge(e))
+	}
+	r.Pass = r.allHold("")
+}
+
+func (r *Result) judge(e Expectation) Claim {
+	c := Claim{Expectation: e}
+	v, ok := r.Metrics[e.Metric]
+	if !ok {
+		c.Reason = r.whyMissing(e.Metric)
+		return c
+	}
+	for _, g := range e.Needs {
+		gv, ok := r.Metrics[g.Metric]
+		switch {
+		case !ok:
+			c.Reason = fmt.Sprintf("%s is unknown: %s", g.Metric, r.whyMissing(g.Metric))
+			return c
+		case !holds(gv, g.Op, g.Bound):
+			c.Reason = fmt.Sprintf("%s (%s = %g)", g.Reason, g.Metric, gv)
+			return c
+		}
+	}
+	c.Measured, c.Value, c.Pass = true, &v, holds(v, e.Op, e.Bound)
+	return c
+}
+
+func (r *Result) whyMissing(metric string) string {
+	if why := r.Unmeasured[metric]; why != "" {
+		return why
+	}
+	return "the run did not produce this metric"
+}
+
+// CorrectnessHolds reports whether every measured correctness claim holds and
+// at least one was measured, whatever the timing claims say. Continuous
+// integration on a shared machine decides by it.
+func (r *Result) CorrectnessHolds() bool { return r.allHold(Correctness) }
+
+// allHold looks at the claims of one kind, or at all of them for "".
+func (r *Result) allHold(kind string) bool {
+	measured := 0
+	for _, c := range r.Claims {
+		if !c.Measured || kind != "" && c.Kind != kind {
+			continue
+		}
+		if !c.Pass {
+			return false
+		}
+		measured++
+	}
+	return measured > 0
+}

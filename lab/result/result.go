@@ -1,0 +1,210 @@
+// Package result holds what an experiment of the lab leaves behind: parameters,
+// metrics, series, events, judged claims and what is known of the machine that
+// measured them.
+//
+// Implements the JSON form that `roam lab run --json` writes and the judge that
+// compares metrics with an experiment's expect.json. Omits drawing (package
+// report) and running (package runner). Driven by experiments, which set
+// metrics, and by runner, which judges and writes.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Result is one experiment's outcome: everything that a reader needs to judge
+// it, and all that the report draws from.
+type Result struct {
+	Experiment string             `json:"experiment"`
+	Title      string             `json:"title"`
+	Preset     string             `json:"preset"`
+	LeftOut    []string           `json:"left_out,omitempty"` // what the preset shortens or leaves out
+	Seed       uint64             `json:"seed"`
+	Params     map[string]any     `json:"params"`
+	Started    time.Time          `json:"started"`
+	Seconds    float64            `json:"seconds"` // how long the run took, set-up included
+	Runs       int                `json:"runs"`
+	Pass       bool               `json:"pass"` // every measured claim holds, and one at least was measured
+	Claims     []Claim            `json:"claims"`
+	Metrics    map[string]float64 `json:"metrics"`              // the unit is in the name: gap_max_ms
+	Unmeasured map[string]string  `json:"unmeasured,omitempty"` // metric to the reason why it has no value
+	Tables     []Table            `json:"tables,omitempty"`
+	Figures    []Figure           `json:"figures,omitempty"`
+	Series     []Series           `json:"series"`
+	Events     []Event            `json:"events"`
+	Drawing    string             `json:"drawing,omitempty"` // the topology as text
+	Sentinel   Sentinel           `json:"sentinel"`
+	Machine    Machine            `json:"machine"`
+}
+
+// Series is one measured quantity over time or over a rank.
+type Series struct {
+	Name string    `json:"name"` // unique within a Result
+	Unit string    `json:"unit"`
+	X    []float64 `json:"x"` // seconds since the start of traffic unless the panel says otherwise
+	Y    []float64 `json:"y"`
+}
+
+// Event is a moment that figures mark with a vertical line.
+type Event struct {
+	T      float64            `json:"t"`             // seconds since the start of traffic
+	Arm    string             `json:"arm,omitempty"` // which arm of the experiment, such as "control"
+	Kind   string             `json:"kind"`
+	Label  string             `json:"label"`
+	Values map[string]float64 `json:"values,omitempty"` // the unit is in the name
+}
+
+// Table is a small table of the report, made of text already formatted.
+type Table struct {
+	Title   string     `json:"title"`
+	Note    string     `json:"note,omitempty"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// Figure is a group of panels above each other that share the horizontal axis.
+type Figure struct {
+	Title   string  `json:"title"`
+	Caption string  `json:"caption,omitempty"`
+	XLabel  string  `json:"x_label"`
+	Panels  []Panel `json:"panels"`
+}
+
+// The kinds of panels.
+const (
+	Lines  = "lines"  // one polyline per series
+	Stack  = "stack"  // areas on top of each other
+	CDF    = "cdf"    // empirical distribution of the Y values; X is ignored
+	Points = "points" // one dot per sample
+)
+
+// Panel is one pair of axes.
+type Panel struct {
+	Title  string   `json:"title,omitempty"`
+	Kind   string   `json:"kind"`
+	YLabel string   `json:"y_label"`
+	Series []string `json:"series"`          // names of Series; the absent are left out
+	Labels []string `json:"labels"`          // what the legend calls each of Series
+	Arm    string   `json:"arm"`             // whose events are marked
+	Marks  bool     `json:"marks,omitempty"` // draw the events
+	LogX   bool     `json:"log_x,omitempty"`
+	Height int      `json:"height,omitempty"` // pixels; 0 means the usual
+	YMax   float64  `json:"y_max,omitempty"`  // 0 means from the data
+}
+
+// Sentinel is what the stall sentinel saw while the experiment ran.
+type Sentinel struct {
+	Cores     int     `json:"cores"`
+	WorstMs   float64 `json:"worst_ms"`
+	Stalls    []Stall `json:"stalls,omitempty"`  // longer than LimitMs
+	LimitMs   float64 `json:"limit_ms"`          // from which a stall disturbs a run
+	StealMs   float64 `json:"steal_ms"`          // CPU time that the hypervisor gave to others
+	BusyPct   float64 `json:"busy_pct"`          // of all cores
+	Disturbed bool    `json:"disturbed"`         // a stall above the limit in the run that is reported
+	Repeats   int     `json:"repeats,omitempty"` // runs thrown away because they were disturbed
+}
+
+// Stall is one late awakening of a sentinel thread.
+type Stall struct {
+	At   time.Time `json:"at"`
+	Core int       `json:"core"`
+	Ms   float64   `json:"ms"`
+}
+
+// Machine says what measured.
+type Machine struct {
+	Kernel     string            `json:"kernel"`
+	CPU        string            `json:"cpu"`
+	Cores      int               `json:"cores"`
+	MemoryMB   int               `json:"memory_mb"`
+	Congestion string            `json:"congestion_control"` // the kernel's default; params name what was set
+	Versions   map[string]string `json:"versions"`           // program to version
+}
+
+// New returns an empty result of an experiment.
+func New(experiment string) *Result {
+	return &Result{
+		Experiment: experiment,
+		Params:     map[string]any{},
+		Metrics:    map[string]float64{},
+		Unmeasured: map[string]string{},
+		Runs:       1,
+	}
+}
+
+// Set records a metric. A value that is not finite is recorded as not measured,
+// because it cannot be compared with any bound.
+func (r *Result) Set(metric string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		r.Miss(metric, "no finite value came out of the measurement")
+		return
+	}
+	r.Metrics[metric] = v
+	delete(r.Unmeasured, metric)
+}
+
+// SetBool records a metric that is a yes (1) or a no (0).
+func (r *Result) SetBool(metric string, yes bool) {
+	v := 0.0
+	if yes {
+		v = 1
+	}
+	r.Set(metric, v)
+}
+
+// Miss records why a metric has no value. Claims on it are then not measured.
+func (r *Result) Miss(metric, reason string) {
+	delete(r.Metrics, metric)
+	r.Unmeasured[metric] = reason
+}
+
+// AddSeries appends a series; X and Y must be of one length.
+func (r *Result) AddSeries(name, unit string, x, y []float64) {
+	r.Series = append(r.Series, Series{Name: name, Unit: unit, X: x, Y: y})
+}
+
+// Find returns the series of that name.
+func (r *Result) Find(name string) (Series, bool) {
+	for _, s := range r.Series {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Series{}, false
+}
+
+// Mark appends an event.
+func (r *Result) Mark(e Event) { r.Events = append(r.Events, e) }
+
+// WriteJSON writes the result to a file, making the directory when needed.
+func (r *Result) WriteJSON(path string) error {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode result of %s: %w", r.Experiment, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make directory of result: %w", err)
+	}
+	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	return nil
+}
+
+// ReadJSON reads what WriteJSON wrote.
+func ReadJSON(path string) (*Result, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	r := New("")
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("decode result %s: %w", path, err)
+	}
+	return r, nil
+}

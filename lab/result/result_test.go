@@ -1,0 +1,143 @@
+package result
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const expectDoc = `{"claims": [
+ {"id": "loss", "says": "nothing is lost", "metric": "lost", "op": "==", "bound": 0, "kind": "correctness", "source": "s",
+  "needs": [{"metric": "rcvbuf_errors", "op": "==", "bound": 0, "reason": "the receiver overflowed"}]},
+ {"id": "gap", "says": "short gap", "metric": "gap_ms", "op": "<=", "bound": 50, "kind": "timing", "source": "s"},
+ {"id": "ratio", "says": "fast", "metric": "ratio", "op": ">=", "bound": 0.98, "kind": "timing", "source": "s"}
+]}`
+
+func expectations(t *testing.T) []Expectation {
+	t.Helper()
+	e, err := ParseExpect([]byte(expectDoc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestJudge(t *testing.T) {
+	tests := []struct {
+		name     string
+		metrics  map[string]float64
+		verdicts string
+		pass     bool
+		correct  bool
+	}{
+		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98}, "pass pass pass", true, true},
+		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1}, "pass FAIL pass", false, true},
+		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1}, "FAIL pass pass", false, false},
+		{"guard fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1}, "not measured pass pass", true, false},
+		{"guard unknown", map[string]float64{"lost": 0, "gap_ms": 1}, "not measured pass not measured", true, false},
+		{"nothing measured", nil, "not measured not measured not measured", false, false},
+		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)}, "pass not measured not measured", true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := New("x")
+			for k, v := range tt.metrics {
+				r.Set(k, v)
+			}
+			r.Judge(expectations(t))
+			var got []string
+			for _, c := range r.Claims {
+				got = append(got, c.Verdict())
+				if !c.Measured && (c.Pass || c.Value != nil || c.Reason == "") {
+					t.Errorf("claim %s is not measured but has pass %v, value %v, reason %q", c.ID, c.Pass, c.Value, c.Reason)
+				}
+			}
+			if v := strings.Join(got, " "); v != tt.verdicts {
+				t.Errorf("verdicts %q, want %q", v, tt.verdicts)
+			}
+			if r.Pass != tt.pass || r.CorrectnessHolds() != tt.correct {
+				t.Errorf("pass %v, correctness %v; want %v, %v", r.Pass, r.CorrectnessHolds(), tt.pass, tt.correct)
+			}
+		})
+	}
+}
+
+func TestMissOverridesSet(t *testing.T) {
+	r := New("x")
+	r.Set("gap_ms", 1)
+	r.Miss("gap_ms", "the machine stalled")
+	r.Judge(expectations(t))
+	if c := r.Claims[1]; c.Measured || c.Reason != "the machine stalled" {
+		t.Errorf("claim after Miss: measured %v, reason %q", c.Measured, c.Reason)
+	}
+}
+
+func TestParseExpectRefuses(t *testing.T) {
+	for name, doc := range map[string]string{
+		"operator":       `{"claims":[{"id":"a","metric":"m","op":"<","bound":1,"kind":"timing","source":"s"}]}`,
+		"kind":           `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"fast","source":"s"}]}`,
+		"source":         `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing"}]}`,
+		"unknown member": `{"claims":[{"id":"a","metric":"m","op":"<=","bond":1,"kind":"timing","source":"s"}]}`,
+		"guard":          `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s","needs":[{"metric":"x","op":"~","reason":"r"}]}]}`,
+		"twice":          `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"},{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"syntax":         `{"claims":[`,
+	} {
+		if _, err := ParseExpect([]byte(doc)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestMergeTakesTheWorst(t *testing.T) {
+	var runs []*Result
+	for _, m := range []map[string]float64{
+		{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 10, "ratio": 0.99, "other": 1},
+		{"lost": 2, "rcvbuf_errors": 0, "gap_ms": 30, "ratio": 0.985, "other": 3},
+		{"rcvbuf_errors": 0, "gap_ms": 20, "ratio": 1.01, "other": 2},
+	} {
+		r := New("x")
+		for k, v := range m {
+			r.Set(k, v)
+		}
+		r.Judge(expectations(t))
+		runs = append(runs, r)
+	}
+	out, err := Merge(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"lost": 2, "gap_ms": 30, "ratio": 0.985, "other": 2, "other_min": 1, "other_max": 3}
+	for k, v := range want {
+		if out.Metrics[k] != v {
+			t.Errorf("%s = %g, want %g", k, out.Metrics[k], v)
+		}
+	}
+	if out.Pass || out.Runs != 3 || out.Claims[0].Pass || !out.Claims[1].Pass {
+		t.Errorf("pass %v, runs %d, claims %+v", out.Pass, out.Runs, out.Claims)
+	}
+}
+
+func TestJSONRoundTrip(t *testing.T) {
+	r := New("x")
+	r.Set("gap_ms", 12.5)
+	r.Judge(expectations(t))
+	r.AddSeries("a", "Mb/s", []float64{0, 1}, []float64{2, 3})
+	path := filepath.Join(t.TempDir(), "sub", "r.json")
+	if err := r.WriteJSON(path); err != nil {
+		t.Fatal(err)
+	}
+	back, err := ReadJSON(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Metrics["gap_ms"] != 12.5 || len(back.Claims) != 3 || *back.Claims[1].Value != 12.5 {
+		t.Errorf("read back %+v", back)
+	}
+	if s, ok := back.Find("a"); !ok || s.Y[1] != 3 {
+		t.Errorf("series %+v, %v", s, ok)
+	}
+	if _, err := ReadJSON(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a missing file was read")
+	}
+}
