@@ -1,0 +1,228 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+
+	"roam/lab/result"
+)
+
+// The geometry of a figure in SVG user units, which are pixels at full width.
+const (
+	figWidth    = 940
+	left        = 62
+	right       = 18
+	plotHeight  = 170
+	panelGap    = 40 // between panels; holds the panel's title
+	markRow     = 15 // one row of event labels
+	bottom      = 46
+	charWidth   = 6.1 // of the label font, on average
+	legendSwing = 14
+)
+
+// colours is the palette of Okabe and Ito, which colour-blind readers can tell
+// apart, ordered so that the first ones also differ in lightness.
+var colours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00"}
+
+// figure draws one Figure as an SVG element.
+func figure(r *result.Result, f result.Figure) string {
+	var b strings.Builder
+	x := xAxis(r, f)
+	rows := markRows(r, f, x)
+	y := float64(12 + rows*markRow)
+	height := y + bottom
+	for _, p := range f.Panels {
+		height += float64(panelHeight(p) + panelGap)
+	}
+	height -= panelGap - 24
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n", figWidth, height, html.EscapeString(f.Title))
+	for i, p := range f.Panels {
+		y += 24
+		pn := newPanel(r, p, x, y)
+		pn.draw(&b)
+		if p.Marks {
+			pn.marks(&b, r.Events, i == firstMarked(f))
+		}
+		y = pn.bottom() + panelGap - 24
+	}
+	y += 24 - panelGap
+	labelX(&b, x, y, f.XLabel)
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+func panelHeight(p result.Panel) int {
+	if p.Height > 0 {
+		return p.Height
+	}
+	return plotHeight
+}
+
+func firstMarked(f result.Figure) int {
+	return slices.IndexFunc(f.Panels, func(p result.Panel) bool { return p.Marks })
+}
+
+// xAxis spans the horizontal values of all panels of a figure.
+func xAxis(r *result.Result, f result.Figure) axis {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	logX := false
+	for _, p := range f.Panels {
+		logX = logX || p.LogX
+		for _, name := range p.Series {
+			s, _ := r.Find(name)
+			v := s.X
+			if p.Kind == result.CDF {
+				v = s.Y
+			}
+			for _, x := range v {
+				if logX && x <= 0 {
+					continue
+				}
+				lo, hi = math.Min(lo, x), math.Max(hi, x)
+			}
+		}
+	}
+	if lo > hi {
+		lo, hi = 0, 1
+	}
+	if !logX && lo > 0 && lo < hi/3 {
+		lo = 0
+	}
+	if logX && lo == hi {
+		lo, hi = lo/2, hi*2
+	}
+	return axis{lo: lo, hi: hi, from: left, to: figWidth - right, log: logX}
+}
+
+// panel is one pair of axes while it is drawn.
+type panel struct {
+	result.Panel
+	x, y   axis
+	top    float64
+	series []result.Series
+	labels []string
+	colour []string
+}
+
+func newPanel(r *result.Result, p result.Panel, x axis, top float64) *panel {
+	pn := &panel{Panel: p, x: x, top: top}
+	for i, name := range p.Series {
+		s, ok := r.Find(name)
+		if !ok {
+			continue
+		}
+		label := name
+		if i < len(p.Labels) {
+			label = p.Labels[i]
+		}
+		pn.series = append(pn.series, s)
+		pn.labels = append(pn.labels, label)
+		pn.colour = append(pn.colour, colours[i%len(colours)])
+	}
+	if p.Kind == result.Stack {
+		pn.series = stacked(pn.series)
+	}
+	pn.y = axis{lo: 0, hi: pn.yMax(), from: top + float64(panelHeight(p)), to: top}
+	return pn
+}
+
+func (p *panel) bottom() float64 { return p.y.from }
+
+func (p *panel) yMax() float64 {
+	switch {
+	case p.YMax > 0:
+		return p.YMax
+	case p.Kind == result.CDF:
+		return 1
+	}
+	most := 0.0
+	for _, s := range p.series {
+		for _, v := range s.Y {
+			most = math.Max(most, v)
+		}
+	}
+	return niceCeil(most)
+}
+
+// stacked returns the running sums of series that share their X values.
+func stacked(in []result.Series) []result.Series {
+	out := make([]result.Series, len(in))
+	var sum []float64
+	for i, s := range in {
+		y := slices.Clone(s.Y)
+		for j := range y {
+			if j < len(sum) {
+				y[j] += sum[j]
+			}
+		}
+		sum = y
+		out[i] = result.Series{Name: s.Name, Unit: s.Unit, X: s.X, Y: y}
+	}
+	return out
+}
+
+func (p *panel) draw(b *strings.Builder) {
+	p.grid(b)
+	switch p.Kind {
+	case result.Stack:
+		// The topmost sum first, so that each lower one covers its own part.
+		for i := len(p.series) - 1; i >= 0; i-- {
+			p.area(b, p.series[i], p.colour[i])
+		}
+	case result.CDF:
+		for i, s := range p.series {
+			x, y := cdf(s.Y)
+			p.line(b, x, y, p.colour[i])
+		}
+	case result.Points:
+		for i, s := range p.series {
+			p.points(b, s, p.colour[i])
+		}
+	default:
+		for i, s := range p.series {
+			p.line(b, s.X, s.Y, p.colour[i])
+		}
+	}
+	p.head(b)
+}
+
+func (p *panel) grid(b *strings.Builder) {
+	for _, v := range p.y.ticks(max(2, panelHeight(p.Panel)/38)) {
+		y := p.y.at(v)
+		fmt.Fprintf(b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`, left, figWidth-right, y, y)
+		fmt.Fprintf(b, `<text class="tick" text-anchor="end" x="%d" y="%.1f">%s</text>`+"\n", left-7, y+4, num(v))
+	}
+	for _, v := range p.x.ticks(10) {
+		x := p.x.at(v)
+		fmt.Fprintf(b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", x, x, p.top, p.y.from)
+	}
+	fmt.Fprintf(b, `<path class="axis" d="M%d %.1fV%.1fH%d"/>`+"\n", left, p.top, p.y.from, figWidth-right)
+	mid := (p.top + p.y.from) / 2
+	fmt.Fprintf(b, `<text class="label" text-anchor="middle" transform="translate(14 %.1f) rotate(-90)">%s</text>`+"\n", mid, html.EscapeString(p.YLabel))
+}
+
+// head writes the panel's title and, right of it, the legend.
+func (p *panel) head(b *strings.Builder) {
+	y := p.top - 8
+	fmt.Fprintf(b, `<text class="ptitle" x="%d" y="%.1f">%s</text>`+"\n", left, y, html.EscapeString(p.Title))
+	if len(p.labels) < 2 && p.Title != "" {
+		return
+	}
+	x := float64(figWidth - right)
+	for i := len(p.labels) - 1; i >= 0; i-- {
+		x -= float64(len(p.labels[i])) * charWidth
+		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.1f">%s</text>`, x, y, html.EscapeString(p.labels[i]))
+		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="10" height="10" rx="2" fill="%s"/>`+"\n", x-legendSwing, y-9, p.colour[i])
+		x -= legendSwing + 14
+	}
+}
+
+func labelX(b *strings.Builder, x axis, y float64, label string) {
+	for _, v := range x.ticks(10) {
+		fmt.Fprintf(b, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, x.at(v), y+17, num(v))
+	}
+	fmt.Fprintf(b, `<text class="label" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`+"\n", (x.from+x.to)/2, y+36, html.EscapeString(label))
+}

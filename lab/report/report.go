@@ -1,0 +1,140 @@
+// Package report draws a result.Result as one self-contained HTML page: claims
+// with the measured value beside the bound, figures as inline SVG, tables, and
+// what measured.
+//
+// Implements line, stacked-area, scatter and distribution panels with event
+// marks. Omits scripts and anything fetched from a network: the page can be
+// mailed and archived. Driven by package runner, from the result alone, so that
+// a stored JSON file can be drawn again.
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"roam/lab/result"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"figure":  func(r *result.Result, f result.Figure) template.HTML { return template.HTML(figure(r, f)) },
+	"num":     num,
+	"value":   value,
+	"bound":   bound,
+	"params":  params,
+	"sorted":  sortedStrings,
+	"metrics": metrics,
+	"tally":   tally,
+	"class":   func(c result.Claim) string { return strings.ReplaceAll(strings.ToLower(c.Verdict()), " ", "-") },
+}).Parse(pageText))
+
+// Render returns the page of a result.
+func Render(r *result.Result) ([]byte, error) {
+	var b bytes.Buffer
+	if err := page.Execute(&b, r); err != nil {
+		return nil, fmt.Errorf("render report of %s: %w", r.Experiment, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Write renders a result into a file, making the directory when needed.
+func Write(path string, r *result.Result) error {
+	b, err := Render(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make directory of report: %w", err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// row is one line of a two-column listing.
+type row struct{ Key, Value string }
+
+func params(r *result.Result) []row {
+	var out []row
+	for k, v := range r.Params {
+		out = append(out, row{k, fmt.Sprint(v)})
+	}
+	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+func sortedStrings(m map[string]string) []row {
+	var out []row
+	for k, v := range m {
+		out = append(out, row{k, v})
+	}
+	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+func metrics(r *result.Result) []row {
+	var out []row
+	for k, v := range r.Metrics {
+		out = append(out, row{k, num(v)})
+	}
+	for k, why := range r.Unmeasured {
+		out = append(out, row{k, "not measured: " + why})
+	}
+	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// isFlag reports whether a claim is about a yes or a no.
+func isFlag(c result.Claim) bool { return c.Unit == "yes" }
+
+func value(c result.Claim) string {
+	switch {
+	case c.Value == nil:
+		return "–"
+	case isFlag(c) && *c.Value == 1:
+		return "yes"
+	case isFlag(c):
+		return "no"
+	}
+	return strings.TrimSpace(num(*c.Value) + " " + c.Unit)
+}
+
+func bound(c result.Claim) string {
+	if isFlag(c) {
+		return "yes"
+	}
+	op := map[string]string{"<=": "≤", ">=": "≥", "==": "="}[c.Op]
+	return strings.TrimSpace(op + " " + num(c.Bound) + " " + c.Unit)
+}
+
+// tally says in words how the claims stand.
+func tally(r *result.Result) string {
+	var pass, fail, missed int
+	for _, c := range r.Claims {
+		switch {
+		case !c.Measured:
+			missed++
+		case c.Pass:
+			pass++
+		default:
+			fail++
+		}
+	}
+	s := fmt.Sprintf("%d of %d claims hold", pass, len(r.Claims))
+	if fail > 0 {
+		s += fmt.Sprintf(", %d do not", fail)
+	}
+	if missed > 0 {
+		s += fmt.Sprintf(", %d not measured", missed)
+	}
+	return s
+}

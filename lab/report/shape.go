@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+
+	"roam/lab/result"
+)
+
+// line draws a polyline; points that fall on one pixel column are drawn as the
+// column's least and greatest value, so that no peak is lost and the file stays
+// small.
+func (p *panel) line(b *strings.Builder, x, y []float64, colour string) {
+	if d := p.path(x, y); d != "" {
+		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="1.6" stroke-linejoin="round" d="%s"/>`+"\n", colour, d)
+	}
+}
+
+func (p *panel) area(b *strings.Builder, s result.Series, colour string) {
+	d := p.path(s.X, s.Y)
+	if d == "" {
+		return
+	}
+	last := p.x.at(s.X[len(s.X)-1])
+	fmt.Fprintf(b, `<path class="area" fill="%s" stroke="%s" d="%sL%.1f %.1fL%.1f %.1fZ"/>`+"\n",
+		colour, colour, d, last, p.y.from, p.x.at(s.X[0]), p.y.from)
+}
+
+// path returns the SVG path of a series, reduced to pixel columns.
+func (p *panel) path(x, y []float64) string {
+	var b strings.Builder
+	verb := "M"
+	put := func(px, v float64) {
+		fmt.Fprintf(&b, "%s%.1f %.1f", verb, px, p.y.at(math.Min(math.Max(v, p.y.lo), p.y.hi)))
+		verb = "L"
+	}
+	dense := len(x) > 2*(figWidth-left-right)
+	for i := 0; i < len(x) && i < len(y); {
+		px := p.x.at(x[i])
+		least, most, last := y[i], y[i], y[i]
+		for i++; dense && i < len(x) && i < len(y) && p.x.at(x[i]) < px+1; i++ {
+			least, most, last = math.Min(least, y[i]), math.Max(most, y[i]), y[i]
+		}
+		put(px, least)
+		if most != least {
+			put(px, most)
+			put(px, last)
+		}
+	}
+	return b.String()
+}
+
+func (p *panel) points(b *strings.Builder, s result.Series, colour string) {
+	fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.55">`, colour)
+	drawn := map[[2]int]bool{} // one dot per pixel is all that can be seen
+	for i := range s.X {
+		x, y := p.x.at(s.X[i]), p.y.at(math.Min(s.Y[i], p.y.hi))
+		k := [2]int{int(x), int(y)}
+		if drawn[k] {
+			continue
+		}
+		drawn[k] = true
+		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="1.7"/>`, x, y)
+	}
+	b.WriteString("</g>\n")
+}
+
+// cdf returns the steps of the empirical distribution of v.
+func cdf(v []float64) (x, y []float64) {
+	v = slices.Sorted(slices.Values(v))
+	n := float64(len(v))
+	for i, value := range v {
+		x = append(x, value, value)
+		y = append(y, float64(i)/n, float64(i+1)/n)
+	}
+	return x, y
+}
+
+// marks draws the events of the panel's arm as vertical lines, and with labels
+// above the first panel that shows them.
+func (p *panel) marks(b *strings.Builder, events []result.Event, labelled bool) {
+	rows := placeLabels(events, p.Arm, p.x)
+	n := maxRow(rows) + 1
+	for _, l := range rows {
+		top := p.top
+		if labelled {
+			top = p.top - 30 - float64((n-1-l.row)*markRow)
+			anchor, dx := "start", 3.0
+			if l.flip {
+				anchor, dx = "end", -3.0
+			}
+			fmt.Fprintf(b, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, l.x+dx, top+5, html.EscapeString(l.text))
+			top -= 6
+		}
+		fmt.Fprintf(b, `<line class="event" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", l.x, l.x, top, p.y.from)
+	}
+}
+
+// placed is an event label with the row it stands in, 0 uppermost.
+type placed struct {
+	x    float64
+	text string
+	row  int
+	flip bool // the text stands left of its line
+}
+
+// placeLabels gives each label the first row where it does not run into the
+// label before it.
+func placeLabels(events []result.Event, arm string, x axis) []placed {
+	var out []placed
+	var ends []float64
+	for _, e := range events {
+		if e.Arm != arm || e.T < x.lo || e.T > x.hi {
+			continue
+		}
+		l := placed{x: x.at(e.T), text: e.Label}
+		w := float64(len(e.Label))*charWidth + 8
+		start, end := l.x, l.x+w
+		if end > figWidth {
+			l.flip, start, end = true, l.x-w, l.x
+		}
+		for l.row < len(ends) && ends[l.row] > start {
+			l.row++
+		}
+		if l.row == len(ends) {
+			ends = append(ends, end)
+		}
+		ends[l.row] = end
+		out = append(out, l)
+	}
+	return out
+}
+
+func maxRow(l []placed) int {
+	most := -1
+	for _, p := range l {
+		most = max(most, p.row)
+	}
+	return most
+}
+
+// markRows returns how many rows of labels stand above a figure.
+func markRows(r *result.Result, f result.Figure, x axis) int {
+	i := firstMarked(f)
+	if i < 0 {
+		return 0
+	}
+	return maxRow(placeLabels(r.Events, f.Panels[i].Arm, x)) + 1
+}
