@@ -1,0 +1,195 @@
+package xlate
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"roam"
+	"roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// minMTU is the least link MTU of IPv6 (RFC 8200 §5).
+const minMTU = 1280
+
+// ErrorInward translates an ICMPv6 error, types 1 to 4, about a packet that
+// this host sent outward under the entry. The outer destination and both
+// addresses of the quoted packet become session addresses, a quoted nonce is
+// taken out, and the MTU of a Packet Too Big lowered by what the nonce took,
+// though not below 1280, which the stack would ignore (RFC 8201 §4). The outer
+// source stays, so that a traceroute shows the router, unless it is the
+// correspondent itself.
+func ErrorInward(pkt []byte, e Entry) ([]byte, error) {
+	out, err := errorInward(pkt, e)
+	if err != nil {
+		return nil, fmt.Errorf("translate error inward: %w", err)
+	}
+	return out, nil
+}
+
+func errorInward(pkt []byte, e Entry) ([]byte, error) {
+	c, err := ip6.Walk(pkt)
+	if err != nil {
+		return nil, err
+	}
+	wire, session := e.wire(), e.session()
+	src := roam.ILVFromAddr(c.Header.Src)
+	if err := expect(c, src, wire.local); err != nil {
+		return nil, err
+	}
+	if src == wire.remote {
+		src = session.remote
+	}
+	if err := verify(pkt, c); err != nil {
+		return nil, err
+	}
+	out, err := stripExpected(pkt[:c.End], c, e.Nonce)
+	if err != nil {
+		return nil, err
+	}
+	setAddresses(out, src, session.local)
+	at, m, err := errorIn(out)
+	if err != nil {
+		return nil, err
+	}
+	// The quoted packet is one of ours: from here to there.
+	q := quote{from: wire, to: session, e: e, outward: false}
+	quoted, gone, goneAt, err := q.translate(m.Quoted, q.from.local, q.from.remote, q.to.local, q.to.remote)
+	if err != nil {
+		return nil, err
+	}
+	m.Quoted, m.Param = quoted, lowerParam(m, gone, goneAt)
+	return putError(out[:at], m)
+}
+
+// ErrorOutward translates an ICMPv6 error that our own stack sends about a
+// packet which it received from session addresses: the reverse of ErrorInward.
+// The entry's nonce goes into the outer packet; the quoted packet's own is not
+// known any more. The quote is cut so that the whole does not exceed 1280
+// octets (RFC 4443 §2.4).
+func ErrorOutward(pkt []byte, e Entry) ([]byte, error) {
+	out, err := errorOutward(pkt, e)
+	if err != nil {
+		return nil, fmt.Errorf("translate error outward: %w", err)
+	}
+	return out, nil
+}
+
+func errorOutward(pkt []byte, e Entry) ([]byte, error) {
+	out, c, err := outward(pkt, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := verify(out, c); err != nil {
+		return nil, err
+	}
+	at, m, err := errorIn(out)
+	if err != nil {
+		return nil, err
+	}
+
+	// The quoted packet is one of the correspondent's: from there to here.
+	q := quote{from: e.session(), to: e.wire(), e: e, outward: true}
+	m.Quoted, _, _, err = q.translate(m.Quoted, q.from.remote, q.from.local, q.to.remote, q.to.local)
+	if err != nil {
+		return nil, err
+	}
+	if room := minMTU - at - 8; len(m.Quoted) > room {
+		m.Quoted = m.Quoted[:max(room, 0)]
+	}
+	return putError(out[:at], m)
+}
+
+// verify refuses an ICMPv6 message with a wrong checksum: computing it anew
+// after the translation would make a damaged message good.
+func verify(b []byte, c ip6.Chain) error {
+	if c.Upper != ip6.ICMPv6 || !c.Whole() {
+		return nil // refused by errorIn, with a better reason
+	}
+	if ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, b[c.UpperOffset:c.End]) != 0 {
+		return fmt.Errorf("icmpv6 header: checksum at offset %d: %w", c.UpperOffset+2, ilnp.ErrChecksum)
+	}
+	return nil
+}
+
+// errorIn finds the ICMPv6 error in a packet.
+func errorIn(b []byte) (at int, m ilnp.ErrorMessage, err error) {
+	c, err := ip6.Walk(b)
+	if err != nil {
+		return 0, m, err
+	}
+	if c.Upper != ip6.ICMPv6 {
+		return 0, m, fmt.Errorf("protocol %d at offset %d is not icmpv6: %w", c.Upper, c.UpperOffset, ErrUnsupported)
+	}
+	if !c.Whole() {
+		return 0, m, fmt.Errorf("icmpv6 error in fragments: %w", ErrUnsupported)
+	}
+	m, err = ilnp.ParseError(b[c.UpperOffset:c.End])
+	return c.UpperOffset, m, err
+}
+
+// putError appends the error to the headers in b and finishes the packet.
+func putError(b []byte, m ilnp.ErrorMessage) ([]byte, error) {
+	out, err := m.AppendTo(append([]byte(nil), b...))
+	if err != nil {
+		return nil, err
+	}
+	binary.BigEndian.PutUint16(out[4:], uint16(len(out)-ip6.HeaderLen))
+	return out, ip6.FinishL4(out)
+}
+
+// quote translates the packet inside an ICMPv6 error.
+type quote struct {
+	from, to ends
+	e        Entry
+	outward  bool
+}
+
+// translate returns the packet with addresses src and dst replaced by newSrc
+// and newDst, without its nonce if it has one. gone tells how many octets that
+// took out, goneAt where.
+func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byte, gone, goneAt int, err error) {
+	c, err := ip6.WalkQuoted(b)
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("quoted packet: %w", err)
+	}
+	if err := expect(c, src, dst); err != nil {
+		return nil, 0, 0, fmt.Errorf("quoted packet: %w", err)
+	}
+	f, err := ilnp.FindNonce(b, c)
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("quoted packet: %w", err)
+	}
+	out, gone = stripNonce(b[:c.End], c, f)
+	if gone > 0 {
+		goneAt = c.Exts[f.Ext].Offset
+	}
+	setAddresses(out, newSrc, newDst)
+	oldSum, newSum := q.e.wireSum(c.Upper), q.e.sessionSum()
+	if q.outward {
+		oldSum, newSum = newSum, oldSum
+	}
+	// A quote may end ahead of the checksum; nobody misses it then.
+	if off, _, ok := ip6.ChecksumOffset(c.Upper); ok && !c.Later() {
+		if at := c.UpperOffset - gone + off; at+2 <= len(out) {
+			adjustField(out[at:], c.Upper, oldSum, newSum)
+		}
+	}
+	return out, gone, goneAt, nil
+}
+
+// lowerParam is the parameter of an error after gone octets at goneAt were
+// taken out of the quoted packet.
+func lowerParam(m ilnp.ErrorMessage, gone, goneAt int) uint32 {
+	switch {
+	case gone == 0:
+		return m.Param
+	case m.Type == ilnp.TypePacketTooBig && m.Param > minMTU:
+		return max(m.Param-uint32(gone), minMTU)
+	case m.Type == ilnp.TypeParameterProblem && m.Param >= uint32(goneAt+gone):
+		return m.Param - uint32(gone)
+	case m.Type == ilnp.TypeParameterProblem && m.Param > uint32(goneAt):
+		return uint32(goneAt) // the pointer meant the nonce itself
+	}
+	return m.Param
+}
