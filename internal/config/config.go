@@ -1,0 +1,151 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// DefaultPath is where the configuration is looked for.
+const DefaultPath = "/etc/roam/roam.conf"
+
+// Config is a valid configuration with every default filled in.
+type Config struct {
+	Host     Host
+	Uplinks  Uplinks
+	DNS      DNS
+	Literals Literals
+	ILNP     ILNP
+}
+
+// Host is the section [host]: who this host is and where its files are.
+type Host struct {
+	NID           NIDChoice
+	Mode          ilnp.Mode
+	Accept        ilnp.Accept
+	SessionPrefix roam.L64 // checksum-neutral, in fc00::/7
+	Device        string   // interface that sessions leave by
+	RunDir        string
+	StateDir      string
+	Hosts         string // path of the hosts file
+}
+
+// NIDSource says where the Node Identifier comes from.
+type NIDSource uint8
+
+// The sources of a Node Identifier.
+const (
+	NIDAuto        NIDSource = iota // drawn at random once, then kept in the state directory
+	NIDFromAddress                  // the low half of an address that the host has
+	NIDFixed                        // NIDChoice.Value
+)
+
+// NIDChoice is the value of host.nid.
+type NIDChoice struct {
+	Source NIDSource
+	Value  roam.NID // of NIDFixed
+}
+
+// String returns the choice as it stands in the file.
+func (c NIDChoice) String() string {
+	switch c.Source {
+	case NIDFromAddress:
+		return "from-address"
+	case NIDFixed:
+		return c.Value.String()
+	}
+	return "auto"
+}
+
+// Uplinks is the section [uplinks]: which links may carry sessions.
+type Uplinks struct {
+	Include  []string // globs; empty: every link
+	Exclude  []string // globs; they win over Include
+	Disabled []string // names of links that wait for `roam locator enable`
+}
+
+// Allows reports whether a link of that name may be an uplink.
+func (u Uplinks) Allows(link string) bool {
+	return !matches(u.Exclude, link) && (len(u.Include) == 0 || matches(u.Include, link))
+}
+
+func matches(globs []string, link string) bool {
+	for _, g := range globs {
+		if ok, err := path.Match(g, link); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// DNS is the section [dns]: the resolver on loopback.
+type DNS struct {
+	Enabled          bool
+	Listen           netip.AddrPort   // a loopback address
+	Upstream         []netip.AddrPort // empty: from the saved resolv.conf
+	ManageResolvConf bool
+	ResolvConf       string
+}
+
+// Literals is the section [literals]: real addresses of known correspondents
+// that applications connect to.
+type Literals struct {
+	Enabled bool
+	Cgroup  string // directory of the cgroup that is covered; "": the root of cgroup2
+}
+
+// LUFormat is the form of Locator Updates that a peer is sent before it has
+// shown which one it uses.
+type LUFormat uint8
+
+// The forms of a Locator Update.
+const (
+	LURFC6743 LUFormat = iota // 12-octet entries
+	LUDraft                   // 16-octet entries, codes 0 to 7
+)
+
+// ILNP is the section [ilnp]: the protocol's parameters.
+type ILNP struct {
+	NonceLength      int // octets: 4 or 12
+	LUFormat         LUFormat
+	Checksum         ilnp.ChecksumRule
+	FallbackLifetime time.Duration // how long a peer without ILNP stays plain
+	IdleTimeout      time.Duration // after which a session without packets ends
+}
+
+// Socket returns the path of the control socket.
+func (c Config) Socket() string { return filepath.Join(c.Host.RunDir, "control.sock") }
+
+// Pins returns the directory of the pinned maps and links.
+func (c Config) Pins() string { return filepath.Join(c.Host.RunDir, "bpf") }
+
+// Journal returns the path of the list of what was changed on the host.
+func (c Config) Journal() string { return filepath.Join(c.Host.RunDir, "host.json") }
+
+// SessionNet returns the session prefix as an IPv6 prefix.
+func (c Config) SessionNet() netip.Prefix { return c.Host.SessionPrefix.Prefix() }
+
+// Default returns the configuration of an empty file.
+func Default() Config {
+	c, err := Parse("default", nil)
+	if err != nil {
+		panic(err) // the table of keys contradicts itself; a test reads it
+	}
+	return c
+}
+
+// Load reads and checks the file. An absent file is an error that wraps
+// fs.ErrNotExist; the caller decides whether the defaults serve.
+func Load(file string) (Config, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(file, b)
+}

@@ -1,0 +1,278 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestDefault(t *testing.T) {
+	c := Default()
+	if c.Host.SessionPrefix != roam.DefaultSessionPrefix {
+		t.Errorf("session prefix %v, want the vocabulary's %v", c.Host.SessionPrefix, roam.DefaultSessionPrefix)
+	}
+	if got, want := c.Socket(), "/run/roam/control.sock"; got != want {
+		t.Errorf("Socket() = %q, want %q", got, want)
+	}
+	if c.Host.Mode != ilnp.Soft || c.Host.Accept != ilnp.Known || c.Host.NID.Source != NIDAuto {
+		t.Errorf("defaults of host: %+v", c.Host)
+	}
+	if c.DNS.Listen != netip.MustParseAddrPort("127.0.0.54:53") || !c.DNS.Enabled {
+		t.Errorf("defaults of dns: %+v", c.DNS)
+	}
+	if c.ILNP.FallbackLifetime != 10*time.Minute || c.ILNP.NonceLength != 4 {
+		t.Errorf("defaults of ilnp: %+v", c.ILNP)
+	}
+}
+
+const full = `
+[host]
+nid = "0011:22ff:0:1"
+mode = "duality"
+accept = "any"
+session_prefix = "fd00:0:0:2ff::/64"
+device = "roam7"
+run_dir = "/run/roam7/"
+state_dir = "/var/lib/roam7"
+hosts = "/etc/roam/hosts7"
+
+[uplinks]
+include = ["wlan*", "eth[01]"]
+exclude = []
+disabled = ["eth1"]
+
+[dns]
+enabled = false
+listen = "[::1]:5353"
+upstream = ["2001:db8::53", "192.0.2.1:5300", "[fe80::1%eth0]:53"]
+manage_resolv_conf = false
+resolv_conf = "/tmp/resolv.conf"
+
+[literals]
+enabled = false
+cgroup = "/sys/fs/cgroup/h1"
+
+[ilnp]
+nonce_length = 12
+lu_format = "draft"
+checksum = "rfc6741"
+fallback_lifetime = "90s"
+idle_timeout = "1h30m"
+`
+
+func TestParseFull(t *testing.T) {
+	c, err := Parse("roam.conf", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Host: Host{
+			NID: NIDChoice{Source: NIDFixed, Value: 0x0011_22ff_0000_0001}, Mode: ilnp.Duality, Accept: ilnp.Any,
+			SessionPrefix: 0xfd00_0000_0000_02ff, Device: "roam7", RunDir: "/run/roam7",
+			StateDir: "/var/lib/roam7", Hosts: "/etc/roam/hosts7",
+		},
+		Uplinks: Uplinks{Include: []string{"wlan*", "eth[01]"}, Disabled: []string{"eth1"}},
+		DNS: DNS{
+			Listen: netip.MustParseAddrPort("[::1]:5353"), ResolvConf: "/tmp/resolv.conf",
+			Upstream: []netip.AddrPort{
+				netip.MustParseAddrPort("[2001:db8::53]:53"), netip.MustParseAddrPort("192.0.2.1:5300"),
+				netip.MustParseAddrPort("[fe80::1%eth0]:53"),
+			},
+		},
+		Literals: Literals{Cgroup: "/sys/fs/cgroup/h1"},
+		ILNP: ILNP{
+			NonceLength: 12, LUFormat: LUDraft, Checksum: ilnp.RuleRFC6741,
+			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute,
+		},
+	}
+	opts := cmp.Options{
+		cmpopts.EquateEmpty(),
+		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	}
+	if d := cmp.Diff(want, c, opts); d != "" {
+		t.Errorf("Parse (-want +got):\n%s", d)
+	}
+	again, err := Parse("formatted", []byte(Format(c)))
+	if err != nil {
+		t.Fatalf("Format wrote what Parse refuses: %v", err)
+	}
+	if d := cmp.Diff(c, again, opts); d != "" {
+		t.Errorf("Format and Parse (-want +got):\n%s", d)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"unknown key", "[host]\nnidd = \"auto\"", "t:2:1: host.nidd: unknown key; section [host] has nid, mode,"},
+		{"unknown section", "[hots]\nnid = 1", "t:1:2: hots: unknown section; there are host, uplinks, dns, literals, ilnp"},
+		{"syntax", "[host]\nmode = \n", "t:2:"},
+		{"twice", "[host]\nmode = \"soft\"\nmode = \"hard\"", "t:3:"},
+		{"type", "[host]\n\nmode = 3", `t:3:8: host.mode: wrong type of value; allowed: one of "soft", "hard", "duality"`},
+		{"word", "host.mode = \"sofft\"", `t:1:1: host.mode: "sofft" is not allowed; allowed: one of "soft", "hard", "duality"`},
+		{"inline table", "host = { mode = \"x\" }", "t:1:10: host.mode: "},
+		{"nid form", "[host]\nnid = \"1:2:3\"", `t:2:1: host.nid: "1:2:3" is not allowed`},
+		{"nid universal", "[host]\nnid = \"0200::1\"", "t:2:1: host.nid: "},
+		{"nid group bit", "[host]\nnid = \"0300:0:0:1\"", "with both zero it is 0000:0000:0000:0001"},
+		{"nid zero", "[host]\nnid = \"0:0:0:0\"", "anycast"},
+		{"prefix length", "[host]\nsession_prefix = \"fd00::/48\"", "checksum-neutral /64"},
+		{"prefix host bits", "[host]\nsession_prefix = \"fd69:6c6e:7000:2627::1/64\"", "t:2:1: host.session_prefix"},
+		{"prefix neutral", "[host]\nsession_prefix = \"fd69:6c6e:7000:1::/64\"", "the nearest one that is: fd69:6c6e:7000:2627::/64"},
+		{"prefix outside", "[host]\nsession_prefix = \"2001:db8:0:d246::/64\"", "outside fc00::/7"},
+		{"device", "[host]\ndevice = \"a/b\"", "host.device"},
+		{"device long", "[host]\ndevice = \"a23456789012345\"", "host.device"},
+		{"relative", "[host]\nrun_dir = \"run\"", "host.run_dir"},
+		{"long run dir", "[host]\nrun_dir = \"/" + strings.Repeat("x", 90) + "\"", "at most 90 characters"},
+		{"glob", "[uplinks]\nexclude = [\"a[\"]", "t:2:1: uplinks.exclude: \"a[\""},
+		{"disabled", "[uplinks]\ndisabled = [\"\"]", "uplinks.disabled"},
+		{"listen", "[dns]\nlisten = \"0.0.0.0:53\"", "a loopback address and port"},
+		{"listen port", "[dns]\nlisten = \"127.0.0.1\"", "a loopback address and port"},
+		{"upstream", "[dns]\nupstream = [\"dns.example\"]", "dns.upstream"},
+		{"upstream loop", "[dns]\nupstream = [\"127.0.0.54\"]", "round in circles"},
+		{"cgroup", "[literals]\ncgroup = \"x\"", "literals.cgroup"},
+		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
+		{"duration", "[ilnp]\nidle_timeout = \"1s\"", "from 10s to 168h"},
+		{"duration unit", "[ilnp]\nfallback_lifetime = \"10\"", "ilnp.fallback_lifetime"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse("t", []byte(tc.text))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			var es Errors
+			if !errors.As(err, &es) {
+				t.Fatalf("%T is not Errors", err)
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %q\nlacks %q", err, tc.want)
+			}
+			if es[0].Line == 0 {
+				t.Errorf("error %q has no line", err)
+			}
+		})
+	}
+}
+
+func TestAllFaultsAtOnceInOrder(t *testing.T) {
+	_, err := Parse("t", []byte("[ilnp]\nchecksum = \"x\"\n[host]\nmode = \"y\"\n"))
+	var es Errors
+	if !errors.As(err, &es) || len(es) != 2 || es[0].Key != "ilnp.checksum" || es[1].Key != "host.mode" {
+		t.Fatalf("got %v, want two faults in the order of the file", err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roam.conf")
+	if _, err := Load(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("absent file: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("[host]\nmode = \"hard\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file)
+	if err != nil || c.Host.Mode != ilnp.Hard {
+		t.Fatalf("Load = %+v, %v", c.Host, err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a := Default()
+	b, err := Parse("t", []byte("[host]\nmode = \"hard\"\ndevice = \"r1\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Change{
+		{Key: "host.mode", Old: `"soft"`, New: `"hard"`},
+		{Key: "host.device", Old: `"roam0"`, New: `"r1"`, Restart: true},
+	}
+	if d := cmp.Diff(want, Diff(a, b)); d != "" {
+		t.Errorf("Diff (-want +got):\n%s", d)
+	}
+	if got := Diff(a, a); got != nil {
+		t.Errorf("Diff of equals = %v", got)
+	}
+}
+
+func TestKeysMatchTheFile(t *testing.T) {
+	// Every key must be readable, and its default must be what it shows.
+	c := Default()
+	for _, k := range Keys() {
+		if got := k.Value(c); got != k.Default {
+			t.Errorf("%s: default %s, shown as %s", k.Name, k.Default, got)
+		}
+		if k.Allowed == "" || k.Meaning == "" {
+			t.Errorf("%s lacks a description", k.Name)
+		}
+	}
+}
+
+func TestAllows(t *testing.T) {
+	for _, tc := range []struct {
+		u    Uplinks
+		link string
+		want bool
+	}{
+		{Uplinks{}, "eth0", true},
+		{Uplinks{Exclude: []string{"wg*"}}, "wg0", false},
+		{Uplinks{Include: []string{"eth*"}}, "wlan0", false},
+		{Uplinks{Include: []string{"eth*"}}, "eth3", true},
+		{Uplinks{Include: []string{"eth*"}, Exclude: []string{"eth3"}}, "eth3", false},
+	} {
+		if got := tc.u.Allows(tc.link); got != tc.want {
+			t.Errorf("%+v.Allows(%q) = %v", tc.u, tc.link, got)
+		}
+	}
+}
+
+func TestNeutral(t *testing.T) {
+	for _, l := range []roam.L64{0xfd00_0000_0000_0001, 0xfdff_ffff_ffff_ffff, 0xfc00_1234_5678_9abc, roam.DefaultSessionPrefix} {
+		n := neutral(l)
+		if l>>16 != n>>16 {
+			t.Errorf("neutral(%v) = %v changes more than the last word", l, n)
+		}
+		sum := uint64(n>>48) + uint64(n>>32&0xffff) + uint64(n>>16&0xffff) + uint64(n&0xffff)
+		if sum%0xffff != 0 {
+			t.Errorf("neutral(%v) = %v is not neutral", l, n)
+		}
+		if neutral(n) != n {
+			t.Errorf("neutral(%v) = %v, not itself", n, neutral(n))
+		}
+	}
+}
+
+func TestDurationForm(t *testing.T) {
+	got := []string{duration(10 * time.Minute), duration(time.Hour), duration(90 * time.Second), duration(time.Second)}
+	if want := []string{"10m", "1h", "1m30s", "1s"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(full)
+	f.Add("host.mode = 'x'\n[[dns]]\n")
+	f.Add("host = { mode = \"hard\", x = [1, {y=2}] }")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Parse("t", []byte(text))
+		if err != nil {
+			return
+		}
+		again, err := Parse("t", []byte(Format(c)))
+		if err != nil {
+			t.Fatalf("Format wrote what Parse refuses: %v\n%s", err, Format(c))
+		}
+		if d := Diff(c, again); d != nil {
+			t.Fatalf("changed by Format and Parse: %v", d)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"roam/ilnp"
+)
+
+// Key describes one key of the file.
+type Key struct {
+	Name    string // "section.key"
+	Default string // as TOML
+	Allowed string // what may stand there, for people
+	Meaning string
+	Restart bool // a change waits for the next start of the daemon
+	show    func(Config) string
+}
+
+// The words of the keys that choose among words, in the order of their values.
+var (
+	modeWords     = []string{ilnp.Soft: "soft", ilnp.Hard: "hard", ilnp.Duality: "duality"}
+	acceptWords   = []string{ilnp.Known: "known", ilnp.Any: "any"}
+	luWords       = []string{LURFC6743: "rfc6743", LUDraft: "draft"}
+	checksumWords = []string{ilnp.RuleIPv6: "ipv6", ilnp.RuleRFC6741: "rfc6741"}
+)
+
+const (
+	allowedBool     = "true or false"
+	allowedDir      = "an absolute path"
+	allowedGlobs    = `a list of link names or globs, such as ["wlan*", "eth0"]`
+	allowedDuration = `a duration from %s to %s, such as "10m"`
+)
+
+// The bounds of the durations.
+const (
+	minFallback, maxFallback = time.Second, 24 * time.Hour
+	minIdle, maxIdle         = 10 * time.Second, 7 * 24 * time.Hour
+)
+
+var keys = []Key{
+	{Name: "host.nid", Default: `"auto"`, Restart: true,
+		Allowed: `"auto", "from-address" or four groups of hexadecimal digits, such as "0011:22ff:0:1", whose first octet has its two low bits zero`,
+		Meaning: "Node Identifier of this host",
+		show:    func(c Config) string { return quote(c.Host.NID.String()) }},
+	{Name: "host.mode", Default: `"soft"`, Allowed: words(modeWords),
+		Meaning: "what the host does with more than one usable link",
+		show:    func(c Config) string { return quote(modeWords[c.Host.Mode]) }},
+	{Name: "host.accept", Default: `"known"`, Allowed: words(acceptWords),
+		Meaning: "who may open a session towards this host",
+		show:    func(c Config) string { return quote(acceptWords[c.Host.Accept]) }},
+	{Name: "host.session_prefix", Default: `"fd69:6c6e:7000:2627::/64"`, Restart: true,
+		Allowed: "a checksum-neutral /64 inside fc00::/7",
+		Meaning: "prefix of session addresses; the same on no network that the host uses",
+		show:    func(c Config) string { return quote(c.SessionNet().String()) }},
+	{Name: "host.device", Default: `"roam0"`, Restart: true,
+		Allowed: "an interface name of 1 to 14 characters without blanks and slashes",
+		Meaning: "name of the interface that sessions leave by",
+		show:    func(c Config) string { return quote(c.Host.Device) }},
+	{Name: "host.run_dir", Default: `"/run/roam"`, Restart: true,
+		Allowed: allowedDir + " of at most 90 characters", Meaning: "directory of the control socket, the pinned maps and the journal",
+		show: func(c Config) string { return quote(c.Host.RunDir) }},
+	{Name: "host.state_dir", Default: `"/var/lib/roam"`, Restart: true,
+		Allowed: allowedDir, Meaning: "directory of what outlives a boot: the Node Identifier and added peers",
+		show: func(c Config) string { return quote(c.Host.StateDir) }},
+	{Name: "host.hosts", Default: `"/etc/roam/hosts"`,
+		Allowed: allowedDir, Meaning: "path of the hosts file",
+		show: func(c Config) string { return quote(c.Host.Hosts) }},
+	{Name: "uplinks.include", Default: `[]`, Allowed: allowedGlobs,
+		Meaning: "links that may carry sessions; empty: every link with a global prefix and a default route",
+		show:    func(c Config) string { return quoteAll(c.Uplinks.Include) }},
+	{Name: "uplinks.exclude", Default: `["docker*", "br-*", "virbr*", "wg*", "tailscale*", "zt*"]`, Allowed: allowedGlobs,
+		Meaning: "links that never carry sessions, whatever include says",
+		show:    func(c Config) string { return quoteAll(c.Uplinks.Exclude) }},
+	{Name: "uplinks.disabled", Default: `[]`, Allowed: "a list of link names",
+		Meaning: "links that stay unused until `roam locator enable LINK`",
+		show:    func(c Config) string { return quoteAll(c.Uplinks.Disabled) }},
+	{Name: "dns.enabled", Default: `true`, Allowed: allowedBool, Restart: true,
+		Meaning: "answer names on loopback",
+		show:    func(c Config) string { return strconv.FormatBool(c.DNS.Enabled) }},
+	{Name: "dns.listen", Default: `"127.0.0.54:53"`, Restart: true,
+		Allowed: `a loopback address and port, such as "127.0.0.54:53" or "[::1]:53"`,
+		Meaning: "where names are answered",
+		show:    func(c Config) string { return quote(c.DNS.Listen.String()) }},
+	{Name: "dns.upstream", Default: `[]`,
+		Allowed: `a list of server addresses, with a port or without, such as ["2001:db8::53", "192.0.2.1:53"]`,
+		Meaning: "servers for all other names; empty: those of the host's own resolv.conf",
+		show:    func(c Config) string { return quoteAll(serverTexts(c.DNS.Upstream)) }},
+	{Name: "dns.manage_resolv_conf", Default: `true`, Allowed: allowedBool, Restart: true,
+		Meaning: "point resolv.conf to this resolver while the daemon is up",
+		show:    func(c Config) string { return strconv.FormatBool(c.DNS.ManageResolvConf) }},
+	{Name: "dns.resolv_conf", Default: `"/etc/resolv.conf"`, Allowed: allowedDir, Restart: true,
+		Meaning: "path of resolv.conf",
+		show:    func(c Config) string { return quote(c.DNS.ResolvConf) }},
+	{Name: "literals.enabled", Default: `true`, Allowed: allowedBool, Restart: true,
+		Meaning: "sessions also for connections to real addresses of known peers",
+		show:    func(c Config) string { return strconv.FormatBool(c.Literals.Enabled) }},
+	{Name: "literals.cgroup", Default: `""`, Allowed: `an absolute path, or "" for the root of cgroup2`, Restart: true,
+		Meaning: "cgroup whose processes are covered",
+		show:    func(c Config) string { return quote(c.Literals.Cgroup) }},
+	{Name: "ilnp.nonce_length", Default: `4`, Allowed: "4 or 12", Restart: true,
+		Meaning: "octets of this host's nonces (RFC 6744 §2)",
+		show:    func(c Config) string { return strconv.Itoa(c.ILNP.NonceLength) }},
+	{Name: "ilnp.lu_format", Default: `"rfc6743"`, Allowed: words(luWords), Restart: true,
+		Meaning: "form of Locator Updates to peers that have not sent one",
+		show:    func(c Config) string { return quote(luWords[c.ILNP.LUFormat]) }},
+	{Name: "ilnp.checksum", Default: `"ipv6"`, Allowed: words(checksumWords), Restart: true,
+		Meaning: "rule of the TCP and UDP checksums on the wire",
+		show:    func(c Config) string { return quote(checksumWords[c.ILNP.Checksum]) }},
+	{Name: "ilnp.fallback_lifetime", Default: `"10m"`, Allowed: fmt.Sprintf(allowedDuration, "1s", "24h"), Restart: true,
+		Meaning: "how long a peer without ILNP is remembered as such",
+		show:    func(c Config) string { return quote(duration(c.ILNP.FallbackLifetime)) }},
+	{Name: "ilnp.idle_timeout", Default: `"10m"`, Allowed: fmt.Sprintf(allowedDuration, "10s", "168h"), Restart: true,
+		Meaning: "how long a session without packets is kept",
+		show:    func(c Config) string { return quote(duration(c.ILNP.IdleTimeout)) }},
+}
+
+// Keys lists every key of the file in the order of the manual.
+func Keys() []Key { return append([]Key(nil), keys...) }
+
+// Value returns the key's value in c, as TOML.
+func (k Key) Value(c Config) string { return k.show(c) }
+
+// Change is one difference between two configurations.
+type Change struct {
+	Key      string
+	Old, New string // as TOML
+	Restart  bool   // it waits for the next start of the daemon
+}
+
+// String returns "section.key: old -> new".
+func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Key, c.Old, c.New) }
+
+// Diff lists what differs, in the order of Keys.
+func Diff(old, new Config) []Change {
+	var out []Change
+	for _, k := range keys {
+		if a, b := k.show(old), k.show(new); a != b {
+			out = append(out, Change{Key: k.Name, Old: a, New: b, Restart: k.Restart})
+		}
+	}
+	return out
+}
+
+// Format returns c as a file that Parse reads back to the same value, every
+// key with its meaning above it.
+func Format(c Config) string {
+	var b strings.Builder
+	section := ""
+	for _, k := range keys {
+		s, name, _ := strings.Cut(k.Name, ".")
+		if s != section {
+			if section != "" {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "[%s]\n", s)
+			section = s
+		}
+		fmt.Fprintf(&b, "# %s: %s\n%s = %s\n", k.Meaning, k.Allowed, name, k.show(c))
+	}
+	return b.String()
+}
+
+func allowed(name string) string {
+	for _, k := range keys {
+		if k.Name == name {
+			return k.Allowed
+		}
+	}
+	return ""
+}
+
+func words(w []string) string {
+	q := make([]string, len(w))
+	for i, s := range w {
+		q[i] = quote(s)
+	}
+	return "one of " + strings.Join(q, ", ")
+}
+
+// quote writes a TOML basic string; what Go escapes and TOML does not know
+// (\a, \v, \x) is refused by the checks of every key.
+func quote(s string) string { return strconv.Quote(s) }
+
+func quoteAll(list []string) string {
+	q := make([]string, len(list))
+	for i, s := range list {
+		q[i] = quote(s)
+	}
+	return "[" + strings.Join(q, ", ") + "]"
+}
+
+func serverTexts(list []netip.AddrPort) []string {
+	out := make([]string, len(list))
+	for i, a := range list {
+		out[i] = a.String()
+	}
+	return out
+}
+
+// duration drops the zero units of time.Duration's own form: 10m, not 10m0s.
+func duration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

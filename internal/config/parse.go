@@ -1,0 +1,221 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// Error is one fault of the file.
+type Error struct {
+	File         string
+	Line, Column int    // from 1; 0 when the fault has no place
+	Key          string // "section.key", where there is one
+	Message      string
+}
+
+// Error returns "file:line:column: key: message".
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": ")
+	if e.Key != "" {
+		b.WriteString(e.Key + ": ")
+	}
+	b.WriteString(e.Message)
+	return b.String()
+}
+
+// Errors is every fault that was found, in the order of the file.
+type Errors []*Error
+
+// Error returns the faults, one a line.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, x := range e {
+		lines[i] = x.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the faults, for errors.As.
+func (e Errors) Unwrap() []error {
+	out := make([]error, len(e))
+	for i, x := range e {
+		out[i] = x
+	}
+	return out
+}
+
+// raw is the file as TOML sees it. Words, addresses and durations are strings
+// here; check gives them their types, so that every fault can name its key.
+type raw struct {
+	Host struct {
+		NID           string `toml:"nid"`
+		Mode          string `toml:"mode"`
+		Accept        string `toml:"accept"`
+		SessionPrefix string `toml:"session_prefix"`
+		Device        string `toml:"device"`
+		RunDir        string `toml:"run_dir"`
+		StateDir      string `toml:"state_dir"`
+		Hosts         string `toml:"hosts"`
+	} `toml:"host"`
+	Uplinks struct {
+		Include  []string `toml:"include"`
+		Exclude  []string `toml:"exclude"`
+		Disabled []string `toml:"disabled"`
+	} `toml:"uplinks"`
+	DNS struct {
+		Enabled          bool     `toml:"enabled"`
+		Listen           string   `toml:"listen"`
+		Upstream         []string `toml:"upstream"`
+		ManageResolvConf bool     `toml:"manage_resolv_conf"`
+		ResolvConf       string   `toml:"resolv_conf"`
+	} `toml:"dns"`
+	Literals struct {
+		Enabled bool   `toml:"enabled"`
+		Cgroup  string `toml:"cgroup"`
+	} `toml:"literals"`
+	ILNP struct {
+		NonceLength      int    `toml:"nonce_length"`
+		LUFormat         string `toml:"lu_format"`
+		Checksum         string `toml:"checksum"`
+		FallbackLifetime string `toml:"fallback_lifetime"`
+		IdleTimeout      string `toml:"idle_timeout"`
+	} `toml:"ilnp"`
+}
+
+// Parse reads and checks the text of a file; name stands for it in errors,
+// which are of type Errors and complete: all faults, not the first one.
+func Parse(name string, text []byte) (Config, error) {
+	var r raw
+	if err := toml.Unmarshal([]byte(defaults()), &r); err != nil {
+		return Config{}, fmt.Errorf("read defaults: %w", err)
+	}
+	dec := toml.NewDecoder(strings.NewReader(string(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		return Config{}, faults(name, err)
+	}
+	c := checker{file: name, places: places(text)}
+	cfg := c.config(&r)
+	if len(c.errs) > 0 {
+		slices.SortStableFunc(c.errs, func(a, b *Error) int {
+			if a.Line != b.Line {
+				return a.Line - b.Line
+			}
+			return a.Column - b.Column
+		})
+		return Config{}, c.errs
+	}
+	return cfg, nil
+}
+
+// defaults is the file that the table of keys describes.
+func defaults() string {
+	var b strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&b, "%s = %s\n", k.Name, k.Default)
+	}
+	return b.String()
+}
+
+// faults turns the errors of the TOML library into ours.
+func faults(name string, err error) error {
+	var missing *toml.StrictMissingError
+	if errors.As(err, &missing) {
+		var out Errors
+		for i := range missing.Errors {
+			out = append(out, unknown(name, &missing.Errors[i]))
+		}
+		return out
+	}
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		line, col := de.Position()
+		key := strings.Join(de.Key(), ".")
+		msg := strings.TrimPrefix(de.Error(), "toml: ")
+		if a := allowed(key); a != "" {
+			msg = "wrong type of value; allowed: " + a
+		}
+		return Errors{{File: name, Line: line, Column: col, Key: key, Message: msg}}
+	}
+	return Errors{{File: name, Message: strings.TrimPrefix(err.Error(), "toml: ")}}
+}
+
+// unknown says which keys there are where the file has another.
+func unknown(name string, de *toml.DecodeError) *Error {
+	line, col := de.Position()
+	key := strings.Join(de.Key(), ".")
+	section, _, _ := strings.Cut(key, ".")
+	var siblings, sections []string
+	for _, k := range keys {
+		s, n, _ := strings.Cut(k.Name, ".")
+		if s == section {
+			siblings = append(siblings, n)
+		}
+		if !slices.Contains(sections, s) {
+			sections = append(sections, s)
+		}
+	}
+	msg := fmt.Sprintf("unknown key; section [%s] has %s", section, strings.Join(siblings, ", "))
+	if siblings == nil {
+		msg = "unknown section; there are " + strings.Join(sections, ", ")
+	}
+	return &Error{File: name, Line: line, Column: col, Key: key, Message: msg}
+}
+
+// place is where a value stands in the file, counted from 1.
+type place struct{ line, column int }
+
+// places finds every value, so that a fault found after decoding, when the
+// library has forgotten where it was, can still name its place. The text is
+// known to be valid TOML.
+func places(text []byte) map[string]place {
+	out := make(map[string]place)
+	var p unstable.Parser
+	p.Reset(text)
+	var table []string
+	for p.NextExpression() {
+		e := p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = keyParts(e.Key())
+		case unstable.KeyValue:
+			note(&p, out, table, e)
+		}
+	}
+	return out
+}
+
+// note records a value, and those inside it when it is an inline table.
+func note(p *unstable.Parser, out map[string]place, prefix []string, e *unstable.Node) {
+	key := append(slices.Clone(prefix), keyParts(e.Key())...)
+	v := e.Value()
+	if v.Kind == unstable.InlineTable {
+		for it := v.Children(); it.Next(); {
+			note(p, out, key, it.Node())
+		}
+		return
+	}
+	// The name's place serves for every kind of value: not all nodes carry
+	// the range of their text.
+	k := e.Key()
+	k.Next()
+	start := p.Shape(k.Node().Raw).Start
+	out[strings.Join(key, ".")] = place{start.Line, start.Column}
+}
+
+func keyParts(it unstable.Iterator) (parts []string) {
+	for it.Next() {
+		parts = append(parts, string(it.Node().Data))
+	}
+	return parts
+}
