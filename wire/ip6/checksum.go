@@ -55,8 +55,10 @@ func ChecksumOffset(proto uint8) (off, headerLen int, ok bool) {
 	switch proto {
 	case TCP:
 		return 16, 20, true
-	case UDP:
+	case UDP, UDPLite:
 		return 6, 8, true
+	case DCCP:
+		return 6, 12, true
 	case ICMPv6:
 		return 2, 4, true
 	}
@@ -79,8 +81,9 @@ func FinishL4(packet []byte) error {
 		return fmt.Errorf("finish checksum: routing header has %d segments left: %w", c.SegmentsLeft, ErrMalformed)
 	}
 	off, n, ok := ChecksumOffset(c.Upper)
-	if !ok {
-		return fmt.Errorf("finish checksum: protocol %d at offset %d has none: %w", c.Upper, c.UpperOffset, ErrMalformed)
+	// UDP-Lite and DCCP may cover a part of the message only.
+	if !ok || c.Upper == UDPLite || c.Upper == DCCP {
+		return fmt.Errorf("finish checksum: protocol %d at offset %d is not tcp, udp or icmpv6: %w", c.Upper, c.UpperOffset, ErrMalformed)
 	}
 	msg := packet[c.UpperOffset:c.End]
 	if len(msg) < n {

@@ -24,6 +24,7 @@ const (
 	HopByHop uint8 = 0
 	TCP      uint8 = 6
 	UDP      uint8 = 17
+	DCCP     uint8 = 33
 	Routing  uint8 = 43
 	Fragment uint8 = 44
 	ESP      uint8 = 50
@@ -31,6 +32,7 @@ const (
 	ICMPv6   uint8 = 58
 	NoNext   uint8 = 59
 	DestOpts uint8 = 60
+	UDPLite  uint8 = 136
 )
 
 // ErrTruncated is wrapped by every error that says that octets are missing.

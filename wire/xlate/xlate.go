@@ -3,15 +3,14 @@
 // in BPF; golden packets run through both.
 //
 // It implements the rewriting of both address halves, the insertion and
-// removal of the Nonce option (RFC 6744), the adjustment of TCP and UDP
-// checksums by either rule, and the translation of ICMPv6 errors with the
+// removal of the Nonce option (RFC 6744), the adjustment of transport
+// checksums (TCP, UDP, UDP-Lite, DCCP) by either rule, and the translation of ICMPv6 errors with the
 // packet that they quote. ICMPv6 checksums always follow the ordinary rule
 // (RFC 6741 §4.3).
 //
 // It omits the choice of locators, the check whether a packet may come in
 // (nonce and source are compared with the entry only), Routing headers with
-// segments left, and the checksums of other transports than TCP and UDP,
-// which pass unchanged.
+// segments left, and the checksums of other transports, which pass unchanged.
 //
 // The package is pure. It is driven by tests, of Go and of the data plane,
 // and by sim.
@@ -27,7 +26,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// Rule says which addresses the TCP and UDP checksums on the wire cover.
+// Rule says which addresses the transport checksums on the wire cover.
 type Rule uint8
 
 // The values of Rule.
@@ -211,14 +210,15 @@ func adjust(b []byte, c ip6.Chain, oldSum, newSum uint16) error {
 
 // adjustField adjusts the checksum field at the start of b. A UDP checksum of
 // zero means that there is none and stays; a result of zero must not look like
-// that and becomes 0xffff (RFC 8200 §8.1).
+// that and becomes 0xffff (RFC 8200 §8.1, RFC 3828 §3.1).
 func adjustField(b []byte, proto uint8, oldSum, newSum uint16) {
 	check := binary.BigEndian.Uint16(b)
-	if proto == ip6.UDP && check == 0 {
+	noZero := proto == ip6.UDP || proto == ip6.UDPLite
+	if noZero && check == 0 {
 		return
 	}
 	check = ip6.Adjust(check, oldSum, newSum)
-	if proto == ip6.UDP && check == 0 {
+	if noZero && check == 0 {
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(b, check)
