@@ -1,0 +1,211 @@
+package topo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// StateDir holds a record of every process that has a lab, PID.json, and the
+// files of its hosts.
+const StateDir = "/run/roam-lab"
+
+// prefix begins the names of all namespaces, cgroups and directories; the
+// process id follows it.
+const prefix = "rm"
+
+// ownedRE finds the owner in a name.
+var ownedRE = regexp.MustCompile(`^` + prefix + `([0-9]+)-`)
+
+// state is the record of a process. The start time tells a process from a
+// later one that was given the same id.
+type state struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot, proc_pid_stat(5) field 22
+}
+
+var registerOnce = sync.OnceValue(func() error {
+	pid := os.Getpid()
+	start, err := startTime(pid)
+	if err != nil {
+		return fmt.Errorf("read own start time: %w", err)
+	}
+	b, err := json.Marshal(state{PID: pid, Start: start})
+	if err != nil {
+		return fmt.Errorf("record own process: %w", err)
+	}
+	if err := os.MkdirAll(StateDir, 0o755); err != nil {
+		return fmt.Errorf("record own process: %w", err)
+	}
+	if err := os.WriteFile(statePath(pid), b, 0o644); err != nil {
+		return fmt.Errorf("record own process: %w", err)
+	}
+	return nil
+})
+
+// register records this process. It comes before the first namespace, so that
+// nothing exists whose owner is unknown.
+func register() error { return registerOnce() }
+
+func statePath(pid int) string { return filepath.Join(StateDir, strconv.Itoa(pid)+".json") }
+
+// Sweep removes what labs of dead processes left behind: their processes,
+// namespaces, cgroups, mounts and files. What belongs to the living stays.
+// Several processes may sweep at once.
+func Sweep() error {
+	root, err := cgroupRoot()
+	if err != nil {
+		return err
+	}
+	alive := map[int]bool{}
+	dead := func(pid int) bool {
+		if _, ok := alive[pid]; !ok {
+			alive[pid] = owns(pid)
+		}
+		return !alive[pid]
+	}
+	var errs []error
+	namespaces, groups := owned(netnsDir, dead), owned(root, dead)
+	// As in Close: first all processes, then what they use.
+	for _, name := range groups {
+		errs = append(errs, killCgroup(filepath.Join(root, name), killWithin))
+	}
+	for _, name := range namespaces {
+		errs = append(errs, killInNetns(name))
+	}
+	for _, name := range owned(StateDir, dead) {
+		errs = append(errs, removeFiles(filepath.Join(StateDir, name)))
+	}
+	for _, name := range namespaces {
+		errs = append(errs, removeNetns(name))
+	}
+	for _, name := range groups {
+		errs = append(errs, removeCgroup(filepath.Join(root, name), killWithin))
+	}
+	return errors.Join(append(errs, sweepRecords(dead))...)
+}
+
+// sweepRecords removes the records themselves, last: while they exist a pid
+// that is used again is not taken for the owner.
+func sweepRecords(dead func(int) bool) error {
+	entries, _ := os.ReadDir(StateDir)
+	var errs []error
+	for _, e := range entries {
+		base, ok := strings.CutSuffix(e.Name(), ".json")
+		pid, err := strconv.Atoi(base)
+		if !ok || err != nil || !dead(pid) {
+			continue
+		}
+		if err := os.Remove(statePath(pid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove record: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// owned lists the entries of a directory whose name holds the id of a dead
+// process.
+func owned(dir string, dead func(int) bool) (names []string) {
+	entries, _ := os.ReadDir(dir) // a directory that is not there has none
+	for _, e := range entries {
+		m := ownedRE.FindStringSubmatch(e.Name())
+		if m == nil {
+			continue
+		}
+		if pid, err := strconv.Atoi(m[1]); err == nil && dead(pid) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// owns reports whether the process that made things under this id still
+// lives. Without a readable record any process of that id counts: better
+// leave something behind than take it from the living.
+func owns(pid int) bool {
+	now, err := startTime(pid)
+	if err != nil {
+		return false
+	}
+	var s state
+	b, err := os.ReadFile(statePath(pid))
+	if err != nil || json.Unmarshal(b, &s) != nil {
+		return true
+	}
+	return s.Start == now
+}
+
+// startTime reads when a process started; it fails when there is none.
+func startTime(pid int) (uint64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStart(string(b))
+}
+
+// parseStart finds field 22 of proc_pid_stat(5). The second field is the
+// program's name in parentheses and may hold anything, also parentheses and
+// spaces, so counting begins behind the last one.
+func parseStart(stat string) (uint64, error) {
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const skip = 22 - 3 // behind the name comes field 3
+	if len(f) <= skip {
+		return 0, errors.New("short stat line")
+	}
+	return strconv.ParseUint(f[skip], 10, 64)
+}
+
+// allPids lists the processes of the machine.
+func allPids() (pids []int) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// removeFiles unmounts all below a directory, the newest mounts first, and
+// removes it. Daemons mount a bpffs there whose pins hold programs and maps.
+func removeFiles(dir string) error {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("list mounts: %w", err)
+	}
+	for _, m := range slices.Backward(mountsBelow(string(b), dir)) {
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", m, err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove files: %w", err)
+	}
+	return nil
+}
+
+// mountsBelow lists the mount points below dir in the order of the table.
+func mountsBelow(mountinfo, dir string) (points []string) {
+	for line := range strings.Lines(mountinfo) {
+		if f := strings.Fields(line); len(f) >= 5 && strings.HasPrefix(f[4], dir+"/") {
+			points = append(points, f[4])
+		}
+	}
+	return points
+}

@@ -1,0 +1,139 @@
+// Package topo builds the topologies of experiments: network namespaces that
+// play hosts and routers, the wires between them, and the processes inside.
+//
+// It implements named namespaces with a child cgroup each, veth pairs and
+// emulated links (lab/linkem), addresses and routes, kernel routers with
+// radvd, applications that see a resolver of their own, captures, and a
+// complete clean-up, also of what a killed run left behind. It omits
+// everything that an experiment measures. It is driven by experiments and by
+// tests; all of it needs root.
+//
+// Nothing is ever made in the namespace of the caller: interfaces are created
+// where they belong, so their names need to be unique per host only.
+package topo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+
+	"roam/lab/linkem"
+)
+
+// Lab is one topology. Its methods may be called from any goroutine.
+type Lab struct {
+	name   string
+	cgRoot string // where cgroup2 is mounted
+
+	mu     sync.Mutex
+	hosts  []*Host
+	links  []*linkem.Link
+	closed bool
+}
+
+// nameRE bounds the names of labs and hosts: they become parts of file names,
+// and a dash separates them.
+var nameRE = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+
+// New starts an empty topology. The name (1 to 16 lower-case letters and
+// digits) tells topologies of one process apart. It records the process in
+// StateDir, so that Sweep can tell what belongs to the living.
+func New(name string) (*Lab, error) {
+	if !nameRE.MatchString(name) {
+		return nil, fmt.Errorf("name of lab %q: want 1 to 16 of a-z and 0-9", name)
+	}
+	root, err := cgroupRoot()
+	if err != nil {
+		return nil, err
+	}
+	if err := register(); err != nil {
+		return nil, err
+	}
+	return &Lab{name: fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name), cgRoot: root}, nil
+}
+
+// Name returns what the names of all namespaces and cgroups of this topology
+// begin with.
+func (l *Lab) Name() string { return l.name }
+
+// Host adds a host: a network namespace with loopback up, a cgroup, and a
+// directory for its files. Names are like those of labs, unique in the lab.
+func (l *Lab) Host(name string) (*Host, error) {
+	if !nameRE.MatchString(name) {
+		return nil, fmt.Errorf("name of host %q: want 1 to 16 of a-z and 0-9", name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, errors.New("add host: lab is closed")
+	}
+	for _, h := range l.hosts {
+		if h.name == name {
+			return nil, fmt.Errorf("add host %s: it exists", name)
+		}
+	}
+	h, err := newHost(l, name)
+	if err != nil {
+		return nil, fmt.Errorf("add host %s: %w", name, err)
+	}
+	l.hosts = append(l.hosts, h)
+	return h, nil
+}
+
+// Close stops every process of the lab, closes its links and removes its
+// namespaces, cgroups and files. It returns when they are gone, with all that
+// went wrong. A second call does nothing.
+func (l *Lab) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var errs []error
+	// All processes go first: a daemon that sees its peers' links vanish one
+	// by one would spend the time on handoffs.
+	for _, h := range l.hosts {
+		errs = append(errs, h.kill())
+	}
+	for _, k := range l.links {
+		errs = append(errs, k.Close())
+	}
+	for _, h := range l.hosts {
+		errs = append(errs, h.remove())
+	}
+	if err := os.RemoveAll(filepath.Join(StateDir, l.name)); err != nil {
+		errs = append(errs, fmt.Errorf("remove files of lab: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// CloseOnSignal closes the lab and exits with status 128 plus the signal's
+// number when SIGINT or SIGTERM arrives. The caller calls stop when it closes
+// the lab itself.
+func (l *Lab) CloseOnSignal() (stop func()) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)
+	quit := make(chan struct{})
+	go func() {
+		select {
+		case s := <-ch:
+			if err := l.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, "close lab:", err)
+			}
+			code := 128
+			if n, ok := s.(syscall.Signal); ok {
+				code += int(n)
+			}
+			os.Exit(code)
+		case <-quit:
+		}
+	}()
+	var once sync.Once
+	return func() { once.Do(func() { signal.Stop(ch); close(quit) }) }
+}
