@@ -1,0 +1,188 @@
+package house
+
+import (
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// cores are the protocol machines; they never import each other.
+var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6"}
+
+// The floors, from the top of the house down: a package imports only floors
+// with a lower number.
+const (
+	floorVocabulary = iota // roam.go
+	floorCodecs            // wire, naming
+	floorCores             // the protocol machines
+	floorSim               // drives any core
+	floorEffects           // internal, lab
+	floorCommands          // cmd
+	floorUnknown
+)
+
+func floor(dir string) int {
+	switch {
+	case dir == ".":
+		return floorVocabulary
+	case under(dir, "wire", "naming"):
+		return floorCodecs
+	case under(dir, cores...):
+		return floorCores
+	case under(dir, "sim"):
+		return floorSim
+	case under(dir, "internal", "lab"):
+		return floorEffects
+	case under(dir, "cmd"):
+		return floorCommands
+	}
+	return floorUnknown
+}
+
+// room is the first element of a directory: packages of one room may import
+// each other.
+func room(dir string) string {
+	first, _, _ := strings.Cut(dir, "/")
+	return first
+}
+
+// Floors finds imports that do not go down, cores that import each other, a
+// lab that reaches into internal, and packages that stand on no floor.
+func Floors(t *Tree) []Finding {
+	var all []Finding
+	for _, f := range t.Go {
+		if floor(f.Dir) == floorUnknown {
+			all = append(all, Finding{Path: f.Path, Text: "stands on no floor of the house"})
+			continue
+		}
+		for _, spec := range f.AST.Imports {
+			p := importPath(spec)
+			if p != Module && !strings.HasPrefix(p, Module+"/") {
+				continue
+			}
+			to := strings.TrimPrefix(strings.TrimPrefix(p, Module), "/")
+			if to == "" {
+				to = "."
+			}
+			if !mayImport(f, to) {
+				all = append(all, t.find(f, spec.Pos(), "%s must not import %s", f.Dir, to))
+			}
+		}
+	}
+	return sortFindings(all)
+}
+
+func mayImport(f *GoFile, to string) bool {
+	from := f.Dir
+	switch {
+	case f.Test && f.Dir == to: // an external test of the package
+		return true
+	case f.Test && floor(to) <= floorSim && floor(from) >= floorCodecs:
+		return true // a core's timelines run in sim, a codec's goldens in any test
+	case to == "internal/testutil":
+		return f.Test || under(from, "internal/testutil")
+	case room(from) == room(to):
+		return true // wire/ilnp stands on wire/ip6, one effect on another
+	}
+	return floor(to) < floor(from)
+}
+
+// doors names the only packages that may import a module; the word "tests"
+// stands for every test file.
+var doors = map[string][]string{
+	"github.com/cilium/ebpf":          {"internal/dataplane", "lab/cc"},
+	"github.com/vishvananda/netlink":  {"internal/hostnet", "lab/topo"},
+	"github.com/vishvananda/netns":    {"internal/hostnet", "lab/topo"},
+	"github.com/miekg/dns":            {"internal/dnsio"},
+	"github.com/gopacket/gopacket":    {"lab", "tests"},
+	"github.com/google/go-cmp":        {"tests"},
+	"golang.org/x/sys":                {"internal", "lab", "cmd"},
+	"github.com/spf13/cobra":          {"cmd/roam"},
+	"github.com/pelletier/go-toml/v2": {"internal/config"},
+}
+
+// Doors finds imports of third-party modules outside the package that is the
+// module's door, and modules that nobody decided to depend on.
+func Doors(t *Tree) []Finding {
+	var all []Finding
+	for _, f := range t.Go {
+		for _, spec := range f.AST.Imports {
+			p := importPath(spec)
+			module, ok := thirdParty(p)
+			if !ok {
+				continue
+			}
+			open, known := doors[module]
+			switch {
+			case !known:
+				all = append(all, t.find(f, spec.Pos(), "imports %s, which is none of the chosen modules", p))
+			case !opens(open, f):
+				all = append(all, t.find(f, spec.Pos(), "imports %s; its door is %s", p, strings.Join(open, ", ")))
+			}
+		}
+	}
+	return sortFindings(all)
+}
+
+func opens(open []string, f *GoFile) bool {
+	for _, door := range open {
+		if door == "tests" && f.Test || under(f.Dir, door) {
+			return true
+		}
+	}
+	return false
+}
+
+// thirdParty returns the module of an import path that is neither ours nor the
+// standard library's: the chosen module that it lies in, else the path itself.
+func thirdParty(p string) (string, bool) {
+	first, _, _ := strings.Cut(p, "/")
+	if !strings.Contains(first, ".") {
+		return "", false
+	}
+	for module := range doors {
+		if under(p, module) {
+			return module, true
+		}
+	}
+	return p, true
+}
+
+// MaxModules bounds the direct third-party modules.
+const MaxModules = 10
+
+var requireLine = regexp.MustCompile(`(?m)^(?:require)?\s+([^\s()]+\.[^\s()]+) v\S+(\s*// indirect)?`)
+
+// DirectModules returns the third-party modules that the code imports, and
+// those that go.mod requires without calling them indirect.
+func (t *Tree) DirectModules() []string {
+	set := map[string]bool{}
+	for _, f := range t.Go {
+		for _, spec := range f.AST.Imports {
+			if module, ok := thirdParty(importPath(spec)); ok {
+				set[module] = true
+			}
+		}
+	}
+	for _, m := range requireLine.FindAllStringSubmatch(string(t.Other["go.mod"]), -1) {
+		if m[2] == "" {
+			set[m[1]] = true
+		}
+	}
+	var modules []string
+	for module := range set {
+		modules = append(modules, module)
+	}
+	sort.Strings(modules)
+	return modules
+}
+
+// Modules finds a dependency too many.
+func Modules(t *Tree) []Finding {
+	if modules := t.DirectModules(); len(modules) > MaxModules {
+		return []Finding{{Path: "go.mod", Text: fmt.Sprintf("%d direct modules, at most %d: %s",
+			len(modules), MaxModules, strings.Join(modules, " "))}}
+	}
+	return nil
+}
