@@ -15,7 +15,7 @@ const (
 	MaxHeader  = 300 // lines of a C header of ours
 	MaxGoFunc  = 80  // lines of a Go function, braces and signature included
 	MaxCFunc   = 60  // lines of a C function, likewise
-	MaxMain    = 150 // lines of a main.go
+	MaxMain    = 150 // lines of a command's main.go
 	GoodGoFunc = 40  // what nine functions in ten keep to
 	goodCFunc  = 45
 )
@@ -141,7 +141,7 @@ func fileStop(p string) int {
 	switch {
 	case path.Ext(p) == ".h":
 		return MaxHeader
-	case path.Base(p) == "main.go":
+	case path.Base(p) == "main.go" && under(path.Dir(p), "cmd"):
 		return MaxMain
 	}
 	return MaxFile
