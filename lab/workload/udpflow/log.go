@@ -1,0 +1,201 @@
+package udpflow
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sizes of the records in the two files, in octets; all integers big-endian.
+const (
+	sentSize = 8 + 8 + 1 // number, time, 1 if the kernel refused it
+	gotSize  = 8 + 8 + 8 // number, time of sending, time of arrival
+)
+
+// Got is one datagram as it arrived. Times are nanoseconds of Unix time.
+type Got struct {
+	Seq      uint64
+	Sent, At int64
+}
+
+// Sent is one datagram as it was written, or tried to.
+type Sent struct {
+	At      int64
+	Refused bool // by the sender's kernel
+}
+
+// Flow is one direction of a flow: what one end wrote, and what the other read.
+type Flow struct {
+	Sent   []Sent // by number
+	Got    []Got  // in the order of arrival
+	copies map[uint64]int
+}
+
+// Load reads one direction: the log of the sender and that of the receiver,
+// each named as in --out of that end.
+func Load(sender, receiver string) (*Flow, error) {
+	tx, err := os.ReadFile(sender + ".tx")
+	if err != nil {
+		return nil, fmt.Errorf("read log of sender: %w", err)
+	}
+	rx, err := os.ReadFile(receiver + ".rx")
+	if err != nil {
+		return nil, fmt.Errorf("read log of receiver: %w", err)
+	}
+	return decode(tx, rx), nil
+}
+
+// decode drops a record cut short at the end of a file: its writer was killed.
+func decode(tx, rx []byte) *Flow {
+	f := &Flow{copies: map[uint64]int{}}
+	for ; len(tx) >= sentSize; tx = tx[sentSize:] {
+		f.Sent = append(f.Sent, Sent{At: int64(binary.BigEndian.Uint64(tx[8:])), Refused: tx[16] != 0})
+	}
+	for ; len(rx) >= gotSize; rx = rx[gotSize:] {
+		g := Got{
+			Seq:  binary.BigEndian.Uint64(rx),
+			Sent: int64(binary.BigEndian.Uint64(rx[8:])),
+			At:   int64(binary.BigEndian.Uint64(rx[16:])),
+		}
+		f.Got = append(f.Got, g)
+		f.copies[g.Seq]++
+	}
+	return f
+}
+
+// Count is what happened to the datagrams that were sent within a span.
+type Count struct {
+	Written   int // accepted by the sender's kernel
+	Refused   int // refused by it
+	Lost      int // written and never read
+	Doubled   int // read more than once
+	Misorders int // read after one with a higher number
+}
+
+// Count counts over the datagrams sent at or after from and before to.
+func (f *Flow) Count(from, to time.Time) Count {
+	a, b := from.UnixNano(), to.UnixNano()
+	var c Count
+	for seq, s := range f.Sent {
+		switch n := f.copies[uint64(seq)]; {
+		case s.At < a || s.At >= b:
+		case s.Refused:
+			c.Refused++
+		default:
+			c.Written++
+			if n == 0 {
+				c.Lost++
+			}
+			c.Doubled += max(0, n-1)
+		}
+	}
+	highest := uint64(0)
+	for _, g := range f.Got {
+		if g.Seq < highest && g.Sent >= a && g.Sent < b {
+			c.Misorders++
+		}
+		highest = max(highest, g.Seq)
+	}
+	return c
+}
+
+// Gap is a span without arrivals.
+type Gap struct {
+	From, To time.Time
+}
+
+// Length returns how long the gap was.
+func (g Gap) Length() time.Duration { return g.To.Sub(g.From) }
+
+// LongestGap returns the longest span within [from, to) in which nothing
+// arrived; the ends of the window bound a gap too.
+func (f *Flow) LongestGap(from, to time.Time) Gap {
+	a, b := from.UnixNano(), to.UnixNano()
+	last, best := a, Gap{From: from, To: from}
+	note := func(at int64) {
+		if at-last > best.To.Sub(best.From).Nanoseconds() {
+			best = Gap{From: time.Unix(0, last), To: time.Unix(0, at)}
+		}
+		last = at
+	}
+	for _, g := range f.window(a, b) {
+		note(max(g.At, last))
+	}
+	note(b)
+	return best
+}
+
+// window returns the arrivals within [a, b). Time stamps are taken on several
+// cores and may run backwards by microseconds; the search only needs them to
+// be sorted at the scale of the window.
+func (f *Flow) window(a, b int64) []Got {
+	cmp := func(g Got, t int64) int {
+		switch {
+		case g.At < t:
+			return -1
+		case g.At > t:
+			return 1
+		}
+		return 0
+	}
+	i, _ := slices.BinarySearchFunc(f.Got, a, cmp)
+	j, _ := slices.BinarySearchFunc(f.Got, b, cmp)
+	return f.Got[i:max(i, j)]
+}
+
+// FirstAfter returns the first arrival at or after t of a datagram that was
+// sent at or after sent; ok is false when there is none.
+func (f *Flow) FirstAfter(t, sent time.Time) (at time.Time, ok bool) {
+	for _, g := range f.Got {
+		if g.At >= t.UnixNano() && g.Sent >= sent.UnixNano() {
+			return time.Unix(0, g.At), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Arrived returns how many datagrams arrived within [from, to).
+func (f *Flow) Arrived(from, to time.Time) int {
+	return len(f.window(from.UnixNano(), to.UnixNano()))
+}
+
+// Rate returns arrivals per second in bins of the given width from start to
+// end, with the middle of each bin in seconds since start.
+func (f *Flow) Rate(start, end time.Time, bin time.Duration) (x, y []float64) {
+	n := int(end.Sub(start) / bin)
+	x, y = make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i] = (float64(i) + 0.5) * bin.Seconds()
+	}
+	for _, g := range f.Got {
+		if i := int((g.At - start.UnixNano()) / int64(bin)); g.At >= start.UnixNano() && i < n {
+			y[i] += 1 / bin.Seconds()
+		}
+	}
+	return x, y
+}
+
+// Gaps returns the spans between arrivals within [from, to), in milliseconds.
+func (f *Flow) Gaps(from, to time.Time) []float64 {
+	w := f.window(from.UnixNano(), to.UnixNano())
+	var out []float64
+	for i := 1; i < len(w); i++ {
+		out = append(out, max(0, float64(w[i].At-w[i-1].At)/1e6))
+	}
+	return out
+}
+
+// snmp6 finds one counter in the text of /proc/net/snmp6.
+func snmp6(text, name string) uint64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ := strconv.ParseUint(f[1], 10, 64)
+			return n
+		}
+	}
+	return 0
+}

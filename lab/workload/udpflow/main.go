@@ -1,0 +1,168 @@
+package udpflow
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// statusEvery is the pause between two lines of status.
+const statusEvery = 100 * time.Millisecond
+
+// Main runs one end of a flow and returns when standard input ends or on
+// SIGTERM. Arguments:
+//
+//	--listen ADDRESS   wait there, answer the first that sends; or
+//	--to HOST:PORT     begin
+//	--rate N           datagrams per second to send (the waiting end begins
+//	                   when the first datagram came); 0 sends a few to open the flow
+//	--size N           octets of payload
+//	--out PATH         writes PATH.tx and PATH.rx
+//
+// The line "stop" on standard input ends the sending but not the receiving.
+// Every 100 ms it prints "sent received failed" counts on one line. At the end
+// it prints "rcvbuf_errors N", how many datagrams the host's receive buffers
+// refused.
+func Main(args []string) error {
+	fs := flag.NewFlagSet("udp-flow", flag.ContinueOnError)
+	from := fs.String("listen", "", "address to wait on")
+	to := fs.String("to", "", "address to send to")
+	rate := fs.Int("rate", 0, "datagrams per second to send")
+	size := fs.Int("size", 64, "octets of payload")
+	out := fs.String("out", "", "path of the logs, without .tx and .rx")
+	if err := fs.Parse(args); err != nil {
+		return fmt.Errorf("parse arguments: %w", err)
+	}
+	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > 1400 || *rate < 0 {
+		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to 1400 and a rate", MinSize)
+	}
+	e := &end{rate: *rate, size: *size, first: make(chan struct{})}
+	var err error
+	if *from != "" {
+		e.conn, err = listen(*from)
+	} else {
+		e.conn, err = dial(*to)
+	}
+	if err != nil {
+		return err
+	}
+	return e.run(*out, *to != "", os.Stdin, os.Stdout)
+}
+
+// run drives the end until its input ends.
+func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error {
+	tf, tx, err := create(out + ".tx")
+	if err != nil {
+		return err
+	}
+	defer tf.Close()
+	rf, rx, err := create(out + ".rx")
+	if err != nil {
+		return err
+	}
+	defer rf.Close()
+	e.tx, e.rx = tx, rx
+	before := rcvbufErrors()
+	stop, quit := commands(in)
+	var wg sync.WaitGroup
+	wg.Go(e.receive)
+	wg.Go(func() {
+		switch {
+		case begins && e.rate == 0:
+			e.open(stop)
+		case begins:
+			e.send(stop)
+		default:
+			select {
+			case <-e.first:
+				e.send(stop)
+			case <-stop:
+			}
+		}
+	})
+	e.report(status, quit)
+	_ = e.conn.Close()
+	wg.Wait()
+	fmt.Fprintf(status, "rcvbuf_errors %d\n", rcvbufErrors()-before)
+	return errors.Join(e.tx.Flush(), e.rx.Flush())
+}
+
+// open sends a datagram every statusEvery until the other end answers, so that
+// an end that only receives is known to the one that sends.
+func (e *end) open(stop <-chan struct{}) {
+	t := time.NewTicker(statusEvery)
+	defer t.Stop()
+	buf := make([]byte, e.size)
+	copy(buf, []byte{magic >> 24, magic >> 16 & 0xff, magic >> 8 & 0xff, magic & 0xff})
+	for n := uint64(0); ; n++ {
+		e.one(buf, n)
+		select {
+		case <-stop:
+			return
+		case <-e.first:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// report prints the counts until quit is closed.
+func (e *end) report(w io.Writer, quit <-chan struct{}) {
+	t := time.NewTicker(statusEvery)
+	defer t.Stop()
+	for {
+		fmt.Fprintf(w, "%d %d %d\n", e.sent.Load(), e.got.Load(), e.failed.Load())
+		select {
+		case <-quit:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// commands reads standard input: stop is closed at the line "stop" and at its
+// end, quit at its end and on SIGTERM.
+func commands(in io.Reader) (stop, quit chan struct{}) {
+	stop, quit = make(chan struct{}), make(chan struct{})
+	sig := make(chan os.Signal, 1)
+	signal.Notify(sig, syscall.SIGTERM, os.Interrupt)
+	ended := make(chan struct{})
+	var once sync.Once
+	halt := func() { once.Do(func() { close(stop) }) }
+	go func() {
+		for s := bufio.NewScanner(in); s.Scan(); {
+			if s.Text() == "stop" {
+				halt()
+			}
+		}
+		close(ended)
+	}()
+	go func() {
+		select {
+		case <-sig:
+		case <-ended:
+		}
+		halt()
+		close(quit)
+	}()
+	return stop, quit
+}
+
+// rcvbufErrors reads Udp6RcvbufErrors of this network namespace.
+func rcvbufErrors() (n uint64) {
+	b, err := os.ReadFile("/proc/self/net/snmp6")
+	if err != nil {
+		return 0
+	}
+	return snmp6(string(b), "Udp6RcvbufErrors")
+}
+
+func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

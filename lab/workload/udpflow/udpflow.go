@@ -1,0 +1,197 @@
+// Package udpflow measures a UDP path exactly: numbered datagrams at a steady
+// rate both ways, every sending and every arrival written down with its time.
+//
+// Implements the program (Main) that runs inside a host of the lab, and the
+// reading of what it wrote: loss, misorder, longest gap and rate within any
+// span of time. Omits congestion control, retransmission and everything else
+// that would hide a loss. Driven by experiments through the lab's hidden agent
+// command; both ends must run on one machine, whose clock they share.
+package udpflow
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// magic begins every datagram, so that a stray packet is never counted.
+const magic = 0x524d5546
+
+// MinSize is the least payload of a datagram: magic, number, time of sending.
+const MinSize = 4 + 8 + 8
+
+// rcvBuf is the receive buffer that is asked for, in octets: half a second of
+// the greatest rate in use, so that a busy machine does not count as loss.
+const rcvBuf = 8 << 20
+
+// tick is the pause between looks at what is due to be sent.
+const tick = 500 * time.Microsecond
+
+// end is one end of a flow while it runs.
+type end struct {
+	conn *net.UDPConn
+	peer atomic.Pointer[net.UDPAddr] // nil: connected, or not yet known
+	rate int                         // datagrams per second to send, 0 for none
+	size int
+
+	sent, got, failed atomic.Uint64
+	tx, rx            *bufio.Writer
+	first             chan struct{} // closed when the first datagram came
+	once              sync.Once
+}
+
+// listen opens the waiting end.
+func listen(address string) (*net.UDPConn, error) {
+	a, err := net.ResolveUDPAddr("udp6", address)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", address, err)
+	}
+	c, err := net.ListenUDP("udp6", a)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return c, prepare(c)
+}
+
+// dial opens the end that sends first.
+func dial(address string) (*net.UDPConn, error) {
+	a, err := net.ResolveUDPAddr("udp6", address)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", address, err)
+	}
+	c, err := net.DialUDP("udp6", nil, a)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	return c, prepare(c)
+}
+
+// prepare asks for the kernel's own time of arrival, which our scheduling does
+// not falsify, and for a large buffer.
+func prepare(c *net.UDPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		if set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); set != nil {
+			return
+		}
+		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, rcvBuf) != nil {
+			set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, rcvBuf)
+		}
+	})
+	if err == nil {
+		err = set
+	}
+	if err != nil {
+		return fmt.Errorf("set socket options: %w", err)
+	}
+	return nil
+}
+
+// receive writes down every datagram until the socket is closed.
+func (e *end) receive() {
+	buf, oob := make([]byte, 65536), make([]byte, 128)
+	var rec [gotSize]byte
+	for {
+		n, on, _, from, err := e.conn.ReadMsgUDP(buf, oob)
+		if err != nil {
+			if isClosed(err) {
+				return
+			}
+			continue // an ICMP error about what we sent; the flow goes on
+		}
+		at := arrival(oob[:on])
+		if n < MinSize || binary.BigEndian.Uint32(buf) != magic {
+			continue
+		}
+		if e.conn.RemoteAddr() == nil {
+			e.peer.Store(from)
+		}
+		e.once.Do(func() { close(e.first) })
+		e.got.Add(1)
+		copy(rec[:16], buf[4:20])
+		binary.BigEndian.PutUint64(rec[16:], uint64(at))
+		_, _ = e.rx.Write(rec[:]) // the error stays in the writer and shows at Flush
+	}
+}
+
+// arrival returns the kernel's time stamp in nanoseconds of Unix time, or now
+// where it is missing.
+func arrival(oob []byte) int64 {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err == nil {
+		for _, m := range msgs {
+			if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16 {
+				return int64(binary.NativeEndian.Uint64(m.Data))*1e9 + int64(binary.NativeEndian.Uint64(m.Data[8:]))
+			}
+		}
+	}
+	return time.Now().UnixNano()
+}
+
+// send writes datagrams at the steady rate until stop is closed. What is due
+// while the program did not run is sent late, never left out, so that the
+// count of a span depends on its length alone.
+func (e *end) send(stop <-chan struct{}) {
+	if e.rate <= 0 {
+		return
+	}
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	buf := make([]byte, e.size)
+	binary.BigEndian.PutUint32(buf, magic)
+	start := time.Now()
+	for n := uint64(0); ; {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		for due := uint64(time.Since(start).Seconds() * float64(e.rate)); n < due; n++ {
+			e.one(buf, n)
+		}
+	}
+}
+
+// one sends one datagram and writes it down with the system's error, if any:
+// what the kernel refused was not written by the application.
+func (e *end) one(buf []byte, n uint64) {
+	now := time.Now().UnixNano()
+	binary.BigEndian.PutUint64(buf[4:], n)
+	binary.BigEndian.PutUint64(buf[12:], uint64(now))
+	var err error
+	if to := e.peer.Load(); to != nil {
+		_, err = e.conn.WriteToUDP(buf, to)
+	} else {
+		_, err = e.conn.Write(buf)
+	}
+	var rec [sentSize]byte
+	binary.BigEndian.PutUint64(rec[:], n)
+	binary.BigEndian.PutUint64(rec[8:], uint64(now))
+	if err != nil {
+		e.failed.Add(1)
+		rec[16] = 1
+	} else {
+		e.sent.Add(1)
+	}
+	_, _ = e.tx.Write(rec[:]) // the error stays in the writer and shows at Flush
+}
+
+// create opens one of the two files that an end writes.
+func create(path string) (*os.File, *bufio.Writer, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create log: %w", err)
+	}
+	return f, bufio.NewWriterSize(f, 1<<16), nil
+}

@@ -1,0 +1,163 @@
+package udpflow
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const ms = int64(time.Millisecond)
+
+// synthetic builds a flow of n datagrams, one per millisecond from time 0,
+// that take 10 ms; lose and late change single ones.
+func synthetic(n int, lose map[int]bool, late map[int]int64) *Flow {
+	var tx, rx []byte
+	var arrivals []Got
+	for i := range n {
+		at := int64(i) * ms
+		tx = binary.BigEndian.AppendUint64(tx, uint64(i))
+		tx = binary.BigEndian.AppendUint64(tx, uint64(at))
+		tx = append(tx, 0)
+		if !lose[i] {
+			arrivals = append(arrivals, Got{uint64(i), at, at + 10*ms + late[i]})
+		}
+	}
+	for len(arrivals) > 0 {
+		k := 0
+		for i, g := range arrivals {
+			if g.At < arrivals[k].At {
+				k = i
+			}
+		}
+		g := arrivals[k]
+		arrivals = append(arrivals[:k], arrivals[k+1:]...)
+		rx = binary.BigEndian.AppendUint64(rx, g.Seq)
+		rx = binary.BigEndian.AppendUint64(rx, uint64(g.Sent))
+		rx = binary.BigEndian.AppendUint64(rx, uint64(g.At))
+	}
+	return decode(append(tx, 1, 2, 3), append(rx, 9)) // torn records at both ends
+}
+
+func at(msec int64) time.Time { return time.Unix(0, msec*ms) }
+
+func TestCountAndGap(t *testing.T) {
+	f := synthetic(100, map[int]bool{50: true, 51: true, 52: true}, map[int]int64{80: 3*ms + ms/2})
+	c := f.Count(at(0), at(100))
+	if c != (Count{Written: 100, Lost: 3, Misorders: 1}) {
+		t.Errorf("count %+v", c)
+	}
+	if c := f.Count(at(51), at(60)); c.Written != 9 || c.Lost != 2 {
+		t.Errorf("count of a part %+v", c)
+	}
+	if g := f.LongestGap(at(20), at(100)); g.Length() != 4*time.Millisecond || !g.From.Equal(at(59)) {
+		t.Errorf("gap %v from %v", g.Length(), g.From)
+	}
+	if g := f.LongestGap(at(100), at(300)); g.Length() != 191*time.Millisecond {
+		t.Errorf("gap to the end of the window %v", g.Length())
+	}
+	if first, ok := f.FirstAfter(at(61), at(50)); !ok || !first.Equal(at(63)) {
+		t.Errorf("first after the loss: %v %v", first, ok)
+	}
+	if _, ok := f.FirstAfter(at(500), at(0)); ok {
+		t.Error("found an arrival after the last")
+	}
+	if n := f.Arrived(at(0), at(1000)); n != 97 {
+		t.Errorf("arrived %d", n)
+	}
+	if _, y := f.Rate(at(20), at(40), 10*time.Millisecond); len(y) != 2 || math.Abs(y[0]-1000) > 1e-6 {
+		t.Errorf("rate %v", y)
+	}
+	if gaps := f.Gaps(at(50), at(70)); len(gaps) != 16 || gaps[0] != 1 {
+		t.Errorf("gaps %v", gaps)
+	}
+}
+
+func TestRefusedIsNotLost(t *testing.T) {
+	var tx []byte
+	tx = append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(tx, 0), 5), 1)
+	if c := decode(tx, nil).Count(time.Unix(0, 0), at(1)); c != (Count{Refused: 1}) {
+		t.Errorf("count %+v", c)
+	}
+}
+
+func TestSNMP6(t *testing.T) {
+	text := "Udp6InErrors \t3\nUdp6RcvbufErrors                \t42\n"
+	if n := snmp6(text, "Udp6RcvbufErrors"); n != 42 {
+		t.Errorf("counter %d", n)
+	}
+	if n := snmp6(text, "Absent"); n != 0 {
+		t.Errorf("absent counter %d", n)
+	}
+}
+
+// start runs an end and returns its standard input and how it ended.
+func start(t *testing.T, e *end, out string, begins bool) (io.WriteCloser, <-chan error) {
+	t.Helper()
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	e.first, e.size = make(chan struct{}), 64
+	go func() { done <- e.run(out, begins, r, io.Discard) }()
+	return w, done
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func TestBothWaysOverLoopback(t *testing.T) {
+	dir := t.TempDir()
+	a, err := listen("[::1]:0")
+	if err != nil {
+		t.Skip("needs ipv6 on loopback:", err)
+	}
+	b, err := dial(a.LocalAddr().(*net.UDPAddr).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, begin := &end{conn: a, rate: 2000}, &end{conn: b, rate: 2000}
+	waitOut, beginOut := filepath.Join(dir, "wait"), filepath.Join(dir, "begin")
+	wIn, wDone := start(t, wait, waitOut, false)
+	bIn, bDone := start(t, begin, beginOut, true)
+	await(t, "300 datagrams both ways", func() bool { return wait.got.Load() > 300 && begin.got.Load() > 300 })
+	for _, in := range []io.Writer{wIn, bIn} {
+		_, _ = io.WriteString(in, "stop\n")
+	}
+	await(t, "all arrived", func() bool { return wait.got.Load() == begin.sent.Load() && begin.got.Load() == wait.sent.Load() })
+	for _, in := range []io.Closer{wIn, bIn} {
+		_ = in.Close()
+	}
+	if err := <-wDone; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-bDone; err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range [][2]string{{beginOut, waitOut}, {waitOut, beginOut}} {
+		f, err := Load(way[0], way[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := f.Count(time.Unix(0, 0), time.Now())
+		if c.Written < 300 || c.Lost != 0 || c.Doubled != 0 || c.Misorders != 0 {
+			t.Errorf("count %+v", c)
+		}
+	}
+}
+
+func TestMainRefuses(t *testing.T) {
+	for _, args := range []string{"", "--listen x", "--listen x --to y --out z", "--to y --out z --size 3", "--to y --out z --rate -1", "--nonsense"} {
+		if err := Main(strings.Fields(args)); err == nil {
+			t.Errorf("arguments %q accepted", args)
+		}
+	}
+}
