@@ -1,0 +1,130 @@
+package naming
+
+import (
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+
+	"roam"
+)
+
+// tag begins a pairing line and tells its version.
+const tag = "roam1"
+
+// maxLocators bounds the locators of a pairing line.
+const maxLocators = 255
+
+// FormatPairing returns the line that makes the node of r known elsewhere:
+//
+//	roam1:n-n-n-n:l+l+l+l[/preference][,...]:name:checksum
+//
+// It is one word of printable ASCII, so that it survives a chat window and a
+// shell. The checksum is CRC-32 (IEEE 802.3) of what stands before its colon;
+// it finds slips, not forgery. Only the first name is carried, and neither the
+// rule of checksums nor the form of updates: both are defaults.
+func FormatPairing(r Record) (string, error) {
+	if err := checkNode(r.NID, r.Locators); err != nil {
+		return "", fmt.Errorf("write pairing line: %w", err)
+	}
+	if len(r.Names) == 0 {
+		return "", fmt.Errorf("write pairing line: the node has no name")
+	}
+	if len(r.Locators) > maxLocators {
+		return "", fmt.Errorf("write pairing line: %d locators, at most %d go on one line", len(r.Locators), maxLocators)
+	}
+	name, err := CleanName(r.Names[0])
+	if err != nil {
+		return "", fmt.Errorf("write pairing line: %w", err)
+	}
+	locs := make([]string, len(r.Locators))
+	for i, l := range r.Locators {
+		_, locs[i], _ = strings.Cut(roam.ILV{L64: l.L64}.String(), ".")
+		if l.Preference != DefaultPreference {
+			locs[i] += "/" + strconv.Itoa(int(l.Preference))
+		}
+	}
+	nid, _, _ := strings.Cut(roam.ILV{NID: r.NID}.String(), ".")
+	body := strings.Join([]string{tag, nid, strings.Join(locs, ","), name}, ":")
+	return body + ":" + sum(body), nil
+}
+
+// ParsePairing reads the line of FormatPairing; blanks around it are ignored.
+func ParsePairing(line string) (Record, error) {
+	r, err := parsePairing(strings.TrimSpace(line))
+	if err != nil {
+		return Record{}, fmt.Errorf("read pairing line: %w", err)
+	}
+	return r, nil
+}
+
+func parsePairing(s string) (Record, error) {
+	f := strings.Split(s, ":")
+	if !IsPairing(s) {
+		return Record{}, fmt.Errorf("it does not begin with %q: paste the whole output of `roam export`", tag+":")
+	}
+	if f[0] != tag {
+		return Record{}, fmt.Errorf("version %q is not known, only %q: the other host has a newer Roam", f[0], tag)
+	}
+	if len(f) != 5 {
+		return Record{}, fmt.Errorf("%d fields between colons, want 5: a part of the line is missing or doubled", len(f))
+	}
+	body := s[:strings.LastIndexByte(s, ':')]
+	if want := sum(body); !strings.EqualFold(f[4], want) {
+		return Record{}, fmt.Errorf("checksum %q, want %q: the line was changed on its way, copy it again", f[4], want)
+	}
+	nid, err := roam.ParseNID(f[1])
+	if err != nil {
+		return Record{}, err
+	}
+	name, err := CleanName(f[3])
+	if err != nil {
+		return Record{}, err
+	}
+	var locators []Locator
+	if f[2] != "" {
+		for part := range strings.SplitSeq(f[2], ",") {
+			l, err := parseLocator(strings.Replace(part, "/", ",", 1))
+			if err != nil {
+				return Record{}, err
+			}
+			locators = append(locators, l)
+		}
+	}
+	if len(locators) > maxLocators {
+		return Record{}, fmt.Errorf("%d locators, want at most %d", len(locators), maxLocators)
+	}
+	if err := checkNode(nid, locators); err != nil {
+		return Record{}, err
+	}
+	// Merging into an empty record drops doubles and finds contradictions.
+	out := Record{NID: nid}
+	if err := out.merge(Record{Locators: locators, Names: []string{name}}); err != nil {
+		return Record{}, err
+	}
+	out.sortLocators()
+	return out, nil
+}
+
+// IsPairing reports whether s looks like a pairing line of any version.
+func IsPairing(s string) bool {
+	t, _, ok := strings.Cut(strings.TrimSpace(s), ":")
+	digits, found := strings.CutPrefix(t, "roam")
+	_, err := strconv.ParseUint(digits, 10, 16)
+	return ok && found && err == nil
+}
+
+// ParseAny reads what `roam add` takes: a pairing line or a line of the hosts
+// file.
+func ParseAny(s string) (Record, error) {
+	if IsPairing(s) {
+		return ParsePairing(s)
+	}
+	r, err := ParseHostsLine(s)
+	if err != nil {
+		return Record{}, fmt.Errorf("neither a line of `roam export` nor of the hosts file: %w", err)
+	}
+	return r, nil
+}
+
+func sum(body string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(body))) }

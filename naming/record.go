@@ -1,0 +1,142 @@
+package naming
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"roam"
+)
+
+// DefaultPreference is that of a locator written without one.
+const DefaultPreference = 10
+
+// Record is what is known of one correspondent.
+type Record struct {
+	NID      roam.NID
+	Locators []Locator // best first; empty: it must open the session itself
+	Names    []string  // lower case, without a final dot; the first is the chief one
+	Checksum Checksum
+	Update   Update
+}
+
+// Locator is one locator of a correspondent.
+type Locator struct {
+	L64        roam.L64
+	Preference uint16 // lower is preferred (RFC 6742 §2.3)
+}
+
+// Checksum is the rule of TCP and UDP checksums that a correspondent uses.
+type Checksum uint8
+
+// The rules; the zero value leaves it to the configuration.
+const (
+	ChecksumUnset   Checksum = iota
+	ChecksumIPv6             // valid for the addresses on the wire
+	ChecksumRFC6741          // locators count as zero (RFC 6741 §4.2)
+)
+
+// Update is the form of Locator Updates that a correspondent understands.
+type Update uint8
+
+// The forms; the zero value leaves it to the configuration.
+const (
+	UpdateUnset   Update = iota
+	UpdateRFC6743        // 12-octet entries
+	UpdateDraft          // 16-octet entries
+)
+
+var (
+	checksumWords = []string{ChecksumIPv6: "ipv6", ChecksumRFC6741: "rfc6741"}
+	updateWords   = []string{UpdateRFC6743: "rfc6743", UpdateDraft: "draft"}
+)
+
+// HostsLine returns the record as one line of the hosts file in the plain form.
+func (r Record) HostsLine() string {
+	f := []string{"nid=" + r.NID.String()}
+	for _, l := range r.Locators {
+		f = append(f, fmt.Sprintf("l64=%v,%d", l.L64, l.Preference))
+	}
+	if r.Checksum != ChecksumUnset {
+		f = append(f, "checksum="+checksumWords[r.Checksum])
+	}
+	if r.Update != UpdateUnset {
+		f = append(f, "update="+updateWords[r.Update])
+	}
+	return strings.Join(append(f, r.Names...), " ")
+}
+
+// merge adds what o knows to r, which has the same NID. Where the two
+// contradict each other it fails and leaves r as it was.
+func (r *Record) merge(o Record) error {
+	next := Record{
+		NID: r.NID, Locators: slices.Clone(r.Locators), Names: slices.Clone(r.Names),
+		Checksum: max(r.Checksum, o.Checksum), Update: max(r.Update, o.Update),
+	}
+	for _, l := range o.Locators {
+		i := slices.IndexFunc(next.Locators, func(x Locator) bool { return x.L64 == l.L64 })
+		if i < 0 {
+			next.Locators = append(next.Locators, l)
+		} else if next.Locators[i].Preference != l.Preference {
+			return fmt.Errorf("locator %v has preference %d here and %d before: write it the same, or once only",
+				l.L64, l.Preference, next.Locators[i].Preference)
+		}
+	}
+	for _, n := range o.Names {
+		if !slices.Contains(next.Names, n) {
+			next.Names = append(next.Names, n)
+		}
+	}
+	if o.Checksum != ChecksumUnset && r.Checksum != ChecksumUnset && o.Checksum != r.Checksum {
+		return fmt.Errorf("checksum=%s here and %s before, of one node", checksumWords[o.Checksum], checksumWords[r.Checksum])
+	}
+	if o.Update != UpdateUnset && r.Update != UpdateUnset && o.Update != r.Update {
+		return fmt.Errorf("update=%s here and %s before, of one node", updateWords[o.Update], updateWords[r.Update])
+	}
+	*r = next
+	return nil
+}
+
+// sortLocators puts the preferred ones first and keeps the order of equals.
+func (r *Record) sortLocators() {
+	slices.SortStableFunc(r.Locators, func(a, b Locator) int { return cmp.Compare(a.Preference, b.Preference) })
+}
+
+// checkNode refuses a NID or locators that no node can have.
+func checkNode(nid roam.NID, locators []Locator) error {
+	if nid == 0 {
+		return fmt.Errorf("node identifier zero is the routers' anycast address (RFC 4291 §2.6.1): no node has it")
+	}
+	for _, l := range locators {
+		if !l.L64.Usable() {
+			return fmt.Errorf("locator %v is link-local, multicast or zero: give the /64 prefix by which the node is reached", l.L64)
+		}
+	}
+	return nil
+}
+
+// CleanName returns the form in which names are kept and compared: lower case,
+// no final dot. It refuses what is not a host name (RFC 1123 §2.1; underscores
+// are let through), and addresses.
+func CleanName(s string) (string, error) {
+	n := strings.ToLower(strings.TrimSuffix(s, "."))
+	if n == "" || len(n) > 253 {
+		return "", fmt.Errorf("name %q: want 1 to 253 characters", s)
+	}
+	if _, err := netip.ParseAddr(n); err == nil {
+		return "", fmt.Errorf("name %q is an address: give a name", s)
+	}
+	for label := range strings.SplitSeq(n, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return "", fmt.Errorf("name %q: a label is empty, longer than 63 characters, or begins or ends with a hyphen", s)
+		}
+		for _, c := range []byte(label) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return "", fmt.Errorf("name %q: character %q is not allowed; use letters, digits, hyphens and dots", s, c)
+			}
+		}
+	}
+	return n, nil
+}
