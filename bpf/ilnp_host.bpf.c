@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* The data plane of an ILNPv6 host (RFC 6740, RFC 6741).
+ *
+ *   application - socket on session addresses - roam0 --egress--> uplinks
+ *   application <- stack <------------------ ingress on each uplink
+ *
+ * Sockets see session addresses, session prefix + NID, which never change; the
+ * wire sees locator + NID. These programs translate between the two.
+ */
+#include "lib/inbound.h"
+#include "lib/outbound.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Keeps the type in the debug information, for the generated Go types. */
+const struct packet_event *unused_event __attribute__((unused));
+
+static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key)
+{
+	struct event about = { .key = *key };
+
+	if (tell_packet(&requests, skb, ETH_LEN, EV_MISS, &about))
+		return STOLEN;
+	count(DROP_MISS_HANDED_OVER);
+	return STOLEN;
+}
+
+SEC("tc")
+int ilnp_session_egress(struct __sk_buff *skb)
+{
+	struct host *h = this_host();
+	struct pair_key key;
+	struct embryo *e;
+	struct chain c = {};
+	struct pair *p;
+	struct ip6 ip;
+
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, ETH_LEN, &ip, sizeof(ip)) ||
+	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
+		return drop(DROP_NOT_SESSION);
+	if (parse_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0)
+		return drop(DROP_MALFORMED);
+	key.local = ip.src.nid;
+	key.remote = ip.dst.nid;
+	p = bpf_map_lookup_elem(&pairs, &key);
+	e = p ? 0 : bpf_map_lookup_elem(&embryos, &key);
+	if (!p && !e)
+		return hand_over_miss(skb, &key);
+	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE) {
+		struct event about = { .key = key };
+
+		if (!tell_packet(&urgent, skb, ETH_LEN, EV_ERROR_OUT, &about))
+			count(DROP_ERROR_HANDED_OVER);
+		return STOLEN;
+	}
+	if (p)
+		return send_pair(skb, p, &c, ip.next);
+	return send_embryo(skb, &key, e, &c, ip.next);
+}
+
+static __always_inline int is_ours(const struct host *h, union half nid)
+{
+	int ours = 0;
+
+	for (int i = 0; i < MAX_NIDS; i++)
+		ours |= h->nids[i].v && h->nids[i].v == nid.v;
+	return ours;
+}
+
+/* Neighbour discovery and multicast listeners never carry a nonce. */
+static __always_inline int is_link_control(const struct chain *c)
+{
+	return (c->type >= ICMP6_MLD_FIRST && c->type <= ICMP6_ND_LAST) || c->type == ICMP6_MLDV2_REPORT;
+}
+
+static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
+{
+	struct host *h = this_host();
+	struct inbound in = { .l3 = l3 };
+	struct ip6 ip;
+	struct pair *p;
+	int err;
+
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, l3, &ip, sizeof(ip)))
+		return PASS_ON;
+	if (ip.dst.l64.v == h->session_prefix.v || ip.src.l64.v == h->session_prefix.v)
+		return drop(DROP_SESSION_OUTSIDE);
+	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
+		return PASS_ON;
+	in.src = ip.src;
+	in.dst = ip.dst;
+	err = parse_chain(skb, &in.c, l3 + IP6_LEN, ip.next);
+	if (err)
+		return drop(-err);
+	if (in.c.proto == IPPROTO_ICMPV6 && in.c.fragment != LATER_FRAGMENT) {
+		if (is_link_control(&in.c))
+			return PASS_ON;
+		if (in.c.type >= 1 && in.c.type <= ICMP6_KNOWN_ERRORS)
+			return receive_error(skb, &in);
+	}
+	p = pair_of(&in);
+	if (p)
+		return receive_pair(skb, p, &in);
+	if (in.c.nonce.len)
+		return receive_embryo(skb, &in, 0);
+	if (in.c.proto == IPPROTO_ICMPV6 && in.c.type == ICMP6_LOCATOR_UPDATE)
+		return drop(DROP_UPDATE_NO_NONCE);
+	return PASS_ON;
+}
+
+SEC("tc")
+int ilnp_uplink_ingress(struct __sk_buff *skb)
+{
+	return receive(skb, ETH_LEN);
+}
+
+/* The same for links without a MAC layer: modems in raw-IP mode, PPP, tun. */
+SEC("tc")
+int ilnp_rawlink_ingress(struct __sk_buff *skb)
+{
+	return receive(skb, 0);
+}
+
+/* Session addresses never leave by another door than roam0. */
+static __always_inline int guard(struct __sk_buff *skb, __u32 l3)
+{
+	struct host *h = this_host();
+	struct addr ends[2];
+
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, l3 + 8, ends, sizeof(ends)))
+		return PASS_ON;
+	if (ends[0].l64.v == h->session_prefix.v || ends[1].l64.v == h->session_prefix.v)
+		return drop(DROP_LEAK);
+	return PASS_ON;
+}
+
+SEC("tc")
+int ilnp_uplink_egress(struct __sk_buff *skb)
+{
+	return guard(skb, ETH_LEN);
+}
+
+SEC("tc")
+int ilnp_rawlink_egress(struct __sk_buff *skb)
+{
+	return guard(skb, 0);
+}

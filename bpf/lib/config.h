@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the loader sets before the verifier sees the program. */
+#ifndef ROAM_CONFIG_H
+#define ROAM_CONFIG_H
+
+#include "types.h"
+
+/* Flags of bpf_l4_csum_replace for a changed IPv6 pseudo-header.
+ * BPF_F_PSEUDO_HDR, and where the kernel has it BPF_F_IPV6 (1 << 7): without
+ * the latter the helper spoils CHECKSUM_COMPLETE.
+ */
+const volatile __u64 csum_flags = 1 << 4;
+
+/* How long a session may send without hearing anything before the daemon is
+ * told, and how long before it is told again.
+ */
+const volatile __u64 silence_after = 2000000000ULL;
+const volatile __u64 silence_again = 15000000000ULL;
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* One's-complement arithmetic. Sums are taken over 16-bit words as they lie in
+ * memory, which is how the kernel takes them too.
+ */
+#ifndef ROAM_CSUM_H
+#define ROAM_CSUM_H
+
+#include "config.h"
+#include "types.h"
+
+#define TCP_CSUM_AT 16
+#define UDP_CSUM_AT 6
+#define ICMP6_CSUM_AT 2
+
+static __always_inline __u32 sum_fold(__u32 s)
+{
+	s = (s & 0xffff) + (s >> 16);
+	return (s & 0xffff) + (s >> 16);
+}
+
+static __always_inline __u32 sum_half(union half h)
+{
+	return sum_fold((h.v & 0xffff) + (h.v >> 16 & 0xffff) + (h.v >> 32 & 0xffff) + (h.v >> 48));
+}
+
+static __always_inline __u32 sum_bytes(const __u8 b[2])
+{
+	return b[0] | (__u32)b[1] << 8; /* little endian: the bytes as a word in memory */
+}
+
+/* Minus, in one's complement. */
+static __always_inline __u32 sum_neg(__u32 s)
+{
+	return ~sum_fold(s) & 0xffff;
+}
+
+/* Adds diff to the transport checksum of the upper-layer header at l4. The
+ * kernel knows whether that checksum is whole or only a seed; a program does
+ * not.
+ */
+static __always_inline int csum_adjust(struct __sk_buff *skb, __u32 l4, __u8 proto, __u32 diff)
+{
+	__u64 flags = csum_flags;
+
+	switch (proto) {
+	case IPPROTO_TCP:
+		return bpf_l4_csum_replace(skb, l4 + TCP_CSUM_AT, 0, diff, flags);
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+		return bpf_l4_csum_replace(skb, l4 + UDP_CSUM_AT, 0, diff, flags | BPF_F_MARK_MANGLED_0);
+	case IPPROTO_ICMPV6:
+		return bpf_l4_csum_replace(skb, l4 + ICMP6_CSUM_AT, 0, diff, flags);
+	case IPPROTO_DCCP:
+		return bpf_l4_csum_replace(skb, l4 + UDP_CSUM_AT, 0, diff, flags);
+	}
+	return 0; /* no checksum over addresses that we know of */
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Every packet that the data plane does not deliver, and every refusal, has a
+ * reason and a counter. The daemon takes the names from here (BTF).
+ */
+#ifndef ROAM_DROP_H
+#define ROAM_DROP_H
+
+#include "types.h"
+
+enum counter {
+	TX_PACKETS,             /* translated and sent */
+	TX_PLAIN,               /* of those, as plain IPv6 */
+	TX_EMBRYO,              /* of those, to correspondents without a session yet */
+	TX_NONCE,               /* of those, with a nonce */
+	TX_NONCE_LEFT_OUT,      /* a nonce was due, but segmentation, MTU or a header order forbade it */
+	RX_PACKETS,             /* translated and delivered */
+	RX_NONCE,               /* of those, with a nonce that was stripped */
+	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */
+	RX_ECHO_REFLECTED,      /* echo requests answered here */
+	DROP_NOT_SESSION,       /* on roam0, but not between session addresses */
+	DROP_MISS_HANDED_OVER,  /* not lost: first packet given to the daemon */
+	DROP_ERROR_HANDED_OVER, /* not lost: ICMPv6 error given to the daemon */
+	DROP_CONTROL_HANDED_OVER, /* not lost: control message given to the daemon */
+	DROP_MISS_TOO_BIG,      /* first packet too large to be handed over */
+	DROP_RING_FULL,         /* the daemon did not keep up, or is not there */
+	DROP_NO_PATH_HELD,      /* no usable path: the sender is left to its timers */
+	DROP_NO_PATH_RETRY,     /* no usable path: TCP is told, and tries again within 500 ms */
+	DROP_LEAK,              /* a session address was about to leave untranslated */
+	DROP_SESSION_OUTSIDE,   /* a session address came in from outside */
+	DROP_MALFORMED,         /* truncated or contradictory headers */
+	DROP_TWO_NONCES,        /* RFC 6744 §2: at most one nonce in a packet */
+	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 octets */
+	DROP_UNKNOWN_LOCATOR,   /* known NID, unknown source locator, no nonce */
+	DROP_NO_NONCE_YET,      /* session being set up, and the answer has no nonce */
+	DROP_WRONG_NONCE,       /* another nonce than the session's */
+	DROP_ICMP_NO_NONCE,     /* RFC 6744 §7: an ICMPv6 message of a session without nonce */
+	DROP_UPDATE_NO_NONCE,   /* RFC 6743 §6: a Locator Update without nonce */
+	DROP_UPDATE_NO_SESSION, /* a Locator Update from someone without a session */
+	DROP_KERNEL_HELPER,     /* a packet rewrite failed in the kernel */
+	COUNTERS_MAX,
+};
+
+struct {
+	/* How often did each of enum counter happen? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS_MAX);
+	__type(key, enum counter);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} counters SEC(".maps");
+
+static __always_inline void count(__u32 which)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &which);
+
+	if (n)
+		*n += 1;
+}
+
+#endif

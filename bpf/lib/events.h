@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the daemon is told, through two ring buffers: strangers cannot crowd
+ * out what correspondents have to say.
+ */
+#ifndef ROAM_EVENTS_H
+#define ROAM_EVENTS_H
+
+#include "drop.h"
+#include "maps.h"
+
+static __always_inline void event_fill(struct event *e, struct __sk_buff *skb, __u32 kind,
+				       const struct event *about)
+{
+	*e = *about;
+	e->kind = kind;
+	e->ifindex = skb->ifindex;
+	e->at = bpf_ktime_get_ns();
+	e->len = 0;
+}
+
+static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, const struct event *about)
+{
+	struct event *e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
+
+	if (!e) {
+		count(DROP_RING_FULL);
+		return;
+	}
+	event_fill(e, skb, kind, about);
+	bpf_ringbuf_submit(e, 0);
+}
+
+/* Hands the whole packet over, from its IPv6 header at l3. */
+static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
+				       const struct event *about)
+{
+	__u32 len = skb->len - l3;
+	struct packet_event *p;
+
+	if (len == 0 || len >= EVENT_DATA) {
+		count(DROP_MISS_TOO_BIG);
+		return -1;
+	}
+	p = bpf_ringbuf_reserve(ring, sizeof(*p), 0);
+	if (!p) {
+		count(DROP_RING_FULL);
+		return -1;
+	}
+	event_fill(&p->e, skb, kind, about);
+	len &= EVENT_DATA - 1; /* for verifiers that lost the bound above */
+	if (len == 0 || bpf_skb_load_bytes(skb, l3, p->data, len)) {
+		bpf_ringbuf_discard(p, 0);
+		count(DROP_KERNEL_HELPER);
+		return -1;
+	}
+	p->e.len = len;
+	bpf_ringbuf_submit(p, 0);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps: with types.h, the ABI between data plane and daemon. Each has one
+ * writer; docs/maps.md says who, and for how long entries live.
+ */
+#ifndef ROAM_MAPS_H
+#define ROAM_MAPS_H
+
+#include "types.h"
+
+struct {
+	/* Who are we? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct host);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} hosts SEC(".maps");
+
+struct {
+	/* Which locators do we have, and how does one send from them? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_UPLINKS);
+	__type(key, __u32);
+	__type(value, struct uplink);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} uplinks SEC(".maps");
+
+struct {
+	/* How is this session translated, and where may it be sent? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct pair_key);
+	__type(value, struct pair);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pairs SEC(".maps");
+
+struct {
+	/* What was seen of the session in this slot? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct pair_live);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pair_lives SEC(".maps");
+
+struct {
+	/* Which of several correspondents with one NID is at this locator? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1024);
+	__type(key, struct homonym_key);
+	__type(value, struct pair_key);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} homonyms SEC(".maps");
+
+struct {
+	/* Who showed a nonce and has no session yet? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct pair_key);
+	__type(value, struct embryo);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} embryos SEC(".maps");
+
+struct {
+	/* Whom do we know, when only known correspondents may open sessions? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, union half);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} known_nids SEC(".maps");
+
+struct {
+	/* What must the daemon hear at once? Only authentic packets come here. */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} urgent SEC(".maps");
+
+struct {
+	/* What does the daemon hear from strangers and from local applications? */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} requests SEC(".maps");
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* From session addresses to the wire: choice of a path, rewriting, nonce. */
+#ifndef ROAM_OUTBOUND_H
+#define ROAM_OUTBOUND_H
+
+#include "session.h"
+
+#define TCP_FLAGS_AT 13
+#define TCP_SYN 0x02
+#define AF_INET6 10
+
+/* Everything that rewriting and sending one packet needs. */
+struct outbound {
+	struct addr src, dst; /* on the wire */
+	struct nonce nonce;   /* to be put in; len 0: none */
+	__u32 csum_diff;
+	__u32 ifindex;
+	__u32 mtu;
+	__u8 has_next_hop;
+	__u8 next_hop[16];
+};
+
+/* No usable path. TCP with data in flight is told, and then tries again every
+ * 500 ms; an idle connection that was told would die of it, and anything else
+ * has timers of its own.
+ */
+static __always_inline int no_path(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tp;
+
+	if (sk) {
+		sk = bpf_sk_fullsock(sk);
+		tp = sk ? bpf_tcp_sock(sk) : 0;
+		if (tp && tp->packets_out) {
+			count(DROP_NO_PATH_RETRY);
+			return SHOT;
+		}
+	}
+	count(DROP_NO_PATH_HELD);
+	return STOLEN;
+}
+
+/* Index of the path that has carried the fewest bytes among the usable ones,
+ * or -1. Scores start anew with every new entry.
+ */
+static __always_inline int choose_path(const struct pair *p, struct pair_live *l)
+{
+	__u32 least = 0;
+	int best = -1;
+
+	if (l->path_seq != p->seq) {
+		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
+		l->path_seq = p->seq;
+	}
+	for (int i = 0; i < MAX_PATHS; i++) {
+		struct uplink *u;
+		__u32 index, bytes;
+
+		if (i >= p->n_paths)
+			break;
+		index = p->paths[i].uplink;
+		u = bpf_map_lookup_elem(&uplinks, &index);
+		if (!u || !(u->flags & UPLINK_USABLE))
+			continue;
+		bytes = l->path_bytes[i];
+		if (best < 0 || (__s32)(bytes - least) < 0) {
+			best = i;
+			least = bytes;
+		}
+	}
+	return best;
+}
+
+/* A pair whose own paths are gone, before the daemon has said what to do: any
+ * usable uplink serves.
+ */
+static __always_inline struct uplink *any_uplink(void)
+{
+	for (__u32 i = 0; i < MAX_UPLINKS; i++) {
+		__u32 index = i;
+		struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
+
+		if (u && (u->flags & UPLINK_USABLE))
+			return u;
+	}
+	return 0;
+}
+
+static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
+{
+	o->src.l64 = u->l64;
+	o->ifindex = u->ifindex;
+	o->mtu = u->mtu;
+	o->has_next_hop = !!(u->flags & UPLINK_NEXT_HOP);
+	__builtin_memcpy(o->next_hop, u->next_hop, 16);
+}
+
+/* Puts room behind the IPv6 header and a nonce in it. */
+static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next)
+{
+	__u32 size = n->len == 12 ? 16 : 8;
+	__u8 h[16] = { next, size / 8 - 1, OPT_NONCE, n->len };
+	__u8 type = NEXT_DEST_OPTIONS;
+	__be16 len;
+
+	if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
+		return -1;
+	if (bpf_skb_adjust_room(skb, size, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
+		return -1;
+	len = bpf_htons(bpf_ntohs(len) + size);
+	__builtin_memcpy(h + 4, n->b, 12);
+	if (bpf_skb_store_bytes(skb, ETH_LEN + 4, &len, 2, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_LEN + 6, &type, 1, 0))
+		return -1;
+	if (size == 16)
+		return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN, h, 16, 0);
+	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN, h, 8, 0);
+}
+
+/* May a nonce go into this packet? On a super-packet a forwarding Linux router
+ * misreads the header behind it; a hop-by-hop header must stay the first; and
+ * a link of the minimum MTU has no room for it in full packets.
+ */
+static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
+{
+	__u32 size = o->nonce.len == 12 ? 16 : 8;
+
+	if (skb->gso_size == 0 && next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
+	    skb->len - ETH_LEN + size <= o->mtu)
+		return 1;
+	count(TX_NONCE_LEFT_OUT);
+	return 0;
+}
+
+static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
+				    __u8 next)
+{
+	if (c->fragment != LATER_FRAGMENT && csum_adjust(skb, c->at, c->proto, o->csum_diff))
+		return drop(DROP_KERNEL_HELPER);
+	if (bpf_skb_store_bytes(skb, ETH_LEN + 8, &o->src, 32, 0))
+		return drop(DROP_KERNEL_HELPER);
+	if (o->nonce.len && nonce_fits(skb, o, next)) {
+		if (put_nonce(skb, &o->nonce, next))
+			return drop(DROP_KERNEL_HELPER);
+		count(TX_NONCE);
+	}
+	count(TX_PACKETS);
+	if (o->has_next_hop) {
+		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+
+		__builtin_memcpy(nh.ipv6_nh, o->next_hop, 16);
+		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
+	}
+	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+}
+
+/* Remembers the first TCP segment to an unproven locator: an acknowledgement
+ * of it proves that the peer receives there.
+ */
+static __always_inline void await_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+					const struct chain *c, __u8 remote)
+{
+	__u8 t[14];
+	__u32 len;
+	__be32 seq;
+
+	if (c->proto != IPPROTO_TCP || l->proof_seq == p->seq || !(p->unproven >> (remote & 7) & 1))
+		return;
+	if (bpf_skb_load_bytes(skb, c->at, t, sizeof(t)))
+		return;
+	len = skb->len - c->at - (t[12] >> 4) * 4 + !!(t[TCP_FLAGS_AT] & TCP_SYN);
+	if (len == 0 || len > 1 << 20)
+		return;
+	__builtin_memcpy(&seq, t + 4, 4);
+	l->proof_ack = bpf_ntohl(seq) + len;
+	__builtin_memcpy(l->proof_ports, t, 4);
+	l->proof_remote = remote;
+	l->proof_seq = p->seq;
+}
+
+static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+
+	l->last_tx = now;
+	__sync_fetch_and_add(&l->tx_packets, 1);
+	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
+	if (l->unanswered_tx == 0) {
+		l->unanswered_tx = now;
+		return;
+	}
+	if (p->flags & (PAIR_INITIATED | PAIR_PLAIN) || now - l->unanswered_tx < silence_after ||
+	    now - l->silence_told < silence_again)
+		return;
+	l->silence_told = now;
+	struct event about = { .key = p->handle };
+	tell(&urgent, skb, EV_SILENCE, &about);
+}
+
+/* Is a nonce due? In the first packets of a session, for a while after a
+ * change of locators, on every SYN (the peer may have lost its state) and on
+ * every ICMPv6 message (RFC 6744 §7).
+ */
+static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct chain *c)
+{
+	__u8 flags = 0;
+
+	if (p->flags & PAIR_PLAIN)
+		return 0;
+	if (p->flags & PAIR_INITIATED || c->proto == IPPROTO_ICMPV6 || bpf_ktime_get_coarse_ns() < p->nonce_until)
+		return 1;
+	if (c->proto == IPPROTO_TCP && c->fragment != LATER_FRAGMENT && skb->gso_size == 0)
+		bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1);
+	return flags & TCP_SYN;
+}
+
+/* What the transport checksum grows by when session addresses become wire
+ * addresses. The session prefix itself sums to zero.
+ */
+static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, __u8 proto,
+					   int rfc6741)
+{
+	if (rfc6741 && proto != IPPROTO_ICMPV6)
+		return nid_delta;
+	return sum_fold(nid_delta + sum_half(o->src.l64) + remote_sum);
+}
+
+static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
+{
+	struct pair_live *l = live_of(p);
+	struct outbound o = {};
+	struct uplink *u = 0;
+	__u32 remote_sum, index;
+	__u8 remote;
+	int i;
+
+	if (!l)
+		return drop(DROP_KERNEL_HELPER);
+	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
+		note_sent(skb, p, l);
+		return no_path(skb);
+	}
+	i = choose_path(p, l);
+	if (i >= 0) {
+		i &= MAX_PATHS - 1;
+		index = p->paths[i].uplink;
+		u = bpf_map_lookup_elem(&uplinks, &index);
+		remote = p->paths[i].remote & (MAX_REMOTE - 1);
+		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
+	} else if (p->n_remote) {
+		u = any_uplink();
+		remote = 0;
+	}
+	if (!u)
+		return no_path(skb);
+	use_uplink(&o, u);
+	o.src.nid = p->local_nid;
+	o.dst.nid = p->remote_nid;
+	if (l->hint_seq == p->seq && l->hint.v) {
+		o.dst.l64 = l->hint;
+		remote_sum = sum_half(l->hint);
+	} else {
+		o.dst.l64 = p->remote[remote];
+		remote_sum = sum_bytes(p->csum[remote]);
+		await_proof(skb, p, l, c, remote);
+	}
+	o.csum_diff = outbound_diff(&o, sum_bytes(p->nid_delta), remote_sum, c->proto,
+				    (p->flags & (PAIR_RFC6741 | PAIR_PLAIN)) == PAIR_RFC6741);
+	if (nonce_due(skb, p, c))
+		o.nonce = p->local_nonce;
+	note_sent(skb, p, l);
+	if (p->flags & PAIR_PLAIN)
+		count(TX_PLAIN);
+	return transmit(skb, &o, c, next);
+}
+
+/* Answers a correspondent that has no session yet: back to where its packet
+ * came from, always with the nonce.
+ */
+static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, const struct embryo *e,
+				       const struct chain *c, __u8 next)
+{
+	struct host *h = this_host();
+	struct outbound o = { .mtu = 0xffff };
+
+	if (!h)
+		return drop(DROP_KERNEL_HELPER);
+	o.src.l64 = e->local_l64;
+	o.src.nid = k->local;
+	o.dst.l64 = e->remote_l64;
+	o.dst.nid = k->remote;
+	o.ifindex = e->ifindex;
+	embryo_nonce(h, e, k->local, k->remote, &o.nonce);
+	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto, 0);
+	count(TX_EMBRYO);
+	return transmit(skb, &o, c, next);
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The IPv6 header and the chain of extension headers behind it.
+ *
+ * One rule for all parsers: bounds are checked by the kernel helper that loads
+ * the bytes, and a negative result means that the packet is malformed.
+ */
+#ifndef ROAM_PARSE_H
+#define ROAM_PARSE_H
+
+#include "drop.h"
+#include "types.h"
+
+#define ETH_LEN 14
+#define IP6_LEN 40
+#define ETH_P_IPV6 0x86dd
+#define NEXT_HOP_BY_HOP 0
+#define NEXT_ROUTING 43
+#define NEXT_FRAGMENT 44
+#define NEXT_DEST_OPTIONS 60
+#define OPT_PAD1 0
+#define OPT_PADN 1
+#define OPT_NONCE 0x8b
+#define MAX_HEADERS 6
+#define MAX_OPTIONS 8
+
+#define ICMP6_ERROR_LAST 127
+#define ICMP6_KNOWN_ERRORS 4 /* unreachable, too big, time exceeded, parameter problem */
+#define ICMP6_ECHO_REQUEST 128
+#define ICMP6_ECHO_REPLY 129
+#define ICMP6_MLD_FIRST 130
+#define ICMP6_ND_LAST 137
+#define ICMP6_MLDV2_REPORT 143
+#define ICMP6_LOCATOR_UPDATE 156
+
+struct ip6 {
+	__u8 version_class;
+	__u8 class_flow[3];
+	__u8 payload_len[2];
+	__u8 next;
+	__u8 hop_limit;
+	struct addr src;
+	struct addr dst;
+};
+
+enum fragment {
+	WHOLE,
+	FIRST_FRAGMENT,
+	LATER_FRAGMENT, /* has no upper-layer header */
+};
+
+/* What the chain of headers says. */
+struct chain {
+	__u32 at;        /* offset of the upper-layer header */
+	__u32 nonce_at;  /* offset of the Destination Options header with the nonce; 0: none */
+	__u32 option_at; /* offset of the Nonce option itself */
+	__u8 proto;      /* upper layer */
+	__u8 fragment;
+	__u8 nonce_next; /* next header of the header with the nonce */
+	__u8 alone;      /* length of that header when it holds nothing else, or 0 */
+	__u8 type;       /* ICMPv6: message type */
+	__u8 pad[3];
+	struct nonce nonce;
+};
+
+/* Loads the nonce option at c->option_at, of len octets. */
+static __always_inline int parse_nonce(struct __sk_buff *skb, struct chain *c, __u8 len)
+{
+	if (c->nonce.len)
+		return -DROP_TWO_NONCES;
+	c->nonce.len = len;
+	if (len == 4)
+		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 4) ? -DROP_MALFORMED : 0;
+	if (len == 12)
+		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 12) ? -DROP_MALFORMED : 0;
+	return -DROP_NONCE_LENGTH;
+}
+
+/* Looks for the nonce among the options of the header [at, at + len). */
+static __noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u32 at, __u32 len)
+{
+	__u32 o = at + 2, end = at + len;
+	__u8 opt[2];
+	int err;
+
+	for (int i = 0; i < MAX_OPTIONS; i++) {
+		if (o >= end)
+			return 0;
+		if (bpf_skb_load_bytes(skb, o, opt, 1))
+			return -DROP_MALFORMED;
+		if (opt[0] == OPT_PAD1) {
+			o++;
+			continue;
+		}
+		if (bpf_skb_load_bytes(skb, o, opt, 2) || o + 2 + opt[1] > end)
+			return -DROP_MALFORMED;
+		if (opt[0] == OPT_NONCE) {
+			c->option_at = o;
+			err = parse_nonce(skb, c, opt[1]);
+			if (err)
+				return err;
+			c->nonce_at = at;
+			c->alone = opt[1] + 4 == len ? len : 0;
+		}
+		o += 2 + opt[1];
+	}
+	return 0;
+}
+
+/* Walks the headers from at, where next is the type of the first. */
+static __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u8 next)
+{
+	__u8 h[8];
+	int err;
+
+	for (int i = 0; i < MAX_HEADERS; i++) {
+		__u32 len;
+
+		switch (next) {
+		case NEXT_FRAGMENT:
+			if (bpf_skb_load_bytes(skb, at, h, 8))
+				return -DROP_MALFORMED;
+			c->fragment = (h[2] || h[3] & 0xf8) ? LATER_FRAGMENT : FIRST_FRAGMENT;
+			len = 8;
+			if (c->fragment == LATER_FRAGMENT) {
+				c->proto = h[0];
+				c->at = at + 8;
+				return 0;
+			}
+			break;
+		case NEXT_HOP_BY_HOP:
+		case NEXT_ROUTING:
+		case NEXT_DEST_OPTIONS:
+			if (bpf_skb_load_bytes(skb, at, h, 2))
+				return -DROP_MALFORMED;
+			len = 8 + 8 * (__u32)h[1];
+			if (next == NEXT_DEST_OPTIONS) {
+				err = parse_options(skb, c, at, len);
+				if (err)
+					return err;
+				if (c->nonce_at == at)
+					c->nonce_next = h[0];
+			}
+			break;
+		default:
+			c->proto = next;
+			c->at = at;
+			if (next == IPPROTO_ICMPV6 && bpf_skb_load_bytes(skb, at, &c->type, 1))
+				return -DROP_MALFORMED;
+			return 0;
+		}
+		next = h[0];
+		at += len;
+	}
+	return -DROP_MALFORMED;
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Look-ups that both directions need. */
+#ifndef ROAM_SESSION_H
+#define ROAM_SESSION_H
+
+#include "csum.h"
+#include "drop.h"
+#include "events.h"
+#include "maps.h"
+#include "parse.h"
+#include "siphash.h"
+
+/* Verdicts that mean the same under tcx and under clsact. */
+#define PASS_ON -1 /* TCX_NEXT, TC_ACT_UNSPEC */
+#define SHOT 2
+#define STOLEN 4
+
+static __always_inline struct host *this_host(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&hosts, &zero);
+}
+
+/* What was seen of the pair; cleared when the slot changed hands. */
+static __always_inline struct pair_live *live_of(const struct pair *p)
+{
+	__u32 slot = p->slot;
+	struct pair_live *l = bpf_map_lookup_elem(&pair_lives, &slot);
+
+	if (l && l->birth != p->birth) {
+		__builtin_memset(l, 0, sizeof(*l));
+		l->birth = p->birth;
+	}
+	return l;
+}
+
+static __always_inline int same_nonce(const struct nonce *a, const struct nonce *b)
+{
+	const __u64 *x = (const __u64 *)a, *y = (const __u64 *)b;
+
+	return x[0] == y[0] && x[1] == y[1];
+}
+
+/* The nonce with which an embryo is answered. */
+static __always_inline void embryo_nonce(const struct host *h, const struct embryo *e, union half local_nid,
+					 union half remote_nid, struct nonce *out)
+{
+	__u32 k = e->epoch & 1;
+	struct sip s;
+	__u64 a, b;
+
+	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1]);
+	sip_word(&s, local_nid.v);
+	sip_word(&s, remote_nid.v);
+	sip_word(&s, e->local_l64.v);
+	sip_word(&s, e->remote_l64.v);
+	a = sip_final(&s, 4);
+	__builtin_memset(out, 0, sizeof(*out));
+	out->len = h->nonce_len;
+	__builtin_memcpy(out->b, &a, 4);
+	if (h->nonce_len == 12) {
+		sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1] ^ 1);
+		sip_word(&s, a);
+		b = sip_final(&s, 1);
+		__builtin_memcpy(out->b + 4, &b, 8);
+	}
+}
+
+static __always_inline int drop(__u32 reason)
+{
+	count(reason);
+	return SHOT;
+}
+
+#endif

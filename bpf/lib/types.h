@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The types that the data plane shares with the daemon: with maps.h, the ABI.
+ * Halves of addresses, nonces and checksums are kept as bytes in network
+ * order, so that neither side can confuse byte orders. Times are nanoseconds
+ * of CLOCK_MONOTONIC.
+ */
+#ifndef ROAM_TYPES_H
+#define ROAM_TYPES_H
+
+#include <linux/bpf.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+/* Raised with every change of a struct below; the daemon refuses to reuse
+ * pinned maps of another number.
+ */
+#define ROAM_ABI 1 /* as ABI in internal/dataplane */
+
+#define MAX_UPLINKS 16
+#define MAX_NIDS 4
+#define MAX_REMOTE 8   /* locators of a correspondent that are sent to */
+#define MAX_ACCEPT 8   /* further ones that are only accepted as sources */
+#define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
+#define EVENT_DATA 2048
+
+/* Upper or lower half of an address. */
+union half {
+	__u8 b[8];
+	__u64 v;
+};
+
+struct addr {
+	union half l64;
+	union half nid;
+};
+
+/* Value of a Nonce option, RFC 6744 §2; len is 4, 12, or 0 for none. */
+struct nonce {
+	__u8 len;
+	__u8 pad[3];
+	__u8 b[12];
+} __attribute__((aligned(8)));
+
+/* A session inside this host: the low halves of its two session addresses. */
+struct pair_key {
+	union half local;
+	union half remote;
+};
+
+enum host_flags {
+	HOST_ACCEPT_ANY = 1, /* who shows a nonce may open a session */
+};
+
+/* Settings of the host. */
+struct host {
+	union half session_prefix;
+	union half nids[MAX_NIDS]; /* unused ones are zero */
+	__u64 secret[4];           /* two SipHash keys: epoch 0, epoch 1 */
+	__u32 epoch;               /* the one in use, 0 or 1 */
+	enum host_flags flags;
+	__u16 probe_id;            /* ICMPv6 echo identifier of the daemon, network order */
+	__u8 nonce_len;            /* of embryos */
+	__u8 pad;
+	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
+};
+
+enum uplink_flags {
+	UPLINK_USABLE = 1,   /* carrier, router and locator are there */
+	UPLINK_NEXT_HOP = 2, /* next_hop is known valid */
+};
+
+/* One local locator on one link. */
+struct uplink {
+	union half l64;
+	enum uplink_flags flags;
+	__u32 ifindex;
+	__u32 mtu;
+	__u32 pad;
+	__u8 next_hop[16];
+};
+
+enum pair_flags {
+	PAIR_INITIATED = 1, /* the peer has shown no nonce yet */
+	PAIR_PLAIN = 2,     /* fell back: same locators, plain IPv6, no option */
+	PAIR_DEAD = 4,      /* liveness says that no path works */
+	PAIR_RFC6741 = 8,   /* locators count as zero in TCP and UDP checksums */
+};
+
+/* One way to send: index of an uplink, index in remote[]. */
+struct path {
+	__u8 uplink;
+	__u8 remote;
+};
+
+/* A session, written by the daemon. */
+struct pair {
+	struct pair_key handle;
+	union half local_nid;
+	union half remote_nid;
+	struct nonce local_nonce;
+	struct nonce remote_nonce;
+	__u64 nonce_until;              /* the option goes on every packet until then */
+	__u32 slot;                     /* index in pair_lives */
+	__u32 seq;                      /* grows with every write */
+	__u32 birth;                    /* differs between users of one slot */
+	enum pair_flags flags;
+	__u8 n_remote;
+	__u8 n_accept;
+	__u8 n_paths;
+	__u8 nid_delta[2];              /* sum(NIDs) - sum(handles), one's complement */
+	__u8 unproven;                  /* bit i: remote[i] is not proven reachable */
+	__u8 pad[2];
+	union half remote[MAX_REMOTE];
+	union half accept[MAX_ACCEPT];
+	__u8 csum[MAX_REMOTE][2];       /* of remote[] */
+	struct path paths[MAX_PATHS];
+};
+
+/* What the data plane saw of a session, written by it alone. */
+struct pair_live {
+	__u64 last_rx;
+	__u64 last_nonce_rx;        /* with the pair's own remote nonce */
+	__u64 unanswered_tx;        /* first send since last_rx; 0: none */
+	__u64 silence_told;
+	__u64 last_tx;
+	__u64 tx_packets, tx_bytes;
+	__u64 rx_packets, rx_bytes;
+	struct nonce learned;       /* first nonce of a peer that we contacted */
+	union half hint;            /* locator that the peer was last seen at, */
+	__u32 hint_seq;             /* valid while this equals pair.seq */
+	__u32 hint_ifindex;
+	__u32 path_seq;             /* pair.seq for which path_bytes counts */
+	__u32 life_seq;             /* pair.seq for which SEEN_LIFE was told */
+	__u32 proof_seq;            /* pair.seq for which the proof below waits */
+	__u32 proof_ack;            /* TCP sequence number that proves it, host order */
+	__u8 proof_ports[4];        /* as in our segment, network order */
+	__u8 proof_remote;          /* index in pair.remote */
+	__u8 pad[3];
+	__u32 birth;                /* pair.birth that all this is about */
+	__u32 path_bytes[MAX_PATHS]; /* sent on each path */
+	__u32 pad2;
+};
+
+/* A correspondent that showed a nonce and has no session yet. */
+struct embryo {
+	union half remote_l64;
+	union half local_l64;
+	struct nonce remote_nonce;
+	__u32 ifindex;
+	__u32 epoch;
+};
+
+/* Tells two correspondents with one NID apart, by where they are. */
+struct homonym_key {
+	union half local_nid;
+	struct addr remote;
+};
+
+enum event_kind {
+	EV_MISS,        /* requests: a local packet to a session address without a pair, whole */
+	EV_EMBRYO,      /* requests: a nonce packet from an unknown correspondent */
+	EV_OTHER_NONCE, /* requests: a nonce packet with another nonce than the pair's */
+	EV_ERROR_IN,    /* requests: an ICMPv6 error about a packet that we translated, whole */
+	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
+	EV_CONTROL,     /* urgent: a Locator Update or a probe's reply, authentic by nonce, whole */
+	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
+	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
+	EV_PROOF,       /* urgent: a TCP ACK for data first sent to that locator */
+	EV_SILENCE,     /* urgent: we send and nothing comes back */
+	EV_LIFE,        /* urgent: a dead pair was heard again */
+};
+
+/* What the daemon is told. */
+struct event {
+	enum event_kind kind;
+	__u32 ifindex;
+	__u64 at;
+	struct pair_key key;
+	struct addr remote;     /* as on the wire */
+	struct addr local;      /* as on the wire */
+	struct nonce nonce;
+	struct nonce own_nonce; /* what the embryo is answered with */
+	__u32 len;              /* of the packet that follows, from its IPv6 header */
+	__u32 pad;
+};
+
+struct packet_event {
+	struct event e;
+	__u8 data[EVENT_DATA];
+};
+
+#endif

@@ -1,0 +1,106 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"roam"
+)
+
+// AttachSession puts the outbound program on the egress of the session device.
+func (p *Plane) AttachSession(device roam.LinkID) error {
+	if err := p.attach(device, false, p.objs.IlnpSessionEgress); err != nil {
+		return fmt.Errorf("attach to session device: %w", err)
+	}
+	return nil
+}
+
+// AttachUplink puts the inbound program on the ingress of an uplink, and the
+// guard against leaks on its egress. hasMAC says whether frames carry an
+// Ethernet header. It may be called again for the same link.
+func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
+	in, out := p.objs.IlnpUplinkIngress, p.objs.IlnpUplinkEgress
+	if !hasMAC {
+		in, out = p.objs.IlnpRawlinkIngress, p.objs.IlnpRawlinkEgress
+	}
+	if err := p.attach(uplink, true, in); err != nil {
+		return fmt.Errorf("attach to ingress of link %d: %w", uplink, err)
+	}
+	if err := p.attach(uplink, false, out); err != nil {
+		return fmt.Errorf("attach to egress of link %d: %w", uplink, err)
+	}
+	return nil
+}
+
+// DetachUplink takes the programs off a link, which may be gone.
+func (p *Plane) DetachUplink(uplink roam.LinkID) error {
+	if !p.tcx {
+		return errors.Join(p.opts.Classic.DetachClassic(uplink, true), p.opts.Classic.DetachClassic(uplink, false))
+	}
+	for _, ingress := range []bool{true, false} {
+		if err := os.Remove(p.linkPin(uplink, ingress)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("detach from link %d: %w", uplink, err)
+		}
+	}
+	return nil
+}
+
+func (p *Plane) linkPin(dev roam.LinkID, ingress bool) string {
+	direction := "egress"
+	if ingress {
+		direction = "ingress"
+	}
+	return filepath.Join(p.opts.PinDir, fmt.Sprintf("link_%d_%s", dev, direction))
+}
+
+// attach updates the link that an earlier process pinned in place, so that no
+// packet passes unseen; where there is none, or its device is gone, it makes
+// and pins one.
+func (p *Plane) attach(dev roam.LinkID, ingress bool, prog *ebpf.Program) error {
+	if !p.tcx {
+		info, err := prog.Info()
+		if err != nil {
+			return fmt.Errorf("read program name: %w", err)
+		}
+		return p.opts.Classic.AttachClassic(dev, ingress, prog.FD(), info.Name)
+	}
+	pin := p.linkPin(dev, ingress)
+	if adoptLink(pin, dev, prog) {
+		return nil
+	}
+	where := ebpf.AttachTCXEgress
+	if ingress {
+		where = ebpf.AttachTCXIngress
+	}
+	l, err := link.AttachTCX(link.TCXOptions{Interface: int(dev), Program: prog, Attach: where})
+	if err != nil {
+		return fmt.Errorf("attach through tcx: %w", err)
+	}
+	defer l.Close()
+	if err := l.Pin(pin); err != nil {
+		return fmt.Errorf("pin tcx link: %w", err)
+	}
+	return nil
+}
+
+// adoptLink reports whether the pinned link was for this device and now runs
+// prog. Otherwise the pin is gone.
+func adoptLink(pin string, dev roam.LinkID, prog *ebpf.Program) bool {
+	l, err := link.LoadPinnedLink(pin, nil)
+	if err != nil {
+		os.Remove(pin)
+		return false
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err == nil && info.TCX() != nil && info.TCX().Ifindex == uint32(dev) && l.Update(prog) == nil {
+		return true
+	}
+	os.Remove(pin)
+	return false
+}

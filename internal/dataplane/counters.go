@@ -1,0 +1,65 @@
+package dataplane
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Counter is one counter of the data plane.
+type Counter struct {
+	Name    string // lower case, as in enum counter
+	Meaning string
+	Value   uint64
+}
+
+var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
+	bpfCounterTX_PACKETS:               {"tx_packets", "translated and sent"},
+	bpfCounterTX_PLAIN:                 {"tx_plain", "of those, as plain IPv6"},
+	bpfCounterTX_EMBRYO:                {"tx_embryo", "of those, to correspondents without a session yet"},
+	bpfCounterTX_NONCE:                 {"tx_nonce", "of those, with a nonce"},
+	bpfCounterTX_NONCE_LEFT_OUT:        {"tx_nonce_left_out", "a nonce was due, but segmentation, MTU or header order forbade it"},
+	bpfCounterRX_PACKETS:               {"rx_packets", "translated and delivered"},
+	bpfCounterRX_NONCE:                 {"rx_nonce", "of those, with a nonce that was stripped"},
+	bpfCounterRX_PLAIN:                 {"rx_plain", "of those, of sessions that fell back to plain IPv6"},
+	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
+	bpfCounterDROP_NOT_SESSION:         {"drop_not_session", "sent to the session device, but not between session addresses"},
+	bpfCounterDROP_MISS_HANDED_OVER:    {"miss_handed_over", "first packets given to the daemon, not lost"},
+	bpfCounterDROP_ERROR_HANDED_OVER:   {"error_handed_over", "ICMPv6 errors given to the daemon, not lost"},
+	bpfCounterDROP_CONTROL_HANDED_OVER: {"control_handed_over", "control messages given to the daemon, not lost"},
+	bpfCounterDROP_MISS_TOO_BIG:        {"drop_too_big", "packets for the daemon that are too large to be handed over"},
+	bpfCounterDROP_RING_FULL:           {"drop_ring_full", "the daemon did not keep up, or is not running"},
+	bpfCounterDROP_NO_PATH_HELD:        {"drop_no_path", "no usable path; the sender is left to its timers"},
+	bpfCounterDROP_NO_PATH_RETRY:       {"drop_no_path_retry", "no usable path; TCP tries again within 500 ms"},
+	bpfCounterDROP_LEAK:                {"drop_leak", "a session address was about to leave untranslated"},
+	bpfCounterDROP_SESSION_OUTSIDE:     {"drop_session_outside", "a session address came in from outside"},
+	bpfCounterDROP_MALFORMED:           {"drop_malformed", "truncated or contradictory headers"},
+	bpfCounterDROP_TWO_NONCES:          {"drop_two_nonces", "more than one nonce in a packet (RFC 6744 §2)"},
+	bpfCounterDROP_NONCE_LENGTH:        {"drop_nonce_length", "a nonce of neither 4 nor 12 octets"},
+	bpfCounterDROP_UNKNOWN_LOCATOR:     {"drop_unknown_locator", "no nonce, from a locator that the correspondent does not have"},
+	bpfCounterDROP_NO_NONCE_YET:        {"drop_no_nonce_yet", "an answer without nonce while a session is being set up"},
+	bpfCounterDROP_WRONG_NONCE:         {"drop_wrong_nonce", "another nonce than the session's (RFC 6741 §5.4)"},
+	bpfCounterDROP_ICMP_NO_NONCE:       {"drop_icmp_no_nonce", "an ICMPv6 message of a session without nonce (RFC 6744 §7)"},
+	bpfCounterDROP_UPDATE_NO_NONCE:     {"drop_update_no_nonce", "a Locator Update without nonce (RFC 6743 §6)"},
+	bpfCounterDROP_UPDATE_NO_SESSION:   {"drop_update_no_session", "a Locator Update from someone without a session"},
+	bpfCounterDROP_KERNEL_HELPER:       {"drop_kernel_helper", "the kernel refused to rewrite a packet"},
+}
+
+// Counters reads all counters, in the order of enum counter.
+func (p *Plane) Counters() ([]Counter, error) {
+	out := make([]Counter, 0, len(counterTable))
+	for i, t := range counterTable {
+		var perCPU []uint64
+		if err := p.objs.Counters.Lookup(uint32(i), &perCPU); err != nil {
+			return nil, fmt.Errorf("read counter %s: %w", t.name, err)
+		}
+		c := Counter{Name: t.name, Meaning: t.meaning}
+		for _, v := range perCPU {
+			c.Value += v
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// IsDrop reports whether a counter of that name counts packets that were lost.
+func IsDrop(name string) bool { return strings.HasPrefix(name, "drop_") }

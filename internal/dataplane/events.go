@@ -1,0 +1,134 @@
+package dataplane
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// EventKind is what the data plane reports.
+type EventKind uint32
+
+// The kinds of events; types.h says what each one means.
+const (
+	Miss        = EventKind(bpfEventKindEV_MISS)
+	Embryo      = EventKind(bpfEventKindEV_EMBRYO)
+	OtherNonce  = EventKind(bpfEventKindEV_OTHER_NONCE)
+	ErrorIn     = EventKind(bpfEventKindEV_ERROR_IN)
+	ErrorOut    = EventKind(bpfEventKindEV_ERROR_OUT)
+	Control     = EventKind(bpfEventKindEV_CONTROL)
+	NonceSeen   = EventKind(bpfEventKindEV_NONCE)
+	LocatorSeen = EventKind(bpfEventKindEV_LOCATOR)
+	Proof       = EventKind(bpfEventKindEV_PROOF)
+	Silence     = EventKind(bpfEventKindEV_SILENCE)
+	Life        = EventKind(bpfEventKindEV_LIFE)
+)
+
+// Event is one report of the data plane.
+type Event struct {
+	Kind     EventKind
+	Link     roam.LinkID // where the packet was seen
+	Key      ilnp.PairKey
+	Remote   roam.ILV // as on the wire; zero for packets on their way out
+	Local    roam.ILV
+	Nonce    ilnp.Nonce
+	OwnNonce ilnp.Nonce // what an embryo is answered with
+	Packet   []byte     // whole, from its IPv6 header, where the kind has one
+}
+
+// read starts a reader for each ring.
+func (p *Plane) read() error {
+	for _, m := range []*ebpf.Map{p.objs.Urgent, p.objs.Requests} {
+		r, err := ringbuf.NewReader(m)
+		if err != nil {
+			return fmt.Errorf("open ring buffer: %w", err)
+		}
+		p.readers = append(p.readers, r)
+		p.reading.Add(1)
+		go func() {
+			defer p.reading.Done()
+			p.readRing(r)
+		}()
+	}
+	return nil
+}
+
+func (p *Plane) readRing(r *ringbuf.Reader) {
+	var rec ringbuf.Record
+	for {
+		if err := r.ReadInto(&rec); err != nil {
+			if errors.Is(err, os.ErrClosed) || errors.Is(err, ringbuf.ErrClosed) {
+				return
+			}
+			continue
+		}
+		if ev, ok := decodeEvent(rec.RawSample); ok {
+			p.events <- ev
+		}
+	}
+}
+
+func decodeEvent(raw []byte) (Event, bool) {
+	var e bpfEvent
+	head := int(unsafe.Sizeof(e))
+	if len(raw) < head {
+		return Event{}, false
+	}
+	if err := binary.Read(bytes.NewReader(raw[:head]), binary.NativeEndian, &e); err != nil {
+		return Event{}, false
+	}
+	ev := Event{
+		Kind:     EventKind(e.Kind),
+		Link:     roam.LinkID(e.Ifindex),
+		Key:      e.Key.key(),
+		Remote:   e.Remote.ilv(),
+		Local:    e.Local.ilv(),
+		Nonce:    e.Nonce.nonce(),
+		OwnNonce: e.OwnNonce.nonce(),
+	}
+	if e.Len > 0 && head+int(e.Len) <= len(raw) {
+		ev.Packet = bytes.Clone(raw[head : head+int(e.Len)])
+	}
+	return ev, true
+}
+
+func (h bpfHalf) uint64() uint64 { return binary.BigEndian.Uint64(h.B[:]) }
+
+func half(v uint64) (h bpfHalf) {
+	binary.BigEndian.PutUint64(h.B[:], v)
+	return h
+}
+
+func (k bpfPairKey) key() ilnp.PairKey {
+	return ilnp.PairKey{Local: roam.NID(k.Local.uint64()), Remote: roam.NID(k.Remote.uint64())}
+}
+
+func pairKey(k ilnp.PairKey) bpfPairKey {
+	return bpfPairKey{Local: half(uint64(k.Local)), Remote: half(uint64(k.Remote))}
+}
+
+func (a bpfAddr) ilv() roam.ILV {
+	return roam.ILV{L64: roam.L64(a.L64.uint64()), NID: roam.NID(a.Nid.uint64())}
+}
+
+func (n bpfNonce) nonce() ilnp.Nonce { return ilnp.Nonce{Len: n.Len, Bytes: n.B} }
+
+func nonce(n ilnp.Nonce) bpfNonce { return bpfNonce{Len: n.Len, B: n.Bytes} }
+
+// nextHop returns the address as the kernel wants it.
+func nextHop(a netip.Addr) [16]byte {
+	if !a.Is6() {
+		return [16]byte{}
+	}
+	return a.As16()
+}

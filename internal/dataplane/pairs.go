@@ -1,0 +1,277 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"roam"
+	"roam/ilnp"
+	"roam/wire/ip6"
+)
+
+// ErrFull is wrapped when no slot for another session is free.
+var ErrFull = errors.New("table of sessions is full")
+
+// slotTable hands out indexes of pair_lives.
+type slotTable struct {
+	next uint32
+	free []uint32
+}
+
+func (s *slotTable) take(limit uint32) (uint32, bool) {
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		return slot, true
+	}
+	if s.next >= limit {
+		return 0, false
+	}
+	s.next++
+	return s.next - 1, true
+}
+
+// adopt reads the sessions of an earlier process: their slots stay theirs.
+func (p *Plane) adopt() error {
+	var key bpfPairKey
+	var val bpfPair
+	used := make(map[uint32]bool)
+	it := p.objs.Pairs.Iterate()
+	for it.Next(&key, &val) {
+		p.known[key.key()] = val
+		used[val.Slot] = true
+		p.slots.next = max(p.slots.next, val.Slot+1)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("read session map: %w", err)
+	}
+	for slot := range p.slots.next {
+		if !used[slot] {
+			p.slots.free = append(p.slots.free, slot)
+		}
+	}
+	p.adopted = len(p.known) > 0
+	for i := range p.uplinks.owner {
+		var row bpfUplink
+		if err := p.objs.Uplinks.Lookup(uint32(i), &row); err != nil {
+			return fmt.Errorf("read uplink map: %w", err)
+		}
+		p.uplinks.adopt(uint8(i), row)
+	}
+	return nil
+}
+
+func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
+	if row.Ifindex == 0 {
+		return
+	}
+	l := ilnp.Local{Link: roam.LinkID(row.Ifindex), L64: roam.L64(row.L64.uint64())}
+	if t.index == nil {
+		t.index = make(map[ilnp.Local]uint8)
+	}
+	t.clock++
+	t.index[l], t.owner[i], t.used[i] = i, l, t.clock
+}
+
+// Upsert makes or replaces a session's entry. Paths from locators that
+// SetUplinks was not told of are left out.
+func (p *Plane) Upsert(pair ilnp.Pair) error {
+	old, exists := p.known[pair.Key]
+	row := p.row(pair)
+	if exists {
+		row.Slot, row.Birth = old.Slot, old.Birth
+		if old.LocalNonce != row.LocalNonce {
+			row.Birth = uint32(random64()) | 1 // what was seen was another session
+		}
+	} else {
+		slot, ok := p.slots.take(p.objs.PairLives.MaxEntries())
+		if !ok {
+			return fmt.Errorf("session with %s: %w", pair.RemoteNID, ErrFull)
+		}
+		row.Slot, row.Birth = slot, uint32(random64())|1
+	}
+	key := pairKey(pair.Key)
+	if err := p.objs.Pairs.Put(&key, &row); err != nil {
+		if !exists {
+			p.slots.free = append(p.slots.free, row.Slot)
+		}
+		return fmt.Errorf("write session with %s: %w", pair.RemoteNID, err)
+	}
+	p.known[pair.Key] = row
+	return p.setHomonyms(pair, old, row)
+}
+
+// setHomonyms tells correspondents with one NID apart by their locators: only
+// those whose handle is not their NID are listed.
+func (p *Plane) setHomonyms(pair ilnp.Pair, old, row bpfPair) error {
+	if pair.Key.Remote == pair.RemoteNID {
+		return nil
+	}
+	for _, k := range homonymKeys(old) {
+		if err := p.objs.Homonyms.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget locator of %s: %w", pair.RemoteNID, err)
+		}
+	}
+	handle := pairKey(pair.Key)
+	for _, k := range homonymKeys(row) {
+		if err := p.objs.Homonyms.Put(&k, &handle); err != nil {
+			return fmt.Errorf("note locator of %s: %w", pair.RemoteNID, err)
+		}
+	}
+	return nil
+}
+
+func homonymKeys(row bpfPair) []bpfHomonymKey {
+	var ks []bpfHomonymKey
+	for _, l := range append(slices.Clone(row.Remote[:row.N_remote]), row.Accept[:row.N_accept]...) {
+		ks = append(ks, bpfHomonymKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: l, Nid: row.RemoteNid}})
+	}
+	return ks
+}
+
+// Delete removes a session's entry; one that does not exist is no error.
+func (p *Plane) Delete(k ilnp.PairKey) error {
+	row, ok := p.known[k]
+	if !ok {
+		return nil
+	}
+	key := pairKey(k)
+	if err := p.objs.Pairs.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	delete(p.known, k)
+	p.slots.free = append(p.slots.free, row.Slot)
+	if row.Handle.Remote != row.RemoteNid {
+		for _, h := range homonymKeys(row) {
+			_ = p.objs.Homonyms.Delete(&h) // may be listed under another session by now
+		}
+	}
+	// The embryo that the session came from would answer under its old name.
+	embryo := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
+	_ = p.objs.Embryos.Delete(&embryo)
+	return nil
+}
+
+// Sync makes the entries equal to want: missing ones are made, others removed.
+func (p *Plane) Sync(want []ilnp.Pair) error {
+	var errs []error
+	keep := make(map[ilnp.PairKey]bool, len(want))
+	for _, w := range want {
+		keep[w.Key] = true
+		errs = append(errs, p.Upsert(w))
+	}
+	for k := range p.known {
+		if !keep[k] {
+			errs = append(errs, p.Delete(k))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// row turns a core's pair into the entry of the map.
+func (p *Plane) row(pair ilnp.Pair) bpfPair {
+	r := bpfPair{
+		Handle:      pairKey(pair.Key),
+		LocalNid:    half(uint64(pair.LocalNID)),
+		RemoteNid:   half(uint64(pair.RemoteNID)),
+		LocalNonce:  nonce(pair.LocalNonce),
+		RemoteNonce: nonce(pair.RemoteNonce),
+		NonceUntil:  monotonic(pair.NonceUntil),
+		Seq:         pair.Seq,
+		Flags:       pairFlags(pair),
+	}
+	nids := ip6.Add(sum(uint64(pair.LocalNID)), sum(uint64(pair.RemoteNID)))
+	handles := ip6.Add(sum(uint64(pair.Key.Local)), sum(uint64(pair.Key.Remote)))
+	delta := ip6.Add(nids, ^handles)
+	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
+	for _, path := range pair.Paths {
+		p.addPath(&r, path)
+	}
+	for i, l := range r.Remote[:r.N_remote] {
+		v := sum(l.uint64())
+		r.Csum[i] = [2]uint8{uint8(v >> 8), uint8(v)}
+		if slices.Contains(pair.Unproven, roam.L64(l.uint64())) {
+			r.Unproven |= 1 << i
+		}
+	}
+	for _, l := range pair.Accept {
+		h := half(uint64(l))
+		if int(r.N_accept) < len(r.Accept) && !slices.Contains(r.Remote[:r.N_remote], h) {
+			r.Accept[r.N_accept] = h
+			r.N_accept++
+		}
+	}
+	return r
+}
+
+// sum is the one's-complement sum of half an address.
+func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }
+
+func (p *Plane) addPath(r *bpfPair, path ilnp.Path) {
+	up, ok := p.uplinks.indexOf(path.Local)
+	if !ok || int(r.N_paths) == len(r.Paths) {
+		return
+	}
+	h := half(uint64(path.Remote))
+	remote := slices.Index(r.Remote[:r.N_remote], h)
+	if remote < 0 {
+		if int(r.N_remote) == len(r.Remote) {
+			return
+		}
+		remote = int(r.N_remote)
+		r.Remote[remote] = h
+		r.N_remote++
+	}
+	r.Paths[r.N_paths] = bpfPath{Uplink: up, Remote: uint8(remote)}
+	r.N_paths++
+}
+
+func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
+	switch pair.State {
+	case ilnp.Initiated:
+		f |= bpfPairFlagsPAIR_INITIATED
+	case ilnp.Plain:
+		f |= bpfPairFlagsPAIR_PLAIN
+	}
+	if pair.Dead {
+		f |= bpfPairFlagsPAIR_DEAD
+	}
+	if pair.Rule == ilnp.RuleRFC6741 {
+		f |= bpfPairFlagsPAIR_RFC6741
+	}
+	return f
+}
+
+// Traffic is what passed in one session since it began.
+type Traffic struct {
+	TxPackets, TxBytes, RxPackets, RxBytes uint64
+}
+
+// Activity reads what was seen of every session.
+func (p *Plane) Activity(now time.Time) ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
+	mono := monotonicNow()
+	acts := make([]ilnp.Activity, 0, len(p.known))
+	traffic := make(map[ilnp.PairKey]Traffic, len(p.known))
+	for k, row := range p.known {
+		var l bpfPairLive
+		if err := p.objs.PairLives.Lookup(row.Slot, &l); err != nil {
+			return nil, nil, fmt.Errorf("read activity of session: %w", err)
+		}
+		if l.Birth != row.Birth {
+			l = bpfPairLive{} // nothing seen yet
+		}
+		at := func(ns uint64) time.Time {
+			if ns == 0 {
+				return time.Time{}
+			}
+			return now.Add(time.Duration(int64(ns) - mono))
+		}
+		acts = append(acts, ilnp.Activity{Key: k, LastRx: at(l.LastRx), LastTx: at(l.LastTx), LastNonceRx: at(l.LastNonceRx)})
+		traffic[k] = Traffic{TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes}
+	}
+	return acts, traffic, nil
+}

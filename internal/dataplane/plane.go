@@ -1,0 +1,248 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// ABI is the number of the contract with the C side, ROAM_ABI in types.h.
+// Pinned maps of another number are not reused.
+const ABI = 1
+
+// ClassicAttacher attaches programs through clsact, for kernels without tcx
+// (before 6.6). The attachment outlives the process.
+type ClassicAttacher interface {
+	AttachClassic(link roam.LinkID, ingress bool, program int, name string) error
+	DetachClassic(link roam.LinkID, ingress bool) error
+}
+
+// Options is what a Plane is opened with.
+type Options struct {
+	PinDir  string          // directory on a bpffs; made if it is not there
+	Classic ClassicAttacher // used where the kernel has no tcx; nil: none
+}
+
+// Plane is the loaded data plane. Its methods may be called from one
+// goroutine; Events is read by another.
+type Plane struct {
+	opts    Options
+	objs    bpfObjects
+	tcx     bool
+	adopted bool
+	events  chan Event
+	readers []*ringbuf.Reader
+	reading sync.WaitGroup
+	uplinks uplinkTable
+	slots   slotTable
+	known   map[ilnp.PairKey]bpfPair
+}
+
+// ErrNoHelper is wrapped when the kernel lacks something without substitute.
+var ErrNoHelper = errors.New("kernel lacks a feature that the data plane needs")
+
+// Open loads the programs and opens their maps, those that an earlier process
+// pinned where they fit. Nothing is attached yet, or all that was attached
+// still is, with the old programs.
+func Open(opts Options) (*Plane, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("raise memory limit for eBPF: %w", err)
+	}
+	if err := os.MkdirAll(opts.PinDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make pin directory: %w", err)
+	}
+	p := &Plane{opts: opts, events: make(chan Event, 1024), known: make(map[ilnp.PairKey]bpfPair)}
+	if err := p.load(); err != nil {
+		return nil, err
+	}
+	if err := p.adopt(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.tcx = haveTCX()
+	if !p.tcx && opts.Classic == nil {
+		p.Close()
+		return nil, fmt.Errorf("neither tcx links (Linux 6.6) nor clsact: %w", ErrNoHelper)
+	}
+	if err := p.read(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// load loads the objects; pins that do not fit this build are removed first.
+func (p *Plane) load() error {
+	err := p.loadOnce()
+	if err == nil && p.pinnedABI() == ABI {
+		return nil
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrMapIncompatible) {
+		return err
+	}
+	p.objs.Close()
+	if err := removePins(p.opts.PinDir); err != nil {
+		return err
+	}
+	return p.loadOnce()
+}
+
+func (p *Plane) loadOnce() error {
+	spec, err := loadBpf()
+	if err != nil {
+		return fmt.Errorf("read embedded eBPF object: %w", err)
+	}
+	if err := spec.Variables["csum_flags"].Set(checksumFlags()); err != nil {
+		return fmt.Errorf("set checksum flags: %w", err)
+	}
+	err = spec.LoadAndAssign(&p.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: p.opts.PinDir}})
+	if err != nil {
+		return fmt.Errorf("load eBPF programs: %w", err)
+	}
+	return nil
+}
+
+// pinnedABI returns the number in the host map: 0 for a fresh one counts as
+// ours.
+func (p *Plane) pinnedABI() uint32 {
+	var h bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+		return 0
+	}
+	if h.Abi == 0 {
+		return ABI
+	}
+	return h.Abi
+}
+
+// checksumFlags returns the flags for a changed IPv6 pseudo-header.
+func checksumFlags() uint64 {
+	const pseudoHeader = 1 << 4
+	const ipv6 = 1 << 7
+	if haveChecksumIPv6(ipv6 | pseudoHeader) {
+		return pseudoHeader | ipv6
+	}
+	return pseudoHeader
+}
+
+// haveChecksumIPv6 runs a two-line program: the helper refuses unknown flags
+// before it looks at anything else.
+func haveChecksumIPv6(flags uint64) bool {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type:    ebpf.SchedCLS,
+		License: "GPL",
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R2, 14+40+16),
+			asm.Mov.Imm(asm.R3, 0),
+			asm.Mov.Imm(asm.R4, 0),
+			asm.LoadImm(asm.R5, int64(flags), asm.DWord),
+			asm.FnL4CsumReplace.Call(),
+			asm.Return(),
+		},
+	})
+	if err != nil {
+		return false
+	}
+	defer prog.Close()
+	packet := make([]byte, 14+40+20)
+	packet[12], packet[13] = 0x86, 0xdd
+	ret, err := prog.Run(&ebpf.RunOptions{Data: packet})
+	return err == nil && int32(ret) == 0
+}
+
+// haveTCX asks by attaching nothing: the link type is known or not.
+func haveTCX() bool {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type:         ebpf.SchedCLS,
+		License:      "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
+	})
+	if err != nil {
+		return false
+	}
+	defer prog.Close()
+	const loopback = 1
+	l, err := link.AttachTCX(link.TCXOptions{Interface: loopback, Program: prog, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// Features names what the kernel has and the plane uses.
+func (p *Plane) Features() []string {
+	var f []string
+	if p.tcx {
+		f = append(f, "tcx")
+	} else {
+		f = append(f, "clsact")
+	}
+	if checksumFlags()&(1<<7) != 0 {
+		f = append(f, "csum-replace-ipv6")
+	}
+	if features.HaveMapType(ebpf.RingBuf) == nil {
+		f = append(f, "ringbuf")
+	}
+	return f
+}
+
+// Adopted reports whether sessions of an earlier process were found.
+func (p *Plane) Adopted() bool { return p.adopted }
+
+// Attach returns how programs are attached, "tcx" or "clsact".
+func (p *Plane) Attach() string {
+	if p.tcx {
+		return "tcx"
+	}
+	return "clsact"
+}
+
+// Events returns what the data plane reports. It is closed by Close.
+func (p *Plane) Events() <-chan Event { return p.events }
+
+// Close lets go of the plane; what is pinned and attached stays.
+func (p *Plane) Close() error {
+	var errs []error
+	for _, r := range p.readers {
+		errs = append(errs, r.Close())
+	}
+	p.reading.Wait()
+	if p.readers != nil {
+		close(p.events)
+		p.readers = nil
+	}
+	return errors.Join(append(errs, p.objs.Close())...)
+}
+
+// Remove takes everything away that processes of this run directory pinned:
+// programs are detached, maps are freed once the last process has closed them.
+func Remove(pinDir string) error { return removePins(pinDir) }
+
+func removePins(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list pins: %w", err)
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return fmt.Errorf("remove pin: %w", err)
+		}
+	}
+	return nil
+}

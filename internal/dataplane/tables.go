@@ -1,0 +1,208 @@
+package dataplane
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// HostSettings are what the data plane knows of this host as a whole.
+type HostSettings struct {
+	SessionPrefix roam.L64
+	NIDs          []roam.NID // at most 4
+	AcceptAny     bool
+	ProbeID       uint16
+	NonceLength   uint8 // of answers to correspondents without a session: 4 or 12
+}
+
+// SetHost writes the settings. The keys of the nonces of embryos are drawn
+// once and kept over restarts.
+func (p *Plane) SetHost(s HostSettings) error {
+	var h bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+		return fmt.Errorf("read host map: %w", err)
+	}
+	if len(s.NIDs) > len(h.Nids) {
+		return fmt.Errorf("%d node identifiers, at most %d", len(s.NIDs), len(h.Nids))
+	}
+	if h.Secret == [4]uint64{} {
+		for i := range h.Secret {
+			h.Secret[i] = random64()
+		}
+	}
+	h.Abi = ABI
+	h.SessionPrefix = half(uint64(s.SessionPrefix))
+	h.Nids = [4]bpfHalf{}
+	for i, n := range s.NIDs {
+		h.Nids[i] = half(uint64(n))
+	}
+	h.Flags = 0
+	if s.AcceptAny {
+		h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
+	}
+	h.ProbeId = hostToNet16(s.ProbeID)
+	h.NonceLen = s.NonceLength
+	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
+		return fmt.Errorf("write host map: %w", err)
+	}
+	return nil
+}
+
+// RotateSecret draws a new key for the nonces of embryos to come. Those made
+// under the key before last get another nonce, as if their peer were new.
+func (p *Plane) RotateSecret() error {
+	var h bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+		return fmt.Errorf("read host map: %w", err)
+	}
+	h.Epoch ^= 1
+	h.Secret[2*h.Epoch], h.Secret[2*h.Epoch+1] = random64(), random64()
+	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
+		return fmt.Errorf("write host map: %w", err)
+	}
+	return nil
+}
+
+// SetKnown makes a correspondent one that may open a session, or not any more.
+func (p *Plane) SetKnown(nid roam.NID, known bool) error {
+	key := half(uint64(nid))
+	if known {
+		if err := p.objs.KnownNids.Put(&key, uint8(1)); err != nil {
+			return fmt.Errorf("note known correspondent: %w", err)
+		}
+		return nil
+	}
+	if err := p.objs.KnownNids.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget known correspondent: %w", err)
+	}
+	return nil
+}
+
+// UplinkEntry is one local locator and how to send from it.
+type UplinkEntry struct {
+	Local   ilnp.Local
+	Usable  bool
+	MTU     int
+	NextHop netip.Addr // only while the neighbour is known valid; else invalid
+}
+
+// uplinkTable gives each local locator an index that is not used for another
+// one as long as there is choice.
+type uplinkTable struct {
+	index map[ilnp.Local]uint8
+	owner [16]ilnp.Local
+	used  [16]uint64 // when last in use, as a count; 0: never
+	clock uint64
+}
+
+func (t *uplinkTable) indexOf(l ilnp.Local) (uint8, bool) {
+	i, ok := t.index[l]
+	return i, ok
+}
+
+// assign returns the index of l, a new one if it has none: one never used, or
+// else the one unused for the longest; false if all are in use.
+func (t *uplinkTable) assign(l ilnp.Local, inUse map[ilnp.Local]bool) (uint8, bool) {
+	t.clock++
+	if i, ok := t.index[l]; ok {
+		t.used[i] = t.clock
+		return i, true
+	}
+	best := -1
+	for i := range t.owner {
+		if t.used[i] != 0 && inUse[t.owner[i]] {
+			continue
+		}
+		if best < 0 || t.used[i] < t.used[best] {
+			best = i
+		}
+	}
+	if best < 0 {
+		return 0, false
+	}
+	if t.index == nil {
+		t.index = make(map[ilnp.Local]uint8)
+	}
+	delete(t.index, t.owner[best])
+	t.owner[best], t.used[best] = l, t.clock
+	t.index[l] = uint8(best)
+	return uint8(best), true
+}
+
+// SetUplinks writes the whole table: locators that are not listed become
+// unusable. More than 16 at once are refused, the first ones are kept.
+func (p *Plane) SetUplinks(entries []UplinkEntry) error {
+	inUse := make(map[ilnp.Local]bool, len(entries))
+	for _, e := range entries {
+		inUse[e.Local] = true
+	}
+	var rows [16]bpfUplink
+	var err error
+	for _, e := range entries {
+		i, ok := p.uplinks.assign(e.Local, inUse)
+		if !ok {
+			err = fmt.Errorf("more than %d local locators: %s is not used", len(rows), e.Local.L64)
+			continue
+		}
+		rows[i] = uplinkRow(e)
+	}
+	for i := range rows {
+		if e := p.objs.Uplinks.Put(uint32(i), &rows[i]); e != nil {
+			return fmt.Errorf("write uplink map: %w", e)
+		}
+	}
+	return err
+}
+
+func uplinkRow(e UplinkEntry) bpfUplink {
+	r := bpfUplink{
+		L64:     half(uint64(e.Local.L64)),
+		Ifindex: uint32(e.Local.Link),
+		Mtu:     uint32(e.MTU),
+		NextHop: nextHop(e.NextHop),
+	}
+	if e.Usable {
+		r.Flags |= bpfUplinkFlagsUPLINK_USABLE
+	}
+	if e.NextHop.Is6() {
+		r.Flags |= bpfUplinkFlagsUPLINK_NEXT_HOP
+	}
+	return r
+}
+
+func random64() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+func hostToNet16(v uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return binary.NativeEndian.Uint16(b[:])
+}
+
+// monotonic returns t in nanoseconds of CLOCK_MONOTONIC, 0 for the zero time.
+func monotonic(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	at := monotonicNow() + int64(time.Until(t))
+	return uint64(max(at, 1))
+}
+
+func monotonicNow() int64 {
+	var ts unix.Timespec
+	// Cannot fail with a valid clock and address.
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return ts.Nano()
+}
