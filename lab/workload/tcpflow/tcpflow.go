@@ -1,0 +1,251 @@
+// Package tcpflow measures when the bytes of one TCP connection come out at
+// the receiving application: a sender that writes numbered messages at a
+// steady pace, a receiver that writes down the time of every read.
+//
+// Implements the program (Main) that runs inside a host of the lab, and the
+// reading of what it wrote: longest gap, bytes, and whether every message came
+// once, whole and in order. Omits anything that would make up for what TCP does
+// (no reconnection, no catching up). Driven by experiments through the lab's
+// hidden agent command.
+package tcpflow
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// statusEvery is the pause between two lines of status.
+const statusEvery = 100 * time.Millisecond
+
+// end is one end of the connection while it runs.
+type end struct {
+	sends       bool
+	size        int           // octets of a message
+	every       time.Duration // pause between messages
+	bytes       atomic.Uint64 // written or read
+	broken      atomic.Uint64 // messages that were not the next one
+	log         *bufio.Writer
+	listener    net.Listener
+	to, outcome string
+}
+
+// Main runs one end. Arguments:
+//
+//	--listen ADDRESS | --to HOST:PORT
+//	--send           this end sends; the other one must not
+//	--size N         octets of a message, the same at both ends
+//	--every D        pause between messages
+//	--out PATH       the receiving end writes PATH.rd
+//
+// It ends when standard input ends, on SIGTERM, or when the connection does;
+// the line "stop" ends the sending in good order. Every 100 ms it prints
+// "bytes broken" on one line, at the end the line "end REASON".
+func Main(args []string) error {
+	fs := flag.NewFlagSet("tcp-flow", flag.ContinueOnError)
+	listen := fs.String("listen", "", "address to wait on")
+	to := fs.String("to", "", "address to connect to")
+	send := fs.Bool("send", false, "this end sends")
+	size := fs.Int("size", 1000, "octets of a message")
+	every := fs.Duration("every", time.Millisecond, "pause between messages")
+	out := fs.String("out", "", "path of the log, without .rd")
+	if err := fs.Parse(args); err != nil {
+		return fmt.Errorf("parse arguments: %w", err)
+	}
+	if (*listen == "") == (*to == "") || *out == "" || *size < 8 || *every <= 0 {
+		return errors.New("want one of --listen and --to, --out, a size of at least 8 and a positive pause")
+	}
+	e := &end{sends: *send, size: *size, every: *every, to: *to}
+	if *listen != "" {
+		l, err := net.Listen("tcp6", *listen)
+		if err != nil {
+			return fmt.Errorf("listen on %s: %w", *listen, err)
+		}
+		defer l.Close()
+		e.listener = l
+	}
+	return e.run(*out, os.Stdin, os.Stdout)
+}
+
+// run opens the connection and moves bytes until it ends.
+func (e *end) run(out string, in io.Reader, status io.Writer) error {
+	f, err := os.Create(out + ".rd")
+	if err != nil {
+		return fmt.Errorf("create log: %w", err)
+	}
+	defer f.Close()
+	e.log = bufio.NewWriterSize(f, 1<<16)
+	stop, quit := commands(in)
+	conn, err := e.connect(quit)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		if e.sends {
+			done <- e.send(conn, stop)
+		} else {
+			done <- e.receive(conn)
+		}
+	}()
+	reason := e.report(status, done, quit)
+	_ = conn.Close()
+	fmt.Fprintf(status, "end %s\n", reason)
+	if err := e.log.Flush(); err != nil {
+		return fmt.Errorf("write log: %w", err)
+	}
+	return nil
+}
+
+func (e *end) connect(quit <-chan struct{}) (net.Conn, error) {
+	if e.listener == nil {
+		c, err := net.DialTimeout("tcp6", e.to, 10*time.Second)
+		if err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", e.to, err)
+		}
+		return c, nil
+	}
+	// Accepting must not outlive the command to quit.
+	accepted := make(chan struct{})
+	defer close(accepted)
+	go func() {
+		select {
+		case <-quit:
+			_ = e.listener.Close()
+		case <-accepted:
+		}
+	}()
+	c, err := e.listener.Accept()
+	if err != nil {
+		return nil, fmt.Errorf("accept: %w", err)
+	}
+	return c, nil
+}
+
+// send writes a message per tick. Ticks that pass while a write blocks are not
+// made up for: after a stall the stream goes on at its pace.
+func (e *end) send(c net.Conn, stop <-chan struct{}) error {
+	t := time.NewTicker(e.every)
+	defer t.Stop()
+	buf := make([]byte, e.size)
+	for n := uint64(0); ; n++ {
+		select {
+		case <-stop:
+			return c.(*net.TCPConn).CloseWrite()
+		case <-t.C:
+		}
+		binary.BigEndian.PutUint64(buf, n)
+		if _, err := c.Write(buf); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		e.bytes.Add(uint64(e.size))
+	}
+}
+
+// receive writes down the time and size of every read and checks the numbers.
+func (e *end) receive(c net.Conn) error {
+	buf := make([]byte, 1<<16)
+	check := checker{size: e.size}
+	var rec [readSize]byte
+	for {
+		n, err := c.Read(buf)
+		if n > 0 {
+			binary.BigEndian.PutUint64(rec[:], uint64(time.Now().UnixNano()))
+			binary.BigEndian.PutUint64(rec[8:], uint64(n))
+			_, _ = e.log.Write(rec[:]) // the error stays in the writer and shows at Flush
+			e.bytes.Add(uint64(n))
+			check.feed(buf[:n])
+			e.broken.Store(check.broken)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+	}
+}
+
+// report prints counts until the connection or the input ends, and says which.
+func (e *end) report(w io.Writer, done <-chan error, quit <-chan struct{}) string {
+	t := time.NewTicker(statusEvery)
+	defer t.Stop()
+	for {
+		fmt.Fprintf(w, "%d %d\n", e.bytes.Load(), e.broken.Load())
+		select {
+		case err := <-done:
+			fmt.Fprintf(w, "%d %d\n", e.bytes.Load(), e.broken.Load())
+			if err != nil {
+				return err.Error()
+			}
+			return "closed"
+		case <-quit:
+			return "told to"
+		case <-t.C:
+		}
+	}
+}
+
+// checker verifies that messages come once and in order, however the reads cut
+// the stream.
+type checker struct {
+	size   int
+	off    int // within the current message
+	head   [8]byte
+	next   uint64
+	broken uint64
+}
+
+func (c *checker) feed(b []byte) {
+	for len(b) > 0 {
+		n := min(c.size-c.off, len(b))
+		if c.off < 8 {
+			copy(c.head[c.off:], b[:n])
+		}
+		if c.off += n; c.off == c.size {
+			if binary.BigEndian.Uint64(c.head[:]) != c.next {
+				c.broken++
+			}
+			c.next, c.off = c.next+1, 0
+		}
+		b = b[n:]
+	}
+}
+
+// commands reads standard input: stop is closed at the line "stop" and at its
+// end, quit at its end and on SIGTERM.
+func commands(in io.Reader) (stop, quit chan struct{}) {
+	stop, quit = make(chan struct{}), make(chan struct{})
+	sig := make(chan os.Signal, 1)
+	signal.Notify(sig, syscall.SIGTERM, os.Interrupt)
+	ended := make(chan struct{})
+	var once sync.Once
+	halt := func() { once.Do(func() { close(stop) }) }
+	go func() {
+		for s := bufio.NewScanner(in); s.Scan(); {
+			if s.Text() == "stop" {
+				halt()
+			}
+		}
+		close(ended)
+	}()
+	go func() {
+		select {
+		case <-sig:
+		case <-ended:
+		}
+		halt()
+		close(quit)
+	}()
+	return stop, quit
+}
