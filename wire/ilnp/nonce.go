@@ -84,40 +84,34 @@ type Found struct {
 	Nonce  Nonce
 	Ext    int  // index of its header in Chain.Exts, -1 if the packet has no nonce
 	Offset int  // of the option's type octet in the packet
-	Alone  bool // no option but padding is with it in its header
+	Alone  bool // the option fills its header: there is no other, not even padding
 }
 
 // FindNonce looks for the Nonce option in every Destination Options header
 // ahead of the upper layer. A packet without one is no error.
 func FindNonce(packet []byte, c ip6.Chain) (Found, error) {
-	f := Found{Ext: -1}
+	none := Found{Ext: -1}
+	f := none
 	for i, e := range c.Exts {
 		if e.Proto != ip6.DestOpts {
 			continue
 		}
 		list, err := ip6.Options(packet[e.Offset:e.Offset+e.Len], e.Offset)
 		if err != nil {
-			return Found{Ext: -1}, fmt.Errorf("destination options header: %w", err)
+			return none, fmt.Errorf("destination options header: %w", err)
 		}
-		others := 0
 		for _, o := range list {
 			if o.Type != OptionNonce {
-				if o.Type != ip6.Pad1 && o.Type != ip6.PadN {
-					others++
-				}
 				continue
 			}
 			if f.Ext >= 0 {
-				return Found{Ext: -1}, fmt.Errorf("nonce option: second one at offset %d: %w", o.Offset, ErrTwoNonces)
+				return none, fmt.Errorf("nonce option: second one at offset %d: %w", o.Offset, ErrTwoNonces)
 			}
 			n, err := NewNonce(o.Data)
 			if err != nil {
-				return Found{Ext: -1}, fmt.Errorf("nonce option: length at offset %d: %w", o.Offset+1, err)
+				return none, fmt.Errorf("nonce option: length at offset %d: %w", o.Offset+1, err)
 			}
-			f = Found{Nonce: n, Ext: i, Offset: o.Offset}
-		}
-		if f.Ext == i {
-			f.Alone = others == 0
+			f = Found{Nonce: n, Ext: i, Offset: o.Offset, Alone: e.Len == n.HeaderLen()}
 		}
 	}
 	return f, nil

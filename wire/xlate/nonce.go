@@ -42,7 +42,8 @@ func insertNonce(b []byte, c ip6.Chain, n ilnp.Nonce) ([]byte, error) {
 }
 
 // stripExpected returns a copy of b without its Nonce option, which must be
-// want if both are present.
+// want if both are present. The kernel can take room away only right behind the
+// IPv6 header; a nonce that stands further on becomes padding.
 func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 	f, err := ilnp.FindNonce(b, c)
 	if err != nil {
@@ -51,6 +52,7 @@ func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 	if f.Ext >= 0 && want.Present() && f.Nonce != want {
 		return nil, fmt.Errorf("nonce option at offset %d: %w", f.Offset, ErrNonce)
 	}
+	f.Alone = f.Alone && f.Ext == 0
 	out, _ := stripNonce(b, c, f)
 	return out, nil
 }

@@ -4,16 +4,16 @@
 //
 // It implements the rewriting of both address halves, the insertion and
 // removal of the Nonce option (RFC 6744), the adjustment of transport
-// checksums (TCP, UDP, UDP-Lite, DCCP) by either rule, and the translation of ICMPv6 errors with the
-// packet that they quote. ICMPv6 checksums always follow the ordinary rule
-// (RFC 6741 §4.3).
+// checksums (TCP, UDP, UDP-Lite, DCCP) by either rule, and the translation of
+// ICMPv6 errors with the packet that they quote. ICMPv6 checksums always
+// follow the ordinary rule (RFC 6741 §4.3).
 //
 // It omits the choice of locators, the check whether a packet may come in
 // (nonce and source are compared with the entry only), Routing headers with
 // segments left, and the checksums of other transports, which pass unchanged.
 //
-// The package is pure. It is driven by tests, of Go and of the data plane,
-// and by sim.
+// The package is pure. It is driven by the daemon, to which the data plane
+// hands ICMPv6 errors, by sim, and by tests of Go and of the data plane.
 package xlate
 
 import (
@@ -141,7 +141,8 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 }
 
 // Inward translates a packet from the entry's wire addresses to session
-// addresses and takes the Nonce option out of it. The result never shares
+// addresses and takes the Nonce option out of it. Where other options share its
+// header, or the header does not stand first, padding takes its place. The result never shares
 // memory with pkt.
 func Inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := inward(pkt, e)
