@@ -34,7 +34,7 @@ static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, 
 static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
 				       const struct event *about)
 {
-	__u32 len = skb->len - l3;
+	__u64 len = skb->len - l3;
 	struct packet_event *p;
 
 	if (len == 0 || len >= EVENT_DATA) {
@@ -47,7 +47,8 @@ static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 
 		return -1;
 	}
 	event_fill(&p->e, skb, kind, about);
-	len &= EVENT_DATA - 1; /* for verifiers that lost the bound above */
+	barrier_var(len); /* the verifier has lost the bound, the compiler must not use it */
+	len &= EVENT_DATA - 1;
 	if (len == 0 || bpf_skb_load_bytes(skb, l3, p->data, len)) {
 		bpf_ringbuf_discard(p, 0);
 		count(DROP_KERNEL_HELPER);

@@ -44,11 +44,13 @@ static __always_inline int no_path(struct __sk_buff *skb)
 /* Index of the path that has carried the fewest bytes among the usable ones,
  * or -1. Scores start anew with every new entry.
  */
-static __always_inline int choose_path(const struct pair *p, struct pair_live *l)
+__noinline int choose_path(const struct pair *p, struct pair_live *l)
 {
 	__u32 least = 0;
 	int best = -1;
 
+	if (!p || !l)
+		return -1;
 	if (l->path_seq != p->seq) {
 		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
 		l->path_seq = p->seq;

@@ -2,7 +2,8 @@
 /* The IPv6 header and the chain of extension headers behind it.
  *
  * One rule for all parsers: bounds are checked by the kernel helper that loads
- * the bytes, and a negative result means that the packet is malformed.
+ * the bytes, and a negative result is the reason to drop the packet. They are
+ * global functions: the verifier looks at each one once.
  */
 #ifndef ROAM_PARSE_H
 #define ROAM_PARSE_H
@@ -76,12 +77,14 @@ static __always_inline int parse_nonce(struct __sk_buff *skb, struct chain *c, _
 }
 
 /* Looks for the nonce among the options of the header [at, at + len). */
-static __noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u32 at, __u32 len)
+__noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u32 at, __u32 len)
 {
 	__u32 o = at + 2, end = at + len;
-	__u8 opt[2];
+	__u8 opt[2] = {};
 	int err;
 
+	if (!c)
+		return -DROP_MALFORMED;
 	for (int i = 0; i < MAX_OPTIONS; i++) {
 		if (o >= end)
 			return 0;
@@ -107,11 +110,13 @@ static __noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u3
 }
 
 /* Walks the headers from at, where next is the type of the first. */
-static __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u8 next)
+__noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u8 next)
 {
-	__u8 h[8];
+	__u8 h[8] = {};
 	int err;
 
+	if (!c)
+		return -DROP_MALFORMED;
 	for (int i = 0; i < MAX_HEADERS; i++) {
 		__u32 len;
 
