@@ -2,9 +2,15 @@ package hostnet
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
 
 	"roam"
+	"roam/ilnp"
 )
 
 // Config says what hostnet needs to know of this host.
@@ -20,51 +26,143 @@ type Config struct {
 
 // Host is the network of this host, as seen from the network namespace of the
 // thread that called Open. Its methods may be called from any goroutine.
-type Host struct{}
+type Host struct {
+	rules  rules
+	option int
+	kernel *kernel
+	watch  *nl.NetlinkSocket
+	events chan Event
+	done   chan struct{} // closed by Close
+	// stopped is closed when the watch goroutine has ended; nil before Start.
+	stopped chan struct{}
+	once    sync.Once
 
-var errNotYet = errors.New("not available in this build")
+	// Owned by the goroutine of run, and by Setup and Start before it exists.
+	journal *journal
+	table   *table
+	picture picture
+	ours    map[addrKey]bool // addresses that we added
+	tries   map[ilnp.Local]*attempt
+	pending []Event
+	stale   bool // the table may lack something: dump before the next use
+
+	mu     sync.Mutex // guards what follows
+	shown  Snapshot
+	device Device
+	limit  int // of the device's MTU
+}
 
 // Open connects to netlink and reads the journal of an earlier process. It
 // changes nothing.
-func Open(cfg Config) (*Host, error) { return nil, errNotYet }
+func Open(cfg Config) (*Host, error) {
+	if cfg.Device == "" || cfg.JournalPath == "" || cfg.NID == 0 || cfg.SessionPrefix == 0 {
+		return nil, errors.New("open host network: device, journal, NID and session prefix are needed")
+	}
+	j, err := loadJournal(cfg.JournalPath)
+	if err != nil {
+		return nil, err
+	}
+	k, err := openKernel()
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
+			include: cfg.Include, exclude: cfg.Exclude},
+		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
+		tries:  map[ilnp.Local]*attempt{},
+		events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
+	}
+	if h.option == 0 {
+		h.option = 8
+	}
+	if h.watch, err = listen(); err != nil {
+		k.close()
+		return nil, err
+	}
+	return h, nil
+}
 
 // Setup makes the session device, its address and its route, or adopts those
-// that exist. It needs CAP_NET_ADMIN.
-func (h *Host) Setup() (Device, error) { return Device{}, errNotYet }
+// that exist. It is called once, before Start, and needs CAP_NET_ADMIN.
+func (h *Host) Setup() (Device, error) {
+	d, err := h.setup()
+	if err != nil {
+		return Device{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.device = d
+	return d, nil
+}
 
 // Start begins the watch: prefix:NID is kept on every uplink and events flow.
-// The first events tell what is there already.
-func (h *Host) Start() error { return errNotYet }
+// The first events tell what is there already. It is called once.
+func (h *Host) Start() error {
+	t, err := h.kernel.resync(nil, time.Now())
+	if err != nil {
+		return fmt.Errorf("start watch: %w", err)
+	}
+	h.table = t
+	batches := make(chan batch)
+	h.stopped = make(chan struct{})
+	go read(h.watch, batches, h.done)
+	go h.run(batches)
+	return nil
+}
 
 // Events returns the one stream of events. It never loses one: what the reader
-// has not taken waits in memory. It is closed by Close.
-func (h *Host) Events() <-chan Event { return nil }
+// has not taken waits in memory. It is closed by Close, and when the watch
+// cannot go on, after a Trouble that says why.
+func (h *Host) Events() <-chan Event { return h.events }
 
-// Snapshot returns the state that the events told so far.
-func (h *Host) Snapshot() Snapshot { return Snapshot{} }
+// Snapshot returns the state that the events amount to, the newest ones that
+// still wait to be read included.
+func (h *Host) Snapshot() Snapshot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shown
+}
 
-// Device returns what Setup made.
-func (h *Host) Device() Device { return Device{} }
+// Device returns what Setup made, with the MTU now in force.
+func (h *Host) Device() Device {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.device
+}
 
 // SetMTU sets the largest MTU that the session device may have, in octets; 0
 // takes the default of 1500. The MTU in force also stays below the least
 // uplink MTU by OptionSize, and never under 1280.
-func (h *Host) SetMTU(limit int) error { return errNotYet }
+func (h *Host) SetMTU(limit int) error {
+	if limit == 0 {
+		limit = defaultMTU
+	}
+	if limit < minMTU {
+		return fmt.Errorf("session device: MTU %d is under IPv6's minimum of %d", limit, minMTU)
+	}
+	h.mu.Lock()
+	h.limit = limit
+	h.mu.Unlock()
+	return h.fitMTU()
+}
 
 // FlushPMTU forgets what path MTU discovery learned for one session address,
 // since its path is another one now.
-func (h *Host) FlushPMTU(dst netip.Addr) error { return errNotYet }
+func (h *Host) FlushPMTU(dst netip.Addr) error {
+	return h.kernel.flushPMTU(h.Device().Index, dst)
+}
 
 // Close ends the watch and leaves the host as it is: addresses, device and
-// journal stay for a successor.
-func (h *Host) Close() error { return nil }
-
-// Restore takes back every change that the journal names, made by this or an
-// earlier process, and removes the journal. It is called after Close, or
-// without any Host. A journal that does not exist is no error.
-func Restore(journalPath string) error { return errNotYet }
-
-// GlobalAddresses returns the global unicast IPv6 addresses of this host on
-// links that are up, those of virtual session devices excepted, preferred and
-// permanent ones first: the candidates for `nid = from-address`.
-func GlobalAddresses() ([]netip.Addr, error) { return nil, errNotYet }
+// journal stay for a successor, or for Restore.
+func (h *Host) Close() error {
+	h.once.Do(func() {
+		close(h.done)
+		h.watch.Close()
+		if h.stopped != nil {
+			<-h.stopped
+		}
+		h.kernel.close()
+	})
+	return nil
+}

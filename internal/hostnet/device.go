@@ -1,0 +1,178 @@
+package hostnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"roam"
+)
+
+const (
+	peerSuffix = "x"
+	minMTU     = 1280 // RFC 8200 §5
+	defaultMTU = 1500
+	forever    = 0xffff_ffff
+)
+
+// quiet are the sysctls of the session device: no addresses but ours, nothing
+// learned from and nothing said to anybody. They go with the device.
+var quiet = []struct{ key, value string }{
+	{"addr_gen_mode", "1"}, {"accept_ra", "0"}, {"autoconf", "0"}, {"accept_redirects", "0"},
+	{"router_solicitations", "0"}, {"accept_dad", "0"}, {"use_tempaddr", "0"}, {"disable_ipv6", "0"},
+}
+
+// setup makes or adopts the device, its address and its route.
+func (h *Host) setup() (Device, error) {
+	name := h.rules.device
+	if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
+		return Device{}, err
+	}
+	dev, peer, err := h.kernel.pair(name)
+	if err != nil {
+		return Device{}, err
+	}
+	if err := h.kernel.hush(dev, peer); err != nil {
+		return Device{}, err
+	}
+	for _, l := range []netlink.Link{peer, dev} {
+		if err := h.kernel.links.LinkSetUp(l); err != nil {
+			return Device{}, fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
+		}
+	}
+	session := roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()
+	if err := h.kernel.ownOnly(dev, session); err != nil {
+		return Device{}, err
+	}
+	if err := h.kernel.sessionRoute(dev, h.rules.session, session); err != nil {
+		return Device{}, err
+	}
+	a, b := dev.Attrs(), peer.Attrs()
+	return Device{
+		Name: a.Name, PeerName: b.Name, Index: a.Index, PeerIndex: b.Index,
+		MAC: a.HardwareAddr, PeerMAC: b.HardwareAddr, MTU: a.MTU,
+	}, nil
+}
+
+// pair returns the two interfaces, made if need be.
+func (k *kernel) pair(name string) (dev, peer netlink.Link, err error) {
+	dev, err = k.links.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU = name, defaultMTU
+		err = k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: defaultMTU})
+		if err != nil {
+			return nil, nil, fmt.Errorf("make session device %s: %w", name, err)
+		}
+		dev, err = k.links.LinkByName(name)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for session device %s: %w", name, err)
+	}
+	peer, err = k.links.LinkByName(name + peerSuffix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s exists without its other end (remove it, or set another `device`): %w", name, err)
+	}
+	if dev.Type() != "veth" || dev.Attrs().ParentIndex != peer.Attrs().Index {
+		return nil, nil, fmt.Errorf("%s exists and is not Roam's pair of interfaces (set another `device`): %w", name, unix.EEXIST)
+	}
+	return dev, peer, nil
+}
+
+// hush silences both ends before they come up. What reaches the far end was
+// not taken by the data plane; without IPv6 there it goes nowhere.
+func (k *kernel) hush(dev, peer netlink.Link) error {
+	for _, s := range quiet {
+		if err := k.setSysctl(dev.Attrs().Name, s.key, s.value); err != nil {
+			return err
+		}
+	}
+	if err := k.setSysctl(peer.Attrs().Name, "disable_ipv6", "1"); err != nil {
+		return err
+	}
+	for _, l := range []netlink.Link{dev, peer} {
+		if err := k.links.LinkSetARPOff(l); err != nil {
+			return fmt.Errorf("turn off address resolution on %s: %w", l.Attrs().Name, err)
+		}
+		if err := k.links.LinkSetMulticastOff(l); err != nil {
+			return fmt.Errorf("turn off multicast on %s: %w", l.Attrs().Name, err)
+		}
+	}
+	return nil
+}
+
+// ownOnly leaves the session address as the only one of the device. It is
+// deprecated: the route names it as source, and for no other destination may
+// the kernel prefer it.
+func (k *kernel) ownOnly(dev netlink.Link, session netip.Addr) error {
+	list, err := k.links.AddrList(dev, unix.AF_INET6)
+	if err != nil {
+		return fmt.Errorf("list addresses of %s: %w", dev.Attrs().Name, err)
+	}
+	index := dev.Attrs().Index
+	for _, a := range list {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok && ip != session {
+			if err := k.removeAddress(addrKey{index, ip}); err != nil {
+				return err
+			}
+		}
+	}
+	return k.setAddress(addrKey{index, session}, unix.IFA_F_NODAD, forever)
+}
+
+// sessionRoute sends the whole session prefix through the device, from the
+// session address.
+func (k *kernel) sessionRoute(dev netlink.Link, prefix roam.L64, session netip.Addr) error {
+	p := prefix.Prefix()
+	err := k.links.RouteReplace(&netlink.Route{
+		Family: unix.AF_INET6, LinkIndex: dev.Attrs().Index, Protocol: unix.RTPROT_STATIC,
+		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 128)},
+		Src: session.AsSlice(),
+	})
+	if err != nil {
+		return fmt.Errorf("route %s to %s: %w", p, dev.Attrs().Name, err)
+	}
+	return nil
+}
+
+// fitMTU keeps the device's MTU under that of every uplink in use.
+func (h *Host) fitMTU() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.device.Index == 0 {
+		return nil
+	}
+	mtu := deviceMTU(h.shown.Uplinks, h.limit, h.option)
+	if mtu == 0 || mtu == h.device.MTU {
+		return nil
+	}
+	for _, index := range []int{h.device.PeerIndex, h.device.Index} {
+		l := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
+		if err := h.kernel.links.LinkSetMTU(l, mtu); err != nil {
+			return fmt.Errorf("set MTU of link %d to %d: %w", index, mtu, err)
+		}
+	}
+	h.device.MTU = mtu
+	return nil
+}
+
+// deviceMTU leaves room for the option under the least uplink MTU; zero keeps
+// what is. It never goes under IPv6's minimum: on an uplink of exactly that,
+// full-size packets go without option.
+func deviceMTU(uplinks []Uplink, limit, option int) int {
+	least := 0
+	for _, u := range uplinks {
+		if u.Up && u.Routed && (least == 0 || u.MTU < least) {
+			least = u.MTU
+		}
+	}
+	if least == 0 {
+		return 0
+	}
+	return max(minMTU, min(least-option, limit))
+}

@@ -1,0 +1,95 @@
+package hostnet
+
+import (
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// From linux/ethtool.h.
+const (
+	ethtoolStrings  = 0x1b
+	ethtoolFeatures = 0x3a
+	ethtoolSetInfo  = 0x37
+	stringsFeatures = 4
+	stringLen       = 32
+	featureBlock    = 16 // four words: available, requested, active, never changed
+	activeWord      = 8
+	// maxFeatures bounds what a driver can make us allocate.
+	maxFeatures = 1024
+)
+
+// paravirtual drivers have a bus address but hand whole super-packets to
+// another kernel.
+var paravirtual = []string{"virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront", "veth", "tun"}
+
+// physical reports whether a link has a driver that puts segments on a wire:
+// it sits on a bus and is not paravirtual.
+func (k *kernel) physical(name string) bool {
+	info, err := unix.IoctlGetEthtoolDrvinfo(k.ioctl, name)
+	if err != nil {
+		return false
+	}
+	driver := unix.ByteSliceToString(info.Driver[:])
+	bus := unix.ByteSliceToString(info.Bus_info[:])
+	return bus != "" && bus != "N/A" && driver != "" && !slices.Contains(paravirtual, driver)
+}
+
+// features returns which offload features are on, by the names that ethtool
+// shows; nil if the link has none.
+func (k *kernel) features(name string) map[string]bool {
+	n := k.featureCount(name)
+	if n == 0 {
+		return nil
+	}
+	names := make([]byte, 12+n*stringLen)
+	putWords(names, ethtoolStrings, stringsFeatures, uint32(n))
+	blocks := (n + 31) / 32
+	state := make([]byte, 8+blocks*featureBlock)
+	putWords(state, ethtoolFeatures, uint32(blocks))
+	if !k.ethtool(name, names) || !k.ethtool(name, state) {
+		return nil
+	}
+	on := map[string]bool{}
+	for i := range n {
+		word := binary.NativeEndian.Uint32(state[8+i/32*featureBlock+activeWord:])
+		if word>>(i%32)&1 == 1 {
+			s := names[12+i*stringLen:][:stringLen]
+			on[unix.ByteSliceToString(s)] = true
+		}
+	}
+	return on
+}
+
+// featureCount asks how many features this kernel knows.
+func (k *kernel) featureCount(name string) int {
+	b := make([]byte, 20) // command, reserved, mask of 64 bits, one length
+	putWords(b, ethtoolSetInfo, 0)
+	binary.NativeEndian.PutUint64(b[8:], 1<<stringsFeatures)
+	if !k.ethtool(name, b) || binary.NativeEndian.Uint64(b[8:]) == 0 {
+		return 0
+	}
+	return int(min(binary.NativeEndian.Uint32(b[16:]), maxFeatures))
+}
+
+// ethtool does one SIOCETHTOOL; b is the command with its room for the answer.
+func (k *kernel) ethtool(name string, b []byte) bool {
+	req := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [24 - unsafe.Sizeof(uintptr(0))]byte // struct ifreq has a union of 24 octets
+	}{data: unsafe.Pointer(&b[0])}
+	copy(req.name[:unix.IFNAMSIZ-1], name)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(k.ioctl), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))
+	runtime.KeepAlive(b)
+	return errno == 0
+}
+
+func putWords(b []byte, words ...uint32) {
+	for i, w := range words {
+		binary.NativeEndian.PutUint32(b[4*i:], w)
+	}
+}

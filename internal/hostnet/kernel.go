@@ -1,0 +1,194 @@
+package hostnet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// kernel is our line to one network namespace: that of the thread that opened
+// it. Every socket and the folder of sysctls stay in that namespace, whichever
+// thread uses them later.
+type kernel struct {
+	socket *nl.NetlinkSocket
+	shared map[int]*nl.SocketHandle
+	links  *netlink.Handle
+	conf   *os.Root // /proc/sys/net/ipv6/conf
+	ioctl  int      // a datagram socket for ethtool's ioctl
+}
+
+func openKernel() (k *kernel, err error) {
+	k = &kernel{ioctl: -1}
+	defer func() {
+		if err != nil {
+			k.close()
+		}
+	}()
+	// A subscription to no group is a plain request socket.
+	if k.socket, err = nl.Subscribe(unix.NETLINK_ROUTE); err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	if err = k.socket.SetReceiveTimeout(&unix.Timeval{Sec: 10}); err != nil {
+		return nil, fmt.Errorf("set time-out of netlink socket: %w", err)
+	}
+	k.shared = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: k.socket}}
+	if k.links, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return nil, fmt.Errorf("open netlink handle: %w", err)
+	}
+	if k.conf, err = os.OpenRoot("/proc/sys/net/ipv6/conf"); err != nil {
+		return nil, fmt.Errorf("open IPv6 sysctls (is IPv6 enabled?): %w", err)
+	}
+	if k.ioctl, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open socket for ethtool: %w", err)
+	}
+	return k, nil
+}
+
+func (k *kernel) close() {
+	if k.socket != nil {
+		k.socket.Close()
+	}
+	if k.links != nil {
+		k.links.Close()
+	}
+	if k.conf != nil {
+		k.conf.Close()
+	}
+	if k.ioctl >= 0 {
+		unix.Close(k.ioctl)
+	}
+}
+
+func (k *kernel) request(kind, flags int) *nl.NetlinkRequest {
+	r := nl.NewNetlinkRequest(kind, flags)
+	r.Sockets = k.shared
+	return r
+}
+
+// dump asks for all objects of one kind; a dump that was disturbed by a change
+// is asked for again.
+func (k *kernel) dump(get int, answer uint16, body nl.NetlinkRequestData) ([][]byte, error) {
+	for range 5 {
+		r := k.request(get, unix.NLM_F_DUMP)
+		r.AddData(body)
+		list, err := r.Execute(unix.NETLINK_ROUTE, answer)
+		if !errors.Is(err, nl.ErrDumpInterrupted) {
+			return list, err
+		}
+	}
+	return nil, fmt.Errorf("dump was disturbed five times: %w", nl.ErrDumpInterrupted)
+}
+
+// cacheInfo is struct ifa_cacheinfo: lifetimes in seconds and two stamps.
+func cacheInfo(preferred, valid uint32) []byte {
+	b := make([]byte, 16)
+	binary.NativeEndian.PutUint32(b, preferred)
+	binary.NativeEndian.PutUint32(b[4:], valid)
+	return b
+}
+
+// seconds turns what is left until a deadline into netlink's form. A lifetime
+// of zero would be refused, so the least is one second.
+func seconds(deadline, now time.Time) uint32 {
+	if deadline.IsZero() {
+		return 0xffff_ffff
+	}
+	return uint32(min(max(1, (deadline.Sub(now)+time.Second-1)/time.Second), 0xffff_fffe))
+}
+
+func addressRequest(r *nl.NetlinkRequest, a addrKey, flags, valid uint32) {
+	msg := nl.NewIfAddrmsg(unix.AF_INET6)
+	msg.Index, msg.Prefixlen = uint32(a.link), 128
+	r.AddData(msg)
+	ip := a.addr.As16()
+	r.AddData(nl.NewRtAttr(unix.IFA_LOCAL, ip[:]))
+	r.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, ip[:]))
+	if valid > 0 {
+		r.AddData(nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(flags)))
+		// Deprecated from the start: the kernel takes it as a source only if
+		// it is asked to by name.
+		r.AddData(nl.NewRtAttr(unix.IFA_CACHEINFO, cacheInfo(0, valid)))
+	}
+}
+
+// setAddress adds or changes a /128 without prefix route and with a preferred
+// lifetime of zero. valid is in seconds.
+func (k *kernel) setAddress(a addrKey, flags, valid uint32) error {
+	r := k.request(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK)
+	addressRequest(r, a, flags|unix.IFA_F_NOPREFIXROUTE, valid)
+	if _, err := r.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+		return fmt.Errorf("add address %s to link %d: %w", a.addr, a.link, err)
+	}
+	return nil
+}
+
+// removeAddress removes a /128; one that is gone already is no error.
+func (k *kernel) removeAddress(a addrKey) error {
+	r := k.request(unix.RTM_DELADDR, unix.NLM_F_ACK)
+	addressRequest(r, a, 0, 0)
+	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
+	if err == nil || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
+		return nil
+	}
+	return fmt.Errorf("remove address %s from link %d: %w", a.addr, a.link, err)
+}
+
+// flushPMTU deletes the cached clone that holds the path MTU of dst.
+func (k *kernel) flushPMTU(link int, dst netip.Addr) error {
+	r := k.request(unix.RTM_DELROUTE, unix.NLM_F_ACK)
+	r.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{
+		Family: unix.AF_INET6, Dst_len: 128, Table: unix.RT_TABLE_MAIN,
+		Scope: unix.RT_SCOPE_UNIVERSE, Flags: unix.RTM_F_CLONED,
+	}})
+	ip := dst.As16()
+	r.AddData(nl.NewRtAttr(unix.RTA_DST, ip[:]))
+	r.AddData(nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(link))))
+	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
+	if err == nil || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return fmt.Errorf("flush path MTU of %s: %w", dst, err)
+}
+
+// sysctl reads net.ipv6.conf.LINK.KEY.
+func (k *kernel) sysctl(link, key string) (string, error) {
+	b, err := k.conf.ReadFile(link + "/" + key)
+	if err != nil {
+		return "", fmt.Errorf("read sysctl %s of %s: %w", key, link, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// setSysctl writes net.ipv6.conf.LINK.KEY.
+func (k *kernel) setSysctl(link, key, value string) error {
+	f, err := k.conf.OpenFile(link+"/"+key, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("set sysctl %s of %s: %w", key, link, err)
+	}
+	_, err = f.WriteString(value)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("set sysctl %s of %s to %s: %w", key, link, value, err)
+	}
+	return nil
+}
+
+// facts asks what netlink does not tell. What cannot be learned is absent.
+func (k *kernel) facts(name string) facts {
+	var f facts
+	if s, err := k.sysctl(name, "mtu"); err == nil {
+		f.mtu6, _ = strconv.Atoi(s)
+	}
+	f.physical = k.physical(name)
+	on := k.features(name)
+	f.hwCsum, f.tso6 = on["tx-checksum-ip-generic"], on["tx-tcp6-segmentation"]
+	return f
+}

@@ -1,0 +1,234 @@
+package hostnet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"roam/ilnp"
+)
+
+const (
+	// settled is how long prefix:NID must have stood for its next loss to be
+	// repaired at once.
+	settled = time.Minute
+	// firstRetry and lastRetry bound the pause between attempts to add it.
+	firstRetry = 250 * time.Millisecond
+	lastRetry  = 30 * time.Second
+	// duplicateRetry is the least pause after another node claimed it.
+	duplicateRetry = 5 * time.Second
+)
+
+// attempt is the history of adding one prefix:NID.
+type attempt struct {
+	added time.Time // last time
+	wait  time.Duration
+	next  time.Time // not before
+}
+
+// again notes an attempt at now and returns when the next one may come.
+func (a *attempt) again(now time.Time) {
+	if !a.added.IsZero() && now.Sub(a.added) >= settled {
+		a.wait = 0
+	}
+	a.added = now
+	a.next = now.Add(a.wait)
+	a.wait = min(max(firstRetry, 2*a.wait), lastRetry)
+}
+
+// settle makes the host agree with the table, tells what changed, and returns
+// when time alone will change something; zero: never.
+func (h *Host) settle(now time.Time) time.Time {
+	before := h.picture
+	p := h.table.draw(h.rules, h.ours, before.uplinks, now)
+	wake := sooner(h.table.wake(now), h.keepAddresses(p, now))
+	// Adding is synchronous, hence a lost address that was added again at once
+	// is no event.
+	h.picture = h.table.draw(h.rules, h.ours, before.uplinks, now)
+	h.pending = append(h.pending, diff(before, h.picture, now)...)
+	h.mu.Lock()
+	h.shown = h.picture.snapshot(now)
+	h.mu.Unlock()
+	if err := h.fitMTU(); err != nil {
+		h.pending = append(h.pending, Trouble{Reason: err.Error()})
+	}
+	return wake
+}
+
+// keepAddresses adds, prolongs and removes prefix:NID, and returns when to try
+// again.
+func (h *Host) keepAddresses(p picture, now time.Time) (wake time.Time) {
+	for _, l := range sortedLocals(p.locators) {
+		x := p.locators[l]
+		k := h.rules.own(l)
+		have, ok := h.table.addrs[k]
+		switch {
+		case ok && have.flags&unix.IFA_F_DADFAILED != 0 && h.ours[k]:
+			wake = sooner(wake, h.giveWay(l, x, k, now))
+		case ok && h.ours[k]:
+			h.prolong(l, x, k, have, now)
+		case !ok && x.complete:
+			wake = sooner(wake, h.claim(l, x, k, now))
+		}
+	}
+	h.removeStale(p)
+	return wake
+}
+
+// claim adds prefix:NID unless the last attempt was too recent.
+func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
+	a := h.tries[l]
+	if a == nil {
+		a = &attempt{}
+		h.tries[l] = a
+	}
+	if a.next.After(now) {
+		return a.next
+	}
+	if !a.added.IsZero() && now.Sub(a.added) < settled {
+		h.trouble(l, x, "prefix:NID was removed by somebody else; adding it again")
+	}
+	a.again(now)
+	if err := h.addAddress(l, x.name, k, now); err != nil {
+		h.trouble(l, x, err.Error())
+		a.next = now.Add(a.wait)
+		return a.next
+	}
+	return time.Time{}
+}
+
+// addAddress records and adds prefix:NID, optimistic if the kernel allows it
+// (RFC 4429), and reads back what the kernel made of it. The valid lifetime is
+// set only after duplicate detection: the kernel deletes an address of limited
+// lifetime that turns out to be a duplicate, without a word on why.
+func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) error {
+	entry := change{Kind: addedAddress, Link: name, Index: k.link, Address: k.addr}
+	list := []change{entry}
+	old, err := h.kernel.sysctl(name, optimisticDAD)
+	toggle := err == nil && old == "0"
+	if toggle {
+		list = append(list, change{Kind: setSysctl, Sysctl: name + "/" + optimisticDAD, Old: old})
+	}
+	if err := h.journal.record(list...); err != nil {
+		return err
+	}
+	if toggle {
+		// Only for the moment of adding: other addresses of the link are
+		// treated as the administrator wants them to be.
+		if err := h.kernel.setSysctl(name, optimisticDAD, "1"); err != nil {
+			return err
+		}
+		defer func() {
+			if err := h.kernel.setSysctl(name, optimisticDAD, old); err != nil {
+				h.trouble(l, locator{name: name}, err.Error())
+			}
+		}()
+	}
+	h.ours[k] = true
+	if err := h.kernel.setAddress(k, unix.IFA_F_OPTIMISTIC, seconds(time.Time{}, now)); err != nil {
+		delete(h.ours, k)
+		return err
+	}
+	flags, err := h.kernel.addressFlags(k)
+	if err != nil {
+		return err
+	}
+	h.table.addrs[k] = address{flags: flags}
+	return nil
+}
+
+// optimisticDAD is the sysctl that allows RFC 4429 on a link.
+const optimisticDAD = "optimistic_dad"
+
+// prolong copies the prefix's valid lifetime to prefix:NID, when it became
+// shorter or a good part of it has passed.
+func (h *Host) prolong(l ilnp.Local, x locator, k addrKey, have address, now time.Time) {
+	if have.flags&unix.IFA_F_TENTATIVE != 0 || have.valid.Equal(x.valid) {
+		return
+	}
+	is, should := left(have.valid, now), left(x.valid, now)
+	if is <= should+time.Second && is >= should-should/8-time.Second {
+		return
+	}
+	if err := h.kernel.setAddress(k, 0, seconds(x.valid, now)); err != nil {
+		h.trouble(l, x, err.Error())
+		return
+	}
+	have.valid = x.valid
+	h.table.addrs[k] = have
+}
+
+// giveWay removes a duplicate: another node on that link answers for it.
+func (h *Host) giveWay(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
+	h.trouble(l, x, fmt.Sprintf("duplicate address: another node on %s uses %s", x.name, k.addr))
+	if err := h.kernel.removeAddress(k); err != nil {
+		h.trouble(l, x, err.Error())
+	}
+	delete(h.table.addrs, k)
+	a := h.tries[l]
+	if a == nil {
+		a = &attempt{added: now}
+		h.tries[l] = a
+	}
+	a.wait = max(a.wait, duplicateRetry)
+	a.next = now.Add(a.wait)
+	return a.next
+}
+
+// removeStale takes back our addresses whose prefix is gone from their link.
+// One that only waits for its link or router stays.
+func (h *Host) removeStale(p picture) {
+	for k := range h.ours {
+		l := k.local()
+		_, wanted := p.locators[l]
+		_, there := h.table.addrs[k]
+		if wanted {
+			continue
+		}
+		if there {
+			if err := h.kernel.removeAddress(k); err != nil {
+				h.trouble(l, locator{}, err.Error())
+				continue
+			}
+			delete(h.table.addrs, k)
+		}
+		delete(h.ours, k)
+		delete(h.tries, l)
+		if err := h.journal.forget(h.journal.entriesFor(k)...); err != nil {
+			h.trouble(l, locator{}, err.Error())
+		}
+	}
+}
+
+// entriesFor returns the recorded additions of an address.
+func (j *journal) entriesFor(k addrKey) (list []change) {
+	for _, c := range j.changes {
+		if c.Kind == addedAddress && c.Index == k.link && c.Address == k.addr {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (h *Host) trouble(l ilnp.Local, x locator, reason string) {
+	h.pending = append(h.pending, Trouble{Local: l, LinkName: x.name, Reason: reason})
+}
+
+// addressFlags asks the kernel for the state of one address.
+func (k *kernel) addressFlags(a addrKey) (uint32, error) {
+	r := k.request(unix.RTM_GETADDR, 0)
+	addressRequest(r, a, 0, 0)
+	list, err := r.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
+	if err != nil || len(list) == 0 || len(list[0]) < sizeIfAddr {
+		return 0, fmt.Errorf("read back address %s of link %d: %w", a.addr, a.link, err)
+	}
+	if f, ok := attrs(list[0], sizeIfAddr)[unix.IFA_FLAGS]; ok {
+		return u32(f), nil
+	}
+	return uint32(list[0][2]), nil
+}
+
+// splitSysctl divides "eth0/optimistic_dad".
+func splitSysctl(s string) (link, key string, ok bool) { return strings.Cut(s, "/") }

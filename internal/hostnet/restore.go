@@ -1,0 +1,137 @@
+package hostnet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"roam"
+)
+
+// Restore takes back every change that the journal names, made by this or an
+// earlier process, and removes the journal. It is called after Close, or
+// without any Host, in the network namespace of the changes. A journal that
+// does not exist is no error. What fails is named, the rest is done all the
+// same, and the journal then keeps what is left.
+func Restore(journalPath string) error {
+	j, err := loadJournal(journalPath)
+	if err != nil {
+		return err
+	}
+	if len(j.changes) > 0 {
+		if err := j.undo(); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(journalPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove journal of host changes: %w", err)
+	}
+	return nil
+}
+
+// undo takes back the newest change first.
+func (j *journal) undo() error {
+	k, err := openKernel()
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	var failed []error
+	for _, c := range slices.Backward(slices.Clone(j.changes)) {
+		if err := k.undo(c); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if err := j.forget(c); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("restore the host: %w", err)
+	}
+	return nil
+}
+
+func (k *kernel) undo(c change) error {
+	switch c.Kind {
+	case addedAddress:
+		return k.removeAddress(addrKey{c.Index, c.Address})
+	case setSysctl:
+		link, key, ok := splitSysctl(c.Sysctl)
+		if !ok {
+			return fmt.Errorf("journal names sysctl %q, want LINK/KEY", c.Sysctl)
+		}
+		if err := k.setSysctl(link, key, c.Old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	case madeDevice:
+		return k.removeDevice(c.Link)
+	}
+	return fmt.Errorf("journal names an unknown kind of change %q", c.Kind)
+}
+
+// removeDevice deletes the session device, and with it its peer, addresses and
+// routes.
+func (k *kernel) removeDevice(name string) error {
+	l, err := k.links.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err == nil && l.Type() != "veth" {
+		return nil // somebody else's by now
+	}
+	if err == nil {
+		err = k.links.LinkDel(l)
+	}
+	if err != nil {
+		return fmt.Errorf("remove session device %s: %w", name, err)
+	}
+	return nil
+}
+
+// GlobalAddresses returns the global unicast IPv6 addresses of this host on
+// links that are up, those of the session prefix excepted, permanent ones
+// before temporary ones, preferred before deprecated: the candidates for
+// `nid = from-address`.
+func GlobalAddresses(session roam.L64) ([]netip.Addr, error) {
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	k, err := openKernel()
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	var best, rest []netip.Addr
+	for _, l := range links {
+		if l.Flags&net.FlagUp == 0 || l.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		list, err := k.links.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.Index}}, unix.AF_INET6)
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of %s: %w", l.Name, err)
+		}
+		for _, a := range list {
+			ip, ok := netip.AddrFromSlice(a.IP)
+			if v := roam.ILVFromAddr(ip); !ok || a.Scope != unix.RT_SCOPE_UNIVERSE || !v.L64.Usable() || v.L64 == session {
+				continue
+			}
+			if a.Flags&(unix.IFA_F_TEMPORARY|unix.IFA_F_DEPRECATED|unix.IFA_F_TENTATIVE) == 0 {
+				best = append(best, ip)
+			} else {
+				rest = append(rest, ip)
+			}
+		}
+	}
+	return append(best, rest...), nil
+}

@@ -1,0 +1,186 @@
+package hostnet
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// table is what the kernel said, and nothing else. Only watch.go changes it;
+// picture.go draws conclusions from it.
+//
+// An instant in it is a deadline; the zero instant means forever.
+type table struct {
+	links  map[int]link
+	addrs  map[addrKey]address
+	routes []route           // default routes, as last dumped
+	locals map[addrKey]bool  // local routes: the kernel answers for that address
+	neighs map[addrKey]neigh //
+	ras    map[ilnp.Local]ra // prefix information of Router Advertisements
+	heard  uint64            // counts what was heard of prefixes, to tell a refresh
+}
+
+type addrKey struct {
+	link int
+	addr netip.Addr
+}
+
+type link struct {
+	name   string
+	flags  uint32 // IFF_*
+	arphrd uint16
+	mtu    int // of the device
+	mac    net.HardwareAddr
+	kind   string // of virtual devices: veth, bridge, ...
+	facts  facts
+}
+
+// facts are what other doors than netlink say of a link.
+type facts struct {
+	mtu6     int // MTU that the router advertised, 0 if unknown
+	physical bool
+	hwCsum   bool
+	tso6     bool
+}
+
+type address struct {
+	flags            uint32 // IFA_F_*
+	scope            uint8
+	preferred, valid time.Time
+	heard            uint64
+}
+
+type route struct {
+	link    int
+	gateway netip.Addr
+	metric  uint32
+	main    bool  // in the main table
+	pref    uint8 // router preference as the kernel ranks it: 1 high, 0 medium, 3 low
+	expires time.Time
+}
+
+type neigh struct {
+	state uint16 // NUD_*
+	mac   net.HardwareAddr
+}
+
+type ra struct {
+	preferred, valid time.Time
+	heard            uint64
+}
+
+func newTable() *table {
+	return &table{
+		links: map[int]link{}, addrs: map[addrKey]address{}, locals: map[addrKey]bool{},
+		neighs: map[addrKey]neigh{}, ras: map[ilnp.Local]ra{},
+	}
+}
+
+// usableStates are the neighbour states in which the kernel sends at once.
+const usableStates = unix.NUD_PERMANENT | unix.NUD_NOARP | unix.NUD_REACHABLE |
+	unix.NUD_PROBE | unix.NUD_STALE | unix.NUD_DELAY
+
+func (n neigh) usable() bool { return n.state&usableStates != 0 }
+
+// up reports whether frames can leave: administratively up, with carrier, and
+// not waiting for authentication (dormant links are not running).
+func (l link) up() bool {
+	const want = unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOWER_UP
+	return l.flags&want == want
+}
+
+func (l link) mtuIPv6() int {
+	if l.facts.mtu6 > 0 && l.facts.mtu6 < l.mtu {
+		return l.facts.mtu6
+	}
+	return l.mtu
+}
+
+// answers reports whether the kernel answers Neighbour Solicitations for an
+// address: duplicate detection has ended, or it is optimistic and its local
+// route stands (the kernel joins the solicited-node group before that).
+func (t *table) answers(k addrKey) bool {
+	a, ok := t.addrs[k]
+	switch {
+	case !ok, a.flags&unix.IFA_F_DADFAILED != 0:
+		return false
+	case a.flags&unix.IFA_F_TENTATIVE == 0:
+		return true
+	}
+	return a.flags&unix.IFA_F_OPTIMISTIC != 0 && t.locals[k]
+}
+
+// dropLink forgets all about an interface that is gone.
+func (t *table) dropLink(index int) {
+	delete(t.links, index)
+	t.dropPrefixes(index)
+	for k := range t.addrs {
+		if k.link == index {
+			delete(t.addrs, k)
+		}
+	}
+	for k := range t.locals {
+		if k.link == index {
+			delete(t.locals, k)
+		}
+	}
+	for k := range t.neighs {
+		if k.link == index {
+			delete(t.neighs, k)
+		}
+	}
+}
+
+// dropPrefixes forgets what routers advertised on a link that was taken down.
+func (t *table) dropPrefixes(index int) {
+	for k := range t.ras {
+		if int(k.Link) == index {
+			delete(t.ras, k)
+		}
+	}
+}
+
+// local names the prefix of an address on its link.
+func (k addrKey) local() ilnp.Local {
+	return ilnp.Local{Link: roam.LinkID(k.link), L64: roam.ILVFromAddr(k.addr).L64}
+}
+
+// left returns what is left until a deadline, never negative.
+func left(deadline, now time.Time) time.Duration {
+	if deadline.IsZero() {
+		return ilnp.Infinite
+	}
+	return max(0, deadline.Sub(now))
+}
+
+// ended reports whether a deadline has passed.
+func ended(deadline, now time.Time) bool {
+	return !deadline.IsZero() && !deadline.After(now)
+}
+
+// later returns the later of two deadlines.
+func later(a, b time.Time) time.Time {
+	switch {
+	case a.IsZero() || b.IsZero():
+		return time.Time{}
+	case a.After(b):
+		return a
+	}
+	return b
+}
+
+// sooner returns the earlier of two deadlines.
+func sooner(a, b time.Time) time.Time {
+	switch {
+	case a.IsZero():
+		return b
+	case b.IsZero() || a.Before(b):
+		return a
+	}
+	return b
+}
