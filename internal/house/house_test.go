@@ -99,6 +99,8 @@ func TestFloors(t *testing.T) {
 		"lab into internal":     {files: in("lab/topo/a.go", imports("roam/internal/hostnet")), want: "must not import internal/hostnet"},
 		"lab's test":            {files: in("lab/topo/a_test.go", imports("roam/internal/testutil")), want: ""},
 		"lab with test helpers": {files: in("lab/topo/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
+		"helping tests":         {files: in("internal/hostnet/nettest/a.go", imports("roam/internal/testutil")), want: ""},
+		"helping no tests":      {files: in("internal/hostnet/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
 		"internal into lab":     {files: in("internal/engine/a.go", imports("roam/lab/topo")), want: "must not import lab/topo"},
 		"command to all":        {files: in("cmd/roam/a.go", imports("roam/lab/runner")), want: ""},
 		"effect to command":     {files: in("internal/engine/a.go", imports("roam/cmd/roam")), want: "must not import cmd/roam"},

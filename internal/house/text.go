@@ -12,7 +12,8 @@ import (
 
 // Sleeps finds fixed sleeps in tests and in the lab, where one waits for a
 // condition until a deadline: a fixed sleep is too short on a busy machine and
-// too long on every other.
+// too long on every other. The pause of a loop that has a condition, written
+// as the loop's post statement, is no fixed sleep.
 func Sleeps(t *Tree) []Finding {
 	var all []Finding
 	for _, f := range t.Go {
@@ -20,14 +21,19 @@ func Sleeps(t *Tree) []Finding {
 			continue
 		}
 		names := f.imports()
+		var pause ast.Stmt // the post statement of the loop last entered
 		ast.Inspect(f.AST, func(n ast.Node) bool {
 			switch n := n.(type) {
+			case *ast.ForStmt:
+				if n.Cond != nil && n.Post != nil {
+					pause = n.Post
+				}
 			case *ast.CallExpr:
-				if calls(n, names, "time", "Sleep") {
+				if calls(n, names, "time", "Sleep") && !within(n, pause) {
 					all = append(all, t.find(f, n.Pos(), "a fixed sleep; wait for a condition with a deadline"))
 				}
 			case *ast.ExprStmt:
-				if receivesAfter(n, names) && !t.chosen(f, n) {
+				if receivesAfter(n, names) && !within(n, pause) && !t.chosen(f, n) {
 					all = append(all, t.find(f, n.Pos(), "a fixed sleep by time.After"))
 				}
 			}
@@ -35,6 +41,11 @@ func Sleeps(t *Tree) []Finding {
 		})
 	}
 	return sortFindings(all)
+}
+
+// within reports whether a node lies in a statement, which may be nil.
+func within(n ast.Node, stmt ast.Stmt) bool {
+	return stmt != nil && stmt.Pos() <= n.Pos() && n.End() <= stmt.End()
 }
 
 // calls reports whether a call is that of a package's function.

@@ -37,12 +37,15 @@ func TestDocs(t *testing.T) {
 
 func TestSleeps(t *testing.T) {
 	for name, b := range map[string]breach{
-		"in a test":      {files: in("ilnp/a_test.go", body(`"time"`, "time.Sleep(1)")), want: "a_test.go:6: a fixed sleep"},
-		"in the lab":     {files: in("lab/topo/a.go", body(`"time"`, "time.Sleep(1)")), want: "a fixed sleep"},
-		"by After":       {files: in("lab/topo/a.go", body(`"time"`, "<-time.After(1)")), want: "by time.After"},
-		"a deadline":     {files: in("lab/topo/a.go", body(`"time"`, "select { case <-time.After(1): }")), want: ""},
-		"in an effect":   {files: in("internal/engine/a.go", body(`"time"`, "time.Sleep(1)")), want: ""},
-		"somebody's own": {files: in("lab/topo/a.go", body(`"fmt"`, "fmt.Sleep(1)")), want: ""},
+		"in a test":               {files: in("ilnp/a_test.go", body(`"time"`, "time.Sleep(1)")), want: "a_test.go:6: a fixed sleep"},
+		"in the lab":              {files: in("lab/topo/a.go", body(`"time"`, "time.Sleep(1)")), want: "a fixed sleep"},
+		"by After":                {files: in("lab/topo/a.go", body(`"time"`, "<-time.After(1)")), want: "by time.After"},
+		"a deadline":              {files: in("lab/topo/a.go", body(`"time"`, "select { case <-time.After(1): }")), want: ""},
+		"a loop's pause":          {files: in("ilnp/a_test.go", body(`"time"`, "for f() { }; for ; f(); <-time.After(1) { }")), want: ""},
+		"an endless loop's pause": {files: in("ilnp/a_test.go", body(`"time"`, "for ;; time.Sleep(1) { }")), want: "a fixed sleep"},
+		"beside a loop":           {files: in("ilnp/a_test.go", body(`"time"`, "for ; f(); f() { time.Sleep(1) }")), want: "a fixed sleep"},
+		"in an effect":            {files: in("internal/engine/a.go", body(`"time"`, "time.Sleep(1)")), want: ""},
+		"somebody's own":          {files: in("lab/topo/a.go", body(`"fmt"`, "fmt.Sleep(1)")), want: ""},
 	} {
 		b.rule = "sleeps"
 		t.Run(name, b.check)
@@ -95,6 +98,21 @@ func TestMaps(t *testing.T) {
 		"old object":   {files: map[string]string{"bpf/lib/maps.h": "", mapsDoc: "", "internal/dataplane/a.go": object}, want: "map pairs is not in the C"},
 	} {
 		b.rule = "maps"
+		t.Run(name, b.check)
+	}
+}
+
+func TestDrops(t *testing.T) {
+	program := func(statement string) string {
+		return "enum counter {\n\tTX_OK,\n\tDROP_BAD, /* why */\n};\n\nstatic int f(int a)\n{\n\t" + statement + "\n}\n"
+	}
+	for name, b := range map[string]breach{
+		"counted":       {files: in("bpf/a.h", program("count(DROP_BAD); return STOLEN;")), want: ""},
+		"in an action":  {files: in("bpf/a.h", program("return drop(DROP_BAD);")), want: ""},
+		"not counted":   {files: in("bpf/a.h", program("f(DROP_BAD); return TC_ACT_SHOT;")), want: "a.h:6: f drops without"},
+		"never counted": {files: in("bpf/a.h", program("return OK;")), want: "a.h:3: nothing counts DROP_BAD"},
+	} {
+		b.rule = "drops"
 		t.Run(name, b.check)
 	}
 }

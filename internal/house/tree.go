@@ -79,6 +79,7 @@ func Rules() []Rule {
 		{"leftovers", Leftovers},
 		{"names", Names},
 		{"maps", Maps},
+		{"drops", Drops},
 		{"licences", Licences},
 	}
 }
