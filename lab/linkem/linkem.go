@@ -1,25 +1,196 @@
-// Package linkem is a link emulator in user space.
+// Package linkem emulates links in user space: two TAP devices, and between
+// them delay, jitter, loss, rate, a queue and cuts, on kernels without netem.
+//
+// It implements the arithmetic of a link in virtual time (pipe, pure and
+// tested without privileges), and around it the devices with virtio-net
+// headers, so that GSO frames cross whole where the properties of the link
+// allow it; a thread per device that reads, and one thread for all links that
+// releases frames when they are due. It omits duplication, corruption,
+// correlated loss and active queue management. It is driven by lab/topo, which
+// puts the devices into network namespaces, and through Link by experiments
+// that change a link while it carries traffic.
+//
+// How well it keeps its word is measured by Accuracy, which experiments can
+// run and print beside their results.
 package linkem
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+)
 
-// Params are the properties of one direction of a link.
-type Params struct{}
+// Direction names one of the two directions of a link.
+type Direction int
 
-// Tap is one end of a link.
-type Tap struct{}
+// The directions, after the order of the devices in New.
+const (
+	AB Direction = iota
+	BA
+)
 
-// OpenTap creates a TAP device in the calling thread's network namespace.
-func OpenTap(name string) (*Tap, error) { return nil, errors.New("open tap: not built") }
+// Link is an emulated link between two devices. Its methods may be called
+// from any goroutine while traffic flows.
+type Link struct {
+	taps [2]*Tap
+	dirs [2]*direction
 
-// Close removes the device.
-func (t *Tap) Close() error { return nil }
+	mu     sync.Mutex
+	params [2]Params
+	down   bool
+	closed bool
+}
 
-// Link is an emulated link between two TAP devices.
-type Link struct{}
+// New joins two devices, which the link owns from then on unless New fails,
+// and starts to carry frames: with the properties ab from a to b, and ba from
+// b to a.
+func New(a, b *Tap, ab, ba Params) (*Link, error) {
+	if err := errors.Join(ab.Validate(), ba.Validate()); err != nil {
+		return nil, err
+	}
+	l := &Link{taps: [2]*Tap{a, b}, params: [2]Params{ab, ba}}
+	if err := errors.Join(a.setWhole(ab.whole()), b.setWhole(ba.whole())); err != nil {
+		return nil, err
+	}
+	for i := range l.dirs {
+		d, err := newDirection(l.taps[i], l.taps[1-i], seeded(l.params[i], Direction(i)))
+		if err != nil {
+			if i == 1 {
+				l.dirs[0].abandon()
+			}
+			return nil, fmt.Errorf("join %s and %s: %w", a.name, b.name, err)
+		}
+		l.dirs[i] = d
+	}
+	threads.grow(len(l.dirs))
+	if err := clockwork.add(l.dirs[:]); err != nil {
+		threads.grow(-len(l.dirs))
+		l.dirs[0].abandon()
+		l.dirs[1].abandon()
+		return nil, err
+	}
+	for _, d := range l.dirs {
+		go d.read()
+	}
+	return l, nil
+}
 
-// New joins two devices.
-func New(a, b *Tap, ab, ba Params) (*Link, error) { return &Link{}, nil }
+// seeded keeps the two directions of a link from losing the same frames where
+// both were given the same seed.
+func seeded(p Params, d Direction) Params {
+	p.Seed = p.Seed*2 + uint64(d)
+	return p
+}
 
-// Close removes the link and both devices.
-func (l *Link) Close() error { return nil }
+// Params returns the properties of a direction as they were set.
+func (l *Link) Params(d Direction) Params {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.params[d]
+}
+
+// Set changes the properties of a direction. Frames on the wire keep their
+// due times; those that wait for the transmitter go at the new rate.
+func (l *Link) Set(d Direction, p Params) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.set(d, p)
+}
+
+// SetBoth changes the properties of both directions.
+func (l *Link) SetBoth(p Params) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.set(AB, p), l.set(BA, p))
+}
+
+// set applies properties with l.mu held.
+func (l *Link) set(d Direction, p Params) error {
+	if l.closed {
+		return errors.New("change link: it is closed")
+	}
+	if err := l.taps[d].setWhole(p.whole()); err != nil {
+		return err
+	}
+	l.params[d] = p
+	p.Cut = p.Cut || l.down
+	l.dirs[d].set(seeded(p, d))
+	return nil
+}
+
+// Down cuts the link as if the cable were pulled: both ends lose carrier,
+// and what is on the wire never arrives.
+func (l *Link) Down() error { return l.carrier(false) }
+
+// Up restores the link after Down, with the properties that were set last.
+func (l *Link) Up() error { return l.carrier(true) }
+
+func (l *Link) carrier(on bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = !on
+	var errs []error
+	for i, p := range l.params {
+		errs = append(errs, l.set(Direction(i), p))
+	}
+	// After the cut, before anything can pass again: no frame crosses a
+	// link that an end believes to be down.
+	for _, t := range l.taps {
+		errs = append(errs, t.setCarrier(on))
+	}
+	return errors.Join(errs...)
+}
+
+// Counters returns what happened in a direction so far.
+func (l *Link) Counters(d Direction) Counters { return l.dirs[d].counters() }
+
+// Close stops the link and removes its devices. Counters can still be read.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var errs []error
+	for _, d := range l.dirs {
+		errs = append(errs, d.stop())
+	}
+	clockwork.remove(l.dirs[:])
+	threads.grow(-len(l.dirs))
+	for _, t := range l.taps {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// spare raises GOMAXPROCS by the number of this package's threads.
+type spare struct {
+	mu    sync.Mutex
+	base  int
+	extra int
+}
+
+var threads spare
+
+// grow accounts for n more threads. A thread that returns from a system call
+// needs one of the runtime's processors to go on; when all are held by
+// threads that block in calls of their own, it waits until the runtime's
+// monitor takes one away, up to 10 ms. With a processor for each thread there
+// is always one left.
+func (s *spare) grow(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.extra == 0 {
+		s.base = runtime.GOMAXPROCS(0)
+	}
+	s.extra += n
+	runtime.GOMAXPROCS(s.base + s.extra)
+}

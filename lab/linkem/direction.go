@@ -1,0 +1,248 @@
+package linkem
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// epoch is the zero of all times in this package.
+var epoch = time.Now()
+
+// clock returns the monotonic time since the epoch.
+func clock() time.Duration { return time.Since(epoch) }
+
+// direction carries frames from one device to another: a pipe with a thread
+// that fills it. The releaser empties it.
+type direction struct {
+	from, to *Tap
+	quit     int           // eventfd that ends the reading thread
+	gone     chan struct{} // closed when it has ended
+
+	mu   sync.Mutex // guards pipe and pool
+	pipe *pipe
+	pool pool
+	due  atomic.Int64 // pipe.next, for the releaser
+
+	// out guards writing to the device and what follows. It is taken while
+	// mu is held, and mu released then: frames are written in the order in
+	// which they left the pipe.
+	out       sync.Mutex
+	delivered uint64
+	octets    uint64
+	refused   uint64
+	down      uint64 // the receiving device was down
+}
+
+func newDirection(from, to *Tap, p Params) (*direction, error) {
+	quit, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("make eventfd: %w", err)
+	}
+	d := &direction{from: from, to: to, quit: quit, gone: make(chan struct{})}
+	d.pipe = newPipe(p, d.pool.put)
+	d.due.Store(int64(never))
+	return d, nil
+}
+
+// abandon frees a direction whose thread was never started.
+func (d *direction) abandon() { _ = unix.Close(d.quit) }
+
+// read takes frames from the device until stop.
+func (d *direction) read() {
+	runtime.LockOSThread()
+	defer close(d.gone)
+	prefer()
+	buf := make([]byte, maxFrame)
+	poll := []unix.PollFd{
+		{Fd: int32(d.from.fd), Events: unix.POLLIN},
+		{Fd: int32(d.quit), Events: unix.POLLIN},
+	}
+	for {
+		n, err := unix.Read(d.from.fd, buf)
+		switch {
+		case err == nil:
+			if n >= vnetLen+ethLen {
+				d.take(clock(), buf[:n])
+			}
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			if !await(poll) {
+				return
+			}
+		default:
+			return // the device is gone, with its namespace
+		}
+	}
+}
+
+// await blocks until the first of two descriptors is readable; false means
+// that the second is, or that the first is of no more use.
+func await(poll []unix.PollFd) bool {
+	for {
+		_, err := unix.Poll(poll, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		const broken = unix.POLLERR | unix.POLLHUP | unix.POLLNVAL
+		return err == nil && poll[1].Revents == 0 && poll[0].Revents&broken == 0
+	}
+}
+
+// take moves one frame, which it does not keep, into the pipe; or straight on
+// where the pipe would not hold it.
+func (d *direction) take(now time.Duration, b []byte) {
+	size := len(b) - vnetLen
+	d.mu.Lock()
+	if d.pipe.idle() {
+		d.pipe.count(size)
+		if d.pipe.lose() {
+			d.mu.Unlock()
+			return
+		}
+		d.out.Lock()
+		d.mu.Unlock()
+		d.write(b)
+		d.out.Unlock()
+		return
+	}
+	kept := d.pool.get(len(b))
+	copy(kept, b)
+	d.pipe.push(now, kept, size, isControl(b[vnetLen:]))
+	d.publish()
+	d.mu.Unlock()
+}
+
+// publish tells the releaser when to come next. d.mu is held.
+func (d *direction) publish() {
+	next := d.pipe.next()
+	d.due.Store(int64(next))
+	clockwork.wakeBy(next)
+}
+
+// release delivers at most one frame that is due.
+func (d *direction) release(now time.Duration) {
+	d.mu.Lock()
+	f, ok := d.pipe.pop(now)
+	// Not publish: the releaser itself is asking.
+	d.due.Store(int64(d.pipe.next()))
+	if !ok {
+		d.mu.Unlock()
+		return
+	}
+	d.out.Lock()
+	d.mu.Unlock()
+	d.write(f.buf)
+	d.out.Unlock()
+	d.mu.Lock()
+	d.pool.put(f.buf)
+	d.mu.Unlock()
+}
+
+// write gives a frame to the receiving device. d.out is held.
+func (d *direction) write(b []byte) {
+	for {
+		_, err := unix.Write(d.to.fd, b)
+		switch {
+		case err == nil:
+			d.delivered++
+			d.octets += uint64(len(b) - vnetLen)
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EIO): // interface not up
+			d.down++
+		default:
+			d.refused++
+		}
+		return
+	}
+}
+
+func (d *direction) set(p Params) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pipe.set(clock(), p)
+	d.publish()
+}
+
+func (d *direction) counters() Counters {
+	d.mu.Lock()
+	c := d.pipe.c
+	c.QueueNow, c.FlightNow = d.pipe.waiting(), d.pipe.wire.len()
+	d.mu.Unlock()
+	d.out.Lock()
+	defer d.out.Unlock()
+	c.Delivered, c.DeliveredBytes = d.delivered, d.octets
+	c.DropDown += d.down
+	c.DropError = d.refused
+	return c
+}
+
+// stop ends the reading thread and waits for it.
+func (d *direction) stop() error {
+	if err := signalFD(d.quit); err != nil {
+		return fmt.Errorf("stop reading %s: %w", d.from.name, err)
+	}
+	<-d.gone
+	return unix.Close(d.quit)
+}
+
+// signalFD makes an eventfd readable.
+func signalFD(fd int) error {
+	_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	if errors.Is(err, unix.EAGAIN) {
+		return nil // it is at its limit: readable for sure
+	}
+	return err
+}
+
+// readerNice is the nice value of reading threads: ahead of the applications
+// whose frames they stamp. They are not real-time threads, because at full
+// speed one is never idle, and the kernel stops a real-time thread that is
+// never idle for 50 ms in each second.
+const readerNice = -15
+
+// prefer makes the calling thread a preferred one. Where that is refused the
+// emulator works all the same, only less punctually; Accuracy tells by how
+// much.
+func prefer() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), readerNice) }
+
+// pool keeps buffers of two sizes for reuse, so that a steady stream makes no
+// garbage. The direction's mutex guards it.
+type pool struct {
+	small, large [][]byte
+}
+
+// smallFrame fits an Ethernet frame with headroom for the usual MTUs.
+const smallFrame = 2048
+
+// poolMax bounds what is kept, in buffers of each size.
+const poolMax = 8192
+
+func (p *pool) get(n int) []byte {
+	list, size := &p.small, smallFrame
+	if n > smallFrame {
+		list, size = &p.large, maxFrame
+	}
+	if k := len(*list); k > 0 {
+		b := (*list)[k-1]
+		*list = (*list)[:k-1]
+		return b[:n]
+	}
+	return make([]byte, n, size)
+}
+
+func (p *pool) put(b []byte) {
+	list := &p.small
+	if cap(b) > smallFrame {
+		list = &p.large
+	}
+	if len(*list) < poolMax {
+		*list = append(*list, b)
+	}
+}

@@ -1,0 +1,157 @@
+package linkem
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// releaser is the thread that delivers the frames of all links when they are
+// due. One for all, so that frames of different links keep their order in
+// time too, and that there is one thread to be punctual.
+type releaser struct {
+	mu   sync.Mutex // guards starting and stopping
+	wake int        // eventfd that ends a sleep early
+	gone chan struct{}
+
+	dirs  atomic.Pointer[[]*direction] // replaced, never changed
+	until atomic.Int64                 // when the present sleep ends
+	quit  atomic.Bool
+}
+
+// clockwork is the releaser of the process.
+var clockwork releaser
+
+// sleepMax keeps a sleep within what a timespec and arithmetic with it hold.
+const sleepMax = time.Hour
+
+// awake is the value of releaser.until while it does not sleep.
+const awake = -1
+
+// add puts directions under the care of the releaser, and starts it with the
+// first.
+func (r *releaser) add(ds []*direction) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []*direction
+	if old := r.dirs.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	if len(list) == 0 {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			return fmt.Errorf("make eventfd: %w", err)
+		}
+		r.wake, r.gone = fd, make(chan struct{})
+		r.quit.Store(false)
+		threads.grow(1)
+		defer func() { go r.run() }()
+	}
+	list = append(list, ds...)
+	r.dirs.Store(&list)
+	return nil
+}
+
+// remove takes directions away; when it returns none of them is written to
+// any more. The releaser ends with the last.
+func (r *releaser) remove(ds []*direction) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(*r.dirs.Load()), func(d *direction) bool {
+		return slices.Contains(ds, d)
+	})
+	r.dirs.Store(&list)
+	for _, d := range ds {
+		// Nothing is due any more for a releaser that still has the old
+		// list; and who is writing has to finish first.
+		d.mu.Lock()
+		d.pipe.flush()
+		d.due.Store(int64(never))
+		d.out.Lock()
+		d.mu.Unlock()
+		d.out.Unlock()
+	}
+	if len(list) > 0 {
+		return
+	}
+	r.quit.Store(true)
+	_ = signalFD(r.wake) // an eventfd of ours can only fail by being full
+	<-r.gone
+	_ = unix.Close(r.wake)
+	threads.grow(-1)
+}
+
+// run delivers and sleeps in turn.
+func (r *releaser) run() {
+	runtime.LockOSThread()
+	defer close(r.gone)
+	hurry()
+	for !r.quit.Load() {
+		d, due := r.earliest()
+		if now := clock(); due <= now {
+			d.release(now)
+			continue
+		}
+		r.until.Store(int64(due))
+		// A frame that came between the two looks was either seen now, or
+		// its reader has seen until and rings.
+		if _, again := r.earliest(); again >= due {
+			r.sleep(due)
+		}
+		r.until.Store(awake)
+	}
+}
+
+// hurry makes the calling thread a real-time one with exact timers. As with
+// prefer, a refusal costs punctuality only.
+func hurry() {
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size:     unix.SizeofSchedAttr,
+		Policy:   unix.SCHED_RR,
+		Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
+		Priority: 1,
+	}, 0)
+}
+
+// earliest finds the direction with the least due time. There are a few dozen
+// at most, and their times change all the time: looking at each is cheaper
+// than to keep them in order.
+func (r *releaser) earliest() (first *direction, due time.Duration) {
+	due = never
+	for _, d := range *r.dirs.Load() {
+		if t := time.Duration(d.due.Load()); t < due {
+			first, due = d, t
+		}
+	}
+	return first, due
+}
+
+// sleep blocks until due or until somebody rings.
+func (r *releaser) sleep(due time.Duration) {
+	var ts *unix.Timespec // nil: no end
+	if due != never {
+		span := min(max(0, due-clock()), sleepMax)
+		t := unix.NsecToTimespec(int64(span))
+		ts = &t
+	}
+	poll := []unix.PollFd{{Fd: int32(r.wake), Events: unix.POLLIN}}
+	n, err := unix.Ppoll(poll, ts, nil)
+	if n > 0 || errors.Is(err, unix.EINTR) {
+		var b [8]byte
+		_, _ = unix.Read(r.wake, b[:]) // non-blocking; EAGAIN when nobody rang
+	}
+}
+
+// wakeBy rings if the releaser sleeps beyond t.
+func (r *releaser) wakeBy(t time.Duration) {
+	if int64(t) < r.until.Load() {
+		_ = signalFD(r.wake) // as in remove
+	}
+}
