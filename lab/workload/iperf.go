@@ -1,0 +1,212 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+
+	"roam/lab/topo"
+)
+
+// IperfOptions describe one iperf3 test from a client to a server.
+type IperfOptions struct {
+	Name     string  // of the session, for people
+	Target   string  // name or address as the client's application is given it
+	Port     int     // of the server; each test has its own
+	UDP      bool    // else TCP
+	Mbps     float64 // offered load in 10^6 bits per second; 0 for as fast as TCP can
+	Length   int     // octets per write or datagram; 0 for iperf3's own choice
+	Seconds  int
+	Interval float64 // seconds between samples
+	Reverse  bool    // the server sends
+	CC       string  // congestion control; "" for the kernel's default
+	Parallel int     // connections; 0 or 1 for one
+}
+
+// Iperf is a running iperf3 client with its server.
+type Iperf struct {
+	opt    IperfOptions
+	server *process
+	client *process
+	mu     sync.Mutex
+	json   bytes.Buffer
+}
+
+// IperfReport is what the client reports at the end.
+type IperfReport struct {
+	Mbps        float64   // received, over the whole test
+	Bytes       float64   // received
+	LostPackets int       // UDP only
+	Packets     int       // UDP only
+	Retransmits int       // TCP only
+	Samples     []float64 // Mb/s per interval as the client saw it
+	HostCPU     float64   // per cent of one core
+	RemoteCPU   float64
+}
+
+// StartIperf starts a server on one host and, when it listens, the client on
+// another.
+func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions) (*Iperf, error) {
+	prog, err := program("iperf3")
+	if err != nil {
+		return nil, err
+	}
+	i := &Iperf{opt: opt}
+	port := strconv.Itoa(opt.Port)
+	// The server's text output is flushed per interval; it is how the state
+	// of a running test is known from outside.
+	total := uint64(0)
+	i.server, err = start(server.AppCommand(ctx, prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5", "--forceflush"), func(p *process, line string) {
+		if kbit, ok := serverInterval(line); ok && kbit > 0 {
+			total += uint64(kbit)
+			p.grow(total, fmt.Sprintf("%.1f Mb/s", kbit/1000))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := listening(ctx, server, "tcp6", opt.Port); err != nil {
+		i.server.kill()
+		return nil, err
+	}
+	if i.client, err = start(client.AppCommand(ctx, append([]string{prog}, opt.args()...)...), i.collect); err != nil {
+		i.server.kill()
+		return nil, err
+	}
+	return i, nil
+}
+
+// args returns the client's command line.
+func (o IperfOptions) args() []string {
+	a := []string{"-6", "-c", o.Target, "-p", strconv.Itoa(o.Port), "-J", "-t", strconv.Itoa(o.Seconds)}
+	if o.Interval > 0 {
+		a = append(a, "-i", strconv.FormatFloat(o.Interval, 'f', -1, 64))
+	}
+	if o.UDP {
+		a = append(a, "-u")
+	}
+	if o.Mbps > 0 || o.UDP {
+		a = append(a, "-b", strconv.FormatInt(int64(o.Mbps*1e6), 10))
+	}
+	if o.Length > 0 {
+		a = append(a, "-l", strconv.Itoa(o.Length))
+	}
+	if o.Reverse {
+		a = append(a, "-R")
+	}
+	if o.CC != "" && !o.UDP {
+		a = append(a, "-C", o.CC)
+	}
+	if o.Parallel > 1 {
+		a = append(a, "-P", strconv.Itoa(o.Parallel))
+	}
+	return a
+}
+
+func (i *Iperf) collect(_ *process, line string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.json.WriteString(line)
+	i.json.WriteByte('\n')
+}
+
+// Name returns the name given in the options.
+func (i *Iperf) Name() string { return i.opt.Name }
+
+// State tells how the test fares, from what comes out at the server.
+func (i *Iperf) State() State {
+	s := i.server.state()
+	s.Alive = i.client.state().Alive
+	return s
+}
+
+// Wait waits for the end of the test and returns the client's report. A test
+// that ended with an error was broken off.
+func (i *Iperf) Wait(ctx context.Context) (IperfReport, error) {
+	err := i.client.wait(ctx)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	r, perr := parseIperf(i.json.Bytes())
+	if err != nil {
+		if perr != nil {
+			err = fmt.Errorf("%w: %w", err, perr)
+		}
+		return r, err
+	}
+	return r, perr
+}
+
+// Kill ends client and server at once.
+func (i *Iperf) Kill() {
+	i.client.kill()
+	i.server.kill()
+}
+
+// intervalLine is a line of the server's text output with rates in kbit/s.
+var intervalLine = regexp.MustCompile(`^\[ *\d+\] +([\d.]+)-([\d.]+) +sec +[\d.]+ \w+ +([\d.]+) Kbits/sec`)
+
+// serverInterval returns the kilobits that arrived within one interval.
+func serverInterval(line string) (kbit float64, ok bool) {
+	m := intervalLine.FindStringSubmatch(line)
+	if m == nil {
+		return 0, false
+	}
+	from, _ := strconv.ParseFloat(m[1], 64)
+	to, _ := strconv.ParseFloat(m[2], 64)
+	rate, _ := strconv.ParseFloat(m[3], 64)
+	return rate * (to - from), true
+}
+
+// iperfSum is a sum over streams in iperf3's JSON.
+type iperfSum struct {
+	Bytes       float64 `json:"bytes"`
+	BPS         float64 `json:"bits_per_second"`
+	Retransmits int     `json:"retransmits"`
+	Lost        int     `json:"lost_packets"`
+	Packets     int     `json:"packets"`
+}
+
+// parseIperf reads the client's JSON. With UDP the sum at the end is that of
+// the receiver where iperf3 knows it.
+func parseIperf(b []byte) (IperfReport, error) {
+	var doc struct {
+		Intervals []struct {
+			Sum iperfSum `json:"sum"`
+		} `json:"intervals"`
+		End struct {
+			Sum      *iperfSum `json:"sum"`
+			Sent     *iperfSum `json:"sum_sent"`
+			Received *iperfSum `json:"sum_received"`
+			CPU      struct {
+				Host   float64 `json:"host_total"`
+				Remote float64 `json:"remote_total"`
+			} `json:"cpu_utilization_percent"`
+		} `json:"end"`
+		Error string `json:"error"`
+	}
+	var r IperfReport
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return r, fmt.Errorf("decode report of iperf3: %w", err)
+	}
+	for _, i := range doc.Intervals {
+		r.Samples = append(r.Samples, i.Sum.BPS/1e6)
+	}
+	r.HostCPU, r.RemoteCPU = doc.End.CPU.Host, doc.End.CPU.Remote
+	if s := doc.End.Sum; s != nil {
+		r.Bytes, r.Mbps, r.LostPackets, r.Packets = s.Bytes, s.BPS/1e6, s.Lost, s.Packets
+	}
+	if s := doc.End.Received; s != nil {
+		r.Bytes, r.Mbps = s.Bytes, s.BPS/1e6
+	}
+	if s := doc.End.Sent; s != nil {
+		r.Retransmits = s.Retransmits
+	}
+	if doc.Error != "" {
+		return r, fmt.Errorf("iperf3 reports: %s", doc.Error)
+	}
+	return r, nil
+}

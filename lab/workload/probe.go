@@ -1,0 +1,256 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"roam/lab/topo"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// UDPOptions describe a flow of numbered datagrams, see package udpflow.
+type UDPOptions struct {
+	Name     string
+	Target   string // name or address as the probe is given it
+	Port     int
+	Up, Down int // datagrams per second from and to the beginning end
+	Size     int // octets of payload
+}
+
+// UDP is a running flow.
+type UDP struct {
+	opt         UDPOptions
+	wait, begin *process
+	waitOut     string
+	beginOut    string
+	errors      [2]int // datagrams refused by the receive buffers of each end
+}
+
+// StartUDP starts the waiting end on one host and the beginning end on another.
+// The logs lie in dir.
+func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UDPOptions) (*UDP, error) {
+	u := &UDP{opt: opt, waitOut: filepath.Join(dir, opt.Name+"-cn"), beginOut: filepath.Join(dir, opt.Name+"-mn")}
+	size := strconv.Itoa(opt.Size)
+	argv, err := agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down), "--size", size, "--out", u.waitOut)
+	if err != nil {
+		return nil, err
+	}
+	if u.wait, err = start(server.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 0, l) }); err != nil {
+		return nil, err
+	}
+	if err := listening(ctx, server, "udp6", opt.Port); err != nil {
+		u.wait.kill()
+		return nil, err
+	}
+	argv, err = agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size", size, "--out", u.beginOut)
+	if err == nil {
+		u.begin, err = start(client.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 1, l) })
+	}
+	if err != nil {
+		u.wait.kill()
+		return nil, err
+	}
+	return u, nil
+}
+
+// hear takes a line of status of one of the ends.
+func (u *UDP) hear(p *process, end int, line string) {
+	f := strings.Fields(line)
+	switch {
+	case len(f) == 2 && f[0] == "rcvbuf_errors":
+		u.errors[end], _ = strconv.Atoi(f[1])
+	case len(f) == 3:
+		got, _ := strconv.ParseUint(f[1], 10, 64)
+		p.grow(got, f[1]+" datagrams")
+	}
+}
+
+// Name returns the name given in the options.
+func (u *UDP) Name() string { return u.opt.Name }
+
+// State tells how the flow fares: by what arrives at the waiting end, or at
+// the beginning one where only that receives.
+func (u *UDP) State() State {
+	if u.opt.Up == 0 {
+		return u.begin.state()
+	}
+	return u.wait.state()
+}
+
+// Stop ends the sending, waits for what is under way, and reads both logs:
+// from the beginning end to the waiting one, and back.
+func (u *UDP) Stop(ctx context.Context, drain time.Duration) (up, down *udpflow.Flow, err error) {
+	for _, p := range []*process{u.begin, u.wait} {
+		_, _ = fmt.Fprintln(p.stdin, "stop") // an end that has died shows below
+	}
+	u.settle(ctx, drain)
+	for _, p := range []*process{u.begin, u.wait} {
+		_ = p.stdin.Close()
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainWithin)
+	defer cancel()
+	for _, p := range []*process{u.begin, u.wait} {
+		if err := p.wait(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if up, err = udpflow.Load(u.beginOut, u.waitOut); err != nil {
+		return nil, nil, err
+	}
+	down, err = udpflow.Load(u.waitOut, u.beginOut)
+	return up, down, err
+}
+
+// settle waits until nothing has arrived at either end for a while.
+func (u *UDP) settle(ctx context.Context, quiet time.Duration) {
+	began := time.Now()
+	_ = topo.Wait(ctx, "datagrams under way", func() bool {
+		last := began
+		for _, p := range []*process{u.begin, u.wait} {
+			if s := p.state(); s.Last.After(last) {
+				last = s.Last
+			}
+		}
+		return time.Since(last) > quiet
+	})
+}
+
+// BufferErrors returns how many datagrams the receive buffers of both ends
+// refused; valid after Stop. Loss is not measured unless it is 0.
+func (u *UDP) BufferErrors() int { return u.errors[0] + u.errors[1] }
+
+// Kill ends both ends at once.
+func (u *UDP) Kill() {
+	u.begin.kill()
+	u.wait.kill()
+}
+
+// TCPOptions describe a paced connection, see package tcpflow.
+type TCPOptions struct {
+	Name   string
+	Target string
+	Port   int
+	Size   int           // octets of a message
+	Every  time.Duration // pause between messages
+	Down   bool          // the waiting end sends
+}
+
+// TCP is a running paced connection.
+type TCP struct {
+	opt     TCPOptions
+	tx, rx  *process
+	rxOut   string
+	broken  uint64
+	outcome string
+}
+
+// StartTCP starts the waiting end on one host and the connecting one on
+// another. The log lies in dir.
+func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TCPOptions) (*TCP, error) {
+	t := &TCP{opt: opt}
+	base := []string{"tcp-flow", "--size", strconv.Itoa(opt.Size), "--every", opt.Every.String()}
+	end := func(h *topo.Host, sends bool, where ...string) (*process, error) {
+		out := filepath.Join(dir, opt.Name+map[bool]string{true: "-tx", false: "-rx"}[sends])
+		args := append(append([]string{}, base...), append(where, "--out", out)...)
+		if sends {
+			args = append(args, "--send")
+		} else {
+			t.rxOut = out
+		}
+		argv, err := agent(args...)
+		if err != nil {
+			return nil, err
+		}
+		var p *process
+		p, err = start(h.AppCommand(ctx, argv...), func(p *process, l string) { t.hear(p, sends, l) })
+		if sends {
+			t.tx = p
+		} else {
+			t.rx = p
+		}
+		return p, err
+	}
+	wait, err := end(server, opt.Down, "--listen", fmt.Sprintf("[::]:%d", opt.Port))
+	if err != nil {
+		return nil, err
+	}
+	if err := listening(ctx, server, "tcp6", opt.Port); err != nil {
+		wait.kill()
+		return nil, err
+	}
+	if _, err := end(client, !opt.Down, "--to", hostPort(opt.Target, opt.Port)); err != nil {
+		wait.kill()
+		return nil, err
+	}
+	return t, nil
+}
+
+// hear takes a line of status; only what the receiving end says counts.
+func (t *TCP) hear(p *process, sends bool, line string) {
+	if sends {
+		return
+	}
+	if reason, ok := strings.CutPrefix(line, "end "); ok {
+		t.outcome = reason
+		return
+	}
+	var bytes uint64
+	if _, err := fmt.Sscan(line, &bytes, &t.broken); err == nil {
+		p.grow(bytes, fmt.Sprintf("%.1f MB", float64(bytes)/1e6))
+	}
+}
+
+// Name returns the name given in the options.
+func (t *TCP) Name() string { return t.opt.Name }
+
+// State tells how the connection fares at its receiving end.
+func (t *TCP) State() State { return t.rx.state() }
+
+// Stop ends the connection in good order and reads the log. The error says so
+// if it broke, or if what came out was not what went in.
+func (t *TCP) Stop(ctx context.Context) (tcpflow.Stream, error) {
+	_, _ = fmt.Fprintln(t.tx.stdin, "stop") // an end that has died shows below
+	err := t.rx.wait(ctx)
+	for _, p := range []*process{t.tx, t.rx} {
+		_ = p.stdin.Close()
+	}
+	t.Kill()
+	s, lerr := tcpflow.Load(t.rxOut)
+	switch {
+	case err != nil:
+		return s, err
+	case lerr != nil:
+		return s, lerr
+	case t.outcome != "closed":
+		return s, fmt.Errorf("connection %s ended: %s", t.opt.Name, t.outcome)
+	case t.broken > 0:
+		return s, fmt.Errorf("connection %s: %d messages out of place", t.opt.Name, t.broken)
+	}
+	return s, nil
+}
+
+// Kill ends both ends at once.
+func (t *TCP) Kill() {
+	t.tx.kill()
+	t.rx.kill()
+}
+
+// hostPort joins a name or an address with a port.
+func hostPort(host string, port int) string {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return netip.AddrPortFrom(a, uint16(port)).String()
+	}
+	return host + ":" + strconv.Itoa(port)
+}
+
+// run runs a helper outside all hosts and returns what it printed.
+func run(ctx context.Context, argv ...string) ([]byte, error) {
+	return exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+}

@@ -1,0 +1,160 @@
+package workload
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"roam/internal/testutil"
+	"roam/lab/topo"
+)
+
+// pair returns two hosts that reach each other, the second by the name "cn".
+func pair(t *testing.T) (mn, cn *topo.Host) {
+	t.Helper()
+	testutil.NeedRoot(t)
+	for _, what := range []string{"netns", "cgroup2", "ipv6"} {
+		testutil.Need(t, what)
+	}
+	lab, err := topo.New("load")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if mn, err = lab.Host("mn"); err == nil {
+		cn, err = lab.Host("cn")
+	}
+	if err == nil {
+		err = lab.Veth(mn, "eth0", cn, "eth0")
+	}
+	for i, h := range []*topo.Host{mn, cn} {
+		if err == nil {
+			a := netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: byte(i + 1)})
+			err = h.AddAddr("eth0", netip.PrefixFrom(a, 64))
+		}
+	}
+	if err == nil {
+		err = mn.AddName(netip.MustParseAddr("2001:db8::2"), "cn")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mn, cn
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func progress(t *testing.T, s Session, atLeast uint64) {
+	t.Helper()
+	testutil.Eventually(t, 15*time.Second, func() bool { return s.State().Progress >= atLeast }, "progress of "+s.Name())
+	if st := s.State(); !st.Alive || st.Last.IsZero() {
+		t.Errorf("%s: state %+v", s.Name(), st)
+	}
+}
+
+func TestProbesInHosts(t *testing.T) {
+	mn, cn := pair(t)
+	ctx, dir := within(t, 30*time.Second), t.TempDir()
+	u, err := StartUDP(ctx, cn, mn, dir, UDPOptions{Name: "udp", Target: "cn", Port: 7001, Up: 2000, Down: 1000, Size: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := StartTCP(ctx, cn, mn, dir, TCPOptions{Name: "tcp", Target: "cn", Port: 7002, Size: 1000, Every: time.Millisecond, Down: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	progress(t, u, 1000)
+	progress(t, tcp, 200_000)
+	up, down, err := u.Stop(ctx, 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := time.Unix(0, 0)
+	if c := up.Count(epoch, time.Now()); c.Written < 1000 || c.Lost != 0 {
+		t.Errorf("up %+v", c)
+	}
+	if c := down.Count(epoch, time.Now()); c.Written < 400 || c.Lost != 0 {
+		t.Errorf("down %+v", c)
+	}
+	if n := u.BufferErrors(); n != 0 {
+		t.Errorf("%d datagrams refused by the receive buffers", n)
+	}
+	s, err := tcp.Stop(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Bytes(epoch, time.Now()); n < 200_000 {
+		t.Errorf("read %d octets", n)
+	}
+}
+
+func TestIperf(t *testing.T) {
+	testutil.Need(t, "iperf3")
+	mn, cn := pair(t)
+	ctx := within(t, 30*time.Second)
+	for i, udp := range []bool{false, true} {
+		p, err := StartIperf(ctx, cn, mn, IperfOptions{Name: "iperf", Target: "cn", Port: 7003 + i, UDP: udp, Mbps: 10, Length: 1000, Seconds: 1, Interval: 0.1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Wait(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Mbps < 5 || r.Mbps > 15 || len(r.Samples) < 8 || udp && r.Packets == 0 {
+			t.Errorf("report %+v", r)
+		}
+		progress(t, p, 1000)
+		p.Kill()
+	}
+}
+
+func TestDownload(t *testing.T) {
+	testutil.Need(t, "curl")
+	testutil.Need(t, "python3")
+	mn, cn := pair(t)
+	ctx := within(t, 30*time.Second)
+	d, err := StartDownload(ctx, cn, mn, t.TempDir(), DownloadOptions{Name: "curl", Target: "cn", Port: 7005, Bytes: 300_000, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	progress(t, d, 300_000)
+	d.sum = "damaged"
+	if err := d.Wait(ctx); err == nil {
+		t.Error("a wrong checksum was not seen")
+	}
+	d.Kill()
+}
+
+func TestShell(t *testing.T) {
+	testutil.Need(t, "ssh")
+	testutil.Need(t, "sshd")
+	mn, cn := pair(t)
+	ctx := within(t, 30*time.Second)
+	s, err := StartShell(ctx, cn, mn, t.TempDir(), ShellOptions{Name: "ssh", Target: "cn", Port: 7006})
+	if err != nil {
+		t.Fatal(err)
+	}
+	progress(t, s, 5)
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range s.Echoes() {
+		if e.RTT == 0 {
+			t.Errorf("line %d did not come back", i)
+		}
+	}
+}
