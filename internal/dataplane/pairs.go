@@ -275,3 +275,19 @@ func (p *Plane) Activity(now time.Time) ([]ilnp.Activity, map[ilnp.PairKey]Traff
 	}
 	return acts, traffic, nil
 }
+
+// UplinksInUse returns the local locators that entries of an earlier process
+// send from: a successor waits for them before it writes anything.
+func (p *Plane) UplinksInUse() []ilnp.Local {
+	var out []ilnp.Local
+	seen := make(map[uint8]bool)
+	for _, row := range p.known {
+		for _, path := range row.Paths[:row.N_paths] {
+			if !seen[path.Uplink] && int(path.Uplink) < len(p.uplinks.owner) {
+				seen[path.Uplink] = true
+				out = append(out, p.uplinks.owner[path.Uplink])
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/internal/hostnet"
+)
+
+// Plane is what the engine needs of the data plane.
+type Plane interface {
+	AttachUplink(link roam.LinkID, hasMAC bool) error
+	DetachUplink(link roam.LinkID) error
+	SetUplinks([]dataplane.UplinkEntry) error
+	UplinksInUse() []ilnp.Local
+	Upsert(ilnp.Pair) error
+	Delete(ilnp.PairKey) error
+	Sync([]ilnp.Pair) error
+	SetKnown(nid roam.NID, known bool) error
+	RotateSecret() error
+	Activity(now time.Time) ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
+	Events() <-chan dataplane.Event
+}
+
+// Network is what the engine needs of the host's network.
+type Network interface {
+	Events() <-chan hostnet.Event
+	Device() hostnet.Device
+	FlushPMTU(dst netip.Addr) error
+}
+
+// Sender is what the engine sends with.
+type Sender interface {
+	Send(link roam.LinkID, packet []byte) error
+	Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error
+	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error
+}
+
+// Config is what an Engine is made of.
+type Config struct {
+	Core          *ilnp.Core
+	Plane         Plane
+	Network       Network
+	Sender        Sender
+	SessionPrefix roam.L64
+	StateFile     string                    // where sessions are kept for a successor
+	Disabled      []string                  // names of links that are not to be used
+	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
+	OnTrouble     func(link, reason string) // likewise
+	Log           *slog.Logger
+}
+
+const (
+	activityEvery = time.Second
+	saveAfter     = 100 * time.Millisecond
+	// adoptWithin is how long a successor waits for the locators of the
+	// sessions that it found before it believes that they are gone.
+	adoptWithin = 2 * time.Second
+	secretEvery = 10 * time.Minute
+)
+
+// ErrStopped is returned by Do when the engine does not run any more.
+var ErrStopped = errors.New("engine has stopped")
+
+// Engine is one running host. Run it in one goroutine; Do reaches it from
+// others.
+type Engine struct {
+	cfg      Config
+	core     *ilnp.Core
+	commands chan func()
+	done     chan struct{}
+	links    map[roam.LinkID]hostnet.Uplink
+	locals   map[ilnp.Local]bool
+	disabled map[string]bool
+	pairs    map[ilnp.PairKey]ilnp.Pair
+	traffic  map[ilnp.PairKey]dataplane.Traffic
+	held     held
+	refused  map[string]uint64
+	saveAt   time.Time
+}
+
+// New makes an engine; Run starts it.
+func New(cfg Config) *Engine {
+	e := &Engine{
+		cfg:      cfg,
+		core:     cfg.Core,
+		commands: make(chan func()),
+		done:     make(chan struct{}),
+		links:    make(map[roam.LinkID]hostnet.Uplink),
+		locals:   make(map[ilnp.Local]bool),
+		disabled: make(map[string]bool),
+		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
+		refused:  make(map[string]uint64),
+	}
+	for _, name := range cfg.Disabled {
+		e.disabled[name] = true
+	}
+	return e
+}
+
+// Do calls f in the engine's goroutine and returns when it has been carried
+// out, with all that the core wanted done because of it.
+func (e *Engine) Do(ctx context.Context, f func(now time.Time)) error {
+	finished := make(chan struct{})
+	select {
+	case e.commands <- func() { f(time.Now()); e.drain(); close(finished) }:
+	case <-e.done:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-finished
+	return nil
+}
+
+// Run feeds and drains the core until ctx is done, then saves the sessions for
+// a successor. The data plane goes on.
+func (e *Engine) Run(ctx context.Context) error {
+	defer close(e.done)
+	if err := e.start(ctx); err != nil {
+		return err
+	}
+	activity := time.NewTicker(activityEvery)
+	defer activity.Stop()
+	secret := time.NewTicker(secretEvery)
+	defer secret.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		e.arm(timer)
+		select {
+		case <-ctx.Done():
+			return e.save()
+		case ev, ok := <-e.cfg.Network.Events():
+			if !ok {
+				return fmt.Errorf("watch of the network ended")
+			}
+			e.handleNetwork(ev)
+		case ev, ok := <-e.cfg.Plane.Events():
+			if !ok {
+				return fmt.Errorf("events of the data plane ended")
+			}
+			e.handlePlane(ev)
+		case f := <-e.commands:
+			f()
+		case <-activity.C:
+			e.readActivity()
+		case <-secret.C:
+			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
+		case <-timer.C:
+			e.handleTimer()
+		}
+		e.drain()
+	}
+}
+
+// arm sets the one timer to the earlier of the core's time and the next save.
+func (e *Engine) arm(timer *time.Timer) {
+	at, ok := e.core.PollTimeout()
+	if !e.saveAt.IsZero() && (!ok || e.saveAt.Before(at)) {
+		at, ok = e.saveAt, true
+	}
+	if !ok {
+		timer.Reset(time.Hour)
+		return
+	}
+	timer.Reset(max(time.Until(at), 0))
+}
+
+func (e *Engine) handleTimer() {
+	now := time.Now()
+	if !e.saveAt.IsZero() && !now.Before(e.saveAt) {
+		e.report("save sessions", e.save())
+	}
+	if at, ok := e.core.PollTimeout(); ok && !now.Before(at) {
+		e.core.HandleTimeout(now)
+	}
+}
+
+func (e *Engine) readActivity() {
+	now := time.Now()
+	acts, traffic, err := e.cfg.Plane.Activity(now)
+	if err != nil {
+		e.report("read activity", err)
+		return
+	}
+	e.traffic = traffic
+	e.core.HandleActivity(now, acts)
+}
+
+// start brings the core to the present state of the host before the data plane
+// is touched, so that sessions of an earlier process are not interrupted.
+func (e *Engine) start(ctx context.Context) error {
+	if err := e.restore(); err != nil {
+		// Sessions that cannot be restored end; the host still comes up.
+		e.cfg.Log.Warn("sessions of the last run are lost", "err", err)
+	}
+	missing := make(map[ilnp.Local]bool)
+	for _, l := range e.cfg.Plane.UplinksInUse() {
+		missing[l] = true
+	}
+	deadline := time.NewTimer(adoptWithin)
+	defer deadline.Stop()
+	for len(missing) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline.C:
+			clear(missing)
+		case ev := <-e.cfg.Network.Events():
+			e.handleNetwork(ev)
+			if l, ok := ev.(hostnet.LocatorChanged); ok && l.Present {
+				delete(missing, l.Local)
+			}
+		}
+	}
+	e.writeUplinks()
+	e.drainInto(func(o ilnp.Output) {
+		switch o.(type) {
+		case ilnp.Upsert, ilnp.Delete: // all at once, below
+		default:
+			e.carryOut(o)
+		}
+	})
+	snapshot := e.core.Snapshot()
+	for _, p := range snapshot {
+		e.pairs[p.Key] = p
+	}
+	if err := e.cfg.Plane.Sync(snapshot); err != nil {
+		return fmt.Errorf("bring the data plane up to date: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) restore() error {
+	b, err := os.ReadFile(e.cfg.StateFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read sessions of the last run: %w", err)
+	}
+	if err := e.core.Restore(time.Now(), b); err != nil {
+		return fmt.Errorf("restore sessions of the last run: %w", err)
+	}
+	return nil
+}
+
+// save writes what a successor needs: it holds nonces, hence mode 0600.
+func (e *Engine) save() error {
+	e.saveAt = time.Time{}
+	tmp := e.cfg.StateFile + ".new"
+	if err := os.WriteFile(tmp, e.core.Export(), 0o600); err != nil {
+		return fmt.Errorf("write sessions: %w", err)
+	}
+	if err := os.Rename(tmp, e.cfg.StateFile); err != nil {
+		return fmt.Errorf("replace saved sessions: %w", err)
+	}
+	return nil
+}
+
+// report logs an error that does not end the daemon.
+func (e *Engine) report(what string, err error) {
+	if err != nil {
+		e.cfg.Log.Error("cannot "+what, "err", err)
+	}
+}

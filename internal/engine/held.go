@@ -1,0 +1,35 @@
+package engine
+
+import "roam/ilnp"
+
+const (
+	heldPerPair = 16
+	heldInAll   = 1024
+)
+
+// held keeps first packets, in order, until their session exists or is known
+// not to: they are sent again then, and once more if the session falls back to
+// plain IPv6. It is bounded for each session and in all.
+type held struct {
+	byPair map[ilnp.PairKey][][]byte
+	count  int
+}
+
+func (h *held) add(k ilnp.PairKey, packet []byte) bool {
+	if h.count >= heldInAll || len(h.byPair[k]) >= heldPerPair {
+		return false
+	}
+	if h.byPair == nil {
+		h.byPair = make(map[ilnp.PairKey][][]byte)
+	}
+	h.byPair[k] = append(h.byPair[k], packet)
+	h.count++
+	return true
+}
+
+func (h *held) packets(k ilnp.PairKey) [][]byte { return h.byPair[k] }
+
+func (h *held) forget(k ilnp.PairKey) {
+	h.count -= len(h.byPair[k])
+	delete(h.byPair, k)
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/internal/hostnet"
+)
+
+// handleNetwork takes one event of the host's network. The table of uplinks
+// is written before the core hears of it: entries that the core makes name
+// rows of that table, and a lost link must not be sent on for a moment longer.
+func (e *Engine) handleNetwork(ev hostnet.Event) {
+	now := time.Now()
+	switch ev := ev.(type) {
+	case hostnet.UplinkChanged:
+		e.uplinkChanged(now, ev.Uplink)
+	case hostnet.LinkGone:
+		delete(e.links, ev.Link)
+		e.forgetLocals(ev.Link)
+		e.writeUplinks()
+		e.report("detach from link", e.cfg.Plane.DetachUplink(ev.Link))
+		e.core.Detach(now, ev.Link)
+	case hostnet.LocatorChanged:
+		if ev.Present {
+			e.locals[ev.Local] = true
+		} else {
+			delete(e.locals, ev.Local)
+		}
+		e.writeUplinks()
+		e.core.HandleLocator(now, ev.LocatorEvent)
+	case hostnet.Trouble:
+		e.cfg.Log.Warn("prefix cannot be used", "link", ev.LinkName, "locator", ev.L64, "reason", ev.Reason)
+		if e.cfg.OnTrouble != nil {
+			e.cfg.OnTrouble(ev.LinkName, ev.Reason)
+		}
+	}
+}
+
+func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
+	old, known := e.links[u.Link]
+	e.links[u.Link] = u
+	if !known || old.HasMAC != u.HasMAC {
+		e.report("attach to link "+u.Name, e.cfg.Plane.AttachUplink(u.Link, u.HasMAC))
+	}
+	if !known && e.disabled[u.Name] {
+		e.core.SetLinkDisabled(now, u.Link, true)
+	}
+	e.writeUplinks()
+}
+
+func (e *Engine) forgetLocals(link roam.LinkID) {
+	for l := range e.locals {
+		if l.Link == link {
+			delete(e.locals, l)
+		}
+	}
+}
+
+// writeUplinks writes the whole table, in a stable order.
+func (e *Engine) writeUplinks() {
+	locals := make([]ilnp.Local, 0, len(e.locals))
+	for l := range e.locals {
+		locals = append(locals, l)
+	}
+	slices.SortFunc(locals, func(a, b ilnp.Local) int {
+		if a.Link != b.Link {
+			return int(a.Link - b.Link)
+		}
+		if a.L64 < b.L64 {
+			return -1
+		}
+		return 1
+	})
+	entries := make([]dataplane.UplinkEntry, 0, len(locals))
+	for _, l := range locals {
+		u, ok := e.links[l.Link]
+		if !ok {
+			continue
+		}
+		entry := dataplane.UplinkEntry{Local: l, Usable: u.Up && u.Routed, MTU: u.MTU}
+		if u.NextHopValid {
+			entry.NextHop = u.NextHop
+		}
+		entries = append(entries, entry)
+	}
+	e.report("write table of uplinks", e.cfg.Plane.SetUplinks(entries))
+}
+
+// LinkByName finds an uplink; use it inside Do only.
+func (e *Engine) LinkByName(name string) (roam.LinkID, bool) {
+	for id, u := range e.links {
+		if u.Name == name {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// Links returns the uplinks by index; use it inside Do only.
+func (e *Engine) Links() map[roam.LinkID]hostnet.Uplink { return e.links }
+
+// SetDisabled takes a link out of use, or back in; a link that is not there
+// yet is treated so when it comes. Use it inside Do only.
+func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
+	if disabled {
+		e.disabled[name] = true
+	} else {
+		delete(e.disabled, name)
+	}
+	if id, ok := e.LinkByName(name); ok {
+		e.core.SetLinkDisabled(now, id, disabled)
+	}
+}
+
+// Traffic returns what was last read of each session; use it inside Do only.
+func (e *Engine) Traffic() map[ilnp.PairKey]dataplane.Traffic { return e.traffic }
+
+// Refused returns what the engine itself refused, by reason; use it inside Do
+// only.
+func (e *Engine) Refused() map[string]uint64 { return e.refused }
+
+// SetKnown notes who may open a session when only known correspondents may;
+// use it inside Do only.
+func (e *Engine) SetKnown(nid roam.NID, known bool) error { return e.cfg.Plane.SetKnown(nid, known) }
+
+// LocalAddr returns the session address of a handle.
+func (e *Engine) LocalAddr(n roam.NID) netip.Addr { return e.sessionAddr(n).Addr() }

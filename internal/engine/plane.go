@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+	"roam/wire/xlate"
+)
+
+var triggers = map[dataplane.EventKind]ilnp.Trigger{
+	dataplane.Miss:        ilnp.SeenMiss,
+	dataplane.Embryo:      ilnp.SeenEmbryo,
+	dataplane.OtherNonce:  ilnp.SeenOtherNonce,
+	dataplane.NonceSeen:   ilnp.SeenNonce,
+	dataplane.LocatorSeen: ilnp.SeenLocator,
+	dataplane.Proof:       ilnp.SeenProof,
+	dataplane.Silence:     ilnp.SeenSilence,
+	dataplane.Life:        ilnp.SeenLife,
+}
+
+func (e *Engine) handlePlane(ev dataplane.Event) {
+	now := time.Now()
+	switch ev.Kind {
+	case dataplane.Control:
+		e.core.HandlePacket(now, ev.Link, ev.Packet)
+	case dataplane.ErrorIn:
+		e.errorIn(now, ev)
+	case dataplane.ErrorOut:
+		e.errorOut(ev)
+	case dataplane.Miss:
+		e.miss(now, ev)
+	default:
+		trigger, ok := triggers[ev.Kind]
+		if !ok {
+			e.refused["unknown event of the data plane"]++
+			return
+		}
+		e.core.HandleObservation(now, ilnp.Observation{
+			Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
+			Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
+			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce,
+		})
+	}
+}
+
+// miss holds the first packets of a session until the core has made it.
+func (e *Engine) miss(now time.Time, ev dataplane.Event) {
+	if len(ev.Packet) == 0 {
+		return
+	}
+	// Its checksum is only a seed where a driver was to finish it.
+	if err := ip6.FinishL4(ev.Packet); err != nil {
+		e.refused["first packet without a sound transport header"]++
+		return
+	}
+	if _, made := e.pairs[ev.Key]; made {
+		e.resend(ev.Packet) // the session came to be while the packet was on its way here
+		return
+	}
+	if !e.held.add(ev.Key, ev.Packet) {
+		e.refused["first packet beyond the queue of its session"]++
+		return
+	}
+	e.core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local})
+}
+
+// release sends the held packets; while the session is Initiated they are kept,
+// in case it falls back to plain IPv6.
+func (e *Engine) release(k ilnp.PairKey) {
+	for _, p := range e.held.packets(k) {
+		e.resend(p)
+	}
+	if e.pairs[k].State != ilnp.Initiated {
+		e.held.forget(k)
+	}
+}
+
+func (e *Engine) resend(packet []byte) {
+	d := e.cfg.Network.Device()
+	e.report("send first packet again", e.cfg.Sender.Resend(roam.LinkID(d.Index), d.MAC, packet))
+}
+
+func (e *Engine) inject(packet []byte) {
+	d := e.cfg.Network.Device()
+	e.report("hand packet to own stack", e.cfg.Sender.Inject(roam.LinkID(d.PeerIndex), d.MAC, packet))
+}
+
+// reject tells the application at once that nobody knows that identifier.
+func (e *Engine) reject(k ilnp.PairKey) {
+	const addressUnreachable = 3
+	for _, p := range e.held.packets(k) {
+		quote := p[:min(len(p), 1280-48)]
+		msg := ilnpwire.ErrorMessage{Type: 1, Code: addressUnreachable, Quoted: quote}
+		b, err := ilnpwire.BuildError(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), ilnpwire.Nonce{}, msg)
+		if err != nil {
+			e.report("answer packet to unknown identifier", err)
+			continue
+		}
+		e.inject(b)
+	}
+	e.held.forget(k)
+}
+
+// entry returns how packets of the pair are translated, for the given ends as
+// they stand on the wire.
+func (e *Engine) entry(p ilnp.Pair, local, remote roam.L64) xlate.Entry {
+	rule := xlate.RuleIPv6
+	if p.Rule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
+		rule = xlate.RuleRFC6741
+	}
+	return xlate.Entry{
+		SessionPrefix: e.cfg.SessionPrefix,
+		LocalHandle:   p.Key.Local, LocalNID: p.LocalNID, LocalL64: local,
+		RemoteHandle: p.Key.Remote, RemoteNID: p.RemoteNID, RemoteL64: remote,
+		Rule: rule,
+	}
+}
+
+// errorIn translates an ICMPv6 error about a packet of a session for our own
+// stack. Parameter Problem about the nonce is the core's: it means that there
+// is no ILNP at the other end.
+func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
+	const parameterProblem = 4
+	outer, err := ilnpwire.ParsePacket(ev.Packet)
+	if err != nil {
+		e.refused["malformed ICMPv6 error"]++
+		return
+	}
+	p, ok := e.pairs[ev.Key]
+	if !ok {
+		e.refused["ICMPv6 error about no session"]++
+		return
+	}
+	if outer.Type == parameterProblem {
+		e.core.HandlePacket(now, ev.Link, ev.Packet)
+	}
+	fromPeer := outer.Src.NID == p.RemoteNID
+	if fromPeer && p.State == ilnp.Established && outer.Nonce != p.RemoteNonce {
+		e.refused["ICMPv6 error from a correspondent without its nonce"]++
+		return
+	}
+	msg, err := ilnpwire.ParseError(outer.Payload)
+	if err != nil {
+		e.refused["malformed ICMPv6 error"]++
+		return
+	}
+	quoted, err := ilnpwire.ParseQuoted(msg.Quoted)
+	if err != nil {
+		e.refused["malformed packet in an ICMPv6 error"]++
+		return
+	}
+	entry := e.entry(p, quoted.Src.L64, quoted.Dst.L64)
+	entry.Nonce = p.LocalNonce
+	b, err := xlate.ErrorInward(ev.Packet, entry)
+	if err != nil {
+		e.refused["ICMPv6 error that cannot be translated"]++
+		return
+	}
+	e.inject(b)
+}
+
+// errorOut translates an ICMPv6 error that our own stack sends about a packet
+// of a session, and sends it on the session's first path.
+func (e *Engine) errorOut(ev dataplane.Event) {
+	p, ok := e.pairs[ev.Key]
+	if !ok || len(p.Paths) == 0 {
+		e.refused["ICMPv6 error of ours without a path"]++
+		return
+	}
+	path := p.Paths[0]
+	entry := e.entry(p, path.Local.L64, path.Remote)
+	if p.State != ilnp.Plain {
+		entry.Nonce = p.LocalNonce
+	}
+	b, err := xlate.ErrorOutward(ev.Packet, entry)
+	if err != nil {
+		e.refused["ICMPv6 error of ours that cannot be translated"]++
+		return
+	}
+	e.report("send ICMPv6 error", e.cfg.Sender.Send(path.Local.Link, b))
+}
