@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"roam"
@@ -23,8 +24,14 @@ type Config struct {
 	IdleTimeout      time.Duration // a session without packets for so long ends; default 10 min
 	SessionPrefix    roam.L64      // never acceptable as a locator; default roam.DefaultSessionPrefix
 	ProbeID          uint16        // identifier of our echo requests
-	Overlap          time.Duration // soft handoff: how long the outgoing locator is still listed; 0: while it is VALID
 }
+
+// Defaults of Config.
+const (
+	defaultNonceLength = 4
+	defaultFallback    = 10 * time.Minute
+	defaultIdle        = 10 * time.Minute
+)
 
 // ErrConfig is wrapped by the errors of New.
 var ErrConfig = errors.New("invalid configuration of the core")
@@ -32,89 +39,139 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
-	cfg Config
-	out []Output
+	cfg        Config
+	host       host
+	known      map[roam.NID]*correspondent
+	sessions   map[PairKey]*session
+	byNIDs     map[PairKey][]*session // by the NIDs on the wire
+	candidates map[candidateKey]*candidate
+	probes     map[token]probe
+	probeSeq   uint16
+	agenda     agenda
+	schedules  uint64 // that were ever armed
+	handoff    handoff
+	rejected   map[string]rejection
+	out        []Output
+	head       int // of out: what Poll has taken is before it
 }
 
 // New makes a core without locators, peers or sessions.
 func New(cfg Config) (*Core, error) {
-	if len(cfg.NIDs) == 0 {
+	switch {
+	case len(cfg.NIDs) == 0:
 		return nil, fmt.Errorf("no node identifier: %w", ErrConfig)
+	case cfg.Rand == nil:
+		return nil, fmt.Errorf("no source of randomness: %w", ErrConfig)
+	case cfg.NonceLength != 0 && cfg.NonceLength != 4 && cfg.NonceLength != 12:
+		return nil, fmt.Errorf("nonce length %d, want 4 or 12: %w", cfg.NonceLength, ErrConfig)
+	case cfg.Mode > Duality:
+		return nil, fmt.Errorf("mode %d: %w", cfg.Mode, ErrConfig)
 	}
-	return &Core{cfg: cfg}, nil
+	if cfg.NonceLength == 0 {
+		cfg.NonceLength = defaultNonceLength
+	}
+	if cfg.FallbackLifetime == 0 {
+		cfg.FallbackLifetime = defaultFallback
+	}
+	if cfg.IdleTimeout == 0 {
+		cfg.IdleTimeout = defaultIdle
+	}
+	if cfg.SessionPrefix == 0 {
+		cfg.SessionPrefix = roam.DefaultSessionPrefix
+	}
+	c := &Core{
+		cfg:        cfg,
+		known:      make(map[roam.NID]*correspondent),
+		sessions:   make(map[PairKey]*session),
+		byNIDs:     make(map[PairKey][]*session),
+		candidates: make(map[candidateKey]*candidate),
+		probes:     make(map[token]probe),
+		rejected:   make(map[string]rejection),
+		host:       host{names: make(map[roam.LinkID]string), disabled: make(map[roam.LinkID]bool)},
+	}
+	c.host.owner = &c.host
+	return c, nil
 }
-
-// HandleLocator tells that a prefix on a link appeared, was refreshed or went.
-func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {}
-
-// HandlePacket takes a whole IPv6 packet that arrived on link and that the
-// data plane took for a control packet: a Locator Update or its
-// acknowledgement, the reply to a probe, or an ICMPv6 Parameter Problem. The
-// core keeps no part of packet.
-func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {}
-
-// HandleObservation takes one event of the data plane.
-func (c *Core) HandleObservation(now time.Time, o Observation) {}
-
-// HandleActivity takes what the data plane counted for pairs; once a second is
-// often enough.
-func (c *Core) HandleActivity(now time.Time, as []Activity) {}
-
-// HandleTimeout does what is due. It is to be called once now >= PollTimeout().
-func (c *Core) HandleTimeout(now time.Time) {}
 
 // Poll returns the next thing to do; false: nothing more until the next Handle.
 func (c *Core) Poll() (Output, bool) {
-	if len(c.out) == 0 {
+	if c.head == len(c.out) {
+		c.out, c.head = c.out[:0], 0
 		return nil, false
 	}
-	o := c.out[0]
-	c.out = c.out[1:]
+	o := c.out[c.head]
+	c.out[c.head] = nil
+	c.head++
 	return o, true
 }
 
+func (c *Core) emit(o Output) { c.out = append(c.out, o) }
+
 // PollTimeout returns when HandleTimeout wants to be called; false: never.
-func (c *Core) PollTimeout() (time.Time, bool) { return time.Time{}, false }
+func (c *Core) PollTimeout() (time.Time, bool) {
+	if len(c.agenda) == 0 {
+		return time.Time{}, false
+	}
+	return c.agenda[0].next, true
+}
 
-// AddPeer makes a correspondent known, or replaces what is known of it: its
-// names are united, its told locators replaced. A live session keeps the
-// locators that its correspondent announced itself.
-func (c *Core) AddPeer(now time.Time, p Peer) {}
-
-// RemovePeer forgets a correspondent and ends its sessions.
-func (c *Core) RemovePeer(now time.Time, nid roam.NID) {}
-
-// SetMode changes the mode at run time.
-func (c *Core) SetMode(now time.Time, m Mode) {}
-
-// SetLinkDisabled takes a link out of use although it is up, or back in.
-func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {}
-
-// Detach tells that a link and all its locators are lost at once.
-func (c *Core) Detach(now time.Time, link roam.LinkID) {}
+// HandleTimeout does what is due. It is to be called once now >= PollTimeout().
+func (c *Core) HandleTimeout(now time.Time) {
+	for len(c.agenda) > 0 && !c.agenda[0].next.After(now) {
+		s := c.agenda[0]
+		t := s.earliest()
+		c.disarm(s, t)
+		s.owner.fire(c, now, t)
+	}
+}
 
 // Mode returns the mode in force.
 func (c *Core) Mode() Mode { return c.cfg.Mode }
 
-// Locals returns the locators of this host, in the order of link and locator.
-func (c *Core) Locals(now time.Time) []LocalState { return nil }
-
-// Peers returns the correspondents, known ones and those with sessions, in the
-// order of their keys.
-func (c *Core) Peers(now time.Time) []PeerState { return nil }
+// SetMode changes the mode at run time: the active set follows at once, with a
+// Locator Update to every correspondent to whom it makes a difference.
+func (c *Core) SetMode(now time.Time, m Mode) {
+	if m == c.cfg.Mode || m > Duality {
+		return
+	}
+	c.cfg.Mode = m
+	c.notify(Event{Time: now, Kind: ModeChanged, Reason: m.String()})
+	c.reselect(now)
+}
 
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
-func (c *Core) Snapshot() []Pair { return nil }
+func (c *Core) Snapshot() []Pair {
+	pairs := make([]Pair, 0, len(c.sessions))
+	for _, s := range c.sorted() {
+		pairs = append(pairs, s.entry)
+	}
+	return pairs
+}
 
 // RejectedInput returns how often input was refused, by reason.
-func (c *Core) RejectedInput() RejectedInput { return nil }
+func (c *Core) RejectedInput() RejectedInput {
+	counts := make(RejectedInput, len(c.rejected))
+	for reason, r := range maps.All(c.rejected) {
+		counts[reason] = r.count
+	}
+	return counts
+}
 
-// Export returns what a successor needs to keep the sessions. It holds nonces:
-// only its owner may read it.
-func (c *Core) Export() []byte { return nil }
+// draw returns n random octets, or false if there is no randomness: nothing
+// that needs to be unpredictable is made then.
+func (c *Core) draw(now time.Time, b []byte) bool {
+	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {
+		c.refuse(now, PairKey{}, reasonRandom)
+		return false
+	}
+	return true
+}
 
-// Restore takes what an Export of a predecessor returned, with times made
-// absolute, and upserts every session that is still alive. It is to be called
-// before any Handle method.
-func (c *Core) Restore(now time.Time, state []byte) error { return nil }
+func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
+	n := Nonce{Len: c.cfg.NonceLength}
+	return n, c.draw(now, n.Bytes[:n.Len])
+}
+
+// acceptable reports whether a locator may stand on the wire.
+func (c *Core) acceptable(l roam.L64) bool { return l.Usable() && l != c.cfg.SessionPrefix }

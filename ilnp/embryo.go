@@ -1,0 +1,200 @@
+package ilnp
+
+import (
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Limits of candidates.
+const (
+	maxCandidates  = 1024
+	candidateFirst = 300 * time.Millisecond // to the second probe, doubled each time
+	candidateTries = 6                      // 19 s in all
+	silenceMin     = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
+)
+
+// candidateKey tells candidates apart: a node is a NID with a nonce (RFC 6741
+// §5.4), and what is to be proven is one locator of it.
+type candidateKey struct {
+	local  roam.NID
+	remote roam.ILV
+	nonce  Nonce
+}
+
+// candidateState is where a candidate stands.
+type candidateState uint8
+
+const (
+	unprovenNode candidateState = iota // probes are under way
+	waiting                            // proven, but its NID has a session: is the old nonce silent?
+)
+
+// candidate is a correspondent that showed a nonce without a session of ours:
+// one that opens a session, or one that comes back without its state. It
+// becomes a session only when it is proven to receive where it claims to be,
+// so that forged first packets cost an entry here and no session.
+type candidate struct {
+	schedule
+	key             candidateKey
+	handles         PairKey // as the data plane named it
+	at              Local
+	own             Nonce // what the data plane answers this node with
+	nonce           Nonce // what the node showed when it was proven
+	state           candidateState
+	tries           int
+	sent            tokens
+	since, provenAt time.Time
+	rtt             time.Duration
+}
+
+// handleEmbryo takes a nonce packet that belongs to no session.
+func (c *Core) handleEmbryo(now time.Time, o Observation) {
+	key := candidateKey{local: c.ownNID(o.LocalNID), remote: o.Remote, nonce: o.Nonce}
+	switch {
+	case !c.acceptable(o.Remote.L64) || o.Remote.NID == 0:
+		c.refuse(now, o.Key, reasonLocator)
+		return
+	case !o.Nonce.Present() || !o.OwnNonce.Present():
+		c.refuse(now, o.Key, reasonNoNonce)
+		return
+	case c.cfg.Accept == Known && c.known[o.Remote.NID] == nil && len(c.between(key.local, o.Remote.NID)) == 0:
+		c.refuse(now, o.Key, reasonAccept)
+		return
+	case c.byNonce(key.local, o.Remote.NID, o.Nonce) != nil:
+		return // made a session since the data plane looked
+	case c.candidates[key] != nil:
+		return
+	case len(c.candidates) >= maxCandidates:
+		c.refuse(now, o.Key, reasonCrowd)
+		return
+	}
+	for _, s := range c.between(key.local, o.Remote.NID) {
+		// Both ends opened at once: the nonce is the one that we wait for.
+		if s.state == Initiated && s.remotes.find(o.Remote.L64) != nil {
+			c.handleNonce(now, s, o)
+			return
+		}
+	}
+	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now}
+	k.owner = k
+	c.candidates[key] = k
+	c.probeCandidate(now, k)
+}
+
+func (c *Core) probeCandidate(now time.Time, k *candidate) {
+	p := Path{Local: k.at, Remote: k.key.remote.L64}
+	c.sendProbe(now, k, &k.sent, k.key.local, k.key.remote.NID, p, k.own)
+	c.arm(&k.schedule, timerProbe, now, candidateFirst<<k.tries)
+	k.tries++
+}
+
+// fire probes again, gives a candidate up, or ends its waiting.
+func (k *candidate) fire(c *Core, now time.Time, _ timer) {
+	switch {
+	case k.state == waiting:
+		c.decideCandidate(now, k)
+	case k.tries >= candidateTries:
+		c.dropCandidate(now, k)
+	default:
+		c.probeCandidate(now, k)
+	}
+}
+
+func (c *Core) dropCandidate(now time.Time, k *candidate) {
+	c.retire(&k.schedule)
+	c.forgetProbes(&k.sent, now)
+	delete(c.candidates, k.key)
+}
+
+// candidateReply takes the proof: the node has what was sent to its locator.
+// The nonce of the reply is the one that it uses now.
+func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rtt time.Duration) {
+	if k.state != unprovenNode {
+		return
+	}
+	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
+	old := c.predecessor(k)
+	if old == nil {
+		c.makeSession(now, k, k.handles)
+		return
+	}
+	if old.state != Established || old.dead {
+		c.replaceSession(now, k, old)
+		return
+	}
+	k.state = waiting
+	if len(c.host.active) > 0 {
+		c.probePaths(now, old, []Path{{Local: k.at, Remote: k.key.remote.L64}})
+		c.probePaths(now, old, old.entry.Paths)
+	}
+	c.arm(&k.schedule, timerProbe, now, max(3*max(rtt, old.rtt), silenceMin))
+}
+
+// predecessor returns the session that the candidate may be the continuation
+// of: the one that knows its locator, else any with its NID.
+func (c *Core) predecessor(k *candidate) *session {
+	var any *session
+	for _, s := range c.between(k.key.local, k.key.remote.NID) {
+		if s.remotes.find(k.key.remote.L64) != nil {
+			return s
+		}
+		if any == nil {
+			any = s
+		}
+	}
+	return any
+}
+
+// decideCandidate asks, 3 RTT after the proof, whether the old nonce has been
+// heard since. If not, the node has come back without its state and replaces
+// its session. If so, and from elsewhere, it is a second node with the same
+// NID (RFC 6741 §5.4); on the same link there cannot be two.
+func (c *Core) decideCandidate(now time.Time, k *candidate) {
+	old := c.predecessor(k)
+	switch {
+	case old == nil:
+		c.makeSession(now, k, k.handles)
+	case !old.lastNonceRx.After(k.provenAt):
+		c.replaceSession(now, k, old)
+	case old.remotes.find(k.key.remote.L64) == nil:
+		c.makeSession(now, k, PairKey{k.handles.Local, c.handle(k.handles.Local, k.key.remote.NID)})
+	default:
+		c.refuse(now, old.key, reasonForged)
+		c.dropCandidate(now, k)
+	}
+}
+
+// makeSession turns a proven candidate into a session.
+func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
+	if c.sessions[key] != nil {
+		key.Remote = c.handle(key.Local, k.key.remote.NID)
+	}
+	c.dropCandidate(now, k)
+	s := &session{
+		key: key, localNID: k.key.local, remoteNID: k.key.remote.NID, localNonce: k.own,
+		rule: c.cfg.Rule, draft: c.cfg.DraftLU, rtt: k.rtt,
+		lastRx: now, lastNonceRx: now,
+	}
+	s.remotes.put(k.key.remote.L64, preferActive, time.Time{})
+	if known := c.known[s.remoteNID]; known != nil {
+		s.rule, s.draft = known.rule, known.draft
+		for _, r := range known.locators {
+			if r.l64 != k.key.remote.L64 {
+				s.remotes.put(r.l64, preferValid, r.expires)
+			}
+		}
+	}
+	s.update.listing = []listed{{k.at.L64, preferActive}}
+	c.addSession(now, s)
+	c.establish(now, s, k.nonce, k.key.remote.L64)
+}
+
+// replaceSession ends the session that a node has lost its part of, and makes
+// it anew.
+func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
+	c.removeSession(now, old)
+	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.remote.L64}})
+	c.makeSession(now, k, old.key)
+}

@@ -1,0 +1,140 @@
+package ilnp
+
+import (
+	"fmt"
+	"time"
+
+	"roam"
+)
+
+// Reasons for which input is refused, as RejectedInput counts them.
+const (
+	reasonMalformed  = "malformed packet"
+	reasonUnexpected = "unexpected message"
+	reasonNoNonce    = "no nonce"
+	reasonWrongNonce = "wrong nonce"
+	reasonNoSession  = "no session"
+	reasonNoLocators = "locator update without locators"
+	reasonCode       = "unknown code of a locator update"
+	reasonLocator    = "locator not usable"
+	reasonOlderAck   = "acknowledgement of an older update"
+	reasonToken      = "reply to no probe"
+	reasonQuote      = "error that quotes nothing of ours"
+	reasonAccept     = "correspondent not known"
+	reasonCrowd      = "too many embryos"
+	reasonForged     = "other nonce while the right one is in use"
+	reasonRandom     = "no randomness"
+)
+
+// refusedEvery limits the events about refused input, by reason: a flood is
+// counted, not told packet by packet (RFC 6741 §11.1 allows the limit).
+const refusedEvery = time.Second
+
+type rejection struct {
+	count uint64
+	told  time.Time
+}
+
+func (c *Core) notify(e Event) { c.emit(Notify{Event: e}) }
+
+// refuse counts bad input and tells of it.
+func (c *Core) refuse(now time.Time, key PairKey, reason string) {
+	r := c.rejected[reason]
+	r.count++
+	if r.told.IsZero() || now.Sub(r.told) >= refusedEvery {
+		r.told = now
+		c.notify(Event{Time: now, Kind: Refused, Key: key, Reason: reason})
+	}
+	c.rejected[reason] = r
+}
+
+// handoff follows a change of the active set until every correspondent has
+// acknowledged it.
+type handoff struct {
+	started  time.Time
+	from, to []Local
+	waiting  map[PairKey]struct{}
+}
+
+// beginHandoff tells that the active set changed. A handoff that is still
+// under way ends here: what its correspondents acknowledge from now on is the
+// newer set.
+func (c *Core) beginHandoff(now time.Time, from, to []Local) {
+	c.handoff = handoff{started: now, from: from, to: to, waiting: make(map[PairKey]struct{})}
+	c.notify(Event{Time: now, Kind: HandoffStarted, From: from, To: to})
+}
+
+// settleHandoff takes a correspondent off the list of those whose
+// acknowledgement is awaited.
+func (c *Core) settleHandoff(now time.Time, key PairKey) {
+	if _, ok := c.handoff.waiting[key]; !ok {
+		return
+	}
+	delete(c.handoff.waiting, key)
+	c.concludeHandoff(now)
+}
+
+// concludeHandoff ends the handoff if nobody's acknowledgement is awaited.
+func (c *Core) concludeHandoff(now time.Time) {
+	h := c.handoff
+	if h.waiting == nil || len(h.waiting) > 0 {
+		return
+	}
+	c.handoff = handoff{}
+	c.notify(Event{Time: now, Kind: HandoffDone, From: h.from, To: h.to, Duration: now.Sub(h.started)})
+}
+
+// locatorsOf returns the locators of an update, for an event.
+func locatorsOf(list []listed) []roam.L64 {
+	ls := make([]roam.L64, len(list))
+	for i, e := range list {
+		ls[i] = e.l64
+	}
+	return ls
+}
+
+func name[T ~uint8](names []string, v T) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%d", uint8(v))
+}
+
+// String returns the mode as the configuration spells it.
+func (m Mode) String() string { return name([]string{"soft", "hard", "duality"}, m) }
+
+// String returns the value as the configuration spells it.
+func (a Accept) String() string { return name([]string{"known", "any"}, a) }
+
+// String returns the rule as the configuration spells it.
+func (r ChecksumRule) String() string { return name([]string{"ipv6", "rfc6741"}, r) }
+
+// String returns the state in lower case.
+func (s PairState) String() string { return name([]string{"initiated", "established", "plain"}, s) }
+
+// String returns the state of RFC 6741 §5.1 in upper case, as the RFC's
+// readers know it.
+func (s LocatorState) String() string {
+	return name([]string{"VALID", "ACTIVE", "EXPIRED", "AGED"}, s)
+}
+
+// String returns the observation in lower case.
+func (t Trigger) String() string {
+	return name([]string{"miss", "embryo", "nonce", "locator", "proof", "silence", "life", "other nonce"}, t)
+}
+
+// String returns the kind in lower case.
+func (k EventKind) String() string {
+	return name([]string{
+		"locator added", "locator removed", "handoff started", "handoff done",
+		"update sent", "update acked", "update failed", "update received",
+		"session started", "session established", "session fell back", "session ended", "session replaced",
+		"peer moved", "peer dead", "peer alive", "refused", "mode changed",
+	}, k)
+}
+
+// String returns link and locator.
+func (l Local) String() string { return fmt.Sprintf("%v on link %d", l.L64, l.Link) }
+
+// String returns the two handles, the local one first.
+func (k PairKey) String() string { return k.Local.String() + " - " + k.Remote.String() }

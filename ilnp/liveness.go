@@ -1,0 +1,378 @@
+package ilnp
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Timing of probes.
+const (
+	probeMin     = 200 * time.Millisecond // least time between two rounds
+	suspectMin   = 300 * time.Millisecond // the same when the correspondent is suspected: 0.3 + 0.6 + 1.2 s
+	suspectMax   = time.Second            // first step at most
+	suspectTries = 3
+	deadFirst    = time.Second // a dead pair is probed once a second at first ...
+	probeMax     = 15 * time.Second
+	settleTime   = 100 * time.Millisecond // after a first reply, for the other paths' replies
+	unprovedBad  = 3                      // rounds without a reply after which another locator is used
+	tokenLife    = 30 * time.Second
+)
+
+// watchState is what the probes of a session are for.
+type watchState uint8
+
+const (
+	quiet    watchState = iota // none are sent
+	proving                    // locators that are unproven, and paths that were found dead
+	suspect                    // the data plane sends and hears nothing
+	settling                   // some paths have answered; the others get one more chance
+	silent                     // no path works: once a second, ever less often
+)
+
+// watch is the liveness of one session's paths.
+type watch struct {
+	state    watchState
+	round    int
+	since    time.Time
+	answered []Path // since then
+}
+
+// token is what an echo request carries and only its receiver can repeat.
+type token [16]byte
+
+// probe is one echo request under way.
+type probe struct {
+	from machine // session or candidate
+	path Path
+	sent time.Time
+}
+
+// tokens are the probes that one machine has under way, the oldest first.
+type tokens []token
+
+// sendProbe sends an echo request with our nonce for this correspondent.
+func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, localNID, remoteNID roam.NID, p Path, nonce Nonce) {
+	var t token
+	if !c.draw(now, t[:]) {
+		return
+	}
+	c.probeSeq++
+	src, dst := roam.ILV{NID: localNID, L64: p.Local.L64}, roam.ILV{NID: remoteNID, L64: p.Remote}
+	b, err := ilnpwire.BuildEcho(src, dst, nonce, true, c.cfg.ProbeID, c.probeSeq, t[:])
+	if err != nil {
+		return
+	}
+	c.probes[t] = probe{from: m, path: p, sent: now}
+	*sent = append(*sent, t)
+	c.emit(Transmit{Link: p.Local.Link, Packet: b})
+}
+
+// forgetProbes drops the probes that were sent before a point in time, and
+// those that were answered.
+func (c *Core) forgetProbes(sent *tokens, before time.Time) {
+	*sent = slices.DeleteFunc(*sent, func(t token) bool {
+		p, ok := c.probes[t]
+		if ok && !p.sent.After(before) {
+			delete(c.probes, t)
+			ok = false
+		}
+		return !ok
+	})
+}
+
+func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
+	c.forgetProbes(&s.sent, now.Add(-tokenLife))
+	for _, p := range paths {
+		c.sendProbe(now, s, &s.sent, s.localNID, s.remoteNID, p, s.localNonce)
+	}
+}
+
+// handleReply takes an echo reply: the token says which probe it answers.
+func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
+	key := PairKey{p.Dst.NID, p.Src.NID}
+	e, err := ilnpwire.ParseEcho(p.Payload)
+	if err != nil || len(e.Data) < len(token{}) {
+		c.refuse(now, key, reasonMalformed)
+		return
+	}
+	t := token(bytes.Clone(e.Data[:len(token{})]))
+	pr, ok := c.probes[t]
+	if !ok || pr.path.Remote != p.Src.L64 {
+		c.refuse(now, key, reasonToken)
+		return
+	}
+	if !p.Nonce.Present() {
+		c.refuse(now, key, reasonNoNonce)
+		return
+	}
+	switch m := pr.from.(type) {
+	case *session:
+		c.sessionReply(now, m, t, pr, p)
+	case *candidate:
+		delete(c.probes, t)
+		c.candidateReply(now, m, p, now.Sub(pr.sent))
+	}
+}
+
+func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnpwire.Packet) {
+	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce {
+		c.refuse(now, s.key, reasonWrongNonce)
+		return
+	}
+	delete(c.probes, t)
+	s.rtt = now.Sub(pr.sent)
+	s.lastRx, s.lastNonceRx = now, now
+	s.watch.answered = append(s.watch.answered, pr.path)
+	if s.state != Established {
+		c.establish(now, s, p.Nonce, p.Src.L64)
+	}
+	wasBad := s.bad[pr.path]
+	delete(s.bad, pr.path)
+	c.proved(now, s, pr.path.Remote)
+	if wasBad {
+		c.remotesChanged(now, s)
+	}
+	switch s.watch.state {
+	case suspect, silent:
+		c.settle(now, s)
+	case settling:
+		c.concludeSettling(now, s)
+	}
+	c.heard(now, s)
+}
+
+// proved marks a locator as proven reachable.
+func (c *Core) proved(now time.Time, s *session, l roam.L64) {
+	r := s.remotes.find(l)
+	if r == nil || r.proven {
+		return
+	}
+	r.proven = true
+	c.remotesChanged(now, s)
+}
+
+// prove keeps probes going while a preferred locator is unproven or a path is
+// held for dead, and stops them when there is nothing left to find out.
+func (c *Core) prove(now time.Time, s *session) {
+	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
+		return
+	}
+	if !s.curious() {
+		s.watch.state = quiet
+		c.disarm(&s.schedule, timerProbe)
+		return
+	}
+	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
+	if fresh {
+		s.watch = watch{state: proving}
+		c.proveRound(now, s)
+	}
+}
+
+func (s *session) curious() bool {
+	return len(s.remotes.unproven()) > 0 || len(s.bad) > 0 || s.fallback == unanswered
+}
+
+func (s *session) probedRemote(c *Core, l roam.L64) bool {
+	return slices.ContainsFunc(s.sent, func(t token) bool {
+		p, ok := c.probes[t]
+		return ok && p.path.Remote == l
+	})
+}
+
+// proveRound probes each unproven locator, from one source after the other,
+// and each path that is held for dead.
+func (c *Core) proveRound(now time.Time, s *session) {
+	var paths []Path
+	targets := s.remotes.unproven()
+	if s.fallback == unanswered {
+		targets = s.remotes.all()
+	}
+	for i, l := range targets[:min(len(targets), MaxRemote)] {
+		paths = append(paths, Path{Local: c.host.active[(s.watch.round+i)%len(c.host.active)], Remote: l})
+	}
+	for _, p := range sortedPaths(s.bad) {
+		if !slices.Contains(paths, p) && len(paths) < MaxPaths {
+			paths = append(paths, p)
+		}
+	}
+	c.probePaths(now, s, paths)
+	c.arm(&s.schedule, timerProbe, now, s.backoff(probeMin))
+	s.watch.round++
+}
+
+// backoff is the time to the next round: 3/2 RTT or least, doubled each time.
+func (s *session) backoff(least time.Duration) time.Duration {
+	return min(max(s.rtt*3/2, least)<<min(s.watch.round, 8), probeMax)
+}
+
+// handleSilence suspects all paths of a session that sends and hears nothing.
+func (c *Core) handleSilence(now time.Time, s *session) {
+	if s.state != Established || len(s.entry.Paths) == 0 || s.watch.state == suspect ||
+		s.watch.state == settling || s.watch.state == silent {
+		return
+	}
+	s.watch = watch{state: suspect, since: now}
+	c.suspectRound(now, s)
+}
+
+// suspectRound probes everything known against everything known: the most that
+// one round may cost is MaxPaths packets, so large sets take turns.
+func (c *Core) suspectRound(now time.Time, s *session) {
+	sources, destinations := placesOf(c.usable(now)), s.remotes.all()
+	n := len(sources) * len(destinations)
+	if n == 0 {
+		return
+	}
+	paths := make([]Path, 0, MaxPaths)
+	for i := range min(n, MaxPaths) {
+		k, m := pairAt((s.watch.round*MaxPaths+i)%n, len(sources), len(destinations))
+		paths = append(paths, Path{Local: sources[k], Remote: destinations[m]})
+	}
+	c.probePaths(now, s, paths)
+	d := min(max(s.rtt*3/2, suspectMin), suspectMax) << min(s.watch.round, suspectTries)
+	if s.watch.state == silent {
+		d = deadFirst
+		for range min(max(s.watch.round-suspectTries, 0), 8) {
+			d = min(d*3/2, probeMax)
+		}
+	}
+	s.watch.round++
+	c.arm(&s.schedule, timerProbe, now, d)
+}
+
+// probeTimeout ends a round.
+func (c *Core) probeTimeout(now time.Time, s *session) {
+	if len(c.host.active) == 0 {
+		return
+	}
+	switch s.watch.state {
+	case proving:
+		c.proveTimeout(now, s)
+	case suspect:
+		if s.watch.round >= suspectTries && s.lastNonceRx.After(s.watch.since) {
+			s.watch = watch{}
+			return
+		}
+		if s.watch.round >= suspectTries {
+			s.watch.state, s.dead = silent, true
+			c.refresh(now, s)
+			c.notify(Event{Time: now, Kind: PeerDead, Key: s.key})
+		}
+		c.suspectRound(now, s)
+	case settling:
+		c.endSettling(now, s)
+	case silent:
+		c.suspectRound(now, s)
+	}
+}
+
+// proveTimeout gives up the use of locators that stay unproven while others
+// are to be had, and goes on asking.
+func (c *Core) proveTimeout(now time.Time, s *session) {
+	if s.watch.round == unprovedBad && s.state == Established {
+		for _, p := range s.entry.Paths {
+			if r := s.remotes.find(p.Remote); r != nil && !r.proven {
+				s.bad[p] = true
+			}
+		}
+		c.refresh(now, s)
+	}
+	if s.curious() {
+		c.proveRound(now, s)
+	} else {
+		s.watch.state = quiet
+	}
+}
+
+// settle gives the paths in use that have not answered one more probe.
+func (c *Core) settle(now time.Time, s *session) {
+	s.watch.state = settling
+	c.concludeSettling(now, s)
+	if s.watch.state != settling {
+		return
+	}
+	c.probePaths(now, s, s.unansweredPaths())
+	c.arm(&s.schedule, timerProbe, now, max(s.rtt*3/2, settleTime))
+}
+
+func (s *session) unansweredPaths() []Path {
+	return slices.DeleteFunc(slices.Clone(s.entry.Paths), func(p Path) bool { return slices.Contains(s.watch.answered, p) })
+}
+
+// concludeSettling ends the suspicion once every path in use has answered.
+func (c *Core) concludeSettling(now time.Time, s *session) {
+	if len(s.unansweredPaths()) == 0 {
+		c.endSettling(now, s)
+	}
+}
+
+// endSettling leaves paths that never answered, and asks them again later.
+func (c *Core) endSettling(now time.Time, s *session) {
+	for _, p := range s.unansweredPaths() {
+		s.bad[p] = true
+	}
+	for _, p := range s.watch.answered {
+		delete(s.bad, p)
+	}
+	s.watch = watch{}
+	c.disarm(&s.schedule, timerProbe)
+	c.refresh(now, s)
+	c.prove(now, s)
+}
+
+// heard is called when an authentic packet of the correspondent has come.
+func (c *Core) heard(now time.Time, s *session) {
+	s.lastRx = later(s.lastRx, now)
+	if s.dead {
+		s.dead = false
+		if s.watch.state == silent {
+			s.watch = watch{}
+			c.disarm(&s.schedule, timerProbe)
+		}
+		c.refresh(now, s)
+		c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key})
+		c.prove(now, s)
+	}
+	c.urgeUpdate(now, s)
+}
+
+// suspendProbes stops probing for want of a locator.
+func (c *Core) suspendProbes(s *session) { c.disarm(&s.schedule, timerProbe) }
+
+// restartProbes begins anew what was under way: our own locators changed.
+func (c *Core) restartProbes(now time.Time, s *session) {
+	switch s.watch.state {
+	case quiet, proving:
+		s.watch = watch{}
+		c.prove(now, s)
+	default:
+		s.watch.round, s.watch.answered = 0, nil
+		if s.watch.state == settling {
+			s.watch.state = suspect
+		}
+		c.suspectRound(now, s)
+	}
+}
+
+// sortedPaths returns the members of a set in a fixed order.
+func sortedPaths(set map[Path]bool) []Path {
+	paths := make([]Path, 0, len(set))
+	for p := range set {
+		paths = append(paths, p)
+	}
+	slices.SortFunc(paths, func(a, b Path) int {
+		if d := compareLocal(a.Local, b.Local); d != 0 {
+			return d
+		}
+		if a.Remote < b.Remote {
+			return -1
+		}
+		return 1
+	})
+	return paths
+}

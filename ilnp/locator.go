@@ -1,0 +1,327 @@
+package ilnp
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// Preferences that we give our own locators in a Locator Update; lower is
+// preferred (RFC 6742 §2.3).
+const (
+	preferActive uint16 = 10
+	preferValid  uint16 = 20
+)
+
+// confirmWithin bounds how long a locator that came from a predecessor's state
+// is believed before the system has shown it again.
+const confirmWithin = 3 * time.Second
+
+// local is one locator of this host. Its state is that of RFC 6741 §5.1 and
+// changes so:
+//
+//	from     event                              to
+//	-        prefix appears                     VALID, as new
+//	VALID    reselect takes it                  ACTIVE
+//	ACTIVE   reselect leaves it                 VALID
+//	VALID    lifetime over                      AGED
+//	ACTIVE   lifetime over, a replacement       AGED
+//	ACTIVE   lifetime over, no replacement      EXPIRED
+//	EXPIRED  prefix refreshed                   ACTIVE
+//	EXPIRED  a replacement                      AGED
+//	AGED     prefix refreshed                   VALID, as new
+//	any      prefix or link gone                -
+//
+// "As new" is what may start a handoff; a refresh never does, so that two
+// networks in reach do not throw the host to and fro.
+type local struct {
+	Local
+	state     LocatorState
+	expires   time.Time // of the preferred lifetime; zero: never
+	since     time.Time // in this state of being there
+	rank      int       // the newest link has the highest
+	arrival   int       // tells locators of one rank apart, the older first
+	confirmBy time.Time // zero: the system has shown it
+}
+
+func (l *local) within(now time.Time) bool { return l.expires.IsZero() || l.expires.After(now) }
+
+// host is this host's own half of the cache (RFC 6741 §5.1).
+type host struct {
+	schedule
+	locals   []*local // by link and locator
+	names    map[roam.LinkID]string
+	disabled map[roam.LinkID]bool
+	active   []Local  // newest first
+	told     []listed // what a Locator Update would list
+	ranks    int
+	arrivals int
+}
+
+// listed is one locator as a Locator Update lists it.
+type listed struct {
+	l64        roam.L64
+	preference uint16
+}
+
+func (h *host) find(at Local) (int, bool) {
+	return slices.BinarySearchFunc(h.locals, at, func(l *local, at Local) int { return compareLocal(l.Local, at) })
+}
+
+func compareLocal(a, b Local) int {
+	return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
+}
+
+// ranked returns the locals that satisfy keep, the one to prefer first.
+func (h *host) ranked(keep func(*local) bool) []*local {
+	var ls []*local
+	for _, l := range h.locals {
+		if keep(l) {
+			ls = append(ls, l)
+		}
+	}
+	slices.SortStableFunc(ls, func(a, b *local) int {
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.arrival, b.arrival))
+	})
+	return ls
+}
+
+// rankNew gives a locator that counts as new its place. On another link than
+// the one in use it comes before all others; on the same link it comes right
+// behind those that are there, as it renumbers and does not move the host.
+func (h *host) rankNew(l *local) {
+	h.arrivals++
+	l.arrival = h.arrivals
+	for _, a := range h.active {
+		i, ok := h.find(a)
+		if ok && a.Link == l.Link && h.locals[i] != l && h.locals[i].state == Active {
+			l.rank = h.locals[i].rank
+			return
+		}
+	}
+	h.ranks++
+	l.rank = h.ranks
+}
+
+// HandleLocator tells that a prefix on a link appeared, was refreshed or went.
+// Locators that cannot stand on the wire are refused.
+func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
+	h := &c.host
+	if ev.LinkName != "" {
+		h.names[ev.Link] = ev.LinkName
+	}
+	if ev.Link == 0 || !c.acceptable(ev.L64) {
+		c.refuse(now, PairKey{}, reasonLocator)
+		return
+	}
+	i, there := h.find(ev.Local)
+	if !ev.Present {
+		if there {
+			c.dropLocal(now, i, "withdrawn")
+			c.reselect(now)
+		}
+		return
+	}
+	if !there {
+		h.locals = slices.Insert(h.locals, i, &local{Local: ev.Local, state: Aged, since: now})
+	}
+	l := h.locals[i]
+	l.expires, l.confirmBy = deadline(now, max(ev.Preferred, 0)), time.Time{}
+	if l.state == Aged && l.within(now) {
+		l.state, l.since = Valid, now
+		h.rankNew(l)
+		c.notify(Event{Time: now, Kind: LocatorAdded, To: []Local{l.Local}, Locators: []roam.L64{l.L64}})
+	}
+	c.reselect(now)
+}
+
+// Detach tells that a link and all its locators are lost at once.
+func (c *Core) Detach(now time.Time, link roam.LinkID) {
+	for i := len(c.host.locals) - 1; i >= 0; i-- {
+		if c.host.locals[i].Link == link {
+			c.dropLocal(now, i, "link lost")
+		}
+	}
+	c.reselect(now)
+}
+
+// SetLinkDisabled takes a link out of use although it is up, or back in. Its
+// locators keep receiving but are not listed any more. Taking a link back in
+// is a command to use it: its locators count as new.
+func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
+	if c.host.disabled[link] == disabled {
+		return
+	}
+	if disabled {
+		c.host.disabled[link] = true
+	} else {
+		delete(c.host.disabled, link)
+		c.host.ranks++
+		for _, l := range c.host.locals {
+			if l.Link == link {
+				l.rank = c.host.ranks
+			}
+		}
+	}
+	c.reselect(now)
+}
+
+func (c *Core) dropLocal(now time.Time, i int, reason string) {
+	l := c.host.locals[i]
+	c.host.locals = slices.Delete(c.host.locals, i, i+1)
+	if l.state != Aged {
+		c.locatorRemoved(now, l, reason)
+	}
+}
+
+func (c *Core) locatorRemoved(now time.Time, l *local, reason string) {
+	c.notify(Event{Time: now, Kind: LocatorRemoved, From: []Local{l.Local}, Locators: []roam.L64{l.L64}, Reason: reason})
+}
+
+// fire is called when the lifetime of a locator has ended.
+func (h *host) fire(c *Core, now time.Time, _ timer) {
+	for i := len(h.locals) - 1; i >= 0; i-- {
+		if by := h.locals[i].confirmBy; !by.IsZero() && !by.After(now) {
+			c.dropLocal(now, i, "not there any more")
+		}
+	}
+	c.reselect(now)
+}
+
+// reselect brings the states of the locators and the active set in line with
+// the mode, and tells the sessions if that changes what they use or what their
+// correspondents ought to know.
+func (c *Core) reselect(now time.Time) {
+	h := &c.host
+	chosen := c.choose(now)
+	for _, l := range h.locals {
+		c.restate(now, l, slices.Contains(chosen, l))
+	}
+	before, told := h.active, h.told
+	h.active = make([]Local, len(chosen))
+	for i, l := range chosen {
+		h.active[i] = l.Local
+	}
+	h.told = c.listing(now)
+	c.armLocal(now)
+	if !slices.Equal(before, h.active) || !slices.Equal(told, h.told) {
+		c.localsChanged(now, before)
+	}
+}
+
+// choose returns the locators to be ACTIVE, the newest first. Past-lifetime
+// ones serve when there is nothing else (RFC 6741 §5.1, "expired").
+func (c *Core) choose(now time.Time) []*local {
+	h := &c.host
+	chosen := h.ranked(func(l *local) bool { return !h.disabled[l.Link] && l.within(now) })
+	if len(chosen) > 1 && c.cfg.Mode != Duality {
+		chosen = chosen[:1]
+	}
+	if len(chosen) == 0 {
+		chosen = h.ranked(func(l *local) bool { return !h.disabled[l.Link] })
+		chosen = chosen[:min(len(chosen), 1)]
+	}
+	return chosen
+}
+
+func (c *Core) restate(now time.Time, l *local, inUse bool) {
+	was := l.state
+	switch within := l.within(now); {
+	case within && inUse:
+		l.state = Active
+	case within:
+		l.state = Valid
+	case inUse:
+		l.state = Expired
+	default:
+		l.state = Aged
+	}
+	if l.state == Aged && was != Aged {
+		c.locatorRemoved(now, l, "lifetime over")
+	}
+}
+
+// armLocal sets the timer for the next end of a lifetime.
+func (c *Core) armLocal(now time.Time) {
+	var next time.Time
+	for _, l := range c.host.locals {
+		if l.within(now) {
+			next = sooner(next, l.expires)
+		}
+		next = sooner(next, l.confirmBy)
+	}
+	if next.IsZero() {
+		c.disarm(&c.host.schedule, timerLocal)
+		return
+	}
+	c.arm(&c.host.schedule, timerLocal, now, next.Sub(now))
+}
+
+// listing returns what a Locator Update lists: every VALID and ACTIVE locator
+// (RFC 6743 §4), the active ones with the better preference. An immediate
+// handoff ends the validity of what it leaves (RFC 6740 §6.2), so the hard
+// mode lists the active ones only. A locator on two links is listed once.
+func (c *Core) listing(now time.Time) []listed {
+	var list []listed
+	add := func(l64 roam.L64, preference uint16) {
+		if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l64 }) {
+			list = append(list, listed{l64, preference})
+		}
+	}
+	for _, l := range c.usable(now) {
+		switch {
+		case l.state == Active:
+			add(l.L64, preferActive)
+		case l.state == Valid && c.cfg.Mode != Hard:
+			add(l.L64, preferValid)
+		}
+	}
+	return list
+}
+
+// usable returns the locators that packets can leave from: the active ones
+// first, then those held in reserve.
+func (c *Core) usable(now time.Time) []*local {
+	h := &c.host
+	ls := h.ranked(func(l *local) bool {
+		return !h.disabled[l.Link] && (l.within(now) || l.state == Expired)
+	})
+	slices.SortStableFunc(ls, func(a, b *local) int { return cmp.Compare(b.useOrder(), a.useOrder()) })
+	return ls
+}
+
+func (l *local) useOrder() int {
+	if l.state == Active || l.state == Expired {
+		return 1
+	}
+	return 0
+}
+
+// expiry returns when the last of the prefixes with locator l64 ends; false if
+// there is none within its lifetime.
+func (h *host) expiry(now time.Time, l64 roam.L64) (end time.Time, ok bool) {
+	for _, l := range h.locals {
+		switch {
+		case l.L64 != l64 || h.disabled[l.Link] || !l.within(now):
+		case l.expires.IsZero():
+			return time.Time{}, true
+		default:
+			end, ok = later(end, l.expires), true
+		}
+	}
+	return end, ok
+}
+
+// Locals returns the locators of this host, in the order of link and locator.
+func (c *Core) Locals(now time.Time) []LocalState {
+	states := make([]LocalState, len(c.host.locals))
+	for i, l := range c.host.locals {
+		states[i] = LocalState{
+			Local: l.Local, LinkName: c.host.names[l.Link], State: l.state, Disabled: c.host.disabled[l.Link],
+			Preferred: remaining(now, l.expires), Since: l.since,
+		}
+	}
+	return states
+}

@@ -1,0 +1,125 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// pairAt is the i-th of the n*m combinations of n sources and m destinations,
+// in an order in which every prefix whose length is a multiple of the least
+// common multiple of n and m has each source equally often and each
+// destination equally often, and in which neighbours differ in both where they
+// can. Paths are cut off and retransmissions alternate along it.
+func pairAt(i, n, m int) (source, destination int) {
+	return i % n, (i + i/lcm(n, m)) % m
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func lcm(a, b int) int { return a / gcd(a, b) * b }
+
+// cross combines sources and destinations to at most MaxPaths paths on which
+// each source stands equally often, and each destination too. Where the
+// numbers do not allow that, the last of the longer list are left out.
+func cross(sources []Local, destinations []roam.L64) []Path {
+	n, m := min(len(sources), MaxPaths), min(len(destinations), MaxRemote)
+	if n == 0 || m == 0 {
+		return nil
+	}
+	for lcm(n, m) > MaxPaths {
+		if n > m {
+			n--
+		} else {
+			m--
+		}
+	}
+	block := lcm(n, m)
+	paths := make([]Path, min(n*m, MaxPaths/block*block))
+	for i := range paths {
+		s, d := pairAt(i, n, m)
+		paths[i] = Path{Local: sources[s], Remote: destinations[d]}
+	}
+	return paths
+}
+
+// placesOf strips locals of everything but link and locator.
+func placesOf(ls []*local) []Local {
+	places := make([]Local, len(ls))
+	for i, l := range ls {
+		places[i] = l.Local
+	}
+	return places
+}
+
+// pathsFor returns the paths to send on: active locators towards preferred
+// ones. Paths that liveness found dead are left out, in favour of ever less
+// preferred ones, as long as anything else is there.
+func (c *Core) pathsFor(now time.Time, s *session) []Path {
+	if s.state == Plain && len(s.entry.Paths) == 1 {
+		if p := s.entry.Paths[0]; slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == p.Local }) {
+			return s.entry.Paths
+		}
+	}
+	active, targets := c.host.active, s.remotes.targets()
+	if s.state != Established {
+		// Nobody has answered yet: spreading would only add a dead locator's loss.
+		targets = targets[:min(len(targets), 1)]
+	}
+	best := cross(active, targets)
+	if s.state == Plain {
+		return best[:min(len(best), 1)]
+	}
+	if len(s.bad) == 0 || len(active) == 0 {
+		return best
+	}
+	all, reserve := s.remotes.all(), placesOf(c.usable(now))
+	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
+		if good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] }); len(good) > 0 {
+			return s.equalised(good)
+		}
+	}
+	return best
+}
+
+// equalised cuts paths down to those towards the best locator among them,
+// unless they are equally preferred.
+func (s *session) equalised(paths []Path) []Path {
+	first := s.remotes.find(paths[0].Remote)
+	return slices.DeleteFunc(paths, func(p Path) bool {
+		r := s.remotes.find(p.Remote)
+		return r.standing != first.standing || r.preference != first.preference
+	})
+}
+
+// acceptFor returns the locators accepted as sources, the best first.
+func (s *session) acceptFor() []roam.L64 {
+	all := s.remotes.all()
+	return all[:min(len(all), 2*MaxRemote)]
+}
+
+// unprovenIn returns those destinations of paths that are not proven.
+func (s *session) unprovenIn(paths []Path) []roam.L64 {
+	var ls []roam.L64
+	for _, p := range paths {
+		r := s.remotes.find(p.Remote)
+		if r != nil && !r.proven && !slices.Contains(ls, p.Remote) {
+			ls = append(ls, p.Remote)
+		}
+	}
+	return ls
+}
+
+// samePair reports whether two entries ask the data plane for the same.
+func samePair(a, b Pair) bool {
+	return a.Key == b.Key && a.State == b.State && a.LocalNID == b.LocalNID && a.RemoteNID == b.RemoteNID &&
+		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
+		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead &&
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
+}

@@ -1,0 +1,147 @@
+package ilnp
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// correspondent is what is known of a node apart from any session.
+type correspondent struct {
+	nid        roam.NID
+	names      []string
+	locators   remotes
+	rule       ChecksumRule
+	draft      bool
+	rtt        time.Duration // of its last session
+	plainUntil time.Time     // it is remembered to be without ILNP
+}
+
+// AddPeer makes a correspondent known, or replaces what is known of it: its
+// names are united, its told locators replaced. A live session keeps the
+// locators that its correspondent announced itself; new ones are added behind
+// them, to be tried when those stay silent (RFC 6740 §6.2: both have moved,
+// and the DNS knows more).
+func (c *Core) AddPeer(now time.Time, p Peer) {
+	k := c.known[p.NID]
+	if k == nil {
+		k = &correspondent{nid: p.NID}
+		c.known[p.NID] = k
+	}
+	k.rule, k.draft = p.Rule, p.DraftLU
+	for _, n := range p.Names {
+		if !slices.Contains(k.names, n) {
+			k.names = append(k.names, n)
+		}
+	}
+	k.locators = nil
+	for _, r := range p.Locators {
+		if !c.acceptable(r.L64) || r.Lifetime < 0 {
+			c.refuse(now, PairKey{Remote: p.NID}, reasonLocator)
+			continue
+		}
+		k.locators.put(r.L64, r.Preference, deadline(now, r.Lifetime))
+	}
+	k.locators.sort()
+	for _, s := range c.sorted() {
+		if s.remoteNID == p.NID && s.key.Remote == p.NID {
+			c.adviseSession(now, s, k)
+		}
+	}
+}
+
+// adviseSession brings what was told of a correspondent into its session.
+func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
+	last := uint16(0)
+	for _, r := range s.remotes {
+		if r.standing == current {
+			last = max(last, r.preference)
+		}
+	}
+	for _, r := range k.locators {
+		switch known := s.remotes.find(r.l64); {
+		case !s.announced && (known == nil || s.state != Established):
+			s.remotes.put(r.l64, r.preference, r.expires)
+		case known == nil:
+			s.remotes.put(r.l64, min(last, 0xfffe)+1, r.expires)
+		}
+	}
+	s.rule = k.rule
+	c.remotesChanged(now, s)
+}
+
+// RemovePeer forgets a correspondent and ends its sessions.
+func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
+	delete(c.known, nid)
+	for _, s := range c.sorted() {
+		if s.remoteNID == nid {
+			c.removeSession(now, s)
+			c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "removed"})
+		}
+	}
+	for _, k := range slices.Collect(maps.Values(c.candidates)) {
+		if k.key.remote.NID == nid {
+			c.dropCandidate(now, k)
+		}
+	}
+}
+
+// Peers returns the correspondents, known ones and those with sessions, in the
+// order of their keys. One without a session has the state Initiated and no
+// Since.
+func (c *Core) Peers(now time.Time) []PeerState {
+	var states []PeerState
+	talking := make(map[roam.NID]bool)
+	for _, s := range c.sorted() {
+		talking[s.remoteNID] = true
+		p := PeerState{
+			Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
+			RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
+		}
+		if k := c.known[s.remoteNID]; k != nil {
+			p.Names = slices.Clone(k.names)
+		}
+		states = append(states, p)
+	}
+	for _, k := range c.known {
+		if talking[k.nid] {
+			continue
+		}
+		p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names)}
+		for _, r := range k.locators {
+			p.Locators = append(p.Locators, r.show(now, false))
+		}
+		states = append(states, p)
+	}
+	slices.SortFunc(states, func(a, b PeerState) int { return compareKey(a.Key, b.Key) })
+	return states
+}
+
+func (s *session) show(now time.Time) []RemoteState {
+	list := make([]RemoteState, 0, len(s.remotes))
+	for i := range s.remotes {
+		r := &s.remotes[i]
+		inUse := slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Remote == r.l64 })
+		list = append(list, r.show(now, inUse))
+	}
+	return list
+}
+
+// show gives a remote locator the state of RFC 6741 §5.1.
+func (r *remote) show(now time.Time, inUse bool) RemoteState {
+	v := RemoteState{
+		RemoteLocator: RemoteLocator{L64: r.l64, Preference: r.preference, Lifetime: remaining(now, r.expires)},
+		Proven:        r.proven,
+	}
+	switch {
+	case r.within(now) && inUse:
+		v.State = Active
+	case inUse:
+		v.State = Expired
+	case r.standing == dropped || !r.within(now):
+		v.State = Aged
+	}
+	return v
+}

@@ -1,0 +1,175 @@
+package ilnp
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// HandlePacket takes a whole IPv6 packet that arrived on link and that the
+// data plane took for a control packet: a Locator Update or its
+// acknowledgement, the reply to a probe, or an ICMPv6 Parameter Problem. The
+// core keeps no part of packet.
+func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
+	p, err := ilnpwire.ParsePacket(packet)
+	if err != nil || p.Fragmented {
+		c.refuse(now, PairKey{}, reasonMalformed)
+		return
+	}
+	switch {
+	case p.Proto != ip6.ICMPv6:
+		c.refuse(now, PairKey{}, reasonUnexpected)
+	case p.Type == ilnpwire.TypeLocatorUpdate:
+		c.handleUpdate(now, link, p)
+	case p.Type == ilnpwire.TypeEchoReply:
+		c.handleReply(now, p)
+	case p.Type == ilnpwire.TypeParameterProblem:
+		c.handleProblem(now, p)
+	default:
+		c.refuse(now, PairKey{}, reasonUnexpected)
+	}
+}
+
+// handleUpdate admits a Locator Update or an acknowledgement: the nonce comes
+// before everything else (RFC 6743 §6, RFC 6741 §11.1).
+func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet) {
+	key := PairKey{p.Dst.NID, p.Src.NID}
+	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
+	switch {
+	case !p.Nonce.Present():
+		c.refuse(now, key, reasonNoNonce)
+		return
+	case s == nil && len(c.between(p.Dst.NID, p.Src.NID)) == 0:
+		c.refuse(now, key, reasonNoSession)
+		return
+	case s == nil:
+		c.refuse(now, key, reasonWrongNonce)
+		return
+	}
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if reason := c.faultOf(lu, err, p.Payload); reason != "" {
+		c.refuse(now, s.key, reason)
+		return
+	}
+	s.lastNonceRx = now
+	c.heard(now, s)
+	if lu.Operation == ilnpwire.Acknowledgement {
+		c.handleAck(now, s, lu)
+		return
+	}
+	c.acknowledge(now, link, p, s, lu)
+	c.applyUpdate(now, s, lu)
+}
+
+// faultOf returns the reason to refuse an authentic Locator Update, or "".
+func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) string {
+	switch {
+	case errors.Is(err, ilnpwire.ErrNoLocators):
+		return reasonNoLocators
+	case len(payload) > 1 && (payload[1] > ilnpwire.CodeReplaceSoft || payload[1] == ilnpwire.CodeUnused):
+		return reasonCode
+	case err != nil:
+		return reasonMalformed
+	}
+	for _, e := range lu.Locators {
+		if !c.acceptable(e.L64) {
+			return reasonLocator
+		}
+	}
+	return ""
+}
+
+// acknowledge answers a Locator Update with its own body (RFC 6743 §2): to
+// where it came from if it lists that locator, else to the best that it lists.
+func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
+	to := lu.Locators[0]
+	for _, e := range lu.Locators {
+		if e.L64 == p.Src.L64 {
+			to = e
+			break
+		}
+		if e.Preference < to.Preference || to.Lifetime == 0 && e.Lifetime > 0 {
+			to = e
+		}
+	}
+	from := Local{Link: link, L64: p.Dst.L64}
+	sources := c.usable(now)
+	if !slices.ContainsFunc(sources, func(l *local) bool { return l.Local == from }) {
+		if len(sources) == 0 {
+			return
+		}
+		from = sources[0].Local
+	}
+	c.sendUpdate(Path{Local: from, Remote: to.L64}, s, lu.Ack())
+}
+
+// applyUpdate changes the correspondent's set as it says: the RFC form and the
+// draft form's "replace" give the whole set (RFC 6743 §4).
+func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
+	s.draft, s.announced = lu.Draft, true
+	best := slices.Clone(s.remotes.targets())
+	switch lu.Code {
+	case ilnpwire.CodeAddHard, ilnpwire.CodeAddSoft:
+	case ilnpwire.CodeDeleteHard, ilnpwire.CodeDeleteSoft:
+		for i := range lu.Locators {
+			lu.Locators[i].Lifetime = 0
+		}
+	default:
+		for i := range s.remotes {
+			r := &s.remotes[i]
+			if !slices.ContainsFunc(lu.Locators, func(e ilnpwire.LocatorEntry) bool { return e.L64 == r.l64 }) {
+				r.drop(now, s.grace())
+			}
+		}
+	}
+	var seen []roam.L64
+	for _, e := range lu.Locators {
+		if slices.Contains(seen, e.L64) {
+			continue
+		}
+		seen = append(seen, e.L64)
+		r := s.remotes.find(e.L64)
+		if e.Lifetime == 0 {
+			// Ended: age drops it, unless it is the last one.
+			if r != nil && r.standing == current {
+				r.expires = now
+			}
+			continue
+		}
+		s.remotes.put(e.L64, e.Preference, deadline(now, lifetimeOf(e.Lifetime, lu.Draft)))
+	}
+	clear(s.bad)
+	s.remotes.sort()
+	c.notify(Event{Time: now, Kind: UpdateReceived, Key: s.key, Locators: seen})
+	c.remotesChanged(now, s)
+	if !slices.Equal(best, s.remotes.targets()) {
+		s.lastMove = now
+	}
+}
+
+// handleProblem takes an ICMPv6 Parameter Problem. It says that the
+// correspondent has no ILNP only while the session is unconfirmed, and only if
+// it quotes our nonce, which nobody off the path knows (RFC 6744 §6).
+func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
+	m, err := ilnpwire.ParseError(p.Payload)
+	if err != nil || m.Code > ilnpwire.CodeUnknownOption || m.Code == 0 {
+		c.refuse(now, PairKey{}, reasonUnexpected)
+		return
+	}
+	q, err := ilnpwire.ParseQuoted(m.Quoted)
+	if err != nil {
+		c.refuse(now, PairKey{}, reasonQuote)
+		return
+	}
+	for _, s := range c.between(q.Src.NID, q.Dst.NID) {
+		if q.Nonce.Present() && q.Nonce == s.localNonce && p.Src == q.Dst {
+			c.fallBack(now, s, withoutILNP)
+			return
+		}
+	}
+	c.refuse(now, PairKey{q.Src.NID, q.Dst.NID}, reasonQuote)
+}

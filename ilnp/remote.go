@@ -1,0 +1,177 @@
+package ilnp
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// graceMin is the least time for which a locator that a Locator Update dropped
+// stays acceptable as a source. DEVIATION from RFC 6743 §4 and RFC 6744 §4,
+// which end it at once and lose what is in flight.
+const graceMin = 10 * time.Second
+
+// standing says what a correspondent's locator is to us.
+type standing uint8
+
+const (
+	current standing = iota // announced, told or seen: sent to, if preferred
+	dropped                 // in grace: accepted as a source, not sent to
+)
+
+// remote is one locator of a correspondent.
+type remote struct {
+	l64        roam.L64
+	preference uint16
+	expires    time.Time // zero: never
+	standing   standing
+	until      time.Time // dropped: end of grace
+	proven     bool      // its owner has answered from behind it
+}
+
+func (r *remote) within(now time.Time) bool { return r.expires.IsZero() || r.expires.After(now) }
+
+// remotes is the set of locators of one correspondent, in the order of
+// standing and preference, and of announcement within one preference.
+type remotes []remote
+
+func (rs remotes) find(l roam.L64) *remote {
+	for i := range rs {
+		if rs[i].l64 == l {
+			return &rs[i]
+		}
+	}
+	return nil
+}
+
+func (rs remotes) sort() {
+	slices.SortStableFunc(rs, func(a, b remote) int {
+		return cmp.Or(cmp.Compare(a.standing, b.standing), cmp.Compare(a.preference, b.preference))
+	})
+}
+
+// put adds or renews a current locator; a proof it has stays.
+func (rs *remotes) put(l roam.L64, preference uint16, expires time.Time) *remote {
+	r := rs.find(l)
+	if r == nil {
+		*rs = append(*rs, remote{l64: l})
+		r = &(*rs)[len(*rs)-1]
+	}
+	r.preference, r.expires, r.standing, r.until = preference, expires, current, time.Time{}
+	return r
+}
+
+// drop starts the grace of a locator.
+func (r *remote) drop(now time.Time, grace time.Duration) {
+	if r.standing == current {
+		r.standing, r.until = dropped, now.Add(grace)
+	}
+}
+
+// age ends the grace of dropped locators and starts that of those past their
+// lifetime, unless none would be left: then the one with the longest lifetime
+// stays in use (RFC 6741 §5.2).
+func (rs *remotes) age(now time.Time, grace time.Duration) {
+	keep := -1
+	for i, r := range *rs {
+		switch {
+		case r.standing != current:
+		case r.within(now):
+			keep = i
+		case keep < 0 || !(*rs)[keep].within(now) && r.expires.After((*rs)[keep].expires):
+			keep = i
+		}
+	}
+	if keep < 0 && len(*rs) > 0 {
+		keep = 0
+		(*rs)[0].standing, (*rs)[0].expires = current, now
+	}
+	for i := range *rs {
+		if r := &(*rs)[i]; i != keep && !r.within(now) {
+			r.drop(now, grace)
+		}
+	}
+	*rs = slices.DeleteFunc(*rs, func(r remote) bool { return r.standing == dropped && !r.until.After(now) })
+	rs.sort()
+}
+
+// next returns when age has something to do, or the zero time.
+func (rs remotes) next(now time.Time) time.Time {
+	var t time.Time
+	for _, r := range rs {
+		if r.standing == dropped {
+			t = sooner(t, r.until)
+		} else if r.within(now) {
+			t = sooner(t, r.expires)
+		}
+	}
+	return t
+}
+
+// targets returns the locators to send to: those of the lowest preference
+// value (RFC 6742 §2.3). Of several equal ones only the proven ones, if there
+// are such; the others join when they are proven.
+func (rs remotes) targets() []roam.L64 {
+	var all, proven []roam.L64
+	for _, r := range rs {
+		if r.standing != current || r.preference != rs[0].preference {
+			break
+		}
+		all = append(all, r.l64)
+		if r.proven {
+			proven = append(proven, r.l64)
+		}
+	}
+	if len(proven) > 0 {
+		all = proven
+	}
+	return all[:min(len(all), MaxRemote)]
+}
+
+// unproven returns the locators of the lowest preference value that wait for a
+// proof, at most MaxRemote.
+func (rs remotes) unproven() []roam.L64 {
+	var ls []roam.L64
+	for _, r := range rs {
+		if r.standing != current || r.preference != rs[0].preference || len(ls) == MaxRemote {
+			break
+		}
+		if !r.proven {
+			ls = append(ls, r.l64)
+		}
+	}
+	return ls
+}
+
+// all returns every locator, the best first, dropped ones last.
+func (rs remotes) all() []roam.L64 {
+	ls := make([]roam.L64, len(rs))
+	for i, r := range rs {
+		ls[i] = r.l64
+	}
+	return ls
+}
+
+// lead makes a locator the only one of the lowest preference value.
+func (rs remotes) lead(l roam.L64) {
+	lowest := uint16(0xffff)
+	for _, r := range rs {
+		if r.standing == current && r.l64 != l {
+			lowest = min(lowest, r.preference)
+		}
+	}
+	for i := range rs {
+		r := &rs[i]
+		switch {
+		case r.l64 == l && lowest > 0:
+			r.preference = lowest - 1
+		case r.l64 == l:
+			r.preference = 0
+		case lowest == 0 && r.preference < 0xffff:
+			r.preference++
+		}
+	}
+	rs.sort()
+}

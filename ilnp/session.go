@@ -1,0 +1,237 @@
+package ilnp
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// nonceMin is the least time for which packets carry the nonce after the
+// session's start and after a change of our locators (RFC 6744 §4: 3 RTT).
+const nonceMin = time.Second
+
+// session is one correspondent with which packets are exchanged, the remote
+// half of the cache of RFC 6741 §5.1.
+type session struct {
+	schedule
+	key                     PairKey
+	localNID, remoteNID     roam.NID
+	state                   PairState
+	localNonce, remoteNonce Nonce
+	rule                    ChecksumRule
+	draft                   bool // the form of Locator Updates
+	fallback                fallback
+	remotes                 remotes
+	announced               bool // the correspondent itself has told its locators
+	bad                     map[Path]bool
+	nonceUntil              time.Time
+	dead                    bool
+	update                  exchange
+	watch                   watch
+	sent                    tokens // probes under way
+	rtt                     time.Duration
+	started                 time.Time
+	lastRx, lastTx          time.Time
+	lastNonceRx             time.Time // when the right nonce was last seen
+	lastMove                time.Time
+	lastMoveRTT             time.Duration
+	entry                   Pair // as the data plane has it
+}
+
+func compareKey(a, b PairKey) int {
+	return cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
+}
+
+// sorted returns the sessions in the order of their keys: the same input gives
+// the same output.
+func (c *Core) sorted() []*session {
+	ss := slices.Collect(maps.Values(c.sessions))
+	slices.SortFunc(ss, func(a, b *session) int { return compareKey(a.key, b.key) })
+	return ss
+}
+
+// between returns the sessions between two nodes, in the order of keys. There
+// are several when correspondents claim one NID (RFC 6741 §5.4).
+func (c *Core) between(localNID, remoteNID roam.NID) []*session {
+	return c.byNIDs[PairKey{localNID, remoteNID}]
+}
+
+// byNonce finds the session that a packet with a nonce belongs to: the key is
+// the remote identifier with the nonce (RFC 6741 §5.4).
+func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
+	for _, s := range c.between(localNID, remoteNID) {
+		if s.remoteNonce.Present() && s.remoteNonce == n {
+			return s
+		}
+	}
+	return nil
+}
+
+func (c *Core) addSession(now time.Time, s *session) {
+	s.owner, s.started, s.bad = s, now, make(map[Path]bool)
+	nids := PairKey{s.localNID, s.remoteNID}
+	c.sessions[s.key] = s
+	c.byNIDs[nids] = append(c.byNIDs[nids], s)
+	slices.SortFunc(c.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
+	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
+	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all()})
+}
+
+// removeSession forgets a session without telling why.
+func (c *Core) removeSession(now time.Time, s *session) {
+	c.retire(&s.schedule)
+	c.forgetProbes(&s.sent, now)
+	nids := PairKey{s.localNID, s.remoteNID}
+	delete(c.sessions, s.key)
+	c.byNIDs[nids] = slices.DeleteFunc(c.byNIDs[nids], func(o *session) bool { return o == s })
+	if len(c.byNIDs[nids]) == 0 {
+		delete(c.byNIDs, nids)
+	}
+	c.emit(Delete{Key: s.key})
+	c.settleHandoff(now, s.key)
+}
+
+// handle returns a free handle for a further correspondent that claims nid:
+// deterministic, and in the space of locally assigned identifiers (RFC 6741
+// §2.3), where no real one is likely.
+func (c *Core) handle(local, nid roam.NID) roam.NID {
+	const universal, group = 1 << 57, 1 << 56 // clear: a local scope, one node
+	for i := roam.NID(1); ; i++ {
+		h := (nid + i<<32) &^ (universal | group)
+		if _, taken := c.known[h]; !taken && c.sessions[PairKey{local, h}] == nil {
+			return h
+		}
+	}
+}
+
+// fire is called when one of the session's timers has run out.
+func (s *session) fire(c *Core, now time.Time, t timer) {
+	switch t {
+	case timerUpdate:
+		c.updateTimeout(now, s)
+	case timerRefresh:
+		c.refreshTimeout(now, s)
+	case timerProbe:
+		c.probeTimeout(now, s)
+	case timerRemote:
+		c.remotesChanged(now, s)
+	case timerSetup:
+		c.setupTimeout(now, s)
+	case timerIdle:
+		c.idleTimeout(now, s)
+	}
+}
+
+// idleTimeout ends the session if it has been without packets for long.
+func (c *Core) idleTimeout(now time.Time, s *session) {
+	used := later(later(s.lastRx, s.lastTx), s.started)
+	if left := used.Add(c.cfg.IdleTimeout).Sub(now); left > 0 {
+		c.arm(&s.schedule, timerIdle, now, left)
+		return
+	}
+	c.removeSession(now, s)
+	c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "idle"})
+}
+
+// grace is how long a dropped locator stays acceptable.
+func (s *session) grace() time.Duration { return max(3*s.rtt, graceMin) }
+
+// openNonce puts the nonce on every packet for 3 RTT (RFC 6744 §4).
+func (s *session) openNonce(now time.Time) {
+	s.nonceUntil = later(s.nonceUntil, now.Add(max(3*s.rtt, nonceMin)))
+}
+
+// refresh upserts the entry if it differs from what the data plane has.
+func (c *Core) refresh(now time.Time, s *session) {
+	p := Pair{
+		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
+		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule,
+		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: c.pathsFor(now, s), Accept: s.acceptFor(),
+	}
+	if p.State != Plain {
+		p.Unproven = s.unprovenIn(p.Paths)
+	}
+	if s.entry.Seq != 0 && samePair(p, s.entry) {
+		return
+	}
+	p.Seq = s.entry.Seq + 1
+	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {
+		s.lastMove = now
+	}
+	s.entry = p
+	c.emit(Upsert{Pair: p})
+}
+
+// remotesChanged brings everything in line with the correspondent's set of
+// locators, after a change of it or when a lifetime has ended.
+func (c *Core) remotesChanged(now time.Time, s *session) {
+	s.remotes.age(now, s.grace())
+	if next := s.remotes.next(now); next.IsZero() {
+		c.disarm(&s.schedule, timerRemote)
+	} else {
+		c.arm(&s.schedule, timerRemote, now, next.Sub(now))
+	}
+	for p := range maps.Keys(s.bad) {
+		if s.remotes.find(p.Remote) == nil {
+			delete(s.bad, p)
+		}
+	}
+	c.refresh(now, s)
+	c.prove(now, s)
+}
+
+// localsChanged tells every session that the active set or what a Locator
+// Update lists has changed. The order of Locator Update and data is that of
+// packet order: data from a locator that the correspondent may not know yet
+// waits for the update to leave, while a vanished locator is left at once.
+func (c *Core) localsChanged(now time.Time, before []Local) {
+	after := c.host.active
+	moved := !slices.Equal(before, after)
+	if moved {
+		c.beginHandoff(now, before, after)
+	}
+	for _, s := range c.sorted() {
+		for p := range maps.Keys(s.bad) {
+			if _, there := c.host.find(p.Local); !there {
+				delete(s.bad, p)
+			}
+		}
+		gained := slices.ContainsFunc(after, func(l Local) bool { return !slices.Contains(before, l) })
+		if gained {
+			s.openNonce(now)
+		}
+		c.followLocals(now, s, gained, len(before) == 0)
+	}
+	if moved {
+		c.concludeHandoff(now)
+	}
+}
+
+func (c *Core) followLocals(now time.Time, s *session, gained, returned bool) {
+	tell := s.state == Established && len(c.host.told) > 0 &&
+		(returned || !slices.Equal(c.host.told, s.update.listing))
+	known := !slices.ContainsFunc(c.host.active, func(l Local) bool {
+		return !slices.ContainsFunc(s.update.listing, func(e listed) bool { return e.l64 == l.L64 })
+	})
+	if !gained || known && !returned {
+		c.refresh(now, s)
+	}
+	switch {
+	case tell:
+		c.startUpdate(now, s)
+		if c.handoff.waiting != nil {
+			c.handoff.waiting[s.key] = struct{}{}
+		}
+	case len(c.host.active) == 0:
+		c.suspendUpdate(s)
+	}
+	c.refresh(now, s)
+	if len(c.host.active) == 0 {
+		c.suspendProbes(s)
+	} else if s.watch.state != quiet || s.state == Initiated {
+		c.restartProbes(now, s)
+	}
+}

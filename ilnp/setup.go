@@ -1,0 +1,209 @@
+package ilnp
+
+import (
+	"time"
+
+	"roam"
+)
+
+// setupTimeout is how long first packets may stay unanswered before plain IPv6
+// is tried (RFC 6744 §6: "in a timely manner"). Probes go beside them, so that
+// one lost packet does not decide.
+const setupPatience = time.Second
+
+// fallback says why a session is, or is not, plain IPv6.
+type fallback uint8
+
+const (
+	noFallback  fallback = iota
+	unanswered           // nothing came back: probing goes on, as the node may just be down
+	withoutILNP          // the node is there and has no ILNP
+)
+
+// HandleObservation takes one event of the data plane.
+func (c *Core) HandleObservation(now time.Time, o Observation) {
+	s := c.sessions[o.Key]
+	switch {
+	case o.Trigger == SeenMiss:
+		c.handleMiss(now, o.Key)
+	case o.Trigger == SeenEmbryo, o.Trigger == SeenOtherNonce:
+		c.handleEmbryo(now, o)
+	case s == nil:
+		c.refuse(now, o.Key, reasonNoSession)
+	case o.Trigger == SeenNonce:
+		c.handleNonce(now, s, o)
+	case o.Trigger == SeenLocator:
+		c.handleStranger(now, s, o)
+	case o.Trigger == SeenProof:
+		c.proved(now, s, o.Remote.L64)
+	case o.Trigger == SeenSilence:
+		c.handleSilence(now, s)
+	case o.Trigger == SeenLife:
+		s.lastRx = now
+		c.heard(now, s)
+	}
+}
+
+// handleMiss sets a session up as initiator: a nonce is drawn, and the first
+// packets carry it (RFC 6744 §6).
+func (c *Core) handleMiss(now time.Time, key PairKey) {
+	if s := c.sessions[key]; s != nil {
+		c.emit(Upsert{Pair: s.entry})
+		c.emit(Release{Key: key})
+		return
+	}
+	k := c.known[key.Remote]
+	if k == nil || len(k.locators) == 0 {
+		c.emit(Reject{Key: key})
+		return
+	}
+	n, ok := c.drawNonce(now)
+	if !ok {
+		c.emit(Reject{Key: key})
+		return
+	}
+	s := &session{
+		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
+		rule: k.rule, draft: k.draft, rtt: k.rtt,
+	}
+	for _, r := range k.locators {
+		s.remotes.put(r.l64, r.preference, r.expires)
+	}
+	s.update.listing = c.host.told
+	s.lastTx = now
+	c.addSession(now, s)
+	if k.plainUntil.After(now) {
+		s.state, s.fallback = Plain, withoutILNP
+	} else {
+		c.arm(&s.schedule, timerSetup, now, setupPatience)
+	}
+	c.remotesChanged(now, s)
+	c.emit(Release{Key: key})
+}
+
+// ownNID returns the NID that a local handle stands for; handles of this host
+// are its NIDs.
+func (c *Core) ownNID(handle roam.NID) roam.NID {
+	for _, n := range c.cfg.NIDs {
+		if n == handle {
+			return n
+		}
+	}
+	return c.cfg.NIDs[0]
+}
+
+// setupTimeout falls back when nothing has come back.
+func (c *Core) setupTimeout(now time.Time, s *session) {
+	switch {
+	case s.state != Initiated:
+	case len(s.entry.Paths) == 0:
+		c.arm(&s.schedule, timerSetup, now, setupPatience)
+	default:
+		c.fallBack(now, s, unanswered)
+	}
+}
+
+// fallBack turns an unconfirmed session into plain IPv6 and lets the held
+// packets go (RFC 6744 §6).
+func (c *Core) fallBack(now time.Time, s *session, why fallback) {
+	if s.state == Established || s.state == Plain && s.fallback == withoutILNP {
+		c.refuse(now, s.key, reasonQuote)
+		return
+	}
+	was := s.state
+	s.state, s.fallback = Plain, why
+	c.disarm(&s.schedule, timerSetup)
+	reason := "no answer"
+	if why == withoutILNP {
+		reason = "no ILNP there"
+		if k := c.known[s.remoteNID]; k != nil {
+			k.plainUntil = now.Add(c.cfg.FallbackLifetime)
+		}
+		c.suspendProbes(s)
+		s.watch.state = quiet
+	}
+	c.refresh(now, s)
+	if was == Initiated {
+		c.emit(Release{Key: s.key})
+		c.notify(Event{Time: now, Kind: SessionFellBack, Key: s.key, Reason: reason})
+	}
+}
+
+// handleNonce takes the first nonce of a correspondent that we contacted: it
+// has ILNP, and its locator is where our packets reached it.
+func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
+	if s.state == Established || !o.Nonce.Present() {
+		return
+	}
+	s.lastRx, s.lastNonceRx = now, now
+	c.establish(now, s, o.Nonce, o.Remote.L64)
+}
+
+// establish completes a session whose correspondent has answered from behind
+// locator at.
+func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L64) {
+	s.state, s.fallback, s.remoteNonce = Established, noFallback, remoteNonce
+	if k := c.known[s.remoteNID]; k != nil {
+		k.plainUntil = time.Time{}
+	}
+	c.disarm(&s.schedule, timerSetup)
+	if s.remotes.find(at) == nil {
+		s.remotes.put(at, 0, time.Time{})
+		s.remotes.lead(at)
+	}
+	s.remotes.find(at).proven = true
+	s.openNonce(now)
+	c.remotesChanged(now, s)
+	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
+	c.introduce(now, s)
+}
+
+// introduce tells a correspondent our set unless it is just the one locator
+// that it has seen.
+func (c *Core) introduce(now time.Time, s *session) {
+	told := c.host.told
+	if len(told) > 1 || len(told) == 1 && len(s.update.listing) > 0 && told[0].l64 != s.update.listing[0].l64 {
+		c.startUpdate(now, s)
+	}
+}
+
+// handleStranger follows a correspondent that showed its nonce from a locator
+// which its set does not have: data came before the Locator Update.
+func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
+	if !c.acceptable(o.Remote.L64) {
+		c.refuse(now, s.key, reasonLocator)
+		return
+	}
+	s.lastRx, s.lastNonceRx = now, now
+	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current {
+		s.remotes.put(o.Remote.L64, 0, time.Time{})
+		s.remotes.lead(o.Remote.L64)
+		s.lastMove = now
+		c.notify(Event{Time: now, Kind: PeerMoved, Key: s.key, Locators: []roam.L64{o.Remote.L64}, Path: Path{Local: o.Local, Remote: o.Remote.L64}})
+	}
+	c.remotesChanged(now, s)
+	c.heard(now, s)
+}
+
+// HandleActivity takes what the data plane counted for pairs; once a second is
+// often enough.
+func (c *Core) HandleActivity(now time.Time, as []Activity) {
+	for _, a := range as {
+		s := c.sessions[a.Key]
+		if s == nil {
+			continue
+		}
+		alive := a.LastRx.After(s.lastRx) && s.dead
+		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
+		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
+		for _, l := range a.Proven {
+			c.proved(now, s, l)
+		}
+		if alive {
+			c.heard(now, s)
+		}
+		if s.state == Plain && s.fallback == unanswered && s.lastRx.After(s.started) {
+			c.fallBack(now, s, withoutILNP)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Timing of the Locator Update exchange, for which no RFC sets values.
+const (
+	updateMin    = 100 * time.Millisecond // least time to the first retransmission
+	updateGuess  = 500 * time.Millisecond // the same while the RTT is unknown
+	updateMax    = 8 * time.Second        // most time between two of them
+	updateTries  = 8                      // then the exchange is given up ...
+	updateSlowly = 15 * time.Second       // ... and tried once in a while
+)
+
+// exchangeState is where the exchange of a Locator Update stands.
+type exchangeState uint8
+
+const (
+	untold       exchangeState = iota // nothing was ever sent
+	awaiting                          // sent, and again and again until acknowledged
+	suspended                         // not acknowledged, and no locator to send from
+	slow                              // given up, tried once in a while
+	acknowledged                      // the correspondent has the newest set
+)
+
+// exchange is the Locator Update exchange with one correspondent. There is one
+// at a time and the newest set wins: the format has no sequence number, so an
+// acknowledgement is matched by the locators and preferences that it repeats.
+// A lifetime may differ, as each transmission tells what is left of it.
+type exchange struct {
+	state    exchangeState
+	listing  []listed    // the newest set
+	told     []time.Time // when the correspondent's copy of each locator ends; zero: never
+	tries    int
+	first    time.Time // transmission of this set
+	last     time.Time
+	path     Path // of the last transmission
+	doubtful bool // an older acknowledgement came after this set had left: confirm it once more
+}
+
+// startUpdate begins an exchange with the set as it is now.
+func (c *Core) startUpdate(now time.Time, s *session) {
+	if len(c.host.told) == 0 || !s.localNonce.Present() {
+		return
+	}
+	doubtful := s.update.doubtful
+	s.update = exchange{state: awaiting, listing: slices.Clone(c.host.told), first: now, doubtful: doubtful}
+	c.disarm(&s.schedule, timerRefresh)
+	c.transmitUpdate(now, s)
+}
+
+// suspendUpdate stops retransmissions for want of a locator. What returns is
+// told anew.
+func (c *Core) suspendUpdate(s *session) {
+	c.disarm(&s.schedule, timerUpdate)
+	c.disarm(&s.schedule, timerRefresh)
+	if s.update.state == awaiting || s.update.state == slow {
+		s.update.state = suspended
+	}
+}
+
+// transmitUpdate sends the set once more. The first time it leaves from the
+// newest locator to the best remote one; then sources and destinations
+// alternate over all that is known, so that one path that works suffices even
+// if both ends have moved.
+func (c *Core) transmitUpdate(now time.Time, s *session) {
+	u := &s.update
+	sources, destinations := c.usable(now), s.remotes.all()
+	if len(sources) == 0 || len(destinations) == 0 {
+		c.suspendUpdate(s)
+		return
+	}
+	i, j := pairAt(u.tries, len(sources), len(destinations))
+	u.path = Path{Local: sources[i].Local, Remote: destinations[j]}
+	u.tries++
+	u.last = now
+	lu := c.composeUpdate(now, s)
+	if c.sendUpdate(u.path, s, lu) {
+		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
+	}
+	c.arm(&s.schedule, timerUpdate, now, s.updateTimeout())
+}
+
+// updateTimeout is the time to the next retransmission.
+func (s *session) updateTimeout() time.Duration {
+	if s.update.state == slow {
+		return updateSlowly
+	}
+	d := updateGuess
+	if s.rtt > 0 {
+		d = max(s.rtt*3/2, updateMin)
+	}
+	return min(d<<min(s.update.tries-1, updateTries), updateMax)
+}
+
+// composeUpdate makes the message out of the set: each locator with what is
+// left of its preferred lifetime.
+func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Draft: s.draft}
+	longest := uint32(0xffff)
+	if s.draft {
+		lu.Code, longest = ilnpwire.CodeReplaceSoft, 0xffff_ffff
+		if c.cfg.Mode == Hard {
+			lu.Code = ilnpwire.CodeReplaceHard
+		}
+	}
+	u := &s.update
+	u.told = u.told[:0]
+	for _, e := range u.listing[:min(len(u.listing), ilnpwire.MaxLocators)] {
+		left := uint32(1)
+		if end, ok := c.host.expiry(now, e.l64); ok {
+			left = wireLifetime(remaining(now, end), longest)
+		}
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: e.preference, Lifetime: left})
+		u.told = append(u.told, deadline(now, lifetimeOf(left, s.draft)))
+	}
+	return lu
+}
+
+// wireLifetime rounds down to whole seconds, but never to 0, which would end
+// the locator.
+func wireLifetime(d time.Duration, longest uint32) uint32 {
+	return uint32(min(max(int64(d/time.Second), 1), int64(longest)))
+}
+
+// lifetimeOf reads a lifetime: the draft form's largest value is infinite, as
+// in the Router Advertisements that it follows (RFC 4861 §4.6.2).
+func lifetimeOf(seconds uint32, draft bool) time.Duration {
+	if draft && seconds == 0xffff_ffff {
+		return Infinite
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+func (c *Core) sendUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
+	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
+	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
+	if err != nil {
+		return false
+	}
+	c.emit(Transmit{Link: p.Local.Link, Packet: b})
+	return true
+}
+
+// updateTimeout sends again, or gives the exchange up.
+func (c *Core) updateTimeout(now time.Time, s *session) {
+	if s.update.state == awaiting && s.update.tries >= updateTries {
+		s.update.state = slow
+		c.notify(Event{Time: now, Kind: UpdateFailed, Key: s.key, Locators: locatorsOf(s.update.listing), Duration: now.Sub(s.update.first)})
+		c.settleHandoff(now, s.key)
+	}
+	c.transmitUpdate(now, s)
+}
+
+// urgeUpdate sends an unacknowledged set at once: the correspondent has just
+// been heard.
+func (c *Core) urgeUpdate(now time.Time, s *session) {
+	if s.update.state == slow || s.update.state == suspended {
+		c.startUpdate(now, s)
+	}
+}
+
+// handleAck takes an acknowledgement. One for an older set says that the
+// correspondent may hold that one, be it that two of ours overtook each other
+// or that somebody replayed the older one: the newest is sent again.
+func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
+	u := &s.update
+	if u.state == untold {
+		c.refuse(now, s.key, reasonUnexpected)
+		return
+	}
+	if !u.matches(lu) {
+		c.refuse(now, s.key, reasonOlderAck)
+		if u.state == acknowledged {
+			c.startUpdate(now, s)
+		} else {
+			u.doubtful = true
+		}
+		return
+	}
+	if u.state == acknowledged {
+		return
+	}
+	c.acked(now, s)
+}
+
+func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
+	return slices.EqualFunc(u.listing, lu.Locators, func(a listed, b ilnpwire.LocatorEntry) bool {
+		return a.l64 == b.L64 && a.preference == b.Preference
+	})
+}
+
+func (c *Core) acked(now time.Time, s *session) {
+	u := &s.update
+	u.state = acknowledged
+	c.disarm(&s.schedule, timerUpdate)
+	// After a retransmission nobody knows which one was acknowledged; the time
+	// since the first is then an upper bound, good enough while none is known.
+	if rtt := now.Sub(u.first); u.tries == 1 || s.rtt == 0 {
+		s.rtt = rtt
+	}
+	s.lastMoveRTT = now.Sub(u.first)
+	c.notify(Event{
+		Time: now, Kind: UpdateAcked, Key: s.key, Locators: locatorsOf(u.listing),
+		Path: u.path, RTT: now.Sub(u.first),
+	})
+	c.settleHandoff(now, s.key)
+	if u.doubtful {
+		u.doubtful = false
+		c.startUpdate(now, s)
+		return
+	}
+	c.armRefresh(now, s)
+}
+
+// armRefresh sets the time to renew the correspondent's copy of our lifetimes:
+// between 60 and 75 per cent of the shortest told, by key, so that a host's
+// refreshes do not leave in one burst.
+func (c *Core) armRefresh(now time.Time, s *session) {
+	if left := s.update.shortest(); left != Infinite {
+		share := 60 + time.Duration(uint64(s.key.Remote)%16)
+		c.arm(&s.schedule, timerRefresh, now, s.update.last.Add(left*share/100).Sub(now))
+	}
+}
+
+// shortest returns the shortest lifetime that the last transmission told.
+func (u *exchange) shortest() time.Duration {
+	d := Infinite
+	for _, end := range u.told {
+		d = min(d, remaining(u.last, end))
+	}
+	return d
+}
+
+// refreshTimeout renews the correspondent's copy if our own lifetimes have
+// been renewed since, and looks again later if not.
+func (c *Core) refreshTimeout(now time.Time, s *session) {
+	u := &s.update
+	left := u.shortest()
+	if u.state != acknowledged || left == Infinite {
+		return
+	}
+	for i, e := range u.listing[:len(u.told)] {
+		end, ok := c.host.expiry(now, e.l64)
+		if ok && !u.told[i].IsZero() && remaining(now, end) > remaining(now, u.told[i])+left/10 {
+			c.startUpdate(now, s)
+			return
+		}
+	}
+	if u.last.Add(2 * left).After(now) {
+		c.arm(&s.schedule, timerRefresh, now, left/10)
+	}
+}
