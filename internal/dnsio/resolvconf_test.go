@@ -1,0 +1,197 @@
+package dnsio
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var own = netip.MustParseAddrPort("127.0.0.54:53")
+
+const original = `# by hand
+nameserver 2001:db8::53
+nameserver 192.0.2.53
+nameserver 192.0.2.53
+nameserver 127.0.0.54
+nameserver nonsense
+search example.org
+options edns0
+`
+
+func resolvDirs(t *testing.T) (ResolvConf, string) {
+	t.Helper()
+	dir := t.TempDir()
+	run := filepath.Join(dir, "run")
+	if err := os.Mkdir(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return ResolvConf{Path: filepath.Join(dir, "resolv.conf"), RunDir: run}, dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func take(t *testing.T, r ResolvConf) []netip.AddrPort {
+	t.Helper()
+	up, err := r.Take(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return up
+}
+
+func release(t *testing.T, r ResolvConf) {
+	t.Helper()
+	if err := r.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTakeAndRelease(t *testing.T) {
+	r, dir := resolvDirs(t)
+	write(t, r.Path, original)
+	want := []netip.AddrPort{netip.MustParseAddrPort("[2001:db8::53]:53"), netip.MustParseAddrPort("192.0.2.53:53")}
+	if got, err := r.Upstream(own); err != nil || !slices.Equal(got, want) {
+		t.Errorf("before: upstream %v, %v", got, err)
+	}
+	// The second take is that of a successor after a kill: it must not keep our
+	// own file as the original.
+	for range 2 {
+		if got := take(t, r); !slices.Equal(got, want) {
+			t.Errorf("upstream %v, want %v", got, want)
+		}
+		wantText := marker + "\nnameserver 127.0.0.54\nsearch example.org\noptions edns0\n"
+		if got := read(t, r.Path); got != wantText {
+			t.Errorf("our file:\n%s\nwant:\n%s", got, wantText)
+		}
+	}
+	release(t, r)
+	if got := read(t, r.Path); got != original {
+		t.Errorf("restored:\n%s", got)
+	}
+	if info, err := os.Stat(r.Path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	release(t, r) // again: nothing to do
+	for _, d := range []string{dir, r.RunDir} {
+		left, err := os.ReadDir(d)
+		if err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
+			t.Errorf("left behind in %s: %v, %v", d, left, err)
+		}
+	}
+}
+
+func TestSymbolicLink(t *testing.T) {
+	r, dir := resolvDirs(t)
+	write(t, filepath.Join(dir, "stub"), original)
+	if err := os.Symlink("stub", r.Path); err != nil {
+		t.Fatal(err)
+	}
+	take(t, r)
+	if got := read(t, filepath.Join(dir, "stub")); got != original {
+		t.Error("wrote through the link into somebody else's file")
+	}
+	release(t, r)
+	if link, err := os.Readlink(r.Path); err != nil || link != "stub" {
+		t.Errorf("link %q, %v", link, err)
+	}
+}
+
+func TestDanglingLinkAndAbsentFile(t *testing.T) {
+	r, _ := resolvDirs(t)
+	if up := take(t, r); len(up) != 0 {
+		t.Errorf("upstream %v from nothing", up)
+	}
+	release(t, r)
+	if _, err := os.Lstat(r.Path); !os.IsNotExist(err) {
+		t.Errorf("absent file came to be: %v", err)
+	}
+	if err := os.Symlink("nowhere", r.Path); err != nil {
+		t.Fatal(err)
+	}
+	take(t, r)
+	release(t, r)
+	if link, err := os.Readlink(r.Path); err != nil || link != "nowhere" {
+		t.Errorf("link %q, %v", link, err)
+	}
+}
+
+func TestTheFileOfOthersStays(t *testing.T) {
+	r, _ := resolvDirs(t)
+	write(t, r.Path, original)
+	take(t, r)
+	const dhcp = "nameserver 198.51.100.1\n"
+	write(t, r.Path, dhcp)
+	release(t, r)
+	if got := read(t, r.Path); got != dhcp {
+		t.Errorf("overwrote what a DHCP client wrote: %q", got)
+	}
+	take(t, r)
+	write(t, r.Path, dhcp)
+	if up := take(t, r); len(up) != 1 || up[0] != netip.MustParseAddrPort("198.51.100.1:53") {
+		t.Errorf("upstream %v, want the new file's", up)
+	}
+	release(t, r)
+	if got := read(t, r.Path); got != dhcp {
+		t.Errorf("restored %q", got)
+	}
+}
+
+func TestLostRunDirectory(t *testing.T) {
+	r, _ := resolvDirs(t)
+	write(t, r.Path, original)
+	take(t, r)
+	if err := os.Remove(filepath.Join(r.RunDir, savedName)); err != nil {
+		t.Fatal(err)
+	}
+	if up := take(t, r); len(up) != 0 {
+		t.Errorf("upstream %v", up)
+	}
+	release(t, r)
+	if got, want := read(t, r.Path), "search example.org\noptions edns0\n"; got != want {
+		t.Errorf("restored %q, want %q", got, want)
+	}
+}
+
+func TestTakeRefuses(t *testing.T) {
+	r, _ := resolvDirs(t)
+	write(t, r.Path, original)
+	if _, err := r.Take(netip.MustParseAddrPort("127.0.0.1:5353")); err == nil || !strings.Contains(err.Error(), "port 53 only") {
+		t.Errorf("another port: %v", err)
+	}
+	write(t, filepath.Join(r.RunDir, savedName), "{")
+	write(t, r.Path, marker+"\n")
+	if _, err := r.Take(own); err == nil {
+		t.Error("took over with a damaged original")
+	}
+	if err := r.Release(); err == nil {
+		t.Error("released with a damaged original")
+	}
+	r.RunDir = filepath.Join(r.RunDir, "absent")
+	write(t, r.Path, original)
+	if _, err := r.Take(own); err == nil || read(t, r.Path) != original {
+		t.Errorf("touched the file without keeping it first: %v", err)
+	}
+}
+
+func TestUnspecifiedServer(t *testing.T) {
+	if got := servers("nameserver 0.0.0.0\n", own); len(got) != 1 || !got[0].Addr().IsLoopback() {
+		t.Errorf("got %v", got)
+	}
+}
