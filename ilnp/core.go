@@ -40,6 +40,7 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // is not safe for concurrent use.
 type Core struct {
 	cfg        Config
+	configured Mode // cfg.Mode before any command
 	host       host
 	known      map[roam.NID]*correspondent
 	sessions   map[PairKey]*session
@@ -81,6 +82,7 @@ func New(cfg Config) (*Core, error) {
 	}
 	c := &Core{
 		cfg:        cfg,
+		configured: cfg.Mode,
 		known:      make(map[roam.NID]*correspondent),
 		sessions:   make(map[PairKey]*session),
 		byNIDs:     make(map[PairKey][]*session),

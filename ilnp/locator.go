@@ -110,6 +110,10 @@ func (h *host) rankNew(l *local) {
 func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 	h := &c.host
 	if ev.LinkName != "" {
+		if old := h.names[ev.Link]; old != "" && old != ev.LinkName {
+			// The index came from a predecessor's state and means another link now.
+			delete(h.disabled, ev.Link)
+		}
 		h.names[ev.Link] = ev.LinkName
 	}
 	if ev.Link == 0 || !c.acceptable(ev.L64) {

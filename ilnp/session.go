@@ -72,12 +72,16 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 
 func (c *Core) addSession(now time.Time, s *session) {
 	s.owner, s.started, s.bad = s, now, make(map[Path]bool)
+	c.index(s)
+	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
+	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all()})
+}
+
+func (c *Core) index(s *session) {
 	nids := PairKey{s.localNID, s.remoteNID}
 	c.sessions[s.key] = s
 	c.byNIDs[nids] = append(c.byNIDs[nids], s)
 	slices.SortFunc(c.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
-	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
-	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all()})
 }
 
 // removeSession forgets a session without telling why.

@@ -1,12 +1,284 @@
 package ilnp
 
-import "time"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// stateVersion changes when a predecessor's state cannot be read any more.
+const stateVersion = 1
+
+// ErrState is wrapped by the errors of Restore.
+var ErrState = errors.New("unusable state of a predecessor")
+
+// savedState is what Export writes. Times are absolute, so that what ran out
+// while nobody was there is seen to have run out; the zero time is "never".
+type savedState struct {
+	Version    int             `json:"version"`
+	Configured Mode            `json:"configured_mode"`
+	Mode       Mode            `json:"mode"`
+	Disabled   []savedDisabled `json:"disabled,omitempty"`
+	Locals     []savedLocal    `json:"locals,omitempty"`
+	Known      []savedKnown    `json:"known,omitempty"`
+	Sessions   []savedSession  `json:"sessions,omitempty"`
+}
+
+type savedDisabled struct {
+	Link roam.LinkID `json:"link"`
+	Name string      `json:"name,omitempty"`
+}
+
+type savedLocal struct {
+	Link    roam.LinkID  `json:"link"`
+	Name    string       `json:"name,omitempty"`
+	L64     roam.L64     `json:"l64"`
+	State   LocatorState `json:"state"`
+	Expires time.Time    `json:"expires"`
+	Since   time.Time    `json:"since"`
+	Rank    int          `json:"rank"`
+	Arrival int          `json:"arrival"`
+}
+
+type savedRemote struct {
+	L64        roam.L64  `json:"l64"`
+	Preference uint16    `json:"preference"`
+	Expires    time.Time `json:"expires"`
+	Until      time.Time `json:"until"` // not zero: dropped, in grace
+	Proven     bool      `json:"proven,omitempty"`
+}
+
+type savedKnown struct {
+	NID        roam.NID      `json:"nid"`
+	Names      []string      `json:"names,omitempty"`
+	Locators   []savedRemote `json:"locators,omitempty"`
+	Rule       ChecksumRule  `json:"rule"`
+	Draft      bool          `json:"draft,omitempty"`
+	PlainUntil time.Time     `json:"plain_until"`
+}
+
+type savedSession struct {
+	Local       roam.NID      `json:"local"`
+	Remote      roam.NID      `json:"remote"`
+	LocalNID    roam.NID      `json:"local_nid"`
+	RemoteNID   roam.NID      `json:"remote_nid"`
+	State       PairState     `json:"state"`
+	LocalNonce  []byte        `json:"local_nonce"`
+	RemoteNonce []byte        `json:"remote_nonce,omitempty"`
+	Rule        ChecksumRule  `json:"rule"`
+	Draft       bool          `json:"draft,omitempty"`
+	Fallback    fallback      `json:"fallback"`
+	Announced   bool          `json:"announced,omitempty"`
+	Remotes     []savedRemote `json:"remotes"`
+	Update      exchangeState `json:"update"`
+	Listing     []savedListed `json:"listing,omitempty"`
+	Told        []time.Time   `json:"told,omitempty"`
+	ToldAt      time.Time     `json:"told_at"`
+	NonceUntil  time.Time     `json:"nonce_until"`
+	Dead        bool          `json:"dead,omitempty"`
+	RTT         time.Duration `json:"rtt"`
+	Seq         uint32        `json:"seq"`
+	Started     time.Time     `json:"started"`
+	LastRx      time.Time     `json:"last_rx"`
+	LastTx      time.Time     `json:"last_tx"`
+	LastMove    time.Time     `json:"last_move"`
+	LastMoveRTT time.Duration `json:"last_move_rtt"`
+}
+
+type savedListed struct {
+	L64        roam.L64 `json:"l64"`
+	Preference uint16   `json:"preference"`
+}
 
 // Export returns what a successor needs to keep the sessions. It holds nonces:
 // only its owner may read it.
-func (c *Core) Export() []byte { return nil }
+func (c *Core) Export() []byte {
+	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
+	for _, link := range slices.Sorted(maps.Keys(c.host.disabled)) {
+		st.Disabled = append(st.Disabled, savedDisabled{link, c.host.names[link]})
+	}
+	for _, l := range c.host.locals {
+		st.Locals = append(st.Locals, savedLocal{
+			l.Link, c.host.names[l.Link], l.L64, l.state, l.expires, l.since, l.rank, l.arrival,
+		})
+	}
+	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
+		k := c.known[nid]
+		st.Known = append(st.Known, savedKnown{nid, k.names, saveRemotes(k.locators), k.rule, k.draft, k.plainUntil})
+	}
+	for _, s := range c.sorted() {
+		st.Sessions = append(st.Sessions, s.save())
+	}
+	// Nothing in savedState can fail to be encoded.
+	b, _ := json.Marshal(st)
+	return b
+}
 
-// Restore takes what an Export of a predecessor returned, with times made
-// absolute, and upserts every session that is still alive. It is to be called
-// before any Handle method.
-func (c *Core) Restore(now time.Time, state []byte) error { return nil }
+func saveRemotes(rs remotes) []savedRemote {
+	var list []savedRemote
+	for _, r := range rs {
+		list = append(list, savedRemote{r.l64, r.preference, r.expires, r.until, r.proven})
+	}
+	return list
+}
+
+func (s *session) save() savedSession {
+	v := savedSession{
+		Local: s.key.Local, Remote: s.key.Remote, LocalNID: s.localNID, RemoteNID: s.remoteNID, State: s.state,
+		LocalNonce: s.localNonce.Value(), RemoteNonce: s.remoteNonce.Value(), Rule: s.rule, Draft: s.draft,
+		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
+		Told: s.update.told, ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
+		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
+	}
+	for _, e := range s.update.listing {
+		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
+	}
+	return v
+}
+
+// Restore takes what an Export of a predecessor returned and upserts every
+// session that is still alive. Nothing is sent and no handoff begins: the
+// locators are believed to be where they were, until the system shows them
+// again or 3 s have passed. It is to be called first, before any other method;
+// an error wraps ErrState and leaves the core empty.
+func (c *Core) Restore(now time.Time, state []byte) error {
+	var st savedState
+	if err := json.Unmarshal(state, &st); err != nil {
+		return fmt.Errorf("read state: %w: %w", ErrState, err)
+	}
+	if st.Version != stateVersion {
+		return fmt.Errorf("state of version %d, want %d: %w", st.Version, stateVersion, ErrState)
+	}
+	for _, v := range st.Sessions {
+		if err := c.check(v); err != nil {
+			return fmt.Errorf("session %v: %w", PairKey{v.Local, v.Remote}, err)
+		}
+	}
+	// A mode set by command lasts, until somebody configures another one.
+	if st.Configured == c.configured && st.Mode <= Duality {
+		c.cfg.Mode = st.Mode
+	}
+	for _, d := range st.Disabled {
+		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
+	}
+	c.restoreLocals(now, st.Locals)
+	for _, v := range st.Known {
+		c.known[v.NID] = &correspondent{
+			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), rule: v.Rule, draft: v.Draft, plainUntil: v.PlainUntil,
+		}
+	}
+	for _, v := range st.Sessions {
+		c.restoreSession(now, v)
+	}
+	return nil
+}
+
+// check refuses sessions that cannot have come out of Export.
+func (c *Core) check(v savedSession) error {
+	switch n, m := len(v.LocalNonce), len(v.RemoteNonce); {
+	case n != 4 && n != 12, m != 0 && m != 4 && m != 12, v.State == Established && m == 0:
+		return fmt.Errorf("nonces of %d and %d octets: %w", n, m, ErrState)
+	case v.State > Plain || v.Update > acknowledged || v.Fallback > withoutILNP:
+		return fmt.Errorf("unknown enumeration value: %w", ErrState)
+	case !slices.Contains(c.cfg.NIDs, v.LocalNID):
+		return fmt.Errorf("node identifier %v is not ours: %w", v.LocalNID, ErrState)
+	case len(v.Remotes) == 0:
+		return fmt.Errorf("no locators: %w", ErrState)
+	}
+	for _, r := range v.Remotes {
+		if !c.acceptable(r.L64) {
+			return fmt.Errorf("locator %v is not usable: %w", r.L64, ErrState)
+		}
+	}
+	return nil
+}
+
+func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
+	h := &c.host
+	for _, v := range list {
+		at := Local{v.Link, v.L64}
+		i, there := h.find(at)
+		if there || !c.acceptable(v.L64) || v.Link == 0 {
+			continue
+		}
+		h.names[v.Link] = v.Name
+		h.ranks, h.arrivals = max(h.ranks, v.Rank), max(h.arrivals, v.Arrival)
+		h.locals = slices.Insert(h.locals, i, &local{
+			Local: at, state: v.State, expires: v.Expires, since: v.Since, rank: v.Rank, arrival: v.Arrival,
+			confirmBy: now.Add(confirmWithin),
+		})
+	}
+	chosen := c.choose(now)
+	for _, l := range h.locals {
+		c.restate(now, l, slices.Contains(chosen, l))
+	}
+	h.active = placesOf(chosen)
+	h.told = c.listing(now)
+	c.armLocal(now)
+}
+
+func loadRemotes(list []savedRemote) remotes {
+	var rs remotes
+	for _, v := range list {
+		r := remote{l64: v.L64, preference: v.Preference, expires: v.Expires, until: v.Until, proven: v.Proven}
+		if !v.Until.IsZero() {
+			r.standing = dropped
+		}
+		rs = append(rs, r)
+	}
+	rs.sort()
+	return rs
+}
+
+// restoreSession makes a session of a predecessor's, unless it has been idle
+// for too long meanwhile.
+func (c *Core) restoreSession(now time.Time, v savedSession) {
+	if !later(later(v.LastRx, v.LastTx), v.Started).Add(c.cfg.IdleTimeout).After(now) {
+		return
+	}
+	s := &session{
+		key: PairKey{v.Local, v.Remote}, localNID: v.LocalNID, remoteNID: v.RemoteNID, state: v.State,
+		localNonce: loadNonce(v.LocalNonce), remoteNonce: loadNonce(v.RemoteNonce), rule: v.Rule, draft: v.Draft,
+		fallback: v.Fallback, announced: v.Announced, remotes: loadRemotes(v.Remotes), nonceUntil: v.NonceUntil,
+		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
+	}
+	s.owner, s.started, s.bad = s, v.Started, make(map[Path]bool)
+	s.update = exchange{state: v.Update, told: v.Told, last: v.ToldAt, first: v.ToldAt}
+	for _, e := range v.Listing {
+		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
+	}
+	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
+	s.entry.Seq = v.Seq
+	c.index(s)
+	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
+	c.resume(now, s)
+}
+
+// resume arms what the predecessor had under way.
+func (c *Core) resume(now time.Time, s *session) {
+	switch s.update.state {
+	case awaiting, slow:
+		c.arm(&s.schedule, timerUpdate, now, updateMin)
+	case acknowledged:
+		c.armRefresh(now, s)
+	}
+	if s.state == Initiated {
+		c.arm(&s.schedule, timerSetup, now, setupPatience)
+	}
+	if s.dead {
+		s.watch = watch{state: silent, since: now}
+		c.arm(&s.schedule, timerProbe, now, deadFirst)
+	}
+	c.remotesChanged(now, s)
+}
+
+func loadNonce(b []byte) Nonce {
+	n := Nonce{Len: uint8(len(b))}
+	copy(n.Bytes[:], b)
+	return n
+}
