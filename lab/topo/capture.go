@@ -1,0 +1,96 @@
+package topo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Capture is a tcpdump that writes the packets of an interface to a file.
+type Capture struct {
+	cmd *Cmd
+	log watcher
+}
+
+// captureBuffer is tcpdump's buffer in the kernel, in KiB: a quarter of a
+// second at 1 Gb/s, for when tcpdump gets no turn.
+const captureBuffer = 32768
+
+// Capture starts a capture of the first snaplen octets of every packet on an
+// interface (0: all of them) that match filter (empty: all). It returns when
+// the capture has begun. It ends with ctx, with Stop, or with the lab.
+func (h *Host) Capture(ctx context.Context, ifname, file string, snaplen int, filter ...string) (*Capture, error) {
+	// Immediate mode gives every packet to tcpdump as it comes, and -U to
+	// the file: an experiment may read it while it grows.
+	argv := append([]string{sbin("tcpdump"), "-i", ifname, "-n", "-U", "--immediate-mode", "-Z", "root",
+		"-B", strconv.Itoa(captureBuffer), "-s", strconv.Itoa(snaplen), "-w", file}, filter...)
+	c := &Capture{cmd: h.Command(ctx, argv...)}
+	c.cmd.Stderr = &c.log
+	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(os.Interrupt) }
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("capture on %s of %s: %w", ifname, h.name, err)
+	}
+	err := wait(startWithin, func() bool { return c.log.has("listening on") || !running(c.cmd.Process.Pid) })
+	if err != nil || !c.log.has("listening on") {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait()
+		return nil, fmt.Errorf("capture on %s of %s: it does not begin: %s", ifname, h.name, strings.TrimSpace(c.log.text()))
+	}
+	return c, nil
+}
+
+// droppedRE finds tcpdump's account of what it was too slow for.
+var droppedRE = regexp.MustCompile(`(\d+) packets? dropped by kernel`)
+
+// Stop ends the capture, completes the file, and returns how many packets the
+// kernel could not hand over; with any at all the file proves no absence.
+func (c *Capture) Stop() (dropped int, err error) {
+	_ = c.cmd.Process.Signal(syscall.SIGINT) // it may have ended with ctx
+	err = c.cmd.Wait()
+	m := droppedRE.FindStringSubmatch(c.log.text())
+	if m == nil {
+		return 0, fmt.Errorf("end capture: %w: %s", orUnknown(err), strings.TrimSpace(c.log.text()))
+	}
+	return strconv.Atoi(m[1])
+}
+
+// orUnknown stands in where a process ended well but not as it should.
+func orUnknown(err error) error {
+	if err == nil {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// running reports whether a child has not ended yet. It is not reaped.
+func running(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z ")
+}
+
+// watcher collects what a process writes, and can be looked at meanwhile.
+type watcher struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+// Write implements io.Writer.
+func (w *watcher) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *watcher) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+func (w *watcher) has(s string) bool { return strings.Contains(w.text(), s) }
