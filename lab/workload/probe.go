@@ -38,7 +38,7 @@ type UDP struct {
 func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UDPOptions) (*UDP, error) {
 	u := &UDP{opt: opt, waitOut: filepath.Join(dir, opt.Name+"-cn"), beginOut: filepath.Join(dir, opt.Name+"-mn")}
 	size := strconv.Itoa(opt.Size)
-	argv, err := agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down), "--size", size, "--out", u.waitOut)
+	argv, err := Agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down), "--size", size, "--out", u.waitOut)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		u.wait.kill()
 		return nil, err
 	}
-	argv, err = agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size", size, "--out", u.beginOut)
+	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size", size, "--out", u.beginOut)
 	if err == nil {
 		u.begin, err = start(client.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 1, l) })
 	}
@@ -164,7 +164,7 @@ func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TC
 		} else {
 			t.rxOut = out
 		}
-		argv, err := agent(args...)
+		argv, err := Agent(args...)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"roam/lab/sentinel"
 	"roam/lab/topo"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
@@ -28,8 +29,8 @@ import (
 // follows it to AgentMain from its TestMain.
 const AgentArg = "lab-agent"
 
-// AgentMain runs the probe that args name, udp-flow or tcp-flow, and returns
-// the exit status.
+// AgentMain runs the probe that args name, udp-flow, tcp-flow or sentinel, and
+// returns the exit status.
 func AgentMain(args []string) int {
 	name := ""
 	if len(args) > 0 {
@@ -41,8 +42,10 @@ func AgentMain(args []string) int {
 		err = udpflow.Main(args)
 	case "tcp-flow":
 		err = tcpflow.Main(args)
+	case "sentinel":
+		err = sentinel.Main(args)
 	default:
-		err = fmt.Errorf("no probe is called %q; there are udp-flow and tcp-flow", name)
+		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow and sentinel", name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab-agent:", err)
@@ -51,8 +54,8 @@ func AgentMain(args []string) int {
 	return 0
 }
 
-// agent returns the command line of a probe.
-func agent(args ...string) ([]string, error) {
+// Agent returns the command line of a probe.
+func Agent(args ...string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find own binary: %w", err)

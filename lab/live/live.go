@@ -1,0 +1,204 @@
+// Package live shows a running experiment in the terminal: a small board that is
+// drawn over itself where there is a terminal, plain lines where there is none.
+//
+// Implements links with state, locator and rate, sessions with their health,
+// the last handoff and its cost, and a log. Omits input: it only shows. Driven
+// by experiments, from any goroutine.
+package live
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// redrawEvery is the pause between two drawings of the board.
+const redrawEvery = 200 * time.Millisecond
+
+// logLines is how many lines of the log the board shows.
+const logLines = 6
+
+// Link is a line of the board.
+type Link struct {
+	Name    string
+	Up      bool
+	Locator string // "" when there is none
+	State   string // such as "active"
+	TxMbps  float64
+	RxMbps  float64
+}
+
+// Session is a line of the board.
+type Session struct {
+	Name   string
+	Alive  bool
+	Stuck  time.Duration // since data last came out at the receiving end
+	Detail string
+}
+
+// View shows one run. The zero value shows nothing.
+type View struct {
+	mu       sync.Mutex
+	w        io.Writer
+	tty      bool
+	colour   bool
+	started  time.Time
+	title    string
+	phase    string
+	handoff  string
+	length   time.Duration
+	clock    time.Time // start of traffic
+	links    []Link
+	sessions []Session
+	log      []string
+	drawn    int // lines of the board on the screen
+	quit     chan struct{}
+	done     chan struct{}
+}
+
+// New returns a view that writes to w; it draws a board if w is a terminal, and
+// colours it unless NO_COLOR is set.
+func New(w io.Writer) *View {
+	v := &View{w: w, started: time.Now()}
+	if f, ok := w.(*os.File); ok {
+		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+		v.tty = err == nil && os.Getenv("TERM") != "dumb"
+	}
+	v.colour = v.tty && os.Getenv("NO_COLOR") == ""
+	return v
+}
+
+// Start begins to draw.
+func (v *View) Start(title string) {
+	v.mu.Lock()
+	v.title = title
+	v.mu.Unlock()
+	if !v.tty {
+		v.Logf("%s", title)
+		return
+	}
+	v.quit, v.done = make(chan struct{}), make(chan struct{})
+	go v.run()
+}
+
+func (v *View) run() {
+	defer close(v.done)
+	t := time.NewTicker(redrawEvery)
+	defer t.Stop()
+	for {
+		v.draw()
+		select {
+		case <-v.quit:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// Stop draws a last time and leaves the board on the screen.
+func (v *View) Stop() {
+	if v.quit == nil {
+		return
+	}
+	close(v.quit)
+	<-v.done
+	v.draw()
+	v.quit, v.drawn = nil, 0
+}
+
+// Phase names what is going on.
+func (v *View) Phase(format string, args ...any) {
+	v.mu.Lock()
+	v.phase = fmt.Sprintf(format, args...)
+	text := v.phase
+	v.mu.Unlock()
+	v.Logf("%s", text)
+}
+
+// Clock starts the clock of the board; length is how long the traffic will run.
+func (v *View) Clock(start time.Time, length time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clock, v.length = start, length
+}
+
+// Handoff shows the last handoff and what it cost.
+func (v *View) Handoff(format string, args ...any) {
+	v.mu.Lock()
+	v.handoff = fmt.Sprintf(format, args...)
+	text := v.handoff
+	v.mu.Unlock()
+	v.Logf("%s", text)
+}
+
+// Links replaces the links shown.
+func (v *View) Links(l []Link) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.links = l
+}
+
+// Sessions replaces the sessions shown.
+func (v *View) Sessions(s []Session) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sessions = s
+}
+
+// Logf adds a line to the log.
+func (v *View) Logf(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	line := fmt.Sprintf("%7.2f s  %s", v.now().Seconds(), fmt.Sprintf(format, args...))
+	if !v.tty {
+		if v.w != nil {
+			fmt.Fprintln(v.w, line)
+		}
+		return
+	}
+	v.log = append(v.log, line)
+	v.log = v.log[max(0, len(v.log)-logLines):]
+}
+
+// now is the time since the start of traffic, or since the start of the view
+// before that.
+func (v *View) now() time.Duration {
+	if !v.clock.IsZero() {
+		return time.Since(v.clock)
+	}
+	return time.Since(v.started)
+}
+
+// draw writes the board over the one before in a single write, each line
+// cleared to its end, so that nothing flickers.
+func (v *View) draw() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	lines := v.board(v.width())
+	var b strings.Builder
+	if v.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
+	}
+	b.WriteString("\r")
+	for _, l := range lines {
+		b.WriteString(l + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+	v.drawn = len(lines)
+	_, _ = io.WriteString(v.w, b.String()) // a terminal that went away is no reason to stop measuring
+}
+
+// width asks the terminal; 80 columns if it does not say.
+func (v *View) width() int {
+	if f, ok := v.w.(*os.File); ok {
+		if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col > 20 {
+			return int(ws.Col)
+		}
+	}
+	return 80
+}
