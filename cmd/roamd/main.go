@@ -1,0 +1,82 @@
+// Command roamd is the daemon of Roam: it keeps an ILNPv6 host's sessions alive
+// while the host moves, and spreads them over all its links. roamd(8) describes
+// it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/daemon"
+)
+
+// version is set by the build.
+var version = "devel"
+
+const usage = `usage: roamd [--config FILE] [--version]
+       roamd restore [--config FILE]
+
+roamd runs in the foreground; roam(8) asks and steers it.
+restore gives the host back as it was, after a daemon that cannot be asked any
+more; it refuses while one runs.
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	restore := len(args) > 0 && args[0] == "restore"
+	if restore {
+		args = args[1:]
+	}
+	flags := flag.NewFlagSet("roamd", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, usage) }
+	file := flags.String("config", config.DefaultPath, "configuration file")
+	showVersion := flags.Bool("version", false, "print the version")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil || flags.NArg() > 0 {
+		if err == nil {
+			fmt.Fprintf(stderr, "roamd: unexpected argument %q\n%s", flags.Arg(0), usage)
+		}
+		return 2
+	}
+	if *showVersion {
+		fmt.Fprintln(stdout, "roamd", version)
+		return 0
+	}
+	if os.Geteuid() != 0 {
+		fmt.Fprintln(stderr, "roamd: root is needed, to load eBPF programs and to set up the session device")
+		return 1
+	}
+	var err error
+	if restore {
+		err = daemon.Restore(*file)
+	} else {
+		err = serve(*file, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "roamd: %v\n", err)
+		if hint := control.Hint(err); hint != "" {
+			fmt.Fprintf(stderr, "  %s\n", hint)
+		}
+		return 1
+	}
+	return 0
+}
+
+func serve(file string, stderr io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Log: log})
+}

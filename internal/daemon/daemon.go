@@ -1,0 +1,244 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/dataplane"
+	"roam/internal/dnsio"
+	"roam/internal/engine"
+	"roam/internal/hostnet"
+	"roam/internal/rawio"
+	"roam/naming"
+)
+
+// Options is what a Daemon is started with.
+type Options struct {
+	ConfigFile string // may be absent: the defaults hold then
+	Version    string
+	Log        *slog.Logger
+}
+
+// Daemon is one running roamd.
+type Daemon struct {
+	opts    Options
+	cfg     config.Config
+	nid     roam.NID
+	started time.Time
+	lock    *os.File
+	plane   *dataplane.Plane
+	network *hostnet.Host
+	sender  *rawio.Sender
+	engine  *engine.Engine
+	dns     *dnsio.Server
+	hub     control.Hub
+	names   atomic.Pointer[naming.Table]
+	stop    context.CancelFunc
+
+	// Only touched by the engine's goroutine, through Do.
+	records  map[roam.NID]naming.Record
+	warnings []string
+	remove   atomic.Bool
+}
+
+// ErrRunning is wrapped when another daemon holds the run directory.
+var ErrRunning = errors.New("another roamd runs with this run directory")
+
+// Run runs a daemon until ctx is done or a control request ends it.
+func Run(ctx context.Context, opts Options) error {
+	cfg, err := loadConfig(opts.ConfigFile)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	d := &Daemon{opts: opts, cfg: cfg, started: time.Now(), stop: stop, records: make(map[roam.NID]naming.Record)}
+	if err := d.takeRunDir(); err != nil {
+		return err
+	}
+	defer d.lock.Close()
+	if d.nid, err = identity(cfg); err != nil {
+		return err
+	}
+	if err := d.open(); err != nil {
+		d.close()
+		return err
+	}
+	err = d.serve(ctx)
+	d.close()
+	if d.remove.Load() {
+		err = errors.Join(err, restore(d.cfg))
+	}
+	return err
+}
+
+// loadConfig takes the defaults when there is no file.
+func loadConfig(file string) (config.Config, error) {
+	cfg, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return config.Default(), nil
+	}
+	return cfg, err
+}
+
+func (d *Daemon) takeRunDir() error {
+	if err := os.MkdirAll(d.cfg.Host.RunDir, 0o755); err != nil {
+		return fmt.Errorf("make run directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(d.cfg.Host.RunDir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("open lock of run directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return fmt.Errorf("lock %s: %w; stop it first, or give this one another host.run_dir", f.Name(), ErrRunning)
+	}
+	d.lock = f
+	return mountBPF(d.cfg.Pins())
+}
+
+// open loads the data plane and prepares the host, in the order in which each
+// part needs the one before.
+func (d *Daemon) open() (err error) {
+	if d.plane, err = dataplane.Open(dataplane.Options{PinDir: d.cfg.Pins(), Classic: classic()}); err != nil {
+		return err
+	}
+	if d.network, err = hostnet.Open(d.networkConfig()); err != nil {
+		return err
+	}
+	device, err := d.network.Setup()
+	if err != nil {
+		return err
+	}
+	probeID := probeID()
+	if err := d.plane.SetHost(dataplane.HostSettings{
+		SessionPrefix: d.cfg.Host.SessionPrefix, NIDs: []roam.NID{d.nid},
+		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength),
+	}); err != nil {
+		return err
+	}
+	if err := d.plane.AttachSession(roam.LinkID(device.Index)); err != nil {
+		return err
+	}
+	if d.sender, err = rawio.Open(); err != nil {
+		return err
+	}
+	core, err := ilnp.New(d.coreConfig(probeID))
+	if err != nil {
+		return err
+	}
+	d.engine = engine.New(engine.Config{
+		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender,
+		SessionPrefix: d.cfg.Host.SessionPrefix, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
+		OnEvent: d.onEvent, OnTrouble: d.onTrouble, Log: d.opts.Log,
+	})
+	if err := d.loadNames(core); err != nil {
+		return err
+	}
+	d.startDNS()
+	return d.network.Start()
+}
+
+func (d *Daemon) networkConfig() hostnet.Config {
+	option := 8
+	if d.cfg.ILNP.NonceLength == 12 {
+		option = 16
+	}
+	return hostnet.Config{
+		SessionPrefix: d.cfg.Host.SessionPrefix, NID: d.nid, Device: d.cfg.Host.Device,
+		Include: d.cfg.Uplinks.Include, Exclude: d.cfg.Uplinks.Exclude,
+		JournalPath: d.cfg.Journal(), OptionSize: option,
+	}
+}
+
+// serve runs until ctx is done: the engine in this goroutine, the control
+// socket beside it.
+func (d *Daemon) serve(ctx context.Context) error {
+	l, err := control.Listen(d.cfg.Socket())
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { served <- control.Serve(ctx, l, d) }()
+	notifyReady()
+	d.opts.Log.Info("roamd runs", "version", d.opts.Version, "nid", d.nid, "attach", d.plane.Attach(), "adopted", d.plane.Adopted())
+	err = d.engine.Run(ctx)
+	cancel()
+	d.hub.Close()
+	return errors.Join(err, <-served)
+}
+
+// close lets go of everything; the data plane and what was set up stay.
+func (d *Daemon) close() {
+	var errs []error
+	if d.dns != nil {
+		errs = append(errs, d.dns.Close())
+	}
+	if d.network != nil {
+		errs = append(errs, d.network.Close())
+	}
+	if d.sender != nil {
+		errs = append(errs, d.sender.Close())
+	}
+	if d.plane != nil {
+		errs = append(errs, d.plane.Close())
+	}
+	if err := errors.Join(errs...); err != nil && !errors.Is(err, net.ErrClosed) {
+		d.opts.Log.Warn("not everything could be closed", "err", err)
+	}
+}
+
+// Restore gives the host back as it was before the first start, also after a
+// crash. It refuses while a daemon runs.
+func Restore(configFile string) error {
+	cfg, err := loadConfig(configFile)
+	if err != nil {
+		return err
+	}
+	d := &Daemon{cfg: cfg}
+	if err := d.takeRunDir(); err != nil {
+		return err
+	}
+	defer d.lock.Close()
+	return restore(cfg)
+}
+
+// restore undoes in the order in which traffic is disturbed the least: programs
+// first, so that nothing is translated towards addresses that go.
+func restore(cfg config.Config) error {
+	err := errors.Join(
+		dataplane.Remove(cfg.Pins()),
+		hostnet.Restore(cfg.Journal()),
+		resolvConf(cfg).Release(),
+		unmountBPF(cfg.Pins()),
+	)
+	for _, f := range []string{stateFile(cfg), cfg.Socket()} {
+		if e := os.Remove(f); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("restore the host: %w", err)
+	}
+	return nil
+}
+
+// stateFile holds nonces; the run directory does not outlive a reboot, and
+// neither do sessions.
+func stateFile(cfg config.Config) string { return filepath.Join(cfg.Host.RunDir, "sessions") }

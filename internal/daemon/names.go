@@ -1,0 +1,160 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/config"
+	"roam/internal/dnsio"
+	"roam/naming"
+)
+
+// peersFile keeps what `roam add` was told, in the syntax of the hosts file.
+func peersFile(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "peers") }
+
+func resolvConf(cfg config.Config) dnsio.ResolvConf {
+	return dnsio.ResolvConf{Path: cfg.DNS.ResolvConf, RunDir: cfg.Host.RunDir}
+}
+
+// readRecords reads the hosts file and the added peers; neither need exist.
+func readRecords(cfg config.Config) ([]naming.Record, error) {
+	var all []naming.Record
+	for _, file := range []string{cfg.Host.Hosts, peersFile(cfg)} {
+		b, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read names: %w", err)
+		}
+		records, err := naming.ParseHosts(file, string(b))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	return all, nil
+}
+
+// loadNames makes the records known to core, data plane and resolver. It runs
+// before the engine does, or inside Do.
+func (d *Daemon) loadNames(core *ilnp.Core) error {
+	records, err := readRecords(d.cfg)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	wanted := make(map[roam.NID]bool)
+	for _, r := range records {
+		wanted[r.NID] = true
+		if err := d.know(now, core, r); err != nil {
+			return err
+		}
+	}
+	for nid := range d.records {
+		if !wanted[nid] {
+			delete(d.records, nid)
+			core.RemovePeer(now, nid)
+			if err := d.plane.SetKnown(nid, false); err != nil {
+				return err
+			}
+		}
+	}
+	d.publishNames()
+	return nil
+}
+
+// know makes one correspondent known; what was known of it is united.
+func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
+	d.records[r.NID] = r
+	if r.NID == d.nid {
+		return nil // our own names are answered, but we are not our correspondent
+	}
+	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: d.cfg.ILNP.Checksum, DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft}
+	if r.Checksum != naming.ChecksumUnset {
+		p.Rule = ilnp.RuleIPv6
+		if r.Checksum == naming.ChecksumRFC6741 {
+			p.Rule = ilnp.RuleRFC6741
+		}
+	}
+	if r.Update != naming.UpdateUnset {
+		p.DraftLU = r.Update == naming.UpdateDraft
+	}
+	for _, l := range r.Locators {
+		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: ilnp.Infinite})
+	}
+	core.AddPeer(now, p)
+	return d.plane.SetKnown(r.NID, true)
+}
+
+// publishNames gives the resolver a new table.
+func (d *Daemon) publishNames() {
+	records := make([]naming.Record, 0, len(d.records))
+	for _, r := range d.records {
+		records = append(records, r)
+	}
+	slices.SortFunc(records, func(a, b naming.Record) int {
+		if a.NID < b.NID {
+			return -1
+		}
+		return 1
+	})
+	table, faults := naming.NewTable(records)
+	for _, err := range faults {
+		d.opts.Log.Warn("name is not used", "err", err)
+	}
+	d.names.Store(table)
+	if d.dns != nil {
+		d.dns.SetTable(table)
+	}
+}
+
+// startDNS starts the resolver. Without it sessions work by address only, so a
+// fault is a warning.
+func (d *Daemon) startDNS() {
+	c := d.cfg.DNS
+	if !c.Enabled {
+		return
+	}
+	rc := resolvConf(d.cfg)
+	upstream := c.Upstream
+	if len(upstream) == 0 {
+		found, err := rc.Upstream(c.Listen)
+		if err != nil {
+			d.warn("names that are not ours are not resolved: " + err.Error())
+		}
+		upstream = found
+	}
+	server, err := dnsio.Start(dnsio.Config{Listen: c.Listen, Prefix: d.cfg.Host.SessionPrefix, Upstream: upstream})
+	if err != nil {
+		d.warn("correspondents are not found by name: " + err.Error())
+		return
+	}
+	server.SetTable(d.names.Load())
+	d.dns = server
+	if c.ManageResolvConf {
+		if _, err := rc.Take(c.Listen); err != nil {
+			d.warn("applications do not ask us for names: " + err.Error())
+		}
+	}
+}
+
+func (d *Daemon) warn(what string) {
+	d.warnings = append(d.warnings, what)
+	d.opts.Log.Warn(what)
+}
+
+// nameOf returns the chief name of a correspondent, or "".
+func (d *Daemon) nameOf(nid roam.NID) string {
+	if r, ok := d.names.Load().ByNID(nid); ok && len(r.Names) > 0 {
+		return r.Names[0]
+	}
+	return ""
+}

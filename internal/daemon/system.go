@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"roam/internal/dataplane"
+)
+
+// classic returns how programs are attached where the kernel has no tcx.
+func classic() dataplane.ClassicAttacher { return nil }
+
+// mountBPF mounts a bpffs at dir unless one is there: pins live as long as the
+// mount, not as long as the process.
+func mountBPF(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make pin directory: %w", err)
+	}
+	if isBPF(dir) {
+		return nil
+	}
+	if err := unix.Mount("bpffs", dir, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return fmt.Errorf("mount bpffs at %s: %w (root and CONFIG_BPF_SYSCALL are needed)", dir, err)
+	}
+	return nil
+}
+
+func isBPF(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Type == unix.BPF_FS_MAGIC
+}
+
+func unmountBPF(dir string) error {
+	if !isBPF(dir) {
+		return nil
+	}
+	if err := unix.Unmount(dir, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("unmount %s: %w", dir, err)
+	}
+	return nil
+}
+
+// notifyReady tells systemd, if it asked, that sessions can begin.
+func notifyReady() {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		return // systemd will notice
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte("READY=1"))
+}
