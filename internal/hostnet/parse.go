@@ -26,10 +26,11 @@ const (
 	rtaPref         = 20
 	prefixAddress   = 1
 	prefixCacheInfo = 2
-	prefixOnLink    = 0x1
-	prefixAutoconf  = 0x2
+	// prefixUse are on-link and autonomous in both forms of prefix_flags: bits
+	// of the kernel's own before Linux 6.7, those of the option since.
+	prefixUse = 0x01 | 0x02 | 0x80 | 0x40
 
-	nlaTypeMask     = 0x3fff
+	nlaTypeMask = 0x3fff
 
 	userHZ = 100 // unit of rta_expires in every Linux ABI
 )
@@ -235,7 +236,7 @@ func (t *table) applyNeigh(m syscall.NetlinkMessage) {
 // kernel may keep addresses for two hours more (RFC 4862 §5.5.3).
 func (t *table) applyPrefix(m syscall.NetlinkMessage, now time.Time) {
 	b := m.Data
-	if len(b) < sizePrefix || b[0] != unix.AF_INET6 || b[9] != 64 || b[10]&(prefixOnLink|prefixAutoconf) == 0 {
+	if len(b) < sizePrefix || b[0] != unix.AF_INET6 || b[9] != 64 || b[10]&prefixUse == 0 {
 		return
 	}
 	a := attrs(b, sizePrefix)

@@ -151,8 +151,8 @@ func (n *NS) Index(link string) int {
 func Cable(a *NS, nameA string, b *NS, nameB string) {
 	a.t.Helper()
 	a.Run("ip", "link", "add", nameA, "type", "veth", "peer", "name", nameB, "netns", strconv.Itoa(b.tid))
-	a.Run("ip", "link", "set", nameA, "up")
-	b.Run("ip", "link", "set", nameB, "up")
+	a.Run("ip", "link", "set", "dev", nameA, "up")
+	b.Run("ip", "link", "set", "dev", nameB, "up")
 }
 
 // State prints links, addresses, routes and rules inside: equal texts mean

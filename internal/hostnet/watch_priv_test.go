@@ -1,0 +1,280 @@
+package hostnet
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/hostnet/nettest"
+	"roam/internal/testutil"
+)
+
+const (
+	testNID = roam.NID(0x0211_22ff_fe33_4455)
+	netA    = roam.L64(0x2001_0db8_000a_0001)
+	netB    = roam.L64(0x2001_0db8_000b_0002)
+)
+
+// soon is the deadline of conditions that hold within milliseconds on an idle
+// machine.
+const soon = 10 * time.Second
+
+func testConfig(t *testing.T) Config {
+	return Config{
+		SessionPrefix: roam.DefaultSessionPrefix, NID: testNID, Device: "roam0",
+		JournalPath: filepath.Join(t.TempDir(), "host.json"), Exclude: []string{"docker*"},
+	}
+}
+
+// openIn opens a Host inside a namespace; it is closed with the test.
+func openIn(t *testing.T, n *nettest.NS, cfg Config) *Host {
+	t.Helper()
+	var h *Host
+	var err error
+	n.Do(func() { h, err = Open(cfg) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func startIn(t *testing.T, n *nettest.NS, cfg Config) *Host {
+	t.Helper()
+	h := openIn(t, n, cfg)
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// next returns the first event that ok accepts; the ones before are logged.
+func next[E Event](t *testing.T, h *Host, ok func(E) bool) E {
+	t.Helper()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	for {
+		select {
+		case e, open := <-h.Events():
+			if !open {
+				t.Fatal("events ended")
+			}
+			if x, is := e.(E); is && ok(x) {
+				return x
+			}
+			t.Logf("before it: %+v", e)
+		case <-timer.C:
+			var want E
+			t.Fatalf("no such %T within %v; snapshot %+v", want, soon, h.Snapshot())
+		}
+	}
+}
+
+func present(l roam.L64) func(LocatorChanged) bool {
+	return func(e LocatorChanged) bool { return e.L64 == l && e.Present }
+}
+
+func absent(l roam.L64) func(LocatorChanged) bool {
+	return func(e LocatorChanged) bool { return e.L64 == l && !e.Present }
+}
+
+func advert(l roam.L64) nettest.Advert {
+	return nettest.Advert{Router: 1800, Prefix: l.Prefix(), Preferred: 600, Valid: 1200}
+}
+
+// host and router on one cable: host's end is upA.
+func hostAndRouter(t *testing.T) (host, router *nettest.NS) {
+	host = nettest.New(t)
+	router = nettest.Router(t, "lan", host, "upA")
+	return host, router
+}
+
+func TestRouterAdvertisementMakesALocator(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	begin := time.Now()
+	router.Advertise("lan", advert(netA))
+	u := next(t, h, func(e UplinkChanged) bool { return e.Uplink.Name == "upA" }).Uplink
+	if !u.Up || !u.Routed || !u.HasMAC || u.MTU != 1500 || !u.NextHop.IsLinkLocalUnicast() {
+		t.Errorf("uplink %+v: want up, routed, with MAC, MTU 1500 and a link-local next hop", u)
+	}
+	if u.Physical {
+		t.Errorf("a veth link is called physical")
+	}
+	e := next(t, h, present(netA))
+	t.Logf("advertisement to usable locator: %v", time.Since(begin))
+	if e.Preferred < 598*time.Second || e.Preferred > 600*time.Second || e.LinkName != "upA" {
+		t.Errorf("locator %+v: want 600 s preferred on upA", e)
+	}
+	// The kernel answers for prefix:NID already, though duplicate detection runs.
+	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+	out := router.Run("ping", "-6", "-c", "1", "-W", "2", "-I", "lan", own)
+	if !strings.Contains(out, " 0% packet loss") {
+		t.Errorf("prefix:NID does not answer: %s", out)
+	}
+	show := host.Run("ip", "-6", "addr", "show", "dev", "upA")
+	if !strings.Contains(show, own+"/128") || !strings.Contains(show, "deprecated") || !strings.Contains(show, "noprefixroute") {
+		t.Errorf("address is not as wanted: %s", show)
+	}
+	if got := host.ReadSysctl("net/ipv6/conf/upA/optimistic_dad"); got != "0" {
+		t.Errorf("optimistic_dad left at %s", got)
+	}
+}
+
+func TestEveryAdvertisementRefreshes(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	a := advert(netA)
+	a.Preferred = 300
+	router.Advertise("lan", a)
+	next(t, h, func(e LocatorChanged) bool { return e.Present && e.Preferred <= 300*time.Second })
+	a.Preferred = 0
+	router.Advertise("lan", a)
+	next(t, h, func(e LocatorChanged) bool { return e.Present && e.Preferred == 0 })
+	a.Router = 0
+	router.Advertise("lan", a)
+	next(t, h, absent(netA))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+}
+
+// A prefix that is only on-link (addresses by DHCPv6, or none) is a Locator
+// all the same, until its lifetime ends.
+func TestOnLinkPrefixWithoutAutoconf(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	a := advert(netA)
+	a.NoAutoconf, a.Valid, a.Preferred = true, 1, 1
+	router.Advertise("lan", a)
+	next(t, h, present(netA))
+	next(t, h, absent(netA))
+	testutil.Eventually(t, soon, func() bool {
+		return !strings.Contains(host.Run("ip", "-6", "addr", "show", "dev", "upA"), "2001:db8")
+	}, "prefix:NID removed after its prefix")
+}
+
+func TestRouterLifetimeEndsByItself(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	a := advert(netA)
+	a.Router = 1
+	router.Advertise("lan", a)
+	next(t, h, present(netA))
+	// Prolonged before its end: the kernel announces nothing.
+	a.Router = 3
+	begin := time.Now()
+	router.Advertise("lan", a)
+	next(t, h, absent(netA))
+	if d := time.Since(begin); d < 2500*time.Millisecond || d > 6*time.Second {
+		t.Errorf("locator went after %v, want about 3 s", d)
+	}
+}
+
+func TestCarrierAndLink(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	router.Run("ip", "link", "set", "lan", "down")
+	next(t, h, absent(netA))
+	router.Run("ip", "link", "set", "lan", "up")
+	next(t, h, present(netA)) // the kernel keeps addresses and routes over a loss of carrier
+	host.Run("ip", "link", "del", "upA")
+	next(t, h, absent(netA))
+	if e := next(t, h, func(LinkGone) bool { return true }); e.Name != "upA" {
+		t.Errorf("link gone: %+v", e)
+	}
+	if s := h.Snapshot(); len(s.Uplinks)+len(s.Locators) != 0 {
+		t.Errorf("snapshot after all is gone: %+v", s)
+	}
+}
+
+// Static addresses of any length count with their /64; what was flushed comes
+// back.
+func TestStaticAddressesAndFlush(t *testing.T) {
+	host, _ := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	host.Run("ip", "addr", "add", "2001:db8:a:1::5/48", "dev", "upA", "nodad")
+	host.Run("ip", "addr", "add", "2001:db8:b:2::77/128", "dev", "upA", "nodad")
+	host.Run("ip", "route", "add", "default", "via", "fe80::1", "dev", "upA")
+	for _, l := range []roam.L64{netA, netB} {
+		if e := next(t, h, present(l)); e.Preferred < 1<<62 {
+			t.Errorf("static prefix prefers %v, want for ever", e.Preferred)
+		}
+	}
+	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+	for i := range 3 {
+		host.Run("ip", "addr", "del", own+"/128", "dev", "upA")
+		testutil.Eventually(t, soon, func() bool {
+			return strings.Contains(host.Run("ip", "-6", "addr", "show", "dev", "upA"), own)
+		}, fmt.Sprintf("prefix:NID back after deletion %d", i+1))
+	}
+	host.Run("ip", "addr", "del", "2001:db8:b:2::77/128", "dev", "upA")
+	next(t, h, absent(netB))
+	host.Run("ip", "route", "del", "default", "dev", "upA")
+	next(t, h, absent(netA))
+}
+
+// No plain IPv6 may start from prefix:NID.
+func TestSourceSelectionAvoidsOwnAddress(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	own := roam.ILV{NID: testNID, L64: netA}.Addr()
+	for _, dst := range []string{"2001:db8:ffff::1", "2001:db8:a:1::99", own.Prev().String()} {
+		testutil.Eventually(t, soon, func() bool {
+			out, err := host.Try("ip", "-6", "route", "get", dst)
+			return err == nil && strings.Contains(out, " src 2001:db8:a:1:")
+		}, "a source towards "+dst)
+		if out := host.Run("ip", "-6", "route", "get", dst); strings.Contains(out, "src "+own.String()+" ") {
+			t.Errorf("towards %s the kernel starts from prefix:NID: %s", dst, out)
+		}
+	}
+}
+
+func TestDuplicateAddressIsReported(t *testing.T) {
+	host, router := hostAndRouter(t)
+	own := roam.ILV{NID: testNID, L64: netA}.Addr()
+	router.Run("ip", "addr", "add", netip.PrefixFrom(own, 128).String(), "dev", "lan", "nodad")
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	e := next(t, h, func(e Trouble) bool { return e.L64 == netA })
+	if !strings.Contains(e.Reason, "duplicate") {
+		t.Errorf("reason %q does not name the duplicate", e.Reason)
+	}
+	testutil.Eventually(t, soon, func() bool { return len(h.Snapshot().Locators) == 0 }, "duplicate is no locator")
+}
+
+func TestNextHopNeighbourIsWatched(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	// An advertisement without source link-layer option leaves it unresolved.
+	u := next(t, h, func(e UplinkChanged) bool { return e.Uplink.Routed }).Uplink
+	host.Run("ip", "neigh", "replace", u.NextHop.String(), "lladdr", "02:00:00:00:00:01", "dev", "upA", "nud", "reachable")
+	got := next(t, h, func(e UplinkChanged) bool { return e.Uplink.NextHopValid }).Uplink
+	if got.NextHopMAC.String() != "02:00:00:00:00:01" {
+		t.Errorf("next hop's MAC is %s", got.NextHopMAC)
+	}
+	host.Run("ip", "neigh", "flush", "dev", "upA")
+	next(t, h, func(e UplinkChanged) bool { return !e.Uplink.NextHopValid })
+}
+
+func TestRadvd(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	const config = `interface lan { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; AdvDefaultLifetime %d;
+		prefix 2001:db8:a:1::/64 { AdvPreferredLifetime 100; AdvValidLifetime 200; }; };`
+	router.Run("ip", "addr", "add", "2001:db8:a:1::1/64", "dev", "lan", "nodad")
+	reload := router.Radvd(fmt.Sprintf(config, 9))
+	next(t, h, present(netA))
+	reload(fmt.Sprintf(config, 0))
+	next(t, h, absent(netA))
+}
