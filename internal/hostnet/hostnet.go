@@ -43,8 +43,11 @@ type Host struct {
 	picture picture
 	ours    map[addrKey]bool // addresses that we added
 	tries   map[ilnp.Local]*attempt
-	pending []Event
-	stale   bool // the table may lack something: dump before the next use
+	// regained holds Locators whose prefix:NID was lost and added again, until
+	// when they count as usable.
+	regained map[ilnp.Local]time.Time
+	pending  []Event
+	stale    bool // the table may lack something: dump before the next use
 
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
@@ -70,7 +73,7 @@ func Open(cfg Config) (*Host, error) {
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
-		tries:  map[ilnp.Local]*attempt{},
+		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{},
 		events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
 	}
 	if h.option == 0 {

@@ -23,17 +23,22 @@ const (
 
 // attempt is the history of adding one prefix:NID.
 type attempt struct {
-	added time.Time // last time
-	wait  time.Duration
-	next  time.Time // not before
+	added     time.Time // last time
+	wait      time.Duration
+	next      time.Time // not before
+	duplicate bool      // the last one ended in duplicate detection
 }
+
+// regain is how long a Locator whose prefix:NID was removed and added again
+// counts as usable: the kernel announces its local route within that time.
+const regain = 200 * time.Millisecond
 
 // again notes an attempt at now and returns when the next one may come.
 func (a *attempt) again(now time.Time) {
-	if !a.added.IsZero() && now.Sub(a.added) >= settled {
+	if !a.added.IsZero() && now.Sub(a.added) >= settled+a.wait {
 		a.wait = 0
 	}
-	a.added = now
+	a.added, a.duplicate = now, false
 	a.next = now.Add(a.wait)
 	a.wait = min(max(firstRetry, 2*a.wait), lastRetry)
 }
@@ -44,15 +49,31 @@ func (h *Host) settle(now time.Time) time.Time {
 	before := h.picture
 	p := h.table.draw(h.rules, h.ours, before.uplinks, now)
 	wake := sooner(h.table.wake(now), h.keepAddresses(p, now))
-	// Adding is synchronous, hence a lost address that was added again at once
-	// is no event.
 	h.picture = h.table.draw(h.rules, h.ours, before.uplinks, now)
+	wake = sooner(wake, h.holdRegained(before, now))
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
 	h.mu.Lock()
 	h.shown = h.picture.snapshot(now)
 	h.mu.Unlock()
 	if err := h.fitMTU(); err != nil {
 		h.pending = append(h.pending, Trouble{Reason: err.Error()})
+	}
+	return wake
+}
+
+// holdRegained keeps Locators usable whose address was lost and is being made
+// again, so that somebody's flush is no handoff. It returns when to look again.
+func (h *Host) holdRegained(before picture, now time.Time) (wake time.Time) {
+	for l, until := range h.regained {
+		x, ok := h.picture.locators[l]
+		switch {
+		case !ok || !x.complete || x.usable || !until.After(now):
+			delete(h.regained, l)
+		case before.locators[l].usable:
+			x.usable = true
+			h.picture.locators[l] = x
+			wake = sooner(wake, until)
+		}
 	}
 	return wake
 }
@@ -64,6 +85,9 @@ func (h *Host) keepAddresses(p picture, now time.Time) (wake time.Time) {
 		x := p.locators[l]
 		k := h.rules.own(l)
 		have, ok := h.table.addrs[k]
+		if !x.complete {
+			delete(h.tries, l) // what a link loses by going down was not taken from it
+		}
 		switch {
 		case ok && have.flags&unix.IFA_F_DADFAILED != 0 && h.ours[k]:
 			wake = sooner(wake, h.giveWay(l, x, k, now))
@@ -87,8 +111,11 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 	if a.next.After(now) {
 		return a.next
 	}
-	if !a.added.IsZero() && now.Sub(a.added) < settled {
+	if !a.added.IsZero() && now.Sub(a.added) < settled && !a.duplicate {
 		h.trouble(l, x, "prefix:NID was removed by somebody else; adding it again")
+	}
+	if h.picture.locators[l].usable {
+		h.regained[l] = now.Add(regain)
 	}
 	a.again(now)
 	if err := h.addAddress(l, x.name, k, now); err != nil {
@@ -172,6 +199,7 @@ func (h *Host) giveWay(l ilnp.Local, x locator, k addrKey, now time.Time) (wake 
 		a = &attempt{added: now}
 		h.tries[l] = a
 	}
+	a.duplicate = true
 	a.wait = max(a.wait, duplicateRetry)
 	a.next = now.Add(a.wait)
 	return a.next

@@ -64,6 +64,21 @@ type route struct {
 	expires time.Time
 }
 
+// clockTick is the grain in which the kernel tells a route's expiry.
+const clockTick = time.Second / userHZ
+
+// settleExpiry repairs what a dump cannot say: in the last tick before its end,
+// a route that expires looks like one that never does.
+func (r route) settleExpiry(old []route, now time.Time) route {
+	for _, o := range old {
+		if r.expires.IsZero() && !o.expires.IsZero() && o.expires.Before(now.Add(clockTick)) &&
+			o.link == r.link && o.gateway == r.gateway && o.metric == r.metric && o.main == r.main {
+			r.expires = now.Add(clockTick)
+		}
+	}
+	return r
+}
+
 type neigh struct {
 	state uint16 // NUD_*
 	mac   net.HardwareAddr

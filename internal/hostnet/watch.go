@@ -117,9 +117,12 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("dump routes: %w", err)
 	}
+	old := t.routes
 	t.routes = nil
 	for _, b := range list {
-		t.routes = append(t.routes, defaults(b, now)...)
+		for _, rt := range defaults(b, now) {
+			t.routes = append(t.routes, rt.settleExpiry(old, now))
+		}
 		if locals {
 			t.applyRoute(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWROUTE}, Data: b}, now)
 		}

@@ -112,6 +112,7 @@ func TestRouterAdvertisementMakesALocator(t *testing.T) {
 	}
 	// The kernel answers for prefix:NID already, though duplicate detection runs.
 	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+	router.Run("ip", "addr", "add", "2001:db8:a:1::1/64", "dev", "lan", "nodad")
 	out := router.Run("ping", "-6", "-c", "1", "-W", "2", "-I", "lan", own)
 	if !strings.Contains(out, " 0% packet loss") {
 		t.Errorf("prefix:NID does not answer: %s", out)
@@ -214,27 +215,43 @@ func TestStaticAddressesAndFlush(t *testing.T) {
 		testutil.Eventually(t, soon, func() bool {
 			return strings.Contains(host.Run("ip", "-6", "addr", "show", "dev", "upA"), own)
 		}, fmt.Sprintf("prefix:NID back after deletion %d", i+1))
+		if i == 0 {
+			// The first loss is repaired at once and is no handoff.
+			testutil.Eventually(t, soon, func() bool {
+				return strings.Contains(host.Run("ip", "-6", "addr", "show", "dev", "upA", "-tentative"), own)
+			}, "duplicate detection over")
+			select {
+			case e := <-h.Events():
+				if x, ok := e.(LocatorChanged); ok && !x.Present {
+					t.Errorf("a flush was told as a loss: %+v", e)
+				}
+			default:
+			}
+		}
 	}
 	host.Run("ip", "addr", "del", "2001:db8:b:2::77/128", "dev", "upA")
 	next(t, h, absent(netB))
-	host.Run("ip", "route", "del", "default", "dev", "upA")
+	host.Run("ip", "-6", "route", "del", "default", "dev", "upA")
 	next(t, h, absent(netA))
 }
 
-// No plain IPv6 may start from prefix:NID.
+// No plain IPv6 may start from prefix:NID: another address is preferred even if
+// it stands on another link.
 func TestSourceSelectionAvoidsOwnAddress(t *testing.T) {
 	host, router := hostAndRouter(t)
+	second := nettest.Router(t, "lan", host, "upB")
 	h := startIn(t, host, testConfig(t))
+	host.Sysctl("net/ipv6/conf/upA/accept_dad", "-1")
 	router.Advertise("lan", advert(netA))
 	next(t, h, present(netA))
-	own := roam.ILV{NID: testNID, L64: netA}.Addr()
-	for _, dst := range []string{"2001:db8:ffff::1", "2001:db8:a:1::99", own.Prev().String()} {
-		testutil.Eventually(t, soon, func() bool {
-			out, err := host.Try("ip", "-6", "route", "get", dst)
-			return err == nil && strings.Contains(out, " src 2001:db8:a:1:")
-		}, "a source towards "+dst)
-		if out := host.Run("ip", "-6", "route", "get", dst); strings.Contains(out, "src "+own.String()+" ") {
-			t.Errorf("towards %s the kernel starts from prefix:NID: %s", dst, out)
+	second.Advertise("lan", advert(netB))
+	next(t, h, present(netB))
+	for _, l := range []roam.L64{netA, netB} {
+		own := roam.ILV{NID: testNID, L64: l}.Addr()
+		for _, dst := range []string{"2001:db8:ffff::1", roam.ILV{NID: 0x99, L64: l}.Addr().String(), own.Prev().String()} {
+			if out := host.Run("ip", "-6", "route", "get", dst); strings.Contains(out, "src "+own.String()+" ") {
+				t.Errorf("towards %s the kernel starts from prefix:NID: %s", dst, out)
+			}
 		}
 	}
 }
