@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"roam/internal/testutil"
 )
 
 // machine is a made-up system for build/setup and build/with-go: its only
@@ -30,9 +32,10 @@ func newMachine(t *testing.T) *machine {
 	}
 	// What the scripts themselves are made of.
 	for _, tool := range []string{"bash", "cat", "chmod", "dirname", "grep", "head", "mktemp", "rm", "sed", "sort", "tail"} {
+		testutil.Need(t, tool)
 		p, err := exec.LookPath(tool)
 		if err != nil {
-			t.Skipf("no %s to run the scripts with", tool)
+			t.Fatal(err)
 		}
 		if err := os.Symlink(p, filepath.Join(m.dir, "bin", tool)); err != nil {
 			t.Fatal(err)

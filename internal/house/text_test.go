@@ -116,3 +116,24 @@ func TestDrops(t *testing.T) {
 		t.Run(name, b.check)
 	}
 }
+
+func TestSkips(t *testing.T) {
+	needs := func(tool string) map[string]string {
+		return map[string]string{
+			"sim/a_test.go": body(`"roam/internal/testutil"`, `testutil.Need(t, "`+tool+`")`),
+			setupScript:     "\t\tdemo openssh-client ssh\n\t\tdemo python3 python:http.server\n",
+		}
+	}
+	for name, b := range map[string]breach{
+		"by itself":     {"skips", in("sim/a_test.go", body(`"testing"`, "var t *testing.T; t.Skipf(``)")), "a_test.go:6: skips by itself"},
+		"by name":       {"skips", needs("ssh"), ""},
+		"installed":     {"tools", needs("ssh"), ""},
+		"same package":  {"tools", needs("ssh-keygen"), ""},
+		"a module":      {"tools", needs("python3"), ""},
+		"a path":        {"tools", needs("/dev/net/tun"), ""},
+		"a feature":     {"tools", needs("cgroup2"), ""},
+		"not installed": {"tools", needs("knotd"), "needs knotd, which build/setup does not install"},
+	} {
+		t.Run(name, b.check)
+	}
+}

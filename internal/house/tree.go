@@ -80,6 +80,8 @@ func Rules() []Rule {
 		{"names", Names},
 		{"maps", Maps},
 		{"drops", Drops},
+		{"skips", Skips},
+		{"tools", Tools},
 		{"licences", Licences},
 	}
 }
