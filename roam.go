@@ -87,9 +87,9 @@ func (l *L64) UnmarshalText(b []byte) (err error) { *l, err = ParseL64(string(b)
 func (l L64) Prefix() netip.Prefix { return netip.PrefixFrom(ILV{L64: l}.Addr(), 64) }
 
 // Usable reports whether the Locator can stand in front of a NID on the wire:
-// a global unicast prefix, hence not unspecified, loopback, link-local, site
-// of IPv4-mapped addresses or multicast. Unique local prefixes (RFC 4193) are
-// usable; the caller excludes its own session prefix.
+// a global unicast prefix, hence not that of the unspecified, loopback and
+// IPv4-mapped addresses, link-local or multicast. Unique local prefixes
+// (RFC 4193) are usable; the caller excludes its own session prefix.
 func (l L64) Usable() bool {
 	switch {
 	case l == 0, l>>56 == 0xff, l>>54 == 0xfe80>>6:
