@@ -106,7 +106,7 @@ install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR
 	for page in docs/man/*.[58]; do [ -e "$$page" ] || continue; \
 		install -D -m 0644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
 	install -d $(DESTDIR)/etc/systemd/system
-	sed 's|@SBINDIR@|$(PREFIX)/sbin|' packaging/systemd/roamd.service \
+	sed 's|@SBINDIR@|$(PREFIX)/sbin|; s|@BINDIR@|$(PREFIX)/bin|' packaging/systemd/roamd.service \
 		> $(DESTDIR)/etc/systemd/system/roamd.service
 
 clean: ## remove what the other targets made in this directory
