@@ -20,9 +20,9 @@ static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pa
 	struct event about = { .key = *key };
 
 	if (tell_packet(&requests, skb, ETH_LEN, EV_MISS, &about))
-		return STOLEN;
+		return CONSUMED;
 	count(DROP_MISS_HANDED_OVER);
-	return STOLEN;
+	return CONSUMED;
 }
 
 SEC("tc")
@@ -51,11 +51,20 @@ int ilnp_session_egress(struct __sk_buff *skb)
 
 		if (!tell_packet(&urgent, skb, ETH_LEN, EV_ERROR_OUT, &about))
 			count(DROP_ERROR_HANDED_OVER);
-		return STOLEN;
+		return CONSUMED;
 	}
 	if (p)
 		return send_pair(skb, p, &c, ip.next);
 	return send_embryo(skb, &key, e, &c, ip.next);
+}
+
+/* Ingress of the other end of the session device: only what was CONSUMED gets
+ * here.
+ */
+SEC("tc")
+int ilnp_session_sink(struct __sk_buff *skb)
+{
+	return SHOT;
 }
 
 static __always_inline int is_ours(const struct host *h, union half nid)

@@ -88,7 +88,7 @@ static __always_inline int reflect(struct __sk_buff *skb, const struct inbound *
 {
 	struct addr swapped[2] = { in->dst, in->src };
 	__u8 mac[12], back[12];
-	__u8 type = ICMP6_ECHO_REPLY;
+	__u8 type = ICMP6_ECHO_REPLY, hop_limit = 64;
 
 	if (in->c.fragment != WHOLE || own->len != in->c.nonce.len)
 		return -1;
@@ -105,6 +105,7 @@ static __always_inline int reflect(struct __sk_buff *skb, const struct inbound *
 	if (bpf_l4_csum_replace(skb, in->c.at + ICMP6_CSUM_AT, bpf_htons(ICMP6_ECHO_REQUEST << 8),
 				bpf_htons(ICMP6_ECHO_REPLY << 8), 2) ||
 	    bpf_skb_store_bytes(skb, in->c.at, &type, 1, 0) ||
+	    bpf_skb_store_bytes(skb, in->l3 + 7, &hop_limit, 1, BPF_F_RECOMPUTE_CSUM) ||
 	    bpf_skb_store_bytes(skb, in->l3 + 8, swapped, 32, 0))
 		return drop(DROP_KERNEL_HELPER);
 	if (own->len == 12)
@@ -135,7 +136,7 @@ static __always_inline int hand_over_control(void *ring, struct __sk_buff *skb, 
 	about.key = *key;
 	if (!tell_packet(ring, skb, in->l3, EV_CONTROL, &about))
 		count(DROP_CONTROL_HANDED_OVER);
-	return STOLEN;
+	return SHOT;
 }
 
 /* May a packet without nonce come from there? remote[] and accept[] lie side by
@@ -362,7 +363,7 @@ static __always_inline int receive_error(struct __sk_buff *skb, const struct inb
 	about.key = key;
 	if (!tell_packet(&requests, skb, in->l3, EV_ERROR_IN, &about))
 		count(DROP_ERROR_HANDED_OVER);
-	return STOLEN;
+	return SHOT;
 }
 
 #endif

@@ -38,7 +38,7 @@ static __always_inline int no_path(struct __sk_buff *skb)
 		}
 	}
 	count(DROP_NO_PATH_HELD);
-	return STOLEN;
+	return CONSUMED;
 }
 
 /* Index of the path that has carried the fewest bytes among the usable ones,

@@ -10,10 +10,14 @@
 #include "parse.h"
 #include "siphash.h"
 
-/* Verdicts that mean the same under tcx and under clsact. */
+/* Verdicts that mean the same under tcx and under clsact; tcx takes all others
+ * for PASS_ON, TC_ACT_STOLEN among them. CONSUMED is for the session device: the
+ * sender is told that all is well, and the packet ends in ilnp_session_sink at
+ * the other end of the veth pair.
+ */
 #define PASS_ON -1 /* TCX_NEXT, TC_ACT_UNSPEC */
-#define SHOT 2
-#define STOLEN 4
+#define CONSUMED 0 /* TCX_PASS, TC_ACT_OK */
+#define SHOT 2     /* TCX_DROP, TC_ACT_SHOT */
 
 static __always_inline struct host *this_host(void)
 {

@@ -131,7 +131,7 @@ func (d *Daemon) open() (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := d.plane.AttachSession(roam.LinkID(device.Index)); err != nil {
+	if err := d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex)); err != nil {
 		return err
 	}
 	if d.sender, err = rawio.Open(); err != nil {

@@ -12,8 +12,12 @@ import (
 	"roam"
 )
 
-// AttachSession puts the outbound program on the egress of the session device.
-func (p *Plane) AttachSession(device roam.LinkID) error {
+// AttachSession puts the outbound program on the egress of the session device,
+// and the sink for packets that are only seemingly sent on its other end.
+func (p *Plane) AttachSession(device, peer roam.LinkID) error {
+	if err := p.attach(peer, true, p.objs.IlnpSessionSink); err != nil {
+		return fmt.Errorf("attach to the other end of the session device: %w", err)
+	}
 	if err := p.attach(device, false, p.objs.IlnpSessionEgress); err != nil {
 		return fmt.Errorf("attach to session device: %w", err)
 	}

@@ -242,6 +242,7 @@ const (
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
 	bpfProgIlnpRawlinkIngress = "ilnp_rawlink_ingress"
 	bpfProgIlnpSessionEgress  = "ilnp_session_egress"
+	bpfProgIlnpSessionSink    = "ilnp_session_sink"
 	bpfProgIlnpUplinkEgress   = "ilnp_uplink_egress"
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
 	bpfVarCsumFlags           = "csum_flags"
@@ -295,6 +296,7 @@ type bpfProgramSpecs struct {
 	IlnpRawlinkEgress  *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_egress"`
 	IlnpRawlinkIngress *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.ProgramSpec `ebpf:"ilnp_session_egress"`
+	IlnpSessionSink    *ebpf.ProgramSpec `ebpf:"ilnp_session_sink"`
 	IlnpUplinkEgress   *ebpf.ProgramSpec `ebpf:"ilnp_uplink_egress"`
 	IlnpUplinkIngress  *ebpf.ProgramSpec `ebpf:"ilnp_uplink_ingress"`
 }
@@ -389,6 +391,7 @@ type bpfPrograms struct {
 	IlnpRawlinkEgress  *ebpf.Program `ebpf:"ilnp_rawlink_egress"`
 	IlnpRawlinkIngress *ebpf.Program `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.Program `ebpf:"ilnp_session_egress"`
+	IlnpSessionSink    *ebpf.Program `ebpf:"ilnp_session_sink"`
 	IlnpUplinkEgress   *ebpf.Program `ebpf:"ilnp_uplink_egress"`
 	IlnpUplinkIngress  *ebpf.Program `ebpf:"ilnp_uplink_ingress"`
 }
@@ -398,6 +401,7 @@ func (p *bpfPrograms) Close() error {
 		p.IlnpRawlinkEgress,
 		p.IlnpRawlinkIngress,
 		p.IlnpSessionEgress,
+		p.IlnpSessionSink,
 		p.IlnpUplinkEgress,
 		p.IlnpUplinkIngress,
 	)
