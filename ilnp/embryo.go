@@ -115,6 +115,10 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 		return
 	}
 	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
+	if c.byNonce(k.key.local, k.key.remote.NID, k.nonce) != nil {
+		c.dropCandidate(now, k) // another of its first packets was faster
+		return
+	}
 	old := c.predecessor(k)
 	if old == nil {
 		c.makeSession(now, k, k.handles)
@@ -154,6 +158,8 @@ func (c *Core) predecessor(k *candidate) *session {
 func (c *Core) decideCandidate(now time.Time, k *candidate) {
 	old := c.predecessor(k)
 	switch {
+	case c.byNonce(k.key.local, k.key.remote.NID, k.nonce) != nil:
+		c.dropCandidate(now, k)
 	case old == nil:
 		c.makeSession(now, k, k.handles)
 	case !old.lastNonceRx.After(k.provenAt):

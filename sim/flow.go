@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Datagram is one numbered datagram of a flow.
+type Datagram struct {
+	Number  int
+	Size    int
+	flow    *Flow
+	answer  bool     // goes back
+	sentTo  roam.L64 // the locator that it was sent to
+	answers roam.L64 // answer: the locator that the answered one was sent to
+}
+
+// Flow is a stream of datagrams from one application to another; with Echo,
+// each one is answered, as TCP would acknowledge it.
+type Flow struct {
+	From, To *Node
+	Echo     bool
+	Sent     int
+	Answered int
+	arrivals []arrival
+	key      ilnp.PairKey // at the sender
+	stopped  bool
+}
+
+type arrival struct {
+	number   int
+	sent, at time.Time
+	by       roam.L64 // the locator of the receiver that it came to
+}
+
+// Flow starts a stream of datagrams, one each interval, until it is stopped.
+func (h *Node) Flow(to *Node, interval time.Duration, echo bool) *Flow {
+	f := &Flow{From: h, To: to, Echo: echo, key: ilnp.PairKey{Local: h.nid, Remote: to.nid}}
+	h.flows = append(h.flows, f)
+	var next func()
+	next = func() {
+		if f.stopped {
+			return
+		}
+		f.send()
+		h.net.After(interval, next)
+	}
+	next()
+	return f
+}
+
+// Stop ends the stream.
+func (f *Flow) Stop() { f.stopped = true }
+
+func (f *Flow) send() {
+	d := Datagram{Number: f.Sent, Size: 1000, flow: f}
+	f.Sent++
+	f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.now})
+	f.From.plane.send(f.key, d)
+}
+
+// deliver gives a datagram to its application.
+func (h *Node) deliver(key ilnp.PairKey, d Datagram) {
+	if d.answer {
+		d.flow.Answered++
+		return
+	}
+	a := &d.flow.arrivals[d.Number]
+	if a.at.IsZero() {
+		a.at, a.by = h.net.now, d.sentTo
+	}
+	if d.flow.Echo {
+		h.plane.send(key, Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true, answers: d.sentTo})
+	}
+}
+
+// Received returns how many different datagrams arrived.
+func (f *Flow) Received() int {
+	n := 0
+	for _, a := range f.arrivals {
+		if !a.at.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// Lost returns how many of the datagrams sent within a span of time since
+// Start did not arrive so far.
+func (f *Flow) Lost(from, to time.Duration) int {
+	n := 0
+	for _, a := range f.arrivals {
+		if sent := a.sent.Sub(Start); sent >= from && sent < to && a.at.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// Gap returns the longest time between two arrivals of different datagrams.
+func (f *Flow) Gap() time.Duration {
+	var times []time.Time
+	for _, a := range f.arrivals {
+		if !a.at.IsZero() {
+			times = append(times, a.at)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	var gap time.Duration
+	for i := 1; i < len(times); i++ {
+		gap = max(gap, times[i].Sub(times[i-1]))
+	}
+	return gap
+}
+
+// FirstAfter returns when the first datagram that was sent at or after a time
+// since Start arrived; false: none did.
+func (f *Flow) FirstAfter(from time.Duration) (time.Duration, bool) {
+	var first time.Time
+	for _, a := range f.arrivals {
+		if a.sent.Sub(Start) >= from && !a.at.IsZero() && (first.IsZero() || a.at.Before(first)) {
+			first = a.at
+		}
+	}
+	return first.Sub(Start), !first.IsZero()
+}
+
+// By returns how many datagrams sent within a span of time since Start arrived
+// at each locator of the receiver.
+func (f *Flow) By(from, to time.Duration) map[roam.L64]int {
+	counts := make(map[roam.L64]int)
+	for _, a := range f.arrivals {
+		if sent := a.sent.Sub(Start); sent >= from && sent < to && !a.at.IsZero() {
+			counts[a.by]++
+		}
+	}
+	return counts
+}
+
+// receive takes a packet from the wire, as a host with or without ILNP.
+func (h *Node) receive(at *attachment, p Packet) {
+	if !at.carrier {
+		return
+	}
+	if h.core != nil {
+		h.plane.receive(at, p)
+		return
+	}
+	if p.Nonce.Present() {
+		if h.unknown == Problem {
+			h.problem(at, p)
+		}
+		return
+	}
+	if p.Control != nil {
+		return
+	}
+	if d := p.Data; !d.answer {
+		a := &d.flow.arrivals[d.Number]
+		a.at, a.by = h.net.now, p.Dst.L64
+		if d.flow.Echo {
+			h.put(at.link, Packet{Src: p.Dst, Dst: p.Src, Data: Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true}})
+		}
+	}
+}
+
+// problem answers an option that the host does not know (RFC 8200 §4.2).
+func (h *Node) problem(at *attachment, p Packet) {
+	quoted := p.Control
+	if quoted == nil {
+		// The datagram as it would stand on the wire, as far as it matters.
+		quoted, _ = ilnpwire.BuildEcho(p.Src, p.Dst, p.Nonce, true, 0, 0, nil)
+	}
+	b, err := ilnpwire.BuildError(p.Dst, p.Src, Nonce{}, ilnpwire.ErrorMessage{
+		Type: ilnpwire.TypeParameterProblem, Code: ilnpwire.CodeUnknownOption, Param: 42, Quoted: quoted,
+	})
+	if err == nil {
+		h.put(at.link, Packet{Src: p.Dst, Dst: p.Src, Control: b})
+	}
+}

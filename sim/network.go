@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"roam"
+)
+
+// Start is the time at which every simulation begins.
+var Start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Access is the behaviour of one access link, the same in both directions.
+type Access struct {
+	Delay     time.Duration // one way
+	Jitter    time.Duration // up to so much more, drawn for each packet: reorders
+	Loss      float64       // probability that a packet is lost
+	Duplicate float64       // probability that a packet comes twice
+}
+
+// Network is the world of a simulation: virtual time, nodes, and what goes on
+// between them. It is not safe for concurrent use.
+type Network struct {
+	now    time.Time
+	rand   *rand.Rand
+	events queue
+	count  uint64 // events ever made: decides between equal times
+	nodes  []*Node
+	trace  []Line
+	// Tap sees every packet that is put on the wire, before loss; it may change
+	// or drop it (nil). Tests use it to lose, hold back and replay.
+	Tap func(p Packet) *Packet
+}
+
+// New makes an empty network. The same seed and the same calls give the same
+// course.
+func New(seed uint64) *Network {
+	return &Network{now: Start, rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15))}
+}
+
+// Now returns the virtual time.
+func (n *Network) Now() time.Time { return n.now }
+
+// Elapsed returns the virtual time since Start.
+func (n *Network) Elapsed() time.Duration { return n.now.Sub(Start) }
+
+// Nodes returns the nodes in the order in which they were added.
+func (n *Network) Nodes() []*Node { return n.nodes }
+
+// Rand returns the network's source of randomness, for tests that make random
+// moves part of the same course.
+func (n *Network) Rand() *rand.Rand { return n.rand }
+
+// After calls f once d of virtual time has passed.
+func (n *Network) After(d time.Duration, f func()) {
+	n.count++
+	n.events.push(event{at: n.now.Add(max(d, 0)), order: n.count, do: f})
+}
+
+// Run lets d of virtual time pass.
+func (n *Network) Run(d time.Duration) {
+	end := n.now.Add(d)
+	for len(n.events) > 0 && !n.events[0].at.After(end) {
+		n.step()
+	}
+	n.now = end
+}
+
+// RunUntil lets time pass until cond holds, at most for limit, and reports
+// whether it does.
+func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
+	end := n.now.Add(limit)
+	for !cond() {
+		if len(n.events) == 0 || n.events[0].at.After(end) {
+			n.now = end
+			return cond()
+		}
+		n.step()
+	}
+	return true
+}
+
+func (n *Network) step() {
+	e := n.events.pop()
+	n.now = e.at
+	e.do()
+}
+
+// Packet is a packet on the wire: a data datagram, or a whole control packet.
+type Packet struct {
+	Src, Dst roam.ILV
+	Nonce    Nonce
+	Control  []byte // nil: data
+	Data     Datagram
+}
+
+// Inject puts a packet on the wire as if it came from nowhere in particular:
+// forgeries and replays.
+func (n *Network) Inject(p Packet) { n.carry(p, Access{}) }
+
+// send puts a packet on the wire behind an access link.
+func (n *Network) send(p Packet, from Access) {
+	if n.Tap != nil {
+		changed := n.Tap(p)
+		if changed == nil {
+			return
+		}
+		p = *changed
+	}
+	n.carry(p, from)
+}
+
+// carry takes a packet through both access links, unless one loses it.
+func (n *Network) carry(p Packet, from Access) {
+	for range n.copies(from) {
+		n.After(n.delay(from), func() {
+			to, at := n.owner(p.Dst)
+			if to == nil {
+				return
+			}
+			for range n.copies(at.access) {
+				n.After(n.delay(at.access), func() { to.receive(at, p) })
+			}
+		})
+	}
+}
+
+func (n *Network) copies(a Access) int {
+	switch r := n.rand.Float64(); {
+	case r < a.Loss:
+		return 0
+	case r < a.Loss+a.Duplicate:
+		return 2
+	}
+	return 1
+}
+
+func (n *Network) delay(a Access) time.Duration {
+	if a.Jitter == 0 {
+		return a.Delay
+	}
+	return a.Delay + time.Duration(n.rand.Int64N(int64(a.Jitter)))
+}
+
+// owner finds the node that has an I-LV at present, and its attachment.
+func (n *Network) owner(v roam.ILV) (*Node, *attachment) {
+	for _, node := range n.nodes {
+		if node.nid != v.NID {
+			continue
+		}
+		for _, at := range node.attachments {
+			if at.l64 == v.L64 && at.carrier {
+				return node, at
+			}
+		}
+	}
+	return nil, nil
+}
+
+// event is something that happens at a time.
+type event struct {
+	at    time.Time
+	order uint64
+	do    func()
+}
+
+func (e event) before(o event) bool {
+	return e.at.Before(o.at) || e.at.Equal(o.at) && e.order < o.order
+}
+
+// queue is a binary heap of events.
+type queue []event
+
+func (q *queue) push(e event) {
+	*q = append(*q, e)
+	a := *q
+	for i := len(a) - 1; i > 0 && a[i].before(a[(i-1)/2]); i = (i - 1) / 2 {
+		a[i], a[(i-1)/2] = a[(i-1)/2], a[i]
+	}
+}
+
+func (q *queue) pop() event {
+	a := *q
+	first, last := a[0], len(a)-1
+	a[0] = a[last]
+	a[last] = event{}
+	a = a[:last]
+	*q = a
+	for i := 0; ; {
+		least := i
+		for _, c := range []int{2*i + 1, 2*i + 2} {
+			if c < len(a) && a[c].before(a[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return first
+		}
+		a[i], a[least] = a[least], a[i]
+		i = least
+	}
+}
+
+// Line is one line of the trace.
+type Line struct {
+	At   time.Duration // since Start
+	Node string
+	Text string
+}
+
+// String returns the line as the trace prints it, times in milliseconds.
+func (l Line) String() string {
+	return fmt.Sprintf("%10.1f %-6s %s", float64(l.At)/float64(time.Millisecond), l.Node, l.Text)
+}
+
+// Trace returns everything that happened so far, packets of data excepted.
+func (n *Network) Trace() []Line { return n.trace }
+
+func (n *Network) note(node, format string, args ...any) {
+	n.trace = append(n.trace, Line{At: n.Elapsed(), Node: node, Text: fmt.Sprintf(format, args...)})
+}

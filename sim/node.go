@@ -1,0 +1,356 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Nonce is that of the core.
+type Nonce = ilnp.Nonce
+
+// activityEvery is how often the counts of the data plane are shown to the
+// core.
+const activityEvery = time.Second
+
+// attachment is one link of a node with the prefix that is there.
+type attachment struct {
+	link    roam.LinkID
+	l64     roam.L64
+	access  Access
+	carrier bool // packets pass; the host may believe otherwise
+	told    bool // the host knows the prefix
+	life    time.Duration
+	epoch   int // of the Router Advertisements; an older series has ended
+}
+
+// Node is a host: a core, a data plane and links.
+type Node struct {
+	net         *Network
+	name        string
+	nid         roam.NID
+	cfg         ilnp.Config
+	core        *ilnp.Core // nil: a host without ILNP
+	plane       plane
+	attachments []*attachment
+	timer       uint64 // the last timer event that was set; older ones are void
+	life        int    // reboots
+	flows       []*Flow
+	events      []ilnp.Event
+	unknown     Unknown // what a host without ILNP does with the option
+}
+
+// Unknown is what a host without ILNP does with a packet that has a Nonce
+// option.
+type Unknown uint8
+
+// The values of Unknown.
+const (
+	Problem Unknown = iota // answers with Parameter Problem, code 2 (RFC 8200 §4.2)
+	Discard                // says nothing: a firewall before it
+)
+
+// AddNode adds a host with a core of this configuration; Rand is taken from
+// the network's seed.
+func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
+	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg}
+	n.nodes = append(n.nodes, node)
+	node.boot()
+	n.After(activityEvery, node.tick)
+	return node
+}
+
+// AddPlainNode adds a host without ILNP.
+func (n *Network) AddPlainNode(name string, nid roam.NID, unknown Unknown) *Node {
+	node := &Node{net: n, name: name, nid: nid, unknown: unknown}
+	n.nodes = append(n.nodes, node)
+	return node
+}
+
+// reader makes octets out of a seeded generator.
+type reader struct{ *rand.Rand }
+
+func (r reader) Read(b []byte) (int, error) {
+	var word [8]byte
+	for i := range b {
+		if i%8 == 0 {
+			binary.BigEndian.PutUint64(word[:], r.Uint64())
+		}
+		b[i] = word[i%8]
+	}
+	return len(b), nil
+}
+
+func (h *Node) boot() {
+	h.life++
+	cfg := h.cfg
+	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.rand.Uint64(), uint64(h.life)))}
+	core, err := ilnp.New(cfg)
+	if err != nil {
+		panic(fmt.Sprintf("sim: node %s: %v", h.name, err)) // a mistake in the test
+	}
+	h.core = core
+	h.plane = newPlane(h)
+	h.net.note(h.name, "boots")
+}
+
+// Name returns the name in traces.
+func (h *Node) Name() string { return h.name }
+
+// NID returns the node's identifier.
+func (h *Node) NID() roam.NID { return h.nid }
+
+// Core returns the core, for commands and getters; call Settle after commands.
+func (h *Node) Core() *ilnp.Core { return h.core }
+
+// Events returns what the core notified, the oldest first.
+func (h *Node) Events() []ilnp.Event { return h.events }
+
+// Count returns how many events of a kind there were.
+func (h *Node) Count(kind ilnp.EventKind) int {
+	n := 0
+	for _, e := range h.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// Know makes the core know another node at the given locators.
+func (h *Node) Know(o *Node, locators ...roam.L64) {
+	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}}
+	for _, l := range locators {
+		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: ilnp.Infinite})
+	}
+	h.core.AddPeer(h.net.now, p)
+	h.Settle()
+}
+
+// SetMode switches the mode.
+func (h *Node) SetMode(m ilnp.Mode) {
+	h.core.SetMode(h.net.now, m)
+	h.Settle()
+}
+
+// Disable takes a link out of use, or back in, by command.
+func (h *Node) Disable(link roam.LinkID, disabled bool) {
+	h.net.note(h.name, "link %d disabled=%t", link, disabled)
+	h.core.SetLinkDisabled(h.net.now, link, disabled)
+	h.Settle()
+}
+
+// Up connects a link to a network, in place of the one it had. With a lifetime
+// other than ilnp.Infinite, Router Advertisements renew the prefix every third
+// of it.
+func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) {
+	h.remove(link)
+	at := &attachment{link: link, l64: l64, access: a, carrier: true, life: life}
+	h.attachments = append(h.attachments, at)
+	slices.SortFunc(h.attachments, func(x, y *attachment) int { return int(x.link - y.link) })
+	h.net.note(h.name, "link %d up at %v", link, l64)
+	h.advertise(at)
+}
+
+// advertise tells the host the prefix, and goes on doing so.
+func (h *Node) advertise(at *attachment) {
+	at.told = true
+	at.epoch++
+	epoch := at.epoch
+	if h.core != nil {
+		h.core.HandleLocator(h.net.now, ilnp.LocatorEvent{
+			Local: ilnp.Local{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
+			LinkName: fmt.Sprintf("net%d", at.link),
+		})
+		h.Settle()
+	}
+	if at.life == ilnp.Infinite {
+		return
+	}
+	h.net.After(at.life/3, func() {
+		if at.told && at.carrier && at.epoch == epoch {
+			h.advertise(at)
+		}
+	})
+}
+
+// Down takes a link down, and the host sees it.
+func (h *Node) Down(link roam.LinkID) {
+	if !h.remove(link) {
+		return
+	}
+	h.net.note(h.name, "link %d down", link)
+	if h.core != nil {
+		h.core.Detach(h.net.now, link)
+		h.Settle()
+	}
+}
+
+func (h *Node) remove(link roam.LinkID) bool {
+	n := len(h.attachments)
+	for _, at := range h.attachments {
+		if at.link == link {
+			at.carrier, at.told = false, false
+		}
+	}
+	h.attachments = slices.DeleteFunc(h.attachments, func(at *attachment) bool { return at.link == link })
+	return len(h.attachments) < n
+}
+
+// Cut stops everything on a link without the host seeing it; its Router
+// Advertisements cease too. Mend ends that.
+func (h *Node) Cut(link roam.LinkID) { h.setCarrier(link, false) }
+
+// Mend ends a Cut.
+func (h *Node) Mend(link roam.LinkID) { h.setCarrier(link, true) }
+
+func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
+	for _, at := range h.attachments {
+		if at.link == link && at.carrier != carrier {
+			at.carrier = carrier
+			h.net.note(h.name, "link %d carrier=%t, unseen", link, carrier)
+			if carrier {
+				h.advertise(at)
+			}
+		}
+	}
+}
+
+// Reboot loses everything that the node had in memory, and shows it its links
+// anew. What it was told by Know is gone too.
+func (h *Node) Reboot() {
+	h.boot()
+	for _, at := range h.attachments {
+		h.advertise(at)
+	}
+}
+
+// Restart replaces the core by one that has taken over the state of the old
+// one; the data plane goes on, as that of a killed daemon does.
+func (h *Node) Restart() error {
+	state := h.core.Export()
+	entries := h.core.Snapshot()
+	cfg := h.cfg
+	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.rand.Uint64(), 0))}
+	core, err := ilnp.New(cfg)
+	if err != nil {
+		return fmt.Errorf("make core: %w", err)
+	}
+	if err := core.Restore(h.net.now, state); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	h.core = core
+	h.net.note(h.name, "restarts with %d sessions", len(entries))
+	h.Settle()
+	for _, at := range h.attachments {
+		if at.told {
+			h.advertise(at)
+		}
+	}
+	return nil
+}
+
+// Settle carries out what the core wants and sets its timer.
+func (h *Node) Settle() {
+	for {
+		o, ok := h.core.Poll()
+		if !ok {
+			break
+		}
+		h.carryOut(o)
+	}
+	at, ok := h.core.PollTimeout()
+	h.timer++
+	if !ok {
+		return
+	}
+	set, core := h.timer, h.core
+	h.net.After(at.Sub(h.net.now), func() {
+		if set == h.timer && core == h.core {
+			h.core.HandleTimeout(h.net.now)
+			h.Settle()
+		}
+	})
+}
+
+func (h *Node) carryOut(o ilnp.Output) {
+	switch o := o.(type) {
+	case ilnp.Transmit:
+		h.transmit(o)
+	case ilnp.Upsert:
+		h.plane.upsert(o.Pair)
+	case ilnp.Delete:
+		h.plane.remove(o.Key)
+	case ilnp.Release:
+		h.plane.release(o.Key)
+	case ilnp.Reject:
+		h.plane.reject(o.Key)
+	case ilnp.Notify:
+		h.events = append(h.events, o.Event)
+		h.net.note(h.name, "%v %v%v%s", o.Event.Kind, o.Event.To, o.Event.Locators, o.Event.Reason)
+	}
+}
+
+// transmit sends a control packet out of a link, if that is there.
+func (h *Node) transmit(t ilnp.Transmit) {
+	p, err := ilnpwire.ParsePacket(t.Packet)
+	if err != nil {
+		panic(fmt.Sprintf("sim: core of %s made a bad packet: %v", h.name, err))
+	}
+	h.net.note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
+	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet)})
+}
+
+// put sends a packet out of a link.
+func (h *Node) put(link roam.LinkID, p Packet) {
+	for _, at := range h.attachments {
+		if at.link == link && at.carrier {
+			h.net.send(p, at.access)
+			return
+		}
+	}
+}
+
+// control names a control packet in the trace.
+func control(p ilnpwire.Packet) string {
+	switch p.Type {
+	case ilnpwire.TypeEchoRequest:
+		return "probe"
+	case ilnpwire.TypeEchoReply:
+		return "reply"
+	case ilnpwire.TypeParameterProblem:
+		return "parameter problem"
+	}
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if err != nil {
+		return "malformed update"
+	}
+	name := "LU"
+	if lu.Operation == ilnpwire.Acknowledgement {
+		name = "LU-Ack"
+	}
+	for _, e := range lu.Locators {
+		name += fmt.Sprintf(" %v/%d", e.L64, e.Preference)
+	}
+	return name
+}
+
+// tick shows the counts of the data plane to the core.
+func (h *Node) tick() {
+	h.core.HandleActivity(h.net.now, h.plane.activity())
+	h.Settle()
+	h.net.After(activityEvery, h.tick)
+}
+
+// observe tells the core what the data plane saw.
+func (h *Node) observe(o ilnp.Observation) {
+	h.net.note(h.name, "sees %v", o.Trigger)
+	h.core.HandleObservation(h.net.now, o)
+	h.Settle()
+}

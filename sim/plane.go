@@ -1,0 +1,345 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// silenceAfter is how long a pair may send without hearing before that is
+// told, and how often it is told again.
+const silenceAfter = 2 * time.Second
+
+// maxHeld bounds the first packets that wait for their session.
+const maxHeld = 64
+
+// plane is the data plane of one node; it stands for bpf/.
+type plane struct {
+	host    *Node
+	secret  uint64
+	pairs   map[ilnp.PairKey]*pair
+	embryos map[ilnp.PairKey]embryo // by the NIDs
+	held    map[ilnp.PairKey][]Datagram
+	drops   map[string]int
+}
+
+// pair is an entry with what was seen of it.
+type pair struct {
+	ilnp.Pair
+	learned             Nonce // of an Initiated pair
+	hint                roam.L64
+	hintLink            roam.LinkID
+	hinted              uint32 // the Seq that the hint is for
+	bytes               [ilnp.MaxPaths]int
+	lastRx, lastTx      time.Time
+	lastNonceRx         time.Time
+	unanswered, silence time.Time
+	lived               uint32 // the Seq for which life was told
+}
+
+type embryo struct {
+	remote, local roam.ILV
+	link          roam.LinkID
+	own           Nonce
+}
+
+func newPlane(h *Node) plane {
+	return plane{
+		host: h, secret: h.net.rand.Uint64(), pairs: make(map[ilnp.PairKey]*pair),
+		embryos: make(map[ilnp.PairKey]embryo), held: make(map[ilnp.PairKey][]Datagram), drops: make(map[string]int),
+	}
+}
+
+func (p *plane) upsert(e ilnp.Pair) {
+	old := p.pairs[e.Key]
+	if old == nil {
+		old = &pair{}
+		p.pairs[e.Key] = old
+	}
+	old.Pair = e
+	old.bytes = [ilnp.MaxPaths]int{}
+	delete(p.embryos, ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
+}
+
+func (p *plane) remove(key ilnp.PairKey) { delete(p.pairs, key) }
+
+func (p *plane) release(key ilnp.PairKey) {
+	held := p.held[key]
+	delete(p.held, key)
+	for _, d := range held {
+		p.send(key, d)
+	}
+}
+
+func (p *plane) reject(key ilnp.PairKey) {
+	p.drops["rejected"] += len(p.held[key])
+	delete(p.held, key)
+}
+
+// send takes a datagram from an application.
+func (p *plane) send(key ilnp.PairKey, d Datagram) {
+	if e := p.pairs[key]; e != nil {
+		p.sendPair(e, d)
+		return
+	}
+	if e, ok := p.embryos[key]; ok {
+		p.host.put(e.link, Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d})
+		return
+	}
+	if len(p.held[key]) >= maxHeld {
+		p.drops["queue full"]++
+		return
+	}
+	p.held[key] = append(p.held[key], d)
+	p.host.observe(ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: key.Local})
+}
+
+func (p *plane) sendPair(e *pair, d Datagram) {
+	now := p.host.net.now
+	if e.Dead && e.lived != e.Seq {
+		p.drops["dead"]++
+		return
+	}
+	best := -1
+	for i := range e.Paths {
+		if best < 0 || e.bytes[i] < e.bytes[best] {
+			best = i
+		}
+	}
+	if best < 0 {
+		p.drops["no path"]++
+		return
+	}
+	e.bytes[best] += d.Size
+	path := e.Paths[best]
+	if e.hinted == e.Seq && e.hint != 0 {
+		path.Remote = e.hint
+	}
+	d.sentTo = path.Remote
+	packet := Packet{
+		Src: roam.ILV{NID: e.LocalNID, L64: path.Local.L64}, Dst: roam.ILV{NID: e.RemoteNID, L64: path.Remote}, Data: d,
+	}
+	if e.State == ilnp.Initiated || e.State == ilnp.Established && now.Before(e.NonceUntil) {
+		packet.Nonce = e.LocalNonce
+	}
+	e.lastTx = now
+	p.host.put(path.Local.Link, packet)
+	p.watch(e, now)
+}
+
+// watch tells when a pair sends and hears nothing.
+func (p *plane) watch(e *pair, now time.Time) {
+	switch {
+	case e.unanswered.IsZero():
+		e.unanswered = now
+	case e.State == ilnp.Established && now.Sub(e.unanswered) >= silenceAfter && now.Sub(e.silence) >= silenceAfter:
+		e.silence = now
+		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenSilence, Key: e.Key})
+	}
+}
+
+// pairOf finds the pair that a packet from outside speaks to: by the NIDs, or,
+// when several correspondents claim one, by where it came from.
+func (p *plane) pairOf(in Packet) *pair {
+	for _, e := range p.pairs {
+		if e.Key.Remote != e.RemoteNID && e.RemoteNID == in.Src.NID && e.LocalNID == in.Dst.NID &&
+			slices.Contains(e.Accept, in.Src.L64) {
+			return e
+		}
+	}
+	return p.pairs[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+}
+
+// receive takes a packet from the wire.
+func (p *plane) receive(at *attachment, in Packet) {
+	if in.Control != nil && messageType(in) == ilnpwire.TypeParameterProblem {
+		p.hand(at, in)
+		return
+	}
+	e := p.pairOf(in)
+	switch {
+	case e != nil:
+		p.receivePair(at, e, in)
+	case in.Nonce.Present() && (p.host.cfg.Accept == ilnp.Any || p.knows(in.Src.NID)):
+		p.receiveEmbryo(at, in, ilnp.SeenEmbryo)
+	default:
+		p.drops["no session"]++
+	}
+}
+
+func (p *plane) knows(nid roam.NID) bool {
+	for _, s := range p.host.core.Peers(p.host.net.now) {
+		if s.NID == nid {
+			return true
+		}
+	}
+	return false
+}
+
+func messageType(in Packet) uint8 {
+	q, err := ilnpwire.ParsePacket(in.Control)
+	if err != nil {
+		return 0
+	}
+	return q.Type
+}
+
+// hand gives a control packet to the core.
+func (p *plane) hand(at *attachment, in Packet) {
+	p.host.core.HandlePacket(p.host.net.now, at.link, in.Control)
+	p.host.Settle()
+}
+
+// authentic applies the rules of the nonce; false: another node, or none.
+func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
+	known := slices.Contains(e.Accept, in.Src.L64)
+	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce}
+	switch {
+	case !in.Nonce.Present():
+		return known && e.State != ilnp.Initiated && (in.Control == nil || e.State == ilnp.Plain), false
+	case e.State == ilnp.Plain:
+		return false, true
+	case !e.RemoteNonce.Present():
+		if !known {
+			return false, true
+		}
+		if !e.learned.Present() {
+			e.learned = in.Nonce
+			about.Trigger = ilnp.SeenNonce
+			p.host.observe(about)
+		}
+		return e.learned == in.Nonce, e.learned != in.Nonce
+	case in.Nonce != e.RemoteNonce:
+		return false, true
+	}
+	e.lastNonceRx = p.host.net.now
+	if !known && (e.hinted != e.Seq || e.hint != in.Src.L64) {
+		e.hint, e.hintLink, e.hinted = in.Src.L64, at.link, e.Seq
+		about.Trigger = ilnp.SeenLocator
+		p.host.observe(about)
+	}
+	return true, false
+}
+
+func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
+	ok, other := p.authentic(at, e, in)
+	if other {
+		p.receiveEmbryo(at, in, ilnp.SeenOtherNonce)
+		return
+	}
+	if !ok {
+		p.drops["not authentic"]++
+		return
+	}
+	now := p.host.net.now
+	e.lastRx, e.unanswered = now, time.Time{}
+	if e.Dead && e.lived != e.Seq {
+		e.lived = e.Seq
+		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenLife, Key: e.Key, Remote: in.Src})
+	}
+	switch {
+	case in.Control == nil:
+		p.prove(e, in)
+		p.host.deliver(e.Key, in.Data)
+	case messageType(in) == ilnpwire.TypeEchoRequest:
+		p.reflect(at, in, e.LocalNonce)
+	default:
+		p.hand(at, in)
+	}
+}
+
+// prove tells that data which went to an unproven locator was answered.
+func (p *plane) prove(e *pair, in Packet) {
+	if l := in.Data.answers; l != 0 && slices.Contains(e.Unproven, l) {
+		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenProof, Key: e.Key, Remote: roam.ILV{NID: in.Src.NID, L64: l}})
+	}
+}
+
+// receiveEmbryo takes a nonce that belongs to no session.
+func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
+	own := p.embryoNonce(in)
+	key := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}
+	p.embryos[key] = embryo{remote: in.Src, local: in.Dst, link: at.link, own: own}
+	if in.Control != nil {
+		switch messageType(in) {
+		case ilnpwire.TypeEchoReply:
+			p.hand(at, in)
+			return
+		case ilnpwire.TypeLocatorUpdate:
+			p.drops["update without session"]++
+			return
+		}
+		p.reflect(at, in, own)
+	}
+	p.host.observe(ilnp.Observation{
+		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
+		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own,
+	})
+	if in.Control == nil && why == ilnp.SeenEmbryo {
+		p.host.deliver(key, in.Data)
+	}
+}
+
+// embryoNonce is the same for the same pair of I-LVs: nothing to be drained.
+func (p *plane) embryoNonce(in Packet) Nonce {
+	b := binary.BigEndian.AppendUint64(nil, p.secret)
+	for _, v := range []roam.ILV{in.Src, in.Dst} {
+		b = binary.BigEndian.AppendUint64(b, uint64(v.NID))
+		b = binary.BigEndian.AppendUint64(b, uint64(v.L64))
+	}
+	sum := sha256.Sum256(b)
+	n := Nonce{Len: in.Nonce.Len}
+	copy(n.Bytes[:n.Len], sum[:])
+	return n
+}
+
+// reflect answers a probe on the path that it took.
+func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
+	q, err := ilnpwire.ParsePacket(in.Control)
+	if err != nil {
+		return
+	}
+	e, err := ilnpwire.ParseEcho(q.Payload)
+	if err != nil || !e.Request {
+		return
+	}
+	b, err := ilnpwire.BuildEcho(in.Dst, in.Src, own, false, e.ID, e.Seq, e.Data)
+	if err != nil {
+		return
+	}
+	p.host.put(at.link, Packet{Src: in.Dst, Dst: in.Src, Nonce: own, Control: b})
+}
+
+// activity returns what was counted, in the order of keys.
+func (p *plane) activity() []ilnp.Activity {
+	var as []ilnp.Activity
+	for _, e := range p.sorted() {
+		as = append(as, ilnp.Activity{Key: e.Key, LastRx: e.lastRx, LastTx: e.lastTx, LastNonceRx: e.lastNonceRx})
+	}
+	return as
+}
+
+func (p *plane) sorted() []*pair {
+	es := make([]*pair, 0, len(p.pairs))
+	for _, e := range p.pairs {
+		es = append(es, e)
+	}
+	slices.SortFunc(es, func(a, b *pair) int {
+		if a.Key.Remote != b.Key.Remote {
+			if a.Key.Remote < b.Key.Remote {
+				return -1
+			}
+			return 1
+		}
+		if a.Key.Local < b.Key.Local {
+			return -1
+		}
+		return 1
+	})
+	return es
+}
