@@ -1,0 +1,12 @@
+package main
+
+import "roam/lab/workload"
+
+// runAgent serves the lab: it runs this program inside its hosts as a probe.
+// The verb is not for people, and so not in the tree of commands.
+func runAgent(args []string) (status int, ok bool) {
+	if len(args) == 0 || args[0] != workload.AgentArg {
+		return 0, false
+	}
+	return workload.AgentMain(args[1:]), true
+}

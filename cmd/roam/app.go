@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"roam/internal/config"
+	"roam/internal/control"
+)
+
+// patience is how long one question to the daemon may take.
+const patience = 10 * time.Second
+
+// app is one run of the command. What it needs of the world are fields, so
+// that a test can give it another world.
+type app struct {
+	out, err io.Writer
+	colour   bool
+	now      func() time.Time
+	connect  func(socket string) control.Backend
+	host     host
+
+	json                   bool
+	configPath, socketPath string
+}
+
+func newApp(out, errw *os.File) *app {
+	return &app{
+		out: out, err: errw, colour: wantsColour(out), now: time.Now,
+		connect: func(socket string) control.Backend { return control.NewClient(socket) },
+		host:    realHost(),
+	}
+}
+
+// wantsColour follows NO_COLOR (https://no-color.org) and is true on terminals.
+func wantsColour(f *os.File) bool {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0
+}
+
+// config returns the configuration in force: the file that was named, the one
+// at the usual place, or the defaults where there is none.
+func (a *app) config() (config.Config, error) {
+	path := a.configPath
+	if path == "" {
+		path = config.DefaultPath
+	}
+	cfg, err := config.Load(path)
+	if errors.Is(err, fs.ErrNotExist) && a.configPath == "" {
+		return config.Default(), nil
+	}
+	if err != nil {
+		return cfg, control.Errorf(control.CodeInvalid, "%w", err).
+			WithHint("correct it and look again with `roam config check`")
+	}
+	return cfg, nil
+}
+
+// socket returns the path of the control socket.
+func (a *app) socket() (string, error) {
+	if a.socketPath != "" {
+		return a.socketPath, nil
+	}
+	cfg, err := a.config()
+	return cfg.Socket(), err
+}
+
+// backend returns the daemon that the flags name. Nothing is asked yet.
+func (a *app) backend() (control.Backend, error) {
+	socket, err := a.socket()
+	if err != nil {
+		return nil, err
+	}
+	return a.connect(socket), nil
+}
+
+// ask runs f on the daemon with a limit on its time.
+func (a *app) ask(ctx context.Context, f func(context.Context, control.Backend) error) error {
+	b, err := a.backend()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(orBackground(ctx), patience)
+	defer cancel()
+	return f(ctx, b)
+}
+
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}
+
+// printJSON writes v as one indented object or list.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// complain reports a failure on the error stream, in the form that was asked
+// for.
+func (a *app) complain(err error, hint string, status int) {
+	if a.json {
+		enc := json.NewEncoder(a.err)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(struct {
+			Error  string `json:"error"`
+			Hint   string `json:"hint,omitempty"`
+			Status int    `json:"status"`
+		}{err.Error(), hint, status})
+		return
+	}
+	fmt.Fprintf(a.err, "roam: %v\n", err)
+	if hint != "" {
+		fmt.Fprintf(a.err, "hint: %s\n", hint)
+	}
+}
+
+// warn says something that is not what was asked for.
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintf(a.err, "warning: "+format+"\n", args...)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"roam/internal/config"
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	noun := &cobra.Command{
+		Use: "config", Short: "The configuration file", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("%q needs a verb: check, reload or show", cmd.CommandPath())}
+		},
+	}
+	noun.AddCommand(
+		&cobra.Command{
+			Use: "check [FILE]", Short: "Read the file and name every fault; no daemon is needed", Args: atMost(1),
+			RunE: func(_ *cobra.Command, args []string) error { return a.configCheck(args) },
+		},
+		&cobra.Command{
+			Use: "show", Short: "Print the configuration with its defaults filled in", Args: noArgs,
+			RunE: func(*cobra.Command, []string) error { return a.configShow() },
+		},
+		&cobra.Command{
+			Use: "reload", Short: "Let the daemon apply what has changed", Args: noArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.configReload(cmd.Context()) },
+		},
+	)
+	return noun
+}
+
+// checked is what `roam config check --json` prints.
+type checked struct {
+	File   string  `json:"file"`
+	OK     bool    `json:"ok"`
+	Faults []fault `json:"faults"`
+}
+
+type fault struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Key     string `json:"key"`
+	Message string `json:"message"`
+}
+
+func (a *app) configFile(args []string) string {
+	switch {
+	case len(args) == 1:
+		return args[0]
+	case a.configPath != "":
+		return a.configPath
+	}
+	return config.DefaultPath
+}
+
+func (a *app) configCheck(args []string) error {
+	file := a.configFile(args)
+	_, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) && len(args) == 0 && a.configPath == "" {
+		// That is how most hosts run; only a file that was named must be there.
+		a.warn("there is no %s: the defaults are in force", file)
+		err = nil
+	}
+	var faults config.Errors
+	if err != nil && !errors.As(err, &faults) {
+		return err
+	}
+	if a.json {
+		out := checked{File: file, OK: err == nil, Faults: []fault{}}
+		for _, f := range faults {
+			out.Faults = append(out.Faults, fault{f.Line, f.Column, f.Key, f.Message})
+		}
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	} else if err == nil {
+		fmt.Fprintf(a.out, "%s: no fault\n", file)
+	}
+	if err == nil {
+		return nil
+	}
+	if !a.json {
+		// The faults are what was asked for, but a script that reads only the
+		// status must not take them for a configuration.
+		fmt.Fprintln(a.err, faults.Error())
+	}
+	return silentError{exitFailure}
+}
+
+// configShow prints the file as the daemon understands it.
+func (a *app) configShow() error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		_, err := fmt.Fprint(a.out, config.Format(cfg))
+		return err
+	}
+	values := make(map[string]string)
+	for _, k := range config.Keys() {
+		values[k.Name] = k.Value(cfg)
+	}
+	return a.printJSON(values)
+}
+
+func (a *app) configReload(ctx context.Context) error {
+	var r control.Reloaded
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		r, err = b.Reload(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(r)
+	}
+	for _, c := range r.Applied {
+		fmt.Fprintln(a.out, "applied:", c)
+	}
+	for _, c := range r.Restart {
+		fmt.Fprintln(a.out, "waits for a restart:", c)
+	}
+	if len(r.Applied)+len(r.Restart) == 0 {
+		fmt.Fprintln(a.out, "nothing has changed")
+	}
+	return nil
+}

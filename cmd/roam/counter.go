@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) counterCommand() *cobra.Command {
+	var all bool
+	show := func(cmd *cobra.Command, _ []string) error { return a.counterShow(cmd.Context(), all) }
+	noun := &cobra.Command{Use: "counter", Short: "What was counted, drops by their reason", Args: noArgs, RunE: show}
+	verb := &cobra.Command{Use: "show", Short: "Show the counters that are not zero", Args: noArgs, RunE: show}
+	verb.Flags().BoolVar(&all, "all", false, "show those that are zero, too")
+	noun.AddCommand(verb)
+	return noun
+}
+
+// counterShow prints the counters; JSON has all of them always, so that a
+// script finds what it looks for.
+func (a *app) counterShow(ctx context.Context, all bool) error {
+	var list []control.Counter
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		list, err = b.Counters(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(list)
+	}
+	t := a.table("COUNTER", "VALUE", "MEANING")
+	for _, c := range list {
+		if c.Value > 0 || all {
+			t.row(text("%s", c.Name), number("%d", c.Value), text("%s", c.Meaning))
+		}
+	}
+	t.print(a.out)
+	return nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+// stopTime is how long the daemon may take to give the host back.
+const stopTime = 15 * time.Second
+
+// stopped is what `roam down --json` prints.
+type stopped struct {
+	Stopped bool `json:"stopped"` // a daemon ran and has ended
+}
+
+func (a *app) downCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "down", Short: "End the daemon, remove the data plane and give the host back as it was", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.down(orBackground(cmd.Context())) },
+	}
+}
+
+func (a *app) down(ctx context.Context) error {
+	b, err := a.backend()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	s, err := b.Status(ctx)
+	ran := err == nil
+	switch {
+	case errors.Is(err, control.ErrNotRunning):
+		// A plane may have outlived its daemon: that is what it is made for.
+		err = a.restore(ctx, "")
+	case err != nil:
+		return err
+	default:
+		err = a.stop(ctx, b, s)
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(stopped{Stopped: ran})
+	}
+	fmt.Fprintln(a.out, "down: the host is as it was")
+	return nil
+}
+
+// stop ends a daemon that answers.
+func (a *app) stop(ctx context.Context, b control.Backend, s control.Status) error {
+	if a.host.Systemd(ctx) && s.PID != 0 && a.host.UnitPID(ctx) == s.PID {
+		// The unit restarts a daemon that ends by itself, so it must end by
+		// the unit. That leaves the plane, which is removed afterwards.
+		if err := a.host.Systemctl(ctx, "stop"); err != nil {
+			return err
+		}
+		return a.restore(ctx, s.Config)
+	}
+	if err := b.Shutdown(ctx, true); err != nil {
+		return err
+	}
+	gone := a.host.Until(ctx, func() bool {
+		if s.PID != 0 {
+			return !a.host.Alive(s.PID)
+		}
+		_, err := b.Status(ctx)
+		return errors.Is(err, control.ErrNotRunning)
+	})
+	if !gone {
+		return control.Errorf(control.CodeUnavailable, "the daemon (pid %d) agreed to end and has not after %v", s.PID, stopTime).
+			WithHint("look at its log; `kill -9 %d` and `roam down` again remove what is left", s.PID)
+	}
+	return nil
+}
+
+// restore gives the host back without a daemon.
+func (a *app) restore(ctx context.Context, file string) error {
+	if !a.host.Root() {
+		return control.Errorf(control.CodeInvalid, "restore the host: only root may").WithHint("sudo roam down")
+	}
+	if file == "" {
+		file = a.configFileAbs()
+	}
+	return a.host.Roamd(ctx, "restore", "--config", file)
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) modeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "mode [soft|hard|duality]", Short: "Show or set what the host does with several links",
+		Args: atMost(1), ValidArgs: []string{"soft", "hard", "duality"},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.mode(cmd.Context(), args) },
+	}
+}
+
+func (a *app) mode(ctx context.Context, args []string) error {
+	var now string
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		if len(args) == 1 {
+			m, err := control.ParseMode(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			now = args[0]
+			return b.SetMode(ctx, m)
+		}
+		s, err := b.Status(ctx)
+		now = s.Mode
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(control.ModeRequest{Mode: now})
+	}
+	fmt.Fprintln(a.out, now)
+	return nil
+}

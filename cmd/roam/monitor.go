@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) monitorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "monitor", Short: "Show events as they happen, until interrupted", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(orBackground(cmd.Context()), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.monitor(ctx)
+		},
+	}
+}
+
+func (a *app) monitor(ctx context.Context) error {
+	b, err := a.backend()
+	if err != nil {
+		return err
+	}
+	events, err := b.Subscribe(ctx)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(a.out)
+	for e := range events {
+		if a.json {
+			err = enc.Encode(e)
+		} else {
+			_, err = fmt.Fprintln(a.out, a.eventLine(e))
+		}
+		if err != nil {
+			return fmt.Errorf("print event: %w", err)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil // interrupted: that is how a monitor ends
+	}
+	return control.Errorf(control.CodeUnavailable, "%w any more: the daemon has ended", control.ErrNotRunning).
+		WithHint("start it with `roam up`")
+}
+
+// eventLine prints one event on one line.
+func (a *app) eventLine(e control.Event) string {
+	peer := e.PeerName
+	if peer == "" && e.Peer != 0 {
+		peer = e.Peer.String()
+	}
+	fields := []string{e.Time.Local().Format("15:04:05.000"), paint(a.colour, eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
+	add := func(ok bool, s string) {
+		if ok {
+			fields = append(fields, s)
+		}
+	}
+	add(peer != "", peer)
+	add(len(e.From)+len(e.To) > 0, linkLocators(e.From)+" > "+linkLocators(e.To))
+	add(e.Path != nil, pathOf(e.Path))
+	var locs []string
+	for _, l := range e.Locators {
+		locs = append(locs, prefix(l))
+	}
+	add(locs != nil, strings.Join(locs, ", "))
+	add(e.RTTMS > 0, "rtt "+millis(e.RTTMS))
+	add(e.DurationMS > 0, "took "+millis(e.DurationMS))
+	add(e.Reason != "", e.Reason)
+	return strings.TrimRight(strings.Join(fields, "  "), " ")
+}
+
+func eventColour(kind string) string {
+	switch kind {
+	case "handoff-done", "session-established", "peer-alive":
+		return green
+	case "update-failed", "peer-dead", "refused", control.KindLost:
+		return red
+	}
+	return plain
+}
+
+func linkLocators(list []control.LinkLocator) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	s := make([]string, len(list))
+	for i, l := range list {
+		s[i] = l.Link + " " + prefix(l.L64)
+	}
+	return strings.Join(s, ", ")
+}
+
+func pathOf(p *control.Path) string {
+	if p == nil {
+		return ""
+	}
+	return pathText(*p)
+}

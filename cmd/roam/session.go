@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"roam"
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) sessionCommand() *cobra.Command {
+	show := func(cmd *cobra.Command, args []string) error { return a.sessionShow(cmd.Context(), args) }
+	noun := &cobra.Command{
+		Use: "session", Short: "Correspondents that have a session", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
+	}
+	noun.AddCommand(&cobra.Command{
+		Use: "show [PEER]", Short: "Show all sessions, or all of one correspondent (name, NID or session address)",
+		Args: atMost(1), RunE: show, ValidArgsFunction: a.completePeers,
+	})
+	return noun
+}
+
+func (a *app) sessionShow(ctx context.Context, args []string) error {
+	var list []control.Session
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		list, err = b.Sessions(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		all := list
+		list = slices.DeleteFunc(slices.Clone(list), func(s control.Session) bool { return !isPeer(s, args[0]) })
+		if len(list) == 0 {
+			return control.Errorf(control.CodeNotFound, "no session with %q", args[0]).WithHint("%s", listPeers(all))
+		}
+	}
+	if a.json {
+		return a.printJSON(list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(a.out, "no correspondent has a session")
+	}
+	for i, s := range list {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		a.session(s)
+	}
+	return nil
+}
+
+// session prints all that is known of one session.
+func (a *app) session(s control.Session) {
+	state := stateCell(s.State, s.Dead)
+	fmt.Fprintf(a.out, "%s  %s\n", paint(a.colour, bold, peerName(s)), paint(a.colour, state.colour, state.text))
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(a.out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("nid", "%v", s.NID)
+	line("address", "%s", s.Address)
+	if len(s.Names) > 1 {
+		line("aliases", "%s", strings.Join(s.Names[1:], ", "))
+	}
+	line("since", "%s", a.ago(s.Since))
+	line("rtt", "%s", millis(s.RTTMS))
+	if s.LastMove.IsZero() {
+		line("moved", "never")
+	} else {
+		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
+	}
+	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
+	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))
+	name := "locators"
+	for _, l := range s.Locators {
+		proven := "proven"
+		if !l.Proven {
+			proven = "not proven"
+		}
+		line(name, "%s  %s, %s, preference %d, %s", prefix(l.L64), l.State, proven, l.Preference, left(l.LifetimeS))
+		name = ""
+	}
+	name = "paths"
+	for _, p := range s.Paths {
+		used := ""
+		if s.InUse != nil && *s.InUse == p {
+			used = "  (in use)"
+		}
+		line(name, "%s%s", pathText(p), used)
+		name = ""
+	}
+}
+
+// isPeer reports whether a person's word means this correspondent.
+func isPeer(s control.Session, word string) bool {
+	if nid, err := roam.ParseNID(word); err == nil {
+		return s.NID == nid
+	}
+	word = strings.ToLower(strings.TrimSuffix(word, "."))
+	return slices.Contains(s.Names, word) || s.Address.String() == word
+}
+
+func listPeers(list []control.Session) string {
+	if len(list) == 0 {
+		return "no correspondent has a session"
+	}
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = peerName(s)
+	}
+	return "there are sessions with " + strings.Join(names, ", ")
+}
+
+func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if len(args) == 0 {
+		// Completion has nowhere to report a failure.
+		_ = a.ask(cmd.Context(), func(ctx context.Context, b control.Backend) error {
+			list, err := b.Sessions(ctx)
+			for _, s := range list {
+				names = append(names, peerName(s))
+			}
+			return err
+		})
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

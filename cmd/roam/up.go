@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"roam/internal/config"
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+// startTime is how long the daemon may take until it answers.
+const startTime = 10 * time.Second
+
+// started is what `roam up --json` prints.
+type started struct {
+	PID      int      `json:"pid"`
+	Already  bool     `json:"already"` // it ran before
+	Socket   string   `json:"socket"`
+	Warnings []string `json:"warnings"`
+}
+
+func (a *app) upCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "up", Short: "Start the daemon and wait until it answers", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(orBackground(cmd.Context())) },
+	}
+}
+
+func (a *app) up(ctx context.Context) error {
+	// Faults of the file are told before anything is touched.
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	socket, err := a.socket()
+	if err != nil {
+		return err
+	}
+	b := a.connect(socket)
+	s, err := b.Status(ctx)
+	already := err == nil
+	if err != nil {
+		if !errors.Is(err, control.ErrNotRunning) {
+			return err
+		}
+		if s, err = a.start(ctx, cfg, b); err != nil {
+			return err
+		}
+	}
+	out := started{PID: s.PID, Already: already, Socket: socket, Warnings: append([]string{}, s.Warnings...)}
+	out.Warnings = append(out.Warnings, a.firewallWarnings(ctx, cfg)...)
+	if a.json {
+		return a.printJSON(out)
+	}
+	word := "up"
+	if already {
+		word = "up already"
+	}
+	fmt.Fprintf(a.out, "%s: %v, %s\n", word, s.NID, s.SessionAddress)
+	for _, w := range out.Warnings {
+		a.warn("%s", w)
+	}
+	return nil
+}
+
+// start starts the daemon through systemd where that manages it, else by
+// itself, and waits for its first answer.
+func (a *app) start(ctx context.Context, cfg config.Config, b control.Backend) (control.Status, error) {
+	if !a.host.Root() {
+		return control.Status{}, control.Errorf(control.CodeInvalid, "start the daemon: only root may").
+			WithHint("sudo roam up")
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	log := filepath.Join(cfg.Host.RunDir, "roamd.log")
+	var ended <-chan error
+	managed := a.configPath == "" && a.host.Systemd(ctx)
+	if managed {
+		log = "journalctl -u " + unit
+		if err := a.host.Systemctl(ctx, "start"); err != nil {
+			return control.Status{}, err
+		}
+	} else {
+		var err error
+		if ended, err = a.host.Detach(log, "--config", a.configFileAbs()); err != nil {
+			return control.Status{}, err
+		}
+	}
+	return a.firstAnswer(ctx, b, ended, log)
+}
+
+// configFileAbs returns the file that the daemon is started with; its working
+// directory is another one than ours.
+func (a *app) configFileAbs() string {
+	file := a.configFile(nil)
+	if abs, err := filepath.Abs(file); err == nil {
+		return abs
+	}
+	return file
+}
+
+func (a *app) firstAnswer(ctx context.Context, b control.Backend, ended <-chan error, log string) (control.Status, error) {
+	var (
+		s     control.Status
+		err   error
+		early error
+	)
+	a.host.Until(ctx, func() bool {
+		select {
+		case early = <-ended:
+			return true
+		default:
+		}
+		s, err = b.Status(ctx)
+		return err == nil
+	})
+	if early != nil {
+		return s, control.Errorf(control.CodeUnavailable, "the daemon ended at once: %w\n%s", early, a.host.Tail(log)).
+			WithHint("its whole log: %s", log)
+	}
+	if err != nil {
+		return s, control.Errorf(control.CodeUnavailable, "the daemon was started and does not answer after %v: %w", startTime, err).
+			WithHint("its log: %s", log)
+	}
+	return s, nil
+}
+
+// firewallWarnings names the rules that would let session addresses in from
+// outside: they lie in fc00::/7, which many rule sets trust as a whole.
+func (a *app) firewallWarnings(ctx context.Context, cfg config.Config) (out []string) {
+	rules := trustedByNft([]byte(a.host.Output(ctx, "nft", "-j", "list", "ruleset")), cfg.SessionNet())
+	if len(rules) == 0 {
+		rules = trustedByIPTables(a.host.Output(ctx, "ip6tables-save"), cfg.SessionNet())
+	}
+	for _, r := range rules {
+		out = append(out, fmt.Sprintf("a firewall rule trusts more than it should: %s; session addresses (%s) lie in it, so it also admits every correspondent: exempt them before it", r, cfg.SessionNet()))
+	}
+	return out
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+// versions is what `roam version --json` prints.
+type versions struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	Daemon  string `json:"daemon,omitempty"` // absent when none answers
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the versions of roam and of the running daemon", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.version(cmd.Context()) },
+	}
+}
+
+func (a *app) version(ctx context.Context) error {
+	v := versions{Version: version, Go: runtime.Version()}
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		s, err := b.Status(ctx)
+		v.Daemon = s.Version
+		return err
+	})
+	if err != nil && !errors.Is(err, control.ErrNotRunning) {
+		a.warn("ask the daemon for its version: %v", err)
+	}
+	if a.json {
+		return a.printJSON(v)
+	}
+	fmt.Fprintf(a.out, "roam %s (%s)\n", v.Version, v.Go)
+	if v.Daemon != "" {
+		fmt.Fprintf(a.out, "roamd %s\n", v.Daemon)
+	}
+	if v.Daemon != "" && v.Daemon != v.Version {
+		a.warn("roam and roamd are of different versions: restart the daemon")
+	}
+	return nil
+}
