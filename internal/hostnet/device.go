@@ -29,11 +29,24 @@ var quiet = []struct{ key, value string }{
 // setup makes or adopts the device, its address and its route.
 func (h *Host) setup() (Device, error) {
 	name := h.rules.device
-	if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
+	missing, err := h.kernel.missing(name)
+	if err != nil {
 		return Device{}, err
+	}
+	if missing {
+		if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
+			return Device{}, err
+		}
+		if err := h.kernel.makePair(name); err != nil {
+			return Device{}, err
+		}
 	}
 	dev, peer, err := h.kernel.pair(name)
 	if err != nil {
+		return Device{}, err
+	}
+	// One that we adopt is ours as well, or it would have been refused.
+	if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
 		return Device{}, err
 	}
 	if err := h.kernel.hush(dev, peer); err != nil {
@@ -58,19 +71,32 @@ func (h *Host) setup() (Device, error) {
 	}, nil
 }
 
-// pair returns the two interfaces, made if need be.
+// missing reports whether no interface of that name exists.
+func (k *kernel) missing(name string) (bool, error) {
+	_, err := k.links.LinkByName(name)
+	var none netlink.LinkNotFoundError
+	if errors.As(err, &none) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for session device %s: %w", name, err)
+	}
+	return false, nil
+}
+
+func (k *kernel) makePair(name string) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = name, defaultMTU
+	err := k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: defaultMTU})
+	if err != nil {
+		return fmt.Errorf("make session device %s: %w", name, err)
+	}
+	return nil
+}
+
+// pair returns the two interfaces, if they are such a pair.
 func (k *kernel) pair(name string) (dev, peer netlink.Link, err error) {
 	dev, err = k.links.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.MTU = name, defaultMTU
-		err = k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: defaultMTU})
-		if err != nil {
-			return nil, nil, fmt.Errorf("make session device %s: %w", name, err)
-		}
-		dev, err = k.links.LinkByName(name)
-	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for session device %s: %w", name, err)
 	}
