@@ -154,7 +154,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		return
 	}
 	entry := e.entry(p, quoted.Src.L64, quoted.Dst.L64)
-	entry.Nonce = p.LocalNonce
+	entry.Nonce = p.RemoteNonce // inward, an entry's nonce is the one to be met with
 	b, err := xlate.ErrorInward(ev.Packet, entry)
 	if err != nil {
 		e.refused["ICMPv6 error that cannot be translated"]++
