@@ -50,7 +50,13 @@ func Handler(b Backend) http.Handler {
 			reply(w, v, err)
 		})
 	}
-	get("/v1/status", func(ctx context.Context) (any, error) { return b.Status(ctx) })
+	get("/v1/status", func(ctx context.Context) (any, error) {
+		s, err := b.Status(ctx)
+		for _, l := range []*[]string{&s.Warnings, &s.Plane.Features, &s.Plane.Uplinks, &s.DNS.Upstream} {
+			*l = orEmpty(*l)
+		}
+		return s, err
+	})
 	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })
 	get("/v1/sessions", func(ctx context.Context) (any, error) { return list(b.Sessions(ctx)) })
 	get("/v1/counters", func(ctx context.Context) (any, error) { return list(b.Counters(ctx)) })
@@ -71,10 +77,14 @@ func Handler(b Backend) http.Handler {
 		return struct{}{}, b.SetLinkEnabled(ctx, q.Link, q.Enabled)
 	})
 	handle(mux, "POST /v1/peers", func(ctx context.Context, q AddRequest) (any, error) {
-		return b.AddPeer(ctx, q.Line)
+		p, err := b.AddPeer(ctx, q.Line)
+		p.Names, p.Locators = orEmpty(p.Names), orEmpty(p.Locators)
+		return p, err
 	})
 	handle(mux, "POST /v1/reload", func(ctx context.Context, _ struct{}) (any, error) {
-		return b.Reload(ctx)
+		r, err := b.Reload(ctx)
+		r.Applied, r.Restart = orEmpty(r.Applied), orEmpty(r.Restart)
+		return r, err
 	})
 	handle(mux, "POST /v1/shutdown", func(ctx context.Context, q ShutdownRequest) (any, error) {
 		return struct{}{}, b.Shutdown(ctx, q.RemovePlane)
@@ -103,11 +113,13 @@ func handle[Q any](mux *http.ServeMux, pattern string, call func(context.Context
 }
 
 // list keeps an empty list from becoming null.
-func list[T any](v []T, err error) (any, error) {
+func list[T any](v []T, err error) (any, error) { return orEmpty(v), err }
+
+func orEmpty[T any](v []T) []T {
 	if v == nil {
-		v = []T{}
+		return []T{}
 	}
-	return v, err
+	return v
 }
 
 func reply(w http.ResponseWriter, v any, err error) {
