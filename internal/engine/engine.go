@@ -86,6 +86,7 @@ type Engine struct {
 	held     held
 	refused  map[string]uint64
 	saveAt   time.Time
+	adopting bool // the data plane is not to be touched yet
 }
 
 // New makes an engine; Run starts it.
@@ -208,6 +209,7 @@ func (e *Engine) start(ctx context.Context) error {
 	for _, l := range e.cfg.Plane.UplinksInUse() {
 		missing[l] = true
 	}
+	e.adopting = true
 	deadline := time.NewTimer(adoptWithin)
 	defer deadline.Stop()
 	for len(missing) > 0 {
@@ -223,6 +225,7 @@ func (e *Engine) start(ctx context.Context) error {
 			}
 		}
 	}
+	e.adopting = false
 	e.writeUplinks()
 	e.drainInto(func(o ilnp.Output) {
 		switch o.(type) {

@@ -63,6 +63,9 @@ func (e *Engine) forgetLocals(link roam.LinkID) {
 
 // writeUplinks writes the whole table, in a stable order.
 func (e *Engine) writeUplinks() {
+	if e.adopting {
+		return
+	}
 	locals := make([]ilnp.Local, 0, len(e.locals))
 	for l := range e.locals {
 		locals = append(locals, l)

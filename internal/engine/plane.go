@@ -158,6 +158,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	b, err := xlate.ErrorInward(ev.Packet, entry)
 	if err != nil {
 		e.refused["ICMPv6 error that cannot be translated"]++
+		e.cfg.Log.Debug("ICMPv6 error cannot be translated", "err", err)
 		return
 	}
 	e.inject(b)
