@@ -137,3 +137,34 @@ func TestSkips(t *testing.T) {
 		t.Run(name, b.check)
 	}
 }
+
+func TestLinks(t *testing.T) {
+	tree := func(text string) map[string]string {
+		return map[string]string{"docs/a.md": text, "docs/rfc/b.md": "", "roam.go": "package roam\n"}
+	}
+	for name, b := range map[string]breach{
+		"to a file":      {files: tree("[b](rfc/b.md#part) and [c](../roam.go)"), want: ""},
+		"to a directory": {files: tree("[b](rfc)"), want: ""},
+		"to the world":   {files: tree("[b](https://example.org/x) [here](#part)"), want: ""},
+		"to nothing":     {files: tree("\n[b](b.md)"), want: "docs/a.md:2: links to docs/b.md"},
+	} {
+		b.rule = "links"
+		t.Run(name, b.check)
+	}
+}
+
+func TestDeviations(t *testing.T) {
+	tree := func(doc, code string) map[string]string {
+		return map[string]string{"docs/rfc/a.md": doc, "sim/a.go": "package sim\n\n" + code}
+	}
+	const section = "# A\n\n## DEVIATION: slower\n\n*Why.* Fun.\n\n"
+	for name, b := range map[string]breach{
+		"both sides": {files: tree(section+"*Where.* `sim/a.go`\n", "// DEVIATION\n"), want: ""},
+		"no place":   {files: tree(section, ""), want: `"slower" does not say`},
+		"not marked": {files: tree(section+"*Where.* `sim/a.go`\n", ""), want: "nothing is marked in sim/a.go"},
+		"not said":   {files: tree("# A\n", "// DEVIATION\n"), want: "sim/a.go: marks a departure"},
+	} {
+		b.rule = "deviations"
+		t.Run(name, b.check)
+	}
+}

@@ -82,6 +82,8 @@ func Rules() []Rule {
 		{"drops", Drops},
 		{"skips", Skips},
 		{"tools", Tools},
+		{"links", Links},
+		{"deviations", Deviations},
 		{"licences", Licences},
 	}
 }
@@ -90,7 +92,7 @@ var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 // skipped are directories that hold no source of ours: what make writes, and
 // what tests read.
-var skipped = map[string]bool{".git": true, "bin": true, "out": true, "testdata": true, "LICENSES": true}
+var skipped = map[string]bool{".git": true, "bin": true, "out": true, "testdata": true}
 
 // Load reads the tree below the root of a file system. A Go file that does not
 // parse is an error.
