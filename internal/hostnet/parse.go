@@ -111,14 +111,14 @@ func (t *table) applyLink(m syscall.NetlinkMessage, _ time.Time) hint {
 	a := attrs(b, sizeIfInfo)
 	old := t.links[index]
 	l := link{
-		name: nl.BytesToString(append(a[unix.IFLA_IFNAME], 0)), flags: u32(b[8:]),
+		name: unix.ByteSliceToString(a[unix.IFLA_IFNAME]), flags: u32(b[8:]),
 		arphrd: binary.NativeEndian.Uint16(b[2:]), mtu: int(u32(a[unix.IFLA_MTU])),
 		mac: net.HardwareAddr(a[unix.IFLA_ADDRESS]), facts: old.facts,
 	}
 	if info, err := nl.ParseRouteAttr(a[unix.IFLA_LINKINFO]); err == nil {
 		for _, x := range info {
 			if x.Attr.Type == unix.IFLA_INFO_KIND {
-				l.kind = nl.BytesToString(append(x.Value, 0))
+				l.kind = unix.ByteSliceToString(x.Value)
 			}
 		}
 	}
