@@ -28,6 +28,7 @@ type attachment struct {
 	told    bool // the host knows the prefix
 	life    time.Duration
 	epoch   int // of the Router Advertisements; an older series has ended
+	order   int // the last one connected or enabled has the highest
 }
 
 // Node is a host: a core, a data plane and links.
@@ -39,6 +40,8 @@ type Node struct {
 	core        *ilnp.Core // nil: a host without ILNP
 	plane       plane
 	attachments []*attachment
+	connected   int // attachments ever made or enabled
+	off         map[roam.LinkID]bool
 	timer       uint64 // the last timer event that was set; older ones are void
 	life        int    // reboots
 	flows       []*Flow
@@ -59,7 +62,7 @@ const (
 // AddNode adds a host with a core of this configuration; Rand is taken from
 // the network's seed.
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
-	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg}
+	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
 	n.nodes = append(n.nodes, node)
 	node.boot()
 	n.After(activityEvery, node.tick)
@@ -142,6 +145,11 @@ func (h *Node) SetMode(m ilnp.Mode) {
 // Disable takes a link out of use, or back in, by command.
 func (h *Node) Disable(link roam.LinkID, disabled bool) {
 	h.net.note(h.name, "link %d disabled=%t", link, disabled)
+	h.off[link] = disabled
+	if at := h.at(link); at != nil && !disabled {
+		h.connected++
+		at.order = h.connected
+	}
 	h.core.SetLinkDisabled(h.net.now, link, disabled)
 	h.Settle()
 }
@@ -150,8 +158,14 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 // other than ilnp.Infinite, Router Advertisements renew the prefix every third
 // of it.
 func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) {
-	h.remove(link)
-	at := &attachment{link: link, l64: l64, access: a, carrier: true, life: life}
+	if old := h.at(link); old != nil && old.l64 == l64 {
+		old.access, old.life = a, life
+		h.advertise(old)
+		return
+	}
+	h.Down(link)
+	h.connected++
+	at := &attachment{link: link, l64: l64, access: a, carrier: true, life: life, order: h.connected}
 	h.attachments = append(h.attachments, at)
 	slices.SortFunc(h.attachments, func(x, y *attachment) int { return int(x.link - y.link) })
 	h.net.note(h.name, "link %d up at %v", link, l64)
