@@ -59,7 +59,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets
- * here.
+ * here, and was counted there.
  */
 SEC("tc")
 int ilnp_session_sink(struct __sk_buff *skb)

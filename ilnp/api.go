@@ -32,8 +32,10 @@ type ChecksumRule uint8
 
 // The values of ChecksumRule.
 const (
-	RuleIPv6    ChecksumRule = iota // valid for the addresses on the wire
-	RuleRFC6741                     // locators count as zero (RFC 6741 §4.2)
+	// RuleIPv6: valid for the addresses on the wire. DEVIATION as the default,
+	// see docs/rfc/rfc6741.md: RFC 6744 §3 takes locators for zero.
+	RuleIPv6    ChecksumRule = iota
+	RuleRFC6741              // locators count as zero (RFC 6741 §4.2)
 )
 
 // PairKey names a session between two nodes inside this host: the low halves

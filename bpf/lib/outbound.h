@@ -122,7 +122,8 @@ static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *
 
 /* May a nonce go into this packet? On a super-packet a forwarding Linux router
  * misreads the header behind it; a hop-by-hop header must stay the first; and
- * a link of the minimum MTU has no room for it in full packets.
+ * a link of the minimum MTU has no room for it in full packets. DEVIATION:
+ * RFC 6744 §§4, 6 want it there in every packet that it is due on.
  */
 static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
 {

@@ -129,7 +129,8 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 // addAddress records and adds prefix:NID, optimistic if the kernel allows it
 // (RFC 4429), and reads back what the kernel made of it. The valid lifetime is
 // set only after duplicate detection: the kernel deletes an address of limited
-// lifetime that turns out to be a duplicate, without a word on why.
+// lifetime that turns out to be a duplicate, without a word on why. DEVIATION:
+// RFC 6741 §3.1 does not use the locator before detection has ended.
 func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) error {
 	entry := change{Kind: addedAddress, Link: name, Index: k.link, Address: k.addr}
 	list := []change{entry}

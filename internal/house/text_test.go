@@ -110,6 +110,7 @@ func TestDrops(t *testing.T) {
 		"counted":       {files: in("bpf/a.h", program("count(DROP_BAD); return STOLEN;")), want: ""},
 		"in an action":  {files: in("bpf/a.h", program("return drop(DROP_BAD);")), want: ""},
 		"not counted":   {files: in("bpf/a.h", program("f(DROP_BAD); return TC_ACT_SHOT;")), want: "a.h:6: f drops without"},
+		"elsewhere":     {files: in("bpf/a.h", "/* What gets here\n * was counted there.\n */\nSEC(\"tc\")\nint f(int a)\n{\n\treturn SHOT;\n}\n"), want: ""},
 		"never counted": {files: in("bpf/a.h", program("return OK;")), want: "a.h:3: nothing counts DROP_BAD"},
 	} {
 		b.rule = "drops"

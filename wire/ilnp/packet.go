@@ -95,7 +95,8 @@ func newPacket(b []byte, c ip6.Chain) (Packet, error) {
 }
 
 // BuildUpdate makes the whole packet of a Locator Update or acknowledgement.
-// The nonce is required (RFC 6743 §2). A packet of many locators may exceed
+// The nonce is required (RFC 6743 §2). DEVIATION: the "ILNPv6 Identifier option"
+// of the same section is not there, since no RFC defines one. A packet of many locators may exceed
 // the link's MTU; it is not fragmented here.
 func BuildUpdate(src, dst roam.ILV, nonce Nonce, lu LocatorUpdate) ([]byte, error) {
 	if !nonce.Present() {
