@@ -1,0 +1,226 @@
+package quickstart
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+)
+
+// draw adds series, events, tables and figures of both passes.
+func draw(env *exp.Env, with, without *trace) {
+	r := env.Result
+	for _, t := range []*trace{with, without} {
+		if t == nil {
+			continue
+		}
+		t.addSeries(r)
+		t.addMarks(r)
+	}
+	r.Tables = append(r.Tables, with.handoffTable(), with.sessionTable(without), with.shareTable())
+	const time = "time since the start of traffic (s)"
+	links := []string{"net1", "net2", "net3"}
+	panel := func(arm, title, what, kind string) result.Panel {
+		p := result.Panel{Title: title, Kind: kind, YLabel: "Mb/s", Labels: links, Arm: arm, Marks: true, Height: 150}
+		for _, l := range links {
+			p.Series = append(p.Series, seriesName(arm, what+" "+l))
+		}
+		return p
+	}
+	r.Figures = append(r.Figures, result.Figure{
+		Title: "Throughput per link with Roam", XLabel: time,
+		Caption: "All traffic that the access links delivered, in bins of 100 ms, stacked. Dashed lines are the steps of the schedule: a new link comes up, links are added, withdrawn, returned.",
+		Panels: []result.Panel{
+			panel("", "from the mobile host", "out", result.Stack),
+			panel("", "to the mobile host", "in", result.Stack),
+		},
+	})
+	if without != nil {
+		r.Figures = append(r.Figures, controlFigure(time))
+	}
+	r.Figures = append(r.Figures, result.Figure{
+		Title: "Gaps at the receiving applications", XLabel: "time between two reads (ms, logarithmic)",
+		Caption: "Spans between two datagrams of the UDP probe and between two reads of the paced TCP connection, longest per window of equal length: windows without any event against those that begin with a handoff.",
+		Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of windows", LogX: true, Series: []string{"gap udp static", "gap udp handoff", "gap tcp static", "gap tcp handoff"},
+			Labels: []string{"UDP static", "UDP handoff", "TCP static", "TCP handoff"}}},
+	})
+}
+
+// controlFigure sets the two passes under each other.
+func controlFigure(xlabel string) result.Figure {
+	panel := func(arm, title string) result.Panel {
+		return result.Panel{Title: title, Kind: result.Lines, YLabel: "datagrams/s", Arm: arm, Marks: true, Height: 120,
+			Series: []string{seriesName(arm, "udp out"), seriesName(arm, "udp in")}, Labels: []string{"from the mobile host", "to the mobile host"}}
+	}
+	return result.Figure{
+		Title: "The same schedule with Roam and without", XLabel: xlabel,
+		Caption: "Datagrams of the UDP probe that reached the receiving application. Without Roam nothing arrives from the moment the first network is cut until it is back; the applications of the control sit in their timers.",
+		Panels:  []result.Panel{panel("", "Roam"), panel("control", "plain IPv6")},
+	}
+}
+
+func seriesName(arm, name string) string { return strings.TrimSpace(arm + " " + name) }
+
+// addSeries adds rates over time and, for the pass with Roam, the gaps.
+func (t *trace) addSeries(r *result.Result) {
+	for _, l := range access {
+		for what, pick := range map[string]func(sample) map[string]uint64{"out": outward, "in": inward} {
+			var x, y []float64
+			for i := 1; i < len(t.samples); i++ {
+				a, b := t.samples[i-1], t.samples[i]
+				dt := b.at.Sub(a.at).Seconds()
+				if dt < 0.02 {
+					continue // two readings back to back would divide by almost nothing
+				}
+				x = append(x, round(t.rel(b.at), 3))
+				y = append(y, round(float64(pick(b)[l]-pick(a)[l])*8e-6/dt, 3))
+			}
+			r.AddSeries(seriesName(t.arm, what+" "+l), "Mb/s", x, y)
+		}
+	}
+	end := t.at(t.plan.length)
+	for what, f := range map[string]interface {
+		Rate(a, b time.Time, bin time.Duration) (x, y []float64)
+	}{"udp out": t.traffic.flowUp, "udp in": t.traffic.flowDown} {
+		x, y := f.Rate(t.start, end, 100*time.Millisecond)
+		r.AddSeries(seriesName(t.arm, what), "1/s", x, y)
+	}
+	if t.arm == "" {
+		t.addGaps(r)
+	}
+}
+
+// addGaps adds the longest gap of each window: static, and at handoffs.
+func (t *trace) addGaps(r *result.Result) {
+	w := t.window()
+	gaps := map[string][]float64{}
+	note := func(kind string, from time.Time) {
+		tr := t.traffic
+		gaps["gap udp "+kind] = append(gaps["gap udp "+kind], round(gapUDP(tr.flowUp, from, w), 3), round(gapUDP(tr.flowDown, from, w), 3))
+		gaps["gap tcp "+kind] = append(gaps["gap tcp "+kind], round(gapTCP(tr.readUp, from, w), 3), round(gapTCP(tr.readDown, from, w), 3))
+	}
+	for i := range t.plan.windows {
+		note("static", t.at(t.plan.static.from+time.Duration(i)*w))
+	}
+	for _, h := range t.handoffs() {
+		if !h.hard && !h.usable.IsZero() {
+			note("handoff", h.usable)
+			note("handoff", h.cut)
+		}
+	}
+	for name, v := range gaps {
+		r.AddSeries(name, "ms", nil, v)
+	}
+}
+
+// addMarks adds the steps of the schedule as events.
+func (t *trace) addMarks(r *result.Result) {
+	for _, s := range t.steps {
+		switch {
+		case s.name != "" && s.at.After(t.start.Add(100*time.Millisecond)):
+			r.Mark(result.Event{T: round(t.rel(s.at), 3), Arm: t.arm, Kind: "step", Label: s.name})
+		case s.op == down && t.arm != "":
+			r.Mark(result.Event{T: round(t.rel(s.at), 3), Arm: t.arm, Kind: "cut", Label: s.link + " cut"})
+		}
+	}
+	slices.SortStableFunc(r.Events, func(a, b result.Event) int {
+		switch {
+		case a.T < b.T:
+			return -1
+		case a.T > b.T:
+			return 1
+		}
+		return 0
+	})
+}
+
+// handoffTable is what each handoff cost.
+func (t *trace) handoffTable() result.Table {
+	tab := result.Table{
+		Title:   "Cost of each handoff",
+		Note:    "RA to locator: from the first Router Advertisement on the new link to the locator's use. LU to ack: Locator Update to acknowledgement, per correspondent. Gaps: longest at any receiving application, above the static control.",
+		Columns: []string{"#", "kind", "from", "to", "at", "RA to locator", "LU to ack", "all acknowledged", "UDP lost", "UDP gap", "TCP gap"},
+	}
+	for _, h := range t.handoffs() {
+		kind, ra := "soft", "–"
+		if h.hard {
+			kind = "hard"
+		}
+		if !h.usable.IsZero() && !h.advert.IsZero() {
+			ra = ms(millis(h.usable.Sub(h.advert)))
+		}
+		var lu []string
+		for _, v := range h.luMs {
+			lu = append(lu, fmt.Sprintf("%.1f", v))
+		}
+		tab.Rows = append(tab.Rows, []string{
+			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.rel(h.up)), ra,
+			strings.Join(lu, ", ") + " ms", ms(h.ackMs), fmt.Sprint(h.lost), ms(h.udpGapMs), ms(h.tcpGapMs),
+		})
+	}
+	return tab
+}
+
+func ms(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f ms", v)
+}
+
+// sessionTable is how each session ended, beside the control.
+func (t *trace) sessionTable(control *trace) result.Table {
+	tab := result.Table{Title: "Sessions", Columns: []string{"session", "with Roam", "last seen", "without Roam, while its network is away"}}
+	silence := "not run"
+	if control != nil {
+		if from, to, ok := control.away(); ok {
+			silence = fmt.Sprintf("%.0f delivered in %.1f s", control.delivered(from, to), to.Sub(from).Seconds())
+		}
+	}
+	for i, s := range t.traffic.sessions {
+		how := "alive to the end"
+		if err := t.traffic.outcome[s.Name()]; err != nil {
+			how = "died: " + firstLine(err.Error())
+		}
+		row := []string{s.Name(), how, s.State().Detail, ""}
+		if i == 0 {
+			row[3] = "all together: " + silence
+		}
+		tab.Rows = append(tab.Rows, row)
+	}
+	return tab
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// shareTable is the links' shares of the bytes.
+func (t *trace) shareTable() result.Table {
+	tab := result.Table{Title: "Share of the bytes per link", Columns: append([]string{"phase", "direction"}, access...)}
+	for _, p := range t.plan.shares {
+		for _, way := range []struct {
+			name string
+			pick func(sample) map[string]uint64
+		}{{"out", outward}, {"in", inward}} {
+			row := []string{p.name, way.name}
+			shares := t.shares(p, way.pick)
+			for _, l := range access {
+				row = append(row, fmt.Sprintf("%.2f %%", shares[l]))
+			}
+			tab.Rows = append(tab.Rows, row)
+		}
+	}
+	return tab
+}
+
+// round keeps the JSON small: no measurement here is better than that.
+func round(v float64, digits int) float64 {
+	p := math.Pow(10, float64(digits))
+	return math.Round(v*p) / p
+}

@@ -1,0 +1,71 @@
+// Package quickstart is the experiment to begin with: a mobile host moves
+// through three access networks under load, and its applications do not notice.
+//
+// Implements the topology of drawing.txt, the schedule (four soft handoffs in a
+// ring, one hard handoff, three-way duality, graceful withdrawal to one link,
+// return), its control without Roam, and the figures. Omits the benchmarks of
+// throughput and of Locator Updates by the hundred. Driven by package runner;
+// it asks Roam only what a user can ask, through its command line.
+package quickstart
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"roam/lab/exp"
+	"roam/lab/workload"
+)
+
+//go:embed drawing.txt
+var drawing string
+
+//go:embed params.json
+var params []byte
+
+//go:embed expect.json
+var expect []byte
+
+//go:embed README.md
+var readme string
+
+// Experiment is the declaration that package runner lists.
+var Experiment = exp.Experiment{
+	Name:    "quickstart",
+	Title:   "Unmodified sessions of a mobile host through handoffs, duality and withdrawal",
+	Source:  "the main job of Roam; RFC 6740, 6741, 6743, 6744",
+	Drawing: drawing,
+	Params:  params,
+	Expect:  expect,
+	Readme:  readme,
+	Tools:   tools(),
+	Run:     run,
+}
+
+func tools() map[string]string {
+	t := map[string]string{"radvd": "radvd", "ip": "iproute2", "nft": "nftables"}
+	for k, v := range workload.Tools {
+		t[k] = v
+	}
+	return t
+}
+
+// run measures with Roam and without, and fills in the result.
+func run(ctx context.Context, env *exp.Env) error {
+	with, err := measure(ctx, env, true)
+	if err != nil {
+		return fmt.Errorf("run with Roam: %w", err)
+	}
+	with.metrics(env)
+	var without *trace
+	if env.Params.Bool("control") {
+		if without, err = measure(ctx, env, false); err != nil {
+			return fmt.Errorf("control without Roam: %w", err)
+		}
+		without.controlMetrics(env.Result)
+	} else {
+		env.Result.Miss("control_delivered_away", "the control was turned off")
+	}
+	draw(env, with, without)
+	return nil
+}

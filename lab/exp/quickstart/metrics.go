@@ -1,0 +1,213 @@
+package quickstart
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/workload/udpflow"
+)
+
+// metrics fills in what the claims judge about the pass with Roam.
+func (t *trace) metrics(env *exp.Env) {
+	r := env.Result
+	t.sessionMetrics(r)
+	t.softMetrics(r)
+	t.hardMetrics(r, env.Params.Int("udp_rate"))
+	r.Set("rtt_ms", 2*env.Params.Float("delay_ms"))
+	r.Set("udp_rcvbuf_errors", float64(t.traffic.udp.BufferErrors()))
+	r.Set("emulator_drops", float64(t.drops))
+	r.Set("sessions_established", float64(t.established))
+	r.SetBool("routes_unchanged", t.routesSame)
+	worst := 0.0
+	for _, p := range t.plan.shares {
+		for way, pick := range map[string]func(sample) map[string]uint64{"out": outward, "in": inward} {
+			shares := t.shares(p, pick)
+			for _, l := range access {
+				want := 0.0
+				if slices.Contains(p.links, l) {
+					want = 100 / float64(len(p.links))
+				}
+				off := math.Abs(shares[l] - want)
+				worst = max(worst, off)
+				r.Set(fmt.Sprintf("share_%s_%s_%s_pct", metricName(p.name), way, l), shares[l])
+			}
+		}
+	}
+	r.Set("duality_share_error_points", worst)
+}
+
+// metricName makes part of a metric's name out of words.
+func metricName(words string) string {
+	b := []byte(words)
+	for i, c := range b {
+		if c == ' ' || c == '-' {
+			b[i] = '_'
+		}
+	}
+	return string(b)
+}
+
+func (t *trace) sessionMetrics(r *result.Result) {
+	all := true
+	for _, s := range t.traffic.sessions {
+		if err := t.traffic.outcome[s.Name()]; err != nil {
+			all = false
+			r.Mark(result.Event{T: t.rel(t.end), Kind: "session-died", Label: s.Name() + ": " + err.Error()})
+		}
+	}
+	r.SetBool("sessions_alive", all)
+	r.SetBool("ssh_same_connection", t.traffic.outcome["ssh"] == nil)
+	r.SetBool("curl_checksum_right", t.traffic.outcome["curl"] == nil)
+	for name, rep := range t.traffic.iperf {
+		kind := map[string]string{"iperf3 TCP": "tcp", "iperf3 UDP": "udp"}[name]
+		r.Set("iperf_"+kind+"_mbps", rep.Mbps)
+		if kind == "udp" {
+			r.Set("iperf_udp_lost", float64(rep.LostPackets))
+			r.Set("iperf_udp_sent", float64(rep.Packets))
+		} else {
+			r.Set("iperf_tcp_retransmits", float64(rep.Retransmits))
+		}
+	}
+	worst := 0.0
+	for _, e := range t.traffic.ssh.Echoes() {
+		worst = max(worst, millis(e.RTT))
+	}
+	r.Set("ssh_echo_worst_ms", worst)
+}
+
+// softMetrics judges everything but the hard handoff.
+func (t *trace) softMetrics(r *result.Result) {
+	var sum udpflow.Count
+	for _, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
+		for _, s := range t.softSpans() {
+			c := f.Count(t.at(s.from), t.at(s.to))
+			sum.Written, sum.Lost = sum.Written+c.Written, sum.Lost+c.Lost
+			sum.Refused, sum.Doubled, sum.Misorders = sum.Refused+c.Refused, sum.Doubled+c.Doubled, sum.Misorders+c.Misorders
+		}
+	}
+	r.Set("udp_soft_sent", float64(sum.Written))
+	r.Set("udp_soft_lost", float64(sum.Lost))
+	r.Set("udp_soft_refused", float64(sum.Refused))
+	r.Set("udp_soft_doubled", float64(sum.Doubled))
+	r.Set("udp_soft_misordered", float64(sum.Misorders))
+	udp, tcp := t.staticGaps()
+	r.Set("udp_static_gap_ms", udp)
+	r.Set("tcp_static_gap_ms", tcp)
+	var tcpGap, udpGap, ra float64
+	for _, h := range t.handoffs() {
+		if h.hard {
+			continue
+		}
+		if h.usable.IsZero() || h.advert.IsZero() {
+			ra = math.NaN()
+		} else {
+			ra = max(ra, millis(h.usable.Sub(h.advert)))
+		}
+		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
+	}
+	r.Set("tcp_soft_gap_ms", tcpGap)
+	r.Set("udp_soft_gap_ms", udpGap)
+	r.Set("ra_to_locator_ms", ra)
+}
+
+// softSpans are the parts of the schedule without the hard handoff: up to its
+// step, and again from two seconds after it, or from the next step if that
+// comes first.
+func (t *trace) softSpans() []span {
+	after := t.plan.hard + 2*time.Second
+	for _, s := range t.plan.steps {
+		if s.at > t.plan.hard && s.name != "" {
+			after = min(after, s.at)
+			break
+		}
+	}
+	return []span{{0, t.plan.hard}, {after, t.plan.length}}
+}
+
+func (t *trace) hardMetrics(r *result.Result, rate int) {
+	udp, _ := t.staticGaps()
+	for _, h := range t.handoffs() {
+		if !h.hard {
+			continue
+		}
+		if h.usable.IsZero() {
+			why := "the daemon reported no locator on the new link"
+			r.Miss("hard_first_ms", why)
+			r.Miss("hard_full_rate_ms", why)
+			return
+		}
+		from := h.usable
+		if h.cut.After(from) {
+			from = h.cut
+		}
+		var first, full float64
+		for way, f := range map[string]*udpflow.Flow{"out": t.traffic.flowUp, "in": t.traffic.flowDown} {
+			at, ok := f.FirstAfter(from, h.up)
+			full_, ok2 := fullRate(f, from, rate)
+			if !ok || !ok2 {
+				first, full = math.NaN(), math.NaN()
+				break
+			}
+			first, full = max(first, millis(at.Sub(from))), max(full, millis(full_.Sub(from)))
+			r.Set("hard_first_"+way+"_ms", millis(at.Sub(from)))
+			r.Set("hard_full_rate_"+way+"_ms", millis(full_.Sub(from)))
+		}
+		r.Set("hard_first_ms", max(0, first-udp))
+		r.Set("hard_full_rate_ms", max(0, full-udp))
+		r.Set("hard_away_ms", millis(h.usable.Sub(h.cut)))
+		r.Set("hard_lost", float64(h.lost))
+	}
+}
+
+// controlMetrics counts what the pass without Roam delivered while its first
+// network was away: from just after the cut, when all that was already past
+// the link has been read, until the network has carrier again.
+func (t *trace) controlMetrics(r *result.Result) {
+	from, to, ok := t.away()
+	if !ok {
+		r.Miss("control_delivered_away", "the control never lost its first network")
+		return
+	}
+	r.Set("control_delivered_before", t.delivered(t.start, from.Add(-controlGrace)))
+	r.Set("control_delivered_away", t.delivered(from, to))
+	r.Set("control_away_s", to.Sub(from).Seconds())
+}
+
+// controlGrace is how long after the cut bytes may still come out of buffers
+// behind the link.
+const controlGrace = 50 * time.Millisecond
+
+// away is the span without the first network.
+func (t *trace) away() (from, to time.Time, ok bool) {
+	for _, s := range t.steps {
+		switch {
+		case s.op == down && s.link == "net1":
+			from = s.at.Add(controlGrace)
+		case s.op == up && s.link == "net1" && !from.IsZero():
+			return from, s.at, true
+		}
+	}
+	return from, to, false
+}
+
+// delivered counts datagrams, reads, echoes and growths of the download.
+func (t *trace) delivered(from, to time.Time) float64 {
+	tr := t.traffic
+	n := tr.flowUp.Arrived(from, to) + tr.flowDown.Arrived(from, to) + tr.readUp.Bytes(from, to) + tr.readDown.Bytes(from, to)
+	for _, e := range tr.ssh.Echoes() {
+		if back := e.Sent.Add(e.RTT); e.RTT > 0 && !back.Before(from) && back.Before(to) {
+			n++
+		}
+	}
+	for _, at := range tr.curlGrew {
+		// The sampler sees growth up to a period late.
+		if !at.Before(from.Add(sampleEvery)) && at.Before(to) {
+			n++
+		}
+	}
+	return float64(n)
+}

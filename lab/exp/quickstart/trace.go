@@ -1,0 +1,212 @@
+package quickstart
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// trace is all that was seen in one pass through the schedule.
+type trace struct {
+	arm                       string
+	plan                      schedule
+	start, end                time.Time
+	steps                     []doneStep
+	samples                   []sample
+	traffic                   *traffic
+	events                    []event
+	adverts                   []advertSeen
+	drops                     uint64
+	established               int
+	routesBefore, routesAfter map[string]bool
+	routesSame                bool
+}
+
+// handoff is one change of the network, with what it cost.
+type handoff struct {
+	number   int
+	hard     bool
+	from, to string
+	up       time.Time // carrier of the new link
+	advert   time.Time // first advertisement there; zero if none was seen
+	usable   time.Time // the daemon has a locator there; zero if never
+	cut      time.Time // carrier of the old link lost
+	end      time.Time // next step
+	ackMs    float64   // handoff begun to acknowledged by all; NaN if unknown
+	luMs     []float64 // Locator Update to acknowledgement, each correspondent
+	lost     int       // datagrams of the probe, both ways
+	udpGapMs float64   // longest of both ways, above the static control
+	tcpGapMs float64   // likewise
+}
+
+// at returns a moment of the schedule.
+func (t *trace) at(d time.Duration) time.Time { return t.start.Add(d) }
+
+// rel returns a moment as seconds since the start of traffic.
+func (t *trace) rel(at time.Time) float64 { return at.Sub(t.start).Seconds() }
+
+// added finds the first event after a moment that tells of a new locator on a
+// link.
+func added(events []event, link string, after time.Time) (time.Time, bool) {
+	for _, e := range events {
+		if e.Kind != "locator-added" || e.Time.Before(after) {
+			continue
+		}
+		for _, l := range e.To {
+			if l.Link == link {
+				return e.Time, true
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// handoffs lists the changes of the ring and the hard one.
+func (t *trace) handoffs() []handoff {
+	var out []handoff
+	for i, s := range t.steps {
+		if s.from == "" || s.op != up && s.op != swap {
+			continue
+		}
+		h := handoff{number: len(out) + 1, hard: s.op == swap, from: s.from, to: s.link, up: s.at, cut: s.at, end: t.end, ackMs: math.NaN()}
+		for _, later := range t.steps[i+1:] {
+			if later.op == down && later.link == s.from {
+				h.cut = later.at
+			}
+			if later.name != "" {
+				h.end = later.at
+				break
+			}
+		}
+		h.usable, _ = added(t.events, h.to, h.up)
+		for _, ra := range t.adverts {
+			if ra.link == h.to && !ra.at.Before(h.up) {
+				h.advert = ra.at
+				break
+			}
+		}
+		t.costs(&h)
+		out = append(out, h)
+	}
+	return out
+}
+
+// costs fills in what a handoff cost, from the daemon's events and the probes.
+func (t *trace) costs(h *handoff) {
+	for _, e := range t.events {
+		if e.Time.Before(h.up) || !e.Time.Before(h.end) {
+			continue
+		}
+		switch {
+		case e.Kind == "update-acked" && e.RTTMs > 0 && e.Time.Before(h.cut.Add(time.Second)):
+			h.luMs = append(h.luMs, e.RTTMs)
+		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs):
+			h.ackMs = e.DurationMs
+		}
+	}
+	tr := t.traffic
+	h.lost = tr.flowUp.Count(h.up, h.end).Lost + tr.flowDown.Count(h.up, h.end).Lost
+	w := t.window()
+	begin := h.usable
+	if begin.IsZero() {
+		begin = h.up
+	}
+	for _, from := range []time.Time{begin, h.cut} {
+		h.udpGapMs = max(h.udpGapMs, gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
+		h.tcpGapMs = max(h.tcpGapMs, gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
+	}
+	udp, tcp := t.staticGaps()
+	h.udpGapMs = max(0, h.udpGapMs-udp)
+	h.tcpGapMs = max(0, h.tcpGapMs-tcp)
+}
+
+// window is the length of the windows in which gaps are compared.
+func (t *trace) window() time.Duration {
+	s := t.plan.static
+	return (s.to - s.from) / time.Duration(t.plan.windows)
+}
+
+func gapUDP(f *udpflow.Flow, from time.Time, w time.Duration) float64 {
+	return millis(f.LongestGap(from, from.Add(w)).Length())
+}
+
+func gapTCP(s tcpflow.Stream, from time.Time, w time.Duration) float64 {
+	_, d := s.LongestGap(from, from.Add(w))
+	return millis(d)
+}
+
+// staticGaps returns the median of the longest gap over the windows without
+// any event: what the machine itself makes of the same traffic.
+func (t *trace) staticGaps() (udp, tcp float64) {
+	var u, c []float64
+	w := t.window()
+	for i := range t.plan.windows {
+		from := t.at(t.plan.static.from + time.Duration(i)*w)
+		u = append(u, max(gapUDP(t.traffic.flowUp, from, w), gapUDP(t.traffic.flowDown, from, w)))
+		c = append(c, max(gapTCP(t.traffic.readUp, from, w), gapTCP(t.traffic.readDown, from, w)))
+	}
+	return median(u), median(c)
+}
+
+// shares returns the links' shares of the octets within a phase, in per cent.
+func (t *trace) shares(p sharePhase, pick func(sample) map[string]uint64) map[string]float64 {
+	first, last := t.sampleAt(t.at(p.span.from)), t.sampleAt(t.at(p.span.to))
+	total := 0.0
+	out := map[string]float64{}
+	for _, l := range access {
+		out[l] = float64(pick(last)[l] - pick(first)[l])
+		total += out[l]
+	}
+	for _, l := range access {
+		out[l] *= 100 / math.Max(total, 1)
+	}
+	return out
+}
+
+func (t *trace) sampleAt(at time.Time) sample {
+	i := slices.IndexFunc(t.samples, func(s sample) bool { return !s.at.Before(at) })
+	if i < 0 {
+		i = len(t.samples) - 1
+	}
+	return t.samples[i]
+}
+
+func outward(s sample) map[string]uint64 { return s.out }
+func inward(s sample) map[string]uint64  { return s.in }
+
+// fullRate returns when the arrivals of a flow, from a moment on, have reached
+// the steady rate: the first arrival after which the next 20 ms hold at least
+// nine tenths of what they should.
+func fullRate(f *udpflow.Flow, from time.Time, rate int) (time.Time, bool) {
+	const width = 20 * time.Millisecond
+	need := int(0.9 * float64(rate) * width.Seconds())
+	for _, g := range f.Got {
+		at := time.Unix(0, g.At)
+		if at.Before(from) {
+			continue
+		}
+		if at.Sub(from) > 10*time.Second {
+			break
+		}
+		if f.Arrived(at, at.Add(width)) >= need {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	v = slices.Sorted(slices.Values(v))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -1,0 +1,218 @@
+package quickstart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// endWithin bounds the wait for applications to finish after the schedule.
+const endWithin = 20 * time.Second
+
+// traffic is everything that runs between the mobile host and the
+// correspondents. All of it is given names, never addresses.
+type traffic struct {
+	udp              *workload.UDP // both ways with CN1
+	tcpUp            *workload.TCP // to CN2
+	tcpDown          *workload.TCP // from CN1
+	iperfTCP         *workload.Iperf
+	iperfUDP         *workload.Iperf
+	curl             *workload.Download
+	ssh              *workload.Shell
+	sessions         []workload.Session
+	killers          []func()
+	curlGrew         []time.Time // when the file grew, seen by the sampler
+	curlSize         uint64
+	udpDrain         time.Duration
+	outcome          map[string]error // of each session, when it has ended
+	flowUp, flowDown *udpflow.Flow
+	readUp, readDown tcpflow.Stream
+	iperf            map[string]workload.IperfReport
+}
+
+// startTraffic starts everything; what runs first waits for the rest, so that
+// all of it runs when it returns.
+func startTraffic(ctx context.Context, env *exp.Env, n *network, length time.Duration, arm string) (t *traffic, err error) {
+	t = &traffic{outcome: map[string]error{}, iperf: map[string]workload.IperfReport{}, udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond}
+	dir := filepath.Join(env.Dir, arm)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			t.kill()
+		}
+	}()
+	if err := t.startApplications(ctx, env, n, length, dir); err != nil {
+		return nil, err
+	}
+	return t, t.startProbes(ctx, env, n, dir)
+}
+
+// startApplications starts the programs that people use.
+func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *network, length time.Duration, dir string) (err error) {
+	p := env.Params
+	rate := int64(p.Float("curl_kbytes_s") * 1000)
+	seconds := int(length.Seconds() + 2)
+	if t.ssh, err = workload.StartShell(ctx, n.cn[1], n.mn, dir, workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
+		return err
+	}
+	t.add(t.ssh, t.ssh.Kill)
+	if t.curl, err = workload.StartDownload(ctx, n.cn[0], n.mn, dir, workload.DownloadOptions{
+		Name: "curl", Target: "cn1", Port: 8080, Bytes: rate * int64(seconds), Rate: rate, Seed: env.Seed,
+	}); err != nil {
+		return err
+	}
+	t.add(t.curl, t.curl.Kill)
+	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Seconds: seconds, Interval: 0.1}
+	if t.iperfTCP, err = workload.StartIperf(ctx, n.cn[0], n.mn, o); err != nil {
+		return err
+	}
+	t.add(t.iperfTCP, t.iperfTCP.Kill)
+	o.Name, o.Target, o.Port, o.UDP, o.Length = "iperf3 UDP", "cn2", 5202, true, 1000
+	if t.iperfUDP, err = workload.StartIperf(ctx, n.cn[1], n.mn, o); err != nil {
+		return err
+	}
+	t.add(t.iperfUDP, t.iperfUDP.Kill)
+	return nil
+}
+
+// startProbes starts the lab's own flows.
+func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *network, dir string) (err error) {
+	rate := env.Params.Int("udp_rate")
+	if t.udp, err = workload.StartUDP(ctx, n.cn[0], n.mn, dir, workload.UDPOptions{
+		Name: "UDP probe", Target: "cn1", Port: 7001, Up: rate, Down: rate, Size: env.Params.Int("udp_size"),
+	}); err != nil {
+		return err
+	}
+	t.add(t.udp, t.udp.Kill)
+	o := workload.TCPOptions{Name: "TCP out", Target: "cn2", Port: 7002, Size: 1000, Every: time.Millisecond}
+	if t.tcpUp, err = workload.StartTCP(ctx, n.cn[1], n.mn, dir, o); err != nil {
+		return err
+	}
+	t.add(t.tcpUp, t.tcpUp.Kill)
+	o.Name, o.Target, o.Port, o.Down = "TCP in", "cn1", 7003, true
+	if t.tcpDown, err = workload.StartTCP(ctx, n.cn[0], n.mn, dir, o); err != nil {
+		return err
+	}
+	t.add(t.tcpDown, t.tcpDown.Kill)
+	return nil
+}
+
+func (t *traffic) add(s workload.Session, kill func()) {
+	t.sessions = append(t.sessions, s)
+	t.killers = append(t.killers, kill)
+}
+
+// flowing reports whether data comes out of every session.
+func (t *traffic) flowing() bool {
+	for _, s := range t.sessions {
+		if s.State().Progress == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// silent names the sessions out of which nothing has come yet.
+func (t *traffic) silent() (names []string) {
+	for _, s := range t.sessions {
+		if st := s.State(); st.Progress == 0 {
+			names = append(names, fmt.Sprintf("%s (running: %v)", s.Name(), st.Alive))
+		}
+	}
+	return names
+}
+
+// board returns the sessions as the live view shows them, and notes when the
+// download grew.
+func (t *traffic) board() (out []live.Session) {
+	for _, s := range t.sessions {
+		st := s.State()
+		row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
+		if !st.Last.IsZero() {
+			row.Stuck = time.Since(st.Last)
+		}
+		if s == workload.Session(t.curl) && st.Progress > t.curlSize {
+			t.curlSize, t.curlGrew = st.Progress, append(t.curlGrew, time.Now())
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// finish ends everything in good order and keeps how each session ended.
+func (t *traffic) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	var err error
+	if t.flowUp, t.flowDown, err = t.udp.Stop(ctx, t.udpDrain); err != nil {
+		return fmt.Errorf("read the UDP probe: %w", err)
+	}
+	t.readUp, t.outcome[t.tcpUp.Name()] = t.tcpUp.Stop(ctx)
+	t.readDown, t.outcome[t.tcpDown.Name()] = t.tcpDown.Stop(ctx)
+	t.outcome[t.ssh.Name()] = t.ssh.Close(ctx)
+	for _, i := range []*workload.Iperf{t.iperfTCP, t.iperfUDP} {
+		t.iperf[i.Name()], t.outcome[i.Name()] = i.Wait(ctx)
+	}
+	t.outcome[t.curl.Name()] = t.curl.Wait(ctx)
+	t.outcome[t.udp.Name()] = t.udpOutcome()
+	t.kill()
+	return nil
+}
+
+// udpOutcome says that a flow is alive if both directions still delivered at
+// the end.
+func (t *traffic) udpOutcome() error {
+	for way, f := range map[string]*udpflow.Flow{"out": t.flowUp, "in": t.flowDown} {
+		if len(f.Got) == 0 || len(f.Sent) == 0 {
+			return fmt.Errorf("nothing went %s", way)
+		}
+		sent, got := f.Sent[len(f.Sent)-1].At, f.Got[len(f.Got)-1].Sent
+		if d := time.Duration(sent - got); d > 500*time.Millisecond {
+			return fmt.Errorf("nothing sent in the last %v went %s", d.Round(time.Millisecond), way)
+		}
+	}
+	return nil
+}
+
+// abandon ends everything at once and reads what the probes wrote. The control
+// is left so: its applications hang.
+func (t *traffic) abandon(ctx context.Context) error {
+	var err error
+	t.flowUp, t.flowDown, err = t.udp.Stop(ctx, t.udpDrain)
+	if err != nil {
+		return fmt.Errorf("read the UDP probe: %w", err)
+	}
+	// A connection that hangs cannot be closed in good order; what was read
+	// from it counts all the same.
+	sctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var errUp, errDown error
+	t.readUp, errUp = t.tcpUp.Stop(sctx)
+	t.readDown, errDown = t.tcpDown.Stop(sctx)
+	t.outcome[t.tcpUp.Name()], t.outcome[t.tcpDown.Name()] = errUp, errDown
+	t.kill()
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), errUp, errDown)
+	}
+	return nil
+}
+
+// kill ends everything at once. The clients of a session go before its server,
+// in the order of their start.
+func (t *traffic) kill() {
+	for _, k := range t.killers {
+		k()
+	}
+	t.killers = nil
+}

@@ -1,0 +1,58 @@
+package runner
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"roam/lab/result"
+)
+
+// Print writes a result as text: the experiment's tables, then the claims.
+func Print(w io.Writer, r *result.Result) {
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "\n%s\n", t.Title)
+		tw := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "  "+strings.Join(t.Columns, "\t"))
+		for _, row := range t.Rows {
+			fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
+		}
+		_ = tw.Flush() // the writer below is the terminal
+	}
+	fmt.Fprintln(w, "\nclaims")
+	tw := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+	for _, c := range r.Claims {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c))
+	}
+	_ = tw.Flush()
+	if r.Sentinel.Disturbed {
+		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; figures of time may be its own\n", r.Sentinel.WorstMs)
+	}
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)
+	}
+	fmt.Fprintf(w, "%s: %s in %.0f s\n", r.Experiment, map[bool]string{true: "pass", false: "FAIL"}[r.Pass], r.Seconds)
+}
+
+func measured(c result.Claim) string {
+	if c.Value == nil {
+		return c.Reason
+	}
+	return withUnit(*c.Value, c.Unit)
+}
+
+func bound(c result.Claim) string {
+	if c.Unit == "yes" {
+		return ""
+	}
+	return "(" + c.Op + " " + withUnit(c.Bound, c.Unit) + ")"
+}
+
+func withUnit(v float64, unit string) string {
+	if unit == "yes" {
+		return map[bool]string{true: "yes", false: "no"}[v == 1]
+	}
+	return strings.TrimSpace(strconv.FormatFloat(v, 'g', 4, 64) + " " + unit)
+}
