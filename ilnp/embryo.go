@@ -63,7 +63,8 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		c.refuse(now, o.Key, reasonAccept)
 		return
 	case c.byNonce(key.local, o.Remote.NID, o.Nonce) != nil:
-		return // made a session since the data plane looked
+		c.handleKnownNonce(now, c.byNonce(key.local, o.Remote.NID, o.Nonce), o)
+		return
 	case c.candidates[key] != nil:
 		return
 	case len(c.candidates) >= maxCandidates:
@@ -81,6 +82,15 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	k.owner = k
 	c.candidates[key] = k
 	c.probeCandidate(now, k)
+}
+
+// handleKnownNonce takes a nonce that does belong to a session: one made since
+// the data plane looked, or that of a correspondent which shares its NID with
+// another one, and which has moved to where the data plane does not know it.
+func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
+	if s.remotes.find(o.Remote.L64) == nil {
+		c.handleStranger(now, s, o)
+	}
 }
 
 func (c *Core) probeCandidate(now time.Time, k *candidate) {
