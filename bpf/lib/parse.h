@@ -106,7 +106,7 @@ __noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u32 at, _
 		}
 		o += 2 + opt[1];
 	}
-	return 0;
+	return o >= end ? 0 : -DROP_MALFORMED; /* more options than anybody needs */
 }
 
 /* Walks the headers from at, where next is the type of the first. */

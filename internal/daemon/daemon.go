@@ -45,9 +45,11 @@ type Daemon struct {
 	sender  *rawio.Sender
 	engine  *engine.Engine
 	dns     *dnsio.Server
-	hub     control.Hub
-	names   atomic.Pointer[naming.Table]
-	stop    context.CancelFunc
+	// literals turns real addresses into session addresses; nil: switched off.
+	literals *dataplane.Literals
+	hub      control.Hub
+	names    atomic.Pointer[naming.Table]
+	stop     context.CancelFunc
 
 	// Only touched by the engine's goroutine, through Do.
 	records  map[roam.NID]naming.Record
@@ -144,12 +146,13 @@ func (d *Daemon) open() (err error) {
 	d.engine = engine.New(engine.Config{
 		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender,
 		SessionPrefix: d.cfg.Host.SessionPrefix, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
-		OnEvent: d.onEvent, OnTrouble: d.onTrouble, Log: d.opts.Log,
+		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.listLiterals, Log: d.opts.Log,
 	})
 	if err := d.loadNames(core); err != nil {
 		return err
 	}
 	d.startDNS()
+	d.startLiterals(core)
 	return d.network.Start()
 }
 
@@ -189,6 +192,9 @@ func (d *Daemon) close() {
 	var errs []error
 	if d.dns != nil {
 		errs = append(errs, d.dns.Close())
+	}
+	if d.literals != nil {
+		errs = append(errs, d.literals.Close())
 	}
 	if d.network != nil {
 		errs = append(errs, d.network.Close())

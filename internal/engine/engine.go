@@ -56,6 +56,7 @@ type Config struct {
 	Disabled      []string                  // names of links that are not to be used
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
 	OnTrouble     func(link, reason string) // likewise
+	OnTick        func(now time.Time)       // likewise, about once a second
 	Log           *slog.Logger
 }
 
@@ -196,6 +197,9 @@ func (e *Engine) readActivity() {
 	}
 	e.traffic = traffic
 	e.core.HandleActivity(now, acts)
+	if e.cfg.OnTick != nil {
+		e.cfg.OnTick(now)
+	}
 }
 
 // start brings the core to the present state of the host before the data plane

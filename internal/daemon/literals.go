@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+)
+
+// startLiterals attaches the hooks for real addresses of known correspondents.
+// Without them sessions are reached by name only, so a fault is a warning.
+func (d *Daemon) startLiterals(core *ilnp.Core) {
+	if !d.cfg.Literals.Enabled {
+		return
+	}
+	cgroup := d.cfg.Literals.Cgroup
+	var err error
+	if cgroup == "" {
+		cgroup, err = cgroup2Root()
+	}
+	if err == nil {
+		d.literals, err = dataplane.OpenLiterals(d.cfg.Pins(), cgroup, d.cfg.Host.SessionPrefix)
+	}
+	if err != nil {
+		d.warn("real addresses of correspondents are not turned into sessions: " + err.Error())
+		return
+	}
+	d.setLiterals(core, d.started)
+}
+
+// listLiterals follows the correspondents' locators; it runs in the engine's
+// goroutine.
+func (d *Daemon) listLiterals(now time.Time) { d.setLiterals(d.engine.Core(), now) }
+
+func (d *Daemon) setLiterals(core *ilnp.Core, now time.Time) {
+	if d.literals == nil {
+		return
+	}
+	want := make(map[roam.ILV]roam.NID)
+	for _, p := range core.Peers(now) {
+		for _, l := range p.Locators {
+			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
+		}
+	}
+	if err := d.literals.Set(want); err != nil {
+		d.opts.Log.Warn("table of literal addresses", "err", err)
+	}
+}
+
+var errNoCgroup2 = errors.New("no cgroup2 hierarchy is mounted; mount one, or set literals.cgroup or literals.enabled = false")
+
+// cgroup2Root finds where cgroup2 is mounted.
+func cgroup2Root() (string, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", fmt.Errorf("find cgroup2: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		left, right, ok := strings.Cut(line, " - ")
+		fields := strings.Fields(left)
+		if ok && len(fields) > 4 && strings.HasPrefix(right, "cgroup2 ") {
+			return fields[4], nil
+		}
+	}
+	return "", errNoCgroup2
+}
