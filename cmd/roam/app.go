@@ -25,6 +25,7 @@ type app struct {
 	now      func() time.Time
 	connect  func(socket string) control.Backend
 	host     host
+	usual    string // where the configuration is when none is named
 
 	json                   bool
 	configPath, socketPath string
@@ -34,7 +35,7 @@ func newApp(out, errw *os.File) *app {
 	return &app{
 		out: out, err: errw, colour: wantsColour(out), now: time.Now,
 		connect: func(socket string) control.Backend { return control.NewClient(socket) },
-		host:    realHost(),
+		host:    realHost(), usual: config.DefaultPath,
 	}
 }
 
@@ -52,7 +53,7 @@ func wantsColour(f *os.File) bool {
 func (a *app) config() (config.Config, error) {
 	path := a.configPath
 	if path == "" {
-		path = config.DefaultPath
+		path = a.usual
 	}
 	cfg, err := config.Load(path)
 	if errors.Is(err, fs.ErrNotExist) && a.configPath == "" {

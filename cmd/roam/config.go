@@ -57,7 +57,7 @@ func (a *app) configFile(args []string) string {
 	case a.configPath != "":
 		return a.configPath
 	}
-	return config.DefaultPath
+	return a.usual
 }
 
 func (a *app) configCheck(args []string) error {

@@ -81,9 +81,7 @@ func (a *app) root() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 		SilenceErrors: true,
 		SilenceUsage:  true,
-
-		SuggestionsMinimumDistance: 2,
-		Version:                    version,
+		Version:       version,
 	}
 	root.SetVersionTemplate("roam {{.Version}}\n")
 	root.SetOut(a.out)
@@ -107,6 +105,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("%q is not a verb of %q", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2 // letters that may be wrong
 	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
 		err = fmt.Errorf("%w; did you mean %q?", err, s[0])
 	}

@@ -29,7 +29,9 @@ func (a *app) version(ctx context.Context) error {
 	v := versions{Version: version, Go: runtime.Version()}
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		s, err := b.Status(ctx)
-		v.Daemon = s.Version
+		if err == nil {
+			v.Daemon = s.Version
+		}
 		return err
 	})
 	if err != nil && !errors.Is(err, control.ErrNotRunning) {

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"roam/internal/control"
+	"roam/internal/control/controltest"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// world is one command line's surroundings: a daemon that may not run, and a
+// host that does nothing.
+type world struct {
+	*app
+	daemon   *controltest.Fake
+	out, err bytes.Buffer
+	machine  *fakeHost
+}
+
+// absent stands for the daemon that does not run.
+var errAbsent = control.Errorf(control.CodeUnavailable, "%w on /run/roam/control.sock", control.ErrNotRunning).
+	WithHint("start it with `roam up`")
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	// Times of events are shown in the zone of the reader.
+	old := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = old })
+	w := &world{daemon: controltest.New(), machine: &fakeHost{root: true, alive: true}}
+	w.app = &app{
+		out: &w.out, err: &w.err, now: func() time.Time { return controltest.Now },
+		connect: func(string) control.Backend { return w.daemon }, host: w.machine,
+		// A test must not read the file of the machine that it runs on.
+		usual: "/nonexistent/roam.conf",
+	}
+	return w
+}
+
+// try runs one command line and returns its status and what it printed.
+func (w *world) try(args ...string) (status int, out, errs string) {
+	w.out.Reset()
+	w.err.Reset()
+	w.json, w.configPath, w.socketPath = false, "", ""
+	status = w.run(args)
+	return status, w.out.String(), w.err.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (run the test with -update to accept)\ngot:\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for _, tc := range []struct {
+		file string
+		args []string
+	}{
+		{"status.txt", nil},
+		{"status.json", []string{"--json"}},
+		{"session.txt", []string{"session", "show"}},
+		{"session-peer.json", []string{"session", "show", "SERVER.", "--json"}},
+		{"locator.txt", []string{"locator", "show"}},
+		{"locator.json", []string{"locator", "--json"}},
+		{"counter.txt", []string{"counter"}},
+		{"counter-all.txt", []string{"counter", "show", "--all"}},
+		{"counter.json", []string{"counter", "show", "--json"}},
+		{"reload.txt", []string{"config", "reload"}},
+		{"reload.json", []string{"config", "reload", "--json"}},
+		{"help.txt", []string{"--help"}},
+	} {
+		t.Run(tc.file, func(t *testing.T) {
+			status, out, errs := newWorld(t).try(tc.args...)
+			if status != exitOK || errs != "" {
+				t.Errorf("status %d, errors %q", status, errs)
+			}
+			golden(t, tc.file, out)
+			if strings.HasSuffix(tc.file, ".json") && !json.Valid([]byte(out)) {
+				t.Error("not JSON")
+			}
+		})
+	}
+}
+
+func TestColours(t *testing.T) {
+	w := newWorld(t)
+	w.colour = true
+	_, out, _ := w.try()
+	golden(t, "status-colour.txt", out)
+	_, plain, _ := newWorld(t).try()
+	for _, code := range []string{bold, green, yellow, red} {
+		out = strings.ReplaceAll(out, "\x1b["+code+"m", "")
+	}
+	if strings.ReplaceAll(out, "\x1b[0m", "") != plain {
+		t.Error("colours change the text or its alignment")
+	}
+}
+
+func TestEmptyHost(t *testing.T) {
+	w := newWorld(t)
+	w.daemon.LocatorList, w.daemon.SessionList = nil, nil
+	w.daemon.StatusValue.State = "degraded"
+	w.daemon.StatusValue.Warnings = []string{"port 53 is taken"}
+	w.daemon.StatusValue.Plane = control.Plane{}
+	status, out, errs := w.try()
+	golden(t, "status-empty.txt", out)
+	if status != exitOK || errs != "warning: port 53 is taken\n" {
+		t.Errorf("status %d, errors %q", status, errs)
+	}
+	if _, out, _ = w.try("session"); out != "no correspondent has a session\n" {
+		t.Errorf("session: %q", out)
+	}
+}
+
+func TestInstructions(t *testing.T) {
+	for _, tc := range []struct{ args, told, out string }{
+		{"mode duality", "mode duality", "duality\n"},
+		{"mode hard --json", "mode hard", "{\n  \"mode\": \"hard\"\n}\n"},
+		{"mode", "", "soft\n"},
+		{"locator enable wwan0", "enable wwan0", "wwan0 enabled\n"},
+		{"locator disable wlan0", "disable wlan0", "wlan0 disabled\n"},
+		{"locator disable wlan0 --json", "disable wlan0", "{\n  \"link\": \"wlan0\",\n  \"enabled\": false\n}\n"},
+		{"add nid=1:2:3:4 l64=2001:db8:1:1 b", "add nid=1:2:3:4 l64=2001:db8:1:1 b", "b.example is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
+		{"export", "", "roam1:11-22ff-0-1:2001+db8+1+1:host.example:00000000\n"},
+		{"export --json", "", "{\n  \"line\": \"roam1:11-22ff-0-1:2001+db8+1+1:host.example:00000000\"\n}\n"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			w := newWorld(t)
+			status, out, errs := w.try(strings.Fields(tc.args)...)
+			if status != exitOK || out != tc.out || errs != "" {
+				t.Errorf("status %d, out %q, errors %q", status, out, errs)
+			}
+			if got := strings.Join(w.daemon.Instructions(), ";"); got != tc.told {
+				t.Errorf("told %q, want %q", got, tc.told)
+			}
+		})
+	}
+}
+
+func TestAddJSON(t *testing.T) {
+	status, out, _ := newWorld(t).try("add", "--json", "nid=1:2:3:4 b")
+	var p control.Peer
+	if err := json.Unmarshal([]byte(out), &p); err != nil || status != exitOK || p.NID != 2 {
+		t.Errorf("status %d, %q, %v", status, out, err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	broken := func(w *world) { w.daemon.Err = errors.New("disk on fire") }
+	away := func(w *world) { w.daemon.Err = errAbsent }
+	for _, tc := range []struct {
+		args   string
+		before func(*world)
+		status int
+		want   string
+	}{
+		{"", away, exitNoRoamd, "roam: no daemon answers on /run/roam/control.sock\nhint: start it with `roam up`\n"},
+		{"monitor", away, exitNoRoamd, "start it with `roam up`"},
+		{"--json", away, exitNoRoamd, `{"error":"no daemon answers on /run/roam/control.sock","hint":"start it with` + " `roam up`" + `","status":3}`},
+		{"", broken, exitFailure, "roam: disk on fire\n"},
+		{"session show", broken, exitFailure, "disk on fire"},
+		{"locator show", broken, exitFailure, "disk on fire"},
+		{"counter show", broken, exitFailure, "disk on fire"},
+		{"config reload", broken, exitFailure, "disk on fire"},
+		{"export", broken, exitFailure, "disk on fire"},
+		{"mode", broken, exitFailure, "disk on fire"},
+		{"up", broken, exitFailure, "disk on fire"},
+		{"down", broken, exitFailure, "disk on fire"},
+		{"add nid=1:2:3:4 b", broken, exitFailure, "disk on fire"},
+		{"locator enable eth9", nil, exitFailure, "roam: no uplink \"eth9\"\nhint: the links are wlan0, wwan0\n"},
+		{"session show nobody", nil, exitFailure, "hint: there are sessions with server.example, 0000:0000:0000:0003, plain.example\n"},
+		{"add roam1:x", nil, exitFailure, "hint: on the other host: roam export"},
+		{"sesion", nil, exitUsage, `did you mean "session"?`},
+		{"frobnicate", nil, exitUsage, `"frobnicate" is not a verb of "roam"`},
+		{"session shwo", nil, exitUsage, `did you mean "show"?`},
+		{"mode sofft", nil, exitUsage, "hint: the modes are soft, hard and duality"},
+		{"mode soft hard", nil, exitUsage, "takes no further argument"},
+		{"locator enable", nil, exitUsage, `"roam locator enable" needs LINK`},
+		{"locator enable a b", nil, exitUsage, `takes no further argument: "b"`},
+		{"add", nil, exitUsage, "needs LINE"},
+		{"config", nil, exitUsage, "needs a verb"},
+		{"lab", nil, exitUsage, "needs a verb"},
+		{"lab run", nil, exitUsage, "needs NAME"},
+		{"lab run quickstart --runs 0", nil, exitUsage, "want 1 or more"},
+		{"lab run nothing", nil, exitFailure, `no experiment is called "nothing"`},
+		{"--nonsense", nil, exitUsage, "unknown flag: --nonsense"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			w := newWorld(t)
+			if tc.before != nil {
+				tc.before(w)
+			}
+			status, out, errs := w.try(strings.Fields(tc.args)...)
+			if status != tc.status || !strings.Contains(errs, tc.want) || out != "" {
+				t.Errorf("status %d, want %d\nout %q\nerrors %q\nwant %q", status, tc.status, out, errs, tc.want)
+			}
+		})
+	}
+}
+
+func TestMonitor(t *testing.T) {
+	path := control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: 0x2001_0db8_00ff_0001}
+	events := []control.Event{
+		{
+			Time: controltest.Now, Kind: "handoff-started",
+			From: []control.LinkLocator{{Link: "wlan0", L64: 0x2001_0db8_0001_0001}}, To: []control.LinkLocator{{Link: "wwan0", L64: 0x2001_0db8_0002_0001}},
+		},
+		{Time: controltest.Now.Add(20 * time.Millisecond), Kind: "update-acked", Peer: 2, PeerName: "server.example", Path: &path, RTTMS: 20.15},
+		{Time: controltest.Now.Add(21 * time.Millisecond), Kind: "handoff-done", DurationMS: 20.8},
+		{Time: controltest.Now.Add(time.Second), Kind: "refused", Peer: 3, Reason: "update without nonce"},
+		{Time: controltest.Now.Add(time.Second), Kind: "update-received", Peer: 3, Locators: path2()},
+	}
+	for _, file := range []string{"monitor.txt", "monitor.json"} {
+		t.Run(file, func(t *testing.T) {
+			w := newWorld(t)
+			w.json = strings.HasSuffix(file, ".json")
+			// The daemon ends once it has told its events.
+			w.connect = func(string) control.Backend { return teller{w.daemon, events} }
+			err := w.monitor(t.Context())
+			if !errors.Is(err, control.ErrNotRunning) {
+				t.Errorf("the end of the daemon is told as %v", err)
+			}
+			golden(t, file, w.out.String())
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := newWorld(t)
+	w.daemon.Hub.Close()
+	if err := w.monitor(ctx); err != nil {
+		t.Errorf("an interrupted monitor ends with %v", err)
+	}
+}
+
+func TestConfigVerbs(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
+	for file, text := range map[string]string{good: "[host]\nmode = \"hard\"\n", bad: "[host]\nmode = \"x\"\nnid = 5\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t)
+	if status, out, _ := w.try("config", "check", good); status != exitOK || out != good+": no fault\n" {
+		t.Errorf("check: %d, %q", status, out)
+	}
+	if status, out, errs := w.try("config", "check", "--config", bad); status != exitFailure || out != "" || !strings.HasPrefix(errs, bad+":3:7: host.nid: ") {
+		t.Errorf("check of faults: %d, %q, %q", status, out, errs)
+	}
+	status, out, errs := w.try("config", "check", "--json", bad)
+	var c checked
+	if err := json.Unmarshal([]byte(out), &c); err != nil || status != exitFailure || errs != "" || c.OK || c.Faults[0].Line != 3 {
+		t.Errorf("check --json: %d, %q, %q, %v", status, out, errs, err)
+	}
+	if status, _, errs := w.try("config", "check", filepath.Join(dir, "absent")); status != exitFailure || !strings.Contains(errs, "no such file") {
+		t.Errorf("check of nothing: %d, %q", status, errs)
+	}
+	if status, out, _ := w.try("config", "show", "--config", good); status != exitOK || !strings.Contains(out, "\nmode = \"hard\"\n") {
+		t.Errorf("show: %d, %q", status, out)
+	}
+	status, out, _ = w.try("config", "show", "--json", "--config", good)
+	values := map[string]string{}
+	if err := json.Unmarshal([]byte(out), &values); err != nil || status != exitOK || values["host.mode"] != `"hard"` {
+		t.Errorf("show --json: %d, %q, %v", status, out, err)
+	}
+	if status, _, errs := w.try("config", "show", "--config", bad); status != exitFailure || !strings.Contains(errs, "roam config check") {
+		t.Errorf("show of faults: %d, %q", status, errs)
+	}
+	w.daemon.ReloadValue = control.Reloaded{}
+	if _, out, _ := w.try("config", "reload"); out != "nothing has changed\n" {
+		t.Errorf("reload: %q", out)
+	}
+}
+
+func TestSocketComesFromTheConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c")
+	if err := os.WriteFile(file, []byte("host.run_dir = \"/run/h1\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.configPath = file
+	if got, err := w.socket(); err != nil || got != "/run/h1/control.sock" {
+		t.Errorf("socket() = %q, %v", got, err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	w := newWorld(t)
+	if status, out, errs := w.try("version"); status != exitOK || !strings.HasPrefix(out, "roam devel (go") || !strings.Contains(out, "roamd 1.2.3") || !strings.Contains(errs, "different versions") {
+		t.Errorf("version: %d, %q, %q", status, out, errs)
+	}
+	w.daemon.Err = errAbsent
+	if status, out, errs := w.try("version", "--json"); status != exitOK || strings.Contains(out, "daemon") || errs != "" {
+		t.Errorf("version without daemon: %d, %q, %q", status, out, errs)
+	}
+	if status, out, _ := w.try("--version"); status != exitOK || out != "roam devel\n" {
+		t.Errorf("--version: %d, %q", status, out)
+	}
+}
+
+func TestLabList(t *testing.T) {
+	status, out, errs := newWorld(t).try("lab", "list")
+	if status != exitOK || !strings.Contains(out, "quickstart") || errs != "" {
+		t.Errorf("lab list: %d, %q, %q", status, out, errs)
+	}
+	status, out, _ = newWorld(t).try("lab", "list", "--json")
+	var list []struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil || status != exitOK || len(list) == 0 || list[0].Name != "quickstart" {
+		t.Errorf("lab list --json: %d, %v, %q", status, err, out)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for args, want := range map[string]string{
+		"__complete session show ":  "server.example\n",
+		"__complete locator enable": "enable\t",
+		"__complete locator show ":  "",
+		"__complete mode d":         "duality\n",
+		"__complete lab run ":       "quickstart\n",
+	} {
+		w := newWorld(t)
+		fields := strings.Fields(args)
+		if strings.HasSuffix(args, " ") {
+			fields = append(fields, "")
+		}
+		w.out.Reset()
+		if status := w.run(fields); status != exitOK || !strings.Contains(w.out.String(), want) {
+			t.Errorf("%s: %d, %q, want %q", args, status, w.out.String(), want)
+		}
+	}
+	if status, out, _ := newWorld(t).try("completion", "bash"); status != exitOK || !strings.Contains(out, "__start_roam") {
+		t.Errorf("completion bash: %d", status)
+	}
+}

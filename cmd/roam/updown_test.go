@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const upLine = "0011:22ff:0000:0001, fd69:6c6e:7000:2627:11:22ff:0:1\n"
+
+func TestUpStartsTheDaemon(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roam.conf")
+	if err := os.WriteFile(file, []byte("[host]\nmode = \"hard\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.daemon.Err = errAbsent
+	w.machine.systemd = true // does not matter for a file of one's own
+	w.machine.onStart = func() { w.daemon.Err = nil }
+	status, out, errs := w.try("up", "--config", file)
+	if status != exitOK || out != "up: "+upLine || errs != "" {
+		t.Errorf("up: %d, %q, %q", status, out, errs)
+	}
+	if want := []string{"detach --config " + file}; !slices.Equal(w.machine.done, want) {
+		t.Errorf("did %q, want %q", w.machine.done, want)
+	}
+	status, out, _ = w.try("up", "--config", file)
+	if status != exitOK || out != "up already: "+upLine || len(w.machine.done) != 1 {
+		t.Errorf("up again: %d, %q, did %q", status, out, w.machine.done)
+	}
+}
+
+func TestUpThroughSystemd(t *testing.T) {
+	w := newWorld(t)
+	w.daemon.Err = errAbsent
+	w.machine.systemd = true
+	w.machine.onStart = func() { w.daemon.Err = nil }
+	// No file is named: only then is it the unit's daemon that is meant.
+	status, out, errs := w.try("up", "--json")
+	var s started
+	if err := json.Unmarshal([]byte(out), &s); err != nil || status != exitOK || s.PID != 4711 || s.Already {
+		t.Errorf("up: %d, %q, %q, %v", status, out, errs, err)
+	}
+	if want := []string{"systemctl start"}; !slices.Equal(w.machine.done, want) {
+		t.Errorf("did %q, want %q", w.machine.done, want)
+	}
+}
+
+func TestUpFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(*fakeHost)
+		want   []string
+	}{
+		"no root":      {func(h *fakeHost) { h.root = false }, []string{"only root may", "sudo roam up"}},
+		"no answer":    {func(*fakeHost) {}, []string{"does not answer after 10s", "roamd.log"}},
+		"ends at once": {func(h *fakeHost) { h.ended = errors.New("exit status 1") }, []string{"ended at once: exit status 1\nthe last line", "roamd.log"}},
+		"no roamd":     {func(h *fakeHost) { h.fail = errors.New("find roamd") }, []string{"find roamd"}},
+		"no unit":      {func(h *fakeHost) { h.fail, h.systemd = errors.New("masked"), true }, []string{"masked"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.daemon.Err = errAbsent
+			tc.before(w.machine)
+			status, out, errs := w.try("up")
+			if out != "" || status != exitFailure && status != exitNoRoamd {
+				t.Errorf("status %d, out %q", status, out)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(errs, want) {
+					t.Errorf("errors %q lack %q", errs, want)
+				}
+			}
+		})
+	}
+}
+
+func TestUpRefusesABadFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roam.conf")
+	if err := os.WriteFile(file, []byte("[host]\nmood = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	status, _, errs := w.try("up", "--config", file)
+	if status != exitFailure || !strings.Contains(errs, ":2:1: host.mood: unknown key") || w.machine.done != nil {
+		t.Errorf("status %d, %q, did %q", status, errs, w.machine.done)
+	}
+}
+
+func TestUpWarnsOfTrust(t *testing.T) {
+	w := newWorld(t)
+	w.machine.output = map[string]string{"ip6tables-save": "-A INPUT -s fc00::/7 -j ACCEPT\n"}
+	status, _, errs := w.try("up")
+	if status != exitOK || !strings.Contains(errs, "warning: a firewall rule trusts more than it should: ip6tables -A INPUT -s fc00::/7 -j ACCEPT") {
+		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
+func TestDown(t *testing.T) {
+	w := newWorld(t)
+	w.daemon.OnShutdown = func(bool) { w.machine.alive = false }
+	status, out, errs := w.try("down")
+	if status != exitOK || out != "down: the host is as it was\n" || errs != "" {
+		t.Errorf("down: %d, %q, %q", status, out, errs)
+	}
+	if got := w.daemon.Instructions(); !slices.Equal(got, []string{"shutdown and remove"}) || w.machine.done != nil {
+		t.Errorf("told %q, did %q", got, w.machine.done)
+	}
+}
+
+func TestDownWithoutADaemon(t *testing.T) {
+	w := newWorld(t)
+	w.daemon.Err = errAbsent
+	status, out, _ := w.try("down", "--json", "--config", "/dev/null")
+	if status != exitOK || out != "{\n  \"stopped\": false\n}\n" {
+		t.Errorf("down: %d, %q", status, out)
+	}
+	if want := []string{"roamd restore --config /dev/null"}; !slices.Equal(w.machine.done, want) {
+		t.Errorf("did %q, want %q", w.machine.done, want)
+	}
+	w.machine.root = false
+	if status, _, errs := w.try("down"); status != exitFailure || !strings.Contains(errs, "sudo roam down") {
+		t.Errorf("down without root: %d, %q", status, errs)
+	}
+}
+
+func TestDownThroughSystemd(t *testing.T) {
+	w := newWorld(t)
+	w.machine.systemd, w.machine.unitPID = true, 4711
+	if status, _, errs := w.try("down"); status != exitOK {
+		t.Errorf("down: %d, %q", status, errs)
+	}
+	// The unit must end it: it would start a daemon again that ended itself.
+	want := []string{"systemctl stop", "roamd restore --config /etc/roam/roam.conf"}
+	if !slices.Equal(w.machine.done, want) || w.daemon.Instructions() != nil {
+		t.Errorf("did %q, told %q", w.machine.done, w.daemon.Instructions())
+	}
+}
+
+func TestDownOfADaemonThatStays(t *testing.T) {
+	w := newWorld(t)
+	status, _, errs := w.try("down")
+	if status != exitFailure || !strings.Contains(errs, "kill -9 4711") {
+		t.Errorf("down: %d, %q", status, errs)
+	}
+}
