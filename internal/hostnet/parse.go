@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"roam"
@@ -59,18 +58,23 @@ func (t *table) apply(m syscall.NetlinkMessage, now time.Time) hint {
 	return hint{}
 }
 
-// attrs returns the attributes behind a fixed part, later ones winning.
+// attrs returns the attributes behind a fixed part, later ones winning, as far
+// as they are well formed.
 func attrs(b []byte, fixed int) map[uint16][]byte {
-	list, err := nl.ParseRouteAttr(b[fixed:])
-	if err != nil {
-		return nil
-	}
-	m := make(map[uint16][]byte, len(list))
-	for _, a := range list {
-		m[a.Attr.Type&nlaTypeMask] = a.Value
+	m := map[uint16][]byte{}
+	for b = b[fixed:]; len(b) >= unix.SizeofRtAttr; {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.SizeofRtAttr || n > len(b) {
+			break
+		}
+		m[binary.NativeEndian.Uint16(b[2:])&nlaTypeMask] = b[unix.SizeofRtAttr:n:n]
+		b = b[min(len(b), align(n)):]
 	}
 	return m
 }
+
+// align rounds up to where the next attribute or next hop begins.
+func align(n int) int { return (n + unix.RTA_ALIGNTO - 1) &^ (unix.RTA_ALIGNTO - 1) }
 
 func u32(b []byte) uint32 {
 	if len(b) < 4 {
@@ -114,13 +118,7 @@ func (t *table) applyLink(m syscall.NetlinkMessage, _ time.Time) hint {
 		name: unix.ByteSliceToString(a[unix.IFLA_IFNAME]), flags: u32(b[8:]),
 		arphrd: binary.NativeEndian.Uint16(b[2:]), mtu: int(u32(a[unix.IFLA_MTU])),
 		mac: net.HardwareAddr(a[unix.IFLA_ADDRESS]), facts: old.facts,
-	}
-	if info, err := nl.ParseRouteAttr(a[unix.IFLA_LINKINFO]); err == nil {
-		for _, x := range info {
-			if x.Attr.Type == unix.IFLA_INFO_KIND {
-				l.kind = unix.ByteSliceToString(x.Value)
-			}
-		}
+		kind: unix.ByteSliceToString(attrs(a[unix.IFLA_LINKINFO], 0)[unix.IFLA_INFO_KIND]),
 	}
 	t.links[index] = l
 	if l.flags&unix.IFF_UP == 0 {
@@ -212,7 +210,7 @@ func defaults(b []byte, now time.Time) []route {
 		rt.link = int(u32(hops[4:]))
 		rt.gateway = addr6(attrs(hops[:n], unix.SizeofRtNexthop)[unix.RTA_GATEWAY])
 		list = append(list, rt)
-		hops = hops[min(len(hops), (n+3)&^3):]
+		hops = hops[min(len(hops), align(n)):]
 	}
 	return list
 }

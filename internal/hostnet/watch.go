@@ -47,7 +47,8 @@ func read(s *nl.NetlinkSocket, to chan<- batch, done <-chan struct{}) {
 		b := batch{messages: messages}
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			b.lost = true
+			drain(s)
+			b = batch{lost: true}
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, os.ErrClosed):
@@ -66,6 +67,19 @@ func read(s *nl.NetlinkSocket, to chan<- batch, done <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// drain throws away what is queued behind a loss. It is older than the dump
+// that follows, and would bring back what a lost message removed.
+func drain(s *nl.NetlinkSocket) {
+	pause := unix.NsecToTimeval(int64(time.Millisecond))
+	_ = s.SetReceiveTimeout(&pause) // never fails: it is kept for the next read
+	for {
+		if _, _, err := s.Receive(); err != nil && !errors.Is(err, unix.ENOBUFS) {
+			break
+		}
+	}
+	_ = s.SetReceiveTimeout(&unix.Timeval{})
 }
 
 // resync builds a table by dumps. What routers advertised cannot be dumped; it

@@ -3,6 +3,7 @@ package hostnet
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -267,6 +268,61 @@ func TestDuplicateAddressIsReported(t *testing.T) {
 		t.Errorf("reason %q does not name the duplicate", e.Reason)
 	}
 	testutil.Eventually(t, soon, func() bool { return len(h.Snapshot().Locators) == 0 }, "duplicate is no locator")
+}
+
+// prefix:NID ends with its prefix even if the daemon is dead by then.
+func TestValidLifetimeIsCopied(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+	valid := func(want string) func() bool {
+		return func() bool {
+			out := host.Run("ip", "-6", "addr", "show", "dev", "upA", "to", own)
+			return strings.Contains(out, want) && strings.Contains(out, "preferred_lft 0sec")
+		}
+	}
+	if !valid("valid_lft forever")() {
+		t.Error("limited while duplicate detection runs: a duplicate would vanish without a word")
+	}
+	testutil.Eventually(t, soon, valid("valid_lft 11"), "valid lifetime of about 1200 s")
+	a := advert(netA)
+	a.Valid = 9000
+	router.Advertise("lan", a)
+	testutil.Eventually(t, soon, valid("valid_lft 89"), "valid lifetime prolonged")
+}
+
+// What the kernel could not deliver is read anew.
+func TestLostNotifications(t *testing.T) {
+	host, router := hostAndRouter(t)
+	router.Advertise("lan", advert(netA))
+	h := openIn(t, host, testConfig(t))
+	if err := h.watch.SetReceiveBufferSize(1, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	next(t, h, present(netA))
+	// More changes than the least buffer holds, while nobody is scheduled to read.
+	var script strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&script, "addr add 2001:db8:c:%x::1/64 dev upA nodad\n", i)
+	}
+	for i := range 299 {
+		fmt.Fprintf(&script, "addr del 2001:db8:c:%x::1/64 dev upA\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "batch")
+	if err := os.WriteFile(file, []byte(script.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host.Run("ip", "-batch", file)
+	last := roam.L64(0x2001_0db8_000c_0000) + 299
+	testutil.Eventually(t, soon, func() bool {
+		s := h.Snapshot().Locators
+		return len(s) == 2 && s[0].L64 == netA && s[1].L64 == last
+	}, "the two prefixes that are left")
 }
 
 func TestNextHopNeighbourIsWatched(t *testing.T) {
