@@ -81,8 +81,7 @@ generate-check: setup-test ## fail if the committed generated files are not what
 fuzz: setup-build ## run each fuzz target for FUZZTIME (PKGS=packages to choose)
 	@build/fuzz $(FUZZTIME) $(PKGS)
 
-lint: setup-build ## gofmt, vet, the house rules, the style scorecard
-	@build/with-go build/gofmt-check
+lint: setup-build ## vet, the house rules (gofmt among them), the style scorecard
 	$(GO) vet $(PKGS)
 	$(GO) test ./internal/house/...
 	@$(GO) run ./internal/house/scorecard

@@ -178,11 +178,22 @@ func (t *Tree) DirectModules() []string {
 	return modules
 }
 
-// Modules finds a dependency too many.
+// Modules finds a dependency too many, and those that go.mod calls indirect
+// although the code imports them.
 func Modules(t *Tree) []Finding {
-	if modules := t.DirectModules(); len(modules) > MaxModules {
-		return []Finding{{Path: "go.mod", Text: fmt.Sprintf("%d direct modules, at most %d: %s",
-			len(modules), MaxModules, strings.Join(modules, " "))}}
+	var all []Finding
+	indirect := map[string]bool{}
+	for _, m := range requireLine.FindAllStringSubmatch(string(t.Other["go.mod"]), -1) {
+		indirect[m[1]] = m[2] != ""
 	}
-	return nil
+	for _, module := range t.DirectModules() {
+		if indirect[module] {
+			all = append(all, Finding{Path: "go.mod", Text: "calls " + module + " indirect, which the code imports"})
+		}
+	}
+	if modules := t.DirectModules(); len(modules) > MaxModules {
+		all = append(all, Finding{Path: "go.mod", Text: fmt.Sprintf("%d direct modules, at most %d: %s",
+			len(modules), MaxModules, strings.Join(modules, " "))})
+	}
+	return all
 }

@@ -137,4 +137,8 @@ func TestModules(t *testing.T) {
 	breach{rule: "modules", files: in("go.mod", mod.String()+")\n"), want: "11 direct modules"}.check(t)
 	ten := strings.Replace(mod.String(), "k v1.0.0", "k v1.0.0 // indirect", 1) + ")\n"
 	breach{rule: "modules", files: in("go.mod", ten)}.check(t)
+	breach{rule: "modules", want: "calls github.com/miekg/dns indirect", files: map[string]string{
+		"go.mod":              "module roam\n\nrequire github.com/miekg/dns v1.1.0 // indirect\n",
+		"internal/dnsio/a.go": body(`_ "github.com/miekg/dns"`, ""),
+	}}.check(t)
 }

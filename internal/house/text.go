@@ -3,6 +3,7 @@ package house
 import (
 	"bytes"
 	"go/ast"
+	"go/format"
 	"go/token"
 	"path"
 	"regexp"
@@ -191,6 +192,20 @@ func Licences(t *Tree) []Finding {
 			strings.Contains(first, "GPL-2.0") && strings.Contains(first, "BSD-2-Clause")
 		if !f.Vendored && under(path.Dir(f.Path), "bpf") && !both {
 			all = append(all, Finding{f.Path, 1, "the first line must offer GPL-2.0-only and BSD-2-Clause (SPDX)"})
+		}
+	}
+	return sortFindings(all)
+}
+
+// Format finds hand-written Go that gofmt would change.
+func Format(t *Tree) []Finding {
+	var all []Finding
+	for _, f := range t.Go {
+		if f.Generated {
+			continue
+		}
+		if want, err := format.Source(f.Src); err != nil || !bytes.Equal(want, f.Src) {
+			all = append(all, Finding{Path: f.Path, Text: "gofmt would change it"})
 		}
 	}
 	return sortFindings(all)

@@ -27,6 +27,8 @@ func TestDocs(t *testing.T) {
 		"full name":        {"names", in("internal/testutil/a.go", "package testutil\n"), ""},
 		"one licence":      {"licences", in("bpf/a.bpf.c", "// SPDX-License-Identifier: GPL-2.0\n"), "bpf/a.bpf.c:1"},
 		"two licences":     {"licences", in("bpf/a.h", "/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */\n"), ""},
+		"not formatted":    {"format", in("sim/a.go", "package sim\nfunc  f() {}\n"), "sim/a.go: gofmt would change it"},
+		"formatted":        {"format", in("sim/a.go", "package sim\n\nfunc f() {}\n"), ""},
 		"a cause is lost":  {"wrapping", in("sim/a.go", body(`"fmt"`, `var err error; _ = fmt.Errorf("x: %v", err)`)), "a.go:6"},
 		"a cause is kept":  {"wrapping", in("sim/a.go", body(`"fmt"`, `var err error; _ = fmt.Errorf("x: "+"%w", err)`)), ""},
 		"there is no such": {"wrapping", in("sim/a.go", body(`"fmt"`, `_ = fmt.Errorf("x: %v", 1)`)), ""},

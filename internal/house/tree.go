@@ -75,6 +75,7 @@ func Rules() []Rule {
 		{"exported-docs", ExportedDocs},
 		{"sizes", Sizes},
 		{"sleeps", Sleeps},
+		{"format", Format},
 		{"wrapping", Wrapping},
 		{"leftovers", Leftovers},
 		{"names", Names},
