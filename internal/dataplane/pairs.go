@@ -106,9 +106,9 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 }
 
 // setHomonyms tells correspondents with one NID apart by their locators: only
-// those whose handle is not their NID are listed.
+// sessions whose handles are not their NIDs are listed.
 func (p *Plane) setHomonyms(pair ilnp.Pair, old, row bpfPair) error {
-	if pair.Key.Remote == pair.RemoteNID {
+	if !byHandle(row) {
 		return nil
 	}
 	for _, k := range homonymKeys(old) {
@@ -123,6 +123,11 @@ func (p *Plane) setHomonyms(pair ilnp.Pair, old, row bpfPair) error {
 		}
 	}
 	return nil
+}
+
+// byHandle reports whether the NIDs on the wire do not lead to the session.
+func byHandle(row bpfPair) bool {
+	return row.Handle != bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
 }
 
 func homonymKeys(row bpfPair) []bpfHomonymKey {
@@ -145,7 +150,7 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	}
 	delete(p.known, k)
 	p.slots.free = append(p.slots.free, row.Slot)
-	if row.Handle.Remote != row.RemoteNid {
+	if byHandle(row) {
 		for _, h := range homonymKeys(row) {
 			_ = p.objs.Homonyms.Delete(&h) // may be listed under another session by now
 		}
