@@ -140,6 +140,7 @@ type TCPOptions struct {
 	Size   int           // octets of a message
 	Every  time.Duration // pause between messages
 	Down   bool          // the waiting end sends
+	CC     string        // congestion control of the sender; "" for the kernel's default
 }
 
 // TCP is a running paced connection.
@@ -155,7 +156,7 @@ type TCP struct {
 // another. The log lies in dir.
 func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TCPOptions) (*TCP, error) {
 	t := &TCP{opt: opt}
-	base := []string{"tcp-flow", "--size", strconv.Itoa(opt.Size), "--every", opt.Every.String()}
+	base := []string{"tcp-flow", "--size", strconv.Itoa(opt.Size), "--every", opt.Every.String(), "--cc", opt.CC}
 	end := func(h *topo.Host, sends bool, where ...string) (*process, error) {
 		out := filepath.Join(dir, opt.Name+map[bool]string{true: "-tx", false: "-rx"}[sends])
 		args := append(append([]string{}, base...), append(where, "--out", out)...)

@@ -46,20 +46,19 @@ func build(ctx context.Context, p exp.Params, name string, seed uint64) (n *netw
 	ctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
 	n = &network{links: map[string]*linkem.Link{}, mnPrefix: map[string]netip.Prefix{}}
-	if n.lab, err = topo.New(name); err != nil {
+	lab, err := topo.New(name)
+	if err != nil {
 		return nil, fmt.Errorf("make topology: %w", err)
 	}
+	n.lab = lab
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.lab.Close())
+			err = errors.Join(err, lab.Close())
 		}
 	}()
 	for name, h := range map[string]**topo.Host{"mn": &n.mn, "cn1": &n.cn[0], "cn2": &n.cn[1], "r0": &n.r0} {
 		if *h, err = n.lab.Host(name); err != nil {
 			return nil, fmt.Errorf("make host: %w", err)
-		}
-		if err = (*h).Sysctl("net.ipv4.tcp_congestion_control", p.Text("congestion")); err != nil {
-			return nil, err
 		}
 	}
 	if err = n.r0.Forward(); err != nil {

@@ -73,7 +73,7 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *networ
 		return err
 	}
 	t.add(t.curl, t.curl.Kill)
-	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Seconds: seconds, Interval: 0.1}
+	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Seconds: seconds, Interval: 0.1, CC: p.Text("congestion")}
 	if t.iperfTCP, err = workload.StartIperf(ctx, n.cn[0], n.mn, o); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *network, dir
 		return err
 	}
 	t.add(t.udp, t.udp.Kill)
-	o := workload.TCPOptions{Name: "TCP out", Target: "cn2", Port: 7002, Size: 1000, Every: time.Millisecond}
+	o := workload.TCPOptions{Name: "TCP out", Target: "cn2", Port: 7002, Size: 1000, Every: time.Millisecond, CC: env.Params.Text("congestion")}
 	if t.tcpUp, err = workload.StartTCP(ctx, n.cn[1], n.mn, dir, o); err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // statusEvery is the pause between two lines of status.
@@ -30,14 +32,14 @@ const statusEvery = 100 * time.Millisecond
 
 // end is one end of the connection while it runs.
 type end struct {
-	sends       bool
-	size        int           // octets of a message
-	every       time.Duration // pause between messages
-	bytes       atomic.Uint64 // written or read
-	broken      atomic.Uint64 // messages that were not the next one
-	log         *bufio.Writer
-	listener    net.Listener
-	to, outcome string
+	sends    bool
+	size     int           // octets of a message
+	every    time.Duration // pause between messages
+	bytes    atomic.Uint64 // written or read
+	broken   atomic.Uint64 // messages that were not the next one
+	log      *bufio.Writer
+	listener net.Listener
+	to, cc   string
 }
 
 // Main runs one end. Arguments:
@@ -46,6 +48,7 @@ type end struct {
 //	--send           this end sends; the other one must not
 //	--size N         octets of a message, the same at both ends
 //	--every D        pause between messages
+//	--cc NAME        congestion control of this end; the kernel's default if empty
 //	--out PATH       the receiving end writes PATH.rd
 //
 // It ends when standard input ends, on SIGTERM, or when the connection does;
@@ -58,6 +61,7 @@ func Main(args []string) error {
 	send := fs.Bool("send", false, "this end sends")
 	size := fs.Int("size", 1000, "octets of a message")
 	every := fs.Duration("every", time.Millisecond, "pause between messages")
+	cc := fs.String("cc", "", "congestion control")
 	out := fs.String("out", "", "path of the log, without .rd")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)
@@ -65,7 +69,7 @@ func Main(args []string) error {
 	if (*listen == "") == (*to == "") || *out == "" || *size < 8 || *every <= 0 {
 		return errors.New("want one of --listen and --to, --out, a size of at least 8 and a positive pause")
 	}
-	e := &end{sends: *send, size: *size, every: *every, to: *to}
+	e := &end{sends: *send, size: *size, every: *every, to: *to, cc: *cc}
 	if *listen != "" {
 		l, err := net.Listen("tcp6", *listen)
 		if err != nil {
@@ -90,6 +94,9 @@ func (e *end) run(out string, in io.Reader, status io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := setCongestion(conn, e.cc); err != nil {
+		return err
+	}
 	done := make(chan error, 1)
 	go func() {
 		if e.sends {
@@ -103,6 +110,26 @@ func (e *end) run(out string, in io.Reader, status io.Writer) error {
 	fmt.Fprintf(status, "end %s\n", reason)
 	if err := e.log.Flush(); err != nil {
 		return fmt.Errorf("write log: %w", err)
+	}
+	return nil
+}
+
+// setCongestion chooses the congestion control of one connection: a network
+// namespace may only choose among those that the machine allows to everyone.
+func setCongestion(c net.Conn, name string) error {
+	if name == "" {
+		return nil
+	}
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	})
+	if err := errors.Join(err, set); err != nil {
+		return fmt.Errorf("set congestion control %s: %w", name, err)
 	}
 	return nil
 }
