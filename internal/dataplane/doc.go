@@ -6,4 +6,3 @@
 // programs in place and compares the maps with what the core wants.
 // docs/maps.md describes each map.
 package dataplane
-
