@@ -57,22 +57,27 @@ func (d *direction) abandon() { _ = unix.Close(d.quit) }
 func (d *direction) read() {
 	runtime.LockOSThread()
 	defer close(d.gone)
-	prefer()
+	urgent := true
+	schedule(urgent)
 	buf := make([]byte, maxFrame)
 	poll := []unix.PollFd{
 		{Fd: int32(d.from.fd), Events: unix.POLLIN},
 		{Fd: int32(d.quit), Events: unix.POLLIN},
 	}
 	for {
-		n, err := unix.Read(d.from.fd, buf)
+		n, err := rawRead(d.from.fd, buf)
 		switch {
 		case err == nil:
-			if n >= vnetLen+ethLen {
-				d.take(clock(), buf[:n])
+			if n < vnetLen+ethLen {
+				continue
+			}
+			if timed := d.take(clock(), buf[:n]); timed != urgent {
+				urgent = timed
+				schedule(urgent)
 			}
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
-			if !await(poll) {
+			if !await(poll, urgent) {
 				return
 			}
 		default:
@@ -83,39 +88,49 @@ func (d *direction) read() {
 
 // await blocks until the first of two descriptors is readable; false means
 // that the second is, or that the first is of no more use.
-func await(poll []unix.PollFd) bool {
+func await(poll []unix.PollFd, urgent bool) bool {
 	for {
-		_, err := unix.Poll(poll, -1)
-		if errors.Is(err, unix.EINTR) {
-			continue
+		wait := pollIdle
+		if urgent {
+			wait = pollUntil
+		}
+		poll[0].Revents, poll[1].Revents = 0, 0
+		if err := wait(poll, never); err != nil {
+			return false
 		}
 		const broken = unix.POLLERR | unix.POLLHUP | unix.POLLNVAL
-		return err == nil && poll[1].Revents == 0 && poll[0].Revents&broken == 0
+		if poll[1].Revents != 0 || poll[0].Revents&broken != 0 {
+			return false
+		}
+		if poll[0].Revents != 0 {
+			return true
+		}
 	}
 }
 
 // take moves one frame, which it does not keep, into the pipe; or straight on
-// where the pipe would not hold it.
-func (d *direction) take(now time.Duration, b []byte) {
+// where the pipe would not hold it. It reports whether the time mattered.
+func (d *direction) take(now time.Duration, b []byte) (timed bool) {
 	size := len(b) - vnetLen
 	d.mu.Lock()
 	if d.pipe.idle() {
 		d.pipe.count(size)
 		if d.pipe.lose() {
 			d.mu.Unlock()
-			return
+			return false
 		}
 		d.out.Lock()
 		d.mu.Unlock()
 		d.write(b)
 		d.out.Unlock()
-		return
+		return false
 	}
 	kept := d.pool.get(len(b))
 	copy(kept, b)
 	d.pipe.push(now, kept, size, isControl(b[vnetLen:]))
 	d.publish()
 	d.mu.Unlock()
+	return true
 }
 
 // publish tells the releaser when to come next. d.mu is held.
@@ -147,7 +162,7 @@ func (d *direction) release(now time.Duration) {
 // write gives a frame to the receiving device. d.out is held.
 func (d *direction) write(b []byte) {
 	for {
-		_, err := unix.Write(d.to.fd, b)
+		err := rawWrite(d.to.fd, b)
 		switch {
 		case err == nil:
 			d.delivered++
@@ -200,17 +215,6 @@ func signalFD(fd int) error {
 	}
 	return err
 }
-
-// readerNice is the nice value of reading threads: ahead of the applications
-// whose frames they stamp. They are not real-time threads, because at full
-// speed one is never idle, and the kernel stops a real-time thread that is
-// never idle for 50 ms in each second.
-const readerNice = -15
-
-// prefer makes the calling thread a preferred one. Where that is refused the
-// emulator works all the same, only less punctually; Accuracy tells by how
-// much.
-func prefer() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), readerNice) }
 
 // pool keeps buffers of two sizes for reuse, so that a steady stream makes no
 // garbage. The direction's mutex guards it.

@@ -17,7 +17,6 @@ package linkem
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 )
 
@@ -169,28 +168,4 @@ func (l *Link) Close() error {
 		errs = append(errs, t.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// spare raises GOMAXPROCS by the number of this package's threads.
-type spare struct {
-	mu    sync.Mutex
-	base  int
-	extra int
-}
-
-var threads spare
-
-// grow accounts for n more threads. A thread that returns from a system call
-// needs one of the runtime's processors to go on; when all are held by
-// threads that block in calls of their own, it waits until the runtime's
-// monitor takes one away, up to 10 ms. With a processor for each thread there
-// is always one left.
-func (s *spare) grow(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.extra == 0 {
-		s.base = runtime.GOMAXPROCS(0)
-	}
-	s.extra += n
-	runtime.GOMAXPROCS(s.base + s.extra)
 }

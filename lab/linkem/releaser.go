@@ -1,7 +1,6 @@
 package linkem
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -27,9 +26,6 @@ type releaser struct {
 
 // clockwork is the releaser of the process.
 var clockwork releaser
-
-// sleepMax keeps a sleep within what a timespec and arithmetic with it hold.
-const sleepMax = time.Hour
 
 // awake is the value of releaser.until while it does not sleep.
 const awake = -1
@@ -91,7 +87,8 @@ func (r *releaser) remove(ds []*direction) {
 func (r *releaser) run() {
 	runtime.LockOSThread()
 	defer close(r.gone)
-	hurry()
+	schedule(true)
+	poll := []unix.PollFd{{Fd: int32(r.wake), Events: unix.POLLIN}}
 	for !r.quit.Load() {
 		d, due := r.earliest()
 		if now := clock(); due <= now {
@@ -102,22 +99,10 @@ func (r *releaser) run() {
 		// A frame that came between the two looks was either seen now, or
 		// its reader has seen until and rings.
 		if _, again := r.earliest(); again >= due {
-			r.sleep(due)
+			r.sleep(poll, due)
 		}
 		r.until.Store(awake)
 	}
-}
-
-// hurry makes the calling thread a real-time one with exact timers. As with
-// prefer, a refusal costs punctuality only.
-func hurry() {
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
-		Size:     unix.SizeofSchedAttr,
-		Policy:   unix.SCHED_RR,
-		Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
-		Priority: 1,
-	}, 0)
 }
 
 // earliest finds the direction with the least due time. There are a few dozen
@@ -134,18 +119,13 @@ func (r *releaser) earliest() (first *direction, due time.Duration) {
 }
 
 // sleep blocks until due or until somebody rings.
-func (r *releaser) sleep(due time.Duration) {
-	var ts *unix.Timespec // nil: no end
-	if due != never {
-		span := min(max(0, due-clock()), sleepMax)
-		t := unix.NsecToTimespec(int64(span))
-		ts = &t
-	}
-	poll := []unix.PollFd{{Fd: int32(r.wake), Events: unix.POLLIN}}
-	n, err := unix.Ppoll(poll, ts, nil)
-	if n > 0 || errors.Is(err, unix.EINTR) {
+func (r *releaser) sleep(poll []unix.PollFd, due time.Duration) {
+	poll[0].Revents = 0
+	// The descriptor is good for as long as the thread runs, so a failure
+	// could only be a bad argument; the loop would then go on unslept.
+	if pollUntil(poll, due) == nil && poll[0].Revents != 0 {
 		var b [8]byte
-		_, _ = unix.Read(r.wake, b[:]) // non-blocking; EAGAIN when nobody rang
+		_, _ = rawRead(r.wake, b[:]) // who rang is seen in the due times
 	}
 }
 

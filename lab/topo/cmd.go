@@ -62,6 +62,9 @@ func (c *Cmd) Start() error {
 		return err
 	}
 	return w.do(func() error {
+		// The emulator favours all threads of this process; what runs on
+		// a host is not to inherit that. Refused: it is inherited.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
 		if c.app {
 			if err := c.host.bindFiles(); err != nil {
 				return err

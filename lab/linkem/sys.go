@@ -1,0 +1,91 @@
+package linkem
+
+import (
+	"errors"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls below go to the kernel without telling the Go runtime. A thread
+// that returns from a call that the runtime knows of may have to wait for a
+// lock of the scheduler, whose holder is an ordinary thread that a busy
+// machine has put aside: tens of milliseconds, whatever the priority of the
+// waiting thread. The price is that the thread keeps a processor of the
+// runtime while it is in the kernel, which threads.grow makes up for.
+
+// rawRead is read(2) on a non-blocking descriptor.
+func rawRead(fd int, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// rawWrite is write(2) on a non-blocking descriptor, of at least one octet.
+func rawWrite(fd int, b []byte) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// rawPoll is ppoll(2) with a limit. It returns early, with EINTR, whenever the
+// runtime wants to interrupt the thread.
+func rawPoll(fds []unix.PollFd, limit time.Duration) error {
+	ts := unix.NsecToTimespec(int64(max(0, limit)))
+	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// alert is how long a thread waits in a raw call before it takes one that
+// gives its processor back. A raw wait is interrupted by the runtime's
+// monitor a hundred times a second; links without traffic should cost less.
+const alert = 2 * time.Second
+
+// pollUntil waits until one of the descriptors is ready, or until due, which
+// may be never. It may return early.
+func pollUntil(fds []unix.PollFd, due time.Duration) error {
+	begin := clock()
+	for now := begin; now < due; now = clock() {
+		if now-begin > alert && due-now > alert {
+			return pollIdle(fds, due-now-alert/2)
+		}
+		err := rawPoll(fds, min(due-now, alert))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if err == nil && ready(fds) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// pollIdle is poll(2) as the runtime knows it.
+func pollIdle(fds []unix.PollFd, limit time.Duration) error {
+	const most = time.Hour // milliseconds have to fit into an int32
+	_, err := unix.Poll(fds, int(min(limit, most)/time.Millisecond))
+	if errors.Is(err, unix.EINTR) {
+		return nil
+	}
+	return err
+}
+
+// ready reports whether something happened to any of the descriptors. A poll
+// that ends by its limit has cleared all of them.
+func ready(fds []unix.PollFd) bool {
+	for _, f := range fds {
+		if f.Revents != 0 {
+			return true
+		}
+	}
+	return false
+}
