@@ -173,6 +173,19 @@ func TestSetupTakesTheBackports(t *testing.T) {
 	}
 }
 
+func TestSetupDoesWithoutThePinnedCompiler(t *testing.T) {
+	m := newMachine(t)
+	m.golang("1.25.0")
+	m.apt("(none)", "")
+	out, _ := m.run(nil, "setup", "test")
+	if !strings.Contains(out, "no clang-14: the compiled BPF objects will not be compared") {
+		t.Errorf("said %q, without a word on clang-14", out)
+	}
+	if strings.Contains(m.aptLog(), "clang-14") || !strings.Contains(m.aptLog(), "tshark") {
+		t.Errorf("asked apt %q, want the rest installed", m.aptLog())
+	}
+}
+
 func TestSetupSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*machine)
