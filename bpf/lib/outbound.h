@@ -74,21 +74,6 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l)
 	return best;
 }
 
-/* A pair whose own paths are gone, before the daemon has said what to do: any
- * usable uplink serves.
- */
-static __always_inline struct uplink *any_uplink(void)
-{
-	for (__u32 i = 0; i < MAX_UPLINKS; i++) {
-		__u32 index = i;
-		struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
-
-		if (u && (u->flags & UPLINK_USABLE))
-			return u;
-	}
-	return 0;
-}
-
 static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
 {
 	o->src.l64 = u->l64;
@@ -233,7 +218,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 {
 	struct pair_live *l = live_of(p);
 	struct outbound o = {};
-	struct uplink *u = 0;
+	struct uplink *u;
 	__u32 remote_sum, index;
 	__u8 remote;
 	int i;
@@ -244,19 +229,19 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		note_sent(skb, p, l);
 		return no_path(skb);
 	}
+	/* Never another uplink than those listed: the Locator Update must have
+	 * left it before data does.
+	 */
 	i = choose_path(p, l);
-	if (i >= 0) {
-		i &= MAX_PATHS - 1;
-		index = p->paths[i].uplink;
-		u = bpf_map_lookup_elem(&uplinks, &index);
-		remote = p->paths[i].remote & (MAX_REMOTE - 1);
-		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
-	} else if (p->n_remote) {
-		u = any_uplink();
-		remote = 0;
-	}
+	if (i < 0)
+		return no_path(skb);
+	i &= MAX_PATHS - 1;
+	index = p->paths[i].uplink;
+	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return no_path(skb);
+	remote = p->paths[i].remote & (MAX_REMOTE - 1);
+	__sync_fetch_and_add(&l->path_bytes[i], skb->len);
 	use_uplink(&o, u);
 	o.src.nid = p->local_nid;
 	o.dst.nid = p->remote_nid;

@@ -84,7 +84,7 @@ func (d *Daemon) Locators(ctx context.Context) ([]control.Locator, error) {
 func (d *Daemon) Sessions(ctx context.Context) ([]control.Session, error) {
 	var out []control.Session
 	err := d.do(ctx, func(now time.Time) {
-		_, traffic, err := d.plane.Activity(now)
+		_, traffic, err := d.plane.Activity()
 		if err != nil {
 			traffic = d.engine.Traffic()
 		}

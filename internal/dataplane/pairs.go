@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -257,8 +256,7 @@ type Traffic struct {
 }
 
 // Activity reads what was seen of every session.
-func (p *Plane) Activity(now time.Time) ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
-	mono := monotonicNow()
+func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 	acts := make([]ilnp.Activity, 0, len(p.known))
 	traffic := make(map[ilnp.PairKey]Traffic, len(p.known))
 	for k, row := range p.known {
@@ -269,13 +267,7 @@ func (p *Plane) Activity(now time.Time) ([]ilnp.Activity, map[ilnp.PairKey]Traff
 		if l.Birth != row.Birth {
 			l = bpfPairLive{} // nothing seen yet
 		}
-		at := func(ns uint64) time.Time {
-			if ns == 0 {
-				return time.Time{}
-			}
-			return now.Add(time.Duration(int64(ns) - mono))
-		}
-		acts = append(acts, ilnp.Activity{Key: k, LastRx: at(l.LastRx), LastTx: at(l.LastTx), LastNonceRx: at(l.LastNonceRx)})
+		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx)})
 		traffic[k] = Traffic{TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes}
 	}
 	return acts, traffic, nil

@@ -191,13 +191,27 @@ func hostToNet16(v uint16) uint16 {
 	return binary.NativeEndian.Uint16(b[:])
 }
 
+// epoch ties the two clocks together once, so that one instant of the data
+// plane is the same instant whenever it is read.
+var epoch = struct {
+	wall time.Time
+	mono int64
+}{time.Now(), monotonicNow()}
+
 // monotonic returns t in nanoseconds of CLOCK_MONOTONIC, 0 for the zero time.
 func monotonic(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
 	}
-	at := monotonicNow() + int64(time.Until(t))
-	return uint64(max(at, 1))
+	return uint64(max(epoch.mono+int64(t.Sub(epoch.wall)), 1))
+}
+
+// instant is the reverse of monotonic.
+func instant(ns uint64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return epoch.wall.Add(time.Duration(int64(ns) - epoch.mono))
 }
 
 func monotonicNow() int64 {

@@ -27,7 +27,7 @@ type Plane interface {
 	Sync([]ilnp.Pair) error
 	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
-	Activity(now time.Time) ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
+	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
 	Events() <-chan dataplane.Event
 }
 
@@ -190,7 +190,7 @@ func (e *Engine) handleTimer() {
 
 func (e *Engine) readActivity() {
 	now := time.Now()
-	acts, traffic, err := e.cfg.Plane.Activity(now)
+	acts, traffic, err := e.cfg.Plane.Activity()
 	if err != nil {
 		e.report("read activity", err)
 		return
