@@ -19,6 +19,11 @@ const (
 	forever    = 0xffff_ffff
 )
 
+// Offloads of the pair are left as veth has them, all on: sockets build
+// super-packets for the session device, the data plane redirects them before
+// they would be cut, and the uplink cuts and sums them as it does for plain
+// IPv6. Nothing is received here but what rawio injects, so GRO does not matter.
+
 // quiet are the sysctls of the session device: no addresses but ours, nothing
 // learned from and nothing said to anybody. They go with the device.
 var quiet = []struct{ key, value string }{
@@ -177,13 +182,13 @@ func (h *Host) fitMTU() error {
 	if mtu == 0 || mtu == h.device.MTU {
 		return nil
 	}
+	h.device.MTU = mtu // also if it fails: tried again when it is to change next, not at every event
 	for _, index := range []int{h.device.PeerIndex, h.device.Index} {
 		l := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
 		if err := h.kernel.links.LinkSetMTU(l, mtu); err != nil {
 			return fmt.Errorf("set MTU of link %d to %d: %w", index, mtu, err)
 		}
 	}
-	h.device.MTU = mtu
 	return nil
 }
 

@@ -9,6 +9,10 @@
 // as they are, and writes every change into a journal before it makes it, so
 // that a later process can take it back.
 //
+// prefix:NID is deprecated, so that no plain IPv6 starts from it as long as the
+// host has another address past duplicate detection, on whatever link; in the
+// first second on its only network it has none, and the kernel may take it.
+//
 // It omits Locators shorter or longer than 64 bits, IPv4, and links that other
 // network namespaces own.
 //

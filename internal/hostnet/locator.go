@@ -143,16 +143,7 @@ func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) e
 		return err
 	}
 	if toggle {
-		// Only for the moment of adding: other addresses of the link are
-		// treated as the administrator wants them to be.
-		if err := h.kernel.setSysctl(name, optimisticDAD, "1"); err != nil {
-			return err
-		}
-		defer func() {
-			if err := h.kernel.setSysctl(name, optimisticDAD, old); err != nil {
-				h.trouble(l, locator{name: name}, err.Error())
-			}
-		}()
+		defer h.allowOptimistic(l, name, old)()
 	}
 	h.ours[k] = true
 	if err := h.kernel.setAddress(k, unix.IFA_F_OPTIMISTIC, seconds(time.Time{}, now)); err != nil {
@@ -165,6 +156,20 @@ func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) e
 	}
 	h.table.addrs[k] = address{flags: flags}
 	return nil
+}
+
+// allowOptimistic sets the sysctl until the returned function is called. That
+// is only for the moment of adding: other addresses of the link are treated as
+// the administrator wants them to be. Where it cannot be set (a read-only
+// /proc), the Locator waits for duplicate detection, about a second.
+func (h *Host) allowOptimistic(l ilnp.Local, name, old string) (restore func()) {
+	set := func(value string) {
+		if err := h.kernel.setSysctl(name, optimisticDAD, value); err != nil {
+			h.trouble(l, locator{name: name}, err.Error())
+		}
+	}
+	set("1")
+	return func() { set(old) }
 }
 
 // optimisticDAD is the sysctl that allows RFC 4429 on a link.

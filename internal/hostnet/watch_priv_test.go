@@ -5,9 +5,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/internal/hostnet/nettest"
@@ -291,6 +294,119 @@ func TestValidLifetimeIsCopied(t *testing.T) {
 	a.Valid = 9000
 	router.Advertise("lan", a)
 	testutil.Eventually(t, soon, valid("valid_lft 89"), "valid lifetime prolonged")
+}
+
+// An address that the host has anyway is used, and neither changed nor removed.
+func TestAddressThatTheHostHas(t *testing.T) {
+	host, _ := hostAndRouter(t)
+	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+	host.Run("ip", "addr", "add", own+"/64", "dev", "upA", "nodad")
+	host.Run("ip", "-6", "route", "add", "default", "via", "fe80::1", "dev", "upA")
+	before := host.Run("ip", "-6", "addr", "show", "dev", "upA", "scope", "global")
+	cfg := testConfig(t)
+	h := startIn(t, host, cfg)
+	next(t, h, present(netA))
+	h.Close()
+	var addrs []netip.Addr
+	var err error
+	host.Do(func() {
+		if err = Restore(cfg.JournalPath); err == nil {
+			addrs, err = GlobalAddresses(roam.DefaultSessionPrefix)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := host.Run("ip", "-6", "addr", "show", "dev", "upA", "scope", "global"); after != before {
+		t.Errorf("address changed from\n%s\nto\n%s", before, after)
+	}
+	if len(addrs) != 1 || addrs[0].String() != own {
+		t.Errorf("global addresses %v, want %s", addrs, own)
+	}
+}
+
+// A link without Ethernet is an uplink like any other.
+func TestLinkWithoutEthernet(t *testing.T) {
+	testutil.Need(t, "/dev/net/tun")
+	host := nettest.New(t)
+	var fd int
+	var err error
+	host.Do(func() { fd, err = openTun("wwan") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	host.Run("ip", "link", "set", "wwan", "up")
+	host.Run("ip", "addr", "add", "2001:db8:a:1::5/64", "dev", "wwan")
+	host.Run("ip", "-6", "route", "add", "default", "dev", "wwan")
+	h := startIn(t, host, testConfig(t))
+	u := next(t, h, func(UplinkChanged) bool { return true }).Uplink
+	if u.HasMAC || u.NextHop.IsValid() || u.Physical || !u.Up || !u.Routed {
+		t.Errorf("uplink %+v", u)
+	}
+	next(t, h, present(netA))
+}
+
+// openTun makes a tun device in the namespace of its thread; it has carrier
+// while the descriptor is open.
+func openTun(name string) (int, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	req, err := unix.NewIfreq(name)
+	if err == nil {
+		req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// BenchmarkAdvertisement measures from a Router Advertisement with a new prefix,
+// on a link that is up, to the Locator being usable.
+func BenchmarkAdvertisement(b *testing.B) {
+	host := nettest.New(b)
+	router := nettest.Router(b, "lan", host, "upA")
+	var h *Host
+	var err error
+	host.Do(func() {
+		h, err = Open(Config{SessionPrefix: roam.DefaultSessionPrefix, NID: testNID, Device: "roam0",
+			JournalPath: filepath.Join(b.TempDir(), "host.json")})
+	})
+	if err == nil {
+		err = h.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close()
+	await := func(l roam.L64, want bool) {
+		for e := range h.Events() {
+			if x, ok := e.(LocatorChanged); ok && x.L64 == l && x.Present == want {
+				return
+			}
+		}
+	}
+	speak := router.Speaker("lan")
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		l := netA + roam.L64(i)
+		a := nettest.Advert{Router: 1800, Prefix: l.Prefix(), Preferred: 600, Valid: 600, NoAutoconf: true}
+		begin := time.Now()
+		speak(a)
+		await(l, true)
+		took = append(took, time.Since(begin))
+		a.Valid, a.Preferred = 0, 0
+		speak(a)
+		await(l, false)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "median_ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99_ms")
 }
 
 // What the kernel could not deliver is read anew.

@@ -25,7 +25,26 @@ type Advert struct {
 // link-local address must be usable.
 func (n *NS) Advertise(link string, a Advert) {
 	n.t.Helper()
+	n.Speaker(link)(a)
+}
+
+// Speaker is Advertise for many: the link is looked up once.
+func (n *NS) Speaker(link string) func(Advert) {
+	n.t.Helper()
 	index := n.Index(link)
+	return func(a Advert) {
+		n.t.Helper()
+		b := a.bytes()
+		var err error
+		n.Do(func() { err = multicast(index, b) })
+		if err != nil {
+			n.t.Fatalf("send Router Advertisement: %v", err)
+		}
+	}
+}
+
+// bytes returns the message; the kernel fills in its checksum.
+func (a Advert) bytes() []byte {
 	b := []byte{134, 0, 0, 0, 64, 0, byte(a.Router >> 8), byte(a.Router), 0, 0, 0, 0, 0, 0, 0, 0}
 	if a.MTU != 0 {
 		b = binary.BigEndian.AppendUint32(append(b, 5, 1, 0, 0), a.MTU)
@@ -41,11 +60,7 @@ func (n *NS) Advertise(link string, a Advert) {
 		p := a.Prefix.Addr().As16()
 		b = append(append(b, 0, 0, 0, 0), p[:]...)
 	}
-	var err error
-	n.Do(func() { err = multicast(index, b) })
-	if err != nil {
-		n.t.Fatalf("send Router Advertisement: %v", err)
-	}
+	return b
 }
 
 func multicast(link int, b []byte) error {
