@@ -112,6 +112,12 @@ func (h *Host) SetDown(ifname string) error {
 	return h.onLink(ifname, "take down", h.nl.LinkSetDown)
 }
 
+// Carrier reports whether an interface is up and has carrier.
+func (h *Host) Carrier(ifname string) (bool, error) {
+	dev, err := h.link(ifname)
+	return err == nil && dev.Attrs().RawFlags&unix.IFF_LOWER_UP != 0, err
+}
+
 // SetMTU sets the MTU of an interface, in octets.
 func (h *Host) SetMTU(ifname string, mtu int) error {
 	return h.onLink(ifname, "set mtu of", func(dev netlink.Link) error { return h.nl.LinkSetMTU(dev, mtu) })

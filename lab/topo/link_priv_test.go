@@ -35,6 +35,94 @@ func TestLinkPing(t *testing.T) {
 	}
 }
 
+// A link that goes down takes the carrier of both ends and what is on the
+// wire, and comes back as it was.
+func TestLinkDownAndUp(t *testing.T) {
+	testutil.Need(t, "ping")
+	a, b, k := pair(t, linkem.Params{Delay: 200 * time.Millisecond})
+	carrier := func(want bool) func() bool {
+		return func() bool {
+			onA, errA := a.Carrier("eth0")
+			onB, errB := b.Carrier("eth0")
+			return errA == nil && errB == nil && onA == want && onB == want
+		}
+	}
+	testutil.Eventually(t, 5*time.Second, carrier(true), "carrier at first")
+	output(t, a.Command(t.Context(), "ping", "-c1", "-W5", "2001:db8:1::2"))
+
+	before := k.Counters(linkem.AB)
+	ping := a.Command(t.Context(), "ping", "-c1", "-W1", "2001:db8:1::2")
+	must(t, ping.Start())
+	testutil.Eventually(t, 5*time.Second, func() bool { return k.Counters(linkem.AB).FlightNow > 0 }, "a frame on the wire")
+	must(t, k.Down())
+	testutil.Eventually(t, 5*time.Second, carrier(false), "no carrier")
+	if ping.Wait() == nil {
+		t.Error("an answer came over a link that was down")
+	}
+	if c := k.Counters(linkem.AB); c.Delivered != before.Delivered || c.DropDown == before.DropDown {
+		t.Errorf("delivered %d frames more, dropped %d", c.Delivered-before.Delivered, c.DropDown-before.DropDown)
+	}
+	must(t, k.Up())
+	testutil.Eventually(t, 5*time.Second, carrier(true), "carrier again")
+	output(t, a.Command(t.Context(), "ping", "-c1", "-W5", "2001:db8:1::2"))
+}
+
+// A silent cut of one direction leaves the carrier and the other direction.
+func TestLinkCutOneWay(t *testing.T) {
+	testutil.Need(t, "ping")
+	a, b, k := pair(t, linkem.Params{})
+	output(t, a.Command(t.Context(), "ping", "-c1", "-W5", "2001:db8:1::2"))
+	p := k.Params(linkem.BA)
+	p.Cut = true
+	must(t, k.Set(linkem.BA, p))
+	before := k.Counters(linkem.AB)
+	if a.Command(t.Context(), "ping", "-c1", "-W1", "2001:db8:1::2").Run() == nil {
+		t.Error("an answer came through the cut direction")
+	}
+	if c := k.Counters(linkem.AB); c.Delivered == before.Delivered {
+		t.Error("nothing passed in the direction that is not cut")
+	}
+	if on, err := b.Carrier("eth0"); err != nil || !on {
+		t.Errorf("carrier: %v, %v", on, err)
+	}
+}
+
+// GSO frames cross whole where nothing counts packets, and as packets where
+// something does; both can be changed under traffic.
+func TestLinkGSO(t *testing.T) {
+	testutil.Need(t, "iperf3")
+	a, b, k := pair(t, linkem.Params{})
+	size := func(p linkem.Params) uint64 {
+		must(t, k.SetBoth(p))
+		before := k.Counters(linkem.AB)
+		iperf(t, a, b, "-n", "4M")
+		after := k.Counters(linkem.AB)
+		return (after.Bytes - before.Bytes) / (after.Frames - before.Frames)
+	}
+	const packet = 1514
+	if got := size(linkem.Params{}); got <= 2*packet {
+		t.Errorf("perfect wire: %d octets per frame", got)
+	}
+	if got := size(linkem.Params{Delay: time.Millisecond}); got <= 2*packet {
+		t.Errorf("delay: %d octets per frame", got)
+	}
+	if got := size(linkem.Params{Rate: 200e6}); got > packet {
+		t.Errorf("rate: %d octets per frame", got)
+	}
+	if got := size(linkem.Params{Loss: 0.001}); got > packet {
+		t.Errorf("loss: %d octets per frame", got)
+	}
+}
+
+// What TCP gets from a slow link is its rate, less headers.
+func TestLinkRateForTCP(t *testing.T) {
+	testutil.Need(t, "iperf3")
+	a, b, _ := pair(t, linkem.Params{Rate: 20e6, Delay: 5 * time.Millisecond, QueuePackets: 50})
+	if got := iperf(t, a, b, "-t", "2", "-O", "1"); got < 17e6 || got > 20e6 {
+		t.Errorf("%.1f Mb/s over a link of 20", got/1e6)
+	}
+}
+
 // BenchmarkLinkTCP reports what one TCP connection carries over a link
 // without delay, where GSO frames cross whole.
 func BenchmarkLinkTCP(b *testing.B) { benchmarkTCP(b, linkem.Params{}) }
@@ -61,11 +149,11 @@ func iperf(t testing.TB, client, server *Host, args ...string) float64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	srv := server.Command(ctx, "iperf3", "-s", "-1")
+	var says watcher
+	srv := server.Command(ctx, "iperf3", "-s", "-1", "--forceflush")
+	srv.Stdout = &says
 	must(t, srv.Start())
-	testutil.Eventually(t, 5*time.Second, func() bool {
-		return server.Command(ctx, "sh", "-c", "ss -ltn | grep -q :5201").Run() == nil
-	}, "iperf3 listens")
+	testutil.Eventually(t, 5*time.Second, func() bool { return says.has("Server listening") }, "iperf3 listens")
 	argv := append([]string{"iperf3", "-J", "-c", "2001:db8:1::2"}, args...)
 	out := output(t, client.Command(ctx, argv...))
 	_ = srv.Wait()

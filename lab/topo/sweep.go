@@ -34,28 +34,51 @@ type state struct {
 	Start uint64 `json:"start"` // clock ticks since boot, proc_pid_stat(5) field 22
 }
 
-var registerOnce = sync.OnceValue(func() error {
-	pid := os.Getpid()
+// labs counts the open labs of this process.
+var labs struct {
+	sync.Mutex
+	n int
+}
+
+// register records this process with its first lab. It comes before the first
+// namespace, so that nothing exists whose owner is unknown.
+func register() error {
+	labs.Lock()
+	defer labs.Unlock()
+	if labs.n == 0 {
+		if err := writeRecord(os.Getpid()); err != nil {
+			return fmt.Errorf("record own process: %w", err)
+		}
+	}
+	labs.n++
+	return nil
+}
+
+// unregister removes the record with the last lab.
+func unregister() error {
+	labs.Lock()
+	defer labs.Unlock()
+	labs.n--
+	if labs.n > 0 {
+		return nil
+	}
+	return os.Remove(statePath(os.Getpid()))
+}
+
+func writeRecord(pid int) error {
 	start, err := startTime(pid)
 	if err != nil {
-		return fmt.Errorf("read own start time: %w", err)
+		return err
 	}
 	b, err := json.Marshal(state{PID: pid, Start: start})
 	if err != nil {
-		return fmt.Errorf("record own process: %w", err)
+		return err
 	}
 	if err := os.MkdirAll(StateDir, 0o755); err != nil {
-		return fmt.Errorf("record own process: %w", err)
+		return err
 	}
-	if err := os.WriteFile(statePath(pid), b, 0o644); err != nil {
-		return fmt.Errorf("record own process: %w", err)
-	}
-	return nil
-})
-
-// register records this process. It comes before the first namespace, so that
-// nothing exists whose owner is unknown.
-func register() error { return registerOnce() }
+	return os.WriteFile(statePath(pid), b, 0o644)
+}
 
 func statePath(pid int) string { return filepath.Join(StateDir, strconv.Itoa(pid)+".json") }
 

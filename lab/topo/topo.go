@@ -110,6 +110,7 @@ func (l *Lab) Close() error {
 	if err := os.RemoveAll(filepath.Join(StateDir, l.name)); err != nil {
 		errs = append(errs, fmt.Errorf("remove files of lab: %w", err))
 	}
+	errs = append(errs, unregister())
 	return errors.Join(errs...)
 }
 
