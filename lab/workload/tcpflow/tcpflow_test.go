@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"roam/internal/testutil"
 )
 
 func at(ms int64) time.Time { return time.Unix(0, ms*int64(time.Millisecond)) }
@@ -59,9 +61,10 @@ func TestCheckerSeesDamage(t *testing.T) {
 }
 
 func TestOverLoopback(t *testing.T) {
+	testutil.Need(t, "ipv6")
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
-		t.Skip("needs ipv6 on loopback:", err)
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	rx := &end{size: 1000, listener: l}
