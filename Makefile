@@ -48,10 +48,7 @@ build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
 
 demo: setup-demo build ## install what is missing, build, run the quickstart experiment (root)
 	@mkdir -p $(OUT)
-	@status=0; bin/roam lab run quickstart --json $(OUT)/quickstart.json \
-		--report $(OUT)/quickstart.html $(ARGS) || status=$$?; \
-	if [ -e $(OUT)/quickstart.html ]; then echo "The report: $(CURDIR)/$(OUT)/quickstart.html"; fi; \
-	exit $$status
+	@bin/roam lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
 
 test: setup-test build ## install what is missing, vet, compare generated files, run all tests (root)
 	$(GO) vet $(PKGS)
