@@ -116,7 +116,7 @@ func (d *Daemon) takeRunDir() error {
 // open loads the data plane and prepares the host, in the order in which each
 // part needs the one before.
 func (d *Daemon) open() (err error) {
-	if d.plane, err = dataplane.Open(dataplane.Options{PinDir: d.cfg.Pins(), Classic: classic()}); err != nil {
+	if d.plane, err = dataplane.Open(dataplane.Options{PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}}); err != nil {
 		return err
 	}
 	if d.network, err = hostnet.Open(d.networkConfig()); err != nil {
@@ -230,6 +230,7 @@ func Restore(configFile string) error {
 func restore(cfg config.Config) error {
 	err := errors.Join(
 		dataplane.Remove(cfg.Pins()),
+		hostnet.DetachAllClassic(),
 		hostnet.Restore(cfg.Journal()),
 		resolvConf(cfg).Release(),
 		unmountBPF(cfg.Pins()),

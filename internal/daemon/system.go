@@ -7,12 +7,7 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"roam/internal/dataplane"
 )
-
-// classic returns how programs are attached where the kernel has no tcx.
-func classic() dataplane.ClassicAttacher { return nil }
 
 // mountBPF mounts a bpffs at dir unless one is there: pins live as long as the
 // mount, not as long as the process.

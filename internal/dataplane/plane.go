@@ -33,6 +33,7 @@ type ClassicAttacher interface {
 type Options struct {
 	PinDir  string          // directory on a bpffs; made if it is not there
 	Classic ClassicAttacher // used where the kernel has no tcx; nil: none
+	NoTCX   bool            // attaches through Classic although the kernel has tcx
 }
 
 // Plane is the loaded data plane. Its methods may be called from one
@@ -71,7 +72,7 @@ func Open(opts Options) (*Plane, error) {
 		p.Close()
 		return nil, err
 	}
-	p.tcx = haveTCX()
+	p.tcx = !opts.NoTCX && haveTCX()
 	if !p.tcx && opts.Classic == nil {
 		p.Close()
 		return nil, fmt.Errorf("neither tcx links (Linux 6.6) nor clsact: %w", ErrNoHelper)

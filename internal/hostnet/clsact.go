@@ -1,0 +1,113 @@
+package hostnet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"roam"
+)
+
+// Classic attaches eBPF programs through the clsact queueing discipline, for
+// kernels without tcx links (before Linux 6.6). What it attaches outlives the
+// process, as pinned links do elsewhere. It acts in the network namespace of
+// the thread that calls it.
+type Classic struct{}
+
+const (
+	// filterHandle and filterPriority name our filter among others on a link;
+	// attaching again replaces the program in place.
+	filterHandle   = 0x726f
+	filterPriority = 0x4e1d
+	filterPrefix   = "ilnp_"
+)
+
+func filterParent(ingress bool) uint32 {
+	if ingress {
+		return netlink.HANDLE_MIN_INGRESS
+	}
+	return netlink.HANDLE_MIN_EGRESS
+}
+
+func clsactOf(link roam.LinkID) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: int(link), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}
+}
+
+func filterOf(link roam.LinkID, ingress bool) *netlink.BpfFilter {
+	return &netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: int(link), Parent: filterParent(ingress), Handle: filterHandle,
+			Priority: filterPriority, Protocol: unix.ETH_P_ALL,
+		},
+		DirectAction: true,
+	}
+}
+
+// AttachClassic makes a program the filter of one direction of a link.
+func (Classic) AttachClassic(link roam.LinkID, ingress bool, program int, name string) error {
+	if err := netlink.QdiscAdd(clsactOf(link)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add clsact to link %d: %w", link, err)
+	}
+	f := filterOf(link, ingress)
+	f.Fd, f.Name = program, filterPrefix+strings.TrimPrefix(name, filterPrefix)
+	if err := netlink.FilterReplace(f); err != nil {
+		return fmt.Errorf("attach %s to link %d: %w", name, link, err)
+	}
+	return nil
+}
+
+// DetachClassic removes our filter; that there is none, or no link, is no
+// error.
+func (Classic) DetachClassic(link roam.LinkID, ingress bool) error {
+	err := netlink.FilterDel(filterOf(link, ingress))
+	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("detach from link %d: %w", link, err)
+	}
+	return nil
+}
+
+// DetachAllClassic removes our filters from all links, and the clsact of those
+// on which nothing else needs it.
+func DetachAllClassic() error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, detachClassicFrom(l))
+	}
+	return errors.Join(errs...)
+}
+
+func detachClassicFrom(l netlink.Link) error {
+	ours, others := 0, 0
+	for _, ingress := range []bool{true, false} {
+		filters, err := netlink.FilterList(l, filterParent(ingress))
+		if err != nil {
+			return nil // no clsact here
+		}
+		for _, f := range filters {
+			if b, ok := f.(*netlink.BpfFilter); ok && b.Priority == filterPriority && strings.HasPrefix(b.Name, filterPrefix) {
+				ours++
+				if err := (Classic{}).DetachClassic(roam.LinkID(l.Attrs().Index), ingress); err != nil {
+					return err
+				}
+				continue
+			}
+			others++
+		}
+	}
+	if ours == 0 || others > 0 {
+		return nil
+	}
+	if err := netlink.QdiscDel(clsactOf(roam.LinkID(l.Attrs().Index))); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove clsact from %s: %w", l.Attrs().Name, err)
+	}
+	return nil
+}
