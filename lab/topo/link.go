@@ -47,10 +47,21 @@ func (l *Lab) Link(a *Host, ifA string, b *Host, ifB string, p linkem.Params) (*
 	if err != nil {
 		return nil, errors.Join(err, tapA.Close(), tapB.Close())
 	}
-	l.mu.Lock()
-	l.links = append(l.links, k)
-	l.mu.Unlock()
+	if err := l.keep(k); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
 	return k, errors.Join(a.SetUp(ifA), b.SetUp(ifB))
+}
+
+// keep remembers a link for Close, unless that has come first.
+func (l *Lab) keep(k *linkem.Link) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return fmt.Errorf("add link: %w", errClosed)
+	}
+	l.links = append(l.links, k)
+	return nil
 }
 
 // tap creates a TAP device inside the host.
@@ -116,6 +127,33 @@ func (h *Host) SetDown(ifname string) error {
 func (h *Host) Carrier(ifname string) (bool, error) {
 	dev, err := h.link(ifname)
 	return err == nil && dev.Attrs().RawFlags&unix.IFF_LOWER_UP != 0, err
+}
+
+// Stats are the kernel's counts for an interface.
+type Stats struct {
+	RxPackets, RxBytes uint64
+	TxPackets, TxBytes uint64
+	// RxDropped and TxDropped are packets that the device lost. On an
+	// emulated link that was never down, TxDropped other than zero means
+	// that the emulator was too slow, and the figures of the run are worth
+	// nothing.
+	RxDropped, TxDropped uint64
+}
+
+// Stats reads the counts of an interface.
+func (h *Host) Stats(ifname string) (Stats, error) {
+	dev, err := h.link(ifname)
+	if err != nil {
+		return Stats{}, err
+	}
+	s := dev.Attrs().Statistics
+	if s == nil {
+		return Stats{}, fmt.Errorf("count packets of %s on %s: the kernel tells nothing", ifname, h.name)
+	}
+	return Stats{
+		RxPackets: s.RxPackets, RxBytes: s.RxBytes, TxPackets: s.TxPackets, TxBytes: s.TxBytes,
+		RxDropped: s.RxDropped, TxDropped: s.TxDropped,
+	}, nil
 }
 
 // SetMTU sets the MTU of an interface, in octets.

@@ -121,6 +121,10 @@ func TestLinkRateForTCP(t *testing.T) {
 	if got := iperf(t, a, b, "-t", "2", "-O", "1"); got < 17e6 || got > 20e6 {
 		t.Errorf("%.1f Mb/s over a link of 20", got/1e6)
 	}
+	s, err := a.Stats("eth0")
+	if err != nil || s.TxDropped != 0 || s.TxBytes < 2e6 {
+		t.Errorf("statistics %+v, %v", s, err)
+	}
 }
 
 // BenchmarkLinkTCP reports what one TCP connection carries over a link

@@ -70,7 +70,7 @@ func (l *Lab) Host(name string) (*Host, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, errors.New("add host: lab is closed")
+		return nil, fmt.Errorf("add host %s: %w", name, errClosed)
 	}
 	for _, h := range l.hosts {
 		if h.name == name {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/linkem"
 )
 
 // newLab makes a lab that is closed with the test, and asks that nothing of
@@ -180,6 +181,39 @@ func TestCloseKillsWhatRuns(t *testing.T) {
 	}
 	if err := h.Command(t.Context(), "true").Start(); err == nil {
 		t.Error("a process started on a closed lab")
+	}
+}
+
+// What cannot be made is refused, and leaves nothing half made.
+func TestRefusals(t *testing.T) {
+	testutil.Need(t, "/dev/net/tun")
+	l := newLab(t)
+	a, b := newHostT(t, l, "a"), newHostT(t, l, "b")
+	if _, err := l.Host("a"); err == nil {
+		t.Error("a second host of the same name")
+	}
+	must(t, l.Veth(a, "eth0", b, "eth0"))
+	if err := l.Veth(a, "eth0", b, "eth1"); err == nil {
+		t.Error("a second interface of the same name")
+	}
+	if _, err := l.Link(a, "eth1", b, "eth0", linkem.Params{}); err == nil {
+		t.Error("a link to an interface that exists")
+	}
+	if _, err := l.Link(a, "eth1", b, "eth1", linkem.Params{Loss: 2}); err == nil {
+		t.Error("a link that loses more than all")
+	}
+	// Both names are free again.
+	_, err := l.Link(a, "eth1", b, "eth1", linkem.Params{})
+	must(t, err)
+	if err := a.Sysctl("net.ipv6.no_such_key", "1"); err == nil {
+		t.Error("a parameter that is not there was set")
+	}
+	if err := a.Command(t.Context()).Run(); err == nil {
+		t.Error("nothing was run without an error")
+	}
+	must(t, l.Close(), l.Close())
+	if _, err := l.Host("c"); err == nil {
+		t.Error("a host in a closed lab")
 	}
 }
 
