@@ -241,6 +241,11 @@ func removePins(dir string) error {
 		return fmt.Errorf("list pins: %w", err)
 	}
 	for _, e := range entries {
+		// The kernel's own iterators, in a bpffs that was mounted anew: they go
+		// with the mount and cannot be removed.
+		if e.Name() == "maps.debug" || e.Name() == "progs.debug" {
+			continue
+		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 			return fmt.Errorf("remove pin: %w", err)
 		}
