@@ -96,10 +96,11 @@ func (d *Download) Name() string { return d.opt.Name }
 // State tells how far the download is, from what curl has written.
 func (d *Download) State() State {
 	var n int64
+	at := time.Now()
 	if st, err := os.Stat(d.path); err == nil {
-		n = st.Size()
+		n, at = st.Size(), st.ModTime()
 	}
-	d.client.grow(uint64(n), fmt.Sprintf("%d %%", 100*n/max(1, d.opt.Bytes)))
+	d.client.grewAt(at, uint64(n), fmt.Sprintf("%d %%", 100*n/max(1, d.opt.Bytes)))
 	return d.client.state()
 }
 

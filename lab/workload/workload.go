@@ -177,12 +177,15 @@ func (p *process) complain(line string) {
 	p.errs = p.errs[max(0, len(p.errs)-600):]
 }
 
-// grow records progress, if there is any.
-func (p *process) grow(progress uint64, detail string) {
+// grow records progress now, if there is any.
+func (p *process) grow(progress uint64, detail string) { p.grewAt(time.Now(), progress, detail) }
+
+// grewAt records progress that was made at a known time.
+func (p *process) grewAt(at time.Time, progress uint64, detail string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if progress > p.progress {
-		p.progress, p.last = progress, time.Now()
+		p.progress, p.last = progress, at
 	}
 	p.detail = detail
 }

@@ -309,8 +309,11 @@ func (a *arm) endRoam(ctx context.Context, t *trace) error {
 	wctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	t.routesSame = topo.Wait(wctx, "routes as before", func() bool {
-		t.routesAfter, err = a.routes(wctx)
-		return err == nil && maps.Equal(t.routesBefore, t.routesAfter)
+		now, err := a.routes(ctx)
+		if err == nil {
+			t.routesAfter = now
+		}
+		return maps.Equal(t.routesBefore, t.routesAfter)
 	}) == nil
 	return ctx.Err()
 }

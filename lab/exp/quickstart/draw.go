@@ -9,6 +9,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/result"
+	"roam/lab/workload/udpflow"
 )
 
 // draw adds series, events, tables and figures of both passes.
@@ -37,6 +38,8 @@ func draw(env *exp.Env, with, without *trace) {
 		Panels: []result.Panel{
 			panel("", "from the mobile host", "out", result.Stack),
 			panel("", "to the mobile host", "in", result.Stack),
+			{Title: "datagrams of the probe lost", Kind: result.Lines, YLabel: "per 100 ms", Marks: true, Height: 70,
+				Series: []string{"udp out lost", "udp in lost"}, Labels: []string{"from the mobile host", "to the mobile host"}},
 		},
 	})
 	if without != nil {
@@ -83,11 +86,11 @@ func (t *trace) addSeries(r *result.Result) {
 		}
 	}
 	end := t.at(t.plan.length)
-	for what, f := range map[string]interface {
-		Rate(a, b time.Time, bin time.Duration) (x, y []float64)
-	}{"udp out": t.traffic.flowUp, "udp in": t.traffic.flowDown} {
+	for what, f := range map[string]*udpflow.Flow{"udp out": t.traffic.flowUp, "udp in": t.traffic.flowDown} {
 		x, y := f.Rate(t.start, end, 100*time.Millisecond)
 		r.AddSeries(seriesName(t.arm, what), "1/s", x, y)
+		x, y = f.Losses(t.start, end, 100*time.Millisecond)
+		r.AddSeries(seriesName(t.arm, what+" lost"), "per 100 ms", x, y)
 	}
 	if t.arm == "" {
 		t.addGaps(r)
@@ -178,7 +181,11 @@ func (t *trace) sessionTable(control *trace) result.Table {
 	silence := "not run"
 	if control != nil {
 		if from, to, ok := control.away(); ok {
-			silence = fmt.Sprintf("%.0f delivered in %.1f s", control.delivered(from, to), to.Sub(from).Seconds())
+			sum := 0
+			for _, n := range control.delivered(from, to) {
+				sum += n
+			}
+			silence = fmt.Sprintf("%d delivered in %.1f s", sum, to.Sub(from).Seconds())
 		}
 	}
 	for i, s := range t.traffic.sessions {

@@ -16,12 +16,27 @@ func (t *trace) metrics(env *exp.Env) {
 	r := env.Result
 	t.sessionMetrics(r)
 	t.softMetrics(r)
-	t.hardMetrics(r, env.Params.Int("udp_rate"))
+	t.hardMetrics(r, map[string]int{"out": env.Params.Int("udp_rate"), "in": env.Params.Int("udp_rate_in")})
 	r.Set("rtt_ms", 2*env.Params.Float("delay_ms"))
 	r.Set("udp_rcvbuf_errors", float64(t.traffic.udp.BufferErrors()))
-	r.Set("emulator_drops", float64(t.drops))
+	drops := 0.0
+	for why, n := range t.drops {
+		r.Set("emulator_drops_"+why, float64(n))
+		drops += float64(n)
+	}
+	r.Set("emulator_drops", drops)
 	r.Set("sessions_established", float64(t.established))
 	r.SetBool("routes_unchanged", t.routesSame)
+	for route := range t.routesBefore {
+		if !t.routesAfter[route] {
+			r.Mark(result.Event{T: t.rel(t.end), Arm: "routes", Kind: "route-lost", Label: route})
+		}
+	}
+	for route := range t.routesAfter {
+		if !t.routesBefore[route] {
+			r.Mark(result.Event{T: t.rel(t.end), Arm: "routes", Kind: "route-new", Label: route})
+		}
+	}
 	worst := 0.0
 	for _, p := range t.plan.shares {
 		for way, pick := range map[string]func(sample) map[string]uint64{"out": outward, "in": inward} {
@@ -128,7 +143,7 @@ func (t *trace) softSpans() []span {
 	return []span{{0, t.plan.hard}, {after, t.plan.length}}
 }
 
-func (t *trace) hardMetrics(r *result.Result, rate int) {
+func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 	udp, _ := t.staticGaps()
 	for _, h := range t.handoffs() {
 		if !h.hard {
@@ -147,7 +162,7 @@ func (t *trace) hardMetrics(r *result.Result, rate int) {
 		var first, full float64
 		for way, f := range map[string]*udpflow.Flow{"out": t.traffic.flowUp, "in": t.traffic.flowDown} {
 			at, ok := f.FirstAfter(from, h.up)
-			full_, ok2 := fullRate(f, from, rate)
+			full_, ok2 := fullRate(f, from, rate[way])
 			if !ok || !ok2 {
 				first, full = math.NaN(), math.NaN()
 				break
@@ -172,14 +187,27 @@ func (t *trace) controlMetrics(r *result.Result) {
 		r.Miss("control_delivered_away", "the control never lost its first network")
 		return
 	}
-	r.Set("control_delivered_before", t.delivered(t.start, from.Add(-controlGrace)))
-	r.Set("control_delivered_away", t.delivered(from, to))
+	sum := 0
+	for what, n := range t.delivered(from, to) {
+		r.Set("control_away_"+what, float64(n))
+		sum += n
+	}
+	r.Set("control_delivered_away", float64(sum))
+	sum = 0
+	for _, n := range t.delivered(t.start, from.Add(-controlGrace)) {
+		sum += n
+	}
+	r.Set("control_delivered_before", float64(sum))
 	r.Set("control_away_s", to.Sub(from).Seconds())
 }
 
 // controlGrace is how long after the cut bytes may still come out of buffers
 // behind the link.
 const controlGrace = 50 * time.Millisecond
+
+// curlGrace is how long curl, which paces its reading, may still read what the
+// kernel had received before the cut.
+const curlGrace = 1500 * time.Millisecond
 
 // away is the span without the first network.
 func (t *trace) away() (from, to time.Time, ok bool) {
@@ -194,20 +222,23 @@ func (t *trace) away() (from, to time.Time, ok bool) {
 	return from, to, false
 }
 
-// delivered counts datagrams, reads, echoes and growths of the download.
-func (t *trace) delivered(from, to time.Time) float64 {
+// delivered counts datagrams, octets read, echoes and growths of the download.
+func (t *trace) delivered(from, to time.Time) map[string]int {
 	tr := t.traffic
-	n := tr.flowUp.Arrived(from, to) + tr.flowDown.Arrived(from, to) + tr.readUp.Bytes(from, to) + tr.readDown.Bytes(from, to)
+	n := map[string]int{
+		"datagrams":  tr.flowUp.Arrived(from, to) + tr.flowDown.Arrived(from, to),
+		"tcp_octets": tr.readUp.Bytes(from, to) + tr.readDown.Bytes(from, to),
+		"echoes":     0, "downloads": 0,
+	}
 	for _, e := range tr.ssh.Echoes() {
 		if back := e.Sent.Add(e.RTT); e.RTT > 0 && !back.Before(from) && back.Before(to) {
-			n++
+			n["echoes"]++
 		}
 	}
 	for _, at := range tr.curlGrew {
-		// The sampler sees growth up to a period late.
-		if !at.Before(from.Add(sampleEvery)) && at.Before(to) {
-			n++
+		if !at.Before(from.Add(curlGrace)) && at.Before(to) {
+			n["downloads"]++
 		}
 	}
-	return float64(n)
+	return n
 }

@@ -91,7 +91,7 @@ func (n *network) addAccess(ctx context.Context, p exp.Params, i int, seed uint6
 		return err
 	}
 	link, err := n.lab.Link(n.mn, ifname, r, "lan", linkem.Params{
-		Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6), Seed: seed + uint64(i),
+		Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets"), Seed: seed + uint64(i),
 	})
 	if err != nil {
 		return err
@@ -164,13 +164,16 @@ func (n *network) ready(ctx context.Context) error {
 	return nil
 }
 
-// drops counts the frames that the emulator dropped without being asked to;
-// those that met a cut link were asked for.
-func (n *network) drops() (d uint64) {
+// drops counts the frames that the emulator dropped without being asked to, by
+// reason; those that met a cut link were asked for.
+func (n *network) drops() map[string]uint64 {
+	d := map[string]uint64{"queue": 0, "loss": 0, "refused": 0}
 	for _, k := range n.links {
 		for _, dir := range []linkem.Direction{linkem.AB, linkem.BA} {
 			c := k.Counters(dir)
-			d += c.DropQueue + c.DropLoss + c.DropError
+			d["queue"] += c.DropQueue
+			d["loss"] += c.DropLoss
+			d["refused"] += c.DropError
 		}
 	}
 	return d

@@ -19,7 +19,7 @@ type trace struct {
 	traffic                   *traffic
 	events                    []event
 	adverts                   []advertSeen
-	drops                     uint64
+	drops                     map[string]uint64
 	established               int
 	routesBefore, routesAfter map[string]bool
 	routesSame                bool

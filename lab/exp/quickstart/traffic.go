@@ -30,7 +30,7 @@ type traffic struct {
 	ssh              *workload.Shell
 	sessions         []workload.Session
 	killers          []func()
-	curlGrew         []time.Time // when the file grew, seen by the sampler
+	curlGrew         []time.Time // when the file last grew, at each sample
 	curlSize         uint64
 	udpDrain         time.Duration
 	outcome          map[string]error // of each session, when it has ended
@@ -88,9 +88,8 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *networ
 
 // startProbes starts the lab's own flows.
 func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *network, dir string) (err error) {
-	rate := env.Params.Int("udp_rate")
 	if t.udp, err = workload.StartUDP(ctx, n.cn[0], n.mn, dir, workload.UDPOptions{
-		Name: "UDP probe", Target: "cn1", Port: 7001, Up: rate, Down: rate, Size: env.Params.Int("udp_size"),
+		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"), Size: env.Params.Int("udp_size"),
 	}); err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (t *traffic) board() (out []live.Session) {
 			row.Stuck = time.Since(st.Last)
 		}
 		if s == workload.Session(t.curl) && st.Progress > t.curlSize {
-			t.curlSize, t.curlGrew = st.Progress, append(t.curlGrew, time.Now())
+			t.curlSize, t.curlGrew = st.Progress, append(t.curlGrew, st.Last)
 		}
 		out = append(out, row)
 	}

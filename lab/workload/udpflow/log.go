@@ -179,6 +179,23 @@ func (f *Flow) Rate(start, end time.Time, bin time.Duration) (x, y []float64) {
 	return x, y
 }
 
+// Losses returns how many of the datagrams sent in each bin from start to end
+// were written and never read, with the middle of each bin in seconds since
+// start.
+func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) {
+	n := int(end.Sub(start) / bin)
+	x, y = make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i] = (float64(i) + 0.5) * bin.Seconds()
+	}
+	for seq, s := range f.Sent {
+		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused && f.copies[uint64(seq)] == 0 {
+			y[i]++
+		}
+	}
+	return x, y
+}
+
 // Gaps returns the spans between arrivals within [from, to), in milliseconds.
 func (f *Flow) Gaps(from, to time.Time) []float64 {
 	w := f.window(from.UnixNano(), to.UnixNano())

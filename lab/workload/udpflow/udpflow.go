@@ -139,9 +139,12 @@ func arrival(oob []byte) int64 {
 	return time.Now().UnixNano()
 }
 
-// send writes datagrams at the steady rate until stop is closed. What is due
-// while the program did not run is sent late, never left out, so that the
-// count of a span depends on its length alone.
+// maxBacklog is how much of what fell due while the program did not run is sent
+// late. More at once would be a burst that overflows queues: a loss that the
+// probe itself made.
+const maxBacklog = 20 * time.Millisecond
+
+// send writes datagrams at the steady rate until stop is closed.
 func (e *end) send(stop <-chan struct{}) {
 	if e.rate <= 0 {
 		return
@@ -151,14 +154,18 @@ func (e *end) send(stop <-chan struct{}) {
 	buf := make([]byte, e.size)
 	binary.BigEndian.PutUint32(buf, magic)
 	start := time.Now()
-	for n := uint64(0); ; {
+	for sent := uint64(0); ; {
 		select {
 		case <-stop:
 			return
 		case <-t.C:
 		}
-		for due := uint64(time.Since(start).Seconds() * float64(e.rate)); n < due; n++ {
-			e.one(buf, n)
+		behind := time.Since(start) - time.Duration(float64(sent)/float64(e.rate)*float64(time.Second))
+		if behind > maxBacklog {
+			start = start.Add(behind - maxBacklog)
+		}
+		for due := uint64(time.Since(start).Seconds() * float64(e.rate)); sent < due; sent++ {
+			e.one(buf, sent)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"roam/internal/testutil"
 )
 
 const ms = int64(time.Millisecond)
@@ -72,6 +74,9 @@ func TestCountAndGap(t *testing.T) {
 	if _, y := f.Rate(at(20), at(40), 10*time.Millisecond); len(y) != 2 || math.Abs(y[0]-1000) > 1e-6 {
 		t.Errorf("rate %v", y)
 	}
+	if _, y := f.Losses(at(50), at(70), 10*time.Millisecond); len(y) != 2 || y[0] != 3 || y[1] != 0 {
+		t.Errorf("losses %v", y)
+	}
 	if gaps := f.Gaps(at(50), at(70)); len(gaps) != 16 || gaps[0] != 1 {
 		t.Errorf("gaps %v", gaps)
 	}
@@ -115,10 +120,11 @@ func await(t *testing.T, what string, ok func() bool) {
 }
 
 func TestBothWaysOverLoopback(t *testing.T) {
+	testutil.Need(t, "ipv6")
 	dir := t.TempDir()
 	a, err := listen("[::1]:0")
 	if err != nil {
-		t.Skip("needs ipv6 on loopback:", err)
+		t.Fatal(err)
 	}
 	b, err := dial(a.LocalAddr().(*net.UDPAddr).String())
 	if err != nil {
