@@ -101,6 +101,8 @@ static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
 	err = parse_chain(skb, &in.c, l3 + IP6_LEN, ip.next);
 	if (err)
 		return drop(-err);
+	if (!length_holds(skb, &in.c, &ip, l3 + IP6_LEN))
+		return drop(DROP_MALFORMED);
 	if (in.c.proto == IPPROTO_ICMPV6 && in.c.fragment != LATER_FRAGMENT) {
 		if (is_link_control(&in.c))
 			return PASS_ON;

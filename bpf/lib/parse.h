@@ -135,8 +135,10 @@ __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u
 		case NEXT_HOP_BY_HOP:
 		case NEXT_ROUTING:
 		case NEXT_DEST_OPTIONS:
-			if (bpf_skb_load_bytes(skb, at, h, 2))
+			if (bpf_skb_load_bytes(skb, at, h, 8) || (next == NEXT_HOP_BY_HOP && i > 0))
 				return -DROP_MALFORMED;
+			if (next == NEXT_ROUTING && h[3])
+				return -DROP_MALFORMED; /* segments left: not its last destination */
 			len = 8 + 8 * (__u32)h[1];
 			if (next == NEXT_DEST_OPTIONS) {
 				err = parse_options(skb, c, at, len);
@@ -157,6 +159,38 @@ __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u
 		at += len;
 	}
 	return -DROP_MALFORMED;
+}
+
+/* Octets of an upper-layer header that must be there. */
+static __always_inline __u32 least_header(__u8 proto)
+{
+	switch (proto) {
+	case IPPROTO_TCP:
+		return 20;
+	case IPPROTO_DCCP:
+		return 12;
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+		return 8;
+	case IPPROTO_ICMPV6:
+		return 4;
+	}
+	return 0;
+}
+
+/* Is the packet as long as it says, and the upper-layer header within that?
+ * body is the offset behind the IPv6 header. Only a super-packet may leave its
+ * length open.
+ */
+static __always_inline int length_holds(struct __sk_buff *skb, const struct chain *c, const struct ip6 *ip,
+					__u32 body)
+{
+	__u32 len = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1];
+	__u32 upper = c->fragment == LATER_FRAGMENT ? 0 : least_header(c->proto);
+
+	if (!len && skb->gso_size)
+		return 1;
+	return body + len <= skb->len && c->at + upper <= body + len;
 }
 
 #endif

@@ -337,9 +337,7 @@ func packet(src, dst roam.ILV, next uint8, body []byte) []byte {
 		panic(err) // an address of ours that is none: a mistake in the test
 	}
 	b = append(b, body...)
-	if err := ip6.FinishL4(b); err != nil && !errors.Is(err, ip6.ErrTruncated) {
-		panic(err)
-	}
+	_ = ip6.FinishL4(b) // a fragment, or malformed on purpose: left as it is
 	return b
 }
 
