@@ -17,7 +17,9 @@ const (
 	suspectTries = 3
 	deadFirst    = time.Second // a dead pair is probed once a second at first ...
 	probeMax     = 15 * time.Second
-	settleTime   = 100 * time.Millisecond // after a first reply, for the other paths' replies
+	settleMin    = 100 * time.Millisecond // after a first reply, for the other paths' replies
+	settleTries  = 3                      // probes without reply after which a path is left, if others answer
+	monitorEvery = 5 * time.Second        // while several paths are in use
 	unprovedBad  = 3                      // rounds without a reply after which another locator is used
 	tokenLife    = 30 * time.Second
 )
@@ -37,6 +39,7 @@ const (
 type watch struct {
 	state    watchState
 	round    int
+	proved   int // quiet: the round at which proving goes on
 	since    time.Time
 	answered []Path // since then
 }
@@ -140,7 +143,9 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	case suspect, silent:
 		c.settle(now, s)
 	case settling:
-		c.concludeSettling(now, s)
+		if len(s.unansweredPaths()) == 0 {
+			c.endSettling(now, s)
+		}
 	}
 	c.heard(now, s)
 }
@@ -168,7 +173,7 @@ func (c *Core) prove(now time.Time, s *session) {
 	}
 	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
 	if fresh {
-		s.watch = watch{state: proving}
+		s.watch = watch{state: proving, round: s.watch.proved}
 		c.proveRound(now, s)
 	}
 }
@@ -265,7 +270,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 		}
 		c.suspectRound(now, s)
 	case settling:
-		c.endSettling(now, s)
+		c.settleRound(now, s)
 	case silent:
 		c.suspectRound(now, s)
 	}
@@ -291,35 +296,51 @@ func (c *Core) proveTimeout(now time.Time, s *session) {
 
 // settle gives the paths in use that have not answered one more probe.
 func (c *Core) settle(now time.Time, s *session) {
-	s.watch.state = settling
-	c.concludeSettling(now, s)
-	if s.watch.state != settling {
+	s.watch.state, s.watch.round = settling, settleTries-1
+	c.settleRound(now, s)
+}
+
+// monitor asks each of several paths in use whether it works: the answers that
+// come over one of them keep silence from telling that another is dead.
+func (c *Core) monitor(now time.Time, s *session) {
+	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
+	if !idle || s.state != Established || len(s.entry.Paths) < 2 || now.Sub(s.monitored) < monitorEvery || now.Sub(s.lastTx) > monitorEvery {
 		return
 	}
-	c.probePaths(now, s, s.unansweredPaths())
-	c.arm(&s.schedule, timerProbe, now, max(s.rtt*3/2, settleTime))
+	s.monitored = now
+	s.watch = watch{state: settling, proved: s.watch.round, since: now}
+	c.settleRound(now, s)
+}
+
+// settleRound probes the paths in use that have not answered, if any.
+func (c *Core) settleRound(now time.Time, s *session) {
+	paths := s.unansweredPaths()
+	if len(paths) == 0 || s.watch.round >= settleTries {
+		c.endSettling(now, s)
+		return
+	}
+	s.watch.round++
+	c.probePaths(now, s, paths)
+	c.arm(&s.schedule, timerProbe, now, max(s.rtt*3/2, settleMin))
 }
 
 func (s *session) unansweredPaths() []Path {
 	return slices.DeleteFunc(slices.Clone(s.entry.Paths), func(p Path) bool { return slices.Contains(s.watch.answered, p) })
 }
 
-// concludeSettling ends the suspicion once every path in use has answered.
-func (c *Core) concludeSettling(now time.Time, s *session) {
-	if len(s.unansweredPaths()) == 0 {
-		c.endSettling(now, s)
-	}
-}
-
-// endSettling leaves paths that never answered, and asks them again later.
+// endSettling leaves the paths that did not answer, if others did, and asks
+// them again later. If none did, it is for silence to tell what that means.
 func (c *Core) endSettling(now time.Time, s *session) {
-	for _, p := range s.unansweredPaths() {
-		s.bad[p] = true
-	}
+	next := watch{proved: s.watch.proved}
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
 	}
-	s.watch = watch{}
+	if len(s.watch.answered) > 0 {
+		for _, p := range s.unansweredPaths() {
+			s.bad[p], next.proved = true, 0
+		}
+	}
+	s.watch = next
 	c.disarm(&s.schedule, timerProbe)
 	c.refresh(now, s)
 	c.prove(now, s)

@@ -142,7 +142,6 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 		}
 		s.remotes.put(e.L64, e.Preference, deadline(now, lifetimeOf(e.Lifetime, lu.Draft)))
 	}
-	clear(s.bad)
 	s.remotes.sort()
 	c.notify(Event{Time: now, Kind: UpdateReceived, Key: s.key, Locators: seen})
 	c.remotesChanged(now, s)

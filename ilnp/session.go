@@ -32,6 +32,7 @@ type session struct {
 	update                  exchange
 	watch                   watch
 	sent                    tokens // probes under way
+	monitored               time.Time
 	rtt                     time.Duration
 	started                 time.Time
 	lastRx, lastTx          time.Time
@@ -148,12 +149,67 @@ func (s *session) openNonce(now time.Time) {
 	s.nonceUntil = later(s.nonceUntil, now.Add(max(3*s.rtt, nonceMin)))
 }
 
-// refresh upserts the entry if it differs from what the data plane has.
+// refresh brings the data plane and the correspondent in line with what the
+// session uses now. Data from a locator that the correspondent may not know
+// waits for the Locator Update to leave; a path that is no more is left at
+// once, and told afterwards.
 func (c *Core) refresh(now time.Time, s *session) {
+	paths := c.pathsFor(now, s)
+	if slices.ContainsFunc(paths, func(p Path) bool { return !s.sendsFrom(p.Local) }) {
+		s.openNonce(now)
+	}
+	list := c.listingFor(s, paths)
+	returned := len(s.entry.Paths) == 0 && s.entry.Seq != 0
+	tell := s.state == Established && len(paths) > 0 && len(list) > 0 && (returned || !slices.Equal(list, s.update.listing))
+	first := tell && (returned || slices.ContainsFunc(paths, func(p Path) bool { return !s.update.lists(p.Local.L64) }))
+	if first {
+		c.startUpdate(now, s, list, paths)
+	}
+	c.upsert(now, s, paths)
+	if tell && !first {
+		c.startUpdate(now, s, list, paths)
+	}
+	if len(paths) == 0 {
+		c.suspendUpdate(s)
+	}
+}
+
+func (s *session) sendsFrom(l Local) bool {
+	return slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local == l })
+}
+
+// listingFor returns what a Locator Update to this correspondent lists: the
+// host's set, in which what the session really sends from is preferred. That
+// differs from the active set when liveness has found a path dead.
+func (c *Core) listingFor(s *session, paths []Path) []listed {
+	list := slices.Clone(c.host.told)
+	if s.state != Established || len(s.bad) == 0 {
+		return list
+	}
+	uses := func(l roam.L64) bool {
+		return slices.ContainsFunc(paths, func(p Path) bool { return p.Local.L64 == l })
+	}
+	for i := range list {
+		list[i].preference = preferValid
+		if uses(list[i].l64) {
+			list[i].preference = preferActive
+		}
+	}
+	for _, p := range paths {
+		if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == p.Local.L64 }) {
+			list = append(list, listed{p.Local.L64, preferActive})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(a.preference, b.preference) })
+	return list
+}
+
+// upsert writes the entry if it differs from what the data plane has.
+func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule,
-		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: c.pathsFor(now, s), Accept: s.acceptFor(),
+		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: paths, Accept: s.acceptFor(),
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)
@@ -187,10 +243,8 @@ func (c *Core) remotesChanged(now time.Time, s *session) {
 	c.prove(now, s)
 }
 
-// localsChanged tells every session that the active set or what a Locator
-// Update lists has changed. The order of Locator Update and data is that of
-// packet order: data from a locator that the correspondent may not know yet
-// waits for the update to leave, while a vanished locator is left at once.
+// localsChanged tells every session that the active set, or what a Locator
+// Update lists, has changed.
 func (c *Core) localsChanged(now time.Time, before []Local) {
 	after := c.host.active
 	moved := !slices.Equal(before, after)
@@ -203,39 +257,17 @@ func (c *Core) localsChanged(now time.Time, before []Local) {
 				delete(s.bad, p)
 			}
 		}
-		gained := slices.ContainsFunc(after, func(l Local) bool { return !slices.Contains(before, l) })
-		if gained {
-			s.openNonce(now)
+		c.refresh(now, s)
+		if moved && s.update.state == awaiting {
+			c.handoff.waiting[s.key] = struct{}{}
 		}
-		c.followLocals(now, s, gained, len(before) == 0)
+		if len(after) == 0 {
+			c.suspendProbes(s)
+		} else if s.watch.state != quiet || s.state == Initiated {
+			c.restartProbes(now, s)
+		}
 	}
 	if moved {
 		c.concludeHandoff(now)
-	}
-}
-
-func (c *Core) followLocals(now time.Time, s *session, gained, returned bool) {
-	tell := s.state == Established && len(c.host.told) > 0 &&
-		(returned || !slices.Equal(c.host.told, s.update.listing))
-	known := !slices.ContainsFunc(c.host.active, func(l Local) bool {
-		return !slices.ContainsFunc(s.update.listing, func(e listed) bool { return e.l64 == l.L64 })
-	})
-	if !gained || known && !returned {
-		c.refresh(now, s)
-	}
-	switch {
-	case tell:
-		c.startUpdate(now, s)
-		if c.handoff.waiting != nil {
-			c.handoff.waiting[s.key] = struct{}{}
-		}
-	case len(c.host.active) == 0:
-		c.suspendUpdate(s)
-	}
-	c.refresh(now, s)
-	if len(c.host.active) == 0 {
-		c.suspendProbes(s)
-	} else if s.watch.state != quiet || s.state == Initiated {
-		c.restartProbes(now, s)
 	}
 }

@@ -69,7 +69,10 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 	for _, r := range k.locators {
 		s.remotes.put(r.l64, r.preference, r.expires)
 	}
-	s.update.listing = c.host.told
+	if len(c.host.told) == 1 {
+		// The correspondent will see this one on our packets; more have to be told.
+		s.update.listing = c.host.told
+	}
 	s.lastTx = now
 	c.addSession(now, s)
 	if k.plainUntil.After(now) {
@@ -153,18 +156,8 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	}
 	s.remotes.find(at).proven = true
 	s.openNonce(now)
-	c.remotesChanged(now, s)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
-	c.introduce(now, s)
-}
-
-// introduce tells a correspondent our set unless it is just the one locator
-// that it has seen.
-func (c *Core) introduce(now time.Time, s *session) {
-	told := c.host.told
-	if len(told) > 1 || len(told) == 1 && len(s.update.listing) > 0 && told[0].l64 != s.update.listing[0].l64 {
-		c.startUpdate(now, s)
-	}
+	c.remotesChanged(now, s)
 }
 
 // handleStranger follows a correspondent that showed its nonce from a locator
@@ -205,5 +198,6 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		if s.state == Plain && s.fallback == unanswered && s.lastRx.After(s.started) {
 			c.fallBack(now, s, withoutILNP)
 		}
+		c.monitor(now, s)
 	}
 }

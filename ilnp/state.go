@@ -253,7 +253,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
 	}
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
-	s.entry.Seq = v.Seq
+	s.entry.Seq, s.entry.Paths = v.Seq, c.pathsFor(now, s) // the data plane goes on with these
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)

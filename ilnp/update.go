@@ -39,19 +39,30 @@ type exchange struct {
 	tries    int
 	first    time.Time // transmission of this set
 	last     time.Time
-	path     Path // of the last transmission
-	doubtful bool // an older acknowledgement came after this set had left: confirm it once more
+	paths    []Path // in use when it began
+	path     Path   // of the last transmission
+	doubtful bool   // an older acknowledgement came after this set had left: confirm it once more
 }
 
-// startUpdate begins an exchange with the set as it is now.
-func (c *Core) startUpdate(now time.Time, s *session) {
-	if len(c.host.told) == 0 || !s.localNonce.Present() {
-		return
-	}
-	doubtful := s.update.doubtful
-	s.update = exchange{state: awaiting, listing: slices.Clone(c.host.told), first: now, doubtful: doubtful}
+// lists reports whether the newest set has a locator.
+func (u *exchange) lists(l roam.L64) bool {
+	return slices.ContainsFunc(u.listing, func(e listed) bool { return e.l64 == l })
+}
+
+// startUpdate begins an exchange of a set. It is sent over paths first.
+func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
+	// What it replaces may still arrive after it.
+	doubtful := s.update.doubtful || s.update.state == awaiting && !slices.Equal(list, s.update.listing)
+	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful}
 	c.disarm(&s.schedule, timerRefresh)
 	c.transmitUpdate(now, s)
+}
+
+// repeatUpdate begins an exchange of the set as it is now.
+func (c *Core) repeatUpdate(now time.Time, s *session) {
+	if list := c.listingFor(s, s.entry.Paths); len(list) > 0 && len(s.entry.Paths) > 0 {
+		c.startUpdate(now, s, list, s.entry.Paths)
+	}
 }
 
 // suspendUpdate stops retransmissions for want of a locator. What returns is
@@ -64,19 +75,43 @@ func (c *Core) suspendUpdate(s *session) {
 	}
 }
 
+// ends returns the sources and destinations of a transmission, those in use
+// first.
+func (c *Core) ends(now time.Time, s *session) ([]Local, []roam.L64) {
+	var sources []Local
+	var destinations []roam.L64
+	for _, p := range s.update.paths {
+		sources, destinations = append(sources, p.Local), append(destinations, p.Remote)
+	}
+	usable := placesOf(c.usable(now))
+	sources = slices.DeleteFunc(sources, func(l Local) bool { return !slices.Contains(usable, l) })
+	return unique(append(sources, usable...)), unique(append(destinations, s.remotes.all()...))
+}
+
+// unique drops repetitions and keeps the order.
+func unique[T comparable](list []T) []T {
+	var u []T
+	for _, v := range list {
+		if !slices.Contains(u, v) {
+			u = append(u, v)
+		}
+	}
+	return u
+}
+
 // transmitUpdate sends the set once more. The first time it leaves from the
 // newest locator to the best remote one; then sources and destinations
 // alternate over all that is known, so that one path that works suffices even
 // if both ends have moved.
 func (c *Core) transmitUpdate(now time.Time, s *session) {
 	u := &s.update
-	sources, destinations := c.usable(now), s.remotes.all()
+	sources, destinations := c.ends(now, s)
 	if len(sources) == 0 || len(destinations) == 0 {
 		c.suspendUpdate(s)
 		return
 	}
 	i, j := pairAt(u.tries, len(sources), len(destinations))
-	u.path = Path{Local: sources[i].Local, Remote: destinations[j]}
+	u.path = Path{Local: sources[i], Remote: destinations[j]}
 	u.tries++
 	u.last = now
 	lu := c.composeUpdate(now, s)
@@ -161,7 +196,7 @@ func (c *Core) updateTimeout(now time.Time, s *session) {
 // been heard.
 func (c *Core) urgeUpdate(now time.Time, s *session) {
 	if s.update.state == slow || s.update.state == suspended {
-		c.startUpdate(now, s)
+		c.repeatUpdate(now, s)
 	}
 }
 
@@ -177,7 +212,7 @@ func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
 	if !u.matches(lu) {
 		c.refuse(now, s.key, reasonOlderAck)
 		if u.state == acknowledged {
-			c.startUpdate(now, s)
+			c.repeatUpdate(now, s)
 		} else {
 			u.doubtful = true
 		}
@@ -212,7 +247,7 @@ func (c *Core) acked(now time.Time, s *session) {
 	c.settleHandoff(now, s.key)
 	if u.doubtful {
 		u.doubtful = false
-		c.startUpdate(now, s)
+		c.repeatUpdate(now, s)
 		return
 	}
 	c.armRefresh(now, s)
@@ -248,7 +283,7 @@ func (c *Core) refreshTimeout(now time.Time, s *session) {
 	for i, e := range u.listing[:len(u.told)] {
 		end, ok := c.host.expiry(now, e.l64)
 		if ok && !u.told[i].IsZero() && remaining(now, end) > remaining(now, u.told[i])+left/10 {
-			c.startUpdate(now, s)
+			c.repeatUpdate(now, s)
 			return
 		}
 	}

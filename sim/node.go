@@ -27,8 +27,9 @@ type attachment struct {
 	carrier bool // packets pass; the host may believe otherwise
 	told    bool // the host knows the prefix
 	life    time.Duration
-	epoch   int // of the Router Advertisements; an older series has ended
-	order   int // the last one connected or enabled has the highest
+	epoch   int       // of the Router Advertisements; an older series has ended
+	until   time.Time // end of the lifetime that was advertised last; zero: never
+	order   int       // the last one that counts as new has the highest
 }
 
 // Node is a host: a core, a data plane and links.
@@ -144,6 +145,9 @@ func (h *Node) SetMode(m ilnp.Mode) {
 
 // Disable takes a link out of use, or back in, by command.
 func (h *Node) Disable(link roam.LinkID, disabled bool) {
+	if h.off[link] == disabled {
+		return
+	}
 	h.net.note(h.name, "link %d disabled=%t", link, disabled)
 	h.off[link] = disabled
 	if at := h.at(link); at != nil && !disabled {
@@ -174,6 +178,14 @@ func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) 
 
 // advertise tells the host the prefix, and goes on doing so.
 func (h *Node) advertise(at *attachment) {
+	if !at.until.IsZero() && !at.until.After(h.net.now) {
+		// It expired while nobody advertised it.
+		h.connected++
+		at.order = h.connected
+	}
+	if at.until = (time.Time{}); at.life != ilnp.Infinite {
+		at.until = h.net.now.Add(at.life)
+	}
 	at.told = true
 	at.epoch++
 	epoch := at.epoch

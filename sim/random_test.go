@@ -11,7 +11,7 @@ import (
 )
 
 // seeds is how many courses of random events the tests look at.
-const seeds = 40
+const seeds = 400
 
 // rough is an access link on which everything goes wrong now and then.
 var rough = Access{Delay: 5 * time.Millisecond, Jitter: 4 * time.Millisecond, Loss: 0.1, Duplicate: 0.03}
@@ -89,9 +89,16 @@ func (c *crowd) calm() {
 	}
 }
 
+// settled reports whether every session stands on both ends.
+func (c *crowd) settled() bool {
+	return !slices.ContainsFunc(c.flows, func(f *Flow) bool {
+		return f.From.peer(f.To).State != ilnp.Established || f.To.peer(f.From).State != ilnp.Established
+	})
+}
+
 func TestRandomMoves(t *testing.T) {
 	for seed := range uint64(seeds) {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { randomMoves(t, seed) }) {
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { randomMoves(t, seed) }) && false {
 			return
 		}
 	}
@@ -100,7 +107,9 @@ func TestRandomMoves(t *testing.T) {
 func randomMoves(t *testing.T, seed uint64) {
 	c := newCrowd(t, seed)
 	showTrace(t, c.Network)
-	c.Run(2 * time.Second)
+	if !c.RunUntil(30*time.Second, c.settled) {
+		t.Fatal("sessions do not stand on both ends after 30 s")
+	}
 	for range 25 {
 		c.Run(time.Duration(c.Rand().Int64N(int64(3 * time.Second))))
 		c.move()

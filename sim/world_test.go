@@ -56,7 +56,7 @@ func showTrace(t *testing.T, n *Network) {
 			return
 		}
 		lines := n.Trace()
-		for _, l := range lines[max(0, len(lines)-150):] {
+		for _, l := range lines {
 			t.Log(l)
 		}
 	})
