@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -62,11 +64,19 @@ func (h *Host) setup() (Device, error) {
 			return Device{}, fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
 		}
 	}
+	for _, l := range []netlink.Link{peer, dev} {
+		if err := h.kernel.awaitCarrier(l); err != nil {
+			return Device{}, err
+		}
+	}
 	session := roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()
 	if err := h.kernel.ownOnly(dev, session); err != nil {
 		return Device{}, err
 	}
 	if err := h.kernel.sessionRoute(dev, h.rules.session, session); err != nil {
+		return Device{}, err
+	}
+	if err := h.kernel.awaitLocal(session); err != nil {
 		return Device{}, err
 	}
 	a, b := dev.Attrs(), peer.Attrs()
@@ -135,6 +145,49 @@ func (k *kernel) hush(dev, peer netlink.Link) error {
 		}
 	}
 	return nil
+}
+
+// await waits for the kernel's workers, which finish what a request began.
+func await(what string, done func() (bool, error)) error {
+	deadline := time.Now().Add(workerWait)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for ; ; <-look.C {
+		ok, err := done()
+		if err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		if ok {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for %s: %w", what, os.ErrDeadlineExceeded)
+		}
+	}
+}
+
+// workerWait is far above what the kernel takes on a busy machine.
+const workerWait = 5 * time.Second
+
+// awaitCarrier waits until a link can send: of a veth pair, the end that came
+// up first drops packets until a worker has made it ready.
+func (k *kernel) awaitCarrier(l netlink.Link) error {
+	return await("carrier of "+l.Attrs().Name, func() (bool, error) {
+		now, err := k.links.LinkByIndex(l.Attrs().Index)
+		return err == nil && now.Attrs().OperState == netlink.OperUp, err
+	})
+}
+
+// awaitLocal waits until the kernel takes packets for an address: also without
+// duplicate detection a worker makes the local route.
+func (k *kernel) awaitLocal(a netip.Addr) error {
+	return await("local route of "+a.String(), func() (bool, error) {
+		list, err := k.links.RouteGet(a.AsSlice())
+		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
+			return false, nil
+		}
+		return err == nil && len(list) > 0 && list[0].Type == unix.RTN_LOCAL, err
+	})
 }
 
 // ownOnly leaves the session address as the only one of the device. It is

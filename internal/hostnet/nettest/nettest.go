@@ -12,6 +12,7 @@ package nettest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,12 +82,17 @@ func (n *NS) Run(name string, args ...string) string {
 	return out
 }
 
-// Try is Run for commands that may fail.
+// Try is Run for commands that may fail. The error holds what the command said
+// about it; warnings of one that succeeds are lost.
 func (n *NS) Try(name string, args ...string) (out string, err error) {
 	n.Do(func() {
-		var b []byte
-		b, err = exec.Command(tool(name), args...).CombinedOutput()
-		out = string(b)
+		var stdout, stderr strings.Builder
+		cmd := exec.Command(tool(name), args...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err = cmd.Run(); err != nil {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+		}
+		out = stdout.String()
 	})
 	return out, err
 }
