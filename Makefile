@@ -33,7 +33,7 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-unit test-priv bench lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv bench lab generate \
 	generate-check fuzz lint scorecard setup-build setup-demo setup-test \
 	install clean
 
@@ -50,10 +50,12 @@ demo: setup-demo build ## install what is missing, build, run the quickstart exp
 	@mkdir -p $(OUT)
 	@bin/roam lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
 
-test: setup-test build ## install what is missing, vet, compare generated files, run all tests (root)
+test: test-ready ## install what is missing, vet, compare generated files, run all tests (root)
+	$(GO) test $(TESTFLAGS) $(PKGS)
+
+test-ready: setup-test build ## all that test does before it runs the tests
 	$(GO) vet $(PKGS)
 	@build/generate-check
-	$(GO) test $(TESTFLAGS) $(PKGS)
 
 test-unit: ## run the tests that need no root and no packages (rings 1 and 2)
 	$(GO) test $(TESTFLAGS) . ./wire/... ./naming/... ./ilnp/... ./sim/... ./internal/house/...
