@@ -78,7 +78,12 @@ func (a *app) stop(ctx context.Context, b control.Backend, s control.Status) err
 		return control.Errorf(control.CodeUnavailable, "the daemon (pid %d) agreed to end and has not after %v", s.PID, stopTime).
 			WithHint("look at its log; `kill -9 %d` and `roam down` again remove what is left", s.PID)
 	}
-	return nil
+	if !a.host.Root() {
+		return nil
+	}
+	// The daemon can no longer say whether all went well. A second time finds
+	// nothing to do, or fails where it can be told.
+	return a.restore(ctx, s.Config)
 }
 
 // restore gives the host back without a daemon.

@@ -129,7 +129,7 @@ func TestEmptyHost(t *testing.T) {
 	if status != exitOK || errs != "warning: port 53 is taken\n" {
 		t.Errorf("status %d, errors %q", status, errs)
 	}
-	if _, out, _ = w.try("session"); out != "no correspondent has a session\n" {
+	if _, out, _ = w.try("session"); out != noPeer+"\n" {
 		t.Errorf("session: %q", out)
 	}
 }
@@ -190,7 +190,7 @@ func TestFailures(t *testing.T) {
 		{"down", broken, exitFailure, "disk on fire"},
 		{"add nid=1:2:3:4 b", broken, exitFailure, "disk on fire"},
 		{"locator enable eth9", nil, exitFailure, "roam: no uplink \"eth9\"\nhint: the links are wlan0, wwan0\n"},
-		{"session show nobody", nil, exitFailure, "hint: there are sessions with server.example, 0000:0000:0000:0003, plain.example\n"},
+		{"session show nobody", nil, exitFailure, "hint: there are server.example, 0000:0000:0000:0003, plain.example, quiet.example\n"},
 		{"add roam1:x", nil, exitFailure, "hint: on the other host: roam export"},
 		{"sesion", nil, exitUsage, `did you mean "session"?`},
 		{"frobnicate", nil, exitUsage, `"frobnicate" is not a verb of "roam"`},

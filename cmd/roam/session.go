@@ -12,14 +12,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// noPeer is what there is to say of a host that knows nobody.
+const noPeer = "no correspondent is known: add one with `roam add LINE` or in the hosts file"
+
 func (a *app) sessionCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.sessionShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "session", Short: "Correspondents that have a session", Args: noArgs,
+		Use: "session", Short: "Correspondents and their sessions", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
-		Use: "show [PEER]", Short: "Show all sessions, or all of one correspondent (name, NID or session address)",
+		Use: "show [PEER]", Short: "Show all correspondents, or one (name, NID or session address)",
 		Args: atMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun
@@ -38,14 +41,14 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 		all := list
 		list = slices.DeleteFunc(slices.Clone(list), func(s control.Session) bool { return !isPeer(s, args[0]) })
 		if len(list) == 0 {
-			return control.Errorf(control.CodeNotFound, "no session with %q", args[0]).WithHint("%s", listPeers(all))
+			return control.Errorf(control.CodeNotFound, "no correspondent is called %q", args[0]).WithHint("%s", listPeers(all))
 		}
 	}
 	if a.json {
 		return a.printJSON(list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, "no correspondent has a session")
+		fmt.Fprintln(a.out, noPeer)
 	}
 	for i, s := range list {
 		if i > 0 {
@@ -68,15 +71,9 @@ func (a *app) session(s control.Session) {
 	if len(s.Names) > 1 {
 		line("aliases", "%s", strings.Join(s.Names[1:], ", "))
 	}
-	line("since", "%s", a.ago(s.Since))
-	line("rtt", "%s", millis(s.RTTMS))
-	if s.LastMove.IsZero() {
-		line("moved", "never")
-	} else {
-		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
+	if s.State != control.StateKnown {
+		a.sessionFigures(line, s)
 	}
-	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
-	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))
 	name := "locators"
 	for _, l := range s.Locators {
 		proven := "proven"
@@ -97,6 +94,19 @@ func (a *app) session(s control.Session) {
 	}
 }
 
+// sessionFigures prints what only a correspondent with a session has.
+func (a *app) sessionFigures(line func(name, format string, args ...any), s control.Session) {
+	line("since", "%s", a.ago(s.Since))
+	line("rtt", "%s", millis(s.RTTMS))
+	if s.LastMove.IsZero() {
+		line("moved", "never")
+	} else {
+		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
+	}
+	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
+	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))
+}
+
 // isPeer reports whether a person's word means this correspondent.
 func isPeer(s control.Session, word string) bool {
 	if nid, err := roam.ParseNID(word); err == nil {
@@ -108,13 +118,13 @@ func isPeer(s control.Session, word string) bool {
 
 func listPeers(list []control.Session) string {
 	if len(list) == 0 {
-		return "no correspondent has a session"
+		return noPeer
 	}
 	names := make([]string, len(list))
 	for i, s := range list {
 		names[i] = peerName(s)
 	}
-	return "there are sessions with " + strings.Join(names, ", ")
+	return "there are " + strings.Join(names, ", ")
 }
 
 func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

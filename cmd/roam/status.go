@@ -84,10 +84,10 @@ func (a *app) locators(list []control.Locator) {
 	t.print(a.out)
 }
 
-// correspondents prints one line per session.
+// correspondents prints one line each.
 func (a *app) correspondents(list []control.Session) {
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, "no correspondent has a session")
+		fmt.Fprintln(a.out, noPeer)
 		return
 	}
 	t := a.table("PEER", "STATE", "PATH", "RTT", "LAST MOVE", "COST")
@@ -119,7 +119,7 @@ func inUse(s control.Session) string {
 	case len(s.Paths) > 0:
 		return pathText(s.Paths[0]) + more
 	}
-	return "none"
+	return "-"
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -106,8 +106,22 @@ func TestDown(t *testing.T) {
 	if status != exitOK || out != "down: the host is as it was\n" || errs != "" {
 		t.Errorf("down: %d, %q, %q", status, out, errs)
 	}
-	if got := w.daemon.Instructions(); !slices.Equal(got, []string{"shutdown and remove"}) || w.machine.done != nil {
-		t.Errorf("told %q, did %q", got, w.machine.done)
+	if got := w.daemon.Instructions(); !slices.Equal(got, []string{"shutdown and remove"}) {
+		t.Errorf("told %q", got)
+	}
+	// Whether the host is as it was is looked at, not assumed.
+	if want := []string{"roamd restore --config /etc/roam/roam.conf"}; !slices.Equal(w.machine.done, want) {
+		t.Errorf("did %q, want %q", w.machine.done, want)
+	}
+	w = newWorld(t)
+	w.daemon.OnShutdown = func(bool) { w.machine.alive = false }
+	w.machine.root = false
+	if status, _, errs := w.try("down"); status != exitOK || w.machine.done != nil {
+		t.Errorf("down by a member of the group: %d, %q, did %q", status, errs, w.machine.done)
+	}
+	w.daemon.Err, w.machine.root, w.machine.fail = nil, true, errors.New("pins stay")
+	if status, _, errs := w.try("down"); status != exitFailure || !strings.Contains(errs, "pins stay") {
+		t.Errorf("down that leaves something: %d, %q", status, errs)
 	}
 }
 

@@ -14,7 +14,8 @@ type Backend interface {
 	Status(ctx context.Context) (Status, error)
 	// Locators lists this host's locators, links in the order of their names.
 	Locators(ctx context.Context) ([]Locator, error)
-	// Sessions lists the correspondents that have state.
+	// Sessions lists the correspondents: those with a session, and those that
+	// are known.
 	Sessions(ctx context.Context) ([]Session, error)
 	// Counters lists every counter, zero or not, in a stable order.
 	Counters(ctx context.Context) ([]Counter, error)

@@ -27,6 +27,9 @@ var (
 	}
 )
 
+// StateKnown is the state of a correspondent that is known and has no session.
+const StateKnown = "known"
+
 // KindLost is the kind of the event that stands for those that a reader missed.
 const KindLost = "lost"
 
@@ -110,6 +113,9 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
+	}
+	if s.Since.IsZero() {
+		out.State = StateKnown // the core lists whom it knows of, too
 	}
 	for _, l := range s.Locators {
 		out.Locators = append(out.Locators, RemoteLocator{

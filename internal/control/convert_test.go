@@ -61,7 +61,7 @@ func TestSessionFrom(t *testing.T) {
 		Key: ilnp.PairKey{Local: 1, Remote: 7}, NID: 7, Names: []string{"server"}, State: ilnp.Established,
 		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: ilnp.Infinite}, State: ilnp.Active, Proven: true}},
 		Paths:    []ilnp.Path{{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}}, RTT: 20 * time.Millisecond,
-		LastMoveRTT: 1500 * time.Microsecond,
+		LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0),
 	}
 	got := SessionFrom(in, roam.DefaultSessionPrefix, testNames)
 	if got.Address.String() != "fd69:6c6e:7000:2627::7" || got.RTTMS != 20 || got.LastMoveMS != 1.5 || got.State != "established" {
@@ -72,6 +72,9 @@ func TestSessionFrom(t *testing.T) {
 	}
 	if want := []RemoteLocator{{L64: 9, Preference: 3, State: "active", Proven: true}}; !cmp.Equal(got.Locators, want) {
 		t.Errorf("locators %+v", got.Locators)
+	}
+	if got := SessionFrom(ilnp.PeerState{NID: 7}, 0, Names{}); got.State != StateKnown {
+		t.Errorf("a peer without a session is %q", got.State)
 	}
 	b, err := json.Marshal(SessionFrom(ilnp.PeerState{}, 0, Names{}))
 	if err != nil || strings.Contains(string(b), "null") || strings.Contains(string(b), "0001-01-01") {

@@ -54,14 +54,14 @@ type Locator struct {
 	Since      time.Time `json:"since,omitzero"`        // when it came to that state
 }
 
-// Session is one correspondent that has state in this host.
+// Session is one correspondent, with a session or without one yet.
 type Session struct {
 	NID          roam.NID        `json:"nid"`
 	Address      netip.Addr      `json:"address"` // its session address, as applications see it
 	LocalHandle  roam.NID        `json:"local_handle"`
 	RemoteHandle roam.NID        `json:"remote_handle"`
 	Names        []string        `json:"names"`
-	State        string          `json:"state"` // "initiated", "established" or "plain"
+	State        string          `json:"state"` // "known" (no session yet), "initiated", "established" or "plain"
 	Dead         bool            `json:"dead"`  // no path works at present
 	Locators     []RemoteLocator `json:"locators"`
 	Paths        []Path          `json:"paths"`            // those that it is sent to on

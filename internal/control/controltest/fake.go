@@ -1,4 +1,4 @@
-// Package controltest offers a Backend for tests: a host with two links, three
+// Package controltest offers a Backend for tests: a host with two links, four
 // correspondents and a fixed past.
 //
 // It implements the answers from fields that a test may change, and records
@@ -99,6 +99,11 @@ func sessions() []control.Session {
 			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteHandle: 4, Names: []string{"plain.example"},
 			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Proven: true}},
 			Paths: []control.Path{path}, Since: Now.Add(-30 * time.Second), RTTMS: 5.5,
+		},
+		{
+			NID: 5, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::5"), RemoteHandle: 5, Names: []string{"quiet.example"},
+			State: control.StateKnown, Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fd_0001, Preference: 10, State: "valid"}},
+			Paths: []control.Path{},
 		},
 	}
 }
