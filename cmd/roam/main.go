@@ -47,7 +47,8 @@ func (e silentError) Error() string { return fmt.Sprintf("exit status %d", e.sta
 // run carries out one command line and returns the exit status.
 func (a *app) run(args []string) int {
 	root := a.root()
-	root.SetArgs(args)
+	// Of nil cobra would make the arguments of the process.
+	root.SetArgs(append([]string{}, args...))
 	err := root.Execute()
 	if err == nil {
 		return exitOK
