@@ -106,6 +106,7 @@ install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's|@SBINDIR@|$(PREFIX)/sbin|; s|@BINDIR@|$(PREFIX)/bin|' packaging/systemd/roamd.service \
 		> $(DESTDIR)/etc/systemd/system/roamd.service
+	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
 clean: ## remove what the other targets made in this directory
 	rm -rf bin $(OUT)
