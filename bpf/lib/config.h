@@ -5,9 +5,11 @@
 
 #include "types.h"
 
+#define CSUM_IPV6 (1 << 7) /* BPF_F_IPV6 */
+
 /* Flags of bpf_l4_csum_replace for a changed IPv6 pseudo-header.
- * BPF_F_PSEUDO_HDR, and where the kernel has it BPF_F_IPV6 (1 << 7): without
- * the latter the helper spoils CHECKSUM_COMPLETE.
+ * BPF_F_PSEUDO_HDR, and where the kernel has it BPF_F_IPV6: without the latter
+ * the helper spoils CHECKSUM_COMPLETE, which keep_device_sum makes good.
  */
 const volatile __u64 csum_flags = 1 << 4;
 

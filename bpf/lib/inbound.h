@@ -49,22 +49,34 @@ static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbou
 				   BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET);
 }
 
+/* A device may have summed the whole packet (CHECKSUM_COMPLETE), and that sum
+ * has to stay true: it changes by what the addresses change, less what the
+ * transport checksum takes back of that. BPF_F_IPV6 takes the two for equal;
+ * without it the kernel sees the change of the checksum only.
+ */
+static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 addresses, __u32 taken_back)
+{
+	if (csum_flags & CSUM_IPV6)
+		addresses = sum_fold(addresses + sum_neg(taken_back));
+	if (addresses)
+		bpf_csum_update(skb, sum_neg(addresses));
+}
+
 static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *handle,
 				   __u32 nid_delta, int rfc6741)
 {
+	__u32 whole = sum_fold(nid_delta + sum_half(in->src.l64) + sum_half(in->dst.l64)), diff = 0;
 	struct host *h = this_host();
 	struct addr session[2];
-	__u32 diff;
 
 	if (!h)
 		return drop(DROP_KERNEL_HELPER);
-	if (in->c.fragment != LATER_FRAGMENT) {
-		diff = nid_delta;
-		if (!rfc6741 || in->c.proto == IPPROTO_ICMPV6)
-			diff = sum_fold(diff + sum_half(in->src.l64) + sum_half(in->dst.l64));
+	if (in->c.fragment != LATER_FRAGMENT && least_header(in->c.proto)) {
+		diff = rfc6741 && in->c.proto != IPPROTO_ICMPV6 ? nid_delta : whole;
 		if (csum_adjust(skb, in->c.at, in->c.proto, sum_neg(diff)))
 			return drop(DROP_KERNEL_HELPER);
 	}
+	keep_device_sum(skb, whole, diff);
 	session[0].l64 = h->session_prefix;
 	session[0].nid = handle->remote;
 	session[1].l64 = h->session_prefix;

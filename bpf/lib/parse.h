@@ -161,7 +161,9 @@ __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u
 	return -DROP_MALFORMED;
 }
 
-/* Octets of an upper-layer header that must be there. */
+/* Octets of an upper-layer header that must be there; 0: one without a checksum
+ * over addresses, as far as we know.
+ */
 static __always_inline __u32 least_header(__u8 proto)
 {
 	switch (proto) {

@@ -86,7 +86,7 @@ func Open(opts Options) (*Plane, error) {
 
 // load loads the objects; pins that do not fit this build are removed first.
 func (p *Plane) load() error {
-	err := p.loadOnce()
+	err := p.loadOnce(checksumFlags())
 	if err == nil && p.pinnedABI() == ABI {
 		return nil
 	}
@@ -97,15 +97,15 @@ func (p *Plane) load() error {
 	if err := removePins(p.opts.PinDir); err != nil {
 		return err
 	}
-	return p.loadOnce()
+	return p.loadOnce(checksumFlags())
 }
 
-func (p *Plane) loadOnce() error {
+func (p *Plane) loadOnce(flags uint64) error {
 	spec, err := loadBpf()
 	if err != nil {
 		return fmt.Errorf("read embedded eBPF object: %w", err)
 	}
-	if err := spec.Variables["csum_flags"].Set(checksumFlags()); err != nil {
+	if err := spec.Variables["csum_flags"].Set(flags); err != nil {
 		return fmt.Errorf("set checksum flags: %w", err)
 	}
 	err = spec.LoadAndAssign(&p.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: p.opts.PinDir}})
@@ -128,12 +128,17 @@ func (p *Plane) pinnedABI() uint32 {
 	return h.Abi
 }
 
+// Flags of bpf_l4_csum_replace: BPF_F_PSEUDO_HDR, and BPF_F_IPV6 (Linux 6.16,
+// and some stable kernels).
+const (
+	pseudoHeader = 1 << 4
+	pseudoIPv6   = 1 << 7
+)
+
 // checksumFlags returns the flags for a changed IPv6 pseudo-header.
 func checksumFlags() uint64 {
-	const pseudoHeader = 1 << 4
-	const ipv6 = 1 << 7
-	if haveChecksumIPv6(ipv6 | pseudoHeader) {
-		return pseudoHeader | ipv6
+	if haveChecksumIPv6(pseudoIPv6 | pseudoHeader) {
+		return pseudoHeader | pseudoIPv6
 	}
 	return pseudoHeader
 }
@@ -191,7 +196,7 @@ func (p *Plane) Features() []string {
 	} else {
 		f = append(f, "clsact")
 	}
-	if checksumFlags()&(1<<7) != 0 {
+	if checksumFlags()&pseudoIPv6 != 0 {
 		f = append(f, "csum-replace-ipv6")
 	}
 	if features.HaveMapType(ebpf.RingBuf) == nil {
