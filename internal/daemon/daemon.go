@@ -105,12 +105,29 @@ func (d *Daemon) takeRunDir() error {
 	if err != nil {
 		return fmt.Errorf("open lock of run directory: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lock(f); err != nil {
 		f.Close()
 		return fmt.Errorf("lock %s: %w; stop it first, or give this one another host.run_dir", f.Name(), ErrRunning)
 	}
 	d.lock = f
 	return mountBPF(d.cfg.Pins())
+}
+
+// lockTime is how long a killed predecessor may take to die: the kernel lets go
+// of its programs first, and of its lock last.
+const lockTime = 2 * time.Second
+
+func lock(f *os.File) error {
+	deadline := time.Now().Add(lockTime)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		<-tick.C
+	}
 }
 
 // open loads the data plane and prepares the host, in the order in which each
