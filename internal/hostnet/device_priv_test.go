@@ -275,6 +275,44 @@ func TestRestoreLeavesTheHostAsItWas(t *testing.T) {
 	}
 }
 
+// A process died while the sysctl was set, and its link and its address are
+// another matter by now.
+func TestRestoreAfterACrash(t *testing.T) {
+	host, _ := hostAndRouter(t)
+	before := host.State()
+	own := addrKey{host.Index("upA"), roam.ILV{NID: testNID, L64: netA}.Addr()}
+	crash := func(path string) {
+		j, err := loadJournal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = j.record(change{Kind: madeDevice, Link: "roam0"},
+			change{Kind: addedAddress, Link: "upA", Index: own.link, Address: own.addr},
+			change{Kind: addedAddress, Link: "gone", Index: 99, Address: own.addr},
+			change{Kind: setSysctl, Sysctl: "upA/optimistic_dad", Old: "0"},
+			change{Kind: setSysctl, Sysctl: "gone/optimistic_dad", Old: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		host.Sysctl("net/ipv6/conf/upA/optimistic_dad", "1")
+		host.Run("ip", "addr", "add", own.addr.String()+"/128", "dev", "upA", "nodad", "noprefixroute")
+	}
+	dad := func() string { return host.ReadSysctl("net/ipv6/conf/upA/optimistic_dad") }
+
+	cfg := testConfig(t)
+	crash(cfg.JournalPath)
+	var err error
+	host.Do(func() { err = Restore(cfg.JournalPath) })
+	if after := host.State(); err != nil || after != before || dad() != "0" {
+		t.Errorf("Restore: %v, optimistic_dad %s\n%s\nwant\n%s", err, dad(), after, before)
+	}
+
+	// A successor repairs as well, and takes back an address without prefix.
+	crash(cfg.JournalPath)
+	startIn(t, host, cfg)
+	testutil.Eventually(t, soon, func() bool { return host.State() == before && dad() == "0" }, "successor repaired the host")
+}
+
 // settledAddress waits until an address is past duplicate detection.
 func settledAddress(t *testing.T, n *nettest.NS, prefix string) {
 	t.Helper()

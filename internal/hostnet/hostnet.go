@@ -102,6 +102,9 @@ func (h *Host) Setup() (Device, error) {
 // Start begins the watch: prefix:NID is kept on every uplink and events flow.
 // The first events tell what is there already. It is called once.
 func (h *Host) Start() error {
+	if err := h.repair(); err != nil {
+		return fmt.Errorf("start watch: %w", err)
+	}
 	t, err := h.kernel.resync(nil, time.Now())
 	if err != nil {
 		return fmt.Errorf("start watch: %w", err)

@@ -2,6 +2,7 @@ package hostnet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) e
 		return err
 	}
 	if toggle {
-		defer h.allowOptimistic(l, name, old)()
+		defer h.allowOptimistic(l, name, list[1])()
 	}
 	h.ours[k] = true
 	if err := h.kernel.setAddress(k, unix.IFA_F_OPTIMISTIC, seconds(time.Time{}, now)); err != nil {
@@ -158,18 +159,39 @@ func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) e
 	return nil
 }
 
-// allowOptimistic sets the sysctl until the returned function is called. That
-// is only for the moment of adding: other addresses of the link are treated as
-// the administrator wants them to be. Where it cannot be set (a read-only
-// /proc), the Locator waits for duplicate detection, about a second.
-func (h *Host) allowOptimistic(l ilnp.Local, name, old string) (restore func()) {
-	set := func(value string) {
-		if err := h.kernel.setSysctl(name, optimisticDAD, value); err != nil {
+// allowOptimistic makes a recorded change of the sysctl, until the returned
+// function is called. That is only for the moment of adding: other addresses of
+// the link are treated as the administrator wants them to be. Where it cannot
+// be set (a read-only /proc), the Locator waits for duplicate detection, about
+// a second.
+func (h *Host) allowOptimistic(l ilnp.Local, name string, c change) (restore func()) {
+	note := func(err error) {
+		if err != nil {
 			h.trouble(l, locator{name: name}, err.Error())
 		}
 	}
-	set("1")
-	return func() { set(old) }
+	note(h.kernel.setSysctl(name, optimisticDAD, "1"))
+	return func() {
+		note(h.kernel.setSysctl(name, optimisticDAD, c.Old))
+		note(h.journal.forget(c))
+	}
+}
+
+// repair puts back the sysctls that a process which died in between left
+// changed.
+func (h *Host) repair() error {
+	for _, c := range slices.Clone(h.journal.changes) {
+		if c.Kind != setSysctl {
+			continue
+		}
+		if err := h.kernel.undo(c); err != nil {
+			return err
+		}
+		if err := h.journal.forget(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // optimisticDAD is the sysctl that allows RFC 4429 on a link.
