@@ -57,8 +57,8 @@ func (d *direction) abandon() { _ = unix.Close(d.quit) }
 func (d *direction) read() {
 	runtime.LockOSThread()
 	defer close(d.gone)
-	urgent := true
-	schedule(urgent)
+	timed := true
+	urgent(readerPriority)
 	buf := make([]byte, maxFrame)
 	poll := []unix.PollFd{
 		{Fd: int32(d.from.fd), Events: unix.POLLIN},
@@ -71,13 +71,17 @@ func (d *direction) read() {
 			if n < vnetLen+ethLen {
 				continue
 			}
-			if timed := d.take(clock(), buf[:n]); timed != urgent {
-				urgent = timed
-				schedule(urgent)
+			was := timed
+			timed = d.take(clock(), buf[:n])
+			switch {
+			case timed && !was:
+				urgent(readerPriority)
+			case was && !timed:
+				patient()
 			}
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
-			if !await(poll, urgent) {
+			if !await(poll, timed) {
 				return
 			}
 		default:
@@ -88,10 +92,10 @@ func (d *direction) read() {
 
 // await blocks until the first of two descriptors is readable; false means
 // that the second is, or that the first is of no more use.
-func await(poll []unix.PollFd, urgent bool) bool {
+func await(poll []unix.PollFd, timed bool) bool {
 	for {
 		wait := pollIdle
-		if urgent {
+		if timed {
 			wait = pollUntil
 		}
 		poll[0].Revents, poll[1].Revents = 0, 0

@@ -9,39 +9,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// schedule makes the calling thread a real-time one with exact timers, or an
-// ordinary one again. Who stamps or releases frames by the clock has to run
-// when it is time, not when it is its turn. A reader that merely passes frames
-// on is an ordinary thread: at full speed it never rests, and the kernel stops
-// a real-time thread that does not for 50 ms in each second.
-//
-// Where this is refused the emulator works all the same, only less
-// punctually; Accuracy tells by how much.
-func schedule(urgent bool) {
-	a := unix.SchedAttr{
+// Priorities in the real-time class. The releaser is late when it waits; the
+// frames of a reader wait in the device's queue and are stamped late; the
+// other threads of the process are needed to bring these two back when the
+// runtime has interrupted them.
+const (
+	othersPriority   = 1
+	readerPriority   = 2
+	releaserPriority = 3
+)
+
+// urgent makes the calling thread a real-time one with exact timers: who
+// stamps or releases frames by the clock has to run when it is time, not when
+// it is its turn. Where this is refused the emulator works all the same, only
+// less punctually; Accuracy tells by how much.
+func urgent(priority uint32) {
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size:     unix.SizeofSchedAttr,
+		Policy:   unix.SCHED_RR,
+		Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
+		Priority: priority,
+	}, 0)
+}
+
+// patient makes the calling thread an ordinary one, if a preferred one. A
+// reader that passes frames straight on is: at full speed it never rests, and
+// the kernel stops a real-time thread that does not for 50 ms in each second.
+func patient() {
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
 		Size:   unix.SizeofSchedAttr,
 		Policy: unix.SCHED_NORMAL,
 		Flags:  unix.SCHED_FLAG_RESET_ON_FORK,
-	}
-	if urgent {
-		a.Policy, a.Priority = unix.SCHED_RR, 1
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	}
-	_ = unix.SchedSetAttr(0, &a, 0)
+		Nice:   -10,
+	}, 0)
 }
 
-// favour puts all threads of the process ahead of the applications that load
-// the machine, once. The runtime's monitor takes each thread that stays away
-// in the kernel off its processor a hundred times a second, and it needs the
-// scheduler's other threads to come back: those must not be put aside either.
-// Threads to come inherit this, as do processes: lab/topo starts its own
-// with the ordinary value.
+// favour makes all threads of the process real-time ones, once. The runtime's
+// monitor interrupts a thread that stays away in the kernel a hundred times a
+// second, and it takes the scheduler's other threads, whichever is idle, to
+// bring it back: none of them must be put aside for the applications that load
+// the machine. A process with links should therefore do little else than
+// measure. Threads to come inherit this, as do processes: lab/topo starts its
+// own as ordinary ones.
 var favour = sync.OnceFunc(func() {
-	const best = -20
 	tasks, _ := os.ReadDir("/proc/self/task") // without it, less punctual
 	for _, t := range tasks {
 		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, best)
+			_ = unix.SchedSetAttr(tid, &unix.SchedAttr{
+				Size:     unix.SizeofSchedAttr,
+				Policy:   unix.SCHED_RR,
+				Priority: othersPriority,
+			}, 0)
 		}
 	}
 })

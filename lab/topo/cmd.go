@@ -62,9 +62,12 @@ func (c *Cmd) Start() error {
 		return err
 	}
 	return w.do(func() error {
-		// The emulator favours all threads of this process; what runs on
-		// a host is not to inherit that. Refused: it is inherited.
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+		// The emulator makes all threads of this process real-time ones;
+		// what runs on a host is not to inherit that.
+		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0)
+		if err != nil {
+			return fmt.Errorf("become an ordinary thread: %w", err)
+		}
 		if c.app {
 			if err := c.host.bindFiles(); err != nil {
 				return err

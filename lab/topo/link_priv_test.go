@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,19 @@ func TestLinkRateForTCP(t *testing.T) {
 	s, err := a.Stats("eth0")
 	if err != nil || s.TxDropped != 0 || s.TxBytes < 2e6 {
 		t.Errorf("statistics %+v, %v", s, err)
+	}
+}
+
+// The emulator makes this process a real-time one, and what runs on hosts must
+// not be: it would compete with the emulator that shapes its traffic.
+func TestCommandsAreOrdinaryProcesses(t *testing.T) {
+	a, _, _ := pair(t, linkem.Params{Delay: time.Millisecond})
+	for _, c := range []*Cmd{a.Command(t.Context(), "cat", "/proc/self/stat"), a.AppCommand(t.Context(), "cat", "/proc/self/stat")} {
+		// Fields 19, nice, and 41, policy (0: ordinary), of proc_pid_stat(5).
+		f := strings.Fields(output(t, c))
+		if f[18] != "0" || f[40] != "0" {
+			t.Errorf("nice %s, policy %s", f[18], f[40])
+		}
 	}
 }
 
