@@ -290,14 +290,13 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 			return hand_over_control(&requests, skb, in, &about.key);
 		if (in->c.type == ICMP6_LOCATOR_UPDATE)
 			return drop(DROP_UPDATE_NO_SESSION);
-		if (in->c.type == ICMP6_ECHO_REQUEST) {
-			tell(&requests, skb, other ? EV_OTHER_NONCE : EV_EMBRYO, &about);
-			verdict = reflect(skb, in, &about.own_nonce);
-			if (verdict >= 0)
-				return verdict;
-		}
 	}
 	tell(&requests, skb, other ? EV_OTHER_NONCE : EV_EMBRYO, &about);
+	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST) {
+		verdict = reflect(skb, in, &about.own_nonce);
+		if (verdict >= 0)
+			return verdict;
+	}
 	if (other)
 		return drop(DROP_WRONG_NONCE);
 	return deliver(skb, in, &about.key, 0, 0);

@@ -1,0 +1,264 @@
+package dataplane
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// stranger is a correspondent that nobody knows.
+func stranger(i int) roam.ILV { return at(there, 0x0200_0000_0001_0000+roam.NID(i)) }
+
+// knock is the first packet of a stranger.
+func knock(from roam.ILV, n ilnp.Nonce) []byte {
+	return packet(from, at(here, ours), ip6.DestOpts, with(n, ip6.TCP, tcp(flagSYN, 0)))
+}
+
+func strangerNonce(i int) ilnp.Nonce {
+	n := ilnp.Nonce{Len: 4}
+	binary.BigEndian.PutUint32(n.Bytes[:], uint32(i)+1)
+	return n
+}
+
+// answer sends a local application's packet to a correspondent and returns it
+// as it is on the wire.
+func (r *rig) answer(to roam.NID) (int, ilnpwire.Packet) {
+	r.t.Helper()
+	v, out := r.egress(packet(session(ours), session(to), ip6.TCP, tcp(flagSYN|flagACK, 0)))
+	p, err := ilnpwire.ParsePacket(out)
+	r.must(err)
+	return v, p
+}
+
+// Only known correspondents open sessions, unless all may.
+func TestEmbryoAdmission(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	s := stranger(1)
+	first := knock(s, theirNonce)
+	untouched := verdictCase{"unknown, known ones accepted", first, passOn, nil, nil}
+	r.check([]verdictCase{untouched})
+	r.must(r.SetKnown(s.NID, true))
+	made := counts{"rx_packets": 1, "rx_nonce": 1}
+	r.check([]verdictCase{{"known", first, passOn, made, []EventKind{Embryo}}})
+	r.must(r.SetKnown(s.NID, false))
+	r.check([]verdictCase{untouched})
+	any := r.host
+	any.AcceptAny = true
+	r.setHost(any)
+	r.check([]verdictCase{
+		{"unknown, any accepted", first, passOn, made, []EventKind{Embryo}},
+		{"from no place", knock(roam.ILV{NID: s.NID}, theirNonce), shot, counts{"drop_malformed": 1}, nil},
+		{"from a multicast address", knock(at(0xff02<<48, s.NID), theirNonce), shot, counts{"drop_malformed": 1}, nil},
+		{"from a link-local address", knock(at(0xfe80<<48, s.NID), theirNonce), shot, counts{"drop_malformed": 1}, nil},
+	})
+}
+
+// An embryo is told with all that the daemon needs, its packet is delivered,
+// and the answer goes back to where it came from, with the nonce that the
+// daemon was told.
+func TestEmbryoAnswer(t *testing.T) {
+	r := newRig(t)
+	for _, length := range []uint8{4, 12} {
+		s := r.host
+		s.AcceptAny, s.NonceLength = true, length
+		r.setHost(s)
+		from := stranger(int(length))
+		v, out := r.ingress(knock(from, theirNonce))
+		if want := packet(session(from.NID), session(ours), ip6.TCP, tcp(flagSYN, 0)); v != passOn || !bytes.Equal(out, want) {
+			t.Errorf("verdict %d, %s", v, difference(out, want))
+		}
+		evs := r.events()
+		if len(evs) != 1 {
+			t.Fatalf("events %+v", evs)
+		}
+		own := evs[0].OwnNonce
+		want := Event{Kind: Embryo, Link: loopback, Key: ilnp.PairKey{Local: ours, Remote: from.NID},
+			Remote: from, Local: at(here, ours), Nonce: theirNonce, OwnNonce: own}
+		if got := evs[0]; got.Packet != nil || got.Kind != want.Kind || got.Link != want.Link || got.Key != want.Key ||
+			got.Remote != want.Remote || got.Local != want.Local || got.Nonce != want.Nonce || own.Len != length {
+			t.Errorf("event %+v, want %+v", got, want)
+		}
+		var p ilnpwire.Packet
+		got := r.counted(func() { v, p = r.answer(from.NID) })
+		if v != redirect || p.Src != at(here, ours) || p.Dst != from || p.Nonce != own {
+			t.Errorf("verdict %d, answered %+v with %x, announced %x", v, p, p.Nonce.Bytes, own.Bytes)
+		}
+		r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_embryo": 1, "tx_nonce": 1})
+	}
+}
+
+// The nonce of an embryo depends on who and where it is and on the secret, and
+// on nothing that a flood of others could change.
+func TestEmbryoNonceIsStable(t *testing.T) {
+	r := newRig(t)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	own := func(from roam.ILV) ilnp.Nonce {
+		t.Helper()
+		r.ingress(knock(from, theirNonce))
+		evs := r.events()
+		if len(evs) != 1 || evs[0].Kind != Embryo {
+			t.Fatalf("events %+v", evs)
+		}
+		return evs[0].OwnNonce
+	}
+	evict := func(from roam.ILV) {
+		key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
+		r.must(r.objs.Embryos.Delete(&key))
+	}
+	a, b, moved := stranger(1), stranger(2), at(else1, stranger(1).NID)
+	n := own(a)
+	if own(a) != n {
+		t.Error("another nonce at the second packet")
+	}
+	evict(a)
+	if own(a) != n {
+		t.Error("another nonce after eviction")
+	}
+	if own(b) == n || own(moved) == n {
+		t.Error("another correspondent, or another place, has the same nonce")
+	}
+	own(a)
+	r.must(r.RotateSecret())
+	if own(a) != n {
+		t.Error("another nonce for an embryo of the epoch before")
+	}
+	evict(a)
+	if own(a) == n {
+		t.Error("the same nonce under a new secret")
+	}
+}
+
+// Strangers without number fill one bounded table and one ring; a session does
+// not notice, nor does what its correspondent has to say.
+func TestEmbryoFlood(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	r.upsert(pairOf(there))
+	const flood = 20000
+	got := r.counted(func() {
+		for i := range flood {
+			if v, _ := r.ingress(knock(stranger(i), strangerNonce(i))); v != passOn {
+				t.Fatalf("stranger %d: verdict %d", i, v)
+			}
+		}
+	})
+	if got["rx_packets"] != flood || got["drop_ring_full"] == 0 {
+		t.Errorf("counted %v", got)
+	}
+	n := 0
+	var key bpfPairKey
+	var val bpfEmbryo
+	for it := r.objs.Embryos.Iterate(); it.Next(&key, &val); {
+		n++
+	}
+	if limit := int(r.objs.Embryos.MaxEntries()); n > limit || n < limit/2 {
+		t.Errorf("%d embryos, the table is for %d", n, limit)
+	}
+	// The ring of strangers is full; that of correspondents is not.
+	moved := fromPeer(else1, theirNonce, ip6.UDP, udp(20))
+	if v, _ := r.ingress(moved); v != passOn {
+		t.Errorf("packet of the session: verdict %d", v)
+	}
+	evs := r.events()
+	if len(evs) < 1000 || evs[0].Kind != LocatorSeen {
+		t.Errorf("%d events, the first of kind %d", len(evs), evs[0].Kind)
+	}
+	if v, p := r.answer(theirs); v != redirect || p.Dst != at(else1, theirs) {
+		t.Errorf("session sends to %v, verdict %d", p.Dst, v)
+	}
+}
+
+// A stranger's control messages are refused or handed over by what they are.
+func TestEmbryoControl(t *testing.T) {
+	r := newRig(t)
+	r.must(r.SetKnown(theirs, true))
+	r.check([]verdictCase{
+		{"update", update(t, there, theirNonce), shot, counts{"drop_update_no_session": 1}, nil},
+		{"reply to a probe", echo(t, there, theirNonce, false, r.host.ProbeID), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
+		{"other reply", echo(t, there, theirNonce, false, 1), passOn, deliveredNonce, []EventKind{Embryo}},
+	})
+}
+
+// Probes are answered on the spot, with everything swapped that must be, by
+// sessions with their own nonce and by embryos with theirs.
+func TestReflection(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	r.must(r.SetKnown(stranger(1).NID, true))
+	mine := func(from roam.ILV, n ilnp.Nonce) []byte {
+		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), n, true, 9, 7, []byte("sixteen octets..")))
+	}
+	for name, c := range map[string]struct {
+		packet []byte
+		from   roam.ILV
+		own    *ilnp.Nonce
+		events int
+	}{
+		"session":                {mine(at(there, theirs), theirNonce), at(there, theirs), &ourNonce, 0},
+		"session from elsewhere": {mine(at(else1, theirs), theirNonce), at(else1, theirs), &ourNonce, 1},
+		"embryo":                 {mine(stranger(1), theirNonce), stranger(1), nil, 1},
+		"other nonce":            {mine(at(there, theirs), wrongNonce), at(there, theirs), nil, 1},
+	} {
+		var v int
+		var out []byte
+		got := r.counted(func() { v, out = r.run(r.objs.IlnpUplinkIngress, frame(c.packet)) })
+		if v != redirect || !bytes.Equal(out[:6], theirMAC) || !bytes.Equal(out[6:12], ourMAC) {
+			t.Errorf("%s: verdict %d, MAC addresses %x", name, v, out[:12])
+		}
+		r.wantCounts(name, got, counts{"rx_echo_reflected": 1})
+		evs := r.events()
+		if len(evs) != c.events {
+			t.Fatalf("%s: events %+v", name, evs)
+		}
+		own := ilnp.Nonce{}
+		if c.own != nil {
+			own = *c.own
+		} else {
+			own = evs[0].OwnNonce
+		}
+		// The codec verifies the checksum too.
+		p, err := ilnpwire.ParsePacket(out[ethLen:])
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e, err := ilnpwire.ParseEcho(p.Payload)
+		if err != nil || e.Request || e.ID != 9 || e.Seq != 7 || string(e.Data) != "sixteen octets.." {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+		if p.Src != at(here, ours) || p.Dst != c.from || p.HopLimit != 64 || p.Nonce != own {
+			t.Errorf("%s: reply %+v", name, p)
+		}
+	}
+}
+
+// What cannot be answered on the spot goes to the stack: fragments, and nonces
+// of another length than ours.
+func TestReflectionLeftToTheStack(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := pairOf(there)
+	p.LocalNonce = longNonce
+	r.upsert(p)
+	request := []byte{128, 0, 0, 0, 0, 9, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8}
+	fragmentFrom := func(from roam.ILV) []byte {
+		return packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.Fragment, fragment(ip6.ICMPv6, 0, true, request)))
+	}
+	r.must(r.SetKnown(stranger(1).NID, true))
+	r.check([]verdictCase{
+		{"shorter nonce", echo(t, there, theirNonce, true, 9), passOn, deliveredNonce, nil},
+		{"fragment", fragmentFrom(at(there, theirs)), passOn, deliveredNonce, nil},
+		{"fragment of a stranger", fragmentFrom(stranger(1)), passOn, deliveredNonce, []EventKind{Embryo}},
+	})
+}
