@@ -1,0 +1,62 @@
+// Package nd builds the one Neighbor Discovery message that Roam sends itself
+// (RFC 4861 §4.3): the Neighbor Solicitation by which a router learns where a
+// new locator's host is, before the first packet towards it arrives.
+//
+// It omits everything else of Neighbor Discovery, which is the kernel's, and
+// parses nothing. The engine drives it.
+package nd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"roam/wire/ip6"
+)
+
+// ErrAddress is wrapped when an address cannot stand in a solicitation.
+var ErrAddress = errors.New("not an address for neighbor discovery")
+
+const (
+	typeSolicitation   = 135
+	optSourceLinkLayer = 1
+	// hopLimit proves to the receiver that no router forwarded the message
+	// (RFC 4861 §7.1.1).
+	hopLimit    = 255
+	protoICMPv6 = 58
+)
+
+// BuildSolicitation returns a whole IPv6 packet: a unicast Neighbor
+// Solicitation from src to target that carries the 6-octet link-layer address
+// of src. Its receiver makes or refreshes its neighbor entry for src (RFC 4861
+// §7.2.3).
+func BuildSolicitation(src, target netip.Addr, mac net.HardwareAddr) ([]byte, error) {
+	for _, a := range []netip.Addr{src, target} {
+		if !a.Is6() || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() {
+			return nil, fmt.Errorf("build neighbor solicitation: %v: %w", a, ErrAddress)
+		}
+	}
+	if len(mac) != 6 {
+		return nil, fmt.Errorf("build neighbor solicitation: link-layer address of %d octets, want 6: %w", len(mac), ErrAddress)
+	}
+	//  0                   1                   2                   3
+	// | Type = 135    | Code = 0      | Checksum                      |
+	// | Reserved                                                      |
+	// | Target Address (128 bits)                                     |
+	// | Option = 1    | Length = 1    | Link-Layer Address (48 bits)  |
+	m := []byte{typeSolicitation, 0, 0, 0, 0, 0, 0, 0}
+	t := target.WithZone("").As16()
+	m = append(m, t[:]...)
+	m = append(m, optSourceLinkLayer, 1)
+	m = append(m, mac...)
+	target = target.WithZone("")
+	binary.BigEndian.PutUint16(m[2:], ip6.Checksum(src, target, protoICMPv6, m))
+	h := ip6.Header{PayloadLen: uint16(len(m)), NextHeader: protoICMPv6, HopLimit: hopLimit, Src: src, Dst: target}
+	b, err := h.AppendTo(nil)
+	if err != nil {
+		return nil, fmt.Errorf("build neighbor solicitation: %w", err)
+	}
+	return append(b, m...), nil
+}
