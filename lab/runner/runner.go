@@ -37,13 +37,13 @@ const JudgeVariable = "ROAM_LAB_JUDGE"
 // Options say how to run an experiment. The zero value runs the standard
 // preset once and writes nothing.
 type Options struct {
-	Preset string   // quick, standard or paper; "" is standard
-	Runs   int      // 0 is 1
-	Seed   uint64   // 0 is 1
-	Set    []string // KEY=VALUE
-	JSON   string   // file for the result; "" for none
-	Report string   // file for the HTML page; "" for none
-	Bin    string   // directory of roam and roamd; "" is that of the running program
+	Preset string    // quick, standard or paper; "" is standard
+	Runs   int       // 0 is 1
+	Seed   uint64    // 0 is 1
+	Set    []string  // KEY=VALUE
+	JSON   string    // file for the result; "" for none
+	Report string    // file for the HTML page; "" for none
+	Bin    string    // directory of roam and roamd; "" is that of the running program
 	Out    io.Writer // for the live view and the table; nil for silence
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ type arm struct {
 	traffic *traffic
 	ra      *raWatch
 	start   time.Time
+	before  map[string]bool // the routing table at the start
 
 	mu   sync.Mutex
 	isup map[string]bool
@@ -51,12 +51,14 @@ func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.net.lab.Close()) }()
-	before, err := a.routes(ctx)
-	if err != nil {
+	if a.before, err = a.routes(ctx); err != nil {
 		return nil, err
 	}
+	var diff []string
 	if withRoam {
-		err = a.startRoam(ctx)
+		if err = a.startRoam(ctx); err == nil {
+			diff = a.compare(ctx, "with roamd")
+		}
 	} else {
 		err = a.nameHosts()
 	}
@@ -68,7 +70,7 @@ func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err er
 		return nil, err
 	}
 	if withRoam {
-		t.routesBefore = before
+		t.routeDiff = diff
 		err = a.endRoam(ctx, t)
 	}
 	return t, err
@@ -254,7 +256,8 @@ func linkNames(l []linkLocator) string {
 }
 
 // routes returns the mobile host's main routing table without what changes by
-// itself, and without the routes of our own session prefix.
+// itself: times, and the routes of links without carrier, which linger as the
+// kernel pleases. The route of our own session prefix is left out.
 func (a *arm) routes(ctx context.Context) (map[string]bool, error) {
 	out, err := a.net.mn.Command(ctx, "ip", "-6", "route", "show", "table", "main").Output()
 	if err != nil {
@@ -275,15 +278,15 @@ func parseRoutes(text string) map[string]bool {
 			}
 			keep = append(keep, f[i])
 		}
-		if !strings.Contains(line, "dev roam0") && len(keep) > 0 {
+		if !strings.Contains(line, "dev roam0") && !strings.Contains(line, "linkdown") && len(keep) > 0 {
 			set[strings.Join(keep, " ")] = true
 		}
 	}
 	return set
 }
 
-// endRoam brings the links back to how they were, looks at the routes with the
-// daemon still there, removes Roam and looks again.
+// endRoam removes Roam from all hosts and looks at the routes again, with the
+// links as they were at the start.
 func (a *arm) endRoam(ctx context.Context, t *trace) error {
 	var err error
 	if t.established, err = a.node.established(ctx); err != nil {
@@ -299,21 +302,33 @@ func (a *arm) endRoam(ctx context.Context, t *trace) error {
 			return err
 		}
 	}
-	for _, l := range access[1:] {
-		// Routes of a link without carrier linger as the kernel pleases; a
-		// link set down and up has none, as at the start.
-		if err := errors.Join(a.net.mn.SetDown(l), a.net.mn.SetUp(l)); err != nil {
-			return err
-		}
-	}
+	t.routeDiff = append(t.routeDiff, a.compare(ctx, "after roam down")...)
+	return ctx.Err()
+}
+
+// compare waits a while for the routing table to be as it was at the start, and
+// returns in words what is not.
+func (a *arm) compare(ctx context.Context, when string) []string {
 	wctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	t.routesSame = topo.Wait(wctx, "routes as before", func() bool {
+	var diff []string
+	_ = topo.Wait(wctx, "routes as before", func() bool {
+		diff = nil
 		now, err := a.routes(ctx)
-		if err == nil {
-			t.routesAfter = now
+		if err != nil {
+			diff = append(diff, err.Error())
 		}
-		return maps.Equal(t.routesBefore, t.routesAfter)
-	}) == nil
-	return ctx.Err()
+		for r := range a.before {
+			if !now[r] {
+				diff = append(diff, when+": lost "+r)
+			}
+		}
+		for r := range now {
+			if !a.before[r] {
+				diff = append(diff, when+": new "+r)
+			}
+		}
+		return len(diff) == 0
+	}) // what differs is the answer
+	return diff
 }

@@ -145,23 +145,26 @@ func (t *trace) addMarks(r *result.Result) {
 func (t *trace) handoffTable() result.Table {
 	tab := result.Table{
 		Title:   "Cost of each handoff",
-		Note:    "RA to locator: from the first Router Advertisement on the new link to the locator's use. LU to ack: Locator Update to acknowledgement, per correspondent. Gaps: longest at any receiving application, above the static control.",
-		Columns: []string{"#", "kind", "from", "to", "at", "RA to locator", "LU to ack", "all acknowledged", "UDP lost", "UDP gap", "TCP gap"},
+		Note:    "Carrier to locator: from the carrier of the new link to the use of its locator. RA to locator: from the first Router Advertisement there; negative where the daemon did not wait for one. LU to ack: Locator Update to acknowledgement, per correspondent. Gaps: longest at any receiving application, above the static control.",
+		Columns: []string{"#", "kind", "from", "to", "at", "carrier to locator", "RA to locator", "LU to ack", "all acknowledged", "UDP lost", "UDP gap", "TCP gap"},
 	}
 	for _, h := range t.handoffs() {
-		kind, ra := "soft", "–"
+		kind, carrier, ra := "soft", "–", "–"
 		if h.hard {
 			kind = "hard"
 		}
 		if !h.usable.IsZero() && !h.advert.IsZero() {
 			ra = ms(millis(h.usable.Sub(h.advert)))
 		}
+		if !h.usable.IsZero() {
+			carrier = ms(millis(h.usable.Sub(h.up)))
+		}
 		var lu []string
 		for _, v := range h.luMs {
 			lu = append(lu, fmt.Sprintf("%.1f", v))
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.rel(h.up)), ra,
+			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.rel(h.up)), carrier, ra,
 			strings.Join(lu, ", ") + " ms", ms(h.ackMs), fmt.Sprint(h.lost), ms(h.udpGapMs), ms(h.tcpGapMs),
 		})
 	}

@@ -26,16 +26,9 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("emulator_drops", drops)
 	r.Set("sessions_established", float64(t.established))
-	r.SetBool("routes_unchanged", t.routesSame)
-	for route := range t.routesBefore {
-		if !t.routesAfter[route] {
-			r.Mark(result.Event{T: t.rel(t.end), Arm: "routes", Kind: "route-lost", Label: route})
-		}
-	}
-	for route := range t.routesAfter {
-		if !t.routesBefore[route] {
-			r.Mark(result.Event{T: t.rel(t.end), Arm: "routes", Kind: "route-new", Label: route})
-		}
+	r.SetBool("routes_unchanged", len(t.routeDiff) == 0)
+	for _, d := range t.routeDiff {
+		r.Mark(result.Event{T: t.rel(t.end), Arm: "routes", Kind: "route", Label: d})
 	}
 	worst := 0.0
 	for _, p := range t.plan.shares {
@@ -129,6 +122,10 @@ func (t *trace) softMetrics(r *result.Result) {
 	r.Set("ra_to_locator_ms", ra)
 }
 
+// inFlight is how long before the hard cut a datagram may have been sent that
+// the cut still met, on the wire or in a queue: the hard handoff's own loss.
+const inFlight = 200 * time.Millisecond
+
 // softSpans are the parts of the schedule without the hard handoff: up to its
 // step, and again from two seconds after it, or from the next step if that
 // comes first.
@@ -140,7 +137,7 @@ func (t *trace) softSpans() []span {
 			break
 		}
 	}
-	return []span{{0, t.plan.hard}, {after, t.plan.length}}
+	return []span{{0, t.plan.hard - inFlight}, {after, t.plan.length}}
 }
 
 func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {

@@ -11,18 +11,17 @@ import (
 
 // trace is all that was seen in one pass through the schedule.
 type trace struct {
-	arm                       string
-	plan                      schedule
-	start, end                time.Time
-	steps                     []doneStep
-	samples                   []sample
-	traffic                   *traffic
-	events                    []event
-	adverts                   []advertSeen
-	drops                     map[string]uint64
-	established               int
-	routesBefore, routesAfter map[string]bool
-	routesSame                bool
+	arm         string
+	plan        schedule
+	start, end  time.Time
+	steps       []doneStep
+	samples     []sample
+	traffic     *traffic
+	events      []event
+	adverts     []advertSeen
+	drops       map[string]uint64
+	established int
+	routeDiff   []string // what differs in the routing table, in words
 }
 
 // handoff is one change of the network, with what it cost.
@@ -108,7 +107,14 @@ func (t *trace) costs(h *handoff) {
 		}
 	}
 	tr := t.traffic
-	h.lost = tr.flowUp.Count(h.up, h.end).Lost + tr.flowDown.Count(h.up, h.end).Lost
+	// What was on its way to the cut link belongs to the hard handoff.
+	from, to := h.up, h.end
+	if h.hard {
+		from = from.Add(-inFlight)
+	} else if hard := t.at(t.plan.hard - inFlight); to.After(hard) {
+		to = hard
+	}
+	h.lost = tr.flowUp.Count(from, to).Lost + tr.flowDown.Count(from, to).Lost
 	w := t.window()
 	begin := h.usable
 	if begin.IsZero() {

@@ -62,7 +62,7 @@ func startTraffic(ctx context.Context, env *exp.Env, n *network, length time.Dur
 func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *network, length time.Duration, dir string) (err error) {
 	p := env.Params
 	rate := int64(p.Float("curl_kbytes_s") * 1000)
-	seconds := int(length.Seconds() + 2)
+	seconds := int(length.Seconds() + 1.5)
 	if t.ssh, err = workload.StartShell(ctx, n.cn[1], n.mn, dir, workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
 		return err
 	}
