@@ -90,7 +90,16 @@ func (c *Core) forgetProbes(sent *tokens, before time.Time) {
 func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 	c.forgetProbes(&s.sent, now.Add(-tokenLife))
 	for _, p := range paths {
+		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		c.sendProbe(now, s, &s.sent, s.localNID, s.remoteNID, p, s.localNonce)
+	}
+}
+
+// comeBack tells the set again after probes have left from locators that are
+// not in it: the correspondent follows the nonce to where it comes from.
+func (c *Core) comeBack(now time.Time, s *session) {
+	if s.strayed {
+		c.repeatUpdate(now, s)
 	}
 }
 
@@ -166,9 +175,10 @@ func (c *Core) prove(now time.Time, s *session) {
 	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
 		return
 	}
-	if !s.curious() {
+	if !c.curious(s) {
 		s.watch.state = quiet
 		c.disarm(&s.schedule, timerProbe)
+		c.comeBack(now, s)
 		return
 	}
 	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
@@ -178,8 +188,16 @@ func (c *Core) prove(now time.Time, s *session) {
 	}
 }
 
-func (s *session) curious() bool {
-	return len(s.remotes.unproven()) > 0 || len(s.bad) > 0 || s.fallback == unanswered
+func (c *Core) curious(s *session) bool {
+	return len(s.remotes.unproven()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
+}
+
+// missed returns the paths that would be in use again if they worked.
+func (c *Core) missed(s *session) []Path {
+	if len(s.bad) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(cross(c.host.active, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
 }
 
 func (s *session) probedRemote(c *Core, l roam.L64) bool {
@@ -200,7 +218,7 @@ func (c *Core) proveRound(now time.Time, s *session) {
 	for i, l := range targets[:min(len(targets), MaxRemote)] {
 		paths = append(paths, Path{Local: c.host.active[(s.watch.round+i)%len(c.host.active)], Remote: l})
 	}
-	for _, p := range sortedPaths(s.bad) {
+	for _, p := range c.missed(s) {
 		if !slices.Contains(paths, p) && len(paths) < MaxPaths {
 			paths = append(paths, p)
 		}
@@ -261,6 +279,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 	case suspect:
 		if s.watch.round >= suspectTries && s.lastNonceRx.After(s.watch.since) {
 			s.watch = watch{}
+			c.comeBack(now, s)
 			return
 		}
 		if s.watch.round >= suspectTries {
@@ -287,10 +306,11 @@ func (c *Core) proveTimeout(now time.Time, s *session) {
 		}
 		c.refresh(now, s)
 	}
-	if s.curious() {
+	if c.curious(s) {
 		c.proveRound(now, s)
 	} else {
 		s.watch.state = quiet
+		c.comeBack(now, s)
 	}
 }
 
@@ -343,6 +363,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	s.watch = next
 	c.disarm(&s.schedule, timerProbe)
 	c.refresh(now, s)
+	c.comeBack(now, s)
 	c.prove(now, s)
 }
 
@@ -357,6 +378,7 @@ func (c *Core) heard(now time.Time, s *session) {
 		}
 		c.refresh(now, s)
 		c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key})
+		c.comeBack(now, s)
 		c.prove(now, s)
 	}
 	c.urgeUpdate(now, s)
@@ -378,22 +400,4 @@ func (c *Core) restartProbes(now time.Time, s *session) {
 		}
 		c.suspectRound(now, s)
 	}
-}
-
-// sortedPaths returns the members of a set in a fixed order.
-func sortedPaths(set map[Path]bool) []Path {
-	paths := make([]Path, 0, len(set))
-	for p := range set {
-		paths = append(paths, p)
-	}
-	slices.SortFunc(paths, func(a, b Path) int {
-		if d := compareLocal(a.Local, b.Local); d != 0 {
-			return d
-		}
-		if a.Remote < b.Remote {
-			return -1
-		}
-		return 1
-	})
-	return paths
 }

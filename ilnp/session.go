@@ -33,6 +33,7 @@ type session struct {
 	watch                   watch
 	sent                    tokens // probes under way
 	monitored               time.Time
+	strayed                 bool // probes have left from locators that the last update does not list
 	rtt                     time.Duration
 	started                 time.Time
 	lastRx, lastTx          time.Time
@@ -263,7 +264,7 @@ func (c *Core) localsChanged(now time.Time, before []Local) {
 		}
 		if len(after) == 0 {
 			c.suspendProbes(s)
-		} else if s.watch.state != quiet || s.state == Initiated {
+		} else {
 			c.restartProbes(now, s)
 		}
 	}

@@ -54,6 +54,7 @@ func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Pat
 	// What it replaces may still arrive after it.
 	doubtful := s.update.doubtful || s.update.state == awaiting && !slices.Equal(list, s.update.listing)
 	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful}
+	s.strayed = false
 	c.disarm(&s.schedule, timerRefresh)
 	c.transmitUpdate(now, s)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // seeds is how many courses of random events the tests look at.
-const seeds = 400
+const seeds = 40
 
 // rough is an access link on which everything goes wrong now and then.
 var rough = Access{Delay: 5 * time.Millisecond, Jitter: 4 * time.Millisecond, Loss: 0.1, Duplicate: 0.03}
@@ -98,7 +98,7 @@ func (c *crowd) settled() bool {
 
 func TestRandomMoves(t *testing.T) {
 	for seed := range uint64(seeds) {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { randomMoves(t, seed) }) && false {
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { randomMoves(t, seed) }) {
 			return
 		}
 	}
