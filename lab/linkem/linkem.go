@@ -10,6 +10,9 @@
 // puts the devices into network namespaces, and through Link by experiments
 // that change a link while it carries traffic.
 //
+// The first link makes all threads of the process real-time ones and raises
+// GOMAXPROCS with every link; thread.go says why.
+//
 // How well it keeps its word is measured by Accuracy, which experiments can
 // run and print beside their results.
 package linkem
