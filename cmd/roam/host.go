@@ -76,17 +76,20 @@ func (machine) Systemctl(ctx context.Context, verb string) error {
 }
 
 // roamd returns the daemon's binary: the one beside this program, so that a
-// build is used as a whole, else the one in PATH.
+// build is used as a whole; the one in sbin beside this program's bin, where it
+// is installed and PATH may not lead; else the one in PATH.
 func roamd() (string, error) {
 	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), "roamd")
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return beside, nil
+		dir := filepath.Dir(self)
+		for _, path := range []string{filepath.Join(dir, "roamd"), filepath.Join(dir, "..", "sbin", "roamd")} {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				return path, nil
+			}
 		}
 	}
 	path, err := exec.LookPath("roamd")
 	if err != nil {
-		return "", fmt.Errorf("find roamd beside roam or in PATH: %w", err)
+		return "", fmt.Errorf("find roamd beside roam, in its sbin, or in PATH: %w", err)
 	}
 	return path, nil
 }
