@@ -70,7 +70,10 @@ func TestLinkLoses(t *testing.T) {
 func TestLinkLimitsRate(t *testing.T) {
 	p := Params{Rate: 10e6, QueuePackets: 20}
 	f := trial(t, Trial{Params: p, Offered: 20e6, Size: 1400, Span: time.Second})
-	if math.Abs(f.Rate-10e6) > 0.02*10e6 {
+	// Never more than the rate; less only when the machine stopped the sender
+	// for longer than the queue lasts. That the arithmetic is exact is shown
+	// in virtual time.
+	if f.Rate > 10.1e6 || f.Rate < 7e6 {
 		t.Errorf("%.0f bits per second arrived, want 10 million", f.Rate)
 	}
 	if got := f.Received + int(f.Counters.DropQueue); got != f.Sent {
