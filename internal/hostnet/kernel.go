@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"roam/internal/rawio"
 )
 
 // kernel is our line to one network namespace: that of the thread that opened
@@ -24,6 +26,7 @@ type kernel struct {
 	links  *netlink.Handle
 	conf   *os.Root // /proc/sys/net/ipv6/conf
 	ioctl  int      // a datagram socket for ethtool's ioctl
+	sender *rawio.Sender
 }
 
 func openKernel() (k *kernel, err error) {
@@ -50,10 +53,16 @@ func openKernel() (k *kernel, err error) {
 	if k.ioctl, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open socket for ethtool: %w", err)
 	}
+	if k.sender, err = rawio.Open(); err != nil {
+		return nil, err
+	}
 	return k, nil
 }
 
 func (k *kernel) close() {
+	if k.sender != nil {
+		k.sender.Close()
+	}
 	if k.socket != nil {
 		k.socket.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -97,7 +98,7 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	}{
 		{unix.RTM_GETLINK, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC)},
 		{unix.RTM_GETADDR, unix.RTM_NEWADDR, nl.NewIfAddrmsg(unix.AF_INET6)},
-		{unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, nl.NewIfInfomsg(unix.AF_INET6)},
+		{unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, &netlink.Ndmsg{Family: unix.AF_INET6}},
 	}
 	for _, s := range steps {
 		list, err := k.dump(s.get, s.give, s.body)

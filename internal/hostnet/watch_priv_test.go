@@ -117,7 +117,8 @@ func TestRouterAdvertisementMakesALocator(t *testing.T) {
 	// The kernel answers for prefix:NID already, though duplicate detection runs.
 	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
 	router.Run("ip", "addr", "add", "2001:db8:a:1::1/64", "dev", "lan", "nodad")
-	out := router.Run("ping", "-6", "-c", "1", "-W", "2", "-I", "lan", own)
+	router.Run("ip", "addr", "add", "2001:db8:ffff::1/128", "dev", "lo", "nodad")
+	out := router.Run("ping", "-6", "-c", "1", "-W", "2", "-I", "2001:db8:ffff::1", own)
 	if !strings.Contains(out, " 0% packet loss") {
 		t.Errorf("prefix:NID does not answer: %s", out)
 	}
@@ -271,6 +272,18 @@ func TestDuplicateAddressIsReported(t *testing.T) {
 		t.Errorf("reason %q does not name the duplicate", e.Reason)
 	}
 	testutil.Eventually(t, soon, func() bool { return len(h.Snapshot().Locators) == 0 }, "duplicate is no locator")
+}
+
+// The router knows prefix:NID before anything was sent to it or from it.
+func TestRouterKnowsANewLocator(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+	testutil.Eventually(t, soon, func() bool {
+		return strings.Contains(router.Run("ip", "-6", "neigh", "show", "dev", "lan", own), "lladdr")
+	}, "neighbour entry of prefix:NID in the router")
 }
 
 // prefix:NID ends with its prefix even if the daemon is dead by then.
@@ -447,12 +460,19 @@ func TestNextHopNeighbourIsWatched(t *testing.T) {
 	router.Advertise("lan", advert(netA))
 	// An advertisement without source link-layer option leaves it unresolved.
 	u := next(t, h, func(e UplinkChanged) bool { return e.Uplink.Routed }).Uplink
-	host.Run("ip", "neigh", "replace", u.NextHop.String(), "lladdr", "02:00:00:00:00:01", "dev", "upA", "nud", "reachable")
-	got := next(t, h, func(e UplinkChanged) bool { return e.Uplink.NextHopValid }).Uplink
-	if got.NextHopMAC.String() != "02:00:00:00:00:01" {
-		t.Errorf("next hop's MAC is %s", got.NextHopMAC)
+	host.Run("ip", "neigh", "replace", u.NextHop.String(), "lladdr", "02:00:00:00:00:01", "dev", "upA", "nud", "permanent")
+	got := next(t, h, func(e UplinkChanged) bool { return e.Uplink.NextHopMAC.String() == "02:00:00:00:00:01" }).Uplink
+	if !got.NextHopValid {
+		t.Errorf("a permanent neighbour is called invalid: %+v", got)
 	}
-	host.Run("ip", "neigh", "flush", "dev", "upA")
+	// Whoever starts later learns it by dump.
+	second := testConfig(t)
+	second.NID++
+	late := next(t, startIn(t, host, second), func(UplinkChanged) bool { return true }).Uplink
+	if late.NextHopMAC.String() != "02:00:00:00:00:01" || late.NextHop != u.NextHop {
+		t.Errorf("uplink by dump: %+v", late)
+	}
+	host.Run("ip", "neigh", "del", u.NextHop.String(), "dev", "upA")
 	next(t, h, func(e UplinkChanged) bool { return !e.Uplink.NextHopValid })
 }
 

@@ -125,6 +125,16 @@ func (s *Sender) Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte)
 	return nil
 }
 
+// SendTo sends a whole IPv6 packet out of a link to the neighbour with that
+// hardware address, past routing and neighbour discovery. A multicast address
+// is a neighbour too.
+func (s *Sender) SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error {
+	if err := s.deliver(link, mac, packet); err != nil {
+		return fmt.Errorf("send to neighbour %s: %w", mac, err)
+	}
+	return nil
+}
+
 func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet []byte) error {
 	if _, err := destination(packet); err != nil {
 		return err
