@@ -32,7 +32,7 @@ func figure(r *result.Result, f result.Figure) string {
 	var b strings.Builder
 	x := xAxis(r, f)
 	rows := markRows(r, f, x)
-	y := float64(12 + rows*markRow)
+	y := float64(16 + rows*markRow)
 	height := y + bottom
 	for _, p := range f.Panels {
 		height += float64(panelHeight(p) + panelGap)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 
 	"roam/lab/topo"
@@ -61,9 +62,9 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 	// of a running test is known from outside.
 	total := uint64(0)
 	i.server, err = start(server.AppCommand(ctx, prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5", "--forceflush"), func(p *process, line string) {
-		if kbit, ok := serverInterval(line); ok && kbit > 0 {
-			total += uint64(kbit)
-			p.grow(total, fmt.Sprintf("%.1f Mb/s", kbit/1000))
+		if seconds, rate, ok := serverInterval(line); ok && rate > 0 {
+			total += uint64(rate * seconds)
+			p.grow(total, fmt.Sprintf("%.1f Mb/s", rate/1000))
 		}
 	})
 	if err != nil {
@@ -149,16 +150,17 @@ func (i *Iperf) Kill() {
 // intervalLine is a line of the server's text output with rates in kbit/s.
 var intervalLine = regexp.MustCompile(`^\[ *\d+\] +([\d.]+)-([\d.]+) +sec +[\d.]+ \w+ +([\d.]+) Kbits/sec`)
 
-// serverInterval returns the kilobits that arrived within one interval.
-func serverInterval(line string) (kbit float64, ok bool) {
+// serverInterval returns the length of one interval in seconds and the kilobits
+// per second that arrived within it. The sum at the end is no interval.
+func serverInterval(line string) (seconds, rate float64, ok bool) {
 	m := intervalLine.FindStringSubmatch(line)
-	if m == nil {
-		return 0, false
+	if m == nil || strings.HasSuffix(strings.TrimSpace(line), "receiver") {
+		return 0, 0, false
 	}
 	from, _ := strconv.ParseFloat(m[1], 64)
 	to, _ := strconv.ParseFloat(m[2], 64)
-	rate, _ := strconv.ParseFloat(m[3], 64)
-	return rate * (to - from), true
+	rate, _ = strconv.ParseFloat(m[3], 64)
+	return to - from, rate, true
 }
 
 // iperfSum is a sum over streams in iperf3's JSON.

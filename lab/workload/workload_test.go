@@ -29,14 +29,15 @@ func TestIperfArgs(t *testing.T) {
 
 func TestServerInterval(t *testing.T) {
 	for line, want := range map[string]float64{
-		"[  5]   0.50-1.00   sec  1.19 MBytes  20001 Kbits/sec                  ":      10000.5,
-		"[  5]   1.00-1.50   sec   610 KBytes  9998 Kbits/sec  0.010 ms  0/500 (0%)  ": 4999,
-		"[ ID] Interval           Transfer     Bitrate":                                -1,
-		"Accepted connection from 2001:db8::1, port 5":                                 -1,
+		"[  5]   0.50-1.00   sec  1.19 MBytes  20001 Kbits/sec                  ":        20001,
+		"[  5]   1.00-1.50   sec   610 KBytes  9998 Kbits/sec  0.010 ms  0/500 (0%)  ":   9998,
+		"[  5]   0.00-28.04  sec  26.8 MBytes  8003 Kbits/sec                  receiver": -1,
+		"[ ID] Interval           Transfer     Bitrate":                                  -1,
+		"Accepted connection from 2001:db8::1, port 5":                                   -1,
 	} {
-		got, ok := serverInterval(line)
-		if ok != (want >= 0) || ok && math.Abs(got-want) > 0.01 {
-			t.Errorf("%q: %g, %v", line, got, ok)
+		seconds, rate, ok := serverInterval(line)
+		if ok != (want >= 0) || ok && (math.Abs(rate-want) > 0.01 || seconds != 0.5) {
+			t.Errorf("%q: %g s, %g, %v", line, seconds, rate, ok)
 		}
 	}
 }

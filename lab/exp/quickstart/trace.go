@@ -120,7 +120,12 @@ func (t *trace) costs(h *handoff) {
 	if begin.IsZero() {
 		begin = h.up
 	}
-	for _, from := range []time.Time{begin, h.cut} {
+	moments := []time.Time{begin, h.cut}
+	if h.hard {
+		// Between the cut and the new locator there is no network to speak of.
+		moments = moments[:1]
+	}
+	for _, from := range moments {
 		h.udpGapMs = max(h.udpGapMs, gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
 		h.tcpGapMs = max(h.tcpGapMs, gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
 	}

@@ -73,7 +73,7 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *networ
 		return err
 	}
 	t.add(t.curl, t.curl.Kill)
-	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Seconds: seconds, Interval: 0.1, CC: p.Text("congestion")}
+	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Length: 4000, Seconds: seconds, Interval: 0.1, CC: p.Text("congestion")}
 	if t.iperfTCP, err = workload.StartIperf(ctx, n.cn[0], n.mn, o); err != nil {
 		return err
 	}

@@ -35,6 +35,15 @@ type Flow struct {
 	copies map[uint64]int
 }
 
+// New makes a flow of what was written and what was read.
+func New(sent []Sent, got []Got) *Flow {
+	f := &Flow{Sent: sent, Got: got, copies: make(map[uint64]int, len(got))}
+	for _, g := range got {
+		f.copies[g.Seq]++
+	}
+	return f
+}
+
 // Load reads one direction: the log of the sender and that of the receiver,
 // each named as in --out of that end.
 func Load(sender, receiver string) (*Flow, error) {
@@ -51,20 +60,19 @@ func Load(sender, receiver string) (*Flow, error) {
 
 // decode drops a record cut short at the end of a file: its writer was killed.
 func decode(tx, rx []byte) *Flow {
-	f := &Flow{copies: map[uint64]int{}}
+	var sent []Sent
 	for ; len(tx) >= sentSize; tx = tx[sentSize:] {
-		f.Sent = append(f.Sent, Sent{At: int64(binary.BigEndian.Uint64(tx[8:])), Refused: tx[16] != 0})
+		sent = append(sent, Sent{At: int64(binary.BigEndian.Uint64(tx[8:])), Refused: tx[16] != 0})
 	}
+	var got []Got
 	for ; len(rx) >= gotSize; rx = rx[gotSize:] {
-		g := Got{
+		got = append(got, Got{
 			Seq:  binary.BigEndian.Uint64(rx),
 			Sent: int64(binary.BigEndian.Uint64(rx[8:])),
 			At:   int64(binary.BigEndian.Uint64(rx[16:])),
-		}
-		f.Got = append(f.Got, g)
-		f.copies[g.Seq]++
+		})
 	}
-	return f
+	return New(sent, got)
 }
 
 // Count is what happened to the datagrams that were sent within a span.

@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+)
+
+// Every experiment's files must be sound, or it would fail only when somebody
+// runs it.
+func TestExperimentsAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, e := range experiments() {
+		if seen[e.Name] {
+			t.Errorf("%s is listed twice", e.Name)
+		}
+		seen[e.Name] = true
+		if e.Title == "" || e.Source == "" || e.Readme == "" || e.Drawing == "" || e.Run == nil {
+			t.Errorf("%s: title, source, readme, drawing or run is missing", e.Name)
+		}
+		d, err := exp.ParseParams(e.Params)
+		if err != nil {
+			t.Errorf("%s: %v", e.Name, err)
+			continue
+		}
+		for _, p := range exp.Presets {
+			if _, err := d.Resolve(p, nil); err != nil {
+				t.Errorf("%s: %v", e.Name, err)
+			}
+			if d.Presets[p].About == "" {
+				t.Errorf("%s: preset %s says nothing about itself", e.Name, p)
+			}
+		}
+		if _, err := result.ParseExpect(e.Expect); err != nil {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
+	if len(List()) != len(seen) {
+		t.Errorf("%d experiments listed, %d there", len(List()), len(seen))
+	}
+}
+
+func TestRunRefusesBeforeItMeasures(t *testing.T) {
+	for name, opt := range map[string]Options{
+		"nonsense":   {},
+		"quickstart": {Preset: "fast"},
+	} {
+		if _, err := Run(t.Context(), name, opt); err == nil {
+			t.Errorf("%s %+v: accepted", name, opt)
+		}
+	}
+	_, err := Run(t.Context(), "quickstart", Options{Set: []string{"delay_ms=-1"}})
+	if err == nil || !strings.Contains(err.Error(), "delay_ms") {
+		t.Errorf("setting out of range: %v", err)
+	}
+}
+
+func TestPrintAndVerdict(t *testing.T) {
+	r := result.New("x")
+	r.Tables = []result.Table{{Title: "costs", Columns: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}}
+	r.Set("right", 1)
+	r.Set("gap_ms", 80)
+	r.Judge([]result.Expectation{
+		{ID: "r", Says: "is right", Metric: "right", Op: "==", Bound: 1, Unit: "yes", Kind: result.Correctness, Source: "s"},
+		{ID: "g", Says: "is quick", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing, Source: "s"},
+		{ID: "n", Says: "was tried", Metric: "absent", Op: "==", Bound: 1, Kind: result.Timing, Source: "s"},
+	})
+	var b bytes.Buffer
+	Print(&b, r)
+	for _, want := range []string{"costs", "FAIL", "80 ms", "(<= 50 ms)", "not measured", "x: FAIL"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("text lacks %q:\n%s", want, b.String())
+		}
+	}
+	t.Setenv(JudgeVariable, "")
+	if Verdict(r) {
+		t.Error("a failed timing claim passed")
+	}
+	t.Setenv(JudgeVariable, result.Correctness)
+	if !Verdict(r) {
+		t.Error("a timing claim decided although only correctness may")
+	}
+}
