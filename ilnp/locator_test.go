@@ -1,0 +1,227 @@
+package ilnp
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+)
+
+// TestLocatorLifeCycle walks every row of the table at type local.
+func TestLocatorLifeCycle(t *testing.T) {
+	const life = 9 * time.Second
+	type step struct {
+		do   func(b *bench)
+		want map[roam.L64]LocatorState
+	}
+	up := func(link roam.LinkID, l roam.L64, d time.Duration) func(*bench) {
+		return func(b *bench) { b.prefix(link, l, d) }
+	}
+	wait := func(d time.Duration) func(*bench) { return func(b *bench) { b.pass(d) } }
+	states := func(pairs ...any) map[roam.L64]LocatorState {
+		m := make(map[roam.L64]LocatorState)
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i].(roam.L64)] = pairs[i+1].(LocatorState)
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name  string
+		mode  Mode
+		steps []step
+	}{
+		{"the first one becomes active", Soft, []step{
+			{up(1, netA, life), states(netA, Active)},
+		}},
+		{"a newer one on another link takes over", Soft, []step{
+			{up(1, netA, life), states(netA, Active)},
+			{up(2, netB, life), states(netA, Valid, netB, Active)},
+		}},
+		{"a refresh changes nothing", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{up(1, netA, life), states(netA, Valid, netB, Active)},
+		}},
+		{"a valid one ages", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, Infinite), nil},
+			{wait(life), states(netA, Aged, netB, Active)},
+		}},
+		{"an aged one that comes back is new", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, Infinite), nil},
+			{wait(life), nil},
+			{up(1, netA, life), states(netA, Active, netB, Valid)},
+		}},
+		{"an active one with a replacement ages", Soft, []step{
+			{up(1, netA, Infinite), nil},
+			{up(2, netB, life), states(netA, Valid, netB, Active)},
+			{wait(life), states(netA, Active, netB, Aged)},
+		}},
+		{"an active one without replacement stays in use", Soft, []step{
+			{up(1, netA, life), nil},
+			{wait(time.Minute), states(netA, Expired)},
+		}},
+		{"an expired one that is refreshed is active, not new", Soft, []step{
+			{up(1, netA, life), nil},
+			{wait(time.Minute), nil},
+			{up(1, netA, life), states(netA, Active)},
+		}},
+		{"an expired one gives way to a replacement", Soft, []step{
+			{up(1, netA, life), nil},
+			{wait(time.Minute), nil},
+			{up(2, netB, life), states(netA, Aged, netB, Active)},
+		}},
+		{"of several past their lifetime, the newest stays in use", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{wait(time.Minute), states(netA, Aged, netB, Expired)},
+		}},
+		{"link down and up is new", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{func(b *bench) { b.Detach(b.now, 1) }, states(netB, Active)},
+			{up(1, netA, life), states(netA, Active, netB, Valid)},
+		}},
+		{"a command is new", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{func(b *bench) { b.SetLinkDisabled(b.now, 1, true) }, states(netA, Valid, netB, Active)},
+			{func(b *bench) { b.SetLinkDisabled(b.now, 1, false) }, states(netA, Active, netB, Valid)},
+		}},
+		{"a disabled link gives way", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{func(b *bench) { b.SetLinkDisabled(b.now, 2, true) }, states(netA, Active, netB, Valid)},
+		}},
+		{"withdrawn", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{func(b *bench) { b.withdraw(2, netB) }, states(netA, Active)},
+			{func(b *bench) { b.withdraw(1, netA) }, states()},
+		}},
+		{"deprecated by its router", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), nil},
+			{up(2, netB, 0), states(netA, Active, netB, Aged)},
+		}},
+		{"deprecated from the start", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, 0), states(netA, Active, netB, Aged)},
+		}},
+		{"a second prefix on the same link waits", Soft, []step{
+			{up(1, netA, life), nil},
+			{up(1, netB, Infinite), states(netA, Active, netB, Valid)},
+			{wait(life), states(netA, Aged, netB, Active)},
+		}},
+		{"renumbering stays on its link", Soft, []step{
+			{up(2, netC, Infinite), nil},
+			{up(1, netA, life), nil},
+			{up(1, netB, Infinite), nil},
+			{wait(life), states(netA, Aged, netB, Active, netC, Valid)},
+		}},
+		{"hard mode", Hard, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), states(netA, Valid, netB, Active)},
+		}},
+		{"duality", Duality, []step{
+			{up(1, netA, life), nil},
+			{up(2, netB, life), states(netA, Active, netB, Active)},
+			{up(3, netC, 2 * life), states(netA, Active, netB, Active, netC, Active)},
+			{wait(life), states(netA, Aged, netB, Aged, netC, Active)},
+			{wait(2 * life), states(netA, Aged, netB, Aged, netC, Expired)},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, inMode(c.mode))
+			for i, s := range c.steps {
+				s.do(b)
+				b.drain()
+				if s.want != nil && fmt.Sprint(b.states()) != fmt.Sprint(s.want) {
+					t.Fatalf("after step %d: %v, want %v", i+1, b.states(), s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestUnusableLocalLocators(t *testing.T) {
+	b := newBench(t)
+	for _, l := range []roam.L64{0, 0xfe80_0000_0000_0000, 0xff02_0000_0000_0000, roam.DefaultSessionPrefix} {
+		b.prefix(1, l, Infinite)
+	}
+	b.prefix(0, netA, Infinite)
+	if len(b.states()) != 0 || b.RejectedInput()[reasonLocator] != 5 {
+		t.Errorf("locators %v and %d refusals, want none and 5", b.states(), b.RejectedInput()[reasonLocator])
+	}
+}
+
+func TestListing(t *testing.T) {
+	for _, c := range []struct {
+		mode     Mode
+		disabled roam.LinkID
+		want     []listed
+	}{
+		{Soft, 0, []listed{{netC, 10}, {netB, 20}, {netA, 20}}},
+		{Soft, 3, []listed{{netB, 10}, {netA, 20}}},
+		{Hard, 0, []listed{{netC, 10}}},
+		{Duality, 0, []listed{{netC, 10}, {netB, 10}, {netA, 10}}},
+		{Duality, 2, []listed{{netC, 10}, {netA, 10}}},
+	} {
+		b := newBench(t, inMode(c.mode))
+		b.prefix(1, netA, Infinite)
+		b.prefix(2, netB, Infinite)
+		b.prefix(3, netC, Infinite)
+		b.prefix(4, netC, 0) // deprecated, and the same prefix
+		b.SetLinkDisabled(b.now, c.disabled, true)
+		if got := b.listing(b.now); !slices.Equal(got, c.want) {
+			t.Errorf("%v without link %d: %v, want %v", c.mode, c.disabled, got, c.want)
+		}
+	}
+}
+
+func TestOnePrefixOnTwoLinksIsListedOnce(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, 9*time.Second)
+	b.prefix(2, netA, time.Minute)
+	if got, want := b.listing(b.now), []listed{{netA, 10}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if end, ok := b.host.expiry(b.now, netA); !ok || remaining(b.now, end) != time.Minute {
+		t.Errorf("lifetime %v, want the longer one", remaining(b.now, end))
+	}
+	if len(b.host.active) != 2 {
+		t.Errorf("%d active, want both links", len(b.host.active))
+	}
+}
+
+func TestLocatorEvents(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, 9*time.Second)
+	b.pass(time.Minute)
+	b.withdraw(2, netB)
+	b.withdraw(2, netB)
+	b.Detach(b.now, 1)
+	b.drain()
+	if a, r := b.count(LocatorAdded), b.count(LocatorRemoved); a != 2 || r != 2 {
+		t.Errorf("%d added and %d removed, want 2 and 2", a, r)
+	}
+	if s, d := b.count(HandoffStarted), b.count(HandoffDone); s != 4 || d != 4 {
+		t.Errorf("%d handoffs started and %d done, want 4 and 4: A, B, back to A, none", s, d)
+	}
+}
+
+func TestModeIsToldOnce(t *testing.T) {
+	b := newBench(t)
+	b.SetMode(b.now, Soft)
+	b.SetMode(b.now, Mode(9))
+	b.SetMode(b.now, Duality)
+	b.drain()
+	if b.count(ModeChanged) != 1 || b.Mode() != Duality {
+		t.Errorf("%d changes to %v, want 1 to duality", b.count(ModeChanged), b.Mode())
+	}
+}
