@@ -162,7 +162,7 @@ func (d *Daemon) open() (err error) {
 	}
 	d.engine = engine.New(engine.Config{
 		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender,
-		NID: d.nid, SessionPrefix: d.cfg.Host.SessionPrefix, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
+		SessionPrefix: d.cfg.Host.SessionPrefix, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
 		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.listLiterals, Log: d.opts.Log,
 	})
 	if err := d.loadNames(core); err != nil {

@@ -51,7 +51,6 @@ type Config struct {
 	Plane         Plane
 	Network       Network
 	Sender        Sender
-	NID           roam.NID // of this host, as on the wire
 	SessionPrefix roam.L64
 	StateFile     string                    // where sessions are kept for a successor
 	Disabled      []string                  // names of links that are not to be used

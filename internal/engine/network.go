@@ -9,7 +9,6 @@ import (
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	"roam/internal/hostnet"
-	"roam/wire/nd"
 )
 
 // handleNetwork takes one event of the host's network. The table of uplinks
@@ -28,9 +27,6 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 		e.core.Detach(now, ev.Link)
 	case hostnet.LocatorChanged:
 		if ev.Present {
-			if !e.locals[ev.Local] {
-				e.introduce(ev.Local)
-			}
 			e.locals[ev.Local] = true
 		} else {
 			delete(e.locals, ev.Local)
@@ -43,22 +39,6 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 			e.cfg.OnTrouble(ev.LinkName, ev.Reason)
 		}
 	}
-}
-
-// introduce lets the router of a new locator's link know where prefix:NID is.
-// Otherwise it would hold the first packets towards us, the acknowledgement of
-// our Locator Update among them, for a round trip of neighbor discovery.
-func (e *Engine) introduce(l ilnp.Local) {
-	u := e.links[l.Link]
-	if !u.HasMAC || !u.NextHop.IsLinkLocalUnicast() || len(u.MAC) != 6 {
-		return
-	}
-	b, err := nd.BuildSolicitation(roam.ILV{NID: e.cfg.NID, L64: l.L64}.Addr(), u.NextHop, u.MAC)
-	if err != nil {
-		e.report("introduce new locator to the router", err)
-		return
-	}
-	e.report("introduce new locator to the router", e.cfg.Sender.Send(l.Link, b))
 }
 
 func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {

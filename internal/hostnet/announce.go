@@ -1,12 +1,10 @@
 package hostnet
 
 import (
-	"encoding/binary"
 	"fmt"
-	"net"
 	"net/netip"
 
-	"golang.org/x/sys/unix"
+	"roam/wire/nd"
 )
 
 // announce makes the default router of a link know prefix:NID before anything
@@ -21,11 +19,14 @@ func (k *kernel) announce(u Uplink, own netip.Addr) error {
 	if !u.HasMAC || len(u.MAC) != 6 || !u.NextHop.IsValid() {
 		return nil // nothing to resolve on this link
 	}
-	t := u.NextHop.As16()
-	group := net.HardwareAddr{0x33, 0x33, 0xff, t[13], t[14], t[15]}
+	packet, err := nd.Solicitation(own, u.NextHop, u.MAC)
+	if err != nil {
+		return fmt.Errorf("announce %s to its router: %w", own, err)
+	}
+	_, group := nd.Group(u.NextHop)
 	// Past routing: the kernel has no source address to route with while its
 	// link-local one is tentative.
-	if err := k.sender.SendTo(u.Link, group, solicitation(own, u.NextHop, u.MAC)); err != nil {
+	if err := k.sender.SendTo(u.Link, group, packet); err != nil {
 		return fmt.Errorf("announce %s to its router: %w", own, err)
 	}
 	return nil
@@ -46,38 +47,4 @@ func (h *Host) announceNew(before, after picture) {
 			h.trouble(l, x, err.Error())
 		}
 	}
-}
-
-// solicitation builds a Neighbour Solicitation (RFC 4861 §4.3) for target, to
-// its solicited-node group.
-func solicitation(src, target netip.Addr, mac net.HardwareAddr) []byte {
-	const (
-		kind      = 135
-		hops      = 255
-		bodyLen   = 32
-		sourceMAC = 1
-	)
-	t, s := target.As16(), src.As16()
-	group := [16]byte{0xff, 2, 10: 0, 11: 1, 12: 0xff, 13: t[13], 14: t[14], 15: t[15]}
-	b := make([]byte, 0, 40+bodyLen)
-	b = append(b, 0x60, 0, 0, 0, 0, bodyLen, unix.IPPROTO_ICMPV6, hops)
-	b = append(append(b, s[:]...), group[:]...)
-	b = append(b, kind, 0, 0, 0, 0, 0, 0, 0)
-	b = append(append(b, t[:]...), sourceMAC, 1)
-	b = append(b, mac...)
-	binary.BigEndian.PutUint16(b[42:], icmpChecksum(b))
-	return b
-}
-
-// icmpChecksum is that of RFC 4443 §2.3 over a whole packet without extension
-// headers, whose field is zero.
-func icmpChecksum(packet []byte) uint16 {
-	sum := uint32(len(packet)-40) + unix.IPPROTO_ICMPV6
-	for b := packet[8:]; len(b) >= 2; b = b[2:] {
-		sum += uint32(binary.BigEndian.Uint16(b))
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
 }

@@ -28,11 +28,12 @@ const (
 	protoICMPv6 = 58
 )
 
-// BuildSolicitation returns a whole IPv6 packet: a unicast Neighbor
-// Solicitation from src to target that carries the 6-octet link-layer address
-// of src. Its receiver makes or refreshes its neighbor entry for src (RFC 4861
-// §7.2.3).
-func BuildSolicitation(src, target netip.Addr, mac net.HardwareAddr) ([]byte, error) {
+// Solicitation returns a whole IPv6 packet: a Neighbor Solicitation from src for
+// target, to target's solicited-node group, that carries the 6-octet link-layer
+// address of src. Its receiver makes or refreshes its neighbor entry for src
+// (RFC 4861 §7.2.3).
+func Solicitation(src, target netip.Addr, mac net.HardwareAddr) ([]byte, error) {
+	target = target.WithZone("")
 	for _, a := range []netip.Addr{src, target} {
 		if !a.Is6() || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() {
 			return nil, fmt.Errorf("build neighbor solicitation: %v: %w", a, ErrAddress)
@@ -47,16 +48,24 @@ func BuildSolicitation(src, target netip.Addr, mac net.HardwareAddr) ([]byte, er
 	// | Target Address (128 bits)                                     |
 	// | Option = 1    | Length = 1    | Link-Layer Address (48 bits)  |
 	m := []byte{typeSolicitation, 0, 0, 0, 0, 0, 0, 0}
-	t := target.WithZone("").As16()
+	t := target.As16()
 	m = append(m, t[:]...)
 	m = append(m, optSourceLinkLayer, 1)
 	m = append(m, mac...)
-	target = target.WithZone("")
-	binary.BigEndian.PutUint16(m[2:], ip6.Checksum(src, target, protoICMPv6, m))
-	h := ip6.Header{PayloadLen: uint16(len(m)), NextHeader: protoICMPv6, HopLimit: hopLimit, Src: src, Dst: target}
+	group, _ := Group(target)
+	binary.BigEndian.PutUint16(m[2:], ip6.Checksum(src, group, protoICMPv6, m))
+	h := ip6.Header{PayloadLen: uint16(len(m)), NextHeader: protoICMPv6, HopLimit: hopLimit, Src: src, Dst: group}
 	b, err := h.AppendTo(nil)
 	if err != nil {
 		return nil, fmt.Errorf("build neighbor solicitation: %w", err)
 	}
 	return append(b, m...), nil
+}
+
+// Group returns the solicited-node multicast address of a unicast address
+// (RFC 4291 §2.7.1), and the Ethernet address that it maps to (RFC 2464 §7).
+func Group(a netip.Addr) (netip.Addr, net.HardwareAddr) {
+	t := a.As16()
+	group := [16]byte{0xff, 2, 11: 1, 12: 0xff, 13: t[13], 14: t[14], 15: t[15]}
+	return netip.AddrFrom16(group), net.HardwareAddr{0x33, 0x33, 0xff, t[13], t[14], t[15]}
 }

@@ -11,10 +11,10 @@ import (
 	"roam/wire/nd"
 )
 
-func TestBuildSolicitation(t *testing.T) {
+func TestSolicitation(t *testing.T) {
 	src, router := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("fe80::1")
 	mac := net.HardwareAddr{2, 0, 0x5e, 1, 2, 3}
-	b, err := nd.BuildSolicitation(src, router.WithZone("eth0"), mac)
+	b, err := nd.Solicitation(src, router.WithZone("eth0"), mac)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,10 +22,14 @@ func TestBuildSolicitation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Src != src || h.Dst != router || h.HopLimit != 255 || h.NextHeader != 58 || len(b) != 40+32 {
+	group, ether := nd.Group(router)
+	if want := netip.MustParseAddr("ff02::1:ff00:1"); group != want || ether.String() != "33:33:ff:00:00:01" {
+		t.Errorf("group %v at %v, want %v", group, ether, want)
+	}
+	if h.Src != src || h.Dst != group || h.HopLimit != 255 || h.NextHeader != 58 || len(b) != 40+32 {
 		t.Errorf("header %+v of a packet of %d octets", h, len(b))
 	}
-	if got := ip6.Checksum(src, router, 58, b[40:]); got != 0 {
+	if got := ip6.Checksum(src, group, 58, b[40:]); got != 0 {
 		t.Errorf("checksum leaves %#04x, want 0", got)
 	}
 	target := router.As16()
@@ -35,7 +39,7 @@ func TestBuildSolicitation(t *testing.T) {
 	}
 }
 
-func TestBuildSolicitationRefuses(t *testing.T) {
+func TestSolicitationRefuses(t *testing.T) {
 	good, mac := netip.MustParseAddr("2001:db8::1"), make(net.HardwareAddr, 6)
 	for name, c := range map[string]struct {
 		src, target netip.Addr
@@ -47,7 +51,7 @@ func TestBuildSolicitationRefuses(t *testing.T) {
 		"IPv4":              {good, netip.MustParseAddr("192.0.2.1"), mac},
 		"long link address": {good, good, make(net.HardwareAddr, 8)},
 	} {
-		if _, err := nd.BuildSolicitation(c.src, c.target, c.mac); !errors.Is(err, nd.ErrAddress) {
+		if _, err := nd.Solicitation(c.src, c.target, c.mac); !errors.Is(err, nd.ErrAddress) {
 			t.Errorf("%s: error %v, want ErrAddress", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package hostnet
+package nd_test
 
 import (
 	"bytes"
@@ -7,13 +7,19 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"roam/wire/nd"
 )
 
 // Another implementation reads what we build.
-func TestSolicitation(t *testing.T) {
+func TestSolicitationReadByGopacket(t *testing.T) {
 	src, router := netip.MustParseAddr("2001:db8:a:1:211:22ff:fe33:4455"), netip.MustParseAddr("fe80::12:3456:789a")
 	mac := []byte{2, 0, 0, 0, 0, 9}
-	p := gopacket.NewPacket(solicitation(src, router, mac), layers.LayerTypeIPv6, gopacket.Default)
+	b, err := nd.Solicitation(src, router, mac)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := gopacket.NewPacket(b, layers.LayerTypeIPv6, gopacket.Default)
 	if e := p.ErrorLayer(); e != nil {
 		t.Fatal(e.Error())
 	}
