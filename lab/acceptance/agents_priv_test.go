@@ -1,0 +1,57 @@
+package acceptance
+
+import (
+	"bufio"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// injectMain sends the IPv6 packets that it reads, one a line in hexadecimal,
+// as they are: a raw socket that takes whole headers, routed by the kernel of
+// the host that it runs on.
+func injectMain(in io.Reader) error {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_RAW)
+	if err != nil {
+		return fmt.Errorf("open raw socket: %w", err)
+	}
+	defer unix.Close(fd)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		b, err := hex.DecodeString(lines.Text())
+		if err != nil || len(b) < 40 {
+			return fmt.Errorf("packet of %d octets: %w", len(b), errors.Join(err, io.ErrUnexpectedEOF))
+		}
+		if err := unix.Sendto(fd, b, 0, &unix.SockaddrInet6{Addr: [16]byte(b[24:40])}); err != nil {
+			return fmt.Errorf("send packet: %w", err)
+		}
+	}
+	return lines.Err()
+}
+
+// talkMain is a TCP client that says nothing of its own: it connects, prints
+// the two addresses of the connection and how long it took, then copies
+// standard input there and what comes back to standard output.
+func talkMain(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want tcp6 or udp6, and an address")
+	}
+	began := time.Now()
+	c, err := net.DialTimeout(args[0], args[1], 10*time.Second)
+	if err != nil {
+		fmt.Printf("failed after %d ms: %v\n", time.Since(began).Milliseconds(), err)
+		return nil
+	}
+	defer c.Close()
+	fmt.Printf("connected %v %v %d ms\n", c.LocalAddr(), c.RemoteAddr(), time.Since(began).Milliseconds())
+	go func() { _, _ = io.Copy(c, os.Stdin) }()
+	_, err = io.Copy(os.Stdout, c)
+	return err
+}

@@ -1,0 +1,85 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"roam/internal/testutil"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+// roamBin and roamdBin are the binaries under test, built once.
+var roamBin, roamdBin string
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
+		os.Exit(agentMain(os.Args[2:]))
+	}
+	os.Exit(runAll(m))
+}
+
+// agentMain runs the lab's probes, and the one that only this package needs.
+func agentMain(args []string) int {
+	if len(args) > 0 && args[0] == "inject" {
+		if err := injectMain(os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, "inject:", err)
+			return 1
+		}
+		return 0
+	}
+	if len(args) > 0 && args[0] == "talk" {
+		if err := talkMain(args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "talk:", err)
+			return 1
+		}
+		return 0
+	}
+	return workload.AgentMain(args)
+}
+
+// runAll builds the binaries where the tests can run at all. Left-overs of an
+// earlier run that was killed go first.
+func runAll(m *testing.M) int {
+	if os.Geteuid() != 0 {
+		return m.Run() // every test skips by name
+	}
+	if err := topo.Sweep(); err != nil {
+		fmt.Fprintln(os.Stderr, "sweep:", err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "roam-acceptance")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	// Other accounts run them too, where a test asks what those are told.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the binaries: %v\n%s", err, out)
+		return 1
+	}
+	roamBin, roamdBin = filepath.Join(dir, "roam"), filepath.Join(dir, "roamd")
+	return m.Run()
+}
+
+// needs names what every test here needs.
+func needs(t testing.TB, tools ...string) {
+	t.Helper()
+	testutil.NeedRoot(t)
+	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun"} {
+		testutil.Need(t, what)
+	}
+	for _, tool := range append([]string{"radvd", "ip"}, tools...) {
+		testutil.Need(t, tool)
+	}
+}
