@@ -1,0 +1,361 @@
+package ilnp
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// TestRefusedInput: each is counted by its reason, and the session stays as it
+// is.
+func TestRefusedInput(t *testing.T) {
+	wrong := Nonce{Len: 4, Bytes: [12]byte{9}}
+	one := []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}
+	update := func(b *bench, n Nonce, list ...ilnpwire.LocatorEntry) []byte {
+		return b.update(netP, n, ilnpwire.LocatorUpdate{Locators: list})
+	}
+	// patched changes one octet of the ICMPv6 message, which stands behind the
+	// header and the nonce, and puts the checksum right again.
+	patched := func(b *bench, offset int, v byte) []byte {
+		p := update(b, peerNonce, one...)
+		sum := uint32(p[50])<<8 | uint32(p[51])
+		old, at := uint32(p[48+offset]), 8*(1-offset%2)
+		sum = uint32(^uint16(sum)) + uint32(v)<<at + (0xffff - old<<at)
+		sum = sum&0xffff + sum>>16
+		sum = sum&0xffff + sum>>16
+		p[48+offset], p[50], p[51] = v, byte(^uint16(sum)>>8), byte(^uint16(sum))
+		return p
+	}
+	for _, c := range []struct {
+		name   string
+		packet func(b *bench) []byte
+		reason string
+	}{
+		{"no packet", func(*bench) []byte { return nil }, reasonMalformed},
+		{"truncated", func(b *bench) []byte { return update(b, peerNonce, one...)[:60] }, reasonMalformed},
+		{"wrong checksum", func(b *bench) []byte {
+			p := update(b, peerNonce, one...)
+			p[50] ^= 1
+			return p
+		}, reasonMalformed},
+		{"wrong nonce", func(b *bench) []byte { return update(b, wrong, one...) }, reasonWrongNonce},
+		{"longer nonce", func(b *bench) []byte {
+			return update(b, Nonce{Len: 12, Bytes: peerNonce.Bytes}, one...)
+		}, reasonWrongNonce},
+		{"nobody's", func(b *bench) []byte {
+			p, _ := ilnpwire.BuildUpdate(roam.ILV{NID: 77, L64: netP}, roam.ILV{NID: ownNID, L64: netA}, peerNonce,
+				ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: one})
+			return p
+		}, reasonNoSession},
+		{"no locators", func(b *bench) []byte { return patched(b, 4, 0) }, reasonNoLocators},
+		{"more locators than there are", func(b *bench) []byte { return patched(b, 4, 2) }, reasonMalformed},
+		{"code 1", func(b *bench) []byte {
+			return b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Code: 1, Draft: true, Locators: one})
+		}, reasonCode},
+		{"code 8", func(b *bench) []byte { return patched(b, 1, 8) }, reasonCode},
+		{"operation 3", func(b *bench) []byte { return patched(b, 5, 3) }, reasonMalformed},
+		{"multicast", func(b *bench) []byte { return update(b, peerNonce, entry(0xff02<<48, 10, 100)) }, reasonLocator},
+		{"link-local", func(b *bench) []byte { return update(b, peerNonce, entry(0xfe80<<48, 10, 100)) }, reasonLocator},
+		{"loopback", func(b *bench) []byte { return update(b, peerNonce, entry(0, 10, 100)) }, reasonLocator},
+		{"session prefix", func(b *bench) []byte {
+			return update(b, peerNonce, entry(netQ, 10, 100), entry(roam.DefaultSessionPrefix, 20, 100))
+		}, reasonLocator},
+		{"acknowledgement of nothing", func(b *bench) []byte {
+			return b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: one})
+		}, reasonUnexpected},
+		{"echo request", func(b *bench) []byte {
+			p, _ := ilnpwire.BuildEcho(roam.ILV{NID: peerNID, L64: netP}, roam.ILV{NID: ownNID, L64: netA}, peerNonce, true, 1, 1, nil)
+			return p
+		}, reasonUnexpected},
+		{"short reply", func(b *bench) []byte {
+			p, _ := ilnpwire.BuildEcho(roam.ILV{NID: peerNID, L64: netP}, roam.ILV{NID: ownNID, L64: netA}, peerNonce, false, 1, 1, nil)
+			return p
+		}, reasonMalformed},
+		{"reply to nothing", func(b *bench) []byte {
+			p, _ := ilnpwire.BuildEcho(roam.ILV{NID: peerNID, L64: netP}, roam.ILV{NID: ownNID, L64: netA}, peerNonce, false, 1, 1, make([]byte, 16))
+			return p
+		}, reasonToken},
+		{"parameter problem about a live session", func(b *bench) []byte { return problem(b, netP, b.pairs[theKey].LocalNonce, 2) }, reasonQuote},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.prefix(1, netA, Infinite)
+			b.open(netP)
+			before := b.pairs[theKey]
+			b.receive(1, c.packet(b))
+			if n := b.RejectedInput()[c.reason]; n != 1 {
+				t.Errorf("refusals %v, want one for %q", b.RejectedInput(), c.reason)
+			}
+			if !samePair(before, b.pairs[theKey]) || len(b.sent) != 0 {
+				t.Errorf("bad input changed the session or was answered")
+			}
+			if b.count(Refused) != 1 {
+				t.Errorf("%d events about it, want 1", b.count(Refused))
+			}
+		})
+	}
+}
+
+// problem makes a Parameter Problem that quotes a packet of ours.
+func problem(b *bench, from roam.L64, quoted Nonce, code uint8) []byte {
+	b.t.Helper()
+	us, them := roam.ILV{NID: ownNID, L64: netA}, roam.ILV{NID: peerNID, L64: from}
+	q, err := ilnpwire.BuildEcho(us, them, quoted, true, 1, 1, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p, err := ilnpwire.BuildError(them, us, Nonce{}, ilnpwire.ErrorMessage{
+		Type: ilnpwire.TypeParameterProblem, Code: code, Param: 42, Quoted: q,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+func TestFloodOfBadInputIsToldOncePerSecond(t *testing.T) {
+	b := newBench(t)
+	for range 1000 {
+		b.receive(1, nil)
+		b.pass(3 * time.Millisecond)
+	}
+	if n := b.count(Refused); n != 3 || b.RejectedInput()[reasonMalformed] != 1000 {
+		t.Errorf("%d events about %d refusals in 3 s, want 3 about 1000", n, b.RejectedInput()[reasonMalformed])
+	}
+}
+
+func TestUpdateOf255Locators(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	lu := ilnpwire.LocatorUpdate{}
+	for i := range 255 {
+		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, uint16(1000-i), 100))
+	}
+	b.receive(1, b.update(netP, peerNonce, lu))
+	acks := b.messages(ilnpwire.Acknowledgement)
+	if len(acks) != 1 || !slices.Equal(acks[0].Locators, lu.Locators) {
+		t.Fatalf("%d acknowledgements, want one with the same body", len(acks))
+	}
+	state := b.Peers(b.now)[0]
+	if len(state.Locators) != 256 {
+		t.Errorf("%d locators kept, want all 255 and the dropped one in grace", len(state.Locators))
+	}
+	p := b.pairs[theKey]
+	b.wantTargets(netR + 254<<16)
+	if len(p.Accept) != 2*MaxRemote {
+		t.Errorf("%d locators accepted by the entry, want %d", len(p.Accept), 2*MaxRemote)
+	}
+	for i, l := range p.Accept {
+		if want := netR + roam.L64(254-i)<<16; l != want {
+			t.Errorf("accepts %v as number %d, want the best ones first: %v", l, i, want)
+		}
+	}
+}
+
+func TestEqualLocatorsAreCutTo8(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	lu := ilnpwire.LocatorUpdate{}
+	for i := range 20 {
+		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, 10, 100))
+	}
+	b.receive(1, b.update(netR, peerNonce, lu))
+	if n := len(b.targets()); n != MaxRemote {
+		t.Errorf("sends to %d locators, want %d", n, MaxRemote)
+	}
+	if n := len(b.probesSent()); n != MaxRemote {
+		t.Errorf("%d probes in a round, want %d", n, MaxRemote)
+	}
+}
+
+func TestLifetimesOfAnUpdate(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		draft    bool
+		lifetime uint32
+		want     time.Duration
+	}{
+		{"one second", false, 1, time.Second},
+		{"the largest of the RFC form", false, 65535, 65535 * time.Second},
+		{"a large one of the draft form", true, 100_000, 100_000 * time.Second},
+		{"the largest of the draft form", true, 0xffff_ffff, Infinite},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		lu := ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, c.lifetime)}}
+		if c.draft {
+			lu.Draft, lu.Code = true, ilnpwire.CodeReplaceSoft
+		}
+		b.receive(1, b.update(netQ, peerNonce, lu))
+		b.wantTargets(netQ)
+		if got := b.Peers(b.now)[0].Locators[0].Lifetime; got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLifetimeZeroEndsALocator(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
+		entry(netP, 10, 0), entry(netQ, 20, 100),
+	}}))
+	b.wantTargets(netQ)
+	// The last one is kept, however often it is ended.
+	b.receive(1, b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 0)}}))
+	b.wantTargets(netQ)
+	b.receive(1, b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netR, 10, 0)}}))
+	if len(b.targets()) != 1 {
+		t.Error("an update of ended locators left the session without any")
+	}
+	if len(b.messages(ilnpwire.Acknowledgement)) != 3 {
+		t.Error("not every update was acknowledged")
+	}
+}
+
+func TestRemoteLifetimesRunOut(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
+		entry(netQ, 10, 5), entry(netR, 20, 60),
+	}}))
+	b.wantTargets(netQ)
+	b.pass(6 * time.Second)
+	b.wantTargets(netR)
+	if !slices.Contains(b.pairs[theKey].Accept, netQ) {
+		t.Error("packets in flight from a locator past its lifetime are not accepted")
+	}
+	b.pass(11 * time.Second)
+	if slices.Contains(b.pairs[theKey].Accept, netQ) {
+		t.Error("still accepted after its grace")
+	}
+	b.pass(2 * time.Minute)
+	b.wantTargets(netR) // past its lifetime, but the only one
+	if got := b.Peers(b.now)[0].Locators[0].State; got != Expired {
+		t.Errorf("it is %v, want EXPIRED", got)
+	}
+}
+
+func TestGraceOfDroppedLocators(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
+	b.wantTargets(netQ)
+	b.pass(9 * time.Second)
+	if !slices.Contains(b.pairs[theKey].Accept, netP) {
+		t.Error("dropped locator not accepted any more after 9 s")
+	}
+	b.pass(2 * time.Second)
+	if slices.Contains(b.pairs[theKey].Accept, netP) {
+		t.Error("dropped locator still accepted after 11 s")
+	}
+}
+
+func TestDraftCodes(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	send := func(code uint8, list ...ilnpwire.LocatorEntry) {
+		b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Code: code, Draft: true, Locators: list}))
+		b.answerProbes()
+	}
+	send(ilnpwire.CodeReplaceSoft, entry(netP, 10, 100))
+	send(ilnpwire.CodeAddSoft, entry(netQ, 10, 100))
+	b.wantTargets(netP, netQ)
+	send(ilnpwire.CodeAddHard, entry(netR, 10, 100))
+	b.wantTargets(netP, netQ, netR)
+	send(ilnpwire.CodeDeleteSoft, entry(netP, 10, 100), entry(netR, 10, 100))
+	b.wantTargets(netQ)
+	send(ilnpwire.CodeDeleteHard, entry(netQ, 10, 100))
+	b.wantTargets(netQ) // the last one stays
+	send(ilnpwire.CodeReplaceHard, entry(netR, 10, 100))
+	b.wantTargets(netR)
+}
+
+func TestRepeatedLocatorInAnUpdate(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
+		entry(netQ, 10, 100), entry(netR, 20, 100), entry(netQ, 30, 0),
+	}}))
+	b.wantTargets(netQ)
+}
+
+// TestWhereAcknowledgementsGo: to the source of the update when it is listed,
+// else to the best listed one; from where it was received.
+func TestWhereAcknowledgementsGo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		from roam.L64
+		link roam.LinkID
+		list []ilnpwire.LocatorEntry
+		want Path
+	}{
+		{"source listed", netQ, 1, []ilnpwire.LocatorEntry{entry(netP, 5, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netQ}},
+		{"source not listed", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netQ}},
+		{"source not listed, the best one ended", netP, 1, []ilnpwire.LocatorEntry{entry(netQ, 10, 0), entry(netR, 20, 9)}, Path{Local{1, netA}, netR}},
+		{"received on a link that is not ours", netQ, 7, []ilnpwire.LocatorEntry{entry(netQ, 10, 9)}, Path{Local{2, netB}, netQ}},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		b.prefix(2, netB, Infinite)
+		b.open(netP)
+		b.receive(c.link, b.update(c.from, peerNonce, ilnpwire.LocatorUpdate{Locators: c.list}))
+		if len(b.sent) == 0 {
+			t.Fatalf("%s: nothing sent", c.name)
+		}
+		p := b.parse(b.sent[0])
+		got := Path{Local{b.sent[0].Link, p.Src.L64}, p.Dst.L64}
+		if got != c.want || p.TrafficClass != ilnpwire.TrafficClassCS6 || p.Nonce != b.pairs[theKey].LocalNonce {
+			t.Errorf("%s: acknowledgement %v, want %v, in CS6 and with our nonce", c.name, got, c.want)
+		}
+	}
+}
+
+func FuzzHandlePacket(f *testing.F) {
+	b := &bench{t: &testing.T{}}
+	f.Add(b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
+	f.Add(problem(b, netP, peerNonce, 2))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		b.receive(1, packet)
+		b.pass(time.Minute)
+		if len(b.pairs) != 1 || len(b.pairs[theKey].Paths) == 0 {
+			t.Error("one packet ended the session")
+		}
+	})
+}
+
+// TestRandomPackets feeds packets with octets changed at random to sessions in
+// all states.
+func TestRandomPackets(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	good := b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100), entry(netR, 20, 100)}})
+	for range 20_000 {
+		p := slices.Clone(good)
+		for range 1 + r.IntN(3) {
+			p[r.IntN(len(p))] = byte(r.Uint32())
+		}
+		b.HandlePacket(b.now, 1, p[:r.IntN(len(p)+1)])
+	}
+	b.drain()
+	if len(b.pairs) != 1 {
+		t.Error("session is gone")
+	}
+}
