@@ -292,6 +292,12 @@ func (a *arm) endRoam(ctx context.Context, t *trace) error {
 	if t.established, err = a.node.established(ctx); err != nil {
 		return err
 	}
+	t.counters = map[string][]counter{}
+	for _, n := range a.nodes {
+		if t.counters[n.host.Name()], err = n.counters(ctx); err != nil {
+			return err
+		}
+	}
 	for _, l := range access[1:] {
 		if err := a.carrier(l, false); err != nil {
 			return err

@@ -22,7 +22,7 @@ func draw(env *exp.Env, with, without *trace) {
 		t.addSeries(r)
 		t.addMarks(r)
 	}
-	r.Tables = append(r.Tables, with.handoffTable(), with.sessionTable(without), with.shareTable())
+	r.Tables = append(r.Tables, with.handoffTable(), with.sessionTable(without), with.shareTable(), with.counterTable())
 	const time = "time since the start of traffic (s)"
 	links := []string{"net1", "net2", "net3"}
 	panel := func(arm, title, what, kind string) result.Panel {
@@ -224,6 +224,27 @@ func (t *trace) shareTable() result.Table {
 				row = append(row, fmt.Sprintf("%.2f %%", shares[l]))
 			}
 			tab.Rows = append(tab.Rows, row)
+		}
+	}
+	return tab
+}
+
+// counterTable lists what the data planes counted, zeros left out.
+func (t *trace) counterTable() result.Table {
+	tab := result.Table{Title: "Counters of the data planes", Columns: []string{"counter", "mn", "cn1", "cn2", "meaning"}}
+	for i, c := range t.counters["mn"] {
+		row := []string{c.Name}
+		some := false
+		for _, h := range []string{"mn", "cn1", "cn2"} {
+			v := uint64(0)
+			if l := t.counters[h]; i < len(l) {
+				v = l[i].Value
+			}
+			some = some || v > 0
+			row = append(row, fmt.Sprint(v))
+		}
+		if some {
+			tab.Rows = append(tab.Rows, append(row, c.Meaning))
 		}
 	}
 	return tab

@@ -22,7 +22,9 @@ func (t *trace) metrics(env *exp.Env) {
 	drops := 0.0
 	for why, n := range t.drops {
 		r.Set("emulator_drops_"+why, float64(n))
-		drops += float64(n)
+		if why != "cut" {
+			drops += float64(n)
+		}
 	}
 	r.Set("emulator_drops", drops)
 	r.Set("sessions_established", float64(t.established))

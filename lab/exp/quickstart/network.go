@@ -164,16 +164,17 @@ func (n *network) ready(ctx context.Context) error {
 	return nil
 }
 
-// drops counts the frames that the emulator dropped without being asked to, by
-// reason; those that met a cut link were asked for.
+// drops counts the frames that the emulator dropped, by reason. Only those that
+// met a cut link were asked for.
 func (n *network) drops() map[string]uint64 {
-	d := map[string]uint64{"queue": 0, "loss": 0, "refused": 0}
+	d := map[string]uint64{"queue": 0, "loss": 0, "refused": 0, "cut": 0}
 	for _, k := range n.links {
 		for _, dir := range []linkem.Direction{linkem.AB, linkem.BA} {
 			c := k.Counters(dir)
 			d["queue"] += c.DropQueue
 			d["loss"] += c.DropLoss
 			d["refused"] += c.DropError
+			d["cut"] += c.DropDown
 		}
 	}
 	return d

@@ -201,6 +201,24 @@ func (n *node) established(ctx context.Context) (count int, err error) {
 	return count, nil
 }
 
+// counter is one entry of `roam counter show --json`.
+type counter struct {
+	Name    string `json:"name"`
+	Meaning string `json:"meaning"`
+	Value   uint64 `json:"value"`
+}
+
+func (n *node) counters(ctx context.Context) (list []counter, err error) {
+	b, err := n.ask(ctx, "counter", "show")
+	if err == nil {
+		err = json.Unmarshal(b, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read counters: %w", err)
+	}
+	return list, nil
+}
+
 // monitor follows the daemon's events until ctx ends; heard is called with
 // each of them.
 func (n *node) monitor(ctx context.Context, heard func(event)) error {

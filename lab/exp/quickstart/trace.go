@@ -13,6 +13,7 @@ import (
 type trace struct {
 	arm         string
 	plan        schedule
+	counters    map[string][]counter // of the data planes, by host
 	start, end  time.Time
 	steps       []doneStep
 	samples     []sample
