@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+// bin are the programs under test, built once.
+var bin node.Binaries
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
+		os.Exit(workload.AgentMain(os.Args[2:]))
+	}
+	dir, err := os.MkdirTemp("", "roam-bench")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	bin = node.Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// build compiles the programs; only a benchmark that runs pays for it.
+func build(b *testing.B) {
+	b.Helper()
+	testutil.NeedRoot(b)
+	if _, err := os.Stat(bin.Roamd); err == nil {
+		return
+	}
+	cmd := exec.Command("go", "build", "-o", filepath.Dir(bin.Roam)+"/", "../../cmd/roam", "../../cmd/roamd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("build: %v\n%s", err, out)
+	}
+}
+
+const (
+	nidMN roam.NID = 0x1000_0000_0000_00a1
+	nidCN roam.NID = 0x1000_0000_0000_00c1
+)
+
+var (
+	netMN  = []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/64"), netip.MustParsePrefix("2001:db8:2::/64")}
+	netCN  = netip.MustParsePrefix("2001:db8:c::/64")
+	within = 30 * time.Second
+)
+
+// world is MN --- R --- CN:
+//
+//	          net1  2001:db8:1::/64
+//	      +===================+
+//	[ MN ]    net2            [ R ]-----[ CN ]
+//	      +===================+    2001:db8:c::/64
+//
+// The links of MN are veth pairs, or emulated ones with the given delay.
+type world struct {
+	mn, r, cn *topo.Host
+	mnNode    *node.Node
+	cnNode    *node.Node
+	cnPlain   netip.Addr // the correspondent's own address
+}
+
+// newWorld builds the topology with as many links as asked for, without Roam.
+func newWorld(b *testing.B, links int, delay time.Duration) *world {
+	b.Helper()
+	build(b)
+	must := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	must(topo.Sweep())
+	lab, err := topo.New("bench")
+	must(err)
+	b.Cleanup(func() { must(lab.Close()) })
+	w := &world{}
+	for name, h := range map[string]**topo.Host{"mn": &w.mn, "r": &w.r, "cn": &w.cn} {
+		*h, err = lab.Host(name)
+		must(err)
+	}
+	must(w.r.Forward())
+	adverts := []topo.Advert{{Interface: "cn", Prefix: netCN}}
+	must(lab.Veth(w.cn, "net", w.r, "cn"))
+	must(w.r.AddAddr("cn", netip.PrefixFrom(netCN.Addr().Next(), 64)))
+	for i := range links {
+		ifname, lan := fmt.Sprintf("net%d", i+1), fmt.Sprintf("lan%d", i+1)
+		if delay > 0 {
+			_, err = lab.Link(w.mn, ifname, w.r, lan, linkem.Params{Delay: delay})
+			must(err)
+		} else {
+			must(lab.Veth(w.mn, ifname, w.r, lan))
+		}
+		must(w.r.AddAddr(lan, netip.PrefixFrom(netMN[i].Addr().Next(), 64)))
+		adverts = append(adverts, topo.Advert{Interface: lan, Prefix: netMN[i]})
+	}
+	_, err = w.r.Router(adverts...)
+	must(err)
+	ctx, cancel := context.WithTimeout(b.Context(), within)
+	defer cancel()
+	w.cnPlain, err = w.cn.WaitAddr(ctx, "net", netCN)
+	must(err)
+	for i := range links {
+		_, err = w.mn.WaitAddr(ctx, fmt.Sprintf("net%d", i+1), netMN[i])
+		must(err)
+	}
+	return w
+}
+
+// startRoam starts Roam on both ends, in the given mode on MN, and waits for
+// active locators on the named links of MN.
+func (w *world) startRoam(b *testing.B, mode string, active ...string) {
+	b.Helper()
+	hosts := fmt.Sprintf("nid=%s l64=%s cn\nnid=%s mn\n", nidCN, roam.ILVFromAddr(netCN.Addr()).L64, nidMN)
+	start := func(h *topo.Host, nid roam.NID, mode string, links ...string) *node.Node {
+		n, err := node.New(h, bin, node.Options{NID: nid, Mode: mode, Hosts: hosts})
+		if err == nil {
+			err = n.Start(b.Context())
+		}
+		if err == nil {
+			err = n.WaitActive(b.Context(), links...)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		return n
+	}
+	w.cnNode = start(w.cn, nidCN, "soft", "net")
+	w.mnNode = start(w.mn, nidMN, mode, active...)
+}
+
+// ping sends count echo requests from MN and returns each round trip.
+func (w *world) ping(b *testing.B, target string, count int) []time.Duration {
+	b.Helper()
+	out, err := w.mn.AppCommand(b.Context(), "ping", "-n", "-i", "0.02", "-c", fmt.Sprint(count), target).Output()
+	if err != nil {
+		b.Fatalf("ping %s: %v", target, err)
+	}
+	return roundTrips(string(out))
+}
+
+// onAck passes on the round trip of every acknowledged Locator Update.
+func onAck(to chan<- time.Duration) func(node.Event) {
+	return func(e node.Event) {
+		if e.Kind == "update-acked" {
+			to <- time.Duration(e.RTTMs * float64(time.Millisecond))
+		}
+	}
+}
