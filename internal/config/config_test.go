@@ -29,7 +29,7 @@ func TestDefault(t *testing.T) {
 	if c.Host.Mode != ilnp.Soft || c.Host.Accept != ilnp.Known || c.Host.NID.Source != NIDAuto {
 		t.Errorf("defaults of host: %+v", c.Host)
 	}
-	if c.DNS.Listen != netip.MustParseAddrPort("127.0.0.54:53") || !c.DNS.Enabled {
+	if c.DNS.Listen != netip.MustParseAddrPort("127.0.0.156:53") || !c.DNS.Enabled {
 		t.Errorf("defaults of dns: %+v", c.DNS)
 	}
 	if c.ILNP.FallbackLifetime != 10*time.Minute || c.ILNP.NonceLength != 4 {
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 		{"listen", "[dns]\nlisten = \"0.0.0.0:53\"", "a loopback address and port"},
 		{"listen port", "[dns]\nlisten = \"127.0.0.1\"", "a loopback address and port"},
 		{"upstream", "[dns]\nupstream = [\"dns.example\"]", "dns.upstream"},
-		{"upstream loop", "[dns]\nupstream = [\"127.0.0.54\"]", "round in circles"},
+		{"upstream loop", "[dns]\nupstream = [\"127.0.0.156\"]", "round in circles"},
 		{"cgroup", "[literals]\ncgroup = \"x\"", "literals.cgroup"},
 		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
 		{"duration", "[ilnp]\nidle_timeout = \"1s\"", "from 10s to 168h"},

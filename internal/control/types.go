@@ -65,7 +65,7 @@ type Session struct {
 	Dead         bool            `json:"dead"`  // no path works at present
 	Locators     []RemoteLocator `json:"locators"`
 	Paths        []Path          `json:"paths"`            // those that it is sent to on
-	InUse        *Path           `json:"in_use,omitempty"` // the one that the last packet took
+	InUse        *Path           `json:"in_use,omitempty"` // the one that the last packets took; absent: none yet
 	RTTMS        float64         `json:"rtt_ms"`           // of the last exchange; 0: unknown
 	Since        time.Time       `json:"since,omitzero"`
 	LastMove     time.Time       `json:"last_move,omitzero"` // when either side last changed its locators

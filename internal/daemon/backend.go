@@ -56,7 +56,7 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 		}
 		slices.Sort(s.Plane.Uplinks)
 		if d.dns != nil {
-			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.cfg.DNS.ManageResolvConf}
+			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.managed}
 			for _, u := range d.dns.Upstream() {
 				s.DNS.Upstream = append(s.DNS.Upstream, u.String())
 			}
@@ -92,8 +92,9 @@ func (d *Daemon) Sessions(ctx context.Context) ([]control.Session, error) {
 			s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, d.linkNames())
 			t := traffic[p.Key]
 			s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
-			if len(s.Paths) > 0 {
-				s.InUse = &s.Paths[0]
+			if t.Path != (ilnp.Path{}) {
+				path := control.PathFrom(t.Path, d.linkNames())
+				s.InUse = &path
 			}
 			out = append(out, s)
 		}
@@ -300,11 +301,24 @@ func (d *Daemon) apply(now time.Time, next config.Config) {
 	for _, name := range next.Uplinks.Disabled {
 		d.engine.SetDisabled(now, name, true)
 	}
-	if d.dns != nil && len(next.DNS.Upstream) > 0 {
-		d.dns.SetUpstream(next.DNS.Upstream)
-	}
+	d.applyUpstream(next)
 	d.cfg.Host.Mode, d.cfg.Uplinks.Disabled, d.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
 	d.cfg.Host.Hosts = next.Host.Hosts
+}
+
+// applyUpstream lets the resolver ask the servers of the new configuration; an
+// empty list means those of the host's own resolv.conf, as at a start.
+func (d *Daemon) applyUpstream(next config.Config) {
+	if d.dns == nil || slices.Equal(d.cfg.DNS.Upstream, next.DNS.Upstream) {
+		return
+	}
+	cfg := d.cfg // the listening address and resolv.conf do not change here
+	cfg.DNS.Upstream = next.DNS.Upstream
+	upstream, err := upstreamOf(cfg)
+	if err != nil {
+		d.warn("names that are not ours are not resolved: " + err.Error())
+	}
+	d.dns.SetUpstream(upstream)
 }
 
 // Shutdown ends the daemon.

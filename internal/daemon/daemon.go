@@ -45,6 +45,7 @@ type Daemon struct {
 	sender  *rawio.Sender
 	engine  *engine.Engine
 	dns     *dnsio.Server
+	managed bool // resolv.conf points to us
 	// literals turns real addresses into session addresses; nil: switched off.
 	literals *dataplane.Literals
 	hub      control.Hub
@@ -207,9 +208,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 // close lets go of everything; the data plane and what was set up stay.
 func (d *Daemon) close() {
 	var errs []error
-	if d.dns != nil {
-		errs = append(errs, d.dns.Close())
-	}
+	errs = append(errs, d.stopDNS())
 	if d.literals != nil {
 		errs = append(errs, d.literals.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,14 +124,9 @@ func (d *Daemon) startDNS() {
 	if !c.Enabled {
 		return
 	}
-	rc := resolvConf(d.cfg)
-	upstream := c.Upstream
-	if len(upstream) == 0 {
-		found, err := rc.Upstream(c.Listen)
-		if err != nil {
-			d.warn("names that are not ours are not resolved: " + err.Error())
-		}
-		upstream = found
+	upstream, err := upstreamOf(d.cfg)
+	if err != nil {
+		d.warn("names that are not ours are not resolved: " + err.Error())
 	}
 	server, err := dnsio.Start(dnsio.Config{Listen: c.Listen, Prefix: d.cfg.Host.SessionPrefix, Upstream: upstream})
 	if err != nil {
@@ -140,10 +136,35 @@ func (d *Daemon) startDNS() {
 	server.SetTable(d.names.Load())
 	d.dns = server
 	if c.ManageResolvConf {
-		if _, err := rc.Take(c.Listen); err != nil {
+		if _, err := resolvConf(d.cfg).Take(c.Listen); err != nil {
 			d.warn("applications do not ask us for names: " + err.Error())
+			return
 		}
+		d.managed = true
 	}
+}
+
+// stopDNS ends the resolver, and lets applications ask the host's own again
+// before that: without us nobody would answer.
+func (d *Daemon) stopDNS() error {
+	var err error
+	if d.managed {
+		d.managed = false
+		err = resolvConf(d.cfg).Release()
+	}
+	if d.dns != nil {
+		err = errors.Join(err, d.dns.Close())
+	}
+	return err
+}
+
+// upstreamOf returns the servers that other names are asked from: those of the
+// configuration, else those of the host's own resolv.conf.
+func upstreamOf(cfg config.Config) ([]netip.AddrPort, error) {
+	if len(cfg.DNS.Upstream) > 0 {
+		return cfg.DNS.Upstream, nil
+	}
+	return resolvConf(cfg).Upstream(cfg.DNS.Listen)
 }
 
 func (d *Daemon) warn(what string) {

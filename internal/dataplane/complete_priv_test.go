@@ -21,7 +21,7 @@ func complete(o *ebpf.RunOptions) { o.Flags |= checksumComplete }
 // pseudo-headers, as on a kernel with or without BPF_F_IPV6.
 func (r *rig) withChecksumFlags(ipv6 bool) {
 	r.t.Helper()
-	p := &Plane{opts: r.opts, known: make(map[ilnp.PairKey]bpfPair)}
+	p := newPlane(r.opts)
 	flags := uint64(pseudoHeader)
 	if ipv6 {
 		flags = checksumFlags()

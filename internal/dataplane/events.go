@@ -73,7 +73,11 @@ func (p *Plane) readRing(r *ringbuf.Reader) {
 			continue
 		}
 		if ev, ok := decodeEvent(rec.RawSample); ok {
-			p.events <- ev
+			select {
+			case p.events <- ev:
+			case <-p.closing:
+				return
+			}
 		}
 	}
 }

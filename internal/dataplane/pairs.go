@@ -82,7 +82,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	old, exists := p.known[pair.Key]
 	row := p.row(pair)
 	if exists {
-		row.Slot, row.Birth = old.Slot, old.Birth
+		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
 		if old.LocalNonce != row.LocalNonce {
 			row.Birth = uint32(random64()) | 1 // what was seen was another session
 		}
@@ -102,6 +102,20 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	}
 	p.known[pair.Key] = row
 	return p.setHomonyms(pair, old, row)
+}
+
+// nextSeq returns the number of the new entry: never one that an earlier entry
+// had, for what was seen under it would count again. A core that restored an
+// older state counts on from there.
+func nextSeq(old, row bpfPair) uint32 {
+	if row.Seq > old.Seq {
+		return row.Seq
+	}
+	row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, old.Seq
+	if row == old {
+		return old.Seq
+	}
+	return old.Seq + 1
 }
 
 // setHomonyms tells correspondents with one NID apart by their locators: only
@@ -148,6 +162,7 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 		return fmt.Errorf("delete session: %w", err)
 	}
 	delete(p.known, k)
+	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)
 	if byHandle(row) {
 		for _, h := range homonymKeys(row) {
@@ -248,29 +263,6 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 		f |= bpfPairFlagsPAIR_RFC6741
 	}
 	return f
-}
-
-// Traffic is what passed in one session since it began.
-type Traffic struct {
-	TxPackets, TxBytes, RxPackets, RxBytes uint64
-}
-
-// Activity reads what was seen of every session.
-func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
-	acts := make([]ilnp.Activity, 0, len(p.known))
-	traffic := make(map[ilnp.PairKey]Traffic, len(p.known))
-	for k, row := range p.known {
-		var l bpfPairLive
-		if err := p.objs.PairLives.Lookup(row.Slot, &l); err != nil {
-			return nil, nil, fmt.Errorf("read activity of session: %w", err)
-		}
-		if l.Birth != row.Birth {
-			l = bpfPairLive{} // nothing seen yet
-		}
-		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx)})
-		traffic[k] = Traffic{TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes}
-	}
-	return acts, traffic, nil
 }
 
 // UplinksInUse returns the local locators that entries of an earlier process

@@ -44,11 +44,13 @@ type Plane struct {
 	tcx     bool
 	adopted bool
 	events  chan Event
+	closing chan struct{}
 	readers []*ringbuf.Reader
 	reading sync.WaitGroup
 	uplinks uplinkTable
 	slots   slotTable
 	known   map[ilnp.PairKey]bpfPair
+	sent    map[ilnp.PairKey]sentOn
 }
 
 // ErrNoHelper is wrapped when the kernel lacks something without substitute.
@@ -64,7 +66,7 @@ func Open(opts Options) (*Plane, error) {
 	if err := os.MkdirAll(opts.PinDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make pin directory: %w", err)
 	}
-	p := &Plane{opts: opts, events: make(chan Event, 1024), known: make(map[ilnp.PairKey]bpfPair)}
+	p := newPlane(opts)
 	if err := p.load(); err != nil {
 		return nil, err
 	}
@@ -82,6 +84,16 @@ func Open(opts Options) (*Plane, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+func newPlane(opts Options) *Plane {
+	return &Plane{
+		opts:    opts,
+		events:  make(chan Event, 1024),
+		closing: make(chan struct{}),
+		known:   make(map[ilnp.PairKey]bpfPair),
+		sent:    make(map[ilnp.PairKey]sentOn),
+	}
 }
 
 // load loads the objects; pins that do not fit this build are removed first.
@@ -219,9 +231,11 @@ func (p *Plane) Attach() string {
 // Events returns what the data plane reports. It is closed by Close.
 func (p *Plane) Events() <-chan Event { return p.events }
 
-// Close lets go of the plane; what is pinned and attached stays.
+// Close lets go of the plane; what is pinned and attached stays. Events that
+// nobody has taken by then are lost. It is called once.
 func (p *Plane) Close() error {
 	var errs []error
+	close(p.closing)
 	for _, r := range p.readers {
 		errs = append(errs, r.Close())
 	}

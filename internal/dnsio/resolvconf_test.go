@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-var own = netip.MustParseAddrPort("127.0.0.54:53")
+var own = netip.MustParseAddrPort("127.0.0.156:53")
 
 const original = `# by hand
 nameserver 2001:db8::53
 nameserver 192.0.2.53
 nameserver 192.0.2.53
-nameserver 127.0.0.54
+nameserver 127.0.0.156
 nameserver nonsense
 search example.org
 options edns0
@@ -76,7 +76,7 @@ func TestTakeAndRelease(t *testing.T) {
 		if got := take(t, r); !slices.Equal(got, want) {
 			t.Errorf("upstream %v, want %v", got, want)
 		}
-		wantText := marker + "\nnameserver 127.0.0.54\nsearch example.org\noptions edns0\n"
+		wantText := marker + "\nnameserver 127.0.0.156\nsearch example.org\noptions edns0\n"
 		if got := read(t, r.Path); got != wantText {
 			t.Errorf("our file:\n%s\nwant:\n%s", got, wantText)
 		}

@@ -99,7 +99,7 @@ func explain(at netip.AddrPort, err error) error {
 		if who == "" {
 			who = "another program"
 		}
-		return fmt.Errorf("%w by %s; set dns.listen to another loopback address, such as 127.0.0.55:53, or dns.enabled = false (systemd-resolved answers on 127.0.0.53 and 127.0.0.54)", err, who)
+		return fmt.Errorf("%w by %s; set dns.listen to another loopback address, such as 127.0.0.157:53, or dns.enabled = false (systemd-resolved answers on 127.0.0.53 and 127.0.0.54)", err, who)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w; ports below 1024 are for root (or CAP_NET_BIND_SERVICE)", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -64,7 +64,7 @@ func status() control.Status {
 		SessionAddress: control.SessionAddr(roam.DefaultSessionPrefix, 0x0011_22ff_0000_0001),
 		Device:         "roam0", Config: "/etc/roam/roam.conf",
 		Plane: control.Plane{Attach: "tcx", ABI: 1, Features: []string{"tcx"}, Uplinks: []string{"wlan0", "wwan0"}, Pins: "/run/roam/bpf"},
-		DNS:   control.DNS{Listen: "127.0.0.54:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
+		DNS:   control.DNS{Listen: "127.0.0.156:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
 	}
 }
 

@@ -1,0 +1,94 @@
+package dataplane
+
+import (
+	"fmt"
+	"slices"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// Traffic is what passed in one session since it began.
+type Traffic struct {
+	TxPackets, TxBytes, RxPackets, RxBytes uint64
+	// Path is the one that most of the latest octets took; zero: none that the
+	// entry still has.
+	Path ilnp.Path
+}
+
+// sentOn is how far the path counters of a session had come when they were
+// last read.
+type sentOn struct {
+	birth, seq uint32 // of the counters; others count from zero
+	bytes      [ilnp.MaxPaths]uint32
+	latest     int       // index of the path in use, -1: none
+	path       ilnp.Path // the last one that was in use
+}
+
+// advance takes a reading: the path whose counter grew the most since the last
+// one is in use. The counters wrap, a difference does not.
+func (s sentOn) advance(l bpfPairLive) sentOn {
+	if s.birth != l.Birth || s.seq != l.PathSeq {
+		s = sentOn{birth: l.Birth, seq: l.PathSeq, latest: -1, path: s.path}
+	}
+	most := uint32(0)
+	for i, n := range l.PathBytes {
+		if d := n - s.bytes[i]; d > most {
+			most, s.latest = d, i
+		}
+	}
+	s.bytes = l.PathBytes
+	return s
+}
+
+// Activity reads what was seen of every session.
+func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
+	acts := make([]ilnp.Activity, 0, len(p.known))
+	traffic := make(map[ilnp.PairKey]Traffic, len(p.known))
+	for k, row := range p.known {
+		var l bpfPairLive
+		if err := p.objs.PairLives.Lookup(row.Slot, &l); err != nil {
+			return nil, nil, fmt.Errorf("read activity of session: %w", err)
+		}
+		if l.Birth != row.Birth {
+			l = bpfPairLive{} // nothing seen yet
+		}
+		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx)})
+		traffic[k] = Traffic{
+			TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
+			Path: p.inUse(k, row, l),
+		}
+	}
+	return acts, traffic, nil
+}
+
+// inUse returns the path that the session's last packets took, as long as the
+// entry still has it.
+func (p *Plane) inUse(k ilnp.PairKey, row bpfPair, l bpfPairLive) ilnp.Path {
+	s := p.sent[k].advance(l)
+	paths := p.pathsOf(row)
+	if s.seq == row.Seq && s.latest >= 0 && s.latest < len(paths) {
+		s.path = paths[s.latest]
+	}
+	if p.sent == nil {
+		p.sent = make(map[ilnp.PairKey]sentOn)
+	}
+	p.sent[k] = s
+	if l.Birth == 0 || !slices.Contains(paths, s.path) {
+		return ilnp.Path{}
+	}
+	return s.path
+}
+
+// pathsOf returns the paths of an entry as the core names them.
+func (p *Plane) pathsOf(row bpfPair) []ilnp.Path {
+	out := make([]ilnp.Path, 0, row.N_paths)
+	for _, way := range row.Paths[:min(int(row.N_paths), len(row.Paths))] {
+		var path ilnp.Path
+		if int(way.Uplink) < len(p.uplinks.owner) && int(way.Remote) < len(row.Remote) {
+			path = ilnp.Path{Local: p.uplinks.owner[way.Uplink], Remote: roam.L64(row.Remote[way.Remote].uint64())}
+		}
+		out = append(out, path)
+	}
+	return out
+}
