@@ -175,18 +175,21 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	return nil
 }
 
-// Sync makes the entries equal to want: missing ones are made, others removed.
+// Sync makes the entries equal to want: others are removed, then missing ones
+// are made.
 func (p *Plane) Sync(want []ilnp.Pair) error {
 	var errs []error
 	keep := make(map[ilnp.PairKey]bool, len(want))
 	for _, w := range want {
 		keep[w.Key] = true
-		errs = append(errs, p.Upsert(w))
 	}
 	for k := range p.known {
 		if !keep[k] {
 			errs = append(errs, p.Delete(k))
 		}
+	}
+	for _, w := range want {
+		errs = append(errs, p.Upsert(w))
 	}
 	return errors.Join(errs...)
 }
