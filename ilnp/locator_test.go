@@ -129,7 +129,7 @@ func TestLocatorLifeCycle(t *testing.T) {
 		{"duality", Duality, []step{
 			{up(1, netA, life), nil},
 			{up(2, netB, life), states(netA, Active, netB, Active)},
-			{up(3, netC, 2 * life), states(netA, Active, netB, Active, netC, Active)},
+			{up(3, netC, 2*life), states(netA, Active, netB, Active, netC, Active)},
 			{wait(life), states(netA, Aged, netB, Aged, netC, Active)},
 			{wait(2 * life), states(netA, Aged, netB, Aged, netC, Expired)},
 		}},

@@ -138,9 +138,8 @@ func (s *session) updateTimeout() time.Duration {
 // left of its preferred lifetime.
 func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Draft: s.draft}
-	longest := uint32(0xffff)
 	if s.draft {
-		lu.Code, longest = ilnpwire.CodeReplaceSoft, 0xffff_ffff
+		lu.Code = ilnpwire.CodeReplaceSoft
 		if c.cfg.Mode == Hard {
 			lu.Code = ilnpwire.CodeReplaceHard
 		}
@@ -150,7 +149,7 @@ func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 	for _, e := range u.listing[:min(len(u.listing), ilnpwire.MaxLocators)] {
 		left := uint32(1)
 		if end, ok := c.host.expiry(now, e.l64); ok {
-			left = wireLifetime(remaining(now, end), longest)
+			left = wireLifetime(remaining(now, end), s.draft)
 		}
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: e.preference, Lifetime: left})
 		u.told = append(u.told, deadline(now, lifetimeOf(left, s.draft)))
@@ -158,16 +157,31 @@ func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 	return lu
 }
 
+// Largest lifetimes of the two forms, in seconds. That of the draft form is
+// infinite, as in the Router Advertisements that it follows (RFC 4861 §4.6.2).
+const (
+	largestRFC   = 0xffff
+	largestDraft = 0xffff_ffff
+)
+
 // wireLifetime rounds down to whole seconds, but never to 0, which would end
 // the locator.
-func wireLifetime(d time.Duration, longest uint32) uint32 {
-	return uint32(min(max(int64(d/time.Second), 1), int64(longest)))
+func wireLifetime(d time.Duration, draft bool) uint32 {
+	largest := int64(largestRFC)
+	if draft {
+		largest = largestDraft
+	}
+	return uint32(min(max(int64(d/time.Second), 1), largest))
 }
 
-// lifetimeOf reads a lifetime: the draft form's largest value is infinite, as
-// in the Router Advertisements that it follows (RFC 4861 §4.6.2).
+// longest is the longest lifetime that can be told.
+func (s *session) longest() time.Duration {
+	return lifetimeOf(wireLifetime(Infinite, s.draft), s.draft)
+}
+
+// lifetimeOf reads a lifetime.
 func lifetimeOf(seconds uint32, draft bool) time.Duration {
-	if draft && seconds == 0xffff_ffff {
+	if draft && seconds == largestDraft {
 		return Infinite
 	}
 	return time.Duration(seconds) * time.Second
@@ -283,7 +297,13 @@ func (c *Core) refreshTimeout(now time.Time, s *session) {
 	}
 	for i, e := range u.listing[:len(u.told)] {
 		end, ok := c.host.expiry(now, e.l64)
-		if ok && !u.told[i].IsZero() && remaining(now, end) > remaining(now, u.told[i])+left/10 {
+		if !ok || u.told[i].IsZero() {
+			continue
+		}
+		// A quarter more than the correspondent has is news.
+		lifetime := remaining(u.last, u.told[i])
+		gain := min(remaining(now, end), s.longest()) - remaining(now, u.told[i])
+		if gain > lifetime/4 {
 			c.repeatUpdate(now, s)
 			return
 		}

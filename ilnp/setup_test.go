@@ -1,0 +1,355 @@
+package ilnp
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+)
+
+func TestNewRefusesBadConfigurations(t *testing.T) {
+	nids := []roam.NID{ownNID}
+	for _, cfg := range []Config{
+		{},
+		{NIDs: nids},
+		{Rand: seeded{}},
+		{NIDs: nids, Rand: seeded{}, NonceLength: 8},
+		{NIDs: nids, Rand: seeded{}, Mode: 3},
+	} {
+		if _, err := New(cfg); !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: %v, want ErrConfig", cfg, err)
+		}
+	}
+}
+
+func TestUnknownIdentifier(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID}) // known, but not where it is
+	for _, key := range []PairKey{theKey, {ownNID, 99}} {
+		b.forget()
+		b.see(Observation{Trigger: SeenMiss, Key: key})
+		if !slices.Equal(b.other, []Output{Reject{key}}) || len(b.pairs) != 0 {
+			t.Errorf("%v, want the packets rejected", b.other)
+		}
+	}
+}
+
+func TestInitiator(t *testing.T) {
+	for _, length := range []uint8{4, 12} {
+		b := newBench(t, func(c *Config) { c.NonceLength = length })
+		b.prefix(1, netA, Infinite)
+		b.AddPeer(b.now, Peer{NID: peerNID, Rule: RuleRFC6741, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+		b.see(Observation{Trigger: SeenMiss, Key: theKey})
+		p := b.pairs[theKey]
+		if p.State != Initiated || p.LocalNonce.Len != length || p.RemoteNonce.Present() || p.Rule != RuleRFC6741 {
+			t.Errorf("entry %+v, want initiated with a nonce of %d octets", p, length)
+		}
+		if !slices.Equal(b.other, []Output{Release{theKey}}) {
+			t.Errorf("%v, want the packets released", b.other)
+		}
+		if probes := b.probesSent(); len(probes) != 1 || probes[0].Nonce != p.LocalNonce {
+			t.Error("no probe goes beside the first packets")
+		}
+		b.answerProbes()
+		if p := b.pairs[theKey]; p.State != Established || p.RemoteNonce != peerNonce || len(p.Unproven) != 0 {
+			t.Errorf("entry %+v after the probe's reply, want established and proven", p)
+		}
+	}
+}
+
+func TestMissOfAnExistingSession(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	if !slices.Equal(b.other, []Output{Release{theKey}}) || b.count(SessionStarted) != 0 {
+		t.Errorf("%v, want the packets released and nothing made anew", b.other)
+	}
+}
+
+func TestNoRandomness(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.cfg.Rand = io.LimitReader(seeded{}, 0)
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	if !slices.Equal(b.other, []Output{Reject{theKey}}) || b.RejectedInput()[reasonRandom] != 1 {
+		t.Errorf("%v, want no session without an unpredictable nonce", b.other)
+	}
+}
+
+// TestParameterProblem: only one that quotes our nonce, from where we sent it,
+// while nothing has come back, means that there is no ILNP.
+func TestParameterProblem(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		from  roam.L64
+		code  uint8
+		wrong bool
+		want  PairState
+	}{
+		{"option not known", netP, 2, false, Plain},
+		{"header not known", netP, 1, false, Plain},
+		{"erroneous field", netP, 0, false, Initiated},
+		{"code beyond", netP, 3, false, Initiated},
+		{"wrong nonce", netP, 2, true, Initiated},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+		b.see(Observation{Trigger: SeenMiss, Key: theKey})
+		n := b.pairs[theKey].LocalNonce
+		if c.wrong {
+			n.Bytes[0] ^= 1
+		}
+		b.receive(1, problem(b, c.from, n, c.code))
+		if got := b.pairs[theKey].State; got != c.want {
+			t.Errorf("%s: session is %v, want %v", c.name, got, c.want)
+		}
+		if released := len(b.other) == 2; released != (c.want == Plain) {
+			t.Errorf("%s: outputs %v", c.name, b.other)
+		}
+	}
+}
+
+// TestPlainUntilItShowsANonce: the memory of a fallback ends with the first
+// nonce of that correspondent.
+func TestPlainUntilItShowsANonce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+	b.forget()
+	b.see(Observation{
+		Trigger: SeenOtherNonce, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+		Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}},
+	})
+	b.answerProbes()
+	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce.Bytes[0] != 7 || p.RemoteNonce != peerNonce {
+		t.Errorf("entry %+v, want established with the nonces of the embryo", p)
+	}
+	if !b.known[peerNID].plainUntil.IsZero() {
+		t.Error("still remembered as plain")
+	}
+}
+
+func embryo(at roam.L64, n Nonce) Observation {
+	return Observation{
+		Trigger: SeenEmbryo, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+		Remote: roam.ILV{NID: peerNID, L64: at}, Nonce: n, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{8}},
+	}
+}
+
+func TestResponder(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.see(embryo(netP, peerNonce))
+	b.see(embryo(netP, peerNonce))
+	probes := b.probesSent()
+	if len(probes) != 1 || probes[0].Nonce.Bytes[0] != 8 || len(b.pairs) != 0 {
+		t.Fatalf("%d probes and %d sessions, want one probe with the embryo's nonce and no session yet", len(probes), len(b.pairs))
+	}
+	b.answerProbes()
+	p := b.pairs[theKey]
+	if p.State != Established || p.LocalNonce.Bytes[0] != 8 || p.RemoteNonce != peerNonce {
+		t.Errorf("entry %+v, want established with both nonces", p)
+	}
+	b.see(embryo(netP, peerNonce)) // told late
+	if len(b.candidates) != 0 || len(b.pairs) != 1 {
+		t.Error("a late embryo made something")
+	}
+}
+
+func TestEmbryosThatAreRefused(t *testing.T) {
+	without := embryo(netP, Nonce{})
+	noOwn := embryo(netP, peerNonce)
+	noOwn.OwnNonce = Nonce{}
+	for _, c := range []struct {
+		o      Observation
+		reason string
+	}{
+		{embryo(roam.DefaultSessionPrefix, peerNonce), reasonLocator},
+		{embryo(0xfe80<<48, peerNonce), reasonLocator},
+		{without, reasonNoNonce},
+		{noOwn, reasonNoNonce},
+		{embryo(netP, peerNonce), reasonAccept},
+	} {
+		b := newBench(t, func(cfg *Config) { cfg.Accept = Known })
+		b.prefix(1, netA, Infinite)
+		b.see(c.o)
+		if b.RejectedInput()[c.reason] != 1 || len(b.sent) != 0 {
+			t.Errorf("refusals %v, want one for %q and no probe", b.RejectedInput(), c.reason)
+		}
+	}
+}
+
+// TestFloodOfEmbryos: forged first packets cost bounded memory, make no
+// session, and go away.
+func TestFloodOfEmbryos(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	for i := range 5000 {
+		o := embryo(netQ+roam.L64(i)<<16, Nonce{Len: 4, Bytes: [12]byte{byte(i), byte(i >> 8), 3}})
+		o.Remote.NID += 5
+		o.Key.Remote += 5
+		b.see(o)
+	}
+	if len(b.candidates) != maxCandidates || len(b.pairs) != 1 {
+		t.Errorf("%d candidates and %d sessions, want %d and 1", len(b.candidates), len(b.pairs), maxCandidates)
+	}
+	b.pass(time.Minute)
+	if len(b.candidates) != 0 || len(b.probes) != 0 {
+		t.Errorf("%d candidates and %d probes a minute later, want none", len(b.candidates), len(b.probes))
+	}
+}
+
+// TestPeerWithoutItsState: at a known locator, the old nonce silent.
+func TestPeerWithoutItsState(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(time.Second)
+	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
+	o := embryo(netP, fresh)
+	o.Trigger = SeenOtherNonce
+	b.see(o)
+	probe := b.probesSent()[0]
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.reply(probe, fresh)
+	if b.pairs[theKey].RemoteNonce != peerNonce {
+		t.Fatal("replaced without waiting for the old nonce")
+	}
+	b.pass(199 * time.Millisecond)
+	if b.pairs[theKey].RemoteNonce != peerNonce {
+		t.Fatal("replaced too early")
+	}
+	b.pass(time.Millisecond)
+	p := b.pairs[theKey]
+	if p.RemoteNonce != fresh || p.LocalNonce.Bytes[0] != 8 || b.count(SessionReplaced) != 1 {
+		t.Errorf("entry %+v, want the new nonces", p)
+	}
+}
+
+// TestForgedReturn: the old nonce is heard after all.
+func TestForgedReturn(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(time.Second)
+	other := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
+	o := embryo(netP, other)
+	o.Trigger = SeenOtherNonce
+	b.see(o)
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.reply(b.probesSent()[0], other)
+	b.pass(100 * time.Millisecond)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
+	b.drain()
+	b.pass(time.Second)
+	if b.pairs[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.candidates) != 0 {
+		t.Errorf("refusals %v, want the session kept and the forgery counted", b.RejectedInput())
+	}
+}
+
+// TestSecondNodeWithTheIdentifier: from elsewhere, and the first one answers.
+func TestSecondNodeWithTheIdentifier(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(time.Second)
+	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
+	b.see(embryo(netQ, second))
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.reply(b.probesSent()[0], second)
+	for _, p := range b.probesSent()[1:] {
+		b.now = b.now.Add(time.Millisecond)
+		if p.Dst.L64 == netP {
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	if len(b.pairs) != 2 || b.pairs[theKey].RemoteNonce != peerNonce {
+		t.Fatalf("%d entries, want the first one as it was and a second one", len(b.pairs))
+	}
+	for key, p := range b.pairs {
+		if key == theKey {
+			continue
+		}
+		if p.RemoteNID != peerNID || p.RemoteNonce != second || key.Remote == peerNID || key.Local != ownNID {
+			t.Errorf("second entry %+v, want the same NID behind another handle", p)
+		}
+		if key.Remote>>56&3 != 0 {
+			t.Errorf("handle %v is not of local scope", key.Remote)
+		}
+	}
+}
+
+func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP, netR)
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: Local{1, netA}})
+	b.wantTargets(netQ)
+	if p := b.pairs[theKey]; !slices.Equal(p.Unproven, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
+		t.Errorf("entry %+v, want the new locator unproven and the old ones accepted", p)
+	}
+	b.answerProbes()
+	if p := b.pairs[theKey]; len(p.Unproven) != 0 {
+		t.Error("not proven by the reply to the probe")
+	}
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: roam.DefaultSessionPrefix}})
+	b.wantTargets(netQ)
+}
+
+func TestProofByTheDataPlane(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}})
+	b.see(Observation{Trigger: SeenProof, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}})
+	b.forget()
+	if len(b.pairs[theKey].Unproven) != 0 {
+		t.Error("not proven")
+	}
+	b.pass(time.Minute)
+	if n := len(b.probesSent()); n != 0 {
+		t.Errorf("%d more probes after the proof", n)
+	}
+}
+
+// TestUnprovenLocatorIsNotWaitedFor: after three probes without a reply, a
+// proven locator of worse preference is used.
+func TestUnprovenLocatorIsNotWaitedFor(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	s := b.sessions[theKey]
+	s.remotes.put(netQ, 5, time.Time{})
+	s.remotes.sort()
+	b.remotesChanged(b.now, s)
+	b.drain()
+	b.wantTargets(netQ)
+	b.pass(2 * time.Second)
+	b.wantTargets(netP)
+	b.forget()
+	b.pass(20 * time.Second)
+	b.answerProbes()
+	b.wantTargets(netQ)
+}
+
+func TestObservationsOfNoSession(t *testing.T) {
+	b := newBench(t)
+	for _, trigger := range []Trigger{SeenNonce, SeenLocator, SeenProof, SeenSilence, SeenLife} {
+		b.see(Observation{Trigger: trigger, Key: theKey})
+	}
+	b.HandleActivity(b.now, []Activity{{Key: theKey}})
+	if b.RejectedInput()[reasonNoSession] != 5 || len(b.sent) != 0 {
+		t.Errorf("refusals %v, want 5", b.RejectedInput())
+	}
+}
