@@ -291,3 +291,7 @@ func (b *bench) wantTargets(want ...roam.L64) {
 }
 
 var _ io.Reader = seeded{}
+
+func updateOf(list ...ilnpwire.LocatorEntry) ilnpwire.LocatorUpdate {
+	return ilnpwire.LocatorUpdate{Locators: list}
+}

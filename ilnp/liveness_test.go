@@ -1,0 +1,269 @@
+package ilnp
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+)
+
+func silence(b *bench) { b.see(Observation{Trigger: SeenSilence, Key: theKey}) }
+
+// TestSilence: three rounds of probes within about two seconds, then the pair
+// is held for dead; probes go on once a second, slowing down to every 15 s.
+func TestSilence(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	silence(b)
+	silence(b) // told again meanwhile
+	start := b.now
+	b.pass(2099 * time.Millisecond)
+	if n := len(b.probesSent()); n != 3 || b.pairs[theKey].Dead {
+		t.Fatalf("%d probes after 2.1 s and dead=%t, want 3 and not yet", n, b.pairs[theKey].Dead)
+	}
+	b.pass(time.Millisecond)
+	if !b.pairs[theKey].Dead || b.count(PeerDead) != 1 {
+		t.Fatal("not held for dead after three unanswered rounds")
+	}
+	b.pass(time.Minute)
+	many := len(b.probesSent())
+	b.pass(time.Minute)
+	if n := len(b.probesSent()) - many; n != 4 {
+		t.Errorf("%d probes in the third minute of silence, want one every 15 s", n)
+	}
+	b.answerProbes()
+	if b.pairs[theKey].Dead || b.count(PeerDead) != 0 {
+		t.Errorf("still held for dead %v after a reply", b.now.Sub(start))
+	}
+}
+
+func TestWhatRevives(t *testing.T) {
+	for name, revive := range map[string]func(b *bench){
+		"life": func(b *bench) { b.see(Observation{Trigger: SeenLife, Key: theKey}) },
+		"locator": func(b *bench) {
+			b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}})
+		},
+		"reply": func(b *bench) { b.answerProbes() },
+		"count": func(b *bench) {
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now.Add(time.Millisecond)}})
+		},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		silence(b)
+		b.pass(5 * time.Second)
+		if !b.pairs[theKey].Dead {
+			t.Fatalf("%s: not dead", name)
+		}
+		revive(b)
+		b.drain()
+		if b.pairs[theKey].Dead {
+			t.Errorf("%s: still dead", name)
+		}
+	}
+}
+
+// TestHeardDuringSuspicion: echo replies may be filtered, but the nonce came.
+func TestHeardDuringSuspicion(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	silence(b)
+	b.pass(time.Second)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
+	b.pass(time.Minute)
+	if b.pairs[theKey].Dead {
+		t.Error("held for dead although it was heard")
+	}
+}
+
+func TestSilenceWhileThereIsNoLocator(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.withdraw(1, netA)
+	silence(b)
+	b.pass(time.Minute)
+	if len(b.sent) != 0 || b.pairs[theKey].Dead {
+		t.Errorf("%d packets without a locator and dead=%t", len(b.sent), b.pairs[theKey].Dead)
+	}
+}
+
+// TestFailover: the path in use is dead, another answers: that one is used,
+// the correspondent is told, and the first one is taken up again when it works.
+func TestFailover(t *testing.T) {
+	for _, mode := range []Mode{Soft, Hard} {
+		b := newBench(t, inMode(mode))
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		b.prefix(2, netB, Infinite)
+		b.acknowledgeLast()
+		b.forget()
+		silence(b)
+		answer := func() {
+			for _, p := range b.probesSent() {
+				if p.Src.L64 == netA {
+					b.reply(p, peerNonce)
+				}
+			}
+		}
+		answer()
+		b.pass(time.Second)
+		if got := b.sources(); !slices.Equal(got, []roam.L64{netA}) {
+			t.Fatalf("%v: sends from %v, want the one that works", mode, got)
+		}
+		list := b.updates()
+		if len(list) == 0 || list[0].Locators[0] != entry(netA, 10, 65535) && list[0].Locators[0].Preference >= list[0].Locators[1].Preference {
+			t.Fatalf("%v: told %v, want the one that works preferred", mode, list)
+		}
+		b.acknowledgeLast()
+		b.forget()
+		b.pass(16 * time.Second)
+		probes := b.probesSent()
+		if len(probes) == 0 {
+			t.Fatalf("%v: dead path is never asked again", mode)
+		}
+		for _, p := range probes {
+			b.reply(p, peerNonce)
+		}
+		if got := b.sources(); !slices.Equal(got, []roam.L64{netB}) {
+			t.Errorf("%v: sends from %v, want the active one again", mode, got)
+		}
+	}
+}
+
+// TestMonitor: one of two paths in use dies, and the other one's answers would
+// hide it.
+func TestMonitor(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	b.forget()
+	active := func() { b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}}); b.drain() }
+	b.pass(5 * time.Second)
+	active()
+	if n := len(b.probesSent()); n != 2 {
+		t.Fatalf("%d probes, want one on each path", n)
+	}
+	for i := 0; i < len(b.probesSent()); i++ {
+		if p := b.probesSent()[i]; p.Src.L64 == netA {
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	if got := b.sources(); !slices.Equal(got, []roam.L64{netA}) {
+		t.Errorf("sends from %v, want what works", got)
+	}
+	b.forget()
+	b.pass(time.Hour)
+	b.forget()
+	active()
+	if n := len(b.probesSent()); n > 1 {
+		t.Errorf("%d probes at once for an idle session", n)
+	}
+}
+
+// TestMonitorHearsNothing: that is for silence to judge.
+func TestMonitorHearsNothing(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	b.pass(5 * time.Second)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+	b.pass(4 * time.Second)
+	if n := len(b.sources()); n != 2 || b.pairs[theKey].Dead {
+		t.Errorf("%d sources and dead=%t, want nothing changed", n, b.pairs[theKey].Dead)
+	}
+}
+
+func TestIdleTimeout(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.IdleTimeout = time.Minute })
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(50 * time.Second)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
+	b.pass(59 * time.Second)
+	if len(b.pairs) != 1 {
+		t.Fatal("ended although packets were sent 59 s ago")
+	}
+	b.pass(2 * time.Second)
+	if len(b.pairs) != 0 || b.count(SessionEnded) != 1 {
+		t.Error("not ended after a minute without packets")
+	}
+	if _, armed := b.PollTimeout(); armed {
+		t.Error("a timer of the ended session is still armed")
+	}
+}
+
+func TestRepliesFromElsewhereAreRefused(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	silence(b)
+	p := b.probesSent()[0]
+	p.Dst.L64 = netQ
+	b.reply(p, peerNonce)
+	p.Dst.L64 = netP
+	b.reply(p, Nonce{Len: 4})
+	b.reply(p, Nonce{})
+	r := b.RejectedInput()
+	if r[reasonToken] != 1 || r[reasonWrongNonce] != 1 || r[reasonNoNonce] != 1 {
+		t.Errorf("refusals %v, want one for the place, one for the nonce, one for none", r)
+	}
+}
+
+func TestGetters(t *testing.T) {
+	b := newBench(t)
+	b.HandleLocator(b.now, LocatorEvent{Local: Local{1, netA}, Present: true, Preferred: time.Minute, LinkName: "eth0"})
+	b.AddPeer(b.now, Peer{NID: 99, Names: []string{"other"}, Locators: []RemoteLocator{{L64: netR, Lifetime: time.Hour}}})
+	b.open(netP)
+	b.AddPeer(b.now, Peer{NID: peerNID, Names: []string{"peer", "alias"}, Locators: []RemoteLocator{
+		{L64: netP, Lifetime: Infinite}, {L64: netQ, Lifetime: Infinite}, {L64: 0, Lifetime: Infinite},
+	}})
+	b.drain()
+	peers := b.Peers(b.now)
+	if len(peers) != 2 || peers[0].NID != 99 || peers[0].Since != (time.Time{}) || peers[0].Locators[0].Lifetime < 59*time.Minute {
+		t.Fatalf("peers %+v, want the known one first, without a session", peers)
+	}
+	p := peers[1]
+	if !slices.Equal(p.Names, []string{"peer", "alias"}) || p.State != Established || len(p.Locators) != 2 || len(p.Paths) != 1 {
+		t.Errorf("peer %+v, want both names, two locators and one path", p)
+	}
+	l := b.Locals(b.now.Add(20 * time.Second))
+	if len(l) != 1 || l[0].LinkName != "eth0" || l[0].Preferred > 40*time.Second || l[0].State != Active {
+		t.Errorf("locals %+v", l)
+	}
+	if s := b.Snapshot(); len(s) != 1 || !samePair(s[0], b.pairs[theKey]) || s[0].Seq != b.pairs[theKey].Seq {
+		t.Errorf("snapshot %+v, want what was upserted", s)
+	}
+}
+
+// TestNewsOfAPeer: what a look-up finds while its session is up.
+func TestNewsOfAPeer(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Preference: 1, Lifetime: Infinite}}})
+	b.drain()
+	b.wantTargets(netP)
+	if len(b.Peers(b.now)[0].Locators) != 2 {
+		t.Fatal("what was looked up is not kept for bad times")
+	}
+	b.forget()
+	silence(b)
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netQ {
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	b.wantTargets(netQ)
+}

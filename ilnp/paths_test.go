@@ -1,0 +1,193 @@
+package ilnp
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+)
+
+// TestCrossIsFair: for every number of sources and destinations each one
+// stands equally often, no path twice, and few are left out.
+func TestCrossIsFair(t *testing.T) {
+	for n := 1; n <= 20; n++ {
+		for m := 1; m <= 12; m++ {
+			var sources []Local
+			var destinations []roam.L64
+			for i := range n {
+				sources = append(sources, Local{roam.LinkID(i + 1), netA})
+			}
+			for i := range m {
+				destinations = append(destinations, netP+roam.L64(i))
+			}
+			paths := cross(sources, destinations)
+			if len(paths) > MaxPaths || len(paths) < min(n*m, 8) {
+				t.Fatalf("%d sources, %d destinations: %d paths", n, m, len(paths))
+			}
+			from, to, seen := make(map[Local]int), make(map[roam.L64]int), make(map[Path]bool)
+			for _, p := range paths {
+				from[p.Local]++
+				to[p.Remote]++
+				seen[p] = true
+			}
+			if len(seen) != len(paths) {
+				t.Errorf("%d sources, %d destinations: a path stands twice", n, m)
+			}
+			for _, k := range from {
+				if k*len(from) != len(paths) {
+					t.Errorf("%d sources, %d destinations: sources stand %v times", n, m, from)
+				}
+			}
+			for _, k := range to {
+				if k*len(to) != len(paths) {
+					t.Errorf("%d sources, %d destinations: destinations stand %v times", n, m, to)
+				}
+			}
+		}
+	}
+	if cross(nil, []roam.L64{netP}) != nil || cross([]Local{{1, netA}}, nil) != nil {
+		t.Error("paths from nothing or to nothing")
+	}
+}
+
+func TestPairAtReachesEverything(t *testing.T) {
+	for n := 1; n <= 9; n++ {
+		for m := 1; m <= 9; m++ {
+			seen := make(map[[2]int]bool)
+			for i := range n * m {
+				s, d := pairAt(i, n, m)
+				seen[[2]int{s, d}] = true
+			}
+			if len(seen) != n*m {
+				t.Errorf("%d of %d combinations of %d and %d", len(seen), n*m, n, m)
+			}
+		}
+	}
+}
+
+func TestRemotes(t *testing.T) {
+	var rs remotes
+	rs.put(netP, 20, time.Time{})
+	rs.put(netQ, 10, epoch.Add(time.Minute))
+	rs.put(netR, 10, time.Time{})
+	rs.sort()
+	if got := rs.targets(); !slices.Equal(got, []roam.L64{netQ, netR}) {
+		t.Errorf("targets %v, want the two of the lowest value", got)
+	}
+	rs.find(netR).proven = true
+	if got := rs.targets(); !slices.Equal(got, []roam.L64{netR}) {
+		t.Errorf("targets %v, want the proven one of the two", got)
+	}
+	if got := rs.unproven(); !slices.Equal(got, []roam.L64{netQ}) {
+		t.Errorf("unproven %v", got)
+	}
+	if got := rs.next(epoch); !got.Equal(epoch.Add(time.Minute)) {
+		t.Errorf("next change at %v, want when the first lifetime ends", got)
+	}
+	rs.find(netR).drop(epoch, graceMin)
+	rs.age(epoch, graceMin)
+	if got := rs.all(); !slices.Equal(got, []roam.L64{netQ, netP, netR}) {
+		t.Errorf("all %v, want the dropped one last", got)
+	}
+	rs.put(netR, 30, time.Time{})
+	rs.sort()
+	if r := rs.find(netR); !r.proven || r.standing != current {
+		t.Error("a locator that is listed again within its grace has lost its proof")
+	}
+}
+
+func TestLead(t *testing.T) {
+	for _, c := range []struct{ p, q, wantP, wantQ uint16 }{
+		{10, 10, 10, 9},
+		{10, 20, 10, 9},
+		{1, 5, 1, 0},
+		{0, 5, 1, 0},
+		{0xffff, 0, 0xffff, 0xfffe},
+	} {
+		var rs remotes
+		rs.put(netP, c.p, time.Time{})
+		rs.put(netQ, c.q, time.Time{})
+		rs.lead(netQ)
+		if p, q := rs.find(netP).preference, rs.find(netQ).preference; p != c.wantP || q != c.wantQ || rs[0].l64 != netQ {
+			t.Errorf("%d and %d became %d and %d, want %d and %d", c.p, c.q, p, q, c.wantP, c.wantQ)
+		}
+	}
+}
+
+// TestAgenda compares the heap with a search, over random changes.
+func TestAgenda(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	c := &Core{}
+	all := make([]*schedule, 50)
+	for i := range all {
+		all[i] = &schedule{}
+	}
+	for range 20_000 {
+		s, which := all[r.IntN(len(all))], timer(r.IntN(int(numTimers)))
+		switch r.IntN(4) {
+		case 0:
+			c.disarm(s, which)
+		case 1:
+			c.retire(s)
+		default:
+			c.arm(s, which, epoch, time.Duration(r.IntN(100))*time.Second)
+		}
+		var first time.Time
+		armed := 0
+		for _, s := range all {
+			if e := s.earliest(); e != numTimers {
+				armed++
+				first = sooner(first, s.at[e])
+			}
+		}
+		if armed != len(c.agenda) {
+			t.Fatalf("%d schedules in the agenda, want %d", len(c.agenda), armed)
+		}
+		if at, ok := c.PollTimeout(); ok != (armed > 0) || ok && !at.Equal(first) {
+			t.Fatalf("next at %v, want %v", at, first)
+		}
+	}
+}
+
+// stuck is a machine that arms its timer for the past.
+type stuck struct {
+	schedule
+	fired int
+}
+
+func (s *stuck) fire(c *Core, now time.Time, t timer) {
+	s.fired++
+	c.arm(&s.schedule, t, now, -time.Hour)
+}
+
+func TestTimersNeverSpin(t *testing.T) {
+	b := newBench(t)
+	s := &stuck{}
+	s.owner = s
+	b.arm(&s.schedule, timerProbe, b.now, 0)
+	b.pass(10 * tick)
+	if s.fired != 10 {
+		t.Errorf("fired %d times in 10 ticks", s.fired)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for got, want := range map[string]string{
+		Duality.String():        "duality",
+		Any.String():            "any",
+		RuleRFC6741.String():    "rfc6741",
+		Plain.String():          "plain",
+		Aged.String():           "AGED",
+		SeenOtherNonce.String(): "other nonce",
+		ModeChanged.String():    "mode changed",
+		EventKind(200).String(): "200",
+		Local{2, netA}.String(): "2001:0db8:000a:0000 on link 2",
+		theKey.String():         "0200:0000:0000:0001 - 0200:0000:0000:0002",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
