@@ -39,11 +39,29 @@ func (t *Tree) GoFuncs() []Func {
 		for _, decl := range f.AST.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil {
 				from, to := t.line(fn.Type.Pos()), t.line(fn.End())
-				all = append(all, Func{f.Path, from, receiver(fn) + fn.Name.Name, to - from + 1, f.Test})
+				lines := to - from + 1
+				if f.Test {
+					lines -= t.tableLines(fn.Body)
+				}
+				all = append(all, Func{f.Path, from, receiver(fn) + fn.Name.Name, lines, f.Test})
 			}
 		}
 	}
 	return all
+}
+
+// tableLines counts the lines inside composite literals: the rows of a test's
+// tables are data, and a long table is a good one.
+func (t *Tree) tableLines(body *ast.BlockStmt) int {
+	n := 0
+	ast.Inspect(body, func(node ast.Node) bool {
+		lit, ok := node.(*ast.CompositeLit)
+		if ok {
+			n += max(t.line(lit.Rbrace)-t.line(lit.Lbrace)-1, 0)
+		}
+		return !ok
+	})
+	return n
 }
 
 // CFuncs measures every function of our C. It knows the kernel's layout only:

@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 
 	"roam/wire/ip6"
@@ -32,7 +31,7 @@ const (
 // target, to target's solicited-node group, that carries the 6-octet link-layer
 // address of src. Its receiver makes or refreshes its neighbor entry for src
 // (RFC 4861 §7.2.3).
-func Solicitation(src, target netip.Addr, mac net.HardwareAddr) ([]byte, error) {
+func Solicitation(src, target netip.Addr, mac []byte) ([]byte, error) {
 	target = target.WithZone("")
 	for _, a := range []netip.Addr{src, target} {
 		if !a.Is6() || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() {
@@ -64,8 +63,8 @@ func Solicitation(src, target netip.Addr, mac net.HardwareAddr) ([]byte, error) 
 
 // Group returns the solicited-node multicast address of a unicast address
 // (RFC 4291 §2.7.1), and the Ethernet address that it maps to (RFC 2464 §7).
-func Group(a netip.Addr) (netip.Addr, net.HardwareAddr) {
+func Group(a netip.Addr) (netip.Addr, []byte) {
 	t := a.As16()
 	group := [16]byte{0xff, 2, 11: 1, 12: 0xff, 13: t[13], 14: t[14], 15: t[15]}
-	return netip.AddrFrom16(group), net.HardwareAddr{0x33, 0x33, 0xff, t[13], t[14], t[15]}
+	return netip.AddrFrom16(group), []byte{0x33, 0x33, 0xff, t[13], t[14], t[15]}
 }

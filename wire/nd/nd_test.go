@@ -23,7 +23,7 @@ func TestSolicitation(t *testing.T) {
 		t.Fatal(err)
 	}
 	group, ether := nd.Group(router)
-	if want := netip.MustParseAddr("ff02::1:ff00:1"); group != want || ether.String() != "33:33:ff:00:00:01" {
+	if want := netip.MustParseAddr("ff02::1:ff00:1"); group != want || net.HardwareAddr(ether).String() != "33:33:ff:00:00:01" {
 		t.Errorf("group %v at %v, want %v", group, ether, want)
 	}
 	if h.Src != src || h.Dst != group || h.HopLimit != 255 || h.NextHeader != 58 || len(b) != 40+32 {
