@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A packet on its way in, and the rewriting of its wire addresses to session
+ * addresses.
+ */
+#ifndef ROAM_DELIVER_H
+#define ROAM_DELIVER_H
+
+#include "session.h"
+
+/* One packet on its way in. */
+struct inbound {
+	struct addr src, dst; /* as on the wire; in this order in the packet */
+	struct chain c;
+	__u32 l3;             /* offset of the IPv6 header */
+};
+
+static __always_inline void about_inbound(struct event *e, const struct inbound *in)
+{
+	__builtin_memset(e, 0, sizeof(*e));
+	e->key.local = in->dst.nid;
+	e->key.remote = in->src.nid;
+	e->remote = in->src;
+	e->local = in->dst;
+	e->nonce = in->c.nonce;
+}
+
+/* Takes the nonce out: its header goes when it holds nothing else and stands
+ * right behind the IPv6 header; else the option becomes padding.
+ */
+static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in)
+{
+	__u32 size = in->c.alone;
+	__u8 pad[14] = { OPT_PADN };
+	__be16 len;
+
+	if (!size || in->c.nonce_at != in->l3 + IP6_LEN) {
+		pad[1] = in->c.nonce.len;
+		if (in->c.nonce.len == 12)
+			return bpf_skb_store_bytes(skb, in->c.option_at, pad, 14, BPF_F_RECOMPUTE_CSUM);
+		return bpf_skb_store_bytes(skb, in->c.option_at, pad, 6, BPF_F_RECOMPUTE_CSUM);
+	}
+	if (bpf_skb_load_bytes(skb, in->l3 + 4, &len, 2))
+		return -1;
+	len = bpf_htons(bpf_ntohs(len) - size);
+	if (bpf_skb_store_bytes(skb, in->l3 + 4, &len, 2, BPF_F_RECOMPUTE_CSUM) ||
+	    bpf_skb_store_bytes(skb, in->l3 + 6, &in->c.nonce_next, 1, BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	return bpf_skb_adjust_room(skb, -(__s32)size, BPF_ADJ_ROOM_NET,
+				   BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET);
+}
+
+/* A device may have summed the whole packet (CHECKSUM_COMPLETE), and that sum
+ * has to stay true: it changes by what the addresses change, less what the
+ * transport checksum takes back of that. BPF_F_IPV6 takes the two for equal;
+ * without it the kernel sees the change of the checksum only.
+ */
+static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 addresses, __u32 taken_back)
+{
+	if (csum_flags & CSUM_IPV6)
+		addresses = sum_fold(addresses + sum_neg(taken_back));
+	if (addresses)
+		bpf_csum_update(skb, sum_neg(addresses));
+}
+
+static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *handle,
+				   __u32 nid_delta, int rfc6741)
+{
+	__u32 whole = sum_fold(nid_delta + sum_half(in->src.l64) + sum_half(in->dst.l64)), diff = 0;
+	struct host *h = this_host();
+	struct addr session[2];
+
+	if (!h)
+		return drop(DROP_KERNEL_HELPER);
+	if (in->c.fragment != LATER_FRAGMENT && least_header(in->c.proto)) {
+		diff = rfc6741 && in->c.proto != IPPROTO_ICMPV6 ? nid_delta : whole;
+		if (csum_adjust(skb, in->c.at, in->c.proto, sum_neg(diff)))
+			return drop(DROP_KERNEL_HELPER);
+	}
+	keep_device_sum(skb, whole, diff);
+	session[0].l64 = h->session_prefix;
+	session[0].nid = handle->remote;
+	session[1].l64 = h->session_prefix;
+	session[1].nid = handle->local;
+	if (bpf_skb_store_bytes(skb, in->l3 + 8, session, 32, 0))
+		return drop(DROP_KERNEL_HELPER);
+	if (in->c.nonce.len) {
+		if (strip_nonce(skb, in))
+			return drop(DROP_KERNEL_HELPER);
+		count(RX_NONCE);
+	}
+	count(RX_PACKETS);
+	return PASS_ON;
+}
+
+#endif

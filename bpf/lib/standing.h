@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* How a packet from the wire stands to the session that it names: by the right
+ * nonce, by a known locator, or not at all; and what is noted of it.
+ */
+#ifndef ROAM_STANDING_H
+#define ROAM_STANDING_H
+
+#include "deliver.h"
+
+/* May a packet without nonce come from there? remote[] and accept[] lie side by
+ * side, and what is unused in them is zero. Global, so that the verifier looks
+ * at the loop once and not for every caller.
+ */
+__noinline int locator_accepted(const struct pair *p, __u64 l64)
+{
+	if (!p || !l64)
+		return 0;
+	for (int i = 0; i < MAX_REMOTE; i++)
+		if (p->remote[i].v == l64)
+			return 1;
+	for (int i = 0; i < MAX_ACCEPT; i++)
+		if (p->accept[i].v == l64)
+			return 1;
+	return 0;
+}
+
+static __always_inline void check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+					const struct inbound *in)
+{
+	__u8 t[14];
+	__be32 ack;
+
+	if (l->proof_seq != p->seq || in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
+	    bpf_skb_load_bytes(skb, in->c.at, t, sizeof(t)))
+		return;
+	if (*(__u16 *)t != *(__u16 *)(l->proof_ports + 2) || *(__u16 *)(t + 2) != *(__u16 *)l->proof_ports)
+		return;
+	__builtin_memcpy(&ack, t + 8, 4);
+	if (!(t[13] & 0x10) || (__s32)(bpf_ntohl(ack) - l->proof_ack) < 0)
+		return;
+	struct event about;
+	about_inbound(&about, in);
+	about.key = p->handle;
+	about.remote.l64 = p->remote[l->proof_remote & (MAX_REMOTE - 1)];
+	tell(&urgent, skb, EV_PROOF, &about);
+	l->proof_seq = 0;
+}
+
+/* Bookkeeping of a packet that belongs to the pair. */
+static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+				       const struct inbound *in)
+{
+	struct event about;
+
+	l->last_rx = bpf_ktime_get_coarse_ns();
+	l->unanswered_tx = 0;
+	__sync_fetch_and_add(&l->rx_packets, 1);
+	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);
+	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
+		l->life_seq = p->seq;
+		about_inbound(&about, in);
+		about.key = p->handle;
+		tell(&urgent, skb, EV_LIFE, &about);
+	}
+	if (p->unproven)
+		check_proof(skb, p, l, in);
+}
+
+enum standing {
+	AUTHENTIC,      /* the right nonce */
+	BY_LOCATOR,     /* no nonce, from a locator of the session */
+	OTHER_NONCE,    /* RFC 6741 §5.4: never this session */
+	NOT_NOW,        /* no nonce, and none seen yet */
+	STRANGE_PLACE,  /* no nonce, unknown locator */
+};
+
+/* How does the packet stand to the pair? */
+static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+						 const struct inbound *in)
+{
+	struct event about;
+	int known = locator_accepted(p, in->src.l64.v);
+
+	if (!in->c.nonce.len) {
+		if (!known)
+			return STRANGE_PLACE;
+		return p->flags & PAIR_INITIATED ? NOT_NOW : BY_LOCATOR;
+	}
+	if (p->flags & PAIR_PLAIN)
+		return OTHER_NONCE;
+	about_inbound(&about, in);
+	about.key = p->handle;
+	if (!p->remote_nonce.len) {
+		if (!known)
+			return OTHER_NONCE;
+		if (!l->learned.len) {
+			l->learned = in->c.nonce;
+			tell(&urgent, skb, EV_NONCE, &about);
+		}
+		return same_nonce(&l->learned, &in->c.nonce) ? AUTHENTIC : OTHER_NONCE;
+	}
+	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
+		return OTHER_NONCE;
+	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
+	if (!known && !(l->hint_seq == p->seq && l->hint.v == in->src.l64.v)) {
+		l->hint = in->src.l64;
+		l->hint_ifindex = skb->ifindex;
+		l->hint_seq = p->seq;
+		tell(&urgent, skb, EV_LOCATOR, &about);
+	}
+	return AUTHENTIC;
+}
+
+#endif
