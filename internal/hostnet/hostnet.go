@@ -46,8 +46,11 @@ type Host struct {
 	// regained holds Locators whose prefix:NID was lost and added again, until
 	// when they count as usable.
 	regained map[ilnp.Local]time.Time
-	pending  []Event
-	stale    bool // the table may lack something: dump before the next use
+	// unresolved holds Locators that wait for their router's hardware address,
+	// until when they do.
+	unresolved map[ilnp.Local]time.Time
+	pending    []Event
+	stale      bool // the table may lack something: dump before the next use
 
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
@@ -73,7 +76,7 @@ func Open(cfg Config) (*Host, error) {
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
-		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{},
+		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[ilnp.Local]time.Time{},
 		events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
 	}
 	if h.option == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +82,8 @@ func multicast(link int, b []byte) error {
 }
 
 // Router makes a namespace that forwards and whose link-local addresses are
-// usable at once, and a cable from its link named near to link far of host.
+// usable at once, and a cable from its link named near to link far of host, which
+// hears what the router says when the function returns.
 func Router(t testing.TB, near string, host *NS, far string) *NS {
 	t.Helper()
 	r := New(t)
@@ -93,5 +95,9 @@ func Router(t testing.TB, near string, host *NS, far string) *NS {
 		out, err := r.Try("ip", "-6", "addr", "show", "dev", near, "scope", "link", "-tentative")
 		return err == nil && out != ""
 	}, "router has a link-local address")
+	testutil.Eventually(t, 5*time.Second, func() bool {
+		out, err := host.Try("ip", "-6", "addr", "show", "dev", far, "scope", "link", "up")
+		return err == nil && strings.Contains(out, "LOWER_UP") && strings.Contains(out, "inet6")
+	}, "host listens on its end")
 	return r
 }
