@@ -216,6 +216,7 @@ const (
 	PeerAlive                           // heard again
 	Refused                             // bad input: Reason names it
 	ModeChanged
+	PathAnswered // a probe that Check sent was answered: Path, RTT
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -270,6 +271,9 @@ type PeerState struct {
 	Since       time.Time
 	LastMove    time.Time
 	LastMoveRTT time.Duration
+	Rule        ChecksumRule
+	DraftLU     bool   // Locator Updates to it go in the draft form
+	WhyPlain    string // why State is Plain
 }
 
 // RemoteState is a correspondent's locator as shown to people.

@@ -138,7 +138,7 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 	}
 	c.cfg.Mode = m
 	c.notify(Event{Time: now, Kind: ModeChanged, Reason: m.String()})
-	c.reselect(now)
+	c.reselect(now, "mode "+m.String())
 }
 
 // Snapshot returns every entry that the data plane should hold, in the order

@@ -203,7 +203,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.update.listing = []listed{{k.at.L64, preferActive}}
-	c.addSession(now, s)
+	c.addSession(now, s, "a packet of the correspondent was the first")
 	c.establish(now, s, k.nonce, k.key.remote.L64)
 }
 

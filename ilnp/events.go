@@ -53,15 +53,16 @@ func (c *Core) refuse(now time.Time, key PairKey, reason string) {
 type handoff struct {
 	started  time.Time
 	from, to []Local
+	why      string
 	waiting  map[PairKey]struct{}
 }
 
 // beginHandoff tells that the active set changed. A handoff that is still
 // under way ends here: what its correspondents acknowledge from now on is the
 // newer set.
-func (c *Core) beginHandoff(now time.Time, from, to []Local) {
-	c.handoff = handoff{started: now, from: from, to: to, waiting: make(map[PairKey]struct{})}
-	c.notify(Event{Time: now, Kind: HandoffStarted, From: from, To: to})
+func (c *Core) beginHandoff(now time.Time, from, to []Local, why string) {
+	c.handoff = handoff{started: now, from: from, to: to, why: why, waiting: make(map[PairKey]struct{})}
+	c.notify(Event{Time: now, Kind: HandoffStarted, From: from, To: to, Reason: why})
 }
 
 // settleHandoff takes a correspondent off the list of those whose
@@ -81,7 +82,7 @@ func (c *Core) concludeHandoff(now time.Time) {
 		return
 	}
 	c.handoff = handoff{}
-	c.notify(Event{Time: now, Kind: HandoffDone, From: h.from, To: h.to, Duration: now.Sub(h.started)})
+	c.notify(Event{Time: now, Kind: HandoffDone, From: h.from, To: h.to, Duration: now.Sub(h.started), Reason: h.why})
 }
 
 // locatorsOf returns the locators of an update, for an event.
@@ -129,7 +130,7 @@ func (k EventKind) String() string {
 		"locator added", "locator removed", "handoff started", "handoff done",
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
-		"peer moved", "peer dead", "peer alive", "refused", "mode changed",
+		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered",
 	}, k)
 }
 

@@ -52,6 +52,7 @@ type probe struct {
 	from machine // session or candidate
 	path Path
 	sent time.Time
+	told bool // its answer is told: somebody asked
 }
 
 // tokens are the probes that one machine has under way, the oldest first.
@@ -138,7 +139,12 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	delete(c.probes, t)
 	s.rtt = now.Sub(pr.sent)
 	s.lastRx, s.lastNonceRx = now, now
-	s.watch.answered = append(s.watch.answered, pr.path)
+	if pr.told {
+		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt})
+	}
+	if s.watch.state != quiet {
+		s.watch.answered = append(s.watch.answered, pr.path)
+	}
 	if s.state != Established {
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	}
@@ -382,6 +388,18 @@ func (c *Core) heard(now time.Time, s *session) {
 		c.prove(now, s)
 	}
 	c.urgeUpdate(now, s)
+}
+
+// hope takes a pair that is held for dead as alive on a locator that it has
+// not been sent to from yet: data need not wait for the answer to a probe.
+func (c *Core) hope(now time.Time, s *session) {
+	if !s.dead {
+		return
+	}
+	s.dead = false
+	s.watch = watch{state: suspect, since: now}
+	c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key, Reason: "tried from a new locator"})
+	c.suspectRound(now, s)
 }
 
 // suspendProbes stops probing for want of a locator.

@@ -80,6 +80,24 @@ func TestHeardDuringSuspicion(t *testing.T) {
 	}
 }
 
+// TestNewLocatorOfADeadPair: data does not wait for an answer there.
+func TestNewLocatorOfADeadPair(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	silence(b)
+	b.pass(5 * time.Second)
+	b.forget()
+	b.prefix(2, netB, Infinite)
+	if b.pairs[theKey].Dead || !slices.Equal(b.sources(), []roam.L64{netB}) {
+		t.Error("still dead on a locator that was never tried")
+	}
+	b.pass(3 * time.Second)
+	if !b.pairs[theKey].Dead || b.count(PeerDead) != 1 {
+		t.Error("not dead again although nothing came back")
+	}
+}
+
 func TestSilenceWhileThereIsNoLocator(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)

@@ -124,21 +124,22 @@ func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 	if !ev.Present {
 		if there {
 			c.dropLocal(now, i, "withdrawn")
-			c.reselect(now)
+			c.reselect(now, "locator withdrawn")
 		}
 		return
 	}
 	if !there {
 		h.locals = slices.Insert(h.locals, i, &local{Local: ev.Local, state: Aged, since: now})
 	}
-	l := h.locals[i]
+	l, why := h.locals[i], "lifetime renewed"
 	l.expires, l.confirmBy = deadline(now, max(ev.Preferred, 0)), time.Time{}
 	if l.state == Aged && l.within(now) {
 		l.state, l.since = Valid, now
 		h.rankNew(l)
+		why = "new locator"
 		c.notify(Event{Time: now, Kind: LocatorAdded, To: []Local{l.Local}, Locators: []roam.L64{l.L64}})
 	}
-	c.reselect(now)
+	c.reselect(now, why)
 }
 
 // Detach tells that a link and all its locators are lost at once.
@@ -148,7 +149,7 @@ func (c *Core) Detach(now time.Time, link roam.LinkID) {
 			c.dropLocal(now, i, "link lost")
 		}
 	}
-	c.reselect(now)
+	c.reselect(now, "link lost")
 }
 
 // SetLinkDisabled takes a link out of use although it is up, or back in. Its
@@ -158,9 +159,11 @@ func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
 	if c.host.disabled[link] == disabled {
 		return
 	}
+	why := "link disabled"
 	if disabled {
 		c.host.disabled[link] = true
 	} else {
+		why = "link enabled"
 		delete(c.host.disabled, link)
 		c.host.ranks++
 		for _, l := range c.host.locals {
@@ -169,7 +172,7 @@ func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
 			}
 		}
 	}
-	c.reselect(now)
+	c.reselect(now, why)
 }
 
 func (c *Core) dropLocal(now time.Time, i int, reason string) {
@@ -191,13 +194,13 @@ func (h *host) fire(c *Core, now time.Time, _ timer) {
 			c.dropLocal(now, i, "not there any more")
 		}
 	}
-	c.reselect(now)
+	c.reselect(now, "lifetime over")
 }
 
 // reselect brings the states of the locators and the active set in line with
 // the mode, and tells the sessions if that changes what they use or what their
-// correspondents ought to know.
-func (c *Core) reselect(now time.Time) {
+// correspondents ought to know. Events of a handoff that follows say why.
+func (c *Core) reselect(now time.Time, why string) {
 	h := &c.host
 	chosen := c.choose(now)
 	for _, l := range h.locals {
@@ -211,7 +214,7 @@ func (c *Core) reselect(now time.Time) {
 	h.told = c.listing(now)
 	c.armLocal(now)
 	if !slices.Equal(before, h.active) || !slices.Equal(told, h.told) {
-		c.localsChanged(now, before)
+		c.localsChanged(now, before, why)
 	}
 }
 

@@ -99,6 +99,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 		p := PeerState{
 			Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
 			RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
+			Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
 		}
 		if k := c.known[s.remoteNID]; k != nil {
 			p.Names = slices.Clone(k.names)
@@ -109,7 +110,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 		if talking[k.nid] {
 			continue
 		}
-		p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names)}
+		p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, DraftLU: k.draft}
 		for _, r := range k.locators {
 			p.Locators = append(p.Locators, r.show(now, false))
 		}

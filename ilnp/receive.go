@@ -166,6 +166,7 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 	}
 	for _, s := range c.between(q.Src.NID, q.Dst.NID) {
 		if q.Nonce.Present() && q.Nonce == s.localNonce && p.Src == q.Dst {
+			s.refused = s.state != Established
 			c.fallBack(now, s, withoutILNP)
 			return
 		}

@@ -24,6 +24,8 @@ type session struct {
 	rule                    ChecksumRule
 	draft                   bool // the form of Locator Updates
 	fallback                fallback
+	refused                 bool // a Parameter Problem was why it fell back
+	remembered              bool // it is plain as an earlier session was
 	remotes                 remotes
 	announced               bool // the correspondent itself has told its locators
 	bad                     map[Path]bool
@@ -72,11 +74,11 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 	return nil
 }
 
-func (c *Core) addSession(now time.Time, s *session) {
+func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad = s, now, make(map[Path]bool)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
-	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all()})
+	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
 }
 
 func (c *Core) index(s *session) {
@@ -158,6 +160,7 @@ func (c *Core) refresh(now time.Time, s *session) {
 	paths := c.pathsFor(now, s)
 	if slices.ContainsFunc(paths, func(p Path) bool { return !s.sendsFrom(p.Local) }) {
 		s.openNonce(now)
+		c.hope(now, s)
 	}
 	list := c.listingFor(s, paths)
 	returned := len(s.entry.Paths) == 0 && s.entry.Seq != 0
@@ -246,11 +249,11 @@ func (c *Core) remotesChanged(now time.Time, s *session) {
 
 // localsChanged tells every session that the active set, or what a Locator
 // Update lists, has changed.
-func (c *Core) localsChanged(now time.Time, before []Local) {
+func (c *Core) localsChanged(now time.Time, before []Local, why string) {
 	after := c.host.active
 	moved := !slices.Equal(before, after)
 	if moved {
-		c.beginHandoff(now, before, after)
+		c.beginHandoff(now, before, after, why)
 	}
 	for _, s := range c.sorted() {
 		for p := range maps.Keys(s.bad) {

@@ -74,9 +74,9 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 		s.update.listing = c.host.told
 	}
 	s.lastTx = now
-	c.addSession(now, s)
+	c.addSession(now, s, "a packet of ours was the first")
 	if k.plainUntil.After(now) {
-		s.state, s.fallback = Plain, withoutILNP
+		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
 	} else {
 		c.arm(&s.schedule, timerSetup, now, setupPatience)
 	}
@@ -116,9 +116,7 @@ func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	was := s.state
 	s.state, s.fallback = Plain, why
 	c.disarm(&s.schedule, timerSetup)
-	reason := "no answer"
 	if why == withoutILNP {
-		reason = "no ILNP there"
 		if k := c.known[s.remoteNID]; k != nil {
 			k.plainUntil = now.Add(c.cfg.FallbackLifetime)
 		}
@@ -128,8 +126,23 @@ func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	c.refresh(now, s)
 	if was == Initiated {
 		c.emit(Release{Key: s.key})
-		c.notify(Event{Time: now, Kind: SessionFellBack, Key: s.key, Reason: reason})
+		c.notify(Event{Time: now, Kind: SessionFellBack, Key: s.key, Reason: s.whyPlain()})
 	}
+}
+
+// whyPlain says why a session is plain IPv6; "" when it is not.
+func (s *session) whyPlain() string {
+	switch {
+	case s.state != Plain:
+		return ""
+	case s.fallback == unanswered:
+		return "no answer"
+	case s.refused:
+		return "no ILNP there"
+	case s.remembered:
+		return "no ILNP there a while ago"
+	}
+	return "answers without a nonce"
 }
 
 // handleNonce takes the first nonce of a correspondent that we contacted: it
@@ -146,6 +159,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 // locator at.
 func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L64) {
 	s.state, s.fallback, s.remoteNonce = Established, noFallback, remoteNonce
+	s.refused, s.remembered = false, false
 	if k := c.known[s.remoteNID]; k != nil {
 		k.plainUntil = time.Time{}
 	}

@@ -15,6 +15,7 @@ type Datagram struct {
 	Size    int
 	flow    *Flow
 	answer  bool     // goes back
+	opening bool     // carries the nonce, as a TCP SYN does
 	sentTo  roam.L64 // the locator that it was sent to
 	answers roam.L64 // answer: the locator that the answered one was sent to
 }
@@ -24,6 +25,7 @@ type Datagram struct {
 type Flow struct {
 	From, To *Node
 	Echo     bool
+	Opening  bool // until the first answer, datagrams carry the nonce, as a TCP SYN does
 	Sent     int
 	Answered int
 	arrivals []arrival
@@ -39,7 +41,17 @@ type arrival struct {
 
 // Flow starts a stream of datagrams, one each interval, until it is stopped.
 func (h *Node) Flow(to *Node, interval time.Duration, echo bool) *Flow {
-	f := &Flow{From: h, To: to, Echo: echo, key: ilnp.PairKey{Local: h.nid, Remote: to.nid}}
+	return h.run(&Flow{From: h, To: to, Echo: echo}, interval)
+}
+
+// Connect starts a stream with Echo whose first datagrams are repeated every
+// second, with the nonce, until one is answered: a TCP connection.
+func (h *Node) Connect(to *Node) *Flow {
+	return h.run(&Flow{From: h, To: to, Echo: true, Opening: true}, time.Second)
+}
+
+func (h *Node) run(f *Flow, interval time.Duration) *Flow {
+	f.key = ilnp.PairKey{Local: h.nid, Remote: f.To.nid}
 	h.flows = append(h.flows, f)
 	var next func()
 	next = func() {
@@ -57,7 +69,7 @@ func (h *Node) Flow(to *Node, interval time.Duration, echo bool) *Flow {
 func (f *Flow) Stop() { f.stopped = true }
 
 func (f *Flow) send() {
-	d := Datagram{Number: f.Sent, Size: 1000, flow: f}
+	d := Datagram{Number: f.Sent, Size: 1000, flow: f, opening: f.Opening && f.Answered == 0}
 	f.Sent++
 	f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.now})
 	f.From.plane.send(f.key, d)

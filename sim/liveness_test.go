@@ -146,6 +146,32 @@ func TestReboot(t *testing.T) {
 	}
 }
 
+// TestNewConnectionAfterReboot: a connection that is opened after either end
+// has lost its memory stands within two seconds.
+func TestNewConnectionAfterReboot(t *testing.T) {
+	for _, who := range []string{"mobile", "server"} {
+		t.Run(who, func(t *testing.T) {
+			w := newWorld(t, ilnp.Soft, 1)
+			f := w.start(t, true)
+			f.Stop()
+			w.Run(5 * time.Second)
+			if who == "mobile" {
+				w.mobile.Reboot()
+				w.mobile.Know(w.server, netS)
+			} else {
+				w.server.Reboot()
+				w.server.Know(w.mobile)
+			}
+			g := w.mobile.Connect(w.server)
+			if !w.RunUntil(2*time.Second, func() bool { return g.Answered > 0 }) {
+				t.Error("connection does not stand after 2 s")
+			}
+			w.Run(10 * time.Second)
+			w.finish(t, g)
+		})
+	}
+}
+
 // TestRestart replaces the core and keeps the data plane: nothing is lost and
 // nothing is told.
 func TestRestart(t *testing.T) {

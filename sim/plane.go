@@ -124,7 +124,7 @@ func (p *plane) sendPair(e *pair, d Datagram) {
 	packet := Packet{
 		Src: roam.ILV{NID: e.LocalNID, L64: path.Local.L64}, Dst: roam.ILV{NID: e.RemoteNID, L64: path.Remote}, Data: d,
 	}
-	if e.State == ilnp.Initiated || e.State == ilnp.Established && now.Before(e.NonceUntil) {
+	if e.State == ilnp.Initiated || e.State == ilnp.Established && (now.Before(e.NonceUntil) || d.opening) {
 		packet.Nonce = e.LocalNonce
 	}
 	e.lastTx = now

@@ -1,0 +1,91 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+)
+
+func TestCheckTellsEveryAnswer(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.open(netP, netQ)
+	b.prefix(2, netB, Infinite)
+	b.answerProbes()
+	b.acknowledgeLater()
+	paths := b.Check(b.now, peerNID, nil)
+	b.drain()
+	probes := b.probesSent()
+	if len(paths) != 4 || len(probes) != 4 {
+		t.Fatalf("%d paths and %d probes, want 4", len(paths), len(probes))
+	}
+	b.now = b.now.Add(30 * time.Millisecond)
+	b.reply(probes[0], peerNonce)
+	b.reply(probes[0], peerNonce) // a second answer to one question is none
+	if got := b.count(PathAnswered); got != 1 {
+		t.Fatalf("%d answers were told, want 1", got)
+	}
+	for _, e := range b.events {
+		if e.Kind == PathAnswered && (e.RTT != 30*time.Millisecond || e.Path.Remote != probes[0].Dst.L64 || e.Key != theKey) {
+			t.Errorf("answer: %+v", e)
+		}
+	}
+	done := paths[:3]
+	b.forget()
+	b.Check(b.now, peerNID, done)
+	b.drain()
+	if got := b.probesSent(); len(got) != 1 || got[0].Dst.L64 != paths[3].Remote || got[0].Src.L64 != paths[3].Local.L64 {
+		t.Errorf("the second round has %d probes, want one on %v", len(got), paths[3])
+	}
+}
+
+// acknowledgeLater lets the correspondent acknowledge what it is told.
+func (b *bench) acknowledgeLater() {
+	b.repeatUpdate(b.now, b.sessions[theKey])
+	b.drain()
+	b.acknowledgeLast()
+	b.forget()
+}
+
+func TestCheckOpensASession(t *testing.T) {
+	b := newBench(t)
+	if got := b.Check(b.now, peerNID, nil); got != nil {
+		t.Errorf("a stranger has paths: %v", got)
+	}
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	if got := b.Check(b.now, peerNID, nil); got != nil {
+		t.Errorf("there are paths without a locator of ours: %v", got)
+	}
+	b.prefix(1, netA, Infinite)
+	b.Check(b.now, peerNID, nil)
+	b.drain()
+	probes := b.probesSent()
+	if len(probes) == 0 || b.pairs[theKey].State != Initiated {
+		t.Fatalf("%d probes, session %v", len(probes), b.pairs[theKey].State)
+	}
+	b.now = b.now.Add(10 * time.Millisecond)
+	for _, p := range probes {
+		b.reply(p, peerNonce)
+	}
+	if b.pairs[theKey].State != Established || b.count(PathAnswered) != 1 {
+		t.Errorf("session %v, %d answers told", b.pairs[theKey].State, b.count(PathAnswered))
+	}
+}
+
+func TestWhyPlain(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	why := func() string { return b.Peers(b.now)[0].WhyPlain }
+	if got := why(); got != "" {
+		t.Errorf("at first: %q", got)
+	}
+	b.pass(2 * time.Second)
+	if got := why(); got != "no answer" {
+		t.Errorf("in silence: %q", got)
+	}
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now}})
+	if got := why(); got != "answers without a nonce" {
+		t.Errorf("after packets without nonce: %q", got)
+	}
+}
