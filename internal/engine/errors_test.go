@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/internal/hostnet"
+	ilnpwire "roam/wire/ilnp"
+)
+
+const (
+	ourNID  roam.NID = 0x0200_0000_0000_0001
+	peerNID roam.NID = 0x0200_0000_0000_0002
+	here    roam.L64 = 0x2001_0db8_000a_0000
+	there   roam.L64 = 0x2001_0db8_0005_0000
+)
+
+var (
+	us, them   = roam.ILV{NID: ourNID, L64: here}, roam.ILV{NID: peerNID, L64: there}
+	ourNonce   = ilnp.Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
+	theirNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{5, 6, 7, 8}}
+	wrongNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{9}}
+	pairKey    = ilnp.PairKey{Local: ourNID, Remote: peerNID}
+)
+
+// outside records what an engine sends to the wire and to its own stack.
+type outside struct{ sent, injected [][]byte }
+
+func (o *outside) Send(_ roam.LinkID, p []byte) error {
+	o.sent = append(o.sent, p)
+	return nil
+}
+
+func (o *outside) Inject(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
+	o.injected = append(o.injected, p)
+	return nil
+}
+
+func (o *outside) Resend(roam.LinkID, net.HardwareAddr, []byte) error { return nil }
+
+// Events, Device and FlushPMTU make it a Network too.
+func (o *outside) Events() <-chan hostnet.Event { return nil }
+func (o *outside) Device() hostnet.Device       { return hostnet.Device{Index: 2, PeerIndex: 3} }
+func (o *outside) FlushPMTU(netip.Addr) error   { return nil }
+
+// withSession makes an engine that does not run, with one session in a state.
+func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {
+	t.Helper()
+	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: strings.NewReader("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &outside{}
+	e := New(Config{Core: core, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	p := ilnp.Pair{Key: pairKey, State: state, LocalNID: ourNID, RemoteNID: peerNID, LocalNonce: ourNonce,
+		Paths: []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: there}}}
+	if state == ilnp.Established {
+		p.RemoteNonce = theirNonce
+	}
+	e.pairs[pairKey] = p
+	return e, o
+}
+
+func built(t *testing.T) func([]byte, error) []byte {
+	return func(b []byte, err error) []byte {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+// An ICMPv6 error of a correspondent counts with its nonce only; one of a
+// router on the way has none (RFC 6741 §11.1, RFC 6744 §7).
+func TestErrorsOfACorrespondent(t *testing.T) {
+	ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
+	router := roam.ILV{NID: 9, L64: 0x2001_0db8_ffff_0000}
+	for _, c := range []struct {
+		name   string
+		state  ilnp.PairState
+		from   roam.ILV
+		nonce  ilnp.Nonce
+		passes bool
+	}{
+		{"right nonce", ilnp.Established, them, theirNonce, true},
+		{"no nonce", ilnp.Established, them, ilnp.Nonce{}, false},
+		{"wrong nonce", ilnp.Established, them, wrongNonce, false},
+		{"our own nonce", ilnp.Established, them, ourNonce, false},
+		{"no nonce, from another place", ilnp.Established, roam.ILV{NID: peerNID, L64: there + 1<<16}, ilnp.Nonce{}, false},
+		{"router", ilnp.Established, router, ilnp.Nonce{}, true},
+		{"not yet confirmed", ilnp.Initiated, them, ilnp.Nonce{}, true},
+		{"plain", ilnp.Plain, them, ilnp.Nonce{}, true},
+	} {
+		e, o := withSession(t, c.state)
+		packet := built(t)(ilnpwire.BuildError(c.from, us, c.nonce, ilnpwire.ErrorMessage{
+			Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: ours}))
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		if got := len(o.injected) == 1; got != c.passes {
+			t.Errorf("%s: handed to our stack: %t, refused %v", c.name, got, e.refused)
+		}
+		if n := e.refused["ICMPv6 error from a correspondent without its nonce"]; (n == 1) == c.passes {
+			t.Errorf("%s: refused %v", c.name, e.refused)
+		}
+		if !c.passes {
+			continue
+		}
+		p := built(t)(o.injected[0], nil)
+		got, err := ilnpwire.ParsePacket(p)
+		if err != nil || got.Dst != e.sessionAddr(ourNID) || got.Nonce.Present() {
+			t.Errorf("%s: our stack sees %+v, %v", c.name, got, err)
+		}
+	}
+}
+
+// What our own stack reports about a packet of a session leaves with our
+// nonce, and without one if the session is plain IPv6 (RFC 6744 §§6, 7).
+func TestErrorsOfOurs(t *testing.T) {
+	for state, want := range map[ilnp.PairState]ilnp.Nonce{
+		ilnp.Established: ourNonce, ilnp.Initiated: ourNonce, ilnp.Plain: {},
+	} {
+		e, o := withSession(t, state)
+		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
+		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
+			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: pairKey, Packet: packet})
+		if len(o.sent) != 1 {
+			t.Fatalf("state %v: %d packets sent, refused %v", state, len(o.sent), e.refused)
+		}
+		p, err := ilnpwire.ParsePacket(o.sent[0])
+		if err != nil || p.Src != us || p.Dst != them || p.Nonce != want {
+			t.Errorf("state %v: sent %+v with nonce of %d octets, %v", state, p, p.Nonce.Len, err)
+		}
+	}
+}
