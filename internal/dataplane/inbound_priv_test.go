@@ -47,7 +47,7 @@ var (
 )
 
 // options is a Destination Options header with the given options and body.
-func options(t *testing.T, next uint8, body []byte, list ...ip6.Option) []byte {
+func options(t testing.TB, next uint8, body []byte, list ...ip6.Option) []byte {
 	t.Helper()
 	b, err := ip6.AppendOptions(nil, next, list)
 	if err != nil {

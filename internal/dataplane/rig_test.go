@@ -60,7 +60,7 @@ var (
 // test itself, so that a test can say "no event" without waiting.
 type rig struct {
 	*Plane
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	tid  int
 	urg  *ringbuf.Reader
@@ -71,7 +71,7 @@ type rig struct {
 // enclose puts the test's thread into a network namespace and a mount
 // namespace of its own and returns a directory on a bpffs. The thread, and all
 // of that with it, ends with the test.
-func enclose(t *testing.T) string {
+func enclose(t testing.TB) string {
 	t.Helper()
 	testutil.NeedRoot(t)
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func enclose(t *testing.T) string {
 	return dir
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: enclose(t), tid: unix.Gettid()}
 	r.open()
@@ -132,7 +132,7 @@ func (r *rig) close() {
 }
 
 // enter brings the thread of a subtest into the rig's network namespace.
-func (r *rig) enter(t *testing.T) *rig {
+func (r *rig) enter(t testing.TB) *rig {
 	t.Helper()
 	runtime.LockOSThread()
 	f, err := os.Open("/proc/self/task/" + strconv.Itoa(r.tid) + "/ns/net")
@@ -398,7 +398,7 @@ func toPeer(proto uint8, body []byte) []byte {
 	return packet(session(ours), session(theirs), proto, body)
 }
 
-func mustPacket(t *testing.T) func(b []byte, err error) []byte {
+func mustPacket(t testing.TB) func(b []byte, err error) []byte {
 	return func(b []byte, err error) []byte {
 		t.Helper()
 		if err != nil {
@@ -409,7 +409,7 @@ func mustPacket(t *testing.T) func(b []byte, err error) []byte {
 }
 
 // update is a Locator Update of the correspondent.
-func update(t *testing.T, place roam.L64, n ilnp.Nonce) []byte {
+func update(t testing.TB, place roam.L64, n ilnp.Nonce) []byte {
 	t.Helper()
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement,
 		Locators: []ilnpwire.LocatorEntry{{L64: place, Preference: 10, Lifetime: 600}}}
@@ -417,7 +417,7 @@ func update(t *testing.T, place roam.L64, n ilnp.Nonce) []byte {
 }
 
 // echo is an echo message of the correspondent.
-func echo(t *testing.T, place roam.L64, n ilnp.Nonce, request bool, id uint16) []byte {
+func echo(t testing.TB, place roam.L64, n ilnp.Nonce, request bool, id uint16) []byte {
 	t.Helper()
 	return mustPacket(t)(ilnpwire.BuildEcho(at(place, theirs), at(here, ours), n, request, id, 7, []byte("sixteen octets..")))
 }
