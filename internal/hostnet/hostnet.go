@@ -46,11 +46,13 @@ type Host struct {
 	// regained holds Locators whose prefix:NID was lost and added again, until
 	// when they count as usable.
 	regained map[ilnp.Local]time.Time
-	// unresolved holds Locators that wait for their router's hardware address,
-	// until when they do.
-	unresolved map[ilnp.Local]time.Time
+	// unresolved holds links that came up and whose router's hardware address
+	// is not known yet, until when their Locators wait for it.
+	unresolved map[int]time.Time
 	pending    []Event
 	stale      bool // the table may lack something: dump before the next use
+	// deviceSound is whether the session device was as Setup left it.
+	deviceSound bool
 
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
@@ -76,7 +78,7 @@ func Open(cfg Config) (*Host, error) {
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
-		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[ilnp.Local]time.Time{},
+		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{},
 		events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
 	}
 	if h.option == 0 {

@@ -6,11 +6,14 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"roam/ilnp"
 )
 
-// routerWait is how long a new Locator waits for its default router's hardware
-// address: as long as the kernel asks for it (RFC 4861 §10, three times one
-// second). A router that never answers is then no worse than before.
+// routerWait is how long the Locators of a link that came up wait for its
+// router's hardware address: as long as the kernel asks for it (RFC 4861 §10,
+// three times one second). With a router that never answers, waiting longer
+// would make nothing better.
 const routerWait = 3 * time.Second
 
 // resolved reports whether the kernel can send to the uplink's router at once.
@@ -18,46 +21,52 @@ func (u Uplink) resolved() bool {
 	return !u.HasMAC || !u.NextHop.IsValid() || u.NextHopValid
 }
 
-// awaitRouters holds back Locators that would become usable while the kernel
-// does not know their router's hardware address, and has it ask. A link that
-// lost carrier keeps its prefix but forgets its neighbours: all traffic would at
-// once be moved to where it only waits in the kernel's queue, which drops the
-// oldest packets first, among them the Locator Update. The answer also shows
-// that the router is still there (RFC 6059 does the same for addresses). It
-// returns when to look again.
+// awaitRouters holds back the Locators of a link that came up until the kernel
+// knows its router's hardware address, and has it ask. A link that lost carrier
+// keeps its prefix but forgets its neighbours: all traffic would at once be
+// moved to where it only waits in the kernel's queue, which drops the oldest
+// packets first, among them the Locator Update. The answer also shows that the
+// router is still there (RFC 6059 does the same for addresses). It returns when
+// to look again.
 func (h *Host) awaitRouters(before picture, now time.Time) (wake time.Time) {
-	for l := range h.unresolved {
-		if x, ok := h.picture.locators[l]; !ok || !x.usable {
-			delete(h.unresolved, l)
+	for i, u := range h.picture.uplinks {
+		until, waits := h.unresolved[i]
+		switch {
+		case u.Up && !u.resolved() && !before.uplinks[i].Up:
+			h.unresolved[i] = now.Add(routerWait)
+			if err := h.kernel.askNeighbour(u); err != nil {
+				h.pending = append(h.pending, Trouble{Local: ilnp.Local{Link: u.Link}, LinkName: u.Name, Reason: err.Error()})
+			}
+		case waits && (!u.Up || u.resolved() || !until.After(now)):
+			delete(h.unresolved, i)
 		}
 	}
-	for _, l := range sortedLocals(h.picture.locators) {
-		x, u := h.picture.locators[l], h.picture.uplinks[int(l.Link)]
-		if !x.usable || before.locators[l].usable || u.resolved() {
-			delete(h.unresolved, l)
+	for i, until := range h.unresolved {
+		if _, still := h.picture.uplinks[i]; !still {
+			delete(h.unresolved, i)
 			continue
 		}
-		until, asked := h.unresolved[l]
-		if !asked {
-			until = now.Add(routerWait)
-			h.unresolved[l] = until
-			err := h.kernel.askNeighbour(u)
-			if err == nil {
-				// Heard even while the kernel's own question has no source
-				// address, because the link-local one is tentative.
-				err = h.kernel.announce(u, h.rules.own(l).addr)
-			}
-			if err != nil {
-				h.trouble(l, x, err.Error())
-			}
-		}
-		if until.After(now) {
-			x.usable = false
-			h.picture.locators[l] = x
-			wake = sooner(wake, until)
-		}
+		h.holdBack(i, before)
+		wake = sooner(wake, until)
 	}
 	return wake
+}
+
+// holdBack makes the Locators of a link wait that were not usable before. The
+// router is asked from their addresses too, past routing: the kernel's own
+// question has no source while the link-local address is tentative.
+func (h *Host) holdBack(link int, before picture) {
+	for _, l := range sortedLocals(h.picture.locators) {
+		x := h.picture.locators[l]
+		if int(l.Link) != link || !x.usable || before.locators[l].usable {
+			continue
+		}
+		if err := h.kernel.announce(h.picture.uplinks[link], h.rules.own(l).addr); err != nil {
+			h.trouble(l, x, err.Error())
+		}
+		x.usable = false
+		h.picture.locators[l] = x
+	}
 }
 
 // askNeighbour has the kernel find out the hardware address of a router, which

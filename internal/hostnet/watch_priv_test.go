@@ -204,6 +204,31 @@ func TestCarrierAndLink(t *testing.T) {
 	}
 }
 
+// The kernel forgets neighbours over a loss of carrier. A Locator that were used
+// before the router is found again would lose what comes first.
+func TestLocatorComesBackWithItsRouter(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	router.Run("ip", "link", "set", "lan", "down")
+	next(t, h, absent(netA))
+	router.Run("ip", "link", "set", "lan", "up")
+	known := false
+	next(t, h, func(e Event) bool {
+		switch e := e.(type) {
+		case UplinkChanged:
+			known = e.Uplink.NextHopValid
+		case LocatorChanged:
+			return e.Present
+		}
+		return false
+	})
+	if !known {
+		t.Error("the Locator is back before the hardware address of its router is known")
+	}
+}
+
 // Static addresses of any length count with their /64; what was flushed comes
 // back.
 func TestStaticAddressesAndFlush(t *testing.T) {
