@@ -132,6 +132,36 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// ESP is translated like any other transport: what it protects is neither read
+// nor changed, so that an association between session addresses, which hold no
+// locator, survives every change of locators (RFC 6741 §9).
+func TestSecuredPayloadIsUntouched(t *testing.T) {
+	const esp = 50
+	secured := random(64, 11)
+	for _, n := range []int{0, 4, 12} {
+		for _, l := range []roam.L64{0x2001_0db8_0001_000a, 0x2001_0db8_0009_0000} {
+			e := entry()
+			e.LocalL64 = l
+			if n > 0 {
+				e.Nonce = nonce(n)
+			}
+			src, dst := sessionEnds(e)
+			b := packet(src, dst, esp, secured)
+			out, err := xlate.Outward(b, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantWire(t, "esp", out, e)
+			if !bytes.HasSuffix(out, secured) {
+				t.Errorf("nonce of %d: the protected part was changed", n)
+			}
+			if back, err := xlate.Inward(out, mirror(e)); err != nil || !bytes.Equal(back, b) {
+				t.Errorf("nonce of %d: came back as %x, %v", n, back, err)
+			}
+		}
+	}
+}
+
 // wantWire verifies what an outward packet must be, apart from the model.
 func wantWire(t *testing.T, name string, out []byte, e xlate.Entry) {
 	t.Helper()

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// TestReceiverShowsItsNonce has a host that only receives: its first packet
+// towards the sender is one that nobody asked for, with a nonce, so that the
+// sender knows of ILNP and the receiver may move (RFC 6741 §13.1).
+func TestReceiverShowsItsNonce(t *testing.T) {
+	w := newWorld(t, ilnp.Soft, 1)
+	shown := ""
+	w.Tap = func(p Packet) *Packet {
+		if p.Src.NID == mobileNID && kindOf(p) == "probe" {
+			return nil
+		}
+		if p.Src.NID == serverNID && shown == "" {
+			shown = kindOf(p)
+			if !p.Nonce.Present() {
+				t.Error("the receiver's first packet has no nonce")
+			}
+		}
+		return &p
+	}
+	f := w.mobile.Flow(w.server, time.Millisecond, false)
+	w.Run(300 * time.Millisecond) // long before silence would mean plain IPv6
+	if shown != "probe" {
+		t.Errorf("the receiver's first packet is %q, want a probe", shown)
+	}
+	if got := w.mobile.peer(w.server).State; got != ilnp.Established {
+		t.Fatalf("the sender's session is %v, want established", got)
+	}
+	w.Tap = nil
+	w.server.Up(2, netT, near, ilnp.Infinite)
+	w.Run(time.Second)
+	wantPaths(t, w.mobile, w.server, netT)
+	w.server.Down(1)
+	w.finish(t, f)
+	wantLost(t, f, 0)
+}
+
+// TestEveryCorrespondentIsTold moves a host that has many correspondents: each
+// one gets the new set, and acknowledges it (RFC 6743 §2).
+func TestEveryCorrespondentIsTold(t *testing.T) {
+	w := newWorld(t, ilnp.Soft, 1)
+	const many = 20
+	for i := range many {
+		at := netC + roam.L64(i+1)<<32
+		h := w.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{NIDs: []roam.NID{serverNID + roam.NID(i+1)<<8}, Accept: ilnp.Any})
+		h.Up(1, at, near, ilnp.Infinite)
+		w.mobile.Know(h, at)
+		w.mobile.Flow(h, 10*time.Millisecond, true)
+	}
+	w.Run(time.Second)
+	told := make(map[roam.NID]int)
+	w.Tap = func(p Packet) *Packet {
+		if kindOf(p) == "LU" {
+			told[p.Dst.NID]++
+		}
+		return &p
+	}
+	sent := w.mobile.Count(ilnp.UpdateAcked)
+	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.Run(time.Second)
+	for nid, n := range told {
+		if n != 1 {
+			t.Errorf("%v was sent %d updates, want 1", nid, n)
+		}
+	}
+	if got := w.mobile.Count(ilnp.UpdateAcked) - sent; len(told) != many || got != many {
+		t.Errorf("%d of %d correspondents were told, %d acknowledged", len(told), many, got)
+	}
+	for _, h := range w.Nodes() {
+		if p := h.peer(w.mobile); !p.Since.IsZero() {
+			wantPaths(t, h, w.mobile, netB)
+		}
+	}
+}
