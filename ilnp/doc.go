@@ -14,4 +14,26 @@
 //	HandleTimeout(now)                   only once now >= PollTimeout()
 //	Poll() (Output, bool)                drain before the next Handle
 //	PollTimeout() (time.Time, bool)
+//
+// Commands are AddPeer, RemovePeer, SetMode, SetLinkDisabled and Detach; they
+// are followed by draining Poll too. Export and Restore carry the sessions
+// over a restart.
+//
+// A session is made from either side:
+//
+//	this host first                       the correspondent first
+//	SeenMiss -> nonce, entry Initiated    SeenEmbryo -> probe of its locator
+//	SeenNonce or a probe's reply          the probe's reply
+//	         -> Established                        -> Established
+//	Parameter Problem, or 1 s of silence
+//	         -> Plain
+//
+// It omits Locator Updates of the draft form other than "replace" when it
+// sends (it applies all of them), IPsec for ILNP, site border rewriting, and
+// ephemeral identifiers.
+//
+// DEVIATION from RFC 6743 §4 and RFC 6744 §4: a locator that an update drops
+// stays acceptable as a source for max(3 RTT, 10 s), that packets in flight
+// are not lost. DEVIATION from RFC 6743 §2: there is no Identifier option,
+// which is defined nowhere for ILNPv6.
 package ilnp

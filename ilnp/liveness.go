@@ -250,7 +250,9 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 }
 
 // suspectRound probes everything known against everything known: the most that
-// one round may cost is MaxPaths packets, so large sets take turns.
+// one round may cost is MaxPaths packets, so large sets take turns. The first
+// round stays with sources that the correspondent knows, as it would follow
+// the nonce to others; often one lost packet is all that there is.
 func (c *Core) suspectRound(now time.Time, s *session) {
 	sources, destinations := placesOf(c.usable(now)), s.remotes.all()
 	n := len(sources) * len(destinations)
@@ -260,7 +262,9 @@ func (c *Core) suspectRound(now time.Time, s *session) {
 	paths := make([]Path, 0, MaxPaths)
 	for i := range min(n, MaxPaths) {
 		k, m := pairAt((s.watch.round*MaxPaths+i)%n, len(sources), len(destinations))
-		paths = append(paths, Path{Local: sources[k], Remote: destinations[m]})
+		if s.watch.round > 0 || s.update.lists(sources[k].L64) || s.sendsFrom(sources[k]) {
+			paths = append(paths, Path{Local: sources[k], Remote: destinations[m]})
+		}
 	}
 	c.probePaths(now, s, paths)
 	d := min(max(s.rtt*3/2, suspectMin), suspectMax) << min(s.watch.round, suspectTries)

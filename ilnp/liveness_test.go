@@ -129,6 +129,10 @@ func TestFailover(t *testing.T) {
 			}
 		}
 		answer()
+		if mode == Hard {
+			b.pass(301 * time.Millisecond) // the reserve is asked in the second round
+			answer()
+		}
 		b.pass(time.Second)
 		if got := b.sources(); !slices.Equal(got, []roam.L64{netA}) {
 			t.Fatalf("%v: sends from %v, want the one that works", mode, got)
@@ -149,6 +153,29 @@ func TestFailover(t *testing.T) {
 		}
 		if got := b.sources(); !slices.Equal(got, []roam.L64{netB}) {
 			t.Errorf("%v: sends from %v, want the active one again", mode, got)
+		}
+	}
+}
+
+// TestFirstRoundOfSuspicion does not stray to locators that are not listed:
+// a sender of datagrams that nobody answers is suspected every two seconds.
+func TestFirstRoundOfSuspicion(t *testing.T) {
+	b := newBench(t, inMode(Hard))
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	b.pass(time.Minute)
+	for range 10 {
+		b.forget()
+		silence(b)
+		if probes := b.probesSent(); len(probes) != 1 || probes[0].Src.L64 != netB {
+			t.Fatalf("%d probes, want one from the listed locator", len(probes))
+		}
+		b.answerProbes()
+		b.pass(2 * time.Second)
+		if len(b.sent) != 0 {
+			t.Fatalf("%d packets after the reply", len(b.sent))
 		}
 	}
 }

@@ -157,6 +157,25 @@ func TestUpdateOf255Locators(t *testing.T) {
 	}
 }
 
+// TestLocatorBeyondTheEntry: the correspondent uses one of a large set that the
+// data plane was not given.
+func TestLocatorBeyondTheEntry(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	lu := ilnpwire.LocatorUpdate{}
+	for i := range 100 {
+		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, uint16(i), 100))
+	}
+	b.receive(1, b.update(netP, peerNonce, lu))
+	far := netR + 99<<16
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: far}})
+	b.wantTargets(far)
+	if !slices.Contains(b.pairs[theKey].Accept, far) {
+		t.Error("not accepted although it was seen with the right nonce")
+	}
+}
+
 func TestEqualLocatorsAreCutTo8(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"slices"
 	"time"
 
 	"roam"
@@ -182,7 +183,8 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 		return
 	}
 	s.lastRx, s.lastNonceRx = now, now
-	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current {
+	// Of a large set, the entry does not have every locator.
+	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current || !slices.Contains(s.entry.Accept, r.l64) {
 		s.remotes.put(o.Remote.L64, 0, time.Time{})
 		s.remotes.lead(o.Remote.L64)
 		s.lastMove = now

@@ -11,7 +11,7 @@ import (
 )
 
 // seeds is how many courses of random events the tests look at.
-const seeds = 40
+const seeds = 24
 
 // rough is an access link on which everything goes wrong now and then.
 var rough = Access{Delay: 5 * time.Millisecond, Jitter: 4 * time.Millisecond, Loss: 0.1, Duplicate: 0.03}

@@ -65,7 +65,12 @@ func showTrace(t *testing.T, n *Network) {
 // start runs a flow until the session stands on both ends.
 func (w *world) start(t *testing.T, echo bool) *Flow {
 	t.Helper()
-	f := w.mobile.Flow(w.server, time.Millisecond, echo)
+	return w.startEvery(t, time.Millisecond, echo)
+}
+
+func (w *world) startEvery(t *testing.T, interval time.Duration, echo bool) *Flow {
+	t.Helper()
+	f := w.mobile.Flow(w.server, interval, echo)
 	if !w.RunUntil(time.Second, func() bool {
 		return w.mobile.peer(w.server).State == ilnp.Established && w.server.peer(w.mobile).State == ilnp.Established
 	}) {
