@@ -154,16 +154,24 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		       (p->flags & (PAIR_RFC6741 | PAIR_PLAIN)) == PAIR_RFC6741);
 }
 
-/* The pair that a packet from outside speaks to: by the NIDs, or, when several
- * correspondents claim that NID, by where it came from.
+/* The session between two nodes as they stand on the wire: by the NIDs, or,
+ * when several correspondents claim that NID, by where it is.
  */
-static __always_inline struct pair *pair_of(const struct inbound *in)
+static __always_inline struct pair_key handle_of(union half local_nid, const struct addr *remote)
 {
-	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
-	struct homonym_key where = { .local_nid = in->dst.nid, .remote = in->src };
+	struct pair_key key = { .local = local_nid, .remote = remote->nid };
+	struct homonym_key where = { .local_nid = local_nid, .remote = *remote };
 	struct pair_key *handle = bpf_map_lookup_elem(&homonyms, &where);
 
-	return bpf_map_lookup_elem(&pairs, handle ? handle : &key);
+	return handle ? *handle : key;
+}
+
+/* The pair that a packet from outside speaks to. */
+static __always_inline struct pair *pair_of(const struct inbound *in)
+{
+	struct pair_key key = handle_of(in->dst.nid, &in->src);
+
+	return bpf_map_lookup_elem(&pairs, &key);
 }
 
 /* An ICMPv6 error about a packet of ours: the daemon translates it, for it
@@ -177,8 +185,7 @@ static __always_inline int receive_error(struct __sk_buff *skb, const struct inb
 
 	if (bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
-	key.local = quoted[0].nid;
-	key.remote = quoted[1].nid;
+	key = handle_of(quoted[0].nid, &quoted[1]);
 	if (!bpf_map_lookup_elem(&pairs, &key) && !bpf_map_lookup_elem(&embryos, &key))
 		return PASS_ON; /* about a packet that was none of ours */
 	about_inbound(&about, in);

@@ -231,8 +231,12 @@ func TestInboundOfHomonyms(t *testing.T) {
 	r.check([]verdictCase{
 		{"the other's nonce", fromPeer(else1, theirNonce, ip6.UDP, udp(9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
 	})
+	quoted := packet(at(here, ours), at(else1, theirs), ip6.UDP, udp(9))
+	v, _ := r.ingress(packet(at(else2, 1), at(here, ours), ip6.ICMPv6, append([]byte{1, 0, 0, 0, 0, 0, 0, 0}, quoted...)))
+	if evs := r.events(); v != shot || len(evs) != 1 || evs[0].Kind != ErrorIn || evs[0].Key != other.Key {
+		t.Errorf("error about a packet to the other one: verdict %d, events %+v", v, evs)
+	}
 	r.must(r.Delete(other.Key))
-	r.kinds()
 	r.check([]verdictCase{
 		{"after its session", fromPeer(else1, none, ip6.UDP, udp(9)), shot, counts{"drop_unknown_locator": 1}, nil},
 	})
