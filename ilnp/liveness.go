@@ -290,6 +290,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 		if s.watch.round >= suspectTries && s.lastNonceRx.After(s.watch.since) {
 			s.watch = watch{}
 			c.comeBack(now, s)
+			c.prove(now, s)
 			return
 		}
 		if s.watch.round >= suspectTries {

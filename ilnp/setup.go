@@ -131,19 +131,27 @@ func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	}
 }
 
+// Why a session is plain IPv6, as PeerState and the event SessionFellBack say.
+const (
+	WhyNoAnswer   = "no answer"               // to its first packets
+	WhyNoILNP     = "no ILNP there"           // it said so by a Parameter Problem
+	WhyRemembered = "no ILNP there before"    // an earlier session was plain
+	WhyNoNonce    = "answers without a nonce" // plain packets come back, none with a nonce
+)
+
 // whyPlain says why a session is plain IPv6; "" when it is not.
 func (s *session) whyPlain() string {
 	switch {
 	case s.state != Plain:
 		return ""
 	case s.fallback == unanswered:
-		return "no answer"
+		return WhyNoAnswer
 	case s.refused:
-		return "no ILNP there"
+		return WhyNoILNP
 	case s.remembered:
-		return "no ILNP there a while ago"
+		return WhyRemembered
 	}
-	return "answers without a nonce"
+	return WhyNoNonce
 }
 
 // handleNonce takes the first nonce of a correspondent that we contacted: it
