@@ -129,7 +129,7 @@ func (n *node) signal(s syscall.Signal) {
 func (n *node) command(args ...string) (string, string, error) {
 	ctx, cancel := context.WithTimeout(n.w.top.Context(), 30*time.Second)
 	defer cancel()
-	c := n.host.AppCommand(ctx, append([]string{roamBin, "--config", n.config}, args...)...)
+	c := n.host.Command(ctx, append([]string{roamBin, "--config", n.config}, args...)...)
 	var out, diag bytes.Buffer
 	c.Stdout, c.Stderr = &out, &diag
 	err := c.Run()
