@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
+	"roam/ilnp"
 )
 
 const (
@@ -76,7 +77,7 @@ func (h *Host) setup() (Device, error) {
 	if err := h.kernel.sessionRoute(dev, h.rules.session, session); err != nil {
 		return Device{}, err
 	}
-	if err := h.kernel.awaitLocal(session); err != nil {
+	if err := h.kernel.awaitLocal(addrKey{dev.Attrs().Index, session}); err != nil {
 		return Device{}, err
 	}
 	a, b := dev.Attrs(), peer.Attrs()
@@ -84,6 +85,23 @@ func (h *Host) setup() (Device, error) {
 		Name: a.Name, PeerName: b.Name, Index: a.Index, PeerIndex: b.Index,
 		MAC: a.HardwareAddr, PeerMAC: b.HardwareAddr, MTU: a.MTU,
 	}, nil
+}
+
+// checkDevice tells, once, that somebody took down or removed the session
+// device or its address. Mending it here would fight whoever did it.
+func (h *Host) checkDevice() {
+	index := h.Device().Index
+	if index == 0 {
+		return
+	}
+	l, exists := h.table.links[index]
+	_, addressed := h.table.addrs[addrKey{index, roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()}]
+	sound := exists && addressed && l.flags&unix.IFF_UP != 0
+	if h.deviceSound && !sound {
+		h.trouble(ilnp.Local{}, locator{name: h.rules.device},
+			"the session device was taken down, stripped of its address or removed by somebody else; restart roamd")
+	}
+	h.deviceSound = sound
 }
 
 // missing reports whether no interface of that name exists.
@@ -178,15 +196,19 @@ func (k *kernel) awaitCarrier(l netlink.Link) error {
 	})
 }
 
-// awaitLocal waits until the kernel takes packets for an address: also without
-// duplicate detection a worker makes the local route.
-func (k *kernel) awaitLocal(a netip.Addr) error {
-	return await("local route of "+a.String(), func() (bool, error) {
-		list, err := k.links.RouteGet(a.AsSlice())
-		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
-			return false, nil
+// awaitLocal waits until the kernel takes packets for the session address: also
+// without duplicate detection a worker makes the local route. An address that
+// somebody's flush takes meanwhile is added again.
+func (k *kernel) awaitLocal(a addrKey) error {
+	return await("local route of "+a.addr.String(), func() (bool, error) {
+		list, err := k.links.RouteGet(a.addr.AsSlice())
+		if err == nil && len(list) > 0 && list[0].Type == unix.RTN_LOCAL {
+			return true, nil
 		}
-		return err == nil && len(list) > 0 && list[0].Type == unix.RTN_LOCAL, err
+		if _, err := k.addressFlags(a); err != nil {
+			return false, k.setAddress(a, unix.IFA_F_NODAD, forever)
+		}
+		return false, nil
 	})
 }
 

@@ -125,6 +125,27 @@ func TestSegmentationOffloadStaysOn(t *testing.T) {
 	}
 }
 
+// Whoever meddles with the device is told of, and a restart mends it.
+func TestMeddlingWithTheDevice(t *testing.T) {
+	for _, meddle := range []string{"link set roam0 down", "addr flush dev roam0", "link del roam0"} {
+		host := nettest.New(t)
+		cfg := testConfig(t)
+		h := openIn(t, host, cfg)
+		setupIn(t, h)
+		if err := h.Start(); err != nil {
+			t.Fatal(err)
+		}
+		want := host.State()
+		host.Run("ip", strings.Fields(meddle)...)
+		next(t, h, func(e Trouble) bool { return e.LinkName == "roam0" && strings.Contains(e.Reason, "restart") })
+		h.Close()
+		setupIn(t, openIn(t, host, cfg))
+		if got := host.State(); meddle != "link del roam0" && got != want {
+			t.Errorf("%s, then a restart:\n%s\nwant\n%s", meddle, got, want)
+		}
+	}
+}
+
 func TestDeviceMTUFollowsTheUplinks(t *testing.T) {
 	host, router := hostAndRouter(t)
 	h := openIn(t, host, testConfig(t))

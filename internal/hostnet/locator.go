@@ -58,6 +58,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	h.mu.Lock()
 	h.shown = h.picture.snapshot(now)
 	h.mu.Unlock()
+	h.checkDevice()
 	if err := h.fitMTU(); err != nil {
 		h.pending = append(h.pending, Trouble{Reason: err.Error()})
 	}
