@@ -1,0 +1,250 @@
+package ilnp
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+func told(list ...roam.L64) Peer {
+	p := Peer{NID: peerNID, Names: []string{"peer"}}
+	for _, l := range list {
+		p.Locators = append(p.Locators, RemoteLocator{L64: l, Preference: 10, Lifetime: Infinite})
+	}
+	return p
+}
+
+// TestToldLocatorsAreReplaced: the newest look-up is what a new session uses.
+func TestToldLocatorsAreReplaced(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, told(netP))
+	b.AddPeer(b.now, told(netQ))
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	b.wantTargets(netQ)
+	if slices.Contains(b.pairs[theKey].Accept, netP) {
+		t.Error("a locator of an older look-up is accepted")
+	}
+}
+
+// TestNewsWhileInitiated: the first look-up was wrong, the next one helps the
+// session that waits.
+func TestNewsWhileInitiated(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, told(netP))
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	b.forget()
+	p := told(netQ)
+	p.Locators[0].Preference = 1
+	b.AddPeer(b.now, p)
+	b.drain()
+	b.wantTargets(netQ)
+	if probes := b.probesSent(); len(probes) != 1 || probes[0].Dst.L64 != netQ {
+		t.Errorf("%d probes, want one to the new locator", len(probes))
+	}
+}
+
+func TestToldLocatorsThatAreRefused(t *testing.T) {
+	b := newBench(t)
+	p := told(netP, 0xff02<<48, roam.DefaultSessionPrefix)
+	p.Locators = append(p.Locators, RemoteLocator{L64: netQ, Lifetime: -time.Second})
+	b.AddPeer(b.now, p)
+	b.drain()
+	if n := b.RejectedInput()[reasonLocator]; n != 3 || len(b.known[peerNID].locators) != 1 {
+		t.Errorf("%d refused and %d kept, want 3 and 1", n, len(b.known[peerNID].locators))
+	}
+}
+
+func TestLifetimeOfALookUp(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	p := told(netP, netQ)
+	p.Locators[0].Lifetime = 10 * time.Second
+	p.Locators[1].Preference = 20
+	b.AddPeer(b.now, p)
+	b.open(netP)
+	b.AddPeer(b.now, p)
+	b.pass(11 * time.Second)
+	b.wantTargets(netP) // its owner has answered there, and the session has it without end
+	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID}})
+	if got := b.known[peerNID].locators.find(netP).within(b.now); got {
+		t.Error("a look-up outlives its lifetime")
+	}
+}
+
+func TestRemovePeerEndsEverything(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.see(embryo(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
+	b.RemovePeer(b.now, peerNID)
+	b.drain()
+	if len(b.pairs)+len(b.candidates)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
+		t.Error("something of the removed correspondent is left")
+	}
+	if at, armed := b.PollTimeout(); armed {
+		t.Errorf("a timer is armed for %v", at)
+	}
+	b.forget()
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	if !slices.Equal(b.other, []Output{Reject{theKey}}) {
+		t.Errorf("%v for a removed correspondent, want its packets rejected", b.other)
+	}
+}
+
+// TestResponderKnowsMore: what was told of a correspondent serves as reserve
+// when it opens the session itself.
+func TestResponderKnowsMore(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Accept = Known })
+	b.prefix(1, netA, Infinite)
+	p := told(netP, netQ)
+	p.Rule, p.DraftLU = RuleRFC6741, true
+	b.AddPeer(b.now, p)
+	b.see(embryo(netP, peerNonce))
+	b.answerProbes()
+	b.wantTargets(netP)
+	pair := b.pairs[theKey]
+	if pair.Rule != RuleRFC6741 || !slices.Contains(pair.Accept, netQ) {
+		t.Errorf("entry %+v, want the told rule and the told locator in reserve", pair)
+	}
+	b.prefix(2, netB, Infinite)
+	if lu := b.updates()[0]; !lu.Draft || lu.Code != ilnpwire.CodeReplaceSoft {
+		t.Errorf("update %+v, want the told form", lu)
+	}
+}
+
+func TestHardModeInTheDraftForm(t *testing.T) {
+	b := newBench(t, inMode(Hard), func(c *Config) { c.DraftLU = true })
+	b.prefix(1, netA, Infinite)
+	b.see(embryo(netP, peerNonce))
+	b.answerProbes()
+	b.prefix(2, netB, Infinite)
+	if lu := b.updates()[0]; lu.Code != ilnpwire.CodeReplaceHard || len(lu.Locators) != 1 {
+		t.Errorf("update %+v, want to replace hard, by the new locator alone", lu)
+	}
+}
+
+// TestSessionsOfTwoNIDs: a host with two identifiers has a session of each.
+func TestSessionsOfTwoNIDs(t *testing.T) {
+	const second roam.NID = 0x0200_0000_0000_0011
+	b := newBench(t, func(c *Config) { c.NIDs = append(c.NIDs, second) })
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	key := PairKey{second, peerNID}
+	b.see(Observation{Trigger: SeenMiss, Key: key, LocalNID: second})
+	if p := b.pairs[key]; p.LocalNID != second || p.LocalNonce == b.pairs[theKey].LocalNonce {
+		t.Errorf("entry %+v, want the second identifier and a nonce of its own", p)
+	}
+	if len(b.pairs) != 2 {
+		t.Errorf("%d sessions, want 2", len(b.pairs))
+	}
+}
+
+// TestUpdateFindsItsSessionByNonce: of two correspondents with one NID, the
+// nonce says whose update it is (RFC 6741 §5.4).
+func TestUpdateFindsItsSessionByNonce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
+	b.see(embryo(netQ, second))
+	b.reply(b.probesSent()[0], second)
+	for _, p := range b.probesSent()[1:] {
+		if p.Dst.L64 == netP {
+			b.now = b.now.Add(time.Millisecond)
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	b.receive(1, b.update(netR, second, updateOf(entry(netR, 10, 100))))
+	b.wantTargets(netP)
+	moved := 0
+	for key, p := range b.pairs {
+		if key != theKey && p.Paths[0].Remote == netR {
+			moved++
+		}
+	}
+	if moved != 1 {
+		t.Error("the update of the second correspondent did not reach its session")
+	}
+	// Data of the second one from yet another place: the data plane takes it
+	// for a stranger's.
+	o := embryo(netC, second)
+	o.Trigger = SeenOtherNonce
+	b.see(o)
+	for key, p := range b.pairs {
+		if key != theKey && p.Paths[0].Remote != netC {
+			t.Error("the second correspondent was not followed by its nonce")
+		}
+	}
+	b.wantTargets(netP)
+}
+
+func TestCandidateIsGivenUp(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.see(embryo(netP, peerNonce))
+	b.pass(time.Minute)
+	if n := len(b.probesSent()); n != candidateTries || len(b.candidates) != 0 {
+		t.Errorf("%d probes and %d candidates, want %d and none", n, len(b.candidates), candidateTries)
+	}
+	if p := b.probesSent()[0]; len(b.probes) != 0 {
+		t.Error("probes of the given up candidate are remembered")
+	} else if b.reply(p, peerNonce); len(b.pairs) != 0 {
+		t.Error("a reply after that made a session")
+	}
+}
+
+// TestReturnElsewhere: a node comes back without its state and at another
+// place; its old nonce is silent, so it is the same node.
+func TestReturnElsewhere(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(time.Minute)
+	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
+	b.see(embryo(netQ, fresh))
+	b.reply(b.probesSent()[0], fresh)
+	b.pass(time.Second)
+	if p := b.pairs[theKey]; len(b.pairs) != 1 || p.RemoteNonce != fresh {
+		t.Errorf("%d sessions, want the one replaced", len(b.pairs))
+	}
+	b.wantTargets(netQ)
+}
+
+func TestReturnOfADeadPeerNeedsNoWaiting(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	silence(b)
+	b.pass(5 * time.Second)
+	b.forget()
+	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
+	b.see(embryo(netP, fresh))
+	b.reply(b.probesSent()[0], fresh)
+	if p := b.pairs[theKey]; p.RemoteNonce != fresh || p.Dead {
+		t.Errorf("entry %+v, want it replaced at once", p)
+	}
+}
+
+// TestUpdateIsUrgedWhenHeard: an exchange that was given up goes on as soon as
+// the correspondent shows a sign of life.
+func TestUpdateIsUrgedWhenHeard(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.pass(22 * time.Second)
+	if b.count(UpdateFailed) != 1 {
+		t.Fatal("not given up")
+	}
+	b.forget()
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
+	if n := len(b.updates()); n != 1 {
+		t.Errorf("%d updates at a sign of life, want 1", n)
+	}
+}
