@@ -40,6 +40,7 @@ func draw(env *exp.Env, with, without *trace) {
 			panel("", "to the mobile host", "in", result.Stack),
 			{Title: "datagrams of the probe lost", Kind: result.Lines, YLabel: "per 100 ms", Marks: true, Height: 70,
 				Series: []string{"udp out lost", "udp in lost"}, Labels: []string{"from the mobile host", "to the mobile host"}},
+			{Title: "ssh, time from a line typed to its echo", Kind: result.Points, YLabel: "ms", Marks: true, Height: 70, Series: []string{"ssh"}},
 		},
 	})
 	if without != nil {
@@ -92,6 +93,13 @@ func (t *trace) addSeries(r *result.Result) {
 		x, y = f.Losses(t.start, end, 100*time.Millisecond)
 		r.AddSeries(seriesName(t.arm, what+" lost"), "per 100 ms", x, y)
 	}
+	var x, y []float64
+	for _, e := range t.traffic.ssh.Echoes() {
+		if at := t.rel(e.Sent); e.RTT > 0 && at >= 0 {
+			x, y = append(x, round(at, 3)), append(y, round(millis(e.RTT), 1))
+		}
+	}
+	r.AddSeries(seriesName(t.arm, "ssh"), "ms", x, y)
 	if t.arm == "" {
 		t.addGaps(r)
 	}

@@ -84,6 +84,9 @@ func (t *trace) sessionMetrics(r *result.Result) {
 	}
 	worst := 0.0
 	for _, e := range t.traffic.ssh.Echoes() {
+		if e.Sent.Before(t.start) {
+			continue // the session was still being set up
+		}
 		worst = max(worst, millis(e.RTT))
 	}
 	r.Set("ssh_echo_worst_ms", worst)
