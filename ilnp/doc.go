@@ -32,8 +32,6 @@
 // sends (it applies all of them), IPsec for ILNP, site border rewriting, and
 // ephemeral identifiers.
 //
-// DEVIATION from RFC 6743 §4 and RFC 6744 §4: a locator that an update drops
-// stays acceptable as a source for max(3 RTT, 10 s), that packets in flight
-// are not lost. DEVIATION from RFC 6743 §2: there is no Identifier option,
-// which is defined nowhere for ILNPv6.
+// Where it departs from an RFC on purpose, the place is marked and docs/rfc
+// says why.
 package ilnp
