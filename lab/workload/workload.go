@@ -190,11 +190,16 @@ func (p *process) grewAt(at time.Time, progress uint64, detail string) {
 	p.detail = detail
 }
 
-// state is alive while the process runs, and after it ended well.
+// state is alive while the process runs, and after it ended well; of a failure
+// it tells what the process said.
 func (p *process) state() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return State{Alive: !p.ended() || p.err == nil, Progress: p.progress, Last: p.last, Detail: p.detail}
+	s := State{Alive: !p.ended() || p.err == nil, Progress: p.progress, Last: p.last, Detail: p.detail}
+	if !s.Alive {
+		s.Detail = strings.TrimSpace(fmt.Sprintf("%v %s", p.err, p.errs))
+	}
+	return s
 }
 
 func (p *process) ended() bool {

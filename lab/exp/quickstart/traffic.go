@@ -126,7 +126,7 @@ func (t *traffic) flowing() bool {
 func (t *traffic) silent() (names []string) {
 	for _, s := range t.sessions {
 		if st := s.State(); st.Progress == 0 {
-			names = append(names, fmt.Sprintf("%s (running: %v)", s.Name(), st.Alive))
+			names = append(names, fmt.Sprintf("%s (running: %v) %s", s.Name(), st.Alive, st.Detail))
 		}
 	}
 	return names
