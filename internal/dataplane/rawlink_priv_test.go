@@ -61,7 +61,7 @@ func newTunnel(t *testing.T, name string) tunnel {
 	f := os.NewFile(uintptr(fd), name) // not earlier: it cannot be polled before it is a device
 	t.Cleanup(func() { f.Close() })
 	// Nothing but what the test sends: no addresses, no discovery.
-	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0); err != nil {
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/addr_gen_mode", []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
 	s, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

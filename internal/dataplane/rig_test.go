@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -433,4 +434,10 @@ func difference(got, want []byte) string {
 	}
 	return fmt.Sprintf("%d octets, want %d; from offset %d on\n%x, want\n%x", len(got), len(want), i,
 		got[i:min(i+32, len(got))], want[i:min(i+32, len(want))])
+}
+
+// command runs a command in the namespaces of the test's thread.
+func command(name string, args ...string) (string, error) {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	return string(out), err
 }
