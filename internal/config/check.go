@@ -55,6 +55,9 @@ func (c *checker) config(r *raw) Config {
 			IdleTimeout:      c.duration("ilnp.idle_timeout", r.ILNP.IdleTimeout, minIdle, maxIdle),
 		},
 	}
+	if r.Metrics.Listen != "" {
+		cfg.Metrics.Listen = c.listenAnywhere("metrics.listen", r.Metrics.Listen)
+	}
 	if r.Literals.Cgroup != "" {
 		cfg.Literals.Cgroup = c.dir("literals.cgroup", r.Literals.Cgroup, 4000)
 	}
@@ -179,6 +182,16 @@ func (c *checker) links(key string, list []string) []string {
 func (c *checker) listen(key, s string) netip.AddrPort {
 	a, err := netip.ParseAddrPort(s)
 	if err != nil || !a.Addr().IsLoopback() || a.Port() == 0 || a.Addr().Is4In6() {
+		c.refuse(key, strconv.Quote(s))
+	}
+	return a
+}
+
+// listenAnywhere admits addresses beyond loopback: who may ask for figures is
+// for the administrator to say.
+func (c *checker) listenAnywhere(key, s string) netip.AddrPort {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() == 0 || a.Addr().Is4In6() {
 		c.refuse(key, strconv.Quote(s))
 	}
 	return a

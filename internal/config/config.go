@@ -22,6 +22,7 @@ type Config struct {
 	DNS      DNS
 	Literals Literals
 	ILNP     ILNP
+	Metrics  Metrics
 }
 
 // Host is the section [host]: who this host is and where its files are.
@@ -117,6 +118,11 @@ type ILNP struct {
 	Checksum         ilnp.ChecksumRule
 	FallbackLifetime time.Duration // how long a peer without ILNP stays plain
 	IdleTimeout      time.Duration // after which a session without packets ends
+}
+
+// Metrics is the section [metrics]: figures for Prometheus.
+type Metrics struct {
+	Listen netip.AddrPort // zero: not served
 }
 
 // Socket returns the path of the control socket.

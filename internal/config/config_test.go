@@ -70,6 +70,9 @@ lu_format = "draft"
 checksum = "rfc6741"
 fallback_lifetime = "90s"
 idle_timeout = "1h30m"
+
+[metrics]
+listen = "[::1]:9643"
 `
 
 func TestParseFull(t *testing.T) {
@@ -96,6 +99,7 @@ func TestParseFull(t *testing.T) {
 			NonceLength: 12, LUFormat: LUDraft, Checksum: ilnp.RuleRFC6741,
 			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute,
 		},
+		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
 	}
 	opts := cmp.Options{
 		cmpopts.EquateEmpty(),
@@ -116,7 +120,7 @@ func TestParseFull(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "[host]\nnidd = \"auto\"", "t:2:1: host.nidd: unknown key; section [host] has nid, mode,"},
-		{"unknown section", "[hots]\nnid = 1", "t:1:2: hots: unknown section; there are host, uplinks, dns, literals, ilnp"},
+		{"unknown section", "[hots]\nnid = 1", "t:1:2: hots: unknown section; there are host, uplinks, dns, literals, ilnp, metrics"},
 		{"syntax", "[host]\nmode = \n", "t:2:"},
 		{"twice", "[host]\nmode = \"soft\"\nmode = \"hard\"", "t:3:"},
 		{"type", "[host]\n\nmode = 3", `t:3:8: host.mode: wrong type of value; allowed: one of "soft", "hard", "duality"`},

@@ -116,6 +116,17 @@ var keys = []Key{
 	{Name: "ilnp.idle_timeout", Default: `"10m"`, Allowed: fmt.Sprintf(allowedDuration, "10s", "168h"), Restart: true,
 		Meaning: "how long a session without packets is kept",
 		show:    func(c Config) string { return quote(duration(c.ILNP.IdleTimeout)) }},
+	{Name: "metrics.listen", Default: `""`, Restart: true,
+		Allowed: `an address and port, such as "127.0.0.1:9643" or "[::1]:9643", or "" for none`,
+		Meaning: "where figures for Prometheus are served, under /metrics",
+		show:    func(c Config) string { return quote(addrText(c.Metrics.Listen)) }},
+}
+
+func addrText(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
 }
 
 // Keys lists every key of the file in the order of the manual.

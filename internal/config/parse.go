@@ -90,6 +90,9 @@ type raw struct {
 		FallbackLifetime string `toml:"fallback_lifetime"`
 		IdleTimeout      string `toml:"idle_timeout"`
 	} `toml:"ilnp"`
+	Metrics struct {
+		Listen string `toml:"listen"`
+	} `toml:"metrics"`
 }
 
 // Parse reads and checks the text of a file; name stands for it in errors,

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 
+	"roam"
 	"roam/ilnp"
 )
 
@@ -22,6 +23,12 @@ type Backend interface {
 	// Subscribe returns the events from now on. The channel is closed when ctx
 	// is done or the daemon ends.
 	Subscribe(ctx context.Context) (<-chan Event, error)
+	// History returns what happened, the oldest first: the latest events of the
+	// host and of each correspondent, as far as the daemon remembers.
+	History(ctx context.Context) ([]Event, error)
+	// Probe asks on every path to a correspondent whether it works, for at
+	// most three seconds. An unknown correspondent is CodeNotFound.
+	Probe(ctx context.Context, peer roam.NID) (Probed, error)
 	// SetMode changes the handoff mode until the next start.
 	SetMode(ctx context.Context, mode ilnp.Mode) error
 	// SetLinkEnabled lets the host use a link, or takes it out of use

@@ -12,6 +12,7 @@ import (
 	"os"
 	"syscall"
 
+	"roam"
 	"roam/ilnp"
 )
 
@@ -57,6 +58,18 @@ func (c *Client) Sessions(ctx context.Context) (out []Session, err error) {
 // Counters is Backend.Counters.
 func (c *Client) Counters(ctx context.Context) (out []Counter, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/counters", nil, &out)
+	return out, err
+}
+
+// History is Backend.History.
+func (c *Client) History(ctx context.Context) (out []Event, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/history", nil, &out)
+	return out, err
+}
+
+// Probe is Backend.Probe.
+func (c *Client) Probe(ctx context.Context, peer roam.NID) (out Probed, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/probe", ProbeRequest{Peer: peer}, &out)
 	return out, err
 }
 

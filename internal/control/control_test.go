@@ -65,6 +65,10 @@ func TestRoundTrip(t *testing.T) {
 	check("Sessions", f.SessionList, sessions, err)
 	counters, err := c.Counters(ctx)
 	check("Counters", f.CounterList, counters, err)
+	events, err := c.History(ctx)
+	check("History", f.EventList, events, err)
+	probed, err := c.Probe(ctx, 7)
+	check("Probe", f.ProbeValue, probed, err)
 	line, err := c.Export(ctx)
 	check("Export", f.ExportLine, line, err)
 	reloaded, err := c.Reload(ctx)
@@ -74,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 	check("SetMode", nil, nil, c.SetMode(ctx, ilnp.Duality))
 	check("SetLinkEnabled", nil, nil, c.SetLinkEnabled(ctx, "wlan0", false))
 	check("Shutdown", nil, nil, c.Shutdown(ctx, true))
-	want := []string{"reload", "add a line", "mode duality", "disable wlan0", "shutdown and remove"}
+	want := []string{"probe 0000:0000:0000:0007", "reload", "add a line", "mode duality", "disable wlan0", "shutdown and remove"}
 	check("instructions", want, f.Instructions(), nil)
 }
 

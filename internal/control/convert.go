@@ -23,7 +23,7 @@ var (
 		ilnp.SessionFellBack: "session-fell-back", ilnp.SessionEnded: "session-ended",
 		ilnp.SessionReplaced: "session-replaced",
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
-		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed",
+		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
 	}
 )
 
@@ -113,6 +113,10 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
+		Checksum: s.Rule.String(), UpdateForm: "rfc6743", WhyPlain: s.WhyPlain,
+	}
+	if s.DraftLU {
+		out.UpdateForm = "draft"
 	}
 	if s.Since.IsZero() {
 		out.State = StateKnown // the core lists whom it knows of, too

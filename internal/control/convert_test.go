@@ -19,7 +19,7 @@ var testNames = Names{
 
 func TestEveryKindHasAName(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := ilnp.LocatorAdded; k <= ilnp.ModeChanged; k++ {
+	for k := ilnp.LocatorAdded; k <= ilnp.PathAnswered; k++ {
 		n := KindName(k)
 		if strings.HasPrefix(n, "unknown") || seen[n] {
 			t.Errorf("kind %d is called %q", k, n)
@@ -103,7 +103,7 @@ func TestEventFrom(t *testing.T) {
 }
 
 func TestNoTypeNamesANonce(t *testing.T) {
-	b, err := json.Marshal([]any{Status{}, Locator{}, Session{InUse: &Path{}, Locators: []RemoteLocator{{}}}, Event{Path: &Path{}}, Peer{}})
+	b, err := json.Marshal([]any{Status{}, Locator{}, Session{InUse: &Path{}, Locators: []RemoteLocator{{}}}, Event{Path: &Path{}}, Peer{}, Probed{Paths: []ProbedPath{{}}, Echo: &PlainEcho{}}})
 	if err != nil || strings.Contains(strings.ToLower(string(b)), "nonce") {
 		t.Errorf("a nonce may get out: %s, %v", b, err)
 	}

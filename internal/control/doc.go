@@ -14,10 +14,12 @@
 //	GET  /v1/sessions  []Session
 //	GET  /v1/counters  []Counter
 //	GET  /v1/events    Event, one object a line, until either side closes
+//	GET  /v1/history   []Event
 //	GET  /v1/export    Exported
 //	PUT  /v1/mode      ModeRequest
 //	PUT  /v1/link      LinkRequest
 //	POST /v1/peers     AddRequest      -> Peer
+//	POST /v1/probe     ProbeRequest    -> Probed
 //	POST /v1/reload                    -> Reloaded
 //	POST /v1/shutdown  ShutdownRequest
 //

@@ -60,6 +60,7 @@ func Handler(b Backend) http.Handler {
 	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })
 	get("/v1/sessions", func(ctx context.Context) (any, error) { return list(b.Sessions(ctx)) })
 	get("/v1/counters", func(ctx context.Context) (any, error) { return list(b.Counters(ctx)) })
+	get("/v1/history", func(ctx context.Context) (any, error) { return list(b.History(ctx)) })
 	get("/v1/export", func(ctx context.Context) (any, error) {
 		line, err := b.Export(ctx)
 		return Exported{Line: line}, err
@@ -79,6 +80,11 @@ func Handler(b Backend) http.Handler {
 	handle(mux, "POST /v1/peers", func(ctx context.Context, q AddRequest) (any, error) {
 		p, err := b.AddPeer(ctx, q.Line)
 		p.Names, p.Locators = orEmpty(p.Names), orEmpty(p.Locators)
+		return p, err
+	})
+	handle(mux, "POST /v1/probe", func(ctx context.Context, q ProbeRequest) (any, error) {
+		p, err := b.Probe(ctx, q.Peer)
+		p.Paths = orEmpty(p.Paths)
 		return p, err
 	})
 	handle(mux, "POST /v1/reload", func(ctx context.Context, _ struct{}) (any, error) {

@@ -68,8 +68,11 @@ type Session struct {
 	InUse        *Path           `json:"in_use,omitempty"` // the one that the last packets took; absent: none yet
 	RTTMS        float64         `json:"rtt_ms"`           // of the last exchange; 0: unknown
 	Since        time.Time       `json:"since,omitzero"`
-	LastMove     time.Time       `json:"last_move,omitzero"` // when either side last changed its locators
-	LastMoveMS   float64         `json:"last_move_ms"`       // what that cost: Locator Update to acknowledgement; 0: unknown
+	Checksum     string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
+	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
+	WhyPlain     string          `json:"why_plain,omitempty"` // why the state is "plain"
+	LastMove     time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
+	LastMoveMS   float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
 	TxPackets    uint64          `json:"tx_packets"`
 	TxBytes      uint64          `json:"tx_bytes"`
 	RxPackets    uint64          `json:"rx_packets"`
@@ -132,6 +135,33 @@ type Peer struct {
 type Reloaded struct {
 	Applied []string `json:"applied"`
 	Restart []string `json:"restart"` // differences that wait for the next start
+}
+
+// ProbeRequest asks whether the paths to a correspondent work.
+type ProbeRequest struct {
+	Peer roam.NID `json:"peer"` // its handle
+}
+
+// Probed is what probes of every path to a correspondent found.
+type Probed struct {
+	Peer     roam.NID     `json:"peer"`
+	State    string       `json:"state"` // of its session afterwards, as in Session
+	WhyPlain string       `json:"why_plain,omitempty"`
+	Paths    []ProbedPath `json:"paths"`
+	Echo     *PlainEcho   `json:"echo,omitempty"` // only asked of a session that is plain
+}
+
+// ProbedPath is what a probe of one path found.
+type ProbedPath struct {
+	Path
+	Answered bool    `json:"answered"`
+	RTTMS    float64 `json:"rtt_ms,omitempty"`
+}
+
+// PlainEcho is what an echo request without a nonce found.
+type PlainEcho struct {
+	Answered bool    `json:"answered"`
+	RTTMS    float64 `json:"rtt_ms,omitempty"`
 }
 
 // Exported holds the line of `roam export`.

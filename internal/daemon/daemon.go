@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -48,14 +49,24 @@ type Daemon struct {
 	managed bool // resolv.conf points to us
 	// literals turns real addresses into session addresses; nil: switched off.
 	literals *dataplane.Literals
+	metrics  *http.Server // nil: not served
+	starts   uint64       // daemons since the run directory was made
 	hub      control.Hub
+	history  history
 	names    atomic.Pointer[naming.Table]
 	stop     context.CancelFunc
 
 	// Only touched by the engine's goroutine, through Do.
 	records  map[roam.NID]naming.Record
 	warnings []string
-	remove   atomic.Bool
+	tally    tally
+	move     move
+	security quota
+	// What the data plane had counted when it was last looked at.
+	watched    time.Time
+	lastCounts map[string]uint64
+
+	remove atomic.Bool
 }
 
 // ErrRunning is wrapped when another daemon holds the run directory.
@@ -134,6 +145,9 @@ func lock(f *os.File) error {
 // open loads the data plane and prepares the host, in the order in which each
 // part needs the one before.
 func (d *Daemon) open() (err error) {
+	if d.starts, err = countStart(d.cfg.Host.RunDir); err != nil {
+		d.opts.Log.Warn(err.Error())
+	}
 	if d.plane, err = dataplane.Open(dataplane.Options{PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}}); err != nil {
 		return err
 	}
@@ -164,13 +178,14 @@ func (d *Daemon) open() (err error) {
 	d.engine = engine.New(engine.Config{
 		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender,
 		SessionPrefix: d.cfg.Host.SessionPrefix, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
-		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.listLiterals, Log: d.opts.Log,
+		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, Log: d.opts.Log,
 	})
 	if err := d.loadNames(core); err != nil {
 		return err
 	}
 	d.startDNS()
 	d.startLiterals(core)
+	d.startMetrics()
 	return d.network.Start()
 }
 
@@ -209,6 +224,9 @@ func (d *Daemon) serve(ctx context.Context) error {
 func (d *Daemon) close() {
 	var errs []error
 	errs = append(errs, d.stopDNS())
+	if d.metrics != nil {
+		errs = append(errs, d.metrics.Close())
+	}
 	if d.literals != nil {
 		errs = append(errs, d.literals.Close())
 	}
@@ -251,7 +269,7 @@ func restore(cfg config.Config) error {
 		resolvConf(cfg).Release(),
 		unmountBPF(cfg.Pins()),
 	)
-	for _, f := range []string{stateFile(cfg), cfg.Socket()} {
+	for _, f := range []string{stateFile(cfg), cfg.Socket(), filepath.Join(cfg.Host.RunDir, "starts")} {
 		if e := os.Remove(f); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}

@@ -2,50 +2,162 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"roam/ilnp"
 	"roam/internal/control"
 	"roam/internal/engine"
 )
 
-// logged are the events that the log keeps; the others are for monitors.
+// logged are the events that the log keeps one by one; the others are for
+// monitors and the history.
 var logged = map[ilnp.EventKind]slog.Level{
 	ilnp.LocatorAdded: slog.LevelInfo, ilnp.LocatorRemoved: slog.LevelInfo,
-	ilnp.HandoffStarted: slog.LevelInfo, ilnp.HandoffDone: slog.LevelInfo,
-	ilnp.UpdateFailed: slog.LevelWarn, ilnp.SessionEstablished: slog.LevelInfo,
-	ilnp.SessionFellBack: slog.LevelInfo, ilnp.SessionReplaced: slog.LevelInfo,
+	ilnp.HandoffStarted: slog.LevelInfo,
+	ilnp.UpdateFailed:   slog.LevelWarn, ilnp.UpdateReceived: slog.LevelInfo,
+	ilnp.SessionEstablished: slog.LevelInfo,
+	ilnp.SessionFellBack:    slog.LevelInfo, ilnp.SessionReplaced: slog.LevelInfo,
 	ilnp.PeerMoved: slog.LevelInfo, ilnp.PeerDead: slog.LevelWarn, ilnp.PeerAlive: slog.LevelInfo,
-	ilnp.Refused: slog.LevelDebug, ilnp.ModeChanged: slog.LevelInfo,
+	ilnp.ModeChanged: slog.LevelInfo,
+}
+
+// move gathers what a handoff cost, from its start to its end.
+type move struct {
+	acked, failed int
+	slowest       time.Duration // round trip of a Locator Update
 }
 
 // onEvent runs in the engine's goroutine.
 func (d *Daemon) onEvent(ev ilnp.Event, _ *engine.Engine) {
 	shown := control.EventFrom(ev, d.linkNames())
 	d.hub.Publish(shown)
-	level, ok := logged[ev.Kind]
+	if ev.Kind != ilnp.PathAnswered {
+		d.history.add(shown)
+	}
+	d.tally.count(ev)
+	switch ev.Kind {
+	case ilnp.HandoffStarted:
+		d.move = move{}
+	case ilnp.UpdateAcked:
+		d.move.acked++
+		d.move.slowest = max(d.move.slowest, ev.RTT)
+	case ilnp.UpdateFailed:
+		d.move.failed++
+	case ilnp.HandoffDone:
+		d.logMove(shown)
+	case ilnp.Refused:
+		d.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
+	}
+	if level, ok := logged[ev.Kind]; ok {
+		d.opts.Log.Log(context.Background(), level, shown.Kind, attributes(ev, shown)...)
+	}
+}
+
+// attributes returns what an event has, for the log.
+func attributes(ev ilnp.Event, shown control.Event) []any {
+	var out []any
+	if shown.Peer != 0 {
+		out = append(out, "nid", shown.Peer)
+	}
+	if shown.PeerName != "" {
+		out = append(out, "peer", shown.PeerName)
+	}
+	if len(shown.From) > 0 || len(shown.To) > 0 {
+		out = append(out, "from", set(shown.From), "to", set(shown.To))
+	}
+	if ev.Duration > 0 {
+		out = append(out, "duration", ev.Duration)
+	}
+	if ev.RTT > 0 {
+		out = append(out, "rtt", ev.RTT)
+	}
+	if ev.Reason != "" {
+		out = append(out, "reason", ev.Reason)
+	}
+	for _, l := range ev.Locators {
+		out = append(out, "locator", l)
+	}
+	return out
+}
+
+// logMove writes the one line that tells a whole move of this host.
+func (d *Daemon) logMove(e control.Event) {
+	d.opts.Log.Info("moved",
+		"trigger", e.Reason, "from", set(e.From), "to", set(e.To),
+		"duration_ms", e.DurationMS, "lu_rtt_ms", control.Millis(d.move.slowest),
+		"told", d.move.acked, "not_told", d.move.failed)
+}
+
+// set prints a set of locators: "wlan0 2001:db8:1:1::/64, ...".
+func set(list []control.LinkLocator) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	words := make([]string, len(list))
+	for i, l := range list {
+		words[i] = fmt.Sprintf("%s %s", l.Link, l.L64.Prefix())
+	}
+	return strings.Join(words, ", ")
+}
+
+// logSecurity writes a line of the security log, unless there were too many.
+func (d *Daemon) logSecurity(now time.Time, msg string, attrs ...any) {
+	ok, leftOut := d.security.take(now)
 	if !ok {
 		return
 	}
-	attrs := []any{"peer", shown.PeerName}
-	for _, l := range shown.To {
-		attrs = append(attrs, "to", l.Link)
+	if leftOut > 0 {
+		attrs = append(attrs, "left_out", leftOut)
 	}
-	if ev.Duration > 0 {
-		attrs = append(attrs, "duration", ev.Duration)
+	d.opts.Log.Warn("security: "+msg, attrs...)
+}
+
+// suspicious are the counters of the data plane that an attack would raise.
+var suspicious = map[string]bool{
+	"drop_session_outside": true, "drop_two_nonces": true, "drop_nonce_length": true,
+	"drop_wrong_nonce": true, "drop_icmp_no_nonce": true, "drop_update_no_nonce": true,
+	"drop_update_no_session": true, "drop_unknown_locator": true,
+}
+
+// watchEvery is how often the counters are compared; each look is a system
+// call a counter.
+const watchEvery = 10 * time.Second
+
+// watchCounters tells what the data plane refused since the last look. It runs
+// in the engine's goroutine.
+func (d *Daemon) watchCounters(now time.Time) {
+	if now.Sub(d.watched) < watchEvery {
+		return
 	}
-	if ev.RTT > 0 {
-		attrs = append(attrs, "rtt", ev.RTT)
+	d.watched = now
+	counters, err := d.plane.Counters()
+	if err != nil {
+		d.opts.Log.Warn("read counters", "err", err)
+		return
 	}
-	if ev.Reason != "" {
-		attrs = append(attrs, "reason", ev.Reason)
+	first := d.lastCounts == nil
+	if first {
+		d.lastCounts = make(map[string]uint64)
 	}
-	for _, l := range ev.Locators {
-		attrs = append(attrs, "locator", l)
+	for _, c := range counters {
+		if more := c.Value - d.lastCounts[c.Name]; more > 0 && suspicious[c.Name] && !first {
+			d.logSecurity(now, "packets were refused", "counter", c.Name, "meaning", c.Meaning, "packets", more)
+		}
+		d.lastCounts[c.Name] = c.Value
 	}
-	d.opts.Log.Log(context.Background(), level, shown.Kind, attrs...)
+}
+
+// onTick runs in the engine's goroutine, about once a second.
+func (d *Daemon) onTick(now time.Time) {
+	d.listLiterals(now)
+	d.watchCounters(now)
 }
 
 func (d *Daemon) onTrouble(link, reason string) {
-	d.hub.Publish(control.Event{Kind: control.KindName(ilnp.Refused), Reason: link + ": " + reason})
+	e := control.Event{Time: time.Now(), Kind: control.KindName(ilnp.Refused), Reason: link + ": " + reason}
+	d.hub.Publish(e)
+	d.history.add(e)
 }

@@ -8,7 +8,6 @@ package controltest
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -27,6 +26,8 @@ type Fake struct {
 	LocatorList  []control.Locator
 	SessionList  []control.Session
 	CounterList  []control.Counter
+	EventList    []control.Event
+	ProbeValue   control.Probed
 	ReloadValue  control.Reloaded
 	ExportLine   string
 	Hub          control.Hub
@@ -46,65 +47,11 @@ func New() *Fake {
 			{Name: "drop_two_nonces", Meaning: "two Nonce options in one packet"},
 			{Name: "tx_session", Meaning: "session packets sent", Value: 123456},
 		},
+		EventList: history(), ProbeValue: probed(),
 		ReloadValue: control.Reloaded{
 			Applied: []string{`host.mode: "soft" -> "hard"`}, Restart: []string{`host.device: "roam0" -> "r1"`},
 		},
 		ExportLine: "roam1:11-22ff-0-1:2001+db8+1+1:host.example:00000000",
-	}
-}
-
-func ptr(f float64) *float64 { return &f }
-
-func status() control.Status {
-	return control.Status{
-		Version: "1.2.3", PID: 4711, State: "running", Warnings: []string{},
-		Started: Now.Add(-3*time.Hour - 12*time.Minute), UptimeS: 11520,
-		NID: 0x0011_22ff_0000_0001, Mode: "soft", Accept: "known",
-		SessionPrefix:  roam.DefaultSessionPrefix.Prefix(),
-		SessionAddress: control.SessionAddr(roam.DefaultSessionPrefix, 0x0011_22ff_0000_0001),
-		Device:         "roam0", Config: "/etc/roam/roam.conf",
-		Plane: control.Plane{Attach: "tcx", ABI: 1, Features: []string{"tcx"}, Uplinks: []string{"wlan0", "wwan0"}, Pins: "/run/roam/bpf"},
-		DNS:   control.DNS{Listen: "127.0.0.156:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
-	}
-}
-
-func locators() []control.Locator {
-	return []control.Locator{
-		{Link: "wlan0", LinkIndex: 2, L64: 0x2001_0db8_0001_0001, State: "active", PreferredS: ptr(1500), Since: Now.Add(-2 * time.Minute)},
-		{Link: "wwan0", LinkIndex: 3, L64: 0x2001_0db8_0002_0001, State: "valid", Disabled: true, Since: Now.Add(-3 * time.Hour)},
-	}
-}
-
-func sessions() []control.Session {
-	path := control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: 0x2001_0db8_00ff_0001}
-	other := control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: 0x2001_0db8_00ff_0002}
-	return []control.Session{
-		{
-			NID: 0x0211_22ff_0000_0002, Address: netip.MustParseAddr("fd69:6c6e:7000:2627:211:22ff:0:2"),
-			LocalHandle: 0x0011_22ff_0000_0001, RemoteHandle: 0x0211_22ff_0000_0002,
-			Names: []string{"server.example", "server"}, State: "established",
-			Locators: []control.RemoteLocator{
-				{L64: 0x2001_0db8_00ff_0001, Preference: 10, LifetimeS: ptr(3600), State: "active", Proven: true},
-				{L64: 0x2001_0db8_00ff_0002, Preference: 10, State: "valid"},
-			},
-			Paths: []control.Path{path, other}, InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
-			LastMove: Now.Add(-42 * time.Second), LastMoveMS: 20.8,
-			TxPackets: 1000, TxBytes: 1_400_000, RxPackets: 2000, RxBytes: 2_800_000_000,
-		},
-		{
-			NID: 3, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::3"), RemoteHandle: 3, Names: []string{},
-			State: "established", Dead: true, Locators: []control.RemoteLocator{}, Paths: []control.Path{}, Since: Now.Add(-26 * time.Hour),
-		},
-		{
-			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteHandle: 4, Names: []string{"plain.example"},
-			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Proven: true}},
-			Paths: []control.Path{path}, Since: Now.Add(-30 * time.Second), RTTMS: 5.5,
-		},
-		{
-			NID: 5, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::5"), RemoteHandle: 5, Names: []string{"quiet.example"},
-			State: control.StateKnown, Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fd_0001, Preference: 10, State: "valid"}},
-			Paths: []control.Path{},
-		},
 	}
 }
 
@@ -135,6 +82,14 @@ func (f *Fake) Sessions(context.Context) ([]control.Session, error) { return f.S
 
 // Counters returns CounterList.
 func (f *Fake) Counters(context.Context) ([]control.Counter, error) { return f.CounterList, f.Err }
+
+// History returns EventList.
+func (f *Fake) History(context.Context) ([]control.Event, error) { return f.EventList, f.Err }
+
+// Probe notes "probe NID" and returns ProbeValue.
+func (f *Fake) Probe(_ context.Context, peer roam.NID) (control.Probed, error) {
+	return f.ProbeValue, f.note("probe " + peer.String())
+}
 
 // Subscribe returns what is published on Hub.
 func (f *Fake) Subscribe(ctx context.Context) (<-chan control.Event, error) {

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/control"
+	"roam/internal/rawio"
+)
+
+// A check of a correspondent's paths asks each of them so often, and waits so
+// long for the answers each time.
+const (
+	probeRounds = 3
+	probeWait   = 700 * time.Millisecond
+	echoWait    = 700 * time.Millisecond
+)
+
+// History returns the latest events, the oldest first.
+func (d *Daemon) History(context.Context) ([]control.Event, error) { return d.history.all(), nil }
+
+// Probe asks on every path to a correspondent whether it works.
+func (d *Daemon) Probe(ctx context.Context, peer roam.NID) (control.Probed, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// From before the first probe on: no answer is missed.
+	events, err := d.hub.Subscribe(ctx)
+	if err != nil {
+		return control.Probed{}, err
+	}
+	q := inquiry{peer: peer}
+	for range probeRounds {
+		if err := d.do(ctx, func(now time.Time) { q.ask(d, now) }); err != nil {
+			return control.Probed{}, err
+		}
+		if len(q.paths) == 0 {
+			break
+		}
+		q.listen(ctx, events)
+		if q.complete() {
+			break
+		}
+	}
+	return d.conclude(ctx, &q)
+}
+
+// inquiry is one check under way.
+type inquiry struct {
+	peer  roam.NID
+	paths []ilnp.Path
+	found []control.ProbedPath // of each path
+	final bool                 // there is no use in asking again
+}
+
+// ask sends a probe on each path that has not answered.
+func (q *inquiry) ask(d *Daemon, now time.Time) {
+	var done []ilnp.Path
+	for i, f := range q.found {
+		if f.Answered {
+			done = append(done, q.paths[i])
+		}
+	}
+	for _, p := range d.engine.Core().Check(now, q.peer, done) {
+		if !slices.Contains(q.paths, p) {
+			q.paths = append(q.paths, p)
+			q.found = append(q.found, control.ProbedPath{Path: control.PathFrom(p, d.linkNames())})
+		}
+	}
+}
+
+func (q *inquiry) complete() bool {
+	return q.final || !slices.ContainsFunc(q.found, func(f control.ProbedPath) bool { return !f.Answered })
+}
+
+// listen takes answers until all are there or the round is over.
+func (q *inquiry) listen(ctx context.Context, events <-chan control.Event) {
+	over := time.NewTimer(probeWait)
+	defer over.Stop()
+	for !q.complete() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-over.C:
+			return
+		case e, ok := <-events:
+			if !ok {
+				return
+			}
+			q.hear(e)
+		}
+	}
+}
+
+func (q *inquiry) hear(e control.Event) {
+	if e.Peer != q.peer {
+		return
+	}
+	if e.Kind == control.KindName(ilnp.SessionFellBack) {
+		// Only a correspondent that is there tells that it has no ILNP.
+		q.final = e.Reason == ilnp.WhyNoILNP
+	}
+	if e.Kind != control.KindName(ilnp.PathAnswered) || e.Path == nil {
+		return
+	}
+	for i := range q.found {
+		if f := &q.found[i]; f.Path == *e.Path && !f.Answered {
+			f.Answered, f.RTTMS = true, e.RTTMS
+		}
+	}
+}
+
+// conclude adds what the session has become, and asks plainly if it is plain.
+func (d *Daemon) conclude(ctx context.Context, q *inquiry) (control.Probed, error) {
+	out := control.Probed{Peer: q.peer, Paths: q.found}
+	known := false
+	err := d.do(ctx, func(now time.Time) {
+		for _, p := range d.engine.Core().Peers(now) {
+			if p.Key.Remote == q.peer {
+				known = true
+				s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, control.Names{})
+				out.State, out.WhyPlain = s.State, s.WhyPlain
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return out, err
+	case !known:
+		return out, control.Errorf(control.CodeNotFound, "no correspondent has the identifier %v", q.peer).
+			WithHint("`roam session show` lists them; `roam add LINE` makes one known")
+	case out.State == control.PairStateName(ilnp.Plain):
+		out.Echo = d.plainEcho(ctx, q.peer)
+	}
+	return out, nil
+}
+
+// plainEcho pings the session address: of a session that is plain this goes
+// out without a nonce.
+func (d *Daemon) plainEcho(ctx context.Context, peer roam.NID) *control.PlainEcho {
+	src := control.SessionAddr(d.cfg.Host.SessionPrefix, d.nid)
+	dst := control.SessionAddr(d.cfg.Host.SessionPrefix, peer)
+	out := &control.PlainEcho{}
+	for range 2 { // one packet may be lost
+		limited, cancel := context.WithTimeout(ctx, echoWait)
+		rtt, err := rawio.Echo(limited, src, dst)
+		cancel()
+		if err == nil {
+			out.Answered, out.RTTMS = true, control.Millis(rtt)
+			break
+		}
+		d.opts.Log.Debug("plain echo request", "peer", peer, "err", err)
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+// Package metrics writes what the daemon counts in the text form that
+// Prometheus reads (exposition format 0.0.4).
+//
+// It implements the names, the escaping and a histogram, and is pure: the
+// daemon takes a snapshot and serves the text. It omits pushing, and series of
+// single correspondents: a host with ten thousand of them would have as many.
+//
+// docs/howto/metrics.md lists every name; a test compares.
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Snapshot is what is told at one moment.
+type Snapshot struct {
+	Version       string
+	NID           string
+	Mode          string
+	Attach        string            // "tcx" or "clsact"
+	Adopted       bool              // sessions of an earlier daemon were taken over
+	StartSeconds  float64           // when this daemon started, Unix time
+	Starts        uint64            // of daemons since the run directory was made, this one included
+	Sessions      map[string]uint64 // by state; every state is there, zero or not
+	Dead          uint64            // sessions without a path that works
+	Locators      []Locator
+	Handoffs      map[string]uint64 // done, by trigger
+	HandoffTime   *Histogram        // from the change of the set to the last acknowledgement
+	UpdateRTT     *Histogram        // from a Locator Update to its acknowledgement
+	UpdatesSent   uint64
+	UpdatesFailed uint64
+	PeerMoves     uint64
+	FellBack      uint64
+	Counters      []Counter // of the data plane
+	Refused       []Counter // of the daemon, by reason
+}
+
+// Locator is one locator of this host.
+type Locator struct {
+	Link, L64, State string
+	Disabled         bool
+}
+
+// Counter is one counter with its stable name.
+type Counter struct {
+	Name, Meaning string
+	Value         uint64
+}
+
+// Content is the media type of what Write writes.
+const Content = "text/plain; version=0.0.4; charset=utf-8"
+
+// page collects the text; the first error of the writer ends it.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// family begins a metric.
+func (p *page) family(name, kind, help string) {
+	p.printf("# HELP %s %s\n# TYPE %s %s\n", name, escapeHelp(help), name, kind)
+}
+
+// sample writes one value; labels are pairs of name and value.
+func (p *page) sample(name string, value float64, labels ...string) {
+	p.printf("%s%s %s\n", name, labelText(labels), number(value))
+}
+
+func (p *page) single(name, kind, help string, value float64) {
+	p.family(name, kind, help)
+	p.sample(name, value)
+}
+
+// Write writes the snapshot. Its only errors are those of w.
+func Write(w io.Writer, s Snapshot) error {
+	p := &page{w: w}
+	p.family("roam_info", "gauge", "Always 1; the labels say who this is.")
+	p.sample("roam_info", 1, "version", s.Version, "nid", s.NID, "mode", s.Mode, "attach", s.Attach)
+	p.single("roam_start_time_seconds", "gauge", "When this daemon started, in Unix time.", s.StartSeconds)
+	p.single("roam_starts_total", "counter", "Daemons that were started since boot, this one included.", float64(s.Starts))
+	p.single("roam_adopted", "gauge", "1 if this daemon took sessions over from an earlier one.", boolean(s.Adopted))
+	p.byLabel("roam_sessions", "gauge", "Correspondents by the state of their session.", "state", s.Sessions)
+	p.single("roam_sessions_dead", "gauge", "Sessions of which no path works at present.", float64(s.Dead))
+	p.family("roam_locator", "gauge", "1 for each locator of this host, in its present state.")
+	for _, l := range s.Locators {
+		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled", strconv.FormatBool(l.Disabled))
+	}
+	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger", s.Handoffs)
+	p.histogram("roam_handoff_seconds", "From the change of the active set to the last acknowledgement.", s.HandoffTime)
+	p.histogram("roam_update_rtt_seconds", "From a Locator Update to its acknowledgement, retransmissions included.", s.UpdateRTT)
+	p.single("roam_updates_sent_total", "counter", "Locator Updates sent, retransmissions included.", float64(s.UpdatesSent))
+	p.single("roam_updates_failed_total", "counter", "Locator Updates that were given up.", float64(s.UpdatesFailed))
+	p.single("roam_peer_moves_total", "counter", "Moves of correspondents that were followed.", float64(s.PeerMoves))
+	p.single("roam_fallbacks_total", "counter", "Sessions that fell back to plain IPv6.", float64(s.FellBack))
+	for _, c := range s.Counters {
+		p.single("roam_"+c.Name+"_total", "counter", c.Meaning, float64(c.Value))
+	}
+	p.family("roam_refused_total", "counter", "Input that the daemon refused, by reason.")
+	for _, c := range s.Refused {
+		p.sample("roam_refused_total", float64(c.Value), "reason", c.Meaning)
+	}
+	return p.err
+}
+
+func (p *page) byLabel(name, kind, help, label string, values map[string]uint64) {
+	p.family(name, kind, help)
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		p.sample(name, float64(values[k]), label, k)
+	}
+}
+
+// labelText returns {a="b",...}, or nothing without labels.
+func labelText(pairs []string) string {
+	if len(pairs) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		sep := ","
+		if i == 0 {
+			sep = "{"
+		}
+		fmt.Fprintf(&b, `%s%s="%s"`, sep, pairs[i], escapeLabel(pairs[i+1]))
+	}
+	return b.String() + "}"
+}
+
+var (
+	labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+)
+
+func escapeLabel(s string) string { return labelEscapes.Replace(s) }
+
+func escapeHelp(s string) string { return helpEscapes.Replace(s) }
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
