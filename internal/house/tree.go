@@ -85,6 +85,7 @@ func Rules() []Rule {
 		{"tools", Tools},
 		{"links", Links},
 		{"deviations", Deviations},
+		{"rfcs", RFCs},
 		{"licences", Licences},
 	}
 }

@@ -11,6 +11,9 @@
 // It omits the choice of locators, the check whether a packet may come in
 // (nonce and source are compared with the entry only), Routing headers with
 // segments left, and the checksums of other transports, which pass unchanged.
+// DEVIATION: AH (RFC 6741 §11) would cover the addresses that are rewritten
+// here, and breaks; ESP passes, with the Nonce option in front of it, for no
+// option can be put inside.
 //
 // The package is pure. It is driven by the daemon, to which the data plane
 // hands ICMPv6 errors, by sim, and by tests of Go and of the data plane.
