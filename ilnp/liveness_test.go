@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 func silence(b *bench) { b.see(Observation{Trigger: SeenSilence, Key: theKey}) }
@@ -91,6 +92,9 @@ func TestNewLocatorOfADeadPair(t *testing.T) {
 	b.prefix(2, netB, Infinite)
 	if b.pairs[theKey].Dead || !slices.Equal(b.sources(), []roam.L64{netB}) {
 		t.Error("still dead on a locator that was never tried")
+	}
+	if b.parse(b.sent[0]).Type != ilnpwire.TypeLocatorUpdate {
+		t.Error("something left ahead of the update")
 	}
 	b.pass(3 * time.Second)
 	if !b.pairs[theKey].Dead || b.count(PeerDead) != 1 {

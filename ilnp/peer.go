@@ -60,7 +60,9 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 			last = max(last, r.preference)
 		}
 	}
+	news := false
 	for _, r := range k.locators {
+		news = news || s.remotes.find(r.l64) == nil
 		switch known := s.remotes.find(r.l64); {
 		case !s.announced && (known == nil || s.state != Established):
 			s.remotes.put(r.l64, r.preference, r.expires)
@@ -70,6 +72,9 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 	}
 	s.rule = k.rule
 	c.remotesChanged(now, s)
+	if news && s.dead && len(c.host.active) > 0 {
+		c.restartProbes(now, s)
+	}
 }
 
 // RemovePeer forgets a correspondent and ends its sessions.

@@ -231,6 +231,28 @@ func TestReturnOfADeadPeerNeedsNoWaiting(t *testing.T) {
 	}
 }
 
+// TestNewsOfADeadPeer: both have moved, and the DNS knows where (RFC 6740 §6.2).
+func TestNewsOfADeadPeer(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	silence(b)
+	b.pass(time.Hour / 10)
+	b.forget()
+	b.AddPeer(b.now, told(netQ))
+	b.drain()
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netQ {
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	b.wantTargets(netQ)
+	if b.pairs[theKey].Dead {
+		t.Error("still dead although it answered where the look-up said")
+	}
+}
+
 // TestUpdateIsUrgedWhenHeard: an exchange that was given up goes on as soon as
 // the correspondent shows a sign of life.
 func TestUpdateIsUrgedWhenHeard(t *testing.T) {
