@@ -9,6 +9,7 @@ import (
 
 	"roam/ilnp"
 	"roam/internal/control"
+	"roam/internal/dataplane"
 	"roam/internal/engine"
 )
 
@@ -115,19 +116,20 @@ func (d *Daemon) logSecurity(now time.Time, msg string, attrs ...any) {
 	d.opts.Log.Warn("security: "+msg, attrs...)
 }
 
-// suspicious are the counters of the data plane that an attack would raise.
+// suspicious are the counters that an attack would raise, of the data plane and
+// of the engine.
 var suspicious = map[string]bool{
 	"drop_session_outside": true, "drop_two_nonces": true, "drop_nonce_length": true,
 	"drop_wrong_nonce": true, "drop_icmp_no_nonce": true, "drop_update_no_nonce": true,
-	"drop_update_no_session": true, "drop_unknown_locator": true,
+	"drop_update_no_session": true, "drop_unknown_locator": true, engine.ForgedError: true,
 }
 
 // watchEvery is how often the counters are compared; each look is a system
 // call a counter.
 const watchEvery = 10 * time.Second
 
-// watchCounters tells what the data plane refused since the last look. It runs
-// in the engine's goroutine.
+// watchCounters tells what was refused since the last look (RFC 6741 §§11.1 and
+// 11.2, RFC 6743 §6). It runs in the engine's goroutine.
 func (d *Daemon) watchCounters(now time.Time) {
 	if now.Sub(d.watched) < watchEvery {
 		return
@@ -138,6 +140,15 @@ func (d *Daemon) watchCounters(now time.Time) {
 		d.opts.Log.Warn("read counters", "err", err)
 		return
 	}
+	for reason, n := range d.engine.Refused() {
+		counters = append(counters, dataplane.Counter{Name: reason, Meaning: "refused by the daemon", Value: n})
+	}
+	d.tellRefused(now, counters)
+}
+
+// tellRefused logs the suspicious counters that have grown since it was called
+// before; the first call only looks.
+func (d *Daemon) tellRefused(now time.Time, counters []dataplane.Counter) {
 	first := d.lastCounts == nil
 	if first {
 		d.lastCounts = make(map[string]uint64)

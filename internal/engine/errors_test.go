@@ -107,7 +107,7 @@ func TestErrorsOfACorrespondent(t *testing.T) {
 		if got := len(o.injected) == 1; got != c.passes {
 			t.Errorf("%s: handed to our stack: %t, refused %v", c.name, got, e.refused)
 		}
-		if n := e.refused["ICMPv6 error from a correspondent without its nonce"]; (n == 1) == c.passes {
+		if n := e.refused[ForgedError]; (n == 1) == c.passes {
 			t.Errorf("%s: refused %v", c.name, e.refused)
 		}
 		if !c.passes {

@@ -120,6 +120,10 @@ func (e *Engine) entry(p ilnp.Pair, local, remote roam.L64) xlate.Entry {
 	}
 }
 
+// ForgedError is the reason in Refused for an ICMPv6 error that claims to be of
+// a correspondent and does not have its nonce (RFC 6741 §11.1).
+const ForgedError = "ICMPv6 error from a correspondent without its nonce"
+
 // errorIn translates an ICMPv6 error about a packet of a session for our own
 // stack. Parameter Problem about the nonce is the core's: it means that there
 // is no ILNP at the other end.
@@ -140,7 +144,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	fromPeer := outer.Src.NID == p.RemoteNID
 	if fromPeer && p.State == ilnp.Established && outer.Nonce != p.RemoteNonce {
-		e.refused["ICMPv6 error from a correspondent without its nonce"]++
+		e.refused[ForgedError]++
 		return
 	}
 	msg, err := ilnpwire.ParseError(outer.Payload)
