@@ -36,9 +36,9 @@ func injectMain(in io.Reader) error {
 	return lines.Err()
 }
 
-// talkMain is a TCP client that says nothing of its own: it connects, prints
-// the two addresses of the connection and how long it took, then copies
-// standard input there and what comes back to standard output.
+// talkMain is a TCP or UDP client that says nothing of its own: it connects,
+// prints the two addresses of the connection and how long that took, then
+// copies standard input there and what comes back to standard output.
 func talkMain(args []string) error {
 	if len(args) != 2 {
 		return errors.New("want tcp6 or udp6, and an address")
@@ -51,7 +51,45 @@ func talkMain(args []string) error {
 	}
 	defer c.Close()
 	fmt.Printf("connected %v %v %d ms\n", c.LocalAddr(), c.RemoteAddr(), time.Since(began).Milliseconds())
-	go func() { _, _ = io.Copy(c, os.Stdin) }()
+	go func() {
+		_, err := io.Copy(c, os.Stdin)
+		if t, ok := c.(*net.TCPConn); ok && err == nil {
+			_ = t.CloseWrite()
+		}
+	}()
 	_, err = io.Copy(os.Stdout, c)
 	return err
+}
+
+// echoMain answers every TCP connection and every datagram to a port with what
+// came in.
+func echoMain(args []string) error {
+	if len(args) != 1 {
+		return errors.New("want a port")
+	}
+	l, err := net.Listen("tcp6", "[::]:"+args[0])
+	if err != nil {
+		return err
+	}
+	u, err := net.ListenPacket("udp6", "[::]:"+args[0])
+	if err != nil {
+		return err
+	}
+	go func() {
+		for b := make([]byte, 1<<16); ; {
+			if n, from, err := u.ReadFrom(b); err == nil {
+				_, _ = u.WriteTo(b[:n], from)
+			}
+		}
+	}()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(c, c)
+		}()
+	}
 }

@@ -1,16 +1,11 @@
 package acceptance
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"roam/internal/testutil"
 	"roam/lab/workload"
 )
 
@@ -110,50 +105,6 @@ func byLiteral(t *testing.T, w *world, cn *node) {
 		t.Errorf("iperf3 by address: %v\n%s", err, out)
 	}
 	_ = server.Wait()
-}
-
-// talk connects to an address and returns what the client said of it.
-func (w *world) talk(t testing.TB, from, network, to string, port int) string {
-	t.Helper()
-	argv, err := workload.Agent("talk", network, netip.AddrPortFrom(netip.MustParseAddr(to), uint16(port)).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := w.hosts[from].AppCommand(w.within(30*time.Second), argv...)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	in, err := c.StdinPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = in.Close()
-	_ = c.Wait()
-	return out.String()
-}
-
-// listens waits for a TCP listener on a host.
-func listens(t testing.TB, w *world, name string, port int) {
-	t.Helper()
-	testutil.Eventually(t, patience, func() bool {
-		out, err := w.run(name, "ss", "-ltnH", "sport", "=", ":"+strconv.Itoa(port))
-		return err == nil && strings.Contains(out, "LISTEN")
-	}, fmt.Sprintf("a listener on port %d of %s", port, name))
-}
-
-// serve starts a web server on a host for the rest of the test.
-func (w *world) serve(t testing.TB, name string, port int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(w.top.Context())
-	c := w.hosts[name].AppCommand(ctx, "python3", "-m", "http.server", "--bind", "::", "--directory", w.scratch("www"), strconv.Itoa(port))
-	if err := c.Start(); err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cancel(); _ = c.Wait() })
-	listens(t, w, name, port)
 }
 
 func traced(t *testing.T, w *world) {

@@ -22,23 +22,23 @@ func TestMain(m *testing.M) {
 	os.Exit(runAll(m))
 }
 
-// agentMain runs the lab's probes, and the one that only this package needs.
+// agents are the probes that only this package needs.
+var agents = map[string]func(args []string) error{
+	"inject": func([]string) error { return injectMain(os.Stdin) },
+	"talk":   talkMain,
+	"echo":   echoMain,
+}
+
+// agentMain runs a probe inside a host.
 func agentMain(args []string) int {
-	if len(args) > 0 && args[0] == "inject" {
-		if err := injectMain(os.Stdin); err != nil {
-			fmt.Fprintln(os.Stderr, "inject:", err)
-			return 1
-		}
-		return 0
+	if len(args) == 0 || agents[args[0]] == nil {
+		return workload.AgentMain(args)
 	}
-	if len(args) > 0 && args[0] == "talk" {
-		if err := talkMain(args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, "talk:", err)
-			return 1
-		}
-		return 0
+	if err := agents[args[0]](args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
+		return 1
 	}
-	return workload.AgentMain(args)
+	return 0
 }
 
 // runAll builds the binaries where the tests can run at all. Left-overs of an
