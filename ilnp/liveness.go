@@ -294,6 +294,9 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 			return
 		}
 		if s.watch.round >= suspectTries {
+			if k := c.known[s.remoteNID]; k != nil && s.key.Remote == s.remoteNID {
+				c.adviseSession(now, s, k) // where it was looked up first
+			}
 			s.watch.state, s.dead = silent, true
 			c.refresh(now, s)
 			c.notify(Event{Time: now, Kind: PeerDead, Key: s.key})

@@ -253,6 +253,27 @@ func TestNewsOfADeadPeer(t *testing.T) {
 	}
 }
 
+// TestBackToWhereItWasLookedUp: a correspondent has told other locators, and is
+// silent at all of them.
+func TestBackToWhereItWasLookedUp(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 10, 100))))
+	b.pass(time.Minute)
+	b.wantTargets(netQ)
+	b.forget()
+	silence(b)
+	b.pass(5 * time.Second)
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netP {
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	b.wantTargets(netP)
+}
+
 // TestUpdateIsUrgedWhenHeard: an exchange that was given up goes on as soon as
 // the correspondent shows a sign of life.
 func TestUpdateIsUrgedWhenHeard(t *testing.T) {

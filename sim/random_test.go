@@ -29,7 +29,7 @@ const anchor roam.LinkID = 9
 func newCrowd(t *testing.T, seed uint64) *crowd {
 	c := &crowd{Network: New(seed)}
 	for i := range 2 {
-		mode := []ilnp.Mode{ilnp.Soft, ilnp.Duality}[c.Rand().IntN(2)]
+		mode := ilnp.Mode(c.Rand().IntN(3))
 		s := c.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{NIDs: []roam.NID{serverNID + roam.NID(i)<<8}, Accept: ilnp.Any, Mode: mode})
 		s.Up(anchor, netS+roam.L64(i), rough, ilnp.Infinite)
 		c.servers = append(c.servers, s)
