@@ -9,9 +9,13 @@ import (
 	"roam"
 )
 
-// nonceMin is the least time for which packets carry the nonce after the
-// session's start and after a change of our locators (RFC 6744 §4: 3 RTT).
-const nonceMin = time.Second
+// How long packets carry the nonce after the session's start and after a change
+// of our locators: 3 RTT (RFC 6744 §4), but not less than nonceMin, and
+// nonceGuess while no RTT is known, long enough for a satellite's.
+const (
+	nonceMin   = time.Second
+	nonceGuess = 3 * time.Second
+)
 
 // session is one correspondent with which packets are exchanged, the remote
 // half of the cache of RFC 6741 §5.1.
@@ -149,7 +153,11 @@ func (s *session) grace() time.Duration { return max(3*s.rtt, graceMin) }
 
 // openNonce puts the nonce on every packet for 3 RTT (RFC 6744 §4).
 func (s *session) openNonce(now time.Time) {
-	s.nonceUntil = later(s.nonceUntil, now.Add(max(3*s.rtt, nonceMin)))
+	d := max(3*s.rtt, nonceMin)
+	if s.rtt == 0 {
+		d = nonceGuess
+	}
+	s.nonceUntil = later(s.nonceUntil, now.Add(d))
 }
 
 // refresh brings the data plane and the correspondent in line with what the
