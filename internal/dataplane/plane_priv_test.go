@@ -338,10 +338,14 @@ func TestEvents(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("no event")
 	}
-	for range 2 * cap(p.events) {
-		r.run(p.objs.IlnpSessionEgress, miss)
-	}
-	testutil.Eventually(t, 5*time.Second, func() bool { return len(p.events) == cap(p.events) }, "the queue of events is full")
+	// More until it is full: a ring whose reader has to wait for a processor
+	// drops what does not fit.
+	testutil.Eventually(t, 20*time.Second, func() bool {
+		for range 64 {
+			r.run(p.objs.IlnpSessionEgress, miss)
+		}
+		return len(p.events) == cap(p.events)
+	}, "the queue of events is full")
 	closed := make(chan error)
 	go func() { closed <- p.Close() }()
 	select {

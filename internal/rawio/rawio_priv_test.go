@@ -152,11 +152,13 @@ func TestInjectAndResend(t *testing.T) {
 	defer unix.Close(fd)
 	in := whole(other, own, "for our stack")
 	in[6] = 253 // a protocol for experiments (RFC 3692)
-	if err := s.Inject(peer, mac, in); err != nil {
-		t.Fatal(err)
-	}
 	b := make([]byte, 100)
+	// Again until it is there: the kernel takes an address for its own only
+	// when it has noticed that the link came up.
 	testutil.Eventually(t, soon, func() bool {
+		if err := s.Inject(peer, mac, in); err != nil {
+			t.Fatal(err)
+		}
 		n, _, err := unix.Recvfrom(fd, b, 0)
 		return err == nil && string(b[:n]) == "for our stack"
 	}, "own stack received what was injected")
