@@ -204,7 +204,7 @@ func (t *trace) sessionTable(control *trace) result.Table {
 		if err := t.traffic.outcome[s.Name()]; err != nil {
 			how = "died: " + firstLine(err.Error())
 		}
-		row := []string{s.Name(), how, s.State().Detail, ""}
+		row := []string{s.Name(), how, t.traffic.last[s.Name()], ""}
 		if i == 0 {
 			row[3] = "all together: " + silence
 		}

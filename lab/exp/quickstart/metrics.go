@@ -8,6 +8,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/result"
+	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
 
@@ -175,6 +176,12 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		}
 		r.Set("hard_first_ms", max(0, first-udp))
 		r.Set("hard_full_rate_ms", max(0, full-udp))
+		for way, read := range map[string]tcpflow.Stream{"out": t.traffic.readUp, "in": t.traffic.readDown} {
+			// To the next step, not to the end of a window: a stall of seconds
+			// must show as one.
+			_, gap := read.LongestGap(from, h.end)
+			r.Set("hard_tcp_gap_"+way+"_ms", millis(gap))
+		}
 		r.Set("hard_away_ms", millis(h.usable.Sub(h.cut)))
 		r.Set("hard_lost", float64(h.lost))
 	}

@@ -61,6 +61,11 @@ func build(ctx context.Context, p exp.Params, name string, seed uint64) (n *netw
 			return nil, fmt.Errorf("make host: %w", err)
 		}
 	}
+	// A download that is paced by its reader would else rush into the socket's
+	// buffer, megabytes ahead, and leave the network idle.
+	if err = n.mn.Sysctl("net.ipv4.tcp_rmem", "4096 131072 262144"); err != nil {
+		return nil, err
+	}
 	if err = n.r0.Forward(); err != nil {
 		return nil, err
 	}

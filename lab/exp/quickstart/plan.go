@@ -83,16 +83,16 @@ func plan(p exp.Params, control bool) schedule {
 	s.add(at, swap, "net3", old, "hard: net3")
 	at += dwell
 	all := []string{"net1", "net2", "net3"}
-	s.add(at, mode, "duality", "", "three-way duality")
+	s.add(at, mode, "duality", "", "duality: 3 links")
 	s.add(at, up, "net1", "", "")
 	s.add(at, up, "net2", "", "")
 	s.share("three-way duality", all, at, at+long)
 	at += long
-	s.add(at, disable, "net2", "", "withdrawal to net1")
+	s.add(at, disable, "net2", "", "withdraw to net1")
 	s.add(at, disable, "net3", "", "")
 	s.share("withdrawn to net1", all[:1], at, at+long)
 	at += long
-	s.add(at, enable, "net2", "", "return of net2, net3")
+	s.add(at, enable, "net2", "", "return: net2, net3")
 	s.add(at, enable, "net3", "", "")
 	s.share("return to three", all, at, at+long)
 	s.length = at + long

@@ -39,7 +39,7 @@ type handoff struct {
 	luMs     []float64 // Locator Update to acknowledgement, each correspondent
 	lost     int       // datagrams of the probe, both ways
 	udpGapMs float64   // longest of both ways, above the static control
-	tcpGapMs float64   // likewise
+	tcpGapMs float64   // likewise; of the hard handoff, up to the next step
 }
 
 // at returns a moment of the schedule.
@@ -129,6 +129,11 @@ func (t *trace) costs(h *handoff) {
 	for _, from := range moments {
 		h.udpGapMs = max(h.udpGapMs, gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
 		h.tcpGapMs = max(h.tcpGapMs, gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
+	}
+	if h.hard {
+		_, out := tr.readUp.LongestGap(begin, h.end)
+		_, in := tr.readDown.LongestGap(begin, h.end)
+		h.tcpGapMs = max(millis(out), millis(in))
 	}
 	udp, tcp := t.staticGaps()
 	h.udpGapMs = max(0, h.udpGapMs-udp)

@@ -33,7 +33,8 @@ type traffic struct {
 	curlGrew         []time.Time // when the file last grew, at each sample
 	curlSize         uint64
 	udpDrain         time.Duration
-	outcome          map[string]error // of each session, when it has ended
+	outcome          map[string]error  // of each session, when it has ended
+	last             map[string]string // what each session was last seen to do
 	flowUp, flowDown *udpflow.Flow
 	readUp, readDown tcpflow.Stream
 	iperf            map[string]workload.IperfReport
@@ -42,7 +43,7 @@ type traffic struct {
 // startTraffic starts everything; what runs first waits for the rest, so that
 // all of it runs when it returns.
 func startTraffic(ctx context.Context, env *exp.Env, n *network, length time.Duration, arm string) (t *traffic, err error) {
-	t = &traffic{outcome: map[string]error{}, iperf: map[string]workload.IperfReport{}, udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond}
+	t = &traffic{outcome: map[string]error{}, last: map[string]string{}, iperf: map[string]workload.IperfReport{}, udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond}
 	dir := filepath.Join(env.Dir, arm)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -159,12 +160,18 @@ func (t *traffic) finish(ctx context.Context) error {
 	}
 	t.readUp, t.outcome[t.tcpUp.Name()] = t.tcpUp.Stop(ctx)
 	t.readDown, t.outcome[t.tcpDown.Name()] = t.tcpDown.Stop(ctx)
+	t.last[t.ssh.Name()] = t.ssh.State().Detail
 	t.outcome[t.ssh.Name()] = t.ssh.Close(ctx)
 	for _, i := range []*workload.Iperf{t.iperfTCP, t.iperfUDP} {
 		t.iperf[i.Name()], t.outcome[i.Name()] = i.Wait(ctx)
 	}
 	t.outcome[t.curl.Name()] = t.curl.Wait(ctx)
 	t.outcome[t.udp.Name()] = t.udpOutcome()
+	for _, s := range t.sessions {
+		if s != workload.Session(t.ssh) { // which has been left, and said before what it did
+			t.last[s.Name()] = s.State().Detail
+		}
+	}
 	t.kill()
 	return nil
 }
