@@ -178,8 +178,10 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 		l->unanswered_tx = now;
 		return;
 	}
-	if (p->flags & (PAIR_INITIATED | PAIR_PLAIN) || now - l->unanswered_tx < silence_after ||
-	    now - l->silence_told < silence_again)
+	if (p->flags & (PAIR_INITIATED | PAIR_PLAIN) || now - l->unanswered_tx < silence_after)
+		return;
+	/* This silence is told once in a while, a new one at once, however soon it follows. */
+	if (l->silence_told > l->unanswered_tx && now - l->silence_told < silence_again)
 		return;
 	l->silence_told = now;
 	struct event about = { .key = p->handle };
