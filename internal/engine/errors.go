@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/xlate"
+)
+
+// ForgedError is the reason in Refused for an ICMPv6 error that claims to be of
+// a correspondent and does not have its nonce (RFC 6741 §11.1).
+const ForgedError = "ICMPv6 error from a correspondent without its nonce"
+
+// errorIn translates an ICMPv6 error about a packet of a session for our own
+// stack. Parameter Problem about the nonce is the core's: it means that there
+// is no ILNP at the other end.
+func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
+	outer, err := ilnpwire.ParsePacket(ev.Packet)
+	if err != nil {
+		e.refused["malformed ICMPv6 error"]++
+		return
+	}
+	if outer.Type == ilnpwire.TypeParameterProblem {
+		e.core.HandlePacket(now, ev.Link, ev.Packet)
+	}
+	msg, err := ilnpwire.ParseError(outer.Payload)
+	if err != nil {
+		e.refused["malformed ICMPv6 error"]++
+		return
+	}
+	quoted, err := ilnpwire.ParseQuoted(msg.Quoted)
+	if err != nil {
+		e.refused["malformed packet in an ICMPv6 error"]++
+		return
+	}
+	p, ok := e.pairAbout(ev.Key, quoted.Dst.L64)
+	if !ok {
+		e.refused["ICMPv6 error about no session"]++
+		return
+	}
+	fromPeer := outer.Src.NID == p.RemoteNID
+	if fromPeer && p.State == ilnp.Established && outer.Nonce != p.RemoteNonce {
+		e.refused[ForgedError]++
+		return
+	}
+	entry := e.entry(p, quoted.Src.L64, quoted.Dst.L64)
+	entry.Nonce = p.RemoteNonce // inward, an entry's nonce is the one to be met with
+	b, err := xlate.ErrorInward(ev.Packet, entry)
+	if err != nil {
+		e.refused["ICMPv6 error that cannot be translated"]++
+		e.cfg.Log.Debug("ICMPv6 error cannot be translated", "err", err)
+		return
+	}
+	e.inject(b)
+}
+
+// pairAbout returns the session of a packet that an error quotes. The data
+// plane names it by the Identifiers; where several correspondents claim one,
+// the locator that the packet was sent to tells them apart (RFC 6741 §5.4).
+func (e *Engine) pairAbout(nids ilnp.PairKey, to roam.L64) (ilnp.Pair, bool) {
+	p, ok := e.pairs[nids]
+	if ok && sendsTo(p, to) {
+		return p, true
+	}
+	for _, k := range e.homonyms[nids] {
+		if o := e.pairs[k]; sendsTo(o, to) {
+			return o, true
+		}
+	}
+	return p, ok
+}
+
+func sendsTo(p ilnp.Pair, to roam.L64) bool {
+	return slices.ContainsFunc(p.Paths, func(path ilnp.Path) bool { return path.Remote == to })
+}
+
+// keep notes a session that was written.
+func (e *Engine) keep(p ilnp.Pair) {
+	e.pairs[p.Key] = p
+	nids := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
+	if p.Key != nids && !slices.Contains(e.homonyms[nids], p.Key) {
+		e.homonyms[nids] = append(e.homonyms[nids], p.Key)
+	}
+}
+
+// forget drops a session that was removed.
+func (e *Engine) forget(k ilnp.PairKey) {
+	p := e.pairs[k]
+	delete(e.pairs, k)
+	nids := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
+	left := slices.DeleteFunc(e.homonyms[nids], func(o ilnp.PairKey) bool { return o == k })
+	if e.homonyms[nids] = left; len(left) == 0 {
+		delete(e.homonyms, nids)
+	}
+}
+
+// errorOut translates an ICMPv6 error that our own stack sends about a packet
+// of a session, and sends it on the session's first path.
+func (e *Engine) errorOut(ev dataplane.Event) {
+	p, ok := e.pairs[ev.Key]
+	if !ok || len(p.Paths) == 0 {
+		e.refused["ICMPv6 error of ours without a path"]++
+		return
+	}
+	path := p.Paths[0]
+	entry := e.entry(p, path.Local.L64, path.Remote)
+	if p.State != ilnp.Plain {
+		entry.Nonce = p.LocalNonce
+	}
+	b, err := xlate.ErrorOutward(ev.Packet, entry)
+	if err != nil {
+		e.refused["ICMPv6 error of ours that cannot be translated"]++
+		return
+	}
+	e.report("send ICMPv6 error", e.cfg.Sender.Send(path.Local.Link, b))
+}
