@@ -2,14 +2,25 @@ package dataplane
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"math/bits"
+	"net"
+	"net/netip"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"roam"
 	"roam/ilnp"
 	"roam/wire/ip6"
+	"roam/wire/xlate"
 )
 
 // complete makes the test run give the packet CHECKSUM_COMPLETE, as a network
@@ -22,6 +33,7 @@ func complete(o *ebpf.RunOptions) { o.Flags |= checksumComplete }
 func (r *rig) withChecksumFlags(ipv6 bool) {
 	r.t.Helper()
 	p := newPlane(r.opts)
+	p.tcx = r.tcx
 	flags := uint64(pseudoHeader)
 	if ipv6 {
 		flags = checksumFlags()
@@ -80,5 +92,117 @@ func (r *rig) completeOf(ipv6 bool, rule ilnp.ChecksumRule) {
 		if v != passOn || !bytes.Equal(out[ethLen:], same) {
 			r.t.Errorf("%s, rule %d: verdict %d, %s", name, rule, v, difference(out[ethLen:], same))
 		}
+	}
+}
+
+// notSummed is what bpf_csum_update returns for packets without
+// CHECKSUM_COMPLETE (-ENOTSUPP).
+const notSummed = -524
+
+// watchSum puts a program behind ours that keeps the device's sum over the
+// packet, as the stack is going to see it.
+func (r *rig) watchSum(dev roam.LinkID) (last func() int64) {
+	r.t.Helper()
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	r.must(err)
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Imm(asm.R2, 0),
+		asm.FnCsumUpdate.Call(),
+		asm.Mov.Reg(asm.R6, asm.R0),
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.LoadMapPtr(asm.R1, m.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.StoreMem(asm.R0, 0, asm.R6, asm.DWord),
+		asm.Mov.Imm(asm.R0, passOn).WithSymbol("out"),
+		asm.Return(),
+	}})
+	r.must(err)
+	l, err := link.AttachTCX(link.TCXOptions{Interface: int(dev), Program: prog, Attach: ebpf.AttachTCXIngress})
+	r.must(err)
+	r.t.Cleanup(func() { l.Close(); prog.Close(); m.Close() })
+	return func() (v int64) {
+		r.t.Helper()
+		r.must(m.Lookup(uint32(0), &v))
+		return v
+	}
+}
+
+// folded is a device's sum as package ip6 has it.
+func folded(sum int64) uint16 {
+	low, high := uint16(sum), uint16(sum>>16)
+	return bits.ReverseBytes16(ip6.Add(low, high))
+}
+
+// A VXLAN device sums the packets inside: what its sockets get through the
+// programs has the right sum, and arrives.
+func TestLiveChecksumComplete(t *testing.T) {
+	r := newLiveRig(t)
+	name, outside := fmt.Sprintf("v%d", os.Getpid()), at(else2, 1)
+	for _, line := range []string{
+		"-6 addr add " + outside.Addr().String() + "/128 dev lo nodad",
+		"link set lo up",
+		"link add " + name + " address 02:00:00:00:00:01 type vxlan id 5 dstport 4789 local " + outside.Addr().String(),
+		"link set " + name + " up",
+	} {
+		ip(t, line)
+	}
+	wantLocal(t, outside.Addr())
+	dev, err := net.InterfaceByName(name)
+	r.must(err)
+	c, err := net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(session(ours).Addr(), 5001)))
+	r.must(err)
+	defer c.Close()
+	var last func() int64
+	for _, ipv6 := range []bool{true, false} {
+		r.withChecksumFlags(ipv6)
+		r.must(r.AttachUplink(roam.LinkID(dev.Index), true))
+		if last == nil {
+			last = r.watchSum(roam.LinkID(dev.Index))
+		}
+		for seq, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
+			p := pairOf()
+			p.Rule, p.Seq, p.Accept = rule, uint32(seq+1), []roam.L64{there}
+			r.upsert(p)
+			for _, n := range []ilnp.Nonce{{}, theirNonce} {
+				r.arrives(c, outside, rule, n, last)
+			}
+		}
+	}
+}
+
+// arrives sends a datagram of the correspondent through the VXLAN device to a
+// socket.
+func (r liveRig) arrives(c *net.UDPConn, outside roam.ILV, rule ilnp.ChecksumRule, n ilnp.Nonce, last func() int64) {
+	r.t.Helper()
+	want := packet(session(theirs), session(ours), ip6.UDP, udp(700))
+	e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalHandle: theirs, LocalNID: theirs, LocalL64: there,
+		RemoteHandle: ours, RemoteNID: ours, RemoteL64: here, Nonce: n}
+	if rule == ilnp.RuleRFC6741 {
+		e.Rule = xlate.RuleRFC6741
+	}
+	inner, err := xlate.Outward(want, e)
+	r.must(err)
+	tunnelled := append(udp(0)[:8:8], 8, 0, 0, 0, 0, 0, 5, 0) // the VXLAN header: a valid identifier, 5
+	tunnelled = append(tunnelled, frame(inner)...)
+	binary.BigEndian.PutUint16(tunnelled[2:], 4789)
+	binary.BigEndian.PutUint16(tunnelled[4:], uint16(len(tunnelled)))
+	const dataValid = 2 // VIRTIO_NET_HDR_F_DATA_VALID: a device found the outer checksum right
+	r.up.write(offload{flags: dataValid}, packet(at(else1, 1), outside, ip6.UDP, tunnelled))
+	b := make([]byte, 2048)
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	l, err := c.Read(b)
+	r.must(err)
+	if !bytes.Equal(b[:l], udp(700)[8:]) {
+		r.t.Errorf("rule %d: %s", rule, difference(b[:l], udp(700)[8:]))
+	}
+	sum := last()
+	if sum == notSummed {
+		r.t.Fatal("the packet came without CHECKSUM_COMPLETE")
+	}
+	if got := folded(sum); ip6.Add(got, ^ip6.Sum(want)) != 0xffff {
+		r.t.Errorf("rule %d, nonce of %d: the device's sum is %#04x, the packet's %#04x", rule, n.Len, got, ip6.Sum(want))
 	}
 }

@@ -1,7 +1,7 @@
 package dataplane
 
 import (
-	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -17,16 +17,11 @@ import (
 // addressed gives the loopback link the addresses that the test speaks with.
 func addressed(t *testing.T, as ...netip.Addr) {
 	t.Helper()
-	run := func(args ...string) {
-		t.Helper()
-		if out, err := command("ip", args...); err != nil {
-			t.Fatalf("ip %v: %v\n%s", args, err, out)
-		}
-	}
-	run("link", "set", "lo", "up")
+	ip(t, "link set lo up")
 	for _, a := range as {
-		run("-6", "addr", "add", a.String()+"/128", "dev", "lo", "nodad")
+		ip(t, "-6 addr add "+a.String()+"/128 dev lo nodad")
 	}
+	wantLocal(t, as...)
 }
 
 func openLiterals(t *testing.T, dir string) *Literals {
@@ -171,7 +166,7 @@ func TestLiteralRestart(t *testing.T) {
 	l.Close()
 	l = openLiterals(t, dir)
 	defer l.Close()
-	if fmt.Sprint(l.set) != fmt.Sprint(known) {
+	if !maps.Equal(l.set, known) {
 		t.Errorf("found %v, want %v", l.set, known)
 	}
 	bySession := func() bool {

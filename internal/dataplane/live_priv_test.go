@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,10 +37,9 @@ func newLiveRig(t *testing.T) liveRig {
 		"-6 route add " + roam.DefaultSessionPrefix.Prefix().String() + " dev " + dev,
 		"-6 route add 2001:db8::/32 dev up" + fmt.Sprint(os.Getpid()),
 	} {
-		if out, err := command("ip", strings.Fields(line)...); err != nil {
-			t.Fatalf("ip %s: %v\n%s", line, err, out)
-		}
+		ip(t, line)
 	}
+	wantLocal(t, session(ours).Addr())
 	index := func(name string) roam.LinkID {
 		l, err := net.InterfaceByName(name)
 		r.must(err)

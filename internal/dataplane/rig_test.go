@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -436,8 +438,27 @@ func difference(got, want []byte) string {
 		got[i:min(i+32, len(got))], want[i:min(i+32, len(want))])
 }
 
-// command runs a command in the namespaces of the test's thread.
-func command(name string, args ...string) (string, error) {
-	out, err := exec.Command(name, args...).CombinedOutput()
-	return string(out), err
+// ip runs ip(8) in the namespaces of the test's thread.
+func ip(t testing.TB, line string) string {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
+// wantLocal waits until the addresses can be reached: the kernel makes their
+// routes a little after it has taken the address.
+func wantLocal(t testing.TB, as ...netip.Addr) {
+	t.Helper()
+	testutil.Eventually(t, 5*time.Second, func() bool {
+		routes := ip(t, "-6 route show table local")
+		for _, a := range as {
+			if !strings.Contains(routes, "local "+a.String()+" ") {
+				return false
+			}
+		}
+		return true
+	}, "the kernel has routes to its addresses")
 }
