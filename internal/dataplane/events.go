@@ -48,8 +48,11 @@ type Event struct {
 
 // read starts a reader for each ring.
 func (p *Plane) read() error {
-	for _, m := range []*ebpf.Map{p.objs.Urgent, p.objs.Requests} {
-		r, err := ringbuf.NewReader(m)
+	for _, ring := range []struct {
+		from *ebpf.Map
+		to   chan<- Event
+	}{{p.objs.Urgent, p.urgent}, {p.objs.Requests, p.requests}} {
+		r, err := ringbuf.NewReader(ring.from)
 		if err != nil {
 			return fmt.Errorf("open ring buffer: %w", err)
 		}
@@ -57,13 +60,13 @@ func (p *Plane) read() error {
 		p.reading.Add(1)
 		go func() {
 			defer p.reading.Done()
-			p.readRing(r)
+			p.readRing(r, ring.to)
 		}()
 	}
 	return nil
 }
 
-func (p *Plane) readRing(r *ringbuf.Reader) {
+func (p *Plane) readRing(r *ringbuf.Reader, to chan<- Event) {
 	var rec ringbuf.Record
 	for {
 		if err := r.ReadInto(&rec); err != nil {
@@ -74,7 +77,7 @@ func (p *Plane) readRing(r *ringbuf.Reader) {
 		}
 		if ev, ok := decodeEvent(rec.RawSample); ok {
 			select {
-			case p.events <- ev:
+			case to <- ev:
 			case <-p.closing:
 				return
 			}

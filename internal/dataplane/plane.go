@@ -39,18 +39,18 @@ type Options struct {
 // Plane is the loaded data plane. Its methods may be called from one
 // goroutine; Events is read by another.
 type Plane struct {
-	opts    Options
-	objs    bpfObjects
-	tcx     bool
-	adopted bool
-	events  chan Event
-	closing chan struct{}
-	readers []*ringbuf.Reader
-	reading sync.WaitGroup
-	uplinks uplinkTable
-	slots   slotTable
-	known   map[ilnp.PairKey]bpfPair
-	sent    map[ilnp.PairKey]sentOn
+	opts             Options
+	objs             bpfObjects
+	tcx              bool
+	adopted          bool
+	urgent, requests chan Event
+	closing          chan struct{}
+	readers          []*ringbuf.Reader
+	reading          sync.WaitGroup
+	uplinks          uplinkTable
+	slots            slotTable
+	known            map[ilnp.PairKey]bpfPair
+	sent             map[ilnp.PairKey]sentOn
 }
 
 // ErrNoHelper is wrapped when the kernel lacks something without substitute.
@@ -88,8 +88,8 @@ func Open(opts Options) (*Plane, error) {
 
 func newPlane(opts Options) *Plane {
 	return &Plane{
-		opts:    opts,
-		events:  make(chan Event, 1024),
+		opts:   opts,
+		urgent: make(chan Event, 1024), requests: make(chan Event, 1024),
 		closing: make(chan struct{}),
 		known:   make(map[ilnp.PairKey]bpfPair),
 		sent:    make(map[ilnp.PairKey]sentOn),
@@ -228,8 +228,13 @@ func (p *Plane) Attach() string {
 	return "clsact"
 }
 
-// Events returns what the data plane reports. It is closed by Close.
-func (p *Plane) Events() <-chan Event { return p.events }
+// Urgent returns what the data plane reports of correspondents and of this host
+// itself. It is closed by Close.
+func (p *Plane) Urgent() <-chan Event { return p.urgent }
+
+// Requests returns what it reports of strangers and of first packets: whoever
+// reads both looks at Urgent first. It is closed by Close.
+func (p *Plane) Requests() <-chan Event { return p.requests }
 
 // Close lets go of the plane; what is pinned and attached stays. Events that
 // nobody has taken by then are lost. It is called once.
@@ -241,7 +246,8 @@ func (p *Plane) Close() error {
 	}
 	p.reading.Wait()
 	if p.readers != nil {
-		close(p.events)
+		close(p.urgent)
+		close(p.requests)
 		p.readers = nil
 	}
 	return errors.Join(append(errs, p.objs.Close())...)

@@ -331,7 +331,7 @@ func TestEvents(t *testing.T) {
 	miss := frame(toPeer(ip6.UDP, udp(9)))
 	r.run(p.objs.IlnpSessionEgress, miss)
 	select {
-	case ev := <-p.Events():
+	case ev := <-p.Requests():
 		if ev.Kind != Miss || ev.Key != pairOf().Key {
 			t.Errorf("event %+v", ev)
 		}
@@ -344,7 +344,7 @@ func TestEvents(t *testing.T) {
 		for range 64 {
 			r.run(p.objs.IlnpSessionEgress, miss)
 		}
-		return len(p.events) == cap(p.events)
+		return len(p.requests) == cap(p.requests)
 	}, "the queue of events is full")
 	closed := make(chan error)
 	go func() { closed <- p.Close() }()

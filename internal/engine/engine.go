@@ -28,7 +28,8 @@ type Plane interface {
 	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
-	Events() <-chan dataplane.Event
+	Urgent() <-chan dataplane.Event
+	Requests() <-chan dataplane.Event
 }
 
 // Network is what the engine needs of the host's network.
@@ -67,7 +68,11 @@ const (
 	// sessions that it found before it believes that they are gone.
 	adoptWithin = 2 * time.Second
 	secretEvery = 10 * time.Minute
+	// urgentInARow bounds what is handled before everything else has a turn.
+	urgentInARow = 64
 )
+
+var errPlaneEnded = errors.New("events of the data plane ended")
 
 // ErrStopped is returned by Do when the engine does not run any more.
 var ErrStopped = errors.New("engine has stopped")
@@ -140,6 +145,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		// Strangers wait while correspondents have something to say, but timers
+		// do not wait for ever.
+		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
+		}
 		e.arm(timer)
 		select {
 		case <-ctx.Done():
@@ -149,9 +158,14 @@ func (e *Engine) Run(ctx context.Context) error {
 				return fmt.Errorf("watch of the network ended")
 			}
 			e.handleNetwork(ev)
-		case ev, ok := <-e.cfg.Plane.Events():
+		case ev, ok := <-e.cfg.Plane.Urgent():
 			if !ok {
-				return fmt.Errorf("events of the data plane ended")
+				return errPlaneEnded
+			}
+			e.handlePlane(ev)
+		case ev, ok := <-e.cfg.Plane.Requests():
+			if !ok {
+				return errPlaneEnded
 			}
 			e.handlePlane(ev)
 		case f := <-e.commands:
@@ -164,6 +178,21 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.handleTimer()
 		}
 		e.drain()
+	}
+}
+
+// takeUrgent handles one urgent event if there is one.
+func (e *Engine) takeUrgent() bool {
+	select {
+	case ev, ok := <-e.cfg.Plane.Urgent():
+		if !ok {
+			return false // Run notices
+		}
+		e.handlePlane(ev)
+		e.drain()
+		return true
+	default:
+		return false
 	}
 }
 
