@@ -300,10 +300,11 @@ func (c *Core) refreshTimeout(now time.Time, s *session) {
 		if !ok || u.told[i].IsZero() {
 			continue
 		}
-		// A quarter more than the correspondent has is news.
-		lifetime := remaining(u.last, u.told[i])
-		gain := min(remaining(now, end), s.longest()) - remaining(now, u.told[i])
-		if gain > lifetime/4 {
+		// A quarter more than was told is news; in the last quarter, when the
+		// prefix has come to live shorter, so is whatever exceeds the rounding.
+		told, has := remaining(u.last, u.told[i]), remaining(now, u.told[i])
+		gain := min(remaining(now, end), s.longest()) - has
+		if gain > told/4 || has < told/4 && gain > time.Second {
 			c.repeatUpdate(now, s)
 			return
 		}

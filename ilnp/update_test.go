@@ -216,6 +216,32 @@ func TestRefreshOfLifetimes(t *testing.T) {
 	}
 }
 
+// TestRefreshOfAShorterLifetime: a prefix comes to live 9 s instead of 30 s,
+// renewed all the time. The correspondent's copy must not run out.
+func TestRefreshOfAShorterLifetime(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, 30*time.Second)
+	b.acknowledgeLast()
+	end := b.now.Add(30 * time.Second)
+	b.forget()
+	for range 30 {
+		b.pass(3 * time.Second)
+		b.prefix(2, netB, 9*time.Second)
+		for _, lu := range b.updates() {
+			end = b.now.Add(time.Duration(lu.Locators[0].Lifetime-3) * time.Second)
+		}
+		if len(b.updates()) > 0 {
+			b.acknowledgeLast()
+			b.forget()
+		}
+		if end.Before(b.now) {
+			t.Fatalf("the correspondent's copy ran out %v ago", b.now.Sub(end))
+		}
+	}
+}
+
 func TestInfiniteLifetimesOnTheWire(t *testing.T) {
 	for _, c := range []struct {
 		draft bool
