@@ -50,6 +50,7 @@ func (h *Node) Connect(to *Node) *Flow {
 	return h.run(&Flow{From: h, To: to, Echo: true, Opening: true}, time.Second)
 }
 
+// run starts a flow that its caller has described.
 func (h *Node) run(f *Flow, interval time.Duration) *Flow {
 	f.key = ilnp.PairKey{Local: h.nid, Remote: f.To.nid}
 	h.flows = append(h.flows, f)
@@ -68,6 +69,7 @@ func (h *Node) run(f *Flow, interval time.Duration) *Flow {
 // Stop ends the stream.
 func (f *Flow) Stop() { f.stopped = true }
 
+// send hands the next datagram to the sender's data plane.
 func (f *Flow) send() {
 	d := Datagram{Number: f.Sent, Size: 1000, flow: f, opening: f.Opening && f.Answered == 0}
 	f.Sent++

@@ -81,6 +81,7 @@ func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
 	return true
 }
 
+// step goes to the next event and lets it happen.
 func (n *Network) step() {
 	e := n.events.pop()
 	n.now = e.at
@@ -126,6 +127,7 @@ func (n *Network) carry(p Packet, from Access) {
 	}
 }
 
+// copies draws how often a packet comes out of a link: never, once or twice.
 func (n *Network) copies(a Access) int {
 	switch r := n.rand.Float64(); {
 	case r < a.Loss:
@@ -136,6 +138,7 @@ func (n *Network) copies(a Access) int {
 	return 1
 }
 
+// delay draws how long a link takes for one packet.
 func (n *Network) delay(a Access) time.Duration {
 	if a.Jitter == 0 {
 		return a.Delay

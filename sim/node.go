@@ -91,6 +91,7 @@ func (r reader) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// boot starts from nothing: a new core, a new data plane with a new secret.
 func (h *Node) boot() {
 	h.life++
 	cfg := h.cfg
@@ -218,6 +219,7 @@ func (h *Node) Down(link roam.LinkID) {
 	}
 }
 
+// remove takes an attachment away; what is in flight to it is lost.
 func (h *Node) remove(link roam.LinkID) bool {
 	n := len(h.attachments)
 	for _, at := range h.attachments {
@@ -236,6 +238,8 @@ func (h *Node) Cut(link roam.LinkID) { h.setCarrier(link, false) }
 // Mend ends a Cut.
 func (h *Node) Mend(link roam.LinkID) { h.setCarrier(link, true) }
 
+// setCarrier cuts or mends without telling the host; a mended network
+// advertises itself again.
 func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier != carrier {
@@ -305,6 +309,7 @@ func (h *Node) Settle() {
 	})
 }
 
+// carryOut does one thing that the core wants done.
 func (h *Node) carryOut(o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:

@@ -55,6 +55,8 @@ func newPlane(h *Node) plane {
 	}
 }
 
+// upsert writes an entry. What was counted of the paths starts anew, as the
+// paths may be others; what was seen of the correspondent stays.
 func (p *plane) upsert(e ilnp.Pair) {
 	old := p.pairs[e.Key]
 	if old == nil {
@@ -66,8 +68,10 @@ func (p *plane) upsert(e ilnp.Pair) {
 	delete(p.embryos, ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
 }
 
+// remove forgets an entry; what arrives for it is a stranger's from now on.
 func (p *plane) remove(key ilnp.PairKey) { delete(p.pairs, key) }
 
+// release sends the held first packets again, under the entry that exists now.
 func (p *plane) release(key ilnp.PairKey) {
 	held := p.held[key]
 	delete(p.held, key)
@@ -76,6 +80,7 @@ func (p *plane) release(key ilnp.PairKey) {
 	}
 }
 
+// reject gives the held first packets up, as an unreachable error would.
 func (p *plane) reject(key ilnp.PairKey) {
 	p.drops["rejected"] += len(p.held[key])
 	delete(p.held, key)
@@ -99,6 +104,8 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 	p.host.observe(ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: key.Local})
 }
 
+// sendPair chooses the path that has carried the fewest bytes; a locator that
+// the nonce was just seen from goes before what the entry says.
 func (p *plane) sendPair(e *pair, d Datagram) {
 	now := p.host.net.now
 	if e.Dead && e.lived != e.Seq {
@@ -172,6 +179,7 @@ func (p *plane) receive(at *attachment, in Packet) {
 	}
 }
 
+// knows reports whether a node may open a session while accept is "known".
 func (p *plane) knows(nid roam.NID) bool {
 	for _, s := range p.host.core.Peers(p.host.net.now) {
 		if s.NID == nid {
@@ -181,6 +189,7 @@ func (p *plane) knows(nid roam.NID) bool {
 	return false
 }
 
+// messageType returns the ICMPv6 type of a control packet.
 func messageType(in Packet) uint8 {
 	q, err := ilnpwire.ParsePacket(in.Control)
 	if err != nil {
@@ -226,6 +235,8 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	return true, false
 }
 
+// receivePair takes a packet that speaks to a pair: data for the application,
+// control packets for the core, probes back to where they came from.
 func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	ok, other := p.authentic(at, e, in)
 	if other {
@@ -324,6 +335,8 @@ func (p *plane) activity() []ilnp.Activity {
 	return as
 }
 
+// sorted returns the entries in the order of keys: a map's order would make
+// each run another one.
 func (p *plane) sorted() []*pair {
 	es := make([]*pair, 0, len(p.pairs))
 	for _, e := range p.pairs {
