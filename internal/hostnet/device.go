@@ -95,13 +95,28 @@ func (h *Host) checkDevice() {
 		return
 	}
 	l, exists := h.table.links[index]
-	_, addressed := h.table.addrs[addrKey{index, roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()}]
+	session := addrKey{index, roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()}
+	_, addressed := h.table.addrs[session]
 	sound := exists && addressed && l.flags&unix.IFF_UP != 0
 	if h.deviceSound && !sound {
+		// The notifications of our own set-up come late and one by one.
+		if h.kernel.sound(session) {
+			return
+		}
 		h.trouble(ilnp.Local{}, locator{name: h.rules.device},
 			"the session device was taken down, stripped of its address or removed by somebody else; restart roamd")
 	}
 	h.deviceSound = sound
+}
+
+// sound reports whether a device is up and has its address at this moment.
+func (k *kernel) sound(a addrKey) bool {
+	l, err := k.links.LinkByIndex(a.link)
+	if err != nil || l.Attrs().RawFlags&unix.IFF_UP == 0 {
+		return false
+	}
+	_, err = k.addressFlags(a)
+	return err == nil
 }
 
 // missing reports whether no interface of that name exists.

@@ -49,8 +49,10 @@ type Host struct {
 	// unresolved holds links that came up and whose router's hardware address
 	// is not known yet, until when their Locators wait for it.
 	unresolved map[int]time.Time
-	pending    []Event
-	stale      bool // the table may lack something: dump before the next use
+	// drains holds links that lost carrier a moment ago.
+	drains  map[int]waiting
+	pending []Event
+	stale   bool // the table may lack something: dump before the next use
 	// deviceSound is whether the session device was as Setup left it.
 	deviceSound bool
 
@@ -78,7 +80,7 @@ func Open(cfg Config) (*Host, error) {
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
-		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{},
+		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
 		events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
 	}
 	if h.option == 0 {

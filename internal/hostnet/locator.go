@@ -53,6 +53,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	h.picture = h.table.draw(h.rules, h.ours, before.uplinks, now)
 	wake = sooner(wake, h.holdRegained(before, now))
 	wake = sooner(wake, h.awaitRouters(before, now))
+	wake = sooner(wake, h.drainLinks(before, now))
 	h.announceNew(before, h.picture)
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
 	h.mu.Lock()

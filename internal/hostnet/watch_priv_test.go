@@ -228,6 +228,25 @@ func TestLocatorComesBackWithItsRouter(t *testing.T) {
 	}
 }
 
+// What still goes to a link without carrier must not wait there: TCP would not
+// send it again elsewhere meanwhile.
+func TestLinkWithoutCarrierKeepsNothing(t *testing.T) {
+	host, router := hostAndRouter(t)
+	h := startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	u := h.Snapshot().Uplinks[0]
+	router.Run("ip", "link", "set", "lan", "down")
+	next(t, h, absent(netA))
+	host.Run("ip", "neigh", "replace", u.NextHop.String(), "dev", "upA", "use", "nud", "none")
+	if !strings.Contains(host.Run("ip", "-6", "neigh", "show", "dev", "upA"), "INCOMPLETE") {
+		t.Fatal("the kernel does not ask without carrier: this test says nothing")
+	}
+	testutil.Eventually(t, 2*time.Second, func() bool {
+		return !strings.Contains(host.Run("ip", "-6", "neigh", "show", "dev", "upA"), "INCOMPLETE")
+	}, "the question for the router, and what waits for it, is dropped")
+}
+
 // Static addresses of any length count with their /64; what was flushed comes
 // back.
 func TestStaticAddressesAndFlush(t *testing.T) {
