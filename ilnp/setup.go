@@ -110,9 +110,12 @@ func (c *Core) setupTimeout(now time.Time, s *session) {
 // fallBack turns an unconfirmed session into plain IPv6 and lets the held
 // packets go (RFC 6744 §6).
 func (c *Core) fallBack(now time.Time, s *session, why fallback) {
-	if s.state == Established || s.state == Plain && s.fallback == withoutILNP {
+	switch {
+	case s.state == Established:
 		c.refuse(now, s.key, reasonQuote)
 		return
+	case s.state == Plain && s.fallback == withoutILNP:
+		return // said once more: every packet under way is answered so
 	}
 	was := s.state
 	s.state, s.fallback = Plain, why

@@ -8,6 +8,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 	"roam/wire/xlate"
 )
 
@@ -16,20 +17,23 @@ import (
 const ForgedError = "ICMPv6 error from a correspondent without its nonce"
 
 // errorIn translates an ICMPv6 error about a packet of a session for our own
-// stack. Parameter Problem about the nonce is the core's: it means that there
-// is no ILNP at the other end.
+// stack. A Parameter Problem about the nonce is the core's alone: it means that
+// there is no ILNP at the other end.
 func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	outer, err := ilnpwire.ParsePacket(ev.Packet)
 	if err != nil {
 		e.refused["malformed ICMPv6 error"]++
 		return
 	}
-	if outer.Type == ilnpwire.TypeParameterProblem {
-		e.core.HandlePacket(now, ev.Link, ev.Packet)
-	}
 	msg, err := ilnpwire.ParseError(outer.Payload)
 	if err != nil {
 		e.refused["malformed ICMPv6 error"]++
+		return
+	}
+	if aboutNonce(msg) {
+		// Not for the application: TCP would give its connection up for a
+		// packet that is about to be sent again without the option.
+		e.core.HandlePacket(now, ev.Link, ev.Packet)
 		return
 	}
 	quoted, err := ilnpwire.ParseQuoted(msg.Quoted)
@@ -56,6 +60,20 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		return
 	}
 	e.inject(b)
+}
+
+// aboutNonce reports whether an error complains of the Nonce option in what it
+// quotes (RFC 8200 §4.2: the pointer is the offset of the option's type).
+func aboutNonce(m ilnpwire.ErrorMessage) bool {
+	if m.Type != ilnpwire.TypeParameterProblem || m.Code != ilnpwire.CodeUnknownOption {
+		return false
+	}
+	chain, err := ip6.WalkQuoted(m.Quoted)
+	if err != nil {
+		return false
+	}
+	found, err := ilnpwire.FindNonce(m.Quoted, chain)
+	return err == nil && found.Ext >= 0 && int(m.Param) == found.Offset
 }
 
 // pairAbout returns the session of a packet that an error quotes. The data
