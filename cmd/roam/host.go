@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,12 @@ type host interface {
 	Alive(pid int) bool
 	// Tail returns the last lines of a file, "" when there are none.
 	Tail(file string) string
+	// Read returns the text of a file, "" when it cannot be read.
+	Read(path string) string
+	// Free returns the octets left for a directory's files; false: no such one.
+	Free(dir string) (uint64, bool)
+	// Lookup asks the system's resolver for the IPv6 addresses of a name.
+	Lookup(ctx context.Context, name string) []netip.Addr
 	// Until calls done until it is true or ctx has ended.
 	Until(ctx context.Context, done func() bool) bool
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -113,7 +114,10 @@ func isPeer(s control.Session, word string) bool {
 		return s.NID == nid
 	}
 	word = strings.ToLower(strings.TrimSuffix(word, "."))
-	return slices.Contains(s.Names, word) || s.Address.String() == word
+	if addr, err := netip.ParseAddr(word); err == nil && addr.Is6() {
+		return addr == s.Address || roam.ILVFromAddr(addr).NID == s.NID
+	}
+	return slices.Contains(s.Names, word)
 }
 
 func listPeers(list []control.Session) string {

@@ -9,6 +9,7 @@ import (
 
 	"roam/internal/config"
 	"roam/internal/control"
+	"roam/internal/doctor"
 
 	"github.com/spf13/cobra"
 )
@@ -133,9 +134,9 @@ func (a *app) firstAnswer(ctx context.Context, b control.Backend, ended <-chan e
 // firewallWarnings names the rules that would let session addresses in from
 // outside: they lie in fc00::/7, which many rule sets trust as a whole.
 func (a *app) firewallWarnings(ctx context.Context, cfg config.Config) (out []string) {
-	rules := trustedByNft([]byte(a.host.Output(ctx, "nft", "-j", "list", "ruleset")), cfg.SessionNet())
+	rules := doctor.TrustedByNft([]byte(a.host.Output(ctx, "nft", "-j", "list", "ruleset")), cfg.SessionNet())
 	if len(rules) == 0 {
-		rules = trustedByIPTables(a.host.Output(ctx, "ip6tables-save"), cfg.SessionNet())
+		rules = doctor.TrustedByIPTables(a.host.Output(ctx, "ip6tables-save"), cfg.SessionNet())
 	}
 	for _, r := range rules {
 		out = append(out, fmt.Sprintf("a firewall rule trusts more than it should: %s; session addresses (%s) lie in it, so it also admits every correspondent: exempt them before it", r, cfg.SessionNet()))

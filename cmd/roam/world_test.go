@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 
 	"roam"
@@ -32,7 +33,10 @@ type fakeHost struct {
 	unitPID              int
 	ended                error // what the detached daemon ends with, nil: it stays
 	onStart              func()
-	output               map[string]string
+	output               map[string]string // by program and arguments, or by program
+	files                map[string]string
+	names                map[string][]netip.Addr
+	bare                 bool // its directories are not there
 	fail                 error
 	done                 []string
 }
@@ -70,7 +74,18 @@ func (h *fakeHost) Detach(log string, args ...string) (<-chan error, error) {
 	return ch, h.note(append([]string{"detach"}, args...)...)
 }
 
-func (h *fakeHost) Output(_ context.Context, name string, _ ...string) string { return h.output[name] }
+func (h *fakeHost) Output(_ context.Context, name string, args ...string) string {
+	if out, ok := h.output[strings.Join(append([]string{name}, args...), " ")]; ok {
+		return out
+	}
+	return h.output[name]
+}
+
+func (h *fakeHost) Read(path string) string { return h.files[path] }
+
+func (h *fakeHost) Free(dir string) (uint64, bool) { return 1 << 30, !h.bare }
+
+func (h *fakeHost) Lookup(_ context.Context, name string) []netip.Addr { return h.names[name] }
 
 // Until asks a few times: in this world nothing takes time.
 func (h *fakeHost) Until(_ context.Context, done func() bool) bool {

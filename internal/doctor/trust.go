@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"encoding/json"
@@ -17,24 +17,41 @@ func trusts(source, session netip.Prefix) bool {
 
 // nftItem is the part of one object of `nft -j list ruleset` that matters.
 type nftItem struct {
-	Rule *struct {
-		Family string                       `json:"family"`
-		Table  string                       `json:"table"`
-		Chain  string                       `json:"chain"`
-		Handle int                          `json:"handle"`
-		Expr   []map[string]json.RawMessage `json:"expr"`
-	} `json:"rule"`
-	Set *struct {
+	Rule  *nftRule  `json:"rule"`
+	Chain *nftChain `json:"chain"`
+	Set   *struct {
 		Table string            `json:"table"`
 		Name  string            `json:"name"`
 		Elem  []json.RawMessage `json:"elem"`
 	} `json:"set"`
 }
 
-// trustedByNft returns the accepting rules, as people find them again, whose
+type nftRule struct {
+	Family string                       `json:"family"`
+	Table  string                       `json:"table"`
+	Chain  string                       `json:"chain"`
+	Handle int                          `json:"handle"`
+	Expr   []map[string]json.RawMessage `json:"expr"`
+}
+
+// nftChain is a chain; only a base chain has a hook.
+type nftChain struct {
+	Family string `json:"family"`
+	Table  string `json:"table"`
+	Name   string `json:"name"`
+	Hook   string `json:"hook"`
+	Policy string `json:"policy"`
+}
+
+// String names the rule so that people find it again.
+func (r *nftRule) String() string {
+	return fmt.Sprintf("nft %s %s %s handle %d", r.Family, r.Table, r.Chain, r.Handle)
+}
+
+// TrustedByNft returns the accepting rules, as people find them again, whose
 // source address covers the session prefix. What it cannot read it passes
 // over: it is for a warning.
-func trustedByNft(ruleset []byte, session netip.Prefix) (out []string) {
+func TrustedByNft(ruleset []byte, session netip.Prefix) (out []string) {
 	var doc struct {
 		Items []nftItem `json:"nftables"`
 	}
@@ -51,7 +68,7 @@ func trustedByNft(ruleset []byte, session netip.Prefix) (out []string) {
 		if r := it.Rule; r != nil && accepts(r.Expr) && !onLoopback(r.Expr) {
 			for _, p := range sources(r.Expr, r.Table, sets) {
 				if trusts(p, session) {
-					out = append(out, fmt.Sprintf("nft %s %s %s handle %d (ip6 saddr %s accept)", r.Family, r.Table, r.Chain, r.Handle, p))
+					out = append(out, fmt.Sprintf("%v (ip6 saddr %s accept)", r, p))
 				}
 			}
 		}
@@ -59,8 +76,13 @@ func trustedByNft(ruleset []byte, session netip.Prefix) (out []string) {
 	return out
 }
 
-func accepts(expr []map[string]json.RawMessage) bool {
-	return slices.ContainsFunc(expr, func(e map[string]json.RawMessage) bool { _, ok := e["accept"]; return ok })
+func accepts(expr []map[string]json.RawMessage) bool { return hasVerdict(expr, "accept") }
+
+// hasVerdict reports whether a rule ends with one of these verdicts.
+func hasVerdict(expr []map[string]json.RawMessage, verdicts ...string) bool {
+	return slices.ContainsFunc(expr, func(e map[string]json.RawMessage) bool {
+		return slices.ContainsFunc(verdicts, func(v string) bool { _, ok := e[v]; return ok })
+	})
 }
 
 // nftMatch is one comparison of a rule.
@@ -74,6 +96,12 @@ type nftMatch struct {
 		Meta struct {
 			Key string `json:"key"`
 		} `json:"meta"`
+		Exthdr struct {
+			Name string `json:"name"`
+		} `json:"exthdr"`
+		Fib struct {
+			Flags []string `json:"flags"`
+		} `json:"fib"`
 	} `json:"left"`
 	Right json.RawMessage `json:"right"`
 }
@@ -139,8 +167,8 @@ func nftPrefixes(raw json.RawMessage) (out []netip.Prefix) {
 	return out
 }
 
-// trustedByIPTables does the same for the output of ip6tables-save.
-func trustedByIPTables(save string, session netip.Prefix) (out []string) {
+// TrustedByIPTables does the same for the output of ip6tables-save.
+func TrustedByIPTables(save string, session netip.Prefix) (out []string) {
 	for line := range strings.Lines(save) {
 		f := strings.Fields(line)
 		if len(f) < 2 || f[0] != "-A" || after(f, "-j") != "ACCEPT" || after(f, "-i") == "lo" {

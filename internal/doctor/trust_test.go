@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"net/netip"
@@ -43,11 +43,11 @@ func TestTrustedByNft(t *testing.T) {
 		"nft inet filter input handle 11 (ip6 saddr fd00::/8 accept)",
 		"nft inet filter input handle 12 (ip6 saddr fd69::/16 accept)",
 	}
-	if got := trustedByNft([]byte(ruleset), session); !slices.Equal(got, want) {
+	if got := TrustedByNft([]byte(ruleset), session); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	for _, s := range []string{"", "{", `{"nftables": [{"rule": {"expr": [{"accept": null}, {"match": 5}]}}]}`} {
-		if got := trustedByNft([]byte(s), session); got != nil {
+		if got := TrustedByNft([]byte(s), session); got != nil {
 			t.Errorf("from %q: %q", s, got)
 		}
 	}
@@ -65,7 +65,7 @@ func TestTrustedByIPTables(t *testing.T) {
 COMMIT
 `
 	want := []string{"ip6tables -A INPUT -s fc00::/7 -p tcp -j ACCEPT"}
-	if got := trustedByIPTables(save, session); !slices.Equal(got, want) {
+	if got := TrustedByIPTables(save, session); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

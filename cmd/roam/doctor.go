@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"roam"
+	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/doctor"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor [PEER]", Short: "Say what stands in the way on this host, or towards a peer, and what to do",
+		Args: atMost(1), ValidArgsFunction: a.completePeers,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.doctor(orBackground(cmd.Context()), args) },
+	}
+}
+
+// examined is what `roam doctor --json` prints.
+type examined struct {
+	OK       bool             `json:"ok"` // nothing stands in the way
+	Findings []doctor.Finding `json:"findings"`
+}
+
+func (a *app) doctor(ctx context.Context, args []string) error {
+	word := ""
+	if len(args) == 1 {
+		word = args[0]
+	}
+	findings := doctor.Examine(a.facts(ctx, word))
+	out := examined{OK: !doctor.Stands(findings), Findings: findings}
+	if a.json {
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	} else {
+		a.findings(findings)
+	}
+	if !out.OK {
+		return silentError{exitFailure} // the findings have said it
+	}
+	return nil
+}
+
+// findings prints one line each, and what to do below it.
+func (a *app) findings(list []doctor.Finding) {
+	colours := map[doctor.Level]string{doctor.OK: green, doctor.Warning: yellow, doctor.Fault: red}
+	for _, f := range list {
+		fmt.Fprintf(a.out, "%s  %-8s  %s\n", paint(a.colour, colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
+		if f.Do != "" {
+			fmt.Fprintf(a.out, "%19s> %s\n", "", f.Do)
+		}
+	}
+	if !doctor.Stands(list) {
+		fmt.Fprintln(a.out, "\nnothing stands in the way")
+	}
+}
+
+// facts collects all that the findings rest on; word names a correspondent, or
+// is empty.
+func (a *app) facts(ctx context.Context, word string) doctor.Facts {
+	cfg, err := a.config()
+	fault := ""
+	if err != nil {
+		cfg, fault = config.Default(), err.Error()
+	}
+	f := doctor.Gather(ctx, a.host, cfg)
+	f.Now, f.Version, f.ConfigFile, f.ConfigFault = a.now(), version, a.configFile(nil), fault
+	var sessions []control.Session
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		s, err := b.Status(ctx)
+		if err != nil {
+			return err
+		}
+		f.Daemon = &s
+		if f.Locators, err = b.Locators(ctx); err != nil {
+			return err
+		}
+		sessions, err = b.Sessions(ctx)
+		return err
+	})
+	if err != nil && f.Daemon == nil {
+		f.DaemonError = err.Error()
+	}
+	if word != "" && f.Daemon != nil {
+		f.Peer = a.peerFacts(ctx, word, sessions)
+	}
+	return f
+}
+
+// peerFacts asks the daemon and the resolver about one correspondent.
+func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Session) *doctor.PeerFacts {
+	p := &doctor.PeerFacts{Word: word}
+	for _, s := range sessions {
+		p.Candidate = append(p.Candidate, peerName(s))
+		if isPeer(s, word) {
+			p.Session = &s
+		}
+	}
+	if p.Session == nil {
+		return p
+	}
+	if name := peerName(*p.Session); len(p.Session.Names) > 0 {
+		if slices.Contains(p.Session.Names, word) {
+			name = word
+		}
+		p.Asked, p.Resolved = true, a.host.Lookup(ctx, name)
+	}
+	p.PathMTU = doctor.PathMTU(a.host.Output(ctx, "ip", "-j", "-6", "route", "get", p.Session.Address.String()))
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		probed, err := b.Probe(ctx, p.Session.RemoteHandle)
+		if err != nil {
+			return err
+		}
+		p.Probed = &probed
+		events, err := b.History(ctx)
+		p.History = eventsOf(events, p.Session.RemoteHandle)
+		return err
+	})
+	if err != nil {
+		p.ProbeErr = err.Error()
+	}
+	// The probe may have opened the session: show it as it is now.
+	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		list, err := b.Sessions(ctx)
+		for _, s := range list {
+			if s.RemoteHandle == p.Session.RemoteHandle {
+				p.Session = &s
+			}
+		}
+		return err
+	})
+	return p
+}
+
+// eventsOf returns the events about one correspondent.
+func eventsOf(list []control.Event, handle roam.NID) []control.Event {
+	return slices.DeleteFunc(slices.Clone(list), func(e control.Event) bool { return e.Peer != handle })
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"roam/internal/control"
+)
+
+// healthy gives the machine of a world what doctor looks at.
+func healthy(w *world) {
+	w.daemon.StatusValue.Version = version
+	w.daemon.StatusValue.Plane.Features = []string{"tcx", "csum-replace-ipv6", "ringbuf"}
+	w.daemon.LocatorList[1].Disabled = false
+	w.machine.files = map[string]string{
+		"/proc/sys/kernel/osrelease": "6.6.10-amd64\n",
+		"/etc/resolv.conf":           "nameserver 127.0.0.156\n",
+		"/proc/self/mountinfo":       "36 35 0:30 / /run/roam/bpf rw - bpf bpffs rw\n",
+	}
+	w.machine.output = map[string]string{
+		"ip -j -6 address show": `[{"ifname":"wlan0","mtu":1500,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"2001:db8:1:1::5","prefixlen":64,"scope":"global"}]},
+			{"ifname":"wwan0","mtu":1500,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"2001:db8:2:1::5","prefixlen":64,"scope":"global"}]}]`,
+		"ip -j -6 route show default": `[{"dst":"default","dev":"wlan0"},{"dst":"default","dev":"wwan0"}]`,
+		"nft -j list ruleset":         `{"nftables": []}`,
+	}
+	w.machine.names = map[string][]netip.Addr{"server.example": {netip.MustParseAddr("fd69:6c6e:7000:2627:211:22ff:0:2")}}
+}
+
+func TestDoctorOfAHealthyHost(t *testing.T) {
+	w := newWorld(t)
+	healthy(w)
+	status, out, errs := w.try("doctor")
+	if status != exitOK || errs != "" {
+		t.Errorf("status %d, errors %q", status, errs)
+	}
+	golden(t, "doctor.txt", out)
+	if told := w.daemon.Instructions(); len(told) > 0 {
+		t.Errorf("the daemon was told %q", told)
+	}
+}
+
+func TestDoctorOfAPeer(t *testing.T) {
+	w := newWorld(t)
+	healthy(w)
+	status, out, _ := w.try("doctor", "server.example")
+	golden(t, "doctor-peer.txt", out)
+	if told := w.daemon.Instructions(); status != exitOK || len(told) != 1 || told[0] != "probe 0211:22ff:0000:0002" {
+		t.Errorf("status %d, the daemon was told %q", status, told)
+	}
+	w.daemon.ProbeValue = control.Probed{State: "plain", WhyPlain: "no ILNP there"}
+	if status, out, _ = w.try("doctor", "server.example"); status != exitFailure || !strings.Contains(out, "has no ILNP") {
+		t.Errorf("without ILNP: status %d, %s", status, out)
+	}
+	if status, out, _ = w.try("doctor", "nobody.example"); status != exitFailure || !strings.Contains(out, "nobody here is called nobody.example") {
+		t.Errorf("a stranger: status %d, %s", status, out)
+	}
+}
+
+func TestDoctorWithoutDaemon(t *testing.T) {
+	w := newWorld(t)
+	healthy(w)
+	w.daemon.Err = errAbsent
+	status, out, _ := w.try("doctor", "--json")
+	var got examined
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if status != exitFailure || got.OK || len(got.Findings) == 0 || got.Findings[0].Do != "roam up" {
+		t.Errorf("status %d, %+v", status, got)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	w := newWorld(t)
+	for file, args := range map[string][]string{
+		"explain.txt":       {"explain", "server.example"},
+		"explain.json":      {"explain", "2001:db8:ff:1:211:22ff:0:2", "--json"},
+		"explain-dead.txt":  {"explain", "0:0:0:3"},
+		"explain-plain.txt": {"explain", "plain.example"},
+		"explain-known.txt": {"explain", "quiet.example"},
+	} {
+		status, out, errs := w.try(args...)
+		if status != exitOK || errs != "" {
+			t.Errorf("%s: status %d, errors %q", file, status, errs)
+		}
+		golden(t, file, out)
+	}
+	if status, _, errs := w.try("explain", "nobody"); status != exitFailure || !strings.Contains(errs, "there are server.example") {
+		t.Errorf("a stranger: status %d, %q", status, errs)
+	}
+}

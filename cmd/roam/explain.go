@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain PEER", Short: "Tell the story of one session: who, how, over which paths and why, what comes next",
+		Args: exactly("PEER"), ValidArgsFunction: a.completePeers,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0]) },
+	}
+}
+
+// explanation is what `roam explain --json` prints.
+type explanation struct {
+	Session    control.Session `json:"session"`
+	Paragraphs []paragraph     `json:"paragraphs"`
+	Events     []control.Event `json:"events"` // of the correspondent, and moves of this host
+}
+
+type paragraph struct {
+	About string `json:"about"` // "who", "setup", "paths", "past" or "next"
+	Text  string `json:"text"`
+}
+
+// situation is what a session is explained from.
+type situation struct {
+	status   control.Status
+	locators []control.Locator
+	session  control.Session
+	events   []control.Event // of the correspondent
+	moves    []control.Event // of this host
+	idle     string          // after which a session ends
+	fallback string          // for which "no ILNP there" is remembered
+}
+
+func (a *app) explain(ctx context.Context, word string) error {
+	var s situation
+	cfg, err := a.config()
+	if err == nil {
+		s.idle, s.fallback = span(cfg.ILNP.IdleTimeout), span(cfg.ILNP.FallbackLifetime)
+	}
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) { return s.ask(ctx, b, word) })
+	if err != nil {
+		return err
+	}
+	out := explanation{Session: s.session, Events: append(slices.Clone(s.moves), s.events...)}
+	slices.SortStableFunc(out.Events, func(a, b control.Event) int { return a.Time.Compare(b.Time) })
+	for _, p := range []paragraph{
+		{"who", s.who()}, {"setup", s.setup(a)}, {"paths", s.ways()}, {"past", s.past(a)}, {"next", s.next()},
+	} {
+		if p.Text != "" {
+			out.Paragraphs = append(out.Paragraphs, p)
+		}
+	}
+	if a.json {
+		return a.printJSON(out)
+	}
+	for _, p := range out.Paragraphs {
+		fmt.Fprintln(a.out, p.Text)
+	}
+	if len(out.Events) > 0 {
+		fmt.Fprintln(a.out)
+	}
+	for _, e := range out.Events[max(0, len(out.Events)-12):] {
+		fmt.Fprintln(a.out, a.eventLine(e))
+	}
+	return nil
+}
+
+// ask collects the situation of the correspondent that word names.
+func (s *situation) ask(ctx context.Context, b control.Backend, word string) error {
+	list, err := b.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(s control.Session) bool { return isPeer(s, word) })
+	if i < 0 {
+		return control.Errorf(control.CodeNotFound, "no correspondent is called %q", word).WithHint("%s", listPeers(list))
+	}
+	s.session = list[i]
+	if s.status, err = b.Status(ctx); err != nil {
+		return err
+	}
+	if s.locators, err = b.Locators(ctx); err != nil {
+		return err
+	}
+	events, err := b.History(ctx)
+	s.events = eventsOf(events, s.session.RemoteHandle)
+	for _, e := range events {
+		since := s.session.Since
+		if e.Peer == 0 && strings.HasPrefix(e.Kind, "handoff-") && !since.IsZero() && !e.Time.Before(since) {
+			s.moves = append(s.moves, e)
+		}
+	}
+	return err
+}
+
+func (s situation) who() string {
+	out := fmt.Sprintf("%v", s.session.NID)
+	if len(s.session.Names) > 0 {
+		out = fmt.Sprintf("%s is %v", s.session.Names[0], s.session.NID)
+	}
+	out += fmt.Sprintf("; applications know it as %s.", s.session.Address)
+	switch {
+	case s.session.State == control.StateKnown:
+		return out + " It is known, and there is no session with it."
+	case s.session.Dead:
+		out += " The session with it is " + s.session.State + ", but no path works at present."
+	default:
+		out += " The session with it is " + s.session.State + "."
+	}
+	return out + fmt.Sprintf(" Sent: %d packets, %s; received: %d packets, %s.", s.session.TxPackets, octets(s.session.TxBytes), s.session.RxPackets, octets(s.session.RxBytes))
+}
+
+// last returns the newest event of a kind.
+func last(list []control.Event, kind string) (control.Event, bool) {
+	for _, e := range slices.Backward(list) {
+		if e.Kind == kind {
+			return e, true
+		}
+	}
+	return control.Event{}, false
+}
+
+// setup says how the session came to be.
+func (s situation) setup(a *app) string {
+	if s.session.State == control.StateKnown {
+		return ""
+	}
+	out := "It began " + a.ago(s.session.Since)
+	began, ok := last(s.events, "session-started")
+	switch {
+	case ok && began.Reason != "":
+		out += ": " + began.Reason
+	case s.session.Since.Before(s.status.Started):
+		out += ", before this daemon, which took it over"
+	}
+	if e, established := last(s.events, "session-established"); established && !e.Time.Before(began.Time) {
+		out += "; the nonces were exchanged"
+		if ok {
+			out += " within " + millis(control.Millis(e.Time.Sub(began.Time)))
+		}
+	}
+	switch {
+	case s.session.State == "initiated":
+		out += "; the correspondent has shown no nonce yet"
+	case s.session.State == "plain":
+		out += "; it is plain IPv6, without ILNP (" + s.session.WhyPlain + ")"
+	}
+	if s.session.Checksum == "rfc6741" {
+		out += "; checksums count locators as zero, as RFC 6741 has it"
+	}
+	if s.session.UpdateForm == "draft" {
+		out += "; Locator Updates have the draft's form"
+	}
+	return out + "."
+}
+
+// ways says which paths are used, and why these.
+func (s situation) ways() string {
+	if s.session.State == control.StateKnown {
+		return ""
+	}
+	if len(s.session.Paths) == 0 {
+		return "It has no path: " + map[bool]string{true: "this host has no locator that can be used.", false: "no locator of the correspondent is left."}[len(s.usable()) == 0]
+	}
+	var links, remotes []string
+	for _, p := range s.session.Paths {
+		if w := p.Link + " (" + prefix(p.Local) + ")"; !slices.Contains(links, w) {
+			links = append(links, w)
+		}
+		if w := prefix(p.Remote); !slices.Contains(remotes, w) {
+			remotes = append(remotes, w)
+		}
+	}
+	out := "Packets leave by " + strings.Join(links, " and ") + ", " + s.why(len(links)) + ", towards " + strings.Join(remotes, " and ") + s.whyThere() + "."
+	if s.session.InUse != nil && len(s.session.Paths) > 1 {
+		out += " The last ones took " + pathText(*s.session.InUse) + "."
+	}
+	return out
+}
+
+func (s situation) why(links int) string {
+	switch {
+	case s.session.State == "plain":
+		return "where it was when it fell back: a plain session stays on its locators"
+	case links > 1:
+		return "because in mode " + s.status.Mode + " every link that works carries its share"
+	case len(s.usable()) == 1:
+		return "the only link that can be used"
+	case s.status.Mode == "duality":
+		return "the only link on which the correspondent answers"
+	}
+	return "because in mode " + s.status.Mode + " the newest link that works carries everything"
+}
+
+// whyThere says why these locators of the correspondent and not its others.
+func (s situation) whyThere() string {
+	var out []string
+	used := func(l control.RemoteLocator) bool {
+		return slices.ContainsFunc(s.session.Paths, func(p control.Path) bool { return p.Remote == l.L64 })
+	}
+	for _, l := range s.session.Locators {
+		switch {
+		case used(l) && !l.Proven:
+			out = append(out, fmt.Sprintf("%s is not proven to reach it yet", prefix(l.L64)))
+		case !used(l):
+			out = append(out, fmt.Sprintf("%s (%s, preference %d) is held in reserve", prefix(l.L64), l.State, l.Preference))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(out, "; ")
+}
+
+// usable returns the links that packets can leave by.
+func (s situation) usable() (out []string) {
+	for _, l := range s.locators {
+		if !l.Disabled && (l.State == "active" || l.State == "valid" || l.State == "expired") && !slices.Contains(out, l.Link) {
+			out = append(out, l.Link)
+		}
+	}
+	return out
+}
+
+// past says what the last move of either side was, and what it cost.
+func (s situation) past(a *app) string {
+	var out []string
+	if e, ok := last(s.moves, "handoff-done"); ok {
+		line := fmt.Sprintf("This host moved %s (%s): from %s to %s", a.ago(e.Time), e.Reason, linkLocators(e.From), linkLocators(e.To))
+		if acked, ok := last(s.events, "update-acked"); ok {
+			line += fmt.Sprintf("; the correspondent's acknowledgement came %s after the Locator Update", millis(acked.RTTMS))
+		}
+		out = append(out, line+".")
+	}
+	if e, ok := last(s.events, "update-received"); ok {
+		out = append(out, fmt.Sprintf("The correspondent told its locators %s.", a.ago(e.Time)))
+	}
+	if e, ok := last(s.events, "peer-dead"); ok {
+		line := fmt.Sprintf("No path worked %s", a.ago(e.Time))
+		if alive, ok := last(s.events, "peer-alive"); ok && alive.Time.After(e.Time) {
+			line += ", for " + millis(control.Millis(alive.Time.Sub(e.Time)))
+		}
+		out = append(out, line+".")
+	}
+	if len(out) == 0 && s.session.State != control.StateKnown {
+		return "Nobody has moved since, as far as this daemon remembers."
+	}
+	return strings.Join(out, " ")
+}
+
+// next says what would happen.
+func (s situation) next() string {
+	var reserve []string
+	for _, l := range s.usable() {
+		if !slices.ContainsFunc(s.session.Paths, func(p control.Path) bool { return p.Link == l }) {
+			reserve = append(reserve, l)
+		}
+	}
+	switch {
+	case s.session.State == control.StateKnown:
+		return "Next: the first packet to it opens a session; it carries a nonce, and the answer shows whether there is ILNP."
+	case s.session.Dead:
+		return "Next: every path is asked once a second, ever less often down to every 15 s; the first answer revives the session, and TCP tries again by itself."
+	case s.session.State == "initiated":
+		return "Next: a nonce in the answer establishes it; if none has come a second after the first packet, it goes on as plain IPv6."
+	case s.session.State == "plain":
+		return "Next: it stays plain until it has been idle for " + orDash(s.idle) + "; that there is no ILNP is remembered for " + orDash(s.fallback) + ", or until a nonce is seen."
+	case len(s.session.Paths) == 0:
+		return "Next: packets wait; as soon as this host has a locator, a Locator Update leaves from it, and then they do."
+	case len(reserve) > 0:
+		return "Next: if that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a Locator Update. Without packets for " + orDash(s.idle) + " the session ends."
+	case len(s.usable()) > 1:
+		return "Next: if one link is lost, the others carry everything at once. Without packets for " + orDash(s.idle) + " the session ends."
+	}
+	return "Next: if that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " + orDash(s.idle) + " the session ends."
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lookupTime is how long the system's resolver may take for one name.
+const lookupTime = 2 * time.Second
+
+func (machine) Read(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func (machine) Free(dir string) (uint64, bool) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, false
+	}
+	return st.Bavail * uint64(st.Bsize), true
+}
+
+func (machine) Lookup(ctx context.Context, name string) []netip.Addr {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	list, err := net.DefaultResolver.LookupNetIP(ctx, "ip6", name)
+	if err != nil {
+		return nil
+	}
+	return list
+}

@@ -1,0 +1,197 @@
+package doctor
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/config"
+	"roam/internal/control"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// well is a host on which all is well.
+func well() Facts {
+	cfg := config.Default()
+	return Facts{
+		Now: now, Root: true, Version: "1.0", Config: cfg, ConfigFile: "/etc/roam/roam.conf",
+		Daemon: &control.Status{
+			Version: "1.0", NID: 7, Started: now.Add(-time.Hour), UptimeS: 3600,
+			Plane: control.Plane{Attach: "tcx", Features: []string{"tcx", "csum-replace-ipv6", "ringbuf"}},
+			DNS:   control.DNS{Listen: "127.0.0.156:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
+		},
+		Locators:   []control.Locator{{Link: "wlan0", L64: 0x2001_0db8_0001_0001, State: "active"}},
+		Kernel:     "6.6.10-amd64",
+		LinksKnown: true,
+		Links: []Link{
+			{Name: "lo", MTU: 65536, Up: true, AcceptRA: 1},
+			{Name: "wlan0", MTU: 1500, Up: true, Routed: true, AcceptRA: 1, Global: []netip.Prefix{netip.MustParsePrefix("2001:db8:1:1::5/64")}},
+			{Name: "roam0", MTU: 1500, Up: true, Global: []netip.Prefix{netip.MustParsePrefix("fd69:6c6e:7000:2627::7/128")}},
+		},
+		NFT: `{"nftables": []}`, ResolvConf: "# ours\nnameserver 127.0.0.156\n",
+		RunDir:   Dir{Path: "/run/roam", Exists: true, Free: 1 << 30, BPF: true},
+		StateDir: Dir{Path: "/var/lib/roam", Exists: true, Free: 1 << 30},
+	}
+}
+
+// bad returns the findings that are not OK, as "level about: text > do".
+func bad(f Facts) []string {
+	var out []string
+	for _, x := range Examine(f) {
+		if x.Level != OK {
+			out = append(out, string(x.Level)+" "+x.About+": "+x.Text+" > "+x.Do)
+		}
+	}
+	return out
+}
+
+func TestAllIsWell(t *testing.T) {
+	list := Examine(well())
+	if b := bad(well()); len(b) > 0 {
+		t.Errorf("findings on a host on which all is well: %q", b)
+	}
+	var about []string
+	for _, f := range list {
+		about = append(about, f.About)
+	}
+	for _, want := range []string{"daemon", "kernel", "uplinks", "sysctl", "firewall", "names", "clock", "disk"} {
+		if !slices.Contains(about, want) {
+			t.Errorf("nothing is said about %s: %v", want, about)
+		}
+	}
+	if Stands(list) {
+		t.Error("something stands in the way")
+	}
+}
+
+func TestHostFindings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Facts)
+		want   []string // parts of the only findings, in order
+	}{
+		"no daemon": {func(f *Facts) { f.Daemon, f.DaemonError = nil, "no daemon answers"; f.Locators = nil },
+			[]string{"fault daemon: the daemon does not answer: no daemon answers > roam up"}},
+		"bad configuration": {func(f *Facts) { f.ConfigFault = "line 3" }, []string{"fault daemon: the configuration cannot be used: line 3"}},
+		"another version":   {func(f *Facts) { f.Version = "1.1" }, []string{"warning daemon: roam is 1.1 and the running roamd is 1.0"}},
+		"a part is missing": {func(f *Facts) { f.Daemon.Warnings = []string{"port 53 is taken"} }, []string{"warning daemon: the daemon runs without a part of itself: port 53 is taken"}},
+		"not root":          {func(f *Facts) { f.Root = false }, []string{"note rights"}},
+		"old kernel":        {func(f *Facts) { f.Kernel = "5.10.0" }, []string{"fault kernel: Linux 5.10.0 lacks"}},
+		"clsact": {func(f *Facts) { f.Daemon.Plane.Attach = "clsact" },
+			[]string{"note kernel: programs are attached through clsact"}},
+		"no ring buffer": {func(f *Facts) { f.Daemon.Plane.Features = []string{"tcx", "csum-replace-ipv6"} }, []string{"fault kernel: the kernel has no BPF ring buffer"}},
+		"no IPv6":        {func(f *Facts) { f.NoIPv6 = true }, []string{"fault uplinks: IPv6 is switched off"}},
+		"no uplink": {func(f *Facts) { f.Locators = nil; f.Links[1].Routed = false },
+			[]string{"note uplinks: wlan0 is not used: no default route", "fault uplinks: no link can be used"}},
+		"no carrier": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "eth0"}) },
+			[]string{"note uplinks: eth0 is not used: it has no carrier"}},
+		"excluded": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "wg0", Up: true}) },
+			[]string{"note uplinks: wg0 is not used: uplinks.exclude"}},
+		"no address": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "eth0", Up: true, Routed: true}) },
+			[]string{"note uplinks: eth0 is not used: it has no global IPv6 address"}},
+		"internal link": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "eth9", Up: true}) }, nil},
+		"disabled": {func(f *Facts) {
+			f.Locators = append(f.Locators, control.Locator{Link: "wwan0", State: "valid", Disabled: true})
+		}, []string{"note uplinks: wwan0 is disabled, by command or by uplinks.disabled > roam locator enable wwan0"}},
+		"small MTU":          {func(f *Facts) { f.Links[1].MTU = 1280 }, []string{"warning uplinks: wlan0 has an MTU of 1280"}},
+		"forwarding":         {func(f *Facts) { f.Links[1].Forwarding = 1 }, []string{"warning sysctl: wlan0 forwards packets"}},
+		"forwarding, accept": {func(f *Facts) { f.Links[1].Forwarding, f.Links[1].AcceptRA = 1, 2 }, nil},
+		"forwarding, no address": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "eth0", Up: true, Forwarding: 1, AcceptRA: 1}) },
+			[]string{"fault sysctl: eth0 forwards packets"}},
+		"trust":        {func(f *Facts) { f.NFT = ruleset }, []string{"warning firewall: a rule trusts", "warning firewall", "warning firewall", "fault"}[:3]},
+		"names off":    {func(f *Facts) { f.Config.DNS.Enabled = false }, []string{"note names: dns.enabled is false"}},
+		"names failed": {func(f *Facts) { f.Daemon.DNS = control.DNS{} }, []string{"warning names: names are not answered"}},
+		"not managed":  {func(f *Facts) { f.Config.DNS.ManageResolvConf = false }, []string{"note names: dns.manage_resolv_conf is false"}},
+		"not taken":    {func(f *Facts) { f.Daemon.DNS.Managed = false }, []string{"warning names: /etc/resolv.conf does not point to 127.0.0.156:53"}},
+		"overwritten":  {func(f *Facts) { f.ResolvConf = "search x\nnameserver 192.0.2.1\nnameserver 127.0.0.156\n" }, []string{"warning names: another program has rewritten /etc/resolv.conf: its first server is 192.0.2.1"}},
+		"no upstream":  {func(f *Facts) { f.Daemon.DNS.Upstream = nil }, []string{"warning names: no server is known for all other names"}},
+		"suspended":    {func(f *Facts) { f.Daemon.UptimeS = 1800 }, []string{"note clock: the clock went 30m0s ahead"}},
+		"set back":     {func(f *Facts) { f.Daemon.UptimeS = 7200 }, []string{"note clock: the clock was set back by 1h0m0s"}},
+		"disk full":    {func(f *Facts) { f.RunDir.Free = 4 << 10 }, []string{"warning disk: only 4 kB are left for /run/roam"}},
+		"no pins":      {func(f *Facts) { f.RunDir.BPF = false }, []string{"fault disk: no bpffs is mounted at /run/roam/bpf"}},
+		"gone":         {func(f *Facts) { f.StateDir.Exists = false }, []string{"warning disk: /var/lib/roam is gone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := well()
+			tc.change(&f)
+			got := bad(f)
+			if len(got) != len(tc.want) {
+				t.Fatalf("found %d: %q", len(got), got)
+			}
+			for i, w := range tc.want {
+				if !strings.Contains(got[i], w) {
+					t.Errorf("found %q, want %q", got[i], w)
+				}
+			}
+		})
+	}
+}
+
+// peer is a correspondent with which all is well.
+func peer() *PeerFacts {
+	path := func(remote roam.L64) control.Path {
+		return control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: remote}
+	}
+	addr := netip.MustParseAddr("fd69:6c6e:7000:2627::9")
+	return &PeerFacts{
+		Word: "b.example", Candidate: []string{"b.example"},
+		Session: &control.Session{
+			NID: 9, Address: addr, Names: []string{"b.example"}, State: "established", Checksum: "ipv6", UpdateForm: "rfc6743",
+			Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00ff_0001}},
+		},
+		Asked: true, Resolved: []netip.Addr{addr},
+		Probed: &control.Probed{State: "established", Paths: []control.ProbedPath{
+			{Path: path(0x2001_0db8_00ff_0001), Answered: true, RTTMS: 20}, {Path: path(0x2001_0db8_00ff_0002), Answered: true, RTTMS: 30},
+		}},
+		History: []control.Event{{Kind: "update-failed"}, {Kind: "update-acked"}},
+	}
+}
+
+func TestPeerFindings(t *testing.T) {
+	plain := func(p *PeerFacts, why string, echo *control.PlainEcho) {
+		p.Probed.State, p.Probed.WhyPlain, p.Probed.Echo = "plain", why, echo
+	}
+	for name, tc := range map[string]struct {
+		change func(*PeerFacts)
+		want   []string
+	}{
+		"well":             {func(*PeerFacts) {}, nil},
+		"unknown":          {func(p *PeerFacts) { p.Session = nil }, []string{"fault peer: nobody here is called b.example; known are: b.example"}},
+		"no locators":      {func(p *PeerFacts) { p.Session.Locators = nil }, []string{"fault peer: b.example is 0000:0000:0000:0009, and no locator"}},
+		"not resolved":     {func(p *PeerFacts) { p.Resolved = nil }, []string{"warning names: the system's resolver does not know b.example"}},
+		"resolved wrong":   {func(p *PeerFacts) { p.Resolved = []netip.Addr{netip.IPv6Unspecified()} }, []string{"says that b.example is ::, not the session address"}},
+		"cannot ask":       {func(p *PeerFacts) { p.Probed, p.ProbeErr = nil, "timed out" }, []string{"fault session: its paths cannot be asked: timed out"}},
+		"no ILNP":          {func(p *PeerFacts) { plain(p, "no ILNP there", nil) }, []string{"fault session: b.example has no ILNP"}},
+		"options dropped":  {func(p *PeerFacts) { plain(p, "no answer", &control.PlainEcho{Answered: true, RTTMS: 20}) }, []string{"fault session: b.example answers an ordinary ping (20.0 ms), but nothing that carries a nonce"}},
+		"without nonce":    {func(p *PeerFacts) { plain(p, "answers without a nonce", &control.PlainEcho{}) }, []string{"fault session: b.example answers, but nothing that carries a nonce"}},
+		"nobody there":     {func(p *PeerFacts) { plain(p, "no answer", &control.PlainEcho{}) }, []string{"fault session: b.example does not answer at all"}},
+		"one path silent":  {func(p *PeerFacts) { p.Probed.Paths[1].Answered = false }, []string{"warning path: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:2::/64 does not answer"}},
+		"all paths silent": {func(p *PeerFacts) { p.Probed.Paths[0].Answered, p.Probed.Paths[1].Answered = false, false }, []string{"fault path: no path to b.example answers"}},
+		"no path":          {func(p *PeerFacts) { p.Probed.Paths = nil }, []string{"fault path: there is no path to b.example"}},
+		"other stack":      {func(p *PeerFacts) { p.Session.Checksum, p.Session.UpdateForm = "rfc6741", "draft" }, []string{"note form: checksums follow RFC 6741", "note form: Locator Updates to it have the draft's form"}},
+		"updates filtered": {func(p *PeerFacts) { p.History = p.History[:1] }, []string{"fault updates: b.example does not acknowledge"}},
+		"forged": {func(p *PeerFacts) {
+			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})
+		}, []string{"note refused: input in its name was refused: wrong nonce"}},
+		"a small path":        {func(p *PeerFacts) { p.PathMTU = 1280 }, []string{"warning mtu: the path takes packets of 1280 octets at most"}},
+		"a path large enough": {func(p *PeerFacts) { p.PathMTU = 1400 }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := well()
+			f.Peer = peer()
+			tc.change(f.Peer)
+			got := bad(f)
+			if len(got) != len(tc.want) {
+				t.Fatalf("found %d: %q", len(got), got)
+			}
+			for i, w := range tc.want {
+				if !strings.Contains(got[i], w) {
+					t.Errorf("found %q, want %q", got[i], w)
+				}
+			}
+		})
+	}
+}

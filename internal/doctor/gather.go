@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"roam/internal/config"
+)
+
+// World is what Gather needs of the machine.
+type World interface {
+	// Root reports whether this process may see everything.
+	Root() bool
+	// Output returns what a program prints; "" when there is no such program.
+	Output(ctx context.Context, name string, args ...string) string
+	// Read returns the text of a file; "" when it cannot be read.
+	Read(path string) string
+	// Free returns the octets that are left for a directory's files; false
+	// when there is no such directory.
+	Free(dir string) (uint64, bool)
+	// Lookup asks the system's resolver for the addresses of a name.
+	Lookup(ctx context.Context, name string) []netip.Addr
+}
+
+// Gather collects the facts of the machine itself. The caller adds those that
+// the daemon knows, the time, and what was found of the configuration.
+func Gather(ctx context.Context, w World, cfg config.Config) Facts {
+	f := Facts{
+		Root: w.Root(), Config: cfg,
+		Kernel:     strings.TrimSpace(w.Read("/proc/sys/kernel/osrelease")),
+		NoIPv6:     strings.TrimSpace(w.Read("/proc/sys/net/ipv6/conf/all/disable_ipv6")) == "1",
+		NFT:        w.Output(ctx, "nft", "-j", "list", "ruleset"),
+		IPTables:   w.Output(ctx, "ip6tables-save"),
+		ResolvConf: w.Read(cfg.DNS.ResolvConf),
+		RunDir:     directory(w, cfg.Host.RunDir),
+		StateDir:   directory(w, cfg.Host.StateDir),
+	}
+	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
+	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"), w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
+	f.LinksKnown = len(f.Links) > 0
+	for i := range f.Links {
+		l := &f.Links[i]
+		l.Forwarding, l.AcceptRA = setting(w, l.Name, "forwarding"), setting(w, l.Name, "accept_ra")
+	}
+	return f
+}
+
+func directory(w World, path string) Dir {
+	free, ok := w.Free(path)
+	return Dir{Path: path, Exists: ok, Free: free}
+}
+
+// setting returns a sysctl of a link, -1 when it cannot be read.
+func setting(w World, link, name string) int {
+	// A dot in a link's name is no separator here: this is a path.
+	n, err := strconv.Atoi(strings.TrimSpace(w.Read(filepath.Join("/proc/sys/net/ipv6/conf", link, name))))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// mounted reports whether a file system of a type is mounted at a directory.
+func mounted(mountinfo, dir, fstype string) bool {
+	for line := range strings.Lines(mountinfo) {
+		left, right, ok := strings.Cut(line, " - ")
+		fields := strings.Fields(left)
+		if ok && len(fields) > 4 && fields[4] == dir && strings.HasPrefix(right, fstype+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// links reads what ip(8) prints as JSON. What it cannot read it passes over.
+func links(addresses, routes string) []Link {
+	var as []struct {
+		Name  string   `json:"ifname"`
+		MTU   int      `json:"mtu"`
+		Flags []string `json:"flags"`
+		Info  []struct {
+			Family string `json:"family"`
+			Local  string `json:"local"`
+			Prefix int    `json:"prefixlen"`
+			Scope  string `json:"scope"`
+			Failed bool   `json:"dadfailed"`
+		} `json:"addr_info"`
+	}
+	var rs []struct {
+		Dev   string   `json:"dev"`
+		Flags []string `json:"flags"`
+		Hops  []struct {
+			Dev string `json:"dev"`
+		} `json:"nexthops"`
+	}
+	if json.Unmarshal([]byte(addresses), &as) != nil {
+		return nil
+	}
+	_ = json.Unmarshal([]byte(routes), &rs) // no routes, then
+	var out []Link
+	for _, a := range as {
+		l := Link{Name: a.Name, MTU: a.MTU, Up: slices.Contains(a.Flags, "UP") && slices.Contains(a.Flags, "LOWER_UP")}
+		for _, i := range a.Info {
+			addr, err := netip.ParseAddr(i.Local)
+			if err == nil && i.Family == "inet6" && i.Scope == "global" && !i.Failed {
+				l.Global = append(l.Global, netip.PrefixFrom(addr, i.Prefix))
+			}
+		}
+		for _, r := range rs {
+			l.Routed = l.Routed || r.Dev == a.Name
+			for _, h := range r.Hops {
+				l.Routed = l.Routed || h.Dev == a.Name
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// PathMTU reads what the kernel has learned of the path to an address out of
+// `ip -j -6 route get`; 0: nothing.
+func PathMTU(route string) int {
+	var rs []struct {
+		Metrics []struct {
+			MTU int `json:"mtu"`
+		} `json:"metrics"`
+	}
+	if json.Unmarshal([]byte(route), &rs) != nil || len(rs) == 0 {
+		return 0
+	}
+	for _, m := range rs[0].Metrics {
+		if m.MTU > 0 {
+			return m.MTU
+		}
+	}
+	return 0
+}

@@ -1,0 +1,100 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	"roam/internal/control"
+)
+
+// minimumMTU is that of every IPv6 link (RFC 8200 §5).
+const minimumMTU = 1280
+
+// lookLinks says which links are used, and why others are not.
+func lookLinks(e *examination, f Facts) {
+	if f.NoIPv6 {
+		e.add(Fault, "uplinks", "sysctl -w net.ipv6.conf.all.disable_ipv6=0", "IPv6 is switched off on this host")
+		return
+	}
+	used := usedLinks(f.Locators)
+	for _, l := range f.Links {
+		if !slices.Contains(used, l.Name) {
+			if why, do := unused(f, l); why != "" {
+				e.add(Note, "uplinks", do, "%s is not used: %s", l.Name, why)
+			}
+			continue
+		}
+		if l.MTU > 0 && l.MTU < minimumMTU+16 {
+			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so that full packets have no room for the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
+		}
+	}
+	for _, l := range f.Locators {
+		if l.Disabled {
+			e.add(Note, "uplinks", "roam locator enable "+l.Link, "%s is disabled, by command or by uplinks.disabled", l.Link)
+		}
+	}
+	switch {
+	case f.Daemon == nil:
+	case len(used) == 0:
+		e.add(Fault, "uplinks", "connect to a network with IPv6; the notes say what is missing on each link", "no link can be used: a link needs a global IPv6 prefix and a default route")
+	default:
+		e.ok("uplinks", "%s: %d of this host's links in use", strings.Join(used, ", "), len(used))
+	}
+}
+
+func usedLinks(list []control.Locator) (out []string) {
+	for _, l := range list {
+		if !slices.Contains(out, l.Link) && !l.Disabled && l.State != "aged" {
+			out = append(out, l.Link)
+		}
+	}
+	return out
+}
+
+// unused says why a link that could be an uplink is none; "" when there is
+// nothing to say of it.
+func unused(f Facts, l Link) (why, do string) {
+	device := f.Config.Host.Device
+	if l.Name == "lo" || l.Name == device || l.Name == device+"x" {
+		return "", ""
+	}
+	global := slices.Clone(l.Global)
+	for i := len(global) - 1; i >= 0; i-- {
+		if f.Config.SessionNet().Contains(global[i].Addr()) {
+			global = slices.Delete(global, i, i+1)
+		}
+	}
+	switch {
+	case !f.Config.Uplinks.Allows(l.Name):
+		return "uplinks.exclude or uplinks.include leaves it out", ""
+	case !l.Up:
+		return "it has no carrier", ""
+	case len(global) == 0 && !l.Routed:
+		return "", "" // no IPv6 at all: an ordinary internal link
+	case len(global) == 0:
+		return "it has no global IPv6 address", "let it take one: Router Advertisements, DHCPv6, or by hand"
+	case !l.Routed:
+		return "no default route leads over it", "ip -6 route add default via ROUTER dev " + l.Name
+	case f.Daemon == nil:
+		return "", ""
+	}
+	return "the daemon has made no locator of its prefix", "look at the daemon's log"
+}
+
+// lookForwarding finds links whose Router Advertisements the kernel ignores:
+// it does so where it forwards, unless told otherwise.
+func lookForwarding(e *examination, f Facts) {
+	for _, l := range f.Links {
+		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) || strings.HasPrefix(l.Name, f.Config.Host.Device) {
+			continue
+		}
+		level := Warning // there is an address: configured by hand, or by another program
+		if l.Up && len(l.Global) == 0 {
+			level = Fault
+		}
+		e.add(level, "sysctl", "sysctl -w net.ipv6.conf."+l.Name+".accept_ra=2", "%s forwards packets, so the kernel ignores Router Advertisements there: new prefixes and routers are not noticed", l.Name)
+	}
+	if f.LinksKnown && e.clean("sysctl") {
+		e.ok("sysctl", "no setting keeps Router Advertisements out")
+	}
+}

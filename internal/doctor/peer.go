@@ -1,0 +1,173 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"roam/ilnp"
+	"roam/internal/control"
+)
+
+const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewall on the way drops destination options: docs/firewall.md"
+
+// lookPeer judges everything about one correspondent.
+func lookPeer(e *examination, f Facts) {
+	p := f.Peer
+	if p.Session == nil {
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s", p.Word, orNone(strings.Join(p.Candidate, ", ")))
+		return
+	}
+	lookIdentity(e, p)
+	lookResolved(e, p)
+	if p.Probed == nil {
+		if p.ProbeErr != "" {
+			e.add(Fault, "session", "", "its paths cannot be asked: %s", p.ProbeErr)
+		}
+		return
+	}
+	if p.Probed.State == control.PairStateName(ilnp.Plain) {
+		lookPlain(e, f)
+		return
+	}
+	lookPaths(e, p)
+	lookForm(e, p)
+	lookUpdates(e, p)
+	lookRefused(e, p)
+	if p.PathMTU > 0 && p.PathMTU < minimumMTU+16 {
+		e.add(Warning, "mtu", "", "the path takes packets of %d octets at most: full ones have no room for the nonce", p.PathMTU)
+	}
+}
+
+func lookIdentity(e *examination, p *PeerFacts) {
+	s := p.Session
+	var at []string
+	for _, l := range s.Locators {
+		at = append(at, l.L64.Prefix().String())
+	}
+	if len(at) == 0 {
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "%s is %v, and no locator of it is known", p.Word, s.NID)
+		return
+	}
+	e.ok("peer", "%s is %v, at %s", p.Word, s.NID, strings.Join(at, ", "))
+}
+
+// lookResolved compares what applications are told with what they should be.
+func lookResolved(e *examination, p *PeerFacts) {
+	switch {
+	case !p.Asked:
+	case slices.Contains(p.Resolved, p.Session.Address):
+		e.ok("names", "applications find it as %s", p.Session.Address)
+	case len(p.Resolved) == 0:
+		e.add(Warning, "names", "see the findings about names above; ssh and the like can use the address "+p.Session.Address.String(), "the system's resolver does not know %s", p.Word)
+	default:
+		e.add(Warning, "names", "see the findings about names above", "the system's resolver says that %s is %s, not the session address %s: sessions by that name may not move", p.Word, addresses(p.Resolved), p.Session.Address)
+	}
+}
+
+func addresses(list []netip.Addr) string {
+	var s []string
+	for _, a := range list {
+		s = append(s, a.String())
+	}
+	return strings.Join(s, ", ")
+}
+
+// lookPlain says why a session is plain IPv6: no ILNP there, an option that is
+// lost on the way, or nobody there at all.
+func lookPlain(e *examination, f Facts) {
+	p := f.Peer
+	echoed := p.Probed.Echo != nil && p.Probed.Echo.Answered
+	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`", f.Config.ILNP.FallbackLifetime)
+	switch why := p.Probed.WhyPlain; {
+	case why == ilnp.WhyNoILNP || why == ilnp.WhyRemembered && !echoed:
+		e.add(Fault, "session", again, "%s has no ILNP: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
+	case echoed || why == ilnp.WhyNoNonce:
+		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
+	default:
+		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
+	}
+}
+
+func echoTime(x *control.PlainEcho) string {
+	if x == nil || !x.Answered {
+		return ""
+	}
+	return fmt.Sprintf(" an ordinary ping (%.1f ms)", x.RTTMS)
+}
+
+// lookPaths tells what the probes found.
+func lookPaths(e *examination, p *PeerFacts) {
+	var silent []string
+	answered := 0
+	for _, path := range p.Probed.Paths {
+		if !path.Answered {
+			silent = append(silent, pathText(path.Path))
+			continue
+		}
+		answered++
+		e.ok("path", "%s answers in %.1f ms", pathText(path.Path), path.RTTMS)
+	}
+	switch {
+	case len(p.Probed.Paths) == 0:
+		e.add(Fault, "path", "see the findings about uplinks above", "there is no path to %s: this host has no locator to send from", p.Word)
+	case answered == 0:
+		e.add(Fault, "path", "see that it is up (`roam` on it) and that the networks on the way let ICMPv6 echo requests with destination options pass: docs/firewall.md", "no path to %s answers: tried %s", p.Word, strings.Join(silent, "; "))
+	default:
+		for _, s := range silent {
+			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that drops option 0x8B: docs/firewall.md", "%s does not answer", s)
+		}
+	}
+	if answered > 0 {
+		e.ok("session", "the session is %s", p.Probed.State)
+	}
+}
+
+func pathText(p control.Path) string {
+	return fmt.Sprintf("%s %s > %s", p.Link, p.Local.Prefix(), p.Remote.Prefix())
+}
+
+// lookForm tells of a correspondent that is another stack, by what it uses.
+func lookForm(e *examination, p *PeerFacts) {
+	if p.Session.Checksum == ilnp.RuleRFC6741.String() {
+		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP and UDP checksums will refuse these packets")
+	}
+	if p.Session.UpdateForm == "draft" {
+		e.add(Note, "form", "", "Locator Updates to it have the draft's form, not that of RFC 6743")
+	}
+	if e.clean("form") {
+		e.ok("form", "checksums are those of IPv6, Locator Updates those of RFC 6743")
+	}
+}
+
+// lookUpdates finds that Locator Updates are not acknowledged though probes
+// are answered.
+func lookUpdates(e *examination, p *PeerFacts) {
+	last := ""
+	for _, ev := range p.History {
+		if ev.Kind == control.KindName(ilnp.UpdateAcked) || ev.Kind == control.KindName(ilnp.UpdateFailed) {
+			last = ev.Kind
+		}
+	}
+	if last == control.KindName(ilnp.UpdateFailed) {
+		e.add(Fault, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md", "%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
+		return
+	}
+	if last != "" {
+		e.ok("updates", "it acknowledged the last Locator Update")
+	}
+}
+
+// lookRefused tells what of the correspondent's was refused.
+func lookRefused(e *examination, p *PeerFacts) {
+	var reasons []string
+	for _, ev := range p.History {
+		if ev.Kind == control.KindName(ilnp.Refused) && !slices.Contains(reasons, ev.Reason) {
+			reasons = append(reasons, ev.Reason)
+		}
+	}
+	if len(reasons) > 0 {
+		e.add(Note, "refused", "", "input in its name was refused: %s; it may have been forged", strings.Join(reasons, ", "))
+	}
+}
