@@ -88,7 +88,6 @@ type Engine struct {
 	locals   map[ilnp.Local]bool
 	disabled map[string]bool
 	pairs    map[ilnp.PairKey]ilnp.Pair
-	homonyms map[ilnp.PairKey][]ilnp.PairKey // of pairs whose handles are not their Identifiers, by those
 	traffic  map[ilnp.PairKey]dataplane.Traffic
 	held     held
 	refused  map[string]uint64
@@ -107,7 +106,6 @@ func New(cfg Config) *Engine {
 		locals:   make(map[ilnp.Local]bool),
 		disabled: make(map[string]bool),
 		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
-		homonyms: make(map[ilnp.PairKey][]ilnp.PairKey),
 		refused:  make(map[string]uint64),
 	}
 	for _, name := range cfg.Disabled {
@@ -271,7 +269,7 @@ func (e *Engine) start(ctx context.Context) error {
 	})
 	snapshot := e.core.Snapshot()
 	for _, p := range snapshot {
-		e.keep(p)
+		e.pairs[p.Key] = p
 	}
 	if err := e.cfg.Plane.Sync(snapshot); err != nil {
 		return fmt.Errorf("bring the data plane up to date: %w", err)

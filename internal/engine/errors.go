@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
-	"roam"
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
@@ -41,7 +39,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		e.refused["malformed packet in an ICMPv6 error"]++
 		return
 	}
-	p, ok := e.pairAbout(ev.Key, quoted.Dst.L64)
+	p, ok := e.pairs[ev.Key]
 	if !ok {
 		e.refused["ICMPv6 error about no session"]++
 		return
@@ -74,46 +72,6 @@ func aboutNonce(m ilnpwire.ErrorMessage) bool {
 	}
 	found, err := ilnpwire.FindNonce(m.Quoted, chain)
 	return err == nil && found.Ext >= 0 && int(m.Param) == found.Offset
-}
-
-// pairAbout returns the session of a packet that an error quotes. The data
-// plane names it by the Identifiers; where several correspondents claim one,
-// the locator that the packet was sent to tells them apart (RFC 6741 §5.4).
-func (e *Engine) pairAbout(nids ilnp.PairKey, to roam.L64) (ilnp.Pair, bool) {
-	p, ok := e.pairs[nids]
-	if ok && sendsTo(p, to) {
-		return p, true
-	}
-	for _, k := range e.homonyms[nids] {
-		if o := e.pairs[k]; sendsTo(o, to) {
-			return o, true
-		}
-	}
-	return p, ok
-}
-
-func sendsTo(p ilnp.Pair, to roam.L64) bool {
-	return slices.ContainsFunc(p.Paths, func(path ilnp.Path) bool { return path.Remote == to })
-}
-
-// keep notes a session that was written.
-func (e *Engine) keep(p ilnp.Pair) {
-	e.pairs[p.Key] = p
-	nids := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
-	if p.Key != nids && !slices.Contains(e.homonyms[nids], p.Key) {
-		e.homonyms[nids] = append(e.homonyms[nids], p.Key)
-	}
-}
-
-// forget drops a session that was removed.
-func (e *Engine) forget(k ilnp.PairKey) {
-	p := e.pairs[k]
-	delete(e.pairs, k)
-	nids := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
-	left := slices.DeleteFunc(e.homonyms[nids], func(o ilnp.PairKey) bool { return o == k })
-	if e.homonyms[nids] = left; len(left) == 0 {
-		delete(e.homonyms, nids)
-	}
 }
 
 // errorOut translates an ICMPv6 error that our own stack sends about a packet

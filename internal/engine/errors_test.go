@@ -65,7 +65,7 @@ func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {
 	if state == ilnp.Established {
 		p.RemoteNonce = theirNonce
 	}
-	e.keep(p)
+	e.pairs[pairKey] = p
 	return e, o
 }
 
@@ -142,8 +142,8 @@ func TestErrorsOfOurs(t *testing.T) {
 	}
 }
 
-// Of two correspondents with one Identifier, the error is about the one that
-// the quoted packet was sent to, and counts with that one's nonce.
+// Of two correspondents with one Identifier, an error is from the session
+// address, and counts with the nonce, of the one whose session it is about.
 func TestErrorsAboutHomonyms(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	const elsewhere = there + 1<<16
@@ -151,21 +151,20 @@ func TestErrorsAboutHomonyms(t *testing.T) {
 	second := e.pairs[pairKey]
 	second.Key.Remote, second.RemoteNonce = handle, wrongNonce
 	second.Paths = []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: elsewhere}}
-	e.keep(second)
-	e.keep(second)
-	report := func(at roam.L64, n ilnp.Nonce) {
+	e.pairs[second.Key] = second
+	report := func(at roam.L64, key ilnp.PairKey, n ilnp.Nonce) {
 		t.Helper()
 		o.injected = nil
 		peer := roam.ILV{NID: peerNID, L64: at}
 		ours := built(t)(ilnpwire.BuildEcho(us, peer, ourNonce, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(peer, us, n, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: ours}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: key, Packet: packet})
 	}
 	for at, c := range map[roam.L64]struct {
 		nonce ilnp.Nonce
 		as    roam.NID
 	}{there: {theirNonce, peerNID}, elsewhere: {wrongNonce, handle}} {
-		report(at, c.nonce)
+		report(at, ilnp.PairKey{Local: ourNID, Remote: c.as}, c.nonce)
 		if len(o.injected) != 1 {
 			t.Fatalf("at %v: not handed to our stack, refused %v", at, e.refused)
 		}
@@ -173,12 +172,8 @@ func TestErrorsAboutHomonyms(t *testing.T) {
 			t.Errorf("at %v: our stack sees %+v, %v, want it from %v", at, p, err, e.sessionAddr(c.as))
 		}
 	}
-	report(elsewhere, theirNonce)
+	report(elsewhere, second.Key, theirNonce)
 	if len(o.injected) != 0 {
 		t.Error("an error of the one counts with the nonce of the other")
-	}
-	e.forget(second.Key)
-	if len(e.homonyms) != 0 || len(e.pairs) != 1 {
-		t.Errorf("%d sessions and %d homonyms are left", len(e.pairs), len(e.homonyms))
 	}
 }

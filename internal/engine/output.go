@@ -43,7 +43,7 @@ func (e *Engine) carryOut(o ilnp.Output) {
 func (e *Engine) upsert(p ilnp.Pair) {
 	e.report("write session", e.cfg.Plane.Upsert(p))
 	old := e.pairs[p.Key]
-	e.keep(p)
+	e.pairs[p.Key] = p
 	e.saveSoon()
 	if p.State == ilnp.Established {
 		e.held.forget(p.Key)
@@ -55,7 +55,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 
 func (e *Engine) remove(k ilnp.PairKey) {
 	e.report("remove session", e.cfg.Plane.Delete(k))
-	e.forget(k)
+	delete(e.pairs, k)
 	e.held.forget(k)
 	e.saveSoon()
 }
