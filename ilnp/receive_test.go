@@ -42,6 +42,12 @@ func TestRefusedInput(t *testing.T) {
 			p[50] ^= 1
 			return p
 		}, reasonMalformed},
+		{"no nonce", func(b *bench) []byte {
+			p := update(b, peerNonce, one...)
+			p[5] -= 8 // the header with the nonce
+			p[6] = p[40]
+			return slices.Delete(p, 40, 48)
+		}, reasonNoNonce},
 		{"wrong nonce", func(b *bench) []byte { return update(b, wrong, one...) }, reasonWrongNonce},
 		{"longer nonce", func(b *bench) []byte {
 			return update(b, Nonce{Len: 12, Bytes: peerNonce.Bytes}, one...)
