@@ -150,12 +150,13 @@ type Pair struct {
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
-	NonceUntil              time.Time  // the option goes on every packet until then (and while Initiated)
-	Dead                    bool       // liveness says that no path works
-	Seq                     uint32     // grows with every Upsert; a hint of the data plane is for one Seq
-	Paths                   []Path     // to send on, at most MaxPaths, each one equally; empty: none usable
-	Accept                  []roam.L64 // accepted as sources, usable or in grace; at most 2*MaxRemote
-	Unproven                []roam.L64 // of those in Paths, not yet proven reachable
+	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
+	Dead                    bool          // liveness says that no path works
+	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
+	Paths                   []Path        // to send on, at most MaxPaths, each one equally; empty: none usable
+	Accept                  []roam.L64    // accepted as sources, usable or in grace; at most 2*MaxRemote
+	Unproven                []roam.L64    // of those in Paths, not yet proven reachable
+	Grace                   time.Duration // two round trips: how long an unproven locator gets the rate before if no proven one is left; 0: unknown
 }
 
 // Output is what the core wants done; exactly one of the concrete types below.

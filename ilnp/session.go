@@ -221,7 +221,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule,
-		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: paths, Accept: s.acceptFor(),
+		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: paths, Accept: s.acceptFor(), Grace: 2 * s.rtt,
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)

@@ -90,11 +90,15 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 		return PASS_ON; /* as if we had no ILNP: the stack answers with Parameter Problem */
 	about_inbound(&about, in);
 	e.epoch = h->epoch;
+	e.rx_bytes = skb->len - in->l3;
 	old = bpf_map_lookup_elem(&embryos, &about.key);
 	if (old && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v &&
-	    same_nonce(&old->remote_nonce, &e.remote_nonce))
+	    same_nonce(&old->remote_nonce, &e.remote_nonce)) {
 		e.epoch = old->epoch;
-	bpf_map_update_elem(&embryos, &about.key, &e, BPF_ANY);
+		__sync_fetch_and_add(&old->rx_bytes, e.rx_bytes);
+	} else {
+		bpf_map_update_elem(&embryos, &about.key, &e, BPF_ANY);
+	}
 	embryo_nonce(h, &e, in->dst.nid, in->src.nid, &about.own_nonce);
 	if (in->c.proto == IPPROTO_ICMPV6) {
 		if (is_probe_reply(skb, &in->c))

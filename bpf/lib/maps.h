@@ -64,6 +64,15 @@ struct {
 } embryos SEC(".maps");
 
 struct {
+	/* What went to and came from a locator that is not proven reachable? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct trial_key);
+	__type(value, struct trial);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} trials SEC(".maps");
+
+struct {
 	/* Whom do we know, when only known correspondents may open sessions? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -4,6 +4,7 @@
 #define ROAM_OUTBOUND_H
 
 #include "session.h"
+#include "trial.h"
 
 #define TCP_FLAGS_AT 13
 #define TCP_SYN 0x02
@@ -41,10 +42,11 @@ static __always_inline int no_path(struct __sk_buff *skb)
 	return CONSUMED;
 }
 
-/* Index of the path that has carried the fewest bytes among the usable ones,
- * or -1. Scores start anew with every new entry.
+/* Index of the path that has carried the fewest bytes among the usable ones
+ * whose remote locator is not in skip, or -1. Scores start anew with every new
+ * entry.
  */
-__noinline int choose_path(const struct pair *p, struct pair_live *l)
+__noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip)
 {
 	__u32 least = 0;
 	int best = -1;
@@ -63,7 +65,7 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l)
 			break;
 		index = p->paths[i].uplink;
 		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (!u || !(u->flags & UPLINK_USABLE))
+		if (!u || !(u->flags & UPLINK_USABLE) || skip >> (p->paths[i].remote & 31) & 1)
 			continue;
 		bytes = l->path_bytes[i];
 		if (best < 0 || (__s32)(bytes - least) < 0) {
@@ -172,6 +174,7 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 	__u64 now = bpf_ktime_get_coarse_ns();
 
 	l->last_tx = now;
+	rate_note(l, now, skb->len - ETH_LEN);
 	__sync_fetch_and_add(&l->tx_packets, 1);
 	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
 	if (l->unanswered_tx == 0) {
@@ -216,6 +219,22 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	return sum_fold(nid_delta + sum_half(o->src.l64) + remote_sum);
 }
 
+/* Keeps a packet within the allowance of an unproven locator: path i, or the
+ * hint. What exceeds it takes a path to a proven locator. Returns the path, or
+ * -1 if there is none.
+ */
+static __always_inline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, int i,
+				    int *hinted)
+{
+	union half target = *hinted ? l->hint : p->remote[p->paths[i].remote & (MAX_REMOTE - 1)];
+	int proven = choose_path(p, l, p->unproven);
+
+	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0))
+		return i;
+	*hinted = 0;
+	return proven;
+}
+
 static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
 {
 	struct pair_live *l = live_of(p);
@@ -223,7 +242,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	struct uplink *u;
 	__u32 remote_sum, index;
 	__u8 remote;
-	int i;
+	int i, hinted;
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
@@ -234,10 +253,20 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	/* Never another uplink than those listed: the Locator Update must have
 	 * left it before data does.
 	 */
-	i = choose_path(p, l);
+	i = choose_path(p, l, 0);
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;
+	remote = p->paths[i].remote & (MAX_REMOTE - 1);
+	hinted = l->hint_seq == p->seq && l->hint.v;
+	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> remote & 1)) {
+		i = try_path(skb, p, l, i, &hinted);
+		if (i < 0) {
+			count(DROP_UNPROVEN);
+			return no_path(skb);
+		}
+		i &= MAX_PATHS - 1;
+	}
 	index = p->paths[i].uplink;
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
@@ -247,7 +276,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	use_uplink(&o, u);
 	o.src.nid = p->local_nid;
 	o.dst.nid = p->remote_nid;
-	if (l->hint_seq == p->seq && l->hint.v) {
+	if (hinted) {
 		o.dst.l64 = l->hint;
 		remote_sum = sum_half(l->hint);
 	} else {
@@ -268,7 +297,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 /* Answers a correspondent that has no session yet: back to where its packet
  * came from, always with the nonce.
  */
-static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, const struct embryo *e,
+static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, struct embryo *e,
 				       const struct chain *c, __u8 next)
 {
 	struct host *h = this_host();
@@ -276,6 +305,10 @@ static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_
 
 	if (!h)
 		return drop(DROP_KERNEL_HELPER);
+	if (!embryo_allows(e, skb->len - ETH_LEN)) {
+		count(DROP_UNPROVEN);
+		return no_path(skb);
+	}
 	o.src.l64 = e->local_l64;
 	o.src.nid = k->local;
 	o.dst.l64 = e->remote_l64;

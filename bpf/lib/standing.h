@@ -6,10 +6,12 @@
 #define ROAM_STANDING_H
 
 #include "deliver.h"
+#include "trial.h"
 
-/* May a packet without nonce come from there? remote[] and accept[] lie side by
- * side, and what is unused in them is zero. Global, so that the verifier looks
- * at the loop once and not for every caller.
+/* May a packet without nonce come from there? 0 if not, else the index in
+ * remote[] plus one, or more than MAX_REMOTE for accept[]. What is unused in
+ * both is zero. Global, so that the verifier looks at the loops once and not for
+ * every caller.
  */
 __noinline int locator_accepted(const struct pair *p, __u64 l64)
 {
@@ -17,10 +19,10 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 		return 0;
 	for (int i = 0; i < MAX_REMOTE; i++)
 		if (p->remote[i].v == l64)
-			return 1;
+			return i + 1;
 	for (int i = 0; i < MAX_ACCEPT; i++)
 		if (p->accept[i].v == l64)
-			return 1;
+			return MAX_REMOTE + 1;
 	return 0;
 }
 
@@ -46,6 +48,16 @@ static __always_inline void check_proof(struct __sk_buff *skb, const struct pair
 	l->proof_seq = 0;
 }
 
+/* Is this a locator that we may send to, and not proven reachable? One that is
+ * not listed at all is known by the nonce only.
+ */
+static __always_inline int is_unproven(const struct pair *p, union half l64)
+{
+	int known = locator_accepted(p, l64.v);
+
+	return !known || (known <= MAX_REMOTE && p->unproven >> (known - 1) & 1);
+}
+
 /* Bookkeeping of a packet that belongs to the pair. */
 static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				       const struct inbound *in)
@@ -64,6 +76,8 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	}
 	if (p->unproven)
 		check_proof(skb, p, l, in);
+	if (is_unproven(p, in->src.l64))
+		trial_heard(p, in->src.l64, skb->len - in->l3);
 }
 
 enum standing {

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 1 /* as ABI in internal/dataplane */
+#define ROAM_ABI 2 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -24,6 +24,7 @@
 #define MAX_ACCEPT 8   /* further ones that are only accepted as sources */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
 #define EVENT_DATA 2048
+#define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is taken */
 
 /* Upper or lower half of an address. */
 union half {
@@ -102,6 +103,7 @@ struct pair {
 	struct nonce local_nonce;
 	struct nonce remote_nonce;
 	__u64 nonce_until;              /* the option goes on every packet until then */
+	__u64 grace;                    /* ns for which unproven locators get the rate before */
 	__u32 slot;                     /* index in pair_lives */
 	__u32 seq;                      /* grows with every write */
 	__u32 birth;                    /* differs between users of one slot */
@@ -140,6 +142,9 @@ struct pair_live {
 	__u8 pad[3];
 	__u32 birth;                /* pair.birth that all this is about */
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path */
+	__u64 rate_since;           /* when the present window of sending began */
+	__u64 rate_last;            /* octets of the window before */
+	__u64 rate_now;             /* octets of this one so far */
 	__u32 pad2;
 };
 
@@ -150,6 +155,22 @@ struct embryo {
 	struct nonce remote_nonce;
 	__u32 ifindex;
 	__u32 epoch;
+	__u32 rx_bytes, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
+	__u32 pad;
+};
+
+/* A locator of a session that is not proven reachable. */
+struct trial_key {
+	union half l64;
+	__u32 slot;
+	__u32 birth;
+};
+
+struct trial {
+	__u64 since;      /* when it was first heard from, or sent to */
+	__u64 rx_bytes;
+	__u64 tx_bytes;
+	__u64 tx_packets;
 };
 
 /* Tells two correspondents with one NID apart, by where they are. */

@@ -50,8 +50,9 @@ const (
 	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 25
 	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 26
 	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 27
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 28
-	bpfCounterCOUNTERS_MAX             bpfCounter = 29
+	bpfCounterDROP_UNPROVEN            bpfCounter = 28
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 29
+	bpfCounterCOUNTERS_MAX             bpfCounter = 30
 )
 
 type bpfEmbryo struct {
@@ -61,6 +62,10 @@ type bpfEmbryo struct {
 	RemoteNonce bpfNonce
 	Ifindex     uint32
 	Epoch       uint32
+	RxBytes     uint32
+	TxBytes     uint32
+	TxPackets   uint32
+	Pad         uint32
 }
 
 type bpfEvent struct {
@@ -144,6 +149,7 @@ type bpfPair struct {
 	LocalNonce  bpfNonce
 	RemoteNonce bpfNonce
 	NonceUntil  uint64
+	Grace       uint64
 	Slot        uint32
 	Seq         uint32
 	Birth       uint32
@@ -199,13 +205,33 @@ type bpfPairLive struct {
 	Pad          [3]uint8
 	Birth        uint32
 	PathBytes    [16]uint32
+	_            [4]byte
+	RateSince    uint64
+	RateLast     uint64
+	RateNow      uint64
 	Pad2         uint32
+	_            [4]byte
 }
 
 type bpfPath struct {
 	_      structs.HostLayout
 	Uplink uint8
 	Remote uint8
+}
+
+type bpfTrial struct {
+	_         structs.HostLayout
+	Since     uint64
+	RxBytes   uint64
+	TxBytes   uint64
+	TxPackets uint64
+}
+
+type bpfTrialKey struct {
+	_     structs.HostLayout
+	L64   bpfHalf
+	Slot  uint32
+	Birth uint32
 }
 
 type bpfUplink struct {
@@ -237,6 +263,7 @@ const (
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapRequests            = "requests"
+	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
@@ -313,6 +340,7 @@ type bpfMapSpecs struct {
 	PairLives *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
 	Requests  *ebpf.MapSpec `ebpf:"requests"`
+	Trials    *ebpf.MapSpec `ebpf:"trials"`
 	Uplinks   *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent    *ebpf.MapSpec `ebpf:"urgent"`
 }
@@ -355,6 +383,7 @@ type bpfMaps struct {
 	PairLives *ebpf.Map `ebpf:"pair_lives"`
 	Pairs     *ebpf.Map `ebpf:"pairs"`
 	Requests  *ebpf.Map `ebpf:"requests"`
+	Trials    *ebpf.Map `ebpf:"trials"`
 	Uplinks   *ebpf.Map `ebpf:"uplinks"`
 	Urgent    *ebpf.Map `ebpf:"urgent"`
 }
@@ -369,6 +398,7 @@ func (m *bpfMaps) Close() error {
 		m.PairLives,
 		m.Pairs,
 		m.Requests,
+		m.Trials,
 		m.Uplinks,
 		m.Urgent,
 	)

@@ -41,6 +41,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_ICMP_NO_NONCE:       {"drop_icmp_no_nonce", "an ICMPv6 message of a session without nonce (RFC 6744 §7)"},
 	bpfCounterDROP_UPDATE_NO_NONCE:     {"drop_update_no_nonce", "a Locator Update without nonce (RFC 6743 §6)"},
 	bpfCounterDROP_UPDATE_NO_SESSION:   {"drop_update_no_session", "a Locator Update from someone without a session"},
+	bpfCounterDROP_UNPROVEN:            {"drop_unproven", "more than the allowance of a locator that is not proven reachable"},
 	bpfCounterDROP_KERNEL_HELPER:       {"drop_kernel_helper", "the kernel refused to rewrite a packet"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -203,6 +204,7 @@ func (p *Plane) row(pair ilnp.Pair) bpfPair {
 		LocalNonce:  nonce(pair.LocalNonce),
 		RemoteNonce: nonce(pair.RemoteNonce),
 		NonceUntil:  monotonic(pair.NonceUntil),
+		Grace:       uint64(grace(pair.Grace)),
 		Seq:         pair.Seq,
 		Flags:       pairFlags(pair),
 	}
@@ -228,6 +230,15 @@ func (p *Plane) row(pair ilnp.Pair) bpfPair {
 		}
 	}
 	return r
+}
+
+// grace bounds how long an unproven locator gets the rate before; an unknown
+// round trip is taken for 100 ms.
+func grace(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 200 * time.Millisecond
+	}
+	return min(max(d, 20*time.Millisecond), 2*time.Second)
 }
 
 // sum is the one's-complement sum of half an address.
