@@ -64,6 +64,9 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	var runs []*result.Result
 	for n := range max(1, opt.Runs) {
 		res, err := r.run(ctx, uint64(n))
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("experiment %s was interrupted; what it had built is removed: %w", name, ctx.Err())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("experiment %s: %w", name, err)
 		}
