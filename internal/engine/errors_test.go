@@ -13,6 +13,7 @@ import (
 	"roam/internal/dataplane"
 	"roam/internal/hostnet"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
 const (
@@ -175,5 +176,34 @@ func TestErrorsAboutHomonyms(t *testing.T) {
 	report(elsewhere, second.Key, theirNonce)
 	if len(o.injected) != 0 {
 		t.Error("an error of the one counts with the nonce of the other")
+	}
+}
+
+// A Parameter Problem about the nonce makes the session plain and is no news to
+// the application; one about anything else is (RFC 6740 §8, RFC 6744 §6).
+func TestParameterProblems(t *testing.T) {
+	const option = ip6.HeaderLen + 2 // behind the header of the options
+	for _, c := range []struct {
+		name   string
+		code   uint8
+		param  uint32
+		passes bool
+	}{
+		{"the nonce", ilnpwire.CodeUnknownOption, option, false},
+		{"the octet behind its type", ilnpwire.CodeUnknownOption, option + 1, true},
+		{"next header of the options", 1, ip6.HeaderLen, true},
+		{"hop limit", 0, 7, true},
+	} {
+		e, o := withSession(t, ilnp.Initiated)
+		ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
+		packet := built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, ilnpwire.ErrorMessage{
+			Type: ilnpwire.TypeParameterProblem, Code: c.code, Param: c.param, Quoted: ours}))
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		if got := len(o.injected) == 1; got != c.passes {
+			t.Errorf("%s: handed to our stack: %t, want %t; refused %v", c.name, got, c.passes, e.refused)
+		}
+		if told := len(e.core.RejectedInput()) == 1; told == c.passes {
+			t.Errorf("%s: the core was told: %t", c.name, told)
+		}
 	}
 }
