@@ -12,6 +12,7 @@
 
 #define TRIAL_FACTOR 3
 #define TRIAL_PACKETS 10
+#define TRIAL_OCTETS 1500 /* of a packet; a super-packet becomes as many as it has of these */
 #define TRIAL_AFRESH 5000000000ULL /* ns after which a locator gets its allowance anew */
 
 static __always_inline struct trial_key trial_key_of(const struct pair *p, union half l64)
@@ -62,7 +63,7 @@ static __always_inline int trial_allows(const struct pair *p, const struct pair_
 	if (t->tx_bytes + len > l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
 		return 0;
 allowed:
-	__sync_fetch_and_add(&t->tx_packets, 1);
+	__sync_fetch_and_add(&t->tx_packets, 1 + len / TRIAL_OCTETS);
 	__sync_fetch_and_add(&t->tx_bytes, len);
 	return 1;
 }
@@ -83,7 +84,7 @@ static __always_inline int embryo_allows(struct embryo *e, __u32 len)
 {
 	if (e->tx_packets >= TRIAL_PACKETS && e->tx_bytes + len > TRIAL_FACTOR * e->rx_bytes)
 		return 0;
-	__sync_fetch_and_add(&e->tx_packets, 1);
+	__sync_fetch_and_add(&e->tx_packets, 1 + len / TRIAL_OCTETS);
 	__sync_fetch_and_add(&e->tx_bytes, len);
 	return 1;
 }

@@ -1,0 +1,155 @@
+package dataplane
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// spread sends n packets of one size and returns how many went to each locator;
+// those that went nowhere are counted under 0.
+func (r *rig) spread(n, size int) map[roam.L64]int {
+	r.t.Helper()
+	to := make(map[roam.L64]int)
+	for range n {
+		v, out := r.egress(toPeer(ip6.UDP, udp(size)))
+		if v == consumed {
+			to[0]++
+			continue
+		}
+		p, err := ilnpwire.ParsePacket(out)
+		r.must(err)
+		to[p.Dst.L64]++
+	}
+	return to
+}
+
+// onTrial is a session with the given locators, of which the last is not proven
+// reachable.
+func onTrial(seq uint32, remotes ...roam.L64) ilnp.Pair {
+	p := pairOf(remotes...)
+	p.Seq, p.Unproven = seq, remotes[len(remotes)-1:]
+	return p
+}
+
+// An unproven locator gets its share up to ten packets, then up to three times
+// what came from there; a proven one carries the rest, and nothing is lost.
+func TestTrialBesidesAProvenLocator(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(onTrial(1, there, else1))
+	if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
+		t.Errorf("spread %v", got)
+	}
+	// 5 packets of 1048 octets: 15,720 may have gone there, 10,480 have.
+	for range 5 {
+		r.ingress(fromPeer(else1, none, ip6.UDP, udp(1000)))
+	}
+	if got := r.spread(100, 1000); got[else1] != 5 || got[there] != 95 {
+		t.Errorf("spread %v after packets from there", got)
+	}
+	p := onTrial(2, there, else1)
+	p.Unproven = nil
+	r.upsert(p)
+	if got := r.spread(100, 1000); got[else1] != 50 {
+		t.Errorf("spread %v once it is proven", got)
+	}
+	r.wantKinds("trial")
+}
+
+// A super-packet is as many packets as a device makes of it.
+func TestTrialOfSuperPackets(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(onTrial(1, there, else1))
+	sent := 0
+	for range 20 {
+		p := r.send(ip6.UDP, udp(3000), gso)
+		if p.Dst.L64 == else1 {
+			sent++
+		}
+	}
+	if sent > 5 {
+		t.Errorf("%d super-packets of three packets each went to an unproven locator", sent)
+	}
+}
+
+// With no proven locator at all, an unproven one gets ten packets and then at
+// most the rate before, for a while, then nothing. TCP and people hear of it.
+func TestTrialWithoutAProvenLocator(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(onTrial(1, else1))
+	var got map[roam.L64]int
+	counted := r.counted(func() { got = r.spread(30, 1000) })
+	if got[else1] != 10 || got[0] != 20 || counted["drop_unproven"] != 20 {
+		t.Errorf("spread %v, counted %v", got, counted)
+	}
+	// What was sent in the window before, 20 packets, is the rate.
+	p := onTrial(2, else2)
+	p.Grace = time.Hour
+	r.upsert(p)
+	r.setLive(p.Key, func(l *bpfPairLive) {
+		l.RateLast, l.RateSince, l.RateNow = 20*1048, uint64(monotonicNow())-uint64(20*time.Millisecond), 0
+	})
+	if got := r.spread(30, 1000); got[else2] < 20 || got[0] == 0 {
+		t.Errorf("spread %v at the rate before", got)
+	}
+}
+
+// The hint is a locator that nothing proves but the nonce.
+func TestTrialOfTheHint(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))
+	if got := r.spread(50, 1000); got[else1] != 10 || got[there] != 40 {
+		t.Errorf("spread %v", got)
+	}
+}
+
+// Locators that were looked up are not under trial while a session is being
+// set up.
+func TestTrialNotAtSetUp(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := onTrial(1, there)
+	p.State, p.RemoteNonce = ilnp.Initiated, none
+	r.upsert(p)
+	if got := r.spread(30, 1000); got[there] != 30 {
+		t.Errorf("spread %v", got)
+	}
+}
+
+// A stranger's place is not proven at all: ten packets, then three times what it
+// sent.
+func TestTrialOfEmbryos(t *testing.T) {
+	r := newRig(t)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	from := stranger(1)
+	answered := func(n int) (sent int) {
+		for range n {
+			if v, _ := r.egress(packet(session(ours), session(from.NID), ip6.UDP, udp(1000))); v == redirect {
+				sent++
+			}
+		}
+		return sent
+	}
+	first := packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(1000)))
+	r.ingress(first)
+	if n := answered(30); n != 10 {
+		t.Errorf("%d answers to one packet", n)
+	}
+	for range 4 {
+		r.ingress(first)
+	}
+	if n := answered(30); n != 5 {
+		t.Errorf("%d more after four more packets", n)
+	}
+}
