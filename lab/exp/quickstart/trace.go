@@ -55,13 +55,15 @@ func added(events []event, link string, after time.Time) (time.Time, bool) {
 		if e.Kind != "locator-added" || e.Time.Before(after) {
 			continue
 		}
-		for _, l := range e.To {
-			if l.Link == link {
-				return e.Time, true
-			}
+		if hasLink(e.To, link) {
+			return e.Time, true
 		}
 	}
 	return time.Time{}, false
+}
+
+func hasLink(set []linkLocator, link string) bool {
+	return slices.ContainsFunc(set, func(l linkLocator) bool { return l.Link == link })
 }
 
 // handoffs lists the changes of the ring and the hard one.
@@ -103,7 +105,8 @@ func (t *trace) costs(h *handoff) {
 		switch {
 		case e.Kind == "update-acked" && e.RTTMs > 0 && e.Time.Before(h.cut.Add(time.Second)):
 			h.luMs = append(h.luMs, e.RTTMs)
-		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs):
+		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && hasLink(e.To, h.to):
+			// The loss of the old link alone is a handoff too, to nothing.
 			h.ackMs = e.DurationMs
 		}
 	}

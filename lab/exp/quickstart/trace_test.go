@@ -61,7 +61,7 @@ func synthetic() *trace {
 		events: []event{
 			locator(6*time.Second, "net2"),
 			{Time: after(6*time.Second + 21*time.Millisecond), Kind: "update-acked", RTTMs: 21},
-			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", DurationMs: 22},
+			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []linkLocator{{Link: "net2"}}, DurationMs: 22},
 			locator(11*time.Second, "net3"),
 		},
 		adverts: []advertSeen{{after(5900 * time.Millisecond), "net2"}, {after(10990 * time.Millisecond), "net3"}},
