@@ -13,6 +13,10 @@ import (
 // PathAnswered. A correspondent that is known and has no session gets one, as
 // by the first packet of an application; of an unknown one, and where there is
 // no locator to send from, no path is returned.
+//
+// As long as the correspondent has shown no nonce, one call sends on one path,
+// the next call on the next one: it answers each pair of locators with another
+// nonce, and two at once would leave the two ends with different ones.
 func (c *Core) Check(now time.Time, remote roam.NID, done []Path) []Path {
 	key := PairKey{Local: c.cfg.NIDs[0], Remote: remote}
 	s := c.sessions[key]
@@ -26,10 +30,12 @@ func (c *Core) Check(now time.Time, remote roam.NID, done []Path) []Path {
 		}
 	}
 	paths := cross(c.checkedFrom(now, s), s.remotes.all())
-	for _, p := range paths {
-		if slices.Contains(done, p) {
-			continue
-		}
+	open := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return slices.Contains(done, p) })
+	if !s.remoteNonce.Present() && len(open) > 0 {
+		open = []Path{open[s.checks%len(open)]}
+		s.checks++
+	}
+	for _, p := range open {
 		c.forgetProbes(&s.sent, now.Add(-tokenLife))
 		before := len(s.sent)
 		c.sendProbe(now, s, &s.sent, s.localNID, s.remoteNID, p, s.localNonce)

@@ -1,8 +1,11 @@
 package ilnp
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	ilnpwire "roam/wire/ilnp"
 )
 
 func TestCheckTellsEveryAnswer(t *testing.T) {
@@ -56,9 +59,14 @@ func TestCheckOpensASession(t *testing.T) {
 		t.Errorf("there are paths without a locator of ours: %v", got)
 	}
 	b.prefix(1, netA, Infinite)
-	b.Check(b.now, peerNID, nil)
+	b.prefix(2, netB, Infinite)
+	b.forget()
+	paths := b.Check(b.now, peerNID, nil)
 	b.drain()
-	probes := b.probesSent()
+	probes := slices.DeleteFunc(b.probesSent(), func(p ilnpwire.Packet) bool { return p.Src.L64 != paths[0].Local.L64 })
+	if asked := b.told(); len(paths) != 2 || asked != 1 {
+		t.Fatalf("%d paths, %d asked at once before there is a nonce, want 2 and 1", len(paths), asked)
+	}
 	if len(probes) == 0 || b.pairs[theKey].State != Initiated {
 		t.Fatalf("%d probes, session %v", len(probes), b.pairs[theKey].State)
 	}
@@ -69,6 +77,16 @@ func TestCheckOpensASession(t *testing.T) {
 	if b.pairs[theKey].State != Established || b.count(PathAnswered) != 1 {
 		t.Errorf("session %v, %d answers told", b.pairs[theKey].State, b.count(PathAnswered))
 	}
+}
+
+// told counts the probes under way whose answers are told.
+func (b *bench) told() (n int) {
+	for _, p := range b.probes {
+		if p.told {
+			n++
+		}
+	}
+	return n
 }
 
 func TestWhyPlain(t *testing.T) {

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"bytes"
 	"time"
 
 	"roam"
@@ -47,6 +48,8 @@ type candidate struct {
 	sent            tokens
 	since, provenAt time.Time
 	rtt             time.Duration
+	early           []byte // a Locator Update that came before the session, whole
+	earlyLink       roam.LinkID
 }
 
 // handleEmbryo takes a nonce packet that belongs to no session.
@@ -110,6 +113,19 @@ func (k *candidate) fire(c *Core, now time.Time, _ timer) {
 	default:
 		c.probeCandidate(now, k)
 	}
+}
+
+// keepEarly keeps the Locator Update of a candidate until it is a session: one
+// that contacts us has its session, and may have moved, a round trip before.
+func (c *Core) keepEarly(link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
+	kept := false
+	for _, k := range c.candidates {
+		if k.key.local == p.Dst.NID && k.key.remote.NID == p.Src.NID && k.key.nonce == p.Nonce {
+			k.early, k.earlyLink = bytes.Clone(packet), link
+			kept = true
+		}
+	}
+	return kept
 }
 
 func (c *Core) dropCandidate(now time.Time, k *candidate) {
@@ -205,6 +221,9 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	s.update.listing = []listed{{k.at.L64, preferActive}}
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	c.establish(now, s, k.nonce, k.key.remote.L64)
+	if k.early != nil {
+		c.HandlePacket(now, k.earlyLink, k.early)
+	}
 }
 
 // replaceSession ends the session that a node has lost its part of, and makes

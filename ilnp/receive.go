@@ -24,7 +24,7 @@ func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 	case p.Proto != ip6.ICMPv6:
 		c.refuse(now, PairKey{}, reasonUnexpected)
 	case p.Type == ilnpwire.TypeLocatorUpdate:
-		c.handleUpdate(now, link, p)
+		c.handleUpdate(now, link, p, packet)
 	case p.Type == ilnpwire.TypeEchoReply:
 		c.handleReply(now, p)
 	case p.Type == ilnpwire.TypeParameterProblem:
@@ -36,12 +36,14 @@ func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 
 // handleUpdate admits a Locator Update or an acknowledgement: the nonce comes
 // before everything else (RFC 6743 §6, RFC 6741 §11.1).
-func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet) {
+func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) {
 	key := PairKey{p.Dst.NID, p.Src.NID}
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
 	switch {
 	case !p.Nonce.Present():
 		c.refuse(now, key, reasonNoNonce)
+		return
+	case s == nil && c.keepEarly(link, p, packet):
 		return
 	case s == nil && len(c.between(p.Dst.NID, p.Src.NID)) == 0:
 		c.refuse(now, key, reasonNoSession)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 func TestNewRefusesBadConfigurations(t *testing.T) {
@@ -162,6 +163,24 @@ func TestResponder(t *testing.T) {
 	b.see(embryo(netP, peerNonce)) // told late
 	if len(b.candidates) != 0 || len(b.pairs) != 1 {
 		t.Error("a late embryo made something")
+	}
+}
+
+// TestEarlyUpdate: a correspondent that contacts us has its session a round trip
+// before we have ours, and may announce its locators meanwhile.
+func TestEarlyUpdate(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.see(embryo(netP, peerNonce))
+	lu := b.update(netP, peerNonce, updateOf(entry(netQ, 10, 60), entry(netP, 20, 60)))
+	b.receive(1, lu)
+	if acks := b.messages(ilnpwire.Acknowledgement); len(acks) != 0 {
+		t.Fatalf("%d acknowledgements before there is a session", len(acks))
+	}
+	b.reply(b.probesSent()[0], peerNonce)
+	b.wantTargets(netQ)
+	if acks := b.messages(ilnpwire.Acknowledgement); len(acks) != 1 {
+		t.Errorf("%d acknowledgements, want one", len(acks))
 	}
 }
 

@@ -71,6 +71,17 @@ static __always_inline int locator_on_wire(union half l)
 	return l.v != 0 && l.b[0] != 0xff && !(l.b[0] == 0xfe && (l.b[1] & 0xc0) == 0x80);
 }
 
+/* A Locator Update of a correspondent whose session the daemon is about to
+ * make: it keeps it until then. Whoever begins with one has no session.
+ */
+static __always_inline int receive_early_update(struct __sk_buff *skb, const struct inbound *in,
+						const struct event *about, int known)
+{
+	if (!known)
+		return drop(DROP_UPDATE_NO_SESSION);
+	return hand_over_control(&requests, skb, in, &about->key);
+}
+
 /* A nonce from someone without a session, or with another nonce than the
  * session's: an entry in a bounded table, and an answer.
  */
@@ -82,7 +93,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	struct host *h = this_host();
 	struct event about;
 	struct embryo *old;
-	int verdict;
+	int verdict, known;
 
 	if (!h || !locator_on_wire(in->src.l64))
 		return drop(DROP_MALFORMED);
@@ -92,8 +103,8 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	e.epoch = h->epoch;
 	e.rx_bytes = skb->len - in->l3;
 	old = bpf_map_lookup_elem(&embryos, &about.key);
-	if (old && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v &&
-	    same_nonce(&old->remote_nonce, &e.remote_nonce)) {
+	known = old && same_nonce(&old->remote_nonce, &e.remote_nonce);
+	if (known && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v) {
 		e.epoch = old->epoch;
 		__sync_fetch_and_add(&old->rx_bytes, e.rx_bytes);
 	} else {
@@ -104,7 +115,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 		if (is_probe_reply(skb, &in->c))
 			return hand_over_control(&requests, skb, in, &about.key);
 		if (in->c.type == ICMP6_LOCATOR_UPDATE)
-			return drop(DROP_UPDATE_NO_SESSION);
+			return receive_early_update(skb, in, &about, known);
 	}
 	tell(&requests, skb, other ? EV_OTHER_NONCE : EV_EMBRYO, &about);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* From session addresses to the wire: choice of a path, rewriting, nonce. */
+/* From session addresses to the wire: rewriting and nonce. */
 #ifndef ROAM_OUTBOUND_H
 #define ROAM_OUTBOUND_H
 
-#include "session.h"
-#include "trial.h"
+#include "path.h"
 
 #define TCP_FLAGS_AT 13
 #define TCP_SYN 0x02
@@ -20,61 +19,6 @@ struct outbound {
 	__u8 has_next_hop;
 	__u8 next_hop[16];
 };
-
-/* No usable path. TCP with data in flight is told, and then tries again every
- * 500 ms; an idle connection that was told would die of it, and anything else
- * has timers of its own.
- */
-static __always_inline int no_path(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct bpf_tcp_sock *tp;
-
-	if (sk) {
-		sk = bpf_sk_fullsock(sk);
-		tp = sk ? bpf_tcp_sock(sk) : 0;
-		if (tp && tp->packets_out) {
-			count(DROP_NO_PATH_RETRY);
-			return SHOT;
-		}
-	}
-	count(DROP_NO_PATH_HELD);
-	return CONSUMED;
-}
-
-/* Index of the path that has carried the fewest bytes among the usable ones
- * whose remote locator is not in skip, or -1. Scores start anew with every new
- * entry.
- */
-__noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip)
-{
-	__u32 least = 0;
-	int best = -1;
-
-	if (!p || !l)
-		return -1;
-	if (l->path_seq != p->seq) {
-		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
-		l->path_seq = p->seq;
-	}
-	for (int i = 0; i < MAX_PATHS; i++) {
-		struct uplink *u;
-		__u32 index, bytes;
-
-		if (i >= p->n_paths)
-			break;
-		index = p->paths[i].uplink;
-		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (!u || !(u->flags & UPLINK_USABLE) || skip >> (p->paths[i].remote & 31) & 1)
-			continue;
-		bytes = l->path_bytes[i];
-		if (best < 0 || (__s32)(bytes - least) < 0) {
-			best = i;
-			least = bytes;
-		}
-	}
-	return best;
-}
 
 static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
 {
@@ -217,22 +161,6 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	if (rfc6741 && proto != IPPROTO_ICMPV6)
 		return nid_delta;
 	return sum_fold(nid_delta + sum_half(o->src.l64) + remote_sum);
-}
-
-/* Keeps a packet within the allowance of an unproven locator: path i, or the
- * hint. What exceeds it takes a path to a proven locator. Returns the path, or
- * -1 if there is none.
- */
-static __always_inline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, int i,
-				    int *hinted)
-{
-	union half target = *hinted ? l->hint : p->remote[p->paths[i].remote & (MAX_REMOTE - 1)];
-	int proven = choose_path(p, l, p->unproven);
-
-	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0))
-		return i;
-	*hinted = 0;
-	return proven;
 }
 
 static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
