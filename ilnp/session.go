@@ -39,7 +39,7 @@ type session struct {
 	watch                   watch
 	sent                    tokens // probes under way
 	monitored               time.Time
-	checks                  int // by command, before there was a nonce
+	checks                  int  // by command, before there was a nonce
 	strayed                 bool // probes have left from locators that the last update does not list
 	rtt                     time.Duration
 	started                 time.Time
