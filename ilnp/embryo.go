@@ -13,6 +13,7 @@ const (
 	maxCandidates  = 1024
 	candidateFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	candidateTries = 6                      // 19 s in all
+	candidateAgain = 100 * time.Millisecond // least time between probes that its own packets cause
 	silenceMin     = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
 )
 
@@ -47,6 +48,7 @@ type candidate struct {
 	tries           int
 	sent            tokens
 	since, provenAt time.Time
+	probed          time.Time
 	rtt             time.Duration
 	early           []byte // a Locator Update that came before the session, whole
 	earlyLink       roam.LinkID
@@ -69,6 +71,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		c.handleKnownNonce(now, c.byNonce(key.local, o.Remote.NID, o.Nonce), o)
 		return
 	case c.candidates[key] != nil:
+		c.nudge(now, c.candidates[key])
 		return
 	case len(c.candidates) >= maxCandidates:
 		c.refuse(now, o.Key, reasonCrowd)
@@ -96,9 +99,23 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 	}
 }
 
-func (c *Core) probeCandidate(now time.Time, k *candidate) {
+// nudge probes a candidate that has sent once more: where much is lost, it is
+// asked as often as it speaks, and a forged first packet still causes few
+// packets.
+func (c *Core) nudge(now time.Time, k *candidate) {
+	if k.state == unprovenNode && now.Sub(k.probed) >= candidateAgain {
+		c.askCandidate(now, k)
+	}
+}
+
+func (c *Core) askCandidate(now time.Time, k *candidate) {
+	k.probed = now
 	p := Path{Local: k.at, Remote: k.key.remote.L64}
 	c.sendProbe(now, k, &k.sent, k.key.local, k.key.remote.NID, p, k.own)
+}
+
+func (c *Core) probeCandidate(now time.Time, k *candidate) {
+	c.askCandidate(now, k)
 	c.arm(&k.schedule, timerProbe, now, candidateFirst<<k.tries)
 	k.tries++
 }

@@ -199,6 +199,19 @@ func TestCandidateIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestCandidateThatGoesOnSending is asked again, but not for every packet.
+func TestCandidateThatGoesOnSending(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	for range 100 {
+		b.see(embryo(netP, peerNonce))
+		b.now = b.now.Add(2 * time.Millisecond)
+	}
+	if n := len(b.probesSent()); n != 2 {
+		t.Errorf("%d probes for 100 packets in 200 ms, want 2", n)
+	}
+}
+
 // TestReturnElsewhere: a node comes back without its state and at another
 // place; its old nonce is silent, so it is the same node.
 func TestReturnElsewhere(t *testing.T) {
