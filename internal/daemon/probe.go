@@ -11,10 +11,11 @@ import (
 	"roam/internal/rawio"
 )
 
-// A check of a correspondent's paths asks each of them so often, and waits so
-// long for the answers each time.
+// A check of a correspondent's paths asks in so many rounds, and waits so long
+// for the answers each time. One that has no session yet needs a round more:
+// the first one opens it, on one path.
 const (
-	probeRounds = 3
+	probeRounds = 4
 	probeWait   = 700 * time.Millisecond
 	echoWait    = 700 * time.Millisecond
 )
@@ -49,10 +50,11 @@ func (d *Daemon) Probe(ctx context.Context, peer roam.NID) (control.Probed, erro
 
 // inquiry is one check under way.
 type inquiry struct {
-	peer  roam.NID
-	paths []ilnp.Path
-	found []control.ProbedPath // of each path
-	final bool                 // there is no use in asking again
+	peer   roam.NID
+	paths  []ilnp.Path
+	found  []control.ProbedPath // of each path
+	final  bool                 // there is no use in asking again
+	opened bool                 // a nonce has just come: all paths can be asked now
 }
 
 // ask sends a probe on each path that has not answered.
@@ -63,12 +65,19 @@ func (q *inquiry) ask(d *Daemon, now time.Time) {
 			done = append(done, q.paths[i])
 		}
 	}
-	for _, p := range d.engine.Core().Check(now, q.peer, done) {
-		if !slices.Contains(q.paths, p) {
-			q.paths = append(q.paths, p)
-			q.found = append(q.found, control.ProbedPath{Path: control.PathFrom(p, d.linkNames())})
+	paths := d.engine.Core().Check(now, q.peer, done)
+	if len(paths) == 0 {
+		return
+	}
+	// What is no path any more was not silent: it is gone.
+	found := make([]control.ProbedPath, len(paths))
+	for i, p := range paths {
+		found[i] = control.ProbedPath{Path: control.PathFrom(p, d.linkNames())}
+		if k := slices.Index(q.paths, p); k >= 0 {
+			found[i] = q.found[k]
 		}
 	}
+	q.paths, q.found = paths, found
 }
 
 func (q *inquiry) complete() bool {
@@ -79,7 +88,8 @@ func (q *inquiry) complete() bool {
 func (q *inquiry) listen(ctx context.Context, events <-chan control.Event) {
 	over := time.NewTimer(probeWait)
 	defer over.Stop()
-	for !q.complete() {
+	q.opened = false
+	for !q.complete() && !q.opened {
 		select {
 		case <-ctx.Done():
 			return
@@ -97,6 +107,9 @@ func (q *inquiry) listen(ctx context.Context, events <-chan control.Event) {
 func (q *inquiry) hear(e control.Event) {
 	if e.Peer != q.peer {
 		return
+	}
+	if e.Kind == control.KindName(ilnp.SessionEstablished) {
+		q.opened = true
 	}
 	if e.Kind == control.KindName(ilnp.SessionFellBack) {
 		// Only a correspondent that is there tells that it has no ILNP.

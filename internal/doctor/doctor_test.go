@@ -112,7 +112,8 @@ func TestHostFindings(t *testing.T) {
 		"set back":     {func(f *Facts) { f.Daemon.UptimeS = 7200 }, []string{"note clock: the clock was set back by 1h0m0s"}},
 		"disk full":    {func(f *Facts) { f.RunDir.Free = 4 << 10 }, []string{"warning disk: only 4 kB are left for /run/roam"}},
 		"no pins":      {func(f *Facts) { f.RunDir.BPF = false }, []string{"fault disk: no bpffs is mounted at /run/roam/bpf"}},
-		"gone":         {func(f *Facts) { f.StateDir.Exists = false }, []string{"warning disk: /var/lib/roam is gone"}},
+		"gone":         {func(f *Facts) { f.RunDir.Exists = false }, []string{"warning disk: /run/roam is gone"}},
+		"no state yet": {func(f *Facts) { f.StateDir = Dir{Path: "/var/lib/roam"} }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := well()

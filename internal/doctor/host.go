@@ -140,7 +140,8 @@ func lookDisk(e *examination, f Facts) {
 	for _, d := range []Dir{f.RunDir, f.StateDir} {
 		switch {
 		case d.Path == "":
-		case !d.Exists && f.Daemon != nil:
+		case !d.Exists && f.Daemon != nil && d == f.RunDir:
+			// That of the state is made when there is something to keep.
 			e.add(Warning, "disk", "restart the daemon: `systemctl restart roamd`", "%s is gone while the daemon runs", d.Path)
 		case d.Exists && d.Free < leastFree:
 			e.add(Warning, "disk", "free some space", "only %d kB are left for %s: sessions cannot be saved for a restart", d.Free>>10, d.Path)
