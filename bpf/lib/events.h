@@ -30,25 +30,20 @@ static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, 
 	bpf_ringbuf_submit(e, 0);
 }
 
-/* Hands the whole packet over, from its IPv6 header at l3. */
-static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
-				       const struct event *about)
+static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
+					  const struct event *about, const __u64 room)
 {
 	__u64 len = skb->len - l3;
 	struct packet_event *p;
 
-	if (len == 0 || len >= EVENT_DATA) {
-		count(DROP_MISS_TOO_BIG);
-		return -1;
-	}
-	p = bpf_ringbuf_reserve(ring, sizeof(*p), 0);
+	p = bpf_ringbuf_reserve(ring, sizeof(struct event) + room, 0);
 	if (!p) {
 		count(DROP_RING_FULL);
 		return -1;
 	}
 	event_fill(&p->e, skb, kind, about);
 	barrier_var(len); /* the verifier has lost the bound, the compiler must not use it */
-	len &= EVENT_DATA - 1;
+	len &= room - 1;
 	if (len == 0 || bpf_skb_load_bytes(skb, l3, p->data, len)) {
 		bpf_ringbuf_discard(p, 0);
 		count(DROP_KERNEL_HELPER);
@@ -57,6 +52,24 @@ static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 
 	p->e.len = len;
 	bpf_ringbuf_submit(p, 0);
 	return 0;
+}
+
+/* Hands the whole packet over, from its IPv6 header at l3. A reservation has a
+ * fixed size; only a rare packet, such as an update of 255 locators, takes the
+ * large one.
+ */
+static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
+				       const struct event *about)
+{
+	__u64 len = skb->len - l3;
+
+	if (len == 0 || len >= EVENT_DATA_LARGE) {
+		count(DROP_MISS_TOO_BIG);
+		return -1;
+	}
+	if (len < EVENT_DATA)
+		return tell_packet_in(ring, skb, l3, kind, about, EVENT_DATA);
+	return tell_packet_in(ring, skb, l3, kind, about, EVENT_DATA_LARGE);
 }
 
 #endif

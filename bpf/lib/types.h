@@ -24,6 +24,7 @@
 #define MAX_ACCEPT 8   /* further ones that are only accepted as sources */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
 #define EVENT_DATA 2048
+#define EVENT_DATA_LARGE 8192
 #define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is taken */
 
 /* Upper or lower half of an address. */
