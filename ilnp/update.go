@@ -239,9 +239,11 @@ func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
 	c.acked(now, s)
 }
 
+// matches compares but for lifetimes; only, as none that we tell is 0, an
+// acknowledged 0 is of somebody else's set.
 func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
 	return slices.EqualFunc(u.listing, lu.Locators, func(a listed, b ilnpwire.LocatorEntry) bool {
-		return a.l64 == b.L64 && a.preference == b.Preference
+		return a.l64 == b.L64 && a.preference == b.Preference && b.Lifetime > 0
 	})
 }
 
