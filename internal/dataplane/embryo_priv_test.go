@@ -187,6 +187,8 @@ func TestEmbryoControl(t *testing.T) {
 		{"update", update(t, there, theirNonce), shot, counts{"drop_update_no_session": 1}, nil},
 		{"reply to a probe", echo(t, there, theirNonce, false, r.host.ProbeID), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"other reply", echo(t, there, theirNonce, false, 1), passOn, deliveredNonce, []EventKind{Embryo}},
+		{"update after a packet", update(t, there, theirNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
+		{"update after a packet with another nonce", update(t, there, longNonce), shot, counts{"drop_update_no_session": 1}, nil},
 	})
 }
 
