@@ -100,7 +100,10 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 	}
 	from := Local{Link: link, L64: p.Dst.L64}
 	sources := c.usable(now)
-	if !slices.ContainsFunc(sources, func(l *local) bool { return l.Local == from }) {
+	// From a locator that is not in our set, the correspondent would follow the
+	// nonce to it.
+	known := s.sendsFrom(from) || s.update.lists(from.L64)
+	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.Local == from }) {
 		if len(sources) == 0 {
 			return
 		}

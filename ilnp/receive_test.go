@@ -348,6 +348,21 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 	}
 }
 
+// TestAcknowledgementDoesNotStray: an update that came to a locator which is
+// not listed any more is acknowledged from one that is.
+func TestAcknowledgementDoesNotStray(t *testing.T) {
+	b := newBench(t, inMode(Hard))
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	b.forget()
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
+	if len(b.sent) != 1 || b.parse(b.sent[0]).Src.L64 != netB {
+		t.Errorf("%d packets, want the acknowledgement from the listed locator", len(b.sent))
+	}
+}
+
 func FuzzHandlePacket(f *testing.F) {
 	b := &bench{t: &testing.T{}}
 	f.Add(b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
