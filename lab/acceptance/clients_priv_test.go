@@ -22,7 +22,7 @@ func (w *world) agent(t testing.TB, name string, out io.Writer, args ...string) 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.top.Context())
-	c := w.hosts[name].AppCommand(ctx, argv...)
+	c := w.host(name).AppCommand(ctx, argv...)
 	c.Stdout, c.Stderr = out, out
 	in, err := c.StdinPipe()
 	if err == nil {
