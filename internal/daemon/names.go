@@ -21,7 +21,7 @@ import (
 func peersFile(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "peers") }
 
 func resolvConf(cfg config.Config) dnsio.ResolvConf {
-	return dnsio.ResolvConf{Path: cfg.DNS.ResolvConf, RunDir: cfg.Host.RunDir}
+	return dnsio.ResolvConf{Path: cfg.DNS.ResolvConf, Dir: cfg.Host.StateDir}
 }
 
 // readRecords reads the hosts file and the added peers; neither need exist.

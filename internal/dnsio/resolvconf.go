@@ -16,15 +16,15 @@ import (
 // marker is the first line of a resolv.conf that is ours.
 const marker = "# Written by roamd; `roam down` restores the original."
 
-// savedName is the file in the run directory that keeps the original.
+// savedName is the file in that directory that keeps the original.
 const savedName = "resolv.conf.json"
 
 // ResolvConf cares for one resolv.conf. Take and Release may be repeated; a
 // file that somebody else wrote meanwhile is theirs: Take starts from it, and
 // Release leaves it alone.
 type ResolvConf struct {
-	Path   string // of resolv.conf
-	RunDir string // where the original is kept
+	Path string // of resolv.conf
+	Dir  string // where the original is kept; it must outlive a power failure, as the file does
 }
 
 // saved is the original: a symbolic link, or content and mode; or neither,
@@ -46,7 +46,7 @@ func (r ResolvConf) Upstream(own netip.AddrPort) ([]netip.AddrPort, error) {
 	return servers(o.Content, own), nil
 }
 
-// Take keeps the original in the run directory, points the file at own and
+// Take keeps the original in Dir, points the file at own and
 // returns the servers of the original. The port must be 53: resolv.conf has no
 // way to say another.
 func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
@@ -61,8 +61,11 @@ func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
 	}
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
+	}
 	// The original is safe on disk before the file is touched.
-	if err := replace(filepath.Join(r.RunDir, savedName), b, 0o600); err != nil {
+	if err := replace(filepath.Join(r.Dir, savedName), b, 0o600); err != nil {
 		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
 	}
 	if err := replace(r.Path, []byte(ours(o.Content, own)), 0o644); err != nil {
@@ -73,7 +76,7 @@ func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 
 // Release puts the original back, if the file is still ours, and forgets it.
 func (r ResolvConf) Release() error {
-	keep := filepath.Join(r.RunDir, savedName)
+	keep := filepath.Join(r.Dir, savedName)
 	o, err := r.load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // never taken
@@ -111,7 +114,7 @@ func (r ResolvConf) original() (saved, error) {
 	case isOurs(text):
 		o, err := r.load()
 		if errors.Is(err, fs.ErrNotExist) {
-			// The run directory was lost; nothing better is known than a file
+			// The kept original was lost; nothing better is known than a file
 			// without servers.
 			return saved{Content: strings.Join(others(string(text)), "\n") + "\n", Mode: 0o644}, nil
 		}
@@ -127,7 +130,7 @@ func (r ResolvConf) original() (saved, error) {
 }
 
 func (r ResolvConf) load() (o saved, err error) {
-	b, err := os.ReadFile(filepath.Join(r.RunDir, savedName))
+	b, err := os.ReadFile(filepath.Join(r.Dir, savedName))
 	if err != nil {
 		return o, err
 	}

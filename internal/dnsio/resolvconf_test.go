@@ -28,7 +28,7 @@ func resolvDirs(t *testing.T) (ResolvConf, string) {
 	if err := os.Mkdir(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return ResolvConf{Path: filepath.Join(dir, "resolv.conf"), RunDir: run}, dir
+	return ResolvConf{Path: filepath.Join(dir, "resolv.conf"), Dir: run}, dir
 }
 
 func write(t *testing.T, path, text string) {
@@ -89,7 +89,7 @@ func TestTakeAndRelease(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	release(t, r) // again: nothing to do
-	for _, d := range []string{dir, r.RunDir} {
+	for _, d := range []string{dir, r.Dir} {
 		left, err := os.ReadDir(d)
 		if err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
 			t.Errorf("left behind in %s: %v, %v", d, left, err)
@@ -153,11 +153,11 @@ func TestTheFileOfOthersStays(t *testing.T) {
 	}
 }
 
-func TestLostRunDirectory(t *testing.T) {
+func TestLostOriginal(t *testing.T) {
 	r, _ := resolvDirs(t)
 	write(t, r.Path, original)
 	take(t, r)
-	if err := os.Remove(filepath.Join(r.RunDir, savedName)); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, savedName)); err != nil {
 		t.Fatal(err)
 	}
 	if up := take(t, r); len(up) != 0 {
@@ -175,7 +175,7 @@ func TestTakeRefuses(t *testing.T) {
 	if _, err := r.Take(netip.MustParseAddrPort("127.0.0.1:5353")); err == nil || !strings.Contains(err.Error(), "port 53 only") {
 		t.Errorf("another port: %v", err)
 	}
-	write(t, filepath.Join(r.RunDir, savedName), "{")
+	write(t, filepath.Join(r.Dir, savedName), "{")
 	write(t, r.Path, marker+"\n")
 	if _, err := r.Take(own); err == nil {
 		t.Error("took over with a damaged original")
@@ -183,8 +183,8 @@ func TestTakeRefuses(t *testing.T) {
 	if err := r.Release(); err == nil {
 		t.Error("released with a damaged original")
 	}
-	r.RunDir = filepath.Join(r.RunDir, "absent")
 	write(t, r.Path, original)
+	r.Dir = filepath.Join(r.Path, "below a file")
 	if _, err := r.Take(own); err == nil || read(t, r.Path) != original {
 		t.Errorf("touched the file without keeping it first: %v", err)
 	}
