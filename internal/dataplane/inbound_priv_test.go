@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
@@ -123,6 +124,21 @@ func TestInboundOfSession(t *testing.T) {
 		{"the same with a wrong nonce", echo(t, there, wrongNonce, false, r.host.ProbeID), shot,
 			counts{"control_handed_over": 1}, []EventKind{Control}},
 	})
+}
+
+// An update may list 255 locators; the daemon gets it whole.
+func TestInboundLargestUpdate(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := pairOf(there)
+	r.upsert(p)
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
+	for i := range ilnpwire.MaxLocators {
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: else1 + roam.L64(i)<<16, Preference: 10, Lifetime: 600})
+	}
+	whole := mustPacket(t)(ilnpwire.BuildUpdate(at(there, theirs), at(here, ours), theirNonce, lu))
+	v, _ := r.ingress(whole)
+	r.wantHandedOver(v, shot, Control, p.Key, whole)
 }
 
 // What is not about sessions passes untouched, and what must never come from

@@ -143,3 +143,26 @@ func TestLiveMiss(t *testing.T) {
 		t.Errorf("handed over %+v: %v", p, err)
 	}
 }
+
+// A packet on the session device may be larger than what is handed over.
+func TestLiveMissTooBig(t *testing.T) {
+	r := newLiveRig(t)
+	ip(t, fmt.Sprintf("link set s%d mtu 9000", os.Getpid()))
+	c, err := net.DialUDP("udp6", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(session(theirs).Addr(), 5001)))
+	r.must(err)
+	defer c.Close()
+	const largest = 8191 - ip6.HeaderLen - 8
+	for size, want := range map[int]counts{largest: {"miss_handed_over": 1}, largest + 1: {"drop_too_big": 1}} {
+		got := r.counted(func() {
+			if _, err := c.Write(make([]byte, size)); err != nil {
+				t.Errorf("send %d octets: %v", size, err)
+			}
+		})
+		r.wantCounts(fmt.Sprintf("%d octets", size), got, want)
+		for _, ev := range r.events() {
+			if len(ev.Packet) != size+ip6.HeaderLen+8 {
+				t.Errorf("%d octets of %d were handed over", len(ev.Packet), size)
+			}
+		}
+	}
+}

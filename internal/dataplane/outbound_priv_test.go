@@ -163,7 +163,8 @@ func TestOutboundMiss(t *testing.T) {
 		{9, counts{"miss_handed_over": 1}, 1},
 		{1452, counts{"miss_handed_over": 1}, 1},
 		{1999, counts{"miss_handed_over": 1}, 1},
-		{2000, counts{"drop_too_big": 1}, 0},
+		{2000, counts{"miss_handed_over": 1}, 1},
+		{3000, counts{"miss_handed_over": 1}, 1},
 	} {
 		p := toPeer(ip6.UDP, udp(c.size))
 		var v int
