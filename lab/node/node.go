@@ -190,7 +190,21 @@ func (n *Node) ask(ctx context.Context, v any, args ...string) error {
 
 // Locators lists the host's locators.
 func (n *Node) Locators(ctx context.Context) (list []Locator, err error) {
-	return list, n.ask(ctx, &list, "locator", "show")
+	err = n.ask(ctx, &list, "locator", "show")
+	return list, err
+}
+
+// Counter is one entry of `roam counter show --json`.
+type Counter struct {
+	Name    string `json:"name"`
+	Meaning string `json:"meaning"`
+	Value   uint64 `json:"value"`
+}
+
+// Counters lists what the data plane and the daemon have counted.
+func (n *Node) Counters(ctx context.Context) (list []Counter, err error) {
+	err = n.ask(ctx, &list, "counter", "show")
+	return list, err
 }
 
 // WaitActive waits until the host has an active locator on each of the links.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/node"
 	"roam/lab/topo"
 )
 
@@ -17,8 +18,8 @@ type arm struct {
 	env     *exp.Env
 	name    string // of the events and series: "" with Roam, "control" without
 	net     *network
-	node    *node   // on the mobile host; nil without Roam
-	nodes   []*node // all of them
+	node    *node.Node   // on the mobile host; nil without Roam
+	nodes   []*node.Node // all of them
 	plan    schedule
 	traffic *traffic
 	ra      *raWatch
@@ -92,9 +93,7 @@ func (a *arm) startRoam(ctx context.Context) error {
 		a.nodes = append(a.nodes, n)
 	}
 	a.node = a.nodes[2]
-	wctx, cancel := context.WithTimeout(ctx, setupWithin)
-	defer cancel()
-	return topo.Wait(wctx, "locator on net1", func() bool { return a.node.hasLocator(wctx, "net1") })
+	return a.node.WaitActive(ctx, access[0])
 }
 
 // pass runs traffic and schedule.
@@ -118,7 +117,7 @@ func (a *arm) pass(ctx context.Context) (*trace, error) {
 	a.env.View.Clock(a.start, a.plan.length)
 	smp := startSampler(ctx, a)
 	if a.node != nil {
-		if err := a.node.monitor(ctx, func(e event) { a.show(e); smp.refresh() }); err != nil {
+		if err := a.node.Monitor(ctx, func(e node.Event) { a.show(e); smp.refresh() }); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +135,7 @@ func (a *arm) pass(ctx context.Context) (*trace, error) {
 	}
 	t := &trace{arm: a.name, plan: a.plan, start: a.start, end: end, steps: a.done, samples: samples, traffic: a.traffic, adverts: a.ra.seen(), drops: a.net.drops()}
 	if a.node != nil {
-		t.events = a.node.all()
+		t.events = a.node.Events()
 	}
 	return t, nil
 }
@@ -186,7 +185,7 @@ func (a *arm) do(ctx context.Context, s step) error {
 			return nil // the control has nobody to command
 		}
 		args := map[op][]string{mode: {"mode", s.link}, disable: {"locator", "disable", s.link}, enable: {"locator", "enable", s.link}}[s.op]
-		_, err := a.node.ask(ctx, args...)
+		_, err := a.node.Ask(ctx, args...)
 		return err
 	}
 	return nil
@@ -203,7 +202,7 @@ func (a *arm) swap(ctx context.Context, s step) error {
 		defer cancel()
 		from := time.Now()
 		if err := topo.Wait(wctx, "locator on "+s.link, func() bool {
-			_, ok := added(a.node.all(), s.link, from)
+			_, ok := added(a.node.Events(), s.link, from)
 			return ok
 		}); err != nil {
 			return err
@@ -229,7 +228,7 @@ func (a *arm) isUp(link string) bool {
 }
 
 // show tells the viewer what the daemon reports.
-func (a *arm) show(e event) {
+func (a *arm) show(e node.Event) {
 	switch e.Kind {
 	case "handoff-done":
 		a.env.View.Handoff("%s -> %s, acknowledged by all after %.1f ms", linkNames(e.From), linkNames(e.To), e.DurationMs)
@@ -238,7 +237,7 @@ func (a *arm) show(e event) {
 	}
 }
 
-func linkNames(l []linkLocator) string {
+func linkNames(l []node.LinkLocator) string {
 	set := map[string]bool{}
 	for _, x := range l {
 		set[x.Link] = true
@@ -289,12 +288,12 @@ func parseRoutes(text string) map[string]bool {
 // links as they were at the start.
 func (a *arm) endRoam(ctx context.Context, t *trace) error {
 	var err error
-	if t.established, err = a.node.established(ctx); err != nil {
+	if t.established, err = a.node.Established(ctx); err != nil {
 		return err
 	}
-	t.counters = map[string][]counter{}
+	t.counters = map[string][]node.Counter{}
 	for _, n := range a.nodes {
-		if t.counters[n.host.Name()], err = n.counters(ctx); err != nil {
+		if t.counters[n.Host.Name()], err = n.Counters(ctx); err != nil {
 			return err
 		}
 	}
@@ -304,7 +303,7 @@ func (a *arm) endRoam(ctx context.Context, t *trace) error {
 		}
 	}
 	for _, n := range a.nodes {
-		if err := n.stop(ctx); err != nil {
+		if err := n.Stop(ctx); err != nil {
 			return err
 		}
 	}

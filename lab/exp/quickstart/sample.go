@@ -7,6 +7,7 @@ import (
 
 	"roam/lab/linkem"
 	"roam/lab/live"
+	"roam/lab/node"
 )
 
 // sampleEvery is the pause between two samples of the links' counters.
@@ -23,7 +24,7 @@ type sampler struct {
 	a       *arm
 	mu      sync.Mutex
 	samples []sample
-	states  map[string]locator // by link, asked for when something happened
+	states  map[string]node.Locator // by link, asked for when something happened
 	stale   chan struct{}
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -31,7 +32,7 @@ type sampler struct {
 
 func startSampler(ctx context.Context, a *arm) *sampler {
 	ctx, stop := context.WithCancel(ctx)
-	s := &sampler{a: a, stop: stop, stale: make(chan struct{}, 1), states: map[string]locator{}}
+	s := &sampler{a: a, stop: stop, stale: make(chan struct{}, 1), states: map[string]node.Locator{}}
 	s.refresh()
 	s.done.Go(func() { s.run(ctx) })
 	if a.node != nil {
@@ -69,11 +70,11 @@ func (s *sampler) ask(ctx context.Context) {
 			return
 		case <-s.stale:
 		}
-		list, err := s.a.node.locators(ctx)
+		list, err := s.a.node.Locators(ctx)
 		if err != nil {
 			continue // the board shows what was known before
 		}
-		states := map[string]locator{}
+		states := map[string]node.Locator{}
 		for _, l := range list {
 			states[l.Link] = l
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"roam/lab/node"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -13,12 +14,12 @@ import (
 type trace struct {
 	arm         string
 	plan        schedule
-	counters    map[string][]counter // of the data planes, by host
+	counters    map[string][]node.Counter // of the data planes, by host
 	start, end  time.Time
 	steps       []doneStep
 	samples     []sample
 	traffic     *traffic
-	events      []event
+	events      []node.Event
 	adverts     []advertSeen
 	drops       map[string]uint64
 	established int
@@ -50,7 +51,7 @@ func (t *trace) rel(at time.Time) float64 { return at.Sub(t.start).Seconds() }
 
 // added finds the first event after a moment that tells of a new locator on a
 // link.
-func added(events []event, link string, after time.Time) (time.Time, bool) {
+func added(events []node.Event, link string, after time.Time) (time.Time, bool) {
 	for _, e := range events {
 		if e.Kind != "locator-added" || e.Time.Before(after) {
 			continue
@@ -62,8 +63,8 @@ func added(events []event, link string, after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-func hasLink(set []linkLocator, link string) bool {
-	return slices.ContainsFunc(set, func(l linkLocator) bool { return l.Link == link })
+func hasLink(set []node.LinkLocator, link string) bool {
+	return slices.ContainsFunc(set, func(l node.LinkLocator) bool { return l.Link == link })
 }
 
 // handoffs lists the changes of the ring and the hard one.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"roam/lab/node"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -45,8 +46,8 @@ func synthetic() *trace {
 	flow := steady(20*time.Second, hole)
 	read := reads(20*time.Second, span{7 * time.Second, 7*time.Second + 40*time.Millisecond})
 	step := func(at time.Duration, s step) doneStep { s.at = at; return doneStep{s, after(at)} }
-	locator := func(at time.Duration, link string) event {
-		return event{Time: after(at), Kind: "locator-added", To: []linkLocator{{Link: link}}}
+	locator := func(at time.Duration, link string) node.Event {
+		return node.Event{Time: after(at), Kind: "locator-added", To: []node.LinkLocator{{Link: link}}}
 	}
 	return &trace{
 		start: origin, end: after(20 * time.Second),
@@ -58,10 +59,10 @@ func synthetic() *trace {
 			step(10*time.Second, entry(swap, "net3", "net2", "hard")),
 			step(15*time.Second, entry(mode, "duality", "", "duality")),
 		},
-		events: []event{
+		events: []node.Event{
 			locator(6*time.Second, "net2"),
 			{Time: after(6*time.Second + 21*time.Millisecond), Kind: "update-acked", RTTMs: 21},
-			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []linkLocator{{Link: "net2"}}, DurationMs: 22},
+			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: "net2"}}, DurationMs: 22},
 			locator(11*time.Second, "net3"),
 		},
 		adverts: []advertSeen{{after(5900 * time.Millisecond), "net2"}, {after(10990 * time.Millisecond), "net3"}},
