@@ -67,6 +67,7 @@ run_dir = %q
 state_dir = %q
 hosts = %q
 [dns]
+listen = "127.0.0.53:53"
 resolv_conf = %q
 [literals]
 cgroup = %q

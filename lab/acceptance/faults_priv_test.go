@@ -1,0 +1,216 @@
+package acceptance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"roam/internal/testutil"
+)
+
+// TestFaults makes the mistakes of administrators: each is told with its place
+// and a way out, and a daemon that runs is not disturbed.
+func TestFaults(t *testing.T) {
+	w := newWorld(t, "faults", 0, place{"mn", 1, true})
+	mn := w.newNode("mn", settings{})
+	w.sub("no daemon", func(t *testing.T) {
+		_, diag, err := mn.command("session", "show")
+		if exitStatus(err) != 3 || !strings.Contains(diag, "roam up") {
+			t.Errorf("status %d: %s", exitStatus(err), diag)
+		}
+	})
+	w.sub("a faulty configuration does not start", func(t *testing.T) { faultyStart(t, mn) })
+	w.sub("not root", func(t *testing.T) { notRoot(t, w, mn) })
+	w.sub("port 53 taken", func(t *testing.T) { portTaken(t, w, mn) })
+	mn.write(settings{})
+	mn.start()
+	w.sub("a second daemon is refused", func(t *testing.T) {
+		out, err := w.run("mn", roamdBin, "--config", mn.config)
+		if exitStatus(err) != 1 || !strings.Contains(out, "another roamd runs") || !strings.Contains(out, "host.run_dir") {
+			t.Errorf("status %d: %s", exitStatus(err), out)
+		}
+		if mn.status().State != "running" {
+			t.Errorf("status after that: %+v", mn.status())
+		}
+	})
+	w.sub("a faulty configuration is not loaded", func(t *testing.T) { faultyReload(t, mn) })
+	w.sub("faulty hosts are not loaded", func(t *testing.T) { faultyHosts(t, mn) })
+	w.sub("a good reload is", func(t *testing.T) {
+		mn.write(settings{mode: "duality"})
+		mn.roam("config", "reload")
+		if mode := mn.status().Mode; mode != "duality" {
+			t.Errorf("mode %s", mode)
+		}
+	})
+}
+
+// exitStatus is 0 for no error and -1 where there is none.
+func exitStatus(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// faultyConfigs are whole files; line is where the fault is, word what the
+// message has to say.
+var faultyConfigs = []struct {
+	text string
+	line int
+	word string
+}{
+	{"[host]\nmode = \"sfot\"\n", 2, "soft"},
+	{"[host]\nmoed = \"soft\"\n", 2, "mode"},
+	{"[hots]\nmode = \"soft\"\n", 1, "host"},
+	{"# first\n[host]\nmode = 3\n", 3, "soft"},
+	{"[host]\nmode = \"soft\"\nmode = \"hard\"\n", 3, "mode"},
+	{"[host]\nmode = soft\n", 2, ""},
+	{"[host\n", 1, ""},
+	{"[host]\nnid = \"1:2:3\"\n", 2, "from-address"},
+	{"[host]\nnid = \"0200:0:0:1\"\n", 2, "universal"},
+	{"[host]\nsession_prefix = \"fd00::/64\"\n", 2, "nearest"},
+	{"[host]\nsession_prefix = \"2001:db8::/64\"\n", 2, "fc00::/7"},
+	{"[host]\nrun_dir = \"run\"\n", 2, "absolute"},
+	{"[dns]\nlisten = \"192.0.2.1:53\"\n", 2, "loopback"},
+	{"[dns]\nupstream = [\"nowhere\"]\n", 2, "address"},
+	{"[ilnp]\nnonce_length = 8\n", 2, "12"},
+	{"[ilnp]\nidle_timeout = \"soon\"\n", 2, ""},
+}
+
+func faultyStart(t *testing.T, n *node) {
+	file := filepath.Join(n.host.Dir(), "faulty.conf")
+	for i, c := range faultyConfigs {
+		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%s:%d", file, c.line)
+		said := map[string]string{}
+		_, diag, err := n.command("config", "check", file)
+		if said["config check"] = diag; exitStatus(err) != 1 {
+			t.Errorf("config check of %q: status %d", c.text, exitStatus(err))
+		}
+		if i%4 == 0 { // the same code: a few will do
+			out, err := n.w.run(n.name, roamdBin, "--config", file)
+			if said["roamd"] = out; exitStatus(err) != 1 {
+				t.Errorf("roamd with %q: status %d", c.text, exitStatus(err))
+			}
+		}
+		for who, message := range said {
+			if !strings.Contains(message, want) || !strings.Contains(message, c.word) {
+				t.Errorf("%s of %q says %q, without %q or %q", who, c.text, message, want, c.word)
+			}
+		}
+	}
+}
+
+// faultyReload puts faulty files in the place of the one in force.
+func faultyReload(t *testing.T, n *node) {
+	good, err := os.ReadFile(n.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := n.status()
+	for _, c := range []string{"mode = \"sfot\"", "nonsense = 1", "[[[", "\x00"} {
+		if err := os.WriteFile(n.config, append([]byte(c+"\n"), good...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		socket := filepath.Join(n.runDir(), "control.sock")
+		_, diag, err := n.command("--socket", socket, "config", "reload")
+		if exitStatus(err) != 1 || !strings.Contains(diag, n.config+":1") {
+			t.Errorf("reload with %q: status %d: %s", c, exitStatus(err), diag)
+		}
+	}
+	if err := os.WriteFile(n.config, good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	untouched(t, n, before)
+}
+
+func untouched(t *testing.T, n *node, before status) {
+	t.Helper()
+	after := n.status()
+	if after.PID != before.PID || after.Mode != before.Mode || after.State != before.State || !slices.Equal(n.active(), []string{"net1"}) {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
+func faultyHosts(t *testing.T, n *node) {
+	before := n.status()
+	for _, c := range []struct{ line, word string }{
+		{"1000-0-0-1.2001+db8+1", "locator"},
+		{"1000-0-0-1.2001+db8+1+1", "name"},
+		{"nonsense", "nid="},
+		{"nid=1000:0:0:1 l64=ff02:0:0:1 multicast", "ff02"},
+		{"nid=1000:0:0:1 l64=fe80:0:0:0 linklocal", "fe80"},
+		{"nid=1000:0:0:1 l64=2001:db8:1:1,70000 preference", "65535"},
+		{"nid=1000:0:0:1 l64=2001:db8:1:1 checksum=md5 host", "rfc6741"},
+		{"nid=1000:0:0:1 colour=red host", "unknown option"},
+		{"nid=1000:0:0:1 a_name_with_a_space_ after=1", "names come last"},
+		{"nid=0:0:0:0 host", "0"},
+		{"nid=1000:0:0:1 l64=2001:db8:1:1 one\nnid=1000:0:0:2 l64=2001:db8:1:2 one", "another name"},
+	} {
+		line := 2 + strings.Count(c.line, "\n")
+		if err := os.WriteFile(n.hostsPath(), []byte("# a comment\n"+c.line+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, diag, err := n.command("config", "reload")
+		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.hostsPath(), line)) || !strings.Contains(diag, c.word) {
+			t.Errorf("reload with %q: status %d: %s", c.line, exitStatus(err), diag)
+		}
+	}
+	untouched(t, n, before)
+	n.write(settings{})
+	n.roam("config", "reload")
+}
+
+// notRoot runs the programs under an account without rights.
+func notRoot(t *testing.T, w *world, n *node) {
+	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"}
+	for _, argv := range [][]string{
+		{roamdBin, "--config", n.config}, {roamBin, "--config", n.config, "up"}, {roamBin, "--config", n.config, "down"},
+	} {
+		out, err := w.run(n.name, append(slices.Clone(nobody), argv...)...)
+		if exitStatus(err) != 1 || !strings.Contains(out, "root") {
+			t.Errorf("%v: status %d: %s", argv[1:], exitStatus(err), out)
+		}
+	}
+	if _, err := os.Stat(n.runDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was made in the run directory (%v)", err)
+	}
+}
+
+// portTaken starts the daemon while another resolver holds its port.
+func portTaken(t *testing.T, w *world, n *node) {
+	const hold = `import signal, socket
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(("127.0.0.53", 53))
+s = socket.socket(); s.bind(("127.0.0.53", 53)); s.listen()
+print("ready", flush=True); signal.pause()`
+	testutil.Need(t, "python3")
+	c := w.hosts["mn"].Command(w.within(time.Minute), "python3", "-c", hold)
+	out := &said{}
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, func() bool { return strings.Contains(out.text(), "ready") }, "another resolver")
+	n.start()
+	s := n.status()
+	if s.State != "degraded" || len(s.Warnings) == 0 || !strings.Contains(strings.Join(s.Warnings, " "), "127.0.0.53:53") {
+		t.Errorf("status %+v", s)
+	}
+	t.Logf("warnings: %q", s.Warnings)
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	n.roam("down")
+	testutil.Eventually(t, patience, n.over, "end of roamd")
+}
