@@ -57,6 +57,15 @@ func (s *said) text() string {
 	return s.b.String()
 }
 
+// clear forgets all but that the connection was made.
+func (s *said) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, _, _ := strings.Cut(s.b.String(), "\n")
+	s.b.Reset()
+	s.b.WriteString(first + "\n")
+}
+
 // client is a connection that says what it is told to say.
 type client struct {
 	in  io.WriteCloser

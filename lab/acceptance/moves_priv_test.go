@@ -65,19 +65,19 @@ func softHandoff(t *testing.T, w *world, mn *node) {
 		w.cable("mn", next, true)
 		mn.becomes(next)
 		mn.sendsFrom("cn", next)
-		quiet(t, w, was)
+		quiet(t, w, "mn", was)
 		w.cable("mn", was, false)
 		flows(t, u, 300)
 	}
 	w.lossless(t, u, began)
 }
 
-// quiet waits until a link of the mobile host receives nothing that looks like
+// quiet waits until a link of a mobile host receives nothing that looks like
 // traffic any more: the correspondent has followed, and what was under way is
 // in.
-func quiet(t *testing.T, w *world, link string) {
+func quiet(t *testing.T, w *world, name, link string) {
 	t.Helper()
-	count := func() uint64 { return received(t, w.hosts["mn"], link) }
+	count := func() uint64 { return received(t, w.hosts[name], link) }
 	last, since := count(), time.Now()
 	testutil.Eventually(t, patience, func() bool {
 		if now := count(); now > last+2 { // advertisements go on
@@ -207,7 +207,7 @@ func withdrawal(t *testing.T, w *world, mn *node) {
 		mn.becomes(step.left...)
 		mn.sendsFrom("cn", step.left...)
 		if step.verb == "disable" {
-			quiet(t, w, step.link)
+			quiet(t, w, "mn", step.link)
 		}
 		flows(t, u, 200)
 	}
@@ -231,7 +231,7 @@ func flushedNeighbour(t *testing.T, w *world, mn *node) {
 		mn.roam("locator", "enable", next)
 		mn.becomes(next)
 		mn.sendsFrom("cn", next)
-		quiet(t, w, was)
+		quiet(t, w, "mn", was)
 		mn.roam("locator", "disable", was)
 		flows(t, u, 200)
 		was = next

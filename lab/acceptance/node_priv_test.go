@@ -32,7 +32,7 @@ type node struct {
 type settings struct {
 	mode, accept string
 	hosts        string // text of the hosts file; "": every host of the world
-	device       string
+	nid          string // "": that of the host's name
 	more         string // lines appended to the file
 }
 
@@ -71,7 +71,7 @@ listen = "127.0.0.53:53"
 resolv_conf = %q
 [literals]
 cgroup = %q
-%s`, n.w.nid(n.name), or(s.mode, "soft"), or(s.accept, "any"), n.runDir(), filepath.Join(dir, "state"),
+%s`, or(s.nid, n.w.nid(n.name)), or(s.mode, "soft"), or(s.accept, "any"), n.runDir(), filepath.Join(dir, "state"),
 		n.hostsPath(), n.host.ResolvConf(), n.host.Cgroup(), s.more)
 	hosts := or(s.hosts, n.w.hostsFile(n.w.names()...))
 	if err := errors.Join(os.WriteFile(n.config, []byte(text), 0o644), os.WriteFile(n.hostsPath(), []byte(hosts), 0o644)); err != nil {
