@@ -38,6 +38,16 @@ const (
 	RuleRFC6741              // locators count as zero (RFC 6741 §4.2)
 )
 
+// FoundRule is what a packet shows of the rule of its sender.
+type FoundRule uint8
+
+// The values of FoundRule.
+const (
+	NotFound     FoundRule = iota // no TCP or UDP checksum, or one that is wrong under both rules
+	FoundIPv6                     // RuleIPv6
+	FoundRFC6741                  // RuleRFC6741
+)
+
 // PairKey names a session between two nodes inside this host: the low halves
 // of its two session addresses. A handle equals the NID unless two
 // correspondents claim one NID.
@@ -73,6 +83,10 @@ type Peer struct {
 	Names    []string
 	Rule     ChecksumRule
 	DraftLU  bool // Locator Updates in the draft form (16-byte entries)
+
+	RuleFixed   bool // Rule is what people said, not a default: it is not sought for
+	NonceAlways bool // the option goes on every packet, not only where RFC 6744 §4 wants it
+	OldFirst    bool // a Locator Update leaves from a locator that the peer knows, before all others
 }
 
 // RemoteLocator is one locator of a correspondent.
@@ -99,6 +113,7 @@ const (
 	SeenSilence                   // we send and nothing has come back for a while: Key
 	SeenLife                      // a pair marked Dead received an acceptable packet: Key, Remote
 	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenEmbryo
+	SeenRule                      // the first checksum of a pair whose rule is sought: Key, Found
 )
 
 // Observation is one event of the data plane.
@@ -108,8 +123,9 @@ type Observation struct {
 	Remote   roam.ILV // the correspondent as it stood on the wire
 	Local    Local    // where the packet came in
 	LocalNID roam.NID
-	Nonce    Nonce // of the packet
-	OwnNonce Nonce // the nonce that the embryo answers with
+	Nonce    Nonce     // of the packet
+	OwnNonce Nonce     // the nonce that the embryo answers with
+	Found    FoundRule // of a packet that shows it
 }
 
 // Activity is what the data plane counted for one pair, read periodically.
@@ -150,6 +166,8 @@ type Pair struct {
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
+	RuleSought              bool          // Rule is a guess, to be found from what the peer sends
+	NonceAlways             bool          // the option goes on every packet
 	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
 	Dead                    bool          // liveness says that no path works
 	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
@@ -274,6 +292,9 @@ type PeerState struct {
 	LastMoveRTT time.Duration
 	Rule        ChecksumRule
 	DraftLU     bool   // Locator Updates to it go in the draft form
+	RuleSought  bool   // Rule is a guess so far
+	NonceAlways bool   // every packet to it carries the nonce
+	OldFirst    bool   // Locator Updates to it leave from known locators first
 	WhyPlain    string // why State is Plain
 }
 

@@ -44,6 +44,7 @@ type candidate struct {
 	at              Local
 	own             Nonce // what the data plane answers this node with
 	nonce           Nonce // what the node showed when it was proven
+	found           FoundRule
 	state           candidateState
 	tries           int
 	sent            tokens
@@ -71,6 +72,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		c.handleKnownNonce(now, c.byNonce(key.local, o.Remote.NID, o.Nonce), o)
 		return
 	case c.candidates[key] != nil:
+		c.candidates[key].learn(o.Found)
 		c.nudge(now, c.candidates[key])
 		return
 	case len(c.candidates) >= maxCandidates:
@@ -84,7 +86,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 			return
 		}
 	}
-	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now}
+	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, found: o.Found, since: now}
 	k.owner = k
 	c.candidates[key] = k
 	c.probeCandidate(now, k)
@@ -105,6 +107,13 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 func (c *Core) nudge(now time.Time, k *candidate) {
 	if k.state == unprovenNode && now.Sub(k.probed) >= candidateAgain {
 		c.askCandidate(now, k)
+	}
+}
+
+// learn keeps the rule of checksums that its packets show; probes show none.
+func (k *candidate) learn(f FoundRule) {
+	if f != NotFound {
+		k.found = f
 	}
 }
 
@@ -223,18 +232,19 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	c.dropCandidate(now, k)
 	s := &session{
 		key: key, localNID: k.key.local, remoteNID: k.key.remote.NID, localNonce: k.own,
-		rule: c.cfg.Rule, draft: c.cfg.DraftLU, rtt: k.rtt,
+		profile: c.stranger(), rtt: k.rtt,
 		lastRx: now, lastNonceRx: now,
 	}
 	s.remotes.put(k.key.remote.L64, preferActive, time.Time{})
 	if known := c.known[s.remoteNID]; known != nil {
-		s.rule, s.draft = known.rule, known.draft
+		s.profile = known.profile
 		for _, r := range known.locators {
 			if r.l64 != k.key.remote.L64 {
 				s.remotes.put(r.l64, preferValid, r.expires)
 			}
 		}
 	}
+	s.found(k.found)
 	s.update.listing = []listed{{k.at.L64, preferActive}}
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	c.establish(now, s, k.nonce, k.key.remote.L64)

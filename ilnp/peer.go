@@ -10,11 +10,10 @@ import (
 
 // correspondent is what is known of a node apart from any session.
 type correspondent struct {
+	profile
 	nid        roam.NID
 	names      []string
 	locators   remotes
-	rule       ChecksumRule
-	draft      bool
 	rtt        time.Duration // of its last session
 	plainUntil time.Time     // it is remembered to be without ILNP
 }
@@ -25,12 +24,16 @@ type correspondent struct {
 // them, to be tried when those stay silent (RFC 6740 §6.2: both have moved,
 // and the DNS knows more).
 func (c *Core) AddPeer(now time.Time, p Peer) {
-	k := c.known[p.NID]
+	k, named := c.known[p.NID], true
 	if k == nil {
-		k = &correspondent{nid: p.NID}
+		k, named = &correspondent{nid: p.NID}, false
 		c.known[p.NID] = k
 	}
-	k.rule, k.draft = p.Rule, p.DraftLU
+	seen := k.profile
+	k.profile = p.profile()
+	if named && k.sought && !seen.sought {
+		k.rule, k.sought = seen.rule, false // a default does not change what the peer has shown
+	}
 	for _, n := range p.Names {
 		if !slices.Contains(k.names, n) {
 			k.names = append(k.names, n)
@@ -70,7 +73,7 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 			s.remotes.put(r.l64, min(last, 0xfffe)+1, r.expires)
 		}
 	}
-	s.rule = k.rule
+	s.rule, s.sought, s.nonceAlways, s.oldFirst = k.rule, k.sought, k.nonceAlways, k.oldFirst
 	c.remotesChanged(now, s)
 	if news && s.dead && len(c.host.active) > 0 {
 		c.restartProbes(now, s)
@@ -105,6 +108,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 			Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
 			RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 			Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
+			RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
 		}
 		if k := c.known[s.remoteNID]; k != nil {
 			p.Names = slices.Clone(k.names)
@@ -115,7 +119,8 @@ func (c *Core) Peers(now time.Time) []PeerState {
 		if talking[k.nid] {
 			continue
 		}
-		p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, DraftLU: k.draft}
+		p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, DraftLU: k.draft,
+			RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
 		for _, r := range k.locators {
 			p.Locators = append(p.Locators, r.show(now, false))
 		}

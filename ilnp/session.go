@@ -25,29 +25,28 @@ type session struct {
 	localNID, remoteNID     roam.NID
 	state                   PairState
 	localNonce, remoteNonce Nonce
-	rule                    ChecksumRule
-	draft                   bool // the form of Locator Updates
-	fallback                fallback
-	refused                 bool // a Parameter Problem was why it fell back
-	remembered              bool // it is plain as an earlier session was
-	remotes                 remotes
-	announced               bool // the correspondent itself has told its locators
-	bad                     map[Path]bool
-	nonceUntil              time.Time
-	dead                    bool
-	update                  exchange
-	watch                   watch
-	sent                    tokens // probes under way
-	monitored               time.Time
-	checks                  int  // by command, before there was a nonce
-	strayed                 bool // probes have left from locators that the last update does not list
-	rtt                     time.Duration
-	started                 time.Time
-	lastRx, lastTx          time.Time
-	lastNonceRx             time.Time // when the right nonce was last seen
-	lastMove                time.Time
-	lastMoveRTT             time.Duration
-	entry                   Pair // as the data plane has it
+	profile
+	fallback       fallback
+	refused        bool // a Parameter Problem was why it fell back
+	remembered     bool // it is plain as an earlier session was
+	remotes        remotes
+	announced      bool // the correspondent itself has told its locators
+	bad            map[Path]bool
+	nonceUntil     time.Time
+	dead           bool
+	update         exchange
+	watch          watch
+	sent           tokens // probes under way
+	monitored      time.Time
+	checks         int  // by command, before there was a nonce
+	strayed        bool // probes have left from locators that the last update does not list
+	rtt            time.Duration
+	started        time.Time
+	lastRx, lastTx time.Time
+	lastNonceRx    time.Time // when the right nonce was last seen
+	lastMove       time.Time
+	lastMoveRTT    time.Duration
+	entry          Pair // as the data plane has it
 }
 
 func compareKey(a, b PairKey) int {
@@ -176,7 +175,7 @@ func (c *Core) refresh(now time.Time, s *session) {
 	tell := s.state == Established && len(paths) > 0 && len(list) > 0 && (returned || !slices.Equal(list, s.update.listing))
 	first := tell && (returned || slices.ContainsFunc(paths, func(p Path) bool { return !s.update.lists(p.Local.L64) }))
 	if first {
-		c.startUpdate(now, s, list, paths)
+		c.startUpdate(now, s, list, s.updatePaths(paths))
 	}
 	c.upsert(now, s, paths)
 	if tell && !first {
@@ -221,7 +220,7 @@ func (c *Core) listingFor(s *session, paths []Path) []listed {
 func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
-		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule,
+		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: paths, Accept: s.acceptFor(), Grace: 2 * s.rtt,
 	}
 	if p.State != Plain {

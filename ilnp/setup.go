@@ -37,6 +37,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleStranger(now, s, o)
 	case o.Trigger == SeenProof:
 		c.proved(now, s, o.Remote.L64)
+	case o.Trigger == SeenRule:
+		c.handleRule(now, s, o.Found)
 	case o.Trigger == SeenSilence:
 		c.handleSilence(now, s)
 	case o.Trigger == SeenLife:
@@ -65,7 +67,7 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 	}
 	s := &session{
 		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
-		rule: k.rule, draft: k.draft, rtt: k.rtt,
+		profile: k.profile, rtt: k.rtt,
 	}
 	for _, r := range k.locators {
 		s.remotes.put(r.l64, r.preference, r.expires)

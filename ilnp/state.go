@@ -53,25 +53,31 @@ type savedRemote struct {
 	Proven     bool      `json:"proven,omitempty"`
 }
 
+type savedProfile struct {
+	Rule        ChecksumRule `json:"rule"`
+	Sought      bool         `json:"sought,omitempty"`
+	Draft       bool         `json:"draft,omitempty"`
+	NonceAlways bool         `json:"nonce_always,omitempty"`
+	OldFirst    bool         `json:"old_first,omitempty"`
+}
+
 type savedKnown struct {
-	NID        roam.NID      `json:"nid"`
-	Names      []string      `json:"names,omitempty"`
-	Locators   []savedRemote `json:"locators,omitempty"`
-	Rule       ChecksumRule  `json:"rule"`
-	Draft      bool          `json:"draft,omitempty"`
-	PlainUntil time.Time     `json:"plain_until"`
+	NID      roam.NID      `json:"nid"`
+	Names    []string      `json:"names,omitempty"`
+	Locators []savedRemote `json:"locators,omitempty"`
+	savedProfile
+	PlainUntil time.Time `json:"plain_until"`
 }
 
 type savedSession struct {
-	Local       roam.NID      `json:"local"`
-	Remote      roam.NID      `json:"remote"`
-	LocalNID    roam.NID      `json:"local_nid"`
-	RemoteNID   roam.NID      `json:"remote_nid"`
-	State       PairState     `json:"state"`
-	LocalNonce  []byte        `json:"local_nonce"`
-	RemoteNonce []byte        `json:"remote_nonce,omitempty"`
-	Rule        ChecksumRule  `json:"rule"`
-	Draft       bool          `json:"draft,omitempty"`
+	Local       roam.NID  `json:"local"`
+	Remote      roam.NID  `json:"remote"`
+	LocalNID    roam.NID  `json:"local_nid"`
+	RemoteNID   roam.NID  `json:"remote_nid"`
+	State       PairState `json:"state"`
+	LocalNonce  []byte    `json:"local_nonce"`
+	RemoteNonce []byte    `json:"remote_nonce,omitempty"`
+	savedProfile
 	Fallback    fallback      `json:"fallback"`
 	Announced   bool          `json:"announced,omitempty"`
 	Remotes     []savedRemote `json:"remotes"`
@@ -109,7 +115,7 @@ func (c *Core) Export() []byte {
 	}
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
-		st.Known = append(st.Known, savedKnown{nid, k.names, saveRemotes(k.locators), k.rule, k.draft, k.plainUntil})
+		st.Known = append(st.Known, savedKnown{nid, k.names, saveRemotes(k.locators), k.profile.saved(), k.plainUntil})
 	}
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
@@ -130,7 +136,7 @@ func saveRemotes(rs remotes) []savedRemote {
 func (s *session) save() savedSession {
 	v := savedSession{
 		Local: s.key.Local, Remote: s.key.Remote, LocalNID: s.localNID, RemoteNID: s.remoteNID, State: s.state,
-		LocalNonce: s.localNonce.Value(), RemoteNonce: s.remoteNonce.Value(), Rule: s.rule, Draft: s.draft,
+		LocalNonce: s.localNonce.Value(), RemoteNonce: s.remoteNonce.Value(), savedProfile: s.profile.saved(),
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: s.update.told, ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
@@ -169,7 +175,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	c.restoreLocals(now, st.Locals)
 	for _, v := range st.Known {
 		c.known[v.NID] = &correspondent{
-			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), rule: v.Rule, draft: v.Draft, plainUntil: v.PlainUntil,
+			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
 		}
 	}
 	for _, v := range st.Sessions {
@@ -243,7 +249,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	}
 	s := &session{
 		key: PairKey{v.Local, v.Remote}, localNID: v.LocalNID, remoteNID: v.RemoteNID, state: v.State,
-		localNonce: loadNonce(v.LocalNonce), remoteNonce: loadNonce(v.RemoteNonce), rule: v.Rule, draft: v.Draft,
+		localNonce: loadNonce(v.LocalNonce), remoteNonce: loadNonce(v.RemoteNonce), profile: v.savedProfile.profile(),
 		fallback: v.Fallback, announced: v.Announced, remotes: loadRemotes(v.Remotes), nonceUntil: v.NonceUntil,
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}

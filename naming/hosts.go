@@ -52,7 +52,8 @@ func (e Errors) Unwrap() []error {
 // The first form is that of the papers: identifier first. The option
 // "order=locator-first" turns it round for its line; alone on a line, for the
 // lines that follow ("order=identifier-first" turns it back). Other options
-// are checksum=ipv6|rfc6741 and update=rfc6743|draft. "#" begins a comment.
+// are checksum=ipv6|rfc6741, update=rfc6743|draft, nonce=first|always and
+// lu-order=new|old. "#" begins a comment.
 //
 // Lines of one node add up: each may give further locators and names. The
 // records come in the order of their first lines. The error is of type Errors
@@ -211,8 +212,16 @@ func (e *entry) option(key, value, f string) (err error) {
 		var i int
 		i, err = word(f, value, updateWords)
 		e.Update = Update(i)
+	case "nonce":
+		var i int
+		i, err = word(f, value, nonceWords)
+		e.Nonce = Nonce(i)
+	case "lu-order":
+		var i int
+		i, err = word(f, value, orderWords)
+		e.Order = Order(i)
 	default:
-		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum and update", f)
+		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce and lu-order", f)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ func TestParseHosts(t *testing.T) {
 d250-99ff-fed1-5a0c.2001+2+dd+dd   m5-ilnp m5   # the papers' form
 D250-99ff-fed1-5a0c.2001+2+ee+ee   M5-ILNP.
 
-nid=0011:22ff:0:1 l64=2001:db8:1:1,20 l64=2001:db8:2:1 checksum=rfc6741 update=draft server.example server
+nid=0011:22ff:0:1 l64=2001:db8:1:1,20 l64=2001:db8:2:1 checksum=rfc6741 update=draft nonce=always lu-order=old server.example server
 nid=0011-22ff-0-2 l64=2001:db8:3:1::/64 third
 nid=0011:22ff:0:3 roaming
 order=locator-first
@@ -31,6 +31,7 @@ order=identifier-first
 		{
 			NID: 0x0011_22ff_0000_0001, Locators: []Locator{{0x2001_0db8_0002_0001, 10}, {0x2001_0db8_0001_0001, 20}},
 			Names: []string{"server.example", "server"}, Checksum: ChecksumRFC6741, Update: UpdateDraft,
+			Nonce: NonceAlways, Order: OrderOld,
 		},
 		{NID: 0x0011_22ff_0000_0002, Locators: []Locator{{0x2001_0db8_0003_0001, 10}}, Names: []string{"third"}},
 		{NID: 0x0011_22ff_0000_0003, Names: []string{"roaming"}},
@@ -61,10 +62,14 @@ func TestHostsFaults(t *testing.T) {
 		{"multicast", "1-2-3-4.ff02+0+0+0 a", "multicast"},
 		{"preference", "nid=1:2:3:4 l64=2001:2:3:4,70000 a", "not a number from 0 to 65535"},
 		{"prefix length", "nid=1:2:3:4 l64=2001:db8::/48 a", "locator"},
-		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum and update"},
+		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum, update, nonce and lu-order"},
 		{"checksum", "nid=1:2:3:4 checksum=tcp a", "want one of ipv6, rfc6741"},
 		{"checksum empty", "nid=1:2:3:4 checksum= a", "want one of ipv6, rfc6741"},
 		{"update", "nid=1:2:3:4 update=x a", "want one of rfc6743, draft"},
+		{"nonce", "nid=1:2:3:4 nonce=never a", "want one of first, always"},
+		{"order of updates", "nid=1:2:3:4 lu-order=both a", "want one of new, old"},
+		{"two nonces", "nid=1:2:3:4 nonce=first a\nnid=1:2:3:4 nonce=always b", "of one node"},
+		{"two orders of updates", "nid=1:2:3:4 lu-order=new a\nnid=1:2:3:4 lu-order=old b", "of one node"},
 		{"order", "order=backwards", "order=identifier-first"},
 		{"name", "nid=1:2:3:4 a_b..c", "label"},
 		{"name character", "nid=1:2:3:4 a/b", `'/' is not allowed`},

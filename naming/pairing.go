@@ -21,8 +21,8 @@ const maxLocators = 255
 //
 // It is one word of printable ASCII, so that it survives a chat window and a
 // shell. The checksum is CRC-32 (IEEE 802.3) of what stands before its colon;
-// it finds slips, not forgery. Only the first name is carried, and neither the
-// rule of checksums nor the form of updates: both are defaults.
+// it finds slips, not forgery. Only the first name is carried, and no option: all
+// have their defaults.
 func FormatPairing(r Record) (string, error) {
 	if err := checkNode(r.NID, r.Locators); err != nil {
 		return "", fmt.Errorf("write pairing line: %w", err)

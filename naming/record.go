@@ -20,6 +20,8 @@ type Record struct {
 	Names    []string  // lower case, without a final dot; the first is the chief one
 	Checksum Checksum
 	Update   Update
+	Nonce    Nonce
+	Order    Order
 }
 
 // Locator is one locator of a correspondent.
@@ -48,9 +50,32 @@ const (
 	UpdateDraft          // 16-octet entries
 )
 
+// Nonce says which packets to a correspondent carry a nonce.
+type Nonce uint8
+
+// The policies; the zero value is that of NonceFirst, until the correspondent
+// shows that it wants more.
+const (
+	NonceUnset  Nonce = iota
+	NonceFirst        // those that RFC 6744 §4 names
+	NonceAlways       // every one: some stacks take a packet without for plain IPv6
+)
+
+// Order says where the first Locator Update after a change leaves from.
+type Order uint8
+
+// The orders; the zero value is that of OrderNew.
+const (
+	OrderUnset Order = iota
+	OrderNew         // from the new locator, so that it comes before the data that follows
+	OrderOld         // from a locator that the correspondent knows
+)
+
 var (
 	checksumWords = []string{ChecksumIPv6: "ipv6", ChecksumRFC6741: "rfc6741"}
 	updateWords   = []string{UpdateRFC6743: "rfc6743", UpdateDraft: "draft"}
+	nonceWords    = []string{NonceFirst: "first", NonceAlways: "always"}
+	orderWords    = []string{OrderNew: "new", OrderOld: "old"}
 )
 
 // HostsLine returns the record as one line of the hosts file in the plain form.
@@ -65,6 +90,12 @@ func (r Record) HostsLine() string {
 	if r.Update != UpdateUnset {
 		f = append(f, "update="+updateWords[r.Update])
 	}
+	if r.Nonce != NonceUnset {
+		f = append(f, "nonce="+nonceWords[r.Nonce])
+	}
+	if r.Order != OrderUnset {
+		f = append(f, "lu-order="+orderWords[r.Order])
+	}
 	return strings.Join(append(f, r.Names...), " ")
 }
 
@@ -74,6 +105,7 @@ func (r *Record) merge(o Record) error {
 	next := Record{
 		NID: r.NID, Locators: slices.Clone(r.Locators), Names: slices.Clone(r.Names),
 		Checksum: max(r.Checksum, o.Checksum), Update: max(r.Update, o.Update),
+		Nonce: max(r.Nonce, o.Nonce), Order: max(r.Order, o.Order),
 	}
 	for _, l := range o.Locators {
 		i := slices.IndexFunc(next.Locators, func(x Locator) bool { return x.L64 == l.L64 })
@@ -94,6 +126,12 @@ func (r *Record) merge(o Record) error {
 	}
 	if o.Update != UpdateUnset && r.Update != UpdateUnset && o.Update != r.Update {
 		return fmt.Errorf("update=%s here and %s before, of one node", updateWords[o.Update], updateWords[r.Update])
+	}
+	if o.Nonce != NonceUnset && r.Nonce != NonceUnset && o.Nonce != r.Nonce {
+		return fmt.Errorf("nonce=%s here and %s before, of one node", nonceWords[o.Nonce], nonceWords[r.Nonce])
+	}
+	if o.Order != OrderUnset && r.Order != OrderUnset && o.Order != r.Order {
+		return fmt.Errorf("lu-order=%s here and %s before, of one node", orderWords[o.Order], orderWords[r.Order])
 	}
 	*r = next
 	return nil
