@@ -51,6 +51,16 @@ func Need(t testing.TB, name string) {
 	}
 }
 
+// NeedKernel skips the test unless the kernel has what name says; has is the
+// result of trying it. The skip is no failure where everything is expected: a
+// machine can be completed with packages, its kernel cannot.
+func NeedKernel(t testing.TB, name string, has bool) {
+	t.Helper()
+	if !has {
+		t.Skipf("needs a kernel with %s", name)
+	}
+}
+
 // Eventually waits until ok returns true and fails the test with msg when it
 // has not within deadline. It looks at once, then every few milliseconds, and
 // a last time at the deadline, so that a slow machine gets a fair answer.

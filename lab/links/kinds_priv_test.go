@@ -1,0 +1,138 @@
+package links
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+)
+
+// vanished is what the sudden end of the link in use may cost. It takes
+// milliseconds; a busy machine gets time.
+const vanished = time.Second / 2
+
+// kind is one sort of link: it joins the mobile host with the router and
+// returns how to end it without a word.
+type kind struct {
+	name, needs string // needs: the sort of link that the kernel must know
+	ifname      string
+	add         func(w *world, l roam.L64) (cut func())
+}
+
+var kinds = []kind{
+	{"Ethernet", "veth", "eth7", func(w *world, l roam.L64) func() {
+		w.veth(w.mn, "eth7", "there")
+		w.route("there", l)
+		w.advertise("there", lasting(l))
+		return func() { w.ip(w.mn.Host, "link del eth7") }
+	}},
+	{"macvlan", "macvlan", "mv0", func(w *world, l roam.L64) func() {
+		w.parent(l)
+		w.ip(w.mn.Host, "link add mv0 link par0 type macvlan mode bridge")
+		w.ip(w.mn.Host, "link set mv0 up")
+		return func() { w.ip(w.mn.Host, "link del mv0") }
+	}},
+	{"VLAN", "vlan", "par0.5", func(w *world, l roam.L64) func() {
+		w.veth(w.mn, "par0", "there0")
+		w.ip(w.r, "link add link there0 name there type vlan id 5")
+		w.ip(w.r, "link set there up")
+		w.ip(w.mn.Host, "link add link par0 name par0.5 type vlan id 5")
+		w.ip(w.mn.Host, "link set par0.5 up")
+		w.route("there", l)
+		w.advertise("there", lasting(l))
+		return func() { w.ip(w.mn.Host, "link del par0.5") }
+	}},
+	{"bridge", "bridge", "br0", func(w *world, l roam.L64) func() {
+		w.ip(w.mn.Host, "link add br0 type bridge forward_delay 0")
+		w.parent(l)
+		w.ip(w.mn.Host, "link set par0 master br0")
+		w.ip(w.mn.Host, "link set br0 up")
+		return func() { w.ip(w.mn.Host, "link del br0") }
+	}},
+	{"bond", "bond", "bond0", func(w *world, l roam.L64) func() {
+		w.ip(w.mn.Host, "link add bond0 type bond mode active-backup miimon 50")
+		w.parent(l)
+		w.ip(w.mn.Host, "link set par0 down")
+		w.ip(w.mn.Host, "link set par0 master bond0")
+		w.ip(w.mn.Host, "link set bond0 up")
+		return func() { w.ip(w.mn.Host, "link del bond0") }
+	}},
+	{"raw IP with a router", "tun", "wwan0", func(w *world, l roam.L64) func() {
+		cut := w.tunPair(w.t, "wwan0", "there")
+		w.route("there", l)
+		w.advertise("there", lasting(l))
+		return cut
+	}},
+	{"point to point without a router", "tun", "ppp0", func(w *world, l roam.L64) func() {
+		cut := w.tunPair(w.t, "ppp0", "there")
+		w.ip(w.r, "route add "+l.Prefix().String()+" dev there")
+		w.ip(w.mn.Host, "addr add "+roam.ILV{L64: l, NID: 2}.Addr().String()+" peer "+roam.ILV{L64: l, NID: 1}.Addr().String()+" dev ppp0")
+		w.ip(w.mn.Host, "-6 route add default dev ppp0 metric 2048")
+		return cut
+	}},
+}
+
+// parent adds Ethernet par0 that has no IPv6 itself, only what stands on it.
+func (w *world) parent(l roam.L64) {
+	w.t.Helper()
+	w.veth(w.mn, "par0", "there")
+	if err := w.mn.Sysctl("net.ipv6.conf.par0.disable_ipv6", "1"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.route("there", l)
+	w.advertise("there", lasting(l))
+}
+
+// clear removes what a kind left.
+func (w *world) clear() {
+	if r := w.radios["there"]; r != nil {
+		r.stop()
+		delete(w.radios, "there")
+	}
+	for _, name := range []string{"par0", "eth7", "br0", "bond0"} {
+		_, _ = w.tryIP(w.mn.Host, "link del "+name) // most are gone
+	}
+	_, _ = w.tryIP(w.r, "link del there0")
+	_, _ = w.tryIP(w.r, "link del there")
+}
+
+// TestKinds moves a session to links of each sort and back: by command, and
+// when the link vanishes. Each is made while the daemon runs.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "kinds").start()
+	for i, k := range kinds {
+		w.sub(k.name, func(t *testing.T) {
+			w.needKind(k.needs)
+			defer w.clear()
+			l := numbered(0x10 + i)
+			p := w.trip()
+			w.uses("net1", numbered(1))
+			var cut func()
+			p.phase("the link appears", 0, func() { cut = k.add(w, l); w.uses(k.ifname, l) })
+			p.phase("it is disabled", 0, func() { w.mn.roam("locator", "disable", k.ifname); w.uses("net1", numbered(1)) })
+			p.phase("it is enabled", 0, func() { w.mn.roam("locator", "enable", k.ifname); w.uses(k.ifname, l) })
+			p.phase("it vanishes", vanished, func() { cut(); w.uses("net1", numbered(1)) })
+			p.end()
+			w.has(map[string]string{"net1 " + numbered(1).String(): "active"})
+		})
+	}
+}
+
+// needKind skips unless the kernel can make links of that sort.
+func (w *world) needKind(kind string) {
+	w.t.Helper()
+	if kind == "tun" || kind == "veth" {
+		return
+	}
+	on := ""
+	if kind == "vlan" || kind == "macvlan" {
+		on = " link cn1"
+	}
+	_, err := w.tryIP(w.r, "link add"+on+" name probe0 type "+kind+map[string]string{"vlan": " id 9"}[kind])
+	if err == nil {
+		w.ip(w.r, "link del probe0")
+	}
+	testutil.NeedKernel(w.t, "links of type "+kind, err == nil)
+}

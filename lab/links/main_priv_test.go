@@ -1,0 +1,59 @@
+package links
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"roam/internal/testutil"
+	"roam/lab/node"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+// binaries are those under test, built once.
+var binaries node.Binaries
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
+		os.Exit(workload.AgentMain(os.Args[2:]))
+	}
+	os.Exit(runAll(m))
+}
+
+// runAll builds the binaries where the tests can run at all. Left-overs of an
+// earlier run that was killed go first.
+func runAll(m *testing.M) int {
+	if os.Geteuid() != 0 {
+		return m.Run() // every test skips by name
+	}
+	dir, err := os.MkdirTemp("", "roam-links")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := topo.Sweep(); err != nil {
+		fmt.Fprintln(os.Stderr, "sweep:", err)
+		return 1
+	}
+	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the binaries: %v\n%s", err, out)
+		return 1
+	}
+	binaries = node.Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
+	return m.Run()
+}
+
+// needs names what every test here needs.
+func needs(t testing.TB) {
+	t.Helper()
+	testutil.NeedRoot(t)
+	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "ip"} {
+		testutil.Need(t, what)
+	}
+}
