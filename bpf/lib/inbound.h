@@ -156,7 +156,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		break;
 	}
 	note_heard(skb, p, l, in);
-	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC) {
+	/* The stack puts fragments together; the daemon listens there as well. */
+	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
 		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))
 			return hand_over_control(&urgent, skb, in, &p->handle);
 		if (in->c.type == ICMP6_ECHO_REQUEST) {

@@ -36,17 +36,19 @@ type Options struct {
 
 // Daemon is one running roamd.
 type Daemon struct {
-	opts    Options
-	cfg     config.Config
-	nid     roam.NID
-	started time.Time
-	lock    *os.File
-	plane   *dataplane.Plane
-	network *hostnet.Host
-	sender  *rawio.Sender
-	engine  *engine.Engine
-	dns     *dnsio.Server
-	managed bool // resolv.conf points to us
+	opts        Options
+	cfg         config.Config
+	nid         roam.NID
+	started     time.Time
+	lock        *os.File
+	plane       *dataplane.Plane
+	network     *hostnet.Host
+	sender      *rawio.Sender
+	updates     *rawio.Updates // those that come in fragments
+	reassembled chan rawio.Message
+	engine      *engine.Engine
+	dns         *dnsio.Server
+	managed     bool // resolv.conf points to us
 	// literals turns real addresses into session addresses; nil: switched off.
 	literals *dataplane.Literals
 	metrics  *http.Server // nil: not served
@@ -171,12 +173,16 @@ func (d *Daemon) open() (err error) {
 	if d.sender, err = rawio.Open(); err != nil {
 		return err
 	}
+	if d.updates, err = rawio.OpenUpdates(); err != nil {
+		return err
+	}
+	d.reassembled = make(chan rawio.Message)
 	core, err := ilnp.New(d.coreConfig(probeID))
 	if err != nil {
 		return err
 	}
 	d.engine = engine.New(engine.Config{
-		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender,
+		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender, Reassembled: d.reassembled,
 		SessionPrefix: d.cfg.Host.SessionPrefix, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
 		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, Log: d.opts.Log,
 	})
@@ -212,6 +218,12 @@ func (d *Daemon) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { served <- control.Serve(ctx, l, d) }()
+	go d.updates.Run(ctx, func(m rawio.Message) {
+		select {
+		case d.reassembled <- m:
+		case <-ctx.Done():
+		}
+	})
 	notifyReady()
 	d.opts.Log.Info("roamd runs", "version", d.opts.Version, "nid", d.nid, "attach", d.plane.Attach(), "adopted", d.plane.Adopted())
 	err = d.engine.Run(ctx)
@@ -232,6 +244,9 @@ func (d *Daemon) close() {
 	}
 	if d.network != nil {
 		errs = append(errs, d.network.Close())
+	}
+	if d.updates != nil {
+		errs = append(errs, d.updates.Close())
 	}
 	if d.sender != nil {
 		errs = append(errs, d.sender.Close())

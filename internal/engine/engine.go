@@ -14,6 +14,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	"roam/internal/hostnet"
+	"roam/internal/rawio"
 )
 
 // Plane is what the engine needs of the data plane.
@@ -48,10 +49,12 @@ type Sender interface {
 
 // Config is what an Engine is made of.
 type Config struct {
-	Core          *ilnp.Core
-	Plane         Plane
-	Network       Network
-	Sender        Sender
+	Core    *ilnp.Core
+	Plane   Plane
+	Network Network
+	Sender  Sender
+	// Reassembled are the control messages that came in fragments; nil: none.
+	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
 	StateFile     string                    // where sessions are kept for a successor
 	Disabled      []string                  // names of links that are not to be used
@@ -85,7 +88,9 @@ type Engine struct {
 	commands chan func()
 	done     chan struct{}
 	links    map[roam.LinkID]hostnet.Uplink
-	locals   map[ilnp.Local]bool
+	locals   map[ilnp.Local]uint64 // when each was last wanted, as a count
+	wanted   uint64
+	crowded  bool // more locators than the data plane has rows
 	disabled map[string]bool
 	pairs    map[ilnp.PairKey]ilnp.Pair
 	traffic  map[ilnp.PairKey]dataplane.Traffic
@@ -103,7 +108,7 @@ func New(cfg Config) *Engine {
 		commands: make(chan func()),
 		done:     make(chan struct{}),
 		links:    make(map[roam.LinkID]hostnet.Uplink),
-		locals:   make(map[ilnp.Local]bool),
+		locals:   make(map[ilnp.Local]uint64),
 		disabled: make(map[string]bool),
 		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
 		refused:  make(map[string]uint64),
@@ -166,6 +171,8 @@ func (e *Engine) Run(ctx context.Context) error {
 				return errPlaneEnded
 			}
 			e.handlePlane(ev)
+		case m := <-e.cfg.Reassembled:
+			e.handleReassembled(m)
 		case f := <-e.commands:
 			f()
 		case <-activity.C:

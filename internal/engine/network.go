@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -27,7 +29,10 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 		e.core.Detach(now, ev.Link)
 	case hostnet.LocatorChanged:
 		if ev.Present {
-			e.locals[ev.Local] = true
+			if _, known := e.locals[ev.Local]; !known {
+				e.wanted++
+				e.locals[ev.Local] = e.wanted
+			}
 		} else {
 			delete(e.locals, ev.Local)
 		}
@@ -61,24 +66,47 @@ func (e *Engine) forgetLocals(link roam.LinkID) {
 	}
 }
 
-// writeUplinks writes the whole table, in a stable order.
+// uplinkRows is how many local locators the data plane has room for.
+const uplinkRows = 16
+
+// rows returns the locators that get a row, in a stable order: if there are too
+// many, those that came or were used last.
+func (e *Engine) rows() []ilnp.Local {
+	locals := slices.Collect(maps.Keys(e.locals))
+	slices.SortFunc(locals, func(a, b ilnp.Local) int { return cmp.Compare(e.locals[b], e.locals[a]) })
+	if crowded := len(locals) > uplinkRows; crowded != e.crowded {
+		e.crowded = crowded
+		if crowded {
+			e.cfg.Log.Warn("more locators than can be sent from at once: those that came last are used", "locators", len(locals), "rows", uplinkRows)
+		}
+	}
+	locals = locals[:min(len(locals), uplinkRows)]
+	slices.SortFunc(locals, func(a, b ilnp.Local) int {
+		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
+	})
+	return locals
+}
+
+// want makes sure that the locators of paths have rows.
+func (e *Engine) want(paths []ilnp.Path) {
+	if !e.crowded {
+		return
+	}
+	for _, p := range paths {
+		if _, present := e.locals[p.Local]; present {
+			e.wanted++
+			e.locals[p.Local] = e.wanted
+		}
+	}
+	e.writeUplinks()
+}
+
+// writeUplinks writes the whole table.
 func (e *Engine) writeUplinks() {
 	if e.adopting {
 		return
 	}
-	locals := make([]ilnp.Local, 0, len(e.locals))
-	for l := range e.locals {
-		locals = append(locals, l)
-	}
-	slices.SortFunc(locals, func(a, b ilnp.Local) int {
-		if a.Link != b.Link {
-			return int(a.Link - b.Link)
-		}
-		if a.L64 < b.L64 {
-			return -1
-		}
-		return 1
-	})
+	locals := e.rows()
 	entries := make([]dataplane.UplinkEntry, 0, len(locals))
 	for _, l := range locals {
 		u, ok := e.links[l.Link]

@@ -24,7 +24,7 @@ func (e *Engine) drainInto(f func(ilnp.Output)) {
 func (e *Engine) carryOut(o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
-		e.report("send control packet", e.cfg.Sender.Send(o.Link, o.Packet))
+		e.transmit(o)
 	case ilnp.Upsert:
 		e.upsert(o.Pair)
 	case ilnp.Delete:
@@ -41,6 +41,7 @@ func (e *Engine) carryOut(o ilnp.Output) {
 }
 
 func (e *Engine) upsert(p ilnp.Pair) {
+	e.want(p.Paths)
 	e.report("write session", e.cfg.Plane.Upsert(p))
 	old := e.pairs[p.Key]
 	e.pairs[p.Key] = p

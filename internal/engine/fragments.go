@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/rawio"
+	"roam/wire/ip6"
+)
+
+// leastMTU is what every IPv6 path carries (RFC 8200 §5).
+const leastMTU = 1280
+
+// transmit sends a control packet. One with very many locators goes in
+// fragments that any path carries; each repeats the nonce.
+func (e *Engine) transmit(o ilnp.Transmit) {
+	parts := [][]byte{o.Packet}
+	if len(o.Packet) > leastMTU {
+		var id [4]byte
+		rand.Read(id[:]) // never fails
+		var err error
+		if parts, err = ip6.Split(o.Packet, leastMTU, binary.BigEndian.Uint32(id[:])); err != nil {
+			e.report("send control packet", err)
+			return
+		}
+	}
+	for _, p := range parts {
+		e.report("send control packet", e.cfg.Sender.Send(o.Link, p))
+	}
+}
+
+// handleReassembled takes a Locator Update that came in fragments. The data
+// plane let each one pass because of its nonce, and turned its addresses into
+// session addresses; the core gets the packet as if it had come whole.
+func (e *Engine) handleReassembled(m rawio.Message) {
+	src, dst := roam.ILVFromAddr(m.Src), roam.ILVFromAddr(m.Dst)
+	if src.L64 != e.cfg.SessionPrefix || dst.L64 != e.cfg.SessionPrefix {
+		e.refused["Locator Update in fragments from outside of a session"]++
+		return
+	}
+	p, ok := e.pairs[ilnp.PairKey{Local: dst.NID, Remote: src.NID}]
+	if !ok || len(p.Paths) == 0 {
+		e.refused["Locator Update in fragments without a session"]++
+		return
+	}
+	path := p.Paths[0]
+	packet, err := asWhole(roam.ILV{NID: p.RemoteNID, L64: path.Remote}, roam.ILV{NID: p.LocalNID, L64: path.Local.L64}, p.RemoteNonce, m.Body)
+	if err != nil {
+		e.refused["Locator Update in fragments that cannot be put together"]++
+		return
+	}
+	e.core.HandlePacket(time.Now(), path.Local.Link, packet)
+}
+
+// asWhole puts an ICMPv6 message behind wire addresses and a nonce.
+func asWhole(src, dst roam.ILV, n ilnp.Nonce, body []byte) ([]byte, error) {
+	size := n.HeaderLen() + len(body)
+	if size > 0xffff || !n.Present() {
+		return nil, fmt.Errorf("put together packet of %d octets: %w", size, ip6.ErrMalformed)
+	}
+	h := ip6.Header{PayloadLen: uint16(size), NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr()}
+	b, err := h.AppendTo(nil)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = n.AppendHeader(b, ip6.ICMPv6); err != nil {
+		return nil, err
+	}
+	b = append(b, body...)
+	return b, ip6.FinishL4(b)
+}
