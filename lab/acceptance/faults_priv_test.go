@@ -156,7 +156,7 @@ func faultyHosts(t *testing.T, n *node) {
 		{"nid=1000:0:0:1 l64=2001:db8:1:1 checksum=md5 host", "rfc6741"},
 		{"nid=1000:0:0:1 colour=red host", "unknown option"},
 		{"nid=1000:0:0:1 a_name_with_a_space_ after=1", "names come last"},
-		{"nid=0:0:0:0 host", "0"},
+		{"nid=0:0:0:0 host", "anycast"},
 		{"nid=1000:0:0:1 l64=2001:db8:1:1 one\nnid=1000:0:0:2 l64=2001:db8:1:2 one", "another name"},
 	} {
 		line := 2 + strings.Count(c.line, "\n")
