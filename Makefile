@@ -35,7 +35,7 @@ OUT       ?= out
 
 .PHONY: help build demo test test-ready test-unit test-priv bench lab generate \
 	generate-check fuzz lint scorecard setup-build setup-demo setup-test \
-	install clean
+	install deb clean
 
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
@@ -107,6 +107,9 @@ install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR
 	sed 's|@SBINDIR@|$(PREFIX)/sbin|; s|@BINDIR@|$(PREFIX)/bin|' packaging/systemd/roamd.service \
 		> $(DESTDIR)/etc/systemd/system/roamd.service
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+
+deb: build ## build a Debian package into OUT (needs dpkg-deb)
+	@packaging/deb/build '$(VERSION)' "$$(dpkg --print-architecture)" bin $(OUT)
 
 clean: ## remove what the other targets made in this directory
 	rm -rf bin $(OUT)

@@ -1,0 +1,168 @@
+package packaging
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"roam/internal/testutil"
+)
+
+// dir holds the package and the binaries in it.
+var dir string
+
+// built is the package of this tree, made once.
+var built = sync.OnceValues(func() (string, error) {
+	var err error
+	dir, err = os.MkdirTemp("", "roam-deb")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", dir+"/bin/", "./cmd/roam", "./cmd/roamd")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return string(out), err
+	}
+	return pack(dir, "v1.2.0-3-gabc123", "out")
+})
+
+// pack makes the package of the binaries in dir/bin.
+func pack(dir, version, out string) (string, error) {
+	c := exec.Command("../../packaging/deb/build", version, architecture(), filepath.Join(dir, "bin"), filepath.Join(dir, out))
+	// Speed matters here, size does not.
+	c.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1772366400", "ROAM_DEB_OPTIONS=-Zgzip -z1")
+	b, err := c.CombinedOutput()
+	return strings.TrimSpace(string(b)), err
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
+
+func architecture() string {
+	if runtime.GOARCH == "arm" {
+		return "armhf"
+	}
+	return runtime.GOARCH
+}
+
+func deb(t *testing.T) string {
+	t.Helper()
+	testutil.Need(t, "dpkg-deb")
+	testutil.Need(t, "go")
+	file, err := built()
+	if err != nil {
+		t.Fatalf("%v: %s", err, file)
+	}
+	return file
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	b, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, b)
+	}
+	return string(b)
+}
+
+func TestContents(t *testing.T) {
+	file := deb(t)
+	if want := "roam_1.2.0+3.gabc123_" + architecture() + ".deb"; filepath.Base(file) != want {
+		t.Errorf("the file is called %s, want %s", filepath.Base(file), want)
+	}
+	list := output(t, "dpkg-deb", "--contents", file)
+	for _, want := range []string{
+		"-rwxr-xr-x root/root ./usr/sbin/roamd", "-rwxr-xr-x root/root ./usr/bin/roam",
+		"-rw-r--r-- root/root ./usr/lib/systemd/system/roamd.service",
+		"-rw-r--r-- root/root ./usr/share/man/man8/roam.8.gz", "-rw-r--r-- root/root ./usr/share/man/man8/roamd.8.gz",
+		"-rw-r--r-- root/root ./usr/share/man/man5/roam.conf.5.gz", "-rw-r--r-- root/root ./usr/share/man/man5/roam-hosts.5.gz",
+		"-rw-r--r-- root/root ./usr/share/bash-completion/completions/roam", "-rw-r--r-- root/root ./usr/share/zsh/vendor-completions/_roam",
+		"-rw-r--r-- root/root ./usr/share/fish/vendor_completions.d/roam.fish",
+		"-rw-r--r-- root/root ./etc/roam/roam.conf", "-rw-r--r-- root/root ./etc/roam/hosts",
+		"-rw-r--r-- root/root ./usr/share/doc/roam/copyright", "-rw-r--r-- root/root ./usr/share/doc/roam/changelog.gz",
+		"-rw-r--r-- root/root ./usr/share/doc/roam/examples/hosts", "-rw-r--r-- root/root ./usr/share/doc/roam/tutorial.md",
+	} {
+		mode, rest, _ := strings.Cut(want, " ")
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(mode) + ` +\S+ .*` + regexp.QuoteMeta(strings.TrimPrefix(rest, "root/root ")) + `$`).MatchString(list) {
+			t.Errorf("lacks %s in\n%s", want, list)
+		}
+	}
+	for line := range strings.Lines(list) {
+		if line[5] == 'w' || line[8] == 'w' || !strings.Contains(line, " root/root ") {
+			t.Errorf("others may write it, or own it: %s", line)
+		}
+	}
+}
+
+func TestControl(t *testing.T) {
+	info := output(t, "dpkg-deb", "--info", deb(t))
+	for _, want := range []string{
+		"Package: roam\n", "Version: 1.2.0+3.gabc123\n", "Architecture: " + architecture() + "\n", "Section: net\n", "Description: ",
+		"conffiles", "md5sums", "postinst", "prerm", "postrm",
+	} {
+		if !strings.Contains(info, want) {
+			t.Errorf("lacks %q:\n%s", want, info)
+		}
+	}
+	if strings.Contains(info, "@") && regexp.MustCompile(`@[A-Z]+@`).MatchString(info) {
+		t.Errorf("a blank was not filled in:\n%s", info)
+	}
+}
+
+// TestReproducible makes the package a second time.
+func TestReproducible(t *testing.T) {
+	first := deb(t)
+	second, err := pack(dir, "v1.2.0-3-gabc123", "again")
+	if err != nil {
+		t.Fatalf("%v: %s", err, second)
+	}
+	a, err1 := os.ReadFile(first)
+	b, err2 := os.ReadFile(second)
+	if err1 != nil || err2 != nil || !slices.Equal(a, b) {
+		t.Errorf("the same sources give another package (%v, %v)", err1, err2)
+	}
+}
+
+// TestFiles looks into the files of which the package fills in something.
+func TestFiles(t *testing.T) {
+	file, dir := deb(t), t.TempDir()
+	output(t, "dpkg-deb", "--extract", file, dir)
+	unit, err := os.ReadFile(filepath.Join(dir, "usr/lib/systemd/system/roamd.service"))
+	if err != nil || strings.Contains(string(unit), "@") || !strings.Contains(string(unit), "ExecStart=/usr/sbin/roamd") {
+		t.Errorf("the unit (%v): %s", err, unit)
+	}
+	roam := filepath.Join(dir, "usr/bin/roam")
+	if out := output(t, roam, "config", "check", filepath.Join(dir, "etc/roam/roam.conf")); !strings.Contains(out, "no fault") {
+		t.Errorf("the configuration: %s", out)
+	}
+	conf, err := os.ReadFile(filepath.Join(dir, "etc/roam/roam.conf"))
+	if err != nil || regexp.MustCompile(`(?m)^[a-z]`).Match(conf) || !strings.Contains(string(conf), `#listen = "127.0.0.156:53"`) {
+		t.Errorf("a key is in force, or one is missing (%v):\n%s", err, conf)
+	}
+	// The example is a line that a user may take the mark off.
+	hosts, err := os.ReadFile(filepath.Join(dir, "etc/roam/hosts"))
+	if err != nil || !strings.Contains(string(hosts), "\n# nid=") {
+		t.Errorf("the hosts file (%v): %s", err, hosts)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	testutil.Need(t, "dpkg")
+	order := []string{"0.0.0+12.abc", "1.0.0", "1.0.0+2.gabc", "1.0.1"}
+	for i := 1; i < len(order); i++ {
+		if err := exec.Command("dpkg", "--compare-versions", order[i-1], "lt", order[i]).Run(); err != nil {
+			t.Errorf("%s is not older than %s", order[i-1], order[i])
+		}
+	}
+}
