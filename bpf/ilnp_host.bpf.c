@@ -25,8 +25,7 @@ static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pa
 	return CONSUMED;
 }
 
-SEC("tc")
-int ilnp_session_egress(struct __sk_buff *skb)
+static __always_inline int translate(struct __sk_buff *skb, int detoured)
 {
 	struct host *h = this_host();
 	struct pair_key key;
@@ -43,6 +42,8 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	key.local = ip.src.nid;
 	key.remote = ip.dst.nid;
 	p = bpf_map_lookup_elem(&pairs, &key);
+	if (detoured && !p)
+		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
 	e = p ? 0 : bpf_map_lookup_elem(&embryos, &key);
 	if (!p && !e)
 		return hand_over_miss(skb, &key);
@@ -54,8 +55,24 @@ int ilnp_session_egress(struct __sk_buff *skb)
 		return CONSUMED;
 	}
 	if (p)
-		return send_pair(skb, p, &c, ip.next);
+		return send_pair(skb, p, &c, ip.next, detoured);
 	return send_embryo(skb, &key, e, &c, ip.next);
+}
+
+SEC("tc")
+int ilnp_session_egress(struct __sk_buff *skb)
+{
+	return translate(skb, 0);
+}
+
+/* Ingress of the far end of the detour: a veth pair whose near end has no
+ * offloads, so that the kernel has cut super-packets and finished their
+ * checksums when they get here.
+ */
+SEC("tc")
+int ilnp_detour_ingress(struct __sk_buff *skb)
+{
+	return translate(skb, 1);
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets

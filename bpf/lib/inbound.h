@@ -5,6 +5,7 @@
 #ifndef ROAM_INBOUND_H
 #define ROAM_INBOUND_H
 
+#include "rule.h"
 #include "standing.h"
 
 /* Answers an echo request where it stands: a probe must come back on the path
@@ -106,10 +107,18 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	known = old && same_nonce(&old->remote_nonce, &e.remote_nonce);
 	if (known && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v) {
 		e.epoch = old->epoch;
+		e.rule = old->rule;
 		__sync_fetch_and_add(&old->rx_bytes, e.rx_bytes);
+		if (e.rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+			old->rule = e.rule = rule_shown(skb, &in->c, in->l3);
 	} else {
+		if (known)
+			e.rule = old->rule; /* it moved */
+		else if (has_rule(in->c.proto))
+			e.rule = rule_shown(skb, &in->c, in->l3);
 		bpf_map_update_elem(&embryos, &about.key, &e, BPF_ANY);
 	}
+	about.rule = e.rule;
 	embryo_nonce(h, &e, in->dst.nid, in->src.nid, &about.own_nonce);
 	if (in->c.proto == IPPROTO_ICMPV6) {
 		if (is_probe_reply(skb, &in->c))
@@ -125,7 +134,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	}
 	if (other)
 		return drop(DROP_WRONG_NONCE);
-	return deliver(skb, in, &about.key, 0, 0);
+	return deliver(skb, in, &about.key, 0, e.rule == RULE_RFC6741);
 }
 
 static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
@@ -156,6 +165,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		break;
 	}
 	note_heard(skb, p, l, in);
+	if (s == AUTHENTIC)
+		note_rule(skb, p, l, in);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
 		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))
@@ -167,7 +178,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		}
 	}
 	return deliver(skb, in, &p->handle, sum_bytes(p->nid_delta),
-		       (p->flags & (PAIR_RFC6741 | PAIR_PLAIN)) == PAIR_RFC6741);
+		       counts_nids_only(p, l));
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,

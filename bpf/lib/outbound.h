@@ -4,10 +4,13 @@
 #define ROAM_OUTBOUND_H
 
 #include "path.h"
+#include "rule.h"
 
 #define TCP_FLAGS_AT 13
 #define TCP_SYN 0x02
 #define AF_INET6 10
+#define TWIN_AFTER 900000000ULL /* ns without an answer: just less than the first time-out of a SYN */
+#define TWIN_MARK 0x726f616d     /* of packets on the detour that go under the other rule */
 
 /* Everything that rewriting and sending one packet needs. */
 struct outbound {
@@ -145,7 +148,7 @@ static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p
 
 	if (p->flags & PAIR_PLAIN)
 		return 0;
-	if (p->flags & PAIR_INITIATED || c->proto == IPPROTO_ICMPV6 || bpf_ktime_get_coarse_ns() < p->nonce_until)
+	if (p->flags & (PAIR_INITIATED | PAIR_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || bpf_ktime_get_coarse_ns() < p->nonce_until)
 		return 1;
 	if (c->proto == IPPROTO_TCP && c->fragment != LATER_FRAGMENT && skb->gso_size == 0)
 		bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1);
@@ -163,16 +166,63 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	return sum_fold(nid_delta + sum_half(o->src.l64) + remote_sum);
 }
 
-static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
+/* Must this super-packet be cut before it is translated? A nonce goes into
+ * segments only; and a device that sums segments itself knows the rule of IPv6
+ * alone.
+ */
+static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l, __u32 i)
+{
+	__u32 index = p->paths[i].uplink;
+	struct uplink *u;
+
+	if (!skb->gso_size || p->flags & PAIR_PLAIN)
+		return 0;
+	if (p->flags & PAIR_NONCE_ALWAYS)
+		return 1;
+	u = counts_nids_only(p, l) ? bpf_map_lookup_elem(&uplinks, &index) : 0;
+	return u && u->flags & UPLINK_PHYSICAL;
+}
+
+/* Nothing comes back for a second, and we do not know by which rule this
+ * correspondent sums: the packet goes under the other one as well, through the
+ * detour. The wrong one of the two fails there without a word.
+ */
+static __always_inline void send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+				      const struct chain *c, __u32 detour)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	__u32 mark = skb->mark;
+	__u8 flags = 0;
+
+	if (!(p->flags & PAIR_RULE_SOUGHT) || p->flags & PAIR_PLAIN || l->rule != RULE_NOT_FOUND ||
+	    !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size || !detour)
+		return;
+	if (c->proto == IPPROTO_TCP &&
+	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
+		return;
+	if (l->sought_since == 0)
+		l->sought_since = now;
+	if (now - l->sought_since < TWIN_AFTER || now - l->twin_sent < TWIN_AFTER)
+		return;
+	l->twin_sent = now;
+	skb->mark = TWIN_MARK;
+	if (!bpf_clone_redirect(skb, detour, 0))
+		count(TX_TWIN);
+	skb->mark = mark;
+}
+
+static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next,
+				     int detoured)
 {
 	struct pair_live *l = live_of(p);
+	struct host *h = this_host();
 	struct outbound o = {};
 	struct uplink *u;
 	__u32 remote_sum, index;
 	__u8 remote;
-	int i, hinted;
+	int i, hinted, nids_only;
 
-	if (!l)
+	if (!l || !h)
 		return drop(DROP_KERNEL_HELPER);
 	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
 		note_sent(skb, p, l);
@@ -185,6 +235,17 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;
+	nids_only = counts_nids_only(p, l);
+	if (!detoured) {
+		if (h->detour && wants_detour(skb, p, l, i)) {
+			count(TX_DETOUR);
+			return bpf_redirect(h->detour, 0);
+		}
+		send_twin(skb, p, l, c, h->detour);
+	} else if (skb->mark == TWIN_MARK) {
+		skb->mark = 0;
+		nids_only = !nids_only;
+	}
 	remote = p->paths[i].remote & (MAX_REMOTE - 1);
 	hinted = l->hint_seq == p->seq && l->hint.v;
 	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> remote & 1)) {
@@ -213,7 +274,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		await_proof(skb, p, l, c, remote);
 	}
 	o.csum_diff = outbound_diff(&o, sum_bytes(p->nid_delta), remote_sum, c->proto,
-				    (p->flags & (PAIR_RFC6741 | PAIR_PLAIN)) == PAIR_RFC6741);
+				    nids_only);
 	if (nonce_due(skb, p, c))
 		o.nonce = p->local_nonce;
 	note_sent(skb, p, l);
@@ -243,7 +304,8 @@ static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_
 	o.dst.nid = k->remote;
 	o.ifindex = e->ifindex;
 	embryo_nonce(h, e, k->local, k->remote, &o.nonce);
-	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto, 0);
+	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
+				    e->rule == RULE_RFC6741);
 	count(TX_EMBRYO);
 	return transmit(skb, &o, c, next);
 }

@@ -94,9 +94,10 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 {
 	struct event about;
 	int known = locator_accepted(p, in->src.l64.v);
+	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
 
 	if (!in->c.nonce.len) {
-		if (!known)
+		if (!known && !seen)
 			return STRANGE_PLACE;
 		return p->flags & PAIR_INITIATED ? NOT_NOW : BY_LOCATOR;
 	}
@@ -116,7 +117,7 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
 	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
-	if (!known && !(l->hint_seq == p->seq && l->hint.v == in->src.l64.v)) {
+	if (!known && !seen) {
 		l->hint = in->src.l64;
 		l->hint_ifindex = skb->ifindex;
 		l->hint_seq = p->seq;

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 2 /* as ABI in internal/dataplane */
+#define ROAM_ABI 3 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -66,11 +66,14 @@ struct host {
 	__u8 nonce_len;            /* of embryos */
 	__u8 pad;
 	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
+	__u32 detour;              /* index of the link that cuts super-packets; 0: none */
+	__u32 pad2;
 };
 
 enum uplink_flags {
 	UPLINK_USABLE = 1,   /* carrier, router and locator are there */
 	UPLINK_NEXT_HOP = 2, /* next_hop is known valid */
+	UPLINK_PHYSICAL = 4, /* a device that may sum segments by itself, by the rule of IPv6 */
 };
 
 /* One local locator on one link. */
@@ -88,6 +91,15 @@ enum pair_flags {
 	PAIR_PLAIN = 2,     /* fell back: same locators, plain IPv6, no option */
 	PAIR_DEAD = 4,      /* liveness says that no path works */
 	PAIR_RFC6741 = 8,   /* locators count as zero in TCP and UDP checksums */
+	PAIR_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
+	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
+};
+
+/* What a packet shows of its sender's rule of checksums. */
+enum rule_found {
+	RULE_NOT_FOUND,
+	RULE_IPV6,    /* valid for the addresses on the wire */
+	RULE_RFC6741, /* locators count as zero */
 };
 
 /* One way to send: index of an uplink, index in remote[]. */
@@ -140,12 +152,15 @@ struct pair_live {
 	__u32 proof_ack;            /* TCP sequence number that proves it, host order */
 	__u8 proof_ports[4];        /* as in our segment, network order */
 	__u8 proof_remote;          /* index in pair.remote */
-	__u8 pad[3];
+	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
+	__u8 pad[2];
 	__u32 birth;                /* pair.birth that all this is about */
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path */
 	__u64 rate_since;           /* when the present window of sending began */
 	__u64 rate_last;            /* octets of the window before */
 	__u64 rate_now;             /* octets of this one so far */
+	__u64 sought_since;         /* first packet whose answer would show the rule */
+	__u64 twin_sent;            /* last packet that went under both rules */
 	__u32 pad2;
 };
 
@@ -157,7 +172,7 @@ struct embryo {
 	__u32 ifindex;
 	__u32 epoch;
 	__u32 rx_bytes, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
-	__u32 pad;
+	enum rule_found rule;
 };
 
 /* A locator of a session that is not proven reachable. */
@@ -192,6 +207,7 @@ enum event_kind {
 	EV_PROOF,       /* urgent: a TCP ACK for data first sent to that locator */
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
 	EV_LIFE,        /* urgent: a dead pair was heard again */
+	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
 };
 
 /* What the daemon is told. */
@@ -205,7 +221,7 @@ struct event {
 	struct nonce nonce;
 	struct nonce own_nonce; /* what the embryo is answered with */
 	__u32 len;              /* of the packet that follows, from its IPv6 header */
-	__u32 pad;
+	enum rule_found rule;   /* EV_EMBRYO, EV_OTHER_NONCE, EV_RULE */
 };
 
 struct packet_event {

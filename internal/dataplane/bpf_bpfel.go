@@ -27,32 +27,34 @@ const (
 	bpfCounterTX_EMBRYO                bpfCounter = 2
 	bpfCounterTX_NONCE                 bpfCounter = 3
 	bpfCounterTX_NONCE_LEFT_OUT        bpfCounter = 4
-	bpfCounterRX_PACKETS               bpfCounter = 5
-	bpfCounterRX_NONCE                 bpfCounter = 6
-	bpfCounterRX_PLAIN                 bpfCounter = 7
-	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 8
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 9
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 10
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 11
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 12
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 13
-	bpfCounterDROP_RING_FULL           bpfCounter = 14
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 15
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 16
-	bpfCounterDROP_LEAK                bpfCounter = 17
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 18
-	bpfCounterDROP_MALFORMED           bpfCounter = 19
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 20
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 21
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 22
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 23
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 24
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 25
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 26
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 27
-	bpfCounterDROP_UNPROVEN            bpfCounter = 28
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 29
-	bpfCounterCOUNTERS_MAX             bpfCounter = 30
+	bpfCounterTX_DETOUR                bpfCounter = 5
+	bpfCounterTX_TWIN                  bpfCounter = 6
+	bpfCounterRX_PACKETS               bpfCounter = 7
+	bpfCounterRX_NONCE                 bpfCounter = 8
+	bpfCounterRX_PLAIN                 bpfCounter = 9
+	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 10
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 11
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 12
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 13
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 14
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 15
+	bpfCounterDROP_RING_FULL           bpfCounter = 16
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 17
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 18
+	bpfCounterDROP_LEAK                bpfCounter = 19
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 20
+	bpfCounterDROP_MALFORMED           bpfCounter = 21
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 22
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 23
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 24
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 25
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 26
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 27
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 28
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 29
+	bpfCounterDROP_UNPROVEN            bpfCounter = 30
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 31
+	bpfCounterCOUNTERS_MAX             bpfCounter = 32
 )
 
 type bpfEmbryo struct {
@@ -65,7 +67,7 @@ type bpfEmbryo struct {
 	RxBytes     uint32
 	TxBytes     uint32
 	TxPackets   uint32
-	Pad         uint32
+	Rule        bpfRuleFound
 }
 
 type bpfEvent struct {
@@ -79,7 +81,7 @@ type bpfEvent struct {
 	Nonce    bpfNonce
 	OwnNonce bpfNonce
 	Len      uint32
-	Pad      uint32
+	Rule     bpfRuleFound
 }
 
 type bpfEventKind uint32
@@ -96,6 +98,7 @@ const (
 	bpfEventKindEV_PROOF       bpfEventKind = 8
 	bpfEventKindEV_SILENCE     bpfEventKind = 9
 	bpfEventKindEV_LIFE        bpfEventKind = 10
+	bpfEventKindEV_RULE        bpfEventKind = 11
 )
 
 type bpfHalf struct {
@@ -120,6 +123,8 @@ type bpfHost struct {
 	NonceLen      uint8
 	Pad           uint8
 	Abi           uint32
+	Detour        uint32
+	Pad2          uint32
 }
 
 type bpfHostFlags uint32
@@ -169,10 +174,12 @@ type bpfPair struct {
 type bpfPairFlags uint32
 
 const (
-	bpfPairFlagsPAIR_INITIATED bpfPairFlags = 1
-	bpfPairFlagsPAIR_PLAIN     bpfPairFlags = 2
-	bpfPairFlagsPAIR_DEAD      bpfPairFlags = 4
-	bpfPairFlagsPAIR_RFC6741   bpfPairFlags = 8
+	bpfPairFlagsPAIR_INITIATED    bpfPairFlags = 1
+	bpfPairFlagsPAIR_PLAIN        bpfPairFlags = 2
+	bpfPairFlagsPAIR_DEAD         bpfPairFlags = 4
+	bpfPairFlagsPAIR_RFC6741      bpfPairFlags = 8
+	bpfPairFlagsPAIR_RULE_SOUGHT  bpfPairFlags = 16
+	bpfPairFlagsPAIR_NONCE_ALWAYS bpfPairFlags = 32
 )
 
 type bpfPairKey struct {
@@ -202,13 +209,16 @@ type bpfPairLive struct {
 	ProofAck     uint32
 	ProofPorts   [4]uint8
 	ProofRemote  uint8
-	Pad          [3]uint8
+	Rule         uint8
+	Pad          [2]uint8
 	Birth        uint32
 	PathBytes    [16]uint32
 	_            [4]byte
 	RateSince    uint64
 	RateLast     uint64
 	RateNow      uint64
+	SoughtSince  uint64
+	TwinSent     uint64
 	Pad2         uint32
 	_            [4]byte
 }
@@ -218,6 +228,14 @@ type bpfPath struct {
 	Uplink uint8
 	Remote uint8
 }
+
+type bpfRuleFound uint32
+
+const (
+	bpfRuleFoundRULE_NOT_FOUND bpfRuleFound = 0
+	bpfRuleFoundRULE_IPV6      bpfRuleFound = 1
+	bpfRuleFoundRULE_RFC6741   bpfRuleFound = 2
+)
 
 type bpfTrial struct {
 	_         structs.HostLayout
@@ -249,6 +267,7 @@ type bpfUplinkFlags uint32
 const (
 	bpfUplinkFlagsUPLINK_USABLE   bpfUplinkFlags = 1
 	bpfUplinkFlagsUPLINK_NEXT_HOP bpfUplinkFlags = 2
+	bpfUplinkFlagsUPLINK_PHYSICAL bpfUplinkFlags = 4
 )
 
 // Names of all BPF objects in the ELF.
@@ -266,6 +285,7 @@ const (
 	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
+	bpfProgIlnpDetourIngress  = "ilnp_detour_ingress"
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
 	bpfProgIlnpRawlinkIngress = "ilnp_rawlink_ingress"
 	bpfProgIlnpSessionEgress  = "ilnp_session_egress"
@@ -320,6 +340,7 @@ type bpfSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfProgramSpecs struct {
+	IlnpDetourIngress  *ebpf.ProgramSpec `ebpf:"ilnp_detour_ingress"`
 	IlnpRawlinkEgress  *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_egress"`
 	IlnpRawlinkIngress *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.ProgramSpec `ebpf:"ilnp_session_egress"`
@@ -418,6 +439,7 @@ type bpfVariables struct {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfPrograms struct {
+	IlnpDetourIngress  *ebpf.Program `ebpf:"ilnp_detour_ingress"`
 	IlnpRawlinkEgress  *ebpf.Program `ebpf:"ilnp_rawlink_egress"`
 	IlnpRawlinkIngress *ebpf.Program `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.Program `ebpf:"ilnp_session_egress"`
@@ -428,6 +450,7 @@ type bpfPrograms struct {
 
 func (p *bpfPrograms) Close() error {
 	return _BpfClose(
+		p.IlnpDetourIngress,
 		p.IlnpRawlinkEgress,
 		p.IlnpRawlinkIngress,
 		p.IlnpSessionEgress,

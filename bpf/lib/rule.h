@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Which rule of TCP and UDP checksums a correspondent uses: found from what it
+ * sends. A sum over the addresses on the wire and one over NIDs alone differ by
+ * the locators' sum, so a packet shows its rule, unless that sum is zero and
+ * both are one.
+ */
+#ifndef ROAM_RULE_H
+#define ROAM_RULE_H
+
+#include "deliver.h"
+
+#define RULE_CHUNK 64
+#define RULE_MOST 1536 /* octets of a segment that are summed; longer ones show nothing */
+
+static __always_inline int has_rule(__u8 proto)
+{
+	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
+}
+
+/* Adds the octets [at, end) to a sum; negative if they are not there. The last
+ * chunk is filled up with zeros, which do not count.
+ */
+static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u32 at, __u32 end, __u32 s)
+{
+	__u8 b[RULE_CHUNK];
+
+	for (int i = 0; i < RULE_MOST / RULE_CHUNK; i++) {
+		__u32 left = end - at;
+
+		if (at >= end)
+			break;
+		if (left >= RULE_CHUNK) {
+			if (bpf_skb_load_bytes(skb, at, b, RULE_CHUNK))
+				return -1;
+		} else {
+			__builtin_memset(b, 0, sizeof(b));
+			barrier_var(left); /* the verifier has lost the bound */
+			left &= RULE_CHUNK - 1;
+			if (!left || bpf_skb_load_bytes(skb, at, b, left))
+				return -1;
+		}
+		s = bpf_csum_diff(0, 0, (__be32 *)b, RULE_CHUNK, s);
+		at += RULE_CHUNK;
+	}
+	return s;
+}
+
+/* Under which rule is the checksum of this packet right? Where no wire lies
+ * between, most are still to be computed, and only the seed over the
+ * pseudo-header is there. Global: the verifier looks at it once.
+ */
+__noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
+{
+	__u32 at, end, field_at, locators, seed;
+	struct addr ends[2];
+	__s64 whole;
+	__u16 field;
+	__be16 len;
+
+	if (!c || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+		return RULE_NOT_FOUND;
+	at = c->at;
+	field_at = at + (c->proto == IPPROTO_TCP ? TCP_CSUM_AT : UDP_CSUM_AT);
+	if (bpf_skb_load_bytes(skb, l3 + 4, &len, 2) || bpf_skb_load_bytes(skb, l3 + 8, ends, sizeof(ends)) ||
+	    bpf_skb_load_bytes(skb, field_at, &field, 2))
+		return RULE_NOT_FOUND;
+	end = l3 + IP6_LEN + bpf_ntohs(len);
+	if (!field || end <= at || end - at > RULE_MOST)
+		return RULE_NOT_FOUND;
+	locators = sum_fold(sum_half(ends[0].l64) + sum_half(ends[1].l64));
+	seed = sum_fold(sum_half(ends[0].nid) + sum_half(ends[1].nid) + bpf_htons(end - at) + bpf_htons(c->proto));
+	whole = sum_octets(skb, at, end, seed);
+	if (whole < 0)
+		return RULE_NOT_FOUND;
+	whole = sum_fold(whole);
+	if (sum_fold(whole + locators) == 0xffff || field == sum_fold(seed + locators))
+		return RULE_IPV6;
+	if (whole == 0xffff || field == seed)
+		return RULE_RFC6741;
+	return RULE_NOT_FOUND;
+}
+
+/* Do locators count as zero towards this correspondent? */
+static __always_inline int counts_nids_only(const struct pair *p, const struct pair_live *l)
+{
+	if (p->flags & PAIR_PLAIN)
+		return 0;
+	if (p->flags & PAIR_RULE_SOUGHT && l->rule != RULE_NOT_FOUND)
+		return l->rule == RULE_RFC6741;
+	return !!(p->flags & PAIR_RFC6741);
+}
+
+/* Learns the rule from a packet with the right nonce; others could be forged.
+ * The daemon hears of it where its guess was wrong.
+ */
+static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+				      const struct inbound *in)
+{
+	struct event about;
+	int found;
+
+	if (!(p->flags & PAIR_RULE_SOUGHT) || p->flags & PAIR_PLAIN || l->rule != RULE_NOT_FOUND || !has_rule(in->c.proto))
+		return;
+	found = rule_shown(skb, &in->c, in->l3);
+	if (found == RULE_NOT_FOUND)
+		return;
+	l->rule = found;
+	if ((found == RULE_RFC6741) == !!(p->flags & PAIR_RFC6741))
+		return;
+	about_inbound(&about, in);
+	about.key = p->handle;
+	about.rule = found;
+	tell(&urgent, skb, EV_RULE, &about);
+}
+
+#endif
