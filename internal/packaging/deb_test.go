@@ -59,7 +59,6 @@ func architecture() string {
 func deb(t *testing.T) string {
 	t.Helper()
 	testutil.Need(t, "dpkg-deb")
-	testutil.Need(t, "go")
 	file, err := built()
 	if err != nil {
 		t.Fatalf("%v: %s", err, file)
@@ -158,7 +157,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	testutil.Need(t, "dpkg")
+	testutil.Need(t, "dpkg-deb")
 	order := []string{"0.0.0+12.abc", "1.0.0", "1.0.0+2.gabc", "1.0.1"}
 	for i := 1; i < len(order); i++ {
 		if err := exec.Command("dpkg", "--compare-versions", order[i-1], "lt", order[i]).Run(); err != nil {

@@ -20,7 +20,7 @@ type machine struct {
 func newMachine(t *testing.T, systemd bool) *machine {
 	t.Helper()
 	testutil.NeedRoot(t) // dpkg insists
-	testutil.Need(t, "dpkg")
+	testutil.Need(t, "dpkg-deb")
 	m := &machine{t: t, root: filepath.Join(t.TempDir(), "root")}
 	m.bin = filepath.Join(filepath.Dir(m.root), "bin")
 	for _, d := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "run/roam/bpf", "var/lib/roam"} {
