@@ -26,8 +26,11 @@ type Flow struct {
 	From, To *Node
 	Echo     bool
 	Opening  bool // until the first answer, datagrams carry the nonce, as a TCP SYN does
+	Brief    bool // single datagrams are not remembered: what asks for numbers or times of them sees none
 	Sent     int
 	Answered int
+	Came     time.Time // the last one that arrived; zero: none did
+	Back     time.Time // the last answer that arrived
 	arrivals []arrival
 	key      ilnp.PairKey // at the sender
 	stopped  bool
@@ -53,7 +56,6 @@ func (h *Node) Connect(to *Node) *Flow {
 // run starts a flow that its caller has described.
 func (h *Node) run(f *Flow, interval time.Duration) *Flow {
 	f.key = ilnp.PairKey{Local: h.nid, Remote: f.To.nid}
-	h.flows = append(h.flows, f)
 	var next func()
 	next = func() {
 		if f.stopped {
@@ -73,20 +75,31 @@ func (f *Flow) Stop() { f.stopped = true }
 func (f *Flow) send() {
 	d := Datagram{Number: f.Sent, Size: 1000, flow: f, opening: f.Opening && f.Answered == 0}
 	f.Sent++
-	f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.now})
+	if !f.Brief {
+		f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.now})
+	}
 	f.From.plane.send(f.key, d)
+}
+
+// came notes that a datagram arrived.
+func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
+	f.Came = now
+	if f.Brief {
+		return
+	}
+	if a := &f.arrivals[d.Number]; a.at.IsZero() {
+		a.at, a.by = now, by
+	}
 }
 
 // deliver gives a datagram to its application.
 func (h *Node) deliver(key ilnp.PairKey, d Datagram) {
 	if d.answer {
 		d.flow.Answered++
+		d.flow.Back = h.net.now
 		return
 	}
-	a := &d.flow.arrivals[d.Number]
-	if a.at.IsZero() {
-		a.at, a.by = h.net.now, d.sentTo
-	}
+	d.flow.came(d, h.net.now, d.sentTo)
 	if d.flow.Echo {
 		h.plane.send(key, Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true, answers: d.sentTo})
 	}
@@ -174,8 +187,7 @@ func (h *Node) receive(at *attachment, p Packet) {
 		return
 	}
 	if d := p.Data; !d.answer {
-		a := &d.flow.arrivals[d.Number]
-		a.at, a.by = h.net.now, p.Dst.L64
+		d.flow.came(d, h.net.now, p.Dst.L64)
 		if d.flow.Echo {
 			h.put(at.link, Packet{Src: p.Dst, Dst: p.Src, Data: Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true}})
 		}

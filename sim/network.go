@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/ilnp"
 )
 
 // Start is the time at which every simulation begins.
@@ -27,16 +28,26 @@ type Network struct {
 	events queue
 	count  uint64 // events ever made: decides between equal times
 	nodes  []*Node
+	byNID  map[roam.NID][]*Node
 	trace  []Line
 	// Tap sees every packet that is put on the wire, before loss; it may change
 	// or drop it (nil). Tests use it to lose, hold back and replay.
 	Tap func(p Packet) *Packet
+	// Told sees every event of every core as it happens (nil).
+	Told func(h *Node, e ilnp.Event)
+	// Brief leaves out what grows with time: the trace and the nodes' events.
+	Brief bool
+	// Counting is how often a core is shown what its data plane counted.
+	Counting time.Duration
 }
 
 // New makes an empty network. The same seed and the same calls give the same
 // course.
 func New(seed uint64) *Network {
-	return &Network{now: Start, rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15))}
+	return &Network{
+		now: Start, rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
+		byNID: make(map[roam.NID][]*Node), Counting: time.Second,
+	}
 }
 
 // Now returns the virtual time.
@@ -148,10 +159,7 @@ func (n *Network) delay(a Access) time.Duration {
 
 // owner finds the node that has an I-LV at present, and its attachment.
 func (n *Network) owner(v roam.ILV) (*Node, *attachment) {
-	for _, node := range n.nodes {
-		if node.nid != v.NID {
-			continue
-		}
+	for _, node := range n.byNID[v.NID] {
 		for _, at := range node.attachments {
 			if at.l64 == v.L64 && at.carrier {
 				return node, at
@@ -159,6 +167,12 @@ func (n *Network) owner(v roam.ILV) (*Node, *attachment) {
 		}
 	}
 	return nil, nil
+}
+
+// add takes a node into the network.
+func (n *Network) add(h *Node) {
+	n.nodes = append(n.nodes, h)
+	n.byNID[h.nid] = append(n.byNID[h.nid], h)
 }
 
 // event is something that happens at a time.
@@ -221,5 +235,8 @@ func (l Line) String() string {
 func (n *Network) Trace() []Line { return n.trace }
 
 func (n *Network) note(node, format string, args ...any) {
+	if n.Brief {
+		return
+	}
 	n.trace = append(n.trace, Line{At: n.Elapsed(), Node: node, Text: fmt.Sprintf(format, args...)})
 }

@@ -15,10 +15,6 @@ import (
 // Nonce is that of the core.
 type Nonce = ilnp.Nonce
 
-// activityEvery is how often the counts of the data plane are shown to the
-// core.
-const activityEvery = time.Second
-
 // attachment is one link of a node with the prefix that is there.
 type attachment struct {
 	link    roam.LinkID
@@ -43,9 +39,9 @@ type Node struct {
 	attachments []*attachment
 	connected   int // attachments ever made or enabled
 	off         map[roam.LinkID]bool
-	timer       uint64 // the last timer event that was set; older ones are void
-	life        int    // reboots
-	flows       []*Flow
+	timer       uint64    // the last timer event that was set; older ones are void
+	wake        time.Time // when it is due; zero: none is set
+	life        int       // reboots
 	events      []ilnp.Event
 	unknown     Unknown // what a host without ILNP does with the option
 }
@@ -64,16 +60,16 @@ const (
 // the network's seed.
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
 	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
-	n.nodes = append(n.nodes, node)
+	n.add(node)
 	node.boot()
-	n.After(activityEvery, node.tick)
+	n.After(n.Counting, node.tick)
 	return node
 }
 
 // AddPlainNode adds a host without ILNP.
 func (n *Network) AddPlainNode(name string, nid roam.NID, unknown Unknown) *Node {
 	node := &Node{net: n, name: name, nid: nid, unknown: unknown}
-	n.nodes = append(n.nodes, node)
+	n.add(node)
 	return node
 }
 
@@ -296,16 +292,21 @@ func (h *Node) Settle() {
 		h.carryOut(o)
 	}
 	at, ok := h.core.PollTimeout()
-	h.timer++
-	if !ok {
-		return
+	if !ok || !h.wake.IsZero() && !at.Before(h.wake) {
+		return // one that is due too early looks again
 	}
-	set, core := h.timer, h.core
+	h.timer++
+	h.wake = at
+	set := h.timer
 	h.net.After(at.Sub(h.net.now), func() {
-		if set == h.timer && core == h.core {
-			h.core.HandleTimeout(h.net.now)
-			h.Settle()
+		if set != h.timer {
+			return
 		}
+		h.wake = time.Time{}
+		if due, ok := h.core.PollTimeout(); ok && !due.After(h.net.now) {
+			h.core.HandleTimeout(h.net.now)
+		}
+		h.Settle()
 	})
 }
 
@@ -323,9 +324,20 @@ func (h *Node) carryOut(o ilnp.Output) {
 	case ilnp.Reject:
 		h.plane.reject(o.Key)
 	case ilnp.Notify:
-		h.events = append(h.events, o.Event)
-		h.net.note(h.name, "%v %v%v%s", o.Event.Kind, o.Event.To, o.Event.Locators, o.Event.Reason)
+		h.told(o.Event)
 	}
+}
+
+// told takes an event of the core.
+func (h *Node) told(e ilnp.Event) {
+	if h.net.Told != nil {
+		h.net.Told(h, e)
+	}
+	if h.net.Brief {
+		return
+	}
+	h.events = append(h.events, e)
+	h.net.note(h.name, "%v %v%v%s", e.Kind, e.To, e.Locators, e.Reason)
 }
 
 // transmit sends a control packet out of a link, if that is there.
@@ -334,7 +346,9 @@ func (h *Node) transmit(t ilnp.Transmit) {
 	if err != nil {
 		panic(fmt.Sprintf("sim: core of %s made a bad packet: %v", h.name, err))
 	}
-	h.net.note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
+	if !h.net.Brief {
+		h.net.note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
+	}
 	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet)})
 }
 
@@ -374,9 +388,11 @@ func control(p ilnpwire.Packet) string {
 
 // tick shows the counts of the data plane to the core.
 func (h *Node) tick() {
-	h.core.HandleActivity(h.net.now, h.plane.activity())
-	h.Settle()
-	h.net.After(activityEvery, h.tick)
+	if as := h.plane.activity(); len(as) > 0 {
+		h.core.HandleActivity(h.net.now, as)
+		h.Settle()
+	}
+	h.net.After(h.net.Counting, h.tick)
 }
 
 // observe tells the core what the data plane saw.

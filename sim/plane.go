@@ -15,8 +15,12 @@ import (
 // told, and how often it is told again.
 const silenceAfter = 2 * time.Second
 
-// maxHeld bounds the first packets that wait for their session.
-const maxHeld = 64
+// maxHeld bounds the first packets that wait for their session, maxEmbryos the
+// correspondents that showed a nonce and have no session.
+const (
+	maxHeld    = 64
+	maxEmbryos = 1024
+)
 
 // plane is the data plane of one node; it stands for bpf/.
 type plane struct {
@@ -24,6 +28,7 @@ type plane struct {
 	secret  uint64
 	pairs   map[ilnp.PairKey]*pair
 	embryos map[ilnp.PairKey]embryo // by the NIDs
+	order   []ilnp.PairKey          // of embryos, the oldest first
 	held    map[ilnp.PairKey][]Datagram
 	drops   map[string]int
 }
@@ -65,7 +70,7 @@ func (p *plane) upsert(e ilnp.Pair) {
 	}
 	old.Pair = e
 	old.bytes = [ilnp.MaxPaths]int{}
-	delete(p.embryos, ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
+	p.dropEmbryo(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
 }
 
 // remove forgets an entry; what arrives for it is a stranger's from now on.
@@ -275,7 +280,7 @@ func (p *plane) prove(e *pair, in Packet) {
 func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
 	own := p.embryoNonce(in)
 	key := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}
-	p.embryos[key] = embryo{remote: in.Src, local: in.Dst, link: at.link, own: own}
+	p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, own: own})
 	if in.Control != nil {
 		switch messageType(in) {
 		case ilnpwire.TypeEchoReply:
@@ -293,6 +298,24 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
 	})
 	if in.Control == nil && why == ilnp.SeenEmbryo {
 		p.host.deliver(key, in.Data)
+	}
+}
+
+// keepEmbryo remembers a correspondent without session, in place of the oldest
+// one where there are too many.
+func (p *plane) keepEmbryo(key ilnp.PairKey, e embryo) {
+	p.dropEmbryo(key)
+	if len(p.order) == maxEmbryos {
+		p.dropEmbryo(p.order[0])
+	}
+	p.embryos[key] = e
+	p.order = append(p.order, key)
+}
+
+func (p *plane) dropEmbryo(key ilnp.PairKey) {
+	if _, ok := p.embryos[key]; ok {
+		delete(p.embryos, key)
+		p.order = slices.DeleteFunc(p.order, func(k ilnp.PairKey) bool { return k == key })
 	}
 }
 
