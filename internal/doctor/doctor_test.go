@@ -75,6 +75,11 @@ func TestHostFindings(t *testing.T) {
 	}{
 		"no daemon": {func(f *Facts) { f.Daemon, f.DaemonError = nil, "no daemon answers"; f.Locators = nil },
 			[]string{"fault daemon: the daemon does not answer: no daemon answers > roam up"}},
+		"no daemon, no network": {func(f *Facts) {
+			f.Daemon, f.DaemonError, f.Links[1].Routed = nil, "no daemon answers", false
+			f.Locators = nil
+		},
+			[]string{"fault daemon", "note uplinks: wlan0 is not used", "fault uplinks: no link could be used"}},
 		"bad configuration": {func(f *Facts) { f.ConfigFault = "line 3" }, []string{"fault daemon: the configuration cannot be used: line 3"}},
 		"another version":   {func(f *Facts) { f.Version = "1.1" }, []string{"warning daemon: roam is 1.1 and the running roamd is 1.0"}},
 		"a part is missing": {func(f *Facts) { f.Daemon.Warnings = []string{"port 53 is taken"} }, []string{"warning daemon: the daemon runs without a part of itself: port 53 is taken"}},

@@ -51,6 +51,8 @@ func lookKernel(e *examination, f Facts) {
 	if f.Daemon == nil {
 		if slices.Compare(v[:], tcxKernel[:]) < 0 {
 			e.add(Note, "kernel", "", "Linux %s has no tcx (6.6): programs will be attached through clsact", f.Kernel)
+		} else {
+			e.ok("kernel", "Linux %s is new enough", f.Kernel)
 		}
 		return
 	}

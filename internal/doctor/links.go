@@ -35,10 +35,27 @@ func lookLinks(e *examination, f Facts) {
 	}
 	switch {
 	case f.Daemon == nil:
+		lookFitLinks(e, f)
 	case len(used) == 0:
 		e.add(Fault, "uplinks", "connect to a network with IPv6; the notes say what is missing on each link", "no link can be used: a link needs a global IPv6 prefix and a default route")
 	default:
 		e.ok("uplinks", "%s: %d of this host's links in use", strings.Join(used, ", "), len(used))
+	}
+}
+
+// lookFitLinks says, as long as no daemon does, which links it would use.
+func lookFitLinks(e *examination, f Facts) {
+	var fit []string
+	for _, l := range f.Links {
+		if l.Up && l.Routed && len(l.Global) > 0 && l.Name != "lo" && f.Config.Uplinks.Allows(l.Name) {
+			fit = append(fit, l.Name)
+		}
+	}
+	switch {
+	case len(fit) > 0:
+		e.ok("uplinks", "%s could be used", strings.Join(fit, ", "))
+	case f.LinksKnown:
+		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 prefix and a default route")
 	}
 }
 
@@ -55,7 +72,8 @@ func usedLinks(list []control.Locator) (out []string) {
 // nothing to say of it.
 func unused(f Facts, l Link) (why, do string) {
 	device := f.Config.Host.Device
-	if l.Name == "lo" || l.Name == device || l.Name == device+"x" {
+	// Roam's own: the session device, its other end, and the detour's two.
+	if l.Name == "lo" || l.Name == device || slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
 		return "", ""
 	}
 	global := slices.Clone(l.Global)
