@@ -177,6 +177,11 @@ func (a *arm) do(ctx context.Context, s step) error {
 	case up:
 		return a.carrier(s.link, true)
 	case down:
+		if a.node != nil {
+			if err := a.left(ctx, s.link); err != nil {
+				return err
+			}
+		}
 		return a.carrier(s.link, false)
 	case swap:
 		return a.swap(ctx, s)

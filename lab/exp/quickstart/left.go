@@ -1,0 +1,63 @@
+package quickstart
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"roam/lab/linkem"
+	"roam/lab/node"
+)
+
+const (
+	// leftWithin bounds the wait for the end of a handoff.
+	leftWithin = 10 * time.Second
+	// quietFor is how long a link that was left carries nothing but what its
+	// router says by itself, quietFrames.
+	quietFor    = 100 * time.Millisecond
+	quietFrames = 4
+)
+
+// left waits until a soft handoff is over on the link that it leaves: all
+// correspondents have acknowledged, and what was under way has arrived. That is
+// what makes a handoff soft; the overlap of the schedule is far longer, unless
+// the machine itself stands still.
+func (a *arm) left(ctx context.Context, link string) error {
+	ctx, cancel := context.WithTimeout(ctx, leftWithin)
+	defer cancel()
+	tick := time.NewTicker(quietFor)
+	defer tick.Stop()
+	began, l, frames := time.Now(), a.net.links[link], uint64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			a.env.View.Logf("%s is cut although the handoff from it is not over after %v", link, leftWithin)
+			return nil
+		case <-tick.C:
+		}
+		out, in := l.Counters(linkem.AB), l.Counters(linkem.BA)
+		now := out.Frames + in.Frames
+		if handedOver(a.node.Events()) && now-frames <= quietFrames && out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
+			break
+		}
+		frames = now
+	}
+	if waited := time.Since(began); waited > time.Second {
+		a.env.View.Logf("%s was cut %s late: the handoff from it was not over", link, fmt.Sprint(waited.Round(10*time.Millisecond)))
+	}
+	return nil
+}
+
+// handedOver reports whether every handoff that began is done.
+func handedOver(events []node.Event) bool {
+	over := true
+	for _, e := range events {
+		switch e.Kind {
+		case "handoff-started":
+			over = false
+		case "handoff-done":
+			over = true
+		}
+	}
+	return over
+}
