@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,25 @@ func byLiteral(t *testing.T, w *world, cn *node) {
 		t.Errorf("iperf3 by address: %v\n%s", err, out)
 	}
 	_ = server.Wait()
+	w.echo(t, "cn", 7007)
+	for _, network := range []string{"tcp6", "udp6"} {
+		c := w.talk(t, "mn", network, real.String(), 7007)
+		c.echoed(t, "hello")
+		if want := "[" + real.String() + "]:7007 "; !strings.Contains(c.out.text(), want) {
+			t.Errorf("%s: the peer of a socket connected to %s: %s", network, want, c.out.text())
+		}
+	}
+	// A socket that is not connected sees whom it named, too.
+	out = w.must("mn", "python3", "-c", fmt.Sprintf(unconnected, real.String()))
+	if strings.TrimSpace(out) != real.String() {
+		t.Errorf("an answer to a datagram for %s came from %s", real, out)
+	}
 }
+
+// unconnected sends a datagram to an address and prints who answers.
+const unconnected = `import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(5)
+s.sendto(b"hello", (%q, 7007)); print(s.recvfrom(100)[1][0])`
 
 func traced(t *testing.T, w *world) {
 	for _, kind := range []string{"-U", "-I"} {
