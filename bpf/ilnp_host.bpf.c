@@ -99,12 +99,14 @@ static __always_inline int is_link_control(const struct chain *c)
 	return (c->type >= ICMP6_MLD_FIRST && c->type <= ICMP6_ND_LAST) || c->type == ICMP6_MLDV2_REPORT;
 }
 
-static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
+/* Reads the headers of a packet to one of our locators. 0, or the verdict. Apart
+ * from receive, so that the header leaves the stack, which is small.
+ */
+static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *in)
 {
 	struct host *h = this_host();
-	struct inbound in = { .l3 = l3 };
+	__u32 l3 = in->l3;
 	struct ip6 ip;
-	struct pair *p;
 	int err;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, l3, &ip, sizeof(ip)))
@@ -113,13 +115,22 @@ static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
 		return drop(DROP_SESSION_OUTSIDE);
 	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
 		return PASS_ON;
-	in.src = ip.src;
-	in.dst = ip.dst;
-	err = parse_chain(skb, &in.c, l3 + IP6_LEN, ip.next);
+	in->src = ip.src;
+	in->dst = ip.dst;
+	err = parse_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
 	if (err)
 		return drop(-err);
-	if (!length_holds(skb, &in.c, &ip, l3 + IP6_LEN))
-		return drop(DROP_MALFORMED);
+	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
+}
+
+static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
+{
+	struct inbound in = { .l3 = l3 };
+	struct pair *p;
+	int verdict = read_inbound(skb, &in);
+
+	if (verdict)
+		return verdict;
 	if (in.c.proto == IPPROTO_ICMPV6 && in.c.fragment != LATER_FRAGMENT) {
 		if (is_link_control(&in.c))
 			return PASS_ON;

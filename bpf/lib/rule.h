@@ -9,7 +9,7 @@
 
 #include "deliver.h"
 
-#define RULE_CHUNK 64
+#define RULE_CHUNK 32
 #define RULE_MOST 1536 /* octets of a segment that are summed; longer ones show nothing */
 
 static __always_inline int has_rule(__u8 proto)
@@ -18,12 +18,11 @@ static __always_inline int has_rule(__u8 proto)
 }
 
 /* Adds the octets [at, end) to a sum; negative if they are not there. The last
- * chunk is filled up with zeros, which do not count.
+ * chunk is filled up with zeros, which do not count. b is the caller's, as the stack
+ * is small.
  */
-static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u32 at, __u32 end, __u32 s)
+static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u8 b[RULE_CHUNK], __u32 at, __u32 end, __u32 s)
 {
-	__u8 b[RULE_CHUNK];
-
 	for (int i = 0; i < RULE_MOST / RULE_CHUNK; i++) {
 		__u32 left = end - at;
 
@@ -33,7 +32,7 @@ static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u32 at, __u32 e
 			if (bpf_skb_load_bytes(skb, at, b, RULE_CHUNK))
 				return -1;
 		} else {
-			__builtin_memset(b, 0, sizeof(b));
+			__builtin_memset(b, 0, RULE_CHUNK);
 			barrier_var(left); /* the verifier has lost the bound */
 			left &= RULE_CHUNK - 1;
 			if (!left || bpf_skb_load_bytes(skb, at, b, left))
@@ -52,7 +51,10 @@ static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u32 at, __u32 e
 __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
 {
 	__u32 at, end, field_at, locators, seed;
-	struct addr ends[2];
+	union {
+		struct addr ends[2];
+		__u8 b[RULE_CHUNK];
+	} u;
 	__s64 whole;
 	__u16 field;
 	__be16 len;
@@ -61,15 +63,15 @@ __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3
 		return RULE_NOT_FOUND;
 	at = c->at;
 	field_at = at + (c->proto == IPPROTO_TCP ? TCP_CSUM_AT : UDP_CSUM_AT);
-	if (bpf_skb_load_bytes(skb, l3 + 4, &len, 2) || bpf_skb_load_bytes(skb, l3 + 8, ends, sizeof(ends)) ||
+	if (bpf_skb_load_bytes(skb, l3 + 4, &len, 2) || bpf_skb_load_bytes(skb, l3 + 8, u.ends, sizeof(u.ends)) ||
 	    bpf_skb_load_bytes(skb, field_at, &field, 2))
 		return RULE_NOT_FOUND;
 	end = l3 + IP6_LEN + bpf_ntohs(len);
 	if (!field || end <= at || end - at > RULE_MOST)
 		return RULE_NOT_FOUND;
-	locators = sum_fold(sum_half(ends[0].l64) + sum_half(ends[1].l64));
-	seed = sum_fold(sum_half(ends[0].nid) + sum_half(ends[1].nid) + bpf_htons(end - at) + bpf_htons(c->proto));
-	whole = sum_octets(skb, at, end, seed);
+	locators = sum_fold(sum_half(u.ends[0].l64) + sum_half(u.ends[1].l64));
+	seed = sum_fold(sum_half(u.ends[0].nid) + sum_half(u.ends[1].nid) + bpf_htons(end - at) + bpf_htons(c->proto));
+	whole = sum_octets(skb, u.b, at, end, seed);
 	if (whole < 0)
 		return RULE_NOT_FOUND;
 	whole = sum_fold(whole);
@@ -96,7 +98,7 @@ static __always_inline int counts_nids_only(const struct pair *p, const struct p
 static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				      const struct inbound *in)
 {
-	struct event about;
+	struct event *e;
 	int found;
 
 	if (!(p->flags & PAIR_RULE_SOUGHT) || p->flags & PAIR_PLAIN || l->rule != RULE_NOT_FOUND || !has_rule(in->c.proto))
@@ -107,10 +109,19 @@ static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *
 	l->rule = found;
 	if ((found == RULE_RFC6741) == !!(p->flags & PAIR_RFC6741))
 		return;
-	about_inbound(&about, in);
-	about.key = p->handle;
-	about.rule = found;
-	tell(&urgent, skb, EV_RULE, &about);
+	/* Written in place: the stack has no room for another event. */
+	e = bpf_ringbuf_reserve(&urgent, sizeof(*e), 0);
+	if (!e) {
+		count(DROP_RING_FULL);
+		return;
+	}
+	about_inbound(e, in);
+	e->kind = EV_RULE;
+	e->ifindex = skb->ifindex;
+	e->at = bpf_ktime_get_ns();
+	e->key = p->handle;
+	e->rule = found;
+	bpf_ringbuf_submit(e, 0);
 }
 
 #endif

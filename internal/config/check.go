@@ -141,8 +141,9 @@ func neutral(l roam.L64) roam.L64 {
 }
 
 func (c *checker) device(key, s string) string {
-	// The other end of the pair has the same name and an "x".
-	if len(s) > 14 || !linkName(s) {
+	// The other end of the pair has the same name and an "x"; the detour's two
+	// have "d" and "dx".
+	if len(s) > 13 || !linkName(s) {
 		c.refuse(key, strconv.Quote(s))
 	}
 	return s

@@ -163,8 +163,11 @@ func (d *Daemon) open() (err error) {
 	probeID := probeID()
 	if err := d.plane.SetHost(dataplane.HostSettings{
 		SessionPrefix: d.cfg.Host.SessionPrefix, NIDs: []roam.NID{d.nid},
-		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength),
+		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength), Detour: roam.LinkID(device.Detour),
 	}); err != nil {
+		return err
+	}
+	if err := d.plane.AttachDetour(roam.LinkID(device.DetourPeer)); err != nil {
 		return err
 	}
 	if err := d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex)); err != nil {

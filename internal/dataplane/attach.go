@@ -24,6 +24,15 @@ func (p *Plane) AttachSession(device, peer roam.LinkID) error {
 	return nil
 }
 
+// AttachDetour puts the outbound program on the ingress of the far end of the
+// detour, whose near end HostSettings names.
+func (p *Plane) AttachDetour(far roam.LinkID) error {
+	if err := p.attach(far, true, p.objs.IlnpDetourIngress); err != nil {
+		return fmt.Errorf("attach to the detour: %w", err)
+	}
+	return nil
+}
+
 // AttachUplink puts the inbound program on the ingress of an uplink, and the
 // guard against leaks on its egress. hasMAC says whether frames carry an
 // Ethernet header. It may be called again for the same link.

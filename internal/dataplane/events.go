@@ -32,6 +32,7 @@ const (
 	Proof       = EventKind(bpfEventKindEV_PROOF)
 	Silence     = EventKind(bpfEventKindEV_SILENCE)
 	Life        = EventKind(bpfEventKindEV_LIFE)
+	RuleSeen    = EventKind(bpfEventKindEV_RULE)
 )
 
 // Event is one report of the data plane.
@@ -43,7 +44,8 @@ type Event struct {
 	Local    roam.ILV
 	Nonce    ilnp.Nonce
 	OwnNonce ilnp.Nonce // what an embryo is answered with
-	Packet   []byte     // whole, from its IPv6 header, where the kind has one
+	Found    ilnp.FoundRule
+	Packet   []byte // whole, from its IPv6 header, where the kind has one
 }
 
 // read starts a reader for each ring.
@@ -102,6 +104,7 @@ func decodeEvent(raw []byte) (Event, bool) {
 		Local:    e.Local.ilv(),
 		Nonce:    e.Nonce.nonce(),
 		OwnNonce: e.OwnNonce.nonce(),
+		Found:    ilnp.FoundRule(e.Rule), // the same values
 	}
 	if e.Len > 0 && head+int(e.Len) <= len(raw) {
 		ev.Packet = bytes.Clone(raw[head : head+int(e.Len)])

@@ -276,6 +276,12 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.Rule == ilnp.RuleRFC6741 {
 		f |= bpfPairFlagsPAIR_RFC6741
 	}
+	if pair.RuleSought {
+		f |= bpfPairFlagsPAIR_RULE_SOUGHT
+	}
+	if pair.NonceAlways {
+		f |= bpfPairFlagsPAIR_NONCE_ALWAYS
+	}
 	return f
 }
 

@@ -22,6 +22,9 @@ type HostSettings struct {
 	AcceptAny     bool
 	ProbeID       uint16
 	NonceLength   uint8 // of answers to correspondents without a session: 4 or 12
+	// Detour is the near end of a pair of interfaces that cuts super-packets; the
+	// far end is given to AttachDetour. 0: there is none.
+	Detour roam.LinkID
 }
 
 // SetHost writes the settings. The keys of the nonces of embryos are drawn
@@ -51,6 +54,7 @@ func (p *Plane) SetHost(s HostSettings) error {
 	}
 	h.ProbeId = hostToNet16(s.ProbeID)
 	h.NonceLen = s.NonceLength
+	h.Detour = uint32(s.Detour)
 	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
 		return fmt.Errorf("write host map: %w", err)
 	}
@@ -89,10 +93,11 @@ func (p *Plane) SetKnown(nid roam.NID, known bool) error {
 
 // UplinkEntry is one local locator and how to send from it.
 type UplinkEntry struct {
-	Local   ilnp.Local
-	Usable  bool
-	MTU     int
-	NextHop netip.Addr // only while the neighbour is known valid; else invalid
+	Local    ilnp.Local
+	Usable   bool
+	Physical bool // may sum segments itself, which it does by the rule of IPv6
+	MTU      int
+	NextHop  netip.Addr // only while the neighbour is known valid; else invalid
 }
 
 // uplinkTable gives each local locator an index that is not used for another
@@ -172,6 +177,9 @@ func uplinkRow(e UplinkEntry) bpfUplink {
 	}
 	if e.Usable {
 		r.Flags |= bpfUplinkFlagsUPLINK_USABLE
+	}
+	if e.Physical {
+		r.Flags |= bpfUplinkFlagsUPLINK_PHYSICAL
 	}
 	if e.NextHop.Is6() {
 		r.Flags |= bpfUplinkFlagsUPLINK_NEXT_HOP

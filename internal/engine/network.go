@@ -113,7 +113,7 @@ func (e *Engine) writeUplinks() {
 		if !ok {
 			continue
 		}
-		entry := dataplane.UplinkEntry{Local: l, Usable: u.Up && u.Routed, MTU: u.MTU}
+		entry := dataplane.UplinkEntry{Local: l, Usable: u.Up && u.Routed, Physical: u.Physical, MTU: u.MTU}
 		if u.NextHopValid {
 			entry.NextHop = u.NextHop
 		}

@@ -20,6 +20,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Proof:       ilnp.SeenProof,
 	dataplane.Silence:     ilnp.SeenSilence,
 	dataplane.Life:        ilnp.SeenLife,
+	dataplane.RuleSeen:    ilnp.SeenRule,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {
@@ -42,7 +43,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 		e.core.HandleObservation(now, ilnp.Observation{
 			Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
 			Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
-			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce,
+			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found,
 		})
 	}
 }

@@ -17,6 +17,12 @@ import (
 
 const (
 	peerSuffix = "x"
+	// detourSuffix makes the name of the detour out of the session device's; it
+	// has a peer of its own.
+	detourSuffix = "d"
+	// detourMTU is the most that a veth device takes: what passes there was fitted
+	// to the session device, and has to fit only after it.
+	detourMTU  = 65535
 	minMTU     = 1280 // RFC 8200 §5
 	defaultMTU = 1500
 	forever    = 0xffff_ffff
@@ -36,39 +42,13 @@ var quiet = []struct{ key, value string }{
 
 // setup makes or adopts the device, its address and its route.
 func (h *Host) setup() (Device, error) {
-	name := h.rules.device
-	missing, err := h.kernel.missing(name)
+	near, far, err := h.makeOrAdopt(h.rules.device+detourSuffix, detourMTU, h.kernel.noOffloads)
 	if err != nil {
 		return Device{}, err
 	}
-	if missing {
-		if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
-			return Device{}, err
-		}
-		if err := h.kernel.makePair(name); err != nil {
-			return Device{}, err
-		}
-	}
-	dev, peer, err := h.kernel.pair(name)
+	dev, peer, err := h.makeOrAdopt(h.rules.device, defaultMTU, h.kernel.hush)
 	if err != nil {
 		return Device{}, err
-	}
-	// One that we adopt is ours as well, or it would have been refused.
-	if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
-		return Device{}, err
-	}
-	if err := h.kernel.hush(dev, peer); err != nil {
-		return Device{}, err
-	}
-	for _, l := range []netlink.Link{peer, dev} {
-		if err := h.kernel.links.LinkSetUp(l); err != nil {
-			return Device{}, fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
-		}
-	}
-	for _, l := range []netlink.Link{peer, dev} {
-		if err := h.kernel.awaitCarrier(l); err != nil {
-			return Device{}, err
-		}
 	}
 	session := roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()
 	if err := h.kernel.ownOnly(dev, session); err != nil {
@@ -84,7 +64,71 @@ func (h *Host) setup() (Device, error) {
 	return Device{
 		Name: a.Name, PeerName: b.Name, Index: a.Index, PeerIndex: b.Index,
 		MAC: a.HardwareAddr, PeerMAC: b.HardwareAddr, MTU: a.MTU,
+		Detour: near.Attrs().Index, DetourPeer: far.Attrs().Index,
 	}, nil
+}
+
+// makeOrAdopt returns a pair of interfaces that is up; prepare is called before
+// that.
+func (h *Host) makeOrAdopt(name string, mtu int, prepare func(dev, peer netlink.Link) error) (dev, peer netlink.Link, err error) {
+	missing, err := h.kernel.missing(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if missing {
+		if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
+			return nil, nil, err
+		}
+		if err := h.kernel.makePair(name, mtu); err != nil {
+			return nil, nil, err
+		}
+	}
+	if dev, peer, err = h.kernel.pair(name); err != nil {
+		return nil, nil, err
+	}
+	// One that we adopt is ours as well, or it would have been refused.
+	if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
+		return nil, nil, err
+	}
+	if err := prepare(dev, peer); err != nil {
+		return nil, nil, err
+	}
+	for _, l := range []netlink.Link{peer, dev} {
+		if err := h.kernel.links.LinkSetUp(l); err != nil {
+			return nil, nil, fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
+		}
+	}
+	for _, l := range []netlink.Link{peer, dev} {
+		if err := h.kernel.awaitCarrier(l); err != nil {
+			return nil, nil, err
+		}
+	}
+	return dev, peer, nil
+}
+
+// noOffloads makes a pair the detour: the kernel cuts super-packets and
+// finishes checksums before it sends into a device that can do neither, and
+// nothing puts the segments together again at the other end. No stack listens at
+// either end.
+func (k *kernel) noOffloads(dev, peer netlink.Link) error {
+	if err := k.hush(dev, peer); err != nil {
+		return err
+	}
+	if err := k.setSysctl(dev.Attrs().Name, "disable_ipv6", "1"); err != nil {
+		return err
+	}
+	for _, l := range []netlink.Link{dev, peer} {
+		name := l.Attrs().Name
+		// Without checksums a device has neither gathering nor segmentation.
+		if !k.setOffload(name, ethtoolSetTxChecksum, false) || !k.setOffload(name, ethtoolSetGRO, false) {
+			return fmt.Errorf("turn off offloads of %s: %w", name, unix.EOPNOTSUPP)
+		}
+		on := k.features(name)
+		if on["tx-tcp6-segmentation"] || on["tx-udp-segmentation"] || on["tx-checksum-ip-generic"] || on["rx-gro"] {
+			return fmt.Errorf("turn off offloads of %s: some stay on", name)
+		}
+	}
+	return nil
 }
 
 // checkDevice tells, once, that somebody took down or removed the session
@@ -132,10 +176,10 @@ func (k *kernel) missing(name string) (bool, error) {
 	return false, nil
 }
 
-func (k *kernel) makePair(name string) error {
+func (k *kernel) makePair(name string, mtu int) error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = name, defaultMTU
-	err := k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: defaultMTU})
+	attrs.Name, attrs.MTU = name, mtu
+	err := k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: uint32(mtu)})
 	if err != nil {
 		return fmt.Errorf("make session device %s: %w", name, err)
 	}

@@ -14,6 +14,10 @@ const (
 	ethtoolStrings  = 0x1b
 	ethtoolFeatures = 0x3a
 	ethtoolSetInfo  = 0x37
+
+	ethtoolSetTxChecksum = 0x17
+	ethtoolSetGRO        = 0x2c
+
 	stringsFeatures = 4
 	stringLen       = 32
 	featureBlock    = 16 // four words: available, requested, active, never changed
@@ -73,6 +77,16 @@ func (k *kernel) featureCount(name string) int {
 		return 0
 	}
 	return int(min(binary.NativeEndian.Uint32(b[16:]), maxFeatures))
+}
+
+// setOffload turns one group of features on or off.
+func (k *kernel) setOffload(name string, command uint32, on bool) bool {
+	b := make([]byte, 8) // command, value
+	putWords(b, command)
+	if on {
+		putWords(b, command, 1)
+	}
+	return k.ethtool(name, b)
 }
 
 // ethtool does one SIOCETHTOOL; b is the command with its room for the answer.

@@ -79,4 +79,8 @@ type Device struct {
 	Index, PeerIndex int
 	MAC, PeerMAC     net.HardwareAddr
 	MTU              int
+
+	// The two ends of the detour: what is sent into Detour comes out of
+	// DetourPeer in segments with finished checksums.
+	Detour, DetourPeer int
 }

@@ -25,8 +25,13 @@ type rules struct {
 // accepts reports whether a link of that name may be an uplink. Globs are those
 // of path.Match; a malformed one matches nothing.
 func (r rules) accepts(name string) bool {
-	if name == "lo" || name == r.device || name == r.device+peerSuffix {
+	if name == "lo" {
 		return false
+	}
+	for _, own := range []string{r.device, r.device + detourSuffix} {
+		if name == own || name == own+peerSuffix {
+			return false
+		}
 	}
 	matches := func(globs []string) bool {
 		return slices.ContainsFunc(globs, func(g string) bool {
