@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"roam"
 	"roam/wire/nd"
 )
 
@@ -32,14 +33,21 @@ func (k *kernel) announce(u Uplink, own netip.Addr) error {
 	return nil
 }
 
-// announceNew announces the Locators that became usable, and all of a link
-// whose router changed. It comes before the event, so that the router hears it
-// before whatever the core sends.
+// announceNew announces the Locators that became usable, all of a link whose
+// router changed, and those that another link of the same network has lost: the
+// router would go on sending there, and no Locator Update tells of it. It comes
+// before the event, so that the router hears it before whatever the core sends.
 func (h *Host) announceNew(before, after picture) {
+	lost := map[roam.L64]bool{}
+	for l, x := range before.locators {
+		if x.usable && !after.locators[l].usable {
+			lost[l.L64] = true
+		}
+	}
 	for _, l := range sortedLocals(after.locators) {
 		x := after.locators[l]
 		u := after.uplinks[int(l.Link)]
-		fresh := !before.locators[l].usable || before.uplinks[int(l.Link)].NextHop != u.NextHop
+		fresh := !before.locators[l].usable || before.uplinks[int(l.Link)].NextHop != u.NextHop || lost[l.L64]
 		if !x.usable || !fresh {
 			continue
 		}

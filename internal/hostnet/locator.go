@@ -116,6 +116,10 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 	if a.next.After(now) {
 		return a.next
 	}
+	sure, pending := h.table.elsewhere(k)
+	if pending {
+		return time.Time{} // its end is announced
+	}
 	if !a.added.IsZero() && now.Sub(a.added) < settled && !a.duplicate {
 		h.trouble(l, x, "prefix:NID was removed by somebody else; adding it again")
 	}
@@ -123,7 +127,7 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 		h.regained[l] = now.Add(regain)
 	}
 	a.again(now)
-	if err := h.addAddress(l, x.name, k, now); err != nil {
+	if err := h.addAddress(l, x.name, k, sure, now); err != nil {
 		h.trouble(l, x, err.Error())
 		a.next = now.Add(a.wait)
 		return a.next
@@ -136,11 +140,17 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 // set only after duplicate detection: the kernel deletes an address of limited
 // lifetime that turns out to be a duplicate, without a word on why. DEVIATION:
 // RFC 6741 §3.1 does not use the locator before detection has ended.
-func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) error {
+//
+// An address that is known to be unique is added without detection.
+func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, unique bool, now time.Time) error {
 	entry := change{Kind: addedAddress, Link: name, Index: k.link, Address: k.addr}
 	list := []change{entry}
 	old, err := h.kernel.sysctl(name, optimisticDAD)
-	toggle := err == nil && old == "0"
+	toggle := err == nil && old == "0" && !unique
+	flags := uint32(unix.IFA_F_OPTIMISTIC)
+	if unique {
+		flags = unix.IFA_F_NODAD
+	}
 	if toggle {
 		list = append(list, change{Kind: setSysctl, Sysctl: name + "/" + optimisticDAD, Old: old})
 	}
@@ -151,11 +161,11 @@ func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, now time.Time) e
 		defer h.allowOptimistic(l, name, list[1])()
 	}
 	h.ours[k] = true
-	if err := h.kernel.setAddress(k, unix.IFA_F_OPTIMISTIC, seconds(time.Time{}, now)); err != nil {
+	if err := h.kernel.setAddress(k, flags, seconds(time.Time{}, now)); err != nil {
 		delete(h.ours, k)
 		return err
 	}
-	flags, err := h.kernel.addressFlags(k)
+	flags, err = h.kernel.addressFlags(k)
 	if err != nil {
 		return err
 	}
@@ -219,9 +229,13 @@ func (h *Host) prolong(l ilnp.Local, x locator, k addrKey, have address, now tim
 	h.table.addrs[k] = have
 }
 
-// giveWay removes a duplicate: another node on that link answers for it.
+// giveWay removes a duplicate: another node on that link answers for it. If
+// that is this host on another link, it is added again without detection.
 func (h *Host) giveWay(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
-	h.trouble(l, x, fmt.Sprintf("duplicate address: another node on %s uses %s", x.name, k.addr))
+	itself, _ := h.table.elsewhere(k)
+	if !itself {
+		h.trouble(l, x, fmt.Sprintf("duplicate address: another node on %s uses %s", x.name, k.addr))
+	}
 	if err := h.kernel.removeAddress(k); err != nil {
 		h.trouble(l, x, err.Error())
 	}
@@ -232,6 +246,10 @@ func (h *Host) giveWay(l ilnp.Local, x locator, k addrKey, now time.Time) (wake 
 		h.tries[l] = a
 	}
 	a.duplicate = true
+	if itself {
+		a.next = now.Add(firstRetry)
+		return a.next
+	}
 	a.wait = max(a.wait, duplicateRetry)
 	a.next = now.Add(a.wait)
 	return a.next

@@ -130,6 +130,23 @@ func (t *table) answers(k addrKey) bool {
 	return a.flags&unix.IFA_F_OPTIMISTIC != 0 && t.locals[k]
 }
 
+// elsewhere tells how the address of k stands on this host's other links: it
+// has passed duplicate detection there, or is about to. Two links of one
+// network share their prefix, and detection on the second would find the first.
+func (t *table) elsewhere(k addrKey) (sure, pending bool) {
+	for other, a := range t.addrs {
+		if other.addr != k.addr || other.link == k.link || a.flags&unix.IFA_F_DADFAILED != 0 || !t.links[other.link].up() {
+			continue
+		}
+		if a.flags&unix.IFA_F_TENTATIVE == 0 {
+			sure = true
+		} else {
+			pending = true
+		}
+	}
+	return sure, pending && !sure
+}
+
 // dropLink forgets all about an interface that is gone.
 func (t *table) dropLink(index int) {
 	delete(t.links, index)

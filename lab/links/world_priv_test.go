@@ -265,11 +265,15 @@ func (w *world) uses(link string, l roam.L64) {
 	}
 }
 
-// states are the locators of the mobile host, as "link l64": state.
+// states are the locators of the mobile host, as "link l64": state. Those past
+// their lifetime are left out: a host keeps their addresses for up to two hours.
 func (w *world) states() map[string]string {
 	m := map[string]string{}
 	list, _ := w.mn.Locators(w.top.Context())
 	for _, l := range list {
+		if l.State == "aged" {
+			continue
+		}
 		m[l.Link+" "+l.L64.String()] = l.State
 	}
 	return m
