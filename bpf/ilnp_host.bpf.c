@@ -138,10 +138,14 @@ static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
 			return receive_error(skb, &in);
 	}
 	p = pair_of(&in);
-	if (p)
-		return receive_pair(skb, p, &in);
-	if (in.c.nonce.len)
-		return receive_embryo(skb, &in, 0);
+	if (p) {
+		verdict = receive_pair(skb, p, &in);
+		if (verdict != FOR_EMBRYO)
+			return verdict;
+	}
+	/* Called in one place, since each that is inlined takes its own of the stack. */
+	if (p || in.c.nonce.len)
+		return receive_embryo(skb, &in, !!p);
 	if (in.c.proto == IPPROTO_ICMPV6 && in.c.type == ICMP6_LOCATOR_UPDATE)
 		return drop(DROP_UPDATE_NO_NONCE);
 	return PASS_ON;

@@ -24,6 +24,35 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 	e->nonce = in->c.nonce;
 }
 
+/* Begins an event about a packet, written in the ring itself, as the stack has no
+ * room for many of them. Null if the ring is full; else the caller submits it.
+ */
+static __always_inline struct event *begin_event(void *ring, struct __sk_buff *skb, __u32 kind,
+						 const struct inbound *in, const struct pair_key *handle)
+{
+	struct event *e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
+
+	if (!e) {
+		count(DROP_RING_FULL);
+		return 0;
+	}
+	about_inbound(e, in);
+	e->key = *handle;
+	e->kind = kind;
+	e->ifindex = skb->ifindex;
+	e->at = bpf_ktime_get_ns();
+	return e;
+}
+
+static __always_inline void tell_of(void *ring, struct __sk_buff *skb, __u32 kind, const struct inbound *in,
+				    const struct pair_key *handle)
+{
+	struct event *e = begin_event(ring, skb, kind, in, handle);
+
+	if (e)
+		bpf_ringbuf_submit(e, 0);
+}
+
 /* Takes the nonce out: its header goes when it holds nothing else and stands
  * right behind the IPv6 header; else the option becomes padding.
  */

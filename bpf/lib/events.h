@@ -42,9 +42,13 @@ static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u
 		return -1;
 	}
 	event_fill(&p->e, skb, kind, about);
-	barrier_var(len); /* the verifier has lost the bound, the compiler must not use it */
-	len &= room - 1;
-	if (len == 0 || bpf_skb_load_bytes(skb, l3, p->data, len)) {
+	/* The verifier has lost the bounds, and those before Linux 6.8 do not take
+	 * "not 0" for "at least 1": the mask goes on what is more than 1.
+	 */
+	len--;
+	barrier_var(len);
+	len = (len & (room - 1)) + 1;
+	if (bpf_skb_load_bytes(skb, l3, p->data, len)) {
 		bpf_ringbuf_discard(p, 0);
 		count(DROP_KERNEL_HELPER);
 		return -1;

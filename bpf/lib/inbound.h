@@ -136,6 +136,8 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	return deliver(skb, in, &about.key, 0, e.rule == RULE_RFC6741);
 }
 
+#define FOR_EMBRYO -2 /* of receive_pair: a stranger in the correspondent's name */
+
 static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
 {
 	struct pair_live *l = live_of(p);
@@ -147,7 +149,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	s = standing_of(skb, p, l, in);
 	switch (s) {
 	case OTHER_NONCE:
-		return receive_embryo(skb, in, 1);
+		return FOR_EMBRYO;
 	case STRANGE_PLACE:
 		return drop(DROP_UNKNOWN_LOCATOR);
 	case NOT_NOW:

@@ -33,9 +33,10 @@ static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u8 b[RULE_CHUNK
 				return -1;
 		} else {
 			__builtin_memset(b, 0, RULE_CHUNK);
-			barrier_var(left); /* the verifier has lost the bound */
-			left &= RULE_CHUNK - 1;
-			if (!left || bpf_skb_load_bytes(skb, at, b, left))
+			left--; /* as in tell_packet_in */
+			barrier_var(left);
+			left = (left & (RULE_CHUNK - 1)) + 1;
+			if (bpf_skb_load_bytes(skb, at, b, left))
 				return -1;
 		}
 		s = bpf_csum_diff(0, 0, (__be32 *)b, RULE_CHUNK, s);
@@ -109,17 +110,9 @@ static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *
 	l->rule = found;
 	if ((found == RULE_RFC6741) == !!(p->flags & PAIR_RFC6741))
 		return;
-	/* Written in place: the stack has no room for another event. */
-	e = bpf_ringbuf_reserve(&urgent, sizeof(*e), 0);
-	if (!e) {
-		count(DROP_RING_FULL);
+	e = begin_event(&urgent, skb, EV_RULE, in, &p->handle);
+	if (!e)
 		return;
-	}
-	about_inbound(e, in);
-	e->kind = EV_RULE;
-	e->ifindex = skb->ifindex;
-	e->at = bpf_ktime_get_ns();
-	e->key = p->handle;
 	e->rule = found;
 	bpf_ringbuf_submit(e, 0);
 }

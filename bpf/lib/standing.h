@@ -29,6 +29,7 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 static __always_inline void check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 					const struct inbound *in)
 {
+	struct event *e;
 	__u8 t[14];
 	__be32 ack;
 
@@ -40,12 +41,12 @@ static __always_inline void check_proof(struct __sk_buff *skb, const struct pair
 	__builtin_memcpy(&ack, t + 8, 4);
 	if (!(t[13] & 0x10) || (__s32)(bpf_ntohl(ack) - l->proof_ack) < 0)
 		return;
-	struct event about;
-	about_inbound(&about, in);
-	about.key = p->handle;
-	about.remote.l64 = p->remote[l->proof_remote & (MAX_REMOTE - 1)];
-	tell(&urgent, skb, EV_PROOF, &about);
 	l->proof_seq = 0;
+	e = begin_event(&urgent, skb, EV_PROOF, in, &p->handle);
+	if (!e)
+		return;
+	e->remote.l64 = p->remote[l->proof_remote & (MAX_REMOTE - 1)];
+	bpf_ringbuf_submit(e, 0);
 }
 
 /* Is this a locator that we may send to, and not proven reachable? One that is
@@ -62,17 +63,13 @@ static __always_inline int is_unproven(const struct pair *p, union half l64)
 static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				       const struct inbound *in)
 {
-	struct event about;
-
 	l->last_rx = bpf_ktime_get_coarse_ns();
 	l->unanswered_tx = 0;
 	__sync_fetch_and_add(&l->rx_packets, 1);
 	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);
 	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
 		l->life_seq = p->seq;
-		about_inbound(&about, in);
-		about.key = p->handle;
-		tell(&urgent, skb, EV_LIFE, &about);
+		tell_of(&urgent, skb, EV_LIFE, in, &p->handle);
 	}
 	if (p->unproven)
 		check_proof(skb, p, l, in);
@@ -92,7 +89,6 @@ enum standing {
 static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 						 const struct inbound *in)
 {
-	struct event about;
 	int known = locator_accepted(p, in->src.l64.v);
 	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
 
@@ -103,14 +99,12 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	}
 	if (p->flags & PAIR_PLAIN)
 		return OTHER_NONCE;
-	about_inbound(&about, in);
-	about.key = p->handle;
 	if (!p->remote_nonce.len) {
 		if (!known)
 			return OTHER_NONCE;
 		if (!l->learned.len) {
 			l->learned = in->c.nonce;
-			tell(&urgent, skb, EV_NONCE, &about);
+			tell_of(&urgent, skb, EV_NONCE, in, &p->handle);
 		}
 		return same_nonce(&l->learned, &in->c.nonce) ? AUTHENTIC : OTHER_NONCE;
 	}
@@ -121,7 +115,7 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 		l->hint = in->src.l64;
 		l->hint_ifindex = skb->ifindex;
 		l->hint_seq = p->seq;
-		tell(&urgent, skb, EV_LOCATOR, &about);
+		tell_of(&urgent, skb, EV_LOCATOR, in, &p->handle);
 	}
 	return AUTHENTIC;
 }
