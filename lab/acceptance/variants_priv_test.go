@@ -62,6 +62,7 @@ func variant(t *testing.T, w *world, mn *node, port int) {
 // TestSilentNetwork lets one of several networks fall silent while its link
 // seems to be up: traffic leaves it for the others, and takes it up again.
 func TestSilentNetwork(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t, "silent", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
 	mn.roam("locator", "disable", "net1")
