@@ -31,7 +31,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	seen := k.profile
 	k.profile = p.profile()
-	if named && k.sought && !seen.sought {
+	if named && k.sought && !seen.sought && !seen.fixed {
 		k.rule, k.sought = seen.rule, false // a default does not change what the peer has shown
 	}
 	for _, n := range p.Names {

@@ -6,6 +6,7 @@ import "time"
 // said of it, what it showed itself, or the default.
 type profile struct {
 	rule        ChecksumRule
+	fixed       bool // rule is what people said
 	sought      bool // rule is a guess, to be replaced by what its packets show
 	draft       bool // the form of Locator Updates
 	nonceAlways bool // it wants the option on every packet
@@ -13,7 +14,7 @@ type profile struct {
 }
 
 func (p Peer) profile() profile {
-	return profile{p.Rule, !p.RuleFixed, p.DraftLU, p.NonceAlways, p.OldFirst}
+	return profile{p.Rule, p.RuleFixed, !p.RuleFixed, p.DraftLU, p.NonceAlways, p.OldFirst}
 }
 
 // stranger is the profile of a correspondent of which nothing is known.
@@ -21,8 +22,8 @@ func (c *Core) stranger() profile {
 	return profile{rule: c.cfg.Rule, sought: true, draft: c.cfg.DraftLU}
 }
 
-// found takes the rule that a packet has shown. One that people fixed stays: they may
-// know of a path that changes checksums.
+// found takes the rule that a packet has shown. One that people fixed stays: they
+// may know of a path that changes checksums.
 func (p *profile) found(f FoundRule) {
 	if !p.sought || f == NotFound {
 		return
@@ -55,9 +56,9 @@ func (s *session) updatePaths(paths []Path) []Path {
 }
 
 func (p profile) saved() savedProfile {
-	return savedProfile{p.rule, p.sought, p.draft, p.nonceAlways, p.oldFirst}
+	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.oldFirst}
 }
 
 func (v savedProfile) profile() profile {
-	return profile{v.Rule, v.Sought, v.Draft, v.NonceAlways, v.OldFirst}
+	return profile{v.Rule, v.Fixed, v.Sought, v.Draft, v.NonceAlways, v.OldFirst}
 }

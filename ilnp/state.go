@@ -55,6 +55,7 @@ type savedRemote struct {
 
 type savedProfile struct {
 	Rule        ChecksumRule `json:"rule"`
+	Fixed       bool         `json:"fixed,omitempty"`
 	Sought      bool         `json:"sought,omitempty"`
 	Draft       bool         `json:"draft,omitempty"`
 	NonceAlways bool         `json:"nonce_always,omitempty"`

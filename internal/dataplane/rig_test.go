@@ -201,7 +201,9 @@ func at(l roam.L64, n roam.NID) roam.ILV { return roam.ILV{L64: l, NID: n} }
 
 // skbContext is struct __sk_buff, of which a test run may set a few fields.
 type skbContext struct {
-	_          [10]uint32
+	_          [2]uint32
+	Mark       uint32
+	_          [7]uint32
 	Ifindex    uint32
 	_          [25]uint32
 	_          [2]uint64 // flow_keys, tstamp

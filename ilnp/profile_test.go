@@ -1,0 +1,128 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+)
+
+// profiled opens a session with a correspondent of which people said so.
+func profiled(t *testing.T, p Peer) *bench {
+	t.Helper()
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	p.NID, p.Locators = peerNID, []RemoteLocator{{L64: netP, Lifetime: Infinite}}
+	b.AddPeer(b.now, p)
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
+	b.answerProbes()
+	return b
+}
+
+// What people said of a correspondent is in its entry and in what they are
+// shown, for its first session and for every other.
+func TestProfileReachesTheEntry(t *testing.T) {
+	b := profiled(t, Peer{Rule: RuleRFC6741, RuleFixed: true, NonceAlways: true, OldFirst: true, DraftLU: true})
+	if p := b.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
+		t.Errorf("entry %+v", p)
+	}
+	if s := b.Peers(b.now); len(s) != 1 || !s[0].NonceAlways || !s[0].OldFirst || s[0].RuleSought || !s[0].DraftLU {
+		t.Errorf("shown %+v", s)
+	}
+	b.AddPeer(b.now, Peer{NID: peerNID})
+	b.drain()
+	if p := b.pairs[theKey]; p.NonceAlways || !p.RuleSought {
+		t.Errorf("entry after the options were taken away %+v", p)
+	}
+}
+
+// A rule that was found holds for this session and the next one, and no default
+// puts it aside; one that was fixed is not looked for.
+func TestFoundRule(t *testing.T) {
+	b := profiled(t, Peer{})
+	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: NotFound})
+	if p := b.pairs[theKey]; !p.RuleSought || p.Rule != RuleIPv6 {
+		t.Errorf("entry before the rule was found %+v", p)
+	}
+	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.drain()
+	if p := b.pairs[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
+		t.Errorf("entry after it %+v", p)
+	}
+	b.pass(11 * time.Minute)
+	if len(b.pairs) != 0 {
+		t.Fatal("the session does not end")
+	}
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	if p := b.pairs[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
+		t.Errorf("entry of the next session %+v", p)
+	}
+	b = profiled(t, Peer{RuleFixed: true})
+	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
+	if p := b.pairs[theKey]; p.Rule != RuleIPv6 {
+		t.Errorf("a fixed rule was changed: %+v", p)
+	}
+}
+
+// A correspondent that opens the session may show its rule at first, or after
+// it was probed; the session has it from the start.
+func TestRuleOfACandidate(t *testing.T) {
+	for _, first := range []FoundRule{NotFound, FoundRFC6741} {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		o := Observation{
+			Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
+			LocalNID: ownNID, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{9}}, Found: first,
+		}
+		b.see(o)
+		o.Found = FoundRFC6741
+		b.see(o)
+		o.Found = NotFound
+		b.see(o)
+		b.reply(b.probesSent()[0], peerNonce)
+		if p := b.pairs[theKey]; p.State != Established || p.Rule != RuleRFC6741 || p.RuleSought {
+			t.Errorf("first shown %d: entry %+v", first, p)
+		}
+	}
+}
+
+// The thesis's order: the first Locator Update leaves from a locator that the
+// correspondent knows; if there is none, from the new one.
+func TestOldLocatorFirst(t *testing.T) {
+	for oldFirst, want := range map[bool]roam.L64{true: netA, false: netB} {
+		b := profiled(t, Peer{OldFirst: oldFirst})
+		b.prefix(2, netB, Infinite)
+		if list := b.updates(); len(list) != 1 || len(list[0].Locators) != 2 {
+			t.Fatalf("updates %+v", list)
+		}
+		var from roam.L64
+		for _, s := range b.sent {
+			if p := b.parse(s); p.Type == 156 {
+				from = p.Src.L64
+			}
+		}
+		if from != want {
+			t.Errorf("old first %v: the update left from %v, want %v", oldFirst, from, want)
+		}
+	}
+	b := profiled(t, Peer{OldFirst: true})
+	b.withdraw(1, netA)
+	b.prefix(2, netB, Infinite)
+	if len(b.updates()) == 0 {
+		t.Error("without an old locator nothing is told")
+	}
+}
+
+func TestProfileIsRestored(t *testing.T) {
+	b := profiled(t, Peer{NonceAlways: true, OldFirst: true})
+	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
+	n := b.successor(t, inMode(Duality))
+	if p := n.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
+		t.Errorf("entry %+v", p)
+	}
+	if k := n.known[peerNID]; k.profile != b.known[peerNID].profile {
+		t.Errorf("profile %+v, want %+v", k.profile, b.known[peerNID].profile)
+	}
+}

@@ -1,0 +1,303 @@
+package dataplane
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// detoured is a rig whose super-packets would be cut on the loopback link.
+func detoured(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	ip(t, "link set lo up")
+	s := r.host
+	s.Detour = loopback
+	r.setHost(s)
+	r.uplink(here)
+	return r
+}
+
+// marked gives the packet of a test run a mark.
+func marked(m uint32) func(*ebpf.RunOptions) {
+	return func(o *ebpf.RunOptions) { o.Context = skbContext{Mark: m, Ifindex: uint32(loopback)} }
+}
+
+// For a peer that wants every nonce, super-packets go to where they are cut, as
+// they are; everything else carries the nonce at once.
+func TestNonceAlways(t *testing.T) {
+	r := detoured(t)
+	p := pairOf(there)
+	p.NonceAlways = true
+	r.upsert(p)
+	for name, body := range map[string][]byte{"tcp": tcp(flagACK, 900), "udp": udp(20)} {
+		proto := uint8(ip6.TCP)
+		if name == "udp" {
+			proto = ip6.UDP
+		}
+		if got := r.send(proto, body); got.Nonce != ourNonce {
+			t.Errorf("%s: nonce %x", name, got.Nonce.Bytes)
+		}
+	}
+	super := toPeer(ip6.TCP, tcp(flagACK, 1300))
+	cut := r.counted(func() {
+		if v, out := r.egress(super, gso); v != redirect || !bytes.Equal(out, super) {
+			t.Errorf("super-packet: verdict %d, %s", v, difference(out, super))
+		}
+	})
+	r.wantCounts("super-packet", cut, counts{"tx_detour": 1})
+	s := r.host
+	s.Detour = 0
+	r.setHost(s)
+	r.wantCounts("without a detour", r.counted(func() { r.send(ip6.TCP, tcp(flagACK, 1300), gso) }),
+		counts{"tx_packets": 1, "tx_nonce_left_out": 1})
+}
+
+// Sums over NIDs would be spoilt by a device that sums segments itself, and by
+// no other one.
+func TestDetourOfSumsOverNIDs(t *testing.T) {
+	r := detoured(t)
+	for _, physical := range []bool{false, true} {
+		r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, Physical: physical, MTU: 1500}}))
+		for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
+			p := pairOf(there)
+			p.Rule = rule
+			r.upsert(p)
+			got := r.counted(func() { r.egress(toPeer(ip6.TCP, tcp(flagACK, 1300)), gso) })
+			want := counts{"tx_packets": 1}
+			if physical && rule == ilnp.RuleRFC6741 {
+				want = counts{"tx_detour": 1}
+			}
+			r.wantCounts(rule.String(), got, want)
+		}
+	}
+}
+
+// What comes round is translated as if it had left at once.
+func TestDetour(t *testing.T) {
+	r := detoured(t)
+	round := func(body []byte, set ...func(*ebpf.RunOptions)) (int, ilnpwire.Packet) {
+		t.Helper()
+		v, out := r.run(r.objs.IlnpDetourIngress, frame(toPeer(ip6.TCP, body)), set...)
+		p, err := ilnpwire.ParsePacket(out[ethLen:])
+		r.must(err)
+		return v, p
+	}
+	got := r.counted(func() {
+		if v, _ := round(tcp(flagACK, 9)); v != shot {
+			t.Errorf("of no session: verdict %d", v)
+		}
+	})
+	r.wantCounts("of no session", got, counts{"drop_not_session": 1})
+	p := pairOf(there)
+	p.NonceAlways = true
+	r.upsert(p)
+	v, q := round(tcp(flagACK, 1300))
+	if v != redirect || q.Nonce != ourNonce || q.Src != at(here, ours) || q.Dst != at(there, theirs) || !soundUnder(ilnp.FoundIPv6, q) {
+		t.Errorf("verdict %d, %+v", v, q)
+	}
+	if _, q = round(tcp(flagSYN, 0), marked(0x726f616d)); !soundUnder(ilnp.FoundRFC6741, q) {
+		t.Errorf("a twin has not the other rule: %+v", q)
+	}
+}
+
+// soundUnder reports whether a packet's checksum is right under a rule.
+func soundUnder(rule ilnp.FoundRule, p ilnpwire.Packet) bool {
+	src, dst := p.Src, p.Dst
+	if rule == ilnp.FoundRFC6741 {
+		src.L64, dst.L64 = 0, 0
+	}
+	return ip6.Checksum(src.Addr(), dst.Addr(), p.Proto, p.Payload) == 0
+}
+
+// under makes a packet with a nonce whose checksum is right under a rule; open
+// leaves only the seed over the pseudo-header, as for a device that finishes it.
+func under(rule ilnp.FoundRule, open bool, from roam.ILV, n ilnp.Nonce, proto uint8, body []byte) []byte {
+	src, dst := from, at(here, ours)
+	if rule == ilnp.FoundRFC6741 {
+		src.L64, dst.L64 = 0, 0
+	}
+	b := packet(src, dst, ip6.DestOpts, with(n, proto, bytes.Clone(body)))
+	c, err := ip6.Walk(b)
+	if err != nil {
+		panic(err)
+	}
+	if open {
+		field, _, _ := ip6.ChecksumOffset(proto)
+		msg := b[c.UpperOffset:]
+		clear(msg[field : field+2])
+		// The complement of a checksum over nothing but the pseudo-header.
+		seed := ^ip6.Add(ip6.Checksum(src.Addr(), dst.Addr(), proto, msg), ip6.Sum(msg))
+		binary.BigEndian.PutUint16(msg[field:], seed)
+	}
+	copy(b[8:], packet(from, at(here, ours), ip6.NoNext, nil)[8:40])
+	return b
+}
+
+// The rule of a stranger is found from its first packet with a checksum, of
+// any length and finished or not; it is answered under that rule.
+func TestRuleOfStrangers(t *testing.T) {
+	r := newRig(t)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	n := 0
+	for _, rule := range []ilnp.FoundRule{ilnp.FoundIPv6, ilnp.FoundRFC6741} {
+		for _, open := range []bool{false, true} {
+			for _, size := range []int{0, 1, 11, 12, 13, 31, 44, 500, 1399, 1400} {
+				for proto, body := range map[uint8][]byte{ip6.TCP: tcp(flagSYN, size), ip6.UDP: udp(size)} {
+					n++
+					from := stranger(n)
+					_, out := r.ingress(under(rule, open, from, theirNonce, proto, body))
+					evs := r.events()
+					if len(evs) != 1 || evs[0].Kind != Embryo || evs[0].Found != rule {
+						t.Errorf("rule %d, open %v, %d octets of protocol %d: %+v", rule, open, size, proto, evs)
+						continue
+					}
+					if q, err := ilnpwire.ParsePacket(out); err != nil || !open && !soundUnder(ilnp.FoundIPv6, q) {
+						t.Errorf("rule %d, %d octets of protocol %d: delivered with a wrong checksum: %v", rule, size, proto, err)
+					}
+					if _, q := r.answer(from.NID); !soundUnder(rule, q) {
+						t.Errorf("rule %d, protocol %d: answered under the other one", rule, proto)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What shows no rule leaves the ordinary one, until something does.
+func TestRuleNotShown(t *testing.T) {
+	r := newRig(t)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	from := stranger(1)
+	damaged := under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagSYN, 0))
+	damaged[len(damaged)-1] ^= 1
+	noSum := udp(5)
+	zero := packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, noSum))
+	clear(zero[len(zero)-len(noSum)+6 : len(zero)-len(noSum)+8])
+	for name, b := range map[string][]byte{
+		"damaged": damaged, "udp without checksum": zero,
+		"ping": mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 1, 1, []byte("x"))),
+	} {
+		r.ingress(b)
+		if evs := r.events(); len(evs) != 1 || evs[0].Found != ilnp.NotFound {
+			t.Errorf("%s: %+v", name, evs)
+		}
+	}
+	r.ingress(under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagSYN, 0)))
+	if evs := r.events(); len(evs) != 1 || evs[0].Found != ilnp.FoundRFC6741 {
+		t.Errorf("a sound packet after them: %+v", evs)
+	}
+}
+
+// The rule of a peer that we contacted is found from its first answer with a
+// nonce, and held to before the daemon knows.
+func TestRuleOfPeers(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	guess := func(rule ilnp.ChecksumRule, sought bool, n ilnp.Nonce) {
+		p := pairOf(there)
+		p.Rule, p.RuleSought, p.LocalNonce = rule, sought, n // another nonce: another session
+		r.upsert(p)
+	}
+	sends := func(want ilnp.FoundRule) {
+		t.Helper()
+		_, out := r.egress(toPeer(ip6.UDP, udp(30)))
+		q, err := ilnpwire.ParsePacket(out)
+		r.must(err)
+		if !soundUnder(want, q) {
+			t.Errorf("not sent under rule %d", want)
+		}
+	}
+	answer := func(rule ilnp.FoundRule, n ilnp.Nonce) {
+		if n.Present() {
+			r.ingress(under(rule, false, at(there, theirs), n, ip6.UDP, udp(30)))
+			return
+		}
+		r.ingress(fromPeer(there, ilnp.Nonce{}, ip6.UDP, udp(30)))
+	}
+	guess(ilnp.RuleIPv6, true, strangerNonce(1))
+	answer(ilnp.FoundRFC6741, ilnp.Nonce{})
+	r.wantKinds("an answer that could be forged")
+	sends(ilnp.FoundIPv6)
+	answer(ilnp.FoundRFC6741, theirNonce)
+	if evs := r.events(); len(evs) != 1 || evs[0].Kind != RuleSeen || evs[0].Found != ilnp.FoundRFC6741 || evs[0].Key.Remote != theirs {
+		t.Errorf("events %+v", evs)
+	}
+	sends(ilnp.FoundRFC6741)
+	answer(ilnp.FoundIPv6, theirNonce)
+	r.wantKinds("a second answer")
+	sends(ilnp.FoundRFC6741)
+
+	guess(ilnp.RuleIPv6, true, strangerNonce(2))
+	answer(ilnp.FoundIPv6, theirNonce)
+	r.wantKinds("as was guessed")
+	answer(ilnp.FoundRFC6741, theirNonce)
+	sends(ilnp.FoundIPv6)
+
+	guess(ilnp.RuleRFC6741, false, strangerNonce(3))
+	answer(ilnp.FoundIPv6, theirNonce)
+	r.wantKinds("the rule was fixed")
+	sends(ilnp.FoundRFC6741)
+}
+
+// While no answer shows the rule, the second first packet goes under both, and
+// so does no other one.
+func TestTwin(t *testing.T) {
+	r := detoured(t)
+	twins := func(proto uint8, body []byte, set ...func(*ebpf.RunOptions)) uint64 {
+		t.Helper()
+		return r.counted(func() { r.egress(toPeer(proto, body), set...) })["tx_twin"]
+	}
+	// later lets the time pass that the programs wait: they wrote when they began.
+	later := func() {
+		t.Helper()
+		slot := r.known[ilnp.PairKey{Local: ours, Remote: theirs}].Slot
+		var l bpfPairLive
+		r.must(r.objs.PairLives.Lookup(slot, &l))
+		l.SoughtSince -= uint64(time.Second)
+		if l.TwinSent != 0 {
+			l.TwinSent -= uint64(time.Second)
+		}
+		r.must(r.objs.PairLives.Put(slot, &l))
+	}
+	for _, sought := range []bool{true, false} {
+		p := pairOf(there)
+		p.State, p.RemoteNonce, p.RuleSought = ilnp.Initiated, ilnp.Nonce{}, sought
+		p.LocalNonce = strangerNonce(map[bool]int{true: 1, false: 2}[sought])
+		r.upsert(p)
+		want := map[bool]uint64{true: 1}[sought]
+		for i, step := range []struct {
+			proto uint8
+			body  []byte
+			later bool
+			want  uint64
+		}{
+			{ip6.TCP, tcp(flagSYN, 0), false, 0},
+			{ip6.TCP, tcp(flagSYN, 0), false, 0}, // of another connection
+			{ip6.TCP, tcp(flagSYN, 0), true, want},
+			{ip6.TCP, tcp(flagSYN, 0), false, 0},
+			{ip6.TCP, tcp(flagACK, 9), true, 0}, // no handshake ends without showing the rule
+			{ip6.UDP, udp(9), false, want},
+			{ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 1, 0, 1}, true, 0}, // the same under both rules
+		} {
+			if step.later {
+				later()
+			}
+			if got := twins(step.proto, step.body); got != step.want {
+				t.Errorf("sought %v, packet %d: %d twins, want %d", sought, i, got, step.want)
+			}
+		}
+	}
+}
