@@ -319,15 +319,13 @@ func (p *plane) dropEmbryo(key ilnp.PairKey) {
 	}
 }
 
-// embryoNonce is the same for the same two nodes and the nonce that was shown:
-// nothing to be drained, one nonce on all paths of one session, and another for
-// whoever claims the same NID without knowing its nonce.
+// embryoNonce is the same for the same pair of I-LVs: nothing to be drained.
 func (p *plane) embryoNonce(in Packet) Nonce {
 	b := binary.BigEndian.AppendUint64(nil, p.secret)
 	for _, v := range []roam.ILV{in.Src, in.Dst} {
 		b = binary.BigEndian.AppendUint64(b, uint64(v.NID))
+		b = binary.BigEndian.AppendUint64(b, uint64(v.L64))
 	}
-	b = append(b, in.Nonce.Bytes[:in.Nonce.Len]...)
 	sum := sha256.Sum256(b)
 	n := Nonce{Len: in.Nonce.Len}
 	copy(n.Bytes[:n.Len], sum[:])

@@ -101,11 +101,12 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	if (!other && !(h->flags & HOST_ACCEPT_ANY) && !bpf_map_lookup_elem(&known_nids, &in->src.nid))
 		return PASS_ON; /* as if we had no ILNP: the stack answers with Parameter Problem */
 	about_inbound(&about, in);
+	e.epoch = h->epoch;
 	e.rx_bytes = skb->len - in->l3;
 	old = bpf_map_lookup_elem(&embryos, &about.key);
 	known = old && same_nonce(&old->remote_nonce, &e.remote_nonce);
-	e.epoch = known ? old->epoch : h->epoch;
 	if (known && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v) {
+		e.epoch = old->epoch;
 		e.rule = old->rule;
 		__sync_fetch_and_add(&old->rx_bytes, e.rx_bytes);
 		if (e.rule == RULE_NOT_FOUND && has_rule(in->c.proto))

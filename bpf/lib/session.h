@@ -46,15 +46,10 @@ static __always_inline int same_nonce(const struct nonce *a, const struct nonce 
 	return x[0] == y[0] && x[1] == y[1];
 }
 
-/* The nonce with which an embryo is answered. It depends on the nonce that was
- * shown, not on the locators: first packets may come from several of them at
- * once, and both ends must end up with one. Who claims another's NID does not
- * know its nonce, and so is answered with another one.
- */
+/* The nonce with which an embryo is answered. */
 static __always_inline void embryo_nonce(const struct host *h, const struct embryo *e, union half local_nid,
 					 union half remote_nid, struct nonce *out)
 {
-	const __u64 *shown = (const __u64 *)&e->remote_nonce;
 	__u32 k = e->epoch & 1;
 	struct sip s;
 	__u64 a, b;
@@ -62,8 +57,8 @@ static __always_inline void embryo_nonce(const struct host *h, const struct embr
 	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1]);
 	sip_word(&s, local_nid.v);
 	sip_word(&s, remote_nid.v);
-	sip_word(&s, shown[0]);
-	sip_word(&s, shown[1]);
+	sip_word(&s, e->local_l64.v);
+	sip_word(&s, e->remote_l64.v);
 	a = sip_final(&s, 4);
 	__builtin_memset(out, 0, sizeof(*out));
 	out->len = h->nonce_len;
