@@ -268,6 +268,7 @@ type status struct {
 	NID      string   `json:"nid"`
 	Mode     string   `json:"mode"`
 	Plane    struct {
+		Attach  string   `json:"attach"`
 		Adopted bool     `json:"adopted"`
 		Uplinks []string `json:"uplinks"`
 	} `json:"plane"`

@@ -1,0 +1,37 @@
+package acceptance
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSoftHandoff is the least that must work on every kernel: two daemons, a
+// session in both directions, a move to another link and back, nothing lost.
+// It needs few tools and little of the machine, so that build/kernels can run
+// it in a guest without hardware.
+func TestSoftHandoff(t *testing.T) {
+	w := newWorld(t, "soft", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+	w.cable("mn", "net2", false)
+	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn.becomes("net1")
+	t.Logf("attached through %s", mn.status().Plane.Attach)
+	began := time.Now()
+	c := w.tcp(t, "mn", "cn", "cn", 7101, true)
+	u := w.udp(t, "mn", "cn", "cn", 7100, 100)
+	mn.reaches("cn", "established")
+	for _, next := range []string{"net2", "net1"} {
+		was := mn.active()[0]
+		w.cable("mn", next, true)
+		mn.becomes(next)
+		mn.sendsFrom("cn", next)
+		quiet(t, w, "mn", was)
+		w.cable("mn", was, false)
+		flows(t, u, 50)
+		flows(t, c, 50)
+	}
+	w.lossless(t, u, began)
+	if _, err := c.Stop(w.within(patience)); err != nil {
+		t.Error(err)
+	}
+	noLeak(t, mn, cn)
+}
