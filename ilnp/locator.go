@@ -109,16 +109,16 @@ func (h *host) rankNew(l *local) {
 // Locators that cannot stand on the wire are refused.
 func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 	h := &c.host
-	if ev.LinkName != "" {
+	if ev.Link == 0 || !c.acceptable(ev.L64) {
+		c.refuse(now, PairKey{}, reasonLocator)
+		return
+	}
+	if ev.LinkName != "" && ev.Present {
 		if old := h.names[ev.Link]; old != "" && old != ev.LinkName {
 			// The index came from a predecessor's state and means another link now.
 			delete(h.disabled, ev.Link)
 		}
 		h.names[ev.Link] = ev.LinkName
-	}
-	if ev.Link == 0 || !c.acceptable(ev.L64) {
-		c.refuse(now, PairKey{}, reasonLocator)
-		return
 	}
 	i, there := h.find(ev.Local)
 	if !ev.Present {
@@ -152,6 +152,15 @@ func (c *Core) Detach(now time.Time, link roam.LinkID) {
 	c.reselect(now, "link lost")
 }
 
+// forgetName forgets the name of a link without locators: one that is plugged
+// in again comes back with another index, and a year has many. A command that
+// disabled the link outlives it, with the name that tells whether it is meant.
+func (h *host) forgetName(link roam.LinkID) {
+	if !h.disabled[link] && !slices.ContainsFunc(h.locals, func(l *local) bool { return l.Link == link }) {
+		delete(h.names, link)
+	}
+}
+
 // SetLinkDisabled takes a link out of use although it is up, or back in. Its
 // locators keep receiving but are not listed any more. Taking a link back in
 // is a command to use it: its locators count as new.
@@ -165,6 +174,7 @@ func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
 	} else {
 		why = "link enabled"
 		delete(c.host.disabled, link)
+		c.host.forgetName(link)
 		c.host.ranks++
 		for _, l := range c.host.locals {
 			if l.Link == link {
@@ -178,6 +188,7 @@ func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
 func (c *Core) dropLocal(now time.Time, i int, reason string) {
 	l := c.host.locals[i]
 	c.host.locals = slices.Delete(c.host.locals, i, i+1)
+	c.host.forgetName(l.Link)
 	if l.state != Aged {
 		c.locatorRemoved(now, l, reason)
 	}

@@ -225,3 +225,22 @@ func TestModeIsToldOnce(t *testing.T) {
 		t.Errorf("%d changes to %v, want 1 to duality", b.count(ModeChanged), b.Mode())
 	}
 }
+
+// TestNamesOfLinksAreForgotten: a modem that is plugged in again and again has
+// another index each time. Found by the soak.
+func TestNamesOfLinksAreForgotten(t *testing.T) {
+	b := newBench(t)
+	for i := range roam.LinkID(100) {
+		b.HandleLocator(b.now, LocatorEvent{Local: Local{i + 1, netA}, Present: true, Preferred: Infinite, LinkName: "wwan0"})
+		if i%2 == 0 {
+			b.Detach(b.now, i+1)
+		} else {
+			b.HandleLocator(b.now, LocatorEvent{Local: Local{i + 1, netA}, LinkName: "wwan0"})
+		}
+		b.drain()
+	}
+	b.SetLinkDisabled(b.now, 200, true)
+	if n := b.Load().Links; n != 0 {
+		t.Errorf("the names of %d links are remembered, and none is there", n)
+	}
+}
