@@ -50,7 +50,7 @@ type pair struct {
 type embryo struct {
 	remote, local roam.ILV
 	link          roam.LinkID
-	own           Nonce
+	shown, own    Nonce
 }
 
 func newPlane(h *Node) plane {
@@ -278,16 +278,25 @@ func (p *plane) prove(e *pair, in Packet) {
 
 // receiveEmbryo takes a nonce that belongs to no session.
 func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
-	own := p.embryoNonce(in)
 	key := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}
-	p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, own: own})
+	old, known := p.embryos[key]
+	known = known && old.shown == in.Nonce
+	own := old.own
+	if !known {
+		own = p.embryoNonce(in)
+	}
+	p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own})
 	if in.Control != nil {
 		switch messageType(in) {
 		case ilnpwire.TypeEchoReply:
 			p.hand(at, in)
 			return
 		case ilnpwire.TypeLocatorUpdate:
-			p.drops["update without session"]++
+			if known {
+				p.hand(at, in) // the core keeps it until there is a session
+			} else {
+				p.drops["update without session"]++
+			}
 			return
 		}
 		p.reflect(at, in, own)
@@ -319,7 +328,8 @@ func (p *plane) dropEmbryo(key ilnp.PairKey) {
 	}
 }
 
-// embryoNonce is the same for the same pair of I-LVs: nothing to be drained.
+// embryoNonce is the same for the same pair of I-LVs: nothing to be drained. It
+// is that of the first packet's for as long as its sender is remembered.
 func (p *plane) embryoNonce(in Packet) Nonce {
 	b := binary.BigEndian.AppendUint64(nil, p.secret)
 	for _, v := range []roam.ILV{in.Src, in.Dst} {

@@ -90,6 +90,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 {
 	struct embryo e = {
 		.remote_l64 = in->src.l64, .local_l64 = in->dst.l64, .remote_nonce = in->c.nonce, .ifindex = skb->ifindex,
+		.first_remote = in->src.l64, .first_local = in->dst.l64,
 	};
 	struct host *h = this_host();
 	struct event about;
@@ -105,8 +106,12 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	e.rx_bytes = skb->len - in->l3;
 	old = bpf_map_lookup_elem(&embryos, &about.key);
 	known = old && same_nonce(&old->remote_nonce, &e.remote_nonce);
-	if (known && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v) {
+	if (known) {
 		e.epoch = old->epoch;
+		e.first_remote = old->first_remote;
+		e.first_local = old->first_local;
+	}
+	if (known && old->remote_l64.v == e.remote_l64.v && old->local_l64.v == e.local_l64.v) {
 		e.rule = old->rule;
 		__sync_fetch_and_add(&old->rx_bytes, e.rx_bytes);
 		if (e.rule == RULE_NOT_FOUND && has_rule(in->c.proto))

@@ -3,14 +3,10 @@
 #ifndef ROAM_OUTBOUND_H
 #define ROAM_OUTBOUND_H
 
+#include "detour.h"
 #include "path.h"
-#include "rule.h"
 
-#define TCP_FLAGS_AT 13
-#define TCP_SYN 0x02
 #define AF_INET6 10
-#define TWIN_AFTER 900000000ULL /* ns without an answer: just less than the first time-out of a SYN */
-#define TWIN_MARK 0x726f616d     /* of packets on the detour that go under the other rule */
 
 /* Everything that rewriting and sending one packet needs. */
 struct outbound {
@@ -166,63 +162,40 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	return sum_fold(nid_delta + sum_half(o->src.l64) + remote_sum);
 }
 
-/* Must this super-packet be cut before it is translated? A nonce goes into
- * segments only; and a device that sums segments itself knows the rule of IPv6
- * alone.
+/* Addresses a packet of the session: along path i, or to where the
+ * correspondent was seen last.
  */
-static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l, __u32 i)
+static __always_inline void address(struct outbound *o, struct __sk_buff *skb, const struct pair *p,
+				    struct pair_live *l, const struct chain *c, const struct uplink *u, int i,
+				    int hinted, int nids_only)
 {
-	__u32 index = p->paths[i].uplink;
-	struct uplink *u;
+	__u8 remote = p->paths[i].remote & (MAX_REMOTE - 1);
+	__u32 remote_sum;
 
-	if (!skb->gso_size || p->flags & PAIR_PLAIN)
-		return 0;
-	if (p->flags & PAIR_NONCE_ALWAYS)
-		return 1;
-	u = counts_nids_only(p, l) ? bpf_map_lookup_elem(&uplinks, &index) : 0;
-	return u && u->flags & UPLINK_PHYSICAL;
-}
-
-/* Nothing comes back for a second, and we do not know by which rule this
- * correspondent sums: the packet goes under the other one as well, through the
- * detour. The wrong one of the two fails there without a word.
- */
-static __always_inline void send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-				      const struct chain *c, __u32 detour)
-{
-	__u64 now = bpf_ktime_get_coarse_ns();
-	__u32 mark = skb->mark;
-	__u8 flags = 0;
-
-	if (!(p->flags & PAIR_RULE_SOUGHT) || p->flags & PAIR_PLAIN || l->rule != RULE_NOT_FOUND ||
-	    !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size || !detour)
-		return;
-	if (c->proto == IPPROTO_TCP &&
-	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
-		return;
-	if (l->sought_since == 0)
-		l->sought_since = now;
-	if (now - l->sought_since < TWIN_AFTER || now - l->twin_sent < TWIN_AFTER)
-		return;
-	l->twin_sent = now;
-	skb->mark = TWIN_MARK;
-	if (!bpf_clone_redirect(skb, detour, 0))
-		count(TX_TWIN);
-	skb->mark = mark;
+	use_uplink(o, u);
+	o->src.nid = p->local_nid;
+	o->dst.nid = p->remote_nid;
+	if (hinted) {
+		o->dst.l64 = l->hint;
+		remote_sum = sum_half(l->hint);
+	} else {
+		o->dst.l64 = p->remote[remote];
+		remote_sum = sum_bytes(p->csum[remote]);
+		await_proof(skb, p, l, c, remote);
+	}
+	o->csum_diff = outbound_diff(o, sum_bytes(p->nid_delta), remote_sum, c->proto, nids_only);
 }
 
 static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next,
 				     int detoured)
 {
 	struct pair_live *l = live_of(p);
-	struct host *h = this_host();
 	struct outbound o = {};
 	struct uplink *u;
-	__u32 remote_sum, index;
-	__u8 remote;
-	int i, hinted, nids_only;
+	__u32 index;
+	int i, hinted, verdict, nids_only;
 
-	if (!l || !h)
+	if (!l)
 		return drop(DROP_KERNEL_HELPER);
 	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
 		note_sent(skb, p, l);
@@ -235,20 +208,11 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;
-	nids_only = counts_nids_only(p, l);
-	if (!detoured) {
-		if (h->detour && wants_detour(skb, p, l, i)) {
-			count(TX_DETOUR);
-			return bpf_redirect(h->detour, 0);
-		}
-		send_twin(skb, p, l, c, h->detour);
-	} else if (skb->mark == TWIN_MARK) {
-		skb->mark = 0;
-		nids_only = !nids_only;
-	}
-	remote = p->paths[i].remote & (MAX_REMOTE - 1);
+	verdict = go_round(skb, p, l, c, i, detoured, &nids_only);
+	if (verdict)
+		return verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v;
-	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> remote & 1)) {
+	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> (p->paths[i].remote & 7) & 1)) {
 		i = try_path(skb, p, l, i, &hinted);
 		if (i < 0) {
 			count(DROP_UNPROVEN);
@@ -260,21 +224,8 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return no_path(skb);
-	remote = p->paths[i].remote & (MAX_REMOTE - 1);
 	__sync_fetch_and_add(&l->path_bytes[i], skb->len);
-	use_uplink(&o, u);
-	o.src.nid = p->local_nid;
-	o.dst.nid = p->remote_nid;
-	if (hinted) {
-		o.dst.l64 = l->hint;
-		remote_sum = sum_half(l->hint);
-	} else {
-		o.dst.l64 = p->remote[remote];
-		remote_sum = sum_bytes(p->csum[remote]);
-		await_proof(skb, p, l, c, remote);
-	}
-	o.csum_diff = outbound_diff(&o, sum_bytes(p->nid_delta), remote_sum, c->proto,
-				    nids_only);
+	address(&o, skb, p, l, c, u, i, hinted, nids_only);
 	if (nonce_due(skb, p, c))
 		o.nonce = p->local_nonce;
 	note_sent(skb, p, l);

@@ -57,8 +57,8 @@ static __always_inline void embryo_nonce(const struct host *h, const struct embr
 	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1]);
 	sip_word(&s, local_nid.v);
 	sip_word(&s, remote_nid.v);
-	sip_word(&s, e->local_l64.v);
-	sip_word(&s, e->remote_l64.v);
+	sip_word(&s, e->first_local.v);
+	sip_word(&s, e->first_remote.v);
 	a = sip_final(&s, 4);
 	__builtin_memset(out, 0, sizeof(*out));
 	out->len = h->nonce_len;

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 3 /* as ABI in internal/dataplane */
+#define ROAM_ABI 4 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -168,6 +168,8 @@ struct pair_live {
 struct embryo {
 	union half remote_l64;
 	union half local_l64;
+	union half first_remote; /* locators of its first packet: our nonce hangs on them, */
+	union half first_local;  /* so that it is one nonce for all of its paths */
 	struct nonce remote_nonce;
 	__u32 ifindex;
 	__u32 epoch;

@@ -61,6 +61,8 @@ type bpfEmbryo struct {
 	_           structs.HostLayout
 	RemoteL64   bpfHalf
 	LocalL64    bpfHalf
+	FirstRemote bpfHalf
+	FirstLocal  bpfHalf
 	RemoteNonce bpfNonce
 	Ifindex     uint32
 	Epoch       uint32

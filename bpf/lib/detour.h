@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The detour: a veth pair whose near end has no offloads, so that the kernel
+ * cuts super-packets and finishes checksums on the way. At its far end, in
+ * ilnp_detour_ingress, the packets are translated as they are on roam0.
+ */
+#ifndef ROAM_DETOUR_H
+#define ROAM_DETOUR_H
+
+#include "rule.h"
+
+#define TCP_FLAGS_AT 13
+#define TCP_SYN 0x02
+#define TWIN_AFTER 900000000ULL   /* ns without an answer: just less than the first time-out of a SYN */
+#define TWIN_UNTIL 30000000000ULL /* a receiver that has not answered by then never will */
+#define TWIN_MARK 0x726f616d      /* of packets on the detour that go under the other rule */
+
+/* Must this super-packet be cut before it is translated? A nonce goes into
+ * segments only; and a device that sums segments itself knows the rule of IPv6
+ * alone.
+ */
+static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l, __u32 i)
+{
+	__u32 index = p->paths[i].uplink;
+	struct uplink *u;
+
+	if (!skb->gso_size || p->flags & PAIR_PLAIN)
+		return 0;
+	if (p->flags & PAIR_NONCE_ALWAYS)
+		return 1;
+	u = counts_nids_only(p, l) ? bpf_map_lookup_elem(&uplinks, &index) : 0;
+	return u && u->flags & UPLINK_PHYSICAL;
+}
+
+/* Nothing comes back for a second, and we do not know by which rule this
+ * correspondent sums: the packet goes under the other one as well, through the
+ * detour. The wrong one of the two fails there without a word.
+ */
+static __always_inline void send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+				      const struct chain *c, __u32 detour)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	__u32 mark = skb->mark;
+	__u8 flags = 0;
+
+	if (!(p->flags & PAIR_RULE_SOUGHT) || p->flags & PAIR_PLAIN || l->rule != RULE_NOT_FOUND ||
+	    !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size || !detour)
+		return;
+	if (c->proto == IPPROTO_TCP &&
+	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
+		return;
+	if (l->sought_since == 0)
+		l->sought_since = now;
+	if (now - l->sought_since < TWIN_AFTER || now - l->sought_since > TWIN_UNTIL || now - l->twin_sent < TWIN_AFTER)
+		return;
+	l->twin_sent = now;
+	skb->mark = TWIN_MARK;
+	if (!bpf_clone_redirect(skb, detour, 0))
+		count(TX_TWIN);
+	skb->mark = mark;
+}
+
+/* What the detour has to do with a packet that takes path i: 0 if it goes on
+ * from here, else the verdict; and the rule that it goes under.
+ */
+static __always_inline int go_round(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+				    const struct chain *c, __u32 i, int detoured, int *nids_only)
+{
+	struct host *h = this_host();
+
+	*nids_only = counts_nids_only(p, l);
+	if (detoured) {
+		if (skb->mark == TWIN_MARK) {
+			skb->mark = 0;
+			*nids_only = !*nids_only;
+		}
+		return 0;
+	}
+	if (!h || !h->detour)
+		return 0;
+	if (wants_detour(skb, p, l, i)) {
+		count(TX_DETOUR);
+		return bpf_redirect(h->detour, 0);
+	}
+	send_twin(skb, p, l, c, h->detour);
+	return 0;
+}
+
+#endif
