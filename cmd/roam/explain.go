@@ -162,6 +162,9 @@ func (s situation) setup(a *app) string {
 	if s.session.UpdateForm == "draft" {
 		out += "; Locator Updates have the draft's form"
 	}
+	if s.session.OptionOn == "always" {
+		out += "; every packet carries the nonce, as the hosts file says"
+	}
 	return out + "."
 }
 

@@ -113,10 +113,13 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), UpdateForm: "rfc6743", WhyPlain: s.WhyPlain,
+		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", WhyPlain: s.WhyPlain,
 	}
 	if s.DraftLU {
 		out.UpdateForm = "draft"
+	}
+	if s.NonceAlways {
+		out.OptionOn = "always"
 	}
 	if s.Since.IsZero() {
 		out.State = StateKnown // the core lists whom it knows of, too

@@ -70,6 +70,7 @@ type Session struct {
 	Since        time.Time       `json:"since,omitzero"`
 	Checksum     string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
 	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
+	OptionOn     string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	WhyPlain     string          `json:"why_plain,omitempty"` // why the state is "plain"
 	LastMove     time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
 	LastMoveMS   float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
