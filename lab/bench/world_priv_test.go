@@ -68,16 +68,17 @@ var (
 //	[ MN ]    net2            [ R ]-----[ CN ]
 //	      +===================+    2001:db8:c::/64
 //
-// The links of MN are veth pairs, or emulated ones with the given delay.
+// The links of MN are veth pairs, or emulated ones with the given properties.
 type world struct {
 	mn, r, cn *topo.Host
 	mnNode    *node.Node
 	cnNode    *node.Node
 	cnPlain   netip.Addr // the correspondent's own address
+	options   string     // of the correspondents in the hosts files
 }
 
 // newWorld builds the topology with as many links as asked for, without Roam.
-func newWorld(b *testing.B, links int, delay time.Duration) *world {
+func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 	b.Helper()
 	build(b)
 	must := func(err error) {
@@ -101,8 +102,8 @@ func newWorld(b *testing.B, links int, delay time.Duration) *world {
 	must(w.r.AddAddr("cn", netip.PrefixFrom(netCN.Addr().Next(), 64)))
 	for i := range links {
 		ifname, lan := fmt.Sprintf("net%d", i+1), fmt.Sprintf("lan%d", i+1)
-		if delay > 0 {
-			_, err = lab.Link(w.mn, ifname, w.r, lan, linkem.Params{Delay: delay})
+		if wire != (linkem.Params{}) {
+			_, err = lab.Link(w.mn, ifname, w.r, lan, wire)
 			must(err)
 		} else {
 			must(lab.Veth(w.mn, ifname, w.r, lan))
@@ -127,7 +128,8 @@ func newWorld(b *testing.B, links int, delay time.Duration) *world {
 // active locators on the named links of MN.
 func (w *world) startRoam(b *testing.B, mode string, active ...string) {
 	b.Helper()
-	hosts := fmt.Sprintf("nid=%s l64=%s cn\nnid=%s mn\n", nidCN, roam.ILVFromAddr(netCN.Addr()).L64, nidMN)
+	hosts := fmt.Sprintf("nid=%s l64=%s %s cn\nnid=%s %s mn\n",
+		nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, nidMN, w.options)
 	start := func(h *topo.Host, nid roam.NID, mode string, links ...string) *node.Node {
 		n, err := node.New(h, bin, node.Options{NID: nid, Mode: mode, Hosts: hosts})
 		if err == nil {
