@@ -191,7 +191,8 @@ type Transmit struct {
 // Upsert makes or replaces a data-plane entry.
 type Upsert struct{ Pair Pair }
 
-// Delete removes a data-plane entry.
+// Delete removes a data-plane entry, and what the data plane remembers of a
+// correspondent without session under that key.
 type Delete struct{ Key PairKey }
 
 // Release sends the held first packets of a pair again: its entry exists now,

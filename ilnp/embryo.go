@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"bytes"
+	"maps"
 	"time"
 
 	"roam"
@@ -135,7 +136,7 @@ func (k *candidate) fire(c *Core, now time.Time, _ timer) {
 	case k.state == waiting:
 		c.decideCandidate(now, k)
 	case k.tries >= candidateTries:
-		c.dropCandidate(now, k)
+		c.giveUp(now, k)
 	default:
 		c.probeCandidate(now, k)
 	}
@@ -158,6 +159,21 @@ func (c *Core) dropCandidate(now time.Time, k *candidate) {
 	c.retire(&k.schedule)
 	c.forgetProbes(&k.sent, now)
 	delete(c.candidates, k.key)
+}
+
+// giveUp forgets a candidate that did not answer, and has the data plane forget
+// it too: as long as that answers to where it was seen, no packet of ours would
+// set up a session with where it may be now.
+func (c *Core) giveUp(now time.Time, k *candidate) {
+	c.dropCandidate(now, k)
+	for other := range maps.Keys(c.candidates) {
+		if other.local == k.key.local && other.remote.NID == k.key.remote.NID {
+			return
+		}
+	}
+	if len(c.between(k.key.local, k.key.remote.NID)) == 0 {
+		c.emit(Delete{Key: k.handles})
+	}
 }
 
 // candidateReply takes the proof: the node has what was sent to its locator.

@@ -197,6 +197,25 @@ func TestCandidateIsGivenUp(t *testing.T) {
 	} else if b.reply(p, peerNonce); len(b.pairs) != 0 {
 		t.Error("a reply after that made a session")
 	}
+	if !slices.Contains(b.other, Output(Delete{Key: theKey})) {
+		t.Error("the data plane still sends to where the given up candidate was seen")
+	}
+}
+
+// TestCandidateIsGivenUpBesideOthers leaves the data plane what it has, as long
+// as another one of that name is asked, or talks.
+func TestCandidateIsGivenUpBesideOthers(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.see(embryo(netP, peerNonce))
+	b.pass(10 * time.Second)
+	b.see(embryo(netQ, Nonce{Len: 4, Bytes: [12]byte{5}}))
+	b.pass(10 * time.Second)
+	b.reply(b.probesSent()[len(b.probesSent())-1], Nonce{Len: 4, Bytes: [12]byte{5}})
+	b.pass(10 * time.Second)
+	if slices.Contains(b.other, Output(Delete{Key: theKey})) || len(b.pairs) != 1 {
+		t.Errorf("%v, and %d entries", b.other, len(b.pairs))
+	}
 }
 
 // TestCandidateThatGoesOnSending is asked again, but not for every packet.

@@ -93,6 +93,21 @@ func TestEmbryoAnswer(t *testing.T) {
 	}
 }
 
+// What the daemon gave up is forgotten: the next packet to it sets a session up
+// with where it may be now, instead of going to where it was seen.
+func TestEmbryoIsForgotten(t *testing.T) {
+	r := newRig(t)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	from := stranger(1)
+	r.ingress(knock(from, theirNonce))
+	r.wantKinds("knock", Embryo)
+	r.must(r.Delete(ilnp.PairKey{Local: ours, Remote: from.NID}))
+	r.egress(packet(session(ours), session(from.NID), ip6.TCP, tcp(flagSYN, 0)))
+	r.wantKinds("packet to a forgotten embryo", Miss)
+}
+
 // The nonce of an embryo depends on who and where it is and on the secret, and
 // on nothing that a flood of others could change.
 func TestEmbryoNonceIsStable(t *testing.T) {

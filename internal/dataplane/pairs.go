@@ -152,13 +152,15 @@ func homonymKeys(row bpfPair) []bpfHomonymKey {
 	return ks
 }
 
-// Delete removes a session's entry; one that does not exist is no error.
+// Delete removes a session's entry, and the embryo of that name; one that does
+// not exist is no error.
 func (p *Plane) Delete(k ilnp.PairKey) error {
+	key := pairKey(k)
 	row, ok := p.known[k]
 	if !ok {
+		_ = p.objs.Embryos.Delete(&key)
 		return nil
 	}
-	key := pairKey(k)
 	if err := p.objs.Pairs.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("delete session: %w", err)
 	}
