@@ -146,7 +146,9 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 		return
 	}
 	h.net.note(h.name, "link %d disabled=%t", link, disabled)
-	h.off[link] = disabled
+	if h.off[link] = true; !disabled {
+		delete(h.off, link)
+	}
 	if at := h.at(link); at != nil && !disabled {
 		h.connected++
 		at.order = h.connected
@@ -261,7 +263,6 @@ func (h *Node) Reboot() {
 // one; the data plane goes on, as that of a killed daemon does.
 func (h *Node) Restart() error {
 	state := h.core.Export()
-	entries := h.core.Snapshot()
 	cfg := h.cfg
 	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.rand.Uint64(), 0))}
 	core, err := ilnp.New(cfg)
@@ -272,7 +273,9 @@ func (h *Node) Restart() error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	h.core = core
+	entries := core.Snapshot()
 	h.net.note(h.name, "restarts with %d sessions", len(entries))
+	h.plane.sync(entries)
 	h.Settle()
 	for _, at := range h.attachments {
 		if at.told {

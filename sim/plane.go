@@ -73,8 +73,27 @@ func (p *plane) upsert(e ilnp.Pair) {
 	p.dropEmbryo(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
 }
 
-// remove forgets an entry; what arrives for it is a stranger's from now on.
-func (p *plane) remove(key ilnp.PairKey) { delete(p.pairs, key) }
+// remove forgets an entry, and the embryo of that name; what arrives for it is a
+// stranger's from now on.
+func (p *plane) remove(key ilnp.PairKey) {
+	p.dropEmbryo(key)
+	if e := p.pairs[key]; e != nil {
+		p.dropEmbryo(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
+		delete(p.pairs, key)
+	}
+}
+
+// sync makes the entries equal to want, as a daemon that starts does.
+func (p *plane) sync(want []ilnp.Pair) {
+	for _, e := range p.sorted() {
+		if !slices.ContainsFunc(want, func(w ilnp.Pair) bool { return w.Key == e.Key }) {
+			p.remove(e.Key)
+		}
+	}
+	for _, w := range want {
+		p.upsert(w)
+	}
+}
 
 // release sends the held first packets again, under the entry that exists now.
 func (p *plane) release(key ilnp.PairKey) {
