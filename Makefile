@@ -27,20 +27,23 @@ ARGS      ?=
 EXP       ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
-FUZZTIME  ?= 20s
+FUZZTOTAL ?= 1h
+SOAK_HOURS ?= 24
+SOAK_HOSTS ?= 1000
+SEED      ?= 1
 BENCH     ?= .
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
 .PHONY: help build demo test test-ready test-unit test-priv bench lab generate \
-	generate-check fuzz lint scorecard setup-build setup-demo setup-test \
+	generate-check fuzz soak lint scorecard setup-build setup-demo setup-test \
 	install deb clean
 
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, FUZZTIME, BENCH, PREFIX, DESTDIR, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, PREFIX, DESTDIR, OUT'
 
 build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
 	@mkdir -p bin
@@ -77,8 +80,12 @@ generate: setup-test ## compile the BPF C anew and write the Go files that go wi
 generate-check: setup-test ## fail if the committed generated files are not what generate makes
 	@build/generate-check
 
-fuzz: setup-build ## run each fuzz target for FUZZTIME (PKGS=packages to choose)
-	@build/fuzz $(FUZZTIME) $(PKGS)
+fuzz: setup-build ## run every fuzz target in turn, all within FUZZTOTAL (PKGS=packages to choose)
+	@build/fuzz $(FUZZTOTAL) $(PKGS)
+
+soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, from SEED
+	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SEED=$(SEED) \
+		$(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' $(TESTFLAGS) ./sim
 
 lint: setup-build ## vet, the house rules (gofmt among them), the style scorecard
 	$(GO) vet $(PKGS)
