@@ -21,7 +21,7 @@ type Config struct {
 	Rule             ChecksumRule  // for correspondents without a rule of their own
 	Rand             io.Reader     // source of nonces and probe tokens; a CSPRNG outside of simulations
 	FallbackLifetime time.Duration // how long "no ILNP there" is remembered; default 10 min
-	IdleTimeout      time.Duration // a session without packets for so long ends; default 10 min
+	IdleTimeout      time.Duration // a session without packets of applications for so long ends; default 10 min
 	SessionPrefix    roam.L64      // never acceptable as a locator; default roam.DefaultSessionPrefix
 	ProbeID          uint16        // identifier of our echo requests
 }

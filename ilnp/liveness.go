@@ -138,7 +138,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 	delete(c.probes, t)
 	s.rtt = now.Sub(pr.sent)
-	s.lastRx, s.lastNonceRx = now, now
+	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
 		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt})
 	}

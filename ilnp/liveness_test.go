@@ -316,3 +316,25 @@ func TestNewsOfAPeer(t *testing.T) {
 	b.pass(time.Second)
 	b.wantTargets(netQ)
 }
+
+// TestUpdatesKeepNoSessionAlive: where prefixes live for less than an idle
+// session, their renewal would keep it for ever. Found by the soak.
+func TestUpdatesKeepNoSessionAlive(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, 5*time.Minute)
+	b.open(netP)
+	b.answerProbes()
+	for range 30 {
+		b.prefix(1, netA, 5*time.Minute)
+		b.prefix(2, netB, 5*time.Minute)
+		b.pass(time.Minute)
+		if n := len(b.updates()); n > 0 && len(b.pairs) > 0 {
+			b.acknowledgeLast()
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now.Add(-time.Millisecond)}})
+			b.forget()
+		}
+	}
+	if len(b.pairs) != 0 {
+		t.Error("half an hour after the last packet of an application the session is there")
+	}
+}

@@ -57,7 +57,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.refuse(now, s.key, reason)
 		return
 	}
-	s.lastNonceRx = now
+	s.lastNonceRx, s.lastControl = now, now
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
 		c.handleAck(now, s, lu)

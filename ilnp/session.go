@@ -43,6 +43,8 @@ type session struct {
 	rtt            time.Duration
 	started        time.Time
 	lastRx, lastTx time.Time
+	lastControl    time.Time // when a control packet came
+	used           time.Time // when an application's packet was last seen, either way
 	lastNonceRx    time.Time // when the right nonce was last seen
 	lastMove       time.Time
 	lastMoveRTT    time.Duration
@@ -137,10 +139,11 @@ func (s *session) fire(c *Core, now time.Time, t timer) {
 	}
 }
 
-// idleTimeout ends the session if it has been without packets for long.
+// idleTimeout ends the session if it has been without packets of applications
+// for long. Control packets do not count: where lifetimes are short, Locator
+// Updates renew them more often than sessions end.
 func (c *Core) idleTimeout(now time.Time, s *session) {
-	used := later(later(s.lastRx, s.lastTx), s.started)
-	if left := used.Add(c.cfg.IdleTimeout).Sub(now); left > 0 {
+	if left := later(s.used, s.started).Add(c.cfg.IdleTimeout).Sub(now); left > 0 {
 		c.arm(&s.schedule, timerIdle, now, left)
 		return
 	}

@@ -207,6 +207,15 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	c.heard(now, s)
 }
 
+// noteUse notes when applications' packets were seen. The data plane counts
+// control packets too, before the core gets them: what came later was none.
+func (s *session) noteUse(a Activity) {
+	s.used = later(s.used, a.LastTx)
+	if a.LastRx.After(s.lastControl) {
+		s.used = later(s.used, a.LastRx)
+	}
+}
+
 // HandleActivity takes what the data plane counted for pairs; once a second is
 // often enough.
 func (c *Core) HandleActivity(now time.Time, as []Activity) {
@@ -218,6 +227,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		alive := a.LastRx.After(s.lastRx) && s.dead
 		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
+		s.noteUse(a)
 		for _, l := range a.Proven {
 			c.proved(now, s, l)
 		}

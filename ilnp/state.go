@@ -255,6 +255,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
 	s.owner, s.started, s.bad = s, v.Started, make(map[Path]bool)
+	s.used = later(v.LastRx, v.LastTx)
 	s.update = exchange{state: v.Update, told: v.Told, last: v.ToldAt, first: v.ToldAt}
 	for _, e := range v.Listing {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
