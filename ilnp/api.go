@@ -38,7 +38,7 @@ const (
 	RuleRFC6741              // locators count as zero (RFC 6741 §4.2)
 )
 
-// FoundRule is what a packet shows of the rule of its sender.
+// FoundRule is what a packet shows of its sender's stack.
 type FoundRule uint8
 
 // The values of FoundRule.
@@ -46,6 +46,7 @@ const (
 	NotFound     FoundRule = iota // no TCP or UDP checksum, or one that is wrong under both rules
 	FoundIPv6                     // RuleIPv6
 	FoundRFC6741                  // RuleRFC6741
+	FoundProbe                    // no rule: it asks as Roam does
 )
 
 // PairKey names a session between two nodes inside this host: the low halves
@@ -86,6 +87,7 @@ type Peer struct {
 
 	RuleFixed   bool // Rule is what people said, not a default: it is not sought for
 	NonceAlways bool // the option goes on every packet, not only where RFC 6744 §4 wants it
+	NonceFixed  bool // NonceAlways is what people said, not to be found from what the peer does
 	OldFirst    bool // a Locator Update leaves from a locator that the peer knows, before all others
 }
 
@@ -133,7 +135,10 @@ type Activity struct {
 	Key            PairKey
 	LastRx, LastTx time.Time // zero: never
 	LastNonceRx    time.Time // when the pair's own remote nonce was last seen
-	Proven         []roam.L64
+	// Packets of TCP and UDP that came since the session began.
+	WithNonce, WithoutNonce uint32
+	Asks                    bool // a probe came, as Roam sends them
+	Proven                  []roam.L64
 }
 
 // PairState tells the data plane how to treat a pair.

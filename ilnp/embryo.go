@@ -46,6 +46,7 @@ type candidate struct {
 	own             Nonce // what the data plane answers this node with
 	nonce           Nonce // what the node showed when it was proven
 	found           FoundRule
+	asks            bool // its packets were probes, too
 	state           candidateState
 	tries           int
 	sent            tokens
@@ -87,7 +88,8 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 			return
 		}
 	}
-	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, found: o.Found, since: now}
+	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now}
+	k.learn(o.Found)
 	k.owner = k
 	c.candidates[key] = k
 	c.probeCandidate(now, k)
@@ -113,7 +115,10 @@ func (c *Core) nudge(now time.Time, k *candidate) {
 
 // learn keeps the rule of checksums that its packets show; probes show none.
 func (k *candidate) learn(f FoundRule) {
-	if f != NotFound {
+	switch f {
+	case FoundProbe:
+		k.asks = true
+	case FoundIPv6, FoundRFC6741:
 		k.found = f
 	}
 }
@@ -261,6 +266,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.found(k.found)
+	s.asks = k.asks
 	s.update.listing = []listed{{k.at.L64, preferActive}}
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	c.establish(now, s, k.nonce, k.key.remote.L64)

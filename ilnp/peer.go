@@ -34,6 +34,9 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	if named && k.sought && !seen.sought && !seen.fixed {
 		k.rule, k.sought = seen.rule, false // a default does not change what the peer has shown
 	}
+	if named && !k.nonceFixed && !seen.nonceFixed {
+		k.nonceAlways = seen.nonceAlways
+	}
 	for _, n := range p.Names {
 		if !slices.Contains(k.names, n) {
 			k.names = append(k.names, n)
@@ -73,7 +76,9 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 			s.remotes.put(r.l64, min(last, 0xfffe)+1, r.expires)
 		}
 	}
-	s.rule, s.sought, s.nonceAlways, s.oldFirst = k.rule, k.sought, k.nonceAlways, k.oldFirst
+	draft, asks := s.draft, s.asks
+	s.profile = k.profile
+	s.draft, s.asks = draft, asks
 	c.remotesChanged(now, s)
 	if news && s.dead && len(c.host.active) > 0 {
 		c.restartProbes(now, s)

@@ -10,11 +10,16 @@ type profile struct {
 	sought      bool // rule is a guess, to be replaced by what its packets show
 	draft       bool // the form of Locator Updates
 	nonceAlways bool // it wants the option on every packet
+	nonceFixed  bool // nonceAlways is what people said
+	asks        bool // it has sent a probe, so it is Roam
 	oldFirst    bool // Locator Updates leave from a locator that it knows first
 }
 
 func (p Peer) profile() profile {
-	return profile{p.Rule, p.RuleFixed, !p.RuleFixed, p.DraftLU, p.NonceAlways, p.OldFirst}
+	return profile{
+		rule: p.Rule, fixed: p.RuleFixed, sought: !p.RuleFixed, draft: p.DraftLU, oldFirst: p.OldFirst,
+		nonceAlways: p.NonceAlways, nonceFixed: p.NonceFixed || p.NonceAlways,
+	}
 }
 
 // stranger is the profile of a correspondent of which nothing is known.
@@ -25,13 +30,45 @@ func (c *Core) stranger() profile {
 // found takes the rule that a packet has shown. One that people fixed stays: they
 // may know of a path that changes checksums.
 func (p *profile) found(f FoundRule) {
-	if !p.sought || f == NotFound {
+	if f == FoundProbe {
+		p.asks = true
+	}
+	if !p.sought || f != FoundIPv6 && f != FoundRFC6741 {
 		return
 	}
 	p.sought, p.rule = false, RuleIPv6
 	if f == FoundRFC6741 {
 		p.rule = RuleRFC6741
 	}
+}
+
+// signs is how many packets with nonce, and none without, show that a
+// correspondent puts it on every one, and so may want it on every one.
+const signs = 3
+
+// judgeOption finds out whether a correspondent wants the option on every
+// packet. Roam itself puts it on the first ones only, but these are all that
+// there is at the beginning; what tells it from stacks that always do is that it
+// probes who contacts it. So two hosts with Roam never take each other for one.
+func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
+	s.asks = s.asks || a.Asks
+	always := s.nonceAlways
+	switch {
+	case s.nonceFixed || s.state != Established:
+		return
+	case s.asks || a.WithoutNonce > 0:
+		always = false
+	case a.WithNonce >= signs:
+		always = true
+	}
+	if always == s.nonceAlways {
+		return
+	}
+	s.nonceAlways = always
+	if k := c.known[s.remoteNID]; k != nil {
+		k.nonceAlways = always
+	}
+	c.upsert(now, s, s.entry.Paths)
 }
 
 // handleRule notes the rule of a correspondent for this session and for those
@@ -56,9 +93,12 @@ func (s *session) updatePaths(paths []Path) []Path {
 }
 
 func (p profile) saved() savedProfile {
-	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.oldFirst}
+	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst}
 }
 
 func (v savedProfile) profile() profile {
-	return profile{v.Rule, v.Fixed, v.Sought, v.Draft, v.NonceAlways, v.OldFirst}
+	return profile{
+		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, draft: v.Draft, oldFirst: v.OldFirst,
+		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, asks: v.Asks,
+	}
 }

@@ -126,3 +126,58 @@ func TestProfileIsRestored(t *testing.T) {
 		t.Errorf("profile %+v, want %+v", k.profile, b.known[peerNID].profile)
 	}
 }
+
+// A correspondent whose every packet has a nonce gets one in every packet of
+// ours, unless it probes as Roam does, or people have said otherwise; and no
+// longer than it goes on so.
+func TestOptionOnEveryPacket(t *testing.T) {
+	for name, c := range map[string]struct {
+		peer     Peer
+		activity Activity
+		want     bool
+	}{
+		"nothing yet":        {Peer{}, Activity{}, false},
+		"two packets":        {Peer{}, Activity{WithNonce: 2}, false},
+		"every packet":       {Peer{}, Activity{WithNonce: 3}, true},
+		"it probes":          {Peer{}, Activity{WithNonce: 3, Asks: true}, false},
+		"some without":       {Peer{}, Activity{WithNonce: 30, WithoutNonce: 1}, false},
+		"people want first":  {Peer{NonceFixed: true}, Activity{WithNonce: 3}, false},
+		"people want always": {Peer{NonceAlways: true}, Activity{WithoutNonce: 3}, true},
+	} {
+		b := profiled(t, c.peer)
+		c.activity.Key = theKey
+		b.HandleActivity(b.now, []Activity{c.activity})
+		b.drain()
+		if got := b.pairs[theKey].NonceAlways; got != c.want {
+			t.Errorf("%s: every packet %v, want %v", name, got, c.want)
+		}
+	}
+	b := profiled(t, Peer{})
+	b.HandleActivity(b.now, []Activity{{Key: theKey, WithNonce: 3}})
+	b.AddPeer(b.now, Peer{NID: peerNID})
+	b.drain()
+	if !b.pairs[theKey].NonceAlways {
+		t.Error("a default puts aside what the peer has shown")
+	}
+	b.HandleActivity(b.now, []Activity{{Key: theKey, WithNonce: 3, WithoutNonce: 1}})
+	b.drain()
+	if b.pairs[theKey].NonceAlways {
+		t.Error("every packet although the peer does not")
+	}
+}
+
+// A candidate that probes is Roam, and is known for that from the start.
+func TestCandidateThatProbes(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.see(Observation{
+		Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
+		LocalNID: ownNID, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{9}}, Found: FoundProbe,
+	})
+	b.reply(b.probesSent()[0], peerNonce)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, WithNonce: 9}})
+	b.drain()
+	if p := b.pairs[theKey]; p.State != Established || p.NonceAlways || !p.RuleSought {
+		t.Errorf("entry %+v", p)
+	}
+}

@@ -12,6 +12,11 @@ import (
 // one lost packet does not decide.
 const setupPatience = time.Second
 
+// plainDoubt is how long probes go on although plain packets come back: they
+// may be those of a correspondent that has had a session with us all along,
+// which we have lost, and which would not find us after a move.
+const plainDoubt = 30 * time.Second
+
 // fallback says why a session is, or is not, plain IPv6.
 type fallback uint8
 
@@ -234,9 +239,10 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		if alive {
 			c.heard(now, s)
 		}
-		if s.state == Plain && s.fallback == unanswered && s.lastRx.After(s.started) {
+		if s.state == Plain && s.fallback == unanswered && s.lastRx.After(s.started) && now.Sub(s.started) >= plainDoubt {
 			c.fallBack(now, s, withoutILNP)
 		}
+		c.judgeOption(now, s, a)
 		c.monitor(now, s)
 	}
 }

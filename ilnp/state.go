@@ -59,6 +59,8 @@ type savedProfile struct {
 	Sought      bool         `json:"sought,omitempty"`
 	Draft       bool         `json:"draft,omitempty"`
 	NonceAlways bool         `json:"nonce_always,omitempty"`
+	NonceFixed  bool         `json:"nonce_fixed,omitempty"`
+	Asks        bool         `json:"asks,omitempty"`
 	OldFirst    bool         `json:"old_first,omitempty"`
 }
 

@@ -9,21 +9,36 @@
 #include "rule.h"
 
 #define TCP_FLAGS_AT 13
+#define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TWIN_AFTER 900000000ULL   /* ns without an answer: just less than the first time-out of a SYN */
 #define TWIN_UNTIL 30000000000ULL /* a receiver that has not answered by then never will */
 #define TWIN_MARK 0x726f616d      /* of packets on the detour that go under the other rule */
 
-/* Must this super-packet be cut before it is translated? A nonce goes into
- * segments only; and a device that sums segments itself knows the rule of IPv6
- * alone.
+/* Is this a super-packet, or one that belongs behind them? Where those of TCP
+ * take the detour all its data does, or the short ones would overtake them.
  */
-static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l, __u32 i)
+static __always_inline int goes_in_order(struct __sk_buff *skb, const struct chain *c)
+{
+	__u8 t[2]; /* data offset, flags */
+
+	if (skb->gso_size)
+		return 1;
+	if (c->proto != IPPROTO_TCP || c->fragment != WHOLE || bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT - 1, t, 2))
+		return 0;
+	return !(t[1] & TCP_SYN) && (t[1] & TCP_FIN || skb->len > c->at + (t[0] >> 4) * 4);
+}
+
+/* Must this packet be cut before it is translated? A nonce goes into segments
+ * only; and a device that sums segments itself knows the rule of IPv6 alone.
+ */
+static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
+					const struct chain *c, __u32 i)
 {
 	__u32 index = p->paths[i].uplink;
 	struct uplink *u;
 
-	if (!skb->gso_size || p->flags & PAIR_PLAIN)
+	if (p->flags & PAIR_PLAIN || !goes_in_order(skb, c))
 		return 0;
 	if (p->flags & PAIR_NONCE_ALWAYS)
 		return 1;
@@ -77,7 +92,7 @@ static __always_inline int go_round(struct __sk_buff *skb, const struct pair *p,
 	}
 	if (!h || !h->detour)
 		return 0;
-	if (wants_detour(skb, p, l, i)) {
+	if (wants_detour(skb, p, l, c, i)) {
 		count(TX_DETOUR);
 		return bpf_redirect(h->detour, 0);
 	}

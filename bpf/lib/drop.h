@@ -13,7 +13,7 @@ enum counter {
 	TX_EMBRYO,              /* of those, to correspondents without a session yet */
 	TX_NONCE,               /* of those, with a nonce */
 	TX_NONCE_LEFT_OUT,      /* a nonce was due, but segmentation, MTU or a header order forbade it */
-	TX_DETOUR,              /* super-packets cut before translation: nonce policy `always`, or sums over NIDs */
+	TX_DETOUR,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
 	TX_TWIN,                /* packets sent under the other checksum rule as well, since no answer shows which */
 	RX_PACKETS,             /* translated and delivered */
 	RX_NONCE,               /* of those, with a nonce that was stripped */

@@ -83,6 +83,27 @@ static __always_inline int receive_early_update(struct __sk_buff *skb, const str
 	return hand_over_control(&requests, skb, in, &about->key);
 }
 
+/* An echo request as the daemon sends them: 16 octets of data. */
+static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST && skb->len - in->c.at == 8 + 16;
+}
+
+/* Notes what a packet shows of its sender's stack. */
+static __always_inline void note_stack(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+				       const struct inbound *in, enum standing s)
+{
+	if (has_rule(in->c.proto) && in->c.nonce.len)
+		l->with_nonce++;
+	else if (has_rule(in->c.proto))
+		l->without_nonce++;
+	if (s != AUTHENTIC)
+		return;
+	if (is_probe(skb, in))
+		l->asks = 1;
+	note_rule(skb, p, l, in);
+}
+
 /* A nonce from someone without a session, or with another nonce than the
  * session's: an entry in a bounded table, and an answer.
  */
@@ -123,7 +144,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 			e.rule = rule_shown(skb, &in->c, in->l3);
 		bpf_map_update_elem(&embryos, &about.key, &e, BPF_ANY);
 	}
-	about.rule = e.rule;
+	about.rule = is_probe(skb, in) ? IS_PROBE : e.rule;
 	embryo_nonce(h, &e, in->dst.nid, in->src.nid, &about.own_nonce);
 	if (in->c.proto == IPPROTO_ICMPV6) {
 		if (is_probe_reply(skb, &in->c))
@@ -172,8 +193,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		break;
 	}
 	note_heard(skb, p, l, in);
-	if (s == AUTHENTIC)
-		note_rule(skb, p, l, in);
+	note_stack(skb, p, l, in, s);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
 		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))

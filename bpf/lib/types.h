@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 4 /* as ABI in internal/dataplane */
+#define ROAM_ABI 5 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -95,11 +95,12 @@ enum pair_flags {
 	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
 };
 
-/* What a packet shows of its sender's rule of checksums. */
+/* What a packet shows of its sender's stack. */
 enum rule_found {
 	RULE_NOT_FOUND,
 	RULE_IPV6,    /* valid for the addresses on the wire */
 	RULE_RFC6741, /* locators count as zero */
+	IS_PROBE,     /* no rule: it asks as Roam does, and no other stack we know of */
 };
 
 /* One way to send: index of an uplink, index in remote[]. */
@@ -153,7 +154,8 @@ struct pair_live {
 	__u8 proof_ports[4];        /* as in our segment, network order */
 	__u8 proof_remote;          /* index in pair.remote */
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
-	__u8 pad[2];
+	__u8 asks;                  /* it has sent a probe */
+	__u8 pad;
 	__u32 birth;                /* pair.birth that all this is about */
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path */
 	__u64 rate_since;           /* when the present window of sending began */
@@ -161,7 +163,8 @@ struct pair_live {
 	__u64 rate_now;             /* octets of this one so far */
 	__u64 sought_since;         /* first packet whose answer would show the rule */
 	__u64 twin_sent;            /* last packet that went under both rules */
-	__u32 pad2;
+	__u32 with_nonce;           /* packets of TCP and UDP that came, */
+	__u32 without_nonce;        /* apart */
 };
 
 /* A correspondent that showed a nonce and has no session yet. */

@@ -163,7 +163,7 @@ func (s situation) setup(a *app) string {
 		out += "; Locator Updates have the draft's form"
 	}
 	if s.session.OptionOn == "always" {
-		out += "; every packet carries the nonce, as the hosts file says"
+		out += "; every packet carries the nonce"
 	}
 	return out + "."
 }

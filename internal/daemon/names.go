@@ -79,7 +79,8 @@ func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 		return nil // our own names are answered, but we are not our correspondent
 	}
 	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: d.cfg.ILNP.Checksum, DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft}
-	p.NonceAlways, p.OldFirst = r.Nonce == naming.NonceAlways, r.Order == naming.OrderOld
+	p.NonceAlways, p.NonceFixed = r.Nonce == naming.NonceAlways, r.Nonce != naming.NonceUnset
+	p.OldFirst = r.Order == naming.OrderOld
 	if r.Checksum != naming.ChecksumUnset {
 		p.Rule, p.RuleFixed = ilnp.RuleIPv6, true
 		if r.Checksum == naming.ChecksumRFC6741 {

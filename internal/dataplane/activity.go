@@ -53,7 +53,8 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 		if l.Birth != row.Birth {
 			l = bpfPairLive{} // nothing seen yet
 		}
-		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx)})
+		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx),
+			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0})
 		traffic[k] = Traffic{
 			TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
 			Path: p.inUse(k, row, l),

@@ -212,7 +212,8 @@ type bpfPairLive struct {
 	ProofPorts   [4]uint8
 	ProofRemote  uint8
 	Rule         uint8
-	Pad          [2]uint8
+	Asks         uint8
+	Pad          uint8
 	Birth        uint32
 	PathBytes    [16]uint32
 	_            [4]byte
@@ -221,8 +222,8 @@ type bpfPairLive struct {
 	RateNow      uint64
 	SoughtSince  uint64
 	TwinSent     uint64
-	Pad2         uint32
-	_            [4]byte
+	WithNonce    uint32
+	WithoutNonce uint32
 }
 
 type bpfPath struct {
@@ -237,6 +238,7 @@ const (
 	bpfRuleFoundRULE_NOT_FOUND bpfRuleFound = 0
 	bpfRuleFoundRULE_IPV6      bpfRuleFound = 1
 	bpfRuleFoundRULE_RFC6741   bpfRuleFound = 2
+	bpfRuleFoundIS_PROBE       bpfRuleFound = 3
 )
 
 type bpfTrial struct {

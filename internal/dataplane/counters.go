@@ -18,7 +18,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterTX_EMBRYO:                {"tx_embryo", "of those, to correspondents without a session yet"},
 	bpfCounterTX_NONCE:                 {"tx_nonce", "of those, with a nonce"},
 	bpfCounterTX_NONCE_LEFT_OUT:        {"tx_nonce_left_out", "a nonce was due, but segmentation, MTU or header order forbade it"},
-	bpfCounterTX_DETOUR:                {"tx_detour", "super-packets cut before translation: policy nonce=always, or checksums over identifiers"},
+	bpfCounterTX_DETOUR:                {"tx_detour", "packets sent round to be cut before translation: policy nonce=always, or checksums over identifiers"},
 	bpfCounterTX_TWIN:                  {"tx_twin", "packets sent under the other checksum rule as well, since no answer shows which"},
 	bpfCounterRX_PACKETS:               {"rx_packets", "translated and delivered"},
 	bpfCounterRX_NONCE:                 {"rx_nonce", "of those, with a nonce that was stripped"},

@@ -385,6 +385,7 @@ func fill(b []byte) {
 }
 
 const (
+	flagFIN = 0x01
 	flagSYN = 0x02
 	flagACK = 0x10
 )

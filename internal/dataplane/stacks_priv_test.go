@@ -31,29 +31,37 @@ func marked(m uint32) func(*ebpf.RunOptions) {
 	return func(o *ebpf.RunOptions) { o.Context = skbContext{Mark: m, Ifindex: uint32(loopback)} }
 }
 
-// For a peer that wants every nonce, super-packets go to where they are cut, as
-// they are; everything else carries the nonce at once.
+// For a peer that wants every nonce, super-packets and the data behind them go
+// to where they are cut, as they are; everything else carries the nonce at once.
 func TestNonceAlways(t *testing.T) {
 	r := detoured(t)
 	p := pairOf(there)
 	p.NonceAlways = true
 	r.upsert(p)
-	for name, body := range map[string][]byte{"tcp": tcp(flagACK, 900), "udp": udp(20)} {
-		proto := uint8(ip6.TCP)
-		if name == "udp" {
-			proto = ip6.UDP
-		}
-		if got := r.send(proto, body); got.Nonce != ourNonce {
+	for name, c := range map[string]struct {
+		proto uint8
+		body  []byte
+	}{"ack": {ip6.TCP, tcp(flagACK, 0)}, "syn": {ip6.TCP, tcp(flagSYN, 0)}, "udp": {ip6.UDP, udp(20)}} {
+		if got := r.send(c.proto, c.body); got.Nonce != ourNonce {
 			t.Errorf("%s: nonce %x", name, got.Nonce.Bytes)
 		}
 	}
-	super := toPeer(ip6.TCP, tcp(flagACK, 1300))
-	cut := r.counted(func() {
-		if v, out := r.egress(super, gso); v != redirect || !bytes.Equal(out, super) {
-			t.Errorf("super-packet: verdict %d, %s", v, difference(out, super))
-		}
-	})
-	r.wantCounts("super-packet", cut, counts{"tx_detour": 1})
+	for name, c := range map[string]struct {
+		body []byte
+		set  []func(*ebpf.RunOptions)
+	}{
+		"super-packet": {tcp(flagACK, 1300), []func(*ebpf.RunOptions){gso}},
+		"data":         {tcp(flagACK, 1), nil},
+		"end":          {tcp(flagACK|flagFIN, 0), nil},
+	} {
+		sent := toPeer(ip6.TCP, c.body)
+		cut := r.counted(func() {
+			if v, out := r.egress(sent, c.set...); v != redirect || !bytes.Equal(out, sent) {
+				t.Errorf("%s: verdict %d, %s", name, v, difference(out, sent))
+			}
+		})
+		r.wantCounts(name, cut, counts{"tx_detour": 1})
+	}
 	s := r.host
 	s.Detour = 0
 	r.setHost(s)
@@ -188,12 +196,16 @@ func TestRuleNotShown(t *testing.T) {
 	clear(zero[len(zero)-len(noSum)+6 : len(zero)-len(noSum)+8])
 	for name, b := range map[string][]byte{
 		"damaged": damaged, "udp without checksum": zero,
-		"ping": mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 1, 1, []byte("x"))),
+		"ping of users": mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 1, 1, []byte("x"))),
 	} {
 		r.ingress(b)
 		if evs := r.events(); len(evs) != 1 || evs[0].Found != ilnp.NotFound {
 			t.Errorf("%s: %+v", name, evs)
 		}
+	}
+	r.ingress(mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 1, 1, make([]byte, 16))))
+	if evs := r.events(); len(evs) != 1 || evs[0].Found != ilnp.FoundProbe {
+		t.Errorf("a probe: %+v", evs)
 	}
 	r.ingress(under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagSYN, 0)))
 	if evs := r.events(); len(evs) != 1 || evs[0].Found != ilnp.FoundRFC6741 {
@@ -250,6 +262,29 @@ func TestRuleOfPeers(t *testing.T) {
 	answer(ilnp.FoundIPv6, theirNonce)
 	r.wantKinds("the rule was fixed")
 	sends(ilnp.FoundRFC6741)
+}
+
+// What tells a stack that always shows its nonce from Roam is counted apart.
+func TestSignsOfAStack(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	want := func(with, without uint32, asks bool) {
+		t.Helper()
+		acts, _, err := r.Activity()
+		r.must(err)
+		if a := acts[0]; a.WithNonce != with || a.WithoutNonce != without || a.Asks != asks {
+			t.Errorf("%+v, want %d with, %d without, asks %v", a, with, without, asks)
+		}
+	}
+	r.ingress(fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)))
+	r.ingress(fromPeer(there, theirNonce, ip6.UDP, udp(9)))
+	want(2, 0, false)
+	r.ingress(echo(t, there, ourNonce, true, 7)) // not its nonce
+	r.ingress(fromPeer(there, ilnp.Nonce{}, ip6.UDP, udp(9)))
+	want(2, 1, false)
+	r.ingress(echo(t, there, theirNonce, true, 7))
+	want(2, 1, true)
 }
 
 // While no answer shows the rule, the second first packet goes under both, and

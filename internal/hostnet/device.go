@@ -119,7 +119,7 @@ func (k *kernel) noOffloads(dev, peer netlink.Link) error {
 	}
 	for _, l := range []netlink.Link{dev, peer} {
 		name := l.Attrs().Name
-		// Without checksums a device has neither gathering nor segmentation.
+		// Without checksums a device has no segmentation either.
 		if !k.setOffload(name, ethtoolSetTxChecksum, false) || !k.setOffload(name, ethtoolSetGRO, false) {
 			return fmt.Errorf("turn off offloads of %s: %w", name, unix.EOPNOTSUPP)
 		}
