@@ -24,7 +24,7 @@ func identity(cfg config.Config) (roam.NID, error) {
 	case config.NIDFixed:
 		return cfg.Host.NID.Value, nil
 	case config.NIDFromAddress:
-		addrs, err := hostnet.GlobalAddresses(cfg.Host.SessionPrefix)
+		addrs, err := hostnet.GlobalAddresses(cfg.Host.SessionPrefix, cfg.Uplinks.Allows)
 		if err != nil {
 			return 0, fmt.Errorf("take the node identifier from an address: %w", err)
 		}

@@ -49,6 +49,8 @@ type Host struct {
 	// unresolved holds links that came up and whose router's hardware address
 	// is not known yet, until when their Locators wait for it.
 	unresolved map[int]time.Time
+	// flaps holds when links lost their carrier of late.
+	flaps map[int][]time.Time
 	// drains holds links that lost carrier a moment ago.
 	drains  map[int]waiting
 	pending []Event
@@ -81,7 +83,7 @@ func Open(cfg Config) (*Host, error) {
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
 		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
-		events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
+		flaps: map[int][]time.Time{}, events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
 	}
 	if h.option == 0 {
 		h.option = 8

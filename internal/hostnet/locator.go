@@ -53,6 +53,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	h.picture = h.table.draw(h.rules, h.ours, before.uplinks, now)
 	wake = sooner(wake, h.holdRegained(before, now))
 	wake = sooner(wake, h.awaitRouters(before, now))
+	wake = sooner(wake, h.dampFlaps(before, now))
 	wake = sooner(wake, h.drainLinks(before, now))
 	h.announceNew(before, h.picture)
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
@@ -126,8 +127,15 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 	if h.picture.locators[l].usable {
 		h.regained[l] = now.Add(regain)
 	}
+	detection := uint32(unix.IFA_F_OPTIMISTIC)
+	switch {
+	case sure:
+		detection = unix.IFA_F_NODAD
+	case a.duplicate:
+		detection = 0 // to use it meanwhile would disturb its owner, and us
+	}
 	a.again(now)
-	if err := h.addAddress(l, x.name, k, sure, now); err != nil {
+	if err := h.addAddress(l, x.name, k, detection, now); err != nil {
 		h.trouble(l, x, err.Error())
 		a.next = now.Add(a.wait)
 		return a.next
@@ -141,16 +149,13 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 // lifetime that turns out to be a duplicate, without a word on why. DEVIATION:
 // RFC 6741 §3.1 does not use the locator before detection has ended.
 //
-// An address that is known to be unique is added without detection.
-func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, unique bool, now time.Time) error {
+// flags say how it is to be detected: optimistically, not at all where it is
+// known to be unique, or (0) before it is used.
+func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, flags uint32, now time.Time) error {
 	entry := change{Kind: addedAddress, Link: name, Index: k.link, Address: k.addr}
 	list := []change{entry}
 	old, err := h.kernel.sysctl(name, optimisticDAD)
-	toggle := err == nil && old == "0" && !unique
-	flags := uint32(unix.IFA_F_OPTIMISTIC)
-	if unique {
-		flags = unix.IFA_F_NODAD
-	}
+	toggle := err == nil && old == "0" && flags == unix.IFA_F_OPTIMISTIC
 	if toggle {
 		list = append(list, change{Kind: setSysctl, Sysctl: name + "/" + optimisticDAD, Old: old})
 	}

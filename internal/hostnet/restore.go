@@ -99,10 +99,10 @@ func (k *kernel) removeDevice(name string) error {
 }
 
 // GlobalAddresses returns the global unicast IPv6 addresses of this host on
-// links that are up, those of the session prefix excepted, permanent ones
-// before temporary ones, preferred before deprecated: the candidates for
-// `nid = from-address`.
-func GlobalAddresses(session roam.L64) ([]netip.Addr, error) {
+// links that are up and whose name is allowed, those of the session prefix
+// excepted, permanent ones before temporary ones, preferred before deprecated:
+// the candidates for `nid = from-address`.
+func GlobalAddresses(session roam.L64, allowed func(link string) bool) ([]netip.Addr, error) {
 	links, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
@@ -114,7 +114,7 @@ func GlobalAddresses(session roam.L64) ([]netip.Addr, error) {
 	defer k.close()
 	var best, rest []netip.Addr
 	for _, l := range links {
-		if l.Flags&net.FlagUp == 0 || l.Flags&net.FlagLoopback != 0 {
+		if l.Flags&net.FlagUp == 0 || l.Flags&net.FlagLoopback != 0 || !allowed(l.Name) {
 			continue
 		}
 		list, err := k.links.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.Index}}, unix.AF_INET6)

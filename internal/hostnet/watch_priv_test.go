@@ -370,7 +370,7 @@ func TestAddressThatTheHostHas(t *testing.T) {
 	var err error
 	host.Do(func() {
 		if err = Restore(cfg.JournalPath); err == nil {
-			addrs, err = GlobalAddresses(roam.DefaultSessionPrefix)
+			addrs, err = GlobalAddresses(roam.DefaultSessionPrefix, func(string) bool { return true })
 		}
 	})
 	if err != nil {
