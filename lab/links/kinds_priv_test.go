@@ -1,6 +1,8 @@
 package links
 
 import (
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,6 +104,7 @@ func (w *world) clear() {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "kinds").start()
+	before := w.mn.pins()
 	for i, k := range kinds {
 		w.sub(k.name, func(t *testing.T) {
 			w.needKind(k.needs)
@@ -115,9 +118,21 @@ func TestKinds(t *testing.T) {
 			p.phase("it is enabled", 0, func() { w.mn.roam("locator", "enable", k.ifname); w.uses(k.ifname, l) })
 			p.phase("it vanishes", vanished, func() { cut(); w.uses("net1", numbered(1)) })
 			p.end()
-			w.has(map[string]string{"net1 " + numbered(1).String(): "active"})
+			w.has(map[string]string{at("net1", numbered(1)): "active"})
 		})
 	}
+	if after := w.mn.pins(); len(before) == 0 || !slices.Equal(after, before) {
+		t.Errorf("pinned programs before %v, after %v", before, after)
+	}
+}
+
+// pins are the programs that stay attached to interfaces without the daemon.
+func (h *host) pins() []string {
+	list, err := filepath.Glob(filepath.Join(h.Dir(), "run", "bpf", "link_*"))
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return list
 }
 
 // needKind skips unless the kernel can make links of that sort.
@@ -128,8 +143,10 @@ func (w *world) needKind(kind string) {
 	}
 	on := ""
 	if kind == "vlan" || kind == "macvlan" {
-		on = " link cn1"
+		on = " link probe1"
 	}
+	w.ip(w.r, "link add probe1 type veth peer name probe2")
+	defer w.ip(w.r, "link del probe1")
 	_, err := w.tryIP(w.r, "link add"+on+" name probe0 type "+kind+map[string]string{"vlan": " id 9"}[kind])
 	if err == nil {
 		w.ip(w.r, "link del probe0")

@@ -61,6 +61,17 @@ type host struct {
 // newWorld builds the topology without starting Roam.
 func newWorld(t testing.TB, name string) *world {
 	t.Helper()
+	w := emptyWorld(t, name)
+	w.veth(w.cn, "net1", "cn1")
+	w.route("cn1", cnL64)
+	w.advertise("cn1", lasting(cnL64))
+	w.plug("net1", 1)
+	return w
+}
+
+// emptyWorld builds its hosts without a link.
+func emptyWorld(t testing.TB, name string) *world {
+	t.Helper()
 	needs(t)
 	lab, err := topo.New(name)
 	if err != nil {
@@ -75,10 +86,6 @@ func newWorld(t testing.TB, name string) *world {
 		t.Fatal(err)
 	}
 	w.mn, w.cn = w.newHost("mn", mnNID), w.newHost("cn", cnNID)
-	w.veth(w.cn, "net1", "cn1")
-	w.route("cn1", cnL64)
-	w.advertise("cn1", lasting(cnL64))
-	w.plug("net1", 1)
 	return w
 }
 

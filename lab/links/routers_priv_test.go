@@ -1,0 +1,177 @@
+package links
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+	"roam/lab/linkem"
+)
+
+// soonGone is what it may cost when a router takes a network away with a word:
+// the link goes on to receive.
+const soonGone = vanished / 5
+
+// TestRouters plays what routers say, and what they do without saying it.
+func TestRouters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "routers").start()
+	w.sub("lifetimes of 2 s", func(t *testing.T) { shortLifetimes(w) })
+	w.sub("lifetimes of zero", func(t *testing.T) { zeroLifetimes(w) })
+	w.sub("lifetimes without end", func(t *testing.T) { endlessLifetimes(w) })
+	w.sub("gone without a word", func(t *testing.T) { silentRouter(w) })
+	w.sub("another host owns our address", func(t *testing.T) { duplicate(w) })
+}
+
+// updates counts the Locator Updates that the correspondent took.
+func (w *world) updates() int {
+	b, _ := os.ReadFile(w.cn.log)
+	return strings.Count(string(b), "msg=update-received")
+}
+
+// shortLifetimes keeps a network that must be renewed every two seconds, and
+// then lets it run out.
+func shortLifetimes(w *world) {
+	l := numbered(2)
+	p := w.trip()
+	w.veth(w.mn, "net2", "tonet2")
+	w.route("tonet2", l)
+	p.phase("the link appears", 0, func() {
+		w.advertise("tonet2", advert{router: 2, prefixes: []prefix{{l, 2, 2}}})
+		w.uses("net2", l)
+	})
+	before, began := w.updates(), time.Now()
+	p.phase("it is renewed", 0, func() { p.flows(8 * rate) })
+	// Told anew each time that half of the lifetime is over, at most.
+	if n, most := w.updates()-before, int(time.Since(began)/time.Second)+2; n > most {
+		w.t.Errorf("%d Locator Updates in %v", n, time.Since(began))
+	}
+	p.phase("it runs out", soonGone, func() { w.radios["tonet2"].stop(); delete(w.radios, "tonet2"); w.uses("net1", numbered(1)) })
+	p.end()
+	w.unplug("net2")
+}
+
+// zeroLifetimes says that a prefix is not to be used any more, that it is not
+// valid, and that the router is none.
+func zeroLifetimes(w *world) {
+	l := numbered(3)
+	p := w.trip()
+	w.veth(w.mn, "net2", "tonet2")
+	w.route("tonet2", l)
+	for _, c := range []struct {
+		name string
+		advert
+	}{
+		{"deprecated", advert{router: 1800, prefixes: []prefix{{l, 0, 3600}}}},
+		{"not valid", advert{router: 1800, prefixes: []prefix{{l, 0, 0}}}},
+		{"without a default router", advert{router: 0, prefixes: []prefix{{l, 1800, 3600}}}},
+	} {
+		p.phase(c.name+" from the start", 0, func() {
+			w.advertise("tonet2", c.advert)
+			p.flows(rate / 2) // two advertisements
+			w.uses("net1", numbered(1))
+		})
+	}
+	p.phase("used after all", 0, func() { w.radios["tonet2"].set(lasting(l)); w.uses("net2", l) })
+	p.phase("deprecated", 0, func() {
+		w.radios["tonet2"].set(advert{router: 1800, prefixes: []prefix{{l, 0, 3600}}})
+		w.uses("net1", numbered(1))
+	})
+	p.phase("used again", 0, func() { w.radios["tonet2"].set(lasting(l)); w.uses("net2", l) })
+	p.phase("no default router", soonGone, func() {
+		w.radios["tonet2"].set(advert{router: 0, prefixes: []prefix{{l, 1800, 3600}}})
+		w.uses("net1", numbered(1))
+	})
+	p.end()
+	w.unplug("net2")
+}
+
+// endlessLifetimes never runs out.
+func endlessLifetimes(w *world) {
+	l := numbered(4)
+	p := w.trip()
+	w.veth(w.mn, "net2", "tonet2")
+	w.route("tonet2", l)
+	p.phase("the link appears", 0, func() {
+		w.advertise("tonet2", advert{router: 0xffff, prefixes: []prefix{{l, forever, forever}}})
+		w.uses("net2", l)
+	})
+	before := w.updates()
+	p.phase("it is renewed", 0, func() { p.flows(2 * rate) })
+	if n := w.updates() - before; n > 0 {
+		w.t.Errorf("%d Locator Updates about what never ends", n)
+	}
+	p.phase("it vanishes", vanished, func() { w.unplug("net2"); w.uses("net1", numbered(1)) })
+	p.end()
+}
+
+// silentRouter loses all that goes over the link in use, in both directions:
+// the carrier stays, and so do the default route and the prefix.
+func silentRouter(w *world) {
+	l := numbered(5)
+	link, err := w.lab.Link(w.mn.Host, "wlan2", w.r, "towlan2", linkem.Params{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.route("towlan2", l)
+	cut := func(on bool) {
+		if err := link.SetBoth(linkem.Params{Cut: on}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	p := w.trip()
+	p.phase("the link appears", 0, func() { w.advertise("towlan2", lasting(l)); w.uses("wlan2", l) })
+	// Both ends notice after 2 s of silence and then ask.
+	p.phase("its router is gone", 6*time.Second, func() { cut(true); w.uses("net1", numbered(1)) })
+	p.phase("it is back", 0, func() { cut(false); w.uses("wlan2", l) })
+	p.phase("it says so", vanished, func() {
+		if err := link.Down(); err != nil {
+			w.t.Fatal(err)
+		}
+		w.uses("net1", numbered(1))
+	})
+	p.end()
+	w.radios["towlan2"].stop()
+	delete(w.radios, "towlan2")
+}
+
+// duplicate joins a network in which another host has prefix:NID. Duplicate
+// detection finds it; that costs no more than the moment until then, once.
+func duplicate(w *world) {
+	w.needKind("bridge")
+	l := numbered(6)
+	own := roam.ILV{L64: l, NID: mnNID}.Addr().String()
+	w.ip(w.r, "link add segment type bridge forward_delay 0")
+	w.ip(w.r, "link set segment up")
+	thief, err := w.lab.Host("thief")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.lab.Veth(thief, "net1", w.r, "tothief"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.ip(thief, "addr add "+own+"/64 dev net1 nodad")
+	w.ip(w.r, "link set tothief master segment")
+	w.route("segment", l)
+	p := w.trip()
+	p.phase("the link appears", 2*time.Second, func() {
+		w.veth(w.mn, "net2", "tonet2")
+		w.ip(w.r, "link set tonet2 master segment")
+		w.advertise("segment", lasting(l))
+		testutil.Eventually(w.t, patience, func() bool {
+			b, _ := os.ReadFile(w.mn.log)
+			return strings.Contains(string(b), "duplicate address: another node on net2 uses "+own)
+		}, "a word about the duplicate")
+		w.uses("net1", numbered(1))
+	})
+	p.phase("it is tried again", 0, func() { p.flows(7 * rate) })
+	p.phase("the other has left", 0, func() { w.ip(thief, "addr del "+own+"/64 dev net1"); w.uses("net2", l) })
+	p.phase("it vanishes", vanished, func() { w.unplug("net2"); w.uses("net1", numbered(1)) })
+	p.end()
+	w.radios["segment"].stop()
+	delete(w.radios, "segment")
+	w.ip(w.r, "link del segment")
+}
