@@ -238,14 +238,14 @@ func (h *Host) prolong(l ilnp.Local, x locator, k addrKey, have address, now tim
 // that is this host on another link, it is added again without detection.
 func (h *Host) giveWay(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
 	itself, _ := h.table.elsewhere(k)
-	if !itself {
+	a := h.tries[l]
+	if !itself && (a == nil || !a.duplicate) { // the kernel may tell it twice
 		h.trouble(l, x, fmt.Sprintf("duplicate address: another node on %s uses %s", x.name, k.addr))
 	}
 	if err := h.kernel.removeAddress(k); err != nil {
 		h.trouble(l, x, err.Error())
 	}
 	delete(h.table.addrs, k)
-	a := h.tries[l]
 	if a == nil {
 		a = &attempt{added: now}
 		h.tries[l] = a

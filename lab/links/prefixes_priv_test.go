@@ -152,7 +152,7 @@ func onePrefixDies(w *world) {
 		w.mn.roam("locator", "disable", c.off)
 		w.mn.roam("locator", "enable", c.off)
 		w.uses(c.off, l)
-		p.phase(c.off+" loses its carrier", vanished, func() { w.ip(w.r, "link set to"+c.off+" down"); w.uses(c.on, l) })
+		p.phase(c.off+" loses its carrier", vanished/2, func() { w.ip(w.r, "link set to"+c.off+" down"); w.uses(c.on, l) })
 		p.phase(c.off+" has it again", 0, func() { w.ip(w.r, "link set to"+c.off+" up"); w.uses(c.off, l) })
 	}
 	p.end()
