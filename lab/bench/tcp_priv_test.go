@@ -22,7 +22,7 @@ func (w *world) goodput(b *testing.B, target string, port int) (mbps, cpu float6
 	ctx, cancel := context.WithTimeout(b.Context(), within)
 	defer cancel()
 	i, err := workload.StartIperf(ctx, w.cn, w.mn, workload.IperfOptions{
-		Name: "goodput", Target: target, Port: port, Seconds: tcpSeconds, Interval: 1, CC: "cubic",
+		Name: "goodput", Target: target, Port: port, Seconds: tcpSeconds, Interval: 1, CC: "cubic", Affinity: "0,1",
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -73,8 +73,9 @@ type world struct {
 	mn, r, cn *topo.Host
 	mnNode    *node.Node
 	cnNode    *node.Node
-	cnPlain   netip.Addr // the correspondent's own address
-	options   string     // of the correspondents in the hosts files
+	cnPlain   netip.Addr   // the correspondent's own address
+	link      *linkem.Link // the last link of MN, if emulated
+	options   string       // of the correspondents in the hosts files
 }
 
 // newWorld builds the topology with as many links as asked for, without Roam.
@@ -103,7 +104,7 @@ func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 	for i := range links {
 		ifname, lan := fmt.Sprintf("net%d", i+1), fmt.Sprintf("lan%d", i+1)
 		if wire != (linkem.Params{}) {
-			_, err = lab.Link(w.mn, ifname, w.r, lan, wire)
+			w.link, err = lab.Link(w.mn, ifname, w.r, lan, wire)
 			must(err)
 		} else {
 			must(lab.Veth(w.mn, ifname, w.r, lan))
@@ -128,8 +129,8 @@ func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 // active locators on the named links of MN.
 func (w *world) startRoam(b *testing.B, mode string, active ...string) {
 	b.Helper()
-	hosts := fmt.Sprintf("nid=%s l64=%s %s cn\nnid=%s %s mn\n",
-		nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, nidMN, w.options)
+	hosts := fmt.Sprintf("nid=%s l64=%s %s cn\nnid=%s l64=%s %s mn\n",
+		nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, nidMN, roam.ILVFromAddr(netMN[0].Addr()).L64, w.options)
 	start := func(h *topo.Host, nid roam.NID, mode string, links ...string) *node.Node {
 		n, err := node.New(h, bin, node.Options{NID: nid, Mode: mode, Hosts: hosts})
 		if err == nil {

@@ -26,6 +26,7 @@ type IperfOptions struct {
 	Reverse  bool    // the server sends
 	CC       string  // congestion control; "" for the kernel's default
 	Parallel int     // connections; 0 or 1 for one
+	Affinity string  // processors of client and server, as "0,1"; "" leaves it to the kernel
 }
 
 // Iperf is a running iperf3 client with its server.
@@ -104,6 +105,9 @@ func (o IperfOptions) args() []string {
 	}
 	if o.Parallel > 1 {
 		a = append(a, "-P", strconv.Itoa(o.Parallel))
+	}
+	if o.Affinity != "" {
+		a = append(a, "-A", o.Affinity)
 	}
 	return a
 }
