@@ -304,7 +304,11 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
 	if !known {
 		own = p.embryoNonce(in)
 	}
-	p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own})
+	// Of what the core does not hear of, nothing must stay here either: no packet
+	// of ours would be a miss.
+	if known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest {
+		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own})
+	}
 	if in.Control != nil {
 		switch messageType(in) {
 		case ilnpwire.TypeEchoReply:

@@ -5,6 +5,7 @@
 #ifndef ROAM_INBOUND_H
 #define ROAM_INBOUND_H
 
+#include "mss.h"
 #include "rule.h"
 #include "standing.h"
 
@@ -104,6 +105,14 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 	note_rule(skb, p, l, in);
 }
 
+/* Does the daemon hear of a stranger by this packet? Of one of whom it does not,
+ * nothing may stay here: no packet to it would be a miss.
+ */
+static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.proto != IPPROTO_ICMPV6 || (in->c.type != ICMP6_LOCATOR_UPDATE && !is_probe_reply(skb, &in->c));
+}
+
 /* A nonce from someone without a session, or with another nonce than the
  * session's: an entry in a bounded table, and an answer.
  */
@@ -142,7 +151,8 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 			e.rule = old->rule; /* it moved */
 		else if (has_rule(in->c.proto))
 			e.rule = rule_shown(skb, &in->c, in->l3);
-		bpf_map_update_elem(&embryos, &about.key, &e, BPF_ANY);
+		if (known || is_told(skb, in))
+			bpf_map_update_elem(&embryos, &about.key, &e, BPF_ANY);
 	}
 	about.rule = is_probe(skb, in) ? IS_PROBE : e.rule;
 	embryo_nonce(h, &e, in->dst.nid, in->src.nid, &about.own_nonce);
@@ -194,6 +204,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	}
 	note_heard(skb, p, l, in);
 	note_stack(skb, p, l, in, s);
+	if (clamp_mss(skb, p, in))
+		return drop(DROP_KERNEL_HELPER);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
 		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))

@@ -108,6 +108,28 @@ func TestEmbryoIsForgotten(t *testing.T) {
 	r.wantKinds("packet to a forgotten embryo", Miss)
 }
 
+// What the daemon does not hear of leaves nothing behind: a Locator Update or the
+// answer to a probe, from a correspondent whose session has ended here.
+func TestStrangerOfWhomNothingIsTold(t *testing.T) {
+	r := newRig(t)
+	s := r.host
+	s.AcceptAny = true
+	r.setHost(s)
+	from := stranger(1)
+	lu, err := ilnpwire.BuildUpdate(from, at(here, ours), theirNonce, ilnpwire.LocatorUpdate{
+		Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: from.L64, Preference: 10, Lifetime: 60}},
+	})
+	r.must(err)
+	reply, err := ilnpwire.BuildEcho(from, at(here, ours), theirNonce, false, s.ProbeID, 1, make([]byte, 16))
+	r.must(err)
+	for name, p := range map[string][]byte{"update": lu, "reply": reply} {
+		r.ingress(p)
+		r.events()
+		r.egress(packet(session(ours), session(from.NID), ip6.TCP, tcp(flagSYN, 0)))
+		r.wantKinds("packet to the sender of a "+name, Miss)
+	}
+}
+
 // The nonce of an embryo depends on who and where it is and on the secret, and
 // on nothing that a flood of others could change.
 func TestEmbryoNonceIsStable(t *testing.T) {
