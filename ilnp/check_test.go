@@ -103,6 +103,11 @@ func TestWhyPlain(t *testing.T) {
 		t.Errorf("in silence: %q", got)
 	}
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now}})
+	if got := why(); got != "no answer" {
+		t.Errorf("at the first packet without nonce: %q, want probes to go on", got)
+	}
+	b.pass(plainDoubt)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now}})
 	if got := why(); got != "answers without a nonce" {
 		t.Errorf("after packets without nonce: %q", got)
 	}

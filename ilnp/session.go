@@ -27,8 +27,9 @@ type session struct {
 	localNonce, remoteNonce Nonce
 	profile
 	fallback       fallback
-	refused        bool // a Parameter Problem was why it fell back
-	remembered     bool // it is plain as an earlier session was
+	refused        bool      // a Parameter Problem was why it fell back
+	remembered     bool      // it is plain as an earlier session was
+	plainSince     time.Time // when plain packets came back first
 	remotes        remotes
 	announced      bool // the correspondent itself has told its locators
 	bad            map[Path]bool

@@ -212,6 +212,20 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	c.heard(now, s)
 }
 
+// doubtPlain concludes from plain packets that come back, and go on doing so
+// while probes go unanswered, that there is no ILNP.
+func (c *Core) doubtPlain(now time.Time, s *session) {
+	if s.state != Plain || s.fallback != unanswered || !s.lastRx.After(s.started) {
+		return
+	}
+	if s.plainSince.IsZero() {
+		s.plainSince = now
+	}
+	if now.Sub(s.plainSince) >= plainDoubt {
+		c.fallBack(now, s, withoutILNP)
+	}
+}
+
 // noteUse notes when applications' packets were seen. The data plane counts
 // control packets too, before the core gets them: what came later was none.
 func (s *session) noteUse(a Activity) {
@@ -239,9 +253,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		if alive {
 			c.heard(now, s)
 		}
-		if s.state == Plain && s.fallback == unanswered && s.lastRx.After(s.started) && now.Sub(s.started) >= plainDoubt {
-			c.fallBack(now, s, withoutILNP)
-		}
+		c.doubtPlain(now, s)
 		c.judgeOption(now, s, a)
 		c.monitor(now, s)
 	}
