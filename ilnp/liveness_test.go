@@ -338,3 +338,26 @@ func TestUpdatesKeepNoSessionAlive(t *testing.T) {
 		t.Error("half an hour after the last packet of an application the session is there")
 	}
 }
+
+// TestDeadPeerAnswersWithAnotherNonce: it came back without its state, and what
+// was made of its first packets is not what it has now. Found by the soak.
+func TestDeadPeerAnswersWithAnotherNonce(t *testing.T) {
+	other := Nonce{Len: 4, Bytes: [12]byte{7, 7, 7, 7}}
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.answerProbes()
+	b.see(Observation{Trigger: SeenSilence, Key: theKey})
+	b.reply(b.probesSent()[len(b.probesSent())-1], other)
+	if b.pairs[theKey].RemoteNonce == other {
+		t.Fatal("another nonce was adopted while the right one may still be heard")
+	}
+	b.pass(10 * time.Second)
+	if !b.pairs[theKey].Dead {
+		t.Fatal("not held for dead after 10 s of silence")
+	}
+	b.reply(b.probesSent()[len(b.probesSent())-1], other)
+	if p := b.pairs[theKey]; p.Dead || p.RemoteNonce != other || b.count(SessionReplaced) != 1 {
+		t.Errorf("dead=%t, nonce %x, replaced %d times", p.Dead, p.RemoteNonce.Value(), b.count(SessionReplaced))
+	}
+}
