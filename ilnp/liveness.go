@@ -20,6 +20,7 @@ const (
 	settleMin    = 100 * time.Millisecond // after a first reply, for the other paths' replies
 	settleTries  = 3                      // probes without reply after which a path is left, if others answer
 	monitorEvery = 5 * time.Second        // while several paths are in use
+	monitorOne   = 15 * time.Second       // while one is, and another could be
 	unprovedBad  = 3                      // rounds without a reply after which another locator is used
 	tokenLife    = 30 * time.Second
 )
@@ -348,10 +349,17 @@ func (c *Core) settle(now time.Time, s *session) {
 }
 
 // monitor asks each of several paths in use whether it works: the answers that
-// come over one of them keep silence from telling that another is dead.
+// come over one of them keep silence from telling that another is dead. So do
+// packets that come in elsewhere than where ours leave, hence the only path in
+// use is asked too, if there is another one to take.
 func (c *Core) monitor(now time.Time, s *session) {
 	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
-	if !idle || s.state != Established || len(s.entry.Paths) < 2 || now.Sub(s.monitored) < monitorEvery || now.Sub(s.lastTx) > monitorEvery {
+	every := monitorEvery
+	if len(s.entry.Paths) == 1 {
+		every = monitorOne
+	}
+	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
+	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(s.lastTx) > monitorEvery {
 		return
 	}
 	s.monitored = now
@@ -376,7 +384,8 @@ func (s *session) unansweredPaths() []Path {
 }
 
 // endSettling leaves the paths that did not answer, if others did, and asks
-// them again later. If none did, it is for silence to tell what that means.
+// them again later. If none of several did, it is for silence to tell what that
+// means; in place of a single one, all that is known is asked.
 func (c *Core) endSettling(now time.Time, s *session) {
 	next := watch{proved: s.watch.proved}
 	for _, p := range s.watch.answered {
@@ -386,6 +395,11 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		for _, p := range s.unansweredPaths() {
 			s.bad[p], next.proved = true, 0
 		}
+	}
+	if len(s.watch.answered) == 0 && len(s.entry.Paths) == 1 && len(c.usable(now)) > 1 {
+		s.watch = watch{state: suspect, since: now}
+		c.suspectRound(now, s)
+		return
 	}
 	s.watch = next
 	c.disarm(&s.schedule, timerProbe)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/ilnp"
 )
 
@@ -215,4 +216,29 @@ func TestRestartElsewhere(t *testing.T) {
 		t.Errorf("%d locators, want the one that is there", n)
 	}
 	w.finish(t, f)
+}
+
+// TestOnePathThatDiesOneWay has the server lose the way out over the network
+// that it prefers, while what it is sent comes in over the other one: it hears
+// all the time, and is not heard. Found by the soak.
+func TestOnePathThatDiesOneWay(t *testing.T) {
+	w := newWorld(t, ilnp.Soft, 1)
+	w.server.Up(2, netT, near, ilnp.Infinite)
+	f := w.startEvery(t, 100*time.Millisecond, true)
+	w.Run(time.Second)
+	w.Tap = func(p Packet) *Packet {
+		if p.Src == (roam.ILV{NID: serverNID, L64: w.server.newest().L64}) {
+			return nil
+		}
+		if p.Dst == (roam.ILV{NID: serverNID, L64: w.server.newest().L64}) {
+			return nil
+		}
+		return &p
+	}
+	w.Run(30 * time.Second)
+	answered := f.Answered
+	w.Run(10 * time.Second)
+	if got := f.Answered - answered; got < 90 {
+		t.Errorf("%d answers in 10 s, half a minute after the path died, want 100", got)
+	}
 }
