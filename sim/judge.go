@@ -25,7 +25,7 @@ func (k *Soak) judge() {
 	for _, t := range k.talks {
 		k.judgeTalk(t)
 	}
-	if !k.ended {
+	if !k.ended || len(k.talks) > 0 {
 		k.After(judgeEvery, k.judge)
 	}
 }
@@ -33,10 +33,8 @@ func (k *Soak) judge() {
 func (k *Soak) judgeTalk(t *talk) {
 	trouble := later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
 	if t.works().After(trouble) {
-		t.told = false
-		if trouble.After(t.mended) {
-			t.mended = trouble
-		}
+		t.mended = trouble
+		t.told = t.told && k.now.Sub(t.works()) > t.patience
 	}
 	if k.now.Sub(t.asked) >= lookEvery && (t.lostBy(t.from, t.to) || t.lostBy(t.to, t.from)) {
 		t.asked = k.now
@@ -95,16 +93,24 @@ func (h *soaker) stateTowards(o *soaker) string {
 	return text + fmt.Sprintf(", %v %v dead=%t paths %v accepts %v", h.core.Mode(), e.State, e.Dead, e.Paths, e.Accept)
 }
 
-// replaced judges that a session was made anew: its other end must have lost
-// it since it began, or both have made theirs just now.
+// replaced judges that a session was made anew: its other end must have made
+// its own one anew since, unless both have begun just now.
 func (k *Soak) replaced(h *soaker, remote roam.NID) {
 	o := k.hosts[int(remote&0xffff_ffff)-1]
-	begun, excuse := h.begun[remote], later(o.rebooted, o.lost[h.nid])
-	recent := later(later(h.rebooted, h.lost[remote]), excuse)
-	if !excuse.Before(begun) && !excuse.IsZero() || !recent.IsZero() && k.now.Sub(recent) < mendWithin {
-		return
+	mine, theirs := h.begun[remote], o.begun[h.nid]
+	if mine.IsZero() || theirs.IsZero() || theirs.Sub(mine) > settledWith || !k.talking(h, o) {
+		return // it did not work as it was, or it is the other end's new session
 	}
-	k.fault("%s replaced its session with %s of %v, which never lost it", h.name, o.name, begun.Sub(Start))
+	k.fault("%s replaced its session with %s of %v, which has had its own since %v", h.name, o.name, mine.Sub(Start), theirs.Sub(Start))
+}
+
+// talking reports whether two hosts have just heard each other, long after they
+// began and after any trouble.
+func (k *Soak) talking(h, o *soaker) bool {
+	return slices.ContainsFunc(k.talks, func(t *talk) bool {
+		return (t.from == h && t.to == o || t.from == o && t.to == h) && t.flow.Echo && k.now.Sub(t.works()) < judgeEvery &&
+			k.now.Sub(later(later(h.changed, o.changed), t.begun)) > mendWithin
+	})
 }
 
 // idled judges that a session ended for want of packets.

@@ -255,6 +255,8 @@ func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
 func (h *Node) Reboot() {
 	h.boot()
 	for _, at := range h.attachments {
+		h.connected++
+		at.order = h.connected
 		h.advertise(at)
 	}
 }
