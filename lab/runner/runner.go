@@ -210,9 +210,9 @@ func (r *runner) run(ctx context.Context, n uint64) (*result.Result, error) {
 }
 
 func (r *runner) once(ctx context.Context, n uint64) (*result.Result, error) {
-	dir, err := os.MkdirTemp("", "roam-lab-")
+	dir, err := topo.TempDir()
 	if err != nil {
-		return nil, fmt.Errorf("make directory: %w", err)
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	res := r.blank(ctx, n)

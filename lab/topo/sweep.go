@@ -82,6 +82,16 @@ func writeRecord(pid int) error {
 
 func statePath(pid int) string { return filepath.Join(StateDir, strconv.Itoa(pid)+".json") }
 
+// TempDir makes a directory for large files of a lab. Its maker removes it; if
+// that dies before, Sweep does.
+func TempDir() (string, error) {
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-files-", prefix, os.Getpid()))
+	if err != nil {
+		return "", fmt.Errorf("make directory for files: %w", err)
+	}
+	return dir, nil
+}
+
 // Sweep removes what labs of dead processes left behind: their processes,
 // namespaces, cgroups, mounts and files. What belongs to the living stays.
 // Several processes may sweep at once.
@@ -106,8 +116,10 @@ func Sweep() error {
 	for _, name := range namespaces {
 		errs = append(errs, killInNetns(name))
 	}
-	for _, name := range owned(StateDir, dead) {
-		errs = append(errs, removeFiles(filepath.Join(StateDir, name)))
+	for _, dir := range []string{StateDir, os.TempDir()} {
+		for _, name := range owned(dir, dead) {
+			errs = append(errs, removeFiles(filepath.Join(dir, name)))
+		}
 	}
 	for _, name := range namespaces {
 		errs = append(errs, removeNetns(name))

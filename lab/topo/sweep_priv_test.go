@@ -105,6 +105,8 @@ func TestSweepAfterKill(t *testing.T) {
 	if got := leftovers(t, name); len(got) != 5 {
 		t.Fatalf("a living process has %v", got)
 	}
+	files := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d-files-x", prefix, c.Process.Pid))
+	must(t, os.Mkdir(files, 0o700))
 	must(t, c.Process.Kill())
 	_ = c.Wait()
 	if _, err := startTime(daemon); err != nil {
@@ -113,6 +115,10 @@ func TestSweepAfterKill(t *testing.T) {
 	must(t, Sweep())
 	if got := leftovers(t, name); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
+	}
+	if _, err := os.Stat(files); err == nil {
+		t.Error("its files are still there")
+		os.RemoveAll(files)
 	}
 	if _, err := startTime(daemon); err == nil && !zombie(daemon) {
 		t.Error("the daemon is still there")
