@@ -300,6 +300,7 @@ func TestRestoreLeavesTheHostAsItWas(t *testing.T) {
 // another matter by now.
 func TestRestoreAfterACrash(t *testing.T) {
 	host, _ := hostAndRouter(t)
+	settledAddress(t, host, "fe80::") // its route comes with the end of duplicate detection
 	before := host.State()
 	own := addrKey{host.Index("upA"), roam.ILV{NID: testNID, L64: netA}.Addr()}
 	crash := func(path string) {

@@ -22,10 +22,13 @@ import (
 // package into a failure when it is "1".
 const ExpectAll = "ROAM_EXPECT_ALL"
 
-// pollEvery is the pause between two looks at a condition. It is short
-// against any deadline a test would name, and long enough to leave the
-// processor to the thing that is being waited for.
-const pollEvery = 5 * time.Millisecond
+// The pause between two looks at a condition is a tenth of the wait so far,
+// within these bounds: short against what is waited for, and long enough to
+// leave the processor to it, as a look may start a program.
+const (
+	shortestPause = 5 * time.Millisecond
+	longestPause  = 100 * time.Millisecond
+)
 
 // NeedRoot skips the test unless it runs as root, or fails it where
 // everything is expected.
@@ -62,8 +65,9 @@ func NeedKernel(t testing.TB, name string, has bool) {
 }
 
 // Eventually waits until ok returns true and fails the test with msg when it
-// has not within deadline. It looks at once, then every few milliseconds, and
-// a last time at the deadline, so that a slow machine gets a fair answer.
+// has not within deadline. It looks at once, then again and again at growing
+// distances, and a last time at the deadline, so that a slow machine gets a fair
+// answer.
 func Eventually(t testing.TB, deadline time.Duration, ok func() bool, msg string) {
 	t.Helper()
 	if !Wait(deadline, ok) {
@@ -74,17 +78,17 @@ func Eventually(t testing.TB, deadline time.Duration, ok func() bool, msg string
 // Wait is Eventually for callers that want to go on: it reports whether ok
 // returned true within deadline.
 func Wait(deadline time.Duration, ok func() bool) bool {
-	end := time.Now().Add(deadline)
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	begin := time.Now()
 	for {
 		if ok() {
 			return true
 		}
-		if !time.Now().Before(end) {
+		waited := time.Since(begin)
+		if waited >= deadline {
 			return false
 		}
-		<-tick.C
+		pause := min(max(waited/10, shortestPause), longestPause, deadline-waited)
+		<-time.After(pause)
 	}
 }
 
