@@ -41,10 +41,11 @@ type SoakHour struct {
 	Restarts, Reboots             int
 	Talks, Sessions               int // at its end: talks under way, sessions held by all hosts
 	Sent, Answered                int // datagrams of the talks that ended or are under way
-	Updates, Failed, Dead, Probes int
+	Updates, Failed, Dead         int
 	Plain, Replaced, Idle         int           // sessions that fell back, were replaced, ended idle
 	Worst                         time.Duration // from the end of trouble to the first datagram that came
-	Faults                        int
+	Faults                        int           // so far
+	Found                         []string      // those of this hour
 }
 
 // String returns the hour as one line.
@@ -243,6 +244,7 @@ func (k *Soak) told(n *Node, e ilnp.Event) {
 // tell reports an hour.
 func (k *Soak) tell() {
 	k.hour.Hour++
+	k.hour.Found = k.faults[k.hour.Faults:]
 	k.hour.Talks, k.hour.Faults = len(k.talks), len(k.faults)
 	now := k.hour
 	for _, h := range k.hosts {
@@ -254,5 +256,5 @@ func (k *Soak) tell() {
 	if k.cfg.Hour != nil {
 		k.cfg.Hour(now)
 	}
-	k.hour = SoakHour{Hour: k.hour.Hour, Sent: k.hour.Sent, Answered: k.hour.Answered}
+	k.hour = SoakHour{Hour: k.hour.Hour, Sent: k.hour.Sent, Answered: k.hour.Answered, Faults: k.hour.Faults}
 }
