@@ -36,16 +36,16 @@ type SoakConfig struct {
 
 // SoakHour is what happened in one hour of a soak.
 type SoakHour struct {
-	Hour                          int
-	Moves, Outages, Both          int // handoffs, outages, moves of both ends at once
-	Restarts, Reboots             int
-	Talks, Sessions               int // at its end: talks under way, sessions held by all hosts
-	Sent, Answered                int // datagrams of the talks that ended or are under way
-	Updates, Failed, Dead         int
-	Plain, Replaced, Idle         int           // sessions that fell back, were replaced, ended idle
-	Worst                         time.Duration // from the end of trouble to the first datagram that came
-	Faults                        int           // so far
-	Found                         []string      // those of this hour
+	Hour                  int
+	Moves, Outages, Both  int // handoffs, outages, moves of both ends at once
+	Restarts, Reboots     int
+	Talks, Sessions       int // at its end: talks under way, sessions held by all hosts
+	Sent, Answered        int // datagrams of the talks that ended or are under way
+	Updates, Failed, Dead int
+	Plain, Replaced, Idle int           // sessions that fell back, were replaced, ended idle
+	Worst                 time.Duration // from the end of trouble to the first datagram that came
+	Faults                int           // so far
+	Found                 []string      // those of this hour
 }
 
 // String returns the hour as one line.
