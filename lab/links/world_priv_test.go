@@ -263,12 +263,18 @@ func (h *host) paths() []path {
 // correspondent to that.
 func (w *world) uses(link string, l roam.L64) {
 	w.t.Helper()
+	w.comesToUse(patience, link, l)
+}
+
+// comesToUse is uses with a deadline of its own.
+func (w *world) comesToUse(within time.Duration, link string, l roam.L64) {
+	w.t.Helper()
 	var ours, theirs []path
-	if !testutil.Wait(patience, func() bool {
+	if !testutil.Wait(within, func() bool {
 		ours, theirs = w.mn.paths(), w.cn.paths()
 		return len(ours) == 1 && ours[0].Link == link && ours[0].Local == l && len(theirs) == 1 && theirs[0].Remote == l
 	}) {
-		w.t.Fatalf("not within %v: session by %s and locator %s; mn sends by %v, cn by %v", patience, link, l, ours, theirs)
+		w.t.Fatalf("not within %v: session by %s and locator %s; mn sends by %v, cn by %v", within, link, l, ours, theirs)
 	}
 }
 
@@ -319,6 +325,7 @@ type trip struct {
 	w      *world
 	u      *workload.UDP
 	phases []phase
+	before map[string]uint64 // counters of both hosts
 }
 
 type phase struct {
@@ -342,7 +349,7 @@ func (w *world) trip() *trip {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(u.Kill)
-	p := &trip{w: w, u: u}
+	p := &trip{w: w, u: u, before: w.counters()}
 	p.flows(100)
 	return p
 }
@@ -364,6 +371,39 @@ func (p *trip) phase(name string, allowed time.Duration, do func()) {
 	p.phases = append(p.phases, ph)
 }
 
+// counters are those of both hosts, by host and name.
+func (w *world) counters() map[string]uint64 {
+	all := map[string]uint64{}
+	for _, h := range []*host{w.mn, w.cn} {
+		var list []struct {
+			Name  string `json:"name"`
+			Value uint64 `json:"value"`
+		}
+		if b, err := h.Ask(w.top.Context(), "counter", "show"); err == nil {
+			_ = json.Unmarshal(b, &list)
+		}
+		for _, c := range list {
+			all[h.Host.Name()+" "+c.Name] = c.Value
+		}
+	}
+	return all
+}
+
+// explain shows what a failure may come from: what the data planes counted,
+// and what the interfaces dropped.
+func (p *trip) explain() {
+	p.w.t.Helper()
+	for name, n := range p.w.counters() {
+		if n > p.before[name] {
+			p.w.t.Logf("counted since it began: %s %d", name, n-p.before[name])
+		}
+	}
+	for _, h := range []*topo.Host{p.w.mn.Host, p.w.r, p.w.cn.Host} {
+		out, _ := p.w.tryIP(h, "-s -o link")
+		p.w.t.Logf("%s:\n%s", h.Name(), out)
+	}
+}
+
 // end ends the flow and judges the phases.
 func (p *trip) end() {
 	t := p.w.t
@@ -377,6 +417,7 @@ func (p *trip) end() {
 	if n := p.u.BufferErrors(); n > 0 {
 		t.Fatalf("the receivers of the probe lost %d datagrams themselves: this measured nothing", n)
 	}
+	sound := true
 	for _, ph := range p.phases {
 		a, b := up.Count(ph.from, ph.to), down.Count(ph.from, ph.to)
 		lost := []int{int(a.Lost + a.Refused), int(b.Lost + b.Refused)}
@@ -384,6 +425,10 @@ func (p *trip) end() {
 			up.LongestGap(ph.from, ph.to).Length().Round(time.Millisecond), down.LongestGap(ph.from, ph.to).Length().Round(time.Millisecond))
 		if limit := int(ph.allowed.Seconds() * rate); slices.Max(lost) > limit {
 			t.Errorf("%s: lost %d datagrams up and %d down, at most %d are allowed", ph.name, lost[0], lost[1], limit)
+			sound = false
 		}
+	}
+	if !sound {
+		p.explain()
 	}
 }
