@@ -93,24 +93,18 @@ func (h *soaker) stateTowards(o *soaker) string {
 	return text + fmt.Sprintf(", %v %v dead=%t paths %v accepts %v", h.core.Mode(), e.State, e.Dead, e.Paths, e.Accept)
 }
 
-// replaced judges that a session was made anew: its other end must have made
-// its own one anew since, unless both have begun just now.
-func (k *Soak) replaced(h *soaker, remote roam.NID) {
-	o := k.hosts[int(remote&0xffff_ffff)-1]
-	mine, theirs := h.begun[remote], o.begun[h.nid]
-	if mine.IsZero() || theirs.IsZero() || theirs.Sub(mine) > settledWith || !k.talking(h, o) {
-		return // it did not work as it was, or it is the other end's new session
-	}
-	k.fault("%s replaced its session with %s of %v, which has had its own since %v", h.name, o.name, mine.Sub(Start), theirs.Sub(Start))
-}
+// maxRemade is how often the two ends may make their session anew within
+// mendWithin. That is no loss by itself, since applications keep their
+// addresses; that they are served, judgeTalk asks. It must come to an end.
+const maxRemade = 5
 
-// talking reports whether two hosts have just heard each other, long after they
-// began and after any trouble.
-func (k *Soak) talking(h, o *soaker) bool {
-	return slices.ContainsFunc(k.talks, func(t *talk) bool {
-		return (t.from == h && t.to == o || t.from == o && t.to == h) && t.flow.Echo && k.now.Sub(t.works()) < judgeEvery &&
-			k.now.Sub(later(later(h.changed, o.changed), t.begun)) > mendWithin
-	})
+// replaced judges that a session was made anew.
+func (k *Soak) replaced(h *soaker, remote roam.NID) {
+	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.now.Sub(at) > mendWithin })
+	h.remade[remote] = append(recent, k.now)
+	if n := len(h.remade[remote]); n > maxRemade {
+		k.fault("%s made its session with %v anew %d times within %v", h.name, remote, n, mendWithin)
+	}
 }
 
 // idled judges that a session ended for want of packets.

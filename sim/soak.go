@@ -77,11 +77,9 @@ type soaker struct {
 	*Node
 	mobile   bool
 	contacts []*soaker
-	links    roam.LinkID            // the highest that was ever used
-	changed  time.Time              // the last trouble
-	begun    map[roam.NID]time.Time // when the sessions that there are now began
-	lost     map[roam.NID]time.Time // when one was given up for being idle
-	rebooted time.Time
+	links    roam.LinkID              // the highest that was ever used
+	changed  time.Time                // the last trouble
+	remade   map[roam.NID][]time.Time // when sessions were made anew of late
 }
 
 // talk is a conversation of two hosts.
@@ -102,7 +100,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 	k.Brief, k.Counting, k.Told = true, soakCounts, k.told
 	for i := range cfg.Hosts {
 		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
-		h := &soaker{mobile: i%10 != 0, begun: make(map[roam.NID]time.Time), lost: make(map[roam.NID]time.Time), changed: Start}
+		h := &soaker{mobile: i%10 != 0, remade: make(map[roam.NID][]time.Time), changed: Start}
 		h.Node = k.AddNode(fmt.Sprintf("h%d", i), ilnp.Config{
 			NIDs: []roam.NID{nid}, Mode: ilnp.Mode(k.Rand().IntN(3)), Accept: ilnp.Accept(k.Rand().IntN(2)),
 			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
@@ -228,15 +226,11 @@ func (k *Soak) told(n *Node, e ilnp.Event) {
 		k.hour.Dead++
 	case ilnp.SessionFellBack:
 		k.hour.Plain++
-	case ilnp.SessionStarted:
-		h.begun[remote] = k.now
 	case ilnp.SessionReplaced:
 		k.hour.Replaced++
 		k.replaced(h, remote)
 	case ilnp.SessionEnded:
 		k.hour.Idle++
-		h.lost[remote] = k.now
-		delete(h.begun, remote)
 		k.idled(h, remote)
 	}
 }

@@ -205,8 +205,6 @@ func (k *Soak) restart(h *soaker) {
 // reboot loses all state; what the host talked about goes on.
 func (k *Soak) reboot(h *soaker) {
 	k.hour.Reboots++
-	h.rebooted = k.now
-	h.begun = make(map[roam.NID]time.Time)
 	clear(h.off)
 	h.Reboot()
 	for _, t := range k.talks {
