@@ -6,6 +6,7 @@
 #ifndef ROAM_DETOUR_H
 #define ROAM_DETOUR_H
 
+#include "mss.h"
 #include "rule.h"
 
 #define TCP_FLAGS_AT 13
@@ -32,7 +33,7 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 /* Must this packet be cut before it is translated? A nonce goes into segments
  * only; and a device that sums segments itself knows the rule of IPv6 alone.
  */
-static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
+static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 					const struct chain *c, __u32 i)
 {
 	__u32 index = p->paths[i].uplink;
@@ -40,10 +41,17 @@ static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair
 
 	if (p->flags & PAIR_PLAIN || !goes_in_order(skb, c))
 		return 0;
-	if (p->flags & PAIR_NONCE_ALWAYS)
-		return 1;
-	u = counts_nids_only(p, l) ? bpf_map_lookup_elem(&uplinks, &index) : 0;
-	return u && u->flags & UPLINK_PHYSICAL;
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	if (!u)
+		return 0;
+	if (!(p->flags & PAIR_NONCE_ALWAYS))
+		return counts_nids_only(p, l) && u->flags & UPLINK_PHYSICAL;
+	if (!skb->gso_size)
+		return l->cuts;
+	if (bears_nonce(skb, u))
+		return 0;
+	l->cuts = 1;
+	return 1;
 }
 
 /* Nothing comes back for a second, and we do not know by which rule this

@@ -5,6 +5,7 @@
 #ifndef ROAM_INBOUND_H
 #define ROAM_INBOUND_H
 
+#include "mss.h"
 #include "rule.h"
 #include "standing.h"
 
@@ -203,6 +204,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	}
 	note_heard(skb, p, l, in);
 	note_stack(skb, p, l, in, s);
+	if (clamp_mss(skb, p, in))
+		return drop(DROP_KERNEL_HELPER);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
 		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))

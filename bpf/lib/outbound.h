@@ -16,6 +16,7 @@ struct outbound {
 	__u32 ifindex;
 	__u32 mtu;
 	__u8 has_next_hop;
+	__u8 bears_nonce; /* also as a super-packet */
 	__u8 next_hop[16];
 };
 
@@ -59,8 +60,8 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 {
 	__u32 size = o->nonce.len == 12 ? 16 : 8;
 
-	if (skb->gso_size == 0 && next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
-	    skb->len - ETH_LEN + size <= o->mtu)
+	if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
+	    (skb->gso_size ? o->bears_nonce : skb->len - ETH_LEN + size <= o->mtu))
 		return 1;
 	count(TX_NONCE_LEFT_OUT);
 	return 0;
@@ -173,6 +174,7 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	__u32 remote_sum;
 
 	use_uplink(o, u);
+	o->bears_nonce = p->flags & PAIR_NONCE_ALWAYS && bears_nonce(skb, u);
 	o->src.nid = p->local_nid;
 	o->dst.nid = p->remote_nid;
 	if (hinted) {

@@ -155,7 +155,7 @@ struct pair_live {
 	__u8 proof_remote;          /* index in pair.remote */
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
 	__u8 asks;                  /* it has sent a probe */
-	__u8 pad;
+	__u8 cuts;                  /* super-packets of ours have taken the detour */
 	__u32 birth;                /* pair.birth that all this is about */
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path */
 	__u64 rate_since;           /* when the present window of sending began */

@@ -213,7 +213,7 @@ type bpfPairLive struct {
 	ProofRemote  uint8
 	Rule         uint8
 	Asks         uint8
-	Pad          uint8
+	Cuts         uint8
 	Birth        uint32
 	PathBytes    [16]uint32
 	_            [4]byte

@@ -51,6 +51,9 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	entry := e.entry(p, quoted.Src.L64, quoted.Dst.L64)
 	entry.Nonce = p.RemoteNonce // inward, an entry's nonce is the one to be met with
+	if p.NonceAlways {
+		entry.Spare = longestTCP
+	}
 	b, err := xlate.ErrorInward(ev.Packet, entry)
 	if err != nil {
 		e.refused["ICMPv6 error that cannot be translated"]++
@@ -59,6 +62,11 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	e.inject(b)
 }
+
+// longestTCP is the longest TCP header. Where a path takes less than the link,
+// segments of a correspondent that wants every nonce are kept so much shorter
+// that the data plane sees it, and puts no nonce into super-packets.
+const longestTCP = 60
 
 // aboutNonce reports whether an error complains of the Nonce option in what it
 // quotes (RFC 8200 §4.2: the pointer is the offset of the option's type).

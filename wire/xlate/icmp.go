@@ -58,7 +58,7 @@ func errorInward(pkt []byte, e Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Quoted, m.Param = quoted, lowerParam(m, gone, goneAt)
+	m.Quoted, m.Param = quoted, lowerParam(m, gone, goneAt, e.Spare)
 	return putError(out[:at], m)
 }
 
@@ -180,12 +180,14 @@ func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byt
 
 // lowerParam is the parameter of an error after gone octets at goneAt were
 // taken out of the quoted packet.
-func lowerParam(m ilnp.ErrorMessage, gone, goneAt int) uint32 {
+func lowerParam(m ilnp.ErrorMessage, gone, goneAt int, spare uint32) uint32 {
 	switch {
+	case m.Type == ilnp.TypePacketTooBig && m.Param > minMTU+spare:
+		return max(m.Param-uint32(gone)-spare, minMTU)
+	case m.Type == ilnp.TypePacketTooBig:
+		return min(m.Param, minMTU)
 	case gone == 0:
 		return m.Param
-	case m.Type == ilnp.TypePacketTooBig && m.Param > minMTU:
-		return max(m.Param-uint32(gone), minMTU)
 	case m.Type == ilnp.TypeParameterProblem && m.Param >= uint32(goneAt+gone):
 		return m.Param - uint32(gone)
 	case m.Type == ilnp.TypeParameterProblem && m.Param > uint32(goneAt):

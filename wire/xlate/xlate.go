@@ -71,6 +71,9 @@ type Entry struct {
 	// present, the only nonce that is accepted. A packet without any is
 	// translated in either case.
 	Nonce ilnp.Nonce
+	// Spare is, inward, by how many octets more than the nonce's a Packet Too Big
+	// is lowered.
+	Spare uint32
 }
 
 // ends are the two addresses of a session in one of its two forms.
