@@ -43,6 +43,7 @@ type watch struct {
 	proved   int // quiet: the round at which proving goes on
 	since    time.Time
 	answered []Path // since then
+	silence  bool   // settling: it was told meanwhile
 }
 
 // token is what an echo request carries and only its receiver can repeat.
@@ -255,6 +256,7 @@ func (s *session) backoff(least time.Duration) time.Duration {
 
 // handleSilence suspects all paths of a session that sends and hears nothing.
 func (c *Core) handleSilence(now time.Time, s *session) {
+	s.watch.silence = s.watch.state == settling // its end asks for it
 	if s.state != Established || len(s.entry.Paths) == 0 || s.watch.state == suspect ||
 		s.watch.state == settling || s.watch.state == silent {
 		return
@@ -396,7 +398,8 @@ func (c *Core) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	if len(s.watch.answered) == 0 && len(s.entry.Paths) == 1 && len(c.usable(now)) > 1 {
+	alone := len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
+	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || alone) {
 		s.watch = watch{state: suspect, since: now}
 		c.suspectRound(now, s)
 		return
