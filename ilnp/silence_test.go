@@ -1,0 +1,26 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSilenceWhileMonitored: the paths are being asked whenever silence is told,
+// as both go by the clock; it must not be lost each time. Found by the soak.
+func TestSilenceWhileMonitored(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, Infinite)
+	b.open(netP)
+	b.answerProbes()
+	for range 4 {
+		b.pass(monitorEvery)
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
+		b.drain()
+		b.see(Observation{Trigger: SeenSilence, Key: theKey})
+	}
+	b.pass(5 * time.Second)
+	if !b.pairs[theKey].Dead {
+		t.Error("not held for dead after 20 s of silence")
+	}
+}
