@@ -369,6 +369,15 @@ func (c *Core) monitor(now time.Time, s *session) {
 	c.settleRound(now, s)
 }
 
+// doubtPath asks the paths in use at once, as the correspondent has sent an
+// update to a locator that we list but do not send from: ours may have died.
+func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
+	if s.update.lists(at) && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at }) {
+		s.monitored = time.Time{}
+		c.monitor(now, s)
+	}
+}
+
 // settleRound probes the paths in use that have not answered, if any.
 func (c *Core) settleRound(now time.Time, s *session) {
 	paths := s.unansweredPaths()
@@ -388,6 +397,10 @@ func (s *session) unansweredPaths() []Path {
 // endSettling leaves the paths that did not answer, if others did, and asks
 // them again later. If none of several did, it is for silence to tell what that
 // means; in place of a single one, all that is known is asked.
+//
+// The correspondent is told our set again when a path is left, over those that
+// work: it may still send on the dead one, and hears us, so that silence does
+// not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
 	next := watch{proved: s.watch.proved}
 	for _, p := range s.watch.answered {
@@ -395,6 +408,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	}
 	if len(s.watch.answered) > 0 {
 		for _, p := range s.unansweredPaths() {
+			s.strayed = s.strayed || !s.bad[p]
 			s.bad[p], next.proved = true, 0
 		}
 	}

@@ -361,3 +361,21 @@ func TestDeadPeerAnswersWithAnotherNonce(t *testing.T) {
 		t.Errorf("dead=%t, nonce %x, replaced %d times", p.Dead, p.RemoteNonce.Value(), b.count(SessionReplaced))
 	}
 }
+
+// TestUpdateElsewhereDoubtsThePath: an update that comes to the locator in
+// reserve says that the correspondent does not send to the one in use any more.
+func TestUpdateElsewhereDoubtsThePath(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, LastRx: b.now}})
+	b.drain()
+	b.answerProbes() // the path is asked by turn
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
+	probes := b.probesSent()
+	if len(probes) != 1 || probes[0].Src.L64 != netB {
+		t.Errorf("%d probes %+v, want one from the locator in use", len(probes), probes)
+	}
+}

@@ -65,6 +65,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	}
 	c.acknowledge(now, link, p, s, lu)
 	c.applyUpdate(now, s, lu)
+	c.doubtPath(now, s, p.Dst.L64)
 }
 
 // faultOf returns the reason to refuse an authentic Locator Update, or "".
