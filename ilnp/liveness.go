@@ -232,12 +232,13 @@ func (s *session) probedRemote(c *Core, l roam.L64) bool {
 // and each path that is held for dead.
 func (c *Core) proveRound(now time.Time, s *session) {
 	var paths []Path
-	targets := s.remotes.unproven()
+	sources, targets := c.host.active, s.remotes.unproven()
 	if s.fallback == unanswered {
-		targets = s.remotes.all()
+		// Nothing says whether it is the locator in use that does not work.
+		sources, targets = placesOf(c.usable(now)), s.remotes.all()
 	}
 	for i, l := range targets[:min(len(targets), MaxRemote)] {
-		paths = append(paths, Path{Local: c.host.active[(s.watch.round+i)%len(c.host.active)], Remote: l})
+		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
 	}
 	for _, p := range c.missed(s) {
 		if !slices.Contains(paths, p) && len(paths) < MaxPaths {
