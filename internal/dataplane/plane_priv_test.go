@@ -12,6 +12,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/internal/hostnet"
 	"roam/internal/testutil"
 	"roam/wire/ip6"
 )
@@ -34,6 +35,7 @@ func numbered(n int) ilnp.Pair {
 
 func (r *rig) attached(at ebpf.AttachType) []ebpf.ProgramID {
 	r.t.Helper()
+	testutil.NeedKernel(r.t, "tcx links", r.tcx)
 	res, err := link.QueryPrograms(link.QueryOptions{Target: int(loopback), Attach: at})
 	r.must(err)
 	var ids []ebpf.ProgramID
@@ -51,6 +53,7 @@ func (r *rig) wantDetached(at ebpf.AttachType) {
 
 func (r *rig) linkID() link.ID {
 	r.t.Helper()
+	testutil.NeedKernel(r.t, "tcx links", r.tcx)
 	l, err := link.LoadPinnedLink(r.linkPin(loopback, true), nil)
 	r.must(err)
 	defer l.Close()
@@ -322,7 +325,7 @@ func TestRemove(t *testing.T) {
 // take them.
 func TestEvents(t *testing.T) {
 	dir := enclose(t)
-	p, err := Open(Options{PinDir: dir + "/pins"})
+	p, err := Open(Options{PinDir: dir + "/pins", Classic: hostnet.Classic{}})
 	if err != nil {
 		t.Fatal(err)
 	}

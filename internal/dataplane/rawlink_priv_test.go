@@ -110,6 +110,7 @@ type rawRig struct {
 
 func newRawRig(t *testing.T) rawRig {
 	r := rawRig{rig: newRig(t)}
+	testutil.NeedKernel(t, "tcx links", r.tcx) // for the program behind ours
 	r.in = newTunnel(t, fmt.Sprintf("in%d", os.Getpid()))
 	r.out = newTunnel(t, fmt.Sprintf("out%d", os.Getpid()))
 	r.must(r.AttachUplink(r.in.index, false))

@@ -22,6 +22,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/internal/hostnet"
 	"roam/internal/testutil"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -105,7 +106,7 @@ func newRig(t testing.TB) *rig {
 // open opens the plane, as a daemon does that starts.
 func (r *rig) open() {
 	r.t.Helper()
-	p, err := Open(Options{PinDir: r.dir + "/pins"})
+	p, err := Open(Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
