@@ -107,11 +107,13 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 	}
 }
 
-// idled judges that a session ended for want of packets.
+// idled judges that a session ended for want of packets. One that has been quiet
+// for long may end between its next packet and the report that counts it; it is
+// set up anew then.
 func (k *Soak) idled(h *soaker, remote roam.NID) {
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
-		if here && k.now.Sub(t.works()) < ilnpIdle/2 {
+		if here && k.now.Sub(t.begun) > 2*soakCounts && k.now.Sub(t.works()) < ilnpIdle/2 {
 			k.fault("%s ended its session with %v as idle; it last worked %v ago", h.name, remote, k.now.Sub(t.works()))
 		}
 	}
