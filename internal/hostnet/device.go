@@ -119,8 +119,10 @@ func (k *kernel) noOffloads(dev, peer netlink.Link) error {
 	}
 	for _, l := range []netlink.Link{dev, peer} {
 		name := l.Attrs().Name
-		// Without checksums a device has no segmentation either.
-		if !k.setOffload(name, ethtoolSetTxChecksum, false) || !k.setOffload(name, ethtoolSetGRO, false) {
+		// Without checksums a device has no segmentation either, but for that
+		// of UDP on kernels of the age of 6.1.
+		if !k.setOffload(name, ethtoolSetTxChecksum, false) || !k.setOffload(name, ethtoolSetGRO, false) ||
+			!k.turnOff(name, "tx-udp-segmentation") {
 			return fmt.Errorf("turn off offloads of %s: %w", name, unix.EOPNOTSUPP)
 		}
 		on := k.features(name)

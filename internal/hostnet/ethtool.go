@@ -13,6 +13,7 @@ import (
 const (
 	ethtoolStrings  = 0x1b
 	ethtoolFeatures = 0x3a
+	ethtoolSetSome  = 0x3b
 	ethtoolSetInfo  = 0x37
 
 	ethtoolSetTxChecksum = 0x17
@@ -45,27 +46,51 @@ func (k *kernel) physical(name string) bool {
 // features returns which offload features are on, by the names that ethtool
 // shows; nil if the link has none.
 func (k *kernel) features(name string) map[string]bool {
-	n := k.featureCount(name)
-	if n == 0 {
-		return nil
-	}
-	names := make([]byte, 12+n*stringLen)
-	putWords(names, ethtoolStrings, stringsFeatures, uint32(n))
-	blocks := (n + 31) / 32
+	names := k.featureNames(name)
+	blocks := (len(names) + 31) / 32
 	state := make([]byte, 8+blocks*featureBlock)
 	putWords(state, ethtoolFeatures, uint32(blocks))
-	if !k.ethtool(name, names) || !k.ethtool(name, state) {
+	if len(names) == 0 || !k.ethtool(name, state) {
 		return nil
 	}
 	on := map[string]bool{}
-	for i := range n {
+	for i, feature := range names {
 		word := binary.NativeEndian.Uint32(state[8+i/32*featureBlock+activeWord:])
 		if word>>(i%32)&1 == 1 {
-			s := names[12+i*stringLen:][:stringLen]
-			on[unix.ByteSliceToString(s)] = true
+			on[feature] = true
 		}
 	}
 	return on
+}
+
+// featureNames lists the features that this kernel knows, by their bits.
+func (k *kernel) featureNames(name string) []string {
+	n := k.featureCount(name)
+	b := make([]byte, 12+n*stringLen)
+	putWords(b, ethtoolStrings, stringsFeatures, uint32(n))
+	if n == 0 || !k.ethtool(name, b) {
+		return nil
+	}
+	list := make([]string, n)
+	for i := range list {
+		list[i] = unix.ByteSliceToString(b[12+i*stringLen:][:stringLen])
+	}
+	return list
+}
+
+// turnOff turns single features off. One that this kernel does not know is off.
+func (k *kernel) turnOff(name string, features ...string) bool {
+	names := k.featureNames(name)
+	blocks := (len(names) + 31) / 32
+	b := make([]byte, 8+blocks*8) // of each block two words: meant, wanted
+	putWords(b, ethtoolSetSome, uint32(blocks))
+	for i, feature := range names {
+		if slices.Contains(features, feature) {
+			meant := b[8+i/32*8:]
+			binary.NativeEndian.PutUint32(meant, binary.NativeEndian.Uint32(meant)|1<<(i%32))
+		}
+	}
+	return len(names) > 0 && k.ethtool(name, b)
 }
 
 // featureCount asks how many features this kernel knows.
