@@ -42,10 +42,6 @@ func (p *profile) found(f FoundRule) {
 	}
 }
 
-// signs is how many packets with nonce, and none without, show that a
-// correspondent puts it on every one, and so may want it on every one.
-const signs = 3
-
 // judgeOption finds out whether a correspondent wants the option on every
 // packet. Roam itself puts it on the first ones only, but these are all that
 // there is at the beginning; what tells it from stacks that always do is that it
@@ -58,7 +54,7 @@ func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
 		return
 	case s.asks || a.WithoutNonce > 0:
 		always = false
-	case a.WithNonce >= signs:
+	case a.WithNonce > 0: // one must do: whom we send none to may not send a second
 		always = true
 	}
 	if always == s.nonceAlways {

@@ -137,7 +137,7 @@ func TestOptionOnEveryPacket(t *testing.T) {
 		want     bool
 	}{
 		"nothing yet":        {Peer{}, Activity{}, false},
-		"two packets":        {Peer{}, Activity{WithNonce: 2}, false},
+		"its first packet":   {Peer{}, Activity{WithNonce: 1}, true},
 		"every packet":       {Peer{}, Activity{WithNonce: 3}, true},
 		"it probes":          {Peer{}, Activity{WithNonce: 3, Asks: true}, false},
 		"some without":       {Peer{}, Activity{WithNonce: 30, WithoutNonce: 1}, false},
