@@ -31,6 +31,7 @@ func (k *Soak) judge() {
 }
 
 func (k *Soak) judgeTalk(t *talk) {
+	t.worked = [2]time.Time{t.worked[1], t.works()}
 	trouble := later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
 	if t.works().After(trouble) {
 		t.mended = trouble
@@ -113,7 +114,7 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 func (k *Soak) idled(h *soaker, remote roam.NID) {
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
-		if here && k.now.Sub(t.begun) > 2*soakCounts && k.now.Sub(t.works()) < ilnpIdle/2 {
+		if here && !t.worked[0].IsZero() && k.now.Sub(t.worked[0]) < ilnpIdle/2 {
 			k.fault("%s ended its session with %v as idle; it last worked %v ago", h.name, remote, k.now.Sub(t.works()))
 		}
 	}
