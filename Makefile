@@ -32,18 +32,19 @@ SOAK_HOURS ?= 24
 SOAK_HOSTS ?= 1000
 SEED      ?= 1
 BENCH     ?= .
+KERNELS   ?= 6.1 6.12 newest
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv bench lab generate \
-	generate-check fuzz soak lint scorecard setup-build setup-demo setup-test \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels bench lab generate \
+	generate-check fuzz soak lint scorecard setup-build setup-demo setup-test setup-kernels \
 	install deb clean
 
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, PREFIX, DESTDIR, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, PREFIX, DESTDIR, OUT'
 
 build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
 	@mkdir -p bin
@@ -65,6 +66,9 @@ test-unit: ## run the tests that need no root and no packages (rings 1 and 2)
 
 test-priv: setup-test build ## run all tests as root; a skip counts as a failure (rings 1 to 3)
 	ROAM_EXPECT_ALL=1 $(GO) test $(TESTFLAGS) $(PKGS)
+
+test-kernels: setup-kernels build ## run what stands next to the kernel in guests with other kernels (KERNELS)
+	@TESTFLAGS='$(TESTFLAGS)' build/kernels/test $(KERNELS)
 
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
@@ -103,6 +107,9 @@ setup-demo: ## install what the experiments need
 
 setup-test: ## install what the tests need: clang 14 and the tools of the lab
 	@build/setup test
+
+setup-kernels: setup-build ## install what it takes to run tests on other kernels
+	@build/setup kernels
 
 install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
