@@ -1,8 +1,11 @@
 package acceptance
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"roam/internal/testutil"
 )
 
 // TestSoftHandoff is the least that must work on every kernel: two daemons, a
@@ -26,6 +29,11 @@ func TestSoftHandoff(t *testing.T) {
 		mn.sendsFrom("cn", next)
 		quiet(t, w, "mn", was)
 		w.cable("mn", was, false)
+		// The kernel tells of a lost carrier up to a second later. Plugged in
+		// before that, the link would never have been away.
+		testutil.Eventually(t, patience, func() bool {
+			return !slices.ContainsFunc(mn.locators(), func(l locator) bool { return l.Link == was })
+		}, "locator of "+was+" gone")
 		flows(t, u, 50)
 		flows(t, c, 50)
 	}
