@@ -19,6 +19,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/internal/testutil"
 	"roam/wire/ip6"
 	"roam/wire/xlate"
 )
@@ -140,6 +141,7 @@ func folded(sum int64) uint16 {
 // programs has the right sum, and arrives.
 func TestLiveChecksumComplete(t *testing.T) {
 	r := newLiveRig(t)
+	testutil.NeedKernel(t, "tcx links", r.tcx) // for the program that watches
 	name, outside := fmt.Sprintf("v%d", os.Getpid()), at(else2, 1)
 	for _, line := range []string{
 		"-6 addr add " + outside.Addr().String() + "/128 dev lo nodad",

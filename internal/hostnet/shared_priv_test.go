@@ -66,6 +66,8 @@ func TestDuplicateIsAskedForWithCare(t *testing.T) {
 	h := startIn(t, host, testConfig(t))
 	router.Advertise("lan", advert(netA))
 	next(t, h, func(e Trouble) bool { return strings.Contains(e.Reason, "duplicate") })
+	// Nobody objects the second time, so that it lasts and can be seen.
+	router.Run("ip", "addr", "del", netip.PrefixFrom(own, 128).String(), "dev", "lan")
 	testutil.Eventually(t, soon, func() bool {
 		for line := range strings.Lines(host.Run("ip", "-6", "-o", "addr", "show", "tentative")) {
 			if strings.Contains(line, own.String()+"/") && !strings.Contains(line, "dadfailed") {
