@@ -73,7 +73,7 @@ func (m *machine) golang(version string) {
 func (m *machine) apt(candidate, brings string) {
 	m.script("apt-cache", `[ -z "$2" ] || echo "  Candidate: `+candidate+`"`)
 	m.script("apt-get", `echo "$*" >>"$MACHINE/apt.log"
-case "$*" in *"install golang-go"|*golang-go)
+case "$*" in indextargets*) echo http://mirror.test/debian-security/; echo http://mirror.test/debian/;; *"install golang-go"|*golang-go)
 	printf '#!/bin/bash\necho go version go`+brings+` linux/amd64\n' >"$MACHINE/bin/go"; chmod +x "$MACHINE/bin/go";;
 esac`)
 }
@@ -165,7 +165,7 @@ func TestSetupTakesTheBackports(t *testing.T) {
 		t.Errorf("said %q (%v) and asked apt %q, want an installation from backports", out, err, m.aptLog())
 	}
 	source, err := os.ReadFile(filepath.Join(m.dir, "sources", "roam-backports.list"))
-	if err != nil || !strings.Contains(string(source), "bookworm-backports main") {
+	if err != nil || string(source) != "deb http://mirror.test/debian/ bookworm-backports main\n" {
 		t.Errorf("the source is %q (%v)", source, err)
 	}
 	if !strings.Contains(out, "roam-backports.list") {
