@@ -11,6 +11,7 @@ package report
 import (
 	"bytes"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"os"
@@ -26,6 +27,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"figure":  func(r *result.Result, f result.Figure) template.HTML { return template.HTML(figure(r, f)) },
+	"picture": picture,
 	"num":     num,
 	"value":   value,
 	"bound":   bound,
@@ -58,6 +60,15 @@ func Write(path string, r *result.Result) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
+}
+
+// picture returns the address under which a page finds an image in itself, and
+// nothing for what is no image: the type comes from a file.
+func picture(p result.Picture) template.URL {
+	if p.Type != "image/png" && p.Type != "image/jpeg" {
+		return ""
+	}
+	return template.URL("data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data))
 }
 
 // row is one line of a two-column listing.

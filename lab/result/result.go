@@ -35,6 +35,7 @@ type Result struct {
 	Unmeasured map[string]string  `json:"unmeasured,omitempty"` // metric to the reason why it has no value
 	Tables     []Table            `json:"tables,omitempty"`
 	Figures    []Figure           `json:"figures,omitempty"`
+	Pictures   []Picture          `json:"pictures,omitempty"`
 	Series     []Series           `json:"series"`
 	Events     []Event            `json:"events"`
 	Drawing    string             `json:"drawing,omitempty"` // the topology as text
@@ -65,6 +66,15 @@ type Table struct {
 	Note    string     `json:"note,omitempty"`
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
+}
+
+// Picture is an image that the report shows after the figures, such as a frame of
+// a received video. Small ones only: the report carries them whole.
+type Picture struct {
+	Title   string `json:"title"`
+	Caption string `json:"caption,omitempty"`
+	Type    string `json:"type"` // image/png or image/jpeg
+	Data    []byte `json:"data"`
 }
 
 // Figure is a group of panels above each other that share the horizontal axis.
