@@ -49,6 +49,9 @@ func (a *app) labRunCommand() *cobra.Command {
 	f.IntVar(&opt.Runs, "runs", 1, "`N` repetitions")
 	f.Uint64Var(&opt.Seed, "seed", 1, "`S` is the seed of the first run")
 	f.StringArrayVar(&opt.Set, "set", nil, "`KEY=VALUE` sets a parameter; may be repeated")
+	f.StringVar(&opt.Engine, "engine", "netns", "`NAME` of what carries it out: netns, sim or vm, where the experiment can")
+	f.StringVar(&opt.Pcap, "pcap", "", "keep captures in `DIR`")
+	f.BoolVar(&opt.Resume, "resume", false, "go on with the same command that was interrupted; finished parts are not measured again")
 	f.StringVar(&opt.JSON, "json", "", "write the result to `FILE`")
 	f.StringVar(&opt.Report, "report", "", "write the HTML report to `FILE`")
 	return cmd

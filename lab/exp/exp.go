@@ -8,6 +8,7 @@ package exp
 
 import (
 	"context"
+	"slices"
 
 	"roam/lab/live"
 	"roam/lab/result"
@@ -17,6 +18,7 @@ import (
 type Experiment struct {
 	Name    string // as on the command line
 	Title   string // one sentence
+	Group   string // the paper under which the list shows it; "" is Source
 	Source  string // the publication or rule that it reproduces
 	Drawing string // the topology as text
 	Params  []byte // params.json, see ParseParams
@@ -25,18 +27,41 @@ type Experiment struct {
 	// Tools maps the programs that it starts to the Debian packages that hold
 	// them.
 	Tools map[string]string
+	// Engines are those of Engines that can run it; none is Netns alone.
+	Engines []string
 	// Run builds the topology, measures, and leaves metrics, series, events,
 	// tables and figures in env.Result. It returns an error only when it could
 	// not measure; a claim that does not hold is no error.
 	Run func(ctx context.Context, env *Env) error
 }
 
+// The engines that can carry an experiment out.
+const (
+	Netns = "netns" // network namespaces of this kernel, in real time
+	Sim   = "sim"   // the cores alone, in virtual time
+	VM    = "vm"    // a kernel in a guest whose time is virtual
+)
+
+// Engines are all of them, the usual one first.
+var Engines = []string{Netns, Sim, VM}
+
+// Supports reports whether an engine can run the experiment.
+func (e Experiment) Supports(engine string) bool {
+	return slices.Contains(e.Engines, engine) || len(e.Engines) == 0 && engine == Netns
+}
+
 // Env is what a running experiment is given.
 type Env struct {
 	Params Params
 	Preset string
+	Engine string // one of the experiment's Engines
 	Seed   uint64
 	Dir    string // for files; removed afterwards
+	// Pcap is a directory for captures that are to be kept, "" when nobody
+	// asked for them. Whatever lies there when Run returns is kept; names
+	// should tell host, interface and cell (mn-net1.pcap).
+	Pcap   string
+	Cells  *Store // finished cells, see Cell; nil keeps none
 	Roam   string // path of the command line under test
 	Roamd  string // path of the daemon under test
 	Result *result.Result

@@ -15,7 +15,11 @@ const stuckAfter = 700 * time.Millisecond
 
 // board returns the lines to draw.
 func (v *View) board(width int) []string {
-	out := []string{v.paint("1", v.title), v.progress(width)}
+	out := []string{v.paint("1", v.title)}
+	if whole := v.plan.line(time.Now(), width); whole != "" {
+		out = append(out, whole)
+	}
+	out = append(out, v.progress(width))
 	if len(v.links) > 0 {
 		out = append(out, "", v.paint("2", fmt.Sprintf("%-8s%-9s%-24s%8s  %-*s%8s  %s", "link", "state", "locator", "out Mb/s", barWidth, "", "in Mb/s", "")))
 		full := 1.0

@@ -53,6 +53,7 @@ type View struct {
 	handoff  string
 	length   time.Duration
 	clock    time.Time // start of traffic
+	plan     plan
 	links    []Link
 	sessions []Session
 	log      []string
@@ -77,6 +78,7 @@ func New(w io.Writer) *View {
 func (v *View) Start(title string) {
 	v.mu.Lock()
 	v.title = title
+	v.plan.begun = time.Now()
 	v.mu.Unlock()
 	if !v.tty {
 		v.Logf("%s", title)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 )
 
 // The kinds of claims. A noisy machine can fail a timing claim of a sound
@@ -12,6 +14,13 @@ import (
 const (
 	Correctness = "correctness"
 	Timing      = "timing"
+)
+
+// What a claim about several runs looks at, see Expectation.Of.
+const (
+	Spread = "spread"
+	Mean   = "mean"
+	Median = "median"
 )
 
 // Expectation is one entry of expect.json: what must hold of one metric.
@@ -22,9 +31,54 @@ type Expectation struct {
 	Op     string  `json:"op"` // <=, >= or ==
 	Bound  float64 `json:"bound"`
 	Unit   string  `json:"unit,omitempty"`
-	Kind   string  `json:"kind"`            // correctness or timing
-	Source string  `json:"source"`          // where the bound comes from
-	Needs  []Guard `json:"needs,omitempty"` // without these the figure says nothing
+	Kind   string  `json:"kind"`   // correctness or timing
+	Source string  `json:"source"` // where the bound comes from
+	// Published is what the paper found, and Place where it says so ("Tab.
+	// 7.4"). It is shown beside what was measured and decides nothing.
+	Published *Published `json:"published,omitempty"`
+	Place     string     `json:"place,omitempty"`
+	// Of names what is compared with the bound when the metric differs from
+	// run to run: "" is each run by itself, "spread" the greatest less the
+	// least, "mean" or "median" that of all runs. It takes Runs runs at least.
+	Of    string  `json:"of,omitempty"`
+	Runs  int     `json:"runs,omitempty"`
+	Needs []Guard `json:"needs,omitempty"` // without these the figure says nothing
+}
+
+// Published is a value of a publication: a number in the unit of the claim, or
+// words where the publication gives no number.
+type Published struct {
+	Value *float64
+	Text  string
+}
+
+// String returns the number or the words.
+func (p Published) String() string {
+	if p.Value != nil {
+		return strconv.FormatFloat(*p.Value, 'g', 6, 64)
+	}
+	return p.Text
+}
+
+// MarshalJSON writes the number, or the words as a string.
+func (p Published) MarshalJSON() ([]byte, error) {
+	if p.Value != nil {
+		return json.Marshal(*p.Value)
+	}
+	return json.Marshal(p.Text)
+}
+
+// UnmarshalJSON reads a number or a string.
+func (p *Published) UnmarshalJSON(b []byte) error {
+	var v *float64
+	if json.Unmarshal(b, &v) == nil && v != nil {
+		p.Value = v
+		return nil
+	}
+	if err := json.Unmarshal(b, &p.Text); err != nil || p.Text == "" {
+		return fmt.Errorf("published value %s is neither a number nor words", b)
+	}
+	return nil
 }
 
 // Guard is a condition on another metric without which a claim is not measured:
@@ -89,6 +143,10 @@ func (e Expectation) check() error {
 		return fmt.Errorf("kind %q is neither %q nor %q", e.Kind, Correctness, Timing)
 	case !validOp(e.Op):
 		return fmt.Errorf("operator %q is none of <=, >= and ==", e.Op)
+	case !slices.Contains([]string{"", Spread, Mean, Median}, e.Of):
+		return fmt.Errorf("of %q is none of spread, mean and median", e.Of)
+	case e.Place != "" && e.Published == nil:
+		return fmt.Errorf("a place in a publication, and no published value")
 	}
 	for _, g := range e.Needs {
 		if g.Metric == "" || !validOp(g.Op) || g.Reason == "" {
@@ -124,6 +182,10 @@ func (r *Result) Judge(expect []Expectation) {
 
 func (r *Result) judge(e Expectation) Claim {
 	c := Claim{Expectation: e}
+	if e.Of != "" {
+		c.Reason = fewRuns(e, 1)
+		return c
+	}
 	v, ok := r.Metrics[e.Metric]
 	if !ok {
 		c.Reason = r.whyMissing(e.Metric)

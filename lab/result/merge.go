@@ -2,14 +2,16 @@ package result
 
 import (
 	"fmt"
+	"maps"
 	"math"
 )
 
 // Merge makes one result of several runs of the same experiment. Each claim
 // shows its worst value and passes only if it passed in every run that measured
-// it; metrics that no claim judges are means, with the least and the greatest
-// beside them as NAME_min and NAME_max. Series, events and tables are those of
-// the last run. The runs must have been judged.
+// it, unless it is about all runs (Expectation.Of). Metrics that no claim
+// judges are medians. Stats has quartiles and confidence intervals of all, and
+// Each every run's own figures and series; Series, Events and Tables are those
+// of the last run. The runs must have been judged.
 func Merge(runs []*Result) (*Result, error) {
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("merge results: no runs")
@@ -19,19 +21,23 @@ func Merge(runs []*Result) (*Result, error) {
 	if len(runs) == 1 {
 		return &out, nil
 	}
-	out.Started, out.Seconds = runs[0].Started, 0
-	out.Metrics = map[string]float64{}
+	out.Seed, out.Started, out.Seconds = runs[0].Seed, runs[0].Started, 0
+	out.Sentinel.Stalls, out.Captures = nil, nil
 	for _, r := range runs {
 		out.Seconds += r.Seconds
-		if r.Sentinel.WorstMs > out.Sentinel.WorstMs {
-			out.Sentinel.WorstMs = r.Sentinel.WorstMs
-		}
+		out.Sentinel.WorstMs = max(out.Sentinel.WorstMs, r.Sentinel.WorstMs)
+		out.Sentinel.Stalls = append(out.Sentinel.Stalls, r.Sentinel.Stalls...)
 		out.Sentinel.Disturbed = out.Sentinel.Disturbed || r.Sentinel.Disturbed
+		out.Captures = append(out.Captures, r.Captures...)
+		out.Each = append(out.Each, Run{
+			Seed: r.Seed, Started: r.Started, Seconds: r.Seconds, Pass: r.Pass, Metrics: r.Metrics,
+			Unmeasured: r.Unmeasured, Series: r.Series, Events: r.Events, Sentinel: r.Sentinel,
+		})
 	}
-	mergeMetrics(out.Metrics, runs)
-	out.Claims = mergeClaims(runs)
+	out.mergeMetrics(runs)
+	out.Claims = out.mergeClaims(runs)
 	for _, c := range out.Claims {
-		if c.Value != nil {
+		if c.Value != nil && c.Of == "" {
 			out.Metrics[c.Metric] = *c.Value
 		}
 	}
@@ -39,33 +45,62 @@ func Merge(runs []*Result) (*Result, error) {
 	return &out, nil
 }
 
-func mergeMetrics(into map[string]float64, runs []*Result) {
-	for name := range runs[len(runs)-1].Metrics {
-		sum, n := 0.0, 0
-		least, most := math.Inf(1), math.Inf(-1)
-		for _, r := range runs {
-			if v, ok := r.Metrics[name]; ok {
-				sum, n = sum+v, n+1
-				least, most = math.Min(least, v), math.Max(most, v)
-			}
+// mergeMetrics describes every metric that any run measured.
+func (r *Result) mergeMetrics(runs []*Result) {
+	values := map[string][]float64{}
+	r.Metrics, r.Unmeasured, r.Stats = map[string]float64{}, map[string]string{}, map[string]Stats{}
+	for _, run := range runs {
+		for name, v := range run.Metrics {
+			values[name] = append(values[name], v)
 		}
-		into[name] = sum / float64(n)
-		into[name+"_min"], into[name+"_max"] = least, most
+		maps.Copy(r.Unmeasured, run.Unmeasured)
+	}
+	for name, v := range values {
+		r.Stats[name] = describe(v)
+		r.Metrics[name] = r.Stats[name].Median
+		delete(r.Unmeasured, name)
 	}
 }
 
-func mergeClaims(runs []*Result) []Claim {
+func (r *Result) mergeClaims(runs []*Result) []Claim {
 	out := make([]Claim, len(runs[0].Claims))
 	for i := range out {
 		worst := runs[0].Claims[i]
-		for _, r := range runs[1:] {
-			if c := r.Claims[i]; worse(c, worst) {
+		for _, run := range runs[1:] {
+			if c := run.Claims[i]; worse(c, worst) {
 				worst = c
 			}
+		}
+		if worst.Of != "" {
+			worst = r.judgeAll(worst.Expectation, runs)
 		}
 		out[i] = worst
 	}
 	return out
+}
+
+// judgeAll judges a claim about several runs. Runs in which one of its guards
+// does not hold take no part.
+func (r *Result) judgeAll(e Expectation, runs []*Result) Claim {
+	c := Claim{Expectation: e}
+	each := e
+	each.Of = ""
+	var v []float64
+	why := ""
+	for _, run := range runs {
+		if one := run.judge(each); one.Measured {
+			v = append(v, *one.Value)
+		} else {
+			why = ": " + one.Reason
+		}
+	}
+	if c.Reason = fewRuns(e, len(v)); c.Reason != "" {
+		c.Reason += why
+		return c
+	}
+	value := describe(v).value(e.Of)
+	c.Measured, c.Value, c.Pass = true, &value, holds(value, e.Op, e.Bound)
+	return c
 }
 
 // worse reports whether claim a says less well of the system than b. What was

@@ -23,6 +23,8 @@ type Result struct {
 	Experiment string             `json:"experiment"`
 	Title      string             `json:"title"`
 	Preset     string             `json:"preset"`
+	Group      string             `json:"group,omitempty"`    // the paper
+	Engine     string             `json:"engine,omitempty"`   // what carried it out: netns, sim or vm
 	LeftOut    []string           `json:"left_out,omitempty"` // what the preset shortens or leaves out
 	Seed       uint64             `json:"seed"`
 	Params     map[string]any     `json:"params"`
@@ -41,6 +43,15 @@ type Result struct {
 	Drawing    string             `json:"drawing,omitempty"` // the topology as text
 	Sentinel   Sentinel           `json:"sentinel"`
 	Machine    Machine            `json:"machine"`
+	// Of several runs: what they measured one by one, and statistics of each
+	// metric over them.
+	Each  []Run            `json:"each,omitempty"`
+	Stats map[string]Stats `json:"stats,omitempty"`
+	// Emulator is how exactly the link emulator kept a delay right before the
+	// run; absent where no links were emulated.
+	Emulator *Emulator `json:"emulator,omitempty"`
+	// Captures names the files that hold packets, with the directory.
+	Captures []string `json:"captures,omitempty"`
 }
 
 // Series is one measured quantity over time or over a rank.
@@ -85,6 +96,14 @@ type Figure struct {
 	Panels  []Panel `json:"panels"`
 }
 
+// Ref is a line across a panel, or a band, that shows what somebody else found.
+type Ref struct {
+	Label string   `json:"label"`        // such as "published mean"
+	At    float64  `json:"at"`           // in the unit of the axis
+	To    *float64 `json:"to,omitempty"` // makes it a band from At to To
+	OnX   bool     `json:"on_x,omitempty"`
+}
+
 // The kinds of panels.
 const (
 	Lines  = "lines"  // one polyline per series
@@ -105,6 +124,7 @@ type Panel struct {
 	LogX   bool     `json:"log_x,omitempty"`
 	Height int      `json:"height,omitempty"` // pixels; 0 means the usual
 	YMax   float64  `json:"y_max,omitempty"`  // 0 means from the data
+	Refs   []Ref    `json:"refs,omitempty"`   // published values; the axis is made to hold them
 }
 
 // Sentinel is what the stall sentinel saw while the experiment ran.
@@ -124,6 +144,17 @@ type Stall struct {
 	At   time.Time `json:"at"`
 	Core int       `json:"core"`
 	Ms   float64   `json:"ms"`
+}
+
+// Emulator is what the test of the link emulator's accuracy found.
+type Emulator struct {
+	DelayMs  float64 `json:"delay_ms"`  // asked for
+	LoadMbps float64 `json:"load_mbps"` // offered
+	Sent     int     `json:"sent"`
+	Received int     `json:"received"`
+	MedianMs float64 `json:"err_median_ms"` // error of the delay
+	P99Ms    float64 `json:"err_p99_ms"`
+	MaxMs    float64 `json:"err_max_ms"`
 }
 
 // Machine says what measured.

@@ -80,6 +80,9 @@ func TestParseExpectRefuses(t *testing.T) {
 		"source":         `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing"}]}`,
 		"unknown member": `{"claims":[{"id":"a","metric":"m","op":"<=","bond":1,"kind":"timing","source":"s"}]}`,
 		"guard":          `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s","needs":[{"metric":"x","op":"~","reason":"r"}]}]}`,
+		"of":             `{"claims":[{"id":"a","metric":"m","of":"worst","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"published":      `{"claims":[{"id":"a","metric":"m","published":true,"op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"place":          `{"claims":[{"id":"a","metric":"m","place":"Fig. 1","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
 		"twice":          `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"},{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
 		"syntax":         `{"claims":[`,
 	} {
@@ -107,11 +110,17 @@ func TestMergeTakesTheWorst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{"lost": 2, "gap_ms": 30, "ratio": 0.985, "other": 2, "other_min": 1, "other_max": 3}
+	want := map[string]float64{"lost": 2, "gap_ms": 30, "ratio": 0.985, "other": 2}
 	for k, v := range want {
 		if out.Metrics[k] != v {
 			t.Errorf("%s = %g, want %g", k, out.Metrics[k], v)
 		}
+	}
+	if s := out.Stats["other"]; s.Min != 1 || s.Max != 3 || s.Q1 != 1.5 || s.N != 3 || math.Abs(*s.CIHigh-4.484) > 1e-3 {
+		t.Errorf("statistics %+v, the interval ends at %g", s, *s.CIHigh)
+	}
+	if len(out.Each) != 3 || out.Each[1].Metrics["gap_ms"] != 30 {
+		t.Errorf("runs %+v", out.Each)
 	}
 	if out.Pass || out.Runs != 3 || out.Claims[0].Pass || !out.Claims[1].Pass {
 		t.Errorf("pass %v, runs %d, claims %+v", out.Pass, out.Runs, out.Claims)
@@ -139,5 +148,49 @@ func TestJSONRoundTrip(t *testing.T) {
 	}
 	if _, err := ReadJSON(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a missing file was read")
+	}
+}
+
+// A claim about all runs is judged by what they have in common, and by none of
+// them alone.
+func TestClaimsAboutAllRuns(t *testing.T) {
+	e, err := ParseExpect([]byte(`{"claims":[
+	 {"id":"a","metric":"mbps","of":"spread","runs":3,"op":"<=","bound":0.04,"kind":"timing","source":"s"},
+	 {"id":"b","metric":"mbps","of":"median","op":">=","bound":9.2,"kind":"timing","source":"s","published":9.1,"place":"Tab. 1"},
+	 {"id":"c","metric":"mbps","of":"mean","runs":4,"op":">=","bound":9,"kind":"timing","source":"s","published":"about equal"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []*Result
+	for _, v := range []float64{9.21, 9.2, 9.23} {
+		r := New("x")
+		r.Set("mbps", v)
+		r.Judge(e)
+		if r.Claims[0].Measured {
+			t.Error("a single run decided about a spread")
+		}
+		runs = append(runs, r)
+	}
+	out, err := Merge(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := out.Claims[0], out.Claims[1], out.Claims[2]
+	if !a.Pass || math.Abs(*a.Value-0.03) > 1e-9 || !b.Pass || *b.Value != 9.21 || c.Measured || c.Reason == "" {
+		t.Errorf("claims %+v", out.Claims)
+	}
+	if b.Published.String() != "9.1" || c.Published.String() != "about equal" {
+		t.Errorf("published %v, %v", b.Published, c.Published)
+	}
+	if out.Metrics["mbps"] != 9.21 {
+		t.Errorf("the metric is %g, not the median", out.Metrics["mbps"])
+	}
+}
+
+func TestStudent(t *testing.T) {
+	for n, want := range map[int]float64{1: 12.706, 19: 2.093, 30: 2.042, 40: 2.021, 120: 1.980} {
+		if got := student(n); math.Abs(got-want) > 1e-3 {
+			t.Errorf("%d degrees of freedom: %g, want %g", n, got, want)
+		}
 	}
 }

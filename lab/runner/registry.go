@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -18,8 +19,10 @@ func experiments() []exp.Experiment {
 // Info describes an experiment to people.
 type Info struct {
 	Name       string                   `json:"name"`
+	Group      string                   `json:"group"` // the paper
 	Title      string                   `json:"title"`
 	Source     string                   `json:"source"`
+	Engines    []string                 `json:"engines"`
 	Presets    map[string]string        `json:"presets"` // name to what it does
 	Parameters map[string]exp.Parameter `json:"parameters"`
 	Drawing    string                   `json:"drawing"`
@@ -31,7 +34,12 @@ type Info struct {
 func List() []Info {
 	var out []Info
 	for _, e := range experiments() {
-		info := Info{Name: e.Name, Title: e.Title, Source: e.Source, Drawing: e.Drawing, Readme: e.Readme, Presets: map[string]string{}}
+		info := Info{Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source, Drawing: e.Drawing, Readme: e.Readme, Presets: map[string]string{}}
+		for _, engine := range exp.Engines {
+			if e.Supports(engine) {
+				info.Engines = append(info.Engines, engine)
+			}
+		}
 		if d, err := exp.ParseParams(e.Params); err == nil {
 			info.Parameters = d.Parameters
 			for name, p := range d.Presets {

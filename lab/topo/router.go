@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -232,6 +233,16 @@ func sbin(tool string) string {
 		}
 	}
 	return tool
+}
+
+// Program returns the path of a program, looked for where the PATH of an
+// ordinary account does not look first; the name itself if it is not there.
+func Program(tool string) string { return sbin(tool) }
+
+// Installed reports whether a program is there to be started.
+func Installed(tool string) bool {
+	_, err := exec.LookPath(sbin(tool))
+	return err == nil
 }
 
 func executable(path string) bool {

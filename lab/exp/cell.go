@@ -1,0 +1,96 @@
+package exp
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// Store keeps the outcome of finished cells on disk, so that a long experiment
+// that was interrupted goes on where it stopped. Package runner makes one per
+// run: experiment, seed, parameters, engine and build choose the directory, so
+// that a cell of another version is never taken for one of this.
+type Store struct{ dir string }
+
+// OpenStore returns the store in a directory, which is made with the first
+// cell.
+func OpenStore(dir string) *Store { return &Store{dir} }
+
+// Len returns how many cells are there.
+func (s *Store) Len() int {
+	names, _ := filepath.Glob(filepath.Join(s.dir, "*.json")) // the pattern is sound
+	return len(names)
+}
+
+// Dir returns the directory.
+func (s *Store) Dir() string { return s.dir }
+
+// Clear removes all cells.
+func (s *Store) Clear() error {
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("remove cells: %w", err)
+	}
+	return nil
+}
+
+// Load reads a cell into v and reports whether it was there. A file that cannot
+// be read whole is no cell: it is measured again.
+func (s *Store) Load(name string, v any) bool {
+	b, err := os.ReadFile(s.path(name))
+	return err == nil && json.Unmarshal(b, v) == nil
+}
+
+// Save writes a cell so that it is there whole or not at all.
+func (s *Store) Save(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode cell %s: %w", name, err)
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return fmt.Errorf("keep cell %s: %w", name, err)
+	}
+	part := s.path(name) + ".part"
+	err = os.WriteFile(part, b, 0o644)
+	if err == nil {
+		err = os.Rename(part, s.path(name))
+	}
+	if err != nil {
+		_ = os.Remove(part) // it may not even be there
+		return fmt.Errorf("keep cell %s: %w", name, err)
+	}
+	return nil
+}
+
+// unfit are the characters that a name of a cell may have and a file may not.
+var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+func (s *Store) path(name string) string {
+	return filepath.Join(s.dir, unfit.ReplaceAllStringFunc(name, func(c string) string {
+		return fmt.Sprintf("%%%02x", c)
+	})+".json")
+}
+
+// Cell returns what measure returns, or what it returned for the cell of that
+// name before the experiment was interrupted. T must survive JSON: what is not
+// exported in it is lost, and numbers must be finite. Everything that the experiment needs of a cell has
+// to be in T; measure must not write to env.Result, or a resumed run would
+// lack it.
+func Cell[T any](env *Env, name string, measure func() (T, error)) (T, error) {
+	var v T
+	if env.Cells != nil && env.Cells.Load(name, &v) {
+		env.View.Logf("cell %s: kept from before", name)
+		env.View.CellDone(true)
+		return v, nil
+	}
+	v, err := measure()
+	if err != nil {
+		return v, fmt.Errorf("cell %s: %w", name, err)
+	}
+	env.View.CellDone(false)
+	if env.Cells == nil {
+		return v, nil
+	}
+	return v, env.Cells.Save(name, v)
+}

@@ -1,0 +1,175 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/linkem"
+	"roam/lab/live"
+	"roam/lab/result"
+	"roam/lab/topo"
+)
+
+// run measures once, and again as often as the preset allows while the machine
+// itself disturbs. A run is never repeated for its result.
+func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
+	store := r.store(n)
+	if res := result.New(""); r.opt.Resume && store.Load(wholeRun, res) {
+		r.say("run %d of %d: kept from before", n+1, max(1, r.opt.Runs))
+		res.Judge(r.expect)
+		return res, nil
+	}
+	if !r.opt.Resume {
+		if err := store.Clear(); err != nil {
+			return nil, err
+		}
+	}
+	for repeats := 0; ; repeats++ {
+		res, err := r.once(ctx, n, store)
+		if err != nil {
+			return nil, err
+		}
+		res.Sentinel.Repeats = repeats
+		if !res.Sentinel.Disturbed || repeats >= r.preset.Repeats {
+			res.Judge(r.expect)
+			if r.opt.Runs > 1 { // a single one is about to be written anyway
+				err = store.Save(wholeRun, res)
+			}
+			return res, err
+		}
+		r.say("the machine stood still for %.0f ms: run is repeated", res.Sentinel.WorstMs)
+		if err := store.Clear(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// say prints a line where there is somebody to read it.
+func (r *runner) say(format string, args ...any) {
+	if r.opt.Out != nil {
+		fmt.Fprintf(r.opt.Out, format+"\n", args...)
+	}
+}
+
+func (r *runner) once(ctx context.Context, n int, store *exp.Store) (*result.Result, error) {
+	dir, err := topo.TempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	res := r.blank(ctx, n)
+	if res.Emulator, err = r.calibrate(); err != nil {
+		return nil, err
+	}
+	pcap, err := r.pcapDir(n)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := watchStalls(ctx)
+	if err != nil {
+		return nil, err
+	}
+	view := live.New(cmp.Or[io.Writer](r.opt.Out, io.Discard))
+	view.Expect(time.Duration(r.preset.Seconds*float64(time.Second)), n, max(1, r.opt.Runs))
+	view.Start(r.exp.Title)
+	err = r.exp.Run(ctx, &exp.Env{
+		Params: r.params, Preset: r.opt.Preset, Engine: r.opt.Engine, Seed: res.Seed, Dir: dir, Pcap: pcap, Cells: store,
+		Result: res, View: view, Roam: filepath.Join(r.bin, "roam"), Roamd: filepath.Join(r.bin, "roamd"),
+	})
+	view.Stop()
+	s, werr := watch()
+	if err != nil {
+		return nil, err
+	}
+	if werr != nil {
+		return nil, werr
+	}
+	s.Disturbed = len(s.Stalls) > 0
+	res.Sentinel = s
+	res.Captures = filesIn(pcap)
+	res.Seconds = time.Since(res.Started).Seconds()
+	return res, nil
+}
+
+// blank is a result with everything but measurements.
+func (r *runner) blank(ctx context.Context, n int) *result.Result {
+	res := result.New(r.exp.Name)
+	res.Title, res.Group, res.Engine = r.exp.Title, cmp.Or(r.exp.Group, r.exp.Source), r.opt.Engine
+	res.Preset, res.LeftOut, res.Drawing = r.opt.Preset, r.preset.LeavesOut, r.exp.Drawing
+	res.Seed, res.Params, res.Started = r.seed(n), r.params, time.Now()
+	if r.machine.Kernel == "" {
+		versions := map[string][]string{"roam": {filepath.Join(r.bin, "roam"), "version"}}
+		for tool := range r.exp.Tools {
+			versions[tool] = []string{topo.Program(tool), cmp.Or(versionFlag[tool], "--version")}
+		}
+		r.machine = result.Describe(ctx, versions)
+	}
+	res.Machine = r.machine
+	return res
+}
+
+// versionFlag is what makes a program print its version, where that is not
+// --version.
+var versionFlag = map[string]string{"ssh": "-V", "sshd": "-V", "ip": "-V", "ffmpeg": "-version", "ffprobe": "-version"}
+
+// calibrateTrial is the test of the emulator's accuracy before each run: long
+// enough for a median and a 99th percentile, short enough to be always done.
+var calibrateTrial = linkem.Trial{
+	Params: linkem.Params{Delay: 10 * time.Millisecond}, Offered: 20e6, Size: 1400, Span: 500 * time.Millisecond,
+}
+
+// calibrate measures the link emulator on the machine as it is now.
+func (r *runner) calibrate() (*result.Emulator, error) {
+	if r.opt.Engine != exp.Netns {
+		return nil, nil
+	}
+	t := calibrateTrial
+	f, err := linkem.Accuracy(t)
+	if err != nil {
+		return nil, fmt.Errorf("test the link emulator: %w", err)
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	return &result.Emulator{
+		DelayMs: ms(t.Params.Delay), LoadMbps: float64(t.Offered) / 1e6, Sent: f.Sent, Received: f.Received,
+		MedianMs: ms(f.ErrMedian), P99Ms: ms(f.ErrP99), MaxMs: ms(f.ErrMax),
+	}, nil
+}
+
+// pcapDir makes the directory for the captures of a run; each of several has
+// its own.
+func (r *runner) pcapDir(n int) (string, error) {
+	dir := r.opt.Pcap
+	if dir == "" {
+		return "", nil
+	}
+	if r.opt.Runs > 1 {
+		dir = filepath.Join(dir, fmt.Sprintf("seed-%d", r.seed(n)))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make directory for captures: %w", err)
+	}
+	return filepath.Abs(dir)
+}
+
+// filesIn lists the files below a directory; none for "".
+func filesIn(dir string) (paths []string) {
+	if dir == "" {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			paths = append(paths, path)
+		}
+		return nil // what cannot be read is not listed
+	})
+	slices.Sort(paths)
+	return paths
+}

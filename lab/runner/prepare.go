@@ -1,0 +1,196 @@
+package runner
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/topo"
+)
+
+// runner is one experiment with everything checked that can be checked before.
+type runner struct {
+	exp     exp.Experiment
+	opt     Options
+	params  exp.Params
+	preset  exp.Preset
+	expect  []result.Expectation
+	bin     string
+	build   []byte // tells the binaries under test from others
+	machine result.Machine
+}
+
+func prepare(name string, opt Options) (*runner, error) {
+	e, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	opt.Preset = cmp.Or(opt.Preset, "standard")
+	opt.Engine = cmp.Or(opt.Engine, exp.Netns)
+	opt.State = cmp.Or(opt.State, StateDir)
+	opt.Seed = cmp.Or(opt.Seed, 1)
+	r := &runner{exp: e, opt: opt, bin: opt.Bin}
+	d, err := exp.ParseParams(e.Params)
+	if err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", name, err)
+	}
+	if r.params, err = d.Resolve(opt.Preset, opt.Set); err != nil {
+		return nil, err
+	}
+	r.preset = d.Presets[opt.Preset]
+	if r.expect, err = result.ParseExpect(e.Expect); err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", name, err)
+	}
+	if err := supported(e, opt.Engine); err != nil {
+		return nil, err
+	}
+	if r.bin == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find own binary: %w", err)
+		}
+		r.bin = filepath.Dir(self)
+	}
+	if err := r.equipped(); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{opt.Pcap, dirOf(opt.JSON), dirOf(opt.Report)} {
+		if err := writable(dir); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// supported reports why an engine cannot run an experiment.
+func supported(e exp.Experiment, engine string) error {
+	switch {
+	case !slices.Contains(exp.Engines, engine):
+		return fmt.Errorf("no engine is called %q; there are %s", engine, strings.Join(exp.Engines, ", "))
+	case !e.Supports(engine):
+		return fmt.Errorf("experiment %s does not run on engine %s, only on %s", e.Name, engine,
+			strings.Join(slices.DeleteFunc(slices.Clone(exp.Engines), func(s string) bool { return !e.Supports(s) }), ", "))
+	}
+	return nil
+}
+
+// equipped reports what the machine lacks, all at once and with the remedy,
+// and takes a fingerprint of what is to be measured.
+func (r *runner) equipped() error {
+	if os.Geteuid() != 0 {
+		return errors.New("the lab makes network namespaces: run it as root")
+	}
+	lack := map[string]bool{}
+	for tool, pkg := range r.exp.Tools {
+		if !topo.Installed(tool) {
+			lack[pkg] = true
+		}
+	}
+	if len(lack) > 0 {
+		return fmt.Errorf("programs are missing: apt-get install %s", strings.Join(slices.Sorted(maps.Keys(lack)), " "))
+	}
+	if err := kernelHas(); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	for _, name := range []string{"roam", "roamd"} {
+		f, err := os.Open(filepath.Join(r.bin, name))
+		if err != nil {
+			return fmt.Errorf("find %s to measure: %w: build it with `make build`", name, err)
+		}
+		_, err = io.Copy(sum, f)
+		_ = f.Close()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	r.build = sum.Sum(nil)
+	return nil
+}
+
+// kernelHas reports the first thing that every experiment takes and the kernel
+// does not offer.
+func kernelHas() error {
+	for _, f := range []struct{ path, what string }{
+		{"/proc/self/ns/net", "network namespaces (CONFIG_NET_NS)"},
+		{"/dev/net/tun", "TAP devices (CONFIG_TUN; modprobe tun, or the container is not given /dev/net/tun)"},
+		{"/proc/sys/net/ipv6", "IPv6 (CONFIG_IPV6; or it is off: ipv6.disable=1)"},
+	} {
+		if _, err := os.Stat(f.path); err != nil {
+			return fmt.Errorf("the lab takes a kernel with %s: %w", f.what, err)
+		}
+	}
+	return nil
+}
+
+// dirOf is the directory of a file; "" for no file.
+func dirOf(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Dir(path)
+}
+
+// writable makes a directory and tries to write there: better to know before
+// than after an hour. "" is no directory.
+func writable(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make directory for output: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".try-")
+	if err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	_, err = f.Write(make([]byte, 4096)) // a full disk has room for names
+	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	return nil
+}
+
+// wholeRun names the cell that holds a finished run of several.
+const wholeRun = "whole run"
+
+func (r *runner) seed(n int) uint64 { return r.opt.Seed + uint64(n) }
+
+// store is where the cells of a run are kept: another one for anything that
+// could make a difference to them.
+func (r *runner) store(n int) *exp.Store {
+	key, _ := json.Marshal([]any{r.exp.Name, r.params, r.opt.Engine, r.build, r.opt.Pcap}) // no type in it can fail
+	sum := sha256.Sum256(key)
+	return exp.OpenStore(filepath.Join(r.opt.State, fmt.Sprintf("%s-%d-%x", r.exp.Name, r.seed(n), sum[:8])))
+}
+
+// kept says how to go on with what an unfinished run has kept.
+func (r *runner) kept() string {
+	cells := 0
+	for n := range max(1, r.opt.Runs) {
+		cells += r.store(n).Len()
+	}
+	if cells == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d finished parts are kept in %s: the same command with --resume goes on)", cells, r.opt.State)
+}
+
+// forget removes the kept cells when their result is written.
+func (r *runner) forget() error {
+	var errs []error
+	for n := range max(1, r.opt.Runs) {
+		errs = append(errs, r.store(n).Clear())
+	}
+	return errors.Join(errs...)
+}
