@@ -9,6 +9,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/result"
+	"roam/lab/scene"
 	"roam/lab/workload/udpflow"
 )
 
@@ -71,31 +72,17 @@ func seriesName(arm, name string) string { return strings.TrimSpace(arm + " " + 
 
 // addSeries adds rates over time and, for the pass with Roam, the gaps.
 func (t *trace) addSeries(r *result.Result) {
-	for _, l := range access {
-		for what, pick := range map[string]func(sample) map[string]uint64{"out": outward, "in": inward} {
-			var x, y []float64
-			for i := 1; i < len(t.samples); i++ {
-				a, b := t.samples[i-1], t.samples[i]
-				dt := b.at.Sub(a.at).Seconds()
-				if dt < 0.02 {
-					continue // two readings back to back would divide by almost nothing
-				}
-				x = append(x, round(t.rel(b.at), 3))
-				y = append(y, round(float64(pick(b)[l]-pick(a)[l])*8e-6/dt, 3))
-			}
-			r.AddSeries(seriesName(t.arm, what+" "+l), "Mb/s", x, y)
-		}
-	}
-	end := t.at(t.plan.length)
+	t.AddRates(r, t.arm)
+	end := t.At(t.plan.Length)
 	for what, f := range map[string]*udpflow.Flow{"udp out": t.traffic.flowUp, "udp in": t.traffic.flowDown} {
-		x, y := f.Rate(t.start, end, 100*time.Millisecond)
+		x, y := f.Rate(t.Start, end, 100*time.Millisecond)
 		r.AddSeries(seriesName(t.arm, what), "1/s", x, y)
-		x, y = f.Losses(t.start, end, 100*time.Millisecond)
+		x, y = f.Losses(t.Start, end, 100*time.Millisecond)
 		r.AddSeries(seriesName(t.arm, what+" lost"), "per 100 ms", x, y)
 	}
 	var x, y []float64
 	for _, e := range t.traffic.ssh.Echoes() {
-		if at := t.rel(e.Sent); e.RTT > 0 && at >= 0 {
+		if at := t.Rel(e.Sent); e.RTT > 0 && at >= 0 {
 			x, y = append(x, round(at, 3)), append(y, round(millis(e.RTT), 1))
 		}
 	}
@@ -115,7 +102,7 @@ func (t *trace) addGaps(r *result.Result) {
 		gaps["gap tcp "+kind] = append(gaps["gap tcp "+kind], round(gapTCP(tr.readUp, from, w), 3), round(gapTCP(tr.readDown, from, w), 3))
 	}
 	for i := range t.plan.windows {
-		note("static", t.at(t.plan.static.from+time.Duration(i)*w))
+		note("static", t.At(t.plan.static.from+time.Duration(i)*w))
 	}
 	for _, h := range t.handoffs() {
 		if !h.hard && !h.usable.IsZero() {
@@ -130,12 +117,12 @@ func (t *trace) addGaps(r *result.Result) {
 
 // addMarks adds the steps of the schedule as events.
 func (t *trace) addMarks(r *result.Result) {
-	for _, s := range t.steps {
+	for _, s := range t.Steps {
 		switch {
-		case s.name != "" && s.at.After(t.start.Add(100*time.Millisecond)):
-			r.Mark(result.Event{T: round(t.rel(s.at), 3), Arm: t.arm, Kind: "step", Label: s.name})
-		case s.op == down && t.arm != "":
-			r.Mark(result.Event{T: round(t.rel(s.at), 3), Arm: t.arm, Kind: "cut", Label: s.link + " cut"})
+		case s.Name != "" && s.At.After(t.Start.Add(100*time.Millisecond)):
+			r.Mark(result.Event{T: round(t.Rel(s.At), 3), Arm: t.arm, Kind: "step", Label: s.Name})
+		case s.Op == scene.Detach && t.arm != "":
+			r.Mark(result.Event{T: round(t.Rel(s.At), 3), Arm: t.arm, Kind: "cut", Label: s.Link + " cut"})
 		}
 	}
 	slices.SortStableFunc(r.Events, func(a, b result.Event) int {
@@ -172,7 +159,7 @@ func (t *trace) handoffTable() result.Table {
 			lu = append(lu, fmt.Sprintf("%.1f", v))
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.rel(h.up)), carrier, ra,
+			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.Rel(h.up)), carrier, ra,
 			strings.Join(lu, ", ") + " ms", ms(h.ackMs), fmt.Sprint(h.lost), ms(h.udpGapMs), ms(h.tcpGapMs),
 		})
 	}
@@ -222,12 +209,9 @@ func firstLine(s string) string {
 func (t *trace) shareTable() result.Table {
 	tab := result.Table{Title: "Share of the bytes per link", Columns: append([]string{"phase", "direction"}, access...)}
 	for _, p := range t.plan.shares {
-		for _, way := range []struct {
-			name string
-			pick func(sample) map[string]uint64
-		}{{"out", outward}, {"in", inward}} {
-			row := []string{p.name, way.name}
-			shares := t.shares(p, way.pick)
+		out, in := t.Shares(t.At(p.span.from), t.At(p.span.to))
+		for i, shares := range []map[string]float64{out, in} {
+			row := []string{p.name, [2]string{"out", "in"}[i]}
 			for _, l := range access {
 				row = append(row, fmt.Sprintf("%.2f %%", shares[l]))
 			}

@@ -12,8 +12,10 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 
 	"roam/lab/exp"
+	"roam/lab/scene"
 	"roam/lab/workload"
 )
 
@@ -43,10 +45,8 @@ var Experiment = exp.Experiment{
 }
 
 func tools() map[string]string {
-	t := map[string]string{"radvd": "radvd", "ip": "iproute2", "nft": "nftables"}
-	for k, v := range workload.Tools {
-		t[k] = v
-	}
+	t := maps.Clone(scene.Tools)
+	maps.Copy(t, workload.Tools)
 	return t
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/result"
+	"roam/lab/scene"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -21,7 +22,7 @@ func (t *trace) metrics(env *exp.Env) {
 	r.Set("rtt_ms", 2*env.Params.Float("delay_ms"))
 	r.Set("udp_rcvbuf_errors", float64(t.traffic.udp.BufferErrors()))
 	drops := 0.0
-	for why, n := range t.drops {
+	for why, n := range t.Drops {
 		r.Set("emulator_drops_"+why, float64(n))
 		if why != "cut" {
 			drops += float64(n)
@@ -31,12 +32,12 @@ func (t *trace) metrics(env *exp.Env) {
 	r.Set("sessions_established", float64(t.established))
 	r.SetBool("routes_unchanged", len(t.routeDiff) == 0)
 	for _, d := range t.routeDiff {
-		r.Mark(result.Event{T: t.rel(t.end), Arm: "routes", Kind: "route", Label: d})
+		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
 	}
 	worst := 0.0
 	for _, p := range t.plan.shares {
-		for way, pick := range map[string]func(sample) map[string]uint64{"out": outward, "in": inward} {
-			shares := t.shares(p, pick)
+		out, in := t.Shares(t.At(p.span.from), t.At(p.span.to))
+		for way, shares := range map[string]map[string]float64{"out": out, "in": in} {
 			for _, l := range access {
 				want := 0.0
 				if slices.Contains(p.links, l) {
@@ -67,7 +68,7 @@ func (t *trace) sessionMetrics(r *result.Result) {
 	for _, s := range t.traffic.sessions {
 		if err := t.traffic.outcome[s.Name()]; err != nil {
 			all = false
-			r.Mark(result.Event{T: t.rel(t.end), Kind: "session-died", Label: s.Name() + ": " + err.Error()})
+			r.Mark(result.Event{T: t.Rel(t.End), Kind: "session-died", Label: s.Name() + ": " + err.Error()})
 		}
 	}
 	r.SetBool("sessions_alive", all)
@@ -85,7 +86,7 @@ func (t *trace) sessionMetrics(r *result.Result) {
 	}
 	worst := 0.0
 	for _, e := range t.traffic.ssh.Echoes() {
-		if e.Sent.Before(t.start) {
+		if e.Sent.Before(t.Start) {
 			continue // the session was still being set up
 		}
 		worst = max(worst, millis(e.RTT))
@@ -98,7 +99,7 @@ func (t *trace) softMetrics(r *result.Result) {
 	var sum udpflow.Count
 	for _, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
 		for _, s := range t.softSpans() {
-			c := f.Count(t.at(s.from), t.at(s.to))
+			c := f.Count(t.At(s.from), t.At(s.to))
 			sum.Written, sum.Lost = sum.Written+c.Written, sum.Lost+c.Lost
 			sum.Refused, sum.Doubled, sum.Misorders = sum.Refused+c.Refused, sum.Doubled+c.Doubled, sum.Misorders+c.Misorders
 		}
@@ -137,13 +138,13 @@ const inFlight = 200 * time.Millisecond
 // comes first.
 func (t *trace) softSpans() []span {
 	after := t.plan.hard + 2*time.Second
-	for _, s := range t.plan.steps {
-		if s.at > t.plan.hard && s.name != "" {
-			after = min(after, s.at)
+	for _, s := range t.plan.Steps {
+		if s.At > t.plan.hard && s.Name != "" {
+			after = min(after, s.At)
 			break
 		}
 	}
-	return []span{{0, t.plan.hard - inFlight}, {after, t.plan.length}}
+	return []span{{0, t.plan.hard - inFlight}, {after, t.plan.Length}}
 }
 
 func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
@@ -203,7 +204,7 @@ func (t *trace) controlMetrics(r *result.Result) {
 	}
 	r.Set("control_delivered_away", float64(sum))
 	sum = 0
-	for _, n := range t.delivered(t.start, from.Add(-controlGrace)) {
+	for _, n := range t.delivered(t.Start, from.Add(-controlGrace)) {
 		sum += n
 	}
 	r.Set("control_delivered_before", float64(sum))
@@ -220,12 +221,12 @@ const curlGrace = 1500 * time.Millisecond
 
 // away is the span without the first network.
 func (t *trace) away() (from, to time.Time, ok bool) {
-	for _, s := range t.steps {
+	for _, s := range t.Steps {
 		switch {
-		case s.op == down && s.link == "net1":
-			from = s.at.Add(controlGrace)
-		case s.op == up && s.link == "net1" && !from.IsZero():
-			return from, s.at, true
+		case s.Op == scene.Detach && s.Link == "net1":
+			from = s.At.Add(controlGrace)
+		case s.Op == scene.Attach && s.Link == "net1" && !from.IsZero():
+			return from, s.At, true
 		}
 	}
 	return from, to, false

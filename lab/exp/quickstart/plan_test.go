@@ -6,6 +6,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/result"
+	"roam/lab/scene"
 )
 
 func resolve(t *testing.T, preset string, set ...string) exp.Params {
@@ -27,29 +28,29 @@ func TestPlanKeepsALinkUp(t *testing.T) {
 			s := plan(resolve(t, preset), control)
 			isUp := map[string]bool{"net1": true}
 			last := time.Duration(-1)
-			for _, step := range s.steps {
-				if step.op == mode && step.link == "hard" {
+			for _, step := range s.Steps {
+				if step.Op == scene.Mode && step.Link == "hard" {
 					continue // stands before the step that it prepares
 				}
-				if step.at < last && step.op != phase {
+				if step.At < last && step.Op != scene.Mark {
 					t.Errorf("%s: step %+v is earlier than the one before", preset, step)
 				}
-				last = step.at
-				switch step.op {
-				case up:
-					isUp[step.link] = true
-				case down:
-					delete(isUp, step.link)
-				case swap:
-					isUp[step.link] = true
-					delete(isUp, step.from)
+				last = step.At
+				switch step.Op {
+				case scene.Attach:
+					isUp[step.Link] = true
+				case scene.Detach:
+					delete(isUp, step.Link)
+				case scene.Swap:
+					isUp[step.Link] = true
+					delete(isUp, step.From)
 				}
 				if len(isUp) == 0 {
-					t.Errorf("%s: no link at %v", preset, step.at)
+					t.Errorf("%s: no link at %v", preset, step.At)
 				}
 			}
-			if last >= s.length {
-				t.Errorf("%s: last step at %v, length %v", preset, last, s.length)
+			if last >= s.Length {
+				t.Errorf("%s: last step at %v, length %v", preset, last, s.Length)
 			}
 		}
 	}
@@ -57,30 +58,30 @@ func TestPlanKeepsALinkUp(t *testing.T) {
 
 func TestPlanHasTheWholeSchedule(t *testing.T) {
 	s := plan(resolve(t, "quick"), false)
-	count := map[op]int{}
-	for _, step := range s.steps {
-		count[step.op]++
+	count := map[scene.Op]int{}
+	for _, step := range s.Steps {
+		count[step.Op]++
 	}
-	if count[swap] != 1 || count[down] != 4 || count[up] != 6 || count[disable] != 2 || count[enable] != 2 || len(s.shares) != 3 {
+	if count[scene.Swap] != 1 || count[scene.Detach] != 4 || count[scene.Attach] != 6 || count[scene.Disable] != 2 || count[scene.Enable] != 2 || len(s.shares) != 3 {
 		t.Errorf("steps %v, shares %d", count, len(s.shares))
 	}
-	if s.length > 30*time.Second {
-		t.Errorf("quick takes %v of traffic: with set-up and control that is over a minute", s.length)
+	if s.Length > 30*time.Second {
+		t.Errorf("quick takes %v of traffic: with set-up and control that is over a minute", s.Length)
 	}
-	if standard := plan(resolve(t, "standard"), false).length + plan(resolve(t, "standard"), true).length; standard > 150*time.Second {
+	if standard := plan(resolve(t, "standard"), false).Length + plan(resolve(t, "standard"), true).Length; standard > 150*time.Second {
 		t.Errorf("standard takes %v of traffic: with set-up that is over three minutes", standard)
 	}
 }
 
 func TestControlLosesItsFirstNetworkAndGetsItBack(t *testing.T) {
 	s := plan(resolve(t, "quick"), true)
-	tr := trace{start: time.Unix(1000, 0)}
-	for _, step := range s.steps {
-		tr.steps = append(tr.steps, doneStep{step, tr.start.Add(step.at)})
+	tr := trace{Trace: &scene.Trace{Start: time.Unix(1000, 0)}}
+	for _, step := range s.Steps {
+		tr.Steps = append(tr.Steps, scene.Done{Step: step, At: tr.Start.Add(step.At)})
 	}
 	from, to, ok := tr.away()
-	if !ok || to.Sub(from) < 3*time.Second || s.length < to.Sub(tr.start) {
-		t.Errorf("away from %v to %v of %v: %v", from.Sub(tr.start), to.Sub(tr.start), s.length, ok)
+	if !ok || to.Sub(from) < 3*time.Second || s.Length < to.Sub(tr.Start) {
+		t.Errorf("away from %v to %v of %v: %v", from.Sub(tr.Start), to.Sub(tr.Start), s.Length, ok)
 	}
 }
 

@@ -6,22 +6,19 @@ import (
 	"time"
 
 	"roam/lab/node"
+	"roam/lab/scene"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
 
 // trace is all that was seen in one pass through the schedule.
 type trace struct {
+	*scene.Trace
 	arm         string
 	plan        schedule
 	counters    map[string][]node.Counter // of the data planes, by host
-	start, end  time.Time
-	steps       []doneStep
-	samples     []sample
 	traffic     *traffic
-	events      []node.Event
-	adverts     []advertSeen
-	drops       map[string]uint64
+	events      []node.Event // of the mobile host's daemon, to the end of the applications
 	established int
 	routeDiff   []string // what differs in the routing table, in words
 }
@@ -43,51 +40,27 @@ type handoff struct {
 	tcpGapMs float64   // likewise; of the hard handoff, up to the next step
 }
 
-// at returns a moment of the schedule.
-func (t *trace) at(d time.Duration) time.Time { return t.start.Add(d) }
-
-// rel returns a moment as seconds since the start of traffic.
-func (t *trace) rel(at time.Time) float64 { return at.Sub(t.start).Seconds() }
-
-// added finds the first event after a moment that tells of a new locator on a
-// link.
-func added(events []node.Event, link string, after time.Time) (time.Time, bool) {
-	for _, e := range events {
-		if e.Kind != "locator-added" || e.Time.Before(after) {
-			continue
-		}
-		if hasLink(e.To, link) {
-			return e.Time, true
-		}
-	}
-	return time.Time{}, false
-}
-
-func hasLink(set []node.LinkLocator, link string) bool {
-	return slices.ContainsFunc(set, func(l node.LinkLocator) bool { return l.Link == link })
-}
-
 // handoffs lists the changes of the ring and the hard one.
 func (t *trace) handoffs() []handoff {
 	var out []handoff
-	for i, s := range t.steps {
-		if s.from == "" || s.op != up && s.op != swap {
+	for i, s := range t.Steps {
+		if s.From == "" || s.Op != scene.Attach && s.Op != scene.Swap {
 			continue
 		}
-		h := handoff{number: len(out) + 1, hard: s.op == swap, from: s.from, to: s.link, up: s.at, cut: s.at, end: t.end, ackMs: math.NaN()}
-		for _, later := range t.steps[i+1:] {
-			if later.op == down && later.link == s.from {
-				h.cut = later.at
+		h := handoff{number: len(out) + 1, hard: s.Op == scene.Swap, from: s.From, to: s.Link, up: s.At, cut: s.At, end: t.End, ackMs: math.NaN()}
+		for _, later := range t.Steps[i+1:] {
+			if later.Op == scene.Detach && later.Link == s.From {
+				h.cut = later.At
 			}
-			if later.name != "" {
-				h.end = later.at
+			if later.Name != "" {
+				h.end = later.At
 				break
 			}
 		}
-		h.usable, _ = added(t.events, h.to, h.up)
-		for _, ra := range t.adverts {
-			if ra.link == h.to && !ra.at.Before(h.up) {
-				h.advert = ra.at
+		h.usable, _ = scene.Added(t.events, h.to, h.up)
+		for _, ra := range t.Adverts {
+			if ra.Link == h.to && !ra.At.Before(h.up) {
+				h.advert = ra.At
 				break
 			}
 		}
@@ -106,7 +79,7 @@ func (t *trace) costs(h *handoff) {
 		switch {
 		case e.Kind == "update-acked" && e.RTTMs > 0 && e.Time.Before(h.cut.Add(time.Second)):
 			h.luMs = append(h.luMs, e.RTTMs)
-		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && hasLink(e.To, h.to):
+		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && scene.HasLink(e.To, h.to):
 			// The loss of the old link alone is a handoff too, to nothing.
 			h.ackMs = e.DurationMs
 		}
@@ -116,7 +89,7 @@ func (t *trace) costs(h *handoff) {
 	from, to := h.up, h.end
 	if h.hard {
 		from = from.Add(-inFlight)
-	} else if hard := t.at(t.plan.hard - inFlight); to.After(hard) {
+	} else if hard := t.At(t.plan.hard - inFlight); to.After(hard) {
 		to = hard
 	}
 	h.lost = tr.flowUp.Count(from, to).Lost + tr.flowDown.Count(from, to).Lost
@@ -165,38 +138,12 @@ func (t *trace) staticGaps() (udp, tcp float64) {
 	var u, c []float64
 	w := t.window()
 	for i := range t.plan.windows {
-		from := t.at(t.plan.static.from + time.Duration(i)*w)
+		from := t.At(t.plan.static.from + time.Duration(i)*w)
 		u = append(u, max(gapUDP(t.traffic.flowUp, from, w), gapUDP(t.traffic.flowDown, from, w)))
 		c = append(c, max(gapTCP(t.traffic.readUp, from, w), gapTCP(t.traffic.readDown, from, w)))
 	}
 	return median(u), median(c)
 }
-
-// shares returns the links' shares of the octets within a phase, in per cent.
-func (t *trace) shares(p sharePhase, pick func(sample) map[string]uint64) map[string]float64 {
-	first, last := t.sampleAt(t.at(p.span.from)), t.sampleAt(t.at(p.span.to))
-	total := 0.0
-	out := map[string]float64{}
-	for _, l := range access {
-		out[l] = float64(pick(last)[l] - pick(first)[l])
-		total += out[l]
-	}
-	for _, l := range access {
-		out[l] *= 100 / math.Max(total, 1)
-	}
-	return out
-}
-
-func (t *trace) sampleAt(at time.Time) sample {
-	i := slices.IndexFunc(t.samples, func(s sample) bool { return !s.at.Before(at) })
-	if i < 0 {
-		i = len(t.samples) - 1
-	}
-	return t.samples[i]
-}
-
-func outward(s sample) map[string]uint64 { return s.out }
-func inward(s sample) map[string]uint64  { return s.in }
 
 // fullRate returns when the arrivals of a flow, from a moment on, have reached
 // the steady rate: the first arrival after which the next 20 ms hold at least

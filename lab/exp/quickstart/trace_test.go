@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/lab/node"
+	"roam/lab/scene"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -45,33 +46,31 @@ func synthetic() *trace {
 	hole := span{10 * time.Second, 11*time.Second + 15*time.Millisecond}
 	flow := steady(20*time.Second, hole)
 	read := reads(20*time.Second, span{7 * time.Second, 7*time.Second + 40*time.Millisecond})
-	step := func(at time.Duration, s step) doneStep { s.at = at; return doneStep{s, after(at)} }
+	step := func(at time.Duration, s scene.Step) scene.Done { s.At = at; return scene.Done{Step: s, At: after(at)} }
 	locator := func(at time.Duration, link string) node.Event {
 		return node.Event{Time: after(at), Kind: "locator-added", To: []node.LinkLocator{{Link: link}}}
 	}
 	return &trace{
-		start: origin, end: after(20 * time.Second),
-		plan: schedule{static: span{0, 5 * time.Second}, windows: 10, hard: 10 * time.Second, length: 20 * time.Second},
-		steps: []doneStep{
-			step(0, entry(phase, "", "", "static")),
-			step(5*time.Second, entry(up, "net2", "net1", "soft 1")),
-			step(7*time.Second, entry(down, "net1", "", "")),
-			step(10*time.Second, entry(swap, "net3", "net2", "hard")),
-			step(15*time.Second, entry(mode, "duality", "", "duality")),
-		},
+		plan: schedule{Schedule: scene.Schedule{Length: 20 * time.Second}, static: span{0, 5 * time.Second}, windows: 10, hard: 10 * time.Second},
+		Trace: &scene.Trace{Start: origin, End: after(20 * time.Second), Steps: []scene.Done{
+			step(0, entry(scene.Mark, "", "", "static")),
+			step(5*time.Second, entry(scene.Attach, "net2", "net1", "soft 1")),
+			step(7*time.Second, entry(scene.Detach, "net1", "", "")),
+			step(10*time.Second, entry(scene.Swap, "net3", "net2", "hard")),
+			step(15*time.Second, entry(scene.Mode, "duality", "", "duality")),
+		}, Adverts: []scene.Advert{{At: after(5900 * time.Millisecond), Link: "net2"}, {At: after(10990 * time.Millisecond), Link: "net3"}}},
 		events: []node.Event{
 			locator(6*time.Second, "net2"),
 			{Time: after(6*time.Second + 21*time.Millisecond), Kind: "update-acked", RTTMs: 21},
 			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: "net2"}}, DurationMs: 22},
 			locator(11*time.Second, "net3"),
 		},
-		adverts: []advertSeen{{after(5900 * time.Millisecond), "net2"}, {after(10990 * time.Millisecond), "net3"}},
 		traffic: &traffic{flowUp: flow, flowDown: flow, readUp: read, readDown: read},
 	}
 }
 
-func entry(o op, link, from, name string) step {
-	return step{op: o, link: link, from: from, name: name}
+func entry(o scene.Op, link, from, name string) scene.Step {
+	return scene.Step{Op: o, Link: link, From: from, Name: name}
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 0.01 }
@@ -115,24 +114,9 @@ func TestSoftSpansLeaveTheHardHandoffOut(t *testing.T) {
 		t.Errorf("spans %v", s)
 	}
 	for _, x := range s {
-		if c := tr.traffic.flowUp.Count(tr.at(x.from), tr.at(x.to)); c.Written == 0 {
+		if c := tr.traffic.flowUp.Count(tr.At(x.from), tr.At(x.to)); c.Written == 0 {
 			t.Errorf("nothing in %v", x)
 		}
-	}
-}
-
-func TestShares(t *testing.T) {
-	tr := synthetic()
-	for i := range 21 {
-		n := uint64(i) * 1000
-		tr.samples = append(tr.samples, sample{at: after(time.Duration(i) * time.Second), out: map[string]uint64{"net1": n, "net2": 2 * n, "net3": n}, in: map[string]uint64{"net1": n}})
-	}
-	p := sharePhase{span: span{2 * time.Second, 12 * time.Second}}
-	if s := tr.shares(p, outward); !near(s["net1"], 25) || !near(s["net2"], 50) {
-		t.Errorf("shares %v", s)
-	}
-	if s := tr.shares(p, inward); !near(s["net1"], 100) || !near(s["net3"], 0) {
-		t.Errorf("shares %v", s)
 	}
 }
 

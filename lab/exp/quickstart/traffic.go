@@ -10,6 +10,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/live"
+	"roam/lab/scene"
 	"roam/lab/workload"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
@@ -42,7 +43,7 @@ type traffic struct {
 
 // startTraffic starts everything; what runs first waits for the rest, so that
 // all of it runs when it returns.
-func startTraffic(ctx context.Context, env *exp.Env, n *network, length time.Duration, arm string) (t *traffic, err error) {
+func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration, arm string) (t *traffic, err error) {
 	t = &traffic{outcome: map[string]error{}, last: map[string]string{}, iperf: map[string]workload.IperfReport{}, udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond}
 	dir := filepath.Join(env.Dir, arm)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -60,27 +61,27 @@ func startTraffic(ctx context.Context, env *exp.Env, n *network, length time.Dur
 }
 
 // startApplications starts the programs that people use.
-func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *network, length time.Duration, dir string) (err error) {
+func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration, dir string) (err error) {
 	p := env.Params
 	rate := int64(p.Float("curl_kbytes_s") * 1000)
 	seconds := int(length.Seconds() + 1.5)
-	if t.ssh, err = workload.StartShell(ctx, n.cn[1], n.mn, dir, workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
+	if t.ssh, err = workload.StartShell(ctx, n.Peer(1).Host, n.Mobile().Host, dir, workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
 		return err
 	}
 	t.add(t.ssh, t.ssh.Kill)
-	if t.curl, err = workload.StartDownload(ctx, n.cn[0], n.mn, dir, workload.DownloadOptions{
+	if t.curl, err = workload.StartDownload(ctx, n.Peer(0).Host, n.Mobile().Host, dir, workload.DownloadOptions{
 		Name: "curl", Target: "cn1", Port: 8080, Bytes: rate * int64(seconds), Rate: rate, Seed: env.Seed,
 	}); err != nil {
 		return err
 	}
 	t.add(t.curl, t.curl.Kill)
 	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Length: 4000, Seconds: seconds, Interval: 0.1, CC: p.Text("congestion")}
-	if t.iperfTCP, err = workload.StartIperf(ctx, n.cn[0], n.mn, o); err != nil {
+	if t.iperfTCP, err = workload.StartIperf(ctx, n.Peer(0).Host, n.Mobile().Host, o); err != nil {
 		return err
 	}
 	t.add(t.iperfTCP, t.iperfTCP.Kill)
 	o.Name, o.Target, o.Port, o.UDP, o.Length = "iperf3 UDP", "cn2", 5202, true, 1000
-	if t.iperfUDP, err = workload.StartIperf(ctx, n.cn[1], n.mn, o); err != nil {
+	if t.iperfUDP, err = workload.StartIperf(ctx, n.Peer(1).Host, n.Mobile().Host, o); err != nil {
 		return err
 	}
 	t.add(t.iperfUDP, t.iperfUDP.Kill)
@@ -88,20 +89,20 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *networ
 }
 
 // startProbes starts the lab's own flows.
-func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *network, dir string) (err error) {
-	if t.udp, err = workload.StartUDP(ctx, n.cn[0], n.mn, dir, workload.UDPOptions{
+func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *scene.Scene, dir string) (err error) {
+	if t.udp, err = workload.StartUDP(ctx, n.Peer(0).Host, n.Mobile().Host, dir, workload.UDPOptions{
 		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"), Size: env.Params.Int("udp_size"),
 	}); err != nil {
 		return err
 	}
 	t.add(t.udp, t.udp.Kill)
 	o := workload.TCPOptions{Name: "TCP out", Target: "cn2", Port: 7002, Size: 1000, Every: time.Millisecond, CC: env.Params.Text("congestion")}
-	if t.tcpUp, err = workload.StartTCP(ctx, n.cn[1], n.mn, dir, o); err != nil {
+	if t.tcpUp, err = workload.StartTCP(ctx, n.Peer(1).Host, n.Mobile().Host, dir, o); err != nil {
 		return err
 	}
 	t.add(t.tcpUp, t.tcpUp.Kill)
 	o.Name, o.Target, o.Port, o.Down = "TCP in", "cn1", 7003, true
-	if t.tcpDown, err = workload.StartTCP(ctx, n.cn[0], n.mn, dir, o); err != nil {
+	if t.tcpDown, err = workload.StartTCP(ctx, n.Peer(0).Host, n.Mobile().Host, dir, o); err != nil {
 		return err
 	}
 	t.add(t.tcpDown, t.tcpDown.Kill)

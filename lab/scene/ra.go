@@ -1,4 +1,4 @@
-package quickstart
+package scene
 
 import (
 	"encoding/binary"
@@ -16,10 +16,10 @@ import (
 // routerAdvert is the ICMPv6 type (RFC 4861 §4.2).
 const routerAdvert = 134
 
-// advertSeen is a Router Advertisement as it reached the host.
-type advertSeen struct {
-	at   time.Time // the kernel's time of arrival
-	link string
+// Advert is a Router Advertisement as it reached the mobile host.
+type Advert struct {
+	At   time.Time // the kernel's time of arrival
+	Link string
 }
 
 // raWatch listens to Router Advertisements in a host, beside the kernel and the
@@ -28,11 +28,11 @@ type raWatch struct {
 	f    *os.File
 	done chan struct{}
 	mu   sync.Mutex
-	list []advertSeen
+	list []Advert
 }
 
 // watchRA opens a raw socket in the host that hears nothing else.
-func watchRA(h *topo.Host) (*raWatch, error) {
+func watchRA(h *topo.Host, access []string) (*raWatch, error) {
 	names := map[uint32]string{}
 	fd := -1
 	err := h.Do(func() (err error) {
@@ -94,7 +94,7 @@ func (w *raWatch) run(names map[uint32]string) {
 }
 
 func (w *raWatch) note(oob []byte, names map[uint32]string) {
-	seen := advertSeen{at: time.Now()}
+	seen := Advert{At: time.Now()}
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return
@@ -102,9 +102,9 @@ func (w *raWatch) note(oob []byte, names map[uint32]string) {
 	for _, m := range msgs {
 		switch {
 		case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16:
-			seen.at = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+			seen.At = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
 		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= 20:
-			seen.link = names[binary.NativeEndian.Uint32(m.Data[16:])]
+			seen.Link = names[binary.NativeEndian.Uint32(m.Data[16:])]
 		}
 	}
 	w.mu.Lock()
@@ -113,10 +113,10 @@ func (w *raWatch) note(oob []byte, names map[uint32]string) {
 }
 
 // seen returns the advertisements so far.
-func (w *raWatch) seen() []advertSeen {
+func (w *raWatch) seen() []Advert {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]advertSeen(nil), w.list...)
+	return append([]Advert(nil), w.list...)
 }
 
 func (w *raWatch) close() {

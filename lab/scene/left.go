@@ -1,4 +1,4 @@
-package quickstart
+package scene
 
 import (
 	"context"
@@ -22,28 +22,28 @@ const (
 // correspondents have acknowledged, and what was under way has arrived. That is
 // what makes a handoff soft; the overlap of the schedule is far longer, unless
 // the machine itself stands still.
-func (a *arm) left(ctx context.Context, link string) error {
+func (s *Scene) left(ctx context.Context, e *End, link string) error {
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
 	tick := time.NewTicker(quietFor)
 	defer tick.Stop()
-	began, l, frames := time.Now(), a.net.links[link], uint64(0)
+	began, l, frames := time.Now(), e.Links[link], uint64(0)
 	for {
 		select {
 		case <-ctx.Done():
-			a.env.View.Logf("%s is cut although the handoff from it is not over after %v", link, leftWithin)
+			s.env.View.Logf("%s is cut although the handoff from it is not over after %v", link, leftWithin)
 			return nil
 		case <-tick.C:
 		}
 		out, in := l.Counters(linkem.AB), l.Counters(linkem.BA)
 		now := out.Frames + in.Frames
-		if handedOver(a.node.Events()) && now-frames <= quietFrames && out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
+		if handedOver(e.Node.Events()) && now-frames <= quietFrames && out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
 			break
 		}
 		frames = now
 	}
 	if waited := time.Since(began); waited > time.Second {
-		a.env.View.Logf("%s was cut %s late: the handoff from it was not over", link, fmt.Sprint(waited.Round(10*time.Millisecond)))
+		s.env.View.Logf("%s was cut %s late: the handoff from it was not over", link, fmt.Sprint(waited.Round(10*time.Millisecond)))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package quickstart
+package scene
 
 import (
 	"context"
@@ -13,29 +13,31 @@ import (
 // sampleEvery is the pause between two samples of the links' counters.
 const sampleEvery = 100 * time.Millisecond
 
-// sample is a reading of what each link has delivered, in octets.
-type sample struct {
-	at      time.Time
-	out, in map[string]uint64
+// Sample is a reading of what each link of the mobile host has delivered since
+// it was made, in octets of Ethernet frames.
+type Sample struct {
+	At      time.Time
+	Out, In map[string]uint64 // from the host, to it
 }
 
 // sampler reads counters and feeds the live view.
 type sampler struct {
-	a       *arm
+	s       *Scene
+	board   func() []live.Session
 	mu      sync.Mutex
-	samples []sample
+	samples []Sample
 	states  map[string]node.Locator // by link, asked for when something happened
 	stale   chan struct{}
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 }
 
-func startSampler(ctx context.Context, a *arm) *sampler {
+func startSampler(ctx context.Context, sc *Scene, board func() []live.Session) *sampler {
 	ctx, stop := context.WithCancel(ctx)
-	s := &sampler{a: a, stop: stop, stale: make(chan struct{}, 1), states: map[string]node.Locator{}}
+	s := &sampler{s: sc, board: board, stop: stop, stale: make(chan struct{}, 1), states: map[string]node.Locator{}}
 	s.refresh()
 	s.done.Go(func() { s.run(ctx) })
-	if a.node != nil {
+	if sc.Mobile().Node != nil {
 		s.done.Go(func() { s.ask(ctx) })
 	}
 	return s
@@ -70,7 +72,7 @@ func (s *sampler) ask(ctx context.Context) {
 			return
 		case <-s.stale:
 		}
-		list, err := s.a.node.Locators(ctx)
+		list, err := s.s.Mobile().Node.Locators(ctx)
 		if err != nil {
 			continue // the board shows what was known before
 		}
@@ -85,37 +87,39 @@ func (s *sampler) ask(ctx context.Context) {
 }
 
 func (s *sampler) take() {
-	now := sample{at: time.Now(), out: map[string]uint64{}, in: map[string]uint64{}}
-	for name, k := range s.a.net.links {
-		now.out[name] = k.Counters(linkem.AB).DeliveredBytes
-		now.in[name] = k.Counters(linkem.BA).DeliveredBytes
+	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}}
+	for name, k := range s.s.Mobile().Links {
+		now.Out[name] = k.Counters(linkem.AB).DeliveredBytes
+		now.In[name] = k.Counters(linkem.BA).DeliveredBytes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.samples = append(s.samples, now)
-	s.a.env.View.Sessions(s.a.traffic.board())
+	if s.board != nil {
+		s.s.env.View.Sessions(s.board())
+	}
 	if n := len(s.samples); n > 5 {
-		s.a.env.View.Links(s.board(s.samples[n-6], now))
+		s.s.env.View.Links(s.links(s.samples[n-6], now))
 	}
 }
 
-// board returns the links as the live view shows them.
-func (s *sampler) board(old, now sample) (out []live.Link) {
-	dt := now.at.Sub(old.at).Seconds() * 1e6 / 8
-	for _, name := range access {
-		l := live.Link{Name: name, Up: s.a.isUp(name)}
+// links returns the links as the live view shows them.
+func (s *sampler) links(old, now Sample) (out []live.Link) {
+	dt := now.At.Sub(old.At).Seconds() * 1e6 / 8
+	for _, name := range s.s.Mobile().Access {
+		l := live.Link{Name: name, Up: s.s.IsUp(name)}
 		if st, ok := s.states[name]; ok {
 			l.Locator, l.State = st.L64.String(), st.State
 		}
-		l.TxMbps = float64(now.out[name]-old.out[name]) / dt
-		l.RxMbps = float64(now.in[name]-old.in[name]) / dt
+		l.TxMbps = float64(now.Out[name]-old.Out[name]) / dt
+		l.RxMbps = float64(now.In[name]-old.In[name]) / dt
 		out = append(out, l)
 	}
 	return out
 }
 
 // finish stops sampling and returns everything.
-func (s *sampler) finish() []sample {
+func (s *sampler) finish() []Sample {
 	s.stop()
 	s.done.Wait()
 	s.take()

@@ -1,0 +1,54 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"roam/lab/topo"
+)
+
+// Captures are the running captures of all interfaces of some hosts.
+type Captures struct {
+	dir  string
+	list []*topo.Capture
+}
+
+// Capture starts capturing the first snaplen octets (0: all) of every packet on
+// the interfaces of the end hosts, into dir/HOST-INTERFACE.pcap. A filter in
+// tcpdump's language narrows it.
+func (s *Scene) Capture(ctx context.Context, dir string, snaplen int, filter ...string) (*Captures, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory of captures: %w", err)
+	}
+	c := &Captures{dir: dir}
+	for _, e := range s.Ends {
+		for _, ifname := range sorted(e.Prefix) {
+			one, err := e.Host.Capture(ctx, ifname, c.File(e.Host.Name(), ifname), snaplen, filter...)
+			if err != nil {
+				_, serr := c.Stop()
+				return nil, errors.Join(err, serr)
+			}
+			c.list = append(c.list, one)
+		}
+	}
+	return c, nil
+}
+
+// File returns the path of the capture of an interface.
+func (c *Captures) File(host, ifname string) string {
+	return filepath.Join(c.dir, host+"-"+ifname+".pcap")
+}
+
+// Stop ends the captures and returns how many packets the kernel could not hand
+// over; with any at all the files prove no absence.
+func (c *Captures) Stop() (dropped int, err error) {
+	for _, one := range c.list {
+		n, e := one.Stop()
+		dropped, err = dropped+n, errors.Join(err, e)
+	}
+	c.list = nil
+	return dropped, err
+}

@@ -1,0 +1,210 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/topo"
+)
+
+// Op is what a step does.
+type Op int
+
+// The kinds of steps.
+const (
+	Mark    Op = iota // nothing: it names a part of the schedule
+	Attach            // the link gets carrier
+	Detach            // the link loses carrier, with Roam only when the handoff from it is over
+	Cut               // the link loses carrier at once, whatever goes on
+	Swap              // the link gets carrier, and From loses it at the same moment
+	Mode              // the mode of Roam becomes Link
+	Disable           // graceful withdrawal: the link is not used any more, but stays
+	Enable            // and is used again
+	Alter             // the link gets the properties Out and In
+)
+
+// Step is one entry of a schedule. The arm Static does none of them; what is a
+// command to Roam is the like for MPTCP, and nothing for Plain.
+type Step struct {
+	At      time.Duration // since the start of the schedule
+	Op      Op
+	Host    string // "" for the mobile host
+	Link    string // the interface, or the mode for Mode
+	From    string // the link in use before, for handoffs
+	Name    string // what people read; "" for the lesser half of a step
+	Settled bool   // of Swap: From goes when the daemon has a locator on Link
+	Out, In linkem.Params
+}
+
+// Schedule is what happens and when.
+type Schedule struct {
+	Steps  []Step
+	Length time.Duration
+}
+
+// Add appends a step.
+func (s *Schedule) Add(at time.Duration, op Op, link, from, name string) {
+	s.Steps = append(s.Steps, Step{At: at, Op: op, Link: link, From: from, Name: name})
+}
+
+// Soft appends n soft handoffs around a ring of links, the first of which is in
+// use: each time the next one comes up, and the one before goes an overlap
+// later. It returns the link that is in use at the end.
+func (s *Schedule) Soft(at time.Duration, n int, period, overlap time.Duration, ring ...string) string {
+	old := ring[0]
+	for i := range n {
+		link := ring[(i+1)%len(ring)]
+		s.Add(at, Attach, link, old, fmt.Sprintf("soft %d: %s", i+1, link))
+		s.Add(at+overlap, Detach, old, "", "")
+		old, at = link, at+period
+	}
+	return old
+}
+
+// Done is a step with the time at which it was really done.
+type Done struct {
+	Step
+	At time.Time
+}
+
+// follow carries out the steps at their times.
+func (s *Scene) follow(ctx context.Context, t *Trace, plan Schedule) error {
+	for _, step := range plan.Steps {
+		if err := until(ctx, t.Start.Add(step.At)); err != nil {
+			return err
+		}
+		if step.Name != "" {
+			s.env.View.Phase("%s: %s", s.cfg.Arm, step.Name)
+		}
+		at := time.Now()
+		if s.cfg.Arm != Static {
+			if err := s.do(ctx, step); err != nil {
+				return fmt.Errorf("step at %v: %w", step.At, err)
+			}
+		}
+		t.Steps = append(t.Steps, Done{step, at})
+	}
+	return until(ctx, t.Start.Add(plan.Length))
+}
+
+// until waits for a moment.
+func until(ctx context.Context, at time.Time) error {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (s *Scene) do(ctx context.Context, step Step) error {
+	e := s.end(step.Host)
+	switch step.Op {
+	case Attach:
+		return s.attach(ctx, e, step.Link)
+	case Detach:
+		if e.Node != nil {
+			if err := s.left(ctx, e, step.Link); err != nil {
+				return err
+			}
+		}
+		return s.detach(ctx, e, step.Link)
+	case Cut:
+		return s.detach(ctx, e, step.Link)
+	case Swap:
+		return s.swap(ctx, e, step)
+	case Alter:
+		step.Out.Seed, step.In.Seed = e.Links[step.Link].Params(linkem.AB).Seed, e.Links[step.Link].Params(linkem.BA).Seed
+		return errors.Join(e.Links[step.Link].Set(linkem.AB, step.Out), e.Links[step.Link].Set(linkem.BA, step.In))
+	}
+	return s.command(ctx, e, step)
+}
+
+// command tells the arm's daemon something, where there is one.
+func (s *Scene) command(ctx context.Context, e *End, step Step) error {
+	args := map[Op][]string{Mode: {"mode", step.Link}, Disable: {"locator", "disable", step.Link}, Enable: {"locator", "enable", step.Link}}[step.Op]
+	switch {
+	case args == nil:
+		return nil
+	case e.Node != nil:
+		_, err := e.Node.Ask(ctx, args...)
+		return err
+	case s.cfg.Arm == MPTCP && step.Op != Mode:
+		return s.endpoint(ctx, e, step.Link, step.Op == Enable)
+	}
+	return nil
+}
+
+// attach gives a link carrier. Multipath TCP has the address for an endpoint as
+// soon as there is one, as a network manager would do it.
+func (s *Scene) attach(ctx context.Context, e *End, link string) error {
+	if err := s.Carrier(e, link, true); err != nil {
+		return err
+	}
+	if s.cfg.Arm == MPTCP {
+		ctx, cancel := context.WithTimeout(ctx, setupWithin)
+		defer cancel()
+		return s.endpoint(ctx, e, link, true)
+	}
+	return nil
+}
+
+func (s *Scene) detach(ctx context.Context, e *End, link string) error {
+	err := s.Carrier(e, link, false)
+	if s.cfg.Arm == MPTCP {
+		err = errors.Join(err, s.endpoint(ctx, e, link, false))
+	}
+	return err
+}
+
+// swap is the hard handoff.
+func (s *Scene) swap(ctx context.Context, e *End, step Step) error {
+	from := time.Now()
+	if err := s.Carrier(e, step.Link, true); err != nil {
+		return err
+	}
+	if e.Node != nil && step.Settled {
+		wctx, cancel := context.WithTimeout(ctx, leftWithin)
+		defer cancel()
+		if err := topo.Wait(wctx, "locator on "+step.Link, func() bool {
+			_, ok := Added(e.Node.Events(), step.Link, from)
+			return ok
+		}); err != nil {
+			return err
+		}
+	}
+	if err := s.detach(ctx, e, step.From); err != nil || s.cfg.Arm != MPTCP {
+		return err
+	}
+	return s.attach(ctx, e, step.Link)
+}
+
+// Added finds the first event after a moment that tells of a new locator on a
+// link.
+func Added(events []node.Event, link string, after time.Time) (time.Time, bool) {
+	for _, e := range events {
+		if e.Kind != "locator-added" || e.Time.Before(after) {
+			continue
+		}
+		if HasLink(e.To, link) {
+			return e.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// HasLink reports whether a set of locators has one on a link.
+func HasLink(set []node.LinkLocator, link string) bool {
+	for _, l := range set {
+		if l.Link == link {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,141 @@
+package scene
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"roam/lab/live"
+	"roam/lab/node"
+	"roam/lab/result"
+)
+
+// Trace is what was seen of the network while a schedule was carried out.
+type Trace struct {
+	Arm        Arm
+	Start, End time.Time
+	Steps      []Done
+	Samples    []Sample
+	Adverts    []Advert // heard by the mobile host
+	Drops      map[string]uint64
+	Events     map[string][]node.Event // of the daemons, by host
+}
+
+// Run carries out a schedule, watches the network meanwhile, and shows both in
+// the live view, with the sessions that board tells of (nil for none). It is
+// called once, when traffic flows.
+func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Session) (*Trace, error) {
+	t := &Trace{Arm: s.cfg.Arm, Start: time.Now(), Events: map[string][]node.Event{}}
+	s.env.View.Clock(t.Start, plan.Length)
+	smp := startSampler(ctx, s, board)
+	for _, e := range s.Ends {
+		if e.Node == nil {
+			continue
+		}
+		heard := func(ev node.Event) {
+			if e == s.Mobile() {
+				s.show(ev)
+				smp.refresh()
+			}
+		}
+		if err := e.Node.Monitor(ctx, heard); err != nil {
+			smp.finish()
+			return nil, err
+		}
+	}
+	err := s.follow(ctx, t, plan)
+	t.End = time.Now()
+	t.Samples = smp.finish()
+	if err != nil {
+		return nil, err
+	}
+	t.Adverts, t.Drops = s.ra.seen(), s.Drops()
+	for _, e := range s.Ends {
+		if e.Node != nil {
+			t.Events[e.Host.Name()] = e.Node.Events()
+		}
+	}
+	return t, nil
+}
+
+// At returns a moment of the schedule.
+func (t *Trace) At(d time.Duration) time.Time { return t.Start.Add(d) }
+
+// Rel returns a moment as seconds since the start of the schedule.
+func (t *Trace) Rel(at time.Time) float64 { return at.Sub(t.Start).Seconds() }
+
+// SampleAt returns the first sample not before a moment, or the last of all.
+func (t *Trace) SampleAt(at time.Time) Sample {
+	i := slices.IndexFunc(t.Samples, func(s Sample) bool { return !s.At.Before(at) })
+	if i < 0 {
+		i = len(t.Samples) - 1
+	}
+	return t.Samples[i]
+}
+
+// Shares returns the shares of links in what they carried between two moments,
+// in per cent, from the mobile host and to it.
+func (t *Trace) Shares(from, to time.Time) (out, in map[string]float64) {
+	a, b := t.SampleAt(from), t.SampleAt(to)
+	return shares(a.Out, b.Out), shares(a.In, b.In)
+}
+
+func shares(a, b map[string]uint64) map[string]float64 {
+	total, out := uint64(0), map[string]float64{}
+	for l := range b {
+		total += b[l] - a[l]
+	}
+	for l := range b {
+		out[l] = 100 * float64(b[l]-a[l]) / float64(max(total, 1))
+	}
+	return out
+}
+
+// AddRates adds to a result what each link of the mobile host carried over time:
+// series "out net1" and "in net1" of each link, after the name of the arm if
+// there is one.
+func (t *Trace) AddRates(r *result.Result, arm string) {
+	add := func(what string, pick func(Sample) map[string]uint64) {
+		for _, l := range sorted(pick(t.Samples[0])) {
+			var x, y []float64
+			for i := 1; i < len(t.Samples); i++ {
+				a, b := t.Samples[i-1], t.Samples[i]
+				dt := b.At.Sub(a.At).Seconds()
+				if dt < 0.02 {
+					continue // two readings back to back would divide by almost nothing
+				}
+				x = append(x, round(t.Rel(b.At)))
+				y = append(y, round(float64(pick(b)[l]-pick(a)[l])*8e-6/dt))
+			}
+			r.AddSeries(strings.TrimSpace(arm+" "+what+" "+l), "Mb/s", x, y)
+		}
+	}
+	add("out", func(s Sample) map[string]uint64 { return s.Out })
+	add("in", func(s Sample) map[string]uint64 { return s.In })
+}
+
+// round keeps the JSON small: no measurement here is better than that.
+func round(v float64) float64 { return math.Round(v*1e3) / 1e3 }
+
+// show tells the viewer what the mobile host's daemon reports.
+func (s *Scene) show(e node.Event) {
+	switch e.Kind {
+	case "handoff-done":
+		s.env.View.Handoff("%s -> %s, acknowledged by all after %.1f ms", linkNames(e.From), linkNames(e.To), e.DurationMs)
+	case "update-failed", "session-fell-back", "peer-dead", "session-replaced", "lost":
+		s.env.View.Logf("%s %s %s", e.Kind, e.PeerName, e.Reason)
+	}
+}
+
+func linkNames(l []node.LinkLocator) string {
+	set := map[string]bool{}
+	for _, x := range l {
+		set[x.Link] = true
+	}
+	if len(set) == 0 {
+		return "none"
+	}
+	return strings.Join(sorted(set), "+")
+}
