@@ -13,7 +13,7 @@ import (
 const mapsDoc = "docs/maps.md"
 
 var (
-	mapDefinition = regexp.MustCompile(`(?m)^\}\s*(\w+)\s+SEC\("\.maps"\)`)
+	mapDefinition = regexp.MustCompile(`(?m)^(?:\}\s*(\w+)\s+SEC\("\.maps"\)|SEC\("\.struct_ops\.link"\)\nstruct \w+ (\w+) =)`)
 	mapHeading    = regexp.MustCompile("(?m)^#+ .*$|^\\| *`\\w+` *\\|")
 	quotedName    = regexp.MustCompile("`(\\w+)`")
 )
@@ -23,7 +23,7 @@ func (t *Tree) CMaps() []string {
 	set := map[string]bool{}
 	for _, f := range t.C {
 		for _, m := range mapDefinition.FindAllStringSubmatch(string(f.Src), -1) {
-			set[m[1]] = true
+			set[m[1]+m[2]] = true // one of them is empty
 		}
 	}
 	return keys(set)

@@ -99,6 +99,7 @@ func TestMaps(t *testing.T) {
 		"one unsaid":   {files: map[string]string{"bpf/lib/maps.h": define("pairs", "hosts"), mapsDoc: "## `pairs`\nand `hosts`\n"}, want: "does not describe the map hosts"},
 		"none such":    {files: map[string]string{"bpf/lib/maps.h": define("pairs"), mapsDoc: "## `pairs`, `gone`\n"}, want: "describes a map gone"},
 		"not compiled": {files: map[string]string{"bpf/lib/maps.h": define("pairs", "hosts"), mapsDoc: "## `pairs`, `hosts`\n", "internal/dataplane/a.go": object}, want: "no compiled object has the map hosts"},
+		"operations":   {files: map[string]string{"bpf/a.bpf.c": "SEC(\".struct_ops.link\")\nstruct ops veno = {\n};\n", mapsDoc: ""}, want: "does not describe the map veno"},
 		"old object":   {files: map[string]string{"bpf/lib/maps.h": "", mapsDoc: "", "internal/dataplane/a.go": object}, want: "map pairs is not in the C"},
 	} {
 		b.rule = "maps"

@@ -1,0 +1,206 @@
+package cc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// ErrUnknown is wrapped by errors about a congestion control that neither the
+// kernel nor this package has.
+var ErrUnknown = errors.New("no such congestion control")
+
+// linked asks for a map whose registration ends with its link
+// (BPF_F_LINK of linux/bpf.h).
+const linked = 1 << 13
+
+// programs holds the loaders of what this package can add to a kernel.
+var programs = map[string]func() (*ebpf.CollectionSpec, error){
+	"hybla": loadHybla,
+	"veno":  loadVeno,
+}
+
+// Control is a congestion control that sockets of the whole machine can name
+// until Close.
+type Control struct {
+	Name      string // as in the publication, such as "hybla"
+	Algorithm string // what a socket asks for (TCP_CONGESTION)
+	Ours      bool   // registered by this package, not the kernel's own
+
+	maps *ebpf.Collection // nil for the kernel's own
+	link link.Link        // nil where the kernel registers without
+}
+
+// Open finds a congestion control by its published name: the kernel's, as
+// module or built in, and else our own under a name that carries this
+// process's number, so that it clashes with nothing.
+func Open(name string) (*Control, error) {
+	has, err := kernelHas(name)
+	if err != nil {
+		return nil, err
+	}
+	if has {
+		return &Control{Name: name, Algorithm: name}, nil
+	}
+	return register(name, false)
+}
+
+// kernelHas asks the kernel, which loads a module if it has one.
+func kernelHas(name string) (bool, error) {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false, fmt.Errorf("ask for congestion control: %w", err)
+	}
+	defer unix.Close(fd)
+	err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return false, fmt.Errorf("ask for congestion control %s: %w", name, err)
+	}
+	return err == nil, nil
+}
+
+// register adds our own. With traced, its programs record every call.
+func register(name string, traced bool) (*Control, error) {
+	if err := Sweep(); err != nil {
+		return nil, err
+	}
+	load, ok := programs[name]
+	if !ok {
+		return nil, fmt.Errorf("open %q: %w", name, ErrUnknown)
+	}
+	c := &Control{Name: name, Algorithm: fmt.Sprintf("%s_%d", name, os.Getpid()), Ours: true}
+	err := c.attach(load, traced, linked)
+	if err != nil {
+		// Before 6.4 a registration has no link: it is made with the map.
+		if e := c.attach(load, traced, 0); e != nil {
+			return nil, fmt.Errorf("register congestion control %s: %w", name, errors.Join(err, e))
+		}
+	}
+	return c, nil
+}
+
+func (c *Control) attach(load func() (*ebpf.CollectionSpec, error), traced bool, flags uint32) error {
+	spec, err := load()
+	if err != nil {
+		return err
+	}
+	m := spec.Maps[c.Name]
+	m.Name = c.Algorithm
+	m.Flags = m.Flags&^linked | flags
+	if err := setName(m, c.Algorithm); err != nil {
+		return err
+	}
+	if traced {
+		if err := spec.Variables["traced"].Set(uint32(1)); err != nil {
+			return fmt.Errorf("turn on the record: %w", err)
+		}
+	}
+	if c.maps, err = ebpf.NewCollection(spec); err != nil || flags == 0 {
+		return err
+	}
+	if c.link, err = link.AttachStructOps(link.StructOpsOptions{Map: c.maps.Maps[c.Name]}); err != nil {
+		c.maps.Close()
+	}
+	return err
+}
+
+// setName writes the name into the struct that is registered.
+func setName(m *ebpf.MapSpec, name string) error {
+	value, ok := m.Contents[0].Value.([]byte)
+	ops, isStruct := m.Value.(*btf.Struct)
+	if !ok || !isStruct {
+		return fmt.Errorf("name %s: the object holds no struct of operations", name)
+	}
+	for _, member := range ops.Members {
+		if member.Name == "name" {
+			field := value[member.Offset.Bytes():][:16]
+			clear(field)
+			copy(field[:15], name)
+			return nil
+		}
+	}
+	return fmt.Errorf("name %s: the struct of operations has no name", name)
+}
+
+// Close takes our own congestion control away again. Connections that use it
+// keep it until they end.
+func (c *Control) Close() error {
+	if !c.Ours {
+		return nil
+	}
+	defer c.maps.Close()
+	var err error
+	if c.link != nil {
+		err = c.link.Close()
+	} else {
+		err = c.maps.Maps[c.Name].Delete(uint32(0))
+	}
+	if err != nil {
+		return fmt.Errorf("remove congestion control %s: %w", c.Algorithm, err)
+	}
+	return nil
+}
+
+// oursRE finds the registrations of processes; the number is that of the
+// process.
+var oursRE = regexp.MustCompile(`^(?:hybla|veno)_(\d+)$`)
+
+// Sweep removes what processes registered that have ended since. Only kernels
+// without links of struct_ops (before 6.4) ever leave something behind.
+func Sweep() error {
+	for id := ebpf.MapID(0); ; {
+		next, err := ebpf.MapGetNextID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for congestion controls left behind: %w", err)
+		}
+		id = next
+		if err := sweepMap(id); err != nil {
+			return fmt.Errorf("remove a congestion control left behind: %w", err)
+		}
+	}
+}
+
+func sweepMap(id ebpf.MapID) error {
+	m, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return nil //nolint:nilerr // it has gone since it was listed
+	}
+	defer m.Close()
+	info, err := m.Info()
+	if err != nil || info.Type != ebpf.StructOpsMap {
+		return err
+	}
+	found := oursRE.FindStringSubmatch(info.Name)
+	if found == nil || alive(found[1]) || m.Flags()&linked != 0 {
+		return nil
+	}
+	if err := m.Delete(uint32(0)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
+	}
+	return nil
+}
+
+func alive(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	return err == nil && !errors.Is(unix.Kill(n, 0), unix.ESRCH)
+}
+
+// Available lists the congestion controls that the kernel has at this moment.
+func Available() ([]string, error) {
+	b, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	if err != nil {
+		return nil, fmt.Errorf("list congestion controls: %w", err)
+	}
+	return strings.Fields(string(b)), nil
+}
