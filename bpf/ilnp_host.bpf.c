@@ -123,45 +123,61 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
 }
 
-static __always_inline int receive(struct __sk_buff *skb, __u32 l3)
+static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
 {
-	struct inbound in = { .l3 = l3 };
 	struct pair *p;
-	int verdict = read_inbound(skb, &in);
+	int verdict = read_inbound(skb, in);
 
 	if (verdict)
 		return verdict;
-	if (in.c.proto == IPPROTO_ICMPV6 && in.c.fragment != LATER_FRAGMENT) {
-		if (is_link_control(&in.c))
+	if (in->c.proto == IPPROTO_ICMPV6 && in->c.fragment != LATER_FRAGMENT) {
+		if (is_link_control(&in->c))
 			return PASS_ON;
-		if (in.c.type >= 1 && in.c.type <= ICMP6_KNOWN_ERRORS)
-			return receive_error(skb, &in);
+		if (in->c.type >= 1 && in->c.type <= ICMP6_KNOWN_ERRORS)
+			return receive_error(skb, in);
 	}
-	p = pair_of(&in);
+	p = pair_of(in);
+	if (p && !in->c.nonce.len && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->l3, 0)) {
+		count(RX_REAL_SOCKET);
+		return PASS_ON;
+	}
 	if (p) {
-		verdict = receive_pair(skb, p, &in);
+		verdict = receive_pair(skb, p, in);
 		if (verdict != FOR_EMBRYO)
 			return verdict;
 	}
 	/* Called in one place, since each that is inlined takes its own of the stack. */
-	if (p || in.c.nonce.len)
-		return receive_embryo(skb, &in, !!p);
-	if (in.c.proto == IPPROTO_ICMPV6 && in.c.type == ICMP6_LOCATOR_UPDATE)
+	if (p || in->c.nonce.len)
+		return receive_embryo(skb, in, !!p);
+	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return drop(DROP_UPDATE_NO_NONCE);
 	return PASS_ON;
+}
+
+/* A correspondent's first segment has a nonce, so nobody else pays for looking
+ * whose it is.
+ */
+static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
+{
+	struct inbound in = { .l3 = l3 };
+	int verdict = receive(skb, &in);
+
+	if (verdict == PASS_ON && in.c.nonce.len && in.c.proto == IPPROTO_TCP)
+		serve(skb, l3);
+	return verdict;
 }
 
 SEC("tc")
 int ilnp_uplink_ingress(struct __sk_buff *skb)
 {
-	return receive(skb, ETH_LEN);
+	return receive_and_serve(skb, ETH_LEN);
 }
 
 /* The same for links without a MAC layer: modems in raw-IP mode, PPP, tun. */
 SEC("tc")
 int ilnp_rawlink_ingress(struct __sk_buff *skb)
 {
-	return receive(skb, 0);
+	return receive_and_serve(skb, 0);
 }
 
 /* Session addresses never leave by another door than roam0. */

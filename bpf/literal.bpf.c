@@ -4,7 +4,7 @@
  * address that they used when they ask. Only exact (locator, NID) pairs that
  * the daemon knows are touched.
  */
-#include "lib/types.h"
+#include "lib/served.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -60,12 +60,26 @@ static __always_inline int elsewhere(struct bpf_sock_addr *ctx)
 	return netns_cookie && bpf_get_netns_cookie(ctx) != netns_cookie;
 }
 
-/* A socket bound to a real address of ours stays with plain IPv6. */
+/* A socket bound to a real address of ours stays with plain IPv6. One bound to
+ * our session address can speak to session addresses only.
+ */
 static __always_inline int bound(struct bpf_sock_addr *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
+	__u64 l64;
 
-	return sk && (sk->src_ip6[0] || sk->src_ip6[1] || sk->src_ip6[2] || sk->src_ip6[3]);
+	if (!sk)
+		return 0;
+	l64 = (__u64)sk->src_ip6[1] << 32 | sk->src_ip6[0];
+	return l64 != session_prefix && (l64 || sk->src_ip6[2] || sk->src_ip6[3]);
+}
+
+/* The same for one datagram that names its source (IPV6_PKTINFO). */
+static __always_inline int sent_from(struct bpf_sock_addr *ctx)
+{
+	__u64 l64 = (__u64)ctx->msg_src_ip6[1] << 32 | ctx->msg_src_ip6[0];
+
+	return l64 != session_prefix && (l64 || ctx->msg_src_ip6[2] || ctx->msg_src_ip6[3]);
 }
 
 /* From the address that the application names to the session address. */
@@ -118,7 +132,7 @@ int literal_connect6(struct bpf_sock_addr *ctx)
 SEC("cgroup/sendmsg6")
 int literal_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	return to_session(ctx);
+	return sent_from(ctx) ? ACCEPT : to_session(ctx);
 }
 
 SEC("cgroup/recvmsg6")
@@ -131,4 +145,27 @@ SEC("cgroup/getpeername6")
 int literal_getpeername6(struct bpf_sock_addr *ctx)
 {
 	return to_real(ctx);
+}
+
+/* A connection that came to a server which is bound to a real address is told
+ * that one for its own. A socket that we turned used no address of its own: it
+ * is told the session address, which is true.
+ */
+SEC("cgroup/getsockname6")
+int literal_getsockname6(struct bpf_sock_addr *ctx)
+{
+	struct served_key k = {};
+	struct addr own, *real;
+
+	if (elsewhere(ctx) || ctx->protocol != IPPROTO_TCP)
+		return ACCEPT;
+	read_ip(ctx, &own);
+	if (own.l64.v != session_prefix)
+		return ACCEPT;
+	k.handle = own.nid;
+	k.port = (__be16)ctx->user_port;
+	real = bpf_map_lookup_elem(&served, &k);
+	if (real)
+		write_ip(ctx, real);
+	return ACCEPT;
 }

@@ -19,6 +19,8 @@ enum counter {
 	RX_NONCE,               /* of those, with a nonce that was stripped */
 	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
+	RX_SERVED,              /* first segments given to a server that is bound to one real address */
+	RX_REAL_SOCKET,         /* of plain IPv6 between the same addresses as a session, left alone */
 	DROP_NOT_SESSION,       /* on roam0, but not between session addresses */
 	DROP_MISS_HANDED_OVER,  /* not lost: first packet given to the daemon */
 	DROP_ERROR_HANDED_OVER, /* not lost: ICMPv6 error given to the daemon */

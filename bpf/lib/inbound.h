@@ -6,6 +6,7 @@
 #define ROAM_INBOUND_H
 
 #include "mss.h"
+#include "real.h"
 #include "rule.h"
 #include "standing.h"
 
@@ -248,12 +249,16 @@ static __always_inline int receive_error(struct __sk_buff *skb, const struct inb
 	struct event about;
 	struct addr quoted[2];
 	struct pair_key key;
+	struct pair *p;
 
 	if (bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
-	if (!bpf_map_lookup_elem(&pairs, &key) && !bpf_map_lookup_elem(&embryos, &key))
+	p = bpf_map_lookup_elem(&pairs, &key);
+	if (!p && !bpf_map_lookup_elem(&embryos, &key))
 		return PASS_ON; /* about a packet that was none of ours */
+	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
+		return PASS_ON; /* about one of plain IPv6 */
 	about_inbound(&about, in);
 	about.key = key;
 	if (!tell_packet(&requests, skb, in->l3, EV_ERROR_IN, &about))

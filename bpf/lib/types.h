@@ -16,10 +16,11 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 5 /* as ABI in internal/dataplane */
+#define ROAM_ABI 6 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
+#define MAX_REALS 8    /* addresses of this host that servers may be bound to */
 #define MAX_REMOTE 8   /* locators of a correspondent that are sent to */
 #define MAX_ACCEPT 8   /* further ones that are only accepted as sources */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
@@ -68,6 +69,7 @@ struct host {
 	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
 	__u32 detour;              /* index of the link that cuts super-packets; 0: none */
 	__u32 pad2;
+	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
 };
 
 enum uplink_flags {
@@ -93,6 +95,7 @@ enum pair_flags {
 	PAIR_RFC6741 = 8,   /* locators count as zero in TCP and UDP checksums */
 	PAIR_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
 	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
+	PAIR_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
 };
 
 /* What a packet shows of its sender's stack. */

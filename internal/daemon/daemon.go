@@ -163,6 +163,7 @@ func (d *Daemon) open() (err error) {
 	probeID := probeID()
 	if err := d.plane.SetHost(dataplane.HostSettings{
 		SessionPrefix: d.cfg.Host.SessionPrefix, NIDs: []roam.NID{d.nid},
+		RealNID:   d.cfg.Host.NID.Source == config.NIDFromAddress,
 		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength), Detour: roam.LinkID(device.Detour),
 	}); err != nil {
 		return err

@@ -33,28 +33,30 @@ const (
 	bpfCounterRX_NONCE                 bpfCounter = 8
 	bpfCounterRX_PLAIN                 bpfCounter = 9
 	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 10
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 11
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 12
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 13
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 14
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 15
-	bpfCounterDROP_RING_FULL           bpfCounter = 16
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 17
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 18
-	bpfCounterDROP_LEAK                bpfCounter = 19
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 20
-	bpfCounterDROP_MALFORMED           bpfCounter = 21
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 22
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 23
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 24
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 25
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 26
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 27
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 28
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 29
-	bpfCounterDROP_UNPROVEN            bpfCounter = 30
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 31
-	bpfCounterCOUNTERS_MAX             bpfCounter = 32
+	bpfCounterRX_SERVED                bpfCounter = 11
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 12
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 13
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 14
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 15
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 16
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 17
+	bpfCounterDROP_RING_FULL           bpfCounter = 18
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 19
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 20
+	bpfCounterDROP_LEAK                bpfCounter = 21
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 22
+	bpfCounterDROP_MALFORMED           bpfCounter = 23
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 24
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 25
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 26
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 27
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 28
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 29
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 30
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 31
+	bpfCounterDROP_UNPROVEN            bpfCounter = 32
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 33
+	bpfCounterCOUNTERS_MAX             bpfCounter = 34
 )
 
 type bpfEmbryo struct {
@@ -127,6 +129,7 @@ type bpfHost struct {
 	Abi           uint32
 	Detour        uint32
 	Pad2          uint32
+	Reals         [8]bpfAddr
 }
 
 type bpfHostFlags uint32
@@ -182,6 +185,7 @@ const (
 	bpfPairFlagsPAIR_RFC6741      bpfPairFlags = 8
 	bpfPairFlagsPAIR_RULE_SOUGHT  bpfPairFlags = 16
 	bpfPairFlagsPAIR_NONCE_ALWAYS bpfPairFlags = 32
+	bpfPairFlagsPAIR_REAL_SOCKETS bpfPairFlags = 64
 )
 
 type bpfPairKey struct {
@@ -241,6 +245,13 @@ const (
 	bpfRuleFoundIS_PROBE       bpfRuleFound = 3
 )
 
+type bpfServedKey struct {
+	_      structs.HostLayout
+	Handle bpfHalf
+	Port   uint16
+	Pad    [6]uint8
+}
+
 type bpfTrial struct {
 	_         structs.HostLayout
 	Since     uint64
@@ -286,6 +297,7 @@ const (
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapRequests            = "requests"
+	bpfMapServed              = "served"
 	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
@@ -365,6 +377,7 @@ type bpfMapSpecs struct {
 	PairLives *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
 	Requests  *ebpf.MapSpec `ebpf:"requests"`
+	Served    *ebpf.MapSpec `ebpf:"served"`
 	Trials    *ebpf.MapSpec `ebpf:"trials"`
 	Uplinks   *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent    *ebpf.MapSpec `ebpf:"urgent"`
@@ -408,6 +421,7 @@ type bpfMaps struct {
 	PairLives *ebpf.Map `ebpf:"pair_lives"`
 	Pairs     *ebpf.Map `ebpf:"pairs"`
 	Requests  *ebpf.Map `ebpf:"requests"`
+	Served    *ebpf.Map `ebpf:"served"`
 	Trials    *ebpf.Map `ebpf:"trials"`
 	Uplinks   *ebpf.Map `ebpf:"uplinks"`
 	Urgent    *ebpf.Map `ebpf:"urgent"`
@@ -423,6 +437,7 @@ func (m *bpfMaps) Close() error {
 		m.PairLives,
 		m.Pairs,
 		m.Requests,
+		m.Served,
 		m.Trials,
 		m.Uplinks,
 		m.Urgent,

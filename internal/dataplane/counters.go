@@ -24,6 +24,8 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterRX_NONCE:                 {"rx_nonce", "of those, with a nonce that was stripped"},
 	bpfCounterRX_PLAIN:                 {"rx_plain", "of those, of sessions that fell back to plain IPv6"},
 	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
+	bpfCounterRX_SERVED:                {"rx_served", "connections given to a server that is bound to one real address"},
+	bpfCounterRX_REAL_SOCKET:           {"rx_real_socket", "of plain IPv6 between the same addresses as a session, left alone"},
 	bpfCounterDROP_NOT_SESSION:         {"drop_not_session", "sent to the session device, but not between session addresses"},
 	bpfCounterDROP_MISS_HANDED_OVER:    {"miss_handed_over", "first packets given to the daemon, not lost"},
 	bpfCounterDROP_ERROR_HANDED_OVER:   {"error_handed_over", "ICMPv6 errors given to the daemon, not lost"},

@@ -49,6 +49,7 @@ func OpenLiterals(pinDir, cgroup string, prefix roam.L64) (*Literals, error) {
 		{"sendmsg6", ebpf.AttachCGroupUDP6Sendmsg, l.objs.LiteralSendmsg6},
 		{"recvmsg6", ebpf.AttachCGroupUDP6Recvmsg, l.objs.LiteralRecvmsg6},
 		{"getpeername6", ebpf.AttachCgroupInet6GetPeername, l.objs.LiteralGetpeername6},
+		{"getsockname6", ebpf.AttachCgroupInet6GetSockname, l.objs.LiteralGetsockname6},
 	} {
 		if err := attachCgroup(filepath.Join(pinDir, "link_"+h.name), cgroup, h.at, h.prog); err != nil {
 			l.objs.Close()

@@ -30,14 +30,23 @@ type literalOriginalKey struct {
 	Handle literalHalf
 }
 
+type literalServedKey struct {
+	_      structs.HostLayout
+	Handle literalHalf
+	Port   uint16
+	Pad    [6]uint8
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	literalMapLiterals             = "literals"
 	literalMapOriginals            = "originals"
+	literalMapServed               = "served"
 	literalProgLiteralConnect6     = "literal_connect6"
 	literalProgLiteralGetpeername6 = "literal_getpeername6"
+	literalProgLiteralGetsockname6 = "literal_getsockname6"
 	literalProgLiteralRecvmsg6     = "literal_recvmsg6"
 	literalProgLiteralSendmsg6     = "literal_sendmsg6"
 	literalVarNetnsCookie          = "netns_cookie"
@@ -88,6 +97,7 @@ type literalSpecs struct {
 type literalProgramSpecs struct {
 	LiteralConnect6     *ebpf.ProgramSpec `ebpf:"literal_connect6"`
 	LiteralGetpeername6 *ebpf.ProgramSpec `ebpf:"literal_getpeername6"`
+	LiteralGetsockname6 *ebpf.ProgramSpec `ebpf:"literal_getsockname6"`
 	LiteralRecvmsg6     *ebpf.ProgramSpec `ebpf:"literal_recvmsg6"`
 	LiteralSendmsg6     *ebpf.ProgramSpec `ebpf:"literal_sendmsg6"`
 }
@@ -98,6 +108,7 @@ type literalProgramSpecs struct {
 type literalMapSpecs struct {
 	Literals  *ebpf.MapSpec `ebpf:"literals"`
 	Originals *ebpf.MapSpec `ebpf:"originals"`
+	Served    *ebpf.MapSpec `ebpf:"served"`
 }
 
 // literalVariableSpecs contains global variables before they are loaded into the kernel.
@@ -130,12 +141,14 @@ func (o *literalObjects) Close() error {
 type literalMaps struct {
 	Literals  *ebpf.Map `ebpf:"literals"`
 	Originals *ebpf.Map `ebpf:"originals"`
+	Served    *ebpf.Map `ebpf:"served"`
 }
 
 func (m *literalMaps) Close() error {
 	return _LiteralClose(
 		m.Literals,
 		m.Originals,
+		m.Served,
 	)
 }
 
@@ -153,6 +166,7 @@ type literalVariables struct {
 type literalPrograms struct {
 	LiteralConnect6     *ebpf.Program `ebpf:"literal_connect6"`
 	LiteralGetpeername6 *ebpf.Program `ebpf:"literal_getpeername6"`
+	LiteralGetsockname6 *ebpf.Program `ebpf:"literal_getsockname6"`
 	LiteralRecvmsg6     *ebpf.Program `ebpf:"literal_recvmsg6"`
 	LiteralSendmsg6     *ebpf.Program `ebpf:"literal_sendmsg6"`
 }
@@ -161,6 +175,7 @@ func (p *literalPrograms) Close() error {
 	return _LiteralClose(
 		p.LiteralConnect6,
 		p.LiteralGetpeername6,
+		p.LiteralGetsockname6,
 		p.LiteralRecvmsg6,
 		p.LiteralSendmsg6,
 	)

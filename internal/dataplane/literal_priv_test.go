@@ -95,6 +95,9 @@ func TestLiteralConnect(t *testing.T) {
 	if own, peer = connected(t, at(here, ours).Addr(), real.Addr()); own != at(here, ours).Addr() || peer != real.Addr() {
 		t.Errorf("bound to a real address: from %v to %v", own, peer)
 	}
+	if own, peer = connected(t, mine, real.Addr()); own != mine || peer != real.Addr() {
+		t.Errorf("bound to our session address: from %v to %v", own, peer)
+	}
 	if _, peer = connected(t, netip.Addr{}, theirSession); peer != theirSession {
 		t.Errorf("by session address: the other end is %v", peer)
 	}
@@ -147,6 +150,42 @@ func TestLiteralSendmsg(t *testing.T) {
 	n, from, err = client.ReadFromUDPAddrPort(b)
 	if err != nil || string(b[:n]) != "answer" || from != netip.AddrPortFrom(real.Addr(), port) {
 		t.Errorf("client has %q from %v: %v", b[:n], from, err)
+	}
+}
+
+// A datagram whose source the application names goes where that belongs: to the
+// session from our session address, and plain from a real one.
+func TestLiteralSourceNamed(t *testing.T) {
+	dir := enclose(t)
+	testutil.Need(t, "cgroup2")
+	testutil.Need(t, "ip")
+	real := at(there, theirs)
+	addressed(t, session(ours).Addr(), session(theirs).Addr(), real.Addr(), at(here, ours).Addr())
+	l := openLiterals(t, dir)
+	defer l.Close()
+	if err := l.Set(map[roam.ILV]roam.NID{real: theirs}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(client)
+	for from, to := range map[roam.ILV]roam.ILV{session(ours): session(theirs), at(here, ours): real} {
+		server, err := net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.Addr(), 4001)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		server.SetDeadline(time.Now().Add(5 * time.Second))
+		source := unix.PktInfo6(&unix.Inet6Pktinfo{Addr: from.Addr().As16()})
+		if err := unix.Sendmsg(client, []byte("x"), source, &unix.SockaddrInet6{Port: 4001, Addr: real.Addr().As16()}, 0); err != nil {
+			t.Fatalf("send from %v: %v", from.Addr(), err)
+		}
+		_, sender, err := server.ReadFromUDPAddrPort(make([]byte, 8))
+		if err != nil || sender.Addr() != from.Addr() {
+			t.Errorf("sent from %v, came from %v: %v", from.Addr(), sender, err)
+		}
 	}
 }
 

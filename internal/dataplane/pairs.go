@@ -82,6 +82,7 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 func (p *Plane) Upsert(pair ilnp.Pair) error {
 	old, exists := p.known[pair.Key]
 	row := p.row(pair)
+	row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
 	if exists {
 		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
 		if old.LocalNonce != row.LocalNonce {
@@ -210,6 +211,9 @@ func (p *Plane) row(pair ilnp.Pair) bpfPair {
 		Seq:         pair.Seq,
 		Flags:       pairFlags(pair),
 	}
+	if p.realNID {
+		r.Flags |= bpfPairFlagsPAIR_REAL_SOCKETS
+	}
 	nids := ip6.Add(sum(uint64(pair.LocalNID)), sum(uint64(pair.RemoteNID)))
 	handles := ip6.Add(sum(uint64(pair.Key.Local)), sum(uint64(pair.Key.Remote)))
 	delta := ip6.Add(nids, ^handles)
@@ -270,7 +274,7 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	case ilnp.Initiated:
 		f |= bpfPairFlagsPAIR_INITIATED
 	case ilnp.Plain:
-		f |= bpfPairFlagsPAIR_PLAIN
+		f |= bpfPairFlagsPAIR_PLAIN | bpfPairFlagsPAIR_REAL_SOCKETS
 	}
 	if pair.Dead {
 		f |= bpfPairFlagsPAIR_DEAD

@@ -20,7 +20,7 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 5
+const ABI = 6
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx
 // (before 6.6). The attachment outlives the process.
@@ -43,6 +43,7 @@ type Plane struct {
 	objs             bpfObjects
 	tcx              bool
 	adopted          bool
+	realNID          bool // the NIDs are also those of plain IPv6
 	urgent, requests chan Event
 	closing          chan struct{}
 	readers          []*ringbuf.Reader

@@ -22,6 +22,9 @@ type HostSettings struct {
 	AcceptAny     bool
 	ProbeID       uint16
 	NonceLength   uint8 // of answers to correspondents without a session: 4 or 12
+	// RealNID says that the NIDs are those of addresses that the host has anyhow:
+	// plain IPv6 uses them too, also towards correspondents.
+	RealNID bool
 	// Detour is the near end of a pair of interfaces that cuts super-packets; the
 	// far end is given to AttachDetour. 0: there is none.
 	Detour roam.LinkID
@@ -55,8 +58,31 @@ func (p *Plane) SetHost(s HostSettings) error {
 	h.ProbeId = hostToNet16(s.ProbeID)
 	h.NonceLen = s.NonceLength
 	h.Detour = uint32(s.Detour)
+	p.realNID = s.RealNID
 	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
 		return fmt.Errorf("write host map: %w", err)
+	}
+	return nil
+}
+
+// SetServerAddrs tells which addresses of this host servers may be bound to: a
+// connection of a session that nobody takes at the session address is offered
+// to them in this order. More than 8 are refused, the first ones are kept.
+func (p *Plane) SetServerAddrs(addrs []netip.Addr) error {
+	var h bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+		return fmt.Errorf("read host map: %w", err)
+	}
+	h.Reals = [8]bpfAddr{}
+	for i, a := range addrs[:min(len(addrs), len(h.Reals))] {
+		at := roam.ILVFromAddr(a)
+		h.Reals[i] = bpfAddr{L64: half(uint64(at.L64)), Nid: half(uint64(at.NID))}
+	}
+	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
+		return fmt.Errorf("write host map: %w", err)
+	}
+	if len(addrs) > len(h.Reals) {
+		return fmt.Errorf("%d addresses of this host, at most %d: servers that are bound to %s do not get sessions", len(addrs), len(h.Reals), addrs[len(h.Reals)])
 	}
 	return nil
 }

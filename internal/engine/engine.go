@@ -22,6 +22,7 @@ type Plane interface {
 	AttachUplink(link roam.LinkID, hasMAC bool) error
 	DetachUplink(link roam.LinkID) error
 	SetUplinks([]dataplane.UplinkEntry) error
+	SetServerAddrs([]netip.Addr) error
 	UplinksInUse() []ilnp.Local
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
@@ -92,12 +93,14 @@ type Engine struct {
 	wanted   uint64
 	crowded  bool // more locators than the data plane has rows
 	disabled map[string]bool
-	pairs    map[ilnp.PairKey]ilnp.Pair
-	traffic  map[ilnp.PairKey]dataplane.Traffic
-	held     held
-	refused  map[string]uint64
-	saveAt   time.Time
-	adopting bool // the data plane is not to be touched yet
+	// serverAddrs are the addresses of the uplinks, as last written.
+	serverAddrs []netip.Addr
+	pairs       map[ilnp.PairKey]ilnp.Pair
+	traffic     map[ilnp.PairKey]dataplane.Traffic
+	held        held
+	refused     map[string]uint64
+	saveAt      time.Time
+	adopting    bool // the data plane is not to be touched yet
 }
 
 // New makes an engine; Run starts it.

@@ -120,6 +120,24 @@ func (e *Engine) writeUplinks() {
 		entries = append(entries, entry)
 	}
 	e.report("write table of uplinks", e.cfg.Plane.SetUplinks(entries))
+	e.writeServerAddrs()
+}
+
+// writeServerAddrs tells the data plane which addresses servers may be bound to.
+func (e *Engine) writeServerAddrs() {
+	var addrs []netip.Addr
+	for _, link := range slices.Sorted(maps.Keys(e.links)) {
+		for _, a := range e.links[link].Addrs {
+			if !slices.Contains(addrs, a) {
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	if slices.Equal(addrs, e.serverAddrs) {
+		return
+	}
+	e.serverAddrs = addrs
+	e.report("write addresses of servers", e.cfg.Plane.SetServerAddrs(addrs))
 }
 
 // LinkByName finds an uplink; use it inside Do only.

@@ -53,6 +53,10 @@ type Uplink struct {
 	HasMAC bool // frames carry an Ethernet header
 	MAC    net.HardwareAddr
 
+	// Addrs are its global addresses in order, temporary ones (RFC 8981) left
+	// out: those that a server may be bound to.
+	Addrs []netip.Addr
+
 	NextHop      netip.Addr // the default router; invalid if none or if the route names only the device
 	NextHopMAC   net.HardwareAddr
 	NextHopValid bool // the neighbour entry of NextHop is in a state that the kernel sends to

@@ -3,6 +3,7 @@ package hostnet
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"path"
 	"reflect"
 	"slices"
@@ -123,6 +124,7 @@ func (t *table) uplink(index int, l link, now time.Time) Uplink {
 		HasMAC: l.arphrd == unix.ARPHRD_ETHER, MAC: l.mac,
 		Physical: l.facts.physical && l.kind == "", HWCsum: l.facts.hwCsum, TSO6: l.facts.tso6,
 	}
+	u.Addrs = t.lasting(index)
 	var best *route
 	for i := range t.routes {
 		rt := &t.routes[i]
@@ -139,6 +141,18 @@ func (t *table) uplink(index int, l link, now time.Time) Uplink {
 		u.NextHopMAC, u.NextHopValid = n.mac, n.usable()
 	}
 	return u
+}
+
+// lasting returns the global addresses of a link that are not temporary.
+func (t *table) lasting(index int) (addrs []netip.Addr) {
+	const passing = unix.IFA_F_TEMPORARY | unix.IFA_F_DADFAILED
+	for k, a := range t.addrs {
+		if k.link == index && a.scope == unix.RT_SCOPE_UNIVERSE && a.flags&passing == 0 {
+			addrs = append(addrs, k.addr)
+		}
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	return addrs
 }
 
 // better orders default routes of one link the way the kernel would: main

@@ -77,8 +77,14 @@ func (w *world) tcp(t testing.TB, from, to, target string, port int, down bool) 
 // download starts a curl of n octets at a rate, with its checksum.
 func (w *world) download(t testing.TB, from, to, target string, port int, n, rate int64) *workload.Download {
 	t.Helper()
+	return w.downloadFrom(t, from, to, target, "", port, n, rate)
+}
+
+// downloadFrom is download from a server that is bound to one address.
+func (w *world) downloadFrom(t testing.TB, from, to, target, listen string, port int, n, rate int64) *workload.Download {
+	t.Helper()
 	d, err := workload.StartDownload(w.top.Context(), w.hosts[to], w.hosts[from], w.scratch(t.Name()), workload.DownloadOptions{
-		Name: "curl", Target: target, Port: port, Bytes: n, Rate: rate, Seed: 7,
+		Name: "curl", Target: target, Port: port, Listen: listen, Bytes: n, Rate: rate, Seed: 7,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +96,14 @@ func (w *world) download(t testing.TB, from, to, target string, port int, n, rat
 // shell starts an interactive ssh session.
 func (w *world) shell(t testing.TB, from, to, target string, port int) *workload.Shell {
 	t.Helper()
+	return w.shellOn(t, from, to, target, "", port)
+}
+
+// shellOn is shell with a server that is bound to one address.
+func (w *world) shellOn(t testing.TB, from, to, target, listen string, port int) *workload.Shell {
+	t.Helper()
 	s, err := workload.StartShell(w.top.Context(), w.hosts[to], w.hosts[from], w.scratch(t.Name()), workload.ShellOptions{
-		Name: "ssh", Target: target, Port: port,
+		Name: "ssh", Target: target, Port: port, Listen: listen,
 	})
 	if err != nil {
 		t.Fatal(err)

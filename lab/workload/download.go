@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,8 +21,9 @@ type DownloadOptions struct {
 	Name   string // of the session, for people
 	Target string // name or address as curl is given it
 	Port   int
-	Bytes  int64 // size of the file
-	Rate   int64 // octets per second that curl takes; 0 for no limit
+	Listen string // address that the server is bound to; "": all
+	Bytes  int64  // size of the file
+	Rate   int64  // octets per second that curl takes; 0 for no limit
 	Seed   uint64
 }
 
@@ -53,7 +55,7 @@ func StartDownload(ctx context.Context, server, client *topo.Host, dir string, o
 		return nil, err
 	}
 	port := strconv.Itoa(opt.Port)
-	d.server, err = start(server.AppCommand(ctx, python, "-m", "http.server", "--bind", "::", "--directory", www, port), nil)
+	d.server, err = start(server.AppCommand(ctx, python, "-m", "http.server", "--bind", cmp.Or(opt.Listen, "::"), "--directory", www, port), nil)
 	if err != nil {
 		return nil, err
 	}

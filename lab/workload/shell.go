@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,6 +27,7 @@ type ShellOptions struct {
 	Name   string // of the session, for people
 	Target string // name or address as ssh is given it
 	Port   int
+	Listen string // address that the server is bound to; "": all
 }
 
 // Echo is one line typed and what came back.
@@ -103,9 +105,9 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 	if err != nil {
 		return fmt.Errorf("read host key: %w", err)
 	}
-	conf := fmt.Sprintf("Port %d\nListenAddress ::\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\n"+
+	conf := fmt.Sprintf("Port %d\nListenAddress %[3]s\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\n"+
 		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"+
-		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\n", opt.Port, dir)
+		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\n", opt.Port, dir, cmp.Or(opt.Listen, "::"))
 	for name, text := range map[string]string{"sshd_config": conf, "known_hosts": "lab " + string(public)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)

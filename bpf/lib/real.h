@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Sockets on the host's real addresses beside the sessions: those of plain
+ * IPv6, whose packets look like a session's, and servers that are bound to one
+ * address and know nothing of session addresses.
+ */
+#ifndef ROAM_REAL_H
+#define ROAM_REAL_H
+
+#include "detour.h"
+#include "served.h"
+#include "session.h"
+
+/* Is there a socket that is bound to the very addresses of the packet at l3, as
+ * they stand on the wire? Of a quoted packet, which we sent, the ends are
+ * swapped. Wildcard sockets do not count: they take session packets as well.
+ * One behind extension headers is not looked for.
+ */
+static __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
+{
+	__u32 ends = l3 + 8, ports = l3 + IP6_LEN, other = !!swapped;
+	struct bpf_sock_tuple t = {};
+	struct bpf_sock *sk = 0;
+	__u8 proto;
+	int is;
+
+	if (bpf_skb_load_bytes(skb, l3 + 6, &proto, 1) ||
+	    bpf_skb_load_bytes(skb, ends + 16 * other, t.ipv6.saddr, 16) ||
+	    bpf_skb_load_bytes(skb, ends + 16 - 16 * other, t.ipv6.daddr, 16) ||
+	    bpf_skb_load_bytes(skb, ports + 2 * other, &t.ipv6.sport, 2) ||
+	    bpf_skb_load_bytes(skb, ports + 2 - 2 * other, &t.ipv6.dport, 2))
+		return 0;
+	if (proto == IPPROTO_TCP)
+		sk = bpf_sk_lookup_tcp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+	else if (proto == IPPROTO_UDP)
+		sk = bpf_sk_lookup_udp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	is = sk->src_ip6[0] == t.ipv6.daddr[0] && sk->src_ip6[1] == t.ipv6.daddr[1] &&
+	     sk->src_ip6[2] == t.ipv6.daddr[2] && sk->src_ip6[3] == t.ipv6.daddr[3];
+	bpf_sk_release(sk);
+	return is;
+}
+
+/* Offers a connection to the server that is bound to one of our real addresses.
+ * True if it has it.
+ */
+static __always_inline int offer(struct __sk_buff *skb, struct bpf_sock_tuple *t, const struct addr *real)
+{
+	struct bpf_sock *sk;
+	int taken;
+
+	__builtin_memcpy(t->ipv6.daddr, real, 16);
+	sk = bpf_skc_lookup_tcp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	taken = sk->state == BPF_TCP_LISTEN && !bpf_sk_assign(skb, sk, 0);
+	bpf_sk_release(sk);
+	return taken;
+}
+
+/* A first segment that was just translated: if nobody listens on the session
+ * address, a server on one of the host's real addresses does. The connection
+ * lives on session addresses like any other; where it asks for its own, it is
+ * told the server's.
+ */
+static __noinline int serve(struct __sk_buff *skb, __u32 l3)
+{
+	struct bpf_sock_tuple t = {};
+	struct served_key key = {};
+	struct host *h = this_host();
+	struct bpf_sock *sk;
+	__u8 b;
+
+	if (!h || bpf_skb_load_bytes(skb, l3 + 6, &b, 1) || b != IPPROTO_TCP ||
+	    bpf_skb_load_bytes(skb, l3 + IP6_LEN + TCP_FLAGS_AT, &b, 1) || (b & (TCP_SYN | TCP_ACK)) != TCP_SYN ||
+	    bpf_skb_load_bytes(skb, l3 + 8, t.ipv6.saddr, 32) ||
+	    bpf_skb_load_bytes(skb, l3 + IP6_LEN, &t.ipv6.sport, 4))
+		return 0;
+	sk = bpf_skc_lookup_tcp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (sk) {
+		bpf_sk_release(sk);
+		return 0;
+	}
+	__builtin_memcpy(&key.handle, &t.ipv6.daddr[2], 8);
+	key.port = t.ipv6.dport;
+	for (int i = 0; i < MAX_REALS; i++) {
+		struct addr *real = &h->reals[i];
+
+		if (!real->l64.v)
+			break;
+		if (!offer(skb, &t, real))
+			continue;
+		bpf_map_update_elem(&served, &key, real, BPF_ANY);
+		count(RX_SERVED);
+		return 1;
+	}
+	return 0;
+}
+
+#endif
