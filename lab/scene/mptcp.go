@@ -9,16 +9,16 @@ import (
 	"roam/lab/topo"
 )
 
-// MPTCPTool opts an unmodified program in to Multipath TCP: App starts it with
-// this before it. It is in Debian's package mptcpd.
+// MPTCPTool opts an unmodified program in to Multipath TCP, see Arm.Wrap. Debian's package has the same name.
 const MPTCPTool = "mptcpize"
 
-// App returns the command line of an application as the arm wants it.
-func (s *Scene) App(argv ...string) []string {
-	if s.cfg.Arm != MPTCP {
-		return argv
+// Wrap returns what is to be put before the command line of an application, so
+// that it runs as the arm wants it; nothing but for MPTCP.
+func (a Arm) Wrap() []string {
+	if a != MPTCP {
+		return nil
 	}
-	return append([]string{MPTCPTool, "run"}, argv...)
+	return []string{MPTCPTool, "run"}
 }
 
 // tableOf numbers the routing table of an access network.
@@ -37,7 +37,7 @@ func ip(ctx context.Context, h *topo.Host, args ...string) error {
 // each address is an endpoint for a full mesh of subflows.
 func (s *Scene) startMPTCP(ctx context.Context) error {
 	if _, err := exec.LookPath(MPTCPTool); err != nil {
-		return fmt.Errorf("run the arm mptcp: %w: apt-get install mptcpd", err)
+		return fmt.Errorf("run the arm mptcp: %w: apt-get install mptcpize", err)
 	}
 	for _, e := range s.Ends {
 		if err := e.Host.Sysctl("net.mptcp.enabled", "1"); err != nil {

@@ -27,6 +27,9 @@ type IperfOptions struct {
 	CC       string  // congestion control; "" for the kernel's default
 	Parallel int     // connections; 0 or 1 for one
 	Affinity string  // processors of client and server, as "0,1"; "" leaves it to the kernel
+	// Wrap is a command that is given the command line of client and server to
+	// run, such as one that opts them in to Multipath TCP.
+	Wrap []string
 }
 
 // Iperf is a running iperf3 client with its server.
@@ -62,7 +65,7 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 	// The server's text output is flushed per interval; it is how the state
 	// of a running test is known from outside.
 	total := uint64(0)
-	i.server, err = start(server.AppCommand(ctx, prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5", "--forceflush"), func(p *process, line string) {
+	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5", "--forceflush")...), func(p *process, line string) {
 		if seconds, rate, ok := serverInterval(line); ok && rate > 0 {
 			total += uint64(rate * seconds)
 			p.grow(total, fmt.Sprintf("%.1f Mb/s", rate/1000))
@@ -75,11 +78,15 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 		i.server.kill()
 		return nil, err
 	}
-	if i.client, err = start(client.AppCommand(ctx, append([]string{prog}, opt.args()...)...), i.collect); err != nil {
+	if i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...), i.collect); err != nil {
 		i.server.kill()
 		return nil, err
 	}
 	return i, nil
+}
+
+func (o IperfOptions) wrapped(argv ...string) []string {
+	return append(append([]string{}, o.Wrap...), argv...)
 }
 
 // args returns the client's command line.

@@ -1,0 +1,203 @@
+package packets
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+)
+
+// Counts are what became of one direction of a flow between the capture at its
+// sender and the one at its receiver.
+type Counts struct {
+	Sent, Got int // packets with payload
+	Octets    int // of payload, without what was sent again
+	Lost      int // packets of UDP, octets of TCP that were sent and never came
+	Resent    int // octets of TCP that were sent before
+	Doubled   int // packets of UDP, octets of TCP that came twice
+	Misorders int // arrivals with a lower sequence number than the one before
+}
+
+// Datagrams compares datagrams by the number at an offset in their payload, of
+// four octets. Numbers begin anywhere and count upwards.
+func Datagrams(sent, got []Packet, offset int) (c Counts) {
+	number := func(p Packet) (uint32, bool) {
+		if len(p.Data) < offset+4 {
+			return 0, false
+		}
+		return binary.BigEndian.Uint32(p.Data[offset:]), true
+	}
+	seen := map[uint32]int{}
+	last := uint32(0)
+	for _, p := range got {
+		n, ok := number(p)
+		if !ok {
+			continue
+		}
+		if c.Got > 0 && n < last {
+			c.Misorders++
+		}
+		if seen[n] > 0 {
+			c.Doubled++
+		}
+		last, seen[n], c.Got = n, seen[n]+1, c.Got+1
+	}
+	for _, p := range sent {
+		n, ok := number(p)
+		if !ok {
+			continue
+		}
+		c.Sent, c.Octets = c.Sent+1, c.Octets+p.Payload
+		if seen[n] == 0 {
+			c.Lost++
+		}
+	}
+	return c
+}
+
+// Segments compares the segments of TCP connections by their sequence numbers,
+// whose captures may cut them differently: the sending host hands several to its
+// device as one. Both lists hold one direction. A connection with less than
+// floor octets is left out.
+func Segments(sent, got []Packet, floor int) (c Counts) {
+	in := byPorts(got)
+	for ports, list := range byPorts(sent) {
+		base, limit := list[0].Seq, int64(math.MaxInt64)
+		out := follow(list, base, limit)
+		if out.fresh < floor {
+			continue
+		}
+		// The receiver's capture may go on where the sender's has ended.
+		came := follow(in[ports], base, out.end)
+		c.Sent, c.Got = c.Sent+len(list), c.Got+len(in[ports])
+		c.Octets += out.fresh
+		c.Resent += out.again
+		c.Doubled += came.again
+		c.Misorders += came.misorders
+		c.Lost += max(0, out.fresh+out.again-came.fresh-came.again)
+	}
+	return c
+}
+
+type ports [2]uint16
+
+func byPorts(list []Packet) map[ports][]Packet {
+	out := map[ports][]Packet{}
+	for _, p := range list {
+		if p.Payload > 0 {
+			k := ports{p.SrcPort, p.DstPort}
+			out[k] = append(out[k], p)
+		}
+	}
+	return out
+}
+
+// span is a part of the sequence space that was seen, end excluded.
+type span struct{ from, to int64 }
+
+// followed is what one capture shows of a connection, in octets but for
+// misorders.
+type followed struct {
+	fresh, again, misorders int
+	end                     int64 // of the highest segment
+}
+
+// follow walks the segments of one direction of a connection, and counts what
+// lies between the sequence number base and limit octets after it. Sequence
+// numbers wrap: each is taken as the one next to the one before.
+func follow(list []Packet, base uint32, limit int64) (f followed) {
+	var seen []span
+	var at int64
+	for i, p := range list {
+		from := at + int64(int32(p.Seq-base-uint32(at)))
+		if i > 0 && from < at {
+			f.misorders++
+		}
+		at = from
+		s := span{max(0, from), min(limit, from+int64(p.Payload))}
+		if s.to <= s.from {
+			continue
+		}
+		fresh := 0
+		seen, fresh = cover(seen, s)
+		f.fresh += fresh
+		f.again += int(s.to-s.from) - fresh
+		f.end = max(f.end, s.to)
+	}
+	return f
+}
+
+// cover adds a span to a sorted list of disjoint ones, and returns how much of it
+// was new.
+func cover(seen []span, s span) ([]span, int) {
+	fresh := int(s.to - s.from)
+	i, _ := slices.BinarySearchFunc(seen, s.from, func(x span, from int64) int {
+		if x.to < from {
+			return -1
+		}
+		return 1
+	})
+	j := i
+	for ; j < len(seen) && seen[j].from <= s.to; j++ {
+		fresh -= int(max(0, min(s.to, seen[j].to)-max(s.from, seen[j].from)))
+	}
+	for _, x := range seen[i:j] {
+		s.from, s.to = min(s.from, x.from), max(s.to, x.to)
+	}
+	return slices.Replace(seen, i, j, s), fresh
+}
+
+// Gap is a time without an arrival.
+type Gap struct {
+	From, To time.Time
+}
+
+// Length is how long nothing came.
+func (g Gap) Length() time.Duration { return g.To.Sub(g.From) }
+
+// Gaps returns the times longer than a threshold between arrivals that follow
+// each other within a span of time. The span's own ends are no arrivals.
+func Gaps(got []Packet, from, to time.Time, over time.Duration) (out []Gap) {
+	var last time.Time
+	for _, p := range got {
+		if p.At.Before(from) || p.At.After(to) {
+			continue
+		}
+		if !last.IsZero() && p.At.Sub(last) > over {
+			out = append(out, Gap{last, p.At})
+		}
+		last = p.At
+	}
+	return out
+}
+
+// Longest returns the longest time between arrivals within a span, its ends
+// counted as arrivals.
+func Longest(got []Packet, from, to time.Time) time.Duration {
+	longest, last := time.Duration(0), from
+	for _, p := range got {
+		if p.At.Before(from) || p.At.After(to) {
+			continue
+		}
+		longest, last = max(longest, p.At.Sub(last)), p.At
+	}
+	return max(longest, to.Sub(last))
+}
+
+// Buckets returns the rate of arrival of IPv6 payload in Mb/s, in n spans of a
+// width from a moment on; which names the series that a packet belongs to.
+func Buckets(got []Packet, from time.Time, width time.Duration, n int, which func(Packet) string) map[string][]float64 {
+	out := map[string][]float64{}
+	for _, p := range got {
+		i := int(p.At.Sub(from) / width)
+		if p.At.Before(from) || i >= n {
+			continue
+		}
+		k := which(p)
+		if out[k] == nil {
+			out[k] = make([]float64, n)
+		}
+		out[k][i] += float64(p.Length) * 8e-6 / width.Seconds()
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package packets
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+var origin = time.Unix(1000, 0)
+
+func after(ms int) time.Time { return origin.Add(time.Duration(ms) * time.Millisecond) }
+
+// file writes frames, a millisecond apart, each cut to snap octets.
+func file(t *testing.T, snap int, packets ...[]byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := pcapgo.NewWriter(&b)
+	if err := w.WriteFileHeader(uint32(snap), layers.LinkTypeEthernet); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range packets {
+		frame := append(make([]byte, 12), 0x86, 0xdd)
+		frame = append(frame, p...)
+		n := min(snap, len(frame))
+		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: after(i), CaptureLength: n, Length: len(frame)}, frame[:n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a.pcap")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// datagram is UDP with or without a Nonce option before it.
+func datagram(nonce bool, payload []byte) []byte {
+	udp := append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, 1111), 5201), 0, byte(8+len(payload)), 0, 0)
+	udp = append(udp, payload...)
+	next := byte(UDP)
+	if nonce {
+		udp = append([]byte{UDP, 0, 0x8b, 4, 1, 2, 3, 4}, udp...)
+		next = destOpts
+	}
+	b := []byte{0x6c, 0, 0, 0, 0, byte(len(udp)), next, 64}
+	src, dst := netip.MustParseAddr("2001:db8:1::a1").As16(), netip.MustParseAddr("2001:db8:c1::c1").As16()
+	return append(append(append(b, src[:]...), dst[:]...), udp...)
+}
+
+func TestRead(t *testing.T) {
+	path := file(t, 76, datagram(false, make([]byte, 100)), datagram(true, []byte("12345678")), []byte{0x60})
+	got, err := Read(path, "net1")
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%d packets, %v", len(got), err)
+	}
+	a, b := got[0], got[1]
+	if a.Payload != 100 || len(a.Data) != 76-14-48 || a.Nonce || a.SrcPort != 1111 || a.DstPort != 5201 || a.Class != 0xc0 || a.Where != "net1" || !a.At.Equal(after(0)) {
+		t.Errorf("%+v", a)
+	}
+	if !b.Nonce || b.Payload != 8 || b.SourceNID() != 0xa1 || b.SourceL64() != roam.L64(0x20010db8_00010000) || b.DestL64() != roam.L64(0x20010db8_00c10000) {
+		t.Errorf("%+v", b)
+	}
+}
+
+// update builds a real Locator Update with our own codec, as a packet of a
+// capture.
+func update(t *testing.T, at int, ack bool, from, to roam.ILV, lifetime uint32, locators ...roam.L64) Packet {
+	t.Helper()
+	lu := ilnp.LocatorUpdate{Operation: ilnp.Advertisement}
+	for i, l := range locators {
+		lu.Locators = append(lu.Locators, ilnp.LocatorEntry{L64: l, Preference: uint16(10 * (i + 1)), Lifetime: lifetime})
+	}
+	if ack {
+		lu = lu.Ack()
+	}
+	nonce, err := ilnp.NewNonce([]byte{1, 2, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ilnp.BuildUpdate(from, to, nonce, lu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := parse(append(append(make([]byte, 12), 0x86, 0xdd), b...))
+	if !ok || !p.Nonce {
+		t.Fatalf("not read: %+v", p)
+	}
+	p.At = after(at)
+	return p
+}
+
+func TestExchanges(t *testing.T) {
+	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
+	list := []Packet{
+		update(t, 0, false, mn, cn, 9, 1), update(t, 20, true, cn, mn, 9, 1),
+		update(t, 1000, false, mn, cn, 9, 2, 1), update(t, 1300, false, mn, cn, 9, 2, 1), update(t, 1320, true, cn, mn, 9, 2, 1),
+		update(t, 2000, false, mn, cn, 9, 2, 1), update(t, 2020, true, cn, mn, 9, 2, 1),
+		update(t, 8000, false, mn, cn, 9, 2, 1), update(t, 8020, true, cn, mn, 9, 2, 1),
+	}
+	e := Exchanges(list, 0xa1, 0xc1)
+	if len(e) != 4 {
+		t.Fatalf("%d exchanges", len(e))
+	}
+	if e[1].Messages != 2 || len(e[1].Acks) != 1 || e[1].Refresh || !e[1].Lists(2) || e[1].Lists(3) {
+		t.Errorf("sent twice: %+v", e[1])
+	}
+	if !e[2].Refresh || !e[2].Early || !e[3].Refresh || e[3].Early {
+		t.Errorf("refreshes: %v %v, %v %v", e[2].Refresh, e[2].Early, e[3].Refresh, e[3].Early)
+	}
+	if len(Exchanges(list, 0xc1, 0xa1)) != 0 {
+		t.Error("the correspondent sent none")
+	}
+}
+
+func numbered(at int, n uint32) Packet {
+	return Packet{At: after(at), Proto: UDP, Payload: 4, Length: 12, Data: binary.BigEndian.AppendUint32(nil, n)}
+}
+
+func TestDatagrams(t *testing.T) {
+	var sent []Packet
+	for i := range 10 {
+		sent = append(sent, numbered(i, uint32(i)))
+	}
+	got := []Packet{numbered(1, 0), numbered(2, 2), numbered(3, 1), numbered(4, 3), numbered(5, 3), numbered(6, 5)}
+	if c := Datagrams(sent, got, 0); c.Sent != 10 || c.Got != 6 || c.Lost != 5 || c.Doubled != 1 || c.Misorders != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func segment(at int, seq uint32, n int) Packet {
+	return Packet{At: after(at), Proto: TCP, SrcPort: 1, DstPort: 2, Seq: seq, Payload: n}
+}
+
+func TestSegments(t *testing.T) {
+	base := uint32(0xffffff00) // wraps
+	// One super-packet of 1000 arrives as ten; one of them is lost and sent again;
+	// another is sent again although it had come.
+	sent := []Packet{segment(0, base, 1000), segment(5, base+300, 100), segment(6, base+400, 100)}
+	var got []Packet
+	for i := range 10 {
+		if i != 3 {
+			got = append(got, segment(1+i, base+uint32(100*i), 100))
+		}
+	}
+	got = append(got, segment(20, base+300, 100), segment(21, base+400, 100), segment(22, base+1000, 100))
+	c := Segments(sent, got, 500)
+	if c.Octets != 1000 || c.Resent != 200 || c.Lost != 100 || c.Doubled != 100 || c.Misorders != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c := Segments(sent, got, 5000); c.Octets != 0 {
+		t.Errorf("a small connection counts: %+v", c)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	got := []Packet{numbered(0, 0), numbered(10, 1), numbered(300, 2), numbered(310, 3)}
+	g := Gaps(got, after(0), after(400), 100*time.Millisecond)
+	if len(g) != 1 || g[0].Length() != 290*time.Millisecond {
+		t.Errorf("%v", g)
+	}
+	if l := Longest(got, after(300), after(900)); l != 590*time.Millisecond {
+		t.Errorf("longest %v", l)
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	got := []Packet{numbered(0, 0), numbered(10, 1), numbered(600, 2), numbered(2000, 3)}
+	b := Buckets(got, after(0), 500*time.Millisecond, 2, func(Packet) string { return "a" })["a"]
+	if len(b) != 2 || b[0] != 2*b[1] || b[1] != 12*8e-6/0.5 {
+		t.Errorf("%v", b)
+	}
+}
