@@ -86,7 +86,7 @@ func TestManualHasEveryJSONName(t *testing.T) {
 	names := make(map[string]bool)
 	for _, v := range []any{
 		glance{}, control.Counter{}, control.Event{}, control.Peer{}, control.Reloaded{}, control.Exported{},
-		control.ModeRequest{}, control.LinkRequest{}, checked{}, started{}, stopped{}, versions{}, examined{}, explanation{}, reported{},
+		control.ModeRequest{}, control.LinkRequest{}, checked{}, started{}, stopped{}, versions{}, examined{}, explanation{}, reported{}, linkCounts{},
 	} {
 		fields(reflect.TypeOf(v), names)
 	}

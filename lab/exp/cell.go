@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"roam/lab/result"
 )
 
 // Store keeps the outcome of finished cells on disk, so that a long experiment
@@ -48,16 +50,7 @@ func (s *Store) Save(name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode cell %s: %w", name, err)
 	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return fmt.Errorf("keep cell %s: %w", name, err)
-	}
-	part := s.path(name) + ".part"
-	err = os.WriteFile(part, b, 0o644)
-	if err == nil {
-		err = os.Rename(part, s.path(name))
-	}
-	if err != nil {
-		_ = os.Remove(part) // it may not even be there
+	if err := result.WriteFile(s.path(name), b); err != nil {
 		return fmt.Errorf("keep cell %s: %w", name, err)
 	}
 	return nil

@@ -99,6 +99,18 @@ func (p Parameter) check(v any) error {
 	return nil
 }
 
+// Limits returns what values are allowed, in words; "" for any.
+func (p Parameter) Limits() string {
+	switch {
+	case p.Choices != nil:
+		return strings.Join(p.Choices, ", ")
+	case p.Min != nil || p.Max != nil || p.Unit != "":
+		return p.span()
+	}
+	return ""
+}
+
+// span is the range of a number with its unit.
 func (p Parameter) span() string {
 	end := func(v *float64, none string) string {
 		if v == nil {

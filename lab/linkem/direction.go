@@ -46,6 +46,11 @@ func newDirection(from, to *Tap, p Params) (*direction, error) {
 	}
 	d := &direction{from: from, to: to, quit: quit, gone: make(chan struct{})}
 	d.pipe = newPipe(p, d.pool.put)
+	d.pipe.clone = func(b []byte) []byte {
+		c := d.pool.get(len(b))
+		copy(c, b)
+		return c
+	}
 	d.due.Store(int64(never))
 	return d, nil
 }

@@ -5,10 +5,10 @@
 // tested without privileges), and around it the devices with virtio-net
 // headers, so that GSO frames cross whole where the properties of the link
 // allow it; a thread per device that reads, and one thread for all links that
-// releases frames when they are due. It omits duplication, corruption,
-// correlated loss and active queue management. It is driven by lab/topo, which
-// puts the devices into network namespaces, and through Link by experiments
-// that change a link while it carries traffic.
+// releases frames when they are due. It omits corruption, correlated loss and
+// active queue management. It is driven by lab/topo, which puts the devices
+// into network namespaces, through Link by experiments that change a link while
+// it carries traffic, and by `roam lab link`, in words (Link.Do).
 //
 // The first link makes all threads of the process real-time ones and raises
 // GOMAXPROCS with every link; thread.go says why.

@@ -67,6 +67,14 @@ func TestLinkLoses(t *testing.T) {
 	}
 }
 
+// A wire without delay duplicates too: it may not pass frames straight on.
+func TestLinkDuplicates(t *testing.T) {
+	f := trial(t, Trial{Params: Params{Duplicate: 1}, Offered: 10e6, Size: 1400, Span: 200 * time.Millisecond})
+	if c := f.Counters; c.Duplicated != uint64(f.Sent) || c.Delivered != 2*uint64(f.Sent) {
+		t.Errorf("%d sent: counters %+v", f.Sent, c)
+	}
+}
+
 func TestLinkLimitsRate(t *testing.T) {
 	p := Params{Rate: 10e6, QueuePackets: 20}
 	f := trial(t, Trial{Params: p, Offered: 20e6, Size: 1400, Span: time.Second})

@@ -21,6 +21,9 @@ type Params struct {
 	// Loss is the probability, 0 to 1, that the wire loses a frame. Losses
 	// are independent of each other.
 	Loss float64
+	// Duplicate is the probability, 0 to 1, that the wire delivers a frame that
+	// it does not lose twice. Each of the two has its own Jitter.
+	Duplicate float64
 	// Rate is the speed of the transmitter in bits per second, counted over
 	// Ethernet frames without preamble and checksum; 0 is no limit.
 	Rate int64
@@ -35,7 +38,7 @@ type Params struct {
 	// Cut makes the direction lose everything, without a sign of it at
 	// either end. Link.Down is the cut that the ends do notice.
 	Cut bool
-	// Seed starts the random numbers of Loss and Jitter; the same seed gives
+	// Seed starts the random numbers of Loss, Duplicate and Jitter; the same seed gives
 	// the same decisions for the same sequence of frames. A change of
 	// parameters at run time starts them again only if it changes Seed.
 	Seed uint64
@@ -56,6 +59,8 @@ func (p Params) Validate() error {
 		return fmt.Errorf("%w: jitter %v", ErrParams, p.Jitter)
 	case !(p.Loss >= 0 && p.Loss <= 1): // also NaN
 		return fmt.Errorf("%w: loss %v", ErrParams, p.Loss)
+	case !(p.Duplicate >= 0 && p.Duplicate <= 1):
+		return fmt.Errorf("%w: duplicate %v", ErrParams, p.Duplicate)
 	case p.Rate < 0:
 		return fmt.Errorf("%w: rate %d", ErrParams, p.Rate)
 	case p.QueuePackets < 0 || p.QueueBytes < 0:
@@ -67,7 +72,7 @@ func (p Params) Validate() error {
 // whole reports whether the direction may carry a GSO frame as one. Where
 // frames are counted, timed or lost one by one, each must be a packet as it
 // would be on a wire.
-func (p Params) whole() bool { return p.Rate == 0 && p.Loss == 0 }
+func (p Params) whole() bool { return p.Rate == 0 && p.Loss == 0 && p.Duplicate == 0 }
 
 // Counters count what happened to the frames of one direction since the link
 // was made. A GSO frame counts once.
@@ -75,6 +80,7 @@ type Counters struct {
 	Frames, Bytes       uint64 // accepted from the sending device
 	Delivered           uint64 // given to the receiving device
 	DeliveredBytes      uint64
+	Duplicated          uint64 // delivered once more than they were sent
 	DropQueue           uint64 // did not fit into the queue
 	DropLoss            uint64 // lost on the wire by chance
 	DropDown            uint64 // sent or in flight while the link was cut, or the receiver down

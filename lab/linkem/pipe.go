@@ -1,6 +1,7 @@
 package linkem
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -21,7 +22,9 @@ const maxFlight = 512 << 20
 type pipe struct {
 	p            Params
 	loss, jitter *rand.Rand // apart, so that one does not shift the other
+	dup          *rand.Rand
 	free         func([]byte)
+	clone        func([]byte) []byte // copies a buffer into one for free
 
 	control, data ring          // wait for the transmitter
 	queued        int           // octets in both
@@ -44,7 +47,7 @@ type frame struct {
 // newPipe makes an idle pipe. free takes back the buffer of a frame that is
 // dropped.
 func newPipe(p Params, free func([]byte)) *pipe {
-	q := &pipe{p: p, free: free}
+	q := &pipe{p: p, free: free, clone: bytes.Clone}
 	q.seed()
 	return q
 }
@@ -52,6 +55,7 @@ func newPipe(p Params, free func([]byte)) *pipe {
 func (q *pipe) seed() {
 	q.loss = rand.New(rand.NewPCG(q.p.Seed, 1))
 	q.jitter = rand.New(rand.NewPCG(q.p.Seed, 2))
+	q.dup = rand.New(rand.NewPCG(q.p.Seed, 3))
 }
 
 // set changes the properties. What is on the wire keeps its due time, what
@@ -71,7 +75,7 @@ func (q *pipe) set(now time.Duration, p Params) {
 // idle reports whether a frame would pass at once, so that the caller may
 // deliver it itself after asking lose.
 func (q *pipe) idle() bool {
-	return q.p.Delay == 0 && q.p.Jitter == 0 && q.p.Rate == 0 && !q.p.Cut &&
+	return q.p.Delay == 0 && q.p.Jitter == 0 && q.p.Rate == 0 && q.p.Duplicate == 0 && !q.p.Cut &&
 		q.waiting() == 0 && q.wire.len() == 0
 }
 
@@ -161,6 +165,17 @@ func (q *pipe) launch(at time.Duration, f frame) {
 		q.free(f.buf)
 		return
 	}
+	if q.p.Duplicate > 0 && q.dup.Float64() < q.p.Duplicate {
+		q.c.Duplicated++
+		twin := f
+		twin.buf = q.clone(f.buf)
+		q.fly(at, twin)
+	}
+	q.fly(at, f)
+}
+
+// fly gives a frame that is not lost its time of delivery.
+func (q *pipe) fly(at time.Duration, f frame) {
 	if q.flying+len(f.buf) > maxFlight {
 		q.c.DropQueue++
 		q.free(f.buf)

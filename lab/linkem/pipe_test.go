@@ -346,9 +346,38 @@ func TestPipeAccountsForEveryFrame(t *testing.T) {
 	}
 }
 
+// Both of two have their own time on the wire; a lost frame has no twin.
+func TestPipeDuplicates(t *testing.T) {
+	const share, sent = 0.2, 5000
+	b := newBench(Params{Delay: 20 * ms, Jitter: 5 * ms, Loss: 0.1, Duplicate: share, Reorder: true, Seed: 3})
+	for i := range sent {
+		b.send(time.Duration(i)*ms, 100, false)
+	}
+	b.drain(time.Hour)
+	seen := map[int][]time.Duration{}
+	for _, a := range b.got {
+		seen[a.n] = append(seen[a.n], a.at)
+	}
+	twins, apart := 0, 0
+	for _, at := range seen {
+		if len(at) > 1 {
+			twins++
+			if at[0] != at[1] {
+				apart++
+			}
+		}
+	}
+	if n := float64(len(seen)); math.Abs(float64(twins)-n*share) > 4*math.Sqrt(n*share*(1-share)) || apart < twins/2 {
+		t.Errorf("%d of %d frames came twice, %d of them at different times", twins, len(seen), apart)
+	}
+	if b.c.Duplicated != uint64(twins) || len(b.got) != sent-int(b.c.DropLoss)+twins {
+		t.Errorf("counters %+v, %d came out", b.c, len(b.got))
+	}
+}
+
 func TestValidate(t *testing.T) {
 	for _, p := range []Params{
-		{Delay: -1}, {Jitter: -1}, {Loss: -0.1}, {Loss: 1.1}, {Loss: math.NaN()},
+		{Delay: -1}, {Jitter: -1}, {Loss: -0.1}, {Loss: 1.1}, {Loss: math.NaN()}, {Duplicate: 1.5},
 		{Rate: -1}, {QueuePackets: -1}, {QueueBytes: -1},
 	} {
 		if err := p.Validate(); !errors.Is(err, ErrParams) {

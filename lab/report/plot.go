@@ -23,25 +23,29 @@ const (
 	legendSwing = 14
 )
 
-// colours is the palette of Okabe and Ito, which colour-blind readers can tell
-// apart, ordered so that the first ones also differ in lightness.
-var colours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00"}
-
 // figure draws one Figure as an SVG element.
-func figure(r *result.Result, f result.Figure) string {
+func figure(r *result.Result, f result.Figure) string { return drawing(r, f, "", "") }
+
+// drawing draws a figure with further attributes of the element, and head
+// before all else in it.
+func drawing(r *result.Result, f result.Figure, attributes, head string) string {
 	var b strings.Builder
+	paint := palette(r)
 	x := xAxis(r, f)
 	rows := markRows(r, f, x)
 	y := float64(16 + rows*markRow)
 	height := y + bottom
-	for _, p := range f.Panels {
-		height += float64(panelHeight(p) + panelGap)
+	panels := make([]*panel, len(f.Panels))
+	for i, p := range f.Panels {
+		panels[i] = newPanel(r, p, x, paint)
+		height += float64(panelHeight(p)+panelGap) + panels[i].legendHeight()
 	}
 	height -= panelGap - 24
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n", figWidth, height, html.EscapeString(f.Title))
+	fmt.Fprintf(&b, `<svg %sviewBox="0 0 %d %.0f" role="img" aria-label="%s">%s`+"\n", attributes, figWidth, height, html.EscapeString(f.Title), head)
 	for i, p := range f.Panels {
-		y += 24
-		pn := newPanel(r, p, x, y)
+		pn := panels[i]
+		y += 24 + pn.legendHeight()
+		pn.place(y)
 		pn.draw(&b)
 		if p.Marks {
 			pn.marks(&b, r.Events, i == firstMarked(f))
@@ -71,6 +75,11 @@ func xAxis(r *result.Result, f result.Figure) axis {
 	logX := false
 	for _, p := range f.Panels {
 		logX = logX || p.LogX
+		for _, ref := range p.Refs {
+			if ref.OnX && (ref.At > 0 || !p.LogX) {
+				lo, hi = math.Min(lo, ref.At), math.Max(hi, ref.End())
+			}
+		}
 		for _, name := range p.Series {
 			s, _ := r.Find(name)
 			v := s.X
@@ -105,28 +114,33 @@ type panel struct {
 	series []result.Series
 	labels []string
 	colour []string
+	legend []entry
 }
 
-func newPanel(r *result.Result, p result.Panel, x axis, top float64) *panel {
-	pn := &panel{Panel: p, x: x, top: top}
+// newPanel makes a panel without its place, which comes with place.
+func newPanel(r *result.Result, p result.Panel, x axis, paint map[string]string) *panel {
+	pn := &panel{Panel: p, x: x}
 	for i, name := range p.Series {
 		s, ok := r.Find(name)
 		if !ok {
 			continue
 		}
-		label := name
-		if i < len(p.Labels) {
-			label = p.Labels[i]
-		}
 		pn.series = append(pn.series, s)
-		pn.labels = append(pn.labels, label)
-		pn.colour = append(pn.colour, colours[i%len(colours)])
+		pn.labels = append(pn.labels, labelOf(p, i))
 	}
+	pn.colour = colourAll(pn.labels, paint)
 	if p.Kind == result.Stack {
 		pn.series = stacked(pn.series)
 	}
-	pn.y = axis{lo: 0, hi: pn.yMax(), from: top + float64(panelHeight(p)), to: top}
+	pn.y = axis{lo: 0, hi: pn.yMax()}
+	pn.legend = pn.layLegend()
 	return pn
+}
+
+// place says where the plot begins; its legend stands above.
+func (p *panel) place(top float64) {
+	p.top = top
+	p.y.from, p.y.to = top+float64(panelHeight(p.Panel)), top
 }
 
 func (p *panel) bottom() float64 { return p.y.from }
@@ -142,6 +156,11 @@ func (p *panel) yMax() float64 {
 	for _, s := range p.series {
 		for _, v := range s.Y {
 			most = math.Max(most, v)
+		}
+	}
+	for _, ref := range p.Refs {
+		if !ref.OnX {
+			most = math.Max(most, ref.End())
 		}
 	}
 	return niceCeil(most)
@@ -166,6 +185,7 @@ func stacked(in []result.Series) []result.Series {
 
 func (p *panel) draw(b *strings.Builder) {
 	p.grid(b)
+	p.bands(b)
 	switch p.Kind {
 	case result.Stack:
 		// The topmost sum first, so that each lower one covers its own part.
@@ -186,6 +206,7 @@ func (p *panel) draw(b *strings.Builder) {
 			p.line(b, s.X, s.Y, p.colour[i])
 		}
 	}
+	p.lines(b)
 	p.head(b)
 }
 
@@ -202,22 +223,6 @@ func (p *panel) grid(b *strings.Builder) {
 	fmt.Fprintf(b, `<path class="axis" d="M%d %.1fV%.1fH%d"/>`+"\n", left, p.top, p.y.from, figWidth-right)
 	mid := (p.top + p.y.from) / 2
 	fmt.Fprintf(b, `<text class="label" text-anchor="middle" transform="translate(14 %.1f) rotate(-90)">%s</text>`+"\n", mid, html.EscapeString(p.YLabel))
-}
-
-// head writes the panel's title and, right of it, the legend.
-func (p *panel) head(b *strings.Builder) {
-	y := p.top - 8
-	fmt.Fprintf(b, `<text class="ptitle" x="%d" y="%.1f">%s</text>`+"\n", left, y, html.EscapeString(p.Title))
-	if len(p.labels) < 2 && p.Title != "" {
-		return
-	}
-	x := float64(figWidth - right)
-	for i := len(p.labels) - 1; i >= 0; i-- {
-		x -= float64(len(p.labels[i])) * charWidth
-		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.1f">%s</text>`, x, y, html.EscapeString(p.labels[i]))
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="10" height="10" rx="2" fill="%s"/>`+"\n", x-legendSwing, y-9, p.colour[i])
-		x -= legendSwing + 14
-	}
 }
 
 func labelX(b *strings.Builder, x axis, y float64, label string) {

@@ -14,7 +14,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,16 +25,22 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"figure":  func(r *result.Result, f result.Figure) template.HTML { return template.HTML(figure(r, f)) },
-	"picture": picture,
-	"num":     num,
-	"value":   value,
-	"bound":   bound,
-	"params":  params,
-	"sorted":  sortedStrings,
-	"metrics": metrics,
-	"tally":   tally,
-	"class":   func(c result.Claim) string { return strings.ReplaceAll(strings.ToLower(c.Verdict()), " ", "-") },
+	"figure":       func(r *result.Result, f result.Figure) template.HTML { return template.HTML(figure(r, f)) },
+	"picture":      picture,
+	"num":          num,
+	"value":        value,
+	"bound":        bound,
+	"params":       params,
+	"sorted":       sortedStrings,
+	"metrics":      metrics,
+	"tally":        tally,
+	"class":        class,
+	"published":    published,
+	"anyPublished": anyPublished,
+	"runs":         runs,
+	"files":        files,
+	"base":         filepath.Base,
+	"note":         note,
 }).Parse(pageText))
 
 // Render returns the page of a result.
@@ -53,13 +58,7 @@ func Write(path string, r *result.Result) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make directory of report: %w", err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return result.WriteFile(path, b)
 }
 
 // picture returns the address under which a page finds an image in itself, and
@@ -124,22 +123,42 @@ func bound(c result.Claim) string {
 		return "yes"
 	}
 	op := map[string]string{"<=": "≤", ">=": "≥", "==": "="}[c.Op]
-	return strings.TrimSpace(op + " " + num(c.Bound) + " " + c.Unit)
+	return strings.TrimSpace(op + "\u00a0" + num(c.Bound) + " " + c.Unit)
+}
+
+// class is the style of a verdict.
+func class(c result.Claim) string { return strings.ReplaceAll(strings.ToLower(c.Verdict()), " ", "-") }
+
+// published is what the paper found, with the place.
+func published(c result.Claim) string {
+	if c.Published == nil {
+		return ""
+	}
+	s := c.Published.Text
+	if v := c.Published.Value; v != nil {
+		s = strings.TrimSpace(num(*v) + " " + c.Unit)
+	}
+	if c.Place != "" {
+		s += " (" + c.Place + ")"
+	}
+	return s
+}
+
+func anyPublished(r *result.Result) bool {
+	return slices.ContainsFunc(r.Claims, func(c result.Claim) bool { return c.Published != nil })
+}
+
+// note says what a claim about several runs compares.
+func note(c result.Claim) string {
+	if c.Of == "" {
+		return ""
+	}
+	return c.Of + " of the runs"
 }
 
 // tally says in words how the claims stand.
 func tally(r *result.Result) string {
-	var pass, fail, missed int
-	for _, c := range r.Claims {
-		switch {
-		case !c.Measured:
-			missed++
-		case c.Pass:
-			pass++
-		default:
-			fail++
-		}
-	}
+	pass, fail, missed := r.Count()
 	s := fmt.Sprintf("%d of %d claims hold", pass, len(r.Claims))
 	if fail > 0 {
 		s += fmt.Sprintf(", %d do not", fail)

@@ -87,7 +87,7 @@ func (p *panel) marks(b *strings.Builder, events []result.Event, labelled bool) 
 	for _, l := range rows {
 		top := p.top
 		if labelled {
-			top = p.top - 34 - float64((n-1-l.row)*markRow)
+			top = p.top - 34 - p.legendHeight() - float64((n-1-l.row)*markRow)
 			anchor, dx := "start", 3.0
 			if l.flip {
 				anchor, dx = "end", -3.0

@@ -218,6 +218,21 @@ func (r *Result) whyMissing(metric string) string {
 // integration on a shared machine decides by it.
 func (r *Result) CorrectnessHolds() bool { return r.allHold(Correctness) }
 
+// Count returns how many claims passed, failed and were not measured.
+func (r *Result) Count() (pass, fail, missed int) {
+	for _, c := range r.Claims {
+		switch {
+		case !c.Measured:
+			missed++
+		case c.Pass:
+			pass++
+		default:
+			fail++
+		}
+	}
+	return pass, fail, missed
+}
+
 // allHold looks at the claims of one kind, or at all of them for "".
 func (r *Result) allHold(kind string) bool {
 	measured := 0

@@ -127,6 +127,14 @@ type Panel struct {
 	Refs   []Ref    `json:"refs,omitempty"`   // published values; the axis is made to hold them
 }
 
+// End returns where a band ends, and of a line its place.
+func (r Ref) End() float64 {
+	if r.To != nil {
+		return *r.To
+	}
+	return r.At
+}
+
 // Sentinel is what the stall sentinel saw while the experiment ran.
 type Sentinel struct {
 	Cores     int     `json:"cores"`
@@ -228,11 +236,24 @@ func (r *Result) WriteJSON(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode result of %s: %w", r.Experiment, err)
 	}
+	return WriteFile(path, append(b, '\n'))
+}
+
+// WriteFile writes a file of the lab's output, making its directory when
+// needed. The file is there whole or not at all: a disk that is full leaves
+// nothing half written, and what was there before stays.
+func WriteFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make directory of result: %w", err)
+		return fmt.Errorf("make directory for output: %w", err)
 	}
-	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write result: %w", err)
+	part := path + ".part"
+	err := os.WriteFile(part, b, 0o644)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part) // it may not even be there
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }

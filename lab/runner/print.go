@@ -24,7 +24,7 @@ func Print(w io.Writer, r *result.Result) {
 	fmt.Fprintln(w, "\nclaims")
 	tw := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
 	for _, c := range r.Claims {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c))
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c), published(c))
 	}
 	_ = tw.Flush()
 	if r.Sentinel.Disturbed {
@@ -48,6 +48,14 @@ func bound(c result.Claim) string {
 		return ""
 	}
 	return "(" + c.Op + " " + withUnit(c.Bound, c.Unit) + ")"
+}
+
+// published is what the paper found.
+func published(c result.Claim) string {
+	if c.Published == nil {
+		return ""
+	}
+	return "published: " + c.Published.String()
 }
 
 func withUnit(v float64, unit string) string {

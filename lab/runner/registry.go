@@ -7,6 +7,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/exp/quickstart"
+	"roam/lab/result"
 )
 
 // experiments are all that there are, in the order in which they are listed.
@@ -18,37 +19,58 @@ func experiments() []exp.Experiment {
 
 // Info describes an experiment to people.
 type Info struct {
-	Name       string                   `json:"name"`
-	Group      string                   `json:"group"` // the paper
-	Title      string                   `json:"title"`
-	Source     string                   `json:"source"`
-	Engines    []string                 `json:"engines"`
-	Presets    map[string]string        `json:"presets"` // name to what it does
-	Parameters map[string]exp.Parameter `json:"parameters"`
-	Drawing    string                   `json:"drawing"`
-	Readme     string                   `json:"readme"`
+	Name    string            `json:"name"`
+	Group   string            `json:"group"` // the paper
+	Title   string            `json:"title"`
+	Source  string            `json:"source"`
+	Engines []string          `json:"engines"`
+	Presets map[string]string `json:"presets"` // name to what it does
+	// PresetValues has what each preset sets, leaves out, and how long it takes.
+	PresetValues map[string]exp.Preset    `json:"preset_values"`
+	Parameters   map[string]exp.Parameter `json:"parameters"`
+	Claims       []result.Expectation     `json:"claims"`
+	Drawing      string                   `json:"drawing"`
+	Readme       string                   `json:"readme"`
 }
 
 // List describes all experiments. Their files are checked by a test, so that
 // a faulty one does not come this far.
-func List() []Info {
-	var out []Info
+func List() (out []Info) {
 	for _, e := range experiments() {
-		info := Info{Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source, Drawing: e.Drawing, Readme: e.Readme, Presets: map[string]string{}}
-		for _, engine := range exp.Engines {
-			if e.Supports(engine) {
-				info.Engines = append(info.Engines, engine)
-			}
-		}
-		if d, err := exp.ParseParams(e.Params); err == nil {
-			info.Parameters = d.Parameters
-			for name, p := range d.Presets {
-				info.Presets[name] = p.About
-			}
-		}
-		out = append(out, info)
+		out = append(out, describe(e))
 	}
 	return out
+}
+
+// Show describes one experiment.
+func Show(name string) (Info, error) {
+	e, err := find(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return describe(e), nil
+}
+
+func describe(e exp.Experiment) Info {
+	info := Info{
+		Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source, Drawing: e.Drawing, Readme: e.Readme,
+		Presets: map[string]string{},
+	}
+	for _, engine := range exp.Engines {
+		if e.Supports(engine) {
+			info.Engines = append(info.Engines, engine)
+		}
+	}
+	if d, err := exp.ParseParams(e.Params); err == nil {
+		info.Parameters, info.PresetValues = d.Parameters, d.Presets
+		for name, p := range d.Presets {
+			info.Presets[name] = p.About
+		}
+	}
+	if claims, err := result.ParseExpect(e.Expect); err == nil {
+		info.Claims = claims
+	}
+	return info
 }
 
 // find returns the experiment of that name.

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"roam/lab/linkem"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) labLinkCommand() *cobra.Command {
+	var at []string
+	cmd := &cobra.Command{
+		Use:   "link NETNS/DEVICE NETNS/DEVICE [KEY=VALUE]...",
+		Short: "Emulate a link between two network namespaces until interrupted",
+		Long: "Makes a device in each of two network namespaces and carries frames between them\n" +
+			"with the properties given, until SIGINT or SIGTERM; both devices go with it.\n" +
+			"Keys: delay, jitter, loss, duplicate, rate, queue, reorder, control-first, cut, seed;\n" +
+			"ab: or ba: before a key means one direction. A line of settings on standard input,\n" +
+			"or the word up or down, changes the link while it carries traffic; show prints counters.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usageError{fmt.Errorf("%q needs two ends, each NETNS/DEVICE", cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.labLink(orBackground(cmd.Context()), args, at, os.Stdin)
+		},
+	}
+	cmd.Flags().StringArrayVar(&at, "at", nil, "`CHANGE` made by itself: a time since the start, and settings, up or down (5s down); may be repeated")
+	return cmd
+}
+
+func (a *app) labLink(ctx context.Context, args, at []string, in io.Reader) error {
+	var ab, ba linkem.Params
+	var err error
+	if settings := args[2:]; len(settings) > 0 {
+		if ab, ba, err = linkem.ParseParams(settings, ab, ba); err != nil {
+			return usageError{err}
+		}
+	}
+	var schedule []linkem.Change
+	for _, s := range at {
+		c, err := linkem.ParseChange(s)
+		if err != nil {
+			return usageError{err}
+		}
+		schedule = append(schedule, c)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	link, err := linkem.Join(args[0], args[1], ab, ba)
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		fmt.Fprintf(a.out, "%s and %s are joined; interrupt to remove the link\n", args[0], args[1])
+	}
+	go a.changes(link, in)
+	if err := link.Play(ctx, time.Now(), schedule); err != nil && ctx.Err() == nil {
+		_ = link.Close() // the first failure is what counts
+		return err
+	}
+	<-ctx.Done()
+	if err := link.Close(); err != nil {
+		return err
+	}
+	return a.counts(link)
+}
+
+// changes carries out the lines of a stream.
+func (a *app) changes(link *linkem.Link, in io.Reader) {
+	for s := bufio.NewScanner(in); s.Scan(); {
+		line := strings.TrimSpace(s.Text())
+		var err error
+		switch line {
+		case "":
+			continue
+		case "show":
+			err = a.counts(link)
+		default:
+			err = link.Do(line)
+		}
+		if err != nil {
+			a.warn("%v", err)
+		}
+	}
+}
+
+// counts prints what happened to the frames of both directions.
+func (a *app) counts(link *linkem.Link) error {
+	ab, ba := link.Counters(linkem.AB), link.Counters(linkem.BA)
+	if a.json {
+		if err := json.NewEncoder(a.out).Encode(linkCounts{linkCountsOf(ab), linkCountsOf(ba)}); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+		return nil
+	}
+	t := a.table("", "FRAMES", "DELIVERED", "DUPLICATED", "LOST", "QUEUE FULL", "DOWN", "REFUSED")
+	for _, d := range []struct {
+		name string
+		c    linkem.Counters
+	}{{"a to b", ab}, {"b to a", ba}} {
+		t.row(text("%s", d.name), number("%d", d.c.Frames), number("%d", d.c.Delivered), number("%d", d.c.Duplicated),
+			number("%d", d.c.DropLoss), number("%d", d.c.DropQueue), number("%d", d.c.DropDown), number("%d", d.c.DropError))
+	}
+	t.print(a.out)
+	return nil
+}
+
+// linkCounts is the JSON form of counts.
+type linkCounts struct {
+	AB linkDirection `json:"ab"`
+	BA linkDirection `json:"ba"`
+}
+
+// linkDirection has the counters of one direction.
+type linkDirection struct {
+	Frames     uint64 `json:"frames"`
+	Octets     uint64 `json:"octets"`
+	Delivered  uint64 `json:"delivered"`
+	Duplicated uint64 `json:"duplicated"`
+	Lost       uint64 `json:"lost"`
+	QueueFull  uint64 `json:"queue_full"`
+	Down       uint64 `json:"down"`
+	Refused    uint64 `json:"refused"`
+}
+
+func linkCountsOf(c linkem.Counters) linkDirection {
+	return linkDirection{c.Frames, c.Bytes, c.Delivered, c.Duplicated, c.DropLoss, c.DropQueue, c.DropDown, c.DropError}
+}

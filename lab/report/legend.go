@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"roam/lab/result"
+)
+
+// colours is the palette of Okabe and Ito, which colour-blind readers can tell
+// apart, ordered so that the first ones also differ in lightness.
+var colours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00"}
+
+// labelOf is what a panel calls its series number i.
+func labelOf(p result.Panel, i int) string {
+	if i < len(p.Labels) {
+		return p.Labels[i]
+	}
+	return p.Series[i]
+}
+
+// palette gives each label the same colour in all figures of a report, so that
+// a link looks the same wherever it is drawn: the colour that it got in the
+// panel that showed it first.
+func palette(r *result.Result) map[string]string {
+	paint := map[string]string{}
+	for _, f := range r.Figures {
+		for _, p := range f.Panels {
+			var labels []string
+			for i, name := range p.Series {
+				if _, ok := r.Find(name); ok {
+					labels = append(labels, labelOf(p, i))
+				}
+			}
+			for i, c := range colourAll(labels, paint) {
+				if _, ok := paint[labels[i]]; !ok {
+					paint[labels[i]] = c
+				}
+			}
+		}
+	}
+	return paint
+}
+
+// colourAll returns a colour for each label: its own where it has one that no
+// other label of the panel has taken, and the first free one otherwise. With
+// more labels than colours they come again.
+func colourAll(labels []string, paint map[string]string) []string {
+	out := make([]string, len(labels))
+	for i, l := range labels {
+		if c := paint[l]; c != "" && !slices.Contains(out, c) {
+			out[i] = c
+		}
+	}
+	for i := range out {
+		for n := 0; out[i] == ""; n++ {
+			if c := colours[n%len(colours)]; n >= len(colours) || !slices.Contains(out, c) {
+				out[i] = colours[(n+i*(n/len(colours)))%len(colours)]
+			}
+		}
+	}
+	return out
+}
+
+// entry is a label of a legend: from x, in a row counted from the top.
+type entry struct {
+	x   float64
+	row int
+}
+
+// textWidth is about how wide a text is in the label font.
+func textWidth(s string) float64 { return float64(utf8.RuneCountInString(s)) * charWidth }
+
+// layLegend places the legend: right of the title if it has room there, else in
+// rows of its own below the title.
+func (p *panel) layLegend() []entry {
+	if len(p.labels) < 2 && p.Title != "" {
+		return nil
+	}
+	const between = 14
+	whole := 0.0
+	for _, l := range p.labels {
+		whole += legendSwing + textWidth(l) + between
+	}
+	out := make([]entry, len(p.labels))
+	x, row := figWidth-right-whole+between, 0
+	if title := left + 1.15*textWidth(p.Title) + 2*between; p.Title != "" && x < title || x < left {
+		x, row = left, 1
+		if p.Title == "" {
+			row = 0
+		}
+	}
+	for i, l := range p.labels {
+		w := legendSwing + textWidth(l)
+		if x+w > figWidth-right && x > left {
+			x, row = left, row+1
+		}
+		out[i] = entry{x, row}
+		x += w + between
+	}
+	return out
+}
+
+// legendRow is the height of a row of the legend.
+const legendRow = 16
+
+// legendHeight is what the legend takes beyond the row of the title.
+func (p *panel) legendHeight() float64 {
+	if len(p.legend) == 0 {
+		return 0
+	}
+	return float64(p.legend[len(p.legend)-1].row * legendRow)
+}
+
+// head writes the panel's title and its legend.
+func (p *panel) head(b *strings.Builder) {
+	y := p.top - 8 - p.legendHeight()
+	fmt.Fprintf(b, `<text class="ptitle" x="%d" y="%.1f">%s</text>`+"\n", left, y, html.EscapeString(p.Title))
+	for i, e := range p.legend {
+		at := y + float64(e.row*legendRow)
+		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="10" height="10" rx="2" fill="%s"/>`, e.x, at-9, p.colour[i])
+		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at, html.EscapeString(p.labels[i]))
+	}
+}

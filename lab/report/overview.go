@@ -1,0 +1,138 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"roam/lab/result"
+)
+
+//go:embed overview.html
+var overviewText string
+
+var overview = template.Must(template.New("overview").Funcs(template.FuncMap{
+	"style": func() template.HTML { return template.HTML(styleOf(pageText)) },
+	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note, "minutes": minutes,
+}).Parse(overviewText))
+
+// styleOf returns the style element of the page, which the overview shares.
+func styleOf(page string) string {
+	from, to := strings.Index(page, "<style>"), strings.Index(page, "</style>")
+	return page[from : to+len("</style>")]
+}
+
+// minutes is a time in seconds as people write it.
+func minutes(s float64) string { return fmt.Sprintf("%d:%02d", int(s)/60, int(s)%60) }
+
+// Item is one experiment of an overview.
+type Item struct {
+	*result.Result
+	Page               string // its report, relative to the overview; "" for none
+	Passed, Failed     int
+	Missed             int
+	Name, CouldNot     string // an experiment that could not be measured, and why
+	HasPublished, Ever bool
+}
+
+// Paper is a group of an overview.
+type Paper struct {
+	Name  string
+	Items []Item
+}
+
+// Overview reads all results (*.json) in a directory, draws the report of each
+// beside it, and writes index.html, which sets all claims under each other,
+// grouped by paper. A file NAME.error holds why an experiment could not be
+// measured. It returns the path of the overview, and an error when there is
+// nothing to show.
+func Overview(dir string) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return "", fmt.Errorf("list results: %w", err)
+	}
+	failed, _ := filepath.Glob(filepath.Join(dir, "*.error")) // the same pattern but for its end
+	if len(paths)+len(failed) == 0 {
+		if _, err := os.Stat(dir); err != nil {
+			return "", fmt.Errorf("list results: %w", err)
+		}
+		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam lab run NAME --json`): %w", dir, fs.ErrNotExist)
+	}
+	var items []Item
+	for _, path := range paths {
+		item, err := itemOf(path)
+		if err != nil {
+			return "", err
+		}
+		items = append(items, item)
+	}
+	for _, path := range failed {
+		name := strings.TrimSuffix(filepath.Base(path), ".error")
+		why, _ := os.ReadFile(path)
+		if text := strings.TrimSpace(string(why)); text != "" {
+			items = append(items, Item{Result: result.New(name), Name: name, CouldNot: text})
+		}
+	}
+	var b bytes.Buffer
+	if err := overview.Execute(&b, papers(items)); err != nil {
+		return "", fmt.Errorf("draw overview: %w", err)
+	}
+	path := filepath.Join(dir, "index.html")
+	return path, result.WriteFile(path, b.Bytes())
+}
+
+// itemOf reads a result and draws its report.
+func itemOf(path string) (Item, error) {
+	r, err := result.ReadJSON(path)
+	if err != nil {
+		return Item{}, err
+	}
+	if r.Experiment == "" {
+		return Item{}, fmt.Errorf("read result: %s is none of the lab's", path)
+	}
+	page := strings.TrimSuffix(path, ".json") + ".html"
+	if err := Write(page, r); err != nil {
+		return Item{}, err
+	}
+	item := Item{Result: r, Page: filepath.Base(page), Name: r.Experiment, HasPublished: anyPublished(r), Ever: true}
+	item.Passed, item.Failed, item.Missed = r.Count()
+	return item, nil
+}
+
+// papers groups the items in the order of their names; those without a group
+// stand last.
+func papers(items []Item) []Paper {
+	byName := map[string]*Paper{}
+	var out []*Paper
+	for _, item := range items {
+		name := item.Group
+		if name == "" {
+			name = "Others"
+		}
+		if byName[name] == nil {
+			byName[name] = &Paper{Name: name}
+			out = append(out, byName[name])
+		}
+		byName[name].Items = append(byName[name].Items, item)
+	}
+	slices.SortStableFunc(out, func(a, b *Paper) int {
+		if (a.Name == "Others") != (b.Name == "Others") {
+			if a.Name == "Others" {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	flat := make([]Paper, len(out))
+	for i, p := range out {
+		flat[i] = *p
+	}
+	return flat
+}
