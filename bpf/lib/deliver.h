@@ -91,8 +91,8 @@ static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 address
 		bpf_csum_update(skb, sum_neg(addresses));
 }
 
-static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *handle,
-				   __u32 nid_delta, int rfc6741)
+/* What stands for the identifiers in in are the session's handles by now. */
+static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, __u32 nid_delta, int rfc6741)
 {
 	__u32 whole = sum_fold(nid_delta + sum_half(in->src.l64) + sum_half(in->dst.l64)), diff = 0;
 	struct host *h = this_host();
@@ -107,9 +107,9 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *
 	}
 	keep_device_sum(skb, whole, diff);
 	session[0].l64 = h->session_prefix;
-	session[0].nid = handle->remote;
+	session[0].nid = in->src.nid;
 	session[1].l64 = h->session_prefix;
-	session[1].nid = handle->local;
+	session[1].nid = in->dst.nid;
 	if (bpf_skb_store_bytes(skb, in->l3 + 8, session, 32, 0))
 		return drop(DROP_KERNEL_HELPER);
 	if (in->c.nonce.len) {

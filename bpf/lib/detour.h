@@ -13,8 +13,8 @@
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
-#define TWIN_AFTER 900000000ULL   /* ns without an answer: just less than the first time-out of a SYN */
-#define TWIN_UNTIL 30000000000ULL /* a receiver that has not answered by then never will */
+#define TWIN_AFTER 900   /* ms without an answer: just less than the first time-out of a SYN */
+#define TWIN_UNTIL 30000 /* a receiver that has not answered by then never will */
 #define TWIN_MARK 0x726f616d      /* of packets on the detour that go under the other rule */
 
 /* Is this a super-packet, or one that belongs behind them? Where those of TCP
@@ -37,7 +37,7 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 					const struct chain *c, __u32 i)
 {
-	__u32 index = p->paths[i].uplink;
+	__u32 index = path_uplink(p, i);
 	struct uplink *u;
 
 	if (p->flags & PAIR_PLAIN || !goes_in_order(skb, c))
@@ -62,7 +62,7 @@ static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair
 static __always_inline void send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				      const struct chain *c, __u32 detour)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
 	__u32 mark = skb->mark;
 	__u8 flags = 0;
 

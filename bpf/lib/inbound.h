@@ -171,20 +171,21 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, const struct in
 	}
 	if (other)
 		return drop(DROP_WRONG_NONCE);
-	return deliver(skb, in, &about.key, 0, e.rule == RULE_RFC6741);
+	return deliver(skb, in, 0, e.rule == RULE_RFC6741);
 }
 
 #define FOR_EMBRYO -2 /* of receive_pair: a stranger in the correspondent's name */
 
-static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, struct inbound *in)
 {
 	struct pair_live *l = live_of(p);
 	enum standing s;
-	int verdict;
+	int verdict, known;
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
-	s = standing_of(skb, p, l, in);
+	known = locator_accepted(p, in->src.l64.v);
+	s = standing_of(skb, p, l, in, known);
 	switch (s) {
 	case OTHER_NONCE:
 		return FOR_EMBRYO;
@@ -203,7 +204,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	case AUTHENTIC:
 		break;
 	}
-	note_heard(skb, p, l, in);
+	note_heard(skb, p, l, in, known);
 	note_stack(skb, p, l, in, s);
 	if (clamp_mss(skb, p, in))
 		return drop(DROP_KERNEL_HELPER);
@@ -217,8 +218,11 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 				return verdict;
 		}
 	}
-	return deliver(skb, in, &p->handle, sum_bytes(p->nid_delta),
-		       counts_nids_only(p, l));
+	if (p->flags & PAIR_BY_HANDLE) {
+		in->src.nid = p->handle.remote;
+		in->dst.nid = p->handle.local;
+	}
+	return deliver(skb, in, sum_bytes(p->nid_delta), counts_nids_only(p, l));
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,

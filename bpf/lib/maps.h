@@ -36,8 +36,19 @@ struct {
 } pairs SEC(".maps");
 
 struct {
+	/* From which places beyond those of its entry may a session's packets come? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct trial_key);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} sources SEC(".maps");
+
+struct {
 	/* What was seen of the session in this slot? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page: entries keep to their cache lines */
 	__uint(max_entries, 16384);
 	__type(key, __u32);
 	__type(value, struct pair_live);

@@ -30,7 +30,7 @@ static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplin
  */
 static __always_inline int clamp_mss(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
 {
-	__u32 index = p->paths[0].uplink;
+	__u32 index = path_uplink(p, 0);
 	struct uplink *u;
 	__u8 t[24];
 	__be16 mss;

@@ -170,7 +170,7 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 				    struct pair_live *l, const struct chain *c, const struct uplink *u, int i,
 				    int hinted, int nids_only)
 {
-	__u8 remote = p->paths[i].remote & (MAX_REMOTE - 1);
+	__u8 remote = path_remote(p, i);
 	__u32 remote_sum;
 
 	use_uplink(o, u);
@@ -182,7 +182,7 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 		remote_sum = sum_half(l->hint);
 	} else {
 		o->dst.l64 = p->remote[remote];
-		remote_sum = sum_bytes(p->csum[remote]);
+		remote_sum = sum_half(p->remote[remote]);
 		await_proof(skb, p, l, c, remote);
 	}
 	o->csum_diff = outbound_diff(o, sum_bytes(p->nid_delta), remote_sum, c->proto, nids_only);
@@ -214,7 +214,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (verdict)
 		return verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v;
-	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> (p->paths[i].remote & 7) & 1)) {
+	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, &hinted);
 		if (i < 0) {
 			count(DROP_UNPROVEN);
@@ -222,11 +222,12 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		}
 		i &= MAX_PATHS - 1;
 	}
-	index = p->paths[i].uplink;
+	index = path_uplink(p, i);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return no_path(skb);
-	__sync_fetch_and_add(&l->path_bytes[i], skb->len);
+	if (p->n_paths > 1)
+		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
 	if (nonce_due(skb, p, c))
 		o.nonce = p->local_nonce;

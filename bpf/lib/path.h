@@ -31,7 +31,7 @@ static __always_inline int no_path(struct __sk_buff *skb)
 
 /* Index of the path that has carried the fewest bytes among the usable ones
  * whose remote locator is not in skip, or -1. Scores start anew with every new
- * entry.
+ * entry; of a single path none are kept.
  */
 __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip)
 {
@@ -40,7 +40,7 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 
 	if (!p || !l)
 		return -1;
-	if (l->path_seq != p->seq) {
+	if (p->n_paths > 1 && l->path_seq != p->seq) {
 		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
 		l->path_seq = p->seq;
 	}
@@ -50,11 +50,11 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 
 		if (i >= p->n_paths)
 			break;
-		index = p->paths[i].uplink;
+		index = path_uplink(p, i);
 		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (!u || !(u->flags & UPLINK_USABLE) || skip >> (p->paths[i].remote & 31) & 1)
+		if (!u || !(u->flags & UPLINK_USABLE) || skip >> path_remote(p, i) & 1)
 			continue;
-		bytes = l->path_bytes[i];
+		bytes = p->n_paths > 1 ? l->path_bytes[i] : 0;
 		if (best < 0 || (__s32)(bytes - least) < 0) {
 			best = i;
 			least = bytes;
@@ -70,7 +70,7 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 static __always_inline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, int i,
 				    int *hinted)
 {
-	union half target = *hinted ? l->hint : p->remote[p->paths[i].remote & (MAX_REMOTE - 1)];
+	union half target = *hinted ? l->hint : p->remote[path_remote(p, i)];
 	int proven = choose_path(p, l, p->unproven);
 
 	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0))

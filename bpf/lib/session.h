@@ -39,6 +39,21 @@ static __always_inline struct pair_live *live_of(const struct pair *p)
 	return l;
 }
 
+static __always_inline path path_at(const struct pair *p, __u32 i)
+{
+	return i ? p->paths[i & (MAX_PATHS - 1)] : p->first;
+}
+
+static __always_inline __u32 path_uplink(const struct pair *p, __u32 i)
+{
+	return path_at(p, i) >> 4;
+}
+
+static __always_inline __u32 path_remote(const struct pair *p, __u32 i)
+{
+	return path_at(p, i) & (MAX_REMOTE - 1);
+}
+
 static __always_inline int same_nonce(const struct nonce *a, const struct nonce *b)
 {
 	const __u64 *x = (const __u64 *)a, *y = (const __u64 *)b;

@@ -9,9 +9,8 @@
 #include "trial.h"
 
 /* May a packet without nonce come from there? 0 if not, else the index in
- * remote[] plus one, or more than MAX_REMOTE for accept[]. What is unused in
- * both is zero. Global, so that the verifier looks at the loops once and not for
- * every caller.
+ * remote[] plus one, or more than MAX_REMOTE for one of the others. Global, so that the verifier looks
+ * at the loop once and not for every caller.
  */
 __noinline int locator_accepted(const struct pair *p, __u64 l64)
 {
@@ -20,10 +19,11 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 	for (int i = 0; i < MAX_REMOTE; i++)
 		if (p->remote[i].v == l64)
 			return i + 1;
-	for (int i = 0; i < MAX_ACCEPT; i++)
-		if (p->accept[i].v == l64)
-			return MAX_REMOTE + 1;
-	return 0;
+	if (!p->n_sources)
+		return 0;
+	struct trial_key k = { .l64.v = l64, .slot = p->slot, .birth = p->birth };
+
+	return bpf_map_lookup_elem(&sources, &k) ? MAX_REMOTE + 1 : 0;
 }
 
 static __always_inline void check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
@@ -52,16 +52,14 @@ static __always_inline void check_proof(struct __sk_buff *skb, const struct pair
 /* Is this a locator that we may send to, and not proven reachable? One that is
  * not listed at all is known by the nonce only.
  */
-static __always_inline int is_unproven(const struct pair *p, union half l64)
+static __always_inline int is_unproven(const struct pair *p, int known)
 {
-	int known = locator_accepted(p, l64.v);
-
 	return !known || (known <= MAX_REMOTE && p->unproven >> (known - 1) & 1);
 }
 
 /* Bookkeeping of a packet that belongs to the pair. */
 static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-				       const struct inbound *in)
+				       const struct inbound *in, int known)
 {
 	l->last_rx = bpf_ktime_get_coarse_ns();
 	l->unanswered_tx = 0;
@@ -73,7 +71,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	}
 	if (p->unproven)
 		check_proof(skb, p, l, in);
-	if (is_unproven(p, in->src.l64))
+	if (is_unproven(p, known))
 		trial_heard(p, in->src.l64, skb->len - in->l3);
 }
 
@@ -85,11 +83,10 @@ enum standing {
 	STRANGE_PLACE,  /* no nonce, unknown locator */
 };
 
-/* How does the packet stand to the pair? */
+/* How does the packet stand to the pair? known: what locator_accepted says of its source. */
 static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-						 const struct inbound *in)
+						 const struct inbound *in, int known)
 {
-	int known = locator_accepted(p, in->src.l64.v);
 	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
 
 	if (!in->c.nonce.len) {
@@ -113,7 +110,6 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
 	if (!known && !seen) {
 		l->hint = in->src.l64;
-		l->hint_ifindex = skb->ifindex;
 		l->hint_seq = p->seq;
 		tell_of(&urgent, skb, EV_LOCATOR, in, &p->handle);
 	}

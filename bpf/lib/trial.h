@@ -60,7 +60,7 @@ static __always_inline int trial_allows(const struct pair *p, const struct pair_
 	if (!rate || elapsed > p->grace)
 		return 0;
 	/* The rate before, with one more window's worth for bursts. */
-	if (t->tx_bytes + len > l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
+	if (t->tx_bytes + len > (__u64)l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
 		return 0;
 allowed:
 	__sync_fetch_and_add(&t->tx_packets, 1 + len / TRIAL_OCTETS);

@@ -16,13 +16,12 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 6 /* as ABI in internal/dataplane */
+#define ROAM_ABI 7 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
 #define MAX_REALS 8    /* addresses of this host that servers may be bound to */
-#define MAX_REMOTE 8   /* locators of a correspondent that are sent to */
-#define MAX_ACCEPT 8   /* further ones that are only accepted as sources */
+#define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
 #define EVENT_DATA 2048
 #define EVENT_DATA_LARGE 8192
@@ -96,6 +95,7 @@ enum pair_flags {
 	PAIR_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
 	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
 	PAIR_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
+	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -106,68 +106,70 @@ enum rule_found {
 	IS_PROBE,     /* no rule: it asks as Roam does, and no other stack we know of */
 };
 
-/* One way to send: index of an uplink, index in remote[]. */
-struct path {
-	__u8 uplink;
-	__u8 remote;
-};
+/* One way to send: index of an uplink times 16, plus index in remote[]. */
+typedef __u8 path;
 
-/* A session, written by the daemon. */
+/* A session, written by the daemon. What a packet needs most comes first. With
+ * key and head the kernel takes 256 octets for an entry, and none to spare.
+ */
 struct pair {
-	struct pair_key handle;
-	union half local_nid;
-	union half remote_nid;
-	struct nonce local_nonce;
-	struct nonce remote_nonce;
-	__u64 nonce_until;              /* the option goes on every packet until then */
-	__u64 grace;                    /* ns for which unproven locators get the rate before */
+	enum pair_flags flags;
 	__u32 slot;                     /* index in pair_lives */
 	__u32 seq;                      /* grows with every write */
 	__u32 birth;                    /* differs between users of one slot */
-	enum pair_flags flags;
-	__u8 n_remote;
-	__u8 n_accept;
+	union half local_nid;
+	union half remote_nid;
+	__u64 nonce_until;              /* the option goes on every packet until then */
+	__u8 n_remote;                  /* of remote[], that are sent to */
+	__u8 n_accept;                  /* behind them, that are only accepted as sources */
 	__u8 n_paths;
-	__u8 nid_delta[2];              /* sum(NIDs) - sum(handles), one's complement */
 	__u8 unproven;                  /* bit i: remote[i] is not proven reachable */
-	__u8 pad[2];
-	union half remote[MAX_REMOTE];
-	union half accept[MAX_ACCEPT];
-	__u8 csum[MAX_REMOTE][2];       /* of remote[] */
-	struct path paths[MAX_PATHS];
+	__u8 nid_delta[2];              /* sum(NIDs) - sum(handles), one's complement */
+	__u8 n_sources;                 /* further ones to accept, in the map of that name */
+	path first;                     /* paths[0] once more, in this cache line */
+	union half remote[MAX_REMOTE];  /* unused ones are zero */
+	path paths[MAX_PATHS];
+	struct nonce local_nonce;
+	struct nonce remote_nonce;
+	struct pair_key handle;
+	__u32 grace;                    /* ns for which unproven locators get the rate before */
+	__u32 pad2;
 };
 
-/* What the data plane saw of a session, written by it alone. */
+/* What the data plane saw of a session, written by it alone. What every packet
+ * touches comes first: on its way out the first 64 octets, in the next 64 too.
+ */
 struct pair_live {
-	__u64 last_rx;
-	__u64 last_nonce_rx;        /* with the pair's own remote nonce */
+	__u32 birth;                /* pair.birth that all this is about */
+	__u32 path_seq;             /* pair.seq for which path_bytes counts */
+	__u32 hint_seq;             /* pair.seq for which hint is valid */
+	__u32 life_seq;             /* pair.seq for which SEEN_LIFE was told */
 	__u64 unanswered_tx;        /* first send since last_rx; 0: none */
-	__u64 silence_told;
 	__u64 last_tx;
 	__u64 tx_packets, tx_bytes;
+	__u64 rate_since;           /* when the present window of sending began */
+	__u32 rate_last;            /* octets of the window before */
+	__u32 rate_now;             /* octets of this one so far */
+
+	__u64 last_rx;
+	__u64 last_nonce_rx;        /* with the pair's own remote nonce */
 	__u64 rx_packets, rx_bytes;
-	struct nonce learned;       /* first nonce of a peer that we contacted */
-	union half hint;            /* locator that the peer was last seen at, */
-	__u32 hint_seq;             /* valid while this equals pair.seq */
-	__u32 hint_ifindex;
-	__u32 path_seq;             /* pair.seq for which path_bytes counts */
-	__u32 life_seq;             /* pair.seq for which SEEN_LIFE was told */
+	__u32 with_nonce;           /* packets of TCP and UDP that came, */
+	__u32 without_nonce;        /* apart */
+	__u64 silence_told;
+	union half hint;            /* locator that the peer was last seen at */
 	__u32 proof_seq;            /* pair.seq for which the proof below waits */
-	__u32 proof_ack;            /* TCP sequence number that proves it, host order */
-	__u8 proof_ports[4];        /* as in our segment, network order */
 	__u8 proof_remote;          /* index in pair.remote */
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
 	__u8 asks;                  /* it has sent a probe */
 	__u8 cuts;                  /* super-packets of ours have taken the detour */
-	__u32 birth;                /* pair.birth that all this is about */
-	__u32 path_bytes[MAX_PATHS]; /* sent on each path */
-	__u64 rate_since;           /* when the present window of sending began */
-	__u64 rate_last;            /* octets of the window before */
-	__u64 rate_now;             /* octets of this one so far */
-	__u64 sought_since;         /* first packet whose answer would show the rule */
-	__u64 twin_sent;            /* last packet that went under both rules */
-	__u32 with_nonce;           /* packets of TCP and UDP that came, */
-	__u32 without_nonce;        /* apart */
+
+	__u32 path_bytes[MAX_PATHS]; /* sent on each path, where there are several */
+	struct nonce learned;       /* first nonce of a peer that we contacted */
+	__u32 proof_ack;            /* TCP sequence number that proves it, host order */
+	__u8 proof_ports[4];        /* as in our segment, network order */
+	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
+	__u32 twin_sent;            /* ms: last packet that went under both rules */
 };
 
 /* A correspondent that showed a nonce and has no session yet. */

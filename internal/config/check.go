@@ -53,6 +53,7 @@ func (c *checker) config(r *raw) Config {
 			Checksum:         ilnp.ChecksumRule(c.word("ilnp.checksum", r.ILNP.Checksum, checksumWords)),
 			FallbackLifetime: c.duration("ilnp.fallback_lifetime", r.ILNP.FallbackLifetime, minFallback, maxFallback),
 			IdleTimeout:      c.duration("ilnp.idle_timeout", r.ILNP.IdleTimeout, minIdle, maxIdle),
+			MaxSessions:      c.number("ilnp.max_sessions", r.ILNP.MaxSessions, minSessions, maxSessions),
 		},
 	}
 	if r.Metrics.Listen != "" {
@@ -216,6 +217,13 @@ func (c *checker) servers(key string, list []string) []netip.AddrPort {
 
 func (c *checker) nonceLength(key string, n int) int {
 	if n != 4 && n != 12 {
+		c.refuse(key, strconv.Itoa(n))
+	}
+	return n
+}
+
+func (c *checker) number(key string, n, lo, hi int) int {
+	if n < lo || n > hi {
 		c.refuse(key, strconv.Itoa(n))
 	}
 	return n

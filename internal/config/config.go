@@ -118,6 +118,7 @@ type ILNP struct {
 	Checksum         ilnp.ChecksumRule
 	FallbackLifetime time.Duration // how long a peer without ILNP stays plain
 	IdleTimeout      time.Duration // after which a session without packets ends
+	MaxSessions      int           // that the kernel's tables have room for at a time
 }
 
 // Metrics is the section [metrics]: figures for Prometheus.

@@ -70,6 +70,7 @@ lu_format = "draft"
 checksum = "rfc6741"
 fallback_lifetime = "90s"
 idle_timeout = "1h30m"
+max_sessions = 5000
 
 [metrics]
 listen = "[::1]:9643"
@@ -97,7 +98,7 @@ func TestParseFull(t *testing.T) {
 		Literals: Literals{Cgroup: "/sys/fs/cgroup/h1"},
 		ILNP: ILNP{
 			NonceLength: 12, LUFormat: LUDraft, Checksum: ilnp.RuleRFC6741,
-			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute,
+			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
 	}
@@ -146,6 +147,7 @@ func TestFaults(t *testing.T) {
 		{"upstream loop", "[dns]\nupstream = [\"127.0.0.156\"]", "round in circles"},
 		{"cgroup", "[literals]\ncgroup = \"x\"", "literals.cgroup"},
 		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
+		{"sessions", "[ilnp]\nmax_sessions = 255", "256 to 1048576"},
 		{"duration", "[ilnp]\nidle_timeout = \"1s\"", "from 10s to 168h"},
 		{"duration unit", "[ilnp]\nfallback_lifetime = \"10\"", "ilnp.fallback_lifetime"},
 	} {

@@ -35,6 +35,9 @@ const (
 	allowedDuration = `a duration from %s to %s, such as "10m"`
 )
 
+// The bounds of the number of sessions.
+const minSessions, maxSessions = 256, 1 << 20
+
 // The bounds of the durations.
 const (
 	minFallback, maxFallback = time.Second, 24 * time.Hour
@@ -116,6 +119,9 @@ var keys = []Key{
 	{Name: "ilnp.idle_timeout", Default: `"10m"`, Allowed: fmt.Sprintf(allowedDuration, "10s", "168h"), Restart: true,
 		Meaning: "how long a session without packets is kept",
 		show:    func(c Config) string { return quote(duration(c.ILNP.IdleTimeout)) }},
+	{Name: "ilnp.max_sessions", Default: `16384`, Allowed: fmt.Sprintf("%d to %d", minSessions, maxSessions), Restart: true,
+		Meaning: "how many sessions the kernel's tables have room for at a time",
+		show:    func(c Config) string { return strconv.Itoa(c.ILNP.MaxSessions) }},
 	{Name: "metrics.listen", Default: `""`, Restart: true,
 		Allowed: `an address and port, such as "127.0.0.1:9643" or "[::1]:9643", or "" for none`,
 		Meaning: "where figures for Prometheus are served, under /metrics",

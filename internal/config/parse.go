@@ -89,6 +89,7 @@ type raw struct {
 		Checksum         string `toml:"checksum"`
 		FallbackLifetime string `toml:"fallback_lifetime"`
 		IdleTimeout      string `toml:"idle_timeout"`
+		MaxSessions      int    `toml:"max_sessions"`
 	} `toml:"ilnp"`
 	Metrics struct {
 		Listen string `toml:"listen"`

@@ -150,7 +150,9 @@ func (d *Daemon) open() (err error) {
 	if d.starts, err = countStart(d.cfg.Host.RunDir); err != nil {
 		d.opts.Log.Warn(err.Error())
 	}
-	if d.plane, err = dataplane.Open(dataplane.Options{PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}}); err != nil {
+	if d.plane, err = dataplane.Open(dataplane.Options{
+		PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: d.cfg.ILNP.MaxSessions,
+	}); err != nil {
 		return err
 	}
 	if d.network, err = hostnet.Open(d.networkConfig()); err != nil {

@@ -68,6 +68,9 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 func (p *Plane) inUse(k ilnp.PairKey, row bpfPair, l bpfPairLive) ilnp.Path {
 	s := p.sent[k].advance(l)
 	paths := p.pathsOf(row)
+	if len(paths) == 1 && l.TxPackets > 0 {
+		return paths[0] // of a single path nothing is counted
+	}
 	if s.seq == row.Seq && s.latest >= 0 && s.latest < len(paths) {
 		s.path = paths[s.latest]
 	}
@@ -85,11 +88,8 @@ func (p *Plane) inUse(k ilnp.PairKey, row bpfPair, l bpfPairLive) ilnp.Path {
 func (p *Plane) pathsOf(row bpfPair) []ilnp.Path {
 	out := make([]ilnp.Path, 0, row.N_paths)
 	for _, way := range row.Paths[:min(int(row.N_paths), len(row.Paths))] {
-		var path ilnp.Path
-		if int(way.Uplink) < len(p.uplinks.owner) && int(way.Remote) < len(row.Remote) {
-			path = ilnp.Path{Local: p.uplinks.owner[way.Uplink], Remote: roam.L64(row.Remote[way.Remote].uint64())}
-		}
-		out = append(out, path)
+		remote := row.Remote[int(way)%len(row.Remote)]
+		out = append(out, ilnp.Path{Local: p.uplinks.owner[way>>4], Remote: roam.L64(remote.uint64())})
 	}
 	return out
 }

@@ -12,7 +12,7 @@ func TestPathInUse(t *testing.T) {
 	p.uplinks.owner[0], p.uplinks.owner[1] = wifi, mobile
 	row := bpfPair{Seq: 7, Birth: 1, N_paths: 2, N_remote: 1}
 	row.Remote[0] = half(0x2001_0db8_00ff_0001)
-	row.Paths[0], row.Paths[1] = bpfPath{Uplink: 0}, bpfPath{Uplink: 1}
+	row.Paths[0], row.Paths[1] = 0<<4, 1<<4
 	key := ilnp.PairKey{Local: 1, Remote: 2}
 	live := func(seq uint32, bytes ...uint32) bpfPairLive {
 		l := bpfPairLive{Birth: 1, PathSeq: seq}

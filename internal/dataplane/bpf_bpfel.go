@@ -153,27 +153,27 @@ type bpfPacketEvent struct {
 
 type bpfPair struct {
 	_           structs.HostLayout
-	Handle      bpfPairKey
-	LocalNid    bpfHalf
-	RemoteNid   bpfHalf
-	LocalNonce  bpfNonce
-	RemoteNonce bpfNonce
-	NonceUntil  uint64
-	Grace       uint64
+	Flags       bpfPairFlags
 	Slot        uint32
 	Seq         uint32
 	Birth       uint32
-	Flags       bpfPairFlags
+	LocalNid    bpfHalf
+	RemoteNid   bpfHalf
+	NonceUntil  uint64
 	N_remote    uint8
 	N_accept    uint8
 	N_paths     uint8
-	NidDelta    [2]uint8
 	Unproven    uint8
-	Pad         [2]uint8
+	NidDelta    [2]uint8
+	N_sources   uint8
+	First       uint8
 	Remote      [8]bpfHalf
-	Accept      [8]bpfHalf
-	Csum        [8][2]uint8
-	Paths       [16]bpfPath
+	Paths       [16]uint8
+	LocalNonce  bpfNonce
+	RemoteNonce bpfNonce
+	Handle      bpfPairKey
+	Grace       uint32
+	Pad2        uint32
 }
 
 type bpfPairFlags uint32
@@ -186,6 +186,7 @@ const (
 	bpfPairFlagsPAIR_RULE_SOUGHT  bpfPairFlags = 16
 	bpfPairFlagsPAIR_NONCE_ALWAYS bpfPairFlags = 32
 	bpfPairFlagsPAIR_REAL_SOCKETS bpfPairFlags = 64
+	bpfPairFlagsPAIR_BY_HANDLE    bpfPairFlags = 128
 )
 
 type bpfPairKey struct {
@@ -196,44 +197,36 @@ type bpfPairKey struct {
 
 type bpfPairLive struct {
 	_            structs.HostLayout
-	LastRx       uint64
-	LastNonceRx  uint64
+	Birth        uint32
+	PathSeq      uint32
+	HintSeq      uint32
+	LifeSeq      uint32
 	UnansweredTx uint64
-	SilenceTold  uint64
 	LastTx       uint64
 	TxPackets    uint64
 	TxBytes      uint64
+	RateSince    uint64
+	RateLast     uint32
+	RateNow      uint32
+	LastRx       uint64
+	LastNonceRx  uint64
 	RxPackets    uint64
 	RxBytes      uint64
-	Learned      bpfNonce
+	WithNonce    uint32
+	WithoutNonce uint32
+	SilenceTold  uint64
 	Hint         bpfHalf
-	HintSeq      uint32
-	HintIfindex  uint32
-	PathSeq      uint32
-	LifeSeq      uint32
 	ProofSeq     uint32
-	ProofAck     uint32
-	ProofPorts   [4]uint8
 	ProofRemote  uint8
 	Rule         uint8
 	Asks         uint8
 	Cuts         uint8
-	Birth        uint32
 	PathBytes    [16]uint32
-	_            [4]byte
-	RateSince    uint64
-	RateLast     uint64
-	RateNow      uint64
-	SoughtSince  uint64
-	TwinSent     uint64
-	WithNonce    uint32
-	WithoutNonce uint32
-}
-
-type bpfPath struct {
-	_      structs.HostLayout
-	Uplink uint8
-	Remote uint8
+	Learned      bpfNonce
+	ProofAck     uint32
+	ProofPorts   [4]uint8
+	SoughtSince  uint32
+	TwinSent     uint32
 }
 
 type bpfRuleFound uint32
@@ -298,6 +291,7 @@ const (
 	bpfMapPairs               = "pairs"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
+	bpfMapSources             = "sources"
 	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
@@ -378,6 +372,7 @@ type bpfMapSpecs struct {
 	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
 	Requests  *ebpf.MapSpec `ebpf:"requests"`
 	Served    *ebpf.MapSpec `ebpf:"served"`
+	Sources   *ebpf.MapSpec `ebpf:"sources"`
 	Trials    *ebpf.MapSpec `ebpf:"trials"`
 	Uplinks   *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent    *ebpf.MapSpec `ebpf:"urgent"`
@@ -422,6 +417,7 @@ type bpfMaps struct {
 	Pairs     *ebpf.Map `ebpf:"pairs"`
 	Requests  *ebpf.Map `ebpf:"requests"`
 	Served    *ebpf.Map `ebpf:"served"`
+	Sources   *ebpf.Map `ebpf:"sources"`
 	Trials    *ebpf.Map `ebpf:"trials"`
 	Uplinks   *ebpf.Map `ebpf:"uplinks"`
 	Urgent    *ebpf.Map `ebpf:"urgent"`
@@ -438,6 +434,7 @@ func (m *bpfMaps) Close() error {
 		m.Pairs,
 		m.Requests,
 		m.Served,
+		m.Sources,
 		m.Trials,
 		m.Uplinks,
 		m.Urgent,

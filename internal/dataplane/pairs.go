@@ -55,6 +55,9 @@ func (p *Plane) adopt() error {
 		}
 	}
 	p.adopted = len(p.known) > 0
+	if err := p.adoptSources(); err != nil {
+		return err
+	}
 	for i := range p.uplinks.owner {
 		var row bpfUplink
 		if err := p.objs.Uplinks.Lookup(uint32(i), &row); err != nil {
@@ -81,7 +84,7 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 // SetUplinks was not told of are left out.
 func (p *Plane) Upsert(pair ilnp.Pair) error {
 	old, exists := p.known[pair.Key]
-	row := p.row(pair)
+	row, more := p.row(pair)
 	row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
 	if exists {
 		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
@@ -96,14 +99,20 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
 	key := pairKey(pair.Key)
-	if err := p.objs.Pairs.Put(&key, &row); err != nil {
+	err := p.addSources(row, more)
+	if err == nil {
+		err = p.objs.Pairs.Put(&key, &row)
+	}
+	if err != nil {
 		if !exists {
 			p.slots.free = append(p.slots.free, row.Slot)
 		}
 		return fmt.Errorf("write session with %s: %w", pair.RemoteNID, err)
 	}
 	p.known[pair.Key] = row
-	return p.setHomonyms(pair, old, row)
+	err = p.setHomonyms(pair, homonymKeys(old, p.more[pair.Key]), row, more)
+	p.keepSources(pair.Key, old, row, more)
+	return err
 }
 
 // nextSeq returns the number of the new entry: never one that an earlier entry
@@ -122,17 +131,17 @@ func nextSeq(old, row bpfPair) uint32 {
 
 // setHomonyms tells correspondents with one NID apart by their locators: only
 // sessions whose handles are not their NIDs are listed.
-func (p *Plane) setHomonyms(pair ilnp.Pair, old, row bpfPair) error {
+func (p *Plane) setHomonyms(pair ilnp.Pair, old []bpfHomonymKey, row bpfPair, more []bpfHalf) error {
 	if !byHandle(row) {
 		return nil
 	}
-	for _, k := range homonymKeys(old) {
+	for _, k := range old {
 		if err := p.objs.Homonyms.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("forget locator of %s: %w", pair.RemoteNID, err)
 		}
 	}
 	handle := pairKey(pair.Key)
-	for _, k := range homonymKeys(row) {
+	for _, k := range homonymKeys(row, more) {
 		if err := p.objs.Homonyms.Put(&k, &handle); err != nil {
 			return fmt.Errorf("note locator of %s: %w", pair.RemoteNID, err)
 		}
@@ -145,9 +154,9 @@ func byHandle(row bpfPair) bool {
 	return row.Handle != bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
 }
 
-func homonymKeys(row bpfPair) []bpfHomonymKey {
+func homonymKeys(row bpfPair, more []bpfHalf) []bpfHomonymKey {
 	var ks []bpfHomonymKey
-	for _, l := range append(slices.Clone(row.Remote[:row.N_remote]), row.Accept[:row.N_accept]...) {
+	for _, l := range append(slices.Clone(row.Remote[:row.N_remote+row.N_accept]), more...) {
 		ks = append(ks, bpfHomonymKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: l, Nid: row.RemoteNid}})
 	}
 	return ks
@@ -169,10 +178,11 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)
 	if byHandle(row) {
-		for _, h := range homonymKeys(row) {
+		for _, h := range homonymKeys(row, p.more[k]) {
 			_ = p.objs.Homonyms.Delete(&h) // may be listed under another session by now
 		}
 	}
+	p.keepSources(k, row, bpfPair{}, nil)
 	// The embryo that the session came from would answer under its old name.
 	embryo := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
 	_ = p.objs.Embryos.Delete(&embryo)
@@ -198,8 +208,9 @@ func (p *Plane) Sync(want []ilnp.Pair) error {
 	return errors.Join(errs...)
 }
 
-// row turns a core's pair into the entry of the map.
-func (p *Plane) row(pair ilnp.Pair) bpfPair {
+// row turns a core's pair into the entry of the map, and returns the locators
+// to be accepted as sources that it has no room for.
+func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 	r := bpfPair{
 		Handle:      pairKey(pair.Key),
 		LocalNid:    half(uint64(pair.LocalNID)),
@@ -207,12 +218,15 @@ func (p *Plane) row(pair ilnp.Pair) bpfPair {
 		LocalNonce:  nonce(pair.LocalNonce),
 		RemoteNonce: nonce(pair.RemoteNonce),
 		NonceUntil:  monotonic(pair.NonceUntil),
-		Grace:       uint64(grace(pair.Grace)),
+		Grace:       uint32(grace(pair.Grace)),
 		Seq:         pair.Seq,
 		Flags:       pairFlags(pair),
 	}
 	if p.realNID {
 		r.Flags |= bpfPairFlagsPAIR_REAL_SOCKETS
+	}
+	if byHandle(r) {
+		r.Flags |= bpfPairFlagsPAIR_BY_HANDLE
 	}
 	nids := ip6.Add(sum(uint64(pair.LocalNID)), sum(uint64(pair.RemoteNID)))
 	handles := ip6.Add(sum(uint64(pair.Key.Local)), sum(uint64(pair.Key.Remote)))
@@ -222,20 +236,25 @@ func (p *Plane) row(pair ilnp.Pair) bpfPair {
 		p.addPath(&r, path)
 	}
 	for i, l := range r.Remote[:r.N_remote] {
-		v := sum(l.uint64())
-		r.Csum[i] = [2]uint8{uint8(v >> 8), uint8(v)}
 		if slices.Contains(pair.Unproven, roam.L64(l.uint64())) {
 			r.Unproven |= 1 << i
 		}
 	}
+	var more []bpfHalf
 	for _, l := range pair.Accept {
-		h := half(uint64(l))
-		if int(r.N_accept) < len(r.Accept) && !slices.Contains(r.Remote[:r.N_remote], h) {
-			r.Accept[r.N_accept] = h
+		h, n := half(uint64(l)), int(r.N_remote+r.N_accept)
+		switch {
+		case slices.Contains(r.Remote[:n], h):
+		case n < len(r.Remote):
+			r.Remote[n] = h
 			r.N_accept++
+		default:
+			more = append(more, h)
 		}
 	}
-	return r
+	r.First = r.Paths[0]
+	r.N_sources = uint8(min(len(more), 255))
+	return r, more
 }
 
 // grace bounds how long an unproven locator gets the rate before; an unknown
@@ -265,7 +284,7 @@ func (p *Plane) addPath(r *bpfPair, path ilnp.Path) {
 		r.Remote[remote] = h
 		r.N_remote++
 	}
-	r.Paths[r.N_paths] = bpfPath{Uplink: up, Remote: uint8(remote)}
+	r.Paths[r.N_paths] = up<<4 | uint8(remote)
 	r.N_paths++
 }
 
@@ -298,9 +317,9 @@ func (p *Plane) UplinksInUse() []ilnp.Local {
 	seen := make(map[uint8]bool)
 	for _, row := range p.known {
 		for _, path := range row.Paths[:row.N_paths] {
-			if !seen[path.Uplink] && int(path.Uplink) < len(p.uplinks.owner) {
-				seen[path.Uplink] = true
-				out = append(out, p.uplinks.owner[path.Uplink])
+			if up := path >> 4; !seen[up] {
+				seen[up] = true
+				out = append(out, p.uplinks.owner[up])
 			}
 		}
 	}

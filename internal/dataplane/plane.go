@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 6
+const ABI = 7
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx
 // (before 6.6). The attachment outlives the process.
@@ -34,6 +35,9 @@ type Options struct {
 	PinDir  string          // directory on a bpffs; made if it is not there
 	Classic ClassicAttacher // used where the kernel has no tcx; nil: none
 	NoTCX   bool            // attaches through Classic although the kernel has tcx
+	// Sessions is how many there may be at a time, 0 for DefaultSessions. Maps
+	// that an earlier process made for another number are not reused.
+	Sessions int
 }
 
 // Plane is the loaded data plane. Its methods may be called from one
@@ -51,6 +55,7 @@ type Plane struct {
 	uplinks          uplinkTable
 	slots            slotTable
 	known            map[ilnp.PairKey]bpfPair
+	more             map[ilnp.PairKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.PairKey]sentOn
 }
 
@@ -93,6 +98,7 @@ func newPlane(opts Options) *Plane {
 		urgent: make(chan Event, 1024), requests: make(chan Event, 1024),
 		closing: make(chan struct{}),
 		known:   make(map[ilnp.PairKey]bpfPair),
+		more:    make(map[ilnp.PairKey][]bpfHalf),
 		sent:    make(map[ilnp.PairKey]sentOn),
 	}
 }
@@ -121,6 +127,7 @@ func (p *Plane) loadOnce(flags uint64) error {
 	if err := spec.Variables["csum_flags"].Set(flags); err != nil {
 		return fmt.Errorf("set checksum flags: %w", err)
 	}
+	resize(spec, cmp.Or(p.opts.Sessions, DefaultSessions))
 	err = spec.LoadAndAssign(&p.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: p.opts.PinDir}})
 	if err != nil {
 		return fmt.Errorf("load eBPF programs: %w", err)

@@ -65,6 +65,7 @@ var (
 type rig struct {
 	*Plane
 	t    testing.TB
+	size int // Options.Sessions
 	dir  string
 	tid  int
 	urg  *ringbuf.Reader
@@ -94,9 +95,12 @@ func enclose(t testing.TB) string {
 	return dir
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB) *rig { return newRigOf(t, 0) }
+
+// newRigOf makes room for so many sessions.
+func newRigOf(t testing.TB, sessions int) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: enclose(t), tid: unix.Gettid()}
+	r := &rig{t: t, size: sessions, dir: enclose(t), tid: unix.Gettid()}
 	r.open()
 	t.Cleanup(func() { r.close() })
 	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, ProbeID: 0x726d, NonceLength: 4})
@@ -106,7 +110,7 @@ func newRig(t testing.TB) *rig {
 // open opens the plane, as a daemon does that starts.
 func (r *rig) open() {
 	r.t.Helper()
-	p, err := Open(Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}})
+	p, err := Open(Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size})
 	if err != nil {
 		r.t.Fatal(err)
 	}

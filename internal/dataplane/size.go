@@ -1,0 +1,30 @@
+package dataplane
+
+import "github.com/cilium/ebpf"
+
+// DefaultSessions is how many sessions the maps have room for unless the
+// configuration says otherwise; LeastSessions and MostSessions bound it.
+const (
+	DefaultSessions = 16384
+	LeastSessions   = 256
+	MostSessions    = 1 << 20
+)
+
+// A table of strangers holds a quarter of the sessions, within bounds: it is to
+// outlast a few round trips of set-up, and what is pushed out is made again.
+const (
+	leastStrangers = 4096
+	mostStrangers  = 1 << 16
+)
+
+// resize gives the maps that grow with the number of sessions their sizes.
+// docs/maps.md says what each takes.
+func resize(spec *ebpf.CollectionSpec, sessions int) {
+	n := uint32(sessions)
+	for _, name := range []string{"pairs", "pair_lives", "sources", "known_nids"} {
+		spec.Maps[name].MaxEntries = n
+	}
+	for _, name := range []string{"embryos", "trials"} {
+		spec.Maps[name].MaxEntries = min(max(n/4, leastStrangers), mostStrangers)
+	}
+}

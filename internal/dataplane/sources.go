@@ -1,0 +1,73 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"roam/ilnp"
+)
+
+// sourceKey names one of the places that a session's packets may come from
+// besides those that its entry has room for.
+func sourceKey(row bpfPair, l bpfHalf) bpfTrialKey {
+	return bpfTrialKey{L64: l, Slot: row.Slot, Birth: row.Birth}
+}
+
+// addSources lists further places before the entry says that there are any.
+func (p *Plane) addSources(row bpfPair, more []bpfHalf) error {
+	for _, l := range more {
+		k := sourceKey(row, l)
+		if err := p.objs.Sources.Put(&k, uint8(1)); err != nil {
+			return fmt.Errorf("note further locator: %w", err)
+		}
+	}
+	return nil
+}
+
+// keepSources forgets those of the entry before that the present one has not,
+// and remembers the present ones.
+func (p *Plane) keepSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) {
+	for _, l := range p.more[k] {
+		if old.Slot != row.Slot || old.Birth != row.Birth || !slices.Contains(more, l) {
+			key := sourceKey(old, l)
+			_ = p.objs.Sources.Delete(&key) // nobody asks for it any more
+		}
+	}
+	if len(more) == 0 {
+		delete(p.more, k)
+		return
+	}
+	p.more[k] = more
+}
+
+// adoptSources gives the sessions of an earlier process their further places,
+// and forgets those of sessions that are no more.
+func (p *Plane) adoptSources() error {
+	owner := make(map[[2]uint32]ilnp.PairKey, len(p.known))
+	for k, row := range p.known {
+		owner[[2]uint32{row.Slot, row.Birth}] = k
+	}
+	var key bpfTrialKey
+	var val uint8
+	var orphans []bpfTrialKey
+	it := p.objs.Sources.Iterate()
+	for it.Next(&key, &val) {
+		if k, ok := owner[[2]uint32{key.Slot, key.Birth}]; ok {
+			p.more[k] = append(p.more[k], key.L64)
+		} else {
+			orphans = append(orphans, key)
+		}
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("read map of further locators: %w", err)
+	}
+	for _, o := range orphans {
+		if err := p.objs.Sources.Delete(&o); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget further locator: %w", err)
+		}
+	}
+	return nil
+}
