@@ -70,7 +70,7 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	}
 	defer rf.Close()
 	e.tx, e.rx = tx, rx
-	before := rcvbufErrors()
+	before := RcvbufErrors()
 	stop, quit := commands(in)
 	var wg sync.WaitGroup
 	wg.Go(e.receive)
@@ -91,7 +91,7 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	e.report(status, quit)
 	_ = e.conn.Close()
 	wg.Wait()
-	fmt.Fprintf(status, "rcvbuf_errors %d\n", rcvbufErrors()-before)
+	fmt.Fprintf(status, "rcvbuf_errors %d\n", RcvbufErrors()-before)
 	return errors.Join(e.tx.Flush(), e.rx.Flush())
 }
 
@@ -156,8 +156,9 @@ func commands(in io.Reader) (stop, quit chan struct{}) {
 	return stop, quit
 }
 
-// rcvbufErrors reads Udp6RcvbufErrors of this network namespace.
-func rcvbufErrors() (n uint64) {
+// RcvbufErrors returns how many datagrams the receive buffers of this network
+// namespace have refused (Udp6RcvbufErrors).
+func RcvbufErrors() (n uint64) {
 	b, err := os.ReadFile("/proc/self/net/snmp6")
 	if err != nil {
 		return 0

@@ -110,7 +110,7 @@ func (e *end) receive() {
 			}
 			continue // an ICMP error about what we sent; the flow goes on
 		}
-		at := arrival(oob[:on])
+		at := Arrival(oob[:on])
 		if n < MinSize || binary.BigEndian.Uint32(buf) != magic {
 			continue
 		}
@@ -125,9 +125,10 @@ func (e *end) receive() {
 	}
 }
 
-// arrival returns the kernel's time stamp in nanoseconds of Unix time, or now
-// where it is missing.
-func arrival(oob []byte) int64 {
+// Arrival returns the kernel's time stamp among the control messages of a
+// datagram (SO_TIMESTAMPNS), in nanoseconds of Unix time, or now where it is
+// missing.
+func Arrival(oob []byte) int64 {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err == nil {
 		for _, m := range msgs {

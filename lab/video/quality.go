@@ -1,0 +1,246 @@
+package video
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Quality is what a viewer saw of a stream, frame by frame of the one that was
+// sent: where a frame is missing, the last one stands still, as on a screen.
+type Quality struct {
+	Identical bool            `json:"identical"`           // the streams are equal to the octet
+	Frames    int             `json:"frames"`              // that were sent
+	Missing   int             `json:"missing"`             // at the beginning, before anything could be shown
+	Imperfect map[int]float64 `json:"imperfect,omitempty"` // PSNR in dB of shown frames that differ; first is 0
+	SSIM      []float64       `json:"ssim,omitempty"`      // of each frame; 0 for the missing; empty if Identical
+}
+
+// Perfect returns the share of frames that are equal to those sent.
+func (q Quality) Perfect() float64 {
+	if q.Frames == 0 {
+		return 0
+	}
+	return float64(q.Frames-q.Missing-len(q.Imperfect)) / float64(q.Frames)
+}
+
+// MeanSSIM returns the mean over all frames.
+func (q Quality) MeanSSIM() float64 {
+	if q.Identical {
+		return 1
+	}
+	sum := 0.0
+	for _, v := range q.SSIM {
+		sum += v
+	}
+	return sum / float64(max(1, len(q.SSIM)))
+}
+
+// MedianSSIM returns the median over all frames.
+func (q Quality) MedianSSIM() float64 {
+	if q.Identical {
+		return 1
+	}
+	if len(q.SSIM) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(q.SSIM))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// Worst returns the frame with the least SSIM, or 0 where all are perfect.
+func (q Quality) Worst() int {
+	worst := 0
+	for i, v := range q.SSIM {
+		if v < q.SSIM[worst] {
+			worst = i
+		}
+	}
+	return worst
+}
+
+// Compare compares a received transport stream with the one that was sent.
+// Equal streams are perfect by definition and not decoded. Otherwise both are
+// decoded, and frames compared that are due at the same time, so that a lost
+// frame does not shift the others. Files are left in dir.
+func Compare(ctx context.Context, dir, sent, got string) (Quality, error) {
+	q := Quality{}
+	var err error
+	if q.Frames, err = frames(ctx, sent); err != nil {
+		return q, err
+	}
+	if q.Identical, err = identical(sent, got); err != nil || q.Identical {
+		return q, err
+	}
+	ssim, psnr := filepath.Join(dir, "ssim.log"), filepath.Join(dir, "psnr.log")
+	if err := compare(ctx, sent, got, ssim, psnr); err != nil {
+		return q, err
+	}
+	s, err := readStats(ssim, "All")
+	if err != nil {
+		return q, err
+	}
+	p, err := readStats(psnr, "psnr_avg")
+	if err != nil {
+		return q, err
+	}
+	return q, q.fill(s, p)
+}
+
+// fill takes the figures of the frames that could be compared, which are the
+// last ones.
+func (q *Quality) fill(ssim, psnr []float64) error {
+	if len(ssim) != len(psnr) || len(ssim) > q.Frames {
+		return fmt.Errorf("compare streams: %d frames have SSIM and %d have PSNR, of %d", len(ssim), len(psnr), q.Frames)
+	}
+	q.Missing = q.Frames - len(ssim)
+	q.SSIM = append(make([]float64, q.Missing), ssim...)
+	q.Imperfect = map[int]float64{}
+	for i, v := range psnr {
+		if !math.IsInf(v, 1) {
+			q.Imperfect[q.Missing+i] = v
+		}
+	}
+	return nil
+}
+
+// decode are the options of a damaged input: its own clock, and no frame kept
+// back because of damage.
+var decode = []string{"-copyts", "-err_detect", "ignore_err", "-flags", "+output_corrupt"}
+
+// inputs returns the options for several inputs.
+func inputs(files ...string) (args []string) {
+	for _, f := range files {
+		args = append(append(args, decode...), "-i", f)
+	}
+	return args
+}
+
+// compare writes the figures of each frame. A stream of which nothing can be
+// decoded leaves empty files.
+func compare(ctx context.Context, sent, got, ssim, psnr string) error {
+	for _, f := range []string{ssim, psnr} {
+		if err := os.WriteFile(f, nil, 0o644); err != nil {
+			return fmt.Errorf("compare streams: %w", err)
+		}
+	}
+	if n, err := frames(ctx, got); err != nil || n == 0 {
+		return nil // nothing was received that has a picture in it
+	}
+	// Sent comes first: a frame of it is compared with the latest of the other.
+	graph := "[0:v]split[a][b];[1:v]split[c][d];[a][c]ssim=stats_file=" + ssim + "[s];[b][d]psnr=stats_file=" + psnr + "[p]"
+	args := append(inputs(sent, got), "-filter_complex", graph, "-map", "[s]", "-map", "[p]", "-f", "null", "-")
+	if _, err := run(ctx, "ffmpeg", args...); err != nil {
+		return fmt.Errorf("compare streams: %w", err)
+	}
+	return nil
+}
+
+// frames counts the frames of a stream without decoding them.
+func frames(ctx context.Context, path string) (int, error) {
+	out, err := run(ctx, "ffprobe", "-select_streams", "v:0", "-count_packets", "-show_entries", "stream=nb_read_packets", "-of", "csv=p=0", path)
+	if err != nil {
+		return 0, fmt.Errorf("count frames: %w", err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	n, err := strconv.Atoi(strings.Trim(first, ", "))
+	if err != nil {
+		return 0, fmt.Errorf("count frames of %s: %w", path, err)
+	}
+	return n, nil
+}
+
+// field finds a figure of a frame in a line such as
+// "n:7 Y:0.98 U:0.99 V:0.99 All:0.98 (18.1)".
+func field(name string) *regexp.Regexp { return regexp.MustCompile(`(?:^| )` + name + `:(\S+)`) }
+
+func readStats(path, name string) ([]float64, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read figures of frames: %w", err)
+	}
+	var out []float64
+	want := field(name)
+	for line := range strings.Lines(string(b)) {
+		m := want.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			return nil, fmt.Errorf("read figures of frames: no %s in %q", name, line)
+		}
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("read figures of frames: %w", err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// identical reports whether two files are equal to the octet.
+func identical(a, b string) (bool, error) {
+	fa, err := os.Open(a)
+	if err != nil {
+		return false, fmt.Errorf("compare streams: %w", err)
+	}
+	defer fa.Close()
+	fb, err := os.Open(b)
+	if err != nil {
+		return false, fmt.Errorf("compare streams: %w", err)
+	}
+	defer fb.Close()
+	ra, rb := bufio.NewReader(fa), bufio.NewReader(fb)
+	ba, bb := make([]byte, 1<<16), make([]byte, 1<<16)
+	for {
+		n, ea := io.ReadFull(ra, ba)
+		m, eb := io.ReadFull(rb, bb)
+		if !bytes.Equal(ba[:n], bb[:m]) {
+			return false, nil
+		}
+		if ea != nil || eb != nil {
+			return ended(ea) && ended(eb), errors.Join(real(ea), real(eb))
+		}
+	}
+}
+
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// real is nil for the end of a file.
+func real(err error) error {
+	if err == nil || ended(err) {
+		return nil
+	}
+	return fmt.Errorf("compare streams: %w", err)
+}
+
+// SideBySide returns one frame of several streams next to each other as a
+// JPEG: that of the first, and what each other showed at the same time. Width
+// is that of one frame, in pixels.
+func SideBySide(ctx context.Context, frame, width int, streams ...string) ([]byte, error) {
+	var g strings.Builder
+	fmt.Fprintf(&g, "[0:v]scale=%d:-2,pad=w=%d[o0]", width, (width+gutter)*len(streams)-gutter)
+	for i := 1; i < len(streams); i++ {
+		fmt.Fprintf(&g, ";[%[1]d:v]scale=%[2]d:-2[s%[1]d];[o%[3]d][s%[1]d]overlay=x=%[4]d[o%[1]d]", i, width, i-1, (width+gutter)*i)
+	}
+	fmt.Fprintf(&g, ";[o%d]select=eq(n\\,%d)[out]", len(streams)-1, frame)
+	args := append(inputs(streams...), "-filter_complex", g.String(), "-map", "[out]", "-frames:v", "1", "-q:v", "5", "-f", "mjpeg", "-")
+	b, err := run(ctx, "ffmpeg", args...)
+	if err != nil {
+		return nil, fmt.Errorf("draw frame %d: %w", frame, err)
+	}
+	if len(b) == 0 {
+		return nil, fmt.Errorf("draw frame %d: the stream has no such frame", frame)
+	}
+	return b, nil
+}
+
+// gutter is the distance of frames side by side, in pixels.
+const gutter = 8
