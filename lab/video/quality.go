@@ -135,7 +135,7 @@ func compare(ctx context.Context, sent, got, ssim, psnr string) error {
 		}
 	}
 	if n, err := frames(ctx, got); err != nil || n == 0 {
-		return nil // nothing was received that has a picture in it
+		return ctx.Err() // nothing was received that has a picture in it
 	}
 	// Sent comes first: a frame of it is compared with the latest of the other.
 	graph := "[0:v]split[a][b];[1:v]split[c][d];[a][c]ssim=stats_file=" + ssim + "[s];[b][d]psnr=stats_file=" + psnr + "[p]"
@@ -206,41 +206,17 @@ func identical(a, b string) (bool, error) {
 			return false, nil
 		}
 		if ea != nil || eb != nil {
-			return ended(ea) && ended(eb), errors.Join(real(ea), real(eb))
+			return ended(ea) && ended(eb), errors.Join(fault(ea), fault(eb))
 		}
 	}
 }
 
 func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// real is nil for the end of a file.
-func real(err error) error {
+// fault is nil for the end of a file.
+func fault(err error) error {
 	if err == nil || ended(err) {
 		return nil
 	}
 	return fmt.Errorf("compare streams: %w", err)
 }
-
-// SideBySide returns one frame of several streams next to each other as a
-// JPEG: that of the first, and what each other showed at the same time. Width
-// is that of one frame, in pixels.
-func SideBySide(ctx context.Context, frame, width int, streams ...string) ([]byte, error) {
-	var g strings.Builder
-	fmt.Fprintf(&g, "[0:v]scale=%d:-2,pad=w=%d[o0]", width, (width+gutter)*len(streams)-gutter)
-	for i := 1; i < len(streams); i++ {
-		fmt.Fprintf(&g, ";[%[1]d:v]scale=%[2]d:-2[s%[1]d];[o%[3]d][s%[1]d]overlay=x=%[4]d[o%[1]d]", i, width, i-1, (width+gutter)*i)
-	}
-	fmt.Fprintf(&g, ";[o%d]select=eq(n\\,%d)[out]", len(streams)-1, frame)
-	args := append(inputs(streams...), "-filter_complex", g.String(), "-map", "[out]", "-frames:v", "1", "-q:v", "5", "-f", "mjpeg", "-")
-	b, err := run(ctx, "ffmpeg", args...)
-	if err != nil {
-		return nil, fmt.Errorf("draw frame %d: %w", frame, err)
-	}
-	if len(b) == 0 {
-		return nil, fmt.Errorf("draw frame %d: the stream has no such frame", frame)
-	}
-	return b, nil
-}
-
-// gutter is the distance of frames side by side, in pixels.
-const gutter = 8

@@ -2,13 +2,14 @@
 // topology, and the lab's own two probes where exact counts are needed.
 //
 // Implements iperf3 over TCP and UDP, a curl download with its checksum, an
-// interactive ssh session that proves it is one connection, and the flows of
-// packages udpflow and tcpflow. Omits topology and schedule. Driven by
+// interactive ssh session that proves it is one connection, a video that ffmpeg
+// sends, and the flows of packages udpflow, tcpflow and rtpflow. Omits topology and schedule. Driven by
 // experiments; needs root, because hosts are network namespaces.
 package workload
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"roam/lab/sentinel"
 	"roam/lab/topo"
+	"roam/lab/workload/rtpflow"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -29,8 +31,8 @@ import (
 // follows it to AgentMain from its TestMain.
 const AgentArg = "lab-agent"
 
-// AgentMain runs the probe that args name, udp-flow, tcp-flow or sentinel, and
-// returns the exit status.
+// AgentMain runs the probe that args name, udp-flow, tcp-flow, rtp-record or
+// sentinel, and returns the exit status.
 func AgentMain(args []string) int {
 	name := ""
 	if len(args) > 0 {
@@ -42,10 +44,12 @@ func AgentMain(args []string) int {
 		err = udpflow.Main(args)
 	case "tcp-flow":
 		err = tcpflow.Main(args)
+	case "rtp-record":
+		err = rtpflow.Main(args)
 	case "sentinel":
 		err = sentinel.Main(args)
 	default:
-		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow and sentinel", name)
+		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow, rtp-record and sentinel", name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab-agent:", err)
@@ -81,6 +85,9 @@ type Session interface {
 // that hold them.
 var Tools = map[string]string{"iperf3": "iperf3", "curl": "curl", "ssh": "openssh-client", "sshd": "openssh-server", "ssh-keygen": "openssh-client", "python3": "python3"}
 
+// VideoTools are those that the streams of video take besides, and their clips.
+var VideoTools = map[string]string{"ffmpeg": "ffmpeg", "ffprobe": "ffmpeg"}
+
 // Missing lists the Debian packages that the workloads lack on this machine.
 func Missing() (packages []string) {
 	for tool, pkg := range Tools {
@@ -101,7 +108,7 @@ func program(name string) (string, error) {
 	}
 	p, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("find program %s (Debian package %s): %w", name, Tools[name], err)
+		return "", fmt.Errorf("find program %s (Debian package %s): %w", name, cmp.Or(Tools[name], VideoTools[name]), err)
 	}
 	return p, nil
 }

@@ -16,6 +16,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+func TestRTPArgs(t *testing.T) {
+	got := strings.Join(RTPOptions{Clip: "c.ts", Target: "2001:db8::1", Port: 7000}.args(), " ")
+	want := "-v error -nostdin -readrate 1 -i c.ts -map 0:v -c copy -f rtp_mpegts -rtp_muxer_options seq=1 rtp://[2001:db8::1]:7000?pkt_size=1328"
+	if got != want {
+		t.Errorf("arguments %q, want %q", got, want)
+	}
+}
+
 func TestIperfArgs(t *testing.T) {
 	got := strings.Join(IperfOptions{Target: "cn1", Port: 5, UDP: true, Mbps: 2.5, Length: 1000, Seconds: 9, Interval: 0.5, Reverse: true, CC: "cubic"}.args(), " ")
 	if want := "-6 -c cn1 -p 5 -J -t 9 -i 0.5 -u -b 2500000 -l 1000 -R"; got != want {
