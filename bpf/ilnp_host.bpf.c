@@ -148,7 +148,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
 	}
 	/* Called in one place, since each that is inlined takes its own of the stack. */
 	if (p || in->c.nonce.len)
-		return receive_embryo(skb, in, !!p);
+		return receive_embryo(skb, in, p);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return drop(DROP_UPDATE_NO_NONCE);
 	return PASS_ON;

@@ -75,6 +75,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		return
 	case c.candidates[key] != nil:
 		c.candidates[key].learn(o.Found)
+		c.candidates[key].at = o.Local // the network of its first packet may be gone
 		c.nudge(now, c.candidates[key])
 		return
 	case len(c.candidates) >= maxCandidates:
@@ -126,7 +127,22 @@ func (k *candidate) learn(f FoundRule) {
 func (c *Core) askCandidate(now time.Time, k *candidate) {
 	k.probed = now
 	p := Path{Local: k.at, Remote: k.key.remote.L64}
-	c.sendProbe(now, k, &k.sent, k.key.local, k.key.remote.NID, p, k.own)
+	c.sendProbe(now, k, &k.sent, k.key.local, k.key.remote.NID, p, c.ownTowards(k))
+}
+
+// ownTowards returns the nonce to show a candidate. Where a session with its NID
+// sends anyway, that is the session's: as long as we remember it, it does not
+// change, whatever the other end has forgotten. So two ends that both took the
+// other one for new end with one nonce each, in place of answering each new
+// nonce with a further one. Elsewhere it is that of a stranger: else whoever
+// claims a NID could have the nonce that its true owner takes for ours.
+func (c *Core) ownTowards(k *candidate) Nonce {
+	for _, s := range c.between(k.key.local, k.key.remote.NID) {
+		if s.remotes.find(k.key.remote.L64) != nil {
+			return s.localNonce
+		}
+	}
+	return k.own
 }
 
 func (c *Core) probeCandidate(now time.Time, k *candidate) {
@@ -203,10 +219,28 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 	}
 	k.state = waiting
 	if len(c.host.active) > 0 {
-		c.probePaths(now, old, []Path{{Local: k.at, Remote: k.key.remote.L64}})
 		c.probePaths(now, old, old.entry.Paths)
 	}
 	c.arm(&k.schedule, timerProbe, now, max(3*max(rtt, old.rtt), silenceMin))
+}
+
+// doubtNonce takes the reply to a session's probe that bears another nonce than
+// the one that we know. The token shows that it comes from where the probe went:
+// it is the proof of a candidate. Without this, a correspondent that takes our
+// nonce for right, and so sends without its own, would never be understood.
+func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
+	key := candidateKey{local: s.localNID, remote: p.Src, nonce: p.Nonce}
+	k := c.candidates[key]
+	if k == nil {
+		if len(c.candidates) >= maxCandidates {
+			c.refuse(now, s.key, reasonCrowd)
+			return
+		}
+		k = &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, since: now}
+		k.owner = k
+		c.candidates[key] = k
+	}
+	c.candidateReply(now, k, p, now.Sub(pr.sent))
 }
 
 // predecessor returns the session that the candidate may be the continuation
@@ -276,9 +310,12 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 }
 
 // replaceSession ends the session that a node has lost its part of, and makes
-// it anew.
+// it anew. Its entry is replaced, not removed first: in between, packets without
+// nonce would be plain IPv6, and the stack would reset their connections.
 func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
-	c.removeSession(now, old)
+	k.own = c.ownTowards(k)
+	c.unlink(now, old)
+	c.settleHandoff(now, old.key)
 	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.remote.L64}})
 	c.makeSession(now, k, old.key)
 }

@@ -134,11 +134,11 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 }
 
 func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnpwire.Packet) {
-	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce && !c.adoptNonce(now, s, p) {
-		c.refuse(now, s.key, reasonWrongNonce)
+	delete(c.probes, t)
+	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce {
+		c.doubtNonce(now, s, pr, p)
 		return
 	}
-	delete(c.probes, t)
 	s.rtt = now.Sub(pr.sent)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
@@ -165,19 +165,6 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		}
 	}
 	c.heard(now, s)
-}
-
-// adoptNonce takes the other nonce with which a probe was answered for that of
-// the correspondent, if no path works with the one that it had: it has lost its
-// state, and what we made of that since is not what it has now. The token shows
-// that it received our probe, which is what a new session would be made on.
-func (c *Core) adoptNonce(now time.Time, s *session, p ilnpwire.Packet) bool {
-	if !s.dead || c.byNonce(s.localNID, s.remoteNID, p.Nonce) != nil || s.remotes.find(p.Src.L64) == nil {
-		return false
-	}
-	c.notify(Event{Time: now, Kind: SessionReplaced, Key: s.key, Locators: []roam.L64{p.Src.L64}, Reason: "answers with another nonce"})
-	c.establish(now, s, p.Nonce, p.Src.L64)
-	return true
 }
 
 // proved marks a locator as proven reachable.

@@ -97,6 +97,13 @@ func (c *Core) index(s *session) {
 
 // removeSession forgets a session without telling why.
 func (c *Core) removeSession(now time.Time, s *session) {
+	c.unlink(now, s)
+	c.emit(Delete{Key: s.key})
+	c.settleHandoff(now, s.key)
+}
+
+// unlink takes a session out of everything but the data plane.
+func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
 	c.forgetProbes(&s.sent, now)
 	nids := PairKey{s.localNID, s.remoteNID}
@@ -105,8 +112,6 @@ func (c *Core) removeSession(now time.Time, s *session) {
 	if len(c.byNIDs[nids]) == 0 {
 		delete(c.byNIDs, nids)
 	}
-	c.emit(Delete{Key: s.key})
-	c.settleHandoff(now, s.key)
 }
 
 // handle returns a free handle for a further correspondent that claims nid:

@@ -124,15 +124,16 @@ func TestPlainUntilItShowsANonce(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
-	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+	own := b.pairs[theKey].LocalNonce
+	b.receive(1, problem(b, netP, own, 2))
 	b.forget()
 	b.see(Observation{
 		Trigger: SeenOtherNonce, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
 		Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}},
 	})
 	b.answerProbes()
-	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce.Bytes[0] != 7 || p.RemoteNonce != peerNonce {
-		t.Errorf("entry %+v, want established with the nonces of the embryo", p)
+	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce != own || p.RemoteNonce != peerNonce {
+		t.Errorf("entry %+v, want established with our nonce and the one that was shown", p)
 	}
 	if !b.known[peerNID].plainUntil.IsZero() {
 		t.Error("still remembered as plain")
@@ -228,7 +229,8 @@ func TestFloodOfEmbryos(t *testing.T) {
 	}
 }
 
-// TestPeerWithoutItsState: at a known locator, the old nonce silent.
+// TestPeerWithoutItsState: at a known locator, the old nonce silent. Our own
+// nonce stays, also in what asks it; the entry is never away.
 func TestPeerWithoutItsState(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
@@ -237,8 +239,12 @@ func TestPeerWithoutItsState(t *testing.T) {
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
 	o := embryo(netP, fresh)
 	o.Trigger = SeenOtherNonce
+	own := b.pairs[theKey].LocalNonce
 	b.see(o)
 	probe := b.probesSent()[0]
+	if probe.Nonce != own {
+		t.Errorf("asked with %v, want the session's own nonce %v", probe.Nonce.Bytes, own.Bytes)
+	}
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.reply(probe, fresh)
 	if b.pairs[theKey].RemoteNonce != peerNonce {
@@ -250,8 +256,36 @@ func TestPeerWithoutItsState(t *testing.T) {
 	}
 	b.pass(time.Millisecond)
 	p := b.pairs[theKey]
-	if p.RemoteNonce != fresh || p.LocalNonce.Bytes[0] != 8 || b.count(SessionReplaced) != 1 {
-		t.Errorf("entry %+v, want the new nonces", p)
+	if p.RemoteNonce != fresh || p.LocalNonce != own || b.count(SessionReplaced) != 1 {
+		t.Errorf("entry %+v, want our nonce and the new one", p)
+	}
+	for _, o := range b.other {
+		if _, removed := o.(Delete); removed {
+			t.Error("the entry was removed on the way")
+		}
+	}
+}
+
+// TestPeerWithoutItsStateElsewhere: nothing but the NID says that it is the one
+// that we know, so it is shown the nonce of a stranger.
+func TestPeerWithoutItsStateElsewhere(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(time.Second)
+	fresh, own := Nonce{Len: 4, Bytes: [12]byte{5, 5}}, b.pairs[theKey].LocalNonce
+	o := embryo(netQ, fresh)
+	o.Trigger = SeenOtherNonce
+	b.see(o)
+	b.reply(b.probesSent()[0], fresh)
+	b.pass(time.Second)
+	if p := b.pairs[theKey]; p.RemoteNonce != fresh || p.LocalNonce != o.OwnNonce {
+		t.Errorf("entry %+v, want the nonces of the embryo", p)
+	}
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netQ && p.Nonce == own {
+			t.Error("the session's own nonce was shown to a stranger")
+		}
 	}
 }
 

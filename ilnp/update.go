@@ -13,6 +13,7 @@ const (
 	updateMin    = 100 * time.Millisecond // least time to the first retransmission
 	updateGuess  = 500 * time.Millisecond // the same while the RTT is unknown
 	updateMax    = 8 * time.Second        // most time between two of them
+	updateDoubt  = 3                      // with this one goes a probe: is it the nonce?
 	updateTries  = 8                      // then the exchange is given up ...
 	updateSlowly = 15 * time.Second       // ... and tried once in a while
 )
@@ -205,6 +206,11 @@ func (c *Core) updateTimeout(now time.Time, s *session) {
 		c.settleHandoff(now, s.key)
 	}
 	c.transmitUpdate(now, s)
+	if s.update.tries == updateDoubt {
+		// Acknowledgements with another nonce than we know do not get here; the
+		// answer to a probe does, and shows it.
+		c.probePaths(now, s, []Path{s.update.path})
+	}
 }
 
 // urgeUpdate sends an unacknowledged set at once: the correspondent has just

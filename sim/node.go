@@ -263,8 +263,10 @@ func (h *Node) Reboot() {
 
 // Restart replaces the core by one that has taken over the state of the old
 // one; the data plane goes on, as that of a killed daemon does.
-func (h *Node) Restart() error {
-	state := h.core.Export()
+func (h *Node) Restart() error { return h.restart(h.core.Export()) }
+
+// restart is Restart with a state that may be an older one.
+func (h *Node) restart(state []byte) error {
 	cfg := h.cfg
 	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.rand.Uint64(), 0))}
 	core, err := ilnp.New(cfg)

@@ -61,16 +61,16 @@ func newPlane(h *Node) plane {
 }
 
 // upsert writes an entry. What was counted of the paths starts anew, as the
-// paths may be others; what was seen of the correspondent stays.
+// paths may be others; what was seen of the correspondent stays, unless its
+// nonces show that it is another session.
 func (p *plane) upsert(e ilnp.Pair) {
 	old := p.pairs[e.Key]
-	if old == nil {
+	if old == nil || old.LocalNonce != e.LocalNonce || old.RemoteNonce.Present() && old.RemoteNonce != e.RemoteNonce {
 		old = &pair{}
 		p.pairs[e.Key] = old
 	}
 	old.Pair = e
 	old.bytes = [ilnp.MaxPaths]int{}
-	p.dropEmbryo(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
 }
 
 // remove forgets an entry, and the embryo of that name; what arrives for it is a
@@ -197,7 +197,7 @@ func (p *plane) receive(at *attachment, in Packet) {
 	case e != nil:
 		p.receivePair(at, e, in)
 	case in.Nonce.Present() && (p.host.cfg.Accept == ilnp.Any || p.knows(in.Src.NID)):
-		p.receiveEmbryo(at, in, ilnp.SeenEmbryo)
+		p.receiveEmbryo(at, in, nil)
 	default:
 		p.drops["no session"]++
 	}
@@ -264,7 +264,7 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	ok, other := p.authentic(at, e, in)
 	if other {
-		p.receiveEmbryo(at, in, ilnp.SeenOtherNonce)
+		p.receiveEmbryo(at, in, e)
 		return
 	}
 	if !ok {
@@ -295,9 +295,12 @@ func (p *plane) prove(e *pair, in Packet) {
 	}
 }
 
-// receiveEmbryo takes a nonce that belongs to no session.
-func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
-	key := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}
+// receiveEmbryo takes a nonce that belongs to no session, be it that there is
+// none (e is nil), be it that its nonce is another one. Where the session's
+// packets go anyway, the answer bears the session's own nonce: that of a host
+// that remembers does not change, however often the other end forgets its.
+func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
+	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenEmbryo
 	old, known := p.embryos[key]
 	known = known && old.shown == in.Nonce
 	own := old.own
@@ -308,6 +311,12 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, why ilnp.Trigger) {
 	// of ours would be a miss.
 	if known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest {
 		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own})
+	}
+	if e != nil {
+		why = ilnp.SeenOtherNonce
+		if slices.Contains(e.Accept, in.Src.L64) {
+			own = e.LocalNonce
+		}
 	}
 	if in.Control != nil {
 		switch messageType(in) {
@@ -360,7 +369,7 @@ func (p *plane) embryoNonce(in Packet) Nonce {
 		b = binary.BigEndian.AppendUint64(b, uint64(v.L64))
 	}
 	sum := sha256.Sum256(b)
-	n := Nonce{Len: in.Nonce.Len}
+	n := Nonce{Len: max(p.host.cfg.NonceLength, 4)}
 	copy(n.Bytes[:n.Len], sum[:])
 	return n
 }

@@ -290,6 +290,52 @@ func TestReflection(t *testing.T) {
 	}
 }
 
+// TestOwnNonceStays: whoever comes with another nonce than the session's is shown
+// the session's own where its packets go anyway, in whatever state it is, and a
+// stranger's elsewhere; the daemon is told the same.
+func TestOwnNonceStays(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := pairOf(there)
+	for name, change := range map[string]func(){
+		"established": func() {},
+		"dead":        func() { p.Dead = true },
+		"plain":       func() { p.State, p.RemoteNonce = ilnp.Plain, ilnp.Nonce{} },
+	} {
+		p = pairOf(there)
+		change()
+		r.upsert(p)
+		for from, known := range map[roam.L64]bool{there: true, else1: false} {
+			_, out := r.ingress(echo(t, from, wrongNonce, true, 9))
+			q, err := ilnpwire.ParsePacket(out)
+			r.must(err)
+			evs := r.events()
+			if len(evs) != 1 || evs[0].Kind != OtherNonce {
+				t.Fatalf("%s, from %v: events %+v", name, from, evs)
+			}
+			if q.Nonce != evs[0].OwnNonce || (q.Nonce == ourNonce) != known || !q.Nonce.Present() {
+				t.Errorf("%s, from %v: answered with %x, told %x", name, from, q.Nonce.Value(), evs[0].OwnNonce.Value())
+			}
+		}
+	}
+}
+
+// TestProbeWithAnotherLength: a nonce of another length than ours cannot be put
+// in the place of the one that came. The stack answers, over the session; only
+// probes, and only from where the session's packets go.
+func TestProbeWithAnotherLength(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	request := packet(at(there, theirs), at(here, ours), ip6.DestOpts, with(longNonce, ip6.ICMPv6, make([]byte, 8+17)))
+	request[40+16] = 128
+	r.check([]verdictCase{
+		{"probe", echo(t, there, longNonce, true, 9), passOn, deliveredNonce, []EventKind{OtherNonce}},
+		{"ping", request, shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+		{"probe from elsewhere", echo(t, else1, longNonce, true, 9), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+	})
+}
+
 // What cannot be answered on the spot goes to the stack: fragments, and nonces
 // of another length than ours.
 func TestReflectionLeftToTheStack(t *testing.T) {

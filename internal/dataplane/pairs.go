@@ -88,7 +88,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
 	if exists {
 		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
-		if old.LocalNonce != row.LocalNonce {
+		if old.LocalNonce != row.LocalNonce || old.RemoteNonce.Len > 0 && old.RemoteNonce != row.RemoteNonce {
 			row.Birth = uint32(random64()) | 1 // what was seen was another session
 		}
 	} else {

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Control messages from outside: probes are answered where they stand, the others
+ * are handed over.
+ */
+#ifndef ROAM_CONTROL_H
+#define ROAM_CONTROL_H
+
+#include "deliver.h"
+
+/* Answers an echo request where it stands: a probe must come back on the path
+ * that it took, also from a correspondent without a session, also while the
+ * daemon is away. Returns -1 when the stack shall answer.
+ */
+static __always_inline int reflect(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
+{
+	struct addr swapped[2] = { in->dst, in->src };
+	__u8 mac[12], back[12];
+	__u8 type = ICMP6_ECHO_REPLY, hop_limit = 64;
+
+	if (in->c.fragment != WHOLE || own->len != in->c.nonce.len)
+		return -1;
+	if (in->l3 == ETH_LEN) {
+		if (bpf_skb_load_bytes(skb, 0, mac, 12))
+			return -1;
+		__builtin_memcpy(back, mac + 6, 6);
+		__builtin_memcpy(back + 6, mac, 6);
+		bpf_skb_store_bytes(skb, 0, back, 12, 0);
+	}
+	/* The type is the high octet of the first word; nonce and addresses are
+	 * not, or not changed in sum, in the checksum.
+	 */
+	if (bpf_l4_csum_replace(skb, in->c.at + ICMP6_CSUM_AT, bpf_htons(ICMP6_ECHO_REQUEST << 8),
+				bpf_htons(ICMP6_ECHO_REPLY << 8), 2) ||
+	    bpf_skb_store_bytes(skb, in->c.at, &type, 1, 0) ||
+	    bpf_skb_store_bytes(skb, in->l3 + 7, &hop_limit, 1, BPF_F_RECOMPUTE_CSUM) ||
+	    bpf_skb_store_bytes(skb, in->l3 + 8, swapped, 32, 0))
+		return drop(DROP_KERNEL_HELPER);
+	if (own->len == 12)
+		bpf_skb_store_bytes(skb, in->c.option_at + 2, own->b, 12, 0);
+	else
+		bpf_skb_store_bytes(skb, in->c.option_at + 2, own->b, 4, 0);
+	count(RX_ECHO_REFLECTED);
+	return bpf_redirect(skb->ifindex, 0);
+}
+
+/* Is this echo reply one that the daemon asked for? */
+static __always_inline int is_probe_reply(struct __sk_buff *skb, const struct chain *c)
+{
+	struct host *h = this_host();
+	__u16 id;
+
+	if (c->type != ICMP6_ECHO_REPLY || !h || bpf_skb_load_bytes(skb, c->at + 4, &id, 2))
+		return 0;
+	return id == h->probe_id;
+}
+
+static __always_inline int hand_over_control(void *ring, struct __sk_buff *skb, const struct inbound *in,
+					     const struct pair_key *key)
+{
+	struct event about;
+
+	about_inbound(&about, in);
+	about.key = *key;
+	if (!tell_packet(ring, skb, in->l3, EV_CONTROL, &about))
+		count(DROP_CONTROL_HANDED_OVER);
+	return SHOT;
+}
+
+static __always_inline int locator_on_wire(union half l)
+{
+	return l.v != 0 && l.b[0] != 0xff && !(l.b[0] == 0xfe && (l.b[1] & 0xc0) == 0x80);
+}
+
+/* An echo request as the daemon sends them: 16 octets of data. */
+static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST && skb->len - in->c.at == 8 + 16;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Correspondents that show a nonce and have no session. */
+#ifndef ROAM_EMBRYO_H
+#define ROAM_EMBRYO_H
+
+#include "control.h"
+#include "rule.h"
+#include "standing.h"
+
+/* A Locator Update of a correspondent whose session the daemon is about to
+ * make: it keeps it until then. Whoever begins with one has no session.
+ */
+static __always_inline int receive_early_update(struct __sk_buff *skb, const struct inbound *in,
+						const struct event *about, int known)
+{
+	if (!known)
+		return drop(DROP_UPDATE_NO_SESSION);
+	return hand_over_control(&requests, skb, in, &about->key);
+}
+
+/* Does the daemon hear of a stranger by this packet? Of one of whom it does not,
+ * nothing may stay here: no packet to it would be a miss.
+ */
+static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.proto != IPPROTO_ICMPV6 || (in->c.type != ICMP6_LOCATOR_UPDATE && !is_probe_reply(skb, &in->c));
+}
+
+/* Brings the table up to date with what a packet shows, and e with what the table
+ * has. Returns whether that node was there.
+ */
+static __always_inline int note_embryo(struct __sk_buff *skb, const struct inbound *in, struct embryo *e,
+				       const struct pair_key *key)
+{
+	struct embryo *old = bpf_map_lookup_elem(&embryos, key);
+	int known = old && same_nonce(&old->remote_nonce, &e->remote_nonce);
+
+	if (known) {
+		e->epoch = old->epoch;
+		e->first_remote = old->first_remote;
+		e->first_local = old->first_local;
+	}
+	if (known && old->remote_l64.v == e->remote_l64.v && old->local_l64.v == e->local_l64.v) {
+		e->rule = old->rule;
+		__sync_fetch_and_add(&old->rx_bytes, e->rx_bytes);
+		if (e->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+			old->rule = e->rule = rule_shown(skb, &in->c, in->l3);
+		return known;
+	}
+	if (known)
+		e->rule = old->rule; /* it moved */
+	else if (has_rule(in->c.proto))
+		e->rule = rule_shown(skb, &in->c, in->l3);
+	if (known || is_told(skb, in))
+		bpf_map_update_elem(&embryos, key, e, BPF_ANY);
+	return known;
+}
+
+/* A probe with another nonce than the session's, and of another length, so that
+ * it cannot be reflected: the stack answers it over the session.
+ */
+static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
+{
+	return in->c.fragment == WHOLE && is_probe(skb, in) && in->c.nonce.len != p->local_nonce.len &&
+	       locator_accepted(p, in->src.l64.v);
+}
+
+/* A nonce from someone without a session (p is 0), or with another nonce than
+ * the session's: an entry in a bounded table, and an answer.
+ *
+ * Where the session's packets go anyway, the answer bears the session's own
+ * nonce. So the nonce of a host that remembers does not change, whatever the
+ * other end forgets, and two ends that each take the other for new agree after
+ * one exchange; if each made up a nonce for the other's new one, they could go
+ * on for ever. Elsewhere it is a stranger's: whoever claims a NID must not learn
+ * the nonce that its true owner takes for ours.
+ */
+static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const struct pair *p)
+{
+	struct embryo e = {
+		.remote_l64 = in->src.l64, .local_l64 = in->dst.l64, .remote_nonce = in->c.nonce, .ifindex = skb->ifindex,
+		.first_remote = in->src.l64, .first_local = in->dst.l64,
+	};
+	struct host *h = this_host();
+	struct event about;
+	int verdict, known;
+	__u32 delta = 0;
+
+	if (!h || !locator_on_wire(in->src.l64))
+		return drop(DROP_MALFORMED);
+	if (!p && !(h->flags & HOST_ACCEPT_ANY) && !bpf_map_lookup_elem(&known_nids, &in->src.nid))
+		return PASS_ON; /* as if we had no ILNP: the stack answers with Parameter Problem */
+	about_inbound(&about, in);
+	e.epoch = h->epoch;
+	e.rx_bytes = skb->len - in->l3;
+	known = note_embryo(skb, in, &e, &about.key);
+	about.rule = is_probe(skb, in) ? IS_PROBE : e.rule;
+	if (p && locator_accepted(p, in->src.l64.v))
+		about.own_nonce = p->local_nonce;
+	else
+		embryo_nonce(h, &e, in->dst.nid, in->src.nid, &about.own_nonce);
+	if (in->c.proto == IPPROTO_ICMPV6) {
+		if (is_probe_reply(skb, &in->c))
+			return hand_over_control(&requests, skb, in, &about.key);
+		if (in->c.type == ICMP6_LOCATOR_UPDATE)
+			return receive_early_update(skb, in, &about, known);
+	}
+	tell(&requests, skb, p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
+	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST) {
+		verdict = reflect(skb, in, &about.own_nonce);
+		if (verdict >= 0)
+			return verdict;
+	}
+	if (p) {
+		if (!is_answered_by_stack(skb, in, p))
+			return drop(DROP_WRONG_NONCE);
+		in->src.nid = p->handle.remote;
+		in->dst.nid = p->handle.local;
+		delta = sum_bytes(p->nid_delta);
+	}
+	return deliver(skb, in, delta, e.rule == RULE_RFC6741);
+}
+
+#endif
