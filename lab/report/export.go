@@ -19,8 +19,8 @@ import (
 // daylight, on white, for papers and slides.
 const plain = `<style>svg{background:#fff;font-family:"Source Sans 3","Noto Sans","Helvetica Neue",Arial,sans-serif}` +
 	`text{fill:#1b1f24}.tick{font-size:11.5px;fill:#5b6470}.label{font-size:12.5px}.ptitle{font-size:13.5px;font-weight:650}` +
-	`.mark{font-size:11px;fill:#5b6470}.event{stroke:#7b8794;stroke-width:1;stroke-dasharray:3 3}.grid{stroke:#e9edf1;stroke-width:1}` +
-	`.axis{fill:none;stroke:#5b6470;stroke-width:1.2}.area{fill-opacity:.9;stroke-width:.6}.ref{stroke:#7a3fc0;stroke-width:1.6;stroke-dasharray:8 4}` +
+	`.key,.ptitle{stroke:#fff;stroke-width:4px;paint-order:stroke}.mark{font-size:11px;fill:#5b6470}.event{stroke:#7b8794;stroke-width:1;stroke-dasharray:3 3}.grid{stroke:#e9edf1;stroke-width:1}` +
+	`.axis{fill:none;stroke:#5b6470;stroke-width:1.2}.area{fill-opacity:.9;stroke-width:.6}.ref{fill:none;stroke:#7a3fc0;stroke-width:1.6}` +
 	`.band{fill:#7a3fc0;fill-opacity:.13}.reflabel{font-size:11px;fill:#7a3fc0;stroke:#fff;stroke-width:3px;paint-order:stroke}</style>`
 
 // SVG returns a figure as a file of its own.

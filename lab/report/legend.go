@@ -5,7 +5,6 @@ import (
 	"html"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"roam/lab/result"
 )
@@ -67,38 +66,69 @@ func colourAll(labels []string, paint map[string]string) []string {
 
 // entry is a label of a legend: from x, in a row counted from the top.
 type entry struct {
-	x   float64
-	row int
+	text string
+	mark string // the SVG of its sample, at the origin
+	x    float64
+	row  int
 }
 
-// textWidth is about how wide a text is in the label font.
-func textWidth(s string) float64 { return float64(utf8.RuneCountInString(s)) * charWidth }
+// textWidth is about how wide a text is in the label font; rather too wide than
+// too narrow.
+func textWidth(s string) (w float64) {
+	for _, c := range s {
+		switch {
+		case strings.ContainsRune("iljtfrI.,:;'()[]|! ", c):
+			w += 0.64 * charWidth
+		case strings.ContainsRune("mwMWOQGD@%→", c):
+			w += 1.4 * charWidth
+		default:
+			w += charWidth
+		}
+	}
+	return w
+}
+
+// entries are what the legend names: series unless there is but one under its
+// own title, and the references that run along the panel.
+func (p *panel) entries() (out []entry) {
+	if len(p.labels) > 1 || p.Title == "" {
+		for i, l := range p.labels {
+			out = append(out, entry{text: l, mark: fmt.Sprintf(`<rect y="-9" width="10" height="10" rx="2" fill="%s"/>`, p.colour[i])})
+		}
+	}
+	for i, r := range p.Refs {
+		switch {
+		case r.To != nil:
+			out = append(out, entry{text: r.Label, mark: `<rect class="band" y="-9" width="10" height="10"/>`})
+		case !r.OnX:
+			out = append(out, entry{text: r.Label, mark: fmt.Sprintf(`<path class="ref" stroke-dasharray="%s" d="M-5 -4H11"/>`, dash(i))})
+		}
+	}
+	return out
+}
 
 // layLegend places the legend: right of the title if it has room there, else in
 // rows of its own below the title.
 func (p *panel) layLegend() []entry {
-	if len(p.labels) < 2 && p.Title != "" {
-		return nil
-	}
-	const between = 14
+	const between = 16
+	out := p.entries()
 	whole := 0.0
-	for _, l := range p.labels {
-		whole += legendSwing + textWidth(l) + between
+	for _, e := range out {
+		whole += legendSwing + textWidth(e.text) + between
 	}
-	out := make([]entry, len(p.labels))
 	x, row := figWidth-right-whole+between, 0
-	if title := left + 1.15*textWidth(p.Title) + 2*between; p.Title != "" && x < title || x < left {
+	if title := left + 1.25*textWidth(p.Title) + 2*between; p.Title != "" && x < title || x < left {
 		x, row = left, 1
 		if p.Title == "" {
 			row = 0
 		}
 	}
-	for i, l := range p.labels {
-		w := legendSwing + textWidth(l)
-		if x+w > figWidth-right && x > left {
+	for i := range out {
+		w := legendSwing + textWidth(out[i].text)
+		if x+w > figWidth-right+1 && x > left {
 			x, row = left, row+1
 		}
-		out[i] = entry{x, row}
+		out[i].x, out[i].row = x, row
 		x += w + between
 	}
 	return out
@@ -119,9 +149,9 @@ func (p *panel) legendHeight() float64 {
 func (p *panel) head(b *strings.Builder) {
 	y := p.top - 8 - p.legendHeight()
 	fmt.Fprintf(b, `<text class="ptitle" x="%d" y="%.1f">%s</text>`+"\n", left, y, html.EscapeString(p.Title))
-	for i, e := range p.legend {
+	for _, e := range p.legend {
 		at := y + float64(e.row*legendRow)
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="10" height="10" rx="2" fill="%s"/>`, e.x, at-9, p.colour[i])
-		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at, html.EscapeString(p.labels[i]))
+		fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">%s</g>`, e.x, at, e.mark)
+		fmt.Fprintf(b, `<text class="tick key" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at, html.EscapeString(e.text))
 	}
 }

@@ -19,7 +19,7 @@ const (
 	panelGap    = 40 // between panels; holds the panel's title
 	markRow     = 15 // one row of event labels
 	bottom      = 46
-	charWidth   = 6.1 // of the label font, on average
+	charWidth   = 6.9 // of the label font, on average, where that is a wide one
 	legendSwing = 14
 )
 
@@ -50,6 +50,7 @@ func drawing(r *result.Result, f result.Figure, attributes, head string) string 
 		if p.Marks {
 			pn.marks(&b, r.Events, i == firstMarked(f))
 		}
+		pn.head(&b)
 		y = pn.bottom() + panelGap - 24
 	}
 	y += 24 - panelGap
@@ -207,7 +208,6 @@ func (p *panel) draw(b *strings.Builder) {
 		}
 	}
 	p.lines(b)
-	p.head(b)
 }
 
 func (p *panel) grid(b *strings.Builder) {

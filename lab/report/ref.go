@@ -1,14 +1,9 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"html"
-	"math"
-	"slices"
 	"strings"
-
-	"roam/lab/result"
 )
 
 // bands draws the references that are bands, below the data.
@@ -25,40 +20,31 @@ func (p *panel) bands(b *strings.Builder) {
 	}
 }
 
-// lines draws the other references, and the labels of all, above the data.
-func (p *panel) lines(b *strings.Builder) {
-	for _, r := range p.Refs {
-		if r.To != nil {
-			continue
-		}
-		if r.OnX {
-			fmt.Fprintf(b, `<line class="ref" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", p.x.at(r.At), p.x.at(r.At), p.top, p.y.from)
-			continue
-		}
-		fmt.Fprintf(b, `<line class="ref" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`+"\n", left, figWidth-right, p.y.at(r.At), p.y.at(r.At))
-	}
-	p.refLabels(b)
-}
+// dash is the pattern of reference line number i of a panel: the legend tells
+// them apart by it.
+func dash(i int) string { return []string{"8 4", "2 3", "12 3 2 3"}[i%3] }
 
-// refLabels writes the labels of horizontal references at the right end of
-// their line, moved apart where they would overlap, and those of vertical ones
-// beside the line, each one row below the one before.
-func (p *panel) refLabels(b *strings.Builder) {
+// lines draws the other references above the data. Those across the horizontal
+// axis have their label beside them, each a row below the one before; the legend
+// names the rest.
+func (p *panel) lines(b *strings.Builder) {
 	const row = 13.0
-	refs := slices.Clone(p.Refs)
-	slices.SortStableFunc(refs, func(a, b result.Ref) int { return cmp.Compare(b.End(), a.End()) })
-	low, vertical := p.top, 0
-	for _, r := range refs {
-		x, y, anchor := float64(figWidth-right-4), math.Max(p.y.at(r.End())-4, low+row-2), "end"
-		if r.OnX {
-			vertical++
-			x, y, anchor = p.x.at(r.End())+4, p.top+float64(vertical)*row, "start"
-			if x+textWidth(r.Label) > figWidth-right {
-				x, anchor = p.x.at(r.At)-4, "end"
-			}
-		} else {
-			low = y
+	vertical := 0
+	for i, r := range p.Refs {
+		if r.To == nil && !r.OnX {
+			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%d %.1fH%d"/>`+"\n", dash(i), left, p.y.at(r.At), figWidth-right)
 		}
-		fmt.Fprintf(b, `<text class="reflabel" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", anchor, x, y, html.EscapeString(r.Label))
+		if r.To == nil && r.OnX {
+			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%.1f %.1fV%.1f"/>`+"\n", dash(i), p.x.at(r.At), p.top, p.y.from)
+		}
+		if !r.OnX || r.To != nil {
+			continue
+		}
+		vertical++
+		x, anchor := p.x.at(r.At)+4, "start"
+		if x+textWidth(r.Label) > figWidth-right {
+			x, anchor = p.x.at(r.At)-4, "end"
+		}
+		fmt.Fprintf(b, `<text class="reflabel" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", anchor, x, p.top+float64(vertical)*row, html.EscapeString(r.Label))
 	}
 }

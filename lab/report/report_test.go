@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +17,26 @@ import (
 
 var keep = flag.String("keep", "", "write the synthetic report to this file")
 
-// synthetic is a result with every kind of panel and of verdict.
+// synthetic is a result of several runs with every kind of panel and of verdict.
 func synthetic() *result.Result {
+	var runs []*result.Result
+	for seed := range uint64(8) {
+		r := one(seed)
+		r.Judge(expectations())
+		runs = append(runs, r)
+	}
+	r, err := result.Merge(runs)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// one is a run of it.
+func one(seed uint64) *result.Result {
 	r := result.New("synthetic")
 	r.Title = "A mobile host <keeps> its sessions"
-	r.Preset, r.Seed, r.Started = "quick", 7, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r.Preset, r.Seed, r.Started = "quick", 7+seed, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	r.Drawing = "MN ==== R1\n   ==== R2 --- CN"
 	r.LeftOut = []string{"the long schedule"}
 	r.Params["delay_ms"] = 10.0
@@ -44,25 +60,38 @@ func synthetic() *result.Result {
 	for i := 1; i < 7; i++ {
 		r.Mark(result.Event{T: 4 * float64(i), Kind: "handoff", Label: "soft → net" + string(rune('1'+i%3))})
 	}
+	r.AddSeries("reference", "Mb/s", t, y[1])
+	top := 46.0
 	r.Figures = []result.Figure{
 		{Title: "Throughput per link", Caption: "Received at the correspondents.", XLabel: "time since the start of traffic (s)", Panels: []result.Panel{
-			{Title: "Roam", Kind: result.Stack, YLabel: "Mb/s", Series: []string{"net1", "net2", "net3"}, Marks: true},
-			{Title: "one by one", Kind: result.Lines, YLabel: "Mb/s", Series: []string{"net1", "net2", "absent"}, Marks: true, Height: 110},
-			{Title: "samples", Kind: result.Points, YLabel: "Mb/s", Series: []string{"net3"}, Height: 110}}},
-		{Title: "Gaps", XLabel: "gap (ms)", Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of gaps", Series: []string{"gaps"}, LogX: true}}},
+			{Title: "Roam", Kind: result.Stack, YLabel: "Mb/s", Series: []string{"net1", "net2", "net3"}, Marks: true,
+				Refs: []result.Ref{{Label: "published mean 47 Mb/s", At: 47}, {Label: "published range", At: 41, To: &top}}},
+			{Title: "one by one", Kind: result.Lines, YLabel: "Mb/s", Series: []string{"net2", "net1", "absent"}, Marks: true, Height: 110},
+			{Title: "samples", Kind: result.Points, YLabel: "Mb/s", Series: []string{"net3"}, Height: 110},
+			{Title: "more lines than a row of the legend has room for", Kind: result.Lines, YLabel: "Mb/s", Height: 110,
+				Series: []string{"net1", "net2", "net3", "reference", "net1", "net2", "net3", "net1"},
+				Labels: []string{"net1", "net2", "net3", "the static reference over the first link", "from the mobile host", "to the mobile host", "segments sent again", "acknowledgements that came twice"}}}},
+		{Title: "Gaps", XLabel: "gap (ms)", Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of gaps", Series: []string{"gaps"}, Labels: []string{"net1"}, LogX: true,
+			Refs: []result.Ref{{Label: "published median", At: 2, OnX: true}, {Label: "published worst", At: 25, OnX: true}}}}},
 	}
 	r.Tables = []result.Table{{Title: "Cost of each handoff", Columns: []string{"handoff", "gap"}, Rows: [][]string{{"net1 → net2", "1.2 ms"}}}}
-	expect := []result.Expectation{
-		{ID: "a", Says: "nothing is lost", Metric: "lost", Op: "==", Kind: result.Correctness, Source: "design"},
-		{ID: "b", Says: "short gaps", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing, Source: "design"},
+	r.Emulator = &result.Emulator{DelayMs: 10, LoadMbps: 20, Sent: 892, Received: 892, MedianMs: 0.06, P99Ms: 0.4, MaxMs: 1.7}
+	r.Set("lost", 0)
+	r.Set("gap_ms", 40+21.25*math.Pow(math.Sin(float64(seed)), 2))
+	r.Set("mbps", 9.4+0.01*float64(seed%3))
+	r.SetBool("alive", true)
+	return r
+}
+
+func expectations() []result.Expectation {
+	worst := 55.0
+	return []result.Expectation{
+		{ID: "a", Says: "nothing is lost", Metric: "lost", Op: "==", Kind: result.Correctness, Source: "design", Published: &result.Published{Text: "near 0"}, Place: "Fig. 5"},
+		{ID: "b", Says: "short gaps", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing, Source: "design", Published: &result.Published{Value: &worst}, Place: "Tab. 2"},
 		{ID: "c", Says: "alive", Metric: "alive", Op: "==", Bound: 1, Unit: "yes", Kind: result.Correctness, Source: "design"},
 		{ID: "d", Says: "never tried", Metric: "absent", Op: "==", Bound: 1, Kind: result.Correctness, Source: "design"},
+		{ID: "e", Says: "spread of throughput", Metric: "mbps", Of: result.Spread, Op: "<=", Bound: 0.04, Unit: "Mb/s", Kind: result.Timing, Source: "design"},
 	}
-	r.Set("lost", 0)
-	r.Set("gap_ms", 61.25)
-	r.SetBool("alive", true)
-	r.Judge(expect)
-	return r
 }
 
 func TestRenderIsWellFormedAndSelfContained(t *testing.T) {
@@ -76,13 +105,15 @@ func TestRenderIsWellFormedAndSelfContained(t *testing.T) {
 		}
 	}
 	text := string(b)
-	for _, want := range []string{"not measured", "FAIL", "61.25 ms", "&lt;keeps&gt;", "2 of 4 claims hold, 1 do not, 1 not measured", "soft → net2"} {
+	for _, want := range []string{"not measured", "FAIL", "59.54 ms", "&lt;keeps&gt;", "3 of 5 claims hold, 1 do not, 1 not measured", "soft → net2",
+		"55 ms (Tab. 2)", "near 0 (Fig. 5)", "spread of the runs", "published mean 47", "Spread over the runs", `download="synthetic-gaps.csv"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("page lacks %q", want)
 		}
 	}
+	withoutData := regexp.MustCompile(`href="data:[^"]*"`).ReplaceAllString(text, "") // any letters stand in base64
 	for _, bad := range []string{"http://", "https://", "<script", "url(", "NaN", "Inf"} {
-		if strings.Contains(text, bad) {
+		if strings.Contains(withoutData, bad) {
 			t.Errorf("page holds %q", bad)
 		}
 	}
@@ -143,5 +174,55 @@ func TestLabelsDoNotCollide(t *testing.T) {
 	got := placeLabels(events, "", axis{lo: 0, hi: 100, from: left, to: figWidth - right})
 	if len(got) != 4 || got[0].row != 0 || got[1].row != 1 || got[2].row != 0 || !got[3].flip || got[3].row != 1 {
 		t.Errorf("placed %+v", got)
+	}
+}
+
+// A link looks the same in every figure, and two lines of a panel never look
+// alike while there are colours left.
+func TestColoursStay(t *testing.T) {
+	r := synthetic()
+	paint := palette(r)
+	for i, l := range []string{"net1", "net2", "net3"} {
+		if paint[l] != colours[i] {
+			t.Errorf("%s is %s", l, paint[l])
+		}
+	}
+	got := colourAll([]string{"net3", "other", "net1"}, paint)
+	if got[0] != colours[2] || got[2] != colours[0] || got[1] == got[0] || got[1] == got[2] {
+		t.Errorf("colours %v", got)
+	}
+	if many := colourAll(strings.Split(strings.Repeat("x,", 20), ","), nil); slices.Contains(many, "") {
+		t.Errorf("colours %v", many)
+	}
+}
+
+func TestExport(t *testing.T) {
+	dir := t.TempDir()
+	r := synthetic()
+	paths, err := Export(dir, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) != 2*len(r.Figures)+2 {
+		t.Errorf("files %v", paths)
+	}
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(path, ".svg") {
+			continue
+		}
+		if !strings.Contains(string(b), `xmlns="http://www.w3.org/2000/svg"`) || strings.Contains(string(b), "var(--") {
+			t.Errorf("%s does not stand alone", path)
+		}
+		if err := xml.Unmarshal(b, new(struct{})); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	metrics := string(metricsCSV(r))
+	if lines := strings.Split(metrics, "\n"); !strings.HasPrefix(lines[0], "metric,seed 7,seed 8") || len(lines) != 6 {
+		t.Errorf("metrics %s", metrics)
 	}
 }

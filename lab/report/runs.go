@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strconv"
 	"strings"
 
 	"roam/lab/result"
@@ -28,7 +29,7 @@ func runs(r *result.Result) (out []spreadRow) {
 		row := spreadRow{Says: c.Says, N: s.N, Median: strings.TrimSpace(num(s.Median) + " " + c.Unit), Plot: template.HTML(strip(r, c, s))}
 		row.Quartiles = num(s.Q1) + " – " + num(s.Q3)
 		if s.CILow != nil {
-			row.Interval = num(s.Mean) + " ± " + num(*s.CIHigh-s.Mean)
+			row.Interval = num(s.Mean) + " ± " + strconv.FormatFloat(*s.CIHigh-s.Mean, 'g', 2, 64)
 		}
 		out = append(out, row)
 	}

@@ -117,7 +117,7 @@ func placeLabels(events []result.Event, arm string, x axis) []placed {
 			continue
 		}
 		l := placed{x: x.at(e.T), text: e.Label}
-		w := float64(len(e.Label))*charWidth + 8
+		w := textWidth(e.Label) + 8
 		start, end := l.x, l.x+w
 		if end > figWidth {
 			l.flip, start, end = true, l.x-w, l.x
