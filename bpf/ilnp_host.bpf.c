@@ -118,6 +118,8 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	in->src = ip.src;
 	in->dst = ip.dst;
 	err = parse_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
+	if (!err)
+		err = open_carried(skb, &in->c);
 	if (err)
 		return drop(-err);
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
@@ -147,7 +149,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
 			return verdict;
 	}
 	/* Called in one place, since each that is inlined takes its own of the stack. */
-	if (p || in->c.nonce.len)
+	if (p || in->c.nonce.len || speaks_for_embryo(in))
 		return receive_embryo(skb, in, p);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return drop(DROP_UPDATE_NO_NONCE);

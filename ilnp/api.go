@@ -128,6 +128,7 @@ type Observation struct {
 	Nonce    Nonce     // of the packet
 	OwnNonce Nonce     // the nonce that the embryo answers with
 	Found    FoundRule // of a packet that shows it
+	Carried  bool      // the nonce came in UDP
 }
 
 // Activity is what the data plane counted for one pair, read periodically.
@@ -173,6 +174,7 @@ type Pair struct {
 	Rule                    ChecksumRule
 	RuleSought              bool          // Rule is a guess, to be found from what the peer sends
 	NonceAlways             bool          // the option goes on every packet
+	Carry                   bool          // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
 	Dead                    bool          // liveness says that no path works
 	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
@@ -191,6 +193,7 @@ type Output interface{ output() }
 type Transmit struct {
 	Link   roam.LinkID
 	Packet []byte
+	Whole  bool // never in fragments: it is there to see whether its size gets through
 }
 
 // Upsert makes or replaces a data-plane entry.
@@ -241,7 +244,8 @@ const (
 	PeerAlive                           // heard again
 	Refused                             // bad input: Reason names it
 	ModeChanged
-	PathAnswered // a probe that Check sent was answered: Path, RTT
+	PathAnswered    // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
+	CarriageChanged // control messages go in UDP from now on, or do not any more: Path, Reason
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -256,6 +260,11 @@ type Event struct {
 	RTT      time.Duration
 	Duration time.Duration
 	Reason   string
+
+	Form       ProbeForm // of the probe
+	Size       int       // of the probe's packet, of FormFull only
+	Relabelled bool      // the answer did not bring the probe's flow label back
+	Carried    bool      // UpdateAcked: the acknowledgement came in UDP
 }
 
 // RejectedInput counts input that the core refused, by reason.
@@ -302,6 +311,7 @@ type PeerState struct {
 	NonceAlways bool   // every packet to it carries the nonce
 	OldFirst    bool   // Locator Updates to it leave from known locators first
 	WhyPlain    string // why State is Plain
+	Carried     []Path // those on which control messages go in UDP
 }
 
 // RemoteState is a correspondent's locator as shown to people.

@@ -7,17 +7,18 @@ import (
 	"roam"
 )
 
-// Check sends a probe on every path to the correspondent with this handle,
-// except on those that are done, because somebody asks whether they work. It
-// returns all of these paths, at most MaxPaths; each answer is told by an event
-// PathAnswered. A correspondent that is known and has no session gets one, as
+// Check sends probes on every path to the correspondent with this handle, in
+// every form that skip does not name, because somebody asks what the paths let
+// through; nil skips none. The one of FormFull is as long as mtu says that a link
+// takes. It returns all of these paths, at most MaxPaths; each answer is told by an
+// event PathAnswered. A correspondent that is known and has no session gets one, as
 // by the first packet of an application; of an unknown one, and where there is
 // no locator to send from, no path is returned.
 //
 // As long as the correspondent has shown no nonce, one call sends on one path,
 // the next call on the next one: it answers each pair of locators with another
 // nonce, and two at once would leave the two ends with different ones.
-func (c *Core) Check(now time.Time, remote roam.NID, done []Path) []Path {
+func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) bool, mtu func(roam.LinkID) int) []Path {
 	key := PairKey{Local: c.cfg.NIDs[0], Remote: remote}
 	s := c.sessions[key]
 	if s == nil {
@@ -30,22 +31,40 @@ func (c *Core) Check(now time.Time, remote roam.NID, done []Path) []Path {
 		}
 	}
 	paths := cross(c.checkedFrom(now, s), s.remotes.all())
-	open := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return slices.Contains(done, p) })
+	open := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool {
+		return skip != nil && skip(p, FormOption) && skip(p, FormUDP) && skip(p, FormPadded) && skip(p, FormFull)
+	})
+	forms := c.checkedForms(s)
 	if !s.remoteNonce.Present() && len(open) > 0 {
 		open = []Path{open[s.checks%len(open)]}
 		s.checks++
 	}
+	c.forgetProbes(&s.sent, now.Add(-tokenLife))
 	for _, p := range open {
-		c.forgetProbes(&s.sent, now.Add(-tokenLife))
-		before := len(s.sent)
-		c.sendProbe(now, s, &s.sent, s.localNID, s.remoteNID, p, s.localNonce)
-		for _, t := range s.sent[before:] {
-			pr := c.probes[t]
-			pr.told = true
-			c.probes[t] = pr
+		for _, form := range forms {
+			if skip != nil && skip(p, form) {
+				continue
+			}
+			pr := probe{path: p, form: form, told: true}
+			if form == FormFull {
+				pr.size = mtu(p.Local.Link)
+			}
+			c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, pr)
 		}
 	}
 	return paths
+}
+
+// checkedForms returns the forms that are asked for: the one of the RFCs alone at
+// first, as long as there is no session.
+func (c *Core) checkedForms(s *session) []ProbeForm {
+	switch {
+	case c.cfg.UDPPort == 0, !s.remoteNonce.Present() && s.checks == 0:
+		return []ProbeForm{FormOption}
+	case !s.remoteNonce.Present():
+		return []ProbeForm{FormOption, FormUDP}
+	}
+	return []ProbeForm{FormOption, FormUDP, FormPadded, FormFull}
 }
 
 // checkedFrom returns the locators that can be asked from without moving the

@@ -24,6 +24,7 @@ type Config struct {
 	IdleTimeout      time.Duration // a session without packets of applications for so long ends; default 10 min
 	SessionPrefix    roam.L64      // never acceptable as a locator; default roam.DefaultSessionPrefix
 	ProbeID          uint16        // identifier of our echo requests
+	UDPPort          uint16        // of control messages where a path drops the option or ICMPv6; 0: never
 }
 
 // Defaults of Config.

@@ -47,6 +47,7 @@ type candidate struct {
 	nonce           Nonce // what the node showed when it was proven
 	found           FoundRule
 	asks            bool // its packets were probes, too
+	carried         bool // its nonce came in UDP, or its answer did
 	state           candidateState
 	tries           int
 	sent            tokens
@@ -89,7 +90,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 			return
 		}
 	}
-	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now}
+	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
 	k.learn(o.Found)
 	k.owner = k
 	c.candidates[key] = k
@@ -126,8 +127,20 @@ func (k *candidate) learn(f FoundRule) {
 
 func (c *Core) askCandidate(now time.Time, k *candidate) {
 	k.probed = now
-	p := Path{Local: k.at, Remote: k.key.remote.L64}
-	c.sendProbe(now, k, &k.sent, k.key.local, k.key.remote.NID, p, c.ownTowards(k))
+	forms := []ProbeForm{FormOption, FormUDP}
+	switch {
+	case c.cfg.UDPPort == 0:
+		forms = forms[:1]
+	case k.tries > 0: // the first one was lost, or could not pass
+	case k.carried:
+		forms = forms[1:]
+	default:
+		forms = forms[:1]
+	}
+	for _, form := range forms {
+		pr := probe{path: Path{Local: k.at, Remote: k.key.remote.L64}, form: form}
+		c.sendProbe(now, k, &k.sent, PairKey{k.key.local, k.key.remote.NID}, c.ownTowards(k), pr)
+	}
 }
 
 // ownTowards returns the nonce to show a candidate. Where a session with its NID
@@ -302,6 +315,9 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	s.found(k.found)
 	s.asks = k.asks
 	s.update.listing = []listed{{k.at.L64, preferActive}}
+	if k.carried {
+		s.restoreCarried(now, []Path{{Local: k.at, Remote: k.key.remote.L64}})
+	}
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	c.establish(now, s, k.nonce, k.key.remote.L64)
 	if k.early != nil {

@@ -54,6 +54,8 @@ type probe struct {
 	from machine // session or candidate
 	path Path
 	sent time.Time
+	form ProbeForm
+	size int  // of FormFull
 	told bool // its answer is told: somebody asked
 }
 
@@ -61,20 +63,21 @@ type probe struct {
 type tokens []token
 
 // sendProbe sends an echo request with our nonce for this correspondent.
-func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, localNID, remoteNID roam.NID, p Path, nonce Nonce) {
+func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, nids PairKey, nonce Nonce, pr probe) {
 	var t token
 	if !c.draw(now, t[:]) {
 		return
 	}
 	c.probeSeq++
-	src, dst := roam.ILV{NID: localNID, L64: p.Local.L64}, roam.ILV{NID: remoteNID, L64: p.Remote}
-	b, err := ilnpwire.BuildEcho(src, dst, nonce, true, c.cfg.ProbeID, c.probeSeq, t[:])
+	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
+	b, err := c.buildProbe(src, dst, nonce, t, pr)
 	if err != nil {
 		return
 	}
-	c.probes[t] = probe{from: m, path: p, sent: now}
+	pr.from, pr.sent = m, now
+	c.probes[t] = pr
 	*sent = append(*sent, t)
-	c.emit(Transmit{Link: p.Local.Link, Packet: b})
+	c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull})
 }
 
 // forgetProbes drops the probes that were sent before a point in time, and
@@ -94,7 +97,9 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 	c.forgetProbes(&s.sent, now.Add(-tokenLife))
 	for _, p := range paths {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
-		c.sendProbe(now, s, &s.sent, s.localNID, s.remoteNID, p, s.localNonce)
+		for _, form := range c.formsOf(now, s, p) {
+			c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})
+		}
 	}
 }
 
@@ -129,6 +134,7 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 		c.sessionReply(now, m, t, pr, p)
 	case *candidate:
 		delete(c.probes, t)
+		m.carried = pr.form == FormUDP
 		c.candidateReply(now, m, p, now.Sub(pr.sent))
 	}
 }
@@ -139,16 +145,23 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.doubtNonce(now, s, pr, p)
 		return
 	}
+	if pr.form <= FormUDP {
+		c.noteForm(now, s, pr.path, pr.form == FormUDP)
+	}
 	s.rtt = now.Sub(pr.sent)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
-		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt})
+		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)
+		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt, Form: pr.form, Size: pr.size, Relabelled: relabelled})
 	}
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
-	if s.state != Established {
+	if was := s.state; was != Established {
 		c.establish(now, s, p.Nonce, p.Src.L64)
+		if was == Initiated && s.entry.Carry {
+			c.emit(Release{Key: s.key}) // those that bore the option are lost
+		}
 	}
 	wasBad := s.bad[pr.path]
 	delete(s.bad, pr.path)

@@ -114,6 +114,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 			RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 			Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
 			RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
+			Carried: s.carriedPaths(),
 		}
 		if k := c.known[s.remoteNID]; k != nil {
 			p.Names = slices.Clone(k.names)

@@ -15,7 +15,7 @@ import (
 // acknowledgement, the reply to a probe, or an ICMPv6 Parameter Problem. The
 // core keeps no part of packet.
 func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
-	p, err := ilnpwire.ParsePacket(packet)
+	p, err := ilnpwire.ParseControl(packet, c.cfg.UDPPort)
 	if err != nil || p.Fragmented {
 		c.refuse(now, PairKey{}, reasonMalformed)
 		return
@@ -58,9 +58,10 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	s.lastNonceRx, s.lastControl = now, now
+	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Carried)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
-		c.handleAck(now, s, lu)
+		c.handleAck(now, s, lu, p.Carried)
 		return
 	}
 	c.acknowledge(now, link, p, s, lu)
@@ -110,7 +111,9 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 		}
 		from = sources[0].Local
 	}
-	c.sendUpdate(Path{Local: from, Remote: to.L64}, s, lu.Ack())
+	if b, ok := c.buildUpdate(Path{Local: from, Remote: to.L64}, s, lu.Ack()); ok {
+		c.transmitControl(Path{Local: from, Remote: to.L64}, b, p.Carried)
+	}
 }
 
 // applyUpdate changes the correspondent's set as it says: the RFC form and the

@@ -33,6 +33,7 @@ type session struct {
 	remotes        remotes
 	announced      bool // the correspondent itself has told its locators
 	bad            map[Path]bool
+	passages       map[Path]passage
 	nonceUntil     time.Time
 	dead           bool
 	update         exchange
@@ -230,7 +231,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Dead: s.dead, Paths: paths, Accept: s.acceptFor(), Grace: 2 * s.rtt,
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, Paths: paths, Accept: s.acceptFor(), Grace: 2 * s.rtt,
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)

@@ -256,5 +256,6 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.doubtPlain(now, s)
 		c.judgeOption(now, s, a)
 		c.monitor(now, s)
+		c.tryOption(now, s)
 	}
 }

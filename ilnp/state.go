@@ -97,6 +97,7 @@ type savedSession struct {
 	LastTx      time.Time     `json:"last_tx"`
 	LastMove    time.Time     `json:"last_move"`
 	LastMoveRTT time.Duration `json:"last_move_rtt"`
+	Carried     []Path        `json:"carried,omitempty"`
 }
 
 type savedListed struct {
@@ -143,6 +144,7 @@ func (s *session) save() savedSession {
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: s.update.told, ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
+		Carried: s.carriedPaths(),
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -263,6 +265,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
 	}
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
+	s.restoreCarried(now, v.Carried)
 	s.entry.Seq, s.entry.Paths = v.Seq, c.pathsFor(now, s) // the data plane goes on with these
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)

@@ -41,6 +41,7 @@ type exchange struct {
 	first    time.Time // transmission of this set
 	last     time.Time
 	paths    []Path // in use when it began
+	began    Path   // of the first transmission
 	path     Path   // of the last transmission
 	doubtful bool   // an older acknowledgement came after this set had left: confirm it once more
 }
@@ -117,8 +118,17 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 	u.tries++
 	u.last = now
 	lu := c.composeUpdate(now, s)
+	if u.tries == 1 {
+		u.began = u.path
+	}
 	if c.sendUpdate(u.path, s, lu) {
 		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
+	}
+	if u.tries > 1 && c.cfg.UDPPort != 0 && u.path != u.began && slices.Contains(sources, u.began.Local) {
+		// Where all goes by now, options may be dropped: data waits for this.
+		if b, ok := c.buildUpdate(u.began, s, lu); ok {
+			c.transmitControl(u.began, b, true)
+		}
 	}
 	c.arm(&s.schedule, timerUpdate, now, s.updateTimeout())
 }
@@ -188,14 +198,27 @@ func lifetimeOf(seconds uint32, draft bool) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// sendUpdate sends the set over a path, in the forms that are due.
 func (c *Core) sendUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
-	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
-	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
-	if err != nil {
+	b, ok := c.buildUpdate(p, s, lu)
+	if !ok {
 		return false
 	}
-	c.emit(Transmit{Link: p.Local.Link, Packet: b})
+	option, carried := c.updateForms(s, p)
+	if option {
+		c.transmitControl(p, b, false)
+	}
+	if carried {
+		c.transmitControl(p, b, true)
+	}
 	return true
+}
+
+// buildUpdate makes the packet of a Locator Update or an acknowledgement.
+func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate) ([]byte, bool) {
+	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
+	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
+	return b, err == nil
 }
 
 // updateTimeout sends again, or gives the exchange up.
@@ -224,7 +247,7 @@ func (c *Core) urgeUpdate(now time.Time, s *session) {
 // handleAck takes an acknowledgement. One for an older set says that the
 // correspondent may hold that one, be it that two of ours overtook each other
 // or that somebody replayed the older one: the newest is sent again.
-func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
+func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, carried bool) {
 	u := &s.update
 	if u.state == untold {
 		c.refuse(now, s.key, reasonUnexpected)
@@ -242,7 +265,7 @@ func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
 	if u.state == acknowledged {
 		return
 	}
-	c.acked(now, s)
+	c.acked(now, s, carried)
 }
 
 // matches compares but for lifetimes; only, as none that we tell is 0, an
@@ -253,7 +276,7 @@ func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
 	})
 }
 
-func (c *Core) acked(now time.Time, s *session) {
+func (c *Core) acked(now time.Time, s *session, carried bool) {
 	u := &s.update
 	u.state = acknowledged
 	c.disarm(&s.schedule, timerUpdate)
@@ -265,7 +288,7 @@ func (c *Core) acked(now time.Time, s *session) {
 	s.lastMoveRTT = now.Sub(u.first)
 	c.notify(Event{
 		Time: now, Kind: UpdateAcked, Key: s.key, Locators: locatorsOf(u.listing),
-		Path: u.path, RTT: now.Sub(u.first),
+		Path: u.path, RTT: now.Sub(u.first), Carried: carried,
 	})
 	c.settleHandoff(now, s.key)
 	if u.doubtful {

@@ -18,6 +18,7 @@ type Access struct {
 	Jitter    time.Duration // up to so much more, drawn for each packet: reorders
 	Loss      float64       // probability that a packet is lost
 	Duplicate float64       // probability that a packet comes twice
+	Filter    Filter        // what the network drops
 }
 
 // Network is the world of a simulation: virtual time, nodes, and what goes on
@@ -104,6 +105,7 @@ type Packet struct {
 	Src, Dst roam.ILV
 	Nonce    Nonce
 	Control  []byte // nil: data
+	Carried  bool   // a control packet in UDP
 	Data     Datagram
 }
 
@@ -125,10 +127,13 @@ func (n *Network) send(p Packet, from Access) {
 
 // carry takes a packet through both access links, unless one loses it.
 func (n *Network) carry(p Packet, from Access) {
+	if from.Filter.drops(p) {
+		return
+	}
 	for range n.copies(from) {
 		n.After(n.delay(from), func() {
 			to, at := n.owner(p.Dst)
-			if to == nil {
+			if to == nil || at.access.Filter.drops(p) {
 				return
 			}
 			for range n.copies(at.access) {

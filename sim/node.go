@@ -59,6 +59,7 @@ const (
 // AddNode adds a host with a core of this configuration; Rand is taken from
 // the network's seed.
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
+	cfg.UDPPort = udpPort
 	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
 	n.add(node)
 	node.boot()
@@ -349,14 +350,14 @@ func (h *Node) told(e ilnp.Event) {
 
 // transmit sends a control packet out of a link, if that is there.
 func (h *Node) transmit(t ilnp.Transmit) {
-	p, err := ilnpwire.ParsePacket(t.Packet)
+	p, err := ilnpwire.ParseControl(t.Packet, udpPort)
 	if err != nil {
 		panic(fmt.Sprintf("sim: core of %s made a bad packet: %v", h.name, err))
 	}
 	if !h.net.Brief {
 		h.net.note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
 	}
-	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet)})
+	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Carried: p.Carried})
 }
 
 // put sends a packet out of a link.
@@ -384,6 +385,9 @@ func control(p ilnpwire.Packet) string {
 		return "malformed update"
 	}
 	name := "LU"
+	if p.Carried {
+		name = "UDP-LU"
+	}
 	if lu.Operation == ilnpwire.Acknowledgement {
 		name = "LU-Ack"
 	}

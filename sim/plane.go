@@ -51,6 +51,7 @@ type embryo struct {
 	remote, local roam.ILV
 	link          roam.LinkID
 	shown, own    Nonce
+	carried       bool // the path drops options: answered without, known by its place
 }
 
 func newPlane(h *Node) plane {
@@ -117,7 +118,11 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 		return
 	}
 	if e, ok := p.embryos[key]; ok {
-		p.host.put(e.link, Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d})
+		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
+		if e.carried {
+			out.Nonce = Nonce{}
+		}
+		p.host.put(e.link, out)
 		return
 	}
 	if len(p.held[key]) >= maxHeld {
@@ -155,7 +160,7 @@ func (p *plane) sendPair(e *pair, d Datagram) {
 	packet := Packet{
 		Src: roam.ILV{NID: e.LocalNID, L64: path.Local.L64}, Dst: roam.ILV{NID: e.RemoteNID, L64: path.Remote}, Data: d,
 	}
-	if e.State == ilnp.Initiated || e.State == ilnp.Established && (now.Before(e.NonceUntil) || d.opening) {
+	if e.State == ilnp.Initiated || e.State == ilnp.Established && !e.Carry && (now.Before(e.NonceUntil) || d.opening) {
 		packet.Nonce = e.LocalNonce
 	}
 	e.lastTx = now
@@ -198,9 +203,18 @@ func (p *plane) receive(at *attachment, in Packet) {
 		p.receivePair(at, e, in)
 	case in.Nonce.Present() && (p.host.cfg.Accept == ilnp.Any || p.knows(in.Src.NID)):
 		p.receiveEmbryo(at, in, nil)
+	case p.speaksForEmbryo(in):
+		p.host.deliver(ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, in.Data)
 	default:
 		p.drops["no session"]++
 	}
+}
+
+// speaksForEmbryo reports whether data without nonce comes from where a stranger
+// showed one in UDP.
+func (p *plane) speaksForEmbryo(in Packet) bool {
+	e, ok := p.embryos[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+	return ok && e.carried && e.remote == in.Src && in.Control == nil
 }
 
 // knows reports whether a node may open a session while accept is "known".
@@ -215,7 +229,7 @@ func (p *plane) knows(nid roam.NID) bool {
 
 // messageType returns the ICMPv6 type of a control packet.
 func messageType(in Packet) uint8 {
-	q, err := ilnpwire.ParsePacket(in.Control)
+	q, err := ilnpwire.ParseControl(in.Control, udpPort)
 	if err != nil {
 		return 0
 	}
@@ -310,7 +324,7 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	// Of what the core does not hear of, nothing must stay here either: no packet
 	// of ours would be a miss.
 	if known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest {
-		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own})
+		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried})
 	}
 	if e != nil {
 		why = ilnp.SeenOtherNonce
@@ -335,7 +349,7 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	}
 	p.host.observe(ilnp.Observation{
 		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
-		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own,
+		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried,
 	})
 	if in.Control == nil && why == ilnp.SeenEmbryo {
 		p.host.deliver(key, in.Data)
@@ -376,7 +390,7 @@ func (p *plane) embryoNonce(in Packet) Nonce {
 
 // reflect answers a probe on the path that it took.
 func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
-	q, err := ilnpwire.ParsePacket(in.Control)
+	q, err := ilnpwire.ParseControl(in.Control, udpPort)
 	if err != nil {
 		return
 	}
@@ -385,10 +399,13 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 		return
 	}
 	b, err := ilnpwire.BuildEcho(in.Dst, in.Src, own, false, e.ID, e.Seq, e.Data)
+	if err == nil && in.Carried {
+		b, err = ilnpwire.Carry(b, udpPort)
+	}
 	if err != nil {
 		return
 	}
-	p.host.put(at.link, Packet{Src: in.Dst, Dst: in.Src, Nonce: own, Control: b})
+	p.host.put(at.link, Packet{Src: in.Dst, Dst: in.Src, Nonce: own, Control: b, Carried: in.Carried})
 }
 
 // activity returns what was counted, in the order of keys.

@@ -24,6 +24,7 @@ func TestUpdateIsRetransmitted(t *testing.T) {
 	for _, kind := range []string{"LU", "LU-Ack"} {
 		for _, n := range []int{1, 3, 7} {
 			w := newWorld(t, ilnp.Soft, 1)
+			w.withoutUDP()
 			f := w.start(t, false)
 			dropFirst(w, kind, n)
 			w.mobile.Up(2, netB, near, ilnp.Infinite)
@@ -44,6 +45,7 @@ func TestUpdateIsRetransmitted(t *testing.T) {
 // old one.
 func TestRetransmissionsAlternate(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
+	w.withoutUDP()
 	w.start(t, false)
 	var sources []roam.L64
 	w.Tap = func(p Packet) *Packet {
@@ -62,6 +64,7 @@ func TestRetransmissionsAlternate(t *testing.T) {
 
 func TestUpdateGivenUpAndTakenUpAgain(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
+	w.withoutUDP()
 	f := w.start(t, true)
 	dropFirst(w, "LU", 9)
 	w.mobile.Up(2, netB, near, ilnp.Infinite)

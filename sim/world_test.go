@@ -62,6 +62,9 @@ func showTrace(t *testing.T, n *Network) {
 	})
 }
 
+// withoutUDP makes the form of the RFCs the only one for control messages.
+func (w *world) withoutUDP() { w.server.attachments[0].access.Filter = DropUDP }
+
 // start runs a flow until the session stands on both ends.
 func (w *world) start(t *testing.T, echo bool) *Flow {
 	t.Helper()
@@ -133,7 +136,11 @@ func kindOf(p Packet) string {
 	case p.Control == nil:
 		return "data"
 	}
-	q, err := ilnpwire.ParsePacket(p.Control)
+	carrier := ""
+	if p.Carried {
+		carrier = "UDP "
+	}
+	q, err := ilnpwire.ParseControl(p.Control, udpPort)
 	if err != nil {
 		return "malformed"
 	}
@@ -144,9 +151,9 @@ func kindOf(p Packet) string {
 		return "reply"
 	case ilnpwire.TypeLocatorUpdate:
 		if lu, err := ilnpwire.ParseLocatorUpdate(q.Payload); err == nil && lu.Operation == ilnpwire.Acknowledgement {
-			return "LU-Ack"
+			return carrier + "LU-Ack"
 		}
-		return "LU"
+		return carrier + "LU"
 	}
 	return "error"
 }

@@ -19,4 +19,9 @@ const volatile __u64 csum_flags = 1 << 4;
 const volatile __u64 silence_after = 2000000000ULL;
 const volatile __u64 silence_again = 15000000000ULL;
 
+/* Port that control in UDP goes from and to, as it lies in a packet; 0: none
+ * is sent, none is taken.
+ */
+const volatile __u16 carry_port = 0;
+
 #endif

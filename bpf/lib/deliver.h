@@ -5,7 +5,7 @@
 #ifndef ROAM_DELIVER_H
 #define ROAM_DELIVER_H
 
-#include "session.h"
+#include "carry.h"
 
 /* One packet on its way in. */
 struct inbound {
@@ -22,6 +22,7 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 	e->remote = in->src;
 	e->local = in->dst;
 	e->nonce = in->c.nonce;
+	e->carried = in->c.carried;
 }
 
 /* Begins an event about a packet, written in the ring itself, as the stack has no
@@ -54,15 +55,18 @@ static __always_inline void tell_of(void *ring, struct __sk_buff *skb, __u32 kin
 }
 
 /* Takes the nonce out: its header goes when it holds nothing else and stands
- * right behind the IPv6 header; else the option becomes padding.
+ * right behind the IPv6 header; else the option becomes padding. The UDP header
+ * of a carried message goes with it.
  */
 static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in)
 {
-	__u32 size = in->c.alone;
+	__u32 lead = in->c.carried ? UDP_LEN : 0, size = in->c.alone + lead;
 	__u8 pad[14] = { OPT_PADN };
 	__be16 len;
 
-	if (!size || in->c.nonce_at != in->l3 + IP6_LEN) {
+	if (!in->c.alone || in->c.nonce_at != in->l3 + IP6_LEN + lead) {
+		if (lead)
+			return -1;
 		pad[1] = in->c.nonce.len;
 		if (in->c.nonce.len == 12)
 			return bpf_skb_store_bytes(skb, in->c.option_at, pad, 14, BPF_F_RECOMPUTE_CSUM);

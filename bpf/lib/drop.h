@@ -15,9 +15,11 @@ enum counter {
 	TX_NONCE_LEFT_OUT,      /* a nonce was due, but segmentation, MTU or a header order forbade it */
 	TX_DETOUR,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
 	TX_TWIN,                /* packets sent under the other checksum rule as well, since no answer shows which */
+	TX_CARRIED,             /* ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6 */
 	RX_PACKETS,             /* translated and delivered */
 	RX_NONCE,               /* of those, with a nonce that was stripped */
 	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */
+	RX_CARRIED,             /* control messages that came in UDP */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */
 	RX_REAL_SOCKET,         /* of plain IPv6 between the same addresses as a session, left alone */

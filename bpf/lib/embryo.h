@@ -42,6 +42,7 @@ static __always_inline int note_embryo(struct __sk_buff *skb, const struct inbou
 	}
 	if (known && old->remote_l64.v == e->remote_l64.v && old->local_l64.v == e->local_l64.v) {
 		e->rule = old->rule;
+		old->carried = e->carried;
 		__sync_fetch_and_add(&old->rx_bytes, e->rx_bytes);
 		if (e->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
 			old->rule = e->rule = rule_shown(skb, &in->c, in->l3);
@@ -54,6 +55,30 @@ static __always_inline int note_embryo(struct __sk_buff *skb, const struct inbou
 	if (known || is_told(skb, in))
 		bpf_map_update_elem(&embryos, key, e, BPF_ANY);
 	return known;
+}
+
+/* Is this packet without nonce of a stranger whose path drops the option? It is
+ * known by the locator that its nonce came from, in UDP.
+ */
+static __always_inline int speaks_for_embryo(const struct inbound *in)
+{
+	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
+	struct embryo *e = carry_port ? bpf_map_lookup_elem(&embryos, &key) : 0;
+
+	return e && e->carried && e->remote_l64.v == in->src.l64.v && in->c.proto != IPPROTO_ICMPV6;
+}
+
+/* Notes such a packet. Returns the rule of its checksum. */
+static __always_inline __u32 note_by_place(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *key)
+{
+	struct embryo *e = bpf_map_lookup_elem(&embryos, key);
+
+	if (!e)
+		return RULE_NOT_FOUND;
+	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
+	if (e->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+		e->rule = rule_shown(skb, &in->c, in->l3);
+	return e->rule;
 }
 
 /* A probe with another nonce than the session's, and of another length, so that
@@ -92,7 +117,12 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound 
 		return PASS_ON; /* as if we had no ILNP: the stack answers with Parameter Problem */
 	about_inbound(&about, in);
 	e.epoch = h->epoch;
+	e.carried = in->c.carried;
 	e.rx_bytes = skb->len - in->l3;
+	if (!in->c.nonce.len) {
+		e.rule = note_by_place(skb, in, &about.key);
+		goto out;
+	}
 	known = note_embryo(skb, in, &e, &about.key);
 	about.rule = is_probe(skb, in) ? IS_PROBE : e.rule;
 	if (p && locator_accepted(p, in->src.l64.v))
@@ -118,6 +148,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound 
 		in->dst.nid = p->handle.local;
 		delta = sum_bytes(p->nid_delta);
 	}
+out:
 	return deliver(skb, in, delta, e.rule == RULE_RFC6741);
 }
 

@@ -3,6 +3,7 @@
 #ifndef ROAM_OUTBOUND_H
 #define ROAM_OUTBOUND_H
 
+#include "carry.h"
 #include "detour.h"
 #include "path.h"
 
@@ -17,6 +18,7 @@ struct outbound {
 	__u32 mtu;
 	__u8 has_next_hop;
 	__u8 bears_nonce; /* also as a super-packet */
+	__u8 carry;       /* in UDP */
 	__u8 next_hop[16];
 };
 
@@ -29,26 +31,31 @@ static __always_inline void use_uplink(struct outbound *o, const struct uplink *
 	__builtin_memcpy(o->next_hop, u->next_hop, 16);
 }
 
-/* Puts room behind the IPv6 header and a nonce in it. */
-static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next)
+/* Puts room behind the IPv6 header and a nonce in it, with a UDP header before
+ * it where it is to be carried.
+ */
+static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next, int carry)
 {
-	__u32 size = n->len == 12 ? 16 : 8;
+	__u32 size = n->len == 12 ? 16 : 8, lead = carry ? UDP_LEN : 0;
 	__u8 h[16] = { next, size / 8 - 1, OPT_NONCE, n->len };
-	__u8 type = NEXT_DEST_OPTIONS;
+	__u8 type = carry ? IPPROTO_UDP : NEXT_DEST_OPTIONS;
 	__be16 len;
 
 	if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
 		return -1;
-	if (bpf_skb_adjust_room(skb, size, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
+	if (bpf_skb_adjust_room(skb, size + lead, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return -1;
-	len = bpf_htons(bpf_ntohs(len) + size);
+	len = bpf_htons(bpf_ntohs(len) + size + lead);
 	__builtin_memcpy(h + 4, n->b, 12);
+	if (carry && (size == 16 ? put_carrier(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 16) :
+				   put_carrier(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 8)))
+		return -1;
 	if (bpf_skb_store_bytes(skb, ETH_LEN + 4, &len, 2, 0) ||
 	    bpf_skb_store_bytes(skb, ETH_LEN + 6, &type, 1, 0))
 		return -1;
 	if (size == 16)
-		return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN, h, 16, 0);
-	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN, h, 8, 0);
+		return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 16, 0);
+	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 8, 0);
 }
 
 /* May a nonce go into this packet? On a super-packet a forwarding Linux router
@@ -58,7 +65,7 @@ static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *
  */
 static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
 {
-	__u32 size = o->nonce.len == 12 ? 16 : 8;
+	__u32 size = (o->nonce.len == 12 ? 16 : 8) + (o->carry ? UDP_LEN : 0);
 
 	if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
 	    (skb->gso_size ? o->bears_nonce : skb->len - ETH_LEN + size <= o->mtu))
@@ -75,9 +82,9 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	if (bpf_skb_store_bytes(skb, ETH_LEN + 8, &o->src, 32, 0))
 		return drop(DROP_KERNEL_HELPER);
 	if (o->nonce.len && nonce_fits(skb, o, next)) {
-		if (put_nonce(skb, &o->nonce, next))
+		if (put_nonce(skb, &o->nonce, next, o->carry))
 			return drop(DROP_KERNEL_HELPER);
-		count(TX_NONCE);
+		count(o->carry ? TX_CARRIED : TX_NONCE);
 	}
 	count(TX_PACKETS);
 	if (o->has_next_hop) {
@@ -229,7 +236,8 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (p->n_paths > 1)
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
-	if (nonce_due(skb, p, c))
+	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);
+	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, c)))
 		o.nonce = p->local_nonce;
 	note_sent(skb, p, l);
 	if (p->flags & PAIR_PLAIN)
@@ -238,7 +246,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 }
 
 /* Answers a correspondent that has no session yet: back to where its packet
- * came from, always with the nonce.
+ * came from, always with the nonce, unless the path would not let that through.
  */
 static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, struct embryo *e,
 				       const struct chain *c, __u8 next)
@@ -257,7 +265,9 @@ static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_
 	o.dst.l64 = e->remote_l64;
 	o.dst.nid = k->remote;
 	o.ifindex = e->ifindex;
-	embryo_nonce(h, e, k->local, k->remote, &o.nonce);
+	o.carry = e->carried && is_carried(c, next);
+	if (o.carry || !e->carried)
+		embryo_nonce(h, e, k->local, k->remote, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
 				    e->rule == RULE_RFC6741);
 	count(TX_EMBRYO);

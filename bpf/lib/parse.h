@@ -59,7 +59,8 @@ struct chain {
 	__u8 nonce_next; /* next header of the header with the nonce */
 	__u8 alone;      /* length of that header when it holds nothing else, or 0 */
 	__u8 type;       /* ICMPv6: message type */
-	__u8 pad[3];
+	__u8 carried;    /* stands in UDP: see carry.h */
+	__u8 pad[2];
 	struct nonce nonce;
 };
 

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 7 /* as ABI in internal/dataplane */
+#define ROAM_ABI 8 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -96,6 +96,7 @@ enum pair_flags {
 	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
 	PAIR_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
 	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
+	PAIR_CARRY = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -180,7 +181,8 @@ struct embryo {
 	union half first_local;  /* so that it is one nonce for all of its paths */
 	struct nonce remote_nonce;
 	__u32 ifindex;
-	__u32 epoch;
+	__u16 epoch;
+	__u16 carried;               /* its nonce came in UDP: the path drops options */
 	__u32 rx_bytes, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
 	enum rule_found rule;
 };
@@ -230,7 +232,8 @@ struct event {
 	struct addr local;      /* as on the wire */
 	struct nonce nonce;
 	struct nonce own_nonce; /* what the embryo is answered with */
-	__u32 len;              /* of the packet that follows, from its IPv6 header */
+	__u16 len;              /* of the packet that follows, from its IPv6 header */
+	__u16 carried;          /* its nonce came in UDP */
 	enum rule_found rule;   /* EV_EMBRYO, EV_OTHER_NONCE, EV_RULE */
 };
 

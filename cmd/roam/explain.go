@@ -165,6 +165,9 @@ func (s situation) setup(a *app) string {
 	if s.session.OptionOn == "always" {
 		out += "; every packet carries the nonce"
 	}
+	if s.session.Carriage == "udp" {
+		out += "; the path drops destination options or ICMPv6, so control goes in UDP and data without the nonce"
+	}
 	return out + "."
 }
 

@@ -104,6 +104,9 @@ func (a *app) sessionFigures(line func(name, format string, args ...any), s cont
 	} else {
 		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
 	}
+	if s.Carriage == "udp" {
+		line("control", "in UDP: a path in use drops destination options or ICMPv6")
+	}
 	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
 	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))
 }

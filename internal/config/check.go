@@ -54,6 +54,7 @@ func (c *checker) config(r *raw) Config {
 			FallbackLifetime: c.duration("ilnp.fallback_lifetime", r.ILNP.FallbackLifetime, minFallback, maxFallback),
 			IdleTimeout:      c.duration("ilnp.idle_timeout", r.ILNP.IdleTimeout, minIdle, maxIdle),
 			MaxSessions:      c.number("ilnp.max_sessions", r.ILNP.MaxSessions, minSessions, maxSessions),
+			UDPPort:          c.port("ilnp.udp_port", r.ILNP.UDPPort),
 		},
 	}
 	if r.Metrics.Listen != "" {
@@ -76,6 +77,15 @@ func (c *checker) fault(key, format string, args ...any) {
 // refuse is the fault whose whole story is what was found and what is allowed.
 func (c *checker) refuse(key, got string) {
 	c.fault(key, "%s is not allowed; allowed: %s", got, allowed(key))
+}
+
+// port takes 0 for none.
+func (c *checker) port(key string, n int) uint16 {
+	if n < 0 || n > 0xffff {
+		c.refuse(key, strconv.Itoa(n))
+		return 0
+	}
+	return uint16(n)
 }
 
 func (c *checker) word(key, s string, words []string) int {

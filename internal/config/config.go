@@ -119,6 +119,7 @@ type ILNP struct {
 	FallbackLifetime time.Duration // how long a peer without ILNP stays plain
 	IdleTimeout      time.Duration // after which a session without packets ends
 	MaxSessions      int           // that the kernel's tables have room for at a time
+	UDPPort          uint16        // of control messages where a path drops the option or ICMPv6; 0: never
 }
 
 // Metrics is the section [metrics]: figures for Prometheus.

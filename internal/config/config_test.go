@@ -71,6 +71,7 @@ checksum = "rfc6741"
 fallback_lifetime = "90s"
 idle_timeout = "1h30m"
 max_sessions = 5000
+udp_port = 7000
 
 [metrics]
 listen = "[::1]:9643"
@@ -98,7 +99,7 @@ func TestParseFull(t *testing.T) {
 		Literals: Literals{Cgroup: "/sys/fs/cgroup/h1"},
 		ILNP: ILNP{
 			NonceLength: 12, LUFormat: LUDraft, Checksum: ilnp.RuleRFC6741,
-			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000,
+			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
 	}
@@ -149,6 +150,7 @@ func TestFaults(t *testing.T) {
 		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
 		{"sessions", "[ilnp]\nmax_sessions = 255", "256 to 1048576"},
 		{"duration", "[ilnp]\nidle_timeout = \"1s\"", "from 10s to 168h"},
+		{"port", "[ilnp]\nudp_port = 65536", "a port from 1 to 65535, or 0 for never"},
 		{"duration unit", "[ilnp]\nfallback_lifetime = \"10\"", "ilnp.fallback_lifetime"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

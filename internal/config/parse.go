@@ -90,6 +90,7 @@ type raw struct {
 		FallbackLifetime string `toml:"fallback_lifetime"`
 		IdleTimeout      string `toml:"idle_timeout"`
 		MaxSessions      int    `toml:"max_sessions"`
+		UDPPort          int    `toml:"udp_port"`
 	} `toml:"ilnp"`
 	Metrics struct {
 		Listen string `toml:"listen"`

@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"roam"
@@ -24,7 +25,9 @@ var (
 		ilnp.SessionReplaced: "session-replaced",
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
+		ilnp.CarriageChanged: "carriage-changed",
 	}
+	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
 
 // StateKnown is the state of a correspondent that is known and has no session.
@@ -57,6 +60,10 @@ func KindName(k ilnp.EventKind) string { return nameOf(kindNames, k) }
 
 // KindNames lists the names of the kinds of events, KindLost last.
 func KindNames() []string { return append(append([]string(nil), kindNames...), KindLost) }
+
+// FormName returns the name of the form of a probe: "options", "udp", "padded" or
+// "full".
+func FormName(f ilnp.ProbeForm) string { return nameOf(formNames, f) }
 
 // ParseMode returns the mode of that name. Its error is an *Error.
 func ParseMode(s string) (ilnp.Mode, error) {
@@ -113,13 +120,16 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", WhyPlain: s.WhyPlain,
+		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", WhyPlain: s.WhyPlain,
 	}
 	if s.DraftLU {
 		out.UpdateForm = "draft"
 	}
 	if s.NonceAlways {
 		out.OptionOn = "always"
+	}
+	if slices.ContainsFunc(s.Paths, func(p ilnp.Path) bool { return slices.Contains(s.Carried, p) }) {
+		out.Carriage = "udp"
 	}
 	if s.Since.IsZero() {
 		out.State = StateKnown // the core lists whom it knows of, too
@@ -142,6 +152,10 @@ func EventFrom(e ilnp.Event, names Names) Event {
 		Time: e.Time, Kind: KindName(e.Kind), Peer: e.Key.Remote,
 		From: linkLocators(e.From, names), To: linkLocators(e.To, names),
 		Locators: e.Locators, RTTMS: Millis(e.RTT), DurationMS: Millis(e.Duration), Reason: e.Reason,
+		Octets: e.Size, Relabelled: e.Relabelled, Carried: e.Carried,
+	}
+	if e.Kind == ilnp.PathAnswered {
+		out.Form = FormName(e.Form)
 	}
 	if e.Key != (ilnp.PairKey{}) && names.Peer != nil {
 		out.PeerName = names.Peer(e.Key)

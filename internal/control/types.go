@@ -71,6 +71,7 @@ type Session struct {
 	Checksum     string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
 	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
 	OptionOn     string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
+	Carriage     string          `json:"carriage"`            // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
 	WhyPlain     string          `json:"why_plain,omitempty"` // why the state is "plain"
 	LastMove     time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
 	LastMoveMS   float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
@@ -122,6 +123,10 @@ type Event struct {
 	RTTMS      float64       `json:"rtt_ms,omitempty"`
 	DurationMS float64       `json:"duration_ms,omitempty"`
 	Reason     string        `json:"reason,omitempty"`
+	Form       string        `json:"form,omitempty"`       // of the probe that was answered: "options", "udp", "padded" or "full"
+	Octets     int           `json:"octets,omitempty"`     // of the probe's packet, of "full"
+	Relabelled bool          `json:"relabelled,omitempty"` // the answer had another flow label than the probe
+	Carried    bool          `json:"carried,omitempty"`    // the acknowledgement came in UDP
 }
 
 // Peer is a correspondent that was made known.
@@ -149,14 +154,21 @@ type Probed struct {
 	State    string       `json:"state"` // of its session afterwards, as in Session
 	WhyPlain string       `json:"why_plain,omitempty"`
 	Paths    []ProbedPath `json:"paths"`
-	Echo     *PlainEcho   `json:"echo,omitempty"` // only asked of a session that is plain
+	TooBig   int          `json:"too_big,omitempty"` // octets that the last Packet Too Big of it named; 0: none came
+	Echo     *PlainEcho   `json:"echo,omitempty"`    // only asked of a session that is plain
 }
 
-// ProbedPath is what a probe of one path found.
+// ProbedPath is what probes of one path found, in several forms: one path may
+// let some through and drop others.
 type ProbedPath struct {
 	Path
-	Answered bool    `json:"answered"`
-	RTTMS    float64 `json:"rtt_ms,omitempty"`
+	Answered   bool    `json:"answered"` // an ICMPv6 echo with the Nonce option, as the RFCs have it
+	RTTMS      float64 `json:"rtt_ms,omitempty"`
+	UDP        bool    `json:"udp"`                  // the same in UDP
+	Padded     bool    `json:"padded"`               // in UDP, behind a Destination Options header of padding
+	Full       bool    `json:"full"`                 // in UDP, with Octets octets, as many as the link takes
+	Octets     int     `json:"octets,omitempty"`     // 0: not tried
+	Relabelled bool    `json:"relabelled,omitempty"` // the flow label came back changed
 }
 
 // PlainEcho is what an echo request without a nonce found.

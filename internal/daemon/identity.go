@@ -82,5 +82,6 @@ func (d *Daemon) coreConfig(probeID uint16) ilnp.Config {
 		DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(d.cfg.ILNP.NonceLength),
 		Rule: d.cfg.ILNP.Checksum, Rand: rand.Reader, FallbackLifetime: d.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: d.cfg.ILNP.IdleTimeout, SessionPrefix: d.cfg.Host.SessionPrefix, ProbeID: probeID,
+		UDPPort: d.cfg.ILNP.UDPPort,
 	}
 }

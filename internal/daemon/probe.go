@@ -53,19 +53,16 @@ type inquiry struct {
 	peer   roam.NID
 	paths  []ilnp.Path
 	found  []control.ProbedPath // of each path
+	forms  bool                 // more than one is asked for
 	final  bool                 // there is no use in asking again
 	opened bool                 // a nonce has just come: all paths can be asked now
 }
 
 // ask sends a probe on each path that has not answered.
 func (q *inquiry) ask(d *Daemon, now time.Time) {
-	var done []ilnp.Path
-	for i, f := range q.found {
-		if f.Answered {
-			done = append(done, q.paths[i])
-		}
-	}
-	paths := d.engine.Core().Check(now, q.peer, done)
+	q.forms = d.cfg.ILNP.UDPPort != 0
+	mtu := func(link roam.LinkID) int { return d.engine.Links()[link].MTU }
+	paths := d.engine.Core().Check(now, q.peer, q.answered, mtu)
 	if len(paths) == 0 {
 		return
 	}
@@ -76,12 +73,36 @@ func (q *inquiry) ask(d *Daemon, now time.Time) {
 		if k := slices.Index(q.paths, p); k >= 0 {
 			found[i] = q.found[k]
 		}
+		if q.forms {
+			found[i].Octets = mtu(p.Local.Link)
+		}
 	}
 	q.paths, q.found = paths, found
 }
 
 func (q *inquiry) complete() bool {
-	return q.final || !slices.ContainsFunc(q.found, func(f control.ProbedPath) bool { return !f.Answered })
+	return q.final || !slices.ContainsFunc(q.found, func(f control.ProbedPath) bool {
+		return !f.Answered || q.forms && !(f.UDP && f.Padded && f.Full)
+	})
+}
+
+// answered reports whether a probe of that form need not be sent again.
+func (q *inquiry) answered(p ilnp.Path, form ilnp.ProbeForm) bool {
+	k := slices.Index(q.paths, p)
+	return k >= 0 && *answerOf(&q.found[k], control.FormName(form))
+}
+
+// answerOf returns where the answer to a form is noted.
+func answerOf(f *control.ProbedPath, form string) *bool {
+	switch form {
+	case control.FormName(ilnp.FormUDP):
+		return &f.UDP
+	case control.FormName(ilnp.FormPadded):
+		return &f.Padded
+	case control.FormName(ilnp.FormFull):
+		return &f.Full
+	}
+	return &f.Answered
 }
 
 // listen takes answers until all are there or the round is over.
@@ -119,8 +140,12 @@ func (q *inquiry) hear(e control.Event) {
 		return
 	}
 	for i := range q.found {
-		if f := &q.found[i]; f.Path == *e.Path && !f.Answered {
-			f.Answered, f.RTTMS = true, e.RTTMS
+		if f := &q.found[i]; f.Path == *e.Path {
+			*answerOf(f, e.Form) = true
+			f.Relabelled = f.Relabelled || e.Relabelled
+			if f.RTTMS == 0 {
+				f.RTTMS = e.RTTMS
+			}
 		}
 	}
 }
@@ -134,7 +159,7 @@ func (d *Daemon) conclude(ctx context.Context, q *inquiry) (control.Probed, erro
 			if p.Key.Remote == q.peer {
 				known = true
 				s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, control.Names{})
-				out.State, out.WhyPlain = s.State, s.WhyPlain
+				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, d.engine.TooBig(p.Key)
 			}
 		}
 	})

@@ -29,34 +29,36 @@ const (
 	bpfCounterTX_NONCE_LEFT_OUT        bpfCounter = 4
 	bpfCounterTX_DETOUR                bpfCounter = 5
 	bpfCounterTX_TWIN                  bpfCounter = 6
-	bpfCounterRX_PACKETS               bpfCounter = 7
-	bpfCounterRX_NONCE                 bpfCounter = 8
-	bpfCounterRX_PLAIN                 bpfCounter = 9
-	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 10
-	bpfCounterRX_SERVED                bpfCounter = 11
-	bpfCounterRX_REAL_SOCKET           bpfCounter = 12
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 13
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 14
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 15
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 16
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 17
-	bpfCounterDROP_RING_FULL           bpfCounter = 18
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 19
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 20
-	bpfCounterDROP_LEAK                bpfCounter = 21
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 22
-	bpfCounterDROP_MALFORMED           bpfCounter = 23
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 24
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 25
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 26
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 27
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 28
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 29
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 30
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 31
-	bpfCounterDROP_UNPROVEN            bpfCounter = 32
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 33
-	bpfCounterCOUNTERS_MAX             bpfCounter = 34
+	bpfCounterTX_CARRIED               bpfCounter = 7
+	bpfCounterRX_PACKETS               bpfCounter = 8
+	bpfCounterRX_NONCE                 bpfCounter = 9
+	bpfCounterRX_PLAIN                 bpfCounter = 10
+	bpfCounterRX_CARRIED               bpfCounter = 11
+	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 12
+	bpfCounterRX_SERVED                bpfCounter = 13
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 14
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 15
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 16
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 17
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 18
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 19
+	bpfCounterDROP_RING_FULL           bpfCounter = 20
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 21
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 22
+	bpfCounterDROP_LEAK                bpfCounter = 23
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 24
+	bpfCounterDROP_MALFORMED           bpfCounter = 25
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 26
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 27
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 28
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 29
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 30
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 31
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 32
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 33
+	bpfCounterDROP_UNPROVEN            bpfCounter = 34
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 35
+	bpfCounterCOUNTERS_MAX             bpfCounter = 36
 )
 
 type bpfEmbryo struct {
@@ -67,7 +69,8 @@ type bpfEmbryo struct {
 	FirstLocal  bpfHalf
 	RemoteNonce bpfNonce
 	Ifindex     uint32
-	Epoch       uint32
+	Epoch       uint16
+	Carried     uint16
 	RxBytes     uint32
 	TxBytes     uint32
 	TxPackets   uint32
@@ -84,7 +87,8 @@ type bpfEvent struct {
 	Local    bpfAddr
 	Nonce    bpfNonce
 	OwnNonce bpfNonce
-	Len      uint32
+	Len      uint16
+	Carried  uint16
 	Rule     bpfRuleFound
 }
 
@@ -187,6 +191,7 @@ const (
 	bpfPairFlagsPAIR_NONCE_ALWAYS bpfPairFlags = 32
 	bpfPairFlagsPAIR_REAL_SOCKETS bpfPairFlags = 64
 	bpfPairFlagsPAIR_BY_HANDLE    bpfPairFlags = 128
+	bpfPairFlagsPAIR_CARRY        bpfPairFlags = 256
 )
 
 type bpfPairKey struct {
@@ -302,6 +307,7 @@ const (
 	bpfProgIlnpSessionSink    = "ilnp_session_sink"
 	bpfProgIlnpUplinkEgress   = "ilnp_uplink_egress"
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
+	bpfVarCarryPort           = "carry_port"
 	bpfVarCsumFlags           = "csum_flags"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
@@ -382,6 +388,7 @@ type bpfMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
+	CarryPort    *ebpf.VariableSpec `ebpf:"carry_port"`
 	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
 	SilenceAfter *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
@@ -445,6 +452,7 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
+	CarryPort    *ebpf.Variable `ebpf:"carry_port"`
 	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
 	SilenceAfter *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`

@@ -40,7 +40,7 @@ func (r *rig) withChecksumFlags(ipv6 bool) {
 		flags = checksumFlags()
 	}
 	r.close()
-	r.must(p.loadOnce(flags))
+	r.must(p.loadOnce(flags, carryPort))
 	r.must(p.adopt())
 	r.Plane = p
 	r.urg, r.req = r.reader(p.objs.Urgent), r.reader(p.objs.Requests)

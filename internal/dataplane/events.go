@@ -45,6 +45,7 @@ type Event struct {
 	Nonce    ilnp.Nonce
 	OwnNonce ilnp.Nonce // what an embryo is answered with
 	Found    ilnp.FoundRule
+	Carried  bool   // the nonce came in UDP
 	Packet   []byte // whole, from its IPv6 header, where the kind has one
 }
 
@@ -105,6 +106,7 @@ func decodeEvent(raw []byte) (Event, bool) {
 		Nonce:    e.Nonce.nonce(),
 		OwnNonce: e.OwnNonce.nonce(),
 		Found:    ilnp.FoundRule(e.Rule), // the same values
+		Carried:  e.Carried != 0,
 	}
 	if e.Len > 0 && head+int(e.Len) <= len(raw) {
 		ev.Packet = bytes.Clone(raw[head : head+int(e.Len)])

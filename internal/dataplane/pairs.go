@@ -307,6 +307,9 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.NonceAlways {
 		f |= bpfPairFlagsPAIR_NONCE_ALWAYS
 	}
+	if pair.Carry {
+		f |= bpfPairFlagsPAIR_CARRY
+	}
 	return f
 }
 

@@ -21,7 +21,7 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 7
+const ABI = 8
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx
 // (before 6.6). The attachment outlives the process.
@@ -38,6 +38,9 @@ type Options struct {
 	// Sessions is how many there may be at a time, 0 for DefaultSessions. Maps
 	// that an earlier process made for another number are not reused.
 	Sessions int
+	// CarryPort is the UDP port of control messages where a path drops the
+	// option or ICMPv6; 0: none is taken.
+	CarryPort uint16
 }
 
 // Plane is the loaded data plane. Its methods may be called from one
@@ -105,7 +108,7 @@ func newPlane(opts Options) *Plane {
 
 // load loads the objects; pins that do not fit this build are removed first.
 func (p *Plane) load() error {
-	err := p.loadOnce(checksumFlags())
+	err := p.loadOnce(checksumFlags(), p.opts.CarryPort)
 	if err == nil && p.pinnedABI() == ABI {
 		return nil
 	}
@@ -116,10 +119,10 @@ func (p *Plane) load() error {
 	if err := removePins(p.opts.PinDir); err != nil {
 		return err
 	}
-	return p.loadOnce(checksumFlags())
+	return p.loadOnce(checksumFlags(), p.opts.CarryPort)
 }
 
-func (p *Plane) loadOnce(flags uint64) error {
+func (p *Plane) loadOnce(flags uint64, carryPort uint16) error {
 	spec, err := loadBpf()
 	if err != nil {
 		return fmt.Errorf("read embedded eBPF object: %w", err)
@@ -128,6 +131,9 @@ func (p *Plane) loadOnce(flags uint64) error {
 		return fmt.Errorf("set checksum flags: %w", err)
 	}
 	resize(spec, cmp.Or(p.opts.Sessions, DefaultSessions))
+	if err := spec.Variables["carry_port"].Set(carryPort<<8 | carryPort>>8); err != nil { // the octets as on the wire
+		return fmt.Errorf("set port of carried control: %w", err)
+	}
 	err = spec.LoadAndAssign(&p.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: p.opts.PinDir}})
 	if err != nil {
 		return fmt.Errorf("load eBPF programs: %w", err)

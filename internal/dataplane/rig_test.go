@@ -107,10 +107,13 @@ func newRigOf(t testing.TB, sessions int) *rig {
 	return r
 }
 
+// carryPort is that of control messages in UDP.
+const carryPort = 6740
+
 // open opens the plane, as a daemon does that starts.
 func (r *rig) open() {
 	r.t.Helper()
-	p, err := Open(Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size})
+	p, err := Open(Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size, CarryPort: carryPort})
 	if err != nil {
 		r.t.Fatal(err)
 	}

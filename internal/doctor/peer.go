@@ -32,6 +32,7 @@ func lookPeer(e *examination, f Facts) {
 		return
 	}
 	lookPaths(e, p)
+	lookWays(e, p)
 	lookForm(e, p)
 	lookUpdates(e, p)
 	lookRefused(e, p)
@@ -102,7 +103,7 @@ func lookPaths(e *examination, p *PeerFacts) {
 	var silent []string
 	answered := 0
 	for _, path := range p.Probed.Paths {
-		if !path.Answered {
+		if !passed(path) {
 			silent = append(silent, pathText(path.Path))
 			continue
 		}
@@ -116,7 +117,7 @@ func lookPaths(e *examination, p *PeerFacts) {
 		e.add(Fault, "path", "see that it is up (`roam` on it) and that the networks on the way let ICMPv6 echo requests with destination options pass: docs/firewall.md", "no path to %s answers: tried %s", p.Word, strings.Join(silent, "; "))
 	default:
 		for _, s := range silent {
-			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that drops option 0x8B: docs/firewall.md", "%s does not answer", s)
+			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that lets only answers in: docs/howto/paths.md", "%s does not answer", s)
 		}
 	}
 	if answered > 0 {
@@ -138,24 +139,6 @@ func lookForm(e *examination, p *PeerFacts) {
 	}
 	if e.clean("form") {
 		e.ok("form", "checksums are those of IPv6, Locator Updates those of RFC 6743")
-	}
-}
-
-// lookUpdates finds that Locator Updates are not acknowledged though probes
-// are answered.
-func lookUpdates(e *examination, p *PeerFacts) {
-	last := ""
-	for _, ev := range p.History {
-		if ev.Kind == control.KindName(ilnp.UpdateAcked) || ev.Kind == control.KindName(ilnp.UpdateFailed) {
-			last = ev.Kind
-		}
-	}
-	if last == control.KindName(ilnp.UpdateFailed) {
-		e.add(Fault, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md", "%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
-		return
-	}
-	if last != "" {
-		e.ok("updates", "it acknowledged the last Locator Update")
 	}
 }
 

@@ -57,6 +57,7 @@ type Config struct {
 	// Reassembled are the control messages that came in fragments; nil: none.
 	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
+	UDPPort       uint16                    // of carried control messages; 0: none
 	StateFile     string                    // where sessions are kept for a successor
 	Disabled      []string                  // names of links that are not to be used
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
@@ -99,6 +100,7 @@ type Engine struct {
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
 	refused     map[string]uint64
+	tooBig      map[ilnp.PairKey]int // what the last Packet Too Big of a session named
 	saveAt      time.Time
 	adopting    bool // the data plane is not to be touched yet
 }
@@ -115,6 +117,7 @@ func New(cfg Config) *Engine {
 		disabled: make(map[string]bool),
 		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
 		refused:  make(map[string]uint64),
+		tooBig:   make(map[ilnp.PairKey]int),
 	}
 	for _, name := range cfg.Disabled {
 		e.disabled[name] = true

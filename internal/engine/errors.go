@@ -18,6 +18,9 @@ const ForgedError = "ICMPv6 error from a correspondent without its nonce"
 // stack. A Parameter Problem about the nonce is the core's alone: it means that
 // there is no ILNP at the other end.
 func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
+	if inner, err := ilnpwire.Uncarry(ev.Packet, e.cfg.UDPPort); err == nil {
+		ev.Packet = inner
+	}
 	outer, err := ilnpwire.ParsePacket(ev.Packet)
 	if err != nil {
 		e.refused["malformed ICMPv6 error"]++
@@ -44,6 +47,9 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		e.refused["ICMPv6 error about no session"]++
 		return
 	}
+	if msg.Type == ilnpwire.TypePacketTooBig {
+		e.tooBig[ev.Key] = int(msg.Param)
+	}
 	fromPeer := outer.Src.NID == p.RemoteNID
 	if fromPeer && p.State == ilnp.Established && outer.Nonce != p.RemoteNonce {
 		e.refused[ForgedError]++
@@ -62,6 +68,10 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	e.inject(b)
 }
+
+// TooBig returns the size that the last Packet Too Big about a session named, 0 if
+// there was none; use it inside Do only.
+func (e *Engine) TooBig(k ilnp.PairKey) int { return e.tooBig[k] }
 
 // longestTCP is the longest TCP header. Where a path takes less than the link,
 // segments of a correspondent that wants every nonce are kept so much shorter
@@ -99,6 +109,11 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 	if err != nil {
 		e.refused["ICMPv6 error of ours that cannot be translated"]++
 		return
+	}
+	if p.Carry {
+		if carried, err := ilnpwire.Carry(b, e.cfg.UDPPort); err == nil {
+			b = carried
+		}
 	}
 	e.report("send ICMPv6 error", e.cfg.Sender.Send(path.Local.Link, b))
 }

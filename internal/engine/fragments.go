@@ -19,7 +19,7 @@ const leastMTU = 1280
 // fragments that any path carries; each repeats the nonce.
 func (e *Engine) transmit(o ilnp.Transmit) {
 	parts := [][]byte{o.Packet}
-	if len(o.Packet) > leastMTU {
+	if len(o.Packet) > leastMTU && !o.Whole {
 		var id [4]byte
 		rand.Read(id[:]) // never fails
 		var err error

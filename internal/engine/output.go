@@ -46,10 +46,11 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	old := e.pairs[p.Key]
 	e.pairs[p.Key] = p
 	e.saveSoon()
-	if p.State == ilnp.Established {
-		e.held.forget(p.Key)
+	if p.State == ilnp.Established && !p.Carry {
+		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}
 	if len(old.Paths) > 0 && !slices.Equal(old.Paths, p.Paths) {
+		delete(e.tooBig, p.Key)
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
 	}
 }
@@ -57,6 +58,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 func (e *Engine) remove(k ilnp.PairKey) {
 	e.report("remove session", e.cfg.Plane.Delete(k))
 	delete(e.pairs, k)
+	delete(e.tooBig, k)
 	e.held.forget(k)
 	e.saveSoon()
 }

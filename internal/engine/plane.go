@@ -43,7 +43,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 		e.core.HandleObservation(now, ilnp.Observation{
 			Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
 			Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
-			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found,
+			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Carried: ev.Carried,
 		})
 	}
 }

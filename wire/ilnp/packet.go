@@ -27,7 +27,9 @@ var ErrChecksum = errors.New("wrong checksum")
 type Packet struct {
 	Src, Dst     roam.ILV
 	TrafficClass uint8
+	FlowLabel    uint32
 	HopLimit     uint8
+	Carried      bool   // it stood in UDP (ParseControl)
 	Nonce        Nonce  // the zero value: no Nonce option
 	Proto        uint8  // upper-layer protocol
 	Type, Code   uint8  // of an ICMPv6 message, if its header is here
@@ -81,6 +83,7 @@ func newPacket(b []byte, c ip6.Chain) (Packet, error) {
 		Src:          roam.ILVFromAddr(c.Header.Src),
 		Dst:          roam.ILVFromAddr(c.Header.Dst),
 		TrafficClass: c.Header.TrafficClass,
+		FlowLabel:    c.Header.FlowLabel,
 		HopLimit:     c.Header.HopLimit,
 		Nonce:        f.Nonce,
 		Proto:        c.Upper,

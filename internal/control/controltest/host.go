@@ -43,25 +43,25 @@ func sessions() []control.Session {
 				{L64: 0x2001_0db8_00ff_0002, Preference: 10, State: "valid"},
 			},
 			Paths: []control.Path{path, other}, InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
-			Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first",
+			Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options",
 			LastMove: Now.Add(-42 * time.Second), LastMoveMS: 20.8,
 			TxPackets: 1000, TxBytes: 1_400_000, RxPackets: 2000, RxBytes: 2_800_000_000,
 		},
 		{
 			NID: 3, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::3"), RemoteHandle: 3, Names: []string{},
 			State: "established", Dead: true, Locators: []control.RemoteLocator{}, Paths: []control.Path{}, Since: Now.Add(-26 * time.Hour),
-			Checksum: "rfc6741", UpdateForm: "draft", OptionOn: "always",
+			Checksum: "rfc6741", UpdateForm: "draft", OptionOn: "always", Carriage: "options",
 		},
 		{
 			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteHandle: 4, Names: []string{"plain.example"},
 			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Proven: true}},
 			Paths: []control.Path{path}, Since: Now.Add(-30 * time.Second), RTTMS: 5.5,
-			Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", WhyPlain: "no ILNP there",
+			Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", WhyPlain: "no ILNP there",
 		},
 		{
 			NID: 5, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::5"), RemoteHandle: 5, Names: []string{"quiet.example"},
 			State: control.StateKnown, Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fd_0001, Preference: 10, State: "valid"}},
-			Paths: []control.Path{}, Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first",
+			Paths: []control.Path{}, Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options",
 		},
 	}
 }
@@ -92,7 +92,7 @@ func probed() control.Probed {
 		return control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: remote}
 	}
 	return control.Probed{Peer: 0x0211_22ff_0000_0002, State: "established", Paths: []control.ProbedPath{
-		{Path: path(0x2001_0db8_00ff_0001), Answered: true, RTTMS: 20.15},
+		{Path: path(0x2001_0db8_00ff_0001), Answered: true, RTTMS: 20.15, UDP: true, Padded: true, Full: true, Octets: 1500},
 		{Path: path(0x2001_0db8_00ff_0002)},
 	}}
 }

@@ -1,0 +1,197 @@
+package ilnp
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Some networks drop destination options, Locator Updates (ICMPv6 type 156) or
+// all ICMPv6 (RFC 7872). Control messages then go in UDP, with the same octets
+// and the same nonce. The form of the RFCs goes first on every path; UDP follows
+// when it stays without an answer, and is left again when an answer to the other
+// form comes. DEVIATION from RFC 6743 §2 and RFC 6744 §§4, 6, which know no other
+// form: data on such a path bears no nonce and is known by its locators.
+const (
+	carryFirst = time.Second // after which the form of the RFCs is tried again, doubled each time
+	carryMax   = 64 * time.Second
+	carryDoubt = 3 * time.Second // how long an answer in that form speaks for the path
+)
+
+// ProbeForm is what a probe looks like on the wire.
+type ProbeForm uint8
+
+// The forms of a probe.
+const (
+	FormOption ProbeForm = iota // an echo request with the Nonce option (RFC 6744 §7)
+	FormUDP                     // the same in UDP
+	FormPadded                  // in UDP, behind a Destination Options header that holds padding only
+	FormFull                    // in UDP, as long as the link takes
+)
+
+// passage is what is known of a path's ways with control messages.
+type passage struct {
+	carried bool          // the form of the RFCs does not get through, UDP does
+	passed  time.Time     // when that form was last seen to
+	again   time.Time     // carried: when it is tried next
+	every   time.Duration // carried: the time after that
+}
+
+func (s *session) carries(p Path) bool { return s.passages[p].carried }
+
+// carriesAny reports whether data has to do without the option: the programs
+// know one rule for all paths of a session.
+func (s *session) carriesAny(paths []Path) bool { return slices.ContainsFunc(paths, s.carries) }
+
+// noteForm takes the form in which an authentic control message came over a path.
+// One in UDP says that the other form does not get through, since that goes
+// first, unless it has just come as well.
+func (c *Core) noteForm(now time.Time, s *session, p Path, carried bool) {
+	v := s.passages[p]
+	was := v.carried
+	switch {
+	case !carried:
+		v.passed, v.carried = now, false
+		c.forgetQuestions(s, p, now)
+	case v.carried || now.Sub(v.passed) < carryDoubt:
+		return
+	default:
+		v.carried, v.again, v.every = true, now.Add(carryFirst), 2*carryFirst
+	}
+	s.setPassage(p, v)
+	if was == v.carried {
+		return
+	}
+	reason := "options"
+	if v.carried {
+		reason = "udp"
+	}
+	c.notify(Event{Time: now, Kind: CarriageChanged, Key: s.key, Path: p, Reason: reason})
+	if s.state == Established && s.entry.Seq != 0 {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// setPassage keeps what is known of paths that can still be taken.
+func (s *session) setPassage(p Path, v passage) {
+	const most = 4 * MaxPaths
+	if s.passages == nil || len(s.passages) >= most && s.passages[p] == (passage{}) {
+		s.passages = make(map[Path]passage)
+	}
+	s.passages[p] = v
+}
+
+// forgetQuestions drops the probes in the form of the RFCs that a path has not
+// answered: they say nothing any more.
+func (c *Core) forgetQuestions(s *session, p Path, before time.Time) {
+	s.sent = slices.DeleteFunc(s.sent, func(t token) bool {
+		pr, ok := c.probes[t]
+		if ok && pr.form == FormOption && pr.path == p && pr.sent.Before(before) && !pr.told {
+			delete(c.probes, t)
+			ok = false
+		}
+		return !ok
+	})
+}
+
+// doubted reports whether a probe in the form of the RFCs has gone to that
+// locator before, and stayed without an answer.
+func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
+	return slices.ContainsFunc(s.sent, func(t token) bool {
+		pr, ok := c.probes[t]
+		return ok && pr.form == FormOption && pr.path.Remote == l && pr.sent.Before(now)
+	})
+}
+
+// formsOf returns the forms in which a path is asked now. A correspondent that is
+// silent is asked in both at once: where a firewall stands before us, our own
+// datagram opens it for what the correspondent has to tell.
+func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
+	switch {
+	case c.cfg.UDPPort == 0 || s.fallback == withoutILNP:
+		return []ProbeForm{FormOption}
+	case s.carries(p):
+		return []ProbeForm{FormUDP}
+	case s.watch.state == suspect, s.watch.state == silent, c.doubted(now, s, p.Remote):
+		return []ProbeForm{FormOption, FormUDP}
+	}
+	return []ProbeForm{FormOption}
+}
+
+// tryOption asks carried paths in use, ever more rarely, in the form of the RFCs:
+// the network may have changed, or it was but a packet lost.
+func (c *Core) tryOption(now time.Time, s *session) {
+	for _, p := range s.entry.Paths {
+		v := s.passages[p]
+		if s.state != Established || !v.carried || v.again.After(now) || now.Sub(s.lastTx) > v.every {
+			continue
+		}
+		v.again, v.every = now.Add(v.every), min(2*v.every, carryMax)
+		s.passages[p] = v
+		c.forgetProbes(&s.sent, now.Add(-tokenLife))
+		c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p})
+	}
+}
+
+// buildProbe makes the packet of a probe. A command's probe in UDP has a flow
+// label, part of the token, that its answer brings back if the path leaves it.
+func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]byte, error) {
+	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
+	if pr.form == FormOption {
+		return ilnpwire.BuildEcho(src, dst, nonce, true, e.ID, e.Seq, e.Data)
+	}
+	o := ilnpwire.CarriedEcho{Port: c.cfg.UDPPort, Padded: pr.form == FormPadded}
+	if pr.told {
+		o.FlowLabel = labelOf(t)
+	}
+	if pr.form == FormFull {
+		o.Size = pr.size
+	}
+	return ilnpwire.BuildCarriedEcho(src, dst, nonce, e, o)
+}
+
+// labelOf is a flow label of 20 bits, not zero.
+func labelOf(t token) uint32 { return binary.BigEndian.Uint32(t[:])>>12 | 1 }
+
+// transmitControl sends a Locator Update or an acknowledgement in one form, in
+// UDP if it fits into any link: the programs look into whole datagrams only.
+func (c *Core) transmitControl(p Path, packet []byte, carried bool) {
+	const most = 1280 - 8
+	if carried && len(packet) <= most {
+		if b, err := ilnpwire.Carry(packet, c.cfg.UDPPort); err == nil {
+			packet = b
+		}
+	}
+	c.emit(Transmit{Link: p.Local.Link, Packet: packet})
+}
+
+// updateForms says in which forms a transmission of the set goes over a path.
+func (c *Core) updateForms(s *session, p Path) (option, carried bool) {
+	known := s.carries(p) && c.cfg.UDPPort != 0
+	return !known, known || c.cfg.UDPPort != 0 && s.update.tries > 1 && p == s.update.began
+}
+
+// carriedPaths returns the paths on which control messages go in UDP, in order.
+func (s *session) carriedPaths() []Path {
+	var paths []Path
+	for p, v := range s.passages {
+		if v.carried {
+			paths = append(paths, p)
+		}
+	}
+	slices.SortFunc(paths, func(a, b Path) int {
+		return cmp.Or(cmp.Compare(a.Local.Link, b.Local.Link), cmp.Compare(a.Local.L64, b.Local.L64), cmp.Compare(a.Remote, b.Remote))
+	})
+	return paths
+}
+
+// restoreCarried takes what carriedPaths of a predecessor returned.
+func (s *session) restoreCarried(now time.Time, paths []Path) {
+	for _, p := range paths {
+		s.setPassage(p, passage{carried: true, again: now.Add(carryFirst), every: 2 * carryFirst})
+	}
+}

@@ -1,0 +1,138 @@
+package dataplane
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// carried puts a control packet into UDP.
+func carried(t testing.TB, packet []byte) []byte {
+	t.Helper()
+	return mustPacket(t)(ilnpwire.Carry(packet, carryPort))
+}
+
+// Control messages in UDP meet the rules that those with the option meet.
+func TestCarriedInbound(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	taken := func(more counts) counts {
+		all := counts{"rx_carried": 1}
+		for k, v := range more {
+			all[k] = v
+		}
+		return all
+	}
+	handed := taken(counts{"control_handed_over": 1})
+	other := carried(t, update(t, there, theirNonce))
+	other[ip6.HeaderLen+3]++ // to another port
+	_ = ip6.FinishL4(other)
+	r.check([]verdictCase{
+		{"update", carried(t, update(t, there, theirNonce)), shot, handed, []EventKind{Control}},
+		{"update from elsewhere", carried(t, update(t, else1, theirNonce)), shot, handed, []EventKind{LocatorSeen, Control}},
+		{"probe's reply", carried(t, echo(t, there, theirNonce, false, r.host.ProbeID)), shot, handed, []EventKind{Control}},
+		{"a user's echo reply", carried(t, echo(t, there, theirNonce, false, 1)), passOn, taken(deliveredNonce), nil},
+		{"to another port", other, passOn, delivered, nil},
+		{"a datagram of an application", fromPeer(there, none, ip6.UDP, toPort(udp(40))), passOn, delivered, nil},
+	})
+	got := r.counted(func() { r.ingress(carried(t, update(t, there, wrongNonce))) })
+	if got["control_handed_over"] != 0 || got["rx_carried"] != 1 {
+		t.Errorf("an update with another nonce: %v", got)
+	}
+}
+
+// toPort aims a datagram at the port of carried messages.
+func toPort(b []byte) []byte {
+	b[2], b[3] = carryPort>>8, carryPort&0xff
+	return b
+}
+
+// A probe in UDP is answered on the spot, in UDP, with a checksum that holds, also
+// behind a header of padding and at any length of the nonces.
+func TestCarriedReflected(t *testing.T) {
+	for _, n := range []ilnp.Nonce{theirNonce, {Len: 12, Bytes: [12]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}} {
+		r := newRig(t)
+		r.uplink(here)
+		p := pairOf(there)
+		p.RemoteNonce, p.LocalNonce = n, ilnp.Nonce{Len: n.Len, Bytes: [12]byte{0xff, 0xfe, 7}}
+		r.upsert(p)
+		for _, o := range []ilnpwire.CarriedEcho{{Port: carryPort}, {Port: carryPort, Padded: true}, {Port: carryPort, Size: 1500}} {
+			e := ilnpwire.Echo{Request: true, ID: 5, Seq: 6, Data: []byte("sixteen octets..")}
+			probe := mustPacket(t)(ilnpwire.BuildCarriedEcho(at(there, theirs), at(here, ours), n, e, o))
+			var v int
+			var out []byte
+			got := r.counted(func() { v, out = r.ingress(probe) })
+			r.wantCounts("probe", got, counts{"rx_carried": 1, "rx_echo_reflected": 1})
+			q, err := ilnpwire.ParseControl(out, carryPort)
+			if err != nil || v != 7 || !q.Carried || q.Type != ilnpwire.TypeEchoReply || q.Nonce != p.LocalNonce ||
+				q.Src != at(here, ours) || q.Dst != at(there, theirs) {
+				t.Errorf("%+v: verdict %d, answer %+v, %v", o, v, q, err)
+			}
+			if len(out) != len(probe) {
+				t.Errorf("%+v: answer of %d octets to %d", o, len(out), len(probe))
+			}
+		}
+	}
+}
+
+// Where a path drops options, data leaves without, and ICMPv6 in UDP.
+func TestCarriedOutbound(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	for _, length := range []uint8{4, 12} {
+		p := pairOf(there)
+		p.Carry, p.NonceUntil = true, time.Now().Add(time.Hour)
+		p.LocalNonce = ilnp.Nonce{Len: length, Bytes: [12]byte{9, 8, 7, 6}}
+		p.Seq += uint32(length)
+		r.upsert(p)
+		_, out := r.egress(toPeer(ip6.TCP, tcp(flagSYN, 0)))
+		if want := packet(at(here, ours), at(there, theirs), ip6.TCP, tcp(flagSYN, 0)); !bytes.Equal(out, want) {
+			t.Errorf("SYN: %s", difference(out, want))
+		}
+		for _, size := range []int{0, 1, 56, 1200} {
+			request, err := ilnpwire.BuildEcho(session(ours), session(theirs), none, true, 77, 1, make([]byte, size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.counted(func() { _, out = r.egress(request) })
+			r.wantCounts("echo", got, counts{"tx_packets": 1, "tx_carried": 1})
+			want := carried(t, mustPacket(t)(ilnpwire.BuildEcho(at(here, ours), at(there, theirs), p.LocalNonce, true, 77, 1, make([]byte, size))))
+			if !bytes.Equal(out, want) {
+				t.Errorf("echo of %d octets, nonce of %d: %s", size, length, difference(out, want))
+			}
+		}
+	}
+}
+
+// A stranger whose nonce came in UDP is known by its place from then on, and
+// answered without the option; one that shows the option is not.
+func TestCarriedEmbryo(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.must(r.SetKnown(theirs, true))
+	syn := fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0))
+	answer := toPeer(ip6.TCP, tcp(flagSYN|flagACK, 0))
+	r.check([]verdictCase{{"before its nonce", syn, passOn, counts{}, nil}})
+	r.ingress(carried(t, echo(t, there, theirNonce, true, 5)))
+	evs := r.events()
+	if len(evs) != 1 || evs[0].Kind != Embryo || !evs[0].Carried {
+		t.Fatalf("events %+v", evs)
+	}
+	r.check([]verdictCase{
+		{"from its place", syn, passOn, delivered, nil},
+		{"from elsewhere", fromPeer(else1, none, ip6.TCP, tcp(flagSYN, 0)), passOn, counts{}, nil},
+		{"a ping", fromPeer(there, none, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), passOn, counts{}, nil},
+	})
+	got := r.counted(func() { r.egress(answer) })
+	r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_embryo": 1})
+	r.ingress(echo(t, there, theirNonce, true, 5)) // it gets through after all
+	r.events()
+	r.check([]verdictCase{{"without nonce", syn, passOn, counts{}, nil}})
+	got = r.counted(func() { r.egress(answer) })
+	r.wantCounts("answer with the option", got, counts{"tx_packets": 1, "tx_embryo": 1, "tx_nonce": 1})
+}

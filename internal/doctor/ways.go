@@ -1,0 +1,100 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"roam/ilnp"
+	"roam/internal/control"
+)
+
+const doPaths = "docs/howto/paths.md"
+
+// passed reports whether any probe of a path came back.
+func passed(p control.ProbedPath) bool { return p.Answered || p.UDP || p.Padded || p.Full }
+
+// lookWays tells what the network on a path that works lets through: it is asked
+// in several forms, and which of them are answered says what drops the others.
+func lookWays(e *examination, p *PeerFacts) {
+	for _, path := range p.Probed.Paths {
+		if !passed(path) {
+			continue
+		}
+		lookForms(e, p, path)
+		lookSize(e, p, path)
+		if path.Relabelled {
+			e.add(Note, "label", "", "%s: a router on the way rewrites the flow label; Roam does not rely on it, and routers that spread load by it may send one flow over several paths", pathText(path.Path))
+		}
+	}
+	lookOneWay(e, p)
+}
+
+// lookForms compares the echo of the RFCs with those in UDP.
+func lookForms(e *examination, p *PeerFacts, path control.ProbedPath) {
+	const udp = "Locator Updates and probes go in UDP, and data without the nonce"
+	switch {
+	case path.Answered && path.Octets != 0 && !path.UDP:
+		e.add(Note, "path", "let UDP to that port pass at both ends, or ignore it: "+doPaths, "%s: echoes with the option are answered, those in UDP are not: %s has another ilnp.udp_port or another stack, or a firewall drops UDP; nothing needs it here", pathText(path.Path), p.Word)
+	case path.Answered:
+	case path.Padded:
+		e.add(Warning, "path", "let ICMPv6 pass (RFC 4890 says which types); or leave it so: "+doPaths, "%s: ICMPv6 is dropped, destination options are not: %s; Packet Too Big may be lost too", pathText(path.Path), udp)
+	case path.UDP:
+		e.add(Warning, "path", "nothing has to be done; to have it otherwise let option 0x8B pass: "+doPaths, "%s: packets with destination options are dropped: %s; a packet sent right after a move may be lost until the update has come", pathText(path.Path), udp)
+	}
+}
+
+// lookSize tells of a path that does not take what its link does.
+func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
+	if path.Octets == 0 || path.Full || !path.UDP {
+		return
+	}
+	if p.PathMTU > 0 && p.PathMTU < path.Octets || p.Probed.TooBig > 0 {
+		e.add(Note, "mtu", "", "%s: packets of %d octets are too big, and a router says so (%d are taken): senders follow", pathText(path.Path), path.Octets, leastOf(p.PathMTU, p.Probed.TooBig))
+		return
+	}
+	e.add(Warning, "mtu", fmt.Sprintf("`ip link set %s mtu 1280`, or find the router that drops Packet Too Big: %s", path.Link, doPaths), "%s: packets of %d octets vanish, smaller ones pass, and nobody says Packet Too Big: a black hole; a session that stalls is cut to 1280 octets after some seconds", pathText(path.Path), path.Octets)
+}
+
+// leastOf returns the lesser of two sizes of which one may be 0, not known.
+func leastOf(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// lookOneWay tells of a path that answers nothing while the correspondent is heard
+// on it, as far as this end can know.
+func lookOneWay(e *examination, p *PeerFacts) {
+	s := p.Session
+	if s.InUse == nil || s.RxPackets == 0 {
+		return
+	}
+	i := slices.IndexFunc(p.Probed.Paths, func(f control.ProbedPath) bool { return f.Path == *s.InUse })
+	if i < 0 || passed(p.Probed.Paths[i]) || !slices.ContainsFunc(p.Probed.Paths, passed) {
+		return
+	}
+	e.add(Note, "path", doPaths, "%s was in use and answers nothing, others do: one of its directions is lost, or a firewall there lets only answers in", pathText(*s.InUse))
+}
+
+// lookUpdates finds that Locator Updates are not acknowledged though probes
+// are answered, or only in UDP.
+func lookUpdates(e *examination, p *PeerFacts) {
+	last, carried := "", false
+	for _, ev := range p.History {
+		if ev.Kind == control.KindName(ilnp.UpdateAcked) || ev.Kind == control.KindName(ilnp.UpdateFailed) {
+			last, carried = ev.Kind, ev.Carried
+		}
+	}
+	whole := slices.ContainsFunc(p.Probed.Paths, func(f control.ProbedPath) bool { return f.Answered })
+	switch {
+	case last == control.KindName(ilnp.UpdateFailed):
+		e.add(Fault, "updates", "let ICMPv6 type 156, or UDP port ilnp.udp_port, pass on the way and at both ends: docs/firewall.md", "%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
+	case carried && whole:
+		e.add(Warning, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md; or leave it so", "the last Locator Update was acknowledged in UDP only, and echoes pass: something drops ICMPv6 type 156; each move takes a repetition longer to be known")
+	case carried:
+		e.ok("updates", "it acknowledged the last Locator Update, in UDP")
+	case last != "":
+		e.ok("updates", "it acknowledged the last Locator Update")
+	}
+}

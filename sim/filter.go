@@ -1,0 +1,30 @@
+package sim
+
+import ilnpwire "roam/wire/ilnp"
+
+// udpPort is that of control messages in UDP, on all nodes.
+const udpPort = 6740
+
+// Filter says what an access network drops, both ways.
+type Filter uint8
+
+// What networks drop; a Filter is any sum of these.
+const (
+	DropOptions Filter = 1 << iota // every packet with a Destination Options header
+	DropUpdates                    // ICMPv6 type 156
+	DropICMP                       // all ICMPv6 between hosts
+	DropUDP                        // control messages in UDP
+)
+
+// drops reports whether a packet does not get through.
+func (f Filter) drops(p Packet) bool {
+	switch {
+	case p.Carried:
+		return f&DropUDP != 0
+	case f&DropOptions != 0 && p.Nonce.Present():
+		return true
+	case p.Control == nil:
+		return false
+	}
+	return f&DropICMP != 0 || f&DropUpdates != 0 && messageType(p) == ilnpwire.TypeLocatorUpdate
+}

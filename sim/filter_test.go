@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"roam/ilnp"
+)
+
+var filters = map[string]Filter{"options": DropOptions, "updates": DropUpdates, "icmp": DropICMP, "all": DropOptions | DropICMP}
+
+// A first contact through a network that drops what Roam likes to send: the
+// session comes to be within the time that plain IPv6 would take, on either side.
+func TestFirstContactThroughFilters(t *testing.T) {
+	for name, filter := range filters {
+		for _, atServer := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " at server ", atServer), func(t *testing.T) {
+				w := newWorld(t, ilnp.Soft, 1)
+				access := near
+				access.Filter = filter
+				if atServer {
+					w.server.Down(1)
+					w.server.Up(1, netS, access, ilnp.Infinite)
+				} else {
+					w.mobile.Down(1)
+					w.mobile.Up(1, netA, access, ilnp.Infinite)
+				}
+				w.Run(time.Second)
+				f := w.start(t, true)
+				w.finish(t, f)
+				if f.Answered == 0 {
+					t.Error("nothing was answered")
+				}
+				if got := len(w.mobile.peer(w.server).Carried)+len(w.server.peer(w.mobile).Carried) > 0; got != (filter != DropUpdates) {
+					t.Errorf("control goes in UDP: %v", got)
+				}
+			})
+		}
+	}
+}
+
+// A soft handoff into such a network and out of it again: the session goes on, and
+// the form of the RFCs is used again outside.
+func TestSoftHandoffThroughFilters(t *testing.T) {
+	for name, filter := range filters {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, ilnp.Soft, 2)
+			f := w.startEvery(t, 10*time.Millisecond, true)
+			access := near
+			access.Filter = filter
+			w.mobile.Up(2, netB, access, ilnp.Infinite)
+			w.Run(2 * time.Second)
+			w.mobile.Down(1)
+			w.Run(10 * time.Second)
+			s := w.mobile.peer(w.server)
+			if s.State != ilnp.Established || s.Dead || len(s.Carried) > 0 != (filter != DropUpdates) {
+				t.Fatalf("in there: %+v", s)
+			}
+			t.Logf("longest gap: %v, lost %d", f.Gap(), f.Sent-f.Answered)
+			if gap := f.Gap(); gap > 500*time.Millisecond {
+				t.Errorf("longest gap %v", gap)
+			}
+			w.mobile.Up(3, netC, near, ilnp.Infinite)
+			w.Run(2 * time.Second)
+			w.mobile.Down(2)
+			w.Run(2 * time.Second)
+			if s := w.mobile.peer(w.server); s.Dead || s.Paths[0].Local.L64 != netC {
+				t.Errorf("outside: %+v", s)
+			}
+			w.finish(t, f)
+		})
+	}
+}
+
+// A flow that nobody answers, where echoes are filtered: it is not taken for dead.
+func TestOneWayThroughFilter(t *testing.T) {
+	w := newWorld(t, ilnp.Soft, 3)
+	access := near
+	access.Filter = DropICMP
+	w.mobile.Up(2, netB, access, ilnp.Infinite)
+	w.mobile.Down(1)
+	f := w.start(t, false)
+	w.Run(time.Minute)
+	if s := w.mobile.peer(w.server); s.Dead || s.State != ilnp.Established {
+		t.Errorf("%+v", s)
+	}
+	w.finish(t, f)
+	if lost := f.Sent - f.Received(); lost > 0 {
+		t.Logf("lost %d of %d", lost, f.Sent)
+	}
+}
