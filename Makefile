@@ -27,6 +27,7 @@ ARGS      ?=
 EXP       ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
+LAB_MINUTES ?= 25
 FUZZTOTAL ?= 1h
 SOAK_HOURS ?= 24
 SOAK_HOSTS ?= 1000
@@ -44,7 +45,7 @@ OUT       ?= out
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, PREFIX, DESTDIR, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, PREFIX, DESTDIR, OUT'
 
 build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
 	@mkdir -p bin
@@ -73,8 +74,8 @@ test-kernels: setup-kernels build ## run what stands next to the kernel in guest
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
 
-lab: setup-demo build ## list the experiments, or run one: EXP=name ARGS='--preset quick'
-	@if [ -z "$(EXP)" ]; then bin/roam lab list; else \
+lab: setup-demo build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
+	@if [ -z "$(EXP)" ]; then LAB_MINUTES=$(LAB_MINUTES) build/lab $(OUT)/lab; else \
 		mkdir -p $(OUT); bin/roam lab run $(EXP) --json $(OUT)/$(EXP).json \
 			--report $(OUT)/$(EXP).html $(ARGS); fi
 

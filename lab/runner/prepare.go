@@ -192,5 +192,6 @@ func (r *runner) forget() error {
 	for n := range max(1, r.opt.Runs) {
 		errs = append(errs, r.store(n).Clear())
 	}
+	_ = os.Remove(r.opt.State) // fails while others keep something there
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"roam/lab/exp"
+	"roam/lab/exp/example"
 	"roam/lab/exp/quickstart"
 	"roam/lab/result"
 )
@@ -16,6 +17,9 @@ func experiments() []exp.Experiment {
 		quickstart.Experiment,
 	}
 }
+
+// unlisted can be run all the same: what is there to be copied or tested with.
+func unlisted() []exp.Experiment { return []exp.Experiment{example.Experiment} }
 
 // Info describes an experiment to people.
 type Info struct {
@@ -81,6 +85,11 @@ func find(name string) (exp.Experiment, error) {
 			return e, nil
 		}
 		names = append(names, e.Name)
+	}
+	for _, e := range unlisted() {
+		if e.Name == name {
+			return e, nil
+		}
 	}
 	return exp.Experiment{}, fmt.Errorf("no experiment is called %q; there are %s", name, strings.Join(names, ", "))
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // runs it.
 func TestExperimentsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
-	for _, e := range experiments() {
+	for _, e := range append(experiments(), unlisted()...) {
 		if seen[e.Name] {
 			t.Errorf("%s is listed twice", e.Name)
 		}
@@ -38,8 +39,8 @@ func TestExperimentsAreComplete(t *testing.T) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
 	}
-	if len(List()) != len(seen) {
-		t.Errorf("%d experiments listed, %d there", len(List()), len(seen))
+	if len(List()) != len(experiments()) {
+		t.Errorf("%d experiments listed, %d there", len(List()), len(experiments()))
 	}
 }
 
@@ -47,6 +48,7 @@ func TestRunRefusesBeforeItMeasures(t *testing.T) {
 	for name, opt := range map[string]Options{
 		"nonsense":   {},
 		"quickstart": {Preset: "fast"},
+		"example":    {Engine: "sim"},
 	} {
 		if _, err := Run(t.Context(), name, opt); err == nil {
 			t.Errorf("%s %+v: accepted", name, opt)
@@ -82,5 +84,30 @@ func TestPrintAndVerdict(t *testing.T) {
 	t.Setenv(JudgeVariable, result.Correctness)
 	if !Verdict(r) {
 		t.Error("a timing claim decided although only correctness may")
+	}
+}
+
+// What docs/lab.md shows of the example is what the example does.
+func TestDocumentedExampleIsTheExample(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/lab.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("../exp/example/exp.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(doc), "```go\nflow, err")
+	shown, _, _ = strings.Cut(shown, "\n```")
+	rest := string(code)
+	for line := range strings.Lines("flow, err" + shown) {
+		_, after, ok := strings.Cut(rest, strings.TrimSpace(line))
+		if !ok {
+			t.Fatalf("the example has no line %q there", line)
+		}
+		rest = after
+	}
+	if strings.Count(shown, "\n") < 10 {
+		t.Error("docs/lab.md does not show the example")
 	}
 }

@@ -1,7 +1,9 @@
 package topo
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -10,12 +12,15 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Capture is a tcpdump that writes the packets of an interface to a file.
 type Capture struct {
-	cmd *Cmd
-	log watcher
+	cmd  *Cmd
+	file string
+	log  watcher
 }
 
 // captureBuffer is tcpdump's buffer in the kernel, in KiB: a quarter of a
@@ -30,7 +35,7 @@ func (h *Host) Capture(ctx context.Context, ifname, file string, snaplen int, fi
 	// the file: an experiment may read it while it grows.
 	argv := append([]string{sbin("tcpdump"), "-i", ifname, "-n", "-U", "--immediate-mode", "-Z", "root",
 		"-B", strconv.Itoa(captureBuffer), "-s", strconv.Itoa(snaplen), "-w", file}, filter...)
-	c := &Capture{cmd: h.Command(ctx, argv...)}
+	c := &Capture{file: file, cmd: h.Command(ctx, argv...)}
 	c.cmd.Stderr = &c.log
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(os.Interrupt) }
 	if err := c.cmd.Start(); err != nil {
@@ -45,8 +50,12 @@ func (h *Host) Capture(ctx context.Context, ifname, file string, snaplen int, fi
 	return c, nil
 }
 
-// droppedRE finds tcpdump's account of what it was too slow for.
-var droppedRE = regexp.MustCompile(`(\d+) packets? dropped by kernel`)
+// droppedRE finds tcpdump's account of what it was too slow for, caughtRE that
+// of what it had.
+var (
+	droppedRE = regexp.MustCompile(`(\d+) packets? dropped by kernel`)
+	caughtRE  = regexp.MustCompile(`(\d+) packets? captured`)
+)
 
 // Stop ends the capture, completes the file, and returns how many packets the
 // kernel could not hand over; with any at all the file proves no absence.
@@ -57,7 +66,46 @@ func (c *Capture) Stop() (dropped int, err error) {
 	if m == nil {
 		return 0, fmt.Errorf("end capture: %w: %s", orUnknown(err), strings.TrimSpace(c.log.text()))
 	}
+	if n := caughtRE.FindStringSubmatch(c.log.text()); n != nil {
+		caught, _ := strconv.Atoi(n[1]) // digits, by the expression
+		if err := holds(c.file, caught); err != nil {
+			return 0, fmt.Errorf("end capture: %w", err)
+		}
+	}
 	return strconv.Atoi(m[1])
+}
+
+// holds reports whether a file has as many whole packets as tcpdump had to
+// write: it goes on without a word when the disk is full.
+func holds(path string, want int) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("look at capture: %w", err)
+	}
+	defer f.Close()
+	const fileHeader, recordHeader = 24, 16 // pcap-savefile(5)
+	r := bufio.NewReader(f)
+	_, err = r.Discard(fileHeader)
+	var head [recordHeader]byte
+	n := -1
+	for ; err == nil; n++ {
+		if _, err = io.ReadFull(r, head[:]); err == nil {
+			_, err = r.Discard(int(binary.NativeEndian.Uint32(head[8:])))
+		}
+	}
+	if n = max(n, 0); n < want {
+		return fmt.Errorf("%s holds %d of %d packets: %w", path, n, want, fullOr(path))
+	}
+	return nil
+}
+
+// fullOr is the likely reason why a file was cut short.
+func fullOr(path string) error {
+	var s unix.Statfs_t
+	if unix.Statfs(path, &s) == nil && s.Bavail*uint64(s.Bsize) < 1<<20 {
+		return unix.ENOSPC
+	}
+	return io.ErrUnexpectedEOF
 }
 
 // orUnknown stands in where a process ended well but not as it should.
