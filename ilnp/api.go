@@ -181,6 +181,7 @@ type Pair struct {
 	Paths                   []Path        // to send on, at most MaxPaths, each one equally; empty: none usable
 	Accept                  []roam.L64    // accepted as sources, usable or in grace; at most 2*MaxRemote
 	Unproven                []roam.L64    // of those in Paths, not yet proven reachable
+	Reserve                 []Path        // to proven locators that are listed, but less preferred: for what no unproven one may get yet
 	Grace                   time.Duration // two round trips: how long an unproven locator gets the rate before if no proven one is left; 0: unknown
 }
 

@@ -148,7 +148,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if pr.form <= FormUDP {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
-	s.rtt = now.Sub(pr.sent)
+	s.rtt, s.rttOf = now.Sub(pr.sent), pr.path.Local
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
 		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)

@@ -116,11 +116,32 @@ func (s *session) unprovenIn(paths []Path) []roam.L64 {
 	return ls
 }
 
+// reserveFor returns paths to proven locators that the correspondent lists, but
+// prefers less, when none of those in use is proven: more than an unproven
+// locator may get has a way to go until the proof is there.
+func (c *Core) reserveFor(s *session, p Pair) []Path {
+	var proven []roam.L64
+	for _, r := range s.remotes {
+		used := slices.ContainsFunc(p.Paths, func(p Path) bool { return p.Remote == r.l64 })
+		switch {
+		case used && r.proven:
+			return nil
+		case !used && r.proven && r.standing == current:
+			proven = append(proven, r.l64)
+		}
+	}
+	if len(p.Unproven) == 0 {
+		return nil
+	}
+	reserve := cross(c.host.active, proven)
+	return reserve[:min(len(reserve), MaxPaths-len(p.Paths))]
+}
+
 // samePair reports whether two entries ask the data plane for the same.
 func samePair(a, b Pair) bool {
 	return a.Key == b.Key && a.State == b.State && a.LocalNID == b.LocalNID && a.RemoteNID == b.RemoteNID &&
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Carry == b.Carry &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead &&
-		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
 }

@@ -43,6 +43,7 @@ type session struct {
 	checks         int  // by command, before there was a nonce
 	strayed        bool // probes have left from locators that the last update does not list
 	rtt            time.Duration
+	rttOf          Local // where it was measured; zero: unknown
 	started        time.Time
 	lastRx, lastTx time.Time
 	lastControl    time.Time // when a control packet came
@@ -235,6 +236,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)
+		p.Reserve = c.reserveFor(s, p)
 	}
 	if s.entry.Seq != 0 && samePair(p, s.entry) {
 		return

@@ -352,9 +352,15 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	if p := b.pairs[theKey]; !slices.Equal(p.Unproven, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
 		t.Errorf("entry %+v, want the new locator unproven and the old ones accepted", p)
 	}
+	if p := b.pairs[theKey]; len(p.Reserve) != 2 || p.Reserve[0].Remote != netP || p.Reserve[1].Remote != netR {
+		t.Errorf("in reserve %v, want what is proven and listed", p.Reserve)
+	}
 	b.answerProbes()
 	if p := b.pairs[theKey]; len(p.Unproven) != 0 {
 		t.Error("not proven by the reply to the probe")
+	}
+	if p := b.pairs[theKey]; len(p.Reserve) != 0 {
+		t.Errorf("in reserve %v after the proof", p.Reserve)
 	}
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: roam.DefaultSessionPrefix}})
 	b.wantTargets(netQ)

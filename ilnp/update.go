@@ -142,6 +142,11 @@ func (s *session) updateTimeout() time.Duration {
 	if s.rtt > 0 {
 		d = max(s.rtt*3/2, updateMin)
 	}
+	// The RTT may be that of a far faster link, and what is sent again too early
+	// is an exchange more. So the first time of another link is patient.
+	if s.update.tries == 1 && s.rttOf != (Local{}) && s.rttOf != s.update.path.Local {
+		return max(d, updateGuess)
+	}
 	return min(d<<min(s.update.tries-1, updateTries), updateMax)
 }
 
@@ -283,7 +288,7 @@ func (c *Core) acked(now time.Time, s *session, carried bool) {
 	// After a retransmission nobody knows which one was acknowledged; the time
 	// since the first is then an upper bound, good enough while none is known.
 	if rtt := now.Sub(u.first); u.tries == 1 || s.rtt == 0 {
-		s.rtt = rtt
+		s.rtt, s.rttOf = rtt, u.path.Local
 	}
 	s.lastMoveRTT = now.Sub(u.first)
 	c.notify(Event{

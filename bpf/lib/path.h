@@ -30,12 +30,13 @@ static __always_inline int no_path(struct __sk_buff *skb)
 }
 
 /* Index of the path that has carried the fewest bytes among the usable ones
- * whose remote locator is not in skip, or -1. Scores start anew with every new
- * entry; of a single path none are kept.
+ * whose remote locator is not in skip, or -1; those in reserve count only where
+ * something is skipped. Scores start anew with every new entry; of a single path
+ * none are kept.
  */
 __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip)
 {
-	__u32 least = 0;
+	__u32 least = 0, end;
 	int best = -1;
 
 	if (!p || !l)
@@ -44,11 +45,12 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
 		l->path_seq = p->seq;
 	}
+	end = p->n_paths + (skip ? p->n_reserve : 0);
 	for (int i = 0; i < MAX_PATHS; i++) {
 		struct uplink *u;
 		__u32 index, bytes;
 
-		if (i >= p->n_paths)
+		if (i >= end)
 			break;
 		index = path_uplink(p, i);
 		u = bpf_map_lookup_elem(&uplinks, &index);

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 8 /* as ABI in internal/dataplane */
+#define ROAM_ABI 9 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -134,7 +134,8 @@ struct pair {
 	struct nonce remote_nonce;
 	struct pair_key handle;
 	__u32 grace;                    /* ns for which unproven locators get the rate before */
-	__u32 pad2;
+	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
+	__u8 pad2[3];
 };
 
 /* What the data plane saw of a session, written by it alone. What every packet

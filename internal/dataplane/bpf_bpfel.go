@@ -177,7 +177,8 @@ type bpfPair struct {
 	RemoteNonce bpfNonce
 	Handle      bpfPairKey
 	Grace       uint32
-	Pad2        uint32
+	N_reserve   uint8
+	Pad2        [3]uint8
 }
 
 type bpfPairFlags uint32

@@ -233,7 +233,10 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 	delta := ip6.Add(nids, ^handles)
 	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
 	for _, path := range pair.Paths {
-		p.addPath(&r, path)
+		r.N_paths += p.addPath(&r, path)
+	}
+	for _, path := range pair.Reserve {
+		r.N_reserve += p.addPath(&r, path)
 	}
 	for i, l := range r.Remote[:r.N_remote] {
 		if slices.Contains(pair.Unproven, roam.L64(l.uint64())) {
@@ -269,23 +272,26 @@ func grace(d time.Duration) time.Duration {
 // sum is the one's-complement sum of half an address.
 func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }
 
-func (p *Plane) addPath(r *bpfPair, path ilnp.Path) {
+// addPath appends a path, and returns how many were: 1, or 0 where there is no
+// room or no such uplink.
+func (p *Plane) addPath(r *bpfPair, path ilnp.Path) uint8 {
 	up, ok := p.uplinks.indexOf(path.Local)
-	if !ok || int(r.N_paths) == len(r.Paths) {
-		return
+	next := int(r.N_paths + r.N_reserve)
+	if !ok || next == len(r.Paths) {
+		return 0
 	}
 	h := half(uint64(path.Remote))
 	remote := slices.Index(r.Remote[:r.N_remote], h)
 	if remote < 0 {
 		if int(r.N_remote) == len(r.Remote) {
-			return
+			return 0
 		}
 		remote = int(r.N_remote)
 		r.Remote[remote] = h
 		r.N_remote++
 	}
-	r.Paths[r.N_paths] = up<<4 | uint8(remote)
-	r.N_paths++
+	r.Paths[next] = up<<4 | uint8(remote)
+	return 1
 }
 
 func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {

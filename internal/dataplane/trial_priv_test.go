@@ -61,6 +61,29 @@ func TestTrialBesidesAProvenLocator(t *testing.T) {
 	r.wantKinds("trial")
 }
 
+// What an unproven locator may not get goes to a proven one that is listed,
+// though less preferred, and nothing else does.
+func TestTrialWithAReserve(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := onTrial(1, else1)
+	p.Reserve = pairOf(there).Paths
+	r.upsert(p)
+	counted := r.counted(func() {
+		if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
+			t.Errorf("spread %v", got)
+		}
+	})
+	if counted["drop_unproven"] != 0 {
+		t.Errorf("counted %v", counted)
+	}
+	p.Seq, p.Unproven = 2, nil
+	r.upsert(p)
+	if got := r.spread(100, 1000); got[else1] != 100 {
+		t.Errorf("spread %v once it is proven", got)
+	}
+}
+
 // A super-packet is as many packets as a device makes of it.
 func TestTrialOfSuperPackets(t *testing.T) {
 	r := newRig(t)
