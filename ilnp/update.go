@@ -10,12 +10,13 @@ import (
 
 // Timing of the Locator Update exchange, for which no RFC sets values.
 const (
-	updateMin    = 100 * time.Millisecond // least time to the first retransmission
-	updateGuess  = 500 * time.Millisecond // the same while the RTT is unknown
-	updateMax    = 8 * time.Second        // most time between two of them
-	updateDoubt  = 3                      // with this one goes a probe: is it the nonce?
-	updateTries  = 8                      // then the exchange is given up ...
-	updateSlowly = 15 * time.Second       // ... and tried once in a while
+	updateMin     = 100 * time.Millisecond // least time to the first retransmission
+	updateGuess   = 500 * time.Millisecond // the same while the RTT is unknown
+	updatePatient = 300 * time.Millisecond // least time to it on a link that was not measured: an RTT of 200 ms and half of it
+	updateMax     = 8 * time.Second        // most time between two of them
+	updateDoubt   = 3                      // with this one goes a probe: is it the nonce?
+	updateTries   = 8                      // then the exchange is given up ...
+	updateSlowly  = 15 * time.Second       // ... and tried once in a while
 )
 
 // exchangeState is where the exchange of a Locator Update stands.
@@ -145,7 +146,7 @@ func (s *session) updateTimeout() time.Duration {
 	// The RTT may be that of a far faster link, and what is sent again too early
 	// is an exchange more. So the first time of another link is patient.
 	if s.update.tries == 1 && s.rttOf != (Local{}) && s.rttOf != s.update.path.Local {
-		return max(d, updateGuess)
+		return max(d, updatePatient)
 	}
 	return min(d<<min(s.update.tries-1, updateTries), updateMax)
 }

@@ -11,7 +11,7 @@ import (
 
 // TestRetransmissionTimes: 3/2 RTT or 100 ms, doubled each time to 8 s, eight
 // times; then every 15 s. The first time from a link whose RTT nobody knows, it
-// is 500 ms, as a far network must not make two exchanges of one.
+// is 300 ms, as a far network must not make two exchanges of one.
 func TestRetransmissionTimes(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
@@ -26,7 +26,7 @@ func TestRetransmissionTimes(t *testing.T) {
 		}
 	}
 	const ms = time.Millisecond
-	want := []time.Duration{0, 500 * ms, 700 * ms, 1100 * ms, 1900 * ms, 3500 * ms, 6700 * ms, 13100 * ms, 21100 * ms, 36100 * ms, 51100 * ms, 66100 * ms}
+	want := []time.Duration{0, 300 * ms, 500 * ms, 900 * ms, 1700 * ms, 3300 * ms, 6500 * ms, 12900 * ms, 20900 * ms, 35900 * ms, 50900 * ms, 65900 * ms}
 	if !slices.Equal(at, want) {
 		t.Errorf("transmissions at %v, want %v", at, want)
 	}
