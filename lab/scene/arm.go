@@ -22,11 +22,10 @@ func NID(host string) roam.NID {
 	return 0x1000_0000_0000_00c0 + roam.NID(i)
 }
 
-// nameHosts gives the applications the correspondents' names, where no daemon
-// does.
+// nameHosts gives the applications the hosts' names, where no daemon does.
 func (s *Scene) nameHosts() (err error) {
 	for _, from := range s.Ends {
-		for _, to := range s.Ends[1:] {
+		for _, to := range s.Ends {
 			if from != to {
 				err = errors.Join(err, from.Host.AddName(to.Addr, to.Host.Name()))
 			}
@@ -35,11 +34,11 @@ func (s *Scene) nameHosts() (err error) {
 	return err
 }
 
-// hostsFile names the correspondents with their locators, as an administrator
-// would.
+// hostsFile names the hosts with their first locators, as an administrator
+// would; the mobile one too, or nobody could begin to talk to it.
 func (s *Scene) hostsFile() string {
 	var b strings.Builder
-	for _, e := range s.Ends[1:] {
+	for _, e := range s.Ends {
 		v := roam.ILVFromAddr(e.Prefix[e.first()].Addr())
 		v.NID = NID(e.Host.Name())
 		fmt.Fprintf(&b, "%s %s\n", v, e.Host.Name())

@@ -32,6 +32,23 @@ func TestSoftGoesAroundTheRing(t *testing.T) {
 	}
 }
 
+func TestDualityGoesThereAndBack(t *testing.T) {
+	var s Schedule
+	s.Duality(10*time.Second, "net1", "net2", "net3")
+	used, want := map[string]bool{"net1": true}, []int{2, 3, 2, 1, 2, 3, 2, 1}
+	for i, step := range s.Steps {
+		if used[step.Link] = step.Op != Disable; !used[step.Link] {
+			delete(used, step.Link)
+		}
+		if len(used) != want[i] {
+			t.Errorf("%d links after %s, want %d", len(used), step.Name, want[i])
+		}
+	}
+	if len(s.Steps) != 8 || !used["net1"] || s.Length != 120*time.Second {
+		t.Errorf("%d steps in %v, ends with %v", len(s.Steps), s.Length, used)
+	}
+}
+
 func TestShares(t *testing.T) {
 	tr := Trace{Start: time.Unix(1000, 0)}
 	for i := range 21 {

@@ -65,6 +65,28 @@ func (s *Schedule) Soft(at time.Duration, n int, period, overlap time.Duration, 
 	return old
 }
 
+// Duality appends the movement over 1, 2, 3, 2 and 1 of three links and back, in
+// steps of a unit; those with three links, and the last, take two. The first is
+// in use; a link is attached the first time, and from then on only withdrawn and
+// enabled. It sets the length, which is 12 units.
+func (s *Schedule) Duality(unit time.Duration, links ...string) {
+	for _, st := range []struct {
+		at   time.Duration
+		op   Op
+		link string
+	}{
+		{1, Attach, links[1]}, {2, Attach, links[2]}, {4, Disable, links[0]}, {5, Disable, links[1]},
+		{6, Enable, links[1]}, {7, Enable, links[0]}, {9, Disable, links[2]}, {10, Disable, links[1]},
+	} {
+		sign := "+"
+		if st.op == Disable {
+			sign = "-"
+		}
+		s.Add(st.at*unit, st.op, st.link, "", sign+st.link)
+	}
+	s.Length = 12 * unit
+}
+
 // Done is a step with the time at which it was really done.
 type Done struct {
 	Step

@@ -1,0 +1,281 @@
+package video
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/topo"
+	"roam/lab/video"
+	"roam/lab/workload"
+	"roam/lab/workload/rtpflow"
+)
+
+// basePort is that of the first stream; each has two.
+const basePort = 7000
+
+// flowsWithin bounds the wait for the first packets of all streams.
+const flowsWithin = 20 * time.Second
+
+// drainWithin bounds the wait for the end of all streams after the schedule.
+const drainWithin = 60 * time.Second
+
+// Seen is what became of one stream. It is kept in cells, as all types here whose
+// members are exported.
+type Seen struct {
+	Count        rtpflow.Count
+	Late         int // came too late to be played
+	Unknown      int // packets that were never sent so
+	Refused      int // by the recorder's receive buffer
+	Mbps         float64
+	LongestGapMs float64
+	Quality      video.Quality
+	Still        []byte // a JPEG, see campaign.frame
+	SentStill    []byte // the same frame as it was sent
+}
+
+// Pass is one arm's way through the schedule.
+type Pass struct {
+	Streams map[string]Seen // by clip
+	Drops   map[string]uint64
+	Shares  map[string]float64 // of the links in what came to the mobile host, in per cent
+	Ahead   float64            // how long the first stream ran before the schedule, in seconds
+	Rates   []result.Series
+	Marks   []result.Event
+}
+
+// flaw says what of a pass makes it no measurement of the network, or "".
+func (p Pass) flaw(clip string) string {
+	switch {
+	case p.Streams[clip].Refused > 0:
+		return fmt.Sprintf("the receive buffer refused %d datagrams", p.Streams[clip].Refused)
+	case p.Drops["queue"]+p.Drops["refused"] > 0:
+		return fmt.Sprintf("the emulator dropped %d frames unasked", p.Drops["queue"]+p.Drops["refused"])
+	}
+	return ""
+}
+
+// campaign measures the cells of one experiment.
+type campaign struct {
+	env    *exp.Env
+	kind   kind
+	plan   scene.Schedule
+	groups []group
+	studio *studio
+
+	outcomes []outcome
+}
+
+// outcome is what was measured of one group.
+type outcome struct {
+	group
+	static Pass
+	plain  *Pass // nil if the control was turned off
+	roam   []Pass
+}
+
+// measure goes through all groups; cells that were finished before are not
+// measured again.
+func (c *campaign) measure(ctx context.Context) error {
+	p := c.env.Params
+	runs, arms := p.Int("repetitions"), 1
+	if p.Bool("control") {
+		arms++
+	}
+	c.env.View.Cells(len(c.groups) * (runs + arms))
+	for _, g := range c.groups {
+		o := outcome{group: g}
+		var err error
+		if o.static, err = c.cell(ctx, scene.Static, g, 0, nil); err != nil {
+			return err
+		}
+		if p.Bool("control") {
+			plain, err := c.cell(ctx, scene.Plain, g, 0, nil)
+			if err != nil {
+				return err
+			}
+			o.plain = &plain
+		}
+		for n := range runs {
+			pass, err := c.cell(ctx, scene.Roam, g, n, o.plain)
+			if err != nil {
+				return err
+			}
+			o.roam = append(o.roam, pass)
+		}
+		c.outcomes = append(c.outcomes, o)
+	}
+	return nil
+}
+
+// cell is one pass, measured or found.
+func (c *campaign) cell(ctx context.Context, arm scene.Arm, g group, n int, plain *Pass) (Pass, error) {
+	name := fmt.Sprintf("%s-%s-%d", g.name(), arm, n+1)
+	return exp.Cell(c.env, name, func() (p Pass, err error) {
+		dir, err := c.studio.workspace(name)
+		if err != nil {
+			return p, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		var takes []*take
+		for _, clip := range g.clips {
+			t, err := c.studio.take(ctx, clip)
+			if err != nil {
+				return p, err
+			}
+			takes = append(takes, t)
+		}
+		got, p, err := c.stream(ctx, arm, g, dir, takes)
+		if err != nil {
+			return p, fmt.Errorf("arm %s: %w", arm, err)
+		}
+		c.env.View.Phase("%s: comparing frames", arm)
+		for i, t := range takes {
+			seen, err := t.judge(ctx, dir, got[i].recording, c.env.Params.Millis("reorder_ms"))
+			if err != nil {
+				return p, err
+			}
+			seen.Refused = got[i].refused
+			if n == 0 && arm != scene.Static {
+				if err := c.stills(ctx, t, dir, &seen, plain); err != nil {
+					return p, err
+				}
+			}
+			p.Streams[t.clip.String()] = seen
+		}
+		return p, nil
+	})
+}
+
+// stills draws the frame that the control showed worst, as this arm showed it
+// and as it was sent.
+func (c *campaign) stills(ctx context.Context, t *take, dir string, seen *Seen, plain *Pass) (err error) {
+	frame := seen.Quality.Worst()
+	if plain != nil {
+		frame = plain.Streams[t.clip.String()].Quality.Worst()
+	}
+	if seen.Still, err = t.still(ctx, dir, frame); err != nil {
+		return err
+	}
+	seen.SentStill, err = video.Still(ctx, t.stream, t.stream, frame, stillWidth)
+	return err
+}
+
+// recorded is a recording with what the receive buffer refused.
+type recorded struct {
+	recording *rtpflow.Recording
+	refused   int
+}
+
+// stream builds the network of an arm and receives the clips while the schedule
+// runs. The network is gone when it returns.
+func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.env.View.Phase("%s, %d ms: setting up", arm, g.rttMs)
+	s, err := scene.Build(ctx, c.env, c.config("v"+string(arm), arm, g.rttMs))
+	if err != nil {
+		return nil, p, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	streams, err := start(ctx, s, dir, takes)
+	defer func() {
+		for _, r := range streams {
+			r.Kill()
+		}
+	}()
+	if err != nil {
+		return nil, p, err
+	}
+	trace, err := s.Run(ctx, c.plan, board(streams))
+	if err != nil {
+		return nil, p, err
+	}
+	wctx, stop := context.WithTimeout(ctx, drainWithin)
+	defer stop()
+	for _, r := range streams {
+		rec, err := r.Wait(wctx, quiet)
+		if err != nil {
+			return nil, p, err
+		}
+		got = append(got, recorded{rec, r.BufferErrors()})
+	}
+	p = Pass{Streams: map[string]Seen{}, Drops: s.Drops()}
+	p.observe(trace, arm)
+	if first := got[0].recording.Packets; len(first) > 0 {
+		p.Ahead = -trace.Rel(time.Unix(0, first[0].At))
+	}
+	return got, p, nil
+}
+
+// start starts a stream per clip from the correspondent to the mobile host, and
+// waits until something of each has come.
+func start(ctx context.Context, s *scene.Scene, dir string, takes []*take) (streams []*workload.RTP, err error) {
+	for i, t := range takes {
+		r, err := workload.StartRTP(ctx, s.Mobile().Host, s.Peer(0).Host, dir, workload.RTPOptions{
+			Name: t.clip.String(), Clip: t.path, Target: "mn", Port: basePort + 2*i,
+		})
+		if err != nil {
+			return streams, err
+		}
+		streams = append(streams, r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, flowsWithin)
+	defer cancel()
+	return streams, topo.Wait(ctx, "the first packets of every stream", func() bool {
+		for _, r := range streams {
+			if r.State().Progress == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// board tells the live view of the streams.
+func board(streams []*workload.RTP) func() []live.Session {
+	return func() (out []live.Session) {
+		for _, r := range streams {
+			st := r.State()
+			out = append(out, live.Session{Name: r.Name(), Alive: st.Alive, Stuck: time.Since(st.Last), Detail: st.Detail})
+		}
+		return out
+	}
+}
+
+// observe keeps what the report shows of a trace.
+func (p *Pass) observe(t *scene.Trace, arm scene.Arm) {
+	_, p.Shares = t.Shares(t.Start, t.End)
+	r := result.New("")
+	t.AddRates(r, string(arm))
+	for _, s := range r.Series {
+		if strings.Contains(s.Name, " in ") { // towards the mobile host
+			p.Rates = append(p.Rates, s)
+		}
+	}
+	for _, s := range t.Steps {
+		if label := mark(s.Step, arm); label != "" {
+			p.Marks = append(p.Marks, result.Event{T: t.Rel(s.At), Arm: string(arm), Kind: "step", Label: label})
+		}
+	}
+}
+
+// mark is how figures label a step.
+func mark(s scene.Step, arm scene.Arm) string {
+	switch {
+	case arm == scene.Static:
+		return ""
+	case arm == scene.Plain && (s.Op == scene.Disable || s.Op == scene.Enable):
+		return "" // a command to nobody
+	case s.Op == scene.Detach:
+		return s.Link + " cut"
+	}
+	return s.Name
+}

@@ -1,0 +1,125 @@
+package video
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/topo"
+	"roam/lab/video"
+	"roam/lab/workload"
+	"roam/lab/workload/rtpflow"
+)
+
+// takeSpeed is how much faster than its own pace a clip is sent on loopback, to
+// learn what ffmpeg sends of it.
+const takeSpeed = 8
+
+// quiet is how long nothing arrives before a stream is taken to be over.
+const quiet = 700 * time.Millisecond
+
+// take is a clip that is ready to be streamed, with what is sent of it.
+type take struct {
+	clip   video.Clip
+	path   string             // of the clip
+	sent   *rtpflow.Recording // what ffmpeg sends
+	stream string             // the transport stream that this carries
+}
+
+// studio makes clips, each once in a run, when it is first asked for.
+type studio struct {
+	env   *exp.Env
+	takes map[string]*take
+}
+
+func newStudio(env *exp.Env) *studio { return &studio{env: env, takes: map[string]*take{}} }
+
+// take makes a clip and sends it over loopback, in a namespace of its own. A
+// recording that is not whole and in order is no truth.
+func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error) {
+	if t := s.takes[clip.String()]; t != nil {
+		return t, nil
+	}
+	t = &take{clip: clip, path: filepath.Join(s.env.Dir, clip.String()+".clip.ts"), stream: filepath.Join(s.env.Dir, clip.String()+".sent.ts")}
+	s.env.View.Phase("making clip %v, %d s", clip, clip.Seconds)
+	if err := clip.Make(ctx, t.path); err != nil {
+		return nil, err
+	}
+	lab, err := topo.New("studio")
+	if err != nil {
+		return nil, fmt.Errorf("make topology: %w", err)
+	}
+	defer func() { err = errors.Join(err, lab.Close()) }()
+	host, err := lab.Host("studio")
+	if err != nil {
+		return nil, err
+	}
+	r, err := workload.StartRTP(ctx, host, host, s.env.Dir, workload.RTPOptions{Name: clip.String() + ".sent", Clip: t.path, Target: "::1", Port: basePort, Speed: takeSpeed})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Kill()
+	if t.sent, err = r.Wait(ctx, quiet); err != nil {
+		return nil, err
+	}
+	if err := t.sent.Complete(); err != nil || r.BufferErrors() != 0 {
+		return nil, fmt.Errorf("take clip %v on loopback: %d datagrams refused: %w", clip, r.BufferErrors(), err)
+	}
+	s.takes[clip.String()] = t
+	return t, t.sent.WriteTo(t.stream)
+}
+
+// judge says what became of a stream. Files lie in dir until drop.
+func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, depth time.Duration) (seen Seen, err error) {
+	f := rtpflow.Match(t.sent, got)
+	order, late := f.Played(depth)
+	seen = Seen{Count: f.Count(), Late: late, Unknown: f.Unknown, Mbps: mbps(f)}
+	for _, g := range f.Gaps(0) {
+		seen.LongestGapMs = max(seen.LongestGapMs, float64(g[1]-g[0])/1e6)
+	}
+	stream := t.received(dir)
+	if err := f.WriteTo(stream, order); err != nil {
+		return seen, err
+	}
+	seen.Quality, err = video.Compare(ctx, dir, t.stream, stream)
+	return seen, err
+}
+
+// received is where the stream lies that judge saw.
+func (t *take) received(dir string) string { return filepath.Join(dir, t.clip.String()+".ts") }
+
+// still returns what a stream that judge saw showed when a frame was due.
+func (t *take) still(ctx context.Context, dir string, frame int) ([]byte, error) {
+	return video.Still(ctx, t.stream, t.received(dir), frame, stillWidth)
+}
+
+// stillWidth is the width of a frame in the report, in pixels.
+const stillWidth = 320
+
+// mbps is the throughput as the thesis reckons it: IPv6 payload that arrived,
+// over the time from the first packet to the last.
+func mbps(f *rtpflow.Flow) float64 {
+	if len(f.Arrivals) < 2 {
+		return 0
+	}
+	const headers = 8 + 12 // UDP, RTP
+	octets := 0
+	for _, a := range f.Arrivals {
+		octets += a.Octets + headers
+	}
+	span := f.Arrivals[len(f.Arrivals)-1].At - f.Arrivals[0].At
+	return float64(octets) * 8e3 / float64(max(span, 1))
+}
+
+// workspace makes a directory for one pass.
+func (s *studio) workspace(name string) (string, error) {
+	dir := filepath.Join(s.env.Dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make directory of pass: %w", err)
+	}
+	return dir, nil
+}
