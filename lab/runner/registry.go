@@ -8,14 +8,14 @@ import (
 	"roam/lab/exp"
 	"roam/lab/exp/example"
 	"roam/lab/exp/quickstart"
+	"roam/lab/exp/video"
 	"roam/lab/result"
 )
 
 // experiments are all that there are, in the order in which they are listed.
 func experiments() []exp.Experiment {
-	return []exp.Experiment{
-		quickstart.Experiment,
-	}
+	all := []exp.Experiment{quickstart.Experiment}
+	return append(all, video.Experiments...)
 }
 
 // unlisted can be run all the same: what is there to be copied or tested with.

@@ -36,10 +36,10 @@ func (c *campaign) cellTable(verdicts []verdict) result.Table {
 		Title: "Quality by cell",
 		Note: "Perfect: share of frames that are equal to those sent. PSNR tuple: <share of perfect frames, least finite PSNR in dB, span of the finite PSNR in dB, runs with an imperfect frame / runs>. " +
 			"Published: ILNPv6 of the thesis, in whose place Tears of Steel stands for motion and Big Buck Bunny for detail. Mobile IPv6: not run.",
-		Columns: []string{"cell", "perfect", "PSNR tuple", "published", "mean SSIM", "plain IPv6: perfect", "mean SSIM", "Mobile IPv6", "not measured because"},
+		Columns: []string{"cell", "perfect", "PSNR tuple", "published", "mean SSIM", "plain IPv6: perfect", "plain IPv6: mean SSIM", "Mobile IPv6", "not measured because"},
 	}
 	for _, v := range verdicts {
-		row := []string{v.String(), fmt.Sprintf("%.4f", v.tuple.Perfect), v.tuple.String(), or(c.kind.tuples[v.cellName]), meanSSIM(v.roam), "–", "–", "not run", v.flaw}
+		row := []string{v.String(), fmt.Sprintf("%.4f", v.tuple.Perfect), v.tuple.String(), or(c.kind.tuples[v.cellName]), meanSSIM(v.roam), "–", "–", "not run", or(v.flaw)}
 		if v.plain != nil {
 			row[5], row[6] = fmt.Sprintf("%.4f", v.plain.Quality.Perfect()), fmt.Sprintf("%.3f", v.plain.Quality.MeanSSIM())
 		}
@@ -69,7 +69,7 @@ func (c *campaign) packetTable(verdicts []verdict) result.Table {
 		Title: "Packets by cell",
 		Note: "Throughput: IPv6 payload that arrived, over the time from the first packet to the last. Sent, lost: counted against what ffmpeg sends of the clip on loopback. " +
 			"Late: came after its turn in the reorder buffer. Disorder: packets with a number lower than that of the one before, worst run. Published: ILNPv6 and reference (Tab. 7.4, 7.6), at 0 ms only.",
-		Columns: []string{"cell", "static IPv6", "Roam", "published", "octets against static", "sent per run", "lost", "late", "disorder", "longest gap", "plain IPv6: lost"},
+		Columns: []string{"cell", "static IPv6", "Roam", "published", "octets against static", "sent per run", "lost", "late", "disorder", "longest gap (static)", "plain IPv6: lost"},
 	}
 	for _, v := range verdicts {
 		lost, late, gap := 0, 0, 0.0
@@ -86,7 +86,7 @@ func (c *campaign) packetTable(verdicts []verdict) result.Table {
 		}
 		t.Rows = append(t.Rows, []string{
 			v.String(), fmt.Sprintf("%.3f Mb/s", v.reference.Mbps), fmt.Sprintf("%.3f Mb/s", v.mbps), published, fmt.Sprintf("%.2f %%", v.bytes),
-			fmt.Sprint(v.reference.Count.Sent), fmt.Sprint(lost), fmt.Sprint(late), fmt.Sprintf("%.2f %%", v.disorder), fmt.Sprintf("%.0f ms", gap), plain,
+			fmt.Sprint(v.reference.Count.Sent), fmt.Sprint(lost), fmt.Sprint(late), fmt.Sprintf("%.2f %%", v.disorder), fmt.Sprintf("%.0f ms (%.0f ms)", gap, v.reference.LongestGapMs), plain,
 		})
 	}
 	return t

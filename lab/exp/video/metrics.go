@@ -62,10 +62,11 @@ func percent(part, whole int) float64 { return 100 * float64(part) / float64(max
 // metrics judges all cells and sets what the claims compare.
 func (c *campaign) metrics() {
 	r := c.env.Result
-	measured, flawed := 0, 0
+	r.Set("stream_s", float64(c.groups[0].clips[0].Seconds))
+	measured, flawed, flaw := 0, 0, ""
 	for _, v := range c.verdicts() {
 		if v.flaw != "" {
-			flawed++
+			flawed, flaw = flawed+1, v.String()+": "+v.flaw
 			r.Miss(v.metric("perfect"), v.flaw)
 			continue
 		}
@@ -91,11 +92,22 @@ func (c *campaign) metrics() {
 	for _, m := range []string{"mobile_ipv6_throughput_pct", "cells_not_above_mobile_ipv6"} {
 		r.Miss(m, "Mobile IPv6: not run")
 	}
+	if measured == 0 {
+		for _, m := range overAll {
+			r.Miss(m, "no cell was measured; "+flaw)
+		}
+	}
 	for _, h := range []string{"720p", "1080p", "2160p"} {
 		if m := "perfect_" + h + "_min"; !has(r, m) {
 			r.Miss(m, "no cell of this resolution was measured")
 		}
 	}
+}
+
+// overAll are the metrics over all measured cells that claims look at.
+var overAll = []string{
+	"bytes_vs_reference_min_pct", "throughput_vs_reference_min_pct", "perfect_min", "ssim_mean_min", "ssim_median_min",
+	"disorder_max_pct", "rtp_lost", "rtp_doubled", "rtp_unknown", "cells_not_above_control",
 }
 
 func (v verdict) metric(what string) string {

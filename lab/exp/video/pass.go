@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -185,6 +186,11 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 		return nil, p, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	stopCapture, err := c.capture(ctx, s, g)
+	if err != nil {
+		return nil, p, err
+	}
+	defer func() { err = errors.Join(err, stopCapture()) }()
 	streams, err := start(ctx, s, dir, takes)
 	defer func() {
 		for _, r := range streams {
@@ -194,7 +200,11 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 	if err != nil {
 		return nil, p, err
 	}
-	trace, err := s.Run(ctx, c.plan, board(streams))
+	plan := c.plan
+	if arm == scene.Plain {
+		plan = withoutCommands(plan)
+	}
+	trace, err := s.Run(ctx, plan, board(streams))
 	if err != nil {
 		return nil, p, err
 	}
@@ -213,6 +223,24 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 		p.Ahead = -trace.Rel(time.Unix(0, first[0].At))
 	}
 	return got, p, nil
+}
+
+// snaplen is how much of each packet captures keep, as in the thesis (§7.4.4).
+const snaplen = 128
+
+// capture captures at both ends where captures are to be kept.
+func (c *campaign) capture(ctx context.Context, s *scene.Scene, g group) (stop func() error, err error) {
+	if c.env.Pcap == "" {
+		return func() error { return nil }, nil
+	}
+	caps, err := s.Capture(ctx, filepath.Join(c.env.Pcap, g.name()+"-"+string(s.Arm())), snaplen)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		_, err := caps.Stop() // what the kernel could not hand over is missing in the file only
+		return err
+	}, nil
 }
 
 // start starts a stream per clip from the correspondent to the mobile host, and
@@ -272,8 +300,6 @@ func mark(s scene.Step, arm scene.Arm) string {
 	switch {
 	case arm == scene.Static:
 		return ""
-	case arm == scene.Plain && (s.Op == scene.Disable || s.Op == scene.Enable):
-		return "" // a command to nobody
 	case s.Op == scene.Detach:
 		return s.Link + " cut"
 	}

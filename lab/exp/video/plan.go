@@ -34,6 +34,21 @@ func dualityPlan(p exp.Params) scene.Schedule {
 	return s
 }
 
+// withoutCommands is the schedule for a host that has nobody to command: where
+// Roam withdraws from a network, it leaves it.
+func withoutCommands(s scene.Schedule) scene.Schedule {
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		switch s.Steps[i].Op {
+		case scene.Disable:
+			s.Steps[i].Op = scene.Cut
+		case scene.Enable:
+			s.Steps[i].Op = scene.Attach
+		}
+	}
+	return s
+}
+
 // group are the streams that are measured at the same time.
 type group struct {
 	rttMs int

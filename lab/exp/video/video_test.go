@@ -1,0 +1,158 @@
+package video
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/video"
+	"roam/lab/workload/rtpflow"
+)
+
+func params(t *testing.T, file []byte, preset string, set ...string) exp.Params {
+	t.Helper()
+	d, err := exp.ParseParams(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Resolve(preset, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// The paper preset is the published schedule and has all cells.
+func TestPaperPresetIsThePublishedSchedule(t *testing.T) {
+	for name, s := range map[string]scene.Schedule{
+		"mobility": mobilityPlan(params(t, mobilityParams, "paper")),
+		"duality":  dualityPlan(params(t, dualityParams, "paper")),
+	} {
+		attached := 0
+		for _, step := range s.Steps {
+			if step.Op == scene.Attach {
+				attached++
+			}
+			if step.At > s.Length {
+				t.Errorf("%s: step at %v of %v", name, step.At, s.Length)
+			}
+		}
+		if want := map[string]int{"mobility": 8, "duality": 2}[name]; attached != want {
+			t.Errorf("%s: %d networks joined, want %d", name, attached, want)
+		}
+		if s.Length < 120*time.Second || s.Length > 125*time.Second {
+			t.Errorf("%s: lasts %v", name, s.Length)
+		}
+	}
+	gs, err := groups(params(t, mobilityParams, "paper"), 120*time.Second)
+	if err != nil || len(gs) != 18 || gs[0].clips[0].Seconds != 120 {
+		t.Errorf("%d cells, %v", len(gs), err)
+	}
+	seen := map[string]bool{}
+	for _, g := range gs {
+		name := cellName{g.rttMs, g.clips[0].Height, g.clips[0].Kind}
+		if mobilityTuples[name] == "" || dualityTuples[name] == "" || seen[g.name()] {
+			t.Errorf("%v: nothing is published, or it is there twice", name)
+		}
+		seen[g.name()] = true
+	}
+	if mobilityTuples[cellName{200, 2160, video.Detail}] != "<0.695, 10.4, 24.3, 30/30>" || dualityMbps[cellName{0, 2160, video.Motion}] != 16.2 {
+		t.Error("the published tables are out of order")
+	}
+}
+
+func TestImpossibleCellsAreRefused(t *testing.T) {
+	for _, set := range []string{"heights=480", "clips=motion,sport", "rtts_ms=20,fast", "rtts_ms=-1", "heights="} {
+		if _, err := groups(params(t, mobilityParams, "quick", set), time.Second); err == nil || !strings.Contains(err.Error(), set[:4]) {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
+// Without a daemon a host that withdraws from a network leaves it.
+func TestTheControlLeaves(t *testing.T) {
+	s := withoutCommands(dualityPlan(params(t, dualityParams, "quick")))
+	ops := map[scene.Op]int{}
+	for _, step := range s.Steps {
+		ops[step.Op]++
+	}
+	if ops[scene.Cut] != 4 || ops[scene.Attach] != 4 {
+		t.Errorf("%v", ops)
+	}
+}
+
+func seen(lost int, q video.Quality) Seen {
+	return Seen{Count: rtpflow.Count{Sent: 1000, Received: 1000 - lost, Lost: lost, Octets: (1000 - lost) * 1316}, Mbps: 2, Quality: q}
+}
+
+// campaignOf is a measured campaign of one cell.
+func campaignOf(static, plain, roam Seen) *campaign {
+	clip := video.Clip{Kind: video.Motion, Height: 720, Seconds: 10}
+	pass := func(s Seen) Pass {
+		return Pass{Streams: map[string]Seen{clip.String(): s}, Shares: map[string]float64{"net1": 40, "net2": 30, "net3": 30}}
+	}
+	g, p := group{20, []video.Clip{clip}}, pass(plain)
+	return &campaign{
+		env:      &exp.Env{Params: exp.Params{"control": true}, Result: result.New("x"), View: &live.View{}},
+		groups:   []group{g},
+		outcomes: []outcome{{group: g, static: pass(static), plain: &p, roam: []Pass{pass(roam)}}},
+	}
+}
+
+func TestACellIsJudgedAgainstItsReference(t *testing.T) {
+	ideal := video.Quality{Identical: true, Frames: 240}
+	bad := video.Quality{Frames: 240, Imperfect: map[int]float64{7: 20}, SSIM: make([]float64, 240)}
+	c := campaignOf(seen(0, ideal), seen(500, bad), seen(0, ideal))
+	c.metrics()
+	m := c.env.Result.Metrics
+	for name, want := range map[string]float64{
+		"cells_not_measured": 0, "cells_measured": 1, "bytes_vs_reference_min_pct": 100, "perfect_min": 1, "perfect_720p_min": 1,
+		"rtp_lost": 0, "cells_not_above_control": 0, "link_share_min_pct": 30, "ssim_mean_min": 1,
+	} {
+		if got, ok := m[name]; !ok || got != want {
+			t.Errorf("%s = %g (%v), want %g", name, got, ok, want)
+		}
+	}
+	if c.env.Result.Unmeasured["perfect_2160p_min"] == "" || c.env.Result.Unmeasured["mobile_ipv6_throughput_pct"] == "" {
+		t.Error("what was not run is not marked")
+	}
+
+	c = campaignOf(seen(0, ideal), seen(0, ideal), seen(5, bad))
+	c.metrics()
+	m = c.env.Result.Metrics
+	if m["rtp_lost"] != 5 || m["bytes_vs_reference_min_pct"] != 99.5 || m["perfect_min"] >= 1 || m["cells_not_above_control"] != 1 {
+		t.Errorf("a loss with Roam: %v", m)
+	}
+}
+
+// A reference that is itself imperfect tells of the machine, not of Roam.
+func TestAFlawedReferenceMeasuresNothing(t *testing.T) {
+	ideal := video.Quality{Identical: true, Frames: 240}
+	bad := video.Quality{Frames: 240, Imperfect: map[int]float64{7: 20}, SSIM: make([]float64, 240)}
+	c := campaignOf(seen(1, bad), seen(500, bad), seen(1, bad))
+	refused := campaignOf(seen(0, ideal), seen(500, bad), seen(1, bad))
+	refused.outcomes[0].roam[0].Drops = map[string]uint64{"queue": 3}
+	for _, c := range []*campaign{c, refused} {
+		c.metrics()
+		r := c.env.Result
+		if r.Metrics["cells_not_measured"] != 1 || has(r, "perfect_min") || has(r, "rtp_lost") || r.Unmeasured["perfect_720p_motion_20ms"] == "" {
+			t.Errorf("%v, not measured %v", r.Metrics, r.Unmeasured)
+		}
+	}
+}
+
+func TestSSIMOverTime(t *testing.T) {
+	x, y := ssim(video.Quality{Identical: true, Frames: 48}, 0.5)
+	if len(x) != 48 || x[0] != -0.5 || x[24] != 0.5 || y[47] != 1 {
+		t.Errorf("%v %v", x, y)
+	}
+	long := video.Quality{Frames: 120 * video.FrameRate, SSIM: make([]float64, 120*video.FrameRate)}
+	long.SSIM[0] = 0.4
+	if x, y = ssim(long, 0); len(x) != 480 || x[4] != 1 || y[0] != 0 {
+		t.Errorf("%d points, %v", len(x), x[:5])
+	}
+}
