@@ -3,19 +3,24 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"roam/lab/exp"
 	"roam/lab/exp/example"
 	"roam/lab/exp/quickstart"
 	"roam/lab/exp/video"
+	"roam/lab/exp/yanagida"
 	"roam/lab/result"
 )
 
 // experiments are all that there are, in the order in which they are listed.
 func experiments() []exp.Experiment {
-	all := []exp.Experiment{quickstart.Experiment}
-	return append(all, video.Experiments...)
+	return slices.Concat(
+		[]exp.Experiment{quickstart.Experiment},
+		yanagida.Experiments,
+		video.Experiments,
+	)
 }
 
 // unlisted can be run all the same: what is there to be copied or tested with.

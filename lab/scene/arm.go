@@ -26,7 +26,7 @@ func NID(host string) roam.NID {
 func (s *Scene) nameHosts() (err error) {
 	for _, from := range s.Ends {
 		for _, to := range s.Ends {
-			if from != to {
+			if from != to && (to.noRoam || s.cfg.Arm != Roam) {
 				err = errors.Join(err, from.Host.AddName(to.Addr, to.Host.Name()))
 			}
 		}
@@ -39,6 +39,9 @@ func (s *Scene) nameHosts() (err error) {
 func (s *Scene) hostsFile() string {
 	var b strings.Builder
 	for _, e := range s.Ends {
+		if e.noRoam {
+			continue
+		}
 		v := roam.ILVFromAddr(e.Prefix[e.first()].Addr())
 		v.NID = NID(e.Host.Name())
 		fmt.Fprintf(&b, "%s %s\n", v, e.Host.Name())
@@ -50,6 +53,9 @@ func (s *Scene) hostsFile() string {
 // a locator.
 func (s *Scene) startRoam(ctx context.Context) error {
 	for _, e := range append(append([]*End{}, s.Ends[1:]...), s.Mobile()) {
+		if e.noRoam {
+			continue
+		}
 		name, mode := e.Host.Name(), s.cfg.PeerMode
 		if e == s.Mobile() {
 			mode = s.cfg.Mode

@@ -29,12 +29,12 @@ func (s *Scene) network(ctx context.Context) (err error) {
 	if err = s.Core.Forward(); err != nil {
 		return err
 	}
-	if err = s.addEnd(ctx, "mn", s.cfg.Mobile); err != nil {
+	if err = s.addEnd(ctx, "mn", Correspondent{Access: s.cfg.Mobile}); err != nil {
 		return err
 	}
 	var adverts []topo.Advert
 	for i, c := range s.cfg.Correspondents {
-		if err = s.addEnd(ctx, fmt.Sprintf("cn%d", i+1), c.Access); err != nil {
+		if err = s.addEnd(ctx, fmt.Sprintf("cn%d", i+1), c); err != nil {
 			return err
 		}
 		if len(c.Access) == 0 {
@@ -52,14 +52,14 @@ func (s *Scene) network(ctx context.Context) (err error) {
 }
 
 // addEnd adds an end host with its access networks.
-func (s *Scene) addEnd(ctx context.Context, name string, access []Access) error {
+func (s *Scene) addEnd(ctx context.Context, name string, c Correspondent) error {
 	h, err := s.Lab.Host(name)
 	if err != nil {
 		return fmt.Errorf("make host: %w", err)
 	}
-	e := &End{Host: h, Links: map[string]*linkem.Link{}, Prefix: map[string]netip.Prefix{}}
+	e := &End{Host: h, Links: map[string]*linkem.Link{}, Prefix: map[string]netip.Prefix{}, noRoam: c.NoRoam}
 	s.Ends = append(s.Ends, e)
-	for i, a := range access {
+	for i, a := range c.Access {
 		if err := s.addAccess(ctx, e, i, a); err != nil {
 			return fmt.Errorf("access network %d of %s: %w", i+1, name, err)
 		}

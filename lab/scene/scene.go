@@ -66,6 +66,7 @@ func Symmetric(p linkem.Params) Access { return Access{Out: p, In: p} }
 // Correspondent is a host that the mobile one talks to.
 type Correspondent struct {
 	Access []Access // it moves too; nil puts it on a wire without delay
+	NoRoam bool     // it has plain IPv6 in every arm
 }
 
 // Config describes a scene.
@@ -105,6 +106,8 @@ type End struct {
 	Links  map[string]*linkem.Link // direction AB is away from the host
 	Prefix map[string]netip.Prefix // by interface
 	Addr   netip.Addr              // what SLAAC made on the first network
+
+	noRoam bool
 }
 
 // setupWithin bounds the wait for addresses and daemons.
@@ -143,7 +146,7 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 	// What the arm starts outlives the set-up.
 	switch cfg.Arm {
 	case Roam:
-		return s, s.startRoam(ctx)
+		return s, errors.Join(s.nameHosts(), s.startRoam(ctx))
 	case MPTCP:
 		return s, errors.Join(s.nameHosts(), s.startMPTCP(ctx))
 	case Plain, Static:

@@ -1,0 +1,182 @@
+package yanagida
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/packets"
+	"roam/lab/scene"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+const (
+	flowWithin = 20 * time.Second // for the first data of both tests
+	endWithin  = 20 * time.Second // for iperf3 to report
+	snaplen    = 160              // octets of each packet that are captured: headers and the number of a datagram
+	portOut    = 5201             // from the mobile host
+	portIn     = 5202             // to the mobile host
+)
+
+// cell is one pass through a schedule.
+type cell struct {
+	name string // 1 to 16 of a-z and 0-9
+	arm  scene.Arm
+	mode string // of Roam on the mobile host
+	tcp  bool
+	rtt  time.Duration // added by the access links
+	plan plan
+}
+
+// pass is a cell at work.
+type pass struct {
+	env   *exp.Env
+	cell  cell
+	net   *scene.Scene
+	tests [2]*workload.Iperf // out, in
+	dir   string
+}
+
+// measure goes through the schedule once. The topology is gone when it returns.
+func measure(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &pass{env: env, cell: c, dir: filepath.Join(env.Dir, c.name)}
+	if env.Pcap != "" {
+		p.dir = filepath.Join(env.Pcap, c.name)
+	}
+	env.View.Phase("setting up %s", c.name)
+	if p.net, err = scene.Build(ctx, env, config(env, c.name, c.arm, c.mode, c.rtt)); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.net.Close()) }()
+	caps, err := p.net.Capture(ctx, p.dir, snaplen, "ip6")
+	if err != nil {
+		return nil, err
+	}
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
+	defer p.kill()
+	trace, err := p.net.Run(ctx, c.plan.Schedule, p.board)
+	if err != nil {
+		return nil, err
+	}
+	o = &outcome{Arm: string(c.arm), RTTMs: c.rtt.Seconds() * 1e3}
+	p.finish(ctx, o)
+	if o.CaptureDropped, err = caps.Stop(); err != nil {
+		return nil, err
+	}
+	if o.BufferErrors, err = p.bufferErrors(ctx); err != nil {
+		return nil, err
+	}
+	s, err := p.read(caps, trace)
+	if err != nil {
+		return nil, err
+	}
+	s.judge(o)
+	return o, ctx.Err()
+}
+
+// start starts both tests and waits until data comes out of them.
+func (p *pass) start(ctx context.Context) (err error) {
+	q := p.env.Params
+	seconds := int(p.cell.plan.Length.Seconds() + 3.5)
+	for i, port := range []int{portOut, portIn} {
+		p.tests[i], err = workload.StartIperf(ctx, p.net.Peer(0).Host, p.net.Mobile().Host, workload.IperfOptions{
+			Name: [2]string{"iperf3 out", "iperf3 in"}[i], Target: "cn1", Port: port, UDP: !p.cell.tcp, Mbps: q.Float("rate_iperf_mbps"), Length: q.Int("length"),
+			Seconds: seconds, Interval: 0.5, Reverse: i == 1, CC: q.Text("congestion"), Wrap: p.cell.arm.Wrap(),
+		})
+		if err != nil {
+			p.kill()
+			return err
+		}
+	}
+	wctx, cancel := context.WithTimeout(ctx, flowWithin)
+	defer cancel()
+	err = topo.Wait(wctx, "data of iperf3", func() bool {
+		// The server of the test towards the mobile host reports what it sends.
+		return p.tests[0].State().Progress > 0 && p.tests[1].State().Progress > 0
+	})
+	if err != nil {
+		p.kill()
+	}
+	return err
+}
+
+func (p *pass) kill() {
+	for _, t := range p.tests {
+		if t != nil {
+			t.Kill()
+		}
+	}
+}
+
+func (p *pass) board() (out []live.Session) {
+	for _, t := range p.tests {
+		st := t.State()
+		row := live.Session{Name: t.Name(), Alive: st.Alive, Detail: st.Detail}
+		if !st.Last.IsZero() {
+			row.Stuck = time.Since(st.Last)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// finish waits for the reports of iperf3. The control is left as it hangs.
+func (p *pass) finish(ctx context.Context, o *outcome) {
+	if p.cell.arm == scene.Plain {
+		o.Why = "not waited for"
+		p.kill()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	var errs []error
+	for i, w := range o.ways() {
+		r, err := p.tests[i].Wait(ctx)
+		errs = append(errs, err)
+		w.AppLost, w.AppSent = r.LostPackets, r.Packets
+	}
+	if err := errors.Join(errs...); err != nil {
+		o.Why = err.Error()
+		return
+	}
+	o.Alive = true
+}
+
+// bufferErrors counts datagrams that receive buffers refused, on both hosts.
+func (p *pass) bufferErrors(ctx context.Context) (sum int, err error) {
+	for _, e := range p.net.Ends {
+		out, err := e.Host.Command(ctx, "cat", "/proc/net/snmp6").Output()
+		if err != nil {
+			return 0, fmt.Errorf("read counters of %s: %w", e.Host.Name(), err)
+		}
+		sum += field(string(out), "Udp6RcvbufErrors")
+	}
+	return sum, nil
+}
+
+// read reads the captures.
+func (p *pass) read(caps *scene.Captures, t *scene.Trace) (*seen, error) {
+	s := &seen{cell: p.cell, trace: t, prefix: map[string]string{}}
+	var lists [][]packets.Packet
+	for _, l := range links {
+		list, err := packets.Read(caps.File("mn", l), l)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, list)
+		s.prefix[p.net.Mobile().Prefix[l].Addr().String()] = l
+	}
+	s.mn = packets.Merge(lists...)
+	var err error
+	s.cn, err = packets.Read(caps.File("cn1", "eth0"), "eth0")
+	return s, err
+}

@@ -1,0 +1,287 @@
+package yanagida
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"roam"
+	"roam/lab/packets"
+	"roam/lab/scene"
+)
+
+const (
+	bucket    = 500 * time.Millisecond // of the throughput series (§5.3.3)
+	longGap   = 50 * time.Millisecond  // gaps that are kept
+	window    = 500 * time.Millisecond // in which the longest gap is taken
+	settle    = 700 * time.Millisecond // after a change of the set, before shares count
+	numberAt  = 8                      // where iperf3 has the number of a datagram
+	floor     = 100_000                // octets: a TCP connection with less is iperf3's own
+	awayGrace = 50 * time.Millisecond  // what was past the link when it was cut
+)
+
+// seen is what the captures show of one pass.
+type seen struct {
+	cell   cell
+	trace  *scene.Trace
+	prefix map[string]string // network to link
+	mn, cn []packets.Packet
+}
+
+// judge fills in the outcome.
+func (s *seen) judge(o *outcome) {
+	o.Changes, o.HandoffsMeant, o.Drops = s.cell.plan.changes, s.cell.plan.handoffs, s.trace.Drops
+	for _, d := range s.trace.Steps {
+		if d.Name != "" {
+			o.Marks = append(o.Marks, mark{s.trace.Rel(d.At), d.Name})
+		}
+	}
+	out := func(p packets.Packet) bool { return s.data(p) && p.DstPort == portOut }
+	in := func(p packets.Packet) bool { return s.data(p) && p.SrcPort == portIn }
+	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), func(p packets.Packet) string { return s.linkOf(p.SourceL64()) })
+	s.way(&o.In, packets.Select(s.cn, in), packets.Select(s.mn, in), func(p packets.Packet) string { return p.Where })
+	s.signalling(o)
+	s.newLocators(o)
+	s.removals(o)
+	s.sources(o)
+	s.away(o)
+	for _, d := range s.trace.Steps {
+		if at, ok := scene.Added(s.trace.Events["mn"], d.Link, d.At); ok && d.Op == scene.Attach {
+			o.BringUpMs = append(o.BringUpMs, millis(at.Sub(d.At)))
+		}
+	}
+}
+
+// data reports whether a packet carries payload of the protocol under test.
+func (s *seen) data(p packets.Packet) bool {
+	want := map[bool]uint8{true: packets.TCP, false: packets.UDP}[s.cell.tcp]
+	return p.Proto == want && p.Payload > 0
+}
+
+func (s *seen) linkOf(l roam.L64) string {
+	return s.prefix[roam.ILV{L64: l}.Addr().String()]
+}
+
+// way counts one direction within the schedule.
+func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet) string) {
+	from, to := s.trace.Start, s.trace.End
+	// What is sent at the very end is still under way when the schedule ends.
+	within := func(end time.Time) func(packets.Packet) bool {
+		return func(p packets.Packet) bool { return !p.At.Before(from) && p.At.Before(end) }
+	}
+	last := to.Add(-s.cell.rtt - 500*time.Millisecond)
+	var c packets.Counts
+	if s.cell.tcp {
+		c = packets.Segments(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), floor)
+		// The receiver's list is longer: only what it lacks counts.
+		c.Lost = max(0, c.Lost)
+	} else {
+		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), numberAt)
+	}
+	w.Sent, w.Got, w.Octets, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Octets, c.Lost, c.Resent, c.Doubled, c.Misorders
+	got = packets.Select(got, within(to))
+	w.Mbps = rate(got, from)
+	w.LateMbps = rate(got, from.Add(min(10*time.Second, to.Sub(from)/4)))
+	for _, g := range packets.Gaps(got, from, to, longGap) {
+		w.LongGapsMs = append(w.LongGapsMs, millis(g.Length()))
+	}
+	for at := from; at.Add(window).Before(to); at = at.Add(window) {
+		w.WindowsMs = append(w.WindowsMs, millis(packets.Longest(got, at, at.Add(window))))
+	}
+	w.Buckets = packets.Buckets(got, from, bucket, int(to.Sub(from)/bucket), which)
+	for _, p := range s.cell.plan.phases {
+		w.Shares = append(w.Shares, s.shares(p, got, which))
+	}
+}
+
+// rate is what came from a moment on, as the thesis counts it: octets of IPv6
+// payload over the time from the first packet to the last, in Mb/s.
+func rate(got []packets.Packet, from time.Time) float64 {
+	got = packets.Select(got, func(p packets.Packet) bool { return !p.At.Before(from) })
+	if len(got) < 2 {
+		return 0
+	}
+	sum := 0
+	for _, p := range got[1:] {
+		sum += p.Length
+	}
+	return float64(sum) * 8e-6 / got[len(got)-1].At.Sub(got[0].At).Seconds()
+}
+
+// shares returns what each link carried of a phase, in per cent, from a while
+// after its newest link was first used.
+func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) string) map[string]float64 {
+	from, to := s.trace.At(p.from), s.trace.At(p.to)
+	begun := p.added == ""
+	sum, total := map[string]int{}, 0
+	for _, g := range got {
+		if g.At.Before(from) || !g.At.Before(to) {
+			continue
+		}
+		if !begun && which(g) == p.added {
+			begun, from = true, g.At
+		}
+		if begun && g.At.Sub(from) > settle+s.cell.rtt {
+			sum[which(g)] += g.Length
+			total += g.Length
+		}
+	}
+	out := map[string]float64{}
+	for _, l := range links {
+		out[l] = 100 * float64(sum[l]) / float64(max(total, 1))
+	}
+	return out
+}
+
+// signalling lists the Locator Updates, and counts how often the preferred
+// locator changed.
+func (s *seen) signalling(o *outcome) {
+	prefer := ""
+	for _, e := range packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1")) {
+		if e.Sent.At.Before(s.trace.Start) {
+			prefer = s.preferred(e.Update)
+			continue // belongs to the set-up
+		}
+		x := exchange{T: s.trace.Rel(e.Sent.At), Set: s.setOf(e.Update), Messages: e.Messages, Acks: len(e.Acks), Refresh: e.Refresh, Early: e.Early}
+		if len(e.Acks) > 0 {
+			x.RTTMs = millis(e.Acks[0].At.Sub(e.Sent.At))
+		}
+		o.Exchanges = append(o.Exchanges, x)
+		if now := s.preferred(e.Update); now != prefer {
+			o.Handoffs++
+			prefer = now
+		}
+	}
+}
+
+// preferred names the links of the least preference value, which are those that
+// the correspondent is to send to.
+func (s *seen) preferred(u packets.Update) string {
+	least := slices.MinFunc(u.Locators, func(a, b packets.Locator) int { return int(a.Preference) - int(b.Preference) }).Preference
+	set := map[string]bool{}
+	for _, l := range u.Locators {
+		if l.Preference == least {
+			set[s.linkOf(l.L64)] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(set)), "+")
+}
+
+func (s *seen) setOf(u packets.Update) string {
+	var names []string
+	for _, l := range u.Locators {
+		names = append(names, fmt.Sprintf("%s (%d)", s.linkOf(l.L64), l.Preference))
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// newLocators looks at each time that a link came into use (A2, A3): the update
+// that lists it, the first data from it, the acknowledgement.
+func (s *seen) newLocators(o *outcome) {
+	own := s.fromMobile()
+	list := packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1"))
+	for _, d := range s.trace.Steps {
+		if d.Op != scene.Attach && d.Op != scene.Enable || s.cell.arm != scene.Roam {
+			continue
+		}
+		i := slices.IndexFunc(list, func(e packets.Exchange) bool {
+			return !e.Sent.At.Before(d.At) && slices.ContainsFunc(e.Locators, func(l packets.Locator) bool { return s.linkOf(l.L64) == d.Link })
+		})
+		if i < 0 {
+			continue
+		}
+		o.NewLocators++
+		first := time.Time{}
+		for _, p := range own {
+			if p.Where != d.Link || p.At.Before(d.At) {
+				continue
+			}
+			if p.At.Before(list[i].Sent.At) {
+				o.DataBeforeLU++
+				continue
+			}
+			first = p.At
+			break
+		}
+		if acks := list[i].Acks; !first.IsZero() && len(acks) > 0 && first.Before(acks[0].At) {
+			o.BeforeAck++
+		}
+	}
+}
+
+// fromMobile returns what TCP and UDP of the mobile host sent.
+func (s *seen) fromMobile() []packets.Packet {
+	return packets.Select(s.mn, func(p packets.Packet) bool {
+		return (p.Proto == packets.TCP || p.Proto == packets.UDP) && p.SourceNID() == scene.NID("mn")
+	})
+}
+
+// removals counts data that arrived on a withdrawn link after the withdrawal was
+// acknowledged (A13).
+func (s *seen) removals(o *outcome) {
+	list := packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1"))
+	for i, d := range s.trace.Steps {
+		if d.Op != scene.Disable || s.cell.arm != scene.Roam {
+			continue
+		}
+		until := s.trace.End
+		for _, later := range s.trace.Steps[i+1:] {
+			if later.Op == scene.Enable && later.Link == d.Link {
+				until = later.At
+				break
+			}
+		}
+		e := slices.IndexFunc(list, func(e packets.Exchange) bool { return !e.Sent.At.Before(d.At) && len(e.Acks) > 0 })
+		if e < 0 {
+			o.AfterRemoval++ // never acknowledged: that is no removal
+			continue
+		}
+		acked := list[e].Acks[0].At
+		for _, p := range s.mn {
+			if s.data(p) && p.Where == d.Link && p.SourceNID() == scene.NID("cn1") && p.At.After(acked) && p.At.Before(until) {
+				o.AfterRemoval++
+			}
+		}
+	}
+}
+
+// sources counts packets that left by a link with another network's source (A17).
+func (s *seen) sources(o *outcome) {
+	for _, p := range s.mn {
+		if p.SourceNID() == scene.NID("mn") && p.Src.IsGlobalUnicast() && s.linkOf(p.SourceL64()) != p.Where {
+			o.WrongSource++
+		}
+	}
+}
+
+// away counts what arrived, without Roam, from the cut of the first network until
+// it was attached again.
+func (s *seen) away(o *outcome) {
+	var from, to time.Time
+	for _, d := range s.trace.Steps {
+		switch {
+		case d.Op == scene.Detach && d.Link == links[0]:
+			from = d.At.Add(awayGrace)
+		case d.Op == scene.Attach && d.Link == links[0] && !from.IsZero() && to.IsZero():
+			to = d.At
+		}
+	}
+	if from.IsZero() {
+		return
+	}
+	if to.IsZero() {
+		to = s.trace.End
+	}
+	o.AwayS = to.Sub(from).Seconds()
+	for _, p := range append(slices.Clone(s.cn), s.mn...) {
+		received := p.DstPort == portOut && p.Where == "eth0" || p.SrcPort == portIn && p.Where != "eth0"
+		if s.data(p) && received && p.At.After(from) && p.At.Before(to) {
+			o.Away += p.Payload
+		}
+	}
+}
+
+func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -1,0 +1,190 @@
+package yanagida
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/scene"
+)
+
+// mobility returns what measures continuous mobility over TCP or UDP.
+func mobility(tcp bool) func(context.Context, *exp.Env) error {
+	return func(ctx context.Context, env *exp.Env) error {
+		pl, rtt := mobilityPlan(env.Params), env.Params.Millis("rtt_ms")
+		cells := []cell{
+			{name: "roam", arm: scene.Roam, mode: "soft", plan: pl},
+			{name: "static", arm: scene.Static, plan: still(env.Params.Seconds("static_s"))},
+			{name: "plain", arm: scene.Plain, plan: untilBack(pl)},
+		}
+		if tcp && env.Params.Bool("mptcp") {
+			cells = append(cells, cell{name: "mptcp", arm: scene.MPTCP, plan: pl})
+		}
+		if linger := env.Params.Seconds("linger_s"); !tcp && linger > 0 {
+			cells = append(cells, cell{name: "linger", arm: scene.Roam, mode: "soft", plan: lingerPlan(linger)})
+		}
+		all, err := measureAll(ctx, env, cells, tcp, rtt)
+		if err != nil {
+			return err
+		}
+		r := env.Result
+		o, static := all["roam"], all["static"]
+		common(r, o, static, tcp)
+		r.Set("handoffs", float64(o.HandoffsMeant))
+		r.Set("handoffs_unscripted", math.Abs(float64(o.Handoffs-o.HandoffsMeant)))
+		r.Set("plain_delivered_away_octets", float64(all["plain"].Away))
+		r.Set("plain_away_s", all["plain"].AwayS)
+		if l := all["linger"]; l != nil {
+			r.Set("linger_handoffs", float64(l.Handoffs))
+			r.Set("linger_s", env.Params.Float("linger_s"))
+		}
+		compare(r, o, all["mptcp"])
+		mip6(r)
+		if !tcp {
+			if err := beside(ctx, env); err != nil {
+				return err
+			}
+		}
+		drawMobility(env, all, tcp)
+		return nil
+	}
+}
+
+// untilBack is the control's schedule: it ends soon after its first network is
+// back, since what it has to show is that nothing arrives in between.
+func untilBack(pl plan) plan {
+	for i, s := range pl.Steps {
+		if s.Op == scene.Attach && s.Link == links[0] {
+			pl.Steps, pl.Length = pl.Steps[:i+1], s.At+time.Second
+			return pl
+		}
+	}
+	return pl
+}
+
+// measureAll goes through cells; each is kept for a resumed run.
+func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration) (map[string]*outcome, error) {
+	env.View.Cells(len(cells))
+	all := map[string]*outcome{}
+	for _, c := range cells {
+		c.tcp = tcp
+		if c.rtt == 0 {
+			c.rtt = rtt
+		}
+		o, err := exp.Cell(env, c.name, func() (*outcome, error) { return measure(ctx, env, c) })
+		if err != nil {
+			return nil, err
+		}
+		all[c.name] = o
+	}
+	return all, nil
+}
+
+// common fills in the metrics that all four experiments have, of a pass with Roam
+// and the reference that never moved.
+func common(r *result.Result, o, static *outcome, tcp bool) {
+	n, longest := o.gapsOver(100, static)
+	r.Set("gaps_over_100ms", float64(n))
+	r.Set("gap_longest_above_control_ms", longest)
+	r.SetBool("session_alive", o.Alive)
+	for i, w := range o.ways() {
+		way := [2]string{"out", "in"}[i]
+		s := static.ways()[i]
+		r.Set("gap_control_"+way+"_ms", static.controlGap(i))
+		r.Set("throughput_"+way+"_mbps", w.Mbps)
+		r.Set("static_throughput_"+way+"_mbps", s.Mbps)
+		mid, ref := median(inner(w.total())), median(inner(s.total()))
+		r.Set("bucket_median_"+way+"_mbps", mid)
+		r.Set("bucket_iqr_"+way+"_mbps", quantile(inner(w.total()), 0.75)-quantile(inner(w.total()), 0.25))
+		worst(r, "bucket_median_error_pct", 100*math.Abs(mid-ref)/ref)
+		worst(r, "throughput_error_pct", 100*math.Abs(w.LateMbps-s.LateMbps)/s.LateMbps)
+		worst(r, "misorder_pct", percent(w.Misorders, w.Got))
+		if tcp {
+			worst(r, "resent_pct", percent(w.Resent, w.Octets))
+			add(r, "lost_octets", w.Lost)
+		} else {
+			worst(r, "loss_pct", percent(max(w.Lost, w.AppLost), w.Sent))
+			add(r, "lost", max(w.Lost, w.AppLost))
+			add(r, "sent", w.Sent)
+		}
+	}
+	signals(r, o)
+	guards(r, o)
+}
+
+// inner leaves out the first and the last bucket of a series: traffic begins and
+// ends within them.
+func inner(v []float64) []float64 {
+	if len(v) < 4 {
+		return v
+	}
+	return v[1 : len(v)-1]
+}
+
+// signals are the metrics on Locator Updates and on what follows from them.
+func signals(r *result.Result, o *outcome) {
+	changes, messages, refreshes, early := o.updates()
+	worst(r, "lu_exchanges_off", math.Abs(float64(changes-o.Changes)))
+	if changes > 0 {
+		worst(r, "lu_messages_per_change", float64(messages)/float64(changes))
+	}
+	add(r, "lu_exchanges", changes)
+	add(r, "lu_changes_of_set", o.Changes)
+	add(r, "lu_refreshes", refreshes)
+	add(r, "lu_refreshes_early", early)
+	add(r, "data_before_lu", o.DataBeforeLU)
+	add(r, "new_locators", o.NewLocators)
+	add(r, "new_locators_waited", o.NewLocators-o.BeforeAck)
+	add(r, "wrong_source", o.WrongSource)
+	for _, e := range o.Exchanges {
+		if e.Acks == 0 {
+			add(r, "lu_unacknowledged", 1)
+		} else {
+			worst(r, "lu_rtt_excess_ms", e.RTTMs-o.RTTMs)
+		}
+	}
+	add(r, "lu_unacknowledged", 0)
+	worst(r, "bring_up_median_ms", median(o.BringUpMs))
+}
+
+// guards are the metrics without which a figure says nothing.
+func guards(r *result.Result, o *outcome) {
+	add(r, "emulator_drops", int(o.Drops["queue"]+o.Drops["loss"]+o.Drops["refused"]))
+	add(r, "capture_dropped", o.CaptureDropped)
+	add(r, "udp_rcvbuf_errors", o.BufferErrors)
+}
+
+// compare sets the evenness of the links' use beside that of MPTCP.
+func compare(r *result.Result, o, mptcp *outcome) {
+	if mptcp == nil {
+		r.Miss("mptcp_deviation_ratio", "the arm mptcp was not run")
+		return
+	}
+	r.SetBool("mptcp_alive", mptcp.Alive)
+	r.Set("mptcp_throughput_out_mbps", mptcp.Out.Mbps)
+	r.Set("mptcp_throughput_in_mbps", mptcp.In.Mbps)
+	n, longest := mptcp.gapsOver(100, nil)
+	r.Set("mptcp_gaps_over_100ms", float64(n))
+	r.Set("mptcp_gap_longest_ms", longest)
+}
+
+// mip6 says of the thesis's other column what we know of it.
+func mip6(r *result.Result) {
+	for _, m := range []string{"mip6_gap_cumulative_s", "mip6_loss_pct"} {
+		r.Miss(m, "the column of Mobile IPv6 has not been run")
+	}
+}
+
+// worst keeps the greater of a metric's values.
+func worst(r *result.Result, metric string, v float64) {
+	if old, ok := r.Metrics[metric]; !ok || v > old || math.IsNaN(v) {
+		r.Set(metric, v)
+	}
+}
+
+// add adds to a metric.
+func add(r *result.Result, metric string, n int) { r.Set(metric, r.Metrics[metric]+float64(n)) }
+
+func percent(part, whole int) float64 { return 100 * float64(part) / math.Max(float64(whole), 1) }

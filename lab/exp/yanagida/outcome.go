@@ -1,0 +1,182 @@
+package yanagida
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// outcome is what one pass showed: everything that the result needs of it.
+type outcome struct {
+	Arm            string
+	RTTMs          float64
+	Alive          bool   // iperf3 ended well both ways
+	Why            string // or why not
+	Out, In        way
+	Marks          []mark
+	Exchanges      []exchange
+	Changes        int // of the set, by the schedule
+	Handoffs       int // changes of the preferred locator that were seen
+	HandoffsMeant  int
+	NewLocators    int       // times that a link came into use
+	DataBeforeLU   int       // packets from a new locator before the update that lists it
+	BeforeAck      int       // of NewLocators: data left before the acknowledgement came
+	AfterRemoval   int       // data packets on a withdrawn link after the acknowledgement
+	WrongSource    int       // packets whose source is not of the network that they leave by
+	BringUpMs      []float64 // carrier of a link to its locator
+	Away           int       // octets of payload that arrived while the only network was away
+	AwayS          float64   // how long that was
+	Drops          map[string]uint64
+	CaptureDropped int
+	BufferErrors   int
+}
+
+// way is one direction of the traffic.
+type way struct {
+	Mbps       float64 // IPv6 payload received, over the whole pass
+	LateMbps   float64 // likewise without the beginning
+	Sent, Got  int
+	Octets     int
+	Lost       int // packets of UDP, octets of TCP
+	Resent     int // octets of TCP
+	Doubled    int
+	Misorders  int
+	AppLost    int // as iperf3 reports it, UDP
+	AppSent    int
+	LongGapsMs []float64 // between arrivals, over 50 ms
+	WindowsMs  []float64 // longest gap of each window of the pass
+	Buckets    map[string][]float64
+	Shares     []map[string]float64 // per phase, in per cent
+}
+
+// mark is a step of the schedule as it was done.
+type mark struct {
+	T     float64
+	Label string
+}
+
+// exchange is one Locator Update.
+type exchange struct {
+	T        float64
+	Set      string
+	Messages int
+	Acks     int
+	RTTMs    float64 // to the first acknowledgement; 0 without one
+	Refresh  bool
+	Early    bool
+}
+
+func (o *outcome) ways() [2]*way { return [2]*way{&o.Out, &o.In} }
+
+// updates counts the exchanges that tell of a change, and the messages in them.
+func (o *outcome) updates() (changes, messages, refreshes, early int) {
+	for _, e := range o.Exchanges {
+		if e.Refresh {
+			refreshes++
+			if e.Early {
+				early++
+			}
+			continue
+		}
+		changes++
+		messages += e.Messages + e.Acks
+	}
+	return changes, messages, refreshes, early
+}
+
+// gapsOver counts the gaps of both ways that are longer than a limit above what
+// the control has.
+func (o *outcome) gapsOver(limitMs float64, control *outcome) (n int, longest float64) {
+	for i, w := range o.ways() {
+		for _, g := range w.LongGapsMs {
+			above := g - control.controlGap(i)
+			longest = max(longest, above)
+			if above > limitMs {
+				n++
+			}
+		}
+	}
+	return n, longest
+}
+
+// controlGap is the median of the longest gap over the windows of a pass without
+// events: what the machine itself makes of the same traffic.
+func (o *outcome) controlGap(i int) float64 {
+	if o == nil || len(o.ways()[i].WindowsMs) == 0 {
+		return 0
+	}
+	return median(o.ways()[i].WindowsMs)
+}
+
+// total returns the buckets of all links together.
+func (w *way) total() []float64 {
+	var sum []float64
+	for _, b := range w.Buckets {
+		if sum == nil {
+			sum = make([]float64, len(b))
+		}
+		for i, v := range b {
+			sum[i] += v
+		}
+	}
+	return sum
+}
+
+// deviation is the standard deviation of the buckets of the links in use, about
+// the mean of each link in each phase: how unevenly each link was used in time.
+func (w *way) deviation(phases []phase, width float64) float64 {
+	var sum float64
+	n := 0
+	for _, p := range phases {
+		from, to := int(math.Ceil((p.from.Seconds()+1.5)/width)), int(p.to.Seconds()/width)
+		for _, l := range p.links {
+			b := w.Buckets[l]
+			if to > len(b) || to-from < 2 {
+				continue
+			}
+			m := mean(b[from:to])
+			for _, v := range b[from:to] {
+				sum += (v - m) * (v - m)
+				n++
+			}
+		}
+	}
+	return math.Sqrt(sum / float64(max(n, 1)))
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(max(len(v), 1))
+}
+
+// quantile returns the value below which a share of the others lie.
+func quantile(v []float64, share float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	v = slices.Sorted(slices.Values(v))
+	at := share * float64(len(v)-1)
+	i := int(at)
+	if i+1 == len(v) {
+		return v[i]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+func median(v []float64) float64 { return quantile(v, 0.5) }
+
+// field reads a number from a file of "name value" lines.
+func field(text, name string) int {
+	for line := range strings.Lines(text) {
+		var n int
+		var k string
+		if _, err := fmt.Sscan(line, &k, &n); err == nil && k == name {
+			return n
+		}
+	}
+	return 0
+}

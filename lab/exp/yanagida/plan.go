@@ -1,0 +1,91 @@
+package yanagida
+
+import (
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/linkem"
+	"roam/lab/scene"
+)
+
+// links are the mobile host's, in the order of the movement: aa, bb and cc of the
+// thesis.
+var links = []string{"net1", "net2", "net3"}
+
+// phase is a part of the duality schedule with one set of links.
+type phase struct {
+	from, to time.Duration
+	links    []string
+	added    string // the link that is new in it, if any
+}
+
+// plan is a schedule with what is expected of it.
+type plan struct {
+	scene.Schedule
+	phases   []phase
+	changes  int // of the set of locators that the correspondent is told
+	handoffs int
+}
+
+// mobilityPlan is the schedule of §4.5.1: each time the next link comes up, and
+// the one in use goes an overlap later. A handoff changes the set twice: the new
+// locator comes, the old one goes.
+func mobilityPlan(p exp.Params) plan {
+	n, period, lead := p.Int("handoffs"), p.Seconds("period_s"), p.Seconds("lead_s")
+	pl := plan{changes: 2 * n, handoffs: n}
+	pl.Soft(lead, n, period, p.Seconds("overlap_s"), links...)
+	pl.Length = lead + time.Duration(n)*period
+	return pl
+}
+
+// dualityPlan is the schedule of §4.5.2 and Fig. 6.9: forward over 1, 2, 3, 2 and
+// 1 links, and back. A link is attached the first time that it is used; from then
+// on it is only withdrawn and enabled.
+func dualityPlan(p exp.Params) plan {
+	u := p.Seconds("phase_s")
+	pl := plan{changes: 8}
+	add := func(at int, op scene.Op, link, name string) { pl.Add(time.Duration(at)*u, op, link, "", name) }
+	add(0, scene.Mark, "", "1 link")
+	add(1, scene.Attach, "net2", "+net2")
+	add(2, scene.Attach, "net3", "+net3")
+	add(4, scene.Disable, "net1", "-net1")
+	add(5, scene.Disable, "net2", "-net2")
+	add(6, scene.Enable, "net2", "+net2")
+	add(7, scene.Enable, "net1", "+net1")
+	add(9, scene.Disable, "net3", "-net3")
+	add(10, scene.Disable, "net2", "-net2")
+	pl.Length = 12 * u
+	for _, f := range []struct {
+		from, to int
+		added    string
+		links    []string
+	}{
+		{0, 1, "", []string{"net1"}}, {1, 2, "net2", []string{"net1", "net2"}}, {2, 4, "net3", links},
+		{4, 5, "", []string{"net2", "net3"}}, {5, 6, "", []string{"net3"}}, {6, 7, "net2", []string{"net2", "net3"}},
+		{7, 9, "net1", links}, {9, 10, "", []string{"net1", "net2"}}, {10, 12, "", []string{"net1"}},
+	} {
+		pl.phases = append(pl.phases, phase{time.Duration(f.from) * u, time.Duration(f.to) * u, f.links, f.added})
+	}
+	return pl
+}
+
+// still is a schedule without any event, for the control and the reference.
+func still(length time.Duration) plan { return plan{Schedule: scene.Schedule{Length: length}} }
+
+// lingerPlan is one handoff after which both links stay up (criterion A16).
+func lingerPlan(length time.Duration) plan {
+	pl := plan{changes: 1, handoffs: 1}
+	pl.Add(time.Second, scene.Attach, "net2", "net1", "soft: net2, and net1 stays")
+	pl.Length = length
+	return pl
+}
+
+// config is the network of the drawing for one arm.
+func config(env *exp.Env, name string, arm scene.Arm, mode string, rtt time.Duration) scene.Config {
+	p := env.Params
+	link := scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	return scene.Config{
+		Name: name, Arm: arm, Mode: mode, Seed: env.Seed, Mobile: []scene.Access{link, link, link},
+		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s"), Preferred: p.Seconds("preferred_s"), Valid: p.Seconds("valid_s")},
+	}
+}
