@@ -33,7 +33,7 @@ func duality(tcp bool) func(context.Context, *exp.Env) error {
 				cells = append(cells, cell{name: fmt.Sprintf("mptcp%d", ms), arm: scene.MPTCP, plan: pl, rtt: rtt})
 			}
 		}
-		all, err := measureAll(ctx, env, cells, tcp, 0)
+		all, err := measureAll(ctx, env, cells, tcp, 0, 0)
 		if err != nil {
 			return err
 		}
@@ -84,6 +84,8 @@ func splits(r *result.Result, o *outcome, pl plan) {
 	}
 	r.Set("split_error_points", off)
 	r.Set("after_removal", float64(o.AfterRemoval))
+	r.Set("after_removal_sent", float64(o.AfterRemovalSent))
+	r.Set("after_removal_late_ms", o.AfterRemovalMs)
 }
 
 // contrast sets the evenness of each link's use in time beside that of MPTCP

@@ -243,9 +243,29 @@ func (s *seen) removals(o *outcome) {
 		for _, p := range s.mn {
 			if s.data(p) && p.Where == d.Link && p.SourceNID() == scene.NID("cn1") && p.At.After(acked) && p.At.Before(until) {
 				o.AfterRemoval++
+				o.AfterRemovalMs = max(o.AfterRemovalMs, millis(p.At.Sub(acked)))
 			}
 		}
+		o.AfterRemovalSent += s.sentAfter(d.Link, d.At, until)
 	}
+}
+
+// sentAfter counts data that the correspondent sent to a withdrawn link after its
+// acknowledgement had left.
+func (s *seen) sentAfter(link string, from, until time.Time) (n int) {
+	acked := false
+	for _, p := range s.cn {
+		if p.SourceNID() != scene.NID("cn1") || p.At.Before(from) || !p.At.Before(until) {
+			continue
+		}
+		if u, ok := p.Update(); ok && u.Ack {
+			acked = true
+		}
+		if acked && s.data(p) && s.linkOf(p.DestL64()) == link {
+			n++
+		}
+	}
+	return n
 }
 
 // sources counts packets that left by a link with another network's source (A17).

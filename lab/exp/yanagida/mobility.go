@@ -25,7 +25,8 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 		if linger := env.Params.Seconds("linger_s"); !tcp && linger > 0 {
 			cells = append(cells, cell{name: "linger", arm: scene.Roam, mode: "soft", plan: lingerPlan(linger)})
 		}
-		all, err := measureAll(ctx, env, cells, tcp, rtt)
+		extra := map[bool]int{false: 1}[tcp] // beside
+		all, err := measureAll(ctx, env, cells, tcp, rtt, extra)
 		if err != nil {
 			return err
 		}
@@ -64,9 +65,10 @@ func untilBack(pl plan) plan {
 	return pl
 }
 
-// measureAll goes through cells; each is kept for a resumed run.
-func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration) (map[string]*outcome, error) {
-	env.View.Cells(len(cells))
+// measureAll goes through cells; each is kept for a resumed run. The caller has
+// so many extra ones.
+func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration, extra int) (map[string]*outcome, error) {
+	env.View.Cells(len(cells) + extra)
 	all := map[string]*outcome{}
 	for _, c := range cells {
 		c.tcp = tcp

@@ -9,27 +9,31 @@ import (
 
 // outcome is what one pass showed: everything that the result needs of it.
 type outcome struct {
-	Arm            string
-	RTTMs          float64
-	Alive          bool   // iperf3 ended well both ways
-	Why            string // or why not
-	Out, In        way
-	Marks          []mark
-	Exchanges      []exchange
-	Changes        int // of the set, by the schedule
-	Handoffs       int // changes of the preferred locator that were seen
-	HandoffsMeant  int
-	NewLocators    int       // times that a link came into use
-	DataBeforeLU   int       // packets from a new locator before the update that lists it
-	BeforeAck      int       // of NewLocators: data left before the acknowledgement came
-	AfterRemoval   int       // data packets on a withdrawn link after the acknowledgement
-	WrongSource    int       // packets whose source is not of the network that they leave by
-	BringUpMs      []float64 // carrier of a link to its locator
-	Away           int       // octets of payload that arrived while the only network was away
-	AwayS          float64   // how long that was
-	Drops          map[string]uint64
-	CaptureDropped int
-	BufferErrors   int
+	Arm           string
+	RTTMs         float64
+	Alive         bool   // iperf3 ended well both ways
+	Why           string // or why not
+	Out, In       way
+	Marks         []mark
+	Exchanges     []exchange
+	Changes       int // of the set, by the schedule
+	Handoffs      int // changes of the preferred locator that were seen
+	HandoffsMeant int
+	NewLocators   int // times that a link came into use
+	DataBeforeLU  int // packets from a new locator before the update that lists it
+	BeforeAck     int // of NewLocators: data left before the acknowledgement came
+	AfterRemoval  int // data packets on a withdrawn link after the acknowledgement
+	// Of AfterRemoval: how long after at most, and how many the correspondent sent
+	// after it had acknowledged; the others were under way.
+	AfterRemovalMs   float64
+	AfterRemovalSent int
+	WrongSource      int       // packets whose source is not of the network that they leave by
+	BringUpMs        []float64 // carrier of a link to its locator
+	Away             int       // octets of payload that arrived while the only network was away
+	AwayS            float64   // how long that was
+	Drops            map[string]uint64
+	CaptureDropped   int
+	BufferErrors     int
 }
 
 // way is one direction of the traffic.
