@@ -76,6 +76,7 @@ type world struct {
 	cnPlain   netip.Addr   // the correspondent's own address
 	link      *linkem.Link // the last link of MN, if emulated
 	options   string       // of the correspondents in the hosts files
+	more      string       // lines of MN's configuration
 }
 
 // newWorld builds the topology with as many links as asked for, without Roam.
@@ -131,8 +132,8 @@ func (w *world) startRoam(b *testing.B, mode string, active ...string) {
 	b.Helper()
 	hosts := fmt.Sprintf("nid=%s l64=%s %s cn\nnid=%s l64=%s %s mn\n",
 		nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, nidMN, roam.ILVFromAddr(netMN[0].Addr()).L64, w.options)
-	start := func(h *topo.Host, nid roam.NID, mode string, links ...string) *node.Node {
-		n, err := node.New(h, bin, node.Options{NID: nid, Mode: mode, Hosts: hosts})
+	start := func(h *topo.Host, nid roam.NID, mode, more string, links ...string) *node.Node {
+		n, err := node.New(h, bin, node.Options{NID: nid, Mode: mode, Hosts: hosts, More: more})
 		if err == nil {
 			err = n.Start(b.Context())
 		}
@@ -144,8 +145,8 @@ func (w *world) startRoam(b *testing.B, mode string, active ...string) {
 		}
 		return n
 	}
-	w.cnNode = start(w.cn, nidCN, "soft", "net")
-	w.mnNode = start(w.mn, nidMN, mode, active...)
+	w.cnNode = start(w.cn, nidCN, "soft", "", "net")
+	w.mnNode = start(w.mn, nidMN, mode, w.more, active...)
 }
 
 // ping sends count echo requests from MN and returns each round trip.

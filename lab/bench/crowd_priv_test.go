@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/lab/crowd"
+	"roam/lab/linkem"
+	"roam/lab/topo"
+)
+
+const (
+	crowdSize    = 10_000
+	crowdPort    = 5600
+	crowdMetrics = "127.0.0.1:9643"
+	inFlight     = 900 // correspondents that set up a session at a time
+)
+
+// listen takes what comes to a port of MN, so that its stack has no reason to
+// complain.
+func (w *world) listen(b *testing.B, port int) {
+	b.Helper()
+	var conn net.PacketConn
+	must(b, w.mn.Do(func() (err error) {
+		conn, err = net.ListenPacket("udp6", fmt.Sprintf("[::]:%d", port))
+		return err
+	}))
+	go func() {
+		buf := make([]byte, 2048)
+		for {
+			if _, _, err := conn.ReadFrom(buf); errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+	}()
+	b.Cleanup(func() { conn.Close() })
+}
+
+// crowdWorld has a crowd behind R that speaks to MN, whose tables have room for
+// just that many.
+func crowdWorld(b *testing.B, links int, locators int) (*world, *crowd.Crowd) {
+	b.Helper()
+	w := newWorld(b, links, linkem.Params{})
+	w.more = fmt.Sprintf("[ilnp]\nmax_sessions = %d\n[metrics]\nlisten = %q\n", crowdSize, crowdMetrics)
+	var active []string
+	for i := range links {
+		active = append(active, fmt.Sprintf("net%d", i+1))
+	}
+	w.startRoam(b, "soft", active[links-1])
+	w.listen(b, crowdPort)
+	c, err := crowd.Start(w.r, "crowd", crowd.Options{
+		Locators: locators, Port: crowdPort, Target: roam.ILV{L64: roam.ILVFromAddr(netMN[links-1].Addr()).L64, NID: nidMN},
+	})
+	must(b, err)
+	b.Cleanup(func() { c.Close() })
+	return w, c
+}
+
+var establishedLine = regexp.MustCompile(`(?m)^roam_sessions\{state="established"\} (\d+)`)
+
+// established asks the daemon on MN how many sessions it has.
+func (w *world) established(b *testing.B) int {
+	b.Helper()
+	out, err := w.mn.Command(b.Context(), "curl", "-s", "http://"+crowdMetrics+"/metrics").Output()
+	if err != nil {
+		b.Fatalf("read metrics: %v", err)
+	}
+	m := establishedLine.FindSubmatch(out)
+	if m == nil {
+		b.Fatalf("metrics without sessions: %s", out[:min(len(out), 2000)])
+	}
+	n, _ := strconv.Atoi(string(m[1]))
+	return n
+}
+
+// gather opens a session with every correspondent, as fast as probes come back
+// to it, and returns how long it takes until the daemon has them all.
+func (w *world) gather(b *testing.B, c *crowd.Crowd, n int) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	for i := range n {
+		for i-c.Counts().Probes > inFlight {
+			if ctx.Err() != nil {
+				b.Fatalf("%d of %d correspondents were probed", c.Counts().Probes, n)
+			}
+			must(b, topo.Wait(ctx, "probes", func() bool { return i-c.Counts().Probes <= inFlight/2 }))
+		}
+		must(b, c.Open(i))
+	}
+	err := topo.Wait(ctx, "sessions with the crowd", func() bool { return w.established(b) >= n })
+	if err != nil {
+		b.Fatalf("%v: %d of %d, %+v", err, w.established(b), n, c.Counts())
+	}
+	return time.Since(began)
+}
+
+// BenchmarkNewSessions measures how many correspondents a second one host takes
+// up a session with: first packet, probe, its answer, session.
+func BenchmarkNewSessions(b *testing.B) {
+	w, c := crowdWorld(b, 1, 1)
+	var took time.Duration
+	for b.Loop() {
+		took = w.gather(b, c, crowdSize)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(crowdSize/took.Seconds(), "sessions/s")
+	b.ReportMetric(took.Seconds(), "s")
+	b.ReportMetric(float64(c.Counts().Probes), "probes")
+}
+
+// mapBytes reads what the kernel counts for the maps of MN's data plane.
+func (w *world) mapBytes(b *testing.B) map[string]int {
+	b.Helper()
+	all := make(map[string]int)
+	pins := w.mn.Dir() + "/run/bpf"
+	entries, err := os.ReadDir(pins)
+	must(b, err)
+	for _, e := range entries {
+		out, err := w.mn.Command(b.Context(), "bpftool", "map", "show", "pinned", pins+"/"+e.Name()).Output()
+		if m := memlock.FindSubmatch(out); err == nil && m != nil {
+			all[e.Name()], _ = strconv.Atoi(string(m[1]))
+		}
+	}
+	return all
+}
+
+var memlock = regexp.MustCompile(`memlock (\d+)B`)
+
+// BenchmarkCrowd has 10,000 correspondents with eight locators each, and moves:
+// kernel memory for each, and the time until each has had its Locator Update.
+func BenchmarkCrowd(b *testing.B) {
+	w, c := crowdWorld(b, 2, 8)
+	empty := w.mapBytes(b)
+	w.gather(b, c, crowdSize)
+	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
+	defer cancel()
+	must(b, topo.Wait(ctx, "locators of the crowd", func() bool {
+		for i, more := 0, 0; i < crowdSize && more < inFlight; i++ {
+			if !c.IsAcked(i) {
+				more++
+				must(b, c.Tell(i))
+			}
+		}
+		return c.Acked() == crowdSize
+	}))
+	full := w.mapBytes(b)
+	var took, spread time.Duration
+	repeated := 0
+	for b.Loop() {
+		c.Mark()
+		before := c.Counts().Updates
+		began := time.Now()
+		_, err := w.mnNode.Ask(ctx, "locator", "disable", "net2")
+		must(b, err)
+		must(b, topo.Wait(ctx, "Locator Updates", func() bool { n, _, _ := c.Told(); return n == crowdSize }))
+		_, first, last := c.Told()
+		took, spread = last.Sub(began), last.Sub(first)
+		repeated = c.Counts().Updates - before - crowdSize
+		_, err = w.mnNode.Ask(ctx, "locator", "enable", "net2")
+		must(b, err)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(took.Seconds(), "s-to-last-update")
+	b.ReportMetric(spread.Seconds(), "s-first-to-last")
+	b.ReportMetric(float64(repeated), "repeated")
+	b.ReportMetric(float64(full["pairs"]+full["pair_lives"]+full["sources"])/crowdSize, "B/session-counted")
+	// The allocator hands an entry of 248 octets and its list node out as 256.
+	b.ReportMetric(float64(full["pair_lives"]+full["sources"]+empty["pairs"]+crowdSize*256)/crowdSize, "B/session-allocated")
+	var names []string
+	for name, n := range full {
+		names = append(names, fmt.Sprintf("%s %d->%d", name, empty[name], n))
+	}
+	b.Log(strings.Join(names, ", "))
+}

@@ -1,0 +1,291 @@
+// Package crowd plays very many ILNPv6 correspondents in one process: real
+// packets to and from a TUN device of a router, as many identifiers behind it as
+// asked for.
+//
+// Implements opening sessions, answering probes and Locator Updates, telling
+// locators of its own, and floods of forged packets. Omits everything that a
+// correspondent decides for itself: it only answers. Driven by benchmarks and
+// experiments that ask how much one host can bear; needs root.
+package crowd
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/lab/topo"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// Prefix is where all the correspondents are; the router needs a route for it
+// to the device, which Start makes.
+var Prefix = netip.MustParsePrefix("2001:db8:f000::/36")
+
+const (
+	firstNID roam.NID = 0x1000_0000_c000_0000
+	firstL64 roam.L64 = 0x2001_0db8_f000_0000
+	// Networks is how many networks the correspondents are spread over.
+	Networks = 16
+	queueLen = 4096 // of the device: what comes while the reading thread does not run
+)
+
+// Options are what all correspondents have in common.
+type Options struct {
+	Locators int      // of each correspondent, 1 to 250; what it tells once it has a session
+	Target   roam.ILV // the host under test
+	Port     uint16   // where something listens there
+}
+
+// Counts are what came to the crowd.
+type Counts struct {
+	Probes    int // answered
+	Updates   int // Locator Updates, repeated ones too, acknowledged
+	Acks      int // acknowledgements of its own updates
+	Datagrams int
+	Errors    int // ICMPv6 errors
+}
+
+// Crowd is a running crowd. Its methods may be called from any goroutine.
+type Crowd struct {
+	opt  Options
+	file *os.File
+
+	mu     sync.Mutex
+	counts Counts
+	told   map[roam.NID]time.Time // first Locator Update since Mark
+	acked  map[roam.NID]bool      // has acknowledged ours
+}
+
+// Start makes the device on the router, with a route to the crowd.
+func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
+	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool)}
+	err := router.Do(func() (err error) {
+		c.file, err = openTun(ifname)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make device of the crowd: %w", err)
+	}
+	if err := router.SetUp(ifname); err != nil {
+		c.file.Close()
+		return nil, err
+	}
+	if err := router.AddRoute(Prefix, netip.Addr{}, ifname); err != nil {
+		c.file.Close()
+		return nil, err
+	}
+	go c.receive()
+	return c, nil
+}
+
+// Close ends the crowd and removes its device.
+func (c *Crowd) Close() error { return c.file.Close() }
+
+func openTun(name string) (*os.File, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open tun %s: %w", name, err)
+	}
+	ifr, err := unix.NewIfreq(name)
+	if err == nil {
+		ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
+	}
+	if err == nil {
+		err = setQueue(name)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("make tun %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func setQueue(name string) error {
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	ifr, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	ifr.SetUint32(queueLen)
+	return unix.IoctlIfreq(s, unix.SIOCSIFTXQLEN, ifr)
+}
+
+// NID returns the identifier of the i-th correspondent.
+func NID(i int) roam.NID { return firstNID + roam.NID(i) }
+
+// Locator returns its k-th locator.
+func Locator(i, k int) roam.L64 {
+	return firstL64 + roam.L64(k)<<16 + roam.L64(i%Networks)
+}
+
+// nonceOf is its nonce: nobody here is to be kept from guessing it.
+func nonceOf(nid roam.NID) ilnpwire.Nonce {
+	n := ilnpwire.Nonce{Len: 4}
+	binary.BigEndian.PutUint32(n.Bytes[:], uint32(nid)*2654435761)
+	return n
+}
+
+// Open has the i-th correspondent send its first packet: a datagram with its
+// nonce.
+func (c *Crowd) Open(i int) error {
+	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
+	b, err := datagram(src, c.opt.Target, nonceOf(src.NID), c.opt.Port, []byte("hello"))
+	if err != nil {
+		return fmt.Errorf("open session of correspondent %d: %w", i, err)
+	}
+	return c.send(b)
+}
+
+// Tell has it tell all of its locators, the first one preferred.
+func (c *Crowd) Tell(i int) error {
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
+	for k := range c.opt.Locators {
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: Locator(i, k), Preference: uint16(10 * (k + 1)), Lifetime: 3600})
+	}
+	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
+	b, err := ilnpwire.BuildUpdate(src, c.opt.Target, nonceOf(src.NID), lu)
+	if err != nil {
+		return fmt.Errorf("tell locators of correspondent %d: %w", i, err)
+	}
+	return c.send(b)
+}
+
+func (c *Crowd) send(b []byte) error {
+	if _, err := c.file.Write(b); err != nil {
+		return fmt.Errorf("send as the crowd: %w", err)
+	}
+	return nil
+}
+
+// Counts returns what has come so far.
+func (c *Crowd) Counts() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts
+}
+
+// Acked returns how many correspondents' locators were acknowledged.
+func (c *Crowd) Acked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.acked)
+}
+
+// IsAcked tells it of one correspondent.
+func (c *Crowd) IsAcked(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.acked[NID(i)]
+}
+
+// Mark forgets who has been told of a move.
+func (c *Crowd) Mark() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.told)
+}
+
+// Told returns how many correspondents have had a Locator Update since Mark,
+// and when the first and the last of them had it.
+func (c *Crowd) Told() (n int, first, last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.told {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return len(c.told), first, last
+}
+
+func (c *Crowd) receive() {
+	b := make([]byte, 65536)
+	for {
+		n, err := c.file.Read(b)
+		if err != nil {
+			return
+		}
+		p, err := ilnpwire.ParsePacket(b[:n])
+		if err != nil {
+			continue
+		}
+		if answer := c.handle(time.Now(), p); answer != nil {
+			_ = c.send(answer) // a lost answer is asked for again
+		}
+	}
+}
+
+// handle takes one packet, and returns what is to be sent in answer.
+func (c *Crowd) handle(now time.Time, p ilnpwire.Packet) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case p.Proto == ip6.UDP:
+		c.counts.Datagrams++
+	case p.Proto != ip6.ICMPv6:
+	case p.Type == ilnpwire.TypeEchoRequest:
+		e, err := ilnpwire.ParseEcho(p.Payload)
+		if err != nil {
+			return nil
+		}
+		c.counts.Probes++
+		b, _ := ilnpwire.BuildEcho(p.Dst, p.Src, nonceOf(p.Dst.NID), false, e.ID, e.Seq, e.Data)
+		return b
+	case p.Type == ilnpwire.TypeLocatorUpdate:
+		return c.handleUpdate(now, p)
+	case p.Type < 128:
+		c.counts.Errors++
+	}
+	return nil
+}
+
+func (c *Crowd) handleUpdate(now time.Time, p ilnpwire.Packet) []byte {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if err != nil {
+		return nil
+	}
+	if lu.Operation == ilnpwire.Acknowledgement {
+		c.counts.Acks++
+		c.acked[p.Dst.NID] = true
+		return nil
+	}
+	c.counts.Updates++
+	if _, again := c.told[p.Dst.NID]; !again {
+		c.told[p.Dst.NID] = now
+	}
+	b, _ := ilnpwire.BuildUpdate(p.Dst, p.Src, nonceOf(p.Dst.NID), lu.Ack())
+	return b
+}
+
+// datagram makes a UDP packet with a nonce.
+func datagram(src, dst roam.ILV, n ilnpwire.Nonce, port uint16, data []byte) ([]byte, error) {
+	h := ip6.Header{NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr(),
+		PayloadLen: uint16(n.HeaderLen() + 8 + len(data))}
+	b, err := h.AppendTo(nil)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = n.AppendHeader(b, ip6.UDP); err != nil {
+		return nil, err
+	}
+	b = binary.BigEndian.AppendUint16(b, port)
+	b = binary.BigEndian.AppendUint16(b, port)
+	b = binary.BigEndian.AppendUint16(b, uint16(8+len(data)))
+	b = append(append(b, 0, 0), data...)
+	return b, ip6.FinishL4(b)
+}
