@@ -315,6 +315,13 @@ type PeerState struct {
 	Carried     []Path // those on which control messages go in UDP
 }
 
+// Tally is how many correspondents there are.
+type Tally struct {
+	Sessions [Plain + 1]uint64 // by their state
+	Dead     uint64            // of those, without a path that works
+	Silent   uint64            // known, without a session
+}
+
 // RemoteState is a correspondent's locator as shown to people.
 type RemoteState struct {
 	RemoteLocator

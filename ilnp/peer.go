@@ -105,35 +105,73 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 // order of their keys. One without a session has the state Initiated and no
 // Since.
 func (c *Core) Peers(now time.Time) []PeerState {
-	var states []PeerState
-	talking := make(map[roam.NID]bool)
-	for _, s := range c.sorted() {
-		talking[s.remoteNID] = true
-		p := PeerState{
-			Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
-			RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-			Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
-			RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-			Carried: s.carriedPaths(),
+	states := c.KnownPeers(now)
+	for _, s := range c.sessions {
+		if c.known[s.remoteNID] == nil {
+			states = append(states, c.showSession(now, s))
 		}
-		if k := c.known[s.remoteNID]; k != nil {
-			p.Names = slices.Clone(k.names)
-		}
-		states = append(states, p)
-	}
-	for _, k := range c.known {
-		if talking[k.nid] {
-			continue
-		}
-		p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, DraftLU: k.draft,
-			RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
-		for _, r := range k.locators {
-			p.Locators = append(p.Locators, r.show(now, false))
-		}
-		states = append(states, p)
 	}
 	slices.SortFunc(states, func(a, b PeerState) int { return compareKey(a.Key, b.Key) })
 	return states
+}
+
+// KnownPeers returns those of Peers of which somebody told, in the order of
+// their keys: however many strangers there are, few.
+func (c *Core) KnownPeers(now time.Time) []PeerState {
+	var states []PeerState
+	for _, k := range c.known {
+		talking := false
+		for _, local := range c.cfg.NIDs {
+			for _, s := range c.between(local, k.nid) {
+				states, talking = append(states, c.showSession(now, s)), true
+			}
+		}
+		if !talking {
+			states = append(states, c.showKnown(now, k))
+		}
+	}
+	slices.SortFunc(states, func(a, b PeerState) int { return compareKey(a.Key, b.Key) })
+	return states
+}
+
+// Tally counts the correspondents that Peers would return.
+func (c *Core) Tally() Tally {
+	t := Tally{}
+	for _, s := range c.sessions {
+		t.Sessions[s.state]++
+		if s.dead {
+			t.Dead++
+		}
+	}
+	for _, k := range c.known {
+		if !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool { return len(c.between(local, k.nid)) > 0 }) {
+			t.Silent++
+		}
+	}
+	return t
+}
+
+func (c *Core) showSession(now time.Time, s *session) PeerState {
+	p := PeerState{
+		Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
+		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
+		Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
+		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
+		Carried: s.carriedPaths(),
+	}
+	if k := c.known[s.remoteNID]; k != nil {
+		p.Names = slices.Clone(k.names)
+	}
+	return p
+}
+
+func (c *Core) showKnown(now time.Time, k *correspondent) PeerState {
+	p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, DraftLU: k.draft,
+		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
+	for _, r := range k.locators {
+		p.Locators = append(p.Locators, r.show(now, false))
+	}
+	return p
 }
 
 func (s *session) show(now time.Time) []RemoteState {

@@ -105,9 +105,23 @@ type savedListed struct {
 	Preference uint16   `json:"preference"`
 }
 
-// Export returns what a successor needs to keep the sessions. It holds nonces:
-// only its owner may read it.
-func (c *Core) Export() []byte {
+// State is what a successor needs to keep the sessions, as it was at one moment.
+type State struct{ saved savedState }
+
+// Bytes returns the state as Restore takes it. It holds nonces: only its owner
+// may read it. It may be called from another goroutine than the core's.
+func (s State) Bytes() []byte {
+	// Nothing in savedState can fail to be encoded.
+	b, _ := json.Marshal(s.saved)
+	return b
+}
+
+// Export returns the state in bytes.
+func (c *Core) Export() []byte { return c.State().Bytes() }
+
+// State copies what a successor needs. It takes much less time than writing it
+// down, which need not hold up the core.
+func (c *Core) State() State {
 	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
 	for _, link := range slices.Sorted(maps.Keys(c.host.disabled)) {
 		st.Disabled = append(st.Disabled, savedDisabled{link, c.host.names[link]})
@@ -119,14 +133,12 @@ func (c *Core) Export() []byte {
 	}
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
-		st.Known = append(st.Known, savedKnown{nid, k.names, saveRemotes(k.locators), k.profile.saved(), k.plainUntil})
+		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil})
 	}
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
 	}
-	// Nothing in savedState can fail to be encoded.
-	b, _ := json.Marshal(st)
-	return b
+	return State{st}
 }
 
 func saveRemotes(rs remotes) []savedRemote {
@@ -142,7 +154,7 @@ func (s *session) save() savedSession {
 		Local: s.key.Local, Remote: s.key.Remote, LocalNID: s.localNID, RemoteNID: s.remoteNID, State: s.state,
 		LocalNonce: s.localNonce.Value(), RemoteNonce: s.remoteNonce.Value(), savedProfile: s.profile.saved(),
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
-		Told: s.update.told, ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
+		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Carried: s.carriedPaths(),
 	}

@@ -59,8 +59,8 @@ static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u
 }
 
 /* Hands the whole packet over, from its IPv6 header at l3. A reservation has a
- * fixed size; only a rare packet, such as an update of 255 locators, takes the
- * large one.
+ * fixed size: small for probes and most updates, of which many may come at once;
+ * only a rare packet, such as an update of 255 locators, takes the large one.
  */
 static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
 				       const struct event *about)
@@ -71,6 +71,8 @@ static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 
 		count(DROP_MISS_TOO_BIG);
 		return -1;
 	}
+	if (len < EVENT_DATA_SMALL)
+		return tell_packet_in(ring, skb, l3, kind, about, EVENT_DATA_SMALL);
 	if (len < EVENT_DATA)
 		return tell_packet_in(ring, skb, l3, kind, about, EVENT_DATA);
 	return tell_packet_in(ring, skb, l3, kind, about, EVENT_DATA_LARGE);

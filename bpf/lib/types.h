@@ -23,6 +23,7 @@
 #define MAX_REALS 8    /* addresses of this host that servers may be bound to */
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
+#define EVENT_DATA_SMALL 256
 #define EVENT_DATA 2048
 #define EVENT_DATA_LARGE 8192
 #define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is taken */

@@ -64,6 +64,7 @@ type Daemon struct {
 	tally    tally
 	move     move
 	security quota
+	chatter  quota // lines of the log about single sessions
 	// What the data plane had counted when it was last looked at.
 	watched    time.Time
 	lastCounts map[string]uint64
@@ -82,7 +83,8 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	d := &Daemon{opts: opts, cfg: cfg, started: time.Now(), stop: stop, records: make(map[roam.NID]naming.Record)}
+	d := &Daemon{opts: opts, cfg: cfg, started: time.Now(), stop: stop, records: make(map[roam.NID]naming.Record),
+		security: quota{most: securityLines, period: securityTime}, chatter: quota{most: sessionLines, period: sessionTime}}
 	if err := d.takeRunDir(); err != nil {
 		return err
 	}

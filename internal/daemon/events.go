@@ -53,8 +53,23 @@ func (d *Daemon) onEvent(ev ilnp.Event, _ *engine.Engine) {
 		d.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
 	}
 	if level, ok := logged[ev.Kind]; ok {
-		d.opts.Log.Log(context.Background(), level, shown.Kind, attributes(ev, shown)...)
+		d.logEvent(level, ev, shown)
 	}
+}
+
+// logEvent writes an event's line, unless there were too many about sessions.
+func (d *Daemon) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
+	var more []any
+	if ev.Key != (ilnp.PairKey{}) {
+		ok, leftOut := d.chatter.take(ev.Time)
+		if !ok {
+			return
+		}
+		if leftOut > 0 {
+			more = []any{"left_out", leftOut}
+		}
+	}
+	d.opts.Log.Log(context.Background(), level, shown.Kind, append(attributes(ev, shown), more...)...)
 }
 
 // attributes returns what an event has, for the log.

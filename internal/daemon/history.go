@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 	"sync"
 
@@ -24,7 +25,14 @@ type history struct {
 	mu    sync.Mutex
 	seq   uint64
 	host  ring
-	peers map[roam.NID]*ring
+	peers map[roam.NID]*list.Element // of order
+	order list.List                  // of *heard, the one heard last at the end
+}
+
+// heard is what is remembered of one correspondent.
+type heard struct {
+	nid roam.NID
+	ring
 }
 
 type kept struct {
@@ -48,11 +56,6 @@ func (r *ring) add(k kept) {
 	r.next = (r.next + 1) % r.size
 }
 
-// newest returns the number of the newest event.
-func (r *ring) newest() uint64 {
-	return r.events[(r.next+len(r.events)-1)%len(r.events)].seq
-}
-
 func (h *history) add(e control.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,43 +66,33 @@ func (h *history) add(e control.Event) {
 		h.host.add(k)
 		return
 	}
-	r := h.peers[e.Peer]
-	if r == nil {
+	at := h.peers[e.Peer]
+	if at == nil {
 		if h.peers == nil {
-			h.peers = make(map[roam.NID]*ring)
+			h.peers = make(map[roam.NID]*list.Element)
 		}
 		if len(h.peers) >= maxHeard {
-			h.forgetOldest()
+			oldest := h.order.Remove(h.order.Front()).(*heard)
+			delete(h.peers, oldest.nid)
 		}
-		r = &ring{size: peerEvents}
-		h.peers[e.Peer] = r
+		at = h.order.PushBack(&heard{e.Peer, ring{size: peerEvents}})
+		h.peers[e.Peer] = at
 	}
-	r.add(k)
-}
-
-// forgetOldest drops the correspondent of which nothing was heard for longest.
-func (h *history) forgetOldest() {
-	var oldest roam.NID
-	least := h.seq + 1
-	for nid, r := range h.peers {
-		if n := r.newest(); n < least {
-			oldest, least = nid, n
-		}
-	}
-	delete(h.peers, oldest)
+	h.order.MoveToBack(at)
+	at.Value.(*heard).add(k)
 }
 
 // all returns what is remembered, the oldest first.
 func (h *history) all() []control.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := slices.Clone(h.host.events)
-	for _, r := range h.peers {
-		list = append(list, r.events...)
+	all := slices.Clone(h.host.events)
+	for at := h.order.Front(); at != nil; at = at.Next() {
+		all = append(all, at.Value.(*heard).events...)
 	}
-	slices.SortFunc(list, func(a, b kept) int { return cmp.Compare(a.seq, b.seq) })
-	out := make([]control.Event, len(list))
-	for i, k := range list {
+	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.seq, b.seq) })
+	out := make([]control.Event, len(all))
+	for i, k := range all {
 		out[i] = k.Event
 	}
 	return out

@@ -44,7 +44,7 @@ func TestHistoryForgetsWhoWasNotHeard(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	var q quota
+	q := quota{most: securityLines, period: securityTime}
 	now := time.Unix(1000, 0)
 	through := 0
 	for range securityLines + 25 {

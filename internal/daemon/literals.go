@@ -42,7 +42,7 @@ func (d *Daemon) setLiterals(core *ilnp.Core, now time.Time) {
 		return
 	}
 	want := make(map[roam.ILV]roam.NID)
-	for _, p := range core.Peers(now) {
+	for _, p := range core.KnownPeers(now) {
 		for _, l := range p.Locators {
 			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
 		}

@@ -84,19 +84,15 @@ func (d *Daemon) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		Sessions: make(map[string]uint64), Handoffs: make(map[string]uint64),
 		HandoffTime: &metrics.Histogram{}, UpdateRTT: &metrics.Histogram{},
 	}
-	for _, state := range []string{"known", "initiated", "established", "plain"} {
-		s.Sessions[state] = 0
-	}
 	var failure error
 	err := d.do(ctx, func(now time.Time) {
 		core := d.engine.Core()
 		s.Mode, s.Attach, s.Adopted = control.ModeName(core.Mode()), d.plane.Attach(), d.plane.Adopted()
-		for _, p := range core.Peers(now) {
-			s.Sessions[control.SessionFrom(p, d.cfg.Host.SessionPrefix, control.Names{}).State]++
-			if p.Dead {
-				s.Dead++
-			}
+		tally := core.Tally()
+		for state, n := range tally.Sessions {
+			s.Sessions[control.PairStateName(ilnp.PairState(state))] = n
 		}
+		s.Sessions[control.StateKnown], s.Dead = tally.Silent, tally.Dead
 		for _, l := range core.Locals(now) {
 			c := control.LocatorFrom(l, d.linkNames())
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})

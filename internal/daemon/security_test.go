@@ -15,7 +15,7 @@ import (
 // else is (RFC 6741 §11.1).
 func TestForgeriesAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	d := &Daemon{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	d := &Daemon{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, security: quota{most: securityLines, period: securityTime}}
 	count := func(n uint64) []dataplane.Counter {
 		return []dataplane.Counter{
 			{Name: "rx_packets", Value: 1000 * n}, {Name: "drop_no_path", Value: n},

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"roam"
 	"roam/ilnp"
@@ -46,8 +47,8 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 	acts := make([]ilnp.Activity, 0, len(p.known))
 	traffic := make(map[ilnp.PairKey]Traffic, len(p.known))
 	for k, row := range p.known {
-		var l bpfPairLive
-		if err := p.objs.PairLives.Lookup(row.Slot, &l); err != nil {
+		l, err := p.live(row.Slot)
+		if err != nil {
 			return nil, nil, fmt.Errorf("read activity of session: %w", err)
 		}
 		if l.Birth != row.Birth {
@@ -61,6 +62,19 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 		}
 	}
 	return acts, traffic, nil
+}
+
+// live reads what was seen in a slot, out of the memory of the map itself: a
+// system call for each of many sessions would hold the daemon up.
+func (p *Plane) live(slot uint32) (l bpfPairLive, err error) {
+	if p.lives == nil {
+		if p.lives, err = p.objs.PairLives.Memory(); err != nil {
+			return l, err
+		}
+	}
+	const size = int(unsafe.Sizeof(l))
+	_, err = p.lives.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&l)), size), int64(slot)*int64(size))
+	return l, err
 }
 
 // inUse returns the path that the session's last packets took, as long as the

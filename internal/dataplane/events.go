@@ -94,9 +94,7 @@ func decodeEvent(raw []byte) (Event, bool) {
 	if len(raw) < head {
 		return Event{}, false
 	}
-	if err := binary.Read(bytes.NewReader(raw[:head]), binary.NativeEndian, &e); err != nil {
-		return Event{}, false
-	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e)), head), raw) // octet by octet what C wrote
 	ev := Event{
 		Kind:     EventKind(e.Kind),
 		Link:     roam.LinkID(e.Ifindex),

@@ -54,6 +54,7 @@ type Plane struct {
 	urgent, requests chan Event
 	closing          chan struct{}
 	readers          []*ringbuf.Reader
+	lives            *ebpf.Memory // of the map of that name, once it was read
 	reading          sync.WaitGroup
 	uplinks          uplinkTable
 	slots            slotTable

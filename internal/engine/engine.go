@@ -68,7 +68,6 @@ type Config struct {
 
 const (
 	activityEvery = time.Second
-	saveAfter     = 100 * time.Millisecond
 	// adoptWithin is how long a successor waits for the locators of the
 	// sessions that it found before it believes that they are gone.
 	adoptWithin = 2 * time.Second
@@ -101,7 +100,9 @@ type Engine struct {
 	held        held
 	refused     map[string]uint64
 	tooBig      map[ilnp.PairKey]int // what the last Packet Too Big of a session named
-	saveAt      time.Time
+	began       time.Time
+	adopted     bool // sessions of a predecessor were found
+	saver       saver
 	adopting    bool // the data plane is not to be touched yet
 }
 
@@ -118,6 +119,8 @@ func New(cfg Config) *Engine {
 		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
 		refused:  make(map[string]uint64),
 		tooBig:   make(map[ilnp.PairKey]int),
+		began:    time.Now(),
+		saver:    saver{file: cfg.StateFile, done: make(chan written, 1)},
 	}
 	for _, name := range cfg.Disabled {
 		e.disabled[name] = true
@@ -161,7 +164,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.arm(timer)
 		select {
 		case <-ctx.Done():
-			return e.save()
+			return e.saver.last(e.core)
 		case ev, ok := <-e.cfg.Network.Events():
 			if !ok {
 				return fmt.Errorf("watch of the network ended")
@@ -185,6 +188,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.readActivity()
 		case <-secret.C:
 			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
+		case w := <-e.saver.done:
+			e.report("save sessions", e.saver.written(w))
 		case <-timer.C:
 			e.handleTimer()
 		}
@@ -210,8 +215,8 @@ func (e *Engine) takeUrgent() bool {
 // arm sets the one timer to the earlier of the core's time and the next save.
 func (e *Engine) arm(timer *time.Timer) {
 	at, ok := e.core.PollTimeout()
-	if !e.saveAt.IsZero() && (!ok || e.saveAt.Before(at)) {
-		at, ok = e.saveAt, true
+	if due := e.saver.due(); !due.IsZero() && (!ok || due.Before(at)) {
+		at, ok = due, true
 	}
 	if !ok {
 		timer.Reset(time.Hour)
@@ -222,8 +227,8 @@ func (e *Engine) arm(timer *time.Timer) {
 
 func (e *Engine) handleTimer() {
 	now := time.Now()
-	if !e.saveAt.IsZero() && !now.Before(e.saveAt) {
-		e.report("save sessions", e.save())
+	if due := e.saver.due(); !due.IsZero() && !now.Before(due) {
+		e.saver.begin(e.core)
 	}
 	if at, ok := e.core.PollTimeout(); ok && !now.Before(at) {
 		e.core.HandleTimeout(now)
@@ -255,7 +260,7 @@ func (e *Engine) start(ctx context.Context) error {
 	for _, l := range e.cfg.Plane.UplinksInUse() {
 		missing[l] = true
 	}
-	e.adopting = true
+	e.adopting, e.adopted = true, len(missing) > 0
 	deadline := time.NewTimer(adoptWithin)
 	defer deadline.Stop()
 	for len(missing) > 0 {
@@ -300,19 +305,6 @@ func (e *Engine) restore() error {
 	}
 	if err := e.core.Restore(time.Now(), b); err != nil {
 		return fmt.Errorf("restore sessions of the last run: %w", err)
-	}
-	return nil
-}
-
-// save writes what a successor needs: it holds nonces, hence mode 0600.
-func (e *Engine) save() error {
-	e.saveAt = time.Time{}
-	tmp := e.cfg.StateFile + ".new"
-	if err := os.WriteFile(tmp, e.core.Export(), 0o600); err != nil {
-		return fmt.Errorf("write sessions: %w", err)
-	}
-	if err := os.Rename(tmp, e.cfg.StateFile); err != nil {
-		return fmt.Errorf("replace saved sessions: %w", err)
 	}
 	return nil
 }

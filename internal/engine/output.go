@@ -45,11 +45,11 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	e.report("write session", e.cfg.Plane.Upsert(p))
 	old := e.pairs[p.Key]
 	e.pairs[p.Key] = p
-	e.saveSoon()
+	e.saver.soon()
 	if p.State == ilnp.Established && !p.Carry {
 		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}
-	if len(old.Paths) > 0 && !slices.Equal(old.Paths, p.Paths) {
+	if e.narrowed(p.Key) && len(old.Paths) > 0 && !slices.Equal(old.Paths, p.Paths) {
 		delete(e.tooBig, p.Key)
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
 	}
@@ -60,13 +60,18 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.pairs, k)
 	delete(e.tooBig, k)
 	e.held.forget(k)
-	e.saveSoon()
+	e.saver.soon()
 }
 
-func (e *Engine) saveSoon() {
-	if e.saveAt.IsZero() {
-		e.saveAt = time.Now().Add(saveAfter)
-	}
+// pmtuLife is how long the kernel remembers a path MTU (route.mtu_expires).
+const pmtuLife = 10 * time.Minute
+
+// narrowed reports whether the kernel may know a path MTU of the session: it
+// learns of one from what is injected here, or was by a predecessor. To ask it
+// for every session of a move would take longer than all the rest.
+func (e *Engine) narrowed(k ilnp.PairKey) bool {
+	_, told := e.tooBig[k]
+	return told || e.adopted && time.Since(e.began) < pmtuLife
 }
 
 func (e *Engine) sessionAddr(n roam.NID) roam.ILV {

@@ -82,6 +82,14 @@ func (w *world) established(b *testing.B) int {
 	return n
 }
 
+// soon waits for something, but no longer than applications wait for an answer.
+func (w *world) soon(b *testing.B, what func() bool) bool {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 200*time.Millisecond)
+	defer cancel()
+	return topo.Wait(ctx, "an answer", what) == nil
+}
+
 // gather opens a session with every correspondent, as fast as probes come back
 // to it, and returns how long it takes until the daemon has them all.
 func (w *world) gather(b *testing.B, c *crowd.Crowd, n int) time.Duration {
@@ -89,18 +97,27 @@ func (w *world) gather(b *testing.B, c *crowd.Crowd, n int) time.Duration {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	began := time.Now()
-	for i := range n {
-		for i-c.Counts().Probes > inFlight {
-			if ctx.Err() != nil {
-				b.Fatalf("%d of %d correspondents were probed", c.Counts().Probes, n)
-			}
-			must(b, topo.Wait(ctx, "probes", func() bool { return i-c.Counts().Probes <= inFlight/2 }))
+	for i := 0; i < n; {
+		if ctx.Err() != nil {
+			b.Fatalf("%d of %d correspondents were probed", c.Probed(), n)
 		}
-		must(b, c.Open(i))
+		if i-c.Probed() < inFlight {
+			must(b, c.Open(i))
+			i++
+			continue
+		}
+		// One that was lost is sent again after a while, as every sender does.
+		if !w.soon(b, func() bool { return i-c.Probed() < inFlight }) {
+			must(b, c.OpenAgain(i, inFlight/2))
+		}
 	}
-	err := topo.Wait(ctx, "sessions with the crowd", func() bool { return w.established(b) >= n })
-	if err != nil {
-		b.Fatalf("%v: %d of %d, %+v", err, w.established(b), n, c.Counts())
+	for w.established(b) < n {
+		if ctx.Err() != nil {
+			b.Fatalf("%d of %d sessions, %+v", w.established(b), n, c.Counts())
+		}
+		if !w.soon(b, func() bool { return false }) {
+			must(b, c.OpenAgain(n, inFlight/2))
+		}
 	}
 	return time.Since(began)
 }

@@ -61,11 +61,12 @@ type Crowd struct {
 	counts Counts
 	told   map[roam.NID]time.Time // first Locator Update since Mark
 	acked  map[roam.NID]bool      // has acknowledged ours
+	probed map[roam.NID]bool
 }
 
 // Start makes the device on the router, with a route to the crowd.
 func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
-	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool)}
+	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool)}
 	err := router.Do(func() (err error) {
 		c.file, err = openTun(ifname)
 		return err
@@ -176,6 +177,31 @@ func (c *Crowd) Counts() Counts {
 	return c.counts
 }
 
+// Probed returns how many correspondents were probed.
+func (c *Crowd) Probed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.probed)
+}
+
+// OpenAgain has those of the first n send once more that were not probed, at
+// most so many of them, as applications do after a while.
+func (c *Crowd) OpenAgain(n, most int) error {
+	for i := 0; i < n && most > 0; i++ {
+		c.mu.Lock()
+		probed := c.probed[NID(i)]
+		c.mu.Unlock()
+		if probed {
+			continue
+		}
+		most--
+		if err := c.Open(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Acked returns how many correspondents' locators were acknowledged.
 func (c *Crowd) Acked() int {
 	c.mu.Lock()
@@ -244,6 +270,7 @@ func (c *Crowd) handle(now time.Time, p ilnpwire.Packet) []byte {
 			return nil
 		}
 		c.counts.Probes++
+		c.probed[p.Dst.NID] = true
 		b, _ := ilnpwire.BuildEcho(p.Dst, p.Src, nonceOf(p.Dst.NID), false, e.ID, e.Seq, e.Data)
 		return b
 	case p.Type == ilnpwire.TypeLocatorUpdate:

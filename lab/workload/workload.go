@@ -23,6 +23,7 @@ import (
 	"roam/lab/topo"
 	"roam/lab/workload/rtpflow"
 	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpblast"
 	"roam/lab/workload/udpflow"
 )
 
@@ -42,6 +43,8 @@ func AgentMain(args []string) int {
 	switch name {
 	case "udp-flow":
 		err = udpflow.Main(args)
+	case "udp-blast":
+		err = udpblast.Main(args)
 	case "tcp-flow":
 		err = tcpflow.Main(args)
 	case "rtp-record":
