@@ -18,23 +18,18 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"roam/lab/workload/agent"
 	"roam/lab/workload/udpflow"
 )
 
 // rcvBuf is the receive buffer that is asked for, in octets: a second of the
 // greatest stream, and room for the bursts in which pictures are sent.
 const rcvBuf = 32 << 20
-
-// statusEvery is the pause between two lines of status.
-const statusEvery = 100 * time.Millisecond
 
 // headSize is what stands before each datagram in a recording: time of arrival
 // (nanoseconds of Unix time) and length.
@@ -124,7 +119,8 @@ func (r *recorder) run(in io.Reader, status io.Writer) error {
 	var wg sync.WaitGroup
 	wg.Go(r.record)
 	wg.Go(func() { discard(r.control) })
-	report(status, untilEnd(in), func() string { return fmt.Sprintf("%d %d", r.count.Load(), r.octets.Load()) })
+	_, quit := agent.Commands(in)
+	agent.Status(status, quit, func() string { return fmt.Sprintf("%d %d", r.count.Load(), r.octets.Load()) })
 	_, _ = r.media.Close(), r.control.Close()
 	wg.Wait()
 	fmt.Fprintf(status, "rcvbuf_errors %d\n", udpflow.RcvbufErrors()-before)
@@ -161,39 +157,4 @@ func discard(c *net.UDPConn) {
 			return
 		}
 	}
-}
-
-// report prints a line of status until quit is closed, and once more then.
-func report(w io.Writer, quit <-chan struct{}, line func() string) {
-	t := time.NewTicker(statusEvery)
-	defer t.Stop()
-	for {
-		fmt.Fprintln(w, line())
-		select {
-		case <-quit:
-			fmt.Fprintln(w, line())
-			return
-		case <-t.C:
-		}
-	}
-}
-
-// untilEnd returns a channel that is closed when the input ends or on SIGTERM.
-func untilEnd(in io.Reader) <-chan struct{} {
-	quit := make(chan struct{})
-	sig := make(chan os.Signal, 1)
-	signal.Notify(sig, syscall.SIGTERM, os.Interrupt)
-	ended := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		close(ended)
-	}()
-	go func() {
-		select {
-		case <-sig:
-		case <-ended:
-		}
-		close(quit)
-	}()
-	return quit
 }

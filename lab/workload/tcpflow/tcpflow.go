@@ -18,17 +18,13 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// statusEvery is the pause between two lines of status.
-const statusEvery = 100 * time.Millisecond
+	"roam/lab/workload/agent"
+)
 
 // end is one end of the connection while it runs.
 type end struct {
@@ -89,7 +85,7 @@ func (e *end) run(out string, in io.Reader, status io.Writer) error {
 	}
 	defer f.Close()
 	e.log = bufio.NewWriterSize(f, 1<<16)
-	stop, quit := commands(in)
+	stop, quit := agent.Commands(in)
 	conn, err := e.connect(quit)
 	if err != nil {
 		return err
@@ -205,7 +201,7 @@ func (e *end) receive(c net.Conn) error {
 
 // report prints counts until the connection or the input ends, and says which.
 func (e *end) report(w io.Writer, done <-chan error, quit <-chan struct{}) string {
-	t := time.NewTicker(statusEvery)
+	t := time.NewTicker(agent.StatusEvery)
 	defer t.Stop()
 	for {
 		fmt.Fprintf(w, "%d %d\n", e.bytes.Load(), e.broken.Load())
@@ -247,32 +243,4 @@ func (c *checker) feed(b []byte) {
 		}
 		b = b[n:]
 	}
-}
-
-// commands reads standard input: stop is closed at the line "stop" and at its
-// end, quit at its end and on SIGTERM.
-func commands(in io.Reader) (stop, quit chan struct{}) {
-	stop, quit = make(chan struct{}), make(chan struct{})
-	sig := make(chan os.Signal, 1)
-	signal.Notify(sig, syscall.SIGTERM, os.Interrupt)
-	ended := make(chan struct{})
-	var once sync.Once
-	halt := func() { once.Do(func() { close(stop) }) }
-	go func() {
-		for s := bufio.NewScanner(in); s.Scan(); {
-			if s.Text() == "stop" {
-				halt()
-			}
-		}
-		close(ended)
-	}()
-	go func() {
-		select {
-		case <-sig:
-		case <-ended:
-		}
-		halt()
-		close(quit)
-	}()
-	return stop, quit
 }

@@ -1,21 +1,17 @@
 package udpflow
 
 import (
-	"bufio"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
-)
 
-// statusEvery is the pause between two lines of status.
-const statusEvery = 100 * time.Millisecond
+	"roam/lab/workload/agent"
+)
 
 // Main runs one end of a flow and returns when standard input ends or on
 // SIGTERM. Arguments:
@@ -71,7 +67,7 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	defer rf.Close()
 	e.tx, e.rx = tx, rx
 	before := RcvbufErrors()
-	stop, quit := commands(in)
+	stop, quit := agent.Commands(in)
 	var wg sync.WaitGroup
 	wg.Go(e.receive)
 	wg.Go(func() {
@@ -88,17 +84,19 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 			}
 		}
 	})
-	e.report(status, quit)
+	agent.Status(status, quit, func() string {
+		return fmt.Sprintf("%d %d %d", e.sent.Load(), e.got.Load(), e.failed.Load())
+	})
 	_ = e.conn.Close()
 	wg.Wait()
 	fmt.Fprintf(status, "rcvbuf_errors %d\n", RcvbufErrors()-before)
 	return errors.Join(e.tx.Flush(), e.rx.Flush())
 }
 
-// open sends a datagram every statusEvery until the other end answers, so that
+// open sends a datagram every agent.StatusEvery until the other end answers, so that
 // an end that only receives is known to the one that sends.
 func (e *end) open(stop <-chan struct{}) {
-	t := time.NewTicker(statusEvery)
+	t := time.NewTicker(agent.StatusEvery)
 	defer t.Stop()
 	buf := make([]byte, e.size)
 	copy(buf, []byte{magic >> 24, magic >> 16 & 0xff, magic >> 8 & 0xff, magic & 0xff})
@@ -112,48 +110,6 @@ func (e *end) open(stop <-chan struct{}) {
 		case <-t.C:
 		}
 	}
-}
-
-// report prints the counts until quit is closed.
-func (e *end) report(w io.Writer, quit <-chan struct{}) {
-	t := time.NewTicker(statusEvery)
-	defer t.Stop()
-	for {
-		fmt.Fprintf(w, "%d %d %d\n", e.sent.Load(), e.got.Load(), e.failed.Load())
-		select {
-		case <-quit:
-			return
-		case <-t.C:
-		}
-	}
-}
-
-// commands reads standard input: stop is closed at the line "stop" and at its
-// end, quit at its end and on SIGTERM.
-func commands(in io.Reader) (stop, quit chan struct{}) {
-	stop, quit = make(chan struct{}), make(chan struct{})
-	sig := make(chan os.Signal, 1)
-	signal.Notify(sig, syscall.SIGTERM, os.Interrupt)
-	ended := make(chan struct{})
-	var once sync.Once
-	halt := func() { once.Do(func() { close(stop) }) }
-	go func() {
-		for s := bufio.NewScanner(in); s.Scan(); {
-			if s.Text() == "stop" {
-				halt()
-			}
-		}
-		close(ended)
-	}()
-	go func() {
-		select {
-		case <-sig:
-		case <-ended:
-		}
-		halt()
-		close(quit)
-	}()
-	return stop, quit
 }
 
 // RcvbufErrors returns how many datagrams the receive buffers of this network
