@@ -91,7 +91,8 @@ type Engine struct {
 	links    map[roam.LinkID]hostnet.Uplink
 	locals   map[ilnp.Local]uint64 // when each was last wanted, as a count
 	wanted   uint64
-	crowded  bool // more locators than the data plane has rows
+	rowed    []ilnp.Local // those that have rows in the data plane
+	crowded  bool         // more locators than the data plane has rows
 	disabled map[string]bool
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr

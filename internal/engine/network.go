@@ -120,7 +120,31 @@ func (e *Engine) writeUplinks() {
 		entries = append(entries, entry)
 	}
 	e.report("write table of uplinks", e.cfg.Plane.SetUplinks(entries))
+	e.completePairs(entries)
 	e.writeServerAddrs()
+}
+
+// completePairs writes the sessions again that send from locators which have
+// rows only now: those of a predecessor whose data plane could not be taken
+// over, or of a locator that had to give its row away. Without a row, a path is
+// left out of its entry, and the core does not know.
+func (e *Engine) completePairs(entries []dataplane.UplinkEntry) {
+	var now, late []ilnp.Local
+	for _, u := range entries {
+		now = append(now, u.Local)
+		if !slices.Contains(e.rowed, u.Local) {
+			late = append(late, u.Local)
+		}
+	}
+	e.rowed = now
+	if len(late) == 0 {
+		return
+	}
+	for _, p := range e.pairs {
+		if slices.ContainsFunc(p.Paths, func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }) {
+			e.report("complete the paths of a session", e.cfg.Plane.Upsert(p))
+		}
+	}
 }
 
 // writeServerAddrs tells the data plane which addresses servers may be bound to.
