@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"roam/lab/exp"
+	"roam/lab/exp/beyond"
 	"roam/lab/exp/example"
 	"roam/lab/exp/quickstart"
 	"roam/lab/exp/video"
@@ -20,6 +21,7 @@ func experiments() []exp.Experiment {
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
+		[]exp.Experiment{beyond.Experiment},
 	)
 }
 

@@ -1,0 +1,111 @@
+// Package beyond is what the papers did not try: unequal and lossy paths, both
+// ends moving, handoffs in storms, and a network that is away for minutes.
+//
+// Implements one cell for each, with the lab's own probes and, for goodput, with
+// iperf3. Omits comparators. Driven by package runner.
+package beyond
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/scene"
+)
+
+//go:embed drawing.txt
+var drawing string
+
+//go:embed params.json
+var params []byte
+
+//go:embed expect.json
+var expect []byte
+
+//go:embed README.md
+var readme string
+
+// Experiment is the declaration that package runner lists.
+var Experiment = exp.Experiment{
+	Name: "beyond", Title: "Unequal and lossy paths, both ends moving, storms of handoffs, minutes of outage",
+	Group: "Beyond the papers", Source: "what the papers name as not studied",
+	Drawing: drawing, Params: params, Expect: expect, Readme: readme, Tools: tools(), Run: run,
+}
+
+func tools() map[string]string {
+	t := maps.Clone(scene.Tools)
+	maps.Copy(t, map[string]string{"iperf3": "iperf3", "tcpdump": "tcpdump"})
+	return t
+}
+
+// cellNames are all cells, in the order in which they run, with the figure that
+// people look at first.
+var cellNames = []string{"delay", "rate", "loss", "both", "many", "storm", "outage", "oneway"}
+
+// run goes through the cells that the parameters name.
+func run(ctx context.Context, env *exp.Env) error {
+	chosen, err := choose(env.Params.Text("cells"))
+	if err != nil {
+		return err
+	}
+	if err := missing(env.Result, chosen); err != nil {
+		return err
+	}
+	env.View.Cells(len(chosen))
+	var all []*outcome
+	for _, name := range chosen {
+		o, err := exp.Cell(env, name, func() (*outcome, error) { return measureCell(ctx, env, name) })
+		if err != nil {
+			return err
+		}
+		o.metrics(env.Result)
+		all = append(all, o)
+	}
+	draw(env.Result, all)
+	return nil
+}
+
+// choose reads the list of cells.
+func choose(text string) (out []string, err error) {
+	for f := range strings.SplitSeq(text, ",") {
+		f = strings.TrimSpace(f)
+		if !slices.Contains(cellNames, f) {
+			return nil, fmt.Errorf("read cells: %q is none of %s", f, strings.Join(cellNames, ", "))
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// missing says of the claims about cells that do not run why they have no value.
+func missing(r *result.Result, chosen []string) error {
+	claims, err := result.ParseExpect(expect)
+	if err != nil {
+		return err
+	}
+	for _, c := range claims {
+		cell, _, _ := strings.Cut(c.Metric, "_")
+		if !slices.Contains(chosen, cell) {
+			r.Miss(c.Metric, "the cell "+cell+" was not run")
+		}
+	}
+	return nil
+}
+
+// measureCell goes through one cell.
+func measureCell(ctx context.Context, env *exp.Env, name string) (*outcome, error) {
+	env.View.Phase("cell %s", name)
+	if name == "delay" || name == "rate" {
+		return goodput(ctx, env, name)
+	}
+	c := cells[name](env.Params)
+	c.name = name
+	return probe(ctx, env, c)
+}

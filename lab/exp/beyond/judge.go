@@ -1,0 +1,140 @@
+package beyond
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// judge counts what the probes saw within the schedule.
+func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
+	flows := []*udpflow.Flow{l.up, l.down}
+	for _, f := range flows {
+		n := f.Count(t.Start, t.End.Add(-time.Second))
+		o.Sent += n.Written
+		o.Lost += n.Lost
+		o.Doubled += n.Doubled
+		o.Misordered += n.Misorders
+		o.Tail += f.Arrived(t.End.Add(-time.Second), t.End)
+	}
+	o.Expected = 2 * p.Int("udp_rate")
+	o.gaps(t, l, flows)
+	for _, e := range t.Events["mn"] {
+		switch e.Kind {
+		case "handoff-done":
+			if len(e.To) > 0 && !e.Time.Before(t.Start) {
+				o.Handoffs++
+			}
+		case "update-failed", "session-fell-back", "peer-dead", "session-replaced":
+			o.Failed++
+		}
+	}
+	for _, d := range t.Steps {
+		if d.Name != "" {
+			o.Marks = append(o.Marks, mark{t.Rel(d.At), d.Name})
+		}
+	}
+	if c.name == "outage" {
+		o.resume(t, l)
+	}
+	o.X, o.Out = l.up.Rate(t.Start, t.End, 100*time.Millisecond)
+	_, o.In = l.down.Rate(t.Start, t.End, 100*time.Millisecond)
+}
+
+// gaps takes the longest gap after the lead, above the longest within it.
+func (o *outcome) gaps(t *scene.Trace, l *load, flows []*udpflow.Flow) {
+	begin := t.At(lead)
+	udp, tcp := 0.0, 0.0
+	for i, f := range flows {
+		o.LeadGapMs = max(o.LeadGapMs, millis(f.LongestGap(t.Start, begin).Length()))
+		udp = max(udp, millis(f.LongestGap(begin, t.End).Length()))
+		_, d := l.reads[i].LongestGap(t.Start, begin)
+		o.LeadGapMs = max(o.LeadGapMs, millis(d))
+		_, d = l.reads[i].LongestGap(begin, t.End)
+		tcp = max(tcp, millis(d))
+	}
+	o.UDPGapMs, o.TCPGapMs = max(0, udp-o.LeadGapMs), max(0, tcp-o.LeadGapMs)
+}
+
+// resume finds when data came again after the outage.
+func (o *outcome) resume(t *scene.Trace, l *load) {
+	i := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Attach })
+	cut := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Cut })
+	back := t.Steps[i].At
+	usable, ok := scene.Added(t.Events["mn"], "net1", back)
+	if !ok {
+		return
+	}
+	o.Resume = resumed{Known: true, ReturnToLocatorMs: millis(usable.Sub(back)), OutageS: back.Sub(t.Steps[cut].At).Seconds()}
+	first := func(at time.Time, ok bool) float64 {
+		if !ok {
+			return 1e6 // never, within the schedule
+		}
+		return max(0, millis(at.Sub(usable)))
+	}
+	o.Resume.UDPOut = first(l.up.FirstAfter(back, back))
+	o.Resume.UDPIn = first(l.down.FirstAfter(back, back))
+	for k, to := range []*float64{&o.Resume.TCPOut, &o.Resume.TCPIn} {
+		r := l.reads[k]
+		j := slices.IndexFunc(r, func(x tcpflow.Read) bool { return x.At >= back.UnixNano() })
+		if j < 0 {
+			*to = 1e6
+			continue
+		}
+		*to = first(time.Unix(0, r[j].At), true)
+	}
+}
+
+// metrics sets what the claims judge, under the cell's name.
+func (o *outcome) metrics(r *result.Result) {
+	set := func(name string, v float64) { r.Set(o.Cell+"_"+name, v) }
+	if len(o.Mbps) > 0 {
+		set("alone_mbps", median(o.AloneMbps))
+		set("duality_mbps", median(o.Mbps))
+		var ratios []float64
+		for i := range o.Mbps {
+			ratios = append(ratios, o.Mbps[i]/math.Max(o.AloneMbps[i], 1e-9))
+		}
+		set("ratio", median(ratios))
+		set("emulator_drops", float64(o.Dropped))
+		return
+	}
+	r.SetBool(o.Cell+"_alive", o.Alive && o.Tail > o.Expected/2)
+	set("sent", float64(o.Sent))
+	set("lost", float64(o.Lost))
+	set("lost_beyond_links", math.Max(0, float64(o.Lost)-float64(o.LostPerLink)))
+	set("loss_pct", 100*float64(o.Lost)/math.Max(float64(o.Sent), 1))
+	set("misorder_pct", 100*float64(o.Misordered)/math.Max(float64(o.Sent), 1))
+	set("gap_udp_ms", o.UDPGapMs)
+	set("gap_tcp_ms", o.TCPGapMs)
+	set("handoffs_done", float64(o.Handoffs))
+	set("failures", float64(o.Failed))
+	set("emulator_drops", float64(o.Dropped))
+	set("udp_rcvbuf_errors", float64(o.BufferErrors))
+	if q := o.Resume; q.Known {
+		set("length_s", q.OutageS)
+		set("return_to_locator_ms", q.ReturnToLocatorMs)
+		set("resume_out_ms", math.Max(q.UDPOut, q.TCPOut))
+		set("resume_in_ms", math.Max(q.UDPIn, q.TCPIn))
+		set("resume_udp_out_ms", q.UDPOut)
+		set("resume_udp_in_ms", q.UDPIn)
+		set("resume_tcp_out_ms", q.TCPOut)
+		set("resume_tcp_in_ms", q.TCPIn)
+	}
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -1,0 +1,188 @@
+package beyond
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/scene"
+	"roam/lab/topo"
+	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+const (
+	flowWithin = 20 * time.Second
+	endWithin  = 60 * time.Second
+)
+
+// outcome is what one cell showed.
+type outcome struct {
+	Cell  string
+	Alive bool   // every connection, to the end
+	Why   string // or which was not
+	// Of the UDP probe, both ways.
+	Sent, Lost, Doubled, Misordered int
+	LostPerLink                     uint64 // frames that the emulator lost as it was told
+	Dropped                         uint64 // frames that it dropped though nobody asked
+	BufferErrors                    int
+	// Longest time without an arrival, above what the lead has, either way.
+	UDPGapMs, TCPGapMs float64
+	LeadGapMs          float64
+	Handoffs, Changes  int     // done, as the daemon tells; meant
+	Failed             int     // updates that were given up, sessions that fell back or died
+	Resume             resumed // of the cell outage
+	Tail               int     // datagrams that arrived in the last second, of Expected
+	Expected           int
+	AloneMbps, Mbps    []float64 // goodput: on the better path alone, on both
+	Marks              []mark
+	X, Out, In         []float64 // arrivals per second of the UDP probe
+}
+
+// resumed is when data came again, from the moment that a locator was usable.
+type resumed struct {
+	Known                        bool
+	UDPOut, UDPIn, TCPOut, TCPIn float64 // ms
+	ReturnToLocatorMs, OutageS   float64
+}
+
+type mark struct {
+	T     float64
+	Label string
+}
+
+// load is the probes at work.
+type load struct {
+	udp      *workload.UDP
+	tcp      [2]*workload.TCP // out, in
+	up, down *udpflow.Flow
+	reads    [2]tcpflow.Stream
+}
+
+func (l *load) sessions() []workload.Session { return []workload.Session{l.udp, l.tcp[0], l.tcp[1]} }
+
+// probe measures one cell with the UDP probe and a paced connection each way.
+func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := env.Params
+	s, err := scene.Build(ctx, env, scene.Config{
+		Name: c.name, Arm: scene.Roam, Mode: c.mode, Seed: env.Seed, Mobile: c.mobile,
+		Correspondents: []scene.Correspondent{{Access: c.peer}},
+		Advert:         scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Mobile().Node.WaitActive(ctx, c.active...); err != nil {
+		return nil, err
+	}
+	var caps *scene.Captures
+	if env.Pcap != "" {
+		if caps, err = s.Capture(ctx, filepath.Join(env.Pcap, c.name), 160, "ip6"); err != nil {
+			return nil, err
+		}
+	}
+	l, err := startLoad(ctx, env, s)
+	if err != nil {
+		return nil, err
+	}
+	defer l.kill()
+	t, err := s.Run(ctx, c.plan, l.board)
+	if err != nil {
+		return nil, err
+	}
+	o = &outcome{Cell: c.name, Changes: c.changes, Dropped: t.Drops["queue"] + t.Drops["refused"], LostPerLink: t.Drops["loss"]}
+	if err := l.finish(ctx, o); err != nil {
+		return nil, err
+	}
+	if caps != nil {
+		if _, err := caps.Stop(); err != nil {
+			return nil, err
+		}
+	}
+	o.judge(c, t, l, p)
+	return o, ctx.Err()
+}
+
+// startLoad starts the probes and waits until data comes out of each.
+func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err error) {
+	l = &load{}
+	defer func() {
+		if err != nil {
+			l.kill()
+		}
+	}()
+	p, dir, cn, mn := env.Params, env.Dir, s.Peer(0).Host, s.Mobile().Host
+	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: 7001, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
+		return l, err
+	}
+	for i := range l.tcp {
+		if l.tcp[i], err = workload.StartTCP(ctx, cn, mn, dir, workload.TCPOptions{
+			Name: [2]string{"TCP out", "TCP in"}[i], Target: "cn1", Port: 7002 + i, Size: 500, Every: 2 * time.Millisecond, Down: i == 1, CC: p.Text("congestion"),
+		}); err != nil {
+			return l, err
+		}
+	}
+	wctx, cancel := context.WithTimeout(ctx, flowWithin)
+	defer cancel()
+	return l, topo.Wait(wctx, "data of all probes", func() bool {
+		for _, s := range l.sessions() {
+			if s.State().Progress == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (l *load) kill() {
+	if l.udp != nil {
+		l.udp.Kill()
+	}
+	for _, t := range l.tcp {
+		if t != nil {
+			t.Kill()
+		}
+	}
+}
+
+func (l *load) board() (out []live.Session) {
+	for _, s := range l.sessions() {
+		st := s.State()
+		row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
+		if !st.Last.IsZero() {
+			row.Stuck = time.Since(st.Last)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// finish ends the probes in good order and reads what they wrote.
+func (l *load) finish(ctx context.Context, o *outcome) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	if l.up, l.down, err = l.udp.Stop(ctx, 500*time.Millisecond); err != nil {
+		return fmt.Errorf("read the UDP probe: %w", err)
+	}
+	o.BufferErrors = l.udp.BufferErrors()
+	var errs []error
+	for i, t := range l.tcp {
+		var e error
+		if l.reads[i], e = t.Stop(ctx); e != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", t.Name(), e))
+		}
+	}
+	if e := errors.Join(errs...); e != nil {
+		o.Why = e.Error()
+	}
+	o.Alive = o.Why == ""
+	return nil
+}
