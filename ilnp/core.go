@@ -52,6 +52,7 @@ type Core struct {
 	agenda     agenda
 	schedules  uint64 // that were ever armed
 	handoff    handoff
+	round      round
 	rejected   map[string]rejection
 	out        []Output
 	head       int // of out: what Poll has taken is before it

@@ -78,7 +78,7 @@ func (c *Core) settleHandoff(now time.Time, key PairKey) {
 // concludeHandoff ends the handoff if nobody's acknowledgement is awaited.
 func (c *Core) concludeHandoff(now time.Time) {
 	h := c.handoff
-	if h.waiting == nil || len(h.waiting) > 0 {
+	if h.waiting == nil || len(h.waiting) > 0 || len(c.round.queue) > 0 {
 		return
 	}
 	c.handoff = handoff{}

@@ -198,8 +198,13 @@ func (c *Core) locatorRemoved(now time.Time, l *local, reason string) {
 	c.notify(Event{Time: now, Kind: LocatorRemoved, From: []Local{l.Local}, Locators: []roam.L64{l.L64}, Reason: reason})
 }
 
-// fire is called when the lifetime of a locator has ended.
-func (h *host) fire(c *Core, now time.Time, _ timer) {
+// fire is called when the lifetime of a locator has ended, and for the next batch
+// of correspondents that are told of a move.
+func (h *host) fire(c *Core, now time.Time, t timer) {
+	if t == timerMove {
+		c.nextBatch(now)
+		return
+	}
 	for i := len(h.locals) - 1; i >= 0; i-- {
 		if by := h.locals[i].confirmBy; !by.IsZero() && !by.After(now) {
 			c.dropLocal(now, i, "not there any more")

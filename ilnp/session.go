@@ -266,32 +266,3 @@ func (c *Core) remotesChanged(now time.Time, s *session) {
 	c.refresh(now, s)
 	c.prove(now, s)
 }
-
-// localsChanged tells every session that the active set, or what a Locator
-// Update lists, has changed.
-func (c *Core) localsChanged(now time.Time, before []Local, why string) {
-	after := c.host.active
-	moved := !slices.Equal(before, after)
-	if moved {
-		c.beginHandoff(now, before, after, why)
-	}
-	for _, s := range c.sorted() {
-		for p := range maps.Keys(s.bad) {
-			if _, there := c.host.find(p.Local); !there {
-				delete(s.bad, p)
-			}
-		}
-		c.refresh(now, s)
-		if moved && s.update.state == awaiting {
-			c.handoff.waiting[s.key] = struct{}{}
-		}
-		if len(after) == 0 {
-			c.suspendProbes(s)
-		} else {
-			c.restartProbes(now, s)
-		}
-	}
-	if moved {
-		c.concludeHandoff(now)
-	}
-}

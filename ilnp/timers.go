@@ -14,6 +14,7 @@ const (
 	timerSetup                // the first packets stay unanswered
 	timerIdle                 // the session has been idle for long
 	timerLocal                // a local locator's lifetime ends
+	timerMove                 // the next correspondents are told of a move
 	numTimers
 )
 
