@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"roam/internal/testutil"
 	"roam/lab/linkem"
 	"roam/lab/workload"
 	"roam/lab/workload/udpblast"
@@ -75,9 +76,7 @@ func (s *sums) add(r udpblast.Result) (rate, cpu float64) {
 // in pairs A B, B A ... The sender's core forwards too, and saturates first,
 // which its busy share shows.
 func BenchmarkUDPPackets(b *testing.B) {
-	if runtime.NumCPU() < 2 {
-		b.Skip("needs two cores")
-	}
+	testutil.NeedKernel(b, "two cores", runtime.NumCPU() > 1)
 	w := newWorld(b, 1, linkem.Params{})
 	w.startRoam(b, "soft", "net1")
 	plain := w.cnPlain.String()
