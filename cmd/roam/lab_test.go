@@ -66,12 +66,15 @@ func TestLabReportAndExport(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "broken.error"), []byte("roam: a program is missing\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "stray.json"), []byte("[]"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	status, out, errs := newWorld(t).try("lab", "report", dir)
 	if status != exitOK || !strings.Contains(out, "index.html") {
 		t.Fatalf("lab report: %d, %q, %q", status, out, errs)
 	}
 	page, _ := os.ReadFile(filepath.Join(dir, "index.html"))
-	for _, want := range []string{`href="moves.html"`, "9 ms (Tab. 1)", "20 ms", "a program is missing", "could not be measured"} {
+	for _, want := range []string{`href="moves.html"`, "9 ms (Tab. 1)", "20 ms", "a program is missing", "could not be measured", "not a result of the lab"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("overview lacks %q", want)
 		}

@@ -2,6 +2,8 @@ package live
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,7 +58,7 @@ func (v *View) progress(width int) string {
 	}
 	share := min(1, max(0, v.now().Seconds()/v.length.Seconds()))
 	n := min(30, max(5, width/4))
-	return fmt.Sprintf("[%s] %5.1f / %.0f s  %s", bar(share, n, '·'), v.now().Seconds(), v.length.Seconds(), v.phase)
+	return fmt.Sprintf("[%s] %5.1f / %s s  %s", bar(share, n, '·'), v.now().Seconds(), strconv.FormatFloat(math.Round(10*v.length.Seconds())/10, 'f', -1, 64), v.phase)
 }
 
 func (v *View) link(l Link, full float64) string {

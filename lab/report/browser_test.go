@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"image"
 	"image/color"
@@ -198,5 +199,26 @@ func TestBrowserDrawsAnExportedFigure(t *testing.T) {
 	}
 	if n := count(shoot(t, path, "figure", 700, false), colours[0]); n < 2000 {
 		t.Errorf("%d pixels of the first link", n)
+	}
+}
+
+var pages = flag.String("pages", "", "check the layout of every page in this directory, and take a picture of each")
+
+// TestBrowserOpensPages looks at the reports of real runs, such as those that
+// `make lab` leaves: go test ./lab/report -run OpensPages -pages DIR.
+func TestBrowserOpensPages(t *testing.T) {
+	list, _ := filepath.Glob(filepath.Join(*pages, "*.html"))
+	if *pages == "" {
+		list = nil
+	}
+	for _, path := range list {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkLayout(t, b)
+			shoot(t, path, strings.TrimSuffix(filepath.Base(path), ".html"), 4200, false)
+		})
 	}
 }

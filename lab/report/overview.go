@@ -2,7 +2,9 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -67,7 +69,9 @@ func Overview(dir string) (string, error) {
 	var items []Item
 	for _, path := range paths {
 		item, err := itemOf(path)
-		if err != nil {
+		if errors.Is(err, result.ErrForeign) {
+			item = couldNot(filepath.Base(path), err.Error())
+		} else if err != nil {
 			return "", err
 		}
 		items = append(items, item)
@@ -76,7 +80,7 @@ func Overview(dir string) (string, error) {
 		name := strings.TrimSuffix(filepath.Base(path), ".error")
 		why, _ := os.ReadFile(path)
 		if text := strings.TrimSpace(string(why)); text != "" {
-			items = append(items, Item{Result: result.New(name), Name: name, CouldNot: text})
+			items = append(items, couldNot(name, text))
 		}
 	}
 	var b bytes.Buffer
@@ -87,14 +91,16 @@ func Overview(dir string) (string, error) {
 	return path, result.WriteFile(path, b.Bytes())
 }
 
+// couldNot is an item without a result.
+func couldNot(name, why string) Item {
+	return Item{Result: result.New(name), Name: name, CouldNot: why}
+}
+
 // itemOf reads a result and draws its report.
 func itemOf(path string) (Item, error) {
 	r, err := result.ReadJSON(path)
 	if err != nil {
 		return Item{}, err
-	}
-	if r.Experiment == "" {
-		return Item{}, fmt.Errorf("read result: %s is none of the lab's", path)
 	}
 	page := strings.TrimSuffix(path, ".json") + ".html"
 	if err := Write(page, r); err != nil {
@@ -105,34 +111,30 @@ func itemOf(path string) (Item, error) {
 	return item, nil
 }
 
-// papers groups the items in the order of their names; those without a group
-// stand last.
+// papers groups the items by name: first the papers, which have published
+// values, then the rest, and last what belongs to no group.
 func papers(items []Item) []Paper {
-	byName := map[string]*Paper{}
-	var out []*Paper
+	var out []Paper
 	for _, item := range items {
-		name := item.Group
-		if name == "" {
-			name = "Others"
+		name := cmp.Or(item.Group, "Others")
+		i := slices.IndexFunc(out, func(p Paper) bool { return p.Name == name })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Paper{Name: name})
 		}
-		if byName[name] == nil {
-			byName[name] = &Paper{Name: name}
-			out = append(out, byName[name])
-		}
-		byName[name].Items = append(byName[name].Items, item)
+		out[i].Items = append(out[i].Items, item)
 	}
-	slices.SortStableFunc(out, func(a, b *Paper) int {
-		if (a.Name == "Others") != (b.Name == "Others") {
-			if a.Name == "Others" {
-				return 1
-			}
-			return -1
+	rank := func(p Paper) int {
+		switch {
+		case p.Name == "Others":
+			return 2
+		case slices.ContainsFunc(p.Items, func(i Item) bool { return i.HasPublished }):
+			return 0
 		}
-		return strings.Compare(a.Name, b.Name)
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b Paper) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
 	})
-	flat := make([]Paper, len(out))
-	for i, p := range out {
-		flat[i] = *p
-	}
-	return flat
+	return out
 }

@@ -10,6 +10,7 @@ package result
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -258,7 +259,10 @@ func WriteFile(path string, b []byte) error {
 	return nil
 }
 
-// ReadJSON reads what WriteJSON wrote.
+// ErrForeign is wrapped by the error about a file that is no result.
+var ErrForeign = errors.New("not a result of the lab")
+
+// ReadJSON reads what WriteJSON wrote; another file is ErrForeign.
 func ReadJSON(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -266,7 +270,10 @@ func ReadJSON(path string) (*Result, error) {
 	}
 	r := New("")
 	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("decode result %s: %w", path, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrForeign, path, err)
+	}
+	if r.Experiment == "" {
+		return nil, fmt.Errorf("%w: %s names no experiment", ErrForeign, path)
 	}
 	return r, nil
 }
