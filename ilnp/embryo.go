@@ -3,6 +3,7 @@ package ilnp
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"time"
 
 	"roam"
@@ -47,6 +48,7 @@ type candidate struct {
 	nonce           Nonce // what the node showed when it was proven
 	found           FoundRule
 	asks            bool // its packets were probes, too
+	knowsMore       bool // its packets came to several of our locators
 	carried         bool // its nonce came in UDP, or its answer did
 	state           candidateState
 	tries           int
@@ -76,7 +78,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		return
 	case c.candidates[key] != nil:
 		c.candidates[key].learn(o.Found)
-		c.candidates[key].at = o.Local // the network of its first packet may be gone
+		c.candidates[key].cameTo(c, now, o.Local)
 		c.nudge(now, c.candidates[key])
 		return
 	case len(c.candidates) >= maxCandidates:
@@ -112,6 +114,15 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 func (c *Core) nudge(now time.Time, k *candidate) {
 	if k.state == unprovenNode && now.Sub(k.probed) >= candidateAgain {
 		c.askCandidate(now, k)
+	}
+}
+
+// cameTo notes where another of its packets came in: the network of the first one
+// may be gone, and it may know more locators of ours than that one.
+func (k *candidate) cameTo(c *Core, now time.Time, at Local) {
+	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
+	if !slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == k.at }) {
+		k.at = at
 	}
 }
 
@@ -314,7 +325,9 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	}
 	s.found(k.found)
 	s.asks = k.asks
-	s.update.listing = []listed{{k.at.L64, preferActive}}
+	if !k.knowsMore {
+		s.update.listing = []listed{{k.at.L64, preferActive}}
+	}
 	if k.carried {
 		s.restoreCarried(now, []Path{{Local: k.at, Remote: k.key.remote.L64}})
 	}
