@@ -83,7 +83,11 @@ enum standing {
 	STRANGE_PLACE,  /* no nonce, unknown locator */
 };
 
-/* How does the packet stand to the pair? known: what locator_accepted says of its source. */
+/* How does the packet stand to the pair? known: what locator_accepted says of
+ * its source. DEVIATION from RFC 6744 §4: from where the right nonce was just
+ * seen, packets without it are accepted as well, until the daemon has listed
+ * that locator: most that follow a move have none.
+ */
 static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 						 const struct inbound *in, int known)
 {
