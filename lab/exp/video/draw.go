@@ -69,12 +69,15 @@ func (c *campaign) packetTable(verdicts []verdict) result.Table {
 		Title: "Packets by cell",
 		Note: "Throughput: IPv6 payload that arrived, over the time from the first packet to the last. Sent, lost: counted against what ffmpeg sends of the clip on loopback. " +
 			"Late: came after its turn in the reorder buffer. Disorder: packets with a number lower than that of the one before, worst run. Published: ILNPv6 and reference (Tab. 7.4, 7.6), at 0 ms only.",
-		Columns: []string{"cell", "static IPv6", "Roam", "published", "octets against static", "sent per run", "lost", "late", "disorder", "longest gap (static)", "plain IPv6: lost"},
+		Columns: []string{"cell", "static IPv6", "Roam", "published", "octets against static", "sent per run", "lost", "late", "disorder", "longest gap", "longest gap, static", "plain IPv6: lost"},
 	}
 	for _, v := range verdicts {
-		lost, late, gap := 0, 0, 0.0
+		lost, late, worst := 0, 0, Seen{}
 		for _, s := range v.roam {
-			lost, late, gap = lost+s.Count.Lost, late+s.Late, max(gap, s.LongestGapMs)
+			lost, late = lost+s.Count.Lost, late+s.Late
+			if s.LongestGapMs > worst.LongestGapMs {
+				worst = s
+			}
 		}
 		published := "–"
 		if p, ok := c.kind.mbps[v.cellName]; ok {
@@ -86,10 +89,14 @@ func (c *campaign) packetTable(verdicts []verdict) result.Table {
 		}
 		t.Rows = append(t.Rows, []string{
 			v.String(), fmt.Sprintf("%.3f Mb/s", v.reference.Mbps), fmt.Sprintf("%.3f Mb/s", v.mbps), published, fmt.Sprintf("%.2f %%", v.bytes),
-			fmt.Sprint(v.reference.Count.Sent), fmt.Sprint(lost), fmt.Sprint(late), fmt.Sprintf("%.2f %%", v.disorder), fmt.Sprintf("%.0f ms (%.0f ms)", gap, v.reference.LongestGapMs), plain,
+			fmt.Sprint(v.reference.Count.Sent), fmt.Sprint(lost), fmt.Sprint(late), fmt.Sprintf("%.2f %%", v.disorder), longestGap(worst), longestGap(v.reference), plain,
 		})
 	}
 	return t
+}
+
+func longestGap(s Seen) string {
+	return fmt.Sprintf("%.0f ms at %.1f s", s.LongestGapMs, s.LongestGapAt)
 }
 
 // timeline draws one group: what each link carried, and what the viewer saw,

@@ -55,6 +55,7 @@ type kind struct {
 func declare(name, title string, params, expect []byte, k kind) exp.Experiment {
 	tools := maps.Clone(scene.Tools)
 	maps.Copy(tools, workload.VideoTools)
+	tools["ping"] = "iputils-ping"
 	return exp.Experiment{
 		Name: name, Title: title, Group: "Yanagida 2021", Drawing: drawing, Params: params, Expect: expect, Readme: readme, Tools: tools,
 		Source: "R. Yanagida, On the mobility-multihoming duality for IP, PhD thesis, University of St Andrews, 2021, chapter 7",

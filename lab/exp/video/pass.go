@@ -36,7 +36,8 @@ type Seen struct {
 	Unknown      int // packets that were never sent so
 	Refused      int // by the recorder's receive buffer
 	Mbps         float64
-	LongestGapMs float64
+	LongestGapMs float64 // between two packets
+	LongestGapAt float64 // when it began, in seconds since the start of the schedule
 	Quality      video.Quality
 	Still        []byte // a JPEG, see campaign.frame
 	SentStill    []byte // the same frame as it was sent
@@ -47,7 +48,8 @@ type Pass struct {
 	Streams map[string]Seen // by clip
 	Drops   map[string]uint64
 	Shares  map[string]float64 // of the links in what came to the mobile host, in per cent
-	Ahead   float64            // how long the first stream ran before the schedule, in seconds
+	Start   int64              // of the schedule, nanoseconds of Unix time
+	Ahead   float64            // how long the first stream ran before it, in seconds
 	Rates   []result.Series
 	Marks   []result.Event
 }
@@ -139,7 +141,7 @@ func (c *campaign) cell(ctx context.Context, arm scene.Arm, g group, n int, plai
 		}
 		c.env.View.Phase("%s: comparing frames", arm)
 		for i, t := range takes {
-			seen, err := t.judge(ctx, dir, got[i].recording, c.env.Params.Millis("reorder_ms"))
+			seen, err := t.judge(ctx, dir, got[i].recording, p.Start, c.env.Params.Millis("reorder_ms"))
 			if err != nil {
 				return p, err
 			}
@@ -191,6 +193,9 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 		return nil, p, err
 	}
 	defer func() { err = errors.Join(err, stopCapture()) }()
+	if err := resolve(ctx, s); err != nil {
+		return nil, p, err
+	}
 	streams, err := start(ctx, s, dir, takes)
 	defer func() {
 		for _, r := range streams {
@@ -217,7 +222,7 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 		}
 		got = append(got, recorded{rec, r.BufferErrors()})
 	}
-	p = Pass{Streams: map[string]Seen{}, Drops: s.Drops()}
+	p = Pass{Streams: map[string]Seen{}, Drops: s.Drops(), Start: trace.Start.UnixNano()}
 	p.observe(trace, arm)
 	if first := got[0].recording.Packets; len(first) > 0 {
 		p.Ahead = -trace.Rel(time.Unix(0, first[0].At))
@@ -241,6 +246,18 @@ func (c *campaign) capture(ctx context.Context, s *scene.Scene, g group) (stop f
 		_, err := caps.Stop() // what the kernel could not hand over is missing in the file only
 		return err
 	}, nil
+}
+
+// resolve lets every host and router on the way find its neighbour. Throughput
+// is reckoned from the first packet: one that waits for a neighbour makes the
+// rest look faster.
+func resolve(ctx context.Context, s *scene.Scene) error {
+	ctx, cancel := context.WithTimeout(ctx, flowsWithin)
+	defer cancel()
+	to := s.Mobile().Addr
+	return topo.Wait(ctx, "an echo from "+to.String(), func() bool {
+		return s.Peer(0).Host.Command(ctx, "ping", "-6", "-c", "1", "-W", "1", to.String()).Run() == nil
+	})
 }
 
 // start starts a stream per clip from the correspondent to the mobile host, and

@@ -73,13 +73,16 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 	return t, t.sent.WriteTo(t.stream)
 }
 
-// judge says what became of a stream. Files lie in dir until drop.
-func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, depth time.Duration) (seen Seen, err error) {
+// judge says what became of a stream, whose schedule began at start (nanoseconds
+// of Unix time). It leaves files in dir.
+func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, start int64, depth time.Duration) (seen Seen, err error) {
 	f := rtpflow.Match(t.sent, got)
 	order, late := f.Played(depth)
 	seen = Seen{Count: f.Count(), Late: late, Unknown: f.Unknown, Mbps: mbps(f)}
 	for _, g := range f.Gaps(0) {
-		seen.LongestGapMs = max(seen.LongestGapMs, float64(g[1]-g[0])/1e6)
+		if ms := float64(g[1]-g[0]) / 1e6; ms > seen.LongestGapMs {
+			seen.LongestGapMs, seen.LongestGapAt = ms, float64(g[0]-start)/1e9
+		}
 	}
 	stream := t.received(dir)
 	if err := f.WriteTo(stream, order); err != nil {
