@@ -83,7 +83,7 @@ func TestLabReportAndExport(t *testing.T) {
 		t.Error(err)
 	}
 	to := filepath.Join(dir, "figures")
-	if status, out, errs := newWorld(t).try("lab", "export", a, to); status != exitOK || strings.Count(out, "\n") != 4 {
+	if status, out, errs := newWorld(t).try("lab", "export", a, to); status != exitOK || strings.Count(out, "\n") != 5 {
 		t.Fatalf("lab export: %d, %q, %q", status, out, errs)
 	}
 	data, _ := os.ReadFile(filepath.Join(to, "01-throughput.csv"))

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"time"
 
 	"roam/lab/result"
 )
@@ -65,25 +67,69 @@ func (s *Store) path(name string) string {
 	})+".json")
 }
 
+// Tally is what became of the cells of a run.
+type Tally struct {
+	Measured  int      // cells that were measured in this process
+	Disturbed []string // cells that the machine disturbed, and that are used all the same
+	Discarded []Span   // attempts that were measured again
+}
+
+// Span is a part of the run.
+type Span struct{ From, To time.Time }
+
+// kept is a cell as it is stored.
+type kept[T any] struct {
+	StallMs float64 `json:"stall_ms,omitempty"` // longest stall of the machine meanwhile
+	Value   T       `json:"value"`
+}
+
 // Cell returns what measure returns, or what it returned for the cell of that
 // name before the experiment was interrupted. T must survive JSON: what is not
-// exported in it is lost, and numbers must be finite. Everything that the experiment needs of a cell has
-// to be in T; measure must not write to env.Result, or a resumed run would
-// lack it.
+// exported in it is lost, and numbers must be finite. Everything that the
+// experiment needs of a cell has to be in T; measure must not write to
+// env.Result, or a resumed run would lack it. A cell during which the machine
+// stood still is measured again, at most env.Repeats times; never for its
+// outcome. Cells of one run are measured one after the other.
 func Cell[T any](env *Env, name string, measure func() (T, error)) (T, error) {
-	var v T
-	if env.Cells != nil && env.Cells.Load(name, &v) {
+	var c kept[T]
+	if env.Cells != nil && env.Cells.Load(name, &c) {
 		env.View.Logf("cell %s: kept from before", name)
 		env.View.CellDone(true)
-		return v, nil
+		env.Kept.note(name, c.StallMs)
+		return c.Value, nil
 	}
-	v, err := measure()
-	if err != nil {
-		return v, fmt.Errorf("cell %s: %w", name, err)
+	var err error
+	for n := 0; ; n++ {
+		began := time.Now()
+		if c.Value, err = measure(); err != nil {
+			return c.Value, fmt.Errorf("cell %s: %w", name, err)
+		}
+		c.StallMs = 0
+		if env.Stalled != nil {
+			c.StallMs = env.Stalled(began)
+		}
+		if c.StallMs == 0 || n >= env.Repeats {
+			break
+		}
+		env.View.Logf("cell %s: the machine stood still for %.0f ms: it is measured again", name, c.StallMs)
+		env.Kept.Discarded = append(env.Kept.Discarded, Span{began, time.Now()})
 	}
 	env.View.CellDone(false)
+	env.Kept.Measured++
+	env.Kept.note(name, c.StallMs)
 	if env.Cells == nil {
-		return v, nil
+		return c.Value, nil
 	}
-	return v, env.Cells.Save(name, v)
+	return c.Value, env.Cells.Save(name, c)
+}
+
+func (t *Tally) note(name string, stallMs float64) {
+	if stallMs > 0 {
+		t.Disturbed = append(t.Disturbed, name)
+	}
+}
+
+// Covers reports whether a moment lies in an attempt that was discarded.
+func (t *Tally) Covers(at time.Time) bool {
+	return slices.ContainsFunc(t.Discarded, func(s Span) bool { return !at.Before(s.From) && !at.After(s.To) })
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"roam/lab/live"
 )
@@ -52,7 +53,7 @@ func TestCellThatFailsIsNotKept(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "c.json"), []byte("12"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "c.json"), []byte("{\"value\""), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := Cell(env, "c", func() (string, error) { return "new", nil }); err != nil || v != "new" {
@@ -72,5 +73,37 @@ func TestEngines(t *testing.T) {
 	}
 	if e := (Experiment{Engines: []string{Sim}}); e.Supports(Netns) || !e.Supports(Sim) {
 		t.Error("the list is not what is supported")
+	}
+}
+
+// A cell is repeated for a stall of the machine and for nothing else, and what
+// is still disturbed says so, after an interruption too.
+func TestDisturbedCellIsRepeated(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "s")
+	stalls := []float64{30, 0}
+	env := &Env{View: &live.View{}, Cells: OpenStore(dir), Repeats: 2, Stalled: func(time.Time) float64 {
+		ms := stalls[0]
+		stalls = stalls[1:]
+		return ms
+	}}
+	n := 0
+	if v, err := Cell(env, "a", func() (int, error) { n++; return n, nil }); err != nil || v != 2 {
+		t.Errorf("%d, %v", v, err)
+	}
+	if len(env.Kept.Disturbed) != 0 || len(env.Kept.Discarded) != 1 || !env.Kept.Covers(env.Kept.Discarded[0].From) || env.Kept.Covers(time.Now()) {
+		t.Errorf("%+v", env.Kept)
+	}
+	stalls = []float64{30, 40, 50}
+	if v, err := Cell(env, "b", func() (int, error) { n++; return n, nil }); err != nil || v != 5 {
+		t.Errorf("%d, %v", v, err)
+	}
+	again := &Env{View: &live.View{}, Cells: OpenStore(dir)}
+	if v, err := Cell(again, "b", func() (int, error) { return 0, nil }); err != nil || v != 5 {
+		t.Errorf("%d, %v", v, err)
+	}
+	for _, e := range []*Env{env, again} {
+		if d := e.Kept.Disturbed; len(d) != 1 || d[0] != "b" {
+			t.Errorf("disturbed: %v", d)
+		}
 	}
 }

@@ -9,6 +9,7 @@ package exp
 import (
 	"context"
 	"slices"
+	"time"
 
 	"roam/lab/live"
 	"roam/lab/result"
@@ -60,10 +61,15 @@ type Env struct {
 	// Pcap is a directory for captures that are to be kept, "" when nobody
 	// asked for them. Whatever lies there when Run returns is kept; names
 	// should tell host, interface and cell (mn-net1.pcap).
-	Pcap   string
-	Cells  *Store // finished cells, see Cell; nil keeps none
-	Roam   string // path of the command line under test
-	Roamd  string // path of the daemon under test
-	Result *result.Result
-	View   *live.View
+	Pcap  string
+	Cells *Store // finished cells, see Cell; nil keeps none
+	// Stalled returns the longest stall of the machine itself since a moment,
+	// in milliseconds, 0 for none that matters; nil knows of none.
+	Stalled func(since time.Time) float64
+	Repeats int    // how often Cell repeats what the machine has disturbed
+	Kept    Tally  // what became of the cells
+	Roam    string // path of the command line under test
+	Roamd   string // path of the daemon under test
+	Result  *result.Result
+	View    *live.View
 }

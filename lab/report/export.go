@@ -34,7 +34,6 @@ func CSV(r *result.Result, f result.Figure) []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	_ = w.Write([]string{"panel", "series", "unit", "x", "y"}) // a buffer takes all
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, p := range f.Panels {
 		for i, name := range p.Series {
 			s, _ := r.Find(name)
@@ -51,8 +50,8 @@ func CSV(r *result.Result, f result.Figure) []byte {
 	return b.Bytes()
 }
 
-// Export writes every figure of a result as SVG and its data as CSV, the claims
-// and the metrics as CSV, and pictures as they are. It returns the files.
+// Export writes every figure of a result as SVG and its data as CSV, all series
+// of every run, the claims and the metrics as CSV, and pictures as they are. It returns the files.
 func Export(dir string, r *result.Result) (paths []string, err error) {
 	put := func(name string, b []byte) {
 		path := filepath.Join(dir, name)
@@ -71,10 +70,38 @@ func Export(dir string, r *result.Result) (paths []string, err error) {
 			put(fmt.Sprintf("picture-%02d-%s.%s", i+1, fileName(p.Title), kind), p.Data)
 		}
 	}
+	put("series.csv", seriesCSV(r))
 	put("claims.csv", claimsCSV(r))
 	put("metrics.csv", metricsCSV(r))
 	return paths, err
 }
+
+// runsOf returns the runs of a result, of which a single one is the result.
+func runsOf(r *result.Result) []result.Run {
+	if len(r.Each) > 0 {
+		return r.Each
+	}
+	return []result.Run{{Seed: r.Seed, Metrics: r.Metrics, Series: r.Series}}
+}
+
+// seriesCSV holds the raw series of every run, one sample a line.
+func seriesCSV(r *result.Result) []byte {
+	rows := [][]string{{"seed", "series", "unit", "x", "y"}}
+	for _, run := range runsOf(r) {
+		for _, s := range run.Series {
+			for i, y := range s.Y {
+				x := ""
+				if i < len(s.X) {
+					x = number(s.X[i])
+				}
+				rows = append(rows, []string{strconv.FormatUint(run.Seed, 10), s.Name, s.Unit, x, number(y)})
+			}
+		}
+	}
+	return table(rows)
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // claimsCSV is the table of claims.
 func claimsCSV(r *result.Result) []byte {
@@ -82,22 +109,19 @@ func claimsCSV(r *result.Result) []byte {
 	for _, c := range r.Claims {
 		v, p := "", ""
 		if c.Value != nil {
-			v = strconv.FormatFloat(*c.Value, 'g', -1, 64)
+			v = number(*c.Value)
 		}
 		if c.Published != nil {
 			p = c.Published.String()
 		}
-		rows = append(rows, []string{c.ID, c.Says, v, c.Op + " " + strconv.FormatFloat(c.Bound, 'g', -1, 64), c.Unit, p, c.Place, c.Verdict(), c.Reason})
+		rows = append(rows, []string{c.ID, c.Says, v, c.Op + " " + number(c.Bound), c.Unit, p, c.Place, c.Verdict(), c.Reason})
 	}
 	return table(rows)
 }
 
 // metricsCSV lists every metric by run; a single run is the only column.
 func metricsCSV(r *result.Result) []byte {
-	each := r.Each
-	if len(each) == 0 {
-		each = []result.Run{{Seed: r.Seed, Metrics: r.Metrics}}
-	}
+	each := runsOf(r)
 	head, names := []string{"metric"}, map[string]bool{}
 	for _, run := range each {
 		head = append(head, fmt.Sprintf("seed %d", run.Seed))
@@ -111,7 +135,7 @@ func metricsCSV(r *result.Result) []byte {
 		for _, run := range each {
 			cell := ""
 			if v, ok := run.Metrics[name]; ok {
-				cell = strconv.FormatFloat(v, 'g', -1, 64)
+				cell = number(v)
 			}
 			row = append(row, cell)
 		}

@@ -101,6 +101,9 @@ func xAxis(r *result.Result, f result.Figure) axis {
 	if !logX && lo > 0 && lo < hi/3 {
 		lo = 0
 	}
+	if pad := 0.015 * (hi - lo); !logX && slices.ContainsFunc(f.Panels, func(p result.Panel) bool { return p.Kind == result.Points && len(f.Panels) == 1 }) {
+		lo, hi = lo-pad, hi+pad // a dot on the edge would be half hidden by the axis
+	}
 	if logX && lo == hi {
 		lo, hi = lo/2, hi*2
 	}

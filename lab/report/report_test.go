@@ -203,7 +203,7 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) != 2*len(r.Figures)+2 {
+	if len(paths) != 2*len(r.Figures)+3 {
 		t.Errorf("files %v", paths)
 	}
 	for _, path := range paths {
@@ -220,6 +220,9 @@ func TestExport(t *testing.T) {
 		if err := xml.Unmarshal(b, new(struct{})); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+	if raw := string(seriesCSV(r)); !strings.Contains(raw, "\n8,net2,Mb/s,") || !strings.Contains(raw, "\n14,gaps,ms,,20.5") {
+		t.Errorf("series %.300s", raw)
 	}
 	metrics := string(metricsCSV(r))
 	if lines := strings.Split(metrics, "\n"); !strings.HasPrefix(lines[0], "metric,seed 7,seed 8") || len(lines) != 6 {

@@ -54,7 +54,11 @@ func (p *panel) path(x, y []float64) string {
 }
 
 func (p *panel) points(b *strings.Builder, s result.Series, colour string) {
-	fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.55">`, colour)
+	radius := 1.7
+	if len(s.X) <= 150 { // there is room
+		radius = 3
+	}
+	fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.6">`, colour)
 	drawn := map[[2]int]bool{} // one dot per pixel is all that can be seen
 	for i := range s.X {
 		x, y := p.x.at(s.X[i]), p.y.at(math.Min(s.Y[i], p.y.hi))
@@ -63,7 +67,7 @@ func (p *panel) points(b *strings.Builder, s result.Series, colour string) {
 			continue
 		}
 		drawn[k] = true
-		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="1.7"/>`, x, y)
+		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%.1f"/>`, x, y, radius)
 	}
 	b.WriteString("</g>\n")
 }

@@ -145,7 +145,9 @@ type Sentinel struct {
 	StealMs   float64 `json:"steal_ms"`          // CPU time that the hypervisor gave to others
 	BusyPct   float64 `json:"busy_pct"`          // of all cores
 	Disturbed bool    `json:"disturbed"`         // a stall above the limit in the run that is reported
-	Repeats   int     `json:"repeats,omitempty"` // runs thrown away because they were disturbed
+	Repeats   int     `json:"repeats,omitempty"` // runs or cells thrown away because they were disturbed
+	// Cells are those that were disturbed and are in the result all the same.
+	Cells []string `json:"disturbed_cells,omitempty"`
 }
 
 // Stall is one late awakening of a sentinel thread.

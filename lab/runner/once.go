@@ -19,7 +19,8 @@ import (
 )
 
 // run measures once, and again as often as the preset allows while the machine
-// itself disturbs. A run is never repeated for its result.
+// itself disturbs. A run is never repeated for its result; one that consists of
+// cells has repeated those, and is not repeated as a whole.
 func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 	store := r.store(n)
 	if res := result.New(""); r.opt.Resume && store.Load(wholeRun, res) {
@@ -33,12 +34,12 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 		}
 	}
 	for repeats := 0; ; repeats++ {
-		res, err := r.once(ctx, n, store)
+		res, cells, err := r.once(ctx, n, store)
 		if err != nil {
 			return nil, err
 		}
-		res.Sentinel.Repeats = repeats
-		if !res.Sentinel.Disturbed || repeats >= r.preset.Repeats {
+		res.Sentinel.Repeats += repeats
+		if !res.Sentinel.Disturbed || repeats >= r.preset.Repeats || cells {
 			res.Judge(r.expect)
 			if r.opt.Runs > 1 { // a single one is about to be written anyway
 				err = store.Save(wholeRun, res)
@@ -59,44 +60,44 @@ func (r *runner) say(format string, args ...any) {
 	}
 }
 
-func (r *runner) once(ctx context.Context, n int, store *exp.Store) (*result.Result, error) {
+// once measures once, and reports whether that was done in cells.
+func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result.Result, cells bool, err error) {
 	dir, err := topo.TempDir()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer os.RemoveAll(dir)
-	res := r.blank(ctx, n)
+	res = r.blank(ctx, n)
 	if res.Emulator, err = r.calibrate(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	pcap, err := r.pcapDir(n)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	watch, err := watchStalls(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	view := live.New(cmp.Or[io.Writer](r.opt.Out, io.Discard))
 	view.Expect(time.Duration(r.preset.Seconds*float64(time.Second)), n, max(1, r.opt.Runs))
 	view.Start(r.exp.Title)
-	err = r.exp.Run(ctx, &exp.Env{
+	env := &exp.Env{
 		Params: r.params, Preset: r.opt.Preset, Engine: r.opt.Engine, Seed: res.Seed, Dir: dir, Pcap: pcap, Cells: store,
 		Result: res, View: view, Roam: filepath.Join(r.bin, "roam"), Roamd: filepath.Join(r.bin, "roamd"),
-	})
+		Stalled: watch.since, Repeats: r.preset.Repeats,
+	}
+	err = r.exp.Run(ctx, env)
 	view.Stop()
-	s, werr := watch()
-	if err != nil {
-		return nil, err
+	s, werr := watch.stop()
+	if err = cmp.Or(err, werr); err != nil {
+		return nil, false, err
 	}
-	if werr != nil {
-		return nil, werr
-	}
-	s.Disturbed = len(s.Stalls) > 0
-	res.Sentinel = s
-	res.Captures = filesIn(pcap)
+	s.Repeats, s.Cells = len(env.Kept.Discarded), env.Kept.Disturbed
+	s.Disturbed = len(s.Cells) > 0 || slices.ContainsFunc(s.Stalls, func(stall result.Stall) bool { return !env.Kept.Covers(stall.At) })
+	res.Sentinel, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()
-	return res, nil
+	return res, env.Kept.Measured > 0, nil
 }
 
 // blank is a result with everything but measurements.

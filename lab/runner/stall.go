@@ -1,12 +1,15 @@
 package runner
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os/exec"
 	"strconv"
+	"sync"
+	"time"
 
 	"roam/lab/result"
 	"roam/lab/workload"
@@ -16,31 +19,75 @@ import (
 // as disturbed.
 const stallLimitMs = 20
 
-// watchStalls starts the sentinel; the function that it returns ends it and
-// returns what it saw.
-func watchStalls(ctx context.Context) (func() (result.Sentinel, error), error) {
+// watcher is a running sentinel.
+type watcher struct {
+	cmd  *exec.Cmd
+	in   io.Closer
+	read chan struct{} // closed when its output has ended
+
+	mu     sync.Mutex
+	stalls []result.Stall
+	last   []byte // the line that tells of all
+}
+
+// watchStalls starts the sentinel.
+func watchStalls(ctx context.Context) (*watcher, error) {
 	argv, err := workload.Agent("sentinel", strconv.Itoa(stallLimitMs))
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	in, err := cmd.StdinPipe()
-	if err != nil {
+	w := &watcher{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), read: make(chan struct{})}
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("open standard input of sentinel: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open standard output of sentinel: %w", err)
+	}
+	if err := w.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start sentinel: %w", err)
 	}
-	return func() (s result.Sentinel, err error) {
-		_ = in.Close()
-		if err := cmd.Wait(); err != nil {
-			return s, fmt.Errorf("run sentinel: %w", err)
+	go w.listen(out)
+	return w, nil
+}
+
+// listen takes the lines of the sentinel until it ends.
+func (w *watcher) listen(out io.Reader) {
+	defer close(w.read)
+	s := bufio.NewScanner(out)
+	s.Buffer(nil, 64<<20) // the last line holds every stall of hours
+	for s.Scan() {
+		var stall result.Stall
+		w.mu.Lock()
+		if json.Unmarshal(s.Bytes(), &stall) == nil && stall.Ms > 0 {
+			w.stalls = append(w.stalls, stall)
 		}
-		if err := json.Unmarshal(out.Bytes(), &s); err != nil {
-			return s, fmt.Errorf("decode figures of sentinel: %w", err)
+		w.last = append(w.last[:0], s.Bytes()...)
+		w.mu.Unlock()
+	}
+}
+
+// since returns the longest stall that ended after a moment, 0 for none.
+func (w *watcher) since(at time.Time) (worst float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.stalls {
+		if s.At.After(at) {
+			worst = max(worst, s.Ms)
 		}
-		return s, nil
-	}, nil
+	}
+	return worst
+}
+
+// stop ends the sentinel and returns what it saw.
+func (w *watcher) stop() (s result.Sentinel, err error) {
+	_ = w.in.Close()
+	<-w.read
+	if err := w.cmd.Wait(); err != nil {
+		return s, fmt.Errorf("run sentinel: %w", err)
+	}
+	if err := json.Unmarshal(w.last, &s); err != nil {
+		return s, fmt.Errorf("decode figures of sentinel: %w", err)
+	}
+	return s, nil
 }

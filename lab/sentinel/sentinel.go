@@ -30,7 +30,8 @@ import (
 const period = time.Millisecond
 
 // Main watches until standard input ends, and then prints a result.Sentinel as
-// JSON. The single argument is the limit in milliseconds above which a stall
+// JSON on one line; before that, a result.Stall on a line for each stall when it
+// happens. The single argument is the limit in milliseconds above which a stall
 // is listed.
 func Main(args []string) error {
 	if len(args) != 1 {
@@ -41,15 +42,16 @@ func Main(args []string) error {
 		return fmt.Errorf("limit %q is not a positive number", args[0])
 	}
 	debug.SetGCPercent(-1) // it allocates next to nothing
-	s := watch(os.Stdin, limit)
-	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
+	enc := json.NewEncoder(os.Stdout)
+	s := watch(os.Stdin, limit, func(stall result.Stall) { _ = enc.Encode(stall) }) // the last line tells of all
+	if err := enc.Encode(s); err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	return nil
 }
 
-// watch runs the threads until in ends.
-func watch(in io.Reader, limit float64) result.Sentinel {
+// watch runs the threads until in ends, and tells of each stall at once.
+func watch(in io.Reader, limit float64, tell func(result.Stall)) result.Sentinel {
 	cores := allowedCores()
 	runtime.GOMAXPROCS(len(cores) + 2)
 	out := result.Sentinel{Cores: len(cores), LimitMs: limit}
@@ -65,6 +67,7 @@ func watch(in io.Reader, limit float64) result.Sentinel {
 				out.WorstMs = max(out.WorstMs, ms)
 				if ms > limit {
 					out.Stalls = append(out.Stalls, result.Stall{At: at, Core: core, Ms: ms})
+					tell(out.Stalls[len(out.Stalls)-1])
 				}
 			})
 		})

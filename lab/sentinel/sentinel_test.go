@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"roam/lab/result"
 )
 
 func TestParseStat(t *testing.T) {
@@ -18,9 +20,10 @@ func TestParseStat(t *testing.T) {
 func TestWatch(t *testing.T) {
 	in, hold := io.Pipe()
 	time.AfterFunc(50*time.Millisecond, func() { hold.Close() })
-	s := watch(in, 1e-6)
-	if s.Cores == 0 || s.WorstMs <= 0 || len(s.Stalls) == 0 {
-		t.Errorf("figures %+v", s)
+	told := 0
+	s := watch(in, 1e-6, func(result.Stall) { told++ })
+	if s.Cores == 0 || s.WorstMs <= 0 || len(s.Stalls) == 0 || told != len(s.Stalls) {
+		t.Errorf("figures %+v, %d told", s, told)
 	}
 }
 
