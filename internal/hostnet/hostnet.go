@@ -49,6 +49,8 @@ type Host struct {
 	// unresolved holds links that came up and whose router's hardware address
 	// is not known yet, until when their Locators wait for it.
 	unresolved map[int]time.Time
+	// carrier holds which links were up at the last look; nil before the first.
+	carrier map[int]bool
 	// flaps holds when links lost their carrier of late.
 	flaps map[int][]time.Time
 	// drains holds links that lost carrier a moment ago.

@@ -47,6 +47,7 @@ func (a *attempt) again(now time.Time) {
 // settle makes the host agree with the table, tells what changed, and returns
 // when time alone will change something; zero: never.
 func (h *Host) settle(now time.Time) time.Time {
+	h.solicitRouters()
 	before := h.picture
 	p := h.table.draw(h.rules, h.ours, before.uplinks, now)
 	wake := sooner(h.table.wake(now), h.keepAddresses(p, now))

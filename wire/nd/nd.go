@@ -1,6 +1,7 @@
-// Package nd builds the one Neighbor Discovery message that Roam sends itself
-// (RFC 4861 §4.3): the Neighbor Solicitation by which a router learns where a
-// new locator's host is, before the first packet towards it arrives.
+// Package nd builds the two Neighbor Discovery messages that Roam sends itself
+// (RFC 4861 §§4.1, 4.3): the Router Solicitation by which a link that came up is
+// told its prefix at once, and the Neighbor Solicitation by which a router learns
+// where a new locator's host is, before the first packet towards it arrives.
 //
 // It omits everything else of Neighbor Discovery, which is the kernel's, and
 // parses nothing. The engine drives it.
@@ -19,6 +20,7 @@ import (
 var ErrAddress = errors.New("not an address for neighbor discovery")
 
 const (
+	typeRouterSolicit  = 133
 	typeSolicitation   = 135
 	optSourceLinkLayer = 1
 	// hopLimit proves to the receiver that no router forwarded the message
@@ -60,6 +62,26 @@ func Solicitation(src, target netip.Addr, mac []byte) ([]byte, error) {
 	}
 	return append(b, m...), nil
 }
+
+// RouterSolicitation returns a whole IPv6 packet: a Router Solicitation from the
+// unspecified address, as of a host that has no address yet, to all routers of
+// the link. RFC 4861 §6.2.6: they answer it by multicast.
+func RouterSolicitation() ([]byte, error) {
+	src, dst := netip.IPv6Unspecified(), netip.IPv6LinkLocalAllRouters()
+	// Type, code, checksum, and four octets reserved; from the unspecified address
+	// no option may follow (§4.1).
+	m := []byte{typeRouterSolicit, 0, 0, 0, 0, 0, 0, 0}
+	binary.BigEndian.PutUint16(m[2:], ip6.Checksum(src, dst, protoICMPv6, m))
+	h := ip6.Header{PayloadLen: uint16(len(m)), NextHeader: protoICMPv6, HopLimit: hopLimit, Src: src, Dst: dst}
+	b, err := h.AppendTo(nil)
+	if err != nil {
+		return nil, fmt.Errorf("build router solicitation: %w", err)
+	}
+	return append(b, m...), nil
+}
+
+// AllRouters is the Ethernet address of all routers of a link (RFC 2464 §7).
+func AllRouters() []byte { return []byte{0x33, 0x33, 0, 0, 0, 2} }
 
 // Group returns the solicited-node multicast address of a unicast address
 // (RFC 4291 §2.7.1), and the Ethernet address that it maps to (RFC 2464 §7).

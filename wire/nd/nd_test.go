@@ -39,6 +39,26 @@ func TestSolicitation(t *testing.T) {
 	}
 }
 
+func TestRouterSolicitation(t *testing.T) {
+	b, err := nd.RouterSolicitation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := ip6.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !h.Src.IsUnspecified() || h.Dst != netip.MustParseAddr("ff02::2") || h.HopLimit != 255 || len(b) != 48 || b[40] != 133 {
+		t.Errorf("header %+v of a packet of %d octets, type %d", h, len(b), b[40])
+	}
+	if got := ip6.Checksum(h.Src, h.Dst, 58, b[40:]); got != 0 {
+		t.Errorf("checksum leaves %#04x, want 0", got)
+	}
+	if mac := net.HardwareAddr(nd.AllRouters()).String(); mac != "33:33:00:00:00:02" {
+		t.Errorf("at %s", mac)
+	}
+}
+
 func TestSolicitationRefuses(t *testing.T) {
 	good, mac := netip.MustParseAddr("2001:db8::1"), make(net.HardwareAddr, 6)
 	for name, c := range map[string]struct {

@@ -63,7 +63,7 @@ func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 	t := result.Table{
 		Title:   "The arms beside each other",
 		Note:    "Throughput: octets of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
-		Columns: []string{"arm", "direction", "throughput", "0.5 s: median", "0.5 s: quartiles", "gaps over 100 ms", "longest", "usual longest", "lost", "misordered", "sent again"},
+		Columns: []string{"arm", "direction", "throughput", "0.5 s: median", "0.5 s: quartiles", "gaps over 100 ms", "longest", "usual longest", "lost", "misordered", "sent again", "iperf3 ended"},
 	}
 	for _, name := range names {
 		o := all[name]
@@ -86,12 +86,21 @@ func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 			t.Rows = append(t.Rows, []string{
 				armTitle(o), [2]string{"out", "in"}[i], mbps(w.Mbps), mbps(median(b)), mbps(quantile(b, 0.25)) + " to " + mbps(quantile(b, 0.75)),
 				fmt.Sprint(over), fmt.Sprintf("%.0f ms", longest), fmt.Sprintf("%.1f ms", o.controlGap(i)), lost,
-				fmt.Sprintf("%.3f %%", percent(w.Misorders, w.Got)), again,
+				fmt.Sprintf("%.3f %%", percent(w.Misorders, w.Got)), again, o.ending(),
 			})
 		}
 	}
-	t.Rows = append(t.Rows, []string{"Mobile IPv6", "both", "not run", "", "", "", "", "", "", "", ""})
+	t.Rows = append(t.Rows, []string{"Mobile IPv6", "both", "not run", "", "", "", "", "", "", "", "", ""})
 	return t
+}
+
+// ending says in words how iperf3 ended.
+func (o *outcome) ending() string {
+	if o.Alive {
+		return "well"
+	}
+	line, _, _ := strings.Cut(o.Why, "\n")
+	return line
 }
 
 func mbps(v float64) string {
