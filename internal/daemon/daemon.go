@@ -65,6 +65,8 @@ type Daemon struct {
 	move     move
 	security quota
 	chatter  quota // lines of the log about single sessions
+
+	rendezvous rendezvous
 	// What the data plane had counted when it was last looked at.
 	watched    time.Time
 	lastCounts map[string]uint64

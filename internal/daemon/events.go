@@ -39,6 +39,7 @@ func (d *Daemon) onEvent(ev ilnp.Event, _ *engine.Engine) {
 		d.history.add(shown)
 	}
 	d.tally.count(ev)
+	d.rendezvous.note(ev)
 	switch ev.Kind {
 	case ilnp.HandoffStarted:
 		d.move = move{}
@@ -180,6 +181,7 @@ func (d *Daemon) tellRefused(now time.Time, counters []dataplane.Counter) {
 func (d *Daemon) onTick(now time.Time) {
 	d.listLiterals(now)
 	d.watchCounters(now)
+	d.lookAgain(now)
 }
 
 func (d *Daemon) onTrouble(link, reason string) {

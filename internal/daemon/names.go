@@ -47,6 +47,7 @@ func readRecords(cfg config.Config) ([]naming.Record, error) {
 // loadNames makes the records known to core, data plane and resolver. It runs
 // before the engine does, or inside Do.
 func (d *Daemon) loadNames(core *ilnp.Core) error {
+	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, peersFile(d.cfg))
 	records, err := readRecords(d.cfg)
 	if err != nil {
 		return err
