@@ -243,7 +243,17 @@ func TestIdleTimeout(t *testing.T) {
 		t.Fatal("ended although packets were sent 59 s ago")
 	}
 	b.pass(2 * time.Second)
-	if len(b.pairs) != 0 || b.count(SessionEnded) != 1 {
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now.Add(-time.Millisecond)}})
+	if b.drain(); len(b.pairs) != 1 {
+		t.Fatal("ended although the reading after a minute showed a packet")
+	}
+	quiet := b.now
+	b.pass(time.Minute)
+	if len(b.pairs) != 1 {
+		t.Fatal("ended before anybody looked for packets")
+	}
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: quiet.Add(-time.Millisecond)}})
+	if b.drain(); len(b.pairs) != 0 || b.count(SessionEnded) != 1 {
 		t.Error("not ended after a minute without packets")
 	}
 	if _, armed := b.PollTimeout(); armed {

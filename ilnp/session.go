@@ -48,6 +48,7 @@ type session struct {
 	lastRx, lastTx time.Time
 	lastControl    time.Time // when a control packet came
 	used           time.Time // when an application's packet was last seen, either way
+	expiring       bool      // idle for long, if the next reading agrees
 	lastNonceRx    time.Time // when the right nonce was last seen
 	lastMove       time.Time
 	lastMoveRTT    time.Duration
@@ -147,14 +148,48 @@ func (s *session) fire(c *Core, now time.Time, t timer) {
 	}
 }
 
-// idleTimeout ends the session if it has been without packets of applications
+// idleTimeout asks whether the session has been without packets of applications
 // for long. Control packets do not count: where lifetimes are short, Locator
-// Updates renew them more often than sessions end.
+// Updates renew them more often than sessions end. What has passed since the
+// data plane was last read is not known here, so the session ends with the next
+// reading (HandleActivity); without one, it has no entry to be read from.
 func (c *Core) idleTimeout(now time.Time, s *session) {
-	if left := later(s.used, s.started).Add(c.cfg.IdleTimeout).Sub(now); left > 0 {
+	switch left := s.idleIn(c.cfg.IdleTimeout, now); {
+	case left > 0:
 		c.arm(&s.schedule, timerIdle, now, left)
-		return
+	case s.expiring:
+		c.endIdle(now, s)
+	default:
+		s.expiring = true
+		c.arm(&s.schedule, timerIdle, now, idleUnread)
 	}
+}
+
+// idleUnread is how long an idle session waits for a reading.
+const idleUnread = 15 * time.Second
+
+// idleIn returns when the session will have been idle for a time.
+func (s *session) idleIn(timeout time.Duration, now time.Time) time.Duration {
+	return later(s.used, s.started).Add(timeout).Sub(now)
+}
+
+// judgeIdle ends an expiring session, or lets it live on, after a reading. It
+// reports whether the session is still there.
+func (c *Core) judgeIdle(now time.Time, s *session) bool {
+	if !s.expiring {
+		return true
+	}
+	left := s.idleIn(c.cfg.IdleTimeout, now)
+	if left <= 0 {
+		c.endIdle(now, s)
+		return false
+	}
+	s.expiring = false
+	c.arm(&s.schedule, timerIdle, now, left)
+	return true
+}
+
+func (c *Core) endIdle(now time.Time, s *session) {
 	c.removeSession(now, s)
 	c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "idle"})
 }

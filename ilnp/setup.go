@@ -247,6 +247,9 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
 		s.noteUse(a)
+		if !c.judgeIdle(now, s) {
+			continue
+		}
 		for _, l := range a.Proven {
 			c.proved(now, s, l)
 		}

@@ -31,7 +31,6 @@ func (k *Soak) judge() {
 }
 
 func (k *Soak) judgeTalk(t *talk) {
-	t.worked = [2]time.Time{t.worked[1], t.works()}
 	trouble := later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
 	if t.works().After(trouble) {
 		t.mended = trouble
@@ -108,13 +107,12 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 	}
 }
 
-// idled judges that a session ended for want of packets. One that has been quiet
-// for long may end between its next packet and the report that counts it; it is
-// set up anew then.
+// idled judges that a session ended for want of packets. A second is for what was
+// under way.
 func (k *Soak) idled(h *soaker, remote roam.NID) {
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
-		if here && !t.worked[0].IsZero() && k.now.Sub(t.worked[0]) < ilnpIdle/2 {
+		if here && k.now.Sub(t.works()) < ilnpIdle-time.Second {
 			k.fault("%s ended its session with %v as idle; it last worked %v ago", h.name, remote, k.now.Sub(t.works()))
 		}
 	}

@@ -87,11 +87,10 @@ type talk struct {
 	from, to *soaker
 	flow     *Flow
 	begun    time.Time
-	asked    time.Time    // the directory
-	worked   [2]time.Time // as the last two judgements saw it
-	parted   time.Time    // when no path existed last
-	mended   time.Time    // the trouble that is over
-	told     bool         // that it does not work
+	asked    time.Time // the directory
+	parted   time.Time // when no path existed last
+	mended   time.Time // the trouble that is over
+	told     bool      // that it does not work
 	patience time.Duration
 }
 
