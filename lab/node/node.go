@@ -68,6 +68,7 @@ type Event struct {
 	RTTMs      float64       `json:"rtt_ms"`
 	DurationMs float64       `json:"duration_ms"`
 	Reason     string        `json:"reason"`
+	Carried    bool          `json:"carried"` // the acknowledgement came in UDP
 }
 
 // LinkLocator is a locator with the name of its link.

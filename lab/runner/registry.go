@@ -9,6 +9,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/exp/beyond"
 	"roam/lab/exp/example"
+	"roam/lab/exp/hostile"
 	"roam/lab/exp/quickstart"
 	"roam/lab/exp/video"
 	"roam/lab/exp/yanagida"
@@ -21,7 +22,7 @@ func experiments() []exp.Experiment {
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
-		[]exp.Experiment{beyond.Experiment},
+		[]exp.Experiment{beyond.Experiment, hostile.Experiment},
 	)
 }
 

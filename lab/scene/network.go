@@ -57,7 +57,7 @@ func (s *Scene) addEnd(ctx context.Context, name string, c Correspondent) error 
 	if err != nil {
 		return fmt.Errorf("make host: %w", err)
 	}
-	e := &End{Host: h, Links: map[string]*linkem.Link{}, Prefix: map[string]netip.Prefix{}, noRoam: c.NoRoam}
+	e := &End{Host: h, Links: map[string]*linkem.Link{}, Routers: map[string]*topo.Host{}, Prefix: map[string]netip.Prefix{}, noRoam: c.NoRoam}
 	s.Ends = append(s.Ends, e)
 	for i, a := range c.Access {
 		if err := s.addAccess(ctx, e, i, a); err != nil {
@@ -90,7 +90,7 @@ func (s *Scene) addAccess(ctx context.Context, e *End, i int, a Access) error {
 	if err != nil {
 		return err
 	}
-	e.Access, e.Links[ifname], e.Prefix[ifname] = append(e.Access, ifname), link, p
+	e.Access, e.Links[ifname], e.Prefix[ifname], e.Routers[ifname] = append(e.Access, ifname), link, p, r
 	wan := prefix("2001:db8:f%d:%d::/64", host, i+1)
 	err = errors.Join(
 		s.Lab.Veth(r, "wan", s.Core, name),

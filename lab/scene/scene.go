@@ -104,8 +104,11 @@ type End struct {
 	Node   *node.Node              // nil unless the arm is Roam
 	Access []string                // interfaces on emulated links, in order; none for one that stays
 	Links  map[string]*linkem.Link // direction AB is away from the host
-	Prefix map[string]netip.Prefix // by interface
-	Addr   netip.Addr              // what SLAAC made on the first network
+	// Routers are those of the access networks, by interface of the host: "lan"
+	// is towards it, "wan" towards the core.
+	Routers map[string]*topo.Host
+	Prefix  map[string]netip.Prefix // by interface
+	Addr    netip.Addr              // what SLAAC made on the first network
 
 	noRoam bool
 }

@@ -25,6 +25,7 @@ const (
 	Disable           // graceful withdrawal: the link is not used any more, but stays
 	Enable            // and is used again
 	Alter             // the link gets the properties Out and In
+	Call              // Do is called
 )
 
 // Step is one entry of a schedule. The arm Static does none of them; what is a
@@ -38,6 +39,7 @@ type Step struct {
 	Name    string // what people read; "" for the lesser half of a step
 	Settled bool   // of Swap: From goes when the daemon has a locator on Link
 	Out, In linkem.Params
+	Do      func(context.Context) error
 }
 
 // Schedule is what happens and when.
@@ -141,6 +143,8 @@ func (s *Scene) do(ctx context.Context, step Step) error {
 		return s.detach(ctx, e, step.Link)
 	case Swap:
 		return s.swap(ctx, e, step)
+	case Call:
+		return step.Do(ctx)
 	case Alter:
 		step.Out.Seed, step.In.Seed = e.Links[step.Link].Params(linkem.AB).Seed, e.Links[step.Link].Params(linkem.BA).Seed
 		return errors.Join(e.Links[step.Link].Set(linkem.AB, step.Out), e.Links[step.Link].Set(linkem.BA, step.In))

@@ -1,0 +1,291 @@
+package hostile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"roam"
+	"roam/lab/exp"
+	"roam/lab/interop"
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/topo"
+)
+
+// The attacker's world: Roam on one host, a scripted correspondent that has the
+// right nonce, and the network of a victim, which answers nothing.
+const (
+	attackedNID = 0x1000_0000_0000_00a1
+	attackerNID = 0x1000_0000_0000_00c1
+	discard     = 9 // port
+	payload     = 1000
+	fullPacket  = 1500 // octets, the packets that the claim allows ten of
+)
+
+var (
+	attackedNet = netip.MustParsePrefix("2001:db8:a:1::/64")
+	attackerNet = netip.MustParsePrefix("2001:db8:c:1::/64")
+	victimNet   = netip.MustParsePrefix("2001:db8:dead:1::/64")
+)
+
+// attack is one case.
+type attack struct {
+	Name     string
+	Rate     float64 // octets per second that went to the attacker before
+	RTTMs    float64
+	Received int // octets from the victim's locator, forged
+	Sent     int // octets to the victim, probes included
+	Packets  int
+	Alone    bool // no proven locator was listed
+}
+
+// allowed is how many octets may go to the victim.
+func (a attack) allowed() float64 {
+	most := 3*float64(a.Received) + 10*fullPacket
+	if a.Alone {
+		most += a.Rate * 2 * a.RTTMs / 1000
+	}
+	return most
+}
+
+// plan is what the attacker does.
+type plan struct {
+	name  string
+	alone bool // it lists the victim's locator only
+	forge int  // packets a second that it sends from there, with the right nonce
+}
+
+var plans = []plan{
+	{name: "listed"},
+	{name: "listed_forged", forge: 100},
+	{name: "alone", alone: true},
+}
+
+// underAttack measures each case in a world of its own.
+func underAttack(ctx context.Context, env *exp.Env) ([]attack, error) {
+	var list []attack
+	for _, p := range plans {
+		env.View.Phase("attacker: %s", p.name)
+		a, err := attackOnce(ctx, env, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// stage is that world.
+type stage struct {
+	lab   *topo.Lab
+	mn, r *topo.Host
+	roam  *node.Node
+	peer  *interop.Peer
+}
+
+func locatorOf(p netip.Prefix) uint64 { return uint64(roam.ILVFromAddr(p.Addr()).L64) }
+
+// build makes it and starts Roam.
+func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
+	if st.mn, err = st.lab.Host("mn"); err != nil {
+		return err
+	}
+	if st.r, err = st.lab.Host("r"); err != nil {
+		return err
+	}
+	if err = st.r.Forward(); err != nil {
+		return err
+	}
+	if _, err = st.lab.Link(st.mn, "net1", st.r, "lan", linkem.Params{Delay: env.Params.Millis("delay_ms")}); err != nil {
+		return err
+	}
+	if st.peer, err = interop.Start(st.r, "peer", attackerNID, []uint64{locatorOf(attackerNet)}, interop.Stack{}); err != nil {
+		return err
+	}
+	rules := filepath.Join(env.Dir, "victim.nft")
+	text := fmt.Sprintf(`table ip6 victim {
+	counter to_victim {}
+	counter from_victim {}
+	counter to_attacker {}
+	chain prerouting {
+		type filter hook prerouting priority 0;
+		ip6 daddr %s counter name to_victim
+		ip6 saddr %s counter name from_victim
+		ip6 daddr %s counter name to_attacker
+	}
+}
+`, victimNet, victimNet, attackerNet)
+	if err = errors.Join(
+		st.r.AddAddr("lan", netip.PrefixFrom(attackedNet.Addr().Next(), 64)),
+		st.r.AddAddr("peer", netip.PrefixFrom(attackerNet.Addr().Next(), 64)),
+		os.WriteFile(rules, []byte(text), 0o644),
+		run(ctx, st.r, "/usr/sbin/nft", "-f", rules),
+		run(ctx, st.r, "/usr/sbin/ip", "-6", "route", "add", "blackhole", victimNet.String())); err != nil {
+		return err
+	}
+	if _, err = st.r.Router(topo.Advert{Interface: "lan", Prefix: attackedNet}); err != nil {
+		return err
+	}
+	hosts := fmt.Sprintf("nid=%s l64=%s attacker\n", roam.NID(attackerNID), roam.L64(locatorOf(attackerNet)))
+	st.roam, err = node.New(st.mn, node.Binaries{Roam: env.Roam, Roamd: env.Roamd}, node.Options{
+		NID: attackedNID, Hosts: hosts, Log: filepath.Join(env.Dir, "attacked.roamd.log")})
+	if err != nil {
+		return err
+	}
+	if err = st.roam.Start(ctx); err != nil {
+		return err
+	}
+	return st.roam.WaitActive(ctx, "net1")
+}
+
+// attackOnce measures one case.
+func attackOnce(ctx context.Context, env *exp.Env, p plan) (a attack, err error) {
+	a.Name, a.Alone = p.name, p.alone
+	lab, err := topo.New("attacker")
+	if err != nil {
+		return a, err
+	}
+	st := &stage{lab: lab}
+	defer func() {
+		if st.peer != nil {
+			err = errors.Join(err, st.peer.Close())
+		}
+		err = errors.Join(err, lab.Close())
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := st.build(ctx, env); err != nil {
+		return a, err
+	}
+	if err := st.flow(ctx, env.Params.Int("attack_rate")); err != nil {
+		return a, err
+	}
+	if err := st.settled(ctx, &a); err != nil {
+		return a, err
+	}
+	before, err := st.count(ctx)
+	if err != nil {
+		return a, err
+	}
+	began := time.Now()
+	if err := during(ctx, time.Second, 0, nil); err != nil {
+		return a, err
+	}
+	at, err := st.count(ctx)
+	if err != nil {
+		return a, err
+	}
+	a.Rate = float64(at["to_attacker"].Bytes-before["to_attacker"].Bytes) / time.Since(began).Seconds()
+	if p.alone {
+		st.peer.Move(locatorOf(victimNet))
+	} else {
+		st.peer.Move(locatorOf(victimNet), locatorOf(attackerNet))
+	}
+	// From now on it sends from the locator that it listed first.
+	err = during(ctx, env.Params.Seconds("attack_s"), p.forge, func() { st.peer.SendUDP(attackedNID, discard, discard, make([]byte, 100)) })
+	if err != nil {
+		return a, err
+	}
+	after, err := st.count(ctx)
+	a.Sent, a.Packets = after["to_victim"].Bytes, after["to_victim"].Packets
+	a.Received = after["from_victim"].Bytes
+	return a, err
+}
+
+// flow sends datagrams to the attacker at a steady rate, until ctx ends.
+func (st *stage) flow(ctx context.Context, rate int) error {
+	var c net.Conn
+	err := st.mn.Do(func() (err error) {
+		addr := roam.ILV{L64: roam.DefaultSessionPrefix, NID: attackerNID}.Addr()
+		c, err = net.Dial("udp6", netip.AddrPortFrom(addr, discard).String())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("open flow to the attacker: %w", err)
+	}
+	go func() {
+		defer c.Close()
+		_ = during(ctx, time.Hour, rate, func() { _, _ = c.Write(make([]byte, payload)) })
+	}()
+	return nil
+}
+
+// during calls f so many times a second for a while, without making up for what
+// fell due late.
+func during(ctx context.Context, d time.Duration, rate int, f func()) error {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	var due <-chan time.Time
+	if rate > 0 {
+		t := time.NewTicker(time.Second / time.Duration(rate))
+		defer t.Stop()
+		due = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end.C:
+			return nil
+		case <-due:
+			f()
+		}
+	}
+}
+
+// settled waits until the session is there and its locator proven.
+func (st *stage) settled(ctx context.Context, a *attack) error {
+	ctx, cancel := context.WithTimeout(ctx, setupWithin)
+	defer cancel()
+	return topo.Wait(ctx, "session with the attacker", func() bool {
+		var list []struct {
+			State    string  `json:"state"`
+			RTTMs    float64 `json:"rtt_ms"`
+			Locators []struct {
+				Proven bool `json:"proven"`
+			} `json:"locators"`
+		}
+		b, err := st.roam.Ask(ctx, "session", "show")
+		if err != nil || json.Unmarshal(b, &list) != nil || len(list) != 1 {
+			return false
+		}
+		a.RTTMs = list[0].RTTMs
+		return list[0].State == "established" && a.RTTMs > 0 && len(list[0].Locators) == 1 && list[0].Locators[0].Proven
+	})
+}
+
+// counter is what the router counted.
+type counter struct {
+	Name    string `json:"name"`
+	Packets int    `json:"packets"`
+	Bytes   int    `json:"bytes"`
+}
+
+func (st *stage) count(ctx context.Context) (map[string]counter, error) {
+	out, err := st.r.Command(ctx, "/usr/sbin/nft", "-j", "list", "counters").Output()
+	if err != nil {
+		return nil, fmt.Errorf("read the router's counters: %w", err)
+	}
+	var all struct {
+		NFTables []struct {
+			Counter *counter `json:"counter"`
+		} `json:"nftables"`
+	}
+	if err := json.Unmarshal(out, &all); err != nil {
+		return nil, fmt.Errorf("read the router's counters: %w", err)
+	}
+	m := map[string]counter{}
+	for _, x := range all.NFTables {
+		if x.Counter != nil {
+			m[x.Counter.Name] = *x.Counter
+		}
+	}
+	return m, nil
+}

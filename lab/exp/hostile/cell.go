@@ -1,0 +1,260 @@
+package hostile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/scene"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+const (
+	// setupWithin bounds the wait for the first session and its traffic.
+	setupWithin = 10 * time.Second
+	endWithin   = 10 * time.Second
+	// lively is how recently a flow that lives has delivered something.
+	lively = 1500 * time.Millisecond
+)
+
+// outcome is what one cell has shown.
+type outcome struct {
+	Name    string
+	SetupMs float64 // from the start of the first program to data of all of them
+	ILNP    bool    // the session was an ILNP session before the first handoff
+	TCP     bool    // both connections live, and every octet came in order
+	UDP     bool    // datagrams arrive both ways at the end
+	State   string  // of the session, in the network
+	UsedUDP bool    // control in UDP, in the network
+	Acked   string  // how the last Locator Update was acknowledged: options, udp, or not
+	InUse   string  // link, at the end
+	GapUp   float64 // ms, longest time without a datagram after the handoff into the network
+	GapDown float64
+	Lost    int // datagrams after that, both ways
+	Doctor  []string
+	Told    bool
+	Why     string // what went wrong, for people
+}
+
+// flows is the traffic of a cell.
+type flows struct {
+	up, down *workload.TCP
+	udp      *workload.UDP
+}
+
+// cell measures one network.
+func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error) {
+	out.Name = n.name
+	link := scene.Symmetric(linkem.Params{Delay: env.Params.Millis("delay_ms")})
+	s, err := scene.Build(ctx, env, scene.Config{
+		Name: n.name, Arm: scene.Roam, Seed: env.Seed, Mobile: []scene.Access{link, link},
+		Correspondents: []scene.Correspondent{{Access: []scene.Access{scene.Symmetric(linkem.Params{})}}},
+		Advert:         scene.RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
+		Ready: func(ctx context.Context, s *scene.Scene) error {
+			if n.late {
+				return nil
+			}
+			return n.install(ctx, env, s)
+		},
+	})
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if env.Pcap != "" {
+		c, err := s.Capture(ctx, filepath.Join(env.Pcap, n.name), 200)
+		if err != nil {
+			return out, err
+		}
+		defer func() {
+			_, cerr := c.Stop()
+			err = errors.Join(err, cerr)
+		}()
+	}
+	f, err := setUp(ctx, env, s, n, &out)
+	if f != nil {
+		defer f.kill()
+	}
+	if err != nil || out.Why != "" {
+		return out, err
+	}
+	entered, err := move(ctx, env, s, n)
+	if err != nil {
+		return out, err
+	}
+	out.look(ctx, env, s, n)
+	return out, f.end(ctx, &out, entered)
+}
+
+// setUp starts the traffic and waits until all of it flows, over ILNP.
+func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *outcome) (*flows, error) {
+	server, client, target := s.Peer(0), s.Mobile(), "cn1"
+	if n.atPeer {
+		server, client, target = s.Mobile(), s.Peer(0), "mn"
+		if err := introduce(ctx, s.Mobile().Node, s.Peer(0).Node); err != nil {
+			return nil, err
+		}
+	}
+	dir := filepath.Join(env.Dir, n.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	began := time.Now()
+	f := &flows{}
+	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 4000, Every: 20 * time.Millisecond, CC: "cubic"}
+	var err error
+	if f.up, err = workload.StartTCP(ctx, server.Host, client.Host, dir, o); err != nil {
+		return f, err
+	}
+	o.Name, o.Port, o.Down = "TCP down", 7002, true
+	if f.down, err = workload.StartTCP(ctx, server.Host, client.Host, dir, o); err != nil {
+		return f, err
+	}
+	rate := env.Params.Int("udp_rate")
+	if f.udp, err = workload.StartUDP(ctx, server.Host, client.Host, dir, workload.UDPOptions{
+		Name: "UDP", Target: target, Port: 7003, Up: rate, Down: rate, Size: env.Params.Int("udp_size"),
+	}); err != nil {
+		return f, err
+	}
+	wctx, cancel := context.WithTimeout(ctx, setupWithin)
+	defer cancel()
+	if werr := topo.Wait(wctx, "traffic of "+n.name, func() bool {
+		established, err := s.Mobile().Node.Established(wctx)
+		out.ILNP = err == nil && established > 0
+		return out.ILNP && f.up.State().Progress > 0 && f.down.State().Progress > 0 && f.udp.State().Progress > 0
+	}); werr != nil {
+		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.ILNP, f.up.State().Progress, f.down.State().Progress, f.udp.State().Progress)
+		return f, ctx.Err()
+	}
+	out.SetupMs = float64(time.Since(began).Microseconds()) / 1000
+	return f, nil
+}
+
+// introduce makes one host known to another, as a user would.
+func introduce(ctx context.Context, who, to *node.Node) error {
+	b, err := who.Ask(ctx, "export")
+	if err != nil {
+		return err
+	}
+	var exported struct {
+		Line string `json:"line"`
+	}
+	if err := json.Unmarshal(b, &exported); err != nil {
+		return fmt.Errorf("read exported line: %w", err)
+	}
+	_, err = to.Ask(ctx, "add", strings.TrimSpace(exported.Line)+" mn")
+	return err
+}
+
+// move takes the mobile host out of the network and into it again, and returns
+// when it came in.
+func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (time.Time, error) {
+	away, inside, overlap := env.Params.Seconds("away_s"), env.Params.Seconds("inside_s"), env.Params.Seconds("overlap_s")
+	const still = 500 * time.Millisecond
+	var plan scene.Schedule
+	plan.Add(still, scene.Attach, "net2", "net1", n.name+": out")
+	plan.Add(still+overlap, scene.Detach, "net1", "", "")
+	if n.late {
+		plan.Steps = append(plan.Steps, scene.Step{At: still + away, Op: scene.Call, Do: func(ctx context.Context) error { return n.install(ctx, env, s) }})
+	}
+	plan.Add(still+away, scene.Attach, "net1", "net2", n.name+": in")
+	if !n.late {
+		plan.Add(still+away+overlap, scene.Detach, "net2", "", "")
+	}
+	plan.Length = still + away + inside
+	t, err := s.Run(ctx, plan, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return t.At(still + away), nil
+}
+
+// look asks Roam on the mobile host what a user can ask.
+func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n network) {
+	mn := s.Mobile().Node
+	var list []struct {
+		State    string `json:"state"`
+		Carriage string `json:"carriage"`
+		InUse    *struct {
+			Link string `json:"link"`
+		} `json:"in_use"`
+	}
+	if b, err := mn.Ask(ctx, "session", "show"); err == nil && json.Unmarshal(b, &list) == nil && len(list) == 1 {
+		o.State, o.UsedUDP = list[0].State, list[0].Carriage == "udp"
+		if list[0].InUse != nil {
+			o.InUse = list[0].InUse.Link
+		}
+	}
+	o.Acked = "not"
+	for _, e := range mn.Events() {
+		switch {
+		case e.Kind == "update-sent":
+			o.Acked = "not"
+		case e.Kind == "update-acked" && e.Carried:
+			o.Acked = "udp"
+		case e.Kind == "update-acked":
+			o.Acked = "options"
+		}
+	}
+	// Its exit status says whether something stands in the way, which is no
+	// failure of asking.
+	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", mn.Config, "--json", "doctor", "cn1").Output()
+	var said struct {
+		Findings []struct {
+			Level, About, Text string
+		} `json:"findings"`
+	}
+	_ = json.Unmarshal(b, &said) // nothing said is not told
+	for _, f := range said.Findings {
+		switch f.About {
+		case "path", "mtu", "label", "updates", "session":
+			o.Doctor = append(o.Doctor, f.Level+": "+f.Text)
+			o.Told = o.Told || n.told != "" && strings.Contains(f.Text, n.told)
+		}
+	}
+}
+
+// end stops the traffic and judges it.
+func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) error {
+	now := time.Now()
+	lives := func(s workload.State) bool { return s.Alive && now.Sub(s.Last) < lively }
+	o.TCP = lives(f.up.State()) && lives(f.down.State())
+	ectx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	for _, t := range []*workload.TCP{f.up, f.down} {
+		if _, err := t.Stop(ectx); err != nil {
+			o.TCP, o.Why = false, err.Error()
+		}
+	}
+	up, down, err := f.udp.Stop(ectx, 300*time.Millisecond)
+	if err != nil {
+		return fmt.Errorf("end of UDP flow: %w", err)
+	}
+	o.UDP = up.Arrived(now.Add(-lively), now) > 0 && down.Arrived(now.Add(-lively), now) > 0
+	u, d := up.Count(entered, now), down.Count(entered, now)
+	o.Lost = u.Lost + d.Lost
+	o.GapUp = float64(up.LongestGap(entered, now).Length().Milliseconds())
+	o.GapDown = float64(down.LongestGap(entered, now).Length().Milliseconds())
+	return nil
+}
+
+func (f *flows) kill() {
+	if f.up != nil {
+		f.up.Kill()
+	}
+	if f.down != nil {
+		f.down.Kill()
+	}
+	if f.udp != nil {
+		f.udp.Kill()
+	}
+}

@@ -1,0 +1,87 @@
+package hostile
+
+import (
+	"fmt"
+	"strings"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+)
+
+// answered reports whether what Roam did by itself in the network is what it
+// should do there.
+func (o outcome) answered(n network) bool {
+	switch {
+	case o.State != "established":
+		return false
+	case n.late:
+		return o.InUse == "net2" // it has left the path that loses one direction
+	case n.acked && o.Acked != "udp" || n.name == "clean" && o.Acked != "options":
+		return false
+	}
+	return o.UsedUDP == n.udp && o.InUse == "net1"
+}
+
+// report puts the outcomes into the result: metrics for the claims, and a table.
+func report(env *exp.Env, list []network, outcomes []outcome) {
+	ran := map[string]bool{}
+	table := result.Table{
+		Title: "Networks and what became of the sessions", Columns: []string{"network", "what it does", "set-up", "TCP", "UDP", "gap up / down", "lost", "control", "update acknowledged", "in use"},
+		Note: "Gaps and losses are those of the handoff into the network; with several cells at a time they include the machine's own.",
+	}
+	said := result.Table{Title: "What roam doctor said in there", Columns: []string{"network", "findings"}}
+	for i, o := range outcomes {
+		n := list[i]
+		ran[n.name] = true
+		r := env.Result
+		r.SetBool(n.name+"_setup", o.ILNP && o.SetupMs > 0)
+		r.SetBool(n.name+"_survives", o.TCP && o.UDP)
+		r.SetBool(n.name+"_answer", o.answered(n))
+		if n.told != "" {
+			r.SetBool(n.name+"_told", o.Told)
+		}
+		r.Set(n.name+"_setup_ms", o.SetupMs)
+		r.Set(n.name+"_gap_up_ms", o.GapUp)
+		r.Set(n.name+"_gap_down_ms", o.GapDown)
+		r.Set(n.name+"_lost", float64(o.Lost))
+		control := "options"
+		if o.UsedUDP {
+			control = "UDP"
+		}
+		table.Rows = append(table.Rows, []string{n.name, n.says, fmt.Sprintf("%.0f ms", o.SetupMs), lived(o.TCP), lived(o.UDP),
+			fmt.Sprintf("%.0f / %.0f ms", o.GapUp, o.GapDown), fmt.Sprint(o.Lost), control, o.Acked, o.InUse})
+		said.Rows = append(said.Rows, []string{n.name, strings.Join(o.Doctor, "\n")})
+		if o.Why != "" {
+			env.View.Logf("%s: %s", n.name, o.Why)
+		}
+	}
+	for _, n := range networks {
+		if ran[n.name] {
+			continue
+		}
+		for _, m := range []string{"_setup", "_survives", "_answer", "_told"} {
+			env.Result.Miss(n.name+m, "this network was not asked for")
+		}
+	}
+	env.Result.Tables = append(env.Result.Tables, table, said)
+}
+
+func lived(yes bool) string {
+	if yes {
+		return "lives"
+	}
+	return "dead"
+}
+
+// reportAttacks puts what reached the victim into the result.
+func reportAttacks(env *exp.Env, list []attack) {
+	table := result.Table{Title: "What a lying correspondent had sent to its victim", Columns: []string{"case", "before, per second", "came from there", "went there", "allowed", "packets"}}
+	for _, a := range list {
+		env.Result.Set(a.Name+"_octets", float64(a.Sent))
+		env.Result.Set(a.Name+"_allowed_octets", a.allowed())
+		env.Result.Set(a.Name+"_share", float64(a.Sent)/a.allowed())
+		table.Rows = append(table.Rows, []string{a.Name, fmt.Sprintf("%.0f octets", a.Rate), fmt.Sprintf("%d octets", a.Received),
+			fmt.Sprintf("%d octets", a.Sent), fmt.Sprintf("%.0f octets", a.allowed()), fmt.Sprint(a.Packets)})
+	}
+	env.Result.Tables = append(env.Result.Tables, table)
+}
