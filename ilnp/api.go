@@ -247,6 +247,7 @@ const (
 	ModeChanged
 	PathAnswered    // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
 	CarriageChanged // control messages go in UDP from now on, or do not any more: Path, Reason
+	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -263,7 +264,7 @@ type Event struct {
 	Reason   string
 
 	Form       ProbeForm // of the probe
-	Size       int       // of the probe's packet, of FormFull only
+	Size       int       // of the probe's packet, of FormFull only; of what vanishes
 	Relabelled bool      // the answer did not bring the probe's flow label back
 	Carried    bool      // UpdateAcked: the acknowledgement came in UDP
 }

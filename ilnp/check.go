@@ -9,7 +9,7 @@ import (
 
 // Check sends probes on every path to the correspondent with this handle, in
 // every form that skip does not name, because somebody asks what the paths let
-// through; nil skips none. The one of FormFull is as long as mtu says that a link
+// through; nil skips none. The one of FormFull is as long as its link
 // takes. It returns all of these paths, at most MaxPaths; each answer is told by an
 // event PathAnswered. A correspondent that is known and has no session gets one, as
 // by the first packet of an application; of an unknown one, and where there is
@@ -18,7 +18,7 @@ import (
 // As long as the correspondent has shown no nonce, one call sends on one path,
 // the next call on the next one: it answers each pair of locators with another
 // nonce, and two at once would leave the two ends with different ones.
-func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) bool, mtu func(roam.LinkID) int) []Path {
+func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) bool) []Path {
 	key := PairKey{Local: c.cfg.NIDs[0], Remote: remote}
 	s := c.sessions[key]
 	if s == nil {
@@ -47,7 +47,7 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 			}
 			pr := probe{path: p, form: form, told: true}
 			if form == FormFull {
-				pr.size = mtu(p.Local.Link)
+				pr.size = c.host.mtus[p.Local.Link]
 			}
 			c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, pr)
 		}

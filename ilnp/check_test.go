@@ -15,7 +15,7 @@ func TestCheckTellsEveryAnswer(t *testing.T) {
 	b.prefix(2, netB, Infinite)
 	b.answerProbes()
 	b.acknowledgeLater()
-	paths := b.Check(b.now, peerNID, nil, nil)
+	paths := b.Check(b.now, peerNID, nil)
 	b.drain()
 	probes := b.probesSent()
 	if len(paths) != 4 || len(probes) != 4 {
@@ -34,7 +34,7 @@ func TestCheckTellsEveryAnswer(t *testing.T) {
 	}
 	done := paths[:3]
 	b.forget()
-	b.Check(b.now, peerNID, func(p Path, _ ProbeForm) bool { return slices.Contains(done, p) }, nil)
+	b.Check(b.now, peerNID, func(p Path, _ ProbeForm) bool { return slices.Contains(done, p) })
 	b.drain()
 	if got := b.probesSent(); len(got) != 1 || got[0].Dst.L64 != paths[3].Remote || got[0].Src.L64 != paths[3].Local.L64 {
 		t.Errorf("the second round has %d probes, want one on %v", len(got), paths[3])
@@ -51,17 +51,17 @@ func (b *bench) acknowledgeLater() {
 
 func TestCheckOpensASession(t *testing.T) {
 	b := newBench(t)
-	if got := b.Check(b.now, peerNID, nil, nil); got != nil {
+	if got := b.Check(b.now, peerNID, nil); got != nil {
 		t.Errorf("a stranger has paths: %v", got)
 	}
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
-	if got := b.Check(b.now, peerNID, nil, nil); got != nil {
+	if got := b.Check(b.now, peerNID, nil); got != nil {
 		t.Errorf("there are paths without a locator of ours: %v", got)
 	}
 	b.prefix(1, netA, Infinite)
 	b.prefix(2, netB, Infinite)
 	b.forget()
-	paths := b.Check(b.now, peerNID, nil, nil)
+	paths := b.Check(b.now, peerNID, nil)
 	b.drain()
 	probes := slices.DeleteFunc(b.probesSent(), func(p ilnpwire.Packet) bool { return p.Src.L64 != paths[0].Local.L64 })
 	if asked := b.told(); len(paths) != 2 || asked != 1 {

@@ -91,7 +91,7 @@ func New(cfg Config) (*Core, error) {
 		candidates: make(map[candidateKey]*candidate),
 		probes:     make(map[token]probe),
 		rejected:   make(map[string]rejection),
-		host:       host{names: make(map[roam.LinkID]string), disabled: make(map[roam.LinkID]bool)},
+		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool)},
 	}
 	c.host.owner = &c.host
 	return c, nil

@@ -57,6 +57,8 @@ type probe struct {
 	form ProbeForm
 	size int  // of FormFull
 	told bool // its answer is told: somebody asked
+
+	sizing bool // it asks for the size that the path takes, and for nothing else
 }
 
 // tokens are the probes that one machine has under way, the oldest first.
@@ -145,7 +147,9 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.doubtNonce(now, s, pr, p)
 		return
 	}
-	if pr.form <= FormUDP {
+	if pr.sizing {
+		s.noteSize(pr)
+	} else if pr.form <= FormUDP {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
 	s.rtt, s.rttOf = now.Sub(pr.sent), pr.path.Local

@@ -53,6 +53,7 @@ type host struct {
 	schedule
 	locals   []*local // by link and locator
 	names    map[roam.LinkID]string
+	mtus     map[roam.LinkID]int
 	disabled map[roam.LinkID]bool
 	active   []Local  // newest first
 	told     []listed // what a Locator Update would list

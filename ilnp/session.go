@@ -34,6 +34,7 @@ type session struct {
 	announced      bool // the correspondent itself has told its locators
 	bad            map[Path]bool
 	passages       map[Path]passage
+	size           sizeCheck
 	nonceUntil     time.Time
 	dead           bool
 	update         exchange
@@ -275,6 +276,9 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	}
 	if s.entry.Seq != 0 && samePair(p, s.entry) {
 		return
+	}
+	if !slices.Equal(p.Paths, s.entry.Paths) {
+		s.size = sizeCheck{} // what the stack learned of the path is forgotten with it
 	}
 	p.Seq = s.entry.Seq + 1
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {

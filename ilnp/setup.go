@@ -238,6 +238,7 @@ func (s *session) noteUse(a Activity) {
 // HandleActivity takes what the data plane counted for pairs; once a second is
 // often enough.
 func (c *Core) HandleActivity(now time.Time, as []Activity) {
+	asking := 0
 	for _, a := range as {
 		s := c.sessions[a.Key]
 		if s == nil {
@@ -260,5 +261,8 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.monitor(now, s)
 		c.tryOption(now, s)
+		if c.checkSize(now, s, asking < sizeAtOnce) {
+			asking++
+		}
 	}
 }

@@ -25,7 +25,7 @@ var (
 		ilnp.SessionReplaced: "session-replaced",
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
-		ilnp.CarriageChanged: "carriage-changed",
+		ilnp.CarriageChanged: "carriage-changed", ilnp.PathNarrowed: "path-narrowed",
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )

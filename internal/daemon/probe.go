@@ -62,7 +62,7 @@ type inquiry struct {
 func (q *inquiry) ask(d *Daemon, now time.Time) {
 	q.forms = d.cfg.ILNP.UDPPort != 0
 	mtu := func(link roam.LinkID) int { return d.engine.Links()[link].MTU }
-	paths := d.engine.Core().Check(now, q.peer, q.answered, mtu)
+	paths := d.engine.Core().Check(now, q.peer, q.answered)
 	if len(paths) == 0 {
 		return
 	}

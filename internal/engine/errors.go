@@ -49,6 +49,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	if msg.Type == ilnpwire.TypePacketTooBig {
 		e.tooBig[ev.Key] = int(msg.Param)
+		e.core.HandleTooBig(ev.Key)
 	}
 	fromPeer := outer.Src.NID == p.RemoteNID
 	if fromPeer && p.State == ilnp.Established && outer.Nonce != p.RemoteNonce {
@@ -116,4 +117,20 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 		}
 	}
 	e.report("send ICMPv6 error", e.cfg.Sender.Send(path.Local.Link, b))
+}
+
+// tellTooBig has our own stack learn a path MTU, for want of a router that says
+// it: by an error about an echo request, which needs no socket.
+func (e *Engine) tellTooBig(o ilnp.TooBig) {
+	own, peer := e.sessionAddr(o.Key.Local), e.sessionAddr(o.Key.Remote)
+	quoted, err := ilnpwire.BuildEcho(own, peer, ilnpwire.Nonce{}, true, 0, 0, nil)
+	if err == nil {
+		m := ilnpwire.ErrorMessage{Type: ilnpwire.TypePacketTooBig, Param: uint32(o.MTU), Quoted: quoted}
+		quoted, err = ilnpwire.BuildError(peer, own, ilnpwire.Nonce{}, m)
+	}
+	if err != nil {
+		e.report("tell own stack of a path MTU", err)
+		return
+	}
+	e.inject(quoted)
 }

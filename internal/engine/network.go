@@ -49,6 +49,7 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 	old, known := e.links[u.Link]
 	e.links[u.Link] = u
+	e.core.SetLinkMTU(u.Link, u.MTU)
 	if !known || old.HasMAC != u.HasMAC {
 		e.report("attach to link "+u.Name, e.cfg.Plane.AttachUplink(u.Link, u.HasMAC))
 	}

@@ -33,6 +33,8 @@ func (e *Engine) carryOut(o ilnp.Output) {
 		e.release(o.Key)
 	case ilnp.Reject:
 		e.reject(o.Key)
+	case ilnp.TooBig:
+		e.tellTooBig(o)
 	case ilnp.Notify:
 		if e.cfg.OnEvent != nil {
 			e.cfg.OnEvent(o.Event, e)

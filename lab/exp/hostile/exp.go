@@ -37,7 +37,7 @@ var readme string
 var Experiment = exp.Experiment{
 	Name:    "hostile-paths",
 	Title:   "Sessions through networks that drop options or ICMPv6, firewalls, small MTUs and lying correspondents",
-	Group:   "beyond the papers",
+	Group:   "Beyond the papers",
 	Source:  "RFC 7872, RFC 4890, RFC 6744 §4; the rules of Roam's packet path",
 	Drawing: drawing,
 	Params:  params,

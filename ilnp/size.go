@@ -1,0 +1,92 @@
+package ilnp
+
+import (
+	"time"
+
+	"roam"
+)
+
+// Some paths take less than their links do, and drop the Packet Too Big that
+// would say so: a black hole, in which bulk transfers stand still while all else
+// goes on. So the path in use is asked once whether it takes a full packet; if
+// twice only the small ones came back, and nobody said Packet Too Big, our own
+// stack is told in place of the router that did not (RFC 8201 §4).
+const (
+	sizeAsked  = 2               // full packets, and small ones beside them
+	sizeAtOnce = 16              // sessions that ask at a time, once a second
+	sizeAgain  = 5 * time.Minute // the stack forgets after ten (RFC 8201 §5.3)
+	sizeActive = 2 * time.Second // only who sends is asked for
+	leastMTU   = 1280            // of every path (RFC 8200 §5)
+)
+
+// sizeCheck is what is known of the size that the path in use takes.
+type sizeCheck struct {
+	path        Path
+	asked       bool
+	small, full bool      // what came back
+	told        bool      // a router said Packet Too Big
+	narrow      time.Time // when our stack was told; zero: it was not
+}
+
+// TooBig tells our own stack, on behalf of the network, that packets of a
+// session may have at most MTU octets.
+type TooBig struct {
+	Key PairKey
+	MTU int
+}
+
+func (TooBig) output() {}
+
+// SetLinkMTU notes how many octets a packet on a link may have.
+func (c *Core) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
+
+// HandleTooBig notes that a router said Packet Too Big about a session: the path
+// is no black hole.
+func (c *Core) HandleTooBig(key PairKey) {
+	if s := c.sessions[key]; s != nil {
+		s.size.told = true
+	}
+}
+
+// checkSize asks for the size of the path in use, judges the answers a second
+// later, and keeps our stack reminded. It returns whether it asked, which it does
+// only if it may.
+func (c *Core) checkSize(now time.Time, s *session, mayAsk bool) bool {
+	if s.state != Established || !s.asks || c.cfg.UDPPort == 0 || len(s.entry.Paths) == 0 || now.Sub(s.lastTx) > sizeActive {
+		return false
+	}
+	p, v := s.entry.Paths[0], &s.size
+	if v.path != p {
+		*v = sizeCheck{path: p}
+	}
+	switch r := s.remotes.find(p.Remote); {
+	case !v.asked && !mayAsk:
+		return false
+	case !v.asked && r != nil && r.proven && c.host.mtus[p.Local.Link] > leastMTU:
+		v.asked = true
+		c.forgetProbes(&s.sent, now.Add(-tokenLife))
+		for range sizeAsked {
+			nids := PairKey{s.localNID, s.remoteNID}
+			c.sendProbe(now, s, &s.sent, nids, s.localNonce, probe{path: p, form: FormUDP, sizing: true})
+			c.sendProbe(now, s, &s.sent, nids, s.localNonce, probe{path: p, form: FormFull, size: c.host.mtus[p.Local.Link], sizing: true})
+		}
+		return true
+	case v.full, v.told, !v.small:
+		return false
+	case v.narrow.IsZero():
+		c.notify(Event{Time: now, Kind: PathNarrowed, Key: s.key, Path: p, Size: c.host.mtus[p.Local.Link]})
+	case now.Sub(v.narrow) < sizeAgain:
+		return false
+	}
+	v.narrow = now
+	c.emit(TooBig{Key: s.key, MTU: leastMTU})
+	return false
+}
+
+// noteSize takes the answer to a probe that asked for the size.
+func (s *session) noteSize(pr probe) {
+	if pr.path == s.size.path {
+		s.size.small = s.size.small || pr.form == FormUDP
+		s.size.full = s.size.full || pr.form == FormFull
+	}
+}
