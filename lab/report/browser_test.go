@@ -103,6 +103,7 @@ func write(t *testing.T, page []byte) string {
 // TestBrowserDrawsTheReport opens the report as a reader would: no errors, no
 // network, every link's colour on the screen, by day and by night.
 func TestBrowserDrawsTheReport(t *testing.T) {
+	t.Parallel()
 	b, err := Render(synthetic())
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +160,7 @@ func checkLayout(t *testing.T, page []byte) {
 }
 
 func TestBrowserFindsNoOverlap(t *testing.T) {
+	t.Parallel()
 	b, err := Render(synthetic())
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +169,7 @@ func TestBrowserFindsNoOverlap(t *testing.T) {
 }
 
 func TestBrowserDrawsTheOverview(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := synthetic()
 	r.Group = "A paper on moves (2016)"
@@ -192,6 +195,7 @@ func TestBrowserDrawsTheOverview(t *testing.T) {
 
 // TestBrowserDrawsAnExportedFigure proves that a figure stands alone.
 func TestBrowserDrawsAnExportedFigure(t *testing.T) {
+	t.Parallel()
 	r := synthetic()
 	path := filepath.Join(t.TempDir(), "figure.svg")
 	if err := os.WriteFile(path, SVG(r, r.Figures[0]), 0o644); err != nil {
@@ -207,6 +211,7 @@ var pages = flag.String("pages", "", "check the layout of every page in this dir
 // TestBrowserOpensPages looks at the reports of real runs, such as those that
 // `make lab` leaves: go test ./lab/report -run OpensPages -pages DIR.
 func TestBrowserOpensPages(t *testing.T) {
+	t.Parallel()
 	list, _ := filepath.Glob(filepath.Join(*pages, "*.html"))
 	if *pages == "" {
 		list = nil

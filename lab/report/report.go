@@ -38,6 +38,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"published":    published,
 	"anyPublished": anyPublished,
 	"runs":         runs,
+	"beside":       beside,
 	"files":        files,
 	"base":         filepath.Base,
 	"note":         note,

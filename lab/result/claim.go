@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -58,6 +59,30 @@ func (p Published) String() string {
 		return strconv.FormatFloat(*p.Value, 'g', 6, 64)
 	}
 	return p.Text
+}
+
+// rangeRE finds the words that are numbers all the same: "97.8 to 100.3 %",
+// "< 1 %".
+var rangeRE = regexp.MustCompile(`^(?:([0-9.]+) to |(<) ?)([0-9.]+) ?([^0-9 ]*)$`)
+
+// Range returns the published numbers if they are in the given unit: a value, a
+// span, or what is said to be below a bound.
+func (p *Published) Range(unit string) (lo, hi float64, ok bool) {
+	if p == nil {
+		return 0, 0, false
+	}
+	if p.Value != nil {
+		return *p.Value, *p.Value, true
+	}
+	m := rangeRE.FindStringSubmatch(p.Text)
+	if m == nil || m[4] != "" && m[4] != unit || m[2] != "" && m[4] != unit {
+		return 0, 0, false
+	}
+	hi, err := strconv.ParseFloat(m[3], 64)
+	if err == nil && m[1] != "" {
+		lo, err = strconv.ParseFloat(m[1], 64)
+	}
+	return lo, hi, err == nil
 }
 
 // MarshalJSON writes the number, or the words as a string.

@@ -194,3 +194,27 @@ func TestStudent(t *testing.T) {
 		}
 	}
 }
+
+func TestPublishedRange(t *testing.T) {
+	two := 2.0
+	for _, tt := range []struct {
+		p      *Published
+		unit   string
+		lo, hi float64
+		ok     bool
+	}{
+		{nil, "ms", 0, 0, false},
+		{&Published{Value: &two}, "ms", 2, 2, true},
+		{&Published{Text: "97.8 to 100.3"}, "%", 97.8, 100.3, true},
+		{&Published{Text: "55 to 60 s"}, "s", 55, 60, true},
+		{&Published{Text: "55 to 60 s"}, "ms", 0, 0, false},
+		{&Published{Text: "< 1 %"}, "%", 0, 1, true},
+		{&Published{Text: "< 1 %"}, "datagrams", 0, 0, false},
+		{&Published{Text: "mean 2 %, max 8 %"}, "%", 0, 0, false},
+		{&Published{Text: "near 1"}, "", 0, 0, false},
+	} {
+		if lo, hi, ok := tt.p.Range(tt.unit); lo != tt.lo || hi != tt.hi || ok != tt.ok {
+			t.Errorf("%v in %q: %g, %g, %v", tt.p, tt.unit, lo, hi, ok)
+		}
+	}
+}
