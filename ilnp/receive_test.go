@@ -317,6 +317,35 @@ func TestRepeatedLocatorInAnUpdate(t *testing.T) {
 	b.wantTargets(netQ)
 }
 
+// isAck reports whether a packet that was sent acknowledges a Locator Update.
+func (b *bench) isAck(x Transmit) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(b.parse(x).Payload)
+	return err == nil && lu.Operation == ilnpwire.Acknowledgement
+}
+
+// TestNothingGoesToWithdrawnLocatorsAfterTheAcknowledgement: the data plane is
+// told before the correspondent is.
+func TestNothingGoesToWithdrawnLocatorsAfterTheAcknowledgement(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.HandlePacket(b.now, 1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
+	told := false
+	for out, ok := b.Poll(); ok; out, ok = b.Poll() {
+		switch out := out.(type) {
+		case Upsert:
+			told = told || !slices.ContainsFunc(out.Pair.Paths, func(p Path) bool { return p.Remote == netP })
+		case Transmit:
+			if b.isAck(out) && !told {
+				t.Error("acknowledged while the data plane still sends to what was withdrawn")
+			}
+		}
+	}
+	if !told {
+		t.Error("the data plane was never told")
+	}
+}
+
 // TestWhereAcknowledgementsGo: to the source of the update when it is listed,
 // else to the best listed one; from where it was received.
 func TestWhereAcknowledgementsGo(t *testing.T) {
@@ -337,11 +366,12 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 		b.prefix(2, netB, Infinite)
 		b.open(netP)
 		b.receive(c.link, b.update(c.from, peerNonce, ilnpwire.LocatorUpdate{Locators: c.list}))
-		if len(b.sent) == 0 {
-			t.Fatalf("%s: nothing sent", c.name)
+		i := slices.IndexFunc(b.sent, func(x Transmit) bool { return b.isAck(x) })
+		if i < 0 {
+			t.Fatalf("%s: no acknowledgement sent", c.name)
 		}
-		p := b.parse(b.sent[0])
-		got := Path{Local{b.sent[0].Link, p.Src.L64}, p.Dst.L64}
+		p := b.parse(b.sent[i])
+		got := Path{Local{b.sent[i].Link, p.Src.L64}, p.Dst.L64}
 		if got != c.want || p.TrafficClass != ilnpwire.TrafficClassCS6 || p.Nonce != b.pairs[theKey].LocalNonce {
 			t.Errorf("%s: acknowledgement %v, want %v, in CS6 and with our nonce", c.name, got, c.want)
 		}
