@@ -70,9 +70,13 @@ func parseRTTs(text string) (out []int, err error) {
 // splits judges the links' shares of each phase, and what came on links that had
 // been withdrawn.
 func splits(r *result.Result, o *outcome, pl plan) {
-	off := 0.0
+	off, unjudged := 0.0, 0
 	for _, w := range o.ways() {
 		for i, p := range pl.phases {
+			if len(w.Shares[i]) == 0 {
+				unjudged++
+				continue
+			}
 			for _, l := range links {
 				want := 0.0
 				if slices.Contains(p.links, l) {
@@ -83,6 +87,7 @@ func splits(r *result.Result, o *outcome, pl plan) {
 		}
 	}
 	r.Set("split_error_points", off)
+	r.Set("phases_too_short", float64(unjudged))
 	r.Set("after_removal", float64(o.AfterRemoval))
 	r.Set("after_removal_sent", float64(o.AfterRemovalSent))
 	r.Set("after_removal_late_ms", o.AfterRemovalMs)

@@ -18,6 +18,7 @@ const (
 	window    = 500 * time.Millisecond // in which the longest gap is taken
 	settle    = 700 * time.Millisecond // after a change of the set, before shares count
 	numberAt  = 8                      // where iperf3 has the number of a datagram
+	fewest    = 50                     // packets that make a share
 	floor     = 100_000                // octets: a TCP connection with less is iperf3's own
 	awayGrace = 50 * time.Millisecond  // what was past the link when it was cut
 )
@@ -111,11 +112,12 @@ func rate(got []packets.Packet, from time.Time) float64 {
 }
 
 // shares returns what each link carried of a phase, in per cent, from a while
-// after its newest link was first used.
+// after its newest link was first used. Nothing is said of a phase in which only
+// a few packets came after that.
 func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) string) map[string]float64 {
 	from, to := s.trace.At(p.from), s.trace.At(p.to)
 	begun := p.added == ""
-	sum, total := map[string]int{}, 0
+	sum, total, n := map[string]int{}, 0, 0
 	for _, g := range got {
 		if g.At.Before(from) || !g.At.Before(to) {
 			continue
@@ -125,10 +127,13 @@ func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) 
 		}
 		if begun && g.At.Sub(from) > settle+s.cell.rtt {
 			sum[which(g)] += g.Length
-			total += g.Length
+			total, n = total+g.Length, n+1
 		}
 	}
 	out := map[string]float64{}
+	if n < fewest {
+		return out
+	}
 	for _, l := range links {
 		out[l] = 100 * float64(sum[l]) / float64(max(total, 1))
 	}
