@@ -98,10 +98,17 @@ func (s *session) equalised(paths []Path) []Path {
 	})
 }
 
-// acceptFor returns the locators accepted as sources, the best first.
-func (s *session) acceptFor() []roam.L64 {
-	all := s.remotes.all()
-	return all[:min(len(all), 2*MaxRemote)]
+// acceptFor returns the locators accepted as sources, the best first: all but
+// those whose lifetime and grace are over and which are not sent to.
+func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
+	var ls []roam.L64
+	for _, r := range s.remotes {
+		sentTo := slices.ContainsFunc(paths, func(p Path) bool { return p.Remote == r.l64 })
+		if (r.standing == current || r.until.After(now) || sentTo) && len(ls) < 2*MaxRemote {
+			ls = append(ls, r.l64)
+		}
+	}
+	return ls
 }
 
 // unprovenIn returns those destinations of paths that are not proven.

@@ -147,7 +147,9 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 		if e.Lifetime == 0 {
 			// Ended: age drops it, unless it is the last one.
 			if r != nil && r.standing == current {
-				r.expires = now
+				r.expires, r.ended = now, true
+			} else if r != nil {
+				r.drop(now, s.grace())
 			}
 			continue
 		}

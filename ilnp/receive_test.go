@@ -265,8 +265,49 @@ func TestRemoteLifetimesRunOut(t *testing.T) {
 	}
 	b.pass(2 * time.Minute)
 	b.wantTargets(netR) // past its lifetime, but the only one
-	if got := b.Peers(b.now)[0].Locators[0].State; got != Expired {
-		t.Errorf("it is %v, want EXPIRED", got)
+	shown := b.Peers(b.now)[0].Locators
+	if len(shown) != 2 || shown[0].State != Expired || shown[1].L64 != netQ || shown[1].State != Aged {
+		t.Errorf("shown as %+v, want netR EXPIRED and netQ AGED", shown)
+	}
+}
+
+// TestAgedLocatorIsTheLastResort: a locator past its lifetime is asked when the
+// others are silent, and sent to if it answers; an update that does not list it
+// ends that, and no more than a few are kept.
+func TestAgedLocatorIsTheLastResort(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 5), entry(netR, 20, 600))))
+	b.answerProbes()
+	b.pass(30 * time.Second)
+	b.answerProbes()
+	b.wantTargets(netR)
+	b.forget()
+	silence(b)
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netQ {
+			b.reply(p, peerNonce)
+		}
+	}
+	b.pass(time.Second)
+	b.wantTargets(netQ)
+	if !slices.Contains(b.pairs[theKey].Accept, netQ) {
+		t.Error("sent to, and not accepted")
+	}
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netR, 10, 600))))
+	b.pass(11 * time.Second)
+	if n := len(b.Peers(b.now)[0].Locators); n != 1 {
+		t.Errorf("%d locators after an update that lists one", n)
+	}
+	for i := range roam.L64(10) {
+		b.receive(1, b.update(netR, peerNonce, ilnpwire.LocatorUpdate{Draft: true, Code: ilnpwire.CodeAddSoft,
+			Locators: []ilnpwire.LocatorEntry{entry(netQ+i<<16, 10, 1)}}))
+		b.pass(2 * time.Second)
+	}
+	b.pass(time.Minute)
+	if n := len(b.Peers(b.now)[0].Locators); n != 1+maxAged {
+		t.Errorf("%d locators are kept, want %d past their lifetime", n, maxAged)
 	}
 }
 

@@ -18,8 +18,13 @@ type standing uint8
 
 const (
 	current standing = iota // announced, told or seen: sent to, if preferred
-	dropped                 // in grace: accepted as a source, not sent to
+	aged                    // past its lifetime: a last resort, accepted as a source for its grace (RFC 6741 §5.2)
+	dropped                 // by its owner, in grace: accepted as a source, not sent to
 )
+
+// maxAged bounds the locators past their lifetime that are kept for a
+// correspondent; those that ran out last are.
+const maxAged = 4
 
 // remote is one locator of a correspondent.
 type remote struct {
@@ -27,7 +32,8 @@ type remote struct {
 	preference uint16
 	expires    time.Time // zero: never
 	standing   standing
-	until      time.Time // dropped: end of grace
+	until      time.Time // aged, dropped: end of grace
+	ended      bool      // by its owner, at once
 	proven     bool      // its owner has answered from behind it
 }
 
@@ -59,15 +65,25 @@ func (rs *remotes) put(l roam.L64, preference uint16, expires time.Time) *remote
 		*rs = append(*rs, remote{l64: l})
 		r = &(*rs)[len(*rs)-1]
 	}
-	r.preference, r.expires, r.standing, r.until = preference, expires, current, time.Time{}
+	r.preference, r.expires, r.standing, r.until, r.ended = preference, expires, current, time.Time{}, false
 	return r
 }
 
-// drop starts the grace of a locator.
+// drop starts the grace of a locator, if it has had none.
 func (r *remote) drop(now time.Time, grace time.Duration) {
 	if r.standing == current {
-		r.standing, r.until = dropped, now.Add(grace)
+		r.until = now.Add(grace)
 	}
+	r.standing = dropped
+}
+
+// lapse is what the end of its lifetime does to a current locator.
+func (r *remote) lapse(now time.Time, grace time.Duration) {
+	if r.ended {
+		r.drop(now, grace)
+		return
+	}
+	r.standing, r.until = aged, now.Add(grace)
 }
 
 // age ends the grace of dropped locators and starts that of those past their
@@ -89,21 +105,43 @@ func (rs *remotes) age(now time.Time, grace time.Duration) {
 		(*rs)[0].standing, (*rs)[0].expires = current, now
 	}
 	for i := range *rs {
-		if r := &(*rs)[i]; i != keep && !r.within(now) {
-			r.drop(now, grace)
+		if r := &(*rs)[i]; i != keep && r.standing == current && !r.within(now) {
+			r.lapse(now, grace)
 		}
 	}
 	*rs = slices.DeleteFunc(*rs, func(r remote) bool { return r.standing == dropped && !r.until.After(now) })
 	rs.sort()
+	rs.limitAged()
 }
 
-// next returns when age has something to do, or the zero time.
+// limitAged forgets those of too many aged locators that ran out first.
+func (rs *remotes) limitAged() {
+	for {
+		n, first := 0, -1
+		for i, r := range *rs {
+			if r.standing != aged {
+				continue
+			}
+			n++
+			if first < 0 || r.until.Before((*rs)[first].until) {
+				first = i
+			}
+		}
+		if n <= maxAged {
+			return
+		}
+		*rs = slices.Delete(*rs, first, first+1)
+	}
+}
+
+// next returns when age has something to do or a grace ends, or the zero time.
 func (rs remotes) next(now time.Time) time.Time {
 	var t time.Time
 	for _, r := range rs {
-		if r.standing == dropped {
+		switch {
+		case r.standing == dropped, r.standing == aged && r.until.After(now):
 			t = sooner(t, r.until)
-		} else if r.within(now) {
+		case r.standing == current && r.within(now):
 			t = sooner(t, r.expires)
 		}
 	}

@@ -268,7 +268,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, Paths: paths, Accept: s.acceptFor(), Grace: 2 * s.rtt,
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * s.rtt,
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)

@@ -144,7 +144,11 @@ func (c *Core) State() State {
 func saveRemotes(rs remotes) []savedRemote {
 	var list []savedRemote
 	for _, r := range rs {
-		list = append(list, savedRemote{r.l64, r.preference, r.expires, r.until, r.proven})
+		v := savedRemote{L64: r.l64, Preference: r.preference, Expires: r.expires, Proven: r.proven}
+		if r.standing == dropped {
+			v.Until = r.until
+		}
+		list = append(list, v)
 	}
 	return list
 }
