@@ -13,18 +13,19 @@ import (
 // Config is what a Core is made with. The zero value of a field that has a
 // default means that default.
 type Config struct {
-	NIDs             []roam.NID    // this host's own, the first one is used for new sessions; at least one
-	Mode             Mode          // what to do with more than one link
-	Accept           Accept        // who may open a session towards this host
-	DraftLU          bool          // send Locator Updates in the draft form to peers that have not shown theirs
-	NonceLength      uint8         // of our own nonces: 4 (default) or 12 octets (RFC 6744 §2)
-	Rule             ChecksumRule  // for correspondents without a rule of their own
-	Rand             io.Reader     // source of nonces and probe tokens; a CSPRNG outside of simulations
-	FallbackLifetime time.Duration // how long "no ILNP there" is remembered; default 10 min
-	IdleTimeout      time.Duration // a session without packets of applications for so long ends; default 10 min
-	SessionPrefix    roam.L64      // never acceptable as a locator; default roam.DefaultSessionPrefix
-	ProbeID          uint16        // identifier of our echo requests
-	UDPPort          uint16        // of control messages where a path drops the option or ICMPv6; 0: never
+	NIDs             []roam.NID            // this host's own, the first one is used for new sessions; at least one
+	Mode             Mode                  // what to do with more than one link
+	Place            func(link string) int // of a link by its name: one of a lower place is stayed on, and of equal ones the newest wins; nil: all are equal
+	Accept           Accept                // who may open a session towards this host
+	DraftLU          bool                  // send Locator Updates in the draft form to peers that have not shown theirs
+	NonceLength      uint8                 // of our own nonces: 4 (default) or 12 octets (RFC 6744 §2)
+	Rule             ChecksumRule          // for correspondents without a rule of their own
+	Rand             io.Reader             // source of nonces and probe tokens; a CSPRNG outside of simulations
+	FallbackLifetime time.Duration         // how long "no ILNP there" is remembered; default 10 min
+	IdleTimeout      time.Duration         // a session without packets of applications for so long ends; default 10 min
+	SessionPrefix    roam.L64              // never acceptable as a locator; default roam.DefaultSessionPrefix
+	ProbeID          uint16                // identifier of our echo requests
+	UDPPort          uint16                // of control messages where a path drops the option or ICMPv6; 0: never
 }
 
 // Defaults of Config.
@@ -91,7 +92,7 @@ func New(cfg Config) (*Core, error) {
 		candidates: make(map[candidateKey]*candidate),
 		probes:     make(map[token]probe),
 		rejected:   make(map[string]rejection),
-		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool)},
+		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
 	c.host.owner = &c.host
 	return c, nil

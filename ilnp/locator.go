@@ -55,8 +55,9 @@ type host struct {
 	names    map[roam.LinkID]string
 	mtus     map[roam.LinkID]int
 	disabled map[roam.LinkID]bool
-	active   []Local  // newest first
-	told     []listed // what a Locator Update would list
+	place    func(link string) int // see Config.Place
+	active   []Local               // newest first
+	told     []listed              // what a Locator Update would list
 	ranks    int
 	arrivals int
 }
@@ -84,9 +85,17 @@ func (h *host) ranked(keep func(*local) bool) []*local {
 		}
 	}
 	slices.SortStableFunc(ls, func(a, b *local) int {
-		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.arrival, b.arrival))
+		return cmp.Or(cmp.Compare(h.placeOf(a), h.placeOf(b)), cmp.Compare(b.rank, a.rank), cmp.Compare(a.arrival, b.arrival))
 	})
 	return ls
+}
+
+// placeOf is where the user puts the link of a locator, see Config.Place.
+func (h *host) placeOf(l *local) int {
+	if h.place == nil {
+		return 0
+	}
+	return h.place(h.names[l.Link])
 }
 
 // rankNew gives a locator that counts as new its place. On another link than

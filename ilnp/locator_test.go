@@ -244,3 +244,39 @@ func TestNamesOfLinksAreForgotten(t *testing.T) {
 		t.Errorf("the names of %d links are remembered, and none is there", n)
 	}
 }
+
+// TestPreferredLinkIsKept: a new link does not take the host away from one that
+// the user puts first; when that goes, the best of the rest is used, and when
+// it comes back, it is used again.
+func TestPreferredLinkIsKept(t *testing.T) {
+	b := newBench(t, func(c *Config) {
+		c.Place = func(link string) int { return map[string]int{"eth7": 0, "wlan0": 1, "wwan0": 2}[link] }
+	})
+	name := func(link roam.LinkID, name string, l roam.L64, gone bool) {
+		b.HandleLocator(b.now, LocatorEvent{Local: Local{link, l}, Present: !gone, LinkName: name, Preferred: Infinite})
+		b.drain()
+	}
+	want := func(l roam.L64) {
+		t.Helper()
+		var active []roam.L64
+		for at, state := range b.states() {
+			if state == Active {
+				active = append(active, at)
+			}
+		}
+		if len(active) != 1 || active[0] != l {
+			t.Errorf("active %v, want %v", active, l)
+		}
+	}
+	name(1, "eth7", netA, false)
+	name(2, "wwan0", netB, false)
+	want(netA)
+	name(3, "wlan0", netC, false)
+	want(netA)
+	name(1, "eth7", netA, true)
+	want(netC)
+	name(3, "wlan0", netC, true)
+	want(netB)
+	name(1, "eth7", netA, false)
+	want(netA)
+}

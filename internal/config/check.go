@@ -37,6 +37,7 @@ func (c *checker) config(r *raw) Config {
 		Uplinks: Uplinks{
 			Include:  c.globs("uplinks.include", r.Uplinks.Include),
 			Exclude:  c.globs("uplinks.exclude", r.Uplinks.Exclude),
+			Prefer:   c.globs("uplinks.prefer", r.Uplinks.Prefer),
 			Disabled: c.links("uplinks.disabled", r.Uplinks.Disabled),
 		},
 		DNS: DNS{

@@ -68,12 +68,24 @@ func (c NIDChoice) String() string {
 type Uplinks struct {
 	Include  []string // globs; empty: every link
 	Exclude  []string // globs; they win over Include
+	Prefer   []string // globs of links to stay on, the best first
 	Disabled []string // names of links that wait for `roam locator enable`
 }
 
 // Allows reports whether a link of that name may be an uplink.
 func (u Uplinks) Allows(link string) bool {
 	return !matches(u.Exclude, link) && (len(u.Include) == 0 || matches(u.Include, link))
+}
+
+// Place returns where Prefer puts a link of that name: 0 for the best. Links that
+// no glob matches share the last place.
+func (u Uplinks) Place(link string) int {
+	for i := range u.Prefer {
+		if matches(u.Prefer[i:i+1], link) {
+			return i
+		}
+	}
+	return len(u.Prefer)
 }
 
 func matches(globs []string, link string) bool {

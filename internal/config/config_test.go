@@ -284,3 +284,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestPlace(t *testing.T) {
+	u := Uplinks{Prefer: []string{"eth*", "wlan0"}}
+	for link, want := range map[string]int{"eth7": 0, "wlan0": 1, "wwan0": 2} {
+		if got := u.Place(link); got != want {
+			t.Errorf("place of %s: %d, want %d", link, got, want)
+		}
+	}
+	if (Uplinks{}).Place("eth0") != 0 {
+		t.Error("without a preference links differ")
+	}
+}

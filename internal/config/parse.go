@@ -70,6 +70,7 @@ type raw struct {
 	Uplinks struct {
 		Include  []string `toml:"include"`
 		Exclude  []string `toml:"exclude"`
+		Prefer   []string `toml:"prefer"`
 		Disabled []string `toml:"disabled"`
 	} `toml:"uplinks"`
 	DNS struct {

@@ -78,7 +78,7 @@ func probeID() uint16 {
 
 func (d *Daemon) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
-		NIDs: []roam.NID{d.nid}, Mode: d.cfg.Host.Mode, Accept: d.cfg.Host.Accept,
+		NIDs: []roam.NID{d.nid}, Mode: d.cfg.Host.Mode, Place: d.cfg.Uplinks.Place, Accept: d.cfg.Host.Accept,
 		DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(d.cfg.ILNP.NonceLength),
 		Rule: d.cfg.ILNP.Checksum, Rand: rand.Reader, FallbackLifetime: d.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: d.cfg.ILNP.IdleTimeout, SessionPrefix: d.cfg.Host.SessionPrefix, ProbeID: probeID,
