@@ -127,6 +127,19 @@ func parse(b []byte) (p Packet, ok bool) {
 	return p, p.upper(rest, left)
 }
 
+// Upper returns the message of the upper layer, header included; false when the
+// capture does not hold all of it.
+func (p Packet) Upper() ([]byte, bool) {
+	next, at, end := p.Raw[6], ipLen, ipLen+p.Length
+	for (next == hopByHop || next == destOpts) && at+2 <= len(p.Raw) {
+		next, at = p.Raw[at], at+8*(int(p.Raw[at+1])+1)
+	}
+	if at > end || end > len(p.Raw) {
+		return nil, false
+	}
+	return p.Raw[at:end], true
+}
+
 // hasNonce walks the options of a header.
 func hasNonce(b []byte) bool {
 	for len(b) > 0 {

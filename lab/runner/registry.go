@@ -10,6 +10,7 @@ import (
 	"roam/lab/exp/beyond"
 	"roam/lab/exp/example"
 	"roam/lab/exp/hostile"
+	"roam/lab/exp/phoomikiattisak"
 	"roam/lab/exp/quickstart"
 	"roam/lab/exp/video"
 	"roam/lab/exp/yanagida"
@@ -22,7 +23,7 @@ func experiments() []exp.Experiment {
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
-		[]exp.Experiment{beyond.Experiment, hostile.Experiment},
+		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, hostile.Experiment},
 	)
 }
 

@@ -1,0 +1,180 @@
+// Package phoomikiattisak re-runs the measurements of "End-To-End Mobility for
+// the Internet Using ILNP" (Phoomikiattisak and Bhatti, 2019): one TCP flow to a
+// mobile host that goes from a near or far network to another, softly or hard,
+// under three congestion controls.
+//
+// Implements the topology of drawing.txt, the paper's metrics M1 to M5 from
+// captures at both ends, its UDP criterion, and what it leaves to later work: a
+// policy that stays on the better link, signals before data in the queues, and
+// no false handoff under load. Omits Mobile IPv6, the paper's comparator. Driven
+// by package runner; it asks Roam only what a user can ask.
+package phoomikiattisak
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"roam/lab/cc"
+	"roam/lab/exp"
+	"roam/lab/scene"
+	"roam/lab/workload"
+)
+
+//go:embed drawing.txt
+var drawing string
+
+//go:embed params.json
+var params []byte
+
+//go:embed expect.json
+var expect []byte
+
+//go:embed README.md
+var readme string
+
+// Experiment is the declaration that package runner lists.
+var Experiment = exp.Experiment{
+	Name:    "phoomikiattisak-handoff",
+	Title:   "TCP through handoffs between near and far networks, soft and hard, under CUBIC, Hybla and Veno",
+	Group:   "Phoomikiattisak and Bhatti 2019, End-To-End Mobility for the Internet Using ILNP",
+	Source:  "Phoomikiattisak and Bhatti, WCMC 2019, article 7464179, §5 and §6",
+	Drawing: drawing,
+	Params:  params,
+	Expect:  expect,
+	Readme:  readme,
+	Tools:   tools(),
+	Run:     run,
+}
+
+func tools() map[string]string {
+	t := maps.Clone(scene.Tools)
+	maps.Copy(t, map[string]string{"iperf3": workload.Tools["iperf3"], "tcpdump": "tcpdump", "ss": "iproute2"})
+	return t
+}
+
+// The kinds of handoff.
+const (
+	soft = "soft" // both links for a while, both locators in use
+	hard = "hard" // both links, but the old locator is given up at once: the paper's hard handoff
+	cut  = "cut"  // the old link dies at the moment the new one comes up
+)
+
+// paths says for each scenario which of the two networks is far.
+var paths = map[string][2]bool{
+	"lan-lan": {false, false}, "lan-wan": {false, true}, "wan-lan": {true, false}, "wan-wan": {true, true},
+}
+
+// run measures all cells and fills in the result.
+func run(ctx context.Context, env *exp.Env) (err error) {
+	m, err := plan(env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close()) }()
+	env.View.Cells(m.cells())
+	if err := m.tcp(ctx); err != nil {
+		return err
+	}
+	if err := m.udp(ctx); err != nil {
+		return err
+	}
+	if err := m.beyond(ctx); err != nil {
+		return err
+	}
+	m.metrics()
+	m.draw()
+	return nil
+}
+
+// matrix is the plan of a run, and what came of it.
+type matrix struct {
+	env                        *exp.Env
+	scenarios, kinds, variants []string
+	controls                   map[string]*cc.Control
+	runs                       []outcome
+	udps                       []udpOutcome
+	extra                      *extras
+}
+
+// plan reads the lists among the parameters and finds the congestion controls.
+func plan(env *exp.Env) (m *matrix, err error) {
+	p := env.Params
+	m = &matrix{env: env, controls: map[string]*cc.Control{}}
+	for _, l := range []struct {
+		into  *[]string
+		key   string
+		known []string
+	}{
+		{&m.scenarios, "scenarios", slices.Sorted(maps.Keys(paths))},
+		{&m.kinds, "kinds", []string{soft, hard, cut}},
+		{&m.variants, "variants", nil},
+	} {
+		if *l.into, err = list(p.Text(l.key), l.known); err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", l.key, err)
+		}
+	}
+	for _, v := range m.variants {
+		c, err := cc.Open(v)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("parameter variants: %w", err), m.close())
+		}
+		m.controls[v] = c
+	}
+	return m, nil
+}
+
+// list splits a list and compares it with what there is; nil knows all.
+func list(text string, known []string) ([]string, error) {
+	all := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(all) == 0 {
+		return nil, errors.New("the list is empty")
+	}
+	for _, s := range all {
+		if known != nil && !slices.Contains(known, s) {
+			return nil, fmt.Errorf("%q is none of %s", s, strings.Join(known, ", "))
+		}
+	}
+	return all, nil
+}
+
+// close takes our congestion controls away again.
+func (m *matrix) close() (err error) {
+	for _, c := range m.controls {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// cells is how many there are.
+func (m *matrix) cells() int {
+	n := len(m.scenarios)*len(m.kinds)*len(m.variants)*m.env.Params.Int("repetitions") + len(m.scenarios)
+	if m.env.Params.Bool("beyond") {
+		n += beyondCells
+	}
+	return n
+}
+
+// tcp measures the cells with TCP. Kinds and variants alternate within a
+// repetition, so that a slow change of the machine meets all alike.
+func (m *matrix) tcp(ctx context.Context) error {
+	for n := range m.env.Params.Int("repetitions") {
+		for _, s := range m.scenarios {
+			for _, k := range m.kinds {
+				for _, v := range m.variants {
+					c := cell{env: m.env, scenario: s, kind: k, control: m.controls[v], repetition: n}
+					o, err := exp.Cell(m.env, c.name(), func() (outcome, error) { return c.measure(ctx) })
+					if err != nil {
+						return err
+					}
+					m.runs = append(m.runs, o)
+				}
+			}
+		}
+	}
+	return nil
+}

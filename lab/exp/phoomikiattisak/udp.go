@@ -1,0 +1,129 @@
+package phoomikiattisak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/scene"
+	"roam/lab/topo"
+	"roam/lab/workload"
+	"roam/lab/workload/udpflow"
+)
+
+// udpOutcome is what a UDP flow through a soft handoff measured.
+type udpOutcome struct {
+	Scenario  string
+	Written   int // datagrams, both ways
+	Lost      int
+	LostAt    []float64 // when each was sent, in seconds
+	Late      int       // datagrams that arrived after a later one
+	DropPct   float64   // worst second's arrivals below the mean, in per cent of it, less what the longer path delays
+	Refused   int       // datagrams that the receive buffers refused
+	QueueDrop int
+	Counters  map[string]uint64 // what the hosts dropped, HOST NAME
+	Y         []float64         // arrivals per bin in Mb/s, to the mobile host
+}
+
+// udp measures the paper's criterion for UDP in every scenario: a steady flow
+// below the rate of the link, softly handed over.
+func (m *matrix) udp(ctx context.Context) error {
+	for _, s := range m.scenarios {
+		o, err := exp.Cell(m.env, s+"-udp", func() (udpOutcome, error) { return udpCell(ctx, m.env, s) })
+		if err != nil {
+			return err
+		}
+		m.udps = append(m.udps, o)
+	}
+	return nil
+}
+
+// udpPort is where the waiting end of the flow listens.
+const udpPort = 7001
+
+func udpCell(ctx context.Context, env *exp.Env, scenario string) (o udpOutcome, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p, name := env.Params, scenario+"-udp"
+	env.View.Phase("%s: setting up", name)
+	net, err := scene.Build(ctx, env, config(env, name, scenario, "soft"))
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, net.Close()) }()
+	dir := filepath.Join(env.Dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return o, fmt.Errorf("make directory: %w", err)
+	}
+	size := p.Int("udp_size")
+	flow, err := workload.StartUDP(ctx, net.Peer(0).Host, net.Mobile().Host, dir, workload.UDPOptions{
+		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200, Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
+	})
+	if err != nil {
+		return o, err
+	}
+	defer flow.Kill()
+	wctx, stop := context.WithTimeout(ctx, startWithin)
+	defer stop()
+	if err := topo.Wait(wctx, "datagrams", func() bool { return flow.State().Progress > 0 }); err != nil {
+		return o, err
+	}
+	length := p.Seconds("udp_s")
+	var s scene.Schedule
+	s.Length = length
+	s.Add(length/3, scene.Attach, "net2", "net1", "soft: net1 to net2")
+	s.Add(length*2/3, scene.Detach, "net1", "", "")
+	t, err := net.Run(ctx, s, func() []live.Session {
+		st := flow.State()
+		return []live.Session{{Name: flow.Name(), Alive: st.Alive, Detail: st.Detail}}
+	})
+	if err != nil {
+		return o, err
+	}
+	counters, err := drops(ctx, net)
+	if err != nil {
+		return o, err
+	}
+	up, down, err := flow.Stop(ctx, 2*p.Millis("wan_rtt_ms")+200*time.Millisecond)
+	if err != nil {
+		return o, fmt.Errorf("read the UDP flow: %w", err)
+	}
+	// The first second is the set-up of the session, which has rules of its own.
+	from := t.At(time.Second)
+	o = udpOutcome{Scenario: scenario, Counters: counters, Refused: flow.BufferErrors(), QueueDrop: int(t.Drops["queue"] + t.Drops["refused"])}
+	for _, f := range []*udpflow.Flow{up, down} {
+		n := f.Count(from, t.At(length))
+		at, lost := f.Losses(from, t.At(length), 10*time.Millisecond)
+		for i, v := range lost {
+			if v > 0 {
+				o.LostAt = append(o.LostAt, at[i])
+			}
+		}
+		o.Written, o.Lost, o.Late = o.Written+n.Written, o.Lost+n.Lost, o.Late+n.Misorders
+	}
+	far := paths[scenario]
+	o.DropPct = rateDrop(down, from, t.At(length), (rtt(env, far[1])-rtt(env, far[0]))/2)
+	_, o.Y = down.Rate(t.Start, t.At(length), drawn)
+	for i := range o.Y {
+		o.Y[i] *= float64(size) * 8e-6
+	}
+	return o, nil
+}
+
+// rateDrop returns by how many per cent the arrivals of the worst second lie
+// below the mean. A path that is longer by some milliseconds holds back what
+// arrives in that time, once; that is no drop.
+func rateDrop(f *udpflow.Flow, from, to time.Time, longerMs float64) float64 {
+	total, seconds := f.Arrived(from, to), to.Sub(from).Seconds()
+	mean := float64(total) / seconds
+	worst := 0.0
+	for at := from; !at.Add(time.Second).After(to); at = at.Add(100 * time.Millisecond) {
+		worst = max(worst, 100*(1-float64(f.Arrived(at, at.Add(time.Second)))/mean))
+	}
+	return max(0, worst-max(0, longerMs)/10)
+}
