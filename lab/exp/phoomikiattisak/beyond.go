@@ -12,6 +12,7 @@ import (
 	"roam/lab/packets"
 	"roam/lab/result"
 	"roam/lab/scene"
+	"roam/lab/topo"
 	"roam/lab/workload"
 )
 
@@ -33,6 +34,9 @@ func (m *matrix) beyond(ctx context.Context) error {
 	}
 	m.extra = &extras{Load: map[string]loadOutcome{}, Priority: map[string]priorityOutcome{}, Prefer: map[string]preferOutcome{}}
 	err := m.load(ctx)
+	if err != nil {
+		return err
+	}
 	for _, on := range []string{"off", "on"} {
 		var e error
 		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func() (priorityOutcome, error) { return priorityCell(ctx, m.env, on) })
@@ -93,15 +97,15 @@ func loadCell(ctx context.Context, env *exp.Env, name string, window float64, li
 	if lifetime > 10*time.Second { // the interval stays
 		cfg.Advert.Min, cfg.Advert.Max = 500*time.Millisecond, time.Second
 	}
+	cfg.More = map[string]string{"mn": "[uplinks]\nprefer = [\"net1\"]\n"}
 	cfg.Ready = func(_ context.Context, s *scene.Scene) error { return limitWindow(s, window) }
 	net, err := scene.Build(ctx, env, cfg)
 	if err != nil {
 		return o, err
 	}
 	defer func() { err = errors.Join(err, net.Close()) }()
-	// Both links are there before the flow begins.
-	if err := net.Mobile().Node.WaitActive(ctx, "net2"); err != nil {
-		env.View.Logf("%v", err) // the first link is in use then, which serves as well
+	if err := waitBoth(ctx, net); err != nil {
+		return o, err
 	}
 	t, err := (&trial{env: env, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second}, snap: snapLength,
 		iperf: workload.IperfOptions{Reverse: true, CC: "cubic"}}).pass(ctx)
@@ -122,6 +126,16 @@ func loadCell(ctx context.Context, env *exp.Env, name string, window float64, li
 		last[a.Link] = a.At
 	}
 	return o, t.queueing(&o)
+}
+
+// waitBoth waits until the mobile host has a locator on either network.
+func waitBoth(ctx context.Context, net *scene.Scene) error {
+	ctx, stop := context.WithTimeout(ctx, startWithin)
+	defer stop()
+	return topo.Wait(ctx, "locators on both networks", func() bool {
+		list, err := net.Mobile().Node.Locators(ctx)
+		return err == nil && len(list) == 2
+	})
 }
 
 // queueing notes the longest that a segment was under way, less the path's delay.
