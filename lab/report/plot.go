@@ -194,7 +194,7 @@ func (p *panel) draw(b *strings.Builder) {
 	case result.Stack:
 		// The topmost sum first, so that each lower one covers its own part.
 		for i := len(p.series) - 1; i >= 0; i-- {
-			p.area(b, p.series[i], p.colour[i])
+			p.area(b, p.steps(p.series[i]), p.colour[i])
 		}
 	case result.CDF:
 		for i, s := range p.series {

@@ -229,3 +229,12 @@ func TestExport(t *testing.T) {
 		t.Errorf("metrics %s", metrics)
 	}
 }
+
+// A bin has the width that it was measured over, the first one too.
+func TestStackIsDrawnInSteps(t *testing.T) {
+	p := &panel{x: axis{lo: 0, hi: 2}}
+	got := p.steps(result.Series{X: []float64{0.5, 1, 1.5}, Y: []float64{1, 2, 0}})
+	if !slices.Equal(got.X, []float64{0, 0.5, 0.5, 1, 1, 1.5}) || !slices.Equal(got.Y, []float64{1, 1, 2, 2, 0, 0}) {
+		t.Errorf("%v, %v", got.X, got.Y)
+	}
+}

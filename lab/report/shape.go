@@ -29,6 +29,20 @@ func (p *panel) area(b *strings.Builder, s result.Series, colour string) {
 		colour, colour, d, last, p.y.from, p.x.at(s.X[0]), p.y.from)
 }
 
+// steps makes a series of bins, each of which ends at its X, one of their
+// corners: slopes between bins would show a throughput that nobody measured.
+func (p *panel) steps(s result.Series) result.Series {
+	out := result.Series{Name: s.Name, Unit: s.Unit}
+	for i := range min(len(s.X), len(s.Y)) {
+		from := s.X[max(0, i-1)]
+		if i == 0 && len(s.X) > 1 {
+			from = math.Max(p.x.lo, 2*s.X[0]-s.X[1])
+		}
+		out.X, out.Y = append(out.X, from, s.X[i]), append(out.Y, s.Y[i], s.Y[i])
+	}
+	return out
+}
+
 // path returns the SVG path of a series, reduced to pixel columns.
 func (p *panel) path(x, y []float64) string {
 	var b strings.Builder

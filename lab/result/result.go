@@ -108,7 +108,7 @@ type Ref struct {
 // The kinds of panels.
 const (
 	Lines  = "lines"  // one polyline per series
-	Stack  = "stack"  // areas on top of each other
+	Stack  = "stack"  // areas on top of each other, in steps: a value is that of the bin that ends at its X
 	CDF    = "cdf"    // empirical distribution of the Y values; X is ignored
 	Points = "points" // one dot per sample
 )
