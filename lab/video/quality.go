@@ -58,11 +58,15 @@ func (q Quality) MedianSSIM() float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// Worst returns the frame with the least SSIM, or 0 where all are perfect.
+// Worst returns the frame with the least SSIM of those after the first that could
+// be shown, or 0 where all are perfect or none was shown.
 func (q Quality) Worst() int {
-	worst := 0
-	for i, v := range q.SSIM {
-		if v < q.SSIM[worst] {
+	worst := q.Missing
+	if worst >= len(q.SSIM) {
+		return 0
+	}
+	for i := worst; i < len(q.SSIM); i++ {
+		if q.SSIM[i] < q.SSIM[worst] {
 			worst = i
 		}
 	}

@@ -130,7 +130,8 @@ func (c *campaign) timeline(o outcome) {
 		seen := result.Panel{Title: a.title + ": SSIM of the frames", Kind: result.Lines, YLabel: "SSIM", Arm: arm, Marks: true, Height: 90, YMax: 1.05}
 		for _, clip := range o.clips {
 			name := arm + " SSIM " + clip.String()
-			x, y := ssim(a.pass.Streams[clip.String()].Quality, a.pass.Ahead)
+			stream := a.pass.Streams[clip.String()]
+			x, y := ssim(stream.Quality, stream.Ahead)
 			r.AddSeries(name, "", x, y)
 			seen.Series, seen.Labels = append(seen.Series, name), append(seen.Labels, strings.ReplaceAll(clip.String(), "_", " "))
 		}

@@ -38,6 +38,7 @@ type Seen struct {
 	Mbps         float64
 	LongestGapMs float64 // between two packets
 	LongestGapAt float64 // when it began, in seconds since the start of the schedule
+	Ahead        float64 // how long the stream ran before the schedule, in seconds
 	Quality      video.Quality
 	Still        []byte // a JPEG, see campaign.frame
 	SentStill    []byte // the same frame as it was sent
@@ -49,7 +50,6 @@ type Pass struct {
 	Drops   map[string]uint64
 	Shares  map[string]float64 // of the links in what came to the mobile host, in per cent
 	Start   int64              // of the schedule, nanoseconds of Unix time
-	Ahead   float64            // how long the first stream ran before it, in seconds
 	Rates   []result.Series
 	Marks   []result.Event
 }
@@ -224,9 +224,6 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 	}
 	p = Pass{Streams: map[string]Seen{}, Drops: s.Drops(), Start: trace.Start.UnixNano()}
 	p.observe(trace, arm)
-	if first := got[0].recording.Packets; len(first) > 0 {
-		p.Ahead = -trace.Rel(time.Unix(0, first[0].At))
-	}
 	return got, p, nil
 }
 

@@ -79,6 +79,10 @@ func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, st
 	f := rtpflow.Match(t.sent, got)
 	order, late := f.Played(depth)
 	seen = Seen{Count: f.Count(), Late: late, Unknown: f.Unknown, Mbps: mbps(f)}
+	if len(f.Arrivals) > 0 { // the first to arrive need not be the first that was sent
+		first := f.Arrivals[0]
+		seen.Ahead = float64(start-first.At)/1e9 + float64(t.clip.Seconds)*float64(first.Index)/float64(len(f.Sent))
+	}
 	for _, g := range f.Gaps(0) {
 		if ms := float64(g[1]-g[0]) / 1e6; ms > seen.LongestGapMs {
 			seen.LongestGapMs, seen.LongestGapAt = ms, float64(g[0]-start)/1e9

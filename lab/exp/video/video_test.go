@@ -1,6 +1,8 @@
 package video
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +144,23 @@ func TestAFlawedReferenceMeasuresNothing(t *testing.T) {
 		if r.Metrics["cells_not_measured"] != 1 || has(r, "perfect_min") || has(r, "rtp_lost") || r.Unmeasured["perfect_720p_motion_20ms"] == "" {
 			t.Errorf("%v, not measured %v", r.Metrics, r.Unmeasured)
 		}
+	}
+}
+
+// A pass is kept on disk between two runs.
+func TestAPassSurvivesJSON(t *testing.T) {
+	bad := video.Quality{Frames: 3, Missing: 1, Imperfect: map[int]float64{2: 17.25}, SSIM: []float64{0, 1, 0.5}}
+	want := campaignOf(seen(0, bad), seen(0, bad), seen(3, bad)).outcomes[0].roam[0]
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Pass
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
