@@ -253,6 +253,10 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 // it is the proof of a candidate. Without this, a correspondent that takes our
 // nonce for right, and so sends without its own, would never be understood.
 func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
+	if twin := c.byNonce(s.localNID, s.remoteNID, p.Nonce); twin != nil {
+		c.unite(now, s, twin, pr, p)
+		return
+	}
 	key := candidateKey{local: s.localNID, remote: p.Src, nonce: p.Nonce}
 	k := c.candidates[key]
 	if k == nil {
@@ -265,6 +269,23 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 		c.candidates[key] = k
 	}
 	c.candidateReply(now, k, p, now.Sub(pr.sent))
+}
+
+// unite makes one session of two that were taken for those of two nodes with one
+// NID, as packets with the old nonce came late: where the one is to be found,
+// the other one's nonce answers, and nothing else does.
+func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packet) {
+	if s == twin || !s.dead {
+		c.refuse(now, s.key, reasonWrongNonce)
+		return
+	}
+	k := &candidate{
+		key: candidateKey{local: s.localNID, remote: p.Src, nonce: p.Nonce}, handles: s.key, at: pr.path.Local,
+		own: twin.localNonce, nonce: p.Nonce, rtt: now.Sub(pr.sent),
+	}
+	c.removeSession(now, twin)
+	c.notify(Event{Time: now, Kind: SessionEnded, Key: twin.key, Reason: "one node with " + s.key.Remote.String()})
+	c.remake(now, k, s)
 }
 
 // predecessor returns the session that the candidate may be the continuation
@@ -343,6 +364,11 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 // nonce would be plain IPv6, and the stack would reset their connections.
 func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
 	k.own = c.ownTowards(k)
+	c.remake(now, k, old)
+}
+
+// remake puts a new session in the place of an old one.
+func (c *Core) remake(now time.Time, k *candidate, old *session) {
 	c.unlink(now, old)
 	c.settleHandoff(now, old.key)
 	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.remote.L64}})

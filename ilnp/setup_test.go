@@ -343,6 +343,41 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 	}
 }
 
+// TestOneNodeTakenForTwo: the old nonce was heard from packets that came late.
+// When nothing but the other nonce answers at the locator of the old session,
+// there is one node, and the session that applications know goes on with it.
+func TestOneNodeTakenForTwo(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.pass(time.Second)
+	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
+	o := embryo(netQ, second)
+	b.see(o)
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.reply(b.probesSent()[0], second)
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastNonceRx: b.now.Add(time.Millisecond)}})
+	b.pass(time.Second)
+	if len(b.pairs) != 2 {
+		t.Fatalf("%d entries, want two", len(b.pairs))
+	}
+	silence(b)
+	b.reply(b.probesSent()[len(b.probesSent())-1], second)
+	if len(b.pairs) != 2 {
+		t.Fatal("united while the old one may still answer")
+	}
+	b.pass(10 * time.Second)
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netP {
+			b.reply(p, second)
+		}
+	}
+	p := b.pairs[theKey]
+	if len(b.pairs) != 1 || p.Dead || p.RemoteNonce != second || p.LocalNonce != o.OwnNonce {
+		t.Errorf("%d entries, %+v, want one with the nonces of the second", len(b.pairs), p)
+	}
+}
+
 func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
