@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"roam/internal/testutil"
 	"roam/lab/exp"
 	"roam/lab/result"
-	"roam/lab/topo"
 )
 
 // TestExampleRuns runs the example of docs/lab.md twice, with captures that
@@ -78,10 +78,9 @@ func TestKilledRunIsSwept(t *testing.T) {
 	if len(p.traces()) == 0 {
 		t.Fatal("the test is worth nothing: a killed run left nothing")
 	}
-	// The sweep of the next run, in the same directory for files.
-	t.Setenv("TMPDIR", p.tmp)
-	if err := topo.Sweep(); err != nil {
-		t.Fatal(err)
+	next := launch(t, []string{"TMPDIR=" + p.tmp, JudgeVariable + "=" + result.Correctness}, "--preset", "quick")
+	if err := next.Wait(); err != nil {
+		t.Errorf("the run after a killed one: %v\n%s", err, next.out.String())
 	}
 	p.gone(t)
 	testutil.Eventually(t, 10*time.Second, func() bool { return len(processesOf(p.tmp)) == 0 }, "probes of the killed run live on")
@@ -199,6 +198,26 @@ func TestRefusals(t *testing.T) {
 		}
 		p.says(t, tt.want)
 		p.gone(t)
+	}
+}
+
+// TestWithoutRoot is refused with what to do about it.
+func TestWithoutRoot(t *testing.T) {
+	needLab(t)
+	cmd := exec.Command(filepath.Join(bin, "roam"), "lab", "run", "example", "--preset", "quick")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "run it as root") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestMissingKernelFeature hides a device from a run, as a container may.
+func TestMissingKernelFeature(t *testing.T) {
+	needLab(t, "unshare", "mount")
+	out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/net && exec "+filepath.Join(bin, "roam")+" lab run example").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "takes a kernel with TAP devices") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
