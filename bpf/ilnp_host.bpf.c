@@ -149,7 +149,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
 			return verdict;
 	}
 	/* Called in one place, since each that is inlined takes its own of the stack. */
-	if (p || in->c.nonce.len || speaks_for_embryo(in))
+	if (p || in->c.nonce.len || speaks_for_embryo(skb, in))
 		return receive_embryo(skb, in, p);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return drop(DROP_UPDATE_NO_NONCE);

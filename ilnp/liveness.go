@@ -161,11 +161,8 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
-	if was := s.state; was != Established {
+	if s.state != Established {
 		c.establish(now, s, p.Nonce, p.Src.L64)
-		if was == Initiated && s.entry.Carry {
-			c.emit(Release{Key: s.key}) // those that bore the option are lost
-		}
 	}
 	wasBad := s.bad[pr.path]
 	delete(s.bad, pr.path)

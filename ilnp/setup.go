@@ -171,12 +171,16 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 		return
 	}
 	s.lastRx, s.lastNonceRx = now, now
+	if o.Carried {
+		s.restoreCarried(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
+	}
 	c.establish(now, s, o.Nonce, o.Remote.L64)
 }
 
 // establish completes a session whose correspondent has answered from behind
 // locator at.
 func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L64) {
+	was := s.state
 	s.state, s.fallback, s.remoteNonce = Established, noFallback, remoteNonce
 	s.refused, s.remembered = false, false
 	if k := c.known[s.remoteNID]; k != nil {
@@ -191,6 +195,9 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	s.openNonce(now)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
 	c.remotesChanged(now, s)
+	if was == Initiated && s.entry.Carry {
+		c.emit(Release{Key: s.key}) // the first packets were lost with their option
+	}
 }
 
 // handleStranger follows a correspondent that showed its nonce from a locator

@@ -245,7 +245,7 @@ func (p *plane) hand(at *attachment, in Packet) {
 // authentic applies the rules of the nonce; false: another node, or none.
 func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	known := slices.Contains(e.Accept, in.Src.L64)
-	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce}
+	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Carried: in.Carried}
 	switch {
 	case !in.Nonce.Present():
 		return known && e.State != ilnp.Initiated && (in.Control == nil || e.State == ilnp.Plain), false

@@ -4,6 +4,7 @@
 #define ROAM_EMBRYO_H
 
 #include "control.h"
+#include "real.h"
 #include "rule.h"
 #include "standing.h"
 
@@ -57,15 +58,26 @@ static __always_inline int note_embryo(struct __sk_buff *skb, const struct inbou
 	return known;
 }
 
-/* Is this packet without nonce of a stranger whose path drops the option? It is
- * known by the locator that its nonce came from, in UDP.
+/* Is this packet without nonce of a stranger that showed one at the same place?
+ * Where it did so in UDP, its path drops the option, and all of its packets are.
+ * Elsewhere super-packets go without, and come before the daemon has made the
+ * session: what is in the middle of a connection that nobody has on the addresses
+ * of the wire, and would be answered with a reset.
  */
-static __always_inline int speaks_for_embryo(const struct inbound *in)
+static __always_inline int speaks_for_embryo(struct __sk_buff *skb, const struct inbound *in)
 {
 	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
-	struct embryo *e = carry_port ? bpf_map_lookup_elem(&embryos, &key) : 0;
+	struct embryo *e = bpf_map_lookup_elem(&embryos, &key);
+	__u8 flags;
 
-	return e && e->carried && e->remote_l64.v == in->src.l64.v && in->c.proto != IPPROTO_ICMPV6;
+	if (!e || e->remote_l64.v != in->src.l64.v)
+		return 0;
+	if (e->carried)
+		return in->c.proto != IPPROTO_ICMPV6;
+	if (in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
+	    bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1) || flags & TCP_SYN)
+		return 0;
+	return !real_socket(skb, in->l3, 0);
 }
 
 /* Notes such a packet. Returns the rule of its checksum. */

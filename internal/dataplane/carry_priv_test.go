@@ -132,7 +132,11 @@ func TestCarriedEmbryo(t *testing.T) {
 	r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_embryo": 1})
 	r.ingress(echo(t, there, theirNonce, true, 5)) // it gets through after all
 	r.events()
-	r.check([]verdictCase{{"without nonce", syn, passOn, counts{}, nil}})
+	r.check([]verdictCase{
+		{"without nonce", syn, passOn, counts{}, nil},
+		{"without nonce, in the middle of a connection", fromPeer(there, none, ip6.TCP, tcp(flagACK, 30)), passOn, delivered, nil},
+		{"the same from elsewhere", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 30)), passOn, counts{}, nil},
+	})
 	got = r.counted(func() { r.egress(answer) })
 	r.wantCounts("answer with the option", got, counts{"tx_packets": 1, "tx_embryo": 1, "tx_nonce": 1})
 }

@@ -20,7 +20,7 @@ import (
 
 const (
 	// setupWithin bounds the wait for the first session and its traffic.
-	setupWithin = 10 * time.Second
+	setupWithin = 20 * time.Second
 	endWithin   = 10 * time.Second
 	// lively is how recently a flow that lives has delivered something.
 	lively = 1500 * time.Millisecond
@@ -99,10 +99,11 @@ func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error)
 func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *outcome) (*flows, error) {
 	server, client, target := s.Peer(0), s.Mobile(), "cn1"
 	if n.atPeer {
-		server, client, target = s.Mobile(), s.Peer(0), "mn"
-		if err := introduce(ctx, s.Mobile().Node, s.Peer(0).Node); err != nil {
+		addr, err := introduce(ctx, s.Mobile().Node, s.Peer(0).Node)
+		if err != nil {
 			return nil, err
 		}
+		server, client, target = s.Mobile(), s.Peer(0), addr
 	}
 	dir := filepath.Join(env.Dir, n.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -139,20 +140,29 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	return f, nil
 }
 
-// introduce makes one host known to another, as a user would.
-func introduce(ctx context.Context, who, to *node.Node) error {
-	b, err := who.Ask(ctx, "export")
-	if err != nil {
-		return err
-	}
+// introduce makes one host known to another, as a user would, and returns its
+// session address.
+func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 	var exported struct {
 		Line string `json:"line"`
 	}
-	if err := json.Unmarshal(b, &exported); err != nil {
-		return fmt.Errorf("read exported line: %w", err)
+	b, err := who.Ask(ctx, "export")
+	if err == nil {
+		err = json.Unmarshal(b, &exported)
 	}
-	_, err = to.Ask(ctx, "add", strings.TrimSpace(exported.Line)+" mn")
-	return err
+	if err != nil {
+		return "", fmt.Errorf("export %s: %w", who.Host.Name(), err)
+	}
+	var added struct {
+		Address string `json:"address"`
+	}
+	if b, err = to.Ask(ctx, "add", exported.Line); err == nil {
+		err = json.Unmarshal(b, &added)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make %s known to %s: %w", who.Host.Name(), to.Host.Name(), err)
+	}
+	return added.Address, nil
 }
 
 // move takes the mobile host out of the network and into it again, and returns

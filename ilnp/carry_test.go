@@ -1,0 +1,204 @@
+package ilnp
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+const testPort = 6740
+
+func withUDP(c *Config) { c.UDPPort = testPort }
+
+// carriedSent returns the control messages that were sent in UDP, and forgets all.
+func (b *bench) carriedSent() (list []ilnpwire.Packet) {
+	b.t.Helper()
+	for _, s := range b.sent {
+		p, err := ilnpwire.ParseControl(s.Packet, testPort)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if p.Carried {
+			list = append(list, p)
+		}
+	}
+	b.forget()
+	return list
+}
+
+// replyCarried answers a probe in UDP, in UDP.
+func (b *bench) replyCarried(p ilnpwire.Packet) {
+	b.t.Helper()
+	e, err := ilnpwire.ParseEcho(p.Payload)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e.Request = false
+	packet, err := ilnpwire.BuildCarriedEcho(p.Dst, p.Src, peerNonce, e, ilnpwire.CarriedEcho{Port: testPort, FlowLabel: p.FlowLabel})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.receive(1, packet)
+}
+
+// A first contact whose option is dropped: the second round asks in UDP too, and
+// its answer makes the session and lets the held packets go once more.
+func TestFirstContactInUDP(t *testing.T) {
+	b := newBench(t, withUDP)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	if got := b.carriedSent(); len(got) != 0 {
+		t.Fatalf("%d messages in UDP before the form of the RFCs had its chance", len(got))
+	}
+	b.pass(probeMin + 10*time.Millisecond)
+	probes := b.carriedSent()
+	if len(probes) != 1 {
+		t.Fatalf("%d probes in UDP in the second round, want 1", len(probes))
+	}
+	b.replyCarried(probes[0])
+	p := b.pairs[theKey]
+	if p.State != Established || !p.Carry || b.count(CarriageChanged) != 1 {
+		t.Errorf("entry %+v after an answer in UDP", p)
+	}
+	if i := slices.Index(b.other, Output(Release{Key: theKey})); i < 0 {
+		t.Errorf("the first packets are not sent again: %v", b.other)
+	}
+	if s := b.Peers(b.now)[0]; len(s.Carried) != 1 || s.Carried[0].Remote != netP {
+		t.Errorf("shown as %+v", s.Carried)
+	}
+}
+
+// The first nonce that comes in UDP says as much.
+func TestFirstNonceInUDP(t *testing.T) {
+	b := newBench(t, withUDP)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.forget()
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA}, Nonce: peerNonce, Carried: true})
+	if p := b.pairs[theKey]; !p.Carry || !slices.Contains(b.other, Output(Release{Key: theKey})) {
+		t.Errorf("entry %+v, outputs %v", p, b.other)
+	}
+}
+
+// carriedBench is a session over a path that drops options, told by an
+// acknowledgement in UDP.
+func carriedBench(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, withUDP)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.prefix(2, netB, Infinite)
+	b.pass(10 * carryDoubt) // the first exchange has no answer
+	var lu ilnpwire.Packet
+	for _, p := range b.carriedSent() {
+		if p.Type == ilnpwire.TypeLocatorUpdate && p.Src.L64 == netB {
+			lu = p
+		}
+	}
+	u, err := ilnpwire.ParseLocatorUpdate(lu.Payload)
+	if err != nil {
+		t.Fatalf("no update in UDP from the new locator: %v", err)
+	}
+	ack, err := ilnpwire.BuildUpdate(lu.Dst, lu.Src, peerNonce, u.Ack())
+	if err == nil {
+		ack, err = ilnpwire.Carry(ack, testPort)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.receive(2, ack)
+	if !b.pairs[theKey].Carry || b.count(UpdateAcked) != 1 {
+		t.Fatalf("entry %+v after an acknowledgement in UDP", b.pairs[theKey])
+	}
+	return b
+}
+
+// The form of the RFCs is tried again, ever more rarely, and used again when it
+// is answered.
+func TestOptionIsTriedAgain(t *testing.T) {
+	b := carriedBench(t)
+	b.forget()
+	tries := 0
+	for range 30 {
+		b.pass(time.Second)
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+		b.drain()
+		for _, s := range b.sent {
+			if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Type == ilnpwire.TypeEchoRequest && !p.Carried && p.Src.L64 == netB && b.pairs[theKey].Carry {
+				tries++
+				if tries == 4 {
+					b.reply(p, peerNonce)
+				}
+			}
+		}
+		b.forget()
+	}
+	if tries != 4 || b.pairs[theKey].Carry {
+		t.Errorf("%d tries in 30 s, entry %+v", tries, b.pairs[theKey])
+	}
+}
+
+// A successor knows what its predecessor found out.
+func TestCarriedPathsAreRestored(t *testing.T) {
+	b := carriedBench(t)
+	next := newBench(t, withUDP)
+	if err := next.Restore(b.now, b.Export()); err != nil {
+		t.Fatal(err)
+	}
+	next.drain()
+	if !next.pairs[theKey].Carry {
+		t.Errorf("entry %+v", next.pairs[theKey])
+	}
+}
+
+// Only small packets come back: our own stack is told once, and reminded.
+func TestBlackHole(t *testing.T) {
+	for name, c := range map[string]struct {
+		full, said bool
+		want       int
+	}{"black hole": {want: 1}, "all passes": {full: true}, "a router says so": {said: true}} {
+		b := newBench(t, withUDP)
+		b.SetLinkMTU(1, 1500)
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		told := 0
+		tick := func() {
+			b.pass(time.Second)
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true}})
+			b.drain()
+			for _, o := range b.other {
+				if x, ok := o.(TooBig); ok && x.MTU == 1280 && x.Key == theKey {
+					told++
+				}
+			}
+			sent := b.sent
+			b.other, b.sent = nil, nil
+			for _, s := range sent {
+				p, err := ilnpwire.ParseControl(s.Packet, testPort)
+				if err == nil && p.Carried && p.Type == ilnpwire.TypeEchoRequest && (c.full || !s.Whole) {
+					b.replyCarried(p)
+				}
+			}
+			if c.said {
+				b.HandleTooBig(theKey)
+			}
+		}
+		for range 10 {
+			tick()
+		}
+		if told != c.want || b.count(PathNarrowed) != c.want {
+			t.Errorf("%s: told %d times, %d events, want %d", name, told, b.count(PathNarrowed), c.want)
+		}
+		for range 310 {
+			tick()
+		}
+		if told != 2*c.want || b.count(PathNarrowed) != c.want {
+			t.Errorf("%s: told %d times after 5 min, want %d", name, told, 2*c.want)
+		}
+	}
+}
