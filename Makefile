@@ -39,7 +39,7 @@ DESTDIR   ?=
 OUT       ?= out
 
 .PHONY: help build demo test test-ready test-unit test-priv test-kernels bench lab generate \
-	generate-check fuzz soak lint scorecard setup-build setup-demo setup-test setup-kernels \
+	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	install deb clean
 
 help: ## list every target (this list)
@@ -74,7 +74,7 @@ test-kernels: setup-kernels build ## run what stands next to the kernel in guest
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
 
-lab: setup-demo build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
+lab: setup-lab build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
 	@if [ -z "$(EXP)" ]; then LAB_MINUTES=$(LAB_MINUTES) build/lab $(OUT)/lab; else \
 		mkdir -p $(OUT); bin/roam lab run $(EXP) --json $(OUT)/$(EXP).json \
 			--report $(OUT)/$(EXP).html $(ARGS); fi
@@ -105,6 +105,9 @@ setup-build: ## install what a build needs: Go
 
 setup-demo: ## install what the experiments need
 	@build/setup demo
+
+setup-lab: ## install what all experiments need: ffmpeg besides
+	@build/setup lab
 
 setup-test: ## install what the tests need: clang 14 and the tools of the lab
 	@build/setup test

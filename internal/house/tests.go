@@ -13,7 +13,7 @@ import (
 const setupScript = "build/setup"
 
 var (
-	setupLine = regexp.MustCompile(`(?m)^\t\t(?:build|demo|test) \S+ (\S+)$`)
+	setupLine = regexp.MustCompile(`(?m)^\t\t(?:build|demo|lab|test) \S+ (\S+)$`)
 	// essential tools are on every Debian, so nobody installs them.
 	essential = []string{"bash", "cat", "dirname", "git", "grep", "head", "make", "mktemp", "mount",
 		"nsenter", "rm", "sed", "sh", "sort", "tail", "chmod", "unshare"}
