@@ -79,9 +79,13 @@ func (v *View) Start(title string) {
 	v.mu.Lock()
 	v.title = title
 	v.plan.begun = time.Now()
+	run := ""
+	if v.plan.runs > 1 {
+		run = fmt.Sprintf(", run %d of %d", v.plan.run+1, v.plan.runs)
+	}
 	v.mu.Unlock()
 	if !v.tty {
-		v.Logf("%s", title)
+		v.Logf("%s%s", title, run)
 		return
 	}
 	v.quit, v.done = make(chan struct{}), make(chan struct{})

@@ -34,12 +34,12 @@ func TestPlan(t *testing.T) {
 func TestCellsAreToldWithoutTerminal(t *testing.T) {
 	var b bytes.Buffer
 	v := New(&b)
+	v.Expect(time.Minute, 0, 2)
 	v.Start("x")
-	v.Expect(time.Minute, 0, 1)
 	v.Cells(2)
 	v.CellDone(false)
 	v.Stop()
-	if !strings.Contains(b.String(), "1 of 2 cells") {
+	if !strings.Contains(b.String(), "1 of 2 cells") || !strings.Contains(b.String(), "x, run 1 of 2") {
 		t.Errorf("written %q", b.String())
 	}
 }

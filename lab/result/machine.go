@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -41,8 +42,14 @@ func version(ctx context.Context, argv []string) string {
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	line, _, _ := bytes.Cut(bytes.TrimSpace(out), []byte("\n"))
+	if !versionRE.Match(line) {
+		return "" // a complaint about an unknown option
+	}
 	return string(bytes.TrimSpace(line))
 }
+
+// versionRE is what every version has.
+var versionRE = regexp.MustCompile(`[0-9]\.[0-9]|[0-9]{2}`)
 
 func firstLine(path string) string {
 	b, err := os.ReadFile(path)
