@@ -44,17 +44,8 @@ func mobilityPlan(p exp.Params) plan {
 func dualityPlan(p exp.Params) plan {
 	u := p.Seconds("phase_s")
 	pl := plan{changes: 8}
-	add := func(at int, op scene.Op, link, name string) { pl.Add(time.Duration(at)*u, op, link, "", name) }
-	add(0, scene.Mark, "", "1 link")
-	add(1, scene.Attach, "net2", "+net2")
-	add(2, scene.Attach, "net3", "+net3")
-	add(4, scene.Disable, "net1", "-net1")
-	add(5, scene.Disable, "net2", "-net2")
-	add(6, scene.Enable, "net2", "+net2")
-	add(7, scene.Enable, "net1", "+net1")
-	add(9, scene.Disable, "net3", "-net3")
-	add(10, scene.Disable, "net2", "-net2")
-	pl.Length = 12 * u
+	pl.Add(0, scene.Mark, "", "", "1 link")
+	pl.Duality(u, links...)
 	for _, f := range []struct {
 		from, to int
 		added    string
