@@ -3,7 +3,9 @@ package scene
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 
 	"roam/lab/topo"
@@ -60,7 +62,12 @@ func (s *Scene) startMPTCP(ctx context.Context) error {
 			if !s.isUp(e, link) {
 				continue
 			}
-			if err := s.endpoint(ctx, e, link, true); err != nil {
+			// What the connection begins on.
+			addr, err := e.Host.WaitAddr(ctx, link, p)
+			if err != nil {
+				return err
+			}
+			if err := ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(i+1), "subflow", "fullmesh"); err != nil {
 				return err
 			}
 		}
@@ -68,31 +75,26 @@ func (s *Scene) startMPTCP(ctx context.Context) error {
 	return nil
 }
 
-// endpoint adds the address of a link to the endpoints, when there is one, or
-// takes it off them.
+// endpoint makes a link an endpoint, or takes it off them. One that comes later
+// than the start gets an address of its own each time, as from a network that
+// gives out new ones: from the address that a connection began on and gave up,
+// Linux 6.18 makes no subflow again.
 func (s *Scene) endpoint(ctx context.Context, e *End, link string, on bool) error {
-	id := 0
-	for i, l := range e.Access {
-		if l == link {
-			id = i + 1
-		}
-	}
+	id := strconv.Itoa(slices.Index(e.Access, link) + 1)
 	if !on {
-		addrs, err := e.Host.Addrs(link)
-		if err != nil {
-			return err
-		}
-		// The address that the connection began with has the number 0, and no
-		// endpoint's.
-		for _, a := range addrs {
-			_ = ip(ctx, e.Host, "mptcp", "endpoint", "delete", "id", "0", a.Addr().String())
-		}
-		_ = ip(ctx, e.Host, "mptcp", "endpoint", "delete", "id", strconv.Itoa(id)) // it may never have been added
+		_ = ip(ctx, e.Host, "mptcp", "endpoint", "delete", "id", id) // it may never have been added
 		return nil
 	}
-	addr, err := e.Host.WaitAddr(ctx, link, e.Prefix[link])
-	if err != nil {
+	s.mu.Lock()
+	s.attached++
+	n := s.attached
+	s.mu.Unlock()
+	base := e.Prefix[link].Addr().As16()
+	base[8], base[15] = 0xa, byte(n)
+	base[14] = byte(n >> 8)
+	addr := netip.AddrFrom16(base)
+	if err := e.Host.AddAddr(link, netip.PrefixFrom(addr, 64)); err != nil {
 		return err
 	}
-	return ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(id), "subflow", "fullmesh")
+	return ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", id, "subflow", "fullmesh")
 }

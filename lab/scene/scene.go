@@ -96,6 +96,8 @@ type Scene struct {
 	ra   *raWatch
 	mu   sync.Mutex
 	isup map[string]bool // "mn/net1"
+	// attached counts the addresses that the arm MPTCP was given.
+	attached int
 }
 
 // End is an end host.

@@ -167,15 +167,13 @@ func (s *Scene) command(ctx context.Context, e *End, step Step) error {
 	return nil
 }
 
-// attach gives a link carrier. Multipath TCP has the address for an endpoint as
-// soon as there is one, as a network manager would do it.
+// attach gives a link carrier. Multipath TCP has an address there for an endpoint
+// at once.
 func (s *Scene) attach(ctx context.Context, e *End, link string) error {
 	if err := s.Carrier(e, link, true); err != nil {
 		return err
 	}
 	if s.cfg.Arm == MPTCP {
-		ctx, cancel := context.WithTimeout(ctx, setupWithin)
-		defer cancel()
 		return s.endpoint(ctx, e, link, true)
 	}
 	return nil

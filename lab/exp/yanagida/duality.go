@@ -115,7 +115,7 @@ func merge(r, one *result.Result, suffix string) {
 		r.Set(m+suffix, v)
 		switch {
 		case strings.HasSuffix(m, "_mbps"):
-		case strings.HasSuffix(m, "_alive"), m == "mptcp_deviation_ratio":
+		case strings.HasSuffix(m, "_alive"), strings.HasSuffix(m, "_ended_well"), m == "mptcp_deviation_ratio":
 			least(r, m, v)
 		default:
 			worst(r, m, v)

@@ -164,7 +164,8 @@ func compare(r *result.Result, o, mptcp *outcome) {
 		r.Miss("mptcp_deviation_ratio", "the arm mptcp was not run")
 		return
 	}
-	r.SetBool("mptcp_alive", mptcp.Alive)
+	r.SetBool("mptcp_alive", mptcp.flows())
+	r.SetBool("mptcp_iperf3_ended_well", mptcp.Alive)
 	r.Set("mptcp_throughput_out_mbps", mptcp.Out.Mbps)
 	r.Set("mptcp_throughput_in_mbps", mptcp.In.Mbps)
 	n, longest := mptcp.gapsOver(100, nil)

@@ -89,6 +89,18 @@ func (o *outcome) updates() (changes, messages, refreshes, early int) {
 	return changes, messages, refreshes, early
 }
 
+// flows reports whether data arrived both ways to the end: in the last two whole
+// buckets at least half of what is usual.
+func (o *outcome) flows() bool {
+	for _, w := range o.ways() {
+		b := inner(w.total())
+		if len(b) < 4 || mean(b[len(b)-2:]) < median(b)/2 {
+			return false
+		}
+	}
+	return true
+}
+
 // gapsOver counts the gaps of both ways that are longer than a limit above what
 // the control has.
 func (o *outcome) gapsOver(limitMs float64, control *outcome) (n int, longest float64) {
