@@ -18,6 +18,10 @@
 // Commands are AddPeer, RemovePeer, SetMode, SetLinkDisabled and Detach; they
 // are followed by draining Poll too. Export and Restore carry the sessions
 // over a restart.
+// SetLinkMTU and HandleTooBig tell what is known of sizes.
+//
+// Where a path drops destination options or ICMPv6, control messages go in UDP
+// (carry.go).
 //
 // A session is made from either side:
 //

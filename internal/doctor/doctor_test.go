@@ -156,6 +156,14 @@ func peer() *PeerFacts {
 	}
 }
 
+// through is the first path of a correspondent, with the forms that came back.
+func through(p *PeerFacts, forms string) control.ProbedPath {
+	f := p.Probed.Paths[0]
+	f.Answered, f.UDP = strings.Contains(forms, "option"), strings.Contains(forms, "udp")
+	f.Padded, f.Full, f.Octets = strings.Contains(forms, "padded"), strings.Contains(forms, "full"), 1500
+	return f
+}
+
 func TestPeerFindings(t *testing.T) {
 	plain := func(p *PeerFacts, why string, echo *control.PlainEcho) {
 		p.Probed.State, p.Probed.WhyPlain, p.Probed.Echo = "plain", why, echo
@@ -178,6 +186,28 @@ func TestPeerFindings(t *testing.T) {
 		"all paths silent": {func(p *PeerFacts) { p.Probed.Paths[0].Answered, p.Probed.Paths[1].Answered = false, false }, []string{"fault path: no path to b.example answers"}},
 		"no path":          {func(p *PeerFacts) { p.Probed.Paths = nil }, []string{"fault path: there is no path to b.example"}},
 		"other stack":      {func(p *PeerFacts) { p.Session.Checksum, p.Session.UpdateForm = "rfc6741", "draft" }, []string{"note form: checksums follow RFC 6741", "note form: Locator Updates to it have the draft's form"}},
+		"options dropped, in UDP": {func(p *PeerFacts) { p.Probed.Paths = []control.ProbedPath{through(p, "udp full")} },
+			[]string{"warning path: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: packets with destination options are dropped"}},
+		"ICMPv6 dropped": {func(p *PeerFacts) { p.Probed.Paths = []control.ProbedPath{through(p, "udp padded full")} },
+			[]string{"ICMPv6 is dropped, destination options are not"}},
+		"no UDP": {func(p *PeerFacts) { p.Probed.Paths = []control.ProbedPath{through(p, "option")} },
+			[]string{"note path: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: echoes with the option are answered, those in UDP are not"}},
+		"flow label": {func(p *PeerFacts) {
+			p.Probed.Paths = []control.ProbedPath{through(p, "option udp padded full")}
+			p.Probed.Paths[0].Relabelled = true
+		}, []string{"note label: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: a router on the way rewrites the flow label"}},
+		"Packet Too Big": {func(p *PeerFacts) {
+			p.Probed.Paths, p.Probed.TooBig = []control.ProbedPath{through(p, "option udp padded")}, 1400
+		}, []string{"note mtu: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: packets of 1500 octets are too big, and a router says so (1400 are taken)"}},
+		"black hole": {func(p *PeerFacts) {
+			p.Probed.Paths, p.PathMTU = []control.ProbedPath{through(p, "option udp padded")}, 1400
+			p.History = append(p.History, control.Event{Kind: "path-narrowed", Path: &p.Probed.Paths[0].Path})
+		}, []string{"a black hole; Roam keeps TCP and UDP to 1280 octets there > `ip link set wlan0 mtu 1280`"}},
+		"one direction": {func(p *PeerFacts) {
+			p.Session.InUse, p.Session.RxPackets = &p.Probed.Paths[1].Path, 1
+			p.Probed.Paths[1].Answered = false
+		}, []string{"warning path", "note path: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:2::/64 was in use and answers nothing"}},
+		"updates in UDP":   {func(p *PeerFacts) { p.History[1].Carried = true }, []string{"warning updates: the last Locator Update was acknowledged in UDP only"}},
 		"updates filtered": {func(p *PeerFacts) { p.History = p.History[:1] }, []string{"fault updates: b.example does not acknowledge"}},
 		"forged": {func(p *PeerFacts) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})

@@ -48,11 +48,15 @@ func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
 	if path.Octets == 0 || path.Full || !path.UDP {
 		return
 	}
-	if p.PathMTU > 0 && p.PathMTU < path.Octets || p.Probed.TooBig > 0 {
+	// What our own stack was told for want of a router looks as if one had said it.
+	narrowed := slices.ContainsFunc(p.History, func(e control.Event) bool {
+		return e.Kind == control.KindName(ilnp.PathNarrowed) && e.Path != nil && *e.Path == path.Path
+	})
+	if !narrowed && (p.PathMTU > 0 && p.PathMTU < path.Octets || p.Probed.TooBig > 0) {
 		e.add(Note, "mtu", "", "%s: packets of %d octets are too big, and a router says so (%d are taken): senders follow", pathText(path.Path), path.Octets, leastOf(p.PathMTU, p.Probed.TooBig))
 		return
 	}
-	e.add(Warning, "mtu", fmt.Sprintf("`ip link set %s mtu 1280`, or find the router that drops Packet Too Big: %s", path.Link, doPaths), "%s: packets of %d octets vanish, smaller ones pass, and nobody says Packet Too Big: a black hole; a session that stalls is cut to 1280 octets after some seconds", pathText(path.Path), path.Octets)
+	e.add(Warning, "mtu", fmt.Sprintf("`ip link set %s mtu 1280`, or find the router that drops Packet Too Big: %s", path.Link, doPaths), "%s: packets of %d octets vanish, smaller ones pass, and nobody says Packet Too Big: a black hole; Roam keeps TCP and UDP to 1280 octets there", pathText(path.Path), path.Octets)
 }
 
 // leastOf returns the lesser of two sizes of which one may be 0, not known.
