@@ -38,8 +38,9 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels bench lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest bench lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
+	setup-guest \
 	install deb clean
 
 help: ## list every target (this list)
@@ -70,6 +71,9 @@ test-priv: setup-test build ## run all tests as root; a skip counts as a failure
 
 test-kernels: setup-kernels build ## run what stands next to the kernel in guests with other kernels (KERNELS)
 	@TESTFLAGS='$(TESTFLAGS)' build/kernels/test $(KERNELS)
+
+test-guest: setup-guest build ## run the package, link managers, VLAN and bond in a guest with systemd (root)
+	@TESTFLAGS='$(TESTFLAGS)' build/guest/test
 
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
@@ -114,6 +118,9 @@ setup-test: ## install what the tests need: clang 14 and the tools of the lab
 
 setup-kernels: setup-build ## install what it takes to run tests on other kernels
 	@build/setup kernels
+
+setup-guest: setup-kernels ## install what it takes to make a Debian with systemd for a guest
+	@build/setup guest
 
 install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin

@@ -205,7 +205,7 @@ func TestSetupSaysWhatToDo(t *testing.T) {
 			m.script("apt-get", `[ "$2" = update ] || { echo E: held packages; exit 100; }`)
 		}, nil, "demo", "E: held packages"},
 		"no network":  {func(m *machine) { m.golang("1.25.0"); m.script("apt-get", "exit 100") }, nil, "demo", "is the network up"},
-		"no such set": {func(*machine) {}, nil, "all", "no such set: all (build, demo, lab, test, kernels)"},
+		"no such set": {func(*machine) {}, nil, "all", "no such set: all (build, demo, lab, test, kernels, guest)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

@@ -35,7 +35,7 @@ type Host struct {
 }
 
 // newHost makes everything, or removes again what it made.
-func newHost(l *Lab, name string) (h *Host, err error) {
+func newHost(l *Lab, name string, netns func(id string) (*os.File, error)) (h *Host, err error) {
 	h = &Host{lab: l, name: name}
 	h.cgroup = filepath.Join(l.cgRoot, h.ID())
 	h.dir = filepath.Join(StateDir, l.name, name)
@@ -44,7 +44,7 @@ func newHost(l *Lab, name string) (h *Host, err error) {
 			err = errors.Join(err, h.remove())
 		}
 	}()
-	if h.netns, err = makeNetns(h.ID()); err != nil {
+	if h.netns, err = netns(h.ID()); err != nil {
 		return nil, err
 	}
 	if err = os.Mkdir(h.cgroup, 0o755); err != nil {

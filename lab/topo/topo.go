@@ -63,7 +63,16 @@ func (l *Lab) Name() string { return l.name }
 
 // Host adds a host: a network namespace with loopback up, a cgroup, and a
 // directory for its files. Names are like those of labs, unique in the lab.
-func (l *Lab) Host(name string) (*Host, error) {
+func (l *Lab) Host(name string) (*Host, error) { return l.host(name, makeNetns) }
+
+// Here adds the host that this process itself is on, with the links that it has:
+// for a machine that is there for the lab alone. Close removes what the lab made.
+func (l *Lab) Here(name string) (*Host, error) {
+	return l.host(name, func(string) (*os.File, error) { return os.Open(threadNetns()) })
+}
+
+// host adds a host in the network namespace that netns opens.
+func (l *Lab) host(name string, netns func(id string) (*os.File, error)) (*Host, error) {
 	if !nameRE.MatchString(name) {
 		return nil, fmt.Errorf("name of host %q: want 1 to 16 of a-z and 0-9", name)
 	}
@@ -77,7 +86,7 @@ func (l *Lab) Host(name string) (*Host, error) {
 			return nil, fmt.Errorf("add host %s: it exists", name)
 		}
 	}
-	h, err := newHost(l, name)
+	h, err := newHost(l, name, netns)
 	if err != nil {
 		return nil, fmt.Errorf("add host %s: %w", name, err)
 	}
