@@ -80,19 +80,19 @@ func (w *world) managed(m manager) {
 	w.renewed(m)
 }
 
-// renewed advertises shorter lifetimes, as a router that was set anew does.
+// renewed advertises longer lifetimes, as a router that was set anew does.
 func (w *world) renewed(m manager) {
 	w.t.Helper()
 	w.lossless(m.name+": advertisements renewed with other lifetimes", func() {
-		short := slices.Clone(w.adverts)
-		for i := range short {
-			short[i].Preferred, short[i].Valid = 300*time.Second, 600*time.Second
+		longer := slices.Clone(w.adverts)
+		for i := range longer {
+			longer[i].Preferred, longer[i].Valid = 4000*time.Second, 7999*time.Second
 		}
-		if err := w.radvd.Set(short...); err != nil {
+		if err := w.radvd.Set(longer...); err != nil {
 			w.t.Fatal(err)
 		}
-		w.until("the shorter lifetime on Roam's address", func() bool {
-			return strings.Contains(w.sh("ip -6 -o addr show dev eth0 to "+w.own(0)), "valid_lft 5")
+		w.until("the longer lifetime on Roam's address", func() bool {
+			return strings.Contains(w.sh("ip -6 -o addr show dev eth0 to "+w.own(0)), "valid_lft 79")
 		})
 	})
 	if err := w.radvd.Set(w.adverts...); err != nil {
@@ -113,7 +113,7 @@ func (w *world) own(n int) string {
 func (w *world) owns(m manager) bool {
 	for n, link := range m.links {
 		list := w.sh("ip -6 -o addr show scope global dev " + link)
-		if !strings.Contains(list, w.own(n)+"/128") || strings.Count(list, prefix(n).Addr().String()) < 2 {
+		if !strings.Contains(list, w.own(n)+"/128") || strings.Count(list, fmt.Sprintf("2001:db8:a%d:", n)) < 2 {
 			return false
 		}
 	}

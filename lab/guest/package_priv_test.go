@@ -67,10 +67,16 @@ func difference(was, is string) string {
 // before is the machine that Roam was never installed on.
 var before map[string]string
 
+// filter adds rules of the machine's own.
+func (w *world) filter() {
+	w.t.Helper()
+	w.must("nft add table inet mine; nft add chain inet mine in '{ type filter hook input priority 0; }'")
+}
+
 // packageLife installs the package and replaces the daemon in every way that a
 // machine in use does, under traffic.
 func packageLife(w *world) {
-	w.must("nft add table inet mine; nft add chain inet mine in '{ type filter hook input priority 0; }'")
+	w.filter()
 	before = w.machine()
 	w.must("dpkg -i %s", oldDeb)
 	if out := w.must("systemctl is-active roamd; systemctl is-enabled roamd"); out != "active\nenabled\n" {
@@ -101,9 +107,19 @@ func packageLife(w *world) {
 // removal takes the package away in two steps and looks at what is left.
 func removal(w *world) {
 	if before == nil {
+		w.filter()
 		before = w.machine()
 	}
 	w.installed()
+	seen := w.machine()
+	for _, name := range []string{"links", "addresses", "routes", "sysctls", "resolver", "mounts", "pins", "processes", "units", "kept files", "accounts"} {
+		if seen[name] == before[name] {
+			w.t.Errorf("%s do not show that Roam is there:\n%s", name, seen[name])
+		}
+	}
+	if !strings.Contains(seen["filters"], "table inet mine") {
+		w.t.Errorf("filters do not show a table that is there: %s", seen["filters"])
+	}
 	w.must("dpkg -r roam")
 	w.same(before, "kept files", "accounts")
 	for _, kept := range []string{"/etc/roam/roam.conf", "/etc/roam/hosts", "/var/lib/roam/nid"} {
