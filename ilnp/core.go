@@ -48,6 +48,7 @@ type Core struct {
 	sessions   map[PairKey]*session
 	byNIDs     map[PairKey][]*session // by the NIDs on the wire
 	candidates map[candidateKey]*candidate
+	queue      []*candidate // in the order in which they came; some are no more
 	probes     map[token]probe
 	probeSeq   uint16
 	agenda     agenda

@@ -12,7 +12,7 @@ import (
 
 // Limits of candidates.
 const (
-	maxCandidates  = 1024
+	maxCandidates  = 8192
 	candidateFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	candidateTries = 6                      // 19 s in all
 	candidateAgain = 100 * time.Millisecond // least time between probes that its own packets cause
@@ -81,7 +81,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		c.candidates[key].cameTo(c, now, o.Local)
 		c.nudge(now, c.candidates[key])
 		return
-	case len(c.candidates) >= maxCandidates:
+	case !c.makeRoom(now):
 		c.refuse(now, o.Key, reasonCrowd)
 		return
 	}
@@ -96,7 +96,28 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	k.learn(o.Found)
 	k.owner = k
 	c.candidates[key] = k
+	c.queue = append(c.queue, k)
 	c.probeCandidate(now, k)
+}
+
+// makeRoom reports whether there is room for another candidate. In a flood the
+// oldest one makes room that has not answered its first probe in time.
+func (c *Core) makeRoom(now time.Time) bool {
+	if len(c.queue) >= 2*maxCandidates {
+		c.queue = slices.DeleteFunc(c.queue, func(k *candidate) bool { return c.candidates[k.key] != k })
+	}
+	for len(c.candidates) >= maxCandidates && len(c.queue) > 0 {
+		k := c.queue[0]
+		there := c.candidates[k.key] == k && k.state == unprovenNode
+		if there && now.Sub(k.since) < candidateFirst {
+			return false
+		}
+		c.queue = c.queue[1:]
+		if there {
+			c.dropCandidate(now, k)
+		}
+	}
+	return len(c.candidates) < maxCandidates
 }
 
 // handleKnownNonce takes a nonce that does belong to a session: one made since

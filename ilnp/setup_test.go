@@ -214,7 +214,7 @@ func TestFloodOfEmbryos(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	for i := range 5000 {
+	for i := range maxCandidates + 2000 {
 		o := embryo(netQ+roam.L64(i)<<16, Nonce{Len: 4, Bytes: [12]byte{byte(i), byte(i >> 8), 3}})
 		o.Remote.NID += 5
 		o.Key.Remote += 5
@@ -222,6 +222,12 @@ func TestFloodOfEmbryos(t *testing.T) {
 	}
 	if len(b.candidates) != maxCandidates || len(b.pairs) != 1 {
 		t.Errorf("%d candidates and %d sessions, want %d and 1", len(b.candidates), len(b.pairs), maxCandidates)
+	}
+	b.pass(candidateFirst)
+	b.forget()
+	b.see(embryo(netR, Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}))
+	if len(b.candidates) != maxCandidates || len(b.probesSent()) == 0 {
+		t.Errorf("%d candidates, and the next one is not asked", len(b.candidates))
 	}
 	b.pass(time.Minute)
 	if len(b.candidates) != 0 || len(b.probes) != 0 {

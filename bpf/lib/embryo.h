@@ -102,6 +102,33 @@ static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const str
 	       locator_accepted(p, in->src.l64.v);
 }
 
+#define CROWD_WINDOW 100000000ULL /* ns */
+#define CROWD_MOST 1600           /* first packets of strangers in a window that the daemon hears of */
+
+/* Is this first packet of a stranger one of too many? In a flood of them, with as
+ * many identifiers, the daemon hears of those only that send again: they are few,
+ * unless the flood takes twice the packets. All are answered from the table.
+ */
+static __always_inline int is_one_of_many(void)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	__u32 zero = 0;
+	struct crowd *c = bpf_map_lookup_elem(&crowds, &zero);
+
+	if (!c)
+		return 0;
+	if (now - c->since >= CROWD_WINDOW) {
+		c->last = now - c->since < 2 * CROWD_WINDOW ? c->now : 0;
+		c->now = 0;
+		c->since = now;
+	}
+	__sync_fetch_and_add(&c->now, 1);
+	if (c->last <= CROWD_MOST && c->now <= CROWD_MOST)
+		return 0;
+	count(RX_STRANGER_UNTOLD);
+	return 1;
+}
+
 /* A nonce from someone without a session (p is 0), or with another nonce than
  * the session's: an entry in a bounded table, and an answer.
  *
@@ -147,7 +174,8 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound 
 		if (in->c.type == ICMP6_LOCATOR_UPDATE)
 			return receive_early_update(skb, in, &about, known);
 	}
-	tell(&requests, skb, p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
+	if (known || !is_one_of_many())
+		tell(&requests, skb, p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST) {
 		verdict = reflect(skb, in, &about.own_nonce);
 		if (verdict >= 0)

@@ -75,6 +75,15 @@ struct {
 } embryos SEC(".maps");
 
 struct {
+	/* Are there more strangers at a time than the daemon can look into? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct crowd);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} crowds SEC(".maps");
+
+struct {
 	/* What went to and came from a locator that is not proven reachable? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);

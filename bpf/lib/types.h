@@ -203,6 +203,13 @@ struct trial {
 	__u64 tx_packets;
 };
 
+/* How many strangers come at a time. */
+struct crowd {
+	__u64 since; /* when the present window began */
+	__u32 last;  /* first packets in the window before */
+	__u32 now;   /* in this one so far */
+};
+
 /* Tells two correspondents with one NID apart, by where they are. */
 struct homonym_key {
 	union half local_nid;

@@ -34,32 +34,40 @@ const (
 	bpfCounterRX_NONCE                 bpfCounter = 9
 	bpfCounterRX_PLAIN                 bpfCounter = 10
 	bpfCounterRX_CARRIED               bpfCounter = 11
-	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 12
-	bpfCounterRX_SERVED                bpfCounter = 13
-	bpfCounterRX_REAL_SOCKET           bpfCounter = 14
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 15
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 16
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 17
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 18
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 19
-	bpfCounterDROP_RING_FULL           bpfCounter = 20
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 21
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 22
-	bpfCounterDROP_LEAK                bpfCounter = 23
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 24
-	bpfCounterDROP_MALFORMED           bpfCounter = 25
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 26
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 27
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 28
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 29
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 30
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 31
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 32
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 33
-	bpfCounterDROP_UNPROVEN            bpfCounter = 34
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 35
-	bpfCounterCOUNTERS_MAX             bpfCounter = 36
+	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 12
+	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 13
+	bpfCounterRX_SERVED                bpfCounter = 14
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 15
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 16
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 17
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 18
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 19
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 20
+	bpfCounterDROP_RING_FULL           bpfCounter = 21
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 22
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 23
+	bpfCounterDROP_LEAK                bpfCounter = 24
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 25
+	bpfCounterDROP_MALFORMED           bpfCounter = 26
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 27
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 28
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 29
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 30
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 31
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 32
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 33
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 34
+	bpfCounterDROP_UNPROVEN            bpfCounter = 35
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 36
+	bpfCounterCOUNTERS_MAX             bpfCounter = 37
 )
+
+type bpfCrowd struct {
+	_     structs.HostLayout
+	Since uint64
+	Last  uint32
+	Now   uint32
+}
 
 type bpfEmbryo struct {
 	_           structs.HostLayout
@@ -289,6 +297,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	bpfMapCounters            = "counters"
+	bpfMapCrowds              = "crowds"
 	bpfMapEmbryos             = "embryos"
 	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
@@ -371,6 +380,7 @@ type bpfProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
+	Crowds    *ebpf.MapSpec `ebpf:"crowds"`
 	Embryos   *ebpf.MapSpec `ebpf:"embryos"`
 	Homonyms  *ebpf.MapSpec `ebpf:"homonyms"`
 	Hosts     *ebpf.MapSpec `ebpf:"hosts"`
@@ -417,6 +427,7 @@ func (o *bpfObjects) Close() error {
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
 	Counters  *ebpf.Map `ebpf:"counters"`
+	Crowds    *ebpf.Map `ebpf:"crowds"`
 	Embryos   *ebpf.Map `ebpf:"embryos"`
 	Homonyms  *ebpf.Map `ebpf:"homonyms"`
 	Hosts     *ebpf.Map `ebpf:"hosts"`
@@ -434,6 +445,7 @@ type bpfMaps struct {
 func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Counters,
+		m.Crowds,
 		m.Embryos,
 		m.Homonyms,
 		m.Hosts,

@@ -10,8 +10,9 @@ const (
 	MostSessions    = 1 << 20
 )
 
-// A table of strangers holds a quarter of the sessions, within bounds: it is to
-// outlast a few round trips of set-up, and what is pushed out is made again.
+// A table of strangers holds as many as there may be sessions, within bounds: it
+// is to outlast a round trip or two of a flood, and what is pushed out is made
+// again.
 const (
 	leastStrangers = 4096
 	mostStrangers  = 1 << 16
@@ -25,6 +26,6 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 		spec.Maps[name].MaxEntries = n
 	}
 	for _, name := range []string{"embryos", "trials"} {
-		spec.Maps[name].MaxEntries = min(max(n/4, leastStrangers), mostStrangers)
+		spec.Maps[name].MaxEntries = min(max(n, leastStrangers), mostStrangers)
 	}
 }

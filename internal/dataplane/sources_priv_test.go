@@ -75,7 +75,7 @@ func TestSizes(t *testing.T) {
 	r.close()
 	r.size = 100_000
 	r.open()
-	if n, m := r.objs.PairLives.MaxEntries(), r.objs.Embryos.MaxEntries(); n != 100_000 || m != 25_000 || r.Adopted() {
+	if n, m := r.objs.PairLives.MaxEntries(), r.objs.Embryos.MaxEntries(); n != 100_000 || m != mostStrangers || r.Adopted() {
 		t.Errorf("room for %d sessions and %d strangers, adopted %v", n, m, r.Adopted())
 	}
 	r.must(r.Sync([]ilnp.Pair{}))
