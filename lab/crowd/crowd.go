@@ -62,11 +62,12 @@ type Crowd struct {
 	told   map[roam.NID]time.Time // first Locator Update since Mark
 	acked  map[roam.NID]bool      // has acknowledged ours
 	probed map[roam.NID]bool
+	talks  map[roam.NID]*talk
 }
 
 // Start makes the device on the router, with a route to the crowd.
 func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
-	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool)}
+	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool), talks: make(map[roam.NID]*talk)}
 	err := router.Do(func() (err error) {
 		c.file, err = openTun(ifname)
 		return err
@@ -250,19 +251,34 @@ func (c *Crowd) receive() {
 		if err != nil {
 			continue
 		}
-		if answer := c.handle(time.Now(), p); answer != nil {
+		if p.Dst.NID >= spoofedNID {
+			continue // nobody is there
+		}
+		answer, far := c.handle(time.Now(), p)
+		switch {
+		case answer == nil:
+		case far:
+			time.AfterFunc(Distance, func() { _ = c.send(answer) })
+		default:
 			_ = c.send(answer) // a lost answer is asked for again
 		}
 	}
 }
 
-// handle takes one packet, and returns what is to be sent in answer.
-func (c *Crowd) handle(now time.Time, p ilnpwire.Packet) []byte {
+// handle takes one packet, and returns what is to be sent in answer, and whether
+// it is from far away.
+func (c *Crowd) handle(now time.Time, p ilnpwire.Packet) (answer []byte, far bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.answer(now, p), c.talks[p.Dst.NID] != nil
+}
+
+// answer makes the answer; call it with the lock held.
+func (c *Crowd) answer(now time.Time, p ilnpwire.Packet) []byte {
 	switch {
 	case p.Proto == ip6.UDP:
 		c.counts.Datagrams++
+		c.hears(p.Dst.NID)
 	case p.Proto != ip6.ICMPv6:
 	case p.Type == ilnpwire.TypeEchoRequest:
 		e, err := ilnpwire.ParseEcho(p.Payload)

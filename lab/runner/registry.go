@@ -9,6 +9,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/exp/beyond"
 	"roam/lab/exp/example"
+	"roam/lab/exp/flood"
 	"roam/lab/exp/hostile"
 	"roam/lab/exp/phoomikiattisak"
 	"roam/lab/exp/quickstart"
@@ -23,7 +24,7 @@ func experiments() []exp.Experiment {
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
-		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, hostile.Experiment},
+		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, hostile.Experiment, flood.Experiment},
 	)
 }
 
