@@ -82,7 +82,8 @@ static __always_inline struct pair_key handle_of(union half local_nid, const str
 {
 	struct pair_key key = { .local = local_nid, .remote = remote->nid };
 	struct homonym_key where = { .local_nid = local_nid, .remote = *remote };
-	struct pair_key *handle = bpf_map_lookup_elem(&homonyms, &where);
+	struct host *h = this_host();
+	struct pair_key *handle = h && h->flags & HOST_HOMONYMS ? bpf_map_lookup_elem(&homonyms, &where) : 0;
 
 	return handle ? *handle : key;
 }

@@ -54,6 +54,7 @@ struct pair_key {
 
 enum host_flags {
 	HOST_ACCEPT_ANY = 1, /* who shows a nonce may open a session */
+	HOST_HOMONYMS = 2,   /* the map of that name is not empty, or was not */
 };
 
 /* Settings of the host. */

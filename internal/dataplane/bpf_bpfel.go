@@ -148,6 +148,7 @@ type bpfHostFlags uint32
 
 const (
 	bpfHostFlagsHOST_ACCEPT_ANY bpfHostFlags = 1
+	bpfHostFlagsHOST_HOMONYMS   bpfHostFlags = 2
 )
 
 type bpfNonce struct {

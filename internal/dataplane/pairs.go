@@ -140,6 +140,9 @@ func (p *Plane) setHomonyms(pair ilnp.Pair, old []bpfHomonymKey, row bpfPair, mo
 			return fmt.Errorf("forget locator of %s: %w", pair.RemoteNID, err)
 		}
 	}
+	if err := p.noteHomonyms(); err != nil {
+		return err
+	}
 	handle := pairKey(pair.Key)
 	for _, k := range homonymKeys(row, more) {
 		if err := p.objs.Homonyms.Put(&k, &handle); err != nil {

@@ -10,6 +10,10 @@ const (
 	MostSessions    = 1 << 20
 )
 
+// leastSources is how many locators beyond eight a session all may have together;
+// it is an eighth of the sessions where they are many.
+const leastSources = 1024
+
 // A table of strangers holds as many as there may be sessions, within bounds: it
 // is to outlast a round trip or two of a flood, and what is pushed out is made
 // again.
@@ -22,9 +26,10 @@ const (
 // docs/maps.md says what each takes.
 func resize(spec *ebpf.CollectionSpec, sessions int) {
 	n := uint32(sessions)
-	for _, name := range []string{"pairs", "pair_lives", "sources", "known_nids"} {
+	for _, name := range []string{"pairs", "pair_lives", "known_nids"} {
 		spec.Maps[name].MaxEntries = n
 	}
+	spec.Maps["sources"].MaxEntries = max(n/8, leastSources)
 	for _, name := range []string{"embryos", "trials"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastStrangers), mostStrangers)
 	}

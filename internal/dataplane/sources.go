@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"roam/ilnp"
 )
@@ -16,11 +17,16 @@ func sourceKey(row bpfPair, l bpfHalf) bpfTrialKey {
 	return bpfTrialKey{L64: l, Slot: row.Slot, Birth: row.Birth}
 }
 
-// addSources lists further places before the entry says that there are any.
+// addSources lists further places before the entry says that there are any. When
+// the table is full the others are left out: packets from there need a nonce.
 func (p *Plane) addSources(row bpfPair, more []bpfHalf) error {
 	for _, l := range more {
 		k := sourceKey(row, l)
-		if err := p.objs.Sources.Put(&k, uint8(1)); err != nil {
+		err := p.objs.Sources.Put(&k, uint8(1))
+		if errors.Is(err, unix.E2BIG) {
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("note further locator: %w", err)
 		}
 	}

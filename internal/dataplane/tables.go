@@ -51,7 +51,7 @@ func (p *Plane) SetHost(s HostSettings) error {
 	for i, n := range s.NIDs {
 		h.Nids[i] = half(uint64(n))
 	}
-	h.Flags = 0
+	h.Flags &= bpfHostFlagsHOST_HOMONYMS
 	if s.AcceptAny {
 		h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
 	}
@@ -83,6 +83,23 @@ func (p *Plane) SetServerAddrs(addrs []netip.Addr) error {
 	}
 	if len(addrs) > len(h.Reals) {
 		return fmt.Errorf("%d addresses of this host, at most %d: servers that are bound to %s do not get sessions", len(addrs), len(h.Reals), addrs[len(h.Reals)])
+	}
+	return nil
+}
+
+// noteHomonyms has the programs ask for homonyms, which they do for no packet as
+// long as there never were any.
+func (p *Plane) noteHomonyms() error {
+	var h bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+		return fmt.Errorf("read host map: %w", err)
+	}
+	if h.Flags&bpfHostFlagsHOST_HOMONYMS != 0 {
+		return nil
+	}
+	h.Flags |= bpfHostFlagsHOST_HOMONYMS
+	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
+		return fmt.Errorf("write host map: %w", err)
 	}
 	return nil
 }

@@ -77,6 +77,7 @@ type world struct {
 	link      *linkem.Link // the last link of MN, if emulated
 	options   string       // of the correspondents in the hosts files
 	more      string       // lines of MN's configuration
+	mnOptions node.Options // that MN was started with
 }
 
 // newWorld builds the topology with as many links as asked for, without Roam.
@@ -130,23 +131,30 @@ func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 // active locators on the named links of MN.
 func (w *world) startRoam(b *testing.B, mode string, active ...string) {
 	b.Helper()
+	w.cnNode = w.startOn(b, w.cn, nidCN, "soft", "", "net")
+	w.mnNode = w.startOn(b, w.mn, nidMN, mode, w.more, active...)
+}
+
+// startOn starts Roam on one of them.
+func (w *world) startOn(b *testing.B, h *topo.Host, nid roam.NID, mode, more string, links ...string) *node.Node {
+	b.Helper()
 	hosts := fmt.Sprintf("nid=%s l64=%s %s cn\nnid=%s l64=%s %s mn\n",
 		nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, nidMN, roam.ILVFromAddr(netMN[0].Addr()).L64, w.options)
-	start := func(h *topo.Host, nid roam.NID, mode, more string, links ...string) *node.Node {
-		n, err := node.New(h, bin, node.Options{NID: nid, Mode: mode, Hosts: hosts, More: more})
-		if err == nil {
-			err = n.Start(b.Context())
-		}
-		if err == nil {
-			err = n.WaitActive(b.Context(), links...)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		return n
+	o := node.Options{NID: nid, Mode: mode, Hosts: hosts, More: more}
+	if h == w.mn {
+		w.mnOptions = o
 	}
-	w.cnNode = start(w.cn, nidCN, "soft", "", "net")
-	w.mnNode = start(w.mn, nidMN, mode, w.more, active...)
+	n, err := node.New(h, bin, o)
+	if err == nil {
+		err = n.Start(b.Context())
+	}
+	if err == nil {
+		err = n.WaitActive(b.Context(), links...)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // ping sends count echo requests from MN and returns each round trip.

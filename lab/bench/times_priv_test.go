@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+const (
+	connectPort  = 5900
+	connectTimes = 15
+	farAway      = 10 * time.Millisecond // each way
+)
+
+// serve accepts connections on a host, and closes them.
+func serve(b *testing.B, h *topo.Host, port int) {
+	b.Helper()
+	var l net.Listener
+	must(b, h.Do(func() (err error) {
+		l, err = net.Listen("tcp6", fmt.Sprintf("[::]:%d", port))
+		return err
+	}))
+	b.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+}
+
+// connect measures one connect(2) from a host to an address.
+func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
+	b.Helper()
+	var took time.Duration
+	must(b, h.Do(func() error {
+		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		began := time.Now()
+		err = unix.Connect(fd, &unix.SockaddrInet6{Addr: to.As16(), Port: connectPort})
+		took = time.Since(began)
+		return err
+	}))
+	return took
+}
+
+// anew gives a host a daemon that remembers nothing.
+func (w *world) anew(b *testing.B, n *node.Node, link string) {
+	b.Helper()
+	must(b, n.Stop(b.Context()))
+	must(b, os.RemoveAll(filepath.Join(n.Host.Dir(), "run")))
+	must(b, n.Start(b.Context()))
+	must(b, n.WaitActive(b.Context(), link))
+}
+
+var sessionCN = roam.ILV{L64: roam.DefaultSessionPrefix, NID: nidCN}.Addr()
+
+// report gives the medians of connections over sessions and over plain IPv6, and
+// what lies between.
+func report(b *testing.B, over, plain []time.Duration) {
+	b.Helper()
+	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(ms(quantile(over, 0.5)), "connect-ms")
+	b.ReportMetric(ms(quantile(over, 1)), "connect-max-ms")
+	b.ReportMetric(ms(quantile(plain, 0.5)), "ipv6-ms")
+	b.ReportMetric(ms(quantile(plain, 1)), "ipv6-max-ms")
+	b.ReportMetric(ms(quantile(over, 0.5)-quantile(plain, 0.5)), "extra-ms")
+	b.ReportMetric(float64(len(over)), "connections")
+}
+
+// BenchmarkFirstConnect measures the first TCP connection to a correspondent
+// that neither end remembers, against one over plain IPv6 on the same path.
+func BenchmarkFirstConnect(b *testing.B) {
+	w := newWorld(b, 1, linkem.Params{Delay: farAway})
+	w.startRoam(b, "soft", "net1")
+	serve(b, w.cn, connectPort)
+	var over, plain []time.Duration
+	for b.Loop() {
+		for len(over) < connectTimes {
+			plain = append(plain, connect(b, w.mn, w.cnPlain))
+			over = append(over, connect(b, w.mn, sessionCN))
+			w.anew(b, w.cnNode, "net")
+			w.anew(b, w.mnNode, "net1")
+			connect(b, w.mn, w.cnPlain) // neighbours resolved
+		}
+	}
+	report(b, over, plain)
+}
+
+// BenchmarkConnectWithoutILNP measures connections to a known host that has no
+// ILNP: it answers with Parameter Problem, or the path drops the option in
+// silence; the first time, and once that is remembered.
+func BenchmarkConnectWithoutILNP(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		drops bool
+		again bool
+	}{{"problem", false, false}, {"silence", true, false}, {"remembered", false, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			w := newWorld(b, 1, linkem.Params{Delay: farAway})
+			const idle = 10 * time.Second
+			w.more = fmt.Sprintf("[ilnp]\nidle_timeout = %q\n", idle)
+			must(b, w.cn.AddAddr("net", netip.PrefixFrom(roam.ILV{L64: roam.ILVFromAddr(netCN.Addr()).L64, NID: nidCN}.Addr(), 64)))
+			w.mnNode = w.startOn(b, w.mn, nidMN, "soft", w.more, "net1")
+			serve(b, w.cn, connectPort)
+			if c.drops {
+				w.dropOptions(b)
+			}
+			var over, plain []time.Duration
+			for b.Loop() {
+				for n := connectTimes / 5; len(over) < n; {
+					plain = append(plain, connect(b, w.mn, w.cnPlain))
+					d := connect(b, w.mn, sessionCN)
+					if c.again {
+						w.forgotten(b, 2*idle)
+						d = connect(b, w.mn, sessionCN)
+					}
+					over = append(over, d)
+					w.anew(b, w.mnNode, "net1")
+					connect(b, w.mn, w.cnPlain)
+				}
+			}
+			report(b, over, plain)
+		})
+	}
+}
+
+// dropOptions has the router drop whatever has a Destination Options header.
+func (w *world) dropOptions(b *testing.B) {
+	b.Helper()
+	for _, rule := range []string{
+		"add table ip6 bench",
+		"add chain ip6 bench forward { type filter hook forward priority 0 ; }",
+		"add rule ip6 bench forward exthdr dst exists drop",
+	} {
+		if out, err := w.r.Command(b.Context(), "nft", rule).CombinedOutput(); err != nil {
+			b.Fatalf("nft %s: %v: %s", rule, err, out)
+		}
+	}
+}
+
+// forgotten waits until MN has no session any more.
+func (w *world) forgotten(b *testing.B, within time.Duration) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), within)
+	defer cancel()
+	must(b, topo.Wait(ctx, "the idle session to end", func() bool {
+		out, err := w.mnNode.Ask(ctx, "session", "show")
+		return err == nil && !bytes.Contains(out, []byte(`"state": "plain"`))
+	}))
+}
+
+// BenchmarkReady measures from the start of the daemon on a host that has
+// nothing of Roam to the first connection over a session.
+func BenchmarkReady(b *testing.B) {
+	w := newWorld(b, 1, linkem.Params{})
+	w.startRoam(b, "soft", "net1")
+	serve(b, w.cn, connectPort)
+	var all []time.Duration
+	for b.Loop() {
+		for len(all) < connectTimes {
+			must(b, w.mnNode.Stop(b.Context()))
+			must(b, os.RemoveAll(filepath.Join(w.mn.Dir(), "run")))
+			ready := make(chan time.Duration, 1)
+			began := time.Now()
+			go func() { ready <- w.firstConnection(began) }()
+			must(b, w.mnNode.Start(b.Context()))
+			d := <-ready
+			if d == 0 {
+				b.Fatal("no connection over a session")
+			}
+			all = append(all, d)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(quantile(all, 0.5).Seconds(), "s-to-session")
+	b.ReportMetric(quantile(all, 1).Seconds(), "s-to-session-max")
+}
+
+// firstConnection tries to connect to CN over a session, every few milliseconds
+// anew, until that succeeds; 0 if it never does.
+func (w *world) firstConnection(began time.Time) (took time.Duration) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for time.Since(began) < within {
+		_ = w.mn.Do(func() error {
+			d := net.Dialer{Timeout: 900 * time.Millisecond}
+			c, err := d.Dial("tcp6", netip.AddrPortFrom(sessionCN, connectPort).String())
+			if err == nil {
+				took = time.Since(began)
+				c.Close()
+			}
+			return err
+		})
+		if took != 0 {
+			return took
+		}
+		<-tick.C
+	}
+	return 0
+}
+
+// BenchmarkUpgrade replaces the daemon by another build under load, as an
+// upgrade of the package does (it ends by SIGTERM, the new one starts), and
+// counts what was lost of 10,000 datagrams per second each way.
+func BenchmarkUpgrade(b *testing.B) {
+	w := newWorld(b, 1, linkem.Params{})
+	w.startRoam(b, "soft", "net1")
+	w.ping(b, "cn", 1)
+	newer := node.Binaries{Roam: bin.Roam, Roamd: filepath.Join(filepath.Dir(bin.Roamd), "newer")}
+	cmd := exec.Command("go", "build", "-ldflags", "-X main.version=newer", "-o", newer.Roamd, "../../cmd/roamd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("build: %v\n%s", err, out)
+	}
+	u, err := workload.StartUDP(b.Context(), w.cn, w.mn, b.TempDir(), workload.UDPOptions{
+		Name: "upgrade", Target: "cn", Port: 5410, Up: restartRate, Down: restartRate, Size: 64,
+	})
+	must(b, err)
+	flowing(b, u)
+	for b.Loop() {
+		out, err := w.mnNode.Ask(b.Context())
+		must(b, err)
+		pid, err := strconv.Atoi(string(daemonPID.FindSubmatch(out)[1]))
+		must(b, err)
+		must(b, syscall.Kill(pid, syscall.SIGTERM))
+		ctx, cancel := context.WithTimeout(b.Context(), within)
+		must(b, topo.Wait(ctx, "the old daemon to end", func() bool { return syscall.Kill(pid, 0) != nil }))
+		cancel()
+		n, err := node.New(w.mn, newer, w.mnOptions)
+		must(b, err)
+		must(b, n.Start(b.Context()))
+		must(b, n.WaitActive(b.Context(), "net1"))
+		flowing(b, u)
+	}
+	up, down, err := u.Stop(b.Context(), 200*time.Millisecond)
+	must(b, err)
+	out, in := up.Count(time.Time{}, time.Now()), down.Count(time.Time{}, time.Now())
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(out.Lost+in.Lost), "lost")
+	b.ReportMetric(float64(out.Written+in.Written), "datagrams")
+	b.ReportMetric(float64(u.BufferErrors()), "rcvbuf-errors")
+}
