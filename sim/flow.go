@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ type Datagram struct {
 type Flow struct {
 	From, To *Node
 	Echo     bool
+	Size     int  // octets of each datagram; 0 is 1000
 	Opening  bool // until the first answer, datagrams carry the nonce, as a TCP SYN does
 	Brief    bool // single datagrams are not remembered: what asks for numbers or times of them sees none
 	Sent     int
@@ -45,6 +47,12 @@ type arrival struct {
 // Flow starts a stream of datagrams, one each interval, until it is stopped.
 func (h *Node) Flow(to *Node, interval time.Duration, echo bool) *Flow {
 	return h.run(&Flow{From: h, To: to, Echo: echo}, interval)
+}
+
+// Stream starts a stream of datagrams of a size in octets, which are not
+// remembered one by one.
+func (h *Node) Stream(to *Node, interval time.Duration, size int) *Flow {
+	return h.run(&Flow{From: h, To: to, Size: size, Brief: true}, interval)
 }
 
 // Connect starts a stream with Echo whose first datagrams are repeated every
@@ -73,13 +81,31 @@ func (f *Flow) Stop() { f.stopped = true }
 
 // send hands the next datagram to the sender's data plane.
 func (f *Flow) send() {
-	d := Datagram{Number: f.Sent, Size: 1000, flow: f, opening: f.Opening && f.Answered == 0}
+	d := Datagram{Number: f.Sent, Size: cmp.Or(f.Size, 1000), flow: f, opening: f.Opening && f.Answered == 0}
 	f.Sent++
 	if !f.Brief {
 		f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.now})
 	}
+	if f.From.core == nil {
+		f.From.sendPlain(f.To, d)
+		return
+	}
 	f.From.plane.send(f.key, d)
 }
+
+// sendPlain sends as a host without ILNP does that began on its first link: from
+// there and by there, or not at all.
+func (h *Node) sendPlain(to *Node, d Datagram) {
+	own, peer := h.began, to.began
+	if own == nil || peer == nil {
+		return
+	}
+	d.sentTo = peer.l64
+	h.put(own.link, Packet{Src: roam.ILV{NID: h.nid, L64: own.l64}, Dst: roam.ILV{NID: to.nid, L64: peer.l64}, Data: d})
+}
+
+// Flow returns the stream that the datagram belongs to.
+func (d Datagram) Flow() *Flow { return d.flow }
 
 // came notes that a datagram arrived.
 func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
@@ -173,6 +199,7 @@ func (h *Node) receive(at *attachment, p Packet) {
 	if !at.carrier {
 		return
 	}
+	h.seen(at.link, false, p)
 	if h.core != nil {
 		h.plane.receive(at, p)
 		return

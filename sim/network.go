@@ -34,6 +34,9 @@ type Network struct {
 	// Tap sees every packet that is put on the wire, before loss; it may change
 	// or drop it (nil). Tests use it to lose, hold back and replay.
 	Tap func(p Packet) *Packet
+	// Seen is the capture of every host: packets that leave by a link, before loss,
+	// and those that arrive (nil).
+	Seen func(h *Node, link roam.LinkID, leaves bool, p Packet)
 	// Told sees every event of every core as it happens (nil).
 	Told func(h *Node, e ilnp.Event)
 	// Brief leaves out what grows with time: the trace and the nodes' events.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -37,7 +38,8 @@ type Node struct {
 	core        *ilnp.Core // nil: a host without ILNP
 	plane       plane
 	attachments []*attachment
-	connected   int // attachments ever made or enabled
+	began       *attachment // the first ever made
+	connected   int         // attachments ever made or enabled
 	off         map[roam.LinkID]bool
 	timer       uint64    // the last timer event that was set; older ones are void
 	wake        time.Time // when it is due; zero: none is set
@@ -171,6 +173,7 @@ func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) 
 	h.connected++
 	at := &attachment{link: link, l64: l64, access: a, carrier: true, life: life, order: h.connected}
 	h.attachments = append(h.attachments, at)
+	h.began = cmp.Or(h.began, at)
 	slices.SortFunc(h.attachments, func(x, y *attachment) int { return int(x.link - y.link) })
 	h.net.note(h.name, "link %d up at %v", link, l64)
 	h.advertise(at)
@@ -364,9 +367,17 @@ func (h *Node) transmit(t ilnp.Transmit) {
 func (h *Node) put(link roam.LinkID, p Packet) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier {
+			h.seen(link, true, p)
 			h.net.send(p, at.access)
 			return
 		}
+	}
+}
+
+// seen shows a packet to whoever captures.
+func (h *Node) seen(link roam.LinkID, leaves bool, p Packet) {
+	if h.net.Seen != nil {
+		h.net.Seen(h, link, leaves, p)
 	}
 }
 

@@ -106,7 +106,15 @@ func parse(b []byte) (p Packet, ok bool) {
 	if len(b) < etherLen+ipLen || binary.BigEndian.Uint16(b[12:]) != etherIPv6 {
 		return p, false
 	}
-	b = slices.Clone(b[etherLen:])
+	return Parse(slices.Clone(b[etherLen:]))
+}
+
+// Parse takes an IPv6 packet apart, and keeps it; false: it is cut within its
+// headers.
+func Parse(b []byte) (p Packet, ok bool) {
+	if len(b) < ipLen {
+		return p, false
+	}
 	p.Raw = b
 	p.Class = uint8(binary.BigEndian.Uint16(b) >> 4)
 	p.Length = int(binary.BigEndian.Uint16(b[4:]))

@@ -100,6 +100,22 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	return res, env.Kept.Measured > 0, nil
 }
 
+// simulate measures once in virtual time. The machine has no part in it: there is
+// nothing to watch, and no host to be root of.
+func (r *runner) simulate(ctx context.Context, n int, store *exp.Store) (*result.Result, error) {
+	res := r.blank(ctx, n)
+	view := live.New(cmp.Or[io.Writer](r.opt.Out, io.Discard))
+	view.Start(r.exp.Title)
+	defer view.Stop()
+	if err := r.exp.Run(ctx, &exp.Env{
+		Params: r.params, Preset: r.opt.Preset, Engine: r.opt.Engine, Seed: res.Seed, Cells: store, Result: res, View: view,
+	}); err != nil {
+		return nil, err
+	}
+	res.Seconds = time.Since(res.Started).Seconds()
+	return res, nil
+}
+
 // blank is a result with everything but measurements.
 func (r *runner) blank(ctx context.Context, n int) *result.Result {
 	res := result.New(r.exp.Name)
@@ -109,6 +125,9 @@ func (r *runner) blank(ctx context.Context, n int) *result.Result {
 	if r.machine.Kernel == "" {
 		versions := map[string][]string{"roam": {filepath.Join(r.bin, "roam"), "version"}}
 		for tool := range r.exp.Tools {
+			if r.opt.Engine == exp.Sim {
+				break // starts none of them
+			}
 			versions[tool] = []string{topo.Program(tool), cmp.Or(versionFlag[tool], "--version")}
 		}
 		r.machine = result.Describe(ctx, versions)

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"roam/lab/exp"
 	"roam/lab/report"
 	"roam/lab/result"
 	"roam/lab/topo"
@@ -57,7 +58,9 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := topo.Sweep(); err != nil {
+	if r.opt.Engine == exp.Sim {
+		// leaves nothing behind, and needs nothing swept
+	} else if err := topo.Sweep(); err != nil {
 		return nil, fmt.Errorf("remove what an earlier run left behind: %w", err)
 	}
 	var runs []*result.Result

@@ -44,6 +44,9 @@ type pass struct {
 
 // measure goes through the schedule once. The topology is gone when it returns.
 func measure(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
+	if env.Engine == exp.Sim {
+		return simulate(env, c)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := &pass{env: env, cell: c, dir: filepath.Join(env.Dir, c.name)}

@@ -43,7 +43,11 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 		}
 		compare(r, o, all["mptcp"])
 		mip6(r)
-		if !tcp {
+		switch {
+		case tcp:
+		case env.Engine == exp.Sim:
+			unsimulated(env)
+		default:
 			if err := beside(ctx, env); err != nil {
 				return err
 			}

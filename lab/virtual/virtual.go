@@ -1,0 +1,268 @@
+// Package virtual carries the schedules of package scene out in virtual time: the
+// engine sim of the lab.
+//
+// Implements the network of a scene on package sim, with the cores that the
+// daemon runs, flows of numbered datagrams, and what captures at both ends would
+// show. Omits TCP, rates and queues, which sim does not have, and correspondents
+// that move. Driven by experiments; a seed gives one course to the last packet.
+package virtual
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/packets"
+	"roam/lab/scene"
+	"roam/sim"
+)
+
+// Flow is a stream of datagrams between the mobile host and its correspondent.
+type Flow struct {
+	In   bool    // to the mobile host
+	Port uint16  // at the correspondent
+	Rate float64 // datagrams per second
+	Size int     // octets of payload
+}
+
+// Pass is what was seen of a schedule.
+type Pass struct {
+	Trace *scene.Trace
+	// Mobile and Peer are what captures at the two hosts show, in order of time.
+	// A datagram has its number at NumberAt of its data, and no other data.
+	Mobile, Peer []packets.Packet
+	Prefix       map[string]string // network to link of the mobile host
+}
+
+// NumberAt is where a datagram of UDP has its number, of four octets: where
+// iperf3 has it.
+const NumberAt = 8
+
+const (
+	ownPort = 40000           // of UDP at the mobile host
+	udpHead = 8               // octets of a UDP header
+	settle  = 2 * time.Second // before the schedule: sessions are there
+	drain   = 3 * time.Second // after it: what is under way arrives
+	wired   = "eth0"          // the interface of the correspondent
+)
+
+// world is a pass at work.
+type world struct {
+	net      *sim.Network
+	mn, cn   *sim.Node
+	cfg      scene.Config
+	flows    map[*sim.Flow]Flow
+	pass     *Pass
+}
+
+// Run carries out a schedule. The error names what sim cannot do of it.
+func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
+	w := &world{net: sim.New(cfg.Seed), cfg: cfg, flows: map[*sim.Flow]Flow{}}
+	if err := w.hosts(); err != nil {
+		return nil, err
+	}
+	w.pass = &Pass{Prefix: map[string]string{}, Trace: &scene.Trace{Arm: cfg.Arm, Events: map[string][]node.Event{}}}
+	for i := range cfg.Mobile {
+		w.pass.Prefix[prefix(i).Addr().String()] = name(linkID(i))
+	}
+	for _, f := range flows {
+		from, to := w.mn, w.cn
+		if f.In {
+			from, to = w.cn, w.mn
+		}
+		w.flows[from.Stream(to, time.Duration(float64(time.Second)/f.Rate), f.Size)] = f
+	}
+	w.net.Seen = w.capture
+	w.net.Run(settle)
+	return w.pass, w.follow(plan)
+}
+
+// hosts makes the two hosts with the networks that they have from the start.
+func (w *world) hosts() error {
+	modes := map[string]ilnp.Mode{"": ilnp.Soft, "soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}
+	mode, ok := modes[w.cfg.Mode]
+	if !ok || len(w.cfg.Correspondents) > 1 || len(w.cfg.Correspondents) == 1 && len(w.cfg.Correspondents[0].Access) > 0 {
+		return fmt.Errorf("engine sim: mode %q, or more than one correspondent that stays", w.cfg.Mode)
+	}
+	mn, cn := scene.NID("mn"), scene.NID("cn1")
+	switch w.cfg.Arm {
+	case scene.Roam:
+		w.mn = w.net.AddNode("mn", ilnp.Config{NIDs: []roam.NID{mn}, Mode: mode})
+		w.cn = w.net.AddNode("cn1", ilnp.Config{NIDs: []roam.NID{cn}, Accept: ilnp.Any})
+	case scene.Plain, scene.Static:
+		w.mn, w.cn = w.net.AddPlainNode("mn", mn, sim.Problem), w.net.AddPlainNode("cn1", cn, sim.Problem)
+	default:
+		return fmt.Errorf("engine sim: there is no arm %s without a kernel", w.cfg.Arm)
+	}
+	w.cn.Up(1, home.L64, sim.Access{}, ilnp.Infinite)
+	for i, a := range w.cfg.Mobile {
+		if i > 0 && !a.Up {
+			continue
+		}
+		if err := w.up(linkID(i)); err != nil {
+			return err
+		}
+	}
+	if w.cfg.Arm == scene.Roam {
+		w.mn.Know(w.cn, home.L64)
+		w.cn.Know(w.mn)
+	}
+	return nil
+}
+
+// home is the network of the correspondent.
+var home = roam.ILVFromAddr(netip.MustParseAddr("2001:db8:c1::"))
+
+func linkID(i int) roam.LinkID { return roam.LinkID(i + 1) }
+
+func name(link roam.LinkID) string { return fmt.Sprintf("net%d", link) }
+
+func prefix(i int) netip.Prefix {
+	return netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::/64", i+1))
+}
+
+// link finds a link by its name.
+func (w *world) link(ifname string) (roam.LinkID, error) {
+	var id int
+	if _, err := fmt.Sscanf(ifname, "net%d", &id); err != nil || id < 1 || id > len(w.cfg.Mobile) {
+		return 0, fmt.Errorf("engine sim: no link is called %q", ifname)
+	}
+	return roam.LinkID(id), nil
+}
+
+// up gives a link of the mobile host its network.
+func (w *world) up(id roam.LinkID) error {
+	a := w.cfg.Mobile[id-1]
+	if !same(a.Out, a.In) {
+		return fmt.Errorf("engine sim: link %s is not the same in both directions", name(id))
+	}
+	life := w.cfg.Advert.Preferred
+	if life == 0 {
+		life = ilnp.Infinite
+	}
+	w.mn.Up(id, roam.ILVFromAddr(prefix(int(id)-1).Addr()).L64,
+		sim.Access{Delay: a.Out.Delay, Jitter: a.Out.Jitter, Loss: a.Out.Loss, Duplicate: a.Out.Duplicate}, life)
+	return nil
+}
+
+// same reports whether two directions of a link differ in nothing but their
+// random numbers.
+func same(a, b linkem.Params) bool {
+	a.Seed, b.Seed = 0, 0
+	return a == b
+}
+
+// follow carries out the steps.
+func (w *world) follow(plan scene.Schedule) error {
+	t := w.pass.Trace
+	t.Start = w.net.Now()
+	for _, s := range plan.Steps {
+		w.net.Run(t.Start.Add(s.At).Sub(w.net.Now()))
+		if w.cfg.Arm != scene.Static {
+			if err := w.do(s); err != nil {
+				return fmt.Errorf("step at %v: %w", s.At, err)
+			}
+		}
+		t.Steps = append(t.Steps, scene.Done{Step: s, At: w.net.Now()})
+	}
+	w.net.Run(t.Start.Add(plan.Length).Sub(w.net.Now()))
+	t.End = w.net.Now()
+	w.net.Run(drain)
+	for _, h := range []*sim.Node{w.mn, w.cn} {
+		t.Events[h.Name()] = events(h.Events())
+	}
+	return nil
+}
+
+func (w *world) do(s scene.Step) error {
+	if s.Op == scene.Mark {
+		return nil
+	}
+	if s.Host != "" && s.Host != "mn" {
+		return fmt.Errorf("engine sim: %s does not move", s.Host)
+	}
+	if s.Op == scene.Mode {
+		if w.cfg.Arm == scene.Roam {
+			w.mn.SetMode(map[string]ilnp.Mode{"soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}[s.Link])
+		}
+		return nil
+	}
+	id, err := w.link(s.Link)
+	if err != nil {
+		return err
+	}
+	switch s.Op {
+	case scene.Attach:
+		return w.up(id)
+	case scene.Detach, scene.Cut:
+		w.mn.Down(id)
+	case scene.Swap:
+		old, err := w.link(s.From)
+		if err != nil {
+			return err
+		}
+		if err := w.up(id); err != nil {
+			return err
+		}
+		w.mn.Down(old)
+	case scene.Disable, scene.Enable:
+		if w.cfg.Arm == scene.Roam {
+			w.mn.Disable(id, s.Op == scene.Disable)
+		}
+	default:
+		return fmt.Errorf("engine sim: there is no such step as %d", s.Op)
+	}
+	return nil
+}
+
+// events are the core's as the daemon tells them.
+func events(list []ilnp.Event) (out []node.Event) {
+	for _, e := range list {
+		out = append(out, node.Event{
+			Time: e.Time, Kind: strings.ReplaceAll(e.Kind.String(), " ", "-"), Reason: e.Reason, From: set(e.From), To: set(e.To),
+			RTTMs: e.RTT.Seconds() * 1e3, DurationMs: e.Duration.Seconds() * 1e3,
+		})
+	}
+	return out
+}
+
+func set(list []ilnp.Local) (out []node.LinkLocator) {
+	for _, l := range list {
+		out = append(out, node.LinkLocator{Link: name(l.Link), L64: l.L64})
+	}
+	return out
+}
+
+// capture writes a packet down as a capture at the host shows it.
+func (w *world) capture(h *sim.Node, link roam.LinkID, _ bool, in sim.Packet) {
+	p := packets.Packet{Src: in.Src.Addr(), Dst: in.Dst.Addr(), Nonce: in.Nonce.Present()}
+	if in.Control != nil {
+		var ok bool
+		if p, ok = packets.Parse(slices.Clone(in.Control)); !ok {
+			return
+		}
+	} else {
+		f := w.flows[in.Data.Flow()]
+		p.Proto, p.SrcPort, p.DstPort = packets.UDP, ownPort, f.Port
+		if f.In {
+			p.SrcPort, p.DstPort = f.Port, ownPort
+		}
+		p.Data = binary.BigEndian.AppendUint32(make([]byte, NumberAt), uint32(in.Data.Number&math.MaxUint32))
+		p.Payload, p.Length = in.Data.Size, in.Data.Size+udpHead
+	}
+	p.At, p.Where = w.net.Now(), wired
+	if h == w.mn {
+		p.Where = name(link)
+		w.pass.Mobile = append(w.pass.Mobile, p)
+		return
+	}
+	w.pass.Peer = append(w.pass.Peer, p)
+}
