@@ -51,6 +51,9 @@ type Result struct {
 	// Emulator is how exactly the link emulator kept a delay right before the
 	// run; absent where no links were emulated.
 	Emulator *Emulator `json:"emulator,omitempty"`
+	// Guest tells of the guest in which the engine vm ran the experiment; absent
+	// elsewhere. Seconds and Started are then its own, of virtual time.
+	Guest *Guest `json:"guest,omitempty"`
 	// Captures names the files that hold packets, with the directory.
 	Captures []string `json:"captures,omitempty"`
 }
@@ -166,6 +169,14 @@ type Emulator struct {
 	MedianMs float64 `json:"err_median_ms"` // error of the delay
 	P99Ms    float64 `json:"err_p99_ms"`
 	MaxMs    float64 `json:"err_max_ms"`
+}
+
+// Guest is a guest of the engine vm.
+type Guest struct {
+	WallSeconds float64 `json:"wall_seconds"` // how long it took here, boot included
+	// SHA256 is the digest of the result as the guest wrote it, in hexadecimal:
+	// the same build, kernel, parameters and seed give the same.
+	SHA256 string `json:"sha256"`
 }
 
 // Machine says what measured.

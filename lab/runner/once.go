@@ -34,7 +34,14 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 		}
 	}
 	for repeats := 0; ; repeats++ {
-		res, cells, err := r.once(ctx, n, store)
+		measure := r.once
+		switch {
+		case r.opt.Engine == exp.Sim:
+			measure = r.simulate
+		case r.opt.Engine == exp.VM && !inGuest():
+			measure = r.guest
+		}
+		res, cells, err := measure(ctx, n, store)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +92,10 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	env := &exp.Env{
 		Params: r.params, Preset: r.opt.Preset, Engine: r.opt.Engine, Seed: res.Seed, Dir: dir, Pcap: pcap, Cells: store,
 		Result: res, View: view, Roam: filepath.Join(r.bin, "roam"), Roamd: filepath.Join(r.bin, "roamd"),
-		Stalled: watch.since, Repeats: r.preset.Repeats,
+		Repeats: r.preset.Repeats,
+	}
+	if r.opt.Engine == exp.Netns {
+		env.Stalled = watch.since // a guest's stalls are its own slow processor's, the same in every run
 	}
 	err = r.exp.Run(ctx, env)
 	view.Stop()
@@ -95,6 +105,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	}
 	s.Repeats, s.Cells = len(env.Kept.Discarded), env.Kept.Disturbed
 	s.Disturbed = len(s.Cells) > 0 || slices.ContainsFunc(s.Stalls, func(stall result.Stall) bool { return !env.Kept.Covers(stall.At) })
+	s.Disturbed = s.Disturbed && r.opt.Engine == exp.Netns
 	res.Sentinel, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()
 	return res, env.Kept.Measured > 0, nil
@@ -102,7 +113,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 
 // simulate measures once in virtual time. The machine has no part in it: there is
 // nothing to watch, and no host to be root of.
-func (r *runner) simulate(ctx context.Context, n int, store *exp.Store) (*result.Result, error) {
+func (r *runner) simulate(ctx context.Context, n int, store *exp.Store) (*result.Result, bool, error) {
 	res := r.blank(ctx, n)
 	view := live.New(cmp.Or[io.Writer](r.opt.Out, io.Discard))
 	view.Start(r.exp.Title)
@@ -110,10 +121,10 @@ func (r *runner) simulate(ctx context.Context, n int, store *exp.Store) (*result
 	if err := r.exp.Run(ctx, &exp.Env{
 		Params: r.params, Preset: r.opt.Preset, Engine: r.opt.Engine, Seed: res.Seed, Cells: store, Result: res, View: view,
 	}); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	res.Seconds = time.Since(res.Started).Seconds()
-	return res, nil
+	return res, false, nil
 }
 
 // blank is a result with everything but measurements.

@@ -11,6 +11,7 @@ import (
 	"roam/lab/exp/example"
 	"roam/lab/exp/flood"
 	"roam/lab/exp/hostile"
+	"roam/lab/exp/instants"
 	"roam/lab/exp/phoomikiattisak"
 	"roam/lab/exp/quickstart"
 	"roam/lab/exp/video"
@@ -24,7 +25,7 @@ func experiments() []exp.Experiment {
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
-		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, hostile.Experiment, flood.Experiment},
+		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment, hostile.Experiment, flood.Experiment},
 	)
 }
 

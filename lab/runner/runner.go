@@ -78,6 +78,9 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	if err != nil {
 		return nil, err
 	}
+	if inGuest() {
+		opt.Out = nil // whoever booted us shows the result
+	}
 	if opt.Out != nil {
 		Print(opt.Out, res)
 	}

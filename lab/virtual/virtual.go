@@ -10,6 +10,7 @@ package virtual
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -56,11 +57,11 @@ const (
 
 // world is a pass at work.
 type world struct {
-	net      *sim.Network
-	mn, cn   *sim.Node
-	cfg      scene.Config
-	flows    map[*sim.Flow]Flow
-	pass     *Pass
+	net    *sim.Network
+	mn, cn *sim.Node
+	cfg    scene.Config
+	flows  map[*sim.Flow]Flow
+	pass   *Pass
 }
 
 // Run carries out a schedule. The error names what sim cannot do of it.
@@ -176,10 +177,39 @@ func (w *world) follow(plan scene.Schedule) error {
 	w.net.Run(t.Start.Add(plan.Length).Sub(w.net.Now()))
 	t.End = w.net.Now()
 	w.net.Run(drain)
+	t.Samples = w.samples()
 	for _, h := range []*sim.Node{w.mn, w.cn} {
 		t.Events[h.Name()] = events(h.Events())
 	}
 	return nil
+}
+
+// sampleEvery is the time between two readings of what the links carried, and
+// frameHead what a frame has beyond the payload of IPv6.
+const (
+	sampleEvery = 100 * time.Millisecond
+	frameHead   = 14 + 40
+)
+
+// samples are the readings that package scene takes of its links.
+func (w *world) samples() (list []scene.Sample) {
+	now := scene.Sample{Out: map[string]uint64{}, In: map[string]uint64{}}
+	for i := range w.cfg.Mobile {
+		now.Out[name(linkID(i))], now.In[name(linkID(i))] = 0, 0
+	}
+	next := 0
+	for at := w.pass.Trace.Start; !at.After(w.pass.Trace.End); at = at.Add(sampleEvery) {
+		for ; next < len(w.pass.Mobile) && !w.pass.Mobile[next].At.After(at); next++ {
+			p := w.pass.Mobile[next]
+			way := now.In
+			if p.SourceNID() == w.mn.NID() {
+				way = now.Out
+			}
+			way[p.Where] += uint64(p.Length + frameHead)
+		}
+		list = append(list, scene.Sample{At: at, Out: maps.Clone(now.Out), In: maps.Clone(now.In)})
+	}
+	return list
 }
 
 func (w *world) do(s scene.Step) error {

@@ -1,0 +1,166 @@
+// Package instants is the experiment that begins soft handoffs at many moments,
+// one step apart, so that no unlucky one stays hidden.
+//
+// Implements the schedule, the traffic and the figures of each instant. Omits
+// captures and a control: what it shows is an absence. Driven by package runner,
+// best on the engine vm, where a seed replays a run to the byte.
+package instants
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/linkem"
+	"roam/lab/live"
+	"roam/lab/scene"
+	"roam/lab/topo"
+	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+//go:embed drawing.txt
+var drawing string
+
+//go:embed params.json
+var params []byte
+
+//go:embed expect.json
+var expect []byte
+
+//go:embed README.md
+var readme string
+
+// Experiment is the declaration that package runner lists.
+var Experiment = exp.Experiment{
+	Name:    "handoff-instants",
+	Title:   "Soft handoffs begun at every millisecond of a beat",
+	Group:   "Beyond the papers",
+	Source:  "claim of Roam: a soft handoff costs nothing, whenever it begins",
+	Drawing: drawing, Params: params, Expect: expect, Readme: readme,
+	Tools:   scene.Tools,
+	Engines: exp.Engines,
+	Run:     run,
+}
+
+const (
+	// lead is the time before the first handoff, in which sessions settle.
+	lead = 2 * time.Second
+	// patience bounds every wait for the applications.
+	patience = 20 * time.Second
+)
+
+// seen is all that was measured.
+type seen struct {
+	*scene.Trace
+	up, down     *udpflow.Flow
+	out, in      tcpflow.Stream
+	whole        int // TCP connections that delivered everything in order
+	bufferErrors int
+}
+
+func run(ctx context.Context, env *exp.Env) error {
+	p := env.Params
+	link := scene.Symmetric(linkem.Params{Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6)})
+	cfg := scene.Config{
+		Name: "instants", Arm: scene.Roam, Seed: env.Seed, Mobile: []scene.Access{link, link},
+		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
+	}
+	if env.Engine == exp.Sim {
+		return simulate(env, cfg)
+	}
+	s, err := scene.Build(ctx, env, cfg)
+	if err != nil {
+		return err
+	}
+	t, err := pass(ctx, env, s)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	t.judge(env)
+	return nil
+}
+
+// plan is there and back between two links, a step later each time.
+func plan(p exp.Params) (s scene.Schedule) {
+	period, step := p.Seconds("period_s"), p.Millis("step_ms")
+	links := [2]string{"net1", "net2"}
+	for i := range p.Int("instants") {
+		at := begin(i, period, step)
+		s.Add(at, scene.Attach, links[(i+1)%2], links[i%2], fmt.Sprintf("instant %d", i+1))
+		s.Add(at+p.Seconds("overlap_s"), scene.Detach, links[i%2], "", "")
+	}
+	s.Length = begin(p.Int("instants"), period, step)
+	return s
+}
+
+// begin is when a handoff begins.
+func begin(i int, period, step time.Duration) time.Duration {
+	return lead + time.Duration(i)*(period+step)
+}
+
+// pass runs traffic and schedule.
+func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
+	p, mn, cn := env.Params, s.Mobile().Host, s.Peer(0).Host
+	udp, err := workload.StartUDP(ctx, cn, mn, env.Dir, workload.UDPOptions{
+		Name: "UDP", Target: "cn1", Port: 7001, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 64,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer udp.Kill()
+	sessions := []workload.Session{udp}
+	var tcp [2]*workload.TCP
+	for i, name := range []string{"TCP out", "TCP in"} {
+		o := workload.TCPOptions{Name: name, Target: "cn1", Port: 7002 + i, Size: 1000, Every: p.Millis("tcp_every_ms"), Down: i == 1, CC: p.Text("congestion")}
+		if tcp[i], err = workload.StartTCP(ctx, cn, mn, env.Dir, o); err != nil {
+			return nil, err
+		}
+		defer tcp[i].Kill()
+		sessions = append(sessions, tcp[i])
+	}
+	wctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := topo.Wait(wctx, "data from every application", func() bool {
+		return udp.State().Progress > 0 && tcp[0].State().Progress > 0 && tcp[1].State().Progress > 0
+	}); err != nil {
+		return nil, err
+	}
+	t := &seen{}
+	if t.Trace, err = s.Run(ctx, plan(p), func() []live.Session { return board(sessions) }); err != nil {
+		return nil, err
+	}
+	return t, t.collect(ctx, udp, tcp, 4*p.Millis("delay_ms"))
+}
+
+// board returns the sessions as the live view shows them.
+func board(sessions []workload.Session) (rows []live.Session) {
+	for _, s := range sessions {
+		st := s.State()
+		row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
+		if !st.Last.IsZero() {
+			row.Stuck = time.Since(st.Last)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// collect ends the applications and reads what they wrote.
+func (t *seen) collect(ctx context.Context, udp *workload.UDP, tcp [2]*workload.TCP, drain time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for i, to := range []*tcpflow.Stream{&t.out, &t.in} {
+		var broken error
+		if *to, broken = tcp[i].Stop(ctx); broken == nil {
+			t.whole++
+		}
+	}
+	t.up, t.down, err = udp.Stop(ctx, drain)
+	t.bufferErrors = udp.BufferErrors()
+	return err
+}

@@ -1,0 +1,125 @@
+package instants
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/scene"
+)
+
+// instant is what one handoff cost.
+type instant struct {
+	lost           int // datagrams, both ways
+	udpGap, tcpGap time.Duration
+	done           bool // the daemon had it acknowledged by all
+}
+
+// instants takes the trace apart, handoff by handoff.
+func (t *seen) instants() (list []instant) {
+	var began []time.Time
+	var links []string
+	for _, s := range t.Steps {
+		if s.Op == scene.Attach {
+			began, links = append(began, s.At), append(links, s.Link)
+		}
+	}
+	for i, from := range began {
+		to := t.End
+		if i+1 < len(began) {
+			to = began[i+1]
+		}
+		var one instant
+		one.lost = t.up.Count(from, to).Lost + t.down.Count(from, to).Lost
+		one.udpGap = max(t.up.LongestGap(from, to).Length(), t.down.LongestGap(from, to).Length())
+		_, out := t.out.LongestGap(from, to)
+		_, in := t.in.LongestGap(from, to)
+		one.tcpGap = max(out, in)
+		for _, e := range t.Events["mn"] {
+			if e.Kind == "handoff-done" && e.Time.After(from) && e.Time.Before(to) && scene.HasLink(e.To, links[i]) {
+				one.done = true
+			}
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// judge fills in the result.
+func (t *seen) judge(env *exp.Env) {
+	r, p := env.Result, env.Params
+	rtt := 2 * p.Float("delay_ms")
+	var lost, done int
+	var udp, tcp float64
+	var x, yu, yt []float64
+	list := t.instants()
+	for i, one := range list {
+		lost += one.lost
+		if one.done {
+			done++
+		}
+		u, c := ms(one.udpGap), ms(one.tcpGap)
+		udp, tcp = max(udp, u), max(tcp, c)
+		x, yu, yt = append(x, float64(i)*p.Float("step_ms")), append(yu, u), append(yt, c)
+	}
+	r.Set("instants_done_pct", 100*float64(done)/float64(max(len(list), 1)))
+	r.Set("udp_lost", float64(lost))
+	r.Set("udp_sent", float64(len(t.up.Sent)+len(t.down.Sent)))
+	r.Set("udp_rcvbuf_errors", float64(t.bufferErrors))
+	r.Set("tcp_whole", float64(t.whole))
+	r.Set("udp_gap_worst_rtt", udp/rtt)
+	r.Set("tcp_gap_worst_rtt", tcp/rtt)
+	r.Set("rtt_ms", rtt)
+	t.AddRates(r, "")
+	r.AddSeries("udp gap", "ms", x, yu)
+	r.AddSeries("tcp gap", "ms", x, yt)
+	r.Figures = append(r.Figures, figures(1.2*rtt)...)
+	r.Tables = append(r.Tables, worst(list, p))
+}
+
+// ms rounds to what the JSON needs.
+func ms(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
+
+func figures(bound float64) []result.Figure {
+	gaps := []string{"udp gap", "tcp gap"}
+	return []result.Figure{
+		{Title: "Longest gap at each instant", XLabel: "instant within the beat, ms", Caption: "Longest time without anything new at a receiving application, from the beginning of a handoff to that of the next.",
+			Panels: []result.Panel{{Kind: result.Points, YLabel: "ms", Series: gaps, Labels: []string{"UDP", "TCP"}, Refs: []result.Ref{{Label: "1.2 RTT", At: bound}}}}},
+		{Title: "Octets per link", XLabel: "s", Panels: []result.Panel{
+			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"out net1", "out net2"}, Labels: []string{"net1", "net2"}, Title: "from the mobile host"},
+			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"in net1", "in net2"}, Labels: []string{"net1", "net2"}, Title: "to the mobile host"}}},
+	}
+}
+
+// worst lists the instants with a loss, and of the others those with the longest
+// gaps of TCP.
+func worst(list []instant, p exp.Params) result.Table {
+	const rows = 8
+	t := result.Table{Title: "Instants that cost most", Columns: []string{"instant", "lost", "UDP gap ms", "TCP gap ms", "acknowledged"}}
+	taken := map[int]bool{}
+	for range min(rows, len(list)) {
+		best := -1
+		for i, one := range list {
+			if !taken[i] && (best < 0 || worse(one, list[best])) {
+				best = i
+			}
+		}
+		taken[best] = true
+		one := list[best]
+		t.Rows = append(t.Rows, []string{
+			fmt.Sprintf("%g ms", float64(best)*p.Float("step_ms")), strconv.Itoa(one.lost),
+			fmt.Sprintf("%.2f", ms(one.udpGap)), fmt.Sprintf("%.2f", ms(one.tcpGap)), map[bool]string{true: "yes", false: "no"}[one.done],
+		})
+	}
+	return t
+}
+
+func worse(a, b instant) bool {
+	if a.lost != b.lost {
+		return a.lost > b.lost
+	}
+	return a.tcpGap > b.tcpGap
+}
