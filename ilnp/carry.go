@@ -53,6 +53,7 @@ func (s *session) carriesAny(paths []Path) bool { return slices.ContainsFunc(pat
 func (c *Core) noteForm(now time.Time, s *session, p Path, carried bool) {
 	v := s.passages[p]
 	was := v.carried
+	s.asks = s.asks || carried // no other stack knows this form
 	switch {
 	case !carried:
 		v.passed, v.carried = now, false
@@ -107,8 +108,8 @@ func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
 	})
 }
 
-// formsOf returns the forms in which a path is asked now. A correspondent that is
-// silent is asked in both at once: where a firewall stands before us, our own
+// formsOf returns the forms in which a path is asked now. A correspondent with Roam
+// that is silent is asked in both at once: where a firewall stands before us, our own
 // datagram opens it for what the correspondent has to tell.
 func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 	switch {
@@ -116,7 +117,7 @@ func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 		return []ProbeForm{FormOption}
 	case s.carries(p):
 		return []ProbeForm{FormUDP}
-	case s.watch.state == suspect, s.watch.state == silent, c.doubted(now, s, p.Remote):
+	case s.asks && (s.watch.state == suspect || s.watch.state == silent), c.doubted(now, s, p.Remote):
 		return []ProbeForm{FormOption, FormUDP}
 	}
 	return []ProbeForm{FormOption}

@@ -366,7 +366,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.found(k.found)
-	s.asks = k.asks
+	s.asks = k.asks || k.carried
 	if !k.knowsMore {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"time"
 
 	"roam/ilnp"
@@ -47,6 +48,9 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		e.refused["ICMPv6 error about no session"]++
 		return
 	}
+	if msg.Type == ilnpwire.TypeUnreachable && e.isCarried(quoted) {
+		return // it has no control in UDP: no application asked
+	}
 	if msg.Type == ilnpwire.TypePacketTooBig {
 		e.tooBig[ev.Key] = int(msg.Param)
 		e.core.HandleTooBig(ev.Key)
@@ -68,6 +72,12 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		return
 	}
 	e.inject(b)
+}
+
+// isCarried reports whether a quoted packet is one of our control messages in UDP.
+func (e *Engine) isCarried(q ilnpwire.Packet) bool {
+	return q.Proto == ip6.UDP && len(q.Payload) >= 4 && e.cfg.UDPPort != 0 && binary.BigEndian.Uint16(q.Payload) == e.cfg.UDPPort &&
+		binary.BigEndian.Uint16(q.Payload[2:]) == e.cfg.UDPPort
 }
 
 // TooBig returns the size that the last Packet Too Big about a session named, 0 if
