@@ -42,6 +42,17 @@ func (a axis) ticks(n int) []float64 {
 	return out
 }
 
+// label formats a tick of about n with the digits that tell it from its
+// neighbours.
+func (a axis) label(v float64, n int) string {
+	step := niceStep((a.hi - a.lo) / float64(max(n, 1)))
+	if a.log || step <= 0 || math.Abs(v) >= 1e4 {
+		return num(v)
+	}
+	digits := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
 func logTicks(lo, hi float64) []float64 {
 	var out []float64
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {

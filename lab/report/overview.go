@@ -21,7 +21,7 @@ var overviewText string
 
 var overview = template.Must(template.New("overview").Funcs(template.FuncMap{
 	"style": func() template.HTML { return template.HTML(styleOf(pageText)) },
-	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note, "minutes": minutes,
+	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note, "minutes": minutes, "few": few,
 }).Parse(overviewText))
 
 // styleOf returns the style element of the page, which the overview shares.

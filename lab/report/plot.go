@@ -98,6 +98,9 @@ func xAxis(r *result.Result, f result.Figure) axis {
 	if lo > hi {
 		lo, hi = 0, 1
 	}
+	if size := math.Max(math.Abs(lo), math.Abs(hi)); !logX && hi-lo <= 1e-6*size {
+		lo, hi = lo-0.01*size, hi+0.01*size // as good as one value
+	}
 	if !logX && lo > 0 && lo < hi/3 {
 		lo = 0
 	}
@@ -214,10 +217,11 @@ func (p *panel) draw(b *strings.Builder) {
 }
 
 func (p *panel) grid(b *strings.Builder) {
-	for _, v := range p.y.ticks(max(2, panelHeight(p.Panel)/38)) {
+	rows := max(2, panelHeight(p.Panel)/38)
+	for _, v := range p.y.ticks(rows) {
 		y := p.y.at(v)
 		fmt.Fprintf(b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`, left, figWidth-right, y, y)
-		fmt.Fprintf(b, `<text class="tick" text-anchor="end" x="%d" y="%.1f">%s</text>`+"\n", left-7, y+4, num(v))
+		fmt.Fprintf(b, `<text class="tick" text-anchor="end" x="%d" y="%.1f">%s</text>`+"\n", left-7, y+4, p.y.label(v, rows))
 	}
 	for _, v := range p.x.ticks(10) {
 		x := p.x.at(v)
@@ -230,7 +234,7 @@ func (p *panel) grid(b *strings.Builder) {
 
 func labelX(b *strings.Builder, x axis, y float64, label string) {
 	for _, v := range x.ticks(10) {
-		fmt.Fprintf(b, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, x.at(v), y+17, num(v))
+		fmt.Fprintf(b, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, x.at(v), y+17, x.label(v, 10))
 	}
 	fmt.Fprintf(b, `<text class="label" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`+"\n", (x.from+x.to)/2, y+36, html.EscapeString(label))
 }

@@ -39,6 +39,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"anyPublished": anyPublished,
 	"runs":         runs,
 	"beside":       beside,
+	"few":          few,
+	"missed":       missed,
 	"files":        files,
 	"base":         filepath.Base,
 	"note":         note,
@@ -148,6 +150,16 @@ func published(c result.Claim) string {
 func anyPublished(r *result.Result) bool {
 	return slices.ContainsFunc(r.Claims, func(c result.Claim) bool { return c.Published != nil })
 }
+
+// missed counts the claims that were not measured.
+func missed(r *result.Result) int {
+	_, _, n := r.Count()
+	return n
+}
+
+// few reports whether the claims that were not measured may stand among the
+// others without hiding them.
+func few(r *result.Result) bool { return missed(r) <= 6 }
 
 // note says what a claim about several runs compares.
 func note(c result.Claim) string {

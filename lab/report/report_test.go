@@ -162,6 +162,17 @@ func TestTicks(t *testing.T) {
 			t.Errorf("ticks of %+v: %v, want %v", tt.a, got, tt.want)
 		}
 	}
+	narrow := axis{lo: 10.0612, hi: 10.0648}
+	labels := map[string]bool{}
+	for _, v := range narrow.ticks(10) {
+		labels[narrow.label(v, 10)] = true
+	}
+	if len(labels) != len(narrow.ticks(10)) {
+		t.Errorf("labels of a narrow axis are the same: %v", labels)
+	}
+	if got := (axis{lo: 0, hi: 20000}).label(15000, 4) + " " + (axis{lo: 0, hi: 1}).label(0.5, 2) + " " + (axis{lo: 0, hi: 50}).label(20, 5); got != "15k 0.5 20" {
+		t.Errorf("labels %s", got)
+	}
 	for v, want := range map[float64]float64{0: 1, 7: 8, 43: 50, 100: 100, 0.31: 0.4} {
 		if got := niceCeil(v); math.Abs(got-want) > 1e-9 {
 			t.Errorf("niceCeil(%g) = %g, want %g", v, got, want)
@@ -227,6 +238,16 @@ func TestExport(t *testing.T) {
 	metrics := string(metricsCSV(r))
 	if lines := strings.Split(metrics, "\n"); !strings.HasPrefix(lines[0], "metric,seed 7,seed 8") || len(lines) != 6 {
 		t.Errorf("metrics %s", metrics)
+	}
+}
+
+// Values that differ by rounding only are one value, in the middle.
+func TestAxisOfOneValue(t *testing.T) {
+	r := result.New("x")
+	r.AddSeries("a", "Mb/s", nil, []float64{10.06399999999992, 10.064})
+	x := xAxis(r, result.Figure{Panels: []result.Panel{{Kind: result.CDF, Series: []string{"a"}}}})
+	if x.lo > 10 || x.hi < 10.1 || len(x.ticks(10)) > 15 {
+		t.Errorf("axis %+v", x)
 	}
 }
 
