@@ -46,8 +46,11 @@ func (a axis) ticks(n int) []float64 {
 // neighbours.
 func (a axis) label(v float64, n int) string {
 	step := niceStep((a.hi - a.lo) / float64(max(n, 1)))
-	if a.log || step <= 0 || math.Abs(v) >= 1e4 {
+	switch {
+	case a.log || step <= 0 || math.Abs(v) >= 1e4:
 		return num(v)
+	case math.Abs(v) < step/1e6:
+		return "0" // a zero may have a sign
 	}
 	digits := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
 	return strconv.FormatFloat(v, 'f', digits, 64)
@@ -87,6 +90,19 @@ func niceCeil(v float64) float64 {
 	}
 	step := niceStep(v / 5)
 	return math.Ceil(v/step-1e-9) * step
+}
+
+// floorNear returns the start of an axis for values that all lie far from zero
+// when their distances are what is to be seen; 0 otherwise.
+func floorNear(least, most float64) float64 {
+	if least < most/2 || most <= 0 {
+		return 0
+	}
+	step := niceStep((most - least) / 5)
+	if step <= 0 {
+		return 0
+	}
+	return math.Floor(least/step+1e-9) * step
 }
 
 // num formats a tick or a figure with no more digits than it can use.

@@ -139,7 +139,7 @@ func newPanel(r *result.Result, p result.Panel, x axis, paint map[string]string)
 	if p.Kind == result.Stack {
 		pn.series = stacked(pn.series)
 	}
-	pn.y = axis{lo: 0, hi: pn.yMax()}
+	pn.y = axis{lo: pn.yMin(), hi: pn.yMax()}
 	pn.legend = pn.layLegend()
 	return pn
 }
@@ -151,6 +151,20 @@ func (p *panel) place(top float64) {
 }
 
 func (p *panel) bottom() float64 { return p.y.from }
+
+// yMin is 0 but for dots that all lie far above, such as sequence numbers.
+func (p *panel) yMin() float64 {
+	if p.Kind != result.Points || p.YMax > 0 || len(p.Refs) > 0 {
+		return 0
+	}
+	least, most := math.Inf(1), 0.0
+	for _, s := range p.series {
+		for _, v := range s.Y {
+			least, most = math.Min(least, v), math.Max(most, v)
+		}
+	}
+	return floorNear(least, most)
+}
 
 func (p *panel) yMax() float64 {
 	switch {

@@ -173,6 +173,14 @@ func TestTicks(t *testing.T) {
 	if got := (axis{lo: 0, hi: 20000}).label(15000, 4) + " " + (axis{lo: 0, hi: 1}).label(0.5, 2) + " " + (axis{lo: 0, hi: 50}).label(20, 5); got != "15k 0.5 20" {
 		t.Errorf("labels %s", got)
 	}
+	if got := (axis{lo: -0.001, hi: 20}).label(math.Copysign(0, -1), 4); got != "0" {
+		t.Errorf("zero is %q", got)
+	}
+	for v, want := range map[[2]float64]float64{{13.2, 18.4}: 12, {1, 18}: 0, {5, 5}: 0, {0, 0}: 0} {
+		if got := floorNear(v[0], v[1]); got != want {
+			t.Errorf("floorNear(%v) = %g, want %g", v, got, want)
+		}
+	}
 	for v, want := range map[float64]float64{0: 1, 7: 8, 43: 50, 100: 100, 0.31: 0.4} {
 		if got := niceCeil(v); math.Abs(got-want) > 1e-9 {
 			t.Errorf("niceCeil(%g) = %g, want %g", v, got, want)
