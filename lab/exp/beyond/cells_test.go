@@ -1,0 +1,147 @@
+package beyond
+
+import (
+	"testing"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/node"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+func resolve(t *testing.T, preset string, set ...string) exp.Params {
+	t.Helper()
+	d, err := exp.ParseParams(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Resolve(preset, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Steps must come in order, and but for the outage a link must be left at each end.
+func TestCellsAreSound(t *testing.T) {
+	for _, preset := range exp.Presets {
+		p := resolve(t, preset)
+		for name, make := range cells {
+			c := make(p)
+			up := map[string]int{"": len(c.active), "cn1": 1}
+			if c.active == nil {
+				up[""] = 1
+			}
+			last := time.Duration(0)
+			for _, s := range c.plan.Steps {
+				if s.At < last && name != "oneway" {
+					t.Errorf("%s %s: %+v is out of order", preset, name, s)
+				}
+				last = s.At
+				switch s.Op {
+				case scene.Attach:
+					up[s.Host]++
+				case scene.Detach, scene.Cut:
+					up[s.Host]--
+				}
+				if up[s.Host] < 1 && name != "outage" {
+					t.Errorf("%s %s: no link after %+v", preset, name, s)
+				}
+			}
+			if c.plan.Length <= last {
+				t.Errorf("%s %s: ends at %v, last step at %v", preset, name, c.plan.Length, last)
+			}
+		}
+	}
+	c := manyCell(resolve(t, "standard"))
+	if span := c.plan.Steps[len(c.plan.Steps)-2].At - c.plan.Steps[2].At; c.changes != 50 || span > time.Minute {
+		t.Errorf("%d handoffs in %v", c.changes, span)
+	}
+	if c := stormCell(resolve(t, "standard")); c.changes != 100 {
+		t.Errorf("%d handoffs in the storm", c.changes)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	if l, err := choose("both, storm,both"); err != nil || len(l) != 2 {
+		t.Errorf("%v, %v", l, err)
+	}
+	if _, err := choose("both,nothing"); err == nil {
+		t.Error("an unknown cell was taken")
+	}
+}
+
+// flow is one datagram per millisecond, without those sent within the hole.
+func flow(origin time.Time, length, from, to time.Duration) *udpflow.Flow {
+	var sent []udpflow.Sent
+	var got []udpflow.Got
+	for i := range int(length / time.Millisecond) {
+		d := time.Duration(i) * time.Millisecond
+		at := origin.Add(d).UnixNano()
+		sent = append(sent, udpflow.Sent{At: at})
+		if d < from || d >= to {
+			got = append(got, udpflow.Got{Seq: uint64(i), Sent: at, At: at + int64(time.Millisecond)})
+		}
+	}
+	return udpflow.New(sent, got)
+}
+
+func reads(origin time.Time, length, from, to time.Duration) (s tcpflow.Stream) {
+	for d := time.Duration(0); d < length; d += time.Millisecond {
+		if d < from || d >= to {
+			s = append(s, tcpflow.Read{At: origin.Add(d).UnixNano(), Bytes: 100})
+		}
+	}
+	return s
+}
+
+func TestOutageIsJudgedFromTheLocator(t *testing.T) {
+	p := resolve(t, "quick")
+	c := outageCell(p)
+	c.name = "outage"
+	start := time.Unix(1000, 0)
+	cut, back := c.plan.Steps[0].At, c.plan.Steps[1].At
+	usable := back + 20*time.Millisecond
+	tr := &scene.Trace{Start: start, End: start.Add(c.plan.Length), Drops: map[string]uint64{}, Events: map[string][]node.Event{"mn": {
+		{Time: start.Add(usable), Kind: "locator-added", To: []node.LinkLocator{{Link: "net1"}}},
+	}}}
+	for _, s := range c.plan.Steps {
+		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: start.Add(s.At)})
+	}
+	l := &load{
+		up: flow(start, c.plan.Length, cut, usable+9*time.Millisecond), down: flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
+		reads: [2]tcpflow.Stream{reads(start, c.plan.Length, cut, usable+400*time.Millisecond), reads(start, c.plan.Length, cut, usable+700*time.Millisecond)},
+	}
+	o := outcome{Cell: "outage", Alive: true}
+	o.judge(c, tr, l, p)
+	r := result.New("")
+	o.metrics(r)
+	near := func(metric string, want float64) {
+		if got := r.Metrics[metric]; got < want-2 || got > want+2 {
+			t.Errorf("%s is %g, want %g", metric, got, want)
+		}
+	}
+	near("outage_resume_udp_out_ms", 10)
+	near("outage_resume_udp_in_ms", 30)
+	near("outage_resume_out_ms", 400)
+	near("outage_resume_in_ms", 700)
+	near("outage_return_to_locator_ms", 20)
+	near("outage_length_s", p.Float("outage_s"))
+	if r.Metrics["outage_alive"] != 1 {
+		t.Error("not alive")
+	}
+}
+
+func TestClaimsAreOfCells(t *testing.T) {
+	r := result.New("")
+	if err := missing(r, nil); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := result.ParseExpect(expect)
+	if err != nil || len(r.Unmeasured) != len(claims) {
+		t.Errorf("%d claims, %d without a cell, %v", len(claims), len(r.Unmeasured), err)
+	}
+}
