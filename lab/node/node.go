@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -210,19 +211,29 @@ func (n *Node) Counters(ctx context.Context) (list []Counter, err error) {
 
 // WaitActive waits until the host has an active locator on each of the links.
 func (n *Node) WaitActive(ctx context.Context, links ...string) error {
+	return n.waitLocators(ctx, links, "active")
+}
+
+// WaitUsable waits until the host has a locator on each of the links that it uses
+// or could use.
+func (n *Node) WaitUsable(ctx context.Context, links ...string) error {
+	return n.waitLocators(ctx, links, "active", "valid")
+}
+
+func (n *Node) waitLocators(ctx context.Context, links []string, states ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return topo.Wait(ctx, fmt.Sprintf("active locators of %s on %v", n.Host.Name(), links), func() bool {
+	return topo.Wait(ctx, fmt.Sprintf("locators of %s on %v, %s", n.Host.Name(), links, strings.Join(states, " or ")), func() bool {
 		list, err := n.Locators(ctx)
 		if err != nil {
 			return false
 		}
-		active := make(map[string]bool)
+		there := make(map[string]bool)
 		for _, l := range list {
-			active[l.Link] = active[l.Link] || l.State == "active"
+			there[l.Link] = there[l.Link] || slices.Contains(states, l.State)
 		}
 		for _, l := range links {
-			if !active[l] {
+			if !there[l] {
 				return false
 			}
 		}

@@ -71,7 +71,7 @@ func (s *Scene) startRoam(ctx context.Context) error {
 			return err
 		}
 		e.Node = n
-		if err := n.WaitActive(ctx, e.first()); err != nil {
+		if err := n.WaitUsable(ctx, e.first()); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ func transfer(ctx context.Context, env *exp.Env, name, mode string, better, wors
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.Mobile().Node.WaitActive(ctx, active...); err != nil {
+	if err := s.Mobile().Node.WaitUsable(ctx, active...); err != nil {
 		return 0, 0, err
 	}
 	length := p.Seconds("goodput_s")

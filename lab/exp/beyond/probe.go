@@ -80,7 +80,7 @@ func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.Mobile().Node.WaitActive(ctx, c.active...); err != nil {
+	if err := s.Mobile().Node.WaitUsable(ctx, c.active...); err != nil {
 		return nil, err
 	}
 	var caps *scene.Captures
