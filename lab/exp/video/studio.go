@@ -66,8 +66,11 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 	if t.sent, err = r.Wait(ctx, quiet); err != nil {
 		return nil, err
 	}
-	if err := t.sent.Complete(); err != nil || r.BufferErrors() != 0 {
-		return nil, fmt.Errorf("take clip %v on loopback: %d datagrams refused: %w", clip, r.BufferErrors(), err)
+	if err := t.sent.Complete(); err != nil {
+		return nil, fmt.Errorf("take clip %v on loopback: %w", clip, err)
+	}
+	if n := r.BufferErrors(); n != 0 {
+		return nil, fmt.Errorf("take clip %v on loopback: the receive buffer refused %d datagrams", clip, n)
 	}
 	s.takes[clip.String()] = t
 	return t, t.sent.WriteTo(t.stream)
