@@ -121,7 +121,8 @@ func (w *world) build() (err error) {
 	if w.cn, err = w.lab.Host("cn"); err != nil {
 		return err
 	}
-	if err := errors.Join(w.r.Forward(), w.lab.Veth(w.cn, "net1", w.r, "cn1")); err != nil {
+	// A cable is pulled by setting the router's end down: it keeps its address.
+	if err := errors.Join(w.r.Forward(), w.r.Sysctl("net.ipv6.conf.all.keep_addr_on_down", "1"), w.lab.Veth(w.cn, "net1", w.r, "cn1")); err != nil {
 		return err
 	}
 	for n := range 3 {
