@@ -19,6 +19,7 @@ import (
 const (
 	carryFirst = time.Second // after which the form of the RFCs is tried again, doubled each time
 	carryMax   = 64 * time.Second
+	openTries  = 4
 	carryDoubt = 3 * time.Second // how long an answer in that form speaks for the path
 )
 
@@ -136,6 +137,19 @@ func (c *Core) tryOption(now time.Time, s *session) {
 		c.forgetProbes(&s.sent, now.Add(-tokenLife))
 		c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p})
 	}
+}
+
+// openFirewall sends a probe in UDP to a correspondent that has not asked for us:
+// behind a firewall that lets only answers in we do not hear its questions, and it
+// would never know that we receive here. Ours opens the firewall for those that it
+// repeats in UDP. Where its questions come in, none is sent.
+func (c *Core) openFirewall(now time.Time, s *session) {
+	if s.state != Established || s.asks || c.cfg.UDPPort == 0 || s.opened >= openTries || len(s.entry.Paths) == 0 ||
+		now.Sub(s.started) < carryFirst<<s.opened || now.Sub(s.lastTx) > carryMax {
+		return
+	}
+	s.opened++
+	c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: s.entry.Paths[0], form: FormUDP, sizing: true})
 }
 
 // buildProbe makes the packet of a probe. A command's probe in UDP has a flow

@@ -35,6 +35,7 @@ type session struct {
 	bad            map[Path]bool
 	passages       map[Path]passage
 	size           sizeCheck
+	opened         int // probes in UDP that were to open a firewall
 	nonceUntil     time.Time
 	dead           bool
 	update         exchange

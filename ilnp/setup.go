@@ -268,6 +268,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.monitor(now, s)
 		c.tryOption(now, s)
+		c.openFirewall(now, s)
 		if c.checkSize(now, s, asking < sizeAtOnce) {
 			asking++
 		}

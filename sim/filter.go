@@ -1,6 +1,9 @@
 package sim
 
-import ilnpwire "roam/wire/ilnp"
+import (
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
 
 // udpPort is that of control messages in UDP, on all nodes.
 const udpPort = 6740
@@ -14,7 +17,28 @@ const (
 	DropUpdates                    // ICMPv6 type 156
 	DropICMP                       // all ICMPv6 between hosts
 	DropUDP                        // control messages in UDP
+	OnlyAnswers                    // what asks comes in only in UDP, and only from whom the node has sent to in UDP
 )
+
+// open notes that control in UDP has left for somebody, whose answers come in.
+func (at *attachment) open(to roam.ILV) {
+	if at.opened == nil {
+		at.opened = map[roam.ILV]bool{}
+	}
+	at.opened[to] = true
+}
+
+// keepsOut reports whether a firewall in front of a node drops what comes for it.
+func (at *attachment) keepsOut(p Packet) bool {
+	if at.access.Filter&OnlyAnswers == 0 || p.Control == nil {
+		return false
+	}
+	switch messageType(p) {
+	case ilnpwire.TypeEchoRequest, ilnpwire.TypeLocatorUpdate:
+		return !p.Carried || !at.opened[p.Src]
+	}
+	return false
+}
 
 // drops reports whether a packet does not get through.
 func (f Filter) drops(p Packet) bool {

@@ -90,3 +90,56 @@ func TestOneWayThroughFilter(t *testing.T) {
 		t.Logf("lost %d of %d", lost, f.Sent)
 	}
 }
+
+// Behind a firewall that lets only answers in, the correspondent learns that we
+// receive there, and the session is one at both ends.
+func TestOnlyAnswersComeIn(t *testing.T) {
+	for _, atServer := range []bool{false, true} {
+		w := newWorld(t, ilnp.Soft, 4)
+		access := near
+		access.Filter = OnlyAnswers
+		from, to := w.mobile, w.server
+		if atServer {
+			from, to = to, from
+			w.server.Know(w.mobile, netA)
+		}
+		l64 := from.attachments[0].l64
+		from.Down(1)
+		from.Up(1, l64, access, ilnp.Infinite)
+		f := from.Flow(to, 10*time.Millisecond, true)
+		w.Run(5 * time.Second)
+		if s := to.peer(from); s.State != ilnp.Established || s.Dead {
+			t.Errorf("begun by the server %v: the other end has %+v", atServer, s)
+		}
+		answered := f.Answered
+		w.Run(time.Minute)
+		if got := f.Answered - answered; got < 5900 {
+			t.Errorf("begun by the server %v: %d answers in a minute", atServer, got)
+		}
+		f.Stop()
+	}
+}
+
+// The correspondent is behind such a firewall and has begun. A soft handoff is told
+// over the old path, once the correspondent misses us and asks.
+func TestSoftHandoffTowardsAFirewall(t *testing.T) {
+	w := newWorld(t, ilnp.Soft, 5)
+	access := near
+	access.Filter = OnlyAnswers
+	w.server.Down(1)
+	w.server.Up(1, netS, access, ilnp.Infinite)
+	w.server.Know(w.mobile, netA)
+	f := w.server.Flow(w.mobile, 10*time.Millisecond, true)
+	w.Run(5 * time.Second)
+	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	if !w.RunUntil(10*time.Second, func() bool { return w.mobile.Count(ilnp.UpdateAcked) > 0 }) {
+		t.Error("the update was not acknowledged")
+	}
+	w.mobile.Down(1)
+	answered := f.Answered
+	w.Run(10 * time.Second)
+	if got := f.Answered - answered; got < 900 {
+		t.Errorf("%d answers in 10 s after the old path has gone", got)
+	}
+	f.Stop()
+}

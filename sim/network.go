@@ -136,7 +136,7 @@ func (n *Network) carry(p Packet, from Access) {
 	for range n.copies(from) {
 		n.After(n.delay(from), func() {
 			to, at := n.owner(p.Dst)
-			if to == nil || at.access.Filter.drops(p) {
+			if to == nil || at.access.Filter.drops(p) || at.keepsOut(p) {
 				return
 			}
 			for range n.copies(at.access) {

@@ -21,8 +21,9 @@ type attachment struct {
 	link    roam.LinkID
 	l64     roam.L64
 	access  Access
-	carrier bool // packets pass; the host may believe otherwise
-	told    bool // the host knows the prefix
+	carrier bool              // packets pass; the host may believe otherwise
+	opened  map[roam.ILV]bool // to whom control in UDP has left through a firewall
+	told    bool              // the host knows the prefix
 	life    time.Duration
 	epoch   int       // of the Router Advertisements; an older series has ended
 	until   time.Time // end of the lifetime that was advertised last; zero: never
@@ -368,6 +369,9 @@ func (h *Node) put(link roam.LinkID, p Packet) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier {
 			h.seen(link, true, p)
+			if p.Carried && at.access.Filter&OnlyAnswers != 0 {
+				at.open(p.Dst)
+			}
 			h.net.send(p, at.access)
 			return
 		}
