@@ -1,0 +1,59 @@
+package runner
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fake stands in for the command: it lists three experiments, of which the
+// first holds, the second fails a claim, and the third cannot be measured.
+const fake = `#!/bin/sh
+case "$2 $3" in
+"list ") printf 'A paper\n  good-one  title\n  bad-one   title\n\nOther\n  no-tool  title\n' ;;
+"run good-one") echo '{}' >"$7"; echo '  pass  a claim' ;;
+"run bad-one") echo '{}' >"$7"; echo '  FAIL  a claim'; exit 1 ;;
+"run no-tool") echo 'roam: programs are missing: apt-get install it' >&2; exit 1 ;;
+report*) : >"$3/index.html"; echo "$3/index.html" ;;
+esac
+`
+
+// TestAllExperiments goes through build/lab, which `make lab` runs.
+func TestAllExperiments(t *testing.T) {
+	dir := t.TempDir()
+	roam, out := filepath.Join(dir, "roam"), filepath.Join(dir, "out")
+	if err := os.WriteFile(roam, []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(out, "stale.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(minutes string) (string, error) {
+		cmd := exec.Command("../../build/lab", out)
+		cmd.Env = append(os.Environ(), "ROAM="+roam, "LAB_MINUTES="+minutes)
+		b, err := cmd.CombinedOutput()
+		return string(b), err
+	}
+	text, err := run("1")
+	if err == nil {
+		t.Error("a failed experiment ended with status 0")
+	}
+	for _, want := range []string{"good-one", "1 pass, 0 FAIL", "0 pass, 1 FAIL", "could not be measured: roam: programs are missing", "overview: " + out} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output lacks %q:\n%s", want, text)
+		}
+	}
+	left, _ := filepath.Glob(out + "/*.json")
+	reasons, _ := filepath.Glob(out + "/*.error")
+	if len(left) != 2 || len(reasons) != 1 {
+		t.Errorf("results %v, reasons %v", left, reasons)
+	}
+	if text, err = run("0"); err == nil || strings.Count(text, "not run:") != 3 {
+		t.Errorf("without any time: %v\n%s", err, text)
+	}
+}
