@@ -29,6 +29,7 @@ type Plane interface {
 	Sync([]ilnp.Pair) error
 	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
+	Stalled() ([]dataplane.Stall, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
@@ -100,7 +101,8 @@ type Engine struct {
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
 	refused     map[string]uint64
-	tooBig      map[ilnp.PairKey]int // what the last Packet Too Big of a session named
+	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
+	back        map[ilnp.PairKey]bool // sessions whose connections wake is to look at
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
@@ -120,6 +122,7 @@ func New(cfg Config) *Engine {
 		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
 		refused:  make(map[string]uint64),
 		tooBig:   make(map[ilnp.PairKey]int),
+		back:     make(map[ilnp.PairKey]bool),
 		began:    time.Now(),
 		saver:    saver{file: cfg.StateFile, done: make(chan written, 1)},
 	}

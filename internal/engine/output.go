@@ -9,7 +9,10 @@ import (
 )
 
 // drain carries out everything that the core wants done.
-func (e *Engine) drain() { e.drainInto(e.carryOut) }
+func (e *Engine) drain() {
+	e.drainInto(e.carryOut)
+	e.wake()
+}
 
 func (e *Engine) drainInto(f func(ilnp.Output)) {
 	for {
@@ -51,9 +54,13 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if p.State == ilnp.Established && !p.Carry {
 		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}
-	if e.narrowed(p.Key) && len(old.Paths) > 0 && !slices.Equal(old.Paths, p.Paths) {
+	moved := !slices.Equal(old.Paths, p.Paths)
+	if e.narrowed(p.Key) && len(old.Paths) > 0 && moved {
 		delete(e.tooBig, p.Key)
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
+	}
+	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead) {
+		e.back[p.Key] = true
 	}
 }
 
@@ -61,6 +68,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	e.report("remove session", e.cfg.Plane.Delete(k))
 	delete(e.pairs, k)
 	delete(e.tooBig, k)
+	delete(e.back, k)
 	e.held.forget(k)
 	e.saver.soon()
 }
