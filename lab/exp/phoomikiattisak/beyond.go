@@ -10,7 +10,6 @@ import (
 	"roam"
 	"roam/lab/exp"
 	"roam/lab/packets"
-	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -82,7 +81,8 @@ func (m *matrix) load(ctx context.Context) error {
 	return nil
 }
 
-// deepQueue holds all that the sender's window lets through.
+// deepQueue holds all that the sender's window lets through. The flow is Reno's,
+// whose slow start fills it: CUBIC's ends when it sees a queue grow.
 const deepQueue = 20_000
 
 func loadCell(ctx context.Context, env *exp.Env, name string, window float64, lifetime time.Duration) (o loadOutcome, err error) {
@@ -108,7 +108,7 @@ func loadCell(ctx context.Context, env *exp.Env, name string, window float64, li
 		return o, err
 	}
 	t, err := (&trial{env: env, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second}, snap: snapLength,
-		iperf: workload.IperfOptions{Reverse: true, CC: "cubic"}}).pass(ctx)
+		iperf: workload.IperfOptions{Reverse: true, CC: "reno"}}).pass(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -322,7 +322,7 @@ func sum(p packets.Packet, upper []byte, locators bool) uint16 {
 }
 
 // beyondMetrics sets the figures of these cells.
-func (m *matrix) beyondMetrics(r *result.Result) {
+func (m *matrix) beyondMetrics(r figures) {
 	x := m.extra
 	if x == nil {
 		for _, name := range []string{"load_limited_handoffs", "load_deep_handoffs", "load_lasting_handoffs", "signal_first_ms", "signal_plain_ms", "signal_gain_x",

@@ -2,6 +2,7 @@ package phoomikiattisak
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (m *matrix) handoffTable() result.Table {
 		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow at the mobile host. " +
 			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. RTO: of the sender, just before. " +
 			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered all the same; the paper's hard handoff loses them (about 229).",
-		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale"},
+		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale", "dropped by the data planes"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
 		if len(list) == 0 {
@@ -80,9 +81,22 @@ func (m *matrix) handoffTable() result.Table {
 			strings.Join(lu, ", ") + " ms",
 			spread(list, "%.0f", func(o outcome) float64 { return float64(o.Updates) }),
 			spread(list, "%.0f", func(o outcome) float64 { return float64(o.Stale) }),
+			dropsOf(list[0]),
 		})
 	})
 	return tab
+}
+
+// dropsOf names what the data planes of a flow's hosts dropped, and why.
+func dropsOf(o outcome) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(o.Counters)) {
+		all = append(all, fmt.Sprintf("%s %d", name, o.Counters[name]))
+	}
+	if len(all) == 0 {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
 }
 
 // transferTable is what got through and what was sent again.

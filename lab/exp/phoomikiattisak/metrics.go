@@ -17,6 +17,18 @@ const plainMSS = 1440
 // whyNoMIP6 stands beside the claims about the paper's comparator.
 const whyNoMIP6 = "Mobile IPv6 is not run"
 
+// figures are the result's; one without a value says that its cells were not run.
+type figures struct{ *result.Result }
+
+// Set is result.Result's but for the reason.
+func (r figures) Set(name string, v float64) {
+	if math.IsNaN(v) {
+		r.Miss(name, whyNoCells)
+		return
+	}
+	r.Result.Set(name, v)
+}
+
 // pick returns the outcomes that a condition holds for.
 func (m *matrix) pick(ok func(outcome) bool) (out []outcome) {
 	for _, o := range m.runs {
@@ -110,9 +122,12 @@ func (m *matrix) beyondControl(o outcome) float64 {
 	return max(0, o.GapMs-o.OutageMs-m.control(o))
 }
 
+// whyNoCells stands beside claims about cells that a preset leaves out.
+const whyNoCells = "the cells that it needs were not run"
+
 // metrics sets every figure that claims judge.
 func (m *matrix) metrics() {
-	r := m.env.Result
+	r := figures{m.env.Result}
 	r.SetBool("flows_alive", len(m.pick(func(o outcome) bool { return !o.Alive })) == 0)
 	r.Set("connections_worst", worst(m.runs, func(o outcome) float64 { return float64(o.SYNs) }))
 	r.SetBool("right_congestion_control", len(m.pick(func(o outcome) bool { return !o.RightControl })) == 0)
@@ -135,7 +150,7 @@ func (m *matrix) metrics() {
 }
 
 // softMetrics judges the soft handoffs.
-func (m *matrix) softMetrics(r *result.Result) {
+func (m *matrix) softMetrics(r figures) {
 	list := m.kind(soft)
 	r.Set("soft_lost", worst(list, func(o outcome) float64 { return float64(o.Lost) }))
 	r.Set("soft_empty_seconds", worst(list, func(o outcome) float64 { return float64(o.EmptySeconds) }))
@@ -148,7 +163,7 @@ func (m *matrix) softMetrics(r *result.Result) {
 
 // hardMetrics judges the hard handoffs, with both links there (the paper's) and
 // with the old one cut.
-func (m *matrix) hardMetrics(r *result.Result) {
+func (m *matrix) hardMetrics(r figures) {
 	r.Set("hard_lost", worst(m.kind(hard), func(o outcome) float64 { return float64(o.Lost) }))
 	r.Set("hard_stale", middle(m.kind(hard), func(o outcome) float64 { return float64(o.Stale) }))
 	// Of the cut only what was sent before it: what is sent into the outage and
@@ -170,7 +185,7 @@ func (m *matrix) hardMetrics(r *result.Result) {
 }
 
 // signalMetrics judges the exchanges of Locator Updates.
-func (m *matrix) signalMetrics(r *result.Result) {
+func (m *matrix) signalMetrics(r figures) {
 	for s := range paths {
 		some := m.pick(func(o outcome) bool { return o.Scenario == s })
 		r.Set("delay_rtts_"+key(s), middle(some, func(o outcome) float64 {
@@ -204,7 +219,7 @@ func share(list []outcome, floor int, a, b func(outcome) int) float64 {
 }
 
 // retransmitMetrics judges what was sent again, and why.
-func (m *matrix) retransmitMetrics(r *result.Result) {
+func (m *matrix) retransmitMetrics(r figures) {
 	lost := func(o outcome) int { return o.Lost }
 	again := func(o outcome) int { return o.Retransmits }
 	const few = "no flow of this kind sent more than ten segments again"
@@ -259,7 +274,7 @@ func (m *matrix) megabytes(scenario, kind, variant string) float64 {
 }
 
 // dataMetrics compares how much got through.
-func (m *matrix) dataMetrics(r *result.Result) {
+func (m *matrix) dataMetrics(r figures) {
 	for _, s := range []string{"wan-lan", "wan-wan"} {
 		r.Set("hybla_to_cubic_"+key(s), m.megabytes(s, "", "hybla")/m.megabytes(s, "", "cubic"))
 	}
@@ -308,7 +323,7 @@ func (m *matrix) again(scenario, kind, variant string) float64 {
 }
 
 // udpMetrics judges the UDP flows.
-func (m *matrix) udpMetrics(r *result.Result) {
+func (m *matrix) udpMetrics(r figures) {
 	var lost, written, refused, queue, drop float64
 	for _, o := range m.udps {
 		lost, written, refused, queue = lost+float64(o.Lost), written+float64(o.Written), refused+float64(o.Refused), queue+float64(o.QueueDrop)

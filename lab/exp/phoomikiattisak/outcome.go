@@ -172,7 +172,7 @@ func (c *cell) series(o *outcome, t *pass, moment time.Time) {
 		return
 	}
 	o.Sequence = map[string][2][]float64{}
-	from, to := moment.Add(-500*time.Millisecond), moment.Add(time.Second)
+	from, to := moment.Add(-500*time.Millisecond), moment.Add(time.Second+2*time.Duration(o.OutageMs)*time.Millisecond)
 	put := func(what string, at time.Time, seq int64) {
 		if at.Before(from) || at.After(to) {
 			return
