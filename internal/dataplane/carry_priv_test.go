@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -40,6 +42,13 @@ func TestCarriedInbound(t *testing.T) {
 		{"to another port", other, passOn, delivered, nil},
 		{"a datagram of an application", fromPeer(there, none, ip6.UDP, toPort(udp(40))), passOn, delivered, nil},
 	})
+	reply := carried(t, echo(t, there, theirNonce, false, 1))
+	want := mustPacket(t)(ilnpwire.BuildEcho(session(theirs), session(ours), none, false, 1, 7, []byte("sixteen octets..")))
+	for _, set := range [][]func(*ebpf.RunOptions){nil, {complete}} {
+		if _, out := r.ingress(reply, set...); !bytes.Equal(out, want) {
+			t.Errorf("a user's echo reply: %s", difference(out, want))
+		}
+	}
 	got := r.counted(func() { r.ingress(carried(t, update(t, there, wrongNonce))) })
 	if got["control_handed_over"] != 0 || got["rx_carried"] != 1 {
 		t.Errorf("an update with another nonce: %v", got)
