@@ -39,6 +39,22 @@ func (s *Store) Clear() error {
 	return nil
 }
 
+// Prune removes the stores below a directory that nothing was written to for
+// longer than age: of builds and parameters that nobody goes on with.
+func Prune(dir string, age time.Duration) error {
+	stores, _ := os.ReadDir(dir) // a directory that is not there has none
+	for _, s := range stores {
+		info, err := s.Info()
+		if err != nil || !s.IsDir() || time.Since(info.ModTime()) < age {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, s.Name())); err != nil {
+			return fmt.Errorf("remove old cells: %w", err)
+		}
+	}
+	return nil
+}
+
 // Load reads a cell into v and reports whether it was there. A file that cannot
 // be read whole is no cell: it is measured again.
 func (s *Store) Load(name string, v any) bool {

@@ -107,3 +107,25 @@ func TestDisturbedCellIsRepeated(t *testing.T) {
 		}
 	}
 }
+
+func TestPruneTakesTheOld(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"old", "new"} {
+		if err := OpenStore(filepath.Join(dir, name)).Save("a", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "old"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	if err := Prune(dir, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if OpenStore(filepath.Join(dir, "old")).Len() != 0 || OpenStore(filepath.Join(dir, "new")).Len() != 1 {
+		t.Error("the wrong store is gone")
+	}
+	if err := Prune(filepath.Join(dir, "none"), 0); err != nil {
+		t.Error(err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"roam/lab/exp"
 	"roam/lab/report"
@@ -47,6 +48,10 @@ type Options struct {
 // StateDir is where finished cells of a run that has not ended are kept.
 const StateDir = "/var/lib/roam-lab"
 
+// keepCells is how long cells of a run that was interrupted wait for somebody to
+// go on with it.
+const keepCells = 30 * 24 * time.Hour
+
 // Run runs an experiment as root and returns its judged result. The error says
 // that it could not measure; whether the claims hold is for Verdict. When ctx
 // ends, the topology is removed before Run returns; so it is on SIGINT and
@@ -62,6 +67,9 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 		// leaves nothing behind, and needs nothing swept
 	} else if err := topo.Sweep(); err != nil {
 		return nil, fmt.Errorf("remove what an earlier run left behind: %w", err)
+	}
+	if err := exp.Prune(r.opt.State, keepCells); err != nil {
+		return nil, err
 	}
 	var runs []*result.Result
 	for n := range max(1, opt.Runs) {
