@@ -26,7 +26,8 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 	return bpf_map_lookup_elem(&sources, &k) ? MAX_REMOTE + 1 : 0;
 }
 
-static __always_inline void check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+/* Is this the acknowledgement that proves a locator? The daemon is told. */
+static __always_inline int check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 					const struct inbound *in)
 {
 	struct event *e;
@@ -35,18 +36,19 @@ static __always_inline void check_proof(struct __sk_buff *skb, const struct pair
 
 	if (l->proof_seq != p->seq || in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
 	    bpf_skb_load_bytes(skb, in->c.at, t, sizeof(t)))
-		return;
+		return 0;
 	if (*(__u16 *)t != *(__u16 *)(l->proof_ports + 2) || *(__u16 *)(t + 2) != *(__u16 *)l->proof_ports)
-		return;
+		return 0;
 	__builtin_memcpy(&ack, t + 8, 4);
 	if (!(t[13] & 0x10) || (__s32)(bpf_ntohl(ack) - l->proof_ack) < 0)
-		return;
+		return 0;
 	l->proof_seq = 0;
 	e = begin_event(&urgent, skb, EV_PROOF, in, &p->handle);
 	if (!e)
-		return;
+		return 1;
 	e->remote.l64 = p->remote[l->proof_remote & (MAX_REMOTE - 1)];
 	bpf_ringbuf_submit(e, 0);
+	return 1;
 }
 
 /* Is this a locator that we may send to, and not proven reachable? One that is
@@ -61,6 +63,8 @@ static __always_inline int is_unproven(const struct pair *p, int known)
 static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				       const struct inbound *in, int known)
 {
+	__u32 len;
+
 	l->last_rx = bpf_ktime_get_coarse_ns();
 	l->unanswered_tx = 0;
 	__sync_fetch_and_add(&l->rx_packets, 1);
@@ -69,10 +73,12 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 		l->life_seq = p->seq;
 		tell_of(&urgent, skb, EV_LIFE, in, &p->handle);
 	}
-	if (p->unproven)
-		check_proof(skb, p, l, in);
+	len = skb->len - in->l3;
+	/* What is proven gets all that it wants, before the daemon has said so. */
+	if (p->unproven && check_proof(skb, p, l, in) && known == l->proof_remote + 1)
+		len = TRIAL_PROVEN;
 	if (is_unproven(p, known))
-		trial_heard(p, in->src.l64, skb->len - in->l3);
+		trial_heard(p, in->src.l64, len);
 }
 
 enum standing {

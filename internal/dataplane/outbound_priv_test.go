@@ -335,6 +335,9 @@ func TestProofByAcknowledgement(t *testing.T) {
 		r.ingress(b)
 		r.wantKinds(name)
 	}
+	if got := r.spread(30, 1000); got[0] == 0 {
+		t.Errorf("spread %v before the proof", got)
+	}
 	r.ingress(ack(0x1000+100, flagACK, 40000))
 	evs := r.events()
 	if len(evs) != 1 || evs[0].Kind != Proof || evs[0].Remote != at(there, theirs) || evs[0].Key != p.Key {
@@ -342,4 +345,7 @@ func TestProofByAcknowledgement(t *testing.T) {
 	}
 	r.ingress(ack(0x1000+100, flagACK, 40000))
 	r.wantKinds("the same again")
+	if got := r.spread(100, 1000); got[there] != 100 {
+		t.Errorf("spread %v after the proof, the daemon's word still to come", got)
+	}
 }
