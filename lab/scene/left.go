@@ -31,7 +31,7 @@ func (s *Scene) left(ctx context.Context, e *End, link string) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.env.View.Logf("%s is cut although the handoff from it is not over after %v", link, leftWithin)
+			s.env.View.Logf("%s of %s is cut although the handoff from it is not over after %v", link, e.Host.Name(), leftWithin)
 			return nil
 		case <-tick.C:
 		}
@@ -43,7 +43,7 @@ func (s *Scene) left(ctx context.Context, e *End, link string) error {
 		frames = now
 	}
 	if waited := time.Since(began); waited > time.Second {
-		s.env.View.Logf("%s was cut %s late: the handoff from it was not over", link, fmt.Sprint(waited.Round(10*time.Millisecond)))
+		s.env.View.Logf("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(), fmt.Sprint(waited.Round(10*time.Millisecond)))
 	}
 	return nil
 }

@@ -55,9 +55,12 @@ func bothCell(p exp.Params) cell {
 	a := scene.Symmetric(link(p))
 	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}, peer: []scene.Access{a, a}, changes: p.Int("both_handoffs")}
 	period := p.Seconds("both_period_s")
-	c.plan.Soft(lead, c.changes, period, period*2/3, "net1", "net2", "net3")
+	// The link that is left has to be away for a while before it comes back, or
+	// there is no handoff: the correspondent has only two.
+	overlap := period / 2
+	c.plan.Soft(lead, c.changes, period, overlap, "net1", "net2", "net3")
 	var mirror scene.Schedule
-	mirror.Soft(lead, c.changes, period, period*2/3, "net1", "net2")
+	mirror.Soft(lead, c.changes, period, overlap, "net1", "net2")
 	// Side by side: step i of the one, then step i of the other, at the same time.
 	var steps []scene.Step
 	for i, s := range c.plan.Steps {

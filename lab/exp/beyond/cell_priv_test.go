@@ -1,0 +1,68 @@
+package beyond
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"roam/internal/testutil"
+	"roam/lab/exp"
+	"roam/lab/live"
+	"roam/lab/result"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
+		os.Exit(workload.AgentMain(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// TestBothEndsMove goes through one short cell with the real daemons: every
+// connection must live. What is a matter of time is not judged here.
+func TestBothEndsMove(t *testing.T) {
+	testutil.NeedRoot(t)
+	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "go"} {
+		testutil.Need(t, what)
+	}
+	for tool := range Experiment.Tools {
+		testutil.Need(t, tool)
+	}
+	if err := topo.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the binaries: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	env := &exp.Env{
+		Params: resolve(t, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1, Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
+		Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd"), Result: result.New("beyond"), View: live.New(testWriter{t}),
+	}
+	if err := run(ctx, env); err != nil {
+		t.Fatal(err)
+	}
+	m := env.Result.Metrics
+	if m["both_alive"] != 1 || m["both_handoffs_done"] < 2 || m["both_failures"] != 0 {
+		t.Errorf("%v", m)
+	}
+	t.Logf("lost %g of %g, gap of TCP %.0f ms", m["both_lost"], m["both_sent"], m["both_gap_tcp_ms"])
+}
+
+// testWriter makes the live view part of the test's output.
+type testWriter struct{ t *testing.T }
+
+// Write implements io.Writer.
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", b)
+	return len(b), nil
+}
