@@ -397,8 +397,9 @@ func (s *session) unansweredPaths() []Path {
 }
 
 // endSettling leaves the paths that did not answer, if others did, and asks
-// them again later. If none of several did, it is for silence to tell what that
-// means; in place of a single one, all that is known is asked.
+// them again later. If none did, it is for silence to tell what that means,
+// unless there is another link to take: the correspondent may be heard on that
+// one, and silence never be told. All that is known is asked then.
 //
 // The correspondent is told our set again when a path is left, over those that
 // work: it may still send on the dead one, and hears us, so that silence does
@@ -414,8 +415,8 @@ func (c *Core) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	alone := len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
-	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || alone) {
+	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.Local) })
+	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
 		s.watch = watch{state: suspect, since: now}
 		c.suspectRound(now, s)
 		return

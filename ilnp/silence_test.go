@@ -44,3 +44,36 @@ func TestNoAnswerOverTheLocatorInUse(t *testing.T) {
 		t.Errorf("probes from %v, want some from both locators", from)
 	}
 }
+
+// TestLinkThatDiesWithAllItsPaths: the correspondent has two locators and is
+// heard on the link in reserve, so that silence does not tell that nothing
+// which leaves the link in use arrives. Found by the soak.
+func TestLinkThatDiesWithAllItsPaths(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 600), entry(netQ, 10, 600))))
+	b.answerProbes()
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	b.answerProbes()
+	if n := len(b.pairs[theKey].Paths); n != 2 {
+		t.Fatalf("%d paths, want two from the new link", n)
+	}
+	for range 20 {
+		b.forget()
+		b.pass(time.Second)
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, LastRx: b.now}})
+		b.drain()
+		for _, p := range b.probesSent() {
+			if p.Src.L64 == netA {
+				b.reply(p, peerNonce)
+			}
+		}
+	}
+	for _, p := range b.pairs[theKey].Paths {
+		if p.Local.L64 != netA {
+			t.Errorf("after 20 s data still leaves from %v", p.Local)
+		}
+	}
+}
