@@ -198,7 +198,8 @@ func BenchmarkCrowd(b *testing.B) {
 	for b.Loop() {
 		c.Mark()
 		before := c.Counts().Updates
-		began, cpu := time.Now(), w.daemonCPU(b)
+		cpu := w.daemonCPU(b)
+		began := time.Now()
 		_, err := w.mnNode.Ask(ctx, "locator", "disable", "net2")
 		must(b, err)
 		must(b, topo.Wait(ctx, "Locator Updates", func() bool { n, _, _ := c.Told(); return n == crowdSize }))
