@@ -74,35 +74,26 @@ func bothCell(p exp.Params) cell {
 
 // manyCell has a soft handoff every 1.2 s: 50 in a minute.
 func manyCell(p exp.Params) cell {
-	a := access(link(p))
-	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}, active: []string{"net1", "net2", "net3"}, changes: p.Int("many_handoffs")}
-	begin := c.alone(lead)
-	c.plan.Soft(begin, c.changes, 1200*time.Millisecond, 800*time.Millisecond, "net1", "net2", "net3")
-	c.plan.Length = begin + time.Duration(c.changes)*1200*time.Millisecond + lead
+	a := scene.Symmetric(link(p))
+	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}, changes: p.Int("many_handoffs")}
+	c.plan.Soft(lead, c.changes, 1200*time.Millisecond, 800*time.Millisecond, "net1", "net2", "net3")
+	c.plan.Length = lead + time.Duration(c.changes)*1200*time.Millisecond + lead
 	return c
-}
-
-// alone takes all links but the first away, and returns when that is over.
-func (c *cell) alone(at time.Duration) time.Duration {
-	c.plan.Add(at, scene.Cut, "net3", "", "net1 alone")
-	c.plan.Add(at, scene.Cut, "net2", "", "")
-	return at + time.Second
 }
 
 // stormCell has a handoff every 300 ms. Nobody waits for it to end before the old
 // link goes 200 ms after the new one came.
 func stormCell(p exp.Params) cell {
-	a := access(link(p))
-	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}, active: []string{"net1", "net2", "net3"}}
+	a := scene.Symmetric(link(p))
+	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}}
 	c.changes = int(p.Seconds("storm_s") / (300 * time.Millisecond))
-	begin := c.alone(lead)
-	c.plan.Soft(begin, c.changes, 300*time.Millisecond, 200*time.Millisecond, "net1", "net2", "net3")
+	c.plan.Soft(lead, c.changes, 300*time.Millisecond, 200*time.Millisecond, "net1", "net2", "net3")
 	for i := range c.plan.Steps {
 		if c.plan.Steps[i].Op == scene.Detach {
 			c.plan.Steps[i].Op = scene.Cut
 		}
 	}
-	c.plan.Length = begin + time.Duration(c.changes)*300*time.Millisecond + 3*time.Second
+	c.plan.Length = lead + time.Duration(c.changes)*300*time.Millisecond + 3*time.Second
 	return c
 }
 
