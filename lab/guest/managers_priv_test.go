@@ -34,6 +34,7 @@ func networkd(w *world) {
 func networkManager(w *world) {
 	w.installed()
 	w.write("/etc/NetworkManager/conf.d/guest.conf", "[main]\nno-auto-default=*\n")
+	w.must("ip link set eth2 down")
 	w.must("systemctl start NetworkManager")
 	for n := range 2 {
 		w.must("nmcli connection add type ethernet con-name c%d ifname eth%d ipv4.method disabled ipv6.method auto", n, n)
