@@ -238,13 +238,16 @@ func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) error {
 	now := time.Now()
 	lives := func(s workload.State) bool { return s.Alive && now.Sub(s.Last) < lively }
 	o.TCP = lives(f.up.State()) && lives(f.down.State())
-	ectx, cancel := context.WithTimeout(ctx, endWithin)
-	defer cancel()
 	for _, t := range []*workload.TCP{f.up, f.down} {
-		if _, err := t.Stop(ectx); err != nil {
+		// One that stands still does not end by itself: that is an outcome.
+		tctx, cancel := context.WithTimeout(ctx, endWithin)
+		if _, err := t.Stop(tctx); err != nil {
 			o.TCP, o.Why = false, err.Error()
 		}
+		cancel()
 	}
+	ectx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
 	up, down, err := f.udp.Stop(ectx, 300*time.Millisecond)
 	if err != nil {
 		return fmt.Errorf("end of UDP flow: %w", err)
