@@ -174,8 +174,8 @@ type Emulator struct {
 // Guest is a guest of the engine vm.
 type Guest struct {
 	WallSeconds float64 `json:"wall_seconds"` // how long it took here, boot included
-	// SHA256 is the digest of the result as the guest wrote it, in hexadecimal:
-	// the same build, kernel, parameters and seed give the same.
+	// SHA256 is the digest of the result as the guest wrote it, in hexadecimal: it
+	// tells whether two runs were the same.
 	SHA256 string `json:"sha256"`
 }
 

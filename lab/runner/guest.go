@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -57,9 +56,7 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	cmd.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if r.opt.Out != nil {
-		cmd.Stdout = io.MultiWriter(r.opt.Out, &said)
-	}
+	r.say("%s runs in a guest; it takes some times as long as in real time, and shows nothing before it is over", r.exp.Name)
 	runErr := cmd.Run()
 	b, err := os.ReadFile(filepath.Join(dir, guestResult))
 	if err != nil {

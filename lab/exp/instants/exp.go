@@ -3,7 +3,7 @@
 //
 // Implements the schedule, the traffic and the figures of each instant. Omits
 // captures and a control: what it shows is an absence. Driven by package runner,
-// best on the engine vm, where a seed replays a run to the byte.
+// best on the engine vm, where the machine's own noise does not show.
 package instants
 
 import (
