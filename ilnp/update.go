@@ -181,14 +181,19 @@ const (
 	largestDraft = 0xffff_ffff
 )
 
-// wireLifetime rounds down to whole seconds, but never to 0, which would end
-// the locator.
+// wireLifetime rounds to whole seconds, but never to 0, which would end the
+// locator. To round down would tell half of a lifetime of two seconds, and have it
+// told anew twice as often.
 func wireLifetime(d time.Duration, draft bool) uint32 {
 	largest := int64(largestRFC)
 	if draft {
 		largest = largestDraft
 	}
-	return uint32(min(max(int64(d/time.Second), 1), largest))
+	seconds := int64(d / time.Second)
+	if d%time.Second >= time.Second/2 {
+		seconds++
+	}
+	return uint32(min(max(seconds, 1), largest))
 }
 
 // longest is the longest lifetime that can be told.

@@ -246,6 +246,13 @@ func (t *table) wake(now time.Time) time.Time {
 	return at
 }
 
+// overdue reports whether a default route should have ended: routers prolong them,
+// which is not announced, and a message that comes in just then would otherwise
+// take the link out of use with nothing to wake for.
+func (t *table) overdue(now time.Time) bool {
+	return slices.ContainsFunc(t.routes, func(rt route) bool { return ended(rt.expires, now) })
+}
+
 // snapshot shows a picture to people.
 func (p picture) snapshot(now time.Time) Snapshot {
 	var s Snapshot

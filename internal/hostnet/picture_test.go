@@ -312,6 +312,24 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// A route whose end has come is looked at again whatever wakes us: the deadline
+// alone is no news once it has passed.
+func TestOverdueRoute(t *testing.T) {
+	table := newTable()
+	for _, c := range []struct {
+		expires time.Time
+		want    bool
+	}{{time.Time{}, false}, {epoch.Add(time.Second), false}, {epoch, true}, {epoch.Add(-time.Second), true}} {
+		table.routes = []route{{link: 1}, {link: 2, expires: c.expires}}
+		if got := table.overdue(epoch); got != c.want {
+			t.Errorf("expires %v: overdue %v", c.expires.Sub(epoch), got)
+		}
+		if c.want && !table.wake(epoch).IsZero() {
+			t.Error("the deadline that has passed would wake us: then overdue is not needed")
+		}
+	}
+}
+
 func TestExpiryInItsLastTick(t *testing.T) {
 	old := []route{{link: 2, metric: 1024, expires: in(time.Millisecond)}}
 	r := route{link: 2, metric: 1024}

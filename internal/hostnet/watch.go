@@ -171,7 +171,7 @@ func (h *Host) absorb(b batch, now time.Time) error {
 			h.table.links[index] = l
 		}
 	}
-	if routes {
+	if routes || h.table.overdue(now) {
 		return h.kernel.readRoutes(h.table, false, now)
 	}
 	return nil
