@@ -39,8 +39,12 @@ type stalledStall struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	stalledProgListStalled = "list_stalled"
-	stalledVarStallUnused  = "stall_unused"
+	stalledProgBoundTimeouts = "bound_timeouts"
+	stalledProgListStalled   = "list_stalled"
+	stalledVarBoundFrom      = "bound_from"
+	stalledVarBoundPrefix    = "bound_prefix"
+	stalledVarBoundTo        = "bound_to"
+	stalledVarStallUnused    = "stall_unused"
 )
 
 // loadStalled returns the embedded CollectionSpec for stalled.
@@ -85,7 +89,8 @@ type stalledSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stalledProgramSpecs struct {
-	ListStalled *ebpf.ProgramSpec `ebpf:"list_stalled"`
+	BoundTimeouts *ebpf.ProgramSpec `ebpf:"bound_timeouts"`
+	ListStalled   *ebpf.ProgramSpec `ebpf:"list_stalled"`
 }
 
 // stalledMapSpecs contains maps before they are loaded into the kernel.
@@ -98,6 +103,9 @@ type stalledMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stalledVariableSpecs struct {
+	BoundFrom   *ebpf.VariableSpec `ebpf:"bound_from"`
+	BoundPrefix *ebpf.VariableSpec `ebpf:"bound_prefix"`
+	BoundTo     *ebpf.VariableSpec `ebpf:"bound_to"`
 	StallUnused *ebpf.VariableSpec `ebpf:"stall_unused"`
 }
 
@@ -131,6 +139,9 @@ func (m *stalledMaps) Close() error {
 //
 // It can be passed to loadStalledObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stalledVariables struct {
+	BoundFrom   *ebpf.Variable `ebpf:"bound_from"`
+	BoundPrefix *ebpf.Variable `ebpf:"bound_prefix"`
+	BoundTo     *ebpf.Variable `ebpf:"bound_to"`
 	StallUnused *ebpf.Variable `ebpf:"stall_unused"`
 }
 
@@ -138,11 +149,13 @@ type stalledVariables struct {
 //
 // It can be passed to loadStalledObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stalledPrograms struct {
-	ListStalled *ebpf.Program `ebpf:"list_stalled"`
+	BoundTimeouts *ebpf.Program `ebpf:"bound_timeouts"`
+	ListStalled   *ebpf.Program `ebpf:"list_stalled"`
 }
 
 func (p *stalledPrograms) Close() error {
 	return _StalledClose(
+		p.BoundTimeouts,
 		p.ListStalled,
 	)
 }

@@ -30,6 +30,7 @@ type Plane interface {
 	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
 	Stalled() ([]dataplane.Stall, error)
+	Hasten(session roam.L64, haste bool) error
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
@@ -103,6 +104,7 @@ type Engine struct {
 	refused     map[string]uint64
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
 	back        map[ilnp.PairKey]bool // sessions whose connections wake is to look at
+	hasty       time.Time             // until when connections are in haste; zero: they are not
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
@@ -124,6 +126,7 @@ func New(cfg Config) *Engine {
 		tooBig:   make(map[ilnp.PairKey]int),
 		back:     make(map[ilnp.PairKey]bool),
 		began:    time.Now(),
+		hasty:    time.Now().Add(hasteFor), // what another daemon left behind
 		saver:    saver{file: cfg.StateFile, done: make(chan written, 1)},
 	}
 	for _, name := range cfg.Disabled {
@@ -190,6 +193,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			f()
 		case <-activity.C:
 			e.readActivity()
+			e.relax(time.Now())
 		case <-secret.C:
 			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
 		case w := <-e.saver.done:

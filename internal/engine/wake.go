@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"net/netip"
+	"time"
 
 	"roam/ilnp"
 	"roam/internal/dataplane"
@@ -33,10 +34,38 @@ func (e *Engine) wake() {
 		e.cfg.Log.Debug("cannot look for stalled connections", "err", err)
 		return
 	}
+	hastened := false
 	for _, s := range list {
-		if k, ok := addrs[[2]netip.Addr{s.Local.Addr(), s.Remote.Addr()}]; ok {
-			e.takeBack(k, s)
+		k, ok := addrs[[2]netip.Addr{s.Local.Addr(), s.Remote.Addr()}]
+		if !ok {
+			continue
 		}
+		if !hastened {
+			hastened = true
+			e.hasten()
+		}
+		e.takeBack(k, s)
+	}
+}
+
+// hasteFor is how long connections are in haste that sat in a time-out.
+const hasteFor = 5 * time.Second
+
+// hasten bounds the time-outs of TCP for a while. The first acknowledgement after
+// an outage may tell of a segment that came before it, and TCP takes the outage
+// for a round-trip time: its next time-out is then as long, although nothing was
+// doubled. The bound does not last, because TCP counts time-outs before it gives
+// up: an outage of a quarter of a minute would end connections.
+func (e *Engine) hasten() {
+	e.report("hasten connections", e.cfg.Plane.Hasten(e.cfg.SessionPrefix, true))
+	e.hasty = time.Now().Add(hasteFor)
+}
+
+// relax takes the bound back when its time is over.
+func (e *Engine) relax(now time.Time) {
+	if !e.hasty.IsZero() && now.After(e.hasty) {
+		e.hasty = time.Time{}
+		e.report("take back the haste of connections", e.cfg.Plane.Hasten(e.cfg.SessionPrefix, false))
 	}
 }
 
