@@ -15,7 +15,14 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define KERNEL __attribute__((preserve_access_index))
 #define AF_INET6 10
 #define SOL_TCP 6
+#define TCP_USER_TIMEOUT 18
 #define TCP_RTO_MAX_MS 44 /* Linux 6.15 */
+
+/* After how many milliseconds without an answer TCP gives up while its time-outs
+ * are bounded: by default it counts time-outs, 15 as long as they then are, and
+ * would give up at once after an outage. The odd number tells ours from others.
+ */
+#define PATIENCE_MS 924601
 
 struct seq_file;
 
@@ -89,8 +96,8 @@ int bound_timeouts(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *skc = ctx->sk_common;
 	struct tcp_sock *tp;
+	__u32 most = 0, patience = 0;
 	__u64 prefix = 0;
-	__u32 most = 0;
 
 	if (!skc || skc->skc_family != AF_INET6)
 		return 0;
@@ -100,7 +107,19 @@ int bound_timeouts(struct bpf_iter__tcp *ctx)
 		return 0;
 	if (bpf_getsockopt(tp, SOL_TCP, TCP_RTO_MAX_MS, &most, sizeof(most)) || most != bound_from)
 		return 0;
+	if (bpf_getsockopt(tp, SOL_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience)))
+		return 0;
 	most = bound_to;
+	/* Patience is there before the bound, and goes after it. */
+	if (!patience && bound_to < bound_from) {
+		patience = PATIENCE_MS;
+		if (bpf_setsockopt(tp, SOL_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience)))
+			return 0;
+	}
 	bpf_setsockopt(tp, SOL_TCP, TCP_RTO_MAX_MS, &most, sizeof(most));
+	if (patience == PATIENCE_MS && bound_to > bound_from) {
+		patience = 0;
+		bpf_setsockopt(tp, SOL_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience));
+	}
 	return 0;
 }

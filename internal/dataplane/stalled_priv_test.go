@@ -110,5 +110,44 @@ func TestHasten(t *testing.T) {
 	}
 }
 
+// A connection that was cut off for longer than its bounded time-outs would last
+// lives on when it is hastened: TCP must not count them.
+func TestHasteIsNoEnd(t *testing.T) {
+	testutil.NeedRoot(t)
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp6", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, err := c.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	usual, err := usualTimeout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testutil.NeedKernel(t, "a bound of TCP's time-outs (Linux 6.15)", usual > 0)
+	for _, haste := range []bool{true, false} {
+		if err := (&Plane{}).Hasten(0, haste); err != nil {
+			t.Fatal(err)
+		}
+		most, err := unix.GetsockoptInt(int(f.Fd()), unix.SOL_TCP, tcpRTOMax)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patience, err := unix.GetsockoptInt(int(f.Fd()), unix.SOL_TCP, unix.TCP_USER_TIMEOUT)
+		if err != nil || haste != (patience > 15*60*1000) || haste != (most == hastyTimeout) {
+			t.Errorf("haste %v: time-outs of at most %d ms, given up after %d ms (%v)", haste, most, patience, err)
+		}
+	}
+}
+
 // tcpRTOMax is TCP_RTO_MAX_MS.
 const tcpRTOMax = 44

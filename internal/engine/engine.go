@@ -104,6 +104,7 @@ type Engine struct {
 	refused     map[string]uint64
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
 	back        map[ilnp.PairKey]bool // sessions whose connections wake is to look at
+	returned    bool                  // one of them had no path or was dead
 	hasty       time.Time             // until when connections are in haste; zero: they are not
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
@@ -157,6 +158,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.start(ctx); err != nil {
 		return err
 	}
+	// What wake looks with is loaded now: when it is needed, an update waits.
+	go func() { _, _ = e.cfg.Plane.Stalled() }()
 	activity := time.NewTicker(activityEvery)
 	defer activity.Stop()
 	secret := time.NewTicker(secretEvery)
@@ -168,6 +171,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		// do not wait for ever.
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
+		e.wake() // looks at every socket: after what cannot wait
 		e.arm(timer)
 		select {
 		case <-ctx.Done():

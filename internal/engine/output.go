@@ -9,10 +9,7 @@ import (
 )
 
 // drain carries out everything that the core wants done.
-func (e *Engine) drain() {
-	e.drainInto(e.carryOut)
-	e.wake()
-}
+func (e *Engine) drain() { e.drainInto(e.carryOut) }
 
 func (e *Engine) drainInto(f func(ilnp.Output)) {
 	for {
@@ -61,6 +58,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	}
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead) {
 		e.back[p.Key] = true
+		e.returned = e.returned || old.Dead || len(old.Paths) == 0
 	}
 }
 

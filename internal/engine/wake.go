@@ -28,27 +28,24 @@ func (e *Engine) wake() {
 		addrs[[2]netip.Addr{e.sessionAddr(k.Local).Addr(), e.sessionAddr(k.Remote).Addr()}] = k
 	}
 	clear(e.back)
+	if e.returned {
+		e.returned = false
+		e.hasten()
+	}
 	list, err := e.cfg.Plane.Stalled()
 	if err != nil {
 		// They try again by themselves, only later.
 		e.cfg.Log.Debug("cannot look for stalled connections", "err", err)
 		return
 	}
-	hastened := false
 	for _, s := range list {
-		k, ok := addrs[[2]netip.Addr{s.Local.Addr(), s.Remote.Addr()}]
-		if !ok {
-			continue
+		if k, ok := addrs[[2]netip.Addr{s.Local.Addr(), s.Remote.Addr()}]; ok {
+			e.takeBack(k, s)
 		}
-		if !hastened {
-			hastened = true
-			e.hasten()
-		}
-		e.takeBack(k, s)
 	}
 }
 
-// hasteFor is how long connections are in haste that sat in a time-out.
+// hasteFor is how long connections are in haste after an outage.
 const hasteFor = 5 * time.Second
 
 // hasten bounds the time-outs of TCP for a while. The first acknowledgement after
