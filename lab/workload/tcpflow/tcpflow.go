@@ -11,6 +11,7 @@ package tcpflow
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -25,6 +26,10 @@ import (
 
 	"roam/lab/workload/agent"
 )
+
+// noKeepAlive turns off what Go turns on: it gives a connection up after 150 s
+// without an answer, and a network may be away for longer.
+const noKeepAlive = -1
 
 // end is one end of the connection while it runs.
 type end struct {
@@ -67,7 +72,7 @@ func Main(args []string) error {
 	}
 	e := &end{sends: *send, size: *size, every: *every, to: *to, cc: *cc}
 	if *listen != "" {
-		l, err := net.Listen("tcp6", *listen)
+		l, err := (&net.ListenConfig{KeepAlive: noKeepAlive}).Listen(context.Background(), "tcp6", *listen)
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", *listen, err)
 		}
@@ -132,7 +137,7 @@ func setCongestion(c net.Conn, name string) error {
 
 func (e *end) connect(quit <-chan struct{}) (net.Conn, error) {
 	if e.listener == nil {
-		c, err := net.DialTimeout("tcp6", e.to, 10*time.Second)
+		c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: noKeepAlive}).Dial("tcp6", e.to)
 		if err != nil {
 			return nil, fmt.Errorf("connect to %s: %w", e.to, err)
 		}
