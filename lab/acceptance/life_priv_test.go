@@ -20,7 +20,7 @@ func TestLife(t *testing.T) {
 	needs(t, "curl", "bpftool")
 	w := newWorld(t, "life", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.serve(t, "cn", 8080)
-	before := map[string][]string{"mn": hostState(w, "mn"), "cn": hostState(w, "cn")}
+	before := map[string][]string{"mn": settledState(t, w, "mn"), "cn": settledState(t, w, "cn")}
 	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
 	w.sub("only our own prefix is routed anew", func(t *testing.T) { ownRoutes(t, w, before["mn"]) })
 	w.sub("kill -9 and restart under load", func(t *testing.T) { restart(t, w, mn, cn, syscall.SIGKILL, 7100) })
@@ -48,6 +48,16 @@ func TestLife(t *testing.T) {
 // volatile matches what changes by itself: what is left of lifetimes, and
 // kernel figures that count.
 var volatile = regexp.MustCompile(` (expires \d+sec|valid_lft \w+|preferred_lft \w+)|^/proc/sys/net/netfilter/nf_conntrack_count.*$`)
+
+// settledState is hostState when duplicate detection is over: what it changes is
+// not ours.
+func settledState(t *testing.T, w *world, name string) []string {
+	t.Helper()
+	testutil.Eventually(t, patience, func() bool {
+		return !strings.Contains(w.must(name, "ip", "-o", "addr"), "tentative")
+	}, "duplicate detection goes on on "+name)
+	return hostState(w, name)
+}
 
 // hostState lists links, addresses, routes, rules, network sysctls and the
 // resolver file of a host, one a line.
