@@ -155,12 +155,7 @@ func (l *load) kill() {
 
 func (l *load) board() (out []live.Session) {
 	for _, s := range l.sessions() {
-		st := s.State()
-		row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
-		if !st.Last.IsZero() {
-			row.Stuck = time.Since(st.Last)
-		}
-		out = append(out, row)
+		out = append(out, workload.Row(s))
 	}
 	return out
 }

@@ -140,12 +140,7 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 // board returns the sessions as the live view shows them.
 func board(sessions []workload.Session) (rows []live.Session) {
 	for _, s := range sessions {
-		st := s.State()
-		row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
-		if !st.Last.IsZero() {
-			row.Stuck = time.Since(st.Last)
-		}
-		rows = append(rows, row)
+		rows = append(rows, workload.Row(s))
 	}
 	return rows
 }

@@ -241,14 +241,7 @@ func (t *pass) assemble() (err error) {
 }
 
 // board is the flow in the live view.
-func board(i *workload.Iperf) []live.Session {
-	st := i.State()
-	row := live.Session{Name: i.Name(), Alive: st.Alive, Detail: st.Detail}
-	if !st.Last.IsZero() {
-		row.Stuck = time.Since(st.Last)
-	}
-	return []live.Session{row}
-}
+func board(i *workload.Iperf) []live.Session { return []live.Session{workload.Row(i)} }
 
 // carried returns how many octets the first link of a host has carried: a
 // hundred thousand show that the flow runs.

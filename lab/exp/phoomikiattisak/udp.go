@@ -79,8 +79,7 @@ func udpCell(ctx context.Context, env *exp.Env, scenario string) (o udpOutcome, 
 	s.Add(length/3, scene.Attach, "net2", "net1", "soft: net1 to net2")
 	s.Add(length*2/3, scene.Detach, "net1", "", "")
 	t, err := net.Run(ctx, s, func() []live.Session {
-		st := flow.State()
-		return []live.Session{{Name: flow.Name(), Alive: st.Alive, Detail: st.Detail}}
+		return []live.Session{workload.Row(flow)}
 	})
 	if err != nil {
 		return o, err

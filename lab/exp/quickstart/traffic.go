@@ -138,15 +138,10 @@ func (t *traffic) silent() (names []string) {
 // download grew.
 func (t *traffic) board() (out []live.Session) {
 	for _, s := range t.sessions {
-		st := s.State()
-		row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
-		if !st.Last.IsZero() {
-			row.Stuck = time.Since(st.Last)
-		}
-		if s == workload.Session(t.curl) && st.Progress > t.curlSize {
+		if st := s.State(); s == workload.Session(t.curl) && st.Progress > t.curlSize {
 			t.curlSize, t.curlGrew = st.Progress, append(t.curlGrew, st.Last)
 		}
-		out = append(out, row)
+		out = append(out, workload.Row(s))
 	}
 	return out
 }

@@ -285,8 +285,7 @@ func start(ctx context.Context, s *scene.Scene, dir string, takes []*take) (stre
 func board(streams []*workload.RTP) func() []live.Session {
 	return func() (out []live.Session) {
 		for _, r := range streams {
-			st := r.State()
-			out = append(out, live.Session{Name: r.Name(), Alive: st.Alive, Stuck: time.Since(st.Last), Detail: st.Detail})
+			out = append(out, workload.Row(r))
 		}
 		return out
 	}

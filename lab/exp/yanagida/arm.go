@@ -122,12 +122,7 @@ func (p *pass) kill() {
 
 func (p *pass) board() (out []live.Session) {
 	for _, t := range p.tests {
-		st := t.State()
-		row := live.Session{Name: t.Name(), Alive: st.Alive, Detail: st.Detail}
-		if !st.Last.IsZero() {
-			row.Stuck = time.Since(st.Last)
-		}
-		out = append(out, row)
+		out = append(out, workload.Row(t))
 	}
 	return out
 }

@@ -1,0 +1,17 @@
+package workload
+
+import (
+	"time"
+
+	"roam/lab/live"
+)
+
+// Row returns a session as the live view shows it.
+func Row(s Session) live.Session {
+	st := s.State()
+	row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}
+	if !st.Last.IsZero() {
+		row.Stuck = time.Since(st.Last)
+	}
+	return row
+}
