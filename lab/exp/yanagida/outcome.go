@@ -2,6 +2,7 @@ package yanagida
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -125,10 +126,12 @@ func (o *outcome) controlGap(i int) float64 {
 	return median(o.ways()[i].WindowsMs)
 }
 
-// total returns the buckets of all links together.
+// total returns the buckets of all links together, added in one order: in a map's
+// own, the last digits would differ from run to run.
 func (w *way) total() []float64 {
 	var sum []float64
-	for _, b := range w.Buckets {
+	for _, l := range slices.Sorted(maps.Keys(w.Buckets)) {
+		b := w.Buckets[l]
 		if sum == nil {
 			sum = make([]float64, len(b))
 		}
