@@ -127,6 +127,9 @@ func (c *campaign) timeline(o outcome) {
 			r.Series = append(r.Series, s)
 			rates.Series = append(rates.Series, s.Name)
 		}
+		if a.arm == scene.Roam {
+			rates.Refs = c.publishedRate(o)
+		}
 		seen := result.Panel{Title: a.title + ": SSIM of the frames", Kind: result.Lines, YLabel: "SSIM", Arm: arm, Marks: true, Height: 90, YMax: 1.05}
 		for _, clip := range o.clips {
 			name := arm + " SSIM " + clip.String()
@@ -138,6 +141,20 @@ func (c *campaign) timeline(o outcome) {
 		f.Panels = append(f.Panels, rates, seen)
 	}
 	r.Figures = append(r.Figures, f)
+}
+
+// publishedRate is the mean throughput that the thesis found for the clips of a
+// group together, where it tells them all.
+func (c *campaign) publishedRate(o outcome) []result.Ref {
+	sum := 0.0
+	for _, clip := range o.clips {
+		v, ok := c.kind.mbps[cellName{0, clip.Height, clip.Kind}]
+		if !ok {
+			return nil
+		}
+		sum += v
+	}
+	return []result.Ref{{Label: fmt.Sprintf("published: %.3g Mb/s on average", sum), At: sum}}
 }
 
 // title is the group as people read it.

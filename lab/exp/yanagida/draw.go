@@ -24,7 +24,8 @@ func drawMobility(env *exp.Env, all map[string]*outcome, tcp bool) {
 		}
 	}
 	addSeries(r, all["static"], "static")
-	r.Figures = append(r.Figures, bucketFigure(r, all, []string{"roam", "static", "mptcp"}))
+	drawn := []string{"roam", "static", "mptcp"}
+	r.Figures = append(r.Figures, bucketFigure(r, all, drawn), gapFigure(r, all, drawn, result.Ref{Label: "published: none over 100 ms", At: 100, OnX: true}))
 }
 
 // drawDuality adds tables and figures of the movement over several links.
@@ -49,7 +50,7 @@ func drawDuality(env *exp.Env, all map[string]*outcome, rtts []int, pl plan, tcp
 			r.Figures = append(r.Figures, linkFigure(name, armTitle(all[name])))
 		}
 	}
-	r.Figures = append(r.Figures, bucketFigure(r, all, names))
+	r.Figures = append(r.Figures, bucketFigure(r, all, names), gapFigure(r, all, names))
 }
 
 // armTitle names a pass to people.
@@ -158,6 +159,12 @@ func addSeries(r *result.Result, o *outcome, name string) {
 	}
 }
 
+// nearTen is what the thesis found of ILNPv6, and of Multipath TCP, in Figs. 2.1,
+// 5.2 to 5.7 and 6.10 to 6.16: no bucket far from the 10 Mb/s that were offered.
+func nearTen(onX bool) result.Ref {
+	return result.Ref{Label: "published: near 10 Mb/s", At: 10, OnX: onX}
+}
+
 // linkFigure is the throughput of one pass, link by link.
 func linkFigure(name, title string) result.Figure {
 	f := result.Figure{
@@ -166,6 +173,9 @@ func linkFigure(name, title string) result.Figure {
 	}
 	for _, way := range []string{"out", "in"} {
 		p := result.Panel{Title: map[string]string{"out": "from the mobile host", "in": "to the mobile host"}[way], Kind: result.Stack, YLabel: "Mb/s", Labels: links, Arm: name, Marks: true, Height: 130}
+		if name != "plain" {
+			p.Refs = []result.Ref{nearTen(false)}
+		}
 		for _, l := range links {
 			p.Series = append(p.Series, strings.Join([]string{name, way, l}, " "))
 		}
@@ -176,7 +186,7 @@ func linkFigure(name, title string) result.Figure {
 
 // bucketFigure is the distribution of throughput over all buckets.
 func bucketFigure(r *result.Result, all map[string]*outcome, names []string) result.Figure {
-	p := result.Panel{Kind: result.CDF, YLabel: "share of buckets", Refs: []result.Ref{{Label: "published: near 10 Mb/s", At: 10, OnX: true}}}
+	p := result.Panel{Kind: result.CDF, YLabel: "share of buckets", Refs: []result.Ref{nearTen(true)}}
 	for _, name := range names {
 		o := all[name]
 		if o == nil {
@@ -190,4 +200,25 @@ func bucketFigure(r *result.Result, all map[string]*outcome, names []string) res
 		p.Series, p.Labels = append(p.Series, "buckets "+name), append(p.Labels, armTitle(o))
 	}
 	return result.Figure{Title: "Throughput in 0.5 s buckets, all links together", XLabel: "Mb/s", Caption: "Distribution over all buckets of both directions. The thesis found all of them near 10 Mb/s.", Panels: []result.Panel{p}}
+}
+
+// gapFigure is the distribution of gaps between the packets that arrived.
+func gapFigure(r *result.Result, all map[string]*outcome, names []string, refs ...result.Ref) result.Figure {
+	p := result.Panel{Kind: result.CDF, YLabel: "share of windows", LogX: true, Refs: refs}
+	for _, name := range names {
+		o := all[name]
+		if o == nil {
+			continue
+		}
+		gaps := slices.Concat(o.Out.WindowsMs, o.In.WindowsMs)
+		if len(gaps) == 0 {
+			continue
+		}
+		r.AddSeries("gaps "+name, "ms", nil, gaps)
+		p.Series, p.Labels = append(p.Series, "gaps "+name), append(p.Labels, armTitle(o))
+	}
+	return result.Figure{
+		Title: "Longest gaps between packets that arrived", XLabel: "ms, logarithmic",
+		Caption: "The longest in each 0.5 s, both directions.", Panels: []result.Panel{p},
+	}
 }
