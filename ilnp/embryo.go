@@ -367,7 +367,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	}
 	s.found(k.found)
 	s.asks = k.asks || k.carried
-	if !k.knowsMore {
+	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}
 	if k.carried {

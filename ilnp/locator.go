@@ -314,6 +314,14 @@ func (c *Core) listing(now time.Time) []listed {
 	return list
 }
 
+// isOnly reports whether a locator is all that the host has. If so, a
+// correspondent that has it needs not be told; else it may have looked up
+// more, which answer and yet are not listed: those that the hard mode has left,
+// or a command has disabled.
+func (h *host) isOnly(l64 roam.L64) bool {
+	return !slices.ContainsFunc(h.locals, func(l *local) bool { return l.L64 != l64 })
+}
+
 // usable returns the locators that packets can leave from: the active ones
 // first, then those held in reserve.
 func (c *Core) usable(now time.Time) []*local {

@@ -78,7 +78,7 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 	for _, r := range k.locators {
 		s.remotes.put(r.l64, r.preference, r.expires)
 	}
-	if len(c.host.told) == 1 {
+	if len(c.host.told) == 1 && c.host.isOnly(c.host.told[0].l64) {
 		// The correspondent will see this one on our packets; more have to be told.
 		s.update.listing = c.host.told
 	}

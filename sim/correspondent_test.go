@@ -44,6 +44,41 @@ func TestReceiverShowsItsNonce(t *testing.T) {
 	wantLost(t, f, 0)
 }
 
+// TestLookedUpIsNotInUse opens a session with a host that was looked up at two
+// locators, of which it uses only one. The other is out of order meanwhile;
+// later it answers, and still is not sent to.
+func TestLookedUpIsNotInUse(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		mode  ilnp.Mode
+		opens bool // so does the host itself, at once
+	}{
+		{"left in hard mode", ilnp.Hard, false},
+		{"left in hard mode, both open", ilnp.Hard, true},
+		{"disabled", ilnp.Soft, false},
+		{"disabled, both open", ilnp.Soft, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, c.mode, 1)
+			w.server.Up(2, netT, near, ilnp.Infinite)
+			w.server.Disable(1, c.mode != ilnp.Hard)
+			w.server.Cut(1)
+			w.mobile.Know(w.server, netT, netS)
+			w.server.Know(w.mobile, netA)
+			f := w.mobile.Flow(w.server, 10*time.Millisecond, true)
+			if c.opens {
+				w.server.Flow(w.mobile, 10*time.Millisecond, true)
+			}
+			w.Run(5 * time.Second)
+			w.server.Mend(1)
+			w.mobile.Know(w.server, netT, netS) // it looks once more
+			w.Run(30 * time.Second)
+			wantPaths(t, w.mobile, w.server, netT)
+			w.finish(t, f)
+		})
+	}
+}
+
 // TestEveryCorrespondentIsTold moves a host that has many correspondents: each
 // one gets the new set, and acknowledges it (RFC 6743 §2).
 func TestEveryCorrespondentIsTold(t *testing.T) {
