@@ -171,6 +171,13 @@ func (t *table) applyRoute(m syscall.NetlinkMessage, now time.Time) hint {
 		}
 		return hint{}
 	}
+	// What the kernel itself takes away, by a router's word or a lost link, has
+	// no sender.
+	if m.Header.Type == unix.RTM_DELROUTE && m.Header.Pid != 0 {
+		for _, rt := range defaults(b, now) {
+			t.hold(rt, now)
+		}
+	}
 	return hint{routes: b[1] == 0 && b[7] == unix.RTN_UNICAST}
 }
 

@@ -184,6 +184,50 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// A default route that a process takes away counts on for a moment, unless the
+// link has another one or is lost; one that the kernel takes away does not.
+func TestHeldRoute(t *testing.T) {
+	const process = 4711
+	gone := func(pid uint32) *table {
+		table := oneUplink()
+		m := routeMessage(0, unix.RTN_UNICAST, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(2)), nl.NewRtAttr(unix.RTA_GATEWAY, ip("fe80::1")))
+		m.Header.Type, m.Header.Pid = unix.RTM_DELROUTE, pid
+		table.apply(m, epoch)
+		table.routes = nil
+		return table
+	}
+	for _, c := range []struct {
+		name  string
+		pid   uint32
+		do    func(*table)
+		after time.Duration
+		want  int // routes
+	}{
+		{"by a process", process, func(*table) {}, 0, 1},
+		{"for good", process, func(*table) {}, routeHold, 0},
+		{"by the kernel", 0, func(*table) {}, 0, 0},
+		{"carrier lost as well", process, func(t *table) { t.links[2] = link{name: "eth0", flags: unix.IFF_UP} }, 0, 0},
+		{"another one there", process, func(t *table) { t.routes = []route{{link: 2}} }, 0, 1},
+		{"another link's", process, func(t *table) { t.routes = []route{{link: 3}} }, 0, 2},
+	} {
+		table := gone(c.pid)
+		c.do(table)
+		table.addHeld(in(c.after))
+		if len(table.routes) != c.want {
+			t.Errorf("%s: routes %+v", c.name, table.routes)
+		}
+	}
+	table := gone(process)
+	table.addHeld(epoch)
+	if at := table.wake(epoch); !at.Equal(in(routeHold)) {
+		t.Errorf("wake at %v", at)
+	}
+	// The same route for ever, put back in the last moment, is not taken for it.
+	if r := (route{link: 2, gateway: table.routes[0].gateway, main: true}).settleExpiry(table.routes, in(routeHold)); !r.expires.IsZero() {
+		t.Errorf("a route without end expires at %v", r.expires)
+	}
+}
+
 // Nothing that arrives makes the parser fail, and no message shorter than its
 // fixed part changes anything.
 func FuzzApply(f *testing.F) {

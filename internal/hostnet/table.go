@@ -3,6 +3,7 @@ package hostnet
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ import (
 type table struct {
 	links  map[int]link
 	addrs  map[addrKey]address
-	routes []route           // default routes, as last dumped
+	routes []route           // default routes, as last dumped, and held ones
+	held   []route           // default routes that a process took away a moment ago
 	locals map[addrKey]bool  // local routes: the kernel answers for that address
 	neighs map[addrKey]neigh //
 	ras    map[ilnp.Local]ra // prefix information of Router Advertisements
@@ -62,6 +64,34 @@ type route struct {
 	main    bool  // in the main table
 	pref    uint8 // router preference as the kernel ranks it: 1 high, 0 medium, 3 low
 	expires time.Time
+	held    bool // not in the kernel any more
+}
+
+// routeHold is how long a default route counts on after a process took it away.
+// Managers take one away to put another in its place: systemd-networkd at its
+// restart, until a router has answered, which may take it half a second (RFC
+// 4861 §6.2.6). A router that says that it is none is believed at once, where
+// the kernel listens to it.
+const routeHold = time.Second
+
+// hold keeps a default route for a moment that a process took away.
+func (t *table) hold(rt route, now time.Time) {
+	if end := now.Add(routeHold); rt.expires.IsZero() || rt.expires.After(end) {
+		rt.expires = end
+	}
+	rt.held = true
+	t.held = append(t.held, rt)
+}
+
+// addHeld adds the held routes to those that were dumped, and forgets those
+// that ended, whose link was lost, or whose link has another route now.
+func (t *table) addHeld(now time.Time) {
+	dumped := len(t.routes)
+	t.held = slices.DeleteFunc(t.held, func(rt route) bool {
+		return ended(rt.expires, now) || !t.links[rt.link].up() ||
+			slices.ContainsFunc(t.routes[:dumped], func(x route) bool { return x.link == rt.link })
+	})
+	t.routes = append(t.routes, t.held...)
 }
 
 // clockTick is the grain in which the kernel tells a route's expiry.
@@ -71,7 +101,7 @@ const clockTick = time.Second / userHZ
 // a route that expires looks like one that never does.
 func (r route) settleExpiry(old []route, now time.Time) route {
 	for _, o := range old {
-		if r.expires.IsZero() && !o.expires.IsZero() && o.expires.Before(now.Add(clockTick)) &&
+		if !o.held && r.expires.IsZero() && !o.expires.IsZero() && o.expires.Before(now.Add(clockTick)) &&
 			o.link == r.link && o.gateway == r.gateway && o.metric == r.metric && o.main == r.main {
 			r.expires = now.Add(clockTick)
 		}

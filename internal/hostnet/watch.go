@@ -89,7 +89,7 @@ func drain(s *nl.NetlinkSocket) {
 func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	t := newTable()
 	if old != nil {
-		t.heard = old.heard
+		t.heard, t.held = old.heard, old.held
 	}
 	steps := []struct {
 		get  int
@@ -142,6 +142,7 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 			t.applyRoute(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWROUTE}, Data: b}, now)
 		}
 	}
+	t.addHeld(now)
 	return nil
 }
 

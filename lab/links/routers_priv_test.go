@@ -27,6 +27,7 @@ func TestRouters(t *testing.T) {
 	w.sub("lifetimes of zero", func(t *testing.T) { zeroLifetimes(w) })
 	w.sub("lifetimes without end", func(t *testing.T) { endlessLifetimes(w) })
 	w.sub("gone without a word", func(t *testing.T) { silentRouter(w) })
+	w.sub("default route taken away", func(t *testing.T) { takenRoute(w) })
 	w.sub("another host owns our address", func(t *testing.T) { duplicate(w) })
 }
 
@@ -150,6 +151,38 @@ func silentRouter(w *world) {
 	p.end()
 	w.radios["towlan2"].stop()
 	delete(w.radios, "towlan2")
+}
+
+// takenRoute takes the only default route away and puts it back a moment later,
+// as a manager of links does that starts anew; and then one for good.
+func takenRoute(w *world) {
+	l := numbered(7)
+	gateway := func(link string) (via string) {
+		out, _ := w.tryIP(w.mn.Host, "-6 route show default dev "+link)
+		if words := strings.Fields(out); len(words) > 2 && words[1] == "via" {
+			via = words[2]
+		}
+		return via
+	}
+	p := w.trip()
+	p.phase("taken for a moment", 0, func() {
+		w.radios["tonet1"].stop() // which would put it back at once
+		via := gateway("net1")
+		w.ip(w.mn.Host, "-6 route del default via "+via+" dev net1")
+		p.flows(rate / 4) // less than what a manager gets
+		w.ip(w.mn.Host, "-6 route add default via "+via+" dev net1")
+		p.flows(2 * rate)
+		w.uses("net1", numbered(1))
+	})
+	w.advertise("tonet1", lasting(numbered(1)))
+	p.phase("another link", 0, func() { w.plug("net2", 7); w.uses("net2", l) })
+	p.phase("taken for good", soonGone, func() {
+		w.radios["tonet2"].stop()
+		w.ip(w.mn.Host, "-6 route del default via "+gateway("net2")+" dev net2")
+		w.uses("net1", numbered(1))
+	})
+	p.end()
+	w.unplug("net2")
 }
 
 // duplicate joins a network in which another host has prefix:NID. Duplicate
