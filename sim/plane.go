@@ -180,15 +180,19 @@ func (p *plane) watch(e *pair, now time.Time) {
 }
 
 // pairOf finds the pair that a packet from outside speaks to: by the NIDs, or,
-// when several correspondents claim one, by where it came from.
+// when several correspondents claim one, by its nonce or by where it came from.
 func (p *plane) pairOf(in Packet) *pair {
+	at := p.pairs[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
 	for _, e := range p.pairs {
-		if e.Key.Remote != e.RemoteNID && e.RemoteNID == in.Src.NID && e.LocalNID == in.Dst.NID &&
-			slices.Contains(e.Accept, in.Src.L64) {
+		switch {
+		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:
+		case in.Nonce.Present() && e.RemoteNonce == in.Nonce:
 			return e
+		case e.Key.Remote != e.RemoteNID && slices.Contains(e.Accept, in.Src.L64):
+			at = e
 		}
 	}
-	return p.pairs[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+	return at
 }
 
 // receive takes a packet from the wire.

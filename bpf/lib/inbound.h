@@ -88,11 +88,35 @@ static __always_inline struct pair_key handle_of(union half local_nid, const str
 	return handle ? *handle : key;
 }
 
+/* Of several correspondents with one NID, the one whose nonce a packet shows,
+ * wherever it is (RFC 6741 §5.4). The one whose handle is its NID is not listed.
+ */
+static __always_inline struct pair *homonym_by_nonce(const struct inbound *in)
+{
+	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
+	struct homonym_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
+	struct host *h = this_host();
+	struct pair_key *handle;
+	struct pair *p;
+
+	if (!h || !(h->flags & HOST_HOMONYMS))
+		return 0;
+	what.remote.l64.b[0] = NONCE_KEY;
+	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
+	handle = bpf_map_lookup_elem(&homonyms, &what);
+	p = bpf_map_lookup_elem(&pairs, handle ? handle : &key);
+	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
+}
+
 /* The pair that a packet from outside speaks to. */
 static __always_inline struct pair *pair_of(const struct inbound *in)
 {
-	struct pair_key key = handle_of(in->dst.nid, &in->src);
+	struct pair *p = in->c.nonce.len ? homonym_by_nonce(in) : 0;
+	struct pair_key key;
 
+	if (p)
+		return p;
+	key = handle_of(in->dst.nid, &in->src);
 	return bpf_map_lookup_elem(&pairs, &key);
 }
 

@@ -56,7 +56,7 @@ struct {
 } pair_lives SEC(".maps");
 
 struct {
-	/* Which of several correspondents with one NID is at this locator? */
+	/* Which of several correspondents with one NID is at this locator, or has this nonce? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1024);

@@ -211,7 +211,11 @@ struct crowd {
 	__u32 now;   /* in this one so far */
 };
 
-/* Tells two correspondents with one NID apart, by where they are. */
+#define NONCE_KEY 0xff /* first octet of a multicast address, so of no locator */
+
+/* Tells two correspondents with one NID apart: by where they are, or by their
+ * nonce, whose first seven octets then stand behind NONCE_KEY for the locator.
+ */
 struct homonym_key {
 	union half local_nid;
 	struct addr remote;

@@ -247,9 +247,22 @@ func TestInboundOfHomonyms(t *testing.T) {
 			t.Errorf("from %v, nonce of %d: verdict %d, %s", c.from, c.n.Len, v, difference(out, want))
 		}
 	}
-	r.check([]verdictCase{
-		{"the other's nonce", fromPeer(else1, theirNonce, ip6.UDP, udp(9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
-	})
+	// The nonce says who it is, wherever it comes from (RFC 6741 §5.4).
+	for _, c := range []struct {
+		from roam.L64
+		n    ilnp.Nonce
+		as   ilnp.PairKey
+	}{
+		{else2, longNonce, other.Key}, {there, longNonce, other.Key}, {else1, theirNonce, pairOf(there).Key}, {else2, theirNonce, pairOf(there).Key},
+	} {
+		want := packet(session(c.as.Remote), session(ours), ip6.UDP, udp(9))
+		if v, out := r.ingress(fromPeer(c.from, c.n, ip6.UDP, udp(9))); v != passOn || !bytes.Equal(out, want) {
+			t.Errorf("moved to %v, nonce of %d: verdict %d, %s", c.from, c.n.Len, v, difference(out, want))
+		}
+		if evs := r.events(); len(evs) != 1 || evs[0].Kind != LocatorSeen || evs[0].Key != c.as {
+			t.Errorf("moved to %v, nonce of %d: events %+v", c.from, c.n.Len, evs)
+		}
+	}
 	quoted := packet(at(here, ours), at(else1, theirs), ip6.UDP, udp(9))
 	v, _ := r.ingress(packet(at(else2, 1), at(here, ours), ip6.ICMPv6, append([]byte{1, 0, 0, 0, 0, 0, 0, 0}, quoted...)))
 	if evs := r.events(); v != shot || len(evs) != 1 || evs[0].Kind != ErrorIn || evs[0].Key != other.Key {
@@ -258,6 +271,7 @@ func TestInboundOfHomonyms(t *testing.T) {
 	r.must(r.Delete(other.Key))
 	r.check([]verdictCase{
 		{"after its session", fromPeer(else1, none, ip6.UDP, udp(9)), shot, counts{"drop_unknown_locator": 1}, nil},
+		{"its nonce then", fromPeer(there, longNonce, ip6.UDP, udp(9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
 	})
 }
 

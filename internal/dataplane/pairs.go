@@ -129,15 +129,15 @@ func nextSeq(old, row bpfPair) uint32 {
 	return old.Seq + 1
 }
 
-// setHomonyms tells correspondents with one NID apart by their locators: only
-// sessions whose handles are not their NIDs are listed.
+// setHomonyms tells correspondents with one NID apart by their locators and
+// nonces: only sessions whose handles are not their NIDs are listed.
 func (p *Plane) setHomonyms(pair ilnp.Pair, old []bpfHomonymKey, row bpfPair, more []bpfHalf) error {
 	if !byHandle(row) {
 		return nil
 	}
 	for _, k := range old {
 		if err := p.objs.Homonyms.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("forget locator of %s: %w", pair.RemoteNID, err)
+			return fmt.Errorf("forget namesake %s: %w", pair.RemoteNID, err)
 		}
 	}
 	if err := p.noteHomonyms(); err != nil {
@@ -146,7 +146,7 @@ func (p *Plane) setHomonyms(pair ilnp.Pair, old []bpfHomonymKey, row bpfPair, mo
 	handle := pairKey(pair.Key)
 	for _, k := range homonymKeys(row, more) {
 		if err := p.objs.Homonyms.Put(&k, &handle); err != nil {
-			return fmt.Errorf("note locator of %s: %w", pair.RemoteNID, err)
+			return fmt.Errorf("note namesake %s: %w", pair.RemoteNID, err)
 		}
 	}
 	return nil
@@ -157,8 +157,18 @@ func byHandle(row bpfPair) bool {
 	return row.Handle != bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
 }
 
+// nonceKey is NONCE_KEY of types.h.
+const nonceKey = 0xff
+
+// homonymKeys returns the keys under which a correspondent is found: one for each
+// locator, and one for its nonce.
 func homonymKeys(row bpfPair, more []bpfHalf) []bpfHomonymKey {
 	var ks []bpfHomonymKey
+	if row.RemoteNonce.Len > 0 {
+		k := bpfHomonymKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: bpfHalf{B: [8]uint8{nonceKey}}, Nid: row.RemoteNid}}
+		copy(k.Remote.L64.B[1:], row.RemoteNonce.B[:])
+		ks = append(ks, k)
+	}
 	for _, l := range append(slices.Clone(row.Remote[:row.N_remote+row.N_accept]), more...) {
 		ks = append(ks, bpfHomonymKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: l, Nid: row.RemoteNid}})
 	}
