@@ -99,6 +99,15 @@ static __always_inline int is_link_control(const struct chain *c)
 	return (c->type >= ICMP6_MLD_FIRST && c->type <= ICMP6_ND_LAST) || c->type == ICMP6_MLDV2_REPORT;
 }
 
+/* What passes a link on its way to another device of this host that stands on
+ * it, a VLAN or a macvlan: that one's ingress translates it. A tag with VLAN 0
+ * is a priority only.
+ */
+static __always_inline int for_another_device(const struct __sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
+}
+
 /* Reads the headers of a packet to one of our locators. 0, or the verdict. Apart
  * from receive, so that the header leaves the stack, which is small.
  */
@@ -109,7 +118,8 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	struct ip6 ip;
 	int err;
 
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, l3, &ip, sizeof(ip)))
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb) ||
+	    bpf_skb_load_bytes(skb, l3, &ip, sizeof(ip)))
 		return PASS_ON;
 	if (ip.dst.l64.v == h->session_prefix.v || ip.src.l64.v == h->session_prefix.v)
 		return drop(DROP_SESSION_OUTSIDE);

@@ -14,6 +14,8 @@
 #define ETH_LEN 14
 #define IP6_LEN 40
 #define ETH_P_IPV6 0x86dd
+#define PACKET_OTHERHOST 3 /* of pkt_type: to another hardware address */
+#define VLAN_ID 0x0fff /* of vlan_tci */
 #define NEXT_HOP_BY_HOP 0
 #define NEXT_ROUTING 43
 #define NEXT_FRAGMENT 44

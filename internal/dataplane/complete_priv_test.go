@@ -188,7 +188,9 @@ func (r liveRig) arrives(c *net.UDPConn, outside roam.ILV, rule ilnp.ChecksumRul
 	inner, err := xlate.Outward(want, e)
 	r.must(err)
 	tunnelled := append(udp(0)[:8:8], 8, 0, 0, 0, 0, 0, 5, 0) // the VXLAN header: a valid identifier, 5
-	tunnelled = append(tunnelled, frame(inner)...)
+	f := frame(inner)
+	f[0], f[5] = 2, 1 // the device's address
+	tunnelled = append(tunnelled, f...)
 	binary.BigEndian.PutUint16(tunnelled[2:], 4789)
 	binary.BigEndian.PutUint16(tunnelled[4:], uint16(len(tunnelled)))
 	const dataValid = 2 // VIRTIO_NET_HDR_F_DATA_VALID: a device found the outer checksum right

@@ -160,6 +160,12 @@ func TestInboundOfOthers(t *testing.T) {
 	if v, out := r.run(r.objs.IlnpUplinkIngress, ipv4); v != passOn || !bytes.Equal(out, ipv4) {
 		t.Errorf("IPv4: verdict %d, %s", v, difference(out, ipv4))
 	}
+	// A macvlan or a bridge on the link has another hardware address, and translates itself.
+	macvlan := frame(fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)))
+	copy(macvlan, theirMAC)
+	if v, out := r.run(r.objs.IlnpUplinkIngress, macvlan); v != passOn || !bytes.Equal(out, macvlan) {
+		t.Errorf("to another device: verdict %d, %s", v, difference(out, macvlan))
+	}
 	r.check([]verdictCase{
 		{"to another address", plain(at(there, theirs), at(here, 0x77)), passOn, nil, nil},
 		{"to another address, malformed", packet(at(there, theirs), at(here, 0x77), ip6.DestOpts, []byte{6}), passOn, nil, nil},

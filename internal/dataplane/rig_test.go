@@ -56,7 +56,7 @@ var (
 	ourNonce   = ilnp.Nonce{Len: 4, Bytes: [12]byte{0x5a, 0xc3, 0x0f, 0x96}}
 	theirNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{0x71, 0x08, 0xde, 0x2b}}
 	longNonce  = ilnp.Nonce{Len: 12, Bytes: [12]byte{9, 8, 7, 6, 5, 4, 3, 2, 1, 0xa, 0xb, 0xc}}
-	ourMAC     = []byte{2, 0, 0, 0, 0, 1}
+	ourMAC     = make([]byte, 6) // the loopback device's, which the kernel has frames arrive on
 	theirMAC   = []byte{2, 0, 0, 0, 0, 2}
 )
 

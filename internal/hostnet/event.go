@@ -22,8 +22,9 @@ type LocatorChanged struct{ ilnp.LocatorEvent }
 // anything in it changes.
 type UplinkChanged struct{ Uplink Uplink }
 
-// LinkGone tells that the interface of an uplink does not exist any more. All
-// its Locators were reported absent before.
+// LinkGone tells that the interface of an uplink does not exist any more, or
+// that it became a port of a bridge or bond. All its Locators were reported
+// absent before.
 type LinkGone struct {
 	Link roam.LinkID
 	Name string // as last seen
@@ -43,7 +44,7 @@ func (Trouble) event()        {}
 
 // Uplink is a link that has or had a default IPv6 route and a global prefix,
 // and that the configuration does not exclude. It stays one until its
-// interface is gone.
+// interface is gone, or a port of another.
 type Uplink struct {
 	Link   roam.LinkID
 	Name   string

@@ -116,7 +116,7 @@ func (t *table) applyLink(m syscall.NetlinkMessage, _ time.Time) hint {
 	old := t.links[index]
 	l := link{
 		name: unix.ByteSliceToString(a[unix.IFLA_IFNAME]), flags: u32(b[8:]),
-		arphrd: binary.NativeEndian.Uint16(b[2:]), mtu: int(u32(a[unix.IFLA_MTU])),
+		arphrd: binary.NativeEndian.Uint16(b[2:]), mtu: int(u32(a[unix.IFLA_MTU])), master: int(u32(a[unix.IFLA_MASTER])),
 		mac: net.HardwareAddr(a[unix.IFLA_ADDRESS]), facts: old.facts,
 		kind: unix.ByteSliceToString(attrs(a[unix.IFLA_LINKINFO], 0)[unix.IFLA_INFO_KIND]),
 	}

@@ -74,7 +74,7 @@ func (t *table) draw(r rules, ours map[addrKey]bool, known map[int]Uplink, now t
 	for index, l := range t.links {
 		u := t.uplink(index, l, now)
 		_, was := known[index]
-		if r.accepts(l.name) && (was || u.Up && u.Routed && has[index]) {
+		if r.accepts(l.name) && !t.port(l) && (was || u.Up && u.Routed && has[index]) {
 			p.uplinks[index] = u
 		}
 	}

@@ -108,6 +108,16 @@ func TestDraw(t *testing.T) {
 			t.addrs[key(2, "fd69:6c6e:7000:2627::1")] = address{}
 		}, nil, "eth0+r A100"},
 		{"excluded", func(t *table) { t.links[2] = ethernet("docker0") }, known, ""},
+		{"port of a bond", func(t *table) {
+			l := t.links[2]
+			l.master, t.links[9] = 9, link{kind: "bond"}
+			t.links[2] = l
+		}, known, ""},
+		{"member of a VRF", func(t *table) {
+			l := t.links[2]
+			l.master, t.links[9] = 9, link{kind: "vrf"}
+			t.links[2] = l
+		}, known, "eth0+r A100"},
 		{"same prefix on two links", func(t *table) {
 			t.links[3] = ethernet("eth1")
 			t.addrs[key(3, "2001:db8:a:1::6")] = address{}

@@ -39,6 +39,7 @@ type link struct {
 	mtu    int // of the device
 	mac    net.HardwareAddr
 	kind   string // of virtual devices: veth, bridge, ...
+	master int    // the link that this one belongs to, 0 if none
 	facts  facts
 }
 
@@ -138,6 +139,11 @@ func (l link) up() bool {
 	const want = unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOWER_UP
 	return l.flags&want == want
 }
+
+// port reports whether a link belongs to a bridge, a bond or their like, which
+// takes what arrives on it: the master is the link then. Only a VRF leaves its
+// members their own IPv6.
+func (t *table) port(l link) bool { return l.master != 0 && t.links[l.master].kind != "vrf" }
 
 func (l link) mtuIPv6() int {
 	if l.facts.mtu6 > 0 && l.facts.mtu6 < l.mtu {
