@@ -37,7 +37,7 @@ static __always_inline int translate(struct __sk_buff *skb, int detoured)
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, ETH_LEN, &ip, sizeof(ip)) ||
 	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
 		return drop(DROP_NOT_SESSION);
-	if (parse_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0)
+	if (parse_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0 || c.refused)
 		return drop(DROP_MALFORMED);
 	key.local = ip.src.nid;
 	key.remote = ip.dst.nid;
@@ -121,17 +121,17 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb) ||
 	    bpf_skb_load_bytes(skb, l3, &ip, sizeof(ip)))
 		return PASS_ON;
-	if (ip.dst.l64.v == h->session_prefix.v || ip.src.l64.v == h->session_prefix.v)
-		return drop(DROP_SESSION_OUTSIDE);
-	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
-		return PASS_ON;
 	in->src = ip.src;
 	in->dst = ip.dst;
+	if (ip.dst.l64.v == h->session_prefix.v || ip.src.l64.v == h->session_prefix.v)
+		return refuse(in, DROP_SESSION_OUTSIDE);
+	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
+		return PASS_ON;
 	err = parse_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
 	if (!err)
 		err = open_carried(skb, &in->c);
-	if (err)
-		return drop(-err);
+	if (err || in->c.refused)
+		return refuse(in, err ? -err : in->c.refused);
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
 }
 
@@ -162,7 +162,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
 	if (p || in->c.nonce.len || speaks_for_embryo(skb, in))
 		return receive_embryo(skb, in, p);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
-		return drop(DROP_UPDATE_NO_NONCE);
+		return refuse(in, DROP_UPDATE_NO_NONCE);
 	return PASS_ON;
 }
 
@@ -174,6 +174,8 @@ static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
 	struct inbound in = { .l3 = l3 };
 	int verdict = receive(skb, &in);
 
+	if (verdict == SHOT && in.c.refused)
+		note_refusal(skb, &in);
 	if (verdict == PASS_ON && in.c.nonce.len && in.c.proto == IPPROTO_TCP)
 		serve(skb, l3);
 	return verdict;

@@ -14,6 +14,33 @@ struct inbound {
 	__u32 l3;             /* offset of the IPv6 header */
 };
 
+/* Drops a packet for a reason that a security log is to tell. */
+static __always_inline int refuse(struct inbound *in, __u32 reason)
+{
+	in->c.refused = reason;
+	return drop(reason);
+}
+
+/* Notes what a refused packet is like, one a second for each reason. */
+static __always_inline void note_refusal(struct __sk_buff *skb, const struct inbound *in)
+{
+	__u32 reason = in->c.refused;
+	struct refusal *r = bpf_map_lookup_elem(&refusals, &reason);
+	__u64 now = bpf_ktime_get_coarse_ns();
+
+	if (!r || now - r->at < REFUSAL_EACH)
+		return;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->at = now;
+	r->remote = in->src;
+	r->local = in->dst;
+	r->ifindex = skb->ifindex;
+	r->proto = in->c.proto;
+	r->type = in->c.type;
+	if ((r->proto == IPPROTO_TCP || r->proto == IPPROTO_UDP) && in->c.fragment != LATER_FRAGMENT)
+		bpf_skb_load_bytes(skb, in->c.at, r->ports, sizeof(r->ports));
+}
+
 static __always_inline void about_inbound(struct event *e, const struct inbound *in)
 {
 	__builtin_memset(e, 0, sizeof(*e));

@@ -57,6 +57,15 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } counters SEC(".maps");
 
+struct {
+	/* What was a packet like that was refused for this reason of late? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS_MAX);
+	__type(key, enum counter);
+	__type(value, struct refusal);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} refusals SEC(".maps");
+
 static __always_inline void count(__u32 which)
 {
 	__u64 *n = bpf_map_lookup_elem(&counters, &which);

@@ -11,11 +11,11 @@
 /* A Locator Update of a correspondent whose session the daemon is about to
  * make: it keeps it until then. Whoever begins with one has no session.
  */
-static __always_inline int receive_early_update(struct __sk_buff *skb, const struct inbound *in,
+static __always_inline int receive_early_update(struct __sk_buff *skb, struct inbound *in,
 						const struct event *about, int known)
 {
 	if (!known)
-		return drop(DROP_UPDATE_NO_SESSION);
+		return refuse(in, DROP_UPDATE_NO_SESSION);
 	return hand_over_control(&requests, skb, in, &about->key);
 }
 
@@ -183,7 +183,7 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound 
 	}
 	if (p) {
 		if (!is_answered_by_stack(skb, in, p))
-			return drop(DROP_WRONG_NONCE);
+			return refuse(in, DROP_WRONG_NONCE);
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 		delta = sum_bytes(p->nid_delta);

@@ -40,16 +40,16 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	case OTHER_NONCE:
 		return FOR_EMBRYO;
 	case STRANGE_PLACE:
-		return drop(DROP_UNKNOWN_LOCATOR);
+		return refuse(in, DROP_UNKNOWN_LOCATOR);
 	case NOT_NOW:
 		return drop(DROP_NO_NONCE_YET);
 	case BY_LOCATOR:
 		if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
-			return drop(DROP_UPDATE_NO_NONCE);
+			return refuse(in, DROP_UPDATE_NO_NONCE);
 		if (p->flags & PAIR_PLAIN)
 			count(RX_PLAIN);
 		else if (in->c.proto == IPPROTO_ICMPV6)
-			return drop(DROP_ICMP_NO_NONCE);
+			return refuse(in, DROP_ICMP_NO_NONCE);
 		break;
 	case AUTHENTIC:
 		break;

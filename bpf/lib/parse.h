@@ -62,15 +62,20 @@ struct chain {
 	__u8 alone;      /* length of that header when it holds nothing else, or 0 */
 	__u8 type;       /* ICMPv6: message type */
 	__u8 carried;    /* stands in UDP: see carry.h */
-	__u8 pad[2];
+	__u8 refused;    /* enum counter: why it is dropped, where its sender may be a forger */
+	__u8 pad;
 	struct nonce nonce;
 };
 
-/* Loads the nonce option at c->option_at, of len octets. */
+/* Loads the nonce option at c->option_at, of len octets. What follows a second
+ * one is looked at for the log only.
+ */
 static __always_inline int parse_nonce(struct __sk_buff *skb, struct chain *c, __u8 len)
 {
-	if (c->nonce.len)
-		return -DROP_TWO_NONCES;
+	if (c->nonce.len) {
+		c->refused = DROP_TWO_NONCES;
+		return 0;
+	}
 	c->nonce.len = len;
 	if (len == 4)
 		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 4) ? -DROP_MALFORMED : 0;

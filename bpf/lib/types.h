@@ -213,6 +213,21 @@ struct crowd {
 
 #define NONCE_KEY 0xff /* first octet of a multicast address, so of no locator */
 
+#define REFUSAL_EACH 1000000000ULL /* ns between packets that are noted */
+
+/* A packet that was refused, as a security log wants it (RFC 6741 §11.1). */
+struct refusal {
+	__u64 at;
+	struct addr remote; /* as on the wire */
+	struct addr local;
+	__u32 ifindex;
+	__u8 proto;         /* upper layer */
+	__u8 type;          /* ICMPv6 */
+	__u8 pad[2];
+	__u8 ports[4];      /* TCP and UDP: source and destination; else zero */
+	__u32 pad2;
+};
+
 /* Tells two correspondents with one NID apart: by where they are, or by their
  * nonce, whose first seven octets then stand behind NONCE_KEY for the locator.
  */

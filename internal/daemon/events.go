@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"roam/internal/control"
 	"roam/internal/dataplane"
 	"roam/internal/engine"
+	"roam/wire/ip6"
 )
 
 // logged are the events that the log keeps one by one; the others are for
@@ -159,22 +161,54 @@ func (d *Daemon) watchCounters(now time.Time) {
 	for reason, n := range d.engine.Refused() {
 		counters = append(counters, dataplane.Counter{Name: reason, Meaning: "refused by the daemon", Value: n})
 	}
-	d.tellRefused(now, counters)
+	d.tellRefused(now, counters, d.lastRefused)
+}
+
+// lastRefused describes a packet that a suspicious counter has lately counted, if
+// there is any.
+func (d *Daemon) lastRefused(counter string) []any {
+	r, ok := d.engine.LastForged(), true
+	if counter != engine.ForgedError {
+		var err error
+		if r, ok, err = d.plane.LastRefused(counter); err != nil {
+			d.opts.Log.Warn("read what was refused", "err", err)
+		}
+	}
+	if !ok {
+		return nil
+	}
+	return describe(r, d.engine.Links()[r.Link].Name)
 }
 
 // tellRefused logs the suspicious counters that have grown since it was called
-// before; the first call only looks.
-func (d *Daemon) tellRefused(now time.Time, counters []dataplane.Counter) {
+// before, each with one of the packets in full; the first call only looks.
+func (d *Daemon) tellRefused(now time.Time, counters []dataplane.Counter, last func(counter string) []any) {
 	first := d.lastCounts == nil
 	if first {
 		d.lastCounts = make(map[string]uint64)
 	}
 	for _, c := range counters {
 		if more := c.Value - d.lastCounts[c.Name]; more > 0 && suspicious[c.Name] && !first {
-			d.logSecurity(now, "packets were refused", "counter", c.Name, "meaning", c.Meaning, "packets", more)
+			attrs := []any{"counter", c.Name, "meaning", c.Meaning, "packets", more}
+			d.logSecurity(now, "packets were refused", append(attrs, last(c.Name)...)...)
 		}
 		d.lastCounts[c.Name] = c.Value
 	}
+}
+
+// describe returns what a refused packet was like, for the log.
+func describe(r dataplane.Refusal, link string) []any {
+	out := []any{
+		"one_at", r.At.UTC().Format(time.RFC3339Nano), "interface", cmp.Or(link, fmt.Sprintf("index %d", r.Link)),
+		"source", r.Remote.Addr(), "destination", r.Local.Addr(), "protocol", r.Proto,
+	}
+	switch {
+	case r.Proto == ip6.ICMPv6:
+		out = append(out, "icmp_type", r.Type)
+	case r.SrcPort != 0 || r.DstPort != 0:
+		out = append(out, "source_port", r.SrcPort, "destination_port", r.DstPort)
+	}
+	return out
 }
 
 // onTick runs in the engine's goroutine, about once a second.

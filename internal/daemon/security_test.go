@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/dataplane"
 	"roam/internal/engine"
+	"roam/wire/ip6"
 )
 
-// Forgeries are logged by reason and number, not packet by packet, and nothing
-// else is (RFC 6741 §11.1).
+// Forgeries are logged by reason and number, with one of them in full and not
+// packet by packet, and nothing else is (RFC 6741 §11.1).
 func TestForgeriesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	d := &Daemon{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, security: quota{most: securityLines, period: securityTime}}
@@ -23,24 +25,35 @@ func TestForgeriesAreLogged(t *testing.T) {
 		}
 	}
 	now := time.Unix(1000, 0)
-	d.tellRefused(now, count(5))
+	last := func(counter string) []any {
+		if counter == engine.ForgedError {
+			return nil
+		}
+		return describe(dataplane.Refusal{
+			At: now, Remote: roam.ILV{L64: 0x2001_0db8_0000_000a, NID: 7}, Local: roam.ILV{L64: 0x2001_0db8_0000_000b, NID: 8},
+			Proto: ip6.TCP, SrcPort: 4711, DstPort: 22,
+		}, "wlan0")
+	}
+	d.tellRefused(now, count(5), last)
 	if log.Len() != 0 {
 		t.Errorf("what was counted before the start is told: %s", &log)
 	}
-	d.tellRefused(now, count(7))
-	d.tellRefused(now, count(7))
+	d.tellRefused(now, count(7), last)
+	d.tellRefused(now, count(7), last)
 	out := log.String()
 	if n := strings.Count(out, "\n"); n != 2 {
 		t.Errorf("%d lines for two reasons that have grown:\n%s", n, out)
 	}
-	for _, want := range []string{"security: packets were refused", "drop_two_nonces", "packets=6", "without its nonce", "packets=2"} {
+	for _, want := range []string{"security: packets were refused", "drop_two_nonces", "packets=6", "without its nonce", "packets=2",
+		"one_at=1970-01-01T00:16:40Z", "interface=wlan0", "source=2001:db8:0:a::7", "destination=2001:db8:0:b::8", "protocol=6",
+		"source_port=4711", "destination_port=22"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	log.Reset()
 	for n := uint64(8); n < 500; n++ {
-		d.tellRefused(now, count(n))
+		d.tellRefused(now, count(n), last)
 	}
 	if n := strings.Count(log.String(), "\n"); n > securityLines {
 		t.Errorf("a flood makes %d lines, want %d at most", n, securityLines)

@@ -244,6 +244,19 @@ type bpfPairLive struct {
 	TwinSent     uint32
 }
 
+type bpfRefusal struct {
+	_       structs.HostLayout
+	At      uint64
+	Remote  bpfAddr
+	Local   bpfAddr
+	Ifindex uint32
+	Proto   uint8
+	Type    uint8
+	Pad     [2]uint8
+	Ports   [4]uint8
+	Pad2    uint32
+}
+
 type bpfRuleFound uint32
 
 const (
@@ -305,6 +318,7 @@ const (
 	bpfMapKnownNids           = "known_nids"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
+	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
 	bpfMapSources             = "sources"
@@ -388,6 +402,7 @@ type bpfMapSpecs struct {
 	KnownNids *ebpf.MapSpec `ebpf:"known_nids"`
 	PairLives *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
+	Refusals  *ebpf.MapSpec `ebpf:"refusals"`
 	Requests  *ebpf.MapSpec `ebpf:"requests"`
 	Served    *ebpf.MapSpec `ebpf:"served"`
 	Sources   *ebpf.MapSpec `ebpf:"sources"`
@@ -435,6 +450,7 @@ type bpfMaps struct {
 	KnownNids *ebpf.Map `ebpf:"known_nids"`
 	PairLives *ebpf.Map `ebpf:"pair_lives"`
 	Pairs     *ebpf.Map `ebpf:"pairs"`
+	Refusals  *ebpf.Map `ebpf:"refusals"`
 	Requests  *ebpf.Map `ebpf:"requests"`
 	Served    *ebpf.Map `ebpf:"served"`
 	Sources   *ebpf.Map `ebpf:"sources"`
@@ -453,6 +469,7 @@ func (m *bpfMaps) Close() error {
 		m.KnownNids,
 		m.PairLives,
 		m.Pairs,
+		m.Refusals,
 		m.Requests,
 		m.Served,
 		m.Sources,

@@ -102,6 +102,7 @@ type Engine struct {
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
 	refused     map[string]uint64
+	lastForged  dataplane.Refusal
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
 	back        map[ilnp.PairKey]bool // sessions whose connections wake is to look at
 	returned    bool                  // one of them had no path or was dead

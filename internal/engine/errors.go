@@ -58,6 +58,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	fromPeer := outer.Src.NID == p.RemoteNID
 	if fromPeer && p.State == ilnp.Established && outer.Nonce != p.RemoteNonce {
 		e.refused[ForgedError]++
+		e.lastForged = dataplane.Refusal{At: now, Link: ev.Link, Remote: outer.Src, Local: outer.Dst, Proto: ip6.ICMPv6, Type: msg.Type}
 		return
 	}
 	entry := e.entry(p, quoted.Src.L64, quoted.Dst.L64)

@@ -111,6 +111,9 @@ func TestErrorsOfACorrespondent(t *testing.T) {
 		if n := e.refused[ForgedError]; (n == 1) == c.passes {
 			t.Errorf("%s: refused %v", c.name, e.refused)
 		}
+		if last := e.LastForged(); (last.Remote == c.from && last.Local == us && last.Link == 7 && last.Type == ilnpwire.TypeUnreachable) == c.passes {
+			t.Errorf("%s: last forged %+v", c.name, last)
+		}
 		if !c.passes {
 			continue
 		}

@@ -198,6 +198,10 @@ func (e *Engine) Traffic() map[ilnp.PairKey]dataplane.Traffic { return e.traffic
 // only.
 func (e *Engine) Refused() map[string]uint64 { return e.refused }
 
+// LastForged returns the last packet that Refused counts as a ForgedError, the zero
+// value if there was none; use it inside Do only.
+func (e *Engine) LastForged() dataplane.Refusal { return e.lastForged }
+
 // SetKnown notes who may open a session when only known correspondents may;
 // use it inside Do only.
 func (e *Engine) SetKnown(nid roam.NID, known bool) error { return e.cfg.Plane.SetKnown(nid, known) }
