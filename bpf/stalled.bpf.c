@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Lists the TCP connections of the network namespace that sit in a backed-off
  * retransmission time-out, for the daemon, which reads it when a correspondent
- * is within reach again; and bounds the time-outs of sessions meanwhile. The
- * structs name only the members that are used; their
+ * is within reach again. The structs name only the members that are used; their
  * places come from the running kernel's BTF.
  */
 #include <linux/bpf.h>
@@ -14,15 +13,6 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 #define KERNEL __attribute__((preserve_access_index))
 #define AF_INET6 10
-#define SOL_TCP 6
-#define TCP_USER_TIMEOUT 18
-#define TCP_RTO_MAX_MS 44 /* Linux 6.15 */
-
-/* After how many milliseconds without an answer TCP gives up while its time-outs
- * are bounded: by default it counts time-outs, 15 as long as they then are, and
- * would give up at once after an outage. The odd number tells ours from others.
- */
-#define PATIENCE_MS 924601
 
 struct seq_file;
 
@@ -81,45 +71,5 @@ int list_stalled(struct bpf_iter__tcp *ctx)
 	bpf_probe_read_kernel(&s.local, sizeof(s.local), &skc->skc_v6_rcv_saddr);
 	bpf_probe_read_kernel(&s.remote, sizeof(s.remote), &skc->skc_v6_daddr);
 	bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
-	return 0;
-}
-
-/* What bound_timeouts changes, written by the daemon before it runs: the greatest
- * time-out of the connections whose local address begins with prefix, if it is
- * from, becomes to, in milliseconds.
- */
-volatile __u64 bound_prefix; /* as in the address */
-volatile __u32 bound_from, bound_to;
-
-SEC("iter/tcp")
-int bound_timeouts(struct bpf_iter__tcp *ctx)
-{
-	struct sock_common *skc = ctx->sk_common;
-	struct tcp_sock *tp;
-	__u32 most = 0, patience = 0;
-	__u64 prefix = 0;
-
-	if (!skc || skc->skc_family != AF_INET6)
-		return 0;
-	bpf_probe_read_kernel(&prefix, sizeof(prefix), &skc->skc_v6_rcv_saddr);
-	tp = (struct tcp_sock *)bpf_skc_to_tcp_sock(skc);
-	if (!tp || prefix != bound_prefix)
-		return 0;
-	if (bpf_getsockopt(tp, SOL_TCP, TCP_RTO_MAX_MS, &most, sizeof(most)) || most != bound_from)
-		return 0;
-	if (bpf_getsockopt(tp, SOL_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience)))
-		return 0;
-	most = bound_to;
-	/* Patience is there before the bound, and goes after it. */
-	if (!patience && bound_to < bound_from) {
-		patience = PATIENCE_MS;
-		if (bpf_setsockopt(tp, SOL_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience)))
-			return 0;
-	}
-	bpf_setsockopt(tp, SOL_TCP, TCP_RTO_MAX_MS, &most, sizeof(most));
-	if (patience == PATIENCE_MS && bound_to > bound_from) {
-		patience = 0;
-		bpf_setsockopt(tp, SOL_TCP, TCP_USER_TIMEOUT, &patience, sizeof(patience));
-	}
 	return 0;
 }

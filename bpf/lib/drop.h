@@ -23,6 +23,7 @@ enum counter {
 	RX_STRANGER_UNTOLD,     /* not lost: first packets of strangers, too many at a time for the daemon to hear of */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */
+	RX_ECHO_FORGOTTEN,      /* segments whose echoed time stamp was taken out, soon after a silence */
 	RX_REAL_SOCKET,         /* of plain IPv6 between the same addresses as a session, left alone */
 	DROP_NOT_SESSION,       /* on roam0, but not between session addresses */
 	DROP_MISS_HANDED_OVER,  /* not lost: first packet given to the daemon */

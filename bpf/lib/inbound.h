@@ -56,7 +56,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	}
 	note_heard(skb, p, l, in, known);
 	note_stack(skb, p, l, in, s);
-	if (clamp_mss(skb, p, in))
+	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {

@@ -135,9 +135,9 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 	if (p->flags & (PAIR_INITIATED | PAIR_PLAIN) || now - l->unanswered_tx < silence_after)
 		return;
 	/* This silence is told once in a while, a new one at once, however soon it follows. */
-	if (l->silence_told > l->unanswered_tx && now - l->silence_told < silence_again)
+	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
 		return;
-	l->silence_told = now;
+	l->silence_told = tick(now);
 	struct event about = { .key = p->handle };
 	tell(&urgent, skb, EV_SILENCE, &about);
 }

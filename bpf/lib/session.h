@@ -19,6 +19,12 @@
 #define CONSUMED 0 /* TCX_PASS, TC_ACT_OK */
 #define SHOT 2     /* TCX_DROP, TC_ACT_SHOT */
 
+/* Time in ticks, to be compared by difference. */
+static __always_inline __u32 tick(__u64 ns)
+{
+	return ns >> 20;
+}
+
 static __always_inline struct host *this_host(void)
 {
 	__u32 zero = 0;

@@ -5,7 +5,7 @@
 #ifndef ROAM_STANDING_H
 #define ROAM_STANDING_H
 
-#include "deliver.h"
+#include "echo.h"
 #include "trial.h"
 
 /* May a packet without nonce come from there? 0 if not, else the index in
@@ -66,6 +66,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	__u32 len;
 
 	l->last_rx = bpf_ktime_get_coarse_ns();
+	note_return(l, l->last_rx);
 	l->unanswered_tx = 0;
 	__sync_fetch_and_add(&l->rx_packets, 1);
 	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);

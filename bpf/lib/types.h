@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 9 /* as ABI in internal/dataplane */
+#define ROAM_ABI 10 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -142,6 +142,7 @@ struct pair {
 
 /* What the data plane saw of a session, written by it alone. What every packet
  * touches comes first: on its way out the first 64 octets, in the next 64 too.
+ * Ticks are 2^20 ns, about a millisecond.
  */
 struct pair_live {
 	__u32 birth;                /* pair.birth that all this is about */
@@ -160,7 +161,8 @@ struct pair_live {
 	__u64 rx_packets, rx_bytes;
 	__u32 with_nonce;           /* packets of TCP and UDP that came, */
 	__u32 without_nonce;        /* apart */
-	__u64 silence_told;
+	__u32 silence_told;         /* ticks */
+	__u32 returned;             /* ticks: first packet after a silence, 0: none of late */
 	union half hint;            /* locator that the peer was last seen at */
 	__u32 proof_seq;            /* pair.seq for which the proof below waits */
 	__u8 proof_remote;          /* index in pair.remote */

@@ -37,29 +37,30 @@ const (
 	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 12
 	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 13
 	bpfCounterRX_SERVED                bpfCounter = 14
-	bpfCounterRX_REAL_SOCKET           bpfCounter = 15
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 16
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 17
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 18
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 19
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 20
-	bpfCounterDROP_RING_FULL           bpfCounter = 21
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 22
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 23
-	bpfCounterDROP_LEAK                bpfCounter = 24
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 25
-	bpfCounterDROP_MALFORMED           bpfCounter = 26
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 27
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 28
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 29
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 30
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 31
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 32
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 33
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 34
-	bpfCounterDROP_UNPROVEN            bpfCounter = 35
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 36
-	bpfCounterCOUNTERS_MAX             bpfCounter = 37
+	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 15
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 16
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 17
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 18
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 19
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 20
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 21
+	bpfCounterDROP_RING_FULL           bpfCounter = 22
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 23
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 24
+	bpfCounterDROP_LEAK                bpfCounter = 25
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 26
+	bpfCounterDROP_MALFORMED           bpfCounter = 27
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 28
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 29
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 30
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 31
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 32
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 33
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 34
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 35
+	bpfCounterDROP_UNPROVEN            bpfCounter = 36
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 37
+	bpfCounterCOUNTERS_MAX             bpfCounter = 38
 )
 
 type bpfCrowd struct {
@@ -229,7 +230,8 @@ type bpfPairLive struct {
 	RxBytes      uint64
 	WithNonce    uint32
 	WithoutNonce uint32
-	SilenceTold  uint64
+	SilenceTold  uint32
+	Returned     uint32
 	Hint         bpfHalf
 	ProofSeq     uint32
 	ProofRemote  uint8

@@ -71,12 +71,14 @@ func (r *rig) completeOf(ipv6 bool, rule ilnp.ChecksumRule) {
 	p := pairOf(there)
 	p.Rule = rule
 	r.upsert(p)
+	r.setLive(p.Key, func(l *bpfPairLive) { l.UnansweredTx = 1 }) // so that echoes are forgotten
 	shared := options(r.t, ip6.TCP, tcp(flagACK, 9), ip6.Option{Type: 0x3e, Data: []byte{1, 2, 3}}, nonceOption(theirNonce.Value()...))
 	later := fragment(ip6.UDP, 9, false, udp(30))
 	src, dst := at(there, theirs), at(here, ours)
 	for name, p := range map[string][]byte{
 		"tcp":                      fromPeer(there, none, ip6.TCP, tcp(flagACK, 40)),
 		"tcp with nonce":           fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 41)),
+		"tcp with an old echo":     fromPeer(there, none, ip6.TCP, stamped(flagACK, 41, stamps...)),
 		"udp with nonce":           fromPeer(there, theirNonce, ip6.UDP, udp(300)),
 		"echo reply":               echo(r.t, there, theirNonce, false, 1),
 		"nonce in a shared header": packet(src, dst, ip6.DestOpts, shared),

@@ -300,16 +300,19 @@ func TestOutboundSilence(t *testing.T) {
 	r.wantKinds("3 s without an answer", Silence)
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("right after that")
-	r.setLive(p.Key, func(l *bpfPairLive) { l.SilenceTold -= uint64(16 * time.Second) })
+	r.setLive(p.Key, func(l *bpfPairLive) { l.SilenceTold -= ticks(16 * time.Second) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("16 s later", Silence)
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {
 		t.Errorf("answer: verdict %d", v)
 	}
-	r.setLive(p.Key, func(l *bpfPairLive) { l.SilenceTold -= uint64(time.Minute) })
+	r.setLive(p.Key, func(l *bpfPairLive) { l.SilenceTold -= ticks(time.Minute) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("after an answer")
 }
+
+// ticks is a length of time as the programs keep it in 32 bits.
+func ticks(d time.Duration) uint32 { return uint32(d >> 20) }
 
 // A TCP acknowledgement of data that first went to an unproven locator proves
 // it; one of older data, of another connection, or a segment without ACK does

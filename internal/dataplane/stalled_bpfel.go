@@ -39,12 +39,8 @@ type stalledStall struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	stalledProgBoundTimeouts = "bound_timeouts"
-	stalledProgListStalled   = "list_stalled"
-	stalledVarBoundFrom      = "bound_from"
-	stalledVarBoundPrefix    = "bound_prefix"
-	stalledVarBoundTo        = "bound_to"
-	stalledVarStallUnused    = "stall_unused"
+	stalledProgListStalled = "list_stalled"
+	stalledVarStallUnused  = "stall_unused"
 )
 
 // loadStalled returns the embedded CollectionSpec for stalled.
@@ -89,8 +85,7 @@ type stalledSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stalledProgramSpecs struct {
-	BoundTimeouts *ebpf.ProgramSpec `ebpf:"bound_timeouts"`
-	ListStalled   *ebpf.ProgramSpec `ebpf:"list_stalled"`
+	ListStalled *ebpf.ProgramSpec `ebpf:"list_stalled"`
 }
 
 // stalledMapSpecs contains maps before they are loaded into the kernel.
@@ -103,9 +98,6 @@ type stalledMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stalledVariableSpecs struct {
-	BoundFrom   *ebpf.VariableSpec `ebpf:"bound_from"`
-	BoundPrefix *ebpf.VariableSpec `ebpf:"bound_prefix"`
-	BoundTo     *ebpf.VariableSpec `ebpf:"bound_to"`
 	StallUnused *ebpf.VariableSpec `ebpf:"stall_unused"`
 }
 
@@ -139,9 +131,6 @@ func (m *stalledMaps) Close() error {
 //
 // It can be passed to loadStalledObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stalledVariables struct {
-	BoundFrom   *ebpf.Variable `ebpf:"bound_from"`
-	BoundPrefix *ebpf.Variable `ebpf:"bound_prefix"`
-	BoundTo     *ebpf.Variable `ebpf:"bound_to"`
 	StallUnused *ebpf.Variable `ebpf:"stall_unused"`
 }
 
@@ -149,13 +138,11 @@ type stalledVariables struct {
 //
 // It can be passed to loadStalledObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stalledPrograms struct {
-	BoundTimeouts *ebpf.Program `ebpf:"bound_timeouts"`
-	ListStalled   *ebpf.Program `ebpf:"list_stalled"`
+	ListStalled *ebpf.Program `ebpf:"list_stalled"`
 }
 
 func (p *stalledPrograms) Close() error {
 	return _StalledClose(
-		p.BoundTimeouts,
 		p.ListStalled,
 	)
 }

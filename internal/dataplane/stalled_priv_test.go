@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"roam"
 	"roam/internal/testutil"
 )
 
@@ -62,92 +61,3 @@ func TestStalled(t *testing.T) {
 		t.Errorf("stalled: %+v, want %v", list, local)
 	}
 }
-
-// Connections from addresses with the prefix are in haste and are not any more,
-// and no others; what an application has set stays.
-func TestHasten(t *testing.T) {
-	testutil.NeedRoot(t)
-	usual, err := usualTimeout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testutil.NeedKernel(t, "a bound of TCP's time-outs (Linux 6.15)", usual > 0)
-	l, err := net.Listen("tcp6", "[::1]:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var fds [2]int
-	for i := range fds {
-		c, err := net.Dial("tcp6", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		f, err := c.(*net.TCPConn).File()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		fds[i] = int(f.Fd())
-	}
-	if err := unix.SetsockoptInt(fds[1], unix.SOL_TCP, tcpRTOMax, 5000); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		session roam.L64
-		haste   bool
-		want    int
-	}{{1, true, int(usual)}, {0, true, hastyTimeout}, {1, false, hastyTimeout}, {0, false, int(usual)}} {
-		if err := (&Plane{}).Hasten(c.session, c.haste); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []int{c.want, 5000} {
-			if got, err := unix.GetsockoptInt(fds[i], unix.SOL_TCP, tcpRTOMax); err != nil || got != want {
-				t.Errorf("prefix %v, haste %v: time-out of connection %d at most %d ms, want %d (%v)", c.session, c.haste, i, got, want, err)
-			}
-		}
-	}
-}
-
-// A connection that was cut off for longer than its bounded time-outs would last
-// lives on when it is hastened: TCP must not count them.
-func TestHasteIsNoEnd(t *testing.T) {
-	testutil.NeedRoot(t)
-	l, err := net.Listen("tcp6", "[::1]:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	c, err := net.Dial("tcp6", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	f, err := c.(*net.TCPConn).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	usual, err := usualTimeout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testutil.NeedKernel(t, "a bound of TCP's time-outs (Linux 6.15)", usual > 0)
-	for _, haste := range []bool{true, false} {
-		if err := (&Plane{}).Hasten(0, haste); err != nil {
-			t.Fatal(err)
-		}
-		most, err := unix.GetsockoptInt(int(f.Fd()), unix.SOL_TCP, tcpRTOMax)
-		if err != nil {
-			t.Fatal(err)
-		}
-		patience, err := unix.GetsockoptInt(int(f.Fd()), unix.SOL_TCP, unix.TCP_USER_TIMEOUT)
-		if err != nil || haste != (patience > 15*60*1000) || haste != (most == hastyTimeout) {
-			t.Errorf("haste %v: time-outs of at most %d ms, given up after %d ms (%v)", haste, most, patience, err)
-		}
-	}
-}
-
-// tcpRTOMax is TCP_RTO_MAX_MS.
-const tcpRTOMax = 44

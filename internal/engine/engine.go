@@ -30,7 +30,6 @@ type Plane interface {
 	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
 	Stalled() ([]dataplane.Stall, error)
-	Hasten(session roam.L64, haste bool) error
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
@@ -105,8 +104,6 @@ type Engine struct {
 	lastForged  dataplane.Refusal
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
 	back        map[ilnp.PairKey]bool // sessions whose connections wake is to look at
-	returned    bool                  // one of them had no path or was dead
-	hasty       time.Time             // until when connections are in haste; zero: they are not
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
@@ -128,7 +125,6 @@ func New(cfg Config) *Engine {
 		tooBig:   make(map[ilnp.PairKey]int),
 		back:     make(map[ilnp.PairKey]bool),
 		began:    time.Now(),
-		hasty:    time.Now().Add(hasteFor), // what another daemon left behind
 		saver:    saver{file: cfg.StateFile, done: make(chan written, 1)},
 	}
 	for _, name := range cfg.Disabled {
@@ -198,7 +194,6 @@ func (e *Engine) Run(ctx context.Context) error {
 			f()
 		case <-activity.C:
 			e.readActivity()
-			e.relax(time.Now())
 		case <-secret.C:
 			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
 		case w := <-e.saver.done:

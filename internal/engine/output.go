@@ -58,7 +58,6 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	}
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead) {
 		e.back[p.Key] = true
-		e.returned = e.returned || old.Dead || len(old.Paths) == 0
 	}
 }
 

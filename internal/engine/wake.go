@@ -3,7 +3,6 @@ package engine
 import (
 	"encoding/binary"
 	"net/netip"
-	"time"
 
 	"roam/ilnp"
 	"roam/internal/dataplane"
@@ -28,10 +27,6 @@ func (e *Engine) wake() {
 		addrs[[2]netip.Addr{e.sessionAddr(k.Local).Addr(), e.sessionAddr(k.Remote).Addr()}] = k
 	}
 	clear(e.back)
-	if e.returned {
-		e.returned = false
-		e.hasten()
-	}
 	list, err := e.cfg.Plane.Stalled()
 	if err != nil {
 		// They try again by themselves, only later.
@@ -42,27 +37,6 @@ func (e *Engine) wake() {
 		if k, ok := addrs[[2]netip.Addr{s.Local.Addr(), s.Remote.Addr()}]; ok {
 			e.takeBack(k, s)
 		}
-	}
-}
-
-// hasteFor is how long connections are in haste after an outage.
-const hasteFor = 5 * time.Second
-
-// hasten bounds the time-outs of TCP for a while. The first acknowledgement after
-// an outage may tell of a segment that came before it, and TCP takes the outage
-// for a round-trip time: its next time-out is then as long, although nothing was
-// doubled. The bound does not last, because TCP counts time-outs before it gives
-// up: an outage of a quarter of a minute would end connections.
-func (e *Engine) hasten() {
-	e.report("hasten connections", e.cfg.Plane.Hasten(e.cfg.SessionPrefix, true))
-	e.hasty = time.Now().Add(hasteFor)
-}
-
-// relax takes the bound back when its time is over.
-func (e *Engine) relax(now time.Time) {
-	if !e.hasty.IsZero() && now.After(e.hasty) {
-		e.hasty = time.Time{}
-		e.report("take back the haste of connections", e.cfg.Plane.Hasten(e.cfg.SessionPrefix, false))
 	}
 }
 
