@@ -38,7 +38,7 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest bench lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay bench lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install deb clean
@@ -74,6 +74,9 @@ test-kernels: setup-kernels build ## run what stands next to the kernel in guest
 
 test-guest: setup-guest build ## run the package, link managers, VLAN and bond in a guest with systemd (root)
 	@TESTFLAGS='$(TESTFLAGS)' build/guest/test
+
+test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed octet by octet
+	$(GO) test -tags replay -count 1 -timeout 0 -v -run '^TestSeedReplays$$' $(TESTFLAGS) ./lab/runner
 
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)

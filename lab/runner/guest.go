@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -50,8 +51,11 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, script, append(append([]string{dir}, r.guestTools()...), r.guestArgs(n)...)...)
 	cmd.Env = append(os.Environ(), "SEED="+strconv.FormatUint(r.seed(n), 10))
-	// A group of its own, so that the guest ends with the script.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A group of its own, which an interrupt ends; the script ends the guest, also
+	// when we are killed. The kernel takes the thread that starts it for us.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
@@ -64,7 +68,7 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	}
 	res := result.New("")
 	if err := json.Unmarshal(b, res); err != nil {
-		return nil, false, fmt.Errorf("decode the guest's result: %w", err)
+		return nil, false, fmt.Errorf("decode the guest's result: %w: %s", err, tail(said.Bytes(), 2000))
 	}
 	sum := sha256.Sum256(b)
 	res.Guest = &result.Guest{WallSeconds: time.Since(began).Seconds(), SHA256: hex.EncodeToString(sum[:])}

@@ -38,7 +38,7 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 		switch {
 		case r.opt.Engine == exp.Sim:
 			measure = r.simulate
-		case r.opt.Engine == exp.VM && !inGuest():
+		case !r.here():
 			measure = r.guest
 		}
 		res, cells, err := measure(ctx, n, store)

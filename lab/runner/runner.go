@@ -52,10 +52,11 @@ const StateDir = "/var/lib/roam-lab"
 // go on with it.
 const keepCells = 30 * 24 * time.Hour
 
-// Run runs an experiment as root and returns its judged result. The error says
-// that it could not measure; whether the claims hold is for Verdict. When ctx
-// ends, the topology is removed before Run returns; so it is on SIGINT and
-// SIGTERM. Finished runs and cells are then kept for Options.Resume.
+// Run runs an experiment, as root where the engine is netns, and returns its
+// judged result. The error says that it could not measure; whether the claims
+// hold is for Verdict. When ctx ends, the topology is removed before Run returns;
+// so it is on SIGINT and SIGTERM. Finished runs and cells are then kept for
+// Options.Resume.
 func Run(ctx context.Context, name string, opt Options) (*result.Result, error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -63,10 +64,10 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	if r.opt.Engine == exp.Sim {
-		// leaves nothing behind, and needs nothing swept
-	} else if err := topo.Sweep(); err != nil {
-		return nil, fmt.Errorf("remove what an earlier run left behind: %w", err)
+	if r.here() {
+		if err := topo.Sweep(); err != nil {
+			return nil, fmt.Errorf("remove what an earlier run left behind: %w", err)
+		}
 	}
 	if err := exp.Prune(r.opt.State, keepCells); err != nil {
 		return nil, err

@@ -87,20 +87,19 @@ func run(ctx context.Context, env *exp.Env) error {
 
 // plan is there and back between two links, a step later each time.
 func plan(p exp.Params) (s scene.Schedule) {
-	period, step := p.Seconds("period_s"), p.Millis("step_ms")
 	links := [2]string{"net1", "net2"}
 	for i := range p.Int("instants") {
-		at := begin(i, period, step)
+		at := begin(p, i)
 		s.Add(at, scene.Attach, links[(i+1)%2], links[i%2], fmt.Sprintf("instant %d", i+1))
 		s.Add(at+p.Seconds("overlap_s"), scene.Detach, links[i%2], "", "")
 	}
-	s.Length = begin(p.Int("instants"), period, step)
+	s.Length = begin(p, p.Int("instants"))
 	return s
 }
 
 // begin is when a handoff begins.
-func begin(i int, period, step time.Duration) time.Duration {
-	return lead + time.Duration(i)*(period+step)
+func begin(p exp.Params, i int) time.Duration {
+	return lead + p.Millis("first_ms") + time.Duration(i)*(p.Seconds("period_s")+p.Millis("step_ms"))
 }
 
 // pass runs traffic and schedule.

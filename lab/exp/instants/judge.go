@@ -18,6 +18,9 @@ type instant struct {
 	done           bool // the daemon had it acknowledged by all
 }
 
+// hasTCP is false on an engine that has none.
+func (t *seen) hasTCP() bool { return len(t.out)+len(t.in) > 0 }
+
 // instants takes the trace apart, handoff by handoff.
 func (t *seen) instants() (list []instant) {
 	var began []time.Time
@@ -35,9 +38,11 @@ func (t *seen) instants() (list []instant) {
 		var one instant
 		one.lost = t.up.Count(from, to).Lost + t.down.Count(from, to).Lost
 		one.udpGap = max(t.up.LongestGap(from, to).Length(), t.down.LongestGap(from, to).Length())
-		_, out := t.out.LongestGap(from, to)
-		_, in := t.in.LongestGap(from, to)
-		one.tcpGap = max(out, in)
+		if t.hasTCP() {
+			_, out := t.out.LongestGap(from, to)
+			_, in := t.in.LongestGap(from, to)
+			one.tcpGap = max(out, in)
+		}
 		for _, e := range t.Events["mn"] {
 			if e.Kind == "handoff-done" && e.Time.After(from) && e.Time.Before(to) && scene.HasLink(e.To, links[i]) {
 				one.done = true
@@ -63,22 +68,30 @@ func (t *seen) judge(env *exp.Env) {
 		}
 		u, c := ms(one.udpGap), ms(one.tcpGap)
 		udp, tcp = max(udp, u), max(tcp, c)
-		x, yu, yt = append(x, float64(i)*p.Float("step_ms")), append(yu, u), append(yt, c)
+		x, yu, yt = append(x, within(p, i)), append(yu, u), append(yt, c)
 	}
 	r.Set("instants_done_pct", 100*float64(done)/float64(max(len(list), 1)))
 	r.Set("udp_lost", float64(lost))
 	r.Set("udp_sent", float64(len(t.up.Sent)+len(t.down.Sent)))
 	r.Set("udp_rcvbuf_errors", float64(t.bufferErrors))
-	r.Set("tcp_whole", float64(t.whole))
 	r.Set("udp_gap_worst_rtt", udp/rtt)
-	r.Set("tcp_gap_worst_rtt", tcp/rtt)
+	if t.hasTCP() {
+		r.Set("tcp_whole", float64(t.whole))
+		r.Set("tcp_gap_worst_rtt", tcp/rtt)
+		r.AddSeries("tcp gap", "ms", x, yt)
+	} else {
+		r.Miss("tcp_whole", "the engine sim has no TCP")
+		r.Miss("tcp_gap_worst_rtt", "the engine sim has no TCP")
+	}
 	r.Set("rtt_ms", rtt)
 	t.AddRates(r, "")
 	r.AddSeries("udp gap", "ms", x, yu)
-	r.AddSeries("tcp gap", "ms", x, yt)
 	r.Figures = append(r.Figures, figures(1.2*rtt)...)
-	r.Tables = append(r.Tables, worst(list, p))
+	r.Tables = append(r.Tables, worst(list, p, t.hasTCP()))
 }
+
+// within is where in the beat an instant lies, in milliseconds.
+func within(p exp.Params, i int) float64 { return p.Float("first_ms") + float64(i)*p.Float("step_ms") }
 
 // ms rounds to what the JSON needs.
 func ms(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
@@ -95,8 +108,8 @@ func figures(bound float64) []result.Figure {
 }
 
 // worst lists the instants with a loss, and of the others those with the longest
-// gaps of TCP.
-func worst(list []instant, p exp.Params) result.Table {
+// gaps.
+func worst(list []instant, p exp.Params, tcp bool) result.Table {
 	const rows = 8
 	t := result.Table{Title: "Instants that cost most", Columns: []string{"instant", "lost", "UDP gap ms", "TCP gap ms", "acknowledged"}}
 	taken := map[int]bool{}
@@ -108,10 +121,13 @@ func worst(list []instant, p exp.Params) result.Table {
 			}
 		}
 		taken[best] = true
-		one := list[best]
+		one, gap := list[best], "-"
+		if tcp {
+			gap = fmt.Sprintf("%.2f", ms(one.tcpGap))
+		}
 		t.Rows = append(t.Rows, []string{
-			fmt.Sprintf("%g ms", float64(best)*p.Float("step_ms")), strconv.Itoa(one.lost),
-			fmt.Sprintf("%.2f", ms(one.udpGap)), fmt.Sprintf("%.2f", ms(one.tcpGap)), map[bool]string{true: "yes", false: "no"}[one.done],
+			fmt.Sprintf("%g ms", within(p, best)), strconv.Itoa(one.lost),
+			fmt.Sprintf("%.2f", ms(one.udpGap)), gap, map[bool]string{true: "yes", false: "no"}[one.done],
 		})
 	}
 	return t
@@ -121,5 +137,5 @@ func worse(a, b instant) bool {
 	if a.lost != b.lost {
 		return a.lost > b.lost
 	}
-	return a.tcpGap > b.tcpGap
+	return max(a.tcpGap, a.udpGap) > max(b.tcpGap, b.udpGap)
 }
