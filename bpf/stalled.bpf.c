@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Lists the TCP connections of the network namespace that sit in a backed-off
- * retransmission time-out, for the daemon, which reads it when a correspondent
- * is within reach again. The structs name only the members that are used; their
- * places come from the running kernel's BTF.
+/* Lists the TCP connections of sessions, for the daemon: which ones sit in a
+ * backed-off retransmission time-out, when a correspondent is within reach again,
+ * and where nothing arrives, after a move. The structs name only the members that
+ * are used; their places come from the running kernel's BTF.
  */
 #include <linux/bpf.h>
 #include <linux/in6.h>
@@ -13,6 +13,7 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 #define KERNEL __attribute__((preserve_access_index))
 #define AF_INET6 10
+#define TCP_LISTEN 10
 
 struct seq_file;
 
@@ -22,6 +23,7 @@ struct bpf_iter_meta {
 
 struct sock_common {
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	__be16 skc_dport;
 	__u16 skc_num;
 	struct in6_addr skc_v6_daddr;
@@ -40,36 +42,54 @@ struct inet_connection_sock {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 rcv_nxt;
+	__u32 segs_in;
 } KERNEL;
 
-/* One connection. */
-struct stall {
+/* One connection. Sequence numbers are in host order. */
+struct connection {
 	struct in6_addr local, remote;
 	__u16 local_port, remote_port; /* host order */
-	__u32 seq;                     /* oldest octet that is not acknowledged */
+	__u32 state;                   /* of TCP, as the kernel numbers them */
+	__u32 unacked;                 /* oldest octet that is not acknowledged */
+	__u32 next;                    /* octet to be sent next */
+	__u32 wanted;                  /* octet that shall arrive next */
+	__u32 arrived;                 /* segments so far */
 	__u32 backoff;                 /* how often the time-out was doubled */
 };
 
-const struct stall *stall_unused __attribute__((unused));
+const struct connection *connection_unused __attribute__((unused));
+
+/* Connections whose local address begins with it are meant below; written by the
+ * daemon before a program runs, as it is in an address.
+ */
+volatile __u64 session_prefix;
 
 SEC("iter/tcp")
-int list_stalled(struct bpf_iter__tcp *ctx)
+int list_connections(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *skc = ctx->sk_common;
-	struct stall s = {};
+	struct connection c = {};
 	struct tcp_sock *tp;
+	__u64 prefix = 0;
 
-	if (!skc || skc->skc_family != AF_INET6)
+	if (!skc || skc->skc_family != AF_INET6 || skc->skc_state == TCP_LISTEN)
 		return 0;
+	bpf_probe_read_kernel(&prefix, sizeof(prefix), &skc->skc_v6_rcv_saddr);
 	tp = (struct tcp_sock *)bpf_skc_to_tcp_sock(skc);
-	if (!tp || !tp->inet_conn.icsk_backoff)
+	if (!tp || prefix != session_prefix)
 		return 0;
-	s.backoff = tp->inet_conn.icsk_backoff;
-	s.seq = tp->snd_una;
-	s.local_port = skc->skc_num;
-	s.remote_port = bpf_ntohs(skc->skc_dport);
-	bpf_probe_read_kernel(&s.local, sizeof(s.local), &skc->skc_v6_rcv_saddr);
-	bpf_probe_read_kernel(&s.remote, sizeof(s.remote), &skc->skc_v6_daddr);
-	bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
+	c.state = skc->skc_state;
+	c.backoff = tp->inet_conn.icsk_backoff;
+	c.unacked = tp->snd_una;
+	c.next = tp->snd_nxt;
+	c.wanted = tp->rcv_nxt;
+	c.arrived = tp->segs_in;
+	c.local_port = skc->skc_num;
+	c.remote_port = bpf_ntohs(skc->skc_dport);
+	bpf_probe_read_kernel(&c.local, sizeof(c.local), &skc->skc_v6_rcv_saddr);
+	bpf_probe_read_kernel(&c.remote, sizeof(c.remote), &skc->skc_v6_daddr);
+	bpf_seq_write(ctx->meta->seq, &c, sizeof(c));
 	return 0;
 }

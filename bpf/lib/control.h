@@ -7,6 +7,8 @@
 
 #include "deliver.h"
 
+#define OPENING_AT 26 /* offset of the mark of an opening in a TCP header */
+
 /* Answers an echo request where it stands: a probe must come back on the path
  * that it took, also from a correspondent without a session, also while the
  * daemon is away. Returns -1 when the stack shall answer.
@@ -66,6 +68,22 @@ static __always_inline int hand_over_control(void *ring, struct __sk_buff *skb, 
 	if (!tell_packet(ring, skb, in->l3, EV_CONTROL, &about))
 		count(DROP_CONTROL_HANDED_OVER);
 	return SHOT;
+}
+
+/* Is this a segment that shows a connection to firewalls, and to nobody else? In a
+ * SYN the option with our mark stands behind the largest segment, and
+ * holds the correspondent's nonce, of which four octets do here.
+ */
+static __always_inline int is_opening(struct __sk_buff *skb, const struct chain *c, const struct nonce *theirs)
+{
+	const __u8 mark[4] = { 'r', 'o', 'a', 'm' };
+	__u32 o[2];
+	__u8 flags;
+
+	if (c->proto != IPPROTO_TCP || c->fragment != WHOLE || bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) ||
+	    !(flags & TCP_SYN) || bpf_skb_load_bytes(skb, c->at + OPENING_AT, o, sizeof(o)))
+		return 0;
+	return theirs->len && o[0] == *(__u32 *)mark && o[1] == *(__u32 *)theirs->b;
 }
 
 static __always_inline int locator_on_wire(union half l)

@@ -9,10 +9,6 @@
 #include "mss.h"
 #include "rule.h"
 
-#define TCP_FLAGS_AT 13
-#define TCP_FIN 0x01
-#define TCP_SYN 0x02
-#define TCP_ACK 0x10
 #define TWIN_AFTER 900   /* ms without an answer: just less than the first time-out of a SYN */
 #define TWIN_UNTIL 30000 /* a receiver that has not answered by then never will */
 #define TWIN_MARK 0x726f616d      /* of packets on the detour that go under the other rule */

@@ -56,6 +56,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	}
 	note_heard(skb, p, l, in, known);
 	note_stack(skb, p, l, in, s);
+	if (is_opening(skb, &in->c, &p->remote_nonce))
+		return hand_over_control(&urgent, skb, in, &p->handle);
 	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
 	/* The stack puts fragments together; the daemon listens there as well. */

@@ -26,6 +26,11 @@
 #define MAX_HEADERS 6
 #define MAX_OPTIONS 8
 
+#define TCP_FLAGS_AT 13
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_ACK 0x10
+
 #define ICMP6_ERROR_LAST 127
 #define ICMP6_KNOWN_ERRORS 4 /* unreachable, too big, time exceeded, parameter problem */
 #define ICMP6_ECHO_REQUEST 128

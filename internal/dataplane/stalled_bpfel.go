@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type stalledStall struct {
+type stalledConnection struct {
 	_     structs.HostLayout
 	Local struct {
 		_    structs.HostLayout
@@ -31,7 +31,11 @@ type stalledStall struct {
 	}
 	LocalPort  uint16
 	RemotePort uint16
-	Seq        uint32
+	State      uint32
+	Unacked    uint32
+	Next       uint32
+	Wanted     uint32
+	Arrived    uint32
 	Backoff    uint32
 }
 
@@ -39,8 +43,9 @@ type stalledStall struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	stalledProgListStalled = "list_stalled"
-	stalledVarStallUnused  = "stall_unused"
+	stalledProgListConnections = "list_connections"
+	stalledVarConnectionUnused = "connection_unused"
+	stalledVarSessionPrefix    = "session_prefix"
 )
 
 // loadStalled returns the embedded CollectionSpec for stalled.
@@ -85,7 +90,7 @@ type stalledSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stalledProgramSpecs struct {
-	ListStalled *ebpf.ProgramSpec `ebpf:"list_stalled"`
+	ListConnections *ebpf.ProgramSpec `ebpf:"list_connections"`
 }
 
 // stalledMapSpecs contains maps before they are loaded into the kernel.
@@ -98,7 +103,8 @@ type stalledMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stalledVariableSpecs struct {
-	StallUnused *ebpf.VariableSpec `ebpf:"stall_unused"`
+	ConnectionUnused *ebpf.VariableSpec `ebpf:"connection_unused"`
+	SessionPrefix    *ebpf.VariableSpec `ebpf:"session_prefix"`
 }
 
 // stalledObjects contains all objects after they have been loaded into the kernel.
@@ -131,19 +137,20 @@ func (m *stalledMaps) Close() error {
 //
 // It can be passed to loadStalledObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stalledVariables struct {
-	StallUnused *ebpf.Variable `ebpf:"stall_unused"`
+	ConnectionUnused *ebpf.Variable `ebpf:"connection_unused"`
+	SessionPrefix    *ebpf.Variable `ebpf:"session_prefix"`
 }
 
 // stalledPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadStalledObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stalledPrograms struct {
-	ListStalled *ebpf.Program `ebpf:"list_stalled"`
+	ListConnections *ebpf.Program `ebpf:"list_connections"`
 }
 
 func (p *stalledPrograms) Close() error {
 	return _StalledClose(
-		p.ListStalled,
+		p.ListConnections,
 	)
 }
 

@@ -13,9 +13,10 @@ import (
 	"roam/internal/testutil"
 )
 
-// A connection whose segments vanish is listed once its time-out has doubled,
-// with the sequence number that it waits for, and no other one is.
-func TestStalled(t *testing.T) {
+// Connections are listed by their addresses, without the listener; one whose
+// segments vanish says so once its time-out has doubled, with the sequence number
+// that it waits for.
+func TestConnections(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "nft")
 	testutil.Need(t, "ip")
@@ -50,14 +51,29 @@ func TestStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Plane{}
-	var list []Stall
+	list := map[netip.AddrPort]Connection{}
 	testutil.Eventually(t, 10*time.Second, func() bool {
-		if list, err = p.Stalled(); err != nil {
+		all, err := p.Connections(0)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return len(list) > 0
+		for _, c := range all {
+			list[c.Local] = c
+		}
+		return list[local].Backoff > 0
 	}, "nothing stalls")
-	if len(list) != 1 || list[0].Local != local || list[0].Remote.String() != l.Addr().String() || list[0].Backoff < 1 || list[0].Seq == 0 {
-		t.Errorf("stalled: %+v, want %v", list, local)
+	c := list[local]
+	if c.Remote.String() != l.Addr().String() || !c.Open || c.Unacked == 0 || c.Next != c.Unacked+1 || c.Arrived == 0 {
+		t.Errorf("stalled: %+v", c)
+	}
+	other := list[netip.MustParseAddrPort(conns[1].LocalAddr().String())]
+	if other.Backoff != 0 || !other.Open || other.Next != other.Unacked {
+		t.Errorf("not stalled: %+v", other)
+	}
+	if len(list) != 3 { // three ends: those of the server have one address and port
+		t.Errorf("listed: %v", list)
+	}
+	if none, err := p.Connections(1); err != nil || len(none) != 0 {
+		t.Errorf("with another prefix: %v, %v", none, err)
 	}
 }

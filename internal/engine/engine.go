@@ -29,7 +29,7 @@ type Plane interface {
 	Sync([]ilnp.Pair) error
 	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
-	Stalled() ([]dataplane.Stall, error)
+	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
@@ -103,7 +103,8 @@ type Engine struct {
 	refused     map[string]uint64
 	lastForged  dataplane.Refusal
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
-	back        map[ilnp.PairKey]bool // sessions whose connections wake is to look at
+	back        map[ilnp.PairKey]bool // sessions whose connections are to be woken
+	opener      opener
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
@@ -155,8 +156,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.start(ctx); err != nil {
 		return err
 	}
-	// What wake looks with is loaded now: when it is needed, an update waits.
-	go func() { _, _ = e.cfg.Plane.Stalled() }()
+	// What tend looks with is loaded now: when it is needed, an update waits.
+	go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
 	activity := time.NewTicker(activityEvery)
 	defer activity.Stop()
 	secret := time.NewTicker(secretEvery)
@@ -168,7 +169,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		// do not wait for ever.
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
-		e.wake() // looks at every socket: after what cannot wait
+		e.tend(time.Now()) // looks at every socket: after what cannot wait
 		e.arm(timer)
 		select {
 		case <-ctx.Done():
@@ -220,10 +221,14 @@ func (e *Engine) takeUrgent() bool {
 	}
 }
 
-// arm sets the one timer to the earlier of the core's time and the next save.
+// arm sets the one timer to the earliest of the core's time, the next save and
+// the next look for connections on which nothing arrives.
 func (e *Engine) arm(timer *time.Timer) {
 	at, ok := e.core.PollTimeout()
 	if due := e.saver.due(); !due.IsZero() && (!ok || due.Before(at)) {
+		at, ok = due, true
+	}
+	if due := e.opener.due(); !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
 	if !ok {

@@ -32,7 +32,7 @@ var (
 )
 
 // outside records what an engine sends to the wire and to its own stack.
-type outside struct{ sent, injected [][]byte }
+type outside struct{ sent, injected, resent [][]byte }
 
 func (o *outside) Send(_ roam.LinkID, p []byte) error {
 	o.sent = append(o.sent, p)
@@ -44,7 +44,10 @@ func (o *outside) Inject(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
 	return nil
 }
 
-func (o *outside) Resend(roam.LinkID, net.HardwareAddr, []byte) error { return nil }
+func (o *outside) Resend(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
+	o.resent = append(o.resent, p)
+	return nil
+}
 
 // Events, Device and FlushPMTU make it a Network too.
 func (o *outside) Events() <-chan hostnet.Event { return nil }

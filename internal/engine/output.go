@@ -59,6 +59,14 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead) {
 		e.back[p.Key] = true
 	}
+	if old.Seq != 0 && p.State == ilnp.Established && !p.Dead && anyNew(old.Paths, p.Paths) {
+		e.opener.watch(p)
+	}
+}
+
+// anyNew reports whether there is a path that was not there before.
+func anyNew(before, now []ilnp.Path) bool {
+	return slices.ContainsFunc(now, func(p ilnp.Path) bool { return !slices.Contains(before, p) })
 }
 
 func (e *Engine) remove(k ilnp.PairKey) {
@@ -66,6 +74,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.pairs, k)
 	delete(e.tooBig, k)
 	delete(e.back, k)
+	delete(e.opener.watched, k)
 	e.held.forget(k)
 	e.saver.soon()
 }

@@ -27,6 +27,9 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 	now := time.Now()
 	switch ev.Kind {
 	case dataplane.Control:
+		if e.opening(ev) {
+			return
+		}
 		e.core.HandlePacket(now, ev.Link, ev.Packet)
 	case dataplane.ErrorIn:
 		e.errorIn(now, ev)

@@ -3,45 +3,58 @@ package engine
 import (
 	"encoding/binary"
 	"net/netip"
+	"time"
 
+	"roam"
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
+// tend looks at the TCP connections of sessions that have moved, if any have: it
+// wakes those that sit in time-outs, and shows to firewalls those on which nothing
+// arrives. One look serves all.
+func (e *Engine) tend(now time.Time) {
+	if len(e.back) == 0 && !e.opener.wants(now) {
+		return
+	}
+	list, err := e.cfg.Plane.Connections(e.cfg.SessionPrefix)
+	if err != nil {
+		// They try again by themselves, only later.
+		e.cfg.Log.Debug("cannot look at connections", "err", err)
+		clear(e.back)
+		e.opener = opener{}
+		return
+	}
+	e.open(now, list)
+	e.wake(list)
+}
+
 // wake lets TCP connections try again at once: their correspondent is within
 // reach again, but each of them may sit in a retransmission time-out that was
-// doubled while it was not. One look serves all sessions that have moved.
+// doubled while it was not.
 //
 // An ICMPv6 Destination Unreachable (no route) about the oldest segment that is
 // not acknowledged makes TCP take one doubling back, and send again when that is
 // due by now (RFC 6069, which Linux implements). So each connection is told as
 // often as it has doubled.
-func (e *Engine) wake() {
-	if len(e.back) == 0 {
-		return
-	}
-	addrs := make(map[[2]netip.Addr]ilnp.PairKey, len(e.back))
-	for k := range e.back {
-		addrs[[2]netip.Addr{e.sessionAddr(k.Local).Addr(), e.sessionAddr(k.Remote).Addr()}] = k
-	}
-	clear(e.back)
-	list, err := e.cfg.Plane.Stalled()
-	if err != nil {
-		// They try again by themselves, only later.
-		e.cfg.Log.Debug("cannot look for stalled connections", "err", err)
-		return
-	}
-	for _, s := range list {
-		if k, ok := addrs[[2]netip.Addr{s.Local.Addr(), s.Remote.Addr()}]; ok {
-			e.takeBack(k, s)
+func (e *Engine) wake(list []dataplane.Connection) {
+	for _, c := range list {
+		if k := keyOf(c); e.back[k] {
+			e.takeBack(k, c)
 		}
 	}
+	clear(e.back)
+}
+
+// keyOf returns the session that a connection belongs to.
+func keyOf(c dataplane.Connection) ilnp.PairKey {
+	return ilnp.PairKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
 }
 
 // takeBack tells a connection as often as it has doubled its time-out.
-func (e *Engine) takeBack(k ilnp.PairKey, s dataplane.Stall) {
+func (e *Engine) takeBack(k ilnp.PairKey, s dataplane.Connection) {
 	const unreachable, noRoute = 1, 0
 	msg := ilnpwire.ErrorMessage{Type: unreachable, Code: noRoute, Quoted: quote(s)}
 	b, err := ilnpwire.BuildError(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), ilnpwire.Nonce{}, msg)
@@ -56,7 +69,7 @@ func (e *Engine) takeBack(k ilnp.PairKey, s dataplane.Stall) {
 
 // quote makes the beginning of the segment that a stalled connection has sent
 // last, as far as TCP looks at it: addresses, ports, sequence number.
-func quote(s dataplane.Stall) []byte {
+func quote(s dataplane.Connection) []byte {
 	const tcp, tcpLength = 6, 20
 	b := make([]byte, ip6.HeaderLen+tcpLength)
 	b[0], b[6], b[7] = 6<<4, tcp, 64
@@ -70,7 +83,7 @@ func quote(s dataplane.Stall) []byte {
 	t := b[ip6.HeaderLen:]
 	binary.BigEndian.PutUint16(t, s.Local.Port())
 	binary.BigEndian.PutUint16(t[2:], s.Remote.Port())
-	binary.BigEndian.PutUint32(t[4:], s.Seq)
+	binary.BigEndian.PutUint32(t[4:], s.Unacked)
 	t[12] = tcpLength / 4 << 4
 	return b
 }

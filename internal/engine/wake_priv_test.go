@@ -58,7 +58,7 @@ func command(t *testing.T, argv ...string) {
 
 // stalled makes a connection whose data was dropped until its time-out had
 // doubled three times, and is not dropped any more.
-func stalled(t *testing.T) (arrived <-chan struct{}, stall dataplane.Stall) {
+func stalled(t *testing.T) (arrived <-chan struct{}, stall dataplane.Connection) {
 	t.Helper()
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
@@ -79,12 +79,14 @@ func stalled(t *testing.T) (arrived <-chan struct{}, stall dataplane.Stall) {
 		t.Fatal(err)
 	}
 	testutil.Eventually(t, 10*time.Second, func() bool {
-		list, err := (&dataplane.Plane{}).Stalled()
+		list, err := (&dataplane.Plane{}).Connections(0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range list {
-			stall = s
+			if s.Backoff > 0 {
+				stall = s
+			}
 		}
 		return stall.Backoff >= 3
 	}, "no time-out doubled")
@@ -99,7 +101,7 @@ func stalled(t *testing.T) (arrived <-chan struct{}, stall dataplane.Stall) {
 }
 
 // tell sends what wake has for the connection.
-func tell(t *testing.T, s dataplane.Stall) {
+func tell(t *testing.T, s dataplane.Connection) {
 	t.Helper()
 	self := roam.ILVFromAddr(s.Local.Addr())
 	b, err := ilnpwire.BuildError(self, self, ilnpwire.Nonce{}, ilnpwire.ErrorMessage{Type: 1, Code: 0, Quoted: quote(s)})

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// Stateful firewalls on a path that a session takes anew may drop what it sends
+// there: they remember its connections at the sequence numbers of an earlier
+// stay, or have never seen them begin. So for a while after a move the
+// connections are looked at. Where no segment has arrived from one look to the
+// next, the connection is shown to the firewalls once more, by a handshake at
+// the sequence numbers that it has reached (ilnpwire.Opening). Linux takes a SYN
+// that is answered by the other end for what is true (nf_conntrack_proto_tcp.c).
+const (
+	openFirst = 300 * time.Millisecond // to the first look after a move, if two round trips are not more
+	openLast  = 5 * time.Second        // looks come at intervals that double, up to this
+	openTries = 3                      // for one connection after one move
+	openMost  = 1024                   // openings of correspondents that wait for a look
+)
+
+// ends tell a connection: ours, and that of the correspondent.
+type ends [2]netip.AddrPort
+
+// opener is what the engine remembers of connections in sessions that moved.
+type opener struct {
+	watched map[ilnp.PairKey]*watch
+	heard   []heard
+}
+
+// heard is an opening of a correspondent.
+type heard struct {
+	key ilnp.PairKey
+	ilnpwire.Opening
+}
+
+// watch is one session after a move.
+type watch struct {
+	next time.Time // of the next look; zero: at once
+	wait time.Duration
+	seen map[ends]arrivals
+}
+
+// arrivals is what came on a connection.
+type arrivals struct {
+	segments uint32 // until the last look
+	tries    int    // openings sent; openTries when there will be no more
+}
+
+// watch begins to look at the connections of a session that has a new path.
+func (o *opener) watch(p ilnp.Pair) {
+	if o.watched == nil {
+		o.watched = make(map[ilnp.PairKey]*watch)
+	}
+	o.watched[p.Key] = &watch{wait: max(openFirst, p.Grace), seen: make(map[ends]arrivals)}
+}
+
+// due returns when the next look has to be, or the zero time.
+func (o *opener) due() (t time.Time) {
+	for _, w := range o.watched {
+		if t.IsZero() || w.next.Before(t) {
+			t = w.next
+		}
+	}
+	return t
+}
+
+// wants reports whether there is anything to look for now.
+func (o *opener) wants(now time.Time) bool {
+	return len(o.heard) > 0 || len(o.watched) > 0 && !now.Before(o.due())
+}
+
+// opening takes a packet of the data plane if it is an opening, which counts
+// only with the nonce of the session.
+func (e *Engine) opening(ev dataplane.Event) bool {
+	c, err := ip6.Walk(ev.Packet)
+	if err != nil || c.Upper != ip6.TCP {
+		return false
+	}
+	o, err := ilnpwire.ParseOpening(ev.Packet[c.UpperOffset:c.End])
+	p := e.pairs[ev.Key]
+	switch {
+	case err != nil || p.State != ilnp.Established || o.Nonce != p.RemoteNonce:
+		e.refused["opening of a firewall without the session's nonce"]++
+	case len(e.opener.heard) >= openMost:
+		e.refused["opening of a firewall beyond those that wait"]++
+	default:
+		e.opener.heard = append(e.opener.heard, heard{ev.Key, o})
+	}
+	return true
+}
+
+// open carries out what is due, with the connections that there are.
+func (e *Engine) open(now time.Time, list []dataplane.Connection) {
+	for _, h := range e.opener.heard {
+		i := slices.IndexFunc(list, func(c dataplane.Connection) bool {
+			return c.Local.Port() == h.To && c.Remote.Port() == h.From && keyOf(c) == h.key
+		})
+		if i >= 0 && list[i].Open {
+			e.join(h, list[i])
+		}
+	}
+	e.opener.heard = nil
+	at := make(map[ilnp.PairKey][]dataplane.Connection)
+	for _, c := range list {
+		if k := keyOf(c); c.Open && e.opener.watched[k] != nil {
+			at[k] = append(at[k], c)
+		}
+	}
+	for k, w := range e.opener.watched {
+		if now.Before(w.next) {
+			continue
+		}
+		for _, c := range at[k] {
+			e.look(k, w, c)
+		}
+		w.next = now.Add(w.wait)
+		if w.wait *= 2; w.wait > openLast {
+			delete(e.opener.watched, k)
+		}
+	}
+}
+
+// look compares a connection with the last look, and shows it to firewalls when
+// nothing has arrived.
+func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
+	id := ends{c.Local, c.Remote}
+	a, known := w.seen[id]
+	silent := known && a.segments == c.Arrived
+	a.segments = c.Arrived
+	switch {
+	case silent && a.tries < openTries:
+		a.tries++
+		e.show(k, c, ilnpwire.Opening{})
+	case !silent && a.tries > 0:
+		a.tries = openTries // it has helped, or was not needed
+	}
+	w.seen[id] = a
+}
+
+// show sends an opening of the connection, or the answer o.
+func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Opening) {
+	o.From, o.To = c.Local.Port(), c.Remote.Port()
+	o.Seq, o.Nonce = c.Next-1, e.pairs[k].LocalNonce
+	b, err := o.Build(e.sessionAddr(k.Local), e.sessionAddr(k.Remote))
+	if err != nil {
+		e.report("show a connection to firewalls", err)
+		return
+	}
+	e.resend(b)
+}
+
+// join answers an opening, or ends the handshake when it is an answer. Then our
+// own stack is made to send an ACK, which tells the correspondent what has
+// arrived, and may send at once what it has in store.
+func (e *Engine) join(h heard, c dataplane.Connection) {
+	if !h.Answer {
+		e.show(h.key, c, ilnpwire.Opening{Answer: true, Ack: h.Seq + 1})
+	}
+	e.inject(ilnpwire.OldSegment(e.sessionAddr(h.key.Remote), e.sessionAddr(h.key.Local), h.From, h.To, c.Wanted, c.Unacked))
+	e.takeBack(h.key, c)
+	e.cfg.Log.Debug("a connection was shown to firewalls again", "answer", h.Answer, "port", c.Local.Port())
+}

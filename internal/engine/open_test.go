@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// kernel is a data plane that knows connections only.
+type kernel struct {
+	Plane
+	list []dataplane.Connection
+}
+
+func (k *kernel) Upsert(ilnp.Pair) error                               { return nil }
+func (k *kernel) Connections(roam.L64) ([]dataplane.Connection, error) { return k.list, nil }
+func session(e *Engine, n roam.NID, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(e.sessionAddr(n).Addr(), port)
+}
+func openingIn(t *testing.T, packet []byte) (o ilnpwire.Opening, seen bool) {
+	t.Helper()
+	c, err := ip6.Walk(packet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err = ilnpwire.ParseOpening(packet[c.UpperOffset:c.End])
+	return o, err == nil
+}
+
+// After a move, a connection on which nothing arrives is shown to firewalls, some
+// times; one that lives is not, nor one after it has come to life.
+func TestSilentConnectionsAreShown(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	k := &kernel{list: []dataplane.Connection{
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Wanted: 77, Arrived: 5},
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4001), Open: true, Arrived: 5},
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4002), Arrived: 5}, // being set up
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID+1, 4000), Open: true, Arrived: 5},
+	}}
+	e.cfg.Plane = k
+	p := e.pairs[pairKey]
+	p.Seq = 1
+	e.pairs[pairKey] = p
+	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
+	e.upsert(p)
+	now := time.Now()
+	e.tend(now)
+	for i := range 10 {
+		k.list[1].Arrived++
+		if now = e.opener.due(); now.IsZero() {
+			break
+		}
+		e.tend(now)
+		if i == 0 && len(o.resent) != 1 {
+			t.Fatalf("%d packets after the first look, want one", len(o.resent))
+		}
+	}
+	if got, seen := openingIn(t, o.resent[0]); !seen || got != (ilnpwire.Opening{From: 22, To: 4000, Seq: 999, Nonce: ourNonce}) {
+		t.Errorf("shown: %+v", got)
+	}
+	if len(o.resent) != openTries || len(e.opener.watched) != 0 {
+		t.Errorf("shown %d times, want %d; still watched: %d", len(o.resent), openTries, len(e.opener.watched))
+	}
+	// The same once more, and it comes to life by the first one.
+	o.resent = nil
+	p.Paths = p.Paths[1:]
+	e.upsert(p)
+	if len(e.opener.watched) != 0 {
+		t.Error("watched for a path that was there before")
+	}
+	e.opener.watch(p)
+	e.tend(now)
+	e.tend(e.opener.due())
+	k.list[0].Arrived++
+	for now = e.opener.due(); !now.IsZero(); now = e.opener.due() {
+		e.tend(now)
+	}
+	if n := len(o.resent); n != 1+openTries { // and the other one, which is silent now
+		t.Errorf("shown %d times", n)
+	}
+}
+
+// An opening is answered at our own sequence number, and an answer ends it; both
+// make our stack send an ACK. Without the session's nonce it is nothing.
+func TestOpeningsAreAnswered(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	e.cfg.Plane = &kernel{list: []dataplane.Connection{
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Wanted: 77, Unacked: 900},
+	}}
+	hear := func(op ilnpwire.Opening) {
+		t.Helper()
+		e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(op.Build(them, us))})
+		e.tend(time.Now())
+	}
+	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Nonce: theirNonce})
+	if len(o.resent) != 1 || len(o.injected) != 1 {
+		t.Fatalf("%d answers, %d to our stack", len(o.resent), len(o.injected))
+	}
+	if got, _ := openingIn(t, o.resent[0]); got != (ilnpwire.Opening{From: 22, To: 4000, Seq: 999, Ack: 501, Answer: true, Nonce: ourNonce}) {
+		t.Errorf("answer: %+v", got)
+	}
+	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce})
+	if len(o.resent) != 1 || len(o.injected) != 2 {
+		t.Errorf("an answer made %d answers, %d to our stack", len(o.resent), len(o.injected))
+	}
+	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Nonce: ourNonce})
+	hear(ilnpwire.Opening{From: 4000, To: 23, Seq: 500, Nonce: theirNonce})
+	if len(o.resent) != 1 || len(o.injected) != 2 || len(e.refused) != 1 {
+		t.Errorf("with a wrong nonce, or to no connection: %d answers, %d to our stack, %v", len(o.resent), len(o.injected), e.refused)
+	}
+}
