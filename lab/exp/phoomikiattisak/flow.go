@@ -1,6 +1,7 @@
 package phoomikiattisak
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -74,7 +75,7 @@ func assemble(atPeer, atMobile []packets.Packet) (*flow, error) {
 	f, base := &flow{}, uint32(0)
 	found := false
 	for _, p := range atPeer {
-		if p.Proto == packets.TCP && p.SrcPort == port && p.DstPort == best && p.Flags&flagSyn != 0 {
+		if p.Proto == packets.TCP && p.SrcPort == port && p.DstPort == best && isFirst(p) {
 			base, found = p.Seq+1, true
 		}
 	}
@@ -117,7 +118,7 @@ func (f *flow) receive(list []packets.Packet, client uint16, base uint32) {
 	for _, p := range list {
 		switch {
 		case p.Proto != packets.TCP:
-		case p.SrcPort == client && p.DstPort == port && p.Flags&flagSyn != 0:
+		case p.SrcPort == client && p.DstPort == port && isFirst(p):
 			f.syns++
 			f.offered = offeredMSS(p.Raw)
 		case p.SrcPort == port && p.DstPort == client && p.Payload > 0:
@@ -130,6 +131,12 @@ func (f *flow) receive(list []packets.Packet, client uint16, base uint32) {
 			f.arrived = append(f.arrived, a)
 		}
 	}
+}
+
+// isFirst reports whether the segment begins a connection. The SYN that shows a
+// connection to the firewalls of a new path does not: it bears a mark.
+func isFirst(p packets.Packet) bool {
+	return p.Flags&flagSyn != 0 && !bytes.Contains(p.Raw, []byte("roam"))
 }
 
 // offeredMSS reads the option of a SYN (RFC 9293 §3.2): with the one segment that
