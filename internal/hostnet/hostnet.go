@@ -53,6 +53,8 @@ type Host struct {
 	carrier map[int]bool
 	// flaps holds when links lost their carrier of late.
 	flaps map[int][]time.Time
+	// hurried is until when the kernel is asked for carriers.
+	hurried time.Time
 	// drains holds links that lost carrier a moment ago.
 	drains  map[int]waiting
 	pending []Event

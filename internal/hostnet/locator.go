@@ -47,10 +47,11 @@ func (a *attempt) again(now time.Time) {
 // settle makes the host agree with the table, tells what changed, and returns
 // when time alone will change something; zero: never.
 func (h *Host) settle(now time.Time) time.Time {
+	hurry := h.hurryCarriers(now)
 	h.solicitRouters()
 	before := h.picture
 	p := h.table.draw(h.rules, h.ours, before.uplinks, now)
-	wake := sooner(h.table.wake(now), h.keepAddresses(p, now))
+	wake := sooner(sooner(hurry, h.table.wake(now)), h.keepAddresses(p, now))
 	h.picture = h.table.draw(h.rules, h.ours, before.uplinks, now)
 	wake = sooner(wake, h.holdRegained(before, now))
 	wake = sooner(wake, h.awaitRouters(before, now))
