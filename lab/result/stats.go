@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"roam/lab/stats"
 )
 
 // Run is what one of several runs measured.
@@ -38,10 +40,7 @@ type Stats struct {
 // describe sums up values; there must be one at least.
 func describe(v []float64) Stats {
 	v = slices.Sorted(slices.Values(v))
-	s := Stats{N: len(v), Min: v[0], Max: v[len(v)-1], Q1: Quantile(v, 0.25), Median: Quantile(v, 0.5), Q3: Quantile(v, 0.75)}
-	for _, x := range v {
-		s.Mean += x / float64(len(v))
-	}
+	s := Stats{N: len(v), Min: v[0], Max: v[len(v)-1], Q1: stats.Quantile(v, 0.25), Median: stats.Median(v), Q3: stats.Quantile(v, 0.75), Mean: stats.Mean(v)}
 	if s.N < 2 {
 		return s
 	}
@@ -53,17 +52,6 @@ func describe(v []float64) Stats {
 	low, high := s.Mean-half, s.Mean+half
 	s.CILow, s.CIHigh = &low, &high
 	return s
-}
-
-// Quantile returns the value below which the share q, 0 to 1, of sorted values
-// lies, linear between the two nearest. There must be one value at least.
-func Quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
 // studentTable holds the 97.5 % points of Student's t distribution for 1 to 30

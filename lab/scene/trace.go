@@ -2,7 +2,6 @@ package scene
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"roam/lab/live"
 	"roam/lab/node"
 	"roam/lab/result"
+	"roam/lab/stats"
 )
 
 // Trace is what was seen of the network while a schedule was carried out.
@@ -106,8 +106,8 @@ func (t *Trace) AddRates(r *result.Result, arm string) {
 				if dt < 0.02 {
 					continue // two readings back to back would divide by almost nothing
 				}
-				x = append(x, round(t.Rel(b.At)))
-				y = append(y, round(float64(pick(b)[l]-pick(a)[l])*8e-6/dt))
+				x = append(x, stats.Round(t.Rel(b.At), 3))
+				y = append(y, stats.Round(float64(pick(b)[l]-pick(a)[l])*8e-6/dt, 3))
 			}
 			r.AddSeries(strings.TrimSpace(arm+" "+what+" "+l), "Mb/s", x, y)
 		}
@@ -115,9 +115,6 @@ func (t *Trace) AddRates(r *result.Result, arm string) {
 	add("out", func(s Sample) map[string]uint64 { return s.Out })
 	add("in", func(s Sample) map[string]uint64 { return s.In })
 }
-
-// round keeps the JSON small: no measurement here is better than that.
-func round(v float64) float64 { return math.Round(v*1e3) / 1e3 }
 
 // show tells the viewer what the mobile host's daemon reports.
 func (s *Scene) show(e node.Event) {

@@ -8,6 +8,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/result"
 	"roam/lab/scene"
+	"roam/lab/stats"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -52,12 +53,12 @@ func (o *outcome) gaps(t *scene.Trace, l *load, flows []*udpflow.Flow) {
 	begin := t.At(lead)
 	udp, tcp := 0.0, 0.0
 	for i, f := range flows {
-		o.LeadGapMs = max(o.LeadGapMs, millis(f.LongestGap(t.Start, begin).Length()))
-		udp = max(udp, millis(f.LongestGap(begin, t.End).Length()))
+		o.LeadGapMs = max(o.LeadGapMs, stats.Millis(f.LongestGap(t.Start, begin).Length()))
+		udp = max(udp, stats.Millis(f.LongestGap(begin, t.End).Length()))
 		_, d := l.reads[i].LongestGap(t.Start, begin)
-		o.LeadGapMs = max(o.LeadGapMs, millis(d))
+		o.LeadGapMs = max(o.LeadGapMs, stats.Millis(d))
 		_, d = l.reads[i].LongestGap(begin, t.End)
-		tcp = max(tcp, millis(d))
+		tcp = max(tcp, stats.Millis(d))
 	}
 	o.UDPGapMs, o.TCPGapMs = max(0, udp-o.LeadGapMs), max(0, tcp-o.LeadGapMs)
 }
@@ -71,12 +72,12 @@ func (o *outcome) resume(t *scene.Trace, l *load) {
 	if !ok {
 		return
 	}
-	o.Resume = resumed{Known: true, ReturnToLocatorMs: millis(usable.Sub(back)), OutageS: back.Sub(t.Steps[cut].At).Seconds()}
+	o.Resume = resumed{Known: true, ReturnToLocatorMs: stats.Millis(usable.Sub(back)), OutageS: back.Sub(t.Steps[cut].At).Seconds()}
 	first := func(at time.Time, ok bool) float64 {
 		if !ok {
 			return 1e6 // never, within the schedule
 		}
-		return max(0, millis(at.Sub(usable)))
+		return max(0, stats.Millis(at.Sub(usable)))
 	}
 	o.Resume.UDPOut = first(l.up.FirstAfter(back, back))
 	o.Resume.UDPIn = first(l.down.FirstAfter(back, back))
@@ -95,13 +96,13 @@ func (o *outcome) resume(t *scene.Trace, l *load) {
 func (o *outcome) metrics(r *result.Result) {
 	set := func(name string, v float64) { r.Set(o.Cell+"_"+name, v) }
 	if len(o.Mbps) > 0 {
-		set("alone_mbps", median(o.AloneMbps))
-		set("duality_mbps", median(o.Mbps))
+		set("alone_mbps", stats.Median(o.AloneMbps))
+		set("duality_mbps", stats.Median(o.Mbps))
 		var ratios []float64
 		for i := range o.Mbps {
 			ratios = append(ratios, o.Mbps[i]/math.Max(o.AloneMbps[i], 1e-9))
 		}
-		set("ratio", median(ratios))
+		set("ratio", stats.Median(ratios))
 		set("emulator_drops", float64(o.Dropped))
 		return
 	}
@@ -128,13 +129,3 @@ func (o *outcome) metrics(r *result.Result) {
 		set("resume_tcp_in_ms", q.TCPIn)
 	}
 }
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
-func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -2,7 +2,6 @@ package phoomikiattisak
 
 import (
 	"encoding/binary"
-	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -122,18 +121,6 @@ func TestLists(t *testing.T) {
 		if _, err := list(bad, []string{soft, hard, cut}); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	if m := median([]float64{3, 1, 2}); m != 2 {
-		t.Error(m)
-	}
-	if m := median([]float64{4, 1, 2, 3}); m != 2.5 {
-		t.Error(m)
-	}
-	if !math.IsNaN(median(nil)) {
-		t.Error("of nothing")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"roam/lab/result"
+	"roam/lab/stats"
 )
 
 // perSegment is the payload that a window is counted in: the paper's (§6.1.3).
@@ -63,19 +64,7 @@ func middle(list []outcome, f func(outcome) float64) float64 {
 			v = append(v, x)
 		}
 	}
-	return median(v)
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Clone(v)
-	slices.Sort(v)
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
+	return stats.Median(v)
 }
 
 // key makes the part of a metric's name out of a scenario.
@@ -110,7 +99,7 @@ func (m *matrix) control(o outcome) float64 {
 		if far {
 			i = 1
 		}
-		if v := median(gaps[i]); math.IsNaN(most) || v > most {
+		if v := stats.Median(gaps[i]); math.IsNaN(most) || v > most {
 			most = v
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"roam/lab/packets"
 	"roam/lab/scene"
+	"roam/lab/stats"
 )
 
 const (
@@ -94,17 +95,16 @@ func (c *cell) judge(t *pass) (outcome, error) {
 // gaps measures the handoff and the windows of the control around it.
 func (c *cell) gaps(o *outcome, t *pass, planned, moment time.Time) {
 	f := t.flow
-	millis := func(d time.Duration) float64 { return float64(d) / 1e6 }
 	switch c.kind {
 	case cut:
-		o.GapMs = millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
+		o.GapMs = stats.Millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
 		if usable, ok := scene.Added(t.Events["mn"], "net2", planned); ok {
-			o.OutageMs = millis(usable.Sub(planned))
+			o.OutageMs = stats.Millis(usable.Sub(planned))
 		}
 	default:
-		o.GapMs = millis(f.longestGap(moment, moment.Add(window)))
+		o.GapMs = stats.Millis(f.longestGap(moment, moment.Add(window)))
 		if len(t.Steps) > 1 { // the old link goes
-			o.GapMs = max(o.GapMs, millis(f.longestGap(t.Steps[1].At, t.Steps[1].At.Add(window))))
+			o.GapMs = max(o.GapMs, stats.Millis(f.longestGap(t.Steps[1].At, t.Steps[1].At.Add(window))))
 		}
 	}
 	gone := planned
@@ -112,10 +112,10 @@ func (c *cell) gaps(o *outcome, t *pass, planned, moment time.Time) {
 		gone = t.Steps[1].At
 	}
 	for at := t.At(settled - window); at.Add(window).Before(planned); at = at.Add(window) {
-		o.OldGaps = append(o.OldGaps, millis(f.longestGap(at, at.Add(window))))
+		o.OldGaps = append(o.OldGaps, stats.Millis(f.longestGap(at, at.Add(window))))
 	}
 	for at := gone.Add(settled); at.Add(window).Before(t.End); at = at.Add(window) {
-		o.NewGaps = append(o.NewGaps, millis(f.longestGap(at, at.Add(window))))
+		o.NewGaps = append(o.NewGaps, stats.Millis(f.longestGap(at, at.Add(window))))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/result"
 	"roam/lab/scene"
+	"roam/lab/stats"
 	"roam/lab/workload/udpflow"
 )
 
@@ -83,7 +84,7 @@ func (t *trace) addSeries(r *result.Result) {
 	var x, y []float64
 	for _, e := range t.traffic.ssh.Echoes() {
 		if at := t.Rel(e.Sent); e.RTT > 0 && at >= 0 {
-			x, y = append(x, round(at, 3)), append(y, round(millis(e.RTT), 1))
+			x, y = append(x, stats.Round(at, 3)), append(y, stats.Round(stats.Millis(e.RTT), 1))
 		}
 	}
 	r.AddSeries(seriesName(t.arm, "ssh"), "ms", x, y)
@@ -98,8 +99,8 @@ func (t *trace) addGaps(r *result.Result) {
 	gaps := map[string][]float64{}
 	note := func(kind string, from time.Time) {
 		tr := t.traffic
-		gaps["gap udp "+kind] = append(gaps["gap udp "+kind], round(gapUDP(tr.flowUp, from, w), 3), round(gapUDP(tr.flowDown, from, w), 3))
-		gaps["gap tcp "+kind] = append(gaps["gap tcp "+kind], round(gapTCP(tr.readUp, from, w), 3), round(gapTCP(tr.readDown, from, w), 3))
+		gaps["gap udp "+kind] = append(gaps["gap udp "+kind], stats.Round(gapUDP(tr.flowUp, from, w), 3), stats.Round(gapUDP(tr.flowDown, from, w), 3))
+		gaps["gap tcp "+kind] = append(gaps["gap tcp "+kind], stats.Round(gapTCP(tr.readUp, from, w), 3), stats.Round(gapTCP(tr.readDown, from, w), 3))
 	}
 	for i := range t.plan.windows {
 		note("static", t.At(t.plan.static.from+time.Duration(i)*w))
@@ -120,9 +121,9 @@ func (t *trace) addMarks(r *result.Result) {
 	for _, s := range t.Steps {
 		switch {
 		case s.Name != "" && s.At.After(t.Start.Add(100*time.Millisecond)):
-			r.Mark(result.Event{T: round(t.Rel(s.At), 3), Arm: t.arm, Kind: "step", Label: s.Name})
+			r.Mark(result.Event{T: stats.Round(t.Rel(s.At), 3), Arm: t.arm, Kind: "step", Label: s.Name})
 		case s.Op == scene.Detach && t.arm != "":
-			r.Mark(result.Event{T: round(t.Rel(s.At), 3), Arm: t.arm, Kind: "cut", Label: s.Link + " cut"})
+			r.Mark(result.Event{T: stats.Round(t.Rel(s.At), 3), Arm: t.arm, Kind: "cut", Label: s.Link + " cut"})
 		}
 	}
 	slices.SortStableFunc(r.Events, func(a, b result.Event) int {
@@ -149,10 +150,10 @@ func (t *trace) handoffTable() result.Table {
 			kind = "hard"
 		}
 		if !h.usable.IsZero() && !h.advert.IsZero() {
-			ra = ms(millis(h.usable.Sub(h.advert)))
+			ra = ms(stats.Millis(h.usable.Sub(h.advert)))
 		}
 		if !h.usable.IsZero() {
-			carrier = ms(millis(h.usable.Sub(h.up)))
+			carrier = ms(stats.Millis(h.usable.Sub(h.up)))
 		}
 		var lu []string
 		for _, v := range h.luMs {
@@ -240,10 +241,4 @@ func (t *trace) counterTable() result.Table {
 		}
 	}
 	return tab
-}
-
-// round keeps the JSON small: no measurement here is better than that.
-func round(v float64, digits int) float64 {
-	p := math.Pow(10, float64(digits))
-	return math.Round(v*p) / p
 }

@@ -9,6 +9,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/result"
 	"roam/lab/scene"
+	"roam/lab/stats"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -89,7 +90,7 @@ func (t *trace) sessionMetrics(r *result.Result) {
 		if e.Sent.Before(t.Start) {
 			continue // the session was still being set up
 		}
-		worst = max(worst, millis(e.RTT))
+		worst = max(worst, stats.Millis(e.RTT))
 	}
 	r.Set("ssh_echo_worst_ms", worst)
 }
@@ -120,7 +121,7 @@ func (t *trace) softMetrics(r *result.Result) {
 		if h.usable.IsZero() || h.advert.IsZero() {
 			ra = math.NaN()
 		} else {
-			ra = max(ra, millis(h.usable.Sub(h.advert)))
+			ra = max(ra, stats.Millis(h.usable.Sub(h.advert)))
 		}
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
@@ -171,9 +172,9 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 				first, full = math.NaN(), math.NaN()
 				break
 			}
-			first, full = max(first, millis(at.Sub(from))), max(full, millis(full_.Sub(from)))
-			r.Set("hard_first_"+way+"_ms", millis(at.Sub(from)))
-			r.Set("hard_full_rate_"+way+"_ms", millis(full_.Sub(from)))
+			first, full = max(first, stats.Millis(at.Sub(from))), max(full, stats.Millis(full_.Sub(from)))
+			r.Set("hard_first_"+way+"_ms", stats.Millis(at.Sub(from)))
+			r.Set("hard_full_rate_"+way+"_ms", stats.Millis(full_.Sub(from)))
 		}
 		r.Set("hard_first_ms", max(0, first-udp))
 		r.Set("hard_full_rate_ms", max(0, full-udp))
@@ -181,9 +182,9 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 			// To the next step, not to the end of a window: a stall of seconds
 			// must show as one.
 			_, gap := read.LongestGap(from, h.end)
-			r.Set("hard_tcp_gap_"+way+"_ms", millis(gap))
+			r.Set("hard_tcp_gap_"+way+"_ms", stats.Millis(gap))
 		}
-		r.Set("hard_away_ms", millis(h.usable.Sub(h.cut)))
+		r.Set("hard_away_ms", stats.Millis(h.usable.Sub(h.cut)))
 		r.Set("hard_lost", float64(h.lost))
 	}
 }

@@ -2,11 +2,11 @@ package quickstart
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"roam/lab/node"
 	"roam/lab/scene"
+	"roam/lab/stats"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -110,7 +110,7 @@ func (t *trace) costs(h *handoff) {
 	if h.hard {
 		_, out := tr.readUp.LongestGap(begin, h.end)
 		_, in := tr.readDown.LongestGap(begin, h.end)
-		h.tcpGapMs = max(millis(out), millis(in))
+		h.tcpGapMs = max(stats.Millis(out), stats.Millis(in))
 	}
 	udp, tcp := t.staticGaps()
 	h.udpGapMs = max(0, h.udpGapMs-udp)
@@ -124,12 +124,12 @@ func (t *trace) window() time.Duration {
 }
 
 func gapUDP(f *udpflow.Flow, from time.Time, w time.Duration) float64 {
-	return millis(f.LongestGap(from, from.Add(w)).Length())
+	return stats.Millis(f.LongestGap(from, from.Add(w)).Length())
 }
 
 func gapTCP(s tcpflow.Stream, from time.Time, w time.Duration) float64 {
 	_, d := s.LongestGap(from, from.Add(w))
-	return millis(d)
+	return stats.Millis(d)
 }
 
 // staticGaps returns the median of the longest gap over the windows without
@@ -142,7 +142,7 @@ func (t *trace) staticGaps() (udp, tcp float64) {
 		u = append(u, max(gapUDP(t.traffic.flowUp, from, w), gapUDP(t.traffic.flowDown, from, w)))
 		c = append(c, max(gapTCP(t.traffic.readUp, from, w), gapTCP(t.traffic.readDown, from, w)))
 	}
-	return median(u), median(c)
+	return stats.Median(u), stats.Median(c)
 }
 
 // fullRate returns when the arrivals of a flow, from a moment on, have reached
@@ -165,16 +165,3 @@ func fullRate(f *udpflow.Flow, from time.Time, rate int) (time.Time, bool) {
 	}
 	return time.Time{}, false
 }
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
-}
-
-func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

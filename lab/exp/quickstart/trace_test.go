@@ -7,6 +7,7 @@ import (
 
 	"roam/lab/node"
 	"roam/lab/scene"
+	"roam/lab/stats"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -88,7 +89,7 @@ func TestHandoffCosts(t *testing.T) {
 	if !near(soft.tcpGapMs, 39) || !near(soft.udpGapMs, 0) || soft.lost != 0 || !near(soft.ackMs, 22) || len(soft.luMs) != 1 {
 		t.Errorf("cost of the soft handoff %+v", soft)
 	}
-	if !near(millis(soft.usable.Sub(soft.advert)), 100) {
+	if !near(stats.Millis(soft.usable.Sub(soft.advert)), 100) {
 		t.Errorf("advertisement to locator %v", soft.usable.Sub(soft.advert))
 	}
 	if !hard.hard || hard.lost != 2*1015 || !math.IsNaN(hard.ackMs) || !near(hard.udpGapMs, 24) {
@@ -99,7 +100,7 @@ func TestHandoffCosts(t *testing.T) {
 func TestFullRate(t *testing.T) {
 	tr := synthetic()
 	at, ok := fullRate(tr.traffic.flowUp, after(11*time.Second), 1000)
-	if !ok || !near(millis(at.Sub(after(11*time.Second))), 25) {
+	if !ok || !near(stats.Millis(at.Sub(after(11*time.Second))), 25) {
 		t.Errorf("full rate at %v, %v", at.Sub(origin), ok)
 	}
 	if _, ok := fullRate(tr.traffic.flowUp, after(11*time.Second), 5000); ok {
@@ -117,17 +118,5 @@ func TestSoftSpansLeaveTheHardHandoffOut(t *testing.T) {
 		if c := tr.traffic.flowUp.Count(tr.At(x.from), tr.At(x.to)); c.Written == 0 {
 			t.Errorf("nothing in %v", x)
 		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	if m := median([]float64{3, 1, 2}); m != 2 {
-		t.Errorf("median %g", m)
-	}
-	if m := median([]float64{4, 1, 2, 3}); m != 2.5 {
-		t.Errorf("median %g", m)
-	}
-	if !math.IsNaN(median(nil)) {
-		t.Error("median of nothing")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/result"
+	"roam/lab/stats"
 )
 
 const timeLabel = "time since the start of the schedule (s)"
@@ -85,7 +86,7 @@ func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 				lost, again = fmt.Sprintf("%d octets", w.Lost), fmt.Sprintf("%.3f %%", percent(w.Resent, w.Octets))
 			}
 			t.Rows = append(t.Rows, []string{
-				armTitle(o), [2]string{"out", "in"}[i], mbps(w.Mbps), mbps(median(b)), mbps(quantile(b, 0.25)) + " to " + mbps(quantile(b, 0.75)),
+				armTitle(o), [2]string{"out", "in"}[i], mbps(w.Mbps), mbps(stats.Median(b)), mbps(stats.Quantile(b, 0.25)) + " to " + mbps(stats.Quantile(b, 0.75)),
 				fmt.Sprint(over), fmt.Sprintf("%.0f ms", longest), fmt.Sprintf("%.1f ms", o.controlGap(i)), lost,
 				fmt.Sprintf("%.3f %%", percent(w.Misorders, w.Got)), again, o.ending(),
 			})

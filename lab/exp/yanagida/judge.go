@@ -10,6 +10,7 @@ import (
 	"roam"
 	"roam/lab/packets"
 	"roam/lab/scene"
+	"roam/lab/stats"
 )
 
 const (
@@ -50,7 +51,7 @@ func (s *seen) judge(o *outcome) {
 	s.away(o)
 	for _, d := range s.trace.Steps {
 		if at, ok := scene.Added(s.trace.Events["mn"], d.Link, d.At); ok && d.Op == scene.Attach {
-			o.BringUpMs = append(o.BringUpMs, millis(at.Sub(d.At)))
+			o.BringUpMs = append(o.BringUpMs, stats.Millis(at.Sub(d.At)))
 		}
 	}
 }
@@ -86,10 +87,10 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 	w.Mbps = rate(got, from)
 	w.LateMbps = rate(got, from.Add(min(10*time.Second, to.Sub(from)/4)))
 	for _, g := range packets.Gaps(got, from, to, longGap) {
-		w.LongGapsMs = append(w.LongGapsMs, millis(g.Length()))
+		w.LongGapsMs = append(w.LongGapsMs, stats.Millis(g.Length()))
 	}
 	for at := from; at.Add(window).Before(to); at = at.Add(window) {
-		w.WindowsMs = append(w.WindowsMs, millis(packets.Longest(got, at, at.Add(window))))
+		w.WindowsMs = append(w.WindowsMs, stats.Millis(packets.Longest(got, at, at.Add(window))))
 	}
 	w.Buckets = packets.Buckets(got, from, bucket, int(to.Sub(from)/bucket), which)
 	for _, p := range s.cell.plan.phases {
@@ -151,7 +152,7 @@ func (s *seen) signalling(o *outcome) {
 		}
 		x := exchange{T: s.trace.Rel(e.Sent.At), Set: s.setOf(e.Update), Messages: e.Messages, Acks: len(e.Acks), Refresh: e.Refresh, Early: e.Early}
 		if len(e.Acks) > 0 {
-			x.RTTMs = millis(e.Acks[0].At.Sub(e.Sent.At))
+			x.RTTMs = stats.Millis(e.Acks[0].At.Sub(e.Sent.At))
 		}
 		o.Exchanges = append(o.Exchanges, x)
 		if now := s.preferred(e.Update); now != prefer {
@@ -248,7 +249,7 @@ func (s *seen) removals(o *outcome) {
 		for _, p := range s.mn {
 			if s.data(p) && p.Where == d.Link && p.SourceNID() == scene.NID("cn1") && p.At.After(acked) && p.At.Before(until) {
 				o.AfterRemoval++
-				o.AfterRemovalMs = max(o.AfterRemovalMs, millis(p.At.Sub(acked)))
+				o.AfterRemovalMs = max(o.AfterRemovalMs, stats.Millis(p.At.Sub(acked)))
 			}
 		}
 		o.AfterRemovalSent += s.sentAfter(d.Link, d.At, until)
@@ -308,5 +309,3 @@ func (s *seen) away(o *outcome) {
 		}
 	}
 }
-
-func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

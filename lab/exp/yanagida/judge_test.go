@@ -142,18 +142,6 @@ func TestControlIsJudgedWhileAway(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
-	if m := median([]float64{3, 1, 2}); m != 2 {
-		t.Errorf("median %g", m)
-	}
-	if q := quantile([]float64{0, 1, 2, 3, 4}, 0.25); q != 1 {
-		t.Errorf("quartile %g", q)
-	}
-	if !math.IsNaN(median(nil)) {
-		t.Error("median of nothing")
-	}
-}
-
 func TestClaimsAreOfMetricsThatExist(t *testing.T) {
 	r := result.New("")
 	var o, static outcome

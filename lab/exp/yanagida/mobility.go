@@ -8,6 +8,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/result"
 	"roam/lab/scene"
+	"roam/lab/stats"
 )
 
 // mobility returns what measures continuous mobility over TCP or UDP.
@@ -101,9 +102,9 @@ func common(r *result.Result, o, static *outcome, tcp bool) {
 		r.Set("gap_control_"+way+"_ms", static.controlGap(i))
 		r.Set("throughput_"+way+"_mbps", w.Mbps)
 		r.Set("static_throughput_"+way+"_mbps", s.Mbps)
-		mid, ref := median(inner(w.total())), median(inner(s.total()))
+		mid, ref := stats.Median(inner(w.total())), stats.Median(inner(s.total()))
 		r.Set("bucket_median_"+way+"_mbps", mid)
-		r.Set("bucket_iqr_"+way+"_mbps", quantile(inner(w.total()), 0.75)-quantile(inner(w.total()), 0.25))
+		r.Set("bucket_iqr_"+way+"_mbps", stats.Quantile(inner(w.total()), 0.75)-stats.Quantile(inner(w.total()), 0.25))
 		worst(r, "bucket_median_error_pct", 100*math.Abs(mid-ref)/ref)
 		worst(r, "throughput_error_pct", 100*math.Abs(w.LateMbps-s.LateMbps)/s.LateMbps)
 		worst(r, "misorder_pct", percent(w.Misorders, w.Got))
@@ -152,7 +153,7 @@ func signals(r *result.Result, o *outcome) {
 		}
 	}
 	add(r, "lu_unacknowledged", 0)
-	worst(r, "bring_up_median_ms", median(o.BringUpMs))
+	worst(r, "bring_up_median_ms", stats.Median(o.BringUpMs))
 }
 
 // guards are the metrics without which a figure says nothing.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"roam/lab/stats"
 )
 
 // outcome is what one pass showed: everything that the result needs of it.
@@ -95,7 +97,7 @@ func (o *outcome) updates() (changes, messages, refreshes, early int) {
 func (o *outcome) flows() bool {
 	for _, w := range o.ways() {
 		b := inner(w.total())
-		if len(b) < 4 || mean(b[len(b)-2:]) < median(b)/2 {
+		if len(b) < 4 || stats.Mean(b[len(b)-2:]) < stats.Median(b)/2 {
 			return false
 		}
 	}
@@ -123,7 +125,7 @@ func (o *outcome) controlGap(i int) float64 {
 	if o == nil || len(o.ways()[i].WindowsMs) == 0 {
 		return 0
 	}
-	return median(o.ways()[i].WindowsMs)
+	return stats.Median(o.ways()[i].WindowsMs)
 }
 
 // total returns the buckets of all links together, added in one order: in a map's
@@ -154,7 +156,7 @@ func (w *way) deviation(phases []phase, width float64) float64 {
 			if to > len(b) || to-from < 2 {
 				continue
 			}
-			m := mean(b[from:to])
+			m := stats.Mean(b[from:to])
 			for _, v := range b[from:to] {
 				sum += (v - m) * (v - m)
 				n++
@@ -163,30 +165,6 @@ func (w *way) deviation(phases []phase, width float64) float64 {
 	}
 	return math.Sqrt(sum / float64(max(n, 1)))
 }
-
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(max(len(v), 1))
-}
-
-// quantile returns the value below which a share of the others lie.
-func quantile(v []float64, share float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Sorted(slices.Values(v))
-	at := share * float64(len(v)-1)
-	i := int(at)
-	if i+1 == len(v) {
-		return v[i]
-	}
-	return v[i] + (at-float64(i))*(v[i+1]-v[i])
-}
-
-func median(v []float64) float64 { return quantile(v, 0.5) }
 
 // field reads a number from a file of "name value" lines.
 func field(text, name string) int {
