@@ -40,9 +40,11 @@ static __always_inline __u64 power_of_two(__u32 rho)
 	return mantissa << (rho / RHO_ONE);
 }
 
-/* The window after acked packets, where it was what held the sender back. */
-static __always_inline __u32 grow(struct hybla *h, struct tcp_sock *tp, __u32 acked)
+/* The window after acked packets. */
+static __always_inline __u32 grow(struct sock *sk, __u32 acked)
 {
+	struct hybla *h = private_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
 	__u32 rho = rho_of(tp->srtt_us), window = tp->snd_cwnd ? tp->snd_cwnd : 1;
 	__u64 gain = h->part;
 
@@ -72,34 +74,13 @@ void BPF_PROG(hybla_init, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(hybla_acked, struct sock *sk, __u32 ack, __u32 acked)
 {
-	struct hybla *h = private_of(sk);
-	struct cc_event e;
-
-	note_before(&e, sk, CC_ACKED);
-	e.acked = acked;
-	if (e.limited)
-		tcp_of(sk)->snd_cwnd = grow(h, tcp_of(sk), acked);
-	note_after(&e, tcp_of(sk)->snd_cwnd);
+	take_acked(sk, acked, grow);
 }
 
 SEC("struct_ops")
 __u32 BPF_PROG(hybla_loss, struct sock *sk)
 {
-	struct cc_event e;
-	__u32 half = tcp_of(sk)->snd_cwnd / 2;
-
-	note_before(&e, sk, CC_LOSS);
-	half = half < LEAST_WINDOW ? LEAST_WINDOW : half;
-	note_after(&e, half);
-	return half;
-}
-
-SEC("struct_ops")
-__u32 BPF_PROG(hybla_undo, struct sock *sk)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-
-	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
+	return take_loss(sk, tcp_of(sk)->snd_cwnd / 2);
 }
 
 SEC(".struct_ops.link")
@@ -107,6 +88,6 @@ struct tcp_congestion_ops hybla = {
 	.init = (void *)hybla_init,
 	.cong_avoid = (void *)hybla_acked,
 	.ssthresh = (void *)hybla_loss,
-	.undo_cwnd = (void *)hybla_undo,
+	.undo_cwnd = (void *)undo_loss,
 	.name = "roam_hybla",
 };

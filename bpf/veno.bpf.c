@@ -27,9 +27,11 @@ static __always_inline int congested(struct veno *v, struct tcp_sock *tp)
 	return v->base_us && rtt > base && tp->snd_cwnd * (rtt - base) >= BETA * rtt;
 }
 
-/* The window after acked packets, where it was what held the sender back. */
-static __always_inline __u32 grow(struct veno *v, struct tcp_sock *tp, __u32 acked)
+/* The window after acked packets. */
+static __always_inline __u32 grow(struct sock *sk, __u32 acked)
 {
+	struct veno *v = private_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
 	__u32 window = tp->snd_cwnd ? tp->snd_cwnd : 1;
 	__u64 gain = (__u64)acked * ONE;
 
@@ -74,14 +76,7 @@ void BPF_PROG(veno_sample, struct sock *sk, const struct ack_sample *sample)
 SEC("struct_ops")
 void BPF_PROG(veno_acked, struct sock *sk, __u32 ack, __u32 acked)
 {
-	struct veno *v = private_of(sk);
-	struct cc_event e;
-
-	note_before(&e, sk, CC_ACKED);
-	e.acked = acked;
-	if (e.limited)
-		tcp_of(sk)->snd_cwnd = grow(v, tcp_of(sk), acked);
-	note_after(&e, tcp_of(sk)->snd_cwnd);
+	take_acked(sk, acked, grow);
 }
 
 SEC("struct_ops")
@@ -89,22 +84,10 @@ __u32 BPF_PROG(veno_loss, struct sock *sk)
 {
 	struct veno *v = private_of(sk);
 	struct tcp_sock *tp = tcp_of(sk);
-	struct cc_event e;
 	__u32 left = congested(v, tp) ? tp->snd_cwnd / 2 : tp->snd_cwnd * 4 / 5;
 
-	note_before(&e, sk, CC_LOSS);
 	v->base_us = 0;
-	left = left < LEAST_WINDOW ? LEAST_WINDOW : left;
-	note_after(&e, left);
-	return left;
-}
-
-SEC("struct_ops")
-__u32 BPF_PROG(veno_undo, struct sock *sk)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-
-	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
+	return take_loss(sk, left);
 }
 
 SEC(".struct_ops.link")
@@ -113,6 +96,6 @@ struct tcp_congestion_ops veno = {
 	.pkts_acked = (void *)veno_sample,
 	.cong_avoid = (void *)veno_acked,
 	.ssthresh = (void *)veno_loss,
-	.undo_cwnd = (void *)veno_undo,
+	.undo_cwnd = (void *)undo_loss,
 	.name = "roam_veno",
 };

@@ -134,4 +134,38 @@ static __always_inline void note_after(struct cc_event *e, __u32 result)
 		bpf_ringbuf_output(&cc_calls, e, sizeof(*e), 0);
 }
 
+/* After an acknowledgement the window grows by an algorithm's rule, where it was
+ * what held the sender back.
+ */
+static __always_inline void take_acked(struct sock *sk, __u32 acked, __u32 (*grow)(struct sock *, __u32))
+{
+	struct cc_event e;
+
+	note_before(&e, sk, CC_ACKED);
+	e.acked = acked;
+	if (e.limited)
+		tcp_of(sk)->snd_cwnd = grow(sk, acked);
+	note_after(&e, tcp_of(sk)->snd_cwnd);
+}
+
+/* After a loss an algorithm leaves so much of the window for the threshold. */
+static __always_inline __u32 take_loss(struct sock *sk, __u32 left)
+{
+	struct cc_event e;
+
+	note_before(&e, sk, CC_LOSS);
+	left = left < LEAST_WINDOW ? LEAST_WINDOW : left;
+	note_after(&e, left);
+	return left;
+}
+
+/* The window again, when a loss turns out to have been none. */
+SEC("struct_ops")
+__u32 BPF_PROG(undo_loss, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
+}
+
 #endif

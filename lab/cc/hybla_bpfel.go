@@ -46,7 +46,7 @@ const (
 	hyblaProgHyblaAcked   = "hybla_acked"
 	hyblaProgHyblaInit    = "hybla_init"
 	hyblaProgHyblaLoss    = "hybla_loss"
-	hyblaProgHyblaUndo    = "hybla_undo"
+	hyblaProgUndoLoss     = "undo_loss"
 	hyblaVarCcEventUnused = "cc_event_unused"
 	hyblaVarTraced        = "traced"
 )
@@ -96,7 +96,7 @@ type hyblaProgramSpecs struct {
 	HyblaAcked *ebpf.ProgramSpec `ebpf:"hybla_acked"`
 	HyblaInit  *ebpf.ProgramSpec `ebpf:"hybla_init"`
 	HyblaLoss  *ebpf.ProgramSpec `ebpf:"hybla_loss"`
-	HyblaUndo  *ebpf.ProgramSpec `ebpf:"hybla_undo"`
+	UndoLoss   *ebpf.ProgramSpec `ebpf:"undo_loss"`
 }
 
 // hyblaMapSpecs contains maps before they are loaded into the kernel.
@@ -161,7 +161,7 @@ type hyblaPrograms struct {
 	HyblaAcked *ebpf.Program `ebpf:"hybla_acked"`
 	HyblaInit  *ebpf.Program `ebpf:"hybla_init"`
 	HyblaLoss  *ebpf.Program `ebpf:"hybla_loss"`
-	HyblaUndo  *ebpf.Program `ebpf:"hybla_undo"`
+	UndoLoss   *ebpf.Program `ebpf:"undo_loss"`
 }
 
 func (p *hyblaPrograms) Close() error {
@@ -169,7 +169,7 @@ func (p *hyblaPrograms) Close() error {
 		p.HyblaAcked,
 		p.HyblaInit,
 		p.HyblaLoss,
-		p.HyblaUndo,
+		p.UndoLoss,
 	)
 }
 

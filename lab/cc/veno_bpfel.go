@@ -18,11 +18,11 @@ import (
 const (
 	venoMapCcCalls       = "cc_calls"
 	venoMapVeno          = "veno"
+	venoProgUndoLoss     = "undo_loss"
 	venoProgVenoAcked    = "veno_acked"
 	venoProgVenoInit     = "veno_init"
 	venoProgVenoLoss     = "veno_loss"
 	venoProgVenoSample   = "veno_sample"
-	venoProgVenoUndo     = "veno_undo"
 	venoVarCcEventUnused = "cc_event_unused"
 	venoVarTraced        = "traced"
 )
@@ -69,11 +69,11 @@ type venoSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type venoProgramSpecs struct {
+	UndoLoss   *ebpf.ProgramSpec `ebpf:"undo_loss"`
 	VenoAcked  *ebpf.ProgramSpec `ebpf:"veno_acked"`
 	VenoInit   *ebpf.ProgramSpec `ebpf:"veno_init"`
 	VenoLoss   *ebpf.ProgramSpec `ebpf:"veno_loss"`
 	VenoSample *ebpf.ProgramSpec `ebpf:"veno_sample"`
-	VenoUndo   *ebpf.ProgramSpec `ebpf:"veno_undo"`
 }
 
 // venoMapSpecs contains maps before they are loaded into the kernel.
@@ -135,20 +135,20 @@ type venoVariables struct {
 //
 // It can be passed to loadVenoObjects or ebpf.CollectionSpec.LoadAndAssign.
 type venoPrograms struct {
+	UndoLoss   *ebpf.Program `ebpf:"undo_loss"`
 	VenoAcked  *ebpf.Program `ebpf:"veno_acked"`
 	VenoInit   *ebpf.Program `ebpf:"veno_init"`
 	VenoLoss   *ebpf.Program `ebpf:"veno_loss"`
 	VenoSample *ebpf.Program `ebpf:"veno_sample"`
-	VenoUndo   *ebpf.Program `ebpf:"veno_undo"`
 }
 
 func (p *venoPrograms) Close() error {
 	return _VenoClose(
+		p.UndoLoss,
 		p.VenoAcked,
 		p.VenoInit,
 		p.VenoLoss,
 		p.VenoSample,
-		p.VenoUndo,
 	)
 }
 
