@@ -2,7 +2,9 @@ package acceptance
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +182,24 @@ func (f *forgery) refused(t *testing.T) {
 		{"an echo request without nonce", "drop_icmp_no_nonce", f.raw(f.mnWire[1], f.cnWire, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0})},
 	} {
 		f.counted(t, f.cn, c.what, c.counter, func() { f.inject.send(c.packet) })
+	}
+	f.logged(t, "counter=drop_two_nonces ", fmt.Sprintf(" interface=net1 source=%v destination=%v protocol=17 source_port=4444 destination_port=7000",
+		f.mnWire[1].Addr(), f.cnWire.Addr()))
+	f.logged(t, "counter=drop_icmp_no_nonce ", fmt.Sprintf(" source=%v destination=%v protocol=58 icmp_type=128", f.mnWire[1].Addr(), f.cnWire.Addr()))
+}
+
+// logged waits until cn's security log has a line with all of these words.
+func (f *forgery) logged(t *testing.T, words ...string) {
+	t.Helper()
+	var lines []string
+	if !testutil.Wait(patience, func() bool {
+		b, _ := os.ReadFile(f.cn.log)
+		lines = slices.DeleteFunc(strings.Split(string(b), "\n"), func(l string) bool { return !strings.Contains(l, "security: ") })
+		return slices.ContainsFunc(lines, func(l string) bool {
+			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(l, w) })
+		})
+	}) {
+		t.Errorf("no line of the security log has %q:\n%s", words, strings.Join(lines, "\n"))
 	}
 }
 
