@@ -20,6 +20,7 @@ enum counter {
 	RX_NONCE,               /* of those, with a nonce that was stripped */
 	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */
 	RX_CARRIED,             /* control messages that came in UDP */
+	RX_STALE_LOCATOR,       /* of those delivered or taken, from a locator that is only accepted: withdrawn, and in grace */
 	RX_STRANGER_UNTOLD,     /* not lost: first packets of strangers, too many at a time for the daemon to hear of */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */

@@ -54,6 +54,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	case AUTHENTIC:
 		break;
 	}
+	if (known > p->n_remote)
+		count(RX_STALE_LOCATOR);
 	note_heard(skb, p, l, in, known);
 	note_stack(skb, p, l, in, s);
 	if (is_opening(skb, &in->c, &p->remote_nonce))

@@ -25,6 +25,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterRX_NONCE:                 {"rx_nonce", "of those, with a nonce that was stripped"},
 	bpfCounterRX_PLAIN:                 {"rx_plain", "of those, of sessions that fell back to plain IPv6"},
 	bpfCounterRX_CARRIED:               {"rx_carried", "control messages that came in UDP"},
+	bpfCounterRX_STALE_LOCATOR:         {"rx_stale_locator", "accepted from a locator that the correspondent has withdrawn, within its grace; later ones are drop_unknown_locator"},
 	bpfCounterRX_STRANGER_UNTOLD:       {"rx_stranger_untold", "first packets of strangers of which the daemon was not told, as there were too many; answered all the same"},
 	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
 	bpfCounterRX_SERVED:                {"rx_served", "connections given to a server that is bound to one real address"},

@@ -81,7 +81,7 @@ func TestInboundOfSession(t *testing.T) {
 	}
 	r.check([]verdictCase{
 		{"no nonce, known locator", fromPeer(there, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
-		{"no nonce, locator in grace", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
+		{"no nonce, locator in grace", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, counts{"rx_packets": 1, "rx_stale_locator": 1}, nil},
 		{"no nonce, unknown locator", fromPeer(else2, none, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_unknown_locator": 1}, nil},
 		{"right nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), passOn, deliveredNonce, nil},
 		{"right nonce, unknown locator", fromPeer(else2, theirNonce, ip6.UDP, udp(20)), passOn, deliveredNonce, []EventKind{LocatorSeen}},

@@ -103,7 +103,7 @@ type Engine struct {
 	refused     map[string]uint64
 	lastForged  dataplane.Refusal
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
-	back        map[ilnp.PairKey]bool // sessions whose connections are to be woken
+	back        map[ilnp.PairKey]bool // sessions whose connections are to be woken; true: there was no path before
 	opener      opener
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found

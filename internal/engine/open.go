@@ -19,7 +19,7 @@ import (
 // the sequence numbers that it has reached (ilnpwire.Opening). Linux takes a SYN
 // that is answered by the other end for what is true (nf_conntrack_proto_tcp.c).
 const (
-	openFirst = 300 * time.Millisecond // to the first look after a move, if two round trips are not more
+	openFirst = 500 * time.Millisecond // to the first look after a move, if two round trips are not more
 	openLast  = 5 * time.Second        // looks come at intervals that double, up to this
 	openTries = 3                      // for one connection after one move
 	openMost  = 1024                   // openings of correspondents that wait for a look
@@ -163,7 +163,7 @@ func (e *Engine) join(h heard, c dataplane.Connection) {
 	if !h.Answer {
 		e.show(h.key, c, ilnpwire.Opening{Answer: true, Ack: h.Seq + 1})
 	}
-	e.inject(ilnpwire.OldSegment(e.sessionAddr(h.key.Remote), e.sessionAddr(h.key.Local), h.From, h.To, c.Wanted, c.Unacked))
+	e.acknowledge(h.key, c)
 	e.takeBack(h.key, c)
 	e.cfg.Log.Debug("a connection was shown to firewalls again", "answer", h.Answer, "port", c.Local.Port())
 }

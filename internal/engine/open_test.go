@@ -115,3 +115,34 @@ func TestOpeningsAreAnswered(t *testing.T) {
 		t.Errorf("with a wrong nonce, or to no connection: %d answers, %d to our stack, %v", len(o.resent), len(o.injected), e.refused)
 	}
 }
+
+// After an outage our stack is made to send an ACK for each connection of the
+// session, and not after any other move.
+func TestOutageIsAcknowledged(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	e.cfg.Plane = &kernel{list: []dataplane.Connection{
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Wanted: 1 << 20},
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID+1, 4000), Open: true},
+	}}
+	p := e.pairs[pairKey]
+	paths := p.Paths
+	for i, c := range []struct {
+		paths []ilnp.Path
+		want  int
+	}{{nil, 0}, {paths, 1}, {[]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, 1}} {
+		p.Seq++
+		p.Paths = c.paths
+		e.upsert(p)
+		e.tend(time.Now())
+		if len(o.injected) != c.want {
+			t.Errorf("step %d: %d segments, want %d", i, len(o.injected), c.want)
+		}
+	}
+	if len(o.injected) == 0 {
+		t.Fatal("nothing to look at")
+	}
+	c, err := ip6.Walk(o.injected[0])
+	if err != nil || c.Upper != ip6.TCP || ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.TCP, o.injected[0][c.UpperOffset:c.End]) != 0 {
+		t.Errorf("injected %+v, %v", c, err)
+	}
+}

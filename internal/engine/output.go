@@ -57,7 +57,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
 	}
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead) {
-		e.back[p.Key] = true
+		e.back[p.Key] = e.back[p.Key] || old.Dead || len(old.Paths) == 0
 	}
 	if old.Seq != 0 && p.State == ilnp.Established && !p.Dead && anyNew(old.Paths, p.Paths) {
 		e.opener.watch(p)

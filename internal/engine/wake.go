@@ -39,10 +39,20 @@ func (e *Engine) tend(now time.Time) {
 // not acknowledged makes TCP take one doubling back, and send again when that is
 // due by now (RFC 6069, which Linux implements). So each connection is told as
 // often as it has doubled.
+//
+// After an outage the correspondent is told what had arrived before it, too: the
+// last acknowledgements are lost, and what it would send again first is here. TCP
+// takes the answer to that for a sign that its time-out was a mistake, and waits
+// another round trip before it sends what is missing (F-RTO, RFC 5682).
 func (e *Engine) wake(list []dataplane.Connection) {
 	for _, c := range list {
-		if k := keyOf(c); e.back[k] {
+		k := keyOf(c)
+		outage, ok := e.back[k]
+		if ok {
 			e.takeBack(k, c)
+		}
+		if outage && c.Open {
+			e.acknowledge(k, c)
 		}
 	}
 	clear(e.back)
@@ -51,6 +61,12 @@ func (e *Engine) wake(list []dataplane.Connection) {
 // keyOf returns the session that a connection belongs to.
 func keyOf(c dataplane.Connection) ilnp.PairKey {
 	return ilnp.PairKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
+}
+
+// acknowledge makes our own stack send an ACK of all that has arrived. The stack
+// does so for a connection at most twice a second.
+func (e *Engine) acknowledge(k ilnp.PairKey, c dataplane.Connection) {
+	e.inject(ilnpwire.OldSegment(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), c.Remote.Port(), c.Local.Port(), c.Wanted, c.Unacked))
 }
 
 // takeBack tells a connection as often as it has doubled its time-out.
