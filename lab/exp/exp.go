@@ -8,6 +8,8 @@ package exp
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -34,6 +36,22 @@ type Experiment struct {
 	// tables and figures in env.Result. It returns an error only when it could
 	// not measure; a claim that does not hold is no error.
 	Run func(ctx context.Context, env *Env) error
+}
+
+// With returns the experiment with what the files of its folder hold: drawing.txt,
+// params.json, expect.json and README.md. One that is missing is a mistake in the
+// package, and it panics.
+func (e Experiment) With(files fs.FS) Experiment {
+	read := func(name string) []byte {
+		b, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(fmt.Sprintf("experiment %s: %v", e.Name, err))
+		}
+		return b
+	}
+	e.Drawing, e.Readme = string(read("drawing.txt")), string(read("README.md"))
+	e.Params, e.Expect = read("params.json"), read("expect.json")
+	return e
 }
 
 // The engines that can carry an experiment out.

@@ -14,7 +14,7 @@ import (
 
 func resolve(t *testing.T, preset string, set ...string) exp.Params {
 	t.Helper()
-	d, err := exp.ParseParams(params)
+	d, err := exp.ParseParams(Experiment.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestClaimsAreOfCells(t *testing.T) {
 	if err := missing(r, nil); err != nil {
 		t.Fatal(err)
 	}
-	claims, err := result.ParseExpect(expect)
+	claims, err := result.ParseExpect(Experiment.Expect)
 	if err != nil || len(r.Unmeasured) != len(claims) {
 		t.Errorf("%d claims, %d without a cell, %v", len(claims), len(r.Unmeasured), err)
 	}

@@ -7,7 +7,7 @@ package beyond
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,24 +18,15 @@ import (
 	"roam/lab/scene"
 )
 
-//go:embed drawing.txt
-var drawing string
-
-//go:embed params.json
-var params []byte
-
-//go:embed expect.json
-var expect []byte
-
-//go:embed README.md
-var readme string
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is the declaration that package runner lists.
 var Experiment = exp.Experiment{
 	Name: "beyond", Title: "Unequal and lossy paths, both ends moving, storms of handoffs, minutes of outage",
 	Group: "Beyond the papers", Source: "what the papers name as not studied",
-	Drawing: drawing, Params: params, Expect: expect, Readme: readme, Tools: tools(), Run: run,
-}
+	Tools: tools(), Run: run,
+}.With(files)
 
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)
@@ -86,7 +77,11 @@ func choose(text string) (out []string, err error) {
 
 // missing says of the claims about cells that do not run why they have no value.
 func missing(r *result.Result, chosen []string) error {
-	claims, err := result.ParseExpect(expect)
+	text, err := files.ReadFile("expect.json")
+	if err != nil {
+		return fmt.Errorf("read claims: %w", err)
+	}
+	claims, err := result.ParseExpect(text)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ package example
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"net/netip"
 	"path/filepath"
@@ -17,24 +17,15 @@ import (
 	"roam/lab/workload"
 )
 
-var (
-	//go:embed drawing.txt
-	drawing string
-	//go:embed params.json
-	params []byte
-	//go:embed expect.json
-	expect []byte
-	//go:embed README.md
-	readme string
-)
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is what lab/runner/registry.go lists; this one is left out there.
 var Experiment = exp.Experiment{
 	Name: "example", Group: "How to add an experiment", Source: "docs/lab.md",
-	Title:   "What a cut of the only link costs a flow of datagrams",
-	Drawing: drawing, Params: params, Expect: expect, Readme: readme,
+	Title: "What a cut of the only link costs a flow of datagrams",
 	Tools: map[string]string{"tcpdump": "tcpdump"}, Run: run,
-}
+}.With(files)
 
 func run(ctx context.Context, env *exp.Env) (err error) {
 	p, rate := env.Params, env.Params.Int("rate")

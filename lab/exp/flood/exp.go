@@ -4,7 +4,7 @@ package flood
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,24 +16,15 @@ import (
 	"roam/lab/workload"
 )
 
-var (
-	//go:embed drawing.txt
-	drawing string
-	//go:embed params.json
-	params []byte
-	//go:embed expect.json
-	expect []byte
-	//go:embed README.md
-	readme string
-)
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is what lab/runner/registry.go lists.
 var Experiment = exp.Experiment{
 	Name: "flood", Group: "The host, complete", Source: "RFC 6740 §10, RFC 6741 §11",
-	Title:   "A host under a flood of forged Locator Updates and spoofed first packets",
-	Drawing: drawing, Params: params, Expect: expect, Readme: readme,
+	Title: "A host under a flood of forged Locator Updates and spoofed first packets",
 	Tools: map[string]string{"radvd": "radvd"}, Run: run,
-}
+}.With(files)
 
 const (
 	sessionPort = 5801

@@ -10,7 +10,7 @@ package hostile
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,31 +21,18 @@ import (
 	"roam/lab/workload"
 )
 
-//go:embed drawing.txt
-var drawing string
-
-//go:embed params.json
-var params []byte
-
-//go:embed expect.json
-var expect []byte
-
-//go:embed README.md
-var readme string
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is the declaration that package runner lists.
 var Experiment = exp.Experiment{
-	Name:    "hostile-paths",
-	Title:   "Sessions through networks that drop options or ICMPv6, firewalls, small MTUs and lying correspondents",
-	Group:   "Beyond the papers",
-	Source:  "RFC 7872, RFC 4890, RFC 6744 §4; the rules of Roam's packet path",
-	Drawing: drawing,
-	Params:  params,
-	Expect:  expect,
-	Readme:  readme,
-	Tools:   tools(),
-	Run:     measure,
-}
+	Name:   "hostile-paths",
+	Title:  "Sessions through networks that drop options or ICMPv6, firewalls, small MTUs and lying correspondents",
+	Group:  "Beyond the papers",
+	Source: "RFC 7872, RFC 4890, RFC 6744 §4; the rules of Roam's packet path",
+	Tools:  tools(),
+	Run:    measure,
+}.With(files)
 
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)

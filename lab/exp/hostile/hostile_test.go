@@ -11,7 +11,7 @@ import (
 
 // Each network has its claims, and each claim its network or attack.
 func TestClaimsMeetNetworks(t *testing.T) {
-	claims, err := result.ParseExpect(expect)
+	claims, err := result.ParseExpect(Experiment.Expect)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ package instants
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
@@ -23,17 +23,8 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-//go:embed drawing.txt
-var drawing string
-
-//go:embed params.json
-var params []byte
-
-//go:embed expect.json
-var expect []byte
-
-//go:embed README.md
-var readme string
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is the declaration that package runner lists.
 var Experiment = exp.Experiment{
@@ -41,11 +32,10 @@ var Experiment = exp.Experiment{
 	Title:   "Soft handoffs begun at every millisecond of a beat",
 	Group:   "Beyond the papers",
 	Source:  "claim of Roam: a soft handoff costs nothing, whenever it begins",
-	Drawing: drawing, Params: params, Expect: expect, Readme: readme,
 	Tools:   scene.Tools,
 	Engines: exp.Engines,
 	Run:     run,
-}
+}.With(files)
 
 const (
 	// lead is the time before the first handoff, in which sessions settle.

@@ -12,7 +12,7 @@ package phoomikiattisak
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,31 +25,18 @@ import (
 	"roam/lab/workload"
 )
 
-//go:embed drawing.txt
-var drawing string
-
-//go:embed params.json
-var params []byte
-
-//go:embed expect.json
-var expect []byte
-
-//go:embed README.md
-var readme string
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is the declaration that package runner lists.
 var Experiment = exp.Experiment{
-	Name:    "phoomikiattisak-handoff",
-	Title:   "TCP through handoffs between near and far networks, soft and hard, under CUBIC, Hybla and Veno",
-	Group:   "Phoomikiattisak and Bhatti 2019, End-To-End Mobility for the Internet Using ILNP",
-	Source:  "Phoomikiattisak and Bhatti, WCMC 2019, article 7464179, §5 and §6",
-	Drawing: drawing,
-	Params:  params,
-	Expect:  expect,
-	Readme:  readme,
-	Tools:   tools(),
-	Run:     run,
-}
+	Name:   "phoomikiattisak-handoff",
+	Title:  "TCP through handoffs between near and far networks, soft and hard, under CUBIC, Hybla and Veno",
+	Group:  "Phoomikiattisak and Bhatti 2019, End-To-End Mobility for the Internet Using ILNP",
+	Source: "Phoomikiattisak and Bhatti, WCMC 2019, article 7464179, §5 and §6",
+	Tools:  tools(),
+	Run:    run,
+}.With(files)
 
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)

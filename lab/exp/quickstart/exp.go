@@ -10,7 +10,7 @@ package quickstart
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"maps"
 
@@ -19,30 +19,17 @@ import (
 	"roam/lab/workload"
 )
 
-//go:embed drawing.txt
-var drawing string
-
-//go:embed params.json
-var params []byte
-
-//go:embed expect.json
-var expect []byte
-
-//go:embed README.md
-var readme string
+//go:embed drawing.txt params.json expect.json README.md
+var files embed.FS
 
 // Experiment is the declaration that package runner lists.
 var Experiment = exp.Experiment{
-	Name:    "quickstart",
-	Title:   "Unmodified sessions of a mobile host through handoffs, duality and withdrawal",
-	Source:  "the main job of Roam; RFC 6740, 6741, 6743, 6744",
-	Drawing: drawing,
-	Params:  params,
-	Expect:  expect,
-	Readme:  readme,
-	Tools:   tools(),
-	Run:     run,
-}
+	Name:   "quickstart",
+	Title:  "Unmodified sessions of a mobile host through handoffs, duality and withdrawal",
+	Source: "the main job of Roam; RFC 6740, 6741, 6743, 6744",
+	Tools:  tools(),
+	Run:    run,
+}.With(files)
 
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)

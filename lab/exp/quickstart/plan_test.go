@@ -11,7 +11,7 @@ import (
 
 func resolve(t *testing.T, preset string, set ...string) exp.Params {
 	t.Helper()
-	d, err := exp.ParseParams(params)
+	d, err := exp.ParseParams(Experiment.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestControlLosesItsFirstNetworkAndGetsItBack(t *testing.T) {
 }
 
 func TestExpectationsAreOfMetricsThatExist(t *testing.T) {
-	e, err := result.ParseExpect(expect)
+	e, err := result.ParseExpect(Experiment.Expect)
 	if err != nil {
 		t.Fatal(err)
 	}
