@@ -155,6 +155,7 @@ type Probed struct {
 	WhyPlain string       `json:"why_plain,omitempty"`
 	Paths    []ProbedPath `json:"paths"`
 	TooBig   int          `json:"too_big,omitempty"` // octets that the last Packet Too Big of it named; 0: none came
+	Opened   int          `json:"opened,omitempty"`  // TCP connections that stood still after a move until they were shown to firewalls again
 	Echo     *PlainEcho   `json:"echo,omitempty"`    // only asked of a session that is plain
 }
 

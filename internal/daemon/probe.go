@@ -160,6 +160,7 @@ func (d *Daemon) conclude(ctx context.Context, q *inquiry) (control.Probed, erro
 				known = true
 				s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, control.Names{})
 				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, d.engine.TooBig(p.Key)
+				out.Opened = d.engine.Opened(p.Key)
 			}
 		}
 	})

@@ -32,7 +32,13 @@ type ends [2]netip.AddrPort
 type opener struct {
 	watched map[ilnp.PairKey]*watch
 	heard   []heard
+	opened  map[ilnp.PairKey]int // connections that waited for an answer and were shown with success
 }
+
+// Opened returns how many connections of a session stood still after moves, though
+// the correspondent was there, and had to be shown to firewalls: one on the way
+// had lost track of them, or the first answer took long.
+func (e *Engine) Opened(k ilnp.PairKey) int { return e.opener.opened[k] }
 
 // heard is an opening of a correspondent.
 type heard struct {
@@ -51,12 +57,13 @@ type watch struct {
 type arrivals struct {
 	segments uint32 // until the last look
 	tries    int    // openings sent; openTries when there will be no more
+	waiting  bool   // when the first of them was sent, data of ours was not acknowledged
 }
 
 // watch begins to look at the connections of a session that has a new path.
 func (o *opener) watch(p ilnp.Pair) {
 	if o.watched == nil {
-		o.watched = make(map[ilnp.PairKey]*watch)
+		o.watched, o.opened = make(map[ilnp.PairKey]*watch), make(map[ilnp.PairKey]int)
 	}
 	o.watched[p.Key] = &watch{wait: max(openFirst, p.Grace), seen: make(map[ends]arrivals)}
 }
@@ -137,6 +144,7 @@ func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
 	switch {
 	case silent && a.tries < openTries:
 		a.tries++
+		a.waiting = a.waiting || c.Next != c.Unacked
 		e.show(k, c, ilnpwire.Opening{})
 	case !silent && a.tries > 0:
 		a.tries = openTries // it has helped, or was not needed
@@ -162,6 +170,10 @@ func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Opening
 func (e *Engine) join(h heard, c dataplane.Connection) {
 	if !h.Answer {
 		e.show(h.key, c, ilnpwire.Opening{Answer: true, Ack: h.Seq + 1})
+	}
+	if w := e.opener.watched[h.key]; h.Answer && w != nil && w.seen[ends{c.Local, c.Remote}].waiting {
+		w.seen[ends{c.Local, c.Remote}] = arrivals{segments: c.Arrived, tries: openTries}
+		e.opener.opened[h.key]++
 	}
 	e.acknowledge(h.key, c)
 	e.takeBack(h.key, c)

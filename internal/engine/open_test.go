@@ -109,6 +109,9 @@ func TestOpeningsAreAnswered(t *testing.T) {
 	if len(o.resent) != 1 || len(o.injected) != 2 {
 		t.Errorf("an answer made %d answers, %d to our stack", len(o.resent), len(o.injected))
 	}
+	if e.Opened(pairKey) != 0 {
+		t.Error("a connection that nobody watched was opened")
+	}
 	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Nonce: ourNonce})
 	hear(ilnpwire.Opening{From: 4000, To: 23, Seq: 500, Nonce: theirNonce})
 	if len(o.resent) != 1 || len(o.injected) != 2 || len(e.refused) != 1 {
@@ -144,5 +147,27 @@ func TestOutageIsAcknowledged(t *testing.T) {
 	c, err := ip6.Walk(o.injected[0])
 	if err != nil || c.Upper != ip6.TCP || ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.TCP, o.injected[0][c.UpperOffset:c.End]) != 0 {
 		t.Errorf("injected %+v, %v", c, err)
+	}
+}
+
+// A connection that stood still with data under way and was answered is told of,
+// once for each move; an idle one is not.
+func TestOpenedIsCounted(t *testing.T) {
+	for unacked, want := range map[uint32]int{900: 1, 1000: 0} {
+		e, _ := withSession(t, ilnp.Established)
+		e.cfg.Plane = &kernel{list: []dataplane.Connection{
+			{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Unacked: unacked},
+		}}
+		e.opener.watch(e.pairs[pairKey])
+		e.tend(time.Now())
+		e.tend(e.opener.due())
+		answer := ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce}
+		for range 2 {
+			e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(answer.Build(them, us))})
+			e.tend(time.Now())
+		}
+		if got := e.Opened(pairKey); got != want {
+			t.Errorf("unacknowledged from %d: %d opened, want %d", unacked, got, want)
+		}
 	}
 }

@@ -75,6 +75,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.tooBig, k)
 	delete(e.back, k)
 	delete(e.opener.watched, k)
+	delete(e.opener.opened, k)
 	e.held.forget(k)
 	e.saver.soon()
 }

@@ -43,7 +43,7 @@ var networks = []network{
 	{name: "updates", says: "drops ICMPv6 type 156", rules: "icmpv6 type 156 drop", acked: true, told: "something drops ICMPv6 type 156"},
 	{name: "icmp", says: "drops all ICMPv6", rules: "meta l4proto ipv6-icmp drop", udp: true, acked: true, told: "ICMPv6 is dropped"},
 	{name: "label", says: "rewrites the flow label", rules: "ip6 flowlabel set 0x54321", told: "rewrites the flow label"},
-	{name: "firewall", says: "default drop in front of the mobile host: only answers come in", rules: onlyAnswers, acked: true},
+	{name: "firewall", says: "default drop in front of the mobile host: only answers come in", rules: onlyAnswers, acked: true, told: "a firewall there had lost track of it"},
 	{name: "firewallpeer", says: "default drop in front of the correspondent, which begins", rules: onlyAnswers, atPeer: true, acked: true,
 		any: true}, // until the correspondent has asked, its firewall drops what the mobile host asks,
 	{name: "mtu", says: "a path MTU of 1280, and routers say so", mtu: 1280, told: "a router says so"},

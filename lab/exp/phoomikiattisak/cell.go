@@ -277,7 +277,8 @@ func senderState(ctx context.Context, h *topo.Host, after time.Duration) (rtoMs 
 	return parseState(string(out))
 }
 
-// drops returns what the hosts' data planes have dropped, by host and reason.
+// drops returns what the hosts' data planes have dropped, by host and reason, and
+// what they took from locators that had been withdrawn.
 func drops(ctx context.Context, net *scene.Scene) (map[string]uint64, error) {
 	all, err := net.Counters(ctx)
 	if err != nil {
@@ -286,7 +287,7 @@ func drops(ctx context.Context, net *scene.Scene) (map[string]uint64, error) {
 	out := map[string]uint64{}
 	for host, list := range all {
 		for _, c := range list {
-			if c.Value > 0 && strings.HasPrefix(c.Name, "drop") {
+			if c.Value > 0 && (strings.HasPrefix(c.Name, "drop") || c.Name == "rx_stale_locator") {
 				out[host+" "+c.Name] = c.Value
 			}
 		}

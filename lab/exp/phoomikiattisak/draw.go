@@ -61,7 +61,7 @@ func (m *matrix) handoffTable() result.Table {
 		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow at the mobile host. " +
 			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. RTO: of the sender, just before. " +
 			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered all the same; the paper's hard handoff loses them (about 229).",
-		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale", "dropped by the data planes"},
+		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale", "counted by the data planes"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
 		if len(list) == 0 {
@@ -87,7 +87,8 @@ func (m *matrix) handoffTable() result.Table {
 	return tab
 }
 
-// dropsOf names what the data planes of a flow's hosts dropped, and why.
+// dropsOf names what the data planes of a flow's hosts dropped, and why, and what
+// they took from withdrawn locators.
 func dropsOf(o outcome) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(o.Counters)) {
