@@ -41,7 +41,7 @@ static __always_inline int translate(struct __sk_buff *skb, int detoured)
 		return drop(DROP_MALFORMED);
 	key.local = ip.src.nid;
 	key.remote = ip.dst.nid;
-	p = bpf_map_lookup_elem(&pairs, &key);
+	p = find_pair(&key, FETCH_OUT);
 	if (detoured && !p)
 		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
 	e = p ? 0 : bpf_map_lookup_elem(&embryos, &key);

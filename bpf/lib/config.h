@@ -24,4 +24,7 @@ const volatile __u64 silence_again = 15000000000ULL;
  */
 const volatile __u16 carry_port = 0;
 
+/* Number of buckets of the index, a power of two, less one. */
+const volatile __u32 index_mask = 0;
+
 #endif

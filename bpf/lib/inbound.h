@@ -108,7 +108,9 @@ static __always_inline struct pair *homonym_by_nonce(const struct inbound *in)
 	what.remote.l64.b[0] = NONCE_KEY;
 	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
 	handle = bpf_map_lookup_elem(&homonyms, &what);
-	p = bpf_map_lookup_elem(&pairs, handle ? handle : &key);
+	if (handle)
+		key = *handle;
+	p = find_pair(&key, FETCH_IN);
 	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
 }
 
@@ -121,7 +123,7 @@ static __always_inline struct pair *pair_of(const struct inbound *in)
 	if (p)
 		return p;
 	key = handle_of(in->dst.nid, &in->src);
-	return bpf_map_lookup_elem(&pairs, &key);
+	return find_pair(&key, FETCH_IN);
 }
 
 /* An ICMPv6 error about a packet of ours: the daemon translates it, for it
@@ -137,7 +139,7 @@ static __always_inline int receive_error(struct __sk_buff *skb, const struct inb
 	if (bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
-	p = bpf_map_lookup_elem(&pairs, &key);
+	p = find_pair(&key, FETCH_OUT);
 	if (!p && !bpf_map_lookup_elem(&embryos, &key))
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))

@@ -26,11 +26,21 @@ struct {
 } uplinks SEC(".maps");
 
 struct {
+	/* Where is the session with these handles? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* the daemon writes an entry by one store */
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct bucket);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} session_index SEC(".maps");
+
+struct {
 	/* How is this session translated, and where may it be sent? */
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, as pair_lives */
 	__uint(max_entries, 16384);
-	__type(key, struct pair_key);
+	__type(key, __u32);
 	__type(value, struct pair);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pairs SEC(".maps");

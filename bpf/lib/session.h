@@ -6,6 +6,7 @@
 #include "csum.h"
 #include "drop.h"
 #include "events.h"
+#include "index.h"
 #include "maps.h"
 #include "parse.h"
 #include "siphash.h"
@@ -23,13 +24,6 @@
 static __always_inline __u32 tick(__u64 ns)
 {
 	return ns >> 20;
-}
-
-static __always_inline struct host *this_host(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&hosts, &zero);
 }
 
 /* What was seen of the pair; cleared when the slot changed hands. */

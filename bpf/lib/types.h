@@ -23,6 +23,7 @@
 #define MAX_REALS 8    /* addresses of this host that servers may be bound to */
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
+#define BUCKET 8         /* entries of the index in one cache line */
 #define EVENT_DATA_SMALL 256
 #define EVENT_DATA 2048
 #define EVENT_DATA_LARGE 8192
@@ -70,6 +71,7 @@ struct host {
 	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
 	__u32 detour;              /* index of the link that cuts super-packets; 0: none */
 	__u32 pad2;
+	__u64 index_key[2];        /* with which handles are hashed for the index */
 	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
 };
 
@@ -112,8 +114,16 @@ enum rule_found {
 /* One way to send: index of an uplink times 16, plus index in remote[]. */
 typedef __u8 path;
 
-/* A session, written by the daemon. What a packet needs most comes first. With
- * key and head the kernel takes 256 octets for an entry, and none to spare.
+/* Where sessions are, by a hash of their handles: each in one of two such
+ * buckets. An entry is 0, or 22 bits of the hash, the index in pairs plus one
+ * in 21 bits, and that in pair_lives in 21 bits. One bucket is a cache line.
+ */
+struct bucket {
+	__u64 entry[BUCKET];
+};
+
+/* A session, written by the daemon. What a packet needs most comes first, in
+ * one cache line.
  */
 struct pair {
 	enum pair_flags flags;
@@ -137,7 +147,7 @@ struct pair {
 	struct pair_key handle;
 	__u32 grace;                    /* ns for which unproven locators get the rate before */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
-	__u8 pad2[3];
+	__u8 pad2[11];
 };
 
 /* What the data plane saw of a session, written by it alone. What every packet
@@ -176,6 +186,7 @@ struct pair_live {
 	__u8 proof_ports[4];        /* as in our segment, network order */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 twin_sent;            /* ms: last packet that went under both rules */
+	__u8 pad[32];               /* an entry begins with a cache line */
 };
 
 /* A correspondent that showed a nonce and has no session yet. */

@@ -19,6 +19,11 @@ type bpfAddr struct {
 	Nid bpfHalf
 }
 
+type bpfBucket struct {
+	_     structs.HostLayout
+	Entry [8]uint64
+}
+
 type bpfCounter uint32
 
 const (
@@ -143,6 +148,7 @@ type bpfHost struct {
 	Abi           uint32
 	Detour        uint32
 	Pad2          uint32
+	IndexKey      [2]uint64
 	Reals         [8]bpfAddr
 }
 
@@ -189,7 +195,7 @@ type bpfPair struct {
 	Handle      bpfPairKey
 	Grace       uint32
 	N_reserve   uint8
-	Pad2        [3]uint8
+	Pad2        [11]uint8
 }
 
 type bpfPairFlags uint32
@@ -245,6 +251,7 @@ type bpfPairLive struct {
 	ProofPorts   [4]uint8
 	SoughtSince  uint32
 	TwinSent     uint32
+	Pad          [32]uint8
 }
 
 type bpfRefusal struct {
@@ -324,6 +331,7 @@ const (
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
+	bpfMapSessionIndex        = "session_index"
 	bpfMapSources             = "sources"
 	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
@@ -337,6 +345,7 @@ const (
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
 	bpfVarCarryPort           = "carry_port"
 	bpfVarCsumFlags           = "csum_flags"
+	bpfVarIndexMask           = "index_mask"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
 	bpfVarUnusedEvent         = "unused_event"
@@ -397,21 +406,22 @@ type bpfProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Crowds    *ebpf.MapSpec `ebpf:"crowds"`
-	Embryos   *ebpf.MapSpec `ebpf:"embryos"`
-	Homonyms  *ebpf.MapSpec `ebpf:"homonyms"`
-	Hosts     *ebpf.MapSpec `ebpf:"hosts"`
-	KnownNids *ebpf.MapSpec `ebpf:"known_nids"`
-	PairLives *ebpf.MapSpec `ebpf:"pair_lives"`
-	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
-	Refusals  *ebpf.MapSpec `ebpf:"refusals"`
-	Requests  *ebpf.MapSpec `ebpf:"requests"`
-	Served    *ebpf.MapSpec `ebpf:"served"`
-	Sources   *ebpf.MapSpec `ebpf:"sources"`
-	Trials    *ebpf.MapSpec `ebpf:"trials"`
-	Uplinks   *ebpf.MapSpec `ebpf:"uplinks"`
-	Urgent    *ebpf.MapSpec `ebpf:"urgent"`
+	Counters     *ebpf.MapSpec `ebpf:"counters"`
+	Crowds       *ebpf.MapSpec `ebpf:"crowds"`
+	Embryos      *ebpf.MapSpec `ebpf:"embryos"`
+	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
+	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
+	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
+	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
+	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
+	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
+	Requests     *ebpf.MapSpec `ebpf:"requests"`
+	Served       *ebpf.MapSpec `ebpf:"served"`
+	SessionIndex *ebpf.MapSpec `ebpf:"session_index"`
+	Sources      *ebpf.MapSpec `ebpf:"sources"`
+	Trials       *ebpf.MapSpec `ebpf:"trials"`
+	Uplinks      *ebpf.MapSpec `ebpf:"uplinks"`
+	Urgent       *ebpf.MapSpec `ebpf:"urgent"`
 }
 
 // bpfVariableSpecs contains global variables before they are loaded into the kernel.
@@ -420,6 +430,7 @@ type bpfMapSpecs struct {
 type bpfVariableSpecs struct {
 	CarryPort    *ebpf.VariableSpec `ebpf:"carry_port"`
 	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
+	IndexMask    *ebpf.VariableSpec `ebpf:"index_mask"`
 	SilenceAfter *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
 	UnusedEvent  *ebpf.VariableSpec `ebpf:"unused_event"`
@@ -445,21 +456,22 @@ func (o *bpfObjects) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Crowds    *ebpf.Map `ebpf:"crowds"`
-	Embryos   *ebpf.Map `ebpf:"embryos"`
-	Homonyms  *ebpf.Map `ebpf:"homonyms"`
-	Hosts     *ebpf.Map `ebpf:"hosts"`
-	KnownNids *ebpf.Map `ebpf:"known_nids"`
-	PairLives *ebpf.Map `ebpf:"pair_lives"`
-	Pairs     *ebpf.Map `ebpf:"pairs"`
-	Refusals  *ebpf.Map `ebpf:"refusals"`
-	Requests  *ebpf.Map `ebpf:"requests"`
-	Served    *ebpf.Map `ebpf:"served"`
-	Sources   *ebpf.Map `ebpf:"sources"`
-	Trials    *ebpf.Map `ebpf:"trials"`
-	Uplinks   *ebpf.Map `ebpf:"uplinks"`
-	Urgent    *ebpf.Map `ebpf:"urgent"`
+	Counters     *ebpf.Map `ebpf:"counters"`
+	Crowds       *ebpf.Map `ebpf:"crowds"`
+	Embryos      *ebpf.Map `ebpf:"embryos"`
+	Homonyms     *ebpf.Map `ebpf:"homonyms"`
+	Hosts        *ebpf.Map `ebpf:"hosts"`
+	KnownNids    *ebpf.Map `ebpf:"known_nids"`
+	PairLives    *ebpf.Map `ebpf:"pair_lives"`
+	Pairs        *ebpf.Map `ebpf:"pairs"`
+	Refusals     *ebpf.Map `ebpf:"refusals"`
+	Requests     *ebpf.Map `ebpf:"requests"`
+	Served       *ebpf.Map `ebpf:"served"`
+	SessionIndex *ebpf.Map `ebpf:"session_index"`
+	Sources      *ebpf.Map `ebpf:"sources"`
+	Trials       *ebpf.Map `ebpf:"trials"`
+	Uplinks      *ebpf.Map `ebpf:"uplinks"`
+	Urgent       *ebpf.Map `ebpf:"urgent"`
 }
 
 func (m *bpfMaps) Close() error {
@@ -475,6 +487,7 @@ func (m *bpfMaps) Close() error {
 		m.Refusals,
 		m.Requests,
 		m.Served,
+		m.SessionIndex,
 		m.Sources,
 		m.Trials,
 		m.Uplinks,
@@ -488,6 +501,7 @@ func (m *bpfMaps) Close() error {
 type bpfVariables struct {
 	CarryPort    *ebpf.Variable `ebpf:"carry_port"`
 	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
+	IndexMask    *ebpf.Variable `ebpf:"index_mask"`
 	SilenceAfter *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`
 	UnusedEvent  *ebpf.Variable `ebpf:"unused_event"`

@@ -16,10 +16,22 @@ import (
 // ErrFull is wrapped when no slot for another session is free.
 var ErrFull = errors.New("table of sessions is full")
 
-// slotTable hands out indexes of pair_lives.
+// slotTable hands out indexes of an array.
 type slotTable struct {
 	next uint32
 	free []uint32
+}
+
+// without makes the indexes below the highest one in use free that are not.
+func (s *slotTable) without(used map[uint32]bool) {
+	for n := range used {
+		s.next = max(s.next, n+1)
+	}
+	for n := range s.next {
+		if !used[n] {
+			s.free = append(s.free, n)
+		}
+	}
 }
 
 func (s *slotTable) take(limit uint32) (uint32, bool) {
@@ -37,22 +49,8 @@ func (s *slotTable) take(limit uint32) (uint32, bool) {
 
 // adopt reads the sessions of an earlier process: their slots stay theirs.
 func (p *Plane) adopt() error {
-	var key bpfPairKey
-	var val bpfPair
-	used := make(map[uint32]bool)
-	it := p.objs.Pairs.Iterate()
-	for it.Next(&key, &val) {
-		p.known[key.key()] = val
-		used[val.Slot] = true
-		p.slots.next = max(p.slots.next, val.Slot+1)
-	}
-	if err := it.Err(); err != nil {
-		return fmt.Errorf("read session map: %w", err)
-	}
-	for slot := range p.slots.next {
-		if !used[slot] {
-			p.slots.free = append(p.slots.free, slot)
-		}
+	if err := p.adoptPairs(); err != nil {
+		return err
 	}
 	p.adopted = len(p.known) > 0
 	if err := p.adoptSources(); err != nil {
@@ -98,10 +96,9 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
-	key := pairKey(pair.Key)
 	err := p.addSources(row, more)
 	if err == nil {
-		err = p.objs.Pairs.Put(&key, &row)
+		err = p.publish(row)
 	}
 	if err != nil {
 		if !exists {
@@ -184,9 +181,7 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 		_ = p.objs.Embryos.Delete(&key)
 		return nil
 	}
-	if err := p.objs.Pairs.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("delete session: %w", err)
-	}
+	p.withdraw(row)
 	delete(p.known, k)
 	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)

@@ -58,6 +58,9 @@ type Plane struct {
 	reading          sync.WaitGroup
 	uplinks          uplinkTable
 	slots            slotTable
+	index            *index
+	places           placeTable
+	pause            *pause
 	known            map[ilnp.PairKey]bpfPair
 	more             map[ilnp.PairKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.PairKey]sentOn
@@ -131,7 +134,11 @@ func (p *Plane) loadOnce(flags uint64, carryPort uint16) error {
 	if err := spec.Variables["csum_flags"].Set(flags); err != nil {
 		return fmt.Errorf("set checksum flags: %w", err)
 	}
-	resize(spec, cmp.Or(p.opts.Sessions, DefaultSessions))
+	sessions := cmp.Or(p.opts.Sessions, DefaultSessions)
+	resize(spec, sessions)
+	if err := spec.Variables["index_mask"].Set(buckets(sessions) - 1); err != nil {
+		return fmt.Errorf("set size of index: %w", err)
+	}
 	if err := spec.Variables["carry_port"].Set(carryPort<<8 | carryPort>>8); err != nil { // the octets as on the wire
 		return fmt.Errorf("set port of carried control: %w", err)
 	}
@@ -265,6 +272,7 @@ func (p *Plane) Close() error {
 		close(p.requests)
 		p.readers = nil
 	}
+	errs = append(errs, p.closePairs())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 

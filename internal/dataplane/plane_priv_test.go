@@ -226,7 +226,7 @@ func TestSlotsBeginEmpty(t *testing.T) {
 func TestTableFull(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	limit := int(r.objs.Pairs.MaxEntries())
+	limit := int(r.objs.PairLives.MaxEntries())
 	for n := range limit {
 		r.upsert(numbered(n))
 	}
@@ -242,12 +242,9 @@ func TestTableFull(t *testing.T) {
 		t.Errorf("verdict %d", v)
 	}
 	r.must(r.Sync([]ilnp.Pair{again, numbered(limit + 1)}))
-	var rows int
-	var key bpfPairKey
-	var val bpfPair
-	for it := r.objs.Pairs.Iterate(); it.Next(&key, &val); {
-		rows++
-	}
+	r.close()
+	r.open()
+	rows := len(entries(r))
 	if rows != 2 || len(r.known) != 2 {
 		t.Errorf("%d sessions, %d known, want 2", rows, len(r.known))
 	}

@@ -26,9 +26,11 @@ const (
 // docs/maps.md says what each takes.
 func resize(spec *ebpf.CollectionSpec, sessions int) {
 	n := uint32(sessions)
-	for _, name := range []string{"pairs", "pair_lives", "known_nids"} {
+	for _, name := range []string{"pair_lives", "known_nids"} {
 		spec.Maps[name].MaxEntries = n
 	}
+	spec.Maps["pairs"].MaxEntries = n + uint32(sparePlaces(sessions))
+	spec.Maps["session_index"].MaxEntries = buckets(sessions)
 	spec.Maps["sources"].MaxEntries = max(n/8, leastSources)
 	for _, name := range []string{"embryos", "trials"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastStrangers), mostStrangers)

@@ -67,7 +67,7 @@ func TestManySources(t *testing.T) {
 // anew.
 func TestSizes(t *testing.T) {
 	r := newRigOf(t, 1000)
-	if n, m := r.objs.Pairs.MaxEntries(), r.objs.Embryos.MaxEntries(); n != 1000 || m != leastStrangers {
+	if n, m := r.objs.PairLives.MaxEntries(), r.objs.Embryos.MaxEntries(); n != 1000 || m != leastStrangers {
 		t.Errorf("room for %d sessions and %d strangers", n, m)
 	}
 	r.uplink(here)

@@ -1,0 +1,131 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// adoptPairs opens the index and reads the sessions that an earlier process left
+// there. What that one did not finish is put right: an entry that names a place
+// without its session, and the second one of a session that was being moved.
+func (p *Plane) adoptPairs() error {
+	key, err := p.indexKey()
+	if err != nil {
+		return err
+	}
+	if p.index, err = openIndex(p.objs.SessionIndex, key); err != nil {
+		return err
+	}
+	if p.pause, err = newPause(); err != nil {
+		return err
+	}
+	slots := int(p.objs.PairLives.MaxEntries())
+	p.places.limit, p.places.enough, p.places.wait = p.objs.Pairs.MaxEntries(), sparePlaces(slots)/2, p.pause.wait
+	usedSlots, usedPlaces := make(map[uint32]bool), make(map[uint32]bool)
+	for i := range p.index.buckets {
+		b := &p.index.buckets[i]
+		for j, entry := range b.Entry {
+			if entry == 0 {
+				continue
+			}
+			var row bpfPair
+			if place := placeOf(entry); place < p.places.limit {
+				if err := p.objs.Pairs.Lookup(place, &row); err != nil {
+					return fmt.Errorf("read session map: %w", err)
+				}
+			}
+			hash := p.index.hash(row.Handle)
+			both := p.index.both(hash)
+			if entry != entryOf(hash, placeOf(entry), row.Slot) || both[0] != b && both[1] != b || usedSlots[row.Slot] {
+				atomic.StoreUint64(&b.Entry[j], 0)
+				continue
+			}
+			p.known[row.Handle.key()] = row
+			usedSlots[row.Slot], usedPlaces[placeOf(entry)] = true, true
+		}
+	}
+	p.slots.without(usedSlots)
+	p.places.without(usedPlaces)
+	if len(p.known) == 0 {
+		return nil
+	}
+	return p.pause.wait() // for what that process had just taken out of use
+}
+
+// indexKey returns the key of the index, which is drawn once: it has to last as
+// long as the maps.
+func (p *Plane) indexKey() ([2]uint64, error) {
+	var h bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+		return h.IndexKey, fmt.Errorf("read host map: %w", err)
+	}
+	if h.IndexKey != [2]uint64{} {
+		return h.IndexKey, nil
+	}
+	h.IndexKey = [2]uint64{random64(), random64()}
+	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
+		return h.IndexKey, fmt.Errorf("write host map: %w", err)
+	}
+	return h.IndexKey, nil
+}
+
+// publish writes a session where no program looks, and then has the index name
+// that place, by one store: programs see the session as it was or as it is.
+func (p *Plane) publish(row bpfPair) error {
+	place, err := p.places.take()
+	if err != nil {
+		return err
+	}
+	hash := p.index.hash(row.Handle)
+	err = p.objs.Pairs.Put(place, &row)
+	entry := p.index.find(hash, row.Slot)
+	if err == nil && entry == nil {
+		entry, err = p.index.free(hash, p.handlesAt, p.pause.wait)
+	}
+	if err != nil {
+		p.places.free = append(p.places.free, place)
+		return err
+	}
+	old := *entry
+	atomic.StoreUint64(entry, entryOf(hash, place, row.Slot))
+	if old != 0 {
+		p.places.leave(placeOf(old))
+	}
+	return nil
+}
+
+// withdraw takes a session out of the index.
+func (p *Plane) withdraw(row bpfPair) {
+	entry := p.index.find(p.index.hash(row.Handle), row.Slot)
+	if entry == nil {
+		return
+	}
+	old := *entry
+	atomic.StoreUint64(entry, 0)
+	p.places.leave(placeOf(old))
+}
+
+// handlesAt reads whose session is in a place.
+func (p *Plane) handlesAt(place uint32) (bpfPairKey, error) {
+	var row bpfPair
+	if err := p.objs.Pairs.Lookup(place, &row); err != nil {
+		return bpfPairKey{}, fmt.Errorf("read session map: %w", err)
+	}
+	return row.Handle, nil
+}
+
+// closePairs lets go of the index. A wait for programs ends first.
+func (p *Plane) closePairs() error {
+	var errs []error
+	if p.places.over != nil {
+		errs = append(errs, p.places.collect(true))
+	}
+	if p.pause != nil {
+		errs = append(errs, p.pause.close())
+	}
+	if p.index != nil {
+		errs = append(errs, p.index.close())
+	}
+	return errors.Join(errs...)
+}
