@@ -34,10 +34,10 @@ static __always_inline int translate(struct __sk_buff *skb, int detoured)
 	struct pair *p;
 	struct ip6 ip;
 
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, ETH_LEN, &ip, sizeof(ip)) ||
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &ip) ||
 	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
 		return drop(DROP_NOT_SESSION);
-	if (parse_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0 || c.refused)
+	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0 || c.refused)
 		return drop(DROP_MALFORMED);
 	key.local = ip.src.nid;
 	key.remote = ip.dst.nid;
@@ -111,15 +111,14 @@ static __always_inline int for_another_device(const struct __sk_buff *skb)
 /* Reads the headers of a packet to one of our locators. 0, or the verdict. Apart
  * from receive, so that the header leaves the stack, which is small.
  */
-static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *in)
+static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
 	struct host *h = this_host();
-	__u32 l3 = in->l3;
 	struct ip6 ip;
 	int err;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb) ||
-	    bpf_skb_load_bytes(skb, l3, &ip, sizeof(ip)))
+	    read_ip6(skb, l3, &ip))
 		return PASS_ON;
 	in->src = ip.src;
 	in->dst = ip.dst;
@@ -127,18 +126,18 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 		return refuse(in, DROP_SESSION_OUTSIDE);
 	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
 		return PASS_ON;
-	err = parse_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
-	if (!err)
+	err = read_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
+	if (!err && is_carrier(skb, &in->c, l3 + IP6_LEN))
 		err = open_carried(skb, &in->c);
 	if (err || in->c.refused)
 		return refuse(in, err ? -err : in->c.refused);
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
 }
 
-static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
+static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
 	struct pair *p;
-	int verdict = read_inbound(skb, in);
+	int verdict = read_inbound(skb, in, l3);
 
 	if (verdict)
 		return verdict;
@@ -172,7 +171,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in)
 static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
 {
 	struct inbound in = { .l3 = l3 };
-	int verdict = receive(skb, &in);
+	int verdict = receive(skb, &in, l3);
 
 	if (verdict == SHOT && in.c.refused)
 		note_refusal(skb, &in);
@@ -198,11 +197,11 @@ int ilnp_rawlink_ingress(struct __sk_buff *skb)
 static __always_inline int guard(struct __sk_buff *skb, __u32 l3)
 {
 	struct host *h = this_host();
-	struct addr ends[2];
+	struct ip6 ip;
 
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, l3 + 8, ends, sizeof(ends)))
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, l3, &ip))
 		return PASS_ON;
-	if (ends[0].l64.v == h->session_prefix.v || ends[1].l64.v == h->session_prefix.v)
+	if (ip.src.l64.v == h->session_prefix.v || ip.dst.l64.v == h->session_prefix.v)
 		return drop(DROP_LEAK);
 	return PASS_ON;
 }

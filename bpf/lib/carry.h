@@ -14,6 +14,18 @@
 
 #define UDP_LEN 8
 
+/* May this be such a datagram? body is the offset behind the IPv6 header. Most are
+ * told by their port, without a call.
+ */
+static __always_inline int is_carrier(struct __sk_buff *skb, const struct chain *c, __u32 body)
+{
+	const __be16 *udp = (void *)(long)skb->data + body;
+
+	if (!carry_port || c->proto != IPPROTO_UDP)
+		return 0;
+	return c->at != body || (void *)udp + UDP_LEN > (void *)(long)skb->data_end || udp[1] == carry_port;
+}
+
 /* Looks into a UDP datagram to our port: if there is a control message in it, c
  * tells of that from then on. 0, or a reason to drop it; other datagrams to that
  * port are let alone.

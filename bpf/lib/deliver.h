@@ -118,7 +118,7 @@ static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 address
 {
 	if (csum_flags & CSUM_IPV6)
 		addresses = sum_fold(addresses + sum_neg(taken_back));
-	if (addresses)
+	if (addresses && addresses != 0xffff)
 		bpf_csum_update(skb, sum_neg(addresses));
 }
 
@@ -141,7 +141,7 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *
 	session[0].nid = in->src.nid;
 	session[1].l64 = h->session_prefix;
 	session[1].nid = in->dst.nid;
-	if (bpf_skb_store_bytes(skb, in->l3 + 8, session, 32, 0))
+	if (write_addresses(skb, in->l3 & ETH_LEN, session)) /* 0 or ETH_LEN, which the verifier may have forgotten */
 		return drop(DROP_KERNEL_HELPER);
 	if (in->c.nonce.len) {
 		if (strip_nonce(skb, in))

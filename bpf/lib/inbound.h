@@ -34,7 +34,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
-	known = locator_accepted(p, in->src.l64.v);
+	known = locator_known(p, in->src.l64);
 	s = standing_of(skb, p, l, in, known);
 	switch (s) {
 	case OTHER_NONCE:

@@ -11,7 +11,7 @@
 
 /* Everything that rewriting and sending one packet needs. */
 struct outbound {
-	struct addr src, dst; /* on the wire */
+	struct addr ends[2]; /* source and destination on the wire */
 	struct nonce nonce;   /* to be put in; len 0: none */
 	__u32 csum_diff;
 	__u32 ifindex;
@@ -24,7 +24,7 @@ struct outbound {
 
 static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
 {
-	o->src.l64 = u->l64;
+	o->ends[0].l64 = u->l64;
 	o->ifindex = u->ifindex;
 	o->mtu = u->mtu;
 	o->has_next_hop = !!(u->flags & UPLINK_NEXT_HOP);
@@ -79,7 +79,7 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 {
 	if (c->fragment != LATER_FRAGMENT && csum_adjust(skb, c->at, c->proto, o->csum_diff))
 		return drop(DROP_KERNEL_HELPER);
-	if (bpf_skb_store_bytes(skb, ETH_LEN + 8, &o->src, 32, 0))
+	if (write_addresses(skb, ETH_LEN, o->ends))
 		return drop(DROP_KERNEL_HELPER);
 	if (o->nonce.len && nonce_fits(skb, o, next)) {
 		if (put_nonce(skb, &o->nonce, next, o->carry))
@@ -120,10 +120,8 @@ static __always_inline void await_proof(struct __sk_buff *skb, const struct pair
 	l->proof_seq = p->seq;
 }
 
-static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l)
+static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
-
 	l->last_tx = now;
 	rate_note(l, now, skb->len - ETH_LEN);
 	__sync_fetch_and_add(&l->tx_packets, 1);
@@ -146,13 +144,13 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
  * change of locators, on every SYN (the peer may have lost its state) and on
  * every ICMPv6 message (RFC 6744 §7).
  */
-static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct chain *c)
+static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u64 now)
 {
 	__u8 flags = 0;
 
 	if (p->flags & PAIR_PLAIN)
 		return 0;
-	if (p->flags & (PAIR_INITIATED | PAIR_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || bpf_ktime_get_coarse_ns() < p->nonce_until)
+	if (p->flags & (PAIR_INITIATED | PAIR_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
 		return 1;
 	if (c->proto == IPPROTO_TCP && c->fragment != LATER_FRAGMENT && skb->gso_size == 0)
 		bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1);
@@ -167,7 +165,7 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 {
 	if (rfc6741 && proto != IPPROTO_ICMPV6)
 		return nid_delta;
-	return sum_fold(nid_delta + sum_half(o->src.l64) + remote_sum);
+	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
 }
 
 /* Addresses a packet of the session: along path i, or to where the
@@ -182,13 +180,13 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 
 	use_uplink(o, u);
 	o->bears_nonce = p->flags & PAIR_NONCE_ALWAYS && bears_nonce(skb, u);
-	o->src.nid = p->local_nid;
-	o->dst.nid = p->remote_nid;
+	o->ends[0].nid = p->local_nid;
+	o->ends[1].nid = p->remote_nid;
 	if (hinted) {
-		o->dst.l64 = l->hint;
+		o->ends[1].l64 = l->hint;
 		remote_sum = sum_half(l->hint);
 	} else {
-		o->dst.l64 = p->remote[remote];
+		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
 		await_proof(skb, p, l, c, remote);
 	}
@@ -199,6 +197,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 				     int detoured)
 {
 	struct pair_live *l = live_of(p);
+	__u64 now = bpf_ktime_get_coarse_ns();
 	struct outbound o = {};
 	struct uplink *u;
 	__u32 index;
@@ -207,13 +206,13 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
 	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
-		note_sent(skb, p, l);
+		note_sent(skb, p, l, now);
 		return no_path(skb);
 	}
 	/* Never another uplink than those listed: the Locator Update must have
 	 * left it before data does.
 	 */
-	i = choose_path(p, l, 0);
+	i = default_path(p, l);
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;
@@ -237,9 +236,9 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
 	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);
-	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, c)))
+	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, c, now)))
 		o.nonce = p->local_nonce;
-	note_sent(skb, p, l);
+	note_sent(skb, p, l, now);
 	if (p->flags & PAIR_PLAIN)
 		count(TX_PLAIN);
 	return transmit(skb, &o, c, next);
@@ -260,10 +259,10 @@ static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_
 		count(DROP_UNPROVEN);
 		return no_path(skb);
 	}
-	o.src.l64 = e->local_l64;
-	o.src.nid = k->local;
-	o.dst.l64 = e->remote_l64;
-	o.dst.nid = k->remote;
+	o.ends[0].l64 = e->local_l64;
+	o.ends[0].nid = k->local;
+	o.ends[1].l64 = e->remote_l64;
+	o.ends[1].nid = k->remote;
 	o.ifindex = e->ifindex;
 	o.carry = e->carried && is_carried(c, next);
 	if (o.carry || !e->carried)

@@ -65,6 +65,20 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 	return best;
 }
 
+/* The path that a packet takes unless something is skipped; a single one needs no
+ * choice.
+ */
+static __always_inline int default_path(const struct pair *p, struct pair_live *l)
+{
+	__u32 index = path_uplink(p, 0);
+	struct uplink *u;
+
+	if (p->n_paths != 1)
+		return choose_path(p, l, 0);
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	return u && u->flags & UPLINK_USABLE ? 0 : -1;
+}
+
 /* Keeps a packet within the allowance of an unproven locator: path i, or the
  * hint. What exceeds it takes a path to a proven locator. Returns the path, or
  * -1 if there is none.

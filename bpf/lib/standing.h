@@ -26,6 +26,12 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 	return bpf_map_lookup_elem(&sources, &k) ? MAX_REMOTE + 1 : 0;
 }
 
+/* The same, without a call for the first locator. */
+static __always_inline int locator_known(const struct pair *p, union half l64)
+{
+	return l64.v && p->remote[0].v == l64.v ? 1 : locator_accepted(p, l64.v);
+}
+
 /* Is this the acknowledgement that proves a locator? The daemon is told. */
 static __always_inline int check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 					const struct inbound *in)
