@@ -31,6 +31,7 @@ type ends [2]netip.AddrPort
 // opener is what the engine remembers of connections in sessions that moved.
 type opener struct {
 	watched map[ilnp.PairKey]*watch
+	next    time.Time // not after the next look of any of them; long gone: at once
 	heard   []heard
 	opened  map[ilnp.PairKey]int // connections that waited for an answer and were shown with success
 }
@@ -65,17 +66,16 @@ func (o *opener) watch(p ilnp.Pair) {
 	if o.watched == nil {
 		o.watched, o.opened = make(map[ilnp.PairKey]*watch), make(map[ilnp.PairKey]int)
 	}
+	o.next = time.Unix(0, 0)
 	o.watched[p.Key] = &watch{wait: max(openFirst, p.Grace), seen: make(map[ends]arrivals)}
 }
 
 // due returns when the next look has to be, or the zero time.
-func (o *opener) due() (t time.Time) {
-	for _, w := range o.watched {
-		if t.IsZero() || w.next.Before(t) {
-			t = w.next
-		}
+func (o *opener) due() time.Time {
+	if len(o.watched) == 0 {
+		return time.Time{}
 	}
-	return t
+	return o.next
 }
 
 // wants reports whether there is anything to look for now.
@@ -120,16 +120,19 @@ func (e *Engine) open(now time.Time, list []dataplane.Connection) {
 			at[k] = append(at[k], c)
 		}
 	}
+	e.opener.next = now.Add(openLast)
 	for k, w := range e.opener.watched {
-		if now.Before(w.next) {
-			continue
+		if !now.Before(w.next) {
+			for _, c := range at[k] {
+				e.look(k, w, c)
+			}
+			w.next = now.Add(w.wait)
+			w.wait *= 2
 		}
-		for _, c := range at[k] {
-			e.look(k, w, c)
-		}
-		w.next = now.Add(w.wait)
-		if w.wait *= 2; w.wait > openLast {
+		if w.wait > openLast || len(at[k]) == 0 {
 			delete(e.opener.watched, k)
+		} else if w.next.Before(e.opener.next) {
+			e.opener.next = w.next
 		}
 	}
 }
