@@ -91,7 +91,11 @@ func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error)
 	if err != nil {
 		return out, err
 	}
-	out.look(ctx, env, s, n)
+	alone := entered // from when on the network is the only one
+	if !n.late {
+		alone = entered.Add(env.Params.Seconds("overlap_s"))
+	}
+	out.look(ctx, env, s, n, alone)
 	return out, f.end(ctx, &out, entered)
 }
 
@@ -188,8 +192,10 @@ func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (time.Ti
 	return t.At(still + away), nil
 }
 
-// look asks Roam on the mobile host what a user can ask.
-func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n network) {
+// look asks Roam on the mobile host what a user can ask. Of updates those count
+// that were sent when the network was the only one: before, they may have been
+// acknowledged over the other one.
+func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n network, alone time.Time) {
 	mn := s.Mobile().Node
 	var list []struct {
 		State    string `json:"state"`
@@ -207,6 +213,7 @@ func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n netw
 	o.Acked = "not"
 	for _, e := range mn.Events() {
 		switch {
+		case e.Time.Before(alone):
 		case e.Kind == "update-sent":
 			o.Acked = "not"
 		case e.Kind == "update-acked" && e.Carried:
