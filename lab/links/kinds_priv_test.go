@@ -126,6 +126,42 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestOnTop puts devices on a link that is an uplink itself: what passes it on its
+// way to them is theirs.
+func TestOnTop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "ontop").start()
+	w.sub("macvlan", func(t *testing.T) {
+		w.needKind("macvlan")
+		p := w.trip()
+		p.phase("the link below", 0, func() { w.plug("net2", 2); w.uses("net2", numbered(2)) })
+		p.phase("a macvlan on it", vanished, func() {
+			w.ip(w.mn.Host, "link add mv0 link net2 type macvlan mode bridge")
+			w.ip(w.mn.Host, "link set mv0 up")
+			w.has(map[string]string{at("net1", numbered(1)): "valid", at("net2", numbered(2)): "valid", at("mv0", numbered(2)): "active"})
+		})
+		p.phase("which alone is used", 0, func() { w.mn.roam("locator", "disable", "net2"); w.uses("mv0", numbered(2)); p.flows(rate) })
+		p.end()
+		w.mn.roam("locator", "enable", "net2")
+		w.ip(w.mn.Host, "link del mv0")
+		w.unplug("net2")
+		w.uses("net1", numbered(1))
+	})
+	w.sub("bridge", func(t *testing.T) {
+		w.needKind("bridge")
+		p := w.trip()
+		p.phase("the link", 0, func() { w.plug("net3", 3); w.uses("net3", numbered(3)) })
+		p.phase("it becomes a port", 2*time.Second, func() {
+			w.ip(w.mn.Host, "link add br0 type bridge forward_delay 0")
+			w.ip(w.mn.Host, "link set net3 master br0")
+			w.ip(w.mn.Host, "link set br0 up")
+			w.uses("br0", numbered(3))
+		})
+		p.phase("the bridge is used", 0, func() { p.flows(rate) })
+		p.end()
+	})
+}
+
 // pins are the programs that stay attached to interfaces without the daemon.
 func (h *host) pins() []string {
 	list, err := filepath.Glob(filepath.Join(h.Dir(), "run", "bpf", "link_*"))
