@@ -1,0 +1,167 @@
+package instants
+
+import (
+	"testing"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/node"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+func resolve(t *testing.T, set ...string) exp.Params {
+	t.Helper()
+	d, err := exp.ParseParams(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Resolve("quick", set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// hole is a time in which nothing arrives.
+type hole struct{ from, to time.Duration }
+
+func (h hole) has(d time.Duration) bool { return d >= h.from && d < h.to }
+
+// datagrams is one per millisecond that arrives after another one, without
+// those sent within the hole.
+func datagrams(start time.Time, length time.Duration, lost hole) *udpflow.Flow {
+	var sent []udpflow.Sent
+	var got []udpflow.Got
+	for i := range int(length / time.Millisecond) {
+		d := time.Duration(i) * time.Millisecond
+		at := start.Add(d).UnixNano()
+		sent = append(sent, udpflow.Sent{At: at})
+		if !lost.has(d) {
+			got = append(got, udpflow.Got{Seq: uint64(i), Sent: at, At: at + int64(time.Millisecond)})
+		}
+	}
+	return udpflow.New(sent, got)
+}
+
+func reads(start time.Time, length time.Duration, none hole) (s tcpflow.Stream) {
+	for d := time.Duration(0); d < length; d += time.Millisecond {
+		if !none.has(d) {
+			s = append(s, tcpflow.Read{At: start.Add(d).UnixNano(), Bytes: 100})
+		}
+	}
+	return s
+}
+
+// trace is a schedule carried out to the moment, whose handoffs ended 30 ms
+// after they began but for one.
+func trace(p exp.Params, start time.Time, never int) *scene.Trace {
+	s := plan(p)
+	tr := &scene.Trace{Start: start, End: start.Add(s.Length), Events: map[string][]node.Event{}, Samples: []scene.Sample{{At: start}, {At: start.Add(s.Length)}}}
+	n := 0
+	for _, step := range s.Steps {
+		tr.Steps = append(tr.Steps, scene.Done{Step: step, At: start.Add(step.At)})
+		if step.Op != scene.Attach {
+			continue
+		}
+		if n != never {
+			tr.Events["mn"] = append(tr.Events["mn"], node.Event{
+				Time: start.Add(step.At + 30*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: step.Link}},
+			})
+		}
+		n++
+	}
+	return tr
+}
+
+// What is lost, late or never done counts for the handoff that it follows.
+func TestCostIsOfItsInstant(t *testing.T) {
+	p := resolve(t, "instants=4")
+	start := time.Unix(1000, 0)
+	tr := trace(p, start, 3)
+	length := plan(p).Length
+	loss := hole{begin(p, 1) + 10*time.Millisecond, begin(p, 1) + 15*time.Millisecond}
+	pause := hole{begin(p, 2) + 20*time.Millisecond, begin(p, 2) + 61*time.Millisecond}
+	s := &seen{
+		Trace: tr, whole: 2, up: datagrams(start, length, loss), down: datagrams(start, length, hole{}),
+		out: reads(start, length, hole{}), in: reads(start, length, pause),
+	}
+	list := s.instants()
+	if len(list) != 4 {
+		t.Fatalf("%d instants", len(list))
+	}
+	for i, one := range list {
+		lost, gap := 0, time.Millisecond
+		if i == 1 {
+			lost, gap = 5, 6*time.Millisecond
+		}
+		if one.lost != lost || one.udpGap != gap {
+			t.Errorf("instant %d: lost %d, UDP gap %v; want %d, %v", i, one.lost, one.udpGap, lost, gap)
+		}
+		if gap = time.Millisecond; i == 2 {
+			gap = 42 * time.Millisecond
+		}
+		if one.tcpGap != gap || one.done != (i != 3) {
+			t.Errorf("instant %d: TCP gap %v, done %t; want %v", i, one.tcpGap, one.done, gap)
+		}
+	}
+	env := &exp.Env{Params: p, Result: result.New("")}
+	s.judge(env)
+	rtt := 2 * p.Float("delay_ms")
+	for metric, want := range map[string]float64{
+		"instants_done_pct": 75, "udp_lost": 5, "tcp_whole": 2, "udp_gap_worst_rtt": 6 / rtt, "tcp_gap_worst_rtt": 42 / rtt,
+		"udp_sent": 2 * float64(length/time.Millisecond),
+	} {
+		if got := env.Result.Metrics[metric]; got != want {
+			t.Errorf("%s is %g, want %g", metric, got, want)
+		}
+	}
+	rows := env.Result.Tables[0].Rows
+	if len(rows) != 4 || rows[0][1] != "5" || rows[1][3] != "42.00" {
+		t.Errorf("those that cost most: %v", rows)
+	}
+}
+
+// Handoffs begin a step later in the beat each time, there and back, and a link
+// is left before it comes again.
+func TestPlan(t *testing.T) {
+	for _, preset := range exp.Presets {
+		d, err := exp.ParseParams(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.Resolve(preset, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, up, last := plan(p), map[string]bool{"net1": true}, time.Duration(0)
+		for _, step := range s.Steps {
+			if step.At < last || up[step.Link] != (step.Op == scene.Detach) {
+				t.Errorf("%s: %+v after %v with %v", preset, step, last, up)
+			}
+			last, up[step.Link] = step.At, step.Op == scene.Attach
+		}
+		if want := 2 * p.Int("instants"); len(s.Steps) != want || s.Length <= last {
+			t.Errorf("%s: %d steps until %v, in %v", preset, len(s.Steps), last, s.Length)
+		}
+	}
+}
+
+// The engine sim goes through the schedule without a loss, and says what it
+// cannot judge.
+func TestSimulate(t *testing.T) {
+	p := resolve(t, "instants=6", "udp_rate=200")
+	env := &exp.Env{Params: p, Seed: 1, Engine: exp.Sim, Result: result.New("")}
+	if err := run(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	m := env.Result.Metrics
+	if m["udp_lost"] != 0 || m["instants_done_pct"] != 100 || m["udp_sent"] < 1000 || m["udp_gap_worst_rtt"] > 1.2 {
+		t.Errorf("%v", m)
+	}
+	if env.Result.Unmeasured["tcp_whole"] == "" || env.Result.Unmeasured["tcp_gap_worst_rtt"] == "" {
+		t.Errorf("TCP is judged: %v", env.Result.Unmeasured)
+	}
+}
