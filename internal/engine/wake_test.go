@@ -4,9 +4,13 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"testing"
+	"time"
 
+	"roam"
+	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
 // What TCP looks for in the quoted segment is where it looks.
@@ -24,5 +28,67 @@ func TestQuote(t *testing.T) {
 	b := quote(s)[40:]
 	if binary.BigEndian.Uint16(b) != 22 || binary.BigEndian.Uint16(b[2:]) != 4000 || binary.BigEndian.Uint32(b[4:]) != s.Unacked {
 		t.Errorf("segment % x", b)
+	}
+}
+
+// host is a data plane with connections.
+type host struct {
+	*table
+	list []dataplane.Connection
+}
+
+func (h *host) Connections(roam.L64) ([]dataplane.Connection, error) { return h.list, nil }
+
+// Connections are told of the end of an outage if it is that of their session,
+// each as often as it has doubled its time-out.
+func TestWakeIsForSessionsThatReturn(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	h := &host{table: &table{entries: map[ilnp.PairKey]ilnp.Pair{}}}
+	e.cfg.Plane = h
+	stall := func(local, remote roam.NID, port uint16, backoff int) {
+		h.list = append(h.list, dataplane.Connection{
+			Local: netip.AddrPortFrom(e.sessionAddr(local).Addr(), port), Remote: netip.AddrPortFrom(e.sessionAddr(remote).Addr(), 443),
+			Unacked: uint32(port), Backoff: backoff,
+		})
+	}
+	stall(ourNID, peerNID, 4001, 3)
+	stall(ourNID, peerNID+1, 4002, 5) // of another session
+	stall(peerNID, ourNID, 4003, 5)   // the other way round
+	stall(ourNID, peerNID, 4004, 1)
+	stall(ourNID, peerNID, 4005, 0) // waits for nothing
+	up := e.pairs[pairKey]
+	up.Seq = 1
+	e.pairs[pairKey] = up
+	dead, away, moved := up, up, up
+	dead.Dead, away.Paths = true, nil
+	moved.Paths = []ilnp.Path{{Local: ilnp.Local{Link: 8, L64: here + 1<<16}, Remote: there}}
+	fresh := up
+	fresh.Key.Remote += 7 // a session that was not there before
+	for _, c := range []struct {
+		name string
+		pair ilnp.Pair
+		told int // packets to our own stack
+	}{
+		{"nothing new", up, 0}, {"found dead", dead, 0}, {"heard again", up, 4}, {"no network", away, 0},
+		{"a network", up, 4}, {"another network", moved, 4}, {"a new session", fresh, 0},
+	} {
+		o.injected = nil
+		e.upsert(c.pair)
+		told := 0
+		for range 2 { // once is enough
+			e.tend(time.Now())
+		}
+		for _, b := range o.injected {
+			if b[6] != ip6.ICMPv6 {
+				continue
+			}
+			told++
+			if port := binary.BigEndian.Uint16(b[ip6.HeaderLen+8+ip6.HeaderLen:]); port != 4001 && port != 4004 {
+				t.Errorf("%s: told the connection from port %d", c.name, port)
+			}
+		}
+		if told != c.told {
+			t.Errorf("%s: told %d times, want %d", c.name, told, c.told)
+		}
 	}
 }
