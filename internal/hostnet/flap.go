@@ -44,7 +44,7 @@ func (h *Host) dampFlaps(before picture, now time.Time) (wake time.Time) {
 			unsteady[i] = last
 		}
 	}
-	if len(unsteady) == 0 || !h.steadyElsewhere(unsteady) {
+	if len(unsteady) == 0 || !h.steadyElsewhere(now) {
 		return time.Time{}
 	}
 	for l, x := range h.picture.locators {
@@ -58,11 +58,12 @@ func (h *Host) dampFlaps(before picture, now time.Time) (wake time.Time) {
 	return wake
 }
 
-// steadyElsewhere reports whether a Locator can be used on a link that is none
-// of these.
-func (h *Host) steadyElsewhere(unsteady map[int]time.Time) bool {
+// steadyElsewhere reports whether a Locator can be used on a link that has not
+// lost its carrier a moment ago: one that has may go again as soon.
+func (h *Host) steadyElsewhere(now time.Time) bool {
 	return slices.ContainsFunc(sortedLocals(h.picture.locators), func(l ilnp.Local) bool {
-		_, flaps := unsteady[int(l.Link)]
-		return !flaps && h.picture.locators[l].usable
+		lost := h.flaps[int(l.Link)]
+		steady := len(lost) == 0 || now.Sub(lost[len(lost)-1]) >= flapSteady
+		return steady && h.picture.locators[l].usable
 	})
 }

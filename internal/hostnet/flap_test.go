@@ -49,9 +49,24 @@ func TestFlappingLinkIsHeldBack(t *testing.T) {
 	if !f.step(half, true, true) {
 		t.Error("held back after it was in use")
 	}
+	f.step(flapSteady, true, true)
 	f.step(half, false, true)
 	if f.step(half, true, true) || !f.step(flapSteady, true, true) {
 		t.Error("want it held back until it is steady")
+	}
+}
+
+// A link that flaps is no alternative to another one that does.
+func TestLinksThatFlapInTurn(t *testing.T) {
+	f := &flapper{h: &Host{flaps: map[int][]time.Time{}}, now: epoch}
+	f.step(time.Second, true, true)
+	for i := range 20 {
+		f.step(100*time.Millisecond, false, true)
+		if !f.step(200*time.Millisecond, true, true) {
+			t.Errorf("held back at turn %d", i)
+		}
+		f.step(100*time.Millisecond, true, false)
+		f.step(200*time.Millisecond, true, true)
 	}
 }
 

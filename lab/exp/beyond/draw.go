@@ -11,7 +11,7 @@ import (
 func draw(r *result.Result, all []*outcome) {
 	probes := result.Table{
 		Title:   "Cells under the probes",
-		Note:    "Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: frames that the emulator lost because it was told to.",
+		Note:    "Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: frames that the emulator lost because it was told to, or because the link was cut.",
 		Columns: []string{"cell", "alive", "datagrams sent", "lost", "lost by links", "misordered", "UDP gap", "TCP gap", "lead", "handoffs", "failures"},
 	}
 	transfers := result.Table{Title: "One TCP connection over unequal paths", Columns: []string{"cell", "pair", "better path alone", "both, duality", "ratio"}}

@@ -98,7 +98,7 @@ func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o = &outcome{Cell: c.name, Changes: c.changes, Dropped: t.Drops["queue"] + t.Drops["refused"], LostPerLink: t.Drops["loss"]}
+	o = &outcome{Cell: c.name, Changes: c.changes, Dropped: t.Drops["queue"] + t.Drops["refused"], LostPerLink: t.Drops["loss"] + t.Drops["cut"]}
 	if err := l.finish(ctx, o); err != nil {
 		return nil, err
 	}
