@@ -14,7 +14,7 @@ import (
 
 func resolve(t *testing.T, set ...string) exp.Params {
 	t.Helper()
-	d, err := exp.ParseParams(params)
+	d, err := exp.ParseParams(Experiment.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestCostIsOfItsInstant(t *testing.T) {
 // is left before it comes again.
 func TestPlan(t *testing.T) {
 	for _, preset := range exp.Presets {
-		d, err := exp.ParseParams(params)
+		d, err := exp.ParseParams(Experiment.Params)
 		if err != nil {
 			t.Fatal(err)
 		}
