@@ -34,6 +34,7 @@ SOAK_HOSTS ?= 1000
 SEED      ?= 1
 BENCH     ?= .
 KERNELS   ?= 6.1 6.12
+STEP      ?=
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
@@ -46,7 +47,7 @@ OUT       ?= out
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, PREFIX, DESTDIR, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, STEP, PREFIX, DESTDIR, OUT'
 
 build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
 	@mkdir -p bin
@@ -72,8 +73,8 @@ test-priv: setup-test build ## run all tests as root; a skip counts as a failure
 test-kernels: setup-kernels build ## run what stands next to the kernel in guests with other kernels (KERNELS)
 	@TESTFLAGS='$(TESTFLAGS)' build/kernels/test $(KERNELS)
 
-test-guest: setup-guest build ## run the package, link managers, VLAN and bond in a guest with systemd (root)
-	@TESTFLAGS='$(TESTFLAGS)' build/guest/test
+test-guest: setup-guest build ## run the package, link managers, VLAN and bond in a guest with systemd (root; STEP=part)
+	@STEP='$(STEP)' TESTFLAGS='$(TESTFLAGS)' build/guest/test
 
 test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed octet by octet
 	$(GO) test -tags replay -count 1 -timeout 0 -v -run '^TestSeedReplays$$' $(TESTFLAGS) ./lab/runner
