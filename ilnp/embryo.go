@@ -13,6 +13,7 @@ import (
 // Limits of candidates.
 const (
 	maxCandidates  = 8192
+	queueSlack     = 64                     // decided candidates that may stand in the queue
 	candidateFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	candidateTries = 6                      // 19 s in all
 	candidateAgain = 100 * time.Millisecond // least time between probes that its own packets cause
@@ -103,7 +104,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 // makeRoom reports whether there is room for another candidate. In a flood the
 // oldest one makes room that has not answered its first probe in time.
 func (c *Core) makeRoom(now time.Time) bool {
-	if len(c.queue) >= 2*maxCandidates {
+	if len(c.queue) > 2*len(c.candidates)+queueSlack { // most are decided, and hold memory
 		c.queue = slices.DeleteFunc(c.queue, func(k *candidate) bool { return c.candidates[k.key] != k })
 	}
 	for len(c.candidates) >= maxCandidates && len(c.queue) > 0 {

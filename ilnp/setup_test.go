@@ -167,6 +167,23 @@ func TestResponder(t *testing.T) {
 	}
 }
 
+// TestDecidedCandidatesAreForgotten: in a year of sessions nothing is kept of how
+// each began.
+func TestDecidedCandidatesAreForgotten(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	for range 1000 {
+		b.see(embryo(netP, peerNonce))
+		b.answerProbes()
+		b.RemovePeer(b.now, peerNID)
+		b.drain()
+		b.forget()
+	}
+	if n := len(b.queue); n > queueSlack+2 || len(b.candidates) != 0 {
+		t.Errorf("%d in the queue and %d candidates after 1000 sessions", n, len(b.candidates))
+	}
+}
+
 // TestEarlyUpdate: a correspondent that contacts us has its session a round trip
 // before we have ours, and may announce its locators meanwhile.
 func TestEarlyUpdate(t *testing.T) {
