@@ -323,11 +323,12 @@ func (h *host) isOnly(l64 roam.L64) bool {
 }
 
 // usable returns the locators that packets can leave from: the active ones
-// first, then those held in reserve.
+// first, then those held in reserve. What is active is so until reselect has
+// said otherwise, however late the timer of its lifetime is.
 func (c *Core) usable(now time.Time) []*local {
 	h := &c.host
 	ls := h.ranked(func(l *local) bool {
-		return !h.disabled[l.Link] && (l.within(now) || l.state == Expired)
+		return !h.disabled[l.Link] && (l.within(now) || l.useOrder() > 0)
 	})
 	slices.SortStableFunc(ls, func(a, b *local) int { return cmp.Compare(b.useOrder(), a.useOrder()) })
 	return ls

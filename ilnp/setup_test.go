@@ -167,6 +167,26 @@ func TestResponder(t *testing.T) {
 	}
 }
 
+// TestLateTimerOfTheLastLocator: what comes between the end of its lifetime and
+// the timer that tells finds a host that still uses it.
+func TestLateTimerOfTheLastLocator(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, 5*time.Second)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	b.pass(2 * time.Second)
+	if b.pairs[theKey].State != Plain {
+		t.Fatal("not plain")
+	}
+	b.forget()
+	b.now = b.now.Add(5 * time.Second)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
+	b.drain()
+	if probes := b.probesSent(); len(probes) == 0 || probes[0].Src.L64 != netA {
+		t.Errorf("%d probes, want some from the locator that is in use", len(probes))
+	}
+}
+
 // TestDecidedCandidatesAreForgotten: in a year of sessions nothing is kept of how
 // each began.
 func TestDecidedCandidatesAreForgotten(t *testing.T) {
