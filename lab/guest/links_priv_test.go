@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// sleeps does to the daemon what a sleep of the machine does: it stands still, and
-// when it goes on hours have passed, or the clock was set back. A guest whose time
-// counts instructions cannot be woken from a real sleep.
+// sleeps freezes the daemon, sends the machine to sleep, and does to the daemon
+// what a long sleep does: it stands still, and when it goes on hours have passed, or
+// the clock was set back.
 func sleeps(w *world) {
 	w.installed()
 	w.lossless("daemon frozen for 10 s", func() {
@@ -19,20 +19,31 @@ func sleeps(w *world) {
 		w.until("some seconds", after(10*time.Second))
 		w.must("systemctl thaw roamd")
 	})
+	w.survives("suspend to memory", func() {
+		// The correspondent sleeps as well, and who runs the guest wakes it.
+		w.must("systemctl suspend")
+		w.until("the machine has slept", func() bool { return strings.Contains(w.sh("dmesg"), "PM: suspend exit") })
+	})
 	for _, jump := range []string{"+3 hours", "-3 hours"} {
-		// The flow's own stamps jump as well: it is only asked to go on.
-		f := w.start()
-		pid := w.status().PID
-		w.must("systemctl freeze roamd; date -s '%s'; systemctl thaw roamd", jump)
-		f.goesOn()
-		w.has("eth0", "eth1", "eth2")
-		w.until("an answer of the correspondent", w.answers)
-		if now := w.status().PID; now != pid {
-			w.t.Errorf("clock %s: daemon %d has become %d", jump, pid, now)
-		}
-		f.udp.Kill()
-		f.tcp.Kill()
+		w.survives("clock "+jump, func() { w.must("systemctl freeze roamd; date -s '%s'; systemctl thaw roamd", jump) })
 	}
+}
+
+// survives does what makes the flow's own stamps jump: it is only asked to go on,
+// with the same daemon.
+func (w *world) survives(what string, do func()) {
+	w.t.Helper()
+	f := w.start()
+	pid := w.status().PID
+	do()
+	f.goesOn()
+	w.has("eth0", "eth1", "eth2")
+	w.until("an answer of the correspondent", w.answers)
+	if now := w.status().PID; now != pid {
+		w.t.Errorf("%s: daemon %d has become %d", what, pid, now)
+	}
+	f.udp.Kill()
+	f.tcp.Kill()
 }
 
 // kinds moves a session between a VLAN and a bond, and lets a port of the bond
