@@ -1,6 +1,8 @@
 package hostnet
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -62,6 +64,7 @@ func upTap(t *testing.T, n *nettest.NS, name string, l roam.L64) tap {
 // told of at once, too.
 func TestCarriersLostInARow(t *testing.T) {
 	testutil.Need(t, "/dev/net/tun")
+	testutil.NeedKernel(t, "carriers told of when asked for (Linux 6.12)", atLeast(t, 6, 12))
 	host := nettest.New(t)
 	a, b := upTap(t, host, "upA", netA), upTap(t, host, "upB", netB)
 	h := startIn(t, host, testConfig(t))
@@ -82,4 +85,18 @@ func TestCarriersLostInARow(t *testing.T) {
 		b.carrier(1)
 		next(t, h, present(netB))
 	}
+}
+
+// atLeast reports whether this kernel is of that version or later.
+func atLeast(t *testing.T, major, minor int) bool {
+	t.Helper()
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatalf("read the kernel's version: %v", err)
+	}
+	var a, b int
+	if _, err := fmt.Sscanf(string(release), "%d.%d", &a, &b); err != nil {
+		t.Fatalf("read the kernel's version %q: %v", release, err)
+	}
+	return a > major || a == major && b >= minor
 }
