@@ -108,8 +108,14 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 }
 
 // idled judges that a session ended for want of packets. A second is for what was
-// under way.
+// under way. Where the other end came back and was taken for a second node with
+// its Identifier, the talk goes on in the other session of the two.
 func (k *Soak) idled(h *soaker, remote roam.NID) {
+	for _, e := range h.plane.pairs {
+		if e.RemoteNID == remote {
+			return
+		}
+	}
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
 		if here && k.now.Sub(t.works()) < ilnpIdle-time.Second {
