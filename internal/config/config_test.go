@@ -71,6 +71,7 @@ checksum = "rfc6741"
 fallback_lifetime = "90s"
 idle_timeout = "1h30m"
 max_sessions = 5000
+show_connections = false
 udp_port = 7000
 
 [metrics]
@@ -99,7 +100,7 @@ func TestParseFull(t *testing.T) {
 		Literals: Literals{Cgroup: "/sys/fs/cgroup/h1"},
 		ILNP: ILNP{
 			NonceLength: 12, LUFormat: LUDraft, Checksum: ilnp.RuleRFC6741,
-			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000,
+			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000, ShowConnections: false,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
 	}

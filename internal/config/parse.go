@@ -92,6 +92,7 @@ type raw struct {
 		IdleTimeout      string `toml:"idle_timeout"`
 		MaxSessions      int    `toml:"max_sessions"`
 		UDPPort          int    `toml:"udp_port"`
+		ShowConnections  bool   `toml:"show_connections"`
 	} `toml:"ilnp"`
 	Metrics struct {
 		Listen string `toml:"listen"`

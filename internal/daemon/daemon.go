@@ -194,7 +194,7 @@ func (d *Daemon) open() (err error) {
 	}
 	d.engine = engine.New(engine.Config{
 		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender, Reassembled: d.reassembled,
-		SessionPrefix: d.cfg.Host.SessionPrefix, UDPPort: d.cfg.ILNP.UDPPort, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
+		SessionPrefix: d.cfg.Host.SessionPrefix, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
 		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, Log: d.opts.Log,
 	})
 	if err := d.loadNames(core); err != nil {

@@ -59,6 +59,7 @@ type Config struct {
 	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
 	UDPPort       uint16                    // of carried control messages; 0: none
+	Show          bool                      // connections that stand still after a move, to firewalls
 	StateFile     string                    // where sessions are kept for a successor
 	Disabled      []string                  // names of links that are not to be used
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine

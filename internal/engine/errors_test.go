@@ -62,7 +62,7 @@ func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {
 		t.Fatal(err)
 	}
 	o := &outside{}
-	e := New(Config{Core: core, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix,
+	e := New(Config{Core: core, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix, Show: true,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	p := ilnp.Pair{Key: pairKey, State: state, LocalNID: ourNID, RemoteNID: peerNID, LocalNonce: ourNonce,
 		Paths: []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: there}}}

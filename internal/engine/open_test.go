@@ -74,6 +74,13 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 	if len(e.opener.watched) != 0 {
 		t.Error("watched for a path that was there before")
 	}
+	e.cfg.Show = false
+	q := p
+	q.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 9, L64: there}, Remote: there}}, p.Paths...)
+	e.upsert(q)
+	if len(e.opener.watched) != 0 {
+		t.Error("watched though that is turned off")
+	}
 	e.opener.watch(p)
 	e.tend(now)
 	e.tend(e.opener.due())

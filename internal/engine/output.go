@@ -59,7 +59,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead) {
 		e.back[p.Key] = e.back[p.Key] || old.Dead || len(old.Paths) == 0
 	}
-	if old.Seq != 0 && p.State == ilnp.Established && !p.Dead && anyNew(old.Paths, p.Paths) {
+	if e.cfg.Show && old.Seq != 0 && p.State == ilnp.Established && !p.Dead && anyNew(old.Paths, p.Paths) {
 		e.opener.watch(p)
 	}
 }
