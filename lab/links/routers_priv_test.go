@@ -170,7 +170,8 @@ func takenRoute(w *world) {
 		via := gateway("net1")
 		w.ip(w.mn.Host, "-6 route del default via "+via+" dev net1")
 		p.flows(rate / 4) // less than what a manager gets
-		w.ip(w.mn.Host, "-6 route add default via "+via+" dev net1")
+		// Of its own metric, for another link may have a default route.
+		w.ip(w.mn.Host, "-6 route add default via "+via+" dev net1 metric 1025")
 		p.flows(2 * rate)
 		w.uses("net1", numbered(1))
 	})

@@ -114,10 +114,28 @@ func TestAPlantedLossOnTheWay(t *testing.T) {
 	}
 }
 
-// ffmpeg receives what ffmpeg sends, and records the same frames.
+// ffmpeg receives what ffmpeg sends, and records the same frames. Its receiver
+// loses what comes while it does not run, and all that hangs on that: a busy
+// machine gets three attempts.
 func TestFfmpegAsReceiver(t *testing.T) {
 	send, recv, _ := wire(t)
-	path, dir := clip(t, Detail), t.TempDir()
+	path := clip(t, Detail)
+	want := hashes(t, path)
+	var have []string
+	for range 3 {
+		have = hashes(t, received(t, send, recv, path))
+		if len(have) >= 2*FrameRate-2 && strings.Contains(strings.Join(want, " "), strings.Join(have, " ")) {
+			return
+		}
+	}
+	t.Errorf("recorded %d frames of %d, or others than were sent", len(have), len(want))
+}
+
+// received sends a clip from one host's ffmpeg to another's, and returns what
+// that one recorded.
+func received(t *testing.T, send, recv *topo.Host, path string) (got string) {
+	t.Helper()
+	dir := t.TempDir()
 	sdp, got := filepath.Join(dir, "stream.sdp"), filepath.Join(dir, "got.ts")
 	text := "v=0\no=- 0 0 IN IP6 ::1\ns=clip\nc=IN IP6 " + address(1).String() + "\nt=0 0\nm=video 7000 RTP/AVP 33\n"
 	if err := os.WriteFile(sdp, []byte(text), 0o644); err != nil {
@@ -143,10 +161,7 @@ func TestFfmpegAsReceiver(t *testing.T) {
 	}
 	_ = player.Process.Signal(os.Interrupt) // it may have ended by itself
 	_ = player.Wait()                       // and says then that it was interrupted
-	want, have := hashes(t, path), hashes(t, got)
-	if len(have) < 2*FrameRate-2 || !strings.Contains(strings.Join(want, " "), strings.Join(have, " ")) {
-		t.Errorf("recorded %d frames of %d, or others than were sent", len(have), len(want))
-	}
+	return got
 }
 
 // hashes decodes a stream and returns a sum of each frame.
