@@ -170,25 +170,36 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 	default:
 		forms = forms[:1]
 	}
+	own, at := c.ownTowards(k)
 	for _, form := range forms {
-		pr := probe{path: Path{Local: k.at, Remote: k.key.remote.L64}, form: form}
-		c.sendProbe(now, k, &k.sent, PairKey{k.key.local, k.key.remote.NID}, c.ownTowards(k), pr)
+		pr := probe{path: Path{Local: at, Remote: k.key.remote.L64}, form: form}
+		c.sendProbe(now, k, &k.sent, PairKey{k.key.local, k.key.remote.NID}, own, pr)
 	}
 }
 
-// ownTowards returns the nonce to show a candidate. Where a session with its NID
-// sends anyway, that is the session's: as long as we remember it, it does not
-// change, whatever the other end has forgotten. So two ends that both took the
-// other one for new end with one nonce each, in place of answering each new
-// nonce with a further one. Elsewhere it is that of a stranger: else whoever
-// claims a NID could have the nonce that its true owner takes for ours.
-func (c *Core) ownTowards(k *candidate) Nonce {
+// ownTowards returns the nonce to show a candidate, and from where. Where a
+// session with its NID sends anyway, that is the session's: as long as we
+// remember it, it does not change, whatever the other end has forgotten. So two
+// ends that both took the other one for new end with one nonce each, in place of
+// answering each new nonce with a further one. Elsewhere it is that of a
+// stranger: else whoever claims a NID could have the nonce that its true owner
+// takes for ours.
+//
+// The session's nonce goes first from where the session sends: a correspondent
+// follows it to wherever it comes from, and no update would ever call it back
+// from a locator that it was never told of. From there it goes only when two
+// that left elsewhere had no answer.
+func (c *Core) ownTowards(k *candidate) (own Nonce, at Local) {
 	for _, s := range c.between(k.key.local, k.key.remote.NID) {
-		if s.remotes.find(k.key.remote.L64) != nil {
-			return s.localNonce
+		if s.remotes.find(k.key.remote.L64) == nil {
+			continue
 		}
+		if len(s.entry.Paths) > 0 && !s.sendsFrom(k.at) && k.tries < 2 {
+			return s.localNonce, s.entry.Paths[0].Local
+		}
+		return s.localNonce, k.at
 	}
-	return k.own
+	return k.own, k.at
 }
 
 func (c *Core) probeCandidate(now time.Time, k *candidate) {
@@ -385,7 +396,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 // it anew. Its entry is replaced, not removed first: in between, packets without
 // nonce would be plain IPv6, and the stack would reset their connections.
 func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
-	k.own = c.ownTowards(k)
+	k.own, _ = c.ownTowards(k)
 	c.remake(now, k, old)
 }
 

@@ -202,6 +202,27 @@ func TestCandidateIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestCandidateIsAskedFromWhereTheSessionIs: the session's nonce does not come
+// from a locator that the correspondent was not told of, which it would follow,
+// unless two probes from the other one had no answer.
+func TestCandidateIsAskedFromWhereTheSessionIs(t *testing.T) {
+	b := newBench(t, inMode(Hard))
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, Infinite)
+	b.open(netP)
+	b.forget()
+	before := embryo(netP, Nonce{Len: 4, Bytes: [12]byte{6, 6, 6, 6}}) // came to netA
+	b.see(before)
+	b.pass(time.Second)
+	var from []roam.L64
+	for _, p := range b.probesSent() {
+		from = append(from, p.Src.L64)
+	}
+	if slices.Index(from, netA) < 2 || slices.Index(from, netA) != len(from)-1 {
+		t.Errorf("asked from %v, want the last one only from %v", from, netA)
+	}
+}
+
 // TestCandidateIsGivenUpBesideOthers leaves the data plane what it has, as long
 // as another one of that name is asked, or talks.
 func TestCandidateIsGivenUpBesideOthers(t *testing.T) {
