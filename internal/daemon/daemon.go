@@ -235,6 +235,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	d.watchCounters(time.Now()) // what is refused from now on is told
 	notifyReady()
 	d.opts.Log.Info("roamd runs", "version", d.opts.Version, "nid", d.nid, "attach", d.plane.Attach(), "adopted", d.plane.Adopted())
 	err = d.engine.Run(ctx)
