@@ -20,9 +20,13 @@ type kernel struct {
 
 func (k *kernel) Upsert(ilnp.Pair) error                               { return nil }
 func (k *kernel) Connections(roam.L64) ([]dataplane.Connection, error) { return k.list, nil }
+
+// session is an end of a connection: a node's session address, and a port.
 func session(e *Engine, n roam.NID, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(e.sessionAddr(n).Addr(), port)
 }
+
+// openingIn reads the opening in a packet, if it is one.
 func openingIn(t *testing.T, packet []byte) (o ilnpwire.Opening, seen bool) {
 	t.Helper()
 	c, err := ip6.Walk(packet)
