@@ -292,6 +292,13 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 // remotesChanged brings everything in line with the correspondent's set of
 // locators, after a change of it or when a lifetime has ended.
 func (c *Core) remotesChanged(now time.Time, s *session) {
+	c.ageRemotes(now, s)
+	c.refresh(now, s)
+	c.prove(now, s)
+}
+
+// ageRemotes forgets what is over of the correspondent's set.
+func (c *Core) ageRemotes(now time.Time, s *session) {
 	s.remotes.age(now, s.grace())
 	if next := s.remotes.next(now); next.IsZero() {
 		c.disarm(&s.schedule, timerRemote)
@@ -303,6 +310,4 @@ func (c *Core) remotesChanged(now time.Time, s *session) {
 			delete(s.bad, p)
 		}
 	}
-	c.refresh(now, s)
-	c.prove(now, s)
 }

@@ -89,8 +89,10 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 	} else {
 		c.arm(&s.schedule, timerSetup, now, setupPatience)
 	}
-	c.remotesChanged(now, s)
+	c.ageRemotes(now, s)
+	c.refresh(now, s)
 	c.emit(Release{Key: key})
+	c.prove(now, s) // behind the packets: they wait
 }
 
 // ownNID returns the NID that a local handle stands for; handles of this host

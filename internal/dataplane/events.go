@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -83,6 +84,11 @@ func (p *Plane) readRing(r *ringbuf.Reader, to chan<- Event) {
 			case to <- ev:
 			case <-p.closing:
 				return
+			}
+			if rec.Remaining == 0 {
+				// Whoever waits for the event goes on in this thread: to wake
+				// another one takes longer than what a first packet asks for.
+				runtime.Gosched()
 			}
 		}
 	}

@@ -8,16 +8,21 @@ import (
 	"roam/ilnp"
 )
 
-// drain carries out everything that the core wants done.
+// drain carries out everything that the core wants done, in its order; only
+// people are told last, since packets wait for the rest.
 func (e *Engine) drain() { e.drainInto(e.carryOut) }
 
 func (e *Engine) drainInto(f func(ilnp.Output)) {
-	for {
-		o, ok := e.core.Poll()
-		if !ok {
-			return
+	var told []ilnp.Notify
+	for o, ok := e.core.Poll(); ok; o, ok = e.core.Poll() {
+		if n, is := o.(ilnp.Notify); is {
+			told = append(told, n)
+			continue
 		}
 		f(o)
+	}
+	for _, n := range told {
+		f(n)
 	}
 }
 

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/internal/hostnet"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// chance is a source of randomness that repeats itself.
+type chance struct{ *rand.Rand }
+
+func (c chance) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(c.Uint32())
+	}
+	return len(b), nil
+}
+
+// TestFirstPacketGoesFirst: the entry, then the packet that waits for it, then
+// probes; people are told when all that is done.
+func TestFirstPacketGoesFirst(t *testing.T) {
+	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: chance{rand.New(rand.NewPCG(1, 2))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &outside{}
+	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
+	var told []ilnp.EventKind
+	e := New(Config{Core: core, Plane: p, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		OnEvent: func(ev ilnp.Event, _ *Engine) {
+			told = append(told, ev.Kind)
+			if ev.Kind == ilnp.SessionStarted && (p.writes == 0 || len(o.resent) == 0 || len(o.sent) == 0) {
+				t.Errorf("told with %d entries written, %d packets and %d probes sent", p.writes, len(o.resent), len(o.sent))
+			}
+		}})
+	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
+	e.handleNetwork(hostnet.LocatorChanged{LocatorEvent: ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: time.Hour}})
+	core.AddPeer(time.Now(), ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: ilnp.Infinite}}})
+	e.drain()
+	first := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.drain()
+	if !slices.Contains(told, ilnp.SessionStarted) {
+		t.Errorf("told of %v only", told)
+	}
+}
