@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/ilnp"
@@ -43,8 +45,9 @@ type Options struct {
 	CarryPort uint16
 }
 
-// Plane is the loaded data plane. Its methods may be called from one
-// goroutine; Events is read by another.
+// Plane is the loaded data plane. Its methods may be called from one goroutine;
+// those that attach programs share nothing with the others, and may be called
+// from a second one.
 type Plane struct {
 	opts             Options
 	objs             bpfObjects
@@ -142,7 +145,11 @@ func (p *Plane) loadOnce(flags uint64, carryPort uint16) error {
 	if err := spec.Variables["carry_port"].Set(carryPort<<8 | carryPort>>8); err != nil { // the octets as on the wire
 		return fmt.Errorf("set port of carried control: %w", err)
 	}
-	err = spec.LoadAndAssign(&p.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: p.opts.PinDir}})
+	all, err := loadCollection(spec, p.opts.PinDir)
+	if err == nil {
+		err = all.Assign(&p.objs)
+		all.Close() // what was not assigned: the constants, which the programs hold
+	}
 	if err != nil {
 		return fmt.Errorf("load eBPF programs: %w", err)
 	}
@@ -202,7 +209,9 @@ func haveChecksumIPv6(flags uint64) bool {
 	return err == nil && int32(ret) == 0
 }
 
-// haveTCX asks by attaching nothing: the link type is known or not.
+// haveTCX asks for a link on a device that there is not: a kernel that knows tcx
+// looks for that first. To attach something for a try, and to detach it, would
+// wait twice for all programs that run.
 func haveTCX() bool {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.SchedCLS,
@@ -213,13 +222,11 @@ func haveTCX() bool {
 		return false
 	}
 	defer prog.Close()
-	const loopback = 1
-	l, err := link.AttachTCX(link.TCXOptions{Interface: loopback, Program: prog, Attach: ebpf.AttachTCXIngress})
-	if err != nil {
-		return false
+	l, err := link.AttachTCX(link.TCXOptions{Interface: math.MaxInt32, Program: prog, Attach: ebpf.AttachTCXIngress})
+	if err == nil {
+		l.Close()
 	}
-	l.Close()
-	return true
+	return err == nil || errors.Is(err, unix.ENODEV)
 }
 
 // Features names what the kernel has and the plane uses.
