@@ -154,16 +154,7 @@ func (d *Daemon) open() (err error) {
 	if d.starts, err = countStart(d.cfg.Host.RunDir); err != nil {
 		d.opts.Log.Warn(err.Error())
 	}
-	if d.plane, err = dataplane.Open(dataplane.Options{
-		PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: d.cfg.ILNP.MaxSessions,
-		CarryPort: d.cfg.ILNP.UDPPort,
-	}); err != nil {
-		return err
-	}
-	if d.network, err = hostnet.Open(d.networkConfig()); err != nil {
-		return err
-	}
-	device, err := d.network.Setup()
+	device, err := d.loadAndSetUp()
 	if err != nil {
 		return err
 	}
@@ -175,12 +166,50 @@ func (d *Daemon) open() (err error) {
 	}); err != nil {
 		return err
 	}
+	// The kernel waits for running programs at each link: enough time for the rest.
+	attached := make(chan error, 1)
+	go func() { attached <- d.attach(device) }()
+	err = d.prepare(probeID)
+	if err = errors.Join(<-attached, err); err != nil {
+		return err
+	}
+	return d.network.Start()
+}
+
+// loadAndSetUp loads the data plane while the session device is made: each waits
+// for the kernel most of the time. A daemon that finds that it cannot run here
+// changes nothing.
+func (d *Daemon) loadAndSetUp() (device hostnet.Device, err error) {
+	_, noJournal := os.Stat(d.cfg.Journal())
+	loaded := make(chan error, 1)
+	go func() {
+		var err error
+		d.plane, err = dataplane.Open(dataplane.Options{
+			PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: d.cfg.ILNP.MaxSessions,
+			CarryPort: d.cfg.ILNP.UDPPort,
+		})
+		loaded <- err
+	}()
+	if d.network, err = hostnet.Open(d.networkConfig()); err == nil {
+		device, err = d.network.Setup()
+	}
+	notLoaded := <-loaded
+	if notLoaded != nil && d.network != nil && errors.Is(noJournal, fs.ErrNotExist) {
+		err = errors.Join(err, d.network.Close(), hostnet.Restore(d.cfg.Journal()))
+	}
+	return device, errors.Join(notLoaded, err)
+}
+
+// attach puts the programs on the session device and on the detour.
+func (d *Daemon) attach(device hostnet.Device) error {
 	if err := d.plane.AttachDetour(roam.LinkID(device.DetourPeer)); err != nil {
 		return err
 	}
-	if err := d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex)); err != nil {
-		return err
-	}
+	return d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex))
+}
+
+// prepare makes all that sessions need beside the data plane.
+func (d *Daemon) prepare(probeID uint16) (err error) {
 	if d.sender, err = rawio.Open(); err != nil {
 		return err
 	}
@@ -203,7 +232,7 @@ func (d *Daemon) open() (err error) {
 	d.startDNS()
 	d.startLiterals(core)
 	d.startMetrics()
-	return d.network.Start()
+	return nil
 }
 
 func (d *Daemon) networkConfig() hostnet.Config {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"roam"
@@ -157,8 +158,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.start(ctx); err != nil {
 		return err
 	}
-	// What tend looks with is loaded now: when it is needed, an update waits.
-	go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
+	// What tend looks with is loaded soon, as an update would wait for it, but
+	// not now, when sessions wait to begin.
+	loadList := sync.OnceFunc(func() {
+		go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
+	})
 	activity := time.NewTicker(activityEvery)
 	defer activity.Stop()
 	secret := time.NewTicker(secretEvery)
@@ -196,6 +200,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			f()
 		case <-activity.C:
 			e.readActivity()
+			loadList()
 		case <-secret.C:
 			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
 		case w := <-e.saver.done:
