@@ -36,6 +36,7 @@ func TestLife(t *testing.T) {
 		testutil.Eventually(t, patience, mn.over, "end of roamd")
 		unchanged(t, w, before["mn"], mn)
 	})
+	w.sub("a start that fails changes nothing", func(t *testing.T) { failedStart(t, w, mn, before["mn"]) })
 	w.sub("down after kill -9 gives the host back", func(t *testing.T) {
 		cn.signal(syscall.SIGKILL)
 		cn.roam("down")
@@ -269,5 +270,28 @@ func upDown(t *testing.T, w *world, n *node, before []string) {
 		t.Errorf("up again: %+v", up)
 	}
 	n.roam("down")
+	unchanged(t, w, before, n)
+}
+
+// failedStart keeps the daemon from loading its programs: something else lies
+// where it pins one of its tables.
+func failedStart(t *testing.T, w *world, n *node, before []string) {
+	pins := filepath.Join(n.runDir(), "bpf")
+	if err := os.MkdirAll(pins, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("bpffs", pins, "bpf", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(pins, "pairs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := w.run(n.name, roamdBin, "--config", n.config); err == nil || !strings.Contains(out, "map pairs") {
+		t.Errorf("start without its tables: %v: %s", err, out)
+	}
+	if diff := differences(before, hostState(w, n.name)); len(diff) > 0 {
+		t.Errorf("%s is not as it was:\n%s", n.name, strings.Join(diff, "\n"))
+	}
+	n.roam("down") // what the test itself made
 	unchanged(t, w, before, n)
 }
