@@ -46,6 +46,6 @@ func Example() {
 	// tell: handoff done
 	// tell: session started
 	// write entry: initiated [{2001:0db8:000a:0000 on link 2 2001:0db8:0005:0000}]
-	// send 72 octets from link 2
 	// let the first packets go
+	// send 72 octets from link 2
 }

@@ -62,29 +62,6 @@ func TestInitiator(t *testing.T) {
 	}
 }
 
-// TestFirstPacketsGoBeforeProbes: an application waits for them, and nobody for
-// the probes.
-func TestFirstPacketsGoBeforeProbes(t *testing.T) {
-	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
-	b.HandleObservation(b.now, Observation{Trigger: SeenMiss, Key: theKey})
-	var order []string
-	for out, ok := b.Poll(); ok; out, ok = b.Poll() {
-		switch out.(type) {
-		case Upsert:
-			order = append(order, "entry")
-		case Release:
-			order = append(order, "packets")
-		case Transmit:
-			order = append(order, "probe")
-		}
-	}
-	if !slices.Equal(order, []string{"entry", "packets", "probe"}) {
-		t.Errorf("in the order %v", order)
-	}
-}
-
 func TestMissOfAnExistingSession(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
