@@ -162,6 +162,8 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		return receive_embryo(skb, in, p);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return refuse(in, DROP_UPDATE_NO_NONCE);
+	if (in->c.proto == IPPROTO_TCP && lacks_session(skb, in->l3) && !real_socket(skb, in->l3, 0))
+		return drop(DROP_SESSION_LOST);
 	return PASS_ON;
 }
 

@@ -40,6 +40,7 @@ enum counter {
 	DROP_TWO_NONCES,        /* RFC 6744 §2: at most one nonce in a packet */
 	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 octets */
 	DROP_UNKNOWN_LOCATOR,   /* known NID, unknown source locator, no nonce */
+	DROP_SESSION_LOST,      /* no nonce and no session, of a connection that we have between session addresses */
 	DROP_NO_NONCE_YET,      /* session being set up, and the answer has no nonce */
 	DROP_WRONG_NONCE,       /* another nonce than the session's */
 	DROP_ICMP_NO_NONCE,     /* RFC 6744 §7: an ICMPv6 message of a session without nonce */

@@ -10,25 +10,57 @@
 #include "served.h"
 #include "session.h"
 
+/* Reads the ends of the packet at l3 as they stand on the wire. Of a quoted one,
+ * which we sent, they are swapped. Returns its protocol; 0 if it is too short. One
+ * behind extension headers is not looked for.
+ */
+static __always_inline __u8 read_ends(struct __sk_buff *skb, __u32 l3, __u32 swapped, struct bpf_sock_tuple *t)
+{
+	__u32 ends = l3 + 8, ports = l3 + IP6_LEN, other = !!swapped;
+	__u8 proto;
+
+	if (bpf_skb_load_bytes(skb, l3 + 6, &proto, 1) ||
+	    bpf_skb_load_bytes(skb, ends + 16 * other, t->ipv6.saddr, 16) ||
+	    bpf_skb_load_bytes(skb, ends + 16 - 16 * other, t->ipv6.daddr, 16) ||
+	    bpf_skb_load_bytes(skb, ports + 2 * other, &t->ipv6.sport, 2) ||
+	    bpf_skb_load_bytes(skb, ports + 2 - 2 * other, &t->ipv6.dport, 2))
+		return 0;
+	return proto;
+}
+
+/* Is there a connection on these ports between the session addresses of these
+ * nodes? Half of one counts, a socket that only listens does not.
+ */
+static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_sock_tuple *t)
+{
+	struct host *h = this_host();
+	struct bpf_sock *sk;
+	int is;
+
+	if (!h)
+		return 0;
+	__builtin_memcpy(t->ipv6.saddr, &h->session_prefix, 8);
+	__builtin_memcpy(t->ipv6.daddr, &h->session_prefix, 8);
+	sk = bpf_skc_lookup_tcp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	is = sk->state != BPF_TCP_LISTEN;
+	bpf_sk_release(sk);
+	return is;
+}
+
 /* Is there a socket that is bound to the very addresses of the packet at l3, as
- * they stand on the wire? Of a quoted packet, which we sent, the ends are
- * swapped. Wildcard sockets do not count: they take session packets as well.
- * One behind extension headers is not looked for.
+ * they stand on the wire? Wildcard sockets do not count: they take session
+ * packets as well. Nor does a server on one address whose connection on these
+ * ports is one of a session (see serve).
  */
 static __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 {
-	__u32 ends = l3 + 8, ports = l3 + IP6_LEN, other = !!swapped;
 	struct bpf_sock_tuple t = {};
 	struct bpf_sock *sk = 0;
-	__u8 proto;
-	int is;
+	__u8 proto = read_ends(skb, l3, swapped, &t);
+	int is, listens;
 
-	if (bpf_skb_load_bytes(skb, l3 + 6, &proto, 1) ||
-	    bpf_skb_load_bytes(skb, ends + 16 * other, t.ipv6.saddr, 16) ||
-	    bpf_skb_load_bytes(skb, ends + 16 - 16 * other, t.ipv6.daddr, 16) ||
-	    bpf_skb_load_bytes(skb, ports + 2 * other, &t.ipv6.sport, 2) ||
-	    bpf_skb_load_bytes(skb, ports + 2 - 2 * other, &t.ipv6.dport, 2))
-		return 0;
 	if (proto == IPPROTO_TCP)
 		sk = bpf_sk_lookup_tcp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
 	else if (proto == IPPROTO_UDP)
@@ -37,8 +69,28 @@ static __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 		return 0;
 	is = sk->src_ip6[0] == t.ipv6.daddr[0] && sk->src_ip6[1] == t.ipv6.daddr[1] &&
 	     sk->src_ip6[2] == t.ipv6.daddr[2] && sk->src_ip6[3] == t.ipv6.daddr[3];
+	listens = proto == IPPROTO_TCP && sk->state == BPF_TCP_LISTEN;
 	bpf_sk_release(sk);
-	return is;
+	return is && !(listens && session_connection(skb, &t));
+}
+
+/* Is this segment one of a connection that this host has between session
+ * addresses? Asked of those without nonce for which no session is there: it was
+ * forgotten, is not made yet, or its first packets came from elsewhere. To the
+ * stack it would be a segment of no connection, and the answer a reset, which ends
+ * the connection at the other end. Dropped, it is sent again; and who hears nothing
+ * asks with its nonce, which brings the session back. A first segment may be that
+ * of a correspondent which has fallen back to plain IPv6. Global, as locator_accepted.
+ */
+__noinline int lacks_session(struct __sk_buff *skb, __u32 l3)
+{
+	struct bpf_sock_tuple t = {};
+	__u8 flags;
+
+	if (read_ends(skb, l3, 0, &t) != IPPROTO_TCP || bpf_skb_load_bytes(skb, l3 + IP6_LEN + TCP_FLAGS_AT, &flags, 1) ||
+	    (flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
+		return 0;
+	return session_connection(skb, &t);
 }
 
 /* Offers a connection to the server that is bound to one of our real addresses.

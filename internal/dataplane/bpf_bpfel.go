@@ -59,14 +59,15 @@ const (
 	bpfCounterDROP_TWO_NONCES          bpfCounter = 29
 	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 30
 	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 31
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 32
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 33
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 34
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 35
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 36
-	bpfCounterDROP_UNPROVEN            bpfCounter = 37
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 38
-	bpfCounterCOUNTERS_MAX             bpfCounter = 39
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 32
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 33
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 34
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 35
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 36
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 37
+	bpfCounterDROP_UNPROVEN            bpfCounter = 38
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 39
+	bpfCounterCOUNTERS_MAX             bpfCounter = 40
 )
 
 type bpfCrowd struct {

@@ -1,6 +1,8 @@
 package acceptance
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/workload"
 )
 
 // How soon both ends have a session that carries data after they have lost
@@ -61,6 +64,37 @@ func TestForget(t *testing.T) {
 			settle(t, w, mn, cn)
 		})
 	}
+}
+
+// TestForgetUnderConnections takes the sessions alone from either end, as a daemon
+// does that dies before it has saved them: programs, addresses and sockets stay.
+// Connections between session addresses live on, whoever of the two sends first.
+func TestForgetUnderConnections(t *testing.T) {
+	w := newWorld(t, "lost", 10*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
+	// The correspondent knows nobody: it cannot bring the session back by itself.
+	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{hosts: "# nobody\n"}).start()
+	down, up := w.tcp(t, "mn", "cn", "cn", 7001, true), w.tcp(t, "mn", "cn", "cn", 7002, false)
+	mn.reaches("cn", "established")
+	for _, n := range []*node{cn, mn} {
+		w.sub(n.name+" loses its sessions", func(t *testing.T) {
+			for range 3 {
+				n.signal(syscall.SIGKILL)
+				if err := os.Remove(filepath.Join(n.runDir(), "sessions")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				n.start()
+				flows(t, down, 50)
+				flows(t, up, 50)
+			}
+		})
+	}
+	ctx := w.within(patience)
+	for _, c := range []*workload.TCP{down, up} {
+		if _, err := c.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("segments without their session: %d at mn, %d at cn", mn.counters()["drop_session_lost"], cn.counters()["drop_session_lost"])
 }
 
 // kept waits until the daemon has saved its sessions, and returns that state.
