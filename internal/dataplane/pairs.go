@@ -127,23 +127,28 @@ func nextSeq(old, row bpfPair) uint32 {
 }
 
 // setHomonyms tells correspondents with one NID apart by their locators and
-// nonces: only sessions whose handles are not their NIDs are listed.
+// nonces: only sessions whose handles are not their NIDs are listed. What is
+// listed anew comes before what is not listed any more goes: in between, packets
+// would be taken for those of the session whose handle is that NID.
 func (p *Plane) setHomonyms(pair ilnp.Pair, old []bpfHomonymKey, row bpfPair, more []bpfHalf) error {
 	if !byHandle(row) {
 		return nil
 	}
-	for _, k := range old {
-		if err := p.objs.Homonyms.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("forget namesake %s: %w", pair.RemoteNID, err)
-		}
-	}
 	if err := p.noteHomonyms(); err != nil {
 		return err
 	}
-	handle := pairKey(pair.Key)
-	for _, k := range homonymKeys(row, more) {
+	handle, now := pairKey(pair.Key), homonymKeys(row, more)
+	for _, k := range now {
 		if err := p.objs.Homonyms.Put(&k, &handle); err != nil {
 			return fmt.Errorf("note namesake %s: %w", pair.RemoteNID, err)
+		}
+	}
+	for _, k := range old {
+		if slices.Contains(now, k) {
+			continue
+		}
+		if err := p.objs.Homonyms.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget namesake %s: %w", pair.RemoteNID, err)
 		}
 	}
 	return nil
