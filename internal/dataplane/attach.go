@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -63,12 +64,58 @@ func (p *Plane) DetachUplink(uplink roam.LinkID) error {
 	return nil
 }
 
+// AttachedUplinks returns the links to which an earlier process attached the
+// programs of an uplink. Pins of links that are gone are removed.
+func (p *Plane) AttachedUplinks() ([]roam.LinkID, error) {
+	if !p.tcx {
+		return p.opts.Classic.Attached()
+	}
+	entries, err := os.ReadDir(p.opts.PinDir)
+	if err != nil {
+		return nil, fmt.Errorf("list pins: %w", err)
+	}
+	var links []roam.LinkID
+	for _, e := range entries {
+		var dev roam.LinkID
+		// Egress alone has the session device, ingress alone its other end.
+		if n, _ := fmt.Sscanf(e.Name(), linkPrefix+"%d_ingress", &dev); n != 1 || !strings.HasSuffix(e.Name(), "_ingress") {
+			continue
+		}
+		if _, err := os.Stat(p.linkPin(dev, false)); err != nil {
+			continue
+		}
+		if attachedTo(p.linkPin(dev, true)) == dev {
+			links = append(links, dev)
+		} else if err := p.DetachUplink(dev); err != nil {
+			return nil, err
+		}
+	}
+	return links, nil
+}
+
+// attachedTo returns the link that a pin attaches a program to; 0: none any more.
+func attachedTo(pin string) roam.LinkID {
+	l, err := link.LoadPinnedLink(pin, nil)
+	if err != nil {
+		return 0
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil || info.TCX() == nil {
+		return 0
+	}
+	return roam.LinkID(info.TCX().Ifindex)
+}
+
+// linkPrefix begins the names of the pins that attach programs.
+const linkPrefix = "link_"
+
 func (p *Plane) linkPin(dev roam.LinkID, ingress bool) string {
 	direction := "egress"
 	if ingress {
 		direction = "ingress"
 	}
-	return filepath.Join(p.opts.PinDir, fmt.Sprintf("link_%d_%s", dev, direction))
+	return filepath.Join(p.opts.PinDir, fmt.Sprintf(linkPrefix+"%d_%s", dev, direction))
 }
 
 // attach updates the link that an earlier process pinned in place, so that no

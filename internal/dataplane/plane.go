@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -30,6 +31,8 @@ const ABI = 11
 type ClassicAttacher interface {
 	AttachClassic(link roam.LinkID, ingress bool, program int, name string) error
 	DetachClassic(link roam.LinkID, ingress bool) error
+	// Attached returns the links that have programs of ours in both directions.
+	Attached() ([]roam.LinkID, error)
 }
 
 // Options is what a Plane is opened with.
@@ -113,7 +116,10 @@ func newPlane(opts Options) *Plane {
 	}
 }
 
-// load loads the objects; pins that do not fit this build are removed first.
+// load loads the objects; pinned maps that do not fit this build are unpinned
+// first. What is attached stays so, with the programs and maps of the build
+// before, until attach replaces it: without any, packets of sessions would reach
+// the stack untranslated, and be answered with resets.
 func (p *Plane) load() error {
 	err := p.loadOnce(checksumFlags(), p.opts.CarryPort)
 	if err == nil && p.pinnedABI() == ABI {
@@ -123,7 +129,7 @@ func (p *Plane) load() error {
 		return err
 	}
 	p.objs.Close()
-	if err := removePins(p.opts.PinDir); err != nil {
+	if err := removePins(p.opts.PinDir, func(name string) bool { return !strings.HasPrefix(name, linkPrefix) }); err != nil {
 		return err
 	}
 	return p.loadOnce(checksumFlags(), p.opts.CarryPort)
@@ -285,9 +291,10 @@ func (p *Plane) Close() error {
 
 // Remove takes everything away that processes of this run directory pinned:
 // programs are detached, maps are freed once the last process has closed them.
-func Remove(pinDir string) error { return removePins(pinDir) }
+func Remove(pinDir string) error { return removePins(pinDir, func(string) bool { return true }) }
 
-func removePins(dir string) error {
+// removePins removes the pins of a directory whose names are chosen.
+func removePins(dir string, chosen func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -298,7 +305,7 @@ func removePins(dir string) error {
 	for _, e := range entries {
 		// The kernel's own iterators, in a bpffs that was mounted anew: they go
 		// with the mount and cannot be removed.
-		if e.Name() == "maps.debug" || e.Name() == "progs.debug" {
+		if e.Name() == "maps.debug" || e.Name() == "progs.debug" || !chosen(e.Name()) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {

@@ -162,7 +162,8 @@ func TestRestartWithOlderState(t *testing.T) {
 	}
 }
 
-// Pins of another build are taken away, with what was attached.
+// Maps of another build are not taken over. What it attached goes on until it is
+// replaced: untranslated, packets of sessions would be answered with resets.
 func TestRestartOverAnotherABI(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -175,9 +176,13 @@ func TestRestartOverAnotherABI(t *testing.T) {
 	if r.Adopted() || len(r.known) != 0 {
 		t.Errorf("sessions of another build: %v", r.known)
 	}
-	r.wantDetached(ebpf.AttachTCXIngress)
 	if v, _ := r.egress(toPeer(ip6.UDP, udp(9))); v != consumed {
 		t.Errorf("session of another build: verdict %d", v)
+	}
+	was, wasLink := r.attached(ebpf.AttachTCXIngress), r.linkID()
+	r.must(r.AttachUplink(loopback, true))
+	if now := r.attached(ebpf.AttachTCXIngress); len(was) != 1 || len(now) != 1 || now[0] == was[0] || r.linkID() != wasLink {
+		t.Errorf("programs %v of link %d, before that %v of %d", now, r.linkID(), was, wasLink)
 	}
 }
 

@@ -3,6 +3,7 @@ package hostnet
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -71,6 +72,34 @@ func (Classic) DetachClassic(link roam.LinkID, ingress bool) error {
 	return nil
 }
 
+// Attached returns the links that have filters of ours in both directions, as
+// uplinks have.
+func (Classic) Attached() ([]roam.LinkID, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	var list []roam.LinkID
+	for _, l := range links {
+		if hasFilter(l, true) && hasFilter(l, false) {
+			list = append(list, roam.LinkID(l.Attrs().Index))
+		}
+	}
+	return list, nil
+}
+
+// hasFilter reports whether there is a filter of ours; one without clsact is none.
+func hasFilter(l netlink.Link, ingress bool) bool {
+	filters, err := netlink.FilterList(l, filterParent(ingress))
+	return err == nil && slices.ContainsFunc(filters, isOurs)
+}
+
+// isOurs reports whether a filter is one that AttachClassic made.
+func isOurs(f netlink.Filter) bool {
+	b, ok := f.(*netlink.BpfFilter)
+	return ok && b.Priority == filterPriority && strings.HasPrefix(b.Name, filterPrefix)
+}
+
 // DetachAllClassic removes our filters from all links, and the clsact of those
 // on which nothing else needs it.
 func DetachAllClassic() error {
@@ -93,7 +122,7 @@ func detachClassicFrom(l netlink.Link) error {
 			return nil // no clsact here
 		}
 		for _, f := range filters {
-			if b, ok := f.(*netlink.BpfFilter); ok && b.Priority == filterPriority && strings.HasPrefix(b.Name, filterPrefix) {
+			if isOurs(f) {
 				ours++
 				if err := (Classic{}).DetachClassic(roam.LinkID(l.Attrs().Index), ingress); err != nil {
 					return err
