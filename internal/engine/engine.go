@@ -46,6 +46,7 @@ type Network interface {
 // Sender is what the engine sends with.
 type Sender interface {
 	Send(link roam.LinkID, packet []byte) error
+	SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error
 }

@@ -127,7 +127,7 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 			b = carried
 		}
 	}
-	e.report("send ICMPv6 error", e.cfg.Sender.Send(path.Local.Link, b))
+	e.send("send ICMPv6 error", path.Local.Link, b)
 }
 
 // tellTooBig has our own stack learn a path MTU, for want of a router that says

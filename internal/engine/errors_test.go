@@ -31,11 +31,22 @@ var (
 	pairKey    = ilnp.PairKey{Local: ourNID, Remote: peerNID}
 )
 
-// outside records what an engine sends to the wire and to its own stack.
-type outside struct{ sent, injected, resent [][]byte }
+// outside records what an engine sends to the wire, by the kernel's routes and
+// past them, and to its own stack.
+type outside struct {
+	sent, past, injected, resent [][]byte
+	fails                        error // what Send returns
+}
 
 func (o *outside) Send(_ roam.LinkID, p []byte) error {
-	o.sent = append(o.sent, p)
+	if o.fails == nil {
+		o.sent = append(o.sent, p)
+	}
+	return o.fails
+}
+
+func (o *outside) SendTo(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
+	o.past = append(o.past, p)
 	return nil
 }
 

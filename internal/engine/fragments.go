@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,9 +30,29 @@ func (e *Engine) transmit(o ilnp.Transmit) {
 		}
 	}
 	for _, p := range parts {
-		e.report("send control packet", e.cfg.Sender.Send(o.Link, p))
+		e.send("send control packet", o.Link, p)
 	}
 }
+
+// send sends a packet out of a link. The kernel has no route there for a moment
+// when a manager puts a default route in the place of another; hostnet holds that
+// one, and data goes on to its router. So does this. Where nobody knows the way
+// the packet is counted: whatever needs an answer is sent again.
+func (e *Engine) send(what string, link roam.LinkID, packet []byte) {
+	err := e.cfg.Sender.Send(link, packet)
+	if errors.Is(err, rawio.ErrNoRoute) {
+		u := e.links[link]
+		if !u.Routed || !u.NextHopValid || !u.HasMAC {
+			e.refused[noRoute]++
+			return
+		}
+		err = e.cfg.Sender.SendTo(link, u.NextHopMAC, packet)
+	}
+	e.report(what, err)
+}
+
+// noRoute is the reason in Refused for a packet of ours on a link without a route.
+const noRoute = "packet of ours on a link without a route"
 
 // handleReassembled takes a Locator Update that came in fragments. The data
 // plane let each one pass because of its nonce, and turned its addresses into

@@ -1,14 +1,19 @@
 package engine
 
 import (
+	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	"roam/internal/hostnet"
+	"roam/internal/rawio"
 )
 
 // table is a data plane that knows rows and entries only: a path without a row
@@ -57,5 +62,34 @@ func TestPathsOfALocatorThatComesLate(t *testing.T) {
 	}
 	if p.writes != 2 {
 		t.Errorf("written %d times, want once more", p.writes)
+	}
+}
+
+// TestSendWithoutARoute: while the kernel has no default route, what is to be sent
+// goes to the router that the link had a moment ago, or is counted. Other errors
+// are nobody's to mend.
+func TestSendWithoutARoute(t *testing.T) {
+	router := hostnet.Uplink{Link: 7, Routed: true, HasMAC: true, NextHopMAC: net.HardwareAddr{2, 0, 0, 0, 0, 9}, NextHopValid: true}
+	forgotten, gone, raw := router, router, router
+	forgotten.NextHopValid, gone.Routed, raw.HasMAC = false, false, false
+	away := fmt.Errorf("send: %w: %w", rawio.ErrNoRoute, unix.ENETUNREACH)
+	for name, c := range map[string]struct {
+		uplink              hostnet.Uplink
+		err                 error
+		sent, past, counted int
+	}{
+		"a route":                    {router, nil, 1, 0, 0},
+		"held":                       {router, away, 0, 1, 0},
+		"held, neighbour forgotten":  {forgotten, away, 0, 0, 1},
+		"none any more":              {gone, away, 0, 0, 1},
+		"without hardware addresses": {raw, away, 0, 0, 1},
+		"busy":                       {router, rawio.ErrBusy, 0, 0, 0},
+	} {
+		e, o := withSession(t, ilnp.Established)
+		e.links[7], o.fails = c.uplink, c.err
+		e.carryOut(ilnp.Transmit{Link: 7, Packet: make([]byte, 40)})
+		if len(o.sent) != c.sent || len(o.past) != c.past || e.refused[noRoute] != uint64(c.counted) {
+			t.Errorf("%s: sent %d, past routing %d, counted %v", name, len(o.sent), len(o.past), e.refused)
+		}
 	}
 }

@@ -26,6 +26,9 @@ var ErrPacket = errors.New("not a whole IPv6 packet")
 // ErrBusy is wrapped when the kernel's queue is full: the packet was not sent.
 var ErrBusy = errors.New("queue full")
 
+// ErrNoRoute is wrapped by the errors of Send while the link has no route there.
+var ErrNoRoute = errors.New("no route")
+
 const (
 	headerLen = 40
 	// priority is that of the first band of pfifo_fast, for CS6 traffic.
@@ -100,7 +103,7 @@ func (s *Sender) Send(link roam.LinkID, packet []byte) error {
 	oob := controlMessage(unix.IPPROTO_IPV6, unix.IPV6_PKTINFO, info[:])
 	to := &unix.SockaddrInet6{Addr: dst, ZoneId: uint32(link)}
 	if err := unix.Sendmsg(s.raw, packet, oob, to, unix.MSG_DONTWAIT); err != nil {
-		return fmt.Errorf("send to %s on link %d: %w", net.IP(dst[:]), link, queued(err))
+		return fmt.Errorf("send to %s on link %d: %w", net.IP(dst[:]), link, sorted(err))
 	}
 	return nil
 }
@@ -145,7 +148,7 @@ func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet []byte
 	to := &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IPV6), Ifindex: int(device), Halen: 6}
 	copy(to.Addr[:], mac)
 	if err := unix.Sendto(s.packet, packet, unix.MSG_DONTWAIT, to); err != nil {
-		return fmt.Errorf("device %d: %w", device, queued(err))
+		return fmt.Errorf("device %d: %w", device, sorted(err))
 	}
 	return nil
 }
@@ -176,10 +179,13 @@ func controlMessage(level, kind int, data []byte) []byte {
 	return b
 }
 
-// queued marks the errors that mean a full queue.
-func queued(err error) error {
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) {
+// sorted marks the errors that mean a full queue, or no route.
+func sorted(err error) error {
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOBUFS):
 		return fmt.Errorf("%w: %w", ErrBusy, err)
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
+		return fmt.Errorf("%w: %w", ErrNoRoute, err)
 	}
 	return err
 }

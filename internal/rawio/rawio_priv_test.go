@@ -124,6 +124,9 @@ func TestSendNamesWhatIsWrong(t *testing.T) {
 	if err := s.Send(roam.LinkID(host.Index("lo")), p[:30]); !errors.Is(err, ErrPacket) {
 		t.Errorf("a truncated packet: %v", err)
 	}
+	if err := s.Send(roam.LinkID(host.Index("lo")), p); !errors.Is(err, ErrNoRoute) {
+		t.Errorf("a link without a route there: %v", err)
+	}
 	if err := s.Inject(1, nil, p); err == nil {
 		t.Error("no hardware address accepted")
 	}
