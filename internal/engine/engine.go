@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -291,8 +292,13 @@ func (e *Engine) start(ctx context.Context) error {
 			clear(missing)
 		case ev := <-e.cfg.Network.Events():
 			e.handleNetwork(ev)
-			if l, ok := ev.(hostnet.LocatorChanged); ok && l.Present {
-				delete(missing, l.Local)
+			switch ev := ev.(type) {
+			case hostnet.LocatorChanged:
+				if ev.Present {
+					delete(missing, ev.Local)
+				}
+			case hostnet.LinkGone:
+				maps.DeleteFunc(missing, func(l ilnp.Local, _ bool) bool { return l.Link == ev.Link })
 			}
 		}
 	}

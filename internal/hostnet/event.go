@@ -27,8 +27,14 @@ type UplinkChanged struct{ Uplink Uplink }
 // absent before.
 type LinkGone struct {
 	Link roam.LinkID
-	Name string // as last seen
+	Name string // as last seen; "": it has not been an uplink of this process
 }
+
+// Acted follows the first UplinkChanged of a link and tells nothing: that it is
+// taken says that its reader has acted on that one. Only then prefix:NID is added,
+// since what a router holds for it comes at once: it must meet the programs, or
+// the stack would answer data of sessions with resets.
+type Acted struct{ Link roam.LinkID }
 
 // Trouble tells why a prefix cannot become a Locator now. It is tried again.
 type Trouble struct {
@@ -40,6 +46,7 @@ type Trouble struct {
 func (LocatorChanged) event() {}
 func (UplinkChanged) event()  {}
 func (LinkGone) event()       {}
+func (Acted) event()          {}
 func (Trouble) event()        {}
 
 // Uplink is a link that has or had a default IPv6 route and a global prefix,

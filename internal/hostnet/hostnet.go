@@ -43,6 +43,9 @@ type Host struct {
 	picture picture
 	ours    map[addrKey]bool // addresses that we added
 	tries   map[ilnp.Local]*attempt
+	// acted holds the links that the reader of events knows: false until it has
+	// taken Acted.
+	acted map[int]bool
 	// regained holds Locators whose prefix:NID was lost and added again, until
 	// when they count as usable.
 	regained map[ilnp.Local]time.Time
@@ -87,7 +90,7 @@ func Open(cfg Config) (*Host, error) {
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
 		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
-		flaps: map[int][]time.Time{}, events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
+		flaps: map[int][]time.Time{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
 	}
 	if h.option == 0 {
 		h.option = 8
@@ -113,8 +116,14 @@ func (h *Host) Setup() (Device, error) {
 }
 
 // Start begins the watch: prefix:NID is kept on every uplink and events flow.
-// The first events tell what is there already. It is called once.
-func (h *Host) Start() error {
+// The first events tell what is there already. Known are the links that an earlier
+// process took for uplinks, with the programs attached: they still are, or are told
+// to be gone. It is called once.
+func (h *Host) Start(known ...roam.LinkID) error {
+	h.picture.uplinks = map[int]Uplink{}
+	for _, l := range known {
+		h.picture.uplinks[int(l)], h.acted[int(l)] = Uplink{Link: l}, true
+	}
 	if err := h.repair(); err != nil {
 		return fmt.Errorf("start watch: %w", err)
 	}

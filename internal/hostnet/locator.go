@@ -2,12 +2,14 @@ package hostnet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"roam"
 	"roam/ilnp"
 )
 
@@ -59,6 +61,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	wake = sooner(wake, h.drainLinks(before, now))
 	h.announceNew(before, h.picture)
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
+	h.askWhetherActed()
 	h.mu.Lock()
 	h.shown = h.picture.snapshot(now)
 	h.mu.Unlock()
@@ -109,8 +112,37 @@ func (h *Host) keepAddresses(p picture, now time.Time) (wake time.Time) {
 	return wake
 }
 
-// claim adds prefix:NID unless the last attempt was too recent.
+// askWhetherActed follows the news of a link that its reader does not know yet.
+func (h *Host) askWhetherActed() {
+	for _, i := range slices.Sorted(maps.Keys(h.picture.uplinks)) {
+		if _, asked := h.acted[i]; !asked {
+			h.acted[i] = false
+			h.pending = append(h.pending, Acted{roam.LinkID(i)})
+		}
+	}
+	maps.DeleteFunc(h.acted, func(i int, _ bool) bool { _, still := h.picture.uplinks[i]; return !still })
+}
+
+// noteActed notes what the reader took, and reports whether there is something to
+// do because of it.
+func (h *Host) noteActed(e Event) bool {
+	fresh, is := e.(Acted)
+	if !is {
+		return false
+	}
+	_, still := h.acted[int(fresh.Link)]
+	if still {
+		h.acted[int(fresh.Link)] = true
+	}
+	return still
+}
+
+// claim adds prefix:NID unless the link is too fresh, or the last attempt was too
+// recent.
 func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
+	if !h.acted[k.link] {
+		return time.Time{} // the reader's word wakes us
+	}
 	a := h.tries[l]
 	if a == nil {
 		a = &attempt{}

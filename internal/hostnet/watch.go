@@ -196,7 +196,9 @@ func (h *Host) run(batches <-chan batch) {
 			return
 		case out <- next:
 			h.pending = h.pending[1:]
-			continue
+			if !h.noteActed(next) || h.stale {
+				continue
+			}
 		case b := <-batches:
 			if b.err != nil {
 				h.lastWords(b.err)

@@ -3,6 +3,7 @@ package links
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,6 +161,39 @@ func TestOnTop(t *testing.T) {
 		p.phase("the bridge is used", 0, func() { p.flows(rate) })
 		p.end()
 	})
+	w.sub("bridge made while no daemon runs", func(t *testing.T) {
+		w.needKind("bridge")
+		p := w.trip()
+		p.phase("the link", 0, func() { w.plug("net4", 4); w.uses("net4", numbered(4)) })
+		p.phase("it becomes a port", 2*time.Second, func() {
+			if err := w.mn.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.ip(w.mn.Host, "link add br4 type bridge forward_delay 0")
+			w.ip(w.mn.Host, "link set net4 master br4")
+			w.ip(w.mn.Host, "link set br4 up")
+			if err := w.mn.Node.Start(w.top.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.uses("br4", numbered(4))
+		})
+		p.phase("the bridge is used", 0, func() { p.flows(rate) })
+		p.end()
+		if left, _ := filepath.Glob(filepath.Join(w.mn.Dir(), "run", "bpf", "link_"+w.index("net4")+"_*")); len(left) > 0 {
+			t.Errorf("programs stay on the port: %v", left)
+		}
+	})
+}
+
+// index is the number of an interface of the mobile host.
+func (w *world) index(ifname string) string {
+	w.t.Helper()
+	out, err := w.tryIP(w.mn.Host, "-o link show dev "+ifname)
+	n, _, found := strings.Cut(out, ":")
+	if err != nil || !found {
+		w.t.Fatalf("index of %s: %v: %s", ifname, err, out)
+	}
+	return n
 }
 
 // pins are the programs that stay attached to interfaces without the daemon.
