@@ -18,6 +18,7 @@ const (
 	candidateTries = 6                      // 19 s in all
 	candidateAgain = 100 * time.Millisecond // least time between probes that its own packets cause
 	silenceMin     = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
+	silenceAsks    = 3                      // how often it is asked, doubling that, where two nodes may be: 1.4 s in all
 )
 
 // candidateKey tells candidates apart: a node is a NID with a nonce (RFC 6741
@@ -53,6 +54,7 @@ type candidate struct {
 	carried         bool // its nonce came in UDP, or its answer did
 	state           candidateState
 	tries           int
+	asked           int // how often the old nonce was
 	sent            tokens
 	since, provenAt time.Time
 	probed          time.Time
@@ -275,10 +277,16 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 		return
 	}
 	k.state = waiting
+	c.askOld(now, k, old)
+}
+
+// askOld asks whether the old nonce of the candidate's NID still answers.
+func (c *Core) askOld(now time.Time, k *candidate, old *session) {
 	if len(c.host.active) > 0 {
 		c.probePaths(now, old, old.entry.Paths)
 	}
-	c.arm(&k.schedule, timerProbe, now, max(3*max(rtt, old.rtt), silenceMin))
+	c.arm(&k.schedule, timerProbe, now, max(3*max(k.rtt, old.rtt), silenceMin)<<k.asked)
+	k.asked++
 }
 
 // doubtNonce takes the reply to a session's probe that bears another nonce than
@@ -339,21 +347,27 @@ func (c *Core) predecessor(k *candidate) *session {
 // decideCandidate asks, 3 RTT after the proof, whether the old nonce has been
 // heard since. If not, the node has come back without its state and replaces
 // its session. If so, and from elsewhere, it is a second node with the same
-// NID (RFC 6741 §5.4); on the same link there cannot be two.
+// NID (RFC 6741 §5.4); on the same link there cannot be two. From elsewhere the
+// old one is asked again before that: one answer that is lost or late must not
+// decide, as a session that is replaced takes its connections with it.
 func (c *Core) decideCandidate(now time.Time, k *candidate) {
 	old := c.predecessor(k)
+	known := old != nil && old.remotes.find(k.key.remote.L64) != nil
+	alive := old != nil && old.lastNonceRx.After(k.provenAt)
 	switch {
 	case c.byNonce(k.key.local, k.key.remote.NID, k.nonce) != nil:
 		c.dropCandidate(now, k)
 	case old == nil:
 		c.makeSession(now, k, k.handles)
-	case !old.lastNonceRx.After(k.provenAt):
-		c.replaceSession(now, k, old)
-	case old.remotes.find(k.key.remote.L64) == nil:
-		c.makeSession(now, k, PairKey{k.handles.Local, c.handle(k.handles.Local, k.key.remote.NID)})
-	default:
+	case alive && known:
 		c.refuse(now, old.key, reasonForged)
 		c.dropCandidate(now, k)
+	case alive:
+		c.makeSession(now, k, PairKey{k.handles.Local, c.handle(k.handles.Local, k.key.remote.NID)})
+	case !known && !old.dead && k.asked < silenceAsks:
+		c.askOld(now, k, old)
+	default:
+		c.replaceSession(now, k, old)
 	}
 }
 

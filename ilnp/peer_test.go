@@ -262,7 +262,7 @@ func TestReturnElsewhere(t *testing.T) {
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
 	b.see(embryo(netQ, fresh))
 	b.reply(b.probesSent()[0], fresh)
-	b.pass(time.Second)
+	b.pass(2 * time.Second)
 	if p := b.pairs[theKey]; len(b.pairs) != 1 || p.RemoteNonce != fresh {
 		t.Errorf("%d sessions, want the one replaced", len(b.pairs))
 	}
