@@ -111,17 +111,25 @@ func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
 
 // formsOf returns the forms in which a path is asked now. A correspondent with Roam
 // that is silent is asked in both at once: where a firewall stands before us, our own
-// datagram opens it for what the correspondent has to tell.
+// datagram opens it for what the correspondent has to tell. So is one that tells us
+// in UDP where it was before, at a place that is new.
 func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 	switch {
 	case c.cfg.UDPPort == 0 || s.fallback == withoutILNP:
 		return []ProbeForm{FormOption}
 	case s.carries(p):
 		return []ProbeForm{FormUDP}
-	case s.asks && (s.watch.state == suspect || s.watch.state == silent), c.doubted(now, s, p.Remote):
+	case s.asks && (s.watch.state == suspect || s.watch.state == silent), s.carriesElsewhere(p), c.doubted(now, s, p.Remote):
 		return []ProbeForm{FormOption, FormUDP}
 	}
 	return []ProbeForm{FormOption}
+}
+
+// carriesElsewhere reports whether nothing is known of a path, and another one
+// carries control messages in UDP.
+func (s *session) carriesElsewhere(p Path) bool {
+	_, known := s.passages[p]
+	return !known && len(s.carriedPaths()) > 0
 }
 
 // tryOption asks carried paths in use, ever more rarely, in the form of the RFCs:

@@ -143,6 +143,28 @@ func TestOptionIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A correspondent whose messages came in UDP is asked in both forms where it is
+// next: a firewall in front of us lets in what answers, and its updates else not.
+func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
+	b := carriedBench(t)
+	b.forget()
+	lu, err := ilnpwire.Carry(b.update(netP, peerNonce, updateOf(entry(netQ, 1, 100), entry(netP, 10, 100))), testPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.receive(2, lu)
+	forms := map[bool]int{}
+	for _, s := range b.sent {
+		p, err := ilnpwire.ParseControl(s.Packet, testPort)
+		if err == nil && p.Type == ilnpwire.TypeEchoRequest && p.Dst.L64 == netQ {
+			forms[p.Carried]++
+		}
+	}
+	if forms[false] != 1 || forms[true] != 1 {
+		t.Errorf("%d probes with the option, %d in UDP, want one each", forms[false], forms[true])
+	}
+}
+
 // A successor knows what its predecessor found out.
 func TestCarriedPathsAreRestored(t *testing.T) {
 	b := carriedBench(t)
