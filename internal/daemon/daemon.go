@@ -173,7 +173,11 @@ func (d *Daemon) open() (err error) {
 	if err = errors.Join(<-attached, err); err != nil {
 		return err
 	}
-	return d.network.Start()
+	known, err := d.plane.AttachedUplinks()
+	if err != nil {
+		return err
+	}
+	return d.network.Start(known...)
 }
 
 // loadAndSetUp loads the data plane while the session device is made: each waits
