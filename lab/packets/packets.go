@@ -148,6 +148,19 @@ func (p Packet) Upper() ([]byte, bool) {
 	return p.Raw[at:end], true
 }
 
+// String is a packet of TCP or UDP in one line, as in a table.
+func (p Packet) String() string {
+	s := fmt.Sprintf("from %s to %s, ", netip.AddrPortFrom(p.Src, p.SrcPort), netip.AddrPortFrom(p.Dst, p.DstPort))
+	if p.Proto == TCP {
+		s += fmt.Sprintf("TCP %d, flags %#02x, acknowledges %d, ", p.Seq, p.Flags, p.Ack)
+	}
+	s += fmt.Sprintf("%d octets", p.Payload)
+	if p.Nonce {
+		s += ", nonce"
+	}
+	return s
+}
+
 // hasNonce walks the options of a header.
 func hasNonce(b []byte) bool {
 	for len(b) > 0 {

@@ -18,6 +18,7 @@ const timeLabel = "time since the start of the schedule (s)"
 func drawMobility(env *exp.Env, all map[string]*outcome, tcp bool) {
 	r := env.Result
 	r.Tables = append(r.Tables, armTable(all, []string{"roam", "static", "mptcp", "plain"}, tcp), updateTable(all["roam"], ""))
+	r.Tables = append(r.Tables, earlyTable(all["roam"], "")...)
 	for _, name := range []string{"roam", "mptcp", "plain"} {
 		if o := all[name]; o != nil {
 			addSeries(r, o, name)
@@ -43,7 +44,9 @@ func drawDuality(env *exp.Env, all map[string]*outcome, rtts []int, pl plan, tcp
 	r.Tables = append(r.Tables, armTable(all, names, tcp))
 	for _, ms := range rtts {
 		o := all[fmt.Sprintf("roam%d", ms)]
-		r.Tables = append(r.Tables, shareTable(o, pl), updateTable(o, fmt.Sprintf(", %d ms", ms)))
+		which := fmt.Sprintf(", %d ms", ms)
+		r.Tables = append(r.Tables, shareTable(o, pl), updateTable(o, which))
+		r.Tables = append(r.Tables, earlyTable(o, which)...)
 	}
 	for _, name := range names {
 		addSeries(r, all[name], name)
@@ -124,6 +127,21 @@ func updateTable(o *outcome, which string) result.Table {
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("%.2f s", e.T), e.Set, kind, fmt.Sprint(e.Messages), fmt.Sprint(e.Acks), fmt.Sprintf("%.1f ms", e.RTTMs)})
 	}
 	return t
+}
+
+// earlyTable lists what left from a new locator before its update; nil if nothing did.
+func earlyTable(o *outcome, which string) []result.Table {
+	if len(o.BeforeLU) == 0 {
+		return nil
+	}
+	t := result.Table{
+		Title:   "Data from a new locator before its Locator Update" + which,
+		Columns: []string{"at", "link", "before the update", "packet"},
+	}
+	for _, e := range o.BeforeLU {
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%.3f s", e.T), e.Link, fmt.Sprintf("%.3f ms", e.Ms), e.What})
+	}
+	return []result.Table{t}
 }
 
 // shareTable is the links' shares of each phase.

@@ -206,7 +206,8 @@ func (s *seen) newLocators(o *outcome) {
 				continue
 			}
 			if p.At.Before(list[i].Sent.At) {
-				o.DataBeforeLU++
+				lead := list[i].Sent.At.Sub(p.At)
+				o.BeforeLU = append(o.BeforeLU, early{T: s.trace.Rel(p.At), Link: d.Link, Ms: stats.Millis(lead), What: p.String()})
 				continue
 			}
 			first = p.At

@@ -91,7 +91,7 @@ func TestJudgeOfAPassWithoutFault(t *testing.T) {
 	if changes != 2 || messages != 4 || refreshes != 0 || early != 0 {
 		t.Errorf("updates %+v", o.Exchanges)
 	}
-	if o.NewLocators != 1 || o.BeforeAck != 1 || o.DataBeforeLU != 0 || o.AfterRemoval != 0 || o.WrongSource != 0 {
+	if o.NewLocators != 1 || o.BeforeAck != 1 || len(o.BeforeLU) != 0 || o.AfterRemoval != 0 || o.WrongSource != 0 {
 		t.Errorf("%+v", o)
 	}
 	for i, w := range o.ways() {
@@ -114,8 +114,8 @@ func TestJudgeSeesFaults(t *testing.T) {
 		extra packets.Packet
 		seen  func(outcome) bool
 	}{
-		"data before the step":    {out(999, "net2", l2, 1), func(o outcome) bool { return o.DataBeforeLU == 0 }},
-		"data between the two":    {out(1000, "net2", l2, 1), func(o outcome) bool { return o.DataBeforeLU == 1 }},
+		"data before the step":    {out(999, "net2", l2, 1), func(o outcome) bool { return len(o.BeforeLU) == 0 }},
+		"data between the two":    {out(1000, "net2", l2, 1), func(o outcome) bool { return len(o.BeforeLU) == 1 }},
 		"on a link not its own":   {out(2000, "net1", l2, 1), func(o outcome) bool { return o.WrongSource == 1 }},
 		"after a removal":         {in(3500, "net2", l2, 1), func(o outcome) bool { return o.AfterRemoval == 1 && o.AfterRemovalMs > 498 }},
 		"an update that none had": {update(4000, "net1", false, l1, l2), func(o outcome) bool { c, _, _, _ := o.updates(); return c == 3 }},

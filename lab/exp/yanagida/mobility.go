@@ -141,7 +141,7 @@ func signals(r *result.Result, o *outcome) {
 	add(r, "lu_changes_of_set", o.Changes)
 	add(r, "lu_refreshes", refreshes)
 	add(r, "lu_refreshes_early", early)
-	add(r, "data_before_lu", o.DataBeforeLU)
+	add(r, "data_before_lu", len(o.BeforeLU))
 	add(r, "new_locators", o.NewLocators)
 	add(r, "new_locators_waited", o.NewLocators-o.BeforeAck)
 	add(r, "wrong_source", o.WrongSource)

@@ -23,7 +23,7 @@ type outcome struct {
 	Handoffs      int // changes of the preferred locator that were seen
 	HandoffsMeant int
 	NewLocators   int // times that a link came into use
-	DataBeforeLU  int // packets from a new locator before the update that lists it
+	BeforeLU      []early
 	BeforeAck     int // of NewLocators: data left before the acknowledgement came
 	AfterRemoval  int // data packets on a withdrawn link after the acknowledgement
 	// Of AfterRemoval: how long after at most, and how many the correspondent sent
@@ -72,6 +72,14 @@ type exchange struct {
 	RTTMs    float64 // to the first acknowledgement; 0 without one
 	Refresh  bool
 	Early    bool
+}
+
+// early is a packet from a new locator before the update that lists it.
+type early struct {
+	T    float64
+	Link string
+	Ms   float64 // to the update
+	What string
 }
 
 func (o *outcome) ways() [2]*way { return [2]*way{&o.Out, &o.In} }
