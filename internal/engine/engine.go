@@ -109,6 +109,8 @@ type Engine struct {
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
 	back        map[ilnp.PairKey]bool // sessions whose connections are to be woken; true: there was no path before
 	opener      opener
+	looks       chan look // at most one is under way
+	looking     bool
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
@@ -129,6 +131,7 @@ func New(cfg Config) *Engine {
 		refused:  make(map[string]uint64),
 		tooBig:   make(map[ilnp.PairKey]int),
 		back:     make(map[ilnp.PairKey]bool),
+		looks:    make(chan look, 1),
 		began:    time.Now(),
 		saver:    saver{file: cfg.StateFile, done: make(chan written, 1)},
 	}
@@ -176,7 +179,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		// do not wait for ever.
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
-		e.tend(time.Now()) // looks at every socket: after what cannot wait
+		e.tend(time.Now())
 		e.arm(timer)
 		select {
 		case <-ctx.Done():
@@ -205,6 +208,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			loadList()
 		case <-secret.C:
 			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
+		case l := <-e.looks:
+			e.looked(time.Now(), l)
 		case w := <-e.saver.done:
 			e.report("save sessions", e.saver.written(w))
 		case <-timer.C:
@@ -236,7 +241,7 @@ func (e *Engine) arm(timer *time.Timer) {
 	if due := e.saver.due(); !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
-	if due := e.opener.due(); !due.IsZero() && (!ok || due.Before(at)) {
+	if due := e.opener.due(); !e.looking && !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
 	if !ok {

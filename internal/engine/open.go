@@ -104,18 +104,17 @@ func (e *Engine) opening(ev dataplane.Event) bool {
 }
 
 // open carries out what is due, with the connections that there are.
-func (e *Engine) open(now time.Time, list []dataplane.Connection) {
-	for _, h := range e.opener.heard {
-		i := slices.IndexFunc(list, func(c dataplane.Connection) bool {
+func (e *Engine) open(now time.Time, l look) {
+	for _, h := range l.heard {
+		i := slices.IndexFunc(l.list, func(c dataplane.Connection) bool {
 			return c.Local.Port() == h.To && c.Remote.Port() == h.From && keyOf(c) == h.key
 		})
-		if i >= 0 && list[i].Open {
-			e.join(h, list[i])
+		if _, still := e.pairs[h.key]; still && i >= 0 && l.list[i].Open {
+			e.join(h, l.list[i])
 		}
 	}
-	e.opener.heard = nil
 	at := make(map[ilnp.PairKey][]dataplane.Connection)
-	for _, c := range list {
+	for _, c := range l.list {
 		if k := keyOf(c); c.Open && e.opener.watched[k] != nil {
 			at[k] = append(at[k], c)
 		}

@@ -54,13 +54,13 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
 	e.upsert(p)
 	now := time.Now()
-	e.tend(now)
+	e.lookNow(now)
 	for i := range 10 {
 		k.list[1].Arrived++
 		if now = e.opener.due(); now.IsZero() {
 			break
 		}
-		e.tend(now)
+		e.lookNow(now)
 		if i == 0 && len(o.resent) != 1 {
 			t.Fatalf("%d packets after the first look, want one", len(o.resent))
 		}
@@ -86,11 +86,11 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 		t.Error("watched though that is turned off")
 	}
 	e.opener.watch(p)
-	e.tend(now)
-	e.tend(e.opener.due())
+	e.lookNow(now)
+	e.lookNow(e.opener.due())
 	k.list[0].Arrived++
 	for now = e.opener.due(); !now.IsZero(); now = e.opener.due() {
-		e.tend(now)
+		e.lookNow(now)
 	}
 	if n := len(o.resent); n != 1+openTries { // and the other one, which is silent now
 		t.Errorf("shown %d times", n)
@@ -107,7 +107,7 @@ func TestOpeningsAreAnswered(t *testing.T) {
 	hear := func(op ilnpwire.Opening) {
 		t.Helper()
 		e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(op.Build(them, us))})
-		e.tend(time.Now())
+		e.lookNow(time.Now())
 	}
 	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Nonce: theirNonce})
 	if len(o.resent) != 1 || len(o.injected) != 1 {
@@ -147,7 +147,7 @@ func TestOutageIsAcknowledged(t *testing.T) {
 		p.Seq++
 		p.Paths = c.paths
 		e.upsert(p)
-		e.tend(time.Now())
+		e.lookNow(time.Now())
 		if len(o.injected) != c.want {
 			t.Errorf("step %d: %d segments, want %d", i, len(o.injected), c.want)
 		}
@@ -170,12 +170,12 @@ func TestOpenedIsCounted(t *testing.T) {
 			{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Unacked: unacked},
 		}}
 		e.opener.watch(e.pairs[pairKey])
-		e.tend(time.Now())
-		e.tend(e.opener.due())
+		e.lookNow(time.Now())
+		e.lookNow(e.opener.due())
 		answer := ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce}
 		for range 2 {
 			e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(answer.Build(them, us))})
-			e.tend(time.Now())
+			e.lookNow(time.Now())
 		}
 		if got := e.Opened(pairKey); got != want {
 			t.Errorf("unacknowledged from %d: %d opened, want %d", unacked, got, want)

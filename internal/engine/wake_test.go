@@ -39,6 +39,14 @@ type host struct {
 
 func (h *host) Connections(roam.L64) ([]dataplane.Connection, error) { return h.list, nil }
 
+// lookNow is a look whose end is waited for.
+func (e *Engine) lookNow(now time.Time) {
+	e.tend(now)
+	if e.looking {
+		e.looked(now, <-e.looks)
+	}
+}
+
 // Connections are told of the end of an outage if it is that of their session,
 // each as often as it has doubled its time-out.
 func TestWakeIsForSessionsThatReturn(t *testing.T) {
@@ -76,7 +84,7 @@ func TestWakeIsForSessionsThatReturn(t *testing.T) {
 		e.upsert(c.pair)
 		told := 0
 		for range 2 { // once is enough
-			e.tend(time.Now())
+			e.lookNow(time.Now())
 		}
 		for _, b := range o.injected {
 			if b[6] != ip6.ICMPv6 {
@@ -90,5 +98,55 @@ func TestWakeIsForSessionsThatReturn(t *testing.T) {
 		if told != c.told {
 			t.Errorf("%s: told %d times, want %d", c.name, told, c.told)
 		}
+	}
+}
+
+// slow is a data plane whose looks take as long as the test wants.
+type slow struct {
+	host
+	begun, done chan struct{}
+}
+
+func (s *slow) Connections(n roam.L64) ([]dataplane.Connection, error) {
+	s.begun <- struct{}{}
+	<-s.done
+	return s.host.Connections(n)
+}
+
+// What moves while a look is under way is looked at by the next one, and no
+// timer runs for it meanwhile.
+func TestNothingWaitsForALook(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	s := &slow{host: host{table: &table{entries: map[ilnp.PairKey]ilnp.Pair{}}}, begun: make(chan struct{}), done: make(chan struct{})}
+	s.list = []dataplane.Connection{{
+		Local: netip.AddrPortFrom(e.sessionAddr(ourNID).Addr(), 4001), Remote: netip.AddrPortFrom(e.sessionAddr(peerNID).Addr(), 443), Backoff: 1,
+	}}
+	e.cfg.Plane, e.cfg.Show = s, true
+	o.injected = nil
+	e.back[pairKey] = false
+	e.opener.watch(e.pairs[pairKey])
+	e.tend(time.Now())
+	<-s.begun
+	e.back[pairKey] = false
+	e.tend(time.Now()) // no second look, or the test would stand still
+	timer := time.NewTimer(time.Hour)
+	e.arm(timer)
+	select {
+	case <-timer.C:
+		t.Error("the engine spins while it looks")
+	default:
+	}
+	s.done <- struct{}{}
+	e.looked(time.Now(), <-e.looks)
+	if len(o.injected) != 1 {
+		t.Errorf("told %d times, want once", len(o.injected))
+	}
+	e.tend(time.Now())
+	<-s.begun
+	delete(e.pairs, pairKey) // the session ends meanwhile
+	s.done <- struct{}{}
+	e.looked(time.Now(), <-e.looks)
+	if len(o.injected) != 1 {
+		t.Errorf("a session that has ended was told")
 	}
 }
