@@ -15,7 +15,7 @@ import (
 func TestApplications(t *testing.T) {
 	needs(t, "curl", "iperf3", "ssh", "sshd", "ping", "dig", "traceroute")
 	w := newWorld(t, "apps", 2*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	w.sub("a name resolves to one session address", func(t *testing.T) {
 		out := w.must("mn", "dig", "+short", "AAAA", "cn")
 		if strings.TrimSpace(out) != w.session("cn").String() {
@@ -85,7 +85,7 @@ func (w *world) iperf(t testing.TB, ctx context.Context, opt workload.IperfOptio
 
 // byLiteral downloads from the real address, and lets iperf3 and a plain
 // client print whom they think they speak to.
-func byLiteral(t *testing.T, w *world, cn *node) {
+func byLiteral(t *testing.T, w *world, cn *host) {
 	ctx := w.within(30 * time.Second)
 	before := cn.with("mn").RxPackets
 	real := w.wire("cn", 1)
@@ -164,7 +164,7 @@ func narrow(t *testing.T, w *world) {
 }
 
 // noLeak looks at the counters that stay at zero when all is well.
-func noLeak(t *testing.T, nodes ...*node) {
+func noLeak(t *testing.T, nodes ...*host) {
 	for _, n := range nodes {
 		for name, v := range n.counters() {
 			for _, bad := range []string{"leak", "kernel_helper", "malformed", "ring_full", "session_outside", "wrong_nonce"} {

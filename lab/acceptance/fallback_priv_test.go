@@ -18,7 +18,7 @@ func TestFallback(t *testing.T) {
 	w := newWorld(t, "fallback", 2*time.Millisecond,
 		place{"mn", 1, true}, place{"plain", 1, false}, place{"mute", 1, false}, place{"strict", 1, false}, place{"open", 1, false},
 		place{"plainudp", 1, false}, place{"muteudp", 1, false})
-	mn := w.newNode("mn", settings{}).start()
+	mn := w.newHost("mn", settings{}).start()
 	for _, name := range []string{"plain", "mute", "plainudp", "muteudp"} {
 		if err := w.hosts[name].AddAddr("net1", netip.PrefixFrom(w.wire(name, 1), 128)); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestFallback(t *testing.T) {
 	w.sub("a host that gets Roam later is taken up", func(t *testing.T) { convert(t, w, mn) })
 	w.sub("accept known leaves a stranger to plain IPv6", func(t *testing.T) { strict(t, w, mn) })
 	w.sub("accept any takes a stranger", func(t *testing.T) {
-		open := w.newNode("open", settings{accept: "any", hosts: "# nobody\n"}).start()
+		open := w.newHost("open", settings{accept: "any", hosts: "# nobody\n"}).start()
 		w.talk(t, "mn", "tcp6", "open", 7007).echoed(t, "hello")
 		mn.reaches("open", "established")
 		open.reaches("mn", "established")
@@ -50,7 +50,7 @@ func TestFallback(t *testing.T) {
 
 // withoutRoam relies on the Parameter Problem that any IPv6 host sends, and on
 // its being remembered.
-func withoutRoam(t *testing.T, w *world, mn *node) {
+func withoutRoam(t *testing.T, w *world, mn *host) {
 	c := w.talk(t, "mn", "tcp6", "plain", 7007)
 	c.echoed(t, "hello")
 	t.Logf("connected within %d ms", c.ms)
@@ -66,7 +66,7 @@ func withoutRoam(t *testing.T, w *world, mn *node) {
 	}
 }
 
-func filtered(t *testing.T, w *world, mn *node) {
+func filtered(t *testing.T, w *world, mn *host) {
 	c := w.talk(t, "mn", "tcp6", "mute", 7007)
 	c.echoed(t, "hello")
 	t.Logf("connected within %d ms", c.ms)
@@ -78,7 +78,7 @@ func filtered(t *testing.T, w *world, mn *node) {
 }
 
 // datagrams sends one datagram after the other until one comes back.
-func datagrams(t *testing.T, w *world, mn *node) {
+func datagrams(t *testing.T, w *world, mn *host) {
 	for _, name := range []string{"plainudp", "muteudp"} {
 		c := w.talk(t, "mn", "udp6", name, 7007)
 		began := time.Now()
@@ -94,11 +94,11 @@ func datagrams(t *testing.T, w *world, mn *node) {
 }
 
 // convert installs Roam on the host that had none, which then shows a nonce.
-func convert(t *testing.T, w *world, mn *node) {
+func convert(t *testing.T, w *world, mn *host) {
 	if err := w.hosts["plain"].DelAddr("net1", netip.PrefixFrom(w.wire("plain", 1), 128)); err != nil {
 		t.Fatal(err)
 	}
-	plain := w.newNode("plain", settings{}).start()
+	plain := w.newHost("plain", settings{}).start()
 	w.talk(t, "plain", "tcp6", "mn", 7007).echoed(t, "hello")
 	plain.reaches("mn", "established")
 	mn.reaches("plain", "established")
@@ -109,8 +109,8 @@ func convert(t *testing.T, w *world, mn *node) {
 }
 
 // strict is asked by a host that it does not know.
-func strict(t *testing.T, w *world, mn *node) {
-	n := w.newNode("strict", settings{accept: "known", hosts: "# nobody\n"}).start()
+func strict(t *testing.T, w *world, mn *host) {
+	n := w.newHost("strict", settings{accept: "known", hosts: "# nobody\n"}).start()
 	c := w.talk(t, "mn", "tcp6", "strict", 7007)
 	c.echoed(t, "hello")
 	t.Logf("connected within %d ms", c.ms)

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/node"
 )
 
 // TestFaults makes the mistakes of administrators: each is told with its place
 // and a way out, and a daemon that runs is not disturbed.
 func TestFaults(t *testing.T) {
 	w := newWorld(t, "faults", 0, place{"mn", 1, true})
-	mn := w.newNode("mn", settings{})
+	mn := w.newHost("mn", settings{})
 	w.sub("no daemon", func(t *testing.T) {
 		_, diag, err := mn.command("session", "show")
 		if exitStatus(err) != 3 || !strings.Contains(diag, "roam up") {
@@ -31,7 +32,7 @@ func TestFaults(t *testing.T) {
 	mn.write(settings{})
 	mn.start()
 	w.sub("a second daemon is refused", func(t *testing.T) {
-		out, err := w.run("mn", roamdBin, "--config", mn.config)
+		out, err := w.run("mn", binaries.Roamd, "--config", mn.Config)
 		if exitStatus(err) != 1 || !strings.Contains(out, "another roamd runs") || !strings.Contains(out, "host.run_dir") {
 			t.Errorf("status %d: %s", exitStatus(err), out)
 		}
@@ -87,8 +88,8 @@ var faultyConfigs = []struct {
 	{"[ilnp]\nidle_timeout = \"soon\"\n", 2, ""},
 }
 
-func faultyStart(t *testing.T, n *node) {
-	file := filepath.Join(n.host.Dir(), "faulty.conf")
+func faultyStart(t *testing.T, n *host) {
+	file := filepath.Join(n.Host.Dir(), "faulty.conf")
 	for i, c := range faultyConfigs {
 		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func faultyStart(t *testing.T, n *node) {
 			t.Errorf("config check of %q: status %d", c.text, exitStatus(err))
 		}
 		if i%4 == 0 { // the same code: a few will do
-			out, err := n.w.run(n.name, roamdBin, "--config", file)
+			out, err := n.w.run(n.name, binaries.Roamd, "--config", file)
 			if said["roamd"] = out; exitStatus(err) != 1 {
 				t.Errorf("roamd with %q: status %d", c.text, exitStatus(err))
 			}
@@ -114,29 +115,29 @@ func faultyStart(t *testing.T, n *node) {
 }
 
 // faultyReload puts faulty files in the place of the one in force.
-func faultyReload(t *testing.T, n *node) {
-	good, err := os.ReadFile(n.config)
+func faultyReload(t *testing.T, n *host) {
+	good, err := os.ReadFile(n.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := n.status()
 	for _, c := range []string{"mode = \"sfot\"", "nonsense = 1", "[[[", "\x00"} {
-		if err := os.WriteFile(n.config, append([]byte(c+"\n"), good...), 0o644); err != nil {
+		if err := os.WriteFile(n.Config, append([]byte(c+"\n"), good...), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		socket := filepath.Join(n.runDir(), "control.sock")
+		socket := filepath.Join(n.RunDir(), "control.sock")
 		_, diag, err := n.command("--socket", socket, "config", "reload")
-		if exitStatus(err) != 1 || !strings.Contains(diag, n.config+":1") {
+		if exitStatus(err) != 1 || !strings.Contains(diag, n.Config+":1") {
 			t.Errorf("reload with %q: status %d: %s", c, exitStatus(err), diag)
 		}
 	}
-	if err := os.WriteFile(n.config, good, 0o644); err != nil {
+	if err := os.WriteFile(n.Config, good, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	untouched(t, n, before)
 }
 
-func untouched(t *testing.T, n *node, before status) {
+func untouched(t *testing.T, n *host, before node.Status) {
 	t.Helper()
 	after := n.status()
 	if after.PID != before.PID || after.Mode != before.Mode || after.State != before.State || !slices.Equal(n.active(), []string{"net1"}) {
@@ -144,7 +145,7 @@ func untouched(t *testing.T, n *node, before status) {
 	}
 }
 
-func faultyHosts(t *testing.T, n *node) {
+func faultyHosts(t *testing.T, n *host) {
 	before := n.status()
 	for _, c := range []struct{ line, word string }{
 		{"1000-0-0-1.2001+db8+1", "locator"},
@@ -160,11 +161,11 @@ func faultyHosts(t *testing.T, n *node) {
 		{"nid=1000:0:0:1 l64=2001:db8:1:1 one\nnid=1000:0:0:2 l64=2001:db8:1:2 one", "another name"},
 	} {
 		line := 2 + strings.Count(c.line, "\n")
-		if err := os.WriteFile(n.hostsPath(), []byte("# a comment\n"+c.line+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(n.Hosts(), []byte("# a comment\n"+c.line+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		_, diag, err := n.command("config", "reload")
-		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.hostsPath(), line)) || !strings.Contains(diag, c.word) {
+		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.Hosts(), line)) || !strings.Contains(diag, c.word) {
 			t.Errorf("reload with %q: status %d: %s", c.line, exitStatus(err), diag)
 		}
 	}
@@ -174,29 +175,29 @@ func faultyHosts(t *testing.T, n *node) {
 }
 
 // notRoot runs the programs under an account without rights.
-func notRoot(t *testing.T, w *world, n *node) {
+func notRoot(t *testing.T, w *world, n *host) {
 	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"}
 	for _, argv := range [][]string{
-		{roamdBin, "--config", n.config}, {roamBin, "--config", n.config, "up"}, {roamBin, "--config", n.config, "down"},
+		{binaries.Roamd, "--config", n.Config}, {binaries.Roam, "--config", n.Config, "up"}, {binaries.Roam, "--config", n.Config, "down"},
 	} {
 		out, err := w.run(n.name, append(slices.Clone(nobody), argv...)...)
 		if exitStatus(err) != 1 || !strings.Contains(out, "root") {
 			t.Errorf("%v: status %d: %s", argv[1:], exitStatus(err), out)
 		}
 	}
-	if _, err := os.Stat(n.runDir()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(n.RunDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was made in the run directory (%v)", err)
 	}
 }
 
 // portTaken starts the daemon while another resolver holds its port.
-func portTaken(t *testing.T, w *world, n *node) {
-	const hold = `import signal, socket
-u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(("127.0.0.53", 53))
-s = socket.socket(); s.bind(("127.0.0.53", 53)); s.listen()
+func portTaken(t *testing.T, w *world, n *host) {
+	const hold = `import signal, socket, sys
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind((sys.argv[1], 53))
+s = socket.socket(); s.bind((sys.argv[1], 53)); s.listen()
 print("ready", flush=True); signal.pause()`
 	testutil.Need(t, "python3")
-	c := w.hosts["mn"].Command(w.within(time.Minute), "python3", "-c", hold)
+	c := w.hosts["mn"].Command(w.within(time.Minute), "python3", "-c", hold, node.Resolver.String())
 	out := &said{}
 	c.Stdout, c.Stderr = out, out
 	if err := c.Start(); err != nil {
@@ -205,12 +206,11 @@ print("ready", flush=True); signal.pause()`
 	testutil.Eventually(t, patience, func() bool { return strings.Contains(out.text(), "ready") }, "another resolver")
 	n.start()
 	s := n.status()
-	if s.State != "degraded" || len(s.Warnings) == 0 || !strings.Contains(strings.Join(s.Warnings, " "), "127.0.0.53:53") {
+	if s.State != "degraded" || len(s.Warnings) == 0 || !strings.Contains(strings.Join(s.Warnings, " "), node.Resolver.String()+":53") {
 		t.Errorf("status %+v", s)
 	}
 	t.Logf("warnings: %q", s.Warnings)
 	_ = c.Process.Kill()
 	_ = c.Wait()
-	n.roam("down")
-	testutil.Eventually(t, patience, n.over, "end of roamd")
+	n.down()
 }

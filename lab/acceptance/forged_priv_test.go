@@ -21,7 +21,7 @@ import (
 // reads the nonces, and packets that pretend to be of the mobile host.
 type forgery struct {
 	w       *world
-	mn, cn  *node
+	mn, cn  *host
 	tap     *wiretap
 	inject  *injector
 	mnNonce ilnpwire.Nonce // that of mn towards cn
@@ -36,7 +36,7 @@ type forgery struct {
 // nothing.
 func TestForgery(t *testing.T) {
 	w := newWorld(t, "forgery", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
-	f := &forgery{w: w, mn: w.newNode("mn", settings{}).start(), cn: w.newNode("cn", settings{}).start()}
+	f := &forgery{w: w, mn: w.newHost("mn", settings{}).start(), cn: w.newHost("cn", settings{}).start()}
 	for n := range f.mnWire {
 		f.mnWire[n] = roam.ILVFromAddr(w.wire("mn", n+1))
 	}
@@ -124,7 +124,7 @@ func damaged(b []byte, change func(payload []byte) []byte) []byte {
 
 // counted sends a packet to cn and waits until one of the counters that begin
 // with a name has grown.
-func (f *forgery) counted(t *testing.T, n *node, what, counter string, send func()) {
+func (f *forgery) counted(t *testing.T, n *host, what, counter string, send func()) {
 	t.Helper()
 	sum := func() (s uint64) {
 		for name, v := range n.counters() {
@@ -193,7 +193,7 @@ func (f *forgery) logged(t *testing.T, words ...string) {
 	t.Helper()
 	var lines []string
 	if !testutil.Wait(patience, func() bool {
-		b, _ := os.ReadFile(f.cn.log)
+		b, _ := os.ReadFile(f.cn.Log)
 		lines = slices.DeleteFunc(strings.Split(string(b), "\n"), func(l string) bool { return !strings.Contains(l, "security: ") })
 		return slices.ContainsFunc(lines, func(l string) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(l, w) })
@@ -282,9 +282,9 @@ func total(counters map[string]uint64) (n uint64) {
 // listed waits until cn has exactly mn's own locators again.
 func (f *forgery) listed(t *testing.T, what string) {
 	t.Helper()
-	want := []string{l64(f.w, "mn", 1), l64(f.w, "mn", 2)}
+	want := []roam.L64{l64(f.w, "mn", 1), l64(f.w, "mn", 2)}
 	testutil.Eventually(t, patience, func() bool {
-		var have []string
+		var have []roam.L64
 		s := f.cn.with("mn")
 		for _, l := range s.Locators {
 			if l.State == "active" || l.State == "valid" {

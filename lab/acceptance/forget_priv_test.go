@@ -27,21 +27,21 @@ func TestForget(t *testing.T) {
 	needs(t, "curl")
 	w := newWorld(t, "forget", 10*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.serve(t, "cn", 8080)
-	mn, cn := w.newNode("mn", settings{mode: "duality"}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{mode: "duality"}).start(), w.newHost("cn", settings{}).start()
 	settle(t, w, mn, cn)
-	old := map[*node][]byte{mn: mn.kept(), cn: cn.kept()}
+	old := map[*host][]byte{mn: mn.kept(), cn: cn.kept()}
 	for _, c := range []struct {
 		name   string
-		forget []*node
-		back   map[*node][]byte // with what its predecessor left, else with nothing
+		forget []*host
+		back   map[*host][]byte // with what its predecessor left, else with nothing
 	}{
-		{"one end", []*node{cn}, nil},
-		{"the other end", []*node{mn}, nil},
-		{"one after the other", []*node{mn, cn}, nil},
-		{"the other order", []*node{cn, mn}, nil},
-		{"one end has an old state", []*node{cn}, old},
-		{"the other has an old state", []*node{mn}, old},
-		{"both have old states", []*node{mn, cn}, old},
+		{"one end", []*host{cn}, nil},
+		{"the other end", []*host{mn}, nil},
+		{"one after the other", []*host{mn, cn}, nil},
+		{"the other order", []*host{cn, mn}, nil},
+		{"one end has an old state", []*host{cn}, old},
+		{"the other has an old state", []*host{mn}, old},
+		{"both have old states", []*host{mn, cn}, old},
 	} {
 		w.sub(c.name, func(t *testing.T) {
 			for _, n := range c.forget {
@@ -52,11 +52,11 @@ func TestForget(t *testing.T) {
 				}
 				n.signal(syscall.SIGKILL)
 				n.roam("down")
-				if err := os.RemoveAll(n.runDir()); err != nil {
+				if err := os.RemoveAll(n.RunDir()); err != nil {
 					t.Fatal(err)
 				}
 				if b := c.back[n]; b != nil {
-					put(t, filepath.Join(n.runDir(), "sessions"), b)
+					put(t, filepath.Join(n.RunDir(), "sessions"), b)
 				}
 				n.start()
 				_ = talk.Wait() // whether it got through is not the question
@@ -72,14 +72,14 @@ func TestForget(t *testing.T) {
 func TestForgetUnderConnections(t *testing.T) {
 	w := newWorld(t, "lost", 10*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
 	// The correspondent knows nobody: it cannot bring the session back by itself.
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{hosts: "# nobody\n"}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{hosts: "# nobody\n"}).start()
 	down, up := w.tcp(t, "mn", "cn", "cn", 7001, true), w.tcp(t, "mn", "cn", "cn", 7002, false)
 	mn.reaches("cn", "established")
-	for _, n := range []*node{cn, mn} {
+	for _, n := range []*host{cn, mn} {
 		w.sub(n.name+" loses its sessions", func(t *testing.T) {
 			for range 3 {
 				n.signal(syscall.SIGKILL)
-				if err := os.Remove(filepath.Join(n.runDir(), "sessions")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err := os.Remove(filepath.Join(n.RunDir(), "sessions")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					t.Fatal(err)
 				}
 				n.start()
@@ -98,10 +98,10 @@ func TestForgetUnderConnections(t *testing.T) {
 }
 
 // kept waits until the daemon has saved its sessions, and returns that state.
-func (n *node) kept() (b []byte) {
+func (n *host) kept() (b []byte) {
 	testutil.Eventually(n.w.t, patience, func() bool {
 		var err error
-		b, err = os.ReadFile(filepath.Join(n.runDir(), "sessions"))
+		b, err = os.ReadFile(filepath.Join(n.RunDir(), "sessions"))
 		return err == nil && len(b) > 0
 	}, "saved sessions of "+n.name)
 	return b
@@ -120,7 +120,7 @@ func put(t *testing.T, file string, b []byte) {
 // settle connects until a connection stands, and goes on connecting, as each
 // first segment shows its sender's nonce: the sessions of both ends have to stay
 // the same ones.
-func settle(t *testing.T, w *world, mn, cn *node) {
+func settle(t *testing.T, w *world, mn, cn *host) {
 	t.Helper()
 	connects := func() bool {
 		_, err := w.run("mn", "curl", "-6", "-sSf", "--max-time", "5", "-o", "/dev/null", "http://cn:8080/")

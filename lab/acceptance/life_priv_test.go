@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/testutil"
 )
 
@@ -21,7 +23,7 @@ func TestLife(t *testing.T) {
 	w := newWorld(t, "life", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.serve(t, "cn", 8080)
 	before := map[string][]string{"mn": settledState(t, w, "mn"), "cn": settledState(t, w, "cn")}
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	w.sub("only our own prefix is routed anew", func(t *testing.T) { ownRoutes(t, w, before["mn"]) })
 	w.sub("kill -9 and restart under load", func(t *testing.T) { restart(t, w, mn, cn, syscall.SIGKILL, 7100) })
 	w.sub("SIGTERM and restart under load", func(t *testing.T) { restart(t, w, mn, cn, syscall.SIGTERM, 7110) })
@@ -32,8 +34,7 @@ func TestLife(t *testing.T) {
 	})
 	w.sub("a state file of garbage is no obstacle", func(t *testing.T) { garbage(t, w, mn) })
 	w.sub("down gives the host back", func(t *testing.T) {
-		mn.roam("down")
-		testutil.Eventually(t, patience, mn.over, "end of roamd")
+		mn.down()
 		unchanged(t, w, before["mn"], mn)
 	})
 	w.sub("a start that fails changes nothing", func(t *testing.T) { failedStart(t, w, mn, before["mn"]) })
@@ -101,7 +102,7 @@ func differences(before, after []string) (out []string) {
 
 // unchanged waits until the host is as it was, and looks at what is left in
 // the run directory.
-func unchanged(t *testing.T, w *world, before []string, n *node) {
+func unchanged(t *testing.T, w *world, before []string, n *host) {
 	t.Helper()
 	var diff []string
 	if !testutil.Wait(3*time.Second, func() bool {
@@ -111,7 +112,7 @@ func unchanged(t *testing.T, w *world, before []string, n *node) {
 		t.Errorf("%s is not as it was:\n%s", n.name, strings.Join(diff, "\n"))
 	}
 	var left []string
-	_ = filepath.WalkDir(n.runDir(), func(path string, d os.DirEntry, err error) error {
+	_ = filepath.WalkDir(n.RunDir(), func(path string, d os.DirEntry, err error) error {
 		// The lock is an empty file that the next start takes; the log is
 		// what an administrator reads after a failure.
 		if err == nil && !d.IsDir() && d.Name() != "lock" && d.Name() != "roamd.log" {
@@ -123,8 +124,8 @@ func unchanged(t *testing.T, w *world, before []string, n *node) {
 		t.Errorf("left in the run directory: %v", left)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || strings.Contains(string(mounts), n.runDir()) {
-		t.Errorf("still mounted below %s (%v)", n.runDir(), err)
+	if err != nil || strings.Contains(string(mounts), n.RunDir()) {
+		t.Errorf("still mounted below %s (%v)", n.RunDir(), err)
 	}
 }
 
@@ -153,12 +154,14 @@ func ownRoutes(t *testing.T, w *world, before []string) {
 
 // identity is what must be the same after a restart.
 type identity struct {
-	NID, Address, State string
-	Since               time.Time
-	Locators            []string
+	NID      roam.NID
+	Address  netip.Addr
+	State    string
+	Since    time.Time
+	Locators []roam.L64
 }
 
-func identityOf(n *node) (list []identity) {
+func identityOf(n *host) (list []identity) {
 	for _, s := range n.sessions() {
 		id := identity{NID: s.NID, Address: s.Address, State: s.State, Since: s.Since}
 		for _, l := range s.Locators {
@@ -172,7 +175,7 @@ func identityOf(n *node) (list []identity) {
 
 // restart ends the daemon of one end under load, lets the load run on without
 // it, and starts it again.
-func restart(t *testing.T, w *world, n, other *node, how syscall.Signal, port int) {
+func restart(t *testing.T, w *world, n, other *host, how syscall.Signal, port int) {
 	began := time.Now()
 	u := w.udp(t, "mn", "cn", "cn", port, 1000)
 	n.reaches(other.name, "established")
@@ -196,11 +199,11 @@ func restart(t *testing.T, w *world, n, other *node, how syscall.Signal, port in
 
 // rebooted takes all state from a host and starts it again; the other end
 // still has its session. A new connection by name has to work soon.
-func rebooted(t *testing.T, w *world, n *node) {
+func rebooted(t *testing.T, w *world, n *host) {
 	w.must("mn", "curl", "-6", "-sSf", "-o", "/dev/null", "http://cn:8080/")
 	n.signal(syscall.SIGKILL)
 	n.roam("down")
-	if err := os.RemoveAll(n.runDir()); err != nil {
+	if err := os.RemoveAll(n.RunDir()); err != nil {
 		t.Fatal(err)
 	}
 	n.start()
@@ -220,8 +223,8 @@ func rebooted(t *testing.T, w *world, n *node) {
 // garbage damages what the daemon left for its successor: without its sessions
 // that starts clean; without the record of what was changed on the host it says
 // where and what to do, and touches nothing.
-func garbage(t *testing.T, w *world, n *node) {
-	sessions, journal := filepath.Join(n.runDir(), "sessions"), filepath.Join(n.runDir(), "host.json")
+func garbage(t *testing.T, w *world, n *host) {
+	sessions, journal := filepath.Join(n.RunDir(), "sessions"), filepath.Join(n.RunDir(), "host.json")
 	n.signal(syscall.SIGTERM)
 	kept := map[string][]byte{}
 	for _, file := range []string{sessions, journal} {
@@ -238,7 +241,7 @@ func garbage(t *testing.T, w *world, n *node) {
 	}
 	for _, damaged := range [][]byte{[]byte("\x00\xff{{not a state"), {}, kept[journal][:len(kept[journal])/2]} {
 		put(journal, damaged)
-		out, err := w.run(n.name, roamdBin, "--config", n.config)
+		out, err := w.run(n.name, binaries.Roamd, "--config", n.Config)
 		if err == nil || !strings.Contains(out, journal) || !strings.Contains(out, "remove the file") {
 			t.Errorf("start with a damaged journal: %v: %s", err, out)
 		}
@@ -257,17 +260,17 @@ func garbage(t *testing.T, w *world, n *node) {
 }
 
 // upDown uses the verbs of the command line alone.
-func upDown(t *testing.T, w *world, n *node, before []string) {
+func upDown(t *testing.T, w *world, n *host, before []string) {
 	var up struct {
 		PID     int  `json:"pid"`
 		Already bool `json:"already"`
 	}
-	if !n.ask(&up, "up") || up.PID == 0 || up.Already {
-		t.Fatalf("up: %+v", up)
+	if err := n.AskFor(t.Context(), &up, "up"); err != nil || up.PID == 0 || up.Already {
+		t.Fatalf("up: %v, %+v", err, up)
 	}
 	testutil.Eventually(t, patience, func() bool { return len(n.active()) > 0 }, "an active locator after up")
-	if !n.ask(&up, "up") || !up.Already {
-		t.Errorf("up again: %+v", up)
+	if err := n.AskFor(t.Context(), &up, "up"); err != nil || !up.Already {
+		t.Errorf("up again: %v, %+v", err, up)
 	}
 	n.roam("down")
 	unchanged(t, w, before, n)
@@ -275,8 +278,8 @@ func upDown(t *testing.T, w *world, n *node, before []string) {
 
 // failedStart keeps the daemon from loading its programs: something else lies
 // where it pins one of its tables.
-func failedStart(t *testing.T, w *world, n *node, before []string) {
-	pins := filepath.Join(n.runDir(), "bpf")
+func failedStart(t *testing.T, w *world, n *host, before []string) {
+	pins := filepath.Join(n.RunDir(), "bpf")
 	if err := os.MkdirAll(pins, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +289,7 @@ func failedStart(t *testing.T, w *world, n *node, before []string) {
 	if err := os.Mkdir(filepath.Join(pins, "pairs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := w.run(n.name, roamdBin, "--config", n.config); err == nil || !strings.Contains(out, "map pairs") {
+	if out, err := w.run(n.name, binaries.Roamd, "--config", n.Config); err == nil || !strings.Contains(out, "map pairs") {
 		t.Errorf("start without its tables: %v: %s", err, out)
 	}
 	if diff := differences(before, hostState(w, n.name)); len(diff) > 0 {

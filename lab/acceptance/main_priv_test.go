@@ -3,17 +3,16 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"roam/internal/testutil"
+	"roam/lab/node"
 	"roam/lab/topo"
 	"roam/lab/workload"
 )
 
-// roamBin and roamdBin are the binaries under test, built once.
-var roamBin, roamdBin string
+// binaries are the programs under test, built once.
+var binaries node.Binaries
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
@@ -56,7 +55,7 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	if dir := os.Getenv(binariesEnv); dir != "" {
-		roamBin, roamdBin = filepath.Join(dir, "roam"), filepath.Join(dir, "roamd")
+		binaries = node.In(dir)
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "roam-acceptance")
@@ -70,13 +69,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the binaries: %v\n%s", err, out)
+	if binaries, err = node.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	roamBin, roamdBin = filepath.Join(dir, "roam"), filepath.Join(dir, "roamd")
 	return m.Run()
 }
 

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/testutil"
+	"roam/lab/node"
 	"roam/lab/topo"
 	"roam/lab/workload"
 	"roam/lab/workload/udpflow"
@@ -24,7 +26,7 @@ func TestMoves(t *testing.T) {
 	w := newWorld(t, "moves", 5*time.Millisecond, place{"mn", 3, true}, place{"cn", 1, false})
 	w.cable("mn", "net2", false)
 	w.cable("mn", "net3", false)
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	mn.becomes("net1")
 	// These run through everything that follows.
 	curl := w.download(t, "mn", "cn", "cn", 8080, 5_000_000, 200_000)
@@ -57,7 +59,7 @@ func TestMoves(t *testing.T) {
 
 // softHandoff brings a second link up and pulls the first cable only when the
 // correspondent sends to the second alone.
-func softHandoff(t *testing.T, w *world, mn *node) {
+func softHandoff(t *testing.T, w *world, mn *host) {
 	began := time.Now()
 	u := w.udp(t, "mn", "cn", "cn", movePort, 1000)
 	for _, next := range []string{"net2", "net3", "net1"} {
@@ -97,7 +99,7 @@ func received(t *testing.T, h *topo.Host, link string) uint64 {
 }
 
 // hardHandoff pulls the old cable as soon as the new locator is active.
-func hardHandoff(t *testing.T, w *world, mn, cn *node) {
+func hardHandoff(t *testing.T, w *world, mn, cn *host) {
 	mn.roam("mode", "hard")
 	defer mn.roam("mode", "soft")
 	u := w.udp(t, "mn", "cn", "cn", movePort+10, 1000)
@@ -108,7 +110,7 @@ func hardHandoff(t *testing.T, w *world, mn, cn *node) {
 	flows(t, u, 300)
 	mn.sendsFrom("cn", "net2")
 	testutil.Eventually(t, patience, func() bool {
-		return slices.ContainsFunc(cn.with("mn").Paths, func(p path) bool { return p.Remote == l64(w, "mn", 2) }) &&
+		return slices.ContainsFunc(cn.with("mn").Paths, func(p node.Path) bool { return p.Remote == l64(w, "mn", 2) }) &&
 			len(cn.with("mn").Paths) == 1
 	}, "cn sends to the new locator only")
 	up, down, err := u.Stop(w.within(patience), drain)
@@ -126,10 +128,9 @@ func hardHandoff(t *testing.T, w *world, mn, cn *node) {
 	t.Logf("down %+v", down.Count(moved.Add(-time.Second), time.Now()))
 }
 
-// l64 is the locator of a host's n-th link as `roam` prints it.
-func l64(w *world, name string, n int) string {
-	b := w.prefix(name, n).Addr().As16()
-	return fmt.Sprintf("%02x%02x:%02x%02x:%02x%02x:%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
+// l64 is the locator of a host's n-th link.
+func l64(w *world, name string, n int) roam.L64 {
+	return roam.ILVFromAddr(w.prefix(name, n).Addr()).L64
 }
 
 // octets are the counts of the mobile host's links, each way.
@@ -147,7 +148,7 @@ func octets(t *testing.T, w *world) (m map[string][2]uint64) {
 }
 
 // duality turns one link into three and back.
-func duality(t *testing.T, w *world, mn *node) {
+func duality(t *testing.T, w *world, mn *host) {
 	began := time.Now()
 	u := w.udp(t, "mn", "cn", "cn", movePort+20, 1000)
 	mn.roam("mode", "duality")
@@ -189,7 +190,7 @@ func spread(t *testing.T, w *world, u workload.Session) {
 }
 
 // withdrawal takes links out of use by command, and back.
-func withdrawal(t *testing.T, w *world, mn *node) {
+func withdrawal(t *testing.T, w *world, mn *host) {
 	began := time.Now()
 	u := w.udp(t, "mn", "cn", "cn", movePort+30, 1000)
 	for _, step := range []struct {
@@ -217,7 +218,7 @@ func withdrawal(t *testing.T, w *world, mn *node) {
 
 // flushedNeighbour moves to links on which neither end knows the other's
 // hardware address any more: the packets that wait for it are not lost.
-func flushedNeighbour(t *testing.T, w *world, mn *node) {
+func flushedNeighbour(t *testing.T, w *world, mn *host) {
 	for _, link := range []string{"net2", "net3"} {
 		mn.roam("locator", "disable", link)
 	}

@@ -16,7 +16,7 @@ func TestPathMTU(t *testing.T) {
 	needs(t, "iperf3", "ping", "tracepath")
 	w := newWorld(t, "mtu", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.cable("mn", "net2", false)
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	mn.becomes("net1")
 	w.must("mn", "ping", "-6", "-c", "1", "-W", "3", "cn")
 	mn.reaches("cn", "established")
@@ -61,7 +61,7 @@ func (w *world) pmtu(host, peer string) string {
 
 // widened lets the correspondent learn a small MTU towards one link of the
 // mobile host, and moves that to the other.
-func widened(t *testing.T, w *world, mn *node) {
+func widened(t *testing.T, w *world, mn *host) {
 	big := func() error {
 		_, err := w.run("cn", "ping", "-6", "-c", "1", "-M", "do", "-s", "1400", "-W", "2", "mn")
 		return err

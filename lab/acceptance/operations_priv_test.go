@@ -38,8 +38,8 @@ func TestOperations(t *testing.T) {
 	} {
 		w.must("r1", append([]string{"nft"}, strings.Fields(rule)...)...)
 	}
-	mn := w.newNode("mn", settings{more: "[metrics]\nlisten = \"127.0.0.1:9643\"\n"}).start()
-	w.newNode("cn", settings{}).start()
+	mn := w.newHost("mn", settings{more: "[metrics]\nlisten = \"127.0.0.1:9643\"\n"}).start()
+	w.newHost("cn", settings{}).start()
 	testutil.Eventually(t, patience, func() bool { return len(mn.locators()) == 2 }, "two locators of mn")
 
 	w.sub("a peer that works", func(t *testing.T) { mn.diagnosed(t, "cn", true, "answers in") })
@@ -65,7 +65,7 @@ func TestOperations(t *testing.T) {
 }
 
 // diagnosed expects that doctor says something of a peer, and its verdict.
-func (n *node) diagnosed(t *testing.T, peer string, well bool, want string) {
+func (n *host) diagnosed(t *testing.T, peer string, well bool, want string) {
 	t.Helper()
 	out, diag, err := n.command("--json", "doctor", peer)
 	var got struct {
@@ -86,7 +86,7 @@ func (n *node) diagnosed(t *testing.T, peer string, well bool, want string) {
 }
 
 // ownFirewall closes the output of a host, as many rule sets do.
-func ownFirewall(t *testing.T, w *world, mn *node) {
+func ownFirewall(t *testing.T, w *world, mn *host) {
 	w.must("mn", "nft", "add table inet closed")
 	defer w.must("mn", "nft", "delete table inet closed")
 	w.must("mn", "nft", "add chain inet closed out { type filter hook output priority 0 ; policy accept ; }")
@@ -98,7 +98,7 @@ func ownFirewall(t *testing.T, w *world, mn *node) {
 }
 
 // moveLogged moves the host by command and looks for the line.
-func moveLogged(t *testing.T, w *world, mn *node) {
+func moveLogged(t *testing.T, w *world, mn *host) {
 	active := mn.active()
 	if len(active) != 1 {
 		t.Fatalf("active links: %v", active)
@@ -106,7 +106,7 @@ func moveLogged(t *testing.T, w *world, mn *node) {
 	mn.roam("locator", "disable", active[0])
 	line := ""
 	testutil.Eventually(t, patience, func() bool {
-		b, err := os.ReadFile(mn.log)
+		b, err := os.ReadFile(mn.Log)
 		if err != nil {
 			return false
 		}
@@ -126,12 +126,12 @@ func moveLogged(t *testing.T, w *world, mn *node) {
 
 // withoutNonces reads the nonces of the live sessions where root can, in the
 // pinned map, and looks for them in a report in every likely spelling.
-func withoutNonces(t *testing.T, w *world, mn *node) {
+func withoutNonces(t *testing.T, w *world, mn *host) {
 	nonces := mn.nonces(t)
 	if len(nonces) < 2 {
 		t.Fatalf("%d nonces in the map, want those of a session at least", len(nonces))
 	}
-	saved, err := os.ReadFile(filepath.Join(mn.runDir(), "sessions"))
+	saved, err := os.ReadFile(filepath.Join(mn.RunDir(), "sessions"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func spellings(b []byte) []string {
 }
 
 // nonces reads those of all sessions out of the data plane.
-func (n *node) nonces(t *testing.T) (list [][]byte) {
+func (n *host) nonces(t *testing.T) (list [][]byte) {
 	t.Helper()
 	type nonce struct {
 		Len int   `json:"len"`
@@ -190,7 +190,7 @@ func (n *node) nonces(t *testing.T) (list [][]byte) {
 			} `json:"value"`
 		} `json:"formatted"`
 	}
-	out, err := n.host.Command(n.w.within(patience), "bpftool", "-j", "map", "dump", "pinned", filepath.Join(n.runDir(), "bpf", "pairs")).Output()
+	out, err := n.Host.Command(n.w.within(patience), "bpftool", "-j", "map", "dump", "pinned", filepath.Join(n.RunDir(), "bpf", "pairs")).Output()
 	if err != nil {
 		t.Fatalf("read the pinned map: %v", err)
 	}

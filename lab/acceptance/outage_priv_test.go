@@ -14,7 +14,7 @@ import (
 func TestOutage(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t, "outage", 5*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	w.echo(t, "cn", 7007)
 	idle := w.talk(t, "mn", "tcp6", "cn", 7007)
 	idle.echoed(t, "before")
@@ -35,7 +35,7 @@ func TestOutage(t *testing.T) {
 
 type outage struct {
 	w      *world
-	mn, cn *node
+	mn, cn *host
 	flows  []*workload.TCP
 	idle   *client
 }
@@ -61,7 +61,7 @@ func (o outage) silence(t *testing.T, length time.Duration) {
 	set(linkem.Params{Delay: 5 * time.Millisecond, Cut: true})
 	began := time.Now()
 	for _, ends := range []struct {
-		n    *node
+		n    *host
 		peer string
 	}{{o.mn, "cn"}, {o.cn, "mn"}} {
 		testutil.Eventually(t, patience, func() bool { return ends.n.with(ends.peer).Dead }, ends.n.name+" finds the path dead")

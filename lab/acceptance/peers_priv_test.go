@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/node"
 )
 
 // TestBothMove lets two mobile hosts talk and move at the same time.
 func TestBothMove(t *testing.T) {
 	w := newWorld(t, "both", 5*time.Millisecond, place{"m1", 2, true}, place{"m2", 2, true})
-	nodes := []*node{w.newNode("m1", settings{}), w.newNode("m2", settings{})}
+	nodes := []*host{w.newHost("m1", settings{}), w.newHost("m2", settings{})}
 	for _, n := range nodes {
 		w.cable(n.name, "net2", false)
 		n.start()
@@ -33,7 +34,7 @@ func TestBothMove(t *testing.T) {
 }
 
 // cables plugs or pulls the same cable of all hosts.
-func cables(w *world, nodes []*node, ifname string, in bool) {
+func cables(w *world, nodes []*host, ifname string, in bool) {
 	w.t.Helper()
 	for _, n := range nodes {
 		w.cable(n.name, ifname, in)
@@ -42,7 +43,7 @@ func cables(w *world, nodes []*node, ifname string, in bool) {
 
 // bothOn waits until both hosts send to each other by that link only, to that
 // network only.
-func bothOn(t *testing.T, w *world, nodes []*node, ifname string, number int) {
+func bothOn(t *testing.T, w *world, nodes []*host, ifname string, number int) {
 	t.Helper()
 	for i, n := range nodes {
 		peer := nodes[1-i].name
@@ -50,12 +51,12 @@ func bothOn(t *testing.T, w *world, nodes []*node, ifname string, number int) {
 		n.sendsFrom(peer, ifname)
 		testutil.Eventually(t, patience, func() bool {
 			paths := n.with(peer).Paths
-			return len(paths) > 0 && !slices.ContainsFunc(paths, func(p path) bool { return p.Remote != l64(w, peer, number) })
+			return len(paths) > 0 && !slices.ContainsFunc(paths, func(p node.Path) bool { return p.Remote != l64(w, peer, number) })
 		}, n.name+" sends to the new network of "+peer)
 	}
 }
 
-func bothSoft(t *testing.T, w *world, nodes []*node) {
+func bothSoft(t *testing.T, w *world, nodes []*host) {
 	began := time.Now()
 	u := w.udp(t, "m1", "m2", "m2", 7010, 1000)
 	cables(w, nodes, "net2", true)
@@ -70,7 +71,7 @@ func bothSoft(t *testing.T, w *world, nodes []*node) {
 
 // bothHard takes the old links away when the new ones are active, whether or
 // not either host has been told of it: each knows only where the other was.
-func bothHard(t *testing.T, w *world, nodes []*node) {
+func bothHard(t *testing.T, w *world, nodes []*host) {
 	u := w.udp(t, "m1", "m2", "m2", 7020, 1000)
 	for _, n := range nodes {
 		n.roam("mode", "hard")
@@ -88,7 +89,7 @@ func bothHard(t *testing.T, w *world, nodes []*node) {
 
 // bothAway pulls every cable, and lets the hosts come back elsewhere: all that
 // either knows is the list of networks from the hosts file.
-func bothAway(t *testing.T, w *world, nodes []*node) {
+func bothAway(t *testing.T, w *world, nodes []*host) {
 	u := w.udp(t, "m1", "m2", "m2", 7030, 500)
 	cables(w, nodes, "net1", false)
 	for _, n := range nodes {
@@ -105,9 +106,9 @@ func bothAway(t *testing.T, w *world, nodes []*node) {
 // have sessions, which are never mixed up.
 func TestHomonyms(t *testing.T) {
 	w := newWorld(t, "homonyms", 2*time.Millisecond, place{"mn", 1, true}, place{"one", 1, false}, place{"two", 1, false})
-	mn := w.newNode("mn", settings{hosts: "# nobody\n"}).start()
-	one := w.newNode("one", settings{hosts: w.hostsFile("mn")}).start()
-	two := w.newNode("two", settings{hosts: w.hostsFile("mn"), nid: w.nid("one")}).start()
+	mn := w.newHost("mn", settings{hosts: "# nobody\n"}).start()
+	one := w.newHost("one", settings{hosts: w.hostsFile("mn")}).start()
+	two := w.newHost("two", settings{hosts: w.hostsFile("mn"), nid: w.nid("one")}).start()
 	for _, name := range w.names() {
 		w.echo(t, name, 7007)
 	}
@@ -117,10 +118,10 @@ func TestHomonyms(t *testing.T) {
 	b := w.talk(t, "two", "tcp6", "mn", 7007)
 	b.echoed(t, "two calls")
 	two.reaches("mn", "established")
-	var list []session
+	var list []node.Session
 	testutil.Eventually(t, patience, func() bool {
 		list = mn.sessions()
-		return len(list) == 2 && !slices.ContainsFunc(list, func(s session) bool { return s.State != "established" })
+		return len(list) == 2 && !slices.ContainsFunc(list, func(s node.Session) bool { return s.State != "established" })
 	}, "two sessions of mn")
 	if list[0].NID != list[1].NID || list[0].Address == list[1].Address {
 		t.Errorf("sessions %+v", list)
@@ -138,7 +139,7 @@ func TestHomonyms(t *testing.T) {
 			n, other = two, one
 		}
 		mine, others := n.with("mn").RxPackets, other.with("mn").RxPackets
-		w.talk(t, "mn", "tcp6", s.Address, 7007).echoed(t, "mn calls")
+		w.talk(t, "mn", "tcp6", s.Address.String(), 7007).echoed(t, "mn calls")
 		if n.with("mn").RxPackets < mine+3 || other.with("mn").RxPackets > others+3 {
 			t.Errorf("a call of %s did not go to %s", s.Address, n.name)
 		}

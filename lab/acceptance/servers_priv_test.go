@@ -17,7 +17,7 @@ func TestServers(t *testing.T) {
 	needs(t, "curl", "ssh", "sshd")
 	w := newWorld(t, "servers", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.cable("mn", "net2", false)
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	mn.becomes("net1")
 	real, err := w.hosts["cn"].WaitAddr(w.within(patience), "net1", w.prefix("cn", 1))
 	if err != nil {

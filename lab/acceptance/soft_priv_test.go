@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/node"
 )
 
 // TestSoftHandoff is the least that must work on every kernel: two daemons, a
@@ -15,7 +16,7 @@ import (
 func TestSoftHandoff(t *testing.T) {
 	w := newWorld(t, "soft", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.cable("mn", "net2", false)
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	mn.becomes("net1")
 	t.Logf("attached through %s", mn.status().Plane.Attach)
 	began := time.Now()
@@ -32,7 +33,7 @@ func TestSoftHandoff(t *testing.T) {
 		// The kernel tells of a lost carrier up to a second later. Plugged in
 		// before that, the link would never have been away.
 		testutil.Eventually(t, patience, func() bool {
-			return !slices.ContainsFunc(mn.locators(), func(l locator) bool { return l.Link == was })
+			return !slices.ContainsFunc(mn.locators(), func(l node.Locator) bool { return l.Link == was })
 		}, "locator of "+was+" gone")
 		flows(t, u, 50)
 		flows(t, c, 50)

@@ -64,7 +64,7 @@ func isClosed(ch <-chan struct{}) bool {
 // labRun starts an experiment and waits until daemons run in its hosts.
 func labRun(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	t.Helper()
-	c := exec.Command(roamBin, "lab", "run", "quickstart", "--preset", "quick")
+	c := exec.Command(binaries.Roam, "lab", "run", "quickstart", "--preset", "quick")
 	c.Dir = t.TempDir()
 	// Its own group: what it leaves must not be taken by a signal to ours.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

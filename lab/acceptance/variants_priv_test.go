@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"roam/internal/testutil"
 	"roam/lab/linkem"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestVariants(t *testing.T) {
 	needs(t, "curl")
 	w := newWorld(t, "variants", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
-	mn, cn := w.newNode("mn", settings{}), w.newNode("cn", settings{})
+	mn, cn := w.newHost("mn", settings{}), w.newHost("cn", settings{})
 	for i, lines := range []string{
 		`nonce_length = 12`,
 		`lu_format = "draft"`,
@@ -23,16 +22,15 @@ func TestVariants(t *testing.T) {
 	} {
 		w.sub(lines, func(t *testing.T) {
 			w.cable("mn", "net2", false)
-			for _, n := range []*node{mn, cn} {
+			for _, n := range []*host{mn, cn} {
 				n.write(settings{more: "[ilnp]\n" + strings.ReplaceAll(lines, "; ", "\n") + "\n"})
 				n.start()
 			}
 			mn.becomes("net1")
 			variant(t, w, mn, 7000+10*i)
 			noLeak(t, mn, cn)
-			for _, n := range []*node{mn, cn} {
-				n.roam("down")
-				testutil.Eventually(t, patience, n.over, "end of roamd")
+			for _, n := range []*host{mn, cn} {
+				n.down()
 			}
 			w.cable("mn", "net1", true)
 		})
@@ -40,7 +38,7 @@ func TestVariants(t *testing.T) {
 }
 
 // variant is one soft handoff with datagrams, a download and large pings.
-func variant(t *testing.T, w *world, mn *node, port int) {
+func variant(t *testing.T, w *world, mn *host, port int) {
 	began := time.Now()
 	u := w.udp(t, "mn", "cn", "cn", port, 500)
 	curl := w.download(t, "mn", "cn", "cn", port+1, 1_000_000, 0)
@@ -64,7 +62,7 @@ func variant(t *testing.T, w *world, mn *node, port int) {
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t, "silent", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
-	mn, cn := w.newNode("mn", settings{}).start(), w.newNode("cn", settings{}).start()
+	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	mn.roam("locator", "disable", "net1")
 	mn.roam("locator", "enable", "net1")
 	mn.becomes("net1")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/lab/linkem"
 	"roam/lab/topo"
 )
@@ -41,7 +42,7 @@ type world struct {
 	index  map[string]int
 	places []place
 	links  map[string]*linkem.Link // by "host/interface"; AB is away from the host
-	nodes  []*node
+	nodes  []*host
 }
 
 // newWorld builds a topology that the test's end removes, and waits until
@@ -157,20 +158,16 @@ func (w *world) prefix(name string, n int) netip.Prefix {
 }
 
 // nid is the Node Identifier of a host.
-func (w *world) nid(name string) string { return fmt.Sprintf("1000:0:0:%x", 0xa0+w.index[name]) }
+func (w *world) nid(name string) roam.NID { return 0x1000_0000_0000_00a0 + roam.NID(w.index[name]) }
 
 // wire is the address of a host on the wire: prefix and Node Identifier.
 func (w *world) wire(name string, n int) netip.Addr {
-	a := w.prefix(name, n).Addr().As16()
-	a[8], a[15] = 0x10, byte(0xa0+w.index[name])
-	return netip.AddrFrom16(a)
+	return roam.ILV{L64: l64(w, name, n), NID: w.nid(name)}.Addr()
 }
 
 // session is the address by which applications know a host.
 func (w *world) session(name string) netip.Addr {
-	a := netip.MustParseAddr("fd69:6c6e:7000:2627::").As16()
-	a[8], a[15] = 0x10, byte(0xa0+w.index[name])
-	return netip.AddrFrom16(a)
+	return roam.ILV{L64: roam.DefaultSessionPrefix, NID: w.nid(name)}.Addr()
 }
 
 // hostsFile names every host with the locators that it has at first.
@@ -255,7 +252,7 @@ func (w *world) scratch(name string) string {
 func (w *world) close() {
 	if w.top.Failed() {
 		for _, n := range w.nodes {
-			b, _ := os.ReadFile(n.log)
+			b, _ := os.ReadFile(n.Log)
 			w.top.Logf("roamd on %s said:\n%s", n.name, b[max(0, len(b)-4000):])
 		}
 	}

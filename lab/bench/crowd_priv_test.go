@@ -142,7 +142,7 @@ func BenchmarkNewSessions(b *testing.B) {
 func (w *world) mapBytes(b *testing.B) map[string]int {
 	b.Helper()
 	all := make(map[string]int)
-	pins := w.mn.Dir() + "/run/bpf"
+	pins := w.mnNode.RunDir() + "/bpf"
 	entries, err := os.ReadDir(pins)
 	must(b, err)
 	for _, e := range entries {
@@ -157,13 +157,9 @@ func (w *world) mapBytes(b *testing.B) map[string]int {
 // daemonCPU is the processor time that the daemon on MN has had.
 func (w *world) daemonCPU(b *testing.B) time.Duration {
 	b.Helper()
-	out, err := w.mnNode.Ask(b.Context())
+	status, err := w.mnNode.Status(b.Context())
 	must(b, err)
-	m := daemonPID.FindSubmatch(out)
-	if m == nil {
-		b.Fatalf("status without process: %s", out)
-	}
-	stat, err := os.ReadFile("/proc/" + string(m[1]) + "/stat")
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", status.PID))
 	must(b, err)
 	// utime and stime, the 14th and 15th field; the name has no blank.
 	f := strings.Fields(string(stat))
@@ -172,8 +168,6 @@ func (w *world) daemonCPU(b *testing.B) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ
 	return time.Duration(u+s) * tick
 }
-
-var daemonPID = regexp.MustCompile(`"pid":\s*(\d+)`)
 
 var memlock = regexp.MustCompile(`memlock (\d+)B`)
 

@@ -3,7 +3,7 @@ package bench
 import (
 	"context"
 	"os"
-	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,7 +58,7 @@ func BenchmarkRestart(b *testing.B) {
 	flowing(b, u)
 	began := time.Now()
 	for b.Loop() {
-		must(b, w.mnNode.Kill(b.Context()))
+		must(b, w.mnNode.Signal(b.Context(), syscall.SIGKILL))
 		flowing(b, u) // without a daemon
 		must(b, w.mnNode.Start(b.Context()))
 		must(b, w.mnNode.WaitActive(b.Context(), "net1"))
@@ -169,7 +169,7 @@ func BenchmarkReboot(b *testing.B) {
 		}{{w.mn, w.cn, "cn"}, {w.cn, w.mn, "mn"}} {
 			connect(w.mn, w.cn, "cn") // there is a session
 			must(b, w.cnNode.Stop(b.Context()))
-			must(b, os.RemoveAll(filepath.Join(w.cn.Dir(), "run")))
+			must(b, os.RemoveAll(w.cnNode.RunDir()))
 			must(b, w.cnNode.Start(b.Context()))
 			must(b, w.cnNode.WaitActive(b.Context(), "net"))
 			worst[i] = max(worst[i], connect(to.from, to.to, to.name))

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -9,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -71,7 +70,7 @@ func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
 func (w *world) anew(b *testing.B, n *node.Node, link string) {
 	b.Helper()
 	must(b, n.Stop(b.Context()))
-	must(b, os.RemoveAll(filepath.Join(n.Host.Dir(), "run")))
+	must(b, os.RemoveAll(n.RunDir()))
 	must(b, n.Start(b.Context()))
 	must(b, n.WaitActive(b.Context(), link))
 }
@@ -169,8 +168,8 @@ func (w *world) forgotten(b *testing.B, within time.Duration) {
 	ctx, cancel := context.WithTimeout(b.Context(), within)
 	defer cancel()
 	must(b, topo.Wait(ctx, "the idle session to end", func() bool {
-		out, err := w.mnNode.Ask(ctx, "session", "show")
-		return err == nil && !bytes.Contains(out, []byte(`"state": "plain"`))
+		list, err := w.mnNode.Sessions(ctx)
+		return err == nil && !slices.ContainsFunc(list, func(s node.Session) bool { return s.State == "plain" })
 	}))
 }
 
@@ -184,7 +183,7 @@ func BenchmarkReady(b *testing.B) {
 	for b.Loop() {
 		for len(all) < connectTimes {
 			must(b, w.mnNode.Stop(b.Context()))
-			must(b, os.RemoveAll(filepath.Join(w.mn.Dir(), "run")))
+			must(b, os.RemoveAll(w.mnNode.RunDir()))
 			ready := make(chan time.Duration, 1)
 			began := time.Now()
 			go func() { ready <- w.firstConnection(began) }()
@@ -245,18 +244,11 @@ func BenchmarkUpgrade(b *testing.B) {
 	must(b, err)
 	flowing(b, u)
 	for b.Loop() {
-		out, err := w.mnNode.Ask(b.Context())
+		must(b, w.mnNode.Signal(b.Context(), syscall.SIGTERM))
+		w.mnNode, err = node.New(w.mn, newer, w.mnOptions)
 		must(b, err)
-		pid, err := strconv.Atoi(string(daemonPID.FindSubmatch(out)[1]))
-		must(b, err)
-		must(b, syscall.Kill(pid, syscall.SIGTERM))
-		ctx, cancel := context.WithTimeout(b.Context(), within)
-		must(b, topo.Wait(ctx, "the old daemon to end", func() bool { return syscall.Kill(pid, 0) != nil }))
-		cancel()
-		n, err := node.New(w.mn, newer, w.mnOptions)
-		must(b, err)
-		must(b, n.Start(b.Context()))
-		must(b, n.WaitActive(b.Context(), "net1"))
+		must(b, w.mnNode.Start(b.Context()))
+		must(b, w.mnNode.WaitActive(b.Context(), "net1"))
 		flowing(b, u)
 	}
 	up, down, err := u.Stop(b.Context(), 200*time.Millisecond)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-	bin = node.Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
+	bin = node.In(dir)
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -43,10 +42,8 @@ func build(b *testing.B) {
 	if _, err := os.Stat(bin.Roamd); err == nil {
 		return
 	}
-	cmd := exec.Command("go", "build", "-o", filepath.Dir(bin.Roam)+"/", "../../cmd/roam", "../../cmd/roamd")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
+	if _, err := node.Build(filepath.Dir(bin.Roam)); err != nil {
+		b.Fatal(err)
 	}
 }
 

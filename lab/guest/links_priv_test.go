@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"roam/lab/node"
 )
 
 // sleeps freezes the daemon, sends the machine to sleep, and does to the daemon
@@ -109,7 +111,7 @@ func (w *world) router(line string) {
 func (w *world) sends(link string) {
 	w.t.Helper()
 	w.until("packets leave by "+link+" only", func() bool {
-		var list []struct{ Paths []struct{ Link string } }
+		var list []node.Session
 		w.ask(&list, "session", "show")
 		if len(list) != 1 || len(list[0].Paths) == 0 {
 			return false

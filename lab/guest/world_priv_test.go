@@ -211,16 +211,8 @@ func (w *world) ask(into any, args ...string) bool {
 	return err == nil && json.Unmarshal(out, into) == nil
 }
 
-type status struct {
-	Version        string
-	PID            int
-	NID            roam.NID
-	SessionAddress netip.Addr `json:"session_address"`
-	Plane          struct{ Adopted bool }
-}
-
-func (w *world) status() status {
-	var s struct{ Status status }
+func (w *world) status() node.Status {
+	var s struct{ Status node.Status }
 	w.ask(&s)
 	return s.Status
 }
@@ -260,7 +252,7 @@ func (w *world) installed() {
 // meet makes both ends known to each other and opens a session.
 func (w *world) meet() {
 	w.t.Helper()
-	line, err := w.cn.Command(w.t.Context(), binaries.Roam, "--config", w.peer.Config, "export").Output()
+	line, err := w.peer.Cmd(w.t.Context(), "export").Output()
 	if err != nil {
 		w.t.Fatal(err)
 	}

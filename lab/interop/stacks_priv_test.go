@@ -2,7 +2,6 @@ package interop
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net"
 	"slices"
@@ -148,10 +147,8 @@ func TestWishForNoncesIsFound(t *testing.T) {
 
 // optionOn tells which packets to the peer carry the nonce.
 func (w *world) optionOn() string {
-	var list []struct {
-		OptionOn string `json:"option_on"`
-	}
-	if json.Unmarshal(w.ask("session", "show"), &list) != nil || len(list) != 1 {
+	list, err := w.roam.Sessions(w.ctx)
+	if err != nil || len(list) != 1 {
 		return ""
 	}
 	return list[0].OptionOn
@@ -240,8 +237,6 @@ func (w *world) knows(what string, links ...int) {
 // settled reports whether Roam waits for no acknowledgement: a move then has a
 // duration.
 func (w *world) settled() bool {
-	var list []struct {
-		LastMoveMS float64 `json:"last_move_ms"`
-	}
-	return json.Unmarshal(w.ask("session", "show"), &list) == nil && len(list) == 1 && list[0].LastMoveMS > 0
+	list, err := w.roam.Sessions(w.ctx)
+	return err == nil && len(list) == 1 && list[0].MoveMs > 0
 }

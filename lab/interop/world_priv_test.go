@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -37,13 +36,10 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "interop: build the programs: %v\n%s", err, out)
+	if bin, err = node.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
 		return 1
 	}
-	bin = node.Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
 	return m.Run()
 }
 
@@ -215,17 +211,12 @@ func echoConn(c net.Conn) {
 // counter reads one counter of Roam's.
 func (w *world) counter(name string) uint64 {
 	w.Helper()
-	list, err := w.roam.Counters(w.ctx)
-	if err != nil {
-		w.Fatal(err)
+	counts, err := w.roam.Counts(w.ctx)
+	n, known := counts[name]
+	if err != nil || !known {
+		w.Fatalf("counter %s: %v", name, err)
 	}
-	for _, c := range list {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	w.Fatalf("no counter %s", name)
-	return 0
+	return n
 }
 
 // ask runs roam with arguments.

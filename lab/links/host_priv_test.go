@@ -1,7 +1,6 @@
 package links
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -99,22 +98,6 @@ func renamed(w *world) {
 	p.end()
 }
 
-// uplinks are the links with the programs attached.
-func (h *host) uplinks() (names []string, pid int) {
-	var s struct {
-		Status struct {
-			PID   int `json:"pid"`
-			Plane struct {
-				Uplinks []string `json:"uplinks"`
-			} `json:"plane"`
-		} `json:"status"`
-	}
-	if b, err := h.Ask(h.w.top.Context()); err == nil {
-		_ = json.Unmarshal(b, &s)
-	}
-	return s.Status.Plane.Uplinks, s.Status.PID
-}
-
 // leftAlone puts a bridge of containers and a tunnel beside the uplinks, both
 // with global prefixes and default routes, the tunnel's the best one.
 func leftAlone(w *world) {
@@ -152,8 +135,8 @@ func leftAlone(w *world) {
 	if after := look(); after != before {
 		w.t.Errorf("before:\n%safter:\n%s", before, after)
 	}
-	if names, _ := w.mn.uplinks(); !slices.Equal(slices.Sorted(slices.Values(names)), []string{"net1", "net2"}) {
-		w.t.Errorf("programs are attached to %v", names)
+	if s, err := w.mn.Status(w.top.Context()); err != nil || !slices.Equal(slices.Sorted(slices.Values(s.Plane.Uplinks)), []string{"net1", "net2"}) {
+		w.t.Errorf("programs are attached to %v, %v", s.Plane.Uplinks, err)
 	}
 	p.phase("a move back", vanished, func() { w.unplug("net2"); w.uses("net1", numbered(1)) })
 	p.phase("they go", 0, func() { w.ip(w.mn.Host, "link del docker0"); w.ip(w.mn.Host, "link del wg0") })
@@ -212,12 +195,12 @@ func TestSuspend(t *testing.T) {
 	p := w.trip()
 	w.plug("net2", 2)
 	w.uses("net2", numbered(2))
-	_, pid := w.mn.uplinks()
-	if pid == 0 {
-		t.Fatal("the daemon does not tell its process id")
+	s, err := w.mn.Status(t.Context())
+	if err != nil || s.PID == 0 {
+		t.Fatalf("the daemon does not tell its process id: %v", err)
 	}
 	p.phase("asleep and awake", asleep+2*vanished, func() {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		if err := syscall.Kill(s.PID, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		w.unplug("net2")
@@ -227,7 +210,7 @@ func TestSuspend(t *testing.T) {
 		case <-timer.C:
 		case <-t.Context().Done():
 		}
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		if err := syscall.Kill(s.PID, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 		w.uses("net1", numbered(1))
@@ -242,7 +225,7 @@ func TestRentedServer(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t, "rented")
 	w.needKind("bridge")
-	w.cn.nid = "from-address"
+	w.cn.fromAddress = true
 	addr := roam.ILV{L64: cnL64, NID: cnNID}.Addr()
 	w.ip(w.cn.Host, "link add docker0 type bridge")
 	w.ip(w.cn.Host, "link set docker0 up")

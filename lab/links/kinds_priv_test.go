@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,7 +167,7 @@ func TestOnTop(t *testing.T) {
 		p := w.trip()
 		p.phase("the link", 0, func() { w.plug("net4", 4); w.uses("net4", numbered(4)) })
 		p.phase("it becomes a port", 2*time.Second, func() {
-			if err := w.mn.Kill(t.Context()); err != nil {
+			if err := w.mn.Signal(t.Context(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			w.ip(w.mn.Host, "link add br4 type bridge forward_delay 0")
@@ -198,7 +199,7 @@ func (w *world) index(ifname string) string {
 
 // pins are the programs that stay attached to interfaces without the daemon.
 func (h *host) pins() []string {
-	list, err := filepath.Glob(filepath.Join(h.Dir(), "run", "bpf", "link_*"))
+	list, err := filepath.Glob(filepath.Join(h.RunDir(), "bpf", "link_*"))
 	if err != nil {
 		h.w.t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package links
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"roam/internal/testutil"
@@ -39,13 +37,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
 		return 1
 	}
-	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the binaries: %v\n%s", err, out)
+	if binaries, err = node.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	binaries = node.Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
 	return m.Run()
 }
 

@@ -2,7 +2,6 @@ package links
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -53,9 +52,9 @@ type world struct {
 type host struct {
 	*topo.Host
 	*node.Node
-	w   *world
-	nid string // as in the configuration
-	log string
+	w           *world
+	fromAddress bool // its identifier is that of its address
+	log         string
 }
 
 // newWorld builds the topology without starting Roam.
@@ -85,17 +84,17 @@ func emptyWorld(t testing.TB, name string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.mn, w.cn = w.newHost("mn", mnNID), w.newHost("cn", cnNID)
+	w.mn, w.cn = w.newHost("mn"), w.newHost("cn")
 	return w
 }
 
-func (w *world) newHost(name string, nid roam.NID) *host {
+func (w *world) newHost(name string) *host {
 	w.t.Helper()
 	h, err := w.lab.Host(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &host{Host: h, w: w, nid: nid.String(), log: filepath.Join(w.dir, name+".log")}
+	return &host{Host: h, w: w, log: filepath.Join(w.dir, name+".log")}
 }
 
 // start configures and starts Roam on both hosts, and waits for the session
@@ -111,28 +110,15 @@ func (w *world) start() *world {
 // the configuration.
 func (h *host) start(nid roam.NID, more string) {
 	h.w.t.Helper()
-	hosts := fmt.Sprintf("nid=%s l64=%s,10 mn\nnid=%s l64=%s,10 cn\n", h.w.nidOf(h.w.mn), numbered(1).Prefix(), h.w.nidOf(h.w.cn), cnL64.Prefix())
-	n, err := node.New(h.Host, binaries, node.Options{NID: nid, Hosts: hosts, More: more, Log: h.log})
+	hosts := fmt.Sprintf("nid=%s l64=%s,10 mn\nnid=%s l64=%s,10 cn\n", mnNID, numbered(1).Prefix(), cnNID, cnL64.Prefix())
+	n, err := node.New(h.Host, binaries, node.Options{NID: nid, FromAddress: h.fromAddress, Hosts: hosts, More: more, Log: h.log})
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
 	h.Node = n
-	b, err := os.ReadFile(n.Config)
-	if err == nil {
-		text := strings.Replace(string(b), fmt.Sprintf("nid = %q", nid), fmt.Sprintf("nid = %q", h.nid), 1)
-		err = os.WriteFile(n.Config, []byte(text), 0o644)
-	}
-	if err := errors.Join(err, n.Start(h.w.top.Context()), n.WaitActive(h.w.top.Context(), "net1")); err != nil {
+	if err := errors.Join(n.Start(h.w.top.Context()), n.WaitActive(h.w.top.Context(), "net1")); err != nil {
 		h.w.t.Fatal(err)
 	}
-}
-
-// nidOf is the identifier that a host's correspondents know it by.
-func (w *world) nidOf(h *host) string {
-	if h == w.cn {
-		return cnNID.String()
-	}
-	return mnNID.String()
 }
 
 // close shows what the daemons said if the test failed, and removes all.
@@ -233,24 +219,10 @@ func (h *host) roam(args ...string) {
 	}
 }
 
-type path struct {
-	Link   string   `json:"link"`
-	Local  roam.L64 `json:"local"`
-	Remote roam.L64 `json:"remote"`
-}
-
 // paths lists what a host sends to its correspondent on; nil without a session
 // or while it is held for dead.
-func (h *host) paths() []path {
-	var list []struct {
-		Dead  bool   `json:"dead"`
-		State string `json:"state"`
-		Paths []path `json:"paths"`
-	}
-	b, err := h.Ask(h.w.top.Context(), "session", "show")
-	if err != nil || json.Unmarshal(b, &list) != nil {
-		return nil
-	}
+func (h *host) paths() []node.Path {
+	list, _ := h.Sessions(h.w.top.Context())
 	for _, s := range list {
 		if s.State == "established" && !s.Dead {
 			return s.Paths
@@ -269,7 +241,7 @@ func (w *world) uses(link string, l roam.L64) {
 // comesToUse is uses with a deadline of its own.
 func (w *world) comesToUse(within time.Duration, link string, l roam.L64) {
 	w.t.Helper()
-	var ours, theirs []path
+	var ours, theirs []node.Path
 	if !testutil.Wait(within, func() bool {
 		ours, theirs = w.mn.paths(), w.cn.paths()
 		return len(ours) == 1 && ours[0].Link == link && ours[0].Local == l && len(theirs) == 1 && theirs[0].Remote == l
@@ -379,15 +351,9 @@ func (p *trip) phase(name string, allowed time.Duration, do func()) {
 func (w *world) counters() map[string]uint64 {
 	all := map[string]uint64{}
 	for _, h := range []*host{w.mn, w.cn} {
-		var list []struct {
-			Name  string `json:"name"`
-			Value uint64 `json:"value"`
-		}
-		if b, err := h.Ask(w.top.Context(), "counter", "show"); err == nil {
-			_ = json.Unmarshal(b, &list)
-		}
-		for _, c := range list {
-			all[h.Host.Name()+" "+c.Name] = c.Value
+		counts, _ := h.Counts(w.top.Context())
+		for name, n := range counts {
+			all[h.Host.Name()+" "+name] = n
 		}
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/node"
 )
 
 // bin is the directory of the binaries, built once.
@@ -32,10 +33,8 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the binaries: %v\n%s", err, out)
+	if _, err := node.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	bin = dir

@@ -3,14 +3,13 @@ package beyond
 import (
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"roam/internal/testutil"
 	"roam/lab/exp"
 	"roam/lab/live"
+	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -37,16 +36,15 @@ func TestBothEndsMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the binaries: %v\n%s", err, out)
+	bin, err := node.Build(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	env := &exp.Env{
 		Params: resolve(t, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1, Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
-		Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd"), Result: result.New("beyond"), View: live.New(testWriter{t}),
+		Roam: bin.Roam, Roamd: bin.Roamd, Result: result.New("beyond"), View: live.New(testWriter{t}),
 	}
 	if err := run(ctx, env); err != nil {
 		t.Fatal(err)

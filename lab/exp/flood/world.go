@@ -2,7 +2,6 @@ package flood
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -130,20 +129,9 @@ func (w *world) daemons(ctx context.Context, env *exp.Env) error {
 		}
 		w.node = n
 	}
-	b, err := w.node.Ask(ctx)
-	if err != nil {
-		return err
-	}
-	var s struct {
-		Status struct {
-			PID int `json:"pid"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("read status of the daemon: %w", err)
-	}
-	w.pid = s.Status.PID
-	return nil
+	s, err := w.node.Status(ctx)
+	w.pid = s.PID
+	return err
 }
 
 // listen echoes what comes to a port of mn, or lets it lie.
@@ -227,7 +215,7 @@ func (w *world) strangers(until, ctx context.Context, every time.Duration) <-cha
 func (w *world) sessions(ctx context.Context, want int) (have int, err error) {
 	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	_ = topo.Wait(wait, "sessions", func() bool {
+	_ = topo.WaitSparing(wait, "sessions", func() bool {
 		have, err = w.node.Established(ctx)
 		return err == nil && have >= want
 	})
@@ -236,13 +224,8 @@ func (w *world) sessions(ctx context.Context, want int) (have int, err error) {
 
 // counted returns how many packets of the floods have come to the programs.
 func (w *world) counted(ctx context.Context) (n uint64, err error) {
-	list, err := w.node.Counters(ctx)
-	for _, c := range list {
-		if c.Name == "drop_update_no_session" || c.Name == "drop_wrong_nonce" || c.Name == "rx_nonce" {
-			n += c.Value
-		}
-	}
-	return n, err
+	c, err := w.node.Counts(ctx)
+	return c["drop_update_no_session"] + c["drop_wrong_nonce"] + c["rx_nonce"], err
 }
 
 // memory is what the host under attack holds, in octets.

@@ -132,7 +132,7 @@ func loadCell(ctx context.Context, env *exp.Env, name string, window float64, li
 func waitBoth(ctx context.Context, net *scene.Scene) error {
 	ctx, stop := context.WithTimeout(ctx, startWithin)
 	defer stop()
-	return topo.Wait(ctx, "locators on both networks", func() bool {
+	return topo.WaitSparing(ctx, "locators on both networks", func() bool {
 		list, err := net.Mobile().Node.Locators(ctx)
 		return err == nil && len(list) == 2
 	})
