@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"roam/lab/result"
@@ -83,8 +84,9 @@ func (s *Store) path(name string) string {
 	})+".json")
 }
 
-// Tally is what became of the cells of a run.
+// Tally is what became of the cells of a run. It is read when all are done.
 type Tally struct {
+	mu        sync.Mutex
 	Measured  int      // cells that were measured in this process
 	Disturbed []string // cells that the machine disturbed, and that are used all the same
 	Discarded []Span   // attempts that were measured again
@@ -105,7 +107,7 @@ type kept[T any] struct {
 // experiment needs of a cell has to be in T; measure must not write to
 // env.Result, or a resumed run would lack it. A cell during which the machine
 // stood still is measured again, at most env.Repeats times; never for its
-// outcome. Cells of one run are measured one after the other.
+// outcome. Cells may be measured side by side.
 func Cell[T any](env *Env, name string, measure func() (T, error)) (T, error) {
 	var c kept[T]
 	if env.Cells != nil && env.Cells.Load(name, &c) {
@@ -128,21 +130,35 @@ func Cell[T any](env *Env, name string, measure func() (T, error)) (T, error) {
 			break
 		}
 		env.View.Logf("cell %s: the machine stood still for %.0f ms: it is measured again", name, c.StallMs)
-		env.Kept.Discarded = append(env.Kept.Discarded, Span{began, time.Now()})
+		env.Kept.discard(Span{began, time.Now()})
 	}
 	env.View.CellDone(false)
-	env.Kept.Measured++
-	env.Kept.note(name, c.StallMs)
+	env.Kept.measured(name, c.StallMs)
 	if env.Cells == nil {
 		return c.Value, nil
 	}
 	return c.Value, env.Cells.Save(name, c)
 }
 
+func (t *Tally) measured(name string, stallMs float64) {
+	t.mu.Lock()
+	t.Measured++
+	t.mu.Unlock()
+	t.note(name, stallMs)
+}
+
 func (t *Tally) note(name string, stallMs float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if stallMs > 0 {
 		t.Disturbed = append(t.Disturbed, name)
 	}
+}
+
+func (t *Tally) discard(attempt Span) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Discarded = append(t.Discarded, attempt)
 }
 
 // Covers reports whether a moment lies in an attempt that was discarded.

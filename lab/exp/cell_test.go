@@ -91,7 +91,7 @@ func TestDisturbedCellIsRepeated(t *testing.T) {
 		t.Errorf("%d, %v", v, err)
 	}
 	if len(env.Kept.Disturbed) != 0 || len(env.Kept.Discarded) != 1 || !env.Kept.Covers(env.Kept.Discarded[0].From) || env.Kept.Covers(time.Now()) {
-		t.Errorf("%+v", env.Kept)
+		t.Errorf("%+v", &env.Kept)
 	}
 	stalls = []float64{30, 40, 50}
 	if v, err := Cell(env, "b", func() (int, error) { n++; return n, nil }); err != nil || v != 5 {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"roam"
@@ -68,23 +69,10 @@ var plans = []plan{
 	{name: "alone", alone: true},
 }
 
-// underAttack measures each case in a world of its own.
-func underAttack(ctx context.Context, env *exp.Env) ([]attack, error) {
-	var list []attack
-	for _, p := range plans {
-		env.View.Phase("attacker: %s", p.name)
-		a, err := attackOnce(ctx, env, p)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
-		}
-		list = append(list, a)
-	}
-	return list, nil
-}
-
 // stage is that world.
 type stage struct {
 	lab   *topo.Lab
+	files string // how the names of its files begin
 	mn, r *topo.Host
 	roam  *node.Node
 	peer  *interop.Peer
@@ -109,7 +97,7 @@ func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
 	if st.peer, err = interop.Start(st.r, "peer", attackerNID, []uint64{locatorOf(attackerNet)}, interop.Stack{}); err != nil {
 		return err
 	}
-	rules := filepath.Join(env.Dir, "victim.nft")
+	rules := st.files + ".nft"
 	text := fmt.Sprintf(`table ip6 victim {
 	counter to_victim {}
 	counter from_victim {}
@@ -135,7 +123,7 @@ func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
 	}
 	hosts := fmt.Sprintf("nid=%s l64=%s attacker\n", roam.NID(attackerNID), roam.L64(locatorOf(attackerNet)))
 	st.roam, err = node.New(st.mn, node.Binaries{Roam: env.Roam, Roamd: env.Roamd}, node.Options{
-		NID: attackedNID, Hosts: hosts, Log: filepath.Join(env.Dir, "attacked.roamd.log")})
+		NID: attackedNID, Hosts: hosts, Log: st.files + ".roamd.log"})
 	if err != nil {
 		return err
 	}
@@ -145,14 +133,15 @@ func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
 	return st.roam.WaitActive(ctx, "net1")
 }
 
-// attackOnce measures one case.
+// attackOnce measures one case in a world of its own.
 func attackOnce(ctx context.Context, env *exp.Env, p plan) (a attack, err error) {
 	a.Name, a.Alone = p.name, p.alone
-	lab, err := topo.New("attacker")
+	env.View.Phase("attacker: %s", p.name)
+	lab, err := topo.New(strings.ReplaceAll(p.name, "_", ""))
 	if err != nil {
 		return a, err
 	}
-	st := &stage{lab: lab}
+	st := &stage{lab: lab, files: filepath.Join(env.Dir, p.name)}
 	defer func() {
 		if st.peer != nil {
 			err = errors.Join(err, st.peer.Close())
@@ -244,16 +233,9 @@ func during(ctx context.Context, d time.Duration, rate int, f func()) error {
 func (st *stage) settled(ctx context.Context, a *attack) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
-	return topo.Wait(ctx, "session with the attacker", func() bool {
-		var list []struct {
-			State    string  `json:"state"`
-			RTTMs    float64 `json:"rtt_ms"`
-			Locators []struct {
-				Proven bool `json:"proven"`
-			} `json:"locators"`
-		}
-		b, err := st.roam.Ask(ctx, "session", "show")
-		if err != nil || json.Unmarshal(b, &list) != nil || len(list) != 1 {
+	return topo.WaitSparing(ctx, "session with the attacker", func() bool {
+		list, err := st.roam.Sessions(ctx)
+		if err != nil || len(list) != 1 {
 			return false
 		}
 		a.RTTMs = list[0].RTTMs

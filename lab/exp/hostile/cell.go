@@ -95,7 +95,10 @@ func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error)
 	if !n.late {
 		alone = entered.Add(env.Params.Seconds("overlap_s"))
 	}
-	out.look(ctx, env, s, n, alone)
+	if err := out.stay(ctx, env, s, n, f, alone, entered.Add(env.Params.Seconds("inside_s"))); err != nil {
+		return out, err
+	}
+	out.ask(ctx, env, s, n)
 	return out, f.end(ctx, &out, entered)
 }
 
@@ -132,7 +135,7 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	}
 	wctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
-	if werr := topo.Wait(wctx, "traffic of "+n.name, func() bool {
+	if werr := topo.WaitSparing(wctx, "traffic of "+n.name, func() bool {
 		established, err := s.Mobile().Node.Established(wctx)
 		out.ILNP = err == nil && established > 0
 		return out.ILNP && f.up.State().Progress > 0 && f.down.State().Progress > 0 && f.udp.State().Progress > 0
@@ -150,29 +153,20 @@ func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 	var exported struct {
 		Line string `json:"line"`
 	}
-	b, err := who.Ask(ctx, "export")
-	if err == nil {
-		err = json.Unmarshal(b, &exported)
-	}
-	if err != nil {
-		return "", fmt.Errorf("export %s: %w", who.Host.Name(), err)
+	if err := who.AskFor(ctx, &exported, "export"); err != nil {
+		return "", err
 	}
 	var added struct {
 		Address string `json:"address"`
 	}
-	if b, err = to.Ask(ctx, "add", exported.Line); err == nil {
-		err = json.Unmarshal(b, &added)
-	}
-	if err != nil {
-		return "", fmt.Errorf("make %s known to %s: %w", who.Host.Name(), to.Host.Name(), err)
-	}
-	return added.Address, nil
+	err := to.AskFor(ctx, &added, "add", exported.Line)
+	return added.Address, err
 }
 
 // move takes the mobile host out of the network and into it again, and returns
 // when it came in.
 func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (time.Time, error) {
-	away, inside, overlap := env.Params.Seconds("away_s"), env.Params.Seconds("inside_s"), env.Params.Seconds("overlap_s")
+	away, overlap := env.Params.Seconds("away_s"), env.Params.Seconds("overlap_s")
 	const still = 500 * time.Millisecond
 	var plan scene.Schedule
 	plan.Add(still, scene.Attach, "net2", "net1", n.name+": out")
@@ -184,7 +178,7 @@ func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (time.Ti
 	if !n.late {
 		plan.Add(still+away+overlap, scene.Detach, "net2", "", "")
 	}
-	plan.Length = still + away + inside
+	plan.Length = still + away + overlap
 	t, err := s.Run(ctx, plan, nil)
 	if err != nil {
 		return time.Time{}, err
@@ -192,23 +186,34 @@ func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (time.Ti
 	return t.At(still + away), nil
 }
 
-// look asks Roam on the mobile host what a user can ask. Of updates those count
-// that were sent when the network was the only one: before, they may have been
-// acknowledged over the other one.
-func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n network, alone time.Time) {
+// stay waits for the end of the stay in the network, and looks at the session
+// then. In haste the end is when all is as it should be, and the network has been
+// the only one for long enough to have brought what came last; where the old one
+// stays, nothing tells that moment.
+func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows, alone, end time.Time) error {
+	wctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	haste := env.Params.Bool("haste") && !n.late
+	// The deadline is the usual end, and no failure.
+	_ = topo.WaitSparing(wctx, "end of the stay", func() bool {
+		return haste && time.Since(alone) > lively && f.live() && o.look(wctx, s, alone) && o.answered(n)
+	})
+	o.look(ctx, s, alone)
+	return ctx.Err()
+}
+
+// look asks Roam on the mobile host for its only session, and reports whether
+// there was an answer. Of updates those count that were sent when the network was
+// the only one: before, they may have been acknowledged over the other one.
+func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) bool {
 	mn := s.Mobile().Node
-	var list []struct {
-		State    string `json:"state"`
-		Carriage string `json:"carriage"`
-		InUse    *struct {
-			Link string `json:"link"`
-		} `json:"in_use"`
+	list, err := mn.Sessions(ctx)
+	if err != nil || len(list) != 1 {
+		return false
 	}
-	if b, err := mn.Ask(ctx, "session", "show"); err == nil && json.Unmarshal(b, &list) == nil && len(list) == 1 {
-		o.State, o.UsedUDP = list[0].State, list[0].Carriage == "udp"
-		if list[0].InUse != nil {
-			o.InUse = list[0].InUse.Link
-		}
+	o.State, o.UsedUDP, o.InUse = list[0].State, list[0].Carriage == "udp", ""
+	if p := list[0].InUse; p != nil {
+		o.InUse = p.Link
 	}
 	o.Acked = "not"
 	for _, e := range mn.Events() {
@@ -222,9 +227,14 @@ func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n netw
 			o.Acked = "options"
 		}
 	}
+	return true
+}
+
+// ask asks doctor on the mobile host.
+func (o *outcome) ask(ctx context.Context, env *exp.Env, s *scene.Scene, n network) {
 	// Its exit status says whether something stands in the way, which is no
 	// failure of asking.
-	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", mn.Config, "--json", "doctor", "cn1").Output()
+	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", s.Mobile().Node.Config, "--json", "doctor", "cn1").Output()
 	var said struct {
 		Findings []struct {
 			Level, About, Text string
@@ -238,6 +248,16 @@ func (o *outcome) look(ctx context.Context, env *exp.Env, s *scene.Scene, n netw
 			o.Told = o.Told || n.told != "" && strings.Contains(f.Text, n.told)
 		}
 	}
+}
+
+// live reports whether something has come of each flow lately.
+func (f *flows) live() bool {
+	for _, s := range []workload.Session{f.up, f.down, f.udp} {
+		if st := s.State(); !st.Alive || time.Since(st.Last) >= lively {
+			return false
+		}
+	}
+	return true
 }
 
 // end stops the traffic and judges it.

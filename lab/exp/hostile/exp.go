@@ -12,7 +12,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 
@@ -40,47 +39,53 @@ func tools() map[string]string {
 	return t
 }
 
-// measure runs all cells, some at a time, and then the attacker alone.
+// measure runs the cells of networks, at most so many at a time as asked for, and
+// then those of the attacker: what is sent to a victim hangs on a rate, which those
+// would disturb.
 func measure(ctx context.Context, env *exp.Env) error {
 	list, err := chosen(env.Params.Text("networks"))
 	if err != nil {
 		return err
 	}
-	outcomes, err := cells(ctx, env, list)
-	if err != nil {
-		return err
-	}
-	report(env, list, outcomes)
+	cases := plans
 	if !env.Params.Bool("attacker") {
 		for _, p := range plans {
 			env.Result.Miss(p.name+"_share", "the attacker was turned off")
 		}
-		return nil
+		cases = nil
 	}
-	attacks, err := exp.Cell(env, "attack", func() ([]attack, error) { return underAttack(ctx, env) })
+	outcomes, attacks := make([]outcome, len(list)), make([]attack, len(cases))
+	err = sideBySide(env.Params.Int("parallel"), len(list), func(i int) (err error) {
+		outcomes[i], err = exp.Cell(env, list[i].name, func() (outcome, error) { return cell(ctx, env, list[i]) })
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("attacker: %w", err)
+		return err
+	}
+	report(env, list, outcomes)
+	err = sideBySide(env.Params.Int("parallel"), len(cases), func(i int) (err error) {
+		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func() (attack, error) { return attackOnce(ctx, env, cases[i]) })
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	reportAttacks(env, attacks)
 	return nil
 }
 
-// cells runs the cells of networks, at most so many at a time as asked for.
-func cells(ctx context.Context, env *exp.Env, list []network) ([]outcome, error) {
-	free := make(chan struct{}, env.Params.Int("parallel"))
-	outcomes, errs := make([]outcome, len(list)), make([]error, len(list))
+// sideBySide calls f with 0 to n-1 in order, at most so many at a time, and waits
+// for all of them.
+func sideBySide(most, n int, f func(i int) error) error {
+	free, errs := make(chan struct{}, most), make([]error, n)
 	var all sync.WaitGroup
-	for i, n := range list {
+	for i := range n {
 		free <- struct{}{}
-		all.Add(1)
-		go func() {
-			defer func() { <-free; all.Done() }()
-			outcomes[i], errs[i] = exp.Cell(env, n.name, func() (outcome, error) { return cell(ctx, env, n) })
-			if errs[i] != nil {
-				errs[i] = fmt.Errorf("network %s: %w", n.name, errs[i])
-			}
-		}()
+		all.Go(func() {
+			errs[i] = f(i)
+			<-free
+		})
 	}
 	all.Wait()
-	return outcomes, errors.Join(errs...)
+	return errors.Join(errs...)
 }

@@ -1,7 +1,10 @@
 package hostile
 
 import (
+	"errors"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"roam/lab/exp"
@@ -70,12 +73,34 @@ func TestAnswered(t *testing.T) {
 	}{
 		{"clean", fine, true}, {"clean", udp, false}, {"options", udp, true}, {"options", fine, false},
 		{"updates", outcome{State: "established", Acked: "udp", InUse: "net1"}, true}, {"updates", udp, false},
-		{"oneway", fine, false}, {"oneway", outcome{State: "established", InUse: "net2"}, true},
+		{"firewallpeer", udp, true}, {"firewallpeer", outcome{State: "established", Acked: "udp", InUse: "net1"}, false},
+		{"firewallpeer", fine, false}, {"oneway", fine, false}, {"oneway", outcome{State: "established", InUse: "net2"}, true},
 		{"label", outcome{State: "plain", InUse: "net1"}, false},
 	} {
 		if got := c.o.answered(by[c.network]); got != c.want {
 			t.Errorf("%s %+v: %v, want %v", c.network, c.o, got, c.want)
 		}
+	}
+}
+
+// At most so many cells are at work, each is done, and no error is lost.
+func TestSideBySide(t *testing.T) {
+	var now, most, done atomic.Int32
+	boom := errors.New("boom")
+	err := sideBySide(3, 10, func(i int) error {
+		defer now.Add(-1)
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		runtime.Gosched()
+		done.Add(1)
+		if i == 3 {
+			return boom
+		}
+		return nil
+	})
+	if !errors.Is(err, boom) || done.Load() != 10 || most.Load() > 3 {
+		t.Errorf("%v, %d done, %d at a time", err, done.Load(), most.Load())
 	}
 }
 

@@ -19,7 +19,7 @@ func (o outcome) answered(n network) bool {
 	case n.acked && o.Acked != "udp" || n.name == "clean" && o.Acked != "options":
 		return false
 	}
-	return (n.any || o.UsedUDP == n.udp) && o.InUse == "net1"
+	return o.UsedUDP == n.udp && o.InUse == "net1"
 }
 
 // report puts the outcomes into the result: metrics for the claims, and a table.

@@ -27,7 +27,6 @@ type network struct {
 	late  bool
 	route bool   // answers come back by another router
 	udp   bool   // control is expected in UDP in there
-	any   bool   // control may have either form in there
 	acked bool   // the Locator Update is acknowledged in UDP
 	told  string // part of the line by which doctor tells; "" where it cannot
 }
@@ -44,8 +43,7 @@ var networks = []network{
 	{name: "icmp", says: "drops all ICMPv6", rules: "meta l4proto ipv6-icmp drop", udp: true, acked: true, told: "ICMPv6 is dropped"},
 	{name: "label", says: "rewrites the flow label", rules: "ip6 flowlabel set 0x54321", told: "rewrites the flow label"},
 	{name: "firewall", says: "default drop in front of the mobile host: only answers come in", rules: onlyAnswers, acked: true, told: "a firewall there had lost track of it"},
-	{name: "firewallpeer", says: "default drop in front of the correspondent, which begins", rules: onlyAnswers, atPeer: true, acked: true,
-		any: true}, // until the correspondent has asked, its firewall drops what the mobile host asks,
+	{name: "firewallpeer", says: "default drop in front of the correspondent, which begins", rules: onlyAnswers, atPeer: true, udp: true, acked: true},
 	{name: "mtu", says: "a path MTU of 1280, and routers say so", mtu: 1280, told: "a router says so"},
 	{name: "blackhole", says: "a path MTU of 1280, and Packet Too Big is dropped", mtu: 1280,
 		chain: `chain output { type filter hook output priority 0; icmpv6 type packet-too-big drop; }`, told: "a black hole"},
