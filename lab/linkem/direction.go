@@ -23,6 +23,7 @@ type direction struct {
 	from, to *Tap
 	quit     int           // eventfd that ends the reading thread
 	gone     chan struct{} // closed when it has ended
+	watch    atomic.Pointer[func(frame []byte)]
 
 	mu   sync.Mutex // guards pipe and pool
 	pipe *pipe
@@ -46,6 +47,7 @@ func newDirection(from, to *Tap, p Params) (*direction, error) {
 	}
 	d := &direction{from: from, to: to, quit: quit, gone: make(chan struct{})}
 	d.pipe = newPipe(p, d.pool.put)
+	d.pipe.lost = d.lost
 	d.pipe.clone = func(b []byte) []byte {
 		c := d.pool.get(len(b))
 		copy(c, b)
@@ -124,7 +126,7 @@ func (d *direction) take(now time.Duration, b []byte) (timed bool) {
 	d.mu.Lock()
 	if d.pipe.idle() {
 		d.pipe.count(size)
-		if d.pipe.lose() {
+		if d.pipe.lose(b) {
 			d.mu.Unlock()
 			return false
 		}
@@ -180,10 +182,18 @@ func (d *direction) write(b []byte) {
 			continue
 		case errors.Is(err, unix.EIO): // interface not up
 			d.down++
+			d.lost(b)
 		default:
 			d.refused++
 		}
 		return
+	}
+}
+
+// lost shows a frame to whoever watches.
+func (d *direction) lost(b []byte) {
+	if f := d.watch.Load(); f != nil {
+		(*f)(b[vnetLen:])
 	}
 }
 

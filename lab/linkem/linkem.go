@@ -153,6 +153,12 @@ func (l *Link) carrier(on bool) error {
 // Counters returns what happened in a direction so far.
 func (l *Link) Counters(d Direction) Counters { return l.dirs[d].counters() }
 
+// Watch has f called with every Ethernet frame that a direction loses as it was
+// told to: those that Counters has in DropLoss and DropDown. It is called on the
+// threads that carry frames, of either direction, and holds them up: it should
+// return at once, must not call the link, and must not keep the frame.
+func (l *Link) Watch(d Direction, f func(frame []byte)) { l.dirs[d].watch.Store(&f) }
+
 // Close stops the link and removes its devices. Counters can still be read.
 func (l *Link) Close() error {
 	l.mu.Lock()

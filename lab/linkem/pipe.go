@@ -24,6 +24,7 @@ type pipe struct {
 	loss, jitter *rand.Rand // apart, so that one does not shift the other
 	dup          *rand.Rand
 	free         func([]byte)
+	lost         func([]byte)        // sees each frame that is counted in DropLoss or DropDown, and does not keep it
 	clone        func([]byte) []byte // copies a buffer into one for free
 
 	control, data ring          // wait for the transmitter
@@ -47,7 +48,7 @@ type frame struct {
 // newPipe makes an idle pipe. free takes back the buffer of a frame that is
 // dropped.
 func newPipe(p Params, free func([]byte)) *pipe {
-	q := &pipe{p: p, free: free, clone: bytes.Clone}
+	q := &pipe{p: p, free: free, lost: func([]byte) {}, clone: bytes.Clone}
 	q.seed()
 	return q
 }
@@ -86,11 +87,12 @@ func (q *pipe) count(size int) {
 }
 
 // lose decides by chance whether the wire loses the next frame.
-func (q *pipe) lose() bool {
+func (q *pipe) lose(buf []byte) bool {
 	if q.p.Loss == 0 || q.loss.Float64() >= q.p.Loss {
 		return false
 	}
 	q.c.DropLoss++
+	q.lost(buf)
 	return true
 }
 
@@ -99,8 +101,7 @@ func (q *pipe) lose() bool {
 func (q *pipe) push(now time.Duration, buf []byte, size int, control bool) {
 	q.count(size)
 	if q.p.Cut {
-		q.c.DropDown++
-		q.free(buf)
+		q.drop(buf)
 		return
 	}
 	q.advance(now)
@@ -161,7 +162,7 @@ func (q *pipe) transmit(size int) time.Duration {
 
 // launch puts a frame on the wire at a moment that may lie ahead.
 func (q *pipe) launch(at time.Duration, f frame) {
-	if q.lose() {
+	if q.lose(f.buf) {
 		q.free(f.buf)
 		return
 	}
@@ -219,20 +220,23 @@ func (q *pipe) pop(now time.Duration) (frame, bool) {
 	return f, true
 }
 
+// drop loses a frame to a cut.
+func (q *pipe) drop(buf []byte) {
+	q.c.DropDown++
+	q.lost(buf)
+	q.free(buf)
+}
+
 // flush drops all that waits and flies.
 func (q *pipe) flush() {
-	drop := func(f frame) {
-		q.c.DropDown++
-		q.free(f.buf)
-	}
 	for q.control.len() > 0 {
-		drop(q.control.pop())
+		q.drop(q.control.pop().buf)
 	}
 	for q.data.len() > 0 {
-		drop(q.data.pop())
+		q.drop(q.data.pop().buf)
 	}
 	for q.wire.len() > 0 {
-		drop(q.wire.pop())
+		q.drop(q.wire.pop().buf)
 	}
 	// The transmitter stops with what it was sending, and nothing is left
 	// on the wire that a later frame would have to stay behind.

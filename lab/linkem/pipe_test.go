@@ -15,6 +15,7 @@ const ms = time.Millisecond
 type bench struct {
 	*pipe
 	freed int
+	lost  int // shown as lost
 	sent  int
 	got   []arrival
 }
@@ -28,6 +29,7 @@ type arrival struct {
 func newBench(p Params) *bench {
 	b := &bench{}
 	b.pipe = newPipe(p, func([]byte) { b.freed++ })
+	b.pipe.lost = func([]byte) { b.lost++ }
 	return b
 }
 
@@ -339,6 +341,9 @@ func TestPipeAccountsForEveryFrame(t *testing.T) {
 		if len(b.got)+b.freed+inside != b.sent {
 			t.Fatalf("%d sent, %d came out, %d dropped, %d inside", b.sent, len(b.got), b.freed, inside)
 		}
+	}
+	if shown := b.c.DropLoss + b.c.DropDown; uint64(b.lost) != shown || shown == 0 {
+		t.Errorf("%d frames were shown as lost, %d were", b.lost, shown)
 	}
 	drops := b.c.DropQueue + b.c.DropLoss + b.c.DropDown
 	if uint64(b.freed) != drops || b.c.Frames != uint64(b.sent) {

@@ -68,7 +68,7 @@ func Read(path, where string) (out []Packet, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read capture %s: %w", path, err)
 		}
-		if p, ok := parse(b); ok {
+		if p, ok := ParseFrame(b); ok {
 			p.At, p.Where = info.Timestamp, where
 			out = append(out, p)
 		}
@@ -101,8 +101,9 @@ const (
 	optNonce  = 0x8b
 )
 
-// parse takes an Ethernet frame apart.
-func parse(b []byte) (p Packet, ok bool) {
+// ParseFrame takes an Ethernet frame apart, and keeps nothing of it; false: it
+// holds no IPv6 packet, or is cut within its headers.
+func ParseFrame(b []byte) (p Packet, ok bool) {
 	if len(b) < etherLen+ipLen || binary.BigEndian.Uint16(b[12:]) != etherIPv6 {
 		return p, false
 	}

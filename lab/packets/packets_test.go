@@ -92,7 +92,7 @@ func update(t *testing.T, at int, ack bool, from, to roam.ILV, lifetime uint32, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ok := parse(append(append(make([]byte, 12), 0x86, 0xdd), b...))
+	p, ok := ParseFrame(append(append(make([]byte, 12), 0x86, 0xdd), b...))
 	if !ok || !p.Nonce {
 		t.Fatalf("not read: %+v", p)
 	}

@@ -1,6 +1,7 @@
 package beyond
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -112,7 +113,8 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: start.Add(s.At)})
 	}
 	l := &load{
-		up: flow(start, c.plan.Length, cut, usable+9*time.Millisecond), down: flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
+		links: &losses{},
+		up:    flow(start, c.plan.Length, cut, usable+9*time.Millisecond), down: flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
 		reads: [2]tcpflow.Stream{reads(start, c.plan.Length, cut, usable+400*time.Millisecond), reads(start, c.plan.Length, cut, usable+700*time.Millisecond)},
 	}
 	o := outcome{Cell: "outage", Alive: true}
@@ -132,6 +134,34 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	near("outage_length_s", p.Float("outage_s"))
 	if r.Metrics["outage_alive"] != 1 {
 		t.Error("not alive")
+	}
+}
+
+// A datagram that a link lost is told from one that somebody else did, and from
+// what else a link may lose.
+func TestLossesAreKnownByNumber(t *testing.T) {
+	frame := func(src, dst uint16, seq uint64) []byte {
+		payload := binary.BigEndian.AppendUint64([]byte("RMUF"), seq)
+		payload = append(payload, make([]byte, 8)...)
+		b := append(make([]byte, 12), 0x86, 0xdd, 0x60, 0, 0, 0, 0, byte(8+len(payload)), 17, 64)
+		b = append(b, make([]byte, 32)...)
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, src), dst)
+		return append(append(b, 0, byte(8+len(payload)), 0, 0), payload...)
+	}
+	l := &losses{seen: [2]map[uint64]bool{{}, {}}}
+	l.note(frame(40000, udpPort, 7))
+	l.note(frame(udpPort, 40000, 9))
+	l.note(frame(6740, 6740, 8))
+	l.note(frame(40000, udpPort, 8)[:60])
+	start := time.Unix(1000, 0)
+	up := flow(start, 3*time.Second, 7*time.Millisecond, 9*time.Millisecond)
+	var o outcome
+	o.judge(cell{}, &scene.Trace{Start: start, End: start.Add(3 * time.Second), Drops: map[string]uint64{}},
+		&load{up: up, down: flow(start, 3*time.Second, 9*time.Millisecond, 10*time.Millisecond), links: l}, resolve(t, "quick"))
+	r := result.New("")
+	o.metrics(r)
+	if o.Lost != 3 || r.Metrics["_lost_by_links"] != 2 || r.Metrics["_lost_beyond_links"] != 1 {
+		t.Errorf("%+v: %v", o.Lost, r.Metrics)
 	}
 }
 

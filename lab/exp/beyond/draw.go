@@ -11,7 +11,7 @@ import (
 func draw(r *result.Result, all []*outcome) {
 	probes := result.Table{
 		Title:   "Cells under the probes",
-		Note:    "Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: frames that the emulator lost because it was told to, or because the link was cut.",
+		Note:    "Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to or because it was cut.",
 		Columns: []string{"cell", "alive", "datagrams sent", "lost", "lost by links", "misordered", "UDP gap", "TCP gap", "lead", "handoffs", "failures"},
 	}
 	transfers := result.Table{Title: "One TCP connection over unequal paths", Columns: []string{"cell", "pair", "better path alone", "both, duality", "ratio"}}
@@ -27,7 +27,7 @@ func draw(r *result.Result, all []*outcome) {
 			alive = o.Why
 		}
 		probes.Rows = append(probes.Rows, []string{
-			o.Cell, alive, fmt.Sprint(o.Sent), fmt.Sprint(o.Lost), fmt.Sprint(o.LostPerLink), fmt.Sprint(o.Misordered),
+			o.Cell, alive, fmt.Sprint(o.Sent), fmt.Sprint(o.Lost), fmt.Sprint(o.ByLinks), fmt.Sprint(o.Misordered),
 			fmt.Sprintf("%.0f ms", o.UDPGapMs), fmt.Sprintf("%.0f ms", o.TCPGapMs), fmt.Sprintf("%.0f ms", o.LeadGapMs),
 			fmt.Sprintf("%d of %d", o.Handoffs, o.Changes), fmt.Sprint(o.Failed),
 		})

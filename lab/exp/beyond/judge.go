@@ -16,8 +16,13 @@ import (
 // judge counts what the probes saw within the schedule.
 func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 	flows := []*udpflow.Flow{l.up, l.down}
-	for _, f := range flows {
+	for way, f := range flows {
 		n := f.Count(t.Start, t.End.Add(-time.Second))
+		for _, seq := range f.Missing(t.Start, t.End.Add(-time.Second)) {
+			if l.links.has(way, seq) {
+				o.ByLinks++
+			}
+		}
 		o.Sent += n.Written
 		o.Lost += n.Lost
 		o.Doubled += n.Doubled
@@ -109,7 +114,8 @@ func (o *outcome) metrics(r *result.Result) {
 	r.SetBool(o.Cell+"_alive", o.Alive && o.Tail > o.Expected/2)
 	set("sent", float64(o.Sent))
 	set("lost", float64(o.Lost))
-	set("lost_beyond_links", math.Max(0, float64(o.Lost)-float64(o.LostPerLink)))
+	set("lost_by_links", float64(o.ByLinks))
+	set("lost_beyond_links", float64(o.Lost-o.ByLinks))
 	set("loss_pct", 100*float64(o.Lost)/math.Max(float64(o.Sent), 1))
 	set("misorder_pct", 100*float64(o.Misordered)/math.Max(float64(o.Sent), 1))
 	set("gap_udp_ms", o.UDPGapMs)

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	udpPort    = 7001 // of the UDP probe
 	flowWithin = 20 * time.Second
 	endWithin  = 60 * time.Second
 )
@@ -28,8 +29,8 @@ type outcome struct {
 	Why   string // or which was not
 	// Of the UDP probe, both ways.
 	Sent, Lost, Doubled, Misordered int
-	LostPerLink                     uint64 // frames that the emulator lost as it was told
-	Dropped                         uint64 // frames that it dropped though nobody asked
+	ByLinks                         int    // of those lost: seen to be lost by a link that was told to
+	Dropped                         uint64 // frames that the emulator dropped though nobody asked
 	BufferErrors                    int
 	// Longest time without an arrival, above what the lead has, either way.
 	UDPGapMs, TCPGapMs float64
@@ -62,6 +63,7 @@ type load struct {
 	tcp      [2]*workload.TCP // out, in
 	up, down *udpflow.Flow
 	reads    [2]tcpflow.Stream
+	links    *losses
 }
 
 func (l *load) sessions() []workload.Session { return []workload.Session{l.udp, l.tcp[0], l.tcp[1]} }
@@ -89,16 +91,18 @@ func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
 			return nil, err
 		}
 	}
+	links := watchLosses(s)
 	l, err := startLoad(ctx, env, s)
 	if err != nil {
 		return nil, err
 	}
 	defer l.kill()
+	l.links = links
 	t, err := s.Run(ctx, c.plan, l.board)
 	if err != nil {
 		return nil, err
 	}
-	o = &outcome{Cell: c.name, Changes: c.changes, Dropped: t.Drops["queue"] + t.Drops["refused"], LostPerLink: t.Drops["loss"] + t.Drops["cut"]}
+	o = &outcome{Cell: c.name, Changes: c.changes, Dropped: t.Drops["queue"] + t.Drops["refused"]}
 	if err := l.finish(ctx, o); err != nil {
 		return nil, err
 	}
@@ -120,7 +124,7 @@ func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err 
 		}
 	}()
 	p, dir, cn, mn := env.Params, env.Dir, s.Peer(0).Host, s.Mobile().Host
-	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: 7001, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
+	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
 		return l, err
 	}
 	for i := range l.tcp {

@@ -75,6 +75,27 @@ func decode(tx, rx []byte) *Flow {
 	return New(sent, got)
 }
 
+// Number reads the number out of the payload of a datagram; false: it is none of
+// this probe's.
+func Number(payload []byte) (seq uint64, ok bool) {
+	if len(payload) < MinSize || binary.BigEndian.Uint32(payload) != magic {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(payload[4:]), true
+}
+
+// Missing returns the numbers of the datagrams that were sent at or after from and
+// before to, accepted by the sender's kernel, and never read.
+func (f *Flow) Missing(from, to time.Time) (list []uint64) {
+	a, b := from.UnixNano(), to.UnixNano()
+	for seq, s := range f.Sent {
+		if s.At >= a && s.At < b && !s.Refused && f.copies[uint64(seq)] == 0 {
+			list = append(list, uint64(seq))
+		}
+	}
+	return list
+}
+
 // Count is what happened to the datagrams that were sent within a span.
 type Count struct {
 	Written   int // accepted by the sender's kernel

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,9 @@ func TestCountAndGap(t *testing.T) {
 	}
 	if c := f.Count(at(51), at(60)); c.Written != 9 || c.Lost != 2 {
 		t.Errorf("count of a part %+v", c)
+	}
+	if m := f.Missing(at(51), at(60)); !slices.Equal(m, []uint64{51, 52}) {
+		t.Errorf("missing in that part: %v", m)
 	}
 	if g := f.LongestGap(at(20), at(100)); g.Length() != 4*time.Millisecond || !g.From.Equal(at(59)) {
 		t.Errorf("gap %v from %v", g.Length(), g.From)
