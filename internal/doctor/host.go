@@ -58,7 +58,7 @@ func lookKernel(e *examination, f Facts) {
 	}
 	p := f.Daemon.Plane
 	if p.Attach == "clsact" {
-		e.add(Note, "kernel", "", "programs are attached through clsact; with tcx (Linux 6.6) a restart replaces them without a gap")
+		e.add(Note, "kernel", "", "programs are attached through clsact, as this kernel has no tcx (Linux 6.6)")
 	}
 	if !slices.Contains(p.Features, "csum-replace-ipv6") {
 		e.add(Note, "kernel", "", "the kernel cannot adjust a device's sum over IPv6 packets: cards that sum a whole packet may cost some speed")
