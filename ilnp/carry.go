@@ -119,17 +119,18 @@ func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 		return []ProbeForm{FormOption}
 	case s.carries(p):
 		return []ProbeForm{FormUDP}
-	case s.asks && (s.watch.state == suspect || s.watch.state == silent), s.carriesElsewhere(p), c.doubted(now, s, p.Remote):
+	case s.asks && (s.watch.state == suspect || s.watch.state == silent), s.carriesHereabouts(p), c.doubted(now, s, p.Remote):
 		return []ProbeForm{FormOption, FormUDP}
 	}
 	return []ProbeForm{FormOption}
 }
 
-// carriesElsewhere reports whether nothing is known of a path, and another one
-// carries control messages in UDP.
-func (s *session) carriesElsewhere(p Path) bool {
+// carriesHereabouts reports whether nothing is known of a path, and on others
+// control messages go in UDP, or the correspondent's came so: though it may hear
+// ours in the other form, our firewall may drop its own.
+func (s *session) carriesHereabouts(p Path) bool {
 	_, known := s.passages[p]
-	return !known && len(s.carriedPaths()) > 0
+	return !known && (s.toldInUDP || len(s.carriedPaths()) > 0)
 }
 
 // tryOption asks carried paths in use, ever more rarely, in the form of the RFCs:

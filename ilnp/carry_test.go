@@ -143,16 +143,21 @@ func TestOptionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A correspondent whose messages came in UDP is asked in both forms where it is
-// next: a firewall in front of us lets in what answers, and its updates else not.
+// A correspondent whose updates come in UDP is asked in both forms where it is
+// next, though it answers to the form of the RFCs where it was: a firewall in front
+// of us lets in what answers, and its updates else not.
 func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
-	b := carriedBench(t)
-	b.forget()
+	b := newBench(t, withUDP)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	if b.pairs[theKey].Carry {
+		t.Fatal("control in UDP although the form of the RFCs is answered")
+	}
 	lu, err := ilnpwire.Carry(b.update(netP, peerNonce, updateOf(entry(netQ, 1, 100), entry(netP, 10, 100))), testPort)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.receive(2, lu)
+	b.receive(1, lu)
 	forms := map[bool]int{}
 	for _, s := range b.sent {
 		p, err := ilnpwire.ParseControl(s.Packet, testPort)

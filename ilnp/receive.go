@@ -64,6 +64,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.handleAck(now, s, lu, p.Carried)
 		return
 	}
+	s.toldInUDP = s.toldInUDP || p.Carried
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)

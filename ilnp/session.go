@@ -43,6 +43,7 @@ type session struct {
 	sent           tokens // probes under way
 	monitored      time.Time
 	checks         int  // by command, before there was a nonce
+	toldInUDP      bool // a Locator Update of the correspondent came in UDP
 	strayed        bool // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          Local // where it was measured; zero: unknown
