@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 )
 
 // adoptPairs opens the index and reads the sessions that an earlier process left
@@ -20,6 +21,9 @@ func (p *Plane) adoptPairs() error {
 	if p.pause, err = newPause(); err != nil {
 		return err
 	}
+	if p.rows, err = p.objs.Pairs.Memory(); err != nil {
+		return fmt.Errorf("map table of sessions: %w", err)
+	}
 	slots := int(p.objs.PairLives.MaxEntries())
 	p.places.limit, p.places.enough, p.places.wait = p.objs.Pairs.MaxEntries(), sparePlaces(slots)/2, p.pause.wait
 	usedSlots, usedPlaces := make(map[uint32]bool), make(map[uint32]bool)
@@ -31,8 +35,8 @@ func (p *Plane) adoptPairs() error {
 			}
 			var row bpfPair
 			if place := placeOf(entry); place < p.places.limit {
-				if err := p.objs.Pairs.Lookup(place, &row); err != nil {
-					return fmt.Errorf("read session map: %w", err)
+				if row, err = p.rowAt(place); err != nil {
+					return err
 				}
 			}
 			hash := p.index.hash(row.Handle)
@@ -78,7 +82,7 @@ func (p *Plane) publish(row bpfPair) error {
 		return err
 	}
 	hash := p.index.hash(row.Handle)
-	err = p.objs.Pairs.Put(place, &row)
+	_, err = p.rows.WriteAt(octets(&row), int64(place)*rowSize)
 	entry := p.index.find(hash, row.Slot)
 	if err == nil && entry == nil {
 		entry, err = p.index.free(hash, p.handlesAt, p.pause.wait)
@@ -108,11 +112,21 @@ func (p *Plane) withdraw(row bpfPair) {
 
 // handlesAt reads whose session is in a place.
 func (p *Plane) handlesAt(place uint32) (bpfPairKey, error) {
-	var row bpfPair
-	if err := p.objs.Pairs.Lookup(place, &row); err != nil {
-		return bpfPairKey{}, fmt.Errorf("read session map: %w", err)
+	row, err := p.rowAt(place)
+	return row.Handle, err
+}
+
+const rowSize = int64(unsafe.Sizeof(bpfPair{}))
+
+// octets returns a row as it lies in memory, which is how the programs see it.
+func octets(row *bpfPair) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), rowSize) }
+
+// rowAt reads what is in a place.
+func (p *Plane) rowAt(place uint32) (row bpfPair, err error) {
+	if _, err = p.rows.ReadAt(octets(&row), int64(place)*rowSize); err != nil {
+		return row, fmt.Errorf("read session map: %w", err)
 	}
-	return row.Handle, nil
+	return row, nil
 }
 
 // closePairs lets go of the index. A wait for programs ends first.

@@ -61,6 +61,7 @@ type Plane struct {
 	closing          chan struct{}
 	readers          []*ringbuf.Reader
 	lives            *ebpf.Memory // of the map of that name, once it was read
+	rows             *ebpf.Memory // of pairs: a session waits to be written, without a call to the kernel
 	reading          sync.WaitGroup
 	uplinks          uplinkTable
 	slots            slotTable
