@@ -289,7 +289,8 @@ func failedStart(t *testing.T, w *world, n *host, before []string) {
 	if err := os.Mkdir(filepath.Join(pins, "pairs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := w.run(n.name, binaries.Roamd, "--config", n.Config); err == nil || !strings.Contains(out, "map pairs") {
+	out, err := n.Host.Command(n.w.within(patience), binaries.Roamd, "--config", n.Config).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "map pairs") {
 		t.Errorf("start without its tables: %v: %s", err, out)
 	}
 	if diff := differences(before, hostState(w, n.name)); len(diff) > 0 {
