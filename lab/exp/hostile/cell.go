@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,15 +88,15 @@ func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error)
 	if err != nil || out.Why != "" {
 		return out, err
 	}
-	entered, err := move(ctx, env, s, n)
+	entered, alone, err := move(ctx, env, s, n)
 	if err != nil {
 		return out, err
 	}
-	alone := entered // from when on the network is the only one
+	length := env.Params.Seconds("inside_s")
 	if !n.late {
-		alone = entered.Add(env.Params.Seconds("overlap_s"))
+		length -= env.Params.Seconds("overlap_s")
 	}
-	if err := out.stay(ctx, env, s, n, f, alone, entered.Add(env.Params.Seconds("inside_s"))); err != nil {
+	if err := out.stay(ctx, env, s, n, f, alone, alone.Add(length)); err != nil {
 		return out, err
 	}
 	out.ask(ctx, env, s, n)
@@ -164,26 +165,50 @@ func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 }
 
 // move takes the mobile host out of the network and into it again, and returns
-// when it came in.
-func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (time.Time, error) {
+// when it came in, and from when on the network was the only one.
+func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (entered, alone time.Time, err error) {
 	away, overlap := env.Params.Seconds("away_s"), env.Params.Seconds("overlap_s")
 	const still = 500 * time.Millisecond
 	var plan scene.Schedule
+	call := func(at time.Duration, do func(context.Context) error) {
+		plan.Steps = append(plan.Steps, scene.Step{At: at, Op: scene.Call, Do: do})
+	}
 	plan.Add(still, scene.Attach, "net2", "net1", n.name+": out")
 	plan.Add(still+overlap, scene.Detach, "net1", "", "")
+	call(still+overlap, func(ctx context.Context) error { return left(ctx, s.Mobile().Node, "net1") })
 	if n.late {
-		plan.Steps = append(plan.Steps, scene.Step{At: still + away, Op: scene.Call, Do: func(ctx context.Context) error { return n.install(ctx, env, s) }})
+		call(still+away, func(ctx context.Context) error { return n.install(ctx, env, s) })
 	}
 	plan.Add(still+away, scene.Attach, "net1", "net2", n.name+": in")
 	if !n.late {
 		plan.Add(still+away+overlap, scene.Detach, "net2", "", "")
+		plan.Add(still+away+overlap, scene.Mark, "", "", "")
 	}
 	plan.Length = still + away + overlap
 	t, err := s.Run(ctx, plan, nil)
 	if err != nil {
-		return time.Time{}, err
+		return entered, alone, err
 	}
-	return t.At(still + away), nil
+	for _, d := range t.Steps {
+		switch {
+		case d.Op == scene.Attach && d.Link == "net1":
+			entered, alone = d.At, d.At
+		case d.Op == scene.Mark:
+			alone = d.At
+		}
+	}
+	return entered, alone, nil
+}
+
+// left waits until the daemon has heard that a link is lost, of which Linux tells
+// up to a second later: to a link that comes back before, nobody moves.
+func left(ctx context.Context, n *node.Node, link string) error {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	return topo.WaitSparing(ctx, "locator of "+link+" to go", func() bool {
+		list, err := n.Locators(ctx)
+		return err == nil && !slices.ContainsFunc(list, func(l node.Locator) bool { return l.Link == link })
+	})
 }
 
 // stay waits for the end of the stay in the network, and looks at the session
