@@ -19,13 +19,18 @@ static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pa
 {
 	struct event about = { .key = *key };
 
-	if (tell_packet(&requests, skb, ETH_LEN, EV_MISS, &about))
+	if (tell_packet(skb, ETH_LEN, EV_MISS, &about, 0))
 		return CONSUMED;
 	count(DROP_MISS_HANDED_OVER);
 	return CONSUMED;
 }
 
-static __always_inline int translate(struct __sk_buff *skb, int detoured)
+/* Egress of the session device; and ingress of the far end of the detour, a veth
+ * pair whose near end has no offloads, so that the kernel has cut super-packets and
+ * finished their checksums when they get there.
+ */
+SEC("tc")
+int ilnp_session_egress(struct __sk_buff *skb)
 {
 	struct host *h = this_host();
 	struct pair_key key;
@@ -42,7 +47,7 @@ static __always_inline int translate(struct __sk_buff *skb, int detoured)
 	key.local = ip.src.nid;
 	key.remote = ip.dst.nid;
 	p = find_pair(&key, FETCH_OUT);
-	if (detoured && !p)
+	if (!p && has_come_round(skb))
 		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
 	e = p ? 0 : bpf_map_lookup_elem(&embryos, &key);
 	if (!p && !e)
@@ -50,29 +55,13 @@ static __always_inline int translate(struct __sk_buff *skb, int detoured)
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE) {
 		struct event about = { .key = key };
 
-		if (!tell_packet(&urgent, skb, ETH_LEN, EV_ERROR_OUT, &about))
+		if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, 1))
 			count(DROP_ERROR_HANDED_OVER);
 		return CONSUMED;
 	}
 	if (p)
-		return send_pair(skb, p, &c, ip.next, detoured);
+		return send_pair(skb, p, &c, ip.next);
 	return send_embryo(skb, &key, e, &c, ip.next);
-}
-
-SEC("tc")
-int ilnp_session_egress(struct __sk_buff *skb)
-{
-	return translate(skb, 0);
-}
-
-/* Ingress of the far end of the detour: a veth pair whose near end has no
- * offloads, so that the kernel has cut super-packets and finished their
- * checksums when they get here.
- */
-SEC("tc")
-int ilnp_detour_ingress(struct __sk_buff *skb)
-{
-	return translate(skb, 1);
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets
@@ -152,19 +141,20 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		count(RX_REAL_SOCKET);
 		return PASS_ON;
 	}
-	if (p) {
-		verdict = receive_pair(skb, p, in);
-		if (verdict != FOR_EMBRYO)
-			return verdict;
+	verdict = p ? receive_pair(skb, p, in) : FOR_EMBRYO;
+	if (verdict == FOR_EMBRYO) {
+		if (p || in->c.nonce.len || speaks_for_embryo(skb, in))
+			verdict = receive_embryo(skb, in, p);
+		else if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
+			return refuse(in, DROP_UPDATE_NO_NONCE);
+		else if (in->c.proto == IPPROTO_TCP && lacks_session(skb, in->l3) && !real_socket(skb, in->l3, 0))
+			return drop(DROP_SESSION_LOST);
+		else
+			return PASS_ON;
 	}
-	/* Called in one place, since each that is inlined takes its own of the stack. */
-	if (p || in->c.nonce.len || speaks_for_embryo(skb, in))
-		return receive_embryo(skb, in, p);
-	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
-		return refuse(in, DROP_UPDATE_NO_NONCE);
-	if (in->c.proto == IPPROTO_TCP && lacks_session(skb, in->l3) && !real_socket(skb, in->l3, 0))
-		return drop(DROP_SESSION_LOST);
-	return PASS_ON;
+	if (verdict > FOR_STACK)
+		return verdict;
+	return deliver(skb, in, p ? sum_bytes(p->nid_delta) : 0, verdict == FOR_STACK_6741);
 }
 
 /* A correspondent's first segment has a nonce, so nobody else pays for looking

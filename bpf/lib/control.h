@@ -13,14 +13,16 @@
  * that it took, also from a correspondent without a session, also while the
  * daemon is away. Returns -1 when the stack shall answer.
  */
-static __always_inline int reflect(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
+__noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
 {
-	struct addr swapped[2] = { in->dst, in->src };
+	struct addr swapped[2];
 	__u8 mac[12], back[12];
 	__u8 type = ICMP6_ECHO_REPLY, hop_limit = 64;
 
-	if (in->c.fragment != WHOLE || own->len != in->c.nonce.len)
+	if (!in || !own || in->c.fragment != WHOLE || own->len != in->c.nonce.len)
 		return -1;
+	swapped[0] = in->dst;
+	swapped[1] = in->src;
 	if (in->l3 == ETH_LEN) {
 		if (bpf_skb_load_bytes(skb, 0, mac, 12))
 			return -1;
@@ -58,16 +60,25 @@ static __always_inline int is_probe_reply(struct __sk_buff *skb, const struct ch
 	return id == h->probe_id;
 }
 
-static __always_inline int hand_over_control(void *ring, struct __sk_buff *skb, const struct inbound *in,
-					     const struct pair_key *key)
+/* Hands a control message over. */
+static __always_inline int hand_over_control(struct __sk_buff *skb, const struct inbound *in,
+					     const struct event *about, int urgently)
+{
+	if (!tell_packet(skb, in->l3, EV_CONTROL, about, urgently))
+		count(DROP_CONTROL_HANDED_OVER);
+	return SHOT;
+}
+
+/* The same for one of a session, which is urgent. */
+__noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
 {
 	struct event about;
 
+	if (!in || !p)
+		return drop(DROP_KERNEL_HELPER);
 	about_inbound(&about, in);
-	about.key = *key;
-	if (!tell_packet(ring, skb, in->l3, EV_CONTROL, &about))
-		count(DROP_CONTROL_HANDED_OVER);
-	return SHOT;
+	about.key = p->handle;
+	return hand_over_control(skb, in, &about, 1);
 }
 
 /* Is this a segment that shows a connection to firewalls, and to nobody else? In a

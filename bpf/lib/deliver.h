@@ -7,6 +7,11 @@
 
 #include "carry.h"
 
+/* What becomes of a packet where that is no verdict yet. */
+#define FOR_EMBRYO -2     /* a stranger in the correspondent's name */
+#define FOR_STACK -3      /* what stands for the identifiers are the handles by now */
+#define FOR_STACK_6741 -4 /* the same, where locators count as zero */
+
 /* One packet on its way in. */
 struct inbound {
 	struct addr src, dst; /* as on the wire; in this order in the packet */
@@ -22,14 +27,18 @@ static __always_inline int refuse(struct inbound *in, __u32 reason)
 }
 
 /* Notes what a refused packet is like, one a second for each reason. */
-static __always_inline void note_refusal(struct __sk_buff *skb, const struct inbound *in)
+__noinline int note_refusal(struct __sk_buff *skb, const struct inbound *in)
 {
-	__u32 reason = in->c.refused;
-	struct refusal *r = bpf_map_lookup_elem(&refusals, &reason);
 	__u64 now = bpf_ktime_get_coarse_ns();
+	struct refusal *r;
+	__u32 reason;
 
+	if (!in)
+		return 0;
+	reason = in->c.refused;
+	r = bpf_map_lookup_elem(&refusals, &reason);
 	if (!r || now - r->at < REFUSAL_EACH)
-		return;
+		return 0;
 	__builtin_memset(r, 0, sizeof(*r));
 	r->at = now;
 	r->remote = in->src;
@@ -39,6 +48,7 @@ static __always_inline void note_refusal(struct __sk_buff *skb, const struct inb
 	r->type = in->c.type;
 	if ((r->proto == IPPROTO_TCP || r->proto == IPPROTO_UDP) && in->c.fragment != LATER_FRAGMENT)
 		bpf_skb_load_bytes(skb, in->c.at, r->ports, sizeof(r->ports));
+	return 0;
 }
 
 static __always_inline void about_inbound(struct event *e, const struct inbound *in)
@@ -52,33 +62,32 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 	e->carried = in->c.carried;
 }
 
-/* Begins an event about a packet, written in the ring itself, as the stack has no
- * room for many of them. Null if the ring is full; else the caller submits it.
+/* Tells of a packet of the session at once. What more is told depends on the kind:
+ * EV_PROOF, which of its locators is proven; EV_RULE, the rule that was found.
+ * The event is written in the ring itself, as the stack is small.
  */
-static __always_inline struct event *begin_event(void *ring, struct __sk_buff *skb, __u32 kind,
-						 const struct inbound *in, const struct pair_key *handle)
+__noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const struct pair *p, __u32 kind, __u32 more)
 {
-	struct event *e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
+	struct event *e;
 
+	if (!in || !p)
+		return 0;
+	e = bpf_ringbuf_reserve(&urgent, sizeof(*e), 0);
 	if (!e) {
 		count(DROP_RING_FULL);
 		return 0;
 	}
 	about_inbound(e, in);
-	e->key = *handle;
+	e->key = p->handle;
 	e->kind = kind;
 	e->ifindex = skb->ifindex;
 	e->at = bpf_ktime_get_ns();
-	return e;
-}
-
-static __always_inline void tell_of(void *ring, struct __sk_buff *skb, __u32 kind, const struct inbound *in,
-				    const struct pair_key *handle)
-{
-	struct event *e = begin_event(ring, skb, kind, in, handle);
-
-	if (e)
-		bpf_ringbuf_submit(e, 0);
+	if (kind == EV_PROOF)
+		e->remote.l64 = p->remote[more & (MAX_REMOTE - 1)];
+	if (kind == EV_RULE)
+		e->rule = more;
+	bpf_ringbuf_submit(e, 0);
+	return 0;
 }
 
 /* Takes the nonce out: its header goes when it holds nothing else and stands

@@ -14,9 +14,7 @@
 static __always_inline int receive_early_update(struct __sk_buff *skb, struct inbound *in,
 						const struct event *about, int known)
 {
-	if (!known)
-		return refuse(in, DROP_UPDATE_NO_SESSION);
-	return hand_over_control(&requests, skb, in, &about->key);
+	return known ? hand_over_control(skb, in, about, 0) : refuse(in, DROP_UPDATE_NO_SESSION);
 }
 
 /* Does the daemon hear of a stranger by this packet? Of one of whom it does not,
@@ -138,39 +136,42 @@ static __always_inline int is_one_of_many(void)
  * one exchange; if each made up a nonce for the other's new one, they could go
  * on for ever. Elsewhere it is a stranger's: whoever claims a NID must not learn
  * the nonce that its true owner takes for ours.
+ *
+ * Returns a verdict, or what shall become of the packet.
  */
-static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const struct pair *p)
+__noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const struct pair *p)
 {
-	struct embryo e = {
-		.remote_l64 = in->src.l64, .local_l64 = in->dst.l64, .remote_nonce = in->c.nonce, .ifindex = skb->ifindex,
-		.first_remote = in->src.l64, .first_local = in->dst.l64,
-	};
 	struct host *h = this_host();
+	struct embryo e = {};
 	struct event about;
 	int verdict, known;
-	__u32 delta = 0;
+	union half nid; /* a key stands on the stack: Linux 6.1 */
 
-	if (!h || !locator_on_wire(in->src.l64))
+	if (!h || !in || !locator_on_wire(in->src.l64))
 		return drop(DROP_MALFORMED);
-	if (!p && !(h->flags & HOST_ACCEPT_ANY) && !bpf_map_lookup_elem(&known_nids, &in->src.nid))
+	nid = in->src.nid;
+	if (!p && !(h->flags & HOST_ACCEPT_ANY) && !bpf_map_lookup_elem(&known_nids, &nid))
 		return PASS_ON; /* as if we had no ILNP: the stack answers with Parameter Problem */
 	about_inbound(&about, in);
+	e.remote_l64 = e.first_remote = in->src.l64;
+	e.local_l64 = e.first_local = in->dst.l64;
+	e.remote_nonce = in->c.nonce;
+	e.ifindex = skb->ifindex;
 	e.epoch = h->epoch;
 	e.carried = in->c.carried;
 	e.rx_bytes = skb->len - in->l3;
 	if (!in->c.nonce.len) {
-		e.rule = note_by_place(skb, in, &about.key);
-		goto out;
+		return note_by_place(skb, in, &about.key) == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 	}
 	known = note_embryo(skb, in, &e, &about.key);
 	about.rule = is_probe(skb, in) ? IS_PROBE : e.rule;
 	if (p && locator_accepted(p, in->src.l64.v))
 		about.own_nonce = p->local_nonce;
 	else
-		embryo_nonce(h, &e, in->dst.nid, in->src.nid, &about.own_nonce);
+		embryo_nonce(&e, &about.key, &about.own_nonce);
 	if (in->c.proto == IPPROTO_ICMPV6) {
 		if (is_probe_reply(skb, &in->c))
-			return hand_over_control(&requests, skb, in, &about.key);
+			return hand_over_control(skb, in, &about, 0);
 		if (in->c.type == ICMP6_LOCATOR_UPDATE)
 			return receive_early_update(skb, in, &about, known);
 	}
@@ -186,10 +187,8 @@ static __always_inline int receive_embryo(struct __sk_buff *skb, struct inbound 
 			return refuse(in, DROP_WRONG_NONCE);
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
-		delta = sum_bytes(p->nid_delta);
 	}
-out:
-	return deliver(skb, in, delta, e.rule == RULE_RFC6741);
+	return e.rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
 
 #endif

@@ -58,15 +58,19 @@ static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u
 	return 0;
 }
 
-/* Hands the whole packet over, from its IPv6 header at l3. A reservation has a
- * fixed size: small for probes and most updates, of which many may come at once;
- * only a rare packet, such as an update of 255 locators, takes the large one.
+/* Hands the whole packet over, from its IPv6 header at l3, through one ring or the
+ * other. A reservation has a fixed size: small for probes and most updates, of
+ * which many may come at once; only a rare packet, such as an update of 255
+ * locators, takes the large one. Global, as all functions for what is rare: the
+ * verifier looks at it once, and not on each of the many ways that lead here.
  */
-static __always_inline int tell_packet(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
-				       const struct event *about)
+__noinline int tell_packet(struct __sk_buff *skb, __u32 l3, __u32 kind, const struct event *about, int urgently)
 {
+	void *ring = urgently ? (void *)&urgent : (void *)&requests;
 	__u64 len = skb->len - l3;
 
+	if (!about)
+		return -1;
 	if (len == 0 || len >= EVENT_DATA_LARGE) {
 		count(DROP_MISS_TOO_BIG);
 		return -1;

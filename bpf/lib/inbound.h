@@ -24,8 +24,7 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 	note_rule(skb, p, l, in);
 }
 
-#define FOR_EMBRYO -2 /* of receive_pair: a stranger in the correspondent's name */
-
+/* Returns a verdict, or what shall become of the packet. */
 static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, struct inbound *in)
 {
 	struct pair_live *l = live_of(p);
@@ -59,13 +58,13 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	note_heard(skb, p, l, in, known);
 	note_stack(skb, p, l, in, s);
 	if (is_opening(skb, &in->c, &p->remote_nonce))
-		return hand_over_control(&urgent, skb, in, &p->handle);
+		return hand_over_own(skb, in, p);
 	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
 		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))
-			return hand_over_control(&urgent, skb, in, &p->handle);
+			return hand_over_own(skb, in, p);
 		if (in->c.type == ICMP6_ECHO_REQUEST) {
 			verdict = reflect(skb, in, &p->local_nonce);
 			if (verdict >= 0)
@@ -76,7 +75,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
-	return deliver(skb, in, sum_bytes(p->nid_delta), counts_nids_only(p, l));
+	return counts_nids_only(p, l) ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,
@@ -129,14 +128,14 @@ static __always_inline struct pair *pair_of(const struct inbound *in)
 /* An ICMPv6 error about a packet of ours: the daemon translates it, for it
  * quotes wire addresses that no socket knows.
  */
-static __always_inline int receive_error(struct __sk_buff *skb, const struct inbound *in)
+__noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 {
 	struct event about;
 	struct addr quoted[2];
 	struct pair_key key;
 	struct pair *p;
 
-	if (bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
+	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
 	p = find_pair(&key, FETCH_OUT);
@@ -146,7 +145,7 @@ static __always_inline int receive_error(struct __sk_buff *skb, const struct inb
 		return PASS_ON; /* about one of plain IPv6 */
 	about_inbound(&about, in);
 	about.key = key;
-	if (!tell_packet(&requests, skb, in->l3, EV_ERROR_IN, &about))
+	if (!tell_packet(skb, in->l3, EV_ERROR_IN, &about, 0))
 		count(DROP_ERROR_HANDED_OVER);
 	return SHOT;
 }

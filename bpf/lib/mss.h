@@ -24,27 +24,33 @@ static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplin
 	return !(u->flags & UPLINK_PHYSICAL) && longest <= u->mtu && longest + MSS_OPTIONS >= u->mtu;
 }
 
-/* Lowers the segment size that a correspondent's SYN asks for. The option is
- * the first one in the SYNs of all stacks that we know; elsewhere it is left,
- * and super-packets take the detour.
+/* Lowers the segment size that a correspondent's SYN asks for, at that offset. The
+ * option is the first one in the SYNs of all stacks that we know; elsewhere it is
+ * left, and super-packets take the detour.
  */
-static __always_inline int clamp_mss(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+__noinline int lower_mss(struct __sk_buff *skb, const struct pair *p, __u32 at)
 {
-	__u32 index = path_uplink(p, 0);
 	struct uplink *u;
+	__u32 index;
 	__u8 t[24];
 	__be16 mss;
 
-	if (!(p->flags & PAIR_NONCE_ALWAYS) || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+	if (!p || bpf_skb_load_bytes(skb, at, t, sizeof(t)) || !(t[13] & 0x02) || t[12] >> 4 < 6 || t[20] != OPT_MSS)
 		return 0;
-	if (bpf_skb_load_bytes(skb, in->c.at, t, sizeof(t)) || !(t[13] & 0x02) || t[12] >> 4 < 6 || t[20] != OPT_MSS)
-		return 0;
+	index = path_uplink(p, 0);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u || u->mtu <= MISREAD || ((__u32)t[22] << 8 | t[23]) <= u->mtu - MISREAD)
 		return 0;
 	mss = bpf_htons(u->mtu - MISREAD);
-	return bpf_l4_csum_replace(skb, in->c.at + TCP_CSUM_AT, *(__u16 *)(t + 22), mss, 2) ||
-	       bpf_skb_store_bytes(skb, in->c.at + 22, &mss, 2, 0);
+	return bpf_l4_csum_replace(skb, at + TCP_CSUM_AT, *(__u16 *)(t + 22), mss, 2) ||
+	       bpf_skb_store_bytes(skb, at + 22, &mss, 2, 0);
+}
+
+static __always_inline int clamp_mss(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+{
+	if (!(p->flags & PAIR_NONCE_ALWAYS) || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+		return 0;
+	return lower_mss(skb, p, in->c.at);
 }
 
 #endif

@@ -96,28 +96,38 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
 }
 
-/* Remembers the first TCP segment to an unproven locator: an acknowledgement
- * of it proves that the peer receives there.
+/* Remembers the first TCP segment to an unproven locator, at that offset: an
+ * acknowledgement of it proves that the peer receives there.
  */
-static __always_inline void await_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-					const struct chain *c, __u8 remote)
+__noinline int await_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 at, __u32 remote)
 {
 	__u8 t[14];
 	__u32 len;
 	__be32 seq;
 
-	if (c->proto != IPPROTO_TCP || l->proof_seq == p->seq || !(p->unproven >> (remote & 7) & 1))
-		return;
-	if (bpf_skb_load_bytes(skb, c->at, t, sizeof(t)))
-		return;
-	len = skb->len - c->at - (t[12] >> 4) * 4 + !!(t[TCP_FLAGS_AT] & TCP_SYN);
+	if (!p || !l || bpf_skb_load_bytes(skb, at, t, sizeof(t)))
+		return 0;
+	len = skb->len - at - (t[12] >> 4) * 4 + !!(t[TCP_FLAGS_AT] & TCP_SYN);
 	if (len == 0 || len > 1 << 20)
-		return;
+		return 0;
 	__builtin_memcpy(&seq, t + 4, 4);
 	l->proof_ack = bpf_ntohl(seq) + len;
 	__builtin_memcpy(l->proof_ports, t, 4);
 	l->proof_remote = remote;
 	l->proof_seq = p->seq;
+	return 0;
+}
+
+/* Nothing comes back. */
+__noinline int tell_silence(struct __sk_buff *skb, const struct pair *p)
+{
+	struct event about = {};
+
+	if (!p)
+		return 0;
+	about.key = p->handle;
+	tell(&urgent, skb, EV_SILENCE, &about);
+	return 0;
 }
 
 static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
@@ -136,8 +146,7 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
 		return;
 	l->silence_told = tick(now);
-	struct event about = { .key = p->handle };
-	tell(&urgent, skb, EV_SILENCE, &about);
+	tell_silence(skb, p);
 }
 
 /* Is a nonce due? In the first packets of a session, for a while after a
@@ -188,13 +197,13 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	} else {
 		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
-		await_proof(skb, p, l, c, remote);
+		if (c->proto == IPPROTO_TCP && l->proof_seq != p->seq && p->unproven >> (remote & 7) & 1)
+			await_proof(skb, p, l, c->at, remote);
 	}
 	o->csum_diff = outbound_diff(o, sum_bytes(p->nid_delta), remote_sum, c->proto, nids_only);
 }
 
-static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next,
-				     int detoured)
+static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
 {
 	struct pair_live *l = live_of(p);
 	__u64 now = bpf_ktime_get_coarse_ns();
@@ -216,16 +225,17 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;
-	verdict = go_round(skb, p, l, c, i, detoured, &nids_only);
+	verdict = go_round(skb, p, l, c, i, &nids_only);
 	if (verdict)
 		return verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v;
 	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
-		i = try_path(skb, p, l, i, &hinted);
+		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {
 			count(DROP_UNPROVEN);
 			return no_path(skb);
 		}
+		hinted = i & HINTED;
 		i &= MAX_PATHS - 1;
 	}
 	index = path_uplink(p, i);
@@ -247,13 +257,12 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 /* Answers a correspondent that has no session yet: back to where its packet
  * came from, always with the nonce, unless the path would not let that through.
  */
-static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, struct embryo *e,
-				       const struct chain *c, __u8 next)
+__noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, struct embryo *e, const struct chain *c,
+			   __u8 next)
 {
-	struct host *h = this_host();
 	struct outbound o = { .mtu = 0xffff };
 
-	if (!h)
+	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
 	if (!embryo_allows(e, skb->len - ETH_LEN)) {
 		count(DROP_UNPROVEN);
@@ -266,7 +275,7 @@ static __always_inline int send_embryo(struct __sk_buff *skb, const struct pair_
 	o.ifindex = e->ifindex;
 	o.carry = e->carried && is_carried(c, next);
 	if (o.carry || !e->carried)
-		embryo_nonce(h, e, k->local, k->remote, &o.nonce);
+		embryo_nonce(e, k, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
 				    e->rule == RULE_RFC6741);
 	count(TX_EMBRYO);

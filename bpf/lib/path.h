@@ -32,23 +32,26 @@ static __always_inline int no_path(struct __sk_buff *skb)
 /* Index of the path that has carried the fewest bytes among the usable ones
  * whose remote locator is not in skip, or -1; those in reserve count only where
  * something is skipped. Scores start anew with every new entry; of a single path
- * none are kept.
+ * none are kept. They wrap, and so are compared by difference. The index goes with
+ * the score, and nothing is concluded from it: the verifier would look at all that
+ * follows once for each index.
  */
 __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip)
 {
-	__u32 least = 0, end;
-	int best = -1;
+	__u64 best = -1ULL;
+	__u32 end, i;
 
 	if (!p || !l)
 		return -1;
-	if (p->n_paths > 1 && l->path_seq != p->seq) {
+	if (l->path_seq != p->seq) {
 		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
 		l->path_seq = p->seq;
 	}
 	end = p->n_paths + (skip ? p->n_reserve : 0);
-	for (int i = 0; i < MAX_PATHS; i++) {
+	for (i = 0; i < MAX_PATHS; i++) {
 		struct uplink *u;
-		__u32 index, bytes;
+		__u64 score;
+		__u32 index;
 
 		if (i >= end)
 			break;
@@ -56,13 +59,12 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 		u = bpf_map_lookup_elem(&uplinks, &index);
 		if (!u || !(u->flags & UPLINK_USABLE) || skip >> path_remote(p, i) & 1)
 			continue;
-		bytes = p->n_paths > 1 ? l->path_bytes[i] : 0;
-		if (best < 0 || (__s32)(bytes - least) < 0) {
-			best = i;
-			least = bytes;
-		}
+		score = (__u64)(l->path_bytes[i] - l->path_bytes[0] + (1U << 31)) << 32 | i;
+		if (score < best)
+			best = score;
 	}
-	return best;
+	i = best & (2 * MAX_PATHS - 1);
+	return i | -(i / MAX_PATHS);
 }
 
 /* The path that a packet takes unless something is skipped; a single one needs no
@@ -79,19 +81,23 @@ static __always_inline int default_path(const struct pair *p, struct pair_live *
 	return u && u->flags & UPLINK_USABLE ? 0 : -1;
 }
 
+#define HINTED MAX_PATHS /* of try_path: not along the path, but to the hint */
+
 /* Keeps a packet within the allowance of an unproven locator: path i, or the
  * hint. What exceeds it takes a path to a proven locator. Returns the path, or
  * -1 if there is none.
  */
-static __always_inline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, int i,
-				    int *hinted)
+__noinline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 i, int hinted)
 {
-	union half target = *hinted ? l->hint : p->remote[path_remote(p, i)];
-	int proven = choose_path(p, l, p->unproven);
+	union half target;
+	int proven;
 
+	if (!p || !l)
+		return -1;
+	target = hinted ? l->hint : p->remote[path_remote(p, i)];
+	proven = choose_path(p, l, p->unproven);
 	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0))
-		return i;
-	*hinted = 0;
+		return i | (hinted ? HINTED : 0);
 	return proven;
 }
 

@@ -54,7 +54,7 @@ static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_
  * packets as well. Nor does a server on one address whose connection on these
  * ports is one of a session (see serve).
  */
-static __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
+__noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 {
 	struct bpf_sock_tuple t = {};
 	struct bpf_sock *sk = 0;
@@ -115,7 +115,7 @@ static __always_inline int offer(struct __sk_buff *skb, struct bpf_sock_tuple *t
  * lives on session addresses like any other; where it asks for its own, it is
  * told the server's.
  */
-static __noinline int serve(struct __sk_buff *skb, __u32 l3)
+__noinline int serve(struct __sk_buff *skb, __u32 l3)
 {
 	struct bpf_sock_tuple t = {};
 	struct served_key key = {};

@@ -93,28 +93,30 @@ static __always_inline int counts_nids_only(const struct pair *p, const struct p
 	return !!(p->flags & PAIR_RFC6741);
 }
 
-/* Learns the rule from a packet with the right nonce; others could be forged.
- * The daemon hears of it where its guess was wrong.
+/* Learns the rule from a packet, if it shows one. The daemon hears of it where
+ * its guess was wrong.
  */
+__noinline int learn_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+{
+	int found;
+
+	if (!p || !l || !in)
+		return 0;
+	found = rule_shown(skb, &in->c, in->l3);
+	if (found == RULE_NOT_FOUND)
+		return 0;
+	l->rule = found;
+	if ((found == RULE_RFC6741) != !!(p->flags & PAIR_RFC6741))
+		tell_of(skb, in, p, EV_RULE, found);
+	return 0;
+}
+
+/* Call for packets with the right nonce; others could be forged. */
 static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				      const struct inbound *in)
 {
-	struct event *e;
-	int found;
-
-	if (!(p->flags & PAIR_RULE_SOUGHT) || p->flags & PAIR_PLAIN || l->rule != RULE_NOT_FOUND || !has_rule(in->c.proto))
-		return;
-	found = rule_shown(skb, &in->c, in->l3);
-	if (found == RULE_NOT_FOUND)
-		return;
-	l->rule = found;
-	if ((found == RULE_RFC6741) == !!(p->flags & PAIR_RFC6741))
-		return;
-	e = begin_event(&urgent, skb, EV_RULE, in, &p->handle);
-	if (!e)
-		return;
-	e->rule = found;
-	bpf_ringbuf_submit(e, 0);
+	if (p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+		learn_rule(skb, p, l, in);
 }
 
 #endif

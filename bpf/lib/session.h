@@ -62,16 +62,19 @@ static __always_inline int same_nonce(const struct nonce *a, const struct nonce 
 }
 
 /* The nonce with which an embryo is answered. */
-static __always_inline void embryo_nonce(const struct host *h, const struct embryo *e, union half local_nid,
-					 union half remote_nid, struct nonce *out)
+__noinline int embryo_nonce(const struct embryo *e, const struct pair_key *nids, struct nonce *out)
 {
-	__u32 k = e->epoch & 1;
+	struct host *h = this_host();
 	struct sip s;
 	__u64 a, b;
+	__u32 k;
 
+	if (!h || !e || !nids || !out)
+		return 0;
+	k = e->epoch & 1;
 	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1]);
-	sip_word(&s, local_nid.v);
-	sip_word(&s, remote_nid.v);
+	sip_word(&s, nids->local.v);
+	sip_word(&s, nids->remote.v);
 	sip_word(&s, e->first_local.v);
 	sip_word(&s, e->first_remote.v);
 	a = sip_final(&s, 4);
@@ -84,6 +87,7 @@ static __always_inline void embryo_nonce(const struct host *h, const struct embr
 		b = sip_final(&s, 1);
 		__builtin_memcpy(out->b + 4, &b, 8);
 	}
+	return 0;
 }
 
 static __always_inline int drop(__u32 reason)

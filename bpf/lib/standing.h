@@ -33,14 +33,12 @@ static __always_inline int locator_known(const struct pair *p, union half l64)
 }
 
 /* Is this the acknowledgement that proves a locator? The daemon is told. */
-static __always_inline int check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-					const struct inbound *in)
+__noinline int check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
 {
-	struct event *e;
 	__u8 t[14];
 	__be32 ack;
 
-	if (l->proof_seq != p->seq || in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
+	if (!p || !l || !in || l->proof_seq != p->seq || in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
 	    bpf_skb_load_bytes(skb, in->c.at, t, sizeof(t)))
 		return 0;
 	if (*(__u16 *)t != *(__u16 *)(l->proof_ports + 2) || *(__u16 *)(t + 2) != *(__u16 *)l->proof_ports)
@@ -49,11 +47,7 @@ static __always_inline int check_proof(struct __sk_buff *skb, const struct pair 
 	if (!(t[13] & 0x10) || (__s32)(bpf_ntohl(ack) - l->proof_ack) < 0)
 		return 0;
 	l->proof_seq = 0;
-	e = begin_event(&urgent, skb, EV_PROOF, in, &p->handle);
-	if (!e)
-		return 1;
-	e->remote.l64 = p->remote[l->proof_remote & (MAX_REMOTE - 1)];
-	bpf_ringbuf_submit(e, 0);
+	tell_of(skb, in, p, EV_PROOF, l->proof_remote);
 	return 1;
 }
 
@@ -78,14 +72,14 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);
 	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
 		l->life_seq = p->seq;
-		tell_of(&urgent, skb, EV_LIFE, in, &p->handle);
+		tell_of(skb, in, p, EV_LIFE, 0);
 	}
 	len = skb->len - in->l3;
 	/* What is proven gets all that it wants, before the daemon has said so. */
 	if (p->unproven && check_proof(skb, p, l, in) && known == l->proof_remote + 1)
 		len = TRIAL_PROVEN;
 	if (is_unproven(p, known))
-		trial_heard(p, in->src.l64, len);
+		trial_heard(p, in->src.l64.v, len);
 }
 
 enum standing {
@@ -118,7 +112,7 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 			return OTHER_NONCE;
 		if (!l->learned.len) {
 			l->learned = in->c.nonce;
-			tell_of(&urgent, skb, EV_NONCE, in, &p->handle);
+			tell_of(skb, in, p, EV_NONCE, 0);
 		}
 		return same_nonce(&l->learned, &in->c.nonce) ? AUTHENTIC : OTHER_NONCE;
 	}
@@ -128,7 +122,7 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!known && !seen) {
 		l->hint = in->src.l64;
 		l->hint_seq = p->seq;
-		tell_of(&urgent, skb, EV_LOCATOR, in, &p->handle);
+		tell_of(skb, in, p, EV_LOCATOR, 0);
 	}
 	return AUTHENTIC;
 }

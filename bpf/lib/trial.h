@@ -36,12 +36,13 @@ static __always_inline struct trial *trial_of(const struct pair *p, union half l
 }
 
 /* Notes what came from an unproven locator. */
-static __always_inline void trial_heard(const struct pair *p, union half l64, __u32 len)
+__noinline int trial_heard(const struct pair *p, __u64 l64, __u32 len)
 {
-	struct trial *t = trial_of(p, l64);
+	struct trial *t = p ? trial_of(p, (union half){ .v = l64 }) : 0;
 
 	if (t)
 		__sync_fetch_and_add(&t->rx_bytes, len);
+	return 0;
 }
 
 /* May so many octets go to this unproven locator? With rate the looser rule

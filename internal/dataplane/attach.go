@@ -28,7 +28,7 @@ func (p *Plane) AttachSession(device, peer roam.LinkID) error {
 // AttachDetour puts the outbound program on the ingress of the far end of the
 // detour, whose near end HostSettings names.
 func (p *Plane) AttachDetour(far roam.LinkID) error {
-	if err := p.attach(far, true, p.objs.IlnpDetourIngress); err != nil {
+	if err := p.attach(far, true, p.objs.IlnpSessionEgress); err != nil {
 		return fmt.Errorf("attach to the detour: %w", err)
 	}
 	return nil
@@ -40,7 +40,10 @@ func (p *Plane) AttachDetour(far roam.LinkID) error {
 func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
 	in, out := p.objs.IlnpUplinkIngress, p.objs.IlnpUplinkEgress
 	if !hasMAC {
-		in, out = p.objs.IlnpRawlinkIngress, p.objs.IlnpRawlinkEgress
+		if err := p.loadRaw(); err != nil {
+			return fmt.Errorf("attach to link %d, which has no MAC header: %w", uplink, err)
+		}
+		in, out = p.raw.IlnpRawlinkIngress, p.raw.IlnpRawlinkEgress
 	}
 	if err := p.attach(uplink, true, in); err != nil {
 		return fmt.Errorf("attach to ingress of link %d: %w", uplink, err)

@@ -337,7 +337,6 @@ const (
 	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
-	bpfProgIlnpDetourIngress  = "ilnp_detour_ingress"
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
 	bpfProgIlnpRawlinkIngress = "ilnp_rawlink_ingress"
 	bpfProgIlnpSessionEgress  = "ilnp_session_egress"
@@ -394,7 +393,6 @@ type bpfSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfProgramSpecs struct {
-	IlnpDetourIngress  *ebpf.ProgramSpec `ebpf:"ilnp_detour_ingress"`
 	IlnpRawlinkEgress  *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_egress"`
 	IlnpRawlinkIngress *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.ProgramSpec `ebpf:"ilnp_session_egress"`
@@ -512,7 +510,6 @@ type bpfVariables struct {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfPrograms struct {
-	IlnpDetourIngress  *ebpf.Program `ebpf:"ilnp_detour_ingress"`
 	IlnpRawlinkEgress  *ebpf.Program `ebpf:"ilnp_rawlink_egress"`
 	IlnpRawlinkIngress *ebpf.Program `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.Program `ebpf:"ilnp_session_egress"`
@@ -523,7 +520,6 @@ type bpfPrograms struct {
 
 func (p *bpfPrograms) Close() error {
 	return _BpfClose(
-		p.IlnpDetourIngress,
 		p.IlnpRawlinkEgress,
 		p.IlnpRawlinkIngress,
 		p.IlnpSessionEgress,

@@ -35,15 +35,14 @@ func (r *rig) withChecksumFlags(ipv6 bool) {
 	r.t.Helper()
 	p := newPlane(r.opts)
 	p.tcx = r.tcx
-	flags := uint64(pseudoHeader)
+	p.csumFlags = pseudoHeader
 	if ipv6 {
-		flags = checksumFlags()
+		p.csumFlags = checksumFlags()
 	}
 	r.close()
-	r.must(p.loadOnce(flags, carryPort))
+	r.must(p.loadOnce())
 	r.must(p.adopt())
-	r.Plane = p
-	r.urg, r.req = r.reader(p.objs.Urgent), r.reader(p.objs.Requests)
+	r.use(p)
 }
 
 // A device's sum over the whole packet stays true through every rewriting, so

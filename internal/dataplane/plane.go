@@ -1,13 +1,11 @@
 package dataplane
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -53,7 +51,9 @@ type Options struct {
 // from a second one.
 type Plane struct {
 	opts             Options
-	objs             bpfObjects
+	objs             objects
+	raw              rawPrograms
+	csumFlags        uint64
 	tcx              bool
 	adopted          bool
 	realNID          bool // the NIDs are also those of plain IPv6
@@ -115,65 +115,6 @@ func newPlane(opts Options) *Plane {
 		more:    make(map[ilnp.PairKey][]bpfHalf),
 		sent:    make(map[ilnp.PairKey]sentOn),
 	}
-}
-
-// load loads the objects; pinned maps that do not fit this build are unpinned
-// first. What is attached stays so, with the programs and maps of the build
-// before, until attach replaces it: without any, packets of sessions would reach
-// the stack untranslated, and be answered with resets.
-func (p *Plane) load() error {
-	err := p.loadOnce(checksumFlags(), p.opts.CarryPort)
-	if err == nil && p.pinnedABI() == ABI {
-		return nil
-	}
-	if err != nil && !errors.Is(err, ebpf.ErrMapIncompatible) {
-		return err
-	}
-	p.objs.Close()
-	if err := removePins(p.opts.PinDir, func(name string) bool { return !strings.HasPrefix(name, linkPrefix) }); err != nil {
-		return err
-	}
-	return p.loadOnce(checksumFlags(), p.opts.CarryPort)
-}
-
-func (p *Plane) loadOnce(flags uint64, carryPort uint16) error {
-	spec, err := loadBpf()
-	if err != nil {
-		return fmt.Errorf("read embedded eBPF object: %w", err)
-	}
-	if err := spec.Variables["csum_flags"].Set(flags); err != nil {
-		return fmt.Errorf("set checksum flags: %w", err)
-	}
-	sessions := cmp.Or(p.opts.Sessions, DefaultSessions)
-	resize(spec, sessions)
-	if err := spec.Variables["index_mask"].Set(buckets(sessions) - 1); err != nil {
-		return fmt.Errorf("set size of index: %w", err)
-	}
-	if err := spec.Variables["carry_port"].Set(carryPort<<8 | carryPort>>8); err != nil { // the octets as on the wire
-		return fmt.Errorf("set port of carried control: %w", err)
-	}
-	all, err := loadCollection(spec, p.opts.PinDir)
-	if err == nil {
-		err = all.Assign(&p.objs)
-		all.Close() // what was not assigned: the constants, which the programs hold
-	}
-	if err != nil {
-		return fmt.Errorf("load eBPF programs: %w", err)
-	}
-	return nil
-}
-
-// pinnedABI returns the number in the host map: 0 for a fresh one counts as
-// ours.
-func (p *Plane) pinnedABI() uint32 {
-	var h bpfHost
-	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
-		return 0
-	}
-	if h.Abi == 0 {
-		return ABI
-	}
-	return h.Abi
 }
 
 // Flags of bpf_l4_csum_replace: BPF_F_PSEUDO_HDR, and BPF_F_IPV6 (Linux 6.16,
@@ -286,7 +227,7 @@ func (p *Plane) Close() error {
 		close(p.requests)
 		p.readers = nil
 	}
-	errs = append(errs, p.closePairs())
+	errs = append(errs, p.closePairs(), p.raw.Close())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 

@@ -229,7 +229,7 @@ func TestSlotsBeginEmpty(t *testing.T) {
 // A full table is an error for the session that found it full, and for no
 // other.
 func TestTableFull(t *testing.T) {
-	r := newRig(t)
+	r := newRigOf(t, LeastSessions)
 	r.uplink(here)
 	limit := int(r.objs.PairLives.MaxEntries())
 	for n := range limit {

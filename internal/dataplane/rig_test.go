@@ -101,8 +101,7 @@ func newRig(t testing.TB) *rig { return newRigOf(t, 0) }
 func newRigOf(t testing.TB, sessions int) *rig {
 	t.Helper()
 	r := &rig{t: t, size: sessions, dir: enclose(t), tid: unix.Gettid()}
-	r.open()
-	t.Cleanup(func() { r.close() })
+	r.begin()
 	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, ProbeID: 0x726d, NonceLength: 4})
 	return r
 }
@@ -113,7 +112,7 @@ const carryPort = 6740
 // open opens the plane, as a daemon does that starts.
 func (r *rig) open() {
 	r.t.Helper()
-	p, err := Open(Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size, CarryPort: carryPort})
+	p, err := Open(r.options())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -122,6 +121,16 @@ func (r *rig) open() {
 	}
 	p.reading.Wait()
 	p.readers = nil
+	r.use(p)
+}
+
+func (r *rig) options() Options {
+	return Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size, CarryPort: carryPort}
+}
+
+// use makes a plane the rig's, whose rings nobody reads.
+func (r *rig) use(p *Plane) {
+	r.t.Helper()
 	r.Plane = p
 	r.urg, r.req = r.reader(p.objs.Urgent), r.reader(p.objs.Requests)
 }
@@ -211,7 +220,8 @@ func at(l roam.L64, n roam.NID) roam.ILV { return roam.ILV{L64: l, NID: n} }
 type skbContext struct {
 	_          [2]uint32
 	Mark       uint32
-	_          [7]uint32
+	_          [6]uint32
+	Arrived    uint32 // ingress_ifindex
 	Ifindex    uint32
 	_          [25]uint32
 	_          [2]uint64 // flow_keys, tstamp

@@ -25,9 +25,12 @@ func detoured(t *testing.T) *rig {
 	return r
 }
 
-// marked gives the packet of a test run a mark.
-func marked(m uint32) func(*ebpf.RunOptions) {
-	return func(o *ebpf.RunOptions) { o.Context = skbContext{Mark: m, Ifindex: uint32(loopback)} }
+// arrived makes the packet of a test run one at the far end of the detour, with a
+// mark.
+func arrived(mark uint32) func(*ebpf.RunOptions) {
+	return func(o *ebpf.RunOptions) {
+		o.Context = skbContext{Mark: mark, Ifindex: uint32(loopback), Arrived: uint32(loopback)}
+	}
 }
 
 // For a peer that wants every nonce, super-packets and the data behind them go
@@ -155,15 +158,15 @@ func TestDetourOfSumsOverNIDs(t *testing.T) {
 // What comes round is translated as if it had left at once.
 func TestDetour(t *testing.T) {
 	r := detoured(t)
-	round := func(body []byte, set ...func(*ebpf.RunOptions)) (int, ilnpwire.Packet) {
+	round := func(body []byte, mark uint32) (int, ilnpwire.Packet) {
 		t.Helper()
-		v, out := r.run(r.objs.IlnpDetourIngress, frame(toPeer(ip6.TCP, body)), set...)
-		p, err := ilnpwire.ParsePacket(out[ethLen:])
+		v, out := r.egress(toPeer(ip6.TCP, body), arrived(mark))
+		p, err := ilnpwire.ParsePacket(out)
 		r.must(err)
 		return v, p
 	}
 	got := r.counted(func() {
-		if v, _ := round(tcp(flagACK, 9)); v != shot {
+		if v, _ := round(tcp(flagACK, 9), 0); v != shot {
 			t.Errorf("of no session: verdict %d", v)
 		}
 	})
@@ -171,11 +174,11 @@ func TestDetour(t *testing.T) {
 	p := pairOf(there)
 	p.NonceAlways = true
 	r.upsert(p)
-	v, q := round(tcp(flagACK, 1300))
+	v, q := round(tcp(flagACK, 1300), 0)
 	if v != redirect || q.Nonce != ourNonce || q.Src != at(here, ours) || q.Dst != at(there, theirs) || !soundUnder(ilnp.FoundIPv6, q) {
 		t.Errorf("verdict %d, %+v", v, q)
 	}
-	if _, q = round(tcp(flagSYN, 0), marked(0x726f616d)); !soundUnder(ilnp.FoundRFC6741, q) {
+	if _, q = round(tcp(flagSYN, 0), 0x726f616d); !soundUnder(ilnp.FoundRFC6741, q) {
 		t.Errorf("a twin has not the other rule: %+v", q)
 	}
 }
