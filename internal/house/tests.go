@@ -19,7 +19,10 @@ var (
 		"nsenter", "rm", "sed", "sh", "sort", "tail", "chmod", "unshare"}
 	// features are what testutil.Need knows besides tools.
 	features = []string{"cgroup2", "netns", "ipv6", "root", "tcx"}
-	sameAs   = map[string]string{"ssh-keygen": "ssh", "bridge": "ip", "tc": "ip", "ss": "ip",
+	// namedTests are tests that a script names, quoted as the pattern of -run or -skip.
+	namedTests = regexp.MustCompile(`'\^(Test\w*)(?:\(([\w|]+)\))?\$+'`)
+	testedDir  = regexp.MustCompile(`[ /]((?:internal|lab|cmd|wire)/[\w/]+|sim)\b`)
+	sameAs     = map[string]string{"ssh-keygen": "ssh", "bridge": "ip", "tc": "ip", "ss": "ip",
 		"python3": "python:http.server"}
 )
 
@@ -88,4 +91,35 @@ func wanted(arg ast.Expr) string {
 		return same
 	}
 	return name
+}
+
+// Runs finds tests that a script names and that are not there: a pattern that
+// matches nothing runs nothing, and says so to nobody.
+func Runs(t *Tree) []Finding {
+	tests := map[string]bool{}
+	for _, f := range t.Go {
+		for _, d := range f.AST.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.Test {
+				tests[f.Dir+"."+fn.Name.Name] = true
+			}
+		}
+	}
+	var all []Finding
+	for p, src := range t.Other {
+		if p != "Makefile" && !under(p, "build", ".ci") {
+			continue
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			names, dir := namedTests.FindStringSubmatch(line), testedDir.FindStringSubmatch(line)
+			if names == nil || dir == nil {
+				continue
+			}
+			for _, rest := range strings.Split(names[2], "|") {
+				if name := dir[1] + "." + names[1] + rest; !tests[name] {
+					all = append(all, Finding{Path: p, Line: i + 1, Text: "names the test " + name + ", which is not there"})
+				}
+			}
+		}
+	}
+	return sortFindings(all)
 }

@@ -144,6 +144,21 @@ func TestSkips(t *testing.T) {
 	}
 }
 
+func TestRuns(t *testing.T) {
+	tree := func(script string) map[string]string {
+		return map[string]string{"build/a": script, "lab/x/a_test.go": "package x\n\nfunc TestOne() {}\n\nfunc TestTwo() {}\n"}
+	}
+	for name, b := range map[string]breach{
+		"all there":   {files: tree("suite lab/x -test.run '^Test(One|Two)$'\ngo test -run '^TestOne$$' ./lab/x\n"), want: ""},
+		"one is not":  {files: tree("\nsuite lab/x -test.skip '^Test(One|Three)$'\n"), want: "build/a:2: names the test lab/x.TestThree"},
+		"of another":  {files: tree("go test -run '^TestOne$' ./lab/y\n"), want: "lab/y.TestOne, which is not there"},
+		"no one test": {files: tree("go test -run '^$' ./lab/x\ngo test -run 'Test' ./lab/x"), want: ""},
+	} {
+		b.rule = "runs"
+		t.Run(name, b.check)
+	}
+}
+
 func TestLinks(t *testing.T) {
 	tree := func(text string) map[string]string {
 		return map[string]string{"docs/a.md": text, "docs/rfc/b.md": "", "roam.go": "package roam\n"}

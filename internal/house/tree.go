@@ -83,6 +83,7 @@ func Rules() []Rule {
 		{"drops", Drops},
 		{"skips", Skips},
 		{"tools", Tools},
+		{"runs", Runs},
 		{"links", Links},
 		{"deviations", Deviations},
 		{"rfcs", RFCs},
