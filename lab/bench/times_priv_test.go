@@ -66,11 +66,15 @@ func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
 	return took
 }
 
-// anew gives a host a daemon that remembers nothing.
-func (w *world) anew(b *testing.B, n *node.Node, link string) {
+// end takes a host its daemon, and all that it remembers.
+func end(b *testing.B, n *node.Node) {
 	b.Helper()
 	must(b, n.Stop(b.Context()))
 	must(b, os.RemoveAll(n.RunDir()))
+}
+
+func begin(b *testing.B, n *node.Node, link string) {
+	b.Helper()
 	must(b, n.Start(b.Context()))
 	must(b, n.WaitActive(b.Context(), link))
 }
@@ -102,8 +106,12 @@ func BenchmarkFirstConnect(b *testing.B) {
 		for len(over) < connectTimes {
 			plain = append(plain, connect(b, w.mn, w.cnPlain))
 			over = append(over, connect(b, w.mn, sessionCN))
-			w.anew(b, w.cnNode, "net")
-			w.anew(b, w.mnNode, "net1")
+			// Both end before one begins, or that would get a session with what the
+			// other one still remembers.
+			end(b, w.mnNode)
+			end(b, w.cnNode)
+			begin(b, w.cnNode, "net")
+			begin(b, w.mnNode, "net1")
 			connect(b, w.mn, w.cnPlain) // neighbours resolved
 		}
 	}
@@ -139,7 +147,8 @@ func BenchmarkConnectWithoutILNP(b *testing.B) {
 						d = connect(b, w.mn, sessionCN)
 					}
 					over = append(over, d)
-					w.anew(b, w.mnNode, "net1")
+					end(b, w.mnNode)
+					begin(b, w.mnNode, "net1")
 					connect(b, w.mn, w.cnPlain)
 				}
 			}
