@@ -60,7 +60,7 @@ var keys = []Key{
 		Meaning: "prefix of session addresses; the same on no network that the host uses",
 		show:    func(c Config) string { return quote(c.SessionNet().String()) }},
 	{Name: "host.device", Default: `"roam0"`, Restart: true,
-		Allowed: "an interface name of 1 to 14 characters without blanks and slashes",
+		Allowed: "an interface name of 1 to 13 characters without blanks and slashes",
 		Meaning: "name of the interface that sessions leave by",
 		show:    func(c Config) string { return quote(c.Host.Device) }},
 	{Name: "host.run_dir", Default: `"/run/roam"`, Restart: true,

@@ -21,7 +21,7 @@ var files embed.FS
 
 // Experiment is what lab/runner/registry.go lists.
 var Experiment = exp.Experiment{
-	Name: "flood", Group: "The host, complete", Source: "RFC 6740 §10, RFC 6741 §11",
+	Name: "flood", Group: "Beyond the papers", Source: "RFC 6740 §10, RFC 6741 §11",
 	Title: "A host under a flood of forged Locator Updates and spoofed first packets",
 	Tools: map[string]string{"radvd": "radvd"}, Run: run,
 }.With(files)
