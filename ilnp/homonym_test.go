@@ -5,16 +5,27 @@ import (
 	"time"
 )
 
-// TestSecondNodeWithTheIdentifier: from elsewhere, and the first one answers.
-func TestSecondNodeWithTheIdentifier(t *testing.T) {
+// namesake is the nonce of another node with the correspondent's identifier.
+var namesake = Nonce{Len: 4, Bytes: [12]byte{6, 6}}
+
+// besideSession is a host with a session, to which the second node has shown its
+// nonce from another locator and answered from there after 20 ms.
+func besideSession(t *testing.T) (*bench, Observation) {
+	t.Helper()
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	b.pass(time.Second)
-	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
-	b.see(embryo(netQ, second))
+	o := embryo(netQ, namesake)
+	b.see(o)
 	b.now = b.now.Add(20 * time.Millisecond)
-	b.reply(b.probesSent()[0], second)
+	b.reply(b.probesSent()[0], namesake)
+	return b, o
+}
+
+// TestSecondNodeWithTheIdentifier: from elsewhere, and the first one answers.
+func TestSecondNodeWithTheIdentifier(t *testing.T) {
+	b, _ := besideSession(t)
 	for _, p := range b.probesSent()[1:] {
 		b.now = b.now.Add(time.Millisecond)
 		if p.Dst.L64 == netP {
@@ -29,7 +40,7 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 		if key == theKey {
 			continue
 		}
-		if p.RemoteNID != peerNID || p.RemoteNonce != second || key.Remote == peerNID || key.Local != ownNID {
+		if p.RemoteNID != peerNID || p.RemoteNonce != namesake || key.Remote == peerNID || key.Local != ownNID {
 			t.Errorf("second entry %+v, want the same NID behind another handle", p)
 		}
 		if key.Remote>>56&3 != 0 {
@@ -41,14 +52,7 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 // TestSecondNodeWhileTheFirstAnswersLate: one answer that is lost does not make
 // two nodes one, whose connections would go to the wrong one.
 func TestSecondNodeWhileTheFirstAnswersLate(t *testing.T) {
-	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.open(netP)
-	b.pass(time.Second)
-	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
-	b.see(embryo(netQ, second))
-	b.now = b.now.Add(20 * time.Millisecond)
-	b.reply(b.probesSent()[0], second)
+	b, _ := besideSession(t)
 	b.pass(700 * time.Millisecond)
 	asked := b.probesSent()[1:]
 	if len(asked) != 3 {
@@ -65,33 +69,25 @@ func TestSecondNodeWhileTheFirstAnswersLate(t *testing.T) {
 // When nothing but the other nonce answers at the locator of the old session,
 // there is one node, and the session that applications know goes on with it.
 func TestOneNodeTakenForTwo(t *testing.T) {
-	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.open(netP)
-	b.pass(time.Second)
-	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
-	o := embryo(netQ, second)
-	b.see(o)
-	b.now = b.now.Add(20 * time.Millisecond)
-	b.reply(b.probesSent()[0], second)
+	b, o := besideSession(t)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastNonceRx: b.now.Add(time.Millisecond)}})
 	b.pass(time.Second)
 	if len(b.pairs) != 2 {
 		t.Fatalf("%d entries, want two", len(b.pairs))
 	}
 	silence(b)
-	b.reply(b.probesSent()[len(b.probesSent())-1], second)
+	b.reply(b.probesSent()[len(b.probesSent())-1], namesake)
 	if len(b.pairs) != 2 {
 		t.Fatal("united while the old one may still answer")
 	}
 	b.pass(10 * time.Second)
 	for _, p := range b.probesSent() {
 		if p.Dst.L64 == netP {
-			b.reply(p, second)
+			b.reply(p, namesake)
 		}
 	}
 	p := b.pairs[theKey]
-	if len(b.pairs) != 1 || p.Dead || p.RemoteNonce != second || p.LocalNonce != o.OwnNonce {
+	if len(b.pairs) != 1 || p.Dead || p.RemoteNonce != namesake || p.LocalNonce != o.OwnNonce {
 		t.Errorf("%d entries, %+v, want one with the nonces of the second", len(b.pairs), p)
 	}
 }
