@@ -163,8 +163,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.start(ctx); err != nil {
 		return err
 	}
-	// What tend looks with is loaded soon, as an update would wait for it, but
-	// not now, when sessions wait to begin.
+	// What tend looks with is loaded soon, as connections that are to be woken
+	// would wait for it, but not now, when sessions wait to begin.
 	loadList := sync.OnceFunc(func() {
 		go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
 	})
