@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // graceMin is the least time for which a locator that a Locator Update dropped
@@ -25,6 +26,11 @@ const (
 // maxAged bounds the locators past their lifetime that are kept for a
 // correspondent; those that ran out last are.
 const maxAged = 4
+
+// maxRemotes bounds the locators of a correspondent: one full Locator Update, and
+// in grace what it has replaced. Whoever told ever other ones, or in the draft form
+// ever more, would otherwise have us keep them all.
+const maxRemotes = 2 * ilnpwire.MaxLocators
 
 // remote is one locator of a correspondent.
 type remote struct {
@@ -58,15 +64,31 @@ func (rs remotes) sort() {
 	})
 }
 
-// put adds or renews a current locator; a proof it has stays.
+// put adds or renews a current locator; a proof it has stays. Of too many, another
+// one is forgotten.
 func (rs *remotes) put(l roam.L64, preference uint16, expires time.Time) *remote {
 	r := rs.find(l)
 	if r == nil {
+		if len(*rs) >= maxRemotes {
+			rs.forgetOne()
+		}
 		*rs = append(*rs, remote{l64: l})
 		r = &(*rs)[len(*rs)-1]
 	}
 	r.preference, r.expires, r.standing, r.until, r.ended = preference, expires, current, time.Time{}, false
 	return r
+}
+
+// forgetOne forgets the locator that is of the least use: the one whose grace ends
+// first; if none is in grace, the last one, which is hardly one that is sent to.
+func (rs *remotes) forgetOne() {
+	least := len(*rs) - 1
+	for i, r := range *rs {
+		if l := (*rs)[least]; r.standing != current && (l.standing == current || r.until.Before(l.until)) {
+			least = i
+		}
+	}
+	*rs = slices.Delete(*rs, least, least+1)
 }
 
 // drop starts the grace of a locator, if it has had none.
