@@ -314,7 +314,7 @@ func (h *Host) fitMTU() error {
 	if h.device.Index == 0 {
 		return nil
 	}
-	mtu := deviceMTU(h.shown.Uplinks, h.limit, h.option)
+	mtu := deviceMTU(h.shown.Uplinks, h.option)
 	if mtu == 0 || mtu == h.device.MTU {
 		return nil
 	}
@@ -331,7 +331,7 @@ func (h *Host) fitMTU() error {
 // deviceMTU leaves room for the option under the least uplink MTU; zero keeps
 // what is. It never goes under IPv6's minimum: on an uplink of exactly that,
 // full-size packets go without option.
-func deviceMTU(uplinks []Uplink, limit, option int) int {
+func deviceMTU(uplinks []Uplink, option int) int {
 	least := 0
 	for _, u := range uplinks {
 		if u.Up && u.Routed && (least == 0 || u.MTU < least) {
@@ -341,5 +341,5 @@ func deviceMTU(uplinks []Uplink, limit, option int) int {
 	if least == 0 {
 		return 0
 	}
-	return max(minMTU, min(least-option, limit))
+	return max(minMTU, min(least-option, defaultMTU))
 }

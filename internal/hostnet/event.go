@@ -70,14 +70,7 @@ type Uplink struct {
 	NextHopValid bool // the neighbour entry of NextHop is in a state that the kernel sends to
 
 	Physical bool // frames leave this machine's memory: not virtual, not paravirtual
-	HWCsum   bool // feature tx-checksum-ip-generic is on
-	TSO6     bool // feature tx-tcp6-segmentation is on
 }
-
-// NonceOnGSO reports whether the Nonce option may stand in super-packets on
-// this uplink: only where a physical driver segments by generic offsets, since
-// a software forwarder and NETIF_F_IPV6_CSUM hardware misread it.
-func (u Uplink) NonceOnGSO() bool { return u.Physical && u.HWCsum && u.TSO6 }
 
 // Snapshot is everything that the events so far amount to.
 type Snapshot struct {

@@ -68,7 +68,6 @@ type Host struct {
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
 	device Device
-	limit  int // of the device's MTU
 }
 
 // Open connects to netlink and reads the journal of an earlier process. It
@@ -90,7 +89,7 @@ func Open(cfg Config) (*Host, error) {
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
 		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
-		flaps: map[int][]time.Time{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}), limit: defaultMTU,
+		flaps: map[int][]time.Time{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
 	}
 	if h.option == 0 {
 		h.option = 8
@@ -157,22 +156,6 @@ func (h *Host) Device() Device {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.device
-}
-
-// SetMTU sets the largest MTU that the session device may have, in octets; 0
-// takes the default of 1500. The MTU in force also stays below the least
-// uplink MTU by OptionSize, and never under 1280.
-func (h *Host) SetMTU(limit int) error {
-	if limit == 0 {
-		limit = defaultMTU
-	}
-	if limit < minMTU {
-		return fmt.Errorf("session device: MTU %d is under IPv6's minimum of %d", limit, minMTU)
-	}
-	h.mu.Lock()
-	h.limit = limit
-	h.mu.Unlock()
-	return h.fitMTU()
 }
 
 // FlushPMTU forgets what path MTU discovery learned for one session address,

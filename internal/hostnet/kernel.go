@@ -197,7 +197,5 @@ func (k *kernel) facts(name string) facts {
 		f.mtu6, _ = strconv.Atoi(s)
 	}
 	f.physical = k.physical(name)
-	on := k.features(name)
-	f.hwCsum, f.tso6 = on["tx-checksum-ip-generic"], on["tx-tcp6-segmentation"]
 	return f
 }

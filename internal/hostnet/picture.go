@@ -122,7 +122,7 @@ func (t *table) uplink(index int, l link, now time.Time) Uplink {
 	u := Uplink{
 		Link: roam.LinkID(index), Name: l.name, MTU: l.mtuIPv6(), Up: l.up(),
 		HasMAC: l.arphrd == unix.ARPHRD_ETHER, MAC: l.mac,
-		Physical: l.facts.physical && l.kind == "", HWCsum: l.facts.hwCsum, TSO6: l.facts.tso6,
+		Physical: l.facts.physical && l.kind == "",
 	}
 	u.Addrs = t.lasting(index)
 	var best *route

@@ -298,17 +298,6 @@ func TestUplinkNextHop(t *testing.T) {
 	}
 }
 
-func TestNonceOnGSO(t *testing.T) {
-	if !(Uplink{Physical: true, HWCsum: true, TSO6: true}).NonceOnGSO() {
-		t.Error("a capable physical link is refused")
-	}
-	for _, u := range []Uplink{{HWCsum: true, TSO6: true}, {Physical: true, TSO6: true}, {Physical: true, HWCsum: true}} {
-		if u.NonceOnGSO() {
-			t.Errorf("%+v is allowed", u)
-		}
-	}
-}
-
 func TestWake(t *testing.T) {
 	table := oneUplink()
 	if at := table.wake(epoch); !at.IsZero() {
@@ -355,19 +344,19 @@ func TestExpiryInItsLastTick(t *testing.T) {
 func TestDeviceMTU(t *testing.T) {
 	up := func(mtu int) Uplink { return Uplink{MTU: mtu, Up: true, Routed: true} }
 	for _, c := range []struct {
-		uplinks       []Uplink
-		limit, option int
-		want          int
+		uplinks []Uplink
+		option  int
+		want    int
 	}{
-		{nil, 1500, 8, 0},
-		{[]Uplink{{MTU: 1400}}, 1500, 8, 0},
-		{[]Uplink{up(1500)}, 1500, 8, 1492},
-		{[]Uplink{up(1500)}, 1500, 16, 1484},
-		{[]Uplink{up(1500), up(1428)}, 1500, 8, 1420},
-		{[]Uplink{up(9000)}, 1500, 8, 1500},
-		{[]Uplink{up(1280)}, 1500, 8, 1280},
+		{nil, 8, 0},
+		{[]Uplink{{MTU: 1400}}, 8, 0},
+		{[]Uplink{up(1500)}, 8, 1492},
+		{[]Uplink{up(1500)}, 16, 1484},
+		{[]Uplink{up(1500), up(1428)}, 8, 1420},
+		{[]Uplink{up(9000)}, 8, 1500},
+		{[]Uplink{up(1280)}, 8, 1280},
 	} {
-		if got := deviceMTU(c.uplinks, c.limit, c.option); got != c.want {
+		if got := deviceMTU(c.uplinks, c.option); got != c.want {
 			t.Errorf("%+v: %d, want %d", c, got, c.want)
 		}
 	}

@@ -47,8 +47,6 @@ type link struct {
 type facts struct {
 	mtu6     int // MTU that the router advertised, 0 if unknown
 	physical bool
-	hwCsum   bool
-	tso6     bool
 }
 
 type address struct {
