@@ -1,9 +1,6 @@
 package dataplane
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Counter is one counter of the data plane.
 type Counter struct {
@@ -71,6 +68,3 @@ func (p *Plane) Counters() ([]Counter, error) {
 	}
 	return out, nil
 }
-
-// IsDrop reports whether a counter of that name counts packets that were lost.
-func IsDrop(name string) bool { return strings.HasPrefix(name, "drop_") }

@@ -29,7 +29,6 @@ type Plane interface {
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
 	Sync([]ilnp.Pair) error
-	SetKnown(nid roam.NID, known bool) error
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)

@@ -201,10 +201,3 @@ func (e *Engine) Refused() map[string]uint64 { return e.refused }
 // LastForged returns the last packet that Refused counts as a ForgedError, the zero
 // value if there was none; use it inside Do only.
 func (e *Engine) LastForged() dataplane.Refusal { return e.lastForged }
-
-// SetKnown notes who may open a session when only known correspondents may;
-// use it inside Do only.
-func (e *Engine) SetKnown(nid roam.NID, known bool) error { return e.cfg.Plane.SetKnown(nid, known) }
-
-// LocalAddr returns the session address of a handle.
-func (e *Engine) LocalAddr(n roam.NID) netip.Addr { return e.sessionAddr(n).Addr() }
