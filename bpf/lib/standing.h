@@ -75,8 +75,11 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 		tell_of(skb, in, p, EV_LIFE, 0);
 	}
 	len = skb->len - in->l3;
-	/* What is proven gets all that it wants, before the daemon has said so. */
-	if (p->unproven && check_proof(skb, p, l, in) && known == l->proof_remote + 1)
+	/* What is proven gets all that it wants, before the daemon has said so. From
+	 * elsewhere a correspondent may acknowledge what never reached it: it knows the
+	 * numbers, and the victim that it named would get all that TCP sends.
+	 */
+	if (p->unproven && known == l->proof_remote + 1 && check_proof(skb, p, l, in))
 		len = TRIAL_PROVEN;
 	if (is_unproven(p, known))
 		trial_heard(p, in->src.l64.v, len);

@@ -255,10 +255,10 @@ enum event_kind {
 	EV_OTHER_NONCE, /* requests: a nonce packet with another nonce than the pair's */
 	EV_ERROR_IN,    /* requests: an ICMPv6 error about a packet that we translated, whole */
 	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
-	EV_CONTROL,     /* urgent: a Locator Update or a probe's reply, authentic by nonce, whole */
+	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; requests: from a stranger */
 	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
 	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
-	EV_PROOF,       /* urgent: a TCP ACK for data first sent to that locator */
+	EV_PROOF,       /* urgent: a TCP ACK, from that locator, for data first sent there */
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */

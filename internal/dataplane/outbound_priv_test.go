@@ -315,23 +315,28 @@ func TestOutboundSilence(t *testing.T) {
 func ticks(d time.Duration) uint32 { return uint32(d >> 20) }
 
 // A TCP acknowledgement of data that first went to an unproven locator proves
-// it; one of older data, of another connection, or a segment without ACK does
-// not.
+// it; one of older data, of another connection, from another locator of the
+// correspondent, or a segment without ACK does not.
 func TestProofByAcknowledgement(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	p := pairOf(there)
-	p.Unproven = []roam.L64{there}
+	p.Unproven, p.Accept = []roam.L64{there}, []roam.L64{else1}
 	r.upsert(p)
 	data := tcp(flagACK, 100)
+	from := there
 	ack := func(n uint32, flags uint8, port uint16) []byte {
 		b := tcp(flags, 0)
 		binary.BigEndian.PutUint16(b, 443)
 		binary.BigEndian.PutUint16(b[2:], port)
 		binary.BigEndian.PutUint32(b[8:], n)
-		return fromPeer(there, none, ip6.TCP, b)
+		return fromPeer(from, none, ip6.TCP, b)
 	}
 	r.send(ip6.TCP, data)
+	from = else1
+	r.ingress(ack(0x1000+100, flagACK, 40000))
+	r.wantKinds("from elsewhere")
+	from = there
 	for name, b := range map[string][]byte{
 		"older data": ack(0x1000+99, flagACK, 40000), "another connection": ack(0x1000+100, flagACK, 40001), "no ACK": ack(0x1000+100, 0, 40000),
 	} {
