@@ -87,7 +87,8 @@ func (l *Literals) adopt() error {
 	return nil
 }
 
-// Set makes the table equal to want: real addresses and the handle of each.
+// Set makes the table equal to want: real addresses and the handle of each. When
+// it is full the others are left out.
 func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 	var errs []error
 	for at := range l.set {
@@ -99,13 +100,20 @@ func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 			delete(l.set, at)
 		}
 	}
+	full := false
 	for at, handle := range want {
-		if old, ok := l.set[at]; ok && old == handle {
+		if old, listed := l.set[at]; listed && old == handle || full && !listed {
 			continue
 		}
 		key, val := literalKey(at), literalHalf{}
 		binary.BigEndian.PutUint64(val.B[:], uint64(handle))
-		if err := l.objs.Literals.Put(&key, &val); err != nil {
+		err := l.objs.Literals.Put(&key, &val)
+		if errors.Is(err, unix.E2BIG) {
+			full = true
+			errs = append(errs, fmt.Errorf("note literal addresses: room for %d of %d", len(l.set), len(want)))
+			continue
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("note literal address %s: %w", at.Addr(), err))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,25 @@ func TestLiteralSourceNamed(t *testing.T) {
 		if err != nil || sender.Addr() != from.Addr() {
 			t.Errorf("sent from %v, came from %v: %v", from.Addr(), sender, err)
 		}
+	}
+}
+
+// A table that is full is one error, not one for each address without room.
+func TestLiteralTableIsFull(t *testing.T) {
+	dir := enclose(t)
+	testutil.Need(t, "cgroup2")
+	l := openLiterals(t, dir)
+	defer l.Close()
+	room := int(l.objs.Literals.MaxEntries())
+	want := make(map[roam.ILV]roam.NID)
+	for i := range room + 100 {
+		want[stranger(i+1)] = roam.NID(i + 1)
+	}
+	if err := l.Set(want); err == nil || strings.Contains(err.Error(), "\n") || len(l.set) != room {
+		t.Errorf("%v with %d of %d places used, want one line that says so", err, len(l.set), room)
+	}
+	if err := l.Set(nil); err != nil || len(l.set) != 0 {
+		t.Errorf("%d addresses left: %v", len(l.set), err)
 	}
 }
 
