@@ -42,7 +42,7 @@ OUT       ?= out
 .PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay bench lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
-	install deb clean
+	install uninstall deb clean
 
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
@@ -135,6 +135,14 @@ install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's|@SBINDIR@|$(PREFIX)/sbin|; s|@BINDIR@|$(PREFIX)/bin|' packaging/systemd/roamd.service \
 		> $(DESTDIR)/etc/systemd/system/roamd.service
+	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+
+uninstall: ## give the host back, and remove what install copied; /etc/roam and /var/lib/roam stay (PREFIX, DESTDIR)
+	@if [ -z "$(DESTDIR)" ]; then \
+		if [ -d /run/systemd/system ]; then systemctl --quiet disable --now roamd 2>/dev/null || true; fi; \
+		if [ -x $(PREFIX)/bin/roam ]; then $(PREFIX)/bin/roam down; fi; fi
+	rm -f $(DESTDIR)$(PREFIX)/sbin/roamd $(DESTDIR)$(PREFIX)/bin/roam $(DESTDIR)/etc/systemd/system/roamd.service
+	for page in docs/man/*.[58]; do rm -f "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
 deb: build ## build a Debian package into OUT (needs dpkg-deb)
