@@ -56,7 +56,7 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 		}
 		slices.Sort(s.Plane.Uplinks)
 		if d.dns != nil {
-			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.managed}
+			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.resolv != nil}
 			for _, u := range d.dns.Upstream() {
 				s.DNS.Upstream = append(s.DNS.Upstream, u.String())
 			}
@@ -199,8 +199,10 @@ func (d *Daemon) AddPeer(ctx context.Context, line string) (control.Peer, error)
 }
 
 // keepPeer writes the record into the file of added peers, in place of an
-// earlier one for the same node.
+// earlier one for the same node. Several may be added at once.
 func (d *Daemon) keepPeer(r naming.Record) error {
+	d.keeping.Lock()
+	defer d.keeping.Unlock()
 	file := peersFile(d.cfg)
 	b, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
@@ -217,13 +219,7 @@ func (d *Daemon) keepPeer(r naming.Record) error {
 		}
 	}
 	lines = append(lines, r.HostsLine(), "")
-	if err := os.MkdirAll(d.cfg.Host.StateDir, 0o755); err != nil {
-		return fmt.Errorf("keep peer: %w", err)
-	}
-	if err := os.WriteFile(file+".new", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-		return fmt.Errorf("keep peer: %w", err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err := keepFile(file, strings.Join(lines, "\n")); err != nil {
 		return fmt.Errorf("keep peer: %w", err)
 	}
 	return nil

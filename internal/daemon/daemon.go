@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,7 @@ type Daemon struct {
 	reassembled chan rawio.Message
 	engine      *engine.Engine
 	dns         *dnsio.Server
-	managed     bool // resolv.conf points to us
+	resolv      *resolvKeeper // nil: resolv.conf is not ours to care for
 	// literals turns real addresses into session addresses; nil: switched off.
 	literals *dataplane.Literals
 	metrics  *http.Server // nil: not served
@@ -57,14 +58,17 @@ type Daemon struct {
 	history  history
 	names    atomic.Pointer[naming.Table]
 	stop     context.CancelFunc
+	keeping  sync.Mutex // held while the file of added peers is written
 
 	// Only touched by the engine's goroutine, through Do.
 	records  map[roam.NID]naming.Record
 	warnings []string
-	tally    tally
-	move     move
-	security quota
-	chatter  quota // lines of the log about single sessions
+	// literalFault is why literals is not complete; "": it is.
+	literalFault string
+	tally        tally
+	move         move
+	security     quota
+	chatter      quota // lines of the log about single sessions
 
 	rendezvous rendezvous
 	// What the data plane had counted when it was last looked at.
@@ -262,6 +266,8 @@ func (d *Daemon) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { served <- control.Serve(ctx, l, d) }()
+	kept := make(chan struct{})
+	go func() { defer close(kept); d.keepNames(ctx) }()
 	go d.updates.Run(ctx, func(m rawio.Message) {
 		select {
 		case d.reassembled <- m:
@@ -273,6 +279,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 	d.opts.Log.Info("roamd runs", "version", d.opts.Version, "nid", d.nid, "attach", d.plane.Attach(), "adopted", d.plane.Adopted())
 	err = d.engine.Run(ctx)
 	cancel()
+	<-kept // or it would take resolv.conf after it was given back
 	d.hub.Close()
 	return errors.Join(err, <-served)
 }

@@ -46,13 +46,27 @@ func identity(cfg config.Config) (roam.NID, error) {
 		return 0, fmt.Errorf("read node identifier: %w", err)
 	}
 	nid := drawNID()
-	if err := os.MkdirAll(cfg.Host.StateDir, 0o755); err != nil {
-		return 0, fmt.Errorf("keep node identifier: %w", err)
-	}
-	if err := os.WriteFile(file, []byte(nid.String()+"\n"), 0o644); err != nil {
+	if err := keepFile(file, nid.String()+"\n"); err != nil {
 		return 0, fmt.Errorf("keep node identifier: %w", err)
 	}
 	return nid, nil
+}
+
+// keepFile writes a file of the state directory so that a crash or a power
+// failure leaves the old one or the new one.
+func keepFile(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
 }
 
 // drawNID draws 64 bits, of which the universal/local and the group bit are

@@ -47,9 +47,14 @@ func (d *Daemon) setLiterals(core *ilnp.Core, now time.Time) {
 			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
 		}
 	}
+	fault := ""
 	if err := d.literals.Set(want); err != nil {
-		d.opts.Log.Warn("table of literal addresses", "err", err)
+		fault = err.Error()
 	}
+	if fault != "" && fault != d.literalFault { // the same each second else
+		d.opts.Log.Warn("table of literal addresses", "err", fault)
+	}
+	d.literalFault = fault
 }
 
 var errNoCgroup2 = errors.New("no cgroup2 hierarchy is mounted; mount one, or set literals.cgroup or literals.enabled = false")

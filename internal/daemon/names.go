@@ -139,11 +139,12 @@ func (d *Daemon) startDNS() {
 	server.SetTable(d.names.Load())
 	d.dns = server
 	if c.ManageResolvConf {
-		if _, err := resolvConf(d.cfg).Take(c.Listen); err != nil {
+		keeper := newResolvKeeper(resolvConf(d.cfg), c.Listen)
+		if _, err := keeper.take(); err != nil {
 			d.warn("applications do not ask us for names: " + err.Error())
 			return
 		}
-		d.managed = true
+		d.resolv = keeper
 	}
 }
 
@@ -151,9 +152,8 @@ func (d *Daemon) startDNS() {
 // before that: without us nobody would answer.
 func (d *Daemon) stopDNS() error {
 	var err error
-	if d.managed {
-		d.managed = false
-		err = resolvConf(d.cfg).Release()
+	if d.resolv != nil {
+		err = d.resolv.file.Release()
 	}
 	if d.dns != nil {
 		err = errors.Join(err, d.dns.Close())

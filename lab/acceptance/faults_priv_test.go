@@ -49,6 +49,23 @@ func TestFaults(t *testing.T) {
 			t.Errorf("mode %s", mode)
 		}
 	})
+	w.sub("resolv.conf of another network", func(t *testing.T) { resolverOverwritten(t, mn) })
+}
+
+// resolverOverwritten writes resolv.conf as a manager of links does in a new network.
+func resolverOverwritten(t *testing.T, n *host) {
+	file := n.Host.ResolvConf()
+	if err := os.WriteFile(file, []byte("nameserver 192.0.2.53\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "nameserver "+node.Resolver.String())
+	}, "applications ask the daemon again")
+	testutil.Eventually(t, patience, func() bool {
+		out, _, err := n.command("--json")
+		return err == nil && strings.Contains(out, "192.0.2.53:53")
+	}, "the daemon asks that network's server")
 }
 
 // exitStatus is 0 for no error and -1 where there is none.

@@ -43,6 +43,12 @@ func networkManager(w *world) {
 	w.managed(manager{name: "NetworkManager", links: []string{"eth0", "eth1"}, redo: []string{
 		"nmcli general reload", "nmcli device reapply eth0", "nmcli connection up c0", "systemctl restart NetworkManager",
 	}})
+	w.must("nmcli connection modify c1 ipv6.dns 2001:db8::53")
+	w.must("nmcli connection up c1")
+	w.until("names are asked of Roam, and others of NetworkManager's server", func() bool {
+		return strings.Contains(w.sh("cat /etc/resolv.conf"), "nameserver 127.0.0.156") &&
+			strings.Contains(w.sh("roam --json"), "[2001:db8::53]:53")
+	})
 	w.must("systemctl stop NetworkManager")
 }
 
