@@ -90,10 +90,24 @@ type Tally struct {
 	Measured  int      // cells that were measured in this process
 	Disturbed []string // cells that the machine disturbed, and that are used all the same
 	Discarded []Span   // attempts that were measured again
+	aside     []Span   // parts of cells in which nothing was measured
 }
 
 // Span is a part of the run.
 type Span struct{ From, To time.Time }
+
+// Window is the part of a cell in which what is measured goes on. Before it
+// networks are built, and after it captures are read, with all that the machine
+// has: a stall then is the lab's own, and spoils nothing. A cell that does not
+// say is a window as a whole; those that run side by side do not say, as the one
+// may measure while the other one reads.
+type Window struct{ Span }
+
+// Open begins the window.
+func (w *Window) Open() { w.From = time.Now() }
+
+// Shut ends the window.
+func (w *Window) Shut() { w.To = time.Now() }
 
 // kept is a cell as it is stored.
 type kept[T any] struct {
@@ -105,10 +119,10 @@ type kept[T any] struct {
 // name before the experiment was interrupted. T must survive JSON: what is not
 // exported in it is lost, and numbers must be finite. Everything that the
 // experiment needs of a cell has to be in T; measure must not write to
-// env.Result, or a resumed run would lack it. A cell during which the machine
+// env.Result, or a resumed run would lack it. A cell in whose window the machine
 // stood still is measured again, at most env.Repeats times; never for its
 // outcome. Cells may be measured side by side.
-func Cell[T any](env *Env, name string, measure func() (T, error)) (T, error) {
+func Cell[T any](env *Env, name string, measure func(w *Window) (T, error)) (T, error) {
 	var c kept[T]
 	if env.Cells != nil && env.Cells.Load(name, &c) {
 		env.View.Logf("cell %s: kept from before", name)
@@ -119,18 +133,24 @@ func Cell[T any](env *Env, name string, measure func() (T, error)) (T, error) {
 	var err error
 	for n := 0; ; n++ {
 		began := time.Now()
-		if c.Value, err = measure(); err != nil {
+		w := Window{Span{From: began}}
+		if c.Value, err = measure(&w); err != nil {
 			return c.Value, fmt.Errorf("cell %s: %w", name, err)
+		}
+		ended := time.Now()
+		if w.To.IsZero() {
+			w.To = ended
 		}
 		c.StallMs = 0
 		if env.Stalled != nil {
-			c.StallMs = env.Stalled(began)
+			c.StallMs = env.Stalled(w.Span)
 		}
 		if c.StallMs == 0 || n >= env.Repeats {
+			env.Kept.setAside(Span{began, w.From}, Span{w.To, ended})
 			break
 		}
 		env.View.Logf("cell %s: the machine stood still for %.0f ms: it is measured again", name, c.StallMs)
-		env.Kept.discard(Span{began, time.Now()})
+		env.Kept.discard(Span{began, ended})
 	}
 	env.View.CellDone(false)
 	env.Kept.measured(name, c.StallMs)
@@ -161,7 +181,15 @@ func (t *Tally) discard(attempt Span) {
 	t.Discarded = append(t.Discarded, attempt)
 }
 
-// Covers reports whether a moment lies in an attempt that was discarded.
-func (t *Tally) Covers(at time.Time) bool {
-	return slices.ContainsFunc(t.Discarded, func(s Span) bool { return !at.Before(s.From) && !at.After(s.To) })
+func (t *Tally) setAside(parts ...Span) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.aside = append(t.aside, parts...)
+}
+
+// Covers reports whether a stall lies in an attempt that was discarded, or in a
+// part of a cell in which nothing was measured.
+func (t *Tally) Covers(stall Span) bool {
+	holds := func(s Span) bool { return !stall.From.Before(s.From) && !stall.To.After(s.To) }
+	return slices.ContainsFunc(t.Discarded, holds) || slices.ContainsFunc(t.aside, holds)
 }

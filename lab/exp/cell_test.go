@@ -14,14 +14,14 @@ import (
 func TestCellIsMeasuredOnce(t *testing.T) {
 	env := &Env{View: &live.View{}, Cells: OpenStore(filepath.Join(t.TempDir(), "s"))}
 	measured := 0
-	cell := func() (map[string]float64, error) {
-		return Cell(env, "TCP, 20 ms/out", func() (map[string]float64, error) {
+	cell := func(*Window) (map[string]float64, error) {
+		return Cell(env, "TCP, 20 ms/out", func(*Window) (map[string]float64, error) {
 			measured++
 			return map[string]float64{"gap_ms": 1.5}, nil
 		})
 	}
 	for range 2 {
-		if v, err := cell(); err != nil || v["gap_ms"] != 1.5 {
+		if v, err := cell(&Window{}); err != nil || v["gap_ms"] != 1.5 {
 			t.Fatalf("%v, %v", v, err)
 		}
 	}
@@ -31,7 +31,7 @@ func TestCellIsMeasuredOnce(t *testing.T) {
 	if err := env.Cells.Clear(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cell(); err != nil || measured != 2 {
+	if _, err := cell(&Window{}); err != nil || measured != 2 {
 		t.Errorf("after Clear: measured %d times, %v", measured, err)
 	}
 }
@@ -40,10 +40,10 @@ func TestCellThatFailsIsNotKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "s")
 	env := &Env{View: &live.View{}, Cells: OpenStore(dir)}
 	boom := errors.New("boom")
-	if _, err := Cell(env, "a", func() (int, error) { return 0, boom }); !errors.Is(err, boom) {
+	if _, err := Cell(env, "a", func(*Window) (int, error) { return 0, boom }); !errors.Is(err, boom) {
 		t.Error(err)
 	}
-	if _, err := Cell(env, "b", func() (float64, error) { return math.NaN(), nil }); err == nil {
+	if _, err := Cell(env, "b", func(*Window) (float64, error) { return math.NaN(), nil }); err == nil {
 		t.Error("a figure that JSON cannot hold was kept")
 	}
 	if n := env.Cells.Len(); n != 0 {
@@ -56,13 +56,13 @@ func TestCellThatFailsIsNotKept(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "c.json"), []byte("{\"value\""), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := Cell(env, "c", func() (string, error) { return "new", nil }); err != nil || v != "new" {
+	if v, err := Cell(env, "c", func(*Window) (string, error) { return "new", nil }); err != nil || v != "new" {
 		t.Errorf("%q, %v", v, err)
 	}
 }
 
 func TestCellWithoutStore(t *testing.T) {
-	if v, err := Cell(&Env{View: &live.View{}}, "a", func() (int, error) { return 7, nil }); err != nil || v != 7 {
+	if v, err := Cell(&Env{View: &live.View{}}, "a", func(*Window) (int, error) { return 7, nil }); err != nil || v != 7 {
 		t.Errorf("%d, %v", v, err)
 	}
 }
@@ -81,24 +81,24 @@ func TestEngines(t *testing.T) {
 func TestDisturbedCellIsRepeated(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "s")
 	stalls := []float64{30, 0}
-	env := &Env{View: &live.View{}, Cells: OpenStore(dir), Repeats: 2, Stalled: func(time.Time) float64 {
+	env := &Env{View: &live.View{}, Cells: OpenStore(dir), Repeats: 2, Stalled: func(Span) float64 {
 		ms := stalls[0]
 		stalls = stalls[1:]
 		return ms
 	}}
 	n := 0
-	if v, err := Cell(env, "a", func() (int, error) { n++; return n, nil }); err != nil || v != 2 {
+	if v, err := Cell(env, "a", func(*Window) (int, error) { n++; return n, nil }); err != nil || v != 2 {
 		t.Errorf("%d, %v", v, err)
 	}
-	if len(env.Kept.Disturbed) != 0 || len(env.Kept.Discarded) != 1 || !env.Kept.Covers(env.Kept.Discarded[0].From) || env.Kept.Covers(time.Now()) {
+	if len(env.Kept.Disturbed) != 0 || len(env.Kept.Discarded) != 1 || !env.Kept.Covers(env.Kept.Discarded[0]) || env.Kept.Covers(Span{time.Now(), time.Now()}) {
 		t.Errorf("%+v", &env.Kept)
 	}
 	stalls = []float64{30, 40, 50}
-	if v, err := Cell(env, "b", func() (int, error) { n++; return n, nil }); err != nil || v != 5 {
+	if v, err := Cell(env, "b", func(*Window) (int, error) { n++; return n, nil }); err != nil || v != 5 {
 		t.Errorf("%d, %v", v, err)
 	}
 	again := &Env{View: &live.View{}, Cells: OpenStore(dir)}
-	if v, err := Cell(again, "b", func() (int, error) { return 0, nil }); err != nil || v != 5 {
+	if v, err := Cell(again, "b", func(*Window) (int, error) { return 0, nil }); err != nil || v != 5 {
 		t.Errorf("%d, %v", v, err)
 	}
 	for _, e := range []*Env{env, again} {
@@ -127,5 +127,59 @@ func TestPruneTakesTheOld(t *testing.T) {
 	}
 	if err := Prune(filepath.Join(dir, "none"), 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// What the machine does while a network is built, or captures are read, is
+// neither a reason to measure again nor one to call the run disturbed.
+func TestStallsOutsideOfTheWindow(t *testing.T) {
+	var stalls []Span
+	now := time.Now()
+	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
+	env := &Env{View: &live.View{}, Repeats: 2, Stalled: func(in Span) float64 {
+		for _, s := range stalls {
+			if s.To.After(in.From) && s.From.Before(in.To) {
+				return 30
+			}
+		}
+		return 0
+	}}
+	for _, c := range []struct {
+		name  string
+		stall Span
+		runs  int
+	}{
+		{"while it is built", Span{at(-40), at(-10)}, 1},
+		{"while captures are read", Span{at(200), at(230)}, 1},
+		{"while it is measured", Span{at(50), at(80)}, 3},
+		{"from the building into it", Span{at(-10), at(20)}, 3},
+	} {
+		n := 0
+		stalls = []Span{c.stall}
+		if _, err := Cell(env, c.name, func(w *Window) (int, error) {
+			n++
+			w.From, w.To = at(0), at(100)
+			return n, nil
+		}); err != nil || n != c.runs {
+			t.Errorf("a stall %s: measured %d times, want %d (%v)", c.name, n, c.runs, err)
+		}
+	}
+	if d := env.Kept.Disturbed; len(d) != 2 {
+		t.Errorf("disturbed: %v", d)
+	}
+}
+
+// A stall counts for the run unless nothing was measured at that time.
+func TestCovers(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	var k Tally
+	k.setAside(Span{at(0), at(10)}, Span{at(20), at(30)})
+	for _, c := range []struct {
+		stall Span
+		want  bool
+	}{{Span{at(1), at(2)}, true}, {Span{at(9), at(11)}, false}, {Span{at(12), at(13)}, false}, {Span{at(20), at(30)}, true}} {
+		if k.Covers(c.stall) != c.want {
+			t.Errorf("a stall from %d to %d: covered %v", c.stall.From.Unix(), c.stall.To.Unix(), !c.want)
+		}
 	}
 }

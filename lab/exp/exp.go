@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
 
 	"roam/lab/live"
 	"roam/lab/result"
@@ -81,9 +80,9 @@ type Env struct {
 	// should tell host, interface and cell (mn-net1.pcap).
 	Pcap  string
 	Cells *Store // finished cells, see Cell; nil keeps none
-	// Stalled returns the longest stall of the machine itself since a moment,
-	// in milliseconds, 0 for none that matters; nil knows of none.
-	Stalled func(since time.Time) float64
+	// Stalled returns the longest stall of the machine itself that reached into a
+	// span, in milliseconds, 0 for none that matters; nil knows of none.
+	Stalled func(in Span) float64
 	Repeats int    // how often Cell repeats what the machine has disturbed
 	Kept    Tally  // what became of the cells
 	Roam    string // path of the command line under test

@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -143,7 +144,7 @@ func (r Ref) End() float64 {
 type Sentinel struct {
 	Cores     int     `json:"cores"`
 	WorstMs   float64 `json:"worst_ms"`
-	Stalls    []Stall `json:"stalls,omitempty"`  // longer than LimitMs
+	Stalls    []Stall `json:"stalls,omitempty"`  // longer than LimitMs, while something was measured
 	LimitMs   float64 `json:"limit_ms"`          // from which a stall disturbs a run
 	StealMs   float64 `json:"steal_ms"`          // CPU time that the hypervisor gave to others
 	BusyPct   float64 `json:"busy_pct"`          // of all cores
@@ -151,6 +152,17 @@ type Sentinel struct {
 	Repeats   int     `json:"repeats,omitempty"` // runs or cells thrown away because they were disturbed
 	// Cells are those that were disturbed and are in the result all the same.
 	Cells []string `json:"disturbed_cells,omitempty"`
+}
+
+// Keep drops all stalls but those of which keep says that they count. The worst is
+// that of what is left; without any, all that is known is that it was below
+// the limit.
+func (s *Sentinel) Keep(keep func(Stall) bool) {
+	s.Stalls = slices.DeleteFunc(s.Stalls, func(stall Stall) bool { return !keep(stall) })
+	s.WorstMs = min(s.WorstMs, s.LimitMs)
+	for _, stall := range s.Stalls {
+		s.WorstMs = max(s.WorstMs, stall.Ms)
+	}
 }
 
 // Stall is one late awakening of a sentinel thread.

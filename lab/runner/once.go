@@ -95,7 +95,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 		Repeats: r.preset.Repeats,
 	}
 	if r.opt.Engine == exp.Netns {
-		env.Stalled = watch.since // a guest's stalls are its own slow processor's, the same in every run
+		env.Stalled = watch.within // a guest's stalls are its own slow processor's, the same in every run
 	}
 	err = r.exp.Run(ctx, env)
 	view.Stop()
@@ -104,7 +104,8 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 		return nil, false, err
 	}
 	s.Repeats, s.Cells = len(env.Kept.Discarded), env.Kept.Disturbed
-	s.Disturbed = len(s.Cells) > 0 || slices.ContainsFunc(s.Stalls, func(stall result.Stall) bool { return !env.Kept.Covers(stall.At) })
+	s.Keep(func(stall result.Stall) bool { return !env.Kept.Covers(span(stall)) })
+	s.Disturbed = len(s.Cells) > 0 || len(s.Stalls) > 0
 	s.Disturbed = s.Disturbed && r.opt.Engine == exp.Netns
 	res.Sentinel, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()

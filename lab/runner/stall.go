@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"roam/lab/exp"
 	"roam/lab/result"
 	"roam/lab/workload"
 )
@@ -67,16 +68,21 @@ func (w *watcher) listen(out io.Reader) {
 	}
 }
 
-// since returns the longest stall that ended after a moment, 0 for none.
-func (w *watcher) since(at time.Time) (worst float64) {
+// within returns the longest stall that reached into a span, 0 for none.
+func (w *watcher) within(in exp.Span) (worst float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.stalls {
-		if s.At.After(at) {
+		if at := span(s); at.To.After(in.From) && at.From.Before(in.To) {
 			worst = max(worst, s.Ms)
 		}
 	}
 	return worst
+}
+
+// span is when a stall was.
+func span(s result.Stall) exp.Span {
+	return exp.Span{From: s.At.Add(-time.Duration(s.Ms * float64(time.Millisecond))), To: s.At}
 }
 
 // stop ends the sentinel and returns what it saw.

@@ -50,7 +50,7 @@ func run(ctx context.Context, env *exp.Env) error {
 	env.View.Cells(len(chosen))
 	var all []*outcome
 	for _, name := range chosen {
-		o, err := exp.Cell(env, name, func() (*outcome, error) { return measureCell(ctx, env, name) })
+		o, err := exp.Cell(env, name, func(w *exp.Window) (*outcome, error) { return measureCell(ctx, env, w, name) })
 		if err != nil {
 			return err
 		}
@@ -95,12 +95,12 @@ func missing(r *result.Result, chosen []string) error {
 }
 
 // measureCell goes through one cell.
-func measureCell(ctx context.Context, env *exp.Env, name string) (*outcome, error) {
+func measureCell(ctx context.Context, env *exp.Env, w *exp.Window, name string) (*outcome, error) {
 	env.View.Phase("cell %s", name)
 	if name == "delay" || name == "rate" {
 		return goodput(ctx, env, name)
 	}
 	c := cells[name](env.Params)
 	c.name = name
-	return probe(ctx, env, c)
+	return probe(ctx, env, w, c)
 }

@@ -69,7 +69,7 @@ type load struct {
 func (l *load) sessions() []workload.Session { return []workload.Session{l.udp, l.tcp[0], l.tcp[1]} }
 
 // probe measures one cell with the UDP probe and a paced connection each way.
-func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
+func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := env.Params
@@ -92,6 +92,7 @@ func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
 		}
 	}
 	links := watchLosses(s)
+	w.Open()
 	l, err := startLoad(ctx, env, s)
 	if err != nil {
 		return nil, err
@@ -106,6 +107,7 @@ func probe(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
 	if err := l.finish(ctx, o); err != nil {
 		return nil, err
 	}
+	w.Shut()
 	if caps != nil {
 		if _, err := caps.Stop(); err != nil {
 			return nil, err

@@ -38,14 +38,14 @@ func (m *matrix) beyond(ctx context.Context) error {
 	}
 	for _, on := range []string{"off", "on"} {
 		var e error
-		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func() (priorityOutcome, error) { return priorityCell(ctx, m.env, on) })
+		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func(w *exp.Window) (priorityOutcome, error) { return priorityCell(ctx, m.env, w, on) })
 		err = errors.Join(err, e)
-		m.extra.Prefer[on], e = exp.Cell(m.env, "prefer-"+on, func() (preferOutcome, error) { return preferCell(ctx, m.env, on) })
+		m.extra.Prefer[on], e = exp.Cell(m.env, "prefer-"+on, func(w *exp.Window) (preferOutcome, error) { return preferCell(ctx, m.env, w, on) })
 		if err = errors.Join(err, e); err != nil {
 			return err
 		}
 	}
-	m.extra.Sums, err = exp.Cell(m.env, "checksums", func() (sumsOutcome, error) { return sumsCell(ctx, m.env) })
+	m.extra.Sums, err = exp.Cell(m.env, "checksums", func(w *exp.Window) (sumsOutcome, error) { return sumsCell(ctx, m.env, w) })
 	return err
 }
 
@@ -72,7 +72,9 @@ func (m *matrix) load(ctx context.Context) error {
 		{"deep", 16_000, short},
 		{"lasting", 16_000, long},
 	} {
-		o, err := exp.Cell(m.env, "load-"+c.name, func() (loadOutcome, error) { return loadCell(ctx, m.env, c.name, c.window, c.lifetime) })
+		o, err := exp.Cell(m.env, "load-"+c.name, func(w *exp.Window) (loadOutcome, error) {
+			return loadCell(ctx, m.env, w, c.name, c.window, c.lifetime)
+		})
 		if err != nil {
 			return err
 		}
@@ -85,7 +87,7 @@ func (m *matrix) load(ctx context.Context) error {
 // whose slow start fills it: CUBIC's ends when it sees a queue grow.
 const deepQueue = 20_000
 
-func loadCell(ctx context.Context, env *exp.Env, name string, window float64, lifetime time.Duration) (o loadOutcome, err error) {
+func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, window float64, lifetime time.Duration) (o loadOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := config(env, "load-"+name, "lan-lan", "soft")
@@ -107,7 +109,7 @@ func loadCell(ctx context.Context, env *exp.Env, name string, window float64, li
 	if err := waitBoth(ctx, net); err != nil {
 		return o, err
 	}
-	t, err := (&trial{env: env, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second}, snap: snapLength,
+	t, err := (&trial{env: env, window: w, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second}, snap: snapLength,
 		iperf: workload.IperfOptions{Reverse: true, CC: "reno"}}).pass(ctx)
 	if err != nil {
 		return o, err
@@ -168,7 +170,7 @@ type priorityOutcome struct {
 // priorityCell sends from the mobile host as fast as TCP can. The first update
 // leaves before any data does on the new link; the second one finds its queue
 // full, unless signals go first in it (the paper's §7.1).
-func priorityCell(ctx context.Context, env *exp.Env, on string) (o priorityOutcome, err error) {
+func priorityCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o priorityOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := config(env, "priority-"+on, "lan-lan", "soft")
@@ -183,7 +185,7 @@ func priorityCell(ctx context.Context, env *exp.Env, on string) (o priorityOutco
 	s := scene.Schedule{Length: 8 * time.Second}
 	s.Add(2*time.Second, scene.Attach, "net2", "net1", "soft, uplink full, signals first: "+on)
 	s.Add(5*time.Second, scene.Cut, "net1", "", "")
-	t, err := (&trial{env: env, name: "priority-" + on, net: net, plan: s, at: s.Steps[0].At, snap: snapLength,
+	t, err := (&trial{env: env, window: w, name: "priority-" + on, net: net, plan: s, at: s.Steps[0].At, snap: snapLength,
 		iperf: workload.IperfOptions{CC: "cubic"}}).pass(ctx)
 	if err != nil {
 		return o, err
@@ -206,7 +208,7 @@ type preferOutcome struct {
 
 // preferCell moves from near to far; with the policy the host stays where it is
 // until that network is withdrawn (the paper's §6.1.1).
-func preferCell(ctx context.Context, env *exp.Env, on string) (o preferOutcome, err error) {
+func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o preferOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := config(env, "prefer", "lan-wan", "soft")
@@ -221,7 +223,7 @@ func preferCell(ctx context.Context, env *exp.Env, on string) (o preferOutcome, 
 	s := scene.Schedule{Length: 9 * time.Second}
 	s.Add(2*time.Second, scene.Attach, "net2", "net1", "near to far, near preferred: "+on)
 	s.Add(6*time.Second, scene.Disable, "net1", "", "the near network is withdrawn")
-	t, err := (&trial{env: env, name: "prefer-" + on, net: net, plan: s, at: s.Steps[0].At, snap: snapLength,
+	t, err := (&trial{env: env, window: w, name: "prefer-" + on, net: net, plan: s, at: s.Steps[0].At, snap: snapLength,
 		iperf: workload.IperfOptions{Reverse: true, CC: "cubic"}}).pass(ctx)
 	if err == nil {
 		err = t.assemble()
@@ -247,7 +249,7 @@ type sumsOutcome struct {
 	Updates, Bad    int // Locator Updates and acknowledgements, by the rule of ICMPv6
 }
 
-func sumsCell(ctx context.Context, env *exp.Env) (o sumsOutcome, err error) {
+func sumsCell(ctx context.Context, env *exp.Env, w *exp.Window) (o sumsOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := config(env, "checksums", "lan-lan", "soft")
@@ -261,7 +263,7 @@ func sumsCell(ctx context.Context, env *exp.Env) (o sumsOutcome, err error) {
 	s := scene.Schedule{Length: 6 * time.Second}
 	s.Add(2*time.Second, scene.Attach, "net2", "net1", "soft, checksums over NIDs")
 	s.Add(4*time.Second, scene.Detach, "net1", "", "")
-	t, err := (&trial{env: env, name: "checksums", net: net, plan: s, at: s.Steps[0].At,
+	t, err := (&trial{env: env, window: w, name: "checksums", net: net, plan: s, at: s.Steps[0].At,
 		iperf: workload.IperfOptions{Reverse: true, CC: "cubic"}}).pass(ctx)
 	if err != nil {
 		return o, err

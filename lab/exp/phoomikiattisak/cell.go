@@ -116,7 +116,7 @@ func (c *cell) schedule() (s scene.Schedule, at time.Duration) {
 
 // measure builds the network, lets the flow through the handoff, and returns
 // what the captures show. The topology is gone when it returns.
-func (c *cell) measure(ctx context.Context) (o outcome, err error) {
+func (c *cell) measure(ctx context.Context, w *exp.Window) (o outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mode := "hard"
@@ -130,7 +130,7 @@ func (c *cell) measure(ctx context.Context) (o outcome, err error) {
 	}
 	defer func() { err = errors.Join(err, net.Close()) }()
 	s, at := c.schedule()
-	t, err := (&trial{env: c.env, name: c.name(), net: net, plan: s, at: at, snap: snapLength,
+	t, err := (&trial{env: c.env, window: w, name: c.name(), net: net, plan: s, at: at, snap: snapLength,
 		iperf: workload.IperfOptions{Reverse: true, CC: c.control.Algorithm}}).pass(ctx)
 	if err != nil {
 		return o, err
@@ -143,13 +143,14 @@ func (c *cell) measure(ctx context.Context) (o outcome, err error) {
 
 // trial is one TCP flow through one schedule.
 type trial struct {
-	env   *exp.Env
-	name  string
-	net   *scene.Scene
-	plan  scene.Schedule
-	at    time.Duration         // of the handoff, as planned
-	iperf workload.IperfOptions // direction and congestion control
-	snap  int                   // octets of each packet to be captured, 0: all
+	env    *exp.Env
+	window *exp.Window
+	name   string
+	net    *scene.Scene
+	plan   scene.Schedule
+	at     time.Duration         // of the handoff, as planned
+	iperf  workload.IperfOptions // direction and congestion control
+	snap   int                   // octets of each packet to be captured, 0: all
 }
 
 // pass is what one flow left behind.
@@ -180,6 +181,7 @@ func (r *trial) pass(ctx context.Context) (t *pass, err error) {
 	o := r.iperf
 	o.Name, o.Target, o.Port, o.Interval = "iperf3 TCP", "cn1", port, 0.5
 	o.Seconds = int(r.plan.Length.Seconds() + 1.5)
+	r.window.Open()
 	flow, err := workload.StartIperf(ctx, net.Peer(0).Host, net.Mobile().Host, o)
 	if err != nil {
 		return nil, err
@@ -204,6 +206,7 @@ func (r *trial) pass(ctx context.Context) (t *pass, err error) {
 	ectx, done := context.WithTimeout(ctx, endWithin)
 	defer done()
 	t.report, t.failure = flow.Wait(ectx)
+	r.window.Shut()
 	if t.counters, err = drops(ctx, net); err != nil {
 		return nil, err
 	}

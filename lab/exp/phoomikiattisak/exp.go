@@ -154,7 +154,7 @@ func (m *matrix) tcp(ctx context.Context) error {
 			for _, k := range m.kinds {
 				for _, v := range m.variants {
 					c := cell{env: m.env, scenario: s, kind: k, control: m.controls[v], repetition: n}
-					o, err := exp.Cell(m.env, c.name(), func() (outcome, error) { return c.measure(ctx) })
+					o, err := exp.Cell(m.env, c.name(), func(w *exp.Window) (outcome, error) { return c.measure(ctx, w) })
 					if err != nil {
 						return err
 					}

@@ -34,7 +34,7 @@ type udpOutcome struct {
 // below the rate of the link, softly handed over.
 func (m *matrix) udp(ctx context.Context) error {
 	for _, s := range m.scenarios {
-		o, err := exp.Cell(m.env, s+"-udp", func() (udpOutcome, error) { return udpCell(ctx, m.env, s) })
+		o, err := exp.Cell(m.env, s+"-udp", func(w *exp.Window) (udpOutcome, error) { return udpCell(ctx, m.env, w, s) })
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (m *matrix) udp(ctx context.Context) error {
 // udpPort is where the waiting end of the flow listens.
 const udpPort = 7001
 
-func udpCell(ctx context.Context, env *exp.Env, scenario string) (o udpOutcome, err error) {
+func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) (o udpOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p, name := env.Params, scenario+"-udp"
@@ -61,6 +61,7 @@ func udpCell(ctx context.Context, env *exp.Env, scenario string) (o udpOutcome, 
 		return o, fmt.Errorf("make directory: %w", err)
 	}
 	size := p.Int("udp_size")
+	w.Open()
 	flow, err := workload.StartUDP(ctx, net.Peer(0).Host, net.Mobile().Host, dir, workload.UDPOptions{
 		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200, Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
 	})
@@ -92,6 +93,7 @@ func udpCell(ctx context.Context, env *exp.Env, scenario string) (o udpOutcome, 
 	if err != nil {
 		return o, fmt.Errorf("read the UDP flow: %w", err)
 	}
+	w.Shut()
 	// The first second is the set-up of the session, which has rules of its own.
 	from := t.At(time.Second)
 	o = udpOutcome{Scenario: scenario, Counters: counters, Refused: flow.BufferErrors(), QueueDrop: int(t.Drops["queue"] + t.Drops["refused"])}

@@ -121,7 +121,7 @@ func (c *campaign) measure(ctx context.Context) error {
 // cell is one pass, measured or found.
 func (c *campaign) cell(ctx context.Context, arm scene.Arm, g group, n int, plain *Pass) (Pass, error) {
 	name := fmt.Sprintf("%s-%s-%d", g.name(), arm, n+1)
-	return exp.Cell(c.env, name, func() (p Pass, err error) {
+	return exp.Cell(c.env, name, func(w *exp.Window) (p Pass, err error) {
 		dir, err := c.studio.workspace(name)
 		if err != nil {
 			return p, err
@@ -135,7 +135,7 @@ func (c *campaign) cell(ctx context.Context, arm scene.Arm, g group, n int, plai
 			}
 			takes = append(takes, t)
 		}
-		got, p, err := c.stream(ctx, arm, g, dir, takes)
+		got, p, err := c.stream(ctx, w, arm, g, dir, takes)
 		if err != nil {
 			return p, fmt.Errorf("arm %s: %w", arm, err)
 		}
@@ -179,7 +179,7 @@ type recorded struct {
 
 // stream builds the network of an arm and receives the clips while the schedule
 // runs. The network is gone when it returns.
-func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
+func (c *campaign) stream(ctx context.Context, w *exp.Window, arm scene.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.env.View.Phase("%s, %d ms: setting up", arm, g.rttMs)
@@ -196,6 +196,7 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 	if err := resolve(ctx, s); err != nil {
 		return nil, p, err
 	}
+	w.Open()
 	streams, err := start(ctx, s, dir, takes)
 	defer func() {
 		for _, r := range streams {
@@ -222,6 +223,7 @@ func (c *campaign) stream(ctx context.Context, arm scene.Arm, g group, dir strin
 		}
 		got = append(got, recorded{rec, r.BufferErrors()})
 	}
+	w.Shut()
 	p = Pass{Streams: map[string]Seen{}, Drops: s.Drops(), Start: trace.Start.UnixNano()}
 	p.observe(trace, arm)
 	return got, p, nil

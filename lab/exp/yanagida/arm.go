@@ -43,7 +43,7 @@ type pass struct {
 }
 
 // measure goes through the schedule once. The topology is gone when it returns.
-func measure(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) {
+func measure(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome, err error) {
 	if env.Engine == exp.Sim {
 		return simulate(env, c)
 	}
@@ -62,6 +62,7 @@ func measure(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) 
 	if err != nil {
 		return nil, err
 	}
+	w.Open()
 	if err := p.start(ctx); err != nil {
 		return nil, err
 	}
@@ -72,6 +73,7 @@ func measure(ctx context.Context, env *exp.Env, c cell) (o *outcome, err error) 
 	}
 	o = &outcome{Arm: string(c.arm), RTTMs: c.rtt.Seconds() * 1e3}
 	p.finish(ctx, o)
+	w.Shut()
 	if o.CaptureDropped, err = caps.Stop(); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ type besides struct {
 // session with another one, and compares every packet as it left with how it
 // arrived.
 func beside(ctx context.Context, env *exp.Env) error {
-	b, err := exp.Cell(env, "beside", func() (besides, error) { return measureBeside(ctx, env) })
+	b, err := exp.Cell(env, "beside", func(w *exp.Window) (besides, error) { return measureBeside(ctx, env, w) })
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func beside(ctx context.Context, env *exp.Env) error {
 	return nil
 }
 
-func measureBeside(ctx context.Context, env *exp.Env) (b besides, err error) {
+func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	env.View.Phase("setting up plain IPv6 beside Roam")
@@ -72,9 +72,11 @@ func measureBeside(ctx context.Context, env *exp.Env) (b besides, err error) {
 	if err != nil {
 		return b, err
 	}
+	w.Open()
 	if err := b.traffic(ctx, env, s, dir); err != nil {
 		return b, err
 	}
+	w.Shut()
 	if b.Dropped, err = caps.Stop(); err != nil {
 		return b, err
 	}

@@ -80,7 +80,7 @@ func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt t
 		if c.rtt == 0 {
 			c.rtt = rtt
 		}
-		o, err := exp.Cell(env, c.name, func() (*outcome, error) { return measure(ctx, env, c) })
+		o, err := exp.Cell(env, c.name, func(w *exp.Window) (*outcome, error) { return measure(ctx, env, w, c) })
 		if err != nil {
 			return nil, err
 		}
