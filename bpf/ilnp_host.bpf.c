@@ -49,7 +49,9 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	p = find_pair(&key, FETCH_OUT);
 	if (!p && has_come_round(skb))
 		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
-	e = p ? 0 : bpf_map_lookup_elem(&embryos, &key);
+	e = p && !is_waiting(p) ? 0 : bpf_map_lookup_elem(&embryos, &key);
+	if (e)
+		p = 0; /* it contacted us first */
 	if (!p && !e)
 		return hand_over_miss(skb, &key);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE) {

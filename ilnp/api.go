@@ -116,6 +116,7 @@ const (
 	SeenLife                      // a pair marked Dead received an acceptable packet: Key, Remote
 	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenEmbryo
 	SeenRule                      // the first checksum of a pair whose rule is sought: Key, Found
+	SeenFirst                     // a local application's packet has left by a pair that is Expected: Key
 )
 
 // Observation is one event of the data plane.
@@ -177,6 +178,7 @@ type Pair struct {
 	Carry                   bool          // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
 	Dead                    bool          // liveness says that no path works
+	Expected                bool          // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path        // to send on, at most MaxPaths, each one equally; empty: none usable
 	Accept                  []roam.L64    // accepted as sources, usable or in grace; at most 2*MaxRemote

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"time"
 
 	"roam"
@@ -26,6 +27,8 @@ type Config struct {
 	SessionPrefix    roam.L64              // never acceptable as a locator; default roam.DefaultSessionPrefix
 	ProbeID          uint16                // identifier of our echo requests
 	UDPPort          uint16                // of control messages where a path drops the option or ICMPv6; 0: never
+	Expect           int                   // how many known correspondents without a session have an entry ready; 0: none
+	MaxSessions      int                   // entries that the data plane has; expected sessions give way to others; 0: no bound
 }
 
 // Defaults of Config.
@@ -47,6 +50,8 @@ type Core struct {
 	known      map[roam.NID]*correspondent
 	sessions   map[PairKey]*session
 	byNIDs     map[PairKey][]*session // by the NIDs on the wire
+	expected   map[PairKey]*session   // see Expect; in none of the two above
+	awaited    []PairKey              // of them, who was asked for the longest ago first
 	candidates map[candidateKey]*candidate
 	queue      []*candidate // in the order in which they came; some are no more
 	probes     map[token]probe
@@ -90,6 +95,7 @@ func New(cfg Config) (*Core, error) {
 		known:      make(map[roam.NID]*correspondent),
 		sessions:   make(map[PairKey]*session),
 		byNIDs:     make(map[PairKey][]*session),
+		expected:   make(map[PairKey]*session),
 		candidates: make(map[candidateKey]*candidate),
 		probes:     make(map[token]probe),
 		rejected:   make(map[string]rejection),
@@ -148,10 +154,14 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
 func (c *Core) Snapshot() []Pair {
-	pairs := make([]Pair, 0, len(c.sessions))
-	for _, s := range c.sorted() {
+	pairs := make([]Pair, 0, len(c.sessions)+len(c.expected))
+	for _, s := range c.sessions {
 		pairs = append(pairs, s.entry)
 	}
+	for _, s := range c.expected {
+		pairs = append(pairs, s.entry)
+	}
+	slices.SortFunc(pairs, func(a, b Pair) int { return compareKey(a.Key, b.Key) })
 	return pairs
 }
 

@@ -15,7 +15,7 @@
 //	Poll() (Output, bool)                drain before the next Handle
 //	PollTimeout() (time.Time, bool)
 //
-// Commands are AddPeer, RemovePeer, SetMode, SetLinkDisabled and Detach; they
+// Commands are AddPeer, RemovePeer, Expect, SetMode, SetLinkDisabled and Detach; they
 // are followed by draining Poll too. Export and Restore carry the sessions
 // over a restart.
 // SetLinkMTU and HandleTooBig tell what is known of sizes.
@@ -31,6 +31,9 @@
 //	         -> Established                        -> Established
 //	Parameter Problem, or 1 s of silence
 //	         -> Plain
+//
+// A few known correspondents are expected: their entries are made before any packet
+// (expect.go), and SeenFirst stands for SeenMiss.
 //
 // It omits Locator Updates of the draft form other than "replace" when it
 // sends (it applies all of them), IPsec for ILNP, site border rewriting, and

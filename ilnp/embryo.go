@@ -253,6 +253,9 @@ func (c *Core) giveUp(now time.Time, k *candidate) {
 	}
 	if len(c.between(k.key.local, k.key.remote.NID)) == 0 {
 		c.emit(Delete{Key: k.handles})
+		if s := c.expected[k.handles]; s != nil {
+			c.emit(Upsert{Pair: s.entry}) // its entry went with the embryo
+		}
 	}
 }
 

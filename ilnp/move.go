@@ -33,6 +33,7 @@ func (c *Core) localsChanged(now time.Time, before []Local, why string) {
 	}
 	c.round.queue, c.round.last = c.byUse(), now
 	c.tellSome(now, moveFirst)
+	c.standAll(now)
 }
 
 // byUse returns the sessions, those used last first.

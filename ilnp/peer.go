@@ -18,6 +18,15 @@ type correspondent struct {
 	plainUntil time.Time     // it is remembered to be without ILNP
 }
 
+// targets returns the locators that were told of it, for a session.
+func (k *correspondent) targets() remotes {
+	var rs remotes
+	for _, r := range k.locators {
+		rs.put(r.l64, r.preference, r.expires)
+	}
+	return rs
+}
+
 // AddPeer makes a correspondent known, or replaces what is known of it: its
 // names are united, its told locators replaced. A live session keeps the
 // locators that its correspondent announced itself; new ones are added behind
@@ -56,6 +65,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 			c.adviseSession(now, s, k)
 		}
 	}
+	c.adviseExpected(now, k)
 }
 
 // adviseSession brings what was told of a correspondent into its session.
@@ -88,6 +98,7 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 // RemovePeer forgets a correspondent and ends its sessions.
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 	delete(c.known, nid)
+	c.unexpect(PairKey{c.cfg.NIDs[0], nid})
 	for _, s := range c.sorted() {
 		if s.remoteNID == nid {
 			c.removeSession(now, s)

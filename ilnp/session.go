@@ -89,6 +89,7 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 
 func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad = s, now, make(map[Path]bool)
+	c.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
@@ -195,6 +196,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 func (c *Core) endIdle(now time.Time, s *session) {
 	c.removeSession(now, s)
 	c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "idle"})
+	c.Expect(now, s.remoteNID)
 }
 
 // grace is how long a dropped locator stays acceptable.
@@ -270,7 +272,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * s.rtt,
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * s.rtt,
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)

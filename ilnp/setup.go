@@ -30,6 +30,9 @@ const (
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
 	s := c.sessions[o.Key]
+	if s == nil && (o.Trigger == SeenFirst || o.Trigger == SeenNonce) {
+		s = c.begin(now, o.Key) // the answer may be told before what was answered
+	}
 	switch {
 	case o.Trigger == SeenMiss:
 		c.handleMiss(now, o.Key)
@@ -66,33 +69,44 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 		c.emit(Reject{Key: key})
 		return
 	}
-	n, ok := c.drawNonce(now)
-	if !ok {
-		c.emit(Reject{Key: key})
-		return
+	s := c.take(key) // its entry came too late for this packet
+	if s == nil {
+		n, ok := c.drawNonce(now)
+		if !ok {
+			c.emit(Reject{Key: key})
+			return
+		}
+		s = c.initiated(key, k, n)
 	}
-	s := &session{
+	c.initiate(now, s)
+	c.emit(Release{Key: key})
+	c.prove(now, s) // behind the packets: they wait
+}
+
+// initiated makes a session that our packets are the first of.
+func (c *Core) initiated(key PairKey, k *correspondent, n Nonce) *session {
+	return &session{
 		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
-		profile: k.profile, rtt: k.rtt,
+		profile: k.profile, rtt: k.rtt, remotes: k.targets(),
 	}
-	for _, r := range k.locators {
-		s.remotes.put(r.l64, r.preference, r.expires)
-	}
+}
+
+// initiate lets it begin.
+func (c *Core) initiate(now time.Time, s *session) {
 	if len(c.host.told) == 1 && c.host.isOnly(c.host.told[0].l64) {
 		// The correspondent will see this one on our packets; more have to be told.
 		s.update.listing = c.host.told
 	}
-	s.lastTx = now
+	s.lastTx, s.lastMove = now, time.Time{}
 	c.addSession(now, s, "a packet of ours was the first")
-	if k.plainUntil.After(now) {
+	s.state, s.fallback, s.remembered = Initiated, noFallback, false
+	if c.isPlain(now, s) {
 		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
 	} else {
 		c.arm(&s.schedule, timerSetup, now, setupPatience)
 	}
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
-	c.emit(Release{Key: key})
-	c.prove(now, s) // behind the packets: they wait
 }
 
 // ownNID returns the NID that a local handle stands for; handles of this host
@@ -251,6 +265,9 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 	asking := 0
 	for _, a := range as {
 		s := c.sessions[a.Key]
+		if s == nil && !a.LastTx.IsZero() {
+			s = c.begin(now, a.Key) // nobody was there to be told of its first packet
+		}
 		if s == nil {
 			continue
 		}
@@ -276,4 +293,5 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 			asking++
 		}
 	}
+	c.standAged(now)
 }

@@ -98,6 +98,7 @@ type savedSession struct {
 	LastMove    time.Time     `json:"last_move"`
 	LastMoveRTT time.Duration `json:"last_move_rtt"`
 	Carried     []Path        `json:"carried,omitempty"`
+	Expected    bool          `json:"expected,omitempty"`
 }
 
 type savedListed struct {
@@ -137,6 +138,11 @@ func (c *Core) State() State {
 	}
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
+	}
+	for _, key := range c.awaited {
+		v := c.expected[key].save()
+		v.Expected = true
+		st.Sessions = append(st.Sessions, v)
 	}
 	return State{st}
 }
@@ -200,7 +206,14 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		}
 	}
 	for _, v := range st.Sessions {
-		c.restoreSession(now, v)
+		if !v.Expected {
+			c.restoreSession(now, v)
+		}
+	}
+	for _, v := range st.Sessions {
+		if v.Expected {
+			c.restoreExpected(now, v)
+		}
 	}
 	return nil
 }
@@ -283,6 +296,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
 	s.restoreCarried(now, v.Carried)
 	s.entry.Seq, s.entry.Paths = v.Seq, c.pathsFor(now, s) // the data plane goes on with these
+	c.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)

@@ -158,8 +158,14 @@ func (k *Soak) baseline() {
 		load := h.core.Load()
 		known := load.Known
 		load.Known, load.Links = 0, 0
-		if load != (ilnp.Load{}) || len(h.plane.pairs)+len(h.plane.held) > 0 {
-			k.fault("%s: not back at nothing: %+v, %d entries, %d with held packets", h.name, load, len(h.plane.pairs), len(h.plane.held))
+		entries := 0
+		for _, e := range h.plane.pairs {
+			if !e.waits() {
+				entries++
+			}
+		}
+		if load != (ilnp.Load{}) || entries+len(h.plane.held) > 0 {
+			k.fault("%s: not back at nothing: %+v, %d entries, %d with held packets", h.name, load, entries, len(h.plane.held))
 		}
 		if names := h.core.Load().Links; names > len(h.attachments)+len(h.off) {
 			k.fault("%s: remembers the names of %d links and has %d", h.name, names, len(h.attachments))
@@ -171,6 +177,9 @@ func (k *Soak) baseline() {
 			h.core.RemovePeer(k.now, p.NID)
 		}
 		h.Settle()
+		if len(h.plane.pairs) > 0 {
+			k.fault("%s: %d entries for correspondents that were removed", h.name, len(h.plane.pairs))
+		}
 		if h.core.Load().Known != 0 {
 			k.fault("%s: still knows %d correspondents that were removed", h.name, h.core.Load().Known)
 		}

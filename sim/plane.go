@@ -54,6 +54,9 @@ type embryo struct {
 	carried       bool // the path drops options: answered without, known by its place
 }
 
+// waits reports whether an entry is there for packets of its own host only.
+func (e *pair) waits() bool { return e.Expected && e.lastTx.IsZero() }
+
 func newPlane(h *Node) plane {
 	return plane{
 		host: h, secret: h.net.rand.Uint64(), pairs: make(map[ilnp.PairKey]*pair),
@@ -113,11 +116,15 @@ func (p *plane) reject(key ilnp.PairKey) {
 
 // send takes a datagram from an application.
 func (p *plane) send(key ilnp.PairKey, d Datagram) {
-	if e := p.pairs[key]; e != nil {
+	at, isEmbryo := p.embryos[key]
+	if e := p.pairs[key]; e != nil && !(isEmbryo && e.waits()) {
 		p.sendPair(e, d)
+		if e.Expected && !e.waits() {
+			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: key})
+		}
 		return
 	}
-	if e, ok := p.embryos[key]; ok {
+	if e := at; isEmbryo {
 		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
 		if e.carried {
 			out.Nonce = Nonce{}
@@ -183,6 +190,9 @@ func (p *plane) watch(e *pair, now time.Time) {
 // when several correspondents claim one, by its nonce or by where it came from.
 func (p *plane) pairOf(in Packet) *pair {
 	at := p.pairs[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+	if at != nil && at.waits() {
+		at = nil
+	}
 	for _, e := range p.pairs {
 		switch {
 		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:

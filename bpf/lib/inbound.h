@@ -122,7 +122,8 @@ static __always_inline struct pair *pair_of(const struct inbound *in)
 	if (p)
 		return p;
 	key = handle_of(in->dst.nid, &in->src);
-	return find_pair(&key, FETCH_IN);
+	p = find_pair(&key, FETCH_IN);
+	return p && is_waiting(p) ? 0 : p;
 }
 
 /* An ICMPv6 error about a packet of ours: the daemon translates it, for it
@@ -139,7 +140,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
 	p = find_pair(&key, FETCH_OUT);
-	if (!p && !bpf_map_lookup_elem(&embryos, &key))
+	if ((!p || is_waiting(p)) && !bpf_map_lookup_elem(&embryos, &key))
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */

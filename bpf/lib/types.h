@@ -101,6 +101,7 @@ enum pair_flags {
 	PAIR_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
 	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
 	PAIR_CARRY = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
+	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -262,6 +263,7 @@ enum event_kind {
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
+	EV_FIRST,       /* requests: a packet of ours leaves by an expected pair; whole, if it may have to leave again */
 };
 
 /* What the daemon is told. */

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,7 +132,7 @@ func (d *Daemon) startDNS() {
 	if err != nil {
 		d.warn("names that are not ours are not resolved: " + err.Error())
 	}
-	server, err := dnsio.Start(dnsio.Config{Listen: c.Listen, Prefix: d.cfg.Host.SessionPrefix, Upstream: upstream})
+	server, err := dnsio.Start(dnsio.Config{Listen: c.Listen, Prefix: d.cfg.Host.SessionPrefix, Upstream: upstream, Asked: d.asked})
 	if err != nil {
 		d.warn("correspondents are not found by name: " + err.Error())
 		return
@@ -146,6 +147,17 @@ func (d *Daemon) startDNS() {
 		}
 		d.resolv = keeper
 	}
+}
+
+// askedWithin is how long an answer may wait for the engine; it does without it
+// then, as the first packet does.
+const askedWithin = 2 * time.Millisecond
+
+// asked has the session stand ready whose address is about to be given out.
+func (d *Daemon) asked(nid roam.NID) {
+	ctx, cancel := context.WithTimeout(context.Background(), askedWithin)
+	defer cancel()
+	_ = d.engine.Do(ctx, func(now time.Time) { d.engine.Core().Expect(now, nid) })
 }
 
 // stopDNS ends the resolver, and lets applications ask the host's own again

@@ -123,6 +123,7 @@ const (
 	bpfEventKindEV_SILENCE     bpfEventKind = 9
 	bpfEventKindEV_LIFE        bpfEventKind = 10
 	bpfEventKindEV_RULE        bpfEventKind = 11
+	bpfEventKindEV_FIRST       bpfEventKind = 12
 )
 
 type bpfHalf struct {
@@ -211,6 +212,7 @@ const (
 	bpfPairFlagsPAIR_REAL_SOCKETS bpfPairFlags = 64
 	bpfPairFlagsPAIR_BY_HANDLE    bpfPairFlags = 128
 	bpfPairFlagsPAIR_CARRY        bpfPairFlags = 256
+	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 )
 
 type bpfPairKey struct {

@@ -34,6 +34,7 @@ const (
 	Silence     = EventKind(bpfEventKindEV_SILENCE)
 	Life        = EventKind(bpfEventKindEV_LIFE)
 	RuleSeen    = EventKind(bpfEventKindEV_RULE)
+	First       = EventKind(bpfEventKindEV_FIRST)
 )
 
 // Event is one report of the data plane.

@@ -329,6 +329,9 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.Carry {
 		f |= bpfPairFlagsPAIR_CARRY
 	}
+	if pair.Expected {
+		f |= bpfPairFlagsPAIR_EXPECTED
+	}
 	return f
 }
 

@@ -20,6 +20,9 @@ func (s *Server) local(q *dns.Msg, rec naming.Record) *dns.Msg {
 	question := q.Question[0]
 	switch question.Qtype {
 	case dns.TypeAAAA, dns.TypeANY:
+		if s.asked != nil {
+			s.asked(rec.NID)
+		}
 		// One address: the session address stands for all locators.
 		return found(q, aaaa(question.Name, roam.ILV{L64: s.prefix, NID: rec.NID}.Addr()))
 	case dns.TypeA, dns.TypeSVCB, dns.TypeHTTPS:

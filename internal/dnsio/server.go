@@ -22,6 +22,9 @@ type Config struct {
 	Listen   netip.AddrPort   // loopback; port 0 takes a free one
 	Prefix   roam.L64         // the session prefix
 	Upstream []netip.AddrPort // asked in this order; empty: nothing is forwarded
+	// Asked is called before a session address is given out, whose first packet
+	// is near then; nil: nobody wants to know. The answer waits for it.
+	Asked func(roam.NID)
 }
 
 // Server answers on UDP and TCP. Its table and upstream servers may change
@@ -29,6 +32,7 @@ type Config struct {
 type Server struct {
 	listen netip.AddrPort
 	prefix roam.L64
+	asked  func(roam.NID)
 
 	table    atomic.Pointer[naming.Table]
 	upstream atomic.Pointer[[]netip.AddrPort]
@@ -55,7 +59,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("listen for names on %v: %w", cfg.Listen, explain(cfg.Listen, err))
 	}
 	s := &Server{
-		listen: l.Addr().(*net.TCPAddr).AddrPort(), prefix: cfg.Prefix, flying: make(chan struct{}, maxFlying),
+		listen: l.Addr().(*net.TCPAddr).AddrPort(), prefix: cfg.Prefix, asked: cfg.Asked, flying: make(chan struct{}, maxFlying),
 	}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	empty, _ := naming.NewTable(nil)

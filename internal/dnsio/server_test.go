@@ -76,7 +76,12 @@ func (u *upstream) serve(w dns.ResponseWriter, q *dns.Msg) {
 
 func start(t *testing.T, up ...netip.AddrPort) *Server {
 	t.Helper()
-	s, err := Start(Config{Listen: loopback, Prefix: roam.DefaultSessionPrefix, Upstream: up})
+	return startWith(t, Config{Listen: loopback, Prefix: roam.DefaultSessionPrefix, Upstream: up})
+}
+
+func startWith(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	s, err := Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +101,23 @@ func start(t *testing.T, up ...netip.AddrPort) *Server {
 	}
 	s.SetTable(table)
 	return s
+}
+
+// TestAsked: whoever is told a session address is about to send there; other
+// questions about a name say nothing of the kind.
+func TestAsked(t *testing.T) {
+	asked := make(chan roam.NID, 8)
+	s := startWith(t, Config{Listen: loopback, Prefix: roam.DefaultSessionPrefix, Asked: func(n roam.NID) { asked <- n }})
+	for _, q := range []query{{name: "server", kind: dns.TypeA}, {name: "server", kind: dns.TypeL64}, {name: "other", kind: dns.TypeAAAA}, {name: "server", kind: dns.TypeAAAA, cd: true}} {
+		s.ask(t, q)
+	}
+	if len(asked) != 0 {
+		t.Errorf("%v asked for by other questions", <-asked)
+	}
+	s.ask(t, query{name: "server", kind: dns.TypeAAAA})
+	if len(asked) != 1 || <-asked != 0x0011_22ff_0000_0001 {
+		t.Error("nobody hears that the session address was given out, or often")
+	}
 }
 
 type query struct {

@@ -53,6 +53,9 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	old := e.pairs[p.Key]
 	e.pairs[p.Key] = p
 	e.saver.soon()
+	if p.Expected {
+		return // nothing has been sent
+	}
 	if p.State == ilnp.Established && !p.Carry {
 		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}

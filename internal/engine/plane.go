@@ -21,6 +21,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Silence:     ilnp.SeenSilence,
 	dataplane.Life:        ilnp.SeenLife,
 	dataplane.RuleSeen:    ilnp.SeenRule,
+	dataplane.First:       ilnp.SeenFirst,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {
@@ -38,6 +39,9 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 	case dataplane.Miss:
 		e.miss(now, ev)
 	default:
+		if ev.Kind == dataplane.First {
+			e.hold(ev)
+		}
 		trigger, ok := triggers[ev.Kind]
 		if !ok {
 			e.refused["unknown event of the data plane"]++
@@ -70,6 +74,18 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		return
 	}
 	e.core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local})
+}
+
+// hold keeps a packet that has left by an expected session, in case that falls back
+// to plain IPv6.
+func (e *Engine) hold(ev dataplane.Event) {
+	p, made := e.pairs[ev.Key]
+	if !made || p.State == ilnp.Plain || p.State == ilnp.Established && !p.Carry || len(ev.Packet) == 0 {
+		return
+	}
+	if ip6.FinishL4(ev.Packet) == nil {
+		e.held.add(ev.Key, ev.Packet)
+	}
 }
 
 // release sends the held packets; while the session is Initiated they are kept,

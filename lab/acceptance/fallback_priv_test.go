@@ -64,6 +64,9 @@ func withoutRoam(t *testing.T, w *world, mn *host) {
 	if now := mn.counters()["tx_nonce"]; now != nonces || c.ms > 500 {
 		t.Errorf("the fallback was not remembered: %d packets with nonce, %d ms", now-nonces, c.ms)
 	}
+	if n := mn.counters()["miss_handed_over"]; n != 0 {
+		t.Errorf("%d first packets waited for the daemon, although their sessions were expected", n)
+	}
 }
 
 func filtered(t *testing.T, w *world, mn *host) {

@@ -1,0 +1,161 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// A session that is expected has its entry in the data plane before its first packet,
+// which so need not wait for the daemon: with a nonce, or as plain IPv6 where the
+// correspondent is remembered to have no ILNP. Nothing is sent for it. As long as
+// none of our packets has used it, to the data plane it is not there for whoever comes
+// from outside, and a correspondent that contacts us first becomes a session as ever.
+//
+// Expected are known correspondents without a session, at most Config.Expect: those
+// that were made known first, and then whoever was asked for or had a session last.
+
+// Expect has a known correspondent without a session expected, since an application
+// has asked for it. Where there are too many, the one that was asked for the
+// longest ago is not expected any more.
+func (c *Core) Expect(now time.Time, nid roam.NID) {
+	key := PairKey{c.cfg.NIDs[0], nid}
+	if i := slices.Index(c.awaited, key); i >= 0 {
+		c.awaited = append(slices.Delete(c.awaited, i, i+1), key)
+		return
+	}
+	if len(c.awaited) > 0 && len(c.awaited) >= c.cfg.Expect && c.canExpect(key) {
+		c.unexpect(c.awaited[0])
+	}
+	c.expectIfRoom(now, nid)
+}
+
+// canExpect reports whether there is something to expect, and no session.
+func (c *Core) canExpect(key PairKey) bool {
+	k := c.known[key.Remote]
+	return k != nil && len(k.locators) > 0 && c.sessions[key] == nil && len(c.between(key.Local, key.Remote)) == 0
+}
+
+// isFull reports whether the data plane has no entry left.
+func (c *Core) isFull() bool {
+	return c.cfg.MaxSessions > 0 && len(c.sessions)+len(c.awaited) >= c.cfg.MaxSessions
+}
+
+func (c *Core) expectIfRoom(now time.Time, nid roam.NID) {
+	key := PairKey{c.cfg.NIDs[0], nid}
+	if len(c.awaited) >= c.cfg.Expect || c.isFull() || c.expected[key] != nil || !c.canExpect(key) {
+		return
+	}
+	n, ok := c.drawNonce(now)
+	if !ok {
+		return
+	}
+	c.await(now, c.initiated(key, c.known[nid], n))
+}
+
+func (c *Core) await(now time.Time, s *session) {
+	c.expected[s.key] = s
+	c.awaited = append(c.awaited, s.key)
+	c.stand(now, s)
+}
+
+// stand brings the entry of an expected session in line with what is known now.
+func (c *Core) stand(now time.Time, s *session) {
+	s.state, s.fallback, s.remembered = Initiated, noFallback, false
+	if c.isPlain(now, s) {
+		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
+	}
+	s.remotes.age(now, s.grace())
+	c.upsert(now, s, c.pathsFor(now, s))
+}
+
+// isPlain reports whether a correspondent is remembered to be without ILNP.
+func (c *Core) isPlain(now time.Time, s *session) bool {
+	k := c.known[s.remoteNID]
+	return k != nil && k.plainUntil.After(now)
+}
+
+// standAll does so for all of them, after a change of our own locators.
+func (c *Core) standAll(now time.Time) {
+	for _, key := range c.awaited {
+		c.stand(now, c.expected[key])
+	}
+}
+
+// standAged does so for those about which something has run out. It need not be
+// known to the second: when the first packet leaves, the session judges anew.
+func (c *Core) standAged(now time.Time) {
+	for _, key := range c.awaited {
+		s := c.expected[key]
+		limited := slices.ContainsFunc(s.remotes, func(r remote) bool { return !r.expires.IsZero() })
+		if limited || c.isPlain(now, s) != (s.state == Plain) {
+			c.stand(now, s)
+		}
+	}
+}
+
+// adviseExpected brings what was told of a correspondent into the session that is
+// expected with it.
+func (c *Core) adviseExpected(now time.Time, k *correspondent) {
+	s := c.expected[PairKey{c.cfg.NIDs[0], k.nid}]
+	switch {
+	case s == nil:
+		c.expectIfRoom(now, k.nid)
+	case len(k.locators) == 0:
+		c.unexpect(s.key)
+	default:
+		s.profile, s.remotes = k.profile, k.targets()
+		c.stand(now, s)
+	}
+}
+
+// take makes an expected session one that is not, without a word to the data plane;
+// nil: it was not expected.
+func (c *Core) take(key PairKey) *session {
+	s := c.expected[key]
+	if s != nil {
+		delete(c.expected, key)
+		c.awaited = slices.DeleteFunc(c.awaited, func(k PairKey) bool { return k == key })
+	}
+	return s
+}
+
+func (c *Core) unexpect(key PairKey) {
+	if c.take(key) != nil {
+		c.emit(Delete{Key: key})
+	}
+}
+
+// begin makes a session of an expected one that a packet of ours has used, and
+// which has left already.
+func (c *Core) begin(now time.Time, key PairKey) *session {
+	s := c.take(key)
+	if s != nil {
+		c.initiate(now, s)
+		c.prove(now, s)
+	}
+	return s
+}
+
+// giveWay frees an entry of the data plane for a session that begins, if all are
+// taken and some by sessions that are only expected.
+func (c *Core) giveWay(key PairKey) {
+	c.take(key) // its entry is replaced
+	for len(c.awaited) > 0 && c.isFull() {
+		c.unexpect(c.awaited[0])
+	}
+}
+
+// restoreExpected keeps the nonce of a predecessor's, as packets may have used it
+// while there was no daemon.
+func (c *Core) restoreExpected(now time.Time, v savedSession) {
+	key := PairKey{v.Local, v.Remote}
+	c.take(key) // one that was made since the start has another nonce
+	if len(c.awaited) >= c.cfg.Expect || c.isFull() || v.Remote != v.RemoteNID || !c.canExpect(key) {
+		return
+	}
+	s := c.initiated(key, c.known[v.RemoteNID], loadNonce(v.LocalNonce))
+	s.entry.Seq = v.Seq
+	c.await(now, s)
+}

@@ -1,0 +1,232 @@
+package ilnp
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+)
+
+func expecting(n int) func(*Config) { return func(c *Config) { c.Expect = n } }
+
+// tell makes a correspondent known at a place.
+func (b *bench) tell(nid roam.NID, at roam.L64) {
+	b.AddPeer(b.now, Peer{NID: nid, Locators: []RemoteLocator{{L64: at, Preference: 10, Lifetime: Infinite}}})
+	b.drain()
+}
+
+// wantExpected fails the test unless just these have an entry and no session.
+func (b *bench) wantExpected(nids ...roam.NID) {
+	b.t.Helper()
+	var got []roam.NID
+	for key, p := range b.pairs {
+		if p.Expected {
+			got = append(got, key.Remote)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, nids) || len(b.expected) != len(nids) || len(b.awaited) != len(nids) {
+		b.t.Errorf("expected %v (%d, %d), want %v", got, len(b.expected), len(b.awaited), nids)
+	}
+}
+
+// TestExpected: the entry is there before the first packet, without a word on the
+// wire, and the session has its nonce.
+func TestExpected(t *testing.T) {
+	b := newBench(t, expecting(2))
+	b.tell(peerNID, netP)
+	b.prefix(1, netA, Infinite)
+	before := b.pairs[theKey]
+	b.wantExpected(peerNID)
+	if before.State != Initiated || !before.LocalNonce.Present() || !slices.Equal(b.targets(), []roam.L64{netP}) {
+		t.Errorf("entry %+v, want initiated, with a nonce and a path", before)
+	}
+	b.pass(time.Hour)
+	if load := b.Load(); len(b.sent) != 0 || b.count(SessionStarted) != 0 || load.Sessions+load.Probes+load.Timers != 0 || len(b.Peers(b.now)) != 1 {
+		t.Errorf("%d packets sent, %+v", len(b.sent), load)
+	}
+	b.see(Observation{Trigger: SeenFirst, Key: theKey})
+	p := b.pairs[theKey]
+	if p.Expected || p.State != Initiated || p.LocalNonce != before.LocalNonce || b.count(SessionStarted) != 1 || len(b.other) != 0 {
+		t.Errorf("entry %+v and %v, want a session with that nonce, and nothing sent again", p, b.other)
+	}
+	b.answerProbes()
+	if p := b.pairs[theKey]; p.State != Established {
+		t.Errorf("session is %v after the probe's reply", p.State)
+	}
+	b.pass(defaultIdle + idleUnread)
+	b.wantExpected(peerNID)
+	if n := b.pairs[theKey].LocalNonce; n == before.LocalNonce {
+		t.Error("the nonce of a session that has ended is used again")
+	}
+	b.RemovePeer(b.now, peerNID)
+	b.drain()
+	b.wantExpected()
+}
+
+// TestExpectedIsUsedBeforeThatIsTold: by the answer to its first packet, by what the
+// data plane counted, or by a packet that was there before the entry.
+func TestExpectedIsUsedBeforeThatIsTold(t *testing.T) {
+	for name, use := range map[string]func(*bench){
+		"answer": func(b *bench) {
+			b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
+			b.see(Observation{Trigger: SeenFirst, Key: theKey})
+		},
+		"count": func(b *bench) {
+			b.HandleActivity(b.now, []Activity{{Key: theKey}})
+			b.wantExpected(peerNID)
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
+			b.drain()
+		},
+		"miss": func(b *bench) {
+			b.see(Observation{Trigger: SeenMiss, Key: theKey})
+			if !slices.Equal(b.other, []Output{Release{theKey}}) {
+				b.t.Errorf("%v, want the packet released", b.other)
+			}
+		},
+	} {
+		b := newBench(t, expecting(1))
+		b.prefix(1, netA, Infinite)
+		b.tell(peerNID, netP)
+		n := b.pairs[theKey].LocalNonce
+		use(b)
+		b.wantExpected()
+		if b.pairs[theKey].LocalNonce != n || len(b.sessions) != 1 || b.count(SessionStarted) != 1 {
+			t.Errorf("%s: entry %+v, %d sessions", name, b.pairs[theKey], len(b.sessions))
+		}
+	}
+}
+
+// TestExpectedWithoutILNP: the first packet that was refused is sent again, and as
+// long as that is remembered, the next session is expected to be plain.
+func TestExpectedWithoutILNP(t *testing.T) {
+	b := newBench(t, expecting(1), func(c *Config) { c.IdleTimeout = time.Minute })
+	b.prefix(1, netA, Infinite)
+	b.tell(peerNID, netP)
+	b.see(Observation{Trigger: SeenFirst, Key: theKey})
+	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+	if p := b.pairs[theKey]; p.State != Plain || !slices.Equal(b.other, []Output{Release{theKey}}) {
+		t.Errorf("session is %v, %v", p.State, b.other)
+	}
+	b.pass(time.Minute + idleUnread)
+	b.wantExpected(peerNID)
+	if p := b.pairs[theKey]; p.State != Plain {
+		t.Errorf("the next session is expected to be %v", p.State)
+	}
+	b.forget()
+	b.see(Observation{Trigger: SeenFirst, Key: theKey})
+	if s := b.Peers(b.now)[0]; s.State != Plain || s.WhyPlain != WhyRemembered || len(b.sent) != 0 {
+		t.Errorf("the next session is %v, %q", s.State, s.WhyPlain)
+	}
+	b.pass(time.Minute + idleUnread)
+	b.HandleActivity(b.now.Add(defaultFallback), []Activity{{Key: theKey}})
+	b.drain()
+	b.wantExpected(peerNID)
+	if p := b.pairs[theKey]; p.State != Initiated {
+		t.Errorf("after what is remembered has run out, it is expected to be %v", p.State)
+	}
+}
+
+// TestExpectedAreFew: those that were asked for last, and none where sessions need
+// the room.
+func TestExpectedAreFew(t *testing.T) {
+	b := newBench(t, expecting(2), func(c *Config) { c.MaxSessions = 3 })
+	b.prefix(1, netA, Infinite)
+	for i := range roam.NID(4) {
+		b.tell(peerNID+i, netP)
+	}
+	b.wantExpected(peerNID, peerNID+1)
+	ask := func(nid roam.NID) {
+		b.Expect(b.now, nid)
+		b.drain()
+	}
+	ask(peerNID)
+	ask(peerNID + 2)
+	b.wantExpected(peerNID, peerNID+2)
+	ask(peerNID + 9) // unknown
+	b.wantExpected(peerNID, peerNID+2)
+	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID + 1}})
+	ask(peerNID + 1)
+	b.wantExpected(peerNID, peerNID+2)
+	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID + 3}})
+	b.wantExpected(peerNID + 2)
+	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID}})
+	b.wantExpected()
+	ask(peerNID + 2)
+	b.wantExpected()
+}
+
+// TestExpectedContactsFirst: a correspondent that is expected and contacts us is
+// proven as any other, and has one session.
+func TestExpectedContactsFirst(t *testing.T) {
+	b := newBench(t, expecting(1))
+	b.prefix(1, netA, Infinite)
+	b.tell(peerNID, netP)
+	b.see(embryo(netP, peerNonce))
+	b.wantExpected(peerNID)
+	b.answerProbes()
+	b.wantExpected()
+	if p := b.pairs[theKey]; len(b.pairs) != 1 || p.State != Established || p.LocalNonce != embryo(netP, peerNonce).OwnNonce {
+		t.Errorf("%d entries, %+v", len(b.pairs), p)
+	}
+}
+
+// TestExpectedAfterAStrangerThatDoesNotAnswer: what the data plane forgets of the
+// stranger is not the entry.
+func TestExpectedAfterAStrangerThatDoesNotAnswer(t *testing.T) {
+	b := newBench(t, expecting(1))
+	b.prefix(1, netA, Infinite)
+	b.tell(peerNID, netP)
+	b.see(embryo(netQ, peerNonce))
+	b.pass(time.Minute)
+	b.wantExpected(peerNID)
+	if !slices.Contains(b.other, Output(Delete{theKey})) {
+		t.Error("the stranger is not forgotten")
+	}
+}
+
+// TestExpectedFollows: moves of this host, and what is told of the correspondent.
+func TestExpectedFollows(t *testing.T) {
+	b := newBench(t, expecting(1))
+	b.prefix(1, netA, Infinite)
+	b.tell(peerNID, netP)
+	b.prefix(2, netB, Infinite)
+	if !slices.Equal(b.sources(), []roam.L64{netB}) {
+		t.Errorf("sends from %v after a move", b.sources())
+	}
+	b.tell(peerNID, netQ)
+	b.wantTargets(netQ)
+	b.wantExpected(peerNID)
+	b.AddPeer(b.now, Peer{NID: peerNID})
+	b.drain()
+	b.wantExpected()
+	if len(b.sent) != 0 {
+		t.Errorf("%d packets sent", len(b.sent))
+	}
+}
+
+// TestExpectedSurvivesTheDaemon: with its nonce, which packets may have used.
+func TestExpectedSurvivesTheDaemon(t *testing.T) {
+	b := newBench(t, expecting(2))
+	b.prefix(1, netA, Infinite)
+	b.tell(peerNID, netP)
+	b.tell(peerNID+1, netP)
+	n := newBench(t, expecting(2))
+	n.tell(peerNID, netP) // the daemon reads its hosts file first
+	if err := n.Restore(n.now, b.Export()); err != nil {
+		t.Fatal(err)
+	}
+	n.drain()
+	n.wantExpected(peerNID, peerNID+1)
+	was := b.pairs[theKey]
+	if p := n.pairs[theKey]; p.LocalNonce != was.LocalNonce || p.Seq <= was.Seq || !slices.Equal(p.Paths, was.Paths) {
+		t.Errorf("entry %+v, want %+v", p, was)
+	}
+	if got := n.Snapshot(); len(got) != 2 || compareKey(got[0].Key, got[1].Key) >= 0 {
+		t.Errorf("snapshot %+v", got)
+	}
+	n.HandleActivity(n.now, []Activity{{Key: theKey, LastTx: n.now}})
+	n.drain()
+	n.wantExpected(peerNID + 1)
+}

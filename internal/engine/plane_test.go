@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"bytes"
+	"testing"
+
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// A packet that has left by an expected session is kept until its nonce is known to
+// be understood, and leaves again when it is not.
+func TestFirstPacketIsKept(t *testing.T) {
+	for _, c := range []struct {
+		was, becomes ilnp.PairState
+		kept, again  int
+	}{
+		{ilnp.Initiated, ilnp.Plain, 1, 1},
+		{ilnp.Initiated, ilnp.Established, 1, 0},
+		{ilnp.Plain, ilnp.Plain, 0, 0},
+		{ilnp.Established, ilnp.Established, 0, 0}, // the answer was told before it
+	} {
+		e, o := withSession(t, c.was)
+		e.cfg.Plane = &table{entries: map[ilnp.PairKey]ilnp.Pair{}}
+		first := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
+		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: pairKey, Packet: bytes.Clone(first)})
+		if got := len(e.held.packets(pairKey)); got != c.kept || len(o.resent) != 0 {
+			t.Errorf("%v: %d packets kept, %d sent again at once, want %d, 0", c.was, got, len(o.resent), c.kept)
+		}
+		p := e.pairs[pairKey]
+		p.State = c.becomes
+		e.upsert(p)
+		e.release(pairKey)
+		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.packets(pairKey)) != 0 {
+			t.Errorf("%v becomes %v: %d packets sent again, want %d", c.was, c.becomes, len(o.resent), c.again)
+		}
+	}
+}
