@@ -119,7 +119,7 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 	at, isEmbryo := p.embryos[key]
 	if e := p.pairs[key]; e != nil && !(isEmbryo && e.waits()) {
 		p.sendPair(e, d)
-		if e.Expected && !e.waits() {
+		if e.Expected && e.State != ilnp.Plain && !e.waits() {
 			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: key})
 		}
 		return

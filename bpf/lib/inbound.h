@@ -6,6 +6,7 @@
 #define ROAM_INBOUND_H
 
 #include "embryo.h"
+#include "expected.h"
 #include "mss.h"
 #include "real.h"
 

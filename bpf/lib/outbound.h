@@ -5,6 +5,7 @@
 
 #include "carry.h"
 #include "detour.h"
+#include "expected.h"
 #include "path.h"
 
 #define AF_INET6 10
@@ -130,25 +131,6 @@ __noinline int tell_silence(struct __sk_buff *skb, const struct pair *p)
 	return 0;
 }
 
-#define FIRST_TOLD 16 /* packets; as many as the daemon keeps */
-
-/* A packet of ours uses an expected session: the daemon hears of it behind it, and
- * gets it in case the correspondent refuses the nonce and it is to be sent again.
- */
-__noinline int tell_first(struct __sk_buff *skb, const struct pair *p)
-{
-	struct event about = {};
-
-	if (!p)
-		return 0;
-	about.key = p->handle;
-	if (p->flags & PAIR_PLAIN || skb->len - ETH_LEN >= EVENT_DATA_LARGE)
-		tell(&requests, skb, EV_FIRST, &about);
-	else
-		tell_packet(skb, ETH_LEN, EV_FIRST, &about, 0);
-	return 0;
-}
-
 static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
 {
 	l->last_tx = now;
@@ -267,7 +249,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);
 	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, c, now)))
 		o.nonce = p->local_nonce;
-	if (p->flags & PAIR_EXPECTED && l->tx_packets < FIRST_TOLD)
+	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
 	note_sent(skb, p, l, now);
 	if (p->flags & PAIR_PLAIN)

@@ -39,27 +39,6 @@ static __always_inline struct pair_live *live_of(const struct pair *p)
 	return l;
 }
 
-/* Is this session expected, and has no packet of ours used it yet? Then it is not
- * there for whoever comes from outside: a correspondent that contacts us first is a
- * stranger that has to be proven reachable.
- */
-__noinline int is_unused(const struct pair *p)
-{
-	struct pair_live *l;
-	__u32 slot;
-
-	if (!p)
-		return 1;
-	slot = p->slot;
-	l = bpf_map_lookup_elem(&pair_lives, &slot);
-	return !l || l->birth != p->birth || !l->last_tx;
-}
-
-static __always_inline int is_waiting(const struct pair *p)
-{
-	return p->flags & PAIR_EXPECTED && is_unused(p);
-}
-
 static __always_inline path path_at(const struct pair *p, __u32 i)
 {
 	return i ? p->paths[i & (MAX_PATHS - 1)] : p->first;

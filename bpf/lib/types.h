@@ -263,7 +263,7 @@ enum event_kind {
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
-	EV_FIRST,       /* requests: a packet of ours leaves by an expected pair; whole, if it may have to leave again */
+	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of an expected pair, whole */
 };
 
 /* What the daemon is told. */
