@@ -75,9 +75,11 @@ func (a *app) run(args []string) int {
 // root returns the tree of commands.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "roam",
-		Short:         "Show and steer Roam: sessions that survive moves",
-		Long:          "Without a verb, roam shows the host at a glance: its identity, its locators,\nits correspondents, the last move of each and what it cost.",
+		Use:   "roam",
+		Short: "Show and steer Roam: sessions that survive moves",
+		Long: "Without a verb, roam shows the host at a glance: its identity, its locators,\nits correspondents, the last move of each and what it cost.\n\n" +
+			"To begin: `roam up` here and on another host, `roam export` there, `roam add LINE`\nhere, and the other way round. " +
+			"Then `roam doctor PEER` says whether all is\nwell. roam(8) tells more.",
 		Args:          noArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 		SilenceErrors: true,
