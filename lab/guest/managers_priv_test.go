@@ -33,7 +33,8 @@ func networkd(w *world) {
 // networkManager lets NetworkManager manage them.
 func networkManager(w *world) {
 	w.installed()
-	w.write("/etc/NetworkManager/conf.d/guest.conf", "[main]\nno-auto-default=*\n")
+	// As on a machine without resolvconf: it writes /etc/resolv.conf itself.
+	w.write("/etc/NetworkManager/conf.d/guest.conf", "[main]\nno-auto-default=*\ndns=default\nrc-manager=symlink\n")
 	w.must("ip link set eth2 down")
 	w.must("systemctl start NetworkManager")
 	for n := range 2 {
