@@ -9,6 +9,7 @@
  */
 #include "lib/inbound.h"
 #include "lib/outbound.h"
+#include "lib/plain.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -128,7 +129,7 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
 	struct pair *p;
-	int verdict = read_inbound(skb, in, l3);
+	int verdict = read_inbound(skb, in, l3), real = 0;
 
 	if (verdict)
 		return verdict;
@@ -139,7 +140,9 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 			return receive_error(skb, in);
 	}
 	p = pair_of(in);
-	if (p && !in->c.nonce.len && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->l3, 0)) {
+	if (p && p->flags & PAIR_REAL_SOCKETS)
+		real = find_real(skb, p, in);
+	if (real == REAL_HERE && !in->c.nonce.len) {
 		count(RX_REAL_SOCKET);
 		return PASS_ON;
 	}
@@ -152,10 +155,14 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		else if (in->c.proto == IPPROTO_TCP && lacks_session(skb, in->l3) && !real_socket(skb, in->l3, 0))
 			return drop(DROP_SESSION_LOST);
 		else
-			return PASS_ON;
+			return pass_plain(in);
 	}
 	if (verdict > FOR_STACK)
 		return verdict;
+	if (!p && in->c.nonce.len)
+		real = find_real(skb, 0, in);
+	if (real)
+		return deliver_real(skb, in, p, real, verdict == FOR_STACK_6741);
 	return deliver(skb, in, p ? sum_bytes(p->nid_delta) : 0, verdict == FOR_STACK_6741);
 }
 

@@ -40,6 +40,40 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestILNPThatWent: a host that has stopped Roam says so by the error of any IPv6
+// host. Of a session that lives nobody believes it; of a dead one it is the end,
+// and what comes next falls back.
+func TestILNPThatWent(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	own := b.pairs[theKey].LocalNonce
+	b.receive(1, problem(b, netP, own, 2))
+	if b.pairs[theKey].State != Established || b.RejectedInput()[reasonQuote] != 1 {
+		t.Fatalf("entry %+v, want the session to stay", b.pairs[theKey])
+	}
+	silence(b)
+	b.pass(3 * time.Second)
+	wrong := own
+	wrong.Bytes[0] ^= 1
+	b.receive(1, problem(b, netP, wrong, 2))
+	if !b.pairs[theKey].Dead {
+		t.Fatalf("entry %+v, want it dead, and an error without our nonce to change nothing", b.pairs[theKey])
+	}
+	b.receive(1, problem(b, netP, own, 2))
+	if _, there := b.pairs[theKey]; there || b.count(SessionEnded) != 1 {
+		t.Fatal("the session has not ended")
+	}
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	if p := b.pairs[theKey]; p.State != Initiated || p.LocalNonce == own {
+		t.Fatalf("entry %+v, want another session", p)
+	}
+	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+	if b.pairs[theKey].State != Plain {
+		t.Errorf("entry %+v, want plain IPv6", b.pairs[theKey])
+	}
+}
+
 func TestWhatRevives(t *testing.T) {
 	for name, revive := range map[string]func(b *bench){
 		"life": func(b *bench) { b.see(Observation{Trigger: SeenLife, Key: theKey}) },

@@ -166,7 +166,9 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 
 // handleProblem takes an ICMPv6 Parameter Problem. It says that the
 // correspondent has no ILNP only while the session is unconfirmed, and only if
-// it quotes our nonce, which nobody off the path knows (RFC 6744 §6).
+// it quotes our nonce, which nobody off the path knows (RFC 6744 §6). Of a session
+// that is held for dead it says that there is none any more: what comes next to
+// there sets up another one, which falls back.
 func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 	m, err := ilnpwire.ParseError(p.Payload)
 	if err != nil || m.Code > ilnpwire.CodeUnknownOption || m.Code == 0 {
@@ -180,6 +182,11 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 	}
 	for _, s := range c.between(q.Src.NID, q.Dst.NID) {
 		if q.Nonce.Present() && q.Nonce == s.localNonce && p.Src == q.Dst {
+			if s.state == Established && s.dead {
+				c.removeSession(now, s)
+				c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "no ILNP there any more"})
+				return
+			}
 			s.refused = s.state != Established
 			c.fallBack(now, s, withoutILNP)
 			return

@@ -25,7 +25,7 @@ enum counter {
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */
 	RX_ECHO_FORGOTTEN,      /* segments whose echoed time stamp was taken out, soon after a silence */
-	RX_REAL_SOCKET,         /* of plain IPv6 between the same addresses as a session, left alone */
+	RX_REAL_SOCKET,         /* of plain IPv6 between nodes that have a session, left to its own sockets */
 	DROP_NOT_SESSION,       /* on roam0, but not between session addresses */
 	DROP_MISS_HANDED_OVER,  /* not lost: first packet given to the daemon */
 	DROP_ERROR_HANDED_OVER, /* not lost: ICMPv6 error given to the daemon */

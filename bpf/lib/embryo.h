@@ -100,6 +100,14 @@ static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const str
 	       locator_accepted(p, in->src.l64.v);
 }
 
+/* The first nonces of a correspondent that was taken for one without ILNP: its packets
+ * without would pass from there as well.
+ */
+static __always_inline int is_believed_plain(const struct pair *p, const struct inbound *in)
+{
+	return p->flags & PAIR_PLAIN && locator_accepted(p, in->src.l64.v);
+}
+
 #define CROWD_WINDOW 100000000ULL /* ns */
 #define CROWD_MOST 1600           /* first packets of strangers in a window that the daemon hears of */
 
@@ -183,7 +191,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 			return verdict;
 	}
 	if (p) {
-		if (!is_answered_by_stack(skb, in, p))
+		if (!is_believed_plain(p, in) && !is_answered_by_stack(skb, in, p))
 			return refuse(in, DROP_WRONG_NONCE);
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;

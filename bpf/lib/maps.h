@@ -85,6 +85,15 @@ struct {
 } embryos SEC(".maps");
 
 struct {
+	/* Who has spoken plain IPv6 to us without a session? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct pair_key); /* NIDs */
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} plain_nodes SEC(".maps");
+
+struct {
 	/* Are there more strangers at a time than the daemon can look into? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -28,25 +28,31 @@ static __always_inline __u8 read_ends(struct __sk_buff *skb, __u32 l3, __u32 swa
 	return proto;
 }
 
-/* Is there a connection on these ports between the session addresses of these
- * nodes? Half of one counts, a socket that only listens does not.
+/* Is there a connection between these ends? Half of one counts, a socket that only
+ * listens does not.
  */
-static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_sock_tuple *t)
+static __always_inline int is_connection(struct __sk_buff *skb, struct bpf_sock_tuple *t)
 {
-	struct host *h = this_host();
-	struct bpf_sock *sk;
+	struct bpf_sock *sk = bpf_skc_lookup_tcp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
 	int is;
 
-	if (!h)
-		return 0;
-	__builtin_memcpy(t->ipv6.saddr, &h->session_prefix, 8);
-	__builtin_memcpy(t->ipv6.daddr, &h->session_prefix, 8);
-	sk = bpf_skc_lookup_tcp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
 	if (!sk)
 		return 0;
 	is = sk->state != BPF_TCP_LISTEN;
 	bpf_sk_release(sk);
 	return is;
+}
+
+/* Is there one on these ports between the session addresses of these nodes? */
+static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_sock_tuple *t)
+{
+	struct host *h = this_host();
+
+	if (!h)
+		return 0;
+	__builtin_memcpy(t->ipv6.saddr, &h->session_prefix, 8);
+	__builtin_memcpy(t->ipv6.daddr, &h->session_prefix, 8);
+	return is_connection(skb, t);
 }
 
 /* Is there a socket that is bound to the very addresses of the packet at l3, as

@@ -56,6 +56,7 @@ struct pair_key {
 enum host_flags {
 	HOST_ACCEPT_ANY = 1, /* who shows a nonce may open a session */
 	HOST_HOMONYMS = 2,   /* the map of that name is not empty, or was not */
+	HOST_REAL_NIDS = 4,  /* the NIDs are those of addresses of plain IPv6 */
 };
 
 /* Settings of the host. */

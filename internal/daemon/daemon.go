@@ -162,10 +162,14 @@ func (d *Daemon) open() (err error) {
 	if err != nil {
 		return err
 	}
+	real, err := d.network.HadIdentifier()
+	if err != nil {
+		return err
+	}
 	probeID := probeID()
 	if err := d.plane.SetHost(dataplane.HostSettings{
 		SessionPrefix: d.cfg.Host.SessionPrefix, NIDs: []roam.NID{d.nid},
-		RealNID:   d.cfg.Host.NID.Source == config.NIDFromAddress,
+		RealNID:   real || d.cfg.Host.NID.Source == config.NIDFromAddress,
 		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength), Detour: roam.LinkID(device.Detour),
 	}); err != nil {
 		return err

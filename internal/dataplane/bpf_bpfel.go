@@ -159,6 +159,7 @@ type bpfHostFlags uint32
 const (
 	bpfHostFlagsHOST_ACCEPT_ANY bpfHostFlags = 1
 	bpfHostFlagsHOST_HOMONYMS   bpfHostFlags = 2
+	bpfHostFlagsHOST_REAL_NIDS  bpfHostFlags = 4
 )
 
 type bpfNonce struct {
@@ -331,6 +332,7 @@ const (
 	bpfMapKnownNids           = "known_nids"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
+	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
@@ -415,6 +417,7 @@ type bpfMapSpecs struct {
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
+	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
 	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
 	Requests     *ebpf.MapSpec `ebpf:"requests"`
 	Served       *ebpf.MapSpec `ebpf:"served"`
@@ -465,6 +468,7 @@ type bpfMaps struct {
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
+	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
 	Refusals     *ebpf.Map `ebpf:"refusals"`
 	Requests     *ebpf.Map `ebpf:"requests"`
 	Served       *ebpf.Map `ebpf:"served"`
@@ -485,6 +489,7 @@ func (m *bpfMaps) Close() error {
 		m.KnownNids,
 		m.PairLives,
 		m.Pairs,
+		m.PlainNodes,
 		m.Refusals,
 		m.Requests,
 		m.Served,

@@ -200,7 +200,9 @@ func TestInboundOfPlainSession(t *testing.T) {
 		{"tcp", fromPeer(there, none, ip6.TCP, tcp(flagACK, 9)), passOn, plain, nil},
 		{"icmp", echo(t, there, none, true, 1), passOn, plain, nil},
 		{"from elsewhere", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_unknown_locator": 1}, nil},
-		{"with a nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+		{"with a nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), passOn, deliveredNonce, []EventKind{OtherNonce}},
+		{"with a nonce from elsewhere", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+		{"first segment", fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0)), passOn, counts{"rx_real_socket": 1}, nil},
 	})
 	want := packet(session(theirs), session(ours), ip6.TCP, tcp(flagACK, 9))
 	if _, out := r.ingress(fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))); !bytes.Equal(out, want) {

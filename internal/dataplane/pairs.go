@@ -96,6 +96,9 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
+	if !exists || old.Flags&bpfPairFlagsPAIR_EXPECTED != 0 {
+		row.Flags |= p.realSockets(row)
+	}
 	err := p.addSources(row, more)
 	if err == nil {
 		err = p.publish(row)
@@ -110,6 +113,16 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	err = p.setHomonyms(pair, homonymKeys(old, p.more[pair.Key]), row, more)
 	p.keepSources(pair.Key, old, row, more)
 	return err
+}
+
+// realSockets returns the flag of a session whose correspondent has spoken plain
+// IPv6 to us before: connections of that time may be there.
+func (p *Plane) realSockets(row bpfPair) bpfPairFlags {
+	var was uint8
+	if p.objs.PlainNodes.Lookup(&bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was) != nil {
+		return 0
+	}
+	return bpfPairFlagsPAIR_REAL_SOCKETS
 }
 
 // nextSeq returns the number of the new entry: never one that an earlier entry

@@ -103,7 +103,7 @@ func TestRealSockets(t *testing.T) {
 		}
 	}
 	r.check(append(slices.Clone(cases),
-		verdictCase{"with nonce", fromPeer(there, theirNonce, ip6.UDP, udp(20)), passOn, deliveredNonce, nil}))
+		verdictCase{"with nonce", fromPeer(there, theirNonce, ip6.UDP, to(5004)), passOn, deliveredNonce, nil}))
 	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, RealNID: true})
 	q := pairOf(else2)
 	q.Key.Remote, q.RemoteNID = stranger(1).NID, stranger(1).NID

@@ -55,6 +55,9 @@ func (p *Plane) SetHost(s HostSettings) error {
 	if s.AcceptAny {
 		h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
 	}
+	if s.RealNID {
+		h.Flags |= bpfHostFlagsHOST_REAL_NIDS
+	}
 	h.ProbeId = hostToNet16(s.ProbeID)
 	h.NonceLen = s.NonceLength
 	h.Detour = uint32(s.Detour)

@@ -98,6 +98,19 @@ func (k *kernel) removeDevice(name string) error {
 	return nil
 }
 
+// HadIdentifier reports whether the host has an address with its Node Identifier
+// that Roam has not added: plain IPv6 uses it too. It is called before Start.
+func (h *Host) HadIdentifier() (bool, error) {
+	addrs, err := GlobalAddresses(h.rules.session, func(string) bool { return true })
+	if err != nil {
+		return false, fmt.Errorf("look for addresses with the node identifier: %w", err)
+	}
+	for k := range h.ours {
+		addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return a == k.addr })
+	}
+	return slices.ContainsFunc(addrs, func(a netip.Addr) bool { return roam.ILVFromAddr(a).NID == h.rules.nid }), nil
+}
+
 // GlobalAddresses returns the global unicast IPv6 addresses of this host on
 // links that are up and whose name is allowed, those of the session prefix
 // excepted, permanent ones before temporary ones, preferred before deprecated:

@@ -1,0 +1,121 @@
+package dataplane
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"roam/ilnp"
+	"roam/internal/testutil"
+	"roam/wire/ip6"
+)
+
+// left checks that a packet gets to the sockets of plain IPv6 as want, and is of
+// no session.
+func (r *rig) left(what string, in, want []byte, events ...EventKind) {
+	r.t.Helper()
+	var v int
+	var out []byte
+	got := r.counted(func() { v, out = r.ingress(in) })
+	r.wantCounts(what, got, counts{"rx_real_socket": 1})
+	r.wantKinds(what, events...)
+	if v != passOn || !bytes.Equal(out, want) {
+		r.t.Errorf("%s: verdict %d, %s", what, v, difference(out, want))
+	}
+}
+
+// datagram is one to another port than that which udp names.
+func datagram(port uint16) []byte {
+	b := udp(20)
+	binary.BigEndian.PutUint16(b[2:], port)
+	return b
+}
+
+// Connections that began before there was a session go on beside it: their packets
+// come with the nonce, and from all locators that the correspondent sends from,
+// and reach the sockets on the addresses of before.
+func TestConnectionsOfBefore(t *testing.T) {
+	r := newRig(t)
+	testutil.Need(t, "ip")
+	s := r.host
+	s.RealNID = true
+	r.setHost(s)
+	r.must(r.SetKnown(theirs, true))
+	r.uplink(here)
+	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
+	addressed(t, mine, other)
+	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
+	realUDP(t, netip.AddrPortFrom(mine, 5001), netip.AddrPortFrom(other, 5000))
+	realUDP(t, netip.AddrPortFrom(mine, 5002), netip.AddrPort{})
+	realUDP(t, netip.AddrPortFrom(netip.IPv6Unspecified(), 5003), netip.AddrPort{})
+	listener(t, netip.AddrPortFrom(mine, 444))
+	r.must(r.SetServerAddrs([]netip.Addr{at(else1, 5).Addr(), mine}))
+	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
+
+	r.left("a stranger's", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment, Embryo)
+	p := pairOf(there, else1)
+	r.upsert(p)
+	r.left("as it was", segment, segment)
+	r.left("with nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment)
+	r.left("from another locator", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), segment)
+	r.left("with both", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment)
+	r.left("connected datagrams", fromPeer(there, theirNonce, ip6.UDP, datagram(5001)), fromPeer(there, none, ip6.UDP, datagram(5001)))
+	r.left("a server of datagrams on that address only", fromPeer(there, theirNonce, ip6.UDP, datagram(5002)), fromPeer(there, none, ip6.UDP, datagram(5002)))
+	r.check([]verdictCase{
+		{"another connection", fromPeer(there, theirNonce, ip6.TCP, segmentOf(40001, 443, flagACK)), passOn, deliveredNonce, nil},
+		{"a new one", fromPeer(there, theirNonce, ip6.TCP, segmentTo(444, flagSYN)), passOn, deliveredNonce, nil},
+		{"datagrams to any address", fromPeer(there, theirNonce, ip6.UDP, datagram(5003)), passOn, deliveredNonce, nil},
+		{"wrong nonce", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+		{"unknown locator", fromPeer(else2, none, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_unknown_locator": 1}, nil},
+	})
+
+	p.Rule = ilnp.RuleRFC6741
+	r.upsert(p)
+	sum := fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9))
+	field := sum[ip6.HeaderLen+16:]
+	locators := ip6.Add(ip6.Sum64(else1), ip6.Sum64(here))
+	binary.BigEndian.PutUint16(field, ip6.Add(binary.BigEndian.Uint16(field), locators))
+	r.left("summed over identifiers", sum, segment)
+
+	q := pairOf(else1)
+	q.Accept, q.Seq = p.Accept, p.Seq+1
+	r.upsert(q)
+	r.check([]verdictCase{
+		{"the correspondent has moved", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
+	})
+}
+
+// Whoever has spoken plain IPv6 to an identifier that is Roam's alone may have
+// such connections as well; nobody else's sockets are looked for.
+func TestSpokePlain(t *testing.T) {
+	r := newRig(t)
+	testutil.Need(t, "ip")
+	r.uplink(here)
+	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
+	addressed(t, mine, other)
+	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
+	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
+	p := pairOf(there)
+	r.upsert(p)
+	r.check([]verdictCase{{"never heard before", segment, passOn, delivered, nil}})
+	r.must(r.Delete(p.Key))
+	r.check([]verdictCase{
+		{"without a session", segment, passOn, nil, nil},
+		{"a ping", packet(at(there, stranger(1).NID), at(here, ours), ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), passOn, nil, nil},
+	})
+	r.upsert(p)
+	r.left("heard before", segment, segment)
+	r.left("with nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment)
+	r.must(r.Delete(p.Key))
+	r.close()
+	r.open()
+	r.upsert(p)
+	r.left("by a predecessor", segment, segment)
+	q := pairOf(there)
+	q.Key.Remote, q.RemoteNID = stranger(1).NID, stranger(1).NID
+	r.upsert(q)
+	r.check([]verdictCase{
+		{"somebody else", packet(at(there, q.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
+	})
+}
