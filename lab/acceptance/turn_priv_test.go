@@ -94,12 +94,13 @@ func goesOn(t *testing.T, all []workload.Session) {
 	}
 }
 
-// turnGap is how long datagrams may be held up while the two ends get to know each
-// other's nonce: a few round trips, on a machine that is busy.
-const turnGap = 500 * time.Millisecond
+// turnLoss is how many datagrams may be lost while the two ends get to know each
+// other's nonce: those of a few round trips on a machine that is busy, here of a quarter
+// of a second.
+const turnLoss = 50
 
-// intact ends a flow: every octet of a connection came, in order, and since a time
-// datagrams came all along.
+// intact ends a flow: every octet of a connection came, in order, and of datagrams
+// since a time all but a few.
 func (w *world) intact(t *testing.T, s workload.Session, since time.Time) {
 	t.Helper()
 	switch s := s.(type) {
@@ -116,8 +117,8 @@ func (w *world) intact(t *testing.T, s workload.Session, since time.Time) {
 		for way, f := range map[string]*udpflow.Flow{"up": up, "down": down} {
 			c, gap := f.Count(since, now), f.LongestGap(since, now).Length()
 			t.Logf("%s, %s: %+v, longest gap %v", s.Name(), way, c, gap.Round(time.Millisecond))
-			if c.Written > 0 && (c.Refused > 0 || gap > turnGap) {
-				t.Errorf("%s, %s: nothing for %v, %d datagrams refused", s.Name(), way, gap, c.Refused)
+			if c.Refused > 0 || c.Lost > turnLoss {
+				t.Errorf("%s, %s: %d datagrams lost, %d refused", s.Name(), way, c.Lost, c.Refused)
 			}
 		}
 	}
@@ -149,5 +150,6 @@ func stops(t *testing.T, w *world, mn, cn *host, moving *client) {
 	c.echoed(t, "plain again")
 	t.Logf("connected %v after the end of Roam there, within %d ms", time.Since(began).Round(10*time.Millisecond), c.ms)
 	mn.reaches("cn", "plain")
-	t.Logf("a connection of the session says: %s", moving.out.text())
+	testutil.Eventually(t, patience, func() bool { return strings.Contains(moving.out.text(), "reset") }, "reset of a connection of the session")
+	t.Logf("a connection of the session was reset after %v", time.Since(began).Round(10*time.Millisecond))
 }
