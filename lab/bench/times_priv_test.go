@@ -102,6 +102,7 @@ func BenchmarkFirstConnect(b *testing.B) {
 	w := newWorld(b, 1, linkem.Params{Delay: farAway})
 	w.startRoam(b, "soft", "net1")
 	serve(b, w.cn, connectPort)
+	connect(b, w.mn, w.cnPlain) // neighbours resolved
 	var over, plain []time.Duration
 	for b.Loop() {
 		for len(over) < connectTimes {
@@ -142,6 +143,7 @@ func BenchmarkConnectWithoutILNP(b *testing.B) {
 			if c.drops {
 				w.dropOptions(b)
 			}
+			connect(b, w.mn, w.cnPlain)
 			var over, plain []time.Duration
 			for b.Loop() {
 				for len(over) < c.times {
