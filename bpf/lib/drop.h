@@ -32,6 +32,7 @@ enum counter {
 	DROP_CONTROL_HANDED_OVER, /* not lost: control message given to the daemon */
 	DROP_MISS_TOO_BIG,      /* first packet too large to be handed over */
 	DROP_RING_FULL,         /* the daemon did not keep up, or is not there */
+	DROP_RING_SHARE,        /* a session had more for the daemon than its share of the ring */
 	DROP_NO_PATH_HELD,      /* no usable path: the sender is left to its timers */
 	DROP_NO_PATH_RETRY,     /* no usable path: TCP is told, and tries again within 500 ms */
 	DROP_LEAK,              /* a session address was about to leave untranslated */

@@ -30,7 +30,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 {
 	struct pair_live *l = live_of(p);
 	enum standing s;
-	int verdict, known;
+	int verdict, known, message;
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
@@ -58,20 +58,18 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		count(RX_STALE_LOCATOR);
 	note_heard(skb, p, l, in, known);
 	note_stack(skb, p, l, in, s);
-	if (is_opening(skb, &in->c, &p->remote_nonce))
-		return hand_over_own(skb, in, p);
+	/* The stack puts fragments together; the daemon listens there as well. */
+	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
+	if (is_opening(skb, &in->c, &p->remote_nonce) ||
+	    (message && (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))))
+		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
+		verdict = reflect(skb, in, &p->local_nonce);
+		if (verdict >= 0)
+			return verdict;
+	}
 	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
-	/* The stack puts fragments together; the daemon listens there as well. */
-	if (in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE) {
-		if (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))
-			return hand_over_own(skb, in, p);
-		if (in->c.type == ICMP6_ECHO_REQUEST) {
-			verdict = reflect(skb, in, &p->local_nonce);
-			if (verdict >= 0)
-				return verdict;
-		}
-	}
 	if (p->flags & PAIR_BY_HANDLE) {
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;

@@ -6,6 +6,7 @@
 #define ROAM_STANDING_H
 
 #include "echo.h"
+#include "share.h"
 #include "trial.h"
 
 /* May a packet without nonce come from there? 0 if not, else the index in
@@ -122,7 +123,10 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
 	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
-	if (!known && !seen) {
+	/* Between places that change with every packet we do not follow it. */
+	if (!known && !seen && !has_share(l, 0)) {
+		count(DROP_RING_SHARE);
+	} else if (!known && !seen) {
 		l->hint = in->src.l64;
 		l->hint_seq = p->seq;
 		tell_of(skb, in, p, EV_LOCATOR, 0);

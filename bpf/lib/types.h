@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 11 /* as ABI in internal/dataplane */
+#define ROAM_ABI 12 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -188,7 +188,8 @@ struct pair_live {
 	__u8 proof_ports[4];        /* as in our segment, network order */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 twin_sent;            /* ms: last packet that went under both rules */
-	__u8 pad[32];               /* an entry begins with a cache line */
+	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
+	__u8 pad[24];               /* an entry begins with a cache line */
 };
 
 /* A correspondent that showed a nonce and has no session yet. */

@@ -139,7 +139,8 @@ func (d *Daemon) logSecurity(now time.Time, msg string, attrs ...any) {
 var suspicious = map[string]bool{
 	"drop_session_outside": true, "drop_two_nonces": true, "drop_nonce_length": true,
 	"drop_wrong_nonce": true, "drop_icmp_no_nonce": true, "drop_update_no_nonce": true,
-	"drop_update_no_session": true, "drop_unknown_locator": true, engine.ForgedError: true,
+	"drop_update_no_session": true, "drop_unknown_locator": true, "drop_ring_share": true,
+	engine.ForgedError: true,
 }
 
 // watchEvery is how often the counters are compared; each look is a system

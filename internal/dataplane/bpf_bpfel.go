@@ -51,23 +51,24 @@ const (
 	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 21
 	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 22
 	bpfCounterDROP_RING_FULL           bpfCounter = 23
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 24
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 25
-	bpfCounterDROP_LEAK                bpfCounter = 26
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 27
-	bpfCounterDROP_MALFORMED           bpfCounter = 28
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 29
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 30
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 31
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 32
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 33
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 34
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 35
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 36
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 37
-	bpfCounterDROP_UNPROVEN            bpfCounter = 38
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 39
-	bpfCounterCOUNTERS_MAX             bpfCounter = 40
+	bpfCounterDROP_RING_SHARE          bpfCounter = 24
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 25
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 26
+	bpfCounterDROP_LEAK                bpfCounter = 27
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 28
+	bpfCounterDROP_MALFORMED           bpfCounter = 29
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 30
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 31
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 32
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 33
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 34
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 35
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 36
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 37
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 38
+	bpfCounterDROP_UNPROVEN            bpfCounter = 39
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 40
+	bpfCounterCOUNTERS_MAX             bpfCounter = 41
 )
 
 type bpfCrowd struct {
@@ -255,7 +256,8 @@ type bpfPairLive struct {
 	ProofPorts   [4]uint8
 	SoughtSince  uint32
 	TwinSent     uint32
-	Pad          [32]uint8
+	ToldUntil    uint64
+	Pad          [24]uint8
 }
 
 type bpfRefusal struct {

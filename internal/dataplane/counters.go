@@ -34,6 +34,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_CONTROL_HANDED_OVER: {"control_handed_over", "control messages given to the daemon, not lost"},
 	bpfCounterDROP_MISS_TOO_BIG:        {"drop_too_big", "packets for the daemon that are too large to be handed over"},
 	bpfCounterDROP_RING_FULL:           {"drop_ring_full", "the daemon did not keep up, or is not running"},
+	bpfCounterDROP_RING_SHARE:          {"drop_ring_share", "control messages and new locators of one correspondent, more than the daemon listens to"},
 	bpfCounterDROP_NO_PATH_HELD:        {"drop_no_path", "no usable path; the sender is left to its timers"},
 	bpfCounterDROP_NO_PATH_RETRY:       {"drop_no_path_retry", "no usable path; TCP tries again within 500 ms"},
 	bpfCounterDROP_LEAK:                {"drop_leak", "a session address was about to leave untranslated"},
