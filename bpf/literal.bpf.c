@@ -87,6 +87,7 @@ static __always_inline int to_session(struct bpf_sock_addr *ctx)
 {
 	struct original_key k = {};
 	struct addr real, session;
+	struct addr *known;
 	union half *handle;
 
 	if (elsewhere(ctx))
@@ -97,7 +98,12 @@ static __always_inline int to_session(struct bpf_sock_addr *ctx)
 		return ACCEPT;
 	k.cookie = bpf_get_socket_cookie(ctx);
 	k.handle = *handle;
-	bpf_map_update_elem(&originals, &k, &real, BPF_ANY);
+	/* Most datagrams go where the one before went: a look is enough, and renews the
+	 * entry's place among the latest used.
+	 */
+	known = bpf_map_lookup_elem(&originals, &k);
+	if (!known || known->l64.v != real.l64.v || known->nid.v != real.nid.v)
+		bpf_map_update_elem(&originals, &k, &real, BPF_ANY);
 	session.l64.v = session_prefix;
 	session.nid = *handle;
 	write_ip(ctx, &session);
