@@ -45,7 +45,7 @@ func TestRingIsShared(t *testing.T) {
 			if last := evs[len(evs)-1]; uint64(len(evs)) != handed+1 || last.Kind != Control || last.Key != other.Key {
 				t.Errorf("%d events, the last one %v of %v", len(evs), last.Kind, last.Key)
 			}
-			r.setLive(p.Key, func(l *bpfPairLive) { l.ToldUntil -= uint64(time.Minute) })
+			r.setLive(p.Key, func(l *bpfPairLive) { l.ToldUntil -= min(l.ToldUntil, uint64(time.Minute)) })
 			r.ingress(b)
 			r.wantKinds("a minute later", Control)
 		})
