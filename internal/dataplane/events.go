@@ -51,9 +51,14 @@ type Event struct {
 	Packet   []byte // whole, from its IPv6 header, where the kind has one
 }
 
+// recordReader is a ring: a ringbuf.Reader, but for tests.
+type recordReader interface {
+	ReadInto(*ringbuf.Record) error
+}
+
 // read starts a reader for each ring.
 func (p *Plane) read() error {
-	for _, ring := range []struct {
+	for i, ring := range []struct {
 		from *ebpf.Map
 		to   chan<- Event
 	}{{p.objs.Urgent, p.urgent}, {p.objs.Requests, p.requests}} {
@@ -65,26 +70,30 @@ func (p *Plane) read() error {
 		p.reading.Add(1)
 		go func() {
 			defer p.reading.Done()
-			p.readRing(r, ring.to)
+			defer close(ring.to)
+			p.broken[i] = p.readRing(r, ring.to)
 		}()
 	}
 	return nil
 }
 
-func (p *Plane) readRing(r *ringbuf.Reader, to chan<- Event) {
+// readRing hands on what comes in a ring until the reader or the plane is closed.
+// Any other error ends it: a ring that cannot be read does not mend, and to ask it
+// again at once would take a whole processor.
+func (p *Plane) readRing(r recordReader, to chan<- Event) error {
 	var rec ringbuf.Record
 	for {
 		if err := r.ReadInto(&rec); err != nil {
 			if errors.Is(err, os.ErrClosed) || errors.Is(err, ringbuf.ErrClosed) {
-				return
+				return nil
 			}
-			continue
+			return fmt.Errorf("read ring buffer: %w", err)
 		}
 		if ev, ok := decodeEvent(rec.RawSample); ok {
 			select {
 			case to <- ev:
 			case <-p.closing:
-				return
+				return nil
 			}
 			if rec.Remaining == 0 {
 				// Whoever waits for the event goes on in this thread: to wake

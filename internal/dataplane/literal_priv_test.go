@@ -116,11 +116,11 @@ func TestLiteralSendmsg(t *testing.T) {
 	dir := enclose(t)
 	testutil.Need(t, "cgroup2")
 	testutil.Need(t, "ip")
-	real := at(there, theirs)
+	real, moved := at(there, theirs), at(else1, theirs)
 	addressed(t, session(ours).Addr(), session(theirs).Addr(), real.Addr())
 	l := openLiterals(t, dir)
 	defer l.Close()
-	if err := l.Set(map[roam.ILV]roam.NID{real: theirs}); err != nil {
+	if err := l.Set(map[roam.ILV]roam.NID{real: theirs, moved: theirs}); err != nil {
 		t.Fatal(err)
 	}
 	server, err := net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(session(theirs).Addr(), 0)))
@@ -137,20 +137,23 @@ func TestLiteralSendmsg(t *testing.T) {
 	server.SetDeadline(deadline)
 	client.SetDeadline(deadline)
 	port := server.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-	if _, err := client.WriteToUDPAddrPort([]byte("question"), netip.AddrPortFrom(real.Addr(), port)); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 32)
-	n, from, err := server.ReadFromUDPAddrPort(b)
-	if err != nil || string(b[:n]) != "question" {
-		t.Fatalf("server has %q: %v", b[:n], err)
-	}
-	if _, err := server.WriteToUDPAddrPort([]byte("answer"), from); err != nil {
-		t.Fatal(err)
-	}
-	n, from, err = client.ReadFromUDPAddrPort(b)
-	if err != nil || string(b[:n]) != "answer" || from != netip.AddrPortFrom(real.Addr(), port) {
-		t.Errorf("client has %q from %v: %v", b[:n], from, err)
+	// The second time of one it is there already; the last one used is the one seen.
+	for _, used := range []netip.Addr{real.Addr(), real.Addr(), moved.Addr(), real.Addr()} {
+		if _, err := client.WriteToUDPAddrPort([]byte("question"), netip.AddrPortFrom(used, port)); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 32)
+		n, from, err := server.ReadFromUDPAddrPort(b)
+		if err != nil || string(b[:n]) != "question" {
+			t.Fatalf("server has %q: %v", b[:n], err)
+		}
+		if _, err := server.WriteToUDPAddrPort([]byte("answer"), from); err != nil {
+			t.Fatal(err)
+		}
+		n, from, err = client.ReadFromUDPAddrPort(b)
+		if err != nil || string(b[:n]) != "answer" || from != netip.AddrPortFrom(used, port) {
+			t.Errorf("client has %q from %v: %v", b[:n], from, err)
+		}
 	}
 }
 

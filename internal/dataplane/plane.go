@@ -63,6 +63,7 @@ type Plane struct {
 	lives            *ebpf.Memory // of the map of that name, once it was read
 	rows             *ebpf.Memory // of pairs: a session waits to be written, without a call to the kernel
 	reading          sync.WaitGroup
+	broken           [2]error // why the readers ended, once they have
 	uplinks          uplinkTable
 	slots            slotTable
 	index            *index
@@ -206,15 +207,16 @@ func (p *Plane) Attach() string {
 }
 
 // Urgent returns what the data plane reports of correspondents and of this host
-// itself. It is closed by Close.
+// itself. It is closed by Close, or when the ring cannot be read: then Close says why.
 func (p *Plane) Urgent() <-chan Event { return p.urgent }
 
 // Requests returns what it reports of strangers and of first packets: whoever
-// reads both looks at Urgent first. It is closed by Close.
+// reads both looks at Urgent first. It is closed as Urgent is.
 func (p *Plane) Requests() <-chan Event { return p.requests }
 
 // Close lets go of the plane; what is pinned and attached stays. Events that
-// nobody has taken by then are lost. It is called once.
+// nobody has taken by then are lost. The error tells also why a ring could not be
+// read. It is called once.
 func (p *Plane) Close() error {
 	var errs []error
 	close(p.closing)
@@ -222,12 +224,7 @@ func (p *Plane) Close() error {
 		errs = append(errs, r.Close())
 	}
 	p.reading.Wait()
-	if p.readers != nil {
-		close(p.urgent)
-		close(p.requests)
-		p.readers = nil
-	}
-	errs = append(errs, p.closePairs(), p.raw.Close())
+	errs = append(errs, p.broken[0], p.broken[1], p.closePairs(), p.raw.Close())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 
