@@ -111,7 +111,6 @@ const (
 	SeenEmbryo                    // a nonce packet from an unknown correspondent: Key, Remote, Local, Nonce, OwnNonce
 	SeenNonce                     // the first nonce of a peer that we contacted: Key, Nonce, Remote
 	SeenLocator                   // the right nonce from a locator not in the pair: Key, Remote, Local
-	SeenProof                     // a TCP ACK for data first sent to that locator: Key, Remote
 	SeenSilence                   // we send and nothing has come back for a while: Key
 	SeenLife                      // a pair marked Dead received an acceptable packet: Key, Remote
 	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenEmbryo
@@ -140,7 +139,6 @@ type Activity struct {
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
 	Asks                    bool // a probe came, as Roam sends them
-	Proven                  []roam.L64
 }
 
 // PairState tells the data plane how to treat a pair.

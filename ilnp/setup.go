@@ -44,8 +44,6 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleNonce(now, s, o)
 	case o.Trigger == SeenLocator:
 		c.handleStranger(now, s, o)
-	case o.Trigger == SeenProof:
-		c.proved(now, s, o.Remote.L64)
 	case o.Trigger == SeenRule:
 		c.handleRule(now, s, o.Found)
 	case o.Trigger == SeenSilence:
@@ -277,9 +275,6 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		s.noteUse(a)
 		if !c.judgeIdle(now, s) {
 			continue
-		}
-		for _, l := range a.Proven {
-			c.proved(now, s, l)
 		}
 		if alive {
 			c.heard(now, s)

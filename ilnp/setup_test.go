@@ -380,22 +380,6 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b.wantTargets(netQ)
 }
 
-func TestProofByTheDataPlane(t *testing.T) {
-	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.open(netP)
-	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}})
-	b.see(Observation{Trigger: SeenProof, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}})
-	b.forget()
-	if len(b.pairs[theKey].Unproven) != 0 {
-		t.Error("not proven")
-	}
-	b.pass(time.Minute)
-	if n := len(b.probesSent()); n != 0 {
-		t.Errorf("%d more probes after the proof", n)
-	}
-}
-
 // TestUnprovenLocatorIsNotWaitedFor: after three probes without a reply, a
 // proven locator of worse preference is used.
 func TestUnprovenLocatorIsNotWaitedFor(t *testing.T) {
@@ -418,11 +402,11 @@ func TestUnprovenLocatorIsNotWaitedFor(t *testing.T) {
 
 func TestObservationsOfNoSession(t *testing.T) {
 	b := newBench(t)
-	for _, trigger := range []Trigger{SeenNonce, SeenLocator, SeenProof, SeenSilence, SeenLife} {
+	for _, trigger := range []Trigger{SeenNonce, SeenLocator, SeenSilence, SeenLife} {
 		b.see(Observation{Trigger: trigger, Key: theKey})
 	}
 	b.HandleActivity(b.now, []Activity{{Key: theKey}})
-	if b.RejectedInput()[reasonNoSession] != 5 || len(b.sent) != 0 {
-		t.Errorf("refusals %v, want 5", b.RejectedInput())
+	if b.RejectedInput()[reasonNoSession] != 4 || len(b.sent) != 0 {
+		t.Errorf("refusals %v, want 4", b.RejectedInput())
 	}
 }

@@ -18,7 +18,6 @@ type Datagram struct {
 	answer  bool     // goes back
 	opening bool     // carries the nonce, as a TCP SYN does
 	sentTo  roam.L64 // the locator that it was sent to
-	answers roam.L64 // answer: the locator that the answered one was sent to
 }
 
 // Flow is a stream of datagrams from one application to another; with Echo,
@@ -127,7 +126,7 @@ func (h *Node) deliver(key ilnp.PairKey, d Datagram) {
 	}
 	d.flow.came(d, h.net.now, d.sentTo)
 	if d.flow.Echo {
-		h.plane.send(key, Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true, answers: d.sentTo})
+		h.plane.send(key, Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true})
 	}
 }
 

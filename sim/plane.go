@@ -307,19 +307,11 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	}
 	switch {
 	case in.Control == nil:
-		p.prove(e, in)
 		p.host.deliver(e.Key, in.Data)
 	case messageType(in) == ilnpwire.TypeEchoRequest:
 		p.reflect(at, in, e.LocalNonce)
 	default:
 		p.hand(at, in)
-	}
-}
-
-// prove tells that data which went to an unproven locator was answered.
-func (p *plane) prove(e *pair, in Packet) {
-	if l := in.Data.answers; l != 0 && slices.Contains(e.Unproven, l) {
-		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenProof, Key: e.Key, Remote: roam.ILV{NID: in.Src.NID, L64: l}})
 	}
 }
 

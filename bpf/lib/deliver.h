@@ -62,11 +62,10 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 	e->carried = in->c.carried;
 }
 
-/* Tells of a packet of the session at once. What more is told depends on the kind:
- * EV_PROOF, which of its locators is proven; EV_RULE, the rule that was found.
+/* Tells of a packet of the session at once; with EV_RULE, also which rule was found.
  * The event is written in the ring itself, as the stack is small.
  */
-__noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const struct pair *p, __u32 kind, __u32 more)
+__noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const struct pair *p, __u32 kind, __u32 found)
 {
 	struct event *e;
 
@@ -82,10 +81,8 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
 	e->kind = kind;
 	e->ifindex = skb->ifindex;
 	e->at = bpf_ktime_get_ns();
-	if (kind == EV_PROOF)
-		e->remote.l64 = p->remote[more & (MAX_REMOTE - 1)];
 	if (kind == EV_RULE)
-		e->rule = more;
+		e->rule = found;
 	bpf_ringbuf_submit(e, 0);
 	return 0;
 }

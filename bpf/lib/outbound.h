@@ -97,28 +97,6 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
 }
 
-/* Remembers the first TCP segment to an unproven locator, at that offset: an
- * acknowledgement of it proves that the peer receives there.
- */
-__noinline int await_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 at, __u32 remote)
-{
-	__u8 t[14];
-	__u32 len;
-	__be32 seq;
-
-	if (!p || !l || bpf_skb_load_bytes(skb, at, t, sizeof(t)))
-		return 0;
-	len = skb->len - at - (t[12] >> 4) * 4 + !!(t[TCP_FLAGS_AT] & TCP_SYN);
-	if (len == 0 || len > 1 << 20)
-		return 0;
-	__builtin_memcpy(&seq, t + 4, 4);
-	l->proof_ack = bpf_ntohl(seq) + len;
-	__builtin_memcpy(l->proof_ports, t, 4);
-	l->proof_remote = remote;
-	l->proof_seq = p->seq;
-	return 0;
-}
-
 /* Nothing comes back. */
 __noinline int tell_silence(struct __sk_buff *skb, const struct pair *p)
 {
@@ -198,8 +176,6 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	} else {
 		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
-		if (c->proto == IPPROTO_TCP && l->proof_seq != p->seq && p->unproven >> (remote & 7) & 1)
-			await_proof(skb, p, l, c->at, remote);
 	}
 	o->csum_diff = outbound_diff(o, sum_bytes(p->nid_delta), remote_sum, c->proto, nids_only);
 }

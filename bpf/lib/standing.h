@@ -33,25 +33,6 @@ static __always_inline int locator_known(const struct pair *p, union half l64)
 	return l64.v && p->remote[0].v == l64.v ? 1 : locator_accepted(p, l64.v);
 }
 
-/* Is this the acknowledgement that proves a locator? The daemon is told. */
-__noinline int check_proof(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
-{
-	__u8 t[14];
-	__be32 ack;
-
-	if (!p || !l || !in || l->proof_seq != p->seq || in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
-	    bpf_skb_load_bytes(skb, in->c.at, t, sizeof(t)))
-		return 0;
-	if (*(__u16 *)t != *(__u16 *)(l->proof_ports + 2) || *(__u16 *)(t + 2) != *(__u16 *)l->proof_ports)
-		return 0;
-	__builtin_memcpy(&ack, t + 8, 4);
-	if (!(t[13] & 0x10) || (__s32)(bpf_ntohl(ack) - l->proof_ack) < 0)
-		return 0;
-	l->proof_seq = 0;
-	tell_of(skb, in, p, EV_PROOF, l->proof_remote);
-	return 1;
-}
-
 /* Is this a locator that we may send to, and not proven reachable? One that is
  * not listed at all is known by the nonce only.
  */
@@ -64,8 +45,6 @@ static __always_inline int is_unproven(const struct pair *p, int known)
 static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				       const struct inbound *in, int known)
 {
-	__u32 len;
-
 	l->last_rx = bpf_ktime_get_coarse_ns();
 	note_return(l, l->last_rx);
 	l->unanswered_tx = 0;
@@ -75,15 +54,12 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 		l->life_seq = p->seq;
 		tell_of(skb, in, p, EV_LIFE, 0);
 	}
-	len = skb->len - in->l3;
-	/* What is proven gets all that it wants, before the daemon has said so. From
-	 * elsewhere a correspondent may acknowledge what never reached it: it knows the
-	 * numbers, and the victim that it named would get all that TCP sends.
+	/* No acknowledgement of TCP proves the place: its sender knows the numbers of what
+	 * never reached it, and may write the victim's address. A probe is answered only
+	 * by who has seen it.
 	 */
-	if (p->unproven && known == l->proof_remote + 1 && check_proof(skb, p, l, in))
-		len = TRIAL_PROVEN;
 	if (is_unproven(p, known))
-		trial_heard(p, in->src.l64.v, len);
+		trial_heard(p, in->src.l64.v, skb->len - in->l3);
 }
 
 enum standing {

@@ -13,7 +13,6 @@
 #define TRIAL_FACTOR 3
 #define TRIAL_PACKETS 10
 #define TRIAL_OCTETS 1500 /* of a packet; a super-packet becomes as many as it has of these */
-#define TRIAL_PROVEN (1U << 30) /* octets that stand for no bound, until the daemon lifts the trial */
 #define TRIAL_AFRESH 5000000000ULL /* ns after which a locator gets its allowance anew */
 
 static __always_inline struct trial_key trial_key_of(const struct pair *p, union half l64)

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 12 /* as ABI in internal/dataplane */
+#define ROAM_ABI 13 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -176,20 +176,17 @@ struct pair_live {
 	__u32 silence_told;         /* ticks */
 	__u32 returned;             /* ticks: first packet after a silence, 0: none of late */
 	union half hint;            /* locator that the peer was last seen at */
-	__u32 proof_seq;            /* pair.seq for which the proof below waits */
-	__u8 proof_remote;          /* index in pair.remote */
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
 	__u8 asks;                  /* it has sent a probe */
 	__u8 cuts;                  /* super-packets of ours have taken the detour */
+	__u8 pad[5];
 
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path, where there are several */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
-	__u32 proof_ack;            /* TCP sequence number that proves it, host order */
-	__u8 proof_ports[4];        /* as in our segment, network order */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 twin_sent;            /* ms: last packet that went under both rules */
 	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
-	__u8 pad[24];               /* an entry begins with a cache line */
+	__u8 pad2[32];              /* an entry begins with a cache line */
 };
 
 /* A correspondent that showed a nonce and has no session yet. */
@@ -261,7 +258,6 @@ enum event_kind {
 	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; requests: from a stranger */
 	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
 	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
-	EV_PROOF,       /* urgent: a TCP ACK, from that locator, for data first sent there */
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */

@@ -120,11 +120,10 @@ const (
 	bpfEventKindEV_CONTROL     bpfEventKind = 5
 	bpfEventKindEV_NONCE       bpfEventKind = 6
 	bpfEventKindEV_LOCATOR     bpfEventKind = 7
-	bpfEventKindEV_PROOF       bpfEventKind = 8
-	bpfEventKindEV_SILENCE     bpfEventKind = 9
-	bpfEventKindEV_LIFE        bpfEventKind = 10
-	bpfEventKindEV_RULE        bpfEventKind = 11
-	bpfEventKindEV_FIRST       bpfEventKind = 12
+	bpfEventKindEV_SILENCE     bpfEventKind = 8
+	bpfEventKindEV_LIFE        bpfEventKind = 9
+	bpfEventKindEV_RULE        bpfEventKind = 10
+	bpfEventKindEV_FIRST       bpfEventKind = 11
 )
 
 type bpfHalf struct {
@@ -245,19 +244,16 @@ type bpfPairLive struct {
 	SilenceTold  uint32
 	Returned     uint32
 	Hint         bpfHalf
-	ProofSeq     uint32
-	ProofRemote  uint8
 	Rule         uint8
 	Asks         uint8
 	Cuts         uint8
+	Pad          [5]uint8
 	PathBytes    [16]uint32
 	Learned      bpfNonce
-	ProofAck     uint32
-	ProofPorts   [4]uint8
 	SoughtSince  uint32
 	TwinSent     uint32
 	ToldUntil    uint64
-	Pad          [24]uint8
+	Pad2         [32]uint8
 }
 
 type bpfRefusal struct {

@@ -30,7 +30,6 @@ const (
 	Control     = EventKind(bpfEventKindEV_CONTROL)
 	NonceSeen   = EventKind(bpfEventKindEV_NONCE)
 	LocatorSeen = EventKind(bpfEventKindEV_LOCATOR)
-	Proof       = EventKind(bpfEventKindEV_PROOF)
 	Silence     = EventKind(bpfEventKindEV_SILENCE)
 	Life        = EventKind(bpfEventKindEV_LIFE)
 	RuleSeen    = EventKind(bpfEventKindEV_RULE)

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -313,47 +312,3 @@ func TestOutboundSilence(t *testing.T) {
 
 // ticks is a length of time as the programs keep it in 32 bits.
 func ticks(d time.Duration) uint32 { return uint32(d >> 20) }
-
-// A TCP acknowledgement of data that first went to an unproven locator proves
-// it; one of older data, of another connection, from another locator of the
-// correspondent, or a segment without ACK does not.
-func TestProofByAcknowledgement(t *testing.T) {
-	r := newRig(t)
-	r.uplink(here)
-	p := pairOf(there)
-	p.Unproven, p.Accept = []roam.L64{there}, []roam.L64{else1}
-	r.upsert(p)
-	data := tcp(flagACK, 100)
-	from := there
-	ack := func(n uint32, flags uint8, port uint16) []byte {
-		b := tcp(flags, 0)
-		binary.BigEndian.PutUint16(b, 443)
-		binary.BigEndian.PutUint16(b[2:], port)
-		binary.BigEndian.PutUint32(b[8:], n)
-		return fromPeer(from, none, ip6.TCP, b)
-	}
-	r.send(ip6.TCP, data)
-	from = else1
-	r.ingress(ack(0x1000+100, flagACK, 40000))
-	r.wantKinds("from elsewhere")
-	from = there
-	for name, b := range map[string][]byte{
-		"older data": ack(0x1000+99, flagACK, 40000), "another connection": ack(0x1000+100, flagACK, 40001), "no ACK": ack(0x1000+100, 0, 40000),
-	} {
-		r.ingress(b)
-		r.wantKinds(name)
-	}
-	if got := r.spread(30, 1000); got[0] == 0 {
-		t.Errorf("spread %v before the proof", got)
-	}
-	r.ingress(ack(0x1000+100, flagACK, 40000))
-	evs := r.events()
-	if len(evs) != 1 || evs[0].Kind != Proof || evs[0].Remote != at(there, theirs) || evs[0].Key != p.Key {
-		t.Errorf("events %+v", evs)
-	}
-	r.ingress(ack(0x1000+100, flagACK, 40000))
-	r.wantKinds("the same again")
-	if got := r.spread(100, 1000); got[there] != 100 {
-		t.Errorf("spread %v after the proof, the daemon's word still to come", got)
-	}
-}

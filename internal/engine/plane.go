@@ -17,7 +17,6 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.OtherNonce:  ilnp.SeenOtherNonce,
 	dataplane.NonceSeen:   ilnp.SeenNonce,
 	dataplane.LocatorSeen: ilnp.SeenLocator,
-	dataplane.Proof:       ilnp.SeenProof,
 	dataplane.Silence:     ilnp.SeenSilence,
 	dataplane.Life:        ilnp.SeenLife,
 	dataplane.RuleSeen:    ilnp.SeenRule,
