@@ -141,9 +141,13 @@ func (d *Daemon) startDNS() {
 	d.dns = server
 	if c.ManageResolvConf {
 		keeper := newResolvKeeper(resolvConf(d.cfg), c.Listen)
-		if _, err := keeper.take(); err != nil {
+		servers, err := keeper.take()
+		if err != nil {
 			d.warn("applications do not ask us for names: " + err.Error())
 			return
+		}
+		if len(c.Upstream) == 0 {
+			server.SetUpstream(servers) // systemd-resolved begins to ask us now, and may not be asked
 		}
 		d.resolv = keeper
 	}

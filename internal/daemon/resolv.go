@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +30,7 @@ var errFought = errors.New("another program writes resolv.conf as often as we do
 type resolvKeeper struct {
 	file  dnsio.ResolvConf
 	own   netip.AddrPort
-	link  string  // where the file led to before it was ours; "": it was no link
+	link  string  // the file that tells of other servers while resolv.conf is ours; "": none
 	done  [2]mark // of file and link, when they were last dealt with
 	seen  [2]mark // the same at the last look
 	takes quota
@@ -42,7 +42,7 @@ func newResolvKeeper(file dnsio.ResolvConf, own netip.AddrPort) *resolvKeeper {
 
 // take points the file to us, and returns the servers that it named.
 func (k *resolvKeeper) take() ([]netip.AddrPort, error) {
-	k.link = leadsTo(k.file.Path)
+	k.link = k.file.Follows()
 	servers, err := k.file.Take(k.own)
 	// What is written from now on shows in the marks, and what was in between shows here.
 	if marks := k.marks(); k.pointsToUs() {
@@ -52,8 +52,8 @@ func (k *resolvKeeper) take() ([]netip.AddrPort, error) {
 }
 
 // look takes the file again from whoever wrote it, once that one has finished,
-// and returns the servers that it named. It also follows a link that the file
-// was before, whose owner does not know that it is not read any more. changed
+// and returns the servers that it named. It also follows the file that a link led to
+// before, whose owner does not know that it is not read any more. changed
 // says whether there is anything new.
 func (k *resolvKeeper) look(now time.Time) (servers []netip.AddrPort, changed bool, err error) {
 	marks, before := k.marks(), k.done
@@ -104,18 +104,6 @@ func (k *resolvKeeper) pointsToUs() bool {
 	return false
 }
 
-// leadsTo returns where a symbolic link leads; "": it is none, or leads nowhere.
-func leadsTo(path string) string {
-	if _, err := os.Readlink(path); err != nil {
-		return ""
-	}
-	to, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return ""
-	}
-	return to
-}
-
 // keepNames has applications ask us for names in whatever network the host is,
 // and us the servers of that network, until ctx is done. It runs beside the
 // engine, which must not wait for a disk.
@@ -144,9 +132,9 @@ func (d *Daemon) keepNames(ctx context.Context) {
 // followServers has other names asked from these servers, unless the
 // configuration names some.
 func (d *Daemon) followServers(ctx context.Context, servers []netip.AddrPort) {
-	d.opts.Log.Info("resolv.conf was written by another program, and its servers are asked from now on", "servers", servers)
 	_ = d.do(ctx, func(time.Time) { // fails at the end only
-		if len(d.cfg.DNS.Upstream) == 0 {
+		if len(d.cfg.DNS.Upstream) == 0 && !slices.Equal(d.dns.Upstream(), servers) {
+			d.opts.Log.Info("resolv.conf was written by another program, and its servers are asked from now on", "servers", servers)
 			d.dns.SetUpstream(servers)
 		}
 	})

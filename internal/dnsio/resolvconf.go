@@ -25,6 +25,8 @@ const savedName = "resolv.conf.json"
 type ResolvConf struct {
 	Path string // of resolv.conf
 	Dir  string // where the original is kept; it must outlive a power failure, as the file does
+	// Resolved is where systemd-resolved lists the servers that it asks; "": where it always does.
+	Resolved string
 }
 
 // saved is the original: a symbolic link, or content and mode; or neither,
@@ -43,7 +45,8 @@ func (r ResolvConf) Upstream(own netip.AddrPort) ([]netip.AddrPort, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", r.Path, err)
 	}
-	return servers(o.Content, own), nil
+	text, err := os.ReadFile(r.Path)
+	return r.past(servers(o.Content, own), own, err == nil && isOurs(text)), nil
 }
 
 // Take keeps the original in Dir, points the file at own and
@@ -71,7 +74,7 @@ func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 	if err := replace(r.Path, []byte(ours(o.Content, own)), 0o644); err != nil {
 		return nil, fmt.Errorf("point %s at %v: %w", r.Path, own, err)
 	}
-	return servers(o.Content, own), nil
+	return r.past(servers(o.Content, own), own, true), nil
 }
 
 // Release puts the original back, if the file is still ours, and forgets it.
@@ -114,9 +117,9 @@ func (r ResolvConf) original() (saved, error) {
 	case isOurs(text):
 		o, err := r.load()
 		if errors.Is(err, fs.ErrNotExist) {
-			// The kept original was lost; nothing better is known than a file
-			// without servers.
-			return saved{Content: strings.Join(others(string(text)), "\n") + "\n", Mode: 0o644}, nil
+			// The kept original was lost; nothing better is known than what we made
+			// of it.
+			return saved{Content: withoutUs(string(text)), Mode: 0o644}, nil
 		}
 		return o, err
 	}
@@ -177,11 +180,44 @@ func replace(path string, b []byte, mode fs.FileMode) error {
 
 func isOurs(text []byte) bool { return strings.HasPrefix(string(text), marker) }
 
+// behind is how many servers are named behind ours: the C library reads three.
+const behind = 2
+
 // ours is our resolv.conf: the original's domain, search list and options with
-// one server.
+// our server first. Behind it are servers of before, so that names are still
+// found when we are killed and nothing starts us again: a port on the loopback
+// that nobody listens at has the C library go on at once. While we answer they are
+// not asked, so `rotate` is left out: they do not know the names of correspondents.
 func ours(original string, own netip.AddrPort) string {
-	lines := append([]string{marker, "nameserver " + own.Addr().String()}, others(original)...)
+	lines := []string{marker, "nameserver " + own.Addr().String()}
+	for n, s := range servers(original, own) {
+		if n < behind {
+			lines = append(lines, "nameserver "+s.Addr().String())
+		}
+	}
+	for _, line := range others(original) {
+		f := strings.Fields(line)
+		if f[0] == "options" && slices.Contains(f, "rotate") {
+			line = strings.Join(slices.DeleteFunc(f, func(o string) bool { return o == "rotate" }), " ")
+		}
+		lines = append(lines, line)
+	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// withoutUs returns our resolv.conf without our server, which is the first.
+func withoutUs(text string) string {
+	var out []string
+	first := true
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		us := first && strings.HasPrefix(line, "nameserver")
+		first = first && !us
+		if !us && line != marker {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n") + "\n"
 }
 
 // others returns the lines that are neither servers nor comments.

@@ -18,7 +18,7 @@ nameserver 192.0.2.53
 nameserver 127.0.0.156
 nameserver nonsense
 search example.org
-options edns0
+options edns0 rotate
 `
 
 func resolvDirs(t *testing.T) (ResolvConf, string) {
@@ -76,7 +76,7 @@ func TestTakeAndRelease(t *testing.T) {
 		if got := take(t, r); !slices.Equal(got, want) {
 			t.Errorf("upstream %v, want %v", got, want)
 		}
-		wantText := marker + "\nnameserver 127.0.0.156\nsearch example.org\noptions edns0\n"
+		wantText := marker + "\nnameserver 127.0.0.156\nnameserver 2001:db8::53\nnameserver 192.0.2.53\nsearch example.org\noptions edns0\n"
 		if got := read(t, r.Path); got != wantText {
 			t.Errorf("our file:\n%s\nwant:\n%s", got, wantText)
 		}
@@ -160,11 +160,11 @@ func TestLostOriginal(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.Dir, savedName)); err != nil {
 		t.Fatal(err)
 	}
-	if up := take(t, r); len(up) != 0 {
-		t.Errorf("upstream %v", up)
+	if up := take(t, r); len(up) != 2 {
+		t.Errorf("upstream %v, want those named behind us", up)
 	}
 	release(t, r)
-	if got, want := read(t, r.Path), "search example.org\noptions edns0\n"; got != want {
+	if got, want := read(t, r.Path), "nameserver 2001:db8::53\nnameserver 192.0.2.53\nsearch example.org\noptions edns0\n"; got != want {
 		t.Errorf("restored %q, want %q", got, want)
 	}
 }
@@ -193,5 +193,45 @@ func TestTakeRefuses(t *testing.T) {
 func TestUnspecifiedServer(t *testing.T) {
 	if got := servers("nameserver 0.0.0.0\n", own); len(got) != 1 || !got[0].Addr().IsLoopback() {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestResolvedIsNotAsked takes the resolv.conf of a host with systemd-resolved,
+// which would ask us in turn.
+func TestResolvedIsNotAsked(t *testing.T) {
+	r, dir := resolvDirs(t)
+	stub := filepath.Join(dir, "stub")
+	r.Resolved = filepath.Join(dir, "servers")
+	write(t, stub, "nameserver 127.0.0.53\noptions edns0 trust-ad\n")
+	write(t, r.Resolved, "nameserver 192.0.2.1\nnameserver 127.0.0.156\n")
+	if err := os.Symlink("stub", r.Path); err != nil {
+		t.Fatal(err)
+	}
+	direct := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:53")}
+	if up, err := r.Upstream(own); err != nil || !slices.Equal(up, direct) {
+		t.Errorf("resolved asks us already: %v, %v", up, err)
+	}
+	write(t, r.Resolved, "nameserver 192.0.2.1\n")
+	asked := netip.MustParseAddrPort("127.0.0.53:53")
+	if up, err := r.Upstream(own); err != nil || !slices.Equal(up, []netip.AddrPort{asked}) {
+		t.Errorf("resolved does not ask us: %v, %v", up, err)
+	}
+	for range 2 { // the second time it is ours, as after a kill
+		if up := take(t, r); !slices.Equal(up, direct) {
+			t.Errorf("taken: %v", up)
+		}
+		if up, err := r.Upstream(own); err != nil || !slices.Equal(up, direct) {
+			t.Errorf("while it is ours: %v, %v", up, err)
+		}
+		if got, err := filepath.EvalSymlinks(r.Resolved); err != nil || r.Follows() != got {
+			t.Errorf("follows %q, want %q, %v", r.Follows(), got, err)
+		}
+	}
+	if text := read(t, r.Path); !strings.Contains(text, "nameserver 127.0.0.156\nnameserver 127.0.0.53\n") {
+		t.Errorf("after a kill resolved is not asked:\n%s", text)
+	}
+	release(t, r)
+	if link, err := os.Readlink(r.Path); err != nil || link != "stub" {
+		t.Errorf("link %q, %v", link, err)
 	}
 }
