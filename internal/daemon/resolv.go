@@ -75,7 +75,10 @@ func (k *resolvKeeper) look(now time.Time) (servers []netip.AddrPort, changed bo
 		}
 		servers, err = k.take()
 	case marks[1] != before[1]:
-		servers, err = dnsio.ResolvConf{Path: k.link}.Upstream(k.own)
+		servers, err = k.file.Followed(k.own)
+		if link := k.file.Follows(); link != k.link {
+			k.link, k.done = link, [2]mark{} // what was not there before says more: the next looks will tell
+		}
 	default:
 		return nil, false, nil // an edit of ours by hand
 	}

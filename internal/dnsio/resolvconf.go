@@ -92,6 +92,7 @@ func (r ResolvConf) Release() error {
 		return fmt.Errorf("restore %s: %w", r.Path, err)
 	}
 	if isOurs(text) {
+		r.forgetUs(o)
 		if err := o.restore(r.Path); err != nil {
 			return fmt.Errorf("restore %s: %w", r.Path, err)
 		}

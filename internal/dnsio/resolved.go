@@ -1,10 +1,16 @@
 package dnsio
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
 )
 
 // resolvedServers is where systemd-resolved says which servers it asks: those of
@@ -18,26 +24,35 @@ func isStub(s netip.AddrPort) bool {
 
 // Follows returns the file that tells of other servers while resolv.conf points
 // to us: where the original led, or where systemd-resolved lists its servers when
-// the original led applications to that; "": there is none.
+// the original led applications to that; "": there is none. The file need not
+// exist yet.
 func (r ResolvConf) Follows() string {
 	o, err := r.original()
 	if err != nil {
 		return ""
 	}
-	file := o.Link
-	if slices.ContainsFunc(servers(o.Content, netip.AddrPort{}), isStub) {
-		file = r.resolved()
+	file, text := o.Link, o.Content
+	if file != "" {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(r.Path), file)
+		}
+		if b, err := os.ReadFile(file); err == nil {
+			text = string(b)
+		}
 	}
-	if file == "" {
-		return ""
-	}
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(filepath.Dir(r.Path), file)
-	}
-	if file, err = filepath.EvalSymlinks(file); err != nil {
-		return "" // it leads nowhere
+	if slices.ContainsFunc(servers(text, netip.AddrPort{}), isStub) {
+		return r.resolved()
 	}
 	return file
+}
+
+// Followed returns the servers of the file of Follows, without the one at own.
+func (r ResolvConf) Followed(own netip.AddrPort) ([]netip.AddrPort, error) {
+	text, err := os.ReadFile(r.Follows())
+	if err != nil {
+		return nil, fmt.Errorf("follow what wrote %s: %w", r.Path, err)
+	}
+	return r.past(servers(string(text), own), own, true), nil
 }
 
 func (r ResolvConf) resolved() string {
@@ -71,4 +86,23 @@ func (r ResolvConf) past(list []netip.AddrPort, own netip.AddrPort, taken bool) 
 		}
 	}
 	return out
+}
+
+// forgetTime is how long resolved may take to look at resolv.conf.
+const forgetTime = time.Second
+
+// forgetUs has systemd-resolved drop us before its own resolv.conf is put back:
+// that one it does not read, and it would go on asking us for ever. It looks at
+// the file when it is asked, so it is shown one without servers, and asked.
+func (r ResolvConf) forgetUs(o saved) {
+	if !strings.Contains(o.Link, "systemd/resolve/") {
+		return
+	}
+	if err := replace(r.Path, []byte(marker+"\n"), 0o644); err != nil {
+		return // putting the original back will tell
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
+	defer cancel()
+	q := new(dns.Msg).SetQuestion("example.com.", dns.TypeA) // any name that it does not know by itself
+	_, _ = exchange(ctx, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53), q)
 }

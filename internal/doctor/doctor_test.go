@@ -113,6 +113,7 @@ func TestHostFindings(t *testing.T) {
 		"not taken":    {func(f *Facts) { f.Daemon.DNS.Managed = false }, []string{"warning names: /etc/resolv.conf does not point to 127.0.0.156:53"}},
 		"overwritten":  {func(f *Facts) { f.ResolvConf = "search x\nnameserver 192.0.2.1\nnameserver 127.0.0.156\n" }, []string{"warning names: another program has rewritten /etc/resolv.conf: its first server is 192.0.2.1"}},
 		"no upstream":  {func(f *Facts) { f.Daemon.DNS.Upstream = nil }, []string{"warning names: no server is known for all other names"}},
+		"circle":       {func(f *Facts) { f.Daemon.DNS.Upstream = []string{"127.0.0.53:53"} }, []string{"warning names: systemd-resolved is asked, and asks us in turn"}},
 		"suspended":    {func(f *Facts) { f.Daemon.UptimeS = 1800 }, []string{"note clock: the clock went 30m0s ahead"}},
 		"set back":     {func(f *Facts) { f.Daemon.UptimeS = 7200 }, []string{"note clock: the clock was set back by 1h0m0s"}},
 		"disk full":    {func(f *Facts) { f.RunDir.Free = 4 << 10 }, []string{"warning disk: only 4 kB are left for /run/roam"}},

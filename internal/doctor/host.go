@@ -99,6 +99,10 @@ func lookNames(e *examination, f Facts) {
 	if len(s.Upstream) == 0 {
 		e.add(Warning, "names", "set dns.upstream", "no server is known for all other names")
 	}
+	if slices.Contains(s.Upstream, "127.0.0.53:53") || slices.Contains(s.Upstream, "127.0.0.54:53") {
+		e.add(Warning, "names", "empty dns.upstream: the servers that systemd-resolved asks are asked then",
+			"systemd-resolved is asked, and asks us in turn: names that do not exist take seconds")
+	}
 	if e.clean("names") {
 		e.ok("names", "%s answers names, others are asked of %s", s.Listen, strings.Join(s.Upstream, ", "))
 	}

@@ -3,11 +3,14 @@ package acceptance
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +53,7 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	w.sub("resolv.conf of another network", func(t *testing.T) { resolverOverwritten(t, mn) })
+	w.sub("names after a kill", func(t *testing.T) { namesAfterKill(t, w, mn) })
 }
 
 // resolverOverwritten writes resolv.conf as a manager of links does in a new network.
@@ -66,6 +70,45 @@ func resolverOverwritten(t *testing.T, n *host) {
 		out, _, err := n.command("--json")
 		return err == nil && strings.Contains(out, "192.0.2.53:53")
 	}, "the daemon asks that network's server")
+}
+
+// namesAfterKill kills the daemon, with nothing there to start it again: the C
+// library finds the names of others as before, and at once.
+func namesAfterKill(t *testing.T, w *world, n *host) {
+	const server, name, found = "127.0.0.99", "known.example.org", "192.0.2.7"
+	var pc net.PacketConn
+	err := n.Host.Do(func() (err error) { pc, err = net.ListenPacket("udp4", server+":53"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	testutil.ServeNames(t, pc, name, netip.MustParseAddr(found))
+	if err := os.WriteFile(n.Host.ResolvConf(), []byte("nameserver "+server+"\noptions rotate\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, func() bool {
+		out, _, err := n.command("--json")
+		return err == nil && strings.Contains(out, server+":53")
+	}, "the daemon asks that server")
+	ask := func(when string) {
+		began := time.Now()
+		out, err := w.run(n.name, "getent", "--no-addrconfig", "ahostsv4", name)
+		if err != nil || !strings.Contains(out, found) {
+			t.Errorf("%s: %v, %q", when, err, out)
+		}
+		if out, err := w.run(n.name, "getent", "--no-addrconfig", "ahostsv4", "unknown.example.org"); exitStatus(err) != 2 {
+			t.Errorf("%s, a name that does not exist: %v, %q", when, err, out)
+		}
+		took := time.Since(began)
+		t.Logf("%s: two names took %v", when, took)
+		if took > 2*time.Second { // a server that is waited for takes five
+			t.Errorf("%s: two names took %v", when, took)
+		}
+	}
+	ask("with the daemon")
+	n.signal(syscall.SIGKILL)
+	ask("after it was killed")
+	n.start()
+	ask("with the next one")
 }
 
 // exitStatus is 0 for no error and -1 where there is none.

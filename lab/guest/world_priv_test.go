@@ -72,6 +72,7 @@ func TestGuest(t *testing.T) {
 	w.run("links", kinds)
 	w.run("systemd-networkd", networkd)
 	w.run("NetworkManager", networkManager)
+	w.run("systemd-resolved", resolved)
 }
 
 // run runs a part.
