@@ -12,6 +12,7 @@ import (
 // Timing of probes.
 const (
 	probeMin     = 200 * time.Millisecond // least time between two rounds
+	probeSoon    = 10 * time.Millisecond  // the same, of the first two, where data would have to wait for a reply
 	suspectMin   = 300 * time.Millisecond // the same when the correspondent is suspected: 0.3 + 0.6 + 1.2 s
 	suspectMax   = time.Second            // first step at most
 	suspectTries = 3
@@ -247,8 +248,19 @@ func (c *Core) proveRound(now time.Time, s *session) {
 		}
 	}
 	c.probePaths(now, s, paths)
-	c.arm(&s.schedule, timerProbe, now, s.backoff(probeMin))
+	again := s.backoff(probeMin)
+	if s.watch.round == 0 && s.allUnproven() {
+		// A lost probe is not to stop the session: the rate before lasts for two
+		// round trips.
+		again = min(again, max(s.rtt, probeSoon))
+	}
+	c.arm(&s.schedule, timerProbe, now, again)
 	s.watch.round++
+}
+
+// allUnproven says whether every path in use goes to an unproven locator.
+func (s *session) allUnproven() bool {
+	return !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return !slices.Contains(s.entry.Unproven, p.Remote) })
 }
 
 // backoff is the time to the next round: 3/2 RTT or least, doubled each time.

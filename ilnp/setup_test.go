@@ -380,6 +380,27 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b.wantTargets(netQ)
 }
 
+// TestLostProbeIsSentAgainAtOnce: where nothing proven is in use, a second probe
+// leaves a round trip after the first, as long as the rate before is allowed; the
+// third one takes its time.
+func TestLostProbeIsSentAgainAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	rtt := b.sessions[theKey].rtt
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: Local{1, netA}})
+	b.forget()
+	b.pass(max(rtt, probeSoon))
+	if n := len(b.probesSent()); n != 1 {
+		t.Errorf("%d probes a round trip after the first, want 1", n)
+	}
+	b.forget()
+	b.pass(probeMin - time.Millisecond)
+	if n := len(b.probesSent()); n != 0 {
+		t.Errorf("%d more in the next %v, want none", n, probeMin)
+	}
+}
+
 // TestUnprovenLocatorIsNotWaitedFor: after three probes without a reply, a
 // proven locator of worse preference is used.
 func TestUnprovenLocatorIsNotWaitedFor(t *testing.T) {
