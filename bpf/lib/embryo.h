@@ -35,6 +35,7 @@ static __always_inline int note_embryo(struct __sk_buff *skb, const struct inbou
 	int known = old && same_nonce(&old->remote_nonce, &e->remote_nonce);
 
 	if (known) {
+		e->carried |= old->carried & EMBRYO_SPOKE;
 		e->epoch = old->epoch;
 		e->first_remote = old->first_remote;
 		e->first_local = old->first_local;
@@ -57,7 +58,8 @@ static __always_inline int note_embryo(struct __sk_buff *skb, const struct inbou
 }
 
 /* Is this packet without nonce of a stranger that showed one at the same place?
- * Where it did so in UDP, its path drops the option, and all of its packets are.
+ * Where it did so in UDP, all of its packets are: on a path that drops options or
+ * ICMPv6 it goes without from our answer on, which may be before we have a session.
  * Elsewhere super-packets go without, and come before the daemon has made the
  * session: what is in the middle of a connection that nobody has on the addresses
  * of the wire, and would be answered with a reset.
@@ -166,7 +168,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 	e.remote_nonce = in->c.nonce;
 	e.ifindex = skb->ifindex;
 	e.epoch = h->epoch;
-	e.carried = in->c.carried;
+	e.carried = in->c.carried ? EMBRYO_CAME | EMBRYO_SPOKE : 0;
 	e.rx_bytes = skb->len - in->l3;
 	if (!in->c.nonce.len) {
 		return note_by_place(skb, in, &about.key) == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;

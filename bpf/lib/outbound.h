@@ -252,8 +252,8 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 	o.ends[1].l64 = e->remote_l64;
 	o.ends[1].nid = k->remote;
 	o.ifindex = e->ifindex;
-	o.carry = e->carried && is_carried(c, next);
-	if (o.carry || !e->carried)
+	o.carry = e->carried & EMBRYO_CAME && is_carried(c, next);
+	if (o.carry || !(e->carried & EMBRYO_CAME))
 		embryo_nonce(e, k, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
 				    e->rule == RULE_RFC6741);

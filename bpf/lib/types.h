@@ -189,6 +189,12 @@ struct pair_live {
 	__u8 pad2[32];              /* an entry begins with a cache line */
 };
 
+/* Of an embryo's nonce: it came in UDP the last time, as where the path drops
+ * options; it came so at any time.
+ */
+#define EMBRYO_CAME 1
+#define EMBRYO_SPOKE 2
+
 /* A correspondent that showed a nonce and has no session yet. */
 struct embryo {
 	union half remote_l64;
@@ -198,7 +204,7 @@ struct embryo {
 	struct nonce remote_nonce;
 	__u32 ifindex;
 	__u16 epoch;
-	__u16 carried;               /* its nonce came in UDP: the path drops options */
+	__u16 carried;               /* EMBRYO_CAME and EMBRYO_SPOKE */
 	__u32 rx_bytes, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
 	enum rule_found rule;
 };
