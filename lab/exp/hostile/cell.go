@@ -119,7 +119,9 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	}
 	began := time.Now()
 	f := &flows{}
-	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 4000, Every: 20 * time.Millisecond, CC: "cubic"}
+	// So much that connections are far beyond what a firewall takes for their
+	// window when they come back to it.
+	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000, Every: 20 * time.Millisecond, CC: "cubic"}
 	var err error
 	if f.up, err = workload.StartTCP(ctx, server.Host, client.Host, dir, o); err != nil {
 		return f, err
