@@ -3,6 +3,7 @@ package result
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,6 +71,34 @@ func TestMissOverridesSet(t *testing.T) {
 	r.Judge(expectations(t))
 	if c := r.Claims[1]; c.Measured || c.Reason != "the machine stalled" {
 		t.Errorf("claim after Miss: measured %v, reason %q", c.Measured, c.Reason)
+	}
+}
+
+// Of the machine's stalls those stay that count, and the worst is one of them, or
+// below the limit.
+func TestSentinelKeeps(t *testing.T) {
+	for _, tt := range []struct {
+		stalls      []float64
+		below, kept float64 // stalls shorter than below are kept; the worst then
+		worst       float64 // before
+	}{
+		{[]float64{30, 25, 40}, 0, 20, 40},
+		{[]float64{30, 25, 40}, 35, 30, 40},
+		{[]float64{30, 25, 40}, 100, 40, 40},
+		{nil, 100, 7, 7},
+	} {
+		s := Sentinel{LimitMs: 20, WorstMs: tt.worst}
+		var want []float64
+		for _, ms := range tt.stalls {
+			s.Stalls = append(s.Stalls, Stall{Ms: ms})
+			if ms < tt.below {
+				want = append(want, ms)
+			}
+		}
+		s.Keep(func(stall Stall) bool { return stall.Ms < tt.below })
+		if !slices.EqualFunc(s.Stalls, want, func(s Stall, ms float64) bool { return s.Ms == ms }) || s.WorstMs != tt.kept {
+			t.Errorf("of %v below %v: %v, the worst %v", tt.stalls, tt.below, s.Stalls, s.WorstMs)
+		}
 	}
 }
 
