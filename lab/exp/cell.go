@@ -87,20 +87,22 @@ func (s *Store) path(name string) string {
 // Tally is what became of the cells of a run. It is read when all are done.
 type Tally struct {
 	mu        sync.Mutex
-	Measured  int      // cells that were measured in this process
-	Disturbed []string // cells that the machine disturbed, and that are used all the same
-	Discarded []Span   // attempts that were measured again
-	aside     []Span   // parts of cells in which nothing was measured
+	Used      int      // cells, measured in this process or kept from before
+	Disturbed []string // those that the machine disturbed
+	Repeats   int      // attempts that were discarded and measured again
+	windows   []Span   // those of the cells that were measured in this process
 }
 
 // Span is a part of the run.
 type Span struct{ From, To time.Time }
 
+// Meets reports whether two spans have time in common.
+func (s Span) Meets(o Span) bool { return s.To.After(o.From) && s.From.Before(o.To) }
+
 // Window is the part of a cell in which what is measured goes on. Before it
 // networks are built, and after it captures are read, with all that the machine
-// has: a stall then is the lab's own, and spoils nothing. A cell that does not
-// say is a window as a whole; those that run side by side do not say, as the one
-// may measure while the other one reads.
+// has: a stall then is the lab's own, and spoils nothing but the windows of cells
+// that run beside this one. A cell that does not say is a window as a whole.
 type Window struct{ Span }
 
 // Open begins the window.
@@ -132,64 +134,58 @@ func Cell[T any](env *Env, name string, measure func(w *Window) (T, error)) (T, 
 	}
 	var err error
 	for n := 0; ; n++ {
-		began := time.Now()
-		w := Window{Span{From: began}}
+		w := Window{Span{From: time.Now()}}
 		if c.Value, err = measure(&w); err != nil {
 			return c.Value, fmt.Errorf("cell %s: %w", name, err)
 		}
-		ended := time.Now()
 		if w.To.IsZero() {
-			w.To = ended
+			w.To = time.Now()
 		}
 		c.StallMs = 0
 		if env.Stalled != nil {
 			c.StallMs = env.Stalled(w.Span)
 		}
 		if c.StallMs == 0 || n >= env.Repeats {
-			env.Kept.setAside(Span{began, w.From}, Span{w.To, ended})
+			env.Kept.measuredIn(w.Span)
 			break
 		}
 		env.View.Logf("cell %s: the machine stood still for %.0f ms: it is measured again", name, c.StallMs)
-		env.Kept.discard(Span{began, ended})
+		env.Kept.discard()
 	}
 	env.View.CellDone(false)
-	env.Kept.measured(name, c.StallMs)
+	env.Kept.note(name, c.StallMs)
 	if env.Cells == nil {
 		return c.Value, nil
 	}
 	return c.Value, env.Cells.Save(name, c)
 }
 
-func (t *Tally) measured(name string, stallMs float64) {
+func (t *Tally) measuredIn(window Span) {
 	t.mu.Lock()
-	t.Measured++
-	t.mu.Unlock()
-	t.note(name, stallMs)
+	defer t.mu.Unlock()
+	t.windows = append(t.windows, window)
 }
 
 func (t *Tally) note(name string, stallMs float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.Used++
 	if stallMs > 0 {
 		t.Disturbed = append(t.Disturbed, name)
 	}
 }
 
-func (t *Tally) discard(attempt Span) {
+func (t *Tally) discard() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Discarded = append(t.Discarded, attempt)
+	t.Repeats++
 }
 
-func (t *Tally) setAside(parts ...Span) {
+// Counts reports whether a stall reached into the window of a cell. Without cells
+// all of a run is measured. That of a cell kept from before was in another
+// process; whether the machine disturbed it stands with the cell.
+func (t *Tally) Counts(stall Span) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.aside = append(t.aside, parts...)
-}
-
-// Covers reports whether a stall lies in an attempt that was discarded, or in a
-// part of a cell in which nothing was measured.
-func (t *Tally) Covers(stall Span) bool {
-	holds := func(s Span) bool { return !stall.From.Before(s.From) && !stall.To.After(s.To) }
-	return slices.ContainsFunc(t.Discarded, holds) || slices.ContainsFunc(t.aside, holds)
+	return t.Used == 0 || slices.ContainsFunc(t.windows, stall.Meets)
 }

@@ -90,7 +90,7 @@ func TestDisturbedCellIsRepeated(t *testing.T) {
 	if v, err := Cell(env, "a", func(*Window) (int, error) { n++; return n, nil }); err != nil || v != 2 {
 		t.Errorf("%d, %v", v, err)
 	}
-	if len(env.Kept.Disturbed) != 0 || len(env.Kept.Discarded) != 1 || !env.Kept.Covers(env.Kept.Discarded[0]) || env.Kept.Covers(Span{time.Now(), time.Now()}) {
+	if len(env.Kept.Disturbed) != 0 || env.Kept.Repeats != 1 || env.Kept.Used != 1 {
 		t.Errorf("%+v", &env.Kept)
 	}
 	stalls = []float64{30, 40, 50}
@@ -138,7 +138,7 @@ func TestStallsOutsideOfTheWindow(t *testing.T) {
 	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
 	env := &Env{View: &live.View{}, Repeats: 2, Stalled: func(in Span) float64 {
 		for _, s := range stalls {
-			if s.To.After(in.From) && s.From.Before(in.To) {
+			if s.Meets(in) {
 				return 30
 			}
 		}
@@ -169,17 +169,42 @@ func TestStallsOutsideOfTheWindow(t *testing.T) {
 	}
 }
 
-// A stall counts for the run unless nothing was measured at that time.
-func TestCovers(t *testing.T) {
-	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	var k Tally
-	k.setAside(Span{at(0), at(10)}, Span{at(20), at(30)})
-	for _, c := range []struct {
-		stall Span
-		want  bool
-	}{{Span{at(1), at(2)}, true}, {Span{at(9), at(11)}, false}, {Span{at(12), at(13)}, false}, {Span{at(20), at(30)}, true}} {
-		if k.Covers(c.stall) != c.want {
-			t.Errorf("a stall from %d to %d: covered %v", c.stall.From.Unix(), c.stall.To.Unix(), !c.want)
+// A stall counts for the run where it reaches into what was measured and is used,
+// and everywhere in a run without cells.
+func TestCounts(t *testing.T) {
+	began := time.Now()
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	env := &Env{View: &live.View{}, Cells: OpenStore(t.TempDir()), Repeats: 1}
+	if !env.Kept.Counts(Span{at(0), at(1)}) {
+		t.Error("without cells a stall does not count")
+	}
+	first := 30.0
+	env.Stalled = func(Span) float64 { ms := first; first = 0; return ms }
+	windows := []Span{{at(100), at(190)}, {at(10), at(90)}, {at(110), at(120)}} // the first attempt is discarded
+	for _, name := range []string{"a", "b"} {                                   // side by side, for all that they say
+		if _, err := Cell(env, name, func(w *Window) (int, error) { w.Span, windows = windows[0], windows[1:]; return 0, nil }); err != nil {
+			t.Fatal(err)
 		}
+	}
+	for _, c := range []struct {
+		from, to int
+		want     bool
+	}{
+		{-20, -10, false}, // before any cell
+		{-20, 10, false},  // up to the first window
+		{0, 11, true},
+		{20, 30, true},
+		{89, 111, true}, // from one window into the next
+		{91, 109, false},
+		{130, 150, false}, // in the attempt that was discarded only
+		{5, 300, true},
+	} {
+		if got := env.Kept.Counts(Span{at(c.from), at(c.to)}); got != c.want {
+			t.Errorf("a stall from %d to %d ms: counts %v", c.from, c.to, got)
+		}
+	}
+	again := &Env{View: &live.View{}, Cells: env.Cells}
+	if _, err := Cell(again, "a", func(*Window) (int, error) { return 0, nil }); err != nil || again.Kept.Counts(Span{at(20), at(30)}) {
+		t.Errorf("a stall while nothing but cells of before were read counts (%v)", err)
 	}
 }

@@ -12,12 +12,18 @@ import (
 
 	"roam/internal/testutil"
 	"roam/lab/node"
+	"roam/lab/workload"
 )
 
 // bin is the directory of the binaries, built once.
 var bin string
 
-func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
+		os.Exit(workload.AgentMain(os.Args[2:]))
+	}
+	os.Exit(runAll(m))
+}
 
 func runAll(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "roam-runner")

@@ -67,7 +67,7 @@ func (r *runner) say(format string, args ...any) {
 	}
 }
 
-// once measures once, and reports whether that was done in cells.
+// once measures once, and reports whether the result consists of cells.
 func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result.Result, cells bool, err error) {
 	dir, err := topo.TempDir()
 	if err != nil {
@@ -103,13 +103,13 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	if err = cmp.Or(err, werr); err != nil {
 		return nil, false, err
 	}
-	s.Repeats, s.Cells = len(env.Kept.Discarded), env.Kept.Disturbed
-	s.Keep(func(stall result.Stall) bool { return !env.Kept.Covers(span(stall)) })
+	s.Repeats, s.Cells = env.Kept.Repeats, env.Kept.Disturbed
+	s.Keep(func(stall result.Stall) bool { return env.Kept.Counts(span(stall)) })
 	s.Disturbed = len(s.Cells) > 0 || len(s.Stalls) > 0
 	s.Disturbed = s.Disturbed && r.opt.Engine == exp.Netns
 	res.Sentinel, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()
-	return res, env.Kept.Measured > 0, nil
+	return res, env.Kept.Used > 0, nil
 }
 
 // simulate measures once in virtual time. The machine has no part in it: there is

@@ -1,9 +1,12 @@
 package runner
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,6 +179,28 @@ func TestResume(t *testing.T) {
 	_ = other.Wait()
 	if strings.Contains(other.out.String(), "kept from before") {
 		t.Error("runs with other parameters were taken for ours")
+	}
+}
+
+// TestResumeDisturbedCell goes on after the last cell, which the machine had
+// disturbed as often as it may: it is reported so, and not measured once more.
+func TestResumeDisturbedCell(t *testing.T) {
+	needLab(t)
+	r := &runner{bin: bin, opt: Options{Engine: exp.Netns, Resume: true, State: t.TempDir()}}
+	r.preset.Repeats = 2
+	r.exp.Run = func(_ context.Context, env *exp.Env) error {
+		_, err := exp.Cell(env, "a", func(*exp.Window) (int, error) { return 0, errors.New("it is measured again") })
+		return err
+	}
+	if err := r.store(0).Save("a", map[string]any{"stall_ms": 30, "value": 1}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := r.run(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Sentinel; !s.Disturbed || !slices.Equal(s.Cells, []string{"a"}) || s.Repeats != 0 || len(s.Stalls) != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

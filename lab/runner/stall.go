@@ -73,7 +73,7 @@ func (w *watcher) within(in exp.Span) (worst float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.stalls {
-		if at := span(s); at.To.After(in.From) && at.From.Before(in.To) {
+		if span(s).Meets(in) {
 			worst = max(worst, s.Ms)
 		}
 	}

@@ -134,7 +134,7 @@ func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
 }
 
 // attackOnce measures one case in a world of its own.
-func attackOnce(ctx context.Context, env *exp.Env, p plan) (a attack, err error) {
+func attackOnce(ctx context.Context, env *exp.Env, w *exp.Window, p plan) (a attack, err error) {
 	a.Name, a.Alone = p.name, p.alone
 	env.View.Phase("attacker: %s", p.name)
 	lab, err := topo.New(strings.ReplaceAll(p.name, "_", ""))
@@ -159,6 +159,7 @@ func attackOnce(ctx context.Context, env *exp.Env, p plan) (a attack, err error)
 	if err := st.settled(ctx, &a); err != nil {
 		return a, err
 	}
+	w.Open()
 	before, err := st.count(ctx)
 	if err != nil {
 		return a, err
@@ -183,6 +184,7 @@ func attackOnce(ctx context.Context, env *exp.Env, p plan) (a attack, err error)
 		return a, err
 	}
 	after, err := st.count(ctx)
+	w.Shut()
 	a.Sent, a.Packets = after["to_victim"].Bytes, after["to_victim"].Packets
 	a.Received = after["from_victim"].Bytes
 	return a, err

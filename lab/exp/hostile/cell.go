@@ -53,7 +53,7 @@ type flows struct {
 }
 
 // cell measures one network.
-func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error) {
+func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outcome, err error) {
 	out.Name = n.name
 	link := scene.Symmetric(linkem.Params{Delay: env.Params.Millis("delay_ms")})
 	s, err := scene.Build(ctx, env, scene.Config{
@@ -81,6 +81,7 @@ func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error)
 			err = errors.Join(err, cerr)
 		}()
 	}
+	w.Open()
 	f, err := setUp(ctx, env, s, n, &out)
 	if f != nil {
 		defer f.kill()
@@ -100,7 +101,9 @@ func cell(ctx context.Context, env *exp.Env, n network) (out outcome, err error)
 		return out, err
 	}
 	out.ask(ctx, env, s, n)
-	return out, f.end(ctx, &out, entered)
+	err = f.end(ctx, &out, entered)
+	w.Shut()
+	return out, err
 }
 
 // setUp starts the traffic and waits until all of it flows, over ILNP.

@@ -56,7 +56,7 @@ func measure(ctx context.Context, env *exp.Env) error {
 	}
 	outcomes, attacks := make([]outcome, len(list)), make([]attack, len(cases))
 	err = sideBySide(env.Params.Int("parallel"), len(list), func(i int) (err error) {
-		outcomes[i], err = exp.Cell(env, list[i].name, func(*exp.Window) (outcome, error) { return cell(ctx, env, list[i]) })
+		outcomes[i], err = exp.Cell(env, list[i].name, func(w *exp.Window) (outcome, error) { return cell(ctx, env, w, list[i]) })
 		return err
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func measure(ctx context.Context, env *exp.Env) error {
 	}
 	report(env, list, outcomes)
 	err = sideBySide(env.Params.Int("parallel"), len(cases), func(i int) (err error) {
-		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func(*exp.Window) (attack, error) { return attackOnce(ctx, env, cases[i]) })
+		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func(w *exp.Window) (attack, error) { return attackOnce(ctx, env, w, cases[i]) })
 		return err
 	})
 	if err != nil {
