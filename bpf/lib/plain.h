@@ -7,7 +7,9 @@
 #ifndef ROAM_PLAIN_H
 #define ROAM_PLAIN_H
 
+#include "deliver.h"
 #include "real.h"
+#include "session.h"
 
 /* What find_real has found. */
 #define REAL_HERE 1      /* a socket on the very addresses of the packet */
@@ -15,9 +17,9 @@
 #define REAL_REMOTE 4    /* index in remote[] of the session, from this bit on */
 #define REAL_OWN 8       /* and in reals[] of the host */
 
-/* Leaves a packet alone, and remembers that a node without a session speaks plain IPv6 to an identifier of
- * ours, for the day on which it gets one. Where the identifiers are those of plain
- * IPv6 anyhow, every session is looked after.
+/* Leaves a packet alone, and remembers that a node without a session speaks plain
+ * IPv6 to an identifier of ours, for the day on which it gets one. Where the
+ * identifiers are those of plain IPv6 anyhow, every session is looked after.
  */
 static __always_inline int pass_plain(const struct inbound *in)
 {

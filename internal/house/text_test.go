@@ -107,6 +107,17 @@ func TestMaps(t *testing.T) {
 	}
 }
 
+func TestCFiles(t *testing.T) {
+	for name, b := range map[string]breach{
+		"all said": {files: map[string]string{"bpf/a.bpf.c": "", "bpf/lib/a.h": "", cDoc: "| `a.bpf.c`, `lib/a.h` | it |\n"}, want: ""},
+		"one not":  {files: map[string]string{"bpf/a.bpf.c": "", "bpf/lib/a.h": "", cDoc: "| `a.bpf.c` | with `lib/a.h` |\n"}, want: "does not say what lib/a.h is"},
+		"gone":     {files: in(cDoc, "| `lib/b.h` | it |\n"), want: "has a row for lib/b.h"},
+	} {
+		b.rule = "c-files"
+		t.Run(name, b.check)
+	}
+}
+
 func TestDrops(t *testing.T) {
 	program := func(statement string) string {
 		return "enum counter {\n\tTX_OK,\n\tDROP_BAD, /* why */\n};\n\nstatic int f(int a)\n{\n\t" + statement + "\n}\n"

@@ -80,6 +80,7 @@ func Rules() []Rule {
 		{"leftovers", Leftovers},
 		{"names", Names},
 		{"maps", Maps},
+		{"c-files", CFiles},
 		{"drops", Drops},
 		{"skips", Skips},
 		{"tools", Tools},
