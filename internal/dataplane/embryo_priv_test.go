@@ -48,9 +48,7 @@ func TestEmbryoAdmission(t *testing.T) {
 	r.check([]verdictCase{{"known", first, passOn, made, []EventKind{Embryo}}})
 	r.must(r.SetKnown(s.NID, false))
 	r.check([]verdictCase{untouched})
-	any := r.host
-	any.AcceptAny = true
-	r.setHost(any)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	r.check([]verdictCase{
 		{"unknown, any accepted", first, passOn, made, []EventKind{Embryo}},
 		{"from no place", knock(roam.ILV{NID: s.NID}, theirNonce), shot, counts{"drop_malformed": 1}, nil},
@@ -65,9 +63,7 @@ func TestEmbryoAdmission(t *testing.T) {
 func TestEmbryoAnswer(t *testing.T) {
 	r := newRig(t)
 	for _, length := range []uint8{4, 12} {
-		s := r.host
-		s.AcceptAny, s.NonceLength = true, length
-		r.setHost(s)
+		r.change(func(s *HostSettings) { s.AcceptAny, s.NonceLength = true, length })
 		from := stranger(int(length))
 		v, out := r.ingress(knock(from, theirNonce))
 		if want := packet(session(from.NID), session(ours), ip6.TCP, tcp(flagSYN, 0)); v != passOn || !bytes.Equal(out, want) {
@@ -97,9 +93,7 @@ func TestEmbryoAnswer(t *testing.T) {
 // with where it may be now, instead of going to where it was seen.
 func TestEmbryoIsForgotten(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := stranger(1)
 	r.ingress(knock(from, theirNonce))
 	r.wantKinds("knock", Embryo)
@@ -112,15 +106,13 @@ func TestEmbryoIsForgotten(t *testing.T) {
 // answer to a probe, from a correspondent whose session has ended here.
 func TestStrangerOfWhomNothingIsTold(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := stranger(1)
 	lu, err := ilnpwire.BuildUpdate(from, at(here, ours), theirNonce, ilnpwire.LocatorUpdate{
 		Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: from.L64, Preference: 10, Lifetime: 60}},
 	})
 	r.must(err)
-	reply, err := ilnpwire.BuildEcho(from, at(here, ours), theirNonce, false, s.ProbeID, 1, make([]byte, 16))
+	reply, err := ilnpwire.BuildEcho(from, at(here, ours), theirNonce, false, r.host.ProbeID, 1, make([]byte, 16))
 	r.must(err)
 	for name, p := range map[string][]byte{"update": lu, "reply": reply} {
 		r.ingress(p)
@@ -134,9 +126,7 @@ func TestStrangerOfWhomNothingIsTold(t *testing.T) {
 // on nothing that a flood of others could change.
 func TestEmbryoNonceIsStable(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	own := func(from roam.ILV) ilnp.Nonce {
 		t.Helper()
 		r.ingress(knock(from, theirNonce))
@@ -186,9 +176,7 @@ func TestEmbryoNonceIsStable(t *testing.T) {
 func TestEmbryoFlood(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	r.upsert(pairOf(there))
 	const flood = 20000
 	got := r.counted(func() {

@@ -68,9 +68,7 @@ func TestExpectedPlain(t *testing.T) {
 // To whoever comes from outside it is there only once a packet of ours has used it.
 func TestExpectedFromOutside(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	r.uplink(here)
 	shown := fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0))
 	bare := fromPeer(there, ilnp.Nonce{}, ip6.TCP, tcp(flagSYN|flagACK, 0))

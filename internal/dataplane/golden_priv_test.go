@@ -57,9 +57,7 @@ var differs = map[string]struct{ like, why string }{
 func (r *rig) install(c golden.Case) ilnp.Pair {
 	r.t.Helper()
 	e := c.Entry
-	s := r.host
-	s.SessionPrefix, s.NIDs = e.SessionPrefix, []roam.NID{e.LocalNID}
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.SessionPrefix, s.NIDs = e.SessionPrefix, []roam.NID{e.LocalNID} })
 	r.uplink(e.LocalL64)
 	p := ilnp.Pair{
 		Key:      ilnp.PairKey{Local: e.LocalHandle, Remote: e.RemoteHandle},

@@ -18,6 +18,7 @@ import (
 // addressed gives the loopback link the addresses that the test speaks with.
 func addressed(t *testing.T, as ...netip.Addr) {
 	t.Helper()
+	testutil.Need(t, "ip")
 	ip(t, "link set lo up")
 	for _, a := range as {
 		ip(t, "-6 addr add "+a.String()+"/128 dev lo nodad")
@@ -74,7 +75,6 @@ func connected(t *testing.T, from, to netip.Addr) (own, peer netip.Addr) {
 func TestLiteralConnect(t *testing.T) {
 	dir := enclose(t)
 	testutil.Need(t, "cgroup2")
-	testutil.Need(t, "ip")
 	real, other := at(there, theirs), at(there, stranger(1).NID)
 	mine, theirSession := session(ours).Addr(), session(theirs).Addr()
 	addressed(t, mine, theirSession, at(here, ours).Addr(), real.Addr(), other.Addr())
@@ -115,7 +115,6 @@ func TestLiteralConnect(t *testing.T) {
 func TestLiteralSendmsg(t *testing.T) {
 	dir := enclose(t)
 	testutil.Need(t, "cgroup2")
-	testutil.Need(t, "ip")
 	real, moved := at(there, theirs), at(else1, theirs)
 	addressed(t, session(ours).Addr(), session(theirs).Addr(), real.Addr())
 	l := openLiterals(t, dir)
@@ -162,7 +161,6 @@ func TestLiteralSendmsg(t *testing.T) {
 func TestLiteralSourceNamed(t *testing.T) {
 	dir := enclose(t)
 	testutil.Need(t, "cgroup2")
-	testutil.Need(t, "ip")
 	real := at(there, theirs)
 	addressed(t, session(ours).Addr(), session(theirs).Addr(), real.Addr(), at(here, ours).Addr())
 	l := openLiterals(t, dir)
@@ -217,7 +215,6 @@ func TestLiteralTableIsFull(t *testing.T) {
 func TestLiteralRestart(t *testing.T) {
 	dir := enclose(t)
 	testutil.Need(t, "cgroup2")
-	testutil.Need(t, "ip")
 	real := at(there, theirs)
 	addressed(t, session(ours).Addr(), session(theirs).Addr(), real.Addr())
 	known := map[roam.ILV]roam.NID{real: theirs}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"roam/internal/testutil"
 	"roam/wire/ip6"
 )
 
@@ -36,7 +35,6 @@ func segmentOf(from, to uint16, flags uint8) []byte {
 // seen. What may be plain IPv6 passes as ever.
 func TestSegmentsWithoutTheirSession(t *testing.T) {
 	r := newRig(t)
-	testutil.Need(t, "ip")
 	r.uplink(here)
 	r.must(r.SetKnown(theirs, true))
 	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
@@ -77,10 +75,7 @@ func TestSegmentsWithoutTheirSession(t *testing.T) {
 // has connections of both kinds: each segment goes to its own.
 func TestServerOnTheRealAddress(t *testing.T) {
 	r := newRig(t)
-	testutil.Need(t, "ip")
-	s := r.host
-	s.RealNID = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.RealNID = true })
 	r.uplink(here)
 	r.upsert(pairOf(there))
 	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()

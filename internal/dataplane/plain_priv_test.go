@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"roam/ilnp"
-	"roam/internal/testutil"
 	"roam/wire/ip6"
 )
 
@@ -36,15 +35,9 @@ func datagram(port uint16) []byte {
 // come with the nonce, and from all locators that the correspondent sends from,
 // and reach the sockets on the addresses of before.
 func TestConnectionsOfBefore(t *testing.T) {
-	r := newRig(t)
-	testutil.Need(t, "ip")
-	s := r.host
-	s.RealNID = true
-	r.setHost(s)
+	r, mine, other := realEnds(t)
+	r.change(func(s *HostSettings) { s.RealNID = true })
 	r.must(r.SetKnown(theirs, true))
-	r.uplink(here)
-	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
-	addressed(t, mine, other)
 	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	realUDP(t, netip.AddrPortFrom(mine, 5001), netip.AddrPortFrom(other, 5000))
 	realUDP(t, netip.AddrPortFrom(mine, 5002), netip.AddrPort{})
@@ -89,11 +82,7 @@ func TestConnectionsOfBefore(t *testing.T) {
 // Whoever has spoken plain IPv6 to an identifier that is Roam's alone may have
 // such connections as well; nobody else's sockets are looked for.
 func TestSpokePlain(t *testing.T) {
-	r := newRig(t)
-	testutil.Need(t, "ip")
-	r.uplink(here)
-	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
-	addressed(t, mine, other)
+	r, mine, other := realEnds(t)
 	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
 	p := pairOf(there)

@@ -9,7 +9,6 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/testutil"
 	"roam/wire/ip6"
 )
 
@@ -53,15 +52,21 @@ func realTCP(t *testing.T, from, to netip.AddrPort) {
 	t.Cleanup(func() { c.Close(); accepted.Close() })
 }
 
+// realEnds is a rig on a host that has the real addresses of both ends of a session.
+func realEnds(t *testing.T) (r *rig, mine, other netip.Addr) {
+	t.Helper()
+	r = newRig(t)
+	r.uplink(here)
+	mine, other = at(here, ours).Addr(), at(there, theirs).Addr()
+	addressed(t, mine, other)
+	return r, mine, other
+}
+
 // Plain IPv6 between the very addresses of a session goes on, once that pair was
 // seen to speak it: what has no nonce, and a socket of its own, is not the
 // session's. What has no such socket is, as ever.
 func TestRealSockets(t *testing.T) {
-	r := newRig(t)
-	testutil.Need(t, "ip")
-	r.uplink(here)
-	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
-	addressed(t, mine, other)
+	r, mine, other := realEnds(t)
 	realUDP(t, netip.AddrPortFrom(mine, 5001), netip.AddrPortFrom(other, 5000))
 	realUDP(t, netip.AddrPortFrom(mine, 5002), netip.AddrPort{})
 	realUDP(t, netip.AddrPortFrom(netip.IPv6Unspecified(), 5003), netip.AddrPort{})

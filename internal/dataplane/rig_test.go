@@ -174,6 +174,14 @@ func (r *rig) setHost(s HostSettings) {
 	r.must(r.SetHost(s))
 }
 
+// change sets something else of the host.
+func (r *rig) change(what func(*HostSettings)) {
+	r.t.Helper()
+	s := r.host
+	what(&s)
+	r.setHost(s)
+}
+
 func (r *rig) must(err error) {
 	r.t.Helper()
 	if err != nil {

@@ -18,9 +18,7 @@ func detoured(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
 	ip(t, "link set lo up")
-	s := r.host
-	s.Detour = loopback
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.Detour = loopback })
 	r.uplink(here)
 	return r
 }
@@ -68,9 +66,7 @@ func TestNonceAlways(t *testing.T) {
 		})
 		r.wantCounts(name, cut, counts{"tx_detour": 1})
 	}
-	s := r.host
-	s.Detour = 0
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.Detour = 0 })
 	r.wantCounts("without a detour", r.counted(func() { r.send(ip6.TCP, tcp(flagACK, 1300), gso) }),
 		counts{"tx_packets": 1, "tx_nonce_left_out": 1})
 }
@@ -220,9 +216,7 @@ func under(rule ilnp.FoundRule, open bool, from roam.ILV, n ilnp.Nonce, proto ui
 // any length and finished or not; it is answered under that rule.
 func TestRuleOfStrangers(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	n := 0
 	for _, rule := range []ilnp.FoundRule{ilnp.FoundIPv6, ilnp.FoundRFC6741} {
 		for _, open := range []bool{false, true} {
@@ -251,9 +245,7 @@ func TestRuleOfStrangers(t *testing.T) {
 // What shows no rule leaves the ordinary one, until something does.
 func TestRuleNotShown(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := stranger(1)
 	damaged := under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagSYN, 0))
 	damaged[len(damaged)-1] ^= 1

@@ -152,9 +152,7 @@ func TestTrialNotAtSetUp(t *testing.T) {
 // sent.
 func TestTrialOfEmbryos(t *testing.T) {
 	r := newRig(t)
-	s := r.host
-	s.AcceptAny = true
-	r.setHost(s)
+	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := stranger(1)
 	answered := func(n int) (sent int) {
 		for range n {
