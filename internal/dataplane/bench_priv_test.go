@@ -3,6 +3,7 @@ package dataplane
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -152,4 +153,31 @@ func BenchmarkIngressOfOthers(b *testing.B) {
 	benchmark(b, 1, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(ilnp.Pair) []byte {
 		return frame(packet(at(there, theirs), at(here, roam.NID(0x77)), ip6.TCP, tcp(flagACK, 1400)))
 	})
+}
+
+// BenchmarkIngressOfNoConnection is a segment of no connection from a correspondent
+// that may have some of plain IPv6: they are looked for between all addresses of
+// the two, here as many as there can be.
+func BenchmarkIngressOfNoConnection(b *testing.B) {
+	for _, n := range []int{1, 2, 4, 8} {
+		b.Run(fmt.Sprintf("addresses=%d", n), func(b *testing.B) {
+			passed := int32(passOn)
+			benchmark(b, 1, srcNID, func(r *rig) *ebpf.Program {
+				r.change(func(s *HostSettings) { s.RealNID = true })
+				var reals []netip.Addr
+				var remote []roam.L64
+				for i := range roam.L64(n) {
+					reals = append(reals, at(here+i, ours).Addr())
+					remote = append(remote, there+i)
+				}
+				r.must(r.SetServerAddrs(reals))
+				p := pairOf(remote...)
+				p.Key.Remote, p.RemoteNID = numbered(0).Key.Remote, numbered(0).RemoteNID
+				r.upsert(p)
+				return r.objs.IlnpUplinkIngress
+			}, uint32(passed), func(p ilnp.Pair) []byte {
+				return frame(packet(at(there, p.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 1400)))
+			})
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"roam"
 	"roam/ilnp"
 	"roam/wire/ip6"
 )
@@ -77,6 +78,32 @@ func TestConnectionsOfBefore(t *testing.T) {
 	r.check([]verdictCase{
 		{"the correspondent has moved", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
 	})
+}
+
+// A connection is looked for between no more than 24 pairs of addresses: a segment
+// of none costs as many look-ups, and anybody can send those.
+func TestMostAddressesOfBefore(t *testing.T) {
+	r, mine, _ := realEnds(t)
+	r.change(func(s *HostSettings) { s.RealNID = true })
+	remote := []roam.L64{there, else1, else2, else1 + 1}
+	for i, l := range remote[2:] {
+		other := at(l, theirs).Addr()
+		addressed(t, other)
+		realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40002+uint16(i)))
+	}
+	own := []netip.Addr{mine}
+	for i := range roam.L64(8) {
+		own = append(own, at(here+i, ours).Addr())
+	}
+	segment := func(from roam.L64, i uint16) []byte {
+		return fromPeer(from, none, ip6.TCP, segmentOf(40000+i, 443, flagACK))
+	}
+	r.upsert(pairOf(remote...))
+	r.must(r.SetServerAddrs(own[1:7])) // 6 of ours and 4 of theirs
+	r.left("the last pair", segment(there, 3), segment(remote[3], 3))
+	r.must(r.SetServerAddrs(own[1:])) // 8, with 3 of theirs
+	r.left("the third of theirs", segment(there, 2), segment(remote[2], 2))
+	r.check([]verdictCase{{"the fourth", segment(there, 3), passOn, delivered, nil}})
 }
 
 // Whoever has spoken plain IPv6 to an identifier that is Roam's alone may have
