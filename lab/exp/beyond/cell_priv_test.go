@@ -8,6 +8,7 @@ import (
 
 	"roam/internal/testutil"
 	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/live"
 	"roam/lab/node"
 	"roam/lab/result"
@@ -43,7 +44,7 @@ func TestBothEndsMove(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	env := &exp.Env{
-		Params: resolve(t, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1, Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
+		Params: exptest.Params(t, Experiment.Params, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1, Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
 		Roam: bin.Roam, Roamd: bin.Roamd, Result: result.New("beyond"), View: live.New(testWriter{t}),
 	}
 	if err := run(ctx, env); err != nil {

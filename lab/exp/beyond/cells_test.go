@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/scene"
@@ -13,23 +14,10 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-func resolve(t *testing.T, preset string, set ...string) exp.Params {
-	t.Helper()
-	d, err := exp.ParseParams(Experiment.Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Resolve(preset, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // Steps must come in order, and but for the outage a link must be left at each end.
 func TestCellsAreSound(t *testing.T) {
 	for _, preset := range exp.Presets {
-		p := resolve(t, preset)
+		p := exptest.Params(t, Experiment.Params, preset)
 		for name, make := range cells {
 			c := make(p)
 			up := map[string]int{"": len(c.active), "cn1": 1}
@@ -57,11 +45,11 @@ func TestCellsAreSound(t *testing.T) {
 			}
 		}
 	}
-	c := manyCell(resolve(t, "standard"))
+	c := manyCell(exptest.Params(t, Experiment.Params, "standard"))
 	if span := c.plan.Steps[len(c.plan.Steps)-2].At - c.plan.Steps[0].At; c.changes != 50 || span > time.Minute {
 		t.Errorf("%d handoffs in %v", c.changes, span)
 	}
-	if c := stormCell(resolve(t, "standard")); c.changes != 100 {
+	if c := stormCell(exptest.Params(t, Experiment.Params, "standard")); c.changes != 100 {
 		t.Errorf("%d handoffs in the storm", c.changes)
 	}
 }
@@ -100,7 +88,7 @@ func reads(origin time.Time, length, from, to time.Duration) (s tcpflow.Stream) 
 }
 
 func TestOutageIsJudgedFromTheLocator(t *testing.T) {
-	p := resolve(t, "quick")
+	p := exptest.Params(t, Experiment.Params, "quick")
 	c := outageCell(p)
 	c.name = "outage"
 	start := time.Unix(1000, 0)
@@ -157,7 +145,7 @@ func TestLossesAreKnownByNumber(t *testing.T) {
 	up := flow(start, 3*time.Second, 7*time.Millisecond, 9*time.Millisecond)
 	var o outcome
 	o.judge(cell{}, &scene.Trace{Start: start, End: start.Add(3 * time.Second), Drops: map[string]uint64{}},
-		&load{up: up, down: flow(start, 3*time.Second, 9*time.Millisecond, 10*time.Millisecond), links: l}, resolve(t, "quick"))
+		&load{up: up, down: flow(start, 3*time.Second, 9*time.Millisecond, 10*time.Millisecond), links: l}, exptest.Params(t, Experiment.Params, "quick"))
 	r := result.New("")
 	o.metrics(r)
 	if o.Lost != 3 || r.Metrics["_lost_by_links"] != 2 || r.Metrics["_lost_beyond_links"] != 1 {

@@ -5,25 +5,13 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
-
-func resolve(t *testing.T, set ...string) exp.Params {
-	t.Helper()
-	d, err := exp.ParseParams(Experiment.Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Resolve("quick", set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // hole is a time in which nothing arrives.
 type hole struct{ from, to time.Duration }
@@ -78,7 +66,7 @@ func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 
 // What is lost, late or never done counts for the handoff that it follows.
 func TestCostIsOfItsInstant(t *testing.T) {
-	p := resolve(t, "instants=4")
+	p := exptest.Params(t, Experiment.Params, "quick", "instants=4")
 	start := time.Unix(1000, 0)
 	tr := trace(p, start, 3)
 	length := plan(p).Length
@@ -128,14 +116,7 @@ func TestCostIsOfItsInstant(t *testing.T) {
 // is left before it comes again.
 func TestPlan(t *testing.T) {
 	for _, preset := range exp.Presets {
-		d, err := exp.ParseParams(Experiment.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := d.Resolve(preset, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := exptest.Params(t, Experiment.Params, preset)
 		s, up, last := plan(p), map[string]bool{"net1": true}, time.Duration(0)
 		for _, step := range s.Steps {
 			if step.At < last || up[step.Link] != (step.Op == scene.Detach) {
@@ -152,7 +133,7 @@ func TestPlan(t *testing.T) {
 // The engine sim goes through the schedule without a loss, and says what it
 // cannot judge.
 func TestSimulate(t *testing.T) {
-	p := resolve(t, "instants=6", "udp_rate=200")
+	p := exptest.Params(t, Experiment.Params, "quick", "instants=6", "udp_rate=200")
 	env := &exp.Env{Params: p, Seed: 1, Engine: exp.Sim, Result: result.New("")}
 	if err := run(t.Context(), env); err != nil {
 		t.Fatal(err)

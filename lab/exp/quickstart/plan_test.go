@@ -5,27 +5,15 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/result"
 	"roam/lab/scene"
 )
 
-func resolve(t *testing.T, preset string, set ...string) exp.Params {
-	t.Helper()
-	d, err := exp.ParseParams(Experiment.Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Resolve(preset, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 func TestPlanKeepsALinkUp(t *testing.T) {
 	for _, preset := range exp.Presets {
 		for _, control := range []bool{false, true} {
-			s := plan(resolve(t, preset), control)
+			s := plan(exptest.Params(t, Experiment.Params, preset), control)
 			isUp := map[string]bool{"net1": true}
 			last := time.Duration(-1)
 			for _, step := range s.Steps {
@@ -57,7 +45,7 @@ func TestPlanKeepsALinkUp(t *testing.T) {
 }
 
 func TestPlanHasTheWholeSchedule(t *testing.T) {
-	s := plan(resolve(t, "quick"), false)
+	s := plan(exptest.Params(t, Experiment.Params, "quick"), false)
 	count := map[scene.Op]int{}
 	for _, step := range s.Steps {
 		count[step.Op]++
@@ -68,13 +56,13 @@ func TestPlanHasTheWholeSchedule(t *testing.T) {
 	if s.Length > 30*time.Second {
 		t.Errorf("quick takes %v of traffic: with set-up and control that is over a minute", s.Length)
 	}
-	if standard := plan(resolve(t, "standard"), false).Length + plan(resolve(t, "standard"), true).Length; standard > 150*time.Second {
+	if standard := plan(exptest.Params(t, Experiment.Params, "standard"), false).Length + plan(exptest.Params(t, Experiment.Params, "standard"), true).Length; standard > 150*time.Second {
 		t.Errorf("standard takes %v of traffic: with set-up that is over three minutes", standard)
 	}
 }
 
 func TestControlLosesItsFirstNetworkAndGetsItBack(t *testing.T) {
-	s := plan(resolve(t, "quick"), true)
+	s := plan(exptest.Params(t, Experiment.Params, "quick"), true)
 	tr := trace{Trace: &scene.Trace{Start: time.Unix(1000, 0)}}
 	for _, step := range s.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: step, At: tr.Start.Add(step.At)})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/live"
 	"roam/lab/result"
 	"roam/lab/scene"
@@ -15,24 +16,11 @@ import (
 	"roam/lab/workload/rtpflow"
 )
 
-func params(t *testing.T, file []byte, preset string, set ...string) exp.Params {
-	t.Helper()
-	d, err := exp.ParseParams(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Resolve(preset, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // The paper preset is the published schedule and has all cells.
 func TestPaperPresetIsThePublishedSchedule(t *testing.T) {
 	for name, s := range map[string]scene.Schedule{
-		"mobility": mobilityPlan(params(t, mobilityParams, "paper")),
-		"duality":  dualityPlan(params(t, dualityParams, "paper")),
+		"mobility": mobilityPlan(exptest.Params(t, mobilityParams, "paper")),
+		"duality":  dualityPlan(exptest.Params(t, dualityParams, "paper")),
 	} {
 		attached := 0
 		for _, step := range s.Steps {
@@ -50,7 +38,7 @@ func TestPaperPresetIsThePublishedSchedule(t *testing.T) {
 			t.Errorf("%s: lasts %v", name, s.Length)
 		}
 	}
-	gs, err := groups(params(t, mobilityParams, "paper"), 120*time.Second)
+	gs, err := groups(exptest.Params(t, mobilityParams, "paper"), 120*time.Second)
 	if err != nil || len(gs) != 18 || gs[0].clips[0].Seconds != 120 {
 		t.Errorf("%d cells, %v", len(gs), err)
 	}
@@ -69,7 +57,7 @@ func TestPaperPresetIsThePublishedSchedule(t *testing.T) {
 
 func TestImpossibleCellsAreRefused(t *testing.T) {
 	for _, set := range []string{"heights=480", "clips=motion,sport", "rtts_ms=20,fast", "rtts_ms=-1", "heights="} {
-		if _, err := groups(params(t, mobilityParams, "quick", set), time.Second); err == nil || !strings.Contains(err.Error(), set[:4]) {
+		if _, err := groups(exptest.Params(t, mobilityParams, "quick", set), time.Second); err == nil || !strings.Contains(err.Error(), set[:4]) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
@@ -77,7 +65,7 @@ func TestImpossibleCellsAreRefused(t *testing.T) {
 
 // Without a daemon a host that withdraws from a network leaves it.
 func TestTheControlLeaves(t *testing.T) {
-	s := withoutCommands(dualityPlan(params(t, dualityParams, "quick")))
+	s := withoutCommands(dualityPlan(exptest.Params(t, dualityParams, "quick")))
 	ops := map[scene.Op]int{}
 	for _, step := range s.Steps {
 		ops[step.Op]++

@@ -5,21 +5,9 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/scene"
 )
-
-func resolve(t *testing.T, params []byte, preset string) exp.Params {
-	t.Helper()
-	d, err := exp.ParseParams(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Resolve(preset, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // up walks through a schedule and returns the links in use at its end; every step
 // must leave one.
@@ -42,7 +30,7 @@ func up(t *testing.T, pl plan) map[string]bool {
 
 func TestMobilityPlan(t *testing.T) {
 	for _, preset := range exp.Presets {
-		p := resolve(t, mobilityParams, preset)
+		p := exptest.Params(t, mobilityParams, preset)
 		pl := mobilityPlan(p)
 		up(t, pl)
 		// A network has to be away for longer than its locator lives.
@@ -54,14 +42,14 @@ func TestMobilityPlan(t *testing.T) {
 			t.Errorf("%s: the control ends at %v", preset, back.Length)
 		}
 	}
-	pl := mobilityPlan(resolve(t, mobilityParams, "paper"))
+	pl := mobilityPlan(exptest.Params(t, mobilityParams, "paper"))
 	if pl.handoffs != 8 || pl.changes != 16 || pl.Length != 125*time.Second {
 		t.Errorf("published schedule: %d handoffs in %v", pl.handoffs, pl.Length)
 	}
 }
 
 func TestDualityPlan(t *testing.T) {
-	pl := dualityPlan(resolve(t, dualityParams, "paper"))
+	pl := dualityPlan(exptest.Params(t, dualityParams, "paper"))
 	if end := up(t, pl); len(end) != 1 || !end["net1"] || pl.Length != 120*time.Second {
 		t.Errorf("ends on %v at %v", end, pl.Length)
 	}

@@ -1,0 +1,26 @@
+// Package exptest gives the tests of experiments what package runner gives the
+// experiments.
+//
+// Implements the reading of parameters. Omits running. Driven by tests only.
+package exptest
+
+import (
+	"testing"
+
+	"roam/lab/exp"
+)
+
+// Params returns the parameters of a preset in a params.json, changed by settings of
+// the form KEY=VALUE.
+func Params(t testing.TB, file []byte, preset string, set ...string) exp.Params {
+	t.Helper()
+	d, err := exp.ParseParams(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Resolve(preset, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
