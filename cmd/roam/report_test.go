@@ -1,42 +1,13 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// unpack returns the files of an archive by their names in it.
-func unpack(t *testing.T, b []byte) map[string]string {
-	t.Helper()
-	zip, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := make(map[string]string)
-	r := tar.NewReader(zip)
-	for {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, name, _ := strings.Cut(h.Name, "/")
-		out[name] = string(text)
-	}
-}
+	"roam/internal/testutil"
+)
 
 func TestReport(t *testing.T) {
 	w := newWorld(t)
@@ -57,7 +28,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := unpack(t, b)
+	files := testutil.Unpack(t, b)
 	for name, want := range map[string]string{
 		"versions.json": "6.6.10-amd64", "doctor.json": `"about": "kernel"`, "daemon/status.json": `"nid"`,
 		"daemon/sessions.json": "server.example", "daemon/history.json": "handoff-done", "daemon/counters.json": "tx_session",
@@ -87,7 +58,7 @@ func TestReportWithoutDaemon(t *testing.T) {
 	if status != exitOK || errs != "" {
 		t.Fatalf("status %d, %q", status, errs)
 	}
-	files := unpack(t, []byte(out))
+	files := testutil.Unpack(t, []byte(out))
 	if !strings.Contains(files["daemon/status.json.error"], "no daemon answers") {
 		t.Errorf("files: %v", files)
 	}

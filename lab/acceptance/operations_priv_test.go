@@ -1,15 +1,10 @@
 package acceptance
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -137,7 +132,11 @@ func withoutNonces(t *testing.T, w *world, mn *host) {
 	}
 	file := filepath.Join(w.scratch("report"), "r.tar.gz")
 	mn.roam("report", "--output", file, "cn")
-	parts := unpackReport(t, file)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := testutil.Unpack(t, b)
 	if !strings.Contains(parts["daemon/sessions.json"], "established") || parts["system/routes.txt"] == "" {
 		t.Fatalf("the report has no session or no routes: %v", len(parts))
 	}
@@ -209,33 +208,4 @@ func (n *host) nonces(t *testing.T) (list [][]byte) {
 		}
 	}
 	return list
-}
-
-// unpackReport returns the files of a report by their names.
-func unpackReport(t *testing.T, file string) map[string]string {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	zip, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := make(map[string]string)
-	for r := tar.NewReader(zip); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return parts
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, name, _ := strings.Cut(h.Name, "/")
-		parts[name] = string(text)
-	}
 }
