@@ -217,6 +217,16 @@ func (b *bench) answerProbes() {
 	b.forget()
 }
 
+// answerProbesTo answers those to one locator only.
+func (b *bench) answerProbesTo(l roam.L64, n Nonce) {
+	b.t.Helper()
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == l {
+			b.reply(p, n)
+		}
+	}
+}
+
 // reply answers one probe.
 func (b *bench) reply(p ilnpwire.Packet, n Nonce) {
 	b.t.Helper()

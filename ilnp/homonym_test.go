@@ -81,11 +81,7 @@ func TestOneNodeTakenForTwo(t *testing.T) {
 		t.Fatal("united while the old one may still answer")
 	}
 	b.pass(10 * time.Second)
-	for _, p := range b.probesSent() {
-		if p.Dst.L64 == netP {
-			b.reply(p, namesake)
-		}
-	}
+	b.answerProbesTo(netP, namesake)
 	p := b.pairs[theKey]
 	if len(b.pairs) != 1 || p.Dead || p.RemoteNonce != namesake || p.LocalNonce != o.OwnNonce {
 		t.Errorf("%d entries, %+v, want one with the nonces of the second", len(b.pairs), p)

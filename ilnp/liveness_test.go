@@ -351,11 +351,7 @@ func TestNewsOfAPeer(t *testing.T) {
 	}
 	b.forget()
 	silence(b)
-	for _, p := range b.probesSent() {
-		if p.Dst.L64 == netQ {
-			b.reply(p, peerNonce)
-		}
-	}
+	b.answerProbesTo(netQ, peerNonce)
 	b.pass(time.Second)
 	b.wantTargets(netQ)
 }

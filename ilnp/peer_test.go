@@ -294,11 +294,7 @@ func TestNewsOfADeadPeer(t *testing.T) {
 	b.forget()
 	b.AddPeer(b.now, told(netQ))
 	b.drain()
-	for _, p := range b.probesSent() {
-		if p.Dst.L64 == netQ {
-			b.reply(p, peerNonce)
-		}
-	}
+	b.answerProbesTo(netQ, peerNonce)
 	b.pass(time.Second)
 	b.wantTargets(netQ)
 	if b.pairs[theKey].Dead {
@@ -318,11 +314,7 @@ func TestBackToWhereItWasLookedUp(t *testing.T) {
 	b.forget()
 	silence(b)
 	b.pass(5 * time.Second)
-	for _, p := range b.probesSent() {
-		if p.Dst.L64 == netP {
-			b.reply(p, peerNonce)
-		}
-	}
+	b.answerProbesTo(netP, peerNonce)
 	b.pass(time.Second)
 	b.wantTargets(netP)
 }

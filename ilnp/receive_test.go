@@ -285,11 +285,7 @@ func TestAgedLocatorIsTheLastResort(t *testing.T) {
 	b.wantTargets(netR)
 	b.forget()
 	silence(b)
-	for _, p := range b.probesSent() {
-		if p.Dst.L64 == netQ {
-			b.reply(p, peerNonce)
-		}
-	}
+	b.answerProbesTo(netQ, peerNonce)
 	b.pass(time.Second)
 	b.wantTargets(netQ)
 	if !slices.Contains(b.pairs[theKey].Accept, netQ) {

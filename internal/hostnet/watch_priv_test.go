@@ -96,6 +96,16 @@ func hostAndRouter(t *testing.T) (host, router *nettest.NS) {
 	return host, router
 }
 
+// hostWithLocator watches a host on that router's network, netA.
+func hostWithLocator(t *testing.T) (h *Host, host, router *nettest.NS) {
+	t.Helper()
+	host, router = hostAndRouter(t)
+	h = startIn(t, host, testConfig(t))
+	router.Advertise("lan", advert(netA))
+	next(t, h, present(netA))
+	return h, host, router
+}
+
 func TestRouterAdvertisementMakesALocator(t *testing.T) {
 	host, router := hostAndRouter(t)
 	router.Run("ip", "addr", "add", "2001:db8:a:1::1/64", "dev", "lan", "nodad")
@@ -134,10 +144,7 @@ func TestRouterAdvertisementMakesALocator(t *testing.T) {
 }
 
 func TestEveryAdvertisementRefreshes(t *testing.T) {
-	host, router := hostAndRouter(t)
-	h := startIn(t, host, testConfig(t))
-	router.Advertise("lan", advert(netA))
-	next(t, h, present(netA))
+	h, _, router := hostWithLocator(t)
 	a := advert(netA)
 	a.Preferred = 300
 	router.Advertise("lan", a)
@@ -185,10 +192,7 @@ func TestRouterLifetimeEndsByItself(t *testing.T) {
 }
 
 func TestCarrierAndLink(t *testing.T) {
-	host, router := hostAndRouter(t)
-	h := startIn(t, host, testConfig(t))
-	router.Advertise("lan", advert(netA))
-	next(t, h, present(netA))
+	h, host, router := hostWithLocator(t)
 	router.Run("ip", "link", "set", "lan", "down")
 	next(t, h, absent(netA))
 	router.Run("ip", "link", "set", "lan", "up")
@@ -206,10 +210,7 @@ func TestCarrierAndLink(t *testing.T) {
 // The kernel forgets neighbours over a loss of carrier. A Locator that were used
 // before the router is found again would lose what comes first.
 func TestLocatorComesBackWithItsRouter(t *testing.T) {
-	host, router := hostAndRouter(t)
-	h := startIn(t, host, testConfig(t))
-	router.Advertise("lan", advert(netA))
-	next(t, h, present(netA))
+	h, _, router := hostWithLocator(t)
 	router.Run("ip", "link", "set", "lan", "down")
 	next(t, h, absent(netA))
 	router.Run("ip", "link", "set", "lan", "up")
@@ -231,10 +232,7 @@ func TestLocatorComesBackWithItsRouter(t *testing.T) {
 // What still goes to a link without carrier must not wait there: TCP would not
 // send it again elsewhere meanwhile.
 func TestLinkWithoutCarrierKeepsNothing(t *testing.T) {
-	host, router := hostAndRouter(t)
-	h := startIn(t, host, testConfig(t))
-	router.Advertise("lan", advert(netA))
-	next(t, h, present(netA))
+	h, host, router := hostWithLocator(t)
 	u := h.Snapshot().Uplinks[0]
 	router.Run("ip", "link", "set", "lan", "down")
 	next(t, h, absent(netA))
@@ -322,10 +320,7 @@ func TestDuplicateAddressIsReported(t *testing.T) {
 
 // The router knows prefix:NID before anything was sent to it or from it.
 func TestRouterKnowsANewLocator(t *testing.T) {
-	host, router := hostAndRouter(t)
-	h := startIn(t, host, testConfig(t))
-	router.Advertise("lan", advert(netA))
-	next(t, h, present(netA))
+	_, _, router := hostWithLocator(t)
 	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
 	testutil.Eventually(t, soon, func() bool {
 		return strings.Contains(router.Run("ip", "-6", "neigh", "show", "dev", "lan", own), "lladdr")
@@ -334,10 +329,7 @@ func TestRouterKnowsANewLocator(t *testing.T) {
 
 // prefix:NID ends with its prefix even if the daemon is dead by then.
 func TestValidLifetimeIsCopied(t *testing.T) {
-	host, router := hostAndRouter(t)
-	h := startIn(t, host, testConfig(t))
-	router.Advertise("lan", advert(netA))
-	next(t, h, present(netA))
+	_, host, router := hostWithLocator(t)
 	own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
 	valid := func(want string) func() bool {
 		return func() bool {

@@ -64,6 +64,14 @@ func BenchmarkRestart(b *testing.B) {
 		must(b, w.mnNode.WaitActive(b.Context(), "net1"))
 		flowing(b, u)
 	}
+	reportLoss(b, u)
+	b.ReportMetric(float64(b.N), "restarts")
+	b.ReportMetric(time.Since(began).Seconds(), "s")
+}
+
+// reportLoss ends a flow and reports what it lost.
+func reportLoss(b *testing.B, u *workload.UDP) {
+	b.Helper()
 	up, down, err := u.Stop(b.Context(), 200*time.Millisecond)
 	must(b, err)
 	out, in := up.Count(time.Time{}, time.Now()), down.Count(time.Time{}, time.Now())
@@ -71,8 +79,6 @@ func BenchmarkRestart(b *testing.B) {
 	b.ReportMetric(float64(out.Lost+in.Lost), "lost")
 	b.ReportMetric(float64(out.Written+in.Written), "datagrams")
 	b.ReportMetric(float64(u.BufferErrors()), "rcvbuf-errors")
-	b.ReportMetric(float64(b.N), "restarts")
-	b.ReportMetric(time.Since(began).Seconds(), "s")
 }
 
 // BenchmarkOutage takes the only link away for 30 s and measures from the

@@ -267,11 +267,5 @@ func BenchmarkUpgrade(b *testing.B) {
 		must(b, w.mnNode.WaitActive(b.Context(), "net1"))
 		flowing(b, u)
 	}
-	up, down, err := u.Stop(b.Context(), 200*time.Millisecond)
-	must(b, err)
-	out, in := up.Count(time.Time{}, time.Now()), down.Count(time.Time{}, time.Now())
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(out.Lost+in.Lost), "lost")
-	b.ReportMetric(float64(out.Written+in.Written), "datagrams")
-	b.ReportMetric(float64(u.BufferErrors()), "rcvbuf-errors")
+	reportLoss(b, u)
 }
