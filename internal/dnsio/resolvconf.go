@@ -27,6 +27,8 @@ type ResolvConf struct {
 	Dir  string // where the original is kept; it must outlive a power failure, as the file does
 	// Resolved is where systemd-resolved lists the servers that it asks; "": where it always does.
 	Resolved string
+	// Stub is where systemd-resolved answers; the zero value: where it always does.
+	Stub netip.AddrPort
 }
 
 // saved is the original: a symbolic link, or content and mode; or neither,

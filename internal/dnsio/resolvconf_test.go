@@ -1,12 +1,15 @@
 package dnsio
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 var own = netip.MustParseAddrPort("127.0.0.156:53")
@@ -233,5 +236,46 @@ func TestResolvedIsNotAsked(t *testing.T) {
 	release(t, r)
 	if link, err := os.Readlink(r.Path); err != nil || link != "stub" {
 		t.Errorf("link %q, %v", link, err)
+	}
+}
+
+// TestResolvedForgetsUs gives resolv.conf back to systemd-resolved, which looks at it
+// when it is asked: it finds no server there but itself, and neither do applications
+// that ask meanwhile.
+func TestResolvedForgetsUs(t *testing.T) {
+	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 1)
+	r, dir := resolvDirs(t)
+	r.Stub = netip.MustParseAddrPort(pc.LocalAddr().String())
+	resolved := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		b, _ := os.ReadFile(r.Path)
+		seen <- string(b)
+		_ = w.WriteMsg(new(dns.Msg).SetReply(q))
+	})}
+	go func() { _ = resolved.ActivateAndServe() }()
+	t.Cleanup(func() { _ = resolved.Shutdown() })
+	link := filepath.Join(dir, "systemd", "resolve", "stub-resolv.conf")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, link, "nameserver 127.0.0.53\n")
+	if err := os.Symlink(link, r.Path); err != nil {
+		t.Fatal(err)
+	}
+	take(t, r)
+	release(t, r)
+	select {
+	case got := <-seen:
+		if want := marker + "\nnameserver 127.0.0.1\n"; got != want {
+			t.Errorf("resolved was shown %q, want %q", got, want)
+		}
+	default:
+		t.Error("resolved was not asked")
+	}
+	if to, err := os.Readlink(r.Path); err != nil || to != link {
+		t.Errorf("link %q, %v", to, err)
 	}
 }

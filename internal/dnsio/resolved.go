@@ -17,9 +17,13 @@ import (
 // all links, and those of a resolv.conf that is not its own.
 const resolvedServers = "/run/systemd/resolve/resolv.conf"
 
-// isStub reports whether systemd-resolved answers at s.
+// resolvedStub is where it answers applications.
+var resolvedStub = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53)
+
+// isStub reports whether systemd-resolved answers at s: there, or at the address behind
+// it, without the names that it knows by itself.
 func isStub(s netip.AddrPort) bool {
-	return s.Port() == 53 && (s.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 53}) || s.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 54}))
+	return s == resolvedStub || s == netip.AddrPortFrom(resolvedStub.Addr().Next(), 53)
 }
 
 // Follows returns the file that tells of other servers while resolv.conf points
@@ -93,16 +97,21 @@ const forgetTime = time.Second
 
 // forgetUs has systemd-resolved drop us before its own resolv.conf is put back:
 // that one it does not read, and it would go on asking us for ever. It looks at
-// the file when it is asked, so it is shown one without servers, and asked.
+// the file when it is asked, so it is shown one that names itself alone, which it
+// leaves out, and asked. Applications that read that file meanwhile find names.
 func (r ResolvConf) forgetUs(o saved) {
 	if !strings.Contains(o.Link, "systemd/resolve/") {
 		return
 	}
-	if err := replace(r.Path, []byte(marker+"\n"), 0o644); err != nil {
+	stub := r.Stub
+	if !stub.IsValid() {
+		stub = resolvedStub
+	}
+	if err := replace(r.Path, []byte(marker+"\nnameserver "+stub.Addr().String()+"\n"), 0o644); err != nil {
 		return // putting the original back will tell
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
 	q := new(dns.Msg).SetQuestion("example.com.", dns.TypeA) // any name that it does not know by itself
-	_, _ = exchange(ctx, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53), q)
+	_, _ = exchange(ctx, stub, q)
 }

@@ -12,10 +12,27 @@ import (
 // Names is a name server that knows one name and says of all others that they
 // do not exist. It is written octet by octet, so that it shares no fault with
 // what it is asked by.
-type Names struct{ asked atomic.Int64 }
+type Names struct {
+	asked  atomic.Int64
+	ignore atomic.Pointer[[]byte]
+}
 
 // Asked is how many questions came so far.
 func (n *Names) Asked() int { return int(n.asked.Load()) }
+
+// Ignore leaves questions for a name unanswered from now on.
+func (n *Names) Ignore(name string) {
+	wire := wireName(name)
+	n.ignore.Store(&wire)
+}
+
+// wireName returns a name as it stands in a packet.
+func wireName(name string) (wire []byte) {
+	for label := range strings.SplitSeq(name, ".") {
+		wire = append(append(wire, byte(len(label))), label...)
+	}
+	return append(wire, 0)
+}
 
 // A header of a question has 12 octets, and type and class behind the name 4.
 const (
@@ -26,11 +43,7 @@ const (
 // ServeNames answers on pc until the end of the test: name has the IPv4 address at.
 func ServeNames(t testing.TB, pc net.PacketConn, name string, at netip.Addr) *Names {
 	n := &Names{}
-	var wire []byte
-	for label := range strings.SplitSeq(name, ".") {
-		wire = append(append(wire, byte(len(label))), label...)
-	}
-	wire = append(wire, 0)
+	wire := wireName(name)
 	t.Cleanup(func() { _ = pc.Close() })
 	go func() {
 		b := make([]byte, 1500)
@@ -40,6 +53,9 @@ func ServeNames(t testing.TB, pc net.PacketConn, name string, at netip.Addr) *Na
 				return // closed at the end
 			}
 			n.asked.Add(1)
+			if ignore := n.ignore.Load(); ignore != nil && bytes.Contains(bytes.ToLower(b[:size]), *ignore) {
+				continue
+			}
 			if reply := reply(b[:size], wire, at); reply != nil {
 				_, _ = pc.WriteTo(reply, from)
 			}
