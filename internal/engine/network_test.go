@@ -23,6 +23,7 @@ type table struct {
 	rows    []ilnp.Local
 	entries map[ilnp.PairKey]ilnp.Pair
 	writes  int
+	full    bool
 }
 
 func (p *table) AttachUplink(roam.LinkID, bool) error { return nil }
@@ -36,6 +37,9 @@ func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 }
 
 func (p *table) Upsert(e ilnp.Pair) error {
+	if p.full {
+		return dataplane.ErrFull
+	}
 	p.writes++
 	e.Paths = slices.DeleteFunc(slices.Clone(e.Paths), func(path ilnp.Path) bool { return !slices.Contains(p.rows, path.Local) })
 	p.entries[e.Key] = e

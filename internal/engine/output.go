@@ -49,8 +49,12 @@ func (e *Engine) carryOut(o ilnp.Output) {
 
 func (e *Engine) upsert(p ilnp.Pair) {
 	e.want(p.Paths)
-	e.report("write session", e.cfg.Plane.Upsert(p))
-	old := e.pairs[p.Key]
+	err := e.cfg.Plane.Upsert(p)
+	e.report("write session", err)
+	old, made := e.pairs[p.Key]
+	if err != nil && !made {
+		return // it has no entry, and release must know
+	}
 	e.pairs[p.Key] = p
 	e.saver.soon()
 	if p.Expected {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -25,32 +26,60 @@ func (c chance) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFirstPacketGoesFirst: the entry, then the packet that waits for it, then
-// probes; people are told when all that is done.
-func TestFirstPacketGoesFirst(t *testing.T) {
+// attached is an engine whose host is in a network and knows a correspondent, and
+// the first packet to that one.
+func attached(t *testing.T, p *table, onEvent func(ilnp.Event, *Engine)) (*Engine, *outside, []byte) {
+	t.Helper()
 	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: chance{rand.New(rand.NewPCG(1, 2))}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &outside{}
-	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
-	var told []ilnp.EventKind
 	e := New(Config{Core: core, Plane: p, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		OnEvent: func(ev ilnp.Event, _ *Engine) {
-			told = append(told, ev.Kind)
-			if ev.Kind == ilnp.SessionStarted && (p.writes == 0 || len(o.resent) == 0 || len(o.sent) == 0) {
-				t.Errorf("told with %d entries written, %d packets and %d probes sent", p.writes, len(o.resent), len(o.sent))
-			}
-		}})
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnEvent: onEvent})
 	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
 	e.handleNetwork(hostnet.LocatorChanged{LocatorEvent: ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: time.Hour}})
 	core.AddPeer(time.Now(), ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: ilnp.Infinite}}})
 	e.drain()
-	first := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
+	return e, o, built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
+}
+
+// TestFirstPacketGoesFirst: the entry, then the packet that waits for it, then
+// probes; people are told when all that is done.
+func TestFirstPacketGoesFirst(t *testing.T) {
+	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
+	var told []ilnp.EventKind
+	var o *outside
+	e, o, first := attached(t, p, func(ev ilnp.Event, _ *Engine) {
+		told = append(told, ev.Kind)
+		if ev.Kind == ilnp.SessionStarted && (p.writes == 0 || len(o.resent) == 0 || len(o.sent) == 0) {
+			t.Errorf("told with %d entries written, %d packets and %d probes sent", p.writes, len(o.resent), len(o.sent))
+		}
+	})
 	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
 	e.drain()
 	if !slices.Contains(told, ilnp.SessionStarted) {
 		t.Errorf("told of %v only", told)
+	}
+}
+
+// TestNoRoomForASession: a packet whose session has no entry is not sent again, for
+// the data plane would hand it over once more, and so on without end. The next
+// packet tries again.
+func TestNoRoomForASession(t *testing.T) {
+	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair), full: true}
+	e, o, first := attached(t, p, nil)
+	for range 2 {
+		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: bytes.Clone(first)})
+		e.drain()
+	}
+	if len(o.resent) != 0 || len(e.held.packets(pairKey)) != 0 || e.refused[noRoom] != 2 {
+		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.packets(pairKey)), e.refused[noRoom])
+	}
+	p.full = false
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.drain()
+	if len(o.resent) != 1 || len(p.entries) != 1 {
+		t.Errorf("with room: %d packets sent again, %d entries, want 1, 1", len(o.resent), len(p.entries))
 	}
 }

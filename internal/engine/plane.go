@@ -87,9 +87,19 @@ func (e *Engine) hold(ev dataplane.Event) {
 	}
 }
 
+// noRoom is the reason in Refused for first packets of sessions that the data plane
+// has no room for.
+const noRoom = "first packet of a session without an entry"
+
 // release sends the held packets; while the session is Initiated they are kept,
-// in case it falls back to plain IPv6.
+// in case it falls back to plain IPv6. Without an entry the data plane would hand
+// them over again at once, and so on for ever: their senders will try again.
 func (e *Engine) release(k ilnp.PairKey) {
+	if _, made := e.pairs[k]; !made {
+		e.refused[noRoom] += uint64(len(e.held.packets(k)))
+		e.held.forget(k)
+		return
+	}
 	for _, p := range e.held.packets(k) {
 		e.resend(p)
 	}
