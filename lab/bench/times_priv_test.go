@@ -48,7 +48,9 @@ func serve(b *testing.B, h *topo.Host, port int) {
 	}()
 }
 
-// connect measures one connect(2) from a host to an address.
+// connect measures one connect(2) from a host to an address, and waits until the
+// connection is over: the last packets of one that was just closed keep processors
+// awake for the answer to the next.
 func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
 	b.Helper()
 	var took time.Duration
@@ -61,9 +63,25 @@ func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
 		began := time.Now()
 		err = unix.Connect(fd, &unix.SockaddrInet6{Addr: to.As16(), Port: connectPort})
 		took = time.Since(began)
-		return err
+		if err != nil {
+			return err
+		}
+		return closed(b.Context(), fd)
 	}))
 	return took
+}
+
+// closed shuts a connection down and waits until the other end has as well.
+func closed(ctx context.Context, fd int) error {
+	if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
+		return fmt.Errorf("shut connection down: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return topo.Wait(ctx, "the connection to be closed", func() bool {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
+		return err == nil && info.State == unix.BPF_TCP_CLOSE
+	})
 }
 
 // end takes a host its daemon, and all that it remembers.
