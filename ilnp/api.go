@@ -116,6 +116,7 @@ const (
 	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenEmbryo
 	SeenRule                      // the first checksum of a pair whose rule is sought: Key, Found
 	SeenFirst                     // a local application's packet has left by a pair that is Expected: Key
+	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the pair was Initiated: Key
 )
 
 // Observation is one event of the data plane.

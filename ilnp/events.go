@@ -121,7 +121,7 @@ func (s LocatorState) String() string {
 
 // String returns the observation in lower case.
 func (t Trigger) String() string {
-	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first"}, t)
+	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal"}, t)
 }
 
 // String returns the kind in lower case.

@@ -99,15 +99,31 @@ func TestExpectedIsUsedBeforeThatIsTold(t *testing.T) {
 }
 
 // TestExpectedWithoutILNP: the first packet that was refused is sent again, and as
-// long as that is remembered, the next session is expected to be plain.
+// long as that is remembered, the next session is expected to be plain. That it was
+// may be told before the packet itself is.
 func TestExpectedWithoutILNP(t *testing.T) {
+	for _, refuse := range []func(*bench){
+		func(b *bench) {
+			b.see(Observation{Trigger: SeenFirst, Key: theKey})
+			b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+		},
+		func(b *bench) { b.see(Observation{Trigger: SeenRefusal, Key: theKey}) },
+	} {
+		expectedWithoutILNP(t, refuse)
+	}
+}
+
+func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
+	t.Helper()
 	b := newBench(t, expecting(1), func(c *Config) { c.IdleTimeout = time.Minute })
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
-	b.see(Observation{Trigger: SeenFirst, Key: theKey})
-	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+	refuse(b)
 	if p := b.pairs[theKey]; p.State != Plain || !slices.Equal(b.other, []Output{Release{theKey}}) {
 		t.Errorf("session is %v, %v", p.State, b.other)
+	}
+	if s := b.Peers(b.now)[0]; s.WhyPlain != WhyNoILNP {
+		t.Errorf("plain: %q", s.WhyPlain)
 	}
 	b.pass(time.Minute + idleUnread)
 	b.wantExpected(peerNID)

@@ -187,10 +187,15 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 				c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "no ILNP there any more"})
 				return
 			}
-			s.refused = s.state != Established
-			c.fallBack(now, s, withoutILNP)
+			c.handleRefusal(now, s)
 			return
 		}
 	}
 	c.refuse(now, PairKey{q.Src.NID, q.Dst.NID}, reasonQuote)
+}
+
+// handleRefusal falls back: the correspondent does not know the nonce's option.
+func (c *Core) handleRefusal(now time.Time, s *session) {
+	s.refused = s.state != Established
+	c.fallBack(now, s, withoutILNP)
 }

@@ -30,7 +30,7 @@ const (
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
 	s := c.sessions[o.Key]
-	if s == nil && (o.Trigger == SeenFirst || o.Trigger == SeenNonce) {
+	if s == nil && (o.Trigger == SeenFirst || o.Trigger == SeenNonce || o.Trigger == SeenRefusal) {
 		s = c.begin(now, o.Key) // the answer may be told before what was answered
 	}
 	switch {
@@ -46,6 +46,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleStranger(now, s, o)
 	case o.Trigger == SeenRule:
 		c.handleRule(now, s, o.Found)
+	case o.Trigger == SeenRefusal:
+		c.handleRefusal(now, s)
 	case o.Trigger == SeenSilence:
 		c.handleSilence(now, s)
 	case o.Trigger == SeenLife:

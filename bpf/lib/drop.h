@@ -16,6 +16,7 @@ enum counter {
 	TX_DETOUR,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
 	TX_TWIN,                /* packets sent under the other checksum rule as well, since no answer shows which */
 	TX_CARRIED,             /* ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6 */
+	TX_RETRIED,             /* first segments sent again as plain IPv6, out of the error that refused their nonce */
 	RX_PACKETS,             /* translated and delivered */
 	RX_NONCE,               /* of those, with a nonce that was stripped */
 	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */

@@ -9,6 +9,7 @@
 #include "expected.h"
 #include "mss.h"
 #include "real.h"
+#include "retry.h"
 
 /* Notes what a packet shows of its sender's stack. */
 static __always_inline void note_stack(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
@@ -125,12 +126,25 @@ static __always_inline struct pair *pair_of(const struct inbound *in)
 	return p && is_waiting(p) ? 0 : p;
 }
 
+/* Hands over what has become of an ICMPv6 error. */
+__noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *key, __u32 kind)
+{
+	struct event about;
+
+	if (!in || !key)
+		return SHOT;
+	about_inbound(&about, in);
+	about.key = *key;
+	if (!tell_packet(skb, in->l3, kind, &about, 0))
+		count(DROP_ERROR_HANDED_OVER);
+	return SHOT;
+}
+
 /* An ICMPv6 error about a packet of ours: the daemon translates it, for it
  * quotes wire addresses that no socket knows.
  */
 __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 {
-	struct event about;
 	struct addr quoted[2];
 	struct pair_key key;
 	struct pair *p;
@@ -143,11 +157,9 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */
-	about_inbound(&about, in);
-	about.key = key;
-	if (!tell_packet(skb, in->l3, EV_ERROR_IN, &about, 0))
-		count(DROP_ERROR_HANDED_OVER);
-	return SHOT;
+	if (p && in->c.type == ICMP6_PROBLEM && !retry(skb, in, p))
+		return tell_error(skb, in, &key, EV_RETRIED); /* behind it: to wake the daemon takes longer */
+	return tell_error(skb, in, &key, EV_ERROR_IN);
 }
 
 #endif

@@ -83,7 +83,7 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!in->c.nonce.len) {
 		if (!known && !seen)
 			return STRANGE_PLACE;
-		return p->flags & PAIR_INITIATED ? NOT_NOW : BY_LOCATOR;
+		return p->flags & PAIR_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
 	}
 	if (p->flags & PAIR_PLAIN)
 		return OTHER_NONCE;

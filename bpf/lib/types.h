@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 13 /* as ABI in internal/dataplane */
+#define ROAM_ABI 14 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -179,7 +179,8 @@ struct pair_live {
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
 	__u8 asks;                  /* it has sent a probe */
 	__u8 cuts;                  /* super-packets of ours have taken the detour */
-	__u8 pad[5];
+	__u8 retried;               /* its first segment was sent again as plain IPv6 */
+	__u8 pad[4];
 
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path, where there are several */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
@@ -268,6 +269,7 @@ enum event_kind {
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
 	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of an expected pair, whole */
+	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire */
 };
 
 /* What the daemon is told. */

@@ -35,40 +35,41 @@ const (
 	bpfCounterTX_DETOUR                bpfCounter = 5
 	bpfCounterTX_TWIN                  bpfCounter = 6
 	bpfCounterTX_CARRIED               bpfCounter = 7
-	bpfCounterRX_PACKETS               bpfCounter = 8
-	bpfCounterRX_NONCE                 bpfCounter = 9
-	bpfCounterRX_PLAIN                 bpfCounter = 10
-	bpfCounterRX_CARRIED               bpfCounter = 11
-	bpfCounterRX_STALE_LOCATOR         bpfCounter = 12
-	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 13
-	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 14
-	bpfCounterRX_SERVED                bpfCounter = 15
-	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 16
-	bpfCounterRX_REAL_SOCKET           bpfCounter = 17
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 18
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 19
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 20
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 21
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 22
-	bpfCounterDROP_RING_FULL           bpfCounter = 23
-	bpfCounterDROP_RING_SHARE          bpfCounter = 24
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 25
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 26
-	bpfCounterDROP_LEAK                bpfCounter = 27
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 28
-	bpfCounterDROP_MALFORMED           bpfCounter = 29
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 30
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 31
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 32
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 33
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 34
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 35
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 36
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 37
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 38
-	bpfCounterDROP_UNPROVEN            bpfCounter = 39
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 40
-	bpfCounterCOUNTERS_MAX             bpfCounter = 41
+	bpfCounterTX_RETRIED               bpfCounter = 8
+	bpfCounterRX_PACKETS               bpfCounter = 9
+	bpfCounterRX_NONCE                 bpfCounter = 10
+	bpfCounterRX_PLAIN                 bpfCounter = 11
+	bpfCounterRX_CARRIED               bpfCounter = 12
+	bpfCounterRX_STALE_LOCATOR         bpfCounter = 13
+	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 14
+	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 15
+	bpfCounterRX_SERVED                bpfCounter = 16
+	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 17
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 18
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 19
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 20
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 21
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 22
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 23
+	bpfCounterDROP_RING_FULL           bpfCounter = 24
+	bpfCounterDROP_RING_SHARE          bpfCounter = 25
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 26
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 27
+	bpfCounterDROP_LEAK                bpfCounter = 28
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 29
+	bpfCounterDROP_MALFORMED           bpfCounter = 30
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 31
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 32
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 33
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 34
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 35
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 36
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 37
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 38
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 39
+	bpfCounterDROP_UNPROVEN            bpfCounter = 40
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 41
+	bpfCounterCOUNTERS_MAX             bpfCounter = 42
 )
 
 type bpfCrowd struct {
@@ -124,6 +125,7 @@ const (
 	bpfEventKindEV_LIFE        bpfEventKind = 9
 	bpfEventKindEV_RULE        bpfEventKind = 10
 	bpfEventKindEV_FIRST       bpfEventKind = 11
+	bpfEventKindEV_RETRIED     bpfEventKind = 12
 )
 
 type bpfHalf struct {
@@ -247,7 +249,8 @@ type bpfPairLive struct {
 	Rule         uint8
 	Asks         uint8
 	Cuts         uint8
-	Pad          [5]uint8
+	Retried      uint8
+	Pad          [4]uint8
 	PathBytes    [16]uint32
 	Learned      bpfNonce
 	SoughtSince  uint32

@@ -18,6 +18,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterTX_DETOUR:                {"tx_detour", "packets sent round to be cut before translation: policy nonce=always, or checksums over identifiers"},
 	bpfCounterTX_TWIN:                  {"tx_twin", "packets sent under the other checksum rule as well, since no answer shows which"},
 	bpfCounterTX_CARRIED:               {"tx_carried", "ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6"},
+	bpfCounterTX_RETRIED:               {"tx_retried", "first segments sent again as plain IPv6 at once, as the correspondent refused their nonce"},
 	bpfCounterRX_PACKETS:               {"rx_packets", "translated and delivered"},
 	bpfCounterRX_NONCE:                 {"rx_nonce", "of those, with a nonce that was stripped"},
 	bpfCounterRX_PLAIN:                 {"rx_plain", "of those, of sessions that fell back to plain IPv6"},

@@ -34,6 +34,7 @@ const (
 	Life        = EventKind(bpfEventKindEV_LIFE)
 	RuleSeen    = EventKind(bpfEventKindEV_RULE)
 	First       = EventKind(bpfEventKindEV_FIRST)
+	Retried     = EventKind(bpfEventKindEV_RETRIED)
 )
 
 // Event is one report of the data plane.

@@ -1,6 +1,11 @@
 package engine
 
-import "roam/ilnp"
+import (
+	"bytes"
+	"slices"
+
+	"roam/ilnp"
+)
 
 const (
 	heldPerPair = 16
@@ -32,4 +37,17 @@ func (h *held) packets(k ilnp.PairKey) [][]byte { return h.byPair[k] }
 func (h *held) forget(k ilnp.PairKey) {
 	h.count -= len(h.byPair[k])
 	delete(h.byPair, k)
+}
+
+// sent takes away the first segment that the data plane has sent again itself, which is
+// given as it stood on the wire: ports and sequence number tell it.
+func (h *held) sent(k ilnp.PairKey, packet []byte) {
+	const told, until = 40, 48 // of the packet, behind its IPv6 header
+	i := slices.IndexFunc(h.byPair[k], func(p []byte) bool {
+		return len(p) >= until && len(packet) >= until && p[6] == packet[6] && bytes.Equal(p[told:until], packet[told:until])
+	})
+	if i >= 0 {
+		h.byPair[k] = slices.Delete(h.byPair[k], i, i+1)
+		h.count--
+	}
 }

@@ -21,6 +21,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Life:        ilnp.SeenLife,
 	dataplane.RuleSeen:    ilnp.SeenRule,
 	dataplane.First:       ilnp.SeenFirst,
+	dataplane.Retried:     ilnp.SeenRefusal,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {
@@ -38,8 +39,11 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 	case dataplane.Miss:
 		e.miss(now, ev)
 	default:
-		if ev.Kind == dataplane.First {
+		switch ev.Kind {
+		case dataplane.First:
 			e.hold(ev)
+		case dataplane.Retried:
+			e.held.sent(ev.Key, ev.Packet)
 		}
 		trigger, ok := triggers[ev.Kind]
 		if !ok {

@@ -7,6 +7,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
 // A packet that has left by an expected session is kept until its nonce is known to
@@ -35,5 +36,30 @@ func TestFirstPacketIsKept(t *testing.T) {
 		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.packets(pairKey)) != 0 {
 			t.Errorf("%v becomes %v: %d packets sent again, want %d", c.was, c.becomes, len(o.resent), c.again)
 		}
+	}
+}
+
+// What the data plane has sent again itself does not leave a second time; what else
+// is kept does.
+func TestRetriedIsNotSentAgain(t *testing.T) {
+	e, o := withSession(t, ilnp.Initiated)
+	e.cfg.Plane = &table{entries: map[ilnp.PairKey]ilnp.Pair{}}
+	segment := func(port byte) []byte {
+		b := make([]byte, ip6.HeaderLen+20)
+		own, peer := e.sessionAddr(ourNID), e.sessionAddr(peerNID)
+		h := ip6.Header{PayloadLen: 20, NextHeader: ip6.TCP, HopLimit: 64, Src: own.Addr(), Dst: peer.Addr()}
+		built(t)(h.AppendTo(b[:0]))
+		b[ip6.HeaderLen+1], b[ip6.HeaderLen+12] = port, 5<<4
+		return b
+	}
+	for port := range byte(3) {
+		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: pairKey, Packet: segment(port)})
+	}
+	wire := segment(1)
+	copy(wire[8:], "other addresses, as on the wire.")
+	e.handlePlane(dataplane.Event{Kind: dataplane.Retried, Key: pairKey, Packet: wire})
+	e.release(pairKey)
+	if len(o.resent) != 2 || o.resent[0][ip6.HeaderLen+1] != 0 || o.resent[1][ip6.HeaderLen+1] != 2 || e.held.count != 2 {
+		t.Errorf("sent again %x, %d kept", o.resent, e.held.count)
 	}
 }

@@ -58,6 +58,9 @@ func withoutRoam(t *testing.T, w *world, mn *host) {
 	if c.ms > 900 {
 		t.Errorf("a connection took %d ms", c.ms)
 	}
+	if n := mn.counters()["tx_retried"]; n != 1 {
+		t.Errorf("the data plane has sent %d first segments again", n)
+	}
 	nonces := mn.counters()["tx_nonce"]
 	c = w.talk(t, "mn", "tcp6", "plain", 7007)
 	c.echoed(t, "again")
