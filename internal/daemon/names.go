@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/internal/config"
+	"roam/internal/dataplane"
 	"roam/internal/dnsio"
 	"roam/naming"
 )
@@ -45,7 +47,8 @@ func readRecords(cfg config.Config) ([]naming.Record, error) {
 	return all, nil
 }
 
-// loadNames makes the records known to core, data plane and resolver. It runs
+// loadNames makes the records known to core, data plane and resolver. Where there
+// are more than the data plane has room for, the last ones can be contacted only. It runs
 // before the engine does, or inside Do.
 func (d *Daemon) loadNames(core *ilnp.Core) error {
 	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, peersFile(d.cfg))
@@ -57,9 +60,6 @@ func (d *Daemon) loadNames(core *ilnp.Core) error {
 	wanted := make(map[roam.NID]bool)
 	for _, r := range records {
 		wanted[r.NID] = true
-		if err := d.know(now, core, r); err != nil {
-			return err
-		}
 	}
 	for nid := range d.records {
 		if !wanted[nid] {
@@ -69,6 +69,17 @@ func (d *Daemon) loadNames(core *ilnp.Core) error {
 				return err
 			}
 		}
+	}
+	var full error
+	for _, r := range records {
+		err := d.know(now, core, r)
+		if err != nil && !errors.Is(err, dataplane.ErrFull) {
+			return err
+		}
+		full = cmp.Or(full, err)
+	}
+	if full != nil && d.cfg.Host.Accept != ilnp.Any {
+		d.warn(full.Error() + ", and the same of others: raise ilnp.max_sessions")
 	}
 	d.publishNames()
 	return nil
@@ -187,7 +198,9 @@ func upstreamOf(cfg config.Config) ([]netip.AddrPort, error) {
 }
 
 func (d *Daemon) warn(what string) {
-	d.warnings = append(d.warnings, what)
+	if !slices.Contains(d.warnings, what) {
+		d.warnings = append(d.warnings, what)
+	}
 	d.opts.Log.Warn(what)
 }
 

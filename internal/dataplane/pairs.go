@@ -13,8 +13,8 @@ import (
 	"roam/wire/ip6"
 )
 
-// ErrFull is wrapped when no slot for another session is free.
-var ErrFull = errors.New("table of sessions is full")
+// ErrFull is wrapped when there is no room for another session or correspondent.
+var ErrFull = errors.New("table is full")
 
 // slotTable hands out indexes of an array.
 type slotTable struct {

@@ -243,6 +243,12 @@ func TestTableFull(t *testing.T) {
 	r.upsert(again)
 	r.must(r.Delete(numbered(7).Key))
 	r.upsert(numbered(limit))
+	for n := range limit {
+		r.must(r.SetKnown(numbered(n).RemoteNID, true))
+	}
+	if err := r.SetKnown(numbered(limit).RemoteNID, true); !errors.Is(err, ErrFull) {
+		t.Errorf("one more that is known: %v", err)
+	}
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {
 		t.Errorf("verdict %d", v)
 	}

@@ -122,12 +122,18 @@ func (p *Plane) RotateSecret() error {
 	return nil
 }
 
-// SetKnown makes a correspondent one that may open a session, or not any more.
+// SetKnown makes a correspondent one that may open a session, or not any more. The
+// error wraps ErrFull when there is no room for another one: as many are known as
+// there may be sessions.
 func (p *Plane) SetKnown(nid roam.NID, known bool) error {
 	key := half(uint64(nid))
 	if known {
-		if err := p.objs.KnownNids.Put(&key, uint8(1)); err != nil {
-			return fmt.Errorf("note known correspondent: %w", err)
+		err := p.objs.KnownNids.Put(&key, uint8(1))
+		if errors.Is(err, unix.E2BIG) {
+			err = ErrFull
+		}
+		if err != nil {
+			return fmt.Errorf("note known correspondent %s, who cannot open sessions now: %w", nid, err)
 		}
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/testutil"
 	"roam/lab/node"
 )
@@ -54,6 +55,7 @@ func TestFaults(t *testing.T) {
 	})
 	w.sub("resolv.conf of another network", func(t *testing.T) { resolverOverwritten(t, mn) })
 	w.sub("names after a kill", func(t *testing.T) { namesAfterKill(t, w, mn) })
+	w.sub("more hosts than there is room for", func(t *testing.T) { tooManyHosts(t, mn) })
 }
 
 // resolverOverwritten writes resolv.conf as a manager of links does in a new network.
@@ -232,6 +234,23 @@ func faultyHosts(t *testing.T, n *host) {
 	untouched(t, n, before)
 	n.write(settings{})
 	n.roam("config", "reload")
+}
+
+// tooManyHosts starts the daemon with one known correspondent more than may open
+// sessions: it says so, and serves the others.
+func tooManyHosts(t *testing.T, n *host) {
+	const room = 256
+	var hosts strings.Builder
+	for i := range room + 1 {
+		fmt.Fprintf(&hosts, "nid=%s l64=2001:db8:c0:%x host%d\n", roam.NID(0x1000_0000_0001_0000+i), i, i)
+	}
+	n.signal(syscall.SIGTERM)
+	n.write(settings{accept: "known", hosts: hosts.String(), more: fmt.Sprintf("[ilnp]\nmax_sessions = %d\n", room)})
+	n.start()
+	out, _, err := n.command("--json")
+	if err != nil || strings.Count(out, "raise ilnp.max_sessions") != 1 {
+		t.Errorf("no warning: %v, %s", err, out)
+	}
 }
 
 // notRoot runs the programs under an account without rights.
