@@ -104,6 +104,7 @@ type Engine struct {
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
 	refused     map[string]uint64
+	noRoomTold  time.Time // when the log told last of a session without an entry
 	lastForged  dataplane.Refusal
 	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
 	back        map[ilnp.PairKey]bool // sessions whose connections are to be woken; true: there was no path before

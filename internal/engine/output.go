@@ -47,14 +47,22 @@ func (e *Engine) carryOut(o ilnp.Output) {
 	}
 }
 
+// noRoomEvery is how often the log tells of sessions without an entry.
+const noRoomEvery = time.Minute
+
 func (e *Engine) upsert(p ilnp.Pair) {
 	e.want(p.Paths)
 	err := e.cfg.Plane.Upsert(p)
-	e.report("write session", err)
 	old, made := e.pairs[p.Key]
 	if err != nil && !made {
-		return // it has no entry, and release must know
+		// It has no entry, and release must know. Each packet tries again.
+		if time.Since(e.noRoomTold) >= noRoomEvery {
+			e.noRoomTold = time.Now()
+			e.report("write session", err)
+		}
+		return
 	}
+	e.report("write session", err)
 	e.pairs[p.Key] = p
 	e.saver.soon()
 	if p.Expected {

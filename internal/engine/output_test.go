@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,12 +70,17 @@ func TestFirstPacketGoesFirst(t *testing.T) {
 func TestNoRoomForASession(t *testing.T) {
 	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair), full: true}
 	e, o, first := attached(t, p, nil)
+	var told bytes.Buffer
+	e.cfg.Log = slog.New(slog.NewTextHandler(&told, nil))
 	for range 2 {
 		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: bytes.Clone(first)})
 		e.drain()
 	}
 	if len(o.resent) != 0 || len(e.held.packets(pairKey)) != 0 || e.refused[noRoom] != 2 {
 		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.packets(pairKey)), e.refused[noRoom])
+	}
+	if n := strings.Count(told.String(), "cannot write session"); n != 1 {
+		t.Errorf("told %d times of a full table, want once", n)
 	}
 	p.full = false
 	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
