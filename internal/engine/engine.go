@@ -80,7 +80,10 @@ const (
 	urgentInARow = 64
 )
 
-var errPlaneEnded = errors.New("events of the data plane ended")
+var (
+	errPlaneEnded   = errors.New("events of the data plane ended")
+	errNetworkEnded = errors.New("watch of the network ended")
+)
 
 // ErrStopped is returned by Do when the engine does not run any more.
 var ErrStopped = errors.New("engine has stopped")
@@ -186,7 +189,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return e.saver.last(e.core)
 		case ev, ok := <-e.cfg.Network.Events():
 			if !ok {
-				return fmt.Errorf("watch of the network ended")
+				return errNetworkEnded
 			}
 			e.handleNetwork(ev)
 		case ev, ok := <-e.cfg.Plane.Urgent():
@@ -295,7 +298,10 @@ func (e *Engine) start(ctx context.Context) error {
 			return ctx.Err()
 		case <-deadline.C:
 			clear(missing)
-		case ev := <-e.cfg.Network.Events():
+		case ev, ok := <-e.cfg.Network.Events():
+			if !ok {
+				return errNetworkEnded // before the rows of locators that nobody has seen go
+			}
 			e.handleNetwork(ev)
 			switch ev := ev.(type) {
 			case hostnet.LocatorChanged:

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -95,5 +97,31 @@ func TestSendWithoutARoute(t *testing.T) {
 		if len(o.sent) != c.sent || len(o.past) != c.past || e.refused[noRoute] != uint64(c.counted) {
 			t.Errorf("%s: sent %d, past routing %d, counted %v", name, len(o.sent), len(o.past), e.refused)
 		}
+	}
+}
+
+// adopted is a data plane of a predecessor, with one locator in use.
+type adopted struct{ table }
+
+func (p *adopted) UplinksInUse() []ilnp.Local { return []ilnp.Local{{Link: 7, L64: here}} }
+
+// deaf is a network whose watch has ended.
+type deaf struct{ outside }
+
+func (*deaf) Events() <-chan hostnet.Event {
+	c := make(chan hostnet.Event)
+	close(c)
+	return c
+}
+
+// TestStartWithoutNetwork: a successor that cannot see the network ends at once, and
+// leaves the paths of the sessions that it found.
+func TestStartWithoutNetwork(t *testing.T) {
+	e, _ := withSession(t, ilnp.Established)
+	rows := []ilnp.Local{{Link: 7, L64: here}}
+	p := &adopted{table{entries: make(map[ilnp.PairKey]ilnp.Pair), rows: rows}}
+	e.cfg.Plane, e.cfg.Network, e.cfg.StateFile = p, &deaf{}, filepath.Join(t.TempDir(), "none")
+	if err := e.start(t.Context()); !errors.Is(err, errNetworkEnded) || !slices.Equal(p.rows, rows) {
+		t.Errorf("%v, with rows %v", err, p.rows)
 	}
 }
