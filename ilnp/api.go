@@ -117,6 +117,9 @@ const (
 	SeenRule                      // the first checksum of a pair whose rule is sought: Key, Found
 	SeenFirst                     // a local application's packet has left by a pair that is Expected: Key
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the pair was Initiated: Key
+	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
+	SeenPerPacket                 // it does not any more: Key
+	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 )
 
 // Observation is one event of the data plane.
@@ -140,6 +143,7 @@ type Activity struct {
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
 	Asks                    bool // a probe came, as Roam sends them
+	AsksPerFlow             bool // the last one wanted TCP spread by connection
 }
 
 // PairState tells the data plane how to treat a pair.
@@ -177,6 +181,7 @@ type Pair struct {
 	Carry                   bool          // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
 	Dead                    bool          // liveness says that no path works
+	PerFlow                 bool          // TCP connections keep to one path each
 	Expected                bool          // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path        // to send on, at most MaxPaths, each one equally; empty: none usable
@@ -248,6 +253,7 @@ const (
 	ModeChanged
 	PathAnswered    // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
 	CarriageChanged // control messages go in UDP from now on, or do not any more: Path, Reason
+	SpreadChanged   // TCP connections keep to one path each from now on, or are spread again: Reason
 	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
 )
 
@@ -315,6 +321,7 @@ type PeerState struct {
 	OldFirst    bool   // Locator Updates to it leave from known locators first
 	WhyPlain    string // why State is Plain
 	Carried     []Path // those on which control messages go in UDP
+	PerFlow     bool   // TCP connections keep to one path each
 }
 
 // Tally is how many correspondents there are.

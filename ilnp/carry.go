@@ -58,7 +58,7 @@ func (c *Core) noteForm(now time.Time, s *session, p Path, carried bool) {
 	switch {
 	case !carried:
 		v.passed, v.carried = now, false
-		c.forgetQuestions(s, p, now)
+		c.dropQuestions(s, p, now)
 	case v.carried || now.Sub(v.passed) < carryDoubt:
 		return
 	default:
@@ -87,17 +87,15 @@ func (s *session) setPassage(p Path, v passage) {
 	s.passages[p] = v
 }
 
-// forgetQuestions drops the probes in the form of the RFCs that a path has not
-// answered: they say nothing any more.
-func (c *Core) forgetQuestions(s *session, p Path, before time.Time) {
-	s.sent = slices.DeleteFunc(s.sent, func(t token) bool {
-		pr, ok := c.probes[t]
-		if ok && pr.form == FormOption && pr.path == p && pr.sent.Before(before) && !pr.told {
-			delete(c.probes, t)
-			ok = false
+// dropQuestions takes the probes in the form of the RFCs that a path has not
+// answered for moot. Their answers may yet be under way, and are as good as any.
+func (c *Core) dropQuestions(s *session, p Path, before time.Time) {
+	for _, t := range s.sent {
+		if pr, ok := c.probes[t]; ok && pr.form == FormOption && pr.path == p && pr.sent.Before(before) {
+			pr.moot = true
+			c.probes[t] = pr
 		}
-		return !ok
-	})
+	}
 }
 
 // doubted reports whether a probe in the form of the RFCs has gone to that
@@ -105,7 +103,7 @@ func (c *Core) forgetQuestions(s *session, p Path, before time.Time) {
 func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
 	return slices.ContainsFunc(s.sent, func(t token) bool {
 		pr, ok := c.probes[t]
-		return ok && pr.form == FormOption && pr.path.Remote == l && pr.sent.Before(now)
+		return ok && pr.form == FormOption && !pr.moot && pr.path.Remote == l && pr.sent.Before(now)
 	})
 }
 
@@ -165,6 +163,9 @@ func (c *Core) openFirewall(now time.Time, s *session) {
 // label, part of the token, that its answer brings back if the path leaves it.
 func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]byte, error) {
 	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
+	if pr.flow {
+		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/lib/control.h)
+	}
 	if pr.form == FormOption {
 		return ilnpwire.BuildEcho(src, dst, nonce, true, e.ID, e.Seq, e.Data)
 	}

@@ -58,6 +58,8 @@ type probe struct {
 	form ProbeForm
 	size int  // of FormFull
 	told bool // its answer is told: somebody asked
+	flow bool // it wants TCP spread by connection
+	moot bool // that it stays without an answer says nothing
 
 	sizing bool // it asks for the size that the path takes, and for nothing else
 }
@@ -72,6 +74,9 @@ func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, nids PairKey, n
 		return
 	}
 	c.probeSeq++
+	if s, ok := m.(*session); ok {
+		pr.flow = s.perFlow.on && pr.form <= FormUDP
+	}
 	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
 	b, err := c.buildProbe(src, dst, nonce, t, pr)
 	if err != nil {
@@ -417,7 +422,7 @@ func (s *session) unansweredPaths() []Path {
 // work: it may still send on the dead one, and hears us, so that silence does
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
-	next := watch{proved: s.watch.proved}
+	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
 	}
@@ -438,6 +443,9 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	c.refresh(now, s)
 	c.comeBack(now, s)
 	c.prove(now, s)
+	if all {
+		c.judgeStall(now, s)
+	}
 }
 
 // heard is called when an authentic packet of the correspondent has come.

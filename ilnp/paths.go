@@ -149,6 +149,6 @@ func samePair(a, b Pair) bool {
 	return a.Key == b.Key && a.State == b.State && a.LocalNID == b.LocalNID && a.RemoteNID == b.RemoteNID &&
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Carry == b.Carry &&
-		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected &&
+		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected && a.PerFlow == b.PerFlow &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
 }

@@ -40,6 +40,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	seen := k.profile
 	k.profile = p.profile()
+	k.perFlow = seen.perFlow
 	if named && k.sought && !seen.sought && !seen.fixed {
 		k.rule, k.sought = seen.rule, false // a default does not change what the peer has shown
 	}
@@ -86,9 +87,9 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 			s.remotes.put(r.l64, min(last, 0xfffe)+1, r.expires)
 		}
 	}
-	draft, asks := s.draft, s.asks
+	draft, asks, flow := s.draft, s.asks, s.perFlow
 	s.profile = k.profile
-	s.draft, s.asks = draft, asks
+	s.draft, s.asks, s.perFlow = draft, asks, flow
 	c.remotesChanged(now, s)
 	if news && s.dead && len(c.host.active) > 0 {
 		c.restartProbes(now, s)
@@ -168,7 +169,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-		Carried: s.carriedPaths(),
+		Carried: s.carriedPaths(), PerFlow: s.entry.PerFlow,
 	}
 	if k := c.known[s.remoteNID]; k != nil {
 		p.Names = slices.Clone(k.names)

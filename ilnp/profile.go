@@ -13,6 +13,7 @@ type profile struct {
 	nonceFixed  bool // nonceAlways is what people said
 	asks        bool // it has sent a probe, so it is Roam
 	oldFirst    bool // Locator Updates leave from a locator that it knows first
+	perFlow     perFlow
 }
 
 func (p Peer) profile() profile {
@@ -88,13 +89,17 @@ func (s *session) updatePaths(paths []Path) []Path {
 	return append(append([]Path(nil), s.entry.Paths...), paths...)
 }
 
+func (f perFlow) saved() savedPerFlow { return savedPerFlow{f.on, f.until, f.every} }
+
+func (v savedPerFlow) restored() perFlow { return perFlow{v.On, v.Until, v.Every} }
+
 func (p profile) saved() savedProfile {
-	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst}
+	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst, p.perFlow.saved()}
 }
 
 func (v savedProfile) profile() profile {
 	return profile{
 		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, draft: v.Draft, oldFirst: v.OldFirst,
-		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, asks: v.Asks,
+		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, asks: v.Asks, perFlow: v.PerFlow.restored(),
 	}
 }

@@ -42,9 +42,12 @@ type session struct {
 	watch          watch
 	sent           tokens // probes under way
 	monitored      time.Time
-	checks         int  // by command, before there was a nonce
-	toldInUDP      bool // a Locator Update of the correspondent came in UDP
-	strayed        bool // probes have left from locators that the last update does not list
+	struggled      time.Time // when TCP last showed a sign of standing still
+	stalled        time.Time // when the paths were last asked why
+	asksPerFlow    bool      // the correspondent wants TCP spread by connection
+	checks         int       // by command, before there was a nonce
+	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
+	strayed        bool      // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          Local // where it was measured; zero: unknown
 	started        time.Time
@@ -272,7 +275,8 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * s.rtt,
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.perFlow.on || s.asksPerFlow,
+		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * s.rtt,
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)

@@ -50,6 +50,10 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleRefusal(now, s)
 	case o.Trigger == SeenSilence:
 		c.handleSilence(now, s)
+	case o.Trigger == SeenPerFlow, o.Trigger == SeenPerPacket:
+		c.askedSpread(now, s, o.Trigger == SeenPerFlow)
+	case o.Trigger == SeenStall:
+		c.handleStall(now, s)
 	case o.Trigger == SeenLife:
 		s.lastRx = now
 		c.heard(now, s)
@@ -283,6 +287,8 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		}
 		c.doubtPlain(now, s)
 		c.judgeOption(now, s, a)
+		c.askedSpread(now, s, a.AsksPerFlow)
+		c.spreadAgain(now, s)
 		c.monitor(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)

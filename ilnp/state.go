@@ -62,6 +62,13 @@ type savedProfile struct {
 	NonceFixed  bool         `json:"nonce_fixed,omitempty"`
 	Asks        bool         `json:"asks,omitempty"`
 	OldFirst    bool         `json:"old_first,omitempty"`
+	PerFlow     savedPerFlow `json:"per_flow,omitzero"`
+}
+
+type savedPerFlow struct {
+	On    bool          `json:"on,omitempty"`
+	Until time.Time     `json:"until"`
+	Every time.Duration `json:"every"`
 }
 
 type savedKnown struct {

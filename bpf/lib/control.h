@@ -7,6 +7,8 @@
 
 #include "deliver.h"
 
+#define PROBE_LEN 16 /* octets of data */
+#define PROBE_PER_FLOW_LEN 20
 #define OPENING_AT 26 /* offset of the mark of an opening in a TCP header */
 
 /* Answers an echo request where it stands: a probe must come back on the path
@@ -102,10 +104,13 @@ static __always_inline int locator_on_wire(union half l)
 	return l.v != 0 && l.b[0] != 0xff && !(l.b[0] == 0xfe && (l.b[1] & 0xc0) == 0x80);
 }
 
-/* An echo request as the daemon sends them: 16 octets of data. */
+/* An echo request as the daemon sends them: 16 octets of data, and four more from
+ * one that wants TCP spread by connection.
+ */
 static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound *in)
 {
-	return in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST && skb->len - in->c.at == 8 + 16;
+	return in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST &&
+	       (skb->len - in->c.at == 8 + PROBE_LEN || skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN);
 }
 
 #endif

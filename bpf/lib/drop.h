@@ -5,7 +5,7 @@
 #ifndef ROAM_DROP_H
 #define ROAM_DROP_H
 
-#include "types.h"
+#include "records.h"
 
 enum counter {
 	TX_PACKETS,             /* translated and sent */

@@ -30,6 +30,18 @@ static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, 
 	bpf_ringbuf_submit(e, 0);
 }
 
+/* What our own packets show of a session. */
+__noinline int tell_pair(struct __sk_buff *skb, const struct pair *p, __u32 kind)
+{
+	struct event about = {};
+
+	if (!p)
+		return 0;
+	about.key = p->handle;
+	tell(&urgent, skb, kind, &about);
+	return 0;
+}
+
 static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u32 l3, __u32 kind,
 					  const struct event *about, const __u64 room)
 {

@@ -11,6 +11,23 @@
 #include "real.h"
 #include "retry.h"
 
+/* Notes that the correspondent has sent a probe, and what it asks for by that. */
+__noinline int note_asked(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+{
+	__u32 asked;
+
+	if (!p || !l || !in)
+		return 0;
+	asked = skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN ? ASKED | ASKED_PER_FLOW : ASKED;
+	if ((l->asks ^ asked) & ASKED_PER_FLOW) {
+		if (!has_share(l, 0))
+			return 0; /* the next one will do */
+		tell_of(skb, in, p, asked & ASKED_PER_FLOW ? EV_PER_FLOW : EV_PER_PACKET, 0);
+	}
+	l->asks = asked;
+	return 0;
+}
+
 /* Notes what a packet shows of its sender's stack. */
 static __always_inline void note_stack(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				       const struct inbound *in, enum standing s)
@@ -22,7 +39,7 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY))
 		return;
 	if (is_probe(skb, in))
-		l->asks = 1;
+		note_asked(skb, p, l, in);
 	note_rule(skb, p, l, in);
 }
 

@@ -5,7 +5,7 @@
 #ifndef ROAM_MAPS_H
 #define ROAM_MAPS_H
 
-#include "types.h"
+#include "records.h"
 
 struct {
 	/* Who are we? */

@@ -6,6 +6,7 @@
 #include "carry.h"
 #include "detour.h"
 #include "expected.h"
+#include "flow.h"
 #include "path.h"
 
 #define AF_INET6 10
@@ -97,18 +98,6 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
 }
 
-/* Nothing comes back. */
-__noinline int tell_silence(struct __sk_buff *skb, const struct pair *p)
-{
-	struct event about = {};
-
-	if (!p)
-		return 0;
-	about.key = p->handle;
-	tell(&urgent, skb, EV_SILENCE, &about);
-	return 0;
-}
-
 static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
 {
 	l->last_tx = now;
@@ -125,7 +114,7 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
 		return;
 	l->silence_told = tick(now);
-	tell_silence(skb, p);
+	tell_pair(skb, p, EV_SILENCE);
 }
 
 /* Is a nonce due? In the first packets of a session, for a while after a
@@ -198,7 +187,9 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	/* Never another uplink than those listed: the Locator Update must have
 	 * left it before data does.
 	 */
-	i = default_path(p, l);
+	i = p->n_paths > 1 && c->proto == IPPROTO_TCP && c->fragment == WHOLE ? flow_path(skb, p, l, c->at) : -1;
+	if (i < 0)
+		i = default_path(p, l);
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;

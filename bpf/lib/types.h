@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 14 /* as ABI in internal/dataplane */
+#define ROAM_ABI 15 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -24,9 +24,6 @@
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
 #define BUCKET 8         /* entries of the index in one cache line */
-#define EVENT_DATA_SMALL 256
-#define EVENT_DATA 2048
-#define EVENT_DATA_LARGE 8192
 #define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is taken */
 
 /* Upper or lower half of an address. */
@@ -103,6 +100,7 @@ enum pair_flags {
 	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
 	PAIR_CARRY = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
+	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -111,6 +109,12 @@ enum rule_found {
 	RULE_IPV6,    /* valid for the addresses on the wire */
 	RULE_RFC6741, /* locators count as zero */
 	IS_PROBE,     /* no rule: it asks as Roam does, and no other stack we know of */
+};
+
+/* What its last probe shows of a correspondent. */
+enum asked {
+	ASKED = 1,          /* it has sent one */
+	ASKED_PER_FLOW = 2, /* and wants TCP spread by connection */
 };
 
 /* One way to send: index of an uplink times 16, plus index in remote[]. */
@@ -177,17 +181,18 @@ struct pair_live {
 	__u32 returned;             /* ticks: first packet after a silence, 0: none of late */
 	union half hint;            /* locator that the peer was last seen at */
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
-	__u8 asks;                  /* it has sent a probe */
 	__u8 cuts;                  /* super-packets of ours have taken the detour */
 	__u8 retried;               /* its first segment was sent again as plain IPv6 */
-	__u8 pad[4];
+	__u8 pad[1];
+	enum asked asks;
 
 	__u32 path_bytes[MAX_PATHS]; /* sent on each path, where there are several */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 twin_sent;            /* ms: last packet that went under both rules */
 	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
-	__u8 pad2[32];              /* an entry begins with a cache line */
+	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP */
+	__u8 pad2[28];              /* an entry begins with a cache line */
 };
 
 /* Of an embryo's nonce: it came in UDP the last time, as where the path drops
@@ -233,63 +238,12 @@ struct crowd {
 
 #define NONCE_KEY 0xff /* first octet of a multicast address, so of no locator */
 
-#define REFUSAL_EACH 1000000000ULL /* ns between packets that are noted */
-
-/* A packet that was refused, as a security log wants it (RFC 6741 §11.1). */
-struct refusal {
-	__u64 at;
-	struct addr remote; /* as on the wire */
-	struct addr local;
-	__u32 ifindex;
-	__u8 proto;         /* upper layer */
-	__u8 type;          /* ICMPv6 */
-	__u8 pad[2];
-	__u8 ports[4];      /* TCP and UDP: source and destination; else zero */
-	__u32 pad2;
-};
-
 /* Tells two correspondents with one NID apart: by where they are, or by their
  * nonce, whose first seven octets then stand behind NONCE_KEY for the locator.
  */
 struct homonym_key {
 	union half local_nid;
 	struct addr remote;
-};
-
-enum event_kind {
-	EV_MISS,        /* requests: a local packet to a session address without a pair, whole */
-	EV_EMBRYO,      /* requests: a nonce packet from an unknown correspondent */
-	EV_OTHER_NONCE, /* requests: a nonce packet with another nonce than the pair's */
-	EV_ERROR_IN,    /* requests: an ICMPv6 error about a packet that we translated, whole */
-	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
-	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; requests: from a stranger */
-	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
-	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
-	EV_SILENCE,     /* urgent: we send and nothing comes back */
-	EV_LIFE,        /* urgent: a dead pair was heard again */
-	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
-	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of an expected pair, whole */
-	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire */
-};
-
-/* What the daemon is told. */
-struct event {
-	enum event_kind kind;
-	__u32 ifindex;
-	__u64 at;
-	struct pair_key key;
-	struct addr remote;     /* as on the wire */
-	struct addr local;      /* as on the wire */
-	struct nonce nonce;
-	struct nonce own_nonce; /* what the embryo is answered with */
-	__u16 len;              /* of the packet that follows, from its IPv6 header */
-	__u16 carried;          /* its nonce came in UDP */
-	enum rule_found rule;   /* EV_EMBRYO, EV_OTHER_NONCE, EV_RULE */
-};
-
-struct packet_event {
-	struct event e;
-	__u8 data[EVENT_DATA];
 };
 
 #endif

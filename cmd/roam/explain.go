@@ -168,6 +168,9 @@ func (s situation) setup(a *app) string {
 	if s.session.Carriage == "udp" {
 		out += "; the path drops destination options or ICMPv6, so control goes in UDP and data without the nonce"
 	}
+	if s.session.Spread == "flow" {
+		out += "; something on a path in use tracks connections, so each TCP connection keeps to one path"
+	}
 	return out + "."
 }
 

@@ -107,6 +107,9 @@ func (a *app) sessionFigures(line func(name, format string, args ...any), s cont
 	if s.Carriage == "udp" {
 		line("control", "in UDP: a path in use drops destination options or ICMPv6")
 	}
+	if s.Spread == "flow" {
+		line("tcp", "one path for each connection: something on a path in use tracks connections")
+	}
 	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
 	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))
 }

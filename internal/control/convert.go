@@ -25,7 +25,7 @@ var (
 		ilnp.SessionReplaced: "session-replaced",
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
-		ilnp.CarriageChanged: "carriage-changed", ilnp.PathNarrowed: "path-narrowed",
+		ilnp.CarriageChanged: "carriage-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
@@ -120,7 +120,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", WhyPlain: s.WhyPlain,
+		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", Spread: "packet", WhyPlain: s.WhyPlain,
 	}
 	if s.DraftLU {
 		out.UpdateForm = "draft"
@@ -130,6 +130,9 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 	}
 	if slices.ContainsFunc(s.Paths, func(p ilnp.Path) bool { return slices.Contains(s.Carried, p) }) {
 		out.Carriage = "udp"
+	}
+	if s.PerFlow {
+		out.Spread = "flow"
 	}
 	if s.Since.IsZero() {
 		out.State = StateKnown // the core lists whom it knows of, too

@@ -72,6 +72,7 @@ type Session struct {
 	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
 	OptionOn     string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	Carriage     string          `json:"carriage"`            // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
+	Spread       string          `json:"spread"`              // how TCP is spread over several paths: by "packet", or by "flow" where something on a path tracks connections
 	WhyPlain     string          `json:"why_plain,omitempty"` // why the state is "plain"
 	LastMove     time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
 	LastMoveMS   float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown

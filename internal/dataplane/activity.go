@@ -55,7 +55,7 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 			l = bpfPairLive{} // nothing seen yet
 		}
 		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx),
-			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0})
+			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0, AsksPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0})
 		traffic[k] = Traffic{
 			TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
 			Path: p.inUse(k, row, l),

@@ -19,6 +19,13 @@ type bpfAddr struct {
 	Nid bpfHalf
 }
 
+type bpfAsked uint32
+
+const (
+	bpfAskedASKED          bpfAsked = 1
+	bpfAskedASKED_PER_FLOW bpfAsked = 2
+)
+
 type bpfBucket struct {
 	_     structs.HostLayout
 	Entry [8]uint64
@@ -126,6 +133,9 @@ const (
 	bpfEventKindEV_RULE        bpfEventKind = 10
 	bpfEventKindEV_FIRST       bpfEventKind = 11
 	bpfEventKindEV_RETRIED     bpfEventKind = 12
+	bpfEventKindEV_PER_FLOW    bpfEventKind = 13
+	bpfEventKindEV_PER_PACKET  bpfEventKind = 14
+	bpfEventKindEV_STALL       bpfEventKind = 15
 )
 
 type bpfHalf struct {
@@ -216,6 +226,7 @@ const (
 	bpfPairFlagsPAIR_BY_HANDLE    bpfPairFlags = 128
 	bpfPairFlagsPAIR_CARRY        bpfPairFlags = 256
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
+	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 )
 
 type bpfPairKey struct {
@@ -247,16 +258,17 @@ type bpfPairLive struct {
 	Returned     uint32
 	Hint         bpfHalf
 	Rule         uint8
-	Asks         uint8
 	Cuts         uint8
 	Retried      uint8
-	Pad          [4]uint8
+	Pad          [1]uint8
+	Asks         bpfAsked
 	PathBytes    [16]uint32
 	Learned      bpfNonce
 	SoughtSince  uint32
 	TwinSent     uint32
 	ToldUntil    uint64
-	Pad2         [32]uint8
+	StallTold    uint32
+	Pad2         [28]uint8
 }
 
 type bpfRefusal struct {

@@ -35,6 +35,9 @@ const (
 	RuleSeen    = EventKind(bpfEventKindEV_RULE)
 	First       = EventKind(bpfEventKindEV_FIRST)
 	Retried     = EventKind(bpfEventKindEV_RETRIED)
+	PerFlow     = EventKind(bpfEventKindEV_PER_FLOW)
+	PerPacket   = EventKind(bpfEventKindEV_PER_PACKET)
+	Stall       = EventKind(bpfEventKindEV_STALL)
 )
 
 // Event is one report of the data plane.

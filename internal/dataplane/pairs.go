@@ -345,6 +345,9 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.Expected {
 		f |= bpfPairFlagsPAIR_EXPECTED
 	}
+	if pair.PerFlow {
+		f |= bpfPairFlagsPAIR_PER_FLOW
+	}
 	return f
 }
 

@@ -20,6 +20,7 @@ import (
 // that is answered by the other end for what is true (nf_conntrack_proto_tcp.c).
 const (
 	openFirst = 500 * time.Millisecond // to the first look after a move, if two round trips are not more
+	openSoon  = 50 * time.Millisecond  // the same, after they were gathered
 	openLast  = 5 * time.Second        // looks come at intervals that double, up to this
 	openTries = 3                      // for one connection after one move
 	openMost  = 1024                   // openings of correspondents that wait for a look
@@ -61,13 +62,19 @@ type arrivals struct {
 	waiting  bool   // when the first of them was sent, data of ours was not acknowledged
 }
 
-// watch begins to look at the connections of a session that has a new path.
-func (o *opener) watch(p ilnp.Pair) {
+// watch begins to look at the connections of a session that has a new path, or whose
+// connections were gathered on one path each as one of them stands still: then there
+// is nothing to wait for but the answers that are under way.
+func (o *opener) watch(p ilnp.Pair, gathered bool) {
 	if o.watched == nil {
 		o.watched, o.opened = make(map[ilnp.PairKey]*watch), make(map[ilnp.PairKey]int)
 	}
 	o.next = time.Unix(0, 0)
-	o.watched[p.Key] = &watch{wait: max(openFirst, p.Grace), seen: make(map[ends]arrivals)}
+	first := openFirst
+	if gathered {
+		first = openSoon
+	}
+	o.watched[p.Key] = &watch{wait: max(first, p.Grace), seen: make(map[ends]arrivals)}
 }
 
 // due returns when the next look has to be, or the zero time.

@@ -85,7 +85,7 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 	if len(e.opener.watched) != 0 {
 		t.Error("watched though that is turned off")
 	}
-	e.opener.watch(p)
+	e.opener.watch(p, false)
 	e.lookNow(now)
 	e.lookNow(e.opener.due())
 	k.list[0].Arrived++
@@ -169,7 +169,7 @@ func TestOpenedIsCounted(t *testing.T) {
 		e.cfg.Plane = &kernel{list: []dataplane.Connection{
 			{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Unacked: unacked},
 		}}
-		e.opener.watch(e.pairs[pairKey])
+		e.opener.watch(e.pairs[pairKey], false)
 		e.lookNow(time.Now())
 		e.lookNow(e.opener.due())
 		answer := ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce}

@@ -22,6 +22,9 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.RuleSeen:    ilnp.SeenRule,
 	dataplane.First:       ilnp.SeenFirst,
 	dataplane.Retried:     ilnp.SeenRefusal,
+	dataplane.PerFlow:     ilnp.SeenPerFlow,
+	dataplane.PerPacket:   ilnp.SeenPerPacket,
+	dataplane.Stall:       ilnp.SeenStall,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {

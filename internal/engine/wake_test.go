@@ -124,7 +124,7 @@ func TestNothingWaitsForALook(t *testing.T) {
 	e.cfg.Plane, e.cfg.Show = s, true
 	o.injected = nil
 	e.back[pairKey] = false
-	e.opener.watch(e.pairs[pairKey])
+	e.opener.watch(e.pairs[pairKey], false)
 	e.tend(time.Now())
 	<-s.begun
 	e.back[pairKey] = false

@@ -26,6 +26,7 @@ var agents = map[string]func(args []string) error{
 	"inject": func([]string) error { return injectMain(os.Stdin) },
 	"talk":   talkMain,
 	"echo":   echoMain,
+	"ask":    askMain,
 }
 
 // agentMain runs a probe inside a host.

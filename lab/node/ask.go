@@ -51,6 +51,7 @@ type Session struct {
 	Since     time.Time     `json:"since"`
 	OptionOn  string        `json:"option_on"`
 	Carriage  string        `json:"carriage"`
+	Spread    string        `json:"spread"`
 	MoveMs    float64       `json:"last_move_ms"`
 	TxPackets uint64        `json:"tx_packets"`
 	RxPackets uint64        `json:"rx_packets"`

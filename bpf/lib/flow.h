@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Which of several paths does a TCP connection take? By default each segment takes
+ * its own. A firewall on one of the paths that tracks connections sees a part of
+ * each, and Linux takes a segment for invalid that acknowledges what did not pass
+ * there. So first segments keep to the path of their connection, by which the answer
+ * comes too; and all of it keeps to that where TCP stood still though each path
+ * works (ilnp/perflow.go).
+ */
+#ifndef ROAM_FLOW_H
+#define ROAM_FLOW_H
+
+#include "session.h"
+
+#define STALL_AGAIN (__s32)tick(200000000ULL) /* ticks between two that are told, of one session */
+
+/* Both ends get the same number for a path and the ports of a connection. */
+static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports)
+{
+	__u64 x = bpf_be64_to_cpu(a.v ^ b.v) + ports;
+
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	return x >> 37;
+}
+
+/* Index of the path of a connection, by its ports as they lie in the packet: of the
+ * usable ones to proven locators the one with the greatest weight, or -1.
+ */
+__noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
+{
+	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + (a ^ b), best = MAX_PATHS, i;
+
+	if (!p)
+		return -1;
+	for (i = 0; i < MAX_PATHS; i++) {
+		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight;
+		struct uplink *u;
+
+		if (i >= p->n_paths)
+			break;
+		u = bpf_map_lookup_elem(&uplinks, &index);
+		if (!u || !(u->flags & UPLINK_USABLE) || p->unproven >> remote & 1)
+			continue;
+		weight = (flow_weight(u->l64, p->remote[remote], ports) | 1) << 5 | i;
+		if (weight > best)
+			best = weight;
+	}
+	i = best & (2 * MAX_PATHS - 1);
+	return i | -(i / MAX_PATHS);
+}
+
+/* Does TCP send again what one of its time-outs is about? Then the window is one
+ * segment, and this is the oldest that is not acknowledged.
+ */
+static __always_inline int after_timeout(const struct bpf_tcp_sock *tp, __be32 seq)
+{
+	return tp->snd_cwnd == 1 && tp->snd_una != tp->snd_nxt && tp->snd_una == bpf_ntohl(seq);
+}
+
+/* Has it had to send two of five segments again? A queue that overflows when a
+ * connection begins costs at most one of three.
+ */
+static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
+{
+	return tp->data_segs_out > 100 && tp->total_retrans * 5 > tp->data_segs_out * 2;
+}
+
+/* Tells the daemon when a connection of ours stands still, or nearly. */
+static __always_inline void note_stall(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __be32 seq)
+{
+	__u32 now = tick(bpf_ktime_get_coarse_ns());
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tp;
+
+	if (!sk)
+		return;
+	sk = bpf_sk_fullsock(sk);
+	tp = sk ? bpf_tcp_sock(sk) : 0;
+	if (!tp || (!after_timeout(tp, seq) && !loses_much(tp)) || (__s32)(now - l->stall_told) < STALL_AGAIN)
+		return;
+	l->stall_told = now;
+	tell_pair(skb, p, EV_STALL);
+}
+
+/* Index of the path that a segment takes for its connection's sake whose header is
+ * at that offset, or -1 if any will do.
+ */
+__noinline int flow_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 at)
+{
+	struct {
+		__be16 from, to;
+		__be32 seq, ack;
+		__u8 words, flags, window[2];
+	} t;
+
+	if (!p || !l || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
+		return -1;
+	if (p->flags & PAIR_PER_FLOW || t.flags & TCP_SYN)
+		return path_of_ports(p, t.from, t.to);
+	note_stall(skb, p, l, t.seq);
+	return -1;
+}
+
+#endif

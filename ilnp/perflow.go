@@ -1,0 +1,97 @@
+package ilnp
+
+import "time"
+
+// In duality each packet takes its own path. A firewall on one of several paths
+// that tracks connections sees a part of each, and may drop what does not fit what
+// it saw: TCP stands still though probes come through, as they are connections of
+// their own. So when TCP has had two time-outs, or had to send much again, and all
+// paths in use answer, its connections keep to one path each, in both directions;
+// UDP is spread as ever. Nobody can ask a firewall whether it still does that, so
+// packets are spread again now and then, ever more rarely.
+const (
+	perFlowFirst = 10 * time.Minute // after which packets are spread again, doubled each time
+	perFlowMax   = 4 * time.Hour
+	stallAgain   = 2 * time.Second // within which, and four round trips, another sign is not by chance
+	stallFresh   = 2 * time.Second // for how long a stall is a question to the paths
+)
+
+// perFlow says whether TCP keeps to one path for each connection.
+type perFlow struct {
+	on    bool
+	until time.Time     // on: when packets are spread again; else: when they were
+	every time.Duration // how long the last spell was; 0: there was none
+}
+
+// again returns the spell that begins now.
+func (f perFlow) again(now time.Time) perFlow {
+	every := perFlowFirst
+	if f.every > 0 && now.Sub(f.until) < f.every {
+		every = min(2*f.every, perFlowMax)
+	}
+	return perFlow{on: true, until: now.Add(every), every: every}
+}
+
+// handleStall asks all paths in use at the second sign of TCP, as one may be due to a
+// loss: if each of them answers, something on one of them drops what it has not seen
+// begin.
+func (c *Core) handleStall(now time.Time, s *session) {
+	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.entry.PerFlow {
+		return
+	}
+	before := s.struggled
+	if s.struggled = now; now.Sub(before) > stallAgain+4*s.rtt {
+		return
+	}
+	s.lastTx = later(s.lastTx, now)
+	s.stalled, s.monitored = now, time.Time{}
+	c.monitor(now, s)
+}
+
+// judgeStall decides when all paths in use have answered. The correspondent hears of
+// it by probes: it has to answer each connection on its path.
+func (c *Core) judgeStall(now time.Time, s *session) {
+	if now.Sub(s.stalled) > stallFresh || s.entry.PerFlow || len(s.entry.Paths) < 2 {
+		return
+	}
+	c.setPerFlow(now, s, s.perFlow.again(now))
+	c.probePaths(now, s, s.entry.Paths)
+}
+
+// spreadAgain ends the spell in which connections keep to one path each.
+func (c *Core) spreadAgain(now time.Time, s *session) {
+	if f := s.perFlow; f.on && !now.Before(f.until) {
+		c.setPerFlow(now, s, perFlow{until: now, every: f.every})
+	}
+}
+
+// askedSpread does as the correspondent wants it.
+func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
+	if s.asksPerFlow == byFlow {
+		return
+	}
+	s.asksPerFlow = byFlow
+	c.tellSpread(now, s, s.entry.PerFlow)
+}
+
+func (c *Core) setPerFlow(now time.Time, s *session, f perFlow) {
+	was := s.entry.PerFlow
+	s.stalled, s.perFlow = time.Time{}, f
+	if k := c.known[s.remoteNID]; k != nil {
+		k.perFlow = f
+	}
+	c.tellSpread(now, s, was)
+}
+
+// tellSpread writes the entry, and tells if it differs from what was.
+func (c *Core) tellSpread(now time.Time, s *session, was bool) {
+	c.upsert(now, s, s.entry.Paths)
+	if s.entry.PerFlow == was {
+		return
+	}
+	reason := "packet"
+	if s.entry.PerFlow {
+		reason = "flow"
+	}
+	c.notify(Event{Time: now, Kind: SpreadChanged, Key: s.key, Reason: reason})
+}

@@ -1,0 +1,168 @@
+package ilnp
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
+
+// stallBench is a session in duality with two paths that work.
+func stallBench(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, Infinite)
+	b.open(netP)
+	b.pass(time.Minute)
+	b.forget()
+	if n := len(b.pairs[theKey].Paths); n != 2 || b.pairs[theKey].PerFlow {
+		t.Fatalf("%d paths, entry %+v", n, b.pairs[theKey])
+	}
+	return b
+}
+
+// stall tells of two time-outs; answered says how many of the probes that follow are.
+func (b *bench) stall(answered int) (asked []ilnpwire.Packet) {
+	b.t.Helper()
+	b.pass(time.Minute)
+	b.forget()
+	timeout := Observation{Trigger: SeenStall, Key: theKey, LocalNID: ownNID}
+	if b.see(timeout); len(b.sent) != 0 {
+		b.t.Error("asks after one time-out")
+	}
+	b.pass(400 * time.Millisecond)
+	b.see(timeout)
+	asked = b.probesSent()
+	for _, p := range asked[:min(answered, len(asked))] {
+		b.reply(p, peerNonce)
+	}
+	return asked
+}
+
+// TCP keeps to one path for each connection when it stands still though each path
+// works, and the correspondent is told so over each.
+func TestStallBehindPathsThatWork(t *testing.T) {
+	b := stallBench(t)
+	asked := b.stall(2)
+	if len(asked) != 2 || !b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 || b.events[len(b.events)-1].Reason != "flow" {
+		t.Fatalf("%d paths asked, entry %+v, events %+v", len(asked), b.pairs[theKey], b.events)
+	}
+	if p := b.Peers(b.now)[0]; !p.PerFlow {
+		t.Errorf("shown as %+v", p)
+	}
+	told := b.probesSent()[2:]
+	if len(told) != 2 || slices.ContainsFunc(told, func(p ilnpwire.Packet) bool { return len(p.Payload) != len(asked[0].Payload)+4 }) || bytes.Equal(told[0].Payload, told[1].Payload) {
+		t.Errorf("told by %+v", told)
+	}
+	for _, p := range told {
+		b.reply(p, peerNonce)
+	}
+	if b.count(Refused) != 0 {
+		t.Errorf("refused: %+v", b.events)
+	}
+	if b.stall(2); len(b.sent) != 0 {
+		t.Error("asks again though it is known")
+	}
+}
+
+// A path that does not answer is what is wrong: it is left, and what remains is one.
+func TestStallBehindAPathThatDoesNot(t *testing.T) {
+	b := stallBench(t)
+	b.stall(1)
+	for range 20 { // the other one is asked again, and left
+		b.pass(50 * time.Millisecond)
+	}
+	if p := b.pairs[theKey]; p.PerFlow || len(p.Paths) != 1 || b.count(SpreadChanged) != 0 {
+		t.Errorf("entry %+v, events %+v", p, b.events)
+	}
+	if b.stall(1); len(b.probesSent()) != 0 {
+		t.Error("a session with one path is asked")
+	}
+}
+
+// Packets are spread again after a while, ever more rarely if that fails, and the
+// correspondent learns of it.
+func TestPacketsAreSpreadAgain(t *testing.T) {
+	b := stallBench(t)
+	spell := func() (d time.Duration) {
+		b.stall(2)
+		for b.pairs[theKey].PerFlow && d < 10*time.Hour {
+			b.pass(5 * time.Second)
+			d += 5 * time.Second
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+			b.drain()
+			for _, p := range b.probesSent() {
+				b.reply(p, peerNonce)
+			}
+			b.forget()
+		}
+		return d
+	}
+	for i, want := range []time.Duration{perFlowFirst, 2 * perFlowFirst, 4 * perFlowFirst, 8 * perFlowFirst, 16 * perFlowFirst, perFlowMax, perFlowMax} {
+		if d := spell(); d < want || d > want+10*time.Second {
+			t.Errorf("spell %d lasts %v, want %v", i, d, want)
+		}
+	}
+	b.pass(perFlowMax + time.Minute)
+	if d := spell(); d > perFlowFirst+10*time.Second {
+		t.Errorf("a stall after a long good time is taken for an old one: %v", d)
+	}
+}
+
+// A correspondent may ask for it as well; its word counts for itself.
+func TestCorrespondentAsksForFlows(t *testing.T) {
+	b := stallBench(t)
+	ask := func(byFlow bool) {
+		b.see(Observation{Trigger: map[bool]Trigger{true: SeenPerFlow, false: SeenPerPacket}[byFlow], Key: theKey, LocalNID: ownNID})
+	}
+	ask(true)
+	if ask(true); !b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 {
+		t.Fatalf("entry %+v, events %+v", b.pairs[theKey], b.events)
+	}
+	for range 2 * perFlowFirst / time.Minute {
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true, AsksPerFlow: true}})
+		b.drain()
+		for _, p := range b.probesSent() {
+			if len(p.Payload) != 8+len(token{}) {
+				t.Fatalf("its wish goes back to it: %d octets", len(p.Payload))
+			}
+		}
+		b.answerProbes()
+		b.pass(time.Minute)
+	}
+	if !b.pairs[theKey].PerFlow {
+		t.Error("ended without the correspondent's word")
+	}
+	b.forget()
+	if ask(false); b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 {
+		t.Errorf("afterwards: %+v", b.pairs[theKey])
+	}
+	b.stall(2)
+	ask(true)
+	if ask(false); !b.pairs[theKey].PerFlow {
+		t.Error("what we have found out ends with the correspondent's wish")
+	}
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, AsksPerFlow: true}}) // the ring was full
+	if s := b.sessions[theKey]; !s.asksPerFlow {
+		t.Error("a lost word is not made good")
+	}
+}
+
+// What was found out of a correspondent outlives the daemon and the session.
+func TestPerFlowIsRemembered(t *testing.T) {
+	b := stallBench(t)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.stall(2)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.drain()
+	if !b.pairs[theKey].PerFlow {
+		t.Error("forgotten when somebody told of the correspondent")
+	}
+	next := b.successor(t, inMode(Duality))
+	if p := next.Peers(next.now)[0]; !p.PerFlow {
+		t.Errorf("after a restart: %+v", p)
+	}
+}

@@ -1,0 +1,144 @@
+package dataplane
+
+import (
+	"slices"
+	"testing"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// way is a pair of locators, ours first.
+type way [2]roam.L64
+
+// crossed is an established session with a path from each of ours to each of theirs.
+func crossed(r *rig, own, other []roam.L64) ilnp.Pair {
+	r.t.Helper()
+	r.uplink(own...)
+	p := pairOf()
+	for _, l := range own {
+		for _, d := range other {
+			p.Paths = append(p.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: l}, Remote: d})
+		}
+	}
+	return p
+}
+
+// connection sends some segments of one, and returns the ways that they took.
+func (r *rig) connection(from, to uint16) map[way]bool {
+	r.t.Helper()
+	ways := make(map[way]bool)
+	take := func(p ilnpwire.Packet) { ways[way{p.Src.L64, p.Dst.L64}] = true }
+	for _, flags := range []uint8{flagSYN, flagSYN | flagACK, flagACK, flagACK | flagFIN} {
+		take(r.send(ip6.TCP, segmentOf(from, to, flags)))
+	}
+	for range 4 {
+		take(r.send(ip6.TCP, segmentOf(from, to, flagACK)))
+	}
+	return ways
+}
+
+// Each connection keeps to one path, the same one at both ends, and all paths have
+// connections; UDP is spread as ever.
+func TestConnectionsKeepToAPath(t *testing.T) {
+	own, other := []roam.L64{here, here + 1}, []roam.L64{there, else1}
+	us, them := newRig(t), newRig(t)
+	p, q := crossed(us, own, other), crossed(them, other, own)
+	p.PerFlow, q.PerFlow = true, true
+	us.upsert(p)
+	them.upsert(q)
+	used := make(map[way]int)
+	for port := uint16(40000); port < 40200; port++ {
+		ours, theirs := us.connection(port, 443), them.connection(443, port)
+		for w := range ours {
+			if len(ours) != 1 || len(theirs) != 1 || !theirs[way{w[1], w[0]}] {
+				t.Fatalf("port %d: from here %v, from there %v", port, ours, theirs)
+			}
+			used[w]++
+		}
+	}
+	for w, n := range used {
+		if len(used) != 4 || n < 25 || n > 80 {
+			t.Errorf("%d of 200 connections on %v, of %d ways", n, w, len(used))
+		}
+	}
+	spread := make(map[way]bool)
+	for range 8 {
+		d := us.send(ip6.UDP, udp(100))
+		spread[way{d.Src.L64, d.Dst.L64}] = true
+	}
+	if len(spread) != 4 {
+		t.Errorf("datagrams took %v", spread)
+	}
+}
+
+// A path that cannot be used, or leads to where nobody may be, is not a
+// connection's.
+func TestConnectionsLeavePaths(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	p.PerFlow, p.Unproven = true, []roam.L64{else1}
+	r.upsert(p)
+	r.must(r.SetUplinks([]UplinkEntry{
+		{Local: ilnp.Local{Link: loopback, L64: here}, MTU: 1500},
+		{Local: ilnp.Local{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500},
+	}))
+	for port := uint16(40000); port < 40020; port++ {
+		if ways := r.connection(port, 443); len(ways) != 1 || !ways[way{here + 1, there}] {
+			t.Errorf("port %d: %v", port, ways)
+		}
+	}
+}
+
+// By default segments are spread, but for the first ones of a connection, which take
+// the path that it would keep to. The daemon hears of it once when probes of the
+// correspondent ask for that, and once when they do not any more.
+func TestCorrespondentAsksForOnePath(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	r.upsert(p)
+	first := func(flags uint8) way {
+		d := r.send(ip6.TCP, segmentOf(40000, 443, flags))
+		return way{d.Src.L64, d.Dst.L64}
+	}
+	var told []EventKind
+	probe := func(data string) {
+		t.Helper()
+		r.ingress(mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 7, 7, []byte(data))))
+		acts, _, err := r.Activity()
+		r.must(err)
+		if a := acts[0]; !a.Asks || a.AsksPerFlow != (len(data) == 20) {
+			t.Errorf("after %d octets: %+v", len(data), a)
+		}
+		for _, ev := range r.events() {
+			if ev.Key == p.Key {
+				told = append(told, ev.Kind)
+				p.PerFlow = ev.Kind == PerFlow
+				r.upsert(p)
+			}
+		}
+	}
+	ways := r.connection(40000, 443)
+	if len(ways) != 4 || first(flagSYN) != first(flagSYN|flagACK) {
+		t.Errorf("by default: %v", ways)
+	}
+	syn := first(flagSYN)
+	probe("sixteen octets..more")
+	if ways := r.connection(40000, 443); len(ways) != 1 || !ways[syn] {
+		t.Errorf("as the correspondent wants it: %v, first segments %v", ways, syn)
+	}
+	if w := r.connection(40000, 443); r.connection(443, 40000)[syn] != w[syn] {
+		t.Error("the two directions differ")
+	}
+	probe("sixteen octets..more")
+	probe("sixteen octets..")
+	probe("sixteen octets..")
+	if ways := r.connection(40000, 443); len(ways) != 4 {
+		t.Errorf("afterwards: %v", ways)
+	}
+	if !slices.Equal(told, []EventKind{PerFlow, PerPacket}) {
+		t.Errorf("told %v", told)
+	}
+}

@@ -1,0 +1,170 @@
+package acceptance
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"roam/internal/testutil"
+)
+
+// askMain measures an echo server as a user feels it: it connects as often as
+// asked for, with one word each, then says words on one connection, and prints
+// how long the slowest of each took and how many were late.
+func askMain(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want an address and a number")
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	connect := func() (net.Conn, *bufio.Reader, error) {
+		c, err := net.DialTimeout("tcp6", args[0], 20*time.Second)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, bufio.NewReader(c), c.SetDeadline(time.Now().Add(15 * time.Second))
+	}
+	word := func(c net.Conn, r *bufio.Reader) error {
+		if _, err := fmt.Fprintln(c, "a word"); err != nil {
+			return err
+		}
+		_, err := r.ReadString('\n')
+		return err
+	}
+	var first, later slowest
+	for range n {
+		err := first.time(func() error {
+			c, r, err := connect()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return word(c, r)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c, r, err := connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for range 5 * n {
+		if err := later.time(func() error { return word(c, r) }); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("connections %d %d words %d %d\n", first.most.Milliseconds(), first.late, later.most.Milliseconds(), later.late)
+	return nil
+}
+
+// late is what nobody waits for without noticing: less than the least time-out of
+// TCP, and more than any round trip here.
+const late = 150 * time.Millisecond
+
+// slowest keeps the worst of many times.
+type slowest struct {
+	most time.Duration
+	late int
+}
+
+func (s *slowest) time(f func() error) error {
+	began := time.Now()
+	if err := f(); err != nil {
+		return err
+	}
+	d := time.Since(began)
+	s.most = max(s.most, d)
+	if d > late {
+		s.late++
+	}
+	return nil
+}
+
+// asked runs askMain on the mobile host.
+func asked(t *testing.T, w *world) (first, later slowest) {
+	t.Helper()
+	var out said
+	w.agent(t, "mn", &out, "ask", "["+w.session("cn").String()+"]:7007", "40")
+	var a, b int
+	testutil.Eventually(t, 2*time.Minute, func() bool {
+		n, _ := fmt.Sscanf(out.text(), "connections %d %d words %d %d", &a, &first.late, &b, &later.late)
+		return n == 4 || strings.Contains(out.text(), "ask: ")
+	}, "answers to many questions")
+	if strings.Contains(out.text(), "ask: ") {
+		t.Fatal(out.text())
+	}
+	first.most, later.most = time.Duration(a)*time.Millisecond, time.Duration(b)*time.Millisecond
+	return first, later
+}
+
+// TestTrackedPath has one of two paths in use at a time lead through a firewall
+// that tracks connections: it sees a part of each, and drops what does not fit that.
+// TCP may stand still once, for as long as it takes to find out.
+func TestTrackedPath(t *testing.T) {
+	needs(t, "nft", "curl")
+	for i, c := range []struct {
+		name, rules, loose string
+		gathers            bool // for certain; elsewhere it may be
+	}{
+		{"nothing tracks", "", "1", false},
+		{"invalid is dropped on the second path", `oifname "mn2" ct state invalid drop; iifname "mn2" ct state invalid drop`, "1", true},
+		{"only answers come in on the second path", `iifname "mn2" accept; oifname "mn2" ct state established,related accept; oifname "mn2" meta l4proto tcp drop`, "1", false},
+		{"invalid is dropped on the first path", `oifname "mn1" ct state invalid drop; iifname "mn1" ct state invalid drop`, "1", true},
+		{"invalid is dropped on both paths", `ct state invalid drop`, "1", true},
+		{"nothing is picked up on the second path", `oifname "mn2" ct state invalid drop; iifname "mn2" ct state invalid drop`, "0", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, fmt.Sprint("tracked", i), 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+			mn, cn := w.newHost("mn", settings{mode: "duality"}).start(), w.newHost("cn", settings{}).start()
+			mn.becomes("net1", "net2")
+			w.echo(t, "cn", 7007)
+			old := w.talk(t, "mn", "tcp6", "cn", 7007)
+			old.echoed(t, "hello")
+			mn.sendsFrom("cn", "net1", "net2")
+			cn.reaches("mn", "established")
+			if c.rules != "" {
+				w.track(t, c.rules, c.loose)
+			}
+			began := time.Now()
+			d := w.download(t, "mn", "cn", "cn", 8080, 20_000_000, 0)
+			if err := d.Wait(w.within(15 * time.Second)); err != nil {
+				t.Error(err)
+			}
+			took := time.Since(began)
+			first, later := asked(t, w)
+			old.echoed(t, "still there")
+			t.Logf("20 MB in %v; connections: slowest %v, %d of 40 late; words: slowest %v, %d of 200 late", took.Round(time.Millisecond), first.most, first.late, later.most, later.late)
+			if limit := 5 * time.Second; took > limit || first.most > limit || later.most > limit || first.late+later.late > 20 {
+				t.Errorf("TCP stood still for longer than it takes to find out")
+			}
+			spread := mn.with("cn").Spread
+			if got := cn.with("mn").Spread; c.gathers && (spread != "flow" || got != "flow") || c.rules == "" && (spread != "packet" || got != "packet") {
+				t.Errorf("TCP is spread by %s here, by %s there", spread, got)
+			}
+		})
+	}
+}
+
+// track makes the router of the core a firewall with these rules; loose says whether
+// it takes up connections that it has not seen begin.
+func (w *world) track(t *testing.T, rules, loose string) {
+	t.Helper()
+	path := filepath.Join(w.dir, "tracked.nft")
+	text := fmt.Sprintf("table ip6 tracked {\n chain forward { type filter hook forward priority 0\n%s\n }\n}\n", strings.ReplaceAll(rules, "; ", "\n"))
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.must("r0", "nft", "-f", path)
+	w.must("r0", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_loose="+loose)
+}
