@@ -76,11 +76,12 @@ func (e *Engine) upsert(p ilnp.Pair) {
 		delete(e.tooBig, p.Key)
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
 	}
-	gathered := p.PerFlow && !old.PerFlow // its connections are on other paths now, too
+	gathered := p.PerFlow && !old.PerFlow // its connections are on other paths now, too,
+	swapped := p.PerFlow && moved         // and those of a path that has gone
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead || gathered) {
 		e.back[p.Key] = e.back[p.Key] || old.Dead || len(old.Paths) == 0
 	}
-	if e.cfg.Show && old.Seq != 0 && p.State == ilnp.Established && !p.Dead && (gathered || anyNew(old.Paths, p.Paths)) {
+	if e.cfg.Show && old.Seq != 0 && p.State == ilnp.Established && !p.Dead && (gathered || swapped || anyNew(old.Paths, p.Paths)) {
 		e.opener.watch(p, gathered)
 	}
 }

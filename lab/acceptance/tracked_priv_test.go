@@ -144,6 +144,13 @@ func TestTrackedPath(t *testing.T) {
 			took := time.Since(began)
 			first, later := asked(t, w)
 			old.echoed(t, "still there")
+			if c.gathers {
+				w.cable("mn", "net1", false)
+				old.echoed(t, "on what is left")
+				w.cable("mn", "net1", true)
+				mn.sendsFrom("cn", "net1", "net2")
+				old.echoed(t, "on both again")
+			}
 			t.Logf("20 MB in %v; connections: slowest %v, %d of 40 late; words: slowest %v, %d of 200 late", took.Round(time.Millisecond), first.most, first.late, later.most, later.late)
 			if limit := 5 * time.Second; took > limit || first.most > limit || later.most > limit || first.late+later.late > 20 {
 				t.Errorf("TCP stood still for longer than it takes to find out")
