@@ -169,6 +169,14 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	o->csum_diff = outbound_diff(o, sum_bytes(p->nid_delta), remote_sum, c->proto, nids_only);
 }
 
+/* Does it count for what paths have carried? What keeps to the path of its
+ * connection does not, or all else would have to keep to the others.
+ */
+static __always_inline int is_spread(const struct pair *p, const struct chain *c)
+{
+	return p->n_paths > 1 && !(p->flags & PAIR_PER_FLOW && c->proto == IPPROTO_TCP);
+}
+
 static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
 {
 	struct pair_live *l = live_of(p);
@@ -210,7 +218,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return no_path(skb);
-	if (p->n_paths > 1)
+	if (is_spread(p, c))
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
 	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);

@@ -186,7 +186,7 @@ struct pair_live {
 	__u8 pad[1];
 	enum asked asks;
 
-	__u32 path_bytes[MAX_PATHS]; /* sent on each path, where there are several */
+	__u32 path_bytes[MAX_PATHS]; /* spread over each path, where there are several */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 twin_sent;            /* ms: last packet that went under both rules */

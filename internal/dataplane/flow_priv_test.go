@@ -74,6 +74,24 @@ func TestConnectionsKeepToAPath(t *testing.T) {
 	}
 }
 
+// However much a connection sends on its path, datagrams are spread evenly.
+func TestConnectionsLeaveTheSpreadAlone(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there})
+	p.PerFlow = true
+	r.upsert(p)
+	used := make(map[roam.L64]int)
+	for range 20 {
+		if ways := r.connection(40000, 443); len(ways) != 1 {
+			t.Fatalf("a connection on %v", ways)
+		}
+		used[r.send(ip6.UDP, udp(100)).Src.L64]++
+	}
+	if used[here] != 10 || used[here+1] != 10 {
+		t.Errorf("of 20 datagrams on each path: %v", used)
+	}
+}
+
 // A path that cannot be used, or leads to where nobody may be, is not a
 // connection's.
 func TestConnectionsLeavePaths(t *testing.T) {
