@@ -140,6 +140,7 @@ type TCPOptions struct {
 	Size   int           // octets of a message
 	Every  time.Duration // pause between messages
 	Down   bool          // the waiting end sends
+	Answer bool          // the receiving end answers each message with an octet
 	CC     string        // congestion control of the sender; "" for the kernel's default
 }
 
@@ -160,6 +161,9 @@ func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TC
 	end := func(h *topo.Host, sends bool, where ...string) (*process, error) {
 		out := filepath.Join(dir, opt.Name+map[bool]string{true: "-tx", false: "-rx"}[sends])
 		args := append(append([]string{}, base...), append(where, "--out", out)...)
+		if opt.Answer {
+			args = append(args, "--answer")
+		}
 		if sends {
 			args = append(args, "--send")
 		} else {

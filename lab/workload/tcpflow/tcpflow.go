@@ -34,6 +34,7 @@ const noKeepAlive = -1
 // end is one end of the connection while it runs.
 type end struct {
 	sends    bool
+	answers  bool          // an octet for each message comes back
 	size     int           // octets of a message
 	every    time.Duration // pause between messages
 	bytes    atomic.Uint64 // written or read
@@ -48,6 +49,7 @@ type end struct {
 //	--listen ADDRESS | --to HOST:PORT
 //	--send           this end sends; the other one must not
 //	--size N         octets of a message, the same at both ends
+//	--answer         the receiving end answers each message with an octet; of both ends or none
 //	--every D        pause between messages
 //	--cc NAME        congestion control of this end; the kernel's default if empty
 //	--out PATH       the receiving end writes PATH.rd
@@ -60,6 +62,7 @@ func Main(args []string) error {
 	listen := fs.String("listen", "", "address to wait on")
 	to := fs.String("to", "", "address to connect to")
 	send := fs.Bool("send", false, "this end sends")
+	answer := fs.Bool("answer", false, "each message is answered with an octet")
 	size := fs.Int("size", 1000, "octets of a message")
 	every := fs.Duration("every", time.Millisecond, "pause between messages")
 	cc := fs.String("cc", "", "congestion control")
@@ -70,7 +73,7 @@ func Main(args []string) error {
 	if (*listen == "") == (*to == "") || *out == "" || *size < 8 || *every <= 0 {
 		return errors.New("want one of --listen and --to, --out, a size of at least 8 and a positive pause")
 	}
-	e := &end{sends: *send, size: *size, every: *every, to: *to, cc: *cc}
+	e := &end{sends: *send, answers: *answer, size: *size, every: *every, to: *to, cc: *cc}
 	if *listen != "" {
 		l, err := (&net.ListenConfig{KeepAlive: noKeepAlive}).Listen(context.Background(), "tcp6", *listen)
 		if err != nil {
@@ -165,11 +168,20 @@ func (e *end) connect(quit <-chan struct{}) (net.Conn, error) {
 func (e *end) send(c net.Conn, stop <-chan struct{}) error {
 	t := time.NewTicker(e.every)
 	defer t.Stop()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		if e.answers {
+			_, _ = io.Copy(io.Discard, c) // what ends it but the other end ends the sending too
+		}
+	}()
 	buf := make([]byte, e.size)
 	for n := uint64(0); ; n++ {
 		select {
 		case <-stop:
-			return c.(*net.TCPConn).CloseWrite()
+			err := c.(*net.TCPConn).CloseWrite()
+			<-answered // to close with answers unread would reset the connection
+			return err
 		case <-t.C:
 		}
 		binary.BigEndian.PutUint64(buf, n)
@@ -192,8 +204,12 @@ func (e *end) receive(c net.Conn) error {
 			binary.BigEndian.PutUint64(rec[8:], uint64(n))
 			_, _ = e.log.Write(rec[:]) // the error stays in the writer and shows at Flush
 			e.bytes.Add(uint64(n))
+			had := check.next
 			check.feed(buf[:n])
 			e.broken.Store(check.broken)
+			if err := e.answer(c, int(check.next-had)); err != nil {
+				return err
+			}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -202,6 +218,18 @@ func (e *end) receive(c net.Conn) error {
 			return fmt.Errorf("read: %w", err)
 		}
 	}
+}
+
+// answer says that so many messages came. It makes the other end's data
+// acknowledge data of this one, as that of most protocols does.
+func (e *end) answer(c net.Conn, messages int) error {
+	if !e.answers || messages == 0 {
+		return nil
+	}
+	if _, err := c.Write(make([]byte, messages)); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	return nil
 }
 
 // report prints counts until the connection or the input ends, and says which.

@@ -62,13 +62,20 @@ func TestCheckerSeesDamage(t *testing.T) {
 
 func TestOverLoopback(t *testing.T) {
 	testutil.Need(t, "ipv6")
+	for _, answers := range []bool{false, true} {
+		overLoopback(t, answers)
+	}
+}
+
+func overLoopback(t *testing.T, answers bool) {
+	t.Helper()
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	rx := &end{size: 1000, listener: l}
-	tx := &end{sends: true, size: 1000, every: time.Millisecond, to: l.Addr().String()}
+	rx := &end{answers: answers, size: 1000, listener: l}
+	tx := &end{sends: true, answers: answers, size: 1000, every: time.Millisecond, to: l.Addr().String()}
 	rIn, rHold := io.Pipe()
 	tIn, tHold := io.Pipe()
 	defer rHold.Close()
