@@ -252,8 +252,11 @@ type counter struct {
 	Bytes   int    `json:"bytes"`
 }
 
-func (st *stage) count(ctx context.Context) (map[string]counter, error) {
-	out, err := st.r.Command(ctx, "/usr/sbin/nft", "-j", "list", "counters").Output()
+func (st *stage) count(ctx context.Context) (map[string]counter, error) { return counters(ctx, st.r) }
+
+// counters returns the named counters of a router's nftables.
+func counters(ctx context.Context, r *topo.Host) (map[string]counter, error) {
+	out, err := r.Command(ctx, "/usr/sbin/nft", "-j", "list", "counters").Output()
 	if err != nil {
 		return nil, fmt.Errorf("read the router's counters: %w", err)
 	}

@@ -17,12 +17,15 @@ import (
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
 )
 
 const (
 	// setupWithin bounds the wait for the first session and its traffic.
 	setupWithin = 20 * time.Second
 	endWithin   = 10 * time.Second
+	udpPort     = 7003
 	// lively is how recently a flow that lives has delivered something.
 	lively = 1500 * time.Millisecond
 )
@@ -40,7 +43,8 @@ type outcome struct {
 	InUse   string  // link, at the end
 	GapUp   float64 // ms, longest time without a datagram after the handoff into the network
 	GapDown float64
-	Lost    int // datagrams after that, both ways
+	Lost    int    // datagrams after that, both ways
+	Whole   *whole // what only networks in duality show; nil in others
 	Doctor  []string
 	Told    bool
 	Why     string // what went wrong, for people
@@ -56,8 +60,12 @@ type flows struct {
 func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outcome, err error) {
 	out.Name = n.name
 	link := scene.Symmetric(linkem.Params{Delay: env.Params.Millis("delay_ms")})
+	mode := ""
+	if n.duality {
+		mode = "duality"
+	}
 	s, err := scene.Build(ctx, env, scene.Config{
-		Name: n.name, Arm: scene.Roam, Seed: env.Seed, Mobile: []scene.Access{link, link},
+		Name: n.name, Arm: scene.Roam, Seed: env.Seed, Mode: mode, Mobile: []scene.Access{link, link},
 		Correspondents: []scene.Correspondent{{Access: []scene.Access{scene.Symmetric(linkem.Params{})}}},
 		Advert:         scene.RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
 		Ready: func(ctx context.Context, s *scene.Scene) error {
@@ -89,6 +97,11 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 	if err != nil || out.Why != "" {
 		return out, err
 	}
+	if n.duality {
+		err = out.gather(ctx, env, s, n, f)
+		w.Shut()
+		return out, err
+	}
 	entered, alone, err := move(ctx, env, s, n)
 	if err != nil {
 		return out, err
@@ -101,7 +114,7 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 		return out, err
 	}
 	out.ask(ctx, env, s, n)
-	err = f.end(ctx, &out, entered)
+	_, err = f.end(ctx, &out, entered)
 	w.Shut()
 	return out, err
 }
@@ -124,7 +137,8 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	f := &flows{}
 	// So much that connections are far beyond what a firewall takes for their
 	// window when they come back to it.
-	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000, Every: 20 * time.Millisecond, CC: "cubic"}
+	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000, Every: 20 * time.Millisecond, CC: "cubic",
+		Answer: n.duality}
 	var err error
 	if f.up, err = workload.StartTCP(ctx, server.Host, client.Host, dir, o); err != nil {
 		return f, err
@@ -135,7 +149,7 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	}
 	rate := env.Params.Int("udp_rate")
 	if f.udp, err = workload.StartUDP(ctx, server.Host, client.Host, dir, workload.UDPOptions{
-		Name: "UDP", Target: target, Port: 7003, Up: rate, Down: rate, Size: env.Params.Int("udp_size"),
+		Name: "UDP", Target: target, Port: udpPort, Up: rate, Down: rate, Size: env.Params.Int("udp_size"),
 	}); err != nil {
 		return f, err
 	}
@@ -290,31 +304,38 @@ func (f *flows) live() bool {
 	return true
 }
 
+// came is what arrived of the traffic of a cell.
+type came struct {
+	streams  []tcpflow.Stream
+	up, down *udpflow.Flow
+}
+
 // end stops the traffic and judges it.
-func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) error {
+func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) (c came, err error) {
 	now := time.Now()
 	lives := func(s workload.State) bool { return s.Alive && now.Sub(s.Last) < lively }
 	o.TCP = lives(f.up.State()) && lives(f.down.State())
 	for _, t := range []*workload.TCP{f.up, f.down} {
 		// One that stands still does not end by itself: that is an outcome.
 		tctx, cancel := context.WithTimeout(ctx, endWithin)
-		if _, err := t.Stop(tctx); err != nil {
+		stream, err := t.Stop(tctx)
+		if err != nil {
 			o.TCP, o.Why = false, err.Error()
 		}
+		c.streams = append(c.streams, stream)
 		cancel()
 	}
 	ectx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
-	up, down, err := f.udp.Stop(ectx, 300*time.Millisecond)
-	if err != nil {
-		return fmt.Errorf("end of UDP flow: %w", err)
+	if c.up, c.down, err = f.udp.Stop(ectx, 300*time.Millisecond); err != nil {
+		return c, fmt.Errorf("end of UDP flow: %w", err)
 	}
-	o.UDP = up.Arrived(now.Add(-lively), now) > 0 && down.Arrived(now.Add(-lively), now) > 0
-	u, d := up.Count(entered, now), down.Count(entered, now)
+	o.UDP = c.up.Arrived(now.Add(-lively), now) > 0 && c.down.Arrived(now.Add(-lively), now) > 0
+	u, d := c.up.Count(entered, now), c.down.Count(entered, now)
 	o.Lost = u.Lost + d.Lost
-	o.GapUp = float64(up.LongestGap(entered, now).Length().Milliseconds())
-	o.GapDown = float64(down.LongestGap(entered, now).Length().Milliseconds())
-	return nil
+	o.GapUp = float64(c.up.LongestGap(entered, now).Length().Milliseconds())
+	o.GapDown = float64(c.down.LongestGap(entered, now).Length().Milliseconds())
+	return c, nil
 }
 
 func (f *flows) kill() {

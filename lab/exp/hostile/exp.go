@@ -3,9 +3,9 @@
 // lies about its locator can have sent to a victim.
 //
 // Implements one cell per network: a first contact from inside, a soft handoff
-// out and one back in, what Roam does about it by itself, and what `roam doctor`
-// says. Omits combinations of networks, and every figure that needs a quiet
-// machine. Driven by package runner; it asks Roam only what a user can ask.
+// out and one back in, or in duality a second path beside it, what Roam does about
+// it by itself, and what `roam doctor` says. Omits combinations of networks, and
+// figures that need a quiet machine, but for those of whole connections. Driven by package runner; it asks Roam only what a user can ask.
 package hostile
 
 import (

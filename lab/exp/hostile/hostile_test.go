@@ -6,10 +6,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"roam/lab/exp"
 	"roam/lab/live"
 	"roam/lab/result"
+	"roam/lab/workload/tcpflow"
 )
 
 // Each network has its claims, and each claim its network or attack.
@@ -34,6 +36,11 @@ func TestClaimsMeetNetworks(t *testing.T) {
 		}
 		if n.told != "" {
 			want(n.name + "_told")
+		}
+		if n.duality {
+			for _, what := range []string{"_tcp_stall_ms", "_tcp_gaps", "_udp_lost", "_udp_share_off"} {
+				want(n.name + what)
+			}
 		}
 		if strings.ContainsFunc(n.name, func(r rune) bool { return r < 'a' || r > 'z' }) || len(n.name) > 16 {
 			t.Errorf("%s cannot name a topology", n.name)
@@ -75,11 +82,54 @@ func TestAnswered(t *testing.T) {
 		{"updates", outcome{State: "established", Acked: "udp", InUse: "net1"}, true}, {"updates", udp, false},
 		{"firewallpeer", udp, true}, {"firewallpeer", outcome{State: "established", Acked: "udp", InUse: "net1"}, false},
 		{"firewallpeer", fine, false}, {"oneway", fine, false}, {"oneway", outcome{State: "established", InUse: "net2"}, true},
+		{"tracked", wholeAt("flow", "flow", 1), true}, {"tracked", wholeAt("flow", "packet", 1), false},
+		{"trackedboth", wholeAt("flow", "flow", 0), false}, {"trackedboth", fine, false},
 		{"label", outcome{State: "plain", InUse: "net1"}, false},
 	} {
 		if got := c.o.answered(by[c.network]); got != c.want {
 			t.Errorf("%s %+v: %v, want %v", c.network, c.o, got, c.want)
 		}
+	}
+}
+
+// wholeAt is a session whose TCP is spread so at the two ends, as told in that second.
+func wholeAt(here, there string, second int64) outcome {
+	o := outcome{State: "established", InUse: "net2", Whole: &whole{Spread: [2]string{here, there}}}
+	if second > 0 {
+		o.Whole.Changed = time.Unix(second, 0)
+	}
+	return o
+}
+
+// A standstill before the change is one; what comes after it is no part of it.
+func TestWhole(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
+	stream := func(spans ...[2]int) (s tcpflow.Stream) {
+		for _, span := range spans {
+			for ms := span[0]; ms < span[1]; ms += 20 {
+				s = append(s, tcpflow.Read{At: at(ms).UnixNano(), Bytes: 1})
+			}
+		}
+		return s
+	}
+	for i, c := range []struct {
+		s    tcpflow.Stream
+		gaps int
+	}{
+		{stream([2]int{0, 2100}, [2]int{3000, 6000}), 0},
+		{stream([2]int{0, 2100}, [2]int{3000, 4000}, [2]int{4500, 6000}), 1},
+		{stream([2]int{0, 2100}, [2]int{3000, 5800}), 1},
+		{stream([2]int{0, 2100}), 1},
+	} {
+		w := &whole{Changed: at(2800)}
+		w.judge([]tcpflow.Stream{stream([2]int{0, 6000}), c.s}, at(0), at(2000), at(6000))
+		if len(w.GapsMs) != c.gaps || w.ControlMs > 40 || w.StallMs < 900 {
+			t.Errorf("%d: %+v", i, w)
+		}
+	}
+	w := whole{Datagrams: [2][2]int{{49, 51}, {53, 47}}}
+	if off, ok := w.shareOff(); !ok || off < 2.999 || off > 3.001 {
+		t.Errorf("%v points off, %v", off, ok)
 	}
 }
 

@@ -14,6 +14,8 @@ func (o outcome) answered(n network) bool {
 	switch {
 	case o.State != "established":
 		return false
+	case n.duality:
+		return o.Whole != nil && !o.Whole.Changed.IsZero() && o.Whole.Spread == [2]string{"flow", "flow"}
 	case n.late:
 		return o.InUse == "net2" // it has left the path that loses one direction
 	case n.acked && o.Acked != "udp" || n.name == "clean" && o.Acked != "options":
@@ -30,6 +32,7 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		Note: "Gaps and losses are those of the handoff into the network; with several cells at a time they include the machine's own.",
 	}
 	said := result.Table{Title: "What roam doctor said in there", Columns: []string{"network", "findings"}}
+	whole := result.Table{Title: "TCP and datagrams over two paths that track connections", Columns: []string{"network", "longest gap over one path", "longest over two", "TCP spread", "long gaps after that", "datagrams on each path after that"}}
 	for i, o := range outcomes {
 		n := list[i]
 		ran[n.name] = true
@@ -44,6 +47,10 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		r.Set(n.name+"_gap_up_ms", o.GapUp)
 		r.Set(n.name+"_gap_down_ms", o.GapDown)
 		r.Set(n.name+"_lost", float64(o.Lost))
+		if o.Whole != nil {
+			o.Whole.report(r, n.name, o.Lost)
+			whole.Rows = append(whole.Rows, o.Whole.row(n.name))
+		}
 		control := "options"
 		if o.UsedUDP {
 			control = "UDP"
@@ -59,11 +66,11 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		if ran[n.name] {
 			continue
 		}
-		for _, m := range []string{"_setup", "_survives", "_answer", "_told"} {
+		for _, m := range []string{"_setup", "_survives", "_answer", "_told", "_tcp_stall_ms", "_tcp_gaps", "_udp_lost", "_udp_share_off"} {
 			env.Result.Miss(n.name+m, "this network was not asked for")
 		}
 	}
-	env.Result.Tables = append(env.Result.Tables, table, said)
+	env.Result.Tables = append(env.Result.Tables, table, whole, said)
 }
 
 func lived(yes bool) string {

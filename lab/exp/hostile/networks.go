@@ -25,15 +25,23 @@ type network struct {
 	// late installs the rules when the mobile host has left for the clean
 	// network, which stays when it comes back.
 	late  bool
-	route bool   // answers come back by another router
-	udp   bool   // control is expected in UDP in there
-	acked bool   // the Locator Update is acknowledged in UDP
-	told  string // part of the line by which doctor tells; "" where it cannot
+	route bool // answers come back by another router
+	// duality has the mobile host keep the network when it comes to the clean one,
+	// and use both paths; both puts the rules into that one, too.
+	duality, both bool
+	udp           bool   // control is expected in UDP in there
+	acked         bool   // the Locator Update is acknowledged in UDP
+	told          string // part of the line by which doctor tells; "" where it cannot
 }
 
 const onlyAnswers = `ct state established,related accept
 		iifname "lan" accept
 		drop`
+
+const (
+	trackedOnly = "ct state invalid drop"
+	tracksTold  = "a firewall on one of them tracks connections"
+)
 
 var networks = []network{
 	{name: "clean", says: "nothing stands in the way"},
@@ -48,6 +56,8 @@ var networks = []network{
 	{name: "blackhole", says: "a path MTU of 1280, and Packet Too Big is dropped", mtu: 1280,
 		chain: `chain output { type filter hook output priority 0; icmpv6 type packet-too-big drop; }`, told: "a black hole"},
 	{name: "asymmetric", says: "out by one router, back by another", route: true},
+	{name: "tracked", says: "one of two paths in duality drops what connection tracking takes for invalid", rules: trackedOnly, duality: true, told: tracksTold},
+	{name: "trackedboth", says: "both paths in duality drop what connection tracking takes for invalid", rules: trackedOnly, duality: true, both: true, told: tracksTold},
 	{name: "oneway", says: "loses what comes in, while the old network is still there", rules: `iifname "wan" drop`, late: true, told: "does not answer"},
 }
 
@@ -99,8 +109,11 @@ func (n network) install(ctx context.Context, env *exp.Env, s *scene.Scene) erro
 		return fmt.Errorf("write rules: %w", err)
 	}
 	hosts := []*topo.Host{r}
-	if n.chain != "" {
+	switch {
+	case n.chain != "":
 		hosts = append(hosts, s.Core) // the other end of the small wire
+	case n.both:
+		hosts = append(hosts, s.Mobile().Routers["net2"])
 	}
 	for _, h := range hosts {
 		if err := run(ctx, h, "/usr/sbin/nft", "-f", path); err != nil {

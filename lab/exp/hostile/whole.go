@@ -1,0 +1,221 @@
+package hostile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/stats"
+	"roam/lab/topo"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+const (
+	controlWindows = 10
+	// longGap is how much longer than that of the control a gap may be.
+	longGap = 100.0 // ms
+	// calm is for how long whole connections are watched at least.
+	calm = 2500 * time.Millisecond
+)
+
+// whole is what a network in duality has shown, in which TCP connections came to
+// keep to one path each.
+type whole struct {
+	Spread    [2]string // of TCP, as `roam session show` says, on the mobile host and on the correspondent
+	Changed   time.Time // when the mobile host told of it; zero: never
+	ControlMs float64   // longest gap of a connection over the first path alone, median of ten windows
+	StallMs   float64   // longest gap since there were two paths
+	GapsMs    []float64 // over 100 ms above the control, from the first octets after the change to the end
+	QuietMs   float64   // longest time without a datagram from then on, which is the machine's
+	Datagrams [2][2]int // from then on, that took each of the two paths: from the mobile host, and to it
+	Refused   int       // datagrams that the receivers' buffers refused
+	Dropped   uint64    // frames that the emulator dropped
+}
+
+// gather gives the mobile host a second path beside that through the network, and
+// watches what becomes of the traffic until Roam has answered, and then for a
+// while.
+func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows) error {
+	o.Whole = &whole{}
+	if err := countDatagrams(ctx, s.Core, filepath.Join(env.Dir, n.name+"-count.nft")); err != nil {
+		return err
+	}
+	away := env.Params.Seconds("away_s")
+	t, err := s.Run(ctx, scene.Schedule{Length: away, Steps: []scene.Step{
+		{At: away, Op: scene.Attach, Link: "net2", Name: n.name + ": both"},
+	}}, nil)
+	if err != nil {
+		return err
+	}
+	entered := t.Steps[0].At
+	end := entered.Add(env.Params.Seconds("inside_s"))
+	answer := func() bool { return o.look(ctx, s, entered) && o.lookWhole(ctx, s) && o.answered(n) }
+	o.await(ctx, end, answer)
+	before, err := counters(ctx, s.Core)
+	if err != nil {
+		return err
+	}
+	if env.Params.Bool("haste") {
+		end = time.Now()
+	}
+	if least := time.Now().Add(calm); end.Before(least) {
+		end = least
+	}
+	o.await(ctx, end, func() bool { return false })
+	answer() // as it is at the end
+	o.ask(ctx, env, s, n)
+	got, err := f.end(ctx, o, entered)
+	if err != nil {
+		return err
+	}
+	after, err := counters(ctx, s.Core)
+	if err != nil {
+		return err
+	}
+	o.Whole.judge(got.streams, t.Start, entered, end)
+	for _, u := range []*udpflow.Flow{got.up, got.down} {
+		if from := o.Whole.Changed; from.After(entered) && from.Before(end) {
+			o.Whole.QuietMs = max(o.Whole.QuietMs, stats.Millis(u.LongestGap(from, end).Length()))
+		}
+	}
+	for way, names := range [2][2]string{{"out1", "out2"}, {"in1", "in2"}} {
+		for i, name := range names {
+			o.Whole.Datagrams[way][i] = after[name].Packets - before[name].Packets
+		}
+	}
+	drops := s.Drops()
+	o.Whole.Refused, o.Whole.Dropped = f.udp.BufferErrors(), drops["queue"]+drops["refused"]
+	return ctx.Err()
+}
+
+// await waits for a condition until a moment, which is no failure.
+func (o *outcome) await(ctx context.Context, end time.Time, ok func() bool) {
+	wctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	_ = topo.WaitSparing(wctx, "end of the stay", ok)
+}
+
+// lookWhole asks both ends how TCP is spread, and for the moment in which that
+// changed.
+func (o *outcome) lookWhole(ctx context.Context, s *scene.Scene) bool {
+	o.Whole.Spread = [2]string{}
+	for i, e := range []*scene.End{s.Mobile(), s.Peer(0)} {
+		list, err := e.Node.Sessions(ctx)
+		if err != nil || len(list) != 1 {
+			return false
+		}
+		o.Whole.Spread[i] = list[0].Spread
+	}
+	o.Whole.Changed = time.Time{}
+	for _, e := range s.Mobile().Node.Events() {
+		if e.Kind == "spread-changed" && e.Reason == "flow" {
+			o.Whole.Changed = e.Time
+		}
+	}
+	return true
+}
+
+// judge looks for the times at which a connection stood still: before there were
+// two paths, which is the control, since then, and from the change on.
+func (w *whole) judge(streams []tcpflow.Stream, began, entered, end time.Time) {
+	window := entered.Sub(began) / controlWindows
+	var usual []float64
+	for _, s := range streams {
+		for i := range controlWindows {
+			from := began.Add(time.Duration(i) * window)
+			_, gap := s.LongestGap(from, from.Add(window))
+			usual = append(usual, stats.Millis(gap))
+		}
+		_, gap := s.LongestGap(entered, end)
+		w.StallMs = max(w.StallMs, stats.Millis(gap))
+	}
+	w.ControlMs = stats.Median(usual)
+	for _, s := range streams {
+		from, ok := s.FirstAfter(w.Changed)
+		if w.Changed.IsZero() || !ok || !from.Before(end) {
+			w.GapsMs = append(w.GapsMs, stats.Millis(end.Sub(entered))) // it never came to life again
+			continue
+		}
+		// One that has not ended at the end of the watch is a gap as well.
+		watched := append(slices.Clone(s), tcpflow.Read{At: end.UnixNano()})
+		slices.SortFunc(watched, func(a, b tcpflow.Read) int { return cmp.Compare(a.At, b.At) })
+		w.GapsMs = append(w.GapsMs, slices.DeleteFunc(watched.Gaps(from, end.Add(1)), func(ms float64) bool { return ms <= w.ControlMs+longGap })...)
+	}
+}
+
+// shareOff is by how many points the first path's share of the datagrams is off
+// one half, in the worse direction; ok is false if there were none.
+func (w *whole) shareOff() (off float64, ok bool) {
+	for _, n := range w.Datagrams {
+		if n[0]+n[1] == 0 {
+			return 0, false
+		}
+		off = max(off, math.Abs(100*float64(n[0])/float64(n[0]+n[1])-50))
+	}
+	return off, true
+}
+
+// report puts it into the result; lost is how many datagrams got lost since there
+// were two paths.
+func (w *whole) report(r *result.Result, name string, lost int) {
+	r.Set(name+"_tcp_control_ms", w.ControlMs)
+	r.Set(name+"_tcp_stall_ms", w.StallMs)
+	r.Set(name+"_udp_quiet_ms", w.QuietMs)
+	r.Set(name+"_tcp_gaps", float64(len(w.GapsMs)))
+	if w.Refused > 0 || w.Dropped > 0 {
+		r.Miss(name+"_udp_lost", fmt.Sprintf("%d datagrams were refused by receivers' buffers, %d frames by the emulator", w.Refused, w.Dropped))
+	} else {
+		r.Set(name+"_udp_lost", float64(lost))
+	}
+	if off, ok := w.shareOff(); ok && !w.Changed.IsZero() {
+		r.Set(name+"_udp_share_off", off)
+	} else {
+		r.Miss(name+"_udp_share_off", "connections never came to keep to one path each")
+	}
+}
+
+// row is it as people read it.
+func (w *whole) row(name string) []string {
+	answer := "none"
+	if !w.Changed.IsZero() {
+		answer = fmt.Sprintf("by %s here, by %s there", w.Spread[0], w.Spread[1])
+	}
+	gaps := "none"
+	if len(w.GapsMs) > 0 {
+		gaps = fmt.Sprintf("%.0f ms", w.GapsMs)
+	}
+	return []string{name, fmt.Sprintf("%.0f ms", w.ControlMs), fmt.Sprintf("%.0f ms", w.StallMs), answer, gaps,
+		fmt.Sprintf("%d + %d out, %d + %d in", w.Datagrams[0][0], w.Datagrams[0][1], w.Datagrams[1][0], w.Datagrams[1][1])}
+}
+
+// countDatagrams has the core count the flow's datagrams on each of the mobile
+// host's two paths.
+func countDatagrams(ctx context.Context, core *topo.Host, path string) error {
+	text := fmt.Sprintf(`table ip6 datagrams {
+	counter out1 {}
+	counter out2 {}
+	counter in1 {}
+	counter in2 {}
+	chain forward {
+		type filter hook forward priority -10;
+		iifname "r1" udp dport %[1]d counter name out1
+		iifname "r2" udp dport %[1]d counter name out2
+		oifname "r1" udp sport %[1]d counter name in1
+		oifname "r2" udp sport %[1]d counter name in2
+	}
+}
+`, udpPort)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write rules: %w", err)
+	}
+	return run(ctx, core, "/usr/sbin/nft", "-f", path)
+}
