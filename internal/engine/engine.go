@@ -322,12 +322,24 @@ func (e *Engine) start(ctx context.Context) error {
 			e.carryOut(o)
 		}
 	})
-	snapshot := e.core.Snapshot()
-	for _, p := range snapshot {
-		e.pairs[p.Key] = p
-	}
-	if err := e.cfg.Plane.Sync(snapshot); err != nil {
+	return e.sync(e.core.Snapshot())
+}
+
+// sync brings the data plane up to date. There may be more sessions than room, as less
+// is configured than was: those without an entry are not among pairs (see upsert).
+func (e *Engine) sync(all []ilnp.Pair) error {
+	err := e.cfg.Plane.Sync(all)
+	full := errors.Is(err, dataplane.ErrFull)
+	if err != nil && !full {
 		return fmt.Errorf("bring the data plane up to date: %w", err)
+	}
+	for _, p := range all {
+		if !full || e.cfg.Plane.Upsert(p) == nil {
+			e.pairs[p.Key] = p
+		}
+	}
+	if n := len(all) - len(e.pairs); n > 0 {
+		e.report("keep all sessions of the last run", fmt.Errorf("%d of %d: %w", n, len(all), dataplane.ErrFull))
 	}
 	return nil
 }

@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -123,5 +128,47 @@ func TestStartWithoutNetwork(t *testing.T) {
 	e.cfg.Plane, e.cfg.Network, e.cfg.StateFile = p, &deaf{}, filepath.Join(t.TempDir(), "none")
 	if err := e.start(t.Context()); !errors.Is(err, errNetworkEnded) || !slices.Equal(p.rows, rows) {
 		t.Errorf("%v, with rows %v", err, p.rows)
+	}
+}
+
+func (p *table) UplinksInUse() []ilnp.Local { return nil }
+
+func (p *table) Sync(want []ilnp.Pair) error {
+	var errs []error
+	for _, w := range want {
+		errs = append(errs, p.Upsert(w))
+	}
+	return errors.Join(errs...)
+}
+
+// TestStartWithMoreSessionsThanRoom: the table of sessions has been made smaller. The
+// daemon starts, and what has no entry is not taken for a session that has one.
+func TestStartWithMoreSessionsThanRoom(t *testing.T) {
+	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
+	before, _, first := attached(t, p, nil)
+	before.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: bytes.Clone(first)})
+	before.drain()
+	state := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(state, before.core.Export(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	small := &table{entries: make(map[ilnp.PairKey]ilnp.Pair), full: true}
+	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: chance{rand.New(rand.NewPCG(3, 4))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &outside{}
+	e := New(Config{Core: core, Plane: small, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix, StateFile: state,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err := e.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(core.Snapshot()) != 1 {
+		t.Fatal("the session was not restored")
+	}
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.drain()
+	if len(e.pairs) != 0 || len(o.resent) != 0 || e.refused[noRoom] != 1 {
+		t.Errorf("%d entries, %d packets sent again, %d refused, want 0, 0, 1", len(e.pairs), len(o.resent), e.refused[noRoom])
 	}
 }
