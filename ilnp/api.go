@@ -118,7 +118,6 @@ const (
 	SeenFirst                     // a local application's packet has left by a pair that is Expected: Key
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the pair was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
-	SeenPerPacket                 // it does not any more: Key
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 )
 

@@ -121,7 +121,7 @@ func (s LocatorState) String() string {
 
 // String returns the observation in lower case.
 func (t Trigger) String() string {
-	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal"}, t)
+	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall"}, t)
 }
 
 // String returns the kind in lower case.
@@ -130,7 +130,7 @@ func (k EventKind) String() string {
 		"locator added", "locator removed", "handoff started", "handoff done",
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
-		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "carriage changed", "path narrowed",
+		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "carriage changed", "spread changed", "path narrowed",
 	}, k)
 }
 

@@ -438,13 +438,14 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		c.suspectRound(now, s)
 		return
 	}
+	asked, rounds := s.watch.since, s.watch.round
 	s.watch = next
 	c.disarm(&s.schedule, timerProbe)
 	c.refresh(now, s)
 	c.comeBack(now, s)
 	c.prove(now, s)
 	if all {
-		c.judgeStall(now, s)
+		c.judgeStall(now, s, asked, rounds)
 	}
 }
 

@@ -6,15 +6,23 @@ import "time"
 // that tracks connections sees a part of each, and may drop what does not fit what
 // it saw: TCP stands still though probes come through, as they are connections of
 // their own. So when TCP has had two time-outs, or had to send much again, and all
-// paths in use answer, its connections keep to one path each, in both directions;
-// UDP is spread as ever. Nobody can ask a firewall whether it still does that, so
-// packets are spread again now and then, ever more rarely.
+// paths in use answer at both, its connections keep to one path each, in both
+// directions; UDP is spread as ever. Nobody can ask a firewall whether it still does
+// that, so packets are spread again now and then, ever more rarely.
 const (
 	perFlowFirst = 10 * time.Minute // after which packets are spread again, doubled each time
 	perFlowMax   = 4 * time.Hour
-	stallAgain   = 2 * time.Second // within which, and four round trips, another sign is not by chance
-	stallFresh   = 2 * time.Second // for how long a stall is a question to the paths
+	stallAgain   = 4 * time.Second  // within which, and four round trips, another sign is not by chance; time-outs double
+	stallFresh   = 2 * time.Second  // for how long a stall is a question to the paths
+	askedLasts   = 2 * monitorEvery // for how long a wish of the correspondent holds at least
 )
+
+// stall is what TCP has shown on the paths that are in use now.
+type stall struct {
+	sign  time.Time // when it last showed a sign of standing still
+	sound time.Time // when paths were last asked that all answered at once
+	asked time.Time // when they were last asked why, at a second sign
+}
 
 // perFlow says whether TCP keeps to one path for each connection.
 type perFlow struct {
@@ -32,42 +40,53 @@ func (f perFlow) again(now time.Time) perFlow {
 	return perFlow{on: true, until: now.Add(every), every: every}
 }
 
-// handleStall asks all paths in use at the second sign of TCP, as one may be due to a
-// loss: if each of them answers, something on one of them drops what it has not seen
-// begin.
+// handleStall asks all paths in use at each sign of TCP. One sign may be due to a
+// loss, and two to an outage of all paths, or to a machine that stood still: only if
+// each path answered at once between them, and does now, something on one of them
+// drops what it has not seen begin.
 func (c *Core) handleStall(now time.Time, s *session) {
-	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.entry.PerFlow {
+	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.entry.PerFlow || s.watch.state == settling {
 		return
 	}
-	before := s.struggled
-	if s.struggled = now; now.Sub(before) > stallAgain+4*s.rtt {
-		return
+	f := &s.stall
+	if now.Sub(f.sign) <= stallAgain+4*s.rtt && !f.sound.Before(f.sign) {
+		f.asked = now
 	}
+	f.sign = now
 	s.lastTx = later(s.lastTx, now)
-	s.stalled, s.monitored = now, time.Time{}
+	s.monitored = time.Time{}
 	c.monitor(now, s)
 }
 
-// judgeStall decides when all paths in use have answered. The correspondent hears of
-// it by probes: it has to answer each connection on its path.
-func (c *Core) judgeStall(now time.Time, s *session) {
-	if now.Sub(s.stalled) > stallFresh || s.entry.PerFlow || len(s.entry.Paths) < 2 {
+// judgeStall decides when all paths in use have answered a question. The
+// correspondent hears of it by probes: it has to answer each connection on its path.
+func (c *Core) judgeStall(now time.Time, s *session, question time.Time, rounds int) {
+	if rounds == 1 {
+		s.stall.sound = question
+	}
+	if now.Sub(s.stall.asked) > stallFresh || s.entry.PerFlow || len(s.entry.Paths) < 2 {
 		return
 	}
 	c.setPerFlow(now, s, s.perFlow.again(now))
 	c.probePaths(now, s, s.entry.Paths)
 }
 
-// spreadAgain ends the spell in which connections keep to one path each.
+// spreadAgain ends the spell in which connections keep to one path each; also one
+// whose end has moved away, as the clock was set back.
 func (c *Core) spreadAgain(now time.Time, s *session) {
-	if f := s.perFlow; f.on && !now.Before(f.until) {
+	if f := s.perFlow; f.on && (!now.Before(f.until) || f.until.Sub(now) > f.every) {
 		c.setPerFlow(now, s, perFlow{until: now, every: f.every})
 	}
 }
 
-// askedSpread does as the correspondent wants it.
+// askedSpread does as the correspondent wants it. Its wish holds until it has been
+// silent about it for a while: whoever changes its mind with every probe does not
+// keep us busy, nor does an echo request of an application that is as long as a probe.
 func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
-	if s.asksPerFlow == byFlow {
+	if byFlow {
+		s.wished = now
+	}
+	if byFlow = now.Sub(s.wished) < askedLasts; s.asksPerFlow == byFlow {
 		return
 	}
 	s.asksPerFlow = byFlow
@@ -76,7 +95,7 @@ func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
 
 func (c *Core) setPerFlow(now time.Time, s *session, f perFlow) {
 	was := s.entry.PerFlow
-	s.stalled, s.perFlow = time.Time{}, f
+	s.stall, s.perFlow = stall{}, f
 	if k := c.known[s.remoteNID]; k != nil {
 		k.perFlow = f
 	}

@@ -24,22 +24,89 @@ func stallBench(t *testing.T) *bench {
 	return b
 }
 
-// stall tells of two time-outs; answered says how many of the probes that follow are.
-func (b *bench) stall(answered int) (asked []ilnpwire.Packet) {
+// timeout tells of a time-out of TCP; answered says how many of the probes that
+// follow are.
+func (b *bench) timeout(answered int) (asked []ilnpwire.Packet) {
 	b.t.Helper()
-	b.pass(time.Minute)
 	b.forget()
-	timeout := Observation{Trigger: SeenStall, Key: theKey, LocalNID: ownNID}
-	if b.see(timeout); len(b.sent) != 0 {
-		b.t.Error("asks after one time-out")
-	}
-	b.pass(400 * time.Millisecond)
-	b.see(timeout)
+	b.see(Observation{Trigger: SeenStall, Key: theKey, LocalNID: ownNID})
 	asked = b.probesSent()
+	b.now = b.now.Add(20 * time.Millisecond)
 	for _, p := range asked[:min(answered, len(asked))] {
 		b.reply(p, peerNonce)
 	}
 	return asked
+}
+
+// answerAll has the correspondent answer the probes at once.
+func (b *bench) answerAll() {
+	b.t.Helper()
+	for _, p := range b.probesSent() {
+		b.reply(p, peerNonce)
+	}
+	b.sent = nil
+}
+
+// stall tells of two time-outs between which all paths work, and how many of them
+// do after the second.
+func (b *bench) stall(answered int) (asked []ilnpwire.Packet) {
+	b.t.Helper()
+	b.pass(time.Minute)
+	if b.timeout(MaxPaths); b.count(SpreadChanged) != 0 {
+		b.t.Error("concludes from one time-out")
+	}
+	b.pass(400 * time.Millisecond)
+	return b.timeout(answered)
+}
+
+// What stops all paths for a moment, or one for good, is no firewall, though TCP has
+// time-outs before and after.
+func TestStallOfThePathsThemselves(t *testing.T) {
+	for name, c := range map[string]struct {
+		at       []time.Duration // time-outs
+		answered []int           // how many paths work then
+	}{
+		"outage of a second":       {[]time.Duration{0, 400 * time.Millisecond, 1200 * time.Millisecond}, []int{0, 0, 2}},
+		"ends behind the time-out": {[]time.Duration{0, 400 * time.Millisecond}, []int{0, 2}},
+		"one and then both":        {[]time.Duration{0, 400 * time.Millisecond}, []int{1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := stallBench(t)
+			b.pass(time.Minute)
+			begun := b.now
+			for i, at := range c.at {
+				b.pass(begun.Add(at).Sub(b.now))
+				b.timeout(c.answered[i])
+			}
+			b.pass(2 * time.Second)
+			if b.count(SpreadChanged) != 0 || b.pairs[theKey].PerFlow {
+				t.Errorf("taken for a firewall: %+v", b.events)
+			}
+		})
+	}
+}
+
+// A path is lost, and TCP tries again on those that are left.
+func TestStallOfALostPath(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, Infinite)
+	b.prefix(3, netC, Infinite)
+	b.open(netP)
+	b.pass(time.Minute)
+	if n := len(b.stall(2)); n != 3 {
+		t.Fatalf("%d paths asked", n)
+	}
+	for range 12 { // the third is asked again, and left
+		b.pass(50 * time.Millisecond)
+	}
+	if n := len(b.pairs[theKey].Paths); n != 2 {
+		t.Fatalf("%d paths are left", n)
+	}
+	b.pass(150 * time.Millisecond)
+	if b.timeout(2); b.pairs[theKey].PerFlow {
+		t.Errorf("taken for a firewall: %+v", b.events)
+	}
 }
 
 // TCP keeps to one path for each connection when it stands still though each path
@@ -116,7 +183,15 @@ func TestPacketsAreSpreadAgain(t *testing.T) {
 func TestCorrespondentAsksForFlows(t *testing.T) {
 	b := stallBench(t)
 	ask := func(byFlow bool) {
-		b.see(Observation{Trigger: map[bool]Trigger{true: SeenPerFlow, false: SeenPerPacket}[byFlow], Key: theKey, LocalNID: ownNID})
+		if byFlow {
+			b.see(Observation{Trigger: SeenPerFlow, Key: theKey, LocalNID: ownNID})
+		}
+		for range askedLasts / time.Second {
+			b.pass(time.Second)
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true, AsksPerFlow: byFlow}})
+			b.drain()
+			b.answerAll()
+		}
 	}
 	ask(true)
 	if ask(true); !b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 {
@@ -164,5 +239,50 @@ func TestPerFlowIsRemembered(t *testing.T) {
 	next := b.successor(t, inMode(Duality))
 	if p := next.Peers(next.now)[0]; !p.PerFlow {
 		t.Errorf("after a restart: %+v", p)
+	}
+}
+
+// So does what the correspondent has found out: the data plane tells of it later
+// than the successor writes its entries.
+func TestWishIsRemembered(t *testing.T) {
+	b := stallBench(t)
+	b.see(Observation{Trigger: SeenPerFlow, Key: theKey, LocalNID: ownNID})
+	next := b.successor(t, inMode(Duality))
+	if p := next.Peers(next.now)[0]; !p.PerFlow {
+		t.Errorf("after a restart: %+v", p)
+	}
+	next.forget()
+	next.HandleActivity(next.now, []Activity{{Key: theKey, LastRx: next.now, LastTx: next.now, Asks: true, AsksPerFlow: true}})
+	if next.drain(); next.count(SpreadChanged) != 0 {
+		t.Errorf("told: %+v", next.events)
+	}
+}
+
+// A correspondent that changes its mind with every probe does not keep us busy.
+func TestWishThatAlternates(t *testing.T) {
+	b := stallBench(t)
+	for i := range 100 {
+		if i%2 == 0 {
+			b.see(Observation{Trigger: SeenPerFlow, Key: theKey, LocalNID: ownNID})
+		}
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true, AsksPerFlow: i%2 == 0}})
+		b.drain()
+		b.answerAll()
+		b.pass(time.Second)
+	}
+	if n := b.count(SpreadChanged); n != 1 || !b.pairs[theKey].PerFlow {
+		t.Errorf("%d changes", n)
+	}
+}
+
+// A spell does not last for as long as the clock was wrong.
+func TestSpellEndsWhenTheClockIsSetBack(t *testing.T) {
+	b := stallBench(t)
+	b.stall(2)
+	next := b.successor(t, inMode(Duality))
+	next.now = next.now.Add(-1000 * time.Hour)
+	next.HandleActivity(next.now, []Activity{{Key: theKey, LastRx: next.now, LastTx: next.now}})
+	if next.drain(); next.Peers(next.now)[0].PerFlow {
+		t.Error("keeps to one path")
 	}
 }

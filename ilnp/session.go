@@ -42,9 +42,9 @@ type session struct {
 	watch          watch
 	sent           tokens // probes under way
 	monitored      time.Time
-	struggled      time.Time // when TCP last showed a sign of standing still
-	stalled        time.Time // when the paths were last asked why
-	asksPerFlow    bool      // the correspondent wants TCP spread by connection
+	stall          stall
+	wished         time.Time // when the correspondent last wanted TCP spread by connection
+	asksPerFlow    bool      // that holds
 	checks         int       // by command, before there was a nonce
 	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
 	strayed        bool      // probes have left from locators that the last update does not list
@@ -286,7 +286,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		return
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
-		s.size = sizeCheck{} // what the stack learned of the path is forgotten with it
+		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
 	}
 	p.Seq = s.entry.Seq + 1
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {

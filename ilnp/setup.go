@@ -50,8 +50,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleRefusal(now, s)
 	case o.Trigger == SeenSilence:
 		c.handleSilence(now, s)
-	case o.Trigger == SeenPerFlow, o.Trigger == SeenPerPacket:
-		c.askedSpread(now, s, o.Trigger == SeenPerFlow)
+	case o.Trigger == SeenPerFlow:
+		c.askedSpread(now, s, true)
 	case o.Trigger == SeenStall:
 		c.handleStall(now, s)
 	case o.Trigger == SeenLife:

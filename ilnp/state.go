@@ -106,6 +106,7 @@ type savedSession struct {
 	LastMoveRTT time.Duration `json:"last_move_rtt"`
 	Carried     []Path        `json:"carried,omitempty"`
 	Expected    bool          `json:"expected,omitempty"`
+	AsksPerFlow bool          `json:"asks_per_flow,omitempty"`
 }
 
 type savedListed struct {
@@ -173,7 +174,7 @@ func (s *session) save() savedSession {
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Carried: s.carriedPaths(),
+		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow,
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -296,6 +297,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	}
 	s.owner, s.started, s.bad = s, v.Started, make(map[Path]bool)
 	s.used = later(v.LastRx, v.LastTx)
+	if s.asksPerFlow = v.AsksPerFlow; s.asksPerFlow {
+		s.wished = now // the data plane tells soon whether it still does
+	}
 	s.update = exchange{state: v.Update, told: v.Told, last: v.ToldAt, first: v.ToldAt}
 	for _, e := range v.Listing {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})

@@ -11,7 +11,7 @@
 
 #include "session.h"
 
-#define STALL_AGAIN (__s32)tick(200000000ULL) /* ticks between two that are told, of one session */
+#define STALL_AGAIN tick(200000000ULL) /* ticks between two that are told, of one session */
 
 /* Both ends get the same number for a path and the ports of a connection. */
 static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports)
@@ -28,7 +28,7 @@ static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports
  */
 __noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
 {
-	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + (a ^ b), best = MAX_PATHS, i;
+	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + bpf_ntohs(a ^ b), best = MAX_PATHS, i;
 
 	if (!p)
 		return -1;
@@ -57,12 +57,13 @@ static __always_inline int after_timeout(const struct bpf_tcp_sock *tp, __be32 s
 	return tp->snd_cwnd == 1 && tp->snd_una != tp->snd_nxt && tp->snd_una == bpf_ntohl(seq);
 }
 
-/* Has it had to send two of five segments again? A queue that overflows when a
- * connection begins costs at most one of three.
+/* Has it had to send two of five segments again, and has to now? A queue that
+ * overflows when a connection begins costs at most one of three; and what an outage
+ * cost long ago says nothing.
  */
 static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 {
-	return tp->data_segs_out > 100 && tp->total_retrans * 5 > tp->data_segs_out * 2;
+	return tp->lost_out && tp->data_segs_out > 100 && tp->total_retrans * 5ULL > tp->data_segs_out * 2ULL;
 }
 
 /* Tells the daemon when a connection of ours stands still, or nearly. */
@@ -76,7 +77,7 @@ static __always_inline void note_stall(struct __sk_buff *skb, const struct pair 
 		return;
 	sk = bpf_sk_fullsock(sk);
 	tp = sk ? bpf_tcp_sock(sk) : 0;
-	if (!tp || (!after_timeout(tp, seq) && !loses_much(tp)) || (__s32)(now - l->stall_told) < STALL_AGAIN)
+	if (!tp || (!after_timeout(tp, seq) && !loses_much(tp)) || now - l->stall_told < STALL_AGAIN)
 		return;
 	l->stall_told = now;
 	tell_pair(skb, p, EV_STALL);

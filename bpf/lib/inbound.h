@@ -19,10 +19,10 @@ __noinline int note_asked(struct __sk_buff *skb, const struct pair *p, struct pa
 	if (!p || !l || !in)
 		return 0;
 	asked = skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN ? ASKED | ASKED_PER_FLOW : ASKED;
-	if ((l->asks ^ asked) & ASKED_PER_FLOW) {
+	if (asked & ~l->asks & ASKED_PER_FLOW) { /* that it does not any more is not urgent */
 		if (!has_share(l, 0))
 			return 0; /* the next one will do */
-		tell_of(skb, in, p, asked & ASKED_PER_FLOW ? EV_PER_FLOW : EV_PER_PACKET, 0);
+		tell_of(skb, in, p, EV_PER_FLOW, 0);
 	}
 	l->asks = asked;
 	return 0;
@@ -143,8 +143,9 @@ static __always_inline struct pair *pair_of(const struct inbound *in)
 	return p && is_waiting(p) ? 0 : p;
 }
 
-/* Hands over what has become of an ICMPv6 error. */
-__noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *key, __u32 kind)
+/* Hands over what has become of an ICMPv6 error, unless nothing of it is left. */
+__noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *key, __u32 kind,
+			  int spoilt)
 {
 	struct event about;
 
@@ -152,8 +153,11 @@ __noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const
 		return SHOT;
 	about_inbound(&about, in);
 	about.key = *key;
-	if (!tell_packet(skb, in->l3, kind, &about, 0))
-		count(DROP_ERROR_HANDED_OVER);
+	if (spoilt)
+		tell(&requests, skb, kind, &about);
+	else if (tell_packet(skb, in->l3, kind, &about, 0))
+		return SHOT;
+	count(DROP_ERROR_HANDED_OVER);
 	return SHOT;
 }
 
@@ -165,6 +169,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 	struct addr quoted[2];
 	struct pair_key key;
 	struct pair *p;
+	int left;
 
 	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
@@ -174,9 +179,10 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */
-	if (p && in->c.type == ICMP6_PROBLEM && !retry(skb, in, p))
-		return tell_error(skb, in, &key, EV_RETRIED); /* behind it: to wake the daemon takes longer */
-	return tell_error(skb, in, &key, EV_ERROR_IN);
+	left = p && in->c.type == ICMP6_PROBLEM ? retry(skb, in, p) : -1;
+	if (left >= 0) /* the daemon hears of it behind it: to wake it takes longer */
+		return tell_error(skb, in, &key, EV_RETRIED, !left);
+	return tell_error(skb, in, &key, EV_ERROR_IN, 0);
 }
 
 #endif

@@ -119,13 +119,15 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 
 /* Is a nonce due? In the first packets of a session, for a while after a
  * change of locators, on every SYN (the peer may have lost its state) and on
- * every ICMPv6 message (RFC 6744 §7).
+ * every ICMPv6 message (RFC 6744 §7). Not where it was refused: what follows a
+ * segment that was sent again may be sooner here than the daemon's entry.
  */
-static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u64 now)
+static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
+				     const struct chain *c, __u64 now)
 {
 	__u8 flags = 0;
 
-	if (p->flags & PAIR_PLAIN)
+	if (p->flags & PAIR_PLAIN || (p->flags & PAIR_INITIATED && l->retried))
 		return 0;
 	if (p->flags & (PAIR_INITIATED | PAIR_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
 		return 1;
@@ -222,7 +224,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
 	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);
-	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, c, now)))
+	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, l, c, now)))
 		o.nonce = p->local_nonce;
 	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);

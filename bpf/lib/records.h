@@ -38,9 +38,8 @@ enum event_kind {
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
 	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of an expected pair, whole */
-	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire */
+	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire; without it: it could not */
 	EV_PER_FLOW,    /* urgent: the peer's probe asks for TCP to be spread by connection */
-	EV_PER_PACKET,  /* urgent: it does not any more */
 	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
 };
 

@@ -125,7 +125,9 @@ __noinline int send_quoted(struct __sk_buff *skb, const struct pair *p, __u32 su
 	return bpf_clone_redirect(skb, skb->ifindex, 0);
 }
 
-/* Sends a first segment again that was refused. 0 if it did. */
+/* Sends a first segment again that was refused. 1 if it did; 0 if it failed, and the
+ * error is no more; -1 if that is not for us to do, and the error is as it was.
+ */
 static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
 {
 	struct pair_live *l = live_of(p);
@@ -136,10 +138,10 @@ static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in
 	l->retried = 1; /* its answer has no nonce, and may be here before the daemon has changed the entry */
 	if (send_quoted(skb, p, sum)) {
 		count(DROP_KERNEL_HELPER);
-		return -1;
+		return 0;
 	}
 	count(TX_RETRIED);
-	return 0;
+	return 1;
 }
 
 #endif

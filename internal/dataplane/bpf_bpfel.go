@@ -134,8 +134,7 @@ const (
 	bpfEventKindEV_FIRST       bpfEventKind = 11
 	bpfEventKindEV_RETRIED     bpfEventKind = 12
 	bpfEventKindEV_PER_FLOW    bpfEventKind = 13
-	bpfEventKindEV_PER_PACKET  bpfEventKind = 14
-	bpfEventKindEV_STALL       bpfEventKind = 15
+	bpfEventKindEV_STALL       bpfEventKind = 14
 )
 
 type bpfHalf struct {

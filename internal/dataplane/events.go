@@ -36,7 +36,6 @@ const (
 	First       = EventKind(bpfEventKindEV_FIRST)
 	Retried     = EventKind(bpfEventKindEV_RETRIED)
 	PerFlow     = EventKind(bpfEventKindEV_PER_FLOW)
-	PerPacket   = EventKind(bpfEventKindEV_PER_PACKET)
 	Stall       = EventKind(bpfEventKindEV_STALL)
 )
 

@@ -113,7 +113,7 @@ func TestExpectedError(t *testing.T) {
 	p := expected(ilnp.Initiated)
 	r.upsert(p)
 	quoted := packet(at(here, ours), at(there, theirs), ip6.DestOpts, with(p.LocalNonce, ip6.TCP, tcp(flagSYN, 0)))
-	b, err := ilnpwire.BuildError(at(there, theirs), at(here, ours), ilnp.Nonce{}, ilnpwire.ErrorMessage{Type: 4, Code: 2, Param: 42, Quoted: quoted})
+	b, err := ilnpwire.BuildError(at(there, theirs), at(here, ours), ilnp.Nonce{}, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 3, Quoted: quoted})
 	r.must(err)
 	if v, _ := r.ingress(b); v != passOn {
 		t.Errorf("before our first packet: verdict %d", v)

@@ -125,10 +125,25 @@ func TestRetryIsAnswered(t *testing.T) {
 	if p, err := ilnpwire.ParsePacket(out); v != passOn || err != nil || p.Src != session(theirs) || p.Dst != session(ours) {
 		t.Errorf("verdict %d, %+v, %v", v, p, err)
 	}
+	if p := r.send(ip6.TCP, tcp(flagACK, 0)); p.Nonce.Present() {
+		t.Error("what follows goes with the nonce that was refused")
+	}
 	elsewhere := fromPeer(else1, ilnp.Nonce{}, ip6.TCP, tcp(flagSYN|flagACK, 0))
 	if v, _ := r.ingress(elsewhere); v != shot {
 		t.Errorf("from elsewhere: verdict %d", v)
 	}
+}
+
+// Where the link does not take the segment, the daemon is told of the refusal alone,
+// and sends what it keeps.
+func TestRetryFails(t *testing.T) {
+	r := newRetryRig(t, ourNonce)
+	ip(t, "link set lo down")
+	got := r.counted(func() { r.ingress(refused(t, r.wire), on(loopback)) })
+	if evs := r.events(); len(evs) != 1 || evs[0].Kind != Retried || evs[0].Key != r.pair.Key || len(evs[0].Packet) != 0 {
+		t.Errorf("events %+v", evs)
+	}
+	r.wantCounts("link is down", got, counts{"drop_kernel_helper": 1, "error_handed_over": 1})
 }
 
 // All else is left to the daemon.

@@ -23,7 +23,6 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.First:       ilnp.SeenFirst,
 	dataplane.Retried:     ilnp.SeenRefusal,
 	dataplane.PerFlow:     ilnp.SeenPerFlow,
-	dataplane.PerPacket:   ilnp.SeenPerPacket,
 	dataplane.Stall:       ilnp.SeenStall,
 }
 
