@@ -58,25 +58,43 @@ func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 	if own.Port() != 53 {
 		return nil, fmt.Errorf("point %s at %v: resolv.conf knows port 53 only; set dns.listen to it or dns.manage_resolv_conf = false", r.Path, own)
 	}
+	for tries := 1; ; tries++ {
+		o, err := r.keep()
+		if err != nil {
+			return nil, fmt.Errorf("keep %s: %w", r.Path, err)
+		}
+		err = replaceIf(r.Path, []byte(ours(o.Content, own)), 0o644, func() bool {
+			now, err := r.original()
+			return tries >= takeTries || err == nil && now == o
+		})
+		if errors.Is(err, errWritten) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("point %s at %v: %w", r.Path, own, err)
+		}
+		return r.past(servers(o.Content, own), own, true), nil
+	}
+}
+
+// takeTries is how often the file is read anew as somebody else has written it
+// meanwhile. What they write in the last microseconds is lost.
+const takeTries = 5
+
+// keep has the original safe on disk, before the file is touched.
+func (r ResolvConf) keep() (saved, error) {
 	o, err := r.original()
 	if err != nil {
-		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
+		return o, err
 	}
 	b, err := json.Marshal(o)
 	if err != nil {
-		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
+		return o, err
 	}
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
+		return o, err
 	}
-	// The original is safe on disk before the file is touched.
-	if err := replace(filepath.Join(r.Dir, savedName), b, 0o600); err != nil {
-		return nil, fmt.Errorf("keep %s: %w", r.Path, err)
-	}
-	if err := replace(r.Path, []byte(ours(o.Content, own)), 0o644); err != nil {
-		return nil, fmt.Errorf("point %s at %v: %w", r.Path, own, err)
-	}
-	return r.past(servers(o.Content, own), own, true), nil
+	return o, replace(filepath.Join(r.Dir, savedName), b, 0o600)
 }
 
 // Release puts the original back, if the file is still ours, and forgets it.
@@ -93,8 +111,7 @@ func (r ResolvConf) Release() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("restore %s: %w", r.Path, err)
 	}
-	if isOurs(text) {
-		r.forgetUs(o)
+	if isOurs(text) && r.forgetUs(o) {
 		if err := o.restore(r.Path); err != nil {
 			return fmt.Errorf("restore %s: %w", r.Path, err)
 		}
@@ -164,6 +181,15 @@ func (o saved) restore(path string) error {
 // replace writes the file whole or not at all. Where the name cannot be
 // replaced (a bind mount), the file is written in place.
 func replace(path string, b []byte, mode fs.FileMode) error {
+	return replaceIf(path, b, mode, func() bool { return true })
+}
+
+// errWritten is returned by replaceIf when the file is not what it was.
+var errWritten = errors.New("another program has written it")
+
+// replaceIf does the same, if the file is still what it was when all is written but
+// the name.
+func replaceIf(path string, b []byte, mode fs.FileMode, still func() bool) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -173,6 +199,9 @@ func replace(path string, b []byte, mode fs.FileMode) error {
 	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
 	if err != nil {
 		return err
+	}
+	if !still() {
+		return errWritten
 	}
 	err = os.Rename(temp.Name(), path)
 	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV) {

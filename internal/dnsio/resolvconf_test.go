@@ -1,6 +1,7 @@
 package dnsio
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -239,6 +240,19 @@ func TestResolvedIsNotAsked(t *testing.T) {
 	}
 }
 
+// TestWrittenMeanwhile: what another program writes while our file is being made is
+// not overwritten.
+func TestWrittenMeanwhile(t *testing.T) {
+	r, dir := resolvDirs(t)
+	write(t, r.Path, original)
+	const theirs = "nameserver 192.0.2.99\n"
+	err := replaceIf(r.Path, []byte(marker), 0o644, func() bool { write(t, r.Path, theirs); return false })
+	left, _ := os.ReadDir(dir)
+	if got := read(t, r.Path); !errors.Is(err, errWritten) || got != theirs || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
+		t.Errorf("%v, %q, left %v", err, got, left)
+	}
+}
+
 // TestResolvedForgetsUs gives resolv.conf back to systemd-resolved, which looks at it
 // when it is asked: it finds no server there but itself, and neither do applications
 // that ask meanwhile.
@@ -277,5 +291,32 @@ func TestResolvedForgetsUs(t *testing.T) {
 	}
 	if to, err := os.Readlink(r.Path); err != nil || to != link {
 		t.Errorf("link %q, %v", to, err)
+	}
+}
+
+// TestReleaseLeavesWhatIsNew: another program writes the file while systemd-resolved
+// is made to forget us.
+func TestReleaseLeavesWhatIsNew(t *testing.T) {
+	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, dir := resolvDirs(t)
+	r.Stub = netip.MustParseAddrPort(pc.LocalAddr().String())
+	const theirs = "nameserver 192.0.2.99\n"
+	resolved := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		_ = os.WriteFile(r.Path, []byte(theirs), 0o644)
+		_ = w.WriteMsg(new(dns.Msg).SetReply(q))
+	})}
+	go func() { _ = resolved.ActivateAndServe() }()
+	t.Cleanup(func() { _ = resolved.Shutdown() })
+	link := filepath.Join(dir, "systemd", "resolve", "stub-resolv.conf")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.WriteFile(link, []byte(original), 0o644), os.Symlink(link, r.Path)); err != nil {
+		t.Fatal(err)
+	}
+	take(t, r)
+	release(t, r)
+	if got := read(t, r.Path); got != theirs {
+		t.Errorf("overwritten with %q", got)
 	}
 }

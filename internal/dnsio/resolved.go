@@ -99,19 +99,22 @@ const forgetTime = time.Second
 // that one it does not read, and it would go on asking us for ever. It looks at
 // the file when it is asked, so it is shown one that names itself alone, which it
 // leaves out, and asked. Applications that read that file meanwhile find names.
-func (r ResolvConf) forgetUs(o saved) {
+// It reports whether the file is still ours afterwards.
+func (r ResolvConf) forgetUs(o saved) bool {
 	if !strings.Contains(o.Link, "systemd/resolve/") {
-		return
+		return true
 	}
 	stub := r.Stub
 	if !stub.IsValid() {
 		stub = resolvedStub
 	}
 	if err := replace(r.Path, []byte(marker+"\nnameserver "+stub.Addr().String()+"\n"), 0o644); err != nil {
-		return // putting the original back will tell
+		return true // putting the original back will tell
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
 	q := new(dns.Msg).SetQuestion("example.com.", dns.TypeA) // any name that it does not know by itself
 	_, _ = exchange(ctx, stub, q)
+	text, err := os.ReadFile(r.Path)
+	return err != nil || isOurs(text)
 }
