@@ -65,5 +65,8 @@ func (a *app) add(ctx context.Context, line string) error {
 		return a.printJSON(p)
 	}
 	fmt.Fprintf(a.out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
+	if p.Warning != "" {
+		a.warn("%s", p.Warning)
+	}
 	return nil
 }

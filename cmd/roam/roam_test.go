@@ -167,6 +167,16 @@ func TestAddJSON(t *testing.T) {
 	}
 }
 
+// A correspondent that is kept, and of which something does not work, is no failure.
+func TestAddWithWarning(t *testing.T) {
+	w := newWorld(t)
+	w.daemon.AddWarning = "table is full"
+	status, out, errs := w.try("add", "nid=1:2:3:4 b")
+	if status != exitOK || !strings.Contains(out, "reached as") || errs != "warning: table is full\n" {
+		t.Errorf("status %d, %q, %q", status, out, errs)
+	}
+}
+
 func TestFailures(t *testing.T) {
 	broken := func(w *world) { w.daemon.Err = errors.New("disk on fire") }
 	away := func(w *world) { w.daemon.Err = errAbsent }

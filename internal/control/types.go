@@ -136,6 +136,7 @@ type Peer struct {
 	Names    []string   `json:"names"`
 	Address  netip.Addr `json:"address"` // its session address
 	Locators []roam.L64 `json:"locators"`
+	Warning  string     `json:"warning,omitempty"` // what does not work with it for now
 }
 
 // Reloaded tells what a reload changed, as "section.key: old -> new".

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -188,14 +189,21 @@ func (d *Daemon) AddPeer(ctx context.Context, line string) (control.Peer, error)
 		failure = d.know(now, d.engine.Core(), r)
 		d.publishNames()
 	})
-	if err == nil {
-		err = failure
-	}
 	out := control.Peer{NID: r.NID, Names: r.Names, Address: control.SessionAddr(d.cfg.Host.SessionPrefix, r.NID)}
 	for _, l := range r.Locators {
 		out.Locators = append(out.Locators, l.L64)
 	}
-	return out, err
+	switch {
+	case err != nil:
+		return out, err
+	case errors.Is(failure, dataplane.ErrFull):
+		// It is kept and can be contacted, and whoever is accepted anyhow need not be noted.
+		if d.cfg.Host.Accept != ilnp.Any {
+			out.Warning = failure.Error() + raiseRoom
+		}
+		return out, nil
+	}
+	return out, failure
 }
 
 // keepPeer writes the record into the file of added peers, in place of an

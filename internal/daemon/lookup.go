@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/internal/dataplane"
 )
 
 // lookEvery is how often names are looked up again while a correspondent is held
@@ -75,7 +77,9 @@ func (d *Daemon) lookAgain(now time.Time) {
 	records, err := readRecords(d.cfg)
 	for _, record := range records {
 		if err == nil && slices.Contains(slices.Collect(maps.Values(r.lost)), record.NID) {
-			err = d.know(now, d.engine.Core(), record)
+			if err = d.know(now, d.engine.Core(), record); errors.Is(err, dataplane.ErrFull) {
+				err = nil // said when the names were loaded
+			}
 		}
 	}
 	if err != nil {

@@ -79,11 +79,14 @@ func (d *Daemon) loadNames(core *ilnp.Core) error {
 		full = cmp.Or(full, err)
 	}
 	if full != nil && d.cfg.Host.Accept != ilnp.Any {
-		d.warn(full.Error() + ", and the same of others: raise ilnp.max_sessions")
+		d.warn(full.Error() + ", and the same of others" + raiseRoom)
 	}
 	d.publishNames()
 	return nil
 }
+
+// raiseRoom is what to do where correspondents cannot be noted.
+const raiseRoom = ": raise ilnp.max_sessions"
 
 // know makes one correspondent known; what was known of it is united.
 func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {

@@ -30,6 +30,7 @@ type Fake struct {
 	ProbeValue   control.Probed
 	ReloadValue  control.Reloaded
 	ExportLine   string
+	AddWarning   string
 	Hub          control.Hub
 	OnShutdown   func(removePlane bool)
 	mu           sync.Mutex
@@ -119,7 +120,7 @@ func (f *Fake) SetLinkEnabled(_ context.Context, link string, enabled bool) erro
 func (f *Fake) AddPeer(_ context.Context, line string) (control.Peer, error) {
 	p := control.Peer{
 		NID: 2, Names: []string{"b.example"}, Address: control.SessionAddr(roam.DefaultSessionPrefix, 2),
-		Locators: []roam.L64{0x2001_0db8_0001_0001},
+		Locators: []roam.L64{0x2001_0db8_0001_0001}, Warning: f.AddWarning,
 	}
 	return p, f.note("add " + line)
 }
