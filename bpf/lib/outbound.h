@@ -119,15 +119,14 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 
 /* Is a nonce due? In the first packets of a session, for a while after a
  * change of locators, on every SYN (the peer may have lost its state) and on
- * every ICMPv6 message (RFC 6744 §7). Not where it was refused: what follows a
- * segment that was sent again may be sooner here than the daemon's entry.
+ * every ICMPv6 message (RFC 6744 §7).
  */
 static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
 				     const struct chain *c, __u64 now)
 {
 	__u8 flags = 0;
 
-	if (p->flags & PAIR_PLAIN || (p->flags & PAIR_INITIATED && l->retried))
+	if (p->flags & PAIR_PLAIN || is_plain_soon(p, l))
 		return 0;
 	if (p->flags & (PAIR_INITIATED | PAIR_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
 		return 1;
@@ -197,7 +196,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	/* Never another uplink than those listed: the Locator Update must have
 	 * left it before data does.
 	 */
-	i = p->n_paths > 1 && c->proto == IPPROTO_TCP && c->fragment == WHOLE ? flow_path(skb, p, l, c->at) : -1;
+	i = has_choice(p, l) && c->proto == IPPROTO_TCP && c->fragment == WHOLE ? flow_path(skb, p, l, c->at) : -1;
 	if (i < 0)
 		i = default_path(p, l);
 	if (i < 0)

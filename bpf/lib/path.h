@@ -67,6 +67,21 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
 	return i | -(i / MAX_PATHS);
 }
 
+/* Has a first segment been sent again without its nonce, and the daemon not made the
+ * session plain yet? Then it is as if it were, and keeps to the path of that segment:
+ * from elsewhere what follows would belong to no connection.
+ */
+static __always_inline int is_plain_soon(const struct pair *p, const struct pair_live *l)
+{
+	return p->flags & PAIR_INITIATED && l->retried;
+}
+
+/* Has a packet of this session more than one path to choose from? */
+static __always_inline int has_choice(const struct pair *p, const struct pair_live *l)
+{
+	return p->n_paths > 1 && !is_plain_soon(p, l);
+}
+
 /* The path that a packet takes unless something is skipped; a single one needs no
  * choice.
  */
@@ -75,7 +90,9 @@ static __always_inline int default_path(const struct pair *p, struct pair_live *
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u;
 
-	if (p->n_paths != 1)
+	if (!p->n_paths)
+		return -1;
+	if (has_choice(p, l))
 		return choose_path(p, l, 0);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	return u && u->flags & UPLINK_USABLE ? 0 : -1;

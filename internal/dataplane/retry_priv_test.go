@@ -134,6 +134,25 @@ func TestRetryIsAnswered(t *testing.T) {
 	}
 }
 
+// What follows such a segment leaves from where it did: to a correspondent without
+// ILNP it would be a segment of no connection from anywhere else.
+func TestRetryKeepsToItsPath(t *testing.T) {
+	r := newRetryRig(t, ourNonce)
+	r.uplink(here, here+1)
+	r.pair.Expected, r.pair.Seq = false, r.pair.Seq+1
+	r.pair.Paths = append(r.pair.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: there})
+	r.upsert(r.pair)
+	r.ingress(refused(t, r.wire), on(loopback))
+	r.wantKinds("refused", Retried)
+	for range 4 {
+		for _, flags := range []uint8{flagACK, flagSYN} {
+			if p := r.send(ip6.TCP, tcp(flags, 0)); p.Src.L64 != here || p.Nonce.Present() {
+				t.Errorf("flags %x: from %v, nonce %v", flags, p.Src, p.Nonce)
+			}
+		}
+	}
+}
+
 // Where the link does not take the segment, the daemon is told of the refusal alone,
 // and sends what it keeps.
 func TestRetryFails(t *testing.T) {
