@@ -50,20 +50,24 @@ __noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
 }
 
 /* Does TCP send again what one of its time-outs is about? Then the window is one
- * segment, and this is the oldest that is not acknowledged.
+ * segment, and this is the oldest that is not acknowledged. So it may be without a
+ * time-out as well, where paths of unequal length have shut the window.
  */
 static __always_inline int after_timeout(const struct bpf_tcp_sock *tp, __be32 seq)
 {
-	return tp->snd_cwnd == 1 && tp->snd_una != tp->snd_nxt && tp->snd_una == bpf_ntohl(seq);
+	return tp->icsk_retransmits && tp->snd_cwnd == 1 && tp->snd_una != tp->snd_nxt && tp->snd_una == bpf_ntohl(seq);
 }
 
 /* Has it had to send two of five segments again, and has to now? A queue that
  * overflows when a connection begins costs at most one of three; and what an outage
- * cost long ago says nothing.
+ * cost long ago says nothing. Nor does what came twice: on paths of unequal length
+ * TCP takes for lost what is only late.
  */
 static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 {
-	return tp->lost_out && tp->data_segs_out > 100 && tp->total_retrans * 5ULL > tp->data_segs_out * 2ULL;
+	__u64 again = tp->total_retrans, twice = tp->dsack_dups;
+
+	return tp->lost_out && tp->data_segs_out > 100 && again > twice && (again - twice) * 5 > tp->data_segs_out * 2ULL;
 }
 
 /* Tells the daemon when a connection of ours stands still, or nearly. */

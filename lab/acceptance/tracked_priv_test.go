@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/linkem"
 )
 
 // askMain measures an echo server as a user feels it: it connects as often as
@@ -160,6 +161,30 @@ func TestTrackedPath(t *testing.T) {
 				t.Errorf("TCP is spread by %s here, by %s there", spread, got)
 			}
 		})
+	}
+}
+
+// TestUnequalPaths has TCP over two paths of unequal length, which takes for lost
+// what is only late, and sends much again. That is no firewall.
+func TestUnequalPaths(t *testing.T) {
+	needs(t, "curl")
+	w := newWorld(t, "unequal", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+	for _, d := range []linkem.Direction{linkem.AB, linkem.BA} {
+		if err := w.links["mn/net2"].Set(d, linkem.Params{Delay: 50 * time.Millisecond, Rate: 50e6}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mn, cn := w.newHost("mn", settings{mode: "duality"}).start(), w.newHost("cn", settings{}).start()
+	mn.becomes("net1", "net2")
+	w.echo(t, "cn", 7007)
+	w.talk(t, "mn", "tcp6", "cn", 7007).echoed(t, "hello")
+	mn.sendsFrom("cn", "net1", "net2")
+	cn.reaches("mn", "established")
+	if err := w.download(t, "mn", "cn", "cn", 8080, 2_000_000, 0).Wait(w.within(60 * time.Second)); err != nil {
+		t.Error(err)
+	}
+	if here, there := mn.with("cn").Spread, cn.with("mn").Spread; here != "packet" || there != "packet" {
+		t.Errorf("TCP is spread by %s here, by %s there", here, there)
 	}
 }
 
