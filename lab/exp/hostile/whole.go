@@ -23,8 +23,12 @@ const (
 	controlWindows = 10
 	// longGap is how much longer than that of the control a gap may be.
 	longGap = 100.0 // ms
+	// change is how long the answer itself may take: connections that were alive so
+	// far go over to their path as well, and are shown to its firewall. It counts for
+	// the standstill.
+	change = time.Second
 	// calm is for how long whole connections are watched at least.
-	calm = 2500 * time.Millisecond
+	calm = change + 2500*time.Millisecond
 )
 
 // whole is what a network in duality has shown, in which TCP connections came to
@@ -34,7 +38,7 @@ type whole struct {
 	Changed   time.Time // when the mobile host told of it; zero: never
 	ControlMs float64   // longest gap of a connection over the first path alone, median of ten windows
 	StallMs   float64   // longest gap since there were two paths
-	GapsMs    []float64 // over 100 ms above the control, from the first octets after the change to the end
+	GapsMs    []float64 // over 100 ms above the control, from the first octets a second after the change to the end
 	QuietMs   float64   // longest time without a datagram from then on, which is the machine's
 	Datagrams [2][2]int // from then on, that took each of the two paths: from the mobile host, and to it
 	Refused   int       // datagrams that the receivers' buffers refused
@@ -140,7 +144,7 @@ func (w *whole) judge(streams []tcpflow.Stream, began, entered, end time.Time) {
 	}
 	w.ControlMs = stats.Median(usual)
 	for _, s := range streams {
-		from, ok := s.FirstAfter(w.Changed)
+		from, ok := s.FirstAfter(w.Changed.Add(change))
 		if w.Changed.IsZero() || !ok || !from.Before(end) {
 			w.GapsMs = append(w.GapsMs, stats.Millis(end.Sub(entered))) // it never came to life again
 			continue
