@@ -158,7 +158,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	} else if pr.form <= FormUDP {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
-	s.rtt, s.rttOf = now.Sub(pr.sent), pr.path.Local
+	s.noteRTT(now.Sub(pr.sent), pr.path.Local)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
 		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)

@@ -438,3 +438,25 @@ func TestUpdateElsewhereDoubtsThePath(t *testing.T) {
 		t.Errorf("%d probes %+v, want one from the locator in use", len(probes), probes)
 	}
 }
+
+// One round-trip time that a machine made long does not prolong what an unproven
+// locator may get.
+func TestGraceIsOfTheLesserRTT(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	s := b.sessions[theKey]
+	for _, c := range []struct{ measured, want time.Duration }{
+		{20 * time.Millisecond, 40 * time.Millisecond},
+		{300 * time.Millisecond, 40 * time.Millisecond},
+		{300 * time.Millisecond, 600 * time.Millisecond},
+		{20 * time.Millisecond, 40 * time.Millisecond},
+	} {
+		s.noteRTT(c.measured, Local{Link: 1, L64: netA})
+		s.nonceUntil = s.nonceUntil.Add(time.Second) // the entry is written
+		b.upsert(b.now, s, s.entry.Paths)
+		if b.drain(); b.pairs[theKey].Grace != c.want {
+			t.Errorf("after %v: grace %v, want %v", c.measured, b.pairs[theKey].Grace, c.want)
+		}
+	}
+}

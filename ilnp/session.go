@@ -49,7 +49,8 @@ type session struct {
 	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
 	strayed        bool      // probes have left from locators that the last update does not list
 	rtt            time.Duration
-	rttOf          Local // where it was measured; zero: unknown
+	rttOf          Local         // where it was measured; zero: unknown
+	leastRTT       time.Duration // of the last two
 	started        time.Time
 	lastRx, lastTx time.Time
 	lastControl    time.Time // when a control packet came
@@ -202,6 +203,17 @@ func (c *Core) endIdle(now time.Time, s *session) {
 	c.Expect(now, s.remoteNID)
 }
 
+// noteRTT takes a round-trip time that was measured from a locator of ours. The
+// lesser of two bounds what an unproven locator gets, as one may be that of a machine
+// that stood still.
+func (s *session) noteRTT(rtt time.Duration, from Local) {
+	s.leastRTT = rtt
+	if s.rtt > 0 {
+		s.leastRTT = min(s.rtt, rtt)
+	}
+	s.rtt, s.rttOf = rtt, from
+}
+
 // grace is how long a dropped locator stays acceptable.
 func (s *session) grace() time.Duration { return max(3*s.rtt, graceMin) }
 
@@ -276,7 +288,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.perFlow.on || s.asksPerFlow,
-		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * s.rtt,
+		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)

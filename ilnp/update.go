@@ -294,7 +294,7 @@ func (c *Core) acked(now time.Time, s *session, carried bool) {
 	// After a retransmission nobody knows which one was acknowledged; the time
 	// since the first is then an upper bound, good enough while none is known.
 	if rtt := now.Sub(u.first); u.tries == 1 || s.rtt == 0 {
-		s.rtt, s.rttOf = rtt, u.path.Local
+		s.noteRTT(rtt, u.path.Local)
 	}
 	s.lastMoveRTT = now.Sub(u.first)
 	c.notify(Event{
