@@ -3,6 +3,7 @@ package dataplane
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"roam"
@@ -20,6 +21,13 @@ func entries(r *rig) (list []*uint64) {
 		}
 	}
 	return list
+}
+
+// unused returns an entry of a bucket that no session has: where the sessions of a
+// test lie, the random key of the index decides.
+func unused(b *bpfBucket) *uint64 {
+	i := slices.Index(b.Entry[:], 0)
+	return &b.Entry[i]
 }
 
 // goesOut reports whether a packet to a session's correspondent is sent, and to
@@ -82,9 +90,9 @@ func TestIndexRepair(t *testing.T) {
 	if other == r.index.both(hash)[0] {
 		other = &r.index.buckets[5] // where it does not belong
 	}
-	other.Entry[7] = first
-	r.index.buckets[3].Entry[6] = entryOf(hash, r.places.limit+5, 9)
-	r.index.buckets[9].Entry[6] = entryOf(hash+1<<60, 40, 9)
+	*unused(other) = first
+	*unused(&r.index.buckets[3]) = entryOf(hash, r.places.limit+5, 9)
+	*unused(&r.index.buckets[9]) = entryOf(hash+1<<60, 40, 9)
 	r.close()
 	r.open()
 	if n := len(entries(r)); n != 2 || len(r.known) != 2 {
