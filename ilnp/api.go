@@ -145,6 +145,16 @@ type Activity struct {
 	AsksPerFlow             bool // the last one wanted TCP spread by connection
 }
 
+// Spread is how TCP is spread over several paths; all else is spread by packet.
+type Spread uint8
+
+// The values of Spread.
+const (
+	ByPacket Spread = iota
+	ByFlow          // each connection keeps to one path: something on one of them tracks connections
+	ByLength        // each keeps to one of the short paths: others take more than twice as long
+)
+
 // PairState tells the data plane how to treat a pair.
 type PairState uint8
 
@@ -180,12 +190,13 @@ type Pair struct {
 	Carry                   bool          // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
 	Dead                    bool          // liveness says that no path works
-	PerFlow                 bool          // TCP connections keep to one path each
+	PerFlow                 bool          // TCP connections keep to one path each, by the same rule at both ends
 	Expected                bool          // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path        // to send on, at most MaxPaths, each one equally; empty: none usable
 	Accept                  []roam.L64    // accepted as sources, usable or in grace; at most 2*MaxRemote
 	Unproven                []roam.L64    // of those in Paths, not yet proven reachable
+	Long                    []Path        // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Reserve                 []Path        // to proven locators that are listed, but less preferred: for what no unproven one may get yet
 	Grace                   time.Duration // two round trips: how long an unproven locator gets the rate before if no proven one is left; 0: unknown
 }
@@ -252,7 +263,7 @@ const (
 	ModeChanged
 	PathAnswered    // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
 	CarriageChanged // control messages go in UDP from now on, or do not any more: Path, Reason
-	SpreadChanged   // TCP connections keep to one path each from now on, or are spread again: Reason
+	SpreadChanged   // TCP is spread otherwise from now on: Reason
 	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
 )
 
@@ -309,7 +320,9 @@ type PeerState struct {
 	Dead        bool
 	Locators    []RemoteState
 	Paths       []Path
-	RTT         time.Duration // of the last exchange, 0 if unknown
+	RTTs        map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
+	Long        []Path                 // of Paths, those that TCP does not take
+	RTT         time.Duration          // of the last exchange, 0 if unknown
 	Since       time.Time
 	LastMove    time.Time
 	LastMoveRTT time.Duration
@@ -320,7 +333,7 @@ type PeerState struct {
 	OldFirst    bool   // Locator Updates to it leave from known locators first
 	WhyPlain    string // why State is Plain
 	Carried     []Path // those on which control messages go in UDP
-	PerFlow     bool   // TCP connections keep to one path each
+	Spread      Spread // how TCP is spread over Paths
 }
 
 // Tally is how many correspondents there are.

@@ -159,6 +159,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
 	s.noteRTT(now.Sub(pr.sent), pr.path.Local)
+	c.noteLength(now, s, pr.path, now.Sub(pr.sent))
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
 		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)
@@ -207,6 +208,7 @@ func (c *Core) prove(now time.Time, s *session) {
 		s.watch.state = quiet
 		c.disarm(&s.schedule, timerProbe)
 		c.comeBack(now, s)
+		c.measure(now, s)
 		return
 	}
 	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
@@ -380,7 +382,7 @@ func (c *Core) monitor(now time.Time, s *session) {
 		every = monitorOne
 	}
 	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
-	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(s.lastTx) > monitorEvery {
+	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
 		return
 	}
 	s.monitored = now
@@ -439,6 +441,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		return
 	}
 	asked, rounds := s.watch.since, s.watch.round
+	s.askedInVain()
 	s.watch = next
 	c.disarm(&s.schedule, timerProbe)
 	c.refresh(now, s)

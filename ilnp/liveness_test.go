@@ -226,7 +226,7 @@ func TestMonitor(t *testing.T) {
 	b.open(netP)
 	b.prefix(2, netB, Infinite)
 	b.acknowledgeLast()
-	b.forget()
+	b.answerProbes() // about the length of the new path
 	active := func() { b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}}); b.drain() }
 	b.pass(5 * time.Second)
 	active()

@@ -169,7 +169,12 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-		Carried: s.carriedPaths(), PerFlow: s.entry.PerFlow,
+		Carried: s.carriedPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long),
+	}
+	for path, l := range s.lengths {
+		if l.n > 0 && slices.Contains(p.Paths, path) {
+			p.RTTs[path] = l.rtt()
+		}
 	}
 	if k := c.known[s.remoteNID]; k != nil {
 		p.Names = slices.Clone(k.names)

@@ -1,6 +1,9 @@
 package ilnp
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // In duality each packet takes its own path. A firewall on one of several paths
 // that tracks connections sees a part of each, and may drop what does not fit what
@@ -45,7 +48,7 @@ func (f perFlow) again(now time.Time) perFlow {
 // each path answered at once between them, and does now, something on one of them
 // drops what it has not seen begin.
 func (c *Core) handleStall(now time.Time, s *session) {
-	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.entry.PerFlow || s.watch.state == settling {
+	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.tracked() || s.watch.state == settling {
 		return
 	}
 	f := &s.stall
@@ -64,7 +67,7 @@ func (c *Core) judgeStall(now time.Time, s *session, question time.Time, rounds 
 	if rounds == 1 {
 		s.stall.sound = question
 	}
-	if now.Sub(s.stall.asked) > stallFresh || s.entry.PerFlow || len(s.entry.Paths) < 2 {
+	if now.Sub(s.stall.asked) > stallFresh || s.tracked() || len(s.entry.Paths) < 2 {
 		return
 	}
 	c.setPerFlow(now, s, s.perFlow.again(now))
@@ -90,27 +93,35 @@ func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
 		return
 	}
 	s.asksPerFlow = byFlow
-	c.tellSpread(now, s, s.entry.PerFlow)
+	c.upsert(now, s, s.entry.Paths)
 }
 
 func (c *Core) setPerFlow(now time.Time, s *session, f perFlow) {
-	was := s.entry.PerFlow
 	s.stall, s.perFlow = stall{}, f
 	if k := c.known[s.remoteNID]; k != nil {
 		k.perFlow = f
 	}
-	c.tellSpread(now, s, was)
+	c.upsert(now, s, s.entry.Paths)
 }
 
-// tellSpread writes the entry, and tells if it differs from what was.
-func (c *Core) tellSpread(now time.Time, s *session, was bool) {
-	c.upsert(now, s, s.entry.Paths)
-	if s.entry.PerFlow == was {
-		return
+// tracked says whether connections keep to one path each as something tracks them.
+func (s *session) tracked() bool { return s.perFlow.on || s.asksPerFlow }
+
+// spread returns how TCP is spread over the paths in use.
+func (s *session) spread() Spread {
+	switch {
+	case s.tracked():
+		return ByFlow
+	case slices.ContainsFunc(s.entry.Long, func(p Path) bool { return s.lengths[p].n == lengthTwice }):
+		return ByLength
 	}
-	reason := "packet"
-	if s.entry.PerFlow {
-		reason = "flow"
+	return ByPacket
+}
+
+// tellSpread tells when that has changed.
+func (c *Core) tellSpread(now time.Time, s *session) {
+	if spread := s.spread(); spread != s.spreadTold {
+		s.spreadTold = spread
+		c.notify(Event{Time: now, Kind: SpreadChanged, Key: s.key, Reason: spread.String()})
 	}
-	c.notify(Event{Time: now, Kind: SpreadChanged, Key: s.key, Reason: reason})
 }

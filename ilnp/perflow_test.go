@@ -117,7 +117,7 @@ func TestStallBehindPathsThatWork(t *testing.T) {
 	if len(asked) != 2 || !b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 || b.events[len(b.events)-1].Reason != "flow" {
 		t.Fatalf("%d paths asked, entry %+v, events %+v", len(asked), b.pairs[theKey], b.events)
 	}
-	if p := b.Peers(b.now)[0]; !p.PerFlow {
+	if p := b.Peers(b.now)[0]; p.Spread != ByFlow {
 		t.Errorf("shown as %+v", p)
 	}
 	told := b.probesSent()[2:]
@@ -237,7 +237,7 @@ func TestPerFlowIsRemembered(t *testing.T) {
 		t.Error("forgotten when somebody told of the correspondent")
 	}
 	next := b.successor(t, inMode(Duality))
-	if p := next.Peers(next.now)[0]; !p.PerFlow {
+	if p := next.Peers(next.now)[0]; p.Spread != ByFlow {
 		t.Errorf("after a restart: %+v", p)
 	}
 }
@@ -248,7 +248,7 @@ func TestWishIsRemembered(t *testing.T) {
 	b := stallBench(t)
 	b.see(Observation{Trigger: SeenPerFlow, Key: theKey, LocalNID: ownNID})
 	next := b.successor(t, inMode(Duality))
-	if p := next.Peers(next.now)[0]; !p.PerFlow {
+	if p := next.Peers(next.now)[0]; p.Spread != ByFlow {
 		t.Errorf("after a restart: %+v", p)
 	}
 	next.forget()
@@ -282,7 +282,7 @@ func TestSpellEndsWhenTheClockIsSetBack(t *testing.T) {
 	next := b.successor(t, inMode(Duality))
 	next.now = next.now.Add(-1000 * time.Hour)
 	next.HandleActivity(next.now, []Activity{{Key: theKey, LastRx: next.now, LastTx: next.now}})
-	if next.drain(); next.Peers(next.now)[0].PerFlow {
+	if next.drain(); next.Peers(next.now)[0].Spread != ByPacket {
 		t.Error("keeps to one path")
 	}
 }

@@ -34,6 +34,7 @@ type session struct {
 	announced      bool // the correspondent itself has told its locators
 	bad            map[Path]bool
 	passages       map[Path]passage
+	lengths        map[Path]length // of those in use that have been asked
 	size           sizeCheck
 	opened         int // probes in UDP that were to open a firewall
 	nonceUntil     time.Time
@@ -45,9 +46,10 @@ type session struct {
 	stall          stall
 	wished         time.Time // when the correspondent last wanted TCP spread by connection
 	asksPerFlow    bool      // that holds
-	checks         int       // by command, before there was a nonce
-	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
-	strayed        bool      // probes have left from locators that the last update does not list
+	spreadTold     Spread
+	checks         int  // by command, before there was a nonce
+	toldInUDP      bool // a Locator Update of the correspondent came in UDP
+	strayed        bool // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          Local         // where it was measured; zero: unknown
 	leastRTT       time.Duration // of the last two
@@ -92,7 +94,8 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 }
 
 func (c *Core) addSession(now time.Time, s *session, why string) {
-	s.owner, s.started, s.bad = s, now, make(map[Path]bool)
+	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
+	s.spreadTold = s.spread()
 	c.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
@@ -287,7 +290,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.perFlow.on || s.asksPerFlow,
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.tracked(), Long: s.longOf(paths),
 		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if p.State != Plain {
@@ -306,6 +309,8 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	}
 	s.entry = p
 	c.emit(Upsert{Pair: p})
+	s.forgetLengths()
+	c.tellSpread(now, s)
 }
 
 // remotesChanged brings everything in line with the correspondent's set of

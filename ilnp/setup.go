@@ -289,6 +289,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.spreadAgain(now, s)
+		c.measure(now, s)
 		c.monitor(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)

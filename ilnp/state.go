@@ -295,11 +295,12 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		fallback: v.Fallback, announced: v.Announced, remotes: loadRemotes(v.Remotes), nonceUntil: v.NonceUntil,
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
-	s.owner, s.started, s.bad = s, v.Started, make(map[Path]bool)
+	s.owner, s.started, s.bad, s.lengths = s, v.Started, make(map[Path]bool), make(map[Path]length)
 	s.used = later(v.LastRx, v.LastTx)
 	if s.asksPerFlow = v.AsksPerFlow; s.asksPerFlow {
 		s.wished = now // the data plane tells soon whether it still does
 	}
+	s.spreadTold = s.spread()
 	s.update = exchange{state: v.Update, told: v.Told, last: v.ToldAt, first: v.ToldAt}
 	for _, e := range v.Listing {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})

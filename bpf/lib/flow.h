@@ -4,7 +4,8 @@
  * each, and Linux takes a segment for invalid that acknowledges what did not pass
  * there. So first segments keep to the path of their connection, by which the answer
  * comes too; and all of it keeps to that where TCP stood still though each path
- * works (ilnp/perflow.go).
+ * works (ilnp/perflow.go), or where some paths are much longer than others, which
+ * TCP then does not take (ilnp/length.go).
  */
 #ifndef ROAM_FLOW_H
 #define ROAM_FLOW_H
@@ -24,7 +25,8 @@ static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports
 }
 
 /* Index of the path of a connection, by its ports as they lie in the packet: of the
- * usable ones to proven locators the one with the greatest weight, or -1.
+ * usable ones to proven locators, but for long ones, the one with the greatest
+ * weight, or -1.
  */
 __noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
 {
@@ -33,13 +35,13 @@ __noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
 	if (!p)
 		return -1;
 	for (i = 0; i < MAX_PATHS; i++) {
-		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight;
+		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight, skip = p->unproven >> remote | p->long_paths >> i;
 		struct uplink *u;
 
 		if (i >= p->n_paths)
 			break;
 		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (!u || !(u->flags & UPLINK_USABLE) || p->unproven >> remote & 1)
+		if (!u || !(u->flags & UPLINK_USABLE) || skip & 1)
 			continue;
 		weight = (flow_weight(u->l64, p->remote[remote], ports) | 1) << 5 | i;
 		if (weight > best)
@@ -97,13 +99,14 @@ __noinline int flow_path(struct __sk_buff *skb, const struct pair *p, struct pai
 		__be32 seq, ack;
 		__u8 words, flags, window[2];
 	} t;
+	int by_ports;
 
 	if (!p || !l || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
 		return -1;
-	if (p->flags & PAIR_PER_FLOW || t.flags & TCP_SYN)
-		return path_of_ports(p, t.from, t.to);
-	note_stall(skb, p, l, t.seq);
-	return -1;
+	by_ports = p->flags & PAIR_PER_FLOW || t.flags & TCP_SYN;
+	if (!by_ports || (p->long_paths && !(t.flags & TCP_SYN)))
+		note_stall(skb, p, l, t.seq);
+	return by_ports ? path_of_ports(p, t.from, t.to) : -1;
 }
 
 #endif

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 16 /* as ABI in internal/dataplane */
+#define ROAM_ABI 17 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -100,7 +100,7 @@ enum pair_flags {
 	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
 	PAIR_CARRY = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
-	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet */
+	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -152,8 +152,9 @@ struct pair {
 	struct nonce remote_nonce;
 	struct pair_key handle;
 	__u32 grace;                    /* ns for which unproven locators get the rate before */
+	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
-	__u8 pad2[11];
+	__u8 pad2[9];
 };
 
 /* What the data plane saw of a session, written by it alone. What every packet

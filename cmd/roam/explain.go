@@ -168,8 +168,11 @@ func (s situation) setup(a *app) string {
 	if s.session.Carriage == "udp" {
 		out += "; the path drops destination options or ICMPv6, so control goes in UDP and data without the nonce"
 	}
-	if s.session.Spread == "flow" {
+	switch s.session.Spread {
+	case "flow":
 		out += "; something on a path in use tracks connections, so each TCP connection keeps to one path"
+	case "length":
+		out += "; some paths take more than twice as long as others, so TCP keeps to the short ones"
 	}
 	return out + "."
 }
@@ -216,7 +219,7 @@ func (s situation) why(links int) string {
 func (s situation) whyThere() string {
 	var out []string
 	used := func(l control.RemoteLocator) bool {
-		return slices.ContainsFunc(s.session.Paths, func(p control.Path) bool { return p.Remote == l.L64 })
+		return slices.ContainsFunc(s.session.Paths, func(p control.SessionPath) bool { return p.Remote == l.L64 })
 	}
 	for _, l := range s.session.Locators {
 		switch {
@@ -272,7 +275,7 @@ func (s situation) past(a *app) string {
 func (s situation) next() string {
 	var reserve []string
 	for _, l := range s.usable() {
-		if !slices.ContainsFunc(s.session.Paths, func(p control.Path) bool { return p.Link == l }) {
+		if !slices.ContainsFunc(s.session.Paths, func(p control.SessionPath) bool { return p.Link == l }) {
 			reserve = append(reserve, l)
 		}
 	}

@@ -86,13 +86,27 @@ func (a *app) session(s control.Session) {
 	}
 	name = "paths"
 	for _, p := range s.Paths {
-		used := ""
-		if s.InUse != nil && *s.InUse == p {
-			used = "  (in use)"
-		}
-		line(name, "%s%s", pathText(p), used)
+		line(name, "%s%s", pathText(p.Path), notesOn(s, p))
 		name = ""
 	}
+}
+
+// notesOn says what there is to say of a path of a session.
+func notesOn(s control.Session, p control.SessionPath) string {
+	var notes []string
+	if p.RTTMS > 0 {
+		notes = append(notes, "rtt "+millis(p.RTTMS))
+	}
+	if p.Long && s.Spread == "length" {
+		notes = append(notes, "too long for tcp")
+	}
+	if s.InUse != nil && *s.InUse == p.Path {
+		notes = append(notes, "in use")
+	}
+	if len(notes) == 0 {
+		return ""
+	}
+	return "  (" + strings.Join(notes, ", ") + ")"
 }
 
 // sessionFigures prints what only a correspondent with a session has.
@@ -107,8 +121,11 @@ func (a *app) sessionFigures(line func(name, format string, args ...any), s cont
 	if s.Carriage == "udp" {
 		line("control", "in UDP: a path in use drops destination options or ICMPv6")
 	}
-	if s.Spread == "flow" {
+	switch s.Spread {
+	case "flow":
 		line("tcp", "one path for each connection: something on a path in use tracks connections")
+	case "length":
+		line("tcp", "on the short paths: the others take more than twice as long")
 	}
 	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
 	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))

@@ -117,7 +117,7 @@ func inUse(s control.Session) string {
 	case s.InUse != nil:
 		return pathText(*s.InUse) + more
 	case len(s.Paths) > 0:
-		return pathText(s.Paths[0]) + more
+		return pathText(s.Paths[0].Path) + more
 	}
 	return "-"
 }

@@ -118,9 +118,9 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		NID: s.NID, Address: SessionAddr(prefix, s.Key.Remote),
 		LocalHandle: s.Key.Local, RemoteHandle: s.Key.Remote,
 		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
-		Locators: []RemoteLocator{}, Paths: []Path{}, RTTMS: Millis(s.RTT), Since: s.Since,
+		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", Spread: "packet", WhyPlain: s.WhyPlain,
+		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
 	if s.DraftLU {
 		out.UpdateForm = "draft"
@@ -130,9 +130,6 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 	}
 	if slices.ContainsFunc(s.Paths, func(p ilnp.Path) bool { return slices.Contains(s.Carried, p) }) {
 		out.Carriage = "udp"
-	}
-	if s.PerFlow {
-		out.Spread = "flow"
 	}
 	if s.Since.IsZero() {
 		out.State = StateKnown // the core lists whom it knows of, too
@@ -144,7 +141,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		})
 	}
 	for _, p := range s.Paths {
-		out.Paths = append(out.Paths, PathFrom(p, names))
+		out.Paths = append(out.Paths, SessionPath{Path: PathFrom(p, names), RTTMS: Millis(s.RTTs[p]), Long: slices.Contains(s.Long, p)})
 	}
 	return out
 }

@@ -64,7 +64,7 @@ type Session struct {
 	State        string          `json:"state"` // "known" (no session yet), "initiated", "established" or "plain"
 	Dead         bool            `json:"dead"`  // no path works at present
 	Locators     []RemoteLocator `json:"locators"`
-	Paths        []Path          `json:"paths"`            // those that it is sent to on
+	Paths        []SessionPath   `json:"paths"`            // those that it is sent to on
 	InUse        *Path           `json:"in_use,omitempty"` // the one that the last packets took; absent: none yet
 	RTTMS        float64         `json:"rtt_ms"`           // of the last exchange; 0: unknown
 	Since        time.Time       `json:"since,omitzero"`
@@ -72,7 +72,7 @@ type Session struct {
 	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
 	OptionOn     string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	Carriage     string          `json:"carriage"`            // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
-	Spread       string          `json:"spread"`              // how TCP is spread over several paths: by "packet", or by "flow" where something on a path tracks connections
+	Spread       string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
 	WhyPlain     string          `json:"why_plain,omitempty"` // why the state is "plain"
 	LastMove     time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
 	LastMoveMS   float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
@@ -89,6 +89,13 @@ type RemoteLocator struct {
 	LifetimeS  *float64 `json:"lifetime_s,omitempty"` // seconds left; absent: no limit
 	State      string   `json:"state"`
 	Proven     bool     `json:"proven"` // the correspondent is known to receive there
+}
+
+// SessionPath is one that a session uses.
+type SessionPath struct {
+	Path
+	RTTMS float64 `json:"rtt_ms,omitempty"` // least of the last minute or two; absent: unknown, as of a single path
+	Long  bool    `json:"long,omitempty"`   // TCP does not take it, for others are shorter, or it has not been asked yet
 }
 
 // Path is one way to a correspondent.

@@ -208,8 +208,9 @@ type bpfPair struct {
 	RemoteNonce bpfNonce
 	Handle      bpfPairKey
 	Grace       uint32
+	LongPaths   uint16
 	N_reserve   uint8
-	Pad2        [11]uint8
+	Pad2        [9]uint8
 }
 
 type bpfPairFlags uint32

@@ -110,6 +110,36 @@ func TestConnectionsLeavePaths(t *testing.T) {
 	}
 }
 
+// Connections do not take long paths, unless no other can be used; datagrams do.
+func TestConnectionsLeaveLongPaths(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	p.Long = p.Paths[1:]
+	r.upsert(p)
+	for port := uint16(40000); port < 40020; port++ {
+		if ways := r.connection(port, 443); len(ways) != 1 || !ways[way{here, there}] {
+			t.Errorf("port %d: %v", port, ways)
+		}
+	}
+	spread := make(map[way]int)
+	for range 40 {
+		d := r.send(ip6.UDP, udp(100))
+		spread[way{d.Src.L64, d.Dst.L64}]++
+	}
+	for w, n := range spread {
+		if len(spread) != 4 || n != 10 {
+			t.Errorf("%d of 40 datagrams on %v, of %d ways", n, w, len(spread))
+		}
+	}
+	r.must(r.SetUplinks([]UplinkEntry{
+		{Local: ilnp.Local{Link: loopback, L64: here}, MTU: 1500},
+		{Local: ilnp.Local{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500},
+	}))
+	if ways := r.connection(40000, 443); len(ways) == 0 || ways[way{here, there}] || ways[way{here, else1}] {
+		t.Errorf("by another uplink than that which is left: %v", ways)
+	}
+}
+
 // By default segments are spread, but for the first ones of a connection, which take
 // the path that it would keep to. The daemon hears of it once when probes of the
 // correspondent ask for that; that they do not any more it sees.

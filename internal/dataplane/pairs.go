@@ -259,7 +259,11 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 	delta := ip6.Add(nids, ^handles)
 	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
 	for _, path := range pair.Paths {
-		r.N_paths += p.addPath(&r, path)
+		added := p.addPath(&r, path)
+		if added > 0 && slices.Contains(pair.Long, path) {
+			r.LongPaths |= 1 << r.N_paths
+		}
+		r.N_paths += added
 	}
 	for _, path := range pair.Reserve {
 		r.N_reserve += p.addPath(&r, path)
@@ -345,7 +349,7 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.Expected {
 		f |= bpfPairFlagsPAIR_EXPECTED
 	}
-	if pair.PerFlow {
+	if pair.PerFlow || len(pair.Long) > 0 {
 		f |= bpfPairFlagsPAIR_PER_FLOW
 	}
 	return f

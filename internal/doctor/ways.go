@@ -30,6 +30,9 @@ func lookWays(e *examination, p *PeerFacts) {
 	if p.Session.Spread == "flow" {
 		e.add(Note, "path", "nothing has to be done; UDP and different connections use all paths: "+doPaths, "TCP with %s stood still though each path works: a firewall on one of them tracks connections, so each connection keeps to one path", p.Word)
 	}
+	if p.Session.Spread == "length" {
+		e.add(Note, "path", "nothing has to be done: "+doPaths, "some paths to %s take more than twice as long as others: TCP keeps to the short ones, as it takes for lost what is only late; UDP uses all", p.Word)
+	}
 	if n := p.Probed.Opened; n > 0 {
 		e.add(Note, "path", "nothing has to be done; on a router of yours `sysctl net.netfilter.nf_conntrack_tcp_be_liberal=1` saves the pause: docs/firewall.md", "%d times a TCP connection with %s stood still after a move until it was shown to the path once more: a firewall there had lost track of it", n, p.Word)
 	}

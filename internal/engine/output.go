@@ -76,14 +76,21 @@ func (e *Engine) upsert(p ilnp.Pair) {
 		delete(e.tooBig, p.Key)
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
 	}
-	gathered := p.PerFlow && !old.PerFlow // its connections are on other paths now, too,
-	swapped := p.PerFlow && moved         // and those of a path that has gone
+	gathered := p.PerFlow && !old.PerFlow || leaves(old, p) // its connections are on other paths now, too,
+	swapped := (p.PerFlow || len(p.Long) > 0) && moved      // and those of a path that has gone
 	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead || gathered) {
 		e.back[p.Key] = e.back[p.Key] || old.Dead || len(old.Paths) == 0
 	}
 	if e.cfg.Show && old.Seq != 0 && p.State == ilnp.Established && !p.Dead && (gathered || swapped || anyNew(old.Paths, p.Paths)) {
 		e.opener.watch(p, gathered)
 	}
+}
+
+// leaves reports whether connections leave a path as it turned out to be a long one.
+func leaves(old, now ilnp.Pair) bool {
+	return old.State == ilnp.Established && slices.ContainsFunc(now.Long, func(p ilnp.Path) bool {
+		return slices.Contains(old.Paths, p) && !slices.Contains(old.Long, p)
+	})
 }
 
 // anyNew reports whether there is a path that was not there before.

@@ -162,8 +162,9 @@ func TestTrackedPath(t *testing.T) {
 	}
 }
 
-// TestUnequalPaths has TCP over two paths of unequal length, which takes for lost
-// what is only late, and sends much again. That is no firewall.
+// TestUnequalPaths has TCP over two paths of unequal length, which would take for
+// lost what is only late: it keeps to the short one as long as that is there. That
+// is no firewall.
 func TestUnequalPaths(t *testing.T) {
 	needs(t, "curl")
 	w := newWorld(t, "unequal", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
@@ -175,15 +176,25 @@ func TestUnequalPaths(t *testing.T) {
 	mn, cn := w.newHost("mn", settings{mode: "duality"}).start(), w.newHost("cn", settings{}).start()
 	mn.becomes("net1", "net2")
 	w.echo(t, "cn", 7007)
-	w.talk(t, "mn", "tcp6", "cn", 7007).echoed(t, "hello")
+	talk := w.talk(t, "mn", "tcp6", "cn", 7007)
+	talk.echoed(t, "hello")
 	mn.sendsFrom("cn", "net1", "net2")
 	cn.reaches("mn", "established")
-	if err := w.download(t, "mn", "cn", "cn", 8080, 2_000_000, 0).Wait(w.within(60 * time.Second)); err != nil {
+	began := time.Now()
+	// Spread over both, it takes minutes.
+	if err := w.download(t, "mn", "cn", "cn", 8080, 20_000_000, 0).Wait(w.within(30 * time.Second)); err != nil {
 		t.Error(err)
 	}
-	if here, there := mn.with("cn").Spread, cn.with("mn").Spread; here != "packet" || there != "packet" {
+	t.Logf("20 MB in %v", time.Since(began).Round(time.Millisecond))
+	if here, there := mn.with("cn").Spread, cn.with("mn").Spread; here != "length" || there != "length" {
 		t.Errorf("TCP is spread by %s here, by %s there", here, there)
 	}
+	talk.echoed(t, "by the short one")
+	w.cable("mn", "net1", false)
+	talk.echoed(t, "by the long one")
+	w.cable("mn", "net1", true)
+	mn.sendsFrom("cn", "net1", "net2")
+	talk.echoed(t, "by the short one again")
 }
 
 // track makes the router of the core a firewall with these rules; loose says whether
