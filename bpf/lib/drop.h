@@ -43,7 +43,7 @@ enum counter {
 	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 octets */
 	DROP_UNKNOWN_LOCATOR,   /* known NID, unknown source locator, no nonce */
 	DROP_SESSION_LOST,      /* no nonce and no session, of a connection that we have between session addresses */
-	DROP_NO_NONCE_YET,      /* session being set up, and the answer has no nonce */
+	DROP_NO_NONCE_YET,      /* session being set up, and the packet has no nonce */
 	DROP_WRONG_NONCE,       /* another nonce than the session's */
 	DROP_ICMP_NO_NONCE,     /* RFC 6744 §7: an ICMPv6 message of a session without nonce */
 	DROP_UPDATE_NO_NONCE,   /* RFC 6743 §6: a Locator Update without nonce */

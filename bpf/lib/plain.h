@@ -8,6 +8,7 @@
 #define ROAM_PLAIN_H
 
 #include "deliver.h"
+#include "inbound.h"
 #include "real.h"
 #include "session.h"
 
@@ -17,21 +18,31 @@
 #define REAL_REMOTE 4    /* index in remote[] of the session, from this bit on */
 #define REAL_OWN 8       /* and in reals[] of the host */
 
-/* Leaves a packet alone, and remembers that a node without a session speaks plain
- * IPv6 to an identifier of ours, for the day on which it gets one. Where the
- * identifiers are those of plain IPv6 anyhow, every session is looked after.
+/* Remembers that a node without a session speaks plain IPv6 to an identifier of ours,
+ * for the day on which it gets one. Where the identifiers are those of plain IPv6
+ * anyhow, every session is looked after. Returns whether it is news.
  */
-static __always_inline int pass_plain(const struct inbound *in)
+static __always_inline int note_plain(const struct inbound *in)
 {
 	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
 	struct host *h = this_host();
 	__u8 one = 1;
 
-	if (!h || h->flags & HOST_REAL_NIDS || (in->c.proto != IPPROTO_TCP && in->c.proto != IPPROTO_UDP))
-		return PASS_ON;
-	if (!bpf_map_lookup_elem(&plain_nodes, &key))
-		bpf_map_update_elem(&plain_nodes, &key, &one, BPF_ANY);
-	return PASS_ON;
+	if (!h || h->flags & HOST_REAL_NIDS || (in->c.proto != IPPROTO_TCP && in->c.proto != IPPROTO_UDP) ||
+	    bpf_map_lookup_elem(&plain_nodes, &key))
+		return 0;
+	bpf_map_update_elem(&plain_nodes, &key, &one, BPF_ANY);
+	return 1;
+}
+
+/* Leaves a packet of a node without a session alone. The daemon writes a session
+ * first and looks then who has spoken plain IPv6, here it is the other way round: so
+ * where it has not seen this packet, the packet sees the session. It is dropped then,
+ * as its connection would be on the addresses of the wire, and looked for nowhere.
+ */
+static __always_inline int pass_plain(const struct inbound *in)
+{
+	return note_plain(in) && pair_of(in) ? drop(DROP_NO_NONCE_YET) : PASS_ON;
 }
 
 #define MOST_LOOKUPS 24 /* of sockets for one segment, each about 0.1 us */

@@ -45,7 +45,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_NONCE_LENGTH:        {"drop_nonce_length", "a nonce of neither 4 nor 12 octets"},
 	bpfCounterDROP_UNKNOWN_LOCATOR:     {"drop_unknown_locator", "no nonce, from a locator that the correspondent does not have"},
 	bpfCounterDROP_SESSION_LOST:        {"drop_session_lost", "no nonce and no session, of a connection that is one of a session; plain IPv6 would reset it"},
-	bpfCounterDROP_NO_NONCE_YET:        {"drop_no_nonce_yet", "an answer without nonce while a session is being set up"},
+	bpfCounterDROP_NO_NONCE_YET:        {"drop_no_nonce_yet", "a packet without nonce while a session is being set up"},
 	bpfCounterDROP_WRONG_NONCE:         {"drop_wrong_nonce", "another nonce than the session's (RFC 6741 §5.4)"},
 	bpfCounterDROP_ICMP_NO_NONCE:       {"drop_icmp_no_nonce", "an ICMPv6 message of a session without nonce (RFC 6744 §7)"},
 	bpfCounterDROP_UPDATE_NO_NONCE:     {"drop_update_no_nonce", "a Locator Update without nonce (RFC 6743 §6)"},

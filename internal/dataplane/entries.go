@@ -99,6 +99,18 @@ func (p *Plane) publish(row bpfPair) error {
 	return nil
 }
 
+// publishFlags writes the flags of a session where it stands: they are one word, so
+// programs see either. It reports whether it could.
+func (p *Plane) publishFlags(row bpfPair) bool {
+	entry := p.index.find(p.index.hash(row.Handle), row.Slot)
+	if entry == nil {
+		return false
+	}
+	flags := octets(&row)[:unsafe.Sizeof(row.Flags)] // the first field
+	_, err := p.rows.WriteAt(flags, int64(placeOf(*entry))*rowSize)
+	return err == nil
+}
+
 // withdraw takes a session out of the index.
 func (p *Plane) withdraw(row bpfPair) {
 	entry := p.index.find(p.index.hash(row.Handle), row.Slot)

@@ -83,7 +83,10 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 func (p *Plane) Upsert(pair ilnp.Pair) error {
 	old, exists := p.known[pair.Key]
 	row, more := p.row(pair)
-	row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
+	settled := exists && old.Flags&bpfPairFlagsPAIR_EXPECTED == 0
+	if settled || old.Flags&bpfPairFlagsPAIR_PLAIN != 0 {
+		row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
+	}
 	if exists {
 		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
 		if old.LocalNonce != row.LocalNonce || old.RemoteNonce.Len > 0 && old.RemoteNonce != row.RemoteNonce {
@@ -96,12 +99,11 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
-	if !exists || old.Flags&bpfPairFlagsPAIR_EXPECTED != 0 {
-		row.Flags |= p.realSockets(row)
-	}
 	err := p.addSources(row, more)
-	if err == nil {
+	if err == nil && settled {
 		err = p.publish(row)
+	} else if err == nil {
+		row, err = p.publishNew(row)
 	}
 	if err != nil {
 		if !exists {
@@ -115,14 +117,27 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	return err
 }
 
-// realSockets returns the flag of a session whose correspondent has spoken plain
-// IPv6 to us before: connections of that time may be there.
-func (p *Plane) realSockets(row bpfPair) bpfPairFlags {
-	var was uint8
-	if p.objs.PlainNodes.Lookup(&bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was) != nil {
-		return 0
+// publishNew publishes a session whose correspondent may have spoken plain IPv6 to
+// us before, or does so meanwhile: connections of that time may be there. The
+// programs look for them until it is known that it has not: a segment of one that
+// they took for the session's would be answered with a reset. As long as a session
+// is only expected, its correspondent's packets are plain IPv6.
+func (p *Plane) publishNew(row bpfPair) (bpfPair, error) {
+	keep := row.Flags & (bpfPairFlagsPAIR_REAL_SOCKETS | bpfPairFlagsPAIR_EXPECTED)
+	row.Flags |= bpfPairFlagsPAIR_REAL_SOCKETS
+	if err := p.publish(row); err != nil || keep != 0 {
+		return row, err
 	}
-	return bpfPairFlagsPAIR_REAL_SOCKETS
+	var was uint8
+	err := p.objs.PlainNodes.Lookup(&bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		without := row
+		without.Flags &^= bpfPairFlagsPAIR_REAL_SOCKETS
+		if p.publishFlags(without) {
+			row = without
+		}
+	}
+	return row, nil
 }
 
 // nextSeq returns the number of the new entry: never one that an earlier entry
