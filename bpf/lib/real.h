@@ -55,6 +55,26 @@ static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_
 	return is_connection(skb, t);
 }
 
+static __always_inline int stands_at(const struct bpf_sock *sk, const struct bpf_sock_tuple *t)
+{
+	return sk->src_ip6[0] == t->ipv6.daddr[0] && sk->src_ip6[1] == t->ipv6.daddr[1] &&
+	       sk->src_ip6[2] == t->ipv6.daddr[2] && sk->src_ip6[3] == t->ipv6.daddr[3];
+}
+
+/* Half of a connection stands on its own addresses, whatever its server is bound to. */
+static __always_inline int real_stream(struct __sk_buff *skb, struct bpf_sock_tuple *t)
+{
+	struct bpf_sock *sk = bpf_skc_lookup_tcp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
+	int is, listens;
+
+	if (!sk)
+		return 0;
+	is = stands_at(sk, t);
+	listens = sk->state == BPF_TCP_LISTEN;
+	bpf_sk_release(sk);
+	return is && !(listens && session_connection(skb, t));
+}
+
 /* Is there a socket that is bound to the very addresses of the packet at l3, as
  * they stand on the wire? Wildcard sockets do not count: they take session
  * packets as well. Nor does a server on one address whose connection on these
@@ -63,21 +83,20 @@ static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_
 __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 {
 	struct bpf_sock_tuple t = {};
-	struct bpf_sock *sk = 0;
 	__u8 proto = read_ends(skb, l3, swapped, &t);
-	int is, listens;
+	struct bpf_sock *sk;
+	int is;
 
 	if (proto == IPPROTO_TCP)
-		sk = bpf_sk_lookup_tcp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
-	else if (proto == IPPROTO_UDP)
-		sk = bpf_sk_lookup_udp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+		return real_stream(skb, &t);
+	if (proto != IPPROTO_UDP)
+		return 0;
+	sk = bpf_sk_lookup_udp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
 	if (!sk)
 		return 0;
-	is = sk->src_ip6[0] == t.ipv6.daddr[0] && sk->src_ip6[1] == t.ipv6.daddr[1] &&
-	     sk->src_ip6[2] == t.ipv6.daddr[2] && sk->src_ip6[3] == t.ipv6.daddr[3];
-	listens = proto == IPPROTO_TCP && sk->state == BPF_TCP_LISTEN;
+	is = stands_at(sk, &t);
 	bpf_sk_release(sk);
-	return is && !(listens && session_connection(skb, &t));
+	return is;
 }
 
 /* Is this segment one of a connection that this host has between session

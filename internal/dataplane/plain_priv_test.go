@@ -3,8 +3,13 @@ package dataplane
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"net"
 	"net/netip"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/ilnp"
@@ -194,4 +199,45 @@ func TestSpokePlainToExpected(t *testing.T) {
 	r.check([]verdictCase{
 		{"somebody else", packet(at(there, q.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
 	})
+}
+
+// halfTCP is a connection of plain IPv6 whose third segment is yet to come, to a
+// server on any address.
+func halfTCP(t *testing.T, server, client netip.AddrPort) {
+	t.Helper()
+	defers := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		const seconds = 60
+		return errors.Join(c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, seconds)
+		}), err)
+	}}
+	l, err := defers.Listen(t.Context(), "tcp6", netip.AddrPortFrom(netip.IPv6Unspecified(), server.Port()).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	c, err := net.DialTCP("tcp6", net.TCPAddrFromAddrPort(client), net.TCPAddrFromAddrPort(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+}
+
+// Half of a connection is one: its first segment, which came again, and its third
+// are those of plain IPv6 when its correspondent has shown a nonce since, and when it
+// has a session.
+func TestHalfConnectionOfBefore(t *testing.T) {
+	r, mine, other := realEnds(t)
+	r.must(r.SetKnown(theirs, true))
+	halfTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
+	first, third := fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0)), fromPeer(there, none, ip6.TCP, tcp(flagACK, 0))
+	r.check([]verdictCase{
+		{"a nonce", fromPeer(there, theirNonce, ip6.UDP, udp(9)), passOn, deliveredNonce, []EventKind{Embryo}},
+		{"first segment", first, passOn, nil, nil},
+		{"third segment", third, passOn, nil, nil},
+		{"third segment of none", fromPeer(there, none, ip6.TCP, segmentTo(444, flagACK)), passOn, delivered, nil},
+	})
+	r.upsert(pairOf(there))
+	r.left("first segment again, with a session", first, first)
+	r.left("third segment, with a session", third, third)
 }
