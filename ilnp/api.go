@@ -119,6 +119,7 @@ const (
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the pair was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
+	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
 )
 
 // Observation is one event of the data plane.
@@ -185,20 +186,21 @@ type Pair struct {
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
-	RuleSought              bool          // Rule is a guess, to be found from what the peer sends
-	NonceAlways             bool          // the option goes on every packet
-	Carry                   bool          // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
-	NonceUntil              time.Time     // the option goes on every packet until then (and while Initiated)
-	Dead                    bool          // liveness says that no path works
-	PerFlow                 bool          // TCP connections keep to one path each, by the same rule at both ends
-	Expected                bool          // it stands ready: until a packet of ours has used it, it is there for packets of ours only
-	Seq                     uint32        // grows with every Upsert; a hint of the data plane is for one Seq
-	Paths                   []Path        // to send on, at most MaxPaths, each one equally; empty: none usable
-	Accept                  []roam.L64    // accepted as sources, usable or in grace; at most 2*MaxRemote
-	Unproven                []roam.L64    // of those in Paths, not yet proven reachable
-	Long                    []Path        // of those in Paths, those that TCP does not take: its connections keep to one each of the others
-	Reserve                 []Path        // to proven locators that are listed, but less preferred: for what no unproven one may get yet
-	Grace                   time.Duration // two round trips: how long an unproven locator gets the rate before if no proven one is left; 0: unknown
+	RuleSought              bool           // Rule is a guess, to be found from what the peer sends
+	NonceAlways             bool           // the option goes on every packet
+	Carry                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
+	NonceUntil              time.Time      // the option goes on every packet until then (and while Initiated)
+	Dead                    bool           // liveness says that no path works
+	PerFlow                 bool           // TCP connections keep to one path each, by the same rule at both ends
+	Expected                bool           // it stands ready: until a packet of ours has used it, it is there for packets of ours only
+	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
+	Paths                   []Path         // to send on, at most MaxPaths, each one equally; empty: none usable
+	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most 2*MaxRemote
+	Unproven                []roam.L64     // of those in Paths, not yet proven reachable
+	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
+	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
+	Reserve                 []Path         // to proven locators that are listed, but less preferred: for what no unproven one may get yet
+	Grace                   time.Duration  // two round trips: how long an unproven locator gets the rate before if no proven one is left; 0: unknown
 }
 
 // Output is what the core wants done; exactly one of the concrete types below.
@@ -321,6 +323,7 @@ type PeerState struct {
 	Locators    []RemoteState
 	Paths       []Path
 	RTTs        map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
+	Shares      map[Path]float64       // of Paths: what part of all that is spread by packet each gets
 	Long        []Path                 // of Paths, those that TCP does not take
 	RTT         time.Duration          // of the last exchange, 0 if unknown
 	Since       time.Time

@@ -124,7 +124,7 @@ func (s LocatorState) String() string {
 
 // String returns the observation in lower case.
 func (t Trigger) String() string {
-	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall"}, t)
+	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall", "queue"}, t)
 }
 
 // String returns the kind in lower case.

@@ -42,8 +42,10 @@ func (l length) measured(now time.Time, rtt time.Duration) length {
 func (l length) rtt() time.Duration { return min(l.now, l.before) }
 
 // noteLength takes the answer to a probe.
-func (c *Core) noteLength(now time.Time, s *session, p Path, rtt time.Duration) {
-	s.lengths[p] = s.lengths[p].measured(now, rtt)
+func (c *Core) noteLength(now time.Time, s *session, pr probe) {
+	p := pr.path
+	s.lengths[p] = s.lengths[p].measured(now, now.Sub(pr.sent))
+	s.load.note(now, pr)
 	if len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, p) {
 		c.upsert(now, s, s.entry.Paths)
 		c.tellSpread(now, s)
@@ -110,6 +112,7 @@ func (s *session) forgetLengths() {
 	for p := range s.lengths {
 		if !slices.Contains(s.entry.Paths, p) {
 			delete(s.lengths, p)
+			delete(s.load.costs, p)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
 	s.noteRTT(now.Sub(pr.sent), pr.path.Local)
-	c.noteLength(now, s, pr.path, now.Sub(pr.sent))
+	c.noteLength(now, s, pr)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
 		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)
@@ -390,15 +390,6 @@ func (c *Core) monitor(now time.Time, s *session) {
 	c.settleRound(now, s)
 }
 
-// doubtPath asks the paths in use at once, as the correspondent has sent an
-// update to a locator that we list but do not send from: ours may have died.
-func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
-	if s.update.lists(at) && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at }) {
-		s.monitored = time.Time{}
-		c.monitor(now, s)
-	}
-}
-
 // settleRound probes the paths in use that have not answered, if any.
 func (c *Core) settleRound(now time.Time, s *session) {
 	paths := s.unansweredPaths()
@@ -449,6 +440,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	c.prove(now, s)
 	if all {
 		c.judgeStall(now, s, asked, rounds)
+		c.judgeLoad(now, s)
 	}
 }
 

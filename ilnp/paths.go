@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -150,5 +151,5 @@ func samePair(a, b Pair) bool {
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Carry == b.Carry &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected && a.PerFlow == b.PerFlow &&
-		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
 }

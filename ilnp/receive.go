@@ -72,6 +72,15 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	c.doubtPath(now, s, p.Dst.L64)
 }
 
+// doubtPath asks the paths in use at once, as the correspondent has sent an
+// update to a locator that we list but do not send from: ours may have died.
+func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
+	if s.update.lists(at) && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at }) {
+		s.monitored = time.Time{}
+		c.monitor(now, s)
+	}
+}
+
 // faultOf returns the reason to refuse an authentic Locator Update, or "".
 func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) string {
 	switch {

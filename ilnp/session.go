@@ -35,6 +35,7 @@ type session struct {
 	bad            map[Path]bool
 	passages       map[Path]passage
 	lengths        map[Path]length // of those in use that have been asked
+	load           load
 	size           sizeCheck
 	opened         int // probes in UDP that were to open a firewall
 	nonceUntil     time.Time
@@ -290,7 +291,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.tracked(), Long: s.longOf(paths),
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.costsOf(paths),
 		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if p.State != Plain {

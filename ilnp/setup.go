@@ -54,6 +54,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.askedSpread(now, s, true)
 	case o.Trigger == SeenStall:
 		c.handleStall(now, s)
+	case o.Trigger == SeenQueue:
+		c.handleQueue(now, s)
 	case o.Trigger == SeenLife:
 		s.lastRx = now
 		c.heard(now, s)
@@ -289,6 +291,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.spreadAgain(now, s)
+		c.forgetLoad(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
 		c.tryOption(now, s)

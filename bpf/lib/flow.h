@@ -13,6 +13,7 @@
 #include "session.h"
 
 #define STALL_AGAIN tick(200000000ULL) /* ticks between two that are told, of one session */
+#define QUEUE_AGAIN tick(50000000ULL)
 
 /* Both ends get the same number for a path and the ports of a connection. */
 static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports)
@@ -72,8 +73,16 @@ static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 	return tp->lost_out && tp->data_segs_out > 100 && again > twice && (again - twice) * 5 > tp->data_segs_out * 2ULL;
 }
 
-/* Tells the daemon when a connection of ours stands still, or nearly. */
-static __always_inline void note_stall(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __be32 seq)
+/* Do its segments, many at a time, take much longer than they could? */
+static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
+{
+	return tp->packets_out > 8 && tp->srtt_us >> 3 > tp->rtt_min + tp->rtt_min / 2 + 5000;
+}
+
+/* Tells the daemon when a connection of ours stands still, or nearly, and when its
+ * segments wait in queues.
+ */
+static __always_inline void watch_tcp(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __be32 seq)
 {
 	__u32 now = tick(bpf_ktime_get_coarse_ns());
 	struct bpf_sock *sk = skb->sk;
@@ -83,10 +92,16 @@ static __always_inline void note_stall(struct __sk_buff *skb, const struct pair 
 		return;
 	sk = bpf_sk_fullsock(sk);
 	tp = sk ? bpf_tcp_sock(sk) : 0;
-	if (!tp || (!after_timeout(tp, seq) && !loses_much(tp)) || now - l->stall_told < STALL_AGAIN)
+	if (!tp)
 		return;
-	l->stall_told = now;
-	tell_pair(skb, p, EV_STALL);
+	if ((after_timeout(tp, seq) || loses_much(tp)) && now - l->stall_told >= STALL_AGAIN) {
+		l->stall_told = now;
+		tell_pair(skb, p, EV_STALL);
+	}
+	if (is_queued(tp) && now - l->queue_told >= QUEUE_AGAIN) {
+		l->queue_told = now;
+		tell_pair(skb, p, EV_QUEUE);
+	}
 }
 
 /* Index of the path that a segment takes for its connection's sake whose header is
@@ -105,7 +120,7 @@ __noinline int flow_path(struct __sk_buff *skb, const struct pair *p, struct pai
 		return -1;
 	by_ports = p->flags & PAIR_PER_FLOW || t.flags & TCP_SYN;
 	if (!by_ports || (p->long_paths && !(t.flags & TCP_SYN)))
-		note_stall(skb, p, l, t.seq);
+		watch_tcp(skb, p, l, t.seq);
 	return by_ports ? path_of_ports(p, t.from, t.to) : -1;
 }
 

@@ -220,7 +220,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (!u)
 		return no_path(skb);
 	if (is_spread(p, c))
-		__sync_fetch_and_add(&l->path_bytes[i], skb->len);
+		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
 	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);
 	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, l, c, now)))

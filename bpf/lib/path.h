@@ -29,6 +29,16 @@ static __always_inline int no_path(struct __sk_buff *skb)
 	return CONSUMED;
 }
 
+/* What an octet counts on a path, in halves: 2, 3, 4, 6, 8, 12 ... so that one of
+ * cost 2k gets the 2^k-th part of what others get.
+ */
+static __always_inline __u32 path_cost(const struct pair *p, __u32 i)
+{
+	__u32 k = p->costs >> (4 * i) & 15;
+
+	return (2 + (k & 1)) << (k >> 1);
+}
+
 /* Index of the path that has carried the fewest bytes among the usable ones
  * whose remote locator is not in skip, or -1; those in reserve count only where
  * something is skipped. Scores start anew with every new entry; of a single path

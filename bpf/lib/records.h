@@ -41,6 +41,7 @@ enum event_kind {
 	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire; without it: it could not */
 	EV_PER_FLOW,    /* urgent: the peer's probe asks for TCP to be spread by connection */
 	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
+	EV_QUEUE,       /* urgent: its segments wait on the way, in such a session */
 };
 
 /* What the daemon is told. */

@@ -154,7 +154,8 @@ struct pair {
 	__u32 grace;                    /* ns for which unproven locators get the rate before */
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
-	__u8 pad2[9];
+	__u8 pad2;
+	__u64 costs;                    /* four bits for each of paths[]: what an octet counts there, path_cost() */
 };
 
 /* What the data plane saw of a session, written by it alone. What every packet
@@ -187,13 +188,14 @@ struct pair_live {
 	__u8 pad[1];
 	enum asked asks;
 
-	__u32 path_bytes[MAX_PATHS]; /* spread over each path, where there are several */
+	__u32 path_bytes[MAX_PATHS]; /* spread over each path, where there are several, at its cost */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 twin_sent;            /* ms: last packet that went under both rules */
 	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
-	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP */
-	__u8 pad2[28];              /* an entry begins with a cache line */
+	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
+	__u32 queue_told;           /* and of a queue */
+	__u8 pad2[24];              /* an entry begins with a cache line */
 };
 
 /* Of an embryo's nonce: it came in UDP the last time, as where the path drops

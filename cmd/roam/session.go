@@ -97,6 +97,9 @@ func notesOn(s control.Session, p control.SessionPath) string {
 	if p.RTTMS > 0 {
 		notes = append(notes, "rtt "+millis(p.RTTMS))
 	}
+	if slices.ContainsFunc(s.Paths, func(o control.SessionPath) bool { return o.Share != p.Share }) {
+		notes = append(notes, fmt.Sprintf("gets %.0f %%", 100*p.Share))
+	}
 	if p.Long && s.Spread == "length" {
 		notes = append(notes, "too long for tcp")
 	}

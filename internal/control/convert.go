@@ -141,7 +141,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		})
 	}
 	for _, p := range s.Paths {
-		out.Paths = append(out.Paths, SessionPath{Path: PathFrom(p, names), RTTMS: Millis(s.RTTs[p]), Long: slices.Contains(s.Long, p)})
+		out.Paths = append(out.Paths, SessionPath{Path: PathFrom(p, names), RTTMS: Millis(s.RTTs[p]), Share: s.Shares[p], Long: slices.Contains(s.Long, p)})
 	}
 	return out
 }

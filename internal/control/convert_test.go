@@ -64,11 +64,12 @@ func TestSessionFrom(t *testing.T) {
 		LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0), Spread: ilnp.ByLength,
 	}
 	in.RTTs, in.Long = map[ilnp.Path]time.Duration{in.Paths[1]: 70 * time.Millisecond}, in.Paths[1:]
+	in.Shares = map[ilnp.Path]float64{in.Paths[0]: 0.75, in.Paths[1]: 0.25}
 	got := SessionFrom(in, roam.DefaultSessionPrefix, testNames)
 	if got.Address.String() != "fd69:6c6e:7000:2627::7" || got.RTTMS != 20 || got.LastMoveMS != 1.5 || got.State != "established" || got.Spread != "length" {
 		t.Errorf("got %+v", got)
 	}
-	if want := []SessionPath{{Path: Path{Link: "wlan0", Local: 5, Remote: 9}}, {Path: Path{Link: "if3", Local: 5, Remote: 9}, RTTMS: 70, Long: true}}; !cmp.Equal(got.Paths, want) {
+	if want := []SessionPath{{Path: Path{Link: "wlan0", Local: 5, Remote: 9}, Share: 0.75}, {Path: Path{Link: "if3", Local: 5, Remote: 9}, RTTMS: 70, Share: 0.25, Long: true}}; !cmp.Equal(got.Paths, want) {
 		t.Errorf("paths %+v", got.Paths)
 	}
 	if want := []RemoteLocator{{L64: 9, Preference: 3, State: "active", Proven: true}}; !cmp.Equal(got.Locators, want) {

@@ -95,6 +95,7 @@ type RemoteLocator struct {
 type SessionPath struct {
 	Path
 	RTTMS float64 `json:"rtt_ms,omitempty"` // least of the last minute or two; absent: unknown, as of a single path
+	Share float64 `json:"share"`            // what part of all that is spread by packet it gets, 0 to 1
 	Long  bool    `json:"long,omitempty"`   // TCP does not take it, for others are shorter, or it has not been asked yet
 }
 

@@ -135,6 +135,7 @@ const (
 	bpfEventKindEV_RETRIED     bpfEventKind = 12
 	bpfEventKindEV_PER_FLOW    bpfEventKind = 13
 	bpfEventKindEV_STALL       bpfEventKind = 14
+	bpfEventKindEV_QUEUE       bpfEventKind = 15
 )
 
 type bpfHalf struct {
@@ -210,7 +211,8 @@ type bpfPair struct {
 	Grace       uint32
 	LongPaths   uint16
 	N_reserve   uint8
-	Pad2        [9]uint8
+	Pad2        uint8
+	Costs       uint64
 }
 
 type bpfPairFlags uint32
@@ -268,7 +270,8 @@ type bpfPairLive struct {
 	TwinSent     uint32
 	ToldUntil    uint64
 	StallTold    uint32
-	Pad2         [28]uint8
+	QueueTold    uint32
+	Pad2         [24]uint8
 }
 
 type bpfRefusal struct {

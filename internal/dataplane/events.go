@@ -37,6 +37,7 @@ const (
 	Retried     = EventKind(bpfEventKindEV_RETRIED)
 	PerFlow     = EventKind(bpfEventKindEV_PER_FLOW)
 	Stall       = EventKind(bpfEventKindEV_STALL)
+	Queue       = EventKind(bpfEventKindEV_QUEUE)
 )
 
 // Event is one report of the data plane.

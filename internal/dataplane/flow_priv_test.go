@@ -140,6 +140,32 @@ func TestConnectionsLeaveLongPaths(t *testing.T) {
 	}
 }
 
+// A path on which an octet counts more gets as much less, of datagrams and segments.
+func TestCostsOfPaths(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	for i, want := range []float64{1, 1. / 1.5, 1. / 2, 1. / 3, 1. / 4, 1. / 6} {
+		p.Seq++
+		p.Costs = map[ilnp.Path]uint8{p.Paths[3]: uint8(i)}
+		r.upsert(p)
+		for _, proto := range []uint8{ip6.UDP, ip6.TCP} {
+			used := make(map[way]float64)
+			for range 360 {
+				body := udp(100)
+				if proto == ip6.TCP {
+					body = segmentOf(40000, 443, flagACK)
+				}
+				d := r.send(proto, body)
+				used[way{d.Src.L64, d.Dst.L64}]++
+			}
+			dear, cheap := used[way{here + 1, else1}], used[way{here, there}]
+			if len(used) != 4 || dear/cheap < 0.9*want || dear/cheap > 1.1*want {
+				t.Errorf("cost %d: %v packets, %v on another path", i, dear, cheap)
+			}
+		}
+	}
+}
+
 // By default segments are spread, but for the first ones of a connection, which take
 // the path that it would keep to. The daemon hears of it once when probes of the
 // correspondent ask for that; that they do not any more it sees.

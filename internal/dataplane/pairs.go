@@ -278,6 +278,9 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 		if added > 0 && slices.Contains(pair.Long, path) {
 			r.LongPaths |= 1 << r.N_paths
 		}
+		if added > 0 {
+			r.Costs |= uint64(pair.Costs[path]&15) << (4 * r.N_paths)
+		}
 		r.N_paths += added
 	}
 	for _, path := range pair.Reserve {

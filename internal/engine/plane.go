@@ -24,6 +24,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Retried:     ilnp.SeenRefusal,
 	dataplane.PerFlow:     ilnp.SeenPerFlow,
 	dataplane.Stall:       ilnp.SeenStall,
+	dataplane.Queue:       ilnp.SeenQueue,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {

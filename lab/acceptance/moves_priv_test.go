@@ -110,7 +110,7 @@ func hardHandoff(t *testing.T, w *world, mn, cn *host) {
 	flows(t, u, 300)
 	mn.sendsFrom("cn", "net2")
 	testutil.Eventually(t, patience, func() bool {
-		return slices.ContainsFunc(cn.with("mn").Paths, func(p node.Path) bool { return p.Remote == l64(w, "mn", 2) }) &&
+		return slices.ContainsFunc(cn.with("mn").Paths, func(p node.SessionPath) bool { return p.Remote == l64(w, "mn", 2) }) &&
 			len(cn.with("mn").Paths) == 1
 	}, "cn sends to the new locator only")
 	up, down, err := u.Stop(w.within(patience), drain)

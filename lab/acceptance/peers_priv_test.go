@@ -51,7 +51,7 @@ func bothOn(t *testing.T, w *world, nodes []*host, ifname string, number int) {
 		n.sendsFrom(peer, ifname)
 		testutil.Eventually(t, patience, func() bool {
 			paths := n.with(peer).Paths
-			return len(paths) > 0 && !slices.ContainsFunc(paths, func(p node.Path) bool { return p.Remote != l64(w, peer, number) })
+			return len(paths) > 0 && !slices.ContainsFunc(paths, func(p node.SessionPath) bool { return p.Remote != l64(w, peer, number) })
 		}, n.name+" sends to the new network of "+peer)
 	}
 }

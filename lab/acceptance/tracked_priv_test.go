@@ -197,6 +197,41 @@ func TestUnequalPaths(t *testing.T) {
 	talk.echoed(t, "by the short one again")
 }
 
+// TestUnequalRates has TCP over two paths that are equally long, of which one is five
+// times as fast: it gets the greater part, and TCP more than by equal shares.
+func TestUnequalRates(t *testing.T) {
+	needs(t, "curl")
+	w := newWorld(t, "rates", 10*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+	for i, rate := range []int64{25e6, 5e6} {
+		for _, d := range []linkem.Direction{linkem.AB, linkem.BA} {
+			if err := w.links[fmt.Sprintf("mn/net%d", i+1)].Set(d, linkem.Params{Delay: 5 * time.Millisecond, Rate: rate}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mn, cn := w.newHost("mn", settings{mode: "duality"}).start(), w.newHost("cn", settings{}).start()
+	mn.becomes("net1", "net2")
+	w.echo(t, "cn", 7007)
+	w.talk(t, "mn", "tcp6", "cn", 7007).echoed(t, "hello")
+	mn.sendsFrom("cn", "net1", "net2")
+	cn.reaches("mn", "established")
+	began := time.Now()
+	d := w.download(t, "mn", "cn", "cn", 8080, 15_000_000, 0)
+	share := func() float64 {
+		for _, p := range cn.with("mn").Paths {
+			if p.Remote == l64(w, "mn", 2) {
+				return p.Share
+			}
+		}
+		return -1
+	}
+	testutil.Eventually(t, 20*time.Second, func() bool { s := share(); return s > 0 && s < 0.35 }, "a smaller share for the slow path")
+	if err := d.Wait(w.within(60 * time.Second)); err != nil {
+		t.Error(err)
+	}
+	t.Logf("15 MB in %v, in the end %.0f %% over the slow path", time.Since(began).Round(time.Millisecond), 100*share())
+}
+
 // track makes the router of the core a firewall with these rules; loose says whether
 // it takes up connections that it has not seen begin.
 func (w *world) track(t *testing.T, rules, loose string) {

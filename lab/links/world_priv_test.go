@@ -221,7 +221,7 @@ func (h *host) roam(args ...string) {
 
 // paths lists what a host sends to its correspondent on; nil without a session
 // or while it is held for dead.
-func (h *host) paths() []node.Path {
+func (h *host) paths() []node.SessionPath {
 	list, _ := h.Sessions(h.w.top.Context())
 	for _, s := range list {
 		if s.State == "established" && !s.Dead {
@@ -241,7 +241,7 @@ func (w *world) uses(link string, l roam.L64) {
 // comesToUse is uses with a deadline of its own.
 func (w *world) comesToUse(within time.Duration, link string, l roam.L64) {
 	w.t.Helper()
-	var ours, theirs []node.Path
+	var ours, theirs []node.SessionPath
 	if !testutil.Wait(within, func() bool {
 		ours, theirs = w.mn.paths(), w.cn.paths()
 		return len(ours) == 1 && ours[0].Link == link && ours[0].Local == l && len(theirs) == 1 && theirs[0].Remote == l

@@ -45,7 +45,7 @@ type Session struct {
 	State     string        `json:"state"`
 	Dead      bool          `json:"dead"`
 	Locators  []PeerLocator `json:"locators"`
-	Paths     []Path        `json:"paths"`
+	Paths     []SessionPath `json:"paths"`
 	InUse     *Path         `json:"in_use"` // nil: none yet
 	RTTMs     float64       `json:"rtt_ms"`
 	Since     time.Time     `json:"since"`
@@ -69,6 +69,14 @@ type Path struct {
 	Link   string   `json:"link"`
 	Local  roam.L64 `json:"local"`
 	Remote roam.L64 `json:"remote"`
+}
+
+// SessionPath is one that a session uses.
+type SessionPath struct {
+	Path
+	RTTMs float64 `json:"rtt_ms"` // 0: unknown
+	Share float64 `json:"share"`  // of all that is spread by packet
+	Long  bool    `json:"long"`
 }
 
 // Counter is one entry of `roam counter show --json`.

@@ -42,7 +42,7 @@ func sessions() []control.Session {
 				{L64: 0x2001_0db8_00ff_0001, Preference: 10, LifetimeS: ptr(3600), State: "active", Proven: true},
 				{L64: 0x2001_0db8_00ff_0002, Preference: 10, State: "valid"},
 			},
-			Paths: []control.SessionPath{{Path: path, RTTMS: 20.1}, {Path: other, RTTMS: 68.4, Long: true}}, InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
+			Paths: []control.SessionPath{{Path: path, RTTMS: 20.1, Share: 0.8}, {Path: other, RTTMS: 68.4, Share: 0.2, Long: true}}, InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
 			Checksum: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", Spread: "length",
 			LastMove: Now.Add(-42 * time.Second), LastMoveMS: 20.8,
 			TxPackets: 1000, TxBytes: 1_400_000, RxPackets: 2000, RxBytes: 2_800_000_000,

@@ -1,0 +1,164 @@
+package ilnp
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Paths that are equally long need not be equally fast. By equal shares all go as
+// fast as the slowest, and what that one cannot take waits before it. So while
+// segments of TCP wait, all paths in use are asked how long they take now, and one
+// before which more waits than before another gets a smaller share.
+const (
+	queueNoise = 5 * time.Millisecond  // and a quarter of the round trip: less is no queue
+	queueEvery = 50 * time.Millisecond // between two questions where a queue was found, and once it has gone
+	queueSure  = 10 * time.Millisecond // and the round trip: more is one for sure
+	queueFlips = 6                     // doublings of that at most, as shares go to and fro
+	costMost   = 15
+	costLasts  = 30 * time.Second // without queues; then all paths get the same again
+)
+
+// load is what is known of queues on the paths of a session.
+type load struct {
+	costs map[Path]uint8         // of those that get less: each step of two halves their share
+	asked time.Time              // when the paths were asked last
+	every time.Duration          // until they are asked again
+	seen  map[Path]time.Duration // answers to that; nil: none are awaited
+	slow  []Path                 // before which more waited the last time
+	less  []Path                 // that got less the last time
+	flips int                    // how often others did than before, of late
+	last  time.Time              // when segments were last seen to wait
+}
+
+// note takes the answer to a probe.
+func (l *load) note(now time.Time, pr probe) {
+	if l.seen != nil && !pr.sent.Before(l.asked) {
+		l.seen[pr.path] = now.Sub(pr.sent)
+	}
+}
+
+// handleQueue asks all paths in use, unless that has just been done.
+func (c *Core) handleQueue(now time.Time, s *session) {
+	l := &s.load
+	l.last = now
+	if s.state != Established || s.dead || len(s.entry.Paths)-len(s.entry.Long) < 2 || s.tracked() ||
+		s.watch.state == settling || now.Sub(l.asked) < l.every {
+		return
+	}
+	l.asked, l.seen = now, make(map[Path]time.Duration)
+	s.lastTx = later(s.lastTx, now)
+	s.monitored = time.Time{}
+	c.monitor(now, s)
+}
+
+// judgeLoad gives less to the paths before which more has waited twice, when all
+// have answered.
+func (c *Core) judgeLoad(now time.Time, s *session) {
+	l := &s.load
+	if l.seen == nil {
+		return
+	}
+	waits, least, most := s.waits()
+	l.seen = nil
+	var slow, less []Path
+	for _, p := range s.entry.Paths {
+		wait, rtt := waits[p], s.lengths[p].rtt()
+		if wait <= 2*least+max(queueNoise, rtt/4) {
+			continue
+		}
+		slow = append(slow, p)
+		if slices.Contains(l.slow, p) || l.flips == 0 && wait > 2*least+rtt+queueSure {
+			less = append(less, p)
+		}
+	}
+	l.slow = slow
+	switch {
+	case len(slow) == 0:
+		l.every = min(2*max(l.every, queueEvery), monitorEvery)
+	case len(less) == 0:
+		l.every = queueEvery
+	default:
+		if l.less != nil && !slices.Equal(less, l.less) {
+			l.flips = min(l.flips+1, queueFlips)
+		} else {
+			l.flips = max(l.flips-2, 0) // the rates have changed
+		}
+		l.less, l.slow = less, nil
+		l.every = (queueEvery + most) << l.flips
+		l.shift(s.entry.Paths, less)
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// waits returns how much longer than their length those paths took that TCP takes,
+// and the least and the most of that.
+func (s *session) waits() (waits map[Path]time.Duration, least, most time.Duration) {
+	waits = make(map[Path]time.Duration)
+	for p, rtt := range s.load.seen {
+		if slices.Contains(s.entry.Long, p) || !slices.Contains(s.entry.Paths, p) {
+			continue
+		}
+		w := max(rtt-s.lengths[p].rtt(), 0)
+		if len(waits) == 0 || w < least {
+			least = w
+		}
+		waits[p], most = w, max(most, w)
+	}
+	return waits, least, most
+}
+
+// shift gives less of paths a smaller share, by half as long as no other path has
+// had to give way, then in smaller steps. The cheapest costs nothing.
+func (l *load) shift(paths, less []Path) {
+	step := uint8(2)
+	switch {
+	case l.flips > 1:
+		step = 1
+	case l.flips == 0 && len(l.costs) == 0:
+		step = 4
+	}
+	costs, least := make(map[Path]uint8), uint8(costMost)
+	for _, p := range paths {
+		cost := l.costs[p]
+		if slices.Contains(less, p) {
+			cost = min(cost+step, costMost)
+		}
+		costs[p], least = cost, min(least, cost)
+	}
+	for p, cost := range costs {
+		if costs[p] = cost - least; cost == least {
+			delete(costs, p)
+		}
+	}
+	l.costs = costs
+}
+
+// forgetLoad has all paths get the same again when nothing has waited for long.
+func (c *Core) forgetLoad(now time.Time, s *session) {
+	if len(s.load.costs) > 0 && now.Sub(s.load.last) >= costLasts {
+		s.load = load{}
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// costsOf returns those of paths that get less than others.
+func (s *session) costsOf(paths []Path) map[Path]uint8 {
+	costs := maps.Clone(s.load.costs)
+	maps.DeleteFunc(costs, func(p Path, _ uint8) bool { return !slices.Contains(paths, p) })
+	return costs
+}
+
+// shares returns what part of all that is spread by packet each path gets.
+func (s *session) shares() map[Path]float64 {
+	shares, sum := make(map[Path]float64), 0.0
+	for _, p := range s.entry.Paths {
+		cost := s.entry.Costs[p]
+		shares[p] = 2 / float64(uint(2+cost&1)<<(cost>>1))
+		sum += shares[p]
+	}
+	for p := range shares {
+		shares[p] /= sum
+	}
+	return shares
+}
