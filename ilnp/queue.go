@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -11,9 +12,8 @@ import (
 // segments of TCP wait, all paths in use are asked how long they take now, and one
 // before which more waits than before another gets a smaller share.
 const (
-	queueNoise = 5 * time.Millisecond  // and a quarter of the round trip: less is no queue
+	queueNoise = 10 * time.Millisecond // or a quarter of the round trip, if that is more: less is no queue
 	queueEvery = 50 * time.Millisecond // between two questions where a queue was found, and once it has gone
-	queueSure  = 10 * time.Millisecond // and the round trip: more is one for sure
 	queueFlips = 6                     // doublings of that at most, as shares go to and fro
 	costMost   = 15
 	costLasts  = 30 * time.Second // without queues; then all paths get the same again
@@ -25,7 +25,9 @@ type load struct {
 	asked time.Time              // when the paths were asked last
 	every time.Duration          // until they are asked again
 	seen  map[Path]time.Duration // answers to that; nil: none are awaited
-	slow  []Path                 // before which more waited the last time
+	slow  []Path                 // before which more waited the last time,
+	waits map[Path]time.Duration // how long it did,
+	at    time.Time              // and when that was asked
 	less  []Path                 // that got less the last time
 	flips int                    // how often others did than before, of late
 	last  time.Time              // when segments were last seen to wait
@@ -46,14 +48,18 @@ func (c *Core) handleQueue(now time.Time, s *session) {
 		s.watch.state == settling || now.Sub(l.asked) < l.every {
 		return
 	}
-	l.asked, l.seen = now, make(map[Path]time.Duration)
+	c.askLoad(now, s)
+}
+
+func (c *Core) askLoad(now time.Time, s *session) {
+	s.load.asked, s.load.seen = now, make(map[Path]time.Duration)
 	s.lastTx = later(s.lastTx, now)
 	s.monitored = time.Time{}
 	c.monitor(now, s)
 }
 
 // judgeLoad gives less to the paths before which more has waited twice, when all
-// have answered.
+// have answered: one answer may be late as a host had other work.
 func (c *Core) judgeLoad(now time.Time, s *session) {
 	l := &s.load
 	if l.seen == nil {
@@ -68,16 +74,18 @@ func (c *Core) judgeLoad(now time.Time, s *session) {
 			continue
 		}
 		slow = append(slow, p)
-		if slices.Contains(l.slow, p) || l.flips == 0 && wait > 2*least+rtt+queueSure {
+		if slices.Contains(l.slow, p) {
 			less = append(less, p)
 		}
 	}
-	l.slow = slow
+	growth := l.growth(waits, less)
+	l.slow, l.waits, l.at = slow, waits, l.asked
 	switch {
 	case len(slow) == 0:
 		l.every = min(2*max(l.every, queueEvery), monitorEvery)
 	case len(less) == 0:
 		l.every = queueEvery
+		c.askLoad(now, s)
 	default:
 		if l.less != nil && !slices.Equal(less, l.less) {
 			l.flips = min(l.flips+1, queueFlips)
@@ -86,7 +94,7 @@ func (c *Core) judgeLoad(now time.Time, s *session) {
 		}
 		l.less, l.slow = less, nil
 		l.every = (queueEvery + most) << l.flips
-		l.shift(s.entry.Paths, less)
+		l.shift(s.entry.Paths, less, growth)
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
@@ -108,15 +116,27 @@ func (s *session) waits() (waits map[Path]time.Duration, least, most time.Durati
 	return waits, least, most
 }
 
-// shift gives less of paths a smaller share, by half as long as no other path has
-// had to give way, then in smaller steps. The cheapest costs nothing.
-func (l *load) shift(paths, less []Path) {
+// growth is by how much the wait before those paths has grown in a second: what comes
+// in excess of what leaves.
+func (l *load) growth(waits map[Path]time.Duration, less []Path) (most float64) {
+	for _, p := range less {
+		if before, ok := l.waits[p]; ok && l.asked.After(l.at) {
+			most = max(most, (waits[p]-before).Seconds()/l.asked.Sub(l.at).Seconds())
+		}
+	}
+	return most
+}
+
+// shift gives less of paths a smaller share, by as much as comes in excess, but at
+// least by half as long as no other path has had to give way, then in smaller
+// steps. The cheapest costs nothing.
+func (l *load) shift(paths, less []Path, growth float64) {
 	step := uint8(2)
 	switch {
 	case l.flips > 1:
 		step = 1
-	case l.flips == 0 && len(l.costs) == 0:
-		step = 4
+	case l.flips == 0:
+		step = uint8(min(max(2, math.Round(2*math.Log2(1+growth))), 8))
 	}
 	costs, least := make(map[Path]uint8), uint8(costMost)
 	for _, p := range paths {

@@ -26,7 +26,7 @@ func (b *bench) waits(a, b_ time.Duration) bool {
 	if len(b.probesSent()) == 0 {
 		return false
 	}
-	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20*ms + a, netB: 20*ms + b_})
+	b.answerAfter(4, map[roam.L64]time.Duration{netA: 20*ms + a, netB: 20*ms + b_})
 	return true
 }
 
@@ -100,26 +100,39 @@ func TestSharesStayEqual(t *testing.T) {
 	}
 }
 
-// A short wait must be there twice; a long one counts at once.
+// A wait must be there twice, at once.
 func TestWaitIsConfirmed(t *testing.T) {
 	b := queueBench(t)
 	for range 20 {
-		b.waits(0, 15*ms)
-		b.pass(time.Second)
-		b.waits(0, 0)
+		b.sent = nil
+		b.see(Observation{Trigger: SeenQueue, Key: theKey, LocalNID: ownNID})
+		b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 120 * ms})
+		began := b.now
+		b.answerAfter(3, map[roam.L64]time.Duration{netA: 20 * ms, netB: 20 * ms})
+		if b.now.Sub(began) != 20*ms {
+			t.Fatalf("not asked again at once, but after %v: %v", b.now.Sub(began), b.sessions[theKey].load)
+		}
 		b.pass(10 * time.Second)
 	}
 	if share := b.shareOf(netB); share != 0.5 {
 		t.Errorf("a wait that does not last leaves a share of %v", share)
 	}
-	b.waits(0, 15*ms)
-	b.pass(time.Second)
-	if b.waits(0, 15*ms); b.shareOf(netB) >= 0.5 {
-		t.Error("a wait that lasts is not taken for one")
+	if b.waits(0, 60*ms); math.Abs(b.shareOf(netB)-1./3) > 0.01 {
+		t.Errorf("a wait that lasts leaves a share of %v", b.shareOf(netB))
 	}
 	b = queueBench(t)
-	if b.waits(0, 60*ms); math.Abs(b.shareOf(netB)-0.2) > 0.01 {
-		t.Errorf("a long wait leaves a share of %v", b.shareOf(netB))
+	b.see(Observation{Trigger: SeenQueue, Key: theKey, LocalNID: ownNID})
+	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 60 * ms})
+	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 90 * ms}) // 30 ms more 60 ms later: half too much
+	if math.Abs(b.shareOf(netB)-1./3) > 0.01 {
+		t.Errorf("a wait that grows leaves a share of %v", b.shareOf(netB))
+	}
+	b = queueBench(t)
+	b.see(Observation{Trigger: SeenQueue, Key: theKey, LocalNID: ownNID})
+	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 40 * ms})
+	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 110 * ms}) // 70 ms more 40 ms later
+	if share := b.shareOf(netB); share > 0.33 {
+		t.Errorf("one that grows faster leaves a share of %v", share)
 	}
 }
 
