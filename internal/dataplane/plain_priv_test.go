@@ -141,40 +141,6 @@ func TestSpokePlain(t *testing.T) {
 	})
 }
 
-// whilePublishing has do called when the next session is written: its place has to
-// be waited for.
-func (r *rig) whilePublishing(do func()) {
-	wait, limit := r.places.wait, r.places.limit
-	r.places.left = append(r.places.left, r.places.free...)
-	if len(r.places.left) == 0 {
-		r.places.left = append(r.places.left, r.places.next)
-		r.places.next++
-	}
-	r.places.free, r.places.limit = nil, r.places.next
-	r.places.wait = func() error {
-		r.places.wait, r.places.limit = wait, limit
-		do()
-		return wait()
-	}
-}
-
-// A correspondent may speak plain IPv6 while its session is being made: it has shown
-// its nonce once, and goes without from then on. What begins then is not reset when
-// the session is there.
-func TestSpokePlainMeanwhile(t *testing.T) {
-	r, mine, other := realEnds(t)
-	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
-	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
-	verdict := shot
-	r.whilePublishing(func() { verdict, _ = r.ingress(segment) })
-	p := pairOf(there)
-	r.upsert(p)
-	if verdict != passOn {
-		t.Errorf("verdict %d before the session", verdict)
-	}
-	r.left("begun before the session", segment, segment)
-}
-
 // A session that is only expected is none yet: its correspondent speaks plain IPv6
 // until we have sent something.
 func TestSpokePlainToExpected(t *testing.T) {
