@@ -194,7 +194,7 @@ type Pair struct {
 	PerFlow                 bool           // TCP connections keep to one path each, by the same rule at both ends
 	Expected                bool           // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
-	Paths                   []Path         // to send on, at most MaxPaths, each one equally; empty: none usable
+	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
 	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most 2*MaxRemote
 	Unproven                []roam.L64     // of those in Paths, not yet proven reachable
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others

@@ -30,7 +30,7 @@ type length struct {
 func (l length) measured(now time.Time, rtt time.Duration) length {
 	switch age := now.Sub(l.since); {
 	case l.n == 0 || age >= 2*lengthLasts || age < 0:
-		return length{now: rtt, before: rtt, since: now, n: min(l.n+1, lengthTwice)}
+		return length{now: rtt, before: rtt, since: now, n: 1}
 	case age >= lengthLasts:
 		l.before, l.now, l.since = l.now, rtt, now
 	}
@@ -52,15 +52,19 @@ func (c *Core) noteLength(now time.Time, s *session, pr probe) {
 	}
 }
 
-// longOf returns those of paths that TCP does not take: the long ones, and until
-// they have been asked those of which it is not known, but for one.
+// longOf returns those of paths that TCP does not take: the long ones, and those that
+// it has not taken yet and whose length is not known, but for one if that is all.
 func (s *session) longOf(paths []Path) []Path {
 	if s.state != Established || len(paths) < 2 || s.tracked() {
 		return nil
 	}
 	least := s.leastOf(paths)
-	unasked := func(p Path) bool { _, asked := s.lengths[p]; return !asked }
-	if least == 0 && !slices.ContainsFunc(paths, func(p Path) bool { return !unasked(p) }) {
+	unasked := func(p Path) bool {
+		_, asked := s.lengths[p]
+		taken := s.entry.State == Established && slices.Contains(s.entry.Paths, p) && !slices.Contains(s.entry.Long, p)
+		return !asked && !taken
+	}
+	if !slices.ContainsFunc(paths, func(p Path) bool { return !unasked(p) }) {
 		return slices.Clone(paths[1:])
 	}
 	return slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return !unasked(p) && !s.isLong(p, least) })
@@ -89,30 +93,44 @@ func (s *session) isLong(p Path, least time.Duration) bool {
 // measure asks all paths at once if one is in use that was not asked before, or was
 // found to be long by one answer, which may have been late.
 func (c *Core) measure(now time.Time, s *session) {
-	doubt := func(p Path) bool {
-		l, asked := s.lengths[p]
-		return !asked || l.n == 1 && slices.Contains(s.entry.Long, p)
-	}
-	if len(s.entry.Paths) > 1 && s.state == Established && slices.ContainsFunc(s.entry.Paths, doubt) {
+	if len(s.entry.Paths) > 1 && s.state == Established && slices.ContainsFunc(s.entry.Paths, s.doubts) {
 		s.monitored = time.Time{}
 		c.monitor(now, s)
 	}
+}
+
+// unasked returns the paths in use whose length nobody has asked for.
+func (s *session) unasked() []Path {
+	if len(s.entry.Paths) < 2 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.entry.Paths), func(p Path) bool { _, asked := s.lengths[p]; return asked })
+}
+
+func (s *session) doubts(p Path) bool {
+	l, asked := s.lengths[p]
+	return !asked || l.n == 1 && slices.Contains(s.entry.Long, p)
 }
 
 // askedInVain has TCP wait no longer for the length of a path that has not answered:
 // another stack may answer no probe at all.
 func (s *session) askedInVain() {
 	for _, p := range s.unansweredPaths() {
-		s.lengths[p] = s.lengths[p]
+		if s.doubts(p) {
+			s.lengths[p] = length{}
+		}
 	}
 }
 
-// forgetLengths drops those of paths that are not in use any more.
+// forgetLengths drops those of paths that are not in use any more. One that is left
+// as its queue swallowed probes may be back soon, and no faster.
 func (s *session) forgetLengths() {
 	for p := range s.lengths {
 		if !slices.Contains(s.entry.Paths, p) {
 			delete(s.lengths, p)
-			delete(s.load.costs, p)
+			if !s.bad[p] {
+				delete(s.load.costs, p)
+			}
 		}
 	}
 }

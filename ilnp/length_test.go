@@ -181,3 +181,65 @@ func TestTrackedLongPaths(t *testing.T) {
 		t.Errorf("entry %+v", p)
 	}
 }
+
+// TCP stays on the path that it has while nobody has asked how long that is: a session
+// with one path has no use for it.
+func TestNewPathBesideOneThatWasNotAsked(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	clear(b.sessions[theKey].lengths)
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	if got := b.long(); !slices.Equal(got, []roam.L64{netB}) {
+		t.Errorf("TCP does not take %v", got)
+	}
+	for _, p := range b.probesSent() {
+		if p.Src.L64 == netB {
+			b.now = b.now.Add(10 * ms)
+			b.reply(p, peerNonce)
+		}
+	}
+	if got := b.long(); len(got) != 0 {
+		t.Errorf("once the new one has answered TCP does not take %v", got)
+	}
+}
+
+// What was measured long ago does not make a late answer the second one of two.
+func TestLateAnswerAfterAPause(t *testing.T) {
+	b := lengthBench(t)
+	b.answerAfter(8, map[roam.L64]time.Duration{netA: 20 * ms, netB: 20 * ms})
+	b.pass(3 * lengthLasts)
+	b.sent, b.events = nil, nil
+	b.active()
+	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 90 * ms})
+	if b.count(SpreadChanged) != 0 || len(b.probesSent()) == 0 {
+		t.Errorf("told %+v, %d probes", b.events, len(b.probesSent()))
+	}
+}
+
+// What was found to be long stays so when the daemon is restarted, until it is asked.
+func TestLongPathsAreRemembered(t *testing.T) {
+	b := lengthBench(t)
+	b.answerAfter(8, map[roam.L64]time.Duration{netA: 20 * ms, netB: 120 * ms})
+	next := b.successor(t, inMode(Duality))
+	if got := next.long(); !slices.Equal(got, []roam.L64{netB}) {
+		t.Errorf("after a restart TCP does not take %v", got)
+	}
+}
+
+// A correspondent that answers one probe late and no other is not asked without end.
+func TestLateAnswerAndNoOther(t *testing.T) {
+	b := lengthBench(t)
+	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 90 * ms})
+	asked := 0
+	for range 60 {
+		b.active()
+		b.pass(time.Second)
+		asked += len(b.probesSent())
+		b.sent = nil
+	}
+	if asked > 200 {
+		t.Errorf("%d probes in a minute", asked)
+	}
+}

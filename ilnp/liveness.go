@@ -212,10 +212,16 @@ func (c *Core) prove(now time.Time, s *session) {
 		return
 	}
 	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
-	if fresh {
-		s.watch = watch{state: proving, round: s.watch.proved}
-		c.proveRound(now, s)
+	if !fresh {
+		return
 	}
+	again := s.watch.state == quiet && s.watch.proved > 0
+	s.watch = watch{state: proving, round: s.watch.proved}
+	if left := s.proveNext.Sub(now); again && left > 0 && left <= probeMax {
+		c.arm(&s.schedule, timerProbe, now, left) // other questions were in between
+		return
+	}
+	c.proveRound(now, s)
 }
 
 func (c *Core) curious(s *session) bool {
@@ -249,7 +255,7 @@ func (c *Core) proveRound(now time.Time, s *session) {
 	for i, l := range targets[:min(len(targets), MaxRemote)] {
 		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
 	}
-	for _, p := range c.missed(s) {
+	for _, p := range append(c.missed(s), s.unasked()...) {
 		if !slices.Contains(paths, p) && len(paths) < MaxPaths {
 			paths = append(paths, p)
 		}
@@ -262,6 +268,7 @@ func (c *Core) proveRound(now time.Time, s *session) {
 		again = min(again, max(s.rtt, probeSoon))
 	}
 	c.arm(&s.schedule, timerProbe, now, again)
+	s.proveNext = now.Add(again)
 	s.watch.round++
 }
 
@@ -415,6 +422,7 @@ func (s *session) unansweredPaths() []Path {
 // work: it may still send on the dead one, and hears us, so that silence does
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
+	s.askedInVain()
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
@@ -432,7 +440,6 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		return
 	}
 	asked, rounds := s.watch.since, s.watch.round
-	s.askedInVain()
 	s.watch = next
 	c.disarm(&s.schedule, timerProbe)
 	c.refresh(now, s)

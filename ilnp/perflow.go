@@ -112,7 +112,10 @@ func (s *session) spread() Spread {
 	switch {
 	case s.tracked():
 		return ByFlow
-	case slices.ContainsFunc(s.entry.Long, func(p Path) bool { return s.lengths[p].n == lengthTwice }):
+	case slices.ContainsFunc(s.entry.Long, func(p Path) bool {
+		n := s.lengths[p].n
+		return n == lengthTwice || n > 0 && s.spreadTold == ByLength
+	}):
 		return ByLength
 	}
 	return ByPacket

@@ -43,19 +43,24 @@ func (l *load) note(now time.Time, pr probe) {
 // handleQueue asks all paths in use, unless that has just been done.
 func (c *Core) handleQueue(now time.Time, s *session) {
 	l := &s.load
-	l.last = now
-	if s.state != Established || s.dead || len(s.entry.Paths)-len(s.entry.Long) < 2 || s.tracked() ||
-		s.watch.state == settling || now.Sub(l.asked) < l.every {
+	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || len(s.entry.Long) > 0 || s.tracked() {
 		return
 	}
+	l.last = now
+	if s.watch.state == settling || now.Sub(l.asked) < l.every {
+		return
+	}
+	s.lastTx = later(s.lastTx, now)
 	c.askLoad(now, s)
 }
 
 func (c *Core) askLoad(now time.Time, s *session) {
+	was := s.load.asked
 	s.load.asked, s.load.seen = now, make(map[Path]time.Duration)
-	s.lastTx = later(s.lastTx, now)
 	s.monitored = time.Time{}
-	c.monitor(now, s)
+	if c.monitor(now, s); s.watch.state != settling {
+		s.load.asked, s.load.seen = was, nil // it has other questions
+	}
 }
 
 // judgeLoad gives less to the paths before which more has waited twice, when all
@@ -78,14 +83,18 @@ func (c *Core) judgeLoad(now time.Time, s *session) {
 			less = append(less, p)
 		}
 	}
-	growth := l.growth(waits, less)
+	growth, again := l.growth(waits, less), len(l.slow) == 0
 	l.slow, l.waits, l.at = slow, waits, l.asked
 	switch {
-	case len(slow) == 0:
-		l.every = min(2*max(l.every, queueEvery), monitorEvery)
-	case len(less) == 0:
+	case len(less) == 0 && len(slow) > 0 && again:
 		l.every = queueEvery
 		c.askLoad(now, s)
+	case len(less) == 0:
+		if l.every == monitorEvery && len(slow) == 0 {
+			l.relax()
+			c.upsert(now, s, s.entry.Paths)
+		}
+		l.every = min(2*max(l.every, queueEvery), monitorEvery)
 	default:
 		if l.less != nil && !slices.Equal(less, l.less) {
 			l.flips = min(l.flips+1, queueFlips)
@@ -93,8 +102,11 @@ func (c *Core) judgeLoad(now time.Time, s *session) {
 			l.flips = max(l.flips-2, 0) // the rates have changed
 		}
 		l.less, l.slow = less, nil
-		l.every = (queueEvery + most) << l.flips
-		l.shift(s.entry.Paths, less, growth)
+		next, was := min((queueEvery+most)<<l.flips, monitorEvery), l.costs
+		if l.shift(s.entry.Paths, less, growth); maps.Equal(l.costs, was) {
+			next = min(2*max(l.every, queueEvery), monitorEvery)
+		}
+		l.every = next
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
@@ -154,17 +166,29 @@ func (l *load) shift(paths, less []Path, growth float64) {
 	l.costs = costs
 }
 
+// relax has paths get a little more where nothing has waited longer than elsewhere for
+// a while: one that has become faster would not show otherwise.
+func (l *load) relax() {
+	costs := maps.Clone(l.costs)
+	for p := range costs {
+		if costs[p]--; costs[p] == 0 {
+			delete(costs, p)
+		}
+	}
+	l.costs = costs
+}
+
 // forgetLoad has all paths get the same again when nothing has waited for long.
 func (c *Core) forgetLoad(now time.Time, s *session) {
-	if len(s.load.costs) > 0 && now.Sub(s.load.last) >= costLasts {
+	if !s.load.last.IsZero() && now.Sub(s.load.last) >= costLasts {
 		s.load = load{}
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
 
 // costsOf returns those of paths that get less than others.
-func (s *session) costsOf(paths []Path) map[Path]uint8 {
-	costs := maps.Clone(s.load.costs)
+func (l *load) costsOf(paths []Path) map[Path]uint8 {
+	costs := maps.Clone(l.costs)
 	maps.DeleteFunc(costs, func(p Path, _ uint8) bool { return !slices.Contains(paths, p) })
 	return costs
 }

@@ -171,3 +171,41 @@ func TestLongPathsHaveNoQueue(t *testing.T) {
 		t.Error("asked")
 	}
 }
+
+// A path that has become faster gets more again though nothing waits before another.
+func TestSharesRelax(t *testing.T) {
+	b := queueBench(t)
+	for range 4 {
+		b.waits(0, 60*ms)
+		b.pass(time.Second)
+	}
+	least := b.shareOf(netB)
+	for range 240 { // TCP goes on to say that its round trips are long
+		b.waits(0, 0)
+		b.pass(500 * ms)
+	}
+	if b.shareOf(netB) != 0.5 {
+		t.Errorf("a share of %v, before of %v", b.shareOf(netB), least)
+	}
+}
+
+// A correspondent that has one path seem slow and then the other, and answers on, does
+// not have us ask more than a queue would.
+func TestWaitsThatAlternate(t *testing.T) {
+	b := queueBench(t)
+	b.see(Observation{Trigger: SeenQueue, Key: theKey, LocalNID: ownNID})
+	began, asked := b.now, 0
+	for i := 0; b.now.Sub(began) < time.Minute; i++ {
+		waits := map[roam.L64]time.Duration{netA: 20 * ms, netB: 60 * ms}
+		if i%2 == 1 {
+			waits = map[roam.L64]time.Duration{netA: 60 * ms, netB: 20 * ms}
+		}
+		asked += len(b.probesSent())
+		if b.answerAfter(2, waits); len(b.probesSent()) == 0 {
+			b.pass(100 * ms)
+		}
+	}
+	if asked > 20 {
+		t.Errorf("%d probes in a minute after one queue", asked)
+	}
+}

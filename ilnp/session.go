@@ -44,6 +44,7 @@ type session struct {
 	watch          watch
 	sent           tokens // probes under way
 	monitored      time.Time
+	proveNext      time.Time // when unproven locators and dead paths are asked again
 	stall          stall
 	wished         time.Time // when the correspondent last wanted TCP spread by connection
 	asksPerFlow    bool      // that holds
@@ -291,8 +292,11 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.costsOf(paths),
+		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead, PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
 		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
+	}
+	if len(p.Long) > 0 || p.PerFlow {
+		p.Costs = nil // TCP goes by its own rules, and is what they are for
 	}
 	if p.State != Plain {
 		p.Unproven = s.unprovenIn(p.Paths)
@@ -303,6 +307,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
 		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
+		s.load = load{costs: s.load.costs, last: s.load.last}
 	}
 	p.Seq = s.entry.Seq + 1
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {

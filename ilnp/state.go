@@ -107,6 +107,7 @@ type savedSession struct {
 	Carried     []Path        `json:"carried,omitempty"`
 	Expected    bool          `json:"expected,omitempty"`
 	AsksPerFlow bool          `json:"asks_per_flow,omitempty"`
+	Long        []Path        `json:"long,omitempty"`
 }
 
 type savedListed struct {
@@ -174,7 +175,7 @@ func (s *session) save() savedSession {
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow,
+		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -308,6 +309,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
 	s.restoreCarried(now, v.Carried)
 	s.entry.Seq, s.entry.Paths = v.Seq, c.pathsFor(now, s) // the data plane goes on with these
+	s.entry.State, s.entry.Long = v.State, v.Long
 	c.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)

@@ -155,7 +155,7 @@ struct pair {
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
 	__u8 pad2;
-	__u64 costs;                    /* four bits for each of paths[]: what an octet counts there, path_cost() */
+	__u64 costs;                    /* four bits for each of paths[]: what an octet counts there, path_cost(); 0 while any is long */
 };
 
 /* What the data plane saw of a session, written by it alone. What every packet
