@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -123,14 +124,9 @@ func (s *session) askedInVain() {
 }
 
 // forgetLengths drops those of paths that are not in use any more. One that is left
-// as its queue swallowed probes may be back soon, and no faster.
+// as its queue swallowed probes may be back soon, no longer and no faster.
 func (s *session) forgetLengths() {
-	for p := range s.lengths {
-		if !slices.Contains(s.entry.Paths, p) {
-			delete(s.lengths, p)
-			if !s.bad[p] {
-				delete(s.load.costs, p)
-			}
-		}
-	}
+	gone := func(p Path) bool { return !slices.Contains(s.entry.Paths, p) && !s.bad[p] }
+	maps.DeleteFunc(s.lengths, func(p Path, _ length) bool { return gone(p) })
+	maps.DeleteFunc(s.load.costs, func(p Path, _ uint8) bool { return gone(p) })
 }

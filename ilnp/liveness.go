@@ -272,11 +272,6 @@ func (c *Core) proveRound(now time.Time, s *session) {
 	s.watch.round++
 }
 
-// allUnproven says whether every path in use goes to an unproven locator.
-func (s *session) allUnproven() bool {
-	return !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return !slices.Contains(s.entry.Unproven, p.Remote) })
-}
-
 // backoff is the time to the next round: 3/2 RTT or least, doubled each time.
 func (s *session) backoff(least time.Duration) time.Duration {
 	return min(max(s.rtt*3/2, least)<<min(s.watch.round, 8), probeMax)
@@ -423,6 +418,7 @@ func (s *session) unansweredPaths() []Path {
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
 	s.askedInVain()
+	again := c.judgeLoad(now, s)
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
@@ -447,7 +443,9 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	c.prove(now, s)
 	if all {
 		c.judgeStall(now, s, asked, rounds)
-		c.judgeLoad(now, s)
+	}
+	if again {
+		c.askLoad(now, s)
 	}
 }
 

@@ -124,6 +124,11 @@ func (s *session) unprovenIn(paths []Path) []roam.L64 {
 	return ls
 }
 
+// allUnproven says whether every path in use goes to an unproven locator.
+func (s *session) allUnproven() bool {
+	return !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return !slices.Contains(s.entry.Unproven, p.Remote) })
+}
+
 // reserveFor returns paths to proven locators that the correspondent lists, but
 // prefers less, when none of those in use is proven: more than an unproven
 // locator may get has a way to go until the proof is there.

@@ -63,12 +63,18 @@ func (c *Core) askLoad(now time.Time, s *session) {
 	}
 }
 
-// judgeLoad gives less to the paths before which more has waited twice, when all
-// have answered: one answer may be late as a host had other work.
-func (c *Core) judgeLoad(now time.Time, s *session) {
+// judgeLoad gives less to the paths before which more has waited twice, as one answer
+// may be late for a host's other work, and to those where the questions themselves
+// got stuck or lost. It returns whether to ask again at once.
+func (c *Core) judgeLoad(now time.Time, s *session) (again bool) {
 	l := &s.load
-	if l.seen == nil {
-		return
+	if l.seen == nil || len(s.watch.answered) == 0 {
+		l.seen = nil
+		return false
+	}
+	lost := s.unansweredPaths()
+	for _, p := range lost {
+		l.seen[p] = now.Sub(l.asked)
 	}
 	waits, least, most := s.waits()
 	l.seen = nil
@@ -79,16 +85,16 @@ func (c *Core) judgeLoad(now time.Time, s *session) {
 			continue
 		}
 		slow = append(slow, p)
-		if slices.Contains(l.slow, p) {
+		if slices.Contains(l.slow, p) || slices.Contains(lost, p) {
 			less = append(less, p)
 		}
 	}
-	growth, again := l.growth(waits, less), len(l.slow) == 0
+	growth, first := l.growth(waits, less), len(l.slow) == 0
 	l.slow, l.waits, l.at = slow, waits, l.asked
 	switch {
-	case len(less) == 0 && len(slow) > 0 && again:
+	case len(less) == 0 && len(slow) > 0 && first:
 		l.every = queueEvery
-		c.askLoad(now, s)
+		return true
 	case len(less) == 0:
 		if l.every == monitorEvery && len(slow) == 0 {
 			l.relax()
@@ -109,6 +115,7 @@ func (c *Core) judgeLoad(now time.Time, s *session) {
 		l.every = next
 		c.upsert(now, s, s.entry.Paths)
 	}
+	return false
 }
 
 // waits returns how much longer than their length those paths took that TCP takes,

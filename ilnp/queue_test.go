@@ -209,3 +209,20 @@ func TestWaitsThatAlternate(t *testing.T) {
 		t.Errorf("%d probes in a minute after one queue", asked)
 	}
 }
+
+// A queue that swallows the questions is one: the path is left, and gets less when it
+// is back.
+func TestWaitThatSwallowsProbes(t *testing.T) {
+	b := queueBench(t)
+	b.see(Observation{Trigger: SeenQueue, Key: theKey, LocalNID: ownNID})
+	b.answerAfter(1, map[roam.L64]time.Duration{netA: 20 * ms})
+	b.sent = nil
+	b.pass(time.Second)
+	if got := b.sources(); !slices.Equal(got, []roam.L64{netA}) {
+		t.Fatalf("sends from %v", got)
+	}
+	b.answerAfter(1, map[roam.L64]time.Duration{netB: 20 * ms})
+	if share := b.shareOf(netB); share > 0.34 || share < 0 {
+		t.Errorf("it is back with a share of %v; TCP does not take %v", share, b.long())
+	}
+}
