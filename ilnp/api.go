@@ -89,6 +89,10 @@ type Peer struct {
 	NonceAlways bool // the option goes on every packet, not only where RFC 6744 §4 wants it
 	NonceFixed  bool // NonceAlways is what people said, not to be found from what the peer does
 	OldFirst    bool // a Locator Update leaves from a locator that the peer knows, before all others
+
+	// Anywhere says that the record's name belongs to the node wherever it is
+	// validated, not only at Locators: whoever claims the NID first has it.
+	Anywhere bool
 }
 
 // RemoteLocator is one locator of a correspondent.
@@ -120,6 +124,7 @@ const (
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
+	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 
 // Observation is one event of the data plane.
@@ -133,6 +138,9 @@ type Observation struct {
 	OwnNonce Nonce     // the nonce that the embryo answers with
 	Found    FoundRule // of a packet that shows it
 	Carried  bool      // the nonce came in UDP
+	Held     bool      // the packet waits until its sender is validated: Admit, or Dismiss
+	Bytes    int       // of the packet, from its IPv6 header
+	Packets  int       // SeenMore: how many came
 }
 
 // Activity is what the data plane counted for one pair, read periodically.
@@ -196,7 +204,10 @@ type Pair struct {
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
 	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most 2*MaxRemote
-	Unproven                []roam.L64     // of those in Paths, not yet proven reachable
+	Unproven                []roam.L64     // of those in Paths and Accept, not yet validated
+	Given                   []roam.L64     // of those in Unproven, named by a file, the user or the DNS, not by the peer alone
+	Proven                  []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
+	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
 	Reserve                 []Path         // to proven locators that are listed, but less preferred: for what no unproven one may get yet
@@ -230,6 +241,33 @@ type Release struct{ Key PairKey }
 // Unreachable, code 3, and forgets them: nobody knows that NID.
 type Reject struct{ Key PairKey }
 
+// Pending names one locator of a pending peer: a node is an NID with a nonce
+// (RFC 6741 §5.4).
+type Pending struct {
+	Local  roam.NID
+	Remote roam.ILV
+	Nonce  Nonce
+}
+
+// Admit delivers the packets of a pending peer that were held, in order, under the
+// alias of its session: the peer is validated. It stands before the Upsert, so that
+// what comes in later does not overtake them.
+type Admit struct {
+	Pending Pending
+	Key     PairKey
+}
+
+// Dismiss drops the held packets of a pending peer that stayed unvalidated, and what
+// the data plane remembers of it under Key.
+type Dismiss struct {
+	Pending Pending
+	Key     PairKey
+}
+
+// Abandon destroys the sockets that are connected to an alias: it belongs to another
+// node from now on, or to none.
+type Abandon struct{ Key PairKey }
+
 // Notify tells people and traces what happened.
 type Notify struct{ Event Event }
 
@@ -238,6 +276,9 @@ func (Upsert) output()   {}
 func (Delete) output()   {}
 func (Release) output()  {}
 func (Reject) output()   {}
+func (Admit) output()    {}
+func (Dismiss) output()  {}
+func (Abandon) output()  {}
 func (Notify) output()   {}
 
 // EventKind is what an Event tells.
@@ -267,6 +308,7 @@ const (
 	CarriageChanged // control messages go in UDP from now on, or do not any more: Path, Reason
 	SpreadChanged   // TCP is spread otherwise from now on: Reason
 	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
+	SessionNamed    // a node that had only claimed its NID was validated where the record lists it: the name is its
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -335,6 +377,7 @@ type PeerState struct {
 	NonceAlways bool   // every packet to it carries the nonce
 	OldFirst    bool   // Locator Updates to it leave from known locators first
 	WhyPlain    string // why State is Plain
+	Claims      bool   // it only claims the NID: it was validated at no locator of the record
 	Carried     []Path // those on which control messages go in UDP
 	Spread      Spread // how TCP is spread over Paths
 }

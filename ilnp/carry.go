@@ -117,7 +117,9 @@ func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 		return []ProbeForm{FormOption}
 	case s.carries(p):
 		return []ProbeForm{FormUDP}
-	case s.asks && (s.watch.state == suspect || s.watch.state == silent), s.carriesHereabouts(p), c.doubted(now, s, p.Remote):
+	case s.carriesHereabouts(p): // in this order: there may be only one
+		return []ProbeForm{FormUDP, FormOption}
+	case s.asks && (s.watch.state == suspect || s.watch.state == silent), c.doubted(now, s, p.Remote):
 		return []ProbeForm{FormOption, FormUDP}
 	}
 	return []ProbeForm{FormOption}
@@ -183,15 +185,20 @@ func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]
 func labelOf(t token) uint32 { return binary.BigEndian.Uint32(t[:])>>12 | 1 }
 
 // transmitControl sends a Locator Update or an acknowledgement in one form, in
-// UDP if it fits into any link: the programs look into whole datagrams only.
-func (c *Core) transmitControl(p Path, packet []byte, carried bool) {
+// UDP if it fits into any link: the programs look into whole datagrams only. It
+// reports whether so much may go there now.
+func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte, carried bool) bool {
 	const most = 1280 - 8
 	if carried && len(packet) <= most {
 		if b, err := ilnpwire.Carry(packet, c.cfg.UDPPort); err == nil {
 			packet = b
 		}
 	}
+	if !c.mayReach(now, s, p.Remote, len(packet), false) {
+		return false
+	}
 	c.emit(Transmit{Link: p.Local.Link, Packet: packet})
+	return true
 }
 
 // updateForms says in which forms a transmission of the set goes over a path.

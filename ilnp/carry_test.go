@@ -143,9 +143,10 @@ func TestOptionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A correspondent whose updates come in UDP is asked in both forms where it is
-// next, though it answers to the form of the RFCs where it was: a firewall in front
-// of us lets in what answers, and its updates else not.
+// A correspondent whose updates come in UDP is asked in UDP where it is next, though
+// it answers to the form of the RFCs where it was: a firewall in front of us lets in
+// what answers, and its updates else not. Once something has come from there, the
+// other form follows.
 func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
 	b := newBench(t, withUDP)
 	b.prefix(1, netA, Infinite)
@@ -158,15 +159,26 @@ func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.receive(1, lu)
-	forms := map[bool]int{}
-	for _, s := range b.sent {
-		p, err := ilnpwire.ParseControl(s.Packet, testPort)
-		if err == nil && p.Type == ilnpwire.TypeEchoRequest && p.Dst.L64 == netQ {
-			forms[p.Carried]++
+	forms := func() (option, udp int) {
+		for _, s := range b.sent {
+			p, err := ilnpwire.ParseControl(s.Packet, testPort)
+			switch {
+			case err != nil || p.Type != ilnpwire.TypeEchoRequest || p.Dst.L64 != netQ:
+			case p.Carried:
+				udp++
+			default:
+				option++
+			}
 		}
+		return option, udp
 	}
-	if forms[false] != 1 || forms[true] != 1 {
-		t.Errorf("%d probes with the option, %d in UDP, want one each", forms[false], forms[true])
+	if option, udp := forms(); option != 0 || udp != 1 {
+		t.Errorf("%d probes with the option, %d in UDP, want one in UDP", option, udp)
+	}
+	b.see(Observation{Trigger: SeenMore, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Bytes: 400, Packets: 4})
+	b.pass(time.Second)
+	if option, udp := forms(); option == 0 || udp < 2 {
+		t.Errorf("%d probes with the option, %d in UDP, want both", option, udp)
 	}
 }
 

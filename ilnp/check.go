@@ -20,7 +20,7 @@ import (
 // nonce, and two at once would leave the two ends with different ones.
 func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) bool) []Path {
 	key := PairKey{Local: c.cfg.NIDs[0], Remote: remote}
-	s := c.sessions[key]
+	s := c.sessionOf(key)
 	if s == nil {
 		if k := c.known[remote]; k == nil || len(k.locators) == 0 || len(c.host.active) == 0 {
 			return nil

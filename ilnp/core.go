@@ -50,10 +50,14 @@ type Core struct {
 	known      map[roam.NID]*correspondent
 	sessions   map[PairKey]*session
 	byNIDs     map[PairKey][]*session // by the NIDs on the wire
-	expected   map[PairKey]*session   // see Expect; in none of the two above
-	awaited    []PairKey              // of them, who was asked for the longest ago first
-	candidates map[candidateKey]*candidate
-	queue      []*candidate // in the order in which they came; some are no more
+	names      map[PairKey]*session   // that have the peer's NID as an alias besides their key's
+	strangers  strangers
+	accounts   accounts
+	expected   map[PairKey]*session // see Expect; in none of the two above
+	awaited    []PairKey            // of them, who was asked for the longest ago first
+	candidates map[Pending]*candidate
+	pending    map[PairKey][]*candidate // by the NIDs on the wire
+	queue      []*candidate             // in the order in which they came; some are no more
 	probes     map[token]probe
 	probeSeq   uint16
 	agenda     agenda
@@ -95,8 +99,10 @@ func New(cfg Config) (*Core, error) {
 		known:      make(map[roam.NID]*correspondent),
 		sessions:   make(map[PairKey]*session),
 		byNIDs:     make(map[PairKey][]*session),
+		names:      make(map[PairKey]*session),
 		expected:   make(map[PairKey]*session),
-		candidates: make(map[candidateKey]*candidate),
+		candidates: make(map[Pending]*candidate),
+		pending:    make(map[PairKey][]*candidate),
 		probes:     make(map[token]probe),
 		rejected:   make(map[string]rejection),
 		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},

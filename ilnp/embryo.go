@@ -2,7 +2,6 @@ package ilnp
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 // Limits of candidates.
 const (
 	maxCandidates  = 8192
+	maxOfOneNID    = 256                    // of them
 	queueSlack     = 64                     // decided candidates that may stand in the queue
 	candidateFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	candidateTries = 6                      // 19 s in all
@@ -20,14 +20,6 @@ const (
 	silenceMin     = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
 	silenceAsks    = 3                      // how often it is asked, doubling that, where two nodes may be: 1.4 s in all
 )
-
-// candidateKey tells candidates apart: a node is a NID with a nonce (RFC 6741
-// §5.4), and what is to be proven is one locator of it.
-type candidateKey struct {
-	local  roam.NID
-	remote roam.ILV
-	nonce  Nonce
-}
 
 // candidateState is where a candidate stands.
 type candidateState uint8
@@ -43,8 +35,10 @@ const (
 // so that forged first packets cost an entry here and no session.
 type candidate struct {
 	schedule
-	key             candidateKey
+	key             Pending
 	handles         PairKey // as the data plane named it
+	listed          bool    // by a record or a session, at this locator: that is where its NID is
+	held            bool    // packets of it wait
 	at              Local
 	own             Nonce // what the data plane answers this node with
 	nonce           Nonce // what the node showed when it was proven
@@ -65,49 +59,86 @@ type candidate struct {
 
 // handleEmbryo takes a nonce packet that belongs to no session.
 func (c *Core) handleEmbryo(now time.Time, o Observation) {
-	key := candidateKey{local: c.ownNID(o.LocalNID), remote: o.Remote, nonce: o.Nonce}
-	switch {
+	key := Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
+	reason := ""
+	switch s := c.byNonce(key.Local, o.Remote.NID, o.Nonce); {
 	case !c.acceptable(o.Remote.L64) || o.Remote.NID == 0:
-		c.refuse(now, o.Key, reasonLocator)
-		return
+		reason = reasonLocator
 	case !o.Nonce.Present() || !o.OwnNonce.Present():
-		c.refuse(now, o.Key, reasonNoNonce)
-		return
-	case c.cfg.Accept == Known && c.known[o.Remote.NID] == nil && len(c.between(key.local, o.Remote.NID)) == 0:
-		c.refuse(now, o.Key, reasonAccept)
-		return
-	case c.byNonce(key.local, o.Remote.NID, o.Nonce) != nil:
-		c.handleKnownNonce(now, c.byNonce(key.local, o.Remote.NID, o.Nonce), o)
+		reason = reasonNoNonce
+	case c.cfg.Accept == Known && c.known[o.Remote.NID] == nil && len(c.between(key.Local, o.Remote.NID)) == 0:
+		reason = reasonAccept
+	case s != nil:
+		c.handleKnownNonce(now, s, o)
 		return
 	case c.candidates[key] != nil:
-		c.candidates[key].learn(o.Found)
-		c.candidates[key].cameTo(c, now, o.Local)
-		c.nudge(now, c.candidates[key])
+		c.hear(now, c.candidates[key], o)
 		return
-	case !c.makeRoom(now):
-		c.refuse(now, o.Key, reasonCrowd)
+	case c.openedAtOnce(now, key, o):
 		return
+	case !c.makeRoom(now, key):
+		reason = reasonCrowd
 	}
-	for _, s := range c.between(key.local, o.Remote.NID) {
-		// Both ends opened at once: the nonce is the one that we wait for.
-		if s.state == Initiated && s.remotes.find(o.Remote.L64) != nil {
-			c.handleNonce(now, s, o)
-			return
+	if reason != "" {
+		c.refuse(now, o.Key, reason)
+		if o.Held {
+			c.emit(Dismiss{Pending: key, Key: o.Key})
 		}
+		return
 	}
 	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
+	c.addCandidate(k)
+	c.accounts.received(now, o.Remote, o.Bytes, 1)
+	k.held = o.Held
 	k.learn(o.Found)
-	k.owner = k
-	c.candidates[key] = k
-	c.queue = append(c.queue, k)
 	c.probeCandidate(now, k)
 }
 
+// openedAtOnce reports whether both ends began at once: the nonce is the one that a
+// session of ours waits for.
+func (c *Core) openedAtOnce(now time.Time, key Pending, o Observation) bool {
+	s := c.holder(key.Local, o.Remote.NID)
+	if s == nil || s.state != Initiated || s.remotes.find(o.Remote.L64) == nil {
+		return false
+	}
+	c.handleNonce(now, s, o)
+	if o.Held {
+		c.emit(Admit{Pending: key, Key: s.key})
+	}
+	return true
+}
+
+// hear takes another packet of a candidate.
+func (c *Core) hear(now time.Time, k *candidate, o Observation) {
+	c.accounts.received(now, o.Remote, o.Bytes, 1)
+	k.held = k.held || o.Held
+	k.learn(o.Found)
+	k.cameTo(c, now, o.Local)
+	c.nudge(now, k)
+}
+
+func (c *Core) addCandidate(k *candidate) {
+	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	k.owner = k
+	k.listed = c.known[k.key.Remote.NID] != nil && c.lists(k.key.Remote) || c.predecessor(k.key.Local, k.key.Remote) != nil
+	c.candidates[k.key] = k
+	c.pending[nids] = append(c.pending[nids], k)
+	c.queue = append(c.queue, k)
+}
+
 // makeRoom reports whether there is room for another candidate. In a flood the
-// oldest one makes room that has not answered its first probe in time.
-func (c *Core) makeRoom(now time.Time) bool {
+// oldest one makes room that has not answered its first probe in time. Of those
+// that claim one NID, those make room first that do so where it is not known to be.
+func (c *Core) makeRoom(now time.Time, key Pending) bool {
 	if len(c.queue) > 2*len(c.candidates)+queueSlack { // most are decided, and hold memory
 		c.queue = slices.DeleteFunc(c.queue, func(k *candidate) bool { return c.candidates[k.key] != k })
+	}
+	if list := c.pending[PairKey{key.Local, key.Remote.NID}]; len(list) >= maxOfOneNID {
+		i := slices.IndexFunc(list, func(k *candidate) bool { return k.state == unprovenNode && !k.listed })
+		if i < 0 || now.Sub(list[i].since) < candidateFirst && c.predecessor(key.Local, key.Remote) == nil && !c.lists(key.Remote) {
+			return false
+		}
+		c.dropCandidate(now, list[i])
 	}
 	for len(c.candidates) >= maxCandidates && len(c.queue) > 0 {
 		k := c.queue[0]
@@ -123,10 +154,19 @@ func (c *Core) makeRoom(now time.Time) bool {
 	return len(c.candidates) < maxCandidates
 }
 
+// isPending reports whether a node without a session is about to be validated under
+// an alias.
+func (c *Core) isPending(key PairKey) bool {
+	return slices.ContainsFunc(c.pending[key], func(k *candidate) bool { return k.handles == key && !k.held })
+}
+
 // handleKnownNonce takes a nonce that does belong to a session: one made since
 // the data plane looked, or that of a correspondent which shares its NID with
 // another one, and which has moved to where the data plane does not know it.
 func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
+	if o.Held {
+		c.emit(Admit{Pending: Pending{Local: s.localNID, Remote: o.Remote, Nonce: o.Nonce}, Key: s.key})
+	}
 	if s.remotes.find(o.Remote.L64) == nil {
 		c.handleStranger(now, s, o)
 	}
@@ -160,26 +200,34 @@ func (k *candidate) learn(f FoundRule) {
 	}
 }
 
+// askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
+// in UDP, and in both by turns when that stayed without an answer. Where its NID is
+// known to be it gets both at once.
 func (c *Core) askCandidate(now time.Time, k *candidate) {
 	k.probed = now
 	forms := []ProbeForm{FormOption, FormUDP}
+	udp := k.carried != (k.tries%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0:
+	case c.cfg.UDPPort == 0 || k.tries == 0 && !k.carried:
 		forms = forms[:1]
-	case k.tries > 0: // the first one was lost, or could not pass
-	case k.carried:
+	case k.tries > 0 && k.listed: // the first one was lost, or could not pass
+	case udp:
 		forms = forms[1:]
 	default:
 		forms = forms[:1]
 	}
 	own, at := c.ownTowards(k)
 	for _, form := range forms {
-		pr := probe{path: Path{Local: at, Remote: k.key.remote.L64}, form: form}
-		c.sendProbe(now, k, &k.sent, PairKey{k.key.local, k.key.remote.NID}, own, pr)
+		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
+		c.sendProbe(now, k, &k.sent, PairKey{k.key.Local, k.key.Remote.NID}, own, pr)
 	}
 }
 
-// ownTowards returns the nonce to show a candidate, and from where. Where a
+func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
+	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
+}
+
+// ownTowards returns the nonce to show a candidate, and from where. Where the
 // session with its NID sends anyway, that is the session's: as long as we
 // remember it, it does not change, whatever the other end has forgotten. So two
 // ends that both took the other one for new end with one nonce each, in place of
@@ -192,16 +240,14 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
 func (c *Core) ownTowards(k *candidate) (own Nonce, at Local) {
-	for _, s := range c.between(k.key.local, k.key.remote.NID) {
-		if s.remotes.find(k.key.remote.L64) == nil {
-			continue
-		}
-		if len(s.entry.Paths) > 0 && !s.sendsFrom(k.at) && k.tries < 2 {
-			return s.localNonce, s.entry.Paths[0].Local
-		}
-		return s.localNonce, k.at
+	s := c.predecessor(k.key.Local, k.key.Remote)
+	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
+		return k.own, k.at
 	}
-	return k.own, k.at
+	if len(s.entry.Paths) > 0 && !s.sendsFrom(k.at) && k.tries < 2 {
+		return s.localNonce, s.entry.Paths[0].Local
+	}
+	return s.localNonce, k.at
 }
 
 func (c *Core) probeCandidate(now time.Time, k *candidate) {
@@ -224,21 +270,35 @@ func (k *candidate) fire(c *Core, now time.Time, _ timer) {
 
 // keepEarly keeps the Locator Update of a candidate until it is a session: one
 // that contacts us has its session, and may have moved, a round trip before.
-func (c *Core) keepEarly(link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
+func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
 	kept := false
-	for _, k := range c.candidates {
-		if k.key.local == p.Dst.NID && k.key.remote.NID == p.Src.NID && k.key.nonce == p.Nonce {
+	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+		if k.key.Nonce == p.Nonce {
 			k.early, k.earlyLink = bytes.Clone(packet), link
 			kept = true
 		}
 	}
+	if kept {
+		c.accounts.received(now, p.Src, len(packet), 1)
+	}
 	return kept
 }
 
+// dropCandidate forgets a candidate, and what was held of it.
 func (c *Core) dropCandidate(now time.Time, k *candidate) {
+	if c.candidates[k.key] != k {
+		return
+	}
+	nids := PairKey{k.key.Local, k.key.Remote.NID}
 	c.retire(&k.schedule)
 	c.forgetProbes(&k.sent, now)
 	delete(c.candidates, k.key)
+	if c.pending[nids] = slices.DeleteFunc(c.pending[nids], func(o *candidate) bool { return o == k }); len(c.pending[nids]) == 0 {
+		delete(c.pending, nids)
+	}
+	if k.held {
+		c.emit(Dismiss{Pending: k.key, Key: k.handles})
+	}
 }
 
 // giveUp forgets a candidate that did not answer, and has the data plane forget
@@ -246,16 +306,9 @@ func (c *Core) dropCandidate(now time.Time, k *candidate) {
 // set up a session with where it may be now.
 func (c *Core) giveUp(now time.Time, k *candidate) {
 	c.dropCandidate(now, k)
-	for other := range maps.Keys(c.candidates) {
-		if other.local == k.key.local && other.remote.NID == k.key.remote.NID {
-			return
-		}
-	}
-	if len(c.between(k.key.local, k.key.remote.NID)) == 0 {
-		c.emit(Delete{Key: k.handles})
-		if s := c.expected[k.handles]; s != nil {
-			c.emit(Upsert{Pair: s.entry}) // its entry went with the embryo
-		}
+	if len(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
+		c.emit(Dismiss{Pending: k.key, Key: k.handles})
+		c.emit(Reject{Key: k.handles})
 	}
 }
 
@@ -266,21 +319,35 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 		return
 	}
 	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
-	if c.byNonce(k.key.local, k.key.remote.NID, k.nonce) != nil {
-		c.dropCandidate(now, k) // another of its first packets was faster
+	if s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce); s != nil {
+		c.admit(now, k, s) // another of its first packets was faster
 		return
 	}
-	old := c.predecessor(k)
-	if old == nil {
-		c.makeSession(now, k, k.handles)
-		return
-	}
-	if old.state != Established || old.dead {
+	old := c.predecessor(k.key.Local, k.key.Remote)
+	switch {
+	case old == nil:
+		c.makeSession(now, k, PairKey{})
+	case old.state != Established || old.dead || !old.confirmed:
 		c.replaceSession(now, k, old)
-		return
+	default:
+		k.state = waiting
+		c.askOld(now, k, old)
 	}
-	k.state = waiting
-	c.askOld(now, k, old)
+}
+
+// admit lets in what was held of a candidate, and of others that are the same node
+// at other locators: it has a session.
+func (c *Core) admit(now time.Time, k *candidate, s *session) {
+	for _, o := range slices.Clone(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) {
+		if o != k && o.key.Nonce != k.key.Nonce && o.key.Nonce != k.nonce {
+			continue
+		}
+		if o.held {
+			o.held = false
+			c.emit(Admit{Pending: o.key, Key: s.key})
+		}
+		c.dropCandidate(now, o)
+	}
 }
 
 // askOld asks whether the old nonce of the candidate's NID still answers.
@@ -301,50 +368,59 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 		c.unite(now, s, twin, pr, p)
 		return
 	}
-	key := candidateKey{local: s.localNID, remote: p.Src, nonce: p.Nonce}
+	key := Pending{Local: s.localNID, Remote: p.Src, Nonce: p.Nonce}
 	k := c.candidates[key]
 	if k == nil {
-		if len(c.candidates) >= maxCandidates {
+		if !c.makeRoom(now, key) {
 			c.refuse(now, s.key, reasonCrowd)
 			return
 		}
-		k = &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, since: now}
-		k.owner = k
-		c.candidates[key] = k
+		k = &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
+		if c.predecessor(key.Local, key.Remote) != s {
+			// The locator is one that a stranger announced: it knows that nonce.
+			n, ok := c.drawNonce(now)
+			if !ok {
+				return
+			}
+			k.own = n
+		}
+		c.addCandidate(k)
 	}
 	c.candidateReply(now, k, p, now.Sub(pr.sent))
 }
 
 // unite makes one session of two that were taken for those of two nodes with one
-// NID, as packets with the old nonce came late: where the one is to be found,
-// the other one's nonce answers, and nothing else does.
+// NID, as packets with the old nonce came late: where the one is to be found, the
+// other one's nonce answers, and its own has not been heard of late. The session goes
+// on whose nonce that is, with the other one's name. A locator that a session only
+// announced, and where another one's node is, is no locator of it.
 func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packet) {
-	if s == twin || !s.dead {
+	l := p.Src.L64
+	switch r := s.remotes.find(l); {
+	case s == twin:
+		c.refuse(now, s.key, reasonWrongNonce)
+		return
+	case c.predecessor(s.localNID, p.Src) != s:
+		if r != nil && !r.proven && len(s.remotes) > 1 {
+			s.remotes = slices.DeleteFunc(s.remotes, func(r remote) bool { return r.l64 == l })
+			c.remotesChanged(now, s)
+		}
+		c.refuse(now, s.key, reasonElsewhere)
+		return
+	case !s.dead && now.Sub(s.lastNonceRx) < max(3*s.rtt, silenceMin):
 		c.refuse(now, s.key, reasonWrongNonce)
 		return
 	}
-	k := &candidate{
-		key: candidateKey{local: s.localNID, remote: p.Src, nonce: p.Nonce}, handles: s.key, at: pr.path.Local,
-		own: twin.localNonce, nonce: p.Nonce, rtt: now.Sub(pr.sent),
+	if c.holder(s.localNID, s.remoteNID) != s {
+		c.endSession(now, s, "one node with "+twin.key.String())
+		return
 	}
-	c.removeSession(now, twin)
-	c.notify(Event{Time: now, Kind: SessionEnded, Key: twin.key, Reason: "one node with " + s.key.Remote.String()})
-	c.remake(now, k, s)
-}
-
-// predecessor returns the session that the candidate may be the continuation
-// of: the one that knows its locator, else any with its NID.
-func (c *Core) predecessor(k *candidate) *session {
-	var any *session
-	for _, s := range c.between(k.key.local, k.key.remote.NID) {
-		if s.remotes.find(k.key.remote.L64) != nil {
-			return s
-		}
-		if any == nil {
-			any = s
-		}
+	if twin.remotes.find(l) == nil {
+		twin.remotes.put(l, preferValid, time.Time{})
 	}
-	return any
+	twin.remotes.find(l).proven = true
+	c.takeName(now, twin, s, l)
+	c.remotesChanged(now, twin)
 }
 
 // decideCandidate asks, 3 RTT after the proof, whether the old nonce has been
@@ -354,19 +430,24 @@ func (c *Core) predecessor(k *candidate) *session {
 // old one is asked again before that: one answer that is lost or late must not
 // decide, as a session that is replaced takes its connections with it.
 func (c *Core) decideCandidate(now time.Time, k *candidate) {
-	old := c.predecessor(k)
-	known := old != nil && old.remotes.find(k.key.remote.L64) != nil
+	old := c.predecessor(k.key.Local, k.key.Remote)
+	known := false
+	if old != nil {
+		r := old.remotes.find(k.key.Remote.L64)
+		known = r != nil && r.proven
+	}
 	alive := old != nil && old.lastNonceRx.After(k.provenAt)
+	same := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	switch {
-	case c.byNonce(k.key.local, k.key.remote.NID, k.nonce) != nil:
-		c.dropCandidate(now, k)
+	case same != nil:
+		c.admit(now, k, same)
 	case old == nil:
-		c.makeSession(now, k, k.handles)
+		c.makeSession(now, k, PairKey{})
 	case alive && known:
 		c.refuse(now, old.key, reasonForged)
 		c.dropCandidate(now, k)
 	case alive:
-		c.makeSession(now, k, PairKey{k.handles.Local, c.handle(k.handles.Local, k.key.remote.NID)})
+		c.makeSession(now, k, PairKey{})
 	case !known && !old.dead && k.asked < silenceAsks:
 		c.askOld(now, k, old)
 	default:
@@ -374,23 +455,28 @@ func (c *Core) decideCandidate(now time.Time, k *candidate) {
 	}
 }
 
-// makeSession turns a proven candidate into a session.
+// makeSession turns a proven candidate into a session, in the place of another one
+// if that one's key is given.
 func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
-	if c.sessions[key] != nil {
-		key.Remote = c.handle(key.Local, k.key.remote.NID)
+	owned := c.lists(k.key.Remote)
+	if key == (PairKey{}) {
+		key.Local = k.handles.Local
+		key.Remote, owned = c.aliasFor(key.Local, k.key.Remote)
 	}
-	c.dropCandidate(now, k)
 	s := &session{
-		key: key, localNID: k.key.local, remoteNID: k.key.remote.NID, localNonce: k.own,
-		profile: c.stranger(), rtt: k.rtt,
+		key: key, localNID: k.key.Local, remoteNID: k.key.Remote.NID, localNonce: k.own,
+		profile: c.stranger(), rtt: k.rtt, owned: owned && key.Remote == k.key.Remote.NID, confirmed: true,
 		lastRx: now, lastNonceRx: now,
 	}
-	s.remotes.put(k.key.remote.L64, preferActive, time.Time{})
+	s.remotes.put(k.key.Remote.L64, preferActive, time.Time{})
 	if known := c.known[s.remoteNID]; known != nil {
 		s.profile = known.profile
 		for _, r := range known.locators {
-			if r.l64 != k.key.remote.L64 {
-				s.remotes.put(r.l64, preferValid, r.expires)
+			switch {
+			case r.l64 == k.key.Remote.L64:
+				s.remotes.find(r.l64).given = true
+			case s.owned:
+				s.remotes.give(r.l64, preferValid, r.expires)
 			}
 		}
 	}
@@ -400,10 +486,18 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}
 	if k.carried {
-		s.restoreCarried(now, []Path{{Local: k.at, Remote: k.key.remote.L64}})
+		s.restoreCarried(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
 	}
+	if !s.owned {
+		c.admitStranger(now, k.key.Remote.L64)
+	}
+	c.admit(now, k, s) // before the entry: what comes by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
-	c.establish(now, s, k.nonce, k.key.remote.L64)
+	if !s.owned {
+		c.strangers.enter(s, k.key.Remote.L64)
+	}
+	c.establish(now, s, k.nonce, k.key.Remote.L64)
+	c.emit(Release{Key: s.key}) // answers beyond what a pending peer may get
 	if k.early != nil {
 		c.HandlePacket(now, k.earlyLink, k.early)
 	}
@@ -414,13 +508,22 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 // nonce would be plain IPv6, and the stack would reset their connections.
 func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
 	k.own, _ = c.ownTowards(k)
+	if old.remotes.find(k.key.Remote.L64) == nil {
+		// It is where the record has its node, and the session was elsewhere: nothing
+		// shows that the node is the same, so connections must not go on with it.
+		c.abandon(old)
+	}
 	c.remake(now, k, old)
 }
 
 // remake puts a new session in the place of an old one.
 func (c *Core) remake(now time.Time, k *candidate, old *session) {
+	also := old.alsoNamed
 	c.unlink(now, old)
 	c.settleHandoff(now, old.key)
-	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.remote.L64}})
+	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.Remote.L64}})
+	if also {
+		c.emit(Delete{Key: old.key}) // with both of its aliases
+	}
 	c.makeSession(now, k, old.key)
 }

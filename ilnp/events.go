@@ -24,6 +24,8 @@ const (
 	reasonCrowd      = "too many embryos"
 	reasonForged     = "other nonce while the right one is in use"
 	reasonRandom     = "no randomness"
+	reasonElsewhere  = "locator of another session"
+	reasonSite       = "too many strangers of one site"
 )
 
 // refusedEvery limits the events about refused input, by reason: a flood is
@@ -124,7 +126,7 @@ func (s LocatorState) String() string {
 
 // String returns the observation in lower case.
 func (t Trigger) String() string {
-	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall", "queue"}, t)
+	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall", "queue", "more"}, t)
 }
 
 // String returns the kind in lower case.
@@ -134,6 +136,7 @@ func (k EventKind) String() string {
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
 		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "carriage changed", "spread changed", "path narrowed",
+		"session named",
 	}, k)
 }
 

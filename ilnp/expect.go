@@ -34,7 +34,7 @@ func (c *Core) Expect(now time.Time, nid roam.NID) {
 // canExpect reports whether there is something to expect, and no session.
 func (c *Core) canExpect(key PairKey) bool {
 	k := c.known[key.Remote]
-	return k != nil && len(k.locators) > 0 && c.sessions[key] == nil && len(c.between(key.Local, key.Remote)) == 0
+	return k != nil && len(k.locators) > 0 && c.sessionOf(key) == nil
 }
 
 // isFull reports whether the data plane has no entry left.
@@ -72,7 +72,7 @@ func (c *Core) stand(now time.Time, s *session) {
 
 // isPlain reports whether a correspondent is remembered to be without ILNP.
 func (c *Core) isPlain(now time.Time, s *session) bool {
-	k := c.known[s.remoteNID]
+	k := c.recordOf(s)
 	return k != nil && k.plainUntil.After(now)
 }
 

@@ -21,6 +21,7 @@ const (
 	netP roam.L64 = 0x2001_0db8_0001_0000
 	netQ roam.L64 = 0x2001_0db8_0002_0000
 	netR roam.L64 = 0x2001_0db8_0003_0000
+	netS roam.L64 = 0x2001_0db8_0004_0000
 )
 
 var (
@@ -46,7 +47,7 @@ type bench struct {
 	events []Event
 	sent   []Transmit
 	pairs  map[PairKey]Pair
-	other  []Output // Release, Reject and Delete
+	other  []Output // all others
 }
 
 func newBench(t *testing.T, change ...func(*Config)) *bench {

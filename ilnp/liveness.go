@@ -52,7 +52,7 @@ type token [16]byte
 
 // probe is one echo request under way.
 type probe struct {
-	from machine // session or candidate
+	from prober
 	path Path
 	sent time.Time
 	form ProbeForm
@@ -67,8 +67,19 @@ type probe struct {
 // tokens are the probes that one machine has under way, the oldest first.
 type tokens []token
 
+// prober is what sends probes: a session or a candidate.
+type prober interface {
+	machine
+	// mayProbe reports whether a probe of so many bytes may go to a locator now.
+	mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool
+}
+
+func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
+	return c.mayReach(now, s, l, bytes, true)
+}
+
 // sendProbe sends an echo request with our nonce for this correspondent.
-func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, nids PairKey, nonce Nonce, pr probe) {
+func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids PairKey, nonce Nonce, pr probe) {
 	var t token
 	if !c.draw(now, t[:]) {
 		return
@@ -79,7 +90,7 @@ func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, nids PairKey, n
 	}
 	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
 	b, err := c.buildProbe(src, dst, nonce, t, pr)
-	if err != nil {
+	if err != nil || !m.mayProbe(c, now, pr.path.Remote, len(b)) {
 		return
 	}
 	pr.from, pr.sent = m, now
@@ -149,7 +160,8 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 
 func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnpwire.Packet) {
 	delete(c.probes, t)
-	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce {
+	other := c.byNonce(s.localNID, s.remoteNID, p.Nonce)
+	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce || other != nil && other != s {
 		c.doubtNonce(now, s, pr, p)
 		return
 	}
@@ -168,6 +180,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
+	s.confirmed = true
 	if s.state != Established {
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	}
@@ -195,6 +208,7 @@ func (c *Core) proved(now time.Time, s *session, l roam.L64) {
 		return
 	}
 	r.proven = true
+	c.bestow(now, s, l)
 	c.remotesChanged(now, s)
 }
 
@@ -333,7 +347,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 			return
 		}
 		if s.watch.round >= suspectTries {
-			if k := c.known[s.remoteNID]; k != nil && s.key.Remote == s.remoteNID {
+			if k := c.recordOf(s); k != nil {
 				c.adviseSession(now, s, k) // where it was looked up first
 			}
 			s.watch.state, s.dead = silent, true

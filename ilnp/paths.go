@@ -112,13 +112,37 @@ func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
 	return ls
 }
 
-// unprovenIn returns those destinations of paths that are not proven.
-func (s *session) unprovenIn(paths []Path) []roam.L64 {
+// unprovenIn returns those locators of an entry that are not validated, its
+// destinations first, and which of them a record named.
+func (s *session) unprovenIn(p Pair) (all, given []roam.L64) {
+	ls := make([]roam.L64, 0, len(p.Paths)+len(p.Accept))
+	for _, path := range p.Paths {
+		ls = append(ls, path.Remote)
+	}
+	for _, l := range append(ls, p.Accept...) {
+		r := s.remotes.find(l)
+		if r == nil || r.proven || slices.Contains(all, l) {
+			continue
+		}
+		all = append(all, l)
+		if r.given {
+			given = append(given, l)
+		}
+	}
+	return all, given
+}
+
+// provenOf returns those of the accepted locators from which a packet without a
+// nonce is this session's, and of no other with its NID: those where its
+// correspondent was validated.
+func (c *Core) provenOf(s *session, accept []roam.L64) []roam.L64 {
+	if s.key.Remote == s.remoteNID {
+		return nil // what is no other session's is its anyway
+	}
 	var ls []roam.L64
-	for _, p := range paths {
-		r := s.remotes.find(p.Remote)
-		if r != nil && !r.proven && !slices.Contains(ls, p.Remote) {
-			ls = append(ls, p.Remote)
+	for _, l := range accept {
+		if r := s.remotes.find(l); r != nil && r.proven {
+			ls = append(ls, l)
 		}
 	}
 	return ls
@@ -143,7 +167,7 @@ func (c *Core) reserveFor(s *session, p Pair) []Path {
 			proven = append(proven, r.l64)
 		}
 	}
-	if len(p.Unproven) == 0 {
+	if len(p.Paths) == 0 {
 		return nil
 	}
 	reserve := cross(c.host.active, proven)
@@ -156,5 +180,6 @@ func samePair(a, b Pair) bool {
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Carry == b.Carry &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected && a.PerFlow == b.PerFlow &&
-		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven)
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven) &&
+		slices.Equal(a.Given, b.Given) && slices.Equal(a.Proven, b.Proven) && a.Named == b.Named
 }

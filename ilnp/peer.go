@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 type correspondent struct {
 	profile
 	nid        roam.NID
+	anywhere   bool // its name is not bound to locators
 	names      []string
 	locators   remotes
 	rtt        time.Duration // of its last session
@@ -22,7 +22,7 @@ type correspondent struct {
 func (k *correspondent) targets() remotes {
 	var rs remotes
 	for _, r := range k.locators {
-		rs.put(r.l64, r.preference, r.expires)
+		rs.give(r.l64, r.preference, r.expires)
 	}
 	return rs
 }
@@ -40,7 +40,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	seen := k.profile
 	k.profile = p.profile()
-	k.perFlow = seen.perFlow
+	k.perFlow, k.anywhere = seen.perFlow, p.Anywhere
 	if named && k.sought && !seen.sought && !seen.fixed {
 		k.rule, k.sought = seen.rule, false // a default does not change what the peer has shown
 	}
@@ -61,10 +61,12 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		k.locators.put(r.L64, r.Preference, deadline(now, r.Lifetime))
 	}
 	k.locators.sort()
-	for _, s := range c.sorted() {
-		if s.remoteNID == p.NID && s.key.Remote == p.NID {
+	for _, local := range c.cfg.NIDs {
+		c.evict(now, PairKey{local, p.NID})
+		if s := c.holder(local, p.NID); s != nil && s.owned {
 			c.adviseSession(now, s, k)
 		}
+		c.bestowAny(now, local, p.NID)
 	}
 	c.adviseExpected(now, k)
 }
@@ -82,9 +84,11 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 		news = news || s.remotes.find(r.l64) == nil
 		switch known := s.remotes.find(r.l64); {
 		case !s.announced && (known == nil || s.state != Established):
-			s.remotes.put(r.l64, r.preference, r.expires)
+			s.remotes.give(r.l64, r.preference, r.expires)
 		case known == nil:
-			s.remotes.put(r.l64, min(last, 0xfffe)+1, r.expires)
+			s.remotes.give(r.l64, min(last, 0xfffe)+1, r.expires)
+		default:
+			known.given = true
 		}
 	}
 	draft, asks, flow := s.draft, s.asks, s.perFlow
@@ -98,16 +102,16 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 
 // RemovePeer forgets a correspondent and ends its sessions.
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
-	delete(c.known, nid)
+	delete(c.known, nid) // first: its sessions are nobody's any more
 	c.unexpect(PairKey{c.cfg.NIDs[0], nid})
 	for _, s := range c.sorted() {
 		if s.remoteNID == nid {
-			c.removeSession(now, s)
-			c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "removed"})
+			s.owned = false // nor is its name any node's, from now on
+			c.endSession(now, s, "removed")
 		}
 	}
-	for _, k := range slices.Collect(maps.Values(c.candidates)) {
-		if k.key.remote.NID == nid {
+	for _, local := range c.cfg.NIDs {
+		for _, k := range slices.Clone(c.pending[PairKey{local, nid}]) {
 			c.dropCandidate(now, k)
 		}
 	}
@@ -119,7 +123,7 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 func (c *Core) Peers(now time.Time) []PeerState {
 	states := c.KnownPeers(now)
 	for _, s := range c.sessions {
-		if c.known[s.remoteNID] == nil {
+		if c.recordOf(s) == nil {
 			states = append(states, c.showSession(now, s))
 		}
 	}
@@ -134,7 +138,7 @@ func (c *Core) KnownPeers(now time.Time) []PeerState {
 	for _, k := range c.known {
 		talking := false
 		for _, local := range c.cfg.NIDs {
-			for _, s := range c.between(local, k.nid) {
+			if s := c.holder(local, k.nid); s != nil && s.owned {
 				states, talking = append(states, c.showSession(now, s)), true
 			}
 		}
@@ -156,7 +160,10 @@ func (c *Core) Tally() Tally {
 		}
 	}
 	for _, k := range c.known {
-		if !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool { return len(c.between(local, k.nid)) > 0 }) {
+		if !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool {
+			s := c.holder(local, k.nid)
+			return s != nil && s.owned
+		}) {
 			t.Silent++
 		}
 	}
@@ -176,7 +183,8 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 			p.RTTs[path] = l.rtt()
 		}
 	}
-	if k := c.known[s.remoteNID]; k != nil {
+	p.Claims = !s.owned
+	if k := c.recordOf(s); k != nil {
 		p.Names = slices.Clone(k.names)
 	}
 	return p

@@ -98,7 +98,7 @@ func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
 
 func (c *Core) setPerFlow(now time.Time, s *session, f perFlow) {
 	s.stall, s.perFlow = stall{}, f
-	if k := c.known[s.remoteNID]; k != nil {
+	if k := c.recordOf(s); k != nil {
 		k.perFlow = f
 	}
 	c.upsert(now, s, s.entry.Paths)

@@ -62,7 +62,7 @@ func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
 		return
 	}
 	s.nonceAlways = always
-	if k := c.known[s.remoteNID]; k != nil {
+	if k := c.recordOf(s); k != nil {
 		k.nonceAlways = always
 	}
 	c.upsert(now, s, s.entry.Paths)
@@ -72,7 +72,7 @@ func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
 // to come.
 func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
 	s.found(f)
-	if k := c.known[s.remoteNID]; k != nil {
+	if k := c.recordOf(s); k != nil {
 		k.found(f)
 	}
 	if s.rule != s.entry.Rule {

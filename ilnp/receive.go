@@ -43,7 +43,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case !p.Nonce.Present():
 		c.refuse(now, key, reasonNoNonce)
 		return
-	case s == nil && c.keepEarly(link, p, packet):
+	case s == nil && c.keepEarly(now, link, p, packet):
 		return
 	case s == nil && len(c.between(p.Dst.NID, p.Src.NID)) == 0:
 		c.refuse(now, key, reasonNoSession)
@@ -63,6 +63,9 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	if lu.Operation == ilnpwire.Acknowledgement {
 		c.handleAck(now, s, lu, p.Carried)
 		return
+	}
+	if r := s.remotes.find(p.Src.L64); r == nil || !r.proven {
+		c.accounts.received(now, p.Src, len(packet), 1)
 	}
 	s.toldInUDP = s.toldInUDP || p.Carried
 	// In this order: once acknowledged, nothing more is sent to a locator that was
@@ -100,7 +103,8 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 }
 
 // acknowledge answers a Locator Update with its own body (RFC 6743 §2): to
-// where it came from if it lists that locator, else to the best that it lists.
+// where it came from if it lists that locator, else to the best that it lists, or
+// to where it came from after all if so much must not go there yet.
 func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
 	to := lu.Locators[0]
 	for _, e := range lu.Locators {
@@ -123,8 +127,11 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 		}
 		from = sources[0].Local
 	}
-	if b, ok := c.buildUpdate(Path{Local: from, Remote: to.L64}, s, lu.Ack()); ok {
-		c.transmitControl(Path{Local: from, Remote: to.L64}, b, p.Carried)
+	for _, remote := range unique([]roam.L64{to.L64, p.Src.L64}) {
+		path := Path{Local: from, Remote: remote}
+		if b, ok := c.buildUpdate(path, s, lu.Ack()); ok && c.transmitControl(now, s, path, b, p.Carried) {
+			return
+		}
 	}
 }
 
@@ -163,6 +170,10 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 			}
 			continue
 		}
+		if !c.mayList(s, e.L64) {
+			c.refuse(now, s.key, reasonElsewhere)
+			continue
+		}
 		s.remotes.put(e.L64, e.Preference, deadline(now, lifetimeOf(e.Lifetime, lu.Draft)))
 	}
 	s.remotes.sort()
@@ -192,8 +203,7 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 	for _, s := range c.between(q.Src.NID, q.Dst.NID) {
 		if q.Nonce.Present() && q.Nonce == s.localNonce && p.Src == q.Dst {
 			if s.state == Established && s.dead {
-				c.removeSession(now, s)
-				c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "no ILNP there any more"})
+				c.endSession(now, s, "no ILNP there any more")
 				return
 			}
 			c.handleRefusal(now, s)

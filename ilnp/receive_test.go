@@ -194,8 +194,12 @@ func TestEqualLocatorsAreCutTo8(t *testing.T) {
 	if n := len(b.targets()); n != MaxRemote {
 		t.Errorf("sends to %d locators, want %d", n, MaxRemote)
 	}
+	if n := len(b.probesSent()); n != probesPerSession {
+		t.Errorf("%d probes at once, want %d", n, probesPerSession)
+	}
+	b.pass(2 * time.Second)
 	if n := len(b.probesSent()); n != MaxRemote {
-		t.Errorf("%d probes in a round, want %d", n, MaxRemote)
+		t.Errorf("%d probes, want one for each of %d", n, MaxRemote)
 	}
 }
 
@@ -394,14 +398,15 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 		want Path
 	}{
 		{"source listed", netQ, 1, []ilnpwire.LocatorEntry{entry(netP, 5, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netQ}},
-		{"source not listed", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netQ}},
-		{"source not listed, the best one ended", netP, 1, []ilnpwire.LocatorEntry{entry(netQ, 10, 0), entry(netR, 20, 9)}, Path{Local{1, netA}, netR}},
+		{"source not listed, the best one has its probe", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netP}},
+		{"source not listed, the best one ended", netP, 1, []ilnpwire.LocatorEntry{entry(netQ, 10, 0), entry(netR, 20, 9)}, Path{Local{1, netA}, netP}},
+		{"source not listed, the best one validated", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netS, 10, 9)}, Path{Local{1, netA}, netS}},
 		{"received on a link that is not ours", netQ, 7, []ilnpwire.LocatorEntry{entry(netQ, 10, 9)}, Path{Local{2, netB}, netQ}},
 	} {
 		b := newBench(t)
 		b.prefix(1, netA, Infinite)
 		b.prefix(2, netB, Infinite)
-		b.open(netP)
+		b.open(netP, netS)
 		b.receive(c.link, b.update(c.from, peerNonce, ilnpwire.LocatorUpdate{Locators: c.list}))
 		i := slices.IndexFunc(b.sent, func(x Transmit) bool { return b.isAck(x) })
 		if i < 0 {

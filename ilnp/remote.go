@@ -40,7 +40,8 @@ type remote struct {
 	standing   standing
 	until      time.Time // aged, dropped: end of grace
 	ended      bool      // by its owner, at once
-	proven     bool      // its owner has answered from behind it
+	proven     bool      // validated: its owner has answered from behind it
+	given      bool      // a file, the user or the DNS named it, not its owner alone
 }
 
 func (r *remote) within(now time.Time) bool { return r.expires.IsZero() || r.expires.After(now) }
@@ -77,6 +78,11 @@ func (rs *remotes) put(l roam.L64, preference uint16, expires time.Time) *remote
 	}
 	r.preference, r.expires, r.standing, r.until, r.ended = preference, expires, current, time.Time{}, false
 	return r
+}
+
+// give is put for a locator that a record names.
+func (rs *remotes) give(l roam.L64, preference uint16, expires time.Time) {
+	rs.put(l, preference, expires).given = true
 }
 
 // forgetOne forgets the locator that is of the least use: the one whose grace ends

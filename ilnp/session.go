@@ -37,7 +37,13 @@ type session struct {
 	lengths        map[Path]length // of those in use that have been asked
 	load           load
 	size           sizeCheck
-	opened         int // probes in UDP that were to open a firewall
+	opened         int  // probes in UDP that were to open a firewall
+	owned          bool // the record's name is its (see bestow)
+	alsoNamed      bool // it has the name besides the alias of key
+	confirmed      bool // the nonce came with the answer to a probe: nobody off the path made it up
+	probeBucket    bucket
+	stranger       bool // counted among strangers, at this site
+	site           uint64
 	nonceUntil     time.Time
 	dead           bool
 	update         exchange
@@ -124,22 +130,13 @@ func (c *Core) unlink(now time.Time, s *session) {
 	c.forgetProbes(&s.sent, now)
 	nids := PairKey{s.localNID, s.remoteNID}
 	delete(c.sessions, s.key)
+	if c.names[nids] == s {
+		delete(c.names, nids)
+	}
+	c.strangers.leave(s)
 	c.byNIDs[nids] = slices.DeleteFunc(c.byNIDs[nids], func(o *session) bool { return o == s })
 	if len(c.byNIDs[nids]) == 0 {
 		delete(c.byNIDs, nids)
-	}
-}
-
-// handle returns a free handle for a further correspondent that claims nid:
-// deterministic, and in the space of locally assigned identifiers (RFC 6741
-// §2.3), where no real one is likely.
-func (c *Core) handle(local, nid roam.NID) roam.NID {
-	const universal, group = 1 << 57, 1 << 56 // clear: a local scope, one node
-	for i := roam.NID(1); ; i++ {
-		h := (nid + i<<32) &^ (universal | group)
-		if _, taken := c.known[h]; !taken && c.sessions[PairKey{local, h}] == nil {
-			return h
-		}
 	}
 }
 
@@ -203,8 +200,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 }
 
 func (c *Core) endIdle(now time.Time, s *session) {
-	c.removeSession(now, s)
-	c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: "idle"})
+	c.endSession(now, s, "idle")
 	c.Expect(now, s.remoteNID)
 }
 
@@ -294,15 +290,16 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
-		Expected: c.expected[s.key] == s, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
+		Expected: c.expected[s.key] == s, Named: s.alsoNamed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {
 		p.Costs = nil // TCP goes by its own rules, and is what they are for
 	}
 	if p.State != Plain {
-		p.Unproven = s.unprovenIn(p.Paths)
+		p.Unproven, p.Given = s.unprovenIn(p)
 		p.Reserve = c.reserveFor(s, p)
 	}
+	p.Proven = c.provenOf(s, p.Accept)
 	if s.entry.Seq != 0 && samePair(p, s.entry) {
 		return
 	}

@@ -29,13 +29,15 @@ const (
 
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
-	s := c.sessions[o.Key]
+	s := c.sessionOf(o.Key)
 	if s == nil && (o.Trigger == SeenFirst || o.Trigger == SeenNonce || o.Trigger == SeenRefusal) {
 		s = c.begin(now, o.Key) // the answer may be told before what was answered
 	}
 	switch {
 	case o.Trigger == SeenMiss:
 		c.handleMiss(now, o.Key)
+	case o.Trigger == SeenMore:
+		c.accounts.receivedInAll(now, o.Remote, o.Bytes, o.Packets)
 	case o.Trigger == SeenEmbryo, o.Trigger == SeenOtherNonce:
 		c.handleEmbryo(now, o)
 	case s == nil:
@@ -65,10 +67,13 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 // handleMiss sets a session up as initiator: a nonce is drawn, and the first
 // packets carry it (RFC 6744 §6).
 func (c *Core) handleMiss(now time.Time, key PairKey) {
-	if s := c.sessions[key]; s != nil {
+	if s := c.sessionOf(key); s != nil {
 		c.emit(Upsert{Pair: s.entry})
 		c.emit(Release{Key: key})
 		return
+	}
+	if c.known[key.Remote] == nil && c.isPending(key) {
+		return // more than it may get before it is validated: released then
 	}
 	k := c.known[key.Remote]
 	if k == nil || len(k.locators) == 0 {
@@ -93,7 +98,7 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 func (c *Core) initiated(key PairKey, k *correspondent, n Nonce) *session {
 	return &session{
 		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
-		profile: k.profile, rtt: k.rtt, remotes: k.targets(),
+		profile: k.profile, rtt: k.rtt, remotes: k.targets(), owned: true,
 	}
 }
 
@@ -151,7 +156,7 @@ func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	s.state, s.fallback = Plain, why
 	c.disarm(&s.schedule, timerSetup)
 	if why == withoutILNP {
-		if k := c.known[s.remoteNID]; k != nil {
+		if k := c.recordOf(s); k != nil {
 			k.plainUntil = now.Add(c.cfg.FallbackLifetime)
 		}
 		c.suspendProbes(s)
@@ -193,6 +198,9 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if s.state == Established || !o.Nonce.Present() {
 		return
 	}
+	if twin := c.byNonce(s.localNID, s.remoteNID, o.Nonce); twin != nil && twin != s {
+		return // another one's, whom the answer to a probe will tell from its node (unite)
+	}
 	s.lastRx, s.lastNonceRx = now, now
 	if o.Carried {
 		s.restoreCarried(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
@@ -206,7 +214,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	was := s.state
 	s.state, s.fallback, s.remoteNonce = Established, noFallback, remoteNonce
 	s.refused, s.remembered = false, false
-	if k := c.known[s.remoteNID]; k != nil {
+	if k := c.recordOf(s); k != nil {
 		k.plainUntil = time.Time{}
 	}
 	c.disarm(&s.schedule, timerSetup)
@@ -215,6 +223,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.lead(at)
 	}
 	s.remotes.find(at).proven = true
+	c.bestow(now, s, at)
 	s.openNonce(now)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
 	c.remotesChanged(now, s)
@@ -226,10 +235,15 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 // handleStranger follows a correspondent that showed its nonce from a locator
 // which its set does not have: data came before the Locator Update.
 func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
-	if !c.acceptable(o.Remote.L64) {
+	switch {
+	case !c.acceptable(o.Remote.L64):
 		c.refuse(now, s.key, reasonLocator)
 		return
+	case !c.mayList(s, o.Remote.L64):
+		c.refuse(now, s.key, reasonElsewhere)
+		return
 	}
+	c.accounts.received(now, o.Remote, o.Bytes, 1)
 	s.lastRx, s.lastNonceRx = now, now
 	// Of a large set, the entry does not have every locator.
 	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current || !slices.Contains(s.entry.Accept, r.l64) {

@@ -43,7 +43,7 @@ func (c *Core) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
 // HandleTooBig notes that a router said Packet Too Big about a session: the path
 // is no black hole.
 func (c *Core) HandleTooBig(key PairKey) {
-	if s := c.sessions[key]; s != nil {
+	if s := c.sessionOf(key); s != nil {
 		s.size.told = true
 	}
 }

@@ -51,6 +51,7 @@ type savedRemote struct {
 	Expires    time.Time `json:"expires"`
 	Until      time.Time `json:"until"` // not zero: dropped, in grace
 	Proven     bool      `json:"proven,omitempty"`
+	Given      bool      `json:"given,omitempty"`
 }
 
 type savedProfile struct {
@@ -77,6 +78,7 @@ type savedKnown struct {
 	Locators []savedRemote `json:"locators,omitempty"`
 	savedProfile
 	PlainUntil time.Time `json:"plain_until"`
+	Anywhere   bool      `json:"anywhere,omitempty"`
 }
 
 type savedSession struct {
@@ -108,6 +110,9 @@ type savedSession struct {
 	Expected    bool          `json:"expected,omitempty"`
 	AsksPerFlow bool          `json:"asks_per_flow,omitempty"`
 	Long        []Path        `json:"long,omitempty"`
+	Owned       bool          `json:"owned,omitempty"`
+	AlsoNamed   bool          `json:"also_named,omitempty"`
+	Confirmed   bool          `json:"confirmed,omitempty"`
 }
 
 type savedListed struct {
@@ -143,7 +148,7 @@ func (c *Core) State() State {
 	}
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
-		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil})
+		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere})
 	}
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
@@ -159,7 +164,7 @@ func (c *Core) State() State {
 func saveRemotes(rs remotes) []savedRemote {
 	var list []savedRemote
 	for _, r := range rs {
-		v := savedRemote{L64: r.l64, Preference: r.preference, Expires: r.expires, Proven: r.proven}
+		v := savedRemote{L64: r.l64, Preference: r.preference, Expires: r.expires, Proven: r.proven, Given: r.given}
 		if r.standing == dropped {
 			v.Until = r.until
 		}
@@ -176,6 +181,7 @@ func (s *session) save() savedSession {
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
+		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed,
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -212,6 +218,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	for _, v := range st.Known {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
+			anywhere: v.Anywhere,
 		}
 	}
 	for _, v := range st.Sessions {
@@ -274,7 +281,7 @@ func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
 func loadRemotes(list []savedRemote) remotes {
 	var rs remotes
 	for _, v := range list {
-		r := remote{l64: v.L64, preference: v.Preference, expires: v.Expires, until: v.Until, proven: v.Proven}
+		r := remote{l64: v.L64, preference: v.Preference, expires: v.Expires, until: v.Until, proven: v.Proven, given: v.Given}
 		if !v.Until.IsZero() {
 			r.standing = dropped
 		}
@@ -296,6 +303,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		fallback: v.Fallback, announced: v.Announced, remotes: loadRemotes(v.Remotes), nonceUntil: v.NonceUntil,
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
+	c.restoreName(s, v)
 	s.owner, s.started, s.bad, s.lengths = s, v.Started, make(map[Path]bool), make(map[Path]length)
 	s.used = later(v.LastRx, v.LastTx)
 	if s.asksPerFlow = v.AsksPerFlow; s.asksPerFlow {
@@ -314,6 +322,22 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)
+}
+
+// restoreName gives a session the name that it had. The state of a build before
+// does not say: there, who had the NID for an alias had the name.
+func (c *Core) restoreName(s *session, v savedSession) {
+	k := c.known[s.remoteNID]
+	named := s.key.Remote == s.remoteNID
+	s.owned = v.Owned || named && k != nil
+	s.confirmed = v.Confirmed
+	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
+		s.alsoNamed, c.names[PairKey{s.localNID, s.remoteNID}] = true, s
+	}
+	for i := range s.remotes {
+		r := &s.remotes[i]
+		r.given = r.given || s.owned && k != nil && k.locators.find(r.l64) != nil
+	}
 }
 
 // resume arms what the predecessor had under way.

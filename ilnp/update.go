@@ -89,7 +89,23 @@ func (c *Core) ends(now time.Time, s *session) ([]Local, []roam.L64) {
 	}
 	usable := placesOf(c.usable(now))
 	sources = slices.DeleteFunc(sources, func(l Local) bool { return !slices.Contains(usable, l) })
-	return unique(append(sources, usable...)), unique(append(destinations, s.remotes.all()...))
+	destinations = unique(append(destinations, s.remotes.all()...))
+	return unique(append(sources, usable...)), s.toldAt(destinations)
+}
+
+// toldAt returns the locators that a Locator Update may go to: those where its
+// correspondent was validated, and those that a record names. Only when there is
+// none, it goes to where only the correspondent itself says to be, in place of a
+// probe (RFC 6743 §2).
+func (s *session) toldAt(ls []roam.L64) []roam.L64 {
+	sure := slices.DeleteFunc(slices.Clone(ls), func(l roam.L64) bool {
+		r := s.remotes.find(l)
+		return r == nil || !r.proven && !r.given
+	})
+	if len(sure) > 0 {
+		return sure
+	}
+	return ls
 }
 
 // unique drops repetitions and keeps the order.
@@ -122,13 +138,13 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 	if u.tries == 1 {
 		u.began = u.path
 	}
-	if c.sendUpdate(u.path, s, lu) {
+	if c.sendUpdate(now, u.path, s, lu) {
 		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
 	}
 	if u.tries > 1 && c.cfg.UDPPort != 0 && u.path != u.began && slices.Contains(sources, u.began.Local) {
 		// Where all goes by now, options may be dropped: data waits for this.
 		if b, ok := c.buildUpdate(u.began, s, lu); ok {
-			c.transmitControl(u.began, b, true)
+			c.transmitControl(now, s, u.began, b, true)
 		}
 	}
 	c.arm(&s.schedule, timerUpdate, now, s.updateTimeout())
@@ -210,17 +226,17 @@ func lifetimeOf(seconds uint32, draft bool) time.Duration {
 }
 
 // sendUpdate sends the set over a path, in the forms that are due.
-func (c *Core) sendUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
+func (c *Core) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
 	b, ok := c.buildUpdate(p, s, lu)
 	if !ok {
 		return false
 	}
 	option, carried := c.updateForms(s, p)
 	if option {
-		c.transmitControl(p, b, false)
+		c.transmitControl(now, s, p, b, false)
 	}
 	if carried {
-		c.transmitControl(p, b, true)
+		c.transmitControl(now, s, p, b, true)
 	}
 	return true
 }

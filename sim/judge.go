@@ -65,13 +65,25 @@ func (t *talk) works() time.Time {
 
 // lostBy reports whether h holds o for dead or does not know it.
 func (t *talk) lostBy(h, o *soaker) bool {
-	e := h.plane.pairs[ilnp.PairKey{Local: h.nid, Remote: o.nid}]
+	e := h.towards(o)
 	return e != nil && (e.Dead || e.State != ilnp.Established) || e == nil && h == t.from
 }
 
 // canBeReached reports whether the host has a network that works and is in use.
 func (h *soaker) canBeReached() bool {
 	return slices.ContainsFunc(h.attachments, func(at *attachment) bool { return at.carrier && at.told && !h.off[at.link] })
+}
+
+// towards returns the entry of the session with another host: where it is in a
+// network that no record lists, that is not the one with its name.
+func (h *soaker) towards(o *soaker) *pair {
+	best := h.plane.named(ilnp.PairKey{Local: h.nid, Remote: o.nid})
+	for _, e := range h.plane.sorted() {
+		if e.RemoteNID == o.nid && (best == nil || e.lastRx.After(best.lastRx)) {
+			best = e
+		}
+	}
+	return best
 }
 
 // stateTowards describes one end of a session.
@@ -86,7 +98,7 @@ func (h *soaker) stateTowards(o *soaker) string {
 			text += " disabled"
 		}
 	}
-	e := h.plane.pairs[ilnp.PairKey{Local: h.nid, Remote: o.nid}]
+	e := h.towards(o)
 	if e == nil {
 		return text + ", has no session"
 	}
@@ -110,7 +122,7 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 // idled judges that a session ended for want of packets. A second is for what was
 // under way. Where the other end came back and was taken for a second node with
 // its Identifier, the talk goes on in the other session of the two.
-func (k *Soak) idled(h *soaker, remote roam.NID) {
+func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	for _, e := range h.plane.pairs {
 		if e.RemoteNID == remote {
 			return
@@ -119,7 +131,7 @@ func (k *Soak) idled(h *soaker, remote roam.NID) {
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
 		if here && k.now.Sub(t.works()) < ilnpIdle-time.Second {
-			k.fault("%s ended its session with %v as idle; it last worked %v ago", h.name, remote, k.now.Sub(t.works()))
+			k.fault("%s ended its session with %v (%s); it last worked %v ago", h.name, remote, why, k.now.Sub(t.works()))
 		}
 	}
 }
@@ -137,7 +149,7 @@ func (k *Soak) compare() {
 			k.fault("%s to %s: nothing comes in calm, since %v", t.from.name, t.to.name, t.works().Sub(Start))
 		}
 		for _, ends := range [][2]*soaker{{t.from, t.to}, {t.to, t.from}} {
-			e := ends[0].plane.pairs[ilnp.PairKey{Local: ends[0].nid, Remote: ends[1].nid}]
+			e := ends[0].towards(ends[1])
 			switch {
 			case e == nil:
 				k.fault("%s: no session with %s in calm", ends[0].name, ends[1].name)

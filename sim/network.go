@@ -112,6 +112,19 @@ type Packet struct {
 	Data     Datagram
 }
 
+// size returns the octets of the packet on the wire, from its IPv6 header.
+func (p Packet) size() int {
+	const header, option, udp = 40, 8, 8
+	if p.Control != nil {
+		return len(p.Control)
+	}
+	n := header + udp + p.Data.Size
+	if p.Nonce.Present() {
+		n += option + int(p.Nonce.Len) - 4
+	}
+	return n
+}
+
 // Inject puts a packet on the wire as if it came from nowhere in particular:
 // forgeries and replays.
 func (n *Network) Inject(p Packet) { n.carry(p, Access{}) }

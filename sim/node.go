@@ -128,9 +128,10 @@ func (h *Node) Count(kind ilnp.EventKind) int {
 	return n
 }
 
-// Know makes the core know another node at the given locators.
+// Know makes the core know another node at the given locators; without any, wherever
+// it is.
 func (h *Node) Know(o *Node, locators ...roam.L64) {
-	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}}
+	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Anywhere: len(locators) == 0}
 	for _, l := range locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: ilnp.Infinite})
 	}
@@ -335,6 +336,10 @@ func (h *Node) carryOut(o ilnp.Output) {
 		h.plane.release(o.Key)
 	case ilnp.Reject:
 		h.plane.reject(o.Key)
+	case ilnp.Admit:
+		h.plane.admit(o)
+	case ilnp.Dismiss:
+		h.plane.dismiss(o)
 	case ilnp.Notify:
 		h.told(o.Event)
 	}

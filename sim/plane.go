@@ -30,6 +30,7 @@ type plane struct {
 	embryos map[ilnp.PairKey]embryo // by the NIDs
 	order   []ilnp.PairKey          // of embryos, the oldest first
 	held    map[ilnp.PairKey][]Datagram
+	unsure  map[ilnp.Pending][]Datagram // of pending peers, until they are validated
 	drops   map[string]int
 }
 
@@ -45,7 +46,11 @@ type pair struct {
 	lastNonceRx         time.Time
 	unanswered, silence time.Time
 	lived               uint32 // the Seq for which life was told
+	from                map[roam.L64]*tally
 }
+
+// tally is what has come from a locator that is not validated.
+type tally struct{ bytes, packets int }
 
 type embryo struct {
 	remote, local roam.ILV
@@ -60,7 +65,8 @@ func (e *pair) waits() bool { return e.Expected && e.lastTx.IsZero() }
 func newPlane(h *Node) plane {
 	return plane{
 		host: h, secret: h.net.rand.Uint64(), pairs: make(map[ilnp.PairKey]*pair),
-		embryos: make(map[ilnp.PairKey]embryo), held: make(map[ilnp.PairKey][]Datagram), drops: make(map[string]int),
+		embryos: make(map[ilnp.PairKey]embryo), held: make(map[ilnp.PairKey][]Datagram),
+		unsure: make(map[ilnp.Pending][]Datagram), drops: make(map[string]int),
 	}
 }
 
@@ -114,13 +120,44 @@ func (p *plane) reject(key ilnp.PairKey) {
 	delete(p.held, key)
 }
 
+// admit delivers what was held of a pending peer, in order.
+func (p *plane) admit(o ilnp.Admit) {
+	held := p.unsure[o.Pending]
+	delete(p.unsure, o.Pending)
+	for _, d := range held {
+		p.host.deliver(o.Key, d)
+	}
+}
+
+// dismiss drops what was held of a pending peer, and what is remembered of it.
+func (p *plane) dismiss(o ilnp.Dismiss) {
+	p.drops["dismissed"] += len(p.unsure[o.Pending])
+	delete(p.unsure, o.Pending)
+	if e, ok := p.embryos[o.Key]; ok && e.shown == o.Pending.Nonce {
+		p.dropEmbryo(o.Key)
+	}
+}
+
+// named returns the entry with an alias, be it that of its key or another one.
+func (p *plane) named(key ilnp.PairKey) *pair {
+	if e := p.pairs[key]; e != nil {
+		return e
+	}
+	for _, e := range p.pairs {
+		if e.Named && e.LocalNID == key.Local && e.RemoteNID == key.Remote {
+			return e
+		}
+	}
+	return nil
+}
+
 // send takes a datagram from an application.
 func (p *plane) send(key ilnp.PairKey, d Datagram) {
 	at, isEmbryo := p.embryos[key]
-	if e := p.pairs[key]; e != nil && !(isEmbryo && e.waits()) {
+	if e := p.named(key); e != nil && !(isEmbryo && e.waits()) {
 		p.sendPair(e, d)
 		if e.Expected && e.State != ilnp.Plain && !e.waits() {
-			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: key})
+			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: e.Key})
 		}
 		return
 	}
@@ -198,7 +235,7 @@ func (p *plane) pairOf(in Packet) *pair {
 		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:
 		case in.Nonce.Present() && e.RemoteNonce == in.Nonce:
 			return e
-		case e.Key.Remote != e.RemoteNID && slices.Contains(e.Accept, in.Src.L64):
+		case e.Key.Remote != e.RemoteNID && slices.Contains(e.Proven, in.Src.L64):
 			at = e
 		}
 	}
@@ -233,12 +270,15 @@ func (p *plane) speaksForEmbryo(in Packet) bool {
 
 // knows reports whether a node may open a session while accept is "known".
 func (p *plane) knows(nid roam.NID) bool {
-	for _, s := range p.host.core.Peers(p.host.net.now) {
-		if s.NID == nid {
-			return true
-		}
-	}
-	return false
+	known, _ := p.host.core.Listed(roam.ILV{NID: nid})
+	return known
+}
+
+// isUnsure reports whether nothing of a pending peer is delivered yet: its NID is a
+// known one, and neither record nor session has that at its locator.
+func (p *plane) isUnsure(in Packet, e *pair) bool {
+	known, listed := p.host.core.Listed(in.Src)
+	return known && !listed && (e == nil || !slices.Contains(e.Accept, in.Src.L64))
 }
 
 // messageType returns the ICMPv6 type of a control packet.
@@ -259,7 +299,7 @@ func (p *plane) hand(at *attachment, in Packet) {
 // authentic applies the rules of the nonce; false: another node, or none.
 func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	known := slices.Contains(e.Accept, in.Src.L64)
-	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Carried: in.Carried}
+	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Carried: in.Carried, Bytes: in.size()}
 	switch {
 	case !in.Nonce.Present():
 		return known && e.State != ilnp.Initiated && (in.Control == nil || e.State == ilnp.Plain), false
@@ -301,6 +341,7 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	}
 	now := p.host.net.now
 	e.lastRx, e.unanswered = now, time.Time{}
+	p.tally(e, in)
 	if e.Dead && e.lived != e.Seq {
 		e.lived = e.Seq
 		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenLife, Key: e.Key, Remote: in.Src})
@@ -312,6 +353,26 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 		p.reflect(at, in, e.LocalNonce)
 	default:
 		p.hand(at, in)
+	}
+}
+
+// tally counts what comes from a locator that is not validated, and tells of it at
+// each power of two.
+func (p *plane) tally(e *pair, in Packet) {
+	if slices.Contains(e.Accept, in.Src.L64) && !slices.Contains(e.Unproven, in.Src.L64) {
+		return
+	}
+	if e.from == nil {
+		e.from = make(map[roam.L64]*tally)
+	}
+	t := e.from[in.Src.L64]
+	if t == nil {
+		t = &tally{}
+		e.from[in.Src.L64] = t
+	}
+	t.bytes, t.packets = t.bytes+in.size(), t.packets+1
+	if t.packets&(t.packets-1) == 0 {
+		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenMore, Key: e.Key, Remote: in.Src, Bytes: t.bytes, Packets: t.packets})
 	}
 }
 
@@ -329,7 +390,8 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	}
 	// Of what the core does not hear of, nothing must stay here either: no packet
 	// of ours would be a miss.
-	if known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest {
+	unsure := p.isUnsure(in, e)
+	if !unsure && (known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest) {
 		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried})
 	}
 	if e != nil {
@@ -344,7 +406,7 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 			p.hand(at, in)
 			return
 		case ilnpwire.TypeLocatorUpdate:
-			if known {
+			if known || unsure {
 				p.hand(at, in) // the core keeps it until there is a session
 			} else {
 				p.drops["update without session"]++
@@ -353,11 +415,18 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 		}
 		p.reflect(at, in, own)
 	}
+	held := unsure && in.Control == nil
+	if held {
+		who := ilnp.Pending{Local: in.Dst.NID, Remote: in.Src, Nonce: in.Nonce}
+		if len(p.unsure[who]) < maxHeld {
+			p.unsure[who] = append(p.unsure[who], in.Data)
+		}
+	}
 	p.host.observe(ilnp.Observation{
 		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
-		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried,
+		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried, Held: held, Bytes: in.size(),
 	})
-	if in.Control == nil && why == ilnp.SeenEmbryo {
+	if in.Control == nil && !held && why == ilnp.SeenEmbryo {
 		p.host.deliver(key, in.Data)
 	}
 }

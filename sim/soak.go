@@ -232,7 +232,7 @@ func (k *Soak) told(n *Node, e ilnp.Event) {
 		k.replaced(h, remote)
 	case ilnp.SessionEnded:
 		k.hour.Idle++
-		k.idled(h, remote)
+		k.idled(h, remote, e.Reason)
 	}
 }
 

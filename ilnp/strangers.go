@@ -1,0 +1,88 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// strangersPerSite bounds the sessions of nodes that only claim their NIDs, and are
+// validated at locators of one /48: whoever has a prefix has as many addresses and
+// NIDs as it likes. The one that was used the longest ago makes room for another.
+const strangersPerSite = 256
+
+// strangers are the sessions that others began and that own no name of a record.
+type strangers struct {
+	bySite map[uint64][]*session
+	count  int
+}
+
+func (st *strangers) enter(s *session, l roam.L64) {
+	if st.bySite == nil {
+		st.bySite = make(map[uint64][]*session)
+	}
+	s.site, s.stranger = siteOf(l), true
+	st.bySite[s.site] = append(st.bySite[s.site], s)
+	st.count++
+}
+
+func (st *strangers) leave(s *session) {
+	if !s.stranger {
+		return
+	}
+	s.stranger = false
+	left := slices.DeleteFunc(st.bySite[s.site], func(o *session) bool { return o == s })
+	if st.bySite[s.site] = left; len(left) == 0 {
+		delete(st.bySite, s.site)
+	}
+	st.count--
+}
+
+// largest returns the site with the most sessions; of equal ones the lowest.
+func (st *strangers) largest() uint64 {
+	var best uint64
+	for site, list := range st.bySite {
+		if n := len(st.bySite[best]); len(list) > n || len(list) == n && site < best {
+			best = site
+		}
+	}
+	return best
+}
+
+// strangersInAll is how many entries of the data plane strangers may have: a quarter
+// is for known correspondents and for sessions that this host begins.
+func (c *Core) strangersInAll() int { return c.cfg.MaxSessions - c.cfg.MaxSessions/4 }
+
+// admitStranger makes room for a stranger's session at a locator.
+func (c *Core) admitStranger(now time.Time, l roam.L64) {
+	st := &c.strangers
+	switch {
+	case len(st.bySite[siteOf(l)]) >= strangersPerSite:
+		c.evictOf(now, siteOf(l))
+	case c.cfg.MaxSessions > 0 && st.count >= c.strangersInAll():
+		c.evictOf(now, st.largest())
+	}
+}
+
+// evictOf ends the session of a site that was used the longest ago.
+func (c *Core) evictOf(now time.Time, site uint64) {
+	list := c.strangers.bySite[site]
+	if len(list) == 0 {
+		return
+	}
+	oldest := slices.MinFunc(list, func(a, b *session) int {
+		return later(a.used, a.started).Compare(later(b.used, b.started))
+	})
+	c.endSession(now, oldest, reasonSite)
+}
+
+// endSession removes a session and tells why. Sockets on an NID that is nobody's by a
+// record are destroyed: the next node that claims it would get what they send.
+func (c *Core) endSession(now time.Time, s *session, why string) {
+	if !s.owned && s.key.Remote == s.remoteNID {
+		c.emit(Abandon{Key: s.key})
+	}
+	c.removeSession(now, s)
+	c.notify(Event{Time: now, Kind: SessionEnded, Key: s.key, Reason: why})
+}
