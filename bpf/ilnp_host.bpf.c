@@ -16,13 +16,27 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 /* Keeps the type in the debug information, for the generated Go types. */
 const struct packet_event *unused_event __attribute__((unused));
 
-static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key)
+/* Does an alias stand for nobody, as far as is known here, and do local programs ask
+ * for so many of these that the daemon hears of no more?
+ */
+static __always_inline int is_missed_often(const struct pair_key *key)
+{
+	union half remote = key->remote;
+
+	return !bpf_map_lookup_elem(&known_nids, &remote) && is_one_of_many(CROWD_MISSES, MISSES_MOST);
+}
+
+/* Hands a packet over that needs a session; pending: its correspondent is about to
+ * get one.
+ */
+static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, int pending)
 {
 	struct event about = { .key = *key };
 
-	if (tell_packet(skb, ETH_LEN, EV_MISS, &about, 0))
-		return CONSUMED;
-	count(DROP_MISS_HANDED_OVER);
+	if (!pending && is_missed_often(key))
+		count(DROP_MISS_RATE);
+	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
+		count(DROP_MISS_HANDED_OVER);
 	return CONSUMED;
 }
 
@@ -39,6 +53,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	struct chain c = {};
 	struct pair *p;
 	struct ip6 ip;
+	int verdict;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &ip) ||
 	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
@@ -50,21 +65,22 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	p = find_pair(&key, FETCH_OUT);
 	if (!p && has_come_round(skb))
 		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
-	e = p && !is_waiting(p) ? 0 : bpf_map_lookup_elem(&embryos, &key);
+	e = p && !is_waiting(p) ? 0 : pending_of(&key);
 	if (e)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
-		return hand_over_miss(skb, &key);
+		return hand_over_miss(skb, &key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE) {
 		struct event about = { .key = key };
 
-		if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, 1))
+		if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
 			count(DROP_ERROR_HANDED_OVER);
 		return CONSUMED;
 	}
 	if (p)
 		return send_pair(skb, p, &c, ip.next);
-	return send_embryo(skb, &key, e, &c, ip.next);
+	verdict = send_embryo(skb, &key, e, &c, ip.next);
+	return verdict == NOT_YET ? hand_over_miss(skb, &key, 1) : verdict;
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets
@@ -83,6 +99,16 @@ static __always_inline int is_ours(const struct host *h, union half nid)
 	for (int i = 0; i < MAX_NIDS; i++)
 		ours |= h->nids[i].v && h->nids[i].v == nid.v;
 	return ours;
+}
+
+/* Does a packet from outside claim to be of this host? Only what no router forwards
+ * may: a host hears its own neighbour discovery where a link repeats it.
+ */
+static __always_inline int claims_us(const struct inbound *in)
+{
+	struct host *h = this_host();
+
+	return h && is_ours(h, in->src.nid);
 }
 
 /* Neighbour discovery and multicast listeners never carry a nonce. */
@@ -126,6 +152,12 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
 }
 
+/* Do the NIDs still stand for the identifiers, of a session that has a handle besides? */
+static __always_inline int keeps_nids(const struct pair *p, const struct inbound *in)
+{
+	return p->flags & PAIR_NAMED && in->src.nid.v == p->remote_nid.v;
+}
+
 static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
 	struct pair *p;
@@ -139,12 +171,20 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		if (in->c.type >= 1 && in->c.type <= ICMP6_KNOWN_ERRORS)
 			return receive_error(skb, in);
 	}
+	if (claims_us(in))
+		return refuse(in, DROP_OWN_NID);
 	p = pair_of(in);
+	if (p && p->remote_nid.v != in->src.nid.v)
+		return refuse(in, DROP_WRONG_NONCE); /* it claims what is an alias here */
 	if (p && p->flags & PAIR_REAL_SOCKETS)
 		real = find_real(skb, p, in);
 	if (real == REAL_HERE && !in->c.nonce.len) {
 		count(RX_REAL_SOCKET);
 		return PASS_ON;
+	}
+	if (!p && in->c.nonce.len) {
+		real = find_real(skb, 0, in);
+		in->c.plain = !!real;
 	}
 	verdict = p ? receive_pair(skb, p, in) : FOR_EMBRYO;
 	if (verdict == FOR_EMBRYO) {
@@ -159,11 +199,9 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 	}
 	if (verdict > FOR_STACK)
 		return verdict;
-	if (!p && in->c.nonce.len)
-		real = find_real(skb, 0, in);
 	if (real)
 		return deliver_real(skb, in, p, real, verdict == FOR_STACK_6741);
-	return deliver(skb, in, p ? sum_bytes(p->nid_delta) : 0, verdict == FOR_STACK_6741);
+	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, verdict == FOR_STACK_6741);
 }
 
 /* A correspondent's first segment has a nonce, so nobody else pays for looking

@@ -41,6 +41,7 @@ type account struct {
 	txBytes, txPackets int
 	given              bucket // what goes to an address that people named
 	since              time.Time
+	probed             time.Time // when a pending peer there was asked last
 }
 
 // accounts are those of all addresses that are not validated, the oldest first. The

@@ -38,7 +38,8 @@ type candidate struct {
 	key             Pending
 	handles         PairKey // as the data plane named it
 	listed          bool    // by a record or a session, at this locator: that is where its NID is
-	held            bool    // packets of it wait
+	held            bool    // packets of it wait,
+	bare            bool    // some without its nonce, which it showed in UDP there
 	at              Local
 	own             Nonce // what the data plane answers this node with
 	nonce           Nonce // what the node showed when it was proven
@@ -60,6 +61,10 @@ type candidate struct {
 // handleEmbryo takes a nonce packet that belongs to no session.
 func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	key := Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
+	if o.Held && !o.Nonce.Present() {
+		c.hearBare(now, key, o)
+		return
+	}
 	reason := ""
 	switch s := c.byNonce(key.Local, o.Remote.NID, o.Nonce); {
 	case !c.acceptable(o.Remote.L64) || o.Remote.NID == 0:
@@ -117,48 +122,24 @@ func (c *Core) hear(now time.Time, k *candidate, o Observation) {
 	c.nudge(now, k)
 }
 
-func (c *Core) addCandidate(k *candidate) {
-	nids := PairKey{k.key.Local, k.key.Remote.NID}
-	k.owner = k
-	k.listed = c.known[k.key.Remote.NID] != nil && c.lists(k.key.Remote) || c.predecessor(k.key.Local, k.key.Remote) != nil
-	c.candidates[k.key] = k
-	c.pending[nids] = append(c.pending[nids], k)
-	c.queue = append(c.queue, k)
+// hearBare takes a held packet without a nonce: it is a candidate's by its place.
+func (c *Core) hearBare(now time.Time, key Pending, o Observation) {
+	for _, k := range c.pending[PairKey{key.Local, key.Remote.NID}] {
+		if k.key.Remote == key.Remote {
+			c.hear(now, k, o)
+			k.bare = true
+			return
+		}
+	}
+	if s := c.predecessor(key.Local, key.Remote); s != nil {
+		c.emit(Admit{Pending: key, Key: s.key})
+		return
+	}
+	c.emit(Dismiss{Pending: key, Key: o.Key})
 }
 
-// makeRoom reports whether there is room for another candidate. In a flood the
-// oldest one makes room that has not answered its first probe in time. Of those
-// that claim one NID, those make room first that do so where it is not known to be.
-func (c *Core) makeRoom(now time.Time, key Pending) bool {
-	if len(c.queue) > 2*len(c.candidates)+queueSlack { // most are decided, and hold memory
-		c.queue = slices.DeleteFunc(c.queue, func(k *candidate) bool { return c.candidates[k.key] != k })
-	}
-	if list := c.pending[PairKey{key.Local, key.Remote.NID}]; len(list) >= maxOfOneNID {
-		i := slices.IndexFunc(list, func(k *candidate) bool { return k.state == unprovenNode && !k.listed })
-		if i < 0 || now.Sub(list[i].since) < candidateFirst && c.predecessor(key.Local, key.Remote) == nil && !c.lists(key.Remote) {
-			return false
-		}
-		c.dropCandidate(now, list[i])
-	}
-	for len(c.candidates) >= maxCandidates && len(c.queue) > 0 {
-		k := c.queue[0]
-		there := c.candidates[k.key] == k && k.state == unprovenNode
-		if there && now.Sub(k.since) < candidateFirst {
-			return false
-		}
-		c.queue = c.queue[1:]
-		if there {
-			c.dropCandidate(now, k)
-		}
-	}
-	return len(c.candidates) < maxCandidates
-}
-
-// isPending reports whether a node without a session is about to be validated under
-// an alias.
-func (c *Core) isPending(key PairKey) bool {
-	return slices.ContainsFunc(c.pending[key], func(k *candidate) bool { return k.handles == key && !k.held })
-}
+// bareOf names what is held of a candidate's place without a nonce.
+func (k *candidate) bareOf() Pending { return Pending{Local: k.key.Local, Remote: k.key.Remote} }
 
 // handleKnownNonce takes a nonce that does belong to a session: one made since
 // the data plane looked, or that of a correspondent which shares its NID with
@@ -203,8 +184,15 @@ func (k *candidate) learn(f FoundRule) {
 // askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
 // in UDP, and in both by turns when that stayed without an answer. Where its NID is
 // known to be it gets both at once.
+//
+// One question asks all that claim to be at one locator: the answer says which nonce
+// is there. So one in candidateAgain does, however many nonces are shown from there.
 func (c *Core) askCandidate(now time.Time, k *candidate) {
-	k.probed = now
+	a := c.accounts.of(now, k.key.Remote)
+	if now.Sub(a.probed) < candidateAgain {
+		return
+	}
+	a.probed, k.probed = now, now
 	forms := []ProbeForm{FormOption, FormUDP}
 	udp := k.carried != (k.tries%2 == 1)
 	switch {
@@ -284,23 +272,6 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	return kept
 }
 
-// dropCandidate forgets a candidate, and what was held of it.
-func (c *Core) dropCandidate(now time.Time, k *candidate) {
-	if c.candidates[k.key] != k {
-		return
-	}
-	nids := PairKey{k.key.Local, k.key.Remote.NID}
-	c.retire(&k.schedule)
-	c.forgetProbes(&k.sent, now)
-	delete(c.candidates, k.key)
-	if c.pending[nids] = slices.DeleteFunc(c.pending[nids], func(o *candidate) bool { return o == k }); len(c.pending[nids]) == 0 {
-		delete(c.pending, nids)
-	}
-	if k.held {
-		c.emit(Dismiss{Pending: k.key, Key: k.handles})
-	}
-}
-
 // giveUp forgets a candidate that did not answer, and has the data plane forget
 // it too: as long as that answers to where it was seen, no packet of ours would
 // set up a session with where it may be now.
@@ -317,6 +288,9 @@ func (c *Core) giveUp(now time.Time, k *candidate) {
 func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rtt time.Duration) {
 	if k.state != unprovenNode {
 		return
+	}
+	if o := c.candidates[Pending{k.key.Local, k.key.Remote, p.Nonce}]; o != nil && o != k && o.state == unprovenNode {
+		k = o // it is this one that is there
 	}
 	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
 	if s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce); s != nil {
@@ -346,6 +320,10 @@ func (c *Core) admit(now time.Time, k *candidate, s *session) {
 			o.held = false
 			c.emit(Admit{Pending: o.key, Key: s.key})
 		}
+		if o.bare {
+			o.bare = false
+			c.emit(Admit{Pending: o.bareOf(), Key: s.key})
+		}
 		c.dropCandidate(now, o)
 	}
 }
@@ -357,70 +335,6 @@ func (c *Core) askOld(now time.Time, k *candidate, old *session) {
 	}
 	c.arm(&k.schedule, timerProbe, now, max(3*max(k.rtt, old.rtt), silenceMin)<<k.asked)
 	k.asked++
-}
-
-// doubtNonce takes the reply to a session's probe that bears another nonce than
-// the one that we know. The token shows that it comes from where the probe went:
-// it is the proof of a candidate. Without this, a correspondent that takes our
-// nonce for right, and so sends without its own, would never be understood.
-func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
-	if twin := c.byNonce(s.localNID, s.remoteNID, p.Nonce); twin != nil {
-		c.unite(now, s, twin, pr, p)
-		return
-	}
-	key := Pending{Local: s.localNID, Remote: p.Src, Nonce: p.Nonce}
-	k := c.candidates[key]
-	if k == nil {
-		if !c.makeRoom(now, key) {
-			c.refuse(now, s.key, reasonCrowd)
-			return
-		}
-		k = &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
-		if c.predecessor(key.Local, key.Remote) != s {
-			// The locator is one that a stranger announced: it knows that nonce.
-			n, ok := c.drawNonce(now)
-			if !ok {
-				return
-			}
-			k.own = n
-		}
-		c.addCandidate(k)
-	}
-	c.candidateReply(now, k, p, now.Sub(pr.sent))
-}
-
-// unite makes one session of two that were taken for those of two nodes with one
-// NID, as packets with the old nonce came late: where the one is to be found, the
-// other one's nonce answers, and its own has not been heard of late. The session goes
-// on whose nonce that is, with the other one's name. A locator that a session only
-// announced, and where another one's node is, is no locator of it.
-func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packet) {
-	l := p.Src.L64
-	switch r := s.remotes.find(l); {
-	case s == twin:
-		c.refuse(now, s.key, reasonWrongNonce)
-		return
-	case c.predecessor(s.localNID, p.Src) != s:
-		if r != nil && !r.proven && len(s.remotes) > 1 {
-			s.remotes = slices.DeleteFunc(s.remotes, func(r remote) bool { return r.l64 == l })
-			c.remotesChanged(now, s)
-		}
-		c.refuse(now, s.key, reasonElsewhere)
-		return
-	case !s.dead && now.Sub(s.lastNonceRx) < max(3*s.rtt, silenceMin):
-		c.refuse(now, s.key, reasonWrongNonce)
-		return
-	}
-	if c.holder(s.localNID, s.remoteNID) != s {
-		c.endSession(now, s, "one node with "+twin.key.String())
-		return
-	}
-	if twin.remotes.find(l) == nil {
-		twin.remotes.put(l, preferValid, time.Time{})
-	}
-	twin.remotes.find(l).proven = true
-	c.takeName(now, twin, s, l)
-	c.remotesChanged(now, twin)
 }
 
 // decideCandidate asks, 3 RTT after the proof, whether the old nonce has been

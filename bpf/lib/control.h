@@ -64,9 +64,9 @@ static __always_inline int is_probe_reply(struct __sk_buff *skb, const struct ch
 
 /* Hands a control message over. */
 static __always_inline int hand_over_control(struct __sk_buff *skb, const struct inbound *in,
-					     const struct event *about, int urgently)
+					     const struct event *about, int ring)
 {
-	if (!tell_packet(skb, in->l3, EV_CONTROL, about, urgently))
+	if (!tell_packet(skb, in->l3, EV_CONTROL, about, ring))
 		count(DROP_CONTROL_HANDED_OVER);
 	return SHOT;
 }
@@ -80,7 +80,7 @@ __noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, co
 		return drop(DROP_KERNEL_HELPER);
 	about_inbound(&about, in);
 	about.key = p->handle;
-	return hand_over_control(skb, in, &about, 1);
+	return hand_over_control(skb, in, &about, RING_URGENT);
 }
 
 /* Is this a segment that shows a connection to firewalls, and to nobody else? In a

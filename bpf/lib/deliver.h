@@ -81,6 +81,7 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
 	e->kind = kind;
 	e->ifindex = skb->ifindex;
 	e->at = bpf_ktime_get_ns();
+	e->bytes = skb->len - in->l3;
 	if (kind == EV_RULE)
 		e->rule = found;
 	bpf_ringbuf_submit(e, 0);

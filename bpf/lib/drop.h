@@ -22,6 +22,7 @@ enum counter {
 	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */
 	RX_CARRIED,             /* control messages that came in UDP */
 	RX_STALE_LOCATOR,       /* of those delivered or taken, from a locator that is only accepted: withdrawn, and in grace */
+	RX_HELD,                /* not lost: packets of pending peers, given to the daemon until these are validated */
 	RX_STRANGER_UNTOLD,     /* not lost: first packets of strangers, too many at a time for the daemon to hear of */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */
@@ -32,12 +33,14 @@ enum counter {
 	DROP_ERROR_HANDED_OVER, /* not lost: ICMPv6 error given to the daemon */
 	DROP_CONTROL_HANDED_OVER, /* not lost: control message given to the daemon */
 	DROP_MISS_TOO_BIG,      /* first packet too large to be handed over */
+	DROP_MISS_RATE,         /* first packets to identifiers that nobody knows, too many at a time */
 	DROP_RING_FULL,         /* the daemon did not keep up, or is not there */
 	DROP_RING_SHARE,        /* a session had more for the daemon than its share of the ring */
 	DROP_NO_PATH_HELD,      /* no usable path: the sender is left to its timers */
 	DROP_NO_PATH_RETRY,     /* no usable path: TCP is told, and tries again within 500 ms */
 	DROP_LEAK,              /* a session address was about to leave untranslated */
 	DROP_SESSION_OUTSIDE,   /* a session address came in from outside */
+	DROP_OWN_NID,           /* a packet from outside claims an identifier of this host */
 	DROP_MALFORMED,         /* truncated or contradictory headers */
 	DROP_TWO_NONCES,        /* RFC 6744 §2: at most one nonce in a packet */
 	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 octets */
@@ -48,7 +51,8 @@ enum counter {
 	DROP_ICMP_NO_NONCE,     /* RFC 6744 §7: an ICMPv6 message of a session without nonce */
 	DROP_UPDATE_NO_NONCE,   /* RFC 6743 §6: a Locator Update without nonce */
 	DROP_UPDATE_NO_SESSION, /* a Locator Update from someone without a session */
-	DROP_UNPROVEN,          /* more than the allowance of a locator that is not proven reachable */
+	DROP_UNPROVEN,          /* more than the allowance of a locator that is not validated */
+	DROP_NOT_HELD,          /* packets of pending peers, too many at a time to be held until these are validated */
 	DROP_KERNEL_HELPER,     /* a packet rewrite failed in the kernel */
 	COUNTERS_MAX,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the daemon is told, through two ring buffers: strangers cannot crowd
- * out what correspondents have to say.
+/* What the daemon is told, through three ring buffers: neither strangers nor local
+ * programs can crowd out what correspondents have to say, nor each other.
  */
 #ifndef ROAM_EVENTS_H
 #define ROAM_EVENTS_H
@@ -70,15 +70,20 @@ static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u
 	return 0;
 }
 
-/* Hands the whole packet over, from its IPv6 header at l3, through one ring or the
- * other. A reservation has a fixed size: small for probes and most updates, of
+enum ring {
+	RING_REQUESTS,
+	RING_URGENT,
+	RING_STRANGERS,
+};
+
+/* Hands the whole packet over, from its IPv6 header at l3, through one of the rings. A reservation has a fixed size: small for probes and most updates, of
  * which many may come at once; only a rare packet, such as an update of 255
  * locators, takes the large one. Global, as all functions for what is rare: the
  * verifier looks at it once, and not on each of the many ways that lead here.
  */
-__noinline int tell_packet(struct __sk_buff *skb, __u32 l3, __u32 kind, const struct event *about, int urgently)
+__noinline int tell_packet(struct __sk_buff *skb, __u32 l3, __u32 kind, const struct event *about, int which)
 {
-	void *ring = urgently ? (void *)&urgent : (void *)&requests;
+	void *ring = which == RING_URGENT ? (void *)&urgent : which == RING_STRANGERS ? (void *)&strangers : (void *)&requests;
 	__u64 len = skb->len - l3;
 
 	if (!about)

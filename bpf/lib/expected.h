@@ -42,7 +42,7 @@ __noinline int tell_first(struct __sk_buff *skb, const struct pair *p)
 	if (skb->len - ETH_LEN >= EVENT_DATA_LARGE)
 		tell(&requests, skb, EV_FIRST, &about);
 	else
-		tell_packet(skb, ETH_LEN, EV_FIRST, &about, 0);
+		tell_packet(skb, ETH_LEN, EV_FIRST, &about, RING_REQUESTS);
 	return 0;
 }
 

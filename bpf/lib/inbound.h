@@ -43,6 +43,39 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 	note_rule(skb, p, l, in);
 }
 
+/* Does a packet of a session with two aliases belong to the one that is its NID? Sockets
+ * that are connected to it tell; those that take packets of everybody have the other,
+ * under which the correspondent was there first.
+ */
+__noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct bpf_sock_tuple t = {};
+	struct host *h = this_host();
+	struct bpf_sock *sk;
+	int is;
+
+	if (!h || !in)
+		return 0;
+	if (in->c.proto == IPPROTO_ICMPV6)
+		return in->c.type == ICMP6_ECHO_REPLY;
+	if (in->c.fragment != WHOLE || bpf_skb_load_bytes(skb, in->c.at, &t.ipv6.sport, 4))
+		return 0;
+	__builtin_memcpy(t.ipv6.saddr, &h->session_prefix, 8);
+	__builtin_memcpy(&t.ipv6.saddr[2], &in->src.nid, 8);
+	__builtin_memcpy(t.ipv6.daddr, &h->session_prefix, 8);
+	__builtin_memcpy(&t.ipv6.daddr[2], &in->dst.nid, 8);
+	if (in->c.proto == IPPROTO_TCP)
+		return is_connection(skb, &t);
+	if (in->c.proto != IPPROTO_UDP)
+		return 0;
+	sk = bpf_sk_lookup_udp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	is = !!sk->dst_port; /* connected, hence to this very address */
+	bpf_sk_release(sk);
+	return is;
+}
+
 /* Returns a verdict, or what shall become of the packet. */
 static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, struct inbound *in)
 {
@@ -78,17 +111,20 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	note_stack(skb, p, l, in, s);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
-	if (is_opening(skb, &in->c, &p->remote_nonce) ||
-	    (message && (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))))
+	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
+		return has_update_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+	if (is_opening(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
 		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
+		if (is_unproven(p, known))
+			trial_spent(p, in->src.l64.v, skb->len - in->l3);
 		verdict = reflect(skb, in, &p->local_nonce);
 		if (verdict >= 0)
 			return verdict;
 	}
 	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
-	if (p->flags & PAIR_BY_HANDLE) {
+	if (p->flags & PAIR_BY_HANDLE && !(p->flags & PAIR_NAMED && is_for_name(skb, in))) {
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
@@ -155,7 +191,7 @@ __noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const
 	about.key = *key;
 	if (spoilt)
 		tell(&requests, skb, kind, &about);
-	else if (tell_packet(skb, in->l3, kind, &about, 0))
+	else if (tell_packet(skb, in->l3, kind, &about, kind == EV_RETRIED ? RING_REQUESTS : RING_STRANGERS))
 		return SHOT;
 	count(DROP_ERROR_HANDED_OVER);
 	return SHOT;
@@ -175,7 +211,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
 	p = find_pair(&key, FETCH_OUT);
-	if ((!p || is_waiting(p)) && !bpf_map_lookup_elem(&embryos, &key))
+	if ((!p || is_waiting(p)) && !pending_of(&key))
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */

@@ -74,8 +74,10 @@ static __always_inline void fetch_live(__u32 slot, int lines)
 
 static __always_inline int is_pair(const struct pair *p, const struct pair_key *k)
 {
-	if (p->flags & PAIR_BY_HANDLE)
-		return p->handle.local.v == k->local.v && p->handle.remote.v == k->remote.v;
+	if (p->flags & PAIR_BY_HANDLE && p->handle.local.v == k->local.v && p->handle.remote.v == k->remote.v)
+		return 1;
+	if (p->flags & PAIR_BY_HANDLE && !(p->flags & PAIR_NAMED))
+		return 0;
 	return p->local_nid.v == k->local.v && p->remote_nid.v == k->remote.v;
 }
 

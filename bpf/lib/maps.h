@@ -69,7 +69,7 @@ struct {
 	/* Which of several correspondents with one NID is at this locator, or has this nonce? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 65536);
 	__type(key, struct homonym_key);
 	__type(value, struct pair_key);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
@@ -94,16 +94,16 @@ struct {
 } plain_nodes SEC(".maps");
 
 struct {
-	/* Are there more strangers at a time than the daemon can look into? */
+	/* Are there more strangers, or look-ups of unknown identifiers, than the daemon can look into? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, CROWDS);
 	__type(key, __u32);
 	__type(value, struct crowd);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } crowds SEC(".maps");
 
 struct {
-	/* What went to and came from a locator that is not proven reachable? */
+	/* What went to and came from a locator that is not validated? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct trial_key);
@@ -122,15 +122,31 @@ struct {
 } known_nids SEC(".maps");
 
 struct {
+	/* Where do records have their nodes? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct addr);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} places SEC(".maps");
+
+struct {
 	/* What must the daemon hear at once? Only authentic packets come here. */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } urgent SEC(".maps");
 
 struct {
-	/* What does the daemon hear from strangers and from local applications? */
+	/* What does the daemon hear from local applications? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } requests SEC(".maps");
+
+struct {
+	/* What does the daemon hear from strangers? */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} strangers SEC(".maps");
 
 #endif

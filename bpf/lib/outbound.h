@@ -146,6 +146,19 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
 }
 
+/* By how much the handles of a packet differ from the NIDs in sum: not at all where a
+ * session has both for aliases, and the packet those.
+ */
+static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct pair *p)
+{
+	union half remote;
+
+	if (p->flags & PAIR_NAMED && !bpf_skb_load_bytes(skb, ETH_LEN + IP6_LEN - 8, &remote, 8) &&
+	    remote.v == p->remote_nid.v)
+		return 0;
+	return sum_bytes(p->nid_delta);
+}
+
 /* Addresses a packet of the session: along path i, or to where the
  * correspondent was seen last.
  */
@@ -167,7 +180,7 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
 	}
-	o->csum_diff = outbound_diff(o, sum_bytes(p->nid_delta), remote_sum, c->proto, nids_only);
+	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, c->proto, nids_only);
 }
 
 /* Does it count for what paths have carried? What keeps to the path of its
@@ -233,6 +246,8 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	return transmit(skb, &o, c, next);
 }
 
+#define NOT_YET -5 /* of send_embryo: it waits until the peer is validated */
+
 /* Answers a correspondent that has no session yet: back to where its packet
  * came from, always with the nonce, unless the path would not let that through.
  */
@@ -244,6 +259,8 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
 	if (!embryo_allows(e, skb->len - ETH_LEN)) {
+		if (!e->given)
+			return NOT_YET;
 		count(DROP_UNPROVEN);
 		return no_path(skb);
 	}

@@ -68,7 +68,7 @@ struct chain {
 	__u8 type;       /* ICMPv6: message type */
 	__u8 carried;    /* stands in UDP: see carry.h */
 	__u8 refused;    /* enum counter: why it is dropped, where its sender may be a forger */
-	__u8 pad;
+	__u8 plain;      /* it is for a socket of plain IPv6 */
 	struct nonce nonce;
 };
 

@@ -117,13 +117,14 @@ static __always_inline int default_path(const struct pair *p, struct pair_live *
 __noinline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 i, int hinted)
 {
 	union half target;
-	int proven;
+	int proven, given;
 
 	if (!p || !l)
 		return -1;
 	target = hinted ? l->hint : p->remote[path_remote(p, i)];
 	proven = choose_path(p, l, p->unproven);
-	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0))
+	given = !hinted && p->given >> path_remote(p, i) & 1;
+	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0, given))
 		return i | (hinted ? HINTED : 0);
 	return proven;
 }

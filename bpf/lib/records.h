@@ -27,11 +27,11 @@ struct refusal {
 
 enum event_kind {
 	EV_MISS,        /* requests: a local packet to a session address without a pair, whole */
-	EV_EMBRYO,      /* requests: a nonce packet from an unknown correspondent */
-	EV_OTHER_NONCE, /* requests: a nonce packet with another nonce than the pair's */
-	EV_ERROR_IN,    /* requests: an ICMPv6 error about a packet that we translated, whole */
+	EV_EMBRYO,      /* strangers: a nonce packet from an unknown correspondent; whole, where it waits for its sender's validation */
+	EV_OTHER_NONCE, /* strangers: the same with another nonce than the pair's */
+	EV_ERROR_IN,    /* strangers: an ICMPv6 error about a packet that we translated, whole */
 	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
-	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; requests: from a stranger */
+	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; strangers: from a stranger */
 	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
 	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
@@ -42,6 +42,7 @@ enum event_kind {
 	EV_PER_FLOW,    /* urgent: the peer's probe asks for TCP to be spread by connection */
 	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
 	EV_QUEUE,       /* urgent: its segments wait on the way, in such a session */
+	EV_MORE,        /* urgent: more has come from a locator that is not validated */
 };
 
 /* What the daemon is told. */
@@ -57,6 +58,8 @@ struct event {
 	__u16 len;              /* of the packet that follows, from its IPv6 header */
 	__u16 carried;          /* its nonce came in UDP */
 	enum rule_found rule;   /* EV_EMBRYO, EV_OTHER_NONCE, EV_RULE */
+	__u32 bytes;            /* of the packet; EV_MORE: in all, */
+	__u32 packets;          /* and how many */
 };
 
 struct packet_event {

@@ -61,6 +61,45 @@ static __always_inline int same_nonce(const struct nonce *a, const struct nonce 
 	return x[0] == y[0] && x[1] == y[1];
 }
 
+/* A nonce in one word. */
+static __always_inline __u64 nonce_id(const struct nonce *n)
+{
+	const __u64 *w = (const __u64 *)n->b;
+	__u32 rest = *(const __u32 *)(n->b + 8);
+
+	return (*w ^ (__u64)rest << 16 ^ (__u64)n->len << 56) | 1;
+}
+
+/* Our nonce towards a pending peer where its NID is not known to be: one for each of
+ * its nonces, wherever it sends from.
+ */
+__noinline int stranger_nonce(const struct pair_key *nids, __u64 theirs, struct nonce *out)
+{
+	struct host *h = this_host();
+	struct sip s;
+	__u64 a, b;
+	__u32 k;
+
+	if (!h || !nids || !out)
+		return 0;
+	k = h->epoch & 1;
+	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1] ^ 2);
+	sip_word(&s, nids->local.v);
+	sip_word(&s, nids->remote.v);
+	sip_word(&s, theirs);
+	a = sip_final(&s, 3);
+	__builtin_memset(out, 0, sizeof(*out));
+	out->len = h->nonce_len;
+	__builtin_memcpy(out->b, &a, 4);
+	if (h->nonce_len == 12) {
+		sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1] ^ 3);
+		sip_word(&s, a);
+		b = sip_final(&s, 1);
+		__builtin_memcpy(out->b + 4, &b, 8);
+	}
+	return 0;
+}
+
 /* The nonce with which an embryo is answered. */
 __noinline int embryo_nonce(const struct embryo *e, const struct pair_key *nids, struct nonce *out)
 {
@@ -88,6 +127,36 @@ __noinline int embryo_nonce(const struct embryo *e, const struct pair_key *nids,
 		__builtin_memcpy(out->b + 4, &b, 8);
 	}
 	return 0;
+}
+
+#define CROWD_WINDOW 100000000ULL /* ns */
+#define STRANGERS_MOST 1600 /* first packets of strangers in a window that the daemon hears of, */
+#define REPLIES_MOST 1600   /* and answers to probes; */
+#define MISSES_MOST 100     /* packets of local programs to nobody */
+
+/* Is this one of too many of a kind? */
+static __always_inline int is_one_of_many(__u32 kind, __u32 most)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct crowd *c = bpf_map_lookup_elem(&crowds, &kind);
+
+	if (!c)
+		return 0;
+	if (now - c->since >= CROWD_WINDOW) {
+		c->last = now - c->since < 2 * CROWD_WINDOW ? c->now : 0;
+		c->now = 0;
+		c->since = now;
+	}
+	__sync_fetch_and_add(&c->now, 1);
+	return c->last > most || c->now > most;
+}
+
+/* The pending peer that is answered under an alias: its NID. */
+static __always_inline struct embryo *pending_of(const struct pair_key *k)
+{
+	struct embryo *e = bpf_map_lookup_elem(&embryos, k);
+
+	return e && e->remote_nonce.len ? e : 0;
 }
 
 static __always_inline int drop(__u32 reason)

@@ -16,17 +16,28 @@
  * at which the bucket will be full again: one number, of which the later value is
  * as good when two processors write.
  */
-__noinline int has_share(struct pair_live *l, __u32 len)
+static __always_inline int take_share(__u64 *full, __u32 len)
 {
-	__u64 now = bpf_ktime_get_coarse_ns(), until;
+	__u64 now = bpf_ktime_get_coarse_ns(), until = *full > now ? *full : now;
 
-	if (!l)
-		return 0;
-	until = l->told_until > now ? l->told_until : now;
 	if (until - now > (SHARE_BURST - 1) * SHARE_EACH)
 		return 0;
-	l->told_until = until + SHARE_EACH * (1 + len / EVENT_DATA_SMALL);
+	*full = until + SHARE_EACH * (1 + len / EVENT_DATA_SMALL);
 	return 1;
+}
+
+__noinline int has_share(struct pair_live *l, __u32 len)
+{
+	return l ? take_share(&l->told_until, len) : 0;
+}
+
+/* The same for Locator Updates and their acknowledgements, which have a share of their
+ * own: whoever makes us probe the correspondent, by a nonce of its own in the
+ * correspondent's name, draws authentic answers that would else take all of it.
+ */
+__noinline int has_update_share(struct pair_live *l, __u32 len)
+{
+	return l ? take_share(&l->updates_until, len) : 0;
 }
 
 #endif

@@ -33,12 +33,33 @@ static __always_inline int locator_known(const struct pair *p, union half l64)
 	return l64.v && p->remote[0].v == l64.v ? 1 : locator_accepted(p, l64.v);
 }
 
-/* Is this a locator that we may send to, and not proven reachable? One that is
+/* Is this a locator that we may send to, and not validated? One that is
  * not listed at all is known by the nonce only.
  */
 static __always_inline int is_unproven(const struct pair *p, int known)
 {
 	return !known || (known <= MAX_REMOTE && p->unproven >> (known - 1) & 1);
+}
+
+/* Counts what comes from a locator that is not validated: it bounds what may go there.
+ * The daemon hears of each power of two, as its own part of that grows.
+ */
+__noinline int note_more(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+{
+	struct event about;
+	struct trial *t;
+
+	if (!p || !l || !in)
+		return 0;
+	t = trial_heard(p, in->src.l64, skb->len - in->l3);
+	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(l, 0))
+		return 0;
+	about_inbound(&about, in);
+	about.key = p->handle;
+	about.bytes = t->rx_bytes < 0xffffffff ? t->rx_bytes : 0xffffffff;
+	about.packets = t->rx_packets;
+	tell(&urgent, skb, EV_MORE, &about);
+	return 0;
 }
 
 /* Bookkeeping of a packet that belongs to the pair. */
@@ -59,7 +80,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	 * by who has seen it.
 	 */
 	if (is_unproven(p, known))
-		trial_heard(p, in->src.l64.v, skb->len - in->l3);
+		note_more(skb, p, l, in);
 }
 
 enum standing {

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The right nonce proves who, not where: whoever knows it could name a victim's
- * locator and have us flood it. Towards a locator that has not been proven
- * reachable no more is sent than three times what came from it, and ten
- * packets, as long as there is a proven one to send the rest to; with none, no
- * more than the rate before, for two round trips.
+ * locator and have us flood it. Towards a locator that only the correspondent named,
+ * all that leaves is at most three times what came from it, and one packet of 100
+ * bytes, until it is validated. Two of these three parts are for data and for answers
+ * to echo requests, the rest is the daemon's (ilnp/allowance.go). What exceeds that
+ * goes to a validated locator; where there is none, no more than the rate before, for
+ * two round trips, and only to where something has come from. A locator that a record
+ * names gets ten packets, and one a second.
  */
 #ifndef ROAM_TRIAL_H
 #define ROAM_TRIAL_H
 
 #include "maps.h"
 
-#define TRIAL_FACTOR 3
-#define TRIAL_PACKETS 10
+#define TRIAL_FACTOR 2
+#define TRIAL_PACKETS 10 /* where a record names the locator */
+#define TRIAL_EACH 1000000000ULL /* ns after which it gets another one */
 #define TRIAL_OCTETS 1500 /* of a packet; a super-packet becomes as many as it has of these */
-#define TRIAL_AFRESH 5000000000ULL /* ns after which a locator gets its allowance anew */
+#define TRIAL_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
 
 static __always_inline struct trial_key trial_key_of(const struct pair *p, union half l64)
 {
@@ -22,50 +26,73 @@ static __always_inline struct trial_key trial_key_of(const struct pair *p, union
 	return k;
 }
 
-static __always_inline struct trial *trial_of(const struct pair *p, union half l64)
+static __always_inline struct trial *trial_of(const struct pair *p, union half l64, int given)
 {
 	struct trial_key k = trial_key_of(p, l64);
 	struct trial *t = bpf_map_lookup_elem(&trials, &k);
 	struct trial fresh = { .since = bpf_ktime_get_coarse_ns() };
 
-	if (t && fresh.since - t->since < TRIAL_AFRESH)
+	if (t && (given || fresh.since - t->since < TRIAL_AFRESH))
 		return t;
 	bpf_map_update_elem(&trials, &k, &fresh, BPF_ANY);
 	return bpf_map_lookup_elem(&trials, &k);
 }
 
-/* Notes what came from an unproven locator. */
-__noinline int trial_heard(const struct pair *p, __u64 l64, __u32 len)
+/* Notes what came from an unvalidated locator. */
+static __always_inline struct trial *trial_heard(const struct pair *p, union half l64, __u32 len)
 {
-	struct trial *t = p ? trial_of(p, (union half){ .v = l64 }) : 0;
+	struct trial *t = trial_of(p, l64, 0);
+
+	if (!t)
+		return 0;
+	__sync_fetch_and_add(&t->rx_bytes, len);
+	__sync_fetch_and_add(&t->rx_packets, 1);
+	return t;
+}
+
+static __always_inline void trial_charge(struct trial *t, __u32 len)
+{
+	__sync_fetch_and_add(&t->tx_packets, 1 + len / TRIAL_OCTETS);
+	__sync_fetch_and_add(&t->tx_bytes, len);
+}
+
+/* Notes that something was answered that has just come from there: less than what it
+ * has added to the allowance.
+ */
+__noinline int trial_spent(const struct pair *p, __u64 l64, __u32 len)
+{
+	struct trial *t = p ? trial_of(p, (union half){ .v = l64 }, 0) : 0;
 
 	if (t)
-		__sync_fetch_and_add(&t->rx_bytes, len);
+		trial_charge(t, len);
 	return 0;
 }
 
-/* May so many octets go to this unproven locator? With rate the looser rule
- * holds, that of a pair without any proven locator. What may is counted.
+/* May so many octets go to this unvalidated locator? With rate the looser rule
+ * holds, that of a pair without any validated locator; given: a record names it. What
+ * may is counted.
  */
 static __always_inline int trial_allows(const struct pair *p, const struct pair_live *l, union half l64, __u32 len,
-					int rate)
+					int rate, int given)
 {
-	struct trial *t = trial_of(p, l64);
+	struct trial *t = trial_of(p, l64, given);
 	__u64 elapsed;
 
 	if (!t)
 		return 1; /* no memory: rather a packet too many than a session lost */
-	if (t->tx_packets < TRIAL_PACKETS || t->tx_bytes + len <= TRIAL_FACTOR * t->rx_bytes)
-		goto allowed;
 	elapsed = bpf_ktime_get_coarse_ns() - t->since;
-	if (!rate || elapsed > p->grace)
+	if (given && t->tx_packets < TRIAL_PACKETS + elapsed / TRIAL_EACH)
+		goto allowed;
+	if (t->tx_bytes + len <= TRIAL_FACTOR * t->rx_bytes &&
+	    t->tx_packets + 1 + len / TRIAL_OCTETS <= TRIAL_FACTOR * t->rx_packets)
+		goto allowed;
+	if (!rate || elapsed > p->grace || !(t->rx_packets || given))
 		return 0;
 	/* The rate before, with one more window's worth for bursts. */
 	if (t->tx_bytes + len > (__u64)l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
 		return 0;
 allowed:
-	__sync_fetch_and_add(&t->tx_packets, 1 + len / TRIAL_OCTETS);
-	__sync_fetch_and_add(&t->tx_bytes, len);
+	trial_charge(t, len);
 	return 1;
 }
 
@@ -80,10 +107,12 @@ static __always_inline void rate_note(struct pair_live *l, __u64 now, __u32 len)
 	l->rate_now += len;
 }
 
-/* The same for a correspondent without a session: nothing there is proven. */
+/* The same for a pending peer: nothing there is validated. */
 static __always_inline int embryo_allows(struct embryo *e, __u32 len)
 {
-	if (e->tx_packets >= TRIAL_PACKETS && e->tx_bytes + len > TRIAL_FACTOR * e->rx_bytes)
+	if (!(e->given && e->tx_packets < TRIAL_PACKETS) &&
+	    (e->tx_bytes + len > TRIAL_FACTOR * e->rx_bytes ||
+	     e->tx_packets + 1 + len / TRIAL_OCTETS > TRIAL_FACTOR * e->rx_packets))
 		return 0;
 	__sync_fetch_and_add(&e->tx_packets, 1 + len / TRIAL_OCTETS);
 	__sync_fetch_and_add(&e->tx_bytes, len);

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 17 /* as ABI in internal/dataplane */
+#define ROAM_ABI 18 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -101,6 +101,7 @@ enum pair_flags {
 	PAIR_CARRY = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
+	PAIR_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -154,7 +155,7 @@ struct pair {
 	__u32 grace;                    /* ns for which unproven locators get the rate before */
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
-	__u8 pad2;
+	__u8 given;                     /* bit i: a record names remote[i], not the peer alone; of unvalidated ones */
 	__u64 costs;                    /* four bits for each of paths[]: what an octet counts there, path_cost(); 0 while any is long */
 };
 
@@ -195,7 +196,8 @@ struct pair_live {
 	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
-	__u8 pad2[24];              /* an entry begins with a cache line */
+	__u64 updates_until;        /* as told_until, of Locator Updates alone */
+	__u8 pad2[16];              /* an entry begins with a cache line */
 };
 
 /* Of an embryo's nonce: it came in UDP the last time, as where the path drops
@@ -204,21 +206,36 @@ struct pair_live {
 #define EMBRYO_CAME 1
 #define EMBRYO_SPOKE 2
 
-/* A correspondent that showed a nonce and has no session yet. */
+#define OTHERS 3 /* pending peers of one NID that are kept besides the one that is answered */
+
+/* Another pending peer with the NID: one where its NID is not known to be. */
+struct other {
+	__u64 nonce;         /* nonce_id() of it; 0: none */
+	union half l64;      /* where it was last seen */
+	__u64 carried;       /* its nonce came in UDP there */
+};
+
+/* Pending peers with one NID. The first one that is where a record or the session has
+ * its NID, or has an NID without a record, is answered under that NID; a second nonce
+ * neither moves nor delays it.
+ */
 struct embryo {
 	union half remote_l64;
 	union half local_l64;
 	union half first_remote; /* locators of its first packet: our nonce hangs on them, */
 	union half first_local;  /* so that it is one nonce for all of its paths */
-	struct nonce remote_nonce;
+	struct nonce remote_nonce; /* len 0: none is answered */
 	__u32 ifindex;
 	__u16 epoch;
 	__u16 carried;               /* EMBRYO_CAME and EMBRYO_SPOKE */
-	__u32 rx_bytes, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
+	__u32 rx_bytes, rx_packets, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
 	enum rule_found rule;
+	__u32 given;                 /* a record names remote_l64 */
+	__u32 next;                  /* of others, to be replaced */
+	struct other others[OTHERS];
 };
 
-/* A locator of a session that is not proven reachable. */
+/* A locator of a session that is not validated. */
 struct trial_key {
 	union half l64;
 	__u32 slot;
@@ -230,12 +247,21 @@ struct trial {
 	__u64 rx_bytes;
 	__u64 tx_bytes;
 	__u64 tx_packets;
+	__u64 rx_packets;
 };
 
-/* How many strangers come at a time. */
+#define KNOWN_AT_PLACES 1 /* of a known NID: its name is where its record says */
+#define KNOWN_ANYWHERE 2  /* or wherever it is validated */
+
+#define CROWD_STRANGERS 0 /* first packets of strangers */
+#define CROWD_MISSES 1    /* first packets of local programs to identifiers that nobody knows */
+#define CROWD_REPLIES 2   /* answers to probes, of strangers */
+#define CROWDS 3
+
+/* How many of a kind come at a time. */
 struct crowd {
 	__u64 since; /* when the present window began */
-	__u32 last;  /* first packets in the window before */
+	__u32 last;  /* in the window before */
 	__u32 now;   /* in this one so far */
 };
 

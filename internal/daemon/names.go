@@ -65,7 +65,7 @@ func (d *Daemon) loadNames(core *ilnp.Core) error {
 		if !wanted[nid] {
 			delete(d.records, nid)
 			core.RemovePeer(now, nid)
-			if err := d.plane.SetKnown(nid, false); err != nil {
+			if err := d.plane.Forget(nid); err != nil {
 				return err
 			}
 		}
@@ -109,8 +109,14 @@ func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 	for _, l := range r.Locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: ilnp.Infinite})
 	}
+	// The data plane first: it knows then where packets need not wait.
+	record := dataplane.Record{NID: r.NID, Anywhere: p.Anywhere}
+	for _, l := range p.Locators {
+		record.Locators = append(record.Locators, l.L64)
+	}
+	err := d.plane.SetRecord(record)
 	core.AddPeer(now, p)
-	return d.plane.SetKnown(r.NID, true)
+	return err
 }
 
 // publishNames gives the resolver a new table.

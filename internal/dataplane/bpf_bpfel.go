@@ -48,35 +48,39 @@ const (
 	bpfCounterRX_PLAIN                 bpfCounter = 11
 	bpfCounterRX_CARRIED               bpfCounter = 12
 	bpfCounterRX_STALE_LOCATOR         bpfCounter = 13
-	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 14
-	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 15
-	bpfCounterRX_SERVED                bpfCounter = 16
-	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 17
-	bpfCounterRX_REAL_SOCKET           bpfCounter = 18
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 19
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 20
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 21
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 22
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 23
-	bpfCounterDROP_RING_FULL           bpfCounter = 24
-	bpfCounterDROP_RING_SHARE          bpfCounter = 25
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 26
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 27
-	bpfCounterDROP_LEAK                bpfCounter = 28
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 29
-	bpfCounterDROP_MALFORMED           bpfCounter = 30
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 31
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 32
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 33
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 34
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 35
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 36
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 37
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 38
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 39
-	bpfCounterDROP_UNPROVEN            bpfCounter = 40
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 41
-	bpfCounterCOUNTERS_MAX             bpfCounter = 42
+	bpfCounterRX_HELD                  bpfCounter = 14
+	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 15
+	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 16
+	bpfCounterRX_SERVED                bpfCounter = 17
+	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 18
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 19
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 20
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 21
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 22
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 23
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 24
+	bpfCounterDROP_MISS_RATE           bpfCounter = 25
+	bpfCounterDROP_RING_FULL           bpfCounter = 26
+	bpfCounterDROP_RING_SHARE          bpfCounter = 27
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 28
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 29
+	bpfCounterDROP_LEAK                bpfCounter = 30
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 31
+	bpfCounterDROP_OWN_NID             bpfCounter = 32
+	bpfCounterDROP_MALFORMED           bpfCounter = 33
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 34
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 35
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 36
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 37
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 38
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 39
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 40
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 41
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 42
+	bpfCounterDROP_UNPROVEN            bpfCounter = 43
+	bpfCounterDROP_NOT_HELD            bpfCounter = 44
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 45
+	bpfCounterCOUNTERS_MAX             bpfCounter = 46
 )
 
 type bpfCrowd struct {
@@ -97,9 +101,19 @@ type bpfEmbryo struct {
 	Epoch       uint16
 	Carried     uint16
 	RxBytes     uint32
+	RxPackets   uint32
 	TxBytes     uint32
 	TxPackets   uint32
 	Rule        bpfRuleFound
+	Given       uint32
+	Next        uint32
+	_           [4]byte
+	Others      [3]struct {
+		_       structs.HostLayout
+		Nonce   uint64
+		L64     bpfHalf
+		Carried uint64
+	}
 }
 
 type bpfEvent struct {
@@ -115,6 +129,8 @@ type bpfEvent struct {
 	Len      uint16
 	Carried  uint16
 	Rule     bpfRuleFound
+	Bytes    uint32
+	Packets  uint32
 }
 
 type bpfEventKind uint32
@@ -136,6 +152,7 @@ const (
 	bpfEventKindEV_PER_FLOW    bpfEventKind = 13
 	bpfEventKindEV_STALL       bpfEventKind = 14
 	bpfEventKindEV_QUEUE       bpfEventKind = 15
+	bpfEventKindEV_MORE        bpfEventKind = 16
 )
 
 type bpfHalf struct {
@@ -211,7 +228,7 @@ type bpfPair struct {
 	Grace       uint32
 	LongPaths   uint16
 	N_reserve   uint8
-	Pad2        uint8
+	Given       uint8
 	Costs       uint64
 }
 
@@ -229,6 +246,7 @@ const (
 	bpfPairFlagsPAIR_CARRY        bpfPairFlags = 256
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
+	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
 )
 
 type bpfPairKey struct {
@@ -271,7 +289,8 @@ type bpfPairLive struct {
 	ToldUntil    uint64
 	StallTold    uint32
 	QueueTold    uint32
-	Pad2         [24]uint8
+	UpdatesUntil uint64
+	Pad2         [16]uint8
 }
 
 type bpfRefusal struct {
@@ -309,6 +328,7 @@ type bpfTrial struct {
 	RxBytes   uint64
 	TxBytes   uint64
 	TxPackets uint64
+	RxPackets uint64
 }
 
 type bpfTrialKey struct {
@@ -348,12 +368,14 @@ const (
 	bpfMapKnownNids           = "known_nids"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
+	bpfMapPlaces              = "places"
 	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
 	bpfMapSessionIndex        = "session_index"
 	bpfMapSources             = "sources"
+	bpfMapStrangers           = "strangers"
 	bpfMapTrials              = "trials"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
@@ -433,12 +455,14 @@ type bpfMapSpecs struct {
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
+	Places       *ebpf.MapSpec `ebpf:"places"`
 	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
 	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
 	Requests     *ebpf.MapSpec `ebpf:"requests"`
 	Served       *ebpf.MapSpec `ebpf:"served"`
 	SessionIndex *ebpf.MapSpec `ebpf:"session_index"`
 	Sources      *ebpf.MapSpec `ebpf:"sources"`
+	Strangers    *ebpf.MapSpec `ebpf:"strangers"`
 	Trials       *ebpf.MapSpec `ebpf:"trials"`
 	Uplinks      *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent       *ebpf.MapSpec `ebpf:"urgent"`
@@ -484,12 +508,14 @@ type bpfMaps struct {
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
+	Places       *ebpf.Map `ebpf:"places"`
 	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
 	Refusals     *ebpf.Map `ebpf:"refusals"`
 	Requests     *ebpf.Map `ebpf:"requests"`
 	Served       *ebpf.Map `ebpf:"served"`
 	SessionIndex *ebpf.Map `ebpf:"session_index"`
 	Sources      *ebpf.Map `ebpf:"sources"`
+	Strangers    *ebpf.Map `ebpf:"strangers"`
 	Trials       *ebpf.Map `ebpf:"trials"`
 	Uplinks      *ebpf.Map `ebpf:"uplinks"`
 	Urgent       *ebpf.Map `ebpf:"urgent"`
@@ -505,12 +531,14 @@ func (m *bpfMaps) Close() error {
 		m.KnownNids,
 		m.PairLives,
 		m.Pairs,
+		m.Places,
 		m.PlainNodes,
 		m.Refusals,
 		m.Requests,
 		m.Served,
 		m.SessionIndex,
 		m.Sources,
+		m.Strangers,
 		m.Trials,
 		m.Uplinks,
 		m.Urgent,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"roam"
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -36,7 +37,7 @@ func TestCarriedInbound(t *testing.T) {
 	_ = ip6.FinishL4(other)
 	r.check([]verdictCase{
 		{"update", carried(t, update(t, there, theirNonce)), shot, handed, []EventKind{Control}},
-		{"update from elsewhere", carried(t, update(t, else1, theirNonce)), shot, handed, []EventKind{LocatorSeen, Control}},
+		{"update from elsewhere", carried(t, update(t, else1, theirNonce)), shot, handed, []EventKind{LocatorSeen, More, Control}},
 		{"probe's reply", carried(t, echo(t, there, theirNonce, false, r.host.ProbeID)), shot, handed, []EventKind{Control}},
 		{"a user's echo reply", carried(t, echo(t, there, theirNonce, false, 1)), passOn, taken(deliveredNonce), nil},
 		{"to another port", other, passOn, delivered, nil},
@@ -124,7 +125,7 @@ func TestCarriedOutbound(t *testing.T) {
 func TestCarriedEmbryo(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.must(r.SetKnown(theirs, true))
+	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there}}))
 	syn := fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0))
 	answer := toPeer(ip6.TCP, tcp(flagSYN|flagACK, 0))
 	r.check([]verdictCase{{"before its nonce", syn, passOn, counts{}, nil}})

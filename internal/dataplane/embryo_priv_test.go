@@ -43,10 +43,10 @@ func TestEmbryoAdmission(t *testing.T) {
 	first := knock(s, theirNonce)
 	untouched := verdictCase{"unknown, known ones accepted", first, passOn, nil, nil}
 	r.check([]verdictCase{untouched})
-	r.must(r.SetKnown(s.NID, true))
+	r.must(r.SetRecord(Record{NID: s.NID, Locators: []roam.L64{s.L64}}))
 	made := counts{"rx_packets": 1, "rx_nonce": 1}
 	r.check([]verdictCase{{"known", first, passOn, made, []EventKind{Embryo}}})
-	r.must(r.SetKnown(s.NID, false))
+	r.must(r.Forget(s.NID))
 	r.check([]verdictCase{untouched})
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	r.check([]verdictCase{
@@ -218,7 +218,7 @@ func TestEmbryoFlood(t *testing.T) {
 // A stranger's control messages are refused or handed over by what they are.
 func TestEmbryoControl(t *testing.T) {
 	r := newRig(t)
-	r.must(r.SetKnown(theirs, true))
+	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there}}))
 	r.check([]verdictCase{
 		{"update", update(t, there, theirNonce), shot, counts{"drop_update_no_session": 1}, nil},
 		{"reply to a probe", echo(t, there, theirNonce, false, r.host.ProbeID), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
@@ -234,7 +234,7 @@ func TestReflection(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	r.must(r.SetKnown(stranger(1).NID, true))
+	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{there}}))
 	mine := func(from roam.ILV, n ilnp.Nonce) []byte {
 		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), n, true, 9, 7, []byte("sixteen octets..")))
 	}
@@ -245,7 +245,7 @@ func TestReflection(t *testing.T) {
 		events int
 	}{
 		"session":                {mine(at(there, theirs), theirNonce), at(there, theirs), &ourNonce, 0},
-		"session from elsewhere": {mine(at(else1, theirs), theirNonce), at(else1, theirs), &ourNonce, 1},
+		"session from elsewhere": {mine(at(else1, theirs), theirNonce), at(else1, theirs), &ourNonce, 2},
 		"embryo":                 {mine(stranger(1), theirNonce), stranger(1), nil, 1},
 		"other nonce":            {mine(at(there, theirs), wrongNonce), at(there, theirs), nil, 1},
 	} {
@@ -323,7 +323,7 @@ func TestProbeWithAnotherLength(t *testing.T) {
 	r.check([]verdictCase{
 		{"probe", echo(t, there, longNonce, true, 9), passOn, deliveredNonce, []EventKind{OtherNonce}},
 		{"ping", request, shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
-		{"probe from elsewhere", echo(t, else1, longNonce, true, 9), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+		{"probe from elsewhere", echo(t, else1, longNonce, true, 9), shot, counts{"rx_held": 1}, []EventKind{OtherNonce, OtherNonce}},
 	})
 }
 
@@ -339,7 +339,7 @@ func TestReflectionLeftToTheStack(t *testing.T) {
 	fragmentFrom := func(from roam.ILV) []byte {
 		return packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.Fragment, fragment(ip6.ICMPv6, 0, true, request)))
 	}
-	r.must(r.SetKnown(stranger(1).NID, true))
+	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{there}}))
 	r.check([]verdictCase{
 		{"shorter nonce", echo(t, there, theirNonce, true, 9), passOn, deliveredNonce, nil},
 		{"fragment", fragmentFrom(at(there, theirs)), passOn, deliveredNonce, nil},

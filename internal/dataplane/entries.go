@@ -39,9 +39,10 @@ func (p *Plane) adoptPairs() error {
 					return err
 				}
 			}
-			hash := p.index.hash(row.Handle)
-			both := p.index.both(hash)
-			if entry != entryOf(hash, placeOf(entry), row.Slot) || both[0] != b && both[1] != b || usedSlots[row.Slot] {
+			if row.Flags&bpfPairFlagsPAIR_NAMED != 0 && p.leads(b, entry, row, nidsOf(row)) {
+				continue
+			}
+			if !p.leads(b, entry, row, row.Handle) || usedSlots[row.Slot] {
 				atomic.StoreUint64(&b.Entry[j], 0)
 				continue
 			}
@@ -56,6 +57,16 @@ func (p *Plane) adoptPairs() error {
 	}
 	return p.pause.wait() // for what that process had just taken out of use
 }
+
+// leads reports whether an entry of a bucket is that of a session under an alias.
+func (p *Plane) leads(b *bpfBucket, entry uint64, row bpfPair, alias bpfPairKey) bool {
+	hash := p.index.hash(alias)
+	both := p.index.both(hash)
+	return entry == entryOf(hash, placeOf(entry), row.Slot) && (both[0] == b || both[1] == b)
+}
+
+// nidsOf returns the NIDs of a session on the wire.
+func nidsOf(row bpfPair) bpfPairKey { return bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid} }
 
 // indexKey returns the key of the index, which is drawn once: it has to last as
 // long as the maps.
@@ -93,9 +104,34 @@ func (p *Plane) publish(row bpfPair) error {
 	}
 	old := *entry
 	atomic.StoreUint64(entry, entryOf(hash, place, row.Slot))
+	err = p.publishName(row, place)
 	if old != 0 {
 		p.places.leave(placeOf(old))
 	}
+	return err
+}
+
+// publishName has the index name a place by the NIDs of its session too, or not any
+// more.
+func (p *Plane) publishName(row bpfPair, place uint32) error {
+	if !byHandle(row) {
+		return nil
+	}
+	hash := p.index.hash(nidsOf(row))
+	entry := p.index.find(hash, row.Slot)
+	if row.Flags&bpfPairFlagsPAIR_NAMED == 0 {
+		if entry != nil {
+			atomic.StoreUint64(entry, 0)
+		}
+		return nil
+	}
+	if entry == nil {
+		var err error
+		if entry, err = p.index.free(hash, p.handlesAt, p.pause.wait); err != nil {
+			return err
+		}
+	}
+	atomic.StoreUint64(entry, entryOf(hash, place, row.Slot))
 	return nil
 }
 
@@ -119,6 +155,11 @@ func (p *Plane) withdraw(row bpfPair) {
 	}
 	old := *entry
 	atomic.StoreUint64(entry, 0)
+	if byHandle(row) {
+		if name := p.index.find(p.index.hash(nidsOf(row)), row.Slot); name != nil {
+			atomic.StoreUint64(name, 0)
+		}
+	}
 	p.places.leave(placeOf(old))
 }
 

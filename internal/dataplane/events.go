@@ -38,6 +38,7 @@ const (
 	PerFlow     = EventKind(bpfEventKindEV_PER_FLOW)
 	Stall       = EventKind(bpfEventKindEV_STALL)
 	Queue       = EventKind(bpfEventKindEV_QUEUE)
+	More        = EventKind(bpfEventKindEV_MORE)
 )
 
 // Event is one report of the data plane.
@@ -51,6 +52,8 @@ type Event struct {
 	OwnNonce ilnp.Nonce // what an embryo is answered with
 	Found    ilnp.FoundRule
 	Carried  bool   // the nonce came in UDP
+	Bytes    int    // of the packet seen, from its IPv6 header; More: in all
+	Packets  int    // More: how many
 	Packet   []byte // whole, from its IPv6 header, where the kind has one
 }
 
@@ -64,7 +67,7 @@ func (p *Plane) read() error {
 	for i, ring := range []struct {
 		from *ebpf.Map
 		to   chan<- Event
-	}{{p.objs.Urgent, p.urgent}, {p.objs.Requests, p.requests}} {
+	}{{p.objs.Urgent, p.urgent}, {p.objs.Requests, p.requests}, {p.objs.Strangers, p.strangers}} {
 		r, err := ringbuf.NewReader(ring.from)
 		if err != nil {
 			return fmt.Errorf("open ring buffer: %w", err)
@@ -124,6 +127,8 @@ func decodeEvent(raw []byte) (Event, bool) {
 		OwnNonce: e.OwnNonce.nonce(),
 		Found:    ilnp.FoundRule(e.Rule), // the same values
 		Carried:  e.Carried != 0,
+		Bytes:    int(e.Bytes),
+		Packets:  int(e.Packets),
 	}
 	if e.Len > 0 && head+int(e.Len) <= len(raw) {
 		ev.Packet = bytes.Clone(raw[head : head+int(e.Len)])

@@ -84,8 +84,8 @@ func TestInboundOfSession(t *testing.T) {
 		{"no nonce, locator in grace", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, counts{"rx_packets": 1, "rx_stale_locator": 1}, nil},
 		{"no nonce, unknown locator", fromPeer(else2, none, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_unknown_locator": 1}, nil},
 		{"right nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), passOn, deliveredNonce, nil},
-		{"right nonce, unknown locator", fromPeer(else2, theirNonce, ip6.UDP, udp(20)), passOn, deliveredNonce, []EventKind{LocatorSeen}},
-		{"the same again", fromPeer(else2, theirNonce, ip6.UDP, udp(20)), passOn, deliveredNonce, nil},
+		{"right nonce, unknown locator", fromPeer(else2, theirNonce, ip6.UDP, udp(20)), passOn, deliveredNonce, []EventKind{LocatorSeen, More}},
+		{"the same again", fromPeer(else2, theirNonce, ip6.UDP, udp(20)), passOn, deliveredNonce, []EventKind{More}},
 		{"no nonce, from where the right one was seen", fromPeer(else2, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
 		{"no nonce, update from there", fromPeer(else2, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot,
 			counts{"drop_update_no_nonce": 1}, nil},
@@ -118,7 +118,7 @@ func TestInboundOfSession(t *testing.T) {
 		{"update without nonce", fromPeer(there, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot, counts{"drop_update_no_nonce": 1}, nil},
 		{"update without nonce from elsewhere", fromPeer(else2+1, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot,
 			counts{"drop_unknown_locator": 1}, nil},
-		{"update with wrong nonce", update(t, there, wrongNonce), shot, counts{"drop_update_no_session": 1}, nil},
+		{"update with a wrong nonce that came before", update(t, there, wrongNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"update", update(t, there, theirNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"later fragment with nonce", packet(at(there, theirs), at(here, ours), ip6.DestOpts,
 			with(theirNonce, ip6.Fragment, fragment(ip6.UDP, 9, false, make([]byte, 5)))), passOn, deliveredNonce, nil},
@@ -201,7 +201,7 @@ func TestInboundOfPlainSession(t *testing.T) {
 		{"icmp", echo(t, there, none, true, 1), passOn, plain, nil},
 		{"from elsewhere", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_unknown_locator": 1}, nil},
 		{"with a nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), passOn, deliveredNonce, []EventKind{OtherNonce}},
-		{"with a nonce from elsewhere", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+		{"with a nonce from elsewhere", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagACK, 9)), shot, counts{"rx_held": 1}, []EventKind{OtherNonce}},
 		{"first segment", fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0)), passOn, counts{"rx_real_socket": 1}, nil},
 	})
 	want := packet(session(theirs), session(ours), ip6.TCP, tcp(flagACK, 9))
@@ -222,7 +222,7 @@ func TestInboundOfInitiatedSession(t *testing.T) {
 	r.check([]verdictCase{
 		{"no nonce", fromPeer(there, none, ip6.TCP, tcp(flagSYN|flagACK, 0)), shot, counts{"drop_no_nonce_yet": 1}, nil},
 		{"nonce from elsewhere", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), shot,
-			counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
+			counts{"rx_held": 1}, []EventKind{OtherNonce}},
 		{"first nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), passOn, deliveredNonce, []EventKind{NonceSeen}},
 		{"the same", fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), passOn, deliveredNonce, nil},
 		{"another", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
@@ -241,7 +241,7 @@ func TestInboundOfHomonyms(t *testing.T) {
 	r.upsert(pairOf(there))
 	const handle = roam.NID(0x0200_0000_0000_0001)
 	other := pairOf(else1)
-	other.Key.Remote, other.RemoteNonce = handle, longNonce
+	other.Key.Remote, other.RemoteNonce, other.Proven = handle, longNonce, []roam.L64{else1}
 	r.upsert(other)
 	for _, c := range []struct {
 		from roam.L64
@@ -267,7 +267,7 @@ func TestInboundOfHomonyms(t *testing.T) {
 		if v, out := r.ingress(fromPeer(c.from, c.n, ip6.UDP, udp(9))); v != passOn || !bytes.Equal(out, want) {
 			t.Errorf("moved to %v, nonce of %d: verdict %d, %s", c.from, c.n.Len, v, difference(out, want))
 		}
-		if evs := r.events(); len(evs) != 1 || evs[0].Kind != LocatorSeen || evs[0].Key != c.as {
+		if evs := r.events(); len(evs) != 2 || evs[1].Kind != More || evs[0].Kind != LocatorSeen || evs[0].Key != c.as {
 			t.Errorf("moved to %v, nonce of %d: events %+v", c.from, c.n.Len, evs)
 		}
 	}

@@ -123,6 +123,9 @@ func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfPairKey, erro
 			if err != nil {
 				return nil, err
 			}
+			if x.hash(k)>>indexTag != entry>>indexTag {
+				continue // by its session's NIDs, besides its handles
+			}
 			other := x.both(x.hash(k))
 			to := other[0]
 			if to == b {

@@ -156,7 +156,7 @@ func TestKeptRigIsEmpty(t *testing.T) {
 			}
 			r.upsert(p)
 		}
-		r.must(r.SetKnown(stranger(1).NID, true))
+		r.must(r.SetRecord(Record{NID: stranger(1).NID}))
 		r.ingress(knock(stranger(1), theirNonce))
 		r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"roam"
 	"roam/wire/ip6"
 )
 
@@ -36,7 +37,7 @@ func segmentOf(from, to uint16, flags uint8) []byte {
 func TestSegmentsWithoutTheirSession(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.must(r.SetKnown(theirs, true))
+	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{else1}}))
 	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
 	ownEnd, theirEnd := session(ours).Addr(), session(theirs).Addr()
 	addressed(t, mine, other, ownEnd, theirEnd)

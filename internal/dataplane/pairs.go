@@ -53,6 +53,9 @@ func (p *Plane) adopt() error {
 		return err
 	}
 	p.adopted = len(p.known) > 0
+	if err := errors.Join(p.adoptHomonyms(), p.adoptPlaces()); err != nil {
+		return err
+	}
 	if err := p.adoptSources(); err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		return fmt.Errorf("write session with %s: %w", pair.RemoteNID, err)
 	}
 	p.known[pair.Key] = row
-	err = p.setHomonyms(pair, homonymKeys(old, p.more[pair.Key]), row, more)
+	err = p.setHomonyms(pair, row)
 	p.keepSources(pair.Key, old, row, more)
 	return err
 }
@@ -154,55 +157,9 @@ func nextSeq(old, row bpfPair) uint32 {
 	return old.Seq + 1
 }
 
-// setHomonyms tells correspondents with one NID apart by their locators and
-// nonces: only sessions whose handles are not their NIDs are listed. What is
-// listed anew comes before what is not listed any more goes: in between, packets
-// would be taken for those of the session whose handle is that NID.
-func (p *Plane) setHomonyms(pair ilnp.Pair, old []bpfHomonymKey, row bpfPair, more []bpfHalf) error {
-	if !byHandle(row) {
-		return nil
-	}
-	if err := p.noteHomonyms(); err != nil {
-		return err
-	}
-	handle, now := pairKey(pair.Key), homonymKeys(row, more)
-	for _, k := range now {
-		if err := p.objs.Homonyms.Put(&k, &handle); err != nil {
-			return fmt.Errorf("note namesake %s: %w", pair.RemoteNID, err)
-		}
-	}
-	for _, k := range old {
-		if slices.Contains(now, k) {
-			continue
-		}
-		if err := p.objs.Homonyms.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("forget namesake %s: %w", pair.RemoteNID, err)
-		}
-	}
-	return nil
-}
-
 // byHandle reports whether the NIDs on the wire do not lead to the session.
 func byHandle(row bpfPair) bool {
 	return row.Handle != bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
-}
-
-// nonceKey is NONCE_KEY of types.h.
-const nonceKey = 0xff
-
-// homonymKeys returns the keys under which a correspondent is found: one for each
-// locator, and one for its nonce.
-func homonymKeys(row bpfPair, more []bpfHalf) []bpfHomonymKey {
-	var ks []bpfHomonymKey
-	if row.RemoteNonce.Len > 0 {
-		k := bpfHomonymKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: bpfHalf{B: [8]uint8{nonceKey}}, Nid: row.RemoteNid}}
-		copy(k.Remote.L64.B[1:], row.RemoteNonce.B[:])
-		ks = append(ks, k)
-	}
-	for _, l := range append(slices.Clone(row.Remote[:row.N_remote+row.N_accept]), more...) {
-		ks = append(ks, bpfHomonymKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: l, Nid: row.RemoteNid}})
-	}
-	return ks
 }
 
 // Delete removes a session's entry, and the embryo of that name; one that does
@@ -218,15 +175,27 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	delete(p.known, k)
 	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)
-	if byHandle(row) {
-		for _, h := range homonymKeys(row, p.more[k]) {
-			_ = p.objs.Homonyms.Delete(&h) // may be listed under another session by now
-		}
-	}
+	p.homonyms.forget(p.objs.Homonyms, k)
 	p.keepSources(k, row, bpfPair{}, nil)
 	// The embryo that the session came from would answer under its old name.
-	embryo := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
-	_ = p.objs.Embryos.Delete(&embryo)
+	if !byHandle(row) || row.Flags&bpfPairFlagsPAIR_NAMED != 0 {
+		embryo := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
+		_ = p.objs.Embryos.Delete(&embryo)
+	}
+	return nil
+}
+
+// Dismiss forgets a pending peer: what is sent to its NID is not for it any more.
+func (p *Plane) Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error {
+	key := pairKey(k)
+	var e bpfEmbryo
+	err := p.objs.Embryos.Lookup(&key, &e)
+	if err == nil && e.RemoteNonce == nonce(shown) {
+		err = p.objs.Embryos.Delete(&key)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget pending peer: %w", err)
+	}
 	return nil
 }
 
@@ -268,6 +237,9 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 	}
 	if byHandle(r) {
 		r.Flags |= bpfPairFlagsPAIR_BY_HANDLE
+		if pair.Named {
+			r.Flags |= bpfPairFlagsPAIR_NAMED
+		}
 	}
 	nids := ip6.Add(sum(uint64(pair.LocalNID)), sum(uint64(pair.RemoteNID)))
 	handles := ip6.Add(sum(uint64(pair.Key.Local)), sum(uint64(pair.Key.Remote)))
@@ -286,11 +258,6 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 	for _, path := range pair.Reserve {
 		r.N_reserve += p.addPath(&r, path)
 	}
-	for i, l := range r.Remote[:r.N_remote] {
-		if slices.Contains(pair.Unproven, roam.L64(l.uint64())) {
-			r.Unproven |= 1 << i
-		}
-	}
 	var more []bpfHalf
 	for _, l := range pair.Accept {
 		h, n := half(uint64(l)), int(r.N_remote+r.N_accept)
@@ -301,6 +268,14 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 			r.N_accept++
 		default:
 			more = append(more, h)
+		}
+	}
+	for i, l := range r.Remote[:r.N_remote+r.N_accept] {
+		if slices.Contains(pair.Unproven, roam.L64(l.uint64())) {
+			r.Unproven |= 1 << i
+		}
+		if slices.Contains(pair.Given, roam.L64(l.uint64())) {
+			r.Given |= 1 << i
 		}
 	}
 	r.First = r.Paths[0]

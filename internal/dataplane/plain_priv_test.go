@@ -43,7 +43,7 @@ func datagram(port uint16) []byte {
 func TestConnectionsOfBefore(t *testing.T) {
 	r, mine, other := realEnds(t)
 	r.change(func(s *HostSettings) { s.RealNID = true })
-	r.must(r.SetKnown(theirs, true))
+	r.must(r.SetRecord(Record{NID: theirs}))
 	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	realUDP(t, netip.AddrPortFrom(mine, 5001), netip.AddrPortFrom(other, 5000))
 	realUDP(t, netip.AddrPortFrom(mine, 5002), netip.AddrPort{})
@@ -194,7 +194,7 @@ func halfTCP(t *testing.T, server, client netip.AddrPort) {
 // has a session.
 func TestHalfConnectionOfBefore(t *testing.T) {
 	r, mine, other := realEnds(t)
-	r.must(r.SetKnown(theirs, true))
+	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there}}))
 	halfTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	first, third := fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0)), fromPeer(there, none, ip6.TCP, tcp(flagACK, 0))
 	r.check([]verdictCase{

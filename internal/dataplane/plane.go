@@ -22,7 +22,7 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 17
+const ABI = 18
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx
 // (before 6.6). The attachment outlives the process.
@@ -58,12 +58,13 @@ type Plane struct {
 	adopted          bool
 	realNID          bool // the NIDs are also those of plain IPv6
 	urgent, requests chan Event
+	strangers        chan Event
 	closing          chan struct{}
 	readers          []*ringbuf.Reader
 	lives            *ebpf.Memory // of the map of that name, once it was read
 	rows             *ebpf.Memory // of pairs: a session waits to be written, without a call to the kernel
 	reading          sync.WaitGroup
-	broken           [2]error // why the readers ended, once they have
+	broken           [3]error // why the readers ended, once they have
 	uplinks          uplinkTable
 	slots            slotTable
 	index            *index
@@ -72,6 +73,8 @@ type Plane struct {
 	known            map[ilnp.PairKey]bpfPair
 	more             map[ilnp.PairKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.PairKey]sentOn
+	homonyms         homonymTable
+	placed           map[roam.NID][]roam.L64 // in the map of places
 }
 
 // ErrNoHelper is wrapped when the kernel lacks something without substitute.
@@ -110,11 +113,12 @@ func Open(opts Options) (*Plane, error) {
 func newPlane(opts Options) *Plane {
 	return &Plane{
 		opts:   opts,
-		urgent: make(chan Event, 1024), requests: make(chan Event, 1024),
+		urgent: make(chan Event, 1024), requests: make(chan Event, 1024), strangers: make(chan Event, 1024),
 		closing: make(chan struct{}),
 		known:   make(map[ilnp.PairKey]bpfPair),
 		more:    make(map[ilnp.PairKey][]bpfHalf),
 		sent:    make(map[ilnp.PairKey]sentOn),
+		placed:  make(map[roam.NID][]roam.L64),
 	}
 }
 
@@ -210,9 +214,13 @@ func (p *Plane) Attach() string {
 // itself. It is closed by Close, or when the ring cannot be read: then Close says why.
 func (p *Plane) Urgent() <-chan Event { return p.urgent }
 
-// Requests returns what it reports of strangers and of first packets: whoever
-// reads both looks at Urgent first. It is closed as Urgent is.
+// Requests returns what it reports of first packets of local applications: whoever
+// reads all looks at Urgent first. It is closed as Urgent is.
 func (p *Plane) Requests() <-chan Event { return p.requests }
+
+// Strangers returns what it reports of pending peers, and of errors from outside. It
+// is closed as Urgent is.
+func (p *Plane) Strangers() <-chan Event { return p.strangers }
 
 // Close lets go of the plane; what is pinned and attached stays. Events that
 // nobody has taken by then are lost. The error tells also why a ring could not be
@@ -224,7 +232,7 @@ func (p *Plane) Close() error {
 		errs = append(errs, r.Close())
 	}
 	p.reading.Wait()
-	errs = append(errs, p.broken[0], p.broken[1], p.closePairs(), p.raw.Close())
+	errs = append(errs, p.broken[0], p.broken[1], p.broken[2], p.closePairs(), p.raw.Close())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 

@@ -72,7 +72,7 @@ func TestRestart(t *testing.T) {
 	}
 	r.must(r.Delete(numbered(1).Key))
 	r.must(r.AttachUplink(loopback, true))
-	r.must(r.SetKnown(stranger(1).NID, true))
+	r.must(r.SetRecord(Record{NID: stranger(1).NID}))
 	r.ingress(fromPeer(there, theirNonce, ip6.UDP, udp(9)))
 	r.ingress(knock(stranger(1), theirNonce))
 	evs := r.events()
@@ -244,9 +244,9 @@ func TestTableFull(t *testing.T) {
 	r.must(r.Delete(numbered(7).Key))
 	r.upsert(numbered(limit))
 	for n := range limit {
-		r.must(r.SetKnown(numbered(n).RemoteNID, true))
+		r.must(r.SetRecord(Record{NID: numbered(n).RemoteNID}))
 	}
-	if err := r.SetKnown(numbered(limit).RemoteNID, true); !errors.Is(err, ErrFull) {
+	if err := r.SetRecord(Record{NID: numbered(limit).RemoteNID}); !errors.Is(err, ErrFull) {
 		t.Errorf("one more that is known: %v", err)
 	}
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {

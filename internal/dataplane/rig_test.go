@@ -70,6 +70,7 @@ type rig struct {
 	tid  int
 	urg  *ringbuf.Reader
 	req  *ringbuf.Reader
+	str  *ringbuf.Reader
 	host HostSettings
 }
 
@@ -132,7 +133,7 @@ func (r *rig) options() Options {
 func (r *rig) use(p *Plane) {
 	r.t.Helper()
 	r.Plane = p
-	r.urg, r.req = r.reader(p.objs.Urgent), r.reader(p.objs.Requests)
+	r.urg, r.req, r.str = r.reader(p.objs.Urgent), r.reader(p.objs.Requests), r.reader(p.objs.Strangers)
 }
 
 func (r *rig) reader(m *ebpf.Map) *ringbuf.Reader {
@@ -147,6 +148,7 @@ func (r *rig) reader(m *ebpf.Map) *ringbuf.Reader {
 
 func (r *rig) close() {
 	r.urg.Close()
+	r.str.Close()
 	r.req.Close()
 	r.Plane.Close()
 }
@@ -292,7 +294,7 @@ func frame(p []byte) []byte {
 // first.
 func (r *rig) events() (all []Event) {
 	r.t.Helper()
-	for _, reader := range []*ringbuf.Reader{r.urg, r.req} {
+	for _, reader := range []*ringbuf.Reader{r.urg, r.req, r.str} {
 		for {
 			rec, err := reader.Read()
 			if errors.Is(err, os.ErrDeadlineExceeded) {

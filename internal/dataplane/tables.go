@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -122,20 +123,89 @@ func (p *Plane) RotateSecret() error {
 	return nil
 }
 
-// SetKnown makes a correspondent one that may open a session, or not any more. The
-// error wraps ErrFull when there is no room for another one: as many are known as
-// there may be sessions.
-func (p *Plane) SetKnown(nid roam.NID, known bool) error {
-	key := half(uint64(nid))
-	if known {
-		err := p.objs.KnownNids.Put(&key, uint8(1))
+// Record is what the data plane knows of a correspondent that people or the DNS made
+// known: it may open sessions, and where its NID is.
+type Record struct {
+	NID      roam.NID
+	Locators []roam.L64
+	Anywhere bool // its name is its wherever it is validated
+}
+
+// SetRecord makes a correspondent known, or replaces what is known of it. The error
+// wraps ErrFull when there is no room for another one: as many are known as there may
+// be sessions.
+func (p *Plane) SetRecord(r Record) error {
+	key, value := half(uint64(r.NID)), uint8(knownAtPlaces)
+	if r.Anywhere {
+		value = knownAnywhere
+	}
+	// Its places first: what it sends from there meanwhile need not wait.
+	if err := p.setPlaces(r.NID, r.Locators); err != nil {
+		return err
+	}
+	err := p.objs.KnownNids.Put(&key, value)
+	if errors.Is(err, unix.E2BIG) {
+		err = ErrFull
+	}
+	if err != nil {
+		return fmt.Errorf("note known correspondent %s, who cannot open sessions now: %w", r.NID, err)
+	}
+	return nil
+}
+
+// KNOWN_AT_PLACES and KNOWN_ANYWHERE of types.h.
+const (
+	knownAtPlaces = 1
+	knownAnywhere = 2
+)
+
+// setPlaces makes the locators of a record those that are listed for it. Where there
+// is no room for one, what comes from there waits until its sender is validated.
+func (p *Plane) setPlaces(nid roam.NID, locators []roam.L64) error {
+	for _, l := range p.placed[nid] {
+		key := bpfAddr{L64: half(uint64(l)), Nid: half(uint64(nid))}
+		if slices.Contains(locators, l) {
+			continue
+		}
+		if err := p.objs.Places.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget locator of a record: %w", err)
+		}
+	}
+	delete(p.placed, nid)
+	for _, l := range locators {
+		key := bpfAddr{L64: half(uint64(l)), Nid: half(uint64(nid))}
+		err := p.objs.Places.Put(&key, uint8(1))
 		if errors.Is(err, unix.E2BIG) {
-			err = ErrFull
+			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("note known correspondent %s, who cannot open sessions now: %w", nid, err)
+			return fmt.Errorf("note locator of a record: %w", err)
 		}
-		return nil
+		p.placed[nid] = append(p.placed[nid], l)
+	}
+	return nil
+}
+
+// adoptPlaces reads the records of an earlier process.
+func (p *Plane) adoptPlaces() error {
+	var key bpfAddr
+	var val uint8
+	it := p.objs.Places.Iterate()
+	for it.Next(&key, &val) {
+		at := key.ilv()
+		p.placed[at.NID] = append(p.placed[at.NID], at.L64)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("read map of records: %w", err)
+	}
+	return nil
+}
+
+// Forget makes a correspondent unknown, so that it may not open sessions any more.
+func (p *Plane) Forget(nid roam.NID) error {
+	key := half(uint64(nid))
+	if err := p.setPlaces(nid, nil); err != nil {
+		return err
 	}
 	if err := p.objs.KnownNids.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("forget known correspondent: %w", err)

@@ -33,11 +33,48 @@ func (r *rig) spread(n, size int) map[roam.L64]int {
 func onTrial(seq uint32, remotes ...roam.L64) ilnp.Pair {
 	p := pairOf(remotes...)
 	p.Seq, p.Unproven = seq, remotes[len(remotes)-1:]
+	p.Given = p.Unproven
 	return p
 }
 
-// An unproven locator gets its share up to ten packets, then up to three times
-// what came from there; a proven one carries the rest, and nothing is lost.
+// namedByPeer makes the locator one that only the correspondent named.
+func namedByPeer(p ilnp.Pair) ilnp.Pair {
+	p.Given = nil
+	return p
+}
+
+// To a locator that only the correspondent named nothing goes before something has
+// come from there; then twice as many bytes, and packets.
+func TestTrialOfWhatOnlyThePeerNamed(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(namedByPeer(onTrial(1, there, else1)))
+	if got := r.spread(100, 1000); got[else1] != 0 || got[there] != 100 {
+		t.Errorf("spread %v", got)
+	}
+	for range 5 {
+		r.ingress(fromPeer(else1, none, ip6.UDP, udp(1000)))
+	}
+	if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
+		t.Errorf("spread %v after five packets from there", got)
+	}
+	r.ingress(fromPeer(else1, none, ip6.UDP, udp(1000)))
+	if got := r.spread(100, 10); got[else1] != 2 {
+		t.Errorf("spread %v of small packets after another one from there", got)
+	}
+	r.wantKinds("what came", More, More, More)
+	// Nor at the rate before, as long as nothing has come.
+	p := namedByPeer(onTrial(2, else2))
+	p.Grace = time.Hour
+	r.upsert(p)
+	r.setLive(p.Key, func(l *bpfPairLive) { l.RateLast, l.RateSince = 20*1048, uint64(monotonicNow()) })
+	if got := r.spread(30, 1000); got[else2] != 0 {
+		t.Errorf("spread %v at the rate before, to where nothing came from", got)
+	}
+}
+
+// An unvalidated locator of a record gets its share up to ten packets, then up to twice
+// what came from there; a validated one carries the rest, and nothing is lost.
 func TestTrialBesidesAProvenLocator(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -45,11 +82,11 @@ func TestTrialBesidesAProvenLocator(t *testing.T) {
 	if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
 		t.Errorf("spread %v", got)
 	}
-	// 5 packets of 1048 octets: 15,720 may have gone there, 10,480 have.
-	for range 5 {
+	// 8 packets of 1048 octets: 16,768 may have gone there, 10,480 have.
+	for range 8 {
 		r.ingress(fromPeer(else1, none, ip6.UDP, udp(1000)))
 	}
-	if got := r.spread(100, 1000); got[else1] != 5 || got[there] != 95 {
+	if got := r.spread(100, 1000); got[else1] != 6 || got[there] != 94 {
 		t.Errorf("spread %v after packets from there", got)
 	}
 	p := onTrial(2, there, else1)
@@ -58,7 +95,7 @@ func TestTrialBesidesAProvenLocator(t *testing.T) {
 	if got := r.spread(100, 1000); got[else1] != 50 {
 		t.Errorf("spread %v once it is proven", got)
 	}
-	r.wantKinds("trial")
+	r.wantKinds("trial", More, More, More, More)
 }
 
 // What an unproven locator may not get goes to a proven one that is listed,
@@ -129,8 +166,8 @@ func TestTrialOfTheHint(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))
-	if got := r.spread(50, 1000); got[else1] != 10 || got[there] != 40 {
+	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(1000)))
+	if got := r.spread(50, 1000); got[else1] != 2 || got[there] != 48 {
 		t.Errorf("spread %v", got)
 	}
 }
@@ -148,8 +185,8 @@ func TestTrialNotAtSetUp(t *testing.T) {
 	}
 }
 
-// A stranger's place is not proven at all: ten packets, then three times what it
-// sent.
+// A stranger's place is not validated at all: twice what it sent, and ten packets where
+// a record has it. What exceeds that waits with the daemon until it is validated.
 func TestTrialOfEmbryos(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
@@ -164,13 +201,23 @@ func TestTrialOfEmbryos(t *testing.T) {
 	}
 	first := packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(1000)))
 	r.ingress(first)
-	if n := answered(30); n != 10 {
+	if n := answered(30); n != 2 {
 		t.Errorf("%d answers to one packet", n)
 	}
 	for range 4 {
 		r.ingress(first)
 	}
-	if n := answered(30); n != 5 {
+	if n := answered(30); n != 8 {
 		t.Errorf("%d more after four more packets", n)
+	}
+	if evs := r.events(); evs[len(evs)-1].Kind != Embryo || evs[0].Kind != Miss {
+		t.Errorf("events %v, want those that wait", evs)
+	}
+	listed := stranger(2)
+	r.must(r.SetRecord(Record{NID: listed.NID, Locators: []roam.L64{listed.L64}}))
+	from = listed
+	r.ingress(packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(20))))
+	if n := answered(30); n != 10 {
+		t.Errorf("%d answers to a record's locator", n)
 	}
 }

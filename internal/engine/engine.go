@@ -34,6 +34,8 @@ type Plane interface {
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
+	Strangers() <-chan dataplane.Event
+	Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error
 }
 
 // Network is what the engine needs of the host's network.
@@ -41,6 +43,7 @@ type Network interface {
 	Events() <-chan hostnet.Event
 	Device() hostnet.Device
 	FlushPMTU(dst netip.Addr) error
+	DestroySockets(remote netip.Addr) error
 }
 
 // Sender is what the engine sends with.
@@ -104,6 +107,8 @@ type Engine struct {
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr
 	pairs       map[ilnp.PairKey]ilnp.Pair
+	names       map[ilnp.PairKey]ilnp.PairKey // of sessions that have a second alias: by that, the key
+	unsure      unsure
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
 	refused     map[string]uint64
@@ -131,6 +136,7 @@ func New(cfg Config) *Engine {
 		locals:   make(map[ilnp.Local]uint64),
 		disabled: make(map[string]bool),
 		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
+		names:    make(map[ilnp.PairKey]ilnp.PairKey),
 		refused:  make(map[string]uint64),
 		tooBig:   make(map[ilnp.PairKey]int),
 		back:     make(map[ilnp.PairKey]bool),
@@ -198,6 +204,11 @@ func (e *Engine) Run(ctx context.Context) error {
 			}
 			e.handlePlane(ev)
 		case ev, ok := <-e.cfg.Plane.Requests():
+			if !ok {
+				return errPlaneEnded
+			}
+			e.handlePlane(ev)
+		case ev, ok := <-e.cfg.Plane.Strangers():
 			if !ok {
 				return errPlaneEnded
 			}
@@ -335,7 +346,7 @@ func (e *Engine) sync(all []ilnp.Pair) error {
 	}
 	for _, p := range all {
 		if !full || e.cfg.Plane.Upsert(p) == nil {
-			e.pairs[p.Key] = p
+			e.keep(p)
 		}
 	}
 	if n := len(all) - len(e.pairs); n > 0 {

@@ -43,7 +43,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		e.refused["malformed packet in an ICMPv6 error"]++
 		return
 	}
-	p, ok := e.pairs[ev.Key]
+	p, ok := e.session(ev.Key)
 	if !ok {
 		e.refused["ICMPv6 error about no session"]++
 		return
@@ -66,7 +66,16 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	if p.NonceAlways {
 		entry.Spare = longestTCP
 	}
-	b, err := xlate.ErrorInward(ev.Packet, entry)
+	e.injectError(ev.Packet, entry)
+	if p.Named {
+		entry.RemoteHandle = p.RemoteNID // its socket may be one of the other alias
+		e.injectError(ev.Packet, entry)
+	}
+}
+
+// injectError translates an error and hands it to our own stack.
+func (e *Engine) injectError(packet []byte, entry xlate.Entry) {
+	b, err := xlate.ErrorInward(packet, entry)
 	if err != nil {
 		e.refused["ICMPv6 error that cannot be translated"]++
 		e.cfg.Log.Debug("ICMPv6 error cannot be translated", "err", err)

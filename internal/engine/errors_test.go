@@ -34,6 +34,7 @@ var (
 // outside records what an engine sends to the wire, by the kernel's routes and
 // past them, and to its own stack.
 type outside struct {
+	destroyed                    []netip.Addr
 	sent, past, injected, resent [][]byte
 	fails                        error // what Send returns
 }
@@ -64,6 +65,12 @@ func (o *outside) Resend(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
 func (o *outside) Events() <-chan hostnet.Event { return nil }
 func (o *outside) Device() hostnet.Device       { return hostnet.Device{Index: 2, PeerIndex: 3} }
 func (o *outside) FlushPMTU(netip.Addr) error   { return nil }
+
+// DestroySockets remembers whose sockets were destroyed.
+func (o *outside) DestroySockets(a netip.Addr) error {
+	o.destroyed = append(o.destroyed, a)
+	return nil
+}
 
 // withSession makes an engine that does not run, with one session in a state.
 func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {

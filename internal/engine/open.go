@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"roam"
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
@@ -114,7 +115,7 @@ func (e *Engine) opening(ev dataplane.Event) bool {
 func (e *Engine) open(now time.Time, l look) {
 	for _, h := range l.heard {
 		i := slices.IndexFunc(l.list, func(c dataplane.Connection) bool {
-			return c.Local.Port() == h.To && c.Remote.Port() == h.From && keyOf(c) == h.key
+			return c.Local.Port() == h.To && c.Remote.Port() == h.From && e.sessionKey(keyOf(c)) == h.key
 		})
 		if _, still := e.pairs[h.key]; still && i >= 0 && l.list[i].Open {
 			e.join(h, l.list[i])
@@ -122,7 +123,7 @@ func (e *Engine) open(now time.Time, l look) {
 	}
 	at := make(map[ilnp.PairKey][]dataplane.Connection)
 	for _, c := range l.list {
-		if k := keyOf(c); c.Open && e.opener.watched[k] != nil {
+		if k := e.sessionKey(keyOf(c)); c.Open && e.opener.watched[k] != nil {
 			at[k] = append(at[k], c)
 		}
 	}
@@ -165,7 +166,7 @@ func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
 func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Opening) {
 	o.From, o.To = c.Local.Port(), c.Remote.Port()
 	o.Seq, o.Nonce = c.Next-1, e.pairs[k].LocalNonce
-	b, err := o.Build(e.sessionAddr(k.Local), e.sessionAddr(k.Remote))
+	b, err := o.Build(roam.ILVFromAddr(c.Local.Addr()), roam.ILVFromAddr(c.Remote.Addr()))
 	if err != nil {
 		e.report("show a connection to firewalls", err)
 		return
@@ -184,7 +185,7 @@ func (e *Engine) join(h heard, c dataplane.Connection) {
 		w.seen[ends{c.Local, c.Remote}] = arrivals{segments: c.Arrived, tries: openTries}
 		e.opener.opened[h.key]++
 	}
-	e.acknowledge(h.key, c)
-	e.takeBack(h.key, c)
+	e.acknowledge(c)
+	e.takeBack(c)
 	e.cfg.Log.Debug("a connection was shown to firewalls again", "answer", h.Answer, "port", c.Local.Port())
 }

@@ -38,6 +38,13 @@ func (e *Engine) carryOut(o ilnp.Output) {
 		e.release(o.Key)
 	case ilnp.Reject:
 		e.reject(o.Key)
+	case ilnp.Admit:
+		e.admit(o)
+	case ilnp.Dismiss:
+		e.unsure.forget(o.Pending)
+		e.report("forget pending peer", e.cfg.Plane.Dismiss(o.Key, o.Pending.Nonce))
+	case ilnp.Abandon:
+		e.abandon(o.Key)
 	case ilnp.TooBig:
 		e.tellTooBig(o)
 	case ilnp.Notify:
@@ -63,7 +70,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 		return
 	}
 	e.report("write session", err)
-	e.pairs[p.Key] = p
+	e.keep(p)
 	e.saver.soon()
 	if p.Expected {
 		return // nothing has been sent
@@ -100,7 +107,7 @@ func anyNew(before, now []ilnp.Path) bool {
 
 func (e *Engine) remove(k ilnp.PairKey) {
 	e.report("remove session", e.cfg.Plane.Delete(k))
-	delete(e.pairs, k)
+	e.drop(k)
 	delete(e.tooBig, k)
 	delete(e.back, k)
 	delete(e.opener.watched, k)

@@ -25,6 +25,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.PerFlow:     ilnp.SeenPerFlow,
 	dataplane.Stall:       ilnp.SeenStall,
 	dataplane.Queue:       ilnp.SeenQueue,
+	dataplane.More:        ilnp.SeenMore,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {
@@ -48,6 +49,9 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 		case dataplane.Retried:
 			e.held.sent(ev.Key, ev.Packet)
 		}
+		if ev.Kind == dataplane.Embryo || ev.Kind == dataplane.OtherNonce {
+			e.holdPending(ev)
+		}
 		trigger, ok := triggers[ev.Kind]
 		if !ok {
 			e.refused["unknown event of the data plane"]++
@@ -57,6 +61,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 			Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
 			Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
 			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Carried: ev.Carried,
+			Held: ev.Kind != dataplane.First && len(ev.Packet) > 0, Bytes: ev.Bytes, Packets: ev.Packets,
 		})
 	}
 }
@@ -71,7 +76,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		e.refused["first packet without a sound transport header"]++
 		return
 	}
-	if _, made := e.pairs[ev.Key]; made {
+	if _, made := e.session(ev.Key); made {
 		e.resend(ev.Packet) // the session came to be while the packet was on its way here
 		return
 	}
@@ -85,7 +90,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 // hold keeps a packet that has left by an expected session, in case that falls back
 // to plain IPv6.
 func (e *Engine) hold(ev dataplane.Event) {
-	p, made := e.pairs[ev.Key]
+	p, made := e.session(ev.Key)
 	if !made || p.State == ilnp.Plain || p.State == ilnp.Established && !p.Carry || len(ev.Packet) == 0 {
 		return
 	}
@@ -102,7 +107,8 @@ const noRoom = "first packet of a session without an entry"
 // in case it falls back to plain IPv6. Without an entry the data plane would hand
 // them over again at once, and so on for ever: their senders will try again.
 func (e *Engine) release(k ilnp.PairKey) {
-	if _, made := e.pairs[k]; !made {
+	pair, made := e.session(k)
+	if !made {
 		e.refused[noRoom] += uint64(len(e.held.packets(k)))
 		e.held.forget(k)
 		return
@@ -110,7 +116,7 @@ func (e *Engine) release(k ilnp.PairKey) {
 	for _, p := range e.held.packets(k) {
 		e.resend(p)
 	}
-	if e.pairs[k].State != ilnp.Initiated {
+	if pair.State != ilnp.Initiated {
 		e.held.forget(k)
 	}
 }

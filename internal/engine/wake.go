@@ -66,34 +66,34 @@ func (e *Engine) looked(now time.Time, l look) {
 // another round trip before it sends what is missing (F-RTO, RFC 5682).
 func (e *Engine) wake(l look) {
 	for _, c := range l.list {
-		k := keyOf(c)
+		k := e.sessionKey(keyOf(c))
 		outage, ok := l.back[k]
 		if _, still := e.pairs[k]; !ok || !still {
 			continue
 		}
-		e.takeBack(k, c)
+		e.takeBack(c)
 		if outage && c.Open {
-			e.acknowledge(k, c)
+			e.acknowledge(c)
 		}
 	}
 }
 
-// keyOf returns the session that a connection belongs to.
+// keyOf returns the alias that a connection is bound to.
 func keyOf(c dataplane.Connection) ilnp.PairKey {
 	return ilnp.PairKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
 }
 
 // acknowledge makes our own stack send an ACK of all that has arrived. The stack
 // does so for a connection at most twice a second.
-func (e *Engine) acknowledge(k ilnp.PairKey, c dataplane.Connection) {
-	e.inject(ilnpwire.OldSegment(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), c.Remote.Port(), c.Local.Port(), c.Wanted, c.Unacked))
+func (e *Engine) acknowledge(c dataplane.Connection) {
+	e.inject(ilnpwire.OldSegment(roam.ILVFromAddr(c.Remote.Addr()), roam.ILVFromAddr(c.Local.Addr()), c.Remote.Port(), c.Local.Port(), c.Wanted, c.Unacked))
 }
 
 // takeBack tells a connection as often as it has doubled its time-out.
-func (e *Engine) takeBack(k ilnp.PairKey, s dataplane.Connection) {
+func (e *Engine) takeBack(s dataplane.Connection) {
 	const unreachable, noRoute = 1, 0
 	msg := ilnpwire.ErrorMessage{Type: unreachable, Code: noRoute, Quoted: quote(s)}
-	b, err := ilnpwire.BuildError(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), ilnpwire.Nonce{}, msg)
+	b, err := ilnpwire.BuildError(roam.ILVFromAddr(s.Remote.Addr()), roam.ILVFromAddr(s.Local.Addr()), ilnpwire.Nonce{}, msg)
 	if err != nil {
 		e.report("wake a connection", err)
 		return

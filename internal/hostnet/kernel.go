@@ -24,9 +24,12 @@ type kernel struct {
 	socket *nl.NetlinkSocket
 	shared map[int]*nl.SocketHandle
 	links  *netlink.Handle
-	conf   *os.Root // /proc/sys/net/ipv6/conf
-	ioctl  int      // a datagram socket for ethtool's ioctl
-	sender *rawio.Sender
+	// Sockets of the host are listed and destroyed by these two.
+	diag     *netlink.Handle
+	inetDiag *nl.NetlinkSocket
+	conf     *os.Root // /proc/sys/net/ipv6/conf
+	ioctl    int      // a datagram socket for ethtool's ioctl
+	sender   *rawio.Sender
 }
 
 func openKernel() (k *kernel, err error) {
@@ -46,6 +49,12 @@ func openKernel() (k *kernel, err error) {
 	k.shared = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: k.socket}}
 	if k.links, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, fmt.Errorf("open netlink handle: %w", err)
+	}
+	if k.diag, err = netlink.NewHandle(unix.NETLINK_INET_DIAG); err != nil {
+		return nil, fmt.Errorf("open netlink handle for sockets: %w", err)
+	}
+	if k.inetDiag, err = nl.Subscribe(unix.NETLINK_INET_DIAG); err != nil {
+		return nil, fmt.Errorf("open netlink socket for sockets: %w", err)
 	}
 	if k.conf, err = os.OpenRoot("/proc/sys/net/ipv6/conf"); err != nil {
 		return nil, fmt.Errorf("open IPv6 sysctls (is IPv6 enabled?): %w", err)
@@ -68,6 +77,12 @@ func (k *kernel) close() {
 	}
 	if k.links != nil {
 		k.links.Close()
+	}
+	if k.diag != nil {
+		k.diag.Close()
+	}
+	if k.inetDiag != nil {
+		k.inetDiag.Close()
 	}
 	if k.conf != nil {
 		k.conf.Close()

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The table of pending peers: correspondents that show a nonce and have no session. */
+#ifndef ROAM_PENDING_H
+#define ROAM_PENDING_H
+
+#include "control.h"
+#include "real.h"
+#include "rule.h"
+#include "standing.h"
+
+/* Is its NID known to be where the packet comes from? By a record, by the session p
+ * with another nonce that sends there, or, of an NID that nobody made known, anywhere.
+ * From elsewhere it may be anybody, and nothing is delivered before it is validated.
+ */
+static __always_inline int is_in_place(const struct inbound *in, const struct pair *p)
+{
+	struct addr at = in->src;
+	__u8 *known;
+
+	if (p)
+		return !!locator_accepted(p, at.l64.v);
+	known = bpf_map_lookup_elem(&known_nids, &at.nid);
+	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
+}
+
+/* Does the daemon hear of a stranger by this packet? Of one of whom it does not,
+ * nothing may stay here: no packet to it would be a miss.
+ */
+static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.proto != IPPROTO_ICMPV6 || (in->c.type != ICMP6_LOCATOR_UPDATE && !is_probe_reply(skb, &in->c));
+}
+
+static const struct embryo no_embryo = {}; /* not on the stack, which is small */
+
+/* The entry of an NID, made if it is not there and make says so. */
+static __always_inline struct embryo *entry_of(const struct pair_key *key, int make)
+{
+	struct embryo *e = bpf_map_lookup_elem(&embryos, key);
+
+	if (e || !make)
+		return e;
+	bpf_map_update_elem(&embryos, key, &no_embryo, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&embryos, key);
+}
+
+/* Notes a pending peer that is not answered under its NID. Returns whether it was
+ * known. Three are; the next one takes the place of one of them.
+ */
+__noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct pair_key key;
+	struct embryo *e;
+	__u64 id;
+	__u32 i;
+
+	if (!in)
+		return 0;
+	key.local = in->dst.nid;
+	key.remote = in->src.nid;
+	id = nonce_id(&in->c.nonce);
+	e = entry_of(&key, is_told(skb, in));
+	if (!e)
+		return 0;
+	for (i = 0; i < OTHERS; i++) {
+		if (e->others[i].nonce != id)
+			continue;
+		e->others[i].l64 = in->src.l64;
+		e->others[i].carried |= in->c.carried;
+		return 1;
+	}
+	i = e->next;
+	if (i >= OTHERS)
+		i = 0;
+	e->next = i + 1;
+	e->others[i].nonce = id;
+	e->others[i].l64 = in->src.l64;
+	e->others[i].carried = in->c.carried;
+	return 0;
+}
+
+/* Counts a packet of the pending peer that is answered. */
+static __always_inline void note_received(struct __sk_buff *skb, const struct inbound *in, struct embryo *e)
+{
+	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
+	__sync_fetch_and_add(&e->rx_packets, 1);
+	if (e->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+		e->rule = rule_shown(skb, &in->c, in->l3);
+}
+
+/* Does a record name the locator that a packet comes from? */
+static __always_inline int is_given(const struct inbound *in)
+{
+	struct addr at = in->src;
+
+	return !!bpf_map_lookup_elem(&places, &at);
+}
+
+/* Brings the entry up to date with what a packet shows of a pending peer that is in its
+ * place. Returns whether that node was known. Another nonce from where the first one is
+ * answered is answered in the same way; the first one stays, also towards another nonce
+ * from elsewhere.
+ */
+__noinline int note_embryo(struct __sk_buff *skb, const struct inbound *in, struct embryo *e, __u32 epoch)
+{
+	int there, known, same_place;
+
+	if (!in || !e)
+		return 0;
+	there = !!e->remote_nonce.len;
+	known = there && same_nonce(&e->remote_nonce, &in->c.nonce);
+	same_place = there && e->remote_l64.v == in->src.l64.v && e->local_l64.v == in->dst.l64.v;
+	if (there && !known) {
+		if (same_place)
+			note_received(skb, in, e);
+		return note_other(skb, in);
+	}
+	if (!known) {
+		e->first_remote = in->src.l64;
+		e->first_local = in->dst.l64;
+		e->epoch = epoch;
+		e->carried = 0;
+		e->rule = RULE_NOT_FOUND;
+	}
+	if (!same_place) {
+		e->remote_l64 = in->src.l64;
+		e->local_l64 = in->dst.l64;
+		e->ifindex = skb->ifindex;
+		e->rx_bytes = e->rx_packets = e->tx_bytes = e->tx_packets = 0;
+	}
+	e->carried = in->c.carried ? EMBRYO_CAME | EMBRYO_SPOKE : e->carried & EMBRYO_SPOKE;
+	e->given = is_given(in);
+	note_received(skb, in, e);
+	e->remote_nonce = in->c.nonce; /* the last: it is answered from now on */
+	return known;
+}
+
+/* Is another pending peer answered under the NID, elsewhere? Then this one waits too. */
+static __always_inline int is_second(const struct inbound *in, const struct pair_key *key)
+{
+	struct embryo *e = pending_of(key);
+
+	return e && e->remote_l64.v != in->src.l64.v && !same_nonce(&e->remote_nonce, &in->c.nonce);
+}
+
+/* Has a pending peer that is not answered under the NID shown its nonce in UDP there? */
+static __always_inline int is_carried_elsewhere(const struct embryo *e, union half l64)
+{
+	int is = 0;
+
+	for (int i = 0; i < OTHERS; i++)
+		is |= e->others[i].carried && e->others[i].l64.v == l64.v;
+	return is;
+}
+
+/* Is this packet without nonce of a stranger that showed one at the same place?
+ * Where it did so in UDP, all of its packets are: on a path that drops options or
+ * ICMPv6 it goes without from our answer on, which may be before we have a session.
+ * Elsewhere super-packets go without, and come before the daemon has made the
+ * session: what is in the middle of a connection that nobody has on the addresses
+ * of the wire, and would be answered with a reset.
+ */
+static __always_inline int speaks_for_embryo(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
+	struct embryo *e = bpf_map_lookup_elem(&embryos, &key);
+	__u8 flags;
+
+	if (!e)
+		return 0;
+	if (!e->remote_nonce.len || e->remote_l64.v != in->src.l64.v)
+		return in->c.proto != IPPROTO_ICMPV6 && is_carried_elsewhere(e, in->src.l64);
+	if (e->carried)
+		return in->c.proto != IPPROTO_ICMPV6;
+	if (in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
+	    bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1) || flags & TCP_SYN)
+		return 0;
+	return !real_socket(skb, in->l3, 0);
+}
+
+#endif

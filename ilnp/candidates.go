@@ -1,0 +1,70 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+)
+
+// addCandidate takes a candidate in.
+func (c *Core) addCandidate(k *candidate) {
+	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	k.owner = k
+	k.listed = c.known[k.key.Remote.NID] != nil && c.lists(k.key.Remote) || c.predecessor(k.key.Local, k.key.Remote) != nil
+	c.candidates[k.key] = k
+	c.pending[nids] = append(c.pending[nids], k)
+	c.queue = append(c.queue, k)
+}
+
+// makeRoom reports whether there is room for another candidate. In a flood the
+// oldest one makes room that has not answered its first probe in time. Of those
+// that claim one NID, those make room first that do so where it is not known to be.
+func (c *Core) makeRoom(now time.Time, key Pending) bool {
+	if len(c.queue) > 2*len(c.candidates)+queueSlack { // most are decided, and hold memory
+		c.queue = slices.DeleteFunc(c.queue, func(k *candidate) bool { return c.candidates[k.key] != k })
+	}
+	if list := c.pending[PairKey{key.Local, key.Remote.NID}]; len(list) >= maxOfOneNID {
+		i := slices.IndexFunc(list, func(k *candidate) bool { return k.state == unprovenNode && !k.listed })
+		if i < 0 || now.Sub(list[i].since) < candidateFirst && c.predecessor(key.Local, key.Remote) == nil && !c.lists(key.Remote) {
+			return false
+		}
+		c.dropCandidate(now, list[i])
+	}
+	for len(c.candidates) >= maxCandidates && len(c.queue) > 0 {
+		k := c.queue[0]
+		there := c.candidates[k.key] == k && k.state == unprovenNode
+		if there && now.Sub(k.since) < candidateFirst {
+			return false
+		}
+		c.queue = c.queue[1:]
+		if there {
+			c.dropCandidate(now, k)
+		}
+	}
+	return len(c.candidates) < maxCandidates
+}
+
+// isPending reports whether a node without a session is about to be validated under
+// an alias.
+func (c *Core) isPending(key PairKey) bool {
+	return slices.ContainsFunc(c.pending[key], func(k *candidate) bool { return k.handles == key && !k.held })
+}
+
+// dropCandidate forgets a candidate, and what was held of it.
+func (c *Core) dropCandidate(now time.Time, k *candidate) {
+	if c.candidates[k.key] != k {
+		return
+	}
+	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	c.retire(&k.schedule)
+	c.forgetProbes(&k.sent, now)
+	delete(c.candidates, k.key)
+	if c.pending[nids] = slices.DeleteFunc(c.pending[nids], func(o *candidate) bool { return o == k }); len(c.pending[nids]) == 0 {
+		delete(c.pending, nids)
+	}
+	if k.held {
+		c.emit(Dismiss{Pending: k.key, Key: k.handles})
+	}
+	if k.bare {
+		c.emit(Dismiss{Pending: k.bareOf(), Key: k.handles})
+	}
+}

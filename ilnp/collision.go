@@ -1,0 +1,72 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
+
+// doubtNonce takes the reply to a session's probe that bears another nonce than
+// the one that we know. The token shows that it comes from where the probe went:
+// it is the proof of a candidate. Without this, a correspondent that takes our
+// nonce for right, and so sends without its own, would never be understood.
+func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
+	if twin := c.byNonce(s.localNID, s.remoteNID, p.Nonce); twin != nil {
+		c.unite(now, s, twin, pr, p)
+		return
+	}
+	key := Pending{Local: s.localNID, Remote: p.Src, Nonce: p.Nonce}
+	k := c.candidates[key]
+	if k == nil {
+		if !c.makeRoom(now, key) {
+			c.refuse(now, s.key, reasonCrowd)
+			return
+		}
+		k = &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
+		if c.predecessor(key.Local, key.Remote) != s {
+			// The locator is one that a stranger announced: it knows that nonce.
+			n, ok := c.drawNonce(now)
+			if !ok {
+				return
+			}
+			k.own = n
+		}
+		c.addCandidate(k)
+	}
+	c.candidateReply(now, k, p, now.Sub(pr.sent))
+}
+
+// unite makes one session of two that were taken for those of two nodes with one
+// NID, as packets with the old nonce came late: where the one is to be found, the
+// other one's nonce answers, and its own has not been heard of late. The session goes
+// on whose nonce that is, with the other one's name. A locator that a session only
+// announced, and where another one's node is, is no locator of it.
+func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packet) {
+	l := p.Src.L64
+	switch r := s.remotes.find(l); {
+	case s == twin:
+		c.refuse(now, s.key, reasonWrongNonce)
+		return
+	case c.predecessor(s.localNID, p.Src) != s:
+		if r != nil && !r.proven && len(s.remotes) > 1 {
+			s.remotes = slices.DeleteFunc(s.remotes, func(r remote) bool { return r.l64 == l })
+			c.remotesChanged(now, s)
+		}
+		c.refuse(now, s.key, reasonElsewhere)
+		return
+	case !s.dead && now.Sub(s.lastNonceRx) < max(3*s.rtt, silenceMin):
+		c.refuse(now, s.key, reasonWrongNonce)
+		return
+	}
+	if c.holder(s.localNID, s.remoteNID) != s {
+		c.endSession(now, s, "one node with "+twin.key.String())
+		return
+	}
+	if twin.remotes.find(l) == nil {
+		twin.remotes.put(l, preferValid, time.Time{})
+	}
+	twin.remotes.find(l).proven = true
+	c.takeName(now, twin, s, l)
+	c.remotesChanged(now, twin)
+}

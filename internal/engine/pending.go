@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"time"
+
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/wire/ip6"
+	"roam/wire/xlate"
+)
+
+// Packets of a pending peer whose NID is not known to be where it is wait here until
+// it is validated: so many, and so many bytes, of one peer and of all.
+const (
+	unsurePackets = 16
+	unsureBytes   = 24 << 10
+	unsureInAll   = 4 << 20
+	unsureLife    = 20 * time.Second // longer than the core asks a pending peer
+)
+
+// waiting is what is held of one pending peer at one locator.
+type waiting struct {
+	packets []dataplane.Event
+	bytes   int
+	since   time.Time
+}
+
+// unsure holds packets of pending peers, in order.
+type unsure struct {
+	of    map[ilnp.Pending]*waiting
+	order []ilnp.Pending // the oldest first; some are no more
+	bytes int
+}
+
+// add holds a packet, unless there are too many of its sender. Of all, the oldest ones
+// make room.
+func (u *unsure) add(now time.Time, who ilnp.Pending, ev dataplane.Event) bool {
+	if u.of == nil {
+		u.of = make(map[ilnp.Pending]*waiting)
+	}
+	for len(u.order) > 0 {
+		w := u.of[u.order[0]]
+		if w != nil && u.bytes+len(ev.Packet) <= unsureInAll && now.Sub(w.since) < unsureLife {
+			break
+		}
+		u.forget(u.order[0])
+		u.order = u.order[1:]
+	}
+	w := u.of[who]
+	if w == nil {
+		w = &waiting{since: now}
+		u.of[who], u.order = w, append(u.order, who)
+	}
+	if len(w.packets) >= unsurePackets || w.bytes+len(ev.Packet) > unsureBytes {
+		return false
+	}
+	w.packets, w.bytes = append(w.packets, ev), w.bytes+len(ev.Packet)
+	u.bytes += len(ev.Packet)
+	return true
+}
+
+// take returns what is held of a pending peer, and forgets it.
+func (u *unsure) take(who ilnp.Pending) []dataplane.Event {
+	w := u.of[who]
+	if w == nil {
+		return nil
+	}
+	u.forget(who)
+	return w.packets
+}
+
+func (u *unsure) forget(who ilnp.Pending) {
+	if w := u.of[who]; w != nil {
+		u.bytes -= w.bytes
+		delete(u.of, who)
+	}
+}
+
+// holdPending holds the packet of a pending peer that came with an event, if one did.
+func (e *Engine) holdPending(ev dataplane.Event) {
+	if len(ev.Packet) == 0 {
+		return
+	}
+	who := ilnp.Pending{Local: ev.Local.NID, Remote: ev.Remote, Nonce: ev.Nonce}
+	if !e.unsure.add(time.Now(), who, ev) {
+		e.refused["packet beyond what is held of a pending peer"]++
+	}
+}
+
+// admit delivers what was held of a pending peer to our own stack, under an alias.
+func (e *Engine) admit(o ilnp.Admit) {
+	for _, ev := range e.unsure.take(o.Pending) {
+		b, err := e.inward(ev, o.Key)
+		if err != nil {
+			e.refused["held packet that cannot be translated"]++
+			e.cfg.Log.Debug("held packet cannot be translated", "err", err)
+			continue
+		}
+		e.inject(b)
+	}
+}
+
+// inward translates a held packet as the data plane would have done. A sum that a
+// driver was to finish is finished here.
+func (e *Engine) inward(ev dataplane.Event, key ilnp.PairKey) ([]byte, error) {
+	rule, partial := xlate.Shown(ev.Packet)
+	entry := xlate.Entry{
+		SessionPrefix: e.cfg.SessionPrefix,
+		LocalHandle:   key.Local, LocalNID: ev.Local.NID, LocalL64: ev.Local.L64,
+		RemoteHandle: key.Remote, RemoteNID: ev.Remote.NID, RemoteL64: ev.Remote.L64,
+		Rule: rule, Nonce: ev.Nonce,
+	}
+	b, err := xlate.Inward(ev.Packet, entry)
+	if err == nil && partial {
+		err = ip6.FinishL4(b)
+	}
+	return b, err
+}
+
+// abandon destroys the sockets that are connected to an alias.
+func (e *Engine) abandon(k ilnp.PairKey) {
+	e.report("destroy sockets of a session that is another node's now", e.cfg.Network.DestroySockets(e.sessionAddr(k.Remote).Addr()))
+}
+
+// session returns the session with an alias.
+func (e *Engine) session(k ilnp.PairKey) (ilnp.Pair, bool) {
+	p, ok := e.pairs[e.sessionKey(k)]
+	return p, ok
+}
+
+// sessionKey returns the key of the session with an alias.
+func (e *Engine) sessionKey(k ilnp.PairKey) ilnp.PairKey {
+	if key, ok := e.names[k]; ok {
+		return key
+	}
+	return k
+}
+
+// keep notes a session that has an entry.
+func (e *Engine) keep(p ilnp.Pair) {
+	e.pairs[p.Key] = p
+	name := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
+	if p.Named {
+		e.names[name] = p.Key
+	} else if e.names[name] == p.Key {
+		delete(e.names, name)
+	}
+}
+
+// drop forgets one.
+func (e *Engine) drop(k ilnp.PairKey) {
+	if p, ok := e.pairs[k]; ok {
+		name := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
+		if e.names[name] == k {
+			delete(e.names, name)
+		}
+	}
+	delete(e.pairs, k)
+}

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// receiveEmbryo takes a nonce that belongs to no session, be it that there is
+// none (e is nil), be it that its nonce is another one. Where the session's
+// packets go anyway, the answer bears the session's own nonce: that of a host
+// that remembers does not change, however often the other end forgets its.
+func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
+	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenEmbryo
+	old, known := p.embryos[key]
+	known = known && old.shown == in.Nonce
+	own := old.own
+	if !known {
+		own = p.embryoNonce(in)
+	}
+	// Of what the core does not hear of, nothing must stay here either: no packet
+	// of ours would be a miss.
+	unsure := p.isUnsure(in, e)
+	if !unsure && (known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest) {
+		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried})
+	}
+	if e != nil {
+		why = ilnp.SeenOtherNonce
+		if slices.Contains(e.Accept, in.Src.L64) {
+			own = e.LocalNonce
+		}
+	}
+	if in.Control != nil {
+		switch messageType(in) {
+		case ilnpwire.TypeEchoReply:
+			p.hand(at, in)
+			return
+		case ilnpwire.TypeLocatorUpdate:
+			if known || unsure {
+				p.hand(at, in) // the core keeps it until there is a session
+			} else {
+				p.drops["update without session"]++
+			}
+			return
+		}
+		p.reflect(at, in, own)
+	}
+	held := unsure && in.Control == nil
+	if held {
+		who := ilnp.Pending{Local: in.Dst.NID, Remote: in.Src, Nonce: in.Nonce}
+		if len(p.unsure[who]) < maxHeld {
+			p.unsure[who] = append(p.unsure[who], in.Data)
+		}
+	}
+	p.host.observe(ilnp.Observation{
+		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
+		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried, Held: held, Bytes: in.size(),
+	})
+	if in.Control == nil && !held && why == ilnp.SeenEmbryo {
+		p.host.deliver(key, in.Data)
+	}
+}
+
+// keepEmbryo remembers a correspondent without session, in place of the oldest
+// one where there are too many.
+func (p *plane) keepEmbryo(key ilnp.PairKey, e embryo) {
+	p.dropEmbryo(key)
+	if len(p.order) == maxEmbryos {
+		p.dropEmbryo(p.order[0])
+	}
+	p.embryos[key] = e
+	p.order = append(p.order, key)
+}
+
+func (p *plane) dropEmbryo(key ilnp.PairKey) {
+	if _, ok := p.embryos[key]; ok {
+		delete(p.embryos, key)
+		p.order = slices.DeleteFunc(p.order, func(k ilnp.PairKey) bool { return k == key })
+	}
+}
+
+// embryoNonce is the same for the same pair of I-LVs: nothing to be drained. It
+// is that of the first packet's for as long as its sender is remembered.
+func (p *plane) embryoNonce(in Packet) Nonce {
+	b := binary.BigEndian.AppendUint64(nil, p.secret)
+	for _, v := range []roam.ILV{in.Src, in.Dst} {
+		b = binary.BigEndian.AppendUint64(b, uint64(v.NID))
+		b = binary.BigEndian.AppendUint64(b, uint64(v.L64))
+	}
+	sum := sha256.Sum256(b)
+	n := Nonce{Len: max(p.host.cfg.NonceLength, 4)}
+	copy(n.Bytes[:n.Len], sum[:])
+	return n
+}

@@ -1,0 +1,42 @@
+package xlate
+
+import (
+	"encoding/binary"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+// Shown returns the rule that the transport checksum of a packet as it stands on the
+// wire follows, and whether the field holds only the sum of the pseudo-header, as
+// where a driver was to finish it. A packet whose sum is right under neither rule
+// counts as RuleIPv6: its receiver will find it wrong.
+func Shown(pkt []byte) (rule Rule, partial bool) {
+	c, err := ip6.Walk(pkt)
+	if err != nil || !c.Whole() {
+		return RuleIPv6, false
+	}
+	off, n, ok := ip6.ChecksumOffset(c.Upper)
+	if !ok || c.End-c.UpperOffset < n {
+		return RuleIPv6, false
+	}
+	msg := pkt[c.UpperOffset:c.End]
+	field := binary.BigEndian.Uint16(msg[off:])
+	if field == 0 {
+		return RuleIPv6, false
+	}
+	src, dst := roam.ILVFromAddr(c.Header.Src), roam.ILVFromAddr(c.Header.Dst)
+	rest := ip6.Add(ip6.Add(uint16(len(msg)>>16), uint16(len(msg))), uint16(c.Upper))
+	nids := ip6.Add(rest, ip6.Add(ip6.Sum64(roam.L64(src.NID)), ip6.Sum64(roam.L64(dst.NID))))
+	whole := ip6.Add(nids, ip6.Add(ip6.Sum64(src.L64), ip6.Sum64(dst.L64)))
+	sum := ip6.Sum(msg)
+	switch {
+	case ip6.Add(whole, sum) == 0xffff:
+		return RuleIPv6, false
+	case field == whole || field == nids:
+		return RuleIPv6, true
+	case c.Upper != ip6.ICMPv6 && ip6.Add(nids, sum) == 0xffff:
+		return RuleRFC6741, false
+	}
+	return RuleIPv6, false
+}
