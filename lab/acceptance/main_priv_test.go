@@ -26,6 +26,8 @@ var agents = map[string]func(args []string) error{
 	"inject": func([]string) error { return injectMain(os.Stdin) },
 	"talk":   talkMain,
 	"echo":   echoMain,
+	"ledger": ledgerMain,
+	"spray":  sprayMain,
 	"ask":    askMain,
 }
 

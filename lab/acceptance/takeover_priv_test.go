@@ -1,0 +1,267 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+	"roam/lab/node"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// claim is a host, a correspondent that it knows, and an attacker: a stock daemon
+// with the correspondent's Node Identifier in a third network, on no path between
+// the two.
+//
+//	b ==net1,net2.. r0 ---core--- r1 net1-- a
+//	                              r1 net1,net2-- x
+type claim struct {
+	w       *world
+	a, b, x *host
+	atB     *said
+	atX     leaks
+}
+
+const claimPort = 7007
+
+func newClaim(t *testing.T, name string) *claim {
+	w := newWorld(t, name, 5*time.Millisecond, place{"b", 2, true}, place{"a", 1, false}, place{"x", 2, false})
+	c := &claim{
+		w: w,
+		a: w.newHost("a", settings{accept: "known", hosts: w.hostsFile("b")}),
+		b: w.newHost("b", settings{accept: "known", hosts: w.hostsFile("a")}),
+		x: w.newHost("x", settings{accept: "known", hosts: w.hostsFile("a"), nid: w.nid("b")}),
+	}
+	c.atB = w.ledger(t, "b", claimPort)
+	c.atX = leaks{heard: w.ledger(t, "x", claimPort), taps: []*wiretap{w.tap(t, w.r1, "x1"), w.tap(t, w.r1, "x2")}}
+	w.echo(t, "a", claimPort)
+	for _, n := range []*host{c.a, c.b, c.x} {
+		n.start()
+	}
+	c.b.becomes("net2")
+	return c
+}
+
+// contact has the attacker speak to a as an application would.
+func (c *claim) contact(t *testing.T, kind string) {
+	t.Helper()
+	if kind == "ping" {
+		out, _ := c.w.run("x", "ping", "-6", "-c", "3", "-i", "0.3", "-W", "1", "a")
+		t.Logf("x pings: %s", lastLine(out))
+		return
+	}
+	talk := c.w.talk(t, "x", kind, "a", claimPort)
+	if talk.connected() {
+		talk.say(t, "hello")
+		testutil.Wait(time.Second, func() bool { return talk.heard("hello") })
+	}
+	t.Logf("x speaks %s: %q", kind, talk.out.text())
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
+
+// kept fails if anything of the owner's went to the attacker.
+func (c *claim) kept(t *testing.T) {
+	t.Helper()
+	if n := c.atX.count(); n > 0 {
+		t.Errorf("%d packets and words for b went to x", n)
+	}
+}
+
+// TestTakeoverName lets an attacker with b's identifier speak first: what goes to
+// the name b reaches b, or nobody.
+func TestTakeoverName(t *testing.T) {
+	for _, tc := range []struct {
+		contact string
+		away    bool // b is unreachable
+	}{{"ping", false}, {"udp6", false}, {"tcp6", false}, {"ping", true}} {
+		t.Run(fmt.Sprintf("%s, away %t", tc.contact, tc.away), func(t *testing.T) {
+			c := newClaim(t, "name")
+			if tc.away {
+				c.w.cable("b", "net1", false)
+				c.w.cable("b", "net2", false)
+				c.b.becomes()
+			}
+			c.contact(t, tc.contact)
+			for _, network := range []string{"tcp6", "udp6"} {
+				word := marker + "-" + network
+				talk := c.w.talk(t, "a", network, "b", claimPort)
+				if talk.connected() {
+					talk.say(t, word)
+				}
+				heard := !tc.away && testutil.Wait(10*time.Second, func() bool { return strings.Contains(c.atB.text(), word) })
+				if heard == tc.away {
+					t.Errorf("%s: b heard %q, away %t; the connection: %q", network, c.atB.text(), tc.away, talk.out.text())
+				}
+			}
+			c.kept(t)
+		})
+	}
+}
+
+// TestTakeoverAway has an attacker come while the owner of a live session is away.
+func TestTakeoverAway(t *testing.T) {
+	c := newClaim(t, "away")
+	s := c.w.stream(t, "a", "tcp6", "b", claimPort)
+	began := c.a.with("b").Since
+	c.w.cable("b", "net1", false)
+	c.w.cable("b", "net2", false)
+	words, since := len(s.words()), time.Now()
+	testutil.Eventually(t, patience, func() bool {
+		if n := len(s.words()); n > words {
+			words, since = n, time.Now()
+		}
+		return time.Since(since) > 2*time.Second
+	}, "2 s without b")
+	out, _ := c.w.run("x", "ping", "-6", "-c", "20", "-i", "0.5", "-W", "1", "a")
+	t.Logf("x pings: %s", lastLine(out))
+	c.w.cable("b", "net1", true)
+	c.w.cable("b", "net2", true)
+	back := time.Now()
+	s.goesOn(t, 50, patience)
+	t.Logf("goes on %v after the cable", time.Since(back).Round(time.Millisecond))
+	s.whole(t)
+	if now := c.a.with("b").Since; !now.Equal(began) {
+		t.Errorf("the session of %v is one of %v", began, now)
+	}
+	talk := c.w.talk(t, "a", "tcp6", "b", claimPort)
+	talk.say(t, marker+"-after")
+	if !testutil.Wait(5*time.Second, func() bool { return strings.Contains(c.atB.text(), marker+"-after") }) {
+		t.Errorf("the next connection to b: %q", talk.out.text())
+	}
+	c.kept(t)
+}
+
+// TestTakeoverHealthy has an attacker speak while its victim's session lives: the
+// session goes on as if nobody had.
+func TestTakeoverHealthy(t *testing.T) {
+	for name, attack := range map[string]func(t *testing.T, c *claim){
+		"one ping": func(t *testing.T, c *claim) { c.contact(t, "ping") },
+		"an update that lists the owner's locator": func(t *testing.T, c *claim) {
+			c.contact(t, "ping")
+			// The prefix of the network that b sends from, as a rogue router on
+			// x's link would advertise it.
+			for n := 1; n <= 2; n++ {
+				own := c.w.prefix("b", n).Addr().As16()
+				own[15] = 0x77
+				c.w.must("x", "ip", "-6", "addr", "add", netip.AddrFrom16(own).String()+"/64", "dev", "net2", "nodad")
+			}
+			testutil.Eventually(t, patience, func() bool {
+				return slices.ContainsFunc(c.x.locators(), func(l node.Locator) bool { return l.L64 == l64(c.w, "b", 2) })
+			}, "x has b's locator")
+			c.contact(t, "ping")
+		},
+		"many locators": manyLocators,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClaim(t, "healthy")
+			tcp, udp := c.w.stream(t, "a", "tcp6", "b", claimPort), c.w.stream(t, "b", "udp6", "a", claimPort)
+			attack(t, c)
+			for what, s := range map[string]*stream{"tcp": tcp, "udp": udp} {
+				gap := s.goesOn(t, 250, 10*time.Second)
+				t.Logf("%s: longest gap %v", what, gap.Round(time.Millisecond))
+				if gap > time.Second {
+					t.Errorf("%s: no word for %v", what, gap.Round(time.Millisecond))
+				}
+			}
+			tcp.whole(t)
+			if n := c.a.counters()["drop_unknown_locator"]; n > 0 {
+				t.Logf("drop_unknown_locator %d", n)
+			}
+			c.kept(t)
+		})
+	}
+}
+
+// manyLocators opens sessions under b's identifier that list more locators than the
+// data plane has rows for, b's own among them.
+func manyLocators(t *testing.T, c *claim) {
+	s := c.w.stage(t)
+	a := roam.ILVFromAddr(c.w.wire("a", 1))
+	const strangers, each = 14, 90 // an update of these fits a packet
+	for i := range strangers {
+		at := roam.ILV{L64: firstOffPath + roam.L64(i)<<16, NID: c.w.nid("b")}
+		s.answers(at, nonceOf(i))
+		s.flood(1000, 1, func(int) []byte { return first("ping", at, a, nonceOf(i)) })
+	}
+	s.quiet(500*time.Millisecond, 5*time.Second)
+	for i := range strangers {
+		at := roam.ILV{L64: firstOffPath + roam.L64(i)<<16, NID: c.w.nid("b")}
+		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(at.L64, 10, 600)}}
+		for k := range each {
+			lu.Locators = append(lu.Locators, entry(firstOffPath+roam.L64(1000+i*each+k)<<16, 20, 600))
+		}
+		for n := 1; n <= 2; n++ {
+			lu.Locators = append(lu.Locators, entry(l64(c.w, "b", n), 20, 600))
+		}
+		b, err := ilnpwire.BuildUpdate(at, a, nonceOf(i), lu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.flood(1000, 1, func(int) []byte { return b })
+	}
+}
+
+// TestTakeoverLaptop is what must stay possible: a mobile host that is known by
+// `roam add` only starts in a network that nobody has listed, and moves.
+func TestTakeoverLaptop(t *testing.T) {
+	w := newWorld(t, "laptop", 5*time.Millisecond, place{"b", 3, true}, place{"a", 1, false})
+	for _, link := range []string{"net2", "net3"} {
+		w.cable("b", link, false)
+	}
+	a := w.newHost("a", settings{accept: "known", hosts: "# nobody\n"}).start()
+	b := w.newHost("b", settings{accept: "known", hosts: "# nobody\n"}).start()
+	b.becomes("net1")
+	a.roam("add", strings.TrimSpace(fmt.Sprintf("nid=%s l64=%s b", w.nid("b"), w.prefix("b", 1))))
+	b.roam("add", strings.TrimSpace(w.hostsFile("a")))
+	w.echo(t, "a", claimPort)
+	w.echo(t, "b", claimPort)
+	b.down()
+	w.cable("b", "net2", true)
+	w.cable("b", "net1", false)
+	b.start()
+	b.becomes("net2")
+	tcp, udp := w.stream(t, "b", "tcp6", "a", claimPort), w.stream(t, "b", "udp6", "a", claimPort)
+	for _, move := range [][2]string{{"net2", "net3"}, {"net3", "net1"}} {
+		w.cable("b", move[1], true)
+		b.becomes(move[1])
+		b.sendsFrom("a", move[1])
+		w.cable("b", move[0], false)
+		for what, s := range map[string]*stream{"tcp": tcp, "udp": udp} {
+			gap := s.goesOn(t, 100, patience)
+			t.Logf("%s to %s: longest gap %v", what, move[1], gap.Round(time.Millisecond))
+		}
+	}
+	tcp.whole(t)
+	if talk := w.talk(t, "a", "tcp6", "b", claimPort); !talk.connected() {
+		t.Errorf("a reaches b at home: %q", talk.out.text())
+	} else {
+		talk.echoed(t, "home")
+	}
+}
+
+// TestTakeoverReboot is what must stay possible as well: the true owner comes back
+// without its state to a locator that is listed.
+func TestTakeoverReboot(t *testing.T) {
+	c := newClaim(t, "reboot")
+	udp := c.w.stream(t, "a", "udp6", "b", claimPort)
+	for range 2 {
+		fresh(c.b)
+		c.b.becomes("net2")
+		before := len(udp.words())
+		talk := c.w.talk(t, "b", "tcp6", "a", claimPort)
+		talk.echoed(t, "back")
+		if !testutil.Wait(patience, func() bool { return len(udp.words()) >= before+50 }) {
+			t.Errorf("a's socket: %d words more; %q", len(udp.words())-before, udp.tail())
+		}
+	}
+	c.kept(t)
+}
