@@ -328,24 +328,31 @@ func (s *stream) words() []string {
 	return all[1 : len(all)-1] // behind the outcome, before what has no end yet
 }
 
-// goesOn waits for that many more words, and returns the longest time without one.
-func (s *stream) goesOn(t testing.TB, more int, most time.Duration) (gap time.Duration) {
+// goesOn waits for that many more words.
+func (s *stream) goesOn(t testing.TB, more int, most time.Duration) {
 	t.Helper()
-	have, last := len(s.words()), time.Now()
-	want := have + more
-	ok := testutil.Wait(most, func() bool {
-		now := time.Now()
-		gap = max(gap, now.Sub(last))
-		if n := len(s.words()); n > have {
-			have, last = n, now
-		}
-		return have >= want
-	})
-	if !ok {
-		t.Errorf("the session stood still: %d of %d words in %v, longest gap %v; it ended with %q",
-			more-(want-have), more, most, gap.Round(time.Millisecond), s.tail())
+	from := len(s.words())
+	if !testutil.Wait(most, func() bool { return len(s.words()) >= from+more }) {
+		t.Errorf("the session stood still: %d of %d words in %v; it ended with %q", len(s.words())-from, more, most, s.tail())
 	}
-	return gap
+}
+
+// watch looks for times without a word until stop, which returns the longest one.
+func (s *stream) watch() (stop func() time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	longest := make(chan time.Duration, 1)
+	go func() {
+		have, last, gap := len(s.words()), time.Now(), time.Duration(0)
+		_, _ = paced(ctx, 100, 0, func(int) error {
+			gap = max(gap, time.Since(last))
+			if n := len(s.words()); n > have {
+				have, last = n, time.Now()
+			}
+			return nil
+		})
+		longest <- max(gap, time.Since(last))
+	}()
+	return sync.OnceValue(func() time.Duration { cancel(); return <-longest })
 }
 
 func (s *stream) tail() string {
