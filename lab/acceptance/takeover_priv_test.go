@@ -159,7 +159,8 @@ func TestTakeoverHealthy(t *testing.T) {
 			}, "x has b's locator")
 			c.contact(t, "ping")
 		},
-		"many locators": manyLocators,
+		"many locators":                         func(t *testing.T, c *claim) { manyLocators(t, c, false) },
+		"many locators, the owner's among them": func(t *testing.T, c *claim) { manyLocators(t, c, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClaim(t, "healthy")
@@ -182,8 +183,8 @@ func TestTakeoverHealthy(t *testing.T) {
 }
 
 // manyLocators opens sessions under b's identifier that list more locators than the
-// data plane has rows for, b's own among them.
-func manyLocators(t *testing.T, c *claim) {
+// data plane has rows for, and b's own among them or not.
+func manyLocators(t *testing.T, c *claim, own bool) {
 	s := c.w.stage(t)
 	a := roam.ILVFromAddr(c.w.wire("a", 1))
 	const strangers, each = 14, 90 // an update of these fits a packet
@@ -199,7 +200,7 @@ func manyLocators(t *testing.T, c *claim) {
 		for k := range each {
 			lu.Locators = append(lu.Locators, entry(firstOffPath+roam.L64(1000+i*each+k)<<16, 20, 600))
 		}
-		for n := 1; n <= 2; n++ {
+		for n := 1; own && n <= 2; n++ {
 			lu.Locators = append(lu.Locators, entry(l64(c.w, "b", n), 20, 600))
 		}
 		b, err := ilnpwire.BuildUpdate(at, a, nonceOf(i), lu)
