@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -105,7 +106,30 @@ func echoTo(ledger io.Writer, args []string) error {
 	}
 }
 
-// sprayMain sends datagrams of one octet to random addresses of a /64, at a
+// slowMain answers every datagram to a port with what came in, after a while.
+func slowMain(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want a port and a time")
+	}
+	slowness, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	u, err := net.ListenPacket("udp6", "[::]:"+args[0])
+	if err != nil {
+		return err
+	}
+	for b := make([]byte, 1<<16); ; {
+		n, from, err := u.ReadFrom(b)
+		if err != nil {
+			return err
+		}
+		answer := bytes.Clone(b[:n])
+		time.AfterFunc(slowness, func() { _, _ = u.WriteTo(answer, from) })
+	}
+}
+
+// sprayMain sends datagrams of 1,000 octets to random addresses of a /64, at a
 // rate, for as long as it lives: what any local program may do.
 func sprayMain(args []string) error {
 	if len(args) != 2 {
@@ -124,12 +148,12 @@ func sprayMain(args []string) error {
 		return err
 	}
 	defer c.Close()
-	random := rand.New(rand.NewPCG(6740, 0))
-	paced(context.Background(), rate, 0, func(int) error {
+	random, data := rand.New(rand.NewPCG(6740, 0)), make([]byte, 1000)
+	_, err = paced(context.Background(), rate, 0, func(int) error {
 		a := to.As16()
 		binary.BigEndian.PutUint64(a[8:], random.Uint64()&^(0xff<<56)|0x10<<56)
-		_, _ = c.WriteToUDPAddrPort([]byte{0}, netip.AddrPortFrom(netip.AddrFrom16(a), 9)) // a full buffer is no fault
+		_, _ = c.WriteToUDPAddrPort(data, netip.AddrPortFrom(netip.AddrFrom16(a), 9)) // a full buffer is no fault
 		return nil
 	})
-	return nil
+	return err
 }

@@ -44,12 +44,16 @@ type stage struct {
 	sent   map[netip.Addr]*tally // by source
 	came   map[netip.Addr]*tally
 	nonces map[netip.Addr]ilnpwire.Nonce // of the addresses that answer
+	shown  map[ilnpwire.Nonce]int        // that came
 }
 
 // stage makes the device for the rest of the test.
 func (w *world) stage(t testing.TB) *stage {
 	t.Helper()
-	s := &stage{t: t, sent: map[netip.Addr]*tally{}, came: map[netip.Addr]*tally{}, nonces: map[netip.Addr]ilnpwire.Nonce{}}
+	s := &stage{
+		t: t, sent: map[netip.Addr]*tally{}, came: map[netip.Addr]*tally{},
+		nonces: map[netip.Addr]ilnpwire.Nonce{}, shown: map[ilnpwire.Nonce]int{},
+	}
 	err := w.r1.Do(func() (err error) {
 		s.file, err = crowd.OpenTun("stage")
 		return err
@@ -91,6 +95,9 @@ func (s *stage) take(p ilnpwire.Packet, n int) (answer []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	add(s.came, p.Dst.Addr(), n)
+	if p.Nonce.Present() {
+		s.shown[p.Nonce]++
+	}
 	nonce, ok := s.nonces[p.Dst.Addr()]
 	if !ok || p.Proto != ip6.ICMPv6 {
 		return nil
@@ -160,6 +167,22 @@ func (s *stage) total() (came, sent int) {
 		sent += t.packets
 	}
 	return came, sent
+}
+
+// unshown fails if one of these nonces came: those of a session are for the
+// locators that the session or a record lists.
+func (s *stage) unshown(t testing.TB, nonces map[ilnpwire.Nonce]bool) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(nonces) == 0 {
+		t.Error("no nonce of the session was seen")
+	}
+	for n := range nonces {
+		if s.shown[n] > 0 {
+			t.Errorf("%d packets off the path had the session's nonce", s.shown[n])
+		}
+	}
 }
 
 // quiet waits until nothing has come for a while.

@@ -27,6 +27,7 @@ var agents = map[string]func(args []string) error{
 	"talk":   talkMain,
 	"echo":   echoMain,
 	"ledger": ledgerMain,
+	"slow":   slowMain,
 	"spray":  sprayMain,
 	"ask":    askMain,
 }

@@ -55,6 +55,17 @@ func (tap *wiretap) exchanges(of, with roam.NID) (list []exchange) {
 	return list
 }
 
+// noncesOf are those that a host's Locator Updates and acknowledgements bear.
+func (tap *wiretap) noncesOf(nid roam.NID) map[ilnpwire.Nonce]bool {
+	m := map[ilnpwire.Nonce]bool{}
+	for _, r := range tap.records() {
+		if p, err := ilnpwire.ParsePacket(r.packet); err == nil && p.Src.NID == nid && p.Nonce.Present() {
+			m[p.Nonce] = true
+		}
+	}
+	return m
+}
+
 // received is how many packets an interface has taken.
 func (w *world) received(name, ifname string) int {
 	w.t.Helper()
@@ -111,6 +122,7 @@ func TestStarve(t *testing.T) {
 			s.quiet(time.Second, 10*time.Second)
 			now, _ := s.total()
 			toB = w.received("r0", "core") - toB
+			s.unshown(t, tap.noncesOf(w.nid("a")))
 			judgeStarved(t, tap.exchanges(w.nid("b"), w.nid("a")), sent, now-came, toB)
 			t.Log(grown(before, a.counters()))
 		})
@@ -182,13 +194,20 @@ type flood struct {
 	source func(*rand.Rand) roam.L64
 }
 
-// TestStarveFirst has b make its first connection while somebody spoofs first
+const (
+	firstTries = 4
+	slowPort   = 7008 // of a server that takes a while to answer
+	slowness   = "4ms"
+)
+
+// TestStarveFirst has b make its first connection, and send its first datagram, while somebody spoofs first
 // packets under its identifier.
 func TestStarveFirst(t *testing.T) {
 	w := newWorld(t, "first", starveDelay, place{"b", 1, true}, place{"a", 1, false})
 	a := w.newHost("a", settings{accept: "known", hosts: w.hostsFile("b")}).start()
 	b := w.newHost("b", settings{accept: "known", hosts: w.hostsFile("a")}).start()
 	w.echo(t, "a", claimPort)
+	w.agent(t, "a", io.Discard, "slow", fmt.Sprint(slowPort), slowness)
 	s := w.stage(t)
 	own := func(*rand.Rand) roam.L64 { return l64(w, "b", 1) }
 	for _, tc := range []flood{
@@ -198,20 +217,30 @@ func TestStarveFirst(t *testing.T) {
 	} {
 		w.sub(tc.name, func(t *testing.T) {
 			var took []int
-			for range 5 {
+			lost := 0
+			for i := range 2 * firstTries {
 				fresh(a, b)
 				_, before := s.total()
 				stop := s.start(tc.rate, forgedFrom(w, tc.source))
 				testutil.Wait(patience, func() bool { _, n := s.total(); return float64(n-before) >= tc.rate })
-				c := w.talk(t, "b", "tcp6", "a", claimPort)
-				if !c.connected() {
-					t.Fatalf("b connects: %q", c.out.text())
+				if i < firstTries {
+					c := w.talk(t, "b", "tcp6", "a", claimPort)
+					c.echoed(t, "hello")
+					took = append(took, c.ms)
+				} else {
+					// A datagram is not repeated by anybody.
+					c := w.talk(t, "b", "udp6", "a", slowPort)
+					c.say(t, "hello")
+					if !testutil.Wait(time.Second, func() bool { return c.heard("hello") }) {
+						lost++
+					}
 				}
-				c.echoed(t, "hello")
-				took = append(took, c.ms)
 				stop()
 			}
 			judgeConnects(t, took, int(2*starveRTT/time.Millisecond)+50)
+			if lost > 0 {
+				t.Errorf("%d of %d first datagrams had no answer", lost, firstTries)
+			}
 		})
 	}
 }
@@ -226,35 +255,48 @@ func judgeConnects(t *testing.T, took []int, most int) {
 	}
 }
 
-// TestStarveLocal has a local program without privileges send to addresses of
-// correspondents that nobody knows, while a stranger makes its first connection.
+const (
+	sprayers = 3   // more than there are processors for
+	others   = 100 // known correspondents: more than have entries in advance
+)
+
+// TestStarveLocal has local programs without privileges send to addresses of
+// correspondents that nobody knows, while first connections are made in both
+// directions: by a correspondent, and to one that has no entry yet.
 func TestStarveLocal(t *testing.T) {
 	w := newWorld(t, "local", starveDelay, place{"b", 1, true}, place{"a", 1, false})
-	a := w.newHost("a", settings{accept: "any", hosts: "# nobody\n"}).start()
+	var hosts strings.Builder
+	for i := range others {
+		at := roam.ILV{L64: firstOffPath, NID: 0x1000_0000_f000_0000 + roam.NID(i)}
+		fmt.Fprintf(&hosts, "nid=%s l64=%s other-%d\n", at.NID, at.L64, i)
+	}
+	a := w.newHost("a", settings{accept: "known", hosts: hosts.String() + w.hostsFile("b")}).start()
 	b := w.newHost("b", settings{accept: "known", hosts: w.hostsFile("a")}).start()
 	w.echo(t, "a", claimPort)
-	for _, rate := range []string{"", "40000"} {
-		w.sub("spray "+rate, func(t *testing.T) {
+	w.echo(t, "b", claimPort)
+	for _, rate := range []string{"", "60000"} {
+		for range sprayers {
 			if rate != "" {
 				w.agent(t, "a", io.Discard, "spray", w.session("a").String(), rate)
 			}
-			var took []int
-			for range 5 {
-				fresh(a, b)
-				lost := a.counters()["drop_ring_full"]
-				if rate != "" {
-					was := a.counters()["drop_miss_handed_over"]
-					testutil.Eventually(t, patience, func() bool { return a.counters()["drop_miss_handed_over"] > was+1000 }, "misses")
+		}
+		for _, from := range []string{"b", "a"} {
+			w.sub(fmt.Sprintf("spray %s, %s connects", rate, from), func(t *testing.T) {
+				var took []int
+				for range 5 {
+					fresh(a, b)
+					if rate != "" {
+						testutil.Eventually(t, patience, func() bool { return a.counters()["miss_handed_over"] > 1000 }, "misses")
+					}
+					c := w.talk(t, from, "tcp6", w.session(map[string]string{"a": "b", "b": "a"}[from]).String(), claimPort)
+					c.echoed(t, "hello")
+					took = append(took, c.ms)
+					after := a.counters()
+					t.Logf("drop_ring_full %d, misses %d", after["drop_ring_full"], after["miss_handed_over"])
 				}
-				c := w.talk(t, "b", "tcp6", "a", claimPort)
-				if !c.connected() {
-					t.Fatalf("b connects: %q", c.out.text())
-				}
-				took = append(took, c.ms)
-				t.Logf("drop_ring_full +%d", a.counters()["drop_ring_full"]-lost)
-			}
-			judgeConnects(t, took, int(2*starveRTT/time.Millisecond)+50)
-		})
+				judgeConnects(t, took, int(2*starveRTT/time.Millisecond)+50)
+			})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,7 @@ func TestTakeoverAway(t *testing.T) {
 	}, "2 s without b")
 	out, _ := c.w.run("x", "ping", "-6", "-c", "20", "-i", "0.5", "-W", "1", "a")
 	t.Logf("x pings: %s", lastLine(out))
+	c.w.talk(t, "a", "udp6", "b", claimPort).say(t, marker+"-meanwhile")
 	c.w.cable("b", "net1", true)
 	c.w.cable("b", "net2", true)
 	back := time.Now()
@@ -145,6 +147,12 @@ func TestTakeoverAway(t *testing.T) {
 func TestTakeoverHealthy(t *testing.T) {
 	for name, attack := range map[string]func(t *testing.T, c *claim){
 		"one ping": func(t *testing.T, c *claim) { c.contact(t, "ping") },
+		"one ping of three while it moves": func(t *testing.T, c *claim) {
+			c.b.roam("locator", "disable", "net2")
+			c.contact(t, "ping")
+			c.b.roam("locator", "enable", "net2")
+			c.contact(t, "ping")
+		},
 		"an update that lists the owner's locator": func(t *testing.T, c *claim) {
 			c.contact(t, "ping")
 			// The prefix of the network that b sends from, as a rogue router on
@@ -253,20 +261,36 @@ func TestTakeoverLaptop(t *testing.T) {
 	}
 }
 
-// TestTakeoverReboot is what must stay possible as well: the true owner comes back
-// without its state to a locator that is listed.
+// TestTakeoverReboot has the true owner come back without its state to a locator
+// that is listed: what lives at a goes on, whether or not an attacker has spoken
+// meanwhile, and nothing of it goes there.
 func TestTakeoverReboot(t *testing.T) {
-	c := newClaim(t, "reboot")
-	udp := c.w.stream(t, "a", "udp6", "b", claimPort)
-	for range 2 {
-		fresh(c.b)
-		c.b.becomes("net2")
-		before := len(udp.words())
-		talk := c.w.talk(t, "b", "tcp6", "a", claimPort)
-		talk.echoed(t, "back")
-		if !testutil.Wait(patience, func() bool { return len(udp.words()) >= before+50 }) {
-			t.Errorf("a's socket: %d words more; %q", len(udp.words())-before, udp.tail())
-		}
+	for _, attacked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("attacked %t", attacked), func(t *testing.T) {
+			c := newClaim(t, "reboot")
+			udp := c.w.stream(t, "a", "udp6", "b", claimPort)
+			for range 2 {
+				c.b.down()
+				if attacked {
+					out, _ := c.w.run("x", "ping", "-6", "-c", "12", "-i", "0.5", "-W", "1", "a")
+					t.Logf("x pings: %s", lastLine(out))
+				}
+				if err := os.RemoveAll(c.b.RunDir()); err != nil {
+					t.Fatal(err)
+				}
+				c.b.start()
+				c.b.becomes("net2")
+				before := len(udp.words())
+				talk := c.w.talk(t, "b", "tcp6", "a", claimPort)
+				talk.say(t, "back")
+				if !testutil.Wait(5*time.Second, func() bool { return talk.heard("back") }) {
+					t.Errorf("b connects again: %q", talk.out.text())
+				}
+				if !testutil.Wait(10*time.Second, func() bool { return len(udp.words()) >= before+50 }) {
+					t.Errorf("a's socket: %d words more; %q", len(udp.words())-before, udp.tail())
+				}
+			}
+			c.kept(t)
+		})
 	}
-	c.kept(t)
 }
