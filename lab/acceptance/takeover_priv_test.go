@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -112,6 +113,8 @@ func TestTakeoverName(t *testing.T) {
 func TestTakeoverAway(t *testing.T) {
 	c := newClaim(t, "away")
 	s := c.w.stream(t, "a", "tcp6", "b", claimPort)
+	idle := c.w.talk(t, "a", "tcp6", "b", claimPort)
+	idle.echoed(t, marker+"-idle")
 	began := c.a.with("b").Since
 	c.w.cable("b", "net1", false)
 	c.w.cable("b", "net2", false)
@@ -131,6 +134,10 @@ func TestTakeoverAway(t *testing.T) {
 	s.goesOn(t, 50, patience)
 	t.Logf("goes on %v after the cable", time.Since(back).Round(time.Millisecond))
 	s.whole(t)
+	idle.say(t, marker+"-idle-again")
+	if !testutil.Wait(5*time.Second, func() bool { return idle.heard(marker + "-idle-again") }) {
+		t.Errorf("the idle connection: %q", idle.out.text())
+	}
 	if now := c.a.with("b").Since; !now.Equal(began) {
 		t.Errorf("the session of %v is one of %v", began, now)
 	}
@@ -144,39 +151,36 @@ func TestTakeoverAway(t *testing.T) {
 	c.kept(t)
 }
 
+// attacks are what somebody off the path can do to a healthy session.
+var attacks = []struct {
+	name string
+	run  func(t *testing.T, c *claim)
+}{
+	{"one ping", func(t *testing.T, c *claim) { c.contact(t, "ping") }},
+	{"pings while it moves", func(t *testing.T, c *claim) {
+		c.b.roam("locator", "disable", "net2")
+		c.contact(t, "ping")
+		c.b.roam("locator", "enable", "net2")
+		c.contact(t, "ping")
+	}},
+	{"an update that lists the owner's locator", listOwners},
+	{"many locators", func(t *testing.T, c *claim) { manyLocators(t, c, false) }},
+	{"many locators, the owner's among them", func(t *testing.T, c *claim) { manyLocators(t, c, true) }},
+	{"spoofed packets from the owner's locator", func(t *testing.T, c *claim) {
+		spoofed(t, c, func(*rand.Rand) roam.L64 { return l64(c.w, "b", 2) })
+	}},
+	{"spoofed packets from anywhere", func(t *testing.T, c *claim) { spoofed(t, c, anywhere) }},
+}
+
 // TestTakeoverHealthy has an attacker speak while its victim's session lives: the
 // session goes on as if nobody had.
 func TestTakeoverHealthy(t *testing.T) {
-	for name, attack := range map[string]func(t *testing.T, c *claim){
-		"one ping": func(t *testing.T, c *claim) { c.contact(t, "ping") },
-		"one ping of three while it moves": func(t *testing.T, c *claim) {
-			c.b.roam("locator", "disable", "net2")
-			c.contact(t, "ping")
-			c.b.roam("locator", "enable", "net2")
-			c.contact(t, "ping")
-		},
-		"an update that lists the owner's locator": func(t *testing.T, c *claim) {
-			c.contact(t, "ping")
-			// The prefix of the network that b sends from, as a rogue router on
-			// x's link would advertise it.
-			for n := 1; n <= 2; n++ {
-				own := c.w.prefix("b", n).Addr().As16()
-				own[15] = 0x77
-				c.w.must("x", "ip", "-6", "addr", "add", netip.AddrFrom16(own).String()+"/64", "dev", "net2", "nodad")
-			}
-			testutil.Eventually(t, patience, func() bool {
-				return slices.ContainsFunc(c.x.locators(), func(l node.Locator) bool { return l.L64 == l64(c.w, "b", 2) })
-			}, "x has b's locator")
-			c.contact(t, "ping")
-		},
-		"many locators":                         func(t *testing.T, c *claim) { manyLocators(t, c, false) },
-		"many locators, the owner's among them": func(t *testing.T, c *claim) { manyLocators(t, c, true) },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, attack := range attacks {
+		t.Run(attack.name, func(t *testing.T) {
 			c := newClaim(t, "healthy")
 			tcp, udp := c.w.stream(t, "a", "tcp6", "b", claimPort), c.w.stream(t, "b", "udp6", "a", claimPort)
 			stops := map[string]func() time.Duration{"tcp": tcp.watch(), "udp": udp.watch()}
-			attack(t, c)
+			attack.run(t, c)
 			tcp.goesOn(t, 250, 10*time.Second)
 			udp.goesOn(t, 250, 10*time.Second)
 			for what, stop := range stops {
@@ -190,6 +194,32 @@ func TestTakeoverHealthy(t *testing.T) {
 			c.kept(t)
 		})
 	}
+}
+
+// listOwners has the attacker's daemon list the owner's locators as its own.
+func listOwners(t *testing.T, c *claim) {
+	c.contact(t, "ping")
+	// The prefixes of the networks that b sends from, as a rogue router on x's
+	// link would advertise them.
+	for n := 1; n <= 2; n++ {
+		own := c.w.prefix("b", n).Addr().As16()
+		own[15] = 0x77
+		c.w.must("x", "ip", "-6", "addr", "add", netip.AddrFrom16(own).String()+"/64", "dev", "net2", "nodad")
+	}
+	testutil.Eventually(t, patience, func() bool {
+		return slices.ContainsFunc(c.x.locators(), func(l node.Locator) bool { return l.L64 == l64(c.w, "b", 2) })
+	}, "x has b's locator")
+	c.contact(t, "ping")
+}
+
+// spoofed sends packets of all kinds under b's identifier, which nobody answers for.
+func spoofed(t *testing.T, c *claim, source func(*rand.Rand) roam.L64) {
+	s, random := c.w.stage(t), rand.New(rand.NewPCG(6740, 5))
+	kinds := []string{"ping", "udp", "syn", "update"}
+	s.flood(100, 300, func(i int) []byte {
+		from := roam.ILV{L64: source(random), NID: c.w.nid("b")}
+		return first(kinds[i%len(kinds)], from, roam.ILVFromAddr(c.w.wire("a", 1)), nonceOf(i/2))
+	})
 }
 
 // manyLocators opens sessions under b's identifier that list more locators than the
