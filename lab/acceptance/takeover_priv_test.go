@@ -49,10 +49,13 @@ func newClaim(t *testing.T, name string) *claim {
 	return c
 }
 
-// contact has the attacker speak to a as an application would.
+// contact has the attacker speak to a as an application would, or not at all.
 func (c *claim) contact(t *testing.T, kind string) {
 	t.Helper()
-	if kind == "ping" {
+	switch kind {
+	case "none":
+		return
+	case "ping":
 		out, _ := c.w.run("x", "ping", "-6", "-c", "3", "-i", "0.3", "-W", "1", "a")
 		t.Logf("x pings: %s", lastLine(out))
 		return
@@ -84,7 +87,7 @@ func TestTakeoverName(t *testing.T) {
 	for _, tc := range []struct {
 		contact string
 		away    bool // b is unreachable
-	}{{"ping", false}, {"udp6", false}, {"tcp6", false}, {"ping", true}} {
+	}{{"none", false}, {"ping", false}, {"udp6", false}, {"tcp6", false}, {"ping", true}} {
 		t.Run(fmt.Sprintf("%s, away %t", tc.contact, tc.away), func(t *testing.T) {
 			c := newClaim(t, "name")
 			if tc.away {
@@ -111,6 +114,12 @@ func TestTakeoverName(t *testing.T) {
 
 // TestTakeoverAway has an attacker come while the owner of a live session is away.
 func TestTakeoverAway(t *testing.T) {
+	for _, attacked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("attacked %t", attacked), func(t *testing.T) { away(t, attacked) })
+	}
+}
+
+func away(t *testing.T, attacked bool) {
 	c := newClaim(t, "away")
 	s := c.w.stream(t, "a", "tcp6", "b", claimPort)
 	idle := c.w.talk(t, "a", "tcp6", "b", claimPort)
@@ -125,8 +134,10 @@ func TestTakeoverAway(t *testing.T) {
 		}
 		return time.Since(since) > 2*time.Second
 	}, "2 s without b")
-	out, _ := c.w.run("x", "ping", "-6", "-c", "20", "-i", "0.5", "-W", "1", "a")
-	t.Logf("x pings: %s", lastLine(out))
+	if attacked {
+		out, _ := c.w.run("x", "ping", "-6", "-c", "20", "-i", "0.5", "-W", "1", "a")
+		t.Logf("x pings: %s", lastLine(out))
+	}
 	c.w.talk(t, "a", "udp6", "b", claimPort).say(t, marker+"-meanwhile")
 	c.w.cable("b", "net1", true)
 	c.w.cable("b", "net2", true)
@@ -134,7 +145,7 @@ func TestTakeoverAway(t *testing.T) {
 	s.goesOn(t, 50, patience)
 	t.Logf("goes on %v after the cable", time.Since(back).Round(time.Millisecond))
 	s.whole(t)
-	idle.say(t, marker+"-idle-again")
+	_, _ = fmt.Fprintln(idle.in, marker+"-idle-again") // that it has ended is seen below
 	if !testutil.Wait(5*time.Second, func() bool { return idle.heard(marker + "-idle-again") }) {
 		t.Errorf("the idle connection: %q", idle.out.text())
 	}
@@ -156,6 +167,7 @@ var attacks = []struct {
 	name string
 	run  func(t *testing.T, c *claim)
 }{
+	{"none", func(*testing.T, *claim) {}},
 	{"one ping", func(t *testing.T, c *claim) { c.contact(t, "ping") }},
 	{"pings while it moves", func(t *testing.T, c *claim) {
 		c.b.roam("locator", "disable", "net2")
