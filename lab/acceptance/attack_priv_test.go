@@ -328,7 +328,7 @@ func (w *world) stream(t testing.TB, from, network, to string, port int) *stream
 	t.Helper()
 	s := &stream{client: w.talk(t, from, network, to, port)}
 	if !s.connected() {
-		t.Fatalf("%s to %s: %s", network, to, s.out.text())
+		t.Fatalf("%s from %s to %s: %s", network, from, to, s.out.text())
 	}
 	ctx, cancel := context.WithCancel(w.top.Context())
 	ended := make(chan struct{})

@@ -176,8 +176,8 @@ var attacks = []struct {
 		c.contact(t, "ping")
 	}},
 	{"an update that lists the owner's locator", listOwners},
-	{"many locators", func(t *testing.T, c *claim) { manyLocators(t, c, false) }},
-	{"many locators, the owner's among them", func(t *testing.T, c *claim) { manyLocators(t, c, true) }},
+	{"many locators", func(t *testing.T, c *claim) { manyLocators(t, c, false, 90) }},
+	{"many locators, the owner's among them", func(t *testing.T, c *claim) { manyLocators(t, c, true, 90) }},
 	{"spoofed packets from the owner's locator", func(t *testing.T, c *claim) {
 		spoofed(t, c, func(*rand.Rand) roam.L64 { return l64(c.w, "b", 2) })
 	}},
@@ -235,31 +235,64 @@ func spoofed(t *testing.T, c *claim, source func(*rand.Rand) roam.L64) {
 }
 
 // manyLocators opens sessions under b's identifier that list more locators than the
-// data plane has rows for, and b's own among them or not.
-func manyLocators(t *testing.T, c *claim, own bool) {
+// data plane has rows for, and b's own before them or not. An update of 90 of them
+// fits a packet.
+func manyLocators(t *testing.T, c *claim, own bool, each int) {
 	s := c.w.stage(t)
 	a := roam.ILVFromAddr(c.w.wire("a", 1))
-	const strangers, each = 14, 90 // an update of these fits a packet
+	const strangers = 14
 	for i := range strangers {
 		at := roam.ILV{L64: firstOffPath + roam.L64(i)<<16, NID: c.w.nid("b")}
 		s.answers(at, nonceOf(i))
-		s.flood(1000, 1, func(int) []byte { return first("ping", at, a, nonceOf(i)) })
-	}
-	s.quiet(500*time.Millisecond, 5*time.Second)
-	for i := range strangers {
-		at := roam.ILV{L64: firstOffPath + roam.L64(i)<<16, NID: c.w.nid("b")}
-		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(at.L64, 10, 600)}}
+		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
+		for n := 1; own && n <= 2; n++ {
+			lu.Locators = append(lu.Locators, entry(l64(c.w, "b", n), 5, 600))
+		}
+		lu.Locators = append(lu.Locators, entry(at.L64, 10, 600))
 		for k := range each {
 			lu.Locators = append(lu.Locators, entry(firstOffPath+roam.L64(1000+i*each+k)<<16, 20, 600))
 		}
-		for n := 1; own && n <= 2; n++ {
-			lu.Locators = append(lu.Locators, entry(l64(c.w, "b", n), 20, 600))
-		}
-		b, err := ilnpwire.BuildUpdate(at, a, nonceOf(i), lu)
+		update, err := ilnpwire.BuildUpdate(at, a, nonceOf(i), lu)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.flood(1000, 1, func(int) []byte { return b })
+		s.flood(1000, 1, func(int) []byte { return first("ping", at, a, nonceOf(i)) })
+		reached := func(packets int) func() bool {
+			return func() bool { came, _ := s.to(at.Addr()); return came.packets >= packets }
+		}
+		testutil.Wait(time.Second, reached(2)) // the answer, and a probe, which is answered
+		came, _ := s.to(at.Addr())
+		s.flood(20, 3, func(int) []byte { return update })
+		testutil.Wait(time.Second, reached(came.packets+1)) // an acknowledgement
+	}
+	c.b.roam("locator", "disable", "net2") // what b lists then has to find its place
+	c.b.becomes("net1")
+}
+
+// TestTakeoverCrowded has honest b, and another honest host with its identifier,
+// connect after liars have come under it, with few locators, and with more than
+// there are rows for.
+func TestTakeoverCrowded(t *testing.T) {
+	for _, each := range []int{2, 90} {
+		t.Run(fmt.Sprintf("%d locators each", each), func(t *testing.T) {
+			c := newClaim(t, "crowded")
+			manyLocators(t, c, false, each)
+			for _, from := range []string{"b", "x"} {
+				talk := c.w.talk(t, from, "tcp6", "a", claimPort)
+				if !talk.connected() {
+					t.Errorf("%s connects: %q", from, talk.out.text())
+					continue
+				}
+				for i := range 20 {
+					word := fmt.Sprintf("word-%d", i)
+					talk.say(t, word)
+					if !testutil.Wait(2*time.Second, func() bool { return talk.heard(word) }) {
+						t.Errorf("%s: no echo of %s: %q", from, word, talk.out.text())
+						break
+					}
+				}
+			}
+		})
 	}
 }
 
