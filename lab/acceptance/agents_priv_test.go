@@ -2,12 +2,18 @@ package acceptance
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +69,12 @@ func talkMain(args []string) error {
 
 // echoMain answers every TCP connection and every datagram to a port with what
 // came in.
-func echoMain(args []string) error {
+func echoMain(args []string) error { return echoTo(io.Discard, args) }
+
+// ledgerMain does so too, and prints all that came in.
+func ledgerMain(args []string) error { return echoTo(os.Stdout, args) }
+
+func echoTo(ledger io.Writer, args []string) error {
 	if len(args) != 1 {
 		return errors.New("want a port")
 	}
@@ -78,6 +89,7 @@ func echoMain(args []string) error {
 	go func() {
 		for b := make([]byte, 1<<16); ; {
 			if n, from, err := u.ReadFrom(b); err == nil {
+				_, _ = ledger.Write(b[:n])
 				_, _ = u.WriteTo(b[:n], from)
 			}
 		}
@@ -89,7 +101,59 @@ func echoMain(args []string) error {
 		}
 		go func() {
 			defer c.Close()
-			_, _ = io.Copy(c, c)
+			_, _ = io.Copy(c, io.TeeReader(c, ledger))
 		}()
 	}
+}
+
+// slowMain answers every datagram to a port with what came in, after a while.
+func slowMain(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want a port and a time")
+	}
+	slowness, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	u, err := net.ListenPacket("udp6", "[::]:"+args[0])
+	if err != nil {
+		return err
+	}
+	for b := make([]byte, 1<<16); ; {
+		n, from, err := u.ReadFrom(b)
+		if err != nil {
+			return err
+		}
+		answer := bytes.Clone(b[:n])
+		time.AfterFunc(slowness, func() { _, _ = u.WriteTo(answer, from) })
+	}
+}
+
+// sprayMain sends datagrams of 1,000 octets to random addresses of a /64, at a
+// rate, for as long as it lives: what any local program may do.
+func sprayMain(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want an address of the /64, and a rate")
+	}
+	to, err := netip.ParseAddr(args[0])
+	if err != nil {
+		return err
+	}
+	rate, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return err
+	}
+	c, err := net.ListenUDP("udp6", nil)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	random, data := rand.New(rand.NewPCG(6740, 0)), make([]byte, 1000)
+	_, err = paced(context.Background(), rate, 0, func(int) error {
+		a := to.As16()
+		binary.BigEndian.PutUint64(a[8:], random.Uint64()&^(0xff<<56)|0x10<<56)
+		_, _ = c.WriteToUDPAddrPort(data, netip.AddrPortFrom(netip.AddrFrom16(a), 9)) // a full buffer is no fault
+		return nil
+	})
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/internal/testutil"
@@ -21,11 +22,13 @@ type wiretap struct {
 	file string
 }
 
-// tap starts a capture of everything on an interface.
-func (w *world) tap(t testing.TB, h *topo.Host, ifname string) *wiretap {
+// tap starts a capture on an interface, of everything or of what a filter of
+// pcap-filter(7) takes.
+func (w *world) tap(t testing.TB, h *topo.Host, ifname string, filter ...string) *wiretap {
 	t.Helper()
-	file := filepath.Join(w.dir, h.Name()+"-"+ifname+".pcap")
-	c, err := h.Capture(w.top.Context(), ifname, file, 0)
+	file := filepath.Join(w.dir, fmt.Sprintf("%s-%s-%d.pcap", h.Name(), ifname, w.taps))
+	w.taps++
+	c, err := h.Capture(w.top.Context(), ifname, file, 0, filter...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,10 +36,25 @@ func (w *world) tap(t testing.TB, h *topo.Host, ifname string) *wiretap {
 	return &wiretap{t: t, file: file}
 }
 
-// frames are the IPv6 packets so far, as octets. The file is in the form of
+// record is an IPv6 packet of a capture.
+type record struct {
+	at     time.Time
+	packet []byte
+}
+
+// frames are the IPv6 packets so far, as octets.
+func (tap *wiretap) frames() (list [][]byte) {
+	tap.t.Helper()
+	for _, r := range tap.records() {
+		list = append(list, r.packet)
+	}
+	return list
+}
+
+// records are the IPv6 packets so far. The file is in the form of
 // pcap-savefile(5), in the order of octets of this machine; its last record may
 // be on its way still.
-func (tap *wiretap) frames() (list [][]byte) {
+func (tap *wiretap) records() (list []record) {
 	tap.t.Helper()
 	b, err := os.ReadFile(tap.file)
 	if err != nil {
@@ -44,13 +62,14 @@ func (tap *wiretap) frames() (list [][]byte) {
 	}
 	const fileHeader, recordHeader, ethernet = 24, 16, 14
 	for b = b[min(len(b), fileHeader):]; len(b) >= recordHeader; {
+		seconds, micros := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:])
 		n := int(binary.NativeEndian.Uint32(b[8:]))
 		if len(b) < recordHeader+n {
 			break
 		}
 		frame := b[recordHeader : recordHeader+n]
 		if n > ethernet && binary.BigEndian.Uint16(frame[12:]) == 0x86dd {
-			list = append(list, frame[ethernet:])
+			list = append(list, record{time.Unix(int64(seconds), int64(micros)*1000), frame[ethernet:]})
 		}
 		b = b[recordHeader+n:]
 	}

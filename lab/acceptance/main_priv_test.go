@@ -26,6 +26,9 @@ var agents = map[string]func(args []string) error{
 	"inject": func([]string) error { return injectMain(os.Stdin) },
 	"talk":   talkMain,
 	"echo":   echoMain,
+	"ledger": ledgerMain,
+	"slow":   slowMain,
+	"spray":  sprayMain,
 	"ask":    askMain,
 }
 

@@ -43,6 +43,7 @@ type world struct {
 	places []place
 	links  map[string]*linkem.Link // by "host/interface"; AB is away from the host
 	nodes  []*host
+	taps   int // captures so far
 }
 
 // newWorld builds a topology that the test's end removes, and waits until

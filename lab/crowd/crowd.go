@@ -69,7 +69,7 @@ type Crowd struct {
 func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
 	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool), talks: make(map[roam.NID]*talk)}
 	err := router.Do(func() (err error) {
-		c.file, err = openTun(ifname)
+		c.file, err = OpenTun(ifname)
 		return err
 	})
 	if err != nil {
@@ -90,7 +90,9 @@ func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
 // Close ends the crowd and removes its device.
 func (c *Crowd) Close() error { return c.file.Close() }
 
-func openTun(name string) (*os.File, error) {
+// OpenTun makes a device without link layer in the calling thread's network
+// namespace; the file reads and writes one IPv6 packet at a time.
+func OpenTun(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open tun %s: %w", name, err)
