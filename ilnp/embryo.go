@@ -345,11 +345,7 @@ func (c *Core) askOld(now time.Time, k *candidate, old *session) {
 // decide, as a session that is replaced takes its connections with it.
 func (c *Core) decideCandidate(now time.Time, k *candidate) {
 	old := c.predecessor(k.key.Local, k.key.Remote)
-	known := false
-	if old != nil {
-		r := old.remotes.find(k.key.Remote.L64)
-		known = r != nil && r.proven
-	}
+	known := old != nil && old.remotes.find(k.key.Remote.L64) != nil
 	alive := old != nil && old.lastNonceRx.After(k.provenAt)
 	same := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	switch {

@@ -48,7 +48,7 @@ __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct pair
 		    int known)
 {
 	if (!in || !about)
-		return SHOT;
+		return drop(DROP_KERNEL_HELPER);
 	if (!known && is_untold())
 		return refuse(in, DROP_NOT_HELD);
 	if (tell_packet(skb, in->l3, p ? EV_OTHER_NONCE : EV_EMBRYO, about, RING_STRANGERS))
@@ -93,7 +93,7 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	struct embryo *e;
 
 	if (!in || !about)
-		return SHOT;
+		return drop(DROP_KERNEL_HELPER);
 	if (is_probe_reply(skb, &in->c)) {
 		if (is_one_of_many(CROWD_REPLIES, REPLIES_MOST))
 			return refuse(in, DROP_RING_FULL);

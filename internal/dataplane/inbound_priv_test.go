@@ -118,6 +118,7 @@ func TestInboundOfSession(t *testing.T) {
 		{"update without nonce", fromPeer(there, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot, counts{"drop_update_no_nonce": 1}, nil},
 		{"update without nonce from elsewhere", fromPeer(else2+1, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot,
 			counts{"drop_unknown_locator": 1}, nil},
+		{"update with wrong nonce", update(t, there, strangerNonce(7)), shot, counts{"drop_update_no_session": 1}, nil},
 		{"update with a wrong nonce that came before", update(t, there, wrongNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"update", update(t, there, theirNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"later fragment with nonce", packet(at(there, theirs), at(here, ours), ip6.DestOpts,
