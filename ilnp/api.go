@@ -89,6 +89,7 @@ type Peer struct {
 	NonceAlways bool // the option goes on every packet, not only where RFC 6744 §4 wants it
 	NonceFixed  bool // NonceAlways is what people said, not to be found from what the peer does
 	OldFirst    bool // a Locator Update leaves from a locator that the peer knows, before all others
+	Anywhere    bool // its record holds wherever the peer is validated, not only at the record's locators
 }
 
 // RemoteLocator is one locator of a correspondent.
