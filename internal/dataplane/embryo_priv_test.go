@@ -57,6 +57,24 @@ func TestEmbryoAdmission(t *testing.T) {
 	})
 }
 
+// Those that an earlier process knew, and this one does not, are no longer admitted.
+func TestKnownAreSynced(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	stays, goes, comes := stranger(1), stranger(2), stranger(3)
+	r.must(r.SetKnown(stays.NID, true))
+	r.must(r.SetKnown(goes.NID, true))
+	r.must(r.SyncKnown([]roam.NID{comes.NID, stays.NID}))
+	made := counts{"rx_packets": 1, "rx_nonce": 1}
+	r.check([]verdictCase{
+		{"known before and now", knock(stays, strangerNonce(1)), passOn, made, []EventKind{Embryo}},
+		{"known before only", knock(goes, strangerNonce(2)), passOn, nil, nil},
+		{"known now only", knock(comes, strangerNonce(3)), passOn, made, []EventKind{Embryo}},
+	})
+	r.must(r.SyncKnown(nil))
+	r.check([]verdictCase{{"nobody known", knock(stays, strangerNonce(4)), passOn, nil, nil}})
+}
+
 // An embryo is told with all that the daemon needs, its packet is delivered,
 // and the answer goes back to where it came from, with the nonce that the
 // daemon was told.

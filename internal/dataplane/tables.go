@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -141,6 +142,44 @@ func (p *Plane) SetKnown(nid roam.NID, known bool) error {
 		return fmt.Errorf("forget known correspondent: %w", err)
 	}
 	return nil
+}
+
+// SyncKnown makes these correspondents the ones that may open a session, and no
+// others: those that an earlier process has left are forgotten first. Where there is
+// no room for all, the last ones are left out and the error wraps ErrFull.
+func (p *Plane) SyncKnown(nids []roam.NID) error {
+	wanted := make(map[bpfHalf]bool, len(nids))
+	for _, nid := range nids {
+		wanted[half(uint64(nid))] = true
+	}
+	var (
+		key   bpfHalf
+		value uint8
+		old   []bpfHalf
+	)
+	entries := p.objs.KnownNids.Iterate()
+	for entries.Next(&key, &value) {
+		if !wanted[key] {
+			old = append(old, key) // deleted later: a walk over a table that changes may miss some
+		}
+	}
+	if err := entries.Err(); err != nil {
+		return fmt.Errorf("list known correspondents: %w", err)
+	}
+	for _, key := range old {
+		if err := p.objs.KnownNids.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget known correspondent: %w", err)
+		}
+	}
+	var full error
+	for _, nid := range nids {
+		if err := p.SetKnown(nid, true); errors.Is(err, ErrFull) {
+			full = cmp.Or(full, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return full
 }
 
 // UplinkEntry is one local locator and how to send from it.
