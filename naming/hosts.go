@@ -13,12 +13,12 @@ import (
 // Error is one fault of a hosts file.
 type Error struct {
 	File string
-	Line int // from 1
+	Line int // from 1; 0: the file as a whole
 	Err  error
 }
 
 // Error returns "file:line: fault".
-func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+func (e *Error) Error() string { return fmt.Sprintf("%v: %v", Place{e.File, e.Line}, e.Err) }
 
 // Unwrap returns the fault itself.
 func (e *Error) Unwrap() error { return e.Err }
@@ -53,11 +53,16 @@ type File struct {
 // Place is where something is written.
 type Place struct {
 	File string
-	Line int // from 1
+	Line int // from 1; 0: the file as a whole
 }
 
-// String returns "file:line".
-func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+// String returns "file:line", or the file alone.
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
 
 // Line is one line of a hosts file, as far as it could be read.
 type Line struct {

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -20,83 +20,143 @@ import (
 	"roam/naming"
 )
 
-// peersFile keeps what `roam add` was told, in the syntax of the hosts file.
-func peersFile(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "peers") }
-
 func resolvConf(cfg config.Config) dnsio.ResolvConf {
 	return dnsio.ResolvConf{Path: cfg.DNS.ResolvConf, Dir: cfg.Host.StateDir}
 }
 
-// readRecords reads the hosts file and the added peers; neither need exist.
-func readRecords(cfg config.Config) ([]naming.Record, error) {
-	var all []naming.Record
-	for _, file := range []string{cfg.Host.Hosts, peersFile(cfg)} {
+// errUnreadable is the fault of a file that is there and cannot be read.
+var errUnreadable = errors.New("cannot be read")
+
+// readHosts reads the hosts file and the added peers, as far as they can be read;
+// neither need exist.
+func readHosts(cfg config.Config) naming.Hosts {
+	var files []naming.File
+	var faults naming.Errors
+	for _, file := range []string{cfg.Host.Hosts, cfg.Peers()} {
 		b, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, &naming.Error{File: file, Err: fmt.Errorf("%w: %w", errUnreadable, err)})
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read names: %w", err)
-		}
-		records, err := naming.ParseHosts(file, string(b))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
+		files = append(files, naming.File{Name: file, Text: string(b)})
 	}
-	return all, nil
+	h := naming.ReadHosts(files...)
+	h.Faults = append(faults, h.Faults...)
+	return h
 }
 
-// loadNames makes the records known to core, data plane and resolver. Where there
-// are more than the data plane has room for, the last ones can be contacted only. It runs
-// before the engine does, or inside Do.
+// unreadable reports whether a whole file could not be read.
+func unreadable(h naming.Hosts) bool {
+	return len(h.Faults) > 0 && errors.Is(h.Faults[0], errUnreadable)
+}
+
+// loadNames reads the files and makes their records known to core, data plane and
+// resolver. Where there are more than the data plane has room for, the last ones can
+// be contacted only. It runs before the engine does, or inside Do.
 func (d *Daemon) loadNames(core *ilnp.Core) error {
-	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, peersFile(d.cfg))
-	records, err := readRecords(d.cfg)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	wanted := make(map[roam.NID]bool)
-	for _, r := range records {
-		wanted[r.NID] = true
-	}
-	for nid := range d.records {
-		if !wanted[nid] {
-			delete(d.records, nid)
-			core.RemovePeer(now, nid)
-			if err := d.plane.SetKnown(nid, false); err != nil {
-				return err
+	hosts := readHosts(d.cfg)
+	d.logFaults(hosts.Faults)
+	if !unreadable(hosts) {
+		nids := make([]roam.NID, 0, len(hosts.Records))
+		for _, r := range hosts.Records {
+			if r.NID != d.nid {
+				nids = append(nids, r.NID)
 			}
 		}
-	}
-	var full error
-	for _, r := range records {
-		err := d.know(now, core, r)
-		if err != nil && !errors.Is(err, dataplane.ErrFull) {
+		// An earlier process may have left others.
+		if err := d.plane.SyncKnown(nids); err != nil && !errors.Is(err, dataplane.ErrFull) {
 			return err
 		}
-		full = cmp.Or(full, err)
 	}
+	full, err := d.useHosts(time.Now(), core, hosts, true)
 	if full != nil && d.cfg.Host.Accept != ilnp.Any {
 		d.warn(full.Error() + ", and the same of others" + raiseRoom)
 	}
+	return err
+}
+
+// useHosts takes over what the files say: who is not in them any more is forgotten,
+// records that are new or others than before are made known; with all, every record
+// is. full says who has no room in the data plane; err is any other failure.
+func (d *Daemon) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all bool) (full, err error) {
+	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
+	wanted := make(map[roam.NID]bool)
+	for _, r := range hosts.Records {
+		wanted[r.NID] = true
+	}
+	for nid := range d.records {
+		// A file that cannot be read does not say that anybody is gone.
+		if wanted[nid] || unreadable(hosts) {
+			continue
+		}
+		delete(d.records, nid)
+		core.RemovePeer(now, nid)
+		if err := d.plane.SetKnown(nid, false); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range hosts.Records {
+		if old, ok := d.records[r.NID]; ok && !all && reflect.DeepEqual(old, r) {
+			continue
+		}
+		err := d.know(now, core, r)
+		if err != nil && !errors.Is(err, dataplane.ErrFull) {
+			return nil, err
+		}
+		full = cmp.Or(full, err)
+	}
+	d.hosts = hosts
 	d.publishNames()
-	return nil
+	return full, nil
+}
+
+// restored compares what a predecessor has left with what the files say: they may have
+// changed while no daemon ran. It runs in the engine's goroutine.
+func (d *Daemon) restored(now time.Time) {
+	core := d.engine.Core()
+	for _, nid := range core.KnownNIDs() {
+		if _, ok := d.records[nid]; !ok && !unreadable(d.hosts) {
+			core.RemovePeer(now, nid)
+			d.opts.Log.Info("a correspondent is in no file any more, and is forgotten", "nid", nid)
+		}
+	}
+	for _, r := range d.hosts.Records {
+		if p := d.peerOf(r); r.NID != d.nid && !core.Knows(p) {
+			core.AddPeer(now, p)
+		}
+	}
+}
+
+// mostFaults bounds the lines of the log about faults of the files.
+const mostFaults = 20
+
+func (d *Daemon) logFaults(faults naming.Errors) {
+	for _, f := range faults[:min(len(faults), mostFaults)] {
+		d.opts.Log.Warn("a line is skipped", "at", naming.Place{File: f.File, Line: f.Line}, "err", f.Err)
+	}
+	if more := len(faults) - mostFaults; more > 0 {
+		d.opts.Log.Warn("more lines are skipped: `roam config check` names them", "lines", more)
+	}
 }
 
 // raiseRoom is what to do where correspondents cannot be noted.
 const raiseRoom = ": raise ilnp.max_sessions"
 
-// know makes one correspondent known; what was known of it is united.
+// know makes one correspondent known, in place of what was known of it.
 func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 	d.records[r.NID] = r
 	if r.NID == d.nid {
 		return nil // our own names are answered, but we are not our correspondent
 	}
+	core.AddPeer(now, d.peerOf(r))
+	return d.plane.SetKnown(r.NID, true)
+}
+
+// peerOf returns a record as the core takes it.
+func (d *Daemon) peerOf(r naming.Record) ilnp.Peer {
 	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: d.cfg.ILNP.Checksum, DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft}
 	p.NonceAlways, p.NonceFixed = r.Nonce == naming.NonceAlways, r.Nonce != naming.NonceUnset
 	p.OldFirst = r.Order == naming.OrderOld
+	p.Anywhere = r.Anywhere == naming.AnywhereYes
 	if r.Checksum != naming.ChecksumUnset {
 		p.Rule, p.RuleFixed = ilnp.RuleIPv6, true
 		if r.Checksum == naming.ChecksumRFC6741 {
@@ -109,8 +169,7 @@ func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 	for _, l := range r.Locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: ilnp.Infinite})
 	}
-	core.AddPeer(now, p)
-	return d.plane.SetKnown(r.NID, true)
+	return p
 }
 
 // publishNames gives the resolver a new table.

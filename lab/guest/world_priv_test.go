@@ -257,7 +257,7 @@ func (w *world) meet() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.must("roam add '%s'", strings.TrimSpace(string(line)))
+	w.must("roam add --as correspondent '%s'", strings.TrimSpace(string(line)))
 	w.until("an answer of the correspondent", w.answers)
 }
 
