@@ -242,11 +242,11 @@ func (d *Daemon) prepare(probeID uint16) (err error) {
 		SessionPrefix: d.cfg.Host.SessionPrefix, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
 		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, OnRestored: d.restored, Log: d.opts.Log,
 	})
-	if err := d.loadNames(core); err != nil {
+	if err := d.firstNames(); err != nil {
 		return err
 	}
 	d.startDNS()
-	d.startLiterals(core)
+	d.startLiterals()
 	d.startMetrics()
 	return nil
 }

@@ -49,28 +49,47 @@ func unreadable(h naming.Hosts) bool {
 	return len(h.Faults) > 0 && errors.Is(h.Faults[0], errUnreadable)
 }
 
-// loadNames reads the files and makes their records known to core, data plane and
-// resolver. Where there are more than the data plane has room for, the last ones can
-// be contacted only. It runs before the engine does, or inside Do.
+// firstNames reads the files for data plane and resolver, before there are sessions.
+// The core is told by restored: it takes what a predecessor left before anything else.
+func (d *Daemon) firstNames() error {
+	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
+	d.hosts = readHosts(d.cfg)
+	d.logFaults(d.hosts.Faults)
+	var nids []roam.NID
+	for _, r := range d.hosts.Records {
+		d.records[r.NID] = r
+		if r.NID != d.nid {
+			nids = append(nids, r.NID)
+		}
+	}
+	d.publishNames()
+	if unreadable(d.hosts) {
+		return nil // an earlier process knew more, and nobody has said that it is wrong
+	}
+	// An earlier process may have known others.
+	err := d.plane.SyncKnown(nids)
+	if errors.Is(err, dataplane.ErrFull) {
+		d.warnFull(err)
+		return nil
+	}
+	return err
+}
+
+// warnFull says that the last correspondents have no room in the data plane: they can be
+// contacted only.
+func (d *Daemon) warnFull(err error) {
+	if err != nil && d.cfg.Host.Accept != ilnp.Any {
+		d.warn(err.Error() + ", and the same of others" + raiseRoom)
+	}
+}
+
+// loadNames reads the files again and makes their records known to core, data plane and
+// resolver. It runs inside Do.
 func (d *Daemon) loadNames(core *ilnp.Core) error {
 	hosts := readHosts(d.cfg)
 	d.logFaults(hosts.Faults)
-	if !unreadable(hosts) {
-		nids := make([]roam.NID, 0, len(hosts.Records))
-		for _, r := range hosts.Records {
-			if r.NID != d.nid {
-				nids = append(nids, r.NID)
-			}
-		}
-		// An earlier process may have left others.
-		if err := d.plane.SyncKnown(nids); err != nil && !errors.Is(err, dataplane.ErrFull) {
-			return err
-		}
-	}
 	full, err := d.useHosts(time.Now(), core, hosts, true)
-	if full != nil && d.cfg.Host.Accept != ilnp.Any {
-		d.warn(full.Error() + ", and the same of others" + raiseRoom)
-	}
+	d.warnFull(full)
 	return err
 }
 
@@ -109,8 +128,8 @@ func (d *Daemon) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, al
 	return full, nil
 }
 
-// restored compares what a predecessor has left with what the files say: they may have
-// changed while no daemon ran. It runs in the engine's goroutine.
+// restored tells the core what the files say, when it has what a predecessor has left:
+// the files may have changed while no daemon ran. It runs in the engine's goroutine.
 func (d *Daemon) restored(now time.Time) {
 	core := d.engine.Core()
 	for _, nid := range core.KnownNIDs() {
@@ -124,6 +143,7 @@ func (d *Daemon) restored(now time.Time) {
 			core.AddPeer(now, p)
 		}
 	}
+	d.listLiterals(now)
 }
 
 // mostFaults bounds the lines of the log about faults of the files.
