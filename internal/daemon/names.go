@@ -63,11 +63,15 @@ func (d *Daemon) firstNames() error {
 		}
 	}
 	d.publishNames()
+	var err error
 	if unreadable(d.hosts) {
-		return nil // an earlier process knew more, and nobody has said that it is wrong
+		// An earlier process knew more, and nobody has said that it is wrong.
+		for _, nid := range nids {
+			err = cmp.Or(err, d.plane.SetKnown(nid, true))
+		}
+	} else {
+		err = d.plane.SyncKnown(nids)
 	}
-	// An earlier process may have known others.
-	err := d.plane.SyncKnown(nids)
 	if errors.Is(err, dataplane.ErrFull) {
 		d.warnFull(err)
 		return nil
