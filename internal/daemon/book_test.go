@@ -2,11 +2,17 @@ package daemon
 
 import (
 	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/internal/control"
+	"roam/internal/dnsio"
 	"roam/naming"
 
 	"github.com/google/go-cmp/cmp"
@@ -208,5 +214,39 @@ func TestHostsAddrs(t *testing.T) {
 	}
 	if got := hostsAddrs(text, "home"); got != nil {
 		t.Errorf("home: %v", got)
+	}
+}
+
+// TestElsewhere asks a server what names mean: another node is an objection, the same one
+// and no answer are none.
+func TestElsewhere(t *testing.T) {
+	server, err := dnsio.Start(dnsio.Config{Listen: netip.MustParseAddrPort("127.0.0.1:0"), Prefix: roam.DefaultSessionPrefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	table, _ := naming.NewTable([]naming.Record{named(nodeA, "a"), named(nodeC, "c")})
+	server.SetTable(table)
+	ask := func(at netip.AddrPort) map[string]string {
+		return elsewhere(t.Context(), named(nodeC, "a", "c", "nobody"), []string{"a", "c", "nobody"}, []netip.AddrPort{at}, t.TempDir()+"/none")
+	}
+	if means := ask(server.Addr()); len(means) != 1 || means["a"] != "fd69:6c6e:7000:2627:1:2:3:4 (the DNS)" {
+		t.Errorf("means %v", means)
+	}
+	mute, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	began := time.Now()
+	if means := ask(mute.LocalAddr().(*net.UDPAddr).AddrPort()); len(means) != 0 || time.Since(began) > 3*resolveTime {
+		t.Errorf("of a server that says nothing: %v after %v", means, time.Since(began))
+	}
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte("192.0.2.7 c\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if means := elsewhere(t.Context(), named(nodeC, "c"), []string{"c"}, nil, file); means["c"] != "192.0.2.7 ("+file+")" {
+		t.Errorf("of a file: %v", means)
 	}
 }

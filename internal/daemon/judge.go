@@ -52,7 +52,7 @@ func (d *Daemon) judgement(ctx context.Context, r naming.Record, explicit, repla
 		known, ok := d.names.Load().ByName(n)
 		return ok && known.NID == r.NID // asked when it was added
 	})
-	j.means = elsewhere(ctx, r, fresh, d.upstream(), d.cfg.Host.SessionPrefix)
+	j.means = elsewhere(ctx, r, fresh, d.upstream(), etcHosts)
 	return j
 }
 
@@ -65,11 +65,12 @@ func (d *Daemon) upstream() []netip.AddrPort {
 	return servers
 }
 
-// elsewhere returns what those of the names resolve to that do not mean the node of r.
-func elsewhere(ctx context.Context, r naming.Record, names []string, servers []netip.AddrPort, session roam.L64) map[string]string {
+// elsewhere returns what those of the names resolve to, by the servers or by a file in the
+// form of hosts(5), that do not mean the node of r.
+func elsewhere(ctx context.Context, r naming.Record, names []string, servers []netip.AddrPort, file string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
-	text, _ := os.ReadFile(etcHosts) // no names in it, then
+	text, _ := os.ReadFile(file) // no names in it, then
 	means := make(map[string]string)
 	var (
 		mu    sync.Mutex
@@ -77,7 +78,7 @@ func elsewhere(ctx context.Context, r naming.Record, names []string, servers []n
 	)
 	for _, name := range names {
 		asked.Go(func() {
-			where := etcHosts
+			where := file
 			list := hostsAddrs(string(text), name)
 			if len(list) == 0 {
 				where, list = "the DNS", dnsio.Lookup(ctx, servers, name)

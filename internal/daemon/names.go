@@ -90,6 +90,7 @@ func (d *Daemon) warnFull(err error) {
 // loadNames reads the files again and makes their records known to core, data plane and
 // resolver. It runs inside Do.
 func (d *Daemon) loadNames(core *ilnp.Core) error {
+	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
 	hosts := readHosts(d.cfg)
 	d.logFaults(hosts.Faults)
 	full, err := d.useHosts(time.Now(), core, hosts, true)
@@ -101,7 +102,6 @@ func (d *Daemon) loadNames(core *ilnp.Core) error {
 // records that are new or others than before are made known; with all, every record
 // is. full says who has no room in the data plane; err is any other failure.
 func (d *Daemon) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all bool) (full, err error) {
-	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
 	wanted := make(map[roam.NID]bool)
 	for _, r := range hosts.Records {
 		wanted[r.NID] = true
