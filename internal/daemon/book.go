@@ -168,10 +168,17 @@ func (b book) rename(nid roam.NID, from, to string, replace bool) (book, error) 
 			return l.Record.HostsLine()
 		}
 		r := l.Record
-		r.Names = slices.Clone(r.Names)
-		if i := slices.Index(r.Names, from); i >= 0 {
-			r.Names = slices.DeleteFunc(r.Names, func(n string) bool { return n == to })
-			r.Names[slices.Index(r.Names, from)] = to
+		if slices.Contains(r.Names, from) {
+			r.Names = nil
+			for _, n := range l.Record.Names {
+				switch n {
+				case from:
+					r.Names = append(r.Names, to)
+				case to: // once is enough
+				default:
+					r.Names = append(r.Names, n)
+				}
+			}
 		}
 		return r.HostsLine()
 	}), nid)

@@ -78,6 +78,9 @@ func TestBook(t *testing.T) {
 			"# mine\nnid=1:2:3:4 l64=2001:1:1:1 anywhere=yes a # the first\n\nnid=0001:0002:0003:0005 b\n",
 		},
 		{
+			"rename to the same name", "", peers, func(b book) (book, error) { return b.rename(nodeB, "c", "c", false) }, peers,
+		},
+		{
 			"rename to a name of another", "", peers, func(b book) (book, error) { return b.rename(nodeB, "c", "a", true) },
 			"# mine\n\nnid=0001:0002:0003:0005 b a\n",
 		},

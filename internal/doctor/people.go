@@ -23,6 +23,12 @@ func lookHosts(e *examination, f Facts) {
 	if f.Daemon == nil {
 		return
 	}
+	for _, fault := range f.Daemon.Faults {
+		if fault.Line == 0 {
+			e.add(Warning, "hosts", "see that it is a file that root can read, then `roam config reload`", "%v %s", fault.Place, fault.Message)
+			return
+		}
+	}
 	if n := len(f.Daemon.Faults); n > 0 && len(f.HostsFaults) == 0 {
 		e.add(Warning, "hosts", "roam config reload", "%s; by now all lines can be used", control.SkippedWarning(f.Daemon.Faults))
 	}

@@ -24,6 +24,11 @@ func TestSkippedLines(t *testing.T) {
 	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "by now all lines can be used > roam config reload") {
 		t.Errorf("a line that was corrected: %q", b)
 	}
+	f.Daemon.Faults[0].Line, f.Daemon.Faults[0].Message = 0, "cannot be read"
+	f.Daemon.Warnings[0] = control.SkippedWarning(f.Daemon.Faults)
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "hosts: /etc/roam/hosts cannot be read > see that") {
+		t.Errorf("a file that cannot be read: %q", b)
+	}
 	f = well()
 	for i := range mostLines + 5 {
 		f.HostsFaults = append(f.HostsFaults, &naming.Error{File: "h", Line: i + 1, Err: errors.New("bad")})
