@@ -89,7 +89,12 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestEmptyListsAreLists(t *testing.T) {
-	h := control.Handler(&controltest.Fake{})
+	h := control.Handler(&controltest.Fake{PeerList: []control.KnownPeer{{}}})
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/peers", nil)); strings.Contains(w.Body.String(), "null") {
+		t.Errorf("peers: %s", w.Body)
+	}
+	h = control.Handler(&controltest.Fake{})
 	for _, path := range []string{"/v1/locators", "/v1/sessions", "/v1/counters", "/v1/peers"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
