@@ -211,7 +211,12 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 	}
 }
 
+// mayProbe lets one probe go for each packet that came, where the NID is not known to
+// be: a forged packet costs no more than it is.
 func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
+	if a := c.accounts.of(now, k.key.Remote); !k.listed && a.txPackets >= a.rxPackets {
+		return false
+	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
 }
 

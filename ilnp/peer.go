@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ func (k *correspondent) targets() remotes {
 	return rs
 }
 
-// AddPeer makes a correspondent known, or replaces what is known of it: its
-// names are united, its told locators replaced. A live session keeps the
+// AddPeer makes a correspondent known, or replaces what is known of it, names and
+// told locators included. A live session keeps the
 // locators that its correspondent announced itself; new ones are added behind
 // them, to be tried when those stay silent (RFC 6740 §6.2: both have moved,
 // and the DNS knows more).
@@ -39,19 +40,11 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		c.known[p.NID] = k
 	}
 	seen := k.profile
-	k.profile = p.profile()
-	k.perFlow, k.anywhere = seen.perFlow, p.Anywhere
-	if named && k.sought && !seen.sought && !seen.fixed {
-		k.rule, k.sought = seen.rule, false // a default does not change what the peer has shown
+	if k.profile = p.profile(); named {
+		k.profile = seen.advised(p)
 	}
-	if named && !k.nonceFixed && !seen.nonceFixed {
-		k.nonceAlways = seen.nonceAlways
-	}
-	for _, n := range p.Names {
-		if !slices.Contains(k.names, n) {
-			k.names = append(k.names, n)
-		}
-	}
+	k.anywhere = p.Anywhere
+	k.names = slices.Clone(p.Names)
 	k.locators = nil
 	for _, r := range p.Locators {
 		if !c.acceptable(r.L64) || r.Lifetime < 0 {
@@ -69,6 +62,42 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		c.bestowAny(now, local, p.NID)
 	}
 	c.adviseExpected(now, k)
+}
+
+// advised returns the profile of a known correspondent after it was told of again: a
+// default does not change what the peer has shown.
+func (seen profile) advised(p Peer) profile {
+	f := p.profile()
+	f.perFlow = seen.perFlow
+	if f.sought && !seen.sought && !seen.fixed {
+		f.rule, f.sought = seen.rule, false
+	}
+	if !f.nonceFixed && !seen.nonceFixed {
+		f.nonceAlways = seen.nonceAlways
+	}
+	return f
+}
+
+// Knows reports whether the correspondent is known as p tells of it, so that AddPeer
+// would change nothing.
+func (c *Core) Knows(p Peer) bool {
+	k := c.known[p.NID]
+	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) {
+		return false
+	}
+	said := k.profile.advised(p)
+	said.asks = k.asks // nobody says that
+	if k.profile != said {
+		return false
+	}
+	var told remotes
+	for _, r := range p.Locators {
+		if c.acceptable(r.L64) && r.Lifetime >= 0 {
+			told.put(r.L64, r.Preference, time.Time{})
+		}
+	}
+	told.sort()
+	return slices.EqualFunc(k.locators, told, func(a, b remote) bool { return a.l64 == b.l64 && a.preference == b.preference })
 }
 
 // adviseSession brings what was told of a correspondent into its session.
@@ -116,6 +145,10 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 		}
 	}
 }
+
+// KnownNIDs returns the Node Identifiers of the correspondents of which somebody
+// told, in no order.
+func (c *Core) KnownNIDs() []roam.NID { return slices.Collect(maps.Keys(c.known)) }
 
 // Peers returns the correspondents, known ones and those with sessions, in the
 // order of their keys. One without a session has the state Initiated and no

@@ -30,6 +30,40 @@ func TestToldLocatorsAreReplaced(t *testing.T) {
 	}
 }
 
+// TestToldNamesAreReplaced: a peer that was renamed has its new name only, and the
+// session that it has goes on.
+func TestToldNamesAreReplaced(t *testing.T) {
+	b := newBench(t)
+	b.open(netP)
+	renamed := told(netP)
+	renamed.Names = []string{"other"}
+	if b.Knows(renamed) {
+		t.Error("the new name is known before it was told")
+	}
+	b.AddPeer(b.now, renamed)
+	if p := b.Peers(b.now)[0]; !slices.Equal(p.Names, []string{"other"}) || p.State != Established {
+		t.Errorf("peer %+v, want the new name and the old session", p)
+	}
+	for what, change := range map[string]func(*Peer){
+		"nothing":      func(*Peer) {},
+		"a preference": func(p *Peer) { p.Locators[0].Preference++ },
+		"a locator":    func(p *Peer) { p.Locators = append(p.Locators, RemoteLocator{L64: netQ, Lifetime: Infinite}) },
+		"no locator":   func(p *Peer) { p.Locators = nil },
+		"an option":    func(p *Peer) { p.Rule, p.RuleFixed = RuleRFC6741, true },
+		"another node": func(p *Peer) { p.NID++ },
+	} {
+		next := renamed
+		next.Locators = slices.Clone(renamed.Locators)
+		change(&next)
+		if got := b.Knows(next); got != (what == "nothing") {
+			t.Errorf("with %s changed it is known: %t", what, got)
+		}
+	}
+	if nids := b.KnownNIDs(); len(nids) != 1 || nids[0] != peerNID {
+		t.Errorf("known %v", nids)
+	}
+}
+
 // TestNewsWhileInitiated: the first look-up was wrong, the next one helps the
 // session that waits.
 func TestNewsWhileInitiated(t *testing.T) {
@@ -189,8 +223,8 @@ func TestCandidateIsGivenUp(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.see(embryo(netP, peerNonce))
 	b.pass(time.Minute)
-	if n := len(b.probesSent()); n != 2 || len(b.candidates) != 0 {
-		t.Errorf("%d probes and %d candidates, want 2 for one packet of 100 bytes, and none", n, len(b.candidates))
+	if n := len(b.probesSent()); n != 1 || len(b.candidates) != 0 {
+		t.Errorf("%d probes and %d candidates, want one for one packet, and none", n, len(b.candidates))
 	}
 	if p := b.probesSent()[0]; len(b.probes) != 0 {
 		t.Error("probes of the given up candidate are remembered")

@@ -13,12 +13,12 @@ import (
 // Error is one fault of a hosts file.
 type Error struct {
 	File string
-	Line int // from 1
+	Line int // from 1; 0: the file as a whole
 	Err  error
 }
 
 // Error returns "file:line: fault".
-func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+func (e *Error) Error() string { return fmt.Sprintf("%v: %v", Place{e.File, e.Line}, e.Err) }
 
 // Unwrap returns the fault itself.
 func (e *Error) Unwrap() error { return e.Err }
@@ -44,7 +44,52 @@ func (e Errors) Unwrap() []error {
 	return s
 }
 
-// ParseHosts reads a hosts file; name stands for it in errors. A line is
+// File is the text of one hosts file.
+type File struct {
+	Name string // for errors and places
+	Text string
+}
+
+// Place is where something is written.
+type Place struct {
+	File string
+	Line int // from 1; 0: the file as a whole
+}
+
+// String returns "file:line", or the file alone.
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Line is one line of a hosts file, as far as it could be read.
+type Line struct {
+	Place
+	Record Record // what the line says by itself; the NID is zero if that cannot be read
+	Fault  error  // why the line is skipped; nil if it is not
+}
+
+// Hosts is what hosts files say: the records of the lines that can be used, and
+// the faults of the others.
+type Hosts struct {
+	Records []Record // in the order of the first lines of each node
+	Lines   []Line   // without empty lines, comments, and the order of the lines that follow
+	Faults  Errors   // one for each line that is skipped
+}
+
+// ParseHosts reads a hosts file as ReadHosts does, all or nothing: the error is of
+// type Errors and complete, and there are no records then.
+func ParseHosts(name, text string) ([]Record, error) {
+	h := ReadHosts(File{name, text})
+	if len(h.Faults) > 0 {
+		return nil, h.Faults
+	}
+	return h.Records, nil
+}
+
+// ReadHosts reads hosts files, and skips the lines that have a fault. A line is
 //
 //	n-n-n-n.l+l+l+l                [option...] name [alias...]
 //	nid=n:n:n:n [l64=l:l:l:l[,preference]...] [option...] name [alias...]
@@ -52,71 +97,148 @@ func (e Errors) Unwrap() []error {
 // The first form is that of the papers: identifier first. The option
 // "order=locator-first" turns it round for its line; alone on a line, for the
 // lines that follow ("order=identifier-first" turns it back). Other options
-// are checksum=ipv6|rfc6741, update=rfc6743|draft, nonce=first|always and
-// lu-order=new|old. "#" begins a comment.
+// are checksum=ipv6|rfc6741, update=rfc6743|draft, nonce=first|always,
+// lu-order=new|old and anywhere=yes|no. "#" begins a comment.
 //
-// Lines of one node add up: each may give further locators and names. The
-// records come in the order of their first lines. The error is of type Errors
-// and complete; there are no records then.
-func ParseHosts(name, text string) ([]Record, error) {
-	p := hostsParser{byName: make(map[string]owner)}
-	var errs Errors
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		line, _, _ = strings.Cut(line, "#")
-		if err := p.line(n, strings.Fields(line)); err != nil {
-			errs = append(errs, &Error{File: name, Line: n, Err: err})
-		}
+// Lines of one node in one file add up: each may give further locators and
+// names. What a later file says of a node replaces locators and options of an
+// earlier file, see Record.With. A name means one node in all files: a line
+// that gives it to another one has a fault.
+func ReadHosts(files ...File) Hosts {
+	p := hostsParser{byName: make(map[string]owner), all: make(map[roam.NID]int)}
+	for _, f := range files {
+		p.read(f)
 	}
-	if errs != nil {
-		return nil, errs
-	}
-	for i := range p.records {
-		p.records[i].sortLocators()
-	}
-	return p.records, nil
+	return p.out
 }
 
 // owner is the node that a name was given to, and where.
 type owner struct {
-	nid  roam.NID
-	line int
+	nid roam.NID
+	at  Place
 }
 
 type hostsParser struct {
+	out    Hosts
+	all    map[roam.NID]int // index in out.Records
+	byName map[string]owner
+
+	// Of the file at hand.
+	file         string
 	records      []Record
-	byName       map[string]owner
+	index        map[roam.NID]int // in records
 	locatorFirst bool
+	orderFault   int // line of an order that cannot be read, and holds for what follows
 }
 
-func (p *hostsParser) line(n int, fields []string) error {
-	if len(fields) == 0 {
-		return nil
+// read adds one file.
+func (p *hostsParser) read(f File) {
+	p.file, p.records, p.index, p.locatorFirst, p.orderFault = f.Name, nil, make(map[roam.NID]int), false, 0
+	n := 0
+	for text := range strings.Lines(f.Text) {
+		n++
+		text, _, _ = strings.Cut(text, "#")
+		fields := strings.Fields(text)
+		switch {
+		case len(fields) == 0:
+			continue
+		case len(fields) == 1 && strings.HasPrefix(fields[0], "order="):
+			p.order(n, fields[0])
+			continue
+		}
+		r, err := p.line(n, fields)
+		p.out.Lines = append(p.out.Lines, Line{Place: Place{f.Name, n}, Record: r, Fault: err})
+		if err != nil {
+			p.fault(n, err)
+		}
 	}
-	if len(fields) == 1 && strings.HasPrefix(fields[0], "order=") {
-		first, err := parseOrder(fields[0])
-		p.locatorFirst = first
-		return err
+	for _, r := range p.records {
+		r.sortLocators()
+		if i, ok := p.all[r.NID]; ok {
+			p.out.Records[i] = p.out.Records[i].With(r)
+			continue
+		}
+		p.all[r.NID] = len(p.out.Records)
+		p.out.Records = append(p.out.Records, r)
+	}
+}
+
+func (p *hostsParser) fault(n int, err error) {
+	p.out.Faults = append(p.out.Faults, &Error{File: p.file, Line: n, Err: err})
+}
+
+// order reads a line that says how those behind it are to be read.
+func (p *hostsParser) order(n int, field string) {
+	first, err := parseOrder(field)
+	p.locatorFirst, p.orderFault = first, 0
+	if err != nil {
+		// To guess would turn identifiers and locators round.
+		p.orderFault = n
+		p.fault(n, err)
+	}
+}
+
+// line reads one line, and returns what it says by itself, also where that
+// contradicts other lines.
+func (p *hostsParser) line(n int, fields []string) (Record, error) {
+	if p.orderFault > 0 && isVector(fields[0]) && !slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "order=") }) {
+		return Record{}, fmt.Errorf("%q: it is not known which half comes first, since line %d has a fault", fields[0], p.orderFault)
 	}
 	r, err := parseFields(fields, p.locatorFirst)
 	if err != nil {
-		return err
+		return Record{}, err
 	}
 	for _, name := range r.Names {
 		// A name answers with one address, hence means one node.
 		if o, ok := p.byName[name]; ok && o.nid != r.NID {
-			return fmt.Errorf("name %s means node %v since line %d: give this node, %v, another name", name, o.nid, o.line, r.NID)
-		} else if !ok {
-			p.byName[name] = owner{r.NID, n}
+			since := fmt.Sprintf("line %d", o.at.Line)
+			if o.at.File != p.file {
+				since = o.at.String()
+			}
+			return r, fmt.Errorf("name %s means node %v since %s: give this node, %v, another name", name, o.nid, since, r.NID)
 		}
 	}
-	i := slices.IndexFunc(p.records, func(x Record) bool { return x.NID == r.NID })
-	if i < 0 {
-		p.records = append(p.records, Record{NID: r.NID})
-		i = len(p.records) - 1
+	next := Record{NID: r.NID}
+	i, known := p.index[r.NID]
+	if known {
+		next = p.records[i]
 	}
-	return p.records[i].merge(r)
+	if err := next.merge(r); err != nil {
+		return r, err
+	}
+	if known {
+		p.records[i] = next
+	} else {
+		p.index[r.NID] = len(p.records)
+		p.records = append(p.records, next)
+	}
+	for _, name := range r.Names {
+		if _, ok := p.byName[name]; !ok {
+			p.byName[name] = owner{r.NID, Place{p.file, n}}
+		}
+	}
+	return r, nil
+}
+
+// Written returns the lines that say something of a node, those with a fault among them.
+func (h Hosts) Written(nid roam.NID) (out []Line) {
+	for _, l := range h.Lines {
+		if l.Record.NID == nid && nid != 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Named returns the first line that gives a node a name, in the form of CleanName,
+// and is not skipped.
+func (h Hosts) Named(name string) (Line, bool) {
+	for _, l := range h.Lines {
+		if l.Fault == nil && slices.Contains(l.Record.Names, name) {
+			return l, true
+		}
+	}
+	return Line{}, false
 }
 
 // ParseHostsLine reads one line of a hosts file, without comment.
@@ -220,8 +342,12 @@ func (e *entry) option(key, value, f string) (err error) {
 		var i int
 		i, err = word(f, value, orderWords)
 		e.Order = Order(i)
+	case "anywhere":
+		var i int
+		i, err = word(f, value, anywhereWords)
+		e.Anywhere = Anywhere(i)
 	default:
-		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce and lu-order", f)
+		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce, lu-order and anywhere", f)
 	}
 	return err
 }

@@ -14,8 +14,8 @@ d250-99ff-fed1-5a0c.2001+2+dd+dd   m5-ilnp m5   # the papers' form
 D250-99ff-fed1-5a0c.2001+2+ee+ee   M5-ILNP.
 
 nid=0011:22ff:0:1 l64=2001:db8:1:1,20 l64=2001:db8:2:1 checksum=rfc6741 update=draft nonce=always lu-order=old server.example server
-nid=0011-22ff-0-2 l64=2001:db8:3:1::/64 third
-nid=0011:22ff:0:3 roaming
+nid=0011-22ff-0-2 l64=2001:db8:3:1::/64 anywhere=no third
+nid=0011:22ff:0:3 anywhere=yes roaming
 order=locator-first
 2001-2-0-aa.0+0+0+a1 turned
 order=identifier-first 0-0-0-a2.2001+2+0+aa back
@@ -33,8 +33,8 @@ order=identifier-first
 			Names: []string{"server.example", "server"}, Checksum: ChecksumRFC6741, Update: UpdateDraft,
 			Nonce: NonceAlways, Order: OrderOld,
 		},
-		{NID: 0x0011_22ff_0000_0002, Locators: []Locator{{0x2001_0db8_0003_0001, 10}}, Names: []string{"third"}},
-		{NID: 0x0011_22ff_0000_0003, Names: []string{"roaming"}},
+		{NID: 0x0011_22ff_0000_0002, Locators: []Locator{{0x2001_0db8_0003_0001, 10}}, Names: []string{"third"}, Anywhere: AnywhereNo},
+		{NID: 0x0011_22ff_0000_0003, Names: []string{"roaming"}, Anywhere: AnywhereYes},
 		{NID: 0xa1, Locators: []Locator{{0x2001_0002_0000_00aa, 10}}, Names: []string{"turned"}},
 		{NID: 0xa2, Locators: []Locator{{0x2001_0002_0000_00aa, 10}}, Names: []string{"back"}},
 		{NID: 0xa3, Locators: []Locator{{0x2001_0002_0000_00aa, 10}}, Names: []string{"plain-again"}},
@@ -62,12 +62,14 @@ func TestHostsFaults(t *testing.T) {
 		{"multicast", "1-2-3-4.ff02+0+0+0 a", "multicast"},
 		{"preference", "nid=1:2:3:4 l64=2001:2:3:4,70000 a", "not a number from 0 to 65535"},
 		{"prefix length", "nid=1:2:3:4 l64=2001:db8::/48 a", "locator"},
-		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum, update, nonce and lu-order"},
+		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum, update, nonce, lu-order and anywhere"},
 		{"checksum", "nid=1:2:3:4 checksum=tcp a", "want one of ipv6, rfc6741"},
 		{"checksum empty", "nid=1:2:3:4 checksum= a", "want one of ipv6, rfc6741"},
 		{"update", "nid=1:2:3:4 update=x a", "want one of rfc6743, draft"},
 		{"nonce", "nid=1:2:3:4 nonce=never a", "want one of first, always"},
 		{"order of updates", "nid=1:2:3:4 lu-order=both a", "want one of new, old"},
+		{"anywhere", "nid=1:2:3:4 anywhere=always a", "want one of no, yes"},
+		{"two answers to anywhere", "nid=1:2:3:4 anywhere=no a\nnid=1:2:3:4 anywhere=yes b", "of one node"},
 		{"two nonces", "nid=1:2:3:4 nonce=first a\nnid=1:2:3:4 nonce=always b", "of one node"},
 		{"two orders of updates", "nid=1:2:3:4 lu-order=new a\nnid=1:2:3:4 lu-order=old b", "of one node"},
 		{"order", "order=backwards", "order=identifier-first"},
@@ -209,13 +211,95 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestFaultyLinesAreSkipped reads what the other lines of a file say.
+func TestFaultyLinesAreSkipped(t *testing.T) {
+	const text = `nid=1:2:3:4 l64=2001:2:3:4 a
+nid=1:2:3:5 a b
+nid=1:2:3:5 b
+nid=1:2:3:6 l64=2001:2:3:4,1 l64=2001:2:3:4,2 c
+nid=1:2:3:4 l64=2001:2:3:4,9 never
+who
+nid=1:2:3:7 d
+`
+	h := ReadHosts(File{"h", text})
+	want := []Record{
+		{NID: 0x0001_0002_0003_0004, Names: []string{"a"}, Locators: []Locator{{0x2001_0002_0003_0004, 10}}},
+		{NID: 0x0001_0002_0003_0005, Names: []string{"b"}},
+		{NID: 0x0001_0002_0003_0007, Names: []string{"d"}},
+	}
+	if d := cmp.Diff(want, h.Records); d != "" {
+		t.Errorf("records (-want +got):\n%s", d)
+	}
+	var at []string
+	for _, f := range h.Faults {
+		at = append(at, Place{f.File, f.Line}.String())
+	}
+	if d := cmp.Diff([]string{"h:2", "h:4", "h:5", "h:6"}, at); d != "" {
+		t.Errorf("faults (-want +got):\n%s", d)
+	}
+	// A line that only contradicts others says all the same whom it is about.
+	if l := h.Written(0x0001_0002_0003_0005); len(l) != 2 || l[0].Fault == nil || l[0].Line != 2 || l[1].Fault != nil {
+		t.Errorf("written of node 5: %+v", l)
+	}
+	if _, ok := h.Named("never"); ok {
+		t.Error("a line that is skipped gives a name")
+	}
+	if l, ok := h.Named("b"); !ok || l.Line != 3 {
+		t.Errorf("b is named by %+v", l)
+	}
+}
+
+// TestFaultyOrderTurnsNothingRound skips the lines whose order is not known: half of a
+// locator is no identifier.
+func TestFaultyOrderTurnsNothingRound(t *testing.T) {
+	h := ReadHosts(File{"h", `order=locater-first
+2001-2-0-aa.0+0+0+a1 turned
+order=locator-first 2001-2-0-bb.0+0+0+a2 own
+nid=1:2:3:4 plain
+order=identifier-first
+0-0-0-a3.2001+2+0+aa again
+`})
+	var names []string
+	for _, r := range h.Records {
+		names = append(names, r.Names...)
+	}
+	if d := cmp.Diff([]string{"own", "plain", "again"}, names); d != "" || len(h.Faults) != 2 || h.Faults[1].Line != 2 {
+		t.Errorf("faults %v, names (-want +got):\n%s", h.Faults, d)
+	}
+}
+
+// TestLaterFile has a second file replace what the first says of a node, but not
+// give its name to another one.
+func TestLaterFile(t *testing.T) {
+	h := ReadHosts(
+		File{"hosts", "nid=1:2:3:4 l64=2001:1:1:1,5 checksum=rfc6741 anywhere=yes a\nnid=1:2:3:5 b\norder=locator-first\n"},
+		File{"peers", "nid=1:2:3:6 a\nnid=1:2:3:4 l64=2001:1:1:1,7 l64=2001:2:2:2 update=draft x\n1-2-3-7.2001+3+3+3 c\n"})
+	want := []Record{
+		{
+			NID: 0x0001_0002_0003_0004, Names: []string{"a", "x"}, Locators: []Locator{{0x2001_0001_0001_0001, 7}, {0x2001_0002_0002_0002, 10}},
+			Checksum: ChecksumRFC6741, Update: UpdateDraft, Anywhere: AnywhereYes,
+		},
+		{NID: 0x0001_0002_0003_0005, Names: []string{"b"}},
+		{NID: 0x0001_0002_0003_0007, Names: []string{"c"}, Locators: []Locator{{0x2001_0003_0003_0003, 10}}},
+	}
+	if d := cmp.Diff(want, h.Records); d != "" {
+		t.Errorf("records (-want +got):\n%s", d)
+	}
+	if len(h.Faults) != 1 || h.Faults[0].Error() != "peers:1: name a means node 0001:0002:0003:0004 since hosts:1: give this node, 0001:0002:0003:0006, another name" {
+		t.Errorf("faults %v", h.Faults)
+	}
+}
+
 func FuzzParseHosts(f *testing.F) {
 	f.Add("d250-99ff-fed1-5a0c.2001+2+dd+dd m5 # x\nnid=1:2:3:4 l64=2001:2:3:4,1 checksum=ipv6 a b\n")
 	f.Add("order=locator-first\n2001-2-0-aa.0+0+0+a1 b")
+	f.Add("nid=1:2:3:4 anywhere=yes lu-order=old a\nnid=1:2:3:5 anywhere=no a\nnid=1:2:3:5 nonce=always b\n")
+	f.Add("order=x\n2001-2-0-aa.0+0+0+a1 b\nnid=1:2:3:4 l64=2001:1:1:1,1 l64=2001:1:1:1,2 c\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		records, err := ParseHosts("h", text)
-		if err != nil {
-			return
+		h := ReadHosts(File{"h", text})
+		records := h.Records
+		if strict, err := ParseHosts("h", text); (err == nil) != (len(h.Faults) == 0) || err == nil && !cmp.Equal(strict, records) {
+			t.Fatalf("%d faults, and ParseHosts says %v", len(h.Faults), err)
 		}
 		var b strings.Builder
 		for _, r := range records {

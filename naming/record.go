@@ -22,6 +22,7 @@ type Record struct {
 	Update   Update
 	Nonce    Nonce
 	Order    Order
+	Anywhere Anywhere
 }
 
 // Locator is one locator of a correspondent.
@@ -71,19 +72,28 @@ const (
 	OrderOld         // from a locator that the correspondent knows
 )
 
+// Anywhere says whether the record holds wherever the node is validated, and not
+// only at the locators that it lists.
+type Anywhere uint8
+
+// The answers; the zero value is that of AnywhereNo.
+const (
+	AnywhereUnset Anywhere = iota
+	AnywhereNo
+	AnywhereYes
+)
+
 var (
 	checksumWords = []string{ChecksumIPv6: "ipv6", ChecksumRFC6741: "rfc6741"}
 	updateWords   = []string{UpdateRFC6743: "rfc6743", UpdateDraft: "draft"}
 	nonceWords    = []string{NonceFirst: "first", NonceAlways: "always"}
 	orderWords    = []string{OrderNew: "new", OrderOld: "old"}
+	anywhereWords = []string{AnywhereNo: "no", AnywhereYes: "yes"}
 )
 
-// HostsLine returns the record as one line of the hosts file in the plain form.
-func (r Record) HostsLine() string {
-	f := []string{"nid=" + r.NID.String()}
-	for _, l := range r.Locators {
-		f = append(f, fmt.Sprintf("l64=%v,%d", l.L64, l.Preference))
-	}
+// Options returns the options of the record that are set, as they stand in a line.
+func (r Record) Options() []string {
+	var f []string
 	if r.Checksum != ChecksumUnset {
 		f = append(f, "checksum="+checksumWords[r.Checksum])
 	}
@@ -96,6 +106,19 @@ func (r Record) HostsLine() string {
 	if r.Order != OrderUnset {
 		f = append(f, "lu-order="+orderWords[r.Order])
 	}
+	if r.Anywhere != AnywhereUnset {
+		f = append(f, "anywhere="+anywhereWords[r.Anywhere])
+	}
+	return f
+}
+
+// HostsLine returns the record as one line of the hosts file in the plain form.
+func (r Record) HostsLine() string {
+	f := []string{"nid=" + r.NID.String()}
+	for _, l := range r.Locators {
+		f = append(f, fmt.Sprintf("l64=%v,%d", l.L64, l.Preference))
+	}
+	f = append(f, r.Options()...)
 	return strings.Join(append(f, r.Names...), " ")
 }
 
@@ -105,7 +128,7 @@ func (r *Record) merge(o Record) error {
 	next := Record{
 		NID: r.NID, Locators: slices.Clone(r.Locators), Names: slices.Clone(r.Names),
 		Checksum: max(r.Checksum, o.Checksum), Update: max(r.Update, o.Update),
-		Nonce: max(r.Nonce, o.Nonce), Order: max(r.Order, o.Order),
+		Nonce: max(r.Nonce, o.Nonce), Order: max(r.Order, o.Order), Anywhere: max(r.Anywhere, o.Anywhere),
 	}
 	for _, l := range o.Locators {
 		i := slices.IndexFunc(next.Locators, func(x Locator) bool { return x.L64 == l.L64 })
@@ -133,8 +156,33 @@ func (r *Record) merge(o Record) error {
 	if o.Order != OrderUnset && r.Order != OrderUnset && o.Order != r.Order {
 		return fmt.Errorf("lu-order=%s here and %s before, of one node", orderWords[o.Order], orderWords[r.Order])
 	}
+	if o.Anywhere != AnywhereUnset && r.Anywhere != AnywhereUnset && o.Anywhere != r.Anywhere {
+		return fmt.Errorf("anywhere=%s here and %s before, of one node", anywhereWords[o.Anywhere], anywhereWords[r.Anywhere])
+	}
 	*r = next
 	return nil
+}
+
+// With returns the record with what a newer one says of the same node: its
+// locators, where it has any, and the options that it sets replace those of r.
+// Its names stand behind those of r.
+func (r Record) With(newer Record) Record {
+	out := r
+	out.Names = slices.Clone(r.Names)
+	for _, n := range newer.Names {
+		if !slices.Contains(out.Names, n) {
+			out.Names = append(out.Names, n)
+		}
+	}
+	if len(newer.Locators) > 0 {
+		out.Locators = newer.Locators
+	}
+	out.Checksum = cmp.Or(newer.Checksum, r.Checksum)
+	out.Update = cmp.Or(newer.Update, r.Update)
+	out.Nonce = cmp.Or(newer.Nonce, r.Nonce)
+	out.Order = cmp.Or(newer.Order, r.Order)
+	out.Anywhere = cmp.Or(newer.Anywhere, r.Anywhere)
+	return out
 }
 
 // sortLocators puts the preferred ones first and keeps the order of equals.

@@ -55,6 +55,8 @@ func TestHostsLine(t *testing.T) {
 		{NID: 1, Names: []string{"a"}},
 		{NID: 1, Names: []string{"a", "b"}, Locators: []Locator{{0x2001 << 48, 1}, {0x2002 << 48, 2}}},
 		{NID: 1, Names: []string{"a"}, Checksum: ChecksumIPv6, Update: UpdateRFC6743},
+		{NID: 1, Names: []string{"a"}, Nonce: NonceAlways, Order: OrderOld, Anywhere: AnywhereYes},
+		{NID: 1, Names: []string{"a"}, Anywhere: AnywhereNo},
 		{NID: 1<<64 - 1, Names: []string{"a"}, Checksum: ChecksumRFC6741, Update: UpdateDraft},
 	} {
 		got, err := ParseHostsLine(r.HostsLine())

@@ -29,6 +29,8 @@ type app struct {
 
 	json                   bool
 	configPath, socketPath string
+
+	warned bool // that the configuration has faults
 }
 
 func newApp(out, errw *os.File) *app {
@@ -66,12 +68,28 @@ func (a *app) config() (config.Config, error) {
 	return cfg, nil
 }
 
+// located returns the configuration by which a daemon is found. One with faults does
+// not hide a daemon that is well: what can be read of it serves, with a warning.
+func (a *app) located() (config.Config, error) {
+	cfg, err := a.config()
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return cfg, err
+	}
+	cfg = config.Rescue(a.configFile(nil))
+	if !a.warned {
+		a.warned = true
+		a.warn("%v", err)
+		a.warn("the daemon is looked for in %s all the same; `roam config check` names every fault", cfg.Host.RunDir)
+	}
+	return cfg, nil
+}
+
 // socket returns the path of the control socket.
 func (a *app) socket() (string, error) {
 	if a.socketPath != "" {
 		return a.socketPath, nil
 	}
-	cfg, err := a.config()
+	cfg, err := a.located()
 	return cfg.Socket(), err
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"roam/internal/config"
 	"roam/internal/control"
+	"roam/naming"
 
 	"github.com/spf13/cobra"
 )
@@ -44,6 +46,7 @@ type checked struct {
 }
 
 type fault struct {
+	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
 	Key     string `json:"key"`
@@ -62,36 +65,55 @@ func (a *app) configFile(args []string) string {
 
 func (a *app) configCheck(args []string) error {
 	file := a.configFile(args)
-	_, err := config.Load(file)
+	cfg, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) && len(args) == 0 && a.configPath == "" {
 		// That is how most hosts run; only a file that was named must be there.
 		a.warn("there is no %s: the defaults are in force", file)
-		err = nil
+		cfg, err = config.Default(), nil
 	}
-	var faults config.Errors
-	if err != nil && !errors.As(err, &faults) {
+	var own config.Errors
+	if err != nil && !errors.As(err, &own) {
 		return err
 	}
-	if a.json {
-		out := checked{File: file, OK: err == nil, Faults: []fault{}}
-		for _, f := range faults {
-			out.Faults = append(out.Faults, fault{f.Line, f.Column, f.Key, f.Message})
-		}
+	if err != nil {
+		cfg = config.Rescue(file) // the files that it names have lines as well
+	}
+	out := checked{File: file, Faults: []fault{}}
+	var texts []string
+	for _, f := range own {
+		out.Faults = append(out.Faults, fault{f.File, f.Line, f.Column, f.Key, f.Message})
+		texts = append(texts, f.Error())
+	}
+	for _, f := range a.hostsFaults(cfg) {
+		out.Faults = append(out.Faults, fault{File: f.File, Line: f.Line, Message: f.Err.Error()})
+		texts = append(texts, f.Error())
+	}
+	out.OK = len(out.Faults) == 0
+	switch {
+	case a.json:
 		if err := a.printJSON(out); err != nil {
 			return err
 		}
-	} else if err == nil {
+	case out.OK:
 		fmt.Fprintf(a.out, "%s: no fault\n", file)
-	}
-	if err == nil {
-		return nil
-	}
-	if !a.json {
+	default:
 		// The faults are what was asked for, but a script that reads only the
 		// status must not take them for a configuration.
-		fmt.Fprintln(a.err, faults.Error())
+		fmt.Fprintln(a.err, strings.Join(texts, "\n"))
 	}
-	return silentError{exitFailure}
+	if !out.OK {
+		return silentError{exitFailure}
+	}
+	return nil
+}
+
+// hostsFaults reads the hosts file and the added peers as the daemon does.
+func (a *app) hostsFaults(cfg config.Config) naming.Errors {
+	var files []naming.File
+	for _, file := range []string{cfg.Host.Hosts, cfg.Peers()} {
+		files = append(files, naming.File{Name: file, Text: a.host.Read(file)})
+	}
+	return naming.ReadHosts(files...).Faults
 }
 
 // configShow prints the file as the daemon understands it.

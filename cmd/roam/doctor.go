@@ -67,11 +67,10 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 	cfg, err := a.config()
 	fault := ""
 	if err != nil {
-		cfg, fault = config.Default(), err.Error()
+		cfg, fault = config.Rescue(a.configFile(nil)), err.Error()
 	}
 	f := doctor.Gather(ctx, a.host, cfg)
 	f.Now, f.Version, f.ConfigFile, f.ConfigFault = a.now(), version, a.configFile(nil), fault
-	var sessions []control.Session
 	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
 		s, err := b.Status(ctx)
 		if err != nil {
@@ -81,14 +80,14 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 		if f.Locators, err = b.Locators(ctx); err != nil {
 			return err
 		}
-		sessions, err = b.Sessions(ctx)
+		f.Sessions, err = b.Sessions(ctx)
 		return err
 	})
 	if err != nil && f.Daemon == nil {
 		f.DaemonError = err.Error()
 	}
 	if word != "" && f.Daemon != nil {
-		f.Peer = a.peerFacts(ctx, word, sessions)
+		f.Peer = a.peerFacts(ctx, word, f.Sessions)
 	}
 	return f
 }
@@ -125,6 +124,10 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 	if err != nil {
 		p.ProbeErr = err.Error()
 	}
+	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		p.Export, err = b.Export(ctx) // without it, less can be said
+		return err
+	})
 	// The probe may have opened the session: show it as it is now.
 	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		list, err := b.Sessions(ctx)

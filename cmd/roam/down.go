@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"time"
 
+	"roam/internal/config"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -93,6 +96,16 @@ func (a *app) restore(ctx context.Context, file string) error {
 	}
 	if file == "" {
 		file = a.configFileAbs()
+	}
+	if _, err := config.Load(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// What the daemon keeps beside its socket says what is to be undone.
+		kept := config.Rescue(file).InForce()
+		if a.socketPath != "" {
+			kept = filepath.Join(filepath.Dir(a.socketPath), filepath.Base(kept))
+		}
+		if a.host.Read(kept) != "" {
+			file = kept
+		}
 	}
 	return a.host.Roamd(ctx, "restore", "--config", file)
 }

@@ -59,6 +59,7 @@ func (a *app) run(args []string) int {
 	}
 	status, hint := exitFailure, control.Hint(err)
 	var usage usageError
+	var refusal *control.Error
 	switch {
 	case errors.As(err, &usage):
 		status = exitUsage
@@ -67,6 +68,8 @@ func (a *app) run(args []string) int {
 		}
 	case errors.Is(err, control.ErrNotRunning):
 		status = exitNoRoamd
+	case errors.As(err, &refusal) && refusal.Code == control.CodeChoice:
+		status = exitUsage // what was meant is not said: the hint names the options
 	}
 	a.complain(err, hint, status)
 	return status
@@ -97,7 +100,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.sessionCommand(), a.locatorCommand(), a.counterCommand(), a.modeCommand(),
 		a.monitorCommand(), a.configCommand(), a.upCommand(), a.downCommand(),
-		a.exportCommand(), a.addCommand(), a.doctorCommand(), a.explainCommand(), a.reportCommand(),
+		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(), a.doctorCommand(), a.explainCommand(), a.reportCommand(),
 		a.labCommand(), a.versionCommand(),
 	)
 	return root

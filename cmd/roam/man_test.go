@@ -85,7 +85,7 @@ func TestManualHasEveryJSONName(t *testing.T) {
 	p := page(t, "roam.8")
 	names := make(map[string]bool)
 	for _, v := range []any{
-		glance{}, control.Counter{}, control.Event{}, control.Peer{}, control.Reloaded{}, control.Exported{},
+		glance{}, control.Counter{}, control.Event{}, control.Peer{}, control.KnownPeer{}, control.Removed{}, control.Reloaded{}, control.Exported{},
 		control.ModeRequest{}, control.LinkRequest{}, checked{}, started{}, stopped{}, versions{}, examined{}, explanation{}, reported{}, linkCounts{},
 	} {
 		fields(reflect.TypeOf(v), names)
@@ -132,7 +132,7 @@ func TestManualHasEveryKey(t *testing.T) {
 
 func TestManualsAreThere(t *testing.T) {
 	hosts := page(t, "roam-hosts.5")
-	for _, option := range []string{"nid", "l64", "order", "checksum", "update"} {
+	for _, option := range []string{"nid", "l64", "order", "checksum", "update", "nonce", "lu-order", "anywhere"} {
 		if !has(hosts, ".It Cm "+option+" Ns") {
 			t.Errorf("roam-hosts.5 lacks the option %s", option)
 		}

@@ -19,7 +19,8 @@ func (a *app) exportCommand() *cobra.Command {
 }
 
 func (a *app) addCommand() *cobra.Command {
-	return &cobra.Command{
+	var q control.AddRequest
+	cmd := &cobra.Command{
 		Use: "add LINE", Short: "Make another host known by a line of its `roam export`, or of the hosts file",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -27,8 +28,37 @@ func (a *app) addCommand() *cobra.Command {
 			}
 			return nil
 		},
-		// A line of the hosts file has blanks; it need not be quoted.
-		RunE: func(cmd *cobra.Command, args []string) error { return a.add(cmd.Context(), strings.Join(args, " ")) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Line = strings.Join(args, " ") // a line of the hosts file has blanks; it need not be quoted
+			return a.add(cmd.Context(), q)
+		},
+	}
+	cmd.Flags().StringVar(&q.As, "as", "", "give it `NAME` in place of the names in LINE")
+	cmd.Flags().BoolVar(&q.Replace, "replace", false, "move a name to it that another peer has")
+	cmd.Flags().BoolVar(&q.Force, "force", false, "take a name that means something else on this host")
+	return cmd
+}
+
+func (a *app) renameCommand() *cobra.Command {
+	var q control.RenameRequest
+	cmd := &cobra.Command{
+		Use: "rename OLD NEW", Short: "Give a peer that was added another name; its sessions go on", Args: exactly("OLD", "NEW"),
+		ValidArgsFunction: a.completePeers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Old, q.New = args[0], args[1]
+			return a.rename(cmd.Context(), q)
+		},
+	}
+	cmd.Flags().BoolVar(&q.Replace, "replace", false, "move a name to it that another peer has")
+	cmd.Flags().BoolVar(&q.Force, "force", false, "take a name that means something else on this host")
+	return cmd
+}
+
+func (a *app) removeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove PEER", Short: "Forget a peer that was added (name or NID), and end its sessions", Args: exactly("PEER"),
+		ValidArgsFunction: a.completePeers,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0]) },
 	}
 }
 
@@ -48,25 +78,65 @@ func (a *app) export(ctx context.Context) error {
 	return nil
 }
 
-func (a *app) add(ctx context.Context, line string) error {
+func (a *app) add(ctx context.Context, q control.AddRequest) error {
 	// A damaged line is told here, with or without a daemon.
-	if _, err := naming.ParseAny(line); err != nil {
+	if _, err := naming.ParseAny(q.Line); err != nil {
 		return control.Errorf(control.CodeInvalid, "add: %w", err).WithHint("on the other host: roam export")
 	}
 	var p control.Peer
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
-		p, err = b.AddPeer(ctx, line)
+		p, err = b.AddPeer(ctx, q)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	return a.known(p)
+}
+
+func (a *app) rename(ctx context.Context, q control.RenameRequest) error {
+	var p control.Peer
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		p, err = b.RenamePeer(ctx, q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.known(p)
+}
+
+// known prints a peer as it is known now.
+func (a *app) known(p control.Peer) error {
 	if a.json {
 		return a.printJSON(p)
 	}
 	fmt.Fprintf(a.out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
 	if p.Warning != "" {
 		a.warn("%s", p.Warning)
+	}
+	return nil
+}
+
+func (a *app) remove(ctx context.Context, peer string) error {
+	var r control.Removed
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		r, err = b.RemovePeer(ctx, control.RemoveRequest{Peer: peer})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(r)
+	}
+	if len(r.Names) > 0 {
+		fmt.Fprintf(a.out, "removed %s, %v\n", strings.Join(r.Names, ", "), r.NID)
+	} else {
+		fmt.Fprintf(a.out, "removed %v\n", r.NID)
+	}
+	if r.Warning != "" {
+		a.warn("%s", r.Warning)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (a *app) reportParts(ctx context.Context, args []string) []part {
 	add("config/roam.conf", a.host.Read(facts.ConfigFile))
 	add("config/in-force.conf", config.Format(facts.Config))
 	add("config/hosts", a.host.Read(facts.Config.Host.Hosts))
-	add("config/peers", a.host.Read(filepath.Join(facts.Config.Host.StateDir, "peers")))
+	add("config/peers", a.host.Read(facts.Config.Peers()))
 	add("config/resolv.conf", facts.ResolvConf)
 	add("config/host.json", a.host.Read(facts.Config.Journal()))
 	for _, c := range systemCommands {
@@ -154,6 +154,7 @@ func (a *app) daemonParts(ctx context.Context) (parts []part) {
 	ask("status.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Status(ctx) })
 	ask("locators.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Locators(ctx) })
 	ask("sessions.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Sessions(ctx) })
+	ask("peers.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Peers(ctx) })
 	ask("counters.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Counters(ctx) })
 	ask("history.json", func(ctx context.Context, b control.Backend) (any, error) { return b.History(ctx) })
 	return parts

@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) try(args ...string) (status int, out, errs string) {
 	w.out.Reset()
 	w.err.Reset()
-	w.json, w.configPath, w.socketPath = false, "", ""
+	w.json, w.configPath, w.socketPath, w.warned = false, "", "", false
 	status = w.run(args)
 	return status, w.out.String(), w.err.String()
 }
@@ -82,6 +82,11 @@ func TestGolden(t *testing.T) {
 		{"status.json", []string{"--json"}},
 		{"session.txt", []string{"session", "show"}},
 		{"session-peer.json", []string{"session", "show", "SERVER.", "--json"}},
+		{"peer.txt", []string{"peer", "show"}},
+		{"peer.json", []string{"peer", "--json"}},
+		{"peer-one.txt", []string{"peer", "show", "SERVER."}},
+		{"rename.json", []string{"rename", "b.example", "c", "--json"}},
+		{"remove.json", []string{"remove", "b.example", "--json"}},
 		{"locator.txt", []string{"locator", "show"}},
 		{"locator.json", []string{"locator", "--json"}},
 		{"counter.txt", []string{"counter"}},
@@ -143,6 +148,10 @@ func TestInstructions(t *testing.T) {
 		{"locator disable wlan0", "disable wlan0", "wlan0 disabled\n"},
 		{"locator disable wlan0 --json", "disable wlan0", "{\n  \"link\": \"wlan0\",\n  \"enabled\": false\n}\n"},
 		{"add nid=1:2:3:4 l64=2001:db8:1:1 b", "add nid=1:2:3:4 l64=2001:db8:1:1 b", "b.example is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
+		{"add --as c --replace --force nid=1:2:3:4 b", "add nid=1:2:3:4 b as c replace force", "c is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
+		{"remove b.example", "remove b.example", "removed b.example, 0000:0000:0000:0002\n"},
+		{"rename b c", "rename b c", "c is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
+		{"rename --force --replace b c", "rename b c replace force", "c is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
 		{"export", "", "roam1:11-22ff-0-1:2001+db8+1+1:host.example:00000000\n"},
 		{"export --json", "", "{\n  \"line\": \"roam1:11-22ff-0-1:2001+db8+1+1:host.example:00000000\"\n}\n"},
 	} {
@@ -180,6 +189,10 @@ func TestAddWithWarning(t *testing.T) {
 func TestFailures(t *testing.T) {
 	broken := func(w *world) { w.daemon.Err = errors.New("disk on fire") }
 	away := func(w *world) { w.daemon.Err = errAbsent }
+	undecided := func(w *world) {
+		w.daemon.Undecided = control.Errorf(control.CodeChoice, "add: b means another").
+			WithHint("`roam add --as NAME LINE`; `roam add --replace LINE`")
+	}
 	for _, tc := range []struct {
 		args   string
 		before func(*world)
@@ -194,6 +207,15 @@ func TestFailures(t *testing.T) {
 		{"locator show", broken, exitFailure, "disk on fire"},
 		{"counter show", broken, exitFailure, "disk on fire"},
 		{"config reload", broken, exitFailure, "disk on fire"},
+		{"peer show", broken, exitFailure, "disk on fire"},
+		{"remove b", broken, exitFailure, "disk on fire"},
+		{"rename b c", broken, exitFailure, "disk on fire"},
+		{"add nid=1:2:3:4 b", undecided, exitUsage, "roam: add: b means another\nhint: `roam add --as NAME LINE`; `roam add --replace LINE`\n"},
+		{"add --json nid=1:2:3:4 b", undecided, exitUsage, `"status":2`},
+		{"rename b c", undecided, exitUsage, "hint: `roam add --as NAME LINE`"},
+		{"peer show nobody", nil, exitFailure, "hint: there are 0000:0000:0000:0003, plain.example, quiet.example, server.example\n"},
+		{"rename b", nil, exitUsage, "needs NEW"},
+		{"remove", nil, exitUsage, "needs PEER"},
 		{"export", broken, exitFailure, "disk on fire"},
 		{"mode", broken, exitFailure, "disk on fire"},
 		{"up", broken, exitFailure, "disk on fire"},
@@ -310,6 +332,76 @@ func TestConfigVerbs(t *testing.T) {
 	w.daemon.ReloadValue = control.Reloaded{}
 	if _, out, _ := w.try("config", "reload"); out != "nothing has changed\n" {
 		t.Errorf("reload: %q", out)
+	}
+}
+
+// TestConfigCheckReadsTheHostsFile names the lines of the files that the configuration
+// names, also where that has a fault itself.
+func TestConfigCheckReadsTheHostsFile(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
+	named := "[host]\nhosts = \"/h\"\nstate_dir = \"/s\"\n"
+	for file, text := range map[string]string{good: named, bad: named + "mood = 1\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t)
+	w.machine.files = map[string]string{"/h": "nid=1:2:3:4 a\n", "/s/peers": "# added\nnid=1:2:3:5 a\nwhat\n"}
+	const first = "/s/peers:2: name a means node 0001:0002:0003:0004 since /h:1: give this node, 0001:0002:0003:0005, another name\n/s/peers:3: "
+	if status, out, errs := w.try("config", "check", good); status != exitFailure || out != "" || !strings.HasPrefix(errs, first) {
+		t.Errorf("check: %d, %q, %q", status, out, errs)
+	}
+	status, out, errs := w.try("config", "check", "--json", bad)
+	var c checked
+	if err := json.Unmarshal([]byte(out), &c); err != nil || status != exitFailure || errs != "" || c.OK || len(c.Faults) != 3 {
+		t.Fatalf("check --json: %d, %q, %q, %v", status, out, errs, err)
+	}
+	if f := c.Faults[0]; f.File != bad || f.Line != 4 || c.Faults[1].File != "/s/peers" || c.Faults[1].Line != 2 {
+		t.Errorf("faults %+v", c.Faults)
+	}
+	w.machine.files["/s/peers"] = ""
+	if status, out, _ := w.try("config", "check", good); status != exitOK || out != good+": no fault\n" {
+		t.Errorf("check of good files: %d, %q", status, out)
+	}
+}
+
+// TestFaultyConfigurationHidesNoDaemon asks a daemon that is well, while its file has a
+// fault: it is found by what can be read, and the fault is told once.
+func TestFaultyConfigurationHidesNoDaemon(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roam.conf")
+	if err := os.WriteFile(file, []byte("[host]\nmood = 1\nrun_dir = \"/run/h1\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	var sockets []string
+	w.connect = func(socket string) control.Backend {
+		sockets = append(sockets, socket)
+		return w.daemon
+	}
+	for _, args := range []string{"", "session show", "mode hard", "export", "doctor server.example", "peer show"} {
+		status, out, errs := w.try(append(strings.Fields(args), "--config", file)...)
+		if out == "" || strings.Count(errs, "warning: ") < 2 || strings.Count(errs, "host.mood") != 1 || !strings.Contains(errs, "/run/h1") {
+			t.Errorf("%s: status %d, %q, %q", args, status, out, errs)
+		}
+		if want := map[bool]int{true: exitFailure}[strings.HasPrefix(args, "doctor")]; status != want {
+			t.Errorf("%s: status %d, want %d", args, status, want)
+		}
+	}
+	for _, s := range sockets {
+		if s != "/run/h1/control.sock" {
+			t.Errorf("asked %s", s)
+		}
+	}
+	sockets = nil
+	if _, _, errs := w.try("--config", file, "--socket", "/x/control.sock"); errs != "" || len(sockets) != 1 || sockets[0] != "/x/control.sock" {
+		t.Errorf("with a socket: %q, asked %q", errs, sockets)
+	}
+	if status, _, errs := w.try("--config", file+".absent"); status != exitFailure || !strings.Contains(errs, "no such file") {
+		t.Errorf("of no file: %d, %q", status, errs)
+	}
+	if status, _, errs := w.try("config", "check", "--config", file); status != exitFailure || !strings.Contains(errs, "host.mood") {
+		t.Errorf("check: %d, %q", status, errs)
 	}
 }
 

@@ -161,3 +161,39 @@ func TestDownOfADaemonThatStays(t *testing.T) {
 		t.Errorf("down: %d, %q", status, errs)
 	}
 }
+
+// TestDownUnderAFaultyConfiguration ends a daemon that is well, and undoes what it has
+// done by the configuration that it keeps, which the file with faults does not tell.
+func TestDownUnderAFaultyConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "roam.conf")
+	if err := os.WriteFile(file, []byte("[host]\nmood = 1\nrun_dir = \"/run/h1\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		socket, kept, want string
+		runs               bool
+	}{
+		{"", "/run/h1/roam.conf", "/run/h1/roam.conf", true},
+		{"", "/run/h1/roam.conf", "/run/h1/roam.conf", false},
+		{"/x/control.sock", "/x/roam.conf", "/x/roam.conf", true},
+		{"", "", file, false}, // roamd makes of the file what can be made of it
+	} {
+		w := newWorld(t)
+		w.daemon.StatusValue.Config = file
+		w.machine.files = map[string]string{tc.kept: "[host]\n"}
+		if tc.runs {
+			w.daemon.OnShutdown = func(bool) { w.machine.alive = false }
+		} else {
+			w.daemon.Err = errAbsent
+		}
+		args := []string{"down", "--config", file}
+		if tc.socket != "" {
+			args = append(args, "--socket", tc.socket)
+		}
+		status, out, errs := w.try(args...)
+		if want := []string{"roamd restore --config " + tc.want}; status != exitOK || !strings.HasPrefix(out, "down") || !slices.Equal(w.machine.done, want) {
+			t.Errorf("%+v: status %d, %q, %q, did %q", tc, status, out, errs, w.machine.done)
+		}
+	}
+}

@@ -149,6 +149,14 @@ func (c Config) Pins() string { return filepath.Join(c.Host.RunDir, "bpf") }
 // Journal returns the path of the list of what was changed on the host.
 func (c Config) Journal() string { return filepath.Join(c.Host.RunDir, "host.json") }
 
+// Peers is the file that keeps what `roam add` was told, in the syntax of the hosts
+// file.
+func (c Config) Peers() string { return filepath.Join(c.Host.StateDir, "peers") }
+
+// InForce is the file in which a daemon keeps the configuration that it started with,
+// so that it can be found and undone when that file has got faults since.
+func (c Config) InForce() string { return filepath.Join(c.Host.RunDir, "roam.conf") }
+
 // SessionNet returns the session prefix as an IPv6 prefix.
 func (c Config) SessionNet() netip.Prefix { return c.Host.SessionPrefix.Prefix() }
 

@@ -34,9 +34,18 @@ type Backend interface {
 	// SetLinkEnabled lets the host use a link, or takes it out of use
 	// gracefully. An unknown link is CodeNotFound, its hint lists the links.
 	SetLinkEnabled(ctx context.Context, link string, enabled bool) error
+	// Peers lists what is known of every correspondent, and where that is written.
+	Peers(ctx context.Context) ([]KnownPeer, error)
 	// AddPeer makes a correspondent known from a line of `roam export` or of
-	// the hosts file, now and after a restart.
-	AddPeer(ctx context.Context, line string) (Peer, error)
+	// the hosts file, now and after a restart. A name that should not be taken
+	// unasked is CodeChoice, and nothing is changed then.
+	AddPeer(ctx context.Context, q AddRequest) (Peer, error)
+	// RemovePeer forgets a correspondent that was added, now and after a restart,
+	// and ends its sessions. One that only the hosts file names is CodeConflict.
+	RemovePeer(ctx context.Context, q RemoveRequest) (Removed, error)
+	// RenamePeer gives a correspondent that was added another name in place of
+	// one that it has; its sessions go on.
+	RenamePeer(ctx context.Context, q RenameRequest) (Peer, error)
 	// Export returns the line with which another host makes this one known.
 	Export(ctx context.Context) (string, error)
 	// Reload reads the configuration and the hosts file again and applies the

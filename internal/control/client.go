@@ -83,9 +83,27 @@ func (c *Client) SetLinkEnabled(ctx context.Context, link string, enabled bool) 
 	return c.call(ctx, http.MethodPut, "/v1/link", LinkRequest{Link: link, Enabled: enabled}, nil)
 }
 
+// Peers is Backend.Peers.
+func (c *Client) Peers(ctx context.Context) (out []KnownPeer, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/peers", nil, &out)
+	return out, err
+}
+
 // AddPeer is Backend.AddPeer.
-func (c *Client) AddPeer(ctx context.Context, line string) (out Peer, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/peers", AddRequest{Line: line}, &out)
+func (c *Client) AddPeer(ctx context.Context, q AddRequest) (out Peer, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/peers", q, &out)
+	return out, err
+}
+
+// RemovePeer is Backend.RemovePeer.
+func (c *Client) RemovePeer(ctx context.Context, q RemoveRequest) (out Removed, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/peers/remove", q, &out)
+	return out, err
+}
+
+// RenamePeer is Backend.RenamePeer.
+func (c *Client) RenamePeer(ctx context.Context, q RenameRequest) (out Peer, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/peers/rename", q, &out)
 	return out, err
 }
 

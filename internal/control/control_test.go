@@ -73,25 +73,36 @@ func TestRoundTrip(t *testing.T) {
 	check("Export", f.ExportLine, line, err)
 	reloaded, err := c.Reload(ctx)
 	check("Reload", f.ReloadValue, reloaded, err)
-	peer, err := c.AddPeer(ctx, "a line")
-	check("AddPeer", "b.example", peer.Names[0], err)
+	peers, err := c.Peers(ctx)
+	check("Peers", f.PeerList, peers, err)
+	peer, err := c.AddPeer(ctx, control.AddRequest{Line: "a line", As: "b", Replace: true, Force: true})
+	check("AddPeer", "b", peer.Names[0], err)
+	peer, err = c.RenamePeer(ctx, control.RenameRequest{Old: "b", New: "c", Replace: true, Force: true})
+	check("RenamePeer", "c", peer.Names[0], err)
+	removed, err := c.RemovePeer(ctx, control.RemoveRequest{Peer: "c"})
+	check("RemovePeer", control.Removed{NID: 2, Names: []string{"b.example"}, Written: []control.Place{}}, removed, err)
 	check("SetMode", nil, nil, c.SetMode(ctx, ilnp.Duality))
 	check("SetLinkEnabled", nil, nil, c.SetLinkEnabled(ctx, "wlan0", false))
 	check("Shutdown", nil, nil, c.Shutdown(ctx, true))
-	want := []string{"probe 0000:0000:0000:0007", "reload", "add a line", "mode duality", "disable wlan0", "shutdown and remove"}
+	want := []string{"probe 0000:0000:0000:0007", "reload", "add a line as b replace force", "rename b c replace force", "remove c", "mode duality", "disable wlan0", "shutdown and remove"}
 	check("instructions", want, f.Instructions(), nil)
 }
 
 func TestEmptyListsAreLists(t *testing.T) {
-	h := control.Handler(&controltest.Fake{})
-	for _, path := range []string{"/v1/locators", "/v1/sessions", "/v1/counters"} {
+	h := control.Handler(&controltest.Fake{PeerList: []control.KnownPeer{{}}})
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/peers", nil)); strings.Contains(w.Body.String(), "null") {
+		t.Errorf("peers: %s", w.Body)
+	}
+	h = control.Handler(&controltest.Fake{})
+	for _, path := range []string{"/v1/locators", "/v1/sessions", "/v1/counters", "/v1/peers"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		if got := strings.TrimSpace(w.Body.String()); got != "[]" {
 			t.Errorf("%s: %q, want []", path, got)
 		}
 	}
-	for _, q := range []string{"GET /v1/status", "POST /v1/peers", "POST /v1/reload"} {
+	for _, q := range []string{"GET /v1/status", "POST /v1/peers", "POST /v1/peers/remove", "POST /v1/peers/rename", "POST /v1/reload"} {
 		method, path, _ := strings.Cut(q, " ")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
@@ -144,7 +155,7 @@ func TestBadRequests(t *testing.T) {
 
 func TestCodesHaveTheirStatus(t *testing.T) {
 	for code, want := range map[control.Code]int{
-		control.CodeInvalid: 400, control.CodeNotFound: 404, control.CodeConflict: 409,
+		control.CodeInvalid: 400, control.CodeNotFound: 404, control.CodeConflict: 409, control.CodeChoice: 409,
 		control.CodeUnsupported: 501, control.CodeUnavailable: 503, control.CodeInternal: 500,
 	} {
 		w := httptest.NewRecorder()

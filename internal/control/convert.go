@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/naming"
 )
 
 var (
@@ -190,4 +191,16 @@ func seconds(d time.Duration) *float64 {
 	}
 	s := d.Seconds()
 	return &s
+}
+
+// String returns "file:line", or the file alone.
+func (p Place) String() string { return naming.Place(p).String() }
+
+// SkippedWarning is the warning of a status that has faults.
+func SkippedWarning(faults []HostsFault) string {
+	lines := "1 line of the hosts file or of the added peers is skipped"
+	if len(faults) > 1 {
+		lines = fmt.Sprintf("%d lines of the hosts file or of the added peers are skipped, the first", len(faults))
+	}
+	return fmt.Sprintf("%s: %v: %s", lines, faults[0].Place, faults[0].Message)
 }

@@ -14,6 +14,7 @@ const (
 	CodeInvalid     Code = "invalid"     // 400: the request itself is wrong
 	CodeNotFound    Code = "not-found"   // 404: what it names does not exist
 	CodeConflict    Code = "conflict"    // 409: it contradicts what there is
+	CodeChoice      Code = "choice"      // 409: it wants one of the options that the hint names
 	CodeUnsupported Code = "unsupported" // 501: this host or kernel cannot
 	CodeUnavailable Code = "unavailable" // 503: not now
 	CodeInternal    Code = "internal"    // 500: the daemon failed
@@ -66,7 +67,7 @@ func (c Code) status() int {
 		return http.StatusBadRequest
 	case CodeNotFound:
 		return http.StatusNotFound
-	case CodeConflict:
+	case CodeConflict, CodeChoice:
 		return http.StatusConflict
 	case CodeUnsupported:
 		return http.StatusNotImplemented

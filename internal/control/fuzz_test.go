@@ -19,6 +19,8 @@ var requests = []struct{ method, path string }{
 	{http.MethodPost, "/v1/probe"},
 	{http.MethodPost, "/v1/reload"},
 	{http.MethodPost, "/v1/shutdown"},
+	{http.MethodPost, "/v1/peers/remove"},
+	{http.MethodPost, "/v1/peers/rename"},
 }
 
 // FuzzRequest sends any body to the control socket. Whatever it is, the answer
@@ -27,6 +29,7 @@ func FuzzRequest(f *testing.F) {
 	for i, body := range []string{
 		`{"mode":"hard"}`, `{"link":"eth0","enabled":true}`, `{"line":"roam1:1-2-3-4::host:00000000"}`,
 		`{"peer":"0200:0000:0000:0001"}`, ``, `{"remove_plane":true}`,
+		`{"peer":"b"}`, `{"old":"b","new":"c","replace":true,"force":true}`,
 	} {
 		f.Add(uint8(i), body)
 	}

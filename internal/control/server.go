@@ -55,6 +55,7 @@ func Handler(b Backend) http.Handler {
 		for _, l := range []*[]string{&s.Warnings, &s.Plane.Features, &s.Plane.Uplinks, &s.DNS.Upstream} {
 			*l = orEmpty(*l)
 		}
+		s.Faults = orEmpty(s.Faults)
 		return s, err
 	})
 	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })
@@ -77,11 +78,7 @@ func Handler(b Backend) http.Handler {
 	handle(mux, "PUT /v1/link", func(ctx context.Context, q LinkRequest) (any, error) {
 		return struct{}{}, b.SetLinkEnabled(ctx, q.Link, q.Enabled)
 	})
-	handle(mux, "POST /v1/peers", func(ctx context.Context, q AddRequest) (any, error) {
-		p, err := b.AddPeer(ctx, q.Line)
-		p.Names, p.Locators = orEmpty(p.Names), orEmpty(p.Locators)
-		return p, err
-	})
+	handlePeers(mux, b)
 	handle(mux, "POST /v1/probe", func(ctx context.Context, q ProbeRequest) (any, error) {
 		p, err := b.Probe(ctx, q.Peer)
 		p.Paths = orEmpty(p.Paths)
@@ -100,6 +97,29 @@ func Handler(b Backend) http.Handler {
 			WithHint("the command and the daemon may be of different versions: compare `roam version`"))
 	})
 	return mux
+}
+
+// handlePeers registers the requests about who is known.
+func handlePeers(mux *http.ServeMux, b Backend) {
+	mux.HandleFunc("GET /v1/peers", func(w http.ResponseWriter, r *http.Request) {
+		peers, err := b.Peers(r.Context())
+		for i := range peers {
+			p := &peers[i]
+			p.Names, p.Locators, p.Options, p.Written = orEmpty(p.Names), orEmpty(p.Locators), orEmpty(p.Options), orEmpty(p.Written)
+		}
+		reply(w, orEmpty(peers), err)
+	})
+	whole := func(p Peer, err error) (any, error) {
+		p.Names, p.Locators = orEmpty(p.Names), orEmpty(p.Locators)
+		return p, err
+	}
+	handle(mux, "POST /v1/peers", func(ctx context.Context, q AddRequest) (any, error) { return whole(b.AddPeer(ctx, q)) })
+	handle(mux, "POST /v1/peers/rename", func(ctx context.Context, q RenameRequest) (any, error) { return whole(b.RenamePeer(ctx, q)) })
+	handle(mux, "POST /v1/peers/remove", func(ctx context.Context, q RemoveRequest) (any, error) {
+		r, err := b.RemovePeer(ctx, q)
+		r.Names, r.Written = orEmpty(r.Names), orEmpty(r.Written)
+		return r, err
+	})
 }
 
 // handle registers a request that has a JSON object as its body.

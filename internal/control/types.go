@@ -24,6 +24,19 @@ type Status struct {
 	Config         string       `json:"config"` // path of the configuration in force
 	Plane          Plane        `json:"plane"`
 	DNS            DNS          `json:"dns"`
+	Faults         []HostsFault `json:"faults"` // lines of the hosts file and of the added peers that are skipped
+}
+
+// HostsFault is why a line of the hosts file, or of the file of added peers, is skipped.
+type HostsFault struct {
+	Place
+	Message string `json:"message"`
+}
+
+// Place is where something is written.
+type Place struct {
+	File string `json:"file"`
+	Line int    `json:"line"` // from 1; 0: the file as a whole
 }
 
 // Plane is the state of the data plane.
@@ -147,6 +160,33 @@ type Peer struct {
 	Warning  string     `json:"warning,omitempty"` // what does not work with it for now
 }
 
+// KnownPeer is what is known of a correspondent apart from the figures of its session.
+type KnownPeer struct {
+	NID      roam.NID      `json:"nid"`
+	Names    []string      `json:"names"`
+	Address  netip.Addr    `json:"address"`  // its session address
+	Locators []PeerLocator `json:"locators"` // as they are written; the present ones are those of its session
+	Options  []string      `json:"options"`  // as they are written, such as "anywhere=yes"
+	Written  []Place       `json:"written"`  // none: nobody has written it down, it came by itself
+	State    string        `json:"state"`    // as in Session
+	Dead     bool          `json:"dead"`     // it has a session, and no path of that works
+	WhyPlain string        `json:"why_plain,omitempty"`
+}
+
+// PeerLocator is a locator of a correspondent as it is written.
+type PeerLocator struct {
+	L64        roam.L64 `json:"l64"`
+	Preference uint16   `json:"preference"` // lower is preferred (RFC 6742 §2.3)
+}
+
+// Removed tells of a correspondent that was removed.
+type Removed struct {
+	NID     roam.NID `json:"nid"`
+	Names   []string `json:"names"`             // that it had
+	Written []Place  `json:"written"`           // where it still is, in files that only the user edits
+	Warning string   `json:"warning,omitempty"` // it is known all the same, and why
+}
+
 // Reloaded tells what a reload changed, as "section.key: old -> new".
 type Reloaded struct {
 	Applied []string `json:"applied"`
@@ -206,7 +246,23 @@ type LinkRequest struct {
 
 // AddRequest makes a correspondent known.
 type AddRequest struct {
-	Line string `json:"line"`
+	Line    string `json:"line"`
+	As      string `json:"as,omitempty"`      // its name, in place of those in the line
+	Replace bool   `json:"replace,omitempty"` // names that another correspondent has move to this one
+	Force   bool   `json:"force,omitempty"`   // names are taken that mean something else on this host
+}
+
+// RemoveRequest forgets a correspondent.
+type RemoveRequest struct {
+	Peer string `json:"peer"` // a name or a Node Identifier
+}
+
+// RenameRequest gives a correspondent another name.
+type RenameRequest struct {
+	Old     string `json:"old"` // a name, or a Node Identifier: its first name
+	New     string `json:"new"`
+	Replace bool   `json:"replace,omitempty"` // as in AddRequest
+	Force   bool   `json:"force,omitempty"`   // as in AddRequest
 }
 
 // ShutdownRequest ends the daemon.

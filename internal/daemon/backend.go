@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -48,6 +47,12 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 	err := d.do(ctx, func(time.Time) {
 		s.Mode = control.ModeName(d.engine.Core().Mode())
 		s.Warnings = append(s.Warnings, d.warnings...)
+		for _, f := range d.hosts.Faults {
+			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
+		}
+		if len(s.Faults) > 0 {
+			s.Warnings = append(s.Warnings, control.SkippedWarning(s.Faults))
+		}
 		s.Plane = control.Plane{
 			Attach: d.plane.Attach(), ABI: dataplane.ABI, Features: d.plane.Features(),
 			Adopted: d.plane.Adopted(), Pins: d.cfg.Pins(), Uplinks: []string{},
@@ -170,84 +175,26 @@ func (d *Daemon) SetLinkEnabled(ctx context.Context, link string, enabled bool) 
 	return refusal
 }
 
-// AddPeer makes a correspondent known, now and after a restart.
-func (d *Daemon) AddPeer(ctx context.Context, line string) (control.Peer, error) {
-	r, err := naming.ParseAny(line)
-	if err != nil {
-		return control.Peer{}, control.Errorf(control.CodeInvalid, "read line: %w", err).
-			WithHint("a line of `roam export` or of the hosts file is wanted")
-	}
-	if r.NID == d.nid {
-		return control.Peer{}, control.Errorf(control.CodeConflict, "%s is this host itself", r.NID).
-			WithHint("run `roam export` on the other host, and `roam add` here")
-	}
-	if err := d.keepPeer(r); err != nil {
-		return control.Peer{}, err
-	}
-	var failure error
-	err = d.do(ctx, func(now time.Time) {
-		failure = d.know(now, d.engine.Core(), r)
-		d.publishNames()
-	})
-	out := control.Peer{NID: r.NID, Names: r.Names, Address: control.SessionAddr(d.cfg.Host.SessionPrefix, r.NID)}
-	for _, l := range r.Locators {
-		out.Locators = append(out.Locators, l.L64)
-	}
-	switch {
-	case err != nil:
-		return out, err
-	case errors.Is(failure, dataplane.ErrFull):
-		// It is kept and can be contacted, and whoever is accepted anyhow need not be noted.
-		if d.cfg.Host.Accept != ilnp.Any {
-			out.Warning = failure.Error() + raiseRoom
-		}
-		return out, nil
-	}
-	return out, failure
-}
-
-// keepPeer writes the record into the file of added peers, in place of an
-// earlier one for the same node. Several may be added at once.
-func (d *Daemon) keepPeer(r naming.Record) error {
-	d.keeping.Lock()
-	defer d.keeping.Unlock()
-	file := peersFile(d.cfg)
-	b, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("keep peer: %w", err)
-	}
-	lines := []string{"# Kept by `roam add`; one correspondent a line, as in the hosts file."}
-	old, err := naming.ParseHosts(file, string(b))
-	if err != nil {
-		return control.Errorf(control.CodeConflict, "keep peer: %w", err).WithHint("mend or remove %s", file)
-	}
-	for _, o := range old {
-		if o.NID != r.NID {
-			lines = append(lines, o.HostsLine())
-		}
-	}
-	lines = append(lines, r.HostsLine(), "")
-	if err := keepFile(file, strings.Join(lines, "\n")); err != nil {
-		return fmt.Errorf("keep peer: %w", err)
-	}
-	return nil
-}
-
 // Export returns the line with which another host makes this one known.
-func (d *Daemon) Export(ctx context.Context) (string, error) {
-	r := naming.Record{NID: d.nid}
-	if err := d.do(ctx, func(now time.Time) {
-		for _, l := range d.engine.Core().Locals(now) {
-			preference := uint16(naming.DefaultPreference)
-			if l.State != ilnp.Active {
-				preference *= 2
-			}
-			if !l.Disabled && l.State != ilnp.Aged {
-				r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: preference})
-			}
-		}
-	}); err != nil {
+func (d *Daemon) Export(ctx context.Context) (line string, err error) {
+	var failure error
+	if err := d.do(ctx, func(now time.Time) { line, failure = d.exportLine(now) }); err != nil {
 		return "", err
+	}
+	return line, failure
+}
+
+// exportLine is Export in the engine's goroutine.
+func (d *Daemon) exportLine(now time.Time) (string, error) {
+	r := naming.Record{NID: d.nid}
+	for _, l := range d.engine.Core().Locals(now) {
+		preference := uint16(naming.DefaultPreference)
+		if l.State != ilnp.Active {
+			preference *= 2
+		}
+		if !l.Disabled && l.State != ilnp.Aged {
+			r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: preference})
+		}
 	}
 	name, err := os.Hostname()
 	if err != nil {
@@ -272,8 +219,9 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 	}
 	var failure error
 	err = d.do(ctx, func(now time.Time) {
-		if _, err := readRecords(next); err != nil {
-			failure = control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed")
+		// Who stands in a line that has just been spoilt would lose the session.
+		if faults := readHosts(next).Faults; len(faults) > len(d.hosts.Faults) {
+			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
 			return
 		}
 		for _, c := range config.Diff(d.cfg, next) {

@@ -58,10 +58,11 @@ type Daemon struct {
 	history  history
 	names    atomic.Pointer[naming.Table]
 	stop     context.CancelFunc
-	keeping  sync.Mutex // held while the file of added peers is written
+	keeping  sync.Mutex // held while the file of added peers is read, written and taken over
 
 	// Only touched by the engine's goroutine, through Do.
 	records  map[roam.NID]naming.Record
+	hosts    naming.Hosts // the files that records are from
 	warnings []string
 	// literalFault is why literals is not complete; "": it is.
 	literalFault string
@@ -158,6 +159,9 @@ func (d *Daemon) open() (err error) {
 	if d.starts, err = countStart(d.cfg.Host.RunDir); err != nil {
 		d.opts.Log.Warn(err.Error())
 	}
+	if err := keepFile(d.cfg.InForce(), config.Format(d.cfg)); err != nil {
+		d.opts.Log.Warn("the configuration in force is not kept for `roam down`", "err", err)
+	}
 	device, err := d.loadAndSetUp()
 	if err != nil {
 		return err
@@ -236,13 +240,13 @@ func (d *Daemon) prepare(probeID uint16) (err error) {
 	d.engine = engine.New(engine.Config{
 		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender, Reassembled: d.reassembled,
 		SessionPrefix: d.cfg.Host.SessionPrefix, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
-		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, Log: d.opts.Log,
+		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, OnRestored: d.restored, Log: d.opts.Log,
 	})
-	if err := d.loadNames(core); err != nil {
+	if err := d.firstNames(); err != nil {
 		return err
 	}
 	d.startDNS()
-	d.startLiterals(core)
+	d.startLiterals()
 	d.startMetrics()
 	return nil
 }
@@ -317,10 +321,13 @@ func (d *Daemon) close() {
 
 // Restore gives the host back as it was before the first start, also after a
 // crash. It refuses while a daemon runs.
+//
+// A file with faults does not keep it from that: what the daemon has kept of its
+// configuration, or the paths that can be read of the file, serve as well.
 func Restore(configFile string) error {
 	cfg, err := loadConfig(configFile)
 	if err != nil {
-		return err
+		cfg = config.Rescue(configFile)
 	}
 	d := &Daemon{cfg: cfg}
 	if err := d.takeRunDir(); err != nil {
@@ -340,7 +347,7 @@ func restore(cfg config.Config) error {
 		resolvConf(cfg).Release(),
 		unmountBPF(cfg.Pins()),
 	)
-	for _, f := range []string{stateFile(cfg), cfg.Socket(), filepath.Join(cfg.Host.RunDir, "starts")} {
+	for _, f := range []string{stateFile(cfg), cfg.Socket(), cfg.InForce(), filepath.Join(cfg.Host.RunDir, "starts")} {
 		if e := os.Remove(f); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}

@@ -72,7 +72,20 @@ func (d *Daemon) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) 
 			more = []any{"left_out", leftOut}
 		}
 	}
+	if ev.Kind == ilnp.SessionFellBack && ev.Reason == ilnp.WhyNoILNP {
+		more = append(more, d.missingHalf(ev.Time)...)
+	}
 	d.opts.Log.Log(context.Background(), level, shown.Kind, append(attributes(ev, shown), more...)...)
+}
+
+// missingHalf says what is likely missing where a peer refuses our nonce, and the line
+// to run there: hosts that do not know us answer as those without ILNP do.
+func (d *Daemon) missingHalf(now time.Time) []any {
+	line, err := d.exportLine(now)
+	if err != nil {
+		return nil // this host has no name to be added by
+	}
+	return []any{"likely", "no Roam there, or it does not know this host", "run_there", "roam add '" + line + "'"}
 }
 
 // attributes returns what an event has, for the log.

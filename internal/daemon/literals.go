@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"roam"
-	"roam/ilnp"
 	"roam/internal/dataplane"
 )
 
 // startLiterals attaches the hooks for real addresses of known correspondents.
 // Without them sessions are reached by name only, so a fault is a warning.
-func (d *Daemon) startLiterals(core *ilnp.Core) {
+// Their table stays as a predecessor has left it until the core knows them.
+func (d *Daemon) startLiterals() {
 	if !d.cfg.Literals.Enabled {
 		return
 	}
@@ -28,21 +28,17 @@ func (d *Daemon) startLiterals(core *ilnp.Core) {
 	}
 	if err != nil {
 		d.warn("real addresses of correspondents are not turned into sessions: " + err.Error())
-		return
 	}
-	d.setLiterals(core, d.started)
 }
 
 // listLiterals follows the correspondents' locators; it runs in the engine's
 // goroutine.
-func (d *Daemon) listLiterals(now time.Time) { d.setLiterals(d.engine.Core(), now) }
-
-func (d *Daemon) setLiterals(core *ilnp.Core, now time.Time) {
+func (d *Daemon) listLiterals(now time.Time) {
 	if d.literals == nil {
 		return
 	}
 	want := make(map[roam.ILV]roam.NID)
-	for _, p := range core.KnownPeers(now) {
+	for _, p := range d.engine.Core().KnownPeers(now) {
 		for _, l := range p.Locators {
 			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
 		}

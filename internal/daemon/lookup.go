@@ -70,12 +70,12 @@ func (r *rendezvous) due(now time.Time, hosts, peers string) bool {
 // being written.
 func (d *Daemon) lookAgain(now time.Time) {
 	r := &d.rendezvous
-	if !r.due(now, d.cfg.Host.Hosts, peersFile(d.cfg)) {
+	if !r.due(now, d.cfg.Host.Hosts, d.cfg.Peers()) {
 		return
 	}
-	r.marks = marksOf(d.cfg.Host.Hosts, peersFile(d.cfg))
-	records, err := readRecords(d.cfg)
-	for _, record := range records {
+	r.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
+	var err error
+	for _, record := range readHosts(d.cfg).Records {
 		if err == nil && slices.Contains(slices.Collect(maps.Values(r.lost)), record.NID) {
 			if err = d.know(now, d.engine.Core(), record); errors.Is(err, dataplane.ErrFull) {
 				err = nil // said when the names were loaded

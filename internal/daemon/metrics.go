@@ -103,6 +103,7 @@ func (d *Daemon) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		}
 		*s.HandoffTime, *s.UpdateRTT = t.handoffTime, t.updateRTT
 		s.UpdatesSent, s.UpdatesFailed, s.PeerMoves, s.FellBack = t.sent, t.failed, t.peerMoves, t.fellBack
+		s.SkippedLines = uint64(len(d.hosts.Faults))
 		failure = d.counterMetrics(&s)
 	})
 	return s, errors.Join(err, failure)

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -20,83 +20,178 @@ import (
 	"roam/naming"
 )
 
-// peersFile keeps what `roam add` was told, in the syntax of the hosts file.
-func peersFile(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "peers") }
-
 func resolvConf(cfg config.Config) dnsio.ResolvConf {
 	return dnsio.ResolvConf{Path: cfg.DNS.ResolvConf, Dir: cfg.Host.StateDir}
 }
 
-// readRecords reads the hosts file and the added peers; neither need exist.
-func readRecords(cfg config.Config) ([]naming.Record, error) {
-	var all []naming.Record
-	for _, file := range []string{cfg.Host.Hosts, peersFile(cfg)} {
+// errUnreadable is the fault of a file that is there and cannot be read.
+var errUnreadable = errors.New("cannot be read")
+
+// readHosts reads the hosts file and the added peers, as far as they can be read;
+// neither need exist.
+func readHosts(cfg config.Config) naming.Hosts {
+	var files []naming.File
+	var faults naming.Errors
+	for _, file := range []string{cfg.Host.Hosts, cfg.Peers()} {
 		b, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, &naming.Error{File: file, Err: fmt.Errorf("%w: %w", errUnreadable, err)})
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read names: %w", err)
-		}
-		records, err := naming.ParseHosts(file, string(b))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
+		files = append(files, naming.File{Name: file, Text: string(b)})
 	}
-	return all, nil
+	h := naming.ReadHosts(files...)
+	h.Faults = append(faults, h.Faults...)
+	return h
 }
 
-// loadNames makes the records known to core, data plane and resolver. Where there
-// are more than the data plane has room for, the last ones can be contacted only. It runs
-// before the engine does, or inside Do.
-func (d *Daemon) loadNames(core *ilnp.Core) error {
-	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, peersFile(d.cfg))
-	records, err := readRecords(d.cfg)
-	if err != nil {
-		return err
+// unreadable reports whether a whole file could not be read.
+func unreadable(h naming.Hosts) bool {
+	return len(h.Faults) > 0 && errors.Is(h.Faults[0], errUnreadable)
+}
+
+// firstNames reads the files for data plane and resolver, before there are sessions.
+// The core is told by restored: it takes what a predecessor left before anything else.
+func (d *Daemon) firstNames() error {
+	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
+	d.hosts = readHosts(d.cfg)
+	d.logFaults(d.hosts.Faults)
+	var records []dataplane.Record
+	for _, r := range d.hosts.Records {
+		d.records[r.NID] = r
+		if r.NID != d.nid {
+			records = append(records, placesOf(d.peerOf(r)))
+		}
 	}
-	now := time.Now()
+	d.publishNames()
+	var err error
+	if unreadable(d.hosts) {
+		// An earlier process knew more, and nobody has said that it is wrong.
+		for _, r := range records {
+			err = cmp.Or(err, d.plane.SetRecord(r))
+		}
+	} else {
+		err = d.plane.SyncRecords(records)
+	}
+	if errors.Is(err, dataplane.ErrFull) {
+		d.warnFull(err)
+		return nil
+	}
+	return err
+}
+
+// warnFull says that the last correspondents have no room in the data plane: they can be
+// contacted only.
+func (d *Daemon) warnFull(err error) {
+	if err != nil && d.cfg.Host.Accept != ilnp.Any {
+		d.warn(err.Error() + ", and the same of others" + raiseRoom)
+	}
+}
+
+// loadNames reads the files again and makes their records known to core, data plane and
+// resolver. It runs inside Do.
+func (d *Daemon) loadNames(core *ilnp.Core) error {
+	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
+	hosts := readHosts(d.cfg)
+	d.logFaults(hosts.Faults)
+	full, err := d.useHosts(time.Now(), core, hosts, true)
+	d.warnFull(full)
+	return err
+}
+
+// useHosts takes over what the files say: who is not in them any more is forgotten,
+// records that are new or others than before are made known; with all, every record
+// is. full says who has no room in the data plane; err is any other failure.
+func (d *Daemon) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all bool) (full, err error) {
 	wanted := make(map[roam.NID]bool)
-	for _, r := range records {
+	for _, r := range hosts.Records {
 		wanted[r.NID] = true
 	}
 	for nid := range d.records {
-		if !wanted[nid] {
-			delete(d.records, nid)
-			core.RemovePeer(now, nid)
-			if err := d.plane.Forget(nid); err != nil {
-				return err
-			}
+		// A file that cannot be read does not say that anybody is gone.
+		if wanted[nid] || unreadable(hosts) {
+			continue
+		}
+		delete(d.records, nid)
+		core.RemovePeer(now, nid)
+		if err := d.plane.Forget(nid); err != nil {
+			return nil, err
 		}
 	}
-	var full error
-	for _, r := range records {
+	for _, r := range hosts.Records {
+		if old, ok := d.records[r.NID]; ok && !all && reflect.DeepEqual(old, r) {
+			continue
+		}
 		err := d.know(now, core, r)
 		if err != nil && !errors.Is(err, dataplane.ErrFull) {
-			return err
+			return nil, err
 		}
 		full = cmp.Or(full, err)
 	}
-	if full != nil && d.cfg.Host.Accept != ilnp.Any {
-		d.warn(full.Error() + ", and the same of others" + raiseRoom)
-	}
+	d.hosts = hosts
 	d.publishNames()
-	return nil
+	return full, nil
+}
+
+// restored tells the core what the files say, when it has what a predecessor has left:
+// the files may have changed while no daemon ran. It runs in the engine's goroutine.
+func (d *Daemon) restored(now time.Time) {
+	core := d.engine.Core()
+	for _, nid := range core.KnownNIDs() {
+		if _, ok := d.records[nid]; !ok && !unreadable(d.hosts) {
+			core.RemovePeer(now, nid)
+			d.opts.Log.Info("a correspondent is in no file any more, and is forgotten", "nid", nid)
+		}
+	}
+	for _, r := range d.hosts.Records {
+		if p := d.peerOf(r); r.NID != d.nid && !core.Knows(p) {
+			core.AddPeer(now, p)
+		}
+	}
+	d.listLiterals(now)
+}
+
+// mostFaults bounds the lines of the log about faults of the files.
+const mostFaults = 20
+
+func (d *Daemon) logFaults(faults naming.Errors) {
+	for _, f := range faults[:min(len(faults), mostFaults)] {
+		d.opts.Log.Warn("a line is skipped", "at", naming.Place{File: f.File, Line: f.Line}, "err", f.Err)
+	}
+	if more := len(faults) - mostFaults; more > 0 {
+		d.opts.Log.Warn("more lines are skipped: `roam config check` names them", "lines", more)
+	}
 }
 
 // raiseRoom is what to do where correspondents cannot be noted.
 const raiseRoom = ": raise ilnp.max_sessions"
 
-// know makes one correspondent known; what was known of it is united.
+// know makes one correspondent known, in place of what was known of it.
 func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 	d.records[r.NID] = r
 	if r.NID == d.nid {
 		return nil // our own names are answered, but we are not our correspondent
 	}
+	p := d.peerOf(r)
+	err := d.plane.SetRecord(placesOf(p)) // first: what comes from there need not wait
+	core.AddPeer(now, p)
+	return err
+}
+
+// placesOf returns a peer as the data plane takes it.
+func placesOf(p ilnp.Peer) dataplane.Record {
+	r := dataplane.Record{NID: p.NID, Anywhere: p.Anywhere}
+	for _, l := range p.Locators {
+		r.Locators = append(r.Locators, l.L64)
+	}
+	return r
+}
+
+// peerOf returns a record as the core takes it.
+func (d *Daemon) peerOf(r naming.Record) ilnp.Peer {
 	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: d.cfg.ILNP.Checksum, DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft}
 	p.NonceAlways, p.NonceFixed = r.Nonce == naming.NonceAlways, r.Nonce != naming.NonceUnset
 	p.OldFirst = r.Order == naming.OrderOld
+	p.Anywhere = r.Anywhere == naming.AnywhereYes
 	if r.Checksum != naming.ChecksumUnset {
 		p.Rule, p.RuleFixed = ilnp.RuleIPv6, true
 		if r.Checksum == naming.ChecksumRFC6741 {
@@ -109,14 +204,7 @@ func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 	for _, l := range r.Locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: ilnp.Infinite})
 	}
-	// The data plane first: it knows then where packets need not wait.
-	record := dataplane.Record{NID: r.NID, Anywhere: p.Anywhere}
-	for _, l := range p.Locators {
-		record.Locators = append(record.Locators, l.L64)
-	}
-	err := d.plane.SetRecord(record)
-	core.AddPeer(now, p)
-	return err
+	return p
 }
 
 // publishNames gives the resolver a new table.

@@ -14,6 +14,9 @@ import (
 // stranger is a correspondent that nobody knows.
 func stranger(i int) roam.ILV { return at(there, 0x0200_0000_0001_0000+roam.NID(i)) }
 
+// listed is a record of a stranger where it is.
+func listed(s roam.ILV) Record { return Record{NID: s.NID, Locators: []roam.L64{s.L64}} }
+
 // knock is the first packet of a stranger.
 func knock(from roam.ILV, n ilnp.Nonce) []byte {
 	return packet(from, at(here, ours), ip6.DestOpts, with(n, ip6.TCP, tcp(flagSYN, 0)))
@@ -55,6 +58,24 @@ func TestEmbryoAdmission(t *testing.T) {
 		{"from a multicast address", knock(at(0xff02<<48, s.NID), theirNonce), shot, counts{"drop_malformed": 1}, nil},
 		{"from a link-local address", knock(at(0xfe80<<48, s.NID), theirNonce), shot, counts{"drop_malformed": 1}, nil},
 	})
+}
+
+// Those that an earlier process knew, and this one does not, are no longer admitted.
+func TestKnownAreSynced(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	stays, goes, comes := stranger(1), stranger(2), stranger(3)
+	r.must(r.SetRecord(listed(stays)))
+	r.must(r.SetRecord(listed(goes)))
+	r.must(r.SyncRecords([]Record{listed(comes), listed(stays)}))
+	made := counts{"rx_packets": 1, "rx_nonce": 1}
+	r.check([]verdictCase{
+		{"known before and now", knock(stays, strangerNonce(1)), passOn, made, []EventKind{Embryo}},
+		{"known before only", knock(goes, strangerNonce(2)), passOn, nil, nil},
+		{"known now only", knock(comes, strangerNonce(3)), passOn, made, []EventKind{Embryo}},
+	})
+	r.must(r.SyncRecords(nil))
+	r.check([]verdictCase{{"nobody known", knock(stays, strangerNonce(4)), passOn, nil, nil}})
 }
 
 // An embryo is told with all that the daemon needs, its packet is delivered,

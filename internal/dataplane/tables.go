@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -211,6 +212,49 @@ func (p *Plane) Forget(nid roam.NID) error {
 		return fmt.Errorf("forget known correspondent: %w", err)
 	}
 	return nil
+}
+
+// SyncRecords makes these correspondents the ones that are known, and no others: those
+// that an earlier process has left are forgotten first. Where there is no room for all,
+// the last ones are left out and the error wraps ErrFull.
+func (p *Plane) SyncRecords(records []Record) error {
+	wanted := make(map[bpfHalf]bool, len(records))
+	for _, r := range records {
+		wanted[half(uint64(r.NID))] = true
+	}
+	var (
+		key   bpfHalf
+		value uint8
+		old   []roam.NID
+	)
+	for nid := range p.placed {
+		if !wanted[half(uint64(nid))] {
+			old = append(old, nid)
+		}
+	}
+	entries := p.objs.KnownNids.Iterate()
+	for entries.Next(&key, &value) {
+		if !wanted[key] {
+			old = append(old, roam.NID(key.uint64())) // deleted later: a walk over a table that changes may miss some
+		}
+	}
+	if err := entries.Err(); err != nil {
+		return fmt.Errorf("list known correspondents: %w", err)
+	}
+	for _, nid := range old {
+		if err := p.Forget(nid); err != nil {
+			return err
+		}
+	}
+	var full error
+	for _, r := range records {
+		if err := p.SetRecord(r); errors.Is(err, ErrFull) {
+			full = cmp.Or(full, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return full
 }
 
 // UplinkEntry is one local locator and how to send from it.

@@ -310,3 +310,19 @@ func TestListeners(t *testing.T) {
 		t.Errorf("listeners of port 53: %q", names)
 	}
 }
+
+// TestLookup asks servers directly: what does not answer, or has no answer, says nothing.
+func TestLookup(t *testing.T) {
+	u := startUpstream(t)
+	dead := netip.MustParseAddrPort("127.0.0.1:9")
+	got := Lookup(t.Context(), []netip.AddrPort{dead, u.addr}, "www.example")
+	if len(got) != 1 || got[0] != netip.MustParseAddr("2001:db8::") {
+		t.Errorf("www.example is %v", got)
+	}
+	if got := Lookup(t.Context(), []netip.AddrPort{u.addr}, "www.test"); got != nil {
+		t.Errorf("www.test is %v", got)
+	}
+	if got := Lookup(t.Context(), nil, "www.example"); got != nil {
+		t.Errorf("without a server www.example is %v", got)
+	}
+}

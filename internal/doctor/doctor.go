@@ -14,6 +14,7 @@ import (
 
 	"roam/internal/config"
 	"roam/internal/control"
+	"roam/naming"
 )
 
 // Level says how much a finding matters.
@@ -47,8 +48,11 @@ type Facts struct {
 	Daemon      *control.Status
 	DaemonError string // why Daemon is nil
 	Locators    []control.Locator
-	Kernel      string // release, such as "6.1.0-18-amd64"
-	NoIPv6      bool   // switched off for all links
+	Sessions    []control.Session
+	HostsFaults naming.Errors // lines of the hosts file and of the added peers that cannot be used
+	Refused     int           // Parameter Problems that this host has sent; 0: none, or not known
+	Kernel      string        // release, such as "6.1.0-18-amd64"
+	NoIPv6      bool          // switched off for all links
 	Links       []Link
 	LinksKnown  bool
 	NFT         string // nft -j list ruleset
@@ -89,6 +93,7 @@ type PeerFacts struct {
 	ProbeErr  string
 	PathMTU   int // towards its session address; 0: none was learned
 	History   []control.Event
+	Export    string // the line that makes this host known there; "": not known
 }
 
 // Examine judges the host and, where there is one, the correspondent. Every
@@ -96,7 +101,7 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookKernel, lookLinks, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
+		lookDaemon, lookHosts, lookKernel, lookLinks, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk, lookPlainSessions, lookStrangers,
 	} {
 		look(&e, f)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"roam/internal/config"
+	"roam/naming"
 )
 
 // World is what Gather needs of the machine.
@@ -40,6 +41,9 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 		RunDir:     directory(w, cfg.Host.RunDir),
 		StateDir:   directory(w, cfg.Host.StateDir),
 	}
+	f.HostsFaults = naming.ReadHosts(
+		naming.File{Name: cfg.Host.Hosts, Text: w.Read(cfg.Host.Hosts)}, naming.File{Name: cfg.Peers(), Text: w.Read(cfg.Peers())}).Faults
+	f.Refused = counted(w.Read("/proc/net/snmp6"), "Icmp6OutParmProblems")
 	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
 	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"), w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
 	f.LinksKnown = len(f.Links) > 0
@@ -53,6 +57,17 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 func directory(w World, path string) Dir {
 	free, ok := w.Free(path)
 	return Dir{Path: path, Exists: ok, Free: free}
+}
+
+// counted returns a counter of /proc/net/snmp6, 0 when it is not there.
+func counted(snmp, name string) int {
+	for line := range strings.Lines(snmp) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
 }
 
 // setting returns a sysctl of a link, -1 when it cannot be read.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"roam/internal/control"
 )
 
 func lookDaemon(e *examination, f Facts) {
@@ -22,6 +24,9 @@ func lookDaemon(e *examination, f Facts) {
 		return
 	}
 	for _, w := range s.Warnings {
+		if len(s.Faults) > 0 && w == control.SkippedWarning(s.Faults) {
+			continue // lookHosts names each of them, as the files are now
+		}
 		e.add(Warning, "daemon", "", "the daemon runs without a part of itself: %s", w)
 	}
 	if f.Version != s.Version {

@@ -83,7 +83,7 @@ func lookPlain(e *examination, f Facts) {
 	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`", f.Config.ILNP.FallbackLifetime)
 	switch why := p.Probed.WhyPlain; {
 	case why == ilnp.WhyNoILNP || why == ilnp.WhyRemembered && !echoed:
-		e.add(Fault, "session", again, "%s has no ILNP: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
+		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
 	case echoed || why == ilnp.WhyNoNonce:
 		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
 	default:

@@ -70,6 +70,7 @@ type Config struct {
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
 	OnTrouble     func(link, reason string) // likewise
 	OnTick        func(now time.Time)       // likewise, about once a second
+	OnRestored    func(now time.Time)       // likewise, once, when the core has what a predecessor left
 	Log           *slog.Logger
 }
 
@@ -295,6 +296,9 @@ func (e *Engine) start(ctx context.Context) error {
 	if err := e.restore(); err != nil {
 		// Sessions that cannot be restored end; the host still comes up.
 		e.cfg.Log.Warn("sessions of the last run are lost", "err", err)
+	}
+	if e.cfg.OnRestored != nil {
+		e.cfg.OnRestored(time.Now())
 	}
 	missing := make(map[ilnp.Local]bool)
 	for _, l := range e.cfg.Plane.UplinksInUse() {

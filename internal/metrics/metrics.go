@@ -36,6 +36,7 @@ type Snapshot struct {
 	UpdatesFailed uint64
 	PeerMoves     uint64
 	FellBack      uint64
+	SkippedLines  uint64    // of the hosts file and of the added peers, as last read
 	Counters      []Counter // of the data plane
 	Refused       []Counter // of the daemon, by reason
 }
@@ -103,6 +104,7 @@ func Write(w io.Writer, s Snapshot) error {
 	p.single("roam_updates_failed_total", "counter", "Locator Updates that were given up.", float64(s.UpdatesFailed))
 	p.single("roam_peer_moves_total", "counter", "Moves of correspondents that were followed.", float64(s.PeerMoves))
 	p.single("roam_fallbacks_total", "counter", "Sessions that fell back to plain IPv6.", float64(s.FellBack))
+	p.single("roam_skipped_lines", "gauge", "Lines of the hosts file and of the added peers that have a fault.", float64(s.SkippedLines))
 	for _, c := range s.Counters {
 		p.single("roam_"+c.Name+"_total", "counter", c.Meaning, float64(c.Value))
 	}

@@ -20,7 +20,7 @@ func snapshot() Snapshot {
 		StartSeconds: 1772366400.5, Starts: 2, Sessions: map[string]uint64{"established": 3, "plain": 0}, Dead: 1,
 		Locators:  []Locator{{Link: "wlan0", L64: "2001:db8:1:1::/64", State: "active"}},
 		Handoffs:  map[string]uint64{"new locator": 4},
-		UpdateRTT: h, UpdatesSent: 9,
+		UpdateRTT: h, UpdatesSent: 9, SkippedLines: 2,
 		Counters: []Counter{{Name: "drop_wrong_nonce", Meaning: `a\b`, Value: 12}},
 		Refused:  []Counter{{Name: "core_x", Meaning: "wrong nonce", Value: 7}},
 	}
@@ -52,6 +52,7 @@ func TestWrite(t *testing.T) {
 		"roam_update_rtt_seconds_count 4",
 		"roam_handoff_seconds_count 0",
 		"# HELP roam_drop_wrong_nonce_total a\\\\b\n# TYPE roam_drop_wrong_nonce_total counter\nroam_drop_wrong_nonce_total 12",
+		"# TYPE roam_skipped_lines gauge\nroam_skipped_lines 2",
 		`roam_refused_total{reason="wrong nonce"} 7`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -2,6 +2,8 @@ package acceptance
 
 import (
 	"net/netip"
+	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,6 +116,9 @@ func convert(t *testing.T, w *world, mn *host) {
 	}
 }
 
+// missing finds the line that is to be run on the other host.
+var missing = regexp.MustCompile(`run there: roam add '([^']*)'`)
+
 // strict is asked by a host that it does not know.
 func strict(t *testing.T, w *world, mn *host) {
 	n := w.newHost("strict", settings{accept: "known", hosts: "# nobody\n"}).start()
@@ -124,8 +129,22 @@ func strict(t *testing.T, w *world, mn *host) {
 	if list := n.sessions(); len(list) > 0 {
 		t.Errorf("a host that accepts known ones only has sessions %+v", list)
 	}
-	// Made known, the same host is taken.
-	n.roam("add", strings.TrimSpace(w.hostsFile("mn")))
+	// Made known by the line that doctor prints on this side, the same host is taken.
+	out, _, err := mn.command("doctor", "strict")
+	line := missing.FindStringSubmatch(out)
+	if exitStatus(err) != 1 || line == nil {
+		t.Fatalf("doctor names no line to run there: %s", out)
+	}
+	if out, _, _ := mn.command("doctor"); !strings.Contains(out, "session with strict is plain IPv6 and does not move: no ILNP there") {
+		t.Errorf("doctor says nothing of a session that fell back: %s", out)
+	}
+	if log, err := os.ReadFile(mn.Log); err != nil || !strings.Contains(string(log), "peer=strict reason=\"no ILNP there\"") || !strings.Contains(string(log), "run_there=\"roam add '"+line[1]+"'\"") {
+		t.Errorf("the log does not have the line (%v)", err)
+	}
+	if out, _, _ := n.command("doctor"); !strings.Contains(out, "ICMPv6 Parameter Problems since boot") {
+		t.Errorf("doctor says nothing of strangers that were refused: %s", out)
+	}
+	n.roam("add", line[1])
 	n.signal(syscall.SIGTERM)
 	n.start()
 	w.talk(t, "strict", "tcp6", "mn", 7007).echoed(t, "now we know")

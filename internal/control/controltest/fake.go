@@ -7,6 +7,7 @@
 package controltest
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -28,9 +29,11 @@ type Fake struct {
 	CounterList  []control.Counter
 	EventList    []control.Event
 	ProbeValue   control.Probed
+	PeerList     []control.KnownPeer
 	ReloadValue  control.Reloaded
 	ExportLine   string
-	AddWarning   string
+	AddWarning   string // of AddPeer and RemovePeer
+	Undecided    error  // what AddPeer and RenamePeer return without Replace and Force
 	Hub          control.Hub
 	OnShutdown   func(removePlane bool)
 	mu           sync.Mutex
@@ -48,7 +51,7 @@ func New() *Fake {
 			{Name: "drop_two_nonces", Meaning: "two Nonce options in one packet"},
 			{Name: "tx_session", Meaning: "session packets sent", Value: 123456},
 		},
-		EventList: history(), ProbeValue: probed(),
+		EventList: history(), ProbeValue: probed(), PeerList: peers(),
 		ReloadValue: control.Reloaded{
 			Applied: []string{`host.mode: "soft" -> "hard"`}, Restart: []string{`host.device: "roam0" -> "r1"`},
 		},
@@ -116,13 +119,43 @@ func (f *Fake) SetLinkEnabled(_ context.Context, link string, enabled bool) erro
 	return control.Errorf(control.CodeNotFound, "no uplink %q", link).WithHint("the links are wlan0, wwan0")
 }
 
-// AddPeer notes "add LINE".
-func (f *Fake) AddPeer(_ context.Context, line string) (control.Peer, error) {
-	p := control.Peer{
-		NID: 2, Names: []string{"b.example"}, Address: control.SessionAddr(roam.DefaultSessionPrefix, 2),
+// Peers returns PeerList.
+func (f *Fake) Peers(context.Context) ([]control.KnownPeer, error) { return f.PeerList, f.Err }
+
+// AddPeer notes "add LINE" with the options.
+func (f *Fake) AddPeer(_ context.Context, q control.AddRequest) (control.Peer, error) {
+	if f.Undecided != nil && !q.Replace && !q.Force && q.As == "" {
+		return control.Peer{}, f.Undecided
+	}
+	what := "add " + q.Line
+	if q.As != "" {
+		what += " as " + q.As
+	}
+	return f.peer(q.As), f.note(what + options(q.Replace, q.Force))
+}
+
+func options(replace, force bool) string {
+	return map[bool]string{true: " replace"}[replace] + map[bool]string{true: " force"}[force]
+}
+
+func (f *Fake) peer(name string) control.Peer {
+	return control.Peer{
+		NID: 2, Names: []string{cmp.Or(name, "b.example")}, Address: control.SessionAddr(roam.DefaultSessionPrefix, 2),
 		Locators: []roam.L64{0x2001_0db8_0001_0001}, Warning: f.AddWarning,
 	}
-	return p, f.note("add " + line)
+}
+
+// RemovePeer notes "remove PEER".
+func (f *Fake) RemovePeer(_ context.Context, q control.RemoveRequest) (control.Removed, error) {
+	return control.Removed{NID: 2, Names: []string{"b.example"}, Written: []control.Place{}, Warning: f.AddWarning}, f.note("remove " + q.Peer)
+}
+
+// RenamePeer notes "rename OLD NEW" with the options.
+func (f *Fake) RenamePeer(_ context.Context, q control.RenameRequest) (control.Peer, error) {
+	if f.Undecided != nil && !q.Replace && !q.Force {
+		return control.Peer{}, f.Undecided
+	}
+	return f.peer(q.New), f.note("rename " + q.Old + " " + q.New + options(q.Replace, q.Force))
 }
 
 // Export returns ExportLine.

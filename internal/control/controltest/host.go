@@ -18,8 +18,9 @@ func status() control.Status {
 		SessionPrefix:  roam.DefaultSessionPrefix.Prefix(),
 		SessionAddress: control.SessionAddr(roam.DefaultSessionPrefix, 0x0011_22ff_0000_0001),
 		Device:         "roam0", Config: "/etc/roam/roam.conf",
-		Plane: control.Plane{Attach: "tcx", ABI: 1, Features: []string{"tcx"}, Uplinks: []string{"wlan0", "wwan0"}, Pins: "/run/roam/bpf"},
-		DNS:   control.DNS{Listen: "127.0.0.156:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
+		Plane:  control.Plane{Attach: "tcx", ABI: 1, Features: []string{"tcx"}, Uplinks: []string{"wlan0", "wwan0"}, Pins: "/run/roam/bpf"},
+		DNS:    control.DNS{Listen: "127.0.0.156:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
+		Faults: []control.HostsFault{},
 	}
 }
 
@@ -95,4 +96,30 @@ func probed() control.Probed {
 		{Path: path(0x2001_0db8_00ff_0001), Answered: true, RTTMS: 20.15, UDP: true, Padded: true, Full: true, Octets: 1500},
 		{Path: path(0x2001_0db8_00ff_0002)},
 	}}
+}
+
+// peers are the correspondents of sessions, as they are written.
+func peers() []control.KnownPeer {
+	hosts, added := "/etc/roam/hosts", "/var/lib/roam/peers"
+	at := func(l roam.L64) []control.PeerLocator { return []control.PeerLocator{{L64: l, Preference: 10}} }
+	address := func(nid roam.NID) netip.Addr { return control.SessionAddr(roam.DefaultSessionPrefix, nid) }
+	return []control.KnownPeer{
+		{
+			NID: 3, Address: address(3), Names: []string{}, Locators: []control.PeerLocator{}, Options: []string{},
+			Written: []control.Place{}, State: "established", Dead: true,
+		},
+		{
+			NID: 4, Address: address(4), Names: []string{"plain.example"}, Locators: at(0x2001_0db8_00fe_0001), Options: []string{},
+			Written: []control.Place{{File: added, Line: 2}}, State: "plain", WhyPlain: "no ILNP there",
+		},
+		{
+			NID: 5, Address: address(5), Names: []string{"quiet.example"}, Locators: at(0x2001_0db8_00fd_0001), Options: []string{},
+			Written: []control.Place{{File: added, Line: 3}}, State: control.StateKnown,
+		},
+		{
+			NID: 0x0211_22ff_0000_0002, Address: address(0x0211_22ff_0000_0002), Names: []string{"server.example", "server"},
+			Locators: at(0x2001_0db8_00ff_0001), Options: []string{"nonce=always", "anywhere=yes"},
+			Written: []control.Place{{File: hosts, Line: 4}, {File: added, Line: 5}}, State: "established",
+		},
+	}
 }

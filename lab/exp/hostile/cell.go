@@ -168,7 +168,7 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 }
 
 // introduce makes one host known to another, as a user would, and returns its
-// session address.
+// session address. The hosts of the lab share the name of the machine, so it is given one.
 func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 	var exported struct {
 		Line string `json:"line"`
@@ -179,7 +179,7 @@ func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 	var added struct {
 		Address string `json:"address"`
 	}
-	err := to.AskFor(ctx, &added, "add", exported.Line)
+	err := to.AskFor(ctx, &added, "add", "--as", who.Host.Name(), exported.Line)
 	return added.Address, err
 }
 

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+
+	"roam/ilnp"
+	"roam/internal/control"
+)
+
+// mostLines bounds the findings about single lines or sessions.
+const mostLines = 10
+
+// lookHosts names the lines that are skipped.
+func lookHosts(e *examination, f Facts) {
+	for i, fault := range f.HostsFaults {
+		if i == mostLines {
+			e.add(Warning, "hosts", "`roam config check` names all", "%d more lines are skipped", len(f.HostsFaults)-i)
+			break
+		}
+		e.add(Warning, "hosts", "correct the line, then `roam config reload`; one that was added goes with `roam remove NID`", "a line is skipped: %v", fault)
+	}
+	if f.Daemon == nil {
+		return
+	}
+	for _, fault := range f.Daemon.Faults {
+		if fault.Line == 0 {
+			e.add(Warning, "hosts", "see that it is a file that root can read, then `roam config reload`", "%v %s", fault.Place, fault.Message)
+			return
+		}
+	}
+	if n := len(f.Daemon.Faults); n > 0 && len(f.HostsFaults) == 0 {
+		e.add(Warning, "hosts", "roam config reload", "%s; by now all lines can be used", control.SkippedWarning(f.Daemon.Faults))
+	}
+}
+
+// lookPlainSessions names the sessions without ILNP, and why they are, unless one peer
+// is in question: lookPeer says more.
+func lookPlainSessions(e *examination, f Facts) {
+	n := 0
+	for _, s := range f.Sessions {
+		if s.State != control.PairStateName(ilnp.Plain) || f.Peer != nil {
+			continue
+		}
+		if n++; n > mostLines {
+			continue
+		}
+		name := s.NID.String()
+		if len(s.Names) > 0 {
+			name = s.Names[0]
+		}
+		e.add(Warning, "session", "roam doctor "+name, "the session with %s is plain IPv6 and does not move: %s", name, cmp.Or(s.WhyPlain, "the reason is not known"))
+	}
+	if n > mostLines {
+		e.add(Warning, "session", "`roam session show` lists them", "%d more sessions are plain IPv6", n-mostLines)
+	}
+}
+
+// lookStrangers tells of packets that were refused as a host without ILNP refuses them.
+func lookStrangers(e *examination, f Facts) {
+	if f.Daemon == nil || f.Daemon.Accept != control.AcceptName(ilnp.Known) || f.Refused == 0 {
+		return
+	}
+	e.add(Note, "refused", "if a peer has only plain IPv6 with this host: `roam export` there, and `roam add LINE` here",
+		"this host has sent %d ICMPv6 Parameter Problems since boot: with one of these a host is refused that wants a session and is not known here", f.Refused)
+}
+
+// missingHalf is what to do where a peer refuses our nonce: it may have Roam and not
+// know this host.
+func missingHalf(p *PeerFacts, again string) string {
+	if p.Export == "" {
+		return again
+	}
+	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export, again)
+}

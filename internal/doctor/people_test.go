@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"roam"
+	"roam/internal/control"
+	"roam/naming"
+)
+
+func TestSkippedLines(t *testing.T) {
+	f := well()
+	f.HostsFaults = naming.ReadHosts(naming.File{Name: "/etc/roam/hosts", Text: "nid=1:2:3:4 a\nwhat\n"}).Faults
+	f.Daemon.Faults = []control.HostsFault{{Place: control.Place{File: "/etc/roam/hosts", Line: 2}, Message: "older"}}
+	f.Daemon.Warnings = []string{control.SkippedWarning(f.Daemon.Faults)}
+	if b := bad(f); len(b) != 1 || !strings.HasPrefix(b[0], "warning hosts: a line is skipped: /etc/roam/hosts:2: ") {
+		t.Errorf("one line: %q", b)
+	}
+	f.HostsFaults = nil
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "by now all lines can be used > roam config reload") {
+		t.Errorf("a line that was corrected: %q", b)
+	}
+	f.Daemon.Faults[0].Line, f.Daemon.Faults[0].Message = 0, "cannot be read"
+	f.Daemon.Warnings[0] = control.SkippedWarning(f.Daemon.Faults)
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "hosts: /etc/roam/hosts cannot be read > see that") {
+		t.Errorf("a file that cannot be read: %q", b)
+	}
+	f = well()
+	for i := range mostLines + 5 {
+		f.HostsFaults = append(f.HostsFaults, &naming.Error{File: "h", Line: i + 1, Err: errors.New("bad")})
+	}
+	if b := bad(f); len(b) != mostLines+1 || !strings.Contains(b[mostLines], "5 more lines") {
+		t.Errorf("many lines: %q", b)
+	}
+}
+
+func TestPlainSessionsAreNamed(t *testing.T) {
+	f := well()
+	f.Sessions = []control.Session{
+		{NID: 8, RemoteHandle: 8, Names: []string{"b"}, State: "established"},
+		{NID: 9, RemoteHandle: 9, Names: []string{"c"}, State: "plain", WhyPlain: "no ILNP there"},
+	}
+	want := "warning session: the session with c is plain IPv6 and does not move: no ILNP there > roam doctor c"
+	if b := bad(f); len(b) != 1 || b[0] != want {
+		t.Errorf("findings %q, want %q", b, want)
+	}
+	// Of the peer in question more is said.
+	f.Peer = &PeerFacts{Word: "c", Session: &f.Sessions[1]}
+	if b := bad(f); slices.Contains(b, want) {
+		t.Errorf("told twice: %q", b)
+	}
+	f = well()
+	for i := range mostLines + 3 {
+		f.Sessions = append(f.Sessions, control.Session{NID: roam.NID(i), RemoteHandle: roam.NID(i), State: "plain"})
+	}
+	if b := bad(f); len(b) != mostLines+1 || !strings.Contains(b[mostLines], "3 more sessions") {
+		t.Errorf("many sessions: %q", b)
+	}
+}
+
+// The missing half of a pair is named with the line to run there.
+func TestMissingHalf(t *testing.T) {
+	f := well()
+	s := control.Session{NID: 9, RemoteHandle: 9, Names: []string{"c"}, State: "plain", Locators: []control.RemoteLocator{{L64: 1 << 61}}}
+	f.Peer = &PeerFacts{
+		Word: "c", Session: &s, Export: "roam1:1-2-3-4:2001+db8+1+1:here:00000000",
+		Probed: &control.Probed{State: "plain", WhyPlain: "no ILNP there"},
+	}
+	want := "run there: roam add 'roam1:1-2-3-4:2001+db8+1+1:here:00000000'"
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "does not know this host: it answered") || !strings.Contains(b[0], want) {
+		t.Errorf("findings %q, want %q", b, want)
+	}
+	f.Peer.Probed.WhyPlain = "answers without a nonce"
+	if b := bad(f); len(b) != 1 || strings.Contains(b[0], want) {
+		t.Errorf("of another reason: %q", b)
+	}
+}
+
+func TestRefusedStrangers(t *testing.T) {
+	f := well()
+	f.Refused = 3
+	if b := bad(f); len(b) != 0 {
+		t.Errorf("a host that takes anybody: %q", b)
+	}
+	f.Daemon.Accept = "known"
+	if b := bad(f); len(b) != 1 || !strings.HasPrefix(b[0], "note refused: this host has sent 3 ICMPv6 Parameter Problems") {
+		t.Errorf("findings %q", b)
+	}
+	if n := counted(fmt.Sprintf("Ip6InReceives %20d\nIcmp6OutParmProblems %12d\n", 5, 7), "Icmp6OutParmProblems"); n != 7 {
+		t.Errorf("counted %d", n)
+	}
+}
