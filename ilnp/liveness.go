@@ -70,7 +70,7 @@ type tokens []token
 // sendProbe sends an echo request with our nonce for this correspondent.
 func (c *Core) sendProbe(now time.Time, m machine, sent *tokens, nids PairKey, nonce Nonce, pr probe) {
 	var t token
-	if !c.draw(now, t[:]) {
+	if c.isObstructed(nids.Remote, pr.path) || !c.draw(now, t[:]) {
 		return
 	}
 	c.probeSeq++
@@ -103,7 +103,7 @@ func (c *Core) forgetProbes(sent *tokens, before time.Time) {
 
 func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 	c.forgetProbes(&s.sent, now.Add(-tokenLife))
-	for _, p := range paths {
+	for _, p := range c.unobstructed(s.remoteNID, paths) {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		for _, form := range c.formsOf(now, s, p) {
 			c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})

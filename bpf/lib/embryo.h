@@ -188,7 +188,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 	if (known || !is_one_of_many())
 		tell(&requests, skb, p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
 	if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST) {
-		verdict = reflect(skb, in, &about.own_nonce);
+		verdict = answer_echo(skb, in, &about.own_nonce);
 		if (verdict >= 0)
 			return verdict;
 	}

@@ -82,7 +82,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	    (message && (in->c.type == ICMP6_LOCATOR_UPDATE || is_probe_reply(skb, &in->c))))
 		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
-		verdict = reflect(skb, in, &p->local_nonce);
+		verdict = answer_echo(skb, in, &p->local_nonce);
 		if (verdict >= 0)
 			return verdict;
 	}

@@ -55,6 +55,7 @@ func Handler(b Backend) http.Handler {
 		for _, l := range []*[]string{&s.Warnings, &s.Plane.Features, &s.Plane.Uplinks, &s.DNS.Upstream} {
 			*l = orEmpty(*l)
 		}
+		s.Obstructed = orEmpty(s.Obstructed)
 		return s, err
 	})
 	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })

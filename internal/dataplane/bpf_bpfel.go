@@ -62,21 +62,22 @@ const (
 	bpfCounterDROP_RING_SHARE          bpfCounter = 25
 	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 26
 	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 27
-	bpfCounterDROP_LEAK                bpfCounter = 28
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 29
-	bpfCounterDROP_MALFORMED           bpfCounter = 30
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 31
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 32
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 33
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 34
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 35
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 36
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 37
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 38
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 39
-	bpfCounterDROP_UNPROVEN            bpfCounter = 40
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 41
-	bpfCounterCOUNTERS_MAX             bpfCounter = 42
+	bpfCounterDROP_OBSTRUCTED          bpfCounter = 28
+	bpfCounterDROP_LEAK                bpfCounter = 29
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 30
+	bpfCounterDROP_MALFORMED           bpfCounter = 31
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 32
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 33
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 34
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 35
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 36
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 37
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 38
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 39
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 40
+	bpfCounterDROP_UNPROVEN            bpfCounter = 41
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 42
+	bpfCounterCOUNTERS_MAX             bpfCounter = 43
 )
 
 type bpfCrowd struct {
@@ -172,6 +173,7 @@ const (
 	bpfHostFlagsHOST_ACCEPT_ANY bpfHostFlags = 1
 	bpfHostFlagsHOST_HOMONYMS   bpfHostFlags = 2
 	bpfHostFlagsHOST_REAL_NIDS  bpfHostFlags = 4
+	bpfHostFlagsHOST_OBSTRUCTED bpfHostFlags = 8
 )
 
 type bpfNonce struct {
@@ -179,6 +181,12 @@ type bpfNonce struct {
 	Len uint8
 	Pad [3]uint8
 	B   [12]uint8
+}
+
+type bpfObstructionKey struct {
+	_        structs.HostLayout
+	LocalL64 bpfHalf
+	Remote   bpfAddr
 }
 
 type bpfPacketEvent struct {
@@ -346,6 +354,7 @@ const (
 	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
+	bpfMapObstructed          = "obstructed"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapPlainNodes          = "plain_nodes"
@@ -431,6 +440,7 @@ type bpfMapSpecs struct {
 	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
 	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
+	Obstructed   *ebpf.MapSpec `ebpf:"obstructed"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
 	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
@@ -482,6 +492,7 @@ type bpfMaps struct {
 	Homonyms     *ebpf.Map `ebpf:"homonyms"`
 	Hosts        *ebpf.Map `ebpf:"hosts"`
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
+	Obstructed   *ebpf.Map `ebpf:"obstructed"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
 	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
@@ -503,6 +514,7 @@ func (m *bpfMaps) Close() error {
 		m.Homonyms,
 		m.Hosts,
 		m.KnownNids,
+		m.Obstructed,
 		m.PairLives,
 		m.Pairs,
 		m.PlainNodes,

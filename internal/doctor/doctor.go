@@ -96,7 +96,7 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookKernel, lookLinks, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
+		lookDaemon, lookKernel, lookLinks, lookPolicies, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
 	} {
 		look(&e, f)
 	}

@@ -29,6 +29,7 @@ type Plane interface {
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
 	Sync([]ilnp.Pair) error
+	SetObstructed([]dataplane.Obstruction) error
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
@@ -41,6 +42,13 @@ type Network interface {
 	Events() <-chan hostnet.Event
 	Device() hostnet.Device
 	FlushPMTU(dst netip.Addr) error
+}
+
+// Policies is what the engine asks of this host's policies, once the network has told
+// that there are any (hostnet.PolicyChanged).
+type Policies interface {
+	Obstruction(hostnet.Flow) string
+	Everything(hostnet.Flow) string
 }
 
 // Sender is what the engine sends with.
@@ -56,10 +64,12 @@ type Config struct {
 	Core    *ilnp.Core
 	Plane   Plane
 	Network Network
+	Policy  Policies
 	Sender  Sender
 	// Reassembled are the control messages that came in fragments; nil: none.
 	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
+	NID           roam.NID
 	UDPPort       uint16                    // of carried control messages; 0: none
 	Show          bool                      // connections that stand still after a move, to firewalls
 	StateFile     string                    // where sessions are kept for a successor
@@ -117,6 +127,7 @@ type Engine struct {
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
+	policy      policy
 	adopting    bool // the data plane is not to be touched yet
 }
 
@@ -247,6 +258,10 @@ func (e *Engine) arm(timer *time.Timer) {
 	if due := e.opener.due(); !e.looking && !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
+	if len(e.policy.queue) > 0 {
+		timer.Reset(0)
+		return
+	}
 	if !ok {
 		timer.Reset(time.Hour)
 		return
@@ -256,6 +271,7 @@ func (e *Engine) arm(timer *time.Timer) {
 
 func (e *Engine) handleTimer() {
 	now := time.Now()
+	e.checkSome(now)
 	if due := e.saver.due(); !due.IsZero() && !now.Before(due) {
 		e.saver.begin(e.core)
 	}
@@ -315,6 +331,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.adopting = false
 	e.writeUplinks()
+	for _, p := range e.core.Snapshot() {
+		e.permitted(time.Now(), p) // the core leaves its obstructed paths
+	}
 	e.drainInto(func(o ilnp.Output) {
 		switch o.(type) {
 		case ilnp.Upsert, ilnp.Delete: // all at once, below
@@ -322,7 +341,12 @@ func (e *Engine) start(ctx context.Context) error {
 			e.carryOut(o)
 		}
 	})
-	return e.sync(e.core.Snapshot())
+	all := e.core.Snapshot()
+	for i, p := range all {
+		all[i] = e.permitted(time.Now(), p)
+	}
+	e.writeObstructed()
+	return e.sync(all)
 }
 
 // sync brings the data plane up to date. There may be more sessions than room, as less
