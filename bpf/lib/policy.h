@@ -15,13 +15,16 @@ __noinline int is_obstructed(const union half *from, const struct addr *to)
 {
 	struct obstruction_key key = {};
 	struct host *h = this_host();
+	__u8 *found;
 
 	if (!h || !from || !to || !(h->flags & HOST_OBSTRUCTED))
 		return 0;
 	key.local_l64 = *from;
-	if (bpf_map_lookup_elem(&obstructed, &key))
-		return 1;
 	key.remote = *to;
+	found = bpf_map_lookup_elem(&obstructed, &key);
+	if (found)
+		return *found;
+	__builtin_memset(&key.remote, 0, sizeof(key.remote));
 	return !!bpf_map_lookup_elem(&obstructed, &key);
 }
 

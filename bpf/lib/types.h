@@ -240,8 +240,8 @@ struct crowd {
 	__u32 now;   /* in this one so far */
 };
 
-/* A path that a policy of this host obstructs; remote is zero where everything from
- * that locator is.
+/* A path that a policy of this host obstructs, or none of which is known that, if the
+ * value is 0; with a remote of zero, all other paths from that locator.
  */
 struct obstruction_key {
 	union half local_l64;

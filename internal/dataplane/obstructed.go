@@ -9,8 +9,9 @@ import (
 	"roam"
 )
 
-// Obstruction is a path along which the programs must not answer by themselves, since
-// a policy of this host takes packets elsewhere. The zero To is every destination.
+// Obstruction is a path that a policy of this host may obstruct: then the programs must
+// not answer along it by themselves. The zero To stands for all paths from a locator
+// that are not listed.
 type Obstruction struct {
 	From roam.L64
 	To   roam.ILV
@@ -22,30 +23,32 @@ func (o Obstruction) key() bpfObstructionKey {
 	return k
 }
 
-// SetObstructed writes the whole table. What is new comes before what is no more goes.
-func (p *Plane) SetObstructed(list []Obstruction) error {
+// SetObstructed writes the whole table: whether each path is obstructed. What is new
+// comes before what is no more goes.
+func (p *Plane) SetObstructed(table map[Obstruction]bool) error {
 	if err := p.readObstructed(); err != nil {
 		return err
 	}
-	wanted := make(map[Obstruction]bool, len(list))
 	var failed error
-	for _, o := range list {
-		wanted[o] = true
-		if p.obstructed[o] {
+	for o, obstructed := range table {
+		if was, there := p.obstructed[o]; there && was == obstructed {
 			continue
 		}
-		k := o.key()
-		if err := p.objs.Obstructed.Put(&k, uint8(1)); err != nil {
+		k, v := o.key(), uint8(0)
+		if obstructed {
+			v = 1
+		}
+		if err := p.objs.Obstructed.Put(&k, v); err != nil {
 			failed = fmt.Errorf("note obstructed path: %w", err)
 			continue
 		}
-		p.obstructed[o] = true
+		p.obstructed[o] = obstructed
 	}
-	if err := p.setHostFlag(bpfHostFlagsHOST_OBSTRUCTED, len(wanted) > 0); err != nil {
+	if err := p.setHostFlag(bpfHostFlagsHOST_OBSTRUCTED, len(table) > 0); err != nil {
 		return errors.Join(failed, err)
 	}
 	for o := range p.obstructed {
-		if wanted[o] {
+		if _, wanted := table[o]; wanted {
 			continue
 		}
 		k := o.key()
@@ -68,7 +71,7 @@ func (p *Plane) readObstructed() error {
 	each := p.objs.Obstructed.Iterate()
 	for each.Next(&k, &v) {
 		to := roam.ILV{L64: roam.L64(k.Remote.L64.uint64()), NID: roam.NID(k.Remote.Nid.uint64())}
-		found[Obstruction{From: roam.L64(k.LocalL64.uint64()), To: to}] = true
+		found[Obstruction{From: roam.L64(k.LocalL64.uint64()), To: to}] = v != 0
 	}
 	if err := each.Err(); err != nil {
 		return fmt.Errorf("read obstructed paths: %w", err)

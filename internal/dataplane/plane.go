@@ -72,7 +72,7 @@ type Plane struct {
 	known            map[ilnp.PairKey]bpfPair
 	more             map[ilnp.PairKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.PairKey]sentOn
-	obstructed       map[Obstruction]bool // in the map of that name; nil: it was not read yet
+	obstructed       map[Obstruction]bool // the map of that name; nil: it was not read yet
 }
 
 // ErrNoHelper is wrapped when the kernel lacks something without substitute.

@@ -29,7 +29,7 @@ type Plane interface {
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
 	Sync([]ilnp.Pair) error
-	SetObstructed([]dataplane.Obstruction) error
+	SetObstructed(map[dataplane.Obstruction]bool) error
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
@@ -258,9 +258,8 @@ func (e *Engine) arm(timer *time.Timer) {
 	if due := e.opener.due(); !e.looking && !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
-	if len(e.policy.queue) > 0 {
-		timer.Reset(0)
-		return
+	if due := e.policy.due(); !due.IsZero() && (!ok || due.Before(at)) {
+		at, ok = due, true
 	}
 	if !ok {
 		timer.Reset(time.Hour)

@@ -26,6 +26,9 @@ const (
 	policyStrangers = 1024
 	// policyPaths bounds the obstructed paths to one node: it lists its locators.
 	policyPaths = 1024
+	// policyRest is how many times as long as a writing of all of them took the next
+	// one waits.
+	policyRest = 20
 )
 
 // policy is what the engine knows of obstructed paths.
@@ -34,10 +37,24 @@ type policy struct {
 	answers    map[hostnet.Flow]string           // since the last change
 	blocked    map[roam.NID]map[ilnp.Path]string // why, by correspondent; none is empty
 	everything map[ilnp.Local]string             // locators from which nothing may leave
-	strangers  map[dataplane.Obstruction]bool
-	queue      []roam.NID                  // to be checked anew
-	keys       map[roam.NID][]ilnp.PairKey // their sessions
-	unwritten  bool                        // the data plane does not have all of it
+	// free are the paths of sessions from those locators along which it may all the same.
+	free      map[roam.NID]map[ilnp.Path]bool
+	strangers map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
+	queue     []roam.NID                     // to be checked anew
+	keys      map[roam.NID][]ilnp.PairKey    // their sessions
+	unwritten bool                           // the data plane does not have all of it
+	writeAt   time.Time                      // not before: to write all takes time
+}
+
+// due returns when there is something to do; zero: there is nothing.
+func (p *policy) due() time.Time {
+	switch {
+	case len(p.queue) > 0:
+		return time.Unix(1, 0) // at once
+	case p.unwritten:
+		return p.writeAt
+	}
+	return time.Time{}
 }
 
 // obstructedTransmit is the reason in Refused for control messages that a policy
@@ -48,6 +65,7 @@ const obstructedTransmit = "control message along a path that a policy obstructs
 func (e *Engine) policyChanged(now time.Time, armed bool) {
 	p := &e.policy
 	p.armed, p.unwritten = armed, true
+	p.free = make(map[roam.NID]map[ilnp.Path]bool)
 	p.answers, p.strangers = make(map[hostnet.Flow]string), make(map[dataplane.Obstruction]bool)
 	p.keys = make(map[roam.NID][]ilnp.PairKey)
 	for k, pair := range e.pairs {
@@ -109,8 +127,12 @@ func (e *Engine) check(pair ilnp.Pair) map[ilnp.Path]string {
 	}
 	ask := func(path ilnp.Path) {
 		own := roam.ILV{L64: path.Local.L64, NID: pair.LocalNID}
-		if why := e.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: pair.RemoteNID}.Addr()); why != "" {
+		why := e.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: pair.RemoteNID}.Addr())
+		switch {
+		case why != "":
 			found[path] = why
+		case e.policy.everything[path.Local] != "":
+			e.noteFree(pair.RemoteNID, path)
 		}
 	}
 	for l := range e.locals {
@@ -125,6 +147,18 @@ func (e *Engine) check(pair ilnp.Pair) map[ilnp.Path]string {
 		ask(path)
 	}
 	return found
+}
+
+// noteFree notes an exception: a path of a session from a locator that nothing else may
+// leave from.
+func (e *Engine) noteFree(nid roam.NID, path ilnp.Path) {
+	p := &e.policy
+	if p.free[nid] == nil {
+		p.free[nid] = make(map[ilnp.Path]bool)
+	}
+	if !p.free[nid][path] && len(p.free[nid]) < policyPaths {
+		p.free[nid][path], p.unwritten = true, true
+	}
 }
 
 // ask returns why a policy obstructs a path, as answered before where it was.
@@ -195,23 +229,28 @@ func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
 		return true
 	}
 	src, dst := netip.AddrFrom16([16]byte(o.Packet[8:24])), netip.AddrFrom16([16]byte(o.Packet[24:40]))
-	if e.ask(o.Link, src, dst) == "" {
-		return true
+	from, to := roam.ILVFromAddr(src), roam.ILVFromAddr(dst)
+	obstructed := e.ask(o.Link, src, dst) != ""
+	if obstructed {
+		e.refused[obstructedTransmit]++
 	}
-	e.refused[obstructedTransmit]++
-	to := roam.ILVFromAddr(dst)
-	stranger := dataplane.Obstruction{From: roam.ILVFromAddr(src).L64, To: to}
-	if e.policy.blocked[to.NID] == nil && len(e.policy.strangers) < policyStrangers && !e.policy.strangers[stranger] {
-		e.policy.strangers[stranger] = true
-		e.policy.unwritten = true
+	p := &e.policy
+	exception := !obstructed && p.everything[ilnp.Local{Link: o.Link, L64: from.L64}] != ""
+	if (obstructed || exception) && p.blocked[to.NID] == nil && p.free[to.NID] == nil && len(p.strangers) < policyStrangers {
+		stranger := dataplane.Obstruction{From: from.L64, To: to}
+		if was, there := p.strangers[stranger]; !there || was != obstructed {
+			p.strangers[stranger], p.unwritten = obstructed, true
+		}
 	}
-	return false
+	return !obstructed
 }
 
 // forgetPolicy forgets what is obstructed towards a correspondent whose session has
 // ended; the next session asks again.
 func (e *Engine) forgetPolicy(now time.Time, k ilnp.PairKey) {
-	if pair, there := e.pairs[k]; there && len(e.policy.blocked) > 0 {
+	pair, there := e.pairs[k]
+	if there && (len(e.policy.blocked) > 0 || len(e.policy.free) > 0) {
+		delete(e.policy.free, pair.RemoteNID)
 		e.setBlocked(now, pair.RemoteNID, nil)
 	}
 }
@@ -219,34 +258,33 @@ func (e *Engine) forgetPolicy(now time.Time, k ilnp.PairKey) {
 // writeObstructed tells the data plane where its programs must not answer.
 func (e *Engine) writeObstructed() {
 	p := &e.policy
-	if !p.unwritten || e.adopting || len(p.queue) > 0 {
+	began := time.Now()
+	if !p.unwritten || e.adopting || len(p.queue) > 0 || began.Before(p.writeAt) {
 		return
 	}
 	p.unwritten = false
-	var list []dataplane.Obstruction
-	whole := make(map[roam.L64]bool)
+	table := make(map[dataplane.Obstruction]bool)
 	for l := range p.everything {
-		if !whole[l.L64] {
-			whole[l.L64] = true
-			list = append(list, dataplane.Obstruction{From: l.L64})
+		table[dataplane.Obstruction{From: l.L64}] = true
+	}
+	for nid, paths := range p.free {
+		for path := range paths {
+			table[dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}}] = false
 		}
 	}
-	seen := make(map[dataplane.Obstruction]bool)
-	add := func(o dataplane.Obstruction) {
-		if !whole[o.From] && !seen[o] {
-			seen[o] = true
-			list = append(list, o)
-		}
-	}
+	maps.Copy(table, p.strangers)
 	for nid, paths := range p.blocked {
 		for path := range paths {
-			add(dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}})
+			o := dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}}
+			if p.everything[path.Local] == "" {
+				table[o] = true
+			} else {
+				delete(table, o)
+			}
 		}
 	}
-	for o := range p.strangers {
-		add(o)
-	}
-	e.report("write obstructed paths", e.cfg.Plane.SetObstructed(list))
+	e.report("write obstructed paths", e.cfg.Plane.SetObstructed(table))
+	p.writeAt = time.Now().Add(policyRest * time.Since(began))
 }
 
 // Obstructed returns the obstructed paths by correspondent, with what obstructs each;
