@@ -147,6 +147,8 @@ func (p *policied) xfrm(verb string, link int) {
 // addresses on the wire.
 func TestIPsecPolicy(t *testing.T) {
 	p := newPolicied(t, "ipsec", preferred)
+	_, err := p.w.run("mn", "ip", "xfrm", "policy", "list")
+	testutil.NeedKernel(t, "IPsec", err == nil)
 	p.xfrm("add", 1)
 	p.xfrm("add", 2)
 	p.start()
