@@ -98,6 +98,16 @@ func TestObstructedLocatorIsNotListed(t *testing.T) {
 	if got := lists(); !slices.Equal(got, []roam.L64{netA}) {
 		t.Errorf("told of %v, want %v only", got, netA)
 	}
+	b.acknowledgeLast()
+	b.acknowledgeLast() // that of the set before may have come after it: it is told once more
+	b.answerProbes()
+	b.see(Observation{Trigger: SeenSilence, Key: theKey})
+	b.pass(time.Second) // the second round asks from all locators, if it may
+	b.answerProbes()
+	b.pass(4 * time.Second)
+	if n := len(b.updates()); n != 0 {
+		t.Errorf("told %d times more, though no probe has left from elsewhere", n)
+	}
 	b.obstruct(Path{fromB, netP})
 	if got := lists(); len(got) != 2 {
 		t.Errorf("told of %v, want both, as a path is left", got)
@@ -113,8 +123,11 @@ func TestObstructedFromTheStart(t *testing.T) {
 	b.obstruct(only)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.drain()
-	if p := b.pairs[theKey]; !p.Expected || len(p.Paths) != 0 {
-		t.Errorf("preinstalled entry %+v, want one without paths", p)
+	for i, paths := range [][]Path{{only}, nil, {only}} {
+		b.obstruct(paths...)
+		if p := b.pairs[theKey]; !p.Expected || len(p.Paths) != 1-len(paths) {
+			t.Errorf("preinstalled entry %+v, %d paths obstructed, the %d. time", p, len(paths), i)
+		}
 	}
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.pass(time.Minute)
@@ -124,5 +137,58 @@ func TestObstructedFromTheStart(t *testing.T) {
 	b.obstruct()
 	if p := b.pairs[theKey]; !slices.Equal(p.Paths, []Path{only}) || len(b.probesSent()) == 0 {
 		t.Errorf("entry %+v without the policy, %d probes", p, len(b.probesSent()))
+	}
+}
+
+// TestObstructedRetransmissions: an update whose first path has become obstructed is
+// retransmitted along others only, in no form along that one.
+func TestObstructedRetransmissions(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.UDPPort = 6740 })
+	b.prefix(1, netA, Infinite)
+	b.open(netP, netQ)
+	b.forget()
+	b.prefix(2, netB, Infinite)
+	first := b.along()[0]
+	b.forget()
+	b.obstruct(first)
+	b.pass(10 * time.Second)
+	if len(b.sent) == 0 || slices.Contains(b.along(), first) {
+		t.Errorf("%d packets sent, some of them along %v", len(b.sent), first)
+	}
+}
+
+// TestObstructedQuestions: neither a command's probes nor those that validate a pending
+// peer take an obstructed path.
+func TestObstructedQuestions(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, Infinite)
+	b.open(netP)
+	b.forget()
+	fromA := Path{Local{1, netA}, netP}
+	b.obstruct(fromA)
+	b.Check(b.now, peerNID, nil)
+	b.drain()
+	if len(b.sent) == 0 || slices.Contains(b.along(), fromA) {
+		t.Errorf("a command sends %d probes, some along %v", len(b.sent), fromA)
+	}
+	const nid roam.NID = 0x0200_0000_0000_0009
+	pending := Path{Local{1, netA}, netQ}
+	knock := Observation{
+		Trigger: SeenEmbryo, Key: PairKey{ownNID, nid}, LocalNID: ownNID, Local: pending.Local,
+		Remote: roam.ILV{NID: nid, L64: netQ}, Nonce: peerNonce, OwnNonce: peerNonce,
+	}
+	b.forget()
+	b.HandleObstructed(b.now, nid, []Path{pending})
+	b.see(knock)
+	b.pass(10 * time.Second)
+	if slices.Contains(b.along(), pending) {
+		t.Errorf("a pending peer is asked along %v", pending)
+	}
+	b.forget()
+	b.HandleObstructed(b.now, nid, nil)
+	b.see(knock)
+	if !slices.Contains(b.along(), pending) {
+		t.Error("a pending peer is not asked without a policy")
 	}
 }

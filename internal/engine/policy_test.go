@@ -40,6 +40,14 @@ func (b *rulebook) Everything(f hostnet.Flow) string {
 type book struct {
 	table
 	obstructed map[dataplane.Obstruction]bool
+	ever       map[ilnp.Path]bool // that any entry had
+}
+
+func (p *book) Upsert(e ilnp.Pair) error {
+	for _, path := range append(slices.Clone(e.Paths), e.Reserve...) {
+		p.ever[path] = true
+	}
+	return p.table.Upsert(e)
 }
 
 func (p *book) SetObstructed(t map[dataplane.Obstruction]bool) error {
@@ -57,7 +65,7 @@ const second roam.L64 = 0x2001_0db8_000b_0000
 // obeying is an engine with two uplinks and a correspondent, whose host has policies.
 func obeying(t *testing.T, b *rulebook) (*Engine, *book, *outside, []byte) {
 	t.Helper()
-	p := &book{table: table{entries: make(map[ilnp.PairKey]ilnp.Pair)}}
+	p := &book{table: table{entries: make(map[ilnp.PairKey]ilnp.Pair)}, ever: make(map[ilnp.Path]bool)}
 	e, o, first := attached(t, &p.table, nil)
 	e.cfg.Plane, e.cfg.Policy, e.cfg.NID = p, b, ourNID
 	e.handleNetwork(hostnet.PolicyChanged{Armed: true})
@@ -104,6 +112,11 @@ func TestEngineObeysPolicies(t *testing.T) {
 		data, control := sources(t, p, o)
 		if !slices.Equal(data, c.want) || len(control) > 0 && !slices.Equal(control, c.want) || len(c.want) == 0 && len(control) > 0 {
 			t.Errorf("%s: data from %v, control from %v, want %v", name, data, control, c.want)
+		}
+		for path := range p.ever {
+			if c.book.Obstruction(hostnet.Flow{Src: roam.ILV{L64: path.Local.L64}.Addr(), Dst: roam.ILV{L64: path.Remote}.Addr()}) != "" {
+				t.Errorf("%s: an entry had %v for a moment", name, path)
+			}
 		}
 		if shown := p.obstructed; (len(shown) > 0) == (name == "none") {
 			t.Errorf("%s: the data plane knows %v", name, shown)
