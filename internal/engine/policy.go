@@ -291,6 +291,20 @@ func (e *Engine) writeObstructed() {
 // use it inside Do only.
 func (e *Engine) Obstructed() map[roam.NID]map[ilnp.Path]string { return e.policy.blocked }
 
+// Beyond reports whether a policy obstructs every path to a locator of a correspondent,
+// so that nothing but an ordinary socket reaches it; use it inside Do only.
+func (e *Engine) Beyond(at roam.ILV) bool {
+	if !e.policy.armed || len(e.locals) == 0 {
+		return false
+	}
+	for l := range e.locals {
+		if e.ask(l.Link, roam.ILV{L64: l.L64, NID: e.cfg.NID}.Addr(), at.Addr()) == "" {
+			return false
+		}
+	}
+	return true
+}
+
 // ObstructedLocators returns the locators from which nothing may leave, with what
 // says so; use it inside Do only.
 func (e *Engine) ObstructedLocators() map[ilnp.Local]string { return e.policy.everything }

@@ -29,6 +29,7 @@ type policy struct {
 // survey is the part of a policy that dumps give.
 type survey struct {
 	rules  []rule       // those that are not the kernel's own
+	barred bool         // one of them says unreachable
 	xfrm   []xfrmPolicy // of output, the one that the kernel asks first first
 	closed bool         // what no IPsec policy matches is blocked
 }
@@ -143,9 +144,11 @@ func (p *policy) byRoute(f Flow, w wayOut) string {
 	case unix.EINVAL:
 		return p.named(w, "policy routing drops it (blackhole)")
 	default:
-		// Nor may a bound socket send: a rule says so. Else it is that the uplink's
-		// routes stand where only bound sockets find them, as in a VRF.
-		if len(p.rules) > 0 && w.bound != 0 {
+		// ENETUNREACH is also the answer while a manager of links replaces a route. And
+		// if a bound socket may send, the uplink's routes stand where only such find
+		// them, as in a VRF.
+		said := p.barred || len(p.rules) > 0 && w.errno == unix.EHOSTUNREACH
+		if said && w.bound != 0 {
 			return p.named(w, "policy routing makes it unreachable")
 		}
 		return ""

@@ -3,6 +3,7 @@ package hostnet
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,6 +72,7 @@ func TestRouteJudgement(t *testing.T) {
 		5: {name: "eth9"}, 6: {name: "tun0", tunnel: true, uplink: true},
 	}
 	wgQuick := []rule{{32764, unix.RT_TABLE_MAIN}, {32765, 51820}}
+	bar := []rule{{50, 0}}
 	const main = unix.RT_TABLE_MAIN
 	for name, c := range map[string]struct {
 		rules []rule
@@ -90,12 +92,14 @@ func TestRouteJudgement(t *testing.T) {
 		"by an excluded link, by a longer route":    {nil, wayOut{link: 5, table: main, length: 48}, ""},
 		"prohibited":                                {wgQuick, wayOut{errno: unix.EACCES}, "prohibits"},
 		"blackhole":                                 {wgQuick, wayOut{errno: unix.EINVAL}, "blackhole"},
-		"unreachable, bound or not":                 {wgQuick, wayOut{errno: unix.ENETUNREACH, bound: unix.ENETUNREACH}, "unreachable"},
-		"unreachable, but bound, as in a VRF":       {wgQuick, wayOut{errno: unix.ENETUNREACH}, ""},
+		"unreachable by a route":                    {wgQuick, wayOut{errno: unix.EHOSTUNREACH, bound: unix.EHOSTUNREACH}, "unreachable"},
+		"unreachable by a rule":                     {bar, wayOut{errno: unix.ENETUNREACH, bound: unix.ENETUNREACH}, "unreachable"},
+		"no route for a moment":                     {wgQuick, wayOut{errno: unix.ENETUNREACH, bound: unix.ENETUNREACH}, ""},
+		"unreachable, but bound, as in a VRF":       {bar, wayOut{errno: unix.ENETUNREACH}, ""},
 		"unreachable, without rules":                {nil, wayOut{errno: unix.ENETUNREACH, bound: unix.ENETUNREACH}, ""},
 		"no route of a kind, without rules, tunnel": {nil, wayOut{errno: syscall.EHOSTUNREACH, bound: syscall.EHOSTUNREACH}, ""},
 	} {
-		p := &policy{survey: survey{rules: c.rules}, links: links}
+		p := &policy{survey: survey{rules: c.rules, barred: slices.Equal(c.rules, bar)}, links: links}
 		why := p.byRoute(theFlow, c.way)
 		if (why != "") != (c.want != "") || !strings.Contains(why, c.want) {
 			t.Errorf("%s: obstructed by %q, want %q", name, why, c.want)

@@ -16,7 +16,8 @@ import (
 
 // What x/sys/unix lacks of linux/fib_rules.h and linux/xfrm.h.
 const (
-	sizeRule = 12
+	sizeRule        = 12
+	ruleUnreachable = 7 // as the action of a rule
 
 	xfrmGetDefault = 0x28
 	xfrmBlock      = 1 // as the default of a direction
@@ -174,6 +175,7 @@ func (p *policies) look() (s survey, err error) {
 	for _, b := range list {
 		if x, ok := parseRule(b); ok {
 			s.rules = append(s.rules, x)
+			s.barred = s.barred || b[7] == ruleUnreachable
 		}
 	}
 	if !p.ipsec {

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -210,12 +211,28 @@ func (p *policied) wgQuick() {
 	w := p.w
 	w.must("mn", "ip", "link", "add", "wg0", "type", "veth", "peer", "name", "far")
 	for _, l := range []string{"wg0", "far"} {
-		w.must("mn", "ip", "link", "set", l, "up")
+		w.must("mn", "ip", "link", "set", l, "up", "arp", "off")
 	}
 	w.must("mn", "ip", "-6", "address", "add", "fd00:77::2/128", "dev", "wg0")
 	w.must("mn", "ip", "-6", "route", "add", "default", "dev", "wg0", "table", "51820")
 	w.must("mn", "ip", "-6", "rule", "add", "not", "fwmark", "51820", "table", "51820")
 	w.must("mn", "ip", "-6", "rule", "add", "table", "main", "suppress_prefixlength", "0")
+}
+
+// sentBy counts the packets that have left by a device of mn's.
+func (p *policied) sentBy(ifname string) (n int) {
+	p.w.t.Helper()
+	var links []struct {
+		Stats struct {
+			Tx struct {
+				Packets int `json:"packets"`
+			} `json:"tx"`
+		} `json:"stats64"`
+	}
+	if err := json.Unmarshal([]byte(p.w.must("mn", "ip", "-j", "-s", "link", "show", ifname)), &links); err != nil || len(links) != 1 {
+		p.w.t.Fatalf("counts of %s: %v", ifname, err)
+	}
+	return links[0].Stats.Tx.Packets
 }
 
 // wgDown takes them away.
@@ -251,6 +268,17 @@ func TestFullTunnel(t *testing.T) {
 		p.mn.sendsFrom("cn")
 		p.silent(t)
 		p.named(t, "wg0", "51820", "net2")
+	})
+	p.w.sub("a real address is reached through the tunnel", func(t *testing.T) {
+		before := p.tap.between(p.w.nid("mn"), p.w.nid("cn"))
+		testutil.Eventually(t, patience, func() bool {
+			sent := p.sentBy("wg0")
+			_, _ = p.w.run("mn", "bash", "-c", fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done", p.w.wire("cn", 1)))
+			return p.sentBy("wg0") >= sent+50
+		}, "datagrams to cn's real address enter the tunnel")
+		if n := p.tap.between(p.w.nid("mn"), p.w.nid("cn")) - before; n > 0 {
+			t.Errorf("%d packets left past the tunnel", n)
+		}
 	})
 	p.w.sub("a correspondent that asks first gets no answer", func(t *testing.T) {
 		p.mn.down()
