@@ -64,6 +64,7 @@ type Link struct {
 	Name       string
 	MTU        int
 	Up         bool           // carrier included
+	Tunnel     bool           // between two points, and none of PPP
 	Global     []netip.Prefix // global addresses with their prefix lengths
 	Routed     bool           // a default route leads there
 	Forwarding int            // sysctl values; -1: not known

@@ -64,3 +64,34 @@ func TestObstructedPeer(t *testing.T) {
 		t.Errorf("nothing obstructed: %+v", e.findings)
 	}
 }
+
+// TestTunnelsThatAreNoUplinks: a tunnel with a private address is told apart from a
+// link that lacks something.
+func TestTunnelsThatAreNoUplinks(t *testing.T) {
+	const address = `[{"ifname":"tun0","flags":["UP","LOWER_UP","POINTOPOINT"],"addr_info":[
+		{"family":"inet6","local":"ADDR","prefixlen":64,"scope":"global"}]}]`
+	for name, c := range map[string]struct {
+		addr, flag string
+		include    []string
+		want       bool
+	}{
+		"private":        {"fd00::2", "POINTOPOINT", nil, true},
+		"private, named": {"fd00::2", "POINTOPOINT", []string{"tun*"}, false},
+		"other":          {"2001:db8::2", "POINTOPOINT", nil, false},
+		"Ethernet":       {"fd00::2", "BROADCAST", nil, false},
+	} {
+		text := strings.NewReplacer("ADDR", c.addr, "POINTOPOINT", c.flag).Replace(address)
+		f := Facts{LinksKnown: true, Links: links(text, `[{"dev":"tun0"}]`), Daemon: &control.Status{}}
+		f.Config.Uplinks.Include = c.include
+		var e examination
+		lookLinks(&e, f)
+		if got := strings.Contains(e.findings[0].Text, "fc00::/7"); got != c.want {
+			t.Errorf("%s: %+v", name, e.findings)
+		}
+		f.Daemon, e = nil, examination{}
+		lookLinks(&e, f)
+		if got := e.findings[len(e.findings)-1].Level != OK; got != c.want {
+			t.Errorf("%s, no daemon: %+v", name, e.findings)
+		}
+	}
+}

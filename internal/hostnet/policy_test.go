@@ -129,6 +129,9 @@ func u32bytes(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v)
 
 func TestParseRule(t *testing.T) {
 	head := func(table uint8) []byte { return []byte{unix.AF_INET6, 0, 0, 0, table, 0, 0, 1, 0, 0, 0, 0} }
+	inverted := func(table uint8) []byte {
+		return append(head(table)[:8], u32bytes(ruleInverted)...)
+	}
 	join := func(parts ...[]byte) (b []byte) {
 		for _, p := range parts {
 			b = append(b, p...)
@@ -140,12 +143,16 @@ func TestParseRule(t *testing.T) {
 		want rule
 		ok   bool
 	}{
-		"local":       {join(head(255), attribute(unix.FRA_TABLE, u32bytes(255))), rule{0, 255}, false},
-		"main":        {join(head(254), attribute(unix.FRA_PRIORITY, u32bytes(32766))), rule{32766, 254}, false},
-		"of VRFs":     {join(head(0), attribute(unix.FRA_L3MDEV, []byte{1}), attribute(unix.FRA_PRIORITY, u32bytes(1000))), rule{1000, 0}, false},
-		"wg-quick":    {join(head(0), attribute(unix.FRA_PRIORITY, u32bytes(32765)), attribute(unix.FRA_TABLE, u32bytes(51820))), rule{32765, 51820}, true},
-		"main, again": {join(head(254), attribute(unix.FRA_PRIORITY, u32bytes(32764))), rule{32764, 254}, true},
-		"cut off":     {head(0)[:11], rule{}, false},
+		"local":                 {join(head(255), attribute(unix.FRA_TABLE, u32bytes(255))), rule{0, 255}, false},
+		"main":                  {join(head(254), attribute(unix.FRA_PRIORITY, u32bytes(32766))), rule{32766, 254}, false},
+		"of VRFs":               {join(head(0), attribute(unix.FRA_L3MDEV, []byte{1}), attribute(unix.FRA_PRIORITY, u32bytes(1000))), rule{1000, 0}, false},
+		"wg-quick":              {join(head(0), attribute(unix.FRA_PRIORITY, u32bytes(32765)), attribute(unix.FRA_TABLE, u32bytes(51820))), rule{32765, 51820}, true},
+		"main, again":           {join(head(254), attribute(unix.FRA_PRIORITY, u32bytes(32764))), rule{32764, 254}, true},
+		"for marked packets":    {join(head(7), attribute(unix.FRA_FWMARK, u32bytes(5))), rule{0, 7}, false},
+		"for all but marked":    {join(inverted(7), attribute(unix.FRA_FWMARK, u32bytes(5))), rule{0, 7}, true},
+		"for forwarded packets": {join(head(7), attribute(unix.FRA_IIFNAME, []byte("eth0\x00"))), rule{0, 7}, false},
+		"for own packets":       {join(head(7), attribute(unix.FRA_IIFNAME, []byte("lo\x00"))), rule{0, 7}, true},
+		"cut off":               {head(0)[:11], rule{}, false},
 	} {
 		if got, ok := parseRule(c.b); ok != c.ok || got != c.want {
 			t.Errorf("%s: %+v, %v", name, got, ok)

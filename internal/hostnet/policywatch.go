@@ -18,6 +18,7 @@ import (
 const (
 	sizeRule        = 12
 	ruleUnreachable = 7 // as the action of a rule
+	ruleInverted    = 2 // flag
 
 	xfrmGetDefault = 0x28
 	xfrmBlock      = 1 // as the default of a direction
@@ -203,7 +204,8 @@ func (p *policies) look() (s survey, err error) {
 }
 
 // parseRule reads a rule; false: it is one of the kernel's own three (local, main,
-// and that of VRFs, which holds for bound sockets only).
+// and that of VRFs, which holds for bound sockets only), or one for marked or
+// forwarded packets.
 func parseRule(b []byte) (rule, bool) {
 	if len(b) < sizeRule || b[0] != unix.AF_INET6 {
 		return rule{}, false
@@ -212,6 +214,10 @@ func parseRule(b []byte) (rule, bool) {
 	x := rule{priority: u32(a[unix.FRA_PRIORITY]), table: uint32(b[4])}
 	if t, ok := a[unix.FRA_TABLE]; ok {
 		x.table = u32(t)
+	}
+	inverted := u32(b[8:])&ruleInverted != 0
+	if iif := unix.ByteSliceToString(a[unix.FRA_IIFNAME]); !inverted && (u32(a[unix.FRA_FWMARK]) != 0 || iif != "" && iif != "lo") {
+		return x, false
 	}
 	own := x == rule{0, unix.RT_TABLE_LOCAL} || x == rule{32766, unix.RT_TABLE_MAIN} || len(a[unix.FRA_L3MDEV]) > 0 && a[unix.FRA_L3MDEV][0] != 0
 	return x, !own

@@ -346,6 +346,9 @@ func TestTunnelWithPrivateAddress(t *testing.T) {
 		t.Errorf("active locators on %v, want net2", l)
 	}
 	p.mn.sendsFrom("cn", "net2")
+	if out, _, _ := p.mn.command("doctor"); !strings.Contains(out, "tun0 is not used: it is a tunnel") {
+		t.Errorf("roam doctor does not say why tun0 is no uplink:\n%s", out)
+	}
 	p.w.lossless(t, u, began)
 	p.w.sub("named by the user", func(t *testing.T) {
 		p.mn.down()
