@@ -29,14 +29,30 @@ static __always_inline int is_missed_often(const struct pair_key *key)
 /* Hands a packet over that needs a session; pending: its correspondent is about to
  * get one.
  */
-static __always_inline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, int pending)
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, int pending)
 {
-	struct event about = { .key = *key };
+	struct event about = {};
 
+	if (!key)
+		return drop(DROP_KERNEL_HELPER);
+	about.key = *key;
 	if (!pending && is_missed_often(key))
 		count(DROP_MISS_RATE);
 	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
 		count(DROP_MISS_HANDED_OVER);
+	return CONSUMED;
+}
+
+/* Hands over an ICMPv6 error of our own stack about a packet of a session. */
+__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key)
+{
+	struct event about = {};
+
+	if (!key)
+		return drop(DROP_KERNEL_HELPER);
+	about.key = *key;
+	if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
+		count(DROP_ERROR_HANDED_OVER);
 	return CONSUMED;
 }
 
@@ -70,13 +86,8 @@ int ilnp_session_egress(struct __sk_buff *skb)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
 		return hand_over_miss(skb, &key, 0);
-	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE) {
-		struct event about = { .key = key };
-
-		if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
-			count(DROP_ERROR_HANDED_OVER);
-		return CONSUMED;
-	}
+	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
+		return hand_over_error(skb, &key);
 	if (p)
 		return send_pair(skb, p, &c, ip.next);
 	verdict = send_embryo(skb, &key, e, &c, ip.next);

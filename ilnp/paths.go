@@ -61,10 +61,12 @@ func placesOf(ls []*local) []Local {
 
 // pathsFor returns the paths to send on: active locators towards preferred
 // ones. Paths that liveness found dead are left out, in favour of ever less
-// preferred ones, as long as anything else is there.
+// preferred ones, as long as anything else is there; obstructed ones always.
 func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
-		if p := s.entry.Paths[0]; slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == p.Local }) {
+		p := s.entry.Paths[0]
+		usable := slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == p.Local })
+		if usable && !c.isObstructed(s.remoteNID, p) {
 			return s.entry.Paths
 		}
 	}
@@ -73,16 +75,21 @@ func (c *Core) pathsFor(now time.Time, s *session) []Path {
 		// Nobody has answered yet: spreading would only add a dead locator's loss.
 		targets = targets[:min(len(targets), 1)]
 	}
-	best := cross(active, targets)
-	if s.state == Plain {
-		return best[:min(len(best), 1)]
-	}
-	if len(s.bad) == 0 || len(active) == 0 {
+	best := c.unobstructed(s.remoteNID, cross(active, targets))
+	switch {
+	case s.state == Plain && len(best) > 0:
+		return best[:1]
+	case len(active) == 0, len(s.bad) == 0 && len(best) > 0:
 		return best
 	}
 	all, reserve := s.remotes.all(), placesOf(c.usable(now))
 	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
-		if good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] }); len(good) > 0 {
+		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.isObstructed(s.remoteNID, p) })
+		switch {
+		case len(good) == 0:
+		case s.state == Plain:
+			return good[:1]
+		default:
 			return s.equalised(good)
 		}
 	}
@@ -170,7 +177,7 @@ func (c *Core) reserveFor(s *session, p Pair) []Path {
 	if len(p.Paths) == 0 {
 		return nil
 	}
-	reserve := cross(c.host.active, proven)
+	reserve := c.unobstructed(s.remoteNID, cross(c.host.active, proven))
 	return reserve[:min(len(reserve), MaxPaths-len(p.Paths))]
 }
 

@@ -120,12 +120,13 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 	sources := c.usable(now)
 	// From a locator that is not in our set, the correspondent would follow the
 	// nonce to it.
-	known := s.sendsFrom(from) || s.update.lists(from.L64)
+	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.isObstructed(s.remoteNID, Path{Local: from, Remote: to.L64})
 	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.Local == from }) {
-		if len(sources) == 0 {
+		path, ok := c.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
+		if !ok {
 			return
 		}
-		from = sources[0].Local
+		from = path.Local
 	}
 	for _, remote := range unique([]roam.L64{to.L64, p.Src.L64}) {
 		path := Path{Local: from, Remote: remote}

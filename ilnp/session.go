@@ -261,7 +261,7 @@ func (s *session) sendsFrom(l Local) bool {
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
 func (c *Core) listingFor(s *session, paths []Path) []listed {
-	list := slices.Clone(c.host.told)
+	list := c.reachable(s, slices.Clone(c.host.told))
 	if s.state != Established || len(s.bad) == 0 {
 		return list
 	}

@@ -126,12 +126,12 @@ func unique[T comparable](list []T) []T {
 func (c *Core) transmitUpdate(now time.Time, s *session) {
 	u := &s.update
 	sources, destinations := c.ends(now, s)
-	if len(sources) == 0 || len(destinations) == 0 {
+	path, ok := c.nextEnds(s.remoteNID, u.tries, sources, destinations)
+	if !ok {
 		c.suspendUpdate(s)
 		return
 	}
-	i, j := pairAt(u.tries, len(sources), len(destinations))
-	u.path = Path{Local: sources[i], Remote: destinations[j]}
+	u.path = path
 	u.tries++
 	u.last = now
 	lu := c.composeUpdate(now, s)
@@ -141,7 +141,8 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 	if c.sendUpdate(now, u.path, s, lu) {
 		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
 	}
-	if u.tries > 1 && c.cfg.UDPPort != 0 && u.path != u.began && slices.Contains(sources, u.began.Local) {
+	if u.tries > 1 && c.cfg.UDPPort != 0 && u.path != u.began && slices.Contains(sources, u.began.Local) &&
+		!c.isObstructed(s.remoteNID, u.began) {
 		// Where all goes by now, options may be dropped: data waits for this.
 		if b, ok := c.buildUpdate(u.began, s, lu); ok {
 			c.transmitControl(now, s, u.began, b, true)

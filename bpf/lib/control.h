@@ -6,6 +6,7 @@
 #define ROAM_CONTROL_H
 
 #include "deliver.h"
+#include "policy.h"
 
 #define PROBE_LEN 16 /* octets of data */
 #define PROBE_PER_FLOW_LEN 20
@@ -111,6 +112,17 @@ static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound 
 {
 	return in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST &&
 	       (skb->len - in->c.at == 8 + PROBE_LEN || skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN);
+}
+
+/* Answers an echo request as reflect does, unless a policy takes what goes back along
+ * that path elsewhere: then a probe stays without an answer, so that its sender takes
+ * other paths, and the stack answers any other request, by the paths of the session.
+ */
+static __always_inline int answer_echo(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
+{
+	if (!is_obstructed(&in->dst.l64, &in->src))
+		return reflect(skb, in, own);
+	return is_probe(skb, in) ? drop(DROP_OBSTRUCTED) : -1;
 }
 
 #endif

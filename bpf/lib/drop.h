@@ -38,6 +38,7 @@ enum counter {
 	DROP_RING_SHARE,        /* a session had more for the daemon than its share of the ring */
 	DROP_NO_PATH_HELD,      /* no usable path: the sender is left to its timers */
 	DROP_NO_PATH_RETRY,     /* no usable path: TCP is told, and tries again within 500 ms */
+	DROP_OBSTRUCTED,        /* an answer would go around a policy of IPsec or routing: not sent */
 	DROP_LEAK,              /* a session address was about to leave untranslated */
 	DROP_SESSION_OUTSIDE,   /* a session address came in from outside */
 	DROP_OWN_NID,           /* a packet from outside claims an identifier of this host */

@@ -111,7 +111,7 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 			__sync_fetch_and_add(&e->tx_packets, 1);
 			__sync_fetch_and_add(&e->tx_bytes, skb->len - in->l3);
 		}
-		verdict = reflect(skb, in, &about->own_nonce);
+		verdict = answer_echo(skb, in, &about->own_nonce);
 		if (verdict >= 0)
 			return verdict;
 		if (waits)

@@ -118,7 +118,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
 		if (is_unproven(p, known))
 			trial_spent(p, in->src.l64.v, skb->len - in->l3);
-		verdict = reflect(skb, in, &p->local_nonce);
+		verdict = answer_echo(skb, in, &p->local_nonce);
 		if (verdict >= 0)
 			return verdict;
 	}

@@ -76,6 +76,16 @@ struct {
 } homonyms SEC(".maps");
 
 struct {
+	/* Which paths does a policy of this host obstruct? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct obstruction_key);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} obstructed SEC(".maps");
+
+struct {
 	/* Who showed a nonce and has no session yet? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);

@@ -8,6 +8,7 @@
 #include "expected.h"
 #include "flow.h"
 #include "path.h"
+#include "policy.h"
 
 #define AF_INET6 10
 
@@ -218,7 +219,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	verdict = go_round(skb, p, l, c, i, &nids_only);
 	if (verdict)
 		return verdict;
-	hinted = l->hint_seq == p->seq && l->hint.v;
+	hinted = l->hint_seq == p->seq && l->hint.v && may_follow();
 	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {
@@ -268,6 +269,10 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 	o.ends[0].nid = k->local;
 	o.ends[1].l64 = e->remote_l64;
 	o.ends[1].nid = k->remote;
+	if (is_obstructed(&o.ends[0].l64, &o.ends[1])) {
+		count(DROP_OBSTRUCTED);
+		return no_path(skb);
+	}
 	o.ifindex = e->ifindex;
 	o.carry = e->carried & EMBRYO_CAME && is_carried(c, next);
 	if (o.carry || !(e->carried & EMBRYO_CAME))

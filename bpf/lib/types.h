@@ -54,6 +54,7 @@ enum host_flags {
 	HOST_ACCEPT_ANY = 1, /* who shows a nonce may open a session */
 	HOST_HOMONYMS = 2,   /* the map of that name is not empty, or was not */
 	HOST_REAL_NIDS = 4,  /* the NIDs are those of addresses of plain IPv6 */
+	HOST_OBSTRUCTED = 8, /* the map obstructed is not empty */
 };
 
 /* Settings of the host. */
@@ -263,6 +264,14 @@ struct crowd {
 	__u64 since; /* when the present window began */
 	__u32 last;  /* in the window before */
 	__u32 now;   /* in this one so far */
+};
+
+/* A path that a policy of this host obstructs, or none of which is known that, if the
+ * value is 0; with a remote of zero, all other paths from that locator.
+ */
+struct obstruction_key {
+	union half local_l64;
+	struct addr remote;
 };
 
 #define NONCE_KEY 0xff /* first octet of a multicast address, so of no locator */

@@ -182,6 +182,9 @@ func (s situation) ways() string {
 	if s.session.State == control.StateKnown {
 		return ""
 	}
+	if len(s.session.Paths) == 0 && len(s.session.Obstructed) > 0 {
+		return "It has no path, and its packets are dropped: " + s.obstacles()
+	}
 	if len(s.session.Paths) == 0 {
 		return "It has no path: " + map[bool]string{true: "this host has no locator that can be used.", false: "no locator of the correspondent is left."}[len(s.usable()) == 0]
 	}
@@ -198,7 +201,19 @@ func (s situation) ways() string {
 	if s.session.InUse != nil && len(s.session.Paths) > 1 {
 		out += " The last ones took " + pathText(*s.session.InUse) + "."
 	}
+	if len(s.session.Obstructed) > 0 {
+		out += " Not used: " + s.obstacles()
+	}
 	return out
+}
+
+// obstacles names the paths that policies of this host obstruct.
+func (s situation) obstacles() string {
+	var out []string
+	for _, o := range s.session.Obstructed {
+		out = append(out, pathText(o.Path)+" is obstructed by "+o.By)
+	}
+	return strings.Join(out, "; ") + "."
 }
 
 func (s situation) why(links int) string {

@@ -89,6 +89,10 @@ func (a *app) session(s control.Session) {
 		line(name, "%s%s", pathText(p.Path), notesOn(s, p))
 		name = ""
 	}
+	for _, o := range s.Obstructed {
+		line(name, "%s  (not used: %s)", pathText(o.Path), o.By)
+		name = ""
+	}
 }
 
 // notesOn says what there is to say of a path of a session.

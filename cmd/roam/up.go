@@ -55,6 +55,7 @@ func (a *app) up(ctx context.Context) error {
 	}
 	out := started{PID: s.PID, Already: already, Socket: socket, Warnings: append([]string{}, s.Warnings...)}
 	out.Warnings = append(out.Warnings, a.firewallWarnings(ctx, cfg)...)
+	out.Warnings = append(out.Warnings, a.policyWarnings(ctx, b, s)...)
 	if a.json {
 		return a.printJSON(out)
 	}
@@ -140,6 +141,32 @@ func (a *app) firewallWarnings(ctx context.Context, cfg config.Config) (out []st
 	}
 	for _, r := range rules {
 		out = append(out, fmt.Sprintf("a firewall rule trusts more than it should: %s; session addresses (%s) lie in it, so it also admits every correspondent: exempt them before it", r, cfg.SessionNet()))
+	}
+	return out
+}
+
+// policyTime is how long a daemon that has just started may take to have a locator.
+const policyTime = 2 * time.Second
+
+// policyWarnings names the policies of the host that keep sessions off a link. What
+// they do is known once there is a locator.
+func (a *app) policyWarnings(ctx context.Context, b control.Backend, s control.Status) (out []string) {
+	if s.Policies {
+		ctx, cancel := context.WithTimeout(ctx, policyTime)
+		defer cancel()
+		a.host.Until(ctx, func() bool {
+			list, err := b.Locators(ctx)
+			if err != nil || len(list) == 0 {
+				return err != nil
+			}
+			if now, err := b.Status(ctx); err == nil {
+				s = now
+			}
+			return true
+		})
+	}
+	for _, o := range s.Obstructed {
+		out = append(out, doctor.Obstacle(o)+": "+doctor.DoPolicy)
 	}
 	return out
 }

@@ -39,6 +39,8 @@ func (c *checker) config(r *raw) Config {
 			Exclude:  c.globs("uplinks.exclude", r.Uplinks.Exclude),
 			Prefer:   c.globs("uplinks.prefer", r.Uplinks.Prefer),
 			Disabled: c.links("uplinks.disabled", r.Uplinks.Disabled),
+
+			IgnorePolicy: r.Uplinks.IgnorePolicy,
 		},
 		DNS: DNS{
 			Enabled:          r.DNS.Enabled,

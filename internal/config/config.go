@@ -70,6 +70,8 @@ type Uplinks struct {
 	Exclude  []string // globs; they win over Include
 	Prefer   []string // globs of links to stay on, the best first
 	Disabled []string // names of links that wait for `roam locator enable`
+	// IgnorePolicy uses links although IPsec or policy routing would take packets elsewhere.
+	IgnorePolicy bool
 }
 
 // Allows reports whether a link of that name may be an uplink.

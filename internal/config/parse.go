@@ -72,6 +72,8 @@ type raw struct {
 		Exclude  []string `toml:"exclude"`
 		Prefer   []string `toml:"prefer"`
 		Disabled []string `toml:"disabled"`
+
+		IgnorePolicy bool `toml:"ignore_policy"`
 	} `toml:"uplinks"`
 	DNS struct {
 		Enabled          bool     `toml:"enabled"`

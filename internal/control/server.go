@@ -56,6 +56,7 @@ func Handler(b Backend) http.Handler {
 			*l = orEmpty(*l)
 		}
 		s.Faults = orEmpty(s.Faults)
+		s.Obstructed = orEmpty(s.Obstructed)
 		return s, err
 	})
 	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })

@@ -24,7 +24,9 @@ type Status struct {
 	Config         string       `json:"config"` // path of the configuration in force
 	Plane          Plane        `json:"plane"`
 	DNS            DNS          `json:"dns"`
-	Faults         []HostsFault `json:"faults"` // lines of the hosts file and of the added peers that are skipped
+	Faults         []HostsFault `json:"faults"`     // lines of the hosts file and of the added peers that are skipped
+	Policies       bool         `json:"policies"`   // the host has policies of IPsec or routing that may obstruct links
+	Obstructed     []Obstructed `json:"obstructed"` // what they do obstruct
 }
 
 // HostsFault is why a line of the hosts file, or of the file of added peers, is skipped.
@@ -37,6 +39,17 @@ type HostsFault struct {
 type Place struct {
 	File string `json:"file"`
 	Line int    `json:"line"` // from 1; 0: the file as a whole
+}
+
+// Obstructed is a locator from which packets to some correspondents, or to all, must
+// not leave, since a policy of this host takes them elsewhere.
+type Obstructed struct {
+	Link  string   `json:"link"`
+	L64   roam.L64 `json:"l64"`
+	By    string   `json:"by"`              // the policy
+	All   bool     `json:"all"`             // whatever the destination
+	Peers []string `json:"peers,omitempty"` // the names or NIDs of correspondents, at most 8
+	Count int      `json:"count"`           // of all such correspondents; 0 where All holds
 }
 
 // Plane is the state of the data plane.
@@ -77,9 +90,10 @@ type Session struct {
 	State        string          `json:"state"` // "known" (no session yet), "initiated", "established" or "plain"
 	Dead         bool            `json:"dead"`  // no path works at present
 	Locators     []RemoteLocator `json:"locators"`
-	Paths        []SessionPath   `json:"paths"`            // those that it is sent to on
-	InUse        *Path           `json:"in_use,omitempty"` // the one that the last packets took; absent: none yet
-	RTTMS        float64         `json:"rtt_ms"`           // of the last exchange; 0: unknown
+	Paths        []SessionPath   `json:"paths"`                // those that it is sent to on
+	Obstructed   []Obstruction   `json:"obstructed,omitempty"` // those that a policy of this host takes elsewhere
+	InUse        *Path           `json:"in_use,omitempty"`     // the one that the last packets took; absent: none yet
+	RTTMS        float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
 	Since        time.Time       `json:"since,omitzero"`
 	Checksum     string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
 	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
@@ -102,6 +116,12 @@ type RemoteLocator struct {
 	LifetimeS  *float64 `json:"lifetime_s,omitempty"` // seconds left; absent: no limit
 	State      string   `json:"state"`
 	Proven     bool     `json:"proven"` // the correspondent is known to receive there
+}
+
+// Obstruction is a path that a policy of this host takes elsewhere: it is not used.
+type Obstruction struct {
+	Path
+	By string `json:"by"` // the policy
 }
 
 // SessionPath is one that a session uses.

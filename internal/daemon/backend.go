@@ -61,6 +61,7 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 			s.Plane.Uplinks = append(s.Plane.Uplinks, u.Name)
 		}
 		slices.Sort(s.Plane.Uplinks)
+		s.Policies, s.Obstructed = d.engine.PolicyArmed(), d.obstructed()
 		if d.dns != nil {
 			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.resolv != nil}
 			for _, u := range d.dns.Upstream() {
@@ -102,6 +103,7 @@ func (d *Daemon) Sessions(ctx context.Context) ([]control.Session, error) {
 				path := control.PathFrom(t.Path, d.linkNames())
 				s.InUse = &path
 			}
+			s.Obstructed = d.obstructionsOf(p.NID)
 			out = append(out, s)
 		}
 	})

@@ -238,8 +238,9 @@ func (d *Daemon) prepare(probeID uint16) (err error) {
 		return err
 	}
 	d.engine = engine.New(engine.Config{
-		Core: core, Plane: d.plane, Network: d.network, Sender: d.sender, Reassembled: d.reassembled,
-		SessionPrefix: d.cfg.Host.SessionPrefix, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections, StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
+		Core: core, Plane: d.plane, Network: d.network, Policy: d.network, Sender: d.sender, Reassembled: d.reassembled,
+		SessionPrefix: d.cfg.Host.SessionPrefix, NID: d.nid, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections,
+		StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
 		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, OnRestored: d.restored, Log: d.opts.Log,
 	})
 	if err := d.firstNames(); err != nil {
@@ -259,7 +260,7 @@ func (d *Daemon) networkConfig() hostnet.Config {
 	return hostnet.Config{
 		SessionPrefix: d.cfg.Host.SessionPrefix, NID: d.nid, Device: d.cfg.Host.Device,
 		Include: d.cfg.Uplinks.Include, Exclude: d.cfg.Uplinks.Exclude,
-		JournalPath: d.cfg.Journal(), OptionSize: option,
+		JournalPath: d.cfg.Journal(), OptionSize: option, IgnorePolicy: d.cfg.Uplinks.IgnorePolicy,
 	}
 }
 

@@ -40,7 +40,10 @@ func (d *Daemon) listLiterals(now time.Time) {
 	want := make(map[roam.ILV]roam.NID)
 	for _, p := range d.engine.Core().KnownPeers(now) {
 		for _, l := range p.Locators {
-			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
+			// What IPsec or a VPN takes to that address is left to them.
+			if at := (roam.ILV{L64: l.L64, NID: p.NID}); !d.engine.Beyond(at) {
+				want[at] = p.Key.Remote
+			}
 		}
 	}
 	fault := ""

@@ -64,23 +64,24 @@ const (
 	bpfCounterDROP_RING_SHARE          bpfCounter = 27
 	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 28
 	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 29
-	bpfCounterDROP_LEAK                bpfCounter = 30
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 31
-	bpfCounterDROP_OWN_NID             bpfCounter = 32
-	bpfCounterDROP_MALFORMED           bpfCounter = 33
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 34
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 35
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 36
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 37
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 38
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 39
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 40
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 41
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 42
-	bpfCounterDROP_UNPROVEN            bpfCounter = 43
-	bpfCounterDROP_NOT_HELD            bpfCounter = 44
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 45
-	bpfCounterCOUNTERS_MAX             bpfCounter = 46
+	bpfCounterDROP_OBSTRUCTED          bpfCounter = 30
+	bpfCounterDROP_LEAK                bpfCounter = 31
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 32
+	bpfCounterDROP_OWN_NID             bpfCounter = 33
+	bpfCounterDROP_MALFORMED           bpfCounter = 34
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 35
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 36
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 37
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 38
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 39
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 40
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 41
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 42
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 43
+	bpfCounterDROP_UNPROVEN            bpfCounter = 44
+	bpfCounterDROP_NOT_HELD            bpfCounter = 45
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 46
+	bpfCounterCOUNTERS_MAX             bpfCounter = 47
 )
 
 type bpfCrowd struct {
@@ -189,6 +190,7 @@ const (
 	bpfHostFlagsHOST_ACCEPT_ANY bpfHostFlags = 1
 	bpfHostFlagsHOST_HOMONYMS   bpfHostFlags = 2
 	bpfHostFlagsHOST_REAL_NIDS  bpfHostFlags = 4
+	bpfHostFlagsHOST_OBSTRUCTED bpfHostFlags = 8
 )
 
 type bpfNonce struct {
@@ -196,6 +198,12 @@ type bpfNonce struct {
 	Len uint8
 	Pad [3]uint8
 	B   [12]uint8
+}
+
+type bpfObstructionKey struct {
+	_        structs.HostLayout
+	LocalL64 bpfHalf
+	Remote   bpfAddr
 }
 
 type bpfPacketEvent struct {
@@ -366,6 +374,7 @@ const (
 	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
+	bpfMapObstructed          = "obstructed"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapPlaces              = "places"
@@ -453,6 +462,7 @@ type bpfMapSpecs struct {
 	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
 	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
+	Obstructed   *ebpf.MapSpec `ebpf:"obstructed"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
 	Places       *ebpf.MapSpec `ebpf:"places"`
@@ -506,6 +516,7 @@ type bpfMaps struct {
 	Homonyms     *ebpf.Map `ebpf:"homonyms"`
 	Hosts        *ebpf.Map `ebpf:"hosts"`
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
+	Obstructed   *ebpf.Map `ebpf:"obstructed"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
 	Places       *ebpf.Map `ebpf:"places"`
@@ -529,6 +540,7 @@ func (m *bpfMaps) Close() error {
 		m.Homonyms,
 		m.Hosts,
 		m.KnownNids,
+		m.Obstructed,
 		m.PairLives,
 		m.Pairs,
 		m.Places,

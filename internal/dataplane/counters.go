@@ -40,6 +40,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_RING_SHARE:          {"drop_ring_share", "control messages and new locators of one correspondent, more than the daemon listens to"},
 	bpfCounterDROP_NO_PATH_HELD:        {"drop_no_path", "no usable path; the sender is left to its timers"},
 	bpfCounterDROP_NO_PATH_RETRY:       {"drop_no_path_retry", "no usable path; TCP tries again within 500 ms"},
+	bpfCounterDROP_OBSTRUCTED:          {"drop_obstructed", "an answer would go around a policy of IPsec or routing: not sent"},
 	bpfCounterDROP_LEAK:                {"drop_leak", "a session address was about to leave untranslated"},
 	bpfCounterDROP_SESSION_OUTSIDE:     {"drop_session_outside", "a session address came in from outside"},
 	bpfCounterDROP_OWN_NID:             {"drop_own_nid", "a packet from outside that claims an identifier of this host"},

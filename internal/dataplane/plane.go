@@ -75,6 +75,7 @@ type Plane struct {
 	sent             map[ilnp.PairKey]sentOn
 	homonyms         homonymTable
 	placed           map[roam.NID][]roam.L64 // in the map of places
+	obstructed       map[Obstruction]bool    // the map of that name; nil: it was not read yet
 }
 
 // ErrNoHelper is wrapped when the kernel lacks something without substitute.

@@ -30,6 +30,7 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 		spec.Maps[name].MaxEntries = n
 	}
 	spec.Maps["pairs"].MaxEntries = n + uint32(sparePlaces(sessions))
+	spec.Maps["obstructed"].MaxEntries = 4 * n
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
 	spec.Maps["homonyms"].MaxEntries = max(4*n, leastSources)
 	spec.Maps["places"].MaxEntries = max(4*n, leastSources)

@@ -53,7 +53,7 @@ func (p *Plane) SetHost(s HostSettings) error {
 	for i, n := range s.NIDs {
 		h.Nids[i] = half(uint64(n))
 	}
-	h.Flags &= bpfHostFlagsHOST_HOMONYMS
+	h.Flags &= bpfHostFlagsHOST_HOMONYMS | bpfHostFlagsHOST_OBSTRUCTED
 	if s.AcceptAny {
 		h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
 	}

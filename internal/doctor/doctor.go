@@ -68,6 +68,7 @@ type Link struct {
 	Name       string
 	MTU        int
 	Up         bool           // carrier included
+	Tunnel     bool           // between two points, and none of PPP
 	Global     []netip.Prefix // global addresses with their prefix lengths
 	Routed     bool           // a default route leads there
 	Forwarding int            // sysctl values; -1: not known
@@ -101,7 +102,8 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookHosts, lookKernel, lookLinks, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk, lookPlainSessions, lookStrangers,
+		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
+		lookPlainSessions, lookStrangers,
 	} {
 		look(&e, f)
 	}

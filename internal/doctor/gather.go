@@ -120,6 +120,7 @@ func links(addresses, routes string) []Link {
 	var out []Link
 	for _, a := range as {
 		l := Link{Name: a.Name, MTU: a.MTU, Up: slices.Contains(a.Flags, "UP") && slices.Contains(a.Flags, "LOWER_UP")}
+		l.Tunnel = slices.Contains(a.Flags, "POINTOPOINT") && !strings.HasPrefix(a.Name, "ppp")
 		for _, i := range a.Info {
 			addr, err := netip.ParseAddr(i.Local)
 			if err == nil && i.Family == "inet6" && i.Scope == "global" && !i.Failed {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ func lookLinks(e *examination, f Facts) {
 func lookFitLinks(e *examination, f Facts) {
 	var fit []string
 	for _, l := range f.Links {
-		if l.Up && l.Routed && len(l.Global) > 0 && l.Name != "lo" && f.Config.Uplinks.Allows(l.Name) {
+		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" && f.Config.Uplinks.Allows(l.Name) {
 			fit = append(fit, l.Name)
 		}
 	}
@@ -57,6 +58,14 @@ func lookFitLinks(e *examination, f Facts) {
 	case f.LinksKnown:
 		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 prefix and a default route")
 	}
+}
+
+// isPrivateTunnel reports whether a link is no uplink for being a tunnel into somebody's
+// private network.
+func isPrivateTunnel(f Facts, l Link) bool {
+	named := len(f.Config.Uplinks.Include) > 0 && f.Config.Uplinks.Allows(l.Name)
+	return l.Tunnel && !named && len(l.Global) > 0 &&
+		!slices.ContainsFunc(l.Global, func(p netip.Prefix) bool { return !p.Addr().IsPrivate() })
 }
 
 func usedLinks(list []control.Locator) (out []string) {
@@ -91,6 +100,8 @@ func unused(f Facts, l Link) (why, do string) {
 		return "", "" // no IPv6 at all: an ordinary internal link
 	case len(global) == 0:
 		return "it has no global IPv6 address", "let it take one: Router Advertisements, DHCPv6, or by hand"
+	case isPrivateTunnel(f, l):
+		return "it is a tunnel whose prefixes are all in fc00::/7", "if correspondents are to be reached through it, name it in uplinks.include, with all other links: docs/howto/vpn.md"
 	case !l.Routed:
 		return "no default route leads over it", "ip -6 route add default via ROUTER dev " + l.Name
 	case f.Daemon == nil:

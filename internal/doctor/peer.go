@@ -21,6 +21,9 @@ func lookPeer(e *examination, f Facts) {
 	}
 	lookIdentity(e, p)
 	lookResolved(e, p)
+	if lookObstructed(e, p) {
+		return // nobody can be asked
+	}
 	if p.Probed == nil {
 		if p.ProbeErr != "" {
 			e.add(Fault, "session", "", "its paths cannot be asked: %s", p.ProbeErr)

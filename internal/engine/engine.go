@@ -29,6 +29,7 @@ type Plane interface {
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
 	Sync([]ilnp.Pair) error
+	SetObstructed(map[dataplane.Obstruction]bool) error
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
@@ -46,6 +47,13 @@ type Network interface {
 	DestroySockets(remote netip.Addr) error
 }
 
+// Policies is what the engine asks of this host's policies, once the network has told
+// that there are any (hostnet.PolicyChanged).
+type Policies interface {
+	Obstruction(hostnet.Flow) string
+	Everything(hostnet.Flow) string
+}
+
 // Sender is what the engine sends with.
 type Sender interface {
 	Send(link roam.LinkID, packet []byte) error
@@ -59,10 +67,12 @@ type Config struct {
 	Core    *ilnp.Core
 	Plane   Plane
 	Network Network
+	Policy  Policies
 	Sender  Sender
 	// Reassembled are the control messages that came in fragments; nil: none.
 	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
+	NID           roam.NID
 	UDPPort       uint16                    // of carried control messages; 0: none
 	Show          bool                      // connections that stand still after a move, to firewalls
 	StateFile     string                    // where sessions are kept for a successor
@@ -123,6 +133,7 @@ type Engine struct {
 	began       time.Time
 	adopted     bool // sessions of a predecessor were found
 	saver       saver
+	policy      policy
 	adopting    bool // the data plane is not to be touched yet
 }
 
@@ -259,6 +270,9 @@ func (e *Engine) arm(timer *time.Timer) {
 	if due := e.opener.due(); !e.looking && !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
+	if due := e.policy.due(); !due.IsZero() && (!ok || due.Before(at)) {
+		at, ok = due, true
+	}
 	if !ok {
 		timer.Reset(time.Hour)
 		return
@@ -268,6 +282,7 @@ func (e *Engine) arm(timer *time.Timer) {
 
 func (e *Engine) handleTimer() {
 	now := time.Now()
+	e.checkSome(now)
 	if due := e.saver.due(); !due.IsZero() && !now.Before(due) {
 		e.saver.begin(e.core)
 	}
@@ -330,6 +345,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.adopting = false
 	e.writeUplinks()
+	for _, p := range e.core.Snapshot() {
+		e.permitted(time.Now(), p) // the core leaves its obstructed paths
+	}
 	e.drainInto(func(o ilnp.Output) {
 		switch o.(type) {
 		case ilnp.Upsert, ilnp.Delete: // all at once, below
@@ -337,7 +355,12 @@ func (e *Engine) start(ctx context.Context) error {
 			e.carryOut(o)
 		}
 	})
-	return e.sync(e.core.Snapshot())
+	all := e.core.Snapshot()
+	for i, p := range all {
+		all[i] = e.permitted(time.Now(), p)
+	}
+	e.writeObstructed()
+	return e.sync(all)
 }
 
 // sync brings the data plane up to date. There may be more sessions than room, as less

@@ -38,6 +38,8 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 		}
 		e.writeUplinks()
 		e.core.HandleLocator(now, ev.LocatorEvent)
+	case hostnet.PolicyChanged:
+		e.policyChanged(now, ev.Armed)
 	case hostnet.Trouble:
 		e.cfg.Log.Warn("prefix cannot be used", "link", ev.LinkName, "locator", ev.L64, "reason", ev.Reason)
 		if e.cfg.OnTrouble != nil {
@@ -104,6 +106,7 @@ func (e *Engine) want(paths []ilnp.Path) {
 
 // writeUplinks writes the whole table.
 func (e *Engine) writeUplinks() {
+	e.checkLocals()
 	if e.adopting {
 		return
 	}

@@ -10,7 +10,10 @@ import (
 
 // drain carries out everything that the core wants done, in its order; only
 // people are told last, since packets wait for the rest.
-func (e *Engine) drain() { e.drainInto(e.carryOut) }
+func (e *Engine) drain() {
+	e.drainInto(e.carryOut)
+	e.writeObstructed()
+}
 
 func (e *Engine) drainInto(f func(ilnp.Output)) {
 	var told []ilnp.Notify
@@ -29,9 +32,11 @@ func (e *Engine) drainInto(f func(ilnp.Output)) {
 func (e *Engine) carryOut(o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
-		e.transmit(o)
+		if e.mayTransmit(o) {
+			e.transmit(o)
+		}
 	case ilnp.Upsert:
-		e.upsert(o.Pair)
+		e.upsert(e.permitted(time.Now(), o.Pair))
 	case ilnp.Delete:
 		e.remove(o.Key)
 	case ilnp.Release:
@@ -106,6 +111,7 @@ func anyNew(before, now []ilnp.Path) bool {
 }
 
 func (e *Engine) remove(k ilnp.PairKey) {
+	e.forgetPolicy(time.Now(), k)
 	e.report("remove session", e.cfg.Plane.Delete(k))
 	e.drop(k)
 	delete(e.tooBig, k)

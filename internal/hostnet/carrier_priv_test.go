@@ -22,6 +22,11 @@ type tap struct {
 
 func newTap(t *testing.T, n *nettest.NS, name string) (d tap) {
 	t.Helper()
+	return newTunTap(t, n, name, unix.IFF_TAP)
+}
+
+func newTunTap(t *testing.T, n *nettest.NS, name string, kind uint16) (d tap) {
+	t.Helper()
 	var err error
 	d.t = t
 	n.Do(func() {
@@ -30,7 +35,7 @@ func newTap(t *testing.T, n *nettest.NS, name string) (d tap) {
 		}
 		var req *unix.Ifreq
 		if req, err = unix.NewIfreq(name); err == nil {
-			req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+			req.SetUint16(kind | unix.IFF_NO_PI)
 			err = unix.IoctlIfreq(d.fd, unix.TUNSETIFF, req)
 		}
 	})

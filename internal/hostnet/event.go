@@ -22,9 +22,9 @@ type LocatorChanged struct{ ilnp.LocatorEvent }
 // anything in it changes.
 type UplinkChanged struct{ Uplink Uplink }
 
-// LinkGone tells that the interface of an uplink does not exist any more, or
-// that it became a port of a bridge or bond. All its Locators were reported
-// absent before.
+// LinkGone tells that the interface of an uplink does not exist any more, that it
+// became a port of a bridge or bond, or that it is a tunnel with private prefixes only.
+// All its Locators were reported absent before.
 type LinkGone struct {
 	Link roam.LinkID
 	Name string // as last seen; "": it has not been an uplink of this process
@@ -35,6 +35,12 @@ type LinkGone struct {
 // since what a router holds for it comes at once: it must meet the programs, or
 // the stack would answer data of sessions with resets.
 type Acted struct{ Link roam.LinkID }
+
+// PolicyChanged tells that Host.Obstruction may answer otherwise from now on. It
+// comes before the first Locator.
+type PolicyChanged struct {
+	Armed bool // there are policies that may obstruct something
+}
 
 // Trouble tells why a prefix cannot become a Locator now. It is tried again.
 type Trouble struct {
@@ -47,11 +53,12 @@ func (LocatorChanged) event() {}
 func (UplinkChanged) event()  {}
 func (LinkGone) event()       {}
 func (Acted) event()          {}
+func (PolicyChanged) event()  {}
 func (Trouble) event()        {}
 
 // Uplink is a link that has or had a default IPv6 route and a global prefix,
 // and that the configuration does not exclude. It stays one until its
-// interface is gone, or a port of another.
+// interface is gone, or a port of another, or a tunnel with private prefixes only.
 type Uplink struct {
 	Link   roam.LinkID
 	Name   string

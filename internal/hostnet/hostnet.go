@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -22,6 +23,7 @@ type Config struct {
 	Exclude       []string // globs; links that match one are never uplinks
 	JournalPath   string   // file of changes made to the host; its folder must exist
 	OptionSize    int      // octets kept free under the least uplink MTU: 8 or 16; 0 means 8
+	IgnorePolicy  bool     // policies of routing and IPsec obstruct nothing: see Host.Obstruction
 }
 
 // Host is the network of this host, as seen from the network namespace of the
@@ -64,6 +66,11 @@ type Host struct {
 	stale   bool // the table may lack something: dump before the next use
 	// deviceSound is whether the session device was as Setup left it.
 	deviceSound bool
+	survey      survey // of policies, the last one
+
+	policies *policies // nil: they obstruct nothing
+	surveys  chan survey
+	policy   atomic.Pointer[policy] // read by any goroutine
 
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
@@ -90,6 +97,7 @@ func Open(cfg Config) (*Host, error) {
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
 		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
 		flaps: map[int][]time.Time{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
+		surveys: make(chan survey),
 	}
 	if h.option == 0 {
 		h.option = 8
@@ -97,6 +105,13 @@ func Open(cfg Config) (*Host, error) {
 	if h.watch, err = listen(); err != nil {
 		k.close()
 		return nil, err
+	}
+	if !cfg.IgnorePolicy {
+		if h.policies, err = openPolicies(); err != nil {
+			h.watch.Close()
+			k.close()
+			return nil, err
+		}
 	}
 	return h, nil
 }
@@ -131,6 +146,9 @@ func (h *Host) Start(known ...roam.LinkID) error {
 		return fmt.Errorf("start watch: %w", err)
 	}
 	h.table = t
+	if err := h.startPolicies(); err != nil {
+		return fmt.Errorf("start watch: %w", err)
+	}
 	batches := make(chan batch)
 	h.stopped = make(chan struct{})
 	go read(h.watch, batches, h.done)
@@ -172,6 +190,9 @@ func (h *Host) Close() error {
 		h.watch.Close()
 		if h.stopped != nil {
 			<-h.stopped
+		}
+		if h.policies != nil {
+			h.policies.close()
 		}
 		h.kernel.close()
 	})

@@ -43,6 +43,9 @@ func (r rules) accepts(name string) bool {
 	return !matches(r.exclude) && (len(r.include) == 0 || matches(r.include))
 }
 
+// asksFor reports whether the user has named a link as an uplink.
+func (r rules) asksFor(name string) bool { return len(r.include) > 0 && r.accepts(name) }
+
 // own returns the key of prefix:NID.
 func (r rules) own(l ilnp.Local) addrKey {
 	return addrKey{link: int(l.Link), addr: roam.ILV{NID: r.nid, L64: l.L64}.Addr()}
@@ -67,13 +70,17 @@ type locator struct {
 // no evidence for their prefix. known are the links that are uplinks already.
 func (t *table) draw(r rules, ours map[addrKey]bool, known map[int]Uplink, now time.Time) picture {
 	p := picture{uplinks: map[int]Uplink{}, locators: t.prefixes(r, ours, now)}
-	has := map[int]bool{}
+	has, global := map[int]bool{}, map[int]bool{}
 	for l := range p.locators {
 		has[int(l.Link)] = true
+		global[int(l.Link)] = global[int(l.Link)] || !isULA(l.L64)
 	}
 	for index, l := range t.links {
 		u := t.uplink(index, l, now)
 		_, was := known[index]
+		if l.tunnel() && has[index] && !global[index] && !r.asksFor(l.name) {
+			continue // the inside of somebody's network, which leads to no correspondent
+		}
 		if r.accepts(l.name) && !t.port(l) && (was || u.Up && u.Routed && has[index]) {
 			p.uplinks[index] = u
 		}

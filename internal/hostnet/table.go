@@ -143,6 +143,19 @@ func (l link) up() bool {
 // members their own IPv6.
 func (t *table) port(l link) bool { return l.master != 0 && t.links[l.master].kind != "vrf" }
 
+// tunnels are the kinds of links that carry packets inside of others.
+var tunnels = map[string]bool{
+	"tun": true, "wireguard": true, "ip6tnl": true, "sit": true, "ipip": true, "gre": true, "ip6gre": true,
+	"vti": true, "vti6": true, "xfrm": true,
+}
+
+// tunnel reports whether a link is the end of a tunnel between two points. A TAP
+// device is of kind tun as well, and stands for an Ethernet.
+func (l link) tunnel() bool { return tunnels[l.kind] && l.arphrd != unix.ARPHRD_ETHER }
+
+// isULA reports whether a prefix is in fc00::/7 (RFC 4193).
+func isULA(l roam.L64) bool { return l>>57 == 0xfc>>1 }
+
 func (l link) mtuIPv6() int {
 	if l.facts.mtu6 > 0 && l.facts.mtu6 < l.mtu {
 		return l.facts.mtu6

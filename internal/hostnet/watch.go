@@ -205,6 +205,10 @@ func (h *Host) run(batches <-chan batch) {
 				return
 			}
 			err = h.absorb(b, time.Now())
+		case s := <-h.surveys:
+			h.survey = s
+			h.publishPolicy(true)
+			continue
 		case <-timer.C:
 			// An expired route may have been prolonged, which is not announced.
 			err = h.absorb(batch{lost: h.stale}, time.Now())

@@ -286,7 +286,10 @@ func TestStarveLocal(t *testing.T) {
 				for range 5 {
 					fresh(a, b)
 					if rate != "" {
-						testutil.Eventually(t, patience, func() bool { return a.counters()["miss_handed_over"] > 1000 }, "misses")
+						testutil.Eventually(t, patience, func() bool {
+							counts := a.counters()
+							return counts["miss_handed_over"]+counts["drop_miss_rate"] > 1000
+						}, "misses")
 					}
 					c := w.talk(t, from, "tcp6", w.session(map[string]string{"a": "b", "b": "a"}[from]).String(), claimPort)
 					c.echoed(t, "hello")

@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/internal/hostnet"
+	"roam/wire/ip6"
+)
+
+// The programs send where no policy of this host is asked: not those of IPsec, and
+// not the rules of routing. So the engine asks for each path before anything is sent
+// along it, and keeps sessions and control messages off those that a policy
+// obstructs. On a host without policies it asks nothing.
+
+const (
+	// policyBatch is how many correspondents are checked anew at a time, a
+	// fraction of a millisecond each at most.
+	policyBatch = 32
+	// policyStrangers bounds the obstructed paths to nodes without a session.
+	policyStrangers = 1024
+	// policyPaths bounds the obstructed paths to one node: it lists its locators.
+	policyPaths = 1024
+	// policyRest is how many times as long as a writing of all of them took the next
+	// one waits.
+	policyRest = 20
+)
+
+// policy is what the engine knows of obstructed paths.
+type policy struct {
+	armed      bool                              // something may be obstructed
+	answers    map[hostnet.Flow]string           // since the last change
+	blocked    map[roam.NID]map[ilnp.Path]string // why, by correspondent; none is empty
+	everything map[ilnp.Local]string             // locators from which nothing may leave
+	// free are the paths of sessions from those locators along which it may all the same.
+	free      map[roam.NID]map[ilnp.Path]bool
+	strangers map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
+	queue     []roam.NID                     // to be checked anew
+	keys      map[roam.NID][]ilnp.PairKey    // their sessions
+	unwritten bool                           // the data plane does not have all of it
+	writeAt   time.Time                      // not before: to write all takes time
+}
+
+// due returns when there is something to do; zero: there is nothing.
+func (p *policy) due() time.Time {
+	switch {
+	case len(p.queue) > 0:
+		return time.Unix(1, 0) // at once
+	case p.unwritten:
+		return p.writeAt
+	}
+	return time.Time{}
+}
+
+// obstructedTransmit is the reason in Refused for control messages that a policy
+// takes elsewhere.
+const obstructedTransmit = "control message along a path that a policy obstructs"
+
+// policyChanged has every path checked anew.
+func (e *Engine) policyChanged(now time.Time, armed bool) {
+	p := &e.policy
+	p.armed, p.unwritten = armed, true
+	p.free = make(map[roam.NID]map[ilnp.Path]bool)
+	p.answers, p.strangers = make(map[hostnet.Flow]string), make(map[dataplane.Obstruction]bool)
+	p.keys = make(map[roam.NID][]ilnp.PairKey)
+	for k, pair := range e.pairs {
+		p.keys[pair.RemoteNID] = append(p.keys[pair.RemoteNID], k)
+	}
+	for nid := range p.blocked {
+		if p.keys[nid] == nil {
+			e.setBlocked(now, nid, nil)
+		}
+	}
+	p.queue = slices.Collect(maps.Keys(p.keys))
+	e.checkLocals()
+	e.checkSome(now)
+}
+
+// checkLocals asks which locators nothing at all may leave from.
+func (e *Engine) checkLocals() {
+	p := &e.policy
+	if !p.armed && len(p.everything) == 0 {
+		return
+	}
+	found := make(map[ilnp.Local]string)
+	for l := range e.locals {
+		if !p.armed {
+			break
+		}
+		own := roam.ILV{L64: l.L64, NID: e.cfg.NID}.Addr()
+		if why := e.cfg.Policy.Everything(hostnet.Flow{Link: l.Link, Src: own}); why != "" {
+			found[l] = why
+		}
+	}
+	if !maps.Equal(found, p.everything) {
+		p.everything, p.unwritten = found, true
+	}
+}
+
+// checkSome checks the next correspondents of the queue.
+func (e *Engine) checkSome(now time.Time) {
+	p := &e.policy
+	n := min(len(p.queue), policyBatch)
+	for _, nid := range p.queue[:n] {
+		found := make(map[ilnp.Path]string)
+		for _, k := range p.keys[nid] {
+			if pair, there := e.pairs[k]; there {
+				maps.Copy(found, e.check(pair))
+			}
+		}
+		e.setBlocked(now, nid, found)
+		delete(p.keys, nid)
+	}
+	p.queue = p.queue[n:]
+}
+
+// check returns the obstructed ones of all paths that a session could take.
+func (e *Engine) check(pair ilnp.Pair) map[ilnp.Path]string {
+	found := make(map[ilnp.Path]string)
+	if !e.policy.armed {
+		return found
+	}
+	ask := func(path ilnp.Path) {
+		own := roam.ILV{L64: path.Local.L64, NID: pair.LocalNID}
+		why := e.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: pair.RemoteNID}.Addr())
+		switch {
+		case why != "":
+			found[path] = why
+		case e.policy.everything[path.Local] != "":
+			e.noteFree(pair.RemoteNID, path)
+		}
+	}
+	for l := range e.locals {
+		for _, r := range pair.Accept {
+			ask(ilnp.Path{Local: l, Remote: r})
+		}
+	}
+	for _, path := range pair.Paths {
+		ask(path)
+	}
+	for _, path := range pair.Reserve {
+		ask(path)
+	}
+	return found
+}
+
+// noteFree notes an exception: a path of a session from a locator that nothing else may
+// leave from.
+func (e *Engine) noteFree(nid roam.NID, path ilnp.Path) {
+	p := &e.policy
+	if p.free[nid] == nil {
+		p.free[nid] = make(map[ilnp.Path]bool)
+	}
+	if !p.free[nid][path] && len(p.free[nid]) < policyPaths {
+		p.free[nid][path], p.unwritten = true, true
+	}
+}
+
+// ask returns why a policy obstructs a path, as answered before where it was.
+func (e *Engine) ask(link roam.LinkID, src, dst netip.Addr) string {
+	f := hostnet.Flow{Link: link, Src: src, Dst: dst}
+	why, known := e.policy.answers[f]
+	if !known {
+		const most = 1 << 17 // flows: strangers must not fill the memory
+		if len(e.policy.answers) >= most {
+			clear(e.policy.answers)
+		}
+		why = e.cfg.Policy.Obstruction(f)
+		e.policy.answers[f] = why
+	}
+	return why
+}
+
+// setBlocked replaces the obstructed paths to a correspondent, and tells the core.
+func (e *Engine) setBlocked(now time.Time, nid roam.NID, found map[ilnp.Path]string) {
+	p := &e.policy
+	if maps.Equal(found, p.blocked[nid]) {
+		return
+	}
+	p.unwritten = true
+	if len(found) == 0 {
+		delete(p.blocked, nid)
+	} else {
+		if p.blocked == nil {
+			p.blocked = make(map[roam.NID]map[ilnp.Path]string)
+		}
+		p.blocked[nid] = found
+	}
+	e.core.HandleObstructed(now, nid, slices.Collect(maps.Keys(found)))
+}
+
+// permitted returns an entry without its obstructed paths. The core hears of those
+// that are new, and makes another entry where it has other paths.
+func (e *Engine) permitted(now time.Time, pair ilnp.Pair) ilnp.Pair {
+	if !e.policy.armed {
+		return pair
+	}
+	found := e.check(pair)
+	if len(found) == 0 {
+		return pair
+	}
+	// Several correspondents may claim one NID: each adds to what is known of it, so
+	// that they cannot take turns in replacing it for ever.
+	all := maps.Clone(e.policy.blocked[pair.RemoteNID])
+	if all == nil {
+		all = make(map[ilnp.Path]string)
+	}
+	maps.Copy(all, found)
+	if len(all) <= policyPaths {
+		e.setBlocked(now, pair.RemoteNID, all)
+	}
+	gone := func(path ilnp.Path) bool { return found[path] != "" }
+	pair.Paths = slices.DeleteFunc(slices.Clone(pair.Paths), gone)
+	pair.Reserve = slices.DeleteFunc(slices.Clone(pair.Reserve), gone)
+	pair.Long = slices.DeleteFunc(slices.Clone(pair.Long), gone)
+	pair.Costs = maps.Clone(pair.Costs)
+	maps.DeleteFunc(pair.Costs, func(path ilnp.Path, _ uint8) bool { return gone(path) })
+	return pair
+}
+
+// mayTransmit reports whether a control message may leave, and counts it if not.
+func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
+	if !e.policy.armed || len(o.Packet) < ip6.HeaderLen {
+		return true
+	}
+	src, dst := netip.AddrFrom16([16]byte(o.Packet[8:24])), netip.AddrFrom16([16]byte(o.Packet[24:40]))
+	from, to := roam.ILVFromAddr(src), roam.ILVFromAddr(dst)
+	obstructed := e.ask(o.Link, src, dst) != ""
+	if obstructed {
+		e.refused[obstructedTransmit]++
+	}
+	p := &e.policy
+	exception := !obstructed && p.everything[ilnp.Local{Link: o.Link, L64: from.L64}] != ""
+	if (obstructed || exception) && p.blocked[to.NID] == nil && p.free[to.NID] == nil && len(p.strangers) < policyStrangers {
+		stranger := dataplane.Obstruction{From: from.L64, To: to}
+		if was, there := p.strangers[stranger]; !there || was != obstructed {
+			p.strangers[stranger], p.unwritten = obstructed, true
+		}
+	}
+	return !obstructed
+}
+
+// forgetPolicy forgets what is obstructed towards a correspondent whose session has
+// ended; the next session asks again.
+func (e *Engine) forgetPolicy(now time.Time, k ilnp.PairKey) {
+	pair, there := e.pairs[k]
+	if there && (len(e.policy.blocked) > 0 || len(e.policy.free) > 0) {
+		delete(e.policy.free, pair.RemoteNID)
+		e.setBlocked(now, pair.RemoteNID, nil)
+	}
+}
+
+// writeObstructed tells the data plane where its programs must not answer.
+func (e *Engine) writeObstructed() {
+	p := &e.policy
+	began := time.Now()
+	if !p.unwritten || e.adopting || len(p.queue) > 0 || began.Before(p.writeAt) {
+		return
+	}
+	p.unwritten = false
+	table := make(map[dataplane.Obstruction]bool)
+	for l := range p.everything {
+		table[dataplane.Obstruction{From: l.L64}] = true
+	}
+	for nid, paths := range p.free {
+		for path := range paths {
+			table[dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}}] = false
+		}
+	}
+	maps.Copy(table, p.strangers)
+	for nid, paths := range p.blocked {
+		for path := range paths {
+			o := dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}}
+			if p.everything[path.Local] == "" {
+				table[o] = true
+			} else {
+				delete(table, o)
+			}
+		}
+	}
+	e.report("write obstructed paths", e.cfg.Plane.SetObstructed(table))
+	p.writeAt = time.Now().Add(policyRest * time.Since(began))
+}
+
+// Obstructed returns the obstructed paths by correspondent, with what obstructs each;
+// use it inside Do only.
+func (e *Engine) Obstructed() map[roam.NID]map[ilnp.Path]string { return e.policy.blocked }
+
+// Beyond reports whether a policy obstructs every path to a locator of a correspondent,
+// so that nothing but an ordinary socket reaches it; use it inside Do only.
+func (e *Engine) Beyond(at roam.ILV) bool {
+	if !e.policy.armed || len(e.locals) == 0 {
+		return false
+	}
+	for l := range e.locals {
+		if e.ask(l.Link, roam.ILV{L64: l.L64, NID: e.cfg.NID}.Addr(), at.Addr()) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// ObstructedLocators returns the locators from which nothing may leave, with what
+// says so; use it inside Do only.
+func (e *Engine) ObstructedLocators() map[ilnp.Local]string { return e.policy.everything }
+
+// PolicyArmed reports whether the host has policies that may obstruct something; use
+// it inside Do only.
+func (e *Engine) PolicyArmed() bool { return e.policy.armed }
