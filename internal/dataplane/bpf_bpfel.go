@@ -64,19 +64,21 @@ const (
 	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 27
 	bpfCounterDROP_LEAK                bpfCounter = 28
 	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 29
-	bpfCounterDROP_MALFORMED           bpfCounter = 30
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 31
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 32
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 33
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 34
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 35
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 36
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 37
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 38
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 39
-	bpfCounterDROP_UNPROVEN            bpfCounter = 40
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 41
-	bpfCounterCOUNTERS_MAX             bpfCounter = 42
+	bpfCounterDROP_SESSION_LINK        bpfCounter = 30
+	bpfCounterDROP_FORWARDED           bpfCounter = 31
+	bpfCounterDROP_MALFORMED           bpfCounter = 32
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 33
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 34
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 35
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 36
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 37
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 38
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 39
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 40
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 41
+	bpfCounterDROP_UNPROVEN            bpfCounter = 42
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 43
+	bpfCounterCOUNTERS_MAX             bpfCounter = 44
 )
 
 type bpfCrowd struct {
