@@ -137,7 +137,7 @@ func (d *Daemon) logSecurity(now time.Time, msg string, attrs ...any) {
 // suspicious are the counters that an attack would raise, of the data plane and
 // of the engine.
 var suspicious = map[string]bool{
-	"drop_session_outside": true, "drop_two_nonces": true, "drop_nonce_length": true,
+	"drop_session_outside": true, "drop_session_link": true, "drop_forwarded": true, "drop_two_nonces": true, "drop_nonce_length": true,
 	"drop_wrong_nonce": true, "drop_icmp_no_nonce": true, "drop_update_no_nonce": true,
 	"drop_update_no_session": true, "drop_unknown_locator": true, "drop_ring_share": true,
 	engine.ForgedError: true,

@@ -36,7 +36,20 @@ type LinkGone struct {
 // the stack would answer data of sessions with resets.
 type Acted struct{ Link roam.LinkID }
 
-// Trouble tells why a prefix cannot become a Locator now. It is tried again.
+// LinkSeen tells, once, of a link that is there or has appeared, if TellLinks was
+// called; again when it is no uplink any more, after LinkGone.
+type LinkSeen struct {
+	Link   roam.LinkID
+	Name   string
+	HasMAC bool // frames carry an Ethernet header
+}
+
+// DeviceRemade tells that somebody deleted the session device, and that there is
+// another one now, without programs.
+type DeviceRemade struct{ Device Device }
+
+// Trouble tells why a prefix cannot become a Locator now, or, without a Locator,
+// what is wrong with the host's network. What can be is tried again.
 type Trouble struct {
 	ilnp.Local
 	LinkName string
@@ -47,6 +60,8 @@ func (LocatorChanged) event() {}
 func (UplinkChanged) event()  {}
 func (LinkGone) event()       {}
 func (Acted) event()          {}
+func (LinkSeen) event()       {}
+func (DeviceRemade) event()   {}
 func (Trouble) event()        {}
 
 // Uplink is a link that has or had a default IPv6 route and a global prefix,

@@ -61,11 +61,13 @@ func (h *Host) settle(now time.Time) time.Time {
 	wake = sooner(wake, h.drainLinks(before, now))
 	h.announceNew(before, h.picture)
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
+	h.tellLinks(before)
 	h.askWhetherActed()
 	h.mu.Lock()
 	h.shown = h.picture.snapshot(now)
 	h.mu.Unlock()
 	h.checkDevice()
+	wake = sooner(wake, h.checkSession(now))
 	if err := h.fitMTU(); err != nil {
 		h.pending = append(h.pending, Trouble{Reason: err.Error()})
 	}
