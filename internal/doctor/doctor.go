@@ -51,12 +51,14 @@ type Facts struct {
 	NoIPv6      bool   // switched off for all links
 	Links       []Link
 	LinksKnown  bool
-	NFT         string // nft -j list ruleset
-	IPTables    string // ip6tables-save
-	ResolvConf  string
-	RunDir      Dir
-	StateDir    Dir
-	Peer        *PeerFacts
+	// SessionRoutes are the routes into the session prefix; nil: not known.
+	SessionRoutes []SessionRoute
+	NFT           string // nft -j list ruleset
+	IPTables      string // ip6tables-save
+	ResolvConf    string
+	RunDir        Dir
+	StateDir      Dir
+	Peer          *PeerFacts
 }
 
 // Link is one network link of the host.
@@ -96,7 +98,7 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookKernel, lookLinks, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
+		lookDaemon, lookKernel, lookLinks, lookSession, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
 	} {
 		look(&e, f)
 	}

@@ -150,11 +150,8 @@ func (h *Host) checkDevice() {
 		if h.kernel.sound(session) {
 			return
 		}
-		what := "the session device was taken down or stripped of its address by somebody else; restart roamd"
-		if !exists {
-			what = "the session device was deleted by somebody else; it is made again"
-		}
-		h.trouble(ilnp.Local{}, locator{name: h.rules.device}, what)
+		h.trouble(ilnp.Local{}, locator{name: h.rules.device},
+			"the session device was taken down, stripped of its address or deleted by somebody else; a deleted one is made again, else restart roamd")
 	}
 	h.deviceSound = sound
 }

@@ -27,6 +27,7 @@ var agents = map[string]func(args []string) error{
 	"talk":   talkMain,
 	"echo":   echoMain,
 	"ask":    askMain,
+	"sink":   sinkMain, "advertise": advertiseMain, "veths": vethsMain,
 }
 
 // agentMain runs a probe inside a host.
