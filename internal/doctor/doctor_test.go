@@ -89,7 +89,7 @@ func TestHostFindings(t *testing.T) {
 		"old kernel":        {func(f *Facts) { f.Kernel = "5.10.0" }, []string{"fault kernel: Linux 5.10.0 lacks"}},
 		"clsact": {func(f *Facts) { f.Daemon.Plane.Attach = "clsact" },
 			[]string{"note kernel: programs are attached through clsact"}},
-		"no ring buffer": {func(f *Facts) { f.Daemon.Plane.Features = []string{"tcx", "csum-replace-ipv6"} }, []string{"fault kernel: the kernel has no BPF ring buffer"}},
+		"no ring buffer": {func(f *Facts) { f.Daemon.Plane.Features = []string{"tcx", "csum-replace-ipv6", "netfilter-bpf"} }, []string{"fault kernel: the kernel has no BPF ring buffer"}},
 		"no IPv6":        {func(f *Facts) { f.NoIPv6 = true }, []string{"fault uplinks: IPv6 is switched off"}},
 		"no uplink": {func(f *Facts) { f.Locators = nil; f.Links[1].Routed = false },
 			[]string{"note uplinks: wlan0 is not used: no default route", "fault uplinks: no link can be used"}},
