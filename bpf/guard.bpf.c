@@ -19,22 +19,30 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define IP6_LEN 40
 #define NF_DROP 0
 #define NF_ACCEPT 1
-#define MAX_LINKS 4096
+#define MAX_LINKS 63
+#define TYPE_ID_IN_KERNEL 1 /* BPF_TYPE_ID_TARGET */
 
 /* Set by the loader, as it lies in an address. */
 const volatile __u64 session_prefix = 0;
 
+/* Interfaces by index. A link keeps its place; 0: nobody's. */
+struct link_list {
+	__u32 used; /* places beyond are nobody's */
+	__u32 ifindex[MAX_LINKS];
+};
+
 struct {
 	/* Which links may deliver packets with session addresses? */
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_LINKS);
-	__type(key, __u32); /* ifindex */
-	__type(value, __u8);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct link_list);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } session_links SEC(".maps");
 
-struct sk_buff;
+struct sk_buff {
+	unsigned char *data;
+} KERNEL;
 
 struct net_device {
 	int ifindex;
@@ -49,6 +57,12 @@ struct bpf_nf_ctx {
 	struct sk_buff *skb;
 } KERNEL;
 
+struct ipv6hdr {
+	__u8 nexthdr;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+} KERNEL;
+
 /* The part of the IPv6 header from the next header on. */
 struct ends {
 	__u8 next;
@@ -58,11 +72,10 @@ struct ends {
 
 #define ENDS_AT 6
 
-/* Kernels before 6.12 declare the packet as a struct sk_buff; the loader compares the
- * kinds of types, not their names.
+/* Costs nothing, as the loads that follow may fail; the other way to the octets of
+ * a packet is by two calls.
  */
-extern int bpf_dynptr_from_skb(struct __sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym;
-extern void *bpf_dynptr_slice(const struct bpf_dynptr *ptr, __u32 offset, void *buffer, __u32 buffer__szk) __ksym;
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
 
 /* Is one of the two a session address? */
 static __always_inline int of_sessions(const struct addr ends[2])
@@ -70,31 +83,53 @@ static __always_inline int of_sessions(const struct addr ends[2])
 	return ends[0].l64.v == session_prefix || ends[1].l64.v == session_prefix;
 }
 
+static __always_inline int may_deliver(__u32 ifindex)
+{
+	__u32 zero = 0;
+	struct link_list *l = bpf_map_lookup_elem(&session_links, &zero);
+
+	if (!l)
+		return 0;
+	for (int i = 0; i < MAX_LINKS && i < l->used; i++) {
+		if (l->ifindex[i] == ifindex)
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline __u64 upper_half(const struct in6_addr *a)
+{
+	return (__u64)a->in6_u.u6_addr32[1] << 32 | a->in6_u.u6_addr32[0];
+}
+
+static __always_inline __u64 lower_half(const struct in6_addr *a)
+{
+	return (__u64)a->in6_u.u6_addr32[3] << 32 | a->in6_u.u6_addr32[2];
+}
+
 /* Hook NF_INET_PRE_ROUTING, before connection tracking: everything that the
- * stack takes from a link passes here, before it is routed.
+ * stack takes from a link passes here, before it is routed. The IPv6 header is at the
+ * beginning of the packet and lies in one piece by then.
  */
 SEC("netfilter")
 int ilnp_guard(struct bpf_nf_ctx *ctx)
 {
-	struct addr addrs[2];
-	struct bpf_dynptr p;
-	struct ends buffer, *ends;
+	struct ipv6hdr *ip = bpf_rdonly_cast(ctx->skb->data, __builtin_btf_type_id(*(struct ipv6hdr *)0, TYPE_ID_IN_KERNEL));
 	struct net_device *in;
+	struct addr addrs[2];
 	__u32 ifindex;
 
-	if (bpf_dynptr_from_skb((struct __sk_buff *)ctx->skb, 0, &p))
-		return NF_ACCEPT;
-	ends = bpf_dynptr_slice(&p, ENDS_AT, &buffer, sizeof(buffer));
-	if (!ends)
-		return NF_ACCEPT; /* shorter than a header: the stack drops it */
-	__builtin_memcpy(addrs, ends->addrs, sizeof(addrs));
+	addrs[0].l64.v = upper_half(&ip->saddr);
+	addrs[1].l64.v = upper_half(&ip->daddr);
 	if (!of_sessions(addrs))
 		return NF_ACCEPT;
 	in = ctx->state->in;
 	ifindex = in ? in->ifindex : 0;
-	if (bpf_map_lookup_elem(&session_links, &ifindex))
+	if (may_deliver(ifindex))
 		return NF_ACCEPT;
-	refuse_foreign(DROP_SESSION_LINK, addrs, ifindex, ends->next);
+	addrs[0].nid.v = lower_half(&ip->saddr);
+	addrs[1].nid.v = lower_half(&ip->daddr);
+	refuse_foreign(DROP_SESSION_LINK, addrs, ifindex, ip->nexthdr);
 	return NF_DROP;
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -122,33 +123,46 @@ func (p *Plane) admit(device roam.LinkID) error {
 			return err
 		}
 	}
-	var listed uint32
-	var one uint8
-	var stale []uint32
-	it := p.guard.links.Iterate()
-	for it.Next(&listed, &one) {
-		if !wanted[roam.LinkID(listed)] {
-			stale = append(stale, listed)
-		}
+	list, err := p.guard.list()
+	if err != nil {
+		return err
 	}
-	if err := it.Err(); err != nil {
-		return fmt.Errorf("read links of sessions: %w", err)
-	}
-	for _, l := range stale {
-		if err := p.guard.expel(roam.LinkID(l)); err != nil {
-			return err
+	for _, l := range list.Ifindex {
+		if l != 0 && !wanted[roam.LinkID(l)] {
+			if err := p.guard.expel(roam.LinkID(l)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// list reads the links that may deliver packets with session addresses.
+func (g *guard) list() (guardLinkList, error) {
+	var list guardLinkList
+	if err := g.links.Lookup(uint32(0), &list); err != nil {
+		return list, fmt.Errorf("read links of sessions: %w", err)
+	}
+	return list, nil
+}
+
 // admit lets a link deliver packets with session addresses: its own program has
-// to be attached by then.
+// to be attached by then. Each change is one of one place, so that a program that
+// reads meanwhile misses no other link.
 func (g *guard) admit(l roam.LinkID) error {
 	if g.links == nil {
 		return nil
 	}
-	if err := g.links.Put(uint32(l), uint8(1)); err != nil {
+	list, err := g.list()
+	if err != nil || slices.Contains(list.Ifindex[:], uint32(l)) {
+		return err
+	}
+	free := slices.Index(list.Ifindex[:], 0)
+	if free < 0 {
+		return fmt.Errorf("let link %d deliver sessions: %d others do: %w", l, len(list.Ifindex), ErrFull)
+	}
+	list.Ifindex[free], list.Used = uint32(l), max(list.Used, uint32(free+1))
+	if err := g.links.Put(uint32(0), &list); err != nil {
 		return fmt.Errorf("let link %d deliver sessions: %w", l, err)
 	}
 	return nil
@@ -159,7 +173,16 @@ func (g *guard) expel(l roam.LinkID) error {
 	if g.links == nil {
 		return nil
 	}
-	if err := g.links.Delete(uint32(l)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	list, err := g.list()
+	if err != nil {
+		return err
+	}
+	i := slices.Index(list.Ifindex[:], uint32(l))
+	if i < 0 {
+		return nil
+	}
+	list.Ifindex[i] = 0
+	if err := g.links.Put(uint32(0), &list); err != nil {
 		return fmt.Errorf("keep link %d from delivering sessions: %w", l, err)
 	}
 	return nil

@@ -63,6 +63,12 @@ const (
 	guardCounterCOUNTERS_MAX             guardCounter = 44
 )
 
+type guardLinkList struct {
+	_       structs.HostLayout
+	Used    uint32
+	Ifindex [63]uint32
+}
+
 type guardRefusal struct {
 	_      structs.HostLayout
 	At     uint64
