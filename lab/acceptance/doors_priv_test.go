@@ -53,6 +53,7 @@ func TestSessionAddressesAreTheHostsOwn(t *testing.T) {
 		d.notForwarded(t)
 		d.works(t, 7300)
 	})
+	w.sub("a tunnel between hosts carries what they forward", func(t *testing.T) { d.tunnelled(t) })
 	w.sub("links that appear under traffic", func(t *testing.T) {
 		n := manyLinks
 		if testing.Short() {
@@ -105,6 +106,26 @@ func (d *doors) contain(t *testing.T) {
 		_, err := d.w.run("box", "ping", "-6", "-c", "1", "-W", "1", "fd00:b::1")
 		return err == nil
 	}, "the container reaches its host")
+}
+
+// tunnelled joins the two hosts by a tunnel whose ends are session addresses: what
+// it carries is the hosts' own, also where the container has sent it.
+func (d *doors) tunnelled(t *testing.T) {
+	for name, l := range map[string]struct{ peer, addr string }{"cn": {"mn", "fd00:c::1/64"}, "mn": {"cn", "fd00:c::2/64"}} {
+		for _, line := range []string{
+			"link add vx0 type vxlan id 7 dstport 4789 local " + d.w.session(name).String() + " remote " + d.w.session(l.peer).String(),
+			"link set vx0 mtu 1280 up", "-6 addr add " + l.addr + " dev vx0 nodad",
+		} {
+			d.w.must(name, append([]string{"ip"}, strings.Fields(line)...)...)
+		}
+	}
+	d.w.must("mn", "ip", "-6", "route", "add", "fd00:b::/64", "via", "fd00:c::1")
+	if out, err := d.w.run("box", "ping", "-6", "-c", "3", "-i", "0.2", "-W", "3", "fd00:c::2"); err != nil {
+		t.Errorf("the container's packets do not pass the tunnel of its host: %v\n%s", err, out)
+	}
+	for _, name := range []string{"cn", "mn"} {
+		d.w.must(name, "ip", "link", "del", "vx0")
+	}
 }
 
 // sink has a host listen on its session address.
