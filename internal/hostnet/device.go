@@ -305,6 +305,7 @@ func (k *kernel) sessionRoute(dev netlink.Link, prefix roam.L64, session netip.A
 		Family: unix.AF_INET6, LinkIndex: dev.Attrs().Index, Protocol: unix.RTPROT_STATIC,
 		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 128)},
 		Src: session.AsSlice(), Table: unix.RT_TABLE_LOCAL,
+		Priority: 1, // where the kernel has one table only, this one is for all routes
 	})
 	if err != nil {
 		return fmt.Errorf("route %s to %s: %w", p, dev.Attrs().Name, err)

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,6 +56,8 @@ func TestSessionAddressesAreTheHostsOwn(t *testing.T) {
 	})
 	w.sub("a tunnel between hosts carries what they forward", func(t *testing.T) { d.tunnelled(t) })
 	w.sub("links that appear under traffic", func(t *testing.T) {
+		symbols, err := os.ReadFile("/proc/kallsyms")
+		testutil.NeedKernel(t, "programs on the hooks of netfilter", err == nil && strings.Contains(string(symbols), " bpf_nf_link_attach\n"))
 		n := manyLinks
 		if testing.Short() {
 			n = fewLinks
