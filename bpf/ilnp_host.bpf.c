@@ -7,6 +7,7 @@
  * Sockets see session addresses, session prefix + NID, which never change; the
  * wire sees locator + NID. These programs translate between the two.
  */
+#include "lib/foreign.h"
 #include "lib/inbound.h"
 #include "lib/outbound.h"
 #include "lib/plain.h"
@@ -56,6 +57,15 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key
 	return CONSUMED;
 }
 
+/* Has another node sent this packet, and does this host forward it? What a socket
+ * sends has arrived nowhere; tunnels of this host forget where what they carry
+ * arrived.
+ */
+static __always_inline int is_forwarded(const struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex && !has_come_round(skb);
+}
+
 /* Egress of the session device; and ingress of the far end of the detour, a veth
  * pair whose near end has no offloads, so that the kernel has cut super-packets and
  * finished their checksums when they get there.
@@ -74,6 +84,8 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &ip) ||
 	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
 		return drop(DROP_NOT_SESSION);
+	if (is_forwarded(skb))
+		return refuse_foreign(DROP_FORWARDED, &ip.src, skb->ingress_ifindex, ip.next);
 	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0 || c.refused)
 		return drop(DROP_MALFORMED);
 	key.local = ip.src.nid;

@@ -42,6 +42,8 @@ enum counter {
 	DROP_LEAK,              /* a session address was about to leave untranslated */
 	DROP_SESSION_OUTSIDE,   /* a session address came in from outside */
 	DROP_OWN_NID,           /* a packet from outside claims an identifier of this host */
+	DROP_SESSION_LINK,      /* a session address came in on a link that is no uplink, such as a container's */
+	DROP_FORWARDED,         /* a session address, sent by another node and forwarded by this host */
 	DROP_MALFORMED,         /* truncated or contradictory headers */
 	DROP_TWO_NONCES,        /* RFC 6744 §2: at most one nonce in a packet */
 	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 octets */

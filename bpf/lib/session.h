@@ -10,15 +10,7 @@
 #include "maps.h"
 #include "parse.h"
 #include "siphash.h"
-
-/* Verdicts that mean the same under tcx and under clsact; tcx takes all others
- * for PASS_ON, TC_ACT_STOLEN among them. CONSUMED is for the session device: the
- * sender is told that all is well, and the packet ends in ilnp_session_sink at
- * the other end of the veth pair.
- */
-#define PASS_ON -1 /* TCX_NEXT, TC_ACT_UNSPEC */
-#define CONSUMED 0 /* TCX_PASS, TC_ACT_OK */
-#define SHOT 2     /* TCX_DROP, TC_ACT_SHOT */
+#include "verdict.h"
 
 /* Time in ticks, to be compared by difference. */
 static __always_inline __u32 tick(__u64 ns)
@@ -157,12 +149,6 @@ static __always_inline struct embryo *pending_of(const struct pair_key *k)
 	struct embryo *e = bpf_map_lookup_elem(&embryos, k);
 
 	return e && e->remote_nonce.len ? e : 0;
-}
-
-static __always_inline int drop(__u32 reason)
-{
-	count(reason);
-	return SHOT;
 }
 
 #endif

@@ -12,7 +12,7 @@ import (
 // healthy gives the machine of a world what doctor looks at.
 func healthy(w *world) {
 	w.daemon.StatusValue.Version = version
-	w.daemon.StatusValue.Plane.Features = []string{"tcx", "csum-replace-ipv6", "ringbuf"}
+	w.daemon.StatusValue.Plane.Features = []string{"tcx", "csum-replace-ipv6", "netfilter-bpf", "ringbuf"}
 	w.daemon.LocatorList[1].Disabled = false
 	w.machine.files = map[string]string{
 		"/proc/sys/kernel/osrelease": "6.6.10-amd64\n",
@@ -21,9 +21,11 @@ func healthy(w *world) {
 	}
 	w.machine.output = map[string]string{
 		"ip -j -6 address show": `[{"ifname":"wlan0","mtu":1500,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"2001:db8:1:1::5","prefixlen":64,"scope":"global"}]},
-			{"ifname":"wwan0","mtu":1500,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"2001:db8:2:1::5","prefixlen":64,"scope":"global"}]}]`,
-		"ip -j -6 route show default": `[{"dst":"default","dev":"wlan0"},{"dst":"default","dev":"wwan0"}]`,
-		"nft -j list ruleset":         `{"nftables": []}`,
+			{"ifname":"wwan0","mtu":1500,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"2001:db8:2:1::5","prefixlen":64,"scope":"global"}]},
+			{"ifname":"roam0","mtu":1492,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"fd69:6c6e:7000:2627:11:22ff:0:1","prefixlen":128,"scope":"global"}]}]`,
+		"ip -j -6 route show table all root fd69:6c6e:7000:2627::/64": `[{"dst":"fd69:6c6e:7000:2627::/64","dev":"roam0","table":"local","flags":[]}]`,
+		"ip -j -6 route show default":                                 `[{"dst":"default","dev":"wlan0"},{"dst":"default","dev":"wwan0"}]`,
+		"nft -j list ruleset":                                         `{"nftables": []}`,
 	}
 	w.machine.names = map[string][]netip.Addr{"server.example": {netip.MustParseAddr("fd69:6c6e:7000:2627:211:22ff:0:2")}}
 }

@@ -25,6 +25,9 @@ func (machine) Free(dir string) (uint64, bool) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, false
 	}
+	if st.Files > 0 && st.Ffree == 0 {
+		return 0, true // no file more, whatever its size
+	}
 	return st.Bavail * uint64(st.Bsize), true
 }
 

@@ -120,6 +120,7 @@ func (d *Daemon) Counters(ctx context.Context) ([]control.Counter, error) {
 		for _, c := range cs {
 			out = append(out, control.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 		}
+		out = append(out, d.nameCounters()...)
 		out = append(out, refusals("core_refused", d.engine.Core().RejectedInput())...)
 		out = append(out, refusals("engine_refused", d.engine.Refused())...)
 	})
@@ -128,6 +129,19 @@ func (d *Daemon) Counters(ctx context.Context) ([]control.Counter, error) {
 	}
 	return out, failure
 }
+
+// nameCounters lists the counters of the resolver.
+func (d *Daemon) nameCounters() []control.Counter {
+	if d.dns == nil {
+		return nil
+	}
+	return []control.Counter{{
+		Name: strippedCounter, Meaning: "session addresses taken out of answers of other name servers, on whose word they are not to be used", Value: d.dns.Stripped(),
+	}}
+}
+
+// strippedCounter is the name of a counter.
+const strippedCounter = "dns_session_stripped"
 
 // refusals turns reasons in words into counters with stable names.
 func refusals(prefix string, counts map[string]uint64) []control.Counter {

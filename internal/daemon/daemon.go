@@ -53,7 +53,8 @@ type Daemon struct {
 	// literals turns real addresses into session addresses; nil: switched off.
 	literals *dataplane.Literals
 	metrics  *http.Server // nil: not served
-	starts   uint64       // daemons since the run directory was made
+	settings dataplane.HostSettings
+	starts   uint64 // daemons since the run directory was made
 	hub      control.Hub
 	history  history
 	names    atomic.Pointer[naming.Table]
@@ -171,11 +172,12 @@ func (d *Daemon) open() (err error) {
 		return err
 	}
 	probeID := probeID()
-	if err := d.plane.SetHost(dataplane.HostSettings{
+	d.settings = dataplane.HostSettings{
 		SessionPrefix: d.cfg.Host.SessionPrefix, NIDs: []roam.NID{d.nid},
 		RealNID:   real || d.cfg.Host.NID.Source == config.NIDFromAddress,
 		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength), Detour: roam.LinkID(device.Detour),
-	}); err != nil {
+	}
+	if err := d.plane.SetHost(d.settings); err != nil {
 		return err
 	}
 	// The kernel waits for running programs at each link: enough time for the rest.
@@ -188,6 +190,10 @@ func (d *Daemon) open() (err error) {
 	known, err := d.plane.AttachedUplinks()
 	if err != nil {
 		return err
+	}
+	if each, why := d.plane.GuardsEachLink(); each {
+		d.opts.Log.Info("links are guarded one by one, each after it has appeared", "why", why)
+		d.network.TellLinks()
 	}
 	return d.network.Start(known...)
 }
@@ -216,12 +222,27 @@ func (d *Daemon) loadAndSetUp() (device hostnet.Device, err error) {
 	return device, errors.Join(notLoaded, err)
 }
 
-// attach puts the programs on the session device and on the detour.
+// attach puts the programs on the session device and on the detour, and the guard
+// on everything else.
 func (d *Daemon) attach(device hostnet.Device) error {
 	if err := d.plane.AttachDetour(roam.LinkID(device.DetourPeer)); err != nil {
 		return err
 	}
-	return d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex))
+	if err := d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex)); err != nil {
+		return err
+	}
+	return d.plane.AttachGuard(d.cfg.Host.SessionPrefix, roam.LinkID(device.Index))
+}
+
+// onDevice takes over a session device that was made anew. It runs in the engine's
+// goroutine.
+func (d *Daemon) onDevice(device hostnet.Device) {
+	d.settings.Detour = roam.LinkID(device.Detour)
+	if err := errors.Join(d.attach(device), d.plane.SetHost(d.settings)); err != nil {
+		d.warn("the session device was made again, without all of its programs (restart roamd): " + err.Error())
+		return
+	}
+	d.opts.Log.Info("the session device was made again", "device", device.Name)
 }
 
 // prepare makes all that sessions need beside the data plane.
@@ -241,7 +262,7 @@ func (d *Daemon) prepare(probeID uint16) (err error) {
 		Core: core, Plane: d.plane, Network: d.network, Policy: d.network, Sender: d.sender, Reassembled: d.reassembled,
 		SessionPrefix: d.cfg.Host.SessionPrefix, NID: d.nid, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections,
 		StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
-		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnTick: d.onTick, OnRestored: d.restored, Log: d.opts.Log,
+		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnDevice: d.onDevice, OnTick: d.onTick, OnRestored: d.restored, Log: d.opts.Log,
 	})
 	if err := d.firstNames(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -150,10 +151,11 @@ func (d *Daemon) logSecurity(now time.Time, msg string, attrs ...any) {
 // suspicious are the counters that an attack would raise, of the data plane and
 // of the engine.
 var suspicious = map[string]bool{
-	"drop_session_outside": true, "drop_two_nonces": true, "drop_nonce_length": true,
+	"drop_session_outside": true, "drop_session_link": true, "drop_forwarded": true,
+	"drop_two_nonces": true, "drop_nonce_length": true,
 	"drop_wrong_nonce": true, "drop_icmp_no_nonce": true, "drop_update_no_nonce": true,
 	"drop_update_no_session": true, "drop_unknown_locator": true, "drop_ring_share": true,
-	engine.ForgedError: true,
+	engine.ForgedError: true, strippedCounter: true,
 }
 
 // watchEvery is how often the counters are compared; each look is a system
@@ -175,6 +177,9 @@ func (d *Daemon) watchCounters(now time.Time) {
 	for reason, n := range d.engine.Refused() {
 		counters = append(counters, dataplane.Counter{Name: reason, Meaning: "refused by the daemon", Value: n})
 	}
+	for _, c := range d.nameCounters() {
+		counters = append(counters, dataplane.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
+	}
 	d.tellRefused(now, counters, d.lastRefused)
 }
 
@@ -191,7 +196,11 @@ func (d *Daemon) lastRefused(counter string) []any {
 	if !ok {
 		return nil
 	}
-	return describe(r, d.engine.Links()[r.Link].Name)
+	name := d.engine.Links()[r.Link].Name
+	if l, err := net.InterfaceByIndex(int(r.Link)); name == "" && err == nil {
+		name = l.Name // no uplink
+	}
+	return describe(r, name)
 }
 
 // tellRefused logs the suspicious counters that have grown since it was called

@@ -117,6 +117,9 @@ func (d *Daemon) counterMetrics(s *metrics.Snapshot) error {
 	for _, c := range counters {
 		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 	}
+	for _, c := range d.nameCounters() {
+		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
+	}
 	for _, c := range append(refusals("core", d.engine.Core().RejectedInput()), refusals("engine", d.engine.Refused())...) {
 		s.Refused = append(s.Refused, metrics.Counter{Meaning: c.Meaning, Value: c.Value})
 	}

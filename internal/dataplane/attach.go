@@ -51,11 +51,14 @@ func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
 	if err := p.attach(uplink, false, out); err != nil {
 		return fmt.Errorf("attach to egress of link %d: %w", uplink, err)
 	}
-	return nil
+	return p.guard.admit(uplink)
 }
 
 // DetachUplink takes the programs off a link, which may be gone.
 func (p *Plane) DetachUplink(uplink roam.LinkID) error {
+	if err := p.guard.expel(uplink); err != nil {
+		return err
+	}
 	if !p.tcx {
 		return errors.Join(p.opts.Classic.DetachClassic(uplink, true), p.opts.Classic.DetachClassic(uplink, false))
 	}

@@ -68,20 +68,22 @@ const (
 	bpfCounterDROP_LEAK                bpfCounter = 31
 	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 32
 	bpfCounterDROP_OWN_NID             bpfCounter = 33
-	bpfCounterDROP_MALFORMED           bpfCounter = 34
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 35
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 36
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 37
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 38
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 39
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 40
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 41
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 42
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 43
-	bpfCounterDROP_UNPROVEN            bpfCounter = 44
-	bpfCounterDROP_NOT_HELD            bpfCounter = 45
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 46
-	bpfCounterCOUNTERS_MAX             bpfCounter = 47
+	bpfCounterDROP_SESSION_LINK        bpfCounter = 34
+	bpfCounterDROP_FORWARDED           bpfCounter = 35
+	bpfCounterDROP_MALFORMED           bpfCounter = 36
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 37
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 38
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 39
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 40
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 41
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 42
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 43
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 44
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 45
+	bpfCounterDROP_UNPROVEN            bpfCounter = 46
+	bpfCounterDROP_NOT_HELD            bpfCounter = 47
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 48
+	bpfCounterCOUNTERS_MAX             bpfCounter = 49
 )
 
 type bpfCrowd struct {

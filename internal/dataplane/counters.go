@@ -44,6 +44,8 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_LEAK:                {"drop_leak", "a session address was about to leave untranslated"},
 	bpfCounterDROP_SESSION_OUTSIDE:     {"drop_session_outside", "a session address came in from outside"},
 	bpfCounterDROP_OWN_NID:             {"drop_own_nid", "a packet from outside that claims an identifier of this host"},
+	bpfCounterDROP_SESSION_LINK:        {"drop_session_link", "a session address came in on a link that is no uplink, such as a container's"},
+	bpfCounterDROP_FORWARDED:           {"drop_forwarded", "a session address, sent by another node and forwarded by this host"},
 	bpfCounterDROP_MALFORMED:           {"drop_malformed", "truncated or contradictory headers"},
 	bpfCounterDROP_TWO_NONCES:          {"drop_two_nonces", "more than one nonce in a packet (RFC 6744 §2)"},
 	bpfCounterDROP_NONCE_LENGTH:        {"drop_nonce_length", "a nonce of neither 4 nor 12 octets"},

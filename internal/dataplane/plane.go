@@ -38,6 +38,9 @@ type Options struct {
 	PinDir  string          // directory on a bpffs; made if it is not there
 	Classic ClassicAttacher // used where the kernel has no tcx; nil: none
 	NoTCX   bool            // attaches through Classic although the kernel has tcx
+	// NoNetfilter guards each link by itself although the kernel has programs on
+	// the hooks of netfilter.
+	NoNetfilter bool
 	// Sessions is how many there may be at a time, 0 for DefaultSessions. Maps
 	// that an earlier process made for another number are not reused.
 	Sessions int
@@ -53,6 +56,7 @@ type Plane struct {
 	opts             Options
 	objs             objects
 	raw              rawPrograms
+	guard            guard
 	csumFlags        uint64
 	tcx              bool
 	adopted          bool
@@ -183,6 +187,10 @@ func haveTCX() bool {
 	return err == nil || errors.Is(err, unix.ENODEV)
 }
 
+// FeatureGuard is the name of the feature that links are guarded from their first
+// packet on.
+const FeatureGuard = "netfilter-bpf"
+
 // Features names what the kernel has and the plane uses.
 func (p *Plane) Features() []string {
 	var f []string
@@ -193,6 +201,9 @@ func (p *Plane) Features() []string {
 	}
 	if checksumFlags()&pseudoIPv6 != 0 {
 		f = append(f, "csum-replace-ipv6")
+	}
+	if p.guard.all {
+		f = append(f, FeatureGuard)
 	}
 	if features.HaveMapType(ebpf.RingBuf) == nil {
 		f = append(f, "ringbuf")
@@ -233,7 +244,7 @@ func (p *Plane) Close() error {
 		errs = append(errs, r.Close())
 	}
 	p.reading.Wait()
-	errs = append(errs, p.broken[0], p.broken[1], p.broken[2], p.closePairs(), p.raw.Close())
+	errs = append(errs, p.broken[0], p.broken[1], p.broken[2], p.closePairs(), p.raw.Close(), p.guard.close())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 

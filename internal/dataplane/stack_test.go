@@ -79,7 +79,7 @@ func (f frames) deepest(function string) int {
 // Every program fits into the stack as the oldest kernels that we run on count
 // it.
 func TestStackDepth(t *testing.T) {
-	for _, load := range []func() (*ebpf.CollectionSpec, error){loadBpf, loadLiteral} {
+	for _, load := range []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral} {
 		spec, err := load()
 		if err != nil {
 			t.Fatal(err)

@@ -37,6 +37,7 @@ func (s *Server) forward(q *dns.Msg) *dns.Msg {
 			if err != nil {
 				continue
 			}
+			s.strip(r)
 			// Another server may fare better than one that fails or refuses.
 			if r.Rcode != dns.RcodeServerFailure && r.Rcode != dns.RcodeRefused {
 				return r

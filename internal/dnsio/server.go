@@ -39,6 +39,8 @@ type Server struct {
 	// flying bounds the questions under way upstream: should an upstream
 	// server ask us in turn, the circle ends here.
 	flying chan struct{}
+	// stripped counts session addresses in the answers of others.
+	stripped atomic.Uint64
 
 	udp, tcp *dns.Server
 	closing  context.Context

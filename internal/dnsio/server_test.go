@@ -59,6 +59,8 @@ func (u *upstream) serve(w dns.ResponseWriter, q *dns.Msg) {
 	switch {
 	case !strings.HasSuffix(strings.ToLower(name), "example."):
 		m.Rcode = dns.RcodeNameError
+	case strings.HasPrefix(strings.ToLower(name), "rebind."):
+		rebind(m)
 	case q.Question[0].Qtype == dns.TypeAAAA:
 		for i := range n {
 			a := netip.MustParseAddr("2001:db8::").As16()
@@ -72,6 +74,58 @@ func (u *upstream) serve(w dns.ResponseWriter, q *dns.Msg) {
 		m.Truncate(dns.MinMsgSize)
 	}
 	_ = w.WriteMsg(m)
+}
+
+// rebind answers with session addresses wherever an address can stand.
+func rebind(m *dns.Msg) {
+	name := m.Question[0].Name
+	session := roam.ILV{L64: roam.DefaultSessionPrefix, NID: 0x0011_22ff_0000_0002}.Addr()
+	real := netip.MustParseAddr("2001:db8::5")
+	m.AuthenticatedData = true
+	binding := dns.SVCB{
+		Hdr: header(name, dns.TypeHTTPS), Priority: 1, Target: ".",
+		Value: []dns.SVCBKeyValue{&dns.SVCBPort{Port: 8443}, &dns.SVCBIPv6Hint{Hint: []net.IP{session.AsSlice(), real.AsSlice()}}},
+	}
+	only := dns.SVCB{
+		Hdr: header(name, dns.TypeHTTPS), Priority: 2, Target: ".", Value: []dns.SVCBKeyValue{&dns.SVCBIPv6Hint{Hint: []net.IP{session.AsSlice()}}},
+	}
+	switch m.Question[0].Qtype {
+	case dns.TypeAAAA:
+		m.Answer = append(m.Answer, aaaa(name, session), aaaa(name, real))
+	case dns.TypeHTTPS:
+		m.Answer = append(m.Answer, &dns.HTTPS{SVCB: binding}, &dns.HTTPS{SVCB: only})
+	case dns.TypeMX:
+		m.Answer = append(m.Answer, &dns.MX{Hdr: header(name, dns.TypeMX), Mx: name})
+		m.Extra = append(m.Extra, aaaa(name, session))
+	}
+}
+
+// TestSessionAddressesOfOthers: only this host says what a session address stands
+// for, whatever a question asks for.
+func TestSessionAddressesOfOthers(t *testing.T) {
+	s := start(t, startUpstream(t).addr)
+	count := uint64(0)
+	for _, c := range []struct {
+		q    query
+		n    uint64 // session addresses taken out
+		left int    // records of the answer
+	}{
+		{query{name: "rebind.example", kind: dns.TypeAAAA}, 1, 1},
+		{query{name: "rebind.example", kind: dns.TypeAAAA, cd: true}, 1, 1},
+		{query{name: "rebind.example", kind: dns.TypeAAAA, net: "tcp"}, 1, 1},
+		{query{name: "rebind.example", kind: dns.TypeHTTPS}, 2, 2},
+		{query{name: "rebind.example", kind: dns.TypeMX}, 1, 1},
+		{query{name: "other.example", kind: dns.TypeAAAA}, 0, 1},
+	} {
+		r := s.ask(t, c.q)
+		count += c.n
+		if text := r.String(); strings.Contains(text, "fd69:6c6e:7000:2627") || len(r.Answer) != c.left || c.n > 0 && r.AuthenticatedData {
+			t.Errorf("%+v: %s", c.q, text)
+		}
+		if got := s.Stripped(); got != count {
+			t.Errorf("%+v: %d counted in all, want %d", c.q, got, count)
+		}
+	}
 }
 
 func start(t *testing.T, up ...netip.AddrPort) *Server {

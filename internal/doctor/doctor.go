@@ -55,12 +55,14 @@ type Facts struct {
 	NoIPv6      bool          // switched off for all links
 	Links       []Link
 	LinksKnown  bool
-	NFT         string // nft -j list ruleset
-	IPTables    string // ip6tables-save
-	ResolvConf  string
-	RunDir      Dir
-	StateDir    Dir
-	Peer        *PeerFacts
+	// SessionRoutes are the routes into the session prefix; nil: not known.
+	SessionRoutes []SessionRoute
+	NFT           string // nft -j list ruleset
+	IPTables      string // ip6tables-save
+	ResolvConf    string
+	RunDir        Dir
+	StateDir      Dir
+	Peer          *PeerFacts
 }
 
 // Link is one network link of the host.
@@ -102,8 +104,8 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookForwarding, lookFirewall, lookNames, lookClock, lookDisk,
-		lookPlainSessions, lookStrangers,
+		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding, lookFirewall, lookNames, lookClock,
+		lookDisk, lookPlainSessions, lookStrangers,
 	} {
 		look(&e, f)
 	}

@@ -28,5 +28,6 @@ func FuzzLinks(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, addresses, routes string) {
 		links(addresses, routes)
 		PathMTU(routes)
+		sessionRoutes(routes)
 	})
 }

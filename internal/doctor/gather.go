@@ -47,6 +47,7 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
 	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"), w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
 	f.LinksKnown = len(f.Links) > 0
+	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root", cfg.SessionNet().String()))
 	for i := range f.Links {
 		l := &f.Links[i]
 		l.Forwarding, l.AcceptRA = setting(w, l.Name, "forwarding"), setting(w, l.Name, "accept_ra")

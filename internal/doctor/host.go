@@ -147,6 +147,9 @@ func lookClock(e *examination, f Facts) {
 // the saved sessions of some ten thousand correspondents.
 const leastFree = 16 << 20
 
+// noFree is what a file system has left that is full, for all that matters.
+const noFree = 64 << 10
+
 func lookDisk(e *examination, f Facts) {
 	for _, d := range []Dir{f.RunDir, f.StateDir} {
 		switch {
@@ -154,6 +157,8 @@ func lookDisk(e *examination, f Facts) {
 		case !d.Exists && f.Daemon != nil && d == f.RunDir:
 			// That of the state is made when there is something to keep.
 			e.add(Warning, "disk", "restart the daemon: `systemctl restart roamd`", "%s is gone while the daemon runs", d.Path)
+		case d.Exists && d.Free < noFree && d == f.RunDir:
+			e.add(Fault, "disk", "free some space", "the file system of %s is full: networks that this host comes to are not used, as changes to the host cannot be noted, and sessions do not survive a restart", d.Path)
 		case d.Exists && d.Free < leastFree:
 			e.add(Warning, "disk", "free some space", "only %d kB are left for %s: sessions cannot be saved for a restart", d.Free>>10, d.Path)
 		}

@@ -23,6 +23,7 @@ import (
 type Plane interface {
 	AttachUplink(link roam.LinkID, hasMAC bool) error
 	DetachUplink(link roam.LinkID) error
+	GuardLink(link roam.LinkID, hasMAC bool) error
 	SetUplinks([]dataplane.UplinkEntry) error
 	SetServerAddrs([]netip.Addr) error
 	UplinksInUse() []ilnp.Local
@@ -79,6 +80,7 @@ type Config struct {
 	Disabled      []string                  // names of links that are not to be used
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
 	OnTrouble     func(link, reason string) // likewise
+	OnDevice      func(hostnet.Device)      // likewise: the session device is another one
 	OnTick        func(now time.Time)       // likewise, about once a second
 	OnRestored    func(now time.Time)       // likewise, once, when the core has what a predecessor left
 	Log           *slog.Logger

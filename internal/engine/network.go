@@ -40,8 +40,20 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 		e.core.HandleLocator(now, ev.LocatorEvent)
 	case hostnet.PolicyChanged:
 		e.policyChanged(now, ev.Armed)
+	case hostnet.LinkSeen:
+		if _, uplink := e.links[ev.Link]; !uplink {
+			e.report("guard link "+ev.Name, e.cfg.Plane.GuardLink(ev.Link, ev.HasMAC))
+		}
+	case hostnet.DeviceRemade:
+		if e.cfg.OnDevice != nil {
+			e.cfg.OnDevice(ev.Device)
+		}
 	case hostnet.Trouble:
-		e.cfg.Log.Warn("prefix cannot be used", "link", ev.LinkName, "locator", ev.L64, "reason", ev.Reason)
+		if ev.L64 == 0 {
+			e.cfg.Log.Warn("the host's network is not as it should be", "link", ev.LinkName, "reason", ev.Reason)
+		} else {
+			e.cfg.Log.Warn("prefix cannot be used", "link", ev.LinkName, "locator", ev.L64, "reason", ev.Reason)
+		}
 		if e.cfg.OnTrouble != nil {
 			e.cfg.OnTrouble(ev.LinkName, ev.Reason)
 		}

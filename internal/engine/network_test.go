@@ -34,6 +34,7 @@ type table struct {
 }
 
 func (p *table) AttachUplink(roam.LinkID, bool) error { return nil }
+func (p *table) GuardLink(roam.LinkID, bool) error    { return nil }
 
 func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 	p.rows = nil

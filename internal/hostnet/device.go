@@ -134,7 +134,8 @@ func (k *kernel) noOffloads(dev, peer netlink.Link) error {
 }
 
 // checkDevice tells, once, that somebody took down or removed the session
-// device or its address. Mending it here would fight whoever did it.
+// device or its address. To set it up again would fight whoever did it; one that
+// is gone is made again by checkSession.
 func (h *Host) checkDevice() {
 	index := h.Device().Index
 	if index == 0 {
@@ -150,7 +151,7 @@ func (h *Host) checkDevice() {
 			return
 		}
 		h.trouble(ilnp.Local{}, locator{name: h.rules.device},
-			"the session device was taken down, stripped of its address or removed by somebody else; restart roamd")
+			"the session device was taken down, stripped of its address or deleted by somebody else; a deleted one is made again, else restart roamd")
 	}
 	h.deviceSound = sound
 }
@@ -293,13 +294,18 @@ func (k *kernel) ownOnly(dev netlink.Link, session netip.Addr) error {
 }
 
 // sessionRoute sends the whole session prefix through the device, from the
-// session address.
+// session address. It stands in the table of local addresses, where the kernel
+// looks first: no route of another table goes before it, however specific and
+// whoever made it (a Router Advertisement, a manager of links, a VPN with rules of
+// its own). With a table and a rule of ours, programs that add rules without a
+// preference (wg-quick) would come first.
 func (k *kernel) sessionRoute(dev netlink.Link, prefix roam.L64, session netip.Addr) error {
 	p := prefix.Prefix()
 	err := k.links.RouteReplace(&netlink.Route{
 		Family: unix.AF_INET6, LinkIndex: dev.Attrs().Index, Protocol: unix.RTPROT_STATIC,
 		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 128)},
-		Src: session.AsSlice(),
+		Src: session.AsSlice(), Table: unix.RT_TABLE_LOCAL,
+		Priority: 1, // where the kernel has one table only, this one is for all routes
 	})
 	if err != nil {
 		return fmt.Errorf("route %s to %s: %w", p, dev.Attrs().Name, err)

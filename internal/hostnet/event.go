@@ -42,7 +42,20 @@ type PolicyChanged struct {
 	Armed bool // there are policies that may obstruct something
 }
 
-// Trouble tells why a prefix cannot become a Locator now. It is tried again.
+// LinkSeen tells, once, of a link that is there or has appeared, if TellLinks was
+// called; again when it is no uplink any more, after LinkGone.
+type LinkSeen struct {
+	Link   roam.LinkID
+	Name   string
+	HasMAC bool // frames carry an Ethernet header
+}
+
+// DeviceRemade tells that somebody deleted the session device, and that there is
+// another one now, without programs.
+type DeviceRemade struct{ Device Device }
+
+// Trouble tells why a prefix cannot become a Locator now, or, without a Locator,
+// what is wrong with the host's network. What can be is tried again.
 type Trouble struct {
 	ilnp.Local
 	LinkName string
@@ -54,6 +67,8 @@ func (UplinkChanged) event()  {}
 func (LinkGone) event()       {}
 func (Acted) event()          {}
 func (PolicyChanged) event()  {}
+func (LinkSeen) event()       {}
+func (DeviceRemade) event()   {}
 func (Trouble) event()        {}
 
 // Uplink is a link that has or had a default IPv6 route and a global prefix,

@@ -72,6 +72,14 @@ type Host struct {
 	surveys  chan survey
 	policy   atomic.Pointer[policy] // read by any goroutine
 
+	// intruders are the foreign routes and addresses of the session prefix that
+	// were told.
+	intruders map[string]bool
+	mended    time.Time // when the session device or its route was last made again
+	// everyLink has the stream tell of each link; told holds those that it has.
+	everyLink bool
+	told      map[int]bool
+
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
 	device Device
@@ -91,12 +99,13 @@ func Open(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.session = cfg.SessionPrefix
 	h := &Host{
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
 		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
-		flaps: map[int][]time.Time{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
+		flaps: map[int][]time.Time{}, told: map[int]bool{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
 		surveys: make(chan survey),
 	}
 	if h.option == 0 {
@@ -155,6 +164,10 @@ func (h *Host) Start(known ...roam.LinkID) error {
 	go h.run(batches)
 	return nil
 }
+
+// TellLinks has the stream tell of each link that is there or appears and is
+// neither the loopback nor Roam's own. It is called before Start.
+func (h *Host) TellLinks() { h.everyLink = true }
 
 // Events returns the one stream of events. It never loses one: what the reader
 // has not taken waits in memory. It is closed by Close, and when the watch

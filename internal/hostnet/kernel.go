@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"roam"
 	"roam/internal/rawio"
 )
 
@@ -30,6 +31,8 @@ type kernel struct {
 	conf     *os.Root // /proc/sys/net/ipv6/conf
 	ioctl    int      // a datagram socket for ethtool's ioctl
 	sender   *rawio.Sender
+	// session is the prefix whose routes are watched; 0: none.
+	session roam.L64
 }
 
 func openKernel() (k *kernel, err error) {
@@ -166,11 +169,12 @@ func (k *kernel) removeAddress(a addrKey) error {
 	return fmt.Errorf("remove address %s from link %d: %w", a.addr, a.link, err)
 }
 
-// flushPMTU deletes the cached clone that holds the path MTU of dst.
+// flushPMTU deletes the cached clone that holds the path MTU of dst, a session
+// address: it stands in the table of the session route.
 func (k *kernel) flushPMTU(link int, dst netip.Addr) error {
 	r := k.request(unix.RTM_DELROUTE, unix.NLM_F_ACK)
 	r.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{
-		Family: unix.AF_INET6, Dst_len: 128, Table: unix.RT_TABLE_MAIN,
+		Family: unix.AF_INET6, Dst_len: 128, Table: unix.RT_TABLE_LOCAL,
 		Scope: unix.RT_SCOPE_UNIVERSE, Flags: unix.RTM_F_CLONED,
 	}})
 	ip := dst.As16()

@@ -62,11 +62,13 @@ func (h *Host) settle(now time.Time) time.Time {
 	h.announceNew(before, h.picture)
 	h.publishPolicy(false) // before the Locators that it may obstruct
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
+	h.tellLinks(before)
 	h.askWhetherActed()
 	h.mu.Lock()
 	h.shown = h.picture.snapshot(now)
 	h.mu.Unlock()
 	h.checkDevice()
+	wake = sooner(wake, h.checkSession(now))
 	if err := h.fitMTU(); err != nil {
 		h.pending = append(h.pending, Trouble{Reason: err.Error()})
 	}

@@ -178,7 +178,8 @@ func (t *table) applyRoute(m syscall.NetlinkMessage, now time.Time) hint {
 			t.hold(rt, now)
 		}
 	}
-	return hint{routes: b[1] == 0 && b[7] == unix.RTN_UNICAST}
+	_, session := t.sessionRouteOf(b)
+	return hint{routes: session || b[1] == 0 && b[7] == unix.RTN_UNICAST}
 }
 
 // defaults returns the default routes that one message of a dump holds, one

@@ -26,13 +26,8 @@ type rules struct {
 // accepts reports whether a link of that name may be an uplink. Globs are those
 // of path.Match; a malformed one matches nothing.
 func (r rules) accepts(name string) bool {
-	if name == "lo" {
+	if r.internal(name) {
 		return false
-	}
-	for _, own := range []string{r.device, r.device + detourSuffix} {
-		if name == own || name == own+peerSuffix {
-			return false
-		}
 	}
 	matches := func(globs []string) bool {
 		return slices.ContainsFunc(globs, func(g string) bool {
@@ -45,6 +40,17 @@ func (r rules) accepts(name string) bool {
 
 // asksFor reports whether the user has named a link as an uplink.
 func (r rules) asksFor(name string) bool { return len(r.include) > 0 && r.accepts(name) }
+
+// internal reports whether a link leads nowhere out of this host: the loopback and
+// Roam's own.
+func (r rules) internal(name string) bool {
+	for _, own := range []string{r.device, r.device + detourSuffix} {
+		if name == own || name == own+peerSuffix {
+			return true
+		}
+	}
+	return name == "lo"
+}
 
 // own returns the key of prefix:NID.
 func (r rules) own(l ilnp.Local) addrKey {

@@ -24,7 +24,10 @@ type table struct {
 	locals map[addrKey]bool  // local routes: the kernel answers for that address
 	neighs map[addrKey]neigh //
 	ras    map[ilnp.Local]ra // prefix information of Router Advertisements
-	heard  uint64            // counts what was heard of prefixes, to tell a refresh
+	// sessionRoutes are those into the session prefix, as last dumped.
+	session       roam.L64
+	sessionRoutes []sessionRoute
+	heard         uint64 // counts what was heard of prefixes, to tell a refresh
 }
 
 type addrKey struct {

@@ -88,6 +88,7 @@ func drain(s *nl.NetlinkSocket) {
 // still there.
 func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	t := newTable()
+	t.session = k.session
 	if old != nil {
 		t.heard, t.held = old.heard, old.held
 	}
@@ -133,8 +134,11 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 		return fmt.Errorf("dump routes: %w", err)
 	}
 	old := t.routes
-	t.routes = nil
+	t.routes, t.sessionRoutes = nil, nil
 	for _, b := range list {
+		if rt, ok := t.sessionRouteOf(b); ok {
+			t.sessionRoutes = append(t.sessionRoutes, rt)
+		}
 		for _, rt := range defaults(b, now) {
 			t.routes = append(t.routes, rt.settleExpiry(old, now))
 		}
