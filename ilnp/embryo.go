@@ -211,10 +211,13 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 	}
 }
 
-// mayProbe lets one probe go for each packet that came, where the NID is not known to
-// be: a forged packet costs no more than it is.
+// mayProbe lets one probe go for each packet that came, where another node has the NID
+// or claims it: a forged packet costs no more than it is. Who is alone with its NID is
+// asked once more, as a probe or its answer may be lost.
 func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
-	if a := c.accounts.of(now, k.key.Remote); !k.listed && a.txPackets >= a.rxPackets {
+	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
+	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)

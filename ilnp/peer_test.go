@@ -223,8 +223,8 @@ func TestCandidateIsGivenUp(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.see(embryo(netP, peerNonce))
 	b.pass(time.Minute)
-	if n := len(b.probesSent()); n != 1 || len(b.candidates) != 0 {
-		t.Errorf("%d probes and %d candidates, want one for one packet, and none", n, len(b.candidates))
+	if n := len(b.probesSent()); n != 2 || len(b.candidates) != 0 {
+		t.Errorf("%d probes and %d candidates, want 2 for one packet of 100 bytes, and none", n, len(b.candidates))
 	}
 	if p := b.probesSent()[0]; len(b.probes) != 0 {
 		t.Error("probes of the given up candidate are remembered")

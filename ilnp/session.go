@@ -104,6 +104,7 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
 	s.spreadTold = s.spread()
+	c.makeEntry(now)
 	c.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)

@@ -50,18 +50,20 @@ func (st *strangers) largest() uint64 {
 	return best
 }
 
-// strangersInAll is how many entries of the data plane strangers may have: a quarter
-// is for known correspondents and for sessions that this host begins.
-func (c *Core) strangersInAll() int { return c.cfg.MaxSessions - c.cfg.MaxSessions/4 }
-
-// admitStranger makes room for a stranger's session at a locator.
+// admitStranger makes room for a stranger's session at a locator: among those of its
+// site, and where the data plane has no entry left, among those of the site with most.
 func (c *Core) admitStranger(now time.Time, l roam.L64) {
-	st := &c.strangers
-	switch {
-	case len(st.bySite[siteOf(l)]) >= strangersPerSite:
+	if len(c.strangers.bySite[siteOf(l)]) >= strangersPerSite {
 		c.evictOf(now, siteOf(l))
-	case c.cfg.MaxSessions > 0 && st.count >= c.strangersInAll():
-		c.evictOf(now, st.largest())
+	}
+	c.makeEntry(now)
+}
+
+// makeEntry has a stranger's session make room where the data plane has no entry left:
+// for known correspondents, for sessions that this host begins, and for other strangers.
+func (c *Core) makeEntry(now time.Time) {
+	if c.cfg.MaxSessions > 0 && len(c.sessions) >= c.cfg.MaxSessions && c.strangers.count > 0 {
+		c.evictOf(now, c.strangers.largest())
 	}
 }
 

@@ -32,8 +32,8 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	spec.Maps["pairs"].MaxEntries = n + uint32(sparePlaces(sessions))
 	spec.Maps["obstructed"].MaxEntries = 4 * n
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
-	spec.Maps["homonyms"].MaxEntries = max(4*n, leastSources)
-	spec.Maps["places"].MaxEntries = max(4*n, leastSources)
+	spec.Maps["homonyms"].MaxEntries = max(n, leastSources)
+	spec.Maps["places"].MaxEntries = max(n, leastSources)
 	spec.Maps["sources"].MaxEntries = max(n/8, leastSources)
 	for _, name := range []string{"embryos", "trials"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastStrangers), mostStrangers)

@@ -131,7 +131,8 @@ func NID(i int) roam.NID { return firstNID + roam.NID(i) }
 
 // Locator returns its k-th locator.
 func Locator(i, k int) roam.L64 {
-	return firstL64 + roam.L64(k)<<16 + roam.L64(i%Networks)
+	const sites, each = 256, 16 // of /48; each correspondent may have so many locators in its own
+	return firstL64 + roam.L64((i%sites*each+k)%(sites*each))<<16 + roam.L64(i%Networks)
 }
 
 // nonceOf is its nonce: nobody here is to be kept from guessing it.
