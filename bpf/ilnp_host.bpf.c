@@ -194,9 +194,9 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		if (in->c.type >= 1 && in->c.type <= ICMP6_KNOWN_ERRORS)
 			return receive_error(skb, in);
 	}
-	if (claims_us(in))
-		return refuse(in, DROP_OWN_NID);
 	p = pair_of(in);
+	if (!p && claims_us(in)) /* nobody with an identifier of ours gets a session */
+		return refuse(in, DROP_OWN_NID);
 	if (p && p->remote_nid.v != in->src.nid.v)
 		return refuse(in, DROP_WRONG_NONCE); /* it claims what is an alias here */
 	if (p && p->flags & PAIR_REAL_SOCKETS)
@@ -235,7 +235,7 @@ static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
 	struct inbound in = { .l3 = l3 };
 	int verdict = receive(skb, &in, l3);
 
-	if (verdict == SHOT && in.c.refused)
+	if (in.c.refused)
 		note_refusal(skb, &in);
 	if (verdict == PASS_ON && in.c.nonce.len && in.c.proto == IPPROTO_TCP)
 		serve(skb, l3);

@@ -23,6 +23,7 @@ enum counter {
 	RX_CARRIED,             /* control messages that came in UDP */
 	RX_STALE_LOCATOR,       /* of those delivered or taken, from a locator that is only accepted: withdrawn, and in grace */
 	RX_HELD,                /* not lost: packets of pending peers, given to the daemon until these are validated */
+	RX_NOT_ADMITTED,        /* not lost: packets with a nonce from nodes that nobody knows here, left to the stack */
 	RX_STRANGER_UNTOLD,     /* not lost: first packets of strangers, too many at a time for the daemon to hear of */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */

@@ -120,6 +120,16 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	return take_pending(skb, in, p, RULE_NOT_FOUND);
 }
 
+/* Treats a node that nobody knows here as if we had no ILNP: the stack answers with
+ * Parameter Problem.
+ */
+static __always_inline int not_admitted(struct inbound *in)
+{
+	in->c.refused = RX_NOT_ADMITTED; /* for who wonders why */
+	count(RX_NOT_ADMITTED);
+	return PASS_ON;
+}
+
 /* A nonce from someone without a session (p is 0), or with another nonce than
  * the session's: an entry in a bounded table, and an answer.
  *
@@ -148,7 +158,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 		return drop(DROP_MALFORMED);
 	nid = in->src.nid;
 	if (!p && !(h->flags & HOST_ACCEPT_ANY) && !bpf_map_lookup_elem(&known_nids, &nid))
-		return PASS_ON; /* as if we had no ILNP: the stack answers with Parameter Problem */
+		return not_admitted(in);
 	about_inbound(&about, in);
 	about.bytes = skb->len - in->l3;
 	if (!in->c.nonce.len)

@@ -69,6 +69,9 @@ func (a *app) session(s control.Session) {
 	}
 	line("nid", "%v", s.NID)
 	line("address", "%s", s.Address)
+	if s.Claims {
+		line("claims", "its identifier only: no record has that where this node was validated")
+	}
 	if len(s.Names) > 1 {
 		line("aliases", "%s", strings.Join(s.Names[1:], ", "))
 	}

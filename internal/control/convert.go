@@ -27,6 +27,7 @@ var (
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
 		ilnp.CarriageChanged: "carriage-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
+		ilnp.SessionNamed: "session-named",
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
@@ -118,7 +119,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 	out := Session{
 		NID: s.NID, Address: SessionAddr(prefix, s.Key.Remote),
 		LocalHandle: s.Key.Local, RemoteHandle: s.Key.Remote,
-		Names: append([]string{}, s.Names...), State: PairStateName(s.State), Dead: s.Dead,
+		Names: append([]string{}, s.Names...), Claims: s.Claims, State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
 		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,

@@ -56,6 +56,7 @@ func Handler(b Backend) http.Handler {
 			*l = orEmpty(*l)
 		}
 		s.Faults = orEmpty(s.Faults)
+		s.NotAdmitted = orEmpty(s.NotAdmitted)
 		s.Obstructed = orEmpty(s.Obstructed)
 		return s, err
 	})

@@ -24,9 +24,18 @@ type Status struct {
 	Config         string       `json:"config"` // path of the configuration in force
 	Plane          Plane        `json:"plane"`
 	DNS            DNS          `json:"dns"`
-	Faults         []HostsFault `json:"faults"`     // lines of the hosts file and of the added peers that are skipped
-	Policies       bool         `json:"policies"`   // the host has policies of IPsec or routing that may obstruct links
-	Obstructed     []Obstructed `json:"obstructed"` // what they do obstruct
+	Faults         []HostsFault `json:"faults"`       // lines of the hosts file and of the added peers that are skipped
+	NotAdmitted    []Stranger   `json:"not_admitted"` // nodes that nobody knows here and that wanted a session, the last first
+	Policies       bool         `json:"policies"`     // the host has policies of IPsec or routing that may obstruct links
+	Obstructed     []Obstructed `json:"obstructed"`   // what they do obstruct
+}
+
+// Stranger is a node that nobody knows here, and that wanted a session.
+type Stranger struct {
+	NID     roam.NID   `json:"nid"`
+	Address netip.Addr `json:"address"` // where it was last seen
+	Last    time.Time  `json:"last"`
+	Seconds uint64     `json:"seconds"` // in how many its packets came
 }
 
 // HostsFault is why a line of the hosts file, or of the file of added peers, is skipped.
@@ -87,8 +96,9 @@ type Session struct {
 	LocalHandle  roam.NID        `json:"local_handle"`
 	RemoteHandle roam.NID        `json:"remote_handle"`
 	Names        []string        `json:"names"`
-	State        string          `json:"state"` // "known" (no session yet), "initiated", "established" or "plain"
-	Dead         bool            `json:"dead"`  // no path works at present
+	Claims       bool            `json:"claims,omitempty"` // it only claims the identifier: no record has it where it was validated
+	State        string          `json:"state"`            // "known" (no session yet), "initiated", "established" or "plain"
+	Dead         bool            `json:"dead"`             // no path works at present
 	Locators     []RemoteLocator `json:"locators"`
 	Paths        []SessionPath   `json:"paths"`                // those that it is sent to on
 	Obstructed   []Obstruction   `json:"obstructed,omitempty"` // those that a policy of this host takes elsewhere

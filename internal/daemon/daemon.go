@@ -70,6 +70,7 @@ type Daemon struct {
 	tally        tally
 	move         move
 	security     quota
+	strangers    strangers
 	chatter      quota // lines of the log about single sessions
 
 	rendezvous rendezvous

@@ -238,6 +238,7 @@ func describe(r dataplane.Refusal, link string) []any {
 func (d *Daemon) onTick(now time.Time) {
 	d.listLiterals(now)
 	d.watchCounters(now)
+	d.watchStrangers()
 	d.lookAgain(now)
 }
 

@@ -9,6 +9,10 @@ type Counter struct {
 	Value   uint64
 }
 
+// NotAdmitted is the counter of packets of nodes that may not open sessions; LastRefused
+// has one of them.
+const NotAdmitted = "rx_not_admitted"
+
 var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterTX_PACKETS:               {"tx_packets", "translated and sent"},
 	bpfCounterTX_PLAIN:                 {"tx_plain", "of those, as plain IPv6"},
@@ -25,6 +29,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterRX_CARRIED:               {"rx_carried", "control messages that came in UDP"},
 	bpfCounterRX_STALE_LOCATOR:         {"rx_stale_locator", "accepted from a locator that the correspondent has withdrawn, within its grace; later ones are drop_unknown_locator"},
 	bpfCounterRX_HELD:                  {"rx_held", "packets of peers at a place where no record has them, given to the daemon until these are validated, not lost"},
+	bpfCounterRX_NOT_ADMITTED:          {NotAdmitted, "packets with a nonce from nodes that nobody knows here (accept = known), left to the stack, which refuses them"},
 	bpfCounterRX_STRANGER_UNTOLD:       {"rx_stranger_untold", "first packets of strangers of which the daemon was not told, as there were too many; answered all the same"},
 	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
 	bpfCounterRX_SERVED:                {"rx_served", "connections given to a server that is bound to one real address"},

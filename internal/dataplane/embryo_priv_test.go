@@ -44,7 +44,7 @@ func TestEmbryoAdmission(t *testing.T) {
 	r.uplink(here)
 	s := stranger(1)
 	first := knock(s, theirNonce)
-	untouched := verdictCase{"unknown, known ones accepted", first, passOn, nil, nil}
+	untouched := verdictCase{"unknown, known ones accepted", first, passOn, counts{"rx_not_admitted": 1}, nil}
 	r.check([]verdictCase{untouched})
 	r.must(r.SetRecord(Record{NID: s.NID, Locators: []roam.L64{s.L64}}))
 	made := counts{"rx_packets": 1, "rx_nonce": 1}
@@ -71,11 +71,11 @@ func TestKnownAreSynced(t *testing.T) {
 	made := counts{"rx_packets": 1, "rx_nonce": 1}
 	r.check([]verdictCase{
 		{"known before and now", knock(stays, strangerNonce(1)), passOn, made, []EventKind{Embryo}},
-		{"known before only", knock(goes, strangerNonce(2)), passOn, nil, nil},
+		{"known before only", knock(goes, strangerNonce(2)), passOn, counts{"rx_not_admitted": 1}, nil},
 		{"known now only", knock(comes, strangerNonce(3)), passOn, made, []EventKind{Embryo}},
 	})
 	r.must(r.SyncRecords(nil))
-	r.check([]verdictCase{{"nobody known", knock(stays, strangerNonce(4)), passOn, nil, nil}})
+	r.check([]verdictCase{{"nobody known", knock(stays, strangerNonce(4)), passOn, counts{"rx_not_admitted": 1}, nil}})
 }
 
 // An embryo is told with all that the daemon needs, its packet is delivered,

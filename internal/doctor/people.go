@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"roam/ilnp"
 	"roam/internal/control"
@@ -56,9 +57,22 @@ func lookPlainSessions(e *examination, f Facts) {
 	}
 }
 
+// mostNamed bounds the refused nodes that are named.
+const mostNamed = 8
+
 // lookStrangers tells of packets that were refused as a host without ILNP refuses them.
 func lookStrangers(e *examination, f Facts) {
-	if f.Daemon == nil || f.Daemon.Accept != control.AcceptName(ilnp.Known) || f.Refused == 0 {
+	if f.Daemon == nil || f.Daemon.Accept != control.AcceptName(ilnp.Known) {
+		return
+	}
+	for i, s := range f.Daemon.NotAdmitted {
+		if i == mostNamed {
+			break
+		}
+		e.add(Note, "refused", "if it is a peer of yours: `roam export` there, and `roam add LINE` here",
+			"a node that nobody knows here wants a session: %s at %s, last at %s", s.NID, s.Address, s.Last.Format(time.TimeOnly))
+	}
+	if f.Refused == 0 || len(f.Daemon.NotAdmitted) > 0 {
 		return
 	}
 	e.add(Note, "refused", "if a peer has only plain IPv6 with this host: `roam export` there, and `roam add LINE` here",

@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,10 @@ func TestRefusedStrangers(t *testing.T) {
 	}
 	f.Daemon.Accept = "known"
 	if b := bad(f); len(b) != 1 || !strings.HasPrefix(b[0], "note refused: this host has sent 3 ICMPv6 Parameter Problems") {
+		t.Errorf("findings %q", b)
+	}
+	f.Daemon.NotAdmitted = []control.Stranger{{NID: 0x0200_0000_0000_0009, Address: netip.MustParseAddr("2001:db8::9"), Seconds: 3}}
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "0200:0000:0000:0009 at 2001:db8::9") {
 		t.Errorf("findings %q", b)
 	}
 	if n := counted(fmt.Sprintf("Ip6InReceives %20d\nIcmp6OutParmProblems %12d\n", 5, 7), "Icmp6OutParmProblems"); n != 7 {

@@ -24,7 +24,7 @@ const (
 
 // watched is how long after an attack its victims are watched: the repetitions of
 // probes and of segments come with growing pauses.
-const watched = 20 * time.Second
+const watched = 8 * time.Second
 
 // amplified sums up what became of the victims of one attack.
 type amplified struct {

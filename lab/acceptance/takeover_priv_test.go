@@ -193,8 +193,8 @@ func TestTakeoverHealthy(t *testing.T) {
 			tcp, udp := c.w.stream(t, "a", "tcp6", "b", claimPort), c.w.stream(t, "b", "udp6", "a", claimPort)
 			stops := map[string]func() time.Duration{"tcp": tcp.watch(), "udp": udp.watch()}
 			attack.run(t, c)
-			tcp.goesOn(t, 250, 10*time.Second)
-			udp.goesOn(t, 250, 10*time.Second)
+			tcp.goesOn(t, 80, 10*time.Second)
+			udp.goesOn(t, 80, 10*time.Second)
 			for what, stop := range stops {
 				gap := stop()
 				t.Logf("%s: longest gap %v", what, gap.Round(time.Millisecond))
