@@ -96,7 +96,8 @@ func (c *Core) ends(now time.Time, s *session) ([]Local, []roam.L64) {
 // toldAt returns the locators that a Locator Update may go to: those where its
 // correspondent was validated, and those that a record names. Only when there is
 // none, it goes to where only the correspondent itself says to be, in place of a
-// probe (RFC 6743 §2).
+// probe, and as far as mayReach lets it. DEVIATION from RFC 6743 §2, see
+// docs/rfc/rfc6743.md: whoever lists a victim's locators must not flood it.
 func (s *session) toldAt(ls []roam.L64) []roam.L64 {
 	sure := slices.DeleteFunc(slices.Clone(ls), func(l roam.L64) bool {
 		r := s.remotes.find(l)

@@ -62,7 +62,8 @@ func (t *homonymTable) forget(m *ebpf.Map, k ilnp.PairKey) {
 // locators where they were validated: only sessions whose aliases are not their NIDs
 // are listed. What is listed anew comes before what is not listed any more goes: in
 // between, packets would be taken for those of the session whose alias is that NID.
-// Where the map is full, packets from there need a nonce.
+// Where the map is full, packets from there need a nonce. DEVIATION from RFC 6741 §5.4,
+// see docs/rfc/rfc6741.md: locators that are only announced are not listed.
 func (p *Plane) setHomonyms(pair ilnp.Pair, row bpfPair) error {
 	old := slices.Clone(p.homonyms.of[pair.Key])
 	if !byHandle(row) {
