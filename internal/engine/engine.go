@@ -27,6 +27,8 @@ type Plane interface {
 	SetUplinks([]dataplane.UplinkEntry) error
 	SetServerAddrs([]netip.Addr) error
 	UplinksInUse() []ilnp.Local
+	Behind() bool
+	TakeOver() error
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
 	Sync([]ilnp.Pair) error
@@ -318,7 +320,7 @@ func (e *Engine) start(ctx context.Context) error {
 		e.cfg.OnRestored(time.Now())
 	}
 	missing := make(map[ilnp.Local]bool)
-	for _, l := range e.cfg.Plane.UplinksInUse() {
+	for _, l := range e.inUse() {
 		missing[l] = true
 	}
 	e.adopting, e.adopted = true, len(missing) > 0
@@ -362,7 +364,28 @@ func (e *Engine) start(ctx context.Context) error {
 		all[i] = e.permitted(time.Now(), p)
 	}
 	e.writeObstructed()
-	return e.sync(all)
+	if err := e.sync(all); err != nil {
+		return err
+	}
+	if err := e.cfg.Plane.TakeOver(); err != nil {
+		return fmt.Errorf("take over from the last run: %w", err)
+	}
+	return nil
+}
+
+// inUse returns the locators that sessions of an earlier process send from: as its
+// programs do, or, where these go on with maps of their own, as it has left word.
+func (e *Engine) inUse() []ilnp.Local {
+	if !e.cfg.Plane.Behind() {
+		return e.cfg.Plane.UplinksInUse()
+	}
+	var list []ilnp.Local
+	for _, p := range e.core.Snapshot() {
+		for _, path := range p.Paths {
+			list = append(list, path.Local)
+		}
+	}
+	return list
 }
 
 // sync brings the data plane up to date. There may be more sessions than room, as less
