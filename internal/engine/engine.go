@@ -39,6 +39,7 @@ type Plane interface {
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
 	Strangers() <-chan dataplane.Event
+	Heard() bool
 	Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error
 }
 
@@ -135,7 +136,8 @@ type Engine struct {
 	looks       chan look // at most one is under way
 	looking     bool
 	began       time.Time
-	adopted     bool // sessions of a predecessor were found
+	later       []dataplane.Event // of strangers, met while looking for those of another one
+	adopted     bool              // sessions of a predecessor were found
 	saver       saver
 	policy      policy
 	adopting    bool // the data plane is not to be touched yet
@@ -204,6 +206,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		// do not wait for ever.
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
+		e.takeLater()
 		e.tend(time.Now())
 		e.arm(timer)
 		select {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"time"
 
 	"roam/ilnp"
@@ -87,17 +88,61 @@ func (e *Engine) holdPending(ev dataplane.Event) {
 	}
 }
 
-// admit delivers what was held of a pending peer to our own stack, under an alias.
+// admit delivers what was held of a pending peer to our own stack, under an alias, and
+// then what is still on its way here: as soon as the session has an entry, packets
+// that come after these are delivered by the data plane, and would overtake them.
 func (e *Engine) admit(o ilnp.Admit) {
 	for _, ev := range e.unsure.take(o.Pending) {
-		b, err := e.inward(ev, o.Key)
-		if err != nil {
-			e.refused["held packet that cannot be translated"]++
-			e.cfg.Log.Debug("held packet cannot be translated", "err", err)
-			continue
-		}
-		e.inject(b)
+		e.deliver(ev, o.Key)
 	}
+	for range lateMost {
+		select {
+		case ev, ok := <-e.cfg.Plane.Strangers():
+			switch {
+			case !ok:
+				return // Run notices
+			case isOf(o.Pending, ev):
+				e.deliver(ev, o.Key)
+			default:
+				e.later = append(e.later, ev)
+			}
+		default:
+			if e.cfg.Plane.Heard() {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
+// lateMost bounds the events that are looked at for packets of one pending peer.
+const lateMost = 256
+
+// isOf reports whether an event brings a packet of a pending peer.
+func isOf(who ilnp.Pending, ev dataplane.Event) bool {
+	return (ev.Kind == dataplane.Embryo || ev.Kind == dataplane.OtherNonce) && len(ev.Packet) > 0 &&
+		who == ilnp.Pending{Local: ev.Local.NID, Remote: ev.Remote, Nonce: ev.Nonce}
+}
+
+// takeLater handles the events that admit has met and left.
+func (e *Engine) takeLater() {
+	for len(e.later) > 0 {
+		ev := e.later[0]
+		e.later = e.later[1:]
+		e.handlePlane(ev)
+		e.drain()
+	}
+}
+
+// deliver hands a held packet to our own stack.
+func (e *Engine) deliver(ev dataplane.Event, key ilnp.PairKey) {
+	b, err := e.inward(ev, key)
+	if err != nil {
+		e.refused["held packet that cannot be translated"]++
+		e.cfg.Log.Debug("held packet cannot be translated", "err", err)
+		return
+	}
+	e.inject(b)
 }
 
 // inward translates a held packet as the data plane would have done. A sum that a

