@@ -270,6 +270,10 @@ func (e *Engine) takeUrgent() bool {
 // arm sets the one timer to the earliest of the core's time, the next save and
 // the next look for connections on which nothing arrives.
 func (e *Engine) arm(timer *time.Timer) {
+	if len(e.later) > 0 {
+		timer.Reset(0)
+		return
+	}
 	at, ok := e.core.PollTimeout()
 	if due := e.saver.due(); !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"runtime"
 	"time"
 
 	"roam/ilnp"
@@ -95,9 +94,26 @@ func (e *Engine) admit(o ilnp.Admit) {
 	for _, ev := range e.unsure.take(o.Pending) {
 		e.deliver(ev, o.Key)
 	}
-	for range lateMost {
+	e.gather(o)
+}
+
+// What admit looks at of what is on its way: so many events, so long, and no more than
+// so many wait that are of others.
+const (
+	lateMost   = 256
+	lateWithin = 10 * time.Millisecond
+	laterMost  = 1024
+)
+
+// gather delivers the packets of a pending peer that are on their way here.
+func (e *Engine) gather(o ilnp.Admit) {
+	deadline := time.Now().Add(lateWithin)
+	tick := time.NewTicker(lateWithin / 20)
+	defer tick.Stop()
+	for n := 0; n < lateMost && len(e.later) < laterMost; {
 		select {
 		case ev, ok := <-e.cfg.Plane.Strangers():
+			n++
 			switch {
 			case !ok:
 				return // Run notices
@@ -106,17 +122,15 @@ func (e *Engine) admit(o ilnp.Admit) {
 			default:
 				e.later = append(e.later, ev)
 			}
+			continue
 		default:
-			if e.cfg.Plane.Heard() {
-				return
-			}
-			runtime.Gosched()
 		}
+		if e.cfg.Plane.Heard() || time.Now().After(deadline) {
+			return
+		}
+		<-tick.C // its reader waits for a processor
 	}
 }
-
-// lateMost bounds the events that are looked at for packets of one pending peer.
-const lateMost = 256
 
 // isOf reports whether an event brings a packet of a pending peer.
 func isOf(who ilnp.Pending, ev dataplane.Event) bool {
@@ -126,7 +140,7 @@ func isOf(who ilnp.Pending, ev dataplane.Event) bool {
 
 // takeLater handles the events that admit has met and left.
 func (e *Engine) takeLater() {
-	for len(e.later) > 0 {
+	for range len(e.later) { // those that this adds are for the next pass
 		ev := e.later[0]
 		e.later = e.later[1:]
 		e.handlePlane(ev)
