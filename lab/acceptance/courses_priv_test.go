@@ -79,8 +79,9 @@ func (c *course) attack() {
 	}
 }
 
-// owner puts the true node into a condition and back, with attacks meanwhile.
-func (c *course) owner(attacks func()) (rebooted bool) {
+// owner puts the true node into a condition and back, with attacks meanwhile. It reports
+// whether that has forgotten all, and whether it then came elsewhere than it was.
+func (c *course) owner(attacks func()) (rebooted, elsewhere bool) {
 	switch c.random.IntN(5) {
 	case 0:
 		c.say("b lives")
@@ -114,9 +115,10 @@ func (c *course) owner(attacks func()) (rebooted bool) {
 			c.t.Fatal(err)
 		}
 		c.b.start()
-		rebooted = true
+		rebooted, elsewhere = true, c.link != 2
+		c.link = 2
 	}
-	return rebooted
+	return rebooted, elsewhere
 }
 
 // play runs a course: nothing of b's goes to x, and the session goes on by its owner.
@@ -131,7 +133,7 @@ func (c *course) play() {
 	whole := true // b has not forgotten its end of the TCP connection
 	for range 1 + c.random.IntN(2) {
 		words := len(udp.words())
-		forgot := c.owner(func() {
+		forgot, elsewhere := c.owner(func() {
 			for range 1 + c.random.IntN(3) {
 				c.attack()
 			}
@@ -142,6 +144,11 @@ func (c *course) play() {
 			if talk := c.w.talk(t, "b", "tcp6", "a", claimPort); !talk.connected() {
 				t.Errorf("b connects again: %q", talk.out.text())
 			}
+		}
+		if elsewhere {
+			// Nothing shows that it is the same node: a's sockets end, and no others.
+			udp.aborted(t, "UDP")
+			udp, words = c.w.stream(t, "a", "udp6", "b", claimPort), 0
 		}
 		if !testutil.Wait(patience, func() bool { return len(udp.words()) >= words+50 }) {
 			t.Errorf("a's datagrams to b: %d words more; %q", len(udp.words())-words, udp.tail())
