@@ -66,7 +66,7 @@ func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packe
 	if twin.remotes.find(l) == nil {
 		twin.remotes.put(l, preferValid, time.Time{})
 	}
-	twin.remotes.find(l).proven = true
+	twin.remotes.find(l).prove()
 	c.takeName(now, twin, s, l)
 	c.remotesChanged(now, twin)
 }

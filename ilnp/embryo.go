@@ -426,7 +426,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 // nonce would be plain IPv6, and the stack would reset their connections.
 func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
 	k.own, _ = c.ownTowards(k)
-	if old.remotes.find(k.key.Remote.L64) == nil {
+	if old.state == Established && !old.remotes.isThere(k.key.Remote.L64) {
 		// It is where the record has its node, and the session was elsewhere: nothing
 		// shows that the node is the same, so connections must not go on with it.
 		c.abandon(old)

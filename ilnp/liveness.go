@@ -142,7 +142,7 @@ func (c *Core) proved(now time.Time, s *session, l roam.L64) {
 	if r == nil || r.proven {
 		return
 	}
-	r.proven = true
+	r.prove()
 	c.bestow(now, s, l)
 	c.remotesChanged(now, s)
 }

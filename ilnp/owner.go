@@ -130,7 +130,7 @@ func (c *Core) bestow(now time.Time, s *session, l roam.L64) {
 func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 	name := PairKey{s.localNID, s.remoteNID}
 	if old != nil && old != s {
-		if old.remotes.find(l) == nil { // nothing shows that it is the same node
+		if !old.remotes.isThere(l) { // nothing shows that it is the same node
 			c.abandon(old)
 		}
 		c.removeSession(now, old)

@@ -42,6 +42,7 @@ type remote struct {
 	ended      bool      // by its owner, at once
 	proven     bool      // validated: its owner has answered from behind it
 	given      bool      // a file, the user or the DNS named it, not its owner alone
+	only       bool      // none but they did: the session's node has not been there, or has left it
 }
 
 func (r *remote) within(now time.Time) bool { return r.expires.IsZero() || r.expires.After(now) }
@@ -77,12 +78,26 @@ func (rs *remotes) put(l roam.L64, preference uint16, expires time.Time) *remote
 		r = &(*rs)[len(*rs)-1]
 	}
 	r.preference, r.expires, r.standing, r.until, r.ended = preference, expires, current, time.Time{}, false
+	r.only = false
 	return r
 }
 
 // give is put for a locator that a record names.
 func (rs *remotes) give(l roam.L64, preference uint16, expires time.Time) {
-	rs.put(l, preference, expires).given = true
+	known := rs.find(l)
+	only := known == nil || known.only || known.standing == dropped
+	r := rs.put(l, preference, expires)
+	r.given, r.only, r.proven = true, only, r.proven && !only
+}
+
+// prove marks a locator as validated.
+func (r *remote) prove() { r.proven, r.only = true, false }
+
+// isThere reports whether the correspondent is or has been at a locator, as it has
+// announced or was validated there, and has not left it since.
+func (rs remotes) isThere(l roam.L64) bool {
+	r := rs.find(l)
+	return r != nil && !r.only && r.standing != dropped
 }
 
 // forgetOne forgets the locator that is of the least use: the one whose grace ends

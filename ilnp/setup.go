@@ -222,7 +222,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.put(at, 0, time.Time{})
 		s.remotes.lead(at)
 	}
-	s.remotes.find(at).proven = true
+	s.remotes.find(at).prove()
 	c.bestow(now, s, at)
 	s.openNonce(now)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})

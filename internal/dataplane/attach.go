@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"roam"
 )
@@ -56,6 +58,7 @@ func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
 
 // DetachUplink takes the programs off a link, which may be gone.
 func (p *Plane) DetachUplink(uplink roam.LinkID) error {
+	p.waiting = slices.DeleteFunc(p.waiting, func(a attachment) bool { return a.dev == uplink })
 	if err := p.guard.expel(uplink); err != nil {
 		return err
 	}
@@ -124,10 +127,39 @@ func (p *Plane) linkPin(dev roam.LinkID, ingress bool) string {
 	return filepath.Join(p.opts.PinDir, fmt.Sprintf(linkPrefix+"%d_%s", dev, direction))
 }
 
+// attachment is a program that waits for TakeOver.
+type attachment struct {
+	dev     roam.LinkID
+	ingress bool
+	prog    *ebpf.Program
+}
+
+// TakeOver attaches what had to wait: where the maps of an earlier process could not be
+// taken over, its programs go on with them until the new ones have the sessions. A link
+// that is gone meanwhile is no error.
+func (p *Plane) TakeOver() error {
+	waiting := p.waiting
+	p.behind, p.waiting = false, nil
+	var errs []error
+	for _, a := range waiting {
+		if err := p.attach(a.dev, a.ingress, a.prog); err != nil && !errors.Is(err, unix.ENODEV) {
+			errs = append(errs, fmt.Errorf("attach to link %d: %w", a.dev, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Behind reports whether the programs of an earlier process go on until TakeOver.
+func (p *Plane) Behind() bool { return p.behind }
+
 // attach updates the link that an earlier process pinned in place, so that no
 // packet passes unseen; where there is none, or its device is gone, it makes
 // and pins one.
 func (p *Plane) attach(dev roam.LinkID, ingress bool, prog *ebpf.Program) error {
+	if p.behind {
+		p.waiting = append(p.waiting, attachment{dev, ingress, prog})
+		return nil
+	}
 	if !p.tcx {
 		info, err := prog.Info()
 		if err != nil {

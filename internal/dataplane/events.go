@@ -83,6 +83,10 @@ func (p *Plane) read() error {
 	return nil
 }
 
+// Heard reports whether no event of strangers is on its way to Strangers, as far as the
+// ring shows: one that its reader holds in its hand is not seen.
+func (p *Plane) Heard() bool { return p.readers[2].AvailableBytes() == 0 && len(p.strangers) == 0 }
+
 // readRing hands on what comes in a ring until the reader or the plane is closed.
 // Any other error ends it: a ring that cannot be read does not mend, and to ask it
 // again at once would take a whole processor.

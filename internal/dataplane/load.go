@@ -27,6 +27,7 @@ func (p *Plane) load() error {
 		return err
 	}
 	p.objs.Close()
+	p.remade = true
 	if err := removePins(p.opts.PinDir, func(name string) bool { return !strings.HasPrefix(name, linkPrefix) }); err != nil {
 		return err
 	}

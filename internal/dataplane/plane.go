@@ -60,6 +60,9 @@ type Plane struct {
 	csumFlags        uint64
 	tcx              bool
 	adopted          bool
+	remade           bool // in place of maps of an earlier process that do not fit
+	behind           bool // the programs of an earlier process go on with maps of their own
+	waiting          []attachment
 	realNID          bool // the NIDs are also those of plain IPv6
 	urgent, requests chan Event
 	strangers        chan Event
@@ -107,6 +110,14 @@ func Open(opts Options) (*Plane, error) {
 	if !p.tcx && opts.Classic == nil {
 		p.Close()
 		return nil, fmt.Errorf("neither tcx links (Linux 6.6) nor clsact: %w", ErrNoHelper)
+	}
+	if p.remade {
+		uplinks, err := p.AttachedUplinks()
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		p.behind = len(uplinks) > 0
 	}
 	if err := p.read(); err != nil {
 		p.Close()

@@ -162,8 +162,8 @@ func TestRestartWithOlderState(t *testing.T) {
 	}
 }
 
-// Maps of another build are not taken over. What it attached goes on until it is
-// replaced: untranslated, packets of sessions would be answered with resets.
+// Maps of another build are not taken over. What it attached goes on until the new maps
+// have the sessions: untranslated, packets would be answered with resets.
 func TestRestartOverAnotherABI(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -181,6 +181,10 @@ func TestRestartOverAnotherABI(t *testing.T) {
 	}
 	was, wasLink := r.attached(ebpf.AttachTCXIngress), r.linkID()
 	r.must(r.AttachUplink(loopback, true))
+	if now := r.attached(ebpf.AttachTCXIngress); !r.Behind() || !slices.Equal(now, was) {
+		t.Errorf("programs without sessions are attached: %v, before that %v", now, was)
+	}
+	r.must(r.TakeOver())
 	if now := r.attached(ebpf.AttachTCXIngress); len(was) != 1 || len(now) != 1 || now[0] == was[0] || r.linkID() != wasLink {
 		t.Errorf("programs %v of link %d, before that %v of %d", now, r.linkID(), was, wasLink)
 	}

@@ -27,6 +27,8 @@ type Plane interface {
 	SetUplinks([]dataplane.UplinkEntry) error
 	SetServerAddrs([]netip.Addr) error
 	UplinksInUse() []ilnp.Local
+	Behind() bool
+	TakeOver() error
 	Upsert(ilnp.Pair) error
 	Delete(ilnp.PairKey) error
 	Sync([]ilnp.Pair) error
@@ -37,6 +39,7 @@ type Plane interface {
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
 	Strangers() <-chan dataplane.Event
+	Heard() bool
 	Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error
 }
 
@@ -133,7 +136,8 @@ type Engine struct {
 	looks       chan look // at most one is under way
 	looking     bool
 	began       time.Time
-	adopted     bool // sessions of a predecessor were found
+	later       []dataplane.Event // of strangers, met while looking for those of another one
+	adopted     bool              // sessions of a predecessor were found
 	saver       saver
 	policy      policy
 	adopting    bool // the data plane is not to be touched yet
@@ -202,6 +206,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		// do not wait for ever.
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
+		e.takeLater()
 		e.tend(time.Now())
 		e.arm(timer)
 		select {
@@ -265,6 +270,10 @@ func (e *Engine) takeUrgent() bool {
 // arm sets the one timer to the earliest of the core's time, the next save and
 // the next look for connections on which nothing arrives.
 func (e *Engine) arm(timer *time.Timer) {
+	if len(e.later) > 0 {
+		timer.Reset(0)
+		return
+	}
 	at, ok := e.core.PollTimeout()
 	if due := e.saver.due(); !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
@@ -318,7 +327,7 @@ func (e *Engine) start(ctx context.Context) error {
 		e.cfg.OnRestored(time.Now())
 	}
 	missing := make(map[ilnp.Local]bool)
-	for _, l := range e.cfg.Plane.UplinksInUse() {
+	for _, l := range e.inUse() {
 		missing[l] = true
 	}
 	e.adopting, e.adopted = true, len(missing) > 0
@@ -362,7 +371,28 @@ func (e *Engine) start(ctx context.Context) error {
 		all[i] = e.permitted(time.Now(), p)
 	}
 	e.writeObstructed()
-	return e.sync(all)
+	if err := e.sync(all); err != nil {
+		return err
+	}
+	if err := e.cfg.Plane.TakeOver(); err != nil {
+		return fmt.Errorf("take over from the last run: %w", err)
+	}
+	return nil
+}
+
+// inUse returns the locators that sessions of an earlier process send from: as its
+// programs do, or, where these go on with maps of their own, as it has left word.
+func (e *Engine) inUse() []ilnp.Local {
+	if !e.cfg.Plane.Behind() {
+		return e.cfg.Plane.UplinksInUse()
+	}
+	var list []ilnp.Local
+	for _, p := range e.core.Snapshot() {
+		for _, path := range p.Paths {
+			list = append(list, path.Local)
+		}
+	}
+	return list
 }
 
 // sync brings the data plane up to date. There may be more sessions than room, as less

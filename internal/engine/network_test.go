@@ -35,6 +35,9 @@ type table struct {
 
 func (p *table) AttachUplink(roam.LinkID, bool) error { return nil }
 func (p *table) GuardLink(roam.LinkID, bool) error    { return nil }
+func (p *table) Behind() bool                         { return false }
+func (p *table) TakeOver() error                      { return nil }
+func (p *table) Heard() bool                          { return true }
 
 func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 	p.rows = nil

@@ -87,17 +87,76 @@ func (e *Engine) holdPending(ev dataplane.Event) {
 	}
 }
 
-// admit delivers what was held of a pending peer to our own stack, under an alias.
+// admit delivers what was held of a pending peer to our own stack, under an alias, and
+// then what is still on its way here: as soon as the session has an entry, packets
+// that come after these are delivered by the data plane, and would overtake them.
 func (e *Engine) admit(o ilnp.Admit) {
 	for _, ev := range e.unsure.take(o.Pending) {
-		b, err := e.inward(ev, o.Key)
-		if err != nil {
-			e.refused["held packet that cannot be translated"]++
-			e.cfg.Log.Debug("held packet cannot be translated", "err", err)
-			continue
-		}
-		e.inject(b)
+		e.deliver(ev, o.Key)
 	}
+	e.gather(o)
+}
+
+// What admit looks at of what is on its way: so many events, so long, and no more than
+// so many wait that are of others.
+const (
+	lateMost   = 256
+	lateWithin = 10 * time.Millisecond
+	laterMost  = 1024
+)
+
+// gather delivers the packets of a pending peer that are on their way here.
+func (e *Engine) gather(o ilnp.Admit) {
+	deadline := time.Now().Add(lateWithin)
+	tick := time.NewTicker(lateWithin / 20)
+	defer tick.Stop()
+	for n := 0; n < lateMost && len(e.later) < laterMost; {
+		select {
+		case ev, ok := <-e.cfg.Plane.Strangers():
+			n++
+			switch {
+			case !ok:
+				return // Run notices
+			case isOf(o.Pending, ev):
+				e.deliver(ev, o.Key)
+			default:
+				e.later = append(e.later, ev)
+			}
+			continue
+		default:
+		}
+		if e.cfg.Plane.Heard() || time.Now().After(deadline) {
+			return
+		}
+		<-tick.C // its reader waits for a processor
+	}
+}
+
+// isOf reports whether an event brings a packet of a pending peer.
+func isOf(who ilnp.Pending, ev dataplane.Event) bool {
+	return (ev.Kind == dataplane.Embryo || ev.Kind == dataplane.OtherNonce) && len(ev.Packet) > 0 &&
+		who == ilnp.Pending{Local: ev.Local.NID, Remote: ev.Remote, Nonce: ev.Nonce}
+}
+
+// takeLater handles the events that admit has met and left.
+func (e *Engine) takeLater() {
+	for range len(e.later) { // those that this adds are for the next pass
+		ev := e.later[0]
+		e.later = e.later[1:]
+		e.handlePlane(ev)
+		e.drain()
+	}
+}
+
+// deliver hands a held packet to our own stack.
+func (e *Engine) deliver(ev dataplane.Event, key ilnp.PairKey) {
+	b, err := e.inward(ev, key)
+	if err != nil {
+		e.refused["held packet that cannot be translated"]++
+		e.cfg.Log.Debug("held packet cannot be translated", "err", err)
+		return
+	}
+	e.inject(b)
 }
 
 // inward translates a held packet as the data plane would have done. A sum that a

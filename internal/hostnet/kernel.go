@@ -104,10 +104,17 @@ func (k *kernel) request(kind, flags int) *nl.NetlinkRequest {
 // dump asks for all objects of one kind; a dump that was disturbed by a change
 // is asked for again.
 func (k *kernel) dump(get int, answer uint16, body nl.NetlinkRequestData) ([][]byte, error) {
-	for range 5 {
+	return undisturbed(func() ([][]byte, error) {
 		r := k.request(get, unix.NLM_F_DUMP)
 		r.AddData(body)
-		list, err := r.Execute(unix.NETLINK_ROUTE, answer)
+		return r.Execute(unix.NETLINK_ROUTE, answer)
+	})
+}
+
+// undisturbed asks for a dump again when a change has disturbed it.
+func undisturbed[T any](ask func() ([]T, error)) ([]T, error) {
+	for range 5 {
+		list, err := ask()
 		if !errors.Is(err, nl.ErrDumpInterrupted) {
 			return list, err
 		}

@@ -130,7 +130,9 @@ func GlobalAddresses(session roam.L64, allowed func(link string) bool) ([]netip.
 		if l.Flags&net.FlagUp == 0 || l.Flags&net.FlagLoopback != 0 || !allowed(l.Name) {
 			continue
 		}
-		list, err := k.links.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.Index}}, unix.AF_INET6)
+		list, err := undisturbed(func() ([]netlink.Addr, error) {
+			return k.links.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.Index}}, unix.AF_INET6)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of %s: %w", l.Name, err)
 		}

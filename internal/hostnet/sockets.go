@@ -15,7 +15,8 @@ import (
 // DestroySockets destroys the TCP and UDP sockets that are connected to an address, as
 // ss -K does: what they send would reach another node from now on. TCP's reset does not
 // leave the host, since the address has no session. The error wraps
-// unix.EOPNOTSUPP where the kernel was built without CONFIG_INET_DIAG_DESTROY; packets
+// unix.EOPNOTSUPP where the kernel was built without CONFIG_INET_DIAG_DESTROY, or the
+// modules tcp_diag and udp_diag are missing; packets
 // to an address without a session are answered with Unreachable there.
 func (h *Host) DestroySockets(remote netip.Addr) error {
 	var errs []error
@@ -42,7 +43,10 @@ func (k *kernel) socketsTo(proto uint8, remote netip.Addr) ([]netlink.SocketID, 
 	if proto == unix.IPPROTO_UDP {
 		list = k.diag.SocketDiagUDP
 	}
-	sockets, err := list(unix.AF_INET6)
+	sockets, err := undisturbed(func() ([]*netlink.Socket, error) { return list(unix.AF_INET6) })
+	if errors.Is(err, unix.ENOENT) {
+		err = fmt.Errorf("the kernel has no tcp_diag or udp_diag: %w", unix.EOPNOTSUPP)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list sockets: %w", err)
 	}

@@ -64,6 +64,18 @@ func NeedKernel(t testing.TB, name string, has bool) {
 	}
 }
 
+// NeedEnv returns the value of an environment variable by which a test is given what
+// no machine has by itself, as what says; it skips the test where the variable is not
+// set, also where everything is expected.
+func NeedEnv(t testing.TB, name, what string) string {
+	t.Helper()
+	value := os.Getenv(name)
+	if value == "" {
+		t.Skipf("needs %s, %s", name, what)
+	}
+	return value
+}
+
 // Eventually waits until ok returns true and fails the test with msg when it
 // has not within deadline. It looks at once, then again and again at growing
 // distances, and a last time at the deadline, so that a slow machine gets a fair

@@ -30,6 +30,7 @@ var agents = map[string]func(args []string) error{
 	"slow":   slowMain,
 	"spray":  sprayMain,
 	"ask":    askMain,
+	"burst":  burstMain,
 	"sink":   sinkMain, "advertise": advertiseMain, "veths": vethsMain,
 }
 

@@ -300,8 +300,10 @@ func TestTakeoverCrowded(t *testing.T) {
 }
 
 // TestTakeoverLaptop is what must stay possible: a mobile host that is known by
-// `roam add` only starts in a network that nobody has listed, and moves.
+// `roam add` only starts in a network that nobody has listed, and moves: real programs
+// of its go on, and at home it has its name besides.
 func TestTakeoverLaptop(t *testing.T) {
+	needs(t, "curl", "ssh", "sshd")
 	w := newWorld(t, "laptop", 5*time.Millisecond, place{"b", 3, true}, place{"a", 1, false})
 	for _, link := range []string{"net2", "net3"} {
 		w.cable("b", link, false)
@@ -319,6 +321,7 @@ func TestTakeoverLaptop(t *testing.T) {
 	b.start()
 	b.becomes("net2")
 	tcp, udp := w.stream(t, "b", "tcp6", "a", claimPort), w.stream(t, "b", "udp6", "a", claimPort)
+	ssh, curl := w.shell(t, "b", "a", "a", 2222), w.download(t, "b", "a", "a", 8080, 3_000_000, 200_000)
 	for _, move := range [][2]string{{"net2", "net3"}, {"net3", "net1"}} {
 		stops := map[string]func() time.Duration{"tcp": tcp.watch(), "udp": udp.watch()}
 		w.cable("b", move[1], true)
@@ -327,6 +330,7 @@ func TestTakeoverLaptop(t *testing.T) {
 		w.cable("b", move[0], false)
 		tcp.goesOn(t, 100, patience)
 		udp.goesOn(t, 100, patience)
+		flows(t, ssh, 5)
 		for what, stop := range stops {
 			if gap := stop(); gap > time.Second {
 				tooLate(t, "%s to %s: no word for %v", what, move[1], gap.Round(time.Millisecond))
@@ -338,6 +342,26 @@ func TestTakeoverLaptop(t *testing.T) {
 		t.Errorf("a reaches b at home: %q", talk.out.text())
 	} else {
 		talk.echoed(t, "home")
+	}
+	// Two aliases of one session: that of the sockets which it has opened elsewhere, and
+	// its name.
+	if list := a.sessions(); len(list) != 1 || list[0].Address == w.session("b") {
+		t.Errorf("sessions of a: %+v", list)
+	}
+	if at := resolved(w, "a", "b"); at != w.session("b").String() {
+		t.Errorf("b is %s on a", at)
+	}
+	flows(t, ssh, 5)
+	tcp.goesOn(t, 50, patience)
+	ctx := w.within(patience)
+	if err := curl.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := ssh.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if talk := w.talk(t, "b", "udp6", "a", claimPort); talk.connected() {
+		talk.echoed(t, "once more")
 	}
 }
 

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// slowly is a data plane whose ring of strangers is read by a thread that has to wait for
+// a processor.
+type slowly struct {
+	table
+	strangers chan dataplane.Event
+	left      []dataplane.Event // in the ring
+}
+
+func (p *slowly) Strangers() <-chan dataplane.Event { return p.strangers }
+
+func (p *slowly) Heard() bool {
+	if len(p.left) == 0 {
+		return len(p.strangers) == 0
+	}
+	p.strangers <- p.left[0]
+	p.left = p.left[1:]
+	return false
+}
+
+// When a pending peer is admitted, what is still on its way to the daemon is delivered
+// before the session has an entry, in order; events of others wait, in theirs.
+func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	wire := func(nid roam.NID, seq uint16) dataplane.Event {
+		local, remote := roam.ILV{L64: here, NID: ourNID}, roam.ILV{L64: there, NID: nid}
+		packet := built(t)(ilnpwire.BuildEcho(remote, local, theirNonce, false, 1, seq, nil))
+		return dataplane.Event{Kind: dataplane.Embryo, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
+	}
+	p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, strangers: make(chan dataplane.Event, 16)}
+	e.cfg.Plane = p
+	const another = peerNID + 1
+	e.holdPending(wire(peerNID, 0))
+	p.strangers <- wire(another, 100)
+	p.strangers <- wire(peerNID, 1)
+	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}
+	who := ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}
+	began := time.Now()
+	e.admit(ilnp.Admit{Pending: who, Key: pairKey})
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the engine stood still for %v", took)
+	}
+	if len(o.injected) != 4 {
+		t.Fatalf("%d packets delivered", len(o.injected))
+	}
+	for i, b := range o.injected {
+		if seq := binary.BigEndian.Uint16(b[len(b)-2:]); int(seq) != i {
+			t.Errorf("packet %d is number %d", i, seq)
+		}
+	}
+	if len(e.later) != 2 || e.later[0].Remote.NID != another || e.later[1].Remote.NID != another {
+		t.Errorf("events of others: %v", e.later)
+	}
+}
