@@ -207,6 +207,7 @@ type Pair struct {
 	Unproven                []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unproven, named by a file, the user or the DNS, not by the peer alone
 	Proven                  []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
+	Unconfirmed             bool           // the peer's nonce may be a forgery's (no probe was answered with it): it is followed nowhere
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15

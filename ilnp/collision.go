@@ -37,6 +37,37 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 	c.candidateReply(now, k, p, now.Sub(pr.sent))
 }
 
+// doubtPlace asks whose nonce it is that comes from elsewhere than where our first
+// packets went, when no answer to a probe has borne it yet: the node that is there
+// gets a session of its own.
+func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
+	key := Pending{Local: s.localNID, Remote: o.Remote, Nonce: o.Nonce}
+	if k := c.candidates[key]; k != nil {
+		c.hear(now, k, o)
+		return
+	}
+	if !o.Nonce.Present() || !c.makeRoom(now, key) {
+		return
+	}
+	n, ok := c.drawNonce(now)
+	if !ok {
+		return
+	}
+	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
+	k := &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, carried: o.Carried}
+	c.addCandidate(k)
+	c.probeCandidate(now, k)
+}
+
+// disown takes from a session the nonce that has turned out to be that of a node
+// elsewhere: it has none yet.
+func (c *Core) disown(now time.Time, s *session) {
+	s.state, s.remoteNonce, s.early = Initiated, Nonce{}, nil
+	c.suspendUpdate(s)
+	c.arm(&s.schedule, timerSetup, now, setupPatience)
+	c.refresh(now, s)
+}
+
 // unite makes one session of two that were taken for those of two nodes with one
 // NID, as packets with the old nonce came late: where the one is to be found, the
 // other one's nonce answers, and its own has not been heard of late. The session goes
@@ -48,14 +79,14 @@ func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packe
 	case s == twin:
 		c.refuse(now, s.key, reasonWrongNonce)
 		return
-	case c.predecessor(s.localNID, p.Src) != s:
+	case c.predecessor(s.localNID, p.Src) != s && !(c.holder(s.localNID, s.remoteNID) == s && c.lists(p.Src)):
 		if r != nil && !r.proven && len(s.remotes) > 1 {
 			s.remotes = slices.DeleteFunc(s.remotes, func(r remote) bool { return r.l64 == l })
 			c.remotesChanged(now, s)
 		}
 		c.refuse(now, s.key, reasonElsewhere)
 		return
-	case !s.dead && now.Sub(s.lastNonceRx) < max(3*s.rtt, silenceMin):
+	case !s.dead && s.confirmed && now.Sub(s.lastNonceRx) < max(3*s.rtt, silenceMin):
 		c.refuse(now, s.key, reasonWrongNonce)
 		return
 	}

@@ -301,7 +301,12 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 		k = o // it is this one that is there
 	}
 	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
-	if s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce); s != nil {
+	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
+	if s != nil && !s.confirmed && c.predecessor(k.key.Local, k.key.Remote) != s {
+		c.disown(now, s)
+		s = nil
+	}
+	if s != nil {
 		c.admit(now, k, s) // another of its first packets was faster
 		return
 	}
@@ -321,7 +326,7 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 // at other locators: it has a session.
 func (c *Core) admit(now time.Time, k *candidate, s *session) {
 	for _, o := range slices.Clone(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) {
-		if o != k && o.key.Nonce != k.key.Nonce && o.key.Nonce != k.nonce {
+		if o != k && o.key.Nonce != k.nonce { // not the one it began with: another node may have shown that, too
 			continue
 		}
 		if o.held {

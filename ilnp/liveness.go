@@ -115,9 +115,12 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
+	was := s.confirmed
 	s.confirmed = true
 	if s.state != Established {
 		c.establish(now, s, p.Nonce, p.Src.L64)
+	} else if !was {
+		c.upsert(now, s, s.entry.Paths)
 	}
 	wasBad := s.bad[pr.path]
 	delete(s.bad, pr.path)
@@ -134,6 +137,21 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		}
 	}
 	c.heard(now, s)
+	if early := s.early; early != nil {
+		s.early = nil
+		c.HandlePacket(now, s.earlyLink, early)
+	}
+}
+
+// confirm asks for the correspondent's nonce where it answered our first packets. The
+// first nonce that came may be a forgery, which shows nothing but that its sender
+// knows whom we contact. Until an answer to a probe bears it, it neither moves the
+// session nor changes its locators.
+func (c *Core) confirm(now time.Time, s *session) {
+	if len(c.host.active) > 0 && now.Sub(s.confirming) >= candidateAgain {
+		s.confirming = now
+		c.probePaths(now, s, s.entry.Paths)
+	}
 }
 
 // proved marks a locator as proven reachable.
@@ -205,7 +223,10 @@ func (c *Core) proveRound(now time.Time, s *session) {
 		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
 	}
 	for _, p := range append(c.missed(s), s.unasked()...) {
-		if !slices.Contains(paths, p) && len(paths) < MaxPaths {
+		// How long a path takes is asked once it may be used: so little may go to a
+		// locator before it is validated that an acknowledgement would have to wait.
+		r := s.remotes.find(p.Remote)
+		if !slices.Contains(paths, p) && len(paths) < MaxPaths && (r != nil && (r.proven || r.given) || s.bad[p]) {
 			paths = append(paths, p)
 		}
 	}

@@ -70,10 +70,11 @@ func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
 }
 
 // mayList reports whether a locator may become one of a session: not while it is
-// that of another session with this NID, validated and alive.
+// that of another session with this NID, validated and alive. A nonce that no answer
+// to a probe has borne shows nothing of where its node is.
 func (c *Core) mayList(s *session, l roam.L64) bool {
 	for _, o := range c.between(s.localNID, s.remoteNID) {
-		if o == s || o.dead {
+		if o == s || o.dead || !o.confirmed {
 			continue
 		}
 		if r := o.remotes.find(l); r != nil && r.proven {
@@ -120,7 +121,7 @@ func (c *Core) bestow(now time.Time, s *session, l roam.L64) {
 		return
 	}
 	old := c.holder(s.localNID, s.remoteNID)
-	if old != nil && old != s && old.state == Established && !old.dead {
+	if old != nil && old != s && old.state == Established && old.confirmed && !old.dead {
 		return
 	}
 	c.takeName(now, s, old, l)

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -51,6 +52,10 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case s == nil:
 		c.refuse(now, key, reasonWrongNonce)
 		return
+	case !s.confirmed:
+		s.early, s.earlyLink = bytes.Clone(packet), link
+		c.confirm(now, s)
+		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
 	if reason := c.faultOf(lu, err, p.Payload); reason != "" {
@@ -65,7 +70,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	if r := s.remotes.find(p.Src.L64); r == nil || !r.proven {
-		c.accounts.received(now, p.Src, len(packet), 1)
+		c.accounts.receivedInAll(now, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Carried
 	// In this order: once acknowledged, nothing more is sent to a locator that was

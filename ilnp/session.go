@@ -37,10 +37,13 @@ type session struct {
 	lengths        map[Path]length // of those in use that have been asked
 	load           load
 	size           sizeCheck
-	opened         int  // probes in UDP that were to open a firewall
-	owned          bool // the record's name is its (see bestow)
-	alsoNamed      bool // it has the name besides the alias of key
-	confirmed      bool // the nonce came with the answer to a probe: nobody off the path made it up
+	opened         int    // probes in UDP that were to open a firewall
+	owned          bool   // the record's name is its (see bestow)
+	alsoNamed      bool   // it has the name besides the alias of key
+	confirmed      bool   // the nonce came with the answer to a probe: nobody off the path made it up
+	early          []byte // a Locator Update that came before that, whole
+	earlyLink      roam.LinkID
+	confirming     time.Time // when it was last asked for
 	probeBucket    bucket
 	stranger       bool // counted among strangers, at this site
 	site           uint64
@@ -291,7 +294,8 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
-		Expected: c.expected[s.key] == s, Named: s.alsoNamed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
+		Expected: c.expected[s.key] == s, Named: s.alsoNamed,
+		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {
 		p.Costs = nil // TCP goes by its own rules, and is what they are for

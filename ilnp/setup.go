@@ -239,11 +239,15 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	case !c.acceptable(o.Remote.L64):
 		c.refuse(now, s.key, reasonLocator)
 		return
+	case !s.confirmed:
+		c.confirm(now, s)
+		c.doubtPlace(now, s, o)
+		return
 	case !c.mayList(s, o.Remote.L64):
 		c.refuse(now, s.key, reasonElsewhere)
 		return
 	}
-	c.accounts.received(now, o.Remote, o.Bytes, 1)
+	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
 	s.lastRx, s.lastNonceRx = now, now
 	// Of a large set, the entry does not have every locator.
 	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current || !slices.Contains(s.entry.Accept, r.l64) {

@@ -326,12 +326,12 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 }
 
 // restoreName gives a session the name that it had. The state of a build before
-// does not say: there, who had the NID for an alias had the name.
+// does not say: there, who had the NID for an alias had the name, and its nonce counts.
 func (c *Core) restoreName(s *session, v savedSession) {
 	k := c.known[s.remoteNID]
 	named := s.key.Remote == s.remoteNID
 	s.owned = v.Owned || named && k != nil
-	s.confirmed = v.Confirmed
+	s.confirmed = v.Confirmed || s.state == Established && !v.Owned
 	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
 		s.alsoNamed, c.names[PairKey{s.localNID, s.remoteNID}] = true, s
 	}

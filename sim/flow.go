@@ -119,6 +119,9 @@ func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
 
 // deliver gives a datagram to its application.
 func (h *Node) deliver(key ilnp.PairKey, d Datagram) {
+	if h.net.Delivered != nil {
+		h.net.Delivered(h, key, d)
+	}
 	if d.answer {
 		d.flow.Answered++
 		d.flow.Back = h.net.now
@@ -199,6 +202,10 @@ func (h *Node) receive(at *attachment, p Packet) {
 		return
 	}
 	h.seen(at.link, false, p)
+	if h.script != nil {
+		h.script(p)
+		return
+	}
 	if h.core != nil {
 		h.plane.receive(at, p)
 		return

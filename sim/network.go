@@ -39,6 +39,9 @@ type Network struct {
 	Seen func(h *Node, link roam.LinkID, leaves bool, p Packet)
 	// Told sees every event of every core as it happens (nil).
 	Told func(h *Node, e ilnp.Event)
+	// Delivered sees every datagram that an application gets, and the alias that its
+	// sender has there (nil).
+	Delivered func(h *Node, key ilnp.PairKey, d Datagram)
 	// Brief leaves out what grows with time: the trace and the nodes' events.
 	Brief bool
 	// Counting is how often a core is shown what its data plane counted.

@@ -46,7 +46,8 @@ type Node struct {
 	wake        time.Time // when it is due; zero: none is set
 	life        int       // reboots
 	events      []ilnp.Event
-	unknown     Unknown // what a host without ILNP does with the option
+	unknown     Unknown        // what a host without ILNP does with the option
+	script      func(p Packet) // takes what arrives, in place of a host (nil)
 }
 
 // Unknown is what a host without ILNP does with a packet that has a Nonce
@@ -73,6 +74,14 @@ func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
 // AddPlainNode adds a host without ILNP.
 func (n *Network) AddPlainNode(name string, nid roam.NID, unknown Unknown) *Node {
 	node := &Node{net: n, name: name, nid: nid, unknown: unknown}
+	n.add(node)
+	return node
+}
+
+// AddScript adds what answers as it likes under a Node Identifier, which may be
+// another node's.
+func (n *Network) AddScript(name string, nid roam.NID, script func(p Packet)) *Node {
+	node := &Node{net: n, name: name, nid: nid, script: script}
 	n.add(node)
 	return node
 }
@@ -354,7 +363,7 @@ func (h *Node) told(e ilnp.Event) {
 		return
 	}
 	h.events = append(h.events, e)
-	h.net.note(h.name, "%v %v%v%s", e.Kind, e.To, e.Locators, e.Reason)
+	h.net.note(h.name, "%v %v %v%v%s", e.Kind, e.Key.Remote, e.To, e.Locators, e.Reason)
 }
 
 // transmit sends a control packet out of a link, if that is there.

@@ -17,7 +17,7 @@ import (
 func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenEmbryo
 	old, known := p.embryos[key]
-	known = known && old.shown == in.Nonce
+	known = known && old.shown == in.Nonce && old.remote == in.Src
 	own := old.own
 	if !known {
 		own = p.embryoNonce(in)
@@ -30,7 +30,7 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	}
 	if e != nil {
 		why = ilnp.SeenOtherNonce
-		if slices.Contains(e.Accept, in.Src.L64) {
+		if e.isThere(in.Src.L64) {
 			own = e.LocalNonce
 		}
 	}
@@ -63,6 +63,13 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	if in.Control == nil && !held && why == ilnp.SeenEmbryo {
 		p.host.deliver(key, in.Data)
 	}
+}
+
+// isThere reports whether the correspondent was validated at a locator, or a record has
+// it there. Where it only says to be, another node with its NID may be, which must not
+// be shown a nonce that the correspondent knows.
+func (e *pair) isThere(l roam.L64) bool {
+	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unproven, l) || slices.Contains(e.Given, l))
 }
 
 // keepEmbryo remembers a correspondent without session, in place of the oldest

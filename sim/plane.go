@@ -195,7 +195,7 @@ func (p *plane) sendPair(e *pair, d Datagram) {
 	}
 	e.bytes[best] += d.Size
 	path := e.Paths[best]
-	if e.hinted == e.Seq && e.hint != 0 {
+	if e.hinted == e.Seq && e.hint != 0 && !e.Unconfirmed {
 		path.Remote = e.hint
 	}
 	d.sentTo = path.Remote
@@ -273,11 +273,16 @@ func (p *plane) knows(nid roam.NID) bool {
 }
 
 // isUnsure reports whether nothing of a pending peer is delivered yet: its NID is a
-// known one, and neither record nor session has that at its locator.
+// known one, and neither record nor session has that at its locator. The session of a
+// stranger with that NID does not count: what is answered under the NID would be the
+// stranger's.
 func (p *plane) isUnsure(in Packet, e *pair) bool {
 	known, listed := p.host.core.Listed(in.Src)
-	return known && !listed && (e == nil || !slices.Contains(e.Accept, in.Src.L64))
+	return known && !listed && (e == nil || !e.bearsName() || !slices.Contains(e.Accept, in.Src.L64))
 }
+
+// bearsName reports whether the NID of the correspondent is an alias of the entry.
+func (e *pair) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
 
 // messageType returns the ICMPv6 type of a control packet.
 func messageType(in Packet) uint8 {
@@ -317,12 +322,12 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 		return false, true
 	}
 	e.lastNonceRx = p.host.net.now
-	if !known && (e.hinted != e.Seq || e.hint != in.Src.L64) {
+	if !known && (e.Unconfirmed || e.hinted != e.Seq || e.hint != in.Src.L64) {
 		e.hint, e.hintLink, e.hinted = in.Src.L64, at.link, e.Seq
 		about.Trigger = ilnp.SeenLocator
 		p.host.observe(about)
 	}
-	return true, false
+	return known || !e.Unconfirmed, false // whoever made that nonce up could be anywhere
 }
 
 // receivePair takes a packet that speaks to a pair: data for the application,
@@ -331,6 +336,10 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	ok, other := p.authentic(at, e, in)
 	if other {
 		p.receiveEmbryo(at, in, e)
+		return
+	}
+	if !ok && e.Unconfirmed && in.Control != nil && messageType(in) == ilnpwire.TypeEchoReply {
+		p.hand(at, in) // its token tells whose answer it is
 		return
 	}
 	if !ok {

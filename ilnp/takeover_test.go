@@ -1,0 +1,149 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+)
+
+// forged is a nonce that somebody off the path made up.
+var forged = Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
+
+// forgedFirst is a host whose first packets to netP were answered, by a nonce that
+// its correspondent did not send.
+func forgedFirst(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: forged})
+	if p := b.pairs[theKey]; p.State != Established || !p.Unconfirmed {
+		t.Fatalf("entry %+v, want an unconfirmed one", p)
+	}
+	return b
+}
+
+// at is where a packet with a nonce comes from that the data plane has for theKey.
+func at(l roam.L64, n Nonce) Observation {
+	return Observation{
+		Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: l}, Local: Local{1, netA},
+		LocalNID: ownNID, Nonce: n, Bytes: 100,
+	}
+}
+
+// TestForgedFirstNonceMovesNothing: it neither moves the session nor changes its
+// locators. Who answers under it elsewhere gets a session of its own.
+func TestForgedFirstNonceMovesNothing(t *testing.T) {
+	b := forgedFirst(t)
+	b.receive(1, b.update(netQ, forged, updateOf(entry(netQ, 0, 60))))
+	if n := b.count(UpdateReceived); n > 0 {
+		t.Error("a Locator Update was applied before the nonce was confirmed")
+	}
+	b.see(at(netQ, forged))
+	b.wantTargets(netP)
+	if n := b.count(PeerMoved); n > 0 {
+		t.Error("the session follows an unconfirmed nonce")
+	}
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.answerProbesTo(netQ, forged)
+	if p := b.pairs[theKey]; p.State != Initiated || p.RemoteNonce.Present() {
+		t.Errorf("entry of the name %+v, want one without a nonce", p)
+	}
+	if p := b.stranger(); p.RemoteNonce != forged || len(b.pairs) != 2 {
+		t.Errorf("%d entries, %+v, want another one with the nonce of the node elsewhere", len(b.pairs), p)
+	}
+	b.answerProbesTo(netP, peerNonce)
+	if p := b.pairs[theKey]; p.State != Established || p.Unconfirmed || p.RemoteNonce != peerNonce {
+		t.Errorf("entry of the name %+v, want the correspondent's nonce, confirmed", p)
+	}
+}
+
+// TestFirstNonceIsConfirmed: the answer to a probe bears it, and what came early counts.
+func TestFirstNonceIsConfirmed(t *testing.T) {
+	b := forgedFirst(t)
+	b.receive(1, b.update(netP, forged, updateOf(entry(netQ, 0, 60), entry(netP, 10, 60))))
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.answerProbesTo(netP, forged)
+	if b.pairs[theKey].Unconfirmed {
+		t.Error("the nonce is not confirmed by an answer")
+	}
+	if b.count(UpdateReceived) != 1 {
+		t.Error("the early Locator Update was lost")
+	}
+}
+
+// TestConfirmedAfterAnUpgrade: the state of a build before does not say it, and its
+// sessions go on.
+func TestConfirmedAfterAnUpgrade(t *testing.T) {
+	c := newBench(t).Core
+	c.known[peerNID] = &correspondent{nid: peerNID}
+	for _, x := range []struct{ owned, said, want bool }{{false, false, true}, {true, false, false}, {true, true, true}} {
+		s := &session{key: theKey, localNID: ownNID, remoteNID: peerNID, state: Established}
+		c.restoreName(s, savedSession{Owned: x.owned, Confirmed: x.said, State: Established})
+		if s.confirmed != x.want {
+			t.Errorf("owned=%t confirmed=%t in the state: confirmed=%t", x.owned, x.said, s.confirmed)
+		}
+	}
+}
+
+// TestOnlyTheValidatedNonceIsAdmitted: another node may have shown the nonce that a
+// pending peer began with, and is not delivered as that peer.
+func TestOnlyTheValidatedNonceIsAdmitted(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	first, elsewhere := embryo(netP, forged), embryo(netQ, forged)
+	elsewhere.Held = true
+	b.see(first)
+	b.see(elsewhere)
+	b.answerProbesTo(netP, peerNonce)
+	for _, o := range b.other {
+		if a, ok := o.(Admit); ok {
+			t.Errorf("admits %+v", a)
+		}
+	}
+	if b.pairs[theKey].RemoteNonce != peerNonce {
+		t.Error("the peer that was validated has no session")
+	}
+}
+
+// TestUnconfirmedNameIsGivenUp to a node that is validated where the record lists it.
+func TestUnconfirmedNameIsGivenUp(t *testing.T) {
+	b := forgedFirst(t)
+	b.see(embryo(netQ, peerNonce))
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.answerProbesTo(netQ, peerNonce)
+	p := b.stranger()
+	if p.Named {
+		t.Fatal("a node that was validated at no listed locator has the name")
+	}
+	o := at(netP, peerNonce)
+	o.Key = p.Key
+	b.forget()
+	b.see(o)
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.answerProbesTo(netP, peerNonce)
+	if p := b.stranger(); !p.Named || len(b.pairs) != 1 {
+		t.Errorf("%d entries, %+v, want one with the name", len(b.pairs), p)
+	}
+}
+
+// TestPacketFromElsewhereCountsOnce, though the data plane tells of it and hands it
+// over: an LU from a locator that is not validated allows for one packet more.
+func TestPacketFromElsewhereCountsOnce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	o := at(netQ, peerNonce)
+	packet := b.update(netQ, peerNonce, updateOf(entry(netQ, 0, 60)))
+	o.Bytes = len(packet)
+	b.see(o)
+	b.see(Observation{Trigger: SeenMore, Key: theKey, Remote: o.Remote, Bytes: o.Bytes, Packets: 1})
+	b.receive(1, packet)
+	a := b.accounts.byAddr[o.Remote]
+	if a == nil || a.rxPackets != 1 || a.rxBytes != len(packet) {
+		t.Errorf("account %+v, want one packet of %d octets", a, len(packet))
+	}
+}
