@@ -255,6 +255,9 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 		return
 	}
 	s.watch = watch{state: suspect, since: now}
+	if s.recall() {
+		c.refresh(now, s)
+	}
 	c.suspectRound(now, s)
 }
 

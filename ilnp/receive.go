@@ -183,6 +183,9 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 		s.remotes.put(e.L64, e.Preference, deadline(now, lifetimeOf(e.Lifetime, lu.Draft)))
 	}
 	s.remotes.sort()
+	if !slices.Contains(seen, s.astray) {
+		s.recall()
+	}
 	c.notify(Event{Time: now, Kind: UpdateReceived, Key: s.key, Locators: seen})
 	c.remotesChanged(now, s)
 	if !slices.Equal(best, s.remotes.targets()) {

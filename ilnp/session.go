@@ -37,11 +37,12 @@ type session struct {
 	lengths        map[Path]length // of those in use that have been asked
 	load           load
 	size           sizeCheck
-	opened         int    // probes in UDP that were to open a firewall
-	owned          bool   // the record's name is its (see bestow)
-	alsoNamed      bool   // it has the name besides the alias of key
-	confirmed      bool   // the nonce came with the answer to a probe: nobody off the path made it up
-	early          []byte // a Locator Update that came before that, whole
+	opened         int      // probes in UDP that were to open a firewall
+	owned          bool     // the record's name is its (see bestow)
+	astray         roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
+	alsoNamed      bool     // it has the name besides the alias of key
+	confirmed      bool     // the nonce came with the answer to a probe: nobody off the path made it up
+	early          []byte   // a Locator Update that came before that, whole
 	earlyLink      roam.LinkID
 	confirming     time.Time // when it was last asked for
 	probeBucket    bucket
@@ -305,14 +306,14 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		p.Reserve = c.reserveFor(s, p)
 	}
 	p.Proven = c.provenOf(s, p.Accept)
-	if s.entry.Seq != 0 && samePair(p, s.entry) {
+	if s.entry.Seq != 0 && s.astray != recalled && samePair(p, s.entry) {
 		return
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
 		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
 		s.load = load{costs: s.load.costs, last: s.load.last}
 	}
-	p.Seq = s.entry.Seq + 1
+	p.Seq, s.astray = s.entry.Seq+1, 0 // what the data plane follows was for the entry before
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {
 		s.lastMove = now
 	}

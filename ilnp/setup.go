@@ -237,6 +237,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	switch {
 	case !c.acceptable(o.Remote.L64):
+		s.astray = o.Remote.L64
 		c.refuse(now, s.key, reasonLocator)
 		return
 	case !s.confirmed:
@@ -244,6 +245,7 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 		c.doubtPlace(now, s, o)
 		return
 	case !c.mayList(s, o.Remote.L64):
+		s.astray = o.Remote.L64
 		c.refuse(now, s.key, reasonElsewhere)
 		return
 	}
@@ -258,6 +260,19 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	}
 	c.remotesChanged(now, s)
 	c.heard(now, s)
+}
+
+// recalled stands for a locator that the next entry makes the data plane forget.
+const recalled = ^roam.L64(0)
+
+// recall reports whether the data plane may still send to a locator that the core has
+// refused; the next entry ends that. Nothing else would, as the set does not change.
+func (s *session) recall() bool {
+	if s.astray == 0 {
+		return false
+	}
+	s.astray = recalled
+	return true
 }
 
 // doubtPlain concludes from plain packets that come back, and go on doing so

@@ -80,6 +80,16 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
 
+/* Do the session's packets go there anyway, so that its nonce may? Not before the
+ * locator is validated or a record lists it: it may be a stranger's.
+ */
+static __always_inline int is_own_place(const struct pair *p, int known)
+{
+	if (known < 1 || known > MAX_REMOTE)
+		return 0;
+	return !(p->unproven >> (known - 1) & 1) || p->given >> (known - 1) & 1;
+}
+
 #define IS_KNOWN 1 /* it has shown its nonce before */
 #define WAITS 2    /* until it is validated */
 
@@ -189,7 +199,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 		stranger_nonce(&about.key, nonce_id(&in->c.nonce), &about.own_nonce);
 	}
 	about.rule = is_probe(skb, in) ? IS_PROBE : rule;
-	if (p && locator_accepted(p, in->src.l64.v))
+	if (p && is_own_place(p, locator_accepted(p, in->src.l64.v)))
 		about.own_nonce = p->local_nonce;
 	if (in->c.proto == IPPROTO_ICMPV6)
 		return receive_pending_message(skb, in, p, &about, (known ? IS_KNOWN : 0) | (waits ? WAITS : 0));

@@ -219,7 +219,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	verdict = go_round(skb, p, l, c, i, &nids_only);
 	if (verdict)
 		return verdict;
-	hinted = l->hint_seq == p->seq && l->hint.v && may_follow();
+	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & PAIR_UNCONFIRMED) && may_follow();
 	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {

@@ -17,8 +17,8 @@ static __always_inline int is_in_place(const struct inbound *in, const struct pa
 	struct addr at = in->src;
 	__u8 *known;
 
-	if (p)
-		return !!locator_accepted(p, at.l64.v);
+	if (p) /* one that is not under its NID answers for its own alias only */
+		return (!(p->flags & PAIR_BY_HANDLE) || p->flags & PAIR_NAMED) && locator_accepted(p, at.l64.v);
 	known = bpf_map_lookup_elem(&known_nids, &at.nid);
 	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
 }

@@ -89,6 +89,7 @@ enum standing {
 	OTHER_NONCE,    /* RFC 6741 §5.4: never this session */
 	NOT_NOW,        /* no nonce, and none seen yet */
 	STRANGE_PLACE,  /* no nonce, unknown locator */
+	UNCONFIRMED,    /* unknown locator, and a nonce that whoever made it up could send from anywhere */
 };
 
 /* How does the packet stand to the pair? known: what locator_accepted says of
@@ -120,6 +121,11 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
 	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
+	if (!known && p->flags & PAIR_UNCONFIRMED) {
+		if (has_share(l, 0))
+			tell_of(skb, in, p, EV_LOCATOR, 0);
+		return UNCONFIRMED;
+	}
 	/* Between places that change with every packet we do not follow it. */
 	if (!known && !seen && !has_share(l, 0)) {
 		count(DROP_RING_SHARE);

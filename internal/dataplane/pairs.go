@@ -339,6 +339,9 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.Carry {
 		f |= bpfPairFlagsPAIR_CARRY
 	}
+	if pair.Unconfirmed {
+		f |= bpfPairFlagsPAIR_UNCONFIRMED
+	}
 	if pair.Expected {
 		f |= bpfPairFlagsPAIR_EXPECTED
 	}
