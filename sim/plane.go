@@ -304,6 +304,8 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	known := slices.Contains(e.Accept, in.Src.L64)
 	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Carried: in.Carried, Bytes: in.size()}
 	switch {
+	case !in.Nonce.Present() && e.State == ilnp.Established && !e.isThere(in.Src.L64) && p.isClaimed(e, in.Src):
+		return false, false
 	case !in.Nonce.Present():
 		return known && e.State != ilnp.Initiated && (in.Control == nil || e.State == ilnp.Plain), false
 	case e.State == ilnp.Plain:
@@ -328,6 +330,13 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 		p.host.observe(about)
 	}
 	return known || !e.Unconfirmed, false // whoever made that nonce up could be anywhere
+}
+
+// isClaimed reports whether another node with the correspondent's NID has shown its
+// nonce there.
+func (p *plane) isClaimed(e *pair, at roam.ILV) bool {
+	other, ok := p.embryos[ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID}]
+	return ok && other.remote == at && other.shown != e.RemoteNonce
 }
 
 // receivePair takes a packet that speaks to a pair: data for the application,

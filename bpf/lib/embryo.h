@@ -80,16 +80,6 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
 
-/* Do the session's packets go there anyway, so that its nonce may? Not before the
- * locator is validated or a record lists it: it may be a stranger's.
- */
-static __always_inline int is_own_place(const struct pair *p, int known)
-{
-	if (known < 1 || known > MAX_REMOTE)
-		return 0;
-	return !(p->unproven >> (known - 1) & 1) || p->given >> (known - 1) & 1;
-}
-
 #define IS_KNOWN 1 /* it has shown its nonce before */
 #define WAITS 2    /* until it is validated */
 

@@ -92,6 +92,38 @@ enum standing {
 	UNCONFIRMED,    /* unknown locator, and a nonce that whoever made it up could send from anywhere */
 };
 
+/* Do the session's packets go there anyway, so that its nonce may? Not before the
+ * locator is validated or a record lists it: it may be a stranger's.
+ */
+static __always_inline int is_own_place(const struct pair *p, int known)
+{
+	if (known < 1 || known > MAX_REMOTE)
+		return 0;
+	return !(p->unproven >> (known - 1) & 1) || p->given >> (known - 1) & 1;
+}
+
+/* Has another node with the correspondent's NID shown its nonce there? */
+__noinline int is_claimed(const struct pair *p, const struct inbound *in)
+{
+	struct pair_key key;
+	struct embryo *e;
+	__u64 id;
+	int is;
+
+	if (!p || !in)
+		return 0;
+	key.local = p->local_nid;
+	key.remote = p->remote_nid;
+	e = bpf_map_lookup_elem(&embryos, &key);
+	if (!e)
+		return 0;
+	is = e->remote_nonce.len && e->remote_l64.v == in->src.l64.v && !same_nonce(&e->remote_nonce, &p->remote_nonce);
+	id = nonce_id(&p->remote_nonce);
+	for (int i = 0; i < OTHERS; i++)
+		is |= e->others[i].nonce && e->others[i].nonce != id && e->others[i].l64.v == in->src.l64.v;
+	return is;
+}
+
 /* How does the packet stand to the pair? known: what locator_accepted says of
  * its source. DEVIATION from RFC 6744 §4: from where the right nonce was just
  * seen, packets without it are accepted as well, until the daemon has listed
@@ -104,6 +136,8 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 
 	if (!in->c.nonce.len) {
 		if (!known && !seen)
+			return STRANGE_PLACE;
+		if (!(p->flags & PAIR_PLAIN) && known && !seen && !is_own_place(p, known) && is_claimed(p, in))
 			return STRANGE_PLACE;
 		return p->flags & PAIR_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
 	}
