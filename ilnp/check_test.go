@@ -112,3 +112,35 @@ func TestWhyPlain(t *testing.T) {
 		t.Errorf("after packets without nonce: %q", got)
 	}
 }
+
+// TestPlainIsAskedAgain: whoever never said that it has no ILNP may have been away
+// while somebody else wrote packets without nonce in its name.
+func TestPlainIsAskedAgain(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.pass(2 * time.Second)
+	forge := func() {
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+		b.drain()
+	}
+	forge()
+	b.pass(plainDoubt)
+	forge()
+	b.forget()
+	b.pass(plainAgain / 4)
+	forge()
+	if n := len(b.probesSent()); n != 0 {
+		t.Fatalf("asked again at once: %d packets", n)
+	}
+	b.pass(plainAgain / 2)
+	forge()
+	if n := len(b.probesSent()); n != 1 {
+		t.Fatalf("asked again with %d packets, want 1", n)
+	}
+	b.answerProbesTo(netP, peerNonce)
+	if p := b.pairs[theKey]; p.State != Established {
+		t.Errorf("after its answer: %v", p.State)
+	}
+}

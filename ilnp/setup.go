@@ -18,6 +18,10 @@ const setupPatience = 950 * time.Millisecond
 // which we have lost, and which would not find us after a move.
 const plainDoubt = 30 * time.Second
 
+// plainAgain is how often a correspondent is asked once more that was concluded to have
+// no ILNP because packets without nonce came: anybody can write those while it is away.
+const plainAgain = time.Minute
+
 // fallback says why a session is, or is not, plain IPv6.
 type fallback uint8
 
@@ -278,6 +282,10 @@ func (s *session) recall() bool {
 // doubtPlain concludes from plain packets that come back, and go on doing so
 // while probes go unanswered, that there is no ILNP.
 func (c *Core) doubtPlain(now time.Time, s *session) {
+	if s.state == Plain && s.fallback == withoutILNP && !s.refused {
+		c.askAgain(now, s)
+		return
+	}
 	if s.state != Plain || s.fallback != unanswered || !s.lastRx.After(s.started) {
 		return
 	}
@@ -287,6 +295,15 @@ func (c *Core) doubtPlain(now time.Time, s *session) {
 	if now.Sub(s.plainSince) >= plainDoubt {
 		c.fallBack(now, s, withoutILNP)
 	}
+}
+
+// askAgain asks a correspondent that never said that it has no ILNP whether it has.
+func (c *Core) askAgain(now time.Time, s *session) {
+	if now.Sub(later(s.plainSince, s.started)) < plainAgain || now.Sub(s.used) >= plainAgain || len(c.host.active) == 0 {
+		return
+	}
+	s.plainSince = now
+	c.probePaths(now, s, s.entry.Paths)
 }
 
 // noteUse notes when applications' packets were seen. The data plane counts

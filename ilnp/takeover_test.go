@@ -147,3 +147,29 @@ func TestPacketFromElsewhereCountsOnce(t *testing.T) {
 		t.Errorf("account %+v, want one packet of %d octets", a, len(packet))
 	}
 }
+
+// TestAstrayIsRecalled: where the core does not follow a correspondent, the data plane
+// sends only until an update leaves that locator out, or nothing comes any more.
+func TestAstrayIsRecalled(t *testing.T) {
+	for name, end := range map[string]func(b *bench){
+		"update":  func(b *bench) { b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 60)))) },
+		"silence": func(b *bench) { b.see(Observation{Trigger: SeenSilence, Key: theKey}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.prefix(1, netA, Infinite)
+			b.open(netP)
+			b.answerProbes()
+			b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 60))))
+			seq := b.pairs[theKey].Seq
+			b.see(at(0xfe80<<48, peerNonce)) // no locator
+			if got := b.pairs[theKey].Seq; got != seq {
+				t.Fatalf("entry %d after the packet, want %d: the hint may be of use", got, seq)
+			}
+			end(b)
+			if got := b.pairs[theKey].Seq; got == seq {
+				t.Error("no new entry: the data plane goes on sending there")
+			}
+		})
+	}
+}
