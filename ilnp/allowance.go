@@ -151,7 +151,8 @@ func (c *Core) mayReach(now time.Time, s *session, l roam.L64, bytes int, probe 
 	if r != nil && r.proven {
 		return true
 	}
-	at, given := roam.ILV{NID: s.remoteNID, L64: l}, r != nil && r.given
+	at := roam.ILV{NID: s.remoteNID, L64: l}
+	given := r != nil && r.given || c.lists(at) // it is the owner's, whoever else announced it
 	if given || !probe {
 		return c.accounts.allows(now, at, bytes, given)
 	}

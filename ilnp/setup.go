@@ -251,6 +251,7 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	case !c.mayList(s, o.Remote.L64):
 		s.astray = o.Remote.L64
 		c.refuse(now, s.key, reasonElsewhere)
+		c.doubtPresence(now, o)
 		return
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
@@ -264,6 +265,17 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	}
 	c.remotesChanged(now, s)
 	c.heard(now, s)
+}
+
+// doubtPresence asks who is where another session's nonce was seen. Where its node has
+// taken the place of the one that was validated there, the answer tells (unite).
+func (c *Core) doubtPresence(now time.Time, o Observation) {
+	s := c.predecessor(o.LocalNID, o.Remote)
+	if s == nil || s.state != Established || now.Sub(s.confirming) < candidateAgain {
+		return
+	}
+	s.confirming = now
+	c.probePaths(now, s, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 }
 
 // recalled stands for a locator that the next entry makes the data plane forget.

@@ -173,3 +173,47 @@ func TestAstrayIsRecalled(t *testing.T) {
 		})
 	}
 }
+
+// TestPresenceIsDoubted: where one session's nonce is seen at another one's validated
+// locator, who is there is asked, as they may be one node's.
+func TestPresenceIsDoubted(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.answerProbes()
+	b.see(embryo(netQ, forged))
+	b.reply(b.probesSent()[0], forged)
+	b.pass(time.Second)
+	other := b.stranger()
+	b.pass(2 * time.Second)
+	b.forget()
+	o := at(netP, forged)
+	o.Key = other.Key
+	b.see(o)
+	b.see(o)
+	ps := b.probesSent()
+	if len(ps) != 1 || ps[0].Dst.L64 != netP || ps[0].Nonce != b.pairs[theKey].LocalNonce {
+		t.Fatalf("probes %+v, want one of the session that is there", ps)
+	}
+}
+
+// TestRecordPaysForItsLocator: forged packets from a peer's home use up what may go
+// there while it is away. What a record names is asked all the same, whoever told of it.
+func TestRecordPaysForItsLocator(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.answerProbes()
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 0, 60))))
+	b.answerProbesTo(netQ, peerNonce)
+	b.pass(5 * time.Minute) // netP has aged out of the session
+	home := roam.ILV{NID: peerNID, L64: netP}
+	b.accounts.of(b.now, home).txBytes = 10_000
+	s := b.sessions[theKey]
+	if s.remotes.find(netP) != nil {
+		t.Fatal("the session still has its home")
+	}
+	if !b.mayReach(b.now, s, netP, 100, true) {
+		t.Error("the record's locator is not asked")
+	}
+}

@@ -72,9 +72,9 @@ func TestFallbackOnSilence(t *testing.T) {
 		}
 		return &p
 	}
-	n.Run(time.Minute)
-	if probes != 0 {
-		t.Errorf("%d probes to a host that answers plain IPv6", probes)
+	n.Run(5 * time.Minute)
+	if probes == 0 || probes > 5 { // one a minute: those packets may be forged, while the host is away
+		t.Errorf("%d probes in 5 minutes to a host that answers plain IPv6", probes)
 	}
 }
 
