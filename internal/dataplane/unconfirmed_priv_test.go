@@ -86,3 +86,15 @@ func TestOwnNonceIsShownWhereValidated(t *testing.T) {
 		t.Error("another nonce where it was validated")
 	}
 }
+
+// TestAliasHoldsNoPlace: a session under an alias does not place its correspondent's
+// NID: another nonce from there is not delivered under it before it is validated.
+func TestAliasHoldsNoPlace(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := pairOf(there)
+	p.Key.Remote = 0x0600_0000_0000_0001
+	p.Proven = []roam.L64{there}
+	r.upsert(p)
+	r.held("another nonce", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagSYN, 0)), OtherNonce)
+}
