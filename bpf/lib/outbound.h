@@ -259,6 +259,10 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
+	if (is_cut_for_embryo(skb, e, c)) {
+		count(TX_DETOUR);
+		return bpf_redirect(this_detour(), 0);
+	}
 	if (!embryo_allows(e, skb->len - ETH_LEN)) {
 		if (!e->given)
 			return NOT_YET;
@@ -279,6 +283,8 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 		embryo_nonce(e, k, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
 				    e->rule == RULE_RFC6741);
+	if (c->proto == IPPROTO_TCP && c->fragment == WHOLE)
+		note_syn_ack(skb, e, c->at, o.ends[1].l64.v);
 	count(TX_EMBRYO);
 	return transmit(skb, &o, c, next);
 }

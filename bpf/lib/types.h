@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 18 /* as ABI in internal/dataplane */
+#define ROAM_ABI 19 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -229,11 +229,15 @@ struct embryo {
 	struct nonce remote_nonce; /* len 0: none is answered */
 	__u32 ifindex;
 	__u16 epoch;
-	__u16 carried;               /* EMBRYO_CAME and EMBRYO_SPOKE */
-	__u32 rx_bytes, rx_packets, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
+	__u8 carried;                /* EMBRYO_CAME and EMBRYO_SPOKE */
+	__u8 cuts;                   /* GSO packets to it have taken the detour */
+	__u64 since;                 /* when the first nonce came */
+	__u64 syn_ack;               /* hash of the last SYN-ACK that went to remote_l64; 0: none */
+	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
 	enum rule_found rule;
 	__u32 given;                 /* a record names remote_l64 */
 	__u32 next;                  /* of others, to be replaced */
+	__u32 guesses;               /* acknowledgements that were not of the SYN-ACK */
 	struct other others[OTHERS];
 };
 
