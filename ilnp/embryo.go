@@ -54,6 +54,7 @@ type candidate struct {
 	probed          time.Time
 	life            pendingLife
 	acked           time.Time // when a packet acknowledged our SYN-ACK; zero: none did
+	proof           lifetimeProof
 	rtt             time.Duration
 	early           []byte // a Locator Update that came before the session, whole
 	earlyLink       roam.LinkID
@@ -197,6 +198,9 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		return
 	}
 	a.probed, k.probed = now, now
+	if k.asksByUpdate(now) && c.askByUpdate(now, k) {
+		return
+	}
 	forms := []ProbeForm{FormOption, FormUDP}
 	udp := k.carried != (k.tries%2 == 1)
 	switch {
@@ -418,6 +422,9 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		c.strangers.enter(s, k.key.Remote.L64)
 	}
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
+	if !k.proof.sent.IsZero() && s.update.state == untold {
+		c.repeatUpdate(now, s) // what it was told lasts less long than the locator
+	}
 	c.emit(Release{Key: s.key}) // answers beyond what a pending peer may get
 	if k.early != nil {
 		s.earlyAnswered = k.earlyAnswered

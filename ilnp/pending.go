@@ -78,6 +78,12 @@ func (c *Core) provenBySynAck(now time.Time, k *candidate) {
 // may have moved, a round trip before; and one that answers no echo request would
 // repeat it for ever.
 func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if k := c.candidates[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]; k != nil && err == nil && lu.Operation == ilnpwire.Acknowledgement {
+		c.accounts.received(now, p.Src, len(packet), 1)
+		c.pendingAcked(now, k, lu)
+		return true
+	}
 	var kept *candidate
 	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce && (kept == nil || k.key.Remote == p.Src) {
