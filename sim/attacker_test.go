@@ -202,6 +202,9 @@ func (x *attacker) control(kind int, src, dst roam.ILV, nonce Nonce) (b []byte) 
 		e := ilnpwire.Echo{Data: make([]byte, 16)}
 		if len(x.echoes) > 0 {
 			e = x.echoes[r.IntN(len(x.echoes))]
+			if src.L64&netMask == scriptNet { // where it was asked
+				x.answered(Packet{Src: src, Dst: dst})
+			}
 		}
 		b, _ = ilnpwire.BuildEcho(src, dst, nonce, false, e.ID, e.Seq, e.Data)
 	case 6, 7:
@@ -284,6 +287,7 @@ func (x *attacker) answer(p Packet) {
 		}
 		x.lists = append(x.lists, lu)
 		back.Control, _ = ilnpwire.BuildUpdate(back.Src, back.Dst, back.Nonce, lu.Ack())
+		x.answered(back) // several of these prove as much as the answer to a probe
 	default:
 		return
 	}

@@ -18,7 +18,7 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenEmbryo
 	old, known := p.embryos[key]
 	unsure := p.isUnsure(in, e)
-	known = known && old.shown == in.Nonce && (old.remote == in.Src || !unsure)
+	known = known && old.shown == in.Nonce && old.remote == in.Src
 	own := old.own
 	if !known {
 		own = p.embryoNonce(in)
