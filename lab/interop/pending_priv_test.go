@@ -15,15 +15,19 @@ import (
 // the first second on nothing is lost either way, and its Locator Updates are
 // acknowledged.
 func TestNoEchoAnswer(t *testing.T) {
-	for name, s := range map[string]Stack{
-		"every nonce":  {NoEchoAnswer: true, NonceAlways: true, PortUnreachable: true},
-		"first nonces": {NoEchoAnswer: true, PortUnreachable: true},
+	for name, c := range map[string]struct {
+		stack Stack
+		count int
+	}{
+		"every nonce":  {Stack{NoEchoAnswer: true, NonceAlways: true, PortUnreachable: true}, 500},
+		"first nonces": {Stack{NoEchoAnswer: true, PortUnreachable: true}, 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "soft", "", s)
+			w := newWorld(t, "soft", "", c.stack)
 			w.listen(7001)
 			w.peer.Open(nidRoam, uint64(locator(netRoam[1])))
-			const every, warm, count = 20 * time.Millisecond, 50, 1500
+			const every, warm = 20 * time.Millisecond, 50
+			count := c.count
 			tick := time.NewTicker(every)
 			defer tick.Stop()
 			early := 0
