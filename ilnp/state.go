@@ -196,12 +196,9 @@ func (s *session) save() savedSession {
 // again or 3 s have passed. It is to be called first, before any other method;
 // an error wraps ErrState and leaves the core empty.
 func (c *Core) Restore(now time.Time, state []byte) error {
-	var st savedState
-	if err := json.Unmarshal(state, &st); err != nil {
-		return fmt.Errorf("read state: %w: %w", ErrState, err)
-	}
-	if st.Version != stateVersion {
-		return fmt.Errorf("state of version %d, want %d: %w", st.Version, stateVersion, ErrState)
+	st, err := parseState(state)
+	if err != nil {
+		return err
 	}
 	for _, v := range st.Sessions {
 		if err := c.check(v); err != nil {
@@ -216,12 +213,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
 	c.restoreLocals(now, st.Locals)
-	for _, v := range st.Known {
-		c.known[v.NID] = &correspondent{
-			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
-			anywhere: v.Anywhere,
-		}
-	}
+	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
 		if !v.Expected {
 			c.restoreSession(now, v)
@@ -233,6 +225,25 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		}
 	}
 	return nil
+}
+
+func parseState(state []byte) (st savedState, err error) {
+	if err := json.Unmarshal(state, &st); err != nil {
+		return st, fmt.Errorf("read state: %w: %w", ErrState, err)
+	}
+	if st.Version != stateVersion {
+		return st, fmt.Errorf("state of version %d, want %d: %w", st.Version, stateVersion, ErrState)
+	}
+	return st, nil
+}
+
+func (c *Core) restoreKnown(list []savedKnown) {
+	for _, v := range list {
+		c.known[v.NID] = &correspondent{
+			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
+			anywhere: v.Anywhere,
+		}
+	}
 }
 
 // check refuses sessions that cannot have come out of Export.

@@ -76,7 +76,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	}
 	e.report("write session", err)
 	e.keep(p)
-	e.saver.soon()
+	e.sessionsChanged()
 	if p.Expected {
 		return // nothing has been sent
 	}
@@ -119,7 +119,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.opener.watched, k)
 	delete(e.opener.opened, k)
 	e.held.forget(k)
-	e.saver.soon()
+	e.sessionsChanged()
 }
 
 // pmtuLife is how long the kernel remembers a path MTU (route.mtu_expires).
