@@ -11,6 +11,7 @@
 #include "lib/inbound.h"
 #include "lib/outbound.h"
 #include "lib/plain.h"
+#include "lib/plainflow.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -100,6 +101,11 @@ int ilnp_session_egress(struct __sk_buff *skb)
 		return hand_over_miss(skb, &key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
 		return hand_over_error(skb, &key);
+	if (p && has_plain_flows(p, &c)) {
+		verdict = send_plain_flow(skb, p, &c);
+		if (verdict != FLOW_ILNP)
+			return verdict;
+	}
 	if (p)
 		return send_pair(skb, p, &c, ip.next);
 	verdict = send_embryo(skb, &key, e, &c, ip.next);

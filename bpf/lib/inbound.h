@@ -34,7 +34,7 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
 		l->with_nonce++;
-	else if (has_rule(in->c.proto))
+	else if (has_rule(in->c.proto) && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
 		l->without_nonce++;
 	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY))
 		return;

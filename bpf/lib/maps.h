@@ -104,6 +104,15 @@ struct {
 } plain_nodes SEC(".maps");
 
 struct {
+	/* Which TCP connections of sessions began as plain IPv6? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct flow_key);
+	__type(value, struct flow_ends);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} plain_flows SEC(".maps");
+
+struct {
 	/* Are there more strangers, or look-ups of unknown identifiers, than the daemon can look into? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CROWDS);

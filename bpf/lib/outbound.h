@@ -77,6 +77,19 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 	return 0;
 }
 
+/* Sends a packet that has its addresses. */
+static __always_inline int leave(const struct outbound *o)
+{
+	count(TX_PACKETS);
+	if (o->has_next_hop) {
+		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+
+		__builtin_memcpy(nh.ipv6_nh, o->next_hop, 16);
+		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
+	}
+	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+}
+
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
 				    __u8 next)
 {
@@ -89,14 +102,7 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 			return drop(DROP_KERNEL_HELPER);
 		count(o->carry ? TX_CARRIED : TX_NONCE);
 	}
-	count(TX_PACKETS);
-	if (o->has_next_hop) {
-		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
-
-		__builtin_memcpy(nh.ipv6_nh, o->next_hop, 16);
-		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
-	}
-	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+	return leave(o);
 }
 
 static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)

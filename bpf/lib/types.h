@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 18 /* as ABI in internal/dataplane */
+#define ROAM_ABI 19 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -103,6 +103,7 @@ enum pair_flags {
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
 	PAIR_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
+	PAIR_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
 	PAIR_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
 };
 
@@ -235,6 +236,18 @@ struct embryo {
 	__u32 given;                 /* a record names remote_l64 */
 	__u32 next;                  /* of others, to be replaced */
 	struct other others[OTHERS];
+};
+
+/* A TCP connection of a session, by its aliases and ports. */
+struct flow_key {
+	struct pair_key handle;
+	__u8 ports[4]; /* ours, the peer's: as in a segment that we send */
+	__u32 pad;
+};
+
+/* The locators that a connection of plain IPv6 is bound to. */
+struct flow_ends {
+	union half local_l64, remote_l64;
 };
 
 /* A locator of a session that is not validated. */

@@ -159,6 +159,19 @@ const (
 	bpfEventKindEV_MORE        bpfEventKind = 16
 )
 
+type bpfFlowEnds struct {
+	_         structs.HostLayout
+	LocalL64  bpfHalf
+	RemoteL64 bpfHalf
+}
+
+type bpfFlowKey struct {
+	_      structs.HostLayout
+	Handle bpfPairKey
+	Ports  [4]uint8
+	Pad    uint32
+}
+
 type bpfHalf struct {
 	_ structs.HostLayout
 	B [8]uint8
@@ -258,6 +271,7 @@ const (
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
+	bpfPairFlagsPAIR_PLAIN_FLOWS  bpfPairFlags = 8192
 	bpfPairFlagsPAIR_UNCONFIRMED  bpfPairFlags = 4096
 )
 
@@ -382,6 +396,7 @@ const (
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapPlaces              = "places"
+	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
@@ -470,6 +485,7 @@ type bpfMapSpecs struct {
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
 	Places       *ebpf.MapSpec `ebpf:"places"`
+	PlainFlows   *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
 	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
 	Requests     *ebpf.MapSpec `ebpf:"requests"`
@@ -524,6 +540,7 @@ type bpfMaps struct {
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
 	Places       *ebpf.Map `ebpf:"places"`
+	PlainFlows   *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
 	Refusals     *ebpf.Map `ebpf:"refusals"`
 	Requests     *ebpf.Map `ebpf:"requests"`
@@ -548,6 +565,7 @@ func (m *bpfMaps) Close() error {
 		m.PairLives,
 		m.Pairs,
 		m.Places,
+		m.PlainFlows,
 		m.PlainNodes,
 		m.Refusals,
 		m.Requests,

@@ -22,7 +22,7 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 18
+const ABI = 19
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx
 // (before 6.6). The attachment outlives the process.
