@@ -15,6 +15,17 @@ func (p *Peer) handleUDP(s *session, q packet) {
 		return
 	}
 	p.datagram[to]++
+	if f := p.heard[to]; f != nil {
+		f(q.body[8:])
+	}
+}
+
+// OnDatagram has f called with each UDP payload that comes to a port. f must not
+// call the peer.
+func (p *Peer) OnDatagram(port uint16, f func([]byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard[port] = f
 }
 
 // SendUDP sends a datagram.
@@ -22,7 +33,9 @@ func (p *Peer) SendUDP(nid uint64, from, to uint16, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used[from] = true
-	p.sendUDP(p.sessions[nid], from, to, data)
+	if s := p.begin(nid); s != nil {
+		p.sendUDP(s, from, to, data)
+	}
 }
 
 // SendUDPFrom sends a datagram from any locator, with the nonce or without.
