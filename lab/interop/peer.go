@@ -110,6 +110,15 @@ func (p *Peer) Boot(s Stack) {
 	p.stack = s
 }
 
+// Enable makes the host go on with another stack, and with the connections that
+// it has: a segment of one that began as plain IPv6 belongs to none when it comes
+// in a session.
+func (p *Peer) Enable(s Stack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stack = s
+}
+
 // Datagrams returns how many UDP payloads have come to a port.
 func (p *Peer) Datagrams(port uint16) int {
 	p.mu.Lock()
