@@ -241,8 +241,7 @@ struct embryo {
 /* A TCP connection of a session, by its aliases and ports. */
 struct flow_key {
 	struct pair_key handle;
-	__u8 ports[4]; /* ours, the peer's: as in a segment that we send */
-	__u32 pad;
+	__u8 ports[8]; /* ours, the peer's, as in a segment that we send; then zeros */
 };
 
 /* The locators that a connection of plain IPv6 is bound to. */
@@ -265,7 +264,7 @@ struct trial {
 	__u64 rx_packets;
 };
 
-#define KNOWN_AT_PLACES 1 /* of a known NID: its name is where its record says */
+#define KNOWN_AT_PLACES 1 /* of a known NID: its name is where its record says, */
 #define KNOWN_ANYWHERE 2  /* or wherever it is validated */
 
 #define CROWD_STRANGERS 0 /* first packets of strangers */

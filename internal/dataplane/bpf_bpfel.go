@@ -168,8 +168,7 @@ type bpfFlowEnds struct {
 type bpfFlowKey struct {
 	_      structs.HostLayout
 	Handle bpfPairKey
-	Ports  [4]uint8
-	Pad    uint32
+	Ports  [8]uint8
 }
 
 type bpfHalf struct {
