@@ -45,14 +45,42 @@ __noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key,
 	return CONSUMED;
 }
 
-/* Hands over an ICMPv6 error of our own stack about a packet of a session. */
-__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key)
+/* Says where an ICMPv6 error of our own stack goes about a packet of a pending peer: as all
+ * else that it gets, with the nonce that it is answered with.
+ */
+static __always_inline int about_pending(struct event *about, struct embryo *e, const struct pair_key *key)
+{
+	about->remote.nid = key->remote;
+	about->remote.l64 = e->remote_l64;
+	about->local.nid = key->local;
+	about->local.l64 = e->local_l64;
+	about->ifindex = e->ifindex;
+	about->carried = e->carried & EMBRYO_CAME;
+	about->rule = e->rule;
+	return embryo_nonce(e, key, &about->own_nonce);
+}
+
+/* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
+ * pending peer, within its allowance.
+ */
+__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key, struct embryo *e)
 {
 	struct event about = {};
 
 	if (!key)
 		return drop(DROP_KERNEL_HELPER);
 	about.key = *key;
+	if (e) {
+		about_pending(&about, e, key);
+		if (is_obstructed(&about.local.l64, &about.remote)) {
+			count(DROP_OBSTRUCTED);
+			return CONSUMED;
+		}
+		if (!embryo_allows(e, skb->len - ETH_LEN)) {
+			count(DROP_UNPROVEN);
+			return CONSUMED;
+		}
+	}
 	if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
 		count(DROP_ERROR_HANDED_OVER);
 	return CONSUMED;
@@ -92,15 +120,13 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	key.local = ip.src.nid;
 	key.remote = ip.dst.nid;
 	p = find_pair(&key, FETCH_OUT);
-	if (!p && has_come_round(skb))
-		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
 	e = p && !is_waiting(p) ? 0 : pending_of(&key);
 	if (e)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
-		return hand_over_miss(skb, &key, 0);
+		return has_come_round(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
-		return hand_over_error(skb, &key);
+		return hand_over_error(skb, &key, e);
 	if (p && has_plain_flows(p, &c)) {
 		verdict = send_plain_flow(skb, p, &c);
 		if (verdict != FLOW_ILNP)

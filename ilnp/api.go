@@ -124,6 +124,7 @@ const (
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
+	SeenAcked                     // as SeenEmbryo, of a packet that acknowledges our SYN-ACK, which went to Remote
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 
@@ -140,7 +141,7 @@ type Observation struct {
 	Carried  bool      // the nonce came in UDP
 	Held     bool      // the packet waits until its sender is validated: Admit, or Dismiss
 	Bytes    int       // of the packet, from its IPv6 header
-	Packets  int       // SeenMore: how many came
+	Packets  int       // SeenMore: how many came; SeenEmbryo: how many had gone to the pending peer that is answered there
 }
 
 // Activity is what the data plane counted for one pair, read periodically.

@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
@@ -53,9 +52,13 @@ type candidate struct {
 	sent            tokens
 	since, provenAt time.Time
 	probed          time.Time
+	life            pendingLife
+	acked           time.Time // when a packet acknowledged our SYN-ACK; zero: none did
+	proof           lifetimeProof
 	rtt             time.Duration
 	early           []byte // a Locator Update that came before the session, whole
 	earlyLink       roam.LinkID
+	earlyAnswered   bool // it was acknowledged
 }
 
 // handleEmbryo takes a nonce packet that belongs to no session.
@@ -96,6 +99,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	c.accounts.received(now, o.Remote, o.Bytes, 1)
 	k.held = o.Held
 	k.learn(o.Found)
+	k.life.note(now, o.Packets)
 	c.probeCandidate(now, k)
 }
 
@@ -118,6 +122,7 @@ func (c *Core) hear(now time.Time, k *candidate, o Observation) {
 	c.accounts.received(now, o.Remote, o.Bytes, 1)
 	k.held = k.held || o.Held
 	k.learn(o.Found)
+	k.life.note(now, o.Packets)
 	k.cameTo(c, now, o.Local)
 	c.nudge(now, k)
 }
@@ -157,7 +162,7 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 // asked as often as it speaks, and a forged first packet still causes few
 // packets.
 func (c *Core) nudge(now time.Time, k *candidate) {
-	if k.state == unprovenNode && now.Sub(k.probed) >= candidateAgain {
+	if k.state == unprovenNode && now.Sub(k.probed) >= k.asksAgain() {
 		c.askCandidate(now, k)
 	}
 }
@@ -193,6 +198,9 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		return
 	}
 	a.probed, k.probed = now, now
+	if k.asksByUpdate(now) && c.askByUpdate(now, k) {
+		return
+	}
 	forms := []ProbeForm{FormOption, FormUDP}
 	udp := k.carried != (k.tries%2 == 1)
 	switch {
@@ -257,27 +265,15 @@ func (k *candidate) fire(c *Core, now time.Time, _ timer) {
 	switch {
 	case k.state == waiting:
 		c.decideCandidate(now, k)
+	case !k.acked.IsZero():
+		c.provenBySynAck(now, k)
+	case k.tries >= candidateTries && k.life.goesOn(now):
+		c.askSlowly(now, k)
 	case k.tries >= candidateTries:
 		c.giveUp(now, k)
 	default:
 		c.probeCandidate(now, k)
 	}
-}
-
-// keepEarly keeps the Locator Update of a candidate until it is a session: one
-// that contacts us has its session, and may have moved, a round trip before.
-func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
-	kept := false
-	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
-		if k.key.Nonce == p.Nonce {
-			k.early, k.earlyLink = bytes.Clone(packet), link
-			kept = true
-		}
-	}
-	if kept {
-		c.accounts.received(now, p.Src, len(packet), 1)
-	}
-	return kept
 }
 
 // giveUp forgets a candidate that did not answer, and has the data plane forget
@@ -300,7 +296,13 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 	if o := c.candidates[Pending{k.key.Local, k.key.Remote, p.Nonce}]; o != nil && o != k && o.state == unprovenNode {
 		k = o // it is this one that is there
 	}
-	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
+	c.candidateProven(now, k, p.Nonce, rtt)
+}
+
+// candidateProven goes on with a candidate that was validated at its locator, with the
+// nonce that it uses now.
+func (c *Core) candidateProven(now time.Time, k *candidate, n Nonce, rtt time.Duration) {
+	k.rtt, k.nonce, k.provenAt = rtt, n, now
 	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	if s != nil && !s.confirmed && c.predecessor(k.key.Local, k.key.Remote) != s {
 		c.disown(now, s)
@@ -420,9 +422,14 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		c.strangers.enter(s, k.key.Remote.L64)
 	}
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
+	if !k.proof.sent.IsZero() && s.update.state == untold {
+		c.repeatUpdate(now, s) // what it was told lasts less long than the locator
+	}
 	c.emit(Release{Key: s.key}) // answers beyond what a pending peer may get
 	if k.early != nil {
+		s.earlyAnswered = k.earlyAnswered
 		c.HandlePacket(now, k.earlyLink, k.early)
+		s.earlyAnswered = false
 	}
 }
 

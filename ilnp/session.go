@@ -44,6 +44,7 @@ type session struct {
 	confirmed      bool     // the nonce came with the answer to a probe: nobody off the path made it up
 	early          []byte   // a Locator Update that came before that, whole
 	earlyLink      roam.LinkID
+	earlyAnswered  bool      // the update in hand was acknowledged when it came
 	confirming     time.Time // when it was last asked for
 	probeBucket    bucket
 	stranger       bool // counted among strangers, at this site

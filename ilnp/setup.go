@@ -44,6 +44,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.accounts.receivedInAll(now, o.Remote, o.Bytes, o.Packets)
 	case o.Trigger == SeenEmbryo, o.Trigger == SeenOtherNonce:
 		c.handleEmbryo(now, o)
+	case o.Trigger == SeenAcked:
+		c.handleAcked(now, o)
 	case s == nil:
 		c.refuse(now, o.Key, reasonNoSession)
 	case o.Trigger == SeenNonce:

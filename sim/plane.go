@@ -55,6 +55,7 @@ type embryo struct {
 	link          roam.LinkID
 	shown, own    Nonce
 	carried       bool // the path drops options: answered without, known by its place
+	sent          int  // packets that have gone there
 }
 
 // waits reports whether an entry is there for packets of its own host only.
@@ -160,6 +161,8 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 		return
 	}
 	if e := at; isEmbryo {
+		e.sent++
+		p.embryos[key] = e
 		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
 		if e.carried {
 			out.Nonce = Nonce{}

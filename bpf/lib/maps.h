@@ -5,6 +5,7 @@
 #ifndef ROAM_MAPS_H
 #define ROAM_MAPS_H
 
+#include "pendingtypes.h"
 #include "records.h"
 
 struct {

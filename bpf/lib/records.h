@@ -43,6 +43,7 @@ enum event_kind {
 	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
 	EV_QUEUE,       /* urgent: its segments wait on the way, in such a session */
 	EV_MORE,        /* urgent: more has come from a locator that is not validated */
+	EV_ACKED,       /* strangers: as EV_EMBRYO, of a packet that acknowledges our SYN-ACK, which went to that very locator */
 };
 
 /* What the daemon is told. */
@@ -59,7 +60,7 @@ struct event {
 	__u16 carried;          /* its nonce came in UDP */
 	enum rule_found rule;   /* EV_EMBRYO, EV_OTHER_NONCE, EV_RULE */
 	__u32 bytes;            /* of the packet; EV_MORE: in all, */
-	__u32 packets;          /* and how many */
+	__u32 packets;          /* and how many; EV_EMBRYO: that have gone to the one that is answered there */
 };
 
 struct packet_event {

@@ -103,15 +103,18 @@ type bpfEmbryo struct {
 	RemoteNonce bpfNonce
 	Ifindex     uint32
 	Epoch       uint16
-	Carried     uint16
-	RxBytes     uint32
-	RxPackets   uint32
-	TxBytes     uint32
-	TxPackets   uint32
+	Carried     uint8
+	Cuts        uint8
+	Since       uint64
+	SynAck      uint64
+	RxBytes     uint64
+	RxPackets   uint64
+	TxBytes     uint64
+	TxPackets   uint64
 	Rule        bpfRuleFound
 	Given       uint32
 	Next        uint32
-	_           [4]byte
+	Guesses     uint32
 	Others      [3]struct {
 		_       structs.HostLayout
 		Nonce   uint64
@@ -157,6 +160,7 @@ const (
 	bpfEventKindEV_STALL       bpfEventKind = 14
 	bpfEventKindEV_QUEUE       bpfEventKind = 15
 	bpfEventKindEV_MORE        bpfEventKind = 16
+	bpfEventKindEV_ACKED       bpfEventKind = 17
 )
 
 type bpfFlowEnds struct {

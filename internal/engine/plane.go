@@ -26,6 +26,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Stall:       ilnp.SeenStall,
 	dataplane.Queue:       ilnp.SeenQueue,
 	dataplane.More:        ilnp.SeenMore,
+	dataplane.Acked:       ilnp.SeenAcked,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {

@@ -1,0 +1,139 @@
+package ilnp
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Pending peers that answer no echo request. Such a peer may be an ILNP node behind a
+// filter, so its entry lives while it talks with a local program, its Locator Updates
+// are acknowledged, and it is validated by the acknowledgement of our SYN-ACK, which
+// only a node that received that packet can make up.
+const (
+	pendingSilence  = 30 * time.Second       // an entry lives on if packets went both ways within this time
+	candidateSlowly = 15 * time.Second       // between probes then
+	ackPatience     = 100 * time.Millisecond // after the acknowledgement: the reply to a probe shows more, and comes at the same time
+)
+
+// pendingLife tells whether packets go both ways between a pending peer and this host.
+type pendingLife struct {
+	heard, answered time.Time
+	sent            int // packets that had gone to it, as the data plane counts
+}
+
+// note takes a packet of the peer: sent is how many had gone there before it. The count
+// starts anew where the peer moves.
+func (l *pendingLife) note(now time.Time, sent int) {
+	if l.heard = now; sent > 0 && sent != l.sent {
+		l.answered = now
+	}
+	l.sent = sent
+}
+
+// goesOn reports whether packets still go both ways.
+func (l *pendingLife) goesOn(now time.Time) bool {
+	return now.Sub(l.heard) < pendingSilence && now.Sub(l.answered) < pendingSilence
+}
+
+// askSlowly asks a pending peer that has not answered for long, but talks.
+func (c *Core) askSlowly(now time.Time, k *candidate) {
+	c.forgetProbes(&k.sent, now.Add(-candidateSlowly))
+	c.askCandidate(now, k)
+	k.tries++ // the other form the next time
+	c.arm(&k.schedule, timerProbe, now, candidateSlowly)
+}
+
+// asksAgain returns how long after a probe a further packet of the peer causes one.
+func (k *candidate) asksAgain() time.Duration {
+	if k.tries > candidateTries {
+		return candidateSlowly
+	}
+	return candidateAgain
+}
+
+// handleAcked takes a packet of a pending peer that acknowledges our SYN-ACK: its
+// sequence number is random, and it left for this locator only.
+func (c *Core) handleAcked(now time.Time, o Observation) {
+	c.handleEmbryo(now, o)
+	k := c.candidates[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
+	if k == nil || o.Held || k.state != unprovenNode || !k.acked.IsZero() {
+		return
+	}
+	k.acked = now
+	c.arm(&k.schedule, timerProbe, now, ackPatience)
+}
+
+// provenBySynAck validates a pending peer where it received our SYN-ACK. How long the
+// path is stays unknown: the SYN-ACK may have been retransmitted.
+func (c *Core) provenBySynAck(now time.Time, k *candidate) {
+	c.candidateProven(now, k, k.key.Nonce, 0)
+}
+
+// keepEarly keeps the Locator Update of a pending peer until it is a session, and
+// acknowledges it at once (RFC 6743 §2): a peer that contacts us has its session, and
+// may have moved, a round trip before; and one that answers no echo request would
+// repeat it for ever.
+func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if k := c.candidates[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]; k != nil && err == nil && lu.Operation == ilnpwire.Acknowledgement {
+		c.accounts.received(now, p.Src, len(packet), 1)
+		c.pendingAcked(now, k, lu)
+		return true
+	}
+	var kept *candidate
+	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+		if k.key.Nonce == p.Nonce && (kept == nil || k.key.Remote == p.Src) {
+			kept = k
+		}
+	}
+	if kept == nil {
+		return false
+	}
+	c.accounts.received(now, p.Src, len(packet), 1)
+	answered := c.acknowledgePending(now, link, p, kept)
+	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+		if k.key.Nonce == p.Nonce {
+			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
+		}
+	}
+	return true
+}
+
+// acknowledgePending answers the Locator Update of a pending peer to where it came
+// from, with the nonce that all else bears which this host sends to the peer, in the
+// form received, and as far as the allowance of that address lets it.
+func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Packet, k *candidate) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if c.faultOf(lu, err, p.Payload) != "" || lu.Operation != ilnpwire.Advertisement {
+		return false
+	}
+	from := Local{Link: link, L64: p.Dst.L64}
+	if !slices.Contains(placesOf(c.usable(now)), from) || c.isObstructed(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
+		return false
+	}
+	own := k.own
+	if k.key.Remote == p.Src {
+		own, _ = c.ownTowards(k)
+	} else if c.isSessions(k, own) {
+		return false // a session's nonce goes to its own locators only
+	}
+	b, err := ilnpwire.BuildUpdate(p.Dst, p.Src, own, lu.Ack())
+	if err == nil && p.Carried {
+		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
+	}
+	if err != nil || !c.accounts.allows(now, p.Src, len(b), c.lists(p.Src)) {
+		return false
+	}
+	c.emit(Transmit{Link: link, Packet: b})
+	return true
+}
+
+// isSessions reports whether a nonce of ours is that of a session with the NID of a
+// pending peer.
+func (c *Core) isSessions(k *candidate, own Nonce) bool {
+	return slices.ContainsFunc(c.between(k.key.Local, k.key.Remote.NID), func(s *session) bool { return s.localNonce == own })
+}
