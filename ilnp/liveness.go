@@ -115,9 +115,11 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
+	s.noteReply(pr.path)
 	was := s.confirmed
 	s.confirmed = true
 	if s.state != Established {
+		s.startKnowing(p.Dst.L64)
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	} else if !was {
 		c.upsert(now, s, s.entry.Paths)
@@ -313,6 +315,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 			c.refresh(now, s)
 			c.notify(Event{Time: now, Kind: PeerDead, Key: s.key})
 		}
+		c.leaveKnown(now, s)
 		c.suspectRound(now, s)
 	case settling:
 		c.settleRound(now, s)
