@@ -58,9 +58,10 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 }
 
 // comeBack tells the set again after probes have left from locators that are
-// not in it: the correspondent follows the nonce to where it comes from.
+// not in it: the correspondent follows the nonce to where it comes from. Where data
+// stay on a locator that it knows, it is to be there.
 func (c *Core) comeBack(now time.Time, s *session) {
-	if s.strayed {
+	if s.strayed && s.course != onKnown {
 		c.repeatUpdate(now, s)
 	}
 }
