@@ -149,6 +149,7 @@ type Activity struct {
 	Key            PairKey
 	LastRx, LastTx time.Time // zero: never
 	LastNonceRx    time.Time // when the pair's own remote nonce was last seen
+	NonceAt        roam.L64  // where the last packet of TCP or UDP with it came in; 0: none has
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
 	Asks                    bool // a probe came, as Roam sends them
@@ -311,6 +312,7 @@ const (
 	SpreadChanged   // TCP is spread otherwise from now on: Reason
 	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
 	SessionNamed    // a node that had only claimed its NID was validated where the record lists it: the name is its
+	HandoffReturned // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It

@@ -406,7 +406,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.found(k.found)
-	s.asks = k.asks || k.carried
+	s.asks = s.asks || k.asks || k.carried
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}
@@ -421,6 +421,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	if !s.owned {
 		c.strangers.enter(s, k.key.Remote.L64)
 	}
+	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // what it was told lasts less long than the locator

@@ -58,9 +58,10 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 }
 
 // comeBack tells the set again after probes have left from locators that are
-// not in it: the correspondent follows the nonce to where it comes from.
+// not in it: the correspondent follows the nonce to where it comes from. Where data
+// stay on a locator that it knows, it is to be there.
 func (c *Core) comeBack(now time.Time, s *session) {
-	if s.strayed {
+	if s.strayed && s.course != onKnown {
 		c.repeatUpdate(now, s)
 	}
 }
@@ -115,9 +116,11 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
+	s.noteReply(pr.path)
 	was := s.confirmed
 	s.confirmed = true
 	if s.state != Established {
+		s.startKnowing(p.Dst.L64)
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	} else if !was {
 		c.upsert(now, s, s.entry.Paths)
@@ -313,6 +316,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 			c.refresh(now, s)
 			c.notify(Event{Time: now, Kind: PeerDead, Key: s.key})
 		}
+		c.leaveKnown(now, s)
 		c.suspectRound(now, s)
 	case settling:
 		c.settleRound(now, s)

@@ -211,6 +211,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if o.Carried {
 		s.restoreCarried(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 	}
+	s.startKnowing(o.Local.L64)
 	c.establish(now, s, o.Nonce, o.Remote.L64)
 }
 
@@ -344,6 +345,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		alive := a.LastRx.After(s.lastRx) && s.dead
 		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
+		c.knowsLocator(now, s, a.NonceAt)
 		s.noteUse(a)
 		if !c.judgeIdle(now, s) {
 			continue

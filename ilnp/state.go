@@ -114,6 +114,7 @@ type savedSession struct {
 	Owned       bool          `json:"owned,omitempty"`
 	AlsoNamed   bool          `json:"also_named,omitempty"`
 	Confirmed   bool          `json:"confirmed,omitempty"`
+	Known       []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 }
 
 type savedListed struct {
@@ -182,7 +183,7 @@ func (s *session) save() savedSession {
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
-		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed,
+		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Known: slices.Clone(s.known),
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -328,7 +329,8 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	}
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
 	s.restoreCarried(now, v.Carried)
-	s.entry.Seq, s.entry.Paths = v.Seq, c.pathsFor(now, s) // the data plane goes on with these
+	s.known = v.Known
+	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
 	c.giveWay(s.key)
 	c.index(s)

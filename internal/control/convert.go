@@ -27,7 +27,7 @@ var (
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
 		ilnp.CarriageChanged: "carriage-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
-		ilnp.SessionNamed: "session-named",
+		ilnp.SessionNamed: "session-named", ilnp.HandoffReturned: "handoff-returned",
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
