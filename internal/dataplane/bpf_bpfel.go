@@ -378,6 +378,7 @@ const (
 	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
+	bpfMapMoving              = "moving"
 	bpfMapObstructed          = "obstructed"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
@@ -466,6 +467,7 @@ type bpfMapSpecs struct {
 	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
 	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
+	Moving       *ebpf.MapSpec `ebpf:"moving"`
 	Obstructed   *ebpf.MapSpec `ebpf:"obstructed"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
@@ -520,6 +522,7 @@ type bpfMaps struct {
 	Homonyms     *ebpf.Map `ebpf:"homonyms"`
 	Hosts        *ebpf.Map `ebpf:"hosts"`
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
+	Moving       *ebpf.Map `ebpf:"moving"`
 	Obstructed   *ebpf.Map `ebpf:"obstructed"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
@@ -544,6 +547,7 @@ func (m *bpfMaps) Close() error {
 		m.Homonyms,
 		m.Hosts,
 		m.KnownNids,
+		m.Moving,
 		m.Obstructed,
 		m.PairLives,
 		m.Pairs,

@@ -147,9 +147,8 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 }
 
 // Inward translates a packet from the entry's wire addresses to session
-// addresses and takes the Nonce option out of it. Where other options share its
-// header, or the header does not stand first, padding takes its place. The result never shares
-// memory with pkt.
+// addresses and takes the Nonce option out of it (see stripNonce). The result never
+// shares memory with pkt.
 func Inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := inward(pkt, e)
 	if err != nil {
