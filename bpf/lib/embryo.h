@@ -65,7 +65,7 @@ static __always_inline int receive_by_place(struct __sk_buff *skb, struct inboun
 	if (!e || e->remote_l64.v != in->src.l64.v)
 		return hold(skb, in, 0, about, 1);
 	note_received(skb, in, e);
-	return e->rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
+	return e->rule == RULE_RFC6741 && sums_nids_only(skb, in) ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* What becomes of a packet with a nonce, of a pending peer that is in its place. */

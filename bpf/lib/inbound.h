@@ -132,7 +132,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
-	return counts_nids_only(p, l) ? FOR_STACK_6741 : FOR_STACK;
+	return counts_nids_only(p, l) && sums_nids_only(skb, in) ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,

@@ -188,14 +188,17 @@ func soundUnder(rule ilnp.FoundRule, p ilnpwire.Packet) bool {
 	return ip6.Checksum(src.Addr(), dst.Addr(), p.Proto, p.Payload) == 0
 }
 
-// under makes a packet with a nonce whose checksum is right under a rule; open
+// under makes a packet, with a nonce if there is one, whose checksum is right under a rule; open
 // leaves only the seed over the pseudo-header, as for a device that finishes it.
 func under(rule ilnp.FoundRule, open bool, from roam.ILV, n ilnp.Nonce, proto uint8, body []byte) []byte {
 	src, dst := from, at(here, ours)
 	if rule == ilnp.FoundRFC6741 {
 		src.L64, dst.L64 = 0, 0
 	}
-	b := packet(src, dst, ip6.DestOpts, with(n, proto, bytes.Clone(body)))
+	b := packet(src, dst, proto, bytes.Clone(body))
+	if n.Present() {
+		b = packet(src, dst, ip6.DestOpts, with(n, proto, bytes.Clone(body)))
+	}
 	c, err := ip6.Walk(b)
 	if err != nil {
 		panic(err)

@@ -79,6 +79,12 @@ func inwardSpecs(t *testing.T) []spec {
 		{name: "in-hop-by-hop", description: "nonce behind a Hop-by-Hop header, which moves up", direction: in,
 			exts: []ext{hopByHop()}, proto: ip6.UDP, upper: udp(text(64))},
 		{name: "in-rfc6741-tcp", description: "TCP under the rule that counts locators as zero", direction: in, proto: ip6.TCP, upper: data, edit: oldRule},
+		{name: "in-ordinary-udp", description: "a peer that counts locators as zero answers without nonce, by the ordinary rule", direction: in,
+			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule, foreign: true},
+		{name: "in-ordinary-syn", description: "such a peer begins as plain IPv6", direction: in,
+			proto: ip6.TCP, upper: syn, edit: bareOldRule, foreign: true},
+		{name: "in-rfc6741-bare", description: "such a peer leaves the nonce out and keeps its rule", direction: in,
+			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule},
 		{name: "in-handle", description: "the remote handle is not the remote NID", direction: in, proto: ip6.TCP, upper: data, edit: handles},
 	}
 }
@@ -94,10 +100,11 @@ func controlSpecs(t *testing.T) []spec {
 	return []spec{rfc, ack, draft, long}
 }
 
-func noNonce(e *xlate.Entry)   { e.Nonce = ilnp.Nonce{} }
-func longNonce(e *xlate.Entry) { e.Nonce = nonce(12) }
-func oldRule(e *xlate.Entry)   { e.Rule = xlate.RuleRFC6741 }
-func handles(e *xlate.Entry)   { e.RemoteHandle = 0x0200_0000_0000_0001 }
+func noNonce(e *xlate.Entry)     { e.Nonce = ilnp.Nonce{} }
+func longNonce(e *xlate.Entry)   { e.Nonce = nonce(12) }
+func oldRule(e *xlate.Entry)     { e.Rule = xlate.RuleRFC6741 }
+func bareOldRule(e *xlate.Entry) { oldRule(e); noNonce(e) }
+func handles(e *xlate.Entry)     { e.RemoteHandle = 0x0200_0000_0000_0001 }
 
 // destOptions is a header of the application's own with an unknown option.
 func destOptions() ext {

@@ -60,6 +60,9 @@ func FuzzTranslate(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if e.Rule == xlate.RuleRFC6741 && !e.Nonce.Present() {
+			return // a wrong checksum may be right by the other rule on the wire
+		}
 		if want := b[:c.End]; !bytes.Equal(oneZero(back), oneZero(want)) {
 			t.Errorf("came back as\n%x, was\n%x", back, want)
 		}
