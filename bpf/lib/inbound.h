@@ -36,8 +36,11 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 		l->with_nonce++;
 	else if (has_rule(in->c.proto))
 		l->without_nonce++;
-	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY))
+	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY)) {
+		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
+			note_bare(skb, p, l, in);
 		return;
+	}
 	if (is_probe(skb, in))
 		note_asked(skb, p, l, in);
 	note_rule(skb, p, l, in);

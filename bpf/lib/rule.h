@@ -108,6 +108,12 @@ static __always_inline int counts_nids_only(const struct pair *p, const struct p
 	return !!(p->flags & PAIR_RFC6741);
 }
 
+/* Are we looking for the rule by which this correspondent sums? */
+static __always_inline int is_rule_sought(const struct pair *p, const struct pair_live *l)
+{
+	return p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND;
+}
+
 /* Learns the rule from a packet, if it shows one. The daemon hears of it where
  * its guess was wrong.
  */
@@ -130,8 +136,43 @@ __noinline int learn_rule(struct __sk_buff *skb, const struct pair *p, struct pa
 static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				      const struct inbound *in)
 {
-	if (p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+	if (is_rule_sought(p, l) && has_rule(in->c.proto))
 		learn_rule(skb, p, l, in);
+}
+
+#define TWIN_ANSWERS 2      /* that speak for the other rule */
+#define TWIN_ANSWER_IN 20   /* ms behind a twin, or two round trips: what comes later answers something else */
+
+/* A datagram without nonce of a session whose rule is sought. It shows no rule, as some
+ * stacks answer so by the ordinary one whatever they want. But where nothing of ours is
+ * answered but what went under both rules, each time at once, it is the other rule that
+ * gets there. Whoever could forge that has to know ports and moments, twice, and wins a
+ * guess: the first packet with the right nonce shows what is true.
+ */
+__noinline int note_bare(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+{
+	__u32 since, within;
+	__u16 ports[2];
+
+	if (!p || !l || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
+		return 0;
+	since = (__u32)(bpf_ktime_get_coarse_ns() / 1000000) - l->twin_sent;
+	within = p->grace / 1000000;
+	if (within < TWIN_ANSWER_IN)
+		within = TWIN_ANSWER_IN;
+	if (!l->twin_open || since > within || ports[0] != l->twin_ports[0] || ports[1] != l->twin_ports[1]) {
+		l->sought_since = 0; /* what goes under our guess is answered */
+		l->twin_answers = 0;
+		return 0;
+	}
+	l->twin_open = 0;
+	l->twin_answers++;
+	if (l->twin_answers < TWIN_ANSWERS)
+		return 0;
+	l->sought_since = 0;
+	l->twin_answers = 0;
+	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
+	return 0;
 }
 
 #endif
