@@ -47,6 +47,7 @@ const (
 	FoundIPv6                     // RuleIPv6
 	FoundRFC6741                  // RuleRFC6741
 	FoundProbe                    // no rule: it asks as Roam does
+	FoundOther                    // none for certain: only what goes under the other rule than the session's is answered
 )
 
 // PairKey names a session between two nodes inside this host: the low halves
@@ -240,6 +241,14 @@ type Delete struct{ Key PairKey }
 // or has fallen back to plain IPv6.
 type Release struct{ Key PairKey }
 
+// Copy sends the first packet of a session once more, under the other rule of checksums
+// than the session's, as nothing shows yet which one the correspondent has: its first
+// segment, or its first datagram. The data plane lets it be if an answer has come.
+type Copy struct {
+	Key      PairKey
+	Datagram bool
+}
+
 // Reject answers the held first packets of a pair with ICMPv6 Destination
 // Unreachable, code 3, and forgets them: nobody knows that NID.
 type Reject struct{ Key PairKey }
@@ -278,6 +287,7 @@ func (Transmit) output() {}
 func (Upsert) output()   {}
 func (Delete) output()   {}
 func (Release) output()  {}
+func (Copy) output()     {}
 func (Reject) output()   {}
 func (Admit) output()    {}
 func (Dismiss) output()  {}

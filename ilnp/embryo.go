@@ -176,13 +176,16 @@ func (k *candidate) cameTo(c *Core, now time.Time, at Local) {
 	}
 }
 
-// learn keeps the rule of checksums that its packets show; probes show none.
+// learn keeps the rule of checksums that its packets show; probes show none. The first
+// one counts: a copy under the other rule may follow it.
 func (k *candidate) learn(f FoundRule) {
 	switch f {
 	case FoundProbe:
 		k.asks = true
 	case FoundIPv6, FoundRFC6741:
-		k.found = f
+		if k.found == NotFound {
+			k.found = f
+		}
 	}
 }
 

@@ -95,6 +95,10 @@ func (c *Core) doubtRoam(s *session) {
 // handleRule notes the rule of a correspondent for this session and for those
 // to come.
 func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
+	if f == FoundOther {
+		c.guessOther(now, s)
+		return
+	}
 	s.found(f)
 	if k := c.recordOf(s); k != nil {
 		k.found(f)

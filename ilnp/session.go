@@ -30,6 +30,7 @@ type session struct {
 	refused       bool      // a Parameter Problem was why it fell back
 	remembered    bool      // it is plain as an earlier session was
 	plainSince    time.Time // when plain packets came back first
+	copied        bool      // its first segment went under the other rule, too
 	remotes       remotes
 	announced     bool // the correspondent itself has told its locators
 	bad           map[Path]bool
@@ -161,6 +162,8 @@ func (s *session) fire(c *Core, now time.Time, t timer) {
 		c.remotesChanged(now, s)
 	case timerSetup:
 		c.setupTimeout(now, s)
+	case timerCopy:
+		c.copyTimeout(now, s)
 	case timerIdle:
 		c.idleTimeout(now, s)
 	case timerReturn:

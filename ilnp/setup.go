@@ -120,7 +120,8 @@ func (c *Core) initiate(now time.Time, s *session) {
 	if c.isPlain(now, s) {
 		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
 	} else {
-		c.arm(&s.schedule, timerSetup, now, setupPatience)
+		c.arm(&s.schedule, timerSetup, now, s.patience())
+		c.awaitRule(now, s)
 	}
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
@@ -142,7 +143,7 @@ func (c *Core) setupTimeout(now time.Time, s *session) {
 	switch {
 	case s.state != Initiated:
 	case len(s.entry.Paths) == 0:
-		c.arm(&s.schedule, timerSetup, now, setupPatience)
+		c.arm(&s.schedule, timerSetup, now, s.patience())
 	default:
 		c.fallBack(now, s, unanswered)
 	}
@@ -161,6 +162,7 @@ func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	was := s.state
 	s.state, s.fallback = Plain, why
 	c.disarm(&s.schedule, timerSetup)
+	c.disarm(&s.schedule, timerCopy)
 	if why == withoutILNP {
 		if k := c.recordOf(s); k != nil {
 			k.plainUntil = now.Add(c.cfg.FallbackLifetime)

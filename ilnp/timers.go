@@ -12,6 +12,7 @@ const (
 	timerProbe                // the next round of probes, or its end
 	timerRemote               // a remote locator's lifetime or grace ends
 	timerSetup                // the first packets stay unanswered
+	timerCopy                 // no answer shows the rule of checksums
 	timerIdle                 // the session has been idle for long
 	timerLocal                // a local locator's lifetime ends
 	timerMove                 // the next correspondents are told of a move

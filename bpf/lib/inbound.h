@@ -36,8 +36,11 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 		l->with_nonce++;
 	else if (has_rule(in->c.proto) && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
 		l->without_nonce++;
-	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY))
+	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY)) {
+		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
+			note_bare(skb, p, l, in);
 		return;
+	}
 	if (is_probe(skb, in))
 		note_asked(skb, p, l, in);
 	note_rule(skb, p, l, in);
@@ -132,7 +135,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
-	return counts_nids_only(p, l) ? FOR_STACK_6741 : FOR_STACK;
+	return counts_nids_only(p, l) && sums_nids_only(skb, in) ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,

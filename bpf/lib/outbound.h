@@ -222,7 +222,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	i &= MAX_PATHS - 1;
 	verdict = go_round(skb, p, l, c, i, &nids_only);
 	if (verdict)
-		return verdict;
+		return verdict == MOOT ? CONSUMED : verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & PAIR_UNCONFIRMED) && may_follow();
 	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, hinted);
@@ -245,6 +245,9 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		o.nonce = p->local_nonce;
 	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
+	/* One without nonce is for whoever sums as plain IPv6 does. */
+	if (o.nonce.len && is_rule_sought(p, l) && !has_come_round(skb))
+		send_twin(skb, p, l, c);
 	note_sent(skb, p, l, now);
 	if (p->flags & PAIR_PLAIN)
 		count(TX_PLAIN);

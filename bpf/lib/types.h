@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 19 /* as ABI in internal/dataplane */
+#define ROAM_ABI 20 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -113,6 +113,7 @@ enum rule_found {
 	RULE_IPV6,    /* valid for the addresses on the wire */
 	RULE_RFC6741, /* locators count as zero */
 	IS_PROBE,     /* no rule: it asks as Roam does, and no other stack we know of */
+	RULE_OTHER,   /* no rule for certain: only what goes under the other one is answered */
 };
 
 /* What its last probe shows of a correspondent. */
@@ -200,7 +201,10 @@ struct pair_live {
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */
-	__u8 pad2[16];              /* an entry begins with a cache line */
+	__u16 twin_ports[2];        /* of a datagram that answers the last one that went under both rules, */
+	__u8 twin_open;             /* of which there was none yet, */
+	__u8 twin_answers;          /* and how many there were for such ones, and no others */
+	__u8 pad2[10];              /* an entry begins with a cache line */
 };
 
 /* A TCP connection of a session, by its aliases and ports. */

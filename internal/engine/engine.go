@@ -64,6 +64,7 @@ type Sender interface {
 	SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error
+	ResendMarked(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error
 }
 
 // Config is what an Engine is made of.
@@ -129,6 +130,7 @@ type Engine struct {
 	unsure      unsure
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
+	firsts      firsts
 	refused     map[string]uint64
 	noRoomTold  time.Time // when the log told last of a session without an entry
 	lastForged  dataplane.Refusal

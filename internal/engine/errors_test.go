@@ -36,6 +36,7 @@ var (
 type outside struct {
 	destroyed                    []netip.Addr
 	sent, past, injected, resent [][]byte
+	copied                       [][]byte
 	fails                        error // what Send returns
 }
 
@@ -58,6 +59,13 @@ func (o *outside) Inject(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
 
 func (o *outside) Resend(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
 	o.resent = append(o.resent, p)
+	return nil
+}
+
+func (o *outside) ResendMarked(_ roam.LinkID, _ net.HardwareAddr, p []byte, mark uint32) error {
+	if mark == dataplane.CopyMark {
+		o.copied = append(o.copied, p)
+	}
 	return nil
 }
 

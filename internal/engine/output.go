@@ -41,6 +41,8 @@ func (e *Engine) carryOut(o ilnp.Output) {
 		e.remove(o.Key)
 	case ilnp.Release:
 		e.release(o.Key)
+	case ilnp.Copy:
+		e.copy(o)
 	case ilnp.Reject:
 		e.reject(o.Key)
 	case ilnp.Admit:
@@ -76,6 +78,9 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	}
 	e.report("write session", err)
 	e.keep(p)
+	if !p.RuleSought || p.State == ilnp.Plain {
+		e.firsts.forget(p.Key)
+	}
 	e.sessionsChanged()
 	if p.Expected {
 		return // nothing has been sent
@@ -119,6 +124,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.opener.watched, k)
 	delete(e.opener.opened, k)
 	e.held.forget(k)
+	e.firsts.forget(k)
 	e.sessionsChanged()
 }
 

@@ -85,6 +85,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		e.refused["first packet beyond the queue of its session"]++
 		return
 	}
+	e.firsts.add(now, ev.Key, ev.Packet)
 	e.core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local})
 }
 
@@ -97,6 +98,9 @@ func (e *Engine) hold(ev dataplane.Event) {
 	}
 	if ip6.FinishL4(ev.Packet) == nil {
 		e.held.add(ev.Key, ev.Packet)
+		if p.RuleSought {
+			e.firsts.add(time.Now(), ev.Key, ev.Packet)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package golden_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"roam/wire/golden"
@@ -12,7 +13,7 @@ import (
 
 // specs lists the golden cases.
 func specs(t *testing.T) []spec {
-	return append(append(outwardSpecs(t), inwardSpecs(t)...), controlSpecs(t)...)
+	return slices.Concat(outwardSpecs(t), inwardSpecs(t), amongSpecs(t), controlSpecs(t))
 }
 
 var (
@@ -75,11 +76,15 @@ func inwardSpecs(t *testing.T) []spec {
 			exts: []ext{fragment(0, true)}, proto: ip6.UDP, upper: firstPart(t), raw: true},
 		{name: "in-fragment-later", description: "later fragment with nonce", direction: in,
 			exts: []ext{fragment(512, false)}, proto: ip6.UDP, upper: text(300), raw: true},
-		{name: "in-hop-by-hop", description: "nonce behind a Hop-by-Hop header: becomes padding", direction: in,
+		{name: "in-hop-by-hop", description: "nonce behind a Hop-by-Hop header, which moves up", direction: in,
 			exts: []ext{hopByHop()}, proto: ip6.UDP, upper: udp(text(64))},
-		{name: "in-shared-header", description: "nonce with another option in its header: becomes padding", direction: in,
-			exts: []ext{sharedOptions()}, proto: ip6.UDP, upper: udp(text(64)), foreign: true},
 		{name: "in-rfc6741-tcp", description: "TCP under the rule that counts locators as zero", direction: in, proto: ip6.TCP, upper: data, edit: oldRule},
+		{name: "in-ordinary-udp", description: "a peer that counts locators as zero answers without nonce, by the ordinary rule", direction: in,
+			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule, foreign: true},
+		{name: "in-ordinary-syn", description: "such a peer begins as plain IPv6", direction: in,
+			proto: ip6.TCP, upper: syn, edit: bareOldRule, foreign: true},
+		{name: "in-rfc6741-bare", description: "such a peer leaves the nonce out and keeps its rule", direction: in,
+			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule},
 		{name: "in-handle", description: "the remote handle is not the remote NID", direction: in, proto: ip6.TCP, upper: data, edit: handles},
 	}
 }
@@ -95,21 +100,15 @@ func controlSpecs(t *testing.T) []spec {
 	return []spec{rfc, ack, draft, long}
 }
 
-func noNonce(e *xlate.Entry)   { e.Nonce = ilnp.Nonce{} }
-func longNonce(e *xlate.Entry) { e.Nonce = nonce(12) }
-func oldRule(e *xlate.Entry)   { e.Rule = xlate.RuleRFC6741 }
-func handles(e *xlate.Entry)   { e.RemoteHandle = 0x0200_0000_0000_0001 }
+func noNonce(e *xlate.Entry)     { e.Nonce = ilnp.Nonce{} }
+func longNonce(e *xlate.Entry)   { e.Nonce = nonce(12) }
+func oldRule(e *xlate.Entry)     { e.Rule = xlate.RuleRFC6741 }
+func bareOldRule(e *xlate.Entry) { oldRule(e); noNonce(e) }
+func handles(e *xlate.Entry)     { e.RemoteHandle = 0x0200_0000_0000_0001 }
 
 // destOptions is a header of the application's own with an unknown option.
 func destOptions() ext {
 	return ext{proto: ip6.DestOpts, body: []byte{0, 0, 0x1e, 4, 1, 2, 3, 4}}
-}
-
-// sharedOptions is a header with a nonce and an unknown option behind it, as
-// RFC 6744 §2 allows.
-func sharedOptions() ext {
-	b := append([]byte{0, 1, ilnp.OptionNonce, 4}, nonce(4).Value()...)
-	return ext{proto: ip6.DestOpts, body: append(b, 0x1e, 4, 1, 2, 3, 4, ip6.PadN, 0)}
 }
 
 // firstPart is the first 512 octets of a UDP datagram of 812, whose checksum,

@@ -160,10 +160,7 @@ func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byt
 	if err != nil {
 		return nil, 0, 0, fmt.Errorf("quoted packet: %w", err)
 	}
-	out, gone = stripNonce(b[:c.End], c, f)
-	if gone > 0 {
-		goneAt = c.Exts[f.Ext].Offset
-	}
+	out, gone, goneAt = stripNonce(b[:c.End], c, f)
 	setAddresses(out, newSrc, newDst)
 	oldSum, newSum := q.e.wireSum(c.Upper), q.e.sessionSum()
 	if q.outward {

@@ -147,9 +147,9 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 }
 
 // Inward translates a packet from the entry's wire addresses to session
-// addresses and takes the Nonce option out of it. Where other options share its
-// header, or the header does not stand first, padding takes its place. The result never shares
-// memory with pkt.
+// addresses and takes the Nonce option out of it (see stripNonce). A packet without one
+// whose checksum is right by the ordinary rule is translated by that, whatever the
+// entry's rule is. The result never shares memory with pkt.
 func Inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := inward(pkt, e)
 	if err != nil {
@@ -170,6 +170,9 @@ func inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := stripExpected(pkt[:c.End], c, e.Nonce)
 	if err != nil {
 		return nil, err
+	}
+	if f, _ := ilnp.FindNonce(pkt, c); f.Ext < 0 && isOrdinary(pkt, c) {
+		e.Rule = RuleIPv6
 	}
 	setAddresses(out, to.remote, to.local)
 	if c, err = ip6.Walk(out); err != nil {
