@@ -225,7 +225,7 @@ func (x *attacker) control(kind int, src, dst roam.ILV, nonce Nonce) (b []byte) 
 // update draws a Locator Update.
 func (x *attacker) update() ilnpwire.LocatorUpdate {
 	r := x.Rand()
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: []ilnpwire.Form{0, 0, ilnpwire.FormLinux, ilnpwire.FormDraft}[r.IntN(4)]}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: []ilnpwire.Form{7: ilnpwire.FormLinux, 6: ilnpwire.FormDraft}[r.IntN(8)]}
 	if lu.Form == ilnpwire.FormDraft {
 		lu.Code = []uint8{ilnpwire.CodeReplaceSoft, ilnpwire.CodeAddSoft, ilnpwire.CodeDeleteHard}[r.IntN(3)]
 	}
