@@ -228,7 +228,7 @@ func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 		return
 	}
 	p := Path{Local: Local{Link: path.Local.Link, L64: s.known[0]}, Remote: path.Remote}
-	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s)); ok {
+	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s), s.updateOverNIDs()); ok {
 		c.transmitControl(now, s, p, b, false)
 	}
 }

@@ -60,12 +60,15 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	if drawn == 0 {
 		return false
 	}
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Draft: c.draftOf(k)}
-	if lu.Draft {
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: c.formOf(k)}
+	if lu.Form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
 	}
-	lu.Locators = []ilnpwire.LocatorEntry{{L64: at.L64, Preference: preferActive, Lifetime: told}}
+	lu.Locators = []ilnpwire.LocatorEntry{{L64: at.L64, Preference: uint32(preferActive), Lifetime: told}}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
+	if err == nil && !k.carried && (profile{control: k.control}).overNIDs(k.tries) {
+		err = ilnpwire.FinishOverNIDs(b)
+	}
 	if err == nil && k.carried && c.cfg.UDPPort != 0 {
 		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
 	}
@@ -78,18 +81,18 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	return true
 }
 
-// draftOf reports whether a pending peer gets Locator Updates in the draft form: as it
-// sent one itself, or as is known of it.
-func (c *Core) draftOf(k *candidate) bool {
+// formOf returns the form of Locator Updates to a pending peer: that of its own, or
+// what is known of it.
+func (c *Core) formOf(k *candidate) ilnpwire.Form {
 	if p, err := ilnpwire.ParseControl(k.early, c.cfg.UDPPort); err == nil {
 		if lu, err := ilnpwire.ParseLocatorUpdate(p.Payload); err == nil {
-			return lu.Draft
+			return lu.Form
 		}
 	}
 	if known := c.known[k.key.Remote.NID]; known != nil {
-		return known.draft
+		return known.form
 	}
-	return c.cfg.DraftLU
+	return formOf(c.cfg.DraftLU)
 }
 
 // pendingAcked takes the acknowledgement of such an update, from where it went.
@@ -100,7 +103,7 @@ func (c *Core) pendingAcked(now time.Time, k *candidate, lu ilnpwire.LocatorUpda
 		c.refuse(now, k.handles, reasonUnexpected)
 	case len(lu.Locators) == 1 && lu.Locators[0].L64 == f.at.L64 && lu.Locators[0].Lifetime == f.before && f.before != f.told:
 		// that of the update before, which was late
-	case len(lu.Locators) != 1 || lu.Locators[0] != (ilnpwire.LocatorEntry{L64: f.at.L64, Preference: preferActive, Lifetime: f.told}):
+	case len(lu.Locators) != 1 || lu.Locators[0] != (ilnpwire.LocatorEntry{L64: f.at.L64, Preference: uint32(preferActive), Lifetime: f.told}):
 		f.known, f.drawn = 0, 0
 		c.refuse(now, k.handles, reasonOlderAck)
 	case f.known+f.drawn >= updateBits:

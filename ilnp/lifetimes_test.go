@@ -63,7 +63,7 @@ func TestUpdateValidates(t *testing.T) {
 		if !ok || p.LocalNonce != ownOfPending || p.RemoteNonce != peerNonce || len(p.Unproven) > 0 {
 			t.Fatalf("%s: session %+v", name, p)
 		}
-		if lu.Locators[0].Lifetime != wireLifetime(b.host.locals[0].remainingAt(b.now), false) {
+		if lu.Locators[0].Lifetime != wireLifetime(b.host.locals[0].remainingAt(b.now), ilnpwire.FormRFC) {
 			t.Errorf("%s: the peer has the lowered lifetime of %d s", name, lu.Locators[0].Lifetime)
 		}
 	}

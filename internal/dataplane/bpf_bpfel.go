@@ -276,6 +276,7 @@ const (
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
 	bpfPairFlagsPAIR_PLAIN_FLOWS  bpfPairFlags = 8192
+	bpfPairFlagsPAIR_ICMP_RFC6741 bpfPairFlags = 16384
 	bpfPairFlagsPAIR_UNCONFIRMED  bpfPairFlags = 4096
 )
 

@@ -25,3 +25,7 @@ func (h *Host) Macvlan(ifname, parent string) error {
 	}
 	return h.SetUp(ifname)
 }
+
+// DelLink removes an interface at once. Those that are left go with the
+// namespace, which the kernel takes down some time after Close.
+func (h *Host) DelLink(ifname string) error { return h.onLink(ifname, "remove", h.nl.LinkDel) }

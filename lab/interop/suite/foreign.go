@@ -31,14 +31,24 @@ type Foreign struct {
 // foreign is a target of that kind.
 type foreign struct {
 	Foreign
-	roam netip.Addr
+	roam   netip.Addr
+	router *topo.Host // where it is attached
 }
 
 func (f *foreign) nid() roam.NID        { return f.NID }
 func (f *foreign) locators() []roam.L64 { return f.L64s }
 func (f *foreign) port() uint16         { return cmp.Or(f.Port, 7) }
 func (f *foreign) plain() int           { return 0 }
-func (f *foreign) detach() error        { return nil }
+
+// detach removes the router's place on the link, which the next case takes.
+func (f *foreign) detach() error {
+	if f.router == nil {
+		return nil
+	}
+	r := f.router
+	f.router = nil
+	return r.DelLink("peer")
+}
 
 // attach brings the host back to its first locator, if there is an agent.
 func (f *foreign) attach(w *world) ([]topo.Advert, error) {
@@ -48,6 +58,7 @@ func (f *foreign) attach(w *world) ([]topo.Advert, error) {
 	if err := w.r.Macvlan("peer", f.Link); err != nil {
 		return nil, err
 	}
+	f.router = w.r
 	return []topo.Advert{{Interface: "peer", Prefix: prefixOf(f.L64s[0])}}, addRouter(w.r, "peer", f.L64s)
 }
 

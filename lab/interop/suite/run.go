@@ -41,6 +41,7 @@ type Options struct {
 	Profile interop.Profile
 	Foreign *Foreign // nil: the profile
 	Bin     node.Binaries
+	Hosts   string   // options of the target's hosts line; those of a case go before
 	Cases   []string // names; empty: all
 	Logs    string   // directory for roamd's logs; empty: none is kept
 	Heard   func(Outcome)
@@ -106,6 +107,7 @@ func Run(ctx context.Context, o Options) ([]Outcome, error) {
 func (o Options) one(ctx context.Context, c Case) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTime)
 	defer cancel()
+	c.options = merged(c.options, o.Hosts)
 	w, err := newWorld(ctx, o.Bin, o.target(), c, o.Logs)
 	if err != nil {
 		return Outcome{}, err
@@ -121,6 +123,18 @@ func (o Options) one(ctx context.Context, c Case) (Outcome, error) {
 		}
 	}
 	return t.outcome(err), w.close()
+}
+
+// merged joins options of a hosts line; of two for one key the first counts.
+func merged(first, more string) string {
+	all := strings.Fields(first)
+	for _, word := range strings.Fields(more) {
+		key, _, _ := strings.Cut(word, "=")
+		if !slices.ContainsFunc(all, func(have string) bool { return strings.HasPrefix(have, key+"=") || have == key }) {
+			all = append(all, word)
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 func (o Options) target() target {
