@@ -38,7 +38,7 @@ type foreign struct {
 func (f *foreign) nid() roam.NID        { return f.NID }
 func (f *foreign) locators() []roam.L64 { return f.L64s }
 func (f *foreign) port() uint16         { return cmp.Or(f.Port, 7) }
-func (f *foreign) plain() int           { return 0 }
+func (f *foreign) plain() string        { return "" }
 
 // detach removes the router's place on the link, which the next case takes.
 func (f *foreign) detach() error {

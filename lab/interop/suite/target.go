@@ -26,8 +26,8 @@ type target interface {
 	// there.
 	attach(w *world) ([]topo.Advert, error)
 	detach() error
-	// plain counts what came to it as plain IPv6, as far as it can tell.
-	plain() int
+	// plain says what came to it as plain IPv6, as far as it can tell.
+	plain() string
 	// open lets it know where Roam is, before it begins.
 	open(w *world)
 
@@ -83,7 +83,13 @@ func (s *scripted) detach() error {
 	return nil
 }
 
-func (s *scripted) plain() int { return s.peer.Counts().PlainServed }
+func (s *scripted) plain() string {
+	c := s.peer.Counts()
+	if c.PlainServed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d packets came to the target as plain IPv6 (%d of TCP, %d of UDP)", c.PlainServed, c.PlainTCP, c.PlainUDP)
+}
 
 func (s *scripted) open(w *world) {
 	s.roamNID, s.roamL64 = uint64(w.nid), uint64(locator(roamPrefix(0)))
