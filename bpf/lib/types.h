@@ -199,7 +199,8 @@ struct pair_live {
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */
-	__u8 pad2[16];              /* an entry begins with a cache line */
+	union half nonce_at;        /* our locator at which TCP or UDP last came with the pair's nonce */
+	__u8 pad2[8];               /* an entry begins with a cache line */
 };
 
 /* Of an embryo's nonce: it came in UDP the last time, as where the path drops

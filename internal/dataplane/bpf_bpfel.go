@@ -302,7 +302,8 @@ type bpfPairLive struct {
 	StallTold    uint32
 	QueueTold    uint32
 	UpdatesUntil uint64
-	Pad2         [16]uint8
+	NonceAt      bpfHalf
+	Pad2         [8]uint8
 }
 
 type bpfRefusal struct {
