@@ -184,10 +184,12 @@ type Path struct {
 }
 
 // MaxPaths and MaxRemote bound what a data-plane entry holds; the core keeps
-// every locator and gives the entry the best ones.
+// every locator and gives the entry the best ones. MaxAccept bounds the locators
+// that it accepts: one full Locator Update, and in grace what that has replaced.
 const (
 	MaxPaths  = 16
 	MaxRemote = 8
+	MaxAccept = maxRemotes
 )
 
 // Pair is the desired data-plane entry of a session.
@@ -207,7 +209,7 @@ type Pair struct {
 	Expected                bool           // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
-	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most 2*MaxRemote
+	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most MaxAccept
 	Unproven                []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unproven, named by a file, the user or the DNS, not by the peer alone
 	Proven                  []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's

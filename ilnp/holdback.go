@@ -217,9 +217,8 @@ func (c *Core) followKnown(now time.Time, s *session) {
 // tellFromKnown sends an unacknowledged set once more, with a source that the
 // correspondent knows and that is no longer to be had, out of the link of path. A
 // stack that takes updates from known sources only is not reached otherwise after an
-// immediate handoff. DEVIATION from RFC 2827, see docs/rfc/rfc6743.md: ingress filters
-// may drop it, hence it is the last resort and rare. Its acknowledgement comes to a
-// locator of the set.
+// immediate handoff. Ingress filters (RFC 2827) may drop it, hence it is the last resort
+// and rare. Its acknowledgement comes to a locator of the set.
 func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 	u := &s.update
 	usable := c.usable(now)

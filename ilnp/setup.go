@@ -261,8 +261,13 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
 	s.lastRx, s.lastNonceRx = now, now
-	// Of a large set, the entry does not have every locator.
-	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current || !slices.Contains(s.entry.Accept, r.l64) {
+	// One that it announced has the preference that it gave it; one that it has withdrawn
+	// a late packet may come from, and whoever goes back there says so by an update.
+	if r := s.remotes.find(o.Remote.L64); r != nil && (r.standing == current || r.standing == dropped) {
+		if !slices.Contains(s.entry.Accept, r.l64) { // not every one of a very large set is there
+			s.astray = recalled
+		}
+	} else {
 		s.remotes.put(o.Remote.L64, 0, time.Time{})
 		s.remotes.lead(o.Remote.L64)
 		s.lastMove = now

@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 20 /* as ABI in internal/dataplane */
+#define ROAM_ABI 21 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -202,10 +202,11 @@ struct pair_live {
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */
+	union half nonce_at;        /* our locator at which TCP or UDP last came with the pair's nonce */
 	__u16 twin_ports[2];        /* of a datagram that answers the last one that went under both rules, */
 	__u8 twin_open;             /* of which there was none yet, */
 	__u8 twin_answers;          /* and how many there were for such ones, and no others */
-	__u8 pad2[10];              /* an entry begins with a cache line */
+	__u8 pad2[2];               /* an entry begins with a cache line */
 };
 
 /* A TCP connection of a session, by its aliases and ports. */

@@ -321,10 +321,11 @@ type bpfPairLive struct {
 	StallTold    uint32
 	QueueTold    uint32
 	UpdatesUntil uint64
+	NonceAt      bpfHalf
 	TwinPorts    [2]uint16
 	TwinOpen     uint8
 	TwinAnswers  uint8
-	Pad2         [10]uint8
+	Pad2         [2]uint8
 }
 
 type bpfRefusal struct {

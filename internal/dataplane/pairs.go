@@ -109,7 +109,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
-	err := p.addSources(row, more)
+	more, err := p.addSources(pair.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
 	} else if err == nil {

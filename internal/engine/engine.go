@@ -36,6 +36,7 @@ type Plane interface {
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
+	LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
 	Strangers() <-chan dataplane.Event
@@ -322,6 +323,21 @@ func (e *Engine) readActivity() {
 	if e.cfg.OnTick != nil {
 		e.cfg.OnTick(now)
 	}
+}
+
+// readHeard shows the core when the correspondents were last heard for whom that
+// matters, before this host's locators change.
+func (e *Engine) readHeard() {
+	keys := e.core.Unacquainted()
+	if len(keys) == 0 {
+		return
+	}
+	acts, err := e.cfg.Plane.LastHeard(keys)
+	if err != nil {
+		e.report("read when correspondents were heard", err)
+		return
+	}
+	e.core.HandleHeard(acts)
 }
 
 // start brings the core to the present state of the host before the data plane
