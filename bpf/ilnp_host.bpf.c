@@ -28,36 +28,37 @@ static __always_inline int is_missed_often(const struct pair_key *key)
 	return !bpf_map_lookup_elem(&known_nids, &remote) && is_one_of_many(CROWD_MISSES, MISSES_MOST);
 }
 
-/* Hands a packet over that needs a session; pending: its correspondent is about to
- * get one.
- */
-__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, int pending)
-{
-	struct event about = {};
-
-	if (!key)
-		return drop(DROP_KERNEL_HELPER);
-	about.key = *key;
-	if (!pending && is_missed_often(key))
-		count(DROP_MISS_RATE);
-	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
-		count(DROP_MISS_HANDED_OVER);
-	return CONSUMED;
-}
-
-/* Says where an ICMPv6 error of our own stack goes about a packet of a pending peer: as all
- * else that it gets, with the nonce that it is answered with.
- */
+/* Says where a pending peer is, and with which nonce it is answered. */
 static __always_inline int about_pending(struct event *about, struct embryo *e, const struct pair_key *key)
 {
 	about->remote.nid = key->remote;
 	about->remote.l64 = e->remote_l64;
 	about->local.nid = key->local;
 	about->local.l64 = e->local_l64;
+	about->nonce = e->remote_nonce;
 	about->ifindex = e->ifindex;
 	about->carried = e->carried & EMBRYO_CAME;
 	about->rule = e->rule;
 	return embryo_nonce(e, key, &about->own_nonce);
+}
+
+/* Hands a packet over that needs a session; e: one that exceeds the allowance of its
+ * pending peer, which is about to get one.
+ */
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, struct embryo *e)
+{
+	struct event about = {};
+
+	if (!key)
+		return drop(DROP_KERNEL_HELPER);
+	about.key = *key;
+	if (e)
+		about_pending(&about, e, key);
+	if (!e && is_missed_often(key))
+		count(DROP_MISS_RATE);
+	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
+		count(DROP_MISS_HANDED_OVER);
+	return CONSUMED;
 }
 
 /* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
@@ -139,7 +140,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (p)
 		return send_pair(skb, p, &c, u.ip.next);
 	verdict = send_embryo(skb, &u.key, e, &c, u.ip.next);
-	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, 1) : verdict;
+	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets

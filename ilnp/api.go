@@ -126,6 +126,7 @@ const (
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
 	SeenAcked                     // as SeenEmbryo, of a packet that acknowledges our SYN-ACK, which went to Remote
+	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenEmbryo, of which nobody may have heard
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 

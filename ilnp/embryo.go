@@ -56,6 +56,7 @@ type candidate struct {
 	life            pendingLife
 	acked           time.Time // when a packet acknowledged our SYN-ACK; zero: none did
 	proof           lifetimeProof
+	quiet           bool // it was validated otherwise than by the reply to a probe
 	rtt             time.Duration
 	early           []byte // a Locator Update that came before the session, whole
 	earlyLink       roam.LinkID
@@ -97,7 +98,7 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	}
 	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
 	c.addCandidate(k)
-	c.accounts.received(now, o.Remote, o.Bytes, 1)
+	c.accounts.received(now, o.Remote, o.Bytes, min(o.Bytes, 1))
 	k.held = o.Held
 	k.learn(o.Found)
 	k.life.note(now, o.Packets)
@@ -293,7 +294,7 @@ func (c *Core) giveUp(now time.Time, k *candidate) {
 	c.dropCandidate(now, k)
 	if len(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
 		c.emit(Dismiss{Pending: k.key, Key: k.handles})
-		c.emit(Reject{Key: k.handles})
+		c.letGo(k.handles)
 	}
 }
 
@@ -418,6 +419,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	s.found(k.found)
 	s.asks = s.asks || k.asks || k.carried
 	s.takeControl(k.control)
+	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}

@@ -107,7 +107,7 @@ func (c *Core) pendingAcked(now time.Time, k *candidate, lu ilnpwire.LocatorUpda
 		f.known, f.drawn = 0, 0
 		c.refuse(now, k.handles, reasonOlderAck)
 	case f.known+f.drawn >= updateBits:
-		c.candidateProven(now, k, k.key.Nonce, now.Sub(f.sent))
+		c.provenOtherwise(now, k, now.Sub(f.sent))
 	default:
 		f.known, f.drawn = f.known+f.drawn, 0
 		c.askByUpdate(now, k)

@@ -14,9 +14,9 @@ import (
 // are acknowledged, and it is validated by the acknowledgement of our SYN-ACK, which
 // only a node that received that packet can make up.
 const (
-	pendingSilence  = 30 * time.Second       // an entry lives on if packets went both ways within this time
-	candidateSlowly = 15 * time.Second       // between probes then
-	ackPatience     = 100 * time.Millisecond // after the acknowledgement: the reply to a probe shows more, and comes at the same time
+	pendingSilence  = 30 * time.Second      // an entry lives on if packets went both ways within this time
+	candidateSlowly = 15 * time.Second      // between probes then
+	ackPatience     = 50 * time.Millisecond // after the acknowledgement: the reply to a probe shows more, and comes at the same time
 )
 
 // pendingLife tells whether packets go both ways between a pending peer and this host.
@@ -55,6 +55,22 @@ func (k *candidate) asksAgain() time.Duration {
 	return candidateAgain
 }
 
+// handleExcess takes a packet of a local program that exceeds the allowance of a pending
+// peer. It waits until the peer is validated. The data plane tells of both by different
+// ways, so that the peer may not be known here yet; and the session must not begin with
+// another nonce than it was shown.
+func (c *Core) handleExcess(now time.Time, o Observation) {
+	if c.sessionOf(o.Key) == nil && !c.isPending(o.Key) {
+		c.handleEmbryo(now, o)
+	}
+	switch {
+	case c.sessionOf(o.Key) != nil:
+		c.emit(Release{Key: o.Key})
+	case !c.isPending(o.Key):
+		c.emit(Reject{Key: o.Key})
+	}
+}
+
 // handleAcked takes a packet of a pending peer that acknowledges our SYN-ACK: its
 // sequence number is random, and it left for this locator only.
 func (c *Core) handleAcked(now time.Time, o Observation) {
@@ -69,8 +85,37 @@ func (c *Core) handleAcked(now time.Time, o Observation) {
 
 // provenBySynAck validates a pending peer where it received our SYN-ACK. How long the
 // path is stays unknown: the SYN-ACK may have been retransmitted.
-func (c *Core) provenBySynAck(now time.Time, k *candidate) {
-	c.candidateProven(now, k, k.key.Nonce, 0)
+func (c *Core) provenBySynAck(now time.Time, k *candidate) { c.provenOtherwise(now, k, 0) }
+
+// provenOtherwise validates a pending peer of which no reply to a probe has come. One
+// that comes yet counts for its session. Until it does, or the peer probes itself, it is
+// no Roam peer, but one that may want what it does: a nonce with every packet.
+func (c *Core) provenOtherwise(now time.Time, k *candidate, rtt time.Duration) {
+	sent := k.sent
+	k.sent, k.quiet = nil, true
+	c.candidateProven(now, k, k.key.Nonce, rtt)
+	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce)
+	if s == nil {
+		k.sent = sent
+		return
+	}
+	for _, t := range sent {
+		if pr, ok := c.probes[t]; ok {
+			pr.from = s
+			c.probes[t] = pr
+			s.sent = append(s.sent, t)
+		}
+	}
+}
+
+// letGo lets packets of local programs go that waited for the validation of a pending
+// peer which was given up: to a known node by its preinstalled entry.
+func (c *Core) letGo(key PairKey) {
+	if c.expected[key] != nil {
+		c.emit(Release{Key: key})
+		return
+	}
+	c.emit(Reject{Key: key})
 }
 
 // keepEarly keeps the Locator Update of a pending peer until it is a session, and

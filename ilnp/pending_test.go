@@ -239,3 +239,79 @@ func TestReplyGoesBeforeSynAck(t *testing.T) {
 		t.Errorf("%d sessions, refused %v", b.count(SessionEstablished), b.RejectedInput())
 	}
 }
+
+// TestExcessWaits: a packet that exceeds the allowance of a pending peer waits until the
+// peer is validated, though the core had not heard of that peer, and though an entry is
+// preinstalled for it: the session has the nonce that the peer was shown.
+func TestExcessWaits(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Expect = 4 })
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.drain()
+	if !b.pairs[theKey].Expected {
+		t.Fatal("no entry is preinstalled")
+	}
+	o := embryo(netP, peerNonce)
+	o.Trigger, o.Bytes = SeenExcess, 0
+	b.see(o)
+	if len(b.other) > 0 || b.pairs[theKey].State != Initiated || !b.pairs[theKey].Expected {
+		t.Fatalf("outputs %+v, entry %+v", b.other, b.pairs[theKey])
+	}
+	b.see(embryo(netP, peerNonce))
+	b.reply(b.probesSent()[0], peerNonce)
+	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce != ownOfPending {
+		t.Errorf("session %+v", p)
+	}
+	if len(b.other) != 1 || b.other[0] != (Output)(Release{Key: theKey}) {
+		t.Errorf("outputs %+v, want the release of what waited", b.other)
+	}
+	b.forget()
+	b.see(o)
+	if len(b.other) != 1 || b.other[0] != (Output)(Release{Key: theKey}) {
+		t.Errorf("outputs %+v of a packet that was late, want its release", b.other)
+	}
+}
+
+// TestExcessOfNobody: where the pending peer is refused, what waits does not wait for ever.
+func TestExcessOfNobody(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Accept = Known })
+	b.prefix(1, netA, Infinite)
+	o := embryo(netP, peerNonce)
+	o.Trigger = SeenExcess
+	b.see(o)
+	if len(b.other) != 1 || b.other[0] != (Output)(Reject{Key: theKey}) {
+		t.Errorf("outputs %+v, want a rejection", b.other)
+	}
+}
+
+// TestExcessIsLetGo by the preinstalled entry when the pending peer is given up.
+func TestExcessIsLetGo(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Expect = 4 })
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	o := embryo(netP, peerNonce)
+	o.Trigger = SeenExcess
+	b.see(o)
+	b.pass(30 * time.Second)
+	if len(b.other) != 2 || b.other[1] != (Output)(Release{Key: theKey}) {
+		t.Errorf("outputs %+v, want a release behind the dismissal", b.other)
+	}
+}
+
+// TestLateReplyCounts: where the SYN-ACK was faster, the reply to a probe is the session's.
+func TestLateReplyCounts(t *testing.T) {
+	b := pendingAt(t)
+	o := embryo(netP, peerNonce)
+	o.Trigger = SeenAcked
+	b.see(o)
+	probe := b.probesSent()[0]
+	b.pass(ackPatience)
+	if !b.pairs[theKey].NonceAlways {
+		t.Error("a peer that answers no probe may want every nonce")
+	}
+	b.pass(10 * time.Millisecond)
+	b.reply(probe, peerNonce)
+	if s := b.sessions[theKey]; s.rtt != ackPatience+10*time.Millisecond || len(b.RejectedInput()) > 0 {
+		t.Errorf("RTT %v, refused %v", s.rtt, b.RejectedInput())
+	}
+}

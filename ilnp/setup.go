@@ -46,6 +46,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleEmbryo(now, o)
 	case o.Trigger == SeenAcked:
 		c.handleAcked(now, o)
+	case o.Trigger == SeenExcess:
+		c.handleExcess(now, o)
 	case s == nil:
 		c.refuse(now, o.Key, reasonNoSession)
 	case o.Trigger == SeenNonce:

@@ -271,12 +271,8 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 		count(TX_DETOUR);
 		return bpf_redirect(this_detour(), 0);
 	}
-	if (!embryo_allows(e, skb->len - ETH_LEN)) {
-		if (!e->given)
-			return NOT_YET;
-		count(DROP_UNPROVEN);
-		return no_path(skb);
-	}
+	if (!embryo_allows(e, skb->len - ETH_LEN))
+		return NOT_YET;
 	o.ends[0].l64 = e->local_l64;
 	o.ends[0].nid = k->local;
 	o.ends[1].l64 = e->remote_l64;

@@ -85,8 +85,10 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if p.Expected {
 		return // nothing has been sent
 	}
-	if p.State == ilnp.Established && !p.Carry {
-		e.held.forget(p.Key) // else they were lost with their option, and are released again
+	if p.State == ilnp.Established && !p.Carry && made && !old.Expected {
+		// Else they were lost with their option, or have exceeded the allowance of a
+		// pending peer, and are released.
+		e.held.forget(p.Key)
 	}
 	moved := !slices.Equal(old.Paths, p.Paths)
 	if e.narrowed(p.Key) && len(old.Paths) > 0 && moved {
