@@ -195,6 +195,7 @@ type Pair struct {
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
+	ICMPRule                ChecksumRule   // of ICMPv6 messages that bear our nonce
 	RuleSought              bool           // Rule is a guess, to be found from what the peer sends
 	NonceAlways             bool           // the option goes on every packet
 	Carry                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP

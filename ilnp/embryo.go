@@ -35,6 +35,7 @@ const (
 // so that forged first packets cost an entry here and no session.
 type candidate struct {
 	schedule
+	control         // as its answers showed it
 	key             Pending
 	handles         PairKey // as the data plane named it
 	listed          bool    // by a record or a session, at this locator: that is where its NID is
@@ -199,7 +200,7 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 	forms := []ProbeForm{FormOption, FormUDP}
 	udp := k.carried != (k.tries%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0 || k.tries == 0 && !k.carried:
+	case c.cfg.UDPPort == 0 || k.noUDP || k.tries == 0 && !k.carried:
 		forms = forms[:1]
 	case k.tries > 0 && k.listed: // the first one was lost, or could not pass
 	case udp:
@@ -224,6 +225,12 @@ func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
+}
+
+func (k *candidate) nids() PairKey { return PairKey{k.key.Local, k.key.Remote.NID} }
+
+func (k *candidate) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
+	return c.isSummedOverNIDs(now, profile{control: k.control, asks: k.asks}, k.sent, l)
 }
 
 // ownTowards returns the nonce to show a candidate, and from where. Where the
@@ -274,6 +281,7 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce {
 			k.early, k.earlyLink = bytes.Clone(packet), link
+			k.sum(p.OverNIDs)
 			kept = true
 		}
 	}
@@ -408,6 +416,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	}
 	s.found(k.found)
 	s.asks = k.asks || k.carried
+	s.takeControl(k.control)
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}

@@ -2,39 +2,12 @@ package interop
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"slices"
 	"sync"
 	"time"
 
 	"roam/lab/topo"
 )
-
-// Stack is what implementations of ILNPv6 do differently.
-type Stack struct {
-	NonceAlways   bool // every packet carries the nonce, and one without is taken for plain IPv6
-	NonceOnce     bool // only the first packet of a session carries it, and ICMPv6
-	OneNonce      bool // who answers uses the nonce of who asked
-	NIDChecksums  bool // TCP and UDP checksums count locators as zero
-	DraftUpdates  bool // Locator Updates have code 7 and entries of 16 octets
-	KnownSource   bool // takes a Locator Update only from a locator that it knows
-	OneLocator    bool // sends to one locator of a set, the first best; others take turns
-	AckToNewest   bool // acknowledges to the first locator listed, not to where the update came from
-	FirstPingLost bool // gives no answer to the first echo request of a session
-}
-
-// Counts are what a Peer saw, and why it dropped packets.
-type Counts struct {
-	Received      int // accepted, all kinds
-	Nonces        int // of those, with a nonce
-	Updates       int // Locator Updates accepted
-	Acks          int // acknowledgements of its own
-	Plain         int // without nonce, where one is wanted
-	WrongNonce    int
-	BadChecksum   int
-	Strangers     int // without nonce, from a locator that it does not know
-	StrangeUpdate int // Locator Updates from one
-}
 
 // Peer is one scripted host. Its methods may be called from any goroutine.
 type Peer struct {
@@ -46,21 +19,34 @@ type Peer struct {
 	mu       sync.Mutex
 	locators []uint64 // its own; the first one is sent from
 	sessions map[uint64]*session
+	plain    map[plainKey]*session // conversations by plain IPv6
 	conns    map[connKey]*Conn
 	counts   Counts
-	datagram map[uint16]int // UDP payloads received, by own port
+	datagram map[uint16]int  // UDP payloads received, by own port
+	used     map[uint16]bool // own UDP ports that datagrams were sent from
+	heard    map[uint16]func([]byte)
+	hard     bool // it is at its own locators only, not at those that it left
+	pongs    int
+	dialled  uint16 // connections begun, those before a reboot too
 }
+
+// plainKey is the addresses of a conversation by plain IPv6.
+type plainKey struct{ own, their address }
 
 // session is what the host knows of one correspondent.
 type session struct {
 	nid         uint64
+	plain       bool     // it is one by plain IPv6
 	own, theirs string   // nonces
+	local       uint64   // own locator to send from; 0: the first one
 	locators    []uint64 // best first
 	best        int      // how many of them share the best preference
 	turn        int
 	sent        int
 	pings       int
-	code        byte // of the last update received
+	last        time.Time // of the last packet either way
+	code        byte      // of the last update received
+	update      *sentUpdate
 }
 
 // Start makes a scripted host with that identifier behind a new device of the
@@ -70,13 +56,24 @@ func Start(router *topo.Host, ifname string, nid uint64, locators []uint64, s St
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{
-		stack: s, nid: nid, link: l, done: make(chan struct{}), locators: locators,
-		sessions: map[uint64]*session{}, conns: map[connKey]*Conn{}, datagram: map[uint16]int{},
-	}
+	p := &Peer{stack: s, nid: nid, link: l, done: make(chan struct{}), locators: locators, datagram: map[uint16]int{}, heard: map[uint16]func([]byte){}}
+	p.forget()
 	go p.receive()
 	go p.repeat()
 	return p, nil
+}
+
+// Reboot makes the host forget its sessions and connections. Its services, its
+// locators and its counts stay.
+func (p *Peer) Reboot() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget()
+}
+
+func (p *Peer) forget() {
+	p.sessions, p.plain = map[uint64]*session{}, map[plainKey]*session{}
+	p.conns, p.used = map[connKey]*Conn{}, map[uint16]bool{}
 }
 
 // Close ends the host and removes its device.
@@ -104,6 +101,15 @@ func (p *Peer) Locators(nid uint64) ([]uint64, byte) {
 	return slices.Clone(s.locators), s.code
 }
 
+// Boot makes the host forget its sessions, as Reboot does, and go on with another
+// stack.
+func (p *Peer) Boot(s Stack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget()
+	p.stack = s
+}
+
 // Datagrams returns how many UDP payloads have come to a port.
 func (p *Peer) Datagrams(port uint16) int {
 	p.mu.Lock()
@@ -115,33 +121,7 @@ func (p *Peer) Datagrams(port uint16) int {
 func (p *Peer) Open(nid, l64 uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sessions[nid] = &session{nid: nid, own: drawNonce(), locators: []uint64{l64}, best: 1}
-}
-
-// SendUDP sends a datagram.
-func (p *Peer) SendUDP(nid uint64, from, to uint16, data []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sendUDP(p.sessions[nid], from, to, data)
-}
-
-// Move changes the host's own locators, and tells all correspondents from a
-// locator that they know.
-func (p *Peer) Move(locators ...uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before := p.locators[0]
-	for _, s := range p.sessions {
-		u := locatorUpdate{code: codeRFC, operation: opAdvertise}
-		if p.stack.DraftUpdates {
-			u.code = codeReplaceSoft
-		}
-		for i, l := range locators {
-			u.entries = append(u.entries, entry{l, uint16(10 * (i + 1)), 600})
-		}
-		p.sendFrom(address{before, p.nid}, s, s.target(p.stack.OneLocator), protoICMP, u.bytes())
-	}
-	p.locators = locators
+	p.sessions[nid] = &session{nid: nid, own: p.drawNonce(), locators: []uint64{l64}, best: 1, last: time.Now()}
 }
 
 func (p *Peer) receive() {
@@ -158,7 +138,7 @@ func (p *Peer) receive() {
 	}
 }
 
-// repeat sends again what TCP has not had acknowledged.
+// repeat sends again what TCP and Locator Updates have not had acknowledged.
 func (p *Peer) repeat() {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -171,13 +151,19 @@ func (p *Peer) repeat() {
 			for _, c := range p.conns {
 				c.repeat()
 			}
+			for _, s := range p.sessions {
+				p.repeatUpdate(s)
+			}
 			p.mu.Unlock()
 		}
 	}
 }
 
-func drawNonce() string {
+func (p *Peer) drawNonce() string {
 	b := make([]byte, 4)
+	if p.stack.Options.LongNonce {
+		b = make([]byte, 12)
+	}
 	rand.Read(b)
 	return string(b)
 }
@@ -191,24 +177,53 @@ func (s *session) target(one bool) uint64 {
 	return s.locators[s.turn%s.best]
 }
 
+// source is the address that packets of a session leave from.
+func (p *Peer) source(s *session) address {
+	if s.local != 0 {
+		return address{s.local, p.nid}
+	}
+	return address{p.locators[0], p.nid}
+}
+
 // send sends a message of an upper layer.
 func (p *Peer) send(s *session, proto byte, body []byte) {
-	p.sendFrom(address{p.locators[0], p.nid}, s, s.target(p.stack.OneLocator), proto, body)
+	p.sendFrom(p.source(s), s, s.target(p.stack.OneLocator), proto, body)
 }
 
 func (p *Peer) sendFrom(src address, s *session, l64 uint64, proto byte, body []byte) {
-	q := packet{src: src, dst: address{l64, s.nid}, proto: proto, body: body}
 	first := 3
 	if p.stack.NonceOnce {
 		first = 1
 	}
-	if p.stack.NonceAlways || proto == protoICMP || s.sent < first {
-		q.nonce = s.own
-	}
+	p.renew(s)
+	nonce := p.stack.NonceAlways || p.stack.NonceSent || proto == protoICMP || s.sent < first
 	if proto != protoICMP {
 		s.sent++
 	}
-	p.link.write(q.bytes(p.stack.NIDChecksums, otherHops))
+	p.put(src, s, l64, proto, body, nonce)
+}
+
+// put sends a packet with the nonce of a session or without one.
+func (p *Peer) put(src address, s *session, l64 uint64, proto byte, body []byte, nonce bool) {
+	q := packet{src: src, dst: address{l64, s.nid}, proto: proto, body: body, beside: p.stack.Options}
+	if nonce && !s.plain {
+		q.nonce = s.own
+	}
+	nidsOnly := p.stack.nidsOnly(proto)
+	if s.plain {
+		nidsOnly = proto == protoTCP && body[13] == flagSYN|flagACK && p.stack.PlainSYNACKOverNIDs
+	}
+	p.link.write(q.bytes(nidsOnly, otherHops))
+}
+
+// renew draws a new nonce, and is ready for one, when a session was silent for
+// long.
+func (p *Peer) renew(s *session) {
+	now := time.Now()
+	if d := p.stack.RenewAfter; d > 0 && !s.plain && now.Sub(s.last) > d {
+		s.own, s.theirs, s.sent = p.drawNonce(), "", 0
+	}
+	s.last = now
 }
 
 // handle takes one packet off the wire.
@@ -217,26 +232,38 @@ func (p *Peer) handle(q packet) {
 		p.answerSolicitation(q)
 		return
 	}
-	if q.dst.nid != p.nid || q.src.l64>>48 == 0xfe80 {
+	if q.dst.nid != p.nid || q.src.l64>>48 == 0xfe80 || p.hard && !slices.Contains(p.locators, q.dst.l64) {
+		return
+	}
+	if p.stack.Disabled && q.nonce != "" {
+		p.refuseOption(q)
 		return
 	}
 	s := p.admit(q)
 	if s == nil {
 		return
 	}
-	if !q.sound(p.stack.NIDChecksums) {
+	ok, nidsOnly := p.stack.sound(q)
+	if s.plain {
+		ok, nidsOnly = q.sound(false), false
+	}
+	if !ok {
 		p.counts.BadChecksum++
 		return
 	}
-	p.counts.Received++
+	if s.plain {
+		p.counts.PlainServed++
+	} else {
+		p.counts.Received++
+	}
 	if q.nonce != "" {
 		p.counts.Nonces++
 	}
 	switch {
-	case q.proto == protoICMP:
-		p.handleICMP(s, q)
+	case q.proto == protoICMP && len(q.body) >= 8:
+		p.handleICMP(s, q, nidsOnly)
 	case q.proto == protoUDP && len(q.body) >= 8:
-		p.handleUDP(s, q.body)
+		p.handleUDP(s, q)
 	case q.proto == protoTCP && len(q.body) >= 20:
 		p.handleTCP(s, q.body)
 	}
@@ -246,97 +273,58 @@ func (p *Peer) handle(q packet) {
 // 6744 §6). nil: the packet is dropped.
 func (p *Peer) admit(q packet) *session {
 	s := p.sessions[q.src.nid]
-	switch {
-	case q.nonce == "" && (s == nil || p.stack.NonceAlways):
-		p.counts.Plain++
-		return nil
-	case s == nil:
-		s = &session{nid: q.src.nid, own: drawNonce(), theirs: q.nonce, locators: []uint64{q.src.l64}, best: 1}
+	if q.nonce == "" && (s == nil || p.stack.NonceAlways) {
+		return p.admitPlain(q)
+	}
+	if s == nil {
+		s = &session{nid: q.src.nid, own: p.drawNonce(), locators: []uint64{q.src.l64}, best: 1, last: time.Now()}
 		if p.stack.OneNonce {
 			s.own = q.nonce
 		}
 		p.sessions[s.nid] = s
-	case q.nonce == "":
-		if !slices.Contains(s.locators, q.src.l64) {
-			p.counts.Strangers++
-			return nil
-		}
-	case s.theirs == "":
+	}
+	p.renew(s)
+	known := slices.Contains(s.locators, q.src.l64)
+	update := q.proto == protoICMP && len(q.body) > 0 && q.body[0] == icmpUpdate
+	switch {
+	case q.nonce != "" && s.theirs == "":
 		s.theirs = q.nonce
-	case s.theirs != q.nonce:
+	case q.nonce != "" && s.theirs != q.nonce:
 		p.counts.WrongNonce++
+		return nil
+	}
+	if !known && (q.nonce == "" || p.stack.UnknownSourceDropped && !update) {
+		p.counts.Strangers++
 		return nil
 	}
 	return s
 }
 
-func (p *Peer) handleICMP(s *session, q packet) {
-	switch q.body[0] {
-	case icmpEchoRequest:
-		s.pings++
-		if p.stack.FirstPingLost && s.pings == 1 {
-			return
-		}
-		reply := slices.Clone(q.body)
-		reply[0] = icmpEchoReply
-		p.sendFrom(q.dst, s, q.src.l64, protoICMP, reply)
-	case icmpUpdate:
-		if q.nonce == "" {
-			p.counts.WrongNonce++
-			return
-		}
-		p.handleUpdate(s, q)
+// admitPlain finds the conversation of a packet by plain IPv6.
+func (p *Peer) admitPlain(q packet) *session {
+	if !p.stack.ServesPlain && !(p.stack.PlainSYNACKOverNIDs && q.proto == protoTCP) {
+		p.counts.Plain++
+		return nil
 	}
+	return p.plainWith(plainKey{q.dst, q.src})
 }
 
-// handleUpdate replaces the set of a correspondent's locators and answers with
-// the same body (RFC 6743 §2).
-func (p *Peer) handleUpdate(s *session, q packet) {
-	u, err := parseUpdate(q.body)
-	if err != nil {
-		return
+// plainWith returns the conversation between two addresses by plain IPv6.
+func (p *Peer) plainWith(k plainKey) *session {
+	if p.plain[k] == nil {
+		p.plain[k] = &session{nid: k.their.nid, plain: true, local: k.own.l64, locators: []uint64{k.their.l64}, best: 1}
 	}
-	if u.operation == opAcknowledgement {
-		p.counts.Acks++
-		return
-	}
-	if p.stack.KnownSource && !slices.Contains(s.locators, q.src.l64) {
-		p.counts.StrangeUpdate++
-		return
-	}
-	p.counts.Updates++
-	s.code = u.code
-	sorted := slices.Clone(u.entries)
-	slices.SortStableFunc(sorted, func(a, b entry) int { return int(a.preference) - int(b.preference) })
-	s.locators, s.best = nil, 0
-	for _, e := range sorted {
-		s.locators = append(s.locators, e.l64)
-		if e.preference == sorted[0].preference {
-			s.best++
-		}
-	}
-	to := q.src.l64
-	if p.stack.AckToNewest || !slices.Contains(s.locators, to) {
-		to = u.entries[0].l64
-	}
-	u.operation = opAcknowledgement
-	p.sendFrom(address{p.locators[0], p.nid}, s, to, protoICMP, u.bytes())
+	return p.plain[k]
 }
 
-// handleUDP echoes, but for answers to what the host itself sent.
-func (p *Peer) handleUDP(s *session, b []byte) {
-	from, to := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
-	p.datagram[to]++
-	if to == EchoPort {
-		p.sendUDP(s, to, from, b[8:])
+// begin returns the session in which the host begins something; nil if none was
+// opened.
+func (p *Peer) begin(nid uint64) *session {
+	s := p.sessions[nid]
+	if s != nil && p.stack.BeginsPlain {
+		return p.plainWith(plainKey{address{p.locators[0], p.nid}, address{s.locators[0], nid}})
 	}
-}
-
-func (p *Peer) sendUDP(s *session, from, to uint16, data []byte) {
-	b := binary.BigEndian.AppendUint16(nil, from)
-	b = binary.BigEndian.AppendUint16(b, to)
-	b = binary.BigEndian.AppendUint16(b, uint16(8+len(data)))
-	p.send(s, protoUDP, append(append(b, 0, 0), data...))
+	return s
 }
 
 // answerSolicitation tells the router where the host's addresses are (RFC 4861

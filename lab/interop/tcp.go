@@ -27,6 +27,7 @@ const largest = 1200
 
 type connKey struct {
 	nid        uint64
+	plain      bool   // by plain IPv6
 	own, their uint16 // ports
 }
 
@@ -65,11 +66,12 @@ type Conn struct {
 func (p *Peer) Dial(nid uint64, port uint16) (*Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.sessions[nid]
+	s := p.begin(nid)
 	if s == nil {
 		return nil, fmt.Errorf("dial %016x: no session", nid)
 	}
-	c := &Conn{peer: p, session: s, key: connKey{nid, ClientPort + uint16(len(p.conns)), port}, next: 1000}
+	c := &Conn{peer: p, session: s, key: connKey{nid, s.plain, ClientPort + p.dialled, port}, next: 1000}
+	p.dialled++
 	p.conns[c.key] = c
 	c.transmit(flagSYN, nil)
 	return c, nil
@@ -144,7 +146,7 @@ func (c *Conn) repeat() {
 // handleTCP takes a segment: of a connection, or one that opens one to a
 // service.
 func (p *Peer) handleTCP(s *session, b []byte) {
-	key := connKey{s.nid, binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint16(b)}
+	key := connKey{s.nid, s.plain, binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint16(b)}
 	head, flags := int(b[12]>>4)*4, b[13]
 	if head < 20 || head > len(b) {
 		return
@@ -152,6 +154,7 @@ func (p *Peer) handleTCP(s *session, b []byte) {
 	c := p.conns[key]
 	if c == nil {
 		if flags&(flagSYN|flagACK) != flagSYN || key.own != EchoPort && key.own != DiscardPort {
+			p.reset(s, key, flags, b)
 			return
 		}
 		c = &Conn{peer: p, session: s, key: key, next: 5000}
@@ -159,6 +162,15 @@ func (p *Peer) handleTCP(s *session, b []byte) {
 	}
 	c.session = s
 	c.take(binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]), flags, b[head:])
+}
+
+// reset answers a segment of no connection (RFC 9293 §3.10.7.1).
+func (p *Peer) reset(s *session, key connKey, flags byte, b []byte) {
+	if flags&flagRST != 0 || flags&flagACK == 0 {
+		return
+	}
+	c := &Conn{peer: p, session: s, key: key}
+	c.put(segment{seq: binary.BigEndian.Uint32(b[8:]), flags: flagRST})
 }
 
 func (c *Conn) take(seq, ack uint32, flags byte, data []byte) {

@@ -50,8 +50,16 @@ const (
 
 var (
 	netRoam = []netip.Prefix{netip.MustParsePrefix("2001:db8:a:1::/64"), netip.MustParsePrefix("2001:db8:a:2::/64")}
-	netPeer = []netip.Prefix{netip.MustParsePrefix("2001:db8:c:1::/64"), netip.MustParsePrefix("2001:db8:c:2::/64")}
+	netPeer = peerNetworks(24)
 )
+
+// peerNetworks returns 2001:db8:c:1::/64 and those that follow.
+func peerNetworks(count int) (all []netip.Prefix) {
+	for i := range count {
+		all = append(all, netip.MustParsePrefix(fmt.Sprintf("2001:db8:c:%x::/64", i+1)))
+	}
+	return all
+}
 
 // patience bounds the wait for anything that takes milliseconds on an idle
 // machine.
@@ -62,7 +70,7 @@ const patience = 20 * time.Second
 //
 //	        net1  2001:db8:a:1::/64
 //	      +=========================+
-//	[ mn ]  net2  2001:db8:a:2::/64  [ r ]--peer--( scripted: 2001:db8:c:1::/64, c:2 )
+//	[ mn ]  net2  2001:db8:a:2::/64  [ r ]--peer--( scripted: 2001:db8:c:1::/64 to c:18 )
 //	      +=========================+
 type world struct {
 	*testing.T
