@@ -191,6 +191,7 @@ __noinline int note_bare(struct __sk_buff *skb, const struct pair *p, struct pai
 		return 0;
 	l->sought_since = 0;
 	l->twin_answers = 0;
+	l->without_nonce = 0; /* these were of plain IPv6 */
 	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
 	return 0;
 }
