@@ -51,7 +51,8 @@ func (c *Core) copyTimeout(now time.Time, s *session) {
 }
 
 // guessOther takes the other rule for the more likely one, of this session alone: what
-// told bears no nonce. The first packet that does will show which it is.
+// told bears no nonce. The first packet that does will show which it is. Who answers as
+// plain IPv6 by its rule also takes packets without nonce for such.
 func (c *Core) guessOther(now time.Time, s *session) {
 	if !s.sought {
 		return
@@ -61,5 +62,6 @@ func (c *Core) guessOther(now time.Time, s *session) {
 	} else {
 		s.rule = RuleIPv6
 	}
+	s.nonceAlways = s.nonceAlways || !s.nonceFixed
 	c.upsert(now, s, s.entry.Paths)
 }

@@ -95,7 +95,7 @@ func TestOtherRuleIsGuessed(t *testing.T) {
 	b.answerProbes()
 	for _, want := range []ChecksumRule{RuleRFC6741, RuleIPv6, RuleRFC6741} {
 		b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundOther})
-		if p := b.pairs[theKey]; p.Rule != want || !p.RuleSought {
+		if p := b.pairs[theKey]; p.Rule != want || !p.RuleSought || !p.NonceAlways {
 			t.Fatalf("rule %v, sought: %v; want %v", p.Rule, p.RuleSought, want)
 		}
 	}

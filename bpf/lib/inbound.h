@@ -28,13 +28,15 @@ __noinline int note_asked(struct __sk_buff *skb, const struct pair *p, struct pa
 	return 0;
 }
 
-/* Notes what a packet shows of its sender's stack. */
+/* Notes what a packet shows of its sender's stack. One of plain IPv6, while its session is
+ * not, does not show that packets of the session may go without nonce.
+ */
 static __always_inline void note_stack(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-				       const struct inbound *in, enum standing s)
+				       const struct inbound *in, enum standing s, int plain)
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
 		l->with_nonce++;
-	else if (has_rule(in->c.proto) && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
+	else if (has_rule(in->c.proto) && !plain && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
 		l->without_nonce++;
 	if (s == AUTHENTIC && has_rule(in->c.proto))
 		l->nonce_at = in->dst.l64;
@@ -86,7 +88,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 {
 	struct pair_live *l = live_of(p);
 	enum standing s;
-	int verdict, known, message;
+	int verdict, known, message, plain;
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
@@ -117,7 +119,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	if (known > p->n_remote)
 		count(RX_STALE_LOCATOR);
 	note_heard(skb, p, l, in, known);
-	note_stack(skb, p, l, in, s);
+	plain = counts_nids_only(p, l) && !sums_nids_only(skb, in);
+	note_stack(skb, p, l, in, s, plain);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
 	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
@@ -137,7 +140,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
-	return counts_nids_only(p, l) && sums_nids_only(skb, in) ? FOR_STACK_6741 : FOR_STACK;
+	return counts_nids_only(p, l) && !plain ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,

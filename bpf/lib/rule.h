@@ -52,8 +52,8 @@ static __always_inline __u32 checksum_at(__u8 proto)
 
 /* Under which rule is the checksum of this packet right? Where no wire lies
  * between, most are still to be computed, and only the seed over the
- * pseudo-header is there; of GSO packets it always is, and ICMPv6 every kernel makes
- * whole. Global: the verifier looks at it once.
+ * pseudo-header is there; of GSO packets it always is, of ICMPv6 never: every kernel
+ * makes that whole. Global: the verifier looks at it once.
  */
 __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
 {
@@ -191,6 +191,7 @@ __noinline int note_bare(struct __sk_buff *skb, const struct pair *p, struct pai
 		return 0;
 	l->sought_since = 0;
 	l->twin_answers = 0;
+	l->without_nonce = 0; /* these were of plain IPv6 */
 	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
 	return 0;
 }

@@ -121,10 +121,11 @@ func TestChecksumsHold(t *testing.T) {
 	for _, c := range load(t) {
 		t.Run(c.name, func(t *testing.T) {
 			checkSum(t, "session", c.Session, xlate.Entry{})
+			e := c.Entry
 			if c.isOrdinary() {
-				c.Entry.Rule = xlate.RuleIPv6
+				e.Rule = xlate.RuleIPv6
 			}
-			checkSum(t, "wire", c.Wire, c.Entry)
+			checkSum(t, "wire", c.Wire, e)
 		})
 	}
 }
