@@ -176,6 +176,60 @@ func TestProbesAlternateRules(t *testing.T) {
 	}
 }
 
+// Of a correspondent whose rule is known to be the ordinary one, a reply over NIDs to a
+// probe over NIDs changes nothing; one to a probe by the ordinary rule does.
+func TestReflectedSumsAreNoSign(t *testing.T) {
+	b := newBench(t)
+	b.openMute()
+	b.remember(t)
+	b.pass(time.Second)
+	probes := b.probesSent()
+	for _, p := range probes {
+		if !p.OverNIDs {
+			b.reply(p, peerNonce)
+			break
+		}
+	}
+	for _, p := range probes {
+		if p.OverNIDs {
+			b.replyOverNIDs(p)
+			break
+		}
+	}
+	if s := b.sessions[theKey]; s.icmp != icmpOrdinary || b.pairs[theKey].ICMPRule != RuleIPv6 {
+		t.Fatalf("rule %v", s.icmp)
+	}
+	b.forget()
+	b.remember(t)
+	b.pass(time.Second)
+	for _, p := range b.probesSent() {
+		b.replyOverNIDs(p)
+		break
+	}
+	if s := b.sessions[theKey]; s.icmp != icmpOverNIDs {
+		t.Errorf("rule %v after a reply with a sum of its own", s.icmp)
+	}
+}
+
+// Once an exchange was given up both rules are tried, whatever was known.
+func TestGivenUpUpdatesTryBothRules(t *testing.T) {
+	b := newBench(t)
+	b.openMute()
+	b.sessions[theKey].icmp = icmpOverNIDs
+	b.prefix(2, netB, Infinite)
+	b.pass(time.Minute)
+	if b.count(UpdateFailed) != 1 {
+		t.Fatalf("given up %d times", b.count(UpdateFailed))
+	}
+	got := b.sums(ilnpwire.TypeLocatorUpdate)
+	if first := got[:updateTries]; slices.Contains(first, false) {
+		t.Errorf("over NIDs: %v, want all", first)
+	}
+	if rest := got[updateTries:]; len(rest) < 2 || !slices.Contains(rest, false) || !slices.Contains(rest, true) {
+		t.Errorf("later over NIDs: %v, want both", rest)
+	}
+}
+
 // remember has the locator unvalidated again, so that it is probed.
 func (b *bench) remember(t *testing.T) {
 	t.Helper()
