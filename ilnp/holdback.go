@@ -118,7 +118,7 @@ func (c *Core) knownPaths(now time.Time, s *session, wanted []Path) []Path {
 
 // isSilent reports whether nothing has come of the correspondent for a while.
 func (s *session) isSilent(now time.Time) bool {
-	return s.dead || s.watch.state == suspect || s.watch.state == silent || now.Sub(s.lastRx) > max(2*s.rtt, heardWithin)
+	return s.dead || now.Sub(s.lastRx) > max(2*s.rtt, heardWithin)
 }
 
 // Unacquainted returns the sessions whose data may wait for an acknowledgement when
@@ -184,9 +184,10 @@ func (c *Core) returnTimeout(now time.Time, s *session) {
 }
 
 // leaveKnown tries the new locators when nothing comes any more on the known one and
-// a first round of probes stayed without an answer.
+// a first round of probes stayed without an answer. That alone says nothing of a stack
+// that answers no echo request.
 func (c *Core) leaveKnown(now time.Time, s *session) {
-	if s.course == onKnown && s.watch.round == 1 {
+	if s.course == onKnown && s.watch.round == 1 && s.watch.silence {
 		s.course = onWanted // refresh judges anew
 		c.refresh(now, s)
 	}

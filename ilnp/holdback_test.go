@@ -252,6 +252,24 @@ func TestSilenceEndsTheWait(t *testing.T) {
 	b.wantSources("no answer there either", netA)
 }
 
+// A stack that neither acknowledges nor answers echo requests, nor shows its nonce any
+// more, is left where it is while data come.
+func TestWaitWithoutEcho(t *testing.T) {
+	for _, m := range []Mode{Soft, Duality} {
+		b := other(t, m)
+		b.prefix(2, netB, Infinite)
+		for range 120 {
+			b.pass(time.Second)
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, WithoutNonce: 1}})
+			b.drain()
+			b.wantSources("data come", netA)
+		}
+		if b.count(PeerDead) > 0 || b.count(HandoffReturned) > 0 {
+			t.Errorf("%v: %d times dead, returned %d times", m, b.count(PeerDead), b.count(HandoffReturned))
+		}
+	}
+}
+
 // A stack that takes updates from known sources only gets one, in place of which
 // nothing else gets there: out of the new link, and rarely.
 func TestUpdateFromTheKnownSource(t *testing.T) {
