@@ -54,7 +54,7 @@ type candidate struct {
 	since, provenAt time.Time
 	probed          time.Time
 	life            pendingLife
-	acked           time.Time // when a packet acknowledged our SYN-ACK; zero: none did
+	acked           bool // a packet acknowledged our SYN-ACK
 	proof           lifetimeProof
 	quiet           bool // it was validated otherwise than by the reply to a probe
 	rtt             time.Duration
@@ -276,8 +276,10 @@ func (k *candidate) fire(c *Core, now time.Time, _ timer) {
 	switch {
 	case k.state == waiting:
 		c.decideCandidate(now, k)
-	case !k.acked.IsZero():
+	case k.acked && c.isPlace(k.key.Remote):
 		c.provenBySynAck(now, k)
+	case k.acked && k.tries < echoesFirst:
+		c.askInstead(now, k)
 	case k.tries >= candidateTries && k.life.goesOn(now):
 		c.askSlowly(now, k)
 	case k.tries >= candidateTries:

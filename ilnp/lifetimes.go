@@ -14,9 +14,9 @@ import (
 // place of a probe: it lists the locator that the peer knows, with a lifetime whose low
 // bits are drawn. Lifetimes are lowered by that, never raised, and by a quarter at most,
 // so that one update has few bits; several make a proof. A wrong one ends it: who has
-// received none may guess once, at one in 2^24.
+// received none may guess once, at one in 2^32.
 const (
-	updateBits   = 24          // drawn in all
+	updateBits   = 32          // drawn in all
 	updateRounds = 4           // updates that it may take
 	updateAgain  = time.Second // between updates that were not answered
 	echoesFirst  = 2           // probes that go before the first one: Roam answers those

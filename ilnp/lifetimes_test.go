@@ -32,12 +32,12 @@ func (b *bench) ackOf(from roam.L64, n Nonce, lu ilnpwire.LocatorUpdate) []byte 
 }
 
 // TestUpdateValidates: a pending peer that answers no probe is asked by Locator Updates
-// with lifetimes that were drawn, and validated when it has returned 24 bits of them.
+// with lifetimes that were drawn, and validated when it has returned 32 bits of them.
 func TestUpdateValidates(t *testing.T) {
 	for name, c := range map[string]struct {
 		preferred time.Duration
 		updates   int
-	}{"infinite": {Infinite, 2}, "a day": {24 * time.Hour, 2}, "an hour": {time.Hour, 3}, "half an hour": {30 * time.Minute, 3}} {
+	}{"infinite": {Infinite, 3}, "a day": {24 * time.Hour, 3}, "an hour": {time.Hour, 4}, "half an hour": {30 * time.Minute, 4}} {
 		b := newBench(t)
 		b.prefix(1, netA, c.preferred)
 		b.see(embryo(netP, peerNonce))

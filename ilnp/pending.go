@@ -11,8 +11,8 @@ import (
 
 // Pending peers that answer no echo request. Such a peer may be an ILNP node behind a
 // filter, so its entry lives while it talks with a local program, its Locator Updates
-// are acknowledged, and it is validated by the acknowledgement of our SYN-ACK, which
-// only a node that received that packet can make up.
+// are acknowledged, and it is validated by what an acknowledgement shows: that of our
+// SYN-ACK, at a locator that a record names, or those of Locator Updates of ours.
 const (
 	pendingSilence  = 30 * time.Second      // an entry lives on if packets went both ways within this time
 	candidateSlowly = 15 * time.Second      // between probes then
@@ -71,16 +71,34 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 	}
 }
 
-// handleAcked takes a packet of a pending peer that acknowledges our SYN-ACK: its
-// sequence number is random, and it left for this locator only.
+// handleAcked takes a packet of a pending peer that acknowledges our SYN-ACK.
+//
+// The sequence number of that is the kernel's, which derives it from addresses, ports
+// and the time. So it is a proof where a record names the locator: under its NID nothing
+// was ever answered elsewhere. Where none does, whoever connects from its own locator
+// first, under any NID, can tell which number the same connection has from a victim's.
+// There it only shows that the peer is worth an update at once.
 func (c *Core) handleAcked(now time.Time, o Observation) {
 	c.handleEmbryo(now, o)
 	k := c.candidates[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
-	if k == nil || o.Held || k.state != unprovenNode || !k.acked.IsZero() {
+	if k == nil || o.Held || k.state != unprovenNode || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
 		return
 	}
-	k.acked = now
+	k.acked = true
 	c.arm(&k.schedule, timerProbe, now, ackPatience)
+}
+
+// isPlace reports whether a record names a locator for a node, not just any.
+func (c *Core) isPlace(at roam.ILV) bool {
+	k := c.known[at.NID]
+	return k != nil && k.locators.find(at.L64) != nil
+}
+
+// askInstead asks a pending peer by a Locator Update before its time.
+func (c *Core) askInstead(now time.Time, k *candidate) {
+	k.tries = echoesFirst
+	c.askByUpdate(now, k)
+	c.arm(&k.schedule, timerProbe, now, candidateFirst<<(k.tries-1))
 }
 
 // provenBySynAck validates a pending peer where it received our SYN-ACK. How long the

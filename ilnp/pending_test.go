@@ -172,10 +172,20 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 	}
 }
 
-// TestSynAckValidates: the acknowledgement of our SYN-ACK does so if no reply to a
-// probe comes with it; that of a held peer does not.
+// recordedAt is pendingAt with a record that names netP.
+func recordedAt(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(embryo(netP, peerNonce))
+	return b
+}
+
+// TestSynAckValidates: the acknowledgement of our SYN-ACK does so where a record names
+// the locator, if no reply to a probe comes with it; that of a held peer does not.
 func TestSynAckValidates(t *testing.T) {
-	b := pendingAt(t)
+	b := recordedAt(t)
 	o := embryo(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.see(o)
@@ -204,9 +214,38 @@ func TestSynAckValidates(t *testing.T) {
 	}
 }
 
+// TestSynAckElsewhere: where no record names the locator, its sequence number can be
+// told from that of the same connection from another one. It validates nothing, and has
+// the peer asked by a Locator Update at once.
+func TestSynAckElsewhere(t *testing.T) {
+	for name, change := range map[string]func(*bench){
+		"no record": func(*bench) {},
+		"record of the node wherever it is": func(b *bench) {
+			b.AddPeer(b.now, Peer{NID: peerNID, Anywhere: true, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
+		},
+	} {
+		b := pendingAt(t)
+		change(b)
+		o := embryo(netP, peerNonce)
+		o.Trigger, o.Packets = SeenAcked, 1
+		b.see(o)
+		b.pass(ackPatience)
+		for range 3 {
+			if _, ok := b.established(); ok || len(b.updates()) == 0 {
+				t.Fatalf("%s: validated: %t, %d updates", name, ok, len(b.updates()))
+			}
+			list := b.updates()
+			b.receive(1, b.ackOf(netP, peerNonce, list[len(list)-1]))
+		}
+		if _, ok := b.established(); !ok {
+			t.Errorf("%s: not validated by three updates", name)
+		}
+	}
+}
+
 // TestSynAckValidatesItsLocatorOnly: the locator that the peer has moved to is not.
 func TestSynAckValidatesItsLocatorOnly(t *testing.T) {
-	b := pendingAt(t)
+	b := recordedAt(t)
 	o := embryo(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.see(o)
@@ -225,7 +264,7 @@ func TestSynAckValidatesItsLocatorOnly(t *testing.T) {
 
 // TestReplyGoesBeforeSynAck: a peer that answers is made a session by its reply, as ever.
 func TestReplyGoesBeforeSynAck(t *testing.T) {
-	b := pendingAt(t)
+	b := recordedAt(t)
 	o := embryo(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.now = b.now.Add(20 * time.Millisecond)
@@ -300,7 +339,7 @@ func TestExcessIsLetGo(t *testing.T) {
 
 // TestLateReplyCounts: where the SYN-ACK was faster, the reply to a probe is the session's.
 func TestLateReplyCounts(t *testing.T) {
-	b := pendingAt(t)
+	b := recordedAt(t)
 	o := embryo(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.see(o)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Validation of a pending peer by TCP. Our SYN-ACK has a random sequence number, which
- * only a node knows that has received it: whoever acknowledges it from the locator
- * that it went to is there. Later acknowledgements prove nothing, as the peer can
- * tell those numbers from what it has acknowledged before.
+/* Which pending peer has acknowledged our SYN-ACK? Its sequence number is known to a node
+ * that has received it; so whoever acknowledges it from the locator that it went to is
+ * there, where nothing under that NID is answered elsewhere (ilnp/pending.go). Later
+ * acknowledgements prove nothing: the peer can tell those numbers from what it has
+ * acknowledged before.
  */
 #ifndef ROAM_SYNACK_H
 #define ROAM_SYNACK_H
