@@ -423,6 +423,63 @@ func TestClosedPortEndsUDP(t *testing.T) {
 	}
 }
 
+// A stack that has shown to be another one gets nothing in UDP.
+func TestForeignStacksGetNoUDP(t *testing.T) {
+	for name, packet := range map[string]func(b *bench) []byte{
+		"over NIDs": func(b *bench) []byte { return overNIDs(t, b.update(netP, peerNonce, updateOf(entry(netP, 10, 300)))) },
+		"form": func(b *bench) []byte {
+			lu := updateOf(entry(netP, 10, 300))
+			lu.Form = ilnpwire.FormLinux
+			return b.update(netP, peerNonce, lu)
+		},
+	} {
+		b := newBench(t, withUDP)
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		b.receive(1, packet(b))
+		b.forget()
+		b.prefix(2, netB, Infinite)
+		for range 30 {
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
+			b.drain()
+			b.pass(time.Second)
+		}
+		if n := len(b.sums(ilnpwire.TypeLocatorUpdate)); n < updateTries {
+			t.Errorf("%s: %d updates", name, n)
+		}
+		if got := b.carriedSent(); len(got) != 0 {
+			t.Errorf("%s: %d messages in UDP", name, len(got))
+		}
+	}
+}
+
+// A pending peer is asked by the other rule before it is asked in UDP, unless its packets
+// are probes as Roam's.
+func TestPendingPeersAreAskedByBothRules(t *testing.T) {
+	for found, want := range map[FoundRule][]string{NotFound: {"ordinary", "over NIDs", "udp"}, FoundProbe: {"ordinary", "udp"}} {
+		b := newBench(t, withUDP)
+		b.prefix(1, netA, Infinite)
+		b.see(Observation{Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, LocalNID: ownNID, Local: Local{1, netA},
+			Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: found, Bytes: 800})
+		b.accounts.received(b.now, roam.ILV{NID: peerNID, L64: netP}, 800, 10)
+		b.pass(candidateFirst * 16)
+		var got []string
+		for _, x := range b.sent {
+			p, err := ilnpwire.ParseControl(x.Packet, testPort)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, map[bool]string{false: "ordinary", true: "over NIDs"}[p.OverNIDs])
+			if p.Carried {
+				got[len(got)-1] = "udp"
+			}
+		}
+		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%v: asked %v, want first %v", found, got, want)
+		}
+	}
+}
+
 // The error proves a pending peer, too.
 func TestErrorProvesAPendingPeer(t *testing.T) {
 	b := newBench(t, withUDP)

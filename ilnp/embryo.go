@@ -192,8 +192,9 @@ func (k *candidate) learn(f FoundRule) {
 }
 
 // askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
-// in UDP, and in both by turns when that stayed without an answer. Where its NID is
-// known to be it gets both at once.
+// in UDP, then in that by the other checksum rule, unless it runs Roam, and in both
+// forms by turns when that stayed without an answer. Where its NID is known to be it
+// gets both at once.
 //
 // One question asks all that claim to be at one locator: the answer says which nonce
 // is there. So one in candidateAgain does, however many nonces are shown from there.
@@ -207,11 +208,12 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		return
 	}
 	forms := []ProbeForm{FormOption, FormUDP}
-	udp := k.carried != (k.tries%2 == 1)
+	turn := k.turn()
+	udp := k.carried != (turn%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0 || k.noUDP || k.tries == 0 && !k.carried:
+	case c.cfg.UDPPort == 0 || k.noUDP || turn == 0 && !k.carried:
 		forms = forms[:1]
-	case k.tries > 0 && k.listed: // the first one was lost, or could not pass
+	case turn > 0 && k.listed: // the first one was lost, or could not pass
 	case udp:
 		forms = forms[1:]
 	default:
@@ -234,6 +236,15 @@ func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
+}
+
+// turn counts its tries, those under both checksum rules as one where nothing says yet
+// that it runs Roam.
+func (k *candidate) turn() int {
+	if k.tries > 0 && !k.carried && !k.asks && k.icmp == icmpSought {
+		return k.tries - 1
+	}
+	return k.tries
 }
 
 func (k *candidate) nids() PairKey { return PairKey{k.key.Local, k.key.Remote.NID} }
