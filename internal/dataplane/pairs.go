@@ -93,7 +93,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	var kept error
 	if exists {
 		row.Flags |= old.Flags & bpfPairFlagsPAIR_PLAIN_FLOWS
-		if old.Flags&^row.Flags&bpfPairFlagsPAIR_PLAIN != 0 {
+		if p.turns(old, row) {
 			var flag bpfPairFlags
 			flag, kept = p.keepPlain(old)
 			row.Flags |= flag

@@ -10,6 +10,21 @@ import (
 	"roam/ilnp"
 )
 
+// turns reports whether a session that has been plain IPv6 so far becomes ILNP. The
+// programs make it plain by themselves, at the first Parameter Problem, before the
+// daemon has heard of that one.
+func (p *Plane) turns(old, row bpfPair) bool {
+	if row.Flags&(bpfPairFlagsPAIR_PLAIN|bpfPairFlagsPAIR_INITIATED) != 0 {
+		return false
+	}
+	if old.Flags&bpfPairFlagsPAIR_INITIATED != 0 {
+		var l bpfPairLive
+		err := p.objs.PairLives.Lookup(old.Slot, &l)
+		return err == nil && l.Birth == old.Birth && l.Retried != 0
+	}
+	return old.Flags&bpfPairFlagsPAIR_PLAIN != 0
+}
+
 // keepPlain notes which open TCP connections of a session that has been plain IPv6
 // so far are to stay so, between the locators that they are bound to: those of old.
 // It returns the flag that has the programs look for them.

@@ -17,14 +17,28 @@ import (
 // between the locators that it is bound to; all else is of the session. So is
 // the next connection with its ports.
 func TestConnectionStaysPlain(t *testing.T) {
-	r := newRig(t)
+	t.Run("told by the daemon", func(t *testing.T) {
+		r := newRig(t)
+		p := pairOf(there)
+		p.State = ilnp.Plain
+		staysPlain(r, p, func() {})
+	})
+	t.Run("before the daemon has heard of it", func(t *testing.T) {
+		r := newRig(t)
+		p := pairOf(there)
+		p.State, p.RemoteNonce = ilnp.Initiated, ilnp.Nonce{}
+		staysPlain(r, p, func() { r.setLive(p.Key, func(l *bpfPairLive) { l.Birth, l.Retried = r.known[p.Key].Birth, 1 }) })
+	})
+}
+
+func staysPlain(r *rig, p ilnp.Pair, retried func()) {
+	t := r.t
 	r.uplink(here, here+1)
-	p := pairOf(there)
-	p.State = ilnp.Plain
 	r.upsert(p)
+	retried()
 	r.connect(netip.AddrPortFrom(session(ours).Addr(), 40000), netip.AddrPortFrom(session(theirs).Addr(), 443))
 
-	p.State, p.Rule, p.NonceAlways, p.Seq = ilnp.Established, ilnp.RuleIPv6, true, 2
+	p.State, p.RemoteNonce, p.Rule, p.NonceAlways, p.Seq = ilnp.Established, theirNonce, ilnp.RuleIPv6, true, 2
 	p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: else1}}
 	p.Accept = []roam.L64{there}
 	r.upsert(p)
