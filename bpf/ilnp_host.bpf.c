@@ -184,7 +184,7 @@ static __always_inline int keeps_nids(const struct pair *p, const struct inbound
 static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
 	struct pair *p;
-	int verdict = read_inbound(skb, in, l3), real = 0;
+	int verdict = read_inbound(skb, in, l3), real = 0, nids_only;
 
 	if (verdict)
 		return verdict;
@@ -222,9 +222,10 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 	}
 	if (verdict > FOR_STACK)
 		return verdict;
+	nids_only = in->c.proto == IPPROTO_ICMPV6 ? is_icmp_over_nids(skb, p, in) : verdict == FOR_STACK_6741;
 	if (real)
-		return deliver_real(skb, in, p, real, verdict == FOR_STACK_6741);
-	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, verdict == FOR_STACK_6741);
+		return deliver_real(skb, in, p, real, nids_only);
+	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, nids_only);
 }
 
 /* A correspondent's first segment has a nonce, so nobody else pays for looking

@@ -197,6 +197,7 @@ type Pair struct {
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
+	ICMPRule                ChecksumRule   // of ICMPv6 messages that bear our nonce
 	RuleSought              bool           // Rule is a guess, to be found from what the peer sends
 	NonceAlways             bool           // the option goes on every packet
 	Carry                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
@@ -377,14 +378,14 @@ type PeerState struct {
 	LastMove    time.Time
 	LastMoveRTT time.Duration
 	Rule        ChecksumRule
-	DraftLU     bool   // Locator Updates to it go in the draft form
-	RuleSought  bool   // Rule is a guess so far
-	NonceAlways bool   // every packet to it carries the nonce
-	OldFirst    bool   // Locator Updates to it leave from known locators first
-	WhyPlain    string // why State is Plain
-	Claims      bool   // it only claims the NID: it was validated at no locator of the record
-	Carried     []Path // those on which control messages go in UDP
-	Spread      Spread // how TCP is spread over Paths
+	UpdateForm  ilnpwire.Form // of Locator Updates to it
+	RuleSought  bool          // Rule is a guess so far
+	NonceAlways bool          // every packet to it carries the nonce
+	OldFirst    bool          // Locator Updates to it leave from known locators first
+	WhyPlain    string        // why State is Plain
+	Claims      bool          // it only claims the NID: it was validated at no locator of the record
+	Carried     []Path        // those on which control messages go in UDP
+	Spread      Spread        // how TCP is spread over Paths
 }
 
 // Tally is how many correspondents there are.

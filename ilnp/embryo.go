@@ -35,6 +35,7 @@ const (
 // so that forged first packets cost an entry here and no session.
 type candidate struct {
 	schedule
+	control         // as its answers showed it
 	key             Pending
 	handles         PairKey // as the data plane named it
 	listed          bool    // by a record or a session, at this locator: that is where its NID is
@@ -182,8 +183,9 @@ func (k *candidate) learn(f FoundRule) {
 }
 
 // askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
-// in UDP, and in both by turns when that stayed without an answer. Where its NID is
-// known to be it gets both at once.
+// in UDP, then in that by the other checksum rule, unless it runs Roam, and in both
+// forms by turns when that stayed without an answer. Where its NID is known to be it
+// gets both at once.
 //
 // One question asks all that claim to be at one locator: the answer says which nonce
 // is there. So one in candidateAgain does, however many nonces are shown from there.
@@ -194,11 +196,12 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 	}
 	a.probed, k.probed = now, now
 	forms := []ProbeForm{FormOption, FormUDP}
-	udp := k.carried != (k.tries%2 == 1)
+	turn := k.turn()
+	udp := k.carried != (turn%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0 || k.tries == 0 && !k.carried:
+	case c.cfg.UDPPort == 0 || k.noUDP || turn == 0 && !k.carried:
 		forms = forms[:1]
-	case k.tries > 0 && k.listed: // the first one was lost, or could not pass
+	case turn > 0 && k.listed: // the first one was lost, or could not pass
 	case udp:
 		forms = forms[1:]
 	default:
@@ -221,6 +224,21 @@ func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
+}
+
+// turn counts its tries, those under both checksum rules as one where nothing says yet
+// that it runs Roam.
+func (k *candidate) turn() int {
+	if k.tries > 0 && !k.carried && !k.asks && k.icmp == icmpSought {
+		return k.tries - 1
+	}
+	return k.tries
+}
+
+func (k *candidate) nids() PairKey { return PairKey{k.key.Local, k.key.Remote.NID} }
+
+func (k *candidate) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
+	return c.isSummedOverNIDs(now, profile{control: k.control, asks: k.asks}, k.sent, l)
 }
 
 // ownTowards returns the nonce to show a candidate, and from where. Where the
@@ -271,6 +289,7 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce {
 			k.early, k.earlyLink = bytes.Clone(packet), link
+			k.sum(p.OverNIDs)
 			kept = true
 		}
 	}
@@ -405,6 +424,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	}
 	s.found(k.found)
 	s.asks = s.asks || k.asks || k.carried
+	s.takeControl(k.control)
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}

@@ -251,7 +251,7 @@ func (b *bench) reply(p ilnpwire.Packet, n Nonce) {
 
 // entry makes a locator of an update.
 func entry(l roam.L64, preference uint16, lifetime uint32) ilnpwire.LocatorEntry {
-	return ilnpwire.LocatorEntry{L64: l, Preference: preference, Lifetime: lifetime}
+	return ilnpwire.LocatorEntry{L64: l, Preference: uint32(preference), Lifetime: lifetime}
 }
 
 // update makes a packet with a Locator Update of the correspondent.

@@ -48,7 +48,7 @@ func TestDataWaitForTheAcknowledgement(t *testing.T) {
 		t.Errorf("updates from %v, want one from the new locator", from)
 	}
 	lu := b.updates()[0].Locators
-	if len(lu) != 2 || lu[0].L64 != netB || lu[0].Preference != preferActive || lu[1].Preference != preferValid {
+	if len(lu) != 2 || lu[0].L64 != netB || lu[0].Preference != uint32(preferActive) || lu[1].Preference != uint32(preferValid) {
 		t.Errorf("the update tells %v, want the new locator preferred", lu)
 	}
 	b.pass(time.Minute)

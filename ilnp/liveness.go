@@ -84,33 +84,26 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 		c.refuse(now, key, reasonNoNonce)
 		return
 	}
-	switch m := pr.from.(type) {
-	case *session:
-		c.sessionReply(now, m, t, pr, p)
-	case *candidate:
-		delete(c.probes, t)
-		m.carried = pr.form == FormUDP
-		c.candidateReply(now, m, p, now.Sub(pr.sent))
-	}
+	c.answered(now, t, pr, p)
 }
 
 func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnpwire.Packet) {
-	delete(c.probes, t)
-	other := c.byNonce(s.localNID, s.remoteNID, p.Nonce)
+	other, replied := c.byNonce(s.localNID, s.remoteNID, p.Nonce), p.Type == ilnpwire.TypeEchoReply
 	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce || other != nil && other != s {
 		c.doubtNonce(now, s, pr, p)
 		return
 	}
+	c.learnControl(now, s, func(v *control) { v.noteControl(pr, p) })
 	if pr.sizing {
 		s.noteSize(pr)
-	} else if pr.form <= FormUDP {
+	} else if pr.form <= FormUDP && (replied || pr.form == FormOption) {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
 	s.noteRTT(now.Sub(pr.sent), pr.path.Local)
 	c.noteLength(now, s, pr)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
-		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)
+		relabelled := replied && pr.form != FormOption && p.FlowLabel != labelOf(t)
 		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt, Form: pr.form, Size: pr.size, Relabelled: relabelled})
 	}
 	if s.watch.state != quiet {

@@ -197,5 +197,5 @@ func samePair(a, b Pair) bool {
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Carry == b.Carry &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected && a.PerFlow == b.PerFlow &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven) &&
-		slices.Equal(a.Given, b.Given) && slices.Equal(a.Proven, b.Proven) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed
+		slices.Equal(a.Given, b.Given) && slices.Equal(a.Proven, b.Proven) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
 }

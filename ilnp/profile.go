@@ -1,14 +1,18 @@
 package ilnp
 
-import "time"
+import (
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
 
 // profile is how a correspondent's stack wants to be spoken with: what people
 // said of it, what it showed itself, or the default.
 type profile struct {
+	control
 	rule        ChecksumRule
 	fixed       bool // rule is what people said
 	sought      bool // rule is a guess, to be replaced by what its packets show
-	draft       bool // the form of Locator Updates
 	nonceAlways bool // it wants the option on every packet
 	nonceFixed  bool // nonceAlways is what people said
 	asks        bool // it has sent a probe, so it is Roam
@@ -18,14 +22,14 @@ type profile struct {
 
 func (p Peer) profile() profile {
 	return profile{
-		rule: p.Rule, fixed: p.RuleFixed, sought: !p.RuleFixed, draft: p.DraftLU, oldFirst: p.OldFirst,
+		rule: p.Rule, fixed: p.RuleFixed, sought: !p.RuleFixed, control: control{form: formOf(p.DraftLU)}, oldFirst: p.OldFirst,
 		nonceAlways: p.NonceAlways, nonceFixed: p.NonceFixed || p.NonceAlways,
 	}
 }
 
 // stranger is the profile of a correspondent of which nothing is known.
 func (c *Core) stranger() profile {
-	return profile{rule: c.cfg.Rule, sought: true, draft: c.cfg.DraftLU}
+	return profile{rule: c.cfg.Rule, sought: true, control: control{form: formOf(c.cfg.DraftLU)}}
 }
 
 // found takes the rule that a packet has shown. One that people fixed stays: they
@@ -74,6 +78,9 @@ func (c *Core) noteAsks(s *session, a Activity) {
 	if !a.Asks {
 		return
 	}
+	if !s.asks {
+		s.icmp = icmpOrdinary
+	}
 	s.asks, s.asksByRecord = true, false
 	if k := c.recordOf(s); k != nil {
 		k.asks = true
@@ -118,12 +125,20 @@ func (f perFlow) saved() savedPerFlow { return savedPerFlow{f.on, f.until, f.eve
 func (v savedPerFlow) restored() perFlow { return perFlow{v.On, v.Until, v.Every} }
 
 func (p profile) saved() savedProfile {
-	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst, p.perFlow.saved()}
+	return savedProfile{
+		p.rule, p.fixed, p.sought, p.form == ilnpwire.FormDraft, p.form, p.shown, p.icmp, p.noUDP,
+		p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst, p.perFlow.saved(),
+	}
 }
 
 func (v savedProfile) profile() profile {
+	form := v.Form
+	if v.Draft || form > ilnpwire.FormLinux {
+		form = formOf(v.Draft) // as a build before wrote it, or one to come
+	}
 	return profile{
-		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, draft: v.Draft, oldFirst: v.OldFirst,
+		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, oldFirst: v.OldFirst,
+		control:     control{form: form, shown: v.FormShown, icmp: min(v.ICMP, icmpOverNIDs), noUDP: v.NoUDP},
 		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, asks: v.Asks, perFlow: v.PerFlow.restored(),
 	}
 }

@@ -306,6 +306,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
 		Expected: c.expected[s.key] == s, Named: s.alsoNamed,
+		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // stateVersion changes when a predecessor's state cannot be read any more.
@@ -56,10 +57,16 @@ type savedRemote struct {
 }
 
 type savedProfile struct {
-	Rule        ChecksumRule `json:"rule"`
-	Fixed       bool         `json:"fixed,omitempty"`
-	Sought      bool         `json:"sought,omitempty"`
-	Draft       bool         `json:"draft,omitempty"`
+	Rule   ChecksumRule `json:"rule"`
+	Fixed  bool         `json:"fixed,omitempty"`
+	Sought bool         `json:"sought,omitempty"`
+	Draft  bool         `json:"draft,omitempty"` // what builds before know of Form
+
+	Form      ilnpwire.Form `json:"lu_form,omitempty"`
+	FormShown bool          `json:"lu_form_shown,omitempty"`
+	ICMP      icmpRule      `json:"icmp,omitempty"`
+	NoUDP     bool          `json:"no_udp,omitempty"`
+
 	NonceAlways bool         `json:"nonce_always,omitempty"`
 	NonceFixed  bool         `json:"nonce_fixed,omitempty"`
 	Asks        bool         `json:"asks,omitempty"`

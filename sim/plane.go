@@ -414,6 +414,9 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 		return
 	}
 	b, err := ilnpwire.BuildEcho(in.Dst, in.Src, own, false, e.ID, e.Seq, e.Data)
+	if err == nil && q.OverNIDs {
+		err = ilnpwire.FinishOverNIDs(b) // the sum stays as it came
+	}
 	if err == nil && in.Carried {
 		b, err = ilnpwire.Carry(b, udpPort)
 	}

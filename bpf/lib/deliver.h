@@ -139,7 +139,7 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *
 	if (!h)
 		return drop(DROP_KERNEL_HELPER);
 	if (in->c.fragment != LATER_FRAGMENT && least_header(in->c.proto)) {
-		diff = rfc6741 && in->c.proto != IPPROTO_ICMPV6 ? nid_delta : whole;
+		diff = rfc6741 ? nid_delta : whole;
 		if (csum_adjust(skb, in->c.at, in->c.proto, sum_neg(diff)))
 			return drop(DROP_KERNEL_HELPER);
 	}

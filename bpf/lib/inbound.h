@@ -217,7 +217,8 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
 	p = find_pair(&key, FETCH_OUT);
-	if ((!p || is_waiting(p)) && !pending_of(&key))
+	/* One with a nonce may answer a probe to a pending peer that waits. */
+	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&embryos, &key)))
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */

@@ -139,10 +139,9 @@ static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p
 /* What the transport checksum grows by when session addresses become wire
  * addresses. The session prefix itself sums to zero.
  */
-static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, __u8 proto,
-					   int rfc6741)
+static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, int rfc6741)
 {
-	if (rfc6741 && proto != IPPROTO_ICMPV6)
+	if (rfc6741)
 		return nid_delta;
 	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
 }
@@ -181,7 +180,9 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
 	}
-	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, c->proto, nids_only);
+	if (c->proto == IPPROTO_ICMPV6)
+		nids_only = !!(p->flags & PAIR_ICMP_RFC6741);
+	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
 /* Does it count for what paths have carried? What keeps to the path of its
@@ -277,8 +278,7 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 	o.carry = e->carried & EMBRYO_CAME && is_carried(c, next);
 	if (o.carry || !(e->carried & EMBRYO_CAME))
 		embryo_nonce(e, k, &o.nonce);
-	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
-				    e->rule == RULE_RFC6741);
+	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), e->rule == RULE_RFC6741 && c->proto != IPPROTO_ICMPV6);
 	count(TX_EMBRYO);
 	return transmit(skb, &o, c, next);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Which rule of TCP and UDP checksums a correspondent uses: found from what it
- * sends. A sum over the addresses on the wire and one over NIDs alone differ by
+ * sends. An ICMPv6 message with its nonce is judged by itself. A sum over the addresses on the wire and one over NIDs alone differ by
  * the locators' sum, so a packet shows its rule, unless that sum is zero and
  * both are one.
  */
@@ -45,9 +45,15 @@ static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u8 b[RULE_CHUNK
 	return s;
 }
 
+static __always_inline __u32 checksum_at(__u8 proto)
+{
+	return proto == IPPROTO_TCP ? TCP_CSUM_AT : proto == IPPROTO_UDP ? UDP_CSUM_AT : ICMP6_CSUM_AT;
+}
+
 /* Under which rule is the checksum of this packet right? Where no wire lies
  * between, most are still to be computed, and only the seed over the
- * pseudo-header is there. Global: the verifier looks at it once.
+ * pseudo-header is there; of ICMPv6 every kernel makes it whole. Global: the verifier
+ * looks at it once.
  */
 __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
 {
@@ -60,10 +66,10 @@ __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3
 	__u16 field;
 	__be16 len;
 
-	if (!c || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+	if (!c || (!has_rule(c->proto) && c->proto != IPPROTO_ICMPV6) || c->fragment != WHOLE || skb->gso_size)
 		return RULE_NOT_FOUND;
 	at = c->at;
-	field_at = at + (c->proto == IPPROTO_TCP ? TCP_CSUM_AT : UDP_CSUM_AT);
+	field_at = at + checksum_at(c->proto);
 	if (bpf_skb_load_bytes(skb, l3 + 4, &len, 2) || bpf_skb_load_bytes(skb, l3 + 8, u.ends, sizeof(u.ends)) ||
 	    bpf_skb_load_bytes(skb, field_at, &field, 2))
 		return RULE_NOT_FOUND;
@@ -76,11 +82,24 @@ __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3
 	if (whole < 0)
 		return RULE_NOT_FOUND;
 	whole = sum_fold(whole);
-	if (sum_fold(whole + locators) == 0xffff || field == sum_fold(seed + locators))
+	if (sum_fold(whole + locators) == 0xffff || (has_rule(c->proto) && field == sum_fold(seed + locators)))
 		return RULE_IPV6;
-	if (whole == 0xffff || field == seed)
+	if (whole == 0xffff || (has_rule(c->proto) && field == seed))
 		return RULE_RFC6741;
 	return RULE_NOT_FOUND;
+}
+
+/* Do locators count as zero in this ICMPv6 message? Only its nonce permits that, which
+ * the caller has looked at; without, it is one of plain IPv6. A first fragment cannot be
+ * summed: it follows the rule of the session.
+ */
+static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+{
+	if (!in->c.nonce.len)
+		return 0;
+	if (in->c.fragment != WHOLE)
+		return p && p->flags & PAIR_ICMP_RFC6741;
+	return rule_shown(skb, &in->c, in->l3) == RULE_RFC6741;
 }
 
 /* Do locators count as zero towards this correspondent? */

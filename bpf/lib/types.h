@@ -103,6 +103,7 @@ enum pair_flags {
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
 	PAIR_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
+	PAIR_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
 	PAIR_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
 };
 

@@ -258,6 +258,7 @@ const (
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
+	bpfPairFlagsPAIR_ICMP_RFC6741 bpfPairFlags = 16384
 	bpfPairFlagsPAIR_UNCONFIRMED  bpfPairFlags = 4096
 )
 

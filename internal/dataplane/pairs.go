@@ -342,6 +342,9 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.Unconfirmed {
 		f |= bpfPairFlagsPAIR_UNCONFIRMED
 	}
+	if pair.ICMPRule == ilnp.RuleRFC6741 && pair.State != ilnp.Plain {
+		f |= bpfPairFlagsPAIR_ICMP_RFC6741
+	}
 	if pair.Expected {
 		f |= bpfPairFlagsPAIR_EXPECTED
 	}

@@ -113,6 +113,7 @@ var ErrStopped = errors.New("engine has stopped")
 type Engine struct {
 	cfg      Config
 	core     *ilnp.Core
+	runsRoam func(ilnp.PairKey) bool
 	commands chan func()
 	done     chan struct{}
 	links    map[roam.LinkID]hostnet.Uplink
@@ -149,6 +150,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg:      cfg,
 		core:     cfg.Core,
+		runsRoam: cfg.Core.RunsRoam,
 		commands: make(chan func()),
 		done:     make(chan struct{}),
 		links:    make(map[roam.LinkID]hostnet.Uplink),

@@ -154,10 +154,14 @@ func (e *Engine) entry(p ilnp.Pair, local, remote roam.L64) xlate.Entry {
 	if p.Rule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
 		rule = xlate.RuleRFC6741
 	}
+	icmp := xlate.RuleIPv6
+	if p.ICMPRule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
+		icmp = xlate.RuleRFC6741
+	}
 	return xlate.Entry{
 		SessionPrefix: e.cfg.SessionPrefix,
 		LocalHandle:   p.Key.Local, LocalNID: p.LocalNID, LocalL64: local,
 		RemoteHandle: p.Key.Remote, RemoteNID: p.RemoteNID, RemoteL64: remote,
-		Rule: rule,
+		Rule: rule, ICMPRule: icmp,
 	}
 }

@@ -52,6 +52,9 @@ func outwardSpecs(t *testing.T) []spec {
 		{name: "rfc6741-tcp", description: "TCP under the rule that counts locators as zero", direction: out, proto: ip6.TCP, upper: syn, edit: oldRule},
 		{name: "rfc6741-udp", description: "UDP under the rule that counts locators as zero", direction: out, proto: ip6.UDP, upper: udp(text(90)), edit: oldRule},
 		{name: "rfc6741-echo", description: "ICMPv6 keeps the ordinary checksum under either rule", direction: out, proto: ip6.ICMPv6, upper: ping, edit: oldRule},
+		{name: "icmp-rfc6741-echo", description: "ICMPv6 to a correspondent that wants it over NIDs, too", direction: out, proto: ip6.ICMPv6, upper: ping, edit: icmpRule},
+		{name: "handle-icmp-rfc6741", description: "the same, where the remote handle is not the remote NID", direction: out, proto: ip6.ICMPv6, upper: ping,
+			edit: func(e *xlate.Entry) { handles(e); icmpRule(e) }},
 		{name: "handle", description: "the remote handle is not the remote NID", direction: out, proto: ip6.TCP, upper: data, edit: handles},
 		{name: "handle-rfc6741", description: "handle and old rule together", direction: out, proto: ip6.TCP, upper: syn,
 			edit: func(e *xlate.Entry) { handles(e); oldRule(e) }},
@@ -80,6 +83,9 @@ func inwardSpecs(t *testing.T) []spec {
 		{name: "in-shared-header", description: "nonce with another option in its header: becomes padding", direction: in,
 			exts: []ext{sharedOptions()}, proto: ip6.UDP, upper: udp(text(64)), foreign: true},
 		{name: "in-rfc6741-tcp", description: "TCP under the rule that counts locators as zero", direction: in, proto: ip6.TCP, upper: data, edit: oldRule},
+		{name: "in-icmp-rfc6741", description: "echo reply summed over NIDs, which its nonce permits", direction: in, proto: ip6.ICMPv6, upper: reply, edit: icmpRule},
+		{name: "in-icmp-rfc6741-12", description: "the same with a nonce of 12 octets, odd length, and a handle", direction: in, proto: ip6.ICMPv6,
+			upper: upper(t, ilnp.Echo{ID: 77, Seq: 1, Data: text(333)}), edit: func(e *xlate.Entry) { handles(e); longNonce(e); icmpRule(e) }},
 		{name: "in-handle", description: "the remote handle is not the remote NID", direction: in, proto: ip6.TCP, upper: data, edit: handles},
 	}
 }
@@ -87,17 +93,21 @@ func inwardSpecs(t *testing.T) []spec {
 func controlSpecs(t *testing.T) []spec {
 	const out = golden.Outward
 	lu := spec{direction: out, proto: ip6.ICMPv6, class: ilnp.TrafficClassCS6}
-	rfc, ack, draft, long := lu, lu, lu, lu
+	rfc, ack, draft, long, linux := lu, lu, lu, lu, lu
 	rfc.name, rfc.description, rfc.upper = "lu", "Locator Update, 12-byte entries", upper(t, update(false))
 	ack.name, ack.description, ack.upper = "lu-ack", "Locator Update acknowledgement", upper(t, update(false).Ack())
 	draft.name, draft.description, draft.upper = "lu-draft", "Locator Update in the draft form, 16-byte entries", upper(t, update(true))
 	long.name, long.description, long.upper, long.edit = "lu-nonce-12", "Locator Update with a nonce of 12 octets", upper(t, update(false)), longNonce
-	return []spec{rfc, ack, draft, long}
+	le := update(false)
+	le.Form = ilnp.FormLinux
+	linux.name, linux.description, linux.upper, linux.edit = "lu-linux-rfc6741", "Locator Update as a Linux kernel has it: code 0, 16-byte entries, over NIDs", upper(t, le), icmpRule
+	return []spec{rfc, ack, draft, long, linux}
 }
 
 func noNonce(e *xlate.Entry)   { e.Nonce = ilnp.Nonce{} }
 func longNonce(e *xlate.Entry) { e.Nonce = nonce(12) }
 func oldRule(e *xlate.Entry)   { e.Rule = xlate.RuleRFC6741 }
+func icmpRule(e *xlate.Entry)  { e.ICMPRule = xlate.RuleRFC6741 }
 func handles(e *xlate.Entry)   { e.RemoteHandle = 0x0200_0000_0000_0001 }
 
 // destOptions is a header of the application's own with an unknown option.
