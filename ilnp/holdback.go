@@ -219,7 +219,8 @@ func (c *Core) followKnown(now time.Time, s *session) {
 // correspondent knows and that is no longer to be had, out of the link of path. A
 // stack that takes updates from known sources only is not reached otherwise after an
 // immediate handoff. Ingress filters (RFC 2827) may drop it, hence it is the last resort
-// and rare. Its acknowledgement comes to a locator of the set.
+// and rare. Its acknowledgement comes to a locator of the set. While the rule of its
+// checksums is sought, that over NIDs goes first: the stacks that want this one have it.
 func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 	u := &s.update
 	usable := c.usable(now)
@@ -228,7 +229,7 @@ func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 		return
 	}
 	p := Path{Local: Local{Link: path.Local.Link, L64: s.known[0]}, Remote: path.Remote}
-	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s), s.updateOverNIDs()); ok {
+	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s), s.overNIDs(u.tries/sourceEvery)); ok {
 		c.transmitControl(now, s, p, b, false)
 	}
 }

@@ -19,7 +19,7 @@ var testNames = Names{
 
 func TestEveryKindHasAName(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := ilnp.LocatorAdded; k <= ilnp.SessionNamed; k++ {
+	for k := ilnp.LocatorAdded; k <= ilnp.HandoffReturned; k++ {
 		n := KindName(k)
 		if strings.HasPrefix(n, "unknown") || seen[n] {
 			t.Errorf("kind %d is called %q", k, n)
