@@ -11,6 +11,7 @@
 #include "lib/inbound.h"
 #include "lib/outbound.h"
 #include "lib/plain.h"
+#include "lib/plainflow.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -27,31 +28,60 @@ static __always_inline int is_missed_often(const struct pair_key *key)
 	return !bpf_map_lookup_elem(&known_nids, &remote) && is_one_of_many(CROWD_MISSES, MISSES_MOST);
 }
 
-/* Hands a packet over that needs a session; pending: its correspondent is about to
- * get one.
+/* Says where a pending peer is, and with which nonce it is answered. */
+static __always_inline int about_pending(struct event *about, struct embryo *e, const struct pair_key *key)
+{
+	about->remote.nid = key->remote;
+	about->remote.l64 = e->remote_l64;
+	about->local.nid = key->local;
+	about->local.l64 = e->local_l64;
+	about->nonce = e->remote_nonce;
+	about->ifindex = e->ifindex;
+	about->carried = e->carried & EMBRYO_CAME;
+	about->rule = e->rule;
+	return embryo_nonce(e, key, &about->own_nonce);
+}
+
+/* Hands a packet over that needs a session; e: one that exceeds the allowance of its
+ * pending peer, which is about to get one.
  */
-__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, int pending)
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, struct embryo *e)
 {
 	struct event about = {};
 
 	if (!key)
 		return drop(DROP_KERNEL_HELPER);
 	about.key = *key;
-	if (!pending && is_missed_often(key))
+	if (e)
+		about_pending(&about, e, key);
+	if (!e && is_missed_often(key))
 		count(DROP_MISS_RATE);
 	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
 		count(DROP_MISS_HANDED_OVER);
 	return CONSUMED;
 }
 
-/* Hands over an ICMPv6 error of our own stack about a packet of a session. */
-__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key)
+/* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
+ * pending peer, within its allowance.
+ */
+__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key, struct embryo *e)
 {
 	struct event about = {};
 
 	if (!key)
 		return drop(DROP_KERNEL_HELPER);
 	about.key = *key;
+	if (e) {
+		about_pending(&about, e, key);
+		if (is_obstructed(&about.local.l64, &about.remote)) {
+			count(DROP_OBSTRUCTED);
+			return CONSUMED;
+		}
+		if (!embryo_allows(e, skb->len - ETH_LEN)) {
+			count(DROP_UNPROVEN);
+			return CONSUMED;
+		}
+	}
 	if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
 		count(DROP_ERROR_HANDED_OVER);
 	return CONSUMED;
@@ -74,36 +104,43 @@ SEC("tc")
 int ilnp_session_egress(struct __sk_buff *skb)
 {
 	struct host *h = this_host();
-	struct pair_key key;
+	union { /* the stack is small: the key lies over the destination, whose identifier is its remote one */
+		struct ip6 ip;
+		struct {
+			__u8 before[24];
+			struct pair_key key;
+		};
+	} u;
 	struct embryo *e;
 	struct chain c = {};
 	struct pair *p;
-	struct ip6 ip;
 	int verdict;
 
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &ip) ||
-	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip) ||
+	    u.ip.dst.l64.v != h->session_prefix.v || u.ip.src.l64.v != h->session_prefix.v)
 		return drop(DROP_NOT_SESSION);
 	if (is_forwarded(skb))
-		return refuse_foreign(DROP_FORWARDED, &ip.src, skb->ingress_ifindex, ip.next);
-	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0 || c.refused)
+		return refuse_foreign(DROP_FORWARDED, &u.ip.src, skb->ingress_ifindex, u.ip.next);
+	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, u.ip.next) < 0 || c.refused)
 		return drop(DROP_MALFORMED);
-	key.local = ip.src.nid;
-	key.remote = ip.dst.nid;
-	p = find_pair(&key, FETCH_OUT);
-	if (!p && has_come_round(skb))
-		return drop(DROP_NOT_SESSION); /* its session ended on the way round */
-	e = p && !is_waiting(p) ? 0 : pending_of(&key);
+	u.key.local = u.ip.src.nid;
+	p = find_pair(&u.key, FETCH_OUT);
+	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
-		return hand_over_miss(skb, &key, 0);
+		return has_come_round(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
-		return hand_over_error(skb, &key);
+		return hand_over_error(skb, &u.key, e);
+	if (p && has_plain_flows(p, &c)) {
+		verdict = send_plain_flow(skb, p, &c);
+		if (verdict != FLOW_ILNP)
+			return verdict;
+	}
 	if (p)
-		return send_pair(skb, p, &c, ip.next);
-	verdict = send_embryo(skb, &key, e, &c, ip.next);
-	return verdict == NOT_YET ? hand_over_miss(skb, &key, 1) : verdict;
+		return send_pair(skb, p, &c, u.ip.next);
+	verdict = send_embryo(skb, &u.key, e, &c, u.ip.next);
+	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets

@@ -125,6 +125,8 @@ const (
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
+	SeenAcked                     // as SeenEmbryo, of a packet that acknowledges our SYN-ACK, which went to Remote
+	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenEmbryo, of which nobody may have heard
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 
@@ -141,7 +143,7 @@ type Observation struct {
 	Carried  bool      // the nonce came in UDP
 	Held     bool      // the packet waits until its sender is validated: Admit, or Dismiss
 	Bytes    int       // of the packet, from its IPv6 header
-	Packets  int       // SeenMore: how many came
+	Packets  int       // SeenMore: how many came; SeenEmbryo: how many had gone to the pending peer that is answered there
 }
 
 // Activity is what the data plane counted for one pair, read periodically.
@@ -149,6 +151,7 @@ type Activity struct {
 	Key            PairKey
 	LastRx, LastTx time.Time // zero: never
 	LastNonceRx    time.Time // when the pair's own remote nonce was last seen
+	NonceAt        roam.L64  // where the last packet of TCP or UDP with it came in; 0: none has
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
 	Asks                    bool // a probe came, as Roam sends them
@@ -182,10 +185,12 @@ type Path struct {
 }
 
 // MaxPaths and MaxRemote bound what a data-plane entry holds; the core keeps
-// every locator and gives the entry the best ones.
+// every locator and gives the entry the best ones. MaxAccept bounds the locators
+// that it accepts: one full Locator Update, and in grace what that has replaced.
 const (
 	MaxPaths  = 16
 	MaxRemote = 8
+	MaxAccept = maxRemotes
 )
 
 // Pair is the desired data-plane entry of a session.
@@ -205,7 +210,7 @@ type Pair struct {
 	Expected                bool           // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
-	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most 2*MaxRemote
+	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most MaxAccept
 	Unproven                []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unproven, named by a file, the user or the DNS, not by the peer alone
 	Proven                  []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
@@ -321,6 +326,7 @@ const (
 	SpreadChanged   // TCP is spread otherwise from now on: Reason
 	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
 	SessionNamed    // a node that had only claimed its NID was validated where the record lists it: the name is its
+	HandoffReturned // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -384,14 +390,14 @@ type PeerState struct {
 	LastMove    time.Time
 	LastMoveRTT time.Duration
 	Rule        ChecksumRule
-	DraftLU     bool   // Locator Updates to it go in the draft form
-	RuleSought  bool   // Rule is a guess so far
-	NonceAlways bool   // every packet to it carries the nonce
-	OldFirst    bool   // Locator Updates to it leave from known locators first
-	WhyPlain    string // why State is Plain
-	Claims      bool   // it only claims the NID: it was validated at no locator of the record
-	Carried     []Path // those on which control messages go in UDP
-	Spread      Spread // how TCP is spread over Paths
+	UpdateForm  ilnpwire.Form // of Locator Updates to it
+	RuleSought  bool          // Rule is a guess so far
+	NonceAlways bool          // every packet to it carries the nonce
+	OldFirst    bool          // Locator Updates to it leave from known locators first
+	WhyPlain    string        // why State is Plain
+	Claims      bool          // it only claims the NID: it was validated at no locator of the record
+	Carried     []Path        // those on which control messages go in UDP
+	Spread      Spread        // how TCP is spread over Paths
 }
 
 // Tally is how many correspondents there are.

@@ -99,8 +99,8 @@ func (c *Core) dropQuestions(s *session, p Path, before time.Time) {
 }
 
 // hasUDP reports whether control messages may go in UDP: this host has a port for them,
-// and the correspondent has not said that nobody listens at its own.
-func (c *Core) hasUDP(s *session) bool { return c.cfg.UDPPort != 0 && !s.noUDP }
+// and the correspondent may have one.
+func (c *Core) hasUDP(s *session) bool { return c.cfg.UDPPort != 0 && !s.noUDP && !s.isForeign() }
 
 // doubted reports whether a probe in the form of the RFCs has gone to that
 // locator before, and stayed without an answer.

@@ -43,6 +43,11 @@ func formOf(draft bool) ilnpwire.Form {
 	return ilnpwire.FormRFC
 }
 
+// isForeign reports whether the correspondent has shown that it does not run Roam.
+func (f profile) isForeign() bool {
+	return !f.asks && (f.icmp == icmpOverNIDs || f.shown && f.form == ilnpwire.FormLinux)
+}
+
 // sum takes the rule of a message that the correspondent made itself.
 func (v *control) sum(overNIDs bool) {
 	v.icmp = icmpOrdinary

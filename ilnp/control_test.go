@@ -176,6 +176,60 @@ func TestProbesAlternateRules(t *testing.T) {
 	}
 }
 
+// Of a correspondent whose rule is known to be the ordinary one, a reply over NIDs to a
+// probe over NIDs changes nothing; one to a probe by the ordinary rule does.
+func TestReflectedSumsAreNoSign(t *testing.T) {
+	b := newBench(t)
+	b.openMute()
+	b.remember(t)
+	b.pass(time.Second)
+	probes := b.probesSent()
+	for _, p := range probes {
+		if !p.OverNIDs {
+			b.reply(p, peerNonce)
+			break
+		}
+	}
+	for _, p := range probes {
+		if p.OverNIDs {
+			b.replyOverNIDs(p)
+			break
+		}
+	}
+	if s := b.sessions[theKey]; s.icmp != icmpOrdinary || b.pairs[theKey].ICMPRule != RuleIPv6 {
+		t.Fatalf("rule %v", s.icmp)
+	}
+	b.forget()
+	b.remember(t)
+	b.pass(time.Second)
+	for _, p := range b.probesSent() {
+		b.replyOverNIDs(p)
+		break
+	}
+	if s := b.sessions[theKey]; s.icmp != icmpOverNIDs {
+		t.Errorf("rule %v after a reply with a sum of its own", s.icmp)
+	}
+}
+
+// Once an exchange was given up both rules are tried, whatever was known.
+func TestGivenUpUpdatesTryBothRules(t *testing.T) {
+	b := newBench(t)
+	b.openMute()
+	b.sessions[theKey].icmp = icmpOverNIDs
+	b.prefix(2, netB, Infinite)
+	b.pass(time.Minute)
+	if b.count(UpdateFailed) != 1 {
+		t.Fatalf("given up %d times", b.count(UpdateFailed))
+	}
+	got := b.sums(ilnpwire.TypeLocatorUpdate)
+	if first := got[:updateTries]; slices.Contains(first, false) {
+		t.Errorf("over NIDs: %v, want all", first)
+	}
+	if rest := got[updateTries:]; len(rest) < 2 || !slices.Contains(rest, false) || !slices.Contains(rest, true) {
+		t.Errorf("later over NIDs: %v, want both", rest)
+	}
+}
+
 // remember has the locator unvalidated again, so that it is probed.
 func (b *bench) remember(t *testing.T) {
 	t.Helper()
@@ -366,6 +420,63 @@ func TestClosedPortEndsUDP(t *testing.T) {
 	}
 	if got := b.carriedSent(); len(got) != 0 {
 		t.Errorf("%d messages in UDP to a closed port", len(got))
+	}
+}
+
+// A stack that has shown to be another one gets nothing in UDP.
+func TestForeignStacksGetNoUDP(t *testing.T) {
+	for name, packet := range map[string]func(b *bench) []byte{
+		"over NIDs": func(b *bench) []byte { return overNIDs(t, b.update(netP, peerNonce, updateOf(entry(netP, 10, 300)))) },
+		"form": func(b *bench) []byte {
+			lu := updateOf(entry(netP, 10, 300))
+			lu.Form = ilnpwire.FormLinux
+			return b.update(netP, peerNonce, lu)
+		},
+	} {
+		b := newBench(t, withUDP)
+		b.prefix(1, netA, Infinite)
+		b.open(netP)
+		b.receive(1, packet(b))
+		b.forget()
+		b.prefix(2, netB, Infinite)
+		for range 30 {
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
+			b.drain()
+			b.pass(time.Second)
+		}
+		if n := len(b.sums(ilnpwire.TypeLocatorUpdate)); n < updateTries {
+			t.Errorf("%s: %d updates", name, n)
+		}
+		if got := b.carriedSent(); len(got) != 0 {
+			t.Errorf("%s: %d messages in UDP", name, len(got))
+		}
+	}
+}
+
+// A pending peer is asked by the other rule before it is asked in UDP, unless its packets
+// are probes as Roam's.
+func TestPendingPeersAreAskedByBothRules(t *testing.T) {
+	for found, want := range map[FoundRule][]string{NotFound: {"ordinary", "over NIDs", "udp"}, FoundProbe: {"ordinary", "udp"}} {
+		b := newBench(t, withUDP)
+		b.prefix(1, netA, Infinite)
+		b.see(Observation{Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, LocalNID: ownNID, Local: Local{1, netA},
+			Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: found, Bytes: 800})
+		b.accounts.received(b.now, roam.ILV{NID: peerNID, L64: netP}, 800, 10)
+		b.pass(candidateFirst * 16)
+		var got []string
+		for _, x := range b.sent {
+			p, err := ilnpwire.ParseControl(x.Packet, testPort)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, map[bool]string{false: "ordinary", true: "over NIDs"}[p.OverNIDs])
+			if p.Carried {
+				got[len(got)-1] = "udp"
+			}
+		}
+		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%v: asked %v, want first %v", found, got, want)
+		}
 	}
 }
 

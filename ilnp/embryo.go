@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
@@ -54,9 +53,14 @@ type candidate struct {
 	sent            tokens
 	since, provenAt time.Time
 	probed          time.Time
+	life            pendingLife
+	acked           bool // a packet acknowledged our SYN-ACK
+	proof           lifetimeProof
+	quiet           bool // it was validated otherwise than by the reply to a probe
 	rtt             time.Duration
 	early           []byte // a Locator Update that came before the session, whole
 	earlyLink       roam.LinkID
+	earlyAnswered   bool // it was acknowledged
 }
 
 // handleEmbryo takes a nonce packet that belongs to no session.
@@ -94,9 +98,10 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	}
 	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
 	c.addCandidate(k)
-	c.accounts.received(now, o.Remote, o.Bytes, 1)
+	c.accounts.received(now, o.Remote, o.Bytes, min(o.Bytes, 1))
 	k.held = o.Held
 	k.learn(o.Found)
+	k.life.note(now, o.Packets)
 	c.probeCandidate(now, k)
 }
 
@@ -119,6 +124,7 @@ func (c *Core) hear(now time.Time, k *candidate, o Observation) {
 	c.accounts.received(now, o.Remote, o.Bytes, 1)
 	k.held = k.held || o.Held
 	k.learn(o.Found)
+	k.life.note(now, o.Packets)
 	k.cameTo(c, now, o.Local)
 	c.nudge(now, k)
 }
@@ -158,7 +164,7 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 // asked as often as it speaks, and a forged first packet still causes few
 // packets.
 func (c *Core) nudge(now time.Time, k *candidate) {
-	if k.state == unprovenNode && now.Sub(k.probed) >= candidateAgain {
+	if k.state == unprovenNode && now.Sub(k.probed) >= k.asksAgain() {
 		c.askCandidate(now, k)
 	}
 }
@@ -186,8 +192,9 @@ func (k *candidate) learn(f FoundRule) {
 }
 
 // askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
-// in UDP, and in both by turns when that stayed without an answer. Where its NID is
-// known to be it gets both at once.
+// in UDP, then in that by the other checksum rule, unless it runs Roam, and in both
+// forms by turns when that stayed without an answer. Where its NID is known to be it
+// gets both at once.
 //
 // One question asks all that claim to be at one locator: the answer says which nonce
 // is there. So one in candidateAgain does, however many nonces are shown from there.
@@ -197,12 +204,16 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		return
 	}
 	a.probed, k.probed = now, now
+	if k.asksByUpdate(now) && c.askByUpdate(now, k) {
+		return
+	}
 	forms := []ProbeForm{FormOption, FormUDP}
-	udp := k.carried != (k.tries%2 == 1)
+	turn := k.turn()
+	udp := k.carried != (turn%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0 || k.noUDP || k.tries == 0 && !k.carried:
+	case c.cfg.UDPPort == 0 || k.noUDP || turn == 0 && !k.carried:
 		forms = forms[:1]
-	case k.tries > 0 && k.listed: // the first one was lost, or could not pass
+	case turn > 0 && k.listed: // the first one was lost, or could not pass
 	case udp:
 		forms = forms[1:]
 	default:
@@ -225,6 +236,15 @@ func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
+}
+
+// turn counts its tries, those under both checksum rules as one where nothing says yet
+// that it runs Roam.
+func (k *candidate) turn() int {
+	if k.tries > 0 && !k.carried && !k.asks && k.icmp == icmpSought {
+		return k.tries - 1
+	}
+	return k.tries
 }
 
 func (k *candidate) nids() PairKey { return PairKey{k.key.Local, k.key.Remote.NID} }
@@ -267,28 +287,17 @@ func (k *candidate) fire(c *Core, now time.Time, _ timer) {
 	switch {
 	case k.state == waiting:
 		c.decideCandidate(now, k)
+	case k.acked && c.isPlace(k.key.Remote):
+		c.provenBySynAck(now, k)
+	case k.acked && k.tries < echoesFirst:
+		c.askInstead(now, k)
+	case k.tries >= candidateTries && k.life.goesOn(now):
+		c.askSlowly(now, k)
 	case k.tries >= candidateTries:
 		c.giveUp(now, k)
 	default:
 		c.probeCandidate(now, k)
 	}
-}
-
-// keepEarly keeps the Locator Update of a candidate until it is a session: one
-// that contacts us has its session, and may have moved, a round trip before.
-func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
-	kept := false
-	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
-		if k.key.Nonce == p.Nonce {
-			k.early, k.earlyLink = bytes.Clone(packet), link
-			k.sum(p.OverNIDs)
-			kept = true
-		}
-	}
-	if kept {
-		c.accounts.received(now, p.Src, len(packet), 1)
-	}
-	return kept
 }
 
 // giveUp forgets a candidate that did not answer, and has the data plane forget
@@ -298,7 +307,7 @@ func (c *Core) giveUp(now time.Time, k *candidate) {
 	c.dropCandidate(now, k)
 	if len(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
 		c.emit(Dismiss{Pending: k.key, Key: k.handles})
-		c.emit(Reject{Key: k.handles})
+		c.letGo(k.handles)
 	}
 }
 
@@ -311,7 +320,13 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 	if o := c.candidates[Pending{k.key.Local, k.key.Remote, p.Nonce}]; o != nil && o != k && o.state == unprovenNode {
 		k = o // it is this one that is there
 	}
-	k.rtt, k.nonce, k.provenAt = rtt, p.Nonce, now
+	c.candidateProven(now, k, p.Nonce, rtt)
+}
+
+// candidateProven goes on with a candidate that was validated at its locator, with the
+// nonce that it uses now.
+func (c *Core) candidateProven(now time.Time, k *candidate, n Nonce, rtt time.Duration) {
+	k.rtt, k.nonce, k.provenAt = rtt, n, now
 	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	if s != nil && !s.confirmed && c.predecessor(k.key.Local, k.key.Remote) != s {
 		c.disown(now, s)
@@ -415,8 +430,9 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.found(k.found)
-	s.asks = k.asks || k.carried
+	s.asks = s.asks || k.asks || k.carried
 	s.takeControl(k.control)
+	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}
@@ -431,10 +447,16 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	if !s.owned {
 		c.strangers.enter(s, k.key.Remote.L64)
 	}
+	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
+	if !k.proof.sent.IsZero() && s.update.state == untold {
+		c.repeatUpdate(now, s) // what it was told lasts less long than the locator
+	}
 	c.emit(Release{Key: s.key}) // answers beyond what a pending peer may get
 	if k.early != nil {
+		s.earlyAnswered = k.earlyAnswered
 		c.HandlePacket(now, k.earlyLink, k.early)
+		s.earlyAnswered = false
 	}
 }
 

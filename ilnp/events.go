@@ -147,7 +147,7 @@ func (k EventKind) String() string {
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
 		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "carriage changed", "spread changed", "path narrowed",
-		"session named",
+		"session named", "handoff returned",
 	}, k)
 }
 

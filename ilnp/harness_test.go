@@ -192,9 +192,16 @@ func (b *bench) probesSent() []ilnpwire.Packet {
 // peerNonce is what the correspondent of the tests shows.
 var peerNonce = Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
 
-// open sets up a session as initiator, with the correspondent at the given
-// locators; the first one has answered.
+// open sets up a session as initiator, with a correspondent that runs Roam at the
+// given locators; the first one has answered.
 func (b *bench) open(at ...roam.L64) {
+	b.t.Helper()
+	b.openOther(at...)
+	b.sessions[theKey].asks = true
+}
+
+// openOther is open with a correspondent that runs another stack.
+func (b *bench) openOther(at ...roam.L64) {
 	b.t.Helper()
 	p := Peer{NID: peerNID, Names: []string{"peer"}}
 	for _, l := range at {

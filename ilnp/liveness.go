@@ -44,7 +44,7 @@ type watch struct {
 	proved   int // quiet: the round at which proving goes on
 	since    time.Time
 	answered []Path // since then
-	silence  bool   // settling: it was told meanwhile
+	silence  bool   // suspect: it was told; settling: it was told meanwhile
 }
 
 func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
@@ -58,9 +58,10 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 }
 
 // comeBack tells the set again after probes have left from locators that are
-// not in it: the correspondent follows the nonce to where it comes from.
+// not in it: the correspondent follows the nonce to where it comes from. Where data
+// stay on a locator that it knows, it is to be there.
 func (c *Core) comeBack(now time.Time, s *session) {
-	if s.strayed {
+	if s.strayed && s.course != onKnown {
 		c.repeatUpdate(now, s)
 	}
 }
@@ -108,9 +109,11 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
+	s.noteReply(pr.path)
 	was := s.confirmed
 	s.confirmed = true
 	if s.state != Established {
+		s.startKnowing(p.Dst.L64)
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	} else if !was {
 		c.upsert(now, s, s.entry.Paths)
@@ -247,7 +250,7 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 		s.watch.state == settling || s.watch.state == silent {
 		return
 	}
-	s.watch = watch{state: suspect, since: now}
+	s.watch = watch{state: suspect, since: now, silence: true}
 	if s.recall() {
 		c.refresh(now, s)
 	}
@@ -292,7 +295,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 	case proving:
 		c.proveTimeout(now, s)
 	case suspect:
-		if s.watch.round >= suspectTries && s.lastNonceRx.After(s.watch.since) {
+		if s.watch.round >= suspectTries && s.heardSince(s.watch.since) {
 			s.watch = watch{}
 			c.comeBack(now, s)
 			c.prove(now, s)
@@ -306,12 +309,19 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 			c.refresh(now, s)
 			c.notify(Event{Time: now, Kind: PeerDead, Key: s.key})
 		}
+		c.leaveKnown(now, s)
 		c.suspectRound(now, s)
 	case settling:
 		c.settleRound(now, s)
 	case silent:
 		c.suspectRound(now, s)
 	}
+}
+
+// heardSince reports whether the correspondent has been heard since then. Roam answers
+// probes, with its nonce; of other stacks, data that come are all that there may be.
+func (s *session) heardSince(t time.Time) bool {
+	return s.lastNonceRx.After(t) || !s.asks && s.lastRx.After(t)
 }
 
 // proveTimeout gives up the use of locators that stay unproven while others
@@ -397,7 +407,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	}
 	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.Local) })
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
-		s.watch = watch{state: suspect, since: now}
+		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
 		return
 	}

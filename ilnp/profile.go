@@ -52,9 +52,7 @@ func (p *profile) found(f FoundRule) {
 // there is at the beginning; what tells it from stacks that always do is that it
 // probes who contacts it. So two hosts with Roam never take each other for one.
 func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
-	if a.Asks && !s.asks {
-		s.asks, s.icmp = true, icmpOrdinary
-	}
+	c.noteAsks(s, a)
 	always := s.nonceAlways
 	switch {
 	case s.nonceFixed || s.state != Established:
@@ -72,6 +70,33 @@ func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
 		k.nonceAlways = always
 	}
 	c.upsert(now, s, s.entry.Paths)
+}
+
+// noteAsks remembers that a correspondent runs Roam, for this session and for those
+// to come.
+func (c *Core) noteAsks(s *session, a Activity) {
+	if !a.Asks {
+		return
+	}
+	if !s.asks {
+		s.icmp = icmpOrdinary
+	}
+	s.asks, s.asksByRecord = true, false
+	if k := c.recordOf(s); k != nil {
+		k.asks = true
+	}
+}
+
+// doubtRoam forgets that, as the correspondent acknowledges nothing, unless it has
+// asked in this session: its node may run another stack by now.
+func (c *Core) doubtRoam(s *session) {
+	if !s.asksByRecord {
+		return
+	}
+	s.asks, s.asksByRecord = false, false
+	if k := c.recordOf(s); k != nil {
+		k.asks = false
+	}
 }
 
 // handleRule notes the rule of a correspondent for this session and for those

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // profiled opens a session with a correspondent of which people said so.
@@ -27,7 +28,7 @@ func TestProfileReachesTheEntry(t *testing.T) {
 	if p := b.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry %+v", p)
 	}
-	if s := b.Peers(b.now); len(s) != 1 || !s[0].NonceAlways || !s[0].OldFirst || s[0].RuleSought || !s[0].DraftLU {
+	if s := b.Peers(b.now); len(s) != 1 || !s[0].NonceAlways || !s[0].OldFirst || s[0].RuleSought || s[0].UpdateForm != ilnpwire.FormDraft {
 		t.Errorf("shown %+v", s)
 	}
 	b.AddPeer(b.now, Peer{NID: peerNID})

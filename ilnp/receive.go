@@ -98,7 +98,10 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)
-	c.acknowledge(now, link, p, s, lu)
+	c.knowsLocator(now, s, p.Dst.L64)
+	if !s.earlyAnswered {
+		c.acknowledge(now, link, p, s, lu)
+	}
 	c.doubtPath(now, s, p.Dst.L64)
 }
 

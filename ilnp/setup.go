@@ -44,6 +44,10 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.accounts.receivedInAll(now, o.Remote, o.Bytes, o.Packets)
 	case o.Trigger == SeenEmbryo, o.Trigger == SeenOtherNonce:
 		c.handleEmbryo(now, o)
+	case o.Trigger == SeenAcked:
+		c.handleAcked(now, o)
+	case o.Trigger == SeenExcess:
+		c.handleExcess(now, o)
 	case s == nil:
 		c.refuse(now, o.Key, reasonNoSession)
 	case o.Trigger == SeenNonce:
@@ -211,6 +215,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if o.Carried {
 		s.restoreCarried(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 	}
+	s.startKnowing(o.Local.L64)
 	c.establish(now, s, o.Nonce, o.Remote.L64)
 }
 
@@ -258,8 +263,13 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
 	s.lastRx, s.lastNonceRx = now, now
-	// Of a large set, the entry does not have every locator.
-	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current || !slices.Contains(s.entry.Accept, r.l64) {
+	// One that it announced has the preference that it gave it; one that it has withdrawn
+	// a late packet may come from, and whoever goes back there says so by an update.
+	if r := s.remotes.find(o.Remote.L64); r != nil && (r.standing == current || r.standing == dropped) {
+		if !slices.Contains(s.entry.Accept, r.l64) { // not every one of a very large set is there
+			s.astray = recalled
+		}
+	} else {
 		s.remotes.put(o.Remote.L64, 0, time.Time{})
 		s.remotes.lead(o.Remote.L64)
 		s.lastMove = now
@@ -344,6 +354,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		alive := a.LastRx.After(s.lastRx) && s.dead
 		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
+		c.knowsLocator(now, s, a.NonceAt)
 		s.noteUse(a)
 		if !c.judgeIdle(now, s) {
 			continue

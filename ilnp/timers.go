@@ -16,6 +16,7 @@ const (
 	timerIdle                 // the session has been idle for long
 	timerLocal                // a local locator's lifetime ends
 	timerMove                 // the next correspondents are told of a move
+	timerReturn               // data have left a locator that the correspondent knows, and wait for a sign that it knows the new one
 	numTimers
 )
 

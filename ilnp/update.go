@@ -64,8 +64,9 @@ func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Pat
 
 // repeatUpdate begins an exchange of the set as it is now.
 func (c *Core) repeatUpdate(now time.Time, s *session) {
-	if list := c.listingFor(s, s.entry.Paths); len(list) > 0 && len(s.entry.Paths) > 0 {
-		c.startUpdate(now, s, list, s.entry.Paths)
+	wanted := c.pathsFor(now, s)
+	if list := c.listingFor(s, wanted); len(list) > 0 && len(wanted) > 0 {
+		c.startUpdate(now, s, list, wanted)
 	}
 }
 
@@ -149,6 +150,7 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 			c.transmitControl(now, s, u.began, b, true)
 		}
 	}
+	c.tellFromKnown(now, s, u.path)
 	c.arm(&s.schedule, timerUpdate, now, s.updateTimeout())
 }
 
@@ -262,7 +264,13 @@ func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNI
 func (c *Core) updateTimeout(now time.Time, s *session) {
 	if s.update.state == awaiting && s.update.tries >= updateTries {
 		s.update.state = slow
-		c.notify(Event{Time: now, Kind: UpdateFailed, Key: s.key, Locators: locatorsOf(s.update.listing), Duration: now.Sub(s.update.first)})
+		c.doubtRoam(s)
+		c.refresh(now, s)
+		failed := Event{Time: now, Kind: UpdateFailed, Key: s.key, Locators: locatorsOf(s.update.listing), Duration: now.Sub(s.update.first)}
+		if s.course == onKnown {
+			failed.Path, failed.Reason = s.entry.Paths[0], "data stay on a locator that the correspondent knows"
+		}
+		c.notify(failed)
 		c.settleHandoff(now, s.key)
 	}
 	c.transmitUpdate(now, s)
@@ -274,9 +282,10 @@ func (c *Core) updateTimeout(now time.Time, s *session) {
 }
 
 // urgeUpdate sends an unacknowledged set at once: the correspondent has just
-// been heard.
+// been heard. One that is heard all the time, and acknowledges nothing, is told
+// again slowly.
 func (c *Core) urgeUpdate(now time.Time, s *session) {
-	if s.update.state == slow || s.update.state == suspended {
+	if s.update.state == slow && s.course != onKnown || s.update.state == suspended {
 		c.repeatUpdate(now, s)
 	}
 }
@@ -335,6 +344,7 @@ func (c *Core) acked(now time.Time, s *session, carried bool) {
 		Path: u.path, RTT: now.Sub(u.first), Carried: carried,
 	})
 	c.settleHandoff(now, s.key)
+	c.knowsSet(now, s)
 	if u.doubtful {
 		u.doubtful = false
 		c.repeatUpdate(now, s)

@@ -17,16 +17,16 @@ import (
 func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenEmbryo
 	old, known := p.embryos[key]
-	known = known && old.shown == in.Nonce && old.remote == in.Src
+	unsure := p.isUnsure(in, e)
+	known = known && old.shown == in.Nonce && (old.remote == in.Src || !unsure)
 	own := old.own
 	if !known {
 		own = p.embryoNonce(in)
 	}
 	// Of what the core does not hear of, nothing must stay here either: no packet
 	// of ours would be a miss.
-	unsure := p.isUnsure(in, e)
 	if !unsure && (known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest) {
-		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried})
+		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried, sent: old.sentTo(known)})
 	}
 	if e != nil {
 		why = ilnp.SeenOtherNonce
@@ -58,11 +58,19 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	}
 	p.host.observe(ilnp.Observation{
 		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
-		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried, Held: held, Bytes: in.size(),
+		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried, Held: held, Bytes: in.size(), Packets: old.sentTo(known),
 	})
 	if in.Control == nil && !held && why == ilnp.SeenEmbryo {
 		p.host.deliver(key, in.Data)
 	}
+}
+
+// sentTo returns how many packets have gone to a pending peer: none, if it is another one.
+func (e embryo) sentTo(known bool) int {
+	if !known {
+		return 0
+	}
+	return e.sent
 }
 
 // isThere reports whether the correspondent was validated at a locator, or a record has

@@ -44,6 +44,8 @@ type pair struct {
 	lastNonceRx         time.Time
 	unanswered, silence time.Time
 	lived               uint32 // the Seq for which life was told
+	asks                bool   // a probe came, as Roam sends them
+	nonceAt             roam.L64
 	from                map[roam.L64]*tally
 }
 
@@ -55,6 +57,7 @@ type embryo struct {
 	link          roam.LinkID
 	shown, own    Nonce
 	carried       bool // the path drops options: answered without, known by its place
+	sent          int  // packets that have gone there
 }
 
 // waits reports whether an entry is there for packets of its own host only.
@@ -160,6 +163,8 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 		return
 	}
 	if e := at; isEmbryo {
+		e.sent++
+		p.embryos[key] = e
 		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
 		if e.carried {
 			out.Nonce = Nonce{}
@@ -323,7 +328,13 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	case in.Nonce != e.RemoteNonce:
 		return false, true
 	}
+	if !known && p.host.stack.Strict {
+		return in.Control != nil, false
+	}
 	e.lastNonceRx = p.host.net.now
+	if in.Control == nil {
+		e.nonceAt = in.Dst.L64
+	}
 	if !known && (e.Unconfirmed || e.hinted != e.Seq || e.hint != in.Src.L64) {
 		e.hint, e.hintLink, e.hinted = in.Src.L64, at.link, e.Seq
 		about.Trigger = ilnp.SeenLocator
@@ -366,7 +377,10 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	case in.Control == nil:
 		p.host.deliver(e.Key, in.Data)
 	case messageType(in) == ilnpwire.TypeEchoRequest:
+		e.asks = e.asks || p.host.net.Acquainted && !p.host.net.isOther(in.Src.NID)
 		p.reflect(at, in, e.LocalNonce)
+	case p.host.stack.ignores(e, in):
+		p.drops["update ignored"]++
 	default:
 		p.hand(at, in)
 	}
@@ -419,7 +433,9 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 func (p *plane) activity() []ilnp.Activity {
 	var as []ilnp.Activity
 	for _, e := range p.sorted() {
-		as = append(as, ilnp.Activity{Key: e.Key, LastRx: e.lastRx, LastTx: e.lastTx, LastNonceRx: e.lastNonceRx})
+		as = append(as, ilnp.Activity{
+			Key: e.Key, LastRx: e.lastRx, LastTx: e.lastTx, LastNonceRx: e.lastNonceRx, NonceAt: e.nonceAt, Asks: e.asks,
+		})
 	}
 	return as
 }

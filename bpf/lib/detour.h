@@ -59,6 +59,27 @@ static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair
 	return 1;
 }
 
+/* The link that cuts GSO packets; 0: none. */
+static __always_inline __u32 this_detour(void)
+{
+	struct host *h = this_host();
+
+	return h ? h->detour : 0;
+}
+
+/* Must this packet to a pending peer be cut before it is translated? Each packet that
+ * goes there bears the nonce: whether the peer takes others is not known yet.
+ */
+static __always_inline int is_cut_for_embryo(struct __sk_buff *skb, struct embryo *e, const struct chain *c)
+{
+	if (e->carried & EMBRYO_CAME || has_come_round(skb) || !goes_in_order(skb, c) || !this_detour())
+		return 0;
+	if (!skb->gso_size)
+		return e->cuts;
+	e->cuts = 1;
+	return 1;
+}
+
 /* How long a packet stays without an answer before it goes under the other rule as
  * well, ms: two round trips, where any was measured.
  */

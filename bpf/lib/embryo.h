@@ -57,15 +57,21 @@ __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct pair
 	return SHOT;
 }
 
-/* A packet without nonce that is a pending peer's by its place. */
+/* A packet without nonce that is a pending peer's by its place. It may be under another
+ * rule than those with the nonce are.
+ */
 static __always_inline int receive_by_place(struct __sk_buff *skb, struct inbound *in, const struct event *about)
 {
 	struct embryo *e = pending_of(&about->key);
+	int rule;
 
 	if (!e || e->remote_l64.v != in->src.l64.v)
 		return hold(skb, in, 0, about, 1);
 	note_received(skb, in, e);
-	return e->rule == RULE_RFC6741 && sums_nids_only(skb, in) ? FOR_STACK_6741 : FOR_STACK;
+	rule = rule_shown(skb, &in->c, in->l3);
+	if (rule == RULE_NOT_FOUND)
+		rule = e->rule;
+	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* What becomes of a packet with a nonce, of a pending peer that is in its place. */
@@ -183,6 +189,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 	if (e) {
 		known = note_embryo(skb, in, e, h->epoch);
 		rule = e->rule;
+		about.packets = e->tx_packets;
 		embryo_nonce(e, &about.key, &about.own_nonce);
 	} else {
 		known = note_other(skb, in);
@@ -198,7 +205,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 	if (waits)
 		return hold(skb, in, p, &about, known);
 	if (known || !is_untold())
-		tell(&strangers, skb, p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
+		tell(&strangers, skb, e && acks_syn_ack(skb, e, in) ? EV_ACKED : p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
 	return take_pending(skb, in, p, rule);
 }
 

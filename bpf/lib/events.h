@@ -13,7 +13,8 @@ static __always_inline void event_fill(struct event *e, struct __sk_buff *skb, _
 {
 	*e = *about;
 	e->kind = kind;
-	e->ifindex = skb->ifindex;
+	if (!e->ifindex)
+		e->ifindex = skb->ifindex;
 	e->at = bpf_ktime_get_ns();
 	e->len = 0;
 }

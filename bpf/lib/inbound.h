@@ -36,8 +36,10 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct pair 
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
 		l->with_nonce++;
-	else if (has_rule(in->c.proto) && !plain)
+	else if (has_rule(in->c.proto) && !plain && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
 		l->without_nonce++;
+	if (s == AUTHENTIC && has_rule(in->c.proto))
+		l->nonce_at = in->dst.l64;
 	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY)) {
 		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
 			note_bare(skb, p, l, in);

@@ -19,10 +19,9 @@ struct outbound {
 	__u32 csum_diff;
 	__u32 ifindex;
 	__u32 mtu;
-	__u8 has_next_hop;
 	__u8 bears_nonce; /* also as a super-packet */
 	__u8 carry;       /* in UDP */
-	__u8 next_hop[16];
+	const struct uplink *hop; /* may have the next hop; null: it is to be looked up */
 };
 
 static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
@@ -30,8 +29,7 @@ static __always_inline void use_uplink(struct outbound *o, const struct uplink *
 	o->ends[0].l64 = u->l64;
 	o->ifindex = u->ifindex;
 	o->mtu = u->mtu;
-	o->has_next_hop = !!(u->flags & UPLINK_NEXT_HOP);
-	__builtin_memcpy(o->next_hop, u->next_hop, 16);
+	o->hop = u;
 }
 
 /* Puts room behind the IPv6 header and a nonce in it, with a UDP header before
@@ -77,6 +75,19 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 	return 0;
 }
 
+/* Sends a packet that has its addresses. */
+static __always_inline int leave(const struct outbound *o)
+{
+	count(TX_PACKETS);
+	if (o->hop && o->hop->flags & UPLINK_NEXT_HOP) {
+		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+
+		__builtin_memcpy(nh.ipv6_nh, o->hop->next_hop, 16);
+		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
+	}
+	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+}
+
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
 				    __u8 next)
 {
@@ -89,14 +100,7 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 			return drop(DROP_KERNEL_HELPER);
 		count(o->carry ? TX_CARRIED : TX_NONCE);
 	}
-	count(TX_PACKETS);
-	if (o->has_next_hop) {
-		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
-
-		__builtin_memcpy(nh.ipv6_nh, o->next_hop, 16);
-		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
-	}
-	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+	return leave(o);
 }
 
 static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
@@ -263,12 +267,12 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
-	if (!embryo_allows(e, skb->len - ETH_LEN)) {
-		if (!e->given)
-			return NOT_YET;
-		count(DROP_UNPROVEN);
-		return no_path(skb);
+	if (is_cut_for_embryo(skb, e, c)) {
+		count(TX_DETOUR);
+		return bpf_redirect(this_detour(), 0);
 	}
+	if (!embryo_allows(e, skb->len - ETH_LEN))
+		return NOT_YET;
 	o.ends[0].l64 = e->local_l64;
 	o.ends[0].nid = k->local;
 	o.ends[1].l64 = e->remote_l64;
@@ -282,6 +286,8 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 	if (o.carry || !(e->carried & EMBRYO_CAME))
 		embryo_nonce(e, k, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), e->rule == RULE_RFC6741 && c->proto != IPPROTO_ICMPV6);
+	if (c->proto == IPPROTO_TCP && c->fragment == WHOLE)
+		note_syn_ack(skb, e, c->at, o.ends[1].l64.v);
 	count(TX_EMBRYO);
 	return transmit(skb, &o, c, next);
 }

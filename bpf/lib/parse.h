@@ -29,6 +29,7 @@
 #define TCP_FLAGS_AT 13
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
+#define TCP_RST 0x04
 #define TCP_ACK 0x10
 
 #define ICMP6_ERROR_LAST 127

@@ -7,6 +7,7 @@
 #include "real.h"
 #include "rule.h"
 #include "standing.h"
+#include "synack.h"
 
 /* Is its NID known to be where the packet comes from? By a record, by the session p
  * with another nonce that sends there, or, of an NID that nobody made known, anywhere.
@@ -120,10 +121,12 @@ __noinline int note_embryo(struct __sk_buff *skb, const struct inbound *in, stru
 		e->first_remote = in->src.l64;
 		e->first_local = in->dst.l64;
 		e->epoch = epoch;
-		e->carried = 0;
+		e->carried = e->cuts = 0;
 		e->rule = RULE_NOT_FOUND;
+		e->since = bpf_ktime_get_coarse_ns();
 	}
 	if (!same_place) {
+		e->syn_ack = 0;
 		e->remote_l64 = in->src.l64;
 		e->local_l64 = in->dst.l64;
 		e->ifindex = skb->ifindex;
@@ -154,27 +157,58 @@ static __always_inline int is_carried_elsewhere(const struct embryo *e, union ha
 	return is;
 }
 
-/* Is this packet without nonce of a stranger that showed one at the same place?
+#define FRESH 3000000000ULL /* ns from its first nonce: until then several probes were answered, if any is */
+
+/* Does a datagram or an ICMPv6 message without nonce come right behind the nonces of a
+ * pending peer? Whoever writes its address can have sent these, and the node there may
+ * speak plain IPv6. So that holds for a while after the first one only, and never of a
+ * node that was seen to speak plain IPv6; afterwards it is one.
+ */
+static __always_inline int is_right_behind(struct __sk_buff *skb, const struct inbound *in, const struct embryo *e,
+					   const struct pair_key *key)
+{
+	int is_datagram = in->c.proto == IPPROTO_UDP;
+	__u8 one = 1;
+
+	if (!is_datagram && (in->c.proto != IPPROTO_ICMPV6 || in->c.type == ICMP6_LOCATOR_UPDATE ||
+			     (in->c.fragment == WHOLE && is_probe_reply(skb, &in->c))))
+		return 0;
+	if (bpf_map_lookup_elem(&plain_nodes, key))
+		return 0;
+	if (bpf_ktime_get_coarse_ns() - e->since < FRESH)
+		return !is_datagram || in->c.fragment != WHOLE || !real_datagram_of(skb, in->l3);
+	bpf_map_update_elem(&plain_nodes, key, &one, BPF_ANY);
+	return 0;
+}
+
+/* Is this packet without nonce of a pending peer that sent one from the same place?
  * Where it did so in UDP, all of its packets are: on a path that drops options or
  * ICMPv6 it goes without from our answer on, which may be before we have a session.
- * Elsewhere super-packets go without, and come before the daemon has made the
- * session: what is in the middle of a connection that nobody has on the addresses
- * of the wire, and would be answered with a reset.
+ * Elsewhere GSO packets go without, and come before the daemon has made the session:
+ * those in the middle of a connection that nobody has on the addresses of the wire,
+ * and would be answered with a reset. Global: the verifier looks at it once.
  */
-static __always_inline int speaks_for_embryo(struct __sk_buff *skb, const struct inbound *in)
+__noinline int speaks_for_embryo(struct __sk_buff *skb, const struct inbound *in)
 {
-	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
-	struct embryo *e = bpf_map_lookup_elem(&embryos, &key);
+	struct pair_key key;
+	struct embryo *e;
 	__u8 flags;
 
+	if (!in)
+		return 0;
+	key.local = in->dst.nid;
+	key.remote = in->src.nid;
+	e = bpf_map_lookup_elem(&embryos, &key);
 	if (!e)
 		return 0;
 	if (!e->remote_nonce.len || e->remote_l64.v != in->src.l64.v)
 		return in->c.proto != IPPROTO_ICMPV6 && is_carried_elsewhere(e, in->src.l64);
 	if (e->carried)
 		return in->c.proto != IPPROTO_ICMPV6;
-	if (in->c.proto != IPPROTO_TCP || in->c.fragment == LATER_FRAGMENT ||
-	    bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1) || flags & TCP_SYN)
+	if (in->c.proto != IPPROTO_TCP)
+		return is_right_behind(skb, in, e, &key);
+	if (in->c.fragment == LATER_FRAGMENT || bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1) ||
+	    flags & TCP_SYN)
 		return 0;
 	return !real_socket(skb, in->l3, 0);
 }

@@ -90,31 +90,6 @@ __noinline int real_elsewhere(struct __sk_buff *skb, const struct pair *p, const
 	return 0;
 }
 
-/* Does a datagram with a nonce belong to a socket of plain IPv6? One that is
- * connected has no other correspondent; one that is only bound has those of
- * sessions as well if nobody takes them at the session address.
- */
-static __always_inline int real_datagram(struct __sk_buff *skb, struct bpf_sock_tuple *t)
-{
-	struct bpf_sock *sk = bpf_sk_lookup_udp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
-	struct host *h = this_host();
-	int is, connected;
-
-	if (!sk)
-		return 0;
-	is = sk->src_ip6[2] == t->ipv6.daddr[2] && sk->src_ip6[3] == t->ipv6.daddr[3];
-	connected = !!sk->dst_port;
-	bpf_sk_release(sk);
-	if (!is || connected || !h)
-		return is;
-	__builtin_memcpy(t->ipv6.saddr, &h->session_prefix, 8);
-	__builtin_memcpy(t->ipv6.daddr, &h->session_prefix, 8);
-	sk = bpf_sk_lookup_udp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
-	if (sk)
-		bpf_sk_release(sk);
-	return !sk;
-}
-
 /* Has a datagram without nonce come to another locator than the one that a session
  * which is plain itself sends from? Its answer has to leave from where it came to.
  */

@@ -99,6 +99,39 @@ __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 	return is;
 }
 
+/* Does a datagram of a node with a session belong to a socket of plain IPv6? One that is
+ * connected has no other correspondent; one that is only bound has those of
+ * sessions as well if nobody takes them at the session address.
+ */
+static __always_inline int real_datagram(struct __sk_buff *skb, struct bpf_sock_tuple *t)
+{
+	struct bpf_sock *sk = bpf_sk_lookup_udp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
+	struct host *h = this_host();
+	int is, connected;
+
+	if (!sk)
+		return 0;
+	is = sk->src_ip6[2] == t->ipv6.daddr[2] && sk->src_ip6[3] == t->ipv6.daddr[3];
+	connected = !!sk->dst_port;
+	bpf_sk_release(sk);
+	if (!is || connected || !h)
+		return is;
+	__builtin_memcpy(t->ipv6.saddr, &h->session_prefix, 8);
+	__builtin_memcpy(t->ipv6.daddr, &h->session_prefix, 8);
+	sk = bpf_sk_lookup_udp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (sk)
+		bpf_sk_release(sk);
+	return !sk;
+}
+
+/* The same, of the datagram at l3. */
+__noinline int real_datagram_of(struct __sk_buff *skb, __u32 l3)
+{
+	struct bpf_sock_tuple t = {};
+
+	return read_ends(skb, l3, 0, &t) == IPPROTO_UDP && real_datagram(skb, &t);
+}
+
 /* Is this segment one of a connection that this host has between session
  * addresses? Asked of those without nonce for which no session is there: it was
  * forgotten, is not made yet, or its first packets came from elsewhere. To the

@@ -52,7 +52,7 @@ static __always_inline __u32 checksum_at(__u8 proto)
 
 /* Under which rule is the checksum of this packet right? Where no wire lies
  * between, most are still to be computed, and only the seed over the
- * pseudo-header is there; of super-packets it always is, of ICMPv6 never: every kernel
+ * pseudo-header is there; of GSO packets it always is, of ICMPv6 never: every kernel
  * makes that whole. Global: the verifier looks at it once.
  */
 __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)

@@ -104,15 +104,18 @@ type bpfEmbryo struct {
 	RemoteNonce bpfNonce
 	Ifindex     uint32
 	Epoch       uint16
-	Carried     uint16
-	RxBytes     uint32
-	RxPackets   uint32
-	TxBytes     uint32
-	TxPackets   uint32
+	Carried     uint8
+	Cuts        uint8
+	Since       uint64
+	SynAck      uint64
+	RxBytes     uint64
+	RxPackets   uint64
+	TxBytes     uint64
+	TxPackets   uint64
 	Rule        bpfRuleFound
 	Given       uint32
 	Next        uint32
-	_           [4]byte
+	Guesses     uint32
 	Others      [3]struct {
 		_       structs.HostLayout
 		Nonce   uint64
@@ -158,7 +161,20 @@ const (
 	bpfEventKindEV_STALL       bpfEventKind = 14
 	bpfEventKindEV_QUEUE       bpfEventKind = 15
 	bpfEventKindEV_MORE        bpfEventKind = 16
+	bpfEventKindEV_ACKED       bpfEventKind = 17
 )
+
+type bpfFlowEnds struct {
+	_         structs.HostLayout
+	LocalL64  bpfHalf
+	RemoteL64 bpfHalf
+}
+
+type bpfFlowKey struct {
+	_      structs.HostLayout
+	Handle bpfPairKey
+	Ports  [8]uint8
+}
 
 type bpfHalf struct {
 	_ structs.HostLayout
@@ -259,6 +275,7 @@ const (
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
+	bpfPairFlagsPAIR_PLAIN_FLOWS  bpfPairFlags = 8192
 	bpfPairFlagsPAIR_ICMP_RFC6741 bpfPairFlags = 16384
 	bpfPairFlagsPAIR_UNCONFIRMED  bpfPairFlags = 4096
 )
@@ -304,10 +321,11 @@ type bpfPairLive struct {
 	StallTold    uint32
 	QueueTold    uint32
 	UpdatesUntil uint64
+	NonceAt      bpfHalf
 	TwinPorts    [2]uint16
 	TwinOpen     uint8
 	TwinAnswers  uint8
-	Pad2         [10]uint8
+	Pad2         [2]uint8
 }
 
 type bpfRefusal struct {
@@ -389,6 +407,7 @@ const (
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapPlaces              = "places"
+	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
@@ -478,6 +497,7 @@ type bpfMapSpecs struct {
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
 	Places       *ebpf.MapSpec `ebpf:"places"`
+	PlainFlows   *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
 	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
 	Requests     *ebpf.MapSpec `ebpf:"requests"`
@@ -533,6 +553,7 @@ type bpfMaps struct {
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
 	Places       *ebpf.Map `ebpf:"places"`
+	PlainFlows   *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
 	Refusals     *ebpf.Map `ebpf:"refusals"`
 	Requests     *ebpf.Map `ebpf:"requests"`
@@ -558,6 +579,7 @@ func (m *bpfMaps) Close() error {
 		m.PairLives,
 		m.Pairs,
 		m.Places,
+		m.PlainFlows,
 		m.PlainNodes,
 		m.Refusals,
 		m.Requests,

@@ -39,6 +39,7 @@ const (
 	Stall       = EventKind(bpfEventKindEV_STALL)
 	Queue       = EventKind(bpfEventKindEV_QUEUE)
 	More        = EventKind(bpfEventKindEV_MORE)
+	Acked       = EventKind(bpfEventKindEV_ACKED)
 )
 
 // Event is one report of the data plane.
@@ -53,7 +54,7 @@ type Event struct {
 	Found    ilnp.FoundRule
 	Carried  bool   // the nonce came in UDP
 	Bytes    int    // of the packet seen, from its IPv6 header; More: in all
-	Packets  int    // More: how many
+	Packets  int    // More: how many; Embryo: that have gone to the pending peer
 	Packet   []byte // whole, from its IPv6 header, where the kind has one
 }
 

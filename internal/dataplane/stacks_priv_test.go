@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -346,4 +347,32 @@ func TestSignsOfAStack(t *testing.T) {
 	want(2, 1, false)
 	r.ingress(echo(t, there, theirNonce, true, 7))
 	want(2, 1, true)
+}
+
+// Only data with the right nonce show which of our locators the correspondent knows.
+func TestWhereTheNonceCame(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	want := func(what string, l roam.L64) {
+		t.Helper()
+		acts, _, err := r.Activity()
+		r.must(err)
+		if acts[0].NonceAt != l {
+			t.Errorf("%s: came to %v, want %v", what, acts[0].NonceAt, l)
+		}
+	}
+	want("nothing", 0)
+	r.ingress(fromPeer(there, ilnp.Nonce{}, ip6.UDP, udp(9)))
+	r.ingress(fromPeer(there, ourNonce, ip6.UDP, udp(9)))
+	r.ingress(echo(t, there, theirNonce, true, 7))
+	want("no nonce, another one, and an echo request", 0)
+	r.ingress(fromPeer(there, theirNonce, ip6.UDP, udp(9)))
+	want("a datagram", here)
+
+	acts, err := r.LastHeard([]ilnp.PairKey{{Local: ours, Remote: theirs}, {Local: ours, Remote: ours}})
+	r.must(err)
+	if len(acts) != 1 || time.Since(acts[0].LastRx) > time.Minute {
+		t.Errorf("last heard: %+v", acts)
+	}
 }

@@ -212,6 +212,9 @@ func TestTrialOfEmbryos(t *testing.T) {
 	}
 	if evs := r.events(); evs[len(evs)-1].Kind != Embryo || evs[0].Kind != Miss {
 		t.Errorf("events %v, want those that wait", evs)
+	} else if miss := evs[0]; miss.Remote != from || miss.Local != at(here, ours) || miss.Nonce != theirNonce ||
+		miss.OwnNonce != evs[len(evs)-1].OwnNonce || miss.Link != loopback {
+		t.Errorf("event %+v, want whom it is for", miss)
 	}
 	listed := stranger(2)
 	r.must(r.SetRecord(Record{NID: listed.NID, Locators: []roam.L64{listed.L64}}))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"roam"
 	"roam/ilnp"
 	"roam/internal/dataplane"
 	ilnpwire "roam/wire/ilnp"
@@ -119,6 +120,10 @@ func aboutNonce(m ilnpwire.ErrorMessage) bool {
 // errorOut translates an ICMPv6 error that our own stack sends about a packet
 // of a session, and sends it on the session's first path.
 func (e *Engine) errorOut(ev dataplane.Event) {
+	if ev.OwnNonce.Present() {
+		e.errorToPending(ev)
+		return
+	}
 	p, ok := e.pairs[ev.Key]
 	if !ok || len(p.Paths) == 0 {
 		e.refused["ICMPv6 error of ours without a path"]++
@@ -134,12 +139,37 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 		e.refused["ICMPv6 error of ours that cannot be translated"]++
 		return
 	}
-	if p.Carry {
+	e.sendError(path.Local.Link, b, p.Carry)
+}
+
+func (e *Engine) sendError(link roam.LinkID, b []byte, carry bool) {
+	if carry {
 		if carried, err := ilnpwire.Carry(b, e.cfg.UDPPort); err == nil {
 			b = carried
 		}
 	}
-	e.send("send ICMPv6 error", path.Local.Link, b)
+	e.send("send ICMPv6 error", link, b)
+}
+
+// errorToPending does so for a pending peer: to where its packet came from, with the
+// nonce that all else bears which goes there, and which its session will have. The
+// entry that may be preinstalled for that peer has another one.
+func (e *Engine) errorToPending(ev dataplane.Event) {
+	entry := xlate.Entry{
+		SessionPrefix: e.cfg.SessionPrefix,
+		LocalHandle:   ev.Key.Local, LocalNID: ev.Local.NID, LocalL64: ev.Local.L64,
+		RemoteHandle: ev.Key.Remote, RemoteNID: ev.Remote.NID, RemoteL64: ev.Remote.L64,
+		Nonce: ev.OwnNonce,
+	}
+	if ev.Found == ilnp.FoundRFC6741 {
+		entry.Rule = xlate.RuleRFC6741
+	}
+	b, err := xlate.ErrorOutward(ev.Packet, entry)
+	if err != nil {
+		e.refused["ICMPv6 error of ours that cannot be translated"]++
+		return
+	}
+	e.sendError(ev.Link, b, ev.Carried)
 }
 
 // tellTooBig has our own stack learn a path MTU, for want of a router that says

@@ -81,12 +81,14 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if !p.RuleSought || p.State == ilnp.Plain {
 		e.firsts.forget(p.Key)
 	}
-	e.saver.soon()
+	e.sessionsChanged()
 	if p.Expected {
 		return // nothing has been sent
 	}
-	if p.State == ilnp.Established && !p.Carry {
-		e.held.forget(p.Key) // else they were lost with their option, and are released again
+	if p.State == ilnp.Established && !p.Carry && made && !old.Expected {
+		// Else they were lost with their option, or have exceeded the allowance of a
+		// pending peer, and are released.
+		e.held.forget(p.Key)
 	}
 	moved := !slices.Equal(old.Paths, p.Paths)
 	if e.narrowed(p.Key) && len(old.Paths) > 0 && moved {
@@ -125,7 +127,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.opener.opened, k)
 	e.held.forget(k)
 	e.firsts.forget(k)
-	e.saver.soon()
+	e.sessionsChanged()
 }
 
 // pmtuLife is how long the kernel remembers a path MTU (route.mtu_expires).

@@ -26,6 +26,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Stall:       ilnp.SeenStall,
 	dataplane.Queue:       ilnp.SeenQueue,
 	dataplane.More:        ilnp.SeenMore,
+	dataplane.Acked:       ilnp.SeenAcked,
 }
 
 func (e *Engine) handlePlane(ev dataplane.Event) {
@@ -57,12 +58,18 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 			e.refused["unknown event of the data plane"]++
 			return
 		}
-		e.core.HandleObservation(now, ilnp.Observation{
-			Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
-			Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
-			Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Carried: ev.Carried,
-			Held: ev.Kind != dataplane.First && len(ev.Packet) > 0, Bytes: ev.Bytes, Packets: ev.Packets,
-		})
+		o := observation(trigger, ev)
+		o.Held = ev.Kind != dataplane.First && len(ev.Packet) > 0
+		e.core.HandleObservation(now, o)
+	}
+}
+
+func observation(trigger ilnp.Trigger, ev dataplane.Event) ilnp.Observation {
+	return ilnp.Observation{
+		Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
+		Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
+		Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Carried: ev.Carried,
+		Bytes: ev.Bytes, Packets: ev.Packets,
 	}
 }
 
@@ -76,7 +83,10 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		e.refused["first packet without a sound transport header"]++
 		return
 	}
-	if _, made := e.session(ev.Key); made {
+	// What exceeds the allowance of a pending peer waits, though an entry may be
+	// preinstalled for that peer: sent again it would come back.
+	excess := ev.OwnNonce.Present()
+	if p, made := e.session(ev.Key); made && !(p.Expected && excess) {
 		e.resend(ev.Packet) // the session came to be while the packet was on its way here
 		return
 	}
@@ -84,8 +94,13 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		e.refused["first packet beyond the queue of its session"]++
 		return
 	}
-	e.firsts.add(now, ev.Key, ev.Packet)
-	e.core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local})
+	o := ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local}
+	if excess {
+		o = observation(ilnp.SeenExcess, ev)
+	} else {
+		e.firsts.add(now, ev.Key, ev.Packet)
+	}
+	e.core.HandleObservation(now, o)
 }
 
 // hold keeps a packet that has left by an expected session, in case that falls back

@@ -82,6 +82,19 @@ const (
 	FormLinux
 )
 
+// String returns the form as people know it.
+func (f Form) String() string {
+	switch f {
+	case FormRFC:
+		return "rfc6743"
+	case FormDraft:
+		return "draft"
+	case FormLinux:
+		return "linux"
+	}
+	return fmt.Sprintf("form %d", uint8(f))
+}
+
 // LocatorUpdate is the ICMPv6 message 156.
 type LocatorUpdate struct {
 	Code      uint8

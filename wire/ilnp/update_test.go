@@ -117,7 +117,7 @@ func TestUpdateOfManyLocators(t *testing.T) {
 				u.Locators = append(u.Locators, ilnp.LocatorEntry{L64: roam.L64(i + 1), Preference: uint32(i)})
 			}
 			if got := again(t, u); !reflect.DeepEqual(got, u) {
-				t.Errorf("%d locators, form %v: round trip differs", n, form)
+				t.Errorf("%d locators, %s: round trip differs", n, form)
 			}
 		}
 	}

@@ -1,0 +1,134 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// talkUntilAsked has a pending peer at netP talk, and be answered, until it is asked by a
+// Locator Update, which it returns; nil: it was not within d.
+func (b *bench) talkUntilAsked(d time.Duration) *ilnpwire.LocatorUpdate {
+	b.t.Helper()
+	for end := b.now.Add(d); b.now.Before(end); {
+		b.pass(20 * time.Millisecond)
+		o := embryo(netP, peerNonce)
+		o.Packets = int(b.now.Sub(epoch) / (20 * time.Millisecond))
+		b.see(o)
+		if list := b.updates(); len(list) > 0 {
+			b.forget()
+			return &list[0]
+		}
+	}
+	return nil
+}
+
+// ackOf is an acknowledgement of the peer.
+func (b *bench) ackOf(from roam.L64, n Nonce, lu ilnpwire.LocatorUpdate) []byte {
+	b.t.Helper()
+	return b.update(from, n, lu.Ack())
+}
+
+// TestUpdateValidates: a pending peer that answers no probe is asked by Locator Updates
+// with lifetimes that were drawn, and validated when it has returned 32 bits of them.
+func TestUpdateValidates(t *testing.T) {
+	for name, c := range map[string]struct {
+		preferred time.Duration
+		updates   int
+	}{"infinite": {Infinite, 3}, "a day": {24 * time.Hour, 3}, "an hour": {time.Hour, 4}, "half an hour": {30 * time.Minute, 4}} {
+		b := newBench(t)
+		b.prefix(1, netA, c.preferred)
+		b.see(embryo(netP, peerNonce))
+		lu := b.talkUntilAsked(5 * time.Second)
+		for i := range c.updates {
+			if _, ok := b.established(); ok {
+				t.Errorf("%s: validated by %d updates", name, i)
+			}
+			if lu == nil {
+				t.Fatalf("%s: no update %d", name, i)
+			}
+			if len(lu.Locators) != 1 || lu.Locators[0].L64 != netA || time.Duration(lu.Locators[0].Lifetime)*time.Second > b.host.locals[0].remainingAt(b.now) {
+				t.Errorf("%s: tells %+v", name, lu.Locators)
+			}
+			b.now = b.now.Add(20 * time.Millisecond)
+			b.receive(1, b.ackOf(netP, peerNonce, *lu))
+			if list := b.updates(); len(list) > 0 {
+				next := list[len(list)-1]
+				lu = &next
+			}
+		}
+		p, ok := b.established()
+		if !ok || p.LocalNonce != ownOfPending || p.RemoteNonce != peerNonce || len(p.Unproven) > 0 {
+			t.Fatalf("%s: session %+v", name, p)
+		}
+		if lu.Locators[0].Lifetime != wireLifetime(b.host.locals[0].remainingAt(b.now), ilnpwire.FormRFC) {
+			t.Errorf("%s: the peer has the lowered lifetime of %d s", name, lu.Locators[0].Lifetime)
+		}
+	}
+}
+
+// remainingAt is what is left of a locator.
+func (l *local) remainingAt(now time.Time) time.Duration { return remaining(now, l.expires) }
+
+// TestUpdateValidatesNobodyElse: one wrong number, from one who has received none,
+// ends what was shown before; from elsewhere, with another nonce or too late none counts.
+func TestUpdateValidatesNobodyElse(t *testing.T) {
+	change := func(lu ilnpwire.LocatorUpdate, f func(*ilnpwire.LocatorEntry)) ilnpwire.LocatorUpdate {
+		lu.Locators = append([]ilnpwire.LocatorEntry(nil), lu.Locators...)
+		f(&lu.Locators[0])
+		return lu
+	}
+	for name, answer := range map[string]func(b *bench, lu ilnpwire.LocatorUpdate){
+		"wrong lifetime": func(b *bench, lu ilnpwire.LocatorUpdate) {
+			b.receive(1, b.ackOf(netP, peerNonce, change(lu, func(e *ilnpwire.LocatorEntry) { e.Lifetime++ })))
+			b.receive(1, b.ackOf(netP, peerNonce, lu))
+		},
+		"wrong preference": func(b *bench, lu ilnpwire.LocatorUpdate) {
+			b.receive(1, b.ackOf(netP, peerNonce, change(lu, func(e *ilnpwire.LocatorEntry) { e.Preference++ })))
+		},
+		"other locator": func(b *bench, lu ilnpwire.LocatorUpdate) { b.receive(1, b.ackOf(netQ, peerNonce, lu)) },
+		"other nonce":   func(b *bench, lu ilnpwire.LocatorUpdate) { b.receive(1, b.ackOf(netP, forged, lu)) },
+	} {
+		b := pendingAt(t)
+		for range 20 {
+			lu := b.talkUntilAsked(time.Minute)
+			if lu == nil {
+				t.Fatalf("%s: not asked any more", name)
+			}
+			answer(b, *lu)
+			b.forget()
+		}
+		if _, ok := b.established(); ok {
+			t.Errorf("%s: validated", name)
+		}
+	}
+	b := pendingAt(t)
+	lu := b.talkUntilAsked(5 * time.Second)
+	for range 3 {
+		b.receive(1, b.ackOf(netP, peerNonce, *lu))
+	}
+	if _, ok := b.established(); ok {
+		t.Error("one update, acknowledged three times, validates")
+	}
+}
+
+// TestNoUpdateWhere lifetimes are too short to draw from, or nobody here talks with the
+// peer: whoever names a victim's address draws probes only.
+func TestNoUpdateWhere(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, 2*time.Minute)
+	b.see(embryo(netP, peerNonce))
+	if b.talkUntilAsked(time.Minute) != nil {
+		t.Error("asked with a lifetime of two minutes")
+	}
+	b = pendingAt(t)
+	for range 100 {
+		b.pass(50 * time.Millisecond)
+		b.see(embryo(netP, peerNonce))
+	}
+	if len(b.updates()) > 0 {
+		t.Error("a peer that nobody answers is asked by updates")
+	}
+}

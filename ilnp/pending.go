@@ -1,0 +1,206 @@
+package ilnp
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Pending peers that answer no echo request. Such a peer may be an ILNP node behind a
+// filter, so its entry lives while it talks with a local program, its Locator Updates
+// are acknowledged, and it is validated by what an acknowledgement shows: that of our
+// SYN-ACK, at a locator that a record names, or those of Locator Updates of ours.
+const (
+	pendingSilence  = 30 * time.Second      // an entry lives on if packets went both ways within this time
+	candidateSlowly = 15 * time.Second      // between probes then
+	ackPatience     = 50 * time.Millisecond // after the acknowledgement: the reply to a probe shows more, and comes at the same time
+)
+
+// pendingLife tells whether packets go both ways between a pending peer and this host.
+type pendingLife struct {
+	heard, answered time.Time
+	sent            int // packets that had gone to it, as the data plane counts
+}
+
+// note takes a packet of the peer: sent is how many had gone there before it. The count
+// starts anew where the peer moves.
+func (l *pendingLife) note(now time.Time, sent int) {
+	if l.heard = now; sent > 0 && sent != l.sent {
+		l.answered = now
+	}
+	l.sent = sent
+}
+
+// goesOn reports whether packets still go both ways.
+func (l *pendingLife) goesOn(now time.Time) bool {
+	return now.Sub(l.heard) < pendingSilence && now.Sub(l.answered) < pendingSilence
+}
+
+// askSlowly asks a pending peer that has not answered for long, but talks.
+func (c *Core) askSlowly(now time.Time, k *candidate) {
+	c.forgetProbes(&k.sent, now.Add(-candidateSlowly))
+	c.askCandidate(now, k)
+	k.tries++ // the other form the next time
+	c.arm(&k.schedule, timerProbe, now, candidateSlowly)
+}
+
+// asksAgain returns how long after a probe a further packet of the peer causes one.
+func (k *candidate) asksAgain() time.Duration {
+	if k.tries > candidateTries {
+		return candidateSlowly
+	}
+	return candidateAgain
+}
+
+// handleExcess takes a packet of a local program that exceeds the allowance of a pending
+// peer. It waits until the peer is validated. The data plane tells of both by different
+// ways, so that the peer may not be known here yet; and the session must not begin with
+// another nonce than it was shown.
+func (c *Core) handleExcess(now time.Time, o Observation) {
+	if c.sessionOf(o.Key) == nil && !c.isPending(o.Key) {
+		c.handleEmbryo(now, o)
+	}
+	switch {
+	case c.sessionOf(o.Key) != nil:
+		c.emit(Release{Key: o.Key})
+	case !c.isPending(o.Key):
+		c.emit(Reject{Key: o.Key})
+	}
+}
+
+// handleAcked takes a packet of a pending peer that acknowledges our SYN-ACK.
+//
+// The sequence number of that is the kernel's, which derives it from addresses, ports
+// and the time. So it is a proof where a record names the locator: under its NID nothing
+// was ever answered elsewhere. Where none does, whoever connects from its own locator
+// first, under any NID, can tell which number the same connection has from a victim's.
+// There it only shows that the peer is worth an update at once.
+func (c *Core) handleAcked(now time.Time, o Observation) {
+	c.handleEmbryo(now, o)
+	k := c.candidates[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
+	if k == nil || o.Held || k.state != unprovenNode || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
+		return
+	}
+	k.acked = true
+	c.arm(&k.schedule, timerProbe, now, ackPatience)
+}
+
+// isPlace reports whether a record names a locator for a node, not just any.
+func (c *Core) isPlace(at roam.ILV) bool {
+	k := c.known[at.NID]
+	return k != nil && k.locators.find(at.L64) != nil
+}
+
+// askInstead asks a pending peer by a Locator Update before its time.
+func (c *Core) askInstead(now time.Time, k *candidate) {
+	k.tries = echoesFirst
+	c.askByUpdate(now, k)
+	c.arm(&k.schedule, timerProbe, now, candidateFirst<<(k.tries-1))
+}
+
+// provenBySynAck validates a pending peer where it received our SYN-ACK. How long the
+// path is stays unknown: the SYN-ACK may have been retransmitted.
+func (c *Core) provenBySynAck(now time.Time, k *candidate) { c.provenOtherwise(now, k, 0) }
+
+// provenOtherwise validates a pending peer of which no reply to a probe has come. One
+// that comes yet counts for its session. Until it does, or the peer probes itself, it is
+// no Roam peer, but one that may want what it does: a nonce with every packet.
+func (c *Core) provenOtherwise(now time.Time, k *candidate, rtt time.Duration) {
+	sent := k.sent
+	k.sent, k.quiet = nil, true
+	c.candidateProven(now, k, k.key.Nonce, rtt)
+	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce)
+	if s == nil {
+		k.sent = sent
+		return
+	}
+	for _, t := range sent {
+		if pr, ok := c.probes[t]; ok {
+			pr.from = s
+			c.probes[t] = pr
+			s.sent = append(s.sent, t)
+		}
+	}
+}
+
+// letGo lets packets of local programs go that waited for the validation of a pending
+// peer which was given up: to a known node by its preinstalled entry.
+func (c *Core) letGo(key PairKey) {
+	if c.expected[key] != nil {
+		c.emit(Release{Key: key})
+		return
+	}
+	c.emit(Reject{Key: key})
+}
+
+// keepEarly keeps the Locator Update of a pending peer until it is a session, and
+// acknowledges it at once (RFC 6743 §2): a peer that contacts us has its session, and
+// may have moved, a round trip before; and one that answers no echo request would
+// repeat it for ever.
+func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if k := c.candidates[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]; k != nil && err == nil && lu.Operation == ilnpwire.Acknowledgement {
+		c.accounts.received(now, p.Src, len(packet), 1)
+		c.pendingAcked(now, k, lu)
+		return true
+	}
+	var kept *candidate
+	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+		if k.key.Nonce == p.Nonce && (kept == nil || k.key.Remote == p.Src) {
+			kept = k
+		}
+	}
+	if kept == nil {
+		return false
+	}
+	c.accounts.received(now, p.Src, len(packet), 1)
+	answered := c.acknowledgePending(now, link, p, kept)
+	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+		if k.key.Nonce == p.Nonce {
+			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
+			k.sum(p.OverNIDs)
+		}
+	}
+	return true
+}
+
+// acknowledgePending answers the Locator Update of a pending peer to where it came
+// from, with the nonce that all else bears which this host sends to the peer, in the
+// form received, and as far as the allowance of that address lets it.
+func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Packet, k *candidate) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if c.faultOf(lu, err, p.Payload) != "" || lu.Operation != ilnpwire.Advertisement {
+		return false
+	}
+	from := Local{Link: link, L64: p.Dst.L64}
+	if !slices.Contains(placesOf(c.usable(now)), from) || c.isObstructed(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
+		return false
+	}
+	own := k.own
+	if k.key.Remote == p.Src {
+		own, _ = c.ownTowards(k)
+	} else if c.isSessions(k, own) {
+		return false // a session's nonce goes to its own locators only
+	}
+	b, err := ilnpwire.BuildUpdate(p.Dst, p.Src, own, lu.Ack())
+	if err == nil && p.OverNIDs {
+		err = ilnpwire.FinishOverNIDs(b)
+	}
+	if err == nil && p.Carried {
+		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
+	}
+	if err != nil || !c.accounts.allows(now, p.Src, len(b), c.lists(p.Src)) {
+		return false
+	}
+	c.emit(Transmit{Link: link, Packet: b})
+	return true
+}
+
+// isSessions reports whether a nonce of ours is that of a session with the NID of a
+// pending peer.
+func (c *Core) isSessions(k *candidate, own Nonce) bool {
+	return slices.ContainsFunc(c.between(k.key.Local, k.key.Remote.NID), func(s *session) bool { return s.localNonce == own })
+}
