@@ -352,6 +352,7 @@ func (h *Node) carryOut(o ilnp.Output) {
 		h.plane.admit(o)
 	case ilnp.Dismiss:
 		h.plane.dismiss(o)
+	case ilnp.Copy: // checksums are not modelled: no packet is dropped for its rule
 	case ilnp.Notify:
 		h.told(o.Event)
 	}
