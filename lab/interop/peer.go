@@ -251,11 +251,7 @@ func (p *Peer) handle(q packet) {
 		p.counts.BadChecksum++
 		return
 	}
-	if s.plain {
-		p.counts.PlainServed++
-	} else {
-		p.counts.Received++
-	}
+	p.count(s, q)
 	if q.nonce != "" {
 		p.counts.Nonces++
 	}
@@ -269,11 +265,30 @@ func (p *Peer) handle(q packet) {
 	}
 }
 
+// count counts a packet that was accepted.
+func (p *Peer) count(s *session, q packet) {
+	if !s.plain {
+		p.counts.Received++
+		return
+	}
+	switch q.proto {
+	case protoTCP:
+		p.counts.PlainTCP++
+	case protoUDP:
+		if !p.serves(q.body) {
+			return
+		}
+		p.counts.PlainUDP++
+	}
+	p.counts.PlainServed++
+}
+
 // admit finds the session of a packet, and makes one if it is the first (RFC
 // 6744 §6). nil: the packet is dropped.
 func (p *Peer) admit(q packet) *session {
 	s := p.sessions[q.src.nid]
-	if q.nonce == "" && (s == nil || p.stack.NonceAlways) {
+	begun := p.plain[plainKey{q.dst, q.src}] != nil && p.stack.BeginsPlain
+	if q.nonce == "" && (s == nil || begun || p.stack.NonceAlways || p.stack.Disabled) {
 		return p.admitPlain(q)
 	}
 	if s == nil {

@@ -50,6 +50,8 @@ type Counts struct {
 	Received      int // accepted, all kinds
 	Nonces        int // of those, with a nonce
 	PlainServed   int // accepted as plain IPv6, see Stack.ServesPlain; not in Received
+	PlainTCP      int // of those, segments
+	PlainUDP      int // and datagrams; those to a closed port are no application's, and not counted
 	Echoes        int // echo requests accepted
 	Updates       int // Locator Updates accepted
 	Acks          int // acknowledgements of its own

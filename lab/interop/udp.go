@@ -10,7 +10,7 @@ func (p *Peer) handleUDP(s *session, q packet) {
 		p.sendUDP(&session{nid: s.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}, to, from, q.body[8:])
 	case to == EchoPort:
 		p.sendUDP(s, to, from, q.body[8:])
-	case p.stack.PortUnreachable && !p.used[to]:
+	case p.stack.PortUnreachable && !p.serves(q.body):
 		p.answerClosedPort(s, q)
 		return
 	}
@@ -18,6 +18,15 @@ func (p *Peer) handleUDP(s *session, q packet) {
 	if f := p.heard[to]; f != nil {
 		f(q.body[8:])
 	}
+}
+
+// serves reports whether a datagram is to a port that somebody listens to.
+func (p *Peer) serves(b []byte) bool {
+	if len(b) < 4 {
+		return false
+	}
+	to := binary.BigEndian.Uint16(b[2:])
+	return to == EchoPort || p.used[to]
 }
 
 // OnDatagram has f called with each UDP payload that comes to a port. f must not

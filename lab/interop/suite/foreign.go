@@ -38,7 +38,7 @@ type foreign struct {
 func (f *foreign) nid() roam.NID        { return f.NID }
 func (f *foreign) locators() []roam.L64 { return f.L64s }
 func (f *foreign) port() uint16         { return cmp.Or(f.Port, 7) }
-func (f *foreign) plain() int           { return 0 }
+func (f *foreign) plain() string        { return "" }
 
 // detach removes the router's place on the link, which the next case takes.
 func (f *foreign) detach() error {
@@ -125,8 +125,9 @@ func (f *foreign) fetchTCP(ctx context.Context, size int) error {
 	return err
 }
 
-func (f *foreign) echoUDP(ctx context.Context, count int) (lost int, err error) {
-	return f.lost(ctx, "udp-echo", f.roam.String(), strconv.Itoa(echoServer), strconv.Itoa(count), strconv.Itoa(rate))
+func (f *foreign) echoUDP(ctx context.Context, count int) (losses, error) {
+	n, err := f.lost(ctx, "udp-echo", f.roam.String(), strconv.Itoa(echoServer), strconv.Itoa(count), strconv.Itoa(rate))
+	return losses{count: n}, err
 }
 
 func (f *foreign) ping(ctx context.Context, count int) (lost int, err error) {

@@ -26,8 +26,8 @@ type target interface {
 	// there.
 	attach(w *world) ([]topo.Advert, error)
 	detach() error
-	// plain counts what came to it as plain IPv6, as far as it can tell.
-	plain() int
+	// plain says what came to it as plain IPv6, as far as it can tell.
+	plain() string
 	// open lets it know where Roam is, before it begins.
 	open(w *world)
 
@@ -37,7 +37,7 @@ type target interface {
 	fetchTCP(ctx context.Context, size int) error // from fetchServer
 	// echoUDP has it send datagrams to echoServer, and returns how many of those
 	// after the first second were not answered.
-	echoUDP(ctx context.Context, count int) (lost int, err error)
+	echoUDP(ctx context.Context, count int) (losses, error)
 	ping(ctx context.Context, count int) (lost int, err error)
 
 	move(ctx context.Context, hard bool) error // to its second locator
@@ -83,7 +83,13 @@ func (s *scripted) detach() error {
 	return nil
 }
 
-func (s *scripted) plain() int { return s.peer.Counts().PlainServed }
+func (s *scripted) plain() string {
+	c := s.peer.Counts()
+	if c.PlainServed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d packets came to the target as plain IPv6 (%d of TCP, %d of UDP)", c.PlainServed, c.PlainTCP, c.PlainUDP)
+}
 
 func (s *scripted) open(w *world) {
 	s.roamNID, s.roamL64 = uint64(w.nid), uint64(locator(roamPrefix(0)))
@@ -149,20 +155,20 @@ func (s *scripted) fetchTCP(ctx context.Context, size int) error {
 	return nil
 }
 
-func (s *scripted) echoUDP(ctx context.Context, count int) (lost int, err error) {
+func (s *scripted) echoUDP(ctx context.Context, count int) (losses, error) {
 	f, err := s.callUDP(ctx)
 	if err != nil {
-		return 0, err
+		return losses{}, err
 	}
 	return lostOf(ctx, f, count)
 }
 
 // lostOf lets a flow run for so many datagrams and returns how many of those after
 // the first second were not answered.
-func lostOf(ctx context.Context, f *datagrams, count int) (int, error) {
+func lostOf(ctx context.Context, f *datagrams, count int) (losses, error) {
 	err := within(ctx, time.Duration(count)*time.Second/rate+patience, "datagrams are sent", func() bool { return f.count() >= count })
 	f.end(ctx)
-	return f.lostSince(f.began().Add(time.Second)), err
+	return f.losses(f.began().Add(time.Second)), err
 }
 
 func (s *scripted) ping(ctx context.Context, count int) (lost int, err error) {

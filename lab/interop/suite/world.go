@@ -178,8 +178,8 @@ func (w *world) cut() error {
 
 // plain says why the session is not one of ILNP, or nothing.
 func (w *world) plain(ctx context.Context) string {
-	if n := w.target.plain(); n > 0 {
-		return fmt.Sprintf("%d packets came to the target as plain IPv6", n)
+	if why := w.target.plain(); why != "" {
+		return why
 	}
 	list, err := w.roam.Sessions(ctx)
 	for _, s := range list {
