@@ -43,9 +43,10 @@ func formOf(draft bool) ilnpwire.Form {
 	return ilnpwire.FormRFC
 }
 
-// isForeign reports whether the correspondent has shown that it does not run Roam.
+// isForeign reports whether the correspondent has shown that it does not run Roam: by
+// its control messages, or as every packet has the nonce (see judgeOption).
 func (f profile) isForeign() bool {
-	return !f.asks && (f.icmp == icmpOverNIDs || f.shown && f.form == ilnpwire.FormLinux)
+	return !f.asks && (f.icmp == icmpOverNIDs || f.shown && f.form == ilnpwire.FormLinux || f.nonceAlways && !f.nonceFixed)
 }
 
 // sum takes the rule of a message that the correspondent made itself.
