@@ -16,7 +16,8 @@ import (
 const (
 	pendingSilence  = 30 * time.Second      // an entry lives on if packets went both ways within this time
 	candidateSlowly = 15 * time.Second      // between probes then
-	ackPatience     = 50 * time.Millisecond // after the acknowledgement: the reply to a probe shows more, and comes at the same time
+	ackPatience     = 50 * time.Millisecond // after the acknowledgement, and no longer than that took: the reply
+	ackPatienceMin  = 5 * time.Millisecond  // to a probe shows more, and comes at the same time
 )
 
 // pendingLife tells whether packets go both ways between a pending peer and this host.
@@ -85,7 +86,7 @@ func (c *Core) handleAcked(now time.Time, o Observation) {
 		return
 	}
 	k.acked = true
-	c.arm(&k.schedule, timerProbe, now, ackPatience)
+	c.arm(&k.schedule, timerProbe, now, min(max(now.Sub(k.since), ackPatienceMin), ackPatience))
 }
 
 // isPlace reports whether a record names a locator for a node, not just any.

@@ -133,6 +133,7 @@ type Engine struct {
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
 	firsts      firsts
+	excess      held // what exceeds the allowance of pending peers
 	refused     map[string]uint64
 	noRoomTold  time.Time // when the log told last of a session without an entry
 	lastForged  dataplane.Refusal
@@ -167,6 +168,8 @@ func New(cfg Config) *Engine {
 		refused:  make(map[string]uint64),
 		tooBig:   make(map[ilnp.PairKey]int),
 		back:     make(map[ilnp.PairKey]bool),
+		held:     held{perPair: heldPerPair, inAll: heldInAll},
+		excess:   held{perPair: excessPerPair, inAll: excessInAll},
 		looks:    make(chan look, 1),
 		began:    time.Now(),
 		saver:    saver{file: cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},

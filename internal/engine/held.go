@@ -8,20 +8,23 @@ import (
 )
 
 const (
-	heldPerPair = 16
-	heldInAll   = 1024
+	heldPerPair   = 16
+	heldInAll     = 1024
+	excessPerPair = 64  // of what exceeds the allowance of a pending peer: so much
+	excessInAll   = 512 // TCP has under way when that is validated on a short path
 )
 
 // held keeps first packets, in order, until their session exists or is known
 // not to: they are sent again then, and once more if the session falls back to
 // plain IPv6. It is bounded for each session and in all.
 type held struct {
-	byPair map[ilnp.PairKey][][]byte
-	count  int
+	perPair, inAll int
+	byPair         map[ilnp.PairKey][][]byte
+	count          int
 }
 
 func (h *held) add(k ilnp.PairKey, packet []byte) bool {
-	if h.count >= heldInAll || len(h.byPair[k]) >= heldPerPair {
+	if h.count >= h.inAll || len(h.byPair[k]) >= h.perPair {
 		return false
 	}
 	if h.byPair == nil {

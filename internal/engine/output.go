@@ -85,10 +85,8 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if p.Expected {
 		return // nothing has been sent
 	}
-	if p.State == ilnp.Established && !p.Carry && made && !old.Expected {
-		// Else they were lost with their option, or have exceeded the allowance of a
-		// pending peer, and are released.
-		e.held.forget(p.Key)
+	if p.State == ilnp.Established && !p.Carry {
+		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}
 	moved := !slices.Equal(old.Paths, p.Paths)
 	if e.narrowed(p.Key) && len(old.Paths) > 0 && moved {
@@ -127,6 +125,7 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.opener.opened, k)
 	e.held.forget(k)
 	e.firsts.forget(k)
+	e.excess.forget(k)
 	e.sessionsChanged()
 }
 

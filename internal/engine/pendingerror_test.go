@@ -45,19 +45,16 @@ func TestExcessOfAPendingPeer(t *testing.T) {
 	p.Expected = true
 	e.pairs[pairKey] = p
 	packet := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
-	if !e.held.add(pairKey, packet) {
-		t.Fatal("not held")
-	}
 	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: pairKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
 	e.handlePlane(ev)
-	if len(o.resent) > 0 || len(e.held.packets(pairKey)) != 2 {
-		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.held.packets(pairKey)))
+	if len(o.resent) > 0 || len(e.excess.packets(pairKey)) != 1 {
+		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
 	}
 	p.Expected, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
 	e.cfg.Plane = &kernel{}
 	e.upsert(p)
 	e.release(pairKey)
-	if len(o.resent) != 2 || len(e.held.packets(pairKey)) != 0 {
-		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.held.packets(pairKey)))
+	if len(o.resent) != 1 || len(e.excess.packets(pairKey)) != 0 {
+		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"roam"
@@ -90,14 +91,15 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		e.resend(ev.Packet) // the session came to be while the packet was on its way here
 		return
 	}
-	if !e.held.add(ev.Key, ev.Packet) {
+	queue, o := &e.held, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local}
+	if excess {
+		queue, o = &e.excess, observation(ilnp.SeenExcess, ev)
+	}
+	if !queue.add(ev.Key, ev.Packet) {
 		e.refused["first packet beyond the queue of its session"]++
 		return
 	}
-	o := ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ev.Key, LocalNID: ev.Key.Local}
-	if excess {
-		o = observation(ilnp.SeenExcess, ev)
-	} else {
+	if !excess {
 		e.firsts.add(now, ev.Key, ev.Packet)
 	}
 	e.core.HandleObservation(now, o)
@@ -128,13 +130,15 @@ const noRoom = "first packet of a session without an entry"
 func (e *Engine) release(k ilnp.PairKey) {
 	pair, made := e.session(k)
 	if !made {
-		e.refused[noRoom] += uint64(len(e.held.packets(k)))
+		e.refused[noRoom] += uint64(len(e.held.packets(k)) + len(e.excess.packets(k)))
 		e.held.forget(k)
+		e.excess.forget(k)
 		return
 	}
-	for _, p := range e.held.packets(k) {
+	for _, p := range slices.Concat(e.held.packets(k), e.excess.packets(k)) {
 		e.resend(p)
 	}
+	e.excess.forget(k)
 	if pair.State != ilnp.Initiated {
 		e.held.forget(k)
 	}
@@ -153,7 +157,7 @@ func (e *Engine) inject(packet []byte) {
 // reject tells the application at once that nobody knows that identifier.
 func (e *Engine) reject(k ilnp.PairKey) {
 	const addressUnreachable = 3
-	for _, p := range e.held.packets(k) {
+	for _, p := range slices.Concat(e.held.packets(k), e.excess.packets(k)) {
 		quote := p[:min(len(p), 1280-48)]
 		msg := ilnpwire.ErrorMessage{Type: 1, Code: addressUnreachable, Quoted: quote}
 		b, err := ilnpwire.BuildError(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), ilnpwire.Nonce{}, msg)
@@ -164,6 +168,7 @@ func (e *Engine) reject(k ilnp.PairKey) {
 		e.inject(b)
 	}
 	e.held.forget(k)
+	e.excess.forget(k)
 }
 
 // entry returns how packets of the pair are translated, for the given ends as
