@@ -69,9 +69,12 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case s == nil:
 		c.refuse(now, key, reasonWrongNonce)
 		return
+	case !s.confirmed && c.confirmedByUpdate(now, s, p):
+		return
 	case !s.confirmed:
 		s.early, s.earlyLink = bytes.Clone(packet), link
 		c.confirm(now, s)
+		c.confirmByUpdate(now, s)
 		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
