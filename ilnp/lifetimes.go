@@ -13,7 +13,7 @@ import (
 // A peer that answers no echo request still acknowledges Locator Updates, which bring
 // back what was told (RFC 6743 §2). So a pending peer that talks is asked by one, in
 // place of a probe: it lists the locator that the peer knows, with a lifetime whose low
-// bits are drawn. Lifetimes are lowered by that, never raised, and by a quarter at most,
+// bits are drawn. The first nonce of a session is confirmed in the same way. Lifetimes are lowered by that, never raised, and by a quarter at most,
 // so that one update has few bits; several make a proof. A wrong one ends it: who has
 // received none may guess once, at one in 2^32.
 const (
