@@ -20,7 +20,7 @@ const (
 	updateBits   = 32          // drawn in all
 	updateRounds = 4           // updates that it may take
 	updateAgain  = time.Second // between updates that were not answered
-	echoesFirst  = 2           // probes that go before the first one: Roam answers those
+	echoesFirst  = 2           // probes in either form that go before the first one: Roam answers those
 )
 
 // lifetimeProof is what Locator Updates have shown of a peer.
@@ -83,7 +83,7 @@ func (c *Core) drawUpdate(now time.Time, list []listed, form ilnpwire.Form) (lu 
 func (k *candidate) asksByUpdate(now time.Time) bool {
 	f := &k.proof
 	f.turn = !f.turn
-	return k.tries >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
+	return k.turn() >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
 }
 
 // askByUpdate sends a Locator Update in place of a probe. It reports whether it did.
