@@ -435,7 +435,7 @@ func TestForeignStacksGetNoUDP(t *testing.T) {
 	} {
 		b := newBench(t, withUDP)
 		b.prefix(1, netA, Infinite)
-		b.open(netP)
+		b.openOther(netP)
 		b.receive(1, packet(b))
 		b.forget()
 		b.prefix(2, netB, Infinite)

@@ -3,6 +3,7 @@ package ilnp
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"time"
 
 	"roam"
@@ -26,9 +27,10 @@ const (
 type lifetimeProof struct {
 	sent         time.Time // of the last update; zero: none
 	at           Local
-	told, before uint32 // lifetimes of the last update and of the one before
-	drawn, known int    // bits: of the last update, and of those that came back right
-	turn         bool   // a probe has gone since
+	told, before uint32                  // lifetimes of the last update and of the one before
+	list         []ilnpwire.LocatorEntry // of the last update
+	drawn, known int                     // bits: of the last update, and of those that came back right
+	turn         bool                    // a probe has gone since
 }
 
 // lowered returns a lifetime of which low bits are drawn, and how many; 0 if there are
@@ -64,7 +66,9 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	if lu.Form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
 	}
-	lu.Locators = []ilnpwire.LocatorEntry{{L64: at.L64, Preference: uint32(preferActive), Lifetime: told}}
+	if lu.Locators = c.askedList(now, k, lu.Form, ilnpwire.LocatorEntry{L64: at.L64, Preference: uint32(preferActive), Lifetime: told}); lu.Locators == nil {
+		return false
+	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
 	if err == nil && !k.carried && (profile{control: k.control}).overNIDs(k.tries) {
 		err = ilnpwire.FinishOverNIDs(b)
@@ -76,14 +80,54 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 		return false
 	}
 	f := &k.proof
-	f.sent, f.at, f.before, f.told, f.drawn = now, at, f.told, told, drawn
+	f.sent, f.at, f.before, f.told, f.drawn, f.list = now, at, f.told, told, drawn, lu.Locators
 	c.emit(Transmit{Link: at.Link, Packet: b})
 	return true
 }
 
-// formOf returns the form of Locator Updates to a pending peer: that of its own, or
-// what is known of it.
+// askedList returns what such an update lists: the locator of which the lifetime is
+// drawn. Where the nonce is that of a session, the correspondent of that may be the one
+// who takes it: the list is the session's whole set then. nil: the locator is not in it.
+func (c *Core) askedList(now time.Time, k *candidate, form ilnpwire.Form, asked ilnpwire.LocatorEntry) []ilnpwire.LocatorEntry {
+	s := c.sharesNonce(k)
+	if s == nil || s.state != Established {
+		return []ilnpwire.LocatorEntry{asked}
+	}
+	var list []ilnpwire.LocatorEntry
+	has := false
+	for _, e := range c.listingFor(s, s.entry.Paths) {
+		end, ok := c.host.expiry(now, e.l64)
+		if !ok {
+			continue
+		}
+		v := ilnpwire.LocatorEntry{L64: e.l64, Preference: uint32(e.preference), Lifetime: wireLifetime(remaining(now, end), form)}
+		if e.l64 == asked.L64 {
+			has, v.Lifetime = true, asked.Lifetime
+		}
+		list = append(list, v)
+	}
+	if !has {
+		return nil
+	}
+	return list
+}
+
+// sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
+func (c *Core) sharesNonce(k *candidate) *session {
+	s := c.predecessor(k.key.Local, k.key.Remote)
+	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
+		return nil
+	}
+	return s
+}
+
+// formOf returns the form of Locator Updates to a pending peer: that of the session whose
+// nonce it is shown, if its correspondent has shown one, that of its own, or what is known
+// of it.
 func (c *Core) formOf(k *candidate) ilnpwire.Form {
+	if s := c.sharesNonce(k); s != nil && s.shown {
+		return s.form
+	}
 	if p, err := ilnpwire.ParseControl(k.early, c.cfg.UDPPort); err == nil {
 		if lu, err := ilnpwire.ParseLocatorUpdate(p.Payload); err == nil {
 			return lu.Form
@@ -95,15 +139,26 @@ func (c *Core) formOf(k *candidate) ilnpwire.Form {
 	return formOf(c.cfg.DraftLU)
 }
 
+// returns reports whether an acknowledgement has what was sent, with such a lifetime of
+// the locator in question.
+func (f *lifetimeProof) returns(lu ilnpwire.LocatorUpdate, lifetime uint32) bool {
+	return slices.EqualFunc(lu.Locators, f.list, func(got, sent ilnpwire.LocatorEntry) bool {
+		if sent.L64 == f.at.L64 {
+			sent.Lifetime = lifetime
+		}
+		return got == sent
+	})
+}
+
 // pendingAcked takes the acknowledgement of such an update, from where it went.
 func (c *Core) pendingAcked(now time.Time, k *candidate, lu ilnpwire.LocatorUpdate) {
 	f := &k.proof
 	switch {
 	case k.state != unprovenNode || f.sent.IsZero() || f.drawn == 0:
 		c.refuse(now, k.handles, reasonUnexpected)
-	case len(lu.Locators) == 1 && lu.Locators[0].L64 == f.at.L64 && lu.Locators[0].Lifetime == f.before && f.before != f.told:
+	case f.before != f.told && f.returns(lu, f.before):
 		// that of the update before, which was late
-	case len(lu.Locators) != 1 || lu.Locators[0] != (ilnpwire.LocatorEntry{L64: f.at.L64, Preference: uint32(preferActive), Lifetime: f.told}):
+	case !f.returns(lu, f.told):
 		f.known, f.drawn = 0, 0
 		c.refuse(now, k.handles, reasonOlderAck)
 	case f.known+f.drawn >= updateBits:
