@@ -64,6 +64,8 @@ func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
 func (c *Core) disown(now time.Time, s *session) {
 	s.state, s.remoteNonce, s.early, s.holdback = Initiated, Nonce{}, nil, holdback{}
 	c.suspendUpdate(s)
+	c.forgetProfile(s)
+	s.passages, s.asksPerFlow = nil, false
 	c.arm(&s.schedule, timerSetup, now, setupPatience)
 	c.refresh(now, s)
 }

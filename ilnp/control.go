@@ -181,9 +181,10 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 	case *session:
 		c.sessionReply(now, m, t, pr, p)
 	case *candidate:
-		m.carried = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
-		m.noteControl(pr, p)
-		c.candidateReply(now, m, p, now.Sub(pr.sent))
+		k := c.shownBy(m, p.Nonce)
+		k.carried = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
+		k.noteControl(pr, p)
+		c.candidateReply(now, k, p, now.Sub(pr.sent))
 	}
 }
 

@@ -181,6 +181,9 @@ func (k *candidate) cameTo(c *Core, now time.Time, at Local) {
 // learn keeps the rule of checksums that its packets show; probes show none. The first
 // one counts: a copy under the other rule may follow it.
 func (k *candidate) learn(f FoundRule) {
+	if k.nonce != k.key.Nonce {
+		return // another node's packets, see shownBy
+	}
 	switch f {
 	case FoundProbe:
 		k.asks = true
@@ -266,8 +269,8 @@ func (k *candidate) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
 func (c *Core) ownTowards(k *candidate) (own Nonce, at Local) {
-	s := c.predecessor(k.key.Local, k.key.Remote)
-	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
+	s := c.sharesNonce(k)
+	if s == nil {
 		return k.own, k.at
 	}
 	if len(s.entry.Paths) > 0 && !s.sendsFrom(k.at) && k.tries < 2 {
@@ -314,13 +317,24 @@ func (c *Core) giveUp(now time.Time, k *candidate) {
 // candidateReply takes the proof: the node has what was sent to its locator.
 // The nonce of the reply is the one that it uses now.
 func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rtt time.Duration) {
-	if k.state != unprovenNode {
-		return
+	if k.state == unprovenNode {
+		c.candidateProven(now, k, p.Nonce, rtt)
 	}
-	if o := c.candidates[Pending{k.key.Local, k.key.Remote, p.Nonce}]; o != nil && o != k && o.state == unprovenNode {
-		k = o // it is this one that is there
+}
+
+// shownBy returns the candidate that an answer with a nonce is of: one question asks all
+// that claim to be at one locator. Where none has shown that nonce it is the one that was
+// asked, of which nothing is known then: what its packets showed, with another nonce,
+// anybody may have sent.
+func (c *Core) shownBy(k *candidate, n Nonce) *candidate {
+	if k.state != unprovenNode || n == k.key.Nonce {
+		return k
 	}
-	c.candidateProven(now, k, p.Nonce, rtt)
+	if o := c.candidates[Pending{k.key.Local, k.key.Remote, n}]; o != nil && o.state == unprovenNode {
+		return o
+	}
+	k.control, k.found, k.asks, k.knowsMore, k.early = control{}, NotFound, false, false, nil
+	return k
 }
 
 // candidateProven goes on with a candidate that was validated at its locator, with the
@@ -430,6 +444,9 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.found(k.found)
+	if r := c.recordOf(s); r != nil {
+		r.found(k.found)
+	}
 	s.asks = s.asks || k.asks || k.carried
 	s.takeControl(k.control)
 	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed

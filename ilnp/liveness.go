@@ -111,7 +111,9 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 	s.noteReply(pr.path)
 	was := s.confirmed
-	s.confirmed = true
+	if s.confirmed = true; !was {
+		c.recordProfile(s)
+	}
 	if s.state != Established {
 		s.startKnowing(p.Dst.L64)
 		c.establish(now, s, p.Nonce, p.Src.L64)

@@ -162,7 +162,9 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce {
 			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
-			k.sum(p.OverNIDs)
+			if k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not
+				k.sum(p.OverNIDs)
+			}
 		}
 	}
 	return true

@@ -66,7 +66,7 @@ func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
 		return
 	}
 	s.nonceAlways = always
-	if k := c.recordOf(s); k != nil {
+	if k := c.confirmedRecordOf(s); k != nil {
 		k.nonceAlways = always
 	}
 	c.upsert(now, s, s.entry.Paths)
@@ -82,7 +82,7 @@ func (c *Core) noteAsks(s *session, a Activity) {
 		s.icmp = icmpOrdinary
 	}
 	s.asks, s.asksByRecord = true, false
-	if k := c.recordOf(s); k != nil {
+	if k := c.confirmedRecordOf(s); k != nil {
 		k.asks = true
 	}
 }
@@ -107,12 +107,47 @@ func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
 		return
 	}
 	s.found(f)
-	if k := c.recordOf(s); k != nil {
+	if k := c.confirmedRecordOf(s); k != nil {
 		k.found(f)
 	}
 	if s.rule != s.entry.Rule {
 		c.upsert(now, s, s.entry.Paths)
 	}
+}
+
+// confirmedRecordOf is recordOf for what packets with the session's nonce have shown. Until
+// an answer to a probe bears that nonce it may be a forgery's, and what the session
+// learned ends with it.
+func (c *Core) confirmedRecordOf(s *session) *correspondent {
+	if !s.confirmed {
+		return nil
+	}
+	return c.recordOf(s)
+}
+
+// recordProfile keeps for sessions to come what a session has learned before its nonce
+// was confirmed.
+func (c *Core) recordProfile(s *session) {
+	k := c.recordOf(s)
+	if k == nil {
+		return
+	}
+	if k.sought && !s.sought {
+		k.rule, k.sought = s.rule, false
+	}
+	if !k.nonceFixed {
+		k.nonceAlways = s.nonceAlways
+	}
+	k.asks = s.asks
+}
+
+// forgetProfile gives a session back what was known of its correspondent before it began.
+func (c *Core) forgetProfile(s *session) {
+	s.profile = c.stranger()
+	if k := c.recordOf(s); k != nil {
+		s.profile = k.profile
+	}
+	s.asksByRecord = s.asks
 }
 
 // updatePaths returns the paths over which a Locator Update goes first: those
