@@ -8,7 +8,6 @@ import (
 
 	"roam"
 	ilnpwire "roam/wire/ilnp"
-	"roam/wire/ip6"
 )
 
 // overNIDs has a packet summed over NIDs.
@@ -115,14 +114,40 @@ func TestUpdatesAlternateRules(t *testing.T) {
 	}
 	list := b.updates()
 	b.receive(1, overNIDs(t, b.update(netP, peerNonce, list[0].Ack())))
-	if b.count(UpdateAcked) != 1 || b.pairs[theKey].ICMPRule != RuleRFC6741 {
+	if b.count(UpdateAcked) != 1 || b.pairs[theKey].ICMPRule != RuleRFC6741 || b.sessions[theKey].icmp != icmpTakesNIDs {
 		t.Fatalf("acknowledged %d times, ICMPv6 by rule %v", b.count(UpdateAcked), b.pairs[theKey].ICMPRule)
 	}
 	b.forget()
 	b.prefix(3, netC, Infinite)
 	b.pass(5 * time.Second)
-	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 2 || slices.Contains(got, false) {
-		t.Errorf("over NIDs: %v, want all", got)
+	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 2 || !got[0] || got[1] {
+		t.Errorf("over NIDs: %v, want the first one, as that rule was answered", got)
+	}
+	// An answer by another rule than what was asked is its own.
+	b.sessions[theKey].icmp = icmpSought
+	b.prefix(4, netS, Infinite)
+	b.receive(1, overNIDs(t, b.update(netP, peerNonce, b.updates()[0].Ack())))
+	if got := b.sessions[theKey].icmp; got != icmpOverNIDs {
+		t.Errorf("rule %v after an answer over NIDs to one that was not", got)
+	}
+}
+
+// An acknowledgement in the form of our update shows no form of its own: people may
+// want another one later.
+func TestAcksRepeatTheForm(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.DraftLU = true })
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.AddPeer(b.now, Peer{NID: peerNID, DraftLU: true, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.sessions[theKey].form = ilnpwire.FormDraft
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	if k := b.known[peerNID]; b.count(UpdateAcked) != 1 || k.shown || k.form != ilnpwire.FormDraft {
+		t.Fatalf("acknowledged %d times, the record has %+v", b.count(UpdateAcked), k.control)
+	}
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	if k := b.known[peerNID]; k.form != ilnpwire.FormRFC {
+		t.Errorf("form %v after people want that of the RFC", k.form)
 	}
 }
 
@@ -161,7 +186,7 @@ func TestProbesAlternateRules(t *testing.T) {
 		}
 	}
 	r := b.Peers(b.now)[0].Locators[0]
-	if !r.Proven || b.sessions[theKey].icmp != icmpEchoOverNIDs {
+	if !r.Proven || b.sessions[theKey].icmp != icmpTakesNIDs {
 		t.Fatalf("locator %+v, rule %v", r, b.sessions[theKey].icmp)
 	}
 	b.forget()
@@ -314,115 +339,6 @@ func TestAckOfFormLinux(t *testing.T) {
 	}
 }
 
-// errorAbout answers a packet of ours with an ICMPv6 error.
-func (b *bench) errorAbout(sent []byte, from roam.ILV, n Nonce, typ, code uint8) []byte {
-	b.t.Helper()
-	h, err := ip6.Parse(sent)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	packet, err := ilnpwire.BuildError(from, roam.ILVFromAddr(h.Src), n, ilnpwire.ErrorMessage{Type: typ, Code: code, Quoted: sent})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return packet
-}
-
-// An error of the node that was asked, with the token and the nonce, is a proof as a
-// reply is; one of anybody else, or without either, is none.
-func TestErrorThatQuotesAProbe(t *testing.T) {
-	peer := roam.ILV{NID: peerNID, L64: netP}
-	wrong := Nonce{Len: 4, Bytes: [12]byte{9}}
-	ordinary := func(_ *testing.T, p []byte) []byte { return p }
-	cut := func(n int) func(*testing.T, []byte) []byte {
-		return func(_ *testing.T, p []byte) []byte { return p[:len(p)-n] }
-	}
-	for name, c := range map[string]struct {
-		from      roam.ILV
-		nonce     Nonce
-		typ, code uint8
-		quoted    func(*testing.T, []byte) []byte
-		finish    func(*testing.T, []byte) []byte
-		want      bool
-	}{
-		"ordinary rule":    {peer, peerNonce, 1, 4, ordinary, ordinary, true},
-		"over NIDs":        {peer, peerNonce, 1, 4, ordinary, overNIDs, true},
-		"time exceeded":    {peer, peerNonce, 3, 1, ordinary, ordinary, true},
-		"too big":          {peer, peerNonce, 2, 0, ordinary, ordinary, false},
-		"no nonce":         {peer, Nonce{}, 1, 4, ordinary, ordinary, false},
-		"wrong nonce":      {peer, wrong, 1, 4, ordinary, ordinary, false},
-		"of a router":      {roam.ILV{NID: 77, L64: netQ}, peerNonce, 1, 4, ordinary, ordinary, false},
-		"of its neighbour": {roam.ILV{NID: 77, L64: netP}, peerNonce, 1, 4, ordinary, ordinary, false},
-		"of another place": {roam.ILV{NID: peerNID, L64: netQ}, peerNonce, 1, 4, ordinary, ordinary, false},
-		"half a token":     {peer, peerNonce, 1, 4, cut(8), ordinary, false},
-		"wrong token": {peer, peerNonce, 1, 4, func(_ *testing.T, p []byte) []byte {
-			p = slices.Clone(p)
-			p[len(p)-1] ^= 1
-			return p
-		}, ordinary, false},
-	} {
-		for _, carried := range []bool{false, true} {
-			b := newBench(t, withUDP)
-			b.openMute()
-			b.remember(t)
-			b.pass(3 * time.Second)
-			i := slices.IndexFunc(b.sent, func(s Transmit) bool {
-				p, err := ilnpwire.ParseControl(s.Packet, testPort)
-				return err == nil && p.Type == ilnpwire.TypeEchoRequest && p.Carried == carried
-			})
-			if i < 0 {
-				t.Fatalf("%s: no probe, in UDP %v", name, carried)
-			}
-			packet := c.finish(t, b.errorAbout(c.quoted(t, b.sent[i].Packet), c.from, c.nonce, c.typ, c.code))
-			b.receive(1, packet)
-			s := b.sessions[theKey]
-			if got := s.remotes.find(netP).proven; got != c.want {
-				t.Errorf("%s, in UDP %v: validated %v, want %v", name, carried, got, c.want)
-			}
-			if s.noUDP != (c.want && carried && c.code == 4) || s.asks {
-				t.Errorf("%s, in UDP %v: no UDP %v, Roam %v", name, carried, s.noUDP, s.asks)
-			}
-			if b.pairs[theKey].Carry {
-				t.Errorf("%s, in UDP %v: an error has data go without the option", name, carried)
-			}
-		}
-	}
-}
-
-// A peer that said that nobody listens at its port gets nothing more in UDP.
-func TestClosedPortEndsUDP(t *testing.T) {
-	b := newBench(t, withUDP)
-	b.openMute()
-	b.remember(t)
-	b.pass(3 * time.Second)
-	for _, s := range b.sent {
-		if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Carried {
-			b.receive(1, b.errorAbout(s.Packet, p.Dst, peerNonce, 1, 4))
-			break
-		}
-	}
-	if k := b.known[peerNID]; !k.noUDP {
-		t.Fatal("the record does not know of it")
-	}
-	b.forget()
-	b.remember(t)
-	b.prefix(2, netB, Infinite)
-	b.withdraw(1, netA)
-	b.see(Observation{Trigger: SeenSilence, Key: theKey})
-	b.Check(b.now, peerNID, nil)
-	for range 60 {
-		b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
-		b.drain()
-		b.pass(time.Second)
-	}
-	if n := len(b.sums(ilnpwire.TypeEchoRequest)); n < 10 {
-		t.Errorf("%d probes in a minute of silence", n)
-	}
-	if got := b.carriedSent(); len(got) != 0 {
-		t.Errorf("%d messages in UDP to a closed port", len(got))
-	}
-}
-
 // A stack that has shown to be another one gets nothing in UDP.
 func TestForeignStacksGetNoUDP(t *testing.T) {
 	for name, packet := range map[string]func(b *bench) []byte{
@@ -432,15 +348,18 @@ func TestForeignStacksGetNoUDP(t *testing.T) {
 			lu.Form = ilnpwire.FormLinux
 			return b.update(netP, peerNonce, lu)
 		},
+		"every nonce": func(b *bench) []byte { return b.update(netP, peerNonce, updateOf(entry(netP, 10, 300))) },
 	} {
 		b := newBench(t, withUDP)
 		b.prefix(1, netA, Infinite)
 		b.openOther(netP)
 		b.receive(1, packet(b))
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: 1}})
+		b.drain()
 		b.forget()
 		b.prefix(2, netB, Infinite)
 		for range 30 {
-			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: 1}})
 			b.drain()
 			b.pass(time.Second)
 		}
@@ -477,26 +396,6 @@ func TestPendingPeersAreAskedByBothRules(t *testing.T) {
 		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 			t.Errorf("%v: asked %v, want first %v", found, got, want)
 		}
-	}
-}
-
-// The error proves a pending peer, too.
-func TestErrorProvesAPendingPeer(t *testing.T) {
-	b := newBench(t, withUDP)
-	b.prefix(1, netA, Infinite)
-	at := roam.ILV{NID: peerNID, L64: netP}
-	for range 10 {
-		b.see(Observation{Trigger: SeenEmbryo, Key: theKey, Remote: at, LocalNID: ownNID, Local: Local{1, netA}, Nonce: peerNonce,
-			OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Bytes: 80})
-		b.pass(time.Second)
-	}
-	if got := b.sums(ilnpwire.TypeEchoRequest); len(got) < 2 || got[0] || !got[1] {
-		t.Fatalf("over NIDs: %v, want the second one", got)
-	}
-	b.receive(1, overNIDs(t, b.errorAbout(b.sent[0].Packet, at, peerNonce, 1, 4)))
-	s := b.sessions[theKey]
-	if s == nil || s.state != Established || s.icmp != icmpOverNIDs {
-		t.Fatalf("session %+v", s)
 	}
 }
 

@@ -80,7 +80,11 @@ func (w *world) callTCP(ctx context.Context) (*turns, error) {
 	}
 	w.servers = append(w.servers, c.Close)
 	data := pattern(turnSize)
-	return startTurns(ctx, func(context.Context) error { return echo(c, data, patience) }), nil
+	return startTurns(ctx, func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
+		defer stop()
+		return echo(c, data, patience)
+	}), nil
 }
 
 // callUDP begins a flow of datagrams from Roam's host.

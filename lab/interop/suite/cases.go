@@ -125,10 +125,10 @@ func udpFromTarget(ctx context.Context, t *trial) error {
 }
 
 // judgeLoss takes how many datagrams were lost after the first second.
-func (t *trial) judgeLoss(lost int) {
-	t.note("udp_lost", float64(lost), fmt.Sprintf("%d datagrams lost", lost))
-	if lost > lossBound {
-		t.fault("more than %d datagrams lost after the first second", lossBound)
+func (t *trial) judgeLoss(lost losses) {
+	t.note("udp_lost", float64(lost.count), fmt.Sprintf("%d datagrams lost", lost.count))
+	if lost.count > lossBound {
+		t.fault("more than %d datagrams lost after the first second %s", lossBound, lost.when)
 	}
 }
 
@@ -240,12 +240,12 @@ func (t *trial) judge(ctx context.Context, f flows, hard bool) {
 	case gap > bound:
 		t.fault("TCP: no echo for more than %v", bound)
 	}
-	lost := f.udp.lostSince(f.udp.began().Add(time.Second))
+	lost := f.udp.losses(f.udp.began().Add(time.Second))
 	if !hard {
 		t.judgeLoss(lost)
 		return
 	}
-	t.note("udp_lost", float64(lost), fmt.Sprintf("%d datagrams lost", lost))
+	t.note("udp_lost", float64(lost.count), fmt.Sprintf("%d datagrams lost", lost.count))
 	if late := f.udp.lostSince(time.Now().Add(-lastPart - answerWithin)); late > lossBound {
 		t.fault("UDP: %d datagrams of the last second lost", late)
 	}
@@ -332,7 +332,7 @@ func (t *trial) judgeReturn(f *datagrams, since time.Time) {
 		return
 	}
 	t.note("first_answer_ms", ms(first), fmt.Sprintf("answered after %.0f ms", ms(first)))
-	t.judgeLoss(f.lostSince(since.Add(time.Second)))
+	t.judgeLoss(f.losses(since.Add(time.Second)))
 }
 
 func targetRebootsRoamGoesOn(ctx context.Context, t *trial) error {

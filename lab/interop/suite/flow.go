@@ -106,6 +106,34 @@ func (f *datagrams) lostSince(since time.Time) (n int) {
 	return n
 }
 
+// losses are datagrams that were not answered.
+type losses struct {
+	count int
+	when  string // in the flow's time, if that is known
+}
+
+func (f *datagrams) losses(since time.Time) losses { return losses{f.lostSince(since), f.when(since)} }
+
+// when says between which times of the flow the datagrams were sent that were lost
+// since then.
+func (f *datagrams) when(since time.Time) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var first, last time.Time
+	for i, at := range f.sent {
+		if _, ok := f.answered[uint64(i)]; !ok && !at.Before(since) {
+			if first.IsZero() {
+				first = at
+			}
+			last = at
+		}
+	}
+	if first.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("between %.1f and %.1f s", first.Sub(f.sent[0]).Seconds(), last.Sub(f.sent[0]).Seconds())
+}
+
 // firstAnswer is how long after since the first datagram sent from then on was
 // answered; negative if none was.
 func (f *datagrams) firstAnswer(since time.Time) time.Duration {

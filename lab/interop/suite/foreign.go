@@ -125,8 +125,9 @@ func (f *foreign) fetchTCP(ctx context.Context, size int) error {
 	return err
 }
 
-func (f *foreign) echoUDP(ctx context.Context, count int) (lost int, err error) {
-	return f.lost(ctx, "udp-echo", f.roam.String(), strconv.Itoa(echoServer), strconv.Itoa(count), strconv.Itoa(rate))
+func (f *foreign) echoUDP(ctx context.Context, count int) (losses, error) {
+	n, err := f.lost(ctx, "udp-echo", f.roam.String(), strconv.Itoa(echoServer), strconv.Itoa(count), strconv.Itoa(rate))
+	return losses{count: n}, err
 }
 
 func (f *foreign) ping(ctx context.Context, count int) (lost int, err error) {

@@ -37,7 +37,7 @@ type target interface {
 	fetchTCP(ctx context.Context, size int) error // from fetchServer
 	// echoUDP has it send datagrams to echoServer, and returns how many of those
 	// after the first second were not answered.
-	echoUDP(ctx context.Context, count int) (lost int, err error)
+	echoUDP(ctx context.Context, count int) (losses, error)
 	ping(ctx context.Context, count int) (lost int, err error)
 
 	move(ctx context.Context, hard bool) error // to its second locator
@@ -155,20 +155,20 @@ func (s *scripted) fetchTCP(ctx context.Context, size int) error {
 	return nil
 }
 
-func (s *scripted) echoUDP(ctx context.Context, count int) (lost int, err error) {
+func (s *scripted) echoUDP(ctx context.Context, count int) (losses, error) {
 	f, err := s.callUDP(ctx)
 	if err != nil {
-		return 0, err
+		return losses{}, err
 	}
 	return lostOf(ctx, f, count)
 }
 
 // lostOf lets a flow run for so many datagrams and returns how many of those after
 // the first second were not answered.
-func lostOf(ctx context.Context, f *datagrams, count int) (int, error) {
+func lostOf(ctx context.Context, f *datagrams, count int) (losses, error) {
 	err := within(ctx, time.Duration(count)*time.Second/rate+patience, "datagrams are sent", func() bool { return f.count() >= count })
 	f.end(ctx)
-	return f.lostSince(f.began().Add(time.Second)), err
+	return f.losses(f.began().Add(time.Second)), err
 }
 
 func (s *scripted) ping(ctx context.Context, count int) (lost int, err error) {
