@@ -193,8 +193,6 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 		embryo_nonce(e, &about.key, &about.own_nonce);
 	} else {
 		known = note_other(skb, in);
-		if (has_rule(in->c.proto))
-			rule = rule_shown(skb, &in->c, in->l3);
 		stranger_nonce(&about.key, nonce_id(&in->c.nonce), &about.own_nonce);
 	}
 	about.rule = is_probe(skb, in) ? IS_PROBE : rule;

@@ -145,20 +145,3 @@ func TestLiveOrdinaryAnswers(t *testing.T) {
 		}
 	}
 }
-
-// A packet that waits for its sender's validation shows the daemon its rule, so that the
-// session begins with it, and a copy under the other rule that follows is not delivered.
-func TestRuleOfHeldPackets(t *testing.T) {
-	r := newRig(t)
-	r.uplink(here)
-	s := stranger(1)
-	r.must(r.SetRecord(listed(s)))
-	for _, rule := range []ilnp.FoundRule{ilnp.FoundIPv6, ilnp.FoundRFC6741} {
-		for proto, body := range map[uint8][]byte{ip6.TCP: tcp(flagSYN, 0), ip6.UDP: udp(30)} {
-			ev := r.held("a first packet", under(rule, false, at(else1, s.NID), theirNonce, proto, body), Embryo)
-			if ev.Found != rule {
-				t.Errorf("protocol %d: rule %d, want %d", proto, ev.Found, rule)
-			}
-		}
-	}
-}

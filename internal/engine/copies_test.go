@@ -105,17 +105,7 @@ func TestFirstPacketsAreBounded(t *testing.T) {
 // Of what was held of a pending peer, a copy under the other rule is not delivered, in
 // whatever order they came: it would be there twice.
 func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
-	packets := map[xlate.Rule][]byte{}
-	for _, rule := range []xlate.Rule{xlate.RuleIPv6, xlate.RuleRFC6741} {
-		e, _ := withSession(t, ilnp.Established)
-		b := firstOf(t, e, ip6.UDP, 1)
-		if err := ip6.FinishL4(b); err != nil {
-			t.Fatal(err)
-		}
-		peer := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, Rule: rule, Nonce: theirNonce,
-			LocalHandle: ourNID, LocalNID: peerNID, LocalL64: there, RemoteHandle: peerNID, RemoteNID: ourNID, RemoteL64: here}
-		packets[rule] = built(t)(xlate.Outward(b, peer))
-	}
+	packets := ofBothRules(t)
 	for _, order := range [][]xlate.Rule{{xlate.RuleIPv6, xlate.RuleRFC6741}, {xlate.RuleRFC6741, xlate.RuleIPv6}} {
 		for late := range 2 {
 			e, o := withSession(t, ilnp.Established)
@@ -134,6 +124,53 @@ func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
 			if len(o.injected) != 2 {
 				t.Errorf("order %v: %d packets delivered, want those of the first rule", order, len(o.injected))
 			}
+		}
+	}
+}
+
+// ofBothRules is a datagram of the peer, by either rule.
+func ofBothRules(t *testing.T) map[xlate.Rule][]byte {
+	t.Helper()
+	packets := map[xlate.Rule][]byte{}
+	for _, rule := range []xlate.Rule{xlate.RuleIPv6, xlate.RuleRFC6741} {
+		e, _ := withSession(t, ilnp.Established)
+		b := firstOf(t, e, ip6.UDP, 1)
+		if err := ip6.FinishL4(b); err != nil {
+			t.Fatal(err)
+		}
+		peer := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, Rule: rule, Nonce: theirNonce,
+			LocalHandle: ourNID, LocalNID: peerNID, LocalL64: there, RemoteHandle: peerNID, RemoteNID: ourNID, RemoteL64: here}
+		packets[rule] = built(t)(xlate.Outward(b, peer))
+	}
+	return packets
+}
+
+// A packet that waits for its sender's validation shows its rule: the session begins
+// with it. A damaged one, and one without nonce, show none.
+func TestRuleOfHeldPackets(t *testing.T) {
+	packets := ofBothRules(t)
+	damaged := bytes.Clone(packets[xlate.RuleIPv6])
+	damaged[len(damaged)-1] ^= 1
+	for name, c := range map[string]struct {
+		packet []byte
+		nonce  ilnp.Nonce
+		told   ilnp.FoundRule
+		want   ilnp.FoundRule
+	}{
+		"over the addresses": {packets[xlate.RuleIPv6], theirNonce, ilnp.NotFound, ilnp.FoundIPv6},
+		"over the NIDs":      {packets[xlate.RuleRFC6741], theirNonce, ilnp.NotFound, ilnp.FoundRFC6741},
+		"damaged":            {damaged, theirNonce, ilnp.NotFound, ilnp.NotFound},
+		"without nonce":      {packets[xlate.RuleRFC6741], ilnp.Nonce{}, ilnp.NotFound, ilnp.NotFound},
+		"a probe":            {packets[xlate.RuleRFC6741], theirNonce, ilnp.FoundProbe, ilnp.FoundProbe},
+	} {
+		if got := foundIn(dataplane.Event{Packet: c.packet, Nonce: c.nonce, Found: c.told}); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	var rule oneRule
+	for _, b := range [][]byte{damaged, packets[xlate.RuleRFC6741]} {
+		if !rule.takes(dataplane.Event{Packet: b, Nonce: theirNonce}) {
+			t.Error("a damaged packet makes the rule")
 		}
 	}
 }

@@ -109,15 +109,27 @@ type oneRule struct {
 }
 
 func (r *oneRule) takes(ev dataplane.Event) bool {
-	c, err := ip6.Walk(ev.Packet)
-	if err != nil || !ev.Nonce.Present() || c.Upper != ip6.TCP && c.Upper != ip6.UDP || !c.Whole() {
+	rule, found := xlate.ShownRule(ev.Packet)
+	if !found || !ev.Nonce.Present() {
 		return true
 	}
-	rule, _ := xlate.Shown(ev.Packet)
 	if !r.known {
 		r.known, r.rule = true, rule
 	}
 	return rule == r.rule
+}
+
+// foundIn returns the rule that a held packet shows, which the data plane has not looked
+// for. The session begins with it, so that a copy that comes later is not delivered.
+func foundIn(ev dataplane.Event) ilnp.FoundRule {
+	rule, found := xlate.ShownRule(ev.Packet)
+	switch {
+	case !found || !ev.Nonce.Present() || ev.Found != ilnp.NotFound:
+		return ev.Found
+	case rule == xlate.RuleRFC6741:
+		return ilnp.FoundRFC6741
+	}
+	return ilnp.FoundIPv6
 }
 
 // What admit looks at of what is on its way: so many events, so long, and no more than

@@ -60,7 +60,9 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 			return
 		}
 		o := observation(trigger, ev)
-		o.Held = ev.Kind != dataplane.First && len(ev.Packet) > 0
+		if o.Held = ev.Kind != dataplane.First && len(ev.Packet) > 0; o.Held {
+			o.Found = foundIn(ev)
+		}
 		e.core.HandleObservation(now, o)
 	}
 }

@@ -23,6 +23,17 @@ func Shown(pkt []byte) (rule Rule, partial bool) {
 	return rule, partial
 }
 
+// ShownRule returns the rule that the checksum of a TCP or UDP packet shows, finished or
+// a seed, and whether it shows any.
+func ShownRule(pkt []byte) (rule Rule, found bool) {
+	c, err := ip6.Walk(pkt)
+	if err != nil || c.Upper != ip6.TCP && c.Upper != ip6.UDP {
+		return RuleIPv6, false
+	}
+	rule, _, found = shown(pkt, c)
+	return rule, found
+}
+
 // isOrdinary reports whether the checksum of a TCP or UDP packet is right for the
 // addresses that it bears, or the seed of such a one.
 func isOrdinary(pkt []byte, c ip6.Chain) bool {
