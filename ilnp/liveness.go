@@ -76,7 +76,7 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 	}
 	t := token(bytes.Clone(e.Data[:len(token{})]))
 	pr, ok := c.probes[t]
-	if !ok || pr.path.Remote != p.Src.L64 {
+	if !ok || pr.path.Remote != p.Src.L64 || pr.from.nids() != key {
 		c.refuse(now, key, reasonToken)
 		return
 	}

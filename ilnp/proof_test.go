@@ -138,3 +138,29 @@ func TestErrorProvesAPendingPeer(t *testing.T) {
 		t.Fatalf("session %+v", s)
 	}
 }
+
+// A reply counts for the node that was asked only: one with another NID, from the same
+// place and with the token, is none of that node, and of no other.
+func TestReplyOfAnotherNode(t *testing.T) {
+	b := newBench(t)
+	b.openMute()
+	b.remember(t)
+	b.pass(time.Second)
+	p := b.probesSent()[0]
+	e, err := ilnpwire.ParseEcho(p.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet, err := ilnpwire.BuildEcho(roam.ILV{NID: 77, L64: netP}, p.Src, Nonce{Len: 4, Bytes: [12]byte{9}}, false, e.ID, e.Seq, e.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.receive(1, packet)
+	if len(b.sessions) != 1 || len(b.Core.candidates) != 0 || b.RejectedInput()[reasonToken] != 1 {
+		t.Errorf("%d sessions, %d pending, refusals %v", len(b.sessions), len(b.Core.candidates), b.RejectedInput())
+	}
+	b.reply(p, peerNonce)
+	if !b.sessions[theKey].remotes.find(netP).proven {
+		t.Error("the probe was answered for its own node, and does not count")
+	}
+}

@@ -219,6 +219,9 @@ func (x *attacker) control(kind int, src, dst roam.ILV, nonce Nonce) (b []byte) 
 			Code: uint8(r.IntN(4)), Param: 42, Quoted: quoted,
 		})
 	}
+	if b != nil && b[len(b)-1]&3 == 0 || r.IntN(4) == 0 {
+		_ = ilnpwire.FinishOverNIDs(b) // what has no nonce stays as it is
+	}
 	return b
 }
 
