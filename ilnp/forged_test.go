@@ -87,7 +87,13 @@ func (h *honest) establish(b *bench) {
 	}
 	h.moved = true
 	h.send(b, b.update(netP, peerNonce, lu))
-	h.settle(b, 3*time.Second)
+	h.settle(b, 2*lateNonce)
+	for range 3 { // each of its packets has a nonce
+		h.with++
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, WithNonce: h.with}})
+		b.drain()
+		b.pass(time.Second)
+	}
 }
 
 // speak sends what a correspondent sends of itself: the data plane reports it by how
@@ -386,6 +392,9 @@ func forgeAll(t *testing.T, stage func(*bench, *honest), seed uint64, begins boo
 		}
 		h.read = read
 		h.mute = h.hasNone
+		if !h.moved { // what came before the session is not counted for it
+			f.without = 0
+		}
 		h.goOn(b, f.without)
 		if ends[i] = b.essence(); i == 0 {
 			f.spent(b, began)
@@ -480,12 +489,12 @@ func fields(st savedState) map[string]any {
 // goOn has the correspondent speak and answer after the attack, and the data plane
 // report what came.
 func (h *honest) goOn(b *bench, without uint32) {
-	for range 5 {
+	for range 8 {
 		if !h.silent {
 			h.speak(b)
 		}
 		h.settle(b, time.Second)
-		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, LastNonceRx: b.now, WithNonce: h.with}})
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, LastNonceRx: b.now, WithNonce: h.with, WithoutNonce: without}})
 		b.drain()
 	}
 }

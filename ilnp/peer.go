@@ -77,7 +77,7 @@ func (seen profile) advised(p Peer) profile {
 		f.rule, f.sought = seen.rule, false
 	}
 	if !f.nonceFixed && !seen.nonceFixed {
-		f.nonceAlways = seen.nonceAlways
+		f.nonceAlways, f.nonceSure = seen.nonceAlways, seen.nonceSure
 	}
 	return f
 }

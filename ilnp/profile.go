@@ -15,6 +15,7 @@ type profile struct {
 	sought      bool // rule is a guess, to be replaced by what its packets show
 	nonceAlways bool // it wants the option on every packet
 	nonceFixed  bool // nonceAlways is what people said
+	nonceSure   bool // so did late packets with its nonce (see judgeOption)
 	asks        bool // it has sent a probe, so it is Roam
 	oldFirst    bool // Locator Updates leave from a locator that it knows first
 	perFlow     perFlow
@@ -51,25 +52,50 @@ func (p *profile) found(f FoundRule) {
 // packet. Roam itself puts it on the first ones only, but these are all that
 // there is at the beginning; what tells it from stacks that always do is that it
 // probes who contacts it. So two hosts with Roam never take each other for one.
+//
+// Packets without a nonce anybody may write. So where the correspondent has put its own
+// on packets long after all that calls for it, they do not count any more.
 func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
 	c.noteAsks(s, a)
-	always := s.nonceAlways
+	s.noteLate(now, a)
+	always, sure := s.nonceAlways, s.nonceSure
 	switch {
 	case s.nonceFixed || s.state != Established:
 		return
-	case s.asks || a.WithoutNonce > 0:
+	case s.asks:
+		always, sure = false, false
+	case s.nonceSure:
+		always = true
+	case a.WithoutNonce > 0:
 		always = false
 	case a.WithNonce > 0: // one must do: whom we send none to may not send a second
 		always = true
 	}
-	if always == s.nonceAlways {
-		return
+	was := s.nonceAlways
+	s.nonceAlways, s.nonceSure = always, sure
+	if k := c.confirmedRecordOf(s); k != nil && !k.nonceFixed {
+		k.nonceAlways, k.nonceSure = always, sure
 	}
-	s.nonceAlways = always
-	if k := c.confirmedRecordOf(s); k != nil {
-		k.nonceAlways = always
+	if always != was {
+		c.upsert(now, s, s.entry.Paths)
 	}
-	c.upsert(now, s, s.entry.Paths)
+}
+
+// lateNonce is how long after the session's start, an update of the correspondent or a
+// move of it a nonce is none of its first ones, beside 3 RTT (RFC 6744 §4).
+const lateNonce = 4 * time.Second
+
+// noteLate notes whether the correspondent has sent a nonce that nothing called for.
+func (s *session) noteLate(now time.Time, a Activity) {
+	first := later(later(s.started, s.updated), s.lastMove)
+	switch {
+	case s.nonceFixed || s.nonceSure || s.state != Established || now.Sub(first) < lateNonce+3*s.rtt:
+		s.late = false
+	case !s.late || a.WithNonce < s.lateFrom:
+		s.late, s.lateFrom = true, a.WithNonce
+	case a.WithNonce > s.lateFrom:
+		s.nonceSure = !s.asks
+	}
 }
 
 // noteAsks remembers that a correspondent runs Roam, for this session and for those
@@ -136,7 +162,7 @@ func (c *Core) recordProfile(s *session) {
 		k.rule, k.sought = s.rule, false
 	}
 	if !k.nonceFixed {
-		k.nonceAlways = s.nonceAlways
+		k.nonceAlways, k.nonceSure = s.nonceAlways, s.nonceSure
 	}
 	k.asks = s.asks
 }
@@ -166,7 +192,7 @@ func (v savedPerFlow) restored() perFlow { return perFlow{v.On, v.Until, v.Every
 func (p profile) saved() savedProfile {
 	return savedProfile{
 		p.rule, p.fixed, p.sought, p.form == ilnpwire.FormDraft, p.form, p.shown, p.icmp, p.noUDP,
-		p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst, p.perFlow.saved(),
+		p.nonceAlways, p.nonceFixed, p.nonceSure, p.asks, p.oldFirst, p.perFlow.saved(),
 	}
 }
 
@@ -178,6 +204,6 @@ func (v savedProfile) profile() profile {
 	return profile{
 		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, oldFirst: v.OldFirst,
 		control:     control{form: form, shown: v.FormShown, icmp: min(v.ICMP, icmpOverNIDs), noUDP: v.NoUDP},
-		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, asks: v.Asks, perFlow: v.PerFlow.restored(),
+		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, nonceSure: v.NonceSure, asks: v.Asks, perFlow: v.PerFlow.restored(),
 	}
 }

@@ -170,7 +170,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 // applyUpdate changes the correspondent's set as it says: the RFC form and the
 // draft form's "replace" give the whole set (RFC 6743 §4).
 func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
-	s.announced = true
+	s.announced, s.updated = true, now
 	list := entriesOf(lu)
 	best := slices.Clone(s.remotes.targets())
 	switch lu.Code {

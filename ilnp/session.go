@@ -52,6 +52,9 @@ type session struct {
 	stranger      bool // counted among strangers, at this site
 	site          uint64
 	nonceUntil    time.Time
+	updated       time.Time // when the correspondent's last update came
+	late          bool      // its first nonces are over; there were lateFrom packets with one
+	lateFrom      uint32
 	dead          bool
 	update        exchange
 	holdback

@@ -69,6 +69,7 @@ type savedProfile struct {
 
 	NonceAlways bool         `json:"nonce_always,omitempty"`
 	NonceFixed  bool         `json:"nonce_fixed,omitempty"`
+	NonceSure   bool         `json:"nonce_sure,omitempty"`
 	Asks        bool         `json:"asks,omitempty"`
 	OldFirst    bool         `json:"old_first,omitempty"`
 	PerFlow     savedPerFlow `json:"per_flow,omitzero"`
