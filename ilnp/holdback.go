@@ -229,7 +229,8 @@ func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 		return
 	}
 	p := Path{Local: Local{Link: path.Local.Link, L64: s.known[0]}, Remote: path.Remote}
-	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s), s.overNIDs(u.tries/sourceEvery)); ok {
+	overNIDs := s.icmp == icmpOverNIDs || s.icmp != icmpOrdinary && u.tries/sourceEvery%2 == 0
+	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s), overNIDs); ok {
 		c.transmitControl(now, s, p, b, false)
 	}
 }

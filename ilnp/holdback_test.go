@@ -322,6 +322,28 @@ func TestUpdateFromTheKnownSource(t *testing.T) {
 	}
 }
 
+// Each of two sources sends updates under both checksum rules while that of the
+// correspondent is not known for sure: some stacks want one rule, from one source.
+func TestSourcesUnderBothRules(t *testing.T) {
+	for _, known := range []icmpRule{icmpSought, icmpTakesNIDs} {
+		b := other(t, Soft)
+		b.sessions[theKey].icmp = known
+		b.prefix(2, netB, Infinite)
+		b.pass(time.Second)
+		seen := make(map[Local]int)
+		for i, over := range b.sums(ilnpwire.TypeLocatorUpdate) {
+			n := 1
+			if over {
+				n = 2
+			}
+			seen[b.sentFrom()[i]] |= n
+		}
+		if seen[Local{1, netA}] != 3 || seen[Local{2, netB}] != 3 {
+			t.Errorf("rule %d: %v in a second, want both rules (3) from both", known, seen)
+		}
+	}
+}
+
 // A successor waits as its predecessor did.
 func TestRestoredWait(t *testing.T) {
 	b := other(t, Soft)

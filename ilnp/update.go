@@ -39,6 +39,7 @@ type exchange struct {
 	listing  []listed    // the newest set
 	told     []time.Time // when the correspondent's copy of each locator ends; zero: never
 	tries    int
+	ways     int       // paths over which transmissions alternate
 	first    time.Time // transmission of this set
 	last     time.Time
 	paths    []Path // in use when it began
@@ -134,7 +135,7 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 		c.suspendUpdate(s)
 		return
 	}
-	u.path = path
+	u.path, u.ways = path, len(sources)*len(destinations)
 	u.tries++
 	u.last = now
 	lu := c.composeUpdate(now, s)
