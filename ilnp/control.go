@@ -20,10 +20,10 @@ import (
 type icmpRule uint8
 
 const (
-	icmpSought       icmpRule = iota // nothing: both rules by turns
-	icmpOrdinary                     // its messages are by the ordinary rule; so is all of Roam's
-	icmpEchoOverNIDs                 // it answered a probe over NIDs so: it may send back whatever sum came
-	icmpOverNIDs                     // its own messages are over NIDs
+	icmpSought    icmpRule = iota // nothing: both rules by turns
+	icmpOrdinary                  // its messages are by the ordinary rule; so is all of Roam's
+	icmpTakesNIDs                 // it answered a message over NIDs so: Roam, for one, answers by the rule that came
+	icmpOverNIDs                  // its own messages are over NIDs
 )
 
 // control is how a correspondent's stack has its control messages. It is learned from
@@ -57,15 +57,29 @@ func (v *control) sum(overNIDs bool) {
 	}
 }
 
-// sumReply takes the rule of the answer to a probe: a reply may bear the sum of its
-// request, whose change the type's is; an error does not.
-func (v *control) sumReply(pr probe, p ilnpwire.Packet) {
+// sumAnswer takes the rule of an answer: over NIDs to what was over NIDs, it may be of
+// a correspondent that answers by the rule that came.
+func (v *control) sumAnswer(asked, answered bool) {
 	switch {
-	case !p.OverNIDs || !pr.overNIDs || p.Type != ilnpwire.TypeEchoReply:
-		v.sum(p.OverNIDs)
+	case !asked || !answered:
+		v.sum(answered)
 	case v.icmp == icmpSought:
-		v.icmp = icmpEchoOverNIDs
+		v.icmp = icmpTakesNIDs
 	}
+}
+
+// noteUpdate takes what a Locator Update or an acknowledgement shows. An acknowledgement
+// repeats the form of our update, if its sender knows it.
+func (v *control) noteUpdate(lu ilnpwire.LocatorUpdate, p ilnpwire.Packet, asked bool) {
+	if lu.Operation == ilnpwire.Advertisement {
+		v.sum(p.OverNIDs)
+	} else {
+		v.sumAnswer(asked, p.OverNIDs)
+	}
+	if lu.Operation == ilnpwire.Advertisement || lu.Form != v.form {
+		v.form, v.shown = lu.Form, true
+	}
+	v.noUDP = v.noUDP && !p.Carried
 }
 
 // overNIDs reports whether the try-th transmission of a message, from 1, is summed
@@ -174,7 +188,7 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 }
 
 func (v *control) noteControl(pr probe, p ilnpwire.Packet) {
-	v.sumReply(pr, p)
+	v.sumAnswer(pr.overNIDs && p.Type == ilnpwire.TypeEchoReply, p.OverNIDs) // an error is made anew
 	v.noUDP = (v.noUDP || pr.noUDP) && !p.Carried
 }
 

@@ -114,14 +114,40 @@ func TestUpdatesAlternateRules(t *testing.T) {
 	}
 	list := b.updates()
 	b.receive(1, overNIDs(t, b.update(netP, peerNonce, list[0].Ack())))
-	if b.count(UpdateAcked) != 1 || b.pairs[theKey].ICMPRule != RuleRFC6741 {
+	if b.count(UpdateAcked) != 1 || b.pairs[theKey].ICMPRule != RuleRFC6741 || b.sessions[theKey].icmp != icmpTakesNIDs {
 		t.Fatalf("acknowledged %d times, ICMPv6 by rule %v", b.count(UpdateAcked), b.pairs[theKey].ICMPRule)
 	}
 	b.forget()
 	b.prefix(3, netC, Infinite)
 	b.pass(5 * time.Second)
-	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 2 || slices.Contains(got, false) {
-		t.Errorf("over NIDs: %v, want all", got)
+	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 2 || !got[0] || got[1] {
+		t.Errorf("over NIDs: %v, want the first one, as that rule was answered", got)
+	}
+	// An answer by another rule than what was asked is its own.
+	b.sessions[theKey].icmp = icmpSought
+	b.prefix(4, netS, Infinite)
+	b.receive(1, overNIDs(t, b.update(netP, peerNonce, b.updates()[0].Ack())))
+	if got := b.sessions[theKey].icmp; got != icmpOverNIDs {
+		t.Errorf("rule %v after an answer over NIDs to one that was not", got)
+	}
+}
+
+// An acknowledgement in the form of our update shows no form of its own: people may
+// want another one later.
+func TestAcksRepeatTheForm(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.DraftLU = true })
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.AddPeer(b.now, Peer{NID: peerNID, DraftLU: true, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.sessions[theKey].form = ilnpwire.FormDraft
+	b.prefix(2, netB, Infinite)
+	b.acknowledgeLast()
+	if k := b.known[peerNID]; b.count(UpdateAcked) != 1 || k.shown || k.form != ilnpwire.FormDraft {
+		t.Fatalf("acknowledged %d times, the record has %+v", b.count(UpdateAcked), k.control)
+	}
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	if k := b.known[peerNID]; k.form != ilnpwire.FormRFC {
+		t.Errorf("form %v after people want that of the RFC", k.form)
 	}
 }
 
@@ -160,7 +186,7 @@ func TestProbesAlternateRules(t *testing.T) {
 		}
 	}
 	r := b.Peers(b.now)[0].Locators[0]
-	if !r.Proven || b.sessions[theKey].icmp != icmpEchoOverNIDs {
+	if !r.Proven || b.sessions[theKey].icmp != icmpTakesNIDs {
 		t.Fatalf("locator %+v, rule %v", r, b.sessions[theKey].icmp)
 	}
 	b.forget()

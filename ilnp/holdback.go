@@ -12,7 +12,7 @@ import (
 // told them of, and some acknowledge none. So towards them data stay on a locator
 // that they know while it is usable, until they show that they know the new one.
 const (
-	returnAfter = 600 * time.Millisecond // without an acknowledgement, data return to a usable locator that is known
+	returnAfter = 500 * time.Millisecond // without an acknowledgement, data return to a usable locator that is known
 	heardWithin = 200 * time.Millisecond // or 2 RTT: a correspondent that is silent for longer is left for the new locator at once
 	sourceTry   = 3                      // with this transmission, ...
 	sourceEvery = 4                      // ... and every fourth after it, an update bears a known source (see tellFromKnown)

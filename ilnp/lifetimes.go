@@ -3,6 +3,7 @@ package ilnp
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"time"
 
 	"roam"
@@ -12,59 +13,87 @@ import (
 // A peer that answers no echo request still acknowledges Locator Updates, which bring
 // back what was told (RFC 6743 §2). So a pending peer that talks is asked by one, in
 // place of a probe: it lists the locator that the peer knows, with a lifetime whose low
-// bits are drawn. Lifetimes are lowered by that, never raised, and by a quarter at most,
+// bits are drawn. The first nonce of a session is confirmed in the same way. Lifetimes are lowered by that, never raised, and by a quarter at most,
 // so that one update has few bits; several make a proof. A wrong one ends it: who has
 // received none may guess once, at one in 2^32.
 const (
 	updateBits   = 32          // drawn in all
 	updateRounds = 4           // updates that it may take
 	updateAgain  = time.Second // between updates that were not answered
-	echoesFirst  = 2           // probes that go before the first one: Roam answers those
+	echoesFirst  = 2           // probes in either form that go before the first one: Roam answers those
 )
 
-// lifetimeProof is what Locator Updates have shown of a pending peer.
+// lifetimeProof is what Locator Updates have shown of a peer.
 type lifetimeProof struct {
 	sent         time.Time // of the last update; zero: none
-	at           Local
-	told, before uint32 // lifetimes of the last update and of the one before
-	drawn, known int    // bits: of the last update, and of those that came back right
-	turn         bool   // a probe has gone since
+	path         Path
+	told, before []ilnpwire.LocatorEntry // of the last update and of the one before
+	drawn, known int                     // bits: of the last update, and of those that came back right
+	turn         bool                    // a probe has gone since
 }
 
-// lowered returns a lifetime of which low bits are drawn, and how many; 0 if there are
-// too few for a proof. left is what there is, in seconds.
-func (c *Core) lowered(now time.Time, left uint32) (told uint32, drawn int) {
-	drawn = bits.Len32(left/4+1) - 1
-	var b [4]byte
-	if drawn*updateRounds < updateBits || !c.draw(now, b[:]) {
-		return 0, 0
+// noted takes an update that has left.
+func (f *lifetimeProof) noted(now time.Time, path Path, lu ilnpwire.LocatorUpdate, drawn int) {
+	f.sent, f.path, f.before, f.told, f.drawn = now, path, f.told, lu.Locators, drawn
+}
+
+// acked takes an acknowledgement. It reports whether the proof is complete, or the next
+// update is due at once, or why the acknowledgement is refused.
+func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (proven, next bool, refused string) {
+	switch {
+	case f.drawn == 0:
+		return false, false, reasonUnexpected
+	case slices.Equal(lu.Locators, f.before):
+		return false, false, "" // that of the update before, which was late
+	case !slices.Equal(lu.Locators, f.told):
+		f.known, f.drawn = 0, 0
+		return false, false, reasonOlderAck
 	}
-	return left - binary.BigEndian.Uint32(b[:])&(1<<drawn-1), drawn
+	f.known, f.drawn = f.known+f.drawn, 0
+	return f.known >= updateBits, f.known < updateBits, ""
+}
+
+// drawUpdate makes an update of these locators with lifetimes whose low bits are drawn.
+// It returns how many; 0 if there are too few for a proof.
+func (c *Core) drawUpdate(now time.Time, list []listed, form ilnpwire.Form) (lu ilnpwire.LocatorUpdate, drawn int) {
+	lu = ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: form}
+	if form == ilnpwire.FormDraft {
+		lu.Code = ilnpwire.CodeReplaceSoft
+	}
+	for _, e := range list[:min(len(list), ilnpwire.MaxLocators)] {
+		end, ok := c.host.expiry(now, e.l64)
+		var b [4]byte
+		if !ok || !c.draw(now, b[:]) {
+			return lu, 0
+		}
+		left := uint32(max(min(remaining(now, end)/time.Second, largestRFC), 1))
+		n := bits.Len32(left/4+1) - 1
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
+			L64: e.l64, Preference: uint32(e.preference), Lifetime: left - binary.BigEndian.Uint32(b[:])&(1<<n-1),
+		})
+		drawn += n
+	}
+	if drawn*updateRounds < updateBits {
+		return lu, 0
+	}
+	return lu, drawn
 }
 
 // asksByUpdate reports whether a pending peer is to be asked by a Locator Update now.
 func (k *candidate) asksByUpdate(now time.Time) bool {
 	f := &k.proof
 	f.turn = !f.turn
-	return k.tries >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
+	return k.turn() >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
 }
 
 // askByUpdate sends a Locator Update in place of a probe. It reports whether it did.
 func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	own, at := c.ownTowards(k)
-	end, ok := c.host.expiry(now, at.L64)
-	if !ok || c.isObstructed(k.key.Remote.NID, Path{Local: at, Remote: k.key.Remote.L64}) {
+	path := Path{Local: at, Remote: k.key.Remote.L64}
+	lu, drawn := c.drawUpdate(now, []listed{{at.L64, preferActive}}, c.formOf(k))
+	if drawn == 0 || c.isObstructed(k.key.Remote.NID, path) {
 		return false
 	}
-	told, drawn := c.lowered(now, uint32(min(remaining(now, end)/time.Second, largestRFC)))
-	if drawn == 0 {
-		return false
-	}
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: c.formOf(k)}
-	if lu.Form == ilnpwire.FormDraft {
-		lu.Code = ilnpwire.CodeReplaceSoft
-	}
-	lu.Locators = []ilnpwire.LocatorEntry{{L64: at.L64, Preference: uint32(preferActive), Lifetime: told}}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
 	if err == nil && !k.carried && (profile{control: k.control}).overNIDs(k.tries) {
 		err = ilnpwire.FinishOverNIDs(b)
@@ -75,8 +104,7 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	if err != nil || !k.mayProbe(c, now, k.key.Remote.L64, len(b)) {
 		return false
 	}
-	f := &k.proof
-	f.sent, f.at, f.before, f.told, f.drawn = now, at, f.told, told, drawn
+	k.proof.noted(now, path, lu, drawn)
 	c.emit(Transmit{Link: at.Link, Packet: b})
 	return true
 }
@@ -97,19 +125,67 @@ func (c *Core) formOf(k *candidate) ilnpwire.Form {
 
 // pendingAcked takes the acknowledgement of such an update, from where it went.
 func (c *Core) pendingAcked(now time.Time, k *candidate, lu ilnpwire.LocatorUpdate) {
-	f := &k.proof
-	switch {
-	case k.state != unprovenNode || f.sent.IsZero() || f.drawn == 0:
-		c.refuse(now, k.handles, reasonUnexpected)
-	case len(lu.Locators) == 1 && lu.Locators[0].L64 == f.at.L64 && lu.Locators[0].Lifetime == f.before && f.before != f.told:
-		// that of the update before, which was late
-	case len(lu.Locators) != 1 || lu.Locators[0] != (ilnpwire.LocatorEntry{L64: f.at.L64, Preference: uint32(preferActive), Lifetime: f.told}):
-		f.known, f.drawn = 0, 0
-		c.refuse(now, k.handles, reasonOlderAck)
-	case f.known+f.drawn >= updateBits:
-		c.provenOtherwise(now, k, now.Sub(f.sent))
-	default:
-		f.known, f.drawn = f.known+f.drawn, 0
+	if k.state != unprovenNode {
+		return
+	}
+	switch proven, next, refused := k.proof.acked(lu); {
+	case refused != "":
+		c.refuse(now, k.handles, refused)
+	case proven:
+		c.provenOtherwise(now, k, now.Sub(k.proof.sent))
+	case next:
 		c.askByUpdate(now, k)
 	}
+}
+
+// confirmByUpdate asks a correspondent in the same way that has answered our first
+// packets, and no probe: until its nonce is confirmed, its session cannot move.
+func (c *Core) confirmByUpdate(now time.Time, s *session) {
+	f := &s.proof
+	wait := updateAgain
+	if now.Sub(s.started) > updateRounds*updateAgain {
+		wait = candidateSlowly
+	}
+	if s.state != Established || s.confirmed || len(s.entry.Paths) == 0 || now.Sub(s.started) < updateAgain || now.Sub(f.sent) < wait {
+		return
+	}
+	path := s.entry.Paths[0]
+	if r := s.remotes.find(path.Remote); r == nil || !r.given {
+		return
+	}
+	lu, drawn := c.drawUpdate(now, c.listingFor(s, s.entry.Paths), s.form)
+	if drawn == 0 {
+		return
+	}
+	if b, ok := c.buildUpdate(path, s, lu, s.overNIDs(1)); ok && c.transmitControl(now, s, path, b, s.carries(path)) {
+		f.noted(now, path, lu, drawn)
+	}
+}
+
+// confirmedByUpdate takes an acknowledgement of such an update. It may come from where
+// the correspondent has moved to: what counts is where the update went. It reports
+// whether it was one.
+func (c *Core) confirmedByUpdate(now time.Time, s *session, p ilnpwire.Packet) bool {
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if err != nil || lu.Operation != ilnpwire.Acknowledgement || s.proof.sent.IsZero() {
+		return false
+	}
+	switch proven, next, refused := s.proof.acked(lu); {
+	case refused != "":
+		c.refuse(now, s.key, refused)
+	case proven:
+		s.confirmed = true
+		s.noteRTT(now.Sub(s.proof.sent), s.proof.path.Local)
+		c.upsert(now, s, s.entry.Paths)
+		c.proved(now, s, s.proof.path.Remote)
+		c.repeatUpdate(now, s) // what it was told lasts less long than our locators
+		if early := s.early; early != nil {
+			s.early = nil
+			c.HandlePacket(now, s.earlyLink, early)
+		}
+	case next:
+		s.proof.sent = time.Time{}
+		c.confirmByUpdate(now, s)
+	}
+	return true
 }

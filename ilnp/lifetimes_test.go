@@ -132,3 +132,72 @@ func TestNoUpdateWhere(t *testing.T) {
 		t.Error("a peer that nobody answers is asked by updates")
 	}
 }
+
+// noProbeAnswered is a host whose first packets were answered with a nonce, and whose probes
+// were not; it is asked by an update a second later.
+func noProbeAnswered(t *testing.T, n Nonce) (*bench, ilnpwire.LocatorUpdate) {
+	t.Helper()
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: n})
+	b.pass(updateAgain)
+	b.forget()
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, LastNonceRx: b.now}})
+	b.drain()
+	list := b.updates()
+	if len(list) != 1 {
+		t.Fatalf("%d updates a second after the first nonce, want one", len(list))
+	}
+	b.forget()
+	return b, list[0]
+}
+
+// TestUpdateConfirms: where no probe is answered, a first nonce is confirmed by who bears
+// it and has received updates where the record has it, wherever it is by then. What it
+// announced before counts from then on.
+func TestUpdateConfirms(t *testing.T) {
+	b, lu := noProbeAnswered(t, peerNonce)
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 0, 60), entry(netP, 10, 60))))
+	b.forget()
+	for i := range 3 {
+		if !b.pairs[theKey].Unconfirmed {
+			t.Fatalf("confirmed by %d updates", i)
+		}
+		b.receive(1, b.ackOf(netQ, peerNonce, lu))
+		list := b.updates()
+		if len(list) == 0 {
+			t.Fatalf("no update behind the acknowledgement of number %d", i)
+		}
+		lu = list[0]
+		if i < 2 {
+			b.forget()
+		}
+	}
+	if b.pairs[theKey].Unconfirmed || b.count(UpdateReceived) != 1 {
+		t.Errorf("entry %+v, %d updates applied", b.pairs[theKey], b.count(UpdateReceived))
+	}
+	b.wantTargets(netQ)
+	if lu.Locators[0].Lifetime != largestRFC {
+		t.Errorf("the correspondent has the lowered lifetime of %d s", lu.Locators[0].Lifetime)
+	}
+}
+
+// TestUpdateConfirmsNoForgery: who made the nonce up has not received the updates, and
+// guesses.
+func TestUpdateConfirmsNoForgery(t *testing.T) {
+	b, lu := noProbeAnswered(t, forged)
+	for i := range 200 {
+		wrong := updateOf(entry(netA, uint16(lu.Locators[0].Preference), largestRFC-uint32(i)))
+		if wrong.Locators[0] != lu.Locators[0] {
+			b.receive(1, b.ackOf(netP, forged, wrong))
+			b.receive(1, b.ackOf(netQ, forged, wrong))
+		}
+	}
+	b.receive(1, b.ackOf(netP, peerNonce, lu)) // the correspondent itself has another nonce
+	b.receive(1, b.ackOf(netP, forged, lu))    // too late: the guesses have ended it
+	if !b.pairs[theKey].Unconfirmed {
+		t.Error("a forged nonce is confirmed")
+	}
+}

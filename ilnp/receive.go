@@ -69,9 +69,12 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case s == nil:
 		c.refuse(now, key, reasonWrongNonce)
 		return
+	case !s.confirmed && c.confirmedByUpdate(now, s, p):
+		return
 	case !s.confirmed:
 		s.early, s.earlyLink = bytes.Clone(packet), link
 		c.confirm(now, s)
+		c.confirmByUpdate(now, s)
 		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
@@ -80,11 +83,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	s.lastNonceRx, s.lastControl = now, now
-	c.learnControl(now, s, func(v *control) {
-		v.form, v.shown = lu.Form, true
-		v.sum(p.OverNIDs)
-		v.noUDP = v.noUDP && !p.Carried
-	})
+	c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
 	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Carried)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {

@@ -47,6 +47,7 @@ type session struct {
 	earlyLink     roam.LinkID
 	earlyAnswered bool      // the update in hand was acknowledged when it came
 	confirming    time.Time // when it was last asked for
+	proof         lifetimeProof
 	probeBucket   bucket
 	stranger      bool // counted among strangers, at this site
 	site          uint64

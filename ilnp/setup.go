@@ -369,6 +369,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.forgetLoad(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
+		c.confirmByUpdate(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)
 		if c.checkSize(now, s, asking < sizeAtOnce) {

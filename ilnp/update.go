@@ -44,6 +44,7 @@ type exchange struct {
 	paths    []Path // in use when it began
 	began    Path   // of the first transmission
 	path     Path   // of the last transmission
+	overNIDs bool   // it was sent summed so
 	doubtful bool   // an older acknowledgement came after this set had left: confirm it once more
 }
 
@@ -240,7 +241,9 @@ func (c *Core) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.Locator
 		defer c.transmitControl(now, s, p, b, true)
 	}
 	if option {
-		b, ok := c.buildUpdate(p, s, lu, s.updateOverNIDs())
+		over := s.updateOverNIDs()
+		b, ok := c.buildUpdate(p, s, lu, over)
+		s.update.overNIDs = s.update.overNIDs || over
 		if !ok {
 			return false
 		}

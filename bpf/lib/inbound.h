@@ -109,8 +109,9 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		else if (in->c.proto == IPPROTO_ICMPV6)
 			return refuse(in, DROP_ICMP_NO_NONCE);
 		break;
-	case UNCONFIRMED: /* the token of a reply tells whose it is */
-		if (in->c.fragment == WHOLE && is_probe_reply(skb, &in->c) && has_share(l, skb->len - in->l3))
+	case UNCONFIRMED: /* the token of a reply tells whose it is, and so may an acknowledged update */
+		if (in->c.fragment == WHOLE && in->c.proto == IPPROTO_ICMPV6 &&
+		    (is_probe_reply(skb, &in->c) || in->c.type == ICMP6_LOCATOR_UPDATE) && has_share(l, skb->len - in->l3))
 			return hand_over_own(skb, in, p);
 		return refuse(in, DROP_UNKNOWN_LOCATOR);
 	case AUTHENTIC:

@@ -10,7 +10,8 @@ import (
 
 // TestUnconfirmedIsNotFollowed: a first nonce may be made up, and whoever did that could
 // be anywhere. Its packets from elsewhere are refused, and nothing goes there; but an
-// answer to a probe is handed over, as its token tells whose it is.
+// answer to a probe is handed over, as its token tells whose it is, and so is an update: it
+// may return what ours had drawn.
 func TestUnconfirmedIsNotFollowed(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -30,6 +31,8 @@ func TestUnconfirmedIsNotFollowed(t *testing.T) {
 		t.Errorf("answer to a probe: verdict %d", v)
 	}
 	r.wantKinds("answer to a probe", LocatorSeen, Control)
+	r.ingress(update(t, else1, theirNonce))
+	r.wantKinds("acknowledgement of an update", LocatorSeen, Control)
 	p.Seq, p.Unconfirmed = 2, false
 	r.upsert(p)
 	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))

@@ -202,3 +202,50 @@ func (w *world) sources(t *testing.T, port int) *sources {
 	}()
 	return s
 }
+
+// TestNoEchoMoves: connections with a peer that answers no echo request live through
+// moves of either end, whoever began.
+func TestNoEchoMoves(t *testing.T) {
+	for name, s := range map[string]Stack{
+		"every nonce":  {NoEchoAnswer: true, NonceAlways: true},
+		"first nonces": {NoEchoAnswer: true},
+	} {
+		for who, begin := range map[string]func(*world) func(string){"Roam": (*world).roamTalks, "peer": (*world).peerTalks} {
+			t.Run(name+", begun by "+who, func(t *testing.T) {
+				w := newWorld(t, "soft", "", s)
+				talk := begin(w)
+				talk("at first")
+				w.peer.Move(uint64(locator(netPeer[1])))
+				talk("when the peer has moved")
+				w.eventually("Roam's acknowledgement", func() bool { return w.peer.Counts().Acks > 0 })
+				w.ask("locator", "disable", "net2")
+				talk("when Roam has moved")
+				w.knows("where Roam is", 1)
+				talk("at last")
+			})
+		}
+	}
+}
+
+// roamTalks connects Roam's host to the peer; what it returns sends data there and back.
+func (w *world) roamTalks() func(string) {
+	c := w.dial("tcp6", EchoPort)
+	return func(string) { w.echo(c, 1000) }
+}
+
+// peerTalks connects the peer to Roam's host.
+func (w *world) peerTalks() func(string) {
+	w.listen(7001)
+	w.peer.Open(nidRoam, uint64(locator(netRoam[1])))
+	conn, err := w.peer.Dial(nidRoam, 7001)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.eventually("a connection to Roam", conn.Opened)
+	sent := 0
+	return func(when string) {
+		sent += 500
+		conn.Write(make([]byte, 500))
+		w.eventually("an echo "+when, func() bool { return conn.Received() == sent })
+	}
+}
