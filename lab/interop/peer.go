@@ -271,14 +271,14 @@ func (p *Peer) count(s *session, q packet) {
 		p.counts.Received++
 		return
 	}
-	switch q.proto {
-	case protoTCP:
+	const firstInformational = 128 // of ICMPv6 types (RFC 4443 §2.1)
+	switch {
+	case q.proto == protoTCP:
 		p.counts.PlainTCP++
-	case protoUDP:
-		if !p.serves(q.body) {
-			return
-		}
+	case q.proto == protoUDP && p.serves(q.body):
 		p.counts.PlainUDP++
+	case q.proto == protoUDP || q.body[0] < firstInformational:
+		return // an error, as of a host on which Roam is about to start
 	}
 	p.counts.PlainServed++
 }

@@ -49,7 +49,7 @@ func (s Stack) disabled() Stack {
 type Counts struct {
 	Received      int // accepted, all kinds
 	Nonces        int // of those, with a nonce
-	PlainServed   int // accepted as plain IPv6, see Stack.ServesPlain; not in Received
+	PlainServed   int // accepted as plain IPv6, see Stack.ServesPlain; not in Received; no ICMPv6 errors
 	PlainTCP      int // of those, segments
 	PlainUDP      int // and datagrams; those to a closed port are no application's, and not counted
 	Echoes        int // echo requests accepted
