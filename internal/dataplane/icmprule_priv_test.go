@@ -97,6 +97,24 @@ func TestICMPShowsItsRule(t *testing.T) {
 	}
 }
 
+// A first fragment shows nothing: it goes by the rule of the session, and the stack sums
+// the whole.
+func TestICMPRuleOfFragments(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	body := append([]byte{129, 0, 0x12, 0x34}, make([]byte, 28)...)
+	b := packet(at(there, theirs), at(here, ours), ip6.DestOpts, with(theirNonce, ip6.Fragment, fragment(ip6.ICMPv6, 0, true, body)))
+	for rule, same := range map[ilnp.ChecksumRule]bool{ilnp.RuleIPv6: false, ilnp.RuleRFC6741: true} {
+		p := pairOf(there)
+		p.ICMPRule = rule
+		r.upsert(p)
+		v, out := r.ingress(b)
+		if v != passOn || bytes.Contains(out, body[:4]) != same {
+			t.Errorf("rule %v: verdict %d, %x", rule, v, out)
+		}
+	}
+}
+
 func damaged(b []byte) []byte {
 	b = bytes.Clone(b)
 	b[len(b)-1] ^= 0x40
