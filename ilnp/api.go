@@ -391,6 +391,7 @@ type PeerState struct {
 	LastMoveRTT time.Duration
 	Rule        ChecksumRule
 	UpdateForm  ilnpwire.Form // of Locator Updates to it
+	ICMPRule    string        // of its ICMPv6 checksums: "ipv6", "rfc6741", or "sought" while nothing shows it
 	RuleSought  bool          // Rule is a guess so far
 	NonceAlways bool          // every packet to it carries the nonce
 	OldFirst    bool          // Locator Updates to it leave from known locators first

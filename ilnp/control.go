@@ -103,6 +103,14 @@ func (f profile) ruleOfICMP() ChecksumRule {
 	return RuleIPv6
 }
 
+// shownICMP returns the rule of ICMPv6 checksums as shown to people.
+func (f profile) shownICMP() string {
+	if f.icmp == icmpSought && !f.asks {
+		return "sought"
+	}
+	return f.ruleOfICMP().String()
+}
+
 // learnControl keeps what an authentic message has shown, for this session and for
 // those to come.
 func (c *Core) learnControl(now time.Time, s *session, learn func(*control)) {

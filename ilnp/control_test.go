@@ -94,6 +94,9 @@ func TestUpdatesAreAnsweredInKind(t *testing.T) {
 			if p := b.pairs[theKey]; (p.ICMPRule == RuleRFC6741) != nids {
 				t.Errorf("form %v: ICMPv6 by rule %v, over NIDs %v", form, p.ICMPRule, nids)
 			}
+			if got, want := b.Peers(b.now)[0].ICMPRule, b.pairs[theKey].ICMPRule.String(); got != want {
+				t.Errorf("form %v: people are shown %q, want %q", form, got, want)
+			}
 			b.forget()
 			b.prefix(2, netB, Infinite)
 			if own := b.updates(); len(own) != 1 || own[0].Form != form || !slices.Equal(b.sums(ilnpwire.TypeLocatorUpdate), []bool{nids}) {

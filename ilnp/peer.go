@@ -211,7 +211,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 	p := PeerState{
 		Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Rule: s.rule, UpdateForm: s.form, WhyPlain: s.whyPlain(),
+		Rule: s.rule, UpdateForm: s.form, ICMPRule: s.shownICMP(), WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
 		Carried: s.carriedPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
 	}
@@ -228,7 +228,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 }
 
 func (c *Core) showKnown(now time.Time, k *correspondent) PeerState {
-	p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form,
+	p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
 		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
 	for _, r := range k.locators {
 		p.Locators = append(p.Locators, r.show(now, false))

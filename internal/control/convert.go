@@ -122,7 +122,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), Claims: s.Claims, State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), UpdateForm: s.UpdateForm.String(), OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
+		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
 	if s.NonceAlways {
 		out.OptionOn = "always"
