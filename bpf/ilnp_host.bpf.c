@@ -11,6 +11,7 @@
 #include "lib/inbound.h"
 #include "lib/outbound.h"
 #include "lib/plain.h"
+#include "lib/plainflow.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -103,34 +104,43 @@ SEC("tc")
 int ilnp_session_egress(struct __sk_buff *skb)
 {
 	struct host *h = this_host();
-	struct pair_key key;
+	union { /* the stack is small: the key lies over the destination, whose identifier is its remote one */
+		struct ip6 ip;
+		struct {
+			__u8 before[24];
+			struct pair_key key;
+		};
+	} u;
 	struct embryo *e;
 	struct chain c = {};
 	struct pair *p;
-	struct ip6 ip;
 	int verdict;
 
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &ip) ||
-	    ip.dst.l64.v != h->session_prefix.v || ip.src.l64.v != h->session_prefix.v)
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip) ||
+	    u.ip.dst.l64.v != h->session_prefix.v || u.ip.src.l64.v != h->session_prefix.v)
 		return drop(DROP_NOT_SESSION);
 	if (is_forwarded(skb))
-		return refuse_foreign(DROP_FORWARDED, &ip.src, skb->ingress_ifindex, ip.next);
-	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, ip.next) < 0 || c.refused)
+		return refuse_foreign(DROP_FORWARDED, &u.ip.src, skb->ingress_ifindex, u.ip.next);
+	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, u.ip.next) < 0 || c.refused)
 		return drop(DROP_MALFORMED);
-	key.local = ip.src.nid;
-	key.remote = ip.dst.nid;
-	p = find_pair(&key, FETCH_OUT);
-	e = p && !is_waiting(p) ? 0 : pending_of(&key);
+	u.key.local = u.ip.src.nid;
+	p = find_pair(&u.key, FETCH_OUT);
+	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
-		return has_come_round(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &key, 0);
+		return has_come_round(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
-		return hand_over_error(skb, &key, e);
+		return hand_over_error(skb, &u.key, e);
+	if (p && has_plain_flows(p, &c)) {
+		verdict = send_plain_flow(skb, p, &c);
+		if (verdict != FLOW_ILNP)
+			return verdict;
+	}
 	if (p)
-		return send_pair(skb, p, &c, ip.next);
-	verdict = send_embryo(skb, &key, e, &c, ip.next);
-	return verdict == NOT_YET ? hand_over_miss(skb, &key, e) : verdict;
+		return send_pair(skb, p, &c, u.ip.next);
+	verdict = send_embryo(skb, &u.key, e, &c, u.ip.next);
+	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
 }
 
 /* Ingress of the other end of the session device: only what was CONSUMED gets
@@ -211,7 +221,7 @@ static __always_inline int keeps_nids(const struct pair *p, const struct inbound
 static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
 	struct pair *p;
-	int verdict = read_inbound(skb, in, l3), real = 0;
+	int verdict = read_inbound(skb, in, l3), real = 0, nids_only;
 
 	if (verdict)
 		return verdict;
@@ -249,9 +259,10 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 	}
 	if (verdict > FOR_STACK)
 		return verdict;
+	nids_only = in->c.proto == IPPROTO_ICMPV6 ? is_icmp_over_nids(skb, p, in) : verdict == FOR_STACK_6741;
 	if (real)
-		return deliver_real(skb, in, p, real, verdict == FOR_STACK_6741);
-	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, verdict == FOR_STACK_6741);
+		return deliver_real(skb, in, p, real, nids_only);
+	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, nids_only);
 }
 
 /* A correspondent's first segment has a nonce, so nobody else pays for looking

@@ -47,6 +47,7 @@ const (
 	FoundIPv6                     // RuleIPv6
 	FoundRFC6741                  // RuleRFC6741
 	FoundProbe                    // no rule: it asks as Roam does
+	FoundOther                    // none for certain: only what goes under the other rule than the session's is answered
 )
 
 // PairKey names a session between two nodes inside this host: the low halves
@@ -150,6 +151,7 @@ type Activity struct {
 	Key            PairKey
 	LastRx, LastTx time.Time // zero: never
 	LastNonceRx    time.Time // when the pair's own remote nonce was last seen
+	NonceAt        roam.L64  // where the last packet of TCP or UDP with it came in; 0: none has
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
 	Asks                    bool // a probe came, as Roam sends them
@@ -183,10 +185,12 @@ type Path struct {
 }
 
 // MaxPaths and MaxRemote bound what a data-plane entry holds; the core keeps
-// every locator and gives the entry the best ones.
+// every locator and gives the entry the best ones. MaxAccept bounds the locators
+// that it accepts: one full Locator Update, and in grace what that has replaced.
 const (
 	MaxPaths  = 16
 	MaxRemote = 8
+	MaxAccept = maxRemotes
 )
 
 // Pair is the desired data-plane entry of a session.
@@ -196,6 +200,7 @@ type Pair struct {
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
+	ICMPRule                ChecksumRule   // of ICMPv6 messages that bear our nonce
 	RuleSought              bool           // Rule is a guess, to be found from what the peer sends
 	NonceAlways             bool           // the option goes on every packet
 	Carry                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
@@ -205,7 +210,7 @@ type Pair struct {
 	Expected                bool           // it stands ready: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
-	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most 2*MaxRemote
+	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most MaxAccept
 	Unproven                []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unproven, named by a file, the user or the DNS, not by the peer alone
 	Proven                  []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
@@ -239,6 +244,14 @@ type Delete struct{ Key PairKey }
 // Release sends the held first packets of a pair again: its entry exists now,
 // or has fallen back to plain IPv6.
 type Release struct{ Key PairKey }
+
+// Copy sends the first packet of a session once more, under the other rule of checksums
+// than the session's, as nothing shows yet which one the correspondent has: its first
+// segment, or its first datagram. The data plane lets it be if an answer has come.
+type Copy struct {
+	Key      PairKey
+	Datagram bool
+}
 
 // Reject answers the held first packets of a pair with ICMPv6 Destination
 // Unreachable, code 3, and forgets them: nobody knows that NID.
@@ -278,6 +291,7 @@ func (Transmit) output() {}
 func (Upsert) output()   {}
 func (Delete) output()   {}
 func (Release) output()  {}
+func (Copy) output()     {}
 func (Reject) output()   {}
 func (Admit) output()    {}
 func (Dismiss) output()  {}
@@ -312,6 +326,7 @@ const (
 	SpreadChanged   // TCP is spread otherwise from now on: Reason
 	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
 	SessionNamed    // a node that had only claimed its NID was validated where the record lists it: the name is its
+	HandoffReturned // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -375,14 +390,15 @@ type PeerState struct {
 	LastMove    time.Time
 	LastMoveRTT time.Duration
 	Rule        ChecksumRule
-	DraftLU     bool   // Locator Updates to it go in the draft form
-	RuleSought  bool   // Rule is a guess so far
-	NonceAlways bool   // every packet to it carries the nonce
-	OldFirst    bool   // Locator Updates to it leave from known locators first
-	WhyPlain    string // why State is Plain
-	Claims      bool   // it only claims the NID: it was validated at no locator of the record
-	Carried     []Path // those on which control messages go in UDP
-	Spread      Spread // how TCP is spread over Paths
+	UpdateForm  ilnpwire.Form // of Locator Updates to it
+	ICMPRule    string        // of its ICMPv6 checksums: "ipv6", "rfc6741", or "sought" while nothing shows it
+	RuleSought  bool          // Rule is a guess so far
+	NonceAlways bool          // every packet to it carries the nonce
+	OldFirst    bool          // Locator Updates to it leave from known locators first
+	WhyPlain    string        // why State is Plain
+	Claims      bool          // it only claims the NID: it was validated at no locator of the record
+	Carried     []Path        // those on which control messages go in UDP
+	Spread      Spread        // how TCP is spread over Paths
 }
 
 // Tally is how many correspondents there are.

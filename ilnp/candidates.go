@@ -3,6 +3,8 @@ package ilnp
 import (
 	"slices"
 	"time"
+
+	"roam"
 )
 
 // addCandidate takes a candidate in.
@@ -67,4 +69,31 @@ func (c *Core) dropCandidate(now time.Time, k *candidate) {
 	if k.bare {
 		c.emit(Dismiss{Pending: k.bareOf(), Key: k.handles})
 	}
+}
+
+// mayProbe lets one probe go for each packet that came, where another node has the NID
+// or claims it: a forged packet costs no more than it is. Who is alone with its NID is
+// asked once more, as a probe or its answer may be lost.
+func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
+	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
+	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
+		return false
+	}
+	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
+}
+
+// turn counts its tries, those under both checksum rules as one where nothing says yet
+// that it runs Roam.
+func (k *candidate) turn() int {
+	if k.tries > 0 && !k.carried && !k.asks && k.icmp == icmpSought {
+		return k.tries - 1
+	}
+	return k.tries
+}
+
+func (k *candidate) nids() PairKey { return PairKey{k.key.Local, k.key.Remote.NID} }
+
+func (k *candidate) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
+	return c.isSummedOverNIDs(now, profile{control: k.control, asks: k.asks}, k.sent, l)
 }

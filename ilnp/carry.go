@@ -98,6 +98,10 @@ func (c *Core) dropQuestions(s *session, p Path, before time.Time) {
 	}
 }
 
+// hasUDP reports whether control messages may go in UDP: this host has a port for them,
+// and the correspondent may have one.
+func (c *Core) hasUDP(s *session) bool { return c.cfg.UDPPort != 0 && !s.noUDP && !s.isForeign() }
+
 // doubted reports whether a probe in the form of the RFCs has gone to that
 // locator before, and stayed without an answer.
 func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
@@ -113,7 +117,7 @@ func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
 // in UDP where it was before, at a place that is new.
 func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 	switch {
-	case c.cfg.UDPPort == 0 || s.fallback == withoutILNP:
+	case !c.hasUDP(s) || s.fallback == withoutILNP:
 		return []ProbeForm{FormOption}
 	case s.carries(p):
 		return []ProbeForm{FormUDP}
@@ -153,7 +157,7 @@ func (c *Core) tryOption(now time.Time, s *session) {
 // would never know that we receive here. Ours opens the firewall for those that it
 // repeats in UDP. Where its questions come in, none is sent.
 func (c *Core) openFirewall(now time.Time, s *session) {
-	if s.state != Established || s.asks || c.cfg.UDPPort == 0 || s.opened >= openTries || len(s.entry.Paths) == 0 ||
+	if s.state != Established || s.asks || !c.hasUDP(s) || s.opened >= openTries || len(s.entry.Paths) == 0 ||
 		now.Sub(s.started) < carryFirst<<s.opened || now.Sub(s.lastTx) > carryMax {
 		return
 	}
@@ -169,7 +173,11 @@ func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]
 		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/lib/control.h)
 	}
 	if pr.form == FormOption {
-		return ilnpwire.BuildEcho(src, dst, nonce, true, e.ID, e.Seq, e.Data)
+		b, err := ilnpwire.BuildEcho(src, dst, nonce, true, e.ID, e.Seq, e.Data)
+		if err == nil && pr.overNIDs {
+			err = ilnpwire.FinishOverNIDs(b)
+		}
+		return b, err
 	}
 	o := ilnpwire.CarriedEcho{Port: c.cfg.UDPPort, Padded: pr.form == FormPadded}
 	if pr.told {
@@ -203,8 +211,8 @@ func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte,
 
 // updateForms says in which forms a transmission of the set goes over a path.
 func (c *Core) updateForms(s *session, p Path) (option, carried bool) {
-	known := s.carries(p) && c.cfg.UDPPort != 0
-	return !known, known || c.cfg.UDPPort != 0 && s.update.tries > 1 && p == s.update.began
+	known := s.carries(p) && c.hasUDP(s)
+	return !known, known || c.hasUDP(s) && s.update.tries > 1 && p == s.update.began
 }
 
 // carriedPaths returns the paths on which control messages go in UDP, in order.

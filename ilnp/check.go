@@ -59,7 +59,7 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 // first, as long as there is no session.
 func (c *Core) checkedForms(s *session) []ProbeForm {
 	switch {
-	case c.cfg.UDPPort == 0, !s.remoteNonce.Present() && s.checks == 0:
+	case !c.hasUDP(s), !s.remoteNonce.Present() && s.checks == 0:
 		return []ProbeForm{FormOption}
 	case !s.remoteNonce.Present():
 		return []ProbeForm{FormOption, FormUDP}

@@ -62,8 +62,10 @@ func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
 // disown takes from a session the nonce that has turned out to be that of a node
 // elsewhere: it has none yet.
 func (c *Core) disown(now time.Time, s *session) {
-	s.state, s.remoteNonce, s.early = Initiated, Nonce{}, nil
+	s.state, s.remoteNonce, s.early, s.holdback = Initiated, Nonce{}, nil, holdback{}
 	c.suspendUpdate(s)
+	c.forgetProfile(s)
+	s.passages, s.asksPerFlow = nil, false
 	c.arm(&s.schedule, timerSetup, now, setupPatience)
 	c.refresh(now, s)
 }

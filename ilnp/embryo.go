@@ -34,6 +34,7 @@ const (
 // so that forged first packets cost an entry here and no session.
 type candidate struct {
 	schedule
+	control         // as its answers showed it
 	key             Pending
 	handles         PairKey // as the data plane named it
 	listed          bool    // by a record or a session, at this locator: that is where its NID is
@@ -177,19 +178,26 @@ func (k *candidate) cameTo(c *Core, now time.Time, at Local) {
 	}
 }
 
-// learn keeps the rule of checksums that its packets show; probes show none.
+// learn keeps the rule of checksums that its packets show; probes show none. The first
+// one counts: a copy under the other rule may follow it.
 func (k *candidate) learn(f FoundRule) {
+	if k.nonce != k.key.Nonce {
+		return // another node's packets, see shownBy
+	}
 	switch f {
 	case FoundProbe:
 		k.asks = true
 	case FoundIPv6, FoundRFC6741:
-		k.found = f
+		if k.found == NotFound {
+			k.found = f
+		}
 	}
 }
 
 // askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
-// in UDP, and in both by turns when that stayed without an answer. Where its NID is
-// known to be it gets both at once.
+// in UDP, then in that by the other checksum rule, unless it runs Roam, and in both
+// forms by turns when that stayed without an answer. Where its NID is known to be it
+// gets both at once.
 //
 // One question asks all that claim to be at one locator: the answer says which nonce
 // is there. So one in candidateAgain does, however many nonces are shown from there.
@@ -203,11 +211,12 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		return
 	}
 	forms := []ProbeForm{FormOption, FormUDP}
-	udp := k.carried != (k.tries%2 == 1)
+	turn := k.turn()
+	udp := k.carried != (turn%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0 || k.tries == 0 && !k.carried:
+	case c.cfg.UDPPort == 0 || k.noUDP || turn == 0 && !k.carried:
 		forms = forms[:1]
-	case k.tries > 0 && k.listed: // the first one was lost, or could not pass
+	case turn > 0 && k.listed: // the first one was lost, or could not pass
 	case udp:
 		forms = forms[1:]
 	default:
@@ -218,18 +227,6 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
 		c.sendProbe(now, k, &k.sent, PairKey{k.key.Local, k.key.Remote.NID}, own, pr)
 	}
-}
-
-// mayProbe lets one probe go for each packet that came, where another node has the NID
-// or claims it: a forged packet costs no more than it is. Who is alone with its NID is
-// asked once more, as a probe or its answer may be lost.
-func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
-	nids := PairKey{k.key.Local, k.key.Remote.NID}
-	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
-	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
-		return false
-	}
-	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)
 }
 
 // ownTowards returns the nonce to show a candidate, and from where. Where the
@@ -245,8 +242,8 @@ func (k *candidate) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
 func (c *Core) ownTowards(k *candidate) (own Nonce, at Local) {
-	s := c.predecessor(k.key.Local, k.key.Remote)
-	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
+	s := c.sharesNonce(k)
+	if s == nil {
 		return k.own, k.at
 	}
 	if len(s.entry.Paths) > 0 && !s.sendsFrom(k.at) && k.tries < 2 {
@@ -293,13 +290,24 @@ func (c *Core) giveUp(now time.Time, k *candidate) {
 // candidateReply takes the proof: the node has what was sent to its locator.
 // The nonce of the reply is the one that it uses now.
 func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rtt time.Duration) {
-	if k.state != unprovenNode {
-		return
+	if k.state == unprovenNode {
+		c.candidateProven(now, k, p.Nonce, rtt)
 	}
-	if o := c.candidates[Pending{k.key.Local, k.key.Remote, p.Nonce}]; o != nil && o != k && o.state == unprovenNode {
-		k = o // it is this one that is there
+}
+
+// shownBy returns the candidate that an answer with a nonce is of: one question asks all
+// that claim to be at one locator. Where none has shown that nonce it is the one that was
+// asked, of which nothing is known then: what its packets showed, with another nonce,
+// anybody may have sent.
+func (c *Core) shownBy(k *candidate, n Nonce) *candidate {
+	if k.state != unprovenNode || n == k.key.Nonce {
+		return k
 	}
-	c.candidateProven(now, k, p.Nonce, rtt)
+	if o := c.candidates[Pending{k.key.Local, k.key.Remote, n}]; o != nil && o.state == unprovenNode {
+		return o
+	}
+	k.control, k.found, k.asks, k.knowsMore, k.early = control{}, NotFound, false, false, nil
+	return k
 }
 
 // candidateProven goes on with a candidate that was validated at its locator, with the
@@ -409,7 +417,11 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		}
 	}
 	s.found(k.found)
-	s.asks = k.asks || k.carried
+	if r := c.recordOf(s); r != nil {
+		r.found(k.found)
+	}
+	s.asks = s.asks || k.asks || k.carried
+	s.takeControl(k.control)
 	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
@@ -425,6 +437,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	if !s.owned {
 		c.strangers.enter(s, k.key.Remote.L64)
 	}
+	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // what it was told lasts less long than the locator

@@ -28,6 +28,17 @@ const (
 	reasonSite       = "too many strangers of one site"
 )
 
+// suspicious are the reasons that an attack would cause. The others are faults: of a
+// message that a session's nonce makes authentic, or of who has none yet.
+var suspicious = map[string]bool{
+	reasonNoNonce: true, reasonWrongNonce: true, reasonNoSession: true, reasonLocator: true, reasonToken: true, reasonQuote: true,
+	reasonCrowd: true, reasonForged: true, reasonElsewhere: true, reasonSite: true,
+}
+
+// Suspicious reports whether input that was refused for that reason may have been an
+// attacker's (RFC 6741 §11.1).
+func Suspicious(reason string) bool { return suspicious[reason] }
+
 // refusedEvery limits the events about refused input, by reason: a flood is
 // counted, not told packet by packet (RFC 6741 §11.1 allows the limit).
 const refusedEvery = time.Second
@@ -136,7 +147,7 @@ func (k EventKind) String() string {
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
 		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "carriage changed", "spread changed", "path narrowed",
-		"session named",
+		"session named", "handoff returned",
 	}, k)
 }
 

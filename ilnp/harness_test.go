@@ -192,9 +192,16 @@ func (b *bench) probesSent() []ilnpwire.Packet {
 // peerNonce is what the correspondent of the tests shows.
 var peerNonce = Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
 
-// open sets up a session as initiator, with the correspondent at the given
-// locators; the first one has answered.
+// open sets up a session as initiator, with a correspondent that runs Roam at the
+// given locators; the first one has answered.
 func (b *bench) open(at ...roam.L64) {
+	b.t.Helper()
+	b.openOther(at...)
+	b.sessions[theKey].asks = true
+}
+
+// openOther is open with a correspondent that runs another stack.
+func (b *bench) openOther(at ...roam.L64) {
 	b.t.Helper()
 	p := Peer{NID: peerNID, Names: []string{"peer"}}
 	for _, l := range at {
@@ -244,7 +251,7 @@ func (b *bench) reply(p ilnpwire.Packet, n Nonce) {
 
 // entry makes a locator of an update.
 func entry(l roam.L64, preference uint16, lifetime uint32) ilnpwire.LocatorEntry {
-	return ilnpwire.LocatorEntry{L64: l, Preference: preference, Lifetime: lifetime}
+	return ilnpwire.LocatorEntry{L64: l, Preference: uint32(preference), Lifetime: lifetime}
 }
 
 // update makes a packet with a Locator Update of the correspondent.

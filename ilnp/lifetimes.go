@@ -20,7 +20,7 @@ const (
 	updateBits   = 32          // drawn in all
 	updateRounds = 4           // updates that it may take
 	updateAgain  = time.Second // between updates that were not answered
-	echoesFirst  = 2           // probes that go before the first one: Roam answers those
+	echoesFirst  = 2           // probes in either form that go before the first one: Roam answers those
 )
 
 // lifetimeProof is what Locator Updates have shown of a peer.
@@ -53,11 +53,12 @@ func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (proven, next bool, ref
 	return f.known >= updateBits, f.known < updateBits, ""
 }
 
-// drawUpdate makes an update of these locators with lifetimes whose low bits are drawn.
-// It returns how many; 0 if there are too few for a proof.
-func (c *Core) drawUpdate(now time.Time, list []listed, draft bool) (lu ilnpwire.LocatorUpdate, drawn int) {
-	lu = ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Draft: draft}
-	if draft {
+// drawUpdate makes an update of these locators with lifetimes whose low bits are drawn,
+// that of only alone if it is not 0. It returns how many bits; 0 if there are too few
+// for a proof.
+func (c *Core) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnpwire.Form) (lu ilnpwire.LocatorUpdate, drawn int) {
+	lu = ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: form}
+	if form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
 	}
 	for _, e := range list[:min(len(list), ilnpwire.MaxLocators)] {
@@ -68,8 +69,11 @@ func (c *Core) drawUpdate(now time.Time, list []listed, draft bool) (lu ilnpwire
 		}
 		left := uint32(max(min(remaining(now, end)/time.Second, largestRFC), 1))
 		n := bits.Len32(left/4+1) - 1
+		if only != 0 && e.l64 != only {
+			n = 0
+		}
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
-			L64: e.l64, Preference: e.preference, Lifetime: left - binary.BigEndian.Uint32(b[:])&(1<<n-1),
+			L64: e.l64, Preference: uint32(e.preference), Lifetime: left - binary.BigEndian.Uint32(b[:])&(1<<n-1),
 		})
 		drawn += n
 	}
@@ -83,18 +87,21 @@ func (c *Core) drawUpdate(now time.Time, list []listed, draft bool) (lu ilnpwire
 func (k *candidate) asksByUpdate(now time.Time) bool {
 	f := &k.proof
 	f.turn = !f.turn
-	return k.tries >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
+	return k.turn() >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
 }
 
 // askByUpdate sends a Locator Update in place of a probe. It reports whether it did.
 func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	own, at := c.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
-	lu, drawn := c.drawUpdate(now, []listed{{at.L64, preferActive}}, c.draftOf(k))
+	lu, drawn := c.drawUpdate(now, c.askedList(k, at.L64), at.L64, c.formOf(k))
 	if drawn == 0 || c.isObstructed(k.key.Remote.NID, path) {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
+	if err == nil && !k.carried && (profile{control: k.control}).overNIDs(k.tries) {
+		err = ilnpwire.FinishOverNIDs(b)
+	}
 	if err == nil && k.carried && c.cfg.UDPPort != 0 {
 		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
 	}
@@ -106,18 +113,46 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	return true
 }
 
-// draftOf reports whether a pending peer gets Locator Updates in the draft form: as it
-// sent one itself, or as is known of it.
-func (c *Core) draftOf(k *candidate) bool {
+// askedList returns what such an update lists. Where its nonce is that of a session, the
+// correspondent of that may be the one who takes it: then it lists the session's whole
+// set, or nothing if the locator is not in that.
+func (c *Core) askedList(k *candidate, l roam.L64) []listed {
+	s := c.sharesNonce(k)
+	if s == nil || s.state != Established {
+		return []listed{{l, preferActive}}
+	}
+	list := c.listingFor(s, s.entry.Paths)
+	if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l }) {
+		return nil
+	}
+	return list
+}
+
+// sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
+func (c *Core) sharesNonce(k *candidate) *session {
+	s := c.predecessor(k.key.Local, k.key.Remote)
+	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
+		return nil
+	}
+	return s
+}
+
+// formOf returns the form of Locator Updates to a pending peer: that of the session whose
+// nonce it is shown, as its correspondent may answer in kind; that of its own, which
+// anybody may have sent; or what is known of it.
+func (c *Core) formOf(k *candidate) ilnpwire.Form {
+	if s := c.sharesNonce(k); s != nil {
+		return s.form
+	}
 	if p, err := ilnpwire.ParseControl(k.early, c.cfg.UDPPort); err == nil {
 		if lu, err := ilnpwire.ParseLocatorUpdate(p.Payload); err == nil {
-			return lu.Draft
+			return lu.Form
 		}
 	}
 	if known := c.known[k.key.Remote.NID]; known != nil {
-		return known.draft
+		return known.form
 	}
-	return c.cfg.DraftLU
+	return formOf(c.cfg.DraftLU)
 }
 
 // pendingAcked takes the acknowledgement of such an update, from where it went.
@@ -150,11 +185,11 @@ func (c *Core) confirmByUpdate(now time.Time, s *session) {
 	if r := s.remotes.find(path.Remote); r == nil || !r.given {
 		return
 	}
-	lu, drawn := c.drawUpdate(now, c.listingFor(s, s.entry.Paths), s.draft)
+	lu, drawn := c.drawUpdate(now, c.listingFor(s, s.entry.Paths), 0, s.form)
 	if drawn == 0 {
 		return
 	}
-	if b, ok := c.buildUpdate(path, s, lu); ok && c.transmitControl(now, s, path, b, s.carries(path)) {
+	if b, ok := c.buildUpdate(path, s, lu, s.overNIDs(1)); ok && c.transmitControl(now, s, path, b, s.carries(path)) {
 		f.noted(now, path, lu, drawn)
 	}
 }

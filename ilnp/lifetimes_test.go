@@ -63,7 +63,7 @@ func TestUpdateValidates(t *testing.T) {
 		if !ok || p.LocalNonce != ownOfPending || p.RemoteNonce != peerNonce || len(p.Unproven) > 0 {
 			t.Fatalf("%s: session %+v", name, p)
 		}
-		if lu.Locators[0].Lifetime != wireLifetime(b.host.locals[0].remainingAt(b.now), false) {
+		if lu.Locators[0].Lifetime != wireLifetime(b.host.locals[0].remainingAt(b.now), ilnpwire.FormRFC) {
 			t.Errorf("%s: the peer has the lowered lifetime of %d s", name, lu.Locators[0].Lifetime)
 		}
 	}
@@ -189,7 +189,7 @@ func TestUpdateConfirms(t *testing.T) {
 func TestUpdateConfirmsNoForgery(t *testing.T) {
 	b, lu := noProbeAnswered(t, forged)
 	for i := range 200 {
-		wrong := updateOf(entry(netA, lu.Locators[0].Preference, largestRFC-uint32(i)))
+		wrong := updateOf(entry(netA, uint16(lu.Locators[0].Preference), largestRFC-uint32(i)))
 		if wrong.Locators[0] != lu.Locators[0] {
 			b.receive(1, b.ackOf(netP, forged, wrong))
 			b.receive(1, b.ackOf(netQ, forged, wrong))

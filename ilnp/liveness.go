@@ -44,7 +44,7 @@ type watch struct {
 	proved   int // quiet: the round at which proving goes on
 	since    time.Time
 	answered []Path // since then
-	silence  bool   // settling: it was told meanwhile
+	silence  bool   // suspect: it was told; settling: it was told meanwhile
 }
 
 func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
@@ -58,9 +58,10 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 }
 
 // comeBack tells the set again after probes have left from locators that are
-// not in it: the correspondent follows the nonce to where it comes from.
+// not in it: the correspondent follows the nonce to where it comes from. Where data
+// stay on a locator that it knows, it is to be there.
 func (c *Core) comeBack(now time.Time, s *session) {
-	if s.strayed {
+	if s.strayed && s.course != onKnown {
 		c.repeatUpdate(now, s)
 	}
 }
@@ -75,7 +76,7 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 	}
 	t := token(bytes.Clone(e.Data[:len(token{})]))
 	pr, ok := c.probes[t]
-	if !ok || pr.path.Remote != p.Src.L64 {
+	if !ok || pr.path.Remote != p.Src.L64 || pr.from.nids() != key {
 		c.refuse(now, key, reasonToken)
 		return
 	}
@@ -83,41 +84,38 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 		c.refuse(now, key, reasonNoNonce)
 		return
 	}
-	switch m := pr.from.(type) {
-	case *session:
-		c.sessionReply(now, m, t, pr, p)
-	case *candidate:
-		delete(c.probes, t)
-		m.carried = pr.form == FormUDP
-		c.candidateReply(now, m, p, now.Sub(pr.sent))
-	}
+	c.answered(now, t, pr, p)
 }
 
 func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnpwire.Packet) {
-	delete(c.probes, t)
-	other := c.byNonce(s.localNID, s.remoteNID, p.Nonce)
+	other, replied := c.byNonce(s.localNID, s.remoteNID, p.Nonce), p.Type == ilnpwire.TypeEchoReply
 	if s.remoteNonce.Present() && p.Nonce != s.remoteNonce || other != nil && other != s {
 		c.doubtNonce(now, s, pr, p)
 		return
 	}
+	c.learnControl(now, s, func(v *control) { v.noteControl(pr, p) })
 	if pr.sizing {
 		s.noteSize(pr)
-	} else if pr.form <= FormUDP {
+	} else if pr.form <= FormUDP && (replied || pr.form == FormOption) {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
 	s.noteRTT(now.Sub(pr.sent), pr.path.Local)
 	c.noteLength(now, s, pr)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
-		relabelled := pr.form != FormOption && p.FlowLabel != labelOf(t)
+		relabelled := replied && pr.form != FormOption && p.FlowLabel != labelOf(t)
 		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt, Form: pr.form, Size: pr.size, Relabelled: relabelled})
 	}
 	if s.watch.state != quiet {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
+	s.noteReply(pr.path)
 	was := s.confirmed
-	s.confirmed = true
+	if s.confirmed = true; !was {
+		c.recordProfile(s)
+	}
 	if s.state != Established {
+		s.startKnowing(p.Dst.L64)
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	} else if !was {
 		c.upsert(now, s, s.entry.Paths)
@@ -254,7 +252,7 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 		s.watch.state == settling || s.watch.state == silent {
 		return
 	}
-	s.watch = watch{state: suspect, since: now}
+	s.watch = watch{state: suspect, since: now, silence: true}
 	if s.recall() {
 		c.refresh(now, s)
 	}
@@ -299,7 +297,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 	case proving:
 		c.proveTimeout(now, s)
 	case suspect:
-		if s.watch.round >= suspectTries && s.lastNonceRx.After(s.watch.since) {
+		if s.watch.round >= suspectTries && s.heardSince(s.watch.since) {
 			s.watch = watch{}
 			c.comeBack(now, s)
 			c.prove(now, s)
@@ -313,12 +311,19 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 			c.refresh(now, s)
 			c.notify(Event{Time: now, Kind: PeerDead, Key: s.key})
 		}
+		c.leaveKnown(now, s)
 		c.suspectRound(now, s)
 	case settling:
 		c.settleRound(now, s)
 	case silent:
 		c.suspectRound(now, s)
 	}
+}
+
+// heardSince reports whether the correspondent has been heard since then. Roam answers
+// probes, with its nonce; of other stacks, data that come are all that there may be.
+func (s *session) heardSince(t time.Time) bool {
+	return s.lastNonceRx.After(t) || !s.asks && s.lastRx.After(t)
 }
 
 // proveTimeout gives up the use of locators that stay unproven while others
@@ -404,7 +409,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	}
 	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.Local) })
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
-		s.watch = watch{state: suspect, since: now}
+		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
 		return
 	}

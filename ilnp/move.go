@@ -39,10 +39,12 @@ func (c *Core) localsChanged(now time.Time, before []Local, why string) {
 // byUse returns the sessions, those used last first.
 func (c *Core) byUse() []*session {
 	ss := slices.Collect(maps.Values(c.sessions))
-	slices.SortFunc(ss, func(a, b *session) int {
-		return cmp.Or(b.used.Compare(a.used), compareKey(a.key, b.key))
-	})
+	slices.SortFunc(ss, compareUse)
 	return ss
+}
+
+func compareUse(a, b *session) int {
+	return cmp.Or(b.used.Compare(a.used), compareKey(a.key, b.key))
 }
 
 // nextBatch goes on with the round.

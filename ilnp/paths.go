@@ -106,13 +106,21 @@ func (s *session) equalised(paths []Path) []Path {
 	})
 }
 
+// strangerAccept is MaxAccept for a node that owns no name of a record: there may be
+// as many of those as anybody likes, and what they all list together is bounded.
+const strangerAccept = 8 * MaxRemote
+
 // acceptFor returns the locators accepted as sources, the best first: all but
 // those whose lifetime and grace are over and which are not sent to.
 func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
 	var ls []roam.L64
+	most := MaxAccept
+	if s.stranger {
+		most = strangerAccept
+	}
 	for _, r := range s.remotes {
 		sentTo := slices.ContainsFunc(paths, func(p Path) bool { return p.Remote == r.l64 })
-		if (r.standing == current || r.until.After(now) || sentTo) && len(ls) < 2*MaxRemote {
+		if (r.standing == current || r.until.After(now) || sentTo) && len(ls) < most {
 			ls = append(ls, r.l64)
 		}
 	}
@@ -122,11 +130,12 @@ func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
 // unprovenIn returns those locators of an entry that are not validated, its
 // destinations first, and which of them a record named.
 func (s *session) unprovenIn(p Pair) (all, given []roam.L64) {
-	ls := make([]roam.L64, 0, len(p.Paths)+len(p.Accept))
+	ls := make([]roam.L64, 0, len(p.Paths)+2*MaxRemote)
 	for _, path := range p.Paths {
 		ls = append(ls, path.Remote)
 	}
-	for _, l := range append(ls, p.Accept...) {
+	// An entry has no room for more than these.
+	for _, l := range append(ls, p.Accept[:min(len(p.Accept), 2*MaxRemote)]...) {
 		r := s.remotes.find(l)
 		if r == nil || r.proven || slices.Contains(all, l) {
 			continue
@@ -147,7 +156,7 @@ func (c *Core) provenOf(s *session, accept []roam.L64) []roam.L64 {
 		return nil // what is no other session's is its anyway
 	}
 	var ls []roam.L64
-	for _, l := range accept {
+	for _, l := range accept[:min(len(accept), 2*MaxRemote)] {
 		if r := s.remotes.find(l); r != nil && r.proven {
 			ls = append(ls, l)
 		}
@@ -188,5 +197,5 @@ func samePair(a, b Pair) bool {
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Carry == b.Carry &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected && a.PerFlow == b.PerFlow &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven) &&
-		slices.Equal(a.Given, b.Given) && slices.Equal(a.Proven, b.Proven) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed
+		slices.Equal(a.Given, b.Given) && slices.Equal(a.Proven, b.Proven) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
 }

@@ -69,11 +69,15 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 func (seen profile) advised(p Peer) profile {
 	f := p.profile()
 	f.perFlow = seen.perFlow
+	said := f.form
+	if f.control = seen.control; !seen.shown {
+		f.form = said
+	}
 	if f.sought && !seen.sought && !seen.fixed {
 		f.rule, f.sought = seen.rule, false
 	}
 	if !f.nonceFixed && !seen.nonceFixed {
-		f.nonceAlways = seen.nonceAlways
+		f.nonceAlways, f.nonceSure = seen.nonceAlways, seen.nonceSure
 	}
 	return f
 }
@@ -120,9 +124,9 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 			known.given = true
 		}
 	}
-	draft, asks, flow := s.draft, s.asks, s.perFlow
+	shown, asks, flow := s.control, s.asks, s.perFlow
 	s.profile = k.profile
-	s.draft, s.asks, s.perFlow = draft, asks, flow
+	s.control, s.asks, s.perFlow = shown, asks, flow
 	c.remotesChanged(now, s)
 	if news && s.dead && len(c.host.active) > 0 {
 		c.restartProbes(now, s)
@@ -207,7 +211,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 	p := PeerState{
 		Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Rule: s.rule, DraftLU: s.draft, WhyPlain: s.whyPlain(),
+		Rule: s.rule, UpdateForm: s.form, ICMPRule: s.shownICMP(), WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
 		Carried: s.carriedPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
 	}
@@ -224,7 +228,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 }
 
 func (c *Core) showKnown(now time.Time, k *correspondent) PeerState {
-	p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, DraftLU: k.draft,
+	p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
 		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
 	for _, r := range k.locators {
 		p.Locators = append(p.Locators, r.show(now, false))

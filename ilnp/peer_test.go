@@ -146,7 +146,7 @@ func TestResponderKnowsMore(t *testing.T) {
 		t.Errorf("entry %+v, want the told rule and the told locator in reserve", pair)
 	}
 	b.prefix(2, netB, Infinite)
-	if lu := b.updates()[0]; !lu.Draft || lu.Code != ilnpwire.CodeReplaceSoft {
+	if lu := b.updates()[0]; lu.Form != ilnpwire.FormDraft || lu.Code != ilnpwire.CodeReplaceSoft {
 		t.Errorf("update %+v, want the told form", lu)
 	}
 }

@@ -162,6 +162,9 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce {
 			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
+			if k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not
+				k.sum(p.OverNIDs)
+			}
 		}
 	}
 	return true
@@ -186,6 +189,9 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 		return false // a session's nonce goes to its own locators only
 	}
 	b, err := ilnpwire.BuildUpdate(p.Dst, p.Src, own, lu.Ack())
+	if err == nil && p.OverNIDs {
+		err = ilnpwire.FinishOverNIDs(b)
+	}
 	if err == nil && p.Carried {
 		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
 	}

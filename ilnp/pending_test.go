@@ -37,7 +37,7 @@ func TestUpdateOfAPendingPeer(t *testing.T) {
 	list := []ilnpwire.LocatorEntry{entry(netQ, 10, 60), entry(netP, 20, 60)}
 	for name, lu := range map[string]ilnpwire.LocatorUpdate{
 		"RFC":   updateOf(list...),
-		"draft": {Code: ilnpwire.CodeReplaceSoft, Draft: true, Locators: list},
+		"draft": {Code: ilnpwire.CodeReplaceSoft, Form: ilnpwire.FormDraft, Locators: list},
 	} {
 		b := pendingAt(t)
 		for i := range 5 {

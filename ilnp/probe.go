@@ -22,6 +22,9 @@ type probe struct {
 	moot bool // that it stays without an answer says nothing
 
 	sizing bool // it asks for the size that the path takes, and for nothing else
+
+	overNIDs bool // its checksum is
+	noUDP    bool // its answer says that nobody listens at the UDP port
 }
 
 // tokens are the probes that one machine has under way, the oldest first.
@@ -32,6 +35,16 @@ type prober interface {
 	machine
 	// mayProbe reports whether a probe of so many bytes may go to a locator now.
 	mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool
+	// probesOverNIDs reports whether the next probe to a locator is summed over NIDs.
+	probesOverNIDs(c *Core, now time.Time, l roam.L64) bool
+	// nids returns the ends of its probes.
+	nids() PairKey
+}
+
+func (s *session) nids() PairKey { return PairKey{s.localNID, s.remoteNID} }
+
+func (s *session) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
+	return c.isSummedOverNIDs(now, s.profile, s.sent, l)
 }
 
 func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
@@ -48,6 +61,7 @@ func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids PairKey, no
 	if s, ok := m.(*session); ok {
 		pr.flow = s.perFlow.on && pr.form <= FormUDP
 	}
+	pr.overNIDs = pr.form == FormOption && m.probesOverNIDs(c, now, pr.path.Remote)
 	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
 	b, err := c.buildProbe(src, dst, nonce, t, pr)
 	if err != nil || !m.mayProbe(c, now, pr.path.Remote, len(b)) {

@@ -1,16 +1,21 @@
 package ilnp
 
-import "time"
+import (
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
 
 // profile is how a correspondent's stack wants to be spoken with: what people
 // said of it, what it showed itself, or the default.
 type profile struct {
+	control
 	rule        ChecksumRule
 	fixed       bool // rule is what people said
 	sought      bool // rule is a guess, to be replaced by what its packets show
-	draft       bool // the form of Locator Updates
 	nonceAlways bool // it wants the option on every packet
 	nonceFixed  bool // nonceAlways is what people said
+	nonceSure   bool // so did late packets with its nonce (see judgeOption)
 	asks        bool // it has sent a probe, so it is Roam
 	oldFirst    bool // Locator Updates leave from a locator that it knows first
 	perFlow     perFlow
@@ -18,14 +23,14 @@ type profile struct {
 
 func (p Peer) profile() profile {
 	return profile{
-		rule: p.Rule, fixed: p.RuleFixed, sought: !p.RuleFixed, draft: p.DraftLU, oldFirst: p.OldFirst,
+		rule: p.Rule, fixed: p.RuleFixed, sought: !p.RuleFixed, control: control{form: formOf(p.DraftLU)}, oldFirst: p.OldFirst,
 		nonceAlways: p.NonceAlways, nonceFixed: p.NonceFixed || p.NonceAlways,
 	}
 }
 
 // stranger is the profile of a correspondent of which nothing is known.
 func (c *Core) stranger() profile {
-	return profile{rule: c.cfg.Rule, sought: true, draft: c.cfg.DraftLU}
+	return profile{rule: c.cfg.Rule, sought: true, control: control{form: formOf(c.cfg.DraftLU)}}
 }
 
 // found takes the rule that a packet has shown. One that people fixed stays: they
@@ -47,37 +52,128 @@ func (p *profile) found(f FoundRule) {
 // packet. Roam itself puts it on the first ones only, but these are all that
 // there is at the beginning; what tells it from stacks that always do is that it
 // probes who contacts it. So two hosts with Roam never take each other for one.
+//
+// Packets without a nonce anybody may write. So where the correspondent has put its own
+// on packets long after all that calls for it, they do not count any more.
 func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
-	s.asks = s.asks || a.Asks
-	always := s.nonceAlways
+	c.noteAsks(s, a)
+	s.noteLate(now, a)
+	always, sure := s.nonceAlways, s.nonceSure
 	switch {
 	case s.nonceFixed || s.state != Established:
 		return
-	case s.asks || a.WithoutNonce > 0:
+	case s.asks:
+		always, sure = false, false
+	case s.nonceSure:
+		always = true
+	case a.WithoutNonce > 0:
 		always = false
 	case a.WithNonce > 0: // one must do: whom we send none to may not send a second
 		always = true
 	}
-	if always == s.nonceAlways {
+	was := s.nonceAlways
+	s.nonceAlways, s.nonceSure = always, sure
+	if k := c.confirmedRecordOf(s); k != nil && !k.nonceFixed {
+		k.nonceAlways, k.nonceSure = always, sure
+	}
+	if always != was {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// lateNonce is how long after the session's start, an update of the correspondent or a
+// move of it a nonce is none of its first ones, beside 3 RTT (RFC 6744 §4).
+const lateNonce = 4 * time.Second
+
+// noteLate notes whether the correspondent has sent a nonce that nothing called for.
+func (s *session) noteLate(now time.Time, a Activity) {
+	first := later(later(s.started, s.updated), s.lastMove)
+	switch {
+	case s.nonceFixed || s.nonceSure || s.state != Established || now.Sub(first) < lateNonce+3*s.rtt:
+		s.late = false
+	case !s.late || a.WithNonce < s.lateFrom:
+		s.late, s.lateFrom = true, a.WithNonce
+	case a.WithNonce > s.lateFrom:
+		s.nonceSure = !s.asks
+	}
+}
+
+// noteAsks remembers that a correspondent runs Roam, for this session and for those
+// to come.
+func (c *Core) noteAsks(s *session, a Activity) {
+	if !a.Asks {
 		return
 	}
-	s.nonceAlways = always
-	if k := c.recordOf(s); k != nil {
-		k.nonceAlways = always
+	if !s.asks {
+		s.icmp = icmpOrdinary
 	}
-	c.upsert(now, s, s.entry.Paths)
+	s.asks, s.asksByRecord = true, false
+	if k := c.confirmedRecordOf(s); k != nil {
+		k.asks = true
+	}
+}
+
+// doubtRoam forgets that, as the correspondent acknowledges nothing, unless it has
+// asked in this session: its node may run another stack by now.
+func (c *Core) doubtRoam(s *session) {
+	if !s.asksByRecord {
+		return
+	}
+	s.asks, s.asksByRecord = false, false
+	if k := c.recordOf(s); k != nil {
+		k.asks = false
+	}
 }
 
 // handleRule notes the rule of a correspondent for this session and for those
 // to come.
 func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
+	if f == FoundOther {
+		c.guessOther(now, s)
+		return
+	}
 	s.found(f)
-	if k := c.recordOf(s); k != nil {
+	if k := c.confirmedRecordOf(s); k != nil {
 		k.found(f)
 	}
 	if s.rule != s.entry.Rule {
 		c.upsert(now, s, s.entry.Paths)
 	}
+}
+
+// confirmedRecordOf is recordOf for what packets with the session's nonce have shown. Until
+// an answer to a probe bears that nonce it may be a forgery's, and what the session
+// learned ends with it.
+func (c *Core) confirmedRecordOf(s *session) *correspondent {
+	if !s.confirmed {
+		return nil
+	}
+	return c.recordOf(s)
+}
+
+// recordProfile keeps for sessions to come what a session has learned before its nonce
+// was confirmed.
+func (c *Core) recordProfile(s *session) {
+	k := c.recordOf(s)
+	if k == nil {
+		return
+	}
+	if k.sought && !s.sought {
+		k.rule, k.sought = s.rule, false
+	}
+	if !k.nonceFixed {
+		k.nonceAlways, k.nonceSure = s.nonceAlways, s.nonceSure
+	}
+	k.asks = s.asks
+}
+
+// forgetProfile gives a session back what was known of its correspondent before it began.
+func (c *Core) forgetProfile(s *session) {
+	s.profile = c.stranger()
+	if k := c.recordOf(s); k != nil {
+		s.profile = k.profile
+	}
+	s.asksByRecord = s.asks
 }
 
 // updatePaths returns the paths over which a Locator Update goes first: those
@@ -94,12 +190,20 @@ func (f perFlow) saved() savedPerFlow { return savedPerFlow{f.on, f.until, f.eve
 func (v savedPerFlow) restored() perFlow { return perFlow{v.On, v.Until, v.Every} }
 
 func (p profile) saved() savedProfile {
-	return savedProfile{p.rule, p.fixed, p.sought, p.draft, p.nonceAlways, p.nonceFixed, p.asks, p.oldFirst, p.perFlow.saved()}
+	return savedProfile{
+		p.rule, p.fixed, p.sought, p.form == ilnpwire.FormDraft, p.form, p.shown, p.icmp, p.noUDP,
+		p.nonceAlways, p.nonceFixed, p.nonceSure, p.asks, p.oldFirst, p.perFlow.saved(),
+	}
 }
 
 func (v savedProfile) profile() profile {
+	form := v.Form
+	if v.Draft || form > ilnpwire.FormLinux {
+		form = formOf(v.Draft) // as a build before wrote it, or one to come
+	}
 	return profile{
-		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, draft: v.Draft, oldFirst: v.OldFirst,
-		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, asks: v.Asks, perFlow: v.PerFlow.restored(),
+		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, oldFirst: v.OldFirst,
+		control:     control{form: form, shown: v.FormShown, icmp: min(v.ICMP, icmpOverNIDs), noUDP: v.NoUDP},
+		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, nonceSure: v.NonceSure, asks: v.Asks, perFlow: v.PerFlow.restored(),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // profiled opens a session with a correspondent of which people said so.
@@ -27,7 +28,7 @@ func TestProfileReachesTheEntry(t *testing.T) {
 	if p := b.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry %+v", p)
 	}
-	if s := b.Peers(b.now); len(s) != 1 || !s[0].NonceAlways || !s[0].OldFirst || s[0].RuleSought || !s[0].DraftLU {
+	if s := b.Peers(b.now); len(s) != 1 || !s[0].NonceAlways || !s[0].OldFirst || s[0].RuleSought || s[0].UpdateForm != ilnpwire.FormDraft {
 		t.Errorf("shown %+v", s)
 	}
 	b.AddPeer(b.now, Peer{NID: peerNID})
@@ -117,6 +118,7 @@ func TestOldLocatorFirst(t *testing.T) {
 
 func TestProfileIsRestored(t *testing.T) {
 	b := profiled(t, Peer{NonceAlways: true, OldFirst: true})
+	b.known[peerNID].nonceSure = true
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
 	n := b.successor(t, inMode(Duality))
 	if p := n.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
@@ -163,6 +165,50 @@ func TestOptionOnEveryPacket(t *testing.T) {
 	b.drain()
 	if b.pairs[theKey].NonceAlways {
 		t.Error("every packet although the peer does not")
+	}
+}
+
+// Packets without a nonce, which anybody may write, do not change what late packets with
+// the right one have shown; those at the beginning show no more than that these carry it.
+func TestLateNonceCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, asks, want bool
+	}{
+		"first nonces only":       {false, false, false},
+		"late nonces":             {true, false, true},
+		"late nonces, but probes": {true, true, false},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, Infinite)
+		b.openOther(netP)
+		with := uint32(3)
+		read := func(without uint32, asks bool) {
+			b.pass(lateNonce)
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: with, WithoutNonce: without, Asks: asks}})
+			b.drain()
+		}
+		read(0, false)
+		for range 3 {
+			if c.late {
+				with++
+			}
+			read(0, false)
+		}
+		for range 3 {
+			read(100, c.asks)
+		}
+		if got := b.pairs[theKey].NonceAlways; got != c.want {
+			t.Errorf("%s: every packet %v, want %v", name, got, c.want)
+		}
+		if got := b.known[peerNID].nonceAlways; got != c.want {
+			t.Errorf("%s: the record has %v, want %v", name, got, c.want)
+		}
+		b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 600)))) // its first nonces begin anew
+		with++
+		read(100, c.asks)
+		if got := b.pairs[theKey].NonceAlways; got != c.want {
+			t.Errorf("%s: every packet %v after an update, want %v", name, got, c.want)
+		}
 	}
 }
 

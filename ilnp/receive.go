@@ -18,21 +18,38 @@ import (
 func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 	p, err := ilnpwire.ParseControl(packet, c.cfg.UDPPort)
 	if err != nil || p.Fragmented {
-		c.refuse(now, PairKey{}, reasonMalformed)
+		c.refuse(now, c.claimed(packet), reasonMalformed)
 		return
 	}
 	switch {
 	case p.Proto != ip6.ICMPv6:
-		c.refuse(now, PairKey{}, reasonUnexpected)
+		c.refuse(now, c.claimed(packet), reasonUnexpected)
 	case p.Type == ilnpwire.TypeLocatorUpdate:
 		c.handleUpdate(now, link, p, packet)
 	case p.Type == ilnpwire.TypeEchoReply:
 		c.handleReply(now, p)
 	case p.Type == ilnpwire.TypeParameterProblem:
 		c.handleProblem(now, p)
+	case p.Type < ilnpwire.TypeParameterProblem && p.Type > 0:
+		if !c.HandleError(now, packet) {
+			c.refuse(now, c.claimed(packet), reasonQuote)
+		}
 	default:
-		c.refuse(now, PairKey{}, reasonUnexpected)
+		c.refuse(now, c.claimed(packet), reasonUnexpected)
 	}
+}
+
+// claimed names the session that a refused packet claims to be of, for people.
+func (c *Core) claimed(packet []byte) PairKey {
+	h, err := ip6.Parse(packet)
+	if err != nil {
+		return PairKey{}
+	}
+	key := PairKey{roam.ILVFromAddr(h.Dst).NID, roam.ILVFromAddr(h.Src).NID}
+	if ss := c.between(key.Local, key.Remote); len(ss) == 1 {
+		return ss[0].key
+	}
+	return key
 }
 
 // handleUpdate admits a Locator Update or an acknowledgement: the nonce comes
@@ -66,6 +83,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	s.lastNonceRx, s.lastControl = now, now
+	c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
 	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Carried)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
@@ -79,6 +97,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)
+	c.knowsLocator(now, s, p.Dst.L64)
 	if !s.earlyAnswered {
 		c.acknowledge(now, link, p, s, lu)
 	}
@@ -112,12 +131,14 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 	return ""
 }
 
-// acknowledge answers a Locator Update with its own body (RFC 6743 §2): to
+// acknowledge answers a Locator Update with its own body (RFC 6743 §2), in its own form
+// and by its own rule: to
 // where it came from if it lists that locator, else to the best that it lists, or
 // to where it came from after all if so much must not go there yet.
 func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
-	to := lu.Locators[0]
-	for _, e := range lu.Locators {
+	list := entriesOf(lu)
+	to := list[0]
+	for _, e := range list {
 		if e.L64 == p.Src.L64 {
 			to = e
 			break
@@ -140,7 +161,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 	}
 	for _, remote := range unique([]roam.L64{to.L64, p.Src.L64}) {
 		path := Path{Local: from, Remote: remote}
-		if b, ok := c.buildUpdate(path, s, lu.Ack()); ok && c.transmitControl(now, s, path, b, p.Carried) {
+		if b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs); ok && c.transmitControl(now, s, path, b, p.Carried) {
 			return
 		}
 	}
@@ -149,24 +170,21 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 // applyUpdate changes the correspondent's set as it says: the RFC form and the
 // draft form's "replace" give the whole set (RFC 6743 §4).
 func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
-	s.draft, s.announced = lu.Draft, true
+	s.announced, s.updated = true, now
+	list := entriesOf(lu)
 	best := slices.Clone(s.remotes.targets())
 	switch lu.Code {
-	case ilnpwire.CodeAddHard, ilnpwire.CodeAddSoft:
-	case ilnpwire.CodeDeleteHard, ilnpwire.CodeDeleteSoft:
-		for i := range lu.Locators {
-			lu.Locators[i].Lifetime = 0
-		}
+	case ilnpwire.CodeAddHard, ilnpwire.CodeAddSoft, ilnpwire.CodeDeleteHard, ilnpwire.CodeDeleteSoft:
 	default:
 		for i := range s.remotes {
 			r := &s.remotes[i]
-			if !slices.ContainsFunc(lu.Locators, func(e ilnpwire.LocatorEntry) bool { return e.L64 == r.l64 }) {
+			if !slices.ContainsFunc(list, func(e ilnpwire.LocatorEntry) bool { return e.L64 == r.l64 }) {
 				r.drop(now, s.grace())
 			}
 		}
 	}
 	var seen []roam.L64
-	for _, e := range lu.Locators {
+	for _, e := range list {
 		if slices.Contains(seen, e.L64) {
 			continue
 		}
@@ -185,7 +203,7 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 			c.refuse(now, s.key, reasonElsewhere)
 			continue
 		}
-		s.remotes.put(e.L64, e.Preference, deadline(now, lifetimeOf(e.Lifetime, lu.Draft)))
+		s.remotes.put(e.L64, uint16(e.Preference), deadline(now, lifetimeOf(e.Lifetime, lu.Form)))
 	}
 	s.remotes.sort()
 	if !slices.Contains(seen, s.astray) {
@@ -205,13 +223,14 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 // there sets up another one, which falls back.
 func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 	m, err := ilnpwire.ParseError(p.Payload)
+	key := PairKey{p.Dst.NID, p.Src.NID}
 	if err != nil || m.Code > ilnpwire.CodeUnknownOption || m.Code == 0 {
-		c.refuse(now, PairKey{}, reasonUnexpected)
+		c.refuse(now, key, reasonUnexpected)
 		return
 	}
 	q, err := ilnpwire.ParseQuoted(m.Quoted)
 	if err != nil {
-		c.refuse(now, PairKey{}, reasonQuote)
+		c.refuse(now, key, reasonQuote)
 		return
 	}
 	for _, s := range c.between(q.Src.NID, q.Dst.NID) {

@@ -13,7 +13,7 @@ import (
 func TestLocatorsOfACorrespondentAreBounded(t *testing.T) {
 	for name, form := range map[string]ilnpwire.LocatorUpdate{
 		"replaced": {},
-		"added":    {Draft: true, Code: ilnpwire.CodeAddSoft},
+		"added":    {Form: ilnpwire.FormDraft, Code: ilnpwire.CodeAddSoft},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -26,33 +26,38 @@ type session struct {
 	state                   PairState
 	localNonce, remoteNonce Nonce
 	profile
-	fallback       fallback
-	refused        bool      // a Parameter Problem was why it fell back
-	remembered     bool      // it is plain as an earlier session was
-	plainSince     time.Time // when plain packets came back first
-	remotes        remotes
-	announced      bool // the correspondent itself has told its locators
-	bad            map[Path]bool
-	passages       map[Path]passage
-	lengths        map[Path]length // of those in use that have been asked
-	load           load
-	size           sizeCheck
-	opened         int      // probes in UDP that were to open a firewall
-	owned          bool     // the record's name is its (see bestow)
-	astray         roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
-	alsoNamed      bool     // it has the name besides the alias of key
-	confirmed      bool     // the nonce came with the answer to a probe: nobody off the path made it up
-	early          []byte   // a Locator Update that came before that, whole
-	earlyLink      roam.LinkID
-	earlyAnswered  bool      // the update in hand was acknowledged when it came
-	confirming     time.Time // when it was last asked for
-	proof          lifetimeProof
-	probeBucket    bucket
-	stranger       bool // counted among strangers, at this site
-	site           uint64
-	nonceUntil     time.Time
-	dead           bool
-	update         exchange
+	fallback      fallback
+	refused       bool      // a Parameter Problem was why it fell back
+	remembered    bool      // it is plain as an earlier session was
+	plainSince    time.Time // when plain packets came back first
+	copied        bool      // its first segment went under the other rule, too
+	remotes       remotes
+	announced     bool // the correspondent itself has told its locators
+	bad           map[Path]bool
+	passages      map[Path]passage
+	lengths       map[Path]length // of those in use that have been asked
+	load          load
+	size          sizeCheck
+	opened        int      // probes in UDP that were to open a firewall
+	owned         bool     // the record's name is its (see bestow)
+	astray        roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
+	alsoNamed     bool     // it has the name besides the alias of key
+	confirmed     bool     // the nonce came with the answer to a probe: nobody off the path made it up
+	early         []byte   // a Locator Update that came before that, whole
+	earlyLink     roam.LinkID
+	earlyAnswered bool      // the update in hand was acknowledged when it came
+	confirming    time.Time // when it was last asked for
+	proof         lifetimeProof
+	probeBucket   bucket
+	stranger      bool // counted among strangers, at this site
+	site          uint64
+	nonceUntil    time.Time
+	updated       time.Time // when the correspondent's last update came
+	late          bool      // its first nonces are over; there were lateFrom packets with one
+	lateFrom      uint32
+	dead          bool
+	update        exchange
+	holdback
 	watch          watch
 	sent           tokens // probes under way
 	monitored      time.Time
@@ -60,6 +65,7 @@ type session struct {
 	stall          stall
 	wished         time.Time // when the correspondent last wanted TCP spread by connection
 	asksPerFlow    bool      // that holds
+	asksByRecord   bool      // that it runs Roam is remembered of an earlier session
 	spreadTold     Spread
 	checks         int  // by command, before there was a nonce
 	toldInUDP      bool // a Locator Update of the correspondent came in UDP
@@ -109,7 +115,7 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 
 func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
-	s.spreadTold = s.spread()
+	s.spreadTold, s.asksByRecord = s.spread(), s.asks
 	c.makeEntry(now)
 	c.giveWay(s.key)
 	c.index(s)
@@ -160,8 +166,12 @@ func (s *session) fire(c *Core, now time.Time, t timer) {
 		c.remotesChanged(now, s)
 	case timerSetup:
 		c.setupTimeout(now, s)
+	case timerCopy:
+		c.copyTimeout(now, s)
 	case timerIdle:
 		c.idleTimeout(now, s)
+	case timerReturn:
+		c.returnTimeout(now, s)
 	}
 }
 
@@ -236,24 +246,30 @@ func (s *session) openNonce(now time.Time) {
 
 // refresh brings the data plane and the correspondent in line with what the
 // session uses now. Data from a locator that the correspondent may not know
-// waits for the Locator Update to leave; a path that is no more is left at
-// once, and told afterwards.
+// waits for the Locator Update to leave, or, unless it runs Roam, for its
+// acknowledgement (see heldBack); a path that is no more is left at once, and
+// told afterwards. The update tells what this host wants, wherever data wait.
 func (c *Core) refresh(now time.Time, s *session) {
-	paths := c.pathsFor(now, s)
+	was, wanted := s.course, c.pathsFor(now, s)
+	paths := c.heldBack(now, s, wanted)
+	left := s.course == ahead && was != ahead
 	if slices.ContainsFunc(paths, func(p Path) bool { return !s.sendsFrom(p.Local) }) {
 		s.openNonce(now)
 		c.hope(now, s)
 	}
-	list := c.listingFor(s, paths)
+	list := c.listingFor(s, wanted)
 	returned := len(s.entry.Paths) == 0 && s.entry.Seq != 0
-	tell := s.state == Established && len(paths) > 0 && len(list) > 0 && (returned || !slices.Equal(list, s.update.listing))
-	first := tell && (returned || slices.ContainsFunc(paths, func(p Path) bool { return !s.update.lists(p.Local.L64) }))
+	tell := s.state == Established && len(paths) > 0 && len(list) > 0 && (returned || left || !slices.Equal(list, s.update.listing))
+	first := tell && (returned || left || slices.ContainsFunc(wanted, func(p Path) bool { return !s.update.lists(p.Local.L64) }))
 	if first {
-		c.startUpdate(now, s, list, s.updatePaths(paths))
+		c.startUpdate(now, s, list, s.updatePaths(wanted))
 	}
 	c.upsert(now, s, paths)
 	if tell && !first {
-		c.startUpdate(now, s, list, paths)
+		c.startUpdate(now, s, list, wanted)
+	}
+	if left {
+		c.compare(now, s)
 	}
 	if len(paths) == 0 {
 		c.suspendUpdate(s)
@@ -298,6 +314,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
 		Expected: c.expected[s.key] == s, Named: s.alsoNamed,
+		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {

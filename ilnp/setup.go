@@ -122,7 +122,8 @@ func (c *Core) initiate(now time.Time, s *session) {
 	if c.isPlain(now, s) {
 		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
 	} else {
-		c.arm(&s.schedule, timerSetup, now, setupPatience)
+		c.arm(&s.schedule, timerSetup, now, s.patience())
+		c.awaitRule(now, s)
 	}
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
@@ -144,7 +145,7 @@ func (c *Core) setupTimeout(now time.Time, s *session) {
 	switch {
 	case s.state != Initiated:
 	case len(s.entry.Paths) == 0:
-		c.arm(&s.schedule, timerSetup, now, setupPatience)
+		c.arm(&s.schedule, timerSetup, now, s.patience())
 	default:
 		c.fallBack(now, s, unanswered)
 	}
@@ -163,6 +164,7 @@ func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	was := s.state
 	s.state, s.fallback = Plain, why
 	c.disarm(&s.schedule, timerSetup)
+	c.disarm(&s.schedule, timerCopy)
 	if why == withoutILNP {
 		if k := c.recordOf(s); k != nil {
 			k.plainUntil = now.Add(c.cfg.FallbackLifetime)
@@ -213,6 +215,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if o.Carried {
 		s.restoreCarried(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 	}
+	s.startKnowing(o.Local.L64)
 	c.establish(now, s, o.Nonce, o.Remote.L64)
 }
 
@@ -260,8 +263,13 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
 	s.lastRx, s.lastNonceRx = now, now
-	// Of a large set, the entry does not have every locator.
-	if r := s.remotes.find(o.Remote.L64); r == nil || r.standing != current || !slices.Contains(s.entry.Accept, r.l64) {
+	// One that it announced has the preference that it gave it; one that it has withdrawn
+	// a late packet may come from, and whoever goes back there says so by an update.
+	if r := s.remotes.find(o.Remote.L64); r != nil && (r.standing == current || r.standing == dropped) {
+		if !slices.Contains(s.entry.Accept, r.l64) { // not every one of a very large set is there
+			s.astray = recalled
+		}
+	} else {
 		s.remotes.put(o.Remote.L64, 0, time.Time{})
 		s.remotes.lead(o.Remote.L64)
 		s.lastMove = now
@@ -346,6 +354,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		alive := a.LastRx.After(s.lastRx) && s.dead
 		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
+		c.knowsLocator(now, s, a.NonceAt)
 		s.noteUse(a)
 		if !c.judgeIdle(now, s) {
 			continue

@@ -52,7 +52,7 @@ func (c *Core) HandleTooBig(key PairKey) {
 // later, and keeps our stack reminded. It returns whether it asked, which it does
 // only if it may.
 func (c *Core) checkSize(now time.Time, s *session, mayAsk bool) bool {
-	if s.state != Established || !s.asks || c.cfg.UDPPort == 0 || len(s.entry.Paths) == 0 || now.Sub(s.lastTx) > sizeActive {
+	if s.state != Established || !s.asks || !c.hasUDP(s) || len(s.entry.Paths) == 0 || now.Sub(s.lastTx) > sizeActive {
 		return false
 	}
 	p, v := s.entry.Paths[0], &s.size

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // stateVersion changes when a predecessor's state cannot be read any more.
@@ -56,12 +57,19 @@ type savedRemote struct {
 }
 
 type savedProfile struct {
-	Rule        ChecksumRule `json:"rule"`
-	Fixed       bool         `json:"fixed,omitempty"`
-	Sought      bool         `json:"sought,omitempty"`
-	Draft       bool         `json:"draft,omitempty"`
+	Rule   ChecksumRule `json:"rule"`
+	Fixed  bool         `json:"fixed,omitempty"`
+	Sought bool         `json:"sought,omitempty"`
+	Draft  bool         `json:"draft,omitempty"` // what builds before know of Form
+
+	Form      ilnpwire.Form `json:"lu_form,omitempty"`
+	FormShown bool          `json:"lu_form_shown,omitempty"`
+	ICMP      icmpRule      `json:"icmp,omitempty"`
+	NoUDP     bool          `json:"no_udp,omitempty"`
+
 	NonceAlways bool         `json:"nonce_always,omitempty"`
 	NonceFixed  bool         `json:"nonce_fixed,omitempty"`
+	NonceSure   bool         `json:"nonce_sure,omitempty"`
 	Asks        bool         `json:"asks,omitempty"`
 	OldFirst    bool         `json:"old_first,omitempty"`
 	PerFlow     savedPerFlow `json:"per_flow,omitzero"`
@@ -114,6 +122,7 @@ type savedSession struct {
 	Owned       bool          `json:"owned,omitempty"`
 	AlsoNamed   bool          `json:"also_named,omitempty"`
 	Confirmed   bool          `json:"confirmed,omitempty"`
+	Known       []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 }
 
 type savedListed struct {
@@ -182,7 +191,7 @@ func (s *session) save() savedSession {
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
-		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed,
+		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Known: slices.Clone(s.known),
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -196,12 +205,9 @@ func (s *session) save() savedSession {
 // again or 3 s have passed. It is to be called first, before any other method;
 // an error wraps ErrState and leaves the core empty.
 func (c *Core) Restore(now time.Time, state []byte) error {
-	var st savedState
-	if err := json.Unmarshal(state, &st); err != nil {
-		return fmt.Errorf("read state: %w: %w", ErrState, err)
-	}
-	if st.Version != stateVersion {
-		return fmt.Errorf("state of version %d, want %d: %w", st.Version, stateVersion, ErrState)
+	st, err := parseState(state)
+	if err != nil {
+		return err
 	}
 	for _, v := range st.Sessions {
 		if err := c.check(v); err != nil {
@@ -216,12 +222,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
 	c.restoreLocals(now, st.Locals)
-	for _, v := range st.Known {
-		c.known[v.NID] = &correspondent{
-			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
-			anywhere: v.Anywhere,
-		}
-	}
+	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
 		if !v.Expected {
 			c.restoreSession(now, v)
@@ -233,6 +234,25 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		}
 	}
 	return nil
+}
+
+func parseState(state []byte) (st savedState, err error) {
+	if err := json.Unmarshal(state, &st); err != nil {
+		return st, fmt.Errorf("read state: %w: %w", ErrState, err)
+	}
+	if st.Version != stateVersion {
+		return st, fmt.Errorf("state of version %d, want %d: %w", st.Version, stateVersion, ErrState)
+	}
+	return st, nil
+}
+
+func (c *Core) restoreKnown(list []savedKnown) {
+	for _, v := range list {
+		c.known[v.NID] = &correspondent{
+			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
+			anywhere: v.Anywhere,
+		}
+	}
 }
 
 // check refuses sessions that cannot have come out of Export.
@@ -317,7 +337,8 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	}
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
 	s.restoreCarried(now, v.Carried)
-	s.entry.Seq, s.entry.Paths = v.Seq, c.pathsFor(now, s) // the data plane goes on with these
+	s.known = v.Known
+	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
 	c.giveWay(s.key)
 	c.index(s)

@@ -12,9 +12,11 @@ const (
 	timerProbe                // the next round of probes, or its end
 	timerRemote               // a remote locator's lifetime or grace ends
 	timerSetup                // the first packets stay unanswered
+	timerCopy                 // no answer shows the rule of checksums
 	timerIdle                 // the session has been idle for long
 	timerLocal                // a local locator's lifetime ends
 	timerMove                 // the next correspondents are told of a move
+	timerReturn               // data have left a locator that the correspondent knows, and wait for a sign that it knows the new one
 	numTimers
 )
 

@@ -39,11 +39,13 @@ type exchange struct {
 	listing  []listed    // the newest set
 	told     []time.Time // when the correspondent's copy of each locator ends; zero: never
 	tries    int
+	ways     int       // paths over which transmissions alternate
 	first    time.Time // transmission of this set
 	last     time.Time
 	paths    []Path // in use when it began
 	began    Path   // of the first transmission
 	path     Path   // of the last transmission
+	overNIDs bool   // it was sent summed so
 	doubtful bool   // an older acknowledgement came after this set had left: confirm it once more
 }
 
@@ -64,8 +66,9 @@ func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Pat
 
 // repeatUpdate begins an exchange of the set as it is now.
 func (c *Core) repeatUpdate(now time.Time, s *session) {
-	if list := c.listingFor(s, s.entry.Paths); len(list) > 0 && len(s.entry.Paths) > 0 {
-		c.startUpdate(now, s, list, s.entry.Paths)
+	wanted := c.pathsFor(now, s)
+	if list := c.listingFor(s, wanted); len(list) > 0 && len(wanted) > 0 {
+		c.startUpdate(now, s, list, wanted)
 	}
 }
 
@@ -132,7 +135,7 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 		c.suspendUpdate(s)
 		return
 	}
-	u.path = path
+	u.path, u.ways = path, len(sources)*len(destinations)
 	u.tries++
 	u.last = now
 	lu := c.composeUpdate(now, s)
@@ -142,13 +145,14 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 	if c.sendUpdate(now, u.path, s, lu) {
 		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
 	}
-	if u.tries > 1 && c.cfg.UDPPort != 0 && u.path != u.began && slices.Contains(sources, u.began.Local) &&
+	if u.tries > 1 && c.hasUDP(s) && u.path != u.began && slices.Contains(sources, u.began.Local) &&
 		!c.isObstructed(s.remoteNID, u.began) {
 		// Where all goes by now, options may be dropped: data waits for this.
-		if b, ok := c.buildUpdate(u.began, s, lu); ok {
+		if b, ok := c.buildUpdate(u.began, s, lu, false); ok {
 			c.transmitControl(now, s, u.began, b, true)
 		}
 	}
+	c.tellFromKnown(now, s, u.path)
 	c.arm(&s.schedule, timerUpdate, now, s.updateTimeout())
 }
 
@@ -172,8 +176,8 @@ func (s *session) updateTimeout() time.Duration {
 // composeUpdate makes the message out of the set: each locator with what is
 // left of its preferred lifetime.
 func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Draft: s.draft}
-	if s.draft {
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: s.form}
+	if s.form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
 		if c.cfg.Mode == Hard {
 			lu.Code = ilnpwire.CodeReplaceHard
@@ -184,28 +188,28 @@ func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 	for _, e := range u.listing[:min(len(u.listing), ilnpwire.MaxLocators)] {
 		left := uint32(1)
 		if end, ok := c.host.expiry(now, e.l64); ok {
-			left = wireLifetime(remaining(now, end), s.draft)
+			left = wireLifetime(remaining(now, end), s.form)
 		}
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: e.preference, Lifetime: left})
-		u.told = append(u.told, deadline(now, lifetimeOf(left, s.draft)))
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: uint32(e.preference), Lifetime: left})
+		u.told = append(u.told, deadline(now, lifetimeOf(left, s.form)))
 	}
 	return lu
 }
 
-// Largest lifetimes of the two forms, in seconds. That of the draft form is
-// infinite, as in the Router Advertisements that it follows (RFC 4861 §4.6.2).
+// Largest lifetimes of FormRFC and of the other forms, in seconds. That of the draft
+// form is infinite, as in the Router Advertisements that it follows (RFC 4861 §4.6.2).
 const (
-	largestRFC   = 0xffff
-	largestDraft = 0xffff_ffff
+	largestRFC  = 0xffff
+	largestLong = 0xffff_ffff
 )
 
 // wireLifetime rounds to whole seconds, but never to 0, which would end the
 // locator. To round down would tell half of a lifetime of two seconds, and have it
 // told anew twice as often.
-func wireLifetime(d time.Duration, draft bool) uint32 {
+func wireLifetime(d time.Duration, form ilnpwire.Form) uint32 {
 	largest := int64(largestRFC)
-	if draft {
-		largest = largestDraft
+	if form != ilnpwire.FormRFC {
+		largest = largestLong
 	}
 	seconds := int64(d / time.Second)
 	if d%time.Second >= time.Second/2 {
@@ -216,12 +220,12 @@ func wireLifetime(d time.Duration, draft bool) uint32 {
 
 // longest is the longest lifetime that can be told.
 func (s *session) longest() time.Duration {
-	return lifetimeOf(wireLifetime(Infinite, s.draft), s.draft)
+	return lifetimeOf(wireLifetime(Infinite, s.form), s.form)
 }
 
 // lifetimeOf reads a lifetime.
-func lifetimeOf(seconds uint32, draft bool) time.Duration {
-	if draft && seconds == largestDraft {
+func lifetimeOf(seconds uint32, form ilnpwire.Form) time.Duration {
+	if form != ilnpwire.FormRFC && seconds == largestLong {
 		return Infinite
 	}
 	return time.Duration(seconds) * time.Second
@@ -229,24 +233,34 @@ func lifetimeOf(seconds uint32, draft bool) time.Duration {
 
 // sendUpdate sends the set over a path, in the forms that are due.
 func (c *Core) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
-	b, ok := c.buildUpdate(p, s, lu)
-	if !ok {
-		return false
-	}
 	option, carried := c.updateForms(s, p)
-	if option {
-		c.transmitControl(now, s, p, b, false)
+	if carried { // only Roam takes it
+		b, ok := c.buildUpdate(p, s, lu, false)
+		if !ok {
+			return false
+		}
+		defer c.transmitControl(now, s, p, b, true)
 	}
-	if carried {
-		c.transmitControl(now, s, p, b, true)
+	if option {
+		over := s.updateOverNIDs()
+		b, ok := c.buildUpdate(p, s, lu, over)
+		s.update.overNIDs = s.update.overNIDs || over
+		if !ok {
+			return false
+		}
+		c.transmitControl(now, s, p, b, false)
 	}
 	return true
 }
 
-// buildUpdate makes the packet of a Locator Update or an acknowledgement.
-func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate) ([]byte, bool) {
+// buildUpdate makes the packet of a Locator Update or an acknowledgement, summed over
+// NIDs or by the ordinary rule.
+func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNIDs bool) ([]byte, bool) {
 	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
 	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
+	if err == nil && overNIDs {
+		err = ilnpwire.FinishOverNIDs(b)
+	}
 	return b, err == nil
 }
 
@@ -254,7 +268,13 @@ func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate) ([]byt
 func (c *Core) updateTimeout(now time.Time, s *session) {
 	if s.update.state == awaiting && s.update.tries >= updateTries {
 		s.update.state = slow
-		c.notify(Event{Time: now, Kind: UpdateFailed, Key: s.key, Locators: locatorsOf(s.update.listing), Duration: now.Sub(s.update.first)})
+		c.doubtRoam(s)
+		c.refresh(now, s)
+		failed := Event{Time: now, Kind: UpdateFailed, Key: s.key, Locators: locatorsOf(s.update.listing), Duration: now.Sub(s.update.first)}
+		if s.course == onKnown {
+			failed.Path, failed.Reason = s.entry.Paths[0], "data stay on a locator that the correspondent knows"
+		}
+		c.notify(failed)
 		c.settleHandoff(now, s.key)
 	}
 	c.transmitUpdate(now, s)
@@ -266,9 +286,10 @@ func (c *Core) updateTimeout(now time.Time, s *session) {
 }
 
 // urgeUpdate sends an unacknowledged set at once: the correspondent has just
-// been heard.
+// been heard. One that is heard all the time, and acknowledges nothing, is told
+// again slowly.
 func (c *Core) urgeUpdate(now time.Time, s *session) {
-	if s.update.state == slow || s.update.state == suspended {
+	if s.update.state == slow && s.course != onKnown || s.update.state == suspended {
 		c.repeatUpdate(now, s)
 	}
 }
@@ -298,10 +319,17 @@ func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, c
 }
 
 // matches compares but for lifetimes; only, as none that we tell is 0, an
-// acknowledged 0 is of somebody else's set.
+// acknowledged 0 is of somebody else's set. FormLinux has locators only, and its
+// stack takes and acknowledges the first ones of a longer list in another form.
 func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
+	if lu.Form == ilnpwire.FormLinux {
+		n := min(len(lu.Locators), len(u.listing))
+		return n == len(lu.Locators) && slices.EqualFunc(u.listing[:n], lu.Locators, func(a listed, b ilnpwire.LocatorEntry) bool {
+			return a.l64 == b.L64
+		})
+	}
 	return slices.EqualFunc(u.listing, lu.Locators, func(a listed, b ilnpwire.LocatorEntry) bool {
-		return a.l64 == b.L64 && a.preference == b.Preference && b.Lifetime > 0
+		return a.l64 == b.L64 && uint32(a.preference) == b.Preference && b.Lifetime > 0
 	})
 }
 
@@ -320,6 +348,7 @@ func (c *Core) acked(now time.Time, s *session, carried bool) {
 		Path: u.path, RTT: now.Sub(u.first), Carried: carried,
 	})
 	c.settleHandoff(now, s.key)
+	c.knowsSet(now, s)
 	if u.doubtful {
 		u.doubtful = false
 		c.repeatUpdate(now, s)

@@ -222,20 +222,23 @@ func (x *attacker) control(kind int, src, dst roam.ILV, nonce Nonce) (b []byte) 
 			Code: uint8(r.IntN(4)), Param: 42, Quoted: quoted,
 		})
 	}
+	if b != nil && b[len(b)-1]&3 == 0 || r.IntN(4) == 0 {
+		_ = ilnpwire.FinishOverNIDs(b) // what has no nonce stays as it is
+	}
 	return b
 }
 
 // update draws a Locator Update.
 func (x *attacker) update() ilnpwire.LocatorUpdate {
 	r := x.Rand()
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Draft: r.IntN(4) == 0}
-	if lu.Draft {
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: []ilnpwire.Form{7: ilnpwire.FormLinux, 6: ilnpwire.FormDraft}[r.IntN(8)]}
+	if lu.Form == ilnpwire.FormDraft {
 		lu.Code = []uint8{ilnpwire.CodeReplaceSoft, ilnpwire.CodeAddSoft, ilnpwire.CodeDeleteHard}[r.IntN(3)]
 	}
 	for range 1 + r.IntN(8) {
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
 			L64:        x.place(scriptNet, homeNet, awayNet, peerNet, listNet, listNet, listNet),
-			Preference: uint16(r.IntN(3) * 10), Lifetime: []uint32{0, 1, 30, 3600}[r.IntN(4)],
+			Preference: uint32(r.IntN(3) * 10), Lifetime: []uint32{0, 1, 30, 3600}[r.IntN(4)],
 		})
 	}
 	return lu

@@ -44,6 +44,9 @@ type Network struct {
 	Delivered func(h *Node, key ilnp.PairKey, d Datagram)
 	// Brief leaves out what grows with time: the trace and the nodes' events.
 	Brief bool
+	// Acquainted has data planes tell by which probes a correspondent is known to run
+	// Roam, as those of Roam do. Without it every node is another stack's to others.
+	Acquainted bool
 	// Counting is how often a core is shown what its data plane counted.
 	Counting time.Duration
 }

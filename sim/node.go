@@ -46,7 +46,8 @@ type Node struct {
 	wake        time.Time // when it is due; zero: none is set
 	life        int       // reboots
 	events      []ilnp.Event
-	unknown     Unknown        // what a host without ILNP does with the option
+	unknown     Unknown // what a host without ILNP does with the option
+	stack       Stack
 	script      func(p Packet) // takes what arrives, in place of a host (nil)
 }
 
@@ -204,6 +205,7 @@ func (h *Node) advertise(at *attachment) {
 	at.epoch++
 	epoch := at.epoch
 	if h.core != nil {
+		h.readHeard()
 		h.core.HandleLocator(h.net.now, ilnp.LocatorEvent{
 			Local: ilnp.Local{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
 			LinkName: fmt.Sprintf("net%d", at.link),
@@ -227,6 +229,7 @@ func (h *Node) Down(link roam.LinkID) {
 	}
 	h.net.note(h.name, "link %d down", link)
 	if h.core != nil {
+		h.readHeard()
 		h.core.Detach(h.net.now, link)
 		h.Settle()
 	}
@@ -349,6 +352,7 @@ func (h *Node) carryOut(o ilnp.Output) {
 		h.plane.admit(o)
 	case ilnp.Dismiss:
 		h.plane.dismiss(o)
+	case ilnp.Copy: // checksums are not modelled: no packet is dropped for its rule
 	case ilnp.Notify:
 		h.told(o.Event)
 	}
@@ -424,6 +428,12 @@ func control(p ilnpwire.Packet) string {
 		name += fmt.Sprintf(" %v/%d", e.L64, e.Preference)
 	}
 	return name
+}
+
+// readHeard shows the core what it wants to know before its locators change.
+func (h *Node) readHeard() {
+	keys := h.core.Unacquainted()
+	h.core.HandleHeard(slices.DeleteFunc(h.plane.activity(), func(a ilnp.Activity) bool { return !slices.Contains(keys, a.Key) }))
 }
 
 // tick shows the counts of the data plane to the core.

@@ -44,6 +44,8 @@ type pair struct {
 	lastNonceRx         time.Time
 	unanswered, silence time.Time
 	lived               uint32 // the Seq for which life was told
+	asks                bool   // a probe came, as Roam sends them
+	nonceAt             roam.L64
 	from                map[roam.L64]*tally
 }
 
@@ -326,7 +328,13 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	case in.Nonce != e.RemoteNonce:
 		return false, true
 	}
+	if !known && p.host.stack.Strict {
+		return in.Control != nil, false
+	}
 	e.lastNonceRx = p.host.net.now
+	if in.Control == nil {
+		e.nonceAt = in.Dst.L64
+	}
 	if !known && (e.Unconfirmed || e.hinted != e.Seq || e.hint != in.Src.L64) {
 		e.hint, e.hintLink, e.hinted = in.Src.L64, at.link, e.Seq
 		about.Trigger = ilnp.SeenLocator
@@ -369,7 +377,10 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	case in.Control == nil:
 		p.host.deliver(e.Key, in.Data)
 	case messageType(in) == ilnpwire.TypeEchoRequest:
+		e.asks = e.asks || p.host.net.Acquainted && !p.host.net.isOther(in.Src.NID)
 		p.reflect(at, in, e.LocalNonce)
+	case p.host.stack.ignores(e, in):
+		p.drops["update ignored"]++
 	default:
 		p.hand(at, in)
 	}
@@ -406,6 +417,9 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 		return
 	}
 	b, err := ilnpwire.BuildEcho(in.Dst, in.Src, own, false, e.ID, e.Seq, e.Data)
+	if err == nil && q.OverNIDs {
+		err = ilnpwire.FinishOverNIDs(b) // the sum stays as it came
+	}
 	if err == nil && in.Carried {
 		b, err = ilnpwire.Carry(b, udpPort)
 	}
@@ -419,7 +433,9 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 func (p *plane) activity() []ilnp.Activity {
 	var as []ilnp.Activity
 	for _, e := range p.sorted() {
-		as = append(as, ilnp.Activity{Key: e.Key, LastRx: e.lastRx, LastTx: e.lastTx, LastNonceRx: e.lastNonceRx})
+		as = append(as, ilnp.Activity{
+			Key: e.Key, LastRx: e.lastRx, LastTx: e.lastTx, LastNonceRx: e.lastNonceRx, NonceAt: e.nonceAt, Asks: e.asks,
+		})
 	}
 	return as
 }

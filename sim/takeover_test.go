@@ -75,7 +75,7 @@ func newSiege(seed uint64) *siege {
 		Network: New(seed), places: map[*Node][]roam.L64{}, validated: map[*Node]map[roam.ILV]bool{},
 		accounts: map[*Node]map[roam.ILV]*traffic{}, toListed: map[*Node][]listedProbe{}, counting: map[*Node]time.Time{},
 	}
-	s.Brief, s.Seen, s.Delivered = true, s.seen, s.delivered
+	s.Brief, s.Acquainted, s.Seen, s.Delivered = true, true, s.seen, s.delivered
 	r := s.Rand()
 	s.mutual = r.IntN(3) > 0
 	accept := ilnp.Any

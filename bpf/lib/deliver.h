@@ -6,6 +6,7 @@
 #define ROAM_DELIVER_H
 
 #include "carry.h"
+#include "strip.h"
 
 /* What becomes of a packet where that is no verdict yet. */
 #define FOR_EMBRYO -2     /* a stranger in the correspondent's name */
@@ -88,24 +89,17 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
 	return 0;
 }
 
-/* Takes the nonce out: its header goes when it holds nothing else and stands
- * right behind the IPv6 header; else the option becomes padding. The UDP header
- * of a carried message goes with it.
+/* Takes the nonce out. Its header goes at once where it holds nothing else and stands
+ * right behind the IPv6 header, as nearly always. The UDP header of a carried message
+ * goes with it.
  */
 static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in)
 {
 	__u32 lead = in->c.carried ? UDP_LEN : 0, size = in->c.alone + lead;
-	__u8 pad[14] = { OPT_PADN };
 	__be16 len;
 
-	if (!in->c.alone || in->c.nonce_at != in->l3 + IP6_LEN + lead) {
-		if (lead)
-			return -1;
-		pad[1] = in->c.nonce.len;
-		if (in->c.nonce.len == 12)
-			return bpf_skb_store_bytes(skb, in->c.option_at, pad, 14, BPF_F_RECOMPUTE_CSUM);
-		return bpf_skb_store_bytes(skb, in->c.option_at, pad, 6, BPF_F_RECOMPUTE_CSUM);
-	}
+	if (!in->c.alone || in->c.nonce_at != in->l3 + IP6_LEN + lead)
+		return lead ? -1 : take_out(skb, in->l3, in->c.nonce_at, in->c.option_at);
 	if (bpf_skb_load_bytes(skb, in->l3 + 4, &len, 2))
 		return -1;
 	len = bpf_htons(bpf_ntohs(len) - size);
@@ -139,7 +133,7 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *
 	if (!h)
 		return drop(DROP_KERNEL_HELPER);
 	if (in->c.fragment != LATER_FRAGMENT && least_header(in->c.proto)) {
-		diff = rfc6741 && in->c.proto != IPPROTO_ICMPV6 ? nid_delta : whole;
+		diff = rfc6741 ? nid_delta : whole;
 		if (csum_adjust(skb, in->c.at, in->c.proto, sum_neg(diff)))
 			return drop(DROP_KERNEL_HELPER);
 	}

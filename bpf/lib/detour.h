@@ -9,9 +9,9 @@
 #include "mss.h"
 #include "rule.h"
 
-#define TWIN_AFTER 900   /* ms without an answer: just less than the first time-out of a SYN */
+#define TWIN_AFTER 200   /* ms without an answer, at least */
 #define TWIN_UNTIL 30000 /* a receiver that has not answered by then never will */
-#define TWIN_MARK 0x726f616d      /* of packets on the detour that go under the other rule */
+#define TWIN_MARK 0x726f616d      /* of packets that go under the other rule: as CopyMark in internal/dataplane */
 
 /* Is the packet at the far end of the detour? There it arrives; on roam0 it leaves,
  * and if it arrived anywhere before, which few do, that was on another link.
@@ -80,58 +80,96 @@ static __always_inline int is_cut_for_embryo(struct __sk_buff *skb, struct embry
 	return 1;
 }
 
-/* Nothing comes back for a second, and we do not know by which rule the
- * correspondent of this session sums: the packet goes under the other one as well, through the
- * detour. The wrong one of the two fails there without a word.
+/* How long a packet stays without an answer before it goes under the other rule as
+ * well, ms: two round trips, where any was measured.
  */
-__noinline int send_twin(struct __sk_buff *skb, struct pair_live *l, const struct chain *c, __u32 detour)
+static __always_inline __u32 twin_after(const struct pair *p)
+{
+	__u32 two_rtt = p->grace / 1000000;
+
+	return two_rtt > TWIN_AFTER ? two_rtt : TWIN_AFTER;
+}
+
+/* Notes that a packet goes under the other rule, and which datagrams would answer it. */
+static __always_inline void note_twin(struct __sk_buff *skb, struct pair_live *l, const struct chain *c, __u32 now)
+{
+	__u16 ports[2];
+
+	l->twin_sent = now;
+	l->twin_open = 0;
+	if (c->proto != IPPROTO_UDP || bpf_skb_load_bytes(skb, c->at, ports, sizeof(ports)))
+		return;
+	l->twin_ports[0] = ports[1];
+	l->twin_ports[1] = ports[0];
+	l->twin_open = 1;
+}
+
+/* Nothing comes back for a while, and we do not know by which rule the
+ * correspondent of this session sums: the packet goes under the other one as well, through the
+ * detour. The wrong one of the two fails there without a word. Of who asks as Roam does
+ * our guess is as good as its own.
+ */
+__noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
+	struct host *h = this_host();
 	__u32 mark = skb->mark;
 	__u8 flags = 0;
 
-	if (!l || !c || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+	if (!h || !h->detour || !p || !l || !c || l->asks || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
 		return 0;
 	if (c->proto == IPPROTO_TCP &&
 	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
 		return 0;
 	if (l->sought_since == 0)
 		l->sought_since = now;
-	if (now - l->sought_since < TWIN_AFTER || now - l->sought_since > TWIN_UNTIL || now - l->twin_sent < TWIN_AFTER)
+	if (now - l->sought_since < twin_after(p) || now - l->sought_since > TWIN_UNTIL || now - l->twin_sent < twin_after(p))
 		return 0;
-	l->twin_sent = now;
+	note_twin(skb, l, c, now);
 	skb->mark = TWIN_MARK;
-	if (!bpf_clone_redirect(skb, detour, 0))
+	if (!bpf_clone_redirect(skb, h->detour, 0))
 		count(TX_TWIN);
 	skb->mark = mark;
 	return 0;
 }
 
+/* A copy of a first packet, which the daemon sends under the other rule when an answer
+ * fails to come: is it not needed any more?
+ */
+__noinline int is_moot(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
+{
+	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & PAIR_CARRY || l->retried || l->asks || l->with_nonce ||
+	    l->without_nonce) {
+		count(TX_TWIN_MOOT);
+		return 1;
+	}
+	note_twin(skb, l, c, bpf_ktime_get_coarse_ns() / 1000000);
+	count(TX_TWIN);
+	return 0;
+}
+
+#define MOOT -1
+
 /* What the detour has to do with a packet that takes path i: 0 if it goes on
- * from here, else the verdict; and the rule that it goes under.
+ * from here, MOOT if it is not to go anywhere, else the verdict; and the rule that it
+ * goes under.
  */
 static __always_inline int go_round(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				    const struct chain *c, __u32 i, int *nids_only)
 {
+	int round = has_come_round(skb);
 	struct host *h = this_host();
 
 	*nids_only = counts_nids_only(p, l);
-	if (has_come_round(skb)) {
-		if (skb->mark == TWIN_MARK) {
-			skb->mark = 0;
-			*nids_only = !*nids_only;
-		}
-		return 0;
+	if (skb->mark == TWIN_MARK) {
+		skb->mark = 0;
+		*nids_only = !*nids_only;
+		return !round && is_moot(skb, p, l, c) ? MOOT : 0;
 	}
-	if (!h || !h->detour)
+	if (round || !h || !h->detour || !wants_detour(skb, p, l, c, i))
 		return 0;
-	if (wants_detour(skb, p, l, c, i)) {
-		count(TX_DETOUR);
-		return bpf_redirect(h->detour, 0);
-	}
-	if (p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND)
-		send_twin(skb, l, c, h->detour);
-	return 0;
+	count(TX_DETOUR);
+	return bpf_redirect(h->detour, 0);
 }
 
 #endif

@@ -15,6 +15,7 @@ enum counter {
 	TX_NONCE_LEFT_OUT,      /* a nonce was due, but segmentation, MTU or a header order forbade it */
 	TX_DETOUR,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
 	TX_TWIN,                /* packets sent under the other checksum rule as well, since no answer shows which */
+	TX_TWIN_MOOT,           /* not lost: copies of first packets, not sent as their answer or the rule was there by then */
 	TX_CARRIED,             /* ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6 */
 	TX_RETRIED,             /* first segments sent again as plain IPv6, out of the error that refused their nonce */
 	RX_PACKETS,             /* translated and delivered */

@@ -57,8 +57,8 @@ __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct pair
 	return SHOT;
 }
 
-/* A packet without nonce that is a pending peer's by its place. A datagram may be under
- * another rule than those with the nonce are.
+/* A packet without nonce that is a pending peer's by its place. It may be under another
+ * rule than those with the nonce are.
  */
 static __always_inline int receive_by_place(struct __sk_buff *skb, struct inbound *in, const struct event *about)
 {
@@ -68,7 +68,7 @@ static __always_inline int receive_by_place(struct __sk_buff *skb, struct inboun
 	if (!e || e->remote_l64.v != in->src.l64.v)
 		return hold(skb, in, 0, about, 1);
 	note_received(skb, in, e);
-	rule = in->c.proto == IPPROTO_UDP ? rule_shown(skb, &in->c, in->l3) : RULE_NOT_FOUND;
+	rule = rule_shown(skb, &in->c, in->l3);
 	if (rule == RULE_NOT_FOUND)
 		rule = e->rule;
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;

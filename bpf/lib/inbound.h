@@ -28,16 +28,23 @@ __noinline int note_asked(struct __sk_buff *skb, const struct pair *p, struct pa
 	return 0;
 }
 
-/* Notes what a packet shows of its sender's stack. */
+/* Notes what a packet shows of its sender's stack. One of plain IPv6, while its session is
+ * not, does not show that packets of the session may go without nonce.
+ */
 static __always_inline void note_stack(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
-				       const struct inbound *in, enum standing s)
+				       const struct inbound *in, enum standing s, int plain)
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
 		l->with_nonce++;
-	else if (has_rule(in->c.proto))
+	else if (has_rule(in->c.proto) && !plain && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
 		l->without_nonce++;
-	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY))
+	if (s == AUTHENTIC && has_rule(in->c.proto))
+		l->nonce_at = in->dst.l64;
+	if (s != AUTHENTIC && !(p->flags & PAIR_CARRY)) {
+		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
+			note_bare(skb, p, l, in);
 		return;
+	}
 	if (is_probe(skb, in))
 		note_asked(skb, p, l, in);
 	note_rule(skb, p, l, in);
@@ -81,7 +88,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 {
 	struct pair_live *l = live_of(p);
 	enum standing s;
-	int verdict, known, message;
+	int verdict, known, message, plain;
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
@@ -113,7 +120,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	if (known > p->n_remote)
 		count(RX_STALE_LOCATOR);
 	note_heard(skb, p, l, in, known);
-	note_stack(skb, p, l, in, s);
+	plain = counts_nids_only(p, l) && !sums_nids_only(skb, in);
+	note_stack(skb, p, l, in, s, plain);
 	/* The stack puts fragments together; the daemon listens there as well. */
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
 	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
@@ -133,7 +141,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
-	return counts_nids_only(p, l) ? FOR_STACK_6741 : FOR_STACK;
+	return counts_nids_only(p, l) && !plain ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* The session between two nodes as they stand on the wire: by the NIDs, or,
@@ -216,7 +224,8 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
 	p = find_pair(&key, FETCH_OUT);
-	if ((!p || is_waiting(p)) && !pending_of(&key))
+	/* One with a nonce may answer a probe to a pending peer that waits. */
+	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&embryos, &key)))
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */

@@ -5,6 +5,7 @@
 #ifndef ROAM_MAPS_H
 #define ROAM_MAPS_H
 
+#include "pendingtypes.h"
 #include "records.h"
 
 struct {
@@ -102,6 +103,15 @@ struct {
 	__type(value, __u8);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } plain_nodes SEC(".maps");
+
+struct {
+	/* Which TCP connections of sessions began as plain IPv6? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct flow_key);
+	__type(value, struct flow_ends);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} plain_flows SEC(".maps");
 
 struct {
 	/* Are there more strangers, or look-ups of unknown identifiers, than the daemon can look into? */

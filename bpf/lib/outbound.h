@@ -19,10 +19,9 @@ struct outbound {
 	__u32 csum_diff;
 	__u32 ifindex;
 	__u32 mtu;
-	__u8 has_next_hop;
 	__u8 bears_nonce; /* also as a super-packet */
 	__u8 carry;       /* in UDP */
-	__u8 next_hop[16];
+	const struct uplink *hop; /* may have the next hop; null: it is to be looked up */
 };
 
 static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
@@ -30,8 +29,7 @@ static __always_inline void use_uplink(struct outbound *o, const struct uplink *
 	o->ends[0].l64 = u->l64;
 	o->ifindex = u->ifindex;
 	o->mtu = u->mtu;
-	o->has_next_hop = !!(u->flags & UPLINK_NEXT_HOP);
-	__builtin_memcpy(o->next_hop, u->next_hop, 16);
+	o->hop = u;
 }
 
 /* Puts room behind the IPv6 header and a nonce in it, with a UDP header before
@@ -77,6 +75,19 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 	return 0;
 }
 
+/* Sends a packet that has its addresses. */
+static __always_inline int leave(const struct outbound *o)
+{
+	count(TX_PACKETS);
+	if (o->hop && o->hop->flags & UPLINK_NEXT_HOP) {
+		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+
+		__builtin_memcpy(nh.ipv6_nh, o->hop->next_hop, 16);
+		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
+	}
+	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+}
+
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
 				    __u8 next)
 {
@@ -89,14 +100,7 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 			return drop(DROP_KERNEL_HELPER);
 		count(o->carry ? TX_CARRIED : TX_NONCE);
 	}
-	count(TX_PACKETS);
-	if (o->has_next_hop) {
-		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
-
-		__builtin_memcpy(nh.ipv6_nh, o->next_hop, 16);
-		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
-	}
-	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+	return leave(o);
 }
 
 static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
@@ -139,10 +143,9 @@ static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p
 /* What the transport checksum grows by when session addresses become wire
  * addresses. The session prefix itself sums to zero.
  */
-static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, __u8 proto,
-					   int rfc6741)
+static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, int rfc6741)
 {
-	if (rfc6741 && proto != IPPROTO_ICMPV6)
+	if (rfc6741)
 		return nid_delta;
 	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
 }
@@ -181,7 +184,9 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
 	}
-	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, c->proto, nids_only);
+	if (c->proto == IPPROTO_ICMPV6)
+		nids_only = !!(p->flags & PAIR_ICMP_RFC6741);
+	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
 /* Does it count for what paths have carried? What keeps to the path of its
@@ -218,7 +223,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	i &= MAX_PATHS - 1;
 	verdict = go_round(skb, p, l, c, i, &nids_only);
 	if (verdict)
-		return verdict;
+		return verdict == MOOT ? CONSUMED : verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & PAIR_UNCONFIRMED) && may_follow();
 	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, hinted);
@@ -241,6 +246,9 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		o.nonce = p->local_nonce;
 	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
+	/* One without nonce is for whoever sums as plain IPv6 does. */
+	if (o.nonce.len && is_rule_sought(p, l) && !has_come_round(skb))
+		send_twin(skb, p, l, c);
 	note_sent(skb, p, l, now);
 	if (p->flags & PAIR_PLAIN)
 		count(TX_PLAIN);
@@ -277,8 +285,7 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 	o.carry = e->carried & EMBRYO_CAME && is_carried(c, next);
 	if (o.carry || !(e->carried & EMBRYO_CAME))
 		embryo_nonce(e, k, &o.nonce);
-	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), c->proto,
-				    e->rule == RULE_RFC6741);
+	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), e->rule == RULE_RFC6741 && c->proto != IPPROTO_ICMPV6);
 	if (c->proto == IPPROTO_TCP && c->fragment == WHOLE)
 		note_syn_ack(skb, e, c->at, o.ends[1].l64.v);
 	count(TX_EMBRYO);

@@ -24,7 +24,7 @@
 #define OPT_PADN 1
 #define OPT_NONCE 0x8b
 #define MAX_HEADERS 6
-#define MAX_OPTIONS 8
+#define MAX_OPTIONS 16
 
 #define TCP_FLAGS_AT 13
 #define TCP_FIN 0x01

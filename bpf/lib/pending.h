@@ -85,7 +85,8 @@ static __always_inline void note_received(struct __sk_buff *skb, const struct in
 {
 	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
 	__sync_fetch_and_add(&e->rx_packets, 1);
-	if (e->rule == RULE_NOT_FOUND && in->c.nonce.len && has_rule(in->c.proto))
+	/* Without a nonce it may be an answer of plain IPv6, which shows nothing. */
+	if (e->rule == RULE_NOT_FOUND && (in->c.nonce.len || e->carried) && has_rule(in->c.proto))
 		e->rule = rule_shown(skb, &in->c, in->l3);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Which rule of TCP and UDP checksums a correspondent uses: found from what it
- * sends. A sum over the addresses on the wire and one over NIDs alone differ by
+ * sends. An ICMPv6 message with its nonce is judged by itself. A sum over the addresses on the wire and one over NIDs alone differ by
  * the locators' sum, so a packet shows its rule, unless that sum is zero and
  * both are one.
  */
@@ -45,9 +45,15 @@ static __always_inline __s64 sum_octets(struct __sk_buff *skb, __u8 b[RULE_CHUNK
 	return s;
 }
 
+static __always_inline __u32 checksum_at(__u8 proto)
+{
+	return proto == IPPROTO_TCP ? TCP_CSUM_AT : proto == IPPROTO_UDP ? UDP_CSUM_AT : ICMP6_CSUM_AT;
+}
+
 /* Under which rule is the checksum of this packet right? Where no wire lies
  * between, most are still to be computed, and only the seed over the
- * pseudo-header is there. Global: the verifier looks at it once.
+ * pseudo-header is there; of GSO packets it always is, of ICMPv6 never: every kernel
+ * makes that whole. Global: the verifier looks at it once.
  */
 __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
 {
@@ -60,27 +66,56 @@ __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3
 	__u16 field;
 	__be16 len;
 
-	if (!c || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+	if (!c || (!has_rule(c->proto) && c->proto != IPPROTO_ICMPV6) || c->fragment != WHOLE)
 		return RULE_NOT_FOUND;
 	at = c->at;
-	field_at = at + (c->proto == IPPROTO_TCP ? TCP_CSUM_AT : UDP_CSUM_AT);
+	field_at = at + checksum_at(c->proto);
 	if (bpf_skb_load_bytes(skb, l3 + 4, &len, 2) || bpf_skb_load_bytes(skb, l3 + 8, u.ends, sizeof(u.ends)) ||
 	    bpf_skb_load_bytes(skb, field_at, &field, 2))
 		return RULE_NOT_FOUND;
-	end = l3 + IP6_LEN + bpf_ntohs(len);
-	if (!field || end <= at || end - at > RULE_MOST)
+	end = len ? l3 + IP6_LEN + bpf_ntohs(len) : skb->len;
+	if (!field || end <= at)
 		return RULE_NOT_FOUND;
 	locators = sum_fold(sum_half(u.ends[0].l64) + sum_half(u.ends[1].l64));
-	seed = sum_fold(sum_half(u.ends[0].nid) + sum_half(u.ends[1].nid) + bpf_htons(end - at) + bpf_htons(c->proto));
-	whole = sum_octets(skb, u.b, at, end, seed);
-	if (whole < 0)
+	seed = bpf_htons(end - at) + bpf_htons((end - at) >> 16) + bpf_htons(c->proto);
+	seed = sum_fold(sum_half(u.ends[0].nid) + sum_half(u.ends[1].nid) + seed);
+	if (!skb->gso_size && end - at <= RULE_MOST) {
+		whole = sum_octets(skb, u.b, at, end, seed);
+		if (whole < 0)
+			return RULE_NOT_FOUND;
+		whole = sum_fold(whole);
+		if (sum_fold(whole + locators) == 0xffff)
+			return RULE_IPV6;
+		if (whole == 0xffff)
+			return RULE_RFC6741;
+	}
+	if (!has_rule(c->proto))
 		return RULE_NOT_FOUND;
-	whole = sum_fold(whole);
-	if (sum_fold(whole + locators) == 0xffff || field == sum_fold(seed + locators))
+	if (field == sum_fold(seed + locators))
 		return RULE_IPV6;
-	if (whole == 0xffff || field == seed)
-		return RULE_RFC6741;
-	return RULE_NOT_FOUND;
+	return field == seed ? RULE_RFC6741 : RULE_NOT_FOUND;
+}
+
+/* Is the checksum of a packet from a correspondent for which locators count as zero so
+ * too? With a nonce it has to be. Without one it may be a stack's that answers as plain
+ * IPv6 whom it has no nonce from: such a packet is judged by its own checksum.
+ */
+static __always_inline int sums_nids_only(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.nonce.len || !has_rule(in->c.proto) || rule_shown(skb, &in->c, in->l3) != RULE_IPV6;
+}
+
+/* Do locators count as zero in this ICMPv6 message? Only its nonce permits that, which
+ * the caller has looked at; without, it is one of plain IPv6. A first fragment cannot be
+ * summed: it follows the rule of the session.
+ */
+static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+{
+	if (!in->c.nonce.len)
+		return 0;
+	if (in->c.fragment != WHOLE)
+		return p && p->flags & PAIR_ICMP_RFC6741;
+	return rule_shown(skb, &in->c, in->l3) == RULE_RFC6741;
 }
 
 /* Do locators count as zero towards this correspondent? */
@@ -91,6 +126,12 @@ static __always_inline int counts_nids_only(const struct pair *p, const struct p
 	if (p->flags & PAIR_RULE_SOUGHT && l->rule != RULE_NOT_FOUND)
 		return l->rule == RULE_RFC6741;
 	return !!(p->flags & PAIR_RFC6741);
+}
+
+/* Are we looking for the rule by which this correspondent sums? */
+static __always_inline int is_rule_sought(const struct pair *p, const struct pair_live *l)
+{
+	return p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND;
 }
 
 /* Learns the rule from a packet, if it shows one. The daemon hears of it where
@@ -115,8 +156,44 @@ __noinline int learn_rule(struct __sk_buff *skb, const struct pair *p, struct pa
 static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				      const struct inbound *in)
 {
-	if (p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND && has_rule(in->c.proto))
+	if (is_rule_sought(p, l) && has_rule(in->c.proto))
 		learn_rule(skb, p, l, in);
+}
+
+#define TWIN_ANSWERS 2      /* that speak for the other rule */
+#define TWIN_ANSWER_IN 20   /* ms behind a twin, or two round trips: what comes later answers something else */
+
+/* A datagram without nonce of a session whose rule is sought. It shows no rule, as some
+ * stacks answer so by the ordinary one whatever they want. But where nothing of ours is
+ * answered but what went under both rules, each time at once, it is the other rule that
+ * gets there. Whoever could forge that has to know ports and moments, twice, and wins a
+ * guess: the first packet with the right nonce shows what is true.
+ */
+__noinline int note_bare(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+{
+	__u32 since, within;
+	__u16 ports[2];
+
+	if (!p || !l || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
+		return 0;
+	since = (__u32)(bpf_ktime_get_coarse_ns() / 1000000) - l->twin_sent;
+	within = p->grace / 1000000;
+	if (within < TWIN_ANSWER_IN)
+		within = TWIN_ANSWER_IN;
+	if (!l->twin_open || since > within || ports[0] != l->twin_ports[0] || ports[1] != l->twin_ports[1]) {
+		l->sought_since = 0; /* what goes under our guess is answered */
+		l->twin_answers = 0;
+		return 0;
+	}
+	l->twin_open = 0;
+	l->twin_answers++;
+	if (l->twin_answers < TWIN_ANSWERS)
+		return 0;
+	l->sought_since = 0;
+	l->twin_answers = 0;
+	l->without_nonce = 0; /* these were of plain IPv6 */
+	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
+	return 0;
 }
 
 #endif

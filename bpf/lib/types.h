@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 19 /* as ABI in internal/dataplane */
+#define ROAM_ABI 21 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -103,6 +103,8 @@ enum pair_flags {
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
 	PAIR_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
+	PAIR_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
+	PAIR_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
 	PAIR_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
 };
 
@@ -112,6 +114,7 @@ enum rule_found {
 	RULE_IPV6,    /* valid for the addresses on the wire */
 	RULE_RFC6741, /* locators count as zero */
 	IS_PROBE,     /* no rule: it asks as Roam does, and no other stack we know of */
+	RULE_OTHER,   /* no rule for certain: only what goes under the other one is answered */
 };
 
 /* What its last probe shows of a correspondent. */
@@ -199,77 +202,26 @@ struct pair_live {
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */
-	__u8 pad2[16];              /* an entry begins with a cache line */
+	union half nonce_at;        /* our locator at which TCP or UDP last came with the pair's nonce */
+	__u16 twin_ports[2];        /* of a datagram that answers the last one that went under both rules, */
+	__u8 twin_open;             /* of which there was none yet, */
+	__u8 twin_answers;          /* and how many there were for such ones, and no others */
+	__u8 pad2[2];               /* an entry begins with a cache line */
 };
 
-/* Of an embryo's nonce: it came in UDP the last time, as where the path drops
- * options; it came so at any time.
- */
-#define EMBRYO_CAME 1
-#define EMBRYO_SPOKE 2
-
-#define OTHERS 3 /* pending peers of one NID that are kept besides the one that is answered */
-
-/* Another pending peer with the NID: one where its NID is not known to be. */
-struct other {
-	__u64 nonce;         /* nonce_id() of it; 0: none */
-	union half l64;      /* where it was last seen */
-	__u64 carried;       /* its nonce came in UDP there */
+/* A TCP connection of a session, by its aliases and ports. */
+struct flow_key {
+	struct pair_key handle;
+	__u8 ports[8]; /* ours, the peer's, as in a segment that we send; then zeros */
 };
 
-/* Pending peers with one NID. The first one that is where a record or the session has
- * its NID, or has an NID without a record, is answered under that NID; a second nonce
- * neither moves nor delays it.
- */
-struct embryo {
-	union half remote_l64;
-	union half local_l64;
-	union half first_remote; /* locators of its first packet: our nonce hangs on them, */
-	union half first_local;  /* so that it is one nonce for all of its paths */
-	struct nonce remote_nonce; /* len 0: none is answered */
-	__u32 ifindex;
-	__u16 epoch;
-	__u8 carried;                /* EMBRYO_CAME and EMBRYO_SPOKE */
-	__u8 cuts;                   /* GSO packets to it have taken the detour */
-	__u64 since;                 /* when the first nonce came */
-	__u64 syn_ack;               /* hash of the last SYN-ACK that went to remote_l64; 0: none */
-	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets; /* since it was seen at remote_l64 */
-	enum rule_found rule;
-	__u32 given;                 /* a record names remote_l64 */
-	__u32 next;                  /* of others, to be replaced */
-	__u32 guesses;               /* acknowledgements that were not of the SYN-ACK */
-	struct other others[OTHERS];
+/* The locators that a connection of plain IPv6 is bound to. */
+struct flow_ends {
+	union half local_l64, remote_l64;
 };
 
-/* A locator of a session that is not validated. */
-struct trial_key {
-	union half l64;
-	__u32 slot;
-	__u32 birth;
-};
-
-struct trial {
-	__u64 since;      /* when it was first heard from, or sent to */
-	__u64 rx_bytes;
-	__u64 tx_bytes;
-	__u64 tx_packets;
-	__u64 rx_packets;
-};
-
-#define KNOWN_AT_PLACES 1 /* of a known NID: its name is where its record says */
+#define KNOWN_AT_PLACES 1 /* of a known NID: its name is where its record says, */
 #define KNOWN_ANYWHERE 2  /* or wherever it is validated */
-
-#define CROWD_STRANGERS 0 /* first packets of strangers */
-#define CROWD_MISSES 1    /* first packets of local programs to identifiers that nobody knows */
-#define CROWD_REPLIES 2   /* answers to probes, of strangers */
-#define CROWDS 3
-
-/* How many of a kind come at a time. */
-struct crowd {
-	__u64 since; /* when the present window began */
-	__u32 last;  /* in the window before */
-	__u32 now;   /* in this one so far */
-};
 
 /* A path that a policy of this host obstructs, or none of which is known that, if the
  * value is 0; with a remote of zero, all other paths from that locator.

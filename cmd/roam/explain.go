@@ -159,8 +159,14 @@ func (s situation) setup(a *app) string {
 	if s.session.Checksum == "rfc6741" {
 		out += "; checksums count locators as zero, as RFC 6741 has it"
 	}
-	if s.session.UpdateForm == "draft" {
+	if s.session.ChecksumICMP == "rfc6741" {
+		out += "; checksums of ICMPv6 count locators as zero"
+	}
+	switch s.session.UpdateForm {
+	case "draft":
 		out += "; Locator Updates have the draft's form"
+	case "linux":
+		out += "; Locator Updates have the form of a Linux kernel with ILNP"
 	}
 	if s.session.OptionOn == "always" {
 		out += "; every packet carries the nonce"

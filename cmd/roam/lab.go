@@ -19,7 +19,7 @@ func (a *app) labCommand() *cobra.Command {
 	noun := &cobra.Command{
 		Use: "lab", Short: "Experiments in network namespaces of this machine", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%q needs a verb: list, show, run, compare, report, export or link", cmd.CommandPath())}
+			return usageError{fmt.Errorf("%q needs a verb: list, show, run, interop, compare, report, export or link", cmd.CommandPath())}
 		},
 	}
 	noun.AddCommand(
@@ -38,7 +38,7 @@ func (a *app) labCommand() *cobra.Command {
 				return a.labShow(e)
 			},
 		},
-		a.labRunCommand(), a.labCompareCommand(), a.labReportCommand(), a.labExportCommand(), a.labLinkCommand(),
+		a.labRunCommand(), a.labInteropCommand(), a.labCompareCommand(), a.labReportCommand(), a.labExportCommand(), a.labLinkCommand(),
 	)
 	return noun
 }

@@ -82,7 +82,7 @@ func eventColour(kind string) string {
 	switch kind {
 	case "handoff-done", "session-established", "peer-alive":
 		return green
-	case "update-failed", "peer-dead", "refused", control.KindLost:
+	case "update-failed", "handoff-returned", "peer-dead", "refused", control.KindLost:
 		return red
 	}
 	return plain

@@ -155,6 +155,10 @@ func (c Config) Journal() string { return filepath.Join(c.Host.RunDir, "host.jso
 // file.
 func (c Config) Peers() string { return filepath.Join(c.Host.StateDir, "peers") }
 
+// Record is the file that keeps the sessions, with their nonces, for the time after
+// the next boot.
+func (c Config) Record() string { return filepath.Join(c.Host.StateDir, "sessions") }
+
 // InForce is the file in which a daemon keeps the configuration that it started with,
 // so that it can be found and undone when that file has got faults since.
 func (c Config) InForce() string { return filepath.Join(c.Host.RunDir, "roam.conf") }

@@ -27,7 +27,7 @@ var (
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
 		ilnp.CarriageChanged: "carriage-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
-		ilnp.SessionNamed: "session-named",
+		ilnp.SessionNamed: "session-named", ilnp.HandoffReturned: "handoff-returned",
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
@@ -122,10 +122,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), Claims: s.Claims, State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), UpdateForm: "rfc6743", OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
-	}
-	if s.DraftLU {
-		out.UpdateForm = "draft"
+		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
 	if s.NonceAlways {
 		out.OptionOn = "always"

@@ -19,7 +19,7 @@ var testNames = Names{
 
 func TestEveryKindHasAName(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := ilnp.LocatorAdded; k <= ilnp.SessionNamed; k++ {
+	for k := ilnp.LocatorAdded; k <= ilnp.HandoffReturned; k++ {
 		n := KindName(k)
 		if strings.HasPrefix(n, "unknown") || seen[n] {
 			t.Errorf("kind %d is called %q", k, n)
@@ -61,12 +61,12 @@ func TestSessionFrom(t *testing.T) {
 		Key: ilnp.PairKey{Local: 1, Remote: 7}, NID: 7, Names: []string{"server"}, State: ilnp.Established,
 		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: ilnp.Infinite}, State: ilnp.Active, Proven: true}},
 		Paths:    []ilnp.Path{{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}, {Local: ilnp.Local{Link: 3, L64: 5}, Remote: 9}}, RTT: 20 * time.Millisecond,
-		LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0), Spread: ilnp.ByLength,
+		ICMPRule: "rfc6741", LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0), Spread: ilnp.ByLength,
 	}
 	in.RTTs, in.Long = map[ilnp.Path]time.Duration{in.Paths[1]: 70 * time.Millisecond}, in.Paths[1:]
 	in.Shares = map[ilnp.Path]float64{in.Paths[0]: 0.75, in.Paths[1]: 0.25}
 	got := SessionFrom(in, roam.DefaultSessionPrefix, testNames)
-	if got.Address.String() != "fd69:6c6e:7000:2627::7" || got.RTTMS != 20 || got.LastMoveMS != 1.5 || got.State != "established" || got.Spread != "length" {
+	if got.Address.String() != "fd69:6c6e:7000:2627::7" || got.RTTMS != 20 || got.LastMoveMS != 1.5 || got.State != "established" || got.ChecksumICMP != "rfc6741" || got.Spread != "length" {
 		t.Errorf("got %+v", got)
 	}
 	if want := []SessionPath{{Path: Path{Link: "wlan0", Local: 5, Remote: 9}, Share: 0.75}, {Path: Path{Link: "if3", Local: 5, Remote: 9}, RTTMS: 70, Share: 0.25, Long: true}}; !cmp.Equal(got.Paths, want) {

@@ -106,7 +106,8 @@ type Session struct {
 	RTTMS        float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
 	Since        time.Time       `json:"since,omitzero"`
 	Checksum     string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
-	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743" or "draft"
+	ChecksumICMP string          `json:"checksum_icmp"`       // the same of ICMPv6, Locator Updates included: "ipv6", "rfc6741", or "sought" while it has shown none
+	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743", "draft" or "linux"
 	OptionOn     string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	Carriage     string          `json:"carriage"`            // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
 	Spread       string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others

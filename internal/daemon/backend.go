@@ -167,7 +167,7 @@ func (d *Daemon) Subscribe(ctx context.Context) (<-chan control.Event, error) {
 
 // SetMode changes the handoff mode until the next start.
 func (d *Daemon) SetMode(ctx context.Context, mode ilnp.Mode) error {
-	return d.do(ctx, func(now time.Time) { d.engine.Core().SetMode(now, mode) })
+	return d.do(ctx, func(now time.Time) { d.engine.SetMode(now, mode) })
 }
 
 // SetLinkEnabled lets the host use a link, or takes it out of use gracefully.
@@ -260,7 +260,7 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 // apply takes over what can change while the daemon runs.
 func (d *Daemon) apply(now time.Time, next config.Config) {
 	if next.Host.Mode != d.cfg.Host.Mode {
-		d.engine.Core().SetMode(now, next.Host.Mode)
+		d.engine.SetMode(now, next.Host.Mode)
 	}
 	for _, name := range d.cfg.Uplinks.Disabled {
 		if !slices.Contains(next.Uplinks.Disabled, name) {

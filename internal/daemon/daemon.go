@@ -262,7 +262,7 @@ func (d *Daemon) prepare(probeID uint16) (err error) {
 	d.engine = engine.New(engine.Config{
 		Core: core, Plane: d.plane, Network: d.network, Policy: d.network, Sender: d.sender, Reassembled: d.reassembled,
 		SessionPrefix: d.cfg.Host.SessionPrefix, NID: d.nid, UDPPort: d.cfg.ILNP.UDPPort, Show: d.cfg.ILNP.ShowConnections,
-		StateFile: stateFile(d.cfg), Disabled: d.cfg.Uplinks.Disabled,
+		StateFile: stateFile(d.cfg), RecordFile: d.cfg.Record(), SaveEvery: min(d.cfg.ILNP.IdleTimeout/4, saveEvery), Disabled: d.cfg.Uplinks.Disabled,
 		OnEvent: d.onEvent, OnTrouble: d.onTrouble, OnDevice: d.onDevice, OnTick: d.onTick, OnRestored: d.restored, Log: d.opts.Log,
 	})
 	if err := d.firstNames(); err != nil {
@@ -381,6 +381,9 @@ func restore(cfg config.Config) error {
 	return nil
 }
 
+// saveEvery is how often the sessions are saved although none has changed.
+const saveEvery = time.Minute
+
 // stateFile holds nonces; the run directory does not outlive a reboot, and
-// neither do sessions.
+// neither does the data plane that the file is about.
 func stateFile(cfg config.Config) string { return filepath.Join(cfg.Host.RunDir, "sessions") }

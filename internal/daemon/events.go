@@ -54,11 +54,21 @@ func (d *Daemon) onEvent(ev ilnp.Event, _ *engine.Engine) {
 	case ilnp.HandoffDone:
 		d.logMove(shown)
 	case ilnp.Refused:
-		d.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
+		d.logRefused(ev, shown)
 	}
 	if level, ok := logged[ev.Kind]; ok {
 		d.logEvent(level, ev, shown)
 	}
+}
+
+// logRefused tells of input that was refused: as one of security only if an attacker may
+// have sent it.
+func (d *Daemon) logRefused(ev ilnp.Event, shown control.Event) {
+	if ilnp.Suspicious(ev.Reason) {
+		d.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
+		return
+	}
+	d.logEvent(slog.LevelWarn, ev, shown)
 }
 
 // logEvent writes an event's line, unless there were too many about sessions.

@@ -13,6 +13,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/internal/config"
+	"roam/internal/durable"
 	"roam/internal/hostnet"
 )
 
@@ -58,15 +59,7 @@ func keepFile(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return durable.Replace(file, []byte(text), 0o644)
 }
 
 // drawNID draws 64 bits, of which the universal/local and the group bit are

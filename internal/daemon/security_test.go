@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"roam"
+	"roam/ilnp"
+	"roam/internal/control"
 	"roam/internal/dataplane"
 	"roam/internal/engine"
 	"roam/wire/ip6"
@@ -57,5 +59,24 @@ func TestForgeriesAreLogged(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n > securityLines {
 		t.Errorf("a flood makes %d lines, want %d at most", n, securityLines)
+	}
+}
+
+// What is no sign of an attack is not logged as one.
+func TestFaultsAreNotSecurity(t *testing.T) {
+	var log bytes.Buffer
+	d := &Daemon{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, security: quota{most: securityLines, period: securityTime},
+		chatter: quota{most: securityLines, period: securityTime}}
+	for _, c := range []struct {
+		reason string
+		want   bool
+	}{{"malformed packet", false}, {"acknowledgement of an older update", false}, {"wrong nonce", true}} {
+		log.Reset()
+		ev := ilnp.Event{Time: time.Unix(1000, 0), Kind: ilnp.Refused, Key: ilnp.PairKey{Local: 1, Remote: 7}, Reason: c.reason}
+		d.logRefused(ev, control.Event{Kind: "refused", Peer: 7, PeerName: "server"})
+		out := log.String()
+		if strings.Contains(out, "security") != c.want || !strings.Contains(out, "peer=server") || !strings.Contains(out, c.reason) {
+			t.Errorf("%s: %s", c.reason, out)
+		}
 	}
 }

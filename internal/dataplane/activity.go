@@ -55,13 +55,32 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 			l = bpfPairLive{} // nothing seen yet
 		}
 		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx),
-			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0, AsksPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0})
+			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0, AsksPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0})
 		traffic[k] = Traffic{
 			TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
 			Path: p.inUse(k, row, l),
 		}
 	}
 	return acts, traffic, nil
+}
+
+// LastHeard reads when the correspondents of sessions were last heard.
+func (p *Plane) LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error) {
+	acts := make([]ilnp.Activity, 0, len(keys))
+	for _, k := range keys {
+		row, there := p.known[k]
+		if !there {
+			continue
+		}
+		l, err := p.live(row.Slot)
+		if err != nil {
+			return nil, fmt.Errorf("read when a session was heard: %w", err)
+		}
+		if l.Birth == row.Birth {
+			acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx)})
+		}
+	}
+	return acts, nil
 }
 
 // live reads what was seen in a slot, out of the memory of the map itself: a

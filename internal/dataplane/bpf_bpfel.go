@@ -41,50 +41,51 @@ const (
 	bpfCounterTX_NONCE_LEFT_OUT        bpfCounter = 4
 	bpfCounterTX_DETOUR                bpfCounter = 5
 	bpfCounterTX_TWIN                  bpfCounter = 6
-	bpfCounterTX_CARRIED               bpfCounter = 7
-	bpfCounterTX_RETRIED               bpfCounter = 8
-	bpfCounterRX_PACKETS               bpfCounter = 9
-	bpfCounterRX_NONCE                 bpfCounter = 10
-	bpfCounterRX_PLAIN                 bpfCounter = 11
-	bpfCounterRX_CARRIED               bpfCounter = 12
-	bpfCounterRX_STALE_LOCATOR         bpfCounter = 13
-	bpfCounterRX_HELD                  bpfCounter = 14
-	bpfCounterRX_NOT_ADMITTED          bpfCounter = 15
-	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 16
-	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 17
-	bpfCounterRX_SERVED                bpfCounter = 18
-	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 19
-	bpfCounterRX_REAL_SOCKET           bpfCounter = 20
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 21
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 22
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 23
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 24
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 25
-	bpfCounterDROP_MISS_RATE           bpfCounter = 26
-	bpfCounterDROP_RING_FULL           bpfCounter = 27
-	bpfCounterDROP_RING_SHARE          bpfCounter = 28
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 29
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 30
-	bpfCounterDROP_OBSTRUCTED          bpfCounter = 31
-	bpfCounterDROP_LEAK                bpfCounter = 32
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 33
-	bpfCounterDROP_OWN_NID             bpfCounter = 34
-	bpfCounterDROP_SESSION_LINK        bpfCounter = 35
-	bpfCounterDROP_FORWARDED           bpfCounter = 36
-	bpfCounterDROP_MALFORMED           bpfCounter = 37
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 38
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 39
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 40
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 41
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 42
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 43
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 44
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 45
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 46
-	bpfCounterDROP_UNPROVEN            bpfCounter = 47
-	bpfCounterDROP_NOT_HELD            bpfCounter = 48
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 49
-	bpfCounterCOUNTERS_MAX             bpfCounter = 50
+	bpfCounterTX_TWIN_MOOT             bpfCounter = 7
+	bpfCounterTX_CARRIED               bpfCounter = 8
+	bpfCounterTX_RETRIED               bpfCounter = 9
+	bpfCounterRX_PACKETS               bpfCounter = 10
+	bpfCounterRX_NONCE                 bpfCounter = 11
+	bpfCounterRX_PLAIN                 bpfCounter = 12
+	bpfCounterRX_CARRIED               bpfCounter = 13
+	bpfCounterRX_STALE_LOCATOR         bpfCounter = 14
+	bpfCounterRX_HELD                  bpfCounter = 15
+	bpfCounterRX_NOT_ADMITTED          bpfCounter = 16
+	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 17
+	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 18
+	bpfCounterRX_SERVED                bpfCounter = 19
+	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 20
+	bpfCounterRX_REAL_SOCKET           bpfCounter = 21
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 22
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 23
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 24
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 25
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 26
+	bpfCounterDROP_MISS_RATE           bpfCounter = 27
+	bpfCounterDROP_RING_FULL           bpfCounter = 28
+	bpfCounterDROP_RING_SHARE          bpfCounter = 29
+	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 30
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 31
+	bpfCounterDROP_OBSTRUCTED          bpfCounter = 32
+	bpfCounterDROP_LEAK                bpfCounter = 33
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 34
+	bpfCounterDROP_OWN_NID             bpfCounter = 35
+	bpfCounterDROP_SESSION_LINK        bpfCounter = 36
+	bpfCounterDROP_FORWARDED           bpfCounter = 37
+	bpfCounterDROP_MALFORMED           bpfCounter = 38
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 39
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 40
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 41
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 42
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 43
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 44
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 45
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 46
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 47
+	bpfCounterDROP_UNPROVEN            bpfCounter = 48
+	bpfCounterDROP_NOT_HELD            bpfCounter = 49
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 50
+	bpfCounterCOUNTERS_MAX             bpfCounter = 51
 )
 
 type bpfCrowd struct {
@@ -162,6 +163,18 @@ const (
 	bpfEventKindEV_MORE        bpfEventKind = 16
 	bpfEventKindEV_ACKED       bpfEventKind = 17
 )
+
+type bpfFlowEnds struct {
+	_         structs.HostLayout
+	LocalL64  bpfHalf
+	RemoteL64 bpfHalf
+}
+
+type bpfFlowKey struct {
+	_      structs.HostLayout
+	Handle bpfPairKey
+	Ports  [8]uint8
+}
 
 type bpfHalf struct {
 	_ structs.HostLayout
@@ -262,6 +275,8 @@ const (
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
+	bpfPairFlagsPAIR_PLAIN_FLOWS  bpfPairFlags = 8192
+	bpfPairFlagsPAIR_ICMP_RFC6741 bpfPairFlags = 16384
 	bpfPairFlagsPAIR_UNCONFIRMED  bpfPairFlags = 4096
 )
 
@@ -306,7 +321,11 @@ type bpfPairLive struct {
 	StallTold    uint32
 	QueueTold    uint32
 	UpdatesUntil uint64
-	Pad2         [16]uint8
+	NonceAt      bpfHalf
+	TwinPorts    [2]uint16
+	TwinOpen     uint8
+	TwinAnswers  uint8
+	Pad2         [2]uint8
 }
 
 type bpfRefusal struct {
@@ -329,6 +348,7 @@ const (
 	bpfRuleFoundRULE_IPV6      bpfRuleFound = 1
 	bpfRuleFoundRULE_RFC6741   bpfRuleFound = 2
 	bpfRuleFoundIS_PROBE       bpfRuleFound = 3
+	bpfRuleFoundRULE_OTHER     bpfRuleFound = 4
 )
 
 type bpfServedKey struct {
@@ -382,10 +402,12 @@ const (
 	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
+	bpfMapMoving              = "moving"
 	bpfMapObstructed          = "obstructed"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
 	bpfMapPlaces              = "places"
+	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
@@ -470,10 +492,12 @@ type bpfMapSpecs struct {
 	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
 	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
+	Moving       *ebpf.MapSpec `ebpf:"moving"`
 	Obstructed   *ebpf.MapSpec `ebpf:"obstructed"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
 	Places       *ebpf.MapSpec `ebpf:"places"`
+	PlainFlows   *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
 	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
 	Requests     *ebpf.MapSpec `ebpf:"requests"`
@@ -524,10 +548,12 @@ type bpfMaps struct {
 	Homonyms     *ebpf.Map `ebpf:"homonyms"`
 	Hosts        *ebpf.Map `ebpf:"hosts"`
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
+	Moving       *ebpf.Map `ebpf:"moving"`
 	Obstructed   *ebpf.Map `ebpf:"obstructed"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
 	Places       *ebpf.Map `ebpf:"places"`
+	PlainFlows   *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
 	Refusals     *ebpf.Map `ebpf:"refusals"`
 	Requests     *ebpf.Map `ebpf:"requests"`
@@ -548,10 +574,12 @@ func (m *bpfMaps) Close() error {
 		m.Homonyms,
 		m.Hosts,
 		m.KnownNids,
+		m.Moving,
 		m.Obstructed,
 		m.PairLives,
 		m.Pairs,
 		m.Places,
+		m.PlainFlows,
 		m.PlainNodes,
 		m.Refusals,
 		m.Requests,

@@ -72,6 +72,9 @@ func (r *rig) install(c golden.Case) ilnp.Pair {
 	if e.Rule == xlate.RuleRFC6741 {
 		p.Rule = ilnp.RuleRFC6741
 	}
+	if e.ICMPRule == xlate.RuleRFC6741 && c.Direction == golden.Outward { // inward, a message shows it
+		p.ICMPRule = ilnp.RuleRFC6741
+	}
 	if e.Nonce.Present() && c.Direction == golden.Outward {
 		p.LocalNonce, p.NonceUntil = e.Nonce, time.Now().Add(time.Hour)
 	}

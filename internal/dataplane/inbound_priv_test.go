@@ -102,7 +102,7 @@ func TestInboundOfSession(t *testing.T) {
 		{"two headers with a nonce each", packet(at(there, theirs), at(here, ours), ip6.DestOpts,
 			with(theirNonce, ip6.DestOpts, with(theirNonce, ip6.TCP, tcp(flagACK, 9)))), shot, counts{"drop_two_nonces": 1}, nil},
 		{"unknown option, no nonce", dest(ip6.TCP, ip6.Option{Type: 0x3e, Data: []byte{1, 2}}), passOn, delivered, nil},
-		{"nonce behind eight other options", dest(ip6.TCP, slices.Concat(slices.Repeat([]ip6.Option{{Type: 0x3e, Data: []byte{1}}}, 8),
+		{"nonce behind sixteen other options", dest(ip6.TCP, slices.Concat(slices.Repeat([]ip6.Option{{Type: 0x3e, Data: []byte{1}}}, 16),
 			[]ip6.Option{nonceOption(theirNonce.Value()...)})...), shot, counts{"drop_malformed": 1}, nil},
 		{"option longer than its header", packet(at(there, theirs), at(here, ours), ip6.DestOpts,
 			append([]byte{6, 0, 0x3e, 200, 0, 0, 0, 0}, tcp(flagACK, 300)...)), shot, counts{"drop_malformed": 1}, nil},

@@ -90,7 +90,14 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 	if settled || old.Flags&bpfPairFlagsPAIR_PLAIN != 0 {
 		row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
 	}
+	var kept error
 	if exists {
+		row.Flags |= old.Flags & bpfPairFlagsPAIR_PLAIN_FLOWS
+		if p.turns(old, row) {
+			var flag bpfPairFlags
+			flag, kept = p.keepPlain(old)
+			row.Flags |= flag
+		}
 		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
 		if old.LocalNonce != row.LocalNonce || old.RemoteNonce.Len > 0 && old.RemoteNonce != row.RemoteNonce {
 			row.Birth = uint32(random64()) | 1 // what was seen was another session
@@ -102,7 +109,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
-	err := p.addSources(row, more)
+	more, err := p.addSources(pair.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
 	} else if err == nil {
@@ -115,7 +122,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		return fmt.Errorf("write session with %s: %w", pair.RemoteNID, err)
 	}
 	p.known[pair.Key] = row
-	err = p.setHomonyms(pair, row)
+	err = errors.Join(kept, p.setHomonyms(pair, row))
 	p.keepSources(pair.Key, old, row, more)
 	return err
 }
@@ -341,6 +348,9 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	}
 	if pair.Unconfirmed {
 		f |= bpfPairFlagsPAIR_UNCONFIRMED
+	}
+	if pair.ICMPRule == ilnp.RuleRFC6741 && pair.State != ilnp.Plain {
+		f |= bpfPairFlagsPAIR_ICMP_RFC6741
 	}
 	if pair.Expected {
 		f |= bpfPairFlagsPAIR_EXPECTED

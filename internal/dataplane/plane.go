@@ -22,7 +22,11 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 19
+const ABI = 21
+
+// CopyMark is the mark of a packet that is sent through the session device under the
+// other rule of checksums than its session's, TWIN_MARK in detour.h.
+const CopyMark = 0x726f616d
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx
 // (before 6.6). The attachment outlives the process.

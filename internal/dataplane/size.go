@@ -10,9 +10,12 @@ const (
 	MostSessions    = 1 << 20
 )
 
-// leastSources is how many locators beyond eight a session all may have together;
-// it is an eighth of the sessions where they are many.
-const leastSources = 1024
+// leastSources is how many locators beyond eight a session all may have together; it
+// is the number of sessions where they are many.
+const leastSources = 4096
+
+// leastHomonyms is how many locators and nonces all sessions under an alias may have.
+const leastHomonyms = 1024
 
 // A table of strangers holds as many as there may be sessions, within bounds: it
 // is to outlast a round trip or two of a flood, and what is pushed out is made
@@ -32,9 +35,9 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	spec.Maps["pairs"].MaxEntries = n + uint32(sparePlaces(sessions))
 	spec.Maps["obstructed"].MaxEntries = 4 * n
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
-	spec.Maps["homonyms"].MaxEntries = max(n, leastSources)
-	spec.Maps["places"].MaxEntries = max(n, leastSources)
-	spec.Maps["sources"].MaxEntries = max(n/8, leastSources)
+	spec.Maps["homonyms"].MaxEntries = max(n, leastHomonyms)
+	spec.Maps["places"].MaxEntries = max(n, leastHomonyms)
+	spec.Maps["sources"].MaxEntries = max(n, leastSources)
 	for _, name := range []string{"embryos", "trials"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastStrangers), mostStrangers)
 	}

@@ -3,7 +3,6 @@ package dataplane
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -17,27 +16,42 @@ func sourceKey(row bpfPair, l bpfHalf) bpfTrialKey {
 	return bpfTrialKey{L64: l, Slot: row.Slot, Birth: row.Birth}
 }
 
-// addSources lists further places before the entry says that there are any. When
-// the table is full the others are left out: packets from there need a nonce.
-func (p *Plane) addSources(row bpfPair, more []bpfHalf) error {
-	for _, l := range more {
-		k := sourceKey(row, l)
-		err := p.objs.Sources.Put(&k, uint8(1))
-		if errors.Is(err, unix.E2BIG) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("note further locator: %w", err)
+// addSources lists further places before the entry says that there are any, and returns
+// which are listed. When the table is full the others are left out: packets from there
+// need a nonce.
+func (p *Plane) addSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) ([]bpfHalf, error) {
+	there := make(map[bpfHalf]bool)
+	if old.Slot == row.Slot && old.Birth == row.Birth {
+		for _, l := range p.more[k] {
+			there[l] = true
 		}
 	}
-	return nil
+	listed := make([]bpfHalf, 0, len(more))
+	for _, l := range more {
+		if !there[l] {
+			key := sourceKey(row, l)
+			err := p.objs.Sources.Put(&key, uint8(1))
+			if errors.Is(err, unix.E2BIG) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("note further locator: %w", err)
+			}
+		}
+		listed = append(listed, l)
+	}
+	return listed, nil
 }
 
 // keepSources forgets those of the entry before that the present one has not,
 // and remembers the present ones.
 func (p *Plane) keepSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) {
+	keep := make(map[bpfHalf]bool, len(more))
+	for _, l := range more {
+		keep[l] = true
+	}
 	for _, l := range p.more[k] {
-		if old.Slot != row.Slot || old.Birth != row.Birth || !slices.Contains(more, l) {
+		if old.Slot != row.Slot || old.Birth != row.Birth || !keep[l] {
 			key := sourceKey(old, l)
 			_ = p.objs.Sources.Delete(&key) // nobody asks for it any more
 		}

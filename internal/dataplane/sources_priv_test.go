@@ -55,11 +55,70 @@ func TestManySources(t *testing.T) {
 	if n := listed(); n != 0 {
 		t.Errorf("%d places are listed of a session that is gone", n)
 	}
-	r.must(r.addSources(bpfPair{Slot: 7, Birth: 9}, []bpfHalf{half(1)}))
+	_, err := r.addSources(p.Key, bpfPair{}, bpfPair{Slot: 7, Birth: 9}, []bpfHalf{half(1)})
+	r.must(err)
 	r.close()
 	r.open()
 	if n := listed(); n != 0 {
 		t.Errorf("%d places are listed of no session", n)
+	}
+}
+
+// A full Locator Update and what it replaces are taken, and an entry that is written
+// again costs nothing for that.
+func TestAllSources(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := pairOf(there)
+	for n := range ilnp.MaxAccept {
+		p.Accept = append(p.Accept, there+roam.L64(n))
+	}
+	r.upsert(p)
+	for _, n := range []int{0, 7, 8, 22, 254, 255, ilnp.MaxAccept - 1, ilnp.MaxAccept} {
+		v, _ := r.ingress(fromPeer(there+roam.L64(n), none, ip6.UDP, udp(9)))
+		if taken := v == passOn; taken != (n < ilnp.MaxAccept) {
+			t.Errorf("a packet from place %d: taken %v", n, taken)
+		}
+	}
+	key := sourceKey(r.known[p.Key], half(uint64(there+100)))
+	r.must(r.objs.Sources.Delete(&key))
+	p.Seq++
+	r.upsert(p)
+	var v uint8
+	if err := r.objs.Sources.Lookup(&key, &v); err == nil {
+		t.Error("a place that is listed is written again with every entry")
+	}
+}
+
+// Of a table that is full as many are taken as there is room for; the others get in as
+// soon as there is.
+func TestFullTableOfSources(t *testing.T) {
+	r := newRigOf(t, LeastSessions)
+	r.uplink(here)
+	var pairs []ilnp.Pair
+	for i := range leastSources/(ilnp.MaxAccept-8) + 1 {
+		p := pairOf(there)
+		p.Key.Remote, p.RemoteNID = theirs+roam.NID(i+1), theirs+roam.NID(i+1)
+		for n := range ilnp.MaxAccept {
+			p.Accept = append(p.Accept, there+roam.L64(n))
+		}
+		r.upsert(p)
+		pairs = append(pairs, p)
+	}
+	listed := func(p ilnp.Pair, n int) bool {
+		key := sourceKey(r.known[p.Key], half(uint64(there)+uint64(n)))
+		var v uint8
+		return r.objs.Sources.Lookup(&key, &v) == nil
+	}
+	last := pairs[len(pairs)-1]
+	if !listed(pairs[0], ilnp.MaxAccept-1) || listed(last, ilnp.MaxAccept-1) {
+		t.Fatal("the table is not full, so nothing is tested")
+	}
+	r.must(r.Delete(pairs[0].Key))
+	last.Seq++
+	r.upsert(last)
+	if !listed(last, ilnp.MaxAccept-1) {
+		t.Error("not listed though there is room")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -174,7 +175,7 @@ func TestDetour(t *testing.T) {
 	if v != redirect || q.Nonce != ourNonce || q.Src != at(here, ours) || q.Dst != at(there, theirs) || !soundUnder(ilnp.FoundIPv6, q) {
 		t.Errorf("verdict %d, %+v", v, q)
 	}
-	if _, q = round(tcp(flagSYN, 0), 0x726f616d); !soundUnder(ilnp.FoundRFC6741, q) {
+	if _, q = round(tcp(flagSYN, 0), CopyMark); !soundUnder(ilnp.FoundRFC6741, q) {
 		t.Errorf("a twin has not the other rule: %+v", q)
 	}
 }
@@ -188,14 +189,17 @@ func soundUnder(rule ilnp.FoundRule, p ilnpwire.Packet) bool {
 	return ip6.Checksum(src.Addr(), dst.Addr(), p.Proto, p.Payload) == 0
 }
 
-// under makes a packet with a nonce whose checksum is right under a rule; open
+// under makes a packet, with a nonce if there is one, whose checksum is right under a rule; open
 // leaves only the seed over the pseudo-header, as for a device that finishes it.
 func under(rule ilnp.FoundRule, open bool, from roam.ILV, n ilnp.Nonce, proto uint8, body []byte) []byte {
 	src, dst := from, at(here, ours)
 	if rule == ilnp.FoundRFC6741 {
 		src.L64, dst.L64 = 0, 0
 	}
-	b := packet(src, dst, ip6.DestOpts, with(n, proto, bytes.Clone(body)))
+	b := packet(src, dst, proto, bytes.Clone(body))
+	if n.Present() {
+		b = packet(src, dst, ip6.DestOpts, with(n, proto, bytes.Clone(body)))
+	}
 	c, err := ip6.Walk(b)
 	if err != nil {
 		panic(err)
@@ -345,52 +349,30 @@ func TestSignsOfAStack(t *testing.T) {
 	want(2, 1, true)
 }
 
-// While no answer shows the rule, the second first packet goes under both, and
-// so does no other one.
-func TestTwin(t *testing.T) {
-	r := detoured(t)
-	twins := func(proto uint8, body []byte, set ...func(*ebpf.RunOptions)) uint64 {
+// Only data with the right nonce show which of our locators the correspondent knows.
+func TestWhereTheNonceCame(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(pairOf(there))
+	want := func(what string, l roam.L64) {
 		t.Helper()
-		return r.counted(func() { r.egress(toPeer(proto, body), set...) })["tx_twin"]
-	}
-	// later lets the time pass that the programs wait: they wrote when they began.
-	later := func() {
-		t.Helper()
-		slot := r.known[ilnp.PairKey{Local: ours, Remote: theirs}].Slot
-		var l bpfPairLive
-		r.must(r.objs.PairLives.Lookup(slot, &l))
-		l.SoughtSince -= 1000
-		if l.TwinSent != 0 {
-			l.TwinSent -= 1000
+		acts, _, err := r.Activity()
+		r.must(err)
+		if acts[0].NonceAt != l {
+			t.Errorf("%s: came to %v, want %v", what, acts[0].NonceAt, l)
 		}
-		r.must(r.objs.PairLives.Put(slot, &l))
 	}
-	for _, sought := range []bool{true, false} {
-		p := pairOf(there)
-		p.State, p.RemoteNonce, p.RuleSought = ilnp.Initiated, ilnp.Nonce{}, sought
-		p.LocalNonce = strangerNonce(map[bool]int{true: 1, false: 2}[sought])
-		r.upsert(p)
-		want := map[bool]uint64{true: 1}[sought]
-		for i, step := range []struct {
-			proto uint8
-			body  []byte
-			later bool
-			want  uint64
-		}{
-			{ip6.TCP, tcp(flagSYN, 0), false, 0},
-			{ip6.TCP, tcp(flagSYN, 0), false, 0}, // of another connection
-			{ip6.TCP, tcp(flagSYN, 0), true, want},
-			{ip6.TCP, tcp(flagSYN, 0), false, 0},
-			{ip6.TCP, tcp(flagACK, 9), true, 0}, // no handshake ends without showing the rule
-			{ip6.UDP, udp(9), false, want},
-			{ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 1, 0, 1}, true, 0}, // the same under both rules
-		} {
-			if step.later {
-				later()
-			}
-			if got := twins(step.proto, step.body); got != step.want {
-				t.Errorf("sought %v, packet %d: %d twins, want %d", sought, i, got, step.want)
-			}
-		}
+	want("nothing", 0)
+	r.ingress(fromPeer(there, ilnp.Nonce{}, ip6.UDP, udp(9)))
+	r.ingress(fromPeer(there, ourNonce, ip6.UDP, udp(9)))
+	r.ingress(echo(t, there, theirNonce, true, 7))
+	want("no nonce, another one, and an echo request", 0)
+	r.ingress(fromPeer(there, theirNonce, ip6.UDP, udp(9)))
+	want("a datagram", here)
+
+	acts, err := r.LastHeard([]ilnp.PairKey{{Local: ours, Remote: theirs}, {Local: ours, Remote: ours}})
+	r.must(err)
+	if len(acts) != 1 || time.Since(acts[0].LastRx) > time.Minute {
+		t.Errorf("last heard: %+v", acts)
 	}
 }

@@ -137,8 +137,11 @@ func lookForm(e *examination, p *PeerFacts) {
 	if p.Session.Checksum == ilnp.RuleRFC6741.String() {
 		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP and UDP checksums will refuse these packets")
 	}
-	if p.Session.UpdateForm == "draft" {
+	switch p.Session.UpdateForm {
+	case "draft":
 		e.add(Note, "form", "", "Locator Updates to it have the draft's form, not that of RFC 6743")
+	case "linux":
+		e.add(Note, "form", "", "Locator Updates to it have the form of a Linux kernel with ILNP, not that of RFC 6743")
 	}
 	if e.clean("form") {
 		e.ok("form", "checksums are those of IPv6, Locator Updates those of RFC 6743")

@@ -36,6 +36,7 @@ type Plane interface {
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
+	LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
 	Strangers() <-chan dataplane.Event
@@ -64,6 +65,7 @@ type Sender interface {
 	SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error
+	ResendMarked(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error
 }
 
 // Config is what an Engine is made of.
@@ -79,7 +81,9 @@ type Config struct {
 	NID           roam.NID
 	UDPPort       uint16                    // of carried control messages; 0: none
 	Show          bool                      // connections that stand still after a move, to firewalls
-	StateFile     string                    // where sessions are kept for a successor
+	StateFile     string                    // where sessions are kept for a successor, while the data plane goes on
+	RecordFile    string                    // where they are kept for the time after the next boot; "": nowhere
+	SaveEvery     time.Duration             // at the latest, when none has changed; 0: not then
 	Disabled      []string                  // names of links that are not to be used
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
 	OnTrouble     func(link, reason string) // likewise
@@ -112,6 +116,7 @@ var ErrStopped = errors.New("engine has stopped")
 type Engine struct {
 	cfg      Config
 	core     *ilnp.Core
+	runsRoam func(ilnp.PairKey) bool
 	commands chan func()
 	done     chan struct{}
 	links    map[roam.LinkID]hostnet.Uplink
@@ -127,6 +132,7 @@ type Engine struct {
 	unsure      unsure
 	traffic     map[ilnp.PairKey]dataplane.Traffic
 	held        held
+	firsts      firsts
 	excess      held // what exceeds the allowance of pending peers
 	refused     map[string]uint64
 	noRoomTold  time.Time // when the log told last of a session without an entry
@@ -140,6 +146,8 @@ type Engine struct {
 	later       []dataplane.Event // of strangers, met while looking for those of another one
 	adopted     bool              // sessions of a predecessor were found
 	saver       saver
+	recorder    saver     // the same for the next boot
+	saved       time.Time // when a save was last asked for
 	policy      policy
 	adopting    bool // the data plane is not to be touched yet
 }
@@ -149,6 +157,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg:      cfg,
 		core:     cfg.Core,
+		runsRoam: cfg.Core.RunsRoam,
 		commands: make(chan func()),
 		done:     make(chan struct{}),
 		links:    make(map[roam.LinkID]hostnet.Uplink),
@@ -163,7 +172,8 @@ func New(cfg Config) *Engine {
 		excess:   held{perPair: excessPerPair, inAll: excessInAll},
 		looks:    make(chan look, 1),
 		began:    time.Now(),
-		saver:    saver{file: cfg.StateFile, done: make(chan written, 1)},
+		saver:    saver{file: cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},
+		recorder: saver{file: cfg.RecordFile, after: recordAfter, write: record, done: make(chan written, 1)},
 	}
 	for _, name := range cfg.Disabled {
 		e.disabled[name] = true
@@ -214,7 +224,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.arm(timer)
 		select {
 		case <-ctx.Done():
-			return e.saver.last(e.core)
+			return e.saveLast()
 		case ev, ok := <-e.cfg.Network.Events():
 			if !ok {
 				return errNetworkEnded
@@ -248,6 +258,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.looked(time.Now(), l)
 		case w := <-e.saver.done:
 			e.report("save sessions", e.saver.written(w))
+		case w := <-e.recorder.done:
+			e.report("save sessions", e.recorder.written(w))
 		case <-timer.C:
 			e.handleTimer()
 		}
@@ -278,9 +290,7 @@ func (e *Engine) arm(timer *time.Timer) {
 		return
 	}
 	at, ok := e.core.PollTimeout()
-	if due := e.saver.due(); !due.IsZero() && (!ok || due.Before(at)) {
-		at, ok = due, true
-	}
+	at, ok = e.saveDue(at, ok)
 	if due := e.opener.due(); !e.looking && !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
@@ -297,9 +307,7 @@ func (e *Engine) arm(timer *time.Timer) {
 func (e *Engine) handleTimer() {
 	now := time.Now()
 	e.checkSome(now)
-	if due := e.saver.due(); !due.IsZero() && !now.Before(due) {
-		e.saver.begin(e.core)
-	}
+	e.save(now)
 	if at, ok := e.core.PollTimeout(); ok && !now.Before(at) {
 		e.core.HandleTimeout(now)
 	}
@@ -314,9 +322,25 @@ func (e *Engine) readActivity() {
 	}
 	e.traffic = traffic
 	e.core.HandleActivity(now, acts)
+	e.saveNowAndThen(now)
 	if e.cfg.OnTick != nil {
 		e.cfg.OnTick(now)
 	}
+}
+
+// readHeard shows the core when the correspondents were last heard for whom that
+// matters, before this host's locators change.
+func (e *Engine) readHeard() {
+	keys := e.core.Unacquainted()
+	if len(keys) == 0 {
+		return
+	}
+	acts, err := e.cfg.Plane.LastHeard(keys)
+	if err != nil {
+		e.report("read when correspondents were heard", err)
+		return
+	}
+	e.core.HandleHeard(acts)
 }
 
 // start brings the core to the present state of the host before the data plane
@@ -417,15 +441,22 @@ func (e *Engine) sync(all []ilnp.Pair) error {
 	return nil
 }
 
+// restore takes the sessions of the last run. Where the data plane was removed
+// since, by command or by a reboot, so was the file for a successor.
 func (e *Engine) restore() error {
+	take := e.core.Restore
 	b, err := os.ReadFile(e.cfg.StateFile)
+	if errors.Is(err, os.ErrNotExist) && e.cfg.RecordFile != "" {
+		take = e.core.Recall
+		b, err = os.ReadFile(e.cfg.RecordFile)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read sessions of the last run: %w", err)
 	}
-	if err := e.core.Restore(time.Now(), b); err != nil {
+	if err := take(time.Now(), b); err != nil {
 		return fmt.Errorf("restore sessions of the last run: %w", err)
 	}
 	return nil

@@ -33,6 +33,9 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		e.refused["malformed ICMPv6 error"]++
 		return
 	}
+	if e.core.HandleError(now, ev.Packet) {
+		return // it answers a probe: no application asked
+	}
 	if aboutNonce(msg) {
 		// Not for the application: TCP would give its connection up for a
 		// packet that is about to be sent again without the option.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/ilnp"
@@ -36,6 +37,7 @@ var (
 type outside struct {
 	destroyed                    []netip.Addr
 	sent, past, injected, resent [][]byte
+	copied                       [][]byte
 	fails                        error // what Send returns
 }
 
@@ -61,6 +63,13 @@ func (o *outside) Resend(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
 	return nil
 }
 
+func (o *outside) ResendMarked(_ roam.LinkID, _ net.HardwareAddr, p []byte, mark uint32) error {
+	if mark == dataplane.CopyMark {
+		o.copied = append(o.copied, p)
+	}
+	return nil
+}
+
 // Events, Device and FlushPMTU make it a Network too.
 func (o *outside) Events() <-chan hostnet.Event { return nil }
 func (o *outside) Device() hostnet.Device       { return hostnet.Device{Index: 2, PeerIndex: 3} }
@@ -82,6 +91,7 @@ func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {
 	o := &outside{}
 	e := New(Config{Core: core, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix, Show: true,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	e.runsRoam = func(ilnp.PairKey) bool { return true }
 	p := ilnp.Pair{Key: pairKey, State: state, LocalNID: ourNID, RemoteNID: peerNID, LocalNonce: ourNonce,
 		Paths: []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: there}}}
 	if state == ilnp.Established {
@@ -142,6 +152,67 @@ func TestErrorsOfACorrespondent(t *testing.T) {
 		got, err := ilnpwire.ParsePacket(p)
 		if err != nil || got.Dst != e.sessionAddr(ourNID) || got.Nonce.Present() {
 			t.Errorf("%s: our stack sees %+v, %v", c.name, got, err)
+		}
+	}
+}
+
+// One that is summed over NIDs counts likewise, as its nonce permits.
+func TestErrorsOverNIDs(t *testing.T) {
+	ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
+	for nonce, want := range map[ilnp.Nonce]int{theirNonce: 1, wrongNonce: 0} {
+		e, o := withSession(t, ilnp.Established)
+		packet := built(t)(ilnpwire.BuildError(them, us, nonce, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: ours}))
+		if err := ilnpwire.FinishOverNIDs(packet); err != nil {
+			t.Fatal(err)
+		}
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		if len(o.injected) != want {
+			t.Errorf("%d errors for our stack, want %d; refused %v", len(o.injected), want, e.refused)
+		}
+	}
+	e, o := withSession(t, ilnp.Established)
+	p := e.pairs[pairKey]
+	p.ICMPRule = ilnp.RuleRFC6741
+	e.pairs[pairKey] = p
+	theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
+	packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
+		ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: pairKey, Packet: packet})
+	if len(o.sent) != 1 {
+		t.Fatalf("%d errors sent, refused %v", len(o.sent), e.refused)
+	}
+	if got, err := ilnpwire.ParsePacket(o.sent[0]); err != nil || !got.OverNIDs || got.Nonce != ourNonce {
+		t.Errorf("sent %+v, %v", got, err)
+	}
+}
+
+// An error that answers a probe is the core's: no application asked.
+func TestErrorsThatAnswerProbes(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: strings.NewReader(strings.Repeat("randomness ", 50))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.core = core
+	now := time.Now()
+	core.AddPeer(now, ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: ilnp.Infinite}}})
+	core.HandleLocator(now, ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: ilnp.Infinite})
+	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: pairKey, LocalNID: ourNID})
+	var probe []byte
+	for out, ok := core.Poll(); ok; out, ok = core.Poll() {
+		if x, is := out.(ilnp.Transmit); is {
+			probe = x.Packet
+		}
+	}
+	for _, c := range []struct {
+		from  roam.ILV
+		state ilnp.PairState
+	}{{roam.ILV{NID: 9, L64: there}, ilnp.Initiated}, {them, ilnp.Established}} {
+		o.injected = nil
+		packet := built(t)(ilnpwire.BuildError(c.from, us, theirNonce, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: probe}))
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		if got := core.Peers(now)[0].State; got != c.state || (c.state == ilnp.Established && len(o.injected) > 0) {
+			t.Errorf("an error from %v: session %v, %d for our stack", c.from, got, len(o.injected))
 		}
 	}
 }

@@ -26,17 +26,20 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 		e.forgetLocals(ev.Link)
 		e.writeUplinks()
 		e.report("detach from link", e.cfg.Plane.DetachUplink(ev.Link))
+		e.readHeard()
 		e.core.Detach(now, ev.Link)
 	case hostnet.LocatorChanged:
-		if ev.Present {
-			if _, known := e.locals[ev.Local]; !known {
-				e.wanted++
-				e.locals[ev.Local] = e.wanted
-			}
-		} else {
+		_, known := e.locals[ev.Local]
+		if ev.Present && !known {
+			e.wanted++
+			e.locals[ev.Local] = e.wanted
+		} else if !ev.Present {
 			delete(e.locals, ev.Local)
 		}
 		e.writeUplinks()
+		if !ev.Present || !known {
+			e.readHeard()
+		}
 		e.core.HandleLocator(now, ev.LocatorEvent)
 	case hostnet.PolicyChanged:
 		e.policyChanged(now, ev.Armed)
@@ -193,6 +196,12 @@ func (e *Engine) LinkByName(name string) (roam.LinkID, bool) {
 // Links returns the uplinks by index; use it inside Do only.
 func (e *Engine) Links() map[roam.LinkID]hostnet.Uplink { return e.links }
 
+// SetMode switches the mode. Use it inside Do only.
+func (e *Engine) SetMode(now time.Time, m ilnp.Mode) {
+	e.readHeard()
+	e.core.SetMode(now, m)
+}
+
 // SetDisabled takes a link out of use, or back in; a link that is not there
 // yet is treated so when it comes. Use it inside Do only.
 func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
@@ -202,6 +211,7 @@ func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
 		delete(e.disabled, name)
 	}
 	if id, ok := e.LinkByName(name); ok {
+		e.readHeard()
 		e.core.SetLinkDisabled(now, id, disabled)
 	}
 }

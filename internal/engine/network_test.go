@@ -39,6 +39,8 @@ func (p *table) Behind() bool                         { return false }
 func (p *table) TakeOver() error                      { return nil }
 func (p *table) Heard() bool                          { return true }
 
+func (p *table) LastHeard([]ilnp.PairKey) ([]ilnp.Activity, error) { return nil, nil }
+
 func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 	p.rows = nil
 	for _, u := range us {

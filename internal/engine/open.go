@@ -19,6 +19,7 @@ import (
 // next, the connection is shown to the firewalls once more, by a handshake at
 // the sequence numbers that it has reached (ilnpwire.Opening). Linux takes a SYN
 // that is answered by the other end for what is true (nf_conntrack_proto_tcp.c).
+// Only correspondents with Roam get one.
 const (
 	openFirst = 500 * time.Millisecond // to the first look after a move, if two round trips are not more
 	openSoon  = 50 * time.Millisecond  // the same, after they were gathered
@@ -152,7 +153,7 @@ func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
 	silent := known && a.segments == c.Arrived
 	a.segments = c.Arrived
 	switch {
-	case silent && a.tries < openTries:
+	case silent && a.tries < openTries && e.runsRoam(k): // others take it for a segment of the connection
 		a.tries++
 		a.waiting = a.waiting || c.Next != c.Unacked
 		e.show(k, c, ilnpwire.Opening{})

@@ -182,3 +182,26 @@ func TestOpenedIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// A connection with a correspondent that is not known to run Roam is shown to nobody:
+// its stack would take the segment for one of the connection.
+func TestOthersGetNoOpening(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	e.runsRoam = func(ilnp.PairKey) bool { return false }
+	k := &kernel{list: []dataplane.Connection{
+		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Wanted: 77, Arrived: 5},
+	}}
+	e.cfg.Plane = k
+	p := e.pairs[pairKey]
+	p.Seq = 1
+	e.pairs[pairKey] = p
+	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
+	e.upsert(p)
+	for now, looks := time.Now(), 0; !now.IsZero() && looks < 20; looks++ {
+		e.lookNow(now)
+		now = e.opener.due()
+	}
+	if len(o.resent) != 0 || len(e.opener.watched) != 0 {
+		t.Errorf("shown %d times, still watched: %d", len(o.resent), len(e.opener.watched))
+	}
+}

@@ -41,6 +41,8 @@ func (e *Engine) carryOut(o ilnp.Output) {
 		e.remove(o.Key)
 	case ilnp.Release:
 		e.release(o.Key)
+	case ilnp.Copy:
+		e.copy(o)
 	case ilnp.Reject:
 		e.reject(o.Key)
 	case ilnp.Admit:
@@ -76,7 +78,10 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	}
 	e.report("write session", err)
 	e.keep(p)
-	e.saver.soon()
+	if !p.RuleSought || p.State == ilnp.Plain {
+		e.firsts.forget(p.Key)
+	}
+	e.sessionsChanged()
 	if p.Expected {
 		return // nothing has been sent
 	}
@@ -119,8 +124,9 @@ func (e *Engine) remove(k ilnp.PairKey) {
 	delete(e.opener.watched, k)
 	delete(e.opener.opened, k)
 	e.held.forget(k)
+	e.firsts.forget(k)
 	e.excess.forget(k)
-	e.saver.soon()
+	e.sessionsChanged()
 }
 
 // pmtuLife is how long the kernel remembers a path MTU (route.mtu_expires).

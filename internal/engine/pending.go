@@ -91,10 +91,45 @@ func (e *Engine) holdPending(ev dataplane.Event) {
 // then what is still on its way here: as soon as the session has an entry, packets
 // that come after these are delivered by the data plane, and would overtake them.
 func (e *Engine) admit(o ilnp.Admit) {
+	var rule oneRule
 	for _, ev := range e.unsure.take(o.Pending) {
-		e.deliver(ev, o.Key)
+		if rule.takes(ev) {
+			e.deliver(ev, o.Key)
+		}
 	}
-	e.gather(o)
+	e.gather(o, &rule)
+}
+
+// oneRule is the rule of checksums of a pending peer: that of the first packet with its
+// nonce. One by the other rule is a copy of a packet that came as well, or may have: it
+// would be delivered twice.
+type oneRule struct {
+	known bool
+	rule  xlate.Rule
+}
+
+func (r *oneRule) takes(ev dataplane.Event) bool {
+	rule, found := xlate.ShownRule(ev.Packet)
+	if !found || !ev.Nonce.Present() {
+		return true
+	}
+	if !r.known {
+		r.known, r.rule = true, rule
+	}
+	return rule == r.rule
+}
+
+// foundIn returns the rule that a held packet shows, which the data plane has not looked
+// for. The session begins with it, so that a copy that comes later is not delivered.
+func foundIn(ev dataplane.Event) ilnp.FoundRule {
+	rule, found := xlate.ShownRule(ev.Packet)
+	switch {
+	case !found || !ev.Nonce.Present() || ev.Found != ilnp.NotFound:
+		return ev.Found
+	case rule == xlate.RuleRFC6741:
+		return ilnp.FoundRFC6741
+	}
+	return ilnp.FoundIPv6
 }
 
 // What admit looks at of what is on its way: so many events, so long, and no more than
@@ -106,7 +141,7 @@ const (
 )
 
 // gather delivers the packets of a pending peer that are on their way here.
-func (e *Engine) gather(o ilnp.Admit) {
+func (e *Engine) gather(o ilnp.Admit, rule *oneRule) {
 	deadline := time.Now().Add(lateWithin)
 	tick := time.NewTicker(lateWithin / 20)
 	defer tick.Stop()
@@ -118,7 +153,9 @@ func (e *Engine) gather(o ilnp.Admit) {
 			case !ok:
 				return // Run notices
 			case isOf(o.Pending, ev):
-				e.deliver(ev, o.Key)
+				if rule.takes(ev) {
+					e.deliver(ev, o.Key)
+				}
 			default:
 				e.later = append(e.later, ev)
 			}

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"encoding/binary"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/ilnp"
@@ -9,52 +11,56 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// TestErrorsToAPendingPeer: the Port Unreachable for a peer's first datagram bears the
-// nonce of all else that goes there, not that of an entry that is preinstalled for it,
-// and goes to where the datagram came from.
-func TestErrorsToAPendingPeer(t *testing.T) {
-	const elsewhere = there + 1<<16
-	for name, carried := range map[string]bool{"option": false, "UDP": true} {
-		e, o := withSession(t, ilnp.Initiated)
-		e.cfg.UDPPort = udpPort
-		p := e.pairs[pairKey]
-		p.Expected = true
-		e.pairs[pairKey] = p
-		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
-		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
-			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
-		e.handlePlane(dataplane.Event{
-			Kind: dataplane.ErrorOut, Link: 7, Key: pairKey, Packet: packet, Local: us,
-			Remote: roam.ILV{NID: peerNID, L64: elsewhere}, OwnNonce: wrongNonce, Carried: carried,
-		})
-		if len(o.sent) != 1 {
-			t.Fatalf("%s: %d packets sent, refused %v", name, len(o.sent), e.refused)
-		}
-		got, err := ilnpwire.ParseControl(o.sent[0], udpPort)
-		if err != nil || got.Src != us || got.Dst != (roam.ILV{NID: peerNID, L64: elsewhere}) || got.Nonce != wrongNonce || got.Carried != carried {
-			t.Errorf("%s: sent %+v with nonce %x, %v", name, got, got.Nonce.Value(), err)
-		}
-	}
+// slowly is a data plane whose ring of strangers is read by a thread that has to wait for
+// a processor.
+type slowly struct {
+	table
+	strangers chan dataplane.Event
+	left      []dataplane.Event // in the ring
 }
 
-// TestExcessOfAPendingPeer waits here, though an entry is preinstalled for that peer, and
-// is sent when the session has its own.
-func TestExcessOfAPendingPeer(t *testing.T) {
-	e, o := withSession(t, ilnp.Initiated)
-	p := e.pairs[pairKey]
-	p.Expected = true
-	e.pairs[pairKey] = p
-	packet := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
-	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: pairKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
-	e.handlePlane(ev)
-	if len(o.resent) > 0 || len(e.excess.packets(pairKey)) != 1 {
-		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
+func (p *slowly) Strangers() <-chan dataplane.Event { return p.strangers }
+
+func (p *slowly) Heard() bool {
+	if len(p.left) == 0 {
+		return len(p.strangers) == 0
 	}
-	p.Expected, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
-	e.cfg.Plane = &kernel{}
-	e.upsert(p)
-	e.release(pairKey)
-	if len(o.resent) != 1 || len(e.excess.packets(pairKey)) != 0 {
-		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
+	p.strangers <- p.left[0]
+	p.left = p.left[1:]
+	return false
+}
+
+// When a pending peer is admitted, what is still on its way to the daemon is delivered
+// before the session has an entry, in order; events of others wait, in theirs.
+func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	wire := func(nid roam.NID, seq uint16) dataplane.Event {
+		local, remote := roam.ILV{L64: here, NID: ourNID}, roam.ILV{L64: there, NID: nid}
+		packet := built(t)(ilnpwire.BuildEcho(remote, local, theirNonce, false, 1, seq, nil))
+		return dataplane.Event{Kind: dataplane.Embryo, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
+	}
+	p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, strangers: make(chan dataplane.Event, 16)}
+	e.cfg.Plane = p
+	const another = peerNID + 1
+	e.holdPending(wire(peerNID, 0))
+	p.strangers <- wire(another, 100)
+	p.strangers <- wire(peerNID, 1)
+	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}
+	who := ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}
+	began := time.Now()
+	e.admit(ilnp.Admit{Pending: who, Key: pairKey})
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the engine stood still for %v", took)
+	}
+	if len(o.injected) != 4 {
+		t.Fatalf("%d packets delivered", len(o.injected))
+	}
+	for i, b := range o.injected {
+		if seq := binary.BigEndian.Uint16(b[len(b)-2:]); int(seq) != i {
+			t.Errorf("packet %d is number %d", i, seq)
+		}
+	}
+	if len(e.later) != 2 || e.later[0].Remote.NID != another || e.later[1].Remote.NID != another {
+		t.Errorf("events of others: %v", e.later)
 	}
 }

@@ -60,7 +60,9 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 			return
 		}
 		o := observation(trigger, ev)
-		o.Held = ev.Kind != dataplane.First && len(ev.Packet) > 0
+		if o.Held = ev.Kind != dataplane.First && len(ev.Packet) > 0; o.Held {
+			o.Found = foundIn(ev)
+		}
 		e.core.HandleObservation(now, o)
 	}
 }
@@ -99,6 +101,9 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		e.refused["first packet beyond the queue of its session"]++
 		return
 	}
+	if !excess {
+		e.firsts.add(now, ev.Key, ev.Packet)
+	}
 	e.core.HandleObservation(now, o)
 }
 
@@ -111,6 +116,9 @@ func (e *Engine) hold(ev dataplane.Event) {
 	}
 	if ip6.FinishL4(ev.Packet) == nil {
 		e.held.add(ev.Key, ev.Packet)
+		if p.RuleSought {
+			e.firsts.add(time.Now(), ev.Key, ev.Packet)
+		}
 	}
 }
 
@@ -172,10 +180,14 @@ func (e *Engine) entry(p ilnp.Pair, local, remote roam.L64) xlate.Entry {
 	if p.Rule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
 		rule = xlate.RuleRFC6741
 	}
+	icmp := xlate.RuleIPv6
+	if p.ICMPRule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
+		icmp = xlate.RuleRFC6741
+	}
 	return xlate.Entry{
 		SessionPrefix: e.cfg.SessionPrefix,
 		LocalHandle:   p.Key.Local, LocalNID: p.LocalNID, LocalL64: local,
 		RemoteHandle: p.Key.Remote, RemoteNID: p.RemoteNID, RemoteL64: remote,
-		Rule: rule,
+		Rule: rule, ICMPRule: icmp,
 	}
 }

@@ -1,26 +1,33 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"roam/ilnp"
+	"roam/internal/durable"
 )
 
-// Sessions are saved saveAfter a change at the earliest; where there are many,
-// so that the engine stands still for the copy no more than one part in
-// copyShare of the time, and somebody writes no more than one in writeShare.
+// Sessions are saved for a successor saveAfter a change at the earliest, and
+// recorded for the next boot recordAfter one, as that costs a write of the disk.
+// Where there are many, the engine stands still for the copy no more than one part
+// in copyShare of the time, and somebody writes no more than one in writeShare.
 const (
-	saveAfter  = 100 * time.Millisecond
-	copyShare  = 20
-	writeShare = 4
+	saveAfter   = 100 * time.Millisecond
+	recordAfter = 5 * time.Second
+	copyShare   = 20
+	writeShare  = 4
 )
 
-// saver keeps the file of the sessions up to date without holding up the
+// saver keeps a file of the sessions up to date without holding up the
 // engine: that copies them, another goroutine writes them down.
 type saver struct {
-	file    string
+	file    string // "": none
+	after   time.Duration
+	write   func(file string, state []byte) error
 	at      time.Time // when to save; zero: nothing has changed
 	pause   time.Duration
 	writing bool
@@ -36,8 +43,8 @@ type written struct {
 
 // soon is called when there is something to save.
 func (s *saver) soon() {
-	if s.at.IsZero() {
-		s.at = time.Now().Add(max(s.pause, saveAfter))
+	if s.at.IsZero() && s.file != "" {
+		s.at = time.Now().Add(max(s.pause, s.after))
 	}
 }
 
@@ -56,7 +63,7 @@ func (s *saver) begin(core *ilnp.Core) {
 	s.at, s.writing, s.copied = time.Time{}, true, time.Since(began)
 	go func() {
 		began := time.Now()
-		err := write(s.file, state.Bytes())
+		err := s.write(s.file, state.Bytes())
 		s.done <- written{time.Since(began), err}
 	}()
 }
@@ -69,14 +76,70 @@ func (s *saver) written(w written) error {
 }
 
 // last saves what there is at the end.
-func (s *saver) last(core *ilnp.Core) error {
+func (s *saver) last(state []byte) error {
 	if s.writing {
 		<-s.done
 	}
-	return write(s.file, core.Export())
+	if s.file == "" {
+		return nil
+	}
+	return s.write(s.file, state)
 }
 
-// write writes what a successor needs: it holds nonces, hence mode 0600.
+// sessionsChanged has them saved soon.
+func (e *Engine) sessionsChanged() {
+	e.saver.soon()
+	e.recorder.soon()
+	e.saved = time.Now()
+}
+
+// saveNowAndThen saves the sessions although none has changed: when each was
+// last used has.
+func (e *Engine) saveNowAndThen(now time.Time) {
+	if e.cfg.SaveEvery > 0 && now.Sub(e.saved) >= e.cfg.SaveEvery && len(e.pairs) > 0 {
+		e.sessionsChanged()
+	}
+}
+
+// saveLast saves the sessions at the end.
+func (e *Engine) saveLast() error {
+	state := e.core.Export()
+	return errors.Join(e.saver.last(state), e.recorder.last(state))
+}
+
+// saveDue returns when the next save is due, if before at.
+func (e *Engine) saveDue(at time.Time, ok bool) (time.Time, bool) {
+	for _, s := range []*saver{&e.saver, &e.recorder} {
+		if due := s.due(); !due.IsZero() && (!ok || due.Before(at)) {
+			at, ok = due, true
+		}
+	}
+	return at, ok
+}
+
+// save begins the saves that are due.
+func (e *Engine) save(now time.Time) {
+	for _, s := range []*saver{&e.saver, &e.recorder} {
+		if due := s.due(); !due.IsZero() && !now.Before(due) {
+			s.begin(e.core)
+		}
+	}
+}
+
+// record writes what the next boot needs.
+func record(file string, state []byte) error {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = durable.Replace(file, state, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("record sessions: %w", err)
+	}
+	return nil
+}
+
+// write writes what a successor needs: it holds nonces, hence mode 0600. No loss
+// of power is to be outlived, so nothing waits for the disk.
 func write(file string, state []byte) error {
 	tmp := file + ".new"
 	if err := os.WriteFile(tmp, state, 0o600); err != nil {

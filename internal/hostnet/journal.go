@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"roam/internal/durable"
 )
 
 // journal is the list of changes made to the host, oldest first, as it stands
@@ -116,40 +117,9 @@ func (j *journal) save(list []change) error {
 	if err != nil {
 		return fmt.Errorf("encode journal of host changes: %w", err)
 	}
-	if err := replaceFile(j.path, append(b, '\n')); err != nil {
+	if err := durable.Replace(j.path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write journal of host changes: %w", err)
 	}
 	j.changes = list
 	return nil
-}
-
-func replaceFile(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(b); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

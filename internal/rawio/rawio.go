@@ -112,7 +112,7 @@ func (s *Sender) Send(link roam.LinkID, packet []byte) error {
 // the device whose hardware address is mac: it is sent on peer, the other end
 // of that device. Source and destination must be session addresses.
 func (s *Sender) Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error {
-	if err := s.deliver(peer, mac, packet); err != nil {
+	if err := s.deliver(peer, mac, packet, nil); err != nil {
 		return fmt.Errorf("inject into own stack: %w", err)
 	}
 	return nil
@@ -122,7 +122,16 @@ func (s *Sender) Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) e
 // plane on its egress, as if the local stack had sent it. The hardware address
 // is the device's own one.
 func (s *Sender) Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error {
-	if err := s.deliver(device, mac, packet); err != nil {
+	if err := s.deliver(device, mac, packet, nil); err != nil {
+		return fmt.Errorf("resend through data plane: %w", err)
+	}
+	return nil
+}
+
+// ResendMarked is Resend with a mark for the data plane.
+func (s *Sender) ResendMarked(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error {
+	oob := controlMessage(unix.SOL_SOCKET, unix.SO_MARK, binary.NativeEndian.AppendUint32(nil, mark))
+	if err := s.deliver(device, mac, packet, oob); err != nil {
 		return fmt.Errorf("resend through data plane: %w", err)
 	}
 	return nil
@@ -132,13 +141,13 @@ func (s *Sender) Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte)
 // hardware address, past routing and neighbour discovery. A multicast address
 // is a neighbour too.
 func (s *Sender) SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error {
-	if err := s.deliver(link, mac, packet); err != nil {
+	if err := s.deliver(link, mac, packet, nil); err != nil {
 		return fmt.Errorf("send to neighbour %s: %w", mac, err)
 	}
 	return nil
 }
 
-func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet []byte) error {
+func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet, oob []byte) error {
 	if _, err := destination(packet); err != nil {
 		return err
 	}
@@ -147,7 +156,7 @@ func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet []byte
 	}
 	to := &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IPV6), Ifindex: int(device), Halen: 6}
 	copy(to.Addr[:], mac)
-	if err := unix.Sendto(s.packet, packet, unix.MSG_DONTWAIT, to); err != nil {
+	if err := unix.Sendmsg(s.packet, packet, oob, to, unix.MSG_DONTWAIT); err != nil {
 		return fmt.Errorf("device %d: %w", device, sorted(err))
 	}
 	return nil

@@ -409,7 +409,7 @@ func (s *stream) whole(t testing.TB) {
 func fresh(nodes ...*host) {
 	for _, n := range nodes {
 		n.down()
-		if err := os.RemoveAll(n.RunDir()); err != nil {
+		if err := n.Forget(); err != nil {
 			n.w.t.Fatal(err)
 		}
 	}

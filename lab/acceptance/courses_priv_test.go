@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -111,7 +110,7 @@ func (c *course) owner(attacks func()) (rebooted, elsewhere bool) {
 		c.say("b reboots without its state")
 		c.b.down()
 		attacks()
-		if err := os.RemoveAll(c.b.RunDir()); err != nil {
+		if err := c.b.Forget(); err != nil {
 			c.t.Fatal(err)
 		}
 		c.b.start()

@@ -76,7 +76,7 @@ func (f *forgery) wide() {
 
 // entry is a locator as an update lists it.
 func entry(l roam.L64, preference uint16, lifetime uint32) ilnpwire.LocatorEntry {
-	return ilnpwire.LocatorEntry{L64: l, Preference: preference, Lifetime: lifetime}
+	return ilnpwire.LocatorEntry{L64: l, Preference: uint32(preference), Lifetime: lifetime}
 }
 
 // update makes a Locator Update from mn's second link.

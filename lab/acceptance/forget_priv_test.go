@@ -1,8 +1,6 @@
 package acceptance
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -52,7 +50,7 @@ func TestForget(t *testing.T) {
 				}
 				n.signal(syscall.SIGKILL)
 				n.roam("down")
-				if err := os.RemoveAll(n.RunDir()); err != nil {
+				if err := n.Forget(); err != nil {
 					t.Fatal(err)
 				}
 				if b := c.back[n]; b != nil {
@@ -80,7 +78,7 @@ func TestForgetUnderConnections(t *testing.T) {
 			for range 3 {
 				bare(t, n, down, up)
 				n.signal(syscall.SIGKILL)
-				if err := os.Remove(filepath.Join(n.RunDir(), "sessions")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err := n.LoseSessions(); err != nil {
 					t.Fatal(err)
 				}
 				n.start()

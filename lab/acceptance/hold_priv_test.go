@@ -91,7 +91,7 @@ func (h *holding) anew() error {
 			h.w.t.Logf("%s: %v", n.name, err)
 			err = n.Stop(ctx)
 		}
-		return errors.Join(err, os.RemoveAll(n.RunDir()))
+		return errors.Join(err, n.Forget())
 	})
 	if err != nil {
 		return err

@@ -29,8 +29,13 @@ func TestLife(t *testing.T) {
 	w.sub("SIGTERM and restart under load", func(t *testing.T) { restart(t, w, mn, cn, syscall.SIGTERM, 7110) })
 	w.sub("kill -9 of the other end", func(t *testing.T) { restart(t, w, cn, mn, syscall.SIGKILL, 7120) })
 	w.sub("a host rebooted can be reached by name again", func(t *testing.T) {
-		rebooted(t, w, cn)
-		rebooted(t, w, mn)
+		for _, lose := range []func(*host) error{
+			func(n *host) error { return n.Forget() },
+			func(n *host) error { return n.Reboot() }, // with the record of its sessions
+		} {
+			rebooted(t, w, cn, lose)
+			rebooted(t, w, mn, lose)
+		}
 	})
 	w.sub("a state file of garbage is no obstacle", func(t *testing.T) { garbage(t, w, mn) })
 	w.sub("down gives the host back", func(t *testing.T) {
@@ -197,13 +202,13 @@ func restart(t *testing.T, w *world, n, other *host, how syscall.Signal, port in
 	w.lossless(t, u, began)
 }
 
-// rebooted takes all state from a host and starts it again; the other end
+// rebooted takes state from a host and starts it again; the other end
 // still has its session. A new connection by name has to work soon.
-func rebooted(t *testing.T, w *world, n *host) {
+func rebooted(t *testing.T, w *world, n *host, lose func(*host) error) {
 	w.must("mn", "curl", "-6", "-sSf", "-o", "/dev/null", "http://cn:8080/")
 	n.signal(syscall.SIGKILL)
 	n.roam("down")
-	if err := os.RemoveAll(n.RunDir()); err != nil {
+	if err := lose(n); err != nil {
 		t.Fatal(err)
 	}
 	n.start()

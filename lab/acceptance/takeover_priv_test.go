@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -379,7 +378,7 @@ func TestTakeoverReboot(t *testing.T) {
 					out, _ := c.w.run("x", "ping", "-6", "-c", "12", "-i", "0.5", "-W", "1", "a")
 					t.Logf("x pings: %s", lastLine(out))
 				}
-				if err := os.RemoveAll(c.b.RunDir()); err != nil {
+				if err := c.b.Forget(); err != nil {
 					t.Fatal(err)
 				}
 				c.b.start()

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -175,7 +174,7 @@ func BenchmarkReboot(b *testing.B) {
 		}{{w.mn, w.cn, "cn"}, {w.cn, w.mn, "mn"}} {
 			connect(w.mn, w.cn, "cn") // there is a session
 			must(b, w.cnNode.Stop(b.Context()))
-			must(b, os.RemoveAll(w.cnNode.RunDir()))
+			must(b, w.cnNode.Forget())
 			must(b, w.cnNode.Start(b.Context()))
 			must(b, w.cnNode.WaitActive(b.Context(), "net"))
 			worst[i] = max(worst[i], connect(to.from, to.to, to.name))

@@ -88,7 +88,7 @@ func closed(ctx context.Context, fd int) error {
 func end(b *testing.B, n *node.Node) {
 	b.Helper()
 	must(b, n.Stop(b.Context()))
-	must(b, os.RemoveAll(n.RunDir()))
+	must(b, n.Forget())
 }
 
 func begin(b *testing.B, n *node.Node, link string) {
@@ -217,7 +217,7 @@ func BenchmarkReady(b *testing.B) {
 	for b.Loop() {
 		for len(all) < connectTimes {
 			must(b, w.mnNode.Stop(b.Context()))
-			must(b, os.RemoveAll(w.mnNode.RunDir()))
+			must(b, w.mnNode.Forget())
 			ready := make(chan time.Duration, 1)
 			began := time.Now()
 			go func() { ready <- w.firstConnection(began) }()

@@ -157,7 +157,7 @@ func (c *Crowd) Open(i int) error {
 func (c *Crowd) Tell(i int) error {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
 	for k := range c.opt.Locators {
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: Locator(i, k), Preference: uint16(10 * (k + 1)), Lifetime: 3600})
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: Locator(i, k), Preference: uint32(10 * (k + 1)), Lifetime: 3600})
 	}
 	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
 	b, err := ilnpwire.BuildUpdate(src, c.opt.Target, nonceOf(src.NID), lu)

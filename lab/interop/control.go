@@ -28,6 +28,15 @@ func (p *Peer) Move(locators ...uint64) {
 	p.locators = locators
 }
 
+// MoveHard leaves the host's locators for another one: the new one is all that
+// it has when it tells its correspondents.
+func (p *Peer) MoveHard(locator uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.locators, p.hard = []uint64{locator}, true
+	p.announce(address{locator, p.nid}, []entry{{locator, 10, 600}})
+}
+
 // Advertise tells all correspondents that the locators have these preferences.
 // What the host sends from stays as it is.
 func (p *Peer) Advertise(locators []uint64, preferences []uint16) {
@@ -67,6 +76,8 @@ func (p *Peer) handleICMP(s *session, q packet, nidsOnly bool) {
 			return
 		}
 		p.answerEcho(s, q, nidsOnly)
+	case icmpEchoReply:
+		p.pongs++
 	case icmpUpdate:
 		switch {
 		case q.nonce == "":
@@ -77,6 +88,22 @@ func (p *Peer) handleICMP(s *session, q packet, nidsOnly bool) {
 			p.handleUpdate(s, q)
 		}
 	}
+}
+
+// Ping sends an echo request to a correspondent.
+func (p *Peer) Ping(nid uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.begin(nid); s != nil {
+		p.send(s, protoICMP, []byte{icmpEchoRequest, 0, 0, 0, 0x70, 0, 0, byte(p.pongs)})
+	}
+}
+
+// Pongs returns how many echo replies have come.
+func (p *Peer) Pongs() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pongs
 }
 
 // answerEcho answers under the checksum rule of the request.
@@ -128,6 +155,15 @@ func (p *Peer) handleAck(s *session, u locatorUpdate) {
 	}
 	p.counts.Acks++
 	s.update = nil
+}
+
+// refuseOption sends the Parameter Problem of a host that does not know the Nonce
+// option (RFC 8200 §4.2).
+func (p *Peer) refuseOption(q packet) {
+	const icmpParameter, codeOption, at, leastMTU, headers = 4, 2, ipLen + 2, 1280, 8 + ipLen
+	body := append([]byte{icmpParameter, codeOption, 0, 0, 0, 0, 0, at}, bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
+	a := packet{src: q.dst, dst: q.src, proto: protoICMP, body: body}
+	p.link.write(a.bytes(false, otherHops))
 }
 
 // answerClosedPort sends the error of RFC 4443 §3.1 about a datagram.

@@ -6,9 +6,10 @@
 // lines: Nonce option, TCP and UDP checksums of either rule, Locator Updates of
 // either form and their acknowledgements, Neighbour Discovery as far as a router
 // asks for it, an echo service over UDP and a TCP that is just enough for one.
-// What two stacks do differently is a field of Stack.
+// What two stacks do differently is a field of Stack; a Profile is a stack that is
+// known, with all that is known of it.
 //
 // It shares no code with ilnp, wire or bpf: a misreading there would be made
 // twice. It omits security, fragments, congestion control and everything that
-// a test does not need. Tests of this package drive it.
+// a test does not need. Tests of this package and package suite drive it.
 package interop

@@ -1,9 +1,11 @@
 package interop
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -15,8 +17,10 @@ const ethLen = 14
 // link is a TAP device on a router, with the scripted host behind it. Without
 // a virtio-net header the kernel cuts and sums packets as for a real wire.
 type link struct {
-	file   *os.File
-	mac    net.HardwareAddr // of the scripted host
+	file *os.File
+	mac  net.HardwareAddr // of the scripted host
+
+	mu     sync.Mutex
 	router net.HardwareAddr
 }
 
@@ -67,7 +71,8 @@ func openTap(name string) (*os.File, error) {
 }
 
 // read returns the next IPv6 packet; it blocks until there is one or the link
-// is closed.
+// is closed. Who sent it is the router from then on: it may sit behind the
+// device, on a macvlan.
 func (l *link) read() ([]byte, error) {
 	b := make([]byte, 4096)
 	for {
@@ -76,14 +81,26 @@ func (l *link) read() ([]byte, error) {
 			return nil, fmt.Errorf("read from tap: %w", err)
 		}
 		if n > ethLen && b[12] == 0x86 && b[13] == 0xdd {
+			l.learn(b[6:12])
 			return b[ethLen:n], nil
 		}
+	}
+}
+
+// learn takes a hardware address for the router's, unless it is our own.
+func (l *link) learn(mac net.HardwareAddr) {
+	if !bytes.Equal(mac, l.mac) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		copy(l.router, mac)
 	}
 }
 
 // write sends an IPv6 packet to the router. What a full queue refuses is lost,
 // as on any link.
 func (l *link) write(ip []byte) {
+	l.mu.Lock()
 	f := append(append(append([]byte(nil), l.router...), l.mac...), 0x86, 0xdd)
+	l.mu.Unlock()
 	_, _ = l.file.Write(append(f, ip...))
 }

@@ -24,6 +24,10 @@ type Peer struct {
 	counts   Counts
 	datagram map[uint16]int  // UDP payloads received, by own port
 	used     map[uint16]bool // own UDP ports that datagrams were sent from
+	heard    map[uint16]func([]byte)
+	hard     bool // it is at its own locators only, not at those that it left
+	pongs    int
+	dialled  uint16 // connections begun, those before a reboot too
 }
 
 // plainKey is the addresses of a conversation by plain IPv6.
@@ -52,7 +56,7 @@ func Start(router *topo.Host, ifname string, nid uint64, locators []uint64, s St
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{stack: s, nid: nid, link: l, done: make(chan struct{}), locators: locators, datagram: map[uint16]int{}}
+	p := &Peer{stack: s, nid: nid, link: l, done: make(chan struct{}), locators: locators, datagram: map[uint16]int{}, heard: map[uint16]func([]byte){}}
 	p.forget()
 	go p.receive()
 	go p.repeat()
@@ -95,6 +99,24 @@ func (p *Peer) Locators(nid uint64) ([]uint64, byte) {
 		return nil, 0
 	}
 	return slices.Clone(s.locators), s.code
+}
+
+// Boot makes the host forget its sessions, as Reboot does, and go on with another
+// stack.
+func (p *Peer) Boot(s Stack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget()
+	p.stack = s
+}
+
+// Enable makes the host go on with another stack, and with the connections that
+// it has: a segment of one that began as plain IPv6 belongs to none when it comes
+// in a session.
+func (p *Peer) Enable(s Stack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stack = s
 }
 
 // Datagrams returns how many UDP payloads have come to a port.
@@ -183,7 +205,7 @@ func (p *Peer) sendFrom(src address, s *session, l64 uint64, proto byte, body []
 		first = 1
 	}
 	p.renew(s)
-	nonce := p.stack.NonceAlways || proto == protoICMP || s.sent < first
+	nonce := p.stack.NonceAlways || p.stack.NonceSent || proto == protoICMP || s.sent < first
 	if proto != protoICMP {
 		s.sent++
 	}
@@ -219,7 +241,11 @@ func (p *Peer) handle(q packet) {
 		p.answerSolicitation(q)
 		return
 	}
-	if q.dst.nid != p.nid || q.src.l64>>48 == 0xfe80 {
+	if q.dst.nid != p.nid || q.src.l64>>48 == 0xfe80 || p.hard && !slices.Contains(p.locators, q.dst.l64) {
+		return
+	}
+	if p.stack.Disabled && q.nonce != "" {
+		p.refuseOption(q)
 		return
 	}
 	s := p.admit(q)
@@ -234,11 +260,7 @@ func (p *Peer) handle(q packet) {
 		p.counts.BadChecksum++
 		return
 	}
-	if s.plain {
-		p.counts.PlainServed++
-	} else {
-		p.counts.Received++
-	}
+	p.count(s, q)
 	if q.nonce != "" {
 		p.counts.Nonces++
 	}
@@ -252,11 +274,30 @@ func (p *Peer) handle(q packet) {
 	}
 }
 
+// count counts a packet that was accepted.
+func (p *Peer) count(s *session, q packet) {
+	if !s.plain {
+		p.counts.Received++
+		return
+	}
+	const firstInformational = 128 // of ICMPv6 types (RFC 4443 §2.1)
+	switch {
+	case q.proto == protoTCP:
+		p.counts.PlainTCP++
+	case q.proto == protoUDP && p.serves(q.body):
+		p.counts.PlainUDP++
+	case q.proto == protoUDP || q.body[0] < firstInformational:
+		return // an error, as of a host on which Roam is about to start
+	}
+	p.counts.PlainServed++
+}
+
 // admit finds the session of a packet, and makes one if it is the first (RFC
 // 6744 §6). nil: the packet is dropped.
 func (p *Peer) admit(q packet) *session {
 	s := p.sessions[q.src.nid]
-	if q.nonce == "" && (s == nil || p.stack.NonceAlways) {
+	begun := p.plain[plainKey{q.dst, q.src}] != nil && p.stack.BeginsPlain
+	if q.nonce == "" && (s == nil || begun || p.stack.NonceAlways || p.stack.Disabled) {
 		return p.admitPlain(q)
 	}
 	if s == nil {
@@ -289,11 +330,25 @@ func (p *Peer) admitPlain(q packet) *session {
 		p.counts.Plain++
 		return nil
 	}
-	key := plainKey{q.dst, q.src}
-	if p.plain[key] == nil {
-		p.plain[key] = &session{nid: q.src.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}
+	return p.plainWith(plainKey{q.dst, q.src})
+}
+
+// plainWith returns the conversation between two addresses by plain IPv6.
+func (p *Peer) plainWith(k plainKey) *session {
+	if p.plain[k] == nil {
+		p.plain[k] = &session{nid: k.their.nid, plain: true, local: k.own.l64, locators: []uint64{k.their.l64}, best: 1}
 	}
-	return p.plain[key]
+	return p.plain[k]
+}
+
+// begin returns the session in which the host begins something; nil if none was
+// opened.
+func (p *Peer) begin(nid uint64) *session {
+	s := p.sessions[nid]
+	if s != nil && p.stack.BeginsPlain {
+		return p.plainWith(plainKey{address{p.locators[0], p.nid}, address{s.locators[0], nid}})
+	}
+	return s
 }
 
 // answerSolicitation tells the router where the host's addresses are (RFC 4861

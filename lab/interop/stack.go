@@ -7,6 +7,7 @@ import "time"
 type Stack struct {
 	// Nonces.
 	NonceAlways bool          // every packet carries the nonce, and one without is taken for plain IPv6
+	NonceSent   bool          // every packet carries the nonce; those of others need none
 	NonceOnce   bool          // only the first packet of a session carries it, and ICMPv6
 	OneNonce    bool          // who answers uses the nonce of who asked
 	RenewAfter  time.Duration // after that silence of both sides it draws a new nonce and takes any (0: never)
@@ -18,6 +19,8 @@ type Stack struct {
 	OrdinaryControlToo bool // with ControlOverNIDs: takes ordinary ones too, and answers such an echo in kind
 
 	// Plain IPv6.
+	Disabled            bool // it has no ILNP: a nonce is an unknown option, and all that it begins is plain
+	BeginsPlain         bool // what it begins is plain IPv6, though it answers ILNP: a stack with ILNP half disabled
 	ServesPlain         bool // packets without nonce outside a session are answered without one, under ordinary checksums
 	PlainUDPReplies     bool // UDP that came with a nonce is answered without one, under the ordinary checksum
 	PlainSYNACKOverNIDs bool // a SYN without nonce is answered without one, the checksum over NIDs; with ServesPlain or without
@@ -37,11 +40,18 @@ type Stack struct {
 	PortUnreachable bool // answers datagrams to a port without a service by an ICMPv6 error
 }
 
+// disabled returns the stack of the same host without ILNP.
+func (s Stack) disabled() Stack {
+	return Stack{Disabled: true, BeginsPlain: true, ServesPlain: true, PortUnreachable: s.PortUnreachable, NoEchoAnswer: s.NoEchoAnswer}
+}
+
 // Counts are what a Peer saw, and why it dropped packets.
 type Counts struct {
 	Received      int // accepted, all kinds
 	Nonces        int // of those, with a nonce
-	PlainServed   int // accepted as plain IPv6, see Stack.ServesPlain; not in Received
+	PlainServed   int // accepted as plain IPv6, see Stack.ServesPlain; not in Received; no ICMPv6 errors
+	PlainTCP      int // of those, segments
+	PlainUDP      int // and datagrams; those to a closed port are no application's, and not counted
 	Echoes        int // echo requests accepted
 	Updates       int // Locator Updates accepted
 	Acks          int // acknowledgements of its own

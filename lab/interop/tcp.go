@@ -66,11 +66,12 @@ type Conn struct {
 func (p *Peer) Dial(nid uint64, port uint16) (*Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.sessions[nid]
+	s := p.begin(nid)
 	if s == nil {
 		return nil, fmt.Errorf("dial %016x: no session", nid)
 	}
-	c := &Conn{peer: p, session: s, key: connKey{nid, false, ClientPort + uint16(len(p.conns)), port}, next: 1000}
+	c := &Conn{peer: p, session: s, key: connKey{nid, s.plain, ClientPort + p.dialled, port}, next: 1000}
+	p.dialled++
 	p.conns[c.key] = c
 	c.transmit(flagSYN, nil)
 	return c, nil

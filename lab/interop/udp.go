@@ -10,11 +10,31 @@ func (p *Peer) handleUDP(s *session, q packet) {
 		p.sendUDP(&session{nid: s.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}, to, from, q.body[8:])
 	case to == EchoPort:
 		p.sendUDP(s, to, from, q.body[8:])
-	case p.stack.PortUnreachable && !p.used[to]:
+	case p.stack.PortUnreachable && !p.serves(q.body):
 		p.answerClosedPort(s, q)
 		return
 	}
 	p.datagram[to]++
+	if f := p.heard[to]; f != nil {
+		f(q.body[8:])
+	}
+}
+
+// serves reports whether a datagram is to a port that somebody listens to.
+func (p *Peer) serves(b []byte) bool {
+	if len(b) < 4 {
+		return false
+	}
+	to := binary.BigEndian.Uint16(b[2:])
+	return to == EchoPort || p.used[to]
+}
+
+// OnDatagram has f called with each UDP payload that comes to a port. f must not
+// call the peer.
+func (p *Peer) OnDatagram(port uint16, f func([]byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard[port] = f
 }
 
 // SendUDP sends a datagram.
@@ -22,7 +42,9 @@ func (p *Peer) SendUDP(nid uint64, from, to uint16, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used[from] = true
-	p.sendUDP(p.sessions[nid], from, to, data)
+	if s := p.begin(nid); s != nil {
+		p.sendUDP(s, from, to, data)
+	}
 }
 
 // SendUDPFrom sends a datagram from any locator, with the nonce or without.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -72,6 +73,26 @@ func New(h *topo.Host, bin Binaries, o Options) (*Node, error) {
 // RunDir is the daemon's run directory, which it makes itself.
 func (n *Node) RunDir() string { return filepath.Join(n.Host.Dir(), "run") }
 
+// stateDir is what survives a reboot.
+func (n *Node) stateDir() string { return filepath.Join(n.Host.Dir(), "state") }
+
+// Reboot takes away what a reboot takes from a host whose daemon is down.
+func (n *Node) Reboot() error { return os.RemoveAll(n.RunDir()) }
+
+// LoseSessions removes both files that a daemon keeps its sessions in.
+func (n *Node) LoseSessions() error {
+	var errs []error
+	for _, dir := range []string{n.RunDir(), n.stateDir()} {
+		if err := os.Remove(filepath.Join(dir, "sessions")); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Forget is Reboot of a host that has lost the record of its sessions, too.
+func (n *Node) Forget() error { return errors.Join(n.LoseSessions(), n.Reboot()) }
+
 // Hosts is the path of the hosts file.
 func (n *Node) Hosts() string { return filepath.Join(n.Host.Dir(), "roam.hosts") }
 
@@ -102,7 +123,7 @@ manage_resolv_conf = %t
 resolv_conf = %q
 [literals]
 cgroup = %q
-%s`, nid, cmp.Or(o.Mode, "soft"), cmp.Or(o.Accept, "any"), n.RunDir(), filepath.Join(n.Host.Dir(), "state"), n.Hosts(),
+%s`, nid, cmp.Or(o.Mode, "soft"), cmp.Or(o.Accept, "any"), n.RunDir(), n.stateDir(), n.Hosts(),
 		Resolver, o.OwnResolver, resolv, n.Host.Cgroup(), o.More)
 	for file, content := range files {
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {

@@ -79,7 +79,7 @@ func update(t *testing.T, at int, ack bool, from, to roam.ILV, lifetime uint32, 
 	t.Helper()
 	lu := ilnp.LocatorUpdate{Operation: ilnp.Advertisement}
 	for i, l := range locators {
-		lu.Locators = append(lu.Locators, ilnp.LocatorEntry{L64: l, Preference: uint16(10 * (i + 1)), Lifetime: lifetime})
+		lu.Locators = append(lu.Locators, ilnp.LocatorEntry{L64: l, Preference: uint32(10 * (i + 1)), Lifetime: lifetime})
 	}
 	if ack {
 		lu = lu.Ack()

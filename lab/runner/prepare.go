@@ -54,12 +54,8 @@ func prepare(name string, opt Options) (*runner, error) {
 	if err := supported(e, opt.Engine); err != nil {
 		return nil, err
 	}
-	if r.bin == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("find own binary: %w", err)
-		}
-		r.bin = filepath.Dir(self)
+	if r.bin, err = binaries(r.bin); err != nil {
+		return nil, err
 	}
 	if err := r.equipped(); err != nil {
 		return nil, err
@@ -70,6 +66,18 @@ func prepare(name string, opt Options) (*runner, error) {
 		}
 	}
 	return r, nil
+}
+
+// binaries is the directory of the programs under test: dir, or that of this one.
+func binaries(dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own binary: %w", err)
+	}
+	return filepath.Dir(self), nil
 }
 
 // supported reports why an engine cannot run an experiment.
@@ -97,15 +105,30 @@ func (r *runner) equipped() error {
 		return nil // cores in this process: no root, no tools, no binaries
 	}
 	if r.here() {
-		if os.Geteuid() != 0 {
-			return errors.New("the lab makes network namespaces: run it as root")
-		}
-		if err := kernelHas(); err != nil {
+		if err := mayBuild(); err != nil {
 			return err
 		}
 	}
+	if err := installed(r.exp.Tools); err != nil {
+		return err
+	}
+	build, err := fingerprint(r.bin)
+	r.build = build
+	return err
+}
+
+// mayBuild reports why this process cannot make networks.
+func mayBuild() error {
+	if os.Geteuid() != 0 {
+		return errors.New("the lab makes network namespaces: run it as root")
+	}
+	return kernelHas()
+}
+
+// installed reports which programs are missing; tools maps each to its package.
+func installed(tools map[string]string) error {
 	lack := map[string]bool{}
-	for tool, pkg := range r.exp.Tools {
+	for tool, pkg := range tools {
 		if !topo.Installed(tool) {
 			lack[pkg] = true
 		}
@@ -113,20 +136,24 @@ func (r *runner) equipped() error {
 	if len(lack) > 0 {
 		return fmt.Errorf("programs are missing: apt-get install %s", strings.Join(slices.Sorted(maps.Keys(lack)), " "))
 	}
+	return nil
+}
+
+// fingerprint tells the binaries under test from others.
+func fingerprint(bin string) ([]byte, error) {
 	sum := sha256.New()
 	for _, name := range []string{"roam", "roamd"} {
-		f, err := os.Open(filepath.Join(r.bin, name))
+		f, err := os.Open(filepath.Join(bin, name))
 		if err != nil {
-			return fmt.Errorf("find %s to measure: %w: build it with `make build`", name, err)
+			return nil, fmt.Errorf("find %s to measure: %w: build it with `make build`", name, err)
 		}
 		_, err = io.Copy(sum, f)
 		_ = f.Close()
 		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
+			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
-	r.build = sum.Sum(nil)
-	return nil
+	return sum.Sum(nil), nil
 }
 
 // kernelHas reports the first thing that every experiment takes and the kernel

@@ -121,7 +121,7 @@ func (s *Scene) show(e node.Event) {
 	switch e.Kind {
 	case "handoff-done":
 		s.env.View.Handoff("%s -> %s, acknowledged by all after %.1f ms", linkNames(e.From), linkNames(e.To), e.DurationMs)
-	case "update-failed", "session-fell-back", "peer-dead", "session-replaced", "lost":
+	case "update-failed", "handoff-returned", "session-fell-back", "peer-dead", "session-replaced", "lost":
 		s.env.View.Logf("%s %s %s", e.Kind, e.PeerName, e.Reason)
 	}
 }

@@ -146,7 +146,7 @@ func update(draft bool) ilnp.LocatorUpdate {
 		{L64: 0x2001_0db8_0003_00c4, Preference: 20, Lifetime: 300},
 	}}
 	if draft {
-		u.Code, u.Draft = ilnp.CodeReplaceSoft, true
+		u.Code, u.Form = ilnp.CodeReplaceSoft, ilnp.FormDraft
 		u.Locators[0].Lifetime = 604800
 	}
 	return u

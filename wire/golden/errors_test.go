@@ -46,7 +46,26 @@ func errorCases(t *testing.T) []named {
 		}
 		return finish(t, name, golden.Case{Description: description, Direction: golden.ErrorOutward, Entry: e, Session: b})
 	}
+	overNIDs := e
+	overNIDs.ICMPRule = xlate.RuleRFC6741
+	refusal := ilnp.ErrorMessage{Type: ilnp.TypeUnreachable, Code: 4, Quoted: sent}
+	summed, err := ilnp.BuildError(wire(e, false), wire(e, true), e.Nonce, refusal)
+	if err == nil {
+		err = ilnp.FinishOverNIDs(summed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal.Quoted = theirs
+	own, err := ilnp.BuildError(session(e, true), session(e, false), ilnp.Nonce{}, refusal)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []named{
+		finish(t, "error-port-rfc6741", golden.Case{Description: "Port Unreachable of the correspondent, summed over NIDs",
+			Direction: golden.ErrorInward, Entry: overNIDs, Wire: summed}),
+		finish(t, "error-out-port-rfc6741", golden.Case{Description: "Port Unreachable of our own stack to one that wants it over NIDs",
+			Direction: golden.ErrorOutward, Entry: overNIDs, Session: own}),
 		in("error-too-big", "Packet Too Big of a router: MTU lowered by the nonce", router, ilnp.Nonce{},
 			ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Param: 1400}),
 		in("error-time-exceeded", "Time Exceeded of a router: its address stays", router, ilnp.Nonce{},

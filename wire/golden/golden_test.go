@@ -69,6 +69,10 @@ func allCases(t *testing.T) []named {
 	return append(list, errorCases(t)...)
 }
 
+// isOrdinary reports whether the packet keeps to the ordinary rule though its sender's
+// session does not.
+func (c named) isOrdinary() bool { return strings.HasPrefix(c.name, "in-ordinary-") }
+
 // load reads the golden files.
 func load(t *testing.T) []named {
 	t.Helper()
@@ -116,13 +120,17 @@ func TestModel(t *testing.T) {
 func TestChecksumsHold(t *testing.T) {
 	for _, c := range load(t) {
 		t.Run(c.name, func(t *testing.T) {
-			checkSum(t, "session", c.Session, xlate.RuleIPv6)
-			checkSum(t, "wire", c.Wire, c.Entry.Rule)
+			checkSum(t, "session", c.Session, xlate.Entry{})
+			e := c.Entry
+			if c.isOrdinary() {
+				e.Rule = xlate.RuleIPv6
+			}
+			checkSum(t, "wire", c.Wire, e)
 		})
 	}
 }
 
-func checkSum(t *testing.T, side string, b []byte, rule xlate.Rule) {
+func checkSum(t *testing.T, side string, b []byte, e xlate.Entry) {
 	t.Helper()
 	chain, err := ip6.Walk(b)
 	if err != nil {
@@ -137,12 +145,20 @@ func checkSum(t *testing.T, side string, b []byte, rule xlate.Rule) {
 		return
 	}
 	src, dst := ends(chain)
-	if rule == xlate.RuleRFC6741 && chain.Upper != ip6.ICMPv6 {
+	if ruleOf(e, chain.Upper) == xlate.RuleRFC6741 {
 		src.L64, dst.L64 = 0, 0
 	}
 	if sum := ip6.Checksum(src.Addr(), dst.Addr(), chain.Upper, msg); sum != 0 {
 		t.Errorf("%s side: checksum is off by %#04x", side, sum)
 	}
+}
+
+// ruleOf returns the rule of a protocol.
+func ruleOf(e xlate.Entry, proto uint8) xlate.Rule {
+	if proto == ip6.ICMPv6 {
+		return e.ICMPRule
+	}
+	return e.Rule
 }
 
 // TestSpecialCases holds what single cases are there for.
@@ -197,6 +213,9 @@ func TestControlPackets(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		built, err := ilnp.BuildUpdate(p.Src, p.Dst, p.Nonce, lu)
+		if err == nil && c.Entry.ICMPRule == xlate.RuleRFC6741 {
+			err = ilnp.FinishOverNIDs(built)
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

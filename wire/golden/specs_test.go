@@ -2,6 +2,7 @@ package golden_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"roam/wire/golden"
@@ -12,7 +13,7 @@ import (
 
 // specs lists the golden cases.
 func specs(t *testing.T) []spec {
-	return append(append(outwardSpecs(t), inwardSpecs(t)...), controlSpecs(t)...)
+	return slices.Concat(outwardSpecs(t), inwardSpecs(t), amongSpecs(t), controlSpecs(t))
 }
 
 var (
@@ -52,6 +53,9 @@ func outwardSpecs(t *testing.T) []spec {
 		{name: "rfc6741-tcp", description: "TCP under the rule that counts locators as zero", direction: out, proto: ip6.TCP, upper: syn, edit: oldRule},
 		{name: "rfc6741-udp", description: "UDP under the rule that counts locators as zero", direction: out, proto: ip6.UDP, upper: udp(text(90)), edit: oldRule},
 		{name: "rfc6741-echo", description: "ICMPv6 keeps the ordinary checksum under either rule", direction: out, proto: ip6.ICMPv6, upper: ping, edit: oldRule},
+		{name: "icmp-rfc6741-echo", description: "ICMPv6 to a correspondent that wants it over NIDs, too", direction: out, proto: ip6.ICMPv6, upper: ping, edit: icmpRule},
+		{name: "handle-icmp-rfc6741", description: "the same, where the remote handle is not the remote NID", direction: out, proto: ip6.ICMPv6, upper: ping,
+			edit: func(e *xlate.Entry) { handles(e); icmpRule(e) }},
 		{name: "handle", description: "the remote handle is not the remote NID", direction: out, proto: ip6.TCP, upper: data, edit: handles},
 		{name: "handle-rfc6741", description: "handle and old rule together", direction: out, proto: ip6.TCP, upper: syn,
 			edit: func(e *xlate.Entry) { handles(e); oldRule(e) }},
@@ -75,11 +79,18 @@ func inwardSpecs(t *testing.T) []spec {
 			exts: []ext{fragment(0, true)}, proto: ip6.UDP, upper: firstPart(t), raw: true},
 		{name: "in-fragment-later", description: "later fragment with nonce", direction: in,
 			exts: []ext{fragment(512, false)}, proto: ip6.UDP, upper: text(300), raw: true},
-		{name: "in-hop-by-hop", description: "nonce behind a Hop-by-Hop header: becomes padding", direction: in,
+		{name: "in-hop-by-hop", description: "nonce behind a Hop-by-Hop header, which moves up", direction: in,
 			exts: []ext{hopByHop()}, proto: ip6.UDP, upper: udp(text(64))},
-		{name: "in-shared-header", description: "nonce with another option in its header: becomes padding", direction: in,
-			exts: []ext{sharedOptions()}, proto: ip6.UDP, upper: udp(text(64)), foreign: true},
 		{name: "in-rfc6741-tcp", description: "TCP under the rule that counts locators as zero", direction: in, proto: ip6.TCP, upper: data, edit: oldRule},
+		{name: "in-ordinary-udp", description: "a peer that counts locators as zero answers without nonce, by the ordinary rule", direction: in,
+			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule, foreign: true},
+		{name: "in-ordinary-syn", description: "such a peer begins as plain IPv6", direction: in,
+			proto: ip6.TCP, upper: syn, edit: bareOldRule, foreign: true},
+		{name: "in-rfc6741-bare", description: "such a peer leaves the nonce out and keeps its rule", direction: in,
+			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule},
+		{name: "in-icmp-rfc6741", description: "echo reply summed over NIDs, which its nonce permits", direction: in, proto: ip6.ICMPv6, upper: reply, edit: icmpRule},
+		{name: "in-icmp-rfc6741-12", description: "the same with a nonce of 12 octets, odd length, and a handle", direction: in, proto: ip6.ICMPv6,
+			upper: upper(t, ilnp.Echo{ID: 77, Seq: 1, Data: text(333)}), edit: func(e *xlate.Entry) { handles(e); longNonce(e); icmpRule(e) }},
 		{name: "in-handle", description: "the remote handle is not the remote NID", direction: in, proto: ip6.TCP, upper: data, edit: handles},
 	}
 }
@@ -87,29 +98,27 @@ func inwardSpecs(t *testing.T) []spec {
 func controlSpecs(t *testing.T) []spec {
 	const out = golden.Outward
 	lu := spec{direction: out, proto: ip6.ICMPv6, class: ilnp.TrafficClassCS6}
-	rfc, ack, draft, long := lu, lu, lu, lu
+	rfc, ack, draft, long, linux := lu, lu, lu, lu, lu
 	rfc.name, rfc.description, rfc.upper = "lu", "Locator Update, 12-byte entries", upper(t, update(false))
 	ack.name, ack.description, ack.upper = "lu-ack", "Locator Update acknowledgement", upper(t, update(false).Ack())
 	draft.name, draft.description, draft.upper = "lu-draft", "Locator Update in the draft form, 16-byte entries", upper(t, update(true))
 	long.name, long.description, long.upper, long.edit = "lu-nonce-12", "Locator Update with a nonce of 12 octets", upper(t, update(false)), longNonce
-	return []spec{rfc, ack, draft, long}
+	le := update(false)
+	le.Form = ilnp.FormLinux
+	linux.name, linux.description, linux.upper, linux.edit = "lu-linux-rfc6741", "Locator Update as a Linux kernel has it: code 0, 16-byte entries, over NIDs", upper(t, le), icmpRule
+	return []spec{rfc, ack, draft, long, linux}
 }
 
-func noNonce(e *xlate.Entry)   { e.Nonce = ilnp.Nonce{} }
-func longNonce(e *xlate.Entry) { e.Nonce = nonce(12) }
-func oldRule(e *xlate.Entry)   { e.Rule = xlate.RuleRFC6741 }
-func handles(e *xlate.Entry)   { e.RemoteHandle = 0x0200_0000_0000_0001 }
+func noNonce(e *xlate.Entry)     { e.Nonce = ilnp.Nonce{} }
+func longNonce(e *xlate.Entry)   { e.Nonce = nonce(12) }
+func oldRule(e *xlate.Entry)     { e.Rule = xlate.RuleRFC6741 }
+func bareOldRule(e *xlate.Entry) { oldRule(e); noNonce(e) }
+func icmpRule(e *xlate.Entry)    { e.ICMPRule = xlate.RuleRFC6741 }
+func handles(e *xlate.Entry)     { e.RemoteHandle = 0x0200_0000_0000_0001 }
 
 // destOptions is a header of the application's own with an unknown option.
 func destOptions() ext {
 	return ext{proto: ip6.DestOpts, body: []byte{0, 0, 0x1e, 4, 1, 2, 3, 4}}
-}
-
-// sharedOptions is a header with a nonce and an unknown option behind it, as
-// RFC 6744 §2 allows.
-func sharedOptions() ext {
-	b := append([]byte{0, 1, ilnp.OptionNonce, 4}, nonce(4).Value()...)
-	return ext{proto: ip6.DestOpts, body: append(b, 0x1e, 4, 1, 2, 3, 4, ip6.PadN, 0)}
 }
 
 // firstPart is the first 512 octets of a UDP datagram of 812, whose checksum,

@@ -10,7 +10,11 @@ import (
 	"roam/wire/xlate"
 )
 
-// keys are the keys of the text in the order in which they are written. Each
+// icmpRule is a key that stands behind all others, and only where it is not that of
+// plain IPv6.
+const icmpRule = "icmp-rule"
+
+// keys are the other keys of the text in the order in which they are written. Each
 // must stand there exactly once.
 var keys = []string{
 	"description", "direction", "rule", "nonce", "session-prefix",
@@ -44,6 +48,13 @@ func parseText(txt []byte) (Case, error) {
 			return Case{}, fmt.Errorf("%s %q: %w: %w", key, value, ErrFormat, err)
 		}
 		delete(values, key)
+	}
+	if value, ok := values[icmpRule]; ok {
+		var err error
+		if c.Entry.ICMPRule, err = parseRule(value); err != nil {
+			return Case{}, fmt.Errorf("%s %q: %w: %w", icmpRule, value, ErrFormat, err)
+		}
+		delete(values, icmpRule)
 	}
 	for key := range values {
 		return Case{}, fmt.Errorf("unknown key %s: %w", key, ErrFormat)
@@ -119,6 +130,9 @@ func (c Case) AppendText(b []byte) []byte {
 	}
 	for i, key := range keys {
 		b = fmt.Appendf(b, "%s: %v\n", key, values[i])
+	}
+	if e.ICMPRule != xlate.RuleIPv6 {
+		b = fmt.Appendf(b, "%s: %v\n", icmpRule, e.ICMPRule)
 	}
 	return b
 }

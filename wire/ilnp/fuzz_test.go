@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
 func FuzzLocatorUpdate(f *testing.F) {
 	f.Add(rfcBytes)
 	f.Add(draftBytes)
+	f.Add(linuxBytes)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		u, err := ilnp.ParseLocatorUpdate(b)
 		if err != nil {
@@ -35,12 +37,19 @@ func FuzzParsePacket(f *testing.F) {
 	echo, _ := ilnp.BuildEcho(src, dst, nonce(f, 12), true, 1, 2, []byte("token"))
 	f.Add(lu)
 	f.Add(echo)
+	overNIDs := bytes.Clone(lu)
+	_ = ilnp.FinishOverNIDs(overNIDs)
+	f.Add(overNIDs)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q, quotedErr := ilnp.ParseQuoted(b)
 		p, err := ilnp.ParsePacket(b)
 		if err != nil {
 			return
 		}
+		if p.OverNIDs && (!p.Nonce.Present() || p.Proto != ip6.ICMPv6 || p.Fragmented) {
+			t.Errorf("%+v has a checksum over NIDs", p)
+		}
+		q.OverNIDs = p.OverNIDs // of a quoted packet nobody looks at the checksum
 		if quotedErr != nil || !reflect.DeepEqual(p, q) {
 			t.Errorf("whole packet gives %+v, quoted %+v (%v)", p, q, quotedErr)
 		}
@@ -58,6 +67,11 @@ func FuzzICMP(f *testing.F) {
 			out, err := e.AppendTo(nil)
 			if err != nil || !bytes.Equal(out[4:], b[4:]) || out[0] != b[0] {
 				t.Errorf("echo %x becomes %x (%v)", b, out, err)
+			}
+		}
+		for _, port := range []uint16{0, 6740} {
+			if p, e, err := ilnp.ParseQuotedEcho(b, port); err == nil && (p.Proto != ip6.ICMPv6 || p.Carried && port == 0 || !bytes.Contains(b, e.Data)) {
+				t.Errorf("%x quotes echo %+v of %+v", b, e, p)
 			}
 		}
 		if m, err := ilnp.ParseError(b); err == nil {

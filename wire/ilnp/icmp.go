@@ -76,3 +76,40 @@ func (m ErrorMessage) AppendTo(b []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint32(b, m.Param)
 	return append(b, m.Quoted...), nil
 }
+
+// ParseQuotedEcho reads the echo message that an ICMPv6 error quotes, also one in UDP
+// to port, for which Carried is set. Port 0 opens none. The quote may be cut off
+// anywhere behind the echo's header.
+func ParseQuotedEcho(quoted []byte, port uint16) (Packet, Echo, error) {
+	inner, carried := uncarryQuoted(quoted, port)
+	p, err := ParseQuoted(inner)
+	if err != nil {
+		return Packet{}, Echo{}, err
+	}
+	if p.Carried = carried; p.Proto != ip6.ICMPv6 || p.Later {
+		return Packet{}, Echo{}, fmt.Errorf("quoted packet: protocol %d is no echo: %w", p.Proto, ip6.ErrMalformed)
+	}
+	e, err := ParseEcho(p.Payload)
+	if err != nil {
+		return Packet{}, Echo{}, fmt.Errorf("quoted packet: %w", err)
+	}
+	return p, e, nil
+}
+
+// uncarryQuoted is Uncarry for a packet that may have been cut off: no checksum is
+// verified. It returns b itself if that is none in UDP.
+func uncarryQuoted(b []byte, port uint16) (inner []byte, carried bool) {
+	c, err := ip6.WalkQuoted(b)
+	if err != nil {
+		return b, false
+	}
+	at := c.UpperOffset
+	if port == 0 || c.Upper != ip6.UDP || !c.Whole() || c.End < at+udpHeaderLen+8 || binary.BigEndian.Uint16(b[at+2:]) != port ||
+		b[at+udpHeaderLen] != ip6.ICMPv6 || b[at+udpHeaderLen+2] != OptionNonce || c.Header.PayloadLen < udpHeaderLen {
+		return b, false
+	}
+	inner = append(append(make([]byte, 0, c.End), b[:at]...), b[at+udpHeaderLen:c.End]...)
+	inner[c.NextOff] = ip6.DestOpts
+	binary.BigEndian.PutUint16(inner[4:], c.Header.PayloadLen-udpHeaderLen)
+	return inner, true
+}

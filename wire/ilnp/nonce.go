@@ -1,7 +1,7 @@
 // Package ilnp reads and writes the messages of ILNPv6: the Nonce option
 // (RFC 6744), the Locator Update and its acknowledgement (RFC 6743 §2, and the
-// draft form with 16-byte entries and codes 0 to 7), nonce echoes, and the
-// whole packets that carry them.
+// two other forms with 16-byte entries), nonce echoes, and the whole packets
+// that carry them.
 //
 // It omits the Identifier option that RFC 6743 §2 mentions (defined nowhere
 // for ILNPv6), nonces of other lengths than 4 and 12 octets, and the site

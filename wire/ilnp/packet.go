@@ -33,6 +33,7 @@ type Packet struct {
 	Nonce        Nonce  // the zero value: no Nonce option
 	Proto        uint8  // upper-layer protocol
 	Type, Code   uint8  // of an ICMPv6 message, if its header is here
+	OverNIDs     bool   // its ICMPv6 checksum is right with locators counted as zero, not with them
 	Fragmented   bool   // Payload is not a whole message
 	Later        bool   // a fragment other than the first: Payload does not start with a header
 	Payload      []byte // upper-layer header and all that follows
@@ -40,6 +41,9 @@ type Packet struct {
 
 // ParsePacket reads a whole packet. It is strict: truncation, a second Nonce
 // option, and a wrong checksum of an ICMPv6 message in one piece are errors.
+// The checksum may be over the addresses (RFC 6741 §4.3) or, with a Nonce option,
+// over the NIDs alone, as some stacks have it: whoever knows the nonce gains
+// nothing by the second rule, and without it the packet is one of plain IPv6.
 // Payload is a part of b; octets behind the payload length are cut off.
 func ParsePacket(b []byte) (Packet, error) {
 	c, err := ip6.Walk(b)
@@ -53,11 +57,41 @@ func ParsePacket(b []byte) (Packet, error) {
 	if len(p.Payload) < 4 {
 		return Packet{}, fmt.Errorf("icmpv6 header: ends at offset %d, want %d octets: %w", c.End, c.UpperOffset+4, ip6.ErrTruncated)
 	}
-	if !p.Fragmented && ip6.Checksum(c.Header.Src, c.Header.Dst, p.Proto, p.Payload) != 0 {
-		return Packet{}, fmt.Errorf("icmpv6 header: checksum %#04x at offset %d: %w",
-			binary.BigEndian.Uint16(p.Payload[2:]), c.UpperOffset+2, ErrChecksum)
+	if p.Fragmented || ip6.Checksum(c.Header.Src, c.Header.Dst, p.Proto, p.Payload) == 0 {
+		return p, nil
 	}
-	return p, nil
+	if p.OverNIDs = p.Nonce.Present() && sumOverNIDs(p.Src, p.Dst, p.Payload) == 0; p.OverNIDs {
+		return p, nil
+	}
+	return Packet{}, fmt.Errorf("icmpv6 header: checksum %#04x at offset %d: %w",
+		binary.BigEndian.Uint16(p.Payload[2:]), c.UpperOffset+2, ErrChecksum)
+}
+
+// sumOverNIDs is ip6.Checksum of an ICMPv6 message with locators counted as zero.
+func sumOverNIDs(src, dst roam.ILV, message []byte) uint16 {
+	return ip6.Checksum(roam.ILV{NID: src.NID}.Addr(), roam.ILV{NID: dst.NID}.Addr(), ip6.ICMPv6, message)
+}
+
+// FinishOverNIDs computes the checksum of a whole ICMPv6 message anew, with locators
+// counted as zero, and writes it in place. The packet has a Nonce option and is not
+// in UDP yet.
+func FinishOverNIDs(packet []byte) error {
+	c, err := ip6.Walk(packet)
+	if err != nil {
+		return fmt.Errorf("finish checksum over nids: %w", err)
+	}
+	f, err := FindNonce(packet, c)
+	if err != nil {
+		return fmt.Errorf("finish checksum over nids: %w", err)
+	}
+	if !f.Nonce.Present() || c.Upper != ip6.ICMPv6 || !c.Whole() || c.SegmentsLeft != 0 || c.End-c.UpperOffset < 4 {
+		return fmt.Errorf("finish checksum over nids: want a nonce and a whole icmpv6 message: %w", ip6.ErrMalformed)
+	}
+	message := packet[c.UpperOffset:c.End]
+	binary.BigEndian.PutUint16(message[2:], 0)
+	sum := sumOverNIDs(roam.ILVFromAddr(c.Header.Src), roam.ILVFromAddr(c.Header.Dst), message)
+	binary.BigEndian.PutUint16(message[2:], sum)
+	return nil
 }
 
 // ParseQuoted reads the packet inside an ICMPv6 error, which may have been cut
@@ -143,7 +177,8 @@ type appender interface {
 }
 
 // build puts an ICMPv6 message into a packet and finishes its checksum by the
-// ordinary rule, which RFC 6743 §2 keeps for the Locator Update.
+// ordinary rule, which RFC 6743 §2 keeps for the Locator Update. FinishOverNIDs
+// makes it one by the other rule.
 func build(src, dst roam.ILV, class uint8, nonce Nonce, m appender) ([]byte, error) {
 	h := ip6.Header{TrafficClass: class, NextHeader: ip6.ICMPv6, HopLimit: HopLimit, Src: src.Addr(), Dst: dst.Addr()}
 	if nonce.Present() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"roam"
 	"roam/wire/ilnp"
 	"roam/wire/ip6"
 )
@@ -209,5 +210,77 @@ func TestParseQuotedTruncation(t *testing.T) {
 		if !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "quoted packet") {
 			t.Errorf("%d octets: %v", n, err)
 		}
+	}
+}
+
+// A checksum over NIDs alone is right too, but only with a nonce: without one the
+// packet is one of plain IPv6.
+func TestChecksumOverNIDs(t *testing.T) {
+	for _, n := range []int{4, 12} {
+		ordinary := must(t)(ilnp.BuildUpdate(src, dst, nonce(t, n), rfcUpdate))
+		b := bytes.Clone(ordinary)
+		if err := ilnp.FinishOverNIDs(b); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(b, ordinary) {
+			t.Fatal("both rules give one checksum")
+		}
+		for _, c := range []struct {
+			packet []byte
+			want   bool
+		}{{ordinary, false}, {b, true}} {
+			if p, err := ilnp.ParsePacket(c.packet); err != nil || p.OverNIDs != c.want {
+				t.Errorf("over NIDs %v (%v), want %v", p.OverNIDs, err, c.want)
+			}
+			carried := must(t)(ilnp.Carry(c.packet, port))
+			if p, err := ilnp.ParseControl(carried, port); err != nil || p.OverNIDs != c.want || !p.Carried {
+				t.Errorf("in UDP: over NIDs %v (%v), want %v", p.OverNIDs, err, c.want)
+			}
+		}
+		b[len(b)-1] ^= 0x10
+		if _, err := ilnp.ParsePacket(b); !errors.Is(err, ilnp.ErrChecksum) {
+			t.Errorf("damaged packet: %v", err)
+		}
+	}
+	plain := must(t)(ilnp.BuildEcho(src, dst, ilnp.Nonce{}, true, 1, 1, []byte{1, 2, 3}))
+	if err := ilnp.FinishOverNIDs(plain); !errors.Is(err, ip6.ErrMalformed) {
+		t.Errorf("without nonce: %v", err)
+	}
+	sum := ip6.Checksum(roam.ILV{NID: src.NID}.Addr(), roam.ILV{NID: dst.NID}.Addr(), ip6.ICMPv6, append([]byte{128, 0, 0, 0}, plain[44:]...))
+	binary.BigEndian.PutUint16(plain[42:], sum)
+	if _, err := ilnp.ParsePacket(plain); !errors.Is(err, ilnp.ErrChecksum) {
+		t.Errorf("over NIDs without nonce: %v", err)
+	}
+}
+
+// An error may quote a probe in any form, cut off behind the token.
+func TestParseQuotedEcho(t *testing.T) {
+	token := []byte("0123456789abcdef")
+	for name, b := range map[string][]byte{
+		"option": must(t)(ilnp.BuildEcho(src, dst, nonce(t, 4), true, 3, 4, token)),
+		"udp":    must(t)(ilnp.BuildCarriedEcho(src, dst, nonce(t, 12), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.CarriedEcho{Port: port})),
+		"padded": must(t)(ilnp.BuildCarriedEcho(src, dst, nonce(t, 4), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.CarriedEcho{Port: port, Padded: true, Size: 1400})),
+	} {
+		end := bytes.Index(b, token) + len(token)
+		for _, n := range []int{len(b), end, end - 1} {
+			p, e, err := ilnp.ParseQuotedEcho(b[:n], port)
+			if err != nil || !e.Request || e.ID != 3 || e.Seq != 4 || p.Src != src || p.Dst != dst || p.Carried != (name != "option") {
+				t.Fatalf("%s, %d octets: %+v %+v (%v)", name, n, p, e, err)
+			}
+			if whole := bytes.HasPrefix(e.Data, token); whole != (n >= end) {
+				t.Errorf("%s, %d of %d octets: data %q", name, n, end, e.Data)
+			}
+		}
+		if _, _, err := ilnp.ParseQuotedEcho(b, 0); (err == nil) != (name == "option") {
+			t.Errorf("%s without a port: %v", name, err)
+		}
+		for n := range end - len(token) {
+			if _, _, err := ilnp.ParseQuotedEcho(b[:n], port); err == nil {
+				t.Errorf("%s, %d octets are an echo", name, n)
+			}
+		}
+	}
+	if _, _, err := ilnp.ParseQuotedEcho(must(t)(ilnp.BuildUpdate(src, dst, nonce(t, 4), rfcUpdate)), port); err == nil {
+		t.Error("an update is an echo")
 	}
 }

@@ -21,6 +21,8 @@ const (
 
 	CodeUnknownOption uint8 = 2 // of a Parameter Problem (RFC 4443 §3.4)
 	CodeNoAddress     uint8 = 3 // of Destination Unreachable (RFC 4443 §3.1)
+
+	CodePortUnreachable uint8 = 4 // likewise
 )
 
 // Operation tells an advertisement from its acknowledgement (RFC 6743 §2).
@@ -56,24 +58,49 @@ var ErrNoLocators = errors.New("no locators")
 const (
 	updateFixed = 8
 	entryRFC    = 12
-	entryDraft  = 16
+	entryLong   = 16 // of FormDraft and FormLinux
 )
 
 // LocatorEntry is one locator of a Locator Update.
 type LocatorEntry struct {
 	L64        roam.L64
-	Preference uint16 // lower is preferred (RFC 6742 §2.3)
-	Lifetime   uint32 // seconds; the RFC 6743 form holds at most 65,535
+	Preference uint32 // lower is preferred (RFC 6742 §2.3); at most 65,535 but in FormLinux
+	Lifetime   uint32 // seconds; FormRFC holds at most 65,535
 }
 
-// LocatorUpdate is the ICMPv6 message 156. Draft says that it has, or shall
-// have, the form with 16-byte entries. The two forms are told apart by code
-// and length: code 0 has 12-byte entries, codes 1 to 7 have 16-byte ones.
+// Form is the layout of a Locator Update.
+type Form uint8
+
+// The forms. Codes 1 to 7 have FormDraft. Code 0 has one of the two others, which
+// the length tells apart: no length fits both, as there is at least one entry.
+const (
+	FormRFC   Form = iota // RFC 6743 §2: code 0, entries of 12 octets
+	FormDraft             // codes 1 to 7, entries of 16 octets with a lifetime of 32 bits
+	// FormLinux is code 0 with entries of 16 octets, whose preference and lifetime
+	// are 32 bits each, little-endian: what the ILNPv6 kernel of the University of
+	// St Andrews sends on x86. Their values mean nothing there.
+	FormLinux
+)
+
+// String returns the form as people know it.
+func (f Form) String() string {
+	switch f {
+	case FormRFC:
+		return "rfc6743"
+	case FormDraft:
+		return "draft"
+	case FormLinux:
+		return "linux"
+	}
+	return fmt.Sprintf("form %d", uint8(f))
+}
+
+// LocatorUpdate is the ICMPv6 message 156.
 type LocatorUpdate struct {
 	Code      uint8
 	Operation Operation
 	Locators  []LocatorEntry // 1 to MaxLocators
-	Draft     bool
+	Form      Form
 }
 
 // Ack returns the acknowledgement of an advertisement: the same body with the
@@ -91,7 +118,7 @@ func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 		return LocatorUpdate{}, fmt.Errorf("locator update: %s ends at offset %d, want %d octets: %w",
 			updateField(len(b)), len(b), updateFixed, ip6.ErrTruncated)
 	}
-	u := LocatorUpdate{Code: b[1], Operation: Operation(b[5]), Draft: b[1] != CodeNone}
+	u := LocatorUpdate{Code: b[1], Operation: Operation(b[5]), Form: formOf(b)}
 	switch {
 	case b[0] != TypeLocatorUpdate:
 		return LocatorUpdate{}, fmt.Errorf("locator update: type %d at offset 0: %w", b[0], ip6.ErrMalformed)
@@ -102,7 +129,7 @@ func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 	case u.Operation != Advertisement && u.Operation != Acknowledgement:
 		return LocatorUpdate{}, fmt.Errorf("locator update: operation %d at offset 5: %w", u.Operation, ip6.ErrMalformed)
 	}
-	size, count := u.entrySize(), int(b[4])
+	size, count := u.Form.entrySize(), int(b[4])
 	want := updateFixed + size*count
 	if len(b) < want {
 		i := (len(b) - updateFixed) / size
@@ -115,14 +142,13 @@ func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 	}
 	u.Locators = make([]LocatorEntry, count)
 	for i := range u.Locators {
-		u.Locators[i] = parseEntry(b[updateFixed+i*size:], u.Draft)
+		u.Locators[i] = u.Form.parseEntry(b[updateFixed+i*size:])
 	}
 	return u, nil
 }
 
 // AppendTo appends the message to b with a checksum of zero, to be filled in
-// over the packet that carries it. Lifetimes clamp to 65,535 s in the RFC 6743
-// form.
+// over the packet that carries it. Lifetimes clamp to 65,535 s in FormRFC.
 func (u LocatorUpdate) AppendTo(b []byte) ([]byte, error) {
 	switch {
 	case len(u.Locators) == 0:
@@ -131,38 +157,62 @@ func (u LocatorUpdate) AppendTo(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("locator update: %d locators, at most %d: %w", len(u.Locators), MaxLocators, ip6.ErrMalformed)
 	case u.Operation != Advertisement && u.Operation != Acknowledgement:
 		return nil, fmt.Errorf("locator update: operation %d at offset 5: %w", u.Operation, ip6.ErrMalformed)
-	case u.Code > CodeReplaceSoft, u.Draft != (u.Code != CodeNone):
+	case u.Code > CodeReplaceSoft, u.Form > FormLinux, (u.Form == FormDraft) != (u.Code != CodeNone):
 		return nil, fmt.Errorf("locator update: code %d at offset 1 in the wrong form: %w", u.Code, ip6.ErrMalformed)
 	}
 	b = append(b, TypeLocatorUpdate, u.Code, 0, 0, uint8(len(u.Locators)), uint8(u.Operation), 0, 0)
 	for _, e := range u.Locators {
-		b = binary.BigEndian.AppendUint64(b, uint64(e.L64))
-		b = binary.BigEndian.AppendUint16(b, e.Preference)
-		if u.Draft {
-			b = append(b, 0, 0)
-			b = binary.BigEndian.AppendUint32(b, e.Lifetime)
-			continue
+		if e.Preference > 0xffff && u.Form != FormLinux {
+			return nil, fmt.Errorf("locator update: preference %d of %v, at most 65535: %w", e.Preference, e.L64, ip6.ErrMalformed)
 		}
-		b = binary.BigEndian.AppendUint16(b, uint16(min(e.Lifetime, 0xffff)))
+		b = u.Form.appendEntry(b, e)
 	}
 	return b, nil
 }
 
-func (u LocatorUpdate) entrySize() int {
-	if u.Draft {
-		return entryDraft
+// formOf tells the form of a message that has its fixed part. One that fits none is
+// FormRFC, or FormDraft by its code.
+func formOf(b []byte) Form {
+	switch {
+	case b[1] != CodeNone:
+		return FormDraft
+	case len(b) == updateFixed+entryLong*int(b[4]):
+		return FormLinux
 	}
-	return entryRFC
+	return FormRFC
 }
 
-func parseEntry(b []byte, draft bool) LocatorEntry {
-	e := LocatorEntry{L64: roam.L64(binary.BigEndian.Uint64(b)), Preference: binary.BigEndian.Uint16(b[8:])}
-	if draft {
+func (f Form) entrySize() int {
+	if f == FormRFC {
+		return entryRFC
+	}
+	return entryLong
+}
+
+func (f Form) parseEntry(b []byte) LocatorEntry {
+	e := LocatorEntry{L64: roam.L64(binary.BigEndian.Uint64(b)), Preference: uint32(binary.BigEndian.Uint16(b[8:]))}
+	switch f {
+	case FormDraft:
 		e.Lifetime = binary.BigEndian.Uint32(b[12:])
-	} else {
+	case FormLinux:
+		e.Preference, e.Lifetime = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
+	default:
 		e.Lifetime = uint32(binary.BigEndian.Uint16(b[10:]))
 	}
 	return e
+}
+
+func (f Form) appendEntry(b []byte, e LocatorEntry) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(e.L64))
+	switch f {
+	case FormDraft:
+		b = binary.BigEndian.AppendUint16(b, uint16(e.Preference))
+		return binary.BigEndian.AppendUint32(append(b, 0, 0), e.Lifetime)
+	case FormLinux:
+		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, e.Preference), e.Lifetime)
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(e.Preference))
+	return binary.BigEndian.AppendUint16(b, uint16(min(e.Lifetime, 0xffff)))
 }
 
 // updateField names the field of the fixed part that holds offset off.

@@ -28,15 +28,23 @@ var (
 		0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0x0a, 0, 10, 0, 0, 0, 0, 0x07, 0x08,
 		0x20, 0x01, 0x0d, 0xb8, 0, 3, 0, 0xc4, 1, 2, 0, 0, 0, 0, 0xff, 0xfe,
 	}
+	// linuxBytes are an acknowledgement of the University of St Andrews' kernel, as it
+	// was captured, but for the checksum.
+	linuxBytes = []byte{
+		156, 0, 0, 0, 1, 2, 0, 0,
+		0x20, 0x01, 0x0d, 0xb8, 0, 0xa2, 0, 0, 0x0a, 0, 0, 0, 0x1e, 0, 0, 0,
+	}
 	rfcUpdate   = ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: entries}
-	draftUpdate = ilnp.LocatorUpdate{Code: ilnp.CodeReplaceSoft, Operation: ilnp.Acknowledgement, Locators: entries, Draft: true}
+	draftUpdate = ilnp.LocatorUpdate{Code: ilnp.CodeReplaceSoft, Operation: ilnp.Acknowledgement, Locators: entries, Form: ilnp.FormDraft}
+	linuxUpdate = ilnp.LocatorUpdate{Operation: ilnp.Acknowledgement, Form: ilnp.FormLinux,
+		Locators: []ilnp.LocatorEntry{{L64: 0x2001_0db8_00a2_0000, Preference: 10, Lifetime: 30}}}
 )
 
 func TestUpdateRoundTrip(t *testing.T) {
 	for name, c := range map[string]struct {
 		update ilnp.LocatorUpdate
 		bytes  []byte
-	}{"rfc 6743": {rfcUpdate, rfcBytes}, "draft": {draftUpdate, draftBytes}} {
+	}{"rfc 6743": {rfcUpdate, rfcBytes}, "draft": {draftUpdate, draftBytes}, "linux": {linuxUpdate, linuxBytes}} {
 		b, err := c.update.AppendTo(dirty())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -91,7 +99,7 @@ func TestUpdateClampsLifetime(t *testing.T) {
 		if got := again(t, u).Locators[0].Lifetime; got != want {
 			t.Errorf("lifetime %d becomes %d, want %d", life, got, want)
 		}
-		u.Draft, u.Code = true, ilnp.CodeAddHard
+		u.Form, u.Code = ilnp.FormDraft, ilnp.CodeAddHard
 		if got := again(t, u).Locators[0].Lifetime; got != life {
 			t.Errorf("draft form: lifetime %d becomes %d", life, got)
 		}
@@ -100,16 +108,16 @@ func TestUpdateClampsLifetime(t *testing.T) {
 
 func TestUpdateOfManyLocators(t *testing.T) {
 	for _, n := range []int{1, 2, 254, 255} {
-		for _, draft := range []bool{false, true} {
-			u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Draft: draft}
-			if draft {
+		for _, form := range []ilnp.Form{ilnp.FormRFC, ilnp.FormDraft, ilnp.FormLinux} {
+			u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Form: form}
+			if form == ilnp.FormDraft {
 				u.Code = ilnp.CodeDeleteSoft
 			}
 			for i := range n {
-				u.Locators = append(u.Locators, ilnp.LocatorEntry{L64: roam.L64(i + 1), Preference: uint16(i)})
+				u.Locators = append(u.Locators, ilnp.LocatorEntry{L64: roam.L64(i + 1), Preference: uint32(i)})
 			}
 			if got := again(t, u); !reflect.DeepEqual(got, u) {
-				t.Errorf("%d locators, draft %v: round trip differs", n, draft)
+				t.Errorf("%d locators, %s: round trip differs", n, form)
 			}
 		}
 	}
@@ -161,16 +169,18 @@ func TestUpdateRefusals(t *testing.T) {
 		bytes []byte
 		want  error
 	}{
-		"another type":              {edit(rfcBytes, 0, 155), ip6.ErrMalformed},
-		"code 8":                    {edit(draftBytes, 1, 8), ip6.ErrMalformed},
-		"no locators":               {edit(rfcBytes, 4, 0)[:8], ilnp.ErrNoLocators},
-		"operation 0":               {edit(rfcBytes, 5, 0), ip6.ErrMalformed},
-		"operation 3":               {edit(rfcBytes, 5, 3), ip6.ErrMalformed},
-		"fewer counted":             {edit(rfcBytes, 4, 1), ip6.ErrMalformed},
-		"more counted":              {edit(rfcBytes, 4, 3), ip6.ErrTruncated},
-		"octet behind":              {append(bytes.Clone(rfcBytes), 0), ip6.ErrMalformed},
-		"draft entries with code 0": {edit(draftBytes, 1, 0), ip6.ErrMalformed},
-		"rfc entries with code 7":   {edit(rfcBytes, 1, 7), ip6.ErrTruncated},
+		"another type":            {edit(rfcBytes, 0, 155), ip6.ErrMalformed},
+		"code 8":                  {edit(draftBytes, 1, 8), ip6.ErrMalformed},
+		"no locators":             {edit(rfcBytes, 4, 0)[:8], ilnp.ErrNoLocators},
+		"operation 0":             {edit(rfcBytes, 5, 0), ip6.ErrMalformed},
+		"operation 3":             {edit(rfcBytes, 5, 3), ip6.ErrMalformed},
+		"fewer counted":           {edit(rfcBytes, 4, 1), ip6.ErrMalformed},
+		"more counted":            {edit(rfcBytes, 4, 3), ip6.ErrTruncated},
+		"octet behind":            {append(bytes.Clone(rfcBytes), 0), ip6.ErrMalformed},
+		"linux, fewer counted":    {append(edit(linuxBytes, 4, 1), linuxBytes[8:]...), ip6.ErrMalformed},
+		"linux, more counted":     {edit(linuxBytes, 4, 2), ip6.ErrTruncated},
+		"linux, octet behind":     {append(bytes.Clone(linuxBytes), 0), ip6.ErrMalformed},
+		"rfc entries with code 7": {edit(rfcBytes, 1, 7), ip6.ErrTruncated},
 	} {
 		_, err := ilnp.ParseLocatorUpdate(c.bytes)
 		if !errors.Is(err, c.want) {
@@ -189,10 +199,13 @@ func TestUpdateEmitRefusals(t *testing.T) {
 		"no locators":         {func(u *ilnp.LocatorUpdate) { u.Locators = nil }, ilnp.ErrNoLocators},
 		"256 locators":        {func(u *ilnp.LocatorUpdate) { u.Locators = make([]ilnp.LocatorEntry, 256) }, ip6.ErrMalformed},
 		"operation 0":         {func(u *ilnp.LocatorUpdate) { u.Operation = 0 }, ip6.ErrMalformed},
-		"draft with code 0":   {func(u *ilnp.LocatorUpdate) { u.Draft = true }, ip6.ErrMalformed},
+		"draft with code 0":   {func(u *ilnp.LocatorUpdate) { u.Form = ilnp.FormDraft }, ip6.ErrMalformed},
 		"rfc form, code 7":    {func(u *ilnp.LocatorUpdate) { u.Code = 7 }, ip6.ErrMalformed},
-		"draft form, code 8":  {func(u *ilnp.LocatorUpdate) { u.Code, u.Draft = 8, true }, ip6.ErrMalformed},
-		"draft, code 200":     {func(u *ilnp.LocatorUpdate) { u.Code, u.Draft = 200, true }, ip6.ErrMalformed},
+		"draft form, code 8":  {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 8, ilnp.FormDraft }, ip6.ErrMalformed},
+		"draft, code 200":     {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 200, ilnp.FormDraft }, ip6.ErrMalformed},
+		"linux form, code 7":  {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 7, ilnp.FormLinux }, ip6.ErrMalformed},
+		"a fourth form":       {func(u *ilnp.LocatorUpdate) { u.Form = ilnp.FormLinux + 1 }, ip6.ErrMalformed},
+		"long preference":     {func(u *ilnp.LocatorUpdate) { u.Locators = []ilnp.LocatorEntry{{Preference: 65536}} }, ip6.ErrMalformed},
 		"reserved operation3": {func(u *ilnp.LocatorUpdate) { u.Operation = 3 }, ip6.ErrMalformed},
 	} {
 		u := rfcUpdate
@@ -212,8 +225,26 @@ func TestUpdateFormByCode(t *testing.T) {
 		if err != nil {
 			t.Fatalf("code %d: %v", code, err)
 		}
-		if !u.Draft || u.Code != code {
+		if u.Form != ilnp.FormDraft || u.Code != code {
 			t.Errorf("code %d: parsed %+v", code, u)
+		}
+	}
+}
+
+// Of code 0 the length tells the two forms apart, whatever the count; a length that
+// fits neither is refused.
+func TestUpdateFormByLength(t *testing.T) {
+	for count := 1; count <= ilnp.MaxLocators; count++ {
+		for n := 8; n <= 8+16*count+16; n++ {
+			b := make([]byte, n)
+			b[0], b[4], b[5] = ilnp.TypeLocatorUpdate, uint8(count), uint8(ilnp.Advertisement)
+			u, err := ilnp.ParseLocatorUpdate(b)
+			switch {
+			case n == 8+12*count && (err != nil || u.Form != ilnp.FormRFC),
+				n == 8+16*count && (err != nil || u.Form != ilnp.FormLinux),
+				n != 8+12*count && n != 8+16*count && err == nil:
+				t.Fatalf("%d octets with count %d: form %v, %v", n, count, u.Form, err)
+			}
 		}
 	}
 }

@@ -60,8 +60,8 @@ func FuzzTranslate(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(c.Exts) > 0 && c.Exts[0].Proto != ip6.DestOpts && c.Exts[0].Proto != ip6.Fragment {
-			return // the nonce stood behind another header and became padding
+		if e.Rule == xlate.RuleRFC6741 && !e.Nonce.Present() {
+			return // a wrong checksum may be right by the other rule on the wire
 		}
 		if want := b[:c.End]; !bytes.Equal(oneZero(back), oneZero(want)) {
 			t.Errorf("came back as\n%x, was\n%x", back, want)

@@ -2,6 +2,7 @@ package xlate
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"roam"
@@ -40,7 +41,7 @@ func errorInward(pkt []byte, e Entry) ([]byte, error) {
 	if src == wire.remote {
 		src = session.remote
 	}
-	if err := verify(pkt, c); err != nil {
+	if err := verify(pkt); err != nil {
 		return nil, err
 	}
 	out, err := stripExpected(pkt[:c.End], c, e.Nonce)
@@ -76,11 +77,11 @@ func ErrorOutward(pkt []byte, e Entry) ([]byte, error) {
 }
 
 func errorOutward(pkt []byte, e Entry) ([]byte, error) {
-	out, c, err := outward(pkt, e)
+	out, _, err := outward(pkt, e)
 	if err != nil {
 		return nil, err
 	}
-	if err := verify(out, c); err != nil {
+	if err := verify(out); err != nil {
 		return nil, err
 	}
 	at, m, err := errorIn(out)
@@ -97,17 +98,17 @@ func errorOutward(pkt []byte, e Entry) ([]byte, error) {
 	if room := minMTU - at - 8; len(m.Quoted) > room {
 		m.Quoted = m.Quoted[:max(room, 0)]
 	}
-	return putError(out[:at], m)
+	if out, err = putError(out[:at], m); err != nil || e.ICMPRule != RuleRFC6741 || !e.Nonce.Present() {
+		return out, err
+	}
+	return out, ilnp.FinishOverNIDs(out)
 }
 
 // verify refuses an ICMPv6 message with a wrong checksum: computing it anew
 // after the translation would make a damaged message good.
-func verify(b []byte, c ip6.Chain) error {
-	if c.Upper != ip6.ICMPv6 || !c.Whole() {
-		return nil // refused by errorIn, with a better reason
-	}
-	if ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, b[c.UpperOffset:c.End]) != 0 {
-		return fmt.Errorf("icmpv6 header: checksum at offset %d: %w", c.UpperOffset+2, ilnp.ErrChecksum)
+func verify(b []byte) error {
+	if _, err := ilnp.ParsePacket(b); errors.Is(err, ilnp.ErrChecksum) {
+		return err // errorIn has better reasons for all else
 	}
 	return nil
 }
@@ -160,10 +161,7 @@ func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byt
 	if err != nil {
 		return nil, 0, 0, fmt.Errorf("quoted packet: %w", err)
 	}
-	out, gone = stripNonce(b[:c.End], c, f)
-	if gone > 0 {
-		goneAt = c.Exts[f.Ext].Offset
-	}
+	out, gone, goneAt = stripNonce(b[:c.End], c, f)
 	setAddresses(out, newSrc, newDst)
 	oldSum, newSum := q.e.wireSum(c.Upper), q.e.sessionSum()
 	if q.outward {

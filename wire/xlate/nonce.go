@@ -3,6 +3,7 @@ package xlate
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -42,8 +43,7 @@ func insertNonce(b []byte, c ip6.Chain, n ilnp.Nonce) ([]byte, error) {
 }
 
 // stripExpected returns a copy of b without its Nonce option, which must be
-// want if both are present. The kernel can take room away only right behind the
-// IPv6 header; a nonce that stands further on becomes padding.
+// want if both are present.
 func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 	f, err := ilnp.FindNonce(b, c)
 	if err != nil {
@@ -52,28 +52,57 @@ func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 	if f.Ext >= 0 && want.Present() && f.Nonce != want {
 		return nil, fmt.Errorf("nonce option at offset %d: %w", f.Offset, ErrNonce)
 	}
-	f.Alone = f.Alone && f.Ext == 0
-	out, _ := stripNonce(b, c, f)
+	out, _, _ := stripNonce(b, c, f)
 	return out, nil
 }
 
-// stripNonce returns a copy of b without the Nonce option that was found, and
-// how many octets went. Its header goes with it unless it holds other options;
-// then padding of the same size takes the option's place.
-func stripNonce(b []byte, c ip6.Chain, f ilnp.Found) ([]byte, int) {
+// stripNonce returns a copy of b without the Nonce option that was found, how many
+// octets went, and where. Of the option and the padding next to it, whole multiples of
+// 8 octets go, so that the other options keep their alignment, and padding takes what is
+// left: Linux drops packets with more than 7 octets of padding in a row. A header that
+// would hold nothing else goes whole. Behind a Fragment header nothing may go, as the
+// other fragments say where they belong: padding takes the option's place.
+func stripNonce(b []byte, c ip6.Chain, f ilnp.Found) (out []byte, gone, goneAt int) {
 	if f.Ext < 0 {
-		return append([]byte(nil), b...), 0
+		return append([]byte(nil), b...), 0, 0
 	}
-	x := c.Exts[f.Ext]
-	if !f.Alone {
-		out := append([]byte(nil), b...)
-		pad := ip6.AppendPadding(nil, 2+int(f.Nonce.Len))
-		copy(out[f.Offset:], pad)
-		return out, 0
+	x, whole := c.Exts[f.Ext], false
+	from, to := f.Offset, f.Offset+2+int(f.Nonce.Len)
+	if !slices.ContainsFunc(c.Exts[:f.Ext], func(x ip6.Ext) bool { return x.Proto == ip6.Fragment }) {
+		from, to = withPadding(b[x.Offset:x.Offset+x.Len], x.Offset, f.Offset)
+		gone, whole = (to-from)&^7, to-from == x.Len-2
 	}
-	out := append(make([]byte, 0, len(b)-x.Len), b[:x.Offset]...)
-	out = append(out, b[x.Offset+x.Len:]...)
-	out[x.NextOff] = b[x.Offset]
-	binary.BigEndian.PutUint16(out[4:], c.Header.PayloadLen-uint16(x.Len))
-	return out, x.Len
+	if whole {
+		from, gone = x.Offset, x.Len
+	}
+	out = append(make([]byte, 0, len(b)-gone), b[:from]...)
+	out = ip6.AppendPadding(out, to-from-gone)
+	out = append(out, b[to:]...)
+	if whole {
+		out[x.NextOff] = b[x.Offset]
+	} else {
+		out[x.Offset+1] -= uint8(gone / 8)
+	}
+	binary.BigEndian.PutUint16(out[4:], c.Header.PayloadLen-uint16(gone))
+	return out, gone, from
+}
+
+// withPadding returns where the option at a packet's offset begins and ends together
+// with the padding next to it, in the header ext that stands at the offset at.
+func withPadding(ext []byte, at, option int) (from, to int) {
+	list, _ := ip6.Options(ext, at) // it was read before
+	from, to = -1, at+len(ext)
+	for _, o := range list {
+		switch {
+		case o.Type <= ip6.PadN || o.Offset == option:
+			if from < 0 {
+				from = o.Offset
+			}
+		case o.Offset < option:
+			from = -1
+		default:
+			return from, o.Offset
+		}
+	}
+	return from, to
 }

@@ -5,8 +5,8 @@
 // It implements the rewriting of both address halves, the insertion and
 // removal of the Nonce option (RFC 6744), the adjustment of transport
 // checksums (TCP, UDP, UDP-Lite, DCCP) by either rule, and the translation of
-// ICMPv6 errors with the packet that they quote. ICMPv6 checksums always
-// follow the ordinary rule (RFC 6741 §4.3).
+// ICMPv6 errors with the packet that they quote. ICMPv6 checksums follow the
+// ordinary rule (RFC 6741 §4.3), but for correspondents that want them over NIDs.
 //
 // It omits the choice of locators, the check whether a packet may come in
 // (nonce and source are compared with the entry only), Routing headers with
@@ -66,6 +66,9 @@ type Entry struct {
 	LocalNID, RemoteNID       roam.NID // low halves on the wire
 	LocalL64, RemoteL64       roam.L64 // high halves on the wire
 	Rule                      Rule
+	// ICMPRule is the rule of the ICMPv6 messages to the correspondent that bear our
+	// nonce. Inward a whole message with its nonce shows by which rule it is right.
+	ICMPRule Rule
 
 	// Nonce is, outward, what is put into the packet, if present; inward, if
 	// present, the only nonce that is accepted. A packet without any is
@@ -95,8 +98,11 @@ func (e Entry) sessionSum() uint16 {
 
 // wireSum is what the two wire addresses add to a pseudo-header of proto.
 func (e Entry) wireSum(proto uint8) uint16 {
-	w := e.wire()
-	if e.Rule == RuleRFC6741 && proto != ip6.ICMPv6 {
+	w, rule := e.wire(), e.Rule
+	if proto == ip6.ICMPv6 {
+		rule = e.ICMPRule
+	}
+	if rule == RuleRFC6741 {
 		w.local.L64, w.remote.L64 = 0, 0
 	}
 	return ip6.Add(ilvSum(w.local), ilvSum(w.remote))
@@ -138,6 +144,9 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 	if err != nil {
 		return nil, c, err
 	}
+	if !e.Nonce.Present() {
+		e.ICMPRule = RuleIPv6
+	}
 	setAddresses(out, to.local, to.remote)
 	c, err = ip6.Walk(out)
 	if err != nil {
@@ -147,9 +156,9 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 }
 
 // Inward translates a packet from the entry's wire addresses to session
-// addresses and takes the Nonce option out of it. Where other options share its
-// header, or the header does not stand first, padding takes its place. The result never shares
-// memory with pkt.
+// addresses and takes the Nonce option out of it (see stripNonce). A packet without one
+// whose checksum is right by the ordinary rule is translated by that, whatever the
+// entry's rule is. The result never shares memory with pkt.
 func Inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := inward(pkt, e)
 	if err != nil {
@@ -170,6 +179,15 @@ func inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := stripExpected(pkt[:c.End], c, e.Nonce)
 	if err != nil {
 		return nil, err
+	}
+	if f, _ := ilnp.FindNonce(pkt, c); f.Ext < 0 && isOrdinary(pkt, c) {
+		e.Rule = RuleIPv6
+	}
+	if c.Upper == ip6.ICMPv6 && c.Whole() {
+		e.ICMPRule = RuleIPv6
+		if p, err := ilnp.ParsePacket(pkt); err == nil && p.OverNIDs {
+			e.ICMPRule = RuleRFC6741
+		}
 	}
 	setAddresses(out, to.remote, to.local)
 	if c, err = ip6.Walk(out); err != nil {

@@ -1,0 +1,71 @@
+package ilnp
+
+import (
+	"slices"
+	"testing"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// TestPreferencesHold: a correspondent that sends from a less preferred locator of its
+// set gets what it is sent where it prefers.
+func TestPreferencesHold(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	lu := ilnpwire.LocatorUpdate{}
+	for i := range 22 {
+		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, uint16(i), 100))
+	}
+	b.receive(1, b.update(netP, peerNonce, lu))
+	far := netR + 21<<16
+	if !slices.Contains(b.pairs[theKey].Accept, far) {
+		t.Error("the last one of 22 is not accepted")
+	}
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: far}}) // from before the entry was there
+	b.wantTargets(netR)
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}})
+	b.wantTargets(netQ) // one that it never announced: it has moved
+}
+
+// TestReplacedLocatorDoesNotReturn: a late packet with the nonce from a locator that
+// was replaced does not lead back there; an update does.
+func TestReplacedLocatorDoesNotReturn(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 100))))
+	for range 30 {
+		b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}})
+	}
+	b.wantTargets(netQ)
+	if !slices.Contains(b.pairs[theKey].Accept, netP) || b.count(PeerMoved) > 0 {
+		t.Error("late packets are not accepted, or taken for a move")
+	}
+	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
+	b.wantTargets(netP)
+}
+
+// TestStrangersListLess: nodes without a name of a record are not given as much of what
+// the data plane has, and a hint to what it was not given is called back.
+func TestStrangersListLess(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.sessions[theKey].stranger = true
+	lu := ilnpwire.LocatorUpdate{}
+	for i := range 255 {
+		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, uint16(i), 100))
+	}
+	b.receive(1, b.update(netP, peerNonce, lu))
+	before := b.pairs[theKey]
+	if len(before.Accept) != strangerAccept {
+		t.Errorf("%d locators accepted, want %d", len(before.Accept), strangerAccept)
+	}
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netR + 200<<16}})
+	b.wantTargets(netR)
+	if b.pairs[theKey].Seq == before.Seq {
+		t.Error("the data plane goes on sending to the hint")
+	}
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"testing"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// TestErrorsToAPendingPeer: the Port Unreachable for a peer's first datagram bears the
+// nonce of all else that goes there, not that of an entry that is preinstalled for it,
+// and goes to where the datagram came from.
+func TestErrorsToAPendingPeer(t *testing.T) {
+	const elsewhere = there + 1<<16
+	for name, carried := range map[string]bool{"option": false, "UDP": true} {
+		e, o := withSession(t, ilnp.Initiated)
+		e.cfg.UDPPort = udpPort
+		p := e.pairs[pairKey]
+		p.Expected = true
+		e.pairs[pairKey] = p
+		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
+		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
+			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
+		e.handlePlane(dataplane.Event{
+			Kind: dataplane.ErrorOut, Link: 7, Key: pairKey, Packet: packet, Local: us,
+			Remote: roam.ILV{NID: peerNID, L64: elsewhere}, OwnNonce: wrongNonce, Carried: carried,
+		})
+		if len(o.sent) != 1 {
+			t.Fatalf("%s: %d packets sent, refused %v", name, len(o.sent), e.refused)
+		}
+		got, err := ilnpwire.ParseControl(o.sent[0], udpPort)
+		if err != nil || got.Src != us || got.Dst != (roam.ILV{NID: peerNID, L64: elsewhere}) || got.Nonce != wrongNonce || got.Carried != carried {
+			t.Errorf("%s: sent %+v with nonce %x, %v", name, got, got.Nonce.Value(), err)
+		}
+	}
+}
+
+// TestExcessOfAPendingPeer waits here, though an entry is preinstalled for that peer, and
+// is sent when the session has its own.
+func TestExcessOfAPendingPeer(t *testing.T) {
+	e, o := withSession(t, ilnp.Initiated)
+	p := e.pairs[pairKey]
+	p.Expected = true
+	e.pairs[pairKey] = p
+	packet := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
+	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: pairKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
+	e.handlePlane(ev)
+	if len(o.resent) > 0 || len(e.excess.packets(pairKey)) != 1 {
+		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
+	}
+	p.Expected, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
+	e.cfg.Plane = &kernel{}
+	e.upsert(p)
+	e.release(pairKey)
+	if len(o.resent) != 1 || len(e.excess.packets(pairKey)) != 0 {
+		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
+	}
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+)
+
+// established makes an engine with one session whose correspondent has answered.
+func established(t *testing.T) *Engine {
+	t.Helper()
+	e, _, first := attached(t, &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}, nil)
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.core.HandleObservation(time.Now(), ilnp.Observation{
+		Trigger: ilnp.SeenNonce, Key: pairKey, Nonce: theirNonce, Remote: roam.ILV{NID: peerNID, L64: there}, Local: ilnp.Local{Link: 7, L64: here},
+	})
+	e.drain()
+	return e
+}
+
+// TestRecordIsTheLastResort: a successor takes what its predecessor left for it, and
+// the record on the disk when nothing is.
+func TestRecordIsTheLastResort(t *testing.T) {
+	for name, c := range map[string]struct {
+		state, record []byte
+		want          int
+	}{
+		"a file for a successor": {established(t).core.Export(), nil, 1},
+		"a record alone":         {nil, established(t).core.Export(), 1},
+		"a successor's garbage":  {[]byte("{"), established(t).core.Export(), 0}, // it has sessions that the record may lack
+		"a record of garbage":    {nil, []byte("{"), 0},
+		"neither":                {nil, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, b := range map[string][]byte{"state": c.state, "record": c.record} {
+				if b == nil {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: chance{rand.New(rand.NewPCG(3, 4))}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := &outside{}
+			e := New(Config{Core: core, Plane: &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}, Network: o, Sender: o,
+				SessionPrefix: roam.DefaultSessionPrefix, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				StateFile: filepath.Join(dir, "state"), RecordFile: filepath.Join(dir, "record")})
+			if err := e.start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(core.Snapshot()); n != c.want {
+				t.Errorf("%d sessions, want %d", n, c.want)
+			}
+		})
+	}
+}
+
+// TestSaversWriteInTheirTime: a set-up writes nothing itself; the successor's file
+// follows soon, the record later; and both follow a session that goes on unchanged.
+func TestSaversWriteInTheirTime(t *testing.T) {
+	e := established(t)
+	type save struct{ file string }
+	saves := make(chan save, 10)
+	count := func(file string, b []byte) error {
+		if !bytes.Contains(b, []byte(`"sessions":[{`)) {
+			t.Errorf("%s is written without the session", file)
+		}
+		saves <- save{file}
+		return nil
+	}
+	e.saver = saver{file: "state", after: saveAfter, write: count, done: make(chan written, 1)}
+	e.recorder = saver{file: "record", after: recordAfter, write: count, done: make(chan written, 1)}
+	e.cfg.SaveEvery = time.Minute
+	e.sessionsChanged()
+	now := e.saved
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{saveAfter / 2, ""}, {2 * saveAfter, "state"}, {recordAfter / 2, ""}, {2 * recordAfter, "record"}} {
+		e.save(now.Add(c.after))
+		got := ""
+		for _, s := range []*saver{&e.saver, &e.recorder} {
+			if s.writing {
+				got = (<-saves).file
+				if err := s.written(<-s.done); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("after %v %q is written, want %q", c.after, got, c.want)
+		}
+	}
+	e.saveNowAndThen(now.Add(time.Minute - time.Second))
+	if !e.saver.due().IsZero() {
+		t.Error("saved again although nothing has changed")
+	}
+	e.saveNowAndThen(now.Add(time.Minute + time.Second))
+	if e.saver.due().IsZero() || e.recorder.due().IsZero() {
+		t.Error("a session that goes on unchanged is not saved again: a restart would take it for idle")
+	}
+}
