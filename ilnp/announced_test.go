@@ -69,3 +69,22 @@ func TestStrangersListLess(t *testing.T) {
 		t.Error("the data plane goes on sending to the hint")
 	}
 }
+
+// TestDeadSessionLooksAtTheRecord: a correspondent that falls silent after it has left
+// the locators of its record is asked there again, once they are forgotten.
+func TestDeadSessionLooksAtTheRecord(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.open(netP)
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 100))))
+	b.see(Observation{Trigger: SeenSilence, Key: theKey})
+	b.pass(2 * graceMin)
+	if b.count(PeerDead) != 1 {
+		t.Fatal("not held for dead, so nothing is tested")
+	}
+	b.forget()
+	b.pass(2 * probeMax)
+	if !slices.ContainsFunc(b.probesSent(), func(p ilnpwire.Packet) bool { return p.Dst.L64 == netP }) {
+		t.Error("never asked where its record has it")
+	}
+}

@@ -316,8 +316,21 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 	case settling:
 		c.settleRound(now, s)
 	case silent:
-		c.suspectRound(now, s)
+		if !c.lookAgain(now, s) {
+			c.suspectRound(now, s)
+		}
 	}
+}
+
+// lookAgain brings back the locators of the record that a dead session has lost since, as
+// their owner had withdrawn them, and reports whether it has: they are asked then.
+func (c *Core) lookAgain(now time.Time, s *session) bool {
+	k := c.recordOf(s)
+	if k == nil || !slices.ContainsFunc(k.locators, func(r remote) bool { return s.remotes.find(r.l64) == nil }) {
+		return false
+	}
+	c.adviseSession(now, s, k)
+	return true
 }
 
 // heardSince reports whether the correspondent has been heard since then. Roam answers

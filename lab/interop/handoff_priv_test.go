@@ -136,18 +136,25 @@ func TestNeverAcknowledged(t *testing.T) {
 // A stack that takes updates from known sources only is reached after an immediate
 // handoff too.
 func TestKnownSourceAfterAHardMove(t *testing.T) {
-	w := onNet1(t, "soft", Stack{KnownSource: true, UnknownSourceDropped: true, AckToNewest: true})
-	flows := []*stream{w.echoed("tcp6"), w.echoed("udp6")}
-	w.moveTo(true, "net2")
-	w.knows("the locator after the move", 2)
-	for _, s := range flows {
-		_, before := s.gap()
-		w.eventually("echoes over "+s.network, func() bool { _, n := s.gap(); return n > before+50 })
+	strict := Stack{KnownSource: true, UnknownSourceDropped: true, AckToNewest: true, NonceSent: true}
+	linux := strict
+	linux.NIDChecksums, linux.ControlOverNIDs, linux.Code0Entries16LE, linux.OneLocator = true, true, true, true
+	for name, s := range map[string]Stack{"ordinary checksums": strict, "over NIDs": linux} {
+		t.Run(name, func(t *testing.T) {
+			w := onNet1(t, "soft", s)
+			flows := []*stream{w.echoed("tcp6"), w.echoed("udp6")}
+			w.moveTo(true, "net2")
+			w.knows("the locator after the move", 2)
+			for _, s := range flows {
+				_, before := s.gap()
+				w.eventually("echoes over "+s.network, func() bool { _, n := s.gap(); return n > before+50 })
+			}
+			if n := w.peer.Counts().StrangeUpdate; n == 0 {
+				t.Error("the peer took the first update, so nothing was tested")
+			}
+			w.eventually("the acknowledgement came", w.settled)
+		})
 	}
-	if n := w.peer.Counts().StrangeUpdate; n == 0 {
-		t.Error("the peer took the first update, so nothing was tested")
-	}
-	w.eventually("the acknowledgement came", w.settled)
 }
 
 // Of 22 locators of a peer the last one is accepted as a source, with its nonce and
