@@ -30,8 +30,11 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 	}
 	if e != nil {
 		why = ilnp.SeenOtherNonce
-		if e.isThere(in.Src.L64) {
+		switch {
+		case e.isThere(in.Src.L64):
 			own = e.LocalNonce
+		case own == e.LocalNonce: // the programs show another one, which hangs on the nonce
+			own = p.nonceOf(in.Src, in.Dst, in.Nonce.Value())
 		}
 	}
 	if in.Control != nil {
@@ -100,12 +103,16 @@ func (p *plane) dropEmbryo(key ilnp.PairKey) {
 
 // embryoNonce is the same for the same pair of I-LVs: nothing to be drained. It
 // is that of the first packet's for as long as its sender is remembered.
-func (p *plane) embryoNonce(in Packet) Nonce {
+func (p *plane) embryoNonce(in Packet) Nonce { return p.nonceOf(in.Src, in.Dst, nil) }
+
+// nonceOf is a nonce of ours for a pair of I-LVs, and for a nonce of the other's.
+func (p *plane) nonceOf(src, dst roam.ILV, theirs []byte) Nonce {
 	b := binary.BigEndian.AppendUint64(nil, p.secret)
-	for _, v := range []roam.ILV{in.Src, in.Dst} {
+	for _, v := range []roam.ILV{src, dst} {
 		b = binary.BigEndian.AppendUint64(b, uint64(v.NID))
 		b = binary.BigEndian.AppendUint64(b, uint64(v.L64))
 	}
+	b = append(b, theirs...)
 	sum := sha256.Sum256(b)
 	n := Nonce{Len: max(p.host.cfg.NonceLength, 4)}
 	copy(n.Bytes[:n.Len], sum[:])
