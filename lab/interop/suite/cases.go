@@ -135,6 +135,9 @@ func (t *trial) judgeLoss(lost losses) {
 const pings = 8
 
 func pingFromRoam(ctx context.Context, t *trial) error {
+	if !t.target.answersEcho() {
+		return fmt.Errorf("%w: the target answers no echo request", errUnmeasured)
+	}
 	lost, err := t.world.ping(ctx, pings)
 	return t.judgePings(lost, err)
 }

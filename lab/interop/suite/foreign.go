@@ -39,6 +39,7 @@ func (f *foreign) nid() roam.NID        { return f.NID }
 func (f *foreign) locators() []roam.L64 { return f.L64s }
 func (f *foreign) port() uint16         { return cmp.Or(f.Port, 7) }
 func (f *foreign) plain() string        { return "" }
+func (f *foreign) answersEcho() bool    { return true }
 
 // detach removes the router's place on the link, which the next case takes.
 func (f *foreign) detach() error {

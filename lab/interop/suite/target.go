@@ -26,6 +26,8 @@ type target interface {
 	// there.
 	attach(w *world) ([]topo.Advert, error)
 	detach() error
+	// answersEcho reports whether it answers echo requests, as far as is known.
+	answersEcho() bool
 	// plain says what came to it as plain IPv6, as far as it can tell.
 	plain() string
 	// open lets it know where Roam is, before it begins.
@@ -82,6 +84,8 @@ func (s *scripted) detach() error {
 	}
 	return nil
 }
+
+func (s *scripted) answersEcho() bool { return !s.profile.Stack.NoEchoAnswer }
 
 func (s *scripted) plain() string {
 	c := s.peer.Counts()
