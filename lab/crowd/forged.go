@@ -17,7 +17,7 @@ type Forger struct {
 	Victims []roam.ILV // whom most of the packets claim to be of, at each of its locators
 	Own     roam.ILV   // where the attacker itself is
 	Targets []roam.ILV // the host under attack, at each of its locators
-	Port    uint16     // of a service there
+	Port    uint16     // of a service there; behind the next one there is none
 	UDPPort uint16     // of UDP encapsulation
 }
 
@@ -132,6 +132,7 @@ func (f *Forger) data(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 		head = append(head, 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)
 	} else {
 		head = append(head, make([]byte, 20)...)
+		binary.BigEndian.PutUint16(head[2:], f.Port+1)
 	}
 	h := ip6.Header{NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr(), PayloadLen: uint16(n.HeaderLen() + len(head))}
 	b, err := h.AppendTo(nil)
