@@ -426,36 +426,6 @@ func TestClosedPortEndsUDP(t *testing.T) {
 	}
 }
 
-// A stack that has shown to be another one gets nothing in UDP.
-func TestForeignStacksGetNoUDP(t *testing.T) {
-	for name, packet := range map[string]func(b *bench) []byte{
-		"over NIDs": func(b *bench) []byte { return overNIDs(t, b.update(netP, peerNonce, updateOf(entry(netP, 10, 300)))) },
-		"form": func(b *bench) []byte {
-			lu := updateOf(entry(netP, 10, 300))
-			lu.Form = ilnpwire.FormLinux
-			return b.update(netP, peerNonce, lu)
-		},
-	} {
-		b := newBench(t, withUDP)
-		b.prefix(1, netA, Infinite)
-		b.openOther(netP)
-		b.receive(1, packet(b))
-		b.forget()
-		b.prefix(2, netB, Infinite)
-		for range 30 {
-			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
-			b.drain()
-			b.pass(time.Second)
-		}
-		if n := len(b.sums(ilnpwire.TypeLocatorUpdate)); n < updateTries {
-			t.Errorf("%s: %d updates", name, n)
-		}
-		if got := b.carriedSent(); len(got) != 0 {
-			t.Errorf("%s: %d messages in UDP", name, len(got))
-		}
-	}
-}
-
 // A pending peer is asked by the other rule before it is asked in UDP, unless its packets
 // are probes as Roam's.
 func TestPendingPeersAreAskedByBothRules(t *testing.T) {
