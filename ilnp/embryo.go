@@ -295,21 +295,6 @@ func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rt
 	}
 }
 
-// shownBy returns the candidate that an answer with a nonce is of: one question asks all
-// that claim to be at one locator. Where none has shown that nonce it is the one that was
-// asked, of which nothing is known then: what its packets showed, with another nonce,
-// anybody may have sent.
-func (c *Core) shownBy(k *candidate, n Nonce) *candidate {
-	if k.state != unprovenNode || n == k.key.Nonce {
-		return k
-	}
-	if o := c.candidates[Pending{k.key.Local, k.key.Remote, n}]; o != nil && o.state == unprovenNode {
-		return o
-	}
-	k.control, k.found, k.asks, k.knowsMore, k.early = control{}, NotFound, false, false, nil
-	return k
-}
-
 // candidateProven goes on with a candidate that was validated at its locator, with the
 // nonce that it uses now.
 func (c *Core) candidateProven(now time.Time, k *candidate, n Nonce, rtt time.Duration) {

@@ -99,7 +99,7 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
-	if err == nil && !k.carried && (profile{control: k.control}).overNIDs(k.tries) {
+	if err == nil && !k.carried && c.asksOverNIDs(k) {
 		err = ilnpwire.FinishOverNIDs(b)
 	}
 	if err == nil && k.carried && c.cfg.UDPPort != 0 {
@@ -126,6 +126,15 @@ func (c *Core) askedList(k *candidate, l roam.L64) []listed {
 		return nil
 	}
 	return list
+}
+
+// asksOverNIDs reports whether the next such update is summed over NIDs: by the rule of
+// the session whose nonce it bears, if that is known.
+func (c *Core) asksOverNIDs(k *candidate) bool {
+	if s := c.sharesNonce(k); s != nil && (s.icmp != icmpSought || s.asks) {
+		return s.overNIDs(1)
+	}
+	return profile{control: k.control}.overNIDs(k.tries)
 }
 
 // sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.

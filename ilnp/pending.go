@@ -183,6 +183,11 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 		return false
 	}
 	own := k.own
+	if s := c.sharesNonce(k); s != nil && s.state == Established && s.confirmed && !s.dead {
+		// Its correspondent is there, which would take the acknowledgement, its form and
+		// its rule for that of an update of its own. This one waits for the validation.
+		return false
+	}
 	if k.key.Remote == p.Src {
 		own, _ = c.ownTowards(k)
 	} else if c.isSessions(k, own) {

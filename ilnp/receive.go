@@ -83,7 +83,9 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	s.lastNonceRx, s.lastControl = now, now
-	c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
+	if lu.Operation == ilnpwire.Advertisement || s.update.matches(lu) { // another acknowledgement is in the form of who knows what
+		c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
+	}
 	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Carried)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {

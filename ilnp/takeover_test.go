@@ -217,3 +217,26 @@ func TestRecordPaysForItsLocator(t *testing.T) {
 		t.Error("the record's locator is not asked")
 	}
 }
+
+// TestRuleOfADisownedNonce: a session whose nonce was that of a node elsewhere gives back
+// what its packets had shown.
+func TestRuleOfADisownedNonce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: forged})
+	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: 3, Asks: true}})
+	b.drain()
+	if p := b.pairs[theKey]; !p.Unconfirmed || p.Rule != RuleRFC6741 {
+		t.Fatalf("entry %+v, so nothing is tested", p)
+	}
+	o := embryo(netS, forged)
+	o.Trigger = SeenLocator
+	b.see(o)
+	b.answerProbesTo(netS, forged)
+	if p := b.pairs[theKey]; p.State != Initiated || p.Rule != RuleIPv6 || !p.RuleSought || b.RunsRoam(theKey) {
+		t.Errorf("entry %+v, runs Roam %v", p, b.RunsRoam(theKey))
+	}
+}

@@ -78,6 +78,8 @@ type world struct {
 	mn   *topo.Host
 	roam *node.Node
 	peer *Peer
+
+	router *topo.Host
 }
 
 // newWorld starts Roam, with the peer in its hosts file under the given
@@ -105,6 +107,7 @@ func newWorld(t *testing.T, mode, options string, s Stack) *world {
 	r, err := lab.Host("r")
 	must(err)
 	must(r.Forward())
+	w.router = r
 	var adverts []topo.Advert
 	for i, p := range netRoam {
 		ifname, lan := fmt.Sprintf("net%d", i+1), fmt.Sprintf("lan%d", i+1)
