@@ -207,9 +207,6 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		return
 	}
 	a.probed, k.probed = now, now
-	if k.asksByUpdate(now) && c.askByUpdate(now, k) {
-		return
-	}
 	forms := []ProbeForm{FormOption, FormUDP}
 	turn := k.turn()
 	udp := k.carried != (turn%2 == 1)
@@ -223,6 +220,9 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 		forms = forms[:1]
 	}
 	own, at := c.ownTowards(k)
+	if k.asksByUpdate(now) && c.askByUpdate(now, k) && forms[0] == FormOption {
+		forms = forms[1:] // it goes in place of that
+	}
 	for _, form := range forms {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
 		c.sendProbe(now, k, &k.sent, PairKey{k.key.Local, k.key.Remote.NID}, own, pr)

@@ -20,7 +20,7 @@ const (
 	updateBits   = 32          // drawn in all
 	updateRounds = 4           // updates that it may take
 	updateAgain  = time.Second // between updates that were not answered
-	echoesFirst  = 2           // probes in either form that go before the first one: Roam answers those
+	echoesFirst  = 2           // probes that go before the first one, the second at 0.3 s: Roam answers those
 )
 
 // lifetimeProof is what Locator Updates have shown of a peer.
@@ -29,7 +29,8 @@ type lifetimeProof struct {
 	path         Path
 	told, before []ilnpwire.LocatorEntry // of the last update and of the one before
 	drawn, known int                     // bits: of the last update, and of those that came back right
-	turn         bool                    // a probe has gone since
+	asked        int                     // updates that have left, but for those behind an acknowledgement
+	overNIDs     bool                    // the last one was summed so
 }
 
 // noted takes an update that has left.
@@ -83,11 +84,10 @@ func (c *Core) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnp
 	return lu, drawn
 }
 
-// asksByUpdate reports whether a pending peer is to be asked by a Locator Update now.
+// asksByUpdate reports whether a pending peer is to be asked by a Locator Update now: it
+// talks, and has left the first probes without an answer.
 func (k *candidate) asksByUpdate(now time.Time) bool {
-	f := &k.proof
-	f.turn = !f.turn
-	return k.turn() >= echoesFirst && !k.held && k.life.goesOn(now) && f.turn && now.Sub(f.sent) >= updateAgain
+	return k.tries >= echoesFirst && !k.held && k.life.goesOn(now) && now.Sub(k.proof.sent) >= updateAgain
 }
 
 // askByUpdate sends a Locator Update in place of a probe. It reports whether it did.
@@ -99,7 +99,8 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
-	if err == nil && !k.carried && c.asksOverNIDs(k) {
+	over := !k.carried && c.asksOverNIDs(k)
+	if err == nil && over {
 		err = ilnpwire.FinishOverNIDs(b)
 	}
 	if err == nil && k.carried && c.cfg.UDPPort != 0 {
@@ -108,7 +109,10 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 	if err != nil || !k.mayProbe(c, now, k.key.Remote.L64, len(b)) {
 		return false
 	}
-	k.proof.noted(now, path, lu, drawn)
+	if k.proof.noted(now, path, lu, drawn); k.proof.known == 0 {
+		k.proof.asked++
+	}
+	k.proof.overNIDs = over
 	c.emit(Transmit{Link: at.Link, Packet: b})
 	return true
 }
@@ -134,7 +138,7 @@ func (c *Core) asksOverNIDs(k *candidate) bool {
 	if s := c.sharesNonce(k); s != nil && (s.icmp != icmpSought || s.asks) {
 		return s.overNIDs(1)
 	}
-	return profile{control: k.control}.overNIDs(k.tries)
+	return profile{control: k.control}.overNIDs(k.proof.asked + 1) // by turns, as probes are
 }
 
 // sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
@@ -165,11 +169,15 @@ func (c *Core) formOf(k *candidate) ilnpwire.Form {
 }
 
 // pendingAcked takes the acknowledgement of such an update, from where it went.
-func (c *Core) pendingAcked(now time.Time, k *candidate, lu ilnpwire.LocatorUpdate) {
+func (c *Core) pendingAcked(now time.Time, k *candidate, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate) {
 	if k.state != unprovenNode {
 		return
 	}
-	switch proven, next, refused := k.proof.acked(lu); {
+	proven, next, refused := k.proof.acked(lu)
+	if proven || next {
+		k.sumAnswer(k.proof.overNIDs, p.OverNIDs) // the next one is by the rule that was taken
+	}
+	switch {
 	case refused != "":
 		c.refuse(now, k.handles, refused)
 	case proven:

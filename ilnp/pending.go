@@ -145,7 +145,7 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
 	if k := c.candidates[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]; k != nil && err == nil && lu.Operation == ilnpwire.Acknowledgement {
 		c.accounts.received(now, p.Src, len(packet), 1)
-		c.pendingAcked(now, k, lu)
+		c.pendingAcked(now, k, p, lu)
 		return true
 	}
 	var kept *candidate
