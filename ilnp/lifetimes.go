@@ -219,6 +219,9 @@ func (c *Core) confirmedByUpdate(now time.Time, s *session, p ilnpwire.Packet) b
 	if err != nil || lu.Operation != ilnpwire.Acknowledgement || s.proof.sent.IsZero() {
 		return false
 	}
+	if slices.Equal(lu.Locators, s.update.body) {
+		return true // of an update that has nothing drawn, and shows nothing
+	}
 	switch proven, next, refused := s.proof.acked(lu); {
 	case refused != "":
 		c.refuse(now, s.key, refused)

@@ -36,8 +36,9 @@ const (
 // A lifetime may differ, as each transmission tells what is left of it.
 type exchange struct {
 	state    exchangeState
-	listing  []listed    // the newest set
-	told     []time.Time // when the correspondent's copy of each locator ends; zero: never
+	listing  []listed                // the newest set
+	body     []ilnpwire.LocatorEntry // of the last transmission
+	told     []time.Time             // when the correspondent's copy of each locator ends; zero: never
 	tries    int
 	ways     int       // paths over which transmissions alternate
 	first    time.Time // transmission of this set
@@ -193,6 +194,7 @@ func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: uint32(e.preference), Lifetime: left})
 		u.told = append(u.told, deadline(now, lifetimeOf(left, s.form)))
 	}
+	u.body = lu.Locators
 	return lu
 }
 
