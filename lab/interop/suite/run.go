@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type Options struct {
 	Cases   []string // names; empty: all
 	Logs    string   // directory for roamd's logs; empty: none is kept
 	Heard   func(Outcome)
+	MayLose int // datagrams of a flow, after its first second; 0: 2
 }
 
 // ErrUnknownCase is wrapped by the error about a name that no case has.
@@ -115,7 +117,7 @@ func (o Options) one(ctx context.Context, c Case) (Outcome, error) {
 	if err := w.serve(); err != nil {
 		return Outcome{}, errors.Join(err, w.close())
 	}
-	t := &trial{world: w, Case: c, metrics: map[string]float64{}}
+	t := &trial{world: w, Case: c, metrics: map[string]float64{}, mayLose: cmp.Or(o.MayLose, lossBound)}
 	err = c.run(ctx, t)
 	if err == nil && !t.Case.plain {
 		if why := w.plain(ctx); why != "" {
