@@ -176,6 +176,11 @@ func (c *Core) prove(now time.Time, s *session) {
 		c.measure(now, s)
 		return
 	}
+	if s.watch.state == quiet && !c.asksPlaces(s) { // its first probe is under way
+		s.watch = watch{state: proving, round: 1}
+		c.arm(&s.schedule, timerProbe, now, s.backoff(probeMin))
+		return
+	}
 	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
 	if !fresh {
 		return
@@ -189,8 +194,18 @@ func (c *Core) prove(now time.Time, s *session) {
 	c.proveRound(now, s)
 }
 
-func (c *Core) curious(s *session) bool {
+func (c *Core) curious(s *session) bool { return c.asksPlaces(s) || s.isUnconfirmed() }
+
+// asksPlaces reports whether a locator or a path is to be probed.
+func (c *Core) asksPlaces(s *session) bool {
 	return len(s.remotes.unproven()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
+}
+
+// isUnconfirmed reports whether the correspondent's nonce came with no answer to a probe
+// yet. A first probe may be lost; from where the correspondent has gone to, it could not
+// be followed.
+func (s *session) isUnconfirmed() bool {
+	return s.state == Established && !s.confirmed && len(s.entry.Paths) > 0
 }
 
 // missed returns the paths that would be in use again if they worked.
@@ -219,6 +234,9 @@ func (c *Core) proveRound(now time.Time, s *session) {
 	}
 	for i, l := range targets[:min(len(targets), MaxRemote)] {
 		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
+	}
+	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
+		paths = append(paths, s.entry.Paths[0])
 	}
 	for _, p := range append(c.missed(s), s.unasked()...) {
 		// How long a path takes is asked once it may be used: so little may go to a
