@@ -1,8 +1,10 @@
 package suite
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +26,12 @@ func runAll(m *testing.M) int {
 		return m.Run() // what needs root skips by name
 	}
 	if err := topo.Sweep(); err != nil {
+		fmt.Fprintln(os.Stderr, "suite:", err)
+		return 1
+	}
+	// A case waits most of its time: all profiles run at once.
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(len(interop.Profiles()))); err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		return 1
 	}
