@@ -141,17 +141,6 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 }
 
-// confirm asks for the correspondent's nonce where it answered our first packets. The
-// first nonce that came may be a forgery, which shows nothing but that its sender
-// knows whom we contact. Until an answer to a probe bears it, it neither moves the
-// session nor changes its locators.
-func (c *Core) confirm(now time.Time, s *session) {
-	if len(c.host.active) > 0 && now.Sub(s.confirming) >= candidateAgain {
-		s.confirming = now
-		c.probePaths(now, s, s.entry.Paths)
-	}
-}
-
 // proved marks a locator as proven reachable.
 func (c *Core) proved(now time.Time, s *session, l roam.L64) {
 	r := s.remotes.find(l)
@@ -199,13 +188,6 @@ func (c *Core) curious(s *session) bool { return c.asksPlaces(s) || s.isUnconfir
 // asksPlaces reports whether a locator or a path is to be probed.
 func (c *Core) asksPlaces(s *session) bool {
 	return len(s.remotes.unproven()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
-}
-
-// isUnconfirmed reports whether the correspondent's nonce came with no answer to a probe
-// yet. A first probe may be lost; from where the correspondent has gone to, it could not
-// be followed.
-func (s *session) isUnconfirmed() bool {
-	return s.state == Established && !s.confirmed && len(s.entry.Paths) > 0
 }
 
 // missed returns the paths that would be in use again if they worked.
