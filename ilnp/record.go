@@ -12,8 +12,8 @@ import (
 // are locators, if they have not been idle for IdleTimeout: a correspondent
 // that still has its half, and cannot know of the reboot, is answered with the
 // nonces that it holds. What is known of correspondents is taken as well.
-// Modes, links and connections ended with that run, and sessions of NIDs that are
-// not ours any more stay behind. It is to be called first, before any other
+// Modes, links and connections ended with that run; sessions of NIDs that are not ours
+// any more stay behind, and those with a longer nonce than is configured now. It is to be called first, before any other
 // method; an error wraps ErrState and leaves the core empty.
 func (c *Core) Recall(now time.Time, state []byte) error {
 	st, err := parseState(state)
@@ -21,7 +21,9 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 		return err
 	}
 	sessions := slices.DeleteFunc(st.Sessions, func(v savedSession) bool {
-		return v.Expected || v.State != Established || !slices.Contains(c.cfg.NIDs, v.LocalNID)
+		// The session device leaves room for a nonce of the configured length.
+		tooLong := len(v.LocalNonce) > int(c.cfg.NonceLength)
+		return v.Expected || v.State != Established || !slices.Contains(c.cfg.NIDs, v.LocalNID) || tooLong
 	})
 	for _, v := range sessions {
 		if err := c.check(v); err != nil {

@@ -108,6 +108,15 @@ func TestRecordThatIsRefused(t *testing.T) {
 	if n := b.rebooted(t, 0, func(c *Config) { c.NIDs = []roam.NID{42} }); len(n.sessions) != 0 {
 		t.Error("sessions of another identifier")
 	}
+	long := newBench(t, func(c *Config) { c.NonceLength = 12 })
+	long.prefix(1, netA, Infinite)
+	long.open(netP)
+	if n := long.rebooted(t, 0); len(n.sessions) != 0 {
+		t.Error("a session whose packets have no room for its nonce")
+	}
+	if n := long.rebooted(t, 0, func(c *Config) { c.NonceLength = 12 }); len(n.sessions) != 1 {
+		t.Error("no session though its nonce is of the configured length")
+	}
 	for name, bad := range map[string]string{
 		"empty": "", "cut": good[:len(good)/2],
 		"nonce cut": strings.Replace(good, `"remote_nonce":"AQIDBA=="`, `"remote_nonce":"AQID"`, 1),
