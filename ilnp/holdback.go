@@ -212,6 +212,7 @@ func (c *Core) knowsLocator(now time.Time, s *session, l roam.L64) {
 func (c *Core) followKnown(now time.Time, s *session) {
 	if s.course != onWanted {
 		c.refresh(now, s)
+		c.measure(now, s) // several paths may be in use from now on
 	}
 }
 

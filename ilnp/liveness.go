@@ -166,6 +166,9 @@ func (c *Core) prove(now time.Time, s *session) {
 		return
 	}
 	if s.watch.state == quiet && !c.asksPlaces(s) { // its first probe is under way
+		if c.measure(now, s); s.watch.state != quiet {
+			return
+		}
 		s.watch = watch{state: proving, round: 1}
 		c.arm(&s.schedule, timerProbe, now, s.backoff(probeMin))
 		return
