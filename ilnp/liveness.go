@@ -423,7 +423,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.Local) })
+	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.Local) }) || s.hasOther()
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
 		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
@@ -441,6 +441,14 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	if again {
 		c.askLoad(now, s)
 	}
+}
+
+// hasOther reports whether the correspondent has a locator that is not sent to. It may
+// speak from there, and be sent to where a late packet of it came from.
+func (s *session) hasOther() bool {
+	return slices.ContainsFunc(s.remotes, func(r remote) bool {
+		return r.standing == current && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Remote == r.l64 })
+	})
 }
 
 // heard is called when an authentic packet of the correspondent has come.

@@ -1,0 +1,58 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+)
+
+// TestLostFirstProbeIsRepeated: a session begins with the nonce of an answer, and the
+// first probe is lost. The nonce is asked for again, so that the correspondent can move.
+func TestLostFirstProbeIsRepeated(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey})
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
+	b.forget()
+	b.pass(2 * probeMin)
+	probes := b.probesSent()
+	if len(probes) == 0 || len(probes) > 3 {
+		t.Fatalf("%d probes", len(probes))
+	}
+	b.reply(probes[len(probes)-1], peerNonce)
+	b.forget()
+	b.pass(time.Minute)
+	if n := len(b.probesSent()); n > 0 {
+		t.Errorf("%d probes after the answer", n)
+	}
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 300))))
+	if b.count(UpdateReceived) != 1 {
+		t.Error("the correspondent has moved, and is not followed")
+	}
+}
+
+// TestLatePacketDoesNotKeepASessionAway: a late packet with the nonce leads to a locator
+// that its correspondent has left before any update told of it. Packets go on coming
+// from the other one, so nothing is silent; the paths that do not answer are left all
+// the same.
+func TestLatePacketDoesNotKeepASessionAway(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.prefix(1, netA, Infinite)
+	b.prefix(2, netB, Infinite)
+	b.open(netP)
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Nonce: peerNonce, Local: Local{1, netA}})
+	b.answerProbesTo(netQ, peerNonce) // it was there until now
+	b.wantTargets(netQ)
+	b.forget()
+	for range 30 {
+		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+		b.drain()
+		for range 10 {
+			b.answerProbesTo(netP, peerNonce)
+			b.pass(100 * time.Millisecond)
+		}
+	}
+	b.wantTargets(netP)
+}
