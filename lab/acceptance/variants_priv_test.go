@@ -31,6 +31,10 @@ func TestVariants(t *testing.T) {
 			noLeak(t, mn, cn)
 			for _, n := range []*host{mn, cn} {
 				n.down()
+				// Each variant begins anew: a record has the peer where it was.
+				if err := n.Forget(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			w.cable("mn", "net1", true)
 		})
