@@ -29,7 +29,7 @@ static __always_inline int is_missed_often(const struct pair_key *key)
 }
 
 /* Says where a pending peer is, and with which nonce it is answered. */
-static __always_inline int about_pending(struct event *about, struct embryo *e, const struct pair_key *key)
+static __always_inline int about_pending(struct event *about, struct pending_peer *e, const struct pair_key *key)
 {
 	about->remote.nid = key->remote;
 	about->remote.l64 = e->remote_l64;
@@ -37,15 +37,15 @@ static __always_inline int about_pending(struct event *about, struct embryo *e, 
 	about->local.l64 = e->local_l64;
 	about->nonce = e->remote_nonce;
 	about->ifindex = e->ifindex;
-	about->carried = e->carried & EMBRYO_CAME;
+	about->carried = e->carried & PENDING_CAME;
 	about->rule = e->rule;
-	return embryo_nonce(e, key, &about->own_nonce);
+	return pending_nonce(e, key, &about->own_nonce);
 }
 
 /* Hands a packet over that needs a session; e: one that exceeds the allowance of its
  * pending peer, which is about to get one.
  */
-__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, struct embryo *e)
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, struct pending_peer *e)
 {
 	struct event about = {};
 
@@ -64,7 +64,7 @@ __noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key,
 /* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
  * pending peer, within its allowance.
  */
-__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key, struct embryo *e)
+__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key, struct pending_peer *e)
 {
 	struct event about = {};
 
@@ -77,7 +77,7 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key
 			count(DROP_OBSTRUCTED);
 			return CONSUMED;
 		}
-		if (!embryo_allows(e, skb->len - ETH_LEN)) {
+		if (!pending_allows(e, skb->len - ETH_LEN)) {
 			count(DROP_UNPROVEN);
 			return CONSUMED;
 		}
@@ -111,7 +111,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 			struct pair_key key;
 		};
 	} u;
-	struct embryo *e;
+	struct pending_peer *e;
 	struct chain c = {};
 	struct pair *p;
 	int verdict;
@@ -139,7 +139,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	}
 	if (p)
 		return send_pair(skb, p, &c, u.ip.next);
-	verdict = send_embryo(skb, &u.key, e, &c, u.ip.next);
+	verdict = send_pending(skb, &u.key, e, &c, u.ip.next);
 	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
 }
 
@@ -246,10 +246,10 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		real = find_real(skb, 0, in);
 		in->c.plain = !!real;
 	}
-	verdict = p ? receive_pair(skb, p, in) : FOR_EMBRYO;
-	if (verdict == FOR_EMBRYO) {
-		if (p || in->c.nonce.len || speaks_for_embryo(skb, in))
-			verdict = receive_embryo(skb, in, p);
+	verdict = p ? receive_pair(skb, p, in) : FOR_PENDING;
+	if (verdict == FOR_PENDING) {
+		if (p || in->c.nonce.len || speaks_for_pending(skb, in))
+			verdict = receive_pending(skb, in, p);
 		else if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 			return refuse(in, DROP_UPDATE_NO_NONCE);
 		else if (in->c.proto == IPPROTO_TCP && lacks_session(skb, in->l3) && !real_socket(skb, in->l3, 0))

@@ -47,21 +47,21 @@ func TestReplacedLocatorDoesNotReturn(t *testing.T) {
 	b.wantTargets(netP)
 }
 
-// TestStrangersListLess: nodes without a name of a record are not given as much of what
+// TestUnlistedListLess: nodes without a name of a record are not given as much of what
 // the data plane has, and a hint to what it was not given is called back.
-func TestStrangersListLess(t *testing.T) {
+func TestUnlistedListLess(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	b.sessions[theKey].stranger = true
+	b.sessions[theKey].unnamed = true
 	lu := ilnpwire.LocatorUpdate{}
 	for i := range 255 {
 		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, uint16(i), 100))
 	}
 	b.receive(1, b.update(netP, peerNonce, lu))
 	before := b.pairs[theKey]
-	if len(before.Accept) != strangerAccept {
-		t.Errorf("%d locators accepted, want %d", len(before.Accept), strangerAccept)
+	if len(before.Accept) != unnamedAccept {
+		t.Errorf("%d locators accepted, want %d", len(before.Accept), unnamedAccept)
 	}
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netR + 200<<16}})
 	b.wantTargets(netR)

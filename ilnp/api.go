@@ -113,20 +113,20 @@ type Trigger uint8
 // The observations. BPF makes them; in sim the simulated data plane does.
 const (
 	SeenMiss       Trigger = iota // a local application sent to a session address without a pair: Key
-	SeenEmbryo                    // a nonce packet from an unknown correspondent: Key, Remote, Local, Nonce, OwnNonce
+	SeenPending                   // a nonce packet from an unknown correspondent: Key, Remote, Local, Nonce, OwnNonce
 	SeenNonce                     // the first nonce of a peer that we contacted: Key, Nonce, Remote
 	SeenLocator                   // the right nonce from a locator not in the pair: Key, Remote, Local
 	SeenSilence                   // we send and nothing has come back for a while: Key
 	SeenLife                      // a pair marked Dead received an acceptable packet: Key, Remote
-	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenEmbryo
+	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenPending
 	SeenRule                      // the first checksum of a pair whose rule is sought: Key, Found
 	SeenFirst                     // a local application's packet has left by a pair that is Expected: Key
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the pair was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
 	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
 	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
-	SeenAcked                     // as SeenEmbryo, of a packet that acknowledges our SYN-ACK, which went to Remote
-	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenEmbryo, of which nobody may have heard
+	SeenAcked                     // as SeenPending, of a packet that acknowledges our SYN-ACK, which went to Remote
+	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenPending, of which nobody may have heard
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 
@@ -138,12 +138,12 @@ type Observation struct {
 	Local    Local    // where the packet came in
 	LocalNID roam.NID
 	Nonce    Nonce     // of the packet
-	OwnNonce Nonce     // the nonce that the embryo answers with
+	OwnNonce Nonce     // the nonce that the pending peer answers with
 	Found    FoundRule // of a packet that shows it
 	Carried  bool      // the nonce came in UDP
 	Held     bool      // the packet waits until its sender is validated: Admit, or Dismiss
 	Bytes    int       // of the packet, from its IPv6 header
-	Packets  int       // SeenMore: how many came; SeenEmbryo: how many had gone to the pending peer that is answered there
+	Packets  int       // SeenMore: how many came; SeenPending: how many had gone to the pending peer that is answered there
 }
 
 // Activity is what the data plane counted for one pair, read periodically.

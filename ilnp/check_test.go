@@ -52,7 +52,7 @@ func (b *bench) acknowledgeLater() {
 func TestCheckOpensASession(t *testing.T) {
 	b := newBench(t)
 	if got := b.Check(b.now, peerNID, nil); got != nil {
-		t.Errorf("a stranger has paths: %v", got)
+		t.Errorf("a pending peer has paths: %v", got)
 	}
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	if got := b.Check(b.now, peerNID, nil); got != nil {

@@ -9,7 +9,7 @@ import (
 
 // doubtNonce takes the reply to a session's probe that bears another nonce than
 // the one that we know. The token shows that it comes from where the probe went:
-// it is the proof of a candidate. Without this, a correspondent that takes our
+// it is the proof of a pending peer. Without this, a correspondent that takes our
 // nonce for right, and so sends without its own, would never be understood.
 func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
 	if twin := c.byNonce(s.localNID, s.remoteNID, p.Nonce); twin != nil {
@@ -17,24 +17,24 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 		return
 	}
 	key := Pending{Local: s.localNID, Remote: p.Src, Nonce: p.Nonce}
-	k := c.candidates[key]
+	k := c.pendingPeers[key]
 	if k == nil {
 		if !c.makeRoom(now, key) {
 			c.refuse(now, s.key, reasonCrowd)
 			return
 		}
-		k = &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
+		k = &pendingPeer{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
 		if c.predecessor(key.Local, key.Remote) != s {
-			// The locator is one that a stranger announced: it knows that nonce.
+			// The locator is one that a pending peer announced: it knows that nonce.
 			n, ok := c.drawNonce(now)
 			if !ok {
 				return
 			}
 			k.own = n
 		}
-		c.addCandidate(k)
+		c.addPending(k)
 	}
-	c.candidateReply(now, k, p, now.Sub(pr.sent))
+	c.pendingReply(now, k, p, now.Sub(pr.sent))
 }
 
 // doubtPlace asks whose nonce it is that comes from elsewhere than where our first
@@ -42,7 +42,7 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 // gets a session of its own.
 func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
 	key := Pending{Local: s.localNID, Remote: o.Remote, Nonce: o.Nonce}
-	if k := c.candidates[key]; k != nil {
+	if k := c.pendingPeers[key]; k != nil {
 		c.hear(now, k, o)
 		return
 	}
@@ -54,9 +54,9 @@ func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
 		return
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
-	k := &candidate{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, carried: o.Carried}
-	c.addCandidate(k)
-	c.probeCandidate(now, k)
+	k := &pendingPeer{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, carried: o.Carried}
+	c.addPending(k)
+	c.probePending(now, k)
 }
 
 // disown takes from a session the nonce that has turned out to be that of a node

@@ -14,7 +14,7 @@ func (s *session) isUnconfirmed() bool {
 // knows whom we contact. Until an answer to a probe bears it, it neither moves the
 // session nor changes its locators.
 func (c *Core) confirm(now time.Time, s *session) {
-	if len(c.host.active) > 0 && now.Sub(s.confirming) >= candidateAgain {
+	if len(c.host.active) > 0 && now.Sub(s.confirming) >= pendingAgain {
 		s.confirming = now
 		c.probePaths(now, s, s.entry.Paths)
 	}

@@ -195,11 +195,11 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 	switch m := pr.from.(type) {
 	case *session:
 		c.sessionReply(now, m, t, pr, p)
-	case *candidate:
+	case *pendingPeer:
 		k := c.shownBy(m, p.Nonce)
 		k.carried = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
 		k.noteControl(pr, p)
-		c.candidateReply(now, k, p, now.Sub(pr.sent))
+		c.pendingReply(now, k, p, now.Sub(pr.sent))
 	}
 }
 

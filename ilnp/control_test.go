@@ -350,10 +350,10 @@ func TestPendingPeersAreAskedByBothRules(t *testing.T) {
 	for found, want := range map[FoundRule][]string{NotFound: {"ordinary", "over NIDs", "udp"}, FoundProbe: {"ordinary", "udp"}} {
 		b := newBench(t, withUDP)
 		b.prefix(1, netA, Infinite)
-		b.see(Observation{Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, LocalNID: ownNID, Local: Local{1, netA},
+		b.see(Observation{Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, LocalNID: ownNID, Local: Local{1, netA},
 			Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: found, Bytes: 800})
 		b.accounts.received(b.now, roam.ILV{NID: peerNID, L64: netP}, 800, 10)
-		b.pass(candidateFirst * 16)
+		b.pass(pendingFirst * 16)
 		var got []string
 		for _, x := range b.sent {
 			p, err := ilnpwire.ParseControl(x.Packet, testPort)

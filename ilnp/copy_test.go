@@ -118,7 +118,7 @@ func TestOtherRuleIsGuessed(t *testing.T) {
 // Of a pending peer the first rule that it shows counts: a copy may follow.
 func TestFirstRuleOfPendingPeersCounts(t *testing.T) {
 	for _, first := range []FoundRule{FoundIPv6, FoundRFC6741} {
-		k := &candidate{}
+		k := &pendingPeer{}
 		for _, f := range []FoundRule{NotFound, first, FoundProbe, FoundIPv6, FoundRFC6741} {
 			k.learn(f)
 		}

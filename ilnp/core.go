@@ -44,30 +44,30 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
-	cfg        Config
-	configured Mode // cfg.Mode before any command
-	host       host
-	known      map[roam.NID]*correspondent
-	sessions   map[PairKey]*session
-	byNIDs     map[PairKey][]*session // by the NIDs on the wire
-	names      map[PairKey]*session   // that have the peer's NID as an alias besides their key's
-	strangers  strangers
-	accounts   accounts
-	expected   map[PairKey]*session // see Expect; in none of the two above
-	awaited    []PairKey            // of them, who was asked for the longest ago first
-	candidates map[Pending]*candidate
-	pending    map[PairKey][]*candidate // by the NIDs on the wire
-	queue      []*candidate             // in the order in which they came; some are no more
-	probes     map[token]probe
-	probeSeq   uint16
-	agenda     agenda
-	schedules  uint64 // that were ever armed
-	handoff    handoff
-	round      round
-	rejected   map[string]rejection
-	obstructed map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
-	out        []Output
-	head       int // of out: what Poll has taken is before it
+	cfg          Config
+	configured   Mode // cfg.Mode before any command
+	host         host
+	known        map[roam.NID]*correspondent
+	sessions     map[PairKey]*session
+	byNIDs       map[PairKey][]*session // by the NIDs on the wire
+	names        map[PairKey]*session   // that have the peer's NID as an alias besides their key's
+	unnamed      unnamedSessions
+	accounts     accounts
+	expected     map[PairKey]*session // see Expect; in none of the two above
+	awaited      []PairKey            // of them, who was asked for the longest ago first
+	pendingPeers map[Pending]*pendingPeer
+	pending      map[PairKey][]*pendingPeer // by the NIDs on the wire
+	queue        []*pendingPeer             // in the order in which they came; some are no more
+	probes       map[token]probe
+	probeSeq     uint16
+	agenda       agenda
+	schedules    uint64 // that were ever armed
+	handoff      handoff
+	round        round
+	rejected     map[string]rejection
+	obstructed   map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
+	out          []Output
+	head         int // of out: what Poll has taken is before it
 }
 
 // New makes a core without locators, peers or sessions.
@@ -95,19 +95,19 @@ func New(cfg Config) (*Core, error) {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
 	}
 	c := &Core{
-		cfg:        cfg,
-		configured: cfg.Mode,
-		known:      make(map[roam.NID]*correspondent),
-		sessions:   make(map[PairKey]*session),
-		byNIDs:     make(map[PairKey][]*session),
-		names:      make(map[PairKey]*session),
-		expected:   make(map[PairKey]*session),
-		candidates: make(map[Pending]*candidate),
-		pending:    make(map[PairKey][]*candidate),
-		probes:     make(map[token]probe),
-		rejected:   make(map[string]rejection),
-		obstructed: make(map[roam.NID]map[Path]bool),
-		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
+		cfg:          cfg,
+		configured:   cfg.Mode,
+		known:        make(map[roam.NID]*correspondent),
+		sessions:     make(map[PairKey]*session),
+		byNIDs:       make(map[PairKey][]*session),
+		names:        make(map[PairKey]*session),
+		expected:     make(map[PairKey]*session),
+		pendingPeers: make(map[Pending]*pendingPeer),
+		pending:      make(map[PairKey][]*pendingPeer),
+		probes:       make(map[token]probe),
+		rejected:     make(map[string]rejection),
+		obstructed:   make(map[roam.NID]map[Path]bool),
+		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
 	c.host.owner = &c.host
 	return c, nil

@@ -26,7 +26,7 @@
 // A session is made from either side:
 //
 //	this host first                       the correspondent first
-//	SeenMiss -> nonce, entry Initiated    SeenEmbryo -> probe of its locator
+//	SeenMiss -> nonce, entry Initiated    SeenPending -> probe of its locator
 //	SeenNonce or a probe's reply          the probe's reply
 //	         -> Established                        -> Established
 //	Parameter Problem, or 1 s of silence

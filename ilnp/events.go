@@ -21,11 +21,11 @@ const (
 	reasonToken      = "reply to no probe"
 	reasonQuote      = "error that quotes nothing of ours"
 	reasonAccept     = "correspondent not known"
-	reasonCrowd      = "too many embryos"
+	reasonCrowd      = "too many pending peers"
 	reasonForged     = "other nonce while the right one is in use"
 	reasonRandom     = "no randomness"
 	reasonElsewhere  = "locator of another session"
-	reasonSite       = "too many strangers of one site"
+	reasonSite       = "too many pending peers of one site"
 )
 
 // suspicious are the reasons that an attack would cause. The others are faults: of a
@@ -137,7 +137,7 @@ func (s LocatorState) String() string {
 
 // String returns the observation in lower case.
 func (t Trigger) String() string {
-	return name([]string{"miss", "embryo", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall", "queue", "more"}, t)
+	return name([]string{"miss", "pending", "nonce", "locator", "silence", "life", "other nonce", "rule", "first", "refusal", "per flow", "stall", "queue", "more"}, t)
 }
 
 // String returns the kind in lower case.

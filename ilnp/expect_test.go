@@ -179,26 +179,26 @@ func TestExpectedContactsFirst(t *testing.T) {
 	b := newBench(t, expecting(1))
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	b.wantExpected(peerNID)
 	b.answerProbes()
 	b.wantExpected()
-	if p := b.pairs[theKey]; len(b.pairs) != 1 || p.State != Established || p.LocalNonce != embryo(netP, peerNonce).OwnNonce {
+	if p := b.pairs[theKey]; len(b.pairs) != 1 || p.State != Established || p.LocalNonce != pending(netP, peerNonce).OwnNonce {
 		t.Errorf("%d entries, %+v", len(b.pairs), p)
 	}
 }
 
-// TestExpectedAfterAStrangerThatDoesNotAnswer: what the data plane forgets of the
-// stranger is not the entry.
-func TestExpectedAfterAStrangerThatDoesNotAnswer(t *testing.T) {
+// TestExpectedAfterAUnlistedThatDoesNotAnswer: what the data plane forgets of the
+// pending peer is not the entry.
+func TestExpectedAfterAUnlistedThatDoesNotAnswer(t *testing.T) {
 	b := newBench(t, expecting(1))
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
-	b.see(embryo(netQ, peerNonce))
+	b.see(pending(netQ, peerNonce))
 	b.pass(time.Minute)
 	b.wantExpected(peerNID)
 	if !slices.ContainsFunc(b.other, func(o Output) bool { d, is := o.(Dismiss); return is && d.Key == theKey }) {
-		t.Error("the stranger is not forgotten")
+		t.Error("the pending peer is not forgotten")
 	}
 }
 

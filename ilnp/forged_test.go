@@ -48,7 +48,7 @@ var stages = map[string]func(b *bench, h *honest){
 		h.establish(b)
 	},
 	"pending": func(b *bench, h *honest) {
-		o := embryo(netP, peerNonce)
+		o := pending(netP, peerNonce)
 		o.Found, h.mute = h.rule, true
 		b.see(o)
 	},
@@ -100,7 +100,7 @@ func (h *honest) establish(b *bench) {
 // it has the session.
 func (h *honest) speak(b *bench) {
 	p, ok := b.pairs[theKey]
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.OwnNonce, o.Found = p.LocalNonce, h.rule
 	switch {
 	case !ok || p.State == Plain:
@@ -279,7 +279,7 @@ func (f *forger) attack(b *bench) {
 	}
 	p := b.pairs[theKey]
 	o := Observation{
-		Trigger: SeenEmbryo, Key: PairKey{ownNID, src.NID}, LocalNID: ownNID, Local: Local{1, netA}, Remote: src, Nonce: f.nonce(),
+		Trigger: SeenPending, Key: PairKey{ownNID, src.NID}, LocalNID: ownNID, Local: Local{1, netA}, Remote: src, Nonce: f.nonce(),
 		OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: FoundRule(f.IntN(4)), Carried: f.IntN(4) == 0,
 		Held: f.IntN(3) == 0, Bytes: 60 + f.IntN(200), Packets: f.IntN(2),
 	}

@@ -65,7 +65,7 @@ func FuzzObservation(f *testing.F) {
 		}
 		b.passAtMost(time.Minute, 10_000)
 		b.pass(time.Hour)
-		if l := b.Load(); l.Candidates+l.Probes > 0 {
+		if l := b.Load(); l.PendingPeers+l.Probes > 0 {
 			t.Errorf("after an hour of silence it still holds %+v", l)
 		}
 	})

@@ -16,7 +16,7 @@ func besideSession(t *testing.T) (*bench, Observation) {
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	b.pass(time.Second)
-	o := embryo(netQ, namesake)
+	o := pending(netQ, namesake)
 	b.see(o)
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.reply(b.probesSent()[0], namesake)
@@ -66,7 +66,7 @@ func TestOneNodeTakenForTwo(t *testing.T) {
 	}
 	b.pass(10 * time.Second)
 	b.answerProbesTo(netP, namesake)
-	p := b.stranger()
+	p := b.unlisted()
 	if len(b.pairs) != 1 || p.Dead || !p.Named || p.RemoteNonce != namesake || p.LocalNonce != o.OwnNonce {
 		t.Errorf("%d entries, %+v, want one with the nonces of the second, and the name", len(b.pairs), p)
 	}

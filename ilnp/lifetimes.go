@@ -86,12 +86,12 @@ func (c *Core) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnp
 
 // asksByUpdate reports whether a pending peer is to be asked by a Locator Update now: it
 // talks, and has left the first probes without an answer.
-func (k *candidate) asksByUpdate(now time.Time) bool {
+func (k *pendingPeer) asksByUpdate(now time.Time) bool {
 	return k.tries >= echoesFirst && !k.held && k.life.goesOn(now) && now.Sub(k.proof.sent) >= updateAgain
 }
 
 // askByUpdate sends a Locator Update in place of a probe. It reports whether it did.
-func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
+func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 	own, at := c.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
 	lu, drawn := c.drawUpdate(now, c.askedList(k, at.L64), at.L64, c.formOf(k))
@@ -120,7 +120,7 @@ func (c *Core) askByUpdate(now time.Time, k *candidate) bool {
 // askedList returns what such an update lists. Where its nonce is that of a session, the
 // correspondent of that may be the one who takes it: then it lists the session's whole
 // set, or nothing if the locator is not in that.
-func (c *Core) askedList(k *candidate, l roam.L64) []listed {
+func (c *Core) askedList(k *pendingPeer, l roam.L64) []listed {
 	s := c.sharesNonce(k)
 	if s == nil || s.state != Established {
 		return []listed{{l, preferActive}}
@@ -134,7 +134,7 @@ func (c *Core) askedList(k *candidate, l roam.L64) []listed {
 
 // asksOverNIDs reports whether the next such update is summed over NIDs: by the rule of
 // the session whose nonce it bears, if that is known.
-func (c *Core) asksOverNIDs(k *candidate) bool {
+func (c *Core) asksOverNIDs(k *pendingPeer) bool {
 	if s := c.sharesNonce(k); s != nil && (s.icmp != icmpSought || s.asks) {
 		return s.overNIDs(1)
 	}
@@ -142,7 +142,7 @@ func (c *Core) asksOverNIDs(k *candidate) bool {
 }
 
 // sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
-func (c *Core) sharesNonce(k *candidate) *session {
+func (c *Core) sharesNonce(k *pendingPeer) *session {
 	s := c.predecessor(k.key.Local, k.key.Remote)
 	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
 		return nil
@@ -153,7 +153,7 @@ func (c *Core) sharesNonce(k *candidate) *session {
 // formOf returns the form of Locator Updates to a pending peer: that of the session whose
 // nonce it is shown, as its correspondent may answer in kind; that of its own, which
 // anybody may have sent; or what is known of it.
-func (c *Core) formOf(k *candidate) ilnpwire.Form {
+func (c *Core) formOf(k *pendingPeer) ilnpwire.Form {
 	if s := c.sharesNonce(k); s != nil {
 		return s.form
 	}
@@ -169,7 +169,7 @@ func (c *Core) formOf(k *candidate) ilnpwire.Form {
 }
 
 // pendingAcked takes the acknowledgement of such an update, from where it went.
-func (c *Core) pendingAcked(now time.Time, k *candidate, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate) {
+func (c *Core) pendingAcked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate) {
 	if k.state != unprovenNode {
 		return
 	}
@@ -193,7 +193,7 @@ func (c *Core) confirmByUpdate(now time.Time, s *session) {
 	f := &s.proof
 	wait := updateAgain
 	if now.Sub(s.started) > updateRounds*updateAgain {
-		wait = candidateSlowly
+		wait = pendingSlowly
 	}
 	if s.state != Established || s.confirmed || len(s.entry.Paths) == 0 || now.Sub(s.started) < updateAgain || now.Sub(f.sent) < wait {
 		return

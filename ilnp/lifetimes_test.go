@@ -14,7 +14,7 @@ func (b *bench) talkUntilAsked(d time.Duration) *ilnpwire.LocatorUpdate {
 	b.t.Helper()
 	for end := b.now.Add(d); b.now.Before(end); {
 		b.pass(20 * time.Millisecond)
-		o := embryo(netP, peerNonce)
+		o := pending(netP, peerNonce)
 		o.Packets = int(b.now.Sub(epoch) / (20 * time.Millisecond))
 		b.see(o)
 		if list := b.updates(); len(list) > 0 {
@@ -40,7 +40,7 @@ func TestUpdateValidates(t *testing.T) {
 	}{"infinite": {Infinite, 3}, "a day": {24 * time.Hour, 3}, "an hour": {time.Hour, 4}, "half an hour": {30 * time.Minute, 4}} {
 		b := newBench(t)
 		b.prefix(1, netA, c.preferred)
-		b.see(embryo(netP, peerNonce))
+		b.see(pending(netP, peerNonce))
 		lu := b.talkUntilAsked(5 * time.Second)
 		for i := range c.updates {
 			if _, ok := b.established(); ok {
@@ -119,14 +119,14 @@ func TestUpdateValidatesNobodyElse(t *testing.T) {
 func TestNoUpdateWhere(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, 2*time.Minute)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	if b.talkUntilAsked(time.Minute) != nil {
 		t.Error("asked with a lifetime of two minutes")
 	}
 	b = pendingAt(t)
 	for range 100 {
 		b.pass(50 * time.Millisecond)
-		b.see(embryo(netP, peerNonce))
+		b.see(pending(netP, peerNonce))
 	}
 	if len(b.updates()) > 0 {
 		t.Error("a peer that nobody answers is asked by updates")

@@ -4,19 +4,19 @@ package ilnp
 // now and by what people made known: a host that has gone quiet is back at
 // zero, Known excepted.
 type Load struct {
-	Sessions   int // correspondents with which packets are exchanged
-	Candidates int // nodes that showed a nonce and are not proven yet
-	Probes     int // echo requests whose reply may still come
-	Timers     int // machines that wait for a point in time
-	Known      int // correspondents that somebody made known
-	Awaited    int // acknowledgements that the last handoff waits for
-	Links      int // links whose names are remembered
+	Sessions     int // correspondents with which packets are exchanged
+	PendingPeers int // nodes that showed a nonce and are not proven yet
+	Probes       int // echo requests whose reply may still come
+	Timers       int // machines that wait for a point in time
+	Known        int // correspondents that somebody made known
+	Awaited      int // acknowledgements that the last handoff waits for
+	Links        int // links whose names are remembered
 }
 
 // Load returns how much the core holds.
 func (c *Core) Load() Load {
 	return Load{
-		Sessions: len(c.sessions), Candidates: len(c.candidates), Probes: len(c.probes), Timers: len(c.agenda),
+		Sessions: len(c.sessions), PendingPeers: len(c.pendingPeers), Probes: len(c.probes), Timers: len(c.agenda),
 		Known: len(c.known), Awaited: len(c.handoff.waiting), Links: len(c.host.names),
 	}
 }

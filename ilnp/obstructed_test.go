@@ -175,7 +175,7 @@ func TestObstructedQuestions(t *testing.T) {
 	const nid roam.NID = 0x0200_0000_0000_0009
 	pending := Path{Local{1, netA}, netQ}
 	knock := Observation{
-		Trigger: SeenEmbryo, Key: PairKey{ownNID, nid}, LocalNID: ownNID, Local: pending.Local,
+		Trigger: SeenPending, Key: PairKey{ownNID, nid}, LocalNID: ownNID, Local: pending.Local,
 		Remote: roam.ILV{NID: nid, L64: netQ}, Nonce: peerNonce, OwnNonce: peerNonce,
 	}
 	b.forget()

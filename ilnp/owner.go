@@ -55,7 +55,7 @@ func (c *Core) recordOf(s *session) *correspondent {
 // predecessor returns the session that a node continues which is validated at a
 // locator: the one whose correspondent was validated there, else the one with the
 // record's name if the record lists that locator or its correspondent has announced
-// it. nil: it is a node of its own. What a stranger announces does not count.
+// it. nil: it is a node of its own. What a pending peer announces does not count.
 func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
 	for _, s := range c.between(local, at.NID) {
 		if r := s.remotes.find(at.L64); r != nil && r.proven {
@@ -137,7 +137,7 @@ func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 		c.removeSession(now, old)
 		c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{l}})
 	}
-	c.strangers.leave(s)
+	c.unnamed.leave(s)
 	s.owned = old == nil || old == s || old.owned
 	if s.key != name {
 		c.unexpect(name)
@@ -181,7 +181,7 @@ func (c *Core) evict(now time.Time, key PairKey) {
 	for _, r := range s.remotes {
 		if s.remoteNID == key.Remote && r.proven && c.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
 			s.owned = true
-			c.strangers.leave(s)
+			c.unnamed.leave(s)
 			return
 		}
 		if r.proven || at.L64 == 0 {

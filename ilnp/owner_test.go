@@ -42,7 +42,7 @@ func TestSocketsOfAReplacedSession(t *testing.T) {
 				b.drain()
 			}
 			b.other = nil
-			b.see(embryo(c.at, namesake))
+			b.see(pending(c.at, namesake))
 			b.answerProbesTo(c.at, namesake)
 			b.pass(10 * time.Second)
 			if p := b.pairs[theKey]; p.RemoteNonce != namesake {

@@ -106,17 +106,17 @@ func (s *session) equalised(paths []Path) []Path {
 	})
 }
 
-// strangerAccept is MaxAccept for a node that owns no name of a record: there may be
+// unnamedAccept is MaxAccept for a node that owns no name of a record: there may be
 // as many of those as anybody likes, and what they all list together is bounded.
-const strangerAccept = 8 * MaxRemote
+const unnamedAccept = 8 * MaxRemote
 
 // acceptFor returns the locators accepted as sources, the best first: all but
 // those whose lifetime and grace are over and which are not sent to.
 func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
 	var ls []roam.L64
 	most := MaxAccept
-	if s.stranger {
-		most = strangerAccept
+	if s.unnamed {
+		most = unnamedAccept
 	}
 	for _, r := range s.remotes {
 		sentTo := slices.ContainsFunc(paths, func(p Path) bool { return p.Remote == r.l64 })

@@ -145,7 +145,7 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 	}
 	for _, local := range c.cfg.NIDs {
 		for _, k := range slices.Clone(c.pending[PairKey{local, nid}]) {
-			c.dropCandidate(now, k)
+			c.dropPending(now, k)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 }
 
 // KnownPeers returns those of Peers of which somebody told, in the order of
-// their keys: however many strangers there are, few.
+// their keys: however many pending peers there are, few.
 func (c *Core) KnownPeers(now time.Time) []PeerState {
 	var states []PeerState
 	for _, k := range c.known {

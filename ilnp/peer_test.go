@@ -114,10 +114,10 @@ func TestRemovePeerEndsEverything(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	b.see(embryo(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
+	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
 	b.RemovePeer(b.now, peerNID)
 	b.drain()
-	if len(b.pairs)+len(b.candidates)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
+	if len(b.pairs)+len(b.pendingPeers)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
 		t.Error("something of the removed correspondent is left")
 	}
 	if at, armed := b.PollTimeout(); armed {
@@ -138,7 +138,7 @@ func TestResponderKnowsMore(t *testing.T) {
 	p := told(netP, netQ)
 	p.Rule, p.DraftLU = RuleRFC6741, true
 	b.AddPeer(b.now, p)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	b.answerProbes()
 	b.wantTargets(netP)
 	pair := b.pairs[theKey]
@@ -154,7 +154,7 @@ func TestResponderKnowsMore(t *testing.T) {
 func TestHardModeInTheDraftForm(t *testing.T) {
 	b := newBench(t, inMode(Hard), func(c *Config) { c.DraftLU = true })
 	b.prefix(1, netA, Infinite)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	b.answerProbes()
 	b.prefix(2, netB, Infinite)
 	if lu := b.updates()[0]; lu.Code != ilnpwire.CodeReplaceHard || len(lu.Locators) != 1 {
@@ -185,7 +185,7 @@ func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
-	b.see(embryo(netQ, second))
+	b.see(pending(netQ, second))
 	b.reply(b.probesSent()[0], second)
 	for _, p := range b.probesSent()[1:] {
 		if p.Dst.L64 == netP {
@@ -206,8 +206,8 @@ func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 		t.Error("the update of the second correspondent did not reach its session")
 	}
 	// Data of the second one from yet another place: the data plane takes it
-	// for a stranger's.
-	o := embryo(netC, second)
+	// for a pending peer's.
+	o := pending(netC, second)
 	o.Trigger = SeenOtherNonce
 	b.see(o)
 	for key, p := range b.pairs {
@@ -218,34 +218,34 @@ func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 	b.wantTargets(netP)
 }
 
-func TestCandidateIsGivenUp(t *testing.T) {
+func TestPendingPeerIsGivenUp(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	b.pass(time.Minute)
-	if n := len(b.probesSent()); n != 2 || len(b.candidates) != 0 {
-		t.Errorf("%d probes and %d candidates, want 2 for one packet of 100 bytes, and none", n, len(b.candidates))
+	if n := len(b.probesSent()); n != 2 || len(b.pendingPeers) != 0 {
+		t.Errorf("%d probes and %d pending peers, want 2 for one packet of 100 bytes, and none", n, len(b.pendingPeers))
 	}
 	if p := b.probesSent()[0]; len(b.probes) != 0 {
-		t.Error("probes of the given up candidate are remembered")
+		t.Error("probes of the given up pending peer are remembered")
 	} else if b.reply(p, peerNonce); len(b.pairs) != 0 {
 		t.Error("a reply after that made a session")
 	}
 	if !b.dismissed(theKey) {
-		t.Error("the data plane still sends to where the given up candidate was seen")
+		t.Error("the data plane still sends to where the given up pending peer was seen")
 	}
 }
 
-// TestCandidateIsAskedFromWhereTheSessionIs: the session's nonce does not come
+// TestPendingPeerIsAskedFromWhereTheSessionIs: the session's nonce does not come
 // from a locator that the correspondent was not told of, which it would follow,
 // unless two probes from the other one had no answer.
-func TestCandidateIsAskedFromWhereTheSessionIs(t *testing.T) {
+func TestPendingPeerIsAskedFromWhereTheSessionIs(t *testing.T) {
 	b := newBench(t, inMode(Hard))
 	b.prefix(1, netA, Infinite)
 	b.prefix(2, netB, Infinite)
 	b.open(netP)
 	b.forget()
-	before := embryo(netP, Nonce{Len: 4, Bytes: [12]byte{6, 6, 6, 6}}) // came to netA
+	before := pending(netP, Nonce{Len: 4, Bytes: [12]byte{6, 6, 6, 6}}) // came to netA
 	b.see(before)
 	b.pass(time.Second)
 	var from []roam.L64
@@ -257,14 +257,14 @@ func TestCandidateIsAskedFromWhereTheSessionIs(t *testing.T) {
 	}
 }
 
-// TestCandidateIsGivenUpBesideOthers leaves the data plane what it has, as long
+// TestPendingPeerIsGivenUpBesideOthers leaves the data plane what it has, as long
 // as another one of that name is asked, or talks.
-func TestCandidateIsGivenUpBesideOthers(t *testing.T) {
+func TestPendingPeerIsGivenUpBesideOthers(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	b.pass(10 * time.Second)
-	b.see(embryo(netQ, Nonce{Len: 4, Bytes: [12]byte{5}}))
+	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{5}}))
 	b.pass(10 * time.Second)
 	b.reply(b.probesSent()[len(b.probesSent())-1], Nonce{Len: 4, Bytes: [12]byte{5}})
 	b.pass(10 * time.Second)
@@ -273,12 +273,12 @@ func TestCandidateIsGivenUpBesideOthers(t *testing.T) {
 	}
 }
 
-// TestCandidateThatGoesOnSending is asked again, but not for every packet.
-func TestCandidateThatGoesOnSending(t *testing.T) {
+// TestPendingPeerThatGoesOnSending is asked again, but not for every packet.
+func TestPendingPeerThatGoesOnSending(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	for range 100 {
-		b.see(embryo(netP, peerNonce))
+		b.see(pending(netP, peerNonce))
 		b.now = b.now.Add(2 * time.Millisecond)
 	}
 	if n := len(b.probesSent()); n != 2 {
@@ -286,7 +286,7 @@ func TestCandidateThatGoesOnSending(t *testing.T) {
 	}
 }
 
-// dismissed reports whether the data plane was told to forget a candidate.
+// dismissed reports whether the data plane was told to forget a pending peer.
 func (b *bench) dismissed(key PairKey) bool {
 	return slices.ContainsFunc(b.other, func(o Output) bool { d, is := o.(Dismiss); return is && d.Key == key })
 }
@@ -299,10 +299,10 @@ func TestReturnElsewhere(t *testing.T) {
 	b.open(netP)
 	b.pass(time.Minute)
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
-	b.see(embryo(netQ, fresh))
+	b.see(pending(netQ, fresh))
 	b.reply(b.probesSent()[0], fresh)
 	b.pass(2 * time.Second)
-	if p := b.stranger(); p.RemoteNonce != fresh || p.Paths[0].Remote != netQ {
+	if p := b.unlisted(); p.RemoteNonce != fresh || p.Paths[0].Remote != netQ {
 		t.Errorf("entry %+v, want one of its own", p)
 	}
 	b.wantTargets(netP)
@@ -316,7 +316,7 @@ func TestReturnOfADeadPeerNeedsNoWaiting(t *testing.T) {
 	b.pass(5 * time.Second)
 	b.forget()
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
-	b.see(embryo(netP, fresh))
+	b.see(pending(netP, fresh))
 	b.reply(b.probesSent()[0], fresh)
 	if p := b.pairs[theKey]; p.RemoteNonce != fresh || p.Dead {
 		t.Errorf("entry %+v, want it replaced at once", p)

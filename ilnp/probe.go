@@ -30,7 +30,7 @@ type probe struct {
 // tokens are the probes that one machine has under way, the oldest first.
 type tokens []token
 
-// prober is what sends probes: a session or a candidate.
+// prober is what sends probes: a session or a pending peer.
 type prober interface {
 	machine
 	// mayProbe reports whether a probe of so many bytes may go to a locator now.

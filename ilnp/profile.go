@@ -28,8 +28,8 @@ func (p Peer) profile() profile {
 	}
 }
 
-// stranger is the profile of a correspondent of which nothing is known.
-func (c *Core) stranger() profile {
+// pending peer is the profile of a correspondent of which nothing is known.
+func (c *Core) defaultProfile() profile {
 	return profile{rule: c.cfg.Rule, sought: true, control: control{form: formOf(c.cfg.DraftLU)}}
 }
 
@@ -169,7 +169,7 @@ func (c *Core) recordProfile(s *session) {
 
 // forgetProfile gives a session back what was known of its correspondent before it began.
 func (c *Core) forgetProfile(s *session) {
-	s.profile = c.stranger()
+	s.profile = c.defaultProfile()
 	if k := c.recordOf(s); k != nil {
 		s.profile = k.profile
 	}

@@ -74,7 +74,7 @@ func TestRuleOfACandidate(t *testing.T) {
 		b := newBench(t)
 		b.prefix(1, netA, Infinite)
 		o := Observation{
-			Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
+			Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
 			LocalNID: ownNID, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{9}}, Found: first,
 		}
 		b.see(o)
@@ -212,12 +212,12 @@ func TestLateNonceCounts(t *testing.T) {
 	}
 }
 
-// A candidate that probes is Roam, and is known for that from the start.
-func TestCandidateThatProbes(t *testing.T) {
+// A pending peer that probes is Roam, and is known for that from the start.
+func TestPendingPeerThatProbes(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.see(Observation{
-		Trigger: SeenEmbryo, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
+		Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
 		LocalNID: ownNID, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{9}}, Found: FoundProbe,
 	})
 	b.reply(b.probesSent()[0], peerNonce)

@@ -125,7 +125,7 @@ func TestErrorProvesAPendingPeer(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	at := roam.ILV{NID: peerNID, L64: netP}
 	for range 10 {
-		b.see(Observation{Trigger: SeenEmbryo, Key: theKey, Remote: at, LocalNID: ownNID, Local: Local{1, netA}, Nonce: peerNonce,
+		b.see(Observation{Trigger: SeenPending, Key: theKey, Remote: at, LocalNID: ownNID, Local: Local{1, netA}, Nonce: peerNonce,
 			OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Bytes: 80})
 		b.pass(time.Second)
 	}
@@ -156,8 +156,8 @@ func TestReplyOfAnotherNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.receive(1, packet)
-	if len(b.sessions) != 1 || len(b.Core.candidates) != 0 || b.RejectedInput()[reasonToken] != 1 {
-		t.Errorf("%d sessions, %d pending, refusals %v", len(b.sessions), len(b.Core.candidates), b.RejectedInput())
+	if len(b.sessions) != 1 || len(b.Core.pendingPeers) != 0 || b.RejectedInput()[reasonToken] != 1 {
+		t.Errorf("%d sessions, %d pending, refusals %v", len(b.sessions), len(b.Core.pendingPeers), b.RejectedInput())
 	}
 	b.reply(p, peerNonce)
 	if !b.sessions[theKey].remotes.find(netP).proven {

@@ -49,7 +49,7 @@ type session struct {
 	confirming    time.Time // when it was last asked for
 	proof         lifetimeProof
 	probeBucket   bucket
-	stranger      bool // counted among strangers, at this site
+	unnamed       bool // counted among pending peers, at this site
 	site          uint64
 	nonceUntil    time.Time
 	updated       time.Time // when the correspondent's last update came
@@ -146,7 +146,7 @@ func (c *Core) unlink(now time.Time, s *session) {
 	if c.names[nids] == s {
 		delete(c.names, nids)
 	}
-	c.strangers.leave(s)
+	c.unnamed.leave(s)
 	c.byNIDs[nids] = slices.DeleteFunc(c.byNIDs[nids], func(o *session) bool { return o == s })
 	if len(c.byNIDs[nids]) == 0 {
 		delete(c.byNIDs, nids)

@@ -42,8 +42,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleMiss(now, o.Key)
 	case o.Trigger == SeenMore:
 		c.accounts.receivedInAll(now, o.Remote, o.Bytes, o.Packets)
-	case o.Trigger == SeenEmbryo, o.Trigger == SeenOtherNonce:
-		c.handleEmbryo(now, o)
+	case o.Trigger == SeenPending, o.Trigger == SeenOtherNonce:
+		c.handlePending(now, o)
 	case o.Trigger == SeenAcked:
 		c.handleAcked(now, o)
 	case o.Trigger == SeenExcess:
@@ -53,7 +53,7 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenNonce:
 		c.handleNonce(now, s, o)
 	case o.Trigger == SeenLocator:
-		c.handleStranger(now, s, o)
+		c.handleElsewhere(now, s, o)
 	case o.Trigger == SeenRule:
 		c.handleRule(now, s, o.Found)
 	case o.Trigger == SeenRefusal:
@@ -243,9 +243,9 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	}
 }
 
-// handleStranger follows a correspondent that showed its nonce from a locator
+// handleElsewhere follows a correspondent that showed its nonce from a locator
 // which its set does not have: data came before the Locator Update.
-func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
+func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 	switch {
 	case !c.acceptable(o.Remote.L64):
 		s.astray = o.Remote.L64
@@ -283,7 +283,7 @@ func (c *Core) handleStranger(now time.Time, s *session, o Observation) {
 // taken the place of the one that was validated there, the answer tells (unite).
 func (c *Core) doubtPresence(now time.Time, o Observation) {
 	s := c.predecessor(o.LocalNID, o.Remote)
-	if s == nil || s.state != Established || now.Sub(s.confirming) < candidateAgain {
+	if s == nil || s.state != Established || now.Sub(s.confirming) < pendingAgain {
 		return
 	}
 	s.confirming = now

@@ -140,9 +140,9 @@ func TestPlainUntilItShowsANonce(t *testing.T) {
 	}
 }
 
-func embryo(at roam.L64, n Nonce) Observation {
+func pending(at roam.L64, n Nonce) Observation {
 	return Observation{
-		Trigger: SeenEmbryo, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+		Trigger: SeenPending, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
 		Remote: roam.ILV{NID: peerNID, L64: at}, Nonce: n, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{8}}, Bytes: 100,
 	}
 }
@@ -150,20 +150,20 @@ func embryo(at roam.L64, n Nonce) Observation {
 func TestResponder(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
-	b.see(embryo(netP, peerNonce))
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	probes := b.probesSent()
 	if len(probes) != 1 || probes[0].Nonce.Bytes[0] != 8 || len(b.pairs) != 0 {
-		t.Fatalf("%d probes and %d sessions, want one probe with the embryo's nonce and no session yet", len(probes), len(b.pairs))
+		t.Fatalf("%d probes and %d sessions, want one probe with the pending peer's nonce and no session yet", len(probes), len(b.pairs))
 	}
 	b.answerProbes()
 	p := b.pairs[theKey]
 	if p.State != Established || p.LocalNonce.Bytes[0] != 8 || p.RemoteNonce != peerNonce {
 		t.Errorf("entry %+v, want established with both nonces", p)
 	}
-	b.see(embryo(netP, peerNonce)) // told late
-	if len(b.candidates) != 0 || len(b.pairs) != 1 {
-		t.Error("a late embryo made something")
+	b.see(pending(netP, peerNonce)) // told late
+	if len(b.pendingPeers) != 0 || len(b.pairs) != 1 {
+		t.Error("a late pending peer made something")
 	}
 }
 
@@ -187,20 +187,20 @@ func TestLateTimerOfTheLastLocator(t *testing.T) {
 	}
 }
 
-// TestDecidedCandidatesAreForgotten: in a year of sessions nothing is kept of how
+// TestDecidedPendingPeerAreForgotten: in a year of sessions nothing is kept of how
 // each began.
-func TestDecidedCandidatesAreForgotten(t *testing.T) {
+func TestDecidedPendingPeerAreForgotten(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	for range 1000 {
-		b.see(embryo(netP, peerNonce))
+		b.see(pending(netP, peerNonce))
 		b.answerProbes()
 		b.RemovePeer(b.now, peerNID)
 		b.drain()
 		b.forget()
 	}
-	if n := len(b.queue); n > queueSlack+2 || len(b.candidates) != 0 {
-		t.Errorf("%d in the queue and %d candidates after 1000 sessions", n, len(b.candidates))
+	if n := len(b.queue); n > queueSlack+2 || len(b.pendingPeers) != 0 {
+		t.Errorf("%d in the queue and %d pending peers after 1000 sessions", n, len(b.pendingPeers))
 	}
 }
 
@@ -210,7 +210,7 @@ func TestDecidedCandidatesAreForgotten(t *testing.T) {
 func TestEarlyUpdate(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	lu := b.update(netP, peerNonce, updateOf(entry(netQ, 10, 60), entry(netP, 20, 60)))
 	b.receive(1, lu)
 	if acks := b.messages(ilnpwire.Acknowledgement); len(acks) != 1 {
@@ -223,19 +223,19 @@ func TestEarlyUpdate(t *testing.T) {
 	}
 }
 
-func TestEmbryosThatAreRefused(t *testing.T) {
-	without := embryo(netP, Nonce{})
-	noOwn := embryo(netP, peerNonce)
+func TestPendingThatAreRefused(t *testing.T) {
+	without := pending(netP, Nonce{})
+	noOwn := pending(netP, peerNonce)
 	noOwn.OwnNonce = Nonce{}
 	for _, c := range []struct {
 		o      Observation
 		reason string
 	}{
-		{embryo(roam.DefaultSessionPrefix, peerNonce), reasonLocator},
-		{embryo(0xfe80<<48, peerNonce), reasonLocator},
+		{pending(roam.DefaultSessionPrefix, peerNonce), reasonLocator},
+		{pending(0xfe80<<48, peerNonce), reasonLocator},
 		{without, reasonNoNonce},
 		{noOwn, reasonNoNonce},
-		{embryo(netP, peerNonce), reasonAccept},
+		{pending(netP, peerNonce), reasonAccept},
 	} {
 		b := newBench(t, func(cfg *Config) { cfg.Accept = Known })
 		b.prefix(1, netA, Infinite)
@@ -246,8 +246,8 @@ func TestEmbryosThatAreRefused(t *testing.T) {
 	}
 }
 
-// stranger returns the one entry with the correspondent's NID under another alias.
-func (b *bench) stranger() Pair {
+// pending peer returns the one entry with the correspondent's NID under another alias.
+func (b *bench) unlisted() Pair {
 	b.t.Helper()
 	var found []Pair
 	for key, p := range b.pairs {
@@ -261,30 +261,30 @@ func (b *bench) stranger() Pair {
 	return found[0]
 }
 
-// TestFloodOfEmbryos: forged first packets cost bounded memory, make no
+// TestFloodOfPending: forged first packets cost bounded memory, make no
 // session, and go away.
-func TestFloodOfEmbryos(t *testing.T) {
+func TestFloodOfPending(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	for i := range maxCandidates + 2000 {
-		o := embryo(netQ+roam.L64(i)<<16, Nonce{Len: 4, Bytes: [12]byte{byte(i), byte(i >> 8), 3}})
+	for i := range maxPending + 2000 {
+		o := pending(netQ+roam.L64(i)<<16, Nonce{Len: 4, Bytes: [12]byte{byte(i), byte(i >> 8), 3}})
 		o.Remote.NID += 5 + roam.NID(i)
 		o.Key.Remote = o.Remote.NID
 		b.see(o)
 	}
-	if len(b.candidates) != maxCandidates || len(b.pairs) != 1 {
-		t.Errorf("%d candidates and %d sessions, want %d and 1", len(b.candidates), len(b.pairs), maxCandidates)
+	if len(b.pendingPeers) != maxPending || len(b.pairs) != 1 {
+		t.Errorf("%d pending peers and %d sessions, want %d and 1", len(b.pendingPeers), len(b.pairs), maxPending)
 	}
-	b.pass(candidateFirst)
+	b.pass(pendingFirst)
 	b.forget()
-	b.see(embryo(netR, Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}))
-	if len(b.candidates) != maxCandidates || len(b.probesSent()) == 0 {
-		t.Errorf("%d candidates, and the next one is not asked", len(b.candidates))
+	b.see(pending(netR, Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}))
+	if len(b.pendingPeers) != maxPending || len(b.probesSent()) == 0 {
+		t.Errorf("%d pending peers, and the next one is not asked", len(b.pendingPeers))
 	}
 	b.pass(time.Minute)
-	if len(b.candidates) != 0 || len(b.probes) != 0 {
-		t.Errorf("%d candidates and %d probes a minute later, want none", len(b.candidates), len(b.probes))
+	if len(b.pendingPeers) != 0 || len(b.probes) != 0 {
+		t.Errorf("%d pending peers and %d probes a minute later, want none", len(b.pendingPeers), len(b.probes))
 	}
 }
 
@@ -296,7 +296,7 @@ func TestPeerWithoutItsState(t *testing.T) {
 	b.open(netP)
 	b.pass(time.Second)
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
-	o := embryo(netP, fresh)
+	o := pending(netP, fresh)
 	o.Trigger = SeenOtherNonce
 	own := b.pairs[theKey].LocalNonce
 	b.see(o)
@@ -326,14 +326,14 @@ func TestPeerWithoutItsState(t *testing.T) {
 }
 
 // TestPeerWithoutItsStateElsewhere: nothing but the NID says that it is the one
-// that we know, so it is shown the nonce of a stranger.
+// that we know, so it is shown the nonce of a pending peer.
 func TestPeerWithoutItsStateElsewhere(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	b.pass(time.Second)
 	fresh, own := Nonce{Len: 4, Bytes: [12]byte{5, 5}}, b.pairs[theKey].LocalNonce
-	o := embryo(netQ, fresh)
+	o := pending(netQ, fresh)
 	o.Trigger = SeenOtherNonce
 	b.see(o)
 	b.reply(b.probesSent()[0], fresh)
@@ -341,12 +341,12 @@ func TestPeerWithoutItsStateElsewhere(t *testing.T) {
 	if b.pairs[theKey].RemoteNonce != peerNonce {
 		t.Fatal("replaced by who was validated elsewhere")
 	}
-	if p := b.stranger(); p.RemoteNonce != fresh || p.LocalNonce != o.OwnNonce {
-		t.Errorf("entry %+v, want the nonces of the embryo", p)
+	if p := b.unlisted(); p.RemoteNonce != fresh || p.LocalNonce != o.OwnNonce {
+		t.Errorf("entry %+v, want the nonces of the pending peer", p)
 	}
 	for _, p := range b.probesSent() {
 		if p.Dst.L64 == netQ && p.Nonce == own {
-			t.Error("the session's own nonce was shown to a stranger")
+			t.Error("the session's own nonce was shown to a pending peer")
 		}
 	}
 }
@@ -358,7 +358,7 @@ func TestForgedReturn(t *testing.T) {
 	b.open(netP)
 	b.pass(time.Second)
 	other := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
-	o := embryo(netP, other)
+	o := pending(netP, other)
 	o.Trigger = SeenOtherNonce
 	b.see(o)
 	b.now = b.now.Add(20 * time.Millisecond)
@@ -367,7 +367,7 @@ func TestForgedReturn(t *testing.T) {
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
 	b.drain()
 	b.pass(time.Second)
-	if b.pairs[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.candidates) != 0 {
+	if b.pairs[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.pendingPeers) != 0 {
 		t.Errorf("refusals %v, want the session kept and the forgery counted", b.RejectedInput())
 	}
 }

@@ -51,7 +51,7 @@ func TestForgedFirstNonceMovesNothing(t *testing.T) {
 	if p := b.pairs[theKey]; p.State != Initiated || p.RemoteNonce.Present() {
 		t.Errorf("entry of the name %+v, want one without a nonce", p)
 	}
-	if p := b.stranger(); p.RemoteNonce != forged || len(b.pairs) != 2 {
+	if p := b.unlisted(); p.RemoteNonce != forged || len(b.pairs) != 2 {
 		t.Errorf("%d entries, %+v, want another one with the nonce of the node elsewhere", len(b.pairs), p)
 	}
 	b.answerProbesTo(netP, peerNonce)
@@ -94,7 +94,7 @@ func TestOnlyTheValidatedNonceIsAdmitted(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
-	first, elsewhere := embryo(netP, forged), embryo(netQ, forged)
+	first, elsewhere := pending(netP, forged), pending(netQ, forged)
 	elsewhere.Held = true
 	b.see(first)
 	b.see(elsewhere)
@@ -112,10 +112,10 @@ func TestOnlyTheValidatedNonceIsAdmitted(t *testing.T) {
 // TestUnconfirmedNameIsGivenUp to a node that is validated where the record lists it.
 func TestUnconfirmedNameIsGivenUp(t *testing.T) {
 	b := forgedFirst(t)
-	b.see(embryo(netQ, peerNonce))
+	b.see(pending(netQ, peerNonce))
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.answerProbesTo(netQ, peerNonce)
-	p := b.stranger()
+	p := b.unlisted()
 	if p.Named {
 		t.Fatal("a node that was validated at no listed locator has the name")
 	}
@@ -125,7 +125,7 @@ func TestUnconfirmedNameIsGivenUp(t *testing.T) {
 	b.see(o)
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.answerProbesTo(netP, peerNonce)
-	if p := b.stranger(); !p.Named || len(b.pairs) != 1 {
+	if p := b.unlisted(); !p.Named || len(b.pairs) != 1 {
 		t.Errorf("%d entries, %+v, want one with the name", len(b.pairs), p)
 	}
 }
@@ -181,10 +181,10 @@ func TestPresenceIsDoubted(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	b.answerProbes()
-	b.see(embryo(netQ, forged))
+	b.see(pending(netQ, forged))
 	b.reply(b.probesSent()[0], forged)
 	b.pass(time.Second)
-	other := b.stranger()
+	other := b.unlisted()
 	b.pass(2 * time.Second)
 	b.forget()
 	o := at(netP, forged)
@@ -232,7 +232,7 @@ func TestRuleOfADisownedNonce(t *testing.T) {
 	if p := b.pairs[theKey]; !p.Unconfirmed || p.Rule != RuleRFC6741 {
 		t.Fatalf("entry %+v, so nothing is tested", p)
 	}
-	o := embryo(netS, forged)
+	o := pending(netS, forged)
 	o.Trigger = SeenLocator
 	b.see(o)
 	b.answerProbesTo(netS, forged)

@@ -252,7 +252,7 @@ func TestInfiniteLifetimesOnTheWire(t *testing.T) {
 		b.prefix(1, netA, Infinite)
 		b.AddPeer(b.now, Peer{NID: peerNID, DraftLU: c.draft})
 		b.see(Observation{
-			Trigger: SeenEmbryo, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+			Trigger: SeenPending, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
 			Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce, OwnNonce: Nonce{Len: 4},
 		})
 		b.answerProbes()

@@ -47,7 +47,7 @@ func newAttacker(s *siege) *attacker {
 	for i := range n {
 		x.own = append(x.own, scriptNet+roam.L64(i)<<16)
 	}
-	for _, nid := range []roam.NID{s.b.nid, s.a.nid, strangerNID} {
+	for _, nid := range []roam.NID{s.b.nid, s.a.nid, unlistedNID} {
 		h := s.AddScript("x", nid, x.answer)
 		for i, l := range x.own {
 			h.Up(roam.LinkID(i+1), l, near, ilnp.Infinite)
@@ -61,8 +61,8 @@ func newAttacker(s *siege) *attacker {
 	return x
 }
 
-// strangerNID is one that nobody knows.
-const strangerNID roam.NID = 0x0200_0000_0000_0066
+// unlistedNID is one that nobody knows.
+const unlistedNID roam.NID = 0x0200_0000_0000_0066
 
 // bootStock has the attacker's own host know where to find the other one.
 func (x *attacker) bootStock() {
@@ -164,7 +164,7 @@ func (x *attacker) message() {
 	}
 	src := roam.ILV{NID: claimed.nid, L64: x.place(scriptNet, scriptNet, scriptNet, homeNet, awayNet, peerNet, spoofNet, stockNet)}
 	if r.IntN(20) == 0 {
-		src.NID = strangerNID
+		src.NID = unlistedNID
 	}
 	dst := roam.ILV{NID: victim.nid, L64: x.placeOf(victim)}
 	nonce := x.nonce(src)

@@ -3,7 +3,7 @@
 // seed gives one course of events, to the last packet.
 //
 // Each node has a data plane that does what bpf/ does, as far as it matters to
-// the core: the choice of a path, the rules of the nonce, embryos, hints, the
+// the core: the choice of a path, the rules of the nonce, pending peers, hints, the
 // reflection of probes, and the observations that the core lives on. Numbered
 // datagrams flow through it, so that what a handoff costs can be counted.
 // The network between the access links is without delay or loss of its own.

@@ -10,23 +10,23 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// receiveEmbryo takes a nonce that belongs to no session, be it that there is
+// receivePending takes a nonce that belongs to no session, be it that there is
 // none (e is nil), be it that its nonce is another one. Where the session's
 // packets go anyway, the answer bears the session's own nonce: that of a host
 // that remembers does not change, however often the other end forgets its.
-func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
-	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenEmbryo
-	old, known := p.embryos[key]
+func (p *plane) receivePending(at *attachment, in Packet, e *pair) {
+	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenPending
+	old, known := p.pending[key]
 	unsure := p.isUnsure(in, e)
 	known = known && old.shown == in.Nonce && old.remote == in.Src
 	own := old.own
 	if !known {
-		own = p.embryoNonce(in)
+		own = p.pendingNonce(in)
 	}
 	// Of what the core does not hear of, nothing must stay here either: no packet
 	// of ours would be a miss.
 	if !unsure && (known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest) {
-		p.keepEmbryo(key, embryo{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried, sent: old.sentTo(known)})
+		p.keepPending(key, pending{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried, sent: old.sentTo(known)})
 	}
 	if e != nil {
 		why = ilnp.SeenOtherNonce
@@ -63,13 +63,13 @@ func (p *plane) receiveEmbryo(at *attachment, in Packet, e *pair) {
 		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
 		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried, Held: held, Bytes: in.size(), Packets: old.sentTo(known),
 	})
-	if in.Control == nil && !held && why == ilnp.SeenEmbryo {
+	if in.Control == nil && !held && why == ilnp.SeenPending {
 		p.host.deliver(key, in.Data)
 	}
 }
 
 // sentTo returns how many packets have gone to a pending peer: none, if it is another one.
-func (e embryo) sentTo(known bool) int {
+func (e pending) sentTo(known bool) int {
 	if !known {
 		return 0
 	}
@@ -83,27 +83,27 @@ func (e *pair) isThere(l roam.L64) bool {
 	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unproven, l) || slices.Contains(e.Given, l))
 }
 
-// keepEmbryo remembers a correspondent without session, in place of the oldest
+// keepPending remembers a correspondent without session, in place of the oldest
 // one where there are too many.
-func (p *plane) keepEmbryo(key ilnp.PairKey, e embryo) {
-	p.dropEmbryo(key)
-	if len(p.order) == maxEmbryos {
-		p.dropEmbryo(p.order[0])
+func (p *plane) keepPending(key ilnp.PairKey, e pending) {
+	p.dropPending(key)
+	if len(p.order) == maxPending {
+		p.dropPending(p.order[0])
 	}
-	p.embryos[key] = e
+	p.pending[key] = e
 	p.order = append(p.order, key)
 }
 
-func (p *plane) dropEmbryo(key ilnp.PairKey) {
-	if _, ok := p.embryos[key]; ok {
-		delete(p.embryos, key)
+func (p *plane) dropPending(key ilnp.PairKey) {
+	if _, ok := p.pending[key]; ok {
+		delete(p.pending, key)
 		p.order = slices.DeleteFunc(p.order, func(k ilnp.PairKey) bool { return k == key })
 	}
 }
 
-// embryoNonce is the same for the same pair of I-LVs: nothing to be drained. It
+// pendingNonce is the same for the same pair of I-LVs: nothing to be drained. It
 // is that of the first packet's for as long as its sender is remembered.
-func (p *plane) embryoNonce(in Packet) Nonce { return p.nonceOf(in.Src, in.Dst, nil) }
+func (p *plane) pendingNonce(in Packet) Nonce { return p.nonceOf(in.Src, in.Dst, nil) }
 
 // nonceOf is a nonce of ours for a pair of I-LVs, and for a nonce of the other's.
 func (p *plane) nonceOf(src, dst roam.ILV, theirs []byte) Nonce {

@@ -13,11 +13,11 @@ import (
 // told, and how often it is told again.
 const silenceAfter = 2 * time.Second
 
-// maxHeld bounds the first packets that wait for their session, maxEmbryos the
+// maxHeld bounds the first packets that wait for their session, maxPending the
 // correspondents that showed a nonce and have no session.
 const (
 	maxHeld    = 64
-	maxEmbryos = 1024
+	maxPending = 1024
 )
 
 // plane is the data plane of one node; it stands for bpf/.
@@ -25,8 +25,8 @@ type plane struct {
 	host    *Node
 	secret  uint64
 	pairs   map[ilnp.PairKey]*pair
-	embryos map[ilnp.PairKey]embryo // by the NIDs
-	order   []ilnp.PairKey          // of embryos, the oldest first
+	pending map[ilnp.PairKey]pending // by the NIDs
+	order   []ilnp.PairKey           // of pending peers, the oldest first
 	held    map[ilnp.PairKey][]Datagram
 	unsure  map[ilnp.Pending][]Datagram // of pending peers, until they are validated
 	drops   map[string]int
@@ -52,7 +52,7 @@ type pair struct {
 // tally is what has come from a locator that is not validated.
 type tally struct{ bytes, packets int }
 
-type embryo struct {
+type pending struct {
 	remote, local roam.ILV
 	link          roam.LinkID
 	shown, own    Nonce
@@ -66,7 +66,7 @@ func (e *pair) waits() bool { return e.Expected && e.lastTx.IsZero() }
 func newPlane(h *Node) plane {
 	return plane{
 		host: h, secret: h.net.rand.Uint64(), pairs: make(map[ilnp.PairKey]*pair),
-		embryos: make(map[ilnp.PairKey]embryo), held: make(map[ilnp.PairKey][]Datagram),
+		pending: make(map[ilnp.PairKey]pending), held: make(map[ilnp.PairKey][]Datagram),
 		unsure: make(map[ilnp.Pending][]Datagram), drops: make(map[string]int),
 	}
 }
@@ -84,12 +84,12 @@ func (p *plane) upsert(e ilnp.Pair) {
 	old.bytes = [ilnp.MaxPaths]int{}
 }
 
-// remove forgets an entry, and the embryo of that name; what arrives for it is a
-// stranger's from now on.
+// remove forgets an entry, and the pending peer of that name; what arrives for it is a
+// pending peer's from now on.
 func (p *plane) remove(key ilnp.PairKey) {
-	p.dropEmbryo(key)
+	p.dropPending(key)
 	if e := p.pairs[key]; e != nil {
-		p.dropEmbryo(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
+		p.dropPending(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
 		delete(p.pairs, key)
 	}
 }
@@ -134,8 +134,8 @@ func (p *plane) admit(o ilnp.Admit) {
 func (p *plane) dismiss(o ilnp.Dismiss) {
 	p.drops["dismissed"] += len(p.unsure[o.Pending])
 	delete(p.unsure, o.Pending)
-	if e, ok := p.embryos[o.Key]; ok && e.shown == o.Pending.Nonce {
-		p.dropEmbryo(o.Key)
+	if e, ok := p.pending[o.Key]; ok && e.shown == o.Pending.Nonce {
+		p.dropPending(o.Key)
 	}
 }
 
@@ -154,17 +154,17 @@ func (p *plane) named(key ilnp.PairKey) *pair {
 
 // send takes a datagram from an application.
 func (p *plane) send(key ilnp.PairKey, d Datagram) {
-	at, isEmbryo := p.embryos[key]
-	if e := p.named(key); e != nil && !(isEmbryo && e.waits()) {
+	at, isPending := p.pending[key]
+	if e := p.named(key); e != nil && !(isPending && e.waits()) {
 		p.sendPair(e, d)
 		if e.Expected && e.State != ilnp.Plain && !e.waits() {
 			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: e.Key})
 		}
 		return
 	}
-	if e := at; isEmbryo {
+	if e := at; isPending {
 		e.sent++
-		p.embryos[key] = e
+		p.pending[key] = e
 		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
 		if e.carried {
 			out.Nonce = Nonce{}
@@ -256,18 +256,18 @@ func (p *plane) receive(at *attachment, in Packet) {
 	case e != nil:
 		p.receivePair(at, e, in)
 	case in.Nonce.Present() && (p.host.cfg.Accept == ilnp.Any || p.knows(in.Src.NID)):
-		p.receiveEmbryo(at, in, nil)
-	case p.speaksForEmbryo(in):
+		p.receivePending(at, in, nil)
+	case p.speaksForPending(in):
 		p.host.deliver(ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, in.Data)
 	default:
 		p.drops["no session"]++
 	}
 }
 
-// speaksForEmbryo reports whether data without nonce comes from where a stranger
+// speaksForPending reports whether data without nonce comes from where a pending peer
 // showed one in UDP.
-func (p *plane) speaksForEmbryo(in Packet) bool {
-	e, ok := p.embryos[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+func (p *plane) speaksForPending(in Packet) bool {
+	e, ok := p.pending[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
 	return ok && e.carried && e.remote == in.Src && in.Control == nil
 }
 
@@ -279,8 +279,8 @@ func (p *plane) knows(nid roam.NID) bool {
 
 // isUnsure reports whether nothing of a pending peer is delivered yet: its NID is a
 // known one, and neither record nor session has that at its locator. The session of a
-// stranger with that NID does not count: what is answered under the NID would be the
-// stranger's.
+// pending peer with that NID does not count: what is answered under the NID would be the
+// pending peer's.
 func (p *plane) isUnsure(in Packet, e *pair) bool {
 	known, listed := p.host.core.Listed(in.Src)
 	return known && !listed && (e == nil || !e.bearsName() || !slices.Contains(e.Accept, in.Src.L64))
@@ -346,7 +346,7 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 // isClaimed reports whether another node with the correspondent's NID has shown its
 // nonce there.
 func (p *plane) isClaimed(e *pair, at roam.ILV) bool {
-	other, ok := p.embryos[ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID}]
+	other, ok := p.pending[ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID}]
 	return ok && other.remote == at && other.shown != e.RemoteNonce
 }
 
@@ -355,7 +355,7 @@ func (p *plane) isClaimed(e *pair, at roam.ILV) bool {
 func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 	ok, other := p.authentic(at, e, in)
 	if other {
-		p.receiveEmbryo(at, in, e)
+		p.receivePending(at, in, e)
 		return
 	}
 	if !ok && e.Unconfirmed && in.Control != nil && messageType(in) == ilnpwire.TypeEchoReply {

@@ -9,7 +9,7 @@
 #include "strip.h"
 
 /* What becomes of a packet where that is no verdict yet. */
-#define FOR_EMBRYO -2     /* a stranger in the correspondent's name */
+#define FOR_PENDING -2     /* a pending peer in the correspondent's name */
 #define FOR_STACK -3      /* what stands for the identifiers are the handles by now */
 #define FOR_STACK_6741 -4 /* the same, where locators count as zero */
 

@@ -70,9 +70,9 @@ static __always_inline __u32 this_detour(void)
 /* Must this packet to a pending peer be cut before it is translated? Each packet that
  * goes there bears the nonce: whether the peer takes others is not known yet.
  */
-static __always_inline int is_cut_for_embryo(struct __sk_buff *skb, struct embryo *e, const struct chain *c)
+static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pending_peer *e, const struct chain *c)
 {
-	if (e->carried & EMBRYO_CAME || has_come_round(skb) || !goes_in_order(skb, c) || !this_detour())
+	if (e->carried & PENDING_CAME || has_come_round(skb) || !goes_in_order(skb, c) || !this_detour())
 		return 0;
 	if (!skb->gso_size)
 		return e->cuts;

@@ -10,7 +10,7 @@
 enum counter {
 	TX_PACKETS,             /* translated and sent */
 	TX_PLAIN,               /* of those, as plain IPv6 */
-	TX_EMBRYO,              /* of those, to correspondents without a session yet */
+	TX_PENDING,              /* of those, to correspondents without a session yet */
 	TX_NONCE,               /* of those, with a nonce */
 	TX_NONCE_LEFT_OUT,      /* a nonce was due, but segmentation, MTU or a header order forbade it */
 	TX_DETOUR,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
@@ -25,7 +25,7 @@ enum counter {
 	RX_STALE_LOCATOR,       /* of those delivered or taken, from a locator that is only accepted: withdrawn, and in grace */
 	RX_HELD,                /* not lost: packets of pending peers, given to the daemon until these are validated */
 	RX_NOT_ADMITTED,        /* not lost: packets with a nonce from nodes that nobody knows here, left to the stack */
-	RX_STRANGER_UNTOLD,     /* not lost: first packets of strangers, too many at a time for the daemon to hear of */
+	RX_PENDING_UNREPORTED,     /* not lost: first packets of pending peers, too many at a time for the daemon to hear of */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
 	RX_SERVED,              /* first segments given to a server that is bound to one real address */
 	RX_ECHO_FORGOTTEN,      /* segments whose echoed time stamp was taken out, soon after a silence */

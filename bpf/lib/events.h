@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the daemon is told, through three ring buffers: neither strangers nor local
+/* What the daemon is told, through three ring buffers: neither pending peers nor local
  * programs can crowd out what correspondents have to say, nor each other.
  */
 #ifndef ROAM_EVENTS_H
@@ -74,7 +74,7 @@ static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u
 enum ring {
 	RING_REQUESTS,
 	RING_URGENT,
-	RING_STRANGERS,
+	RING_UNVALIDATED,
 };
 
 /* Hands the whole packet over, from its IPv6 header at l3, through one of the rings. A reservation has a fixed size: small for probes and most updates, of
@@ -84,7 +84,7 @@ enum ring {
  */
 __noinline int tell_packet(struct __sk_buff *skb, __u32 l3, __u32 kind, const struct event *about, int which)
 {
-	void *ring = which == RING_URGENT ? (void *)&urgent : which == RING_STRANGERS ? (void *)&strangers : (void *)&requests;
+	void *ring = which == RING_URGENT ? (void *)&urgent : which == RING_UNVALIDATED ? (void *)&unvalidated : (void *)&requests;
 	__u64 len = skb->len - l3;
 
 	if (!about)

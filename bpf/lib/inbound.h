@@ -5,7 +5,7 @@
 #ifndef ROAM_INBOUND_H
 #define ROAM_INBOUND_H
 
-#include "embryo.h"
+#include "pendinginput.h"
 #include "expected.h"
 #include "mss.h"
 #include "real.h"
@@ -96,7 +96,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	s = standing_of(skb, p, l, in, known);
 	switch (s) {
 	case OTHER_NONCE:
-		return FOR_EMBRYO;
+		return FOR_PENDING;
 	case STRANGE_PLACE:
 		return refuse(in, DROP_UNKNOWN_LOCATOR);
 	case NOT_NOW:
@@ -204,7 +204,7 @@ __noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const
 	about.key = *key;
 	if (spoilt)
 		tell(&requests, skb, kind, &about);
-	else if (tell_packet(skb, in->l3, kind, &about, kind == EV_RETRIED ? RING_REQUESTS : RING_STRANGERS))
+	else if (tell_packet(skb, in->l3, kind, &about, kind == EV_RETRIED ? RING_REQUESTS : RING_UNVALIDATED))
 		return SHOT;
 	count(DROP_ERROR_HANDED_OVER);
 	return SHOT;
@@ -225,7 +225,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 	key = handle_of(quoted[0].nid, &quoted[1]);
 	p = find_pair(&key, FETCH_OUT);
 	/* One with a nonce may answer a probe to a pending peer that waits. */
-	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&embryos, &key)))
+	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&pending_peers, &key)))
 		return PASS_ON; /* about a packet that was none of ours */
 	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */

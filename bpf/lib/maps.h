@@ -91,9 +91,9 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct pair_key);
-	__type(value, struct embryo);
+	__type(value, struct pending_peer);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} embryos SEC(".maps");
+} pending_peers SEC(".maps");
 
 struct {
 	/* Who has spoken plain IPv6 to us without a session? */
@@ -114,7 +114,7 @@ struct {
 } plain_flows SEC(".maps");
 
 struct {
-	/* Are there more strangers, or look-ups of unknown identifiers, than the daemon can look into? */
+	/* Are there more pending peers, or look-ups of unknown identifiers, than the daemon can look into? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CROWDS);
 	__type(key, __u32);
@@ -164,9 +164,9 @@ struct {
 } requests SEC(".maps");
 
 struct {
-	/* What does the daemon hear from strangers? */
+	/* What does the daemon hear from pending peers? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} strangers SEC(".maps");
+} unvalidated SEC(".maps");
 
 #endif

@@ -255,23 +255,23 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	return transmit(skb, &o, c, next);
 }
 
-#define NOT_YET -5 /* of send_embryo: it waits until the peer is validated */
+#define NOT_YET -5 /* of send_pending: it waits until the peer is validated */
 
 /* Answers a correspondent that has no session yet: back to where its packet
  * came from, always with the nonce, unless the path would not let that through.
  */
-__noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, struct embryo *e, const struct chain *c,
+__noinline int send_pending(struct __sk_buff *skb, const struct pair_key *k, struct pending_peer *e, const struct chain *c,
 			   __u8 next)
 {
 	struct outbound o = { .mtu = 0xffff };
 
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
-	if (is_cut_for_embryo(skb, e, c)) {
+	if (is_cut_for_pending(skb, e, c)) {
 		count(TX_DETOUR);
 		return bpf_redirect(this_detour(), 0);
 	}
-	if (!embryo_allows(e, skb->len - ETH_LEN))
+	if (!pending_allows(e, skb->len - ETH_LEN))
 		return NOT_YET;
 	o.ends[0].l64 = e->local_l64;
 	o.ends[0].nid = k->local;
@@ -282,13 +282,13 @@ __noinline int send_embryo(struct __sk_buff *skb, const struct pair_key *k, stru
 		return no_path(skb);
 	}
 	o.ifindex = e->ifindex;
-	o.carry = e->carried & EMBRYO_CAME && is_carried(c, next);
-	if (o.carry || !(e->carried & EMBRYO_CAME))
-		embryo_nonce(e, k, &o.nonce);
+	o.carry = e->carried & PENDING_CAME && is_carried(c, next);
+	if (o.carry || !(e->carried & PENDING_CAME))
+		pending_nonce(e, k, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), e->rule == RULE_RFC6741 && c->proto != IPPROTO_ICMPV6);
 	if (c->proto == IPPROTO_TCP && c->fragment == WHOLE)
 		note_syn_ack(skb, e, c->at, o.ends[1].l64.v);
-	count(TX_EMBRYO);
+	count(TX_PENDING);
 	return transmit(skb, &o, c, next);
 }
 

@@ -24,7 +24,7 @@ static __always_inline int is_in_place(const struct inbound *in, const struct pa
 	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
 }
 
-/* Does the daemon hear of a stranger by this packet? Of one of whom it does not,
+/* Does the daemon hear of a pending peer by this packet? Of one of whom it does not,
  * nothing may stay here: no packet to it would be a miss.
  */
 static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *in)
@@ -32,17 +32,17 @@ static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *
 	return in->c.proto != IPPROTO_ICMPV6 || (in->c.type != ICMP6_LOCATOR_UPDATE && !is_probe_reply(skb, &in->c));
 }
 
-static const struct embryo no_embryo = {}; /* not on the stack, which is small */
+static const struct pending_peer no_pending = {}; /* not on the stack, which is small */
 
 /* The entry of an NID, made if it is not there and make says so. */
-static __always_inline struct embryo *entry_of(const struct pair_key *key, int make)
+static __always_inline struct pending_peer *entry_of(const struct pair_key *key, int make)
 {
-	struct embryo *e = bpf_map_lookup_elem(&embryos, key);
+	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, key);
 
 	if (e || !make)
 		return e;
-	bpf_map_update_elem(&embryos, key, &no_embryo, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&embryos, key);
+	bpf_map_update_elem(&pending_peers, key, &no_pending, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&pending_peers, key);
 }
 
 /* Notes a pending peer that is not answered under its NID. Returns whether it was
@@ -51,7 +51,7 @@ static __always_inline struct embryo *entry_of(const struct pair_key *key, int m
 __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 {
 	struct pair_key key;
-	struct embryo *e;
+	struct pending_peer *e;
 	__u64 id;
 	__u32 i;
 
@@ -81,7 +81,7 @@ __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 }
 
 /* Counts a packet of the pending peer that is answered. */
-static __always_inline void note_received(struct __sk_buff *skb, const struct inbound *in, struct embryo *e)
+static __always_inline void note_received(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e)
 {
 	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
 	__sync_fetch_and_add(&e->rx_packets, 1);
@@ -103,7 +103,7 @@ static __always_inline int is_given(const struct inbound *in)
  * answered is answered in the same way; the first one stays, also towards another nonce
  * from elsewhere.
  */
-__noinline int note_embryo(struct __sk_buff *skb, const struct inbound *in, struct embryo *e, __u32 epoch)
+__noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e, __u32 epoch)
 {
 	int there, known, same_place;
 
@@ -132,7 +132,7 @@ __noinline int note_embryo(struct __sk_buff *skb, const struct inbound *in, stru
 		e->ifindex = skb->ifindex;
 		e->rx_bytes = e->rx_packets = e->tx_bytes = e->tx_packets = 0;
 	}
-	e->carried = in->c.carried ? EMBRYO_CAME | EMBRYO_SPOKE : e->carried & EMBRYO_SPOKE;
+	e->carried = in->c.carried ? PENDING_CAME | PENDING_SPOKE : e->carried & PENDING_SPOKE;
 	e->given = is_given(in);
 	note_received(skb, in, e);
 	e->remote_nonce = in->c.nonce; /* the last: it is answered from now on */
@@ -142,13 +142,13 @@ __noinline int note_embryo(struct __sk_buff *skb, const struct inbound *in, stru
 /* Is another pending peer answered under the NID, elsewhere? Then this one waits too. */
 static __always_inline int is_second(const struct inbound *in, const struct pair_key *key)
 {
-	struct embryo *e = pending_of(key);
+	struct pending_peer *e = pending_of(key);
 
 	return e && e->remote_l64.v != in->src.l64.v && !same_nonce(&e->remote_nonce, &in->c.nonce);
 }
 
 /* Has a pending peer that is not answered under the NID shown its nonce in UDP there? */
-static __always_inline int is_carried_elsewhere(const struct embryo *e, union half l64)
+static __always_inline int is_carried_elsewhere(const struct pending_peer *e, union half l64)
 {
 	int is = 0;
 
@@ -164,7 +164,7 @@ static __always_inline int is_carried_elsewhere(const struct embryo *e, union ha
  * speak plain IPv6. So that holds for a while after the first one only, and never of a
  * node that was seen to speak plain IPv6; afterwards it is one.
  */
-static __always_inline int is_right_behind(struct __sk_buff *skb, const struct inbound *in, const struct embryo *e,
+static __always_inline int is_right_behind(struct __sk_buff *skb, const struct inbound *in, const struct pending_peer *e,
 					   const struct pair_key *key)
 {
 	int is_datagram = in->c.proto == IPPROTO_UDP;
@@ -188,17 +188,17 @@ static __always_inline int is_right_behind(struct __sk_buff *skb, const struct i
  * those in the middle of a connection that nobody has on the addresses of the wire,
  * and would be answered with a reset. Global: the verifier looks at it once.
  */
-__noinline int speaks_for_embryo(struct __sk_buff *skb, const struct inbound *in)
+__noinline int speaks_for_pending(struct __sk_buff *skb, const struct inbound *in)
 {
 	struct pair_key key;
-	struct embryo *e;
+	struct pending_peer *e;
 	__u8 flags;
 
 	if (!in)
 		return 0;
 	key.local = in->dst.nid;
 	key.remote = in->src.nid;
-	e = bpf_map_lookup_elem(&embryos, &key);
+	e = bpf_map_lookup_elem(&pending_peers, &key);
 	if (!e)
 		return 0;
 	if (!e->remote_nonce.len || e->remote_l64.v != in->src.l64.v)

@@ -7,11 +7,11 @@
 
 #include "types.h"
 
-/* Of an embryo's nonce: it came in UDP the last time, as where the path drops
+/* Of a pending peer's nonce: it came in UDP the last time, as where the path drops
  * options; it came so at any time.
  */
-#define EMBRYO_CAME 1
-#define EMBRYO_SPOKE 2
+#define PENDING_CAME 1
+#define PENDING_SPOKE 2
 
 #define OTHERS 3 /* pending peers of one NID that are kept besides the one that is answered */
 
@@ -26,7 +26,7 @@ struct other {
  * its NID, or has an NID without a record, is answered under that NID; a second nonce
  * neither moves nor delays it.
  */
-struct embryo {
+struct pending_peer {
 	union half remote_l64;
 	union half local_l64;
 	union half first_remote; /* locators of its first packet: our nonce hangs on them, */
@@ -34,7 +34,7 @@ struct embryo {
 	struct nonce remote_nonce; /* len 0: none is answered */
 	__u32 ifindex;
 	__u16 epoch;
-	__u8 carried;                /* EMBRYO_CAME and EMBRYO_SPOKE */
+	__u8 carried;                /* PENDING_CAME and PENDING_SPOKE */
 	__u8 cuts;                   /* GSO packets to it have taken the detour */
 	__u64 since;                 /* when the first nonce came */
 	__u64 syn_ack;               /* hash of the last SYN-ACK that went to remote_l64; 0: none */
@@ -61,9 +61,9 @@ struct trial {
 	__u64 rx_packets;
 };
 
-#define CROWD_STRANGERS 0 /* first packets of strangers */
+#define CROWD_PENDING 0 /* first packets of pending peers */
 #define CROWD_MISSES 1    /* first packets of local programs to identifiers that nobody knows */
-#define CROWD_REPLIES 2   /* answers to probes, of strangers */
+#define CROWD_REPLIES 2   /* answers to probes, of pending peers */
 #define CROWDS 3
 
 /* How many of a kind come at a time. */

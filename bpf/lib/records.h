@@ -27,11 +27,11 @@ struct refusal {
 
 enum event_kind {
 	EV_MISS,        /* requests: a local packet to a session address without a pair, or beyond the allowance of a pending peer, whole */
-	EV_EMBRYO,      /* strangers: a nonce packet from an unknown correspondent; whole, where it waits for its sender's validation */
-	EV_OTHER_NONCE, /* strangers: the same with another nonce than the pair's */
-	EV_ERROR_IN,    /* strangers: an ICMPv6 error about a packet that we translated, whole */
+	EV_PENDING,      /* pending peers: a nonce packet from an unknown correspondent; whole, where it waits for its sender's validation */
+	EV_OTHER_NONCE, /* pending peers: the same with another nonce than the pair's */
+	EV_ERROR_IN,    /* pending peers: an ICMPv6 error about a packet that we translated, whole */
 	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
-	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; strangers: from a stranger */
+	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; pending peers: from a pending peer */
 	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
 	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
@@ -43,7 +43,7 @@ enum event_kind {
 	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
 	EV_QUEUE,       /* urgent: its segments wait on the way, in such a session */
 	EV_MORE,        /* urgent: more has come from a locator that is not validated */
-	EV_ACKED,       /* strangers: as EV_EMBRYO, of a packet that acknowledges our SYN-ACK, which went to that very locator */
+	EV_ACKED,       /* pending peers: as EV_PENDING, of a packet that acknowledges our SYN-ACK, which went to that very locator */
 };
 
 /* What the daemon is told. */
@@ -55,12 +55,12 @@ struct event {
 	struct addr remote;     /* as on the wire */
 	struct addr local;      /* as on the wire */
 	struct nonce nonce;
-	struct nonce own_nonce; /* what the embryo is answered with; EV_MISS, EV_ERROR_OUT: only where they are for one */
+	struct nonce own_nonce; /* what the pending peer is answered with; EV_MISS, EV_ERROR_OUT: only where they are for one */
 	__u16 len;              /* of the packet that follows, from its IPv6 header */
 	__u16 carried;          /* its nonce came in UDP */
-	enum rule_found rule;   /* EV_EMBRYO, EV_OTHER_NONCE, EV_RULE */
+	enum rule_found rule;   /* EV_PENDING, EV_OTHER_NONCE, EV_RULE */
 	__u32 bytes;            /* of the packet; EV_MORE: in all, */
-	__u32 packets;          /* and how many; EV_EMBRYO: that have gone to the one that is answered there */
+	__u32 packets;          /* and how many; EV_PENDING: that have gone to the one that is answered there */
 };
 
 struct packet_event {

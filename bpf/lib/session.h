@@ -65,7 +65,7 @@ static __always_inline __u64 nonce_id(const struct nonce *n)
 /* Our nonce towards a pending peer where its NID is not known to be: one for each of
  * its nonces, wherever it sends from.
  */
-__noinline int stranger_nonce(const struct pair_key *nids, __u64 theirs, struct nonce *out)
+__noinline int unlisted_nonce(const struct pair_key *nids, __u64 theirs, struct nonce *out)
 {
 	struct host *h = this_host();
 	struct sip s;
@@ -92,8 +92,8 @@ __noinline int stranger_nonce(const struct pair_key *nids, __u64 theirs, struct 
 	return 0;
 }
 
-/* The nonce with which an embryo is answered. */
-__noinline int embryo_nonce(const struct embryo *e, const struct pair_key *nids, struct nonce *out)
+/* The nonce with which a pending peer is answered. */
+__noinline int pending_nonce(const struct pending_peer *e, const struct pair_key *nids, struct nonce *out)
 {
 	struct host *h = this_host();
 	struct sip s;
@@ -122,7 +122,7 @@ __noinline int embryo_nonce(const struct embryo *e, const struct pair_key *nids,
 }
 
 #define CROWD_WINDOW 100000000ULL /* ns */
-#define STRANGERS_MOST 1600 /* first packets of strangers in a window that the daemon hears of, */
+#define PENDING_MOST 1600 /* first packets of pending peers in a window that the daemon hears of, */
 #define REPLIES_MOST 1600   /* and answers to probes; */
 #define MISSES_MOST 100     /* packets of local programs to nobody */
 
@@ -144,9 +144,9 @@ static __always_inline int is_one_of_many(__u32 kind, __u32 most)
 }
 
 /* The pending peer that is answered under an alias: its NID. */
-static __always_inline struct embryo *pending_of(const struct pair_key *k)
+static __always_inline struct pending_peer *pending_of(const struct pair_key *k)
 {
-	struct embryo *e = bpf_map_lookup_elem(&embryos, k);
+	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, k);
 
 	return e && e->remote_nonce.len ? e : 0;
 }

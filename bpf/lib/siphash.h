@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* SipHash-2-4 over whole 64-bit words: the nonce of an embryo is a keyed
- * function of who and where it is, so that a flood of strangers has nothing to
- * drain and an evicted embryo gets the same nonce again.
+/* SipHash-2-4 over whole 64-bit words: the nonce of a pending peer is a keyed
+ * function of who and where it is, so that a flood of pending peers has nothing to
+ * drain and an evicted pending peer gets the same nonce again.
  */
 #ifndef ROAM_SIPHASH_H
 #define ROAM_SIPHASH_H

@@ -93,7 +93,7 @@ enum standing {
 };
 
 /* Do the session's packets go there anyway, so that its nonce may? Not before the
- * locator is validated or a record lists it: it may be a stranger's.
+ * locator is validated or a record lists it: it may be a pending peer's.
  */
 static __always_inline int is_own_place(const struct pair *p, int known)
 {
@@ -106,7 +106,7 @@ static __always_inline int is_own_place(const struct pair *p, int known)
 __noinline int is_claimed(const struct pair *p, const struct inbound *in)
 {
 	struct pair_key key;
-	struct embryo *e;
+	struct pending_peer *e;
 	__u64 id;
 	int is;
 
@@ -114,7 +114,7 @@ __noinline int is_claimed(const struct pair *p, const struct inbound *in)
 		return 0;
 	key.local = p->local_nid;
 	key.remote = p->remote_nid;
-	e = bpf_map_lookup_elem(&embryos, &key);
+	e = bpf_map_lookup_elem(&pending_peers, &key);
 	if (!e)
 		return 0;
 	is = e->remote_nonce.len && e->remote_l64.v == in->src.l64.v && !same_nonce(&e->remote_nonce, &p->remote_nonce);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Which pending peer has acknowledged our SYN-ACK? Its sequence number is known to a node
  * that has received it; so whoever acknowledges it from the locator that it went to is
- * there, where nothing under that NID is answered elsewhere (ilnp/pending.go). Later
+ * there, where nothing under that NID is answered elsewhere (ilnp/pendingecho.go). Later
  * acknowledgements prove nothing: the peer can tell those numbers from what it has
  * acknowledged before.
  */
@@ -37,7 +37,7 @@ __noinline __u64 syn_ack_hash(__u64 l64, __u32 ports, __u32 ack)
 }
 
 /* Notes that a SYN-ACK leaves to a locator. */
-__noinline int note_syn_ack(struct __sk_buff *skb, struct embryo *e, __u32 at, __u64 l64)
+__noinline int note_syn_ack(struct __sk_buff *skb, struct pending_peer *e, __u32 at, __u64 l64)
 {
 	struct segment t = {};
 
@@ -51,7 +51,7 @@ __noinline int note_syn_ack(struct __sk_buff *skb, struct embryo *e, __u32 at, _
 /* Does this packet with the nonce of a pending peer acknowledge the SYN-ACK that went to
  * where it comes from?
  */
-__noinline int acks_syn_ack(struct __sk_buff *skb, struct embryo *e, const struct inbound *in)
+__noinline int acks_syn_ack(struct __sk_buff *skb, struct pending_peer *e, const struct inbound *in)
 {
 	struct segment t = {};
 

@@ -110,7 +110,7 @@ static __always_inline void rate_note(struct pair_live *l, __u64 now, __u32 len)
 /* The same for a pending peer: nothing there is validated. Answers as long as what came
  * are always within it, for however long.
  */
-static __always_inline int embryo_allows(struct embryo *e, __u32 len)
+static __always_inline int pending_allows(struct pending_peer *e, __u32 len)
 {
 	if (!(e->given && e->tx_packets < TRIAL_PACKETS) &&
 	    (e->tx_bytes + len > TRIAL_FACTOR * e->rx_bytes ||

@@ -65,7 +65,7 @@ struct host {
 	__u32 epoch;               /* the one in use, 0 or 1 */
 	enum host_flags flags;
 	__u16 probe_id;            /* ICMPv6 echo identifier of the daemon, network order */
-	__u8 nonce_len;            /* of embryos */
+	__u8 nonce_len;            /* of pending peers */
 	__u8 pad;
 	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
 	__u32 detour;              /* index of the link that cuts super-packets; 0: none */

@@ -96,7 +96,7 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Session) *doctor.PeerFacts {
 	p := &doctor.PeerFacts{Word: word}
 	for _, s := range sessions {
-		p.Candidate = append(p.Candidate, peerName(s))
+		p.PendingPeer = append(p.PendingPeer, peerName(s))
 		if isPeer(s, word) {
 			p.Session = &s
 		}

@@ -56,7 +56,7 @@ func TestDoctorOfAPeer(t *testing.T) {
 		t.Errorf("without ILNP: status %d, %s", status, out)
 	}
 	if status, out, _ = w.try("doctor", "nobody.example"); status != exitFailure || !strings.Contains(out, "nobody here is called nobody.example") {
-		t.Errorf("a stranger: status %d, %s", status, out)
+		t.Errorf("a pending peer: status %d, %s", status, out)
 	}
 }
 
@@ -90,6 +90,6 @@ func TestExplain(t *testing.T) {
 		golden(t, file, out)
 	}
 	if status, _, errs := w.try("explain", "nobody"); status != exitFailure || !strings.Contains(errs, "there are server.example") {
-		t.Errorf("a stranger: status %d, %q", status, errs)
+		t.Errorf("a pending peer: status %d, %q", status, errs)
 	}
 }

@@ -249,10 +249,10 @@ func TestClientExplains(t *testing.T) {
 	defer srv.Close()
 	c = control.NewClient(path)
 	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "418") {
-		t.Errorf("stranger's refusal: %v", err)
+		t.Errorf("unlisted peer's refusal: %v", err)
 	}
 	if _, err := c.Sessions(t.Context()); err == nil || !strings.Contains(err.Error(), "read the daemon's answer") {
-		t.Errorf("stranger's answer: %v", err)
+		t.Errorf("unlisted peer's answer: %v", err)
 	}
 }
 

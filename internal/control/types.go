@@ -9,29 +9,29 @@ import (
 
 // Status is who this host is and how the daemon fares.
 type Status struct {
-	Version        string       `json:"version"`
-	PID            int          `json:"pid"`
-	State          string       `json:"state"` // "running"; "degraded" when Warnings says what is missing; "stopping"
-	Warnings       []string     `json:"warnings"`
-	Started        time.Time    `json:"started"`
-	UptimeS        float64      `json:"uptime_s"`
-	NID            roam.NID     `json:"nid"`
-	Mode           string       `json:"mode"`   // "soft", "hard" or "duality"
-	Accept         string       `json:"accept"` // "known" or "any"
-	SessionPrefix  netip.Prefix `json:"session_prefix"`
-	SessionAddress netip.Addr   `json:"session_address"`
-	Device         string       `json:"device"` // the interface that sessions leave by
-	Config         string       `json:"config"` // path of the configuration in force
-	Plane          Plane        `json:"plane"`
-	DNS            DNS          `json:"dns"`
-	Faults         []HostsFault `json:"faults"`       // lines of the hosts file and of the added peers that are skipped
-	NotAdmitted    []Stranger   `json:"not_admitted"` // nodes that nobody knows here and that wanted a session, the last first
-	Policies       bool         `json:"policies"`     // the host has policies of IPsec or routing that may obstruct links
-	Obstructed     []Obstructed `json:"obstructed"`   // what they do obstruct
+	Version        string        `json:"version"`
+	PID            int           `json:"pid"`
+	State          string        `json:"state"` // "running"; "degraded" when Warnings says what is missing; "stopping"
+	Warnings       []string      `json:"warnings"`
+	Started        time.Time     `json:"started"`
+	UptimeS        float64       `json:"uptime_s"`
+	NID            roam.NID      `json:"nid"`
+	Mode           string        `json:"mode"`   // "soft", "hard" or "duality"
+	Accept         string        `json:"accept"` // "known" or "any"
+	SessionPrefix  netip.Prefix  `json:"session_prefix"`
+	SessionAddress netip.Addr    `json:"session_address"`
+	Device         string        `json:"device"` // the interface that sessions leave by
+	Config         string        `json:"config"` // path of the configuration in force
+	Plane          Plane         `json:"plane"`
+	DNS            DNS           `json:"dns"`
+	Faults         []HostsFault  `json:"faults"`       // lines of the hosts file and of the added peers that are skipped
+	NotAdmitted    []NotAdmitted `json:"not_admitted"` // nodes that nobody knows here and that wanted a session, the last first
+	Policies       bool          `json:"policies"`     // the host has policies of IPsec or routing that may obstruct links
+	Obstructed     []Obstructed  `json:"obstructed"`   // what they do obstruct
 }
 
-// Stranger is a node that nobody knows here, and that wanted a session.
-type Stranger struct {
+// NotAdmitted is a node that nobody knows here, and that wanted a session.
+type NotAdmitted struct {
 	NID     roam.NID   `json:"nid"`
 	Address netip.Addr `json:"address"` // where it was last seen
 	Last    time.Time  `json:"last"`

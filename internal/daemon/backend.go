@@ -61,7 +61,7 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 			s.Plane.Uplinks = append(s.Plane.Uplinks, u.Name)
 		}
 		slices.Sort(s.Plane.Uplinks)
-		s.NotAdmitted = d.strangers.sorted()
+		s.NotAdmitted = d.refused.sorted()
 		s.Policies, s.Obstructed = d.engine.PolicyArmed(), d.obstructed()
 		if d.dns != nil {
 			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.resolv != nil}

@@ -70,7 +70,7 @@ type Daemon struct {
 	tally        tally
 	move         move
 	security     quota
-	strangers    strangers
+	refused      refusedNodes
 	chatter      quota // lines of the log about single sessions
 
 	rendezvous rendezvous

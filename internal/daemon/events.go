@@ -248,7 +248,7 @@ func describe(r dataplane.Refusal, link string) []any {
 func (d *Daemon) onTick(now time.Time) {
 	d.listLiterals(now)
 	d.watchCounters(now)
-	d.watchStrangers()
+	d.watchNotAdmitted()
 	d.lookAgain(now)
 }
 

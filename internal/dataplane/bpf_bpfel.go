@@ -36,7 +36,7 @@ type bpfCounter uint32
 const (
 	bpfCounterTX_PACKETS               bpfCounter = 0
 	bpfCounterTX_PLAIN                 bpfCounter = 1
-	bpfCounterTX_EMBRYO                bpfCounter = 2
+	bpfCounterTX_PENDING               bpfCounter = 2
 	bpfCounterTX_NONCE                 bpfCounter = 3
 	bpfCounterTX_NONCE_LEFT_OUT        bpfCounter = 4
 	bpfCounterTX_DETOUR                bpfCounter = 5
@@ -51,7 +51,7 @@ const (
 	bpfCounterRX_STALE_LOCATOR         bpfCounter = 14
 	bpfCounterRX_HELD                  bpfCounter = 15
 	bpfCounterRX_NOT_ADMITTED          bpfCounter = 16
-	bpfCounterRX_STRANGER_UNTOLD       bpfCounter = 17
+	bpfCounterRX_PENDING_UNREPORTED    bpfCounter = 17
 	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 18
 	bpfCounterRX_SERVED                bpfCounter = 19
 	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 20
@@ -95,35 +95,6 @@ type bpfCrowd struct {
 	Now   uint32
 }
 
-type bpfEmbryo struct {
-	_           structs.HostLayout
-	RemoteL64   bpfHalf
-	LocalL64    bpfHalf
-	FirstRemote bpfHalf
-	FirstLocal  bpfHalf
-	RemoteNonce bpfNonce
-	Ifindex     uint32
-	Epoch       uint16
-	Carried     uint8
-	Cuts        uint8
-	Since       uint64
-	SynAck      uint64
-	RxBytes     uint64
-	RxPackets   uint64
-	TxBytes     uint64
-	TxPackets   uint64
-	Rule        bpfRuleFound
-	Given       uint32
-	Next        uint32
-	Guesses     uint32
-	Others      [3]struct {
-		_       structs.HostLayout
-		Nonce   uint64
-		L64     bpfHalf
-		Carried uint64
-	}
-}
-
 type bpfEvent struct {
 	_        structs.HostLayout
 	Kind     bpfEventKind
@@ -145,7 +116,7 @@ type bpfEventKind uint32
 
 const (
 	bpfEventKindEV_MISS        bpfEventKind = 0
-	bpfEventKindEV_EMBRYO      bpfEventKind = 1
+	bpfEventKindEV_PENDING     bpfEventKind = 1
 	bpfEventKindEV_OTHER_NONCE bpfEventKind = 2
 	bpfEventKindEV_ERROR_IN    bpfEventKind = 3
 	bpfEventKindEV_ERROR_OUT   bpfEventKind = 4
@@ -328,6 +299,35 @@ type bpfPairLive struct {
 	Pad2         [2]uint8
 }
 
+type bpfPendingPeer struct {
+	_           structs.HostLayout
+	RemoteL64   bpfHalf
+	LocalL64    bpfHalf
+	FirstRemote bpfHalf
+	FirstLocal  bpfHalf
+	RemoteNonce bpfNonce
+	Ifindex     uint32
+	Epoch       uint16
+	Carried     uint8
+	Cuts        uint8
+	Since       uint64
+	SynAck      uint64
+	RxBytes     uint64
+	RxPackets   uint64
+	TxBytes     uint64
+	TxPackets   uint64
+	Rule        bpfRuleFound
+	Given       uint32
+	Next        uint32
+	Guesses     uint32
+	Others      [3]struct {
+		_       structs.HostLayout
+		Nonce   uint64
+		L64     bpfHalf
+		Carried uint64
+	}
+}
+
 type bpfRefusal struct {
 	_       structs.HostLayout
 	At      uint64
@@ -398,7 +398,6 @@ const (
 const (
 	bpfMapCounters            = "counters"
 	bpfMapCrowds              = "crowds"
-	bpfMapEmbryos             = "embryos"
 	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
@@ -406,6 +405,7 @@ const (
 	bpfMapObstructed          = "obstructed"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
+	bpfMapPendingPeers        = "pending_peers"
 	bpfMapPlaces              = "places"
 	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
@@ -414,8 +414,8 @@ const (
 	bpfMapServed              = "served"
 	bpfMapSessionIndex        = "session_index"
 	bpfMapSources             = "sources"
-	bpfMapStrangers           = "strangers"
 	bpfMapTrials              = "trials"
+	bpfMapUnvalidated         = "unvalidated"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
@@ -488,7 +488,6 @@ type bpfProgramSpecs struct {
 type bpfMapSpecs struct {
 	Counters     *ebpf.MapSpec `ebpf:"counters"`
 	Crowds       *ebpf.MapSpec `ebpf:"crowds"`
-	Embryos      *ebpf.MapSpec `ebpf:"embryos"`
 	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
 	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
@@ -496,6 +495,7 @@ type bpfMapSpecs struct {
 	Obstructed   *ebpf.MapSpec `ebpf:"obstructed"`
 	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
+	PendingPeers *ebpf.MapSpec `ebpf:"pending_peers"`
 	Places       *ebpf.MapSpec `ebpf:"places"`
 	PlainFlows   *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
@@ -504,8 +504,8 @@ type bpfMapSpecs struct {
 	Served       *ebpf.MapSpec `ebpf:"served"`
 	SessionIndex *ebpf.MapSpec `ebpf:"session_index"`
 	Sources      *ebpf.MapSpec `ebpf:"sources"`
-	Strangers    *ebpf.MapSpec `ebpf:"strangers"`
 	Trials       *ebpf.MapSpec `ebpf:"trials"`
+	Unvalidated  *ebpf.MapSpec `ebpf:"unvalidated"`
 	Uplinks      *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent       *ebpf.MapSpec `ebpf:"urgent"`
 }
@@ -544,7 +544,6 @@ func (o *bpfObjects) Close() error {
 type bpfMaps struct {
 	Counters     *ebpf.Map `ebpf:"counters"`
 	Crowds       *ebpf.Map `ebpf:"crowds"`
-	Embryos      *ebpf.Map `ebpf:"embryos"`
 	Homonyms     *ebpf.Map `ebpf:"homonyms"`
 	Hosts        *ebpf.Map `ebpf:"hosts"`
 	KnownNids    *ebpf.Map `ebpf:"known_nids"`
@@ -552,6 +551,7 @@ type bpfMaps struct {
 	Obstructed   *ebpf.Map `ebpf:"obstructed"`
 	PairLives    *ebpf.Map `ebpf:"pair_lives"`
 	Pairs        *ebpf.Map `ebpf:"pairs"`
+	PendingPeers *ebpf.Map `ebpf:"pending_peers"`
 	Places       *ebpf.Map `ebpf:"places"`
 	PlainFlows   *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
@@ -560,8 +560,8 @@ type bpfMaps struct {
 	Served       *ebpf.Map `ebpf:"served"`
 	SessionIndex *ebpf.Map `ebpf:"session_index"`
 	Sources      *ebpf.Map `ebpf:"sources"`
-	Strangers    *ebpf.Map `ebpf:"strangers"`
 	Trials       *ebpf.Map `ebpf:"trials"`
+	Unvalidated  *ebpf.Map `ebpf:"unvalidated"`
 	Uplinks      *ebpf.Map `ebpf:"uplinks"`
 	Urgent       *ebpf.Map `ebpf:"urgent"`
 }
@@ -570,7 +570,6 @@ func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Counters,
 		m.Crowds,
-		m.Embryos,
 		m.Homonyms,
 		m.Hosts,
 		m.KnownNids,
@@ -578,6 +577,7 @@ func (m *bpfMaps) Close() error {
 		m.Obstructed,
 		m.PairLives,
 		m.Pairs,
+		m.PendingPeers,
 		m.Places,
 		m.PlainFlows,
 		m.PlainNodes,
@@ -586,8 +586,8 @@ func (m *bpfMaps) Close() error {
 		m.Served,
 		m.SessionIndex,
 		m.Sources,
-		m.Strangers,
 		m.Trials,
+		m.Unvalidated,
 		m.Uplinks,
 		m.Urgent,
 	)

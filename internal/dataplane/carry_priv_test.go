@@ -119,10 +119,10 @@ func TestCarriedOutbound(t *testing.T) {
 	}
 }
 
-// A stranger whose nonce came in UDP is known by its place from then on, and
+// A pending peer whose nonce came in UDP is known by its place from then on, and
 // answered without the option until it shows one: then that passes, but the
-// stranger may have found that ICMPv6 does not, and do without all the same.
-func TestCarriedEmbryo(t *testing.T) {
+// pending peer may have found that ICMPv6 does not, and do without all the same.
+func TestCarriedPending(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there}}))
@@ -131,7 +131,7 @@ func TestCarriedEmbryo(t *testing.T) {
 	r.check([]verdictCase{{"before its nonce", syn, passOn, counts{}, nil}})
 	r.ingress(carried(t, echo(t, there, theirNonce, true, 5)))
 	evs := r.events()
-	if len(evs) != 1 || evs[0].Kind != Embryo || !evs[0].Carried {
+	if len(evs) != 1 || evs[0].Kind != PendingPeer || !evs[0].Carried {
 		t.Fatalf("events %+v", evs)
 	}
 	r.check([]verdictCase{
@@ -140,7 +140,7 @@ func TestCarriedEmbryo(t *testing.T) {
 		{"a ping", fromPeer(there, none, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), passOn, counts{}, nil},
 	})
 	got := r.counted(func() { r.egress(answer) })
-	r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_embryo": 1})
+	r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_pending": 1})
 	r.ingress(echo(t, there, theirNonce, true, 5)) // it gets through after all
 	r.events()
 	r.check([]verdictCase{
@@ -149,5 +149,5 @@ func TestCarriedEmbryo(t *testing.T) {
 		{"the same from elsewhere", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 30)), passOn, counts{}, nil},
 	})
 	got = r.counted(func() { r.egress(answer) })
-	r.wantCounts("answer with the option", got, counts{"tx_packets": 1, "tx_embryo": 1, "tx_nonce": 1})
+	r.wantCounts("answer with the option", got, counts{"tx_packets": 1, "tx_pending": 1, "tx_nonce": 1})
 }

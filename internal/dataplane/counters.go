@@ -16,7 +16,7 @@ const NotAdmitted = "rx_not_admitted"
 var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterTX_PACKETS:               {"tx_packets", "translated and sent"},
 	bpfCounterTX_PLAIN:                 {"tx_plain", "of those, as plain IPv6"},
-	bpfCounterTX_EMBRYO:                {"tx_embryo", "of those, to correspondents without a session yet"},
+	bpfCounterTX_PENDING:               {"tx_pending", "of those, to correspondents without a session yet"},
 	bpfCounterTX_NONCE:                 {"tx_nonce", "of those, with a nonce"},
 	bpfCounterTX_NONCE_LEFT_OUT:        {"tx_nonce_left_out", "a nonce was due, but segmentation, MTU or header order forbade it"},
 	bpfCounterTX_DETOUR:                {"tx_detour", "packets sent round to be cut before translation: policy nonce=always, or checksums over identifiers"},
@@ -31,7 +31,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterRX_STALE_LOCATOR:         {"rx_stale_locator", "accepted from a locator that the correspondent has withdrawn, within its grace; later ones are drop_unknown_locator"},
 	bpfCounterRX_HELD:                  {"rx_held", "packets of peers at a place where no record has them, given to the daemon until these are validated, not lost"},
 	bpfCounterRX_NOT_ADMITTED:          {NotAdmitted, "packets with a nonce from nodes that nobody knows here (accept = known), left to the stack, which refuses them"},
-	bpfCounterRX_STRANGER_UNTOLD:       {"rx_stranger_untold", "first packets of strangers of which the daemon was not told, as there were too many; answered all the same"},
+	bpfCounterRX_PENDING_UNREPORTED:    {"rx_pending_unreported", "first packets of pending peers of which the daemon was not told, as there were too many; answered all the same"},
 	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
 	bpfCounterRX_SERVED:                {"rx_served", "connections given to a server that is bound to one real address"},
 	bpfCounterRX_ECHO_FORGOTTEN:        {"rx_echo_forgotten", "segments of TCP whose echoed time stamp was taken out, as it may be older than an outage"},

@@ -23,7 +23,7 @@ type EventKind uint32
 // The kinds of events; types.h says what each one means.
 const (
 	Miss        = EventKind(bpfEventKindEV_MISS)
-	Embryo      = EventKind(bpfEventKindEV_EMBRYO)
+	PendingPeer = EventKind(bpfEventKindEV_PENDING)
 	OtherNonce  = EventKind(bpfEventKindEV_OTHER_NONCE)
 	ErrorIn     = EventKind(bpfEventKindEV_ERROR_IN)
 	ErrorOut    = EventKind(bpfEventKindEV_ERROR_OUT)
@@ -50,11 +50,11 @@ type Event struct {
 	Remote   roam.ILV // as on the wire; zero for packets on their way out
 	Local    roam.ILV
 	Nonce    ilnp.Nonce
-	OwnNonce ilnp.Nonce // what an embryo is answered with
+	OwnNonce ilnp.Nonce // what a pending peer is answered with
 	Found    ilnp.FoundRule
 	Carried  bool   // the nonce came in UDP
 	Bytes    int    // of the packet seen, from its IPv6 header; More: in all
-	Packets  int    // More: how many; Embryo: that have gone to the pending peer
+	Packets  int    // More: how many; PendingPeer: that have gone to the pending peer
 	Packet   []byte // whole, from its IPv6 header, where the kind has one
 }
 
@@ -68,7 +68,7 @@ func (p *Plane) read() error {
 	for i, ring := range []struct {
 		from *ebpf.Map
 		to   chan<- Event
-	}{{p.objs.Urgent, p.urgent}, {p.objs.Requests, p.requests}, {p.objs.Strangers, p.strangers}} {
+	}{{p.objs.Urgent, p.urgent}, {p.objs.Requests, p.requests}, {p.objs.Unvalidated, p.unvalidated}} {
 		r, err := ringbuf.NewReader(ring.from)
 		if err != nil {
 			return fmt.Errorf("open ring buffer: %w", err)
@@ -84,9 +84,9 @@ func (p *Plane) read() error {
 	return nil
 }
 
-// Heard reports whether no event of strangers is on its way to Strangers, as far as the
+// Heard reports whether no event of pending peers is on its way to Unvalidated, as far as the
 // ring shows: one that its reader holds in its hand is not seen.
-func (p *Plane) Heard() bool { return p.readers[2].AvailableBytes() == 0 && len(p.strangers) == 0 }
+func (p *Plane) Heard() bool { return p.readers[2].AvailableBytes() == 0 && len(p.unvalidated) == 0 }
 
 // readRing hands on what comes in a ring until the reader or the plane is closed.
 // Any other error ends it: a ring that cannot be read does not mend, and to ask it

@@ -96,7 +96,7 @@ func TestExpectedFromOutside(t *testing.T) {
 	r.upsert(expected(ilnp.Initiated))
 	r.ingress(shown)
 	evs := r.events()
-	if len(evs) != 1 || evs[0].Kind != Embryo {
+	if len(evs) != 1 || evs[0].Kind != PendingPeer {
 		t.Fatalf("a nonce before our first packet: events %+v", evs)
 	}
 	_, answered := r.answer(theirs)

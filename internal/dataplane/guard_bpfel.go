@@ -18,7 +18,7 @@ type guardCounter uint32
 const (
 	guardCounterTX_PACKETS               guardCounter = 0
 	guardCounterTX_PLAIN                 guardCounter = 1
-	guardCounterTX_EMBRYO                guardCounter = 2
+	guardCounterTX_PENDING               guardCounter = 2
 	guardCounterTX_NONCE                 guardCounter = 3
 	guardCounterTX_NONCE_LEFT_OUT        guardCounter = 4
 	guardCounterTX_DETOUR                guardCounter = 5
@@ -33,7 +33,7 @@ const (
 	guardCounterRX_STALE_LOCATOR         guardCounter = 14
 	guardCounterRX_HELD                  guardCounter = 15
 	guardCounterRX_NOT_ADMITTED          guardCounter = 16
-	guardCounterRX_STRANGER_UNTOLD       guardCounter = 17
+	guardCounterRX_PENDING_UNREPORTED    guardCounter = 17
 	guardCounterRX_ECHO_REFLECTED        guardCounter = 18
 	guardCounterRX_SERVED                guardCounter = 19
 	guardCounterRX_ECHO_FORGOTTEN        guardCounter = 20

@@ -133,7 +133,7 @@ func (g guarded) delivered(near, far *net.Interface, src, dst roam.ILV) bool {
 // want sends what pretends to be a session from all sides.
 func (g guarded) want(what string, near, far *net.Interface, delivered bool) {
 	g.t.Helper()
-	for name, src := range map[string]roam.ILV{"the peer": session(theirs), "a stranger": at(there, theirs)} {
+	for name, src := range map[string]roam.ILV{"the peer": session(theirs), "a pending peer": at(there, theirs)} {
 		if got := g.delivered(near, far, src, session(ours)); got != delivered {
 			g.t.Errorf("%s: a datagram of %s delivered: %t", what, name, got)
 		}

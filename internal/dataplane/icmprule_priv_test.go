@@ -25,8 +25,8 @@ func TestReflectionKeepsTheRule(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{there}}))
-	for name, from := range map[string]roam.ILV{"session": at(there, theirs), "pending peer": stranger(1)} {
+	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
+	for name, from := range map[string]roam.ILV{"session": at(there, theirs), "pending peer": unlistedPeer(1)} {
 		for _, nids := range []bool{false, true} {
 			for _, carried := range []bool{false, true} {
 				b := mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen octets..")))
@@ -59,7 +59,7 @@ func TestICMPShowsItsRule(t *testing.T) {
 	}
 	r := newRig(t)
 	r.uplink(here)
-	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{there}}))
+	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
 		p := pairOf(there)
 		p.ICMPRule, p.Rule = rule, ilnp.RuleRFC6741
@@ -70,8 +70,8 @@ func TestICMPShowsItsRule(t *testing.T) {
 		}{
 			"ordinary":                {ping(at(there, theirs), theirNonce), true},
 			"over NIDs":               {overNIDs(t, ping(at(there, theirs), theirNonce)), true},
-			"pending peer":            {ping(stranger(1), theirNonce), true},
-			"pending peer, over NIDs": {overNIDs(t, ping(stranger(1), theirNonce)), true},
+			"pending peer":            {ping(unlistedPeer(1), theirNonce), true},
+			"pending peer, over NIDs": {overNIDs(t, ping(unlistedPeer(1), theirNonce)), true},
 			"damaged":                 {damaged(overNIDs(t, ping(at(there, theirs), theirNonce))), false},
 		} {
 			v, out := r.ingress(c.packet)
@@ -147,8 +147,8 @@ func TestICMPRuleOfWhatLeaves(t *testing.T) {
 func TestErrorOfAWaitingPeer(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{else1}}))
-	peer := stranger(1)
+	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{else1}}))
+	peer := unlistedPeer(1)
 	if v, _ := r.ingress(packet(peer, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(20)))); v != shot {
 		t.Fatalf("verdict %d on a packet that waits", v)
 	}

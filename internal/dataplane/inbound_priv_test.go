@@ -118,7 +118,7 @@ func TestInboundOfSession(t *testing.T) {
 		{"update without nonce", fromPeer(there, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot, counts{"drop_update_no_nonce": 1}, nil},
 		{"update without nonce from elsewhere", fromPeer(else2+1, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), shot,
 			counts{"drop_unknown_locator": 1}, nil},
-		{"update with wrong nonce", update(t, there, strangerNonce(7)), shot, counts{"drop_update_no_session": 1}, nil},
+		{"update with wrong nonce", update(t, there, unlistedNonce(7)), shot, counts{"drop_update_no_session": 1}, nil},
 		{"update with a wrong nonce that came before", update(t, there, wrongNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"update", update(t, there, theirNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"later fragment with nonce", packet(at(there, theirs), at(here, ours), ip6.DestOpts,
@@ -151,7 +151,7 @@ func TestInboundOfOthers(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	stranger := roam.NID(0x0200_0000_0000_0077)
+	unlisted := roam.NID(0x0200_0000_0000_0077)
 	linkLocal := roam.L64(0xfe80_0000_0000_0000)
 	plain := func(src, dst roam.ILV) []byte { return packet(src, dst, ip6.TCP, tcp(flagSYN, 0)) }
 	nd := func(kind byte) []byte {
@@ -170,19 +170,19 @@ func TestInboundOfOthers(t *testing.T) {
 	r.check([]verdictCase{
 		{"to another address", plain(at(there, theirs), at(here, 0x77)), passOn, nil, nil},
 		{"to another address, malformed", packet(at(there, theirs), at(here, 0x77), ip6.DestOpts, []byte{6}), passOn, nil, nil},
-		{"from a stranger without nonce", plain(at(there, stranger), at(here, ours)), passOn, nil, nil},
-		{"to our link-local address", plain(at(linkLocal, stranger), at(linkLocal, ours)), passOn, nil, nil},
-		{"update of a stranger without nonce", packet(at(there, stranger), at(here, ours), ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}),
+		{"from a pending peer without nonce", plain(at(there, unlisted), at(here, ours)), passOn, nil, nil},
+		{"to our link-local address", plain(at(linkLocal, unlisted), at(linkLocal, ours)), passOn, nil, nil},
+		{"update of a pending peer without nonce", packet(at(there, unlisted), at(here, ours), ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}),
 			shot, counts{"drop_update_no_nonce": 1}, nil},
 		{"session address as source", plain(session(theirs), at(here, ours)), shot, counts{"drop_session_outside": 1}, nil},
 		{"session address as destination", plain(at(there, theirs), session(ours)), shot, counts{"drop_session_outside": 1}, nil},
-		{"session address as destination of another", plain(at(there, stranger), session(0x77)), shot, counts{"drop_session_outside": 1}, nil},
+		{"session address as destination of another", plain(at(there, unlisted), session(0x77)), shot, counts{"drop_session_outside": 1}, nil},
 		{"neighbour solicitation", nd(135), passOn, nil, nil},
 		{"neighbour advertisement", nd(136), passOn, nil, nil},
 		{"router advertisement", nd(134), passOn, nil, nil},
 		{"multicast listener report", nd(143), passOn, nil, nil},
 		{"error about a packet of others", packet(at(else1, 1), at(here, ours), ip6.ICMPv6,
-			append([]byte{1, 0, 0, 0, 0, 0, 0, 0}, plain(at(here, ours), at(there, stranger))...)), passOn, nil, nil},
+			append([]byte{1, 0, 0, 0, 0, 0, 0, 0}, plain(at(here, ours), at(there, unlisted))...)), passOn, nil, nil},
 		{"error that quotes too little", packet(at(else1, 1), at(here, ours), ip6.ICMPv6,
 			append([]byte{1, 0, 0, 0, 0, 0, 0, 0}, plain(at(here, ours), at(there, theirs))[:39]...)), passOn, nil, nil},
 	})

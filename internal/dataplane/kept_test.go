@@ -156,8 +156,8 @@ func TestKeptRigIsEmpty(t *testing.T) {
 			}
 			r.upsert(p)
 		}
-		r.must(r.SetRecord(Record{NID: stranger(1).NID}))
-		r.ingress(knock(stranger(1), theirNonce))
+		r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID}))
+		r.ingress(knock(unlistedPeer(1), theirNonce))
 		r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))
 	}
 	contents := func(r *rig) map[string]int {

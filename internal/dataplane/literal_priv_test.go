@@ -75,7 +75,7 @@ func connected(t *testing.T, from, to netip.Addr) (own, peer netip.Addr) {
 func TestLiteralConnect(t *testing.T) {
 	dir := enclose(t)
 	testutil.Need(t, "cgroup2")
-	real, other := at(there, theirs), at(there, stranger(1).NID)
+	real, other := at(there, theirs), at(there, unlistedPeer(1).NID)
 	mine, theirSession := session(ours).Addr(), session(theirs).Addr()
 	addressed(t, mine, theirSession, at(here, ours).Addr(), real.Addr(), other.Addr())
 	l := openLiterals(t, dir)
@@ -91,7 +91,7 @@ func TestLiteralConnect(t *testing.T) {
 		t.Errorf("from %v to %v: not by session, or the application notices", own, peer)
 	}
 	if own, peer = connected(t, netip.Addr{}, other.Addr()); roam.ILVFromAddr(own).L64 == roam.DefaultSessionPrefix || peer != other.Addr() {
-		t.Errorf("stranger at the same locator: from %v to %v", own, peer)
+		t.Errorf("pending peer at the same locator: from %v to %v", own, peer)
 	}
 	if own, peer = connected(t, at(here, ours).Addr(), real.Addr()); own != at(here, ours).Addr() || peer != real.Addr() {
 		t.Errorf("bound to a real address: from %v to %v", own, peer)
@@ -200,7 +200,7 @@ func TestLiteralTableIsFull(t *testing.T) {
 	room := int(l.objs.Literals.MaxEntries())
 	want := make(map[roam.ILV]roam.NID)
 	for i := range room + 100 {
-		want[stranger(i+1)] = roam.NID(i + 1)
+		want[unlistedPeer(i+1)] = roam.NID(i + 1)
 	}
 	if err := l.Set(want); err == nil || strings.Contains(err.Error(), "\n") || len(l.set) != room {
 		t.Errorf("%v with %d of %d places used, want one line that says so", err, len(l.set), room)

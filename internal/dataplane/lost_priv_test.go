@@ -32,7 +32,7 @@ func segmentOf(from, to uint16, flags uint8) []byte {
 
 // A segment of a connection between session addresses never reaches the stack
 // untranslated, whose reset would end it at the other end: not before its session
-// is there, not after that was forgotten, and not from where its embryo was not
+// is there, not after that was forgotten, and not from where its pending peer was not
 // seen. What may be plain IPv6 passes as ever.
 func TestSegmentsWithoutTheirSession(t *testing.T) {
 	r := newRig(t)
@@ -57,11 +57,11 @@ func TestSegmentsWithoutTheirSession(t *testing.T) {
 		{"server only", fromPeer(there, none, ip6.TCP, segmentTo(444, flagACK)), passOn, nil, nil},
 		{"both kinds on the same ports", fromPeer(there, none, ip6.TCP, segmentOf(40001, 445, flagACK)), passOn, nil, nil},
 		{"datagram", fromPeer(there, none, ip6.UDP, udp(9)), passOn, nil, nil},
-		{"of another node", packet(at(there, stranger(1).NID), at(here, ours), ip6.TCP, tcp(flagACK, 9)), passOn, nil, nil},
+		{"of another node", packet(at(there, unlistedPeer(1).NID), at(here, ours), ip6.TCP, tcp(flagACK, 9)), passOn, nil, nil},
 	}
 	r.check(stray)
 	r.check([]verdictCase{
-		{"an embryo", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagACK, 9)), passOn, deliveredNonce, []EventKind{Embryo}},
+		{"a pending peer", fromPeer(else1, theirNonce, ip6.TCP, tcp(flagACK, 9)), passOn, deliveredNonce, []EventKind{PendingPeer}},
 		{"where it was seen", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
 	})
 	r.check(stray[:4])

@@ -15,7 +15,7 @@ func TestObstructedAnswers(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	pending := stranger(1)
+	pending := unlistedPeer(1)
 	r.must(r.SetRecord(listed(pending)))
 	r.ingress(knock(pending, theirNonce))
 	r.events()
@@ -25,19 +25,19 @@ func TestObstructedAnswers(t *testing.T) {
 	toPending := packet(session(ours), session(pending.NID), ip6.TCP, tcp(flagSYN|flagACK, 0))
 	all := Obstruction{From: here}
 	toPeer := Obstruction{From: here, To: at(there, theirs)}
-	toStranger := Obstruction{From: here, To: pending}
+	toUnlisted := Obstruction{From: here, To: pending}
 	elsewhere := Obstruction{From: else1, To: at(there, theirs)}
 	for name, c := range map[string]struct {
 		table          map[Obstruction]bool
-		peer, stranger bool // obstructed
+		peer, unlisted bool // obstructed
 	}{
-		"nothing":                     {nil, false, false},
-		"another locator":             {map[Obstruction]bool{elsewhere: true}, false, false},
-		"the peer":                    {map[Obstruction]bool{toPeer: true}, true, false},
-		"the stranger":                {map[Obstruction]bool{toStranger: true}, false, true},
-		"everything":                  {map[Obstruction]bool{all: true}, true, true},
-		"everything but the peer":     {map[Obstruction]bool{all: true, toPeer: false}, false, true},
-		"everything but the stranger": {map[Obstruction]bool{all: true, toStranger: false}, true, false},
+		"nothing":                         {nil, false, false},
+		"another locator":                 {map[Obstruction]bool{elsewhere: true}, false, false},
+		"the peer":                        {map[Obstruction]bool{toPeer: true}, true, false},
+		"the pending peer":                {map[Obstruction]bool{toUnlisted: true}, false, true},
+		"everything":                      {map[Obstruction]bool{all: true}, true, true},
+		"everything but the peer":         {map[Obstruction]bool{all: true, toPeer: false}, false, true},
+		"everything but the pending peer": {map[Obstruction]bool{all: true, toUnlisted: false}, true, false},
 	} {
 		r.must(r.SetObstructed(c.table))
 		for what, x := range map[string]struct {
@@ -46,8 +46,8 @@ func TestObstructedAnswers(t *testing.T) {
 			send       func([]byte) int
 		}{
 			"probe of a session":      {probe, c.peer, func(p []byte) int { v, _ := r.ingress(p); return v }},
-			"probe of a pending peer": {knocks, c.stranger, func(p []byte) int { v, _ := r.ingress(p); return v }},
-			"packet to one":           {toPending, c.stranger, func(p []byte) int { v, _ := r.egress(p); return v }},
+			"probe of a pending peer": {knocks, c.unlisted, func(p []byte) int { v, _ := r.ingress(p); return v }},
+			"packet to one":           {toPending, c.unlisted, func(p []byte) int { v, _ := r.egress(p); return v }},
 		} {
 			var v int
 			got := r.counted(func() { v = x.send(x.packet) })
@@ -80,7 +80,7 @@ func TestNoHintWhereObstructed(t *testing.T) {
 	if got := to(); got != else1 {
 		t.Errorf("sent to %v, want %v, where the correspondent is", got, else1)
 	}
-	r.must(r.SetObstructed(map[Obstruction]bool{{From: here, To: at(there, stranger(1).NID)}: true}))
+	r.must(r.SetObstructed(map[Obstruction]bool{{From: here, To: at(there, unlistedPeer(1).NID)}: true}))
 	if got := to(); got != there {
 		t.Errorf("sent to %v, want %v, which was checked", got, there)
 	}

@@ -169,13 +169,13 @@ func byHandle(row bpfPair) bool {
 	return row.Handle != bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
 }
 
-// Delete removes a session's entry, and the embryo of that name; one that does
+// Delete removes a session's entry, and the pending peer of that name; one that does
 // not exist is no error.
 func (p *Plane) Delete(k ilnp.PairKey) error {
 	key := pairKey(k)
 	row, ok := p.known[k]
 	if !ok {
-		_ = p.objs.Embryos.Delete(&key)
+		_ = p.objs.PendingPeers.Delete(&key)
 		return nil
 	}
 	p.withdraw(row)
@@ -184,10 +184,10 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	p.slots.free = append(p.slots.free, row.Slot)
 	p.homonyms.forget(p.objs.Homonyms, k)
 	p.keepSources(k, row, bpfPair{}, nil)
-	// The embryo that the session came from would answer under its old name.
+	// The pending peer that the session came from would answer under its old name.
 	if !byHandle(row) || row.Flags&bpfPairFlagsPAIR_NAMED != 0 {
-		embryo := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
-		_ = p.objs.Embryos.Delete(&embryo)
+		pending := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
+		_ = p.objs.PendingPeers.Delete(&pending)
 	}
 	return nil
 }
@@ -195,10 +195,10 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 // Dismiss forgets a pending peer: what is sent to its NID is not for it any more.
 func (p *Plane) Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error {
 	key := pairKey(k)
-	var e bpfEmbryo
-	err := p.objs.Embryos.Lookup(&key, &e)
+	var e bpfPendingPeer
+	err := p.objs.PendingPeers.Lookup(&key, &e)
 	if err == nil && e.RemoteNonce == nonce(shown) {
-		err = p.objs.Embryos.Delete(&key)
+		err = p.objs.PendingPeers.Delete(&key)
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("forget pending peer: %w", err)

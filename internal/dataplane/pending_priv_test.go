@@ -32,18 +32,18 @@ func (r *rig) held(what string, b []byte, kind EventKind) Event {
 func TestPendingElsewhere(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	s := stranger(1)
+	s := unlistedPeer(1)
 	r.must(r.SetRecord(listed(s)))
 	elsewhere := at(else1, s.NID)
-	first := r.held("a first segment", knock(elsewhere, theirNonce), Embryo)
-	again := r.held("from yet another place", knock(at(else2, s.NID), theirNonce), Embryo)
+	first := r.held("a first segment", knock(elsewhere, theirNonce), PendingPeer)
+	again := r.held("from yet another place", knock(at(else2, s.NID), theirNonce), PendingPeer)
 	if first.OwnNonce != again.OwnNonce || !first.OwnNonce.Present() {
 		t.Errorf("answers with %x, then with %x", first.OwnNonce.Value(), again.OwnNonce.Value())
 	}
-	if other := r.held("another nonce", knock(elsewhere, wrongNonce), Embryo); other.OwnNonce == first.OwnNonce {
+	if other := r.held("another nonce", knock(elsewhere, wrongNonce), PendingPeer); other.OwnNonce == first.OwnNonce {
 		t.Error("two nodes get one nonce")
 	}
-	r.held("a datagram", packet(elsewhere, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(700))), Embryo)
+	r.held("a datagram", packet(elsewhere, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(700))), PendingPeer)
 	if v, _ := r.egress(packet(session(ours), session(s.NID), ip6.UDP, udp(9))); v != consumed {
 		t.Errorf("verdict %d on a packet to the NID: it is not the pending peer's", v)
 	}
@@ -55,12 +55,12 @@ func TestPendingElsewhere(t *testing.T) {
 	}
 	r.events()
 	// Where its record has it, it is delivered at once; and anywhere, if that says so.
-	r.check([]verdictCase{{"in its place", knock(s, theirNonce), passOn, deliveredNonce, []EventKind{Embryo}}})
-	second := stranger(2)
+	r.check([]verdictCase{{"in its place", knock(s, theirNonce), passOn, deliveredNonce, []EventKind{PendingPeer}}})
+	second := unlistedPeer(2)
 	r.must(r.SetRecord(Record{NID: second.NID, Anywhere: true}))
-	r.check([]verdictCase{{"anywhere", knock(at(else1, second.NID), theirNonce), passOn, deliveredNonce, []EventKind{Embryo}}})
+	r.check([]verdictCase{{"anywhere", knock(at(else1, second.NID), theirNonce), passOn, deliveredNonce, []EventKind{PendingPeer}}})
 	r.must(r.SetRecord(Record{NID: second.NID}))
-	r.held("not any more", knock(at(else1, second.NID), strangerNonce(3)), Embryo)
+	r.held("not any more", knock(at(else1, second.NID), unlistedNonce(3)), PendingPeer)
 }
 
 // TestPendingIsNotMoved: what a second nonce shows neither moves nor delays the pending
@@ -68,7 +68,7 @@ func TestPendingElsewhere(t *testing.T) {
 func TestPendingIsNotMoved(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	s := stranger(1)
+	s := unlistedPeer(1)
 	r.must(r.SetRecord(Record{NID: s.NID, Locators: []roam.L64{there, else1}}))
 	r.ingress(knock(s, theirNonce))
 	r.events()
@@ -82,8 +82,8 @@ func TestPendingIsNotMoved(t *testing.T) {
 	}
 	own := answered("first", there)
 	for i := range 20 {
-		r.held("another nonce from elsewhere", knock(at(else1, s.NID), strangerNonce(i)), Embryo)
-		r.ingress(knock(s, strangerNonce(100+i))) // from its own place it is delivered
+		r.held("another nonce from elsewhere", knock(at(else1, s.NID), unlistedNonce(i)), PendingPeer)
+		r.ingress(knock(s, unlistedNonce(100+i))) // from its own place it is delivered
 		r.events()
 	}
 	if got := answered("after others", there); got != own {
@@ -91,7 +91,7 @@ func TestPendingIsNotMoved(t *testing.T) {
 	}
 	// The daemon gives up one of the others, and then it.
 	key := ilnp.PairKey{Local: ours, Remote: s.NID}
-	r.must(r.Dismiss(key, strangerNonce(3)))
+	r.must(r.Dismiss(key, unlistedNonce(3)))
 	answered("after another one was given up", there)
 	r.must(r.Dismiss(key, theirNonce))
 	r.ingress(knock(at(else1, s.NID), theirNonce))

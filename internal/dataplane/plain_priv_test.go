@@ -52,7 +52,7 @@ func TestConnectionsOfBefore(t *testing.T) {
 	r.must(r.SetServerAddrs([]netip.Addr{at(else1, 5).Addr(), mine}))
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
 
-	r.left("a stranger's", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment, Embryo)
+	r.left("a pending peer's", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment, PendingPeer)
 	p := pairOf(there, else1)
 	r.upsert(p)
 	r.left("as it was", segment, segment)
@@ -123,7 +123,7 @@ func TestSpokePlain(t *testing.T) {
 	r.must(r.Delete(p.Key))
 	r.check([]verdictCase{
 		{"without a session", segment, passOn, nil, nil},
-		{"a ping", packet(at(there, stranger(1).NID), at(here, ours), ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), passOn, nil, nil},
+		{"a ping", packet(at(there, unlistedPeer(1).NID), at(here, ours), ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), passOn, nil, nil},
 	})
 	r.upsert(p)
 	r.left("heard before", segment, segment)
@@ -134,7 +134,7 @@ func TestSpokePlain(t *testing.T) {
 	r.upsert(p)
 	r.left("by a predecessor", segment, segment)
 	q := pairOf(there)
-	q.Key.Remote, q.RemoteNID = stranger(1).NID, stranger(1).NID
+	q.Key.Remote, q.RemoteNID = unlistedPeer(1).NID, unlistedPeer(1).NID
 	r.upsert(q)
 	r.check([]verdictCase{
 		{"somebody else", packet(at(there, q.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
@@ -158,7 +158,7 @@ func TestSpokePlainToExpected(t *testing.T) {
 	r.upsert(p)
 	r.left("and confirmed", segment, segment)
 	q := pairOf(there)
-	q.Key.Remote, q.RemoteNID, q.Expected = stranger(1).NID, stranger(1).NID, true
+	q.Key.Remote, q.RemoteNID, q.Expected = unlistedPeer(1).NID, unlistedPeer(1).NID, true
 	r.upsert(q)
 	q.Expected, q.Seq = false, q.Seq+1
 	r.upsert(q)
@@ -198,7 +198,7 @@ func TestHalfConnectionOfBefore(t *testing.T) {
 	halfTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	first, third := fromPeer(there, none, ip6.TCP, tcp(flagSYN, 0)), fromPeer(there, none, ip6.TCP, tcp(flagACK, 0))
 	r.check([]verdictCase{
-		{"a nonce", fromPeer(there, theirNonce, ip6.UDP, udp(9)), passOn, deliveredNonce, []EventKind{Embryo}},
+		{"a nonce", fromPeer(there, theirNonce, ip6.UDP, udp(9)), passOn, deliveredNonce, []EventKind{PendingPeer}},
 		{"first segment", first, passOn, nil, nil},
 		{"third segment", third, passOn, nil, nil},
 		{"third segment of none", fromPeer(there, none, ip6.TCP, segmentTo(444, flagACK)), passOn, delivered, nil},

@@ -69,7 +69,7 @@ type Plane struct {
 	waiting          []attachment
 	realNID          bool // the NIDs are also those of plain IPv6
 	urgent, requests chan Event
-	strangers        chan Event
+	unvalidated      chan Event
 	closing          chan struct{}
 	readers          []*ringbuf.Reader
 	lives            *ebpf.Memory // of the map of that name, once it was read
@@ -133,7 +133,7 @@ func Open(opts Options) (*Plane, error) {
 func newPlane(opts Options) *Plane {
 	return &Plane{
 		opts:   opts,
-		urgent: make(chan Event, 1024), requests: make(chan Event, 1024), strangers: make(chan Event, 1024),
+		urgent: make(chan Event, 1024), requests: make(chan Event, 1024), unvalidated: make(chan Event, 1024),
 		closing: make(chan struct{}),
 		known:   make(map[ilnp.PairKey]bpfPair),
 		more:    make(map[ilnp.PairKey][]bpfHalf),
@@ -245,9 +245,9 @@ func (p *Plane) Urgent() <-chan Event { return p.urgent }
 // reads all looks at Urgent first. It is closed as Urgent is.
 func (p *Plane) Requests() <-chan Event { return p.requests }
 
-// Strangers returns what it reports of pending peers, and of errors from outside. It
+// Pending peers returns what it reports of pending peers, and of errors from outside. It
 // is closed as Urgent is.
-func (p *Plane) Strangers() <-chan Event { return p.strangers }
+func (p *Plane) Unvalidated() <-chan Event { return p.unvalidated }
 
 // Close lets go of the plane; what is pinned and attached stays. Events that
 // nobody has taken by then are lost. The error tells also why a ring could not be

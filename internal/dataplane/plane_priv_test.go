@@ -63,7 +63,7 @@ func (r *rig) linkID() link.ID {
 }
 
 // A successor finds sessions, slots, what was seen of them, counters and the
-// secret of embryos; links change programs without a gap.
+// secret of pending peers; links change programs without a gap.
 func TestRestart(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here, else2)
@@ -72,9 +72,9 @@ func TestRestart(t *testing.T) {
 	}
 	r.must(r.Delete(numbered(1).Key))
 	r.must(r.AttachUplink(loopback, true))
-	r.must(r.SetRecord(Record{NID: stranger(1).NID}))
+	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID}))
 	r.ingress(fromPeer(there, theirNonce, ip6.UDP, udp(9)))
-	r.ingress(knock(stranger(1), theirNonce))
+	r.ingress(knock(unlistedPeer(1), theirNonce))
 	evs := r.events()
 	was, wasLink, wasPrograms := r.known, r.linkID(), r.attached(ebpf.AttachTCXIngress)
 	secret, counters := r.hostRow().Secret, r.total("rx_packets")
@@ -110,7 +110,7 @@ func TestRestart(t *testing.T) {
 	if slot := r.known[numbered(3).Key].Slot; slot != 1 {
 		t.Errorf("new session in slot %d, want the free one", slot)
 	}
-	r.ingress(knock(stranger(1), theirNonce))
+	r.ingress(knock(unlistedPeer(1), theirNonce))
 	if again := r.events(); len(again) != 1 || again[0].OwnNonce != evs[len(evs)-1].OwnNonce {
 		t.Errorf("events %+v, before %+v", again, evs)
 	}

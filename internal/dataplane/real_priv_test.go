@@ -111,7 +111,7 @@ func TestRealSockets(t *testing.T) {
 		verdictCase{"with nonce", fromPeer(there, theirNonce, ip6.UDP, to(5004)), passOn, deliveredNonce, nil}))
 	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, RealNID: true})
 	q := pairOf(else2)
-	q.Key.Remote, q.RemoteNID = stranger(1).NID, stranger(1).NID
+	q.Key.Remote, q.RemoteNID = unlistedPeer(1).NID, unlistedPeer(1).NID
 	r.upsert(q)
 	r.check([]verdictCase{
 		{"identifier of an address that there is", packet(at(else2, q.RemoteNID), at(here, ours), ip6.UDP, to(5002)), passOn, left, nil},

@@ -14,7 +14,7 @@ func TestRefusalsAreNoted(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	stranger := roam.ILV{L64: there, NID: 0x0200_0000_0000_0077}
+	unlisted := roam.ILV{L64: there, NID: 0x0200_0000_0000_0077}
 	two := options(t, ip6.TCP, tcp(flagACK, 0), nonceOption(theirNonce.Value()...), nonceOption(theirNonce.Value()...))
 	began := time.Now().Add(-time.Second)
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestRefusalsAreNoted(t *testing.T) {
 		{"drop_wrong_nonce", fromPeer(there, wrongNonce, ip6.UDP, udp(9)), Refusal{Remote: at(there, theirs), Proto: ip6.UDP}},
 		{"drop_icmp_no_nonce", echo(t, there, none, true, 1), Refusal{Remote: at(there, theirs), Proto: ip6.ICMPv6, Type: 128}},
 		{"drop_update_no_nonce", fromPeer(there, none, ip6.ICMPv6, []byte{156, 0, 0, 0, 0, 0, 0, 0}), Refusal{Remote: at(there, theirs), Proto: ip6.ICMPv6, Type: 156}},
-		{"drop_two_nonces", packet(stranger, at(here, ours), ip6.DestOpts, two), Refusal{Remote: stranger, Proto: ip6.TCP}},
+		{"drop_two_nonces", packet(unlisted, at(here, ours), ip6.DestOpts, two), Refusal{Remote: unlisted, Proto: ip6.TCP}},
 		{"drop_session_outside", packet(session(theirs), at(here, ours), ip6.UDP, udp(9)), Refusal{Remote: session(theirs)}},
 	} {
 		if _, ok, err := r.LastRefused(c.counter); ok || err != nil {

@@ -133,7 +133,7 @@ func (r *rig) options() Options {
 func (r *rig) use(p *Plane) {
 	r.t.Helper()
 	r.Plane = p
-	r.urg, r.req, r.str = r.reader(p.objs.Urgent), r.reader(p.objs.Requests), r.reader(p.objs.Strangers)
+	r.urg, r.req, r.str = r.reader(p.objs.Urgent), r.reader(p.objs.Requests), r.reader(p.objs.Unvalidated)
 }
 
 func (r *rig) reader(m *ebpf.Map) *ringbuf.Reader {

@@ -35,9 +35,9 @@ func TestRuleOfEachPacket(t *testing.T) {
 	r.uplink(here)
 	for _, learned := range []bool{false, true} {
 		p := pairOf(there)
-		p.Rule, p.LocalNonce = ilnp.RuleRFC6741, strangerNonce(1)
+		p.Rule, p.LocalNonce = ilnp.RuleRFC6741, unlistedNonce(1)
 		if learned {
-			p.Rule, p.RuleSought, p.LocalNonce = ilnp.RuleIPv6, true, strangerNonce(2)
+			p.Rule, p.RuleSought, p.LocalNonce = ilnp.RuleIPv6, true, unlistedNonce(2)
 		}
 		r.upsert(p)
 		if learned {
@@ -78,7 +78,7 @@ func TestRuleOfEachPacket(t *testing.T) {
 	}
 	r.events()
 	p := pairOf(there)
-	p.LocalNonce = strangerNonce(3)
+	p.LocalNonce = unlistedNonce(3)
 	r.upsert(p)
 	if _, out := r.ingress(under(ilnp.FoundRFC6741, false, at(there, theirs), ilnp.Nonce{}, ip6.UDP, udp(30))); isSound(t, out) {
 		t.Error("a peer that does not count locators as zero may do so without its nonce")
@@ -99,7 +99,7 @@ func isSound(t *testing.T, b []byte) bool {
 func TestRuleOfEachPacketOfPendingPeers(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	r.ingress(under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagSYN, 0)))
 	for _, rule := range []ilnp.FoundRule{ilnp.FoundIPv6, ilnp.FoundRFC6741} {
 		v, out := r.ingress(under(rule, false, from, ilnp.Nonce{}, ip6.TCP, tcp(flagACK, 50)))
@@ -114,7 +114,7 @@ func TestRuleOfEachPacketOfPendingPeers(t *testing.T) {
 func TestRuleIsNotShownWithoutNonce(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	r.ingress(mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 1, 1, []byte("x"))))
 	r.ingress(under(ilnp.FoundIPv6, false, from, ilnp.Nonce{}, ip6.TCP, tcp(flagACK, 5)))
 	r.ingress(under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagACK, 5)))

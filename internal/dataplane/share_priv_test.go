@@ -22,7 +22,7 @@ func TestRingIsShared(t *testing.T) {
 			r := newRig(t)
 			r.uplink(here)
 			p, other := pairOf(there), pairOf(there)
-			other.Key.Remote, other.RemoteNID, other.RemoteNonce = theirs+1, theirs+1, strangerNonce(1)
+			other.Key.Remote, other.RemoteNID, other.RemoteNonce = theirs+1, theirs+1, unlistedNonce(1)
 			r.upsert(p)
 			r.upsert(other)
 			b := flood(t, r)

@@ -17,12 +17,12 @@ const leastSources = 4096
 // leastHomonyms is how many locators and nonces all sessions under an alias may have.
 const leastHomonyms = 1024
 
-// A table of strangers holds as many as there may be sessions, within bounds: it
+// A table of pending peers holds as many as there may be sessions, within bounds: it
 // is to outlast a round trip or two of a flood, and what is pushed out is made
 // again.
 const (
-	leastStrangers = 4096
-	mostStrangers  = 1 << 16
+	leastUnvalidated = 4096
+	mostRefused      = 1 << 16
 )
 
 // resize gives the maps that grow with the number of sessions their sizes.
@@ -38,7 +38,7 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	spec.Maps["homonyms"].MaxEntries = max(n, leastHomonyms)
 	spec.Maps["places"].MaxEntries = max(n, leastHomonyms)
 	spec.Maps["sources"].MaxEntries = max(n, leastSources)
-	for _, name := range []string{"embryos", "trials"} {
-		spec.Maps[name].MaxEntries = min(max(n, leastStrangers), mostStrangers)
+	for _, name := range []string{"pending_peers", "trials"} {
+		spec.Maps[name].MaxEntries = min(max(n, leastUnvalidated), mostRefused)
 	}
 }

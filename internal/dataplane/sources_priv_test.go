@@ -126,16 +126,16 @@ func TestFullTableOfSources(t *testing.T) {
 // anew.
 func TestSizes(t *testing.T) {
 	r := newRigOf(t, 1000)
-	if n, m := r.objs.PairLives.MaxEntries(), r.objs.Embryos.MaxEntries(); n != 1000 || m != leastStrangers {
-		t.Errorf("room for %d sessions and %d strangers", n, m)
+	if n, m := r.objs.PairLives.MaxEntries(), r.objs.PendingPeers.MaxEntries(); n != 1000 || m != leastUnvalidated {
+		t.Errorf("room for %d sessions and %d pending peers", n, m)
 	}
 	r.uplink(here)
 	r.upsert(pairOf(there))
 	r.close()
 	r.size = 100_000
 	r.open()
-	if n, m := r.objs.PairLives.MaxEntries(), r.objs.Embryos.MaxEntries(); n != 100_000 || m != mostStrangers || r.Adopted() {
-		t.Errorf("room for %d sessions and %d strangers, adopted %v", n, m, r.Adopted())
+	if n, m := r.objs.PairLives.MaxEntries(), r.objs.PendingPeers.MaxEntries(); n != 100_000 || m != mostRefused || r.Adopted() {
+		t.Errorf("room for %d sessions and %d pending peers, adopted %v", n, m, r.Adopted())
 	}
 	r.must(r.Sync([]ilnp.Pair{}))
 }

@@ -216,9 +216,9 @@ func under(rule ilnp.FoundRule, open bool, from roam.ILV, n ilnp.Nonce, proto ui
 	return b
 }
 
-// The rule of a stranger is found from its first packet with a checksum, of
+// The rule of a pending peer is found from its first packet with a checksum, of
 // any length and finished or not; it is answered under that rule.
-func TestRuleOfStrangers(t *testing.T) {
+func TestRuleOfUnlisted(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	n := 0
@@ -227,10 +227,10 @@ func TestRuleOfStrangers(t *testing.T) {
 			for _, size := range []int{0, 1, 11, 12, 13, 31, 44, 500, 1399, 1400} {
 				for proto, body := range map[uint8][]byte{ip6.TCP: tcp(flagSYN, size), ip6.UDP: udp(size)} {
 					n++
-					from := stranger(n)
+					from := unlistedPeer(n)
 					_, out := r.ingress(under(rule, open, from, theirNonce, proto, body))
 					evs := r.events()
-					if len(evs) != 1 || evs[0].Kind != Embryo || evs[0].Found != rule {
+					if len(evs) != 1 || evs[0].Kind != PendingPeer || evs[0].Found != rule {
 						t.Errorf("rule %d, open %v, %d octets of protocol %d: %+v", rule, open, size, proto, evs)
 						continue
 					}
@@ -250,7 +250,7 @@ func TestRuleOfStrangers(t *testing.T) {
 func TestRuleNotShown(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	damaged := under(ilnp.FoundRFC6741, false, from, theirNonce, ip6.TCP, tcp(flagSYN, 0))
 	damaged[len(damaged)-1] ^= 1
 	noSum := udp(5)
@@ -301,7 +301,7 @@ func TestRuleOfPeers(t *testing.T) {
 		}
 		r.ingress(fromPeer(there, ilnp.Nonce{}, ip6.UDP, udp(30)))
 	}
-	guess(ilnp.RuleIPv6, true, strangerNonce(1))
+	guess(ilnp.RuleIPv6, true, unlistedNonce(1))
 	answer(ilnp.FoundRFC6741, ilnp.Nonce{})
 	r.wantKinds("an answer that could be forged")
 	sends(ilnp.FoundIPv6)
@@ -314,13 +314,13 @@ func TestRuleOfPeers(t *testing.T) {
 	r.wantKinds("a second answer")
 	sends(ilnp.FoundRFC6741)
 
-	guess(ilnp.RuleIPv6, true, strangerNonce(2))
+	guess(ilnp.RuleIPv6, true, unlistedNonce(2))
 	answer(ilnp.FoundIPv6, theirNonce)
 	r.wantKinds("as was guessed")
 	answer(ilnp.FoundRFC6741, theirNonce)
 	sends(ilnp.FoundIPv6)
 
-	guess(ilnp.RuleRFC6741, false, strangerNonce(3))
+	guess(ilnp.RuleRFC6741, false, unlistedNonce(3))
 	answer(ilnp.FoundIPv6, theirNonce)
 	r.wantKinds("the rule was fixed")
 	sends(ilnp.FoundRFC6741)

@@ -76,7 +76,7 @@ func TestLiveNonceAmongOptions(t *testing.T) {
 		cases++
 		p := pairOf()
 		p.Seq, p.Accept, p.RemoteNonce = seq, []roam.L64{there}, g.Entry.Nonce
-		p.LocalNonce = strangerNonce(int(seq))
+		p.LocalNonce = unlistedNonce(int(seq))
 		r.upsert(p)
 		r.up.write(offload{}, g.Wire)
 		b := make([]byte, 2048)

@@ -48,7 +48,7 @@ func TestSynAckIsAcknowledged(t *testing.T) {
 	const flagRST = 0x04
 	seq := uint32(0xffff_ffff) // the next one is 0
 	ack := func(number uint32, n int) []byte { return segmentAt(40000, 443, flagACK, 2, number, n) }
-	from, moved := stranger(1), at(else1, stranger(1).NID)
+	from, moved := unlistedPeer(1), at(else1, unlistedPeer(1).NID)
 	for name, c := range map[string]struct {
 		from   roam.ILV
 		nonce  ilnp.Nonce
@@ -58,30 +58,30 @@ func TestSynAckIsAcknowledged(t *testing.T) {
 	}{
 		"right":              {from, theirNonce, ack(seq+1, 0), nil, Acked},
 		"right, with data":   {from, theirNonce, ack(seq+1, 100), nil, Acked},
-		"wrong number":       {from, theirNonce, ack(seq, 0), nil, Embryo},
-		"next number":        {from, theirNonce, ack(seq+2, 0), nil, Embryo},
-		"other port":         {from, theirNonce, segmentAt(40001, 443, flagACK, 2, seq+1, 0), nil, Embryo},
-		"other port of ours": {from, theirNonce, segmentAt(40000, 444, flagACK, 2, seq+1, 0), nil, Embryo},
-		"SYN":                {from, theirNonce, segmentAt(40000, 443, flagSYN|flagACK, 2, seq+1, 0), nil, Embryo},
-		"reset":              {from, theirNonce, segmentAt(40000, 443, flagRST|flagACK, 2, seq+1, 0), nil, Embryo},
-		"no acknowledgement": {from, theirNonce, segmentAt(40000, 443, 0, 2, seq+1, 0), nil, Embryo},
-		"datagram":           {from, theirNonce, udp(30), nil, Embryo},
-		"other locator":      {moved, theirNonce, ack(seq+1, 0), nil, Embryo},
-		"other nonce":        {from, wrongNonce, ack(seq+1, 0), nil, Embryo},
+		"wrong number":       {from, theirNonce, ack(seq, 0), nil, PendingPeer},
+		"next number":        {from, theirNonce, ack(seq+2, 0), nil, PendingPeer},
+		"other port":         {from, theirNonce, segmentAt(40001, 443, flagACK, 2, seq+1, 0), nil, PendingPeer},
+		"other port of ours": {from, theirNonce, segmentAt(40000, 444, flagACK, 2, seq+1, 0), nil, PendingPeer},
+		"SYN":                {from, theirNonce, segmentAt(40000, 443, flagSYN|flagACK, 2, seq+1, 0), nil, PendingPeer},
+		"reset":              {from, theirNonce, segmentAt(40000, 443, flagRST|flagACK, 2, seq+1, 0), nil, PendingPeer},
+		"no acknowledgement": {from, theirNonce, segmentAt(40000, 443, 0, 2, seq+1, 0), nil, PendingPeer},
+		"datagram":           {from, theirNonce, udp(30), nil, PendingPeer},
+		"other locator":      {moved, theirNonce, ack(seq+1, 0), nil, PendingPeer},
+		"other nonce":        {from, wrongNonce, ack(seq+1, 0), nil, PendingPeer},
 		"after a move and back": {from, theirNonce, ack(seq+1, 0), func(r *rig) {
 			r.ingress(ofPending(moved, theirNonce, ip6.UDP, udp(9)))
 			r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(9)))
-		}, Embryo},
+		}, PendingPeer},
 		"to where it moved": {moved, theirNonce, ack(seq+1, 0), func(r *rig) {
 			r.ingress(ofPending(moved, theirNonce, ip6.UDP, udp(9)))
-		}, Embryo},
-		"of the SYN-ACK before": {from, theirNonce, ack(seq+1, 0), func(r *rig) { r.handshake(from, 77) }, Embryo},
+		}, PendingPeer},
+		"of the SYN-ACK before": {from, theirNonce, ack(seq+1, 0), func(r *rig) { r.handshake(from, 77) }, PendingPeer},
 		"of the one behind":     {from, theirNonce, ack(78, 0), func(r *rig) { r.handshake(from, 77) }, Acked},
 		"after many guesses": {from, theirNonce, ack(seq+1, 0), func(r *rig) {
 			for i := range uint32(64) {
 				r.ingress(ofPending(from, theirNonce, ip6.TCP, ack(1000+i, 0)))
 			}
-		}, Embryo},
+		}, PendingPeer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -109,7 +109,7 @@ func TestSynAckIsAcknowledged(t *testing.T) {
 func TestPendingPeerIsTold(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
 	echo := func(n int) {
 		t.Helper()
@@ -121,10 +121,10 @@ func TestPendingPeerIsTold(t *testing.T) {
 		}
 	}
 	echo(100)
-	var e bpfEmbryo
-	r.must(r.objs.Embryos.Lookup(&key, &e))
+	var e bpfPendingPeer
+	r.must(r.objs.PendingPeers.Lookup(&key, &e))
 	e.RxBytes, e.RxPackets, e.TxBytes, e.TxPackets = 1<<31-1000, 1<<31-10, 1<<31-1000, 1<<31-10
-	r.must(r.objs.Embryos.Put(&key, &e))
+	r.must(r.objs.PendingPeers.Put(&key, &e))
 	echo(100)
 	evs := r.events()
 	for i, ev := range evs[:100] {
@@ -146,7 +146,7 @@ func TestErrorOfOursToAPendingPeer(t *testing.T) {
 	r.upsert(p)
 	r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(200)))
 	evs := r.events()
-	if len(evs) != 1 || evs[0].Kind != Embryo {
+	if len(evs) != 1 || evs[0].Kind != PendingPeer {
 		t.Fatalf("events %+v", evs)
 	}
 	own := evs[0].OwnNonce
@@ -189,13 +189,13 @@ func mustParse(t *testing.T, b []byte) ilnpwire.Packet {
 func TestPendingPeerGetsEveryNonce(t *testing.T) {
 	r := detoured(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	for range 3 {
 		r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(1400)))
 	}
 	own := r.events()[0].OwnNonce
 	sent := func(n int) []byte { return packet(session(ours), session(from.NID), ip6.TCP, tcp(flagACK, n)) }
-	straight := counts{"tx_packets": 1, "tx_embryo": 1, "tx_nonce": 1}
+	straight := counts{"tx_packets": 1, "tx_pending": 1, "tx_nonce": 1}
 	r.wantCounts("before any GSO packet", r.counted(func() { r.egress(sent(10)) }), straight)
 	for name, got := range map[string]counts{
 		"GSO packet":     r.counted(func() { r.egress(sent(1300), gso) }),
@@ -217,7 +217,7 @@ func TestPendingPeerGetsEveryNonce(t *testing.T) {
 // TestRightBehindANonce: datagrams and pings without one that follow a pending peer's
 // nonce from the same locator are its session's, for a short while.
 func TestRightBehindANonce(t *testing.T) {
-	from := stranger(1)
+	from := unlistedPeer(1)
 	ping := []byte{128, 0, 0, 0, 0, 9, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8}
 	key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
 	type sent struct {
@@ -241,7 +241,7 @@ func TestRightBehindANonce(t *testing.T) {
 		"error about nobody": {sent{from, ip6.ICMPv6, append([]byte{1, 4}, make([]byte, 60)...)}, nil, passOn, untouched},
 		"first segment":      {sent{from, ip6.TCP, tcp(flagSYN, 0)}, nil, passOn, untouched},
 		"of a plain node": {sent{from, ip6.UDP, udp(50)}, func(t *testing.T, r *rig) {
-			r.must(r.objs.Embryos.Delete(&key))
+			r.must(r.objs.PendingPeers.Delete(&key))
 			r.ingress(ofPending(from, none, ip6.UDP, udp(9)))
 			r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(9)))
 		}, passOn, untouched},
@@ -254,7 +254,7 @@ func TestRightBehindANonce(t *testing.T) {
 		"again after it was given up": {sent{from, ip6.UDP, udp(50)}, func(_ *testing.T, r *rig) {
 			r.age(key, 4*time.Second)
 			r.ingress(ofPending(from, none, ip6.UDP, udp(9)))
-			r.must(r.objs.Embryos.Delete(&key))
+			r.must(r.objs.PendingPeers.Delete(&key))
 			r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(9)))
 		}, passOn, untouched},
 		"for a connected socket": {sent{from, ip6.UDP, udp(50)}, func(t *testing.T, r *rig) {
@@ -288,8 +288,8 @@ func TestRightBehindANonce(t *testing.T) {
 // age makes a pending peer older.
 func (r *rig) age(key bpfPairKey, d time.Duration) {
 	r.t.Helper()
-	var e bpfEmbryo
-	r.must(r.objs.Embryos.Lookup(&key, &e))
+	var e bpfPendingPeer
+	r.must(r.objs.PendingPeers.Lookup(&key, &e))
 	e.Since -= uint64(d)
-	r.must(r.objs.Embryos.Put(&key, &e))
+	r.must(r.objs.PendingPeers.Put(&key, &e))
 }

@@ -32,7 +32,7 @@ type HostSettings struct {
 	Detour roam.LinkID
 }
 
-// SetHost writes the settings. The keys of the nonces of embryos are drawn
+// SetHost writes the settings. The keys of the nonces of pending peers are drawn
 // once and kept over restarts.
 func (p *Plane) SetHost(s HostSettings) error {
 	var h bpfHost
@@ -109,7 +109,7 @@ func (p *Plane) noteHomonyms() error {
 	return nil
 }
 
-// RotateSecret draws a new key for the nonces of embryos to come. Those made
+// RotateSecret draws a new key for the nonces of pending peers to come. Those made
 // under the key before last get another nonce, as if their peer were new.
 func (p *Plane) RotateSecret() error {
 	var h bpfHost

@@ -185,12 +185,12 @@ func TestTrialNotAtSetUp(t *testing.T) {
 	}
 }
 
-// A stranger's place is not validated at all: twice what it sent, and ten packets where
+// A pending peer's place is not validated at all: twice what it sent, and ten packets where
 // a record has it. What exceeds that waits with the daemon until it is validated.
-func TestTrialOfEmbryos(t *testing.T) {
+func TestTrialOfPending(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	answered := func(n int) (sent int) {
 		for range n {
 			if v, _ := r.egress(packet(session(ours), session(from.NID), ip6.UDP, udp(1000))); v == redirect {
@@ -210,13 +210,13 @@ func TestTrialOfEmbryos(t *testing.T) {
 	if n := answered(30); n != 8 {
 		t.Errorf("%d more after four more packets", n)
 	}
-	if evs := r.events(); evs[len(evs)-1].Kind != Embryo || evs[0].Kind != Miss {
+	if evs := r.events(); evs[len(evs)-1].Kind != PendingPeer || evs[0].Kind != Miss {
 		t.Errorf("events %v, want those that wait", evs)
 	} else if miss := evs[0]; miss.Remote != from || miss.Local != at(here, ours) || miss.Nonce != theirNonce ||
 		miss.OwnNonce != evs[len(evs)-1].OwnNonce || miss.Link != loopback {
 		t.Errorf("event %+v, want whom it is for", miss)
 	}
-	listed := stranger(2)
+	listed := unlistedPeer(2)
 	r.must(r.SetRecord(Record{NID: listed.NID, Locators: []roam.L64{listed.L64}}))
 	from = listed
 	r.ingress(packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.UDP, udp(20))))

@@ -87,16 +87,16 @@ type Dir struct {
 
 // PeerFacts is what is known of the correspondent in question.
 type PeerFacts struct {
-	Word      string   // how it was named
-	Candidate []string // names of those that there are
-	Session   *control.Session
-	Resolved  []netip.Addr // what the system's resolver says of Word; nil: Word is no name, or nothing
-	Asked     bool         // the resolver was asked
-	Probed    *control.Probed
-	ProbeErr  string
-	PathMTU   int // towards its session address; 0: none was learned
-	History   []control.Event
-	Export    string // the line that makes this host known there; "": not known
+	Word        string   // how it was named
+	PendingPeer []string // names of those that there are
+	Session     *control.Session
+	Resolved    []netip.Addr // what the system's resolver says of Word; nil: Word is no name, or nothing
+	Asked       bool         // the resolver was asked
+	Probed      *control.Probed
+	ProbeErr    string
+	PathMTU     int // towards its session address; 0: none was learned
+	History     []control.Event
+	Export      string // the line that makes this host known there; "": not known
 }
 
 // Examine judges the host and, where there is one, the correspondent. Every
@@ -105,7 +105,7 @@ func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
 		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding, lookFirewall, lookNames, lookClock,
-		lookDisk, lookPlainSessions, lookStrangers,
+		lookDisk, lookPlainSessions, lookNotAdmitted,
 	} {
 		look(&e, f)
 	}

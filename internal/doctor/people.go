@@ -60,8 +60,8 @@ func lookPlainSessions(e *examination, f Facts) {
 // mostNamed bounds the refused nodes that are named.
 const mostNamed = 8
 
-// lookStrangers tells of packets that were refused as a host without ILNP refuses them.
-func lookStrangers(e *examination, f Facts) {
+// lookNotAdmitted tells of packets that were refused as a host without ILNP refuses them.
+func lookNotAdmitted(e *examination, f Facts) {
 	if f.Daemon == nil || f.Daemon.Accept != control.AcceptName(ilnp.Known) {
 		return
 	}

@@ -81,7 +81,7 @@ func TestMissingHalf(t *testing.T) {
 	}
 }
 
-func TestRefusedStrangers(t *testing.T) {
+func TestRefusedUnlisted(t *testing.T) {
 	f := well()
 	f.Refused = 3
 	if b := bad(f); len(b) != 0 {
@@ -91,7 +91,7 @@ func TestRefusedStrangers(t *testing.T) {
 	if b := bad(f); len(b) != 1 || !strings.HasPrefix(b[0], "note refused: this host has sent 3 ICMPv6 Parameter Problems") {
 		t.Errorf("findings %q", b)
 	}
-	f.Daemon.NotAdmitted = []control.Stranger{{NID: 0x0200_0000_0000_0009, Address: netip.MustParseAddr("2001:db8::9"), Seconds: 3}}
+	f.Daemon.NotAdmitted = []control.NotAdmitted{{NID: 0x0200_0000_0000_0009, Address: netip.MustParseAddr("2001:db8::9"), Seconds: 3}}
 	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "0200:0000:0000:0009 at 2001:db8::9") {
 		t.Errorf("findings %q", b)
 	}

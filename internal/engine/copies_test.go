@@ -109,11 +109,11 @@ func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
 	for _, order := range [][]xlate.Rule{{xlate.RuleIPv6, xlate.RuleRFC6741}, {xlate.RuleRFC6741, xlate.RuleIPv6}} {
 		for late := range 2 {
 			e, o := withSession(t, ilnp.Established)
-			p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, strangers: make(chan dataplane.Event, 16)}
+			p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, unvalidated: make(chan dataplane.Event, 16)}
 			e.cfg.Plane = p
 			var evs []dataplane.Event
 			for _, rule := range append(slices.Clone(order), order[0]) {
-				evs = append(evs, dataplane.Event{Kind: dataplane.Embryo, Local: roam.ILV{L64: here, NID: ourNID},
+				evs = append(evs, dataplane.Event{Kind: dataplane.PendingPeer, Local: roam.ILV{L64: here, NID: ourNID},
 					Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce, Packet: bytes.Clone(packets[rule])})
 			}
 			for _, ev := range evs[:len(evs)-late] {

@@ -39,7 +39,7 @@ type Plane interface {
 	LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
-	Strangers() <-chan dataplane.Event
+	Unvalidated() <-chan dataplane.Event
 	Heard() bool
 	Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error
 }
@@ -143,7 +143,7 @@ type Engine struct {
 	looks       chan look // at most one is under way
 	looking     bool
 	began       time.Time
-	later       []dataplane.Event // of strangers, met while looking for those of another one
+	later       []dataplane.Event // of pending peers, met while looking for those of another one
 	adopted     bool              // sessions of a predecessor were found
 	saver       saver
 	recorder    saver     // the same for the next boot
@@ -215,7 +215,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		// Strangers wait while correspondents have something to say, but timers
+		// Pending peers wait while correspondents have something to say, but timers
 		// do not wait for ever.
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
@@ -240,7 +240,7 @@ func (e *Engine) Run(ctx context.Context) error {
 				return errPlaneEnded
 			}
 			e.handlePlane(ev)
-		case ev, ok := <-e.cfg.Plane.Strangers():
+		case ev, ok := <-e.cfg.Plane.Unvalidated():
 			if !ok {
 				return errPlaneEnded
 			}

@@ -147,7 +147,7 @@ func (e *Engine) gather(o ilnp.Admit, rule *oneRule) {
 	defer tick.Stop()
 	for n := 0; n < lateMost && len(e.later) < laterMost; {
 		select {
-		case ev, ok := <-e.cfg.Plane.Strangers():
+		case ev, ok := <-e.cfg.Plane.Unvalidated():
 			n++
 			switch {
 			case !ok:
@@ -171,7 +171,7 @@ func (e *Engine) gather(o ilnp.Admit, rule *oneRule) {
 
 // isOf reports whether an event brings a packet of a pending peer.
 func isOf(who ilnp.Pending, ev dataplane.Event) bool {
-	return (ev.Kind == dataplane.Embryo || ev.Kind == dataplane.OtherNonce) && len(ev.Packet) > 0 &&
+	return (ev.Kind == dataplane.PendingPeer || ev.Kind == dataplane.OtherNonce) && len(ev.Packet) > 0 &&
 		who == ilnp.Pending{Local: ev.Local.NID, Remote: ev.Remote, Nonce: ev.Nonce}
 }
 

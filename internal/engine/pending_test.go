@@ -11,21 +11,21 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// slowly is a data plane whose ring of strangers is read by a thread that has to wait for
+// slowly is a data plane whose ring of pending peers is read by a thread that has to wait for
 // a processor.
 type slowly struct {
 	table
-	strangers chan dataplane.Event
-	left      []dataplane.Event // in the ring
+	unvalidated chan dataplane.Event
+	left        []dataplane.Event // in the ring
 }
 
-func (p *slowly) Strangers() <-chan dataplane.Event { return p.strangers }
+func (p *slowly) Unvalidated() <-chan dataplane.Event { return p.unvalidated }
 
 func (p *slowly) Heard() bool {
 	if len(p.left) == 0 {
-		return len(p.strangers) == 0
+		return len(p.unvalidated) == 0
 	}
-	p.strangers <- p.left[0]
+	p.unvalidated <- p.left[0]
 	p.left = p.left[1:]
 	return false
 }
@@ -37,14 +37,14 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	wire := func(nid roam.NID, seq uint16) dataplane.Event {
 		local, remote := roam.ILV{L64: here, NID: ourNID}, roam.ILV{L64: there, NID: nid}
 		packet := built(t)(ilnpwire.BuildEcho(remote, local, theirNonce, false, 1, seq, nil))
-		return dataplane.Event{Kind: dataplane.Embryo, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
+		return dataplane.Event{Kind: dataplane.PendingPeer, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
 	}
-	p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, strangers: make(chan dataplane.Event, 16)}
+	p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, unvalidated: make(chan dataplane.Event, 16)}
 	e.cfg.Plane = p
 	const another = peerNID + 1
 	e.holdPending(wire(peerNID, 0))
-	p.strangers <- wire(another, 100)
-	p.strangers <- wire(peerNID, 1)
+	p.unvalidated <- wire(another, 100)
+	p.unvalidated <- wire(peerNID, 1)
 	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}
 	who := ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}
 	began := time.Now()

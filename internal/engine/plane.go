@@ -14,7 +14,7 @@ import (
 
 var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Miss:        ilnp.SeenMiss,
-	dataplane.Embryo:      ilnp.SeenEmbryo,
+	dataplane.PendingPeer: ilnp.SeenPending,
 	dataplane.OtherNonce:  ilnp.SeenOtherNonce,
 	dataplane.NonceSeen:   ilnp.SeenNonce,
 	dataplane.LocatorSeen: ilnp.SeenLocator,
@@ -51,7 +51,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 		case dataplane.Retried:
 			e.held.sent(ev.Key, ev.Packet)
 		}
-		if ev.Kind == dataplane.Embryo || ev.Kind == dataplane.OtherNonce {
+		if ev.Kind == dataplane.PendingPeer || ev.Kind == dataplane.OtherNonce {
 			e.holdPending(ev)
 		}
 		trigger, ok := triggers[ev.Kind]

@@ -22,8 +22,8 @@ const (
 	// policyBatch is how many correspondents are checked anew at a time, a
 	// fraction of a millisecond each at most.
 	policyBatch = 32
-	// policyStrangers bounds the obstructed paths to nodes without a session.
-	policyStrangers = 1024
+	// policyUnknown bounds the obstructed paths to nodes without a session.
+	policyUnknown = 1024
 	// policyPaths bounds the obstructed paths to one node: it lists its locators.
 	policyPaths = 1024
 	// policyRest is how many times as long as a writing of all of them took the next
@@ -38,12 +38,12 @@ type policy struct {
 	blocked    map[roam.NID]map[ilnp.Path]string // why, by correspondent; none is empty
 	everything map[ilnp.Local]string             // locators from which nothing may leave
 	// free are the paths of sessions from those locators along which it may all the same.
-	free      map[roam.NID]map[ilnp.Path]bool
-	strangers map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
-	queue     []roam.NID                     // to be checked anew
-	keys      map[roam.NID][]ilnp.PairKey    // their sessions
-	unwritten bool                           // the data plane does not have all of it
-	writeAt   time.Time                      // not before: to write all takes time
+	free        map[roam.NID]map[ilnp.Path]bool
+	unvalidated map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
+	queue       []roam.NID                     // to be checked anew
+	keys        map[roam.NID][]ilnp.PairKey    // their sessions
+	unwritten   bool                           // the data plane does not have all of it
+	writeAt     time.Time                      // not before: to write all takes time
 }
 
 // due returns when there is something to do; zero: there is nothing.
@@ -66,7 +66,7 @@ func (e *Engine) policyChanged(now time.Time, armed bool) {
 	p := &e.policy
 	p.armed, p.unwritten = armed, true
 	p.free = make(map[roam.NID]map[ilnp.Path]bool)
-	p.answers, p.strangers = make(map[hostnet.Flow]string), make(map[dataplane.Obstruction]bool)
+	p.answers, p.unvalidated = make(map[hostnet.Flow]string), make(map[dataplane.Obstruction]bool)
 	p.keys = make(map[roam.NID][]ilnp.PairKey)
 	for k, pair := range e.pairs {
 		p.keys[pair.RemoteNID] = append(p.keys[pair.RemoteNID], k)
@@ -166,7 +166,7 @@ func (e *Engine) ask(link roam.LinkID, src, dst netip.Addr) string {
 	f := hostnet.Flow{Link: link, Src: src, Dst: dst}
 	why, known := e.policy.answers[f]
 	if !known {
-		const most = 1 << 17 // flows: strangers must not fill the memory
+		const most = 1 << 17 // flows: pending peers must not fill the memory
 		if len(e.policy.answers) >= most {
 			clear(e.policy.answers)
 		}
@@ -236,10 +236,10 @@ func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
 	}
 	p := &e.policy
 	exception := !obstructed && p.everything[ilnp.Local{Link: o.Link, L64: from.L64}] != ""
-	if (obstructed || exception) && p.blocked[to.NID] == nil && p.free[to.NID] == nil && len(p.strangers) < policyStrangers {
-		stranger := dataplane.Obstruction{From: from.L64, To: to}
-		if was, there := p.strangers[stranger]; !there || was != obstructed {
-			p.strangers[stranger], p.unwritten = obstructed, true
+	if (obstructed || exception) && p.blocked[to.NID] == nil && p.free[to.NID] == nil && len(p.unvalidated) < policyUnknown {
+		unlisted := dataplane.Obstruction{From: from.L64, To: to}
+		if was, there := p.unvalidated[unlisted]; !there || was != obstructed {
+			p.unvalidated[unlisted], p.unwritten = obstructed, true
 		}
 	}
 	return !obstructed
@@ -272,7 +272,7 @@ func (e *Engine) writeObstructed() {
 			table[dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}}] = false
 		}
 	}
-	maps.Copy(table, p.strangers)
+	maps.Copy(table, p.unvalidated)
 	for nid, paths := range p.blocked {
 		for path := range paths {
 			o := dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}}

@@ -114,7 +114,7 @@ func (h *Host) HadIdentifier() (bool, error) {
 // GlobalAddresses returns the global unicast IPv6 addresses of this host on
 // links that are up and whose name is allowed, those of the session prefix
 // excepted, permanent ones before temporary ones, preferred before deprecated:
-// the candidates for `nid = from-address`.
+// the pending peers for `nid = from-address`.
 func GlobalAddresses(session roam.L64, allowed func(link string) bool) ([]netip.Addr, error) {
 	links, err := net.Interfaces()
 	if err != nil {

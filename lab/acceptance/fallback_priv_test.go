@@ -40,8 +40,8 @@ func TestFallback(t *testing.T) {
 	w.sub("a host behind a filter is reached after a second", func(t *testing.T) { filtered(t, w, mn) })
 	w.sub("UDP falls back, too", func(t *testing.T) { datagrams(t, w, mn) })
 	w.sub("a host that gets Roam later is taken up", func(t *testing.T) { convert(t, w, mn) })
-	w.sub("accept known leaves a stranger to plain IPv6", func(t *testing.T) { strict(t, w, mn) })
-	w.sub("accept any takes a stranger", func(t *testing.T) {
+	w.sub("accept known leaves a pending peer to plain IPv6", func(t *testing.T) { strict(t, w, mn) })
+	w.sub("accept any takes a pending peer", func(t *testing.T) {
 		open := w.newHost("open", settings{accept: "any", hosts: "# nobody\n"}).start()
 		w.talk(t, "mn", "tcp6", "open", 7007).echoed(t, "hello")
 		mn.reaches("open", "established")

@@ -318,7 +318,7 @@ func (p *Peer) admit(q packet) *session {
 		return nil
 	}
 	if !known && (q.nonce == "" || p.stack.UnknownSourceDropped && !update) {
-		p.counts.Strangers++
+		p.counts.Unvalidated++
 		return nil
 	}
 	return s

@@ -58,7 +58,7 @@ type Counts struct {
 	Plain         int // without nonce, where one is wanted
 	WrongNonce    int
 	BadChecksum   int
-	Strangers     int // from a locator that it does not know
+	Unvalidated   int // from a locator that it does not know
 	StrangeUpdate int // Locator Updates from one
 	Unacked       int // Locator Updates dropped, see Stack.NeverAcks
 }

@@ -20,7 +20,7 @@ func status() control.Status {
 		Device:         "roam0", Config: "/etc/roam/roam.conf",
 		Plane:  control.Plane{Attach: "tcx", ABI: 1, Features: []string{"tcx"}, Uplinks: []string{"wlan0", "wwan0"}, Pins: "/run/roam/bpf"},
 		DNS:    control.DNS{Listen: "127.0.0.156:53", Upstream: []string{"192.0.2.53:53"}, Managed: true},
-		Faults: []control.HostsFault{}, NotAdmitted: []control.Stranger{}, Obstructed: []control.Obstructed{},
+		Faults: []control.HostsFault{}, NotAdmitted: []control.NotAdmitted{}, Obstructed: []control.Obstructed{},
 	}
 }
 

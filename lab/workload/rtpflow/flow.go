@@ -136,13 +136,13 @@ func Match(sent, got *Recording) *Flow {
 // place finds the packet's index, the nearest to the highest seen so far first.
 func (f *Flow) place(p Packet, highest int) (int, bool) {
 	base := (int(p.Seq) - FirstSeq + wrap) % wrap
-	var candidates []int
+	var pending []int
 	for i := base; i < len(f.Sent); i += wrap {
-		candidates = append(candidates, i)
+		pending = append(pending, i)
 	}
 	distance := func(i int) int { return max(i-highest, highest-i) }
-	slices.SortFunc(candidates, func(a, b int) int { return distance(a) - distance(b) })
-	for _, i := range candidates {
+	slices.SortFunc(pending, func(a, b int) int { return distance(a) - distance(b) })
+	for _, i := range pending {
 		if s := f.Sent[i]; s.Octets == p.Octets && s.sum == p.sum {
 			return i, true
 		}

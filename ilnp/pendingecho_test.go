@@ -17,7 +17,7 @@ func pendingAt(t *testing.T, change ...func(*Config)) *bench {
 	t.Helper()
 	b := newBench(t, change...)
 	b.prefix(1, netA, Infinite)
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	return b
 }
 
@@ -110,7 +110,7 @@ func TestSessionsNonceStaysWithItsLocators(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	own := b.pairs[theKey].LocalNonce
-	o := embryo(netP, forged)
+	o := pending(netP, forged)
 	o.Trigger, o.OwnNonce = SeenOtherNonce, own
 	b.see(o)
 	b.forget()
@@ -131,7 +131,7 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 		sent := 0
 		for end := b.now.Add(d); b.now.Before(end); {
 			b.pass(20 * time.Millisecond)
-			o := embryo(netP, peerNonce)
+			o := pending(netP, peerNonce)
 			if answered {
 				sent++
 			}
@@ -150,16 +150,16 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 		t.Errorf("%d probes are remembered", n)
 	}
 	b.forget()
-	talk(candidateSlowly, true)
+	talk(pendingSlowly, true)
 	if n := len(b.sent); n < 1 || n > 2 {
-		t.Errorf("%d probes in %v", n, candidateSlowly)
+		t.Errorf("%d probes in %v", n, pendingSlowly)
 	}
-	b.pass(pendingSilence + candidateSlowly)
-	if len(b.candidates) > 0 {
+	b.pass(pendingSilence + pendingSlowly)
+	if len(b.pendingPeers) > 0 {
 		t.Error("it is not given up when it is silent")
 	}
 	b.forget()
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	talk(25*time.Second, false)
 	given := 0
 	for _, o := range b.other {
@@ -178,7 +178,7 @@ func recordedAt(t *testing.T) *bench {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	return b
 }
 
@@ -186,7 +186,7 @@ func recordedAt(t *testing.T) *bench {
 // the locator, if no reply to a probe comes with it; that of a held peer does not.
 func TestSynAckValidates(t *testing.T) {
 	b := recordedAt(t)
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.see(o)
 	if _, ok := b.established(); ok {
@@ -226,7 +226,7 @@ func TestSynAckElsewhere(t *testing.T) {
 	} {
 		b := pendingAt(t)
 		change(b)
-		o := embryo(netP, peerNonce)
+		o := pending(netP, peerNonce)
 		o.Trigger, o.Packets = SeenAcked, 1
 		b.see(o)
 		b.pass(ackPatience)
@@ -246,10 +246,10 @@ func TestSynAckElsewhere(t *testing.T) {
 // TestSynAckValidatesItsLocatorOnly: the locator that the peer has moved to is not.
 func TestSynAckValidatesItsLocatorOnly(t *testing.T) {
 	b := recordedAt(t)
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.see(o)
-	b.see(embryo(netQ, peerNonce))
+	b.see(pending(netQ, peerNonce))
 	b.pass(ackPatience)
 	p, ok := b.established()
 	if !ok {
@@ -265,7 +265,7 @@ func TestSynAckValidatesItsLocatorOnly(t *testing.T) {
 // TestReplyGoesBeforeSynAck: a peer that answers is made a session by its reply, as ever.
 func TestReplyGoesBeforeSynAck(t *testing.T) {
 	b := recordedAt(t)
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.see(o)
@@ -290,13 +290,13 @@ func TestExcessWaits(t *testing.T) {
 	if !b.pairs[theKey].Expected {
 		t.Fatal("no entry is preinstalled")
 	}
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger, o.Bytes = SeenExcess, 0
 	b.see(o)
 	if len(b.other) > 0 || b.pairs[theKey].State != Initiated || !b.pairs[theKey].Expected {
 		t.Fatalf("outputs %+v, entry %+v", b.other, b.pairs[theKey])
 	}
-	b.see(embryo(netP, peerNonce))
+	b.see(pending(netP, peerNonce))
 	b.reply(b.probesSent()[0], peerNonce)
 	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce != ownOfPending {
 		t.Errorf("session %+v", p)
@@ -315,7 +315,7 @@ func TestExcessWaits(t *testing.T) {
 func TestExcessOfNobody(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Accept = Known })
 	b.prefix(1, netA, Infinite)
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger = SeenExcess
 	b.see(o)
 	if len(b.other) != 1 || b.other[0] != (Output)(Reject{Key: theKey}) {
@@ -328,7 +328,7 @@ func TestExcessIsLetGo(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Expect = 4 })
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger = SeenExcess
 	b.see(o)
 	b.pass(30 * time.Second)
@@ -340,7 +340,7 @@ func TestExcessIsLetGo(t *testing.T) {
 // TestLateReplyCounts: where the SYN-ACK was faster, the reply to a probe is the session's.
 func TestLateReplyCounts(t *testing.T) {
 	b := recordedAt(t)
-	o := embryo(netP, peerNonce)
+	o := pending(netP, peerNonce)
 	o.Trigger = SeenAcked
 	b.see(o)
 	probe := b.probesSent()[0]

@@ -11,18 +11,18 @@ import (
 	"roam/wire/ip6"
 )
 
-// stranger is a correspondent that nobody knows.
-func stranger(i int) roam.ILV { return at(there, 0x0200_0000_0001_0000+roam.NID(i)) }
+// pending peer is a correspondent that nobody knows.
+func unlistedPeer(i int) roam.ILV { return at(there, 0x0200_0000_0001_0000+roam.NID(i)) }
 
-// listed is a record of a stranger where it is.
+// listed is a record of a pending peer where it is.
 func listed(s roam.ILV) Record { return Record{NID: s.NID, Locators: []roam.L64{s.L64}} }
 
-// knock is the first packet of a stranger.
+// knock is the first packet of a pending peer.
 func knock(from roam.ILV, n ilnp.Nonce) []byte {
 	return packet(from, at(here, ours), ip6.DestOpts, with(n, ip6.TCP, tcp(flagSYN, 0)))
 }
 
-func strangerNonce(i int) ilnp.Nonce {
+func unlistedNonce(i int) ilnp.Nonce {
 	n := ilnp.Nonce{Len: 4}
 	binary.BigEndian.PutUint32(n.Bytes[:], uint32(i)+1)
 	return n
@@ -39,21 +39,21 @@ func (r *rig) answer(to roam.NID) (int, ilnpwire.Packet) {
 }
 
 // Only known correspondents open sessions, unless all may.
-func TestEmbryoAdmission(t *testing.T) {
+func TestPendingAdmission(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	s := stranger(1)
+	s := unlistedPeer(1)
 	first := knock(s, theirNonce)
 	untouched := verdictCase{"unknown, known ones accepted", first, passOn, counts{"rx_not_admitted": 1}, nil}
 	r.check([]verdictCase{untouched})
 	r.must(r.SetRecord(Record{NID: s.NID, Locators: []roam.L64{s.L64}}))
 	made := counts{"rx_packets": 1, "rx_nonce": 1}
-	r.check([]verdictCase{{"known", first, passOn, made, []EventKind{Embryo}}})
+	r.check([]verdictCase{{"known", first, passOn, made, []EventKind{PendingPeer}}})
 	r.must(r.Forget(s.NID))
 	r.check([]verdictCase{untouched})
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	r.check([]verdictCase{
-		{"unknown, any accepted", first, passOn, made, []EventKind{Embryo}},
+		{"unknown, any accepted", first, passOn, made, []EventKind{PendingPeer}},
 		{"from no place", knock(roam.ILV{NID: s.NID}, theirNonce), shot, counts{"drop_malformed": 1}, nil},
 		{"from a multicast address", knock(at(0xff02<<48, s.NID), theirNonce), shot, counts{"drop_malformed": 1}, nil},
 		{"from a link-local address", knock(at(0xfe80<<48, s.NID), theirNonce), shot, counts{"drop_malformed": 1}, nil},
@@ -64,28 +64,28 @@ func TestEmbryoAdmission(t *testing.T) {
 func TestKnownAreSynced(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	stays, goes, comes := stranger(1), stranger(2), stranger(3)
+	stays, goes, comes := unlistedPeer(1), unlistedPeer(2), unlistedPeer(3)
 	r.must(r.SetRecord(listed(stays)))
 	r.must(r.SetRecord(listed(goes)))
 	r.must(r.SyncRecords([]Record{listed(comes), listed(stays)}))
 	made := counts{"rx_packets": 1, "rx_nonce": 1}
 	r.check([]verdictCase{
-		{"known before and now", knock(stays, strangerNonce(1)), passOn, made, []EventKind{Embryo}},
-		{"known before only", knock(goes, strangerNonce(2)), passOn, counts{"rx_not_admitted": 1}, nil},
-		{"known now only", knock(comes, strangerNonce(3)), passOn, made, []EventKind{Embryo}},
+		{"known before and now", knock(stays, unlistedNonce(1)), passOn, made, []EventKind{PendingPeer}},
+		{"known before only", knock(goes, unlistedNonce(2)), passOn, counts{"rx_not_admitted": 1}, nil},
+		{"known now only", knock(comes, unlistedNonce(3)), passOn, made, []EventKind{PendingPeer}},
 	})
 	r.must(r.SyncRecords(nil))
-	r.check([]verdictCase{{"nobody known", knock(stays, strangerNonce(4)), passOn, counts{"rx_not_admitted": 1}, nil}})
+	r.check([]verdictCase{{"nobody known", knock(stays, unlistedNonce(4)), passOn, counts{"rx_not_admitted": 1}, nil}})
 }
 
-// An embryo is told with all that the daemon needs, its packet is delivered,
+// A pending peer is told with all that the daemon needs, its packet is delivered,
 // and the answer goes back to where it came from, with the nonce that the
 // daemon was told.
-func TestEmbryoAnswer(t *testing.T) {
+func TestPendingAnswer(t *testing.T) {
 	r := newRig(t)
 	for _, length := range []uint8{4, 12} {
 		r.change(func(s *HostSettings) { s.AcceptAny, s.NonceLength = true, length })
-		from := stranger(int(length))
+		from := unlistedPeer(int(length))
 		v, out := r.ingress(knock(from, theirNonce))
 		if want := packet(session(from.NID), session(ours), ip6.TCP, tcp(flagSYN, 0)); v != passOn || !bytes.Equal(out, want) {
 			t.Errorf("verdict %d, %s", v, difference(out, want))
@@ -95,7 +95,7 @@ func TestEmbryoAnswer(t *testing.T) {
 			t.Fatalf("events %+v", evs)
 		}
 		own := evs[0].OwnNonce
-		want := Event{Kind: Embryo, Link: loopback, Key: ilnp.PairKey{Local: ours, Remote: from.NID},
+		want := Event{Kind: PendingPeer, Link: loopback, Key: ilnp.PairKey{Local: ours, Remote: from.NID},
 			Remote: from, Local: at(here, ours), Nonce: theirNonce, OwnNonce: own}
 		if got := evs[0]; got.Packet != nil || got.Kind != want.Kind || got.Link != want.Link || got.Key != want.Key ||
 			got.Remote != want.Remote || got.Local != want.Local || got.Nonce != want.Nonce || own.Len != length {
@@ -106,29 +106,29 @@ func TestEmbryoAnswer(t *testing.T) {
 		if v != redirect || p.Src != at(here, ours) || p.Dst != from || p.Nonce != own {
 			t.Errorf("verdict %d, answered %+v with %x, announced %x", v, p, p.Nonce.Bytes, own.Bytes)
 		}
-		r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_embryo": 1, "tx_nonce": 1})
+		r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_pending": 1, "tx_nonce": 1})
 	}
 }
 
 // What the daemon gave up is forgotten: the next packet to it sets a session up
 // with where it may be now, instead of going to where it was seen.
-func TestEmbryoIsForgotten(t *testing.T) {
+func TestPendingIsForgotten(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	r.ingress(knock(from, theirNonce))
-	r.wantKinds("knock", Embryo)
+	r.wantKinds("knock", PendingPeer)
 	r.must(r.Delete(ilnp.PairKey{Local: ours, Remote: from.NID}))
 	r.egress(packet(session(ours), session(from.NID), ip6.TCP, tcp(flagSYN, 0)))
-	r.wantKinds("packet to a forgotten embryo", Miss)
+	r.wantKinds("packet to a forgotten pending peer", Miss)
 }
 
 // What the daemon does not hear of leaves nothing behind: a Locator Update or the
 // answer to a probe, from a correspondent whose session has ended here.
-func TestStrangerOfWhomNothingIsTold(t *testing.T) {
+func TestUnlistedOfWhomNothingIsTold(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	from := stranger(1)
+	from := unlistedPeer(1)
 	lu, err := ilnpwire.BuildUpdate(from, at(here, ours), theirNonce, ilnpwire.LocatorUpdate{
 		Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: from.L64, Preference: 10, Lifetime: 60}},
 	})
@@ -143,25 +143,25 @@ func TestStrangerOfWhomNothingIsTold(t *testing.T) {
 	}
 }
 
-// The nonce of an embryo depends on who and where it is and on the secret, and
+// The nonce of a pending peer depends on who and where it is and on the secret, and
 // on nothing that a flood of others could change.
-func TestEmbryoNonceIsStable(t *testing.T) {
+func TestPendingNonceIsStable(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	own := func(from roam.ILV) ilnp.Nonce {
 		t.Helper()
 		r.ingress(knock(from, theirNonce))
 		evs := r.events()
-		if len(evs) != 1 || evs[0].Kind != Embryo {
+		if len(evs) != 1 || evs[0].Kind != PendingPeer {
 			t.Fatalf("events %+v", evs)
 		}
 		return evs[0].OwnNonce
 	}
 	evict := func(from roam.ILV) {
 		key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
-		r.must(r.objs.Embryos.Delete(&key))
+		r.must(r.objs.PendingPeers.Delete(&key))
 	}
-	a, b, moved := stranger(1), stranger(2), at(else1, stranger(1).NID)
+	a, b, moved := unlistedPeer(1), unlistedPeer(2), at(else1, unlistedPeer(1).NID)
 	n := own(a)
 	if own(a) != n {
 		t.Error("another nonce at the second packet")
@@ -184,7 +184,7 @@ func TestEmbryoNonceIsStable(t *testing.T) {
 	own(a)
 	r.must(r.RotateSecret())
 	if own(a) != n {
-		t.Error("another nonce for an embryo of the epoch before")
+		t.Error("another nonce for a pending peer of the epoch before")
 	}
 	evict(a)
 	if own(a) == n {
@@ -192,9 +192,9 @@ func TestEmbryoNonceIsStable(t *testing.T) {
 	}
 }
 
-// Strangers without number fill one bounded table and one ring; a session does
+// Pending peers without number fill one bounded table and one ring; a session does
 // not notice, nor does what its correspondent has to say.
-func TestEmbryoFlood(t *testing.T) {
+func TestPendingFlood(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
@@ -202,24 +202,24 @@ func TestEmbryoFlood(t *testing.T) {
 	const flood = 20000
 	got := r.counted(func() {
 		for i := range flood {
-			if v, _ := r.ingress(knock(stranger(i), strangerNonce(i))); v != passOn {
-				t.Fatalf("stranger %d: verdict %d", i, v)
+			if v, _ := r.ingress(knock(unlistedPeer(i), unlistedNonce(i))); v != passOn {
+				t.Fatalf("pending peer %d: verdict %d", i, v)
 			}
 		}
 	})
-	if got["rx_packets"] != flood || got["drop_ring_full"]+got["rx_stranger_untold"] == 0 {
+	if got["rx_packets"] != flood || got["drop_ring_full"]+got["rx_pending_unreported"] == 0 {
 		t.Errorf("counted %v", got)
 	}
 	n := 0
 	var key bpfPairKey
-	var val bpfEmbryo
-	for it := r.objs.Embryos.Iterate(); it.Next(&key, &val); {
+	var val bpfPendingPeer
+	for it := r.objs.PendingPeers.Iterate(); it.Next(&key, &val); {
 		n++
 	}
-	if limit := int(r.objs.Embryos.MaxEntries()); n > limit || n < limit/2 {
-		t.Errorf("%d embryos, the table is for %d", n, limit)
+	if limit := int(r.objs.PendingPeers.MaxEntries()); n > limit || n < limit/2 {
+		t.Errorf("%d pending peers, the table is for %d", n, limit)
 	}
-	// The daemon has heard enough of strangers; of correspondents it still hears.
+	// The daemon has heard enough of pending peers; of correspondents it still hears.
 	moved := fromPeer(else1, theirNonce, ip6.UDP, udp(20))
 	if v, _ := r.ingress(moved); v != passOn {
 		t.Errorf("packet of the session: verdict %d", v)
@@ -232,30 +232,30 @@ func TestEmbryoFlood(t *testing.T) {
 		t.Errorf("session sends to %v, verdict %d", p.Dst, v)
 	}
 	// Who sends again means it, and is told of whatever else comes.
-	r.ingress(knock(stranger(flood-1), strangerNonce(flood-1)))
-	r.wantKinds("again", Embryo)
+	r.ingress(knock(unlistedPeer(flood-1), unlistedNonce(flood-1)))
+	r.wantKinds("again", PendingPeer)
 }
 
-// A stranger's control messages are refused or handed over by what they are.
-func TestEmbryoControl(t *testing.T) {
+// A pending peer's control messages are refused or handed over by what they are.
+func TestPendingControl(t *testing.T) {
 	r := newRig(t)
 	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there}}))
 	r.check([]verdictCase{
 		{"update", update(t, there, theirNonce), shot, counts{"drop_update_no_session": 1}, nil},
 		{"reply to a probe", echo(t, there, theirNonce, false, r.host.ProbeID), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
-		{"other reply", echo(t, there, theirNonce, false, 1), passOn, deliveredNonce, []EventKind{Embryo}},
+		{"other reply", echo(t, there, theirNonce, false, 1), passOn, deliveredNonce, []EventKind{PendingPeer}},
 		{"update after a packet", update(t, there, theirNonce), shot, counts{"control_handed_over": 1}, []EventKind{Control}},
 		{"update after a packet with another nonce", update(t, there, longNonce), shot, counts{"drop_update_no_session": 1}, nil},
 	})
 }
 
 // Probes are answered on the spot, with everything swapped that must be, by
-// sessions with their own nonce and by embryos with theirs.
+// sessions with their own nonce and by pending peers with theirs.
 func TestReflection(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
-	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{there}}))
+	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	mine := func(from roam.ILV, n ilnp.Nonce) []byte {
 		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), n, true, 9, 7, []byte("sixteen octets..")))
 	}
@@ -267,7 +267,7 @@ func TestReflection(t *testing.T) {
 	}{
 		"session":                {mine(at(there, theirs), theirNonce), at(there, theirs), &ourNonce, 0},
 		"session from elsewhere": {mine(at(else1, theirs), theirNonce), at(else1, theirs), &ourNonce, 2},
-		"embryo":                 {mine(stranger(1), theirNonce), stranger(1), nil, 1},
+		"pending":                {mine(unlistedPeer(1), theirNonce), unlistedPeer(1), nil, 1},
 		"other nonce":            {mine(at(there, theirs), wrongNonce), at(there, theirs), nil, 1},
 	} {
 		var v int
@@ -304,7 +304,7 @@ func TestReflection(t *testing.T) {
 
 // TestOwnNonceStays: whoever comes with another nonce than the session's is shown
 // the session's own where its packets go anyway, in whatever state it is, and a
-// stranger's elsewhere; the daemon is told the same.
+// pending peer's elsewhere; the daemon is told the same.
 func TestOwnNonceStays(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -360,10 +360,10 @@ func TestReflectionLeftToTheStack(t *testing.T) {
 	fragmentFrom := func(from roam.ILV) []byte {
 		return packet(from, at(here, ours), ip6.DestOpts, with(theirNonce, ip6.Fragment, fragment(ip6.ICMPv6, 0, true, request)))
 	}
-	r.must(r.SetRecord(Record{NID: stranger(1).NID, Locators: []roam.L64{there}}))
+	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	r.check([]verdictCase{
 		{"shorter nonce", echo(t, there, theirNonce, true, 9), passOn, deliveredNonce, nil},
 		{"fragment", fragmentFrom(at(there, theirs)), passOn, deliveredNonce, nil},
-		{"fragment of a stranger", fragmentFrom(stranger(1)), passOn, deliveredNonce, []EventKind{Embryo}},
+		{"fragment of a pending peer", fragmentFrom(unlistedPeer(1)), passOn, deliveredNonce, []EventKind{PendingPeer}},
 	})
 }

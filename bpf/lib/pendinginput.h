@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What becomes of the packets of pending peers. */
-#ifndef ROAM_EMBRYO_H
-#define ROAM_EMBRYO_H
+#ifndef ROAM_PENDINGINPUT_H
+#define ROAM_PENDINGINPUT_H
 
 #include "pending.h"
 
@@ -11,7 +11,7 @@
 static __always_inline int receive_early_update(struct __sk_buff *skb, struct inbound *in,
 						const struct event *about, int known)
 {
-	return known ? hand_over_control(skb, in, about, RING_STRANGERS) : refuse(in, DROP_UPDATE_NO_SESSION);
+	return known ? hand_over_control(skb, in, about, RING_UNVALIDATED) : refuse(in, DROP_UPDATE_NO_SESSION);
 }
 
 /* A probe with another nonce than the session's, and of another length, so that
@@ -31,15 +31,15 @@ static __always_inline int is_believed_plain(const struct pair *p, const struct 
 	return p->flags & PAIR_PLAIN && locator_accepted(p, in->src.l64.v);
 }
 
-/* Is this first packet of a stranger one of too many? In a flood of them, with as
+/* Is this first packet of a pending peer one of too many? In a flood of them, with as
  * many identifiers, the daemon hears of those only that send again: they are few,
  * unless the flood takes twice the packets. All are answered from the table.
  */
 static __always_inline int is_untold(void)
 {
-	if (!is_one_of_many(CROWD_STRANGERS, STRANGERS_MOST))
+	if (!is_one_of_many(CROWD_PENDING, PENDING_MOST))
 		return 0;
-	count(RX_STRANGER_UNTOLD);
+	count(RX_PENDING_UNREPORTED);
 	return 1;
 }
 
@@ -51,7 +51,7 @@ __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct pair
 		return drop(DROP_KERNEL_HELPER);
 	if (!known && is_untold())
 		return refuse(in, DROP_NOT_HELD);
-	if (tell_packet(skb, in->l3, p ? EV_OTHER_NONCE : EV_EMBRYO, about, RING_STRANGERS))
+	if (tell_packet(skb, in->l3, p ? EV_OTHER_NONCE : EV_PENDING, about, RING_UNVALIDATED))
 		return refuse(in, DROP_NOT_HELD);
 	count(RX_HELD);
 	return SHOT;
@@ -62,7 +62,7 @@ __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct pair
  */
 static __always_inline int receive_by_place(struct __sk_buff *skb, struct inbound *in, const struct event *about)
 {
-	struct embryo *e = pending_of(&about->key);
+	struct pending_peer *e = pending_of(&about->key);
 	int rule;
 
 	if (!e || e->remote_l64.v != in->src.l64.v)
@@ -95,7 +95,7 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
 __noinline int note_answered(const struct inbound *in, __u32 len)
 {
 	struct pair_key key;
-	struct embryo *e;
+	struct pending_peer *e;
 
 	if (!in)
 		return 0;
@@ -122,14 +122,14 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	if (is_probe_reply(skb, &in->c)) {
 		if (is_one_of_many(CROWD_REPLIES, REPLIES_MOST))
 			return refuse(in, DROP_RING_FULL);
-		return hand_over_control(skb, in, about, RING_STRANGERS);
+		return hand_over_control(skb, in, about, RING_UNVALIDATED);
 	}
 	if (in->c.type == ICMP6_LOCATOR_UPDATE)
 		return receive_early_update(skb, in, about, known);
 	if (waits && in->c.type != ICMP6_ECHO_REQUEST)
 		return hold(skb, in, p, about, known);
 	if (known || !is_untold())
-		tell(&strangers, skb, p ? EV_OTHER_NONCE : EV_EMBRYO, about);
+		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
 	if (in->c.type == ICMP6_ECHO_REQUEST) {
 		note_answered(in, skb->len - in->l3);
 		verdict = answer_echo(skb, in, &about->own_nonce);
@@ -158,7 +158,7 @@ static __always_inline int not_admitted(struct inbound *in)
  * nonce. So the nonce of a host that remembers does not change, whatever the
  * other end forgets, and two ends that each take the other for new agree after
  * one exchange; if each made up a nonce for the other's new one, they could go
- * on for ever. Elsewhere it is a stranger's: whoever claims a NID must not learn
+ * on for ever. Elsewhere it is a pending peer's: whoever claims a NID must not learn
  * the nonce that its true owner takes for ours.
  *
  * Where its NID is not known to be, its packets wait with the daemon until it is
@@ -166,12 +166,12 @@ static __always_inline int not_admitted(struct inbound *in)
  *
  * Returns a verdict, or what shall become of the packet.
  */
-__noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const struct pair *p)
+__noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const struct pair *p)
 {
 	struct host *h = this_host();
 	__u32 rule = RULE_NOT_FOUND;
 	struct event about;
-	struct embryo *e;
+	struct pending_peer *e;
 	int known, waits;
 	union half nid; /* a key stands on the stack: Linux 6.1 */
 
@@ -187,13 +187,13 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 	waits = !in->c.plain && (!is_in_place(in, p) || is_second(in, &about.key));
 	e = waits ? 0 : entry_of(&about.key, is_told(skb, in));
 	if (e) {
-		known = note_embryo(skb, in, e, h->epoch);
+		known = note_pending(skb, in, e, h->epoch);
 		rule = e->rule;
 		about.packets = e->tx_packets;
-		embryo_nonce(e, &about.key, &about.own_nonce);
+		pending_nonce(e, &about.key, &about.own_nonce);
 	} else {
 		known = note_other(skb, in);
-		stranger_nonce(&about.key, nonce_id(&in->c.nonce), &about.own_nonce);
+		unlisted_nonce(&about.key, nonce_id(&in->c.nonce), &about.own_nonce);
 	}
 	about.rule = is_probe(skb, in) ? IS_PROBE : rule;
 	if (p && is_own_place(p, locator_accepted(p, in->src.l64.v)))
@@ -203,7 +203,7 @@ __noinline int receive_embryo(struct __sk_buff *skb, struct inbound *in, const s
 	if (waits)
 		return hold(skb, in, p, &about, known);
 	if (known || !is_untold())
-		tell(&strangers, skb, e && acks_syn_ack(skb, e, in) ? EV_ACKED : p ? EV_OTHER_NONCE : EV_EMBRYO, &about);
+		tell(&unvalidated, skb, e && acks_syn_ack(skb, e, in) ? EV_ACKED : p ? EV_OTHER_NONCE : EV_PENDING, &about);
 	return take_pending(skb, in, p, rule);
 }
 

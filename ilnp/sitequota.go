@@ -7,31 +7,31 @@ import (
 	"roam"
 )
 
-// strangersPerSite bounds the sessions of nodes that only claim their NIDs, and are
+// sessionsPerSite bounds the sessions of nodes that only claim their NIDs, and are
 // validated at locators of one /48: whoever has a prefix has as many addresses and
 // NIDs as it likes. The one that was used the longest ago makes room for another.
-const strangersPerSite = 256
+const sessionsPerSite = 256
 
-// strangers are the sessions that others began and that own no name of a record.
-type strangers struct {
+// unnamedSessions are the sessions that others began and that own no name of a record.
+type unnamedSessions struct {
 	bySite map[uint64][]*session
 	count  int
 }
 
-func (st *strangers) enter(s *session, l roam.L64) {
+func (st *unnamedSessions) enter(s *session, l roam.L64) {
 	if st.bySite == nil {
 		st.bySite = make(map[uint64][]*session)
 	}
-	s.site, s.stranger = siteOf(l), true
+	s.site, s.unnamed = siteOf(l), true
 	st.bySite[s.site] = append(st.bySite[s.site], s)
 	st.count++
 }
 
-func (st *strangers) leave(s *session) {
-	if !s.stranger {
+func (st *unnamedSessions) leave(s *session) {
+	if !s.unnamed {
 		return
 	}
-	s.stranger = false
+	s.unnamed = false
 	left := slices.DeleteFunc(st.bySite[s.site], func(o *session) bool { return o == s })
 	if st.bySite[s.site] = left; len(left) == 0 {
 		delete(st.bySite, s.site)
@@ -40,7 +40,7 @@ func (st *strangers) leave(s *session) {
 }
 
 // largest returns the site with the most sessions; of equal ones the lowest.
-func (st *strangers) largest() uint64 {
+func (st *unnamedSessions) largest() uint64 {
 	var best uint64
 	for site, list := range st.bySite {
 		if n := len(st.bySite[best]); len(list) > n || len(list) == n && site < best {
@@ -50,26 +50,26 @@ func (st *strangers) largest() uint64 {
 	return best
 }
 
-// admitStranger makes room for a stranger's session at a locator: among those of its
+// admitUnnamed makes room for a pending peer's session at a locator: among those of its
 // site, and where the data plane has no entry left, among those of the site with most.
-func (c *Core) admitStranger(now time.Time, l roam.L64) {
-	if len(c.strangers.bySite[siteOf(l)]) >= strangersPerSite {
+func (c *Core) admitUnnamed(now time.Time, l roam.L64) {
+	if len(c.unnamed.bySite[siteOf(l)]) >= sessionsPerSite {
 		c.evictOf(now, siteOf(l))
 	}
 	c.makeEntry(now)
 }
 
-// makeEntry has a stranger's session make room where the data plane has no entry left:
-// for known correspondents, for sessions that this host begins, and for other strangers.
+// makeEntry has a pending peer's session make room where the data plane has no entry left:
+// for known correspondents, for sessions that this host begins, and for other unnamed sessions.
 func (c *Core) makeEntry(now time.Time) {
-	if c.cfg.MaxSessions > 0 && len(c.sessions) >= c.cfg.MaxSessions && c.strangers.count > 0 {
-		c.evictOf(now, c.strangers.largest())
+	if c.cfg.MaxSessions > 0 && len(c.sessions) >= c.cfg.MaxSessions && c.unnamed.count > 0 {
+		c.evictOf(now, c.unnamed.largest())
 	}
 }
 
 // evictOf ends the session of a site that was used the longest ago.
 func (c *Core) evictOf(now time.Time, site uint64) {
-	list := c.strangers.bySite[site]
+	list := c.unnamed.bySite[site]
 	if len(list) == 0 {
 		return
 	}

@@ -14,10 +14,10 @@ import (
 // are acknowledged, and it is validated by what an acknowledgement shows: that of our
 // SYN-ACK, at a locator that a record names, or those of Locator Updates of ours.
 const (
-	pendingSilence  = 30 * time.Second      // an entry lives on if packets went both ways within this time
-	candidateSlowly = 15 * time.Second      // between probes then
-	ackPatience     = 50 * time.Millisecond // after the acknowledgement, and no longer than that took: the reply
-	ackPatienceMin  = 5 * time.Millisecond  // to a probe shows more, and comes at the same time
+	pendingSilence = 30 * time.Second      // an entry lives on if packets went both ways within this time
+	pendingSlowly  = 15 * time.Second      // between probes then
+	ackPatience    = 50 * time.Millisecond // after the acknowledgement, and no longer than that took: the reply
+	ackPatienceMin = 5 * time.Millisecond  // to a probe shows more, and comes at the same time
 )
 
 // pendingLife tells whether packets go both ways between a pending peer and this host.
@@ -41,19 +41,19 @@ func (l *pendingLife) goesOn(now time.Time) bool {
 }
 
 // askSlowly asks a pending peer that has not answered for long, but talks.
-func (c *Core) askSlowly(now time.Time, k *candidate) {
-	c.forgetProbes(&k.sent, now.Add(-candidateSlowly))
-	c.askCandidate(now, k)
+func (c *Core) askSlowly(now time.Time, k *pendingPeer) {
+	c.forgetProbes(&k.sent, now.Add(-pendingSlowly))
+	c.probePendingPeer(now, k)
 	k.tries++ // the other form the next time
-	c.arm(&k.schedule, timerProbe, now, candidateSlowly)
+	c.arm(&k.schedule, timerProbe, now, pendingSlowly)
 }
 
 // asksAgain returns how long after a probe a further packet of the peer causes one.
-func (k *candidate) asksAgain() time.Duration {
-	if k.tries > candidateTries {
-		return candidateSlowly
+func (k *pendingPeer) asksAgain() time.Duration {
+	if k.tries > pendingTries {
+		return pendingSlowly
 	}
-	return candidateAgain
+	return pendingAgain
 }
 
 // handleExcess takes a packet of a local program that exceeds the allowance of a pending
@@ -62,7 +62,7 @@ func (k *candidate) asksAgain() time.Duration {
 // another nonce than it was shown.
 func (c *Core) handleExcess(now time.Time, o Observation) {
 	if c.sessionOf(o.Key) == nil && !c.isPending(o.Key) {
-		c.handleEmbryo(now, o)
+		c.handlePending(now, o)
 	}
 	switch {
 	case c.sessionOf(o.Key) != nil:
@@ -80,8 +80,8 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 // first, under any NID, can tell which number the same connection has from a victim's.
 // There it only shows that the peer is worth an update at once.
 func (c *Core) handleAcked(now time.Time, o Observation) {
-	c.handleEmbryo(now, o)
-	k := c.candidates[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
+	c.handlePending(now, o)
+	k := c.pendingPeers[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
 	if k == nil || o.Held || k.state != unprovenNode || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
 		return
 	}
@@ -96,23 +96,23 @@ func (c *Core) isPlace(at roam.ILV) bool {
 }
 
 // askInstead asks a pending peer by a Locator Update before its time.
-func (c *Core) askInstead(now time.Time, k *candidate) {
+func (c *Core) askInstead(now time.Time, k *pendingPeer) {
 	k.tries = echoesFirst
 	c.askByUpdate(now, k)
-	c.arm(&k.schedule, timerProbe, now, candidateFirst<<(k.tries-1))
+	c.arm(&k.schedule, timerProbe, now, pendingFirst<<(k.tries-1))
 }
 
 // provenBySynAck validates a pending peer where it received our SYN-ACK. How long the
 // path is stays unknown: the SYN-ACK may have been retransmitted.
-func (c *Core) provenBySynAck(now time.Time, k *candidate) { c.provenOtherwise(now, k, 0) }
+func (c *Core) provenBySynAck(now time.Time, k *pendingPeer) { c.provenOtherwise(now, k, 0) }
 
 // provenOtherwise validates a pending peer of which no reply to a probe has come. One
 // that comes yet counts for its session. Until it does, or the peer probes itself, it is
 // no Roam peer, but one that may want what it does: a nonce with every packet.
-func (c *Core) provenOtherwise(now time.Time, k *candidate, rtt time.Duration) {
+func (c *Core) provenOtherwise(now time.Time, k *pendingPeer, rtt time.Duration) {
 	sent := k.sent
 	k.sent, k.quiet = nil, true
-	c.candidateProven(now, k, k.key.Nonce, rtt)
+	c.pendingValidated(now, k, k.key.Nonce, rtt)
 	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce)
 	if s == nil {
 		k.sent = sent
@@ -143,12 +143,12 @@ func (c *Core) letGo(key PairKey) {
 // repeat it for ever.
 func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) bool {
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
-	if k := c.candidates[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]; k != nil && err == nil && lu.Operation == ilnpwire.Acknowledgement {
+	if k := c.pendingPeers[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]; k != nil && err == nil && lu.Operation == ilnpwire.Acknowledgement {
 		c.accounts.received(now, p.Src, len(packet), 1)
 		c.pendingAcked(now, k, p, lu)
 		return true
 	}
-	var kept *candidate
+	var kept *pendingPeer
 	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce && (kept == nil || k.key.Remote == p.Src) {
 			kept = k
@@ -173,7 +173,7 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 // acknowledgePending answers the Locator Update of a pending peer to where it came
 // from, with the nonce that all else bears which this host sends to the peer, in the
 // form received, and as far as the allowance of that address lets it.
-func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Packet, k *candidate) bool {
+func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Packet, k *pendingPeer) bool {
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
 	if c.faultOf(lu, err, p.Payload) != "" || lu.Operation != ilnpwire.Advertisement {
 		return false
@@ -209,6 +209,6 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 
 // isSessions reports whether a nonce of ours is that of a session with the NID of a
 // pending peer.
-func (c *Core) isSessions(k *candidate, own Nonce) bool {
+func (c *Core) isSessions(k *pendingPeer, own Nonce) bool {
 	return slices.ContainsFunc(c.between(k.key.Local, k.key.Remote.NID), func(s *session) bool { return s.localNonce == own })
 }

@@ -8,31 +8,31 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// Limits of candidates.
+// Limits of pending peers.
 const (
-	maxCandidates  = 8192
-	maxOfOneNID    = 256                    // of them
-	queueSlack     = 64                     // decided candidates that may stand in the queue
-	candidateFirst = 300 * time.Millisecond // to the second probe, doubled each time
-	candidateTries = 6                      // 19 s in all
-	candidateAgain = 100 * time.Millisecond // least time between probes that its own packets cause
-	silenceMin     = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
-	silenceAsks    = 3                      // how often it is asked, doubling that, where two nodes may be: 1.4 s in all
+	maxPending   = 8192
+	maxOfOneNID  = 256                    // of them
+	queueSlack   = 64                     // decided pending peers that may stand in the queue
+	pendingFirst = 300 * time.Millisecond // to the second probe, doubled each time
+	pendingTries = 6                      // 19 s in all
+	pendingAgain = 100 * time.Millisecond // least time between probes that its own packets cause
+	silenceMin   = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
+	silenceAsks  = 3                      // how often it is asked, doubling that, where two nodes may be: 1.4 s in all
 )
 
-// candidateState is where a candidate stands.
-type candidateState uint8
+// validationState is where a pending peer stands.
+type validationState uint8
 
 const (
-	unprovenNode candidateState = iota // probes are under way
-	waiting                            // proven, but its NID has a session: is the old nonce silent?
+	unprovenNode validationState = iota // probes are under way
+	waiting                             // proven, but its NID has a session: is the old nonce silent?
 )
 
-// candidate is a correspondent that showed a nonce without a session of ours:
+// pending peer is a correspondent that showed a nonce without a session of ours:
 // one that opens a session, or one that comes back without its state. It
 // becomes a session only when it is proven to receive where it claims to be,
 // so that forged first packets cost an entry here and no session.
-type candidate struct {
+type pendingPeer struct {
 	schedule
 	control         // as its answers showed it
 	key             Pending
@@ -47,7 +47,7 @@ type candidate struct {
 	asks            bool // its packets were probes, too
 	knowsMore       bool // its packets came to several of our locators
 	carried         bool // its nonce came in UDP, or its answer did
-	state           candidateState
+	state           validationState
 	tries           int
 	asked           int // how often the old nonce was
 	sent            tokens
@@ -63,8 +63,8 @@ type candidate struct {
 	earlyAnswered   bool // it was acknowledged
 }
 
-// handleEmbryo takes a nonce packet that belongs to no session.
-func (c *Core) handleEmbryo(now time.Time, o Observation) {
+// handlePending takes a nonce packet that belongs to no session.
+func (c *Core) handlePending(now time.Time, o Observation) {
 	key := Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
 	if o.Held && !o.Nonce.Present() {
 		c.hearBare(now, key, o)
@@ -81,8 +81,8 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 	case s != nil:
 		c.handleKnownNonce(now, s, o)
 		return
-	case c.candidates[key] != nil:
-		c.hear(now, c.candidates[key], o)
+	case c.pendingPeers[key] != nil:
+		c.hear(now, c.pendingPeers[key], o)
 		return
 	case c.openedAtOnce(now, key, o):
 		return
@@ -96,13 +96,13 @@ func (c *Core) handleEmbryo(now time.Time, o Observation) {
 		}
 		return
 	}
-	k := &candidate{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
-	c.addCandidate(k)
+	k := &pendingPeer{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
+	c.addPending(k)
 	c.accounts.received(now, o.Remote, o.Bytes, min(o.Bytes, 1))
 	k.held = o.Held
 	k.learn(o.Found)
 	k.life.note(now, o.Packets)
-	c.probeCandidate(now, k)
+	c.probePending(now, k)
 }
 
 // openedAtOnce reports whether both ends began at once: the nonce is the one that a
@@ -119,8 +119,8 @@ func (c *Core) openedAtOnce(now time.Time, key Pending, o Observation) bool {
 	return true
 }
 
-// hear takes another packet of a candidate.
-func (c *Core) hear(now time.Time, k *candidate, o Observation) {
+// hear takes another packet of a pending peer.
+func (c *Core) hear(now time.Time, k *pendingPeer, o Observation) {
 	c.accounts.received(now, o.Remote, o.Bytes, 1)
 	k.held = k.held || o.Held
 	k.learn(o.Found)
@@ -129,7 +129,7 @@ func (c *Core) hear(now time.Time, k *candidate, o Observation) {
 	c.nudge(now, k)
 }
 
-// hearBare takes a held packet without a nonce: it is a candidate's by its place.
+// hearBare takes a held packet without a nonce: it is a pending peer's by its place.
 func (c *Core) hearBare(now time.Time, key Pending, o Observation) {
 	for _, k := range c.pending[PairKey{key.Local, key.Remote.NID}] {
 		if k.key.Remote == key.Remote {
@@ -145,8 +145,8 @@ func (c *Core) hearBare(now time.Time, key Pending, o Observation) {
 	c.emit(Dismiss{Pending: key, Key: o.Key})
 }
 
-// bareOf names what is held of a candidate's place without a nonce.
-func (k *candidate) bareOf() Pending { return Pending{Local: k.key.Local, Remote: k.key.Remote} }
+// bareOf names what is held of a pending peer's place without a nonce.
+func (k *pendingPeer) bareOf() Pending { return Pending{Local: k.key.Local, Remote: k.key.Remote} }
 
 // handleKnownNonce takes a nonce that does belong to a session: one made since
 // the data plane looked, or that of a correspondent which shares its NID with
@@ -156,22 +156,22 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 		c.emit(Admit{Pending: Pending{Local: s.localNID, Remote: o.Remote, Nonce: o.Nonce}, Key: s.key})
 	}
 	if s.remotes.find(o.Remote.L64) == nil {
-		c.handleStranger(now, s, o)
+		c.handleElsewhere(now, s, o)
 	}
 }
 
-// nudge probes a candidate that has sent once more: where much is lost, it is
+// nudge probes a pending peer that has sent once more: where much is lost, it is
 // asked as often as it speaks, and a forged first packet still causes few
 // packets.
-func (c *Core) nudge(now time.Time, k *candidate) {
+func (c *Core) nudge(now time.Time, k *pendingPeer) {
 	if k.state == unprovenNode && now.Sub(k.probed) >= k.asksAgain() {
-		c.askCandidate(now, k)
+		c.probePendingPeer(now, k)
 	}
 }
 
 // cameTo notes where another of its packets came in: the network of the first one
 // may be gone, and it may know more locators of ours than that one.
-func (k *candidate) cameTo(c *Core, now time.Time, at Local) {
+func (k *pendingPeer) cameTo(c *Core, now time.Time, at Local) {
 	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
 	if !slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == k.at }) {
 		k.at = at
@@ -180,7 +180,7 @@ func (k *candidate) cameTo(c *Core, now time.Time, at Local) {
 
 // learn keeps the rule of checksums that its packets show; probes show none. The first
 // one counts: a copy under the other rule may follow it.
-func (k *candidate) learn(f FoundRule) {
+func (k *pendingPeer) learn(f FoundRule) {
 	if k.nonce != k.key.Nonce {
 		return // another node's packets, see shownBy
 	}
@@ -194,16 +194,16 @@ func (k *candidate) learn(f FoundRule) {
 	}
 }
 
-// askCandidate probes a candidate: in the form of the RFCs at first, unless it spoke
+// probePendingPeer probes a pending peer: in the form of the RFCs at first, unless it spoke
 // in UDP, then in that by the other checksum rule, unless it runs Roam, and in both
 // forms by turns when that stayed without an answer. Where its NID is known to be it
 // gets both at once.
 //
 // One question asks all that claim to be at one locator: the answer says which nonce
-// is there. So one in candidateAgain does, however many nonces are shown from there.
-func (c *Core) askCandidate(now time.Time, k *candidate) {
+// is there. So one in pendingAgain does, however many nonces are shown from there.
+func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 	a := c.accounts.of(now, k.key.Remote)
-	if now.Sub(a.probed) < candidateAgain {
+	if now.Sub(a.probed) < pendingAgain {
 		return
 	}
 	a.probed, k.probed = now, now
@@ -229,19 +229,19 @@ func (c *Core) askCandidate(now time.Time, k *candidate) {
 	}
 }
 
-// ownTowards returns the nonce to show a candidate, and from where. Where the
+// ownTowards returns the nonce to show a pending peer, and from where. Where the
 // session with its NID sends anyway, that is the session's: as long as we
 // remember it, it does not change, whatever the other end has forgotten. So two
 // ends that both took the other one for new end with one nonce each, in place of
 // answering each new nonce with a further one. Elsewhere it is that of a
-// stranger: else whoever claims a NID could have the nonce that its true owner
+// pending peer: else whoever claims a NID could have the nonce that its true owner
 // takes for ours.
 //
 // The session's nonce goes first from where the session sends: a correspondent
 // follows it to wherever it comes from, and no update would ever call it back
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
-func (c *Core) ownTowards(k *candidate) (own Nonce, at Local) {
+func (c *Core) ownTowards(k *pendingPeer) (own Nonce, at Local) {
 	s := c.sharesNonce(k)
 	if s == nil {
 		return k.own, k.at
@@ -252,52 +252,52 @@ func (c *Core) ownTowards(k *candidate) (own Nonce, at Local) {
 	return s.localNonce, k.at
 }
 
-func (c *Core) probeCandidate(now time.Time, k *candidate) {
-	c.askCandidate(now, k)
-	c.arm(&k.schedule, timerProbe, now, candidateFirst<<k.tries)
+func (c *Core) probePending(now time.Time, k *pendingPeer) {
+	c.probePendingPeer(now, k)
+	c.arm(&k.schedule, timerProbe, now, pendingFirst<<k.tries)
 	k.tries++
 }
 
-// fire probes again, gives a candidate up, or ends its waiting.
-func (k *candidate) fire(c *Core, now time.Time, _ timer) {
+// fire probes again, gives a pending peer up, or ends its waiting.
+func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
 	switch {
 	case k.state == waiting:
-		c.decideCandidate(now, k)
+		c.decidePending(now, k)
 	case k.acked && c.isPlace(k.key.Remote):
 		c.provenBySynAck(now, k)
 	case k.acked && k.tries < echoesFirst:
 		c.askInstead(now, k)
-	case k.tries >= candidateTries && k.life.goesOn(now):
+	case k.tries >= pendingTries && k.life.goesOn(now):
 		c.askSlowly(now, k)
-	case k.tries >= candidateTries:
+	case k.tries >= pendingTries:
 		c.giveUp(now, k)
 	default:
-		c.probeCandidate(now, k)
+		c.probePending(now, k)
 	}
 }
 
-// giveUp forgets a candidate that did not answer, and has the data plane forget
+// giveUp forgets a pending peer that did not answer, and has the data plane forget
 // it too: as long as that answers to where it was seen, no packet of ours would
 // set up a session with where it may be now.
-func (c *Core) giveUp(now time.Time, k *candidate) {
-	c.dropCandidate(now, k)
+func (c *Core) giveUp(now time.Time, k *pendingPeer) {
+	c.dropPending(now, k)
 	if len(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
 		c.emit(Dismiss{Pending: k.key, Key: k.handles})
 		c.letGo(k.handles)
 	}
 }
 
-// candidateReply takes the proof: the node has what was sent to its locator.
+// pendingReply takes the proof: the node has what was sent to its locator.
 // The nonce of the reply is the one that it uses now.
-func (c *Core) candidateReply(now time.Time, k *candidate, p ilnpwire.Packet, rtt time.Duration) {
+func (c *Core) pendingReply(now time.Time, k *pendingPeer, p ilnpwire.Packet, rtt time.Duration) {
 	if k.state == unprovenNode {
-		c.candidateProven(now, k, p.Nonce, rtt)
+		c.pendingValidated(now, k, p.Nonce, rtt)
 	}
 }
 
-// candidateProven goes on with a candidate that was validated at its locator, with the
+// pendingValidated goes on with a pending peer that was validated at its locator, with the
 // nonce that it uses now.
-func (c *Core) candidateProven(now time.Time, k *candidate, n Nonce, rtt time.Duration) {
+func (c *Core) pendingValidated(now time.Time, k *pendingPeer, n Nonce, rtt time.Duration) {
 	k.rtt, k.nonce, k.provenAt = rtt, n, now
 	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	if s != nil && !s.confirmed && c.predecessor(k.key.Local, k.key.Remote) != s {
@@ -320,9 +320,9 @@ func (c *Core) candidateProven(now time.Time, k *candidate, n Nonce, rtt time.Du
 	}
 }
 
-// admit lets in what was held of a candidate, and of others that are the same node
+// admit lets in what was held of a pending peer, and of others that are the same node
 // at other locators: it has a session.
-func (c *Core) admit(now time.Time, k *candidate, s *session) {
+func (c *Core) admit(now time.Time, k *pendingPeer, s *session) {
 	for _, o := range slices.Clone(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) {
 		if o != k && o.key.Nonce != k.nonce { // not the one it began with: another node may have shown that, too
 			continue
@@ -335,12 +335,12 @@ func (c *Core) admit(now time.Time, k *candidate, s *session) {
 			o.bare = false
 			c.emit(Admit{Pending: o.bareOf(), Key: s.key})
 		}
-		c.dropCandidate(now, o)
+		c.dropPending(now, o)
 	}
 }
 
-// askOld asks whether the old nonce of the candidate's NID still answers.
-func (c *Core) askOld(now time.Time, k *candidate, old *session) {
+// askOld asks whether the old nonce of the pending peer's NID still answers.
+func (c *Core) askOld(now time.Time, k *pendingPeer, old *session) {
 	if len(c.host.active) > 0 {
 		c.probePaths(now, old, old.entry.Paths)
 	}
@@ -348,13 +348,13 @@ func (c *Core) askOld(now time.Time, k *candidate, old *session) {
 	k.asked++
 }
 
-// decideCandidate asks, 3 RTT after the proof, whether the old nonce has been
+// decidePending asks, 3 RTT after the proof, whether the old nonce has been
 // heard since. If not, the node has come back without its state and replaces
 // its session. If so, and from elsewhere, it is a second node with the same
 // NID (RFC 6741 §5.4); on the same link there cannot be two. From elsewhere the
 // old one is asked again before that: one answer that is lost or late must not
 // decide, as a session that is replaced takes its connections with it.
-func (c *Core) decideCandidate(now time.Time, k *candidate) {
+func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	old := c.predecessor(k.key.Local, k.key.Remote)
 	known := old != nil && old.remotes.find(k.key.Remote.L64) != nil
 	alive := old != nil && old.lastNonceRx.After(k.provenAt)
@@ -366,7 +366,7 @@ func (c *Core) decideCandidate(now time.Time, k *candidate) {
 		c.makeSession(now, k, PairKey{})
 	case alive && known:
 		c.refuse(now, old.key, reasonForged)
-		c.dropCandidate(now, k)
+		c.dropPending(now, k)
 	case alive:
 		c.makeSession(now, k, PairKey{})
 	case !known && !old.dead && k.asked < silenceAsks:
@@ -376,9 +376,9 @@ func (c *Core) decideCandidate(now time.Time, k *candidate) {
 	}
 }
 
-// makeSession turns a proven candidate into a session, in the place of another one
+// makeSession turns a proven pending peer into a session, in the place of another one
 // if that one's key is given.
-func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
+func (c *Core) makeSession(now time.Time, k *pendingPeer, key PairKey) {
 	owned := c.lists(k.key.Remote)
 	if key == (PairKey{}) {
 		key.Local = k.handles.Local
@@ -386,7 +386,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 	}
 	s := &session{
 		key: key, localNID: k.key.Local, remoteNID: k.key.Remote.NID, localNonce: k.own,
-		profile: c.stranger(), rtt: k.rtt, owned: owned && key.Remote == k.key.Remote.NID, confirmed: true,
+		profile: c.defaultProfile(), rtt: k.rtt, owned: owned && key.Remote == k.key.Remote.NID, confirmed: true,
 		lastRx: now, lastNonceRx: now,
 	}
 	s.remotes.put(k.key.Remote.L64, preferActive, time.Time{})
@@ -415,12 +415,12 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 		s.restoreCarried(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
 	}
 	if !s.owned {
-		c.admitStranger(now, k.key.Remote.L64)
+		c.admitUnnamed(now, k.key.Remote.L64)
 	}
 	c.admit(now, k, s) // before the entry: what comes by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	if !s.owned {
-		c.strangers.enter(s, k.key.Remote.L64)
+		c.unnamed.enter(s, k.key.Remote.L64)
 	}
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
@@ -438,7 +438,7 @@ func (c *Core) makeSession(now time.Time, k *candidate, key PairKey) {
 // replaceSession ends the session that a node has lost its part of, and makes
 // it anew. Its entry is replaced, not removed first: in between, packets without
 // nonce would be plain IPv6, and the stack would reset their connections.
-func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
+func (c *Core) replaceSession(now time.Time, k *pendingPeer, old *session) {
 	k.own, _ = c.ownTowards(k)
 	if old.state == Established && !old.remotes.isThere(k.key.Remote.L64) {
 		// It is where the record has its node, and the session was elsewhere: nothing
@@ -449,7 +449,7 @@ func (c *Core) replaceSession(now time.Time, k *candidate, old *session) {
 }
 
 // remake puts a new session in the place of an old one.
-func (c *Core) remake(now time.Time, k *candidate, old *session) {
+func (c *Core) remake(now time.Time, k *pendingPeer, old *session) {
 	also := old.alsoNamed
 	c.unlink(now, old)
 	c.settleHandoff(now, old.key)
