@@ -37,7 +37,7 @@ static __always_inline int about_pending(struct event *about, struct pending_pee
 	about->local.l64 = e->local_l64;
 	about->nonce = e->remote_nonce;
 	about->ifindex = e->ifindex;
-	about->carried = e->carried & PENDING_CAME;
+	about->encap = e->encap & PENDING_CAME;
 	about->rule = e->rule;
 	return pending_nonce(e, key, &about->own_nonce);
 }
@@ -205,8 +205,8 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
 		return PASS_ON;
 	err = read_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
-	if (!err && is_carrier(skb, &in->c, l3 + IP6_LEN))
-		err = open_carried(skb, &in->c);
+	if (!err && is_encap(skb, &in->c, l3 + IP6_LEN))
+		err = open_encap(skb, &in->c);
 	if (err || in->c.refused)
 		return refuse(in, err ? -err : in->c.refused);
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);

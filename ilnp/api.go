@@ -132,18 +132,18 @@ const (
 
 // Observation is one event of the data plane.
 type Observation struct {
-	Trigger  Trigger
-	Key      PairKey
-	Remote   roam.ILV // the correspondent as it stood on the wire
-	Local    Local    // where the packet came in
-	LocalNID roam.NID
-	Nonce    Nonce     // of the packet
-	OwnNonce Nonce     // the nonce that the pending peer answers with
-	Found    FoundRule // of a packet that shows it
-	Carried  bool      // the nonce came in UDP
-	Held     bool      // the packet waits until its sender is validated: Admit, or Dismiss
-	Bytes    int       // of the packet, from its IPv6 header
-	Packets  int       // SeenMore: how many came; SeenPending: how many had gone to the pending peer that is answered there
+	Trigger      Trigger
+	Key          PairKey
+	Remote       roam.ILV // the correspondent as it stood on the wire
+	Local        Local    // where the packet came in
+	LocalNID     roam.NID
+	Nonce        Nonce     // of the packet
+	OwnNonce     Nonce     // the nonce that the pending peer answers with
+	Found        FoundRule // of a packet that shows it
+	Encapsulated bool      // the nonce came in UDP
+	Held         bool      // the packet waits until its sender is validated: Admit, or Dismiss
+	Bytes        int       // of the packet, from its IPv6 header
+	Packets      int       // SeenMore: how many came; SeenPending: how many had gone to the pending peer that is answered there
 }
 
 // Activity is what the data plane counted for one pair, read periodically.
@@ -203,7 +203,7 @@ type Pair struct {
 	ICMPRule                ChecksumRule   // of ICMPv6 messages that bear our nonce
 	RuleSought              bool           // Rule is a guess, to be found from what the peer sends
 	NonceAlways             bool           // the option goes on every packet
-	Carry                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
+	Encap                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time      // the option goes on every packet until then (and while Initiated)
 	Dead                    bool           // liveness says that no path works
 	PerFlow                 bool           // TCP connections keep to one path each, by the same rule at both ends
@@ -226,7 +226,7 @@ type Pair struct {
 type Output interface{ output() }
 
 // Transmit sends a whole IPv6 packet, extension headers and checksum included,
-// out of a link. Outputs are carried out in order: a Locator Update that
+// out of a link. Outputs are executed in order: a Locator Update that
 // stands before an Upsert leaves before any data does under the new entry.
 type Transmit struct {
 	Link   roam.LinkID
@@ -321,12 +321,12 @@ const (
 	PeerAlive                           // heard again
 	Refused                             // bad input: Reason names it
 	ModeChanged
-	PathAnswered    // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
-	CarriageChanged // control messages go in UDP from now on, or do not any more: Path, Reason
-	SpreadChanged   // TCP is spread otherwise from now on: Reason
-	PathNarrowed    // packets of Size octets vanish on a Path: those of the session are kept to 1280
-	SessionNamed    // a node that had only claimed its NID was validated where the record lists it: the name is its
-	HandoffReturned // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
+	PathAnswered         // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
+	EncapsulationChanged // control messages go in UDP from now on, or do not any more: Path, Reason
+	SpreadChanged        // TCP is spread otherwise from now on: Reason
+	PathNarrowed         // packets of Size octets vanish on a Path: those of the session are kept to 1280
+	SessionNamed         // a node that had only claimed its NID was validated where the record lists it: the name is its
+	HandoffReturned      // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -342,10 +342,10 @@ type Event struct {
 	Duration time.Duration
 	Reason   string
 
-	Form       ProbeForm // of the probe
-	Size       int       // of the probe's packet, of FormFull only; of what vanishes
-	Relabelled bool      // the answer did not bring the probe's flow label back
-	Carried    bool      // UpdateAcked: the acknowledgement came in UDP
+	Form         ProbeForm // of the probe
+	Size         int       // of the probe's packet, of FormFull only; of what vanishes
+	Relabelled   bool      // the answer did not bring the probe's flow label back
+	Encapsulated bool      // UpdateAcked: the acknowledgement came in UDP
 }
 
 // RejectedInput counts input that the core refused, by reason.
@@ -375,30 +375,30 @@ const (
 
 // PeerState is a correspondent as shown to people.
 type PeerState struct {
-	Key         PairKey
-	NID         roam.NID
-	Names       []string
-	State       PairState
-	Dead        bool
-	Locators    []RemoteState
-	Paths       []Path
-	RTTs        map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
-	Shares      map[Path]float64       // of Paths: what part of all that is spread by packet each gets
-	Long        []Path                 // of Paths, those that TCP does not take
-	RTT         time.Duration          // of the last exchange, 0 if unknown
-	Since       time.Time
-	LastMove    time.Time
-	LastMoveRTT time.Duration
-	Rule        ChecksumRule
-	UpdateForm  ilnpwire.Form // of Locator Updates to it
-	ICMPRule    string        // of its ICMPv6 checksums: "ipv6", "rfc6741", or "sought" while nothing shows it
-	RuleSought  bool          // Rule is a guess so far
-	NonceAlways bool          // every packet to it carries the nonce
-	OldFirst    bool          // Locator Updates to it leave from known locators first
-	WhyPlain    string        // why State is Plain
-	Claims      bool          // it only claims the NID: it was validated at no locator of the record
-	Carried     []Path        // those on which control messages go in UDP
-	Spread      Spread        // how TCP is spread over Paths
+	Key          PairKey
+	NID          roam.NID
+	Names        []string
+	State        PairState
+	Dead         bool
+	Locators     []RemoteState
+	Paths        []Path
+	RTTs         map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
+	Shares       map[Path]float64       // of Paths: what part of all that is spread by packet each gets
+	Long         []Path                 // of Paths, those that TCP does not take
+	RTT          time.Duration          // of the last exchange, 0 if unknown
+	Since        time.Time
+	LastMove     time.Time
+	LastMoveRTT  time.Duration
+	Rule         ChecksumRule
+	UpdateForm   ilnpwire.Form // of Locator Updates to it
+	ICMPRule     string        // of its ICMPv6 checksums: "ipv6", "rfc6741", or "sought" while nothing shows it
+	RuleSought   bool          // Rule is a guess so far
+	NonceAlways  bool          // every packet to it carries the nonce
+	OldFirst     bool          // Locator Updates to it leave from known locators first
+	WhyPlain     string        // why State is Plain
+	Claims       bool          // it only claims the NID: it was validated at no locator of the record
+	Encapsulated []Path        // those on which control messages go in UDP
+	Spread       Spread        // how TCP is spread over Paths
 }
 
 // Tally is how many correspondents there are.

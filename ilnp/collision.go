@@ -54,7 +54,7 @@ func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
 		return
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
-	k := &pendingPeer{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, carried: o.Carried}
+	k := &pendingPeer{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, encap: o.Encapsulated}
 	c.addPending(k)
 	c.probePending(now, k)
 }

@@ -79,7 +79,7 @@ func (v *control) noteUpdate(lu ilnpwire.LocatorUpdate, p ilnpwire.Packet, asked
 	if lu.Operation == ilnpwire.Advertisement || lu.Form != v.form {
 		v.form, v.shown = lu.Form, true
 	}
-	v.noUDP = v.noUDP && !p.Carried
+	v.noUDP = v.noUDP && !p.Encapsulated
 }
 
 // overNIDs reports whether the try-th transmission of a message, from 1, is summed
@@ -184,7 +184,7 @@ func (c *Core) HandleError(now time.Time, packet []byte) bool {
 	if !ok || pr.path.Remote != p.Src.L64 || pr.path.Local.L64 != p.Dst.L64 || pr.from.nids() != (PairKey{p.Dst.NID, p.Src.NID}) {
 		return false
 	}
-	pr.noUDP = q.Carried && m.Type == ilnpwire.TypeUnreachable && m.Code == ilnpwire.CodePortUnreachable
+	pr.noUDP = q.Encapsulated && m.Type == ilnpwire.TypeUnreachable && m.Code == ilnpwire.CodePortUnreachable
 	c.answered(now, t, pr, p)
 	return true
 }
@@ -197,7 +197,7 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 		c.sessionReply(now, m, t, pr, p)
 	case *pendingPeer:
 		k := c.shownBy(m, p.Nonce)
-		k.carried = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
+		k.encap = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
 		k.noteControl(pr, p)
 		c.pendingReply(now, k, p, now.Sub(pr.sent))
 	}
@@ -205,7 +205,7 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 
 func (v *control) noteControl(pr probe, p ilnpwire.Packet) {
 	v.sumAnswer(pr.overNIDs && p.Type == ilnpwire.TypeEchoReply, p.OverNIDs) // an error is made anew
-	v.noUDP = (v.noUDP || pr.noUDP) && !p.Carried
+	v.noUDP = (v.noUDP || pr.noUDP) && !p.Encapsulated
 }
 
 // takeControl takes what the answers of a pending peer showed.

@@ -39,7 +39,7 @@ func (b *bench) sums(typ uint8) (list []bool) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if p.Type == typ && !p.Carried {
+		if p.Type == typ && !p.Encapsulated {
 			list = append(list, p.OverNIDs)
 		}
 	}
@@ -361,7 +361,7 @@ func TestPendingPeersAreAskedByBothRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			got = append(got, map[bool]string{false: "ordinary", true: "over NIDs"}[p.OverNIDs])
-			if p.Carried {
+			if p.Encapsulated {
 				got[len(got)-1] = "udp"
 			}
 		}

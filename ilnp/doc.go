@@ -21,7 +21,7 @@
 // SetLinkMTU and HandleTooBig tell what is known of sizes.
 //
 // Where a path drops destination options or ICMPv6, control messages go in UDP
-// (carry.go).
+// (udpencap.go).
 //
 // A session is made from either side:
 //

@@ -146,7 +146,7 @@ func (k EventKind) String() string {
 		"locator added", "locator removed", "handoff started", "handoff done",
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
-		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "carriage changed", "spread changed", "path narrowed",
+		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "encapsulation changed", "spread changed", "path narrowed",
 		"session named", "handoff returned",
 	}, k)
 }

@@ -33,7 +33,7 @@ func TestForeignStacksGetNoUDP(t *testing.T) {
 		if n := len(b.sums(ilnpwire.TypeLocatorUpdate)); n < updateTries {
 			t.Errorf("%s: %d updates", name, n)
 		}
-		if got := b.carriedSent(); len(got) != 0 {
+		if got := b.encapSent(); len(got) != 0 {
 			t.Errorf("%s: %d messages in UDP", name, len(got))
 		}
 	}

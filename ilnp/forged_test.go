@@ -138,7 +138,7 @@ func (h *honest) answer(b *bench) {
 	for ; h.read < len(b.sent); h.read++ {
 		p, err := ilnpwire.ParseControl(b.sent[h.read].Packet, testPort)
 		home := p.Dst == roam.ILV{NID: peerNID, L64: netP} || h.moved && p.Dst == roam.ILV{NID: peerNID, L64: netQ}
-		if err != nil || !home || h.mute || p.Carried || p.OverNIDs != h.overNIDs {
+		if err != nil || !home || h.mute || p.Encapsulated || p.OverNIDs != h.overNIDs {
 			continue
 		}
 		switch p.Type {
@@ -211,7 +211,7 @@ func (f *forger) quoted(src, dst roam.ILV) []byte {
 	binary.BigEndian.PutUint64(data, f.Uint64())
 	b, _ := ilnpwire.BuildEcho(dst, src, f.nonce(), true, uint16(f.Uint32()), uint16(f.Uint32()), data)
 	if f.IntN(2) == 0 {
-		b, _ = ilnpwire.Carry(b, testPort)
+		b, _ = ilnpwire.Encapsulate(b, testPort)
 	}
 	return b
 }
@@ -242,7 +242,7 @@ func (f *forger) message(src, dst roam.ILV) []byte {
 	case 1:
 		b = besideNonce(b, n)
 	case 2:
-		b, _ = ilnpwire.Carry(b, testPort)
+		b, _ = ilnpwire.Encapsulate(b, testPort)
 	}
 	return b
 }
@@ -280,7 +280,7 @@ func (f *forger) attack(b *bench) {
 	p := b.pairs[theKey]
 	o := Observation{
 		Trigger: SeenPending, Key: PairKey{ownNID, src.NID}, LocalNID: ownNID, Local: Local{1, netA}, Remote: src, Nonce: f.nonce(),
-		OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: FoundRule(f.IntN(4)), Carried: f.IntN(4) == 0,
+		OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: FoundRule(f.IntN(4)), Encapsulated: f.IntN(4) == 0,
 		Held: f.IntN(3) == 0, Bytes: 60 + f.IntN(200), Packets: f.IntN(2),
 	}
 	inPlace := src == roam.ILV{NID: peerNID, L64: netP}

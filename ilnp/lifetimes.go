@@ -99,12 +99,12 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
-	over := !k.carried && c.asksOverNIDs(k)
+	over := !k.encap && c.asksOverNIDs(k)
 	if err == nil && over {
 		err = ilnpwire.FinishOverNIDs(b)
 	}
-	if err == nil && k.carried && c.cfg.UDPPort != 0 {
-		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
+	if err == nil && k.encap && c.cfg.UDPPort != 0 {
+		b, err = ilnpwire.Encapsulate(b, c.cfg.UDPPort)
 	}
 	if err != nil || !k.mayProbe(c, now, k.key.Remote.L64, len(b)) {
 		return false
@@ -206,7 +206,7 @@ func (c *Core) confirmByUpdate(now time.Time, s *session) {
 	if drawn == 0 {
 		return
 	}
-	if b, ok := c.buildUpdate(path, s, lu, s.overNIDs(1)); ok && c.transmitControl(now, s, path, b, s.carries(path)) {
+	if b, ok := c.buildUpdate(path, s, lu, s.overNIDs(1)); ok && c.transmitControl(now, s, path, b, s.encaps(path)) {
 		f.noted(now, path, lu, drawn)
 	}
 }

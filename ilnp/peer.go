@@ -213,7 +213,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Rule: s.rule, UpdateForm: s.form, ICMPRule: s.shownICMP(), WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-		Carried: s.carriedPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
+		Encapsulated: s.encapPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
 	}
 	for path, l := range s.lengths {
 		if l.n > 0 && slices.Contains(p.Paths, path) {

@@ -197,8 +197,8 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 	if err == nil && p.OverNIDs {
 		err = ilnpwire.FinishOverNIDs(b)
 	}
-	if err == nil && p.Carried {
-		b, err = ilnpwire.Carry(b, c.cfg.UDPPort)
+	if err == nil && p.Encapsulated {
+		b, err = ilnpwire.Encapsulate(b, c.cfg.UDPPort)
 	}
 	if err != nil || !c.accounts.allows(now, p.Src, len(b), c.lists(p.Src)) {
 		return false

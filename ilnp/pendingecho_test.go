@@ -61,15 +61,15 @@ func TestUpdateOfAPendingPeerInUDP(t *testing.T) {
 	const port = 6740
 	b := pendingAt(t, func(c *Config) { c.UDPPort = port })
 	b.forget()
-	carried, err := ilnpwire.Carry(b.update(netP, peerNonce, updateOf(entry(netP, 10, 60))), port)
+	encap, err := ilnpwire.Encapsulate(b.update(netP, peerNonce, updateOf(entry(netP, 10, 60))), port)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.receive(1, carried)
+	b.receive(1, encap)
 	if len(b.sent) != 1 {
 		t.Fatalf("%d packets, want one", len(b.sent))
 	}
-	if p, err := ilnpwire.ParseControl(b.sent[0].Packet, port); err != nil || !p.Carried || p.Type != ilnpwire.TypeLocatorUpdate {
+	if p, err := ilnpwire.ParseControl(b.sent[0].Packet, port); err != nil || !p.Encapsulated || p.Type != ilnpwire.TypeLocatorUpdate {
 		t.Errorf("answered by %+v, %v", p, err)
 	}
 }

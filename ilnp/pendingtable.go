@@ -86,7 +86,7 @@ func (k *pendingPeer) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bo
 // turn counts its tries, those under both checksum rules as one where nothing says yet
 // that it runs Roam.
 func (k *pendingPeer) turn() int {
-	if k.tries > 0 && !k.carried && !k.asks && k.icmp == icmpSought {
+	if k.tries > 0 && !k.encap && !k.asks && k.icmp == icmpSought {
 		return k.tries - 1
 	}
 	return k.tries

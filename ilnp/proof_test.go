@@ -57,29 +57,29 @@ func TestErrorThatQuotesAProbe(t *testing.T) {
 			return p
 		}, ordinary, false},
 	} {
-		for _, carried := range []bool{false, true} {
+		for _, encap := range []bool{false, true} {
 			b := newBench(t, withUDP)
 			b.openMute()
 			b.remember(t)
 			b.pass(3 * time.Second)
 			i := slices.IndexFunc(b.sent, func(s Transmit) bool {
 				p, err := ilnpwire.ParseControl(s.Packet, testPort)
-				return err == nil && p.Type == ilnpwire.TypeEchoRequest && p.Carried == carried
+				return err == nil && p.Type == ilnpwire.TypeEchoRequest && p.Encapsulated == encap
 			})
 			if i < 0 {
-				t.Fatalf("%s: no probe, in UDP %v", name, carried)
+				t.Fatalf("%s: no probe, in UDP %v", name, encap)
 			}
 			packet := c.finish(t, b.errorAbout(c.quoted(t, b.sent[i].Packet), c.from, c.nonce, c.typ, c.code))
 			b.receive(1, packet)
 			s := b.sessions[theKey]
 			if got := s.remotes.find(netP).proven; got != c.want {
-				t.Errorf("%s, in UDP %v: validated %v, want %v", name, carried, got, c.want)
+				t.Errorf("%s, in UDP %v: validated %v, want %v", name, encap, got, c.want)
 			}
-			if s.noUDP != (c.want && carried && c.code == 4) || s.asks {
-				t.Errorf("%s, in UDP %v: no UDP %v, Roam %v", name, carried, s.noUDP, s.asks)
+			if s.noUDP != (c.want && encap && c.code == 4) || s.asks {
+				t.Errorf("%s, in UDP %v: no UDP %v, Roam %v", name, encap, s.noUDP, s.asks)
 			}
-			if b.pairs[theKey].Carry {
-				t.Errorf("%s, in UDP %v: an error has data go without the option", name, carried)
+			if b.pairs[theKey].Encap {
+				t.Errorf("%s, in UDP %v: an error has data go without the option", name, encap)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestClosedPortEndsUDP(t *testing.T) {
 	b.remember(t)
 	b.pass(3 * time.Second)
 	for _, s := range b.sent {
-		if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Carried {
+		if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Encapsulated {
 			b.receive(1, b.errorAbout(s.Packet, p.Dst, peerNonce, 1, 4))
 			break
 		}
@@ -114,7 +114,7 @@ func TestClosedPortEndsUDP(t *testing.T) {
 	if n := len(b.sums(ilnpwire.TypeEchoRequest)); n < 10 {
 		t.Errorf("%d probes in a minute of silence", n)
 	}
-	if got := b.carriedSent(); len(got) != 0 {
+	if got := b.encapSent(); len(got) != 0 {
 		t.Errorf("%d messages in UDP to a closed port", len(got))
 	}
 }

@@ -86,16 +86,16 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	if lu.Operation == ilnpwire.Advertisement || s.update.matches(lu) { // another acknowledgement is in the form of who knows what
 		c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
 	}
-	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Carried)
+	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
-		c.handleAck(now, s, lu, p.Carried)
+		c.handleAck(now, s, lu, p.Encapsulated)
 		return
 	}
 	if r := s.remotes.find(p.Src.L64); r == nil || !r.proven {
 		c.accounts.receivedInAll(now, p.Src, len(packet), 1) // more the data plane counts
 	}
-	s.toldInUDP = s.toldInUDP || p.Carried
+	s.toldInUDP = s.toldInUDP || p.Encapsulated
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)
@@ -163,7 +163,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 	}
 	for _, remote := range unique([]roam.L64{to.L64, p.Src.L64}) {
 		path := Path{Local: from, Remote: remote}
-		if b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs); ok && c.transmitControl(now, s, path, b, p.Carried) {
+		if b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs); ok && c.transmitControl(now, s, path, b, p.Encapsulated) {
 			return
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 // ended returns a session as it is when all that was under way has ended: its
 // paths are asked again, and the correspondent is sent the locators of now.
 func (v savedSession) ended(now time.Time) savedSession {
-	v.Seq, v.Dead, v.Carried, v.Long, v.AsksPerFlow = 0, false, nil, nil, false
+	v.Seq, v.Dead, v.Encapsulated, v.Long, v.AsksPerFlow = 0, false, nil, nil, false
 	if v.Update != untold {
 		v.Update = suspended
 	}

@@ -311,7 +311,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	p := Pair{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Carry: s.state == Established && s.carriesAny(paths), Dead: s.dead,
+		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
 		Expected: c.expected[s.key] == s, Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),

@@ -212,8 +212,8 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 		return // another one's, whom the answer to a probe will tell from its node (unite)
 	}
 	s.lastRx, s.lastNonceRx = now, now
-	if o.Carried {
-		s.restoreCarried(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
+	if o.Encapsulated {
+		s.restoreEncap(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 	}
 	s.startKnowing(o.Local.L64)
 	c.establish(now, s, o.Nonce, o.Remote.L64)
@@ -238,7 +238,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	s.openNonce(now)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
 	c.remotesChanged(now, s)
-	if was == Initiated && s.entry.Carry {
+	if was == Initiated && s.entry.Encap {
 		c.emit(Release{Key: s.key}) // the first packets were lost with their option
 	}
 }

@@ -99,30 +99,30 @@ type savedSession struct {
 	LocalNonce  []byte    `json:"local_nonce"`
 	RemoteNonce []byte    `json:"remote_nonce,omitempty"`
 	savedProfile
-	Fallback    fallback      `json:"fallback"`
-	Announced   bool          `json:"announced,omitempty"`
-	Remotes     []savedRemote `json:"remotes"`
-	Update      exchangeState `json:"update"`
-	Listing     []savedListed `json:"listing,omitempty"`
-	Told        []time.Time   `json:"told,omitempty"`
-	ToldAt      time.Time     `json:"told_at"`
-	NonceUntil  time.Time     `json:"nonce_until"`
-	Dead        bool          `json:"dead,omitempty"`
-	RTT         time.Duration `json:"rtt"`
-	Seq         uint32        `json:"seq"`
-	Started     time.Time     `json:"started"`
-	LastRx      time.Time     `json:"last_rx"`
-	LastTx      time.Time     `json:"last_tx"`
-	LastMove    time.Time     `json:"last_move"`
-	LastMoveRTT time.Duration `json:"last_move_rtt"`
-	Carried     []Path        `json:"carried,omitempty"`
-	Expected    bool          `json:"expected,omitempty"`
-	AsksPerFlow bool          `json:"asks_per_flow,omitempty"`
-	Long        []Path        `json:"long,omitempty"`
-	Owned       bool          `json:"owned,omitempty"`
-	AlsoNamed   bool          `json:"also_named,omitempty"`
-	Confirmed   bool          `json:"confirmed,omitempty"`
-	Known       []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
+	Fallback     fallback      `json:"fallback"`
+	Announced    bool          `json:"announced,omitempty"`
+	Remotes      []savedRemote `json:"remotes"`
+	Update       exchangeState `json:"update"`
+	Listing      []savedListed `json:"listing,omitempty"`
+	Told         []time.Time   `json:"told,omitempty"`
+	ToldAt       time.Time     `json:"told_at"`
+	NonceUntil   time.Time     `json:"nonce_until"`
+	Dead         bool          `json:"dead,omitempty"`
+	RTT          time.Duration `json:"rtt"`
+	Seq          uint32        `json:"seq"`
+	Started      time.Time     `json:"started"`
+	LastRx       time.Time     `json:"last_rx"`
+	LastTx       time.Time     `json:"last_tx"`
+	LastMove     time.Time     `json:"last_move"`
+	LastMoveRTT  time.Duration `json:"last_move_rtt"`
+	Encapsulated []Path        `json:"carried,omitempty"`
+	Expected     bool          `json:"expected,omitempty"`
+	AsksPerFlow  bool          `json:"asks_per_flow,omitempty"`
+	Long         []Path        `json:"long,omitempty"`
+	Owned        bool          `json:"owned,omitempty"`
+	AlsoNamed    bool          `json:"also_named,omitempty"`
+	Confirmed    bool          `json:"confirmed,omitempty"`
+	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 }
 
 type savedListed struct {
@@ -190,7 +190,7 @@ func (s *session) save() savedSession {
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Carried: s.carriedPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
+		Encapsulated: s.encapPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
 		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Known: slices.Clone(s.known),
 	}
 	for _, e := range s.update.listing {
@@ -336,7 +336,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
 	}
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
-	s.restoreCarried(now, v.Carried)
+	s.restoreEncap(now, v.Encapsulated)
 	s.known = v.Known
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long

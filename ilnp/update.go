@@ -235,8 +235,8 @@ func lifetimeOf(seconds uint32, form ilnpwire.Form) time.Duration {
 
 // sendUpdate sends the set over a path, in the forms that are due.
 func (c *Core) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
-	option, carried := c.updateForms(s, p)
-	if carried { // only Roam takes it
+	option, encap := c.updateForms(s, p)
+	if encap { // only Roam takes it
 		b, ok := c.buildUpdate(p, s, lu, false)
 		if !ok {
 			return false
@@ -299,7 +299,7 @@ func (c *Core) urgeUpdate(now time.Time, s *session) {
 // handleAck takes an acknowledgement. One for an older set says that the
 // correspondent may hold that one, be it that two of ours overtook each other
 // or that somebody replayed the older one: the newest is sent again.
-func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, carried bool) {
+func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, encap bool) {
 	u := &s.update
 	if u.state == untold {
 		c.refuse(now, s.key, reasonUnexpected)
@@ -317,7 +317,7 @@ func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, c
 	if u.state == acknowledged {
 		return
 	}
-	c.acked(now, s, carried)
+	c.acked(now, s, encap)
 }
 
 // matches compares but for lifetimes; only, as none that we tell is 0, an
@@ -335,7 +335,7 @@ func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
 	})
 }
 
-func (c *Core) acked(now time.Time, s *session, carried bool) {
+func (c *Core) acked(now time.Time, s *session, encap bool) {
 	u := &s.update
 	u.state = acknowledged
 	c.disarm(&s.schedule, timerUpdate)
@@ -347,7 +347,7 @@ func (c *Core) acked(now time.Time, s *session, carried bool) {
 	s.lastMoveRTT = now.Sub(u.first)
 	c.notify(Event{
 		Time: now, Kind: UpdateAcked, Key: s.key, Locators: locatorsOf(u.listing),
-		Path: u.path, RTT: now.Sub(u.first), Carried: carried,
+		Path: u.path, RTT: now.Sub(u.first), Encapsulated: encap,
 	})
 	c.settleHandoff(now, s.key)
 	c.knowsSet(now, s)

@@ -46,7 +46,7 @@ type pendingPeer struct {
 	found           FoundRule
 	asks            bool // its packets were probes, too
 	knowsMore       bool // its packets came to several of our locators
-	carried         bool // its nonce came in UDP, or its answer did
+	encap           bool // its nonce came in UDP, or its answer did
 	state           validationState
 	tries           int
 	asked           int // how often the old nonce was
@@ -96,7 +96,7 @@ func (c *Core) handlePending(now time.Time, o Observation) {
 		}
 		return
 	}
-	k := &pendingPeer{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, carried: o.Carried}
+	k := &pendingPeer{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, encap: o.Encapsulated}
 	c.addPending(k)
 	c.accounts.received(now, o.Remote, o.Bytes, min(o.Bytes, 1))
 	k.held = o.Held
@@ -209,9 +209,9 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 	a.probed, k.probed = now, now
 	forms := []ProbeForm{FormOption, FormUDP}
 	turn := k.turn()
-	udp := k.carried != (turn%2 == 1)
+	udp := k.encap != (turn%2 == 1)
 	switch {
-	case c.cfg.UDPPort == 0 || k.noUDP || turn == 0 && !k.carried:
+	case c.cfg.UDPPort == 0 || k.noUDP || turn == 0 && !k.encap:
 		forms = forms[:1]
 	case turn > 0 && k.listed: // the first one was lost, or could not pass
 	case udp:
@@ -405,14 +405,14 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key PairKey) {
 	if r := c.recordOf(s); r != nil {
 		r.found(k.found)
 	}
-	s.asks = s.asks || k.asks || k.carried
+	s.asks = s.asks || k.asks || k.encap
 	s.takeControl(k.control)
 	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
 	if !k.knowsMore && c.host.isOnly(k.at.L64) {
 		s.update.listing = []listed{{k.at.L64, preferActive}}
 	}
-	if k.carried {
-		s.restoreCarried(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
+	if k.encap {
+		s.restoreEncap(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
 	}
 	if !s.owned {
 		c.admitUnnamed(now, k.key.Remote.L64)

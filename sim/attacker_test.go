@@ -248,8 +248,8 @@ func (x *attacker) update() ilnpwire.LocatorUpdate {
 func (x *attacker) inject(p Packet) {
 	r := x.Rand()
 	if p.Control != nil && r.IntN(4) == 0 {
-		if b, err := ilnpwire.Carry(p.Control, udpPort); err == nil {
-			p.Control, p.Carried = b, true
+		if b, err := ilnpwire.Encapsulate(p.Control, udpPort); err == nil {
+			p.Control, p.Encapsulated = b, true
 		}
 	}
 	delay := time.Duration(r.Int64N(int64(20 * time.Millisecond)))
@@ -272,7 +272,7 @@ func (x *attacker) answer(p Packet) {
 	if err != nil || r.IntN(8) == 0 {
 		return
 	}
-	back := Packet{Src: p.Dst, Dst: p.Src, Nonce: x.shown(p.Dst), Carried: p.Carried}
+	back := Packet{Src: p.Dst, Dst: p.Src, Nonce: x.shown(p.Dst), Encapsulated: p.Encapsulated}
 	switch q.Type {
 	case ilnpwire.TypeEchoRequest:
 		e, _ := ilnpwire.ParseEcho(q.Payload)
@@ -294,8 +294,8 @@ func (x *attacker) answer(p Packet) {
 	default:
 		return
 	}
-	if back.Carried {
-		back.Control, _ = ilnpwire.Carry(back.Control, udpPort)
+	if back.Encapsulated {
+		back.Control, _ = ilnpwire.Encapsulate(back.Control, udpPort)
 	}
 	x.After(5*time.Millisecond+time.Duration(r.Int64N(int64(5*time.Millisecond))), func() { x.Inject(back) })
 }

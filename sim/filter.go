@@ -35,7 +35,7 @@ func (at *attachment) keepsOut(p Packet) bool {
 	}
 	switch messageType(p) {
 	case ilnpwire.TypeEchoRequest, ilnpwire.TypeLocatorUpdate:
-		return !p.Carried || !at.opened[p.Src]
+		return !p.Encapsulated || !at.opened[p.Src]
 	}
 	return false
 }
@@ -43,7 +43,7 @@ func (at *attachment) keepsOut(p Packet) bool {
 // drops reports whether a packet does not get through.
 func (f Filter) drops(p Packet) bool {
 	switch {
-	case p.Carried:
+	case p.Encapsulated:
 		return f&DropUDP != 0
 	case f&DropOptions != 0 && p.Nonce.Present():
 		return true

@@ -32,7 +32,7 @@ func TestFirstContactThroughFilters(t *testing.T) {
 				if f.Answered == 0 {
 					t.Error("nothing was answered")
 				}
-				if got := len(w.mobile.peer(w.server).Carried)+len(w.server.peer(w.mobile).Carried) > 0; got != (filter != DropUpdates) {
+				if got := len(w.mobile.peer(w.server).Encapsulated)+len(w.server.peer(w.mobile).Encapsulated) > 0; got != (filter != DropUpdates) {
 					t.Errorf("control goes in UDP: %v", got)
 				}
 			})
@@ -54,7 +54,7 @@ func TestSoftHandoffThroughFilters(t *testing.T) {
 			w.mobile.Down(1)
 			w.Run(10 * time.Second)
 			s := w.mobile.peer(w.server)
-			if s.State != ilnp.Established || s.Dead || len(s.Carried) > 0 != (filter != DropUpdates) {
+			if s.State != ilnp.Established || s.Dead || len(s.Encapsulated) > 0 != (filter != DropUpdates) {
 				t.Fatalf("in there: %+v", s)
 			}
 			t.Logf("longest gap: %v, lost %d", f.Gap(), f.Sent-f.Answered)

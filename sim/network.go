@@ -111,11 +111,11 @@ func (n *Network) step() {
 
 // Packet is a packet on the wire: a data datagram, or a whole control packet.
 type Packet struct {
-	Src, Dst roam.ILV
-	Nonce    Nonce
-	Control  []byte // nil: data
-	Carried  bool   // a control packet in UDP
-	Data     Datagram
+	Src, Dst     roam.ILV
+	Nonce        Nonce
+	Control      []byte // nil: data
+	Encapsulated bool   // a control packet in UDP
+	Data         Datagram
 }
 
 // size returns the octets of the packet on the wire, from its IPv6 header.

@@ -314,7 +314,7 @@ func (h *Node) Settle() {
 		if !ok {
 			break
 		}
-		h.carryOut(o)
+		h.execute(o)
 	}
 	at, ok := h.core.PollTimeout()
 	if !ok || !h.wake.IsZero() && !at.Before(h.wake) {
@@ -335,8 +335,8 @@ func (h *Node) Settle() {
 	})
 }
 
-// carryOut does one thing that the core wants done.
-func (h *Node) carryOut(o ilnp.Output) {
+// execute does one thing that the core wants done.
+func (h *Node) execute(o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
 		h.transmit(o)
@@ -379,7 +379,7 @@ func (h *Node) transmit(t ilnp.Transmit) {
 	if !h.net.Brief {
 		h.net.note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
 	}
-	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Carried: p.Carried})
+	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated})
 }
 
 // put sends a packet out of a link.
@@ -387,7 +387,7 @@ func (h *Node) put(link roam.LinkID, p Packet) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier {
 			h.seen(link, true, p)
-			if p.Carried && at.access.Filter&OnlyAnswers != 0 {
+			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
 				at.open(p.Dst)
 			}
 			h.net.send(p, at.access)
@@ -418,7 +418,7 @@ func control(p ilnpwire.Packet) string {
 		return "malformed update"
 	}
 	name := "LU"
-	if p.Carried {
+	if p.Encapsulated {
 		name = "UDP-LU"
 	}
 	if lu.Operation == ilnpwire.Acknowledgement {

@@ -26,7 +26,7 @@ func (p *plane) receivePending(at *attachment, in Packet, e *pair) {
 	// Of what the core does not hear of, nothing must stay here either: no packet
 	// of ours would be a miss.
 	if !unsure && (known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest) {
-		p.keepPending(key, pending{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, carried: in.Carried, sent: old.sentTo(known)})
+		p.keepPending(key, pending{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, encap: in.Encapsulated, sent: old.sentTo(known)})
 	}
 	if e != nil {
 		why = ilnp.SeenOtherNonce
@@ -61,7 +61,7 @@ func (p *plane) receivePending(at *attachment, in Packet, e *pair) {
 	}
 	p.host.observe(ilnp.Observation{
 		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
-		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Carried: in.Carried, Held: held, Bytes: in.size(), Packets: old.sentTo(known),
+		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Encapsulated: in.Encapsulated, Held: held, Bytes: in.size(), Packets: old.sentTo(known),
 	})
 	if in.Control == nil && !held && why == ilnp.SeenPending {
 		p.host.deliver(key, in.Data)

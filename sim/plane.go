@@ -56,7 +56,7 @@ type pending struct {
 	remote, local roam.ILV
 	link          roam.LinkID
 	shown, own    Nonce
-	carried       bool // the path drops options: answered without, known by its place
+	encap         bool // the path drops options: answered without, known by its place
 	sent          int  // packets that have gone there
 }
 
@@ -166,7 +166,7 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 		e.sent++
 		p.pending[key] = e
 		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
-		if e.carried {
+		if e.encap {
 			out.Nonce = Nonce{}
 		}
 		p.host.put(e.link, out)
@@ -207,7 +207,7 @@ func (p *plane) sendPair(e *pair, d Datagram) {
 	packet := Packet{
 		Src: roam.ILV{NID: e.LocalNID, L64: path.Local.L64}, Dst: roam.ILV{NID: e.RemoteNID, L64: path.Remote}, Data: d,
 	}
-	if e.State == ilnp.Initiated || e.State == ilnp.Established && !e.Carry && (now.Before(e.NonceUntil) || d.opening) {
+	if e.State == ilnp.Initiated || e.State == ilnp.Established && !e.Encap && (now.Before(e.NonceUntil) || d.opening) {
 		packet.Nonce = e.LocalNonce
 	}
 	e.lastTx = now
@@ -268,7 +268,7 @@ func (p *plane) receive(at *attachment, in Packet) {
 // showed one in UDP.
 func (p *plane) speaksForPending(in Packet) bool {
 	e, ok := p.pending[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
-	return ok && e.carried && e.remote == in.Src && in.Control == nil
+	return ok && e.encap && e.remote == in.Src && in.Control == nil
 }
 
 // knows reports whether a node may open a session while accept is "known".
@@ -307,7 +307,7 @@ func (p *plane) hand(at *attachment, in Packet) {
 // authentic applies the rules of the nonce; false: another node, or none.
 func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 	known := slices.Contains(e.Accept, in.Src.L64)
-	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Carried: in.Carried, Bytes: in.size()}
+	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Encapsulated: in.Encapsulated, Bytes: in.size()}
 	switch {
 	case !in.Nonce.Present() && e.State == ilnp.Established && !e.isThere(in.Src.L64) && p.isClaimed(e, in.Src):
 		return false, false
@@ -420,13 +420,13 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 	if err == nil && q.OverNIDs {
 		err = ilnpwire.FinishOverNIDs(b) // the sum stays as it came
 	}
-	if err == nil && in.Carried {
-		b, err = ilnpwire.Carry(b, udpPort)
+	if err == nil && in.Encapsulated {
+		b, err = ilnpwire.Encapsulate(b, udpPort)
 	}
 	if err != nil {
 		return
 	}
-	p.host.put(at.link, Packet{Src: in.Dst, Dst: in.Src, Nonce: own, Control: b, Carried: in.Carried})
+	p.host.put(at.link, Packet{Src: in.Dst, Dst: in.Src, Nonce: own, Control: b, Encapsulated: in.Encapsulated})
 }
 
 // activity returns what was counted, in the order of keys.

@@ -137,7 +137,7 @@ func kindOf(p Packet) string {
 		return "data"
 	}
 	carrier := ""
-	if p.Carried {
+	if p.Encapsulated {
 		carrier = "UDP "
 	}
 	q, err := ilnpwire.ParseControl(p.Control, udpPort)

@@ -22,7 +22,7 @@ const volatile __u64 silence_again = 15000000000ULL;
 /* Port that control in UDP goes from and to, as it lies in a packet; 0: none
  * is sent, none is taken.
  */
-const volatile __u16 carry_port = 0;
+const volatile __u16 encap_port = 0;
 
 /* Number of buckets of the index, a power of two, less one. */
 const volatile __u32 index_mask = 0;

@@ -42,7 +42,7 @@ __noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const st
 	    bpf_skb_store_bytes(skb, in->l3 + 7, &hop_limit, 1, BPF_F_RECOMPUTE_CSUM) ||
 	    bpf_skb_store_bytes(skb, in->l3 + 8, swapped, 32, 0))
 		return drop(DROP_KERNEL_HELPER);
-	if (in->c.carried && turn_carrier(skb, &in->c, own))
+	if (in->c.encap && turn_encap(skb, &in->c, own))
 		return drop(DROP_KERNEL_HELPER);
 	if (own->len == 12)
 		bpf_skb_store_bytes(skb, in->c.option_at + 2, own->b, 12, 0);

@@ -5,7 +5,7 @@
 #ifndef ROAM_DELIVER_H
 #define ROAM_DELIVER_H
 
-#include "carry.h"
+#include "udpencap.h"
 #include "strip.h"
 
 /* What becomes of a packet where that is no verdict yet. */
@@ -60,7 +60,7 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 	e->remote = in->src;
 	e->local = in->dst;
 	e->nonce = in->c.nonce;
-	e->carried = in->c.carried;
+	e->encap = in->c.encap;
 }
 
 /* Tells of a packet of the session at once; with EV_RULE, also which rule was found.
@@ -90,12 +90,12 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
 }
 
 /* Takes the nonce out. Its header goes at once where it holds nothing else and stands
- * right behind the IPv6 header, as nearly always. The UDP header of a carried message
+ * right behind the IPv6 header, as nearly always. The UDP header of an encapsulated message
  * goes with it.
  */
 static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in)
 {
-	__u32 lead = in->c.carried ? UDP_LEN : 0, size = in->c.alone + lead;
+	__u32 lead = in->c.encap ? UDP_LEN : 0, size = in->c.alone + lead;
 	__be16 len;
 
 	if (!in->c.alone || in->c.nonce_at != in->l3 + IP6_LEN + lead)

@@ -72,7 +72,7 @@ static __always_inline __u32 this_detour(void)
  */
 static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pending_peer *e, const struct chain *c)
 {
-	if (e->carried & PENDING_CAME || has_come_round(skb) || !goes_in_order(skb, c) || !this_detour())
+	if (e->encap & PENDING_CAME || has_come_round(skb) || !goes_in_order(skb, c) || !this_detour())
 		return 0;
 	if (!skb->gso_size)
 		return e->cuts;
@@ -138,7 +138,7 @@ __noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pai
  */
 __noinline int is_moot(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
 {
-	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & PAIR_CARRY || l->retried || l->asks || l->with_nonce ||
+	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & PAIR_ENCAP || l->retried || l->asks || l->with_nonce ||
 	    l->without_nonce) {
 		count(TX_TWIN_MOOT);
 		return 1;

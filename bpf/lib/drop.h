@@ -16,12 +16,12 @@ enum counter {
 	TX_DETOUR,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
 	TX_TWIN,                /* packets sent under the other checksum rule as well, since no answer shows which */
 	TX_TWIN_MOOT,           /* not lost: copies of first packets, not sent as their answer or the rule was there by then */
-	TX_CARRIED,             /* ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6 */
+	TX_ENCAP,             /* ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6 */
 	TX_RETRIED,             /* first segments sent again as plain IPv6, out of the error that refused their nonce */
 	RX_PACKETS,             /* translated and delivered */
 	RX_NONCE,               /* of those, with a nonce that was stripped */
 	RX_PLAIN,               /* of those, of sessions that fell back to plain IPv6 */
-	RX_CARRIED,             /* control messages that came in UDP */
+	RX_ENCAP,             /* control messages that came in UDP */
 	RX_STALE_LOCATOR,       /* of those delivered or taken, from a locator that is only accepted: withdrawn, and in grace */
 	RX_HELD,                /* not lost: packets of pending peers, given to the daemon until these are validated */
 	RX_NOT_ADMITTED,        /* not lost: packets with a nonce from nodes that nobody knows here, left to the stack */

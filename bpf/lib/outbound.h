@@ -3,7 +3,7 @@
 #ifndef ROAM_OUTBOUND_H
 #define ROAM_OUTBOUND_H
 
-#include "carry.h"
+#include "udpencap.h"
 #include "detour.h"
 #include "expected.h"
 #include "flow.h"
@@ -20,7 +20,7 @@ struct outbound {
 	__u32 ifindex;
 	__u32 mtu;
 	__u8 bears_nonce; /* also as a super-packet */
-	__u8 carry;       /* in UDP */
+	__u8 encap;       /* in UDP */
 	const struct uplink *hop; /* may have the next hop; null: it is to be looked up */
 };
 
@@ -33,13 +33,13 @@ static __always_inline void use_uplink(struct outbound *o, const struct uplink *
 }
 
 /* Puts room behind the IPv6 header and a nonce in it, with a UDP header before
- * it where it is to be carried.
+ * it where it is to be encapsulated in UDP.
  */
-static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next, int carry)
+static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next, int encap)
 {
-	__u32 size = n->len == 12 ? 16 : 8, lead = carry ? UDP_LEN : 0;
+	__u32 size = n->len == 12 ? 16 : 8, lead = encap ? UDP_LEN : 0;
 	__u8 h[16] = { next, size / 8 - 1, OPT_NONCE, n->len };
-	__u8 type = carry ? IPPROTO_UDP : NEXT_DEST_OPTIONS;
+	__u8 type = encap ? IPPROTO_UDP : NEXT_DEST_OPTIONS;
 	__be16 len;
 
 	if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
@@ -48,8 +48,8 @@ static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *
 		return -1;
 	len = bpf_htons(bpf_ntohs(len) + size + lead);
 	__builtin_memcpy(h + 4, n->b, 12);
-	if (carry && (size == 16 ? put_carrier(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 16) :
-				   put_carrier(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 8)))
+	if (encap && (size == 16 ? put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 16) :
+				   put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 8)))
 		return -1;
 	if (bpf_skb_store_bytes(skb, ETH_LEN + 4, &len, 2, 0) ||
 	    bpf_skb_store_bytes(skb, ETH_LEN + 6, &type, 1, 0))
@@ -66,7 +66,7 @@ static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *
  */
 static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
 {
-	__u32 size = (o->nonce.len == 12 ? 16 : 8) + (o->carry ? UDP_LEN : 0);
+	__u32 size = (o->nonce.len == 12 ? 16 : 8) + (o->encap ? UDP_LEN : 0);
 
 	if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
 	    (skb->gso_size ? o->bears_nonce : skb->len - ETH_LEN + size <= o->mtu))
@@ -96,9 +96,9 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	if (write_addresses(skb, ETH_LEN, o->ends))
 		return drop(DROP_KERNEL_HELPER);
 	if (o->nonce.len && nonce_fits(skb, o, next)) {
-		if (put_nonce(skb, &o->nonce, next, o->carry))
+		if (put_nonce(skb, &o->nonce, next, o->encap))
 			return drop(DROP_KERNEL_HELPER);
-		count(o->carry ? TX_CARRIED : TX_NONCE);
+		count(o->encap ? TX_ENCAP : TX_NONCE);
 	}
 	return leave(o);
 }
@@ -241,8 +241,8 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (is_spread(p, c))
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
-	o.carry = p->flags & PAIR_CARRY && is_carried(c, next);
-	if (o.carry || (!(p->flags & PAIR_CARRY) && nonce_due(skb, p, l, c, now)))
+	o.encap = p->flags & PAIR_ENCAP && is_encapsulated(c, next);
+	if (o.encap || (!(p->flags & PAIR_ENCAP) && nonce_due(skb, p, l, c, now)))
 		o.nonce = p->local_nonce;
 	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
@@ -282,8 +282,8 @@ __noinline int send_pending(struct __sk_buff *skb, const struct pair_key *k, str
 		return no_path(skb);
 	}
 	o.ifindex = e->ifindex;
-	o.carry = e->carried & PENDING_CAME && is_carried(c, next);
-	if (o.carry || !(e->carried & PENDING_CAME))
+	o.encap = e->encap & PENDING_CAME && is_encapsulated(c, next);
+	if (o.encap || !(e->encap & PENDING_CAME))
 		pending_nonce(e, k, &o.nonce);
 	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), e->rule == RULE_RFC6741 && c->proto != IPPROTO_ICMPV6);
 	if (c->proto == IPPROTO_TCP && c->fragment == WHOLE)

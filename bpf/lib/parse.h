@@ -67,7 +67,7 @@ struct chain {
 	__u8 nonce_next; /* next header of the header with the nonce */
 	__u8 alone;      /* length of that header when it holds nothing else, or 0 */
 	__u8 type;       /* ICMPv6: message type */
-	__u8 carried;    /* stands in UDP: see carry.h */
+	__u8 encap;    /* stands in UDP: see udpencap.h */
 	__u8 refused;    /* enum counter: why it is dropped, where its sender may be a forger */
 	__u8 plain;      /* it is for a socket of plain IPv6 */
 	struct nonce nonce;

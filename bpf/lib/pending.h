@@ -67,7 +67,7 @@ __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 		if (e->others[i].nonce != id)
 			continue;
 		e->others[i].l64 = in->src.l64;
-		e->others[i].carried |= in->c.carried;
+		e->others[i].encap |= in->c.encap;
 		return 1;
 	}
 	i = e->next;
@@ -76,7 +76,7 @@ __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 	e->next = i + 1;
 	e->others[i].nonce = id;
 	e->others[i].l64 = in->src.l64;
-	e->others[i].carried = in->c.carried;
+	e->others[i].encap = in->c.encap;
 	return 0;
 }
 
@@ -86,7 +86,7 @@ static __always_inline void note_received(struct __sk_buff *skb, const struct in
 	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
 	__sync_fetch_and_add(&e->rx_packets, 1);
 	/* Without a nonce it may be an answer of plain IPv6, which shows nothing. */
-	if (e->rule == RULE_NOT_FOUND && (in->c.nonce.len || e->carried) && has_rule(in->c.proto))
+	if (e->rule == RULE_NOT_FOUND && (in->c.nonce.len || e->encap) && has_rule(in->c.proto))
 		e->rule = rule_shown(skb, &in->c, in->l3);
 }
 
@@ -121,7 +121,7 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 		e->first_remote = in->src.l64;
 		e->first_local = in->dst.l64;
 		e->epoch = epoch;
-		e->carried = e->cuts = 0;
+		e->encap = e->cuts = 0;
 		e->rule = RULE_NOT_FOUND;
 		e->since = bpf_ktime_get_coarse_ns();
 	}
@@ -132,7 +132,7 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 		e->ifindex = skb->ifindex;
 		e->rx_bytes = e->rx_packets = e->tx_bytes = e->tx_packets = 0;
 	}
-	e->carried = in->c.carried ? PENDING_CAME | PENDING_SPOKE : e->carried & PENDING_SPOKE;
+	e->encap = in->c.encap ? PENDING_CAME | PENDING_SPOKE : e->encap & PENDING_SPOKE;
 	e->given = is_given(in);
 	note_received(skb, in, e);
 	e->remote_nonce = in->c.nonce; /* the last: it is answered from now on */
@@ -148,12 +148,12 @@ static __always_inline int is_second(const struct inbound *in, const struct pair
 }
 
 /* Has a pending peer that is not answered under the NID shown its nonce in UDP there? */
-static __always_inline int is_carried_elsewhere(const struct pending_peer *e, union half l64)
+static __always_inline int is_encap_elsewhere(const struct pending_peer *e, union half l64)
 {
 	int is = 0;
 
 	for (int i = 0; i < OTHERS; i++)
-		is |= e->others[i].carried && e->others[i].l64.v == l64.v;
+		is |= e->others[i].encap && e->others[i].l64.v == l64.v;
 	return is;
 }
 
@@ -202,8 +202,8 @@ __noinline int speaks_for_pending(struct __sk_buff *skb, const struct inbound *i
 	if (!e)
 		return 0;
 	if (!e->remote_nonce.len || e->remote_l64.v != in->src.l64.v)
-		return in->c.proto != IPPROTO_ICMPV6 && is_carried_elsewhere(e, in->src.l64);
-	if (e->carried)
+		return in->c.proto != IPPROTO_ICMPV6 && is_encap_elsewhere(e, in->src.l64);
+	if (e->encap)
 		return in->c.proto != IPPROTO_ICMPV6;
 	if (in->c.proto != IPPROTO_TCP)
 		return is_right_behind(skb, in, e, &key);

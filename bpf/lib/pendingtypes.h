@@ -19,7 +19,7 @@
 struct other {
 	__u64 nonce;         /* nonce_id() of it; 0: none */
 	union half l64;      /* where it was last seen */
-	__u64 carried;       /* its nonce came in UDP there */
+	__u64 encap;       /* its nonce came in UDP there */
 };
 
 /* Pending peers with one NID. The first one that is where a record or the session has
@@ -34,7 +34,7 @@ struct pending_peer {
 	struct nonce remote_nonce; /* len 0: none is answered */
 	__u32 ifindex;
 	__u16 epoch;
-	__u8 carried;                /* PENDING_CAME and PENDING_SPOKE */
+	__u8 encap;                /* PENDING_CAME and PENDING_SPOKE */
 	__u8 cuts;                   /* GSO packets to it have taken the detour */
 	__u64 since;                 /* when the first nonce came */
 	__u64 syn_ack;               /* hash of the last SYN-ACK that went to remote_l64; 0: none */

@@ -57,7 +57,7 @@ struct event {
 	struct nonce nonce;
 	struct nonce own_nonce; /* what the pending peer is answered with; EV_MISS, EV_ERROR_OUT: only where they are for one */
 	__u16 len;              /* of the packet that follows, from its IPv6 header */
-	__u16 carried;          /* its nonce came in UDP */
+	__u16 encap;          /* its nonce came in UDP */
 	enum rule_found rule;   /* EV_PENDING, EV_OTHER_NONCE, EV_RULE */
 	__u32 bytes;            /* of the packet; EV_MORE: in all, */
 	__u32 packets;          /* and how many; EV_PENDING: that have gone to the one that is answered there */

@@ -34,7 +34,7 @@ struct problem {
 static __always_inline int may_retry(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
 				     const struct inbound *in)
 {
-	const __u32 looked_at = PAIR_INITIATED | PAIR_PLAIN | PAIR_DEAD | PAIR_RFC6741 | PAIR_CARRY;
+	const __u32 looked_at = PAIR_INITIATED | PAIR_PLAIN | PAIR_DEAD | PAIR_RFC6741 | PAIR_ENCAP;
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
 

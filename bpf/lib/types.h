@@ -99,7 +99,7 @@ enum pair_flags {
 	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
 	PAIR_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
 	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
-	PAIR_CARRY = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
+	PAIR_ENCAP = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
 	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
 	PAIR_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */

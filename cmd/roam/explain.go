@@ -171,7 +171,7 @@ func (s situation) setup(a *app) string {
 	if s.session.OptionOn == "always" {
 		out += "; every packet carries the nonce"
 	}
-	if s.session.Carriage == "udp" {
+	if s.session.Encapsulation == "udp" {
 		out += "; the path drops destination options or ICMPv6, so control goes in UDP and data without the nonce"
 	}
 	switch s.session.Spread {

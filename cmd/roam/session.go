@@ -128,7 +128,7 @@ func (a *app) sessionFigures(line func(name, format string, args ...any), s cont
 	} else {
 		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
 	}
-	if s.Carriage == "udp" {
+	if s.Encapsulation == "udp" {
 		line("control", "in UDP: a path in use drops destination options or ICMPv6")
 	}
 	switch s.Spread {

@@ -26,7 +26,7 @@ var (
 		ilnp.SessionReplaced: "session-replaced",
 		ilnp.PeerMoved:       "peer-moved", ilnp.PeerDead: "peer-dead", ilnp.PeerAlive: "peer-alive",
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
-		ilnp.CarriageChanged: "carriage-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
+		ilnp.EncapsulationChanged: "encapsulation-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
 		ilnp.SessionNamed: "session-named", ilnp.HandoffReturned: "handoff-returned",
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
@@ -122,13 +122,13 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 		Names: append([]string{}, s.Names...), Claims: s.Claims, State: PairStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
-		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Carriage: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
+		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Encapsulation: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
 	if s.NonceAlways {
 		out.OptionOn = "always"
 	}
-	if slices.ContainsFunc(s.Paths, func(p ilnp.Path) bool { return slices.Contains(s.Carried, p) }) {
-		out.Carriage = "udp"
+	if slices.ContainsFunc(s.Paths, func(p ilnp.Path) bool { return slices.Contains(s.Encapsulated, p) }) {
+		out.Encapsulation = "udp"
 	}
 	if s.Since.IsZero() {
 		out.State = StateKnown // the core lists whom it knows of, too
@@ -151,7 +151,7 @@ func EventFrom(e ilnp.Event, names Names) Event {
 		Time: e.Time, Kind: KindName(e.Kind), Peer: e.Key.Remote,
 		From: linkLocators(e.From, names), To: linkLocators(e.To, names),
 		Locators: e.Locators, RTTMS: Millis(e.RTT), DurationMS: Millis(e.Duration), Reason: e.Reason,
-		Octets: e.Size, Relabelled: e.Relabelled, Carried: e.Carried,
+		Octets: e.Size, Relabelled: e.Relabelled, Encapsulated: e.Encapsulated,
 	}
 	if e.Kind == ilnp.PathAnswered {
 		out.Form = FormName(e.Form)

@@ -91,33 +91,33 @@ type Locator struct {
 
 // Session is one correspondent, with a session or without one yet.
 type Session struct {
-	NID          roam.NID        `json:"nid"`
-	Address      netip.Addr      `json:"address"` // its session address, as applications see it
-	LocalHandle  roam.NID        `json:"local_handle"`
-	RemoteHandle roam.NID        `json:"remote_handle"`
-	Names        []string        `json:"names"`
-	Claims       bool            `json:"claims,omitempty"` // it only claims the identifier: no record has it where it was validated
-	State        string          `json:"state"`            // "known" (no session yet), "initiated", "established" or "plain"
-	Dead         bool            `json:"dead"`             // no path works at present
-	Locators     []RemoteLocator `json:"locators"`
-	Paths        []SessionPath   `json:"paths"`                // those that it is sent to on
-	Obstructed   []Obstruction   `json:"obstructed,omitempty"` // those that a policy of this host takes elsewhere
-	InUse        *Path           `json:"in_use,omitempty"`     // the one that the last packets took; absent: none yet
-	RTTMS        float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
-	Since        time.Time       `json:"since,omitzero"`
-	Checksum     string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
-	ChecksumICMP string          `json:"checksum_icmp"`       // the same of ICMPv6, Locator Updates included: "ipv6", "rfc6741", or "sought" while it has shown none
-	UpdateForm   string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743", "draft" or "linux"
-	OptionOn     string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
-	Carriage     string          `json:"carriage"`            // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
-	Spread       string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
-	WhyPlain     string          `json:"why_plain,omitempty"` // why the state is "plain"
-	LastMove     time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
-	LastMoveMS   float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
-	TxPackets    uint64          `json:"tx_packets"`
-	TxBytes      uint64          `json:"tx_bytes"`
-	RxPackets    uint64          `json:"rx_packets"`
-	RxBytes      uint64          `json:"rx_bytes"`
+	NID           roam.NID        `json:"nid"`
+	Address       netip.Addr      `json:"address"` // its session address, as applications see it
+	LocalHandle   roam.NID        `json:"local_handle"`
+	RemoteHandle  roam.NID        `json:"remote_handle"`
+	Names         []string        `json:"names"`
+	Claims        bool            `json:"claims,omitempty"` // it only claims the identifier: no record has it where it was validated
+	State         string          `json:"state"`            // "known" (no session yet), "initiated", "established" or "plain"
+	Dead          bool            `json:"dead"`             // no path works at present
+	Locators      []RemoteLocator `json:"locators"`
+	Paths         []SessionPath   `json:"paths"`                // those that it is sent to on
+	Obstructed    []Obstruction   `json:"obstructed,omitempty"` // those that a policy of this host takes elsewhere
+	InUse         *Path           `json:"in_use,omitempty"`     // the one that the last packets took; absent: none yet
+	RTTMS         float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
+	Since         time.Time       `json:"since,omitzero"`
+	Checksum      string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
+	ChecksumICMP  string          `json:"checksum_icmp"`       // the same of ICMPv6, Locator Updates included: "ipv6", "rfc6741", or "sought" while it has shown none
+	UpdateForm    string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743", "draft" or "linux"
+	OptionOn      string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
+	Encapsulation string          `json:"encapsulation"`       // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
+	Spread        string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
+	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
+	LastMove      time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
+	LastMoveMS    float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
+	TxPackets     uint64          `json:"tx_packets"`
+	TxBytes       uint64          `json:"tx_bytes"`
+	RxPackets     uint64          `json:"rx_packets"`
+	RxBytes       uint64          `json:"rx_bytes"`
 }
 
 // RemoteLocator is one locator of a correspondent.
@@ -165,21 +165,21 @@ type LinkLocator struct {
 
 // Event is one thing that happened.
 type Event struct {
-	Time       time.Time     `json:"time"`
-	Kind       string        `json:"kind"` // KindNames lists them; "lost": the reader was too slow
-	Peer       roam.NID      `json:"peer,omitempty"`
-	PeerName   string        `json:"peer_name,omitempty"`
-	From       []LinkLocator `json:"from,omitempty"` // the active set before
-	To         []LinkLocator `json:"to,omitempty"`   // and after
-	Locators   []roam.L64    `json:"locators,omitempty"`
-	Path       *Path         `json:"path,omitempty"`
-	RTTMS      float64       `json:"rtt_ms,omitempty"`
-	DurationMS float64       `json:"duration_ms,omitempty"`
-	Reason     string        `json:"reason,omitempty"`
-	Form       string        `json:"form,omitempty"`       // of the probe that was answered: "options", "udp", "padded" or "full"
-	Octets     int           `json:"octets,omitempty"`     // of the probe's packet, of "full"
-	Relabelled bool          `json:"relabelled,omitempty"` // the answer had another flow label than the probe
-	Carried    bool          `json:"carried,omitempty"`    // the acknowledgement came in UDP
+	Time         time.Time     `json:"time"`
+	Kind         string        `json:"kind"` // KindNames lists them; "lost": the reader was too slow
+	Peer         roam.NID      `json:"peer,omitempty"`
+	PeerName     string        `json:"peer_name,omitempty"`
+	From         []LinkLocator `json:"from,omitempty"` // the active set before
+	To           []LinkLocator `json:"to,omitempty"`   // and after
+	Locators     []roam.L64    `json:"locators,omitempty"`
+	Path         *Path         `json:"path,omitempty"`
+	RTTMS        float64       `json:"rtt_ms,omitempty"`
+	DurationMS   float64       `json:"duration_ms,omitempty"`
+	Reason       string        `json:"reason,omitempty"`
+	Form         string        `json:"form,omitempty"`         // of the probe that was answered: "options", "udp", "padded" or "full"
+	Octets       int           `json:"octets,omitempty"`       // of the probe's packet, of "full"
+	Relabelled   bool          `json:"relabelled,omitempty"`   // the answer had another flow label than the probe
+	Encapsulated bool          `json:"encapsulated,omitempty"` // the acknowledgement came in UDP
 }
 
 // Peer is a correspondent that was made known.

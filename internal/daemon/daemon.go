@@ -209,7 +209,7 @@ func (d *Daemon) loadAndSetUp() (device hostnet.Device, err error) {
 		var err error
 		d.plane, err = dataplane.Open(dataplane.Options{
 			PinDir: d.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: d.cfg.ILNP.MaxSessions,
-			CarryPort: d.cfg.ILNP.UDPPort,
+			EncapPort: d.cfg.ILNP.UDPPort,
 		})
 		loaded <- err
 	}()

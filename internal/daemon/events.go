@@ -25,7 +25,7 @@ var logged = map[ilnp.EventKind]slog.Level{
 	ilnp.SessionEstablished: slog.LevelInfo,
 	ilnp.SessionFellBack:    slog.LevelInfo, ilnp.SessionReplaced: slog.LevelInfo,
 	ilnp.PeerMoved: slog.LevelInfo, ilnp.PeerDead: slog.LevelWarn, ilnp.PeerAlive: slog.LevelInfo,
-	ilnp.ModeChanged: slog.LevelInfo, ilnp.CarriageChanged: slog.LevelInfo, ilnp.SpreadChanged: slog.LevelInfo, ilnp.PathNarrowed: slog.LevelWarn,
+	ilnp.ModeChanged: slog.LevelInfo, ilnp.EncapsulationChanged: slog.LevelInfo, ilnp.SpreadChanged: slog.LevelInfo, ilnp.PathNarrowed: slog.LevelWarn,
 }
 
 // move gathers what a handoff cost, from its start to its end.

@@ -42,12 +42,12 @@ const (
 	bpfCounterTX_DETOUR                bpfCounter = 5
 	bpfCounterTX_TWIN                  bpfCounter = 6
 	bpfCounterTX_TWIN_MOOT             bpfCounter = 7
-	bpfCounterTX_CARRIED               bpfCounter = 8
+	bpfCounterTX_ENCAP                 bpfCounter = 8
 	bpfCounterTX_RETRIED               bpfCounter = 9
 	bpfCounterRX_PACKETS               bpfCounter = 10
 	bpfCounterRX_NONCE                 bpfCounter = 11
 	bpfCounterRX_PLAIN                 bpfCounter = 12
-	bpfCounterRX_CARRIED               bpfCounter = 13
+	bpfCounterRX_ENCAP                 bpfCounter = 13
 	bpfCounterRX_STALE_LOCATOR         bpfCounter = 14
 	bpfCounterRX_HELD                  bpfCounter = 15
 	bpfCounterRX_NOT_ADMITTED          bpfCounter = 16
@@ -106,7 +106,7 @@ type bpfEvent struct {
 	Nonce    bpfNonce
 	OwnNonce bpfNonce
 	Len      uint16
-	Carried  uint16
+	Encap    uint16
 	Rule     bpfRuleFound
 	Bytes    uint32
 	Packets  uint32
@@ -242,7 +242,7 @@ const (
 	bpfPairFlagsPAIR_NONCE_ALWAYS bpfPairFlags = 32
 	bpfPairFlagsPAIR_REAL_SOCKETS bpfPairFlags = 64
 	bpfPairFlagsPAIR_BY_HANDLE    bpfPairFlags = 128
-	bpfPairFlagsPAIR_CARRY        bpfPairFlags = 256
+	bpfPairFlagsPAIR_ENCAP        bpfPairFlags = 256
 	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
 	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
 	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
@@ -308,7 +308,7 @@ type bpfPendingPeer struct {
 	RemoteNonce bpfNonce
 	Ifindex     uint32
 	Epoch       uint16
-	Carried     uint8
+	Encap       uint8
 	Cuts        uint8
 	Since       uint64
 	SynAck      uint64
@@ -321,10 +321,10 @@ type bpfPendingPeer struct {
 	Next        uint32
 	Guesses     uint32
 	Others      [3]struct {
-		_       structs.HostLayout
-		Nonce   uint64
-		L64     bpfHalf
-		Carried uint64
+		_     structs.HostLayout
+		Nonce uint64
+		L64   bpfHalf
+		Encap uint64
 	}
 }
 
@@ -424,8 +424,8 @@ const (
 	bpfProgIlnpSessionSink    = "ilnp_session_sink"
 	bpfProgIlnpUplinkEgress   = "ilnp_uplink_egress"
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
-	bpfVarCarryPort           = "carry_port"
 	bpfVarCsumFlags           = "csum_flags"
+	bpfVarEncapPort           = "encap_port"
 	bpfVarIndexMask           = "index_mask"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
@@ -514,8 +514,8 @@ type bpfMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
-	CarryPort    *ebpf.VariableSpec `ebpf:"carry_port"`
 	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
+	EncapPort    *ebpf.VariableSpec `ebpf:"encap_port"`
 	IndexMask    *ebpf.VariableSpec `ebpf:"index_mask"`
 	SilenceAfter *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
@@ -597,8 +597,8 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
-	CarryPort    *ebpf.Variable `ebpf:"carry_port"`
 	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
+	EncapPort    *ebpf.Variable `ebpf:"encap_port"`
 	IndexMask    *ebpf.Variable `ebpf:"index_mask"`
 	SilenceAfter *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`

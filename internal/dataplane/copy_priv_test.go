@@ -60,7 +60,7 @@ func TestTwin(t *testing.T) {
 		"and more":                {func(p *ilnp.Pair) { p.Grace = 900 * time.Millisecond }, 901, 1},
 		"an echo was answered":    {func(p *ilnp.Pair) {}, 201, 1},
 		"the rule is known":       {func(p *ilnp.Pair) { p.RuleSought = false }, 201, 0},
-		"without nonce":           {func(p *ilnp.Pair) { p.Carry = true }, 201, 0},
+		"without nonce":           {func(p *ilnp.Pair) { p.Encap = true }, 201, 0},
 		"it never answers either": {initiated, 31000, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestCopy(t *testing.T) {
 		"the other guess":      {func(p *ilnp.Pair) { p.Rule = ilnp.RuleRFC6741 }, func(*rig) {}, true},
 		"the rule is known":    {func(p *ilnp.Pair) { p.RuleSought = false }, func(*rig) {}, false},
 		"it fell back":         {func(p *ilnp.Pair) { p.State = ilnp.Plain }, func(*rig) {}, false},
-		"data has no nonce":    {func(p *ilnp.Pair) { p.Carry = true }, func(*rig) {}, false},
+		"data has no nonce":    {func(p *ilnp.Pair) { p.Encap = true }, func(*rig) {}, false},
 		"its answer shows the rule": {initiated, func(r *rig) {
 			r.ingress(under(ilnp.FoundIPv6, false, at(there, theirs), theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)))
 		}, false},

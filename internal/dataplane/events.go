@@ -44,18 +44,18 @@ const (
 
 // Event is one report of the data plane.
 type Event struct {
-	Kind     EventKind
-	Link     roam.LinkID // where the packet was seen
-	Key      ilnp.PairKey
-	Remote   roam.ILV // as on the wire; zero for packets on their way out
-	Local    roam.ILV
-	Nonce    ilnp.Nonce
-	OwnNonce ilnp.Nonce // what a pending peer is answered with
-	Found    ilnp.FoundRule
-	Carried  bool   // the nonce came in UDP
-	Bytes    int    // of the packet seen, from its IPv6 header; More: in all
-	Packets  int    // More: how many; PendingPeer: that have gone to the pending peer
-	Packet   []byte // whole, from its IPv6 header, where the kind has one
+	Kind         EventKind
+	Link         roam.LinkID // where the packet was seen
+	Key          ilnp.PairKey
+	Remote       roam.ILV // as on the wire; zero for packets on their way out
+	Local        roam.ILV
+	Nonce        ilnp.Nonce
+	OwnNonce     ilnp.Nonce // what a pending peer is answered with
+	Found        ilnp.FoundRule
+	Encapsulated bool   // the nonce came in UDP
+	Bytes        int    // of the packet seen, from its IPv6 header; More: in all
+	Packets      int    // More: how many; PendingPeer: that have gone to the pending peer
+	Packet       []byte // whole, from its IPv6 header, where the kind has one
 }
 
 // recordReader is a ring: a ringbuf.Reader, but for tests.
@@ -123,17 +123,17 @@ func decodeEvent(raw []byte) (Event, bool) {
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e)), head), raw) // octet by octet what C wrote
 	ev := Event{
-		Kind:     EventKind(e.Kind),
-		Link:     roam.LinkID(e.Ifindex),
-		Key:      e.Key.key(),
-		Remote:   e.Remote.ilv(),
-		Local:    e.Local.ilv(),
-		Nonce:    e.Nonce.nonce(),
-		OwnNonce: e.OwnNonce.nonce(),
-		Found:    ilnp.FoundRule(e.Rule), // the same values
-		Carried:  e.Carried != 0,
-		Bytes:    int(e.Bytes),
-		Packets:  int(e.Packets),
+		Kind:         EventKind(e.Kind),
+		Link:         roam.LinkID(e.Ifindex),
+		Key:          e.Key.key(),
+		Remote:       e.Remote.ilv(),
+		Local:        e.Local.ilv(),
+		Nonce:        e.Nonce.nonce(),
+		OwnNonce:     e.OwnNonce.nonce(),
+		Found:        ilnp.FoundRule(e.Rule), // the same values
+		Encapsulated: e.Encap != 0,
+		Bytes:        int(e.Bytes),
+		Packets:      int(e.Packets),
 	}
 	if e.Len > 0 && head+int(e.Len) <= len(raw) {
 		ev.Packet = bytes.Clone(raw[head : head+int(e.Len)])

@@ -24,12 +24,12 @@ const (
 	guardCounterTX_DETOUR                guardCounter = 5
 	guardCounterTX_TWIN                  guardCounter = 6
 	guardCounterTX_TWIN_MOOT             guardCounter = 7
-	guardCounterTX_CARRIED               guardCounter = 8
+	guardCounterTX_ENCAP                 guardCounter = 8
 	guardCounterTX_RETRIED               guardCounter = 9
 	guardCounterRX_PACKETS               guardCounter = 10
 	guardCounterRX_NONCE                 guardCounter = 11
 	guardCounterRX_PLAIN                 guardCounter = 12
-	guardCounterRX_CARRIED               guardCounter = 13
+	guardCounterRX_ENCAP                 guardCounter = 13
 	guardCounterRX_STALE_LOCATOR         guardCounter = 14
 	guardCounterRX_HELD                  guardCounter = 15
 	guardCounterRX_NOT_ADMITTED          guardCounter = 16

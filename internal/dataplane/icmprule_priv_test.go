@@ -28,21 +28,21 @@ func TestReflectionKeepsTheRule(t *testing.T) {
 	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	for name, from := range map[string]roam.ILV{"session": at(there, theirs), "pending peer": unlistedPeer(1)} {
 		for _, nids := range []bool{false, true} {
-			for _, carried := range []bool{false, true} {
+			for _, encap := range []bool{false, true} {
 				b := mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen octets..")))
 				if nids {
 					b = overNIDs(t, b)
 				}
-				if carried {
-					b = mustPacket(t)(ilnpwire.Carry(b, carryPort))
+				if encap {
+					b = mustPacket(t)(ilnpwire.Encapsulate(b, encapPort))
 				}
 				v, out := r.ingress(b)
 				if v != redirect {
-					t.Fatalf("%s, over NIDs %v, in UDP %v: verdict %d", name, nids, carried, v)
+					t.Fatalf("%s, over NIDs %v, in UDP %v: verdict %d", name, nids, encap, v)
 				}
-				p, err := ilnpwire.ParseControl(out, carryPort)
-				if err != nil || p.Type != ilnpwire.TypeEchoReply || p.OverNIDs != nids || p.Carried != carried {
-					t.Errorf("%s, over NIDs %v, in UDP %v: reply %+v, %v", name, nids, carried, p, err)
+				p, err := ilnpwire.ParseControl(out, encapPort)
+				if err != nil || p.Type != ilnpwire.TypeEchoReply || p.OverNIDs != nids || p.Encapsulated != encap {
+					t.Errorf("%s, over NIDs %v, in UDP %v: reply %+v, %v", name, nids, encap, p, err)
 				}
 				r.events()
 			}

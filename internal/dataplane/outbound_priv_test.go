@@ -201,18 +201,18 @@ func TestOutboundSpread(t *testing.T) {
 				l.PathBytes[i] = 0xffff_f000
 			}
 		})
-		carried := make(map[ilnp.Path]int)
+		encap := make(map[ilnp.Path]int)
 		for range 200 * paths {
 			body := udp(rnd.IntN(1400))
 			got := r.send(ip6.UDP, body)
-			carried[ilnp.Path{Local: ilnp.Local{Link: loopback, L64: got.Src.L64}, Remote: got.Dst.L64}] += ethLen + ip6.HeaderLen + len(body)
+			encap[ilnp.Path{Local: ilnp.Local{Link: loopback, L64: got.Src.L64}, Remote: got.Dst.L64}] += ethLen + ip6.HeaderLen + len(body)
 		}
 		least, most := 1<<30, 0
-		for _, n := range carried {
+		for _, n := range encap {
 			least, most = min(least, n), max(most, n)
 		}
-		if len(carried) != paths || most-least > ethLen+ip6.HeaderLen+1408 {
-			t.Errorf("%d paths: used %d, from %d to %d octets", paths, len(carried), least, most)
+		if len(encap) != paths || most-least > ethLen+ip6.HeaderLen+1408 {
+			t.Errorf("%d paths: used %d, from %d to %d octets", paths, len(encap), least, most)
 		}
 	}
 }

@@ -343,8 +343,8 @@ func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
 	if pair.NonceAlways {
 		f |= bpfPairFlagsPAIR_NONCE_ALWAYS
 	}
-	if pair.Carry {
-		f |= bpfPairFlagsPAIR_CARRY
+	if pair.Encap {
+		f |= bpfPairFlagsPAIR_ENCAP
 	}
 	if pair.Unconfirmed {
 		f |= bpfPairFlagsPAIR_UNCONFIRMED

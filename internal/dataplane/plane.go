@@ -48,9 +48,9 @@ type Options struct {
 	// Sessions is how many there may be at a time, 0 for DefaultSessions. Maps
 	// that an earlier process made for another number are not reused.
 	Sessions int
-	// CarryPort is the UDP port of control messages where a path drops the
+	// EncapPort is the UDP port of control messages where a path drops the
 	// option or ICMPv6; 0: none is taken.
-	CarryPort uint16
+	EncapPort uint16
 }
 
 // Plane is the loaded data plane. Its methods may be called from one goroutine;

@@ -107,8 +107,8 @@ func newRigOf(t testing.TB, sessions int) *rig {
 	return r
 }
 
-// carryPort is that of control messages in UDP.
-const carryPort = 6740
+// encapPort is that of control messages in UDP.
+const encapPort = 6740
 
 // open opens the plane, as a daemon does that starts.
 func (r *rig) open() {
@@ -126,7 +126,7 @@ func (r *rig) open() {
 }
 
 func (r *rig) options() Options {
-	return Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size, CarryPort: carryPort}
+	return Options{PinDir: r.dir + "/pins", Classic: hostnet.Classic{}, Sessions: r.size, EncapPort: encapPort}
 }
 
 // use makes a plane the rig's, whose rings nobody reads.

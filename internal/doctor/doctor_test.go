@@ -212,7 +212,7 @@ func TestPeerFindings(t *testing.T) {
 		}, []string{"warning path", "note path: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:2::/64 was in use and answers nothing"}},
 		"firewall":          {func(p *PeerFacts) { p.Probed.Opened = 2 }, []string{"note path: 2 times a TCP connection with b.example stood still after a move"}},
 		"one path for each": {func(p *PeerFacts) { p.Session.Spread = "flow" }, []string{"note path: TCP with b.example stood still though each path works"}},
-		"updates in UDP":    {func(p *PeerFacts) { p.History[1].Carried = true }, []string{"warning updates: the last Locator Update was acknowledged in UDP only"}},
+		"updates in UDP":    {func(p *PeerFacts) { p.History[1].Encapsulated = true }, []string{"warning updates: the last Locator Update was acknowledged in UDP only"}},
 		"updates filtered":  {func(p *PeerFacts) { p.History = p.History[:1] }, []string{"fault updates: b.example does not acknowledge"}},
 		"forged": {func(p *PeerFacts) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})

@@ -93,19 +93,19 @@ func lookOneWay(e *examination, p *PeerFacts) {
 // lookUpdates finds that Locator Updates are not acknowledged though probes
 // are answered, or only in UDP.
 func lookUpdates(e *examination, p *PeerFacts) {
-	last, carried := "", false
+	last, encap := "", false
 	for _, ev := range p.History {
 		if ev.Kind == control.KindName(ilnp.UpdateAcked) || ev.Kind == control.KindName(ilnp.UpdateFailed) {
-			last, carried = ev.Kind, ev.Carried
+			last, encap = ev.Kind, ev.Encapsulated
 		}
 	}
 	whole := slices.ContainsFunc(p.Probed.Paths, func(f control.ProbedPath) bool { return f.Answered })
 	switch {
 	case last == control.KindName(ilnp.UpdateFailed):
 		e.add(Fault, "updates", "let ICMPv6 type 156, or UDP port ilnp.udp_port, pass on the way and at both ends: docs/firewall.md", "%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
-	case carried && whole:
+	case encap && whole:
 		e.add(Warning, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md; or leave it so", "the last Locator Update was acknowledged in UDP only, and echoes pass: something drops ICMPv6 type 156; each move takes a repetition longer to be known")
-	case carried:
+	case encap:
 		e.ok("updates", "it acknowledged the last Locator Update, in UDP")
 	case last != "":
 		e.ok("updates", "it acknowledged the last Locator Update")

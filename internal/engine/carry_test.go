@@ -16,7 +16,7 @@ func TestErrorsInUDP(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	e.cfg.UDPPort = udpPort
 	p := e.pairs[pairKey]
-	p.Carry = true
+	p.Encap = true
 	e.pairs[pairKey] = p
 	theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}
@@ -25,12 +25,12 @@ func TestErrorsInUDP(t *testing.T) {
 	if len(o.sent) != 1 {
 		t.Fatalf("%d packets sent", len(o.sent))
 	}
-	if got, err := ilnpwire.ParseControl(o.sent[0], udpPort); err != nil || !got.Carried || got.Nonce != ourNonce {
+	if got, err := ilnpwire.ParseControl(o.sent[0], udpPort); err != nil || !got.Encapsulated || got.Nonce != ourNonce {
 		t.Errorf("sent %+v, %v", got, err)
 	}
 	m.Quoted = built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 	packet = built(t)(ilnpwire.BuildError(them, us, theirNonce, m))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: built(t)(ilnpwire.Carry(packet, udpPort))})
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: built(t)(ilnpwire.Encapsulate(packet, udpPort))})
 	if len(o.injected) != 1 {
 		t.Errorf("an error in UDP did not reach our stack: %v", e.refused)
 	}
@@ -42,7 +42,7 @@ func TestNobodyListens(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	e.cfg.UDPPort = udpPort
 	ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
-	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: built(t)(ilnpwire.Carry(ours, udpPort))}
+	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: built(t)(ilnpwire.Encapsulate(ours, udpPort))}
 	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, m))})
 	if len(o.injected) != 0 || len(e.refused) != 0 {
 		t.Errorf("injected %d, refused %v", len(o.injected), e.refused)
@@ -61,7 +61,7 @@ func TestTooBig(t *testing.T) {
 	if e.TooBig(pairKey) != 1400 || len(o.injected) != 1 {
 		t.Errorf("remembers %d, injected %d", e.TooBig(pairKey), len(o.injected))
 	}
-	e.carryOut(ilnp.TooBig{Key: pairKey, MTU: 1280})
+	e.execute(ilnp.TooBig{Key: pairKey, MTU: 1280})
 	if len(o.injected) != 2 {
 		t.Fatalf("injected %d", len(o.injected))
 	}

@@ -63,7 +63,7 @@ func TestFirstPacketsAreCopied(t *testing.T) {
 		e.upsert(p)
 		o.resent = nil
 		for _, datagram := range []bool{false, true, true, false} {
-			e.carryOut(ilnp.Copy{Key: pairKey, Datagram: datagram})
+			e.execute(ilnp.Copy{Key: pairKey, Datagram: datagram})
 		}
 		if len(o.copied) != c.want || len(o.resent) != 0 {
 			t.Errorf("%s: %d packets copied, want %d", c.name, len(o.copied), c.want)

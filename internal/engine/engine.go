@@ -79,7 +79,7 @@ type Config struct {
 	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
 	NID           roam.NID
-	UDPPort       uint16                    // of carried control messages; 0: none
+	UDPPort       uint16                    // of encapsulated control messages; 0: none
 	Show          bool                      // connections that stand still after a move, to firewalls
 	StateFile     string                    // where sessions are kept for a successor, while the data plane goes on
 	RecordFile    string                    // where they are kept for the time after the next boot; "": nowhere
@@ -390,7 +390,7 @@ func (e *Engine) start(ctx context.Context) error {
 		switch o.(type) {
 		case ilnp.Upsert, ilnp.Delete: // all at once, below
 		default:
-			e.carryOut(o)
+			e.execute(o)
 		}
 	})
 	all := e.core.Snapshot()

@@ -20,7 +20,7 @@ const ForgedError = "ICMPv6 error from a correspondent without its nonce"
 // stack. A Parameter Problem about the nonce is the core's alone: it means that
 // there is no ILNP at the other end.
 func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
-	if inner, err := ilnpwire.Uncarry(ev.Packet, e.cfg.UDPPort); err == nil {
+	if inner, err := ilnpwire.Decapsulate(ev.Packet, e.cfg.UDPPort); err == nil {
 		ev.Packet = inner
 	}
 	outer, err := ilnpwire.ParsePacket(ev.Packet)
@@ -52,7 +52,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 		e.refused["ICMPv6 error about no session"]++
 		return
 	}
-	if msg.Type == ilnpwire.TypeUnreachable && e.isCarried(quoted) {
+	if msg.Type == ilnpwire.TypeUnreachable && e.isEncapsulated(quoted) {
 		return // it has no control in UDP: no application asked
 	}
 	if msg.Type == ilnpwire.TypePacketTooBig {
@@ -88,8 +88,8 @@ func (e *Engine) injectError(packet []byte, entry xlate.Entry) {
 	e.inject(b)
 }
 
-// isCarried reports whether a quoted packet is one of our control messages in UDP.
-func (e *Engine) isCarried(q ilnpwire.Packet) bool {
+// isEncapsulated reports whether a quoted packet is one of our control messages in UDP.
+func (e *Engine) isEncapsulated(q ilnpwire.Packet) bool {
 	return q.Proto == ip6.UDP && len(q.Payload) >= 4 && e.cfg.UDPPort != 0 && binary.BigEndian.Uint16(q.Payload) == e.cfg.UDPPort &&
 		binary.BigEndian.Uint16(q.Payload[2:]) == e.cfg.UDPPort
 }
@@ -139,13 +139,13 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 		e.refused["ICMPv6 error of ours that cannot be translated"]++
 		return
 	}
-	e.sendError(path.Local.Link, b, p.Carry)
+	e.sendError(path.Local.Link, b, p.Encap)
 }
 
-func (e *Engine) sendError(link roam.LinkID, b []byte, carry bool) {
-	if carry {
-		if carried, err := ilnpwire.Carry(b, e.cfg.UDPPort); err == nil {
-			b = carried
+func (e *Engine) sendError(link roam.LinkID, b []byte, encap bool) {
+	if encap {
+		if encap, err := ilnpwire.Encapsulate(b, e.cfg.UDPPort); err == nil {
+			b = encap
 		}
 	}
 	e.send("send ICMPv6 error", link, b)
@@ -169,7 +169,7 @@ func (e *Engine) errorToPending(ev dataplane.Event) {
 		e.refused["ICMPv6 error of ours that cannot be translated"]++
 		return
 	}
-	e.sendError(ev.Link, b, ev.Carried)
+	e.sendError(ev.Link, b, ev.Encapsulated)
 }
 
 // tellTooBig has our own stack learn a path MTU, for want of a router that says

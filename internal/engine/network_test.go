@@ -104,7 +104,7 @@ func TestSendWithoutARoute(t *testing.T) {
 	} {
 		e, o := withSession(t, ilnp.Established)
 		e.links[7], o.fails = c.uplink, c.err
-		e.carryOut(ilnp.Transmit{Link: 7, Packet: make([]byte, 40)})
+		e.execute(ilnp.Transmit{Link: 7, Packet: make([]byte, 40)})
 		if len(o.sent) != c.sent || len(o.past) != c.past || e.refused[noRoute] != uint64(c.counted) {
 			t.Errorf("%s: sent %d, past routing %d, counted %v", name, len(o.sent), len(o.past), e.refused)
 		}

@@ -11,7 +11,7 @@ import (
 // drain carries out everything that the core wants done, in its order; only
 // people are told last, since packets wait for the rest.
 func (e *Engine) drain() {
-	e.drainInto(e.carryOut)
+	e.drainInto(e.execute)
 	e.writeObstructed()
 }
 
@@ -29,7 +29,7 @@ func (e *Engine) drainInto(f func(ilnp.Output)) {
 	}
 }
 
-func (e *Engine) carryOut(o ilnp.Output) {
+func (e *Engine) execute(o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
 		if e.mayTransmit(o) {
@@ -85,7 +85,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 	if p.Expected {
 		return // nothing has been sent
 	}
-	if p.State == ilnp.Established && !p.Carry {
+	if p.State == ilnp.Established && !p.Encap {
 		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}
 	moved := !slices.Equal(old.Paths, p.Paths)

@@ -14,7 +14,7 @@ import (
 // and goes to where the datagram came from.
 func TestErrorsToAPendingPeer(t *testing.T) {
 	const elsewhere = there + 1<<16
-	for name, carried := range map[string]bool{"option": false, "UDP": true} {
+	for name, encap := range map[string]bool{"option": false, "UDP": true} {
 		e, o := withSession(t, ilnp.Initiated)
 		e.cfg.UDPPort = udpPort
 		p := e.pairs[pairKey]
@@ -25,13 +25,13 @@ func TestErrorsToAPendingPeer(t *testing.T) {
 			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
 		e.handlePlane(dataplane.Event{
 			Kind: dataplane.ErrorOut, Link: 7, Key: pairKey, Packet: packet, Local: us,
-			Remote: roam.ILV{NID: peerNID, L64: elsewhere}, OwnNonce: wrongNonce, Carried: carried,
+			Remote: roam.ILV{NID: peerNID, L64: elsewhere}, OwnNonce: wrongNonce, Encapsulated: encap,
 		})
 		if len(o.sent) != 1 {
 			t.Fatalf("%s: %d packets sent, refused %v", name, len(o.sent), e.refused)
 		}
 		got, err := ilnpwire.ParseControl(o.sent[0], udpPort)
-		if err != nil || got.Src != us || got.Dst != (roam.ILV{NID: peerNID, L64: elsewhere}) || got.Nonce != wrongNonce || got.Carried != carried {
+		if err != nil || got.Src != us || got.Dst != (roam.ILV{NID: peerNID, L64: elsewhere}) || got.Nonce != wrongNonce || got.Encapsulated != encap {
 			t.Errorf("%s: sent %+v with nonce %x, %v", name, got, got.Nonce.Value(), err)
 		}
 	}

@@ -71,7 +71,7 @@ func observation(trigger ilnp.Trigger, ev dataplane.Event) ilnp.Observation {
 	return ilnp.Observation{
 		Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
 		Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
-		Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Carried: ev.Carried,
+		Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Encapsulated: ev.Encapsulated,
 		Bytes: ev.Bytes, Packets: ev.Packets,
 	}
 }
@@ -111,7 +111,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 // to plain IPv6.
 func (e *Engine) hold(ev dataplane.Event) {
 	p, made := e.session(ev.Key)
-	if !made || p.State == ilnp.Plain || p.State == ilnp.Established && !p.Carry || len(ev.Packet) == 0 {
+	if !made || p.State == ilnp.Plain || p.State == ilnp.Established && !p.Encap || len(ev.Packet) == 0 {
 		return
 	}
 	if ip6.FinishL4(ev.Packet) == nil {

@@ -44,7 +44,7 @@ func (f *Forger) Next() ([]byte, error) {
 		b = beside(b, nonce)
 	case 3:
 		if b[ip6.HeaderLen] == ip6.ICMPv6 {
-			b, err = ilnpwire.Carry(b, f.UDPPort)
+			b, err = ilnpwire.Encapsulate(b, f.UDPPort)
 		}
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *Forger) fault(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 	quoted, err := ilnpwire.BuildEcho(dst, src, guess, true, uint16(f.Random.Uint32()), 1, f.token())
 	switch f.Random.IntN(3) {
 	case 0:
-		quoted, err = ilnpwire.Carry(quoted, f.UDPPort)
+		quoted, err = ilnpwire.Encapsulate(quoted, f.UDPPort)
 	case 1:
 		quoted, err = f.data(dst, src, guess)
 	}

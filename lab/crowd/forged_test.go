@@ -32,7 +32,7 @@ func TestForger(t *testing.T) {
 			seen["wrong sum"] = true
 			continue
 		}
-		seen[fmt.Sprintf("protocol %d, nonce %v, in UDP %v", p.Proto, p.Nonce.Len, p.Carried)] = true
+		seen[fmt.Sprintf("protocol %d, nonce %v, in UDP %v", p.Proto, p.Nonce.Len, p.Encapsulated)] = true
 		seen[fmt.Sprintf("type %d, over NIDs %v", p.Type, p.OverNIDs)] = true
 		if p.Type == ilnpwire.TypeLocatorUpdate && c.Upper == ip6.ICMPv6 {
 			lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)

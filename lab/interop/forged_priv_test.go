@@ -205,7 +205,7 @@ func (w *world) learned() map[string]any {
 			continue
 		}
 		out := map[string]any{}
-		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form", "option_on", "carriage", "spread", "why_plain", "since"} {
+		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form", "option_on", "encapsulation", "spread", "why_plain", "since"} {
 			if out[name] = s[name]; name != "why_plain" && s[name] == nil {
 				w.Fatalf("the session shows no %s: %v", name, s)
 			}

@@ -39,22 +39,22 @@ type Locator struct {
 
 // Session is one entry of `roam session show --json`; roam(8) has the values.
 type Session struct {
-	NID       roam.NID      `json:"nid"`
-	Address   netip.Addr    `json:"address"` // by which applications know it
-	Names     []string      `json:"names"`
-	State     string        `json:"state"`
-	Dead      bool          `json:"dead"`
-	Locators  []PeerLocator `json:"locators"`
-	Paths     []SessionPath `json:"paths"`
-	InUse     *Path         `json:"in_use"` // nil: none yet
-	RTTMs     float64       `json:"rtt_ms"`
-	Since     time.Time     `json:"since"`
-	OptionOn  string        `json:"option_on"`
-	Carriage  string        `json:"carriage"`
-	Spread    string        `json:"spread"`
-	MoveMs    float64       `json:"last_move_ms"`
-	TxPackets uint64        `json:"tx_packets"`
-	RxPackets uint64        `json:"rx_packets"`
+	NID           roam.NID      `json:"nid"`
+	Address       netip.Addr    `json:"address"` // by which applications know it
+	Names         []string      `json:"names"`
+	State         string        `json:"state"`
+	Dead          bool          `json:"dead"`
+	Locators      []PeerLocator `json:"locators"`
+	Paths         []SessionPath `json:"paths"`
+	InUse         *Path         `json:"in_use"` // nil: none yet
+	RTTMs         float64       `json:"rtt_ms"`
+	Since         time.Time     `json:"since"`
+	OptionOn      string        `json:"option_on"`
+	Encapsulation string        `json:"encapsulation"`
+	Spread        string        `json:"spread"`
+	MoveMs        float64       `json:"last_move_ms"`
+	TxPackets     uint64        `json:"tx_packets"`
+	RxPackets     uint64        `json:"rx_packets"`
 }
 
 // PeerLocator is a locator of a correspondent.
@@ -88,15 +88,15 @@ type Counter struct {
 
 // Event is one line of `roam monitor --json`.
 type Event struct {
-	Time       time.Time     `json:"time"`
-	Kind       string        `json:"kind"`
-	PeerName   string        `json:"peer_name"`
-	From       []LinkLocator `json:"from"`
-	To         []LinkLocator `json:"to"`
-	RTTMs      float64       `json:"rtt_ms"`
-	DurationMs float64       `json:"duration_ms"`
-	Reason     string        `json:"reason"`
-	Carried    bool          `json:"carried"` // the acknowledgement came in UDP
+	Time         time.Time     `json:"time"`
+	Kind         string        `json:"kind"`
+	PeerName     string        `json:"peer_name"`
+	From         []LinkLocator `json:"from"`
+	To           []LinkLocator `json:"to"`
+	RTTMs        float64       `json:"rtt_ms"`
+	DurationMs   float64       `json:"duration_ms"`
+	Reason       string        `json:"reason"`
+	Encapsulated bool          `json:"encapsulated"` // the acknowledgement came in UDP
 }
 
 // LinkLocator is a locator with the name of its link.

@@ -78,15 +78,15 @@ func (m ErrorMessage) AppendTo(b []byte) ([]byte, error) {
 }
 
 // ParseQuotedEcho reads the echo message that an ICMPv6 error quotes, also one in UDP
-// to port, for which Carried is set. Port 0 opens none. The quote may be cut off
+// to port, for which Encapsulated is set. Port 0 opens none. The quote may be cut off
 // anywhere behind the echo's header.
 func ParseQuotedEcho(quoted []byte, port uint16) (Packet, Echo, error) {
-	inner, carried := uncarryQuoted(quoted, port)
+	inner, encap := decapsulateQuoted(quoted, port)
 	p, err := ParseQuoted(inner)
 	if err != nil {
 		return Packet{}, Echo{}, err
 	}
-	if p.Carried = carried; p.Proto != ip6.ICMPv6 || p.Later {
+	if p.Encapsulated = encap; p.Proto != ip6.ICMPv6 || p.Later {
 		return Packet{}, Echo{}, fmt.Errorf("quoted packet: protocol %d is no echo: %w", p.Proto, ip6.ErrMalformed)
 	}
 	e, err := ParseEcho(p.Payload)
@@ -96,9 +96,9 @@ func ParseQuotedEcho(quoted []byte, port uint16) (Packet, Echo, error) {
 	return p, e, nil
 }
 
-// uncarryQuoted is Uncarry for a packet that may have been cut off: no checksum is
+// decapsulateQuoted is Decapsulate for a packet that may have been cut off: no checksum is
 // verified. It returns b itself if that is none in UDP.
-func uncarryQuoted(b []byte, port uint16) (inner []byte, carried bool) {
+func decapsulateQuoted(b []byte, port uint16) (inner []byte, encap bool) {
 	c, err := ip6.WalkQuoted(b)
 	if err != nil {
 		return b, false

@@ -29,7 +29,7 @@ type Packet struct {
 	TrafficClass uint8
 	FlowLabel    uint32
 	HopLimit     uint8
-	Carried      bool   // it stood in UDP (ParseControl)
+	Encapsulated bool   // it stood in UDP (ParseControl)
 	Nonce        Nonce  // the zero value: no Nonce option
 	Proto        uint8  // upper-layer protocol
 	Type, Code   uint8  // of an ICMPv6 message, if its header is here

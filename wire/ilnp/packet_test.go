@@ -232,8 +232,8 @@ func TestChecksumOverNIDs(t *testing.T) {
 			if p, err := ilnp.ParsePacket(c.packet); err != nil || p.OverNIDs != c.want {
 				t.Errorf("over NIDs %v (%v), want %v", p.OverNIDs, err, c.want)
 			}
-			carried := must(t)(ilnp.Carry(c.packet, port))
-			if p, err := ilnp.ParseControl(carried, port); err != nil || p.OverNIDs != c.want || !p.Carried {
+			encap := must(t)(ilnp.Encapsulate(c.packet, port))
+			if p, err := ilnp.ParseControl(encap, port); err != nil || p.OverNIDs != c.want || !p.Encapsulated {
 				t.Errorf("in UDP: over NIDs %v (%v), want %v", p.OverNIDs, err, c.want)
 			}
 		}
@@ -258,13 +258,13 @@ func TestParseQuotedEcho(t *testing.T) {
 	token := []byte("0123456789abcdef")
 	for name, b := range map[string][]byte{
 		"option": must(t)(ilnp.BuildEcho(src, dst, nonce(t, 4), true, 3, 4, token)),
-		"udp":    must(t)(ilnp.BuildCarriedEcho(src, dst, nonce(t, 12), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.CarriedEcho{Port: port})),
-		"padded": must(t)(ilnp.BuildCarriedEcho(src, dst, nonce(t, 4), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.CarriedEcho{Port: port, Padded: true, Size: 1400})),
+		"udp":    must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 12), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.EncapsulatedEcho{Port: port})),
+		"padded": must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 4), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.EncapsulatedEcho{Port: port, Padded: true, Size: 1400})),
 	} {
 		end := bytes.Index(b, token) + len(token)
 		for _, n := range []int{len(b), end, end - 1} {
 			p, e, err := ilnp.ParseQuotedEcho(b[:n], port)
-			if err != nil || !e.Request || e.ID != 3 || e.Seq != 4 || p.Src != src || p.Dst != dst || p.Carried != (name != "option") {
+			if err != nil || !e.Request || e.ID != 3 || e.Seq != 4 || p.Src != src || p.Dst != dst || p.Encapsulated != (name != "option") {
 				t.Fatalf("%s, %d octets: %+v %+v (%v)", name, n, p, e, err)
 			}
 			if whole := bytes.HasPrefix(e.Data, token); whole != (n >= end) {

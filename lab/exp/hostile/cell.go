@@ -255,7 +255,7 @@ func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) boo
 	if err != nil || len(list) != 1 {
 		return false
 	}
-	o.State, o.UsedUDP, o.InUse = list[0].State, list[0].Carriage == "udp", ""
+	o.State, o.UsedUDP, o.InUse = list[0].State, list[0].Encapsulation == "udp", ""
 	if p := list[0].InUse; p != nil {
 		o.InUse = p.Link
 	}
@@ -265,7 +265,7 @@ func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) boo
 		case e.Time.Before(alone):
 		case e.Kind == "update-sent":
 			o.Acked = "not"
-		case e.Kind == "update-acked" && e.Carried:
+		case e.Kind == "update-acked" && e.Encapsulated:
 			o.Acked = "udp"
 		case e.Kind == "update-acked":
 			o.Acked = "options"

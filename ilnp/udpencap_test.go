@@ -13,15 +13,15 @@ const testPort = 6740
 
 func withUDP(c *Config) { c.UDPPort = testPort }
 
-// carriedSent returns the control messages that were sent in UDP, and forgets all.
-func (b *bench) carriedSent() (list []ilnpwire.Packet) {
+// encapSent returns the control messages that were sent in UDP, and forgets all.
+func (b *bench) encapSent() (list []ilnpwire.Packet) {
 	b.t.Helper()
 	for _, s := range b.sent {
 		p, err := ilnpwire.ParseControl(s.Packet, testPort)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if p.Carried {
+		if p.Encapsulated {
 			list = append(list, p)
 		}
 	}
@@ -29,15 +29,15 @@ func (b *bench) carriedSent() (list []ilnpwire.Packet) {
 	return list
 }
 
-// replyCarried answers a probe in UDP, in UDP.
-func (b *bench) replyCarried(p ilnpwire.Packet) {
+// replyEncapsulated answers a probe in UDP, in UDP.
+func (b *bench) replyEncapsulated(p ilnpwire.Packet) {
 	b.t.Helper()
 	e, err := ilnpwire.ParseEcho(p.Payload)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	e.Request = false
-	packet, err := ilnpwire.BuildCarriedEcho(p.Dst, p.Src, peerNonce, e, ilnpwire.CarriedEcho{Port: testPort, FlowLabel: p.FlowLabel})
+	packet, err := ilnpwire.BuildEncapsulatedEcho(p.Dst, p.Src, peerNonce, e, ilnpwire.EncapsulatedEcho{Port: testPort, FlowLabel: p.FlowLabel})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -51,24 +51,24 @@ func TestFirstContactInUDP(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
-	if got := b.carriedSent(); len(got) != 0 {
+	if got := b.encapSent(); len(got) != 0 {
 		t.Fatalf("%d messages in UDP before the form of the RFCs had its chance", len(got))
 	}
 	b.pass(probeMin + 10*time.Millisecond)
-	probes := b.carriedSent()
+	probes := b.encapSent()
 	if len(probes) != 1 {
 		t.Fatalf("%d probes in UDP in the second round, want 1", len(probes))
 	}
-	b.replyCarried(probes[0])
+	b.replyEncapsulated(probes[0])
 	p := b.pairs[theKey]
-	if p.State != Established || !p.Carry || b.count(CarriageChanged) != 1 {
+	if p.State != Established || !p.Encap || b.count(EncapsulationChanged) != 1 {
 		t.Errorf("entry %+v after an answer in UDP", p)
 	}
 	if i := slices.Index(b.other, Output(Release{Key: theKey})); i < 0 {
 		t.Errorf("the first packets are not sent again: %v", b.other)
 	}
-	if s := b.Peers(b.now)[0]; len(s.Carried) != 1 || s.Carried[0].Remote != netP {
-		t.Errorf("shown as %+v", s.Carried)
+	if s := b.Peers(b.now)[0]; len(s.Encapsulated) != 1 || s.Encapsulated[0].Remote != netP {
+		t.Errorf("shown as %+v", s.Encapsulated)
 	}
 }
 
@@ -79,23 +79,23 @@ func TestFirstNonceInUDP(t *testing.T) {
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.forget()
-	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA}, Nonce: peerNonce, Carried: true})
-	if p := b.pairs[theKey]; !p.Carry || !slices.Contains(b.other, Output(Release{Key: theKey})) {
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA}, Nonce: peerNonce, Encapsulated: true})
+	if p := b.pairs[theKey]; !p.Encap || !slices.Contains(b.other, Output(Release{Key: theKey})) {
 		t.Errorf("entry %+v, outputs %v", p, b.other)
 	}
 }
 
-// carriedBench is a session over a path that drops options, told by an
+// encapBench is a session over a path that drops options, told by an
 // acknowledgement in UDP.
-func carriedBench(t *testing.T) *bench {
+func encapBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, withUDP)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	b.prefix(2, netB, Infinite)
-	b.pass(10 * carryDoubt) // the first exchange has no answer
+	b.pass(10 * encapDoubt) // the first exchange has no answer
 	var lu ilnpwire.Packet
-	for _, p := range b.carriedSent() {
+	for _, p := range b.encapSent() {
 		if p.Type == ilnpwire.TypeLocatorUpdate && p.Src.L64 == netB {
 			lu = p
 		}
@@ -106,13 +106,13 @@ func carriedBench(t *testing.T) *bench {
 	}
 	ack, err := ilnpwire.BuildUpdate(lu.Dst, lu.Src, peerNonce, u.Ack())
 	if err == nil {
-		ack, err = ilnpwire.Carry(ack, testPort)
+		ack, err = ilnpwire.Encapsulate(ack, testPort)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.receive(2, ack)
-	if !b.pairs[theKey].Carry || b.count(UpdateAcked) != 1 {
+	if !b.pairs[theKey].Encap || b.count(UpdateAcked) != 1 {
 		t.Fatalf("entry %+v after an acknowledgement in UDP", b.pairs[theKey])
 	}
 	return b
@@ -121,7 +121,7 @@ func carriedBench(t *testing.T) *bench {
 // The form of the RFCs is tried again, ever more rarely, and used again when it
 // is answered.
 func TestOptionIsTriedAgain(t *testing.T) {
-	b := carriedBench(t)
+	b := encapBench(t)
 	b.forget()
 	tries := 0
 	for range 30 {
@@ -129,7 +129,7 @@ func TestOptionIsTriedAgain(t *testing.T) {
 		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
 		b.drain()
 		for _, s := range b.sent {
-			if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Type == ilnpwire.TypeEchoRequest && !p.Carried && p.Src.L64 == netB && b.pairs[theKey].Carry {
+			if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Type == ilnpwire.TypeEchoRequest && !p.Encapsulated && p.Src.L64 == netB && b.pairs[theKey].Encap {
 				tries++
 				if tries == 4 {
 					b.reply(p, peerNonce)
@@ -138,7 +138,7 @@ func TestOptionIsTriedAgain(t *testing.T) {
 		}
 		b.forget()
 	}
-	if tries != 4 || b.pairs[theKey].Carry {
+	if tries != 4 || b.pairs[theKey].Encap {
 		t.Errorf("%d tries in 30 s, entry %+v", tries, b.pairs[theKey])
 	}
 }
@@ -147,14 +147,14 @@ func TestOptionIsTriedAgain(t *testing.T) {
 // it answers to the form of the RFCs where it was: a firewall in front of us lets in
 // what answers, and its updates else not. Once something has come from there, the
 // other form follows.
-func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
+func TestNewPlaceOfAnEncapsulatedPeerIsAskedInBothForms(t *testing.T) {
 	b := newBench(t, withUDP)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	if b.pairs[theKey].Carry {
+	if b.pairs[theKey].Encap {
 		t.Fatal("control in UDP although the form of the RFCs is answered")
 	}
-	lu, err := ilnpwire.Carry(b.update(netP, peerNonce, updateOf(entry(netQ, 1, 100), entry(netP, 10, 100))), testPort)
+	lu, err := ilnpwire.Encapsulate(b.update(netP, peerNonce, updateOf(entry(netQ, 1, 100), entry(netP, 10, 100))), testPort)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
 			p, err := ilnpwire.ParseControl(s.Packet, testPort)
 			switch {
 			case err != nil || p.Type != ilnpwire.TypeEchoRequest || p.Dst.L64 != netQ:
-			case p.Carried:
+			case p.Encapsulated:
 				udp++
 			default:
 				option++
@@ -183,14 +183,14 @@ func TestNewPlaceOfACarriedPeerIsAskedInBothForms(t *testing.T) {
 }
 
 // A successor knows what its predecessor found out.
-func TestCarriedPathsAreRestored(t *testing.T) {
-	b := carriedBench(t)
+func TestEncapPathsAreRestored(t *testing.T) {
+	b := encapBench(t)
 	next := newBench(t, withUDP)
 	if err := next.Restore(b.now, b.Export()); err != nil {
 		t.Fatal(err)
 	}
 	next.drain()
-	if !next.pairs[theKey].Carry {
+	if !next.pairs[theKey].Encap {
 		t.Errorf("entry %+v", next.pairs[theKey])
 	}
 }
@@ -219,8 +219,8 @@ func TestBlackHole(t *testing.T) {
 			b.other, b.sent = nil, nil
 			for _, s := range sent {
 				p, err := ilnpwire.ParseControl(s.Packet, testPort)
-				if err == nil && p.Carried && p.Type == ilnpwire.TypeEchoRequest && (c.full || !s.Whole) {
-					b.replyCarried(p)
+				if err == nil && p.Encapsulated && p.Type == ilnpwire.TypeEchoRequest && (c.full || !s.Whole) {
+					b.replyEncapsulated(p)
 				}
 			}
 			if c.said {

@@ -17,10 +17,10 @@ import (
 // form comes. DEVIATION from RFC 6743 §2 and RFC 6744 §§4, 6, which know no other
 // form: data on such a path bears no nonce and is known by its locators.
 const (
-	carryFirst = time.Second // after which the form of the RFCs is tried again, doubled each time
-	carryMax   = 64 * time.Second
+	encapFirst = time.Second // after which the form of the RFCs is tried again, doubled each time
+	encapMax   = 64 * time.Second
 	openTries  = 4
-	carryDoubt = 3 * time.Second // how long an answer in that form speaks for the path
+	encapDoubt = 3 * time.Second // how long an answer in that form speaks for the path
 )
 
 // ProbeForm is what a probe looks like on the wire.
@@ -36,43 +36,43 @@ const (
 
 // passage is what is known of a path's ways with control messages.
 type passage struct {
-	carried bool          // the form of the RFCs does not get through, UDP does
-	passed  time.Time     // when that form was last seen to
-	again   time.Time     // carried: when it is tried next
-	every   time.Duration // carried: the time after that
+	encap  bool          // the form of the RFCs does not get through, UDP does
+	passed time.Time     // when that form was last seen to
+	again  time.Time     // encapsulated: when it is tried next
+	every  time.Duration // encapsulated: the time after that
 }
 
-func (s *session) carries(p Path) bool { return s.passages[p].carried }
+func (s *session) encaps(p Path) bool { return s.passages[p].encap }
 
-// carriesAny reports whether data has to do without the option: the programs
+// anyEncap reports whether data has to do without the option: the programs
 // know one rule for all paths of a session.
-func (s *session) carriesAny(paths []Path) bool { return slices.ContainsFunc(paths, s.carries) }
+func (s *session) anyEncap(paths []Path) bool { return slices.ContainsFunc(paths, s.encaps) }
 
 // noteForm takes the form in which an authentic control message came over a path.
 // One in UDP says that the other form does not get through, since that goes
 // first, unless it has just come as well.
-func (c *Core) noteForm(now time.Time, s *session, p Path, carried bool) {
+func (c *Core) noteForm(now time.Time, s *session, p Path, encap bool) {
 	v := s.passages[p]
-	was := v.carried
-	s.asks = s.asks || carried // no other stack knows this form
+	was := v.encap
+	s.asks = s.asks || encap // no other stack knows this form
 	switch {
-	case !carried:
-		v.passed, v.carried = now, false
+	case !encap:
+		v.passed, v.encap = now, false
 		c.dropQuestions(s, p, now)
-	case v.carried || now.Sub(v.passed) < carryDoubt:
+	case v.encap || now.Sub(v.passed) < encapDoubt:
 		return
 	default:
-		v.carried, v.again, v.every = true, now.Add(carryFirst), 2*carryFirst
+		v.encap, v.again, v.every = true, now.Add(encapFirst), 2*encapFirst
 	}
 	s.setPassage(p, v)
-	if was == v.carried {
+	if was == v.encap {
 		return
 	}
 	reason := "options"
-	if v.carried {
+	if v.encap {
 		reason = "udp"
 	}
-	c.notify(Event{Time: now, Kind: CarriageChanged, Key: s.key, Path: p, Reason: reason})
+	c.notify(Event{Time: now, Kind: EncapsulationChanged, Key: s.key, Path: p, Reason: reason})
 	if s.state == Established && s.entry.Seq != 0 {
 		c.upsert(now, s, s.entry.Paths)
 	}
@@ -119,9 +119,9 @@ func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 	switch {
 	case !c.hasUDP(s) || s.fallback == withoutILNP:
 		return []ProbeForm{FormOption}
-	case s.carries(p):
+	case s.encaps(p):
 		return []ProbeForm{FormUDP}
-	case s.carriesHereabouts(p): // in this order: there may be only one
+	case s.encapsHereabouts(p): // in this order: there may be only one
 		return []ProbeForm{FormUDP, FormOption}
 	case s.asks && (s.watch.state == suspect || s.watch.state == silent), c.doubted(now, s, p.Remote):
 		return []ProbeForm{FormOption, FormUDP}
@@ -129,23 +129,23 @@ func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 	return []ProbeForm{FormOption}
 }
 
-// carriesHereabouts reports whether nothing is known of a path, and on others
+// encapsHereabouts reports whether nothing is known of a path, and on others
 // control messages go in UDP, or the correspondent's came so: though it may hear
 // ours in the other form, our firewall may drop its own.
-func (s *session) carriesHereabouts(p Path) bool {
+func (s *session) encapsHereabouts(p Path) bool {
 	_, known := s.passages[p]
-	return !known && (s.toldInUDP || len(s.carriedPaths()) > 0)
+	return !known && (s.toldInUDP || len(s.encapPaths()) > 0)
 }
 
-// tryOption asks carried paths in use, ever more rarely, in the form of the RFCs:
+// tryOption probes encapsulated paths in use, ever more rarely, in the form of the RFCs:
 // the network may have changed, or it was but a packet lost.
 func (c *Core) tryOption(now time.Time, s *session) {
 	for _, p := range s.entry.Paths {
 		v := s.passages[p]
-		if s.state != Established || !v.carried || v.again.After(now) || now.Sub(s.lastTx) > v.every {
+		if s.state != Established || !v.encap || v.again.After(now) || now.Sub(s.lastTx) > v.every {
 			continue
 		}
-		v.again, v.every = now.Add(v.every), min(2*v.every, carryMax)
+		v.again, v.every = now.Add(v.every), min(2*v.every, encapMax)
 		s.passages[p] = v
 		c.forgetProbes(&s.sent, now.Add(-tokenLife))
 		c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p})
@@ -158,7 +158,7 @@ func (c *Core) tryOption(now time.Time, s *session) {
 // repeats in UDP. Where its questions come in, none is sent.
 func (c *Core) openFirewall(now time.Time, s *session) {
 	if s.state != Established || s.asks || !c.hasUDP(s) || s.opened >= openTries || len(s.entry.Paths) == 0 ||
-		now.Sub(s.started) < carryFirst<<s.opened || now.Sub(s.lastTx) > carryMax {
+		now.Sub(s.started) < encapFirst<<s.opened || now.Sub(s.lastTx) > encapMax {
 		return
 	}
 	s.opened++
@@ -179,14 +179,14 @@ func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]
 		}
 		return b, err
 	}
-	o := ilnpwire.CarriedEcho{Port: c.cfg.UDPPort, Padded: pr.form == FormPadded}
+	o := ilnpwire.EncapsulatedEcho{Port: c.cfg.UDPPort, Padded: pr.form == FormPadded}
 	if pr.told {
 		o.FlowLabel = labelOf(t)
 	}
 	if pr.form == FormFull {
 		o.Size = pr.size
 	}
-	return ilnpwire.BuildCarriedEcho(src, dst, nonce, e, o)
+	return ilnpwire.BuildEncapsulatedEcho(src, dst, nonce, e, o)
 }
 
 // labelOf is a flow label of 20 bits, not zero.
@@ -195,10 +195,10 @@ func labelOf(t token) uint32 { return binary.BigEndian.Uint32(t[:])>>12 | 1 }
 // transmitControl sends a Locator Update or an acknowledgement in one form, in
 // UDP if it fits into any link: the programs look into whole datagrams only. It
 // reports whether so much may go there now.
-func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte, carried bool) bool {
+func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte, encap bool) bool {
 	const most = 1280 - 8
-	if carried && len(packet) <= most {
-		if b, err := ilnpwire.Carry(packet, c.cfg.UDPPort); err == nil {
+	if encap && len(packet) <= most {
+		if b, err := ilnpwire.Encapsulate(packet, c.cfg.UDPPort); err == nil {
 			packet = b
 		}
 	}
@@ -210,16 +210,16 @@ func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte,
 }
 
 // updateForms says in which forms a transmission of the set goes over a path.
-func (c *Core) updateForms(s *session, p Path) (option, carried bool) {
-	known := s.carries(p) && c.hasUDP(s)
+func (c *Core) updateForms(s *session, p Path) (option, encap bool) {
+	known := s.encaps(p) && c.hasUDP(s)
 	return !known, known || c.hasUDP(s) && s.update.tries > 1 && p == s.update.began
 }
 
-// carriedPaths returns the paths on which control messages go in UDP, in order.
-func (s *session) carriedPaths() []Path {
+// encapPaths returns the paths on which control messages go in UDP, in order.
+func (s *session) encapPaths() []Path {
 	var paths []Path
 	for p, v := range s.passages {
-		if v.carried {
+		if v.encap {
 			paths = append(paths, p)
 		}
 	}
@@ -229,9 +229,9 @@ func (s *session) carriedPaths() []Path {
 	return paths
 }
 
-// restoreCarried takes what carriedPaths of a predecessor returned.
-func (s *session) restoreCarried(now time.Time, paths []Path) {
+// restoreEncap takes what encapPaths of a predecessor returned.
+func (s *session) restoreEncap(now time.Time, paths []Path) {
 	for _, p := range paths {
-		s.setPassage(p, passage{carried: true, again: now.Add(carryFirst), every: 2 * carryFirst})
+		s.setPassage(p, passage{encap: true, again: now.Add(encapFirst), every: 2 * encapFirst})
 	}
 }

@@ -10,45 +10,45 @@ import (
 
 const udpHeaderLen = 8
 
-// ErrNotCarried marks a packet that has no control message in UDP.
-var ErrNotCarried = fmt.Errorf("no control message in UDP: %w", ip6.ErrMalformed)
+// ErrNotEncapsulated marks a packet that has no control message in UDP.
+var ErrNotEncapsulated = fmt.Errorf("no control message in UDP: %w", ip6.ErrMalformed)
 
-// Carry puts a control packet into UDP, for paths that drop destination options
+// Encapsulate puts a control packet into UDP, for paths that drop destination options
 // or ICMPv6: its Destination Options header with the nonce and its ICMPv6 message
 // stay as they are, checksum included, and get a UDP header from and to port in
 // front. No RFC has this form: DEVIATION in docs/rfc/rfc6744.md.
-func Carry(packet []byte, port uint16) ([]byte, error) {
+func Encapsulate(packet []byte, port uint16) ([]byte, error) {
 	c, err := ip6.Walk(packet)
 	if err != nil {
-		return nil, fmt.Errorf("carry in udp: %w", err)
+		return nil, fmt.Errorf("encapsulate in udp: %w", err)
 	}
 	f, err := FindNonce(packet, c)
 	if err != nil {
-		return nil, fmt.Errorf("carry in udp: %w", err)
+		return nil, fmt.Errorf("encapsulate in udp: %w", err)
 	}
 	if len(c.Exts) != 1 || !f.Alone || c.Upper != ip6.ICMPv6 || port == 0 {
-		return nil, fmt.Errorf("carry in udp: want one header with the nonce alone, an icmpv6 message, and a port: %w", ip6.ErrMalformed)
+		return nil, fmt.Errorf("encapsulate in udp: want one header with the nonce alone, an icmpv6 message, and a port: %w", ip6.ErrMalformed)
 	}
-	return carryBehind(packet[:c.End], ip6.HeaderLen, port)
+	return encapBehind(packet[:c.End], ip6.HeaderLen, port)
 }
 
 // Pad puts a Destination Options header that holds padding only behind the IPv6
-// header of a carried packet: a probe that says whether the path drops the
+// header of an encapsulated packet: a probe that says whether the path drops the
 // header as such.
-func Pad(carried []byte) []byte {
+func Pad(encap []byte) []byte {
 	const padN, padding = 1, 4
-	h := [8]byte{carried[6], 0, padN, padding}
-	b := append(append(append([]byte(nil), carried[:ip6.HeaderLen]...), h[:]...), carried[ip6.HeaderLen:]...)
+	h := [8]byte{encap[6], 0, padN, padding}
+	b := append(append(append([]byte(nil), encap[:ip6.HeaderLen]...), h[:]...), encap[ip6.HeaderLen:]...)
 	b[6] = ip6.DestOpts
 	binary.BigEndian.PutUint16(b[4:], uint16(len(b)-ip6.HeaderLen))
 	return b
 }
 
-// carryBehind puts a UDP header at offset at, in front of all that follows.
-func carryBehind(packet []byte, at int, port uint16) ([]byte, error) {
+// encapBehind puts a UDP header at offset at, in front of all that follows.
+func encapBehind(packet []byte, at int, port uint16) ([]byte, error) {
 	n := len(packet) - at + udpHeaderLen
 	if n > 0xffff {
-		return nil, fmt.Errorf("carry in udp: %d octets, at most 65535: %w", n, ip6.ErrMalformed)
+		return nil, fmt.Errorf("encapsulate in udp: %d octets, at most 65535: %w", n, ip6.ErrMalformed)
 	}
 	b := append(make([]byte, 0, len(packet)+udpHeaderLen), packet[:at]...)
 	b = binary.BigEndian.AppendUint16(b, port)
@@ -64,9 +64,9 @@ func carryBehind(packet []byte, at int, port uint16) ([]byte, error) {
 }
 
 // ParseControl reads a packet as ParsePacket does, and one that stands in UDP to
-// port as if it did not: Carried is set then. Port 0 opens none.
+// port as if it did not: Encapsulated is set then. Port 0 opens none.
 func ParseControl(b []byte, port uint16) (Packet, error) {
-	inner, err := Uncarry(b, port)
+	inner, err := Decapsulate(b, port)
 	if err != nil {
 		return ParsePacket(b)
 	}
@@ -74,13 +74,13 @@ func ParseControl(b []byte, port uint16) (Packet, error) {
 	if err != nil {
 		return Packet{}, fmt.Errorf("control message in udp: %w", err)
 	}
-	p.Carried = true
+	p.Encapsulated = true
 	return p, nil
 }
 
-// Uncarry returns the packet without its UDP header: what Carry was given. It
-// wraps ErrNotCarried if it is not such a packet, or port is 0.
-func Uncarry(b []byte, port uint16) ([]byte, error) {
+// Decapsulate returns the packet without its UDP header: what Carry was given. It
+// wraps ErrNotEncapsulated if it is not such a packet, or port is 0.
+func Decapsulate(b []byte, port uint16) ([]byte, error) {
 	c, err := ip6.Walk(b)
 	if err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func Uncarry(b []byte, port uint16) ([]byte, error) {
 	at := c.UpperOffset
 	if port == 0 || c.Upper != ip6.UDP || !c.Whole() || c.End < at+udpHeaderLen+8 || binary.BigEndian.Uint16(b[at+2:]) != port ||
 		b[at+udpHeaderLen] != ip6.ICMPv6 || b[at+udpHeaderLen+2] != OptionNonce {
-		return nil, ErrNotCarried
+		return nil, ErrNotEncapsulated
 	}
 	if n := int(binary.BigEndian.Uint16(b[at+4:])); n != c.End-at || ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.UDP, b[at:c.End]) != 0 {
-		return nil, fmt.Errorf("udp length %d or checksum at offset %d: %w", n, at+4, ErrNotCarried)
+		return nil, fmt.Errorf("udp length %d or checksum at offset %d: %w", n, at+4, ErrNotEncapsulated)
 	}
 	inner := append(append(make([]byte, 0, c.End), b[:at]...), b[at+udpHeaderLen:c.End]...)
 	inner[c.NextOff] = ip6.DestOpts
@@ -99,10 +99,10 @@ func Uncarry(b []byte, port uint16) ([]byte, error) {
 	return inner, nil
 }
 
-// BuildCarriedEcho makes an echo request or reply in UDP; padded, it stands
+// BuildEncapsulatedEcho makes an echo request or reply in UDP; padded, it stands
 // behind a Destination Options header of its own. Its flow label is label, of
 // 20 bits, and its data is filled up with zeros until it has size octets in all.
-func BuildCarriedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o CarriedEcho) ([]byte, error) {
+func BuildEncapsulatedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o EncapsulatedEcho) ([]byte, error) {
 	pad := 0
 	if o.Padded {
 		pad = 8
@@ -114,7 +114,7 @@ func BuildCarriedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o CarriedEcho) ([]
 	if err != nil {
 		return nil, err
 	}
-	if b, err = Carry(b, o.Port); err != nil {
+	if b, err = Encapsulate(b, o.Port); err != nil {
 		return nil, err
 	}
 	if o.Padded {
@@ -125,8 +125,8 @@ func BuildCarriedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o CarriedEcho) ([]
 	return b, nil
 }
 
-// CarriedEcho is what BuildCarriedEcho makes of an echo beyond its own fields.
-type CarriedEcho struct {
+// EncapsulatedEcho is what BuildEncapsulatedEcho makes of an echo beyond its own fields.
+type EncapsulatedEcho struct {
 	Port      uint16
 	Padded    bool
 	FlowLabel uint32 // 20 bits

@@ -5,8 +5,8 @@
  * here as ever, and one rule of authenticity holds for both forms. DEVIATION: no RFC
  * has this form.
  */
-#ifndef ROAM_CARRY_H
-#define ROAM_CARRY_H
+#ifndef ROAM_UDPENCAP_H
+#define ROAM_UDPENCAP_H
 
 #include "csum.h"
 #include "parse.h"
@@ -17,34 +17,34 @@
 /* May this be such a datagram? body is the offset behind the IPv6 header. Most are
  * told by their port, without a call.
  */
-static __always_inline int is_carrier(struct __sk_buff *skb, const struct chain *c, __u32 body)
+static __always_inline int is_encap(struct __sk_buff *skb, const struct chain *c, __u32 body)
 {
 	const __be16 *udp = (void *)(long)skb->data + body;
 
-	if (!carry_port || c->proto != IPPROTO_UDP)
+	if (!encap_port || c->proto != IPPROTO_UDP)
 		return 0;
-	return c->at != body || (void *)udp + UDP_LEN > (void *)(long)skb->data_end || udp[1] == carry_port;
+	return c->at != body || (void *)udp + UDP_LEN > (void *)(long)skb->data_end || udp[1] == encap_port;
 }
 
 /* Looks into a UDP datagram to our port: if there is a control message in it, c
  * tells of that from then on. 0, or a reason to drop it; other datagrams to that
  * port are let alone.
  */
-static __always_inline int open_carried(struct __sk_buff *skb, struct chain *c)
+static __always_inline int open_encap(struct __sk_buff *skb, struct chain *c)
 {
 	__u8 h[UDP_LEN + 4];
 	int err;
 
-	if (!carry_port || c->proto != IPPROTO_UDP || c->fragment != WHOLE || c->nonce.len ||
+	if (!encap_port || c->proto != IPPROTO_UDP || c->fragment != WHOLE || c->nonce.len ||
 	    bpf_skb_load_bytes(skb, c->at, h, sizeof(h)))
 		return 0;
-	if ((h[2] | (__u16)h[3] << 8) != carry_port || h[UDP_LEN] != IPPROTO_ICMPV6 || h[UDP_LEN + 2] != OPT_NONCE)
+	if ((h[2] | (__u16)h[3] << 8) != encap_port || h[UDP_LEN] != IPPROTO_ICMPV6 || h[UDP_LEN + 2] != OPT_NONCE)
 		return 0;
 	err = parse_chain(skb, c, c->at + UDP_LEN, NEXT_DEST_OPTIONS);
 	if (err)
 		return err;
-	c->carried = 1;
-	count(RX_CARRIED);
+	c->encap = 1;
+	count(RX_ENCAP);
 	return c->alone ? 0 : -DROP_MALFORMED;
 }
 
@@ -52,7 +52,7 @@ static __always_inline int open_carried(struct __sk_buff *skb, struct chain *c)
  * the sum follows the nonce. All else that answering changes, the sum of the
  * ICMPv6 message takes back.
  */
-static __always_inline int turn_carrier(struct __sk_buff *skb, const struct chain *c, const struct nonce *own)
+static __always_inline int turn_encap(struct __sk_buff *skb, const struct chain *c, const struct nonce *own)
 {
 	__u32 at = c->nonce_at - UDP_LEN;
 	__u16 ports[2], back[2];
@@ -72,15 +72,15 @@ static __always_inline int turn_carrier(struct __sk_buff *skb, const struct chai
  * sum. That message and its own pseudo-header sum to zero, so nobody has to look
  * at its octets, and the addresses cancel out.
  */
-static __always_inline int put_carrier(struct __sk_buff *skb, __u32 at, __u32 len, __u8 *h, const __u32 size)
+static __always_inline int put_encap(struct __sk_buff *skb, __u32 at, __u32 len, __u8 *h, const __u32 size)
 {
-	__be16 udp[4] = { carry_port, carry_port, bpf_htons(len + UDP_LEN), 0 };
+	__be16 udp[4] = { encap_port, encap_port, bpf_htons(len + UDP_LEN), 0 };
 	__u32 message = bpf_htons(len - size) + bpf_htons(IPPROTO_ICMPV6);
 	__s64 sum = bpf_csum_diff(0, 0, (__be32 *)h, size, sum_neg(message));
 
 	if (sum < 0)
 		return -1;
-	sum = sum_fold(sum) + 2 * carry_port + 2 * udp[2] + bpf_htons(IPPROTO_UDP);
+	sum = sum_fold(sum) + 2 * encap_port + 2 * udp[2] + bpf_htons(IPPROTO_UDP);
 	udp[3] = sum_neg(sum_fold(sum));
 	if (!udp[3])
 		udp[3] = 0xffff;
@@ -88,9 +88,9 @@ static __always_inline int put_carrier(struct __sk_buff *skb, __u32 at, __u32 le
 }
 
 /* Does this ICMPv6 message go in UDP? */
-static __always_inline int is_carried(const struct chain *c, __u8 next)
+static __always_inline int is_encapsulated(const struct chain *c, __u8 next)
 {
-	return carry_port && next == IPPROTO_ICMPV6 && c->fragment == WHOLE;
+	return encap_port && next == IPPROTO_ICMPV6 && c->fragment == WHOLE;
 }
 
 #endif
