@@ -93,11 +93,11 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key
  */
 static __always_inline int is_forwarded(const struct __sk_buff *skb)
 {
-	return skb->ingress_ifindex && !has_come_round(skb);
+	return skb->ingress_ifindex && !is_segmented(skb);
 }
 
-/* Egress of the session device; and ingress of the far end of the detour, a veth
- * pair whose near end has no offloads, so that the kernel has cut super-packets and
+/* Egress of the session device; and ingress of the far end of the segmentation device, a veth
+ * pair whose near end has no offloads, so that the kernel has cut GSO packets and
  * finished their checksums when they get there.
  */
 SEC("tc")
@@ -129,7 +129,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (e)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
-		return has_come_round(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
+		return is_segmented(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
 		return hand_over_error(skb, &u.key, e);
 	if (p && has_plain_flows(p, &c)) {

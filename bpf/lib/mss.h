@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Super-packets with a nonce. A Linux router takes what stands 12 octets behind
+/* GSO packets with a nonce. A Linux router takes what stands 12 octets behind
  * the IPv6 header for TCP's data offset, so it believes that the segments are up
  * to 60 octets and two headers long, whatever they are. Where that still fits
  * into the MTU the belief does no harm; so towards a peer that wants every nonce
@@ -14,7 +14,7 @@
 #define MSS_OPTIONS 24         /* of TCP, at most, that make segments shorter than asked for */
 #define OPT_MSS 2
 
-/* May the nonce go into a super-packet? Shorter segments than asked for mean
+/* May the nonce go into a GSO packet? Shorter segments than asked for mean
  * that the path's MTU is less than the link's, where the reckoning does not hold.
  */
 static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplink *u)
@@ -26,7 +26,7 @@ static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplin
 
 /* Lowers the segment size that a correspondent's SYN asks for, at that offset. The
  * option is the first one in the SYNs of all stacks that we know; elsewhere it is
- * left, and super-packets take the detour.
+ * left, and GSO packets take the segmentation device.
  */
 __noinline int lower_mss(struct __sk_buff *skb, const struct pair *p, __u32 at)
 {

@@ -4,7 +4,7 @@
 #define ROAM_OUTBOUND_H
 
 #include "udpencap.h"
-#include "detour.h"
+#include "segdev.h"
 #include "expected.h"
 #include "flow.h"
 #include "path.h"
@@ -19,7 +19,7 @@ struct outbound {
 	__u32 csum_diff;
 	__u32 ifindex;
 	__u32 mtu;
-	__u8 bears_nonce; /* also as a super-packet */
+	__u8 bears_nonce; /* also as a GSO packet */
 	__u8 encap;       /* in UDP */
 	const struct uplink *hop; /* may have the next hop; null: it is to be looked up */
 };
@@ -59,7 +59,7 @@ static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *
 	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 8, 0);
 }
 
-/* May a nonce go into this packet? On a super-packet a forwarding Linux router
+/* May a nonce go into this packet? On a GSO packet a forwarding Linux router
  * misreads the header behind it; a hop-by-hop header must stay the first; and
  * a link of the minimum MTU has no room for it in full packets. DEVIATION:
  * RFC 6744 §§4, 6 want it there in every packet that it is due on.
@@ -221,7 +221,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (i < 0)
 		return no_path(skb);
 	i &= MAX_PATHS - 1;
-	verdict = go_round(skb, p, l, c, i, &nids_only);
+	verdict = segment_or_send(skb, p, l, c, i, &nids_only);
 	if (verdict)
 		return verdict == MOOT ? CONSUMED : verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & PAIR_UNCONFIRMED) && may_follow();
@@ -247,7 +247,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
 	/* One without nonce is for whoever sums as plain IPv6 does. */
-	if (o.nonce.len && is_rule_sought(p, l) && !has_come_round(skb))
+	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
 		send_twin(skb, p, l, c);
 	note_sent(skb, p, l, now);
 	if (p->flags & PAIR_PLAIN)
@@ -268,8 +268,8 @@ __noinline int send_pending(struct __sk_buff *skb, const struct pair_key *k, str
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
 	if (is_cut_for_pending(skb, e, c)) {
-		count(TX_DETOUR);
-		return bpf_redirect(this_detour(), 0);
+		count(TX_SEGDEV);
+		return bpf_redirect(this_segdev(), 0);
 	}
 	if (!pending_allows(e, skb->len - ETH_LEN))
 		return NOT_YET;

@@ -239,7 +239,7 @@ static __always_inline __u32 least_header(__u8 proto)
 }
 
 /* Is the packet as long as it says, and the upper-layer header within that?
- * body is the offset behind the IPv6 header. Only a super-packet may leave its
+ * body is the offset behind the IPv6 header. Only a GSO packet may leave its
  * length open.
  */
 static __always_inline int length_holds(struct __sk_buff *skb, const struct chain *c, const struct ip6 *ip,

@@ -35,7 +35,7 @@ struct pending_peer {
 	__u32 ifindex;
 	__u16 epoch;
 	__u8 encap;                /* PENDING_CAME and PENDING_SPOKE */
-	__u8 cuts;                   /* GSO packets to it have taken the detour */
+	__u8 cuts;                   /* GSO packets to it have taken the segmentation device */
 	__u64 since;                 /* when the first nonce came */
 	__u64 syn_ack;               /* hash of the last SYN-ACK that went to remote_l64; 0: none */
 	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets; /* since it was seen at remote_l64 */

@@ -6,7 +6,7 @@
 #ifndef ROAM_REAL_H
 #define ROAM_REAL_H
 
-#include "detour.h"
+#include "segdev.h"
 #include "served.h"
 #include "session.h"
 

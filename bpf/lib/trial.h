@@ -16,7 +16,7 @@
 #define TRIAL_FACTOR 2
 #define TRIAL_PACKETS 10 /* where a record names the locator */
 #define TRIAL_EACH 1000000000ULL /* ns after which it gets another one */
-#define TRIAL_OCTETS 1500 /* of a packet; a super-packet becomes as many as it has of these */
+#define TRIAL_OCTETS 1500 /* of a packet; a GSO packet becomes as many as it has of these */
 #define TRIAL_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
 
 static __always_inline struct trial_key trial_key_of(const struct pair *p, union half l64)

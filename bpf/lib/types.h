@@ -68,7 +68,7 @@ struct host {
 	__u8 nonce_len;            /* of pending peers */
 	__u8 pad;
 	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
-	__u32 detour;              /* index of the link that cuts super-packets; 0: none */
+	__u32 segdev;              /* index of the link that cuts GSO packets; 0: none */
 	__u32 pad2;
 	__u64 index_key[2];        /* with which handles are hashed for the index */
 	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
@@ -189,7 +189,7 @@ struct pair_live {
 	__u32 returned;             /* ticks: first packet after a silence, 0: none of late */
 	union half hint;            /* locator that the peer was last seen at */
 	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
-	__u8 cuts;                  /* super-packets of ours have taken the detour */
+	__u8 cuts;                  /* GSO packets of ours have taken the segmentation device */
 	__u8 retried;               /* its first segment was sent again as plain IPv6 */
 	__u8 pad[1];
 	enum asked asks;

@@ -176,7 +176,7 @@ func (d *Daemon) open() (err error) {
 	d.settings = dataplane.HostSettings{
 		SessionPrefix: d.cfg.Host.SessionPrefix, NIDs: []roam.NID{d.nid},
 		RealNID:   real || d.cfg.Host.NID.Source == config.NIDFromAddress,
-		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength), Detour: roam.LinkID(device.Detour),
+		AcceptAny: d.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(d.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
 	}
 	if err := d.plane.SetHost(d.settings); err != nil {
 		return err
@@ -223,10 +223,10 @@ func (d *Daemon) loadAndSetUp() (device hostnet.Device, err error) {
 	return device, errors.Join(notLoaded, err)
 }
 
-// attach puts the programs on the session device and on the detour, and the guard
+// attach puts the programs on the session device and on the segmentation device, and the guard
 // on everything else.
 func (d *Daemon) attach(device hostnet.Device) error {
-	if err := d.plane.AttachDetour(roam.LinkID(device.DetourPeer)); err != nil {
+	if err := d.plane.AttachSegmentation(roam.LinkID(device.SegmentationPeer)); err != nil {
 		return err
 	}
 	if err := d.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex)); err != nil {
@@ -238,7 +238,7 @@ func (d *Daemon) attach(device hostnet.Device) error {
 // onDevice takes over a session device that was made anew. It runs in the engine's
 // goroutine.
 func (d *Daemon) onDevice(device hostnet.Device) {
-	d.settings.Detour = roam.LinkID(device.Detour)
+	d.settings.Segmentation = roam.LinkID(device.Segmentation)
 	if err := errors.Join(d.attach(device), d.plane.SetHost(d.settings)); err != nil {
 		d.warn("the session device was made again, without all of its programs (restart roamd): " + err.Error())
 		return

@@ -27,11 +27,11 @@ func (p *Plane) AttachSession(device, peer roam.LinkID) error {
 	return nil
 }
 
-// AttachDetour puts the outbound program on the ingress of the far end of the
-// detour, whose near end HostSettings names.
-func (p *Plane) AttachDetour(far roam.LinkID) error {
+// AttachSegmentation puts the outbound program on the ingress of the far end of the
+// segmentation device, whose near end HostSettings names.
+func (p *Plane) AttachSegmentation(far roam.LinkID) error {
 	if err := p.attach(far, true, p.objs.IlnpSessionEgress); err != nil {
-		return fmt.Errorf("attach to the detour: %w", err)
+		return fmt.Errorf("attach to the segmentation device: %w", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ const (
 	bpfCounterTX_PENDING               bpfCounter = 2
 	bpfCounterTX_NONCE                 bpfCounter = 3
 	bpfCounterTX_NONCE_LEFT_OUT        bpfCounter = 4
-	bpfCounterTX_DETOUR                bpfCounter = 5
+	bpfCounterTX_SEGDEV                bpfCounter = 5
 	bpfCounterTX_TWIN                  bpfCounter = 6
 	bpfCounterTX_TWIN_MOOT             bpfCounter = 7
 	bpfCounterTX_ENCAP                 bpfCounter = 8
@@ -169,7 +169,7 @@ type bpfHost struct {
 	NonceLen      uint8
 	Pad           uint8
 	Abi           uint32
-	Detour        uint32
+	Segdev        uint32
 	Pad2          uint32
 	IndexKey      [2]uint64
 	Reals         [8]bpfAddr

@@ -14,7 +14,7 @@ import (
 // seeking is a rig with a session whose rule is sought.
 func seeking(t *testing.T, change ...func(*ilnp.Pair)) *rig {
 	t.Helper()
-	r := detoured(t)
+	r := segmented(t)
 	p := pairOf(there)
 	p.RuleSought, p.NonceUntil, p.Grace = true, time.Now().Add(time.Hour), 10*time.Millisecond
 	for _, f := range change {

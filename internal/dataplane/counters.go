@@ -19,7 +19,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterTX_PENDING:               {"tx_pending", "of those, to correspondents without a session yet"},
 	bpfCounterTX_NONCE:                 {"tx_nonce", "of those, with a nonce"},
 	bpfCounterTX_NONCE_LEFT_OUT:        {"tx_nonce_left_out", "a nonce was due, but segmentation, MTU or header order forbade it"},
-	bpfCounterTX_DETOUR:                {"tx_detour", "packets sent round to be cut before translation: policy nonce=always, or checksums over identifiers"},
+	bpfCounterTX_SEGDEV:                {"tx_segdev", "packets sent round to be cut before translation: policy nonce=always, or checksums over identifiers"},
 	bpfCounterTX_TWIN_MOOT:             {"tx_twin_moot", "not lost: copies of first packets under the other checksum rule that were not needed any more"},
 	bpfCounterTX_TWIN:                  {"tx_twin", "packets sent under the other checksum rule as well, since no answer shows which"},
 	bpfCounterTX_ENCAP:                 {"tx_encap", "ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6"},

@@ -21,7 +21,7 @@ const (
 	guardCounterTX_PENDING               guardCounter = 2
 	guardCounterTX_NONCE                 guardCounter = 3
 	guardCounterTX_NONCE_LEFT_OUT        guardCounter = 4
-	guardCounterTX_DETOUR                guardCounter = 5
+	guardCounterTX_SEGDEV                guardCounter = 5
 	guardCounterTX_TWIN                  guardCounter = 6
 	guardCounterTX_TWIN_MOOT             guardCounter = 7
 	guardCounterTX_ENCAP                 guardCounter = 8

@@ -28,7 +28,7 @@ func inward(t *testing.T, b []byte, rule xlate.Rule, n ilnp.Nonce) []byte {
 }
 
 // Packets without nonce of a peer that counts locators as zero are judged by their own
-// checksum, finished or not, super-packets by the seed that they have; those with its
+// checksum, finished or not, GSO packets by the seed that they have; those with its
 // nonce keep the session's rule.
 func TestRuleOfEachPacket(t *testing.T) {
 	r := newRig(t)
@@ -56,7 +56,7 @@ func TestRuleOfEachPacket(t *testing.T) {
 				{"unfinished udp", true, ip6.UDP, udp(300), nil},
 				{"syn", false, ip6.TCP, tcp(flagSYN, 0), nil},
 				{"unfinished segment", true, ip6.TCP, tcp(flagACK, 1000), nil},
-				{"super-packet", true, ip6.TCP, tcp(flagACK, 3000), []func(*ebpf.RunOptions){gso}},
+				{"GSO packet", true, ip6.TCP, tcp(flagACK, 3000), []func(*ebpf.RunOptions){gso}},
 				{"long packet", true, ip6.UDP, udp(3000), nil},
 			} {
 				b := under(rule, c.open, at(there, theirs), ilnp.Nonce{}, c.proto, c.body)

@@ -14,17 +14,17 @@ import (
 	"roam/wire/ip6"
 )
 
-// detoured is a rig whose super-packets would be cut on the loopback link.
-func detoured(t *testing.T) *rig {
+// detoured is a rig whose GSO packets would be cut on the loopback link.
+func segmented(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
 	ip(t, "link set lo up")
-	r.change(func(s *HostSettings) { s.Detour = loopback })
+	r.change(func(s *HostSettings) { s.Segmentation = loopback })
 	r.uplink(here)
 	return r
 }
 
-// arrived makes the packet of a test run one at the far end of the detour, with a
+// arrived makes the packet of a test run one at the far end of the segmentation device, with a
 // mark.
 func arrived(mark uint32) func(*ebpf.RunOptions) {
 	return func(o *ebpf.RunOptions) {
@@ -32,10 +32,10 @@ func arrived(mark uint32) func(*ebpf.RunOptions) {
 	}
 }
 
-// For a peer that wants every nonce, super-packets and the data behind them go
+// For a peer that wants every nonce, GSO packets and the data behind them go
 // to where they are cut, as they are; everything else carries the nonce at once.
 func TestNonceAlways(t *testing.T) {
-	r := detoured(t)
+	r := segmented(t)
 	p := pairOf(there)
 	p.NonceAlways = true
 	r.upsert(p)
@@ -48,14 +48,14 @@ func TestNonceAlways(t *testing.T) {
 		}
 	}
 	if got := r.send(ip6.TCP, tcp(flagACK, 1)); got.Nonce != ourNonce {
-		t.Error("data before any super-packet takes the detour")
+		t.Error("data before any GSO packet takes the segmentation device")
 	}
 	for _, c := range []struct {
 		name string
 		body []byte
 		set  []func(*ebpf.RunOptions)
 	}{
-		{"super-packet", tcp(flagACK, 1300), []func(*ebpf.RunOptions){gso}},
+		{"GSO packet", tcp(flagACK, 1300), []func(*ebpf.RunOptions){gso}},
 		{"data behind it", tcp(flagACK, 1), nil},
 		{"end", tcp(flagACK|flagFIN, 0), nil},
 	} {
@@ -65,10 +65,10 @@ func TestNonceAlways(t *testing.T) {
 				t.Errorf("%s: verdict %d, %s", name, v, difference(out, sent))
 			}
 		})
-		r.wantCounts(name, cut, counts{"tx_detour": 1})
+		r.wantCounts(name, cut, counts{"tx_segdev": 1})
 	}
-	r.change(func(s *HostSettings) { s.Detour = 0 })
-	r.wantCounts("without a detour", r.counted(func() { r.send(ip6.TCP, tcp(flagACK, 1300), gso) }),
+	r.change(func(s *HostSettings) { s.Segmentation = 0 })
+	r.wantCounts("without a segmentation device", r.counted(func() { r.send(ip6.TCP, tcp(flagACK, 1300), gso) }),
 		counts{"tx_packets": 1, "tx_nonce_left_out": 1})
 }
 
@@ -79,10 +79,10 @@ func segments(size uint32) func(*ebpf.RunOptions) {
 	}
 }
 
-// A super-packet bears the nonce where a router that misreads it does no harm:
+// A GSO packet bears the nonce where a router that misreads it does no harm:
 // where its segments are as short as asked for, and not shorter.
 func TestSuperPacketWithNonce(t *testing.T) {
-	r := detoured(t)
+	r := segmented(t)
 	p := pairOf(there)
 	p.NonceAlways = true
 	r.upsert(p)
@@ -91,12 +91,12 @@ func TestSuperPacketWithNonce(t *testing.T) {
 		got := r.counted(func() { r.egress(toPeer(ip6.TCP, body), segments(size)) })
 		// A test run has no type of segments, without which the kernel makes no
 		// room; lab/interop has.
-		if (got["tx_detour"] == 0) != direct || got["tx_nonce_left_out"] != 0 {
+		if (got["tx_segdev"] == 0) != direct || got["tx_nonce_left_out"] != 0 {
 			t.Errorf("segments of %d: counted %v", size, got)
 		}
 	}
 	r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, Physical: true, MTU: 1500}}))
-	r.wantCounts("a physical device", r.counted(func() { r.egress(toPeer(ip6.TCP, body), segments(1400)) }), counts{"tx_detour": 1})
+	r.wantCounts("a physical device", r.counted(func() { r.egress(toPeer(ip6.TCP, body), segments(1400)) }), counts{"tx_segdev": 1})
 }
 
 // The segments that a peer asks for are kept short for that, its checksum right.
@@ -134,8 +134,8 @@ func TestSegmentSizeIsLowered(t *testing.T) {
 
 // Sums over NIDs would be spoilt by a device that sums segments itself, and by
 // no other one.
-func TestDetourOfSumsOverNIDs(t *testing.T) {
-	r := detoured(t)
+func TestSegmentationOfSumsOverNIDs(t *testing.T) {
+	r := segmented(t)
 	for _, physical := range []bool{false, true} {
 		r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, Physical: physical, MTU: 1500}}))
 		for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
@@ -145,7 +145,7 @@ func TestDetourOfSumsOverNIDs(t *testing.T) {
 			got := r.counted(func() { r.egress(toPeer(ip6.TCP, tcp(flagACK, 1300)), gso) })
 			want := counts{"tx_packets": 1}
 			if physical && rule == ilnp.RuleRFC6741 {
-				want = counts{"tx_detour": 1}
+				want = counts{"tx_segdev": 1}
 			}
 			r.wantCounts(rule.String(), got, want)
 		}
@@ -153,8 +153,8 @@ func TestDetourOfSumsOverNIDs(t *testing.T) {
 }
 
 // What comes round is translated as if it had left at once.
-func TestDetour(t *testing.T) {
-	r := detoured(t)
+func TestSegmentation(t *testing.T) {
+	r := segmented(t)
 	round := func(body []byte, mark uint32) (int, ilnpwire.Packet) {
 		t.Helper()
 		v, out := r.egress(toPeer(ip6.TCP, body), arrived(mark))

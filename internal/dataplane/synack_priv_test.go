@@ -187,7 +187,7 @@ func mustParse(t *testing.T, b []byte) ilnpwire.Packet {
 // TestPendingPeerGetsEveryNonce: GSO packets to it are cut first, and so is the data
 // behind them; the segments bear the nonce.
 func TestPendingPeerGetsEveryNonce(t *testing.T) {
-	r := detoured(t)
+	r := segmented(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := unlistedPeer(1)
 	for range 3 {
@@ -201,7 +201,7 @@ func TestPendingPeerGetsEveryNonce(t *testing.T) {
 		"GSO packet":     r.counted(func() { r.egress(sent(1300), gso) }),
 		"data behind it": r.counted(func() { r.egress(sent(10)) }),
 	} {
-		r.wantCounts(name, got, counts{"tx_detour": 1})
+		r.wantCounts(name, got, counts{"tx_segdev": 1})
 	}
 	r.wantCounts("acknowledgement", r.counted(func() { r.egress(sent(0)) }), straight)
 	var v int

@@ -27,9 +27,9 @@ type HostSettings struct {
 	// RealNID says that the NIDs are those of addresses that the host has anyhow:
 	// plain IPv6 uses them too, also towards correspondents.
 	RealNID bool
-	// Detour is the near end of a pair of interfaces that cuts super-packets; the
-	// far end is given to AttachDetour. 0: there is none.
-	Detour roam.LinkID
+	// Segmentation is the near end of a pair of interfaces that cuts GSO packets; the
+	// far end is given to AttachSegmentation. 0: there is none.
+	Segmentation roam.LinkID
 }
 
 // SetHost writes the settings. The keys of the nonces of pending peers are drawn
@@ -62,7 +62,7 @@ func (p *Plane) SetHost(s HostSettings) error {
 	}
 	h.ProbeId = hostToNet16(s.ProbeID)
 	h.NonceLen = s.NonceLength
-	h.Detour = uint32(s.Detour)
+	h.Segdev = uint32(s.Segmentation)
 	p.realNID = s.RealNID
 	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
 		return fmt.Errorf("write host map: %w", err)

@@ -121,7 +121,7 @@ func TestTrialWithAReserve(t *testing.T) {
 	}
 }
 
-// A super-packet is as many packets as a device makes of it.
+// A GSO packet is as many packets as a device makes of it.
 func TestTrialOfSuperPackets(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -134,7 +134,7 @@ func TestTrialOfSuperPackets(t *testing.T) {
 		}
 	}
 	if sent > 5 {
-		t.Errorf("%d super-packets of three packets each went to an unproven locator", sent)
+		t.Errorf("%d GSO packets of three packets each went to an unproven locator", sent)
 	}
 }
 

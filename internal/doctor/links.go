@@ -81,7 +81,7 @@ func usedLinks(list []control.Locator) (out []string) {
 // nothing to say of it.
 func unused(f Facts, l Link) (why, do string) {
 	device := f.Config.Host.Device
-	// Roam's own: the session device, its other end, and the detour's two.
+	// Roam's own: the session device, its other end, and the segmentation device's two.
 	if l.Name == "lo" || l.Name == device || slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
 		return "", ""
 	}

@@ -100,7 +100,7 @@ func (e *Engine) TooBig(k ilnp.PairKey) int { return e.tooBig[k] }
 
 // longestTCP is the longest TCP header. Where a path takes less than the link,
 // segments of a correspondent that wants every nonce are kept so much shorter
-// that the data plane sees it, and puts no nonce into super-packets.
+// that the data plane sees it, and puts no nonce into GSO packets.
 const longestTCP = 60
 
 // aboutNonce reports whether an error complains of the Nonce option in what it

@@ -7,15 +7,15 @@ import (
 	"roam/internal/hostnet/nettest"
 )
 
-// The detour cuts and sums whatever is sent into it, says nothing by itself,
+// The segmentation device cuts and sums whatever is sent into it, says nothing by itself,
 // is no uplink, and goes with the session device.
-func TestDetour(t *testing.T) {
+func TestSegmentation(t *testing.T) {
 	host := nettest.New(t)
 	before := host.State()
 	cfg := testConfig(t)
 	h := openIn(t, host, cfg)
 	d := setupIn(t, h)
-	for name, index := range map[string]int{"roam0d": d.Detour, "roam0dx": d.DetourPeer} {
+	for name, index := range map[string]int{"roam0d": d.Segmentation, "roam0dx": d.SegmentationPeer} {
 		if index == 0 || host.Index(name) != index {
 			t.Errorf("%s has index %d, told %d", name, host.Index(name), index)
 		}
@@ -38,8 +38,8 @@ func TestDetour(t *testing.T) {
 			t.Errorf("%s may be an uplink", name)
 		}
 	}
-	if again := setupIn(t, h); again.Detour != d.Detour {
-		t.Error("a second Setup makes another detour")
+	if again := setupIn(t, h); again.Segmentation != d.Segmentation {
+		t.Error("a second Setup makes another segmentation device")
 	}
 	h.Close()
 	host.Do(func() {

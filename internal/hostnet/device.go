@@ -17,19 +17,19 @@ import (
 
 const (
 	peerSuffix = "x"
-	// detourSuffix makes the name of the detour out of the session device's; it
+	// segmentationSuffix makes the name of the segmentation device out of the session device's; it
 	// has a peer of its own.
-	detourSuffix = "d"
-	// detourMTU is the most that a veth device takes: what passes there was fitted
+	segmentationSuffix = "d"
+	// segmentationMTU is the most that a veth device takes: what passes there was fitted
 	// to the session device, and has to fit only after it.
-	detourMTU  = 65535
-	minMTU     = 1280 // RFC 8200 §5
-	defaultMTU = 1500
-	forever    = 0xffff_ffff
+	segmentationMTU = 65535
+	minMTU          = 1280 // RFC 8200 §5
+	defaultMTU      = 1500
+	forever         = 0xffff_ffff
 )
 
 // Offloads of the pair are left as veth has them, all on: sockets build
-// super-packets for the session device, the data plane redirects them before
+// GSO packets for the session device, the data plane redirects them before
 // they would be cut, and the uplink cuts and sums them as it does for plain
 // IPv6. Nothing is received here but what rawio injects, so GRO does not matter.
 
@@ -42,7 +42,7 @@ var quiet = []struct{ key, value string }{
 
 // setup makes or adopts the device, its address and its route.
 func (h *Host) setup() (Device, error) {
-	near, far, err := h.makeOrAdopt(h.rules.device+detourSuffix, detourMTU, h.kernel.noOffloads)
+	near, far, err := h.makeOrAdopt(h.rules.device+segmentationSuffix, segmentationMTU, h.kernel.noOffloads)
 	if err != nil {
 		return Device{}, err
 	}
@@ -64,7 +64,7 @@ func (h *Host) setup() (Device, error) {
 	return Device{
 		Name: a.Name, PeerName: b.Name, Index: a.Index, PeerIndex: b.Index,
 		MAC: a.HardwareAddr, PeerMAC: b.HardwareAddr, MTU: a.MTU,
-		Detour: near.Attrs().Index, DetourPeer: far.Attrs().Index,
+		Segmentation: near.Attrs().Index, SegmentationPeer: far.Attrs().Index,
 	}, nil
 }
 
@@ -106,7 +106,7 @@ func (h *Host) makeOrAdopt(name string, mtu int, prepare func(dev, peer netlink.
 	return dev, peer, nil
 }
 
-// noOffloads makes a pair the detour: the kernel cuts super-packets and
+// noOffloads makes a pair the segmentation device: the kernel cuts GSO packets and
 // finishes checksums before it sends into a device that can do neither, and
 // nothing puts the segments together again at the other end. No stack listens at
 // either end.

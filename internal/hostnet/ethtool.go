@@ -27,7 +27,7 @@ const (
 	maxFeatures = 1024
 )
 
-// paravirtual drivers have a bus address but hand whole super-packets to
+// paravirtual drivers have a bus address but hand whole GSO packets to
 // another kernel.
 var paravirtual = []string{"virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront", "veth", "tun"}
 

@@ -107,7 +107,7 @@ type Device struct {
 	MAC, PeerMAC     net.HardwareAddr
 	MTU              int
 
-	// The two ends of the detour: what is sent into Detour comes out of
-	// DetourPeer in segments with finished checksums.
-	Detour, DetourPeer int
+	// The two ends of the segmentation device: what is sent into Segmentation comes out of
+	// SegmentationPeer in segments with finished checksums.
+	Segmentation, SegmentationPeer int
 }

@@ -44,7 +44,7 @@ func (r rules) asksFor(name string) bool { return len(r.include) > 0 && r.accept
 // internal reports whether a link leads nowhere out of this host: the loopback and
 // Roam's own.
 func (r rules) internal(name string) bool {
-	for _, own := range []string{r.device, r.device + detourSuffix} {
+	for _, own := range []string{r.device, r.device + segmentationSuffix} {
 		if name == own || name == own+peerSuffix {
 			return true
 		}

@@ -81,7 +81,7 @@ func (h *Host) checkSession(now time.Time) (wake time.Time) {
 		h.intruders[what] = true
 	}
 	_, exists := h.table.links[d.Index]
-	if _, detour := h.table.links[d.Detour]; !detour {
+	if _, segdev := h.table.links[d.Segmentation]; !segdev {
 		exists = false
 	}
 	switch {

@@ -64,7 +64,7 @@ func TestSessionDeviceComesBack(t *testing.T) {
 	for _, device := range []string{"roam0", "roam0d"} {
 		host.Run("ip", "link", "del", device)
 		again := next(t, h, func(DeviceRemade) bool { return true }).Device
-		if now := h.Device(); again.Index == d.Index && again.Detour == d.Detour || now.Index != again.Index || now.Detour != again.Detour {
+		if now := h.Device(); again.Index == d.Index && again.Segmentation == d.Segmentation || now.Index != again.Index || now.Segmentation != again.Segmentation {
 			t.Errorf("without %s: device %+v, announced %+v", device, now, again)
 		}
 		d = again

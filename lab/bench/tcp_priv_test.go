@@ -40,7 +40,7 @@ func (w *world) goodput(b *testing.B, target string, port int) (mbps, cpu float6
 func BenchmarkTCPGoodput(b *testing.B) { goodputRatio(b, newWorld(b, 1, linkem.Params{})) }
 
 // BenchmarkTCPGoodputNonceAlways does the same with a nonce in every segment.
-// Super-packets are then cut in software, which over veth no segment of plain
+// GSO packets are then cut in software, which over veth no segment of plain
 // IPv6 ever is; over a link of 1 Gb/s both are.
 func BenchmarkTCPGoodputNonceAlways(b *testing.B) {
 	for name, wire := range map[string]linkem.Params{"veth": {}, "1Gbps": {Rate: 1e9}} {

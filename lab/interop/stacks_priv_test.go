@@ -99,7 +99,7 @@ func (w *world) ping(c net.Conn) bool {
 }
 
 // A stack that takes packets without nonce for plain IPv6 gets one with every
-// segment of a fast transfer, though the sender's kernel makes super-packets.
+// segment of a fast transfer, though the sender's kernel makes GSO packets.
 func TestEverySegmentHasItsNonce(t *testing.T) {
 	for name, s := range map[string]Stack{
 		"ordinary checksums":  {NonceAlways: true},
@@ -117,8 +117,8 @@ func TestEverySegmentHasItsNonce(t *testing.T) {
 			if got.Plain != 0 || got.Nonces != got.Received {
 				t.Errorf("the peer saw %+v", got)
 			}
-			if n := w.counter("tx_detour"); n == 0 {
-				t.Error("no super-packet was cut, so nothing was tested")
+			if n := w.counter("tx_segdev"); n == 0 {
+				t.Error("no GSO packet was cut, so nothing was tested")
 			}
 		})
 	}
@@ -181,8 +181,8 @@ func TestOthersGetSuperPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("all of it", func() bool { return w.peer.ReceivedTCP(DiscardPort) == size })
-	if n := w.counter("tx_detour"); n != 0 {
-		t.Errorf("%d super-packets were cut for a peer that does not want it", n)
+	if n := w.counter("tx_segdev"); n != 0 {
+		t.Errorf("%d GSO packets were cut for a peer that does not want it", n)
 	}
 }
 

@@ -44,7 +44,7 @@ func syn(answer bool) packets.Packet {
 // vain, and the third is lost, sent again, and fills the hole.
 func example(t *testing.T) *flow {
 	t.Helper()
-	peer := []packets.Packet{syn(true), data(10, "eth0", 0, 1000), data(11, "eth0", 1000, 3000), // one super-packet of three
+	peer := []packets.Packet{syn(true), data(10, "eth0", 0, 1000), data(11, "eth0", 1000, 3000), // one GSO packet of three
 		ack(20, 1000), ack(21, 1000), data(22, "eth0", 1000, 1000), data(40, "eth0", 2000, 1000), ack(60, 4000)}
 	mobile := []packets.Packet{syn(false), data(15, "net1", 0, 1000), data(18, "net2", 3000, 1000), data(20, "net1", 1000, 1000),
 		data(30, "net2", 1000, 1000), data(50, "net2", 2000, 1000)}

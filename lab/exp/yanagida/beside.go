@@ -60,7 +60,7 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 	defer func() { err = errors.Join(err, s.Close()) }()
 	mn, plain := s.Mobile(), s.Peer(1)
 	// What is captured at the sender has to be what goes on the wire, not a
-	// super-packet that the device would cut.
+	// GSO packet that the device would cut.
 	if out, err := plain.Host.Command(ctx, "/usr/sbin/ethtool", "-K", "eth0", "tso", "off", "gso", "off").CombinedOutput(); err != nil {
 		return b, fmt.Errorf("turn off segmentation: %w: %s", err, out)
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The detour: a veth pair whose near end has no offloads, so that the kernel
- * cuts super-packets and finishes checksums on the way. At its far end, in
+/* The segmentation device: a veth pair whose near end has no offloads, so that the kernel
+ * cuts GSO packets and finishes checksums on the way. At its far end, in
  * ilnp_session_egress again, the packets are translated as they are on roam0.
  */
-#ifndef ROAM_DETOUR_H
-#define ROAM_DETOUR_H
+#ifndef ROAM_SEGDEV_H
+#define ROAM_SEGDEV_H
 
 #include "mss.h"
 #include "rule.h"
@@ -13,16 +13,16 @@
 #define TWIN_UNTIL 30000 /* a receiver that has not answered by then never will */
 #define TWIN_MARK 0x726f616d      /* of packets that go under the other rule: as CopyMark in internal/dataplane */
 
-/* Is the packet at the far end of the detour? There it arrives; on roam0 it leaves,
+/* Is the packet at the far end of the segmentation device? There it arrives; on roam0 it leaves,
  * and if it arrived anywhere before, which few do, that was on another link.
  */
-static __always_inline int has_come_round(const struct __sk_buff *skb)
+static __always_inline int is_segmented(const struct __sk_buff *skb)
 {
 	return skb->ingress_ifindex && skb->ingress_ifindex == skb->ifindex;
 }
 
-/* Is this a super-packet, or one that belongs behind them? Where those of TCP
- * take the detour all its data does, or the short ones would overtake them.
+/* Is this a GSO packet, or one that belongs behind them? Where those of TCP
+ * take the segmentation device all its data does, or the short ones would overtake them.
  */
 static __always_inline int goes_in_order(struct __sk_buff *skb, const struct chain *c)
 {
@@ -38,7 +38,7 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 /* Must this packet be cut before it is translated? A nonce goes into segments
  * only; and a device that sums segments itself knows the rule of IPv6 alone.
  */
-static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline int wants_segdev(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 					const struct chain *c, __u32 i)
 {
 	__u32 index = path_uplink(p, i);
@@ -60,11 +60,11 @@ static __always_inline int wants_detour(struct __sk_buff *skb, const struct pair
 }
 
 /* The link that cuts GSO packets; 0: none. */
-static __always_inline __u32 this_detour(void)
+static __always_inline __u32 this_segdev(void)
 {
 	struct host *h = this_host();
 
-	return h ? h->detour : 0;
+	return h ? h->segdev : 0;
 }
 
 /* Must this packet to a pending peer be cut before it is translated? Each packet that
@@ -72,7 +72,7 @@ static __always_inline __u32 this_detour(void)
  */
 static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pending_peer *e, const struct chain *c)
 {
-	if (e->encap & PENDING_CAME || has_come_round(skb) || !goes_in_order(skb, c) || !this_detour())
+	if (e->encap & PENDING_CAME || is_segmented(skb) || !goes_in_order(skb, c) || !this_segdev())
 		return 0;
 	if (!skb->gso_size)
 		return e->cuts;
@@ -106,7 +106,7 @@ static __always_inline void note_twin(struct __sk_buff *skb, struct pair_live *l
 
 /* Nothing comes back for a while, and we do not know by which rule the
  * correspondent of this session sums: the packet goes under the other one as well, through the
- * detour. The wrong one of the two fails there without a word. Of who asks as Roam does
+ * segmentation device. The wrong one of the two fails there without a word. Of who asks as Roam does
  * our guess is as good as its own.
  */
 __noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
@@ -116,7 +116,7 @@ __noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pai
 	__u32 mark = skb->mark;
 	__u8 flags = 0;
 
-	if (!h || !h->detour || !p || !l || !c || l->asks || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+	if (!h || !h->segdev || !p || !l || !c || l->asks || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
 		return 0;
 	if (c->proto == IPPROTO_TCP &&
 	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
@@ -127,7 +127,7 @@ __noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pai
 		return 0;
 	note_twin(skb, l, c, now);
 	skb->mark = TWIN_MARK;
-	if (!bpf_clone_redirect(skb, h->detour, 0))
+	if (!bpf_clone_redirect(skb, h->segdev, 0))
 		count(TX_TWIN);
 	skb->mark = mark;
 	return 0;
@@ -150,14 +150,14 @@ __noinline int is_moot(struct __sk_buff *skb, const struct pair *p, struct pair_
 
 #define MOOT -1
 
-/* What the detour has to do with a packet that takes path i: 0 if it goes on
+/* What the segmentation device has to do with a packet that takes path i: 0 if it goes on
  * from here, MOOT if it is not to go anywhere, else the verdict; and the rule that it
  * goes under.
  */
-static __always_inline int go_round(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline int segment_or_send(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
 				    const struct chain *c, __u32 i, int *nids_only)
 {
-	int round = has_come_round(skb);
+	int round = is_segmented(skb);
 	struct host *h = this_host();
 
 	*nids_only = counts_nids_only(p, l);
@@ -166,10 +166,10 @@ static __always_inline int go_round(struct __sk_buff *skb, const struct pair *p,
 		*nids_only = !*nids_only;
 		return !round && is_moot(skb, p, l, c) ? MOOT : 0;
 	}
-	if (round || !h || !h->detour || !wants_detour(skb, p, l, c, i))
+	if (round || !h || !h->segdev || !wants_segdev(skb, p, l, c, i))
 		return 0;
-	count(TX_DETOUR);
-	return bpf_redirect(h->detour, 0);
+	count(TX_SEGDEV);
+	return bpf_redirect(h->segdev, 0);
 }
 
 #endif
