@@ -150,9 +150,9 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 static __always_inline struct pair_key handle_of(union half local_nid, const struct addr *remote)
 {
 	struct pair_key key = { .local = local_nid, .remote = remote->nid };
-	struct homonym_key where = { .local_nid = local_nid, .remote = *remote };
+	struct collision_key where = { .local_nid = local_nid, .remote = *remote };
 	struct host *h = this_host();
-	struct pair_key *handle = h && h->flags & HOST_HOMONYMS ? bpf_map_lookup_elem(&homonyms, &where) : 0;
+	struct pair_key *handle = h && h->flags & HOST_NID_COLLISIONS ? bpf_map_lookup_elem(&nid_collisions, &where) : 0;
 
 	return handle ? *handle : key;
 }
@@ -160,19 +160,19 @@ static __always_inline struct pair_key handle_of(union half local_nid, const str
 /* Of several correspondents with one NID, the one whose nonce a packet shows,
  * wherever it is (RFC 6741 §5.4). The one whose handle is its NID is not listed.
  */
-static __always_inline struct pair *homonym_by_nonce(const struct inbound *in)
+static __always_inline struct pair *collision_by_nonce(const struct inbound *in)
 {
 	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
-	struct homonym_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
+	struct collision_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
 	struct host *h = this_host();
 	struct pair_key *handle;
 	struct pair *p;
 
-	if (!h || !(h->flags & HOST_HOMONYMS))
+	if (!h || !(h->flags & HOST_NID_COLLISIONS))
 		return 0;
 	what.remote.l64.b[0] = NONCE_KEY;
 	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
-	handle = bpf_map_lookup_elem(&homonyms, &what);
+	handle = bpf_map_lookup_elem(&nid_collisions, &what);
 	if (handle)
 		key = *handle;
 	p = find_pair(&key, FETCH_IN);
@@ -182,7 +182,7 @@ static __always_inline struct pair *homonym_by_nonce(const struct inbound *in)
 /* The pair that a packet from outside speaks to. */
 static __always_inline struct pair *pair_of(const struct inbound *in)
 {
-	struct pair *p = in->c.nonce.len ? homonym_by_nonce(in) : 0;
+	struct pair *p = in->c.nonce.len ? collision_by_nonce(in) : 0;
 	struct pair_key key;
 
 	if (p)

@@ -71,10 +71,10 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
-	__type(key, struct homonym_key);
+	__type(key, struct collision_key);
 	__type(value, struct pair_key);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} homonyms SEC(".maps");
+} nid_collisions SEC(".maps");
 
 struct {
 	/* Which paths does a policy of this host obstruct? */

@@ -52,7 +52,7 @@ struct pair_key {
 
 enum host_flags {
 	HOST_ACCEPT_ANY = 1, /* who shows a nonce may open a session */
-	HOST_HOMONYMS = 2,   /* the map of that name is not empty, or was not */
+	HOST_NID_COLLISIONS = 2,   /* the map of that name is not empty, or was not */
 	HOST_REAL_NIDS = 4,  /* the NIDs are those of addresses of plain IPv6 */
 	HOST_OBSTRUCTED = 8, /* the map obstructed is not empty */
 };
@@ -236,7 +236,7 @@ struct obstruction_key {
 /* Tells two correspondents with one NID apart: by where they are, or by their
  * nonce, whose first seven octets then stand behind NONCE_KEY for the locator.
  */
-struct homonym_key {
+struct collision_key {
 	union half local_nid;
 	struct addr remote;
 };

@@ -31,6 +31,12 @@ type bpfBucket struct {
 	Entry [8]uint64
 }
 
+type bpfCollisionKey struct {
+	_        structs.HostLayout
+	LocalNid bpfHalf
+	Remote   bpfAddr
+}
+
 type bpfCounter uint32
 
 const (
@@ -152,12 +158,6 @@ type bpfHalf struct {
 	B [8]uint8
 }
 
-type bpfHomonymKey struct {
-	_        structs.HostLayout
-	LocalNid bpfHalf
-	Remote   bpfAddr
-}
-
 type bpfHost struct {
 	_             structs.HostLayout
 	SessionPrefix bpfHalf
@@ -178,10 +178,10 @@ type bpfHost struct {
 type bpfHostFlags uint32
 
 const (
-	bpfHostFlagsHOST_ACCEPT_ANY bpfHostFlags = 1
-	bpfHostFlagsHOST_HOMONYMS   bpfHostFlags = 2
-	bpfHostFlagsHOST_REAL_NIDS  bpfHostFlags = 4
-	bpfHostFlagsHOST_OBSTRUCTED bpfHostFlags = 8
+	bpfHostFlagsHOST_ACCEPT_ANY     bpfHostFlags = 1
+	bpfHostFlagsHOST_NID_COLLISIONS bpfHostFlags = 2
+	bpfHostFlagsHOST_REAL_NIDS      bpfHostFlags = 4
+	bpfHostFlagsHOST_OBSTRUCTED     bpfHostFlags = 8
 )
 
 type bpfNonce struct {
@@ -398,10 +398,10 @@ const (
 const (
 	bpfMapCounters            = "counters"
 	bpfMapCrowds              = "crowds"
-	bpfMapHomonyms            = "homonyms"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
 	bpfMapMoving              = "moving"
+	bpfMapNidCollisions       = "nid_collisions"
 	bpfMapObstructed          = "obstructed"
 	bpfMapPairLives           = "pair_lives"
 	bpfMapPairs               = "pairs"
@@ -486,28 +486,28 @@ type bpfProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
-	Counters     *ebpf.MapSpec `ebpf:"counters"`
-	Crowds       *ebpf.MapSpec `ebpf:"crowds"`
-	Homonyms     *ebpf.MapSpec `ebpf:"homonyms"`
-	Hosts        *ebpf.MapSpec `ebpf:"hosts"`
-	KnownNids    *ebpf.MapSpec `ebpf:"known_nids"`
-	Moving       *ebpf.MapSpec `ebpf:"moving"`
-	Obstructed   *ebpf.MapSpec `ebpf:"obstructed"`
-	PairLives    *ebpf.MapSpec `ebpf:"pair_lives"`
-	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
-	PendingPeers *ebpf.MapSpec `ebpf:"pending_peers"`
-	Places       *ebpf.MapSpec `ebpf:"places"`
-	PlainFlows   *ebpf.MapSpec `ebpf:"plain_flows"`
-	PlainNodes   *ebpf.MapSpec `ebpf:"plain_nodes"`
-	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
-	Requests     *ebpf.MapSpec `ebpf:"requests"`
-	Served       *ebpf.MapSpec `ebpf:"served"`
-	SessionIndex *ebpf.MapSpec `ebpf:"session_index"`
-	Sources      *ebpf.MapSpec `ebpf:"sources"`
-	Trials       *ebpf.MapSpec `ebpf:"trials"`
-	Unvalidated  *ebpf.MapSpec `ebpf:"unvalidated"`
-	Uplinks      *ebpf.MapSpec `ebpf:"uplinks"`
-	Urgent       *ebpf.MapSpec `ebpf:"urgent"`
+	Counters      *ebpf.MapSpec `ebpf:"counters"`
+	Crowds        *ebpf.MapSpec `ebpf:"crowds"`
+	Hosts         *ebpf.MapSpec `ebpf:"hosts"`
+	KnownNids     *ebpf.MapSpec `ebpf:"known_nids"`
+	Moving        *ebpf.MapSpec `ebpf:"moving"`
+	NidCollisions *ebpf.MapSpec `ebpf:"nid_collisions"`
+	Obstructed    *ebpf.MapSpec `ebpf:"obstructed"`
+	PairLives     *ebpf.MapSpec `ebpf:"pair_lives"`
+	Pairs         *ebpf.MapSpec `ebpf:"pairs"`
+	PendingPeers  *ebpf.MapSpec `ebpf:"pending_peers"`
+	Places        *ebpf.MapSpec `ebpf:"places"`
+	PlainFlows    *ebpf.MapSpec `ebpf:"plain_flows"`
+	PlainNodes    *ebpf.MapSpec `ebpf:"plain_nodes"`
+	Refusals      *ebpf.MapSpec `ebpf:"refusals"`
+	Requests      *ebpf.MapSpec `ebpf:"requests"`
+	Served        *ebpf.MapSpec `ebpf:"served"`
+	SessionIndex  *ebpf.MapSpec `ebpf:"session_index"`
+	Sources       *ebpf.MapSpec `ebpf:"sources"`
+	Trials        *ebpf.MapSpec `ebpf:"trials"`
+	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
+	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
+	Urgent        *ebpf.MapSpec `ebpf:"urgent"`
 }
 
 // bpfVariableSpecs contains global variables before they are loaded into the kernel.
@@ -542,38 +542,38 @@ func (o *bpfObjects) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
-	Counters     *ebpf.Map `ebpf:"counters"`
-	Crowds       *ebpf.Map `ebpf:"crowds"`
-	Homonyms     *ebpf.Map `ebpf:"homonyms"`
-	Hosts        *ebpf.Map `ebpf:"hosts"`
-	KnownNids    *ebpf.Map `ebpf:"known_nids"`
-	Moving       *ebpf.Map `ebpf:"moving"`
-	Obstructed   *ebpf.Map `ebpf:"obstructed"`
-	PairLives    *ebpf.Map `ebpf:"pair_lives"`
-	Pairs        *ebpf.Map `ebpf:"pairs"`
-	PendingPeers *ebpf.Map `ebpf:"pending_peers"`
-	Places       *ebpf.Map `ebpf:"places"`
-	PlainFlows   *ebpf.Map `ebpf:"plain_flows"`
-	PlainNodes   *ebpf.Map `ebpf:"plain_nodes"`
-	Refusals     *ebpf.Map `ebpf:"refusals"`
-	Requests     *ebpf.Map `ebpf:"requests"`
-	Served       *ebpf.Map `ebpf:"served"`
-	SessionIndex *ebpf.Map `ebpf:"session_index"`
-	Sources      *ebpf.Map `ebpf:"sources"`
-	Trials       *ebpf.Map `ebpf:"trials"`
-	Unvalidated  *ebpf.Map `ebpf:"unvalidated"`
-	Uplinks      *ebpf.Map `ebpf:"uplinks"`
-	Urgent       *ebpf.Map `ebpf:"urgent"`
+	Counters      *ebpf.Map `ebpf:"counters"`
+	Crowds        *ebpf.Map `ebpf:"crowds"`
+	Hosts         *ebpf.Map `ebpf:"hosts"`
+	KnownNids     *ebpf.Map `ebpf:"known_nids"`
+	Moving        *ebpf.Map `ebpf:"moving"`
+	NidCollisions *ebpf.Map `ebpf:"nid_collisions"`
+	Obstructed    *ebpf.Map `ebpf:"obstructed"`
+	PairLives     *ebpf.Map `ebpf:"pair_lives"`
+	Pairs         *ebpf.Map `ebpf:"pairs"`
+	PendingPeers  *ebpf.Map `ebpf:"pending_peers"`
+	Places        *ebpf.Map `ebpf:"places"`
+	PlainFlows    *ebpf.Map `ebpf:"plain_flows"`
+	PlainNodes    *ebpf.Map `ebpf:"plain_nodes"`
+	Refusals      *ebpf.Map `ebpf:"refusals"`
+	Requests      *ebpf.Map `ebpf:"requests"`
+	Served        *ebpf.Map `ebpf:"served"`
+	SessionIndex  *ebpf.Map `ebpf:"session_index"`
+	Sources       *ebpf.Map `ebpf:"sources"`
+	Trials        *ebpf.Map `ebpf:"trials"`
+	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
+	Uplinks       *ebpf.Map `ebpf:"uplinks"`
+	Urgent        *ebpf.Map `ebpf:"urgent"`
 }
 
 func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Counters,
 		m.Crowds,
-		m.Homonyms,
 		m.Hosts,
 		m.KnownNids,
 		m.Moving,
+		m.NidCollisions,
 		m.Obstructed,
 		m.PairLives,
 		m.Pairs,

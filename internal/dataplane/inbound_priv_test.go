@@ -236,7 +236,7 @@ func TestInboundOfInitiatedSession(t *testing.T) {
 }
 
 // Two correspondents with one NID are told apart by where they are.
-func TestInboundOfHomonyms(t *testing.T) {
+func TestInboundOfCollisions(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))

@@ -53,7 +53,7 @@ func (p *Plane) adopt() error {
 		return err
 	}
 	p.adopted = len(p.known) > 0
-	if err := errors.Join(p.adoptHomonyms(), p.adoptPlaces()); err != nil {
+	if err := errors.Join(p.adoptCollisions(), p.adoptPlaces()); err != nil {
 		return err
 	}
 	if err := p.adoptSources(); err != nil {
@@ -122,7 +122,7 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		return fmt.Errorf("write session with %s: %w", pair.RemoteNID, err)
 	}
 	p.known[pair.Key] = row
-	err = errors.Join(kept, p.setHomonyms(pair, row))
+	err = errors.Join(kept, p.setCollisions(pair, row))
 	p.keepSources(pair.Key, old, row, more)
 	return err
 }
@@ -182,7 +182,7 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	delete(p.known, k)
 	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)
-	p.homonyms.forget(p.objs.Homonyms, k)
+	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepSources(k, row, bpfPair{}, nil)
 	// The pending peer that the session came from would answer under its old name.
 	if !byHandle(row) || row.Flags&bpfPairFlagsPAIR_NAMED != 0 {

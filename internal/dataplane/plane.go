@@ -84,7 +84,7 @@ type Plane struct {
 	known            map[ilnp.PairKey]bpfPair
 	more             map[ilnp.PairKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.PairKey]sentOn
-	homonyms         homonymTable
+	collisions       collisionTable
 	placed           map[roam.NID][]roam.L64 // in the map of places
 	obstructed       map[Obstruction]bool    // the map of that name; nil: it was not read yet
 }

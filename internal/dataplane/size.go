@@ -14,8 +14,8 @@ const (
 // is the number of sessions where they are many.
 const leastSources = 4096
 
-// leastHomonyms is how many locators and nonces all sessions under an alias may have.
-const leastHomonyms = 1024
+// leastCollisions is how many locators and nonces all sessions under an alias may have.
+const leastCollisions = 1024
 
 // A table of pending peers holds as many as there may be sessions, within bounds: it
 // is to outlast a round trip or two of a flood, and what is pushed out is made
@@ -35,8 +35,8 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	spec.Maps["pairs"].MaxEntries = n + uint32(sparePlaces(sessions))
 	spec.Maps["obstructed"].MaxEntries = 4 * n
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
-	spec.Maps["homonyms"].MaxEntries = max(n, leastHomonyms)
-	spec.Maps["places"].MaxEntries = max(n, leastHomonyms)
+	spec.Maps["peers with one NID"].MaxEntries = max(n, leastCollisions)
+	spec.Maps["places"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["sources"].MaxEntries = max(n, leastSources)
 	for _, name := range []string{"pending_peers", "trials"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastUnvalidated), mostRefused)

@@ -53,7 +53,7 @@ func (p *Plane) SetHost(s HostSettings) error {
 	for i, n := range s.NIDs {
 		h.Nids[i] = half(uint64(n))
 	}
-	h.Flags &= bpfHostFlagsHOST_HOMONYMS | bpfHostFlagsHOST_OBSTRUCTED
+	h.Flags &= bpfHostFlagsHOST_NID_COLLISIONS | bpfHostFlagsHOST_OBSTRUCTED
 	if s.AcceptAny {
 		h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
 	}
@@ -92,17 +92,17 @@ func (p *Plane) SetServerAddrs(addrs []netip.Addr) error {
 	return nil
 }
 
-// noteHomonyms has the programs ask for homonyms, which they do for no packet as
+// noteCollisions has the programs ask for peers with one NID, which they do for no packet as
 // long as there never were any.
-func (p *Plane) noteHomonyms() error {
+func (p *Plane) noteCollisions() error {
 	var h bpfHost
 	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
 		return fmt.Errorf("read host map: %w", err)
 	}
-	if h.Flags&bpfHostFlagsHOST_HOMONYMS != 0 {
+	if h.Flags&bpfHostFlagsHOST_NID_COLLISIONS != 0 {
 		return nil
 	}
-	h.Flags |= bpfHostFlagsHOST_HOMONYMS
+	h.Flags |= bpfHostFlagsHOST_NID_COLLISIONS
 	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
 		return fmt.Errorf("write host map: %w", err)
 	}

@@ -240,7 +240,7 @@ func TestErrorsOfOurs(t *testing.T) {
 
 // Of two correspondents with one Identifier, an error is from the session
 // address, and counts with the nonce, of the one whose session it is about.
-func TestErrorsAboutHomonyms(t *testing.T) {
+func TestErrorsAboutCollisions(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	const elsewhere = there + 1<<16
 	const handle roam.NID = 0x0200_0001_0000_0002

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// namesake is the nonce of another node with the correspondent's identifier.
+// peer with the same NID is the nonce of another node with the correspondent's identifier.
 var namesake = Nonce{Len: 4, Bytes: [12]byte{6, 6}}
 
 // besideSession is a host with a session, to which the second node has shown its
