@@ -12,8 +12,8 @@ import (
 // it is the proof of a pending peer. Without this, a correspondent that takes our
 // nonce for right, and so sends without its own, would never be understood.
 func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
-	if twin := c.byNonce(s.localNID, s.remoteNID, p.Nonce); twin != nil {
-		c.unite(now, s, twin, pr, p)
+	if other := c.byNonce(s.localNID, s.remoteNID, p.Nonce); other != nil {
+		c.unite(now, s, other, pr, p)
 		return
 	}
 	key := Pending{Local: s.localNID, Remote: p.Src, Nonce: p.Nonce}
@@ -75,10 +75,10 @@ func (c *Core) disown(now time.Time, s *session) {
 // other one's nonce answers, and its own has not been heard of late. The session goes
 // on whose nonce that is, with the other one's name. A locator that a session only
 // announced, and where another one's node is, is no locator of it.
-func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packet) {
+func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Packet) {
 	l := p.Src.L64
 	switch r := s.remotes.find(l); {
-	case s == twin:
+	case s == other:
 		c.refuse(now, s.key, reasonWrongNonce)
 		return
 	case c.predecessor(s.localNID, p.Src) != s && !(c.holder(s.localNID, s.remoteNID) == s && c.lists(p.Src)):
@@ -93,13 +93,13 @@ func (c *Core) unite(now time.Time, s, twin *session, pr probe, p ilnpwire.Packe
 		return
 	}
 	if c.holder(s.localNID, s.remoteNID) != s {
-		c.endSession(now, s, "one node with "+twin.key.String())
+		c.endSession(now, s, "one node with "+other.key.String())
 		return
 	}
-	if twin.remotes.find(l) == nil {
-		twin.remotes.put(l, preferValid, time.Time{})
+	if other.remotes.find(l) == nil {
+		other.remotes.put(l, preferValid, time.Time{})
 	}
-	twin.remotes.find(l).prove()
-	c.takeName(now, twin, s, l)
-	c.remotesChanged(now, twin)
+	other.remotes.find(l).prove()
+	c.takeName(now, other, s, l)
+	c.remotesChanged(now, other)
 }

@@ -357,7 +357,7 @@ func (b *bench) essence() (out savedState) {
 }
 
 // TestForgedMessages attacks a core in every state by somebody off the path who does not
-// know the nonce: it ends as its twin does, which was left alone.
+// know the nonce: it ends as its probe copy does, which was left alone.
 func TestForgedMessages(t *testing.T) {
 	for name, stage := range stages {
 		t.Run(name, func(t *testing.T) {

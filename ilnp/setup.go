@@ -208,7 +208,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if s.state == Established || !o.Nonce.Present() {
 		return
 	}
-	if twin := c.byNonce(s.localNID, s.remoteNID, o.Nonce); twin != nil && twin != s {
+	if other := c.byNonce(s.localNID, s.remoteNID, o.Nonce); other != nil && other != s {
 		return // another one's, whom the answer to a probe will tell from its node (unite)
 	}
 	s.lastRx, s.lastNonceRx = now, now

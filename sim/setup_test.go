@@ -165,11 +165,11 @@ func TestServerWithSeveralLocators(t *testing.T) {
 // sessions stand, told apart by nonce and handle (RFC 6741 §5.4).
 func TestTwoNodesWithOneIdentifier(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
-	twin := w.AddNode("twin", ilnp.Config{NIDs: []roam.NID{mobileNID}})
-	twin.Up(1, netC, near, ilnp.Infinite)
-	twin.Know(w.server, netS)
+	other := w.AddNode("probe copy", ilnp.Config{NIDs: []roam.NID{mobileNID}})
+	other.Up(1, netC, near, ilnp.Infinite)
+	other.Know(w.server, netS)
 	f := w.start(t, true)
-	g := twin.Flow(w.server, 10*time.Millisecond, true)
+	g := other.Flow(w.server, 10*time.Millisecond, true)
 	w.Run(3 * time.Second)
 	sessions := 0
 	for _, p := range w.server.Core().Peers(w.Now()) {
@@ -182,7 +182,7 @@ func TestTwoNodesWithOneIdentifier(t *testing.T) {
 	}
 	from := w.Elapsed()
 	w.mobile.Up(2, netB, near, ilnp.Infinite)
-	twin.Up(2, netT, near, ilnp.Infinite)
+	other.Up(2, netT, near, ilnp.Infinite)
 	w.Run(2 * time.Second)
 	f.Stop()
 	g.Stop()

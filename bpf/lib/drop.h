@@ -14,8 +14,8 @@ enum counter {
 	TX_NONCE,               /* of those, with a nonce */
 	TX_NONCE_LEFT_OUT,      /* a nonce was due, but segmentation, MTU or a header order forbade it */
 	TX_SEGDEV,              /* packets sent round to be cut before translation: nonce policy `always`, or sums over NIDs */
-	TX_TWIN,                /* packets sent under the other checksum rule as well, since no answer shows which */
-	TX_TWIN_MOOT,           /* not lost: copies of first packets, not sent as their answer or the rule was there by then */
+	TX_PROBE_COPY,                /* packets sent under the other checksum rule as well, since no answer shows which */
+	TX_PROBE_COPY_MOOT,           /* not lost: copies of first packets, not sent as their answer or the rule was there by then */
 	TX_ENCAP,             /* ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6 */
 	TX_RETRIED,             /* first segments sent again as plain IPv6, out of the error that refused their nonce */
 	RX_PACKETS,             /* translated and delivered */

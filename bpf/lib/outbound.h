@@ -248,7 +248,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 		tell_first(skb, p);
 	/* One without nonce is for whoever sums as plain IPv6 does. */
 	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
-		send_twin(skb, p, l, c);
+		send_probe_copy(skb, p, l, c);
 	note_sent(skb, p, l, now);
 	if (p->flags & PAIR_PLAIN)
 		count(TX_PLAIN);

@@ -160,8 +160,8 @@ static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *
 		learn_rule(skb, p, l, in);
 }
 
-#define TWIN_ANSWERS 2      /* that speak for the other rule */
-#define TWIN_ANSWER_IN 20   /* ms behind a twin, or two round trips: what comes later answers something else */
+#define COPY_ANSWERS 2      /* that speak for the other rule */
+#define COPY_ANSWER_IN 20   /* ms behind a probe copy, or two round trips: what comes later answers something else */
 
 /* A datagram without nonce of a session whose rule is sought. It shows no rule, as some
  * stacks answer so by the ordinary one whatever they want. But where nothing of ours is
@@ -176,21 +176,21 @@ __noinline int note_bare(struct __sk_buff *skb, const struct pair *p, struct pai
 
 	if (!p || !l || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
 		return 0;
-	since = (__u32)(bpf_ktime_get_coarse_ns() / 1000000) - l->twin_sent;
+	since = (__u32)(bpf_ktime_get_coarse_ns() / 1000000) - l->copy_sent;
 	within = p->grace / 1000000;
-	if (within < TWIN_ANSWER_IN)
-		within = TWIN_ANSWER_IN;
-	if (!l->twin_open || since > within || ports[0] != l->twin_ports[0] || ports[1] != l->twin_ports[1]) {
+	if (within < COPY_ANSWER_IN)
+		within = COPY_ANSWER_IN;
+	if (!l->copy_open || since > within || ports[0] != l->copy_ports[0] || ports[1] != l->copy_ports[1]) {
 		l->sought_since = 0; /* what goes under our guess is answered */
-		l->twin_answers = 0;
+		l->copy_answers = 0;
 		return 0;
 	}
-	l->twin_open = 0;
-	l->twin_answers++;
-	if (l->twin_answers < TWIN_ANSWERS)
+	l->copy_open = 0;
+	l->copy_answers++;
+	if (l->copy_answers < COPY_ANSWERS)
 		return 0;
 	l->sought_since = 0;
-	l->twin_answers = 0;
+	l->copy_answers = 0;
 	l->without_nonce = 0; /* these were of plain IPv6 */
 	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
 	return 0;

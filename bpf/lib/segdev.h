@@ -9,9 +9,9 @@
 #include "mss.h"
 #include "rule.h"
 
-#define TWIN_AFTER 200   /* ms without an answer, at least */
-#define TWIN_UNTIL 30000 /* a receiver that has not answered by then never will */
-#define TWIN_MARK 0x726f616d      /* of packets that go under the other rule: as CopyMark in internal/dataplane */
+#define COPY_AFTER 200   /* ms without an answer, at least */
+#define COPY_UNTIL 30000 /* a receiver that has not answered by then never will */
+#define COPY_MARK 0x726f616d      /* of packets that go under the other rule: as CopyMark in internal/dataplane */
 
 /* Is the packet at the far end of the segmentation device? There it arrives; on roam0 it leaves,
  * and if it arrived anywhere before, which few do, that was on another link.
@@ -83,25 +83,25 @@ static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pend
 /* How long a packet stays without an answer before it goes under the other rule as
  * well, ms: two round trips, where any was measured.
  */
-static __always_inline __u32 twin_after(const struct pair *p)
+static __always_inline __u32 copy_after(const struct pair *p)
 {
 	__u32 two_rtt = p->grace / 1000000;
 
-	return two_rtt > TWIN_AFTER ? two_rtt : TWIN_AFTER;
+	return two_rtt > COPY_AFTER ? two_rtt : COPY_AFTER;
 }
 
 /* Notes that a packet goes under the other rule, and which datagrams would answer it. */
-static __always_inline void note_twin(struct __sk_buff *skb, struct pair_live *l, const struct chain *c, __u32 now)
+static __always_inline void note_copy(struct __sk_buff *skb, struct pair_live *l, const struct chain *c, __u32 now)
 {
 	__u16 ports[2];
 
-	l->twin_sent = now;
-	l->twin_open = 0;
+	l->copy_sent = now;
+	l->copy_open = 0;
 	if (c->proto != IPPROTO_UDP || bpf_skb_load_bytes(skb, c->at, ports, sizeof(ports)))
 		return;
-	l->twin_ports[0] = ports[1];
-	l->twin_ports[1] = ports[0];
-	l->twin_open = 1;
+	l->copy_ports[0] = ports[1];
+	l->copy_ports[1] = ports[0];
+	l->copy_open = 1;
 }
 
 /* Nothing comes back for a while, and we do not know by which rule the
@@ -109,7 +109,7 @@ static __always_inline void note_twin(struct __sk_buff *skb, struct pair_live *l
  * segmentation device. The wrong one of the two fails there without a word. Of who asks as Roam does
  * our guess is as good as its own.
  */
-__noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
+__noinline int send_probe_copy(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
 	struct host *h = this_host();
@@ -123,12 +123,12 @@ __noinline int send_twin(struct __sk_buff *skb, const struct pair *p, struct pai
 		return 0;
 	if (l->sought_since == 0)
 		l->sought_since = now;
-	if (now - l->sought_since < twin_after(p) || now - l->sought_since > TWIN_UNTIL || now - l->twin_sent < twin_after(p))
+	if (now - l->sought_since < copy_after(p) || now - l->sought_since > COPY_UNTIL || now - l->copy_sent < copy_after(p))
 		return 0;
-	note_twin(skb, l, c, now);
-	skb->mark = TWIN_MARK;
+	note_copy(skb, l, c, now);
+	skb->mark = COPY_MARK;
 	if (!bpf_clone_redirect(skb, h->segdev, 0))
-		count(TX_TWIN);
+		count(TX_PROBE_COPY);
 	skb->mark = mark;
 	return 0;
 }
@@ -140,11 +140,11 @@ __noinline int is_moot(struct __sk_buff *skb, const struct pair *p, struct pair_
 {
 	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & PAIR_ENCAP || l->retried || l->asks || l->with_nonce ||
 	    l->without_nonce) {
-		count(TX_TWIN_MOOT);
+		count(TX_PROBE_COPY_MOOT);
 		return 1;
 	}
-	note_twin(skb, l, c, bpf_ktime_get_coarse_ns() / 1000000);
-	count(TX_TWIN);
+	note_copy(skb, l, c, bpf_ktime_get_coarse_ns() / 1000000);
+	count(TX_PROBE_COPY);
 	return 0;
 }
 
@@ -161,7 +161,7 @@ static __always_inline int segment_or_send(struct __sk_buff *skb, const struct p
 	struct host *h = this_host();
 
 	*nids_only = counts_nids_only(p, l);
-	if (skb->mark == TWIN_MARK) {
+	if (skb->mark == COPY_MARK) {
 		skb->mark = 0;
 		*nids_only = !*nids_only;
 		return !round && is_moot(skb, p, l, c) ? MOOT : 0;

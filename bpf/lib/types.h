@@ -197,15 +197,15 @@ struct pair_live {
 	__u32 path_bytes[MAX_PATHS]; /* spread over each path, where there are several, at its cost */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
-	__u32 twin_sent;            /* ms: last packet that went under both rules */
+	__u32 copy_sent;            /* ms: last packet that went under both rules */
 	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */
 	union half nonce_at;        /* our locator at which TCP or UDP last came with the pair's nonce */
-	__u16 twin_ports[2];        /* of a datagram that answers the last one that went under both rules, */
-	__u8 twin_open;             /* of which there was none yet, */
-	__u8 twin_answers;          /* and how many there were for such ones, and no others */
+	__u16 copy_ports[2];        /* of a datagram that answers the last one that went under both rules, */
+	__u8 copy_open;             /* of which there was none yet, */
+	__u8 copy_answers;          /* and how many there were for such ones, and no others */
 	__u8 pad2[2];               /* an entry begins with a cache line */
 };
 

@@ -46,8 +46,8 @@ const (
 	bpfCounterTX_NONCE                 bpfCounter = 3
 	bpfCounterTX_NONCE_LEFT_OUT        bpfCounter = 4
 	bpfCounterTX_SEGDEV                bpfCounter = 5
-	bpfCounterTX_TWIN                  bpfCounter = 6
-	bpfCounterTX_TWIN_MOOT             bpfCounter = 7
+	bpfCounterTX_PROBE_COPY            bpfCounter = 6
+	bpfCounterTX_PROBE_COPY_MOOT       bpfCounter = 7
 	bpfCounterTX_ENCAP                 bpfCounter = 8
 	bpfCounterTX_RETRIED               bpfCounter = 9
 	bpfCounterRX_PACKETS               bpfCounter = 10
@@ -287,15 +287,15 @@ type bpfPairLive struct {
 	PathBytes    [16]uint32
 	Learned      bpfNonce
 	SoughtSince  uint32
-	TwinSent     uint32
+	CopySent     uint32
 	ToldUntil    uint64
 	StallTold    uint32
 	QueueTold    uint32
 	UpdatesUntil uint64
 	NonceAt      bpfHalf
-	TwinPorts    [2]uint16
-	TwinOpen     uint8
-	TwinAnswers  uint8
+	CopyPorts    [2]uint16
+	CopyOpen     uint8
+	CopyAnswers  uint8
 	Pad2         [2]uint8
 }
 

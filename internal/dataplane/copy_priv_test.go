@@ -27,10 +27,10 @@ func seeking(t *testing.T, change ...func(*ilnp.Pair)) *rig {
 // initiated makes the session one whose peer has not answered yet.
 func initiated(p *ilnp.Pair) { p.State, p.RemoteNonce, p.Grace = ilnp.Initiated, ilnp.Nonce{}, 0 }
 
-// twins returns how many copies a packet of ours makes.
-func (r *rig) twins(proto uint8, body []byte) uint64 {
+// probe copies returns how many copies a packet of ours makes.
+func (r *rig) copies(proto uint8, body []byte) uint64 {
 	r.t.Helper()
-	return r.counted(func() { r.egress(toPeer(proto, body)) })["tx_twin"]
+	return r.counted(func() { r.egress(toPeer(proto, body)) })["tx_probe_copy"]
 }
 
 // later makes so much time pass for what goes under both rules.
@@ -40,15 +40,15 @@ func (r *rig) later(ms uint32) {
 		if l.SoughtSince != 0 {
 			l.SoughtSince -= ms
 		}
-		if l.TwinSent != 0 {
-			l.TwinSent -= ms
+		if l.CopySent != 0 {
+			l.CopySent -= ms
 		}
 	})
 }
 
 // While no answer shows the rule, first packets go under both once one has waited for
 // 200 ms or two round trips, and so do no other ones.
-func TestTwin(t *testing.T) {
+func TestProbeCopy(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*ilnp.Pair)
 		wait   uint32 // ms
@@ -80,8 +80,8 @@ func TestTwin(t *testing.T) {
 				{ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 1, 0, 1}, c.wait, 0}, // the same under both rules
 			} {
 				r.later(step.wait)
-				if got := r.twins(step.proto, step.body); got != step.want {
-					t.Errorf("packet %d: %d twins, want %d", i, got, step.want)
+				if got := r.copies(step.proto, step.body); got != step.want {
+					t.Errorf("packet %d: %d probe copies, want %d", i, got, step.want)
 				}
 			}
 		})
@@ -89,13 +89,13 @@ func TestTwin(t *testing.T) {
 }
 
 // Of a peer that asks as Roam does, our guess is as good as its own.
-func TestNoTwinForRoam(t *testing.T) {
+func TestNoProbeCopyForRoam(t *testing.T) {
 	r := seeking(t)
-	r.twins(ip6.UDP, udp(9))
+	r.copies(ip6.UDP, udp(9))
 	r.ingress(echo(t, there, theirNonce, true, 7))
 	r.later(500)
-	if got := r.twins(ip6.UDP, udp(9)); got != 0 {
-		t.Errorf("%d twins", got)
+	if got := r.copies(ip6.UDP, udp(9)); got != 0 {
+		t.Errorf("%d probe copies", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestCopy(t *testing.T) {
 					if v != consumed {
 						t.Errorf("verdict %d", v)
 					}
-					r.wantCounts(name, got, counts{"tx_twin_moot": 1})
+					r.wantCounts(name, got, counts{"tx_probe_copy_moot": 1})
 					continue
 				}
 				q, err := ilnpwire.ParsePacket(out)
@@ -149,7 +149,7 @@ func TestCopy(t *testing.T) {
 				if v != redirect || !soundUnder(guess, q) || q.Nonce != ourNonce {
 					t.Errorf("verdict %d, %+v", v, q)
 				}
-				r.wantCounts(name, got, counts{"tx_twin": 1, "tx_packets": 1, "tx_nonce": 1})
+				r.wantCounts(name, got, counts{"tx_probe_copy": 1, "tx_packets": 1, "tx_nonce": 1})
 			}
 		})
 	}
@@ -168,58 +168,58 @@ func bareAnswer(ports ...byte) []byte {
 // Where only what goes under both rules is answered, it is the other rule that gets
 // there. Answers to anything else, or at any other time, say nothing, and what bears no
 // nonce is only a guess.
-func TestOnlyTwinsAreAnswered(t *testing.T) {
-	twinned := func(r *rig) {
+func TestOnlyProbeCopiesAreAnswered(t *testing.T) {
+	copied := func(r *rig) {
 		r.t.Helper()
-		r.twins(ip6.UDP, udp(9))
+		r.copies(ip6.UDP, udp(9))
 		r.later(250)
-		if r.twins(ip6.UDP, udp(9)) != 1 {
-			r.t.Fatal("no twin")
+		if r.copies(ip6.UDP, udp(9)) != 1 {
+			r.t.Fatal("no probe copy")
 		}
 		for range 5 {
-			r.twins(ip6.UDP, udp(9))
+			r.copies(ip6.UDP, udp(9))
 		}
 	}
 	for name, c := range map[string]struct {
 		answers func(r *rig)
 		want    []EventKind
 	}{
-		"each twin once": {func(r *rig) {
+		"each probe copy once": {func(r *rig) {
 			for range 2 {
-				twinned(r)
+				copied(r)
 				r.ingress(bareAnswer())
 			}
 		}, []EventKind{RuleSeen}},
-		"one of them": {func(r *rig) { twinned(r); r.ingress(bareAnswer()); twinned(r); twinned(r) }, nil},
+		"one of them": {func(r *rig) { copied(r); r.ingress(bareAnswer()); copied(r); copied(r) }, nil},
 		"what went under our guess as well": {func(r *rig) {
 			for range 4 {
-				twinned(r)
+				copied(r)
 				r.ingress(bareAnswer())
 				r.ingress(bareAnswer())
 			}
 		}, nil},
 		"other ports": {func(r *rig) {
 			for range 4 {
-				twinned(r)
+				copied(r)
 				r.ingress(bareAnswer(7))
 			}
 		}, nil},
 		"too late": {func(r *rig) {
 			for range 4 {
-				twinned(r)
+				copied(r)
 				r.later(100)
 				r.ingress(bareAnswer())
 			}
 		}, nil},
 		"before any": {func(r *rig) {
 			for range 4 {
-				r.twins(ip6.UDP, udp(9))
+				r.copies(ip6.UDP, udp(9))
 				r.ingress(bareAnswer())
 			}
 		}, nil},
 		"from elsewhere": {func(r *rig) {
 			for range 4 {
-				twinned(r)
+				copied(r)
 				b := bareAnswer()
 				copy(b[8:], at(else1, theirs).Addr().AsSlice())
 				r.ingress(b)
@@ -246,7 +246,7 @@ func TestOnlyTwinsAreAnswered(t *testing.T) {
 	}
 	r := seeking(t)
 	for range 2 {
-		twinned(r)
+		copied(r)
 		r.ingress(bareAnswer())
 	}
 	r.events()

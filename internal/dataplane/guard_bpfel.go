@@ -22,8 +22,8 @@ const (
 	guardCounterTX_NONCE                 guardCounter = 3
 	guardCounterTX_NONCE_LEFT_OUT        guardCounter = 4
 	guardCounterTX_SEGDEV                guardCounter = 5
-	guardCounterTX_TWIN                  guardCounter = 6
-	guardCounterTX_TWIN_MOOT             guardCounter = 7
+	guardCounterTX_PROBE_COPY            guardCounter = 6
+	guardCounterTX_PROBE_COPY_MOOT       guardCounter = 7
 	guardCounterTX_ENCAP                 guardCounter = 8
 	guardCounterTX_RETRIED               guardCounter = 9
 	guardCounterRX_PACKETS               guardCounter = 10

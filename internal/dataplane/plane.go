@@ -25,7 +25,7 @@ import (
 const ABI = 21
 
 // CopyMark is the mark of a packet that is sent through the session device under the
-// other rule of checksums than its session's, TWIN_MARK in segmentation device.h.
+// other rule of checksums than its session's, COPY_MARK in segmentation device.h.
 const CopyMark = 0x726f616d
 
 // ClassicAttacher attaches programs through clsact, for kernels without tcx

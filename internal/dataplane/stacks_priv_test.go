@@ -176,7 +176,7 @@ func TestSegmentation(t *testing.T) {
 		t.Errorf("verdict %d, %+v", v, q)
 	}
 	if _, q = round(tcp(flagSYN, 0), CopyMark); !soundUnder(ilnp.FoundRFC6741, q) {
-		t.Errorf("a twin has not the other rule: %+v", q)
+		t.Errorf("a probe copy has not the other rule: %+v", q)
 	}
 }
 

@@ -26,23 +26,23 @@ func TestFirstConnection(t *testing.T) {
 			c := w.dial("tcp6", EchoPort)
 			first := time.Since(began)
 			w.echo(c, 3000)
-			twins := w.counter("tx_twin")
+			copies := w.counter("tx_probe_copy")
 			began = time.Now()
 			c = w.dial("tcp6", EchoPort)
 			second := time.Since(began)
 			w.echo(c, 3000)
-			t.Logf("first connection after %v, second one after %v, %d copies", first, second, twins)
+			t.Logf("first connection after %v, second one after %v, %d copies", first, second, copies)
 			if second > copySegment {
 				t.Errorf("the second connection took %v", second)
 			}
 			if first > firstWithin {
 				t.Errorf("the first connection took %v", first)
 			}
-			if n := w.counter("tx_twin"); n != twins {
-				t.Errorf("%d copies for a stack whose rule is known", n-twins)
+			if n := w.counter("tx_probe_copy"); n != copies {
+				t.Errorf("%d copies for a stack whose rule is known", n-copies)
 			}
-			if p.Stack.NIDChecksums != (twins > 0) {
-				t.Errorf("%d copies", twins)
+			if p.Stack.NIDChecksums != (copies > 0) {
+				t.Errorf("%d copies", copies)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestFirstDatagrams(t *testing.T) {
 					twice++
 				}
 			}
-			t.Logf("of %d datagrams %d were lost in the first second, %d later; %d copies", n, early, late, w.counter("tx_twin"))
+			t.Logf("of %d datagrams %d were lost in the first second, %d later; %d copies", n, early, late, w.counter("tx_probe_copy"))
 			if late > 2 || twice > 0 {
 				t.Errorf("%d lost after the first second, %d answered twice", late, twice)
 			}

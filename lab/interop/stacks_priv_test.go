@@ -165,7 +165,7 @@ func TestRuleIsFound(t *testing.T) {
 			if got := w.peer.Counts(); nids && got.BadChecksum == 0 || got.BadChecksum > 3 {
 				t.Errorf("the peer saw %+v", got)
 			}
-			if nids && w.counter("tx_twin") == 0 {
+			if nids && w.counter("tx_probe_copy") == 0 {
 				t.Error("no packet went under both rules, so nothing was tested")
 			}
 		})
