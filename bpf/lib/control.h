@@ -10,7 +10,7 @@
 
 #define PROBE_LEN 16 /* octets of data */
 #define PROBE_PER_FLOW_LEN 20
-#define OPENING_AT 26 /* offset of the mark of an opening in a TCP header */
+#define RESYNC_AT 26 /* offset of the mark of a conntrack resync in a TCP header */
 
 /* Answers an echo request where it stands: a probe must come back on the path
  * that it took, also from a correspondent without a session, also while the
@@ -88,14 +88,14 @@ __noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, co
  * SYN the option with our mark stands behind the largest segment, and
  * holds the correspondent's nonce, of which four octets do here.
  */
-static __always_inline int is_opening(struct __sk_buff *skb, const struct chain *c, const struct nonce *theirs)
+static __always_inline int is_resync(struct __sk_buff *skb, const struct chain *c, const struct nonce *theirs)
 {
 	const __u8 mark[4] = { 'r', 'o', 'a', 'm' };
 	__u32 o[2];
 	__u8 flags;
 
 	if (c->proto != IPPROTO_TCP || c->fragment != WHOLE || bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) ||
-	    !(flags & TCP_SYN) || bpf_skb_load_bytes(skb, c->at + OPENING_AT, o, sizeof(o)))
+	    !(flags & TCP_SYN) || bpf_skb_load_bytes(skb, c->at + RESYNC_AT, o, sizeof(o)))
 		return 0;
 	return theirs->len && o[0] == *(__u32 *)mark && o[1] == *(__u32 *)theirs->b;
 }

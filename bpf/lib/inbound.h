@@ -126,7 +126,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
 	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return has_update_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
-	if (is_opening(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
+	if (is_resync(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
 		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
 		if (is_unproven(p, known))

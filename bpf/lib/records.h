@@ -31,7 +31,7 @@ enum event_kind {
 	EV_OTHER_NONCE, /* pending peers: the same with another nonce than the pair's */
 	EV_ERROR_IN,    /* pending peers: an ICMPv6 error about a packet that we translated, whole */
 	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
-	EV_CONTROL,     /* a Locator Update, a reply to a probe or an opening, whole; urgent: authentic by nonce; pending peers: from a pending peer */
+	EV_CONTROL,     /* a Locator Update, a reply to a probe or a conntrack resync, whole; urgent: authentic by nonce; pending peers: from a pending peer */
 	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
 	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
 	EV_SILENCE,     /* urgent: we send and nothing comes back */

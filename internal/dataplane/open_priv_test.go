@@ -10,12 +10,12 @@ import (
 
 // A SYN with our mark and the correspondent's nonce is for the daemon, from
 // wherever the session's packets may come; any other SYN is the stack's.
-func TestInboundOpening(t *testing.T) {
+func TestInboundResync(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
 	segment := func(n ilnp.Nonce, answer bool) []byte {
-		o := ilnpwire.Opening{From: 4000, To: 22, Seq: 7, Answer: answer, Nonce: n}
+		o := ilnpwire.Resync{From: 4000, To: 22, Seq: 7, Answer: answer, Nonce: n}
 		return mustPacket(t)(o.Build(at(there, theirs), at(here, ours)))[ip6.HeaderLen:]
 	}
 	unmarked := segment(theirNonce, false)

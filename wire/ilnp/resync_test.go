@@ -8,14 +8,14 @@ import (
 	"roam/wire/ip6"
 )
 
-func TestOpening(t *testing.T) {
+func TestResync(t *testing.T) {
 	src, dst := roam.ILV{L64: roam.DefaultSessionPrefix, NID: 1}, roam.ILV{L64: roam.DefaultSessionPrefix, NID: 2}
 	for _, size := range []int{4, 12} {
 		n, err := NewNonce([]byte("abcdefghijkl")[:size])
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []Opening{
+		for _, want := range []Resync{
 			{From: 1, To: 65535, Seq: 0xffff_ffff, Nonce: n},
 			{From: 22, To: 4000, Seq: 7, Ack: 0xfeed_beef, Answer: true, Nonce: n},
 		} {
@@ -30,11 +30,11 @@ func TestOpening(t *testing.T) {
 			if ip6.Checksum(src.Addr(), dst.Addr(), ip6.TCP, p.Payload) != 0 {
 				t.Error("wrong checksum")
 			}
-			if got, err := ParseOpening(p.Payload); err != nil || got != want {
+			if got, err := ParseResync(p.Payload); err != nil || got != want {
 				t.Errorf("%+v, want %+v (%v)", got, want, err)
 			}
 			for i := range p.Payload {
-				if _, err := ParseOpening(p.Payload[:i]); err == nil {
+				if _, err := ParseResync(p.Payload[:i]); err == nil {
 					t.Errorf("%d of %d octets were taken", i, len(p.Payload))
 				}
 			}
@@ -43,35 +43,35 @@ func TestOpening(t *testing.T) {
 }
 
 // What any stack sends is no opening.
-func TestNoOpening(t *testing.T) {
+func TestNoResync(t *testing.T) {
 	src, dst := roam.ILV{NID: 1}, roam.ILV{NID: 2}
 	old := OldSegment(src, dst, 22, 4000, 100, 200)
-	if _, err := ParseOpening(old[ip6.HeaderLen:]); !errors.Is(err, ErrOpening) {
+	if _, err := ParseResync(old[ip6.HeaderLen:]); !errors.Is(err, ErrResync) {
 		t.Errorf("an old segment: %v", err)
 	}
-	if _, err := (Opening{}).Build(src, dst); !errors.Is(err, ErrNonceLength) {
+	if _, err := (Resync{}).Build(src, dst); !errors.Is(err, ErrNonceLength) {
 		t.Errorf("without nonce: %v", err)
 	}
 	n, _ := NewNonce([]byte("abcd"))
-	b, err := Opening{Nonce: n}.Build(src, dst)
+	b, err := Resync{Nonce: n}.Build(src, dst)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at, octet := range map[int]byte{13: tcpSYN | tcpRST, 24: 254, 25: 200, 26: 'R', 12: 0x50} {
 		s := append([]byte(nil), b[ip6.HeaderLen:]...)
 		s[at] = octet
-		if _, err := ParseOpening(s); err == nil {
+		if _, err := ParseResync(s); err == nil {
 			t.Errorf("octet %d = %#x was taken", at, octet)
 		}
 	}
 }
 
-func FuzzOpening(f *testing.F) {
+func FuzzResync(f *testing.F) {
 	n, _ := NewNonce([]byte("abcdefghijkl"))
-	b, _ := Opening{From: 1, To: 2, Seq: 3, Nonce: n}.Build(roam.ILV{NID: 1}, roam.ILV{NID: 2})
+	b, _ := Resync{From: 1, To: 2, Seq: 3, Nonce: n}.Build(roam.ILV{NID: 1}, roam.ILV{NID: 2})
 	f.Add(b[ip6.HeaderLen:])
 	f.Fuzz(func(t *testing.T, s []byte) {
-		if o, err := ParseOpening(s); err == nil && !o.Nonce.Present() {
+		if o, err := ParseResync(s); err == nil && !o.Nonce.Present() {
 			t.Errorf("% x without nonce", s)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 // stay, or have never seen them begin. So for a while after a move the
 // connections are looked at. Where no segment has arrived from one look to the
 // next, the connection is shown to the firewalls once more, by a handshake at
-// the sequence numbers that it has reached (ilnpwire.Opening). Linux takes a SYN
+// the sequence numbers that it has reached (ilnpwire.Resync). Linux takes a SYN
 // that is answered by the other end for what is true (nf_conntrack_proto_tcp.c).
 // Only correspondents with Roam get one.
 const (
@@ -25,7 +25,7 @@ const (
 	openSoon  = 50 * time.Millisecond  // the same, after they were gathered
 	openLast  = 5 * time.Second        // looks come at intervals that double, up to this
 	openTries = 3                      // for one connection after one move
-	openMost  = 1024                   // openings of correspondents that wait for a look
+	openMost  = 1024                   // resyncs of correspondents that wait for a look
 )
 
 // ends tell a connection: ours, and that of the correspondent.
@@ -44,10 +44,10 @@ type opener struct {
 // had lost track of them, or the first answer took long.
 func (e *Engine) Opened(k ilnp.PairKey) int { return e.opener.opened[k] }
 
-// heard is an opening of a correspondent.
+// heard is a conntrack resync of a correspondent.
 type heard struct {
 	key ilnp.PairKey
-	ilnpwire.Opening
+	ilnpwire.Resync
 }
 
 // watch is one session after a move.
@@ -60,7 +60,7 @@ type watch struct {
 // arrivals is what came on a connection.
 type arrivals struct {
 	segments uint32 // until the last look
-	tries    int    // openings sent; openTries when there will be no more
+	tries    int    // resyncs sent; openTries when there will be no more
 	waiting  bool   // when the first of them was sent, data of ours was not acknowledged
 }
 
@@ -92,20 +92,20 @@ func (o *opener) wants(now time.Time) bool {
 	return len(o.heard) > 0 || len(o.watched) > 0 && !now.Before(o.due())
 }
 
-// opening takes a packet of the data plane if it is an opening, which counts
+// opening takes a packet of the data plane if it is a conntrack resync, which counts
 // only with the nonce of the session.
 func (e *Engine) opening(ev dataplane.Event) bool {
 	c, err := ip6.Walk(ev.Packet)
 	if err != nil || c.Upper != ip6.TCP {
 		return false
 	}
-	o, err := ilnpwire.ParseOpening(ev.Packet[c.UpperOffset:c.End])
+	o, err := ilnpwire.ParseResync(ev.Packet[c.UpperOffset:c.End])
 	p := e.pairs[ev.Key]
 	switch {
 	case err != nil || p.State != ilnp.Established || o.Nonce != p.RemoteNonce:
-		e.refused["opening of a firewall without the session's nonce"]++
+		e.refused["resync of a firewall without the session's nonce"]++
 	case len(e.opener.heard) >= openMost:
-		e.refused["opening of a firewall beyond those that wait"]++
+		e.refused["resync of a firewall beyond those that wait"]++
 	default:
 		e.opener.heard = append(e.opener.heard, heard{ev.Key, o})
 	}
@@ -156,15 +156,15 @@ func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
 	case silent && a.tries < openTries && e.runsRoam(k): // others take it for a segment of the connection
 		a.tries++
 		a.waiting = a.waiting || c.Next != c.Unacked
-		e.show(k, c, ilnpwire.Opening{})
+		e.show(k, c, ilnpwire.Resync{})
 	case !silent && a.tries > 0:
 		a.tries = openTries // it has helped, or was not needed
 	}
 	w.seen[id] = a
 }
 
-// show sends an opening of the connection, or the answer o.
-func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Opening) {
+// show sends a conntrack resync of the connection, or the answer o.
+func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Resync) {
 	o.From, o.To = c.Local.Port(), c.Remote.Port()
 	o.Seq, o.Nonce = c.Next-1, e.pairs[k].LocalNonce
 	b, err := o.Build(roam.ILVFromAddr(c.Local.Addr()), roam.ILVFromAddr(c.Remote.Addr()))
@@ -175,12 +175,12 @@ func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Opening
 	e.resend(b)
 }
 
-// join answers an opening, or ends the handshake when it is an answer. Then our
+// join answers a conntrack resync, or ends the handshake when it is an answer. Then our
 // own stack is made to send an ACK, which tells the correspondent what has
 // arrived, and may send at once what it has in store.
 func (e *Engine) join(h heard, c dataplane.Connection) {
 	if !h.Answer {
-		e.show(h.key, c, ilnpwire.Opening{Answer: true, Ack: h.Seq + 1})
+		e.show(h.key, c, ilnpwire.Resync{Answer: true, Ack: h.Seq + 1})
 	}
 	if w := e.opener.watched[h.key]; h.Answer && w != nil && w.seen[ends{c.Local, c.Remote}].waiting {
 		w.seen[ends{c.Local, c.Remote}] = arrivals{segments: c.Arrived, tries: openTries}

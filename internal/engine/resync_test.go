@@ -26,14 +26,14 @@ func session(e *Engine, n roam.NID, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(e.sessionAddr(n).Addr(), port)
 }
 
-// openingIn reads the opening in a packet, if it is one.
-func openingIn(t *testing.T, packet []byte) (o ilnpwire.Opening, seen bool) {
+// resyncIn reads the conntrack resync in a packet, if it is one.
+func resyncIn(t *testing.T, packet []byte) (o ilnpwire.Resync, seen bool) {
 	t.Helper()
 	c, err := ip6.Walk(packet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err = ilnpwire.ParseOpening(packet[c.UpperOffset:c.End])
+	o, err = ilnpwire.ParseResync(packet[c.UpperOffset:c.End])
 	return o, err == nil
 }
 
@@ -65,7 +65,7 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 			t.Fatalf("%d packets after the first look, want one", len(o.resent))
 		}
 	}
-	if got, seen := openingIn(t, o.resent[0]); !seen || got != (ilnpwire.Opening{From: 22, To: 4000, Seq: 999, Nonce: ourNonce}) {
+	if got, seen := resyncIn(t, o.resent[0]); !seen || got != (ilnpwire.Resync{From: 22, To: 4000, Seq: 999, Nonce: ourNonce}) {
 		t.Errorf("shown: %+v", got)
 	}
 	if len(o.resent) != openTries || len(e.opener.watched) != 0 {
@@ -99,32 +99,32 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 
 // An opening is answered at our own sequence number, and an answer ends it; both
 // make our stack send an ACK. Without the session's nonce it is nothing.
-func TestOpeningsAreAnswered(t *testing.T) {
+func TestResyncsAreAnswered(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	e.cfg.Plane = &kernel{list: []dataplane.Connection{
 		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Wanted: 77, Unacked: 900},
 	}}
-	hear := func(op ilnpwire.Opening) {
+	hear := func(op ilnpwire.Resync) {
 		t.Helper()
 		e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(op.Build(them, us))})
 		e.lookNow(time.Now())
 	}
-	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Nonce: theirNonce})
+	hear(ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Nonce: theirNonce})
 	if len(o.resent) != 1 || len(o.injected) != 1 {
 		t.Fatalf("%d answers, %d to our stack", len(o.resent), len(o.injected))
 	}
-	if got, _ := openingIn(t, o.resent[0]); got != (ilnpwire.Opening{From: 22, To: 4000, Seq: 999, Ack: 501, Answer: true, Nonce: ourNonce}) {
+	if got, _ := resyncIn(t, o.resent[0]); got != (ilnpwire.Resync{From: 22, To: 4000, Seq: 999, Ack: 501, Answer: true, Nonce: ourNonce}) {
 		t.Errorf("answer: %+v", got)
 	}
-	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce})
+	hear(ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce})
 	if len(o.resent) != 1 || len(o.injected) != 2 {
 		t.Errorf("an answer made %d answers, %d to our stack", len(o.resent), len(o.injected))
 	}
 	if e.Opened(pairKey) != 0 {
 		t.Error("a connection that nobody watched was opened")
 	}
-	hear(ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Nonce: ourNonce})
-	hear(ilnpwire.Opening{From: 4000, To: 23, Seq: 500, Nonce: theirNonce})
+	hear(ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Nonce: ourNonce})
+	hear(ilnpwire.Resync{From: 4000, To: 23, Seq: 500, Nonce: theirNonce})
 	if len(o.resent) != 1 || len(o.injected) != 2 || len(e.refused) != 1 {
 		t.Errorf("with a wrong nonce, or to no connection: %d answers, %d to our stack, %v", len(o.resent), len(o.injected), e.refused)
 	}
@@ -172,7 +172,7 @@ func TestOpenedIsCounted(t *testing.T) {
 		e.opener.watch(e.pairs[pairKey], false)
 		e.lookNow(time.Now())
 		e.lookNow(e.opener.due())
-		answer := ilnpwire.Opening{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce}
+		answer := ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce}
 		for range 2 {
 			e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(answer.Build(them, us))})
 			e.lookNow(time.Now())
@@ -185,7 +185,7 @@ func TestOpenedIsCounted(t *testing.T) {
 
 // A connection with a correspondent that is not known to run Roam is shown to nobody:
 // its stack would take the segment for one of the connection.
-func TestOthersGetNoOpening(t *testing.T) {
+func TestOthersGetNoResync(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	e.runsRoam = func(ilnp.PairKey) bool { return false }
 	k := &kernel{list: []dataplane.Connection{

@@ -21,27 +21,27 @@ const (
 
 const (
 	tcpHeaderLen = 20
-	openingMSS   = 1220 // what a minimal MTU of 1280 leaves; no stack ever reads it
-	// openingScale makes firewalls reckon with the largest windows there are
+	resyncMSS    = 1220 // what a minimal MTU of 1280 leaves; no stack ever reads it
+	// resyncScale makes firewalls reckon with the largest windows there are
 	// (RFC 7323), whatever the real ones.
-	openingScale  = 14
-	openingWindow = 0xffff
+	resyncScale  = 14
+	resyncWindow = 0xffff
 )
 
-// openingMark begins our option in a TCP header: an experimental kind with an
+// resyncMark begins our option in a TCP header: an experimental kind with an
 // identifier of 32 bits (RFC 6994), which is not registered.
-var openingMark = [4]byte{'r', 'o', 'a', 'm'}
+var resyncMark = [4]byte{'r', 'o', 'a', 'm'}
 
-// ErrOpening is wrapped by errors about a TCP segment that is none of an Opening.
-var ErrOpening = errors.New("no opening of a firewall")
+// ErrResync is wrapped by errors about a TCP segment that is none of an Opening.
+var ErrResync = errors.New("no resync of a firewall")
 
-// Opening is one of the two segments that show a connection to the firewalls of
+// Resync is one of the two segments that show a connection to the firewalls of
 // its path once more: a SYN in the name of the one end, at the sequence numbers
 // that the connection has reached, and the other end's SYN with ACK. No RFC has
 // this. No stack sees them: the data planes take them out by the mark and the
 // nonce. To a host that does not know the mark they are a SYN in a
 // synchronized connection, which is answered with an ACK (RFC 9293 §3.10.7.4).
-type Opening struct {
+type Resync struct {
 	From, To uint16 // ports
 	Seq      uint32 // one less than the octet that the sender sends next
 	Ack      uint32 // of an answer: the octet behind the SYN
@@ -50,15 +50,15 @@ type Opening struct {
 }
 
 // Build makes the whole packet, between the session addresses of the connection.
-func (o Opening) Build(src, dst roam.ILV) ([]byte, error) {
+func (o Resync) Build(src, dst roam.ILV) ([]byte, error) {
 	if !o.Nonce.Present() {
 		return nil, fmt.Errorf("build opening: without nonce: %w", ErrNonceLength)
 	}
 	const mss, scale, selective, experimental, none = 2, 3, 4, 253, 1
 	// The largest segment comes first, where firewalls look for it to lower it.
-	options := []byte{mss, 4, openingMSS >> 8, openingMSS & 0xff, experimental, 6 + o.Nonce.Len}
-	options = append(append(options, openingMark[:]...), o.Nonce.Value()...)
-	options = append(options, scale, 3, openingScale, selective, 2)
+	options := []byte{mss, 4, resyncMSS >> 8, resyncMSS & 0xff, experimental, 6 + o.Nonce.Len}
+	options = append(append(options, resyncMark[:]...), o.Nonce.Value()...)
+	options = append(options, scale, 3, resyncScale, selective, 2)
 	for len(options)%4 != 0 {
 		options = append(options, none)
 	}
@@ -74,10 +74,10 @@ func (o Opening) Build(src, dst roam.ILV) ([]byte, error) {
 // an ACK at once (RFC 9293 §3.10.7.4).
 func OldSegment(src, dst roam.ILV, from, to uint16, wanted, acked uint32) []byte {
 	const old = 1 << 16 // octets
-	return tcpSegment(src, dst, Opening{From: from, To: to, Seq: wanted - old, Ack: acked}, tcpACK, nil)
+	return tcpSegment(src, dst, Resync{From: from, To: to, Seq: wanted - old, Ack: acked}, tcpACK, nil)
 }
 
-func tcpSegment(src, dst roam.ILV, o Opening, flags byte, options []byte) []byte {
+func tcpSegment(src, dst roam.ILV, o Resync, flags byte, options []byte) []byte {
 	t := make([]byte, tcpHeaderLen, tcpHeaderLen+len(options))
 	binary.BigEndian.PutUint16(t, o.From)
 	binary.BigEndian.PutUint16(t[2:], o.To)
@@ -85,7 +85,7 @@ func tcpSegment(src, dst roam.ILV, o Opening, flags byte, options []byte) []byte
 	binary.BigEndian.PutUint32(t[8:], o.Ack)
 	t[12] = byte((tcpHeaderLen + len(options)) / 4 << 4)
 	t[13] = flags
-	binary.BigEndian.PutUint16(t[14:], openingWindow)
+	binary.BigEndian.PutUint16(t[14:], resyncWindow)
 	t = append(t, options...)
 	binary.BigEndian.PutUint16(t[16:], ip6.Checksum(src.Addr(), dst.Addr(), ip6.TCP, t))
 	b := make([]byte, ip6.HeaderLen, ip6.HeaderLen+len(t))
@@ -97,22 +97,22 @@ func tcpSegment(src, dst roam.ILV, o Opening, flags byte, options []byte) []byte
 	return append(b, t...)
 }
 
-// ParseOpening reads the TCP segment of a packet. What Build does not make is
-// ErrOpening. The checksum is not looked at: it is over other addresses.
-func ParseOpening(t []byte) (Opening, error) {
+// ParseResync reads the TCP segment of a packet. What Build does not make is
+// ErrResync. The checksum is not looked at: it is over other addresses.
+func ParseResync(t []byte) (Resync, error) {
 	const mark = tcpHeaderLen + 4 // offset of our option
 	if len(t) < mark+6+4 || t[13]&(tcpFIN|tcpSYN|tcpRST) != tcpSYN {
-		return Opening{}, fmt.Errorf("tcp segment of %d octets: %w", len(t), ErrOpening)
+		return Resync{}, fmt.Errorf("tcp segment of %d octets: %w", len(t), ErrResync)
 	}
 	size, header := int(t[mark+1]), int(t[12]>>4)*4
-	if t[mark] != 253 || !bytes.Equal(t[mark+2:mark+6], openingMark[:]) || header > len(t) || size < 6 || mark+size > header {
-		return Opening{}, fmt.Errorf("options of a tcp segment: %w", ErrOpening)
+	if t[mark] != 253 || !bytes.Equal(t[mark+2:mark+6], resyncMark[:]) || header > len(t) || size < 6 || mark+size > header {
+		return Resync{}, fmt.Errorf("options of a tcp segment: %w", ErrResync)
 	}
 	n, err := NewNonce(t[mark+6 : mark+size])
 	if err != nil {
-		return Opening{}, fmt.Errorf("opening: %w", err)
+		return Resync{}, fmt.Errorf("opening: %w", err)
 	}
-	return Opening{
+	return Resync{
 		From: binary.BigEndian.Uint16(t), To: binary.BigEndian.Uint16(t[2:]),
 		Seq: binary.BigEndian.Uint32(t[4:]), Ack: binary.BigEndian.Uint32(t[8:]),
 		Answer: t[13]&tcpACK != 0, Nonce: n,
