@@ -25,7 +25,7 @@ static __always_inline int is_missed_often(const struct pair_key *key)
 {
 	union half remote = key->remote;
 
-	return !bpf_map_lookup_elem(&known_nids, &remote) && is_one_of_many(CROWD_MISSES, MISSES_MOST);
+	return !bpf_map_lookup_elem(&known_nids, &remote) && exceeds_rate(RATE_MISSES, MISSES_MOST);
 }
 
 /* Says where a pending peer is, and with which nonce it is answered. */

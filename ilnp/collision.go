@@ -20,7 +20,7 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 	k := c.pendingPeers[key]
 	if k == nil {
 		if !c.makeRoom(now, key) {
-			c.refuse(now, s.key, reasonCrowd)
+			c.refuse(now, s.key, reasonTooMany)
 			return
 		}
 		k = &pendingPeer{key: key, handles: PairKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}

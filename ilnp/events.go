@@ -21,7 +21,7 @@ const (
 	reasonToken      = "reply to no probe"
 	reasonQuote      = "error that quotes nothing of ours"
 	reasonAccept     = "correspondent not known"
-	reasonCrowd      = "too many pending peers"
+	reasonTooMany    = "too many pending peers"
 	reasonForged     = "other nonce while the right one is in use"
 	reasonRandom     = "no randomness"
 	reasonElsewhere  = "locator of another session"
@@ -32,7 +32,7 @@ const (
 // message that a session's nonce makes authentic, or of who has none yet.
 var suspicious = map[string]bool{
 	reasonNoNonce: true, reasonWrongNonce: true, reasonNoSession: true, reasonLocator: true, reasonToken: true, reasonQuote: true,
-	reasonCrowd: true, reasonForged: true, reasonElsewhere: true, reasonSite: true,
+	reasonTooMany: true, reasonForged: true, reasonElsewhere: true, reasonSite: true,
 }
 
 // Suspicious reports whether input that was refused for that reason may have been an

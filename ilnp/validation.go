@@ -87,7 +87,7 @@ func (c *Core) handlePending(now time.Time, o Observation) {
 	case c.openedAtOnce(now, key, o):
 		return
 	case !c.makeRoom(now, key):
-		reason = reasonCrowd
+		reason = reasonTooMany
 	}
 	if reason != "" {
 		c.refuse(now, o.Key, reason)

@@ -116,11 +116,11 @@ struct {
 struct {
 	/* Are there more pending peers, or look-ups of unknown identifiers, than the daemon can look into? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, CROWDS);
+	__uint(max_entries, RATES);
 	__type(key, __u32);
-	__type(value, struct crowd);
+	__type(value, struct rate_window);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} crowds SEC(".maps");
+} rate_windows SEC(".maps");
 
 struct {
 	/* What went to and came from a locator that is not validated? */

@@ -37,7 +37,7 @@ static __always_inline int is_believed_plain(const struct pair *p, const struct 
  */
 static __always_inline int is_untold(void)
 {
-	if (!is_one_of_many(CROWD_PENDING, PENDING_MOST))
+	if (!exceeds_rate(RATE_PENDING, PENDING_MOST))
 		return 0;
 	count(RX_PENDING_UNREPORTED);
 	return 1;
@@ -120,7 +120,7 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	if (!in || !about)
 		return drop(DROP_KERNEL_HELPER);
 	if (is_probe_reply(skb, &in->c)) {
-		if (is_one_of_many(CROWD_REPLIES, REPLIES_MOST))
+		if (exceeds_rate(RATE_REPLIES, REPLIES_MOST))
 			return refuse(in, DROP_RING_FULL);
 		return hand_over_control(skb, in, about, RING_UNVALIDATED);
 	}

@@ -61,13 +61,13 @@ struct trial {
 	__u64 rx_packets;
 };
 
-#define CROWD_PENDING 0 /* first packets of pending peers */
-#define CROWD_MISSES 1    /* first packets of local programs to identifiers that nobody knows */
-#define CROWD_REPLIES 2   /* answers to probes, of pending peers */
-#define CROWDS 3
+#define RATE_PENDING 0 /* first packets of pending peers */
+#define RATE_MISSES 1    /* first packets of local programs to identifiers that nobody knows */
+#define RATE_REPLIES 2   /* answers to probes, of pending peers */
+#define RATES 3
 
 /* How many of a kind come at a time. */
-struct crowd {
+struct rate_window {
 	__u64 since; /* when the present window began */
 	__u32 last;  /* in the window before */
 	__u32 now;   /* in this one so far */

@@ -121,21 +121,21 @@ __noinline int pending_nonce(const struct pending_peer *e, const struct pair_key
 	return 0;
 }
 
-#define CROWD_WINDOW 100000000ULL /* ns */
+#define RATE_COUNT_WINDOW 100000000ULL /* ns */
 #define PENDING_MOST 1600 /* first packets of pending peers in a window that the daemon hears of, */
 #define REPLIES_MOST 1600   /* and answers to probes; */
 #define MISSES_MOST 100     /* packets of local programs to nobody */
 
 /* Is this one of too many of a kind? */
-static __always_inline int is_one_of_many(__u32 kind, __u32 most)
+static __always_inline int exceeds_rate(__u32 kind, __u32 most)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();
-	struct crowd *c = bpf_map_lookup_elem(&crowds, &kind);
+	struct rate_window *c = bpf_map_lookup_elem(&rate_windows, &kind);
 
 	if (!c)
 		return 0;
-	if (now - c->since >= CROWD_WINDOW) {
-		c->last = now - c->since < 2 * CROWD_WINDOW ? c->now : 0;
+	if (now - c->since >= RATE_COUNT_WINDOW) {
+		c->last = now - c->since < 2 * RATE_COUNT_WINDOW ? c->now : 0;
 		c->now = 0;
 		c->since = now;
 	}

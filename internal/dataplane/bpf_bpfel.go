@@ -94,13 +94,6 @@ const (
 	bpfCounterCOUNTERS_MAX             bpfCounter = 51
 )
 
-type bpfCrowd struct {
-	_     structs.HostLayout
-	Since uint64
-	Last  uint32
-	Now   uint32
-}
-
 type bpfEvent struct {
 	_        structs.HostLayout
 	Kind     bpfEventKind
@@ -328,6 +321,13 @@ type bpfPendingPeer struct {
 	}
 }
 
+type bpfRateWindow struct {
+	_     structs.HostLayout
+	Since uint64
+	Last  uint32
+	Now   uint32
+}
+
 type bpfRefusal struct {
 	_       structs.HostLayout
 	At      uint64
@@ -397,7 +397,6 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	bpfMapCounters            = "counters"
-	bpfMapCrowds              = "crowds"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
 	bpfMapMoving              = "moving"
@@ -409,6 +408,7 @@ const (
 	bpfMapPlaces              = "places"
 	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
+	bpfMapRateWindows         = "rate_windows"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
@@ -487,7 +487,6 @@ type bpfProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
 	Counters      *ebpf.MapSpec `ebpf:"counters"`
-	Crowds        *ebpf.MapSpec `ebpf:"crowds"`
 	Hosts         *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids     *ebpf.MapSpec `ebpf:"known_nids"`
 	Moving        *ebpf.MapSpec `ebpf:"moving"`
@@ -499,6 +498,7 @@ type bpfMapSpecs struct {
 	Places        *ebpf.MapSpec `ebpf:"places"`
 	PlainFlows    *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes    *ebpf.MapSpec `ebpf:"plain_nodes"`
+	RateWindows   *ebpf.MapSpec `ebpf:"rate_windows"`
 	Refusals      *ebpf.MapSpec `ebpf:"refusals"`
 	Requests      *ebpf.MapSpec `ebpf:"requests"`
 	Served        *ebpf.MapSpec `ebpf:"served"`
@@ -543,7 +543,6 @@ func (o *bpfObjects) Close() error {
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
 	Counters      *ebpf.Map `ebpf:"counters"`
-	Crowds        *ebpf.Map `ebpf:"crowds"`
 	Hosts         *ebpf.Map `ebpf:"hosts"`
 	KnownNids     *ebpf.Map `ebpf:"known_nids"`
 	Moving        *ebpf.Map `ebpf:"moving"`
@@ -555,6 +554,7 @@ type bpfMaps struct {
 	Places        *ebpf.Map `ebpf:"places"`
 	PlainFlows    *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes    *ebpf.Map `ebpf:"plain_nodes"`
+	RateWindows   *ebpf.Map `ebpf:"rate_windows"`
 	Refusals      *ebpf.Map `ebpf:"refusals"`
 	Requests      *ebpf.Map `ebpf:"requests"`
 	Served        *ebpf.Map `ebpf:"served"`
@@ -569,7 +569,6 @@ type bpfMaps struct {
 func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Counters,
-		m.Crowds,
 		m.Hosts,
 		m.KnownNids,
 		m.Moving,
@@ -581,6 +580,7 @@ func (m *bpfMaps) Close() error {
 		m.Places,
 		m.PlainFlows,
 		m.PlainNodes,
+		m.RateWindows,
 		m.Refusals,
 		m.Requests,
 		m.Served,

@@ -20,9 +20,9 @@ const (
 	indexSlot   = 1<<indexPair - 1
 )
 
-// errCrowded is wrapped when a session finds no entry in the index although there
+// errIndexFull is wrapped when a session finds no entry in the index although there
 // are slots: hundreds with one hash, which chance does not bring about.
-var errCrowded = errors.New("index of sessions has no room for these identifiers")
+var errIndexFull = errors.New("index of sessions has no room for these identifiers")
 
 // buckets returns how many the index of so many sessions has: a power of two,
 // at most half of the entries in use. 64 are a page, the least that can be
@@ -148,5 +148,5 @@ func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfPairKey, erro
 			}
 		}
 	}
-	return nil, errCrowded
+	return nil, errIndexFull
 }

@@ -50,7 +50,7 @@ func (r *rig) crowd(n int) (list []ilnp.Pair) {
 
 // More sessions than a bucket has entries prefer the same one: all are found, in
 // both directions, and also after some have gone.
-func TestCrowdedBucket(t *testing.T) {
+func TestFullBucket(t *testing.T) {
 	r := newRigOf(t, LeastSessions)
 	r.uplink(here)
 	list := r.crowd(40)

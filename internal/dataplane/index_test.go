@@ -100,7 +100,7 @@ func TestIndexTags(t *testing.T) {
 	for i := range stuck.buckets[0].Entry {
 		stuck.buckets[0].Entry[i] = entryOf(uint64(i+1)<<indexTag, 0, 0)
 	}
-	if _, err := stuck.free(hash, same, wait); !errors.Is(err, errCrowded) {
+	if _, err := stuck.free(hash, same, wait); !errors.Is(err, errIndexFull) {
 		t.Errorf("a full index: %v", err)
 	}
 }
