@@ -16,7 +16,7 @@ import (
 
 	"roam"
 	"roam/internal/testutil"
-	"roam/lab/crowd"
+	"roam/lab/peergen"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
@@ -66,7 +66,7 @@ func (w *world) stage(t testing.TB) *stage {
 		nonces: map[netip.Addr]ilnpwire.Nonce{}, shown: map[ilnpwire.Nonce]int{},
 	}
 	err := w.r1.Do(func() (err error) {
-		s.file, err = crowd.OpenTun("stage")
+		s.file, err = peergen.OpenTun("stage")
 		return err
 	})
 	if err != nil {

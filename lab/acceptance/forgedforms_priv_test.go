@@ -11,7 +11,7 @@ import (
 
 	"roam"
 	"roam/internal/testutil"
-	"roam/lab/crowd"
+	"roam/lab/peergen"
 )
 
 // forgedFor is how long each half of the flood lasts.
@@ -65,7 +65,7 @@ func TestForgedForms(t *testing.T) {
 		return a.learned("b")["checksum_icmp"] != "sought" && b.learned("a")["checksum_icmp"] != "sought"
 	}, "both ends know each other's rule")
 
-	f := crowd.Forger{
+	f := peergen.Forger{
 		Random: rand.New(rand.NewPCG(6740, 6745)), Own: roam.ILV{L64: firstOffPath + 1, NID: 0x1000_0000_0000_0bad},
 		Victims: []roam.ILV{roam.ILVFromAddr(w.wire("b", 1)), roam.ILVFromAddr(w.wire("b", 2))},
 		Targets: []roam.ILV{roam.ILVFromAddr(w.wire("a", 1))}, Port: claimPort, UDPPort: 6740,

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"roam"
-	"roam/lab/crowd"
 	"roam/lab/linkem"
+	"roam/lab/peergen"
 	"roam/lab/topo"
 )
 
@@ -45,9 +45,9 @@ func (w *world) listen(b *testing.B, port int) {
 	b.Cleanup(func() { conn.Close() })
 }
 
-// crowdWorld has a crowd behind R that speaks to MN, whose tables have room for
+// crowdWorld has a peer generator behind R that speaks to MN, whose tables have room for
 // just that many.
-func crowdWorld(b *testing.B, links int, locators int) (*world, *crowd.Crowd) {
+func crowdWorld(b *testing.B, links int, locators int) (*world, *peergen.Generator) {
 	b.Helper()
 	w := newWorld(b, links, linkem.Params{})
 	w.more = fmt.Sprintf("[ilnp]\nmax_sessions = %d\n[metrics]\nlisten = %q\n", crowdSize, crowdMetrics)
@@ -57,7 +57,7 @@ func crowdWorld(b *testing.B, links int, locators int) (*world, *crowd.Crowd) {
 	}
 	w.startRoam(b, "soft", active[links-1])
 	w.listen(b, crowdPort)
-	c, err := crowd.Start(w.r, "crowd", crowd.Options{
+	c, err := peergen.Start(w.r, "crowd", peergen.Options{
 		Locators: locators, Port: crowdPort, Target: roam.ILV{L64: roam.ILVFromAddr(netMN[links-1].Addr()).L64, NID: nidMN},
 	})
 	must(b, err)
@@ -92,7 +92,7 @@ func (w *world) soon(b *testing.B, what func() bool) bool {
 
 // gather opens a session with every correspondent, as fast as probes come back
 // to it, and returns how long it takes until the daemon has them all.
-func (w *world) gather(b *testing.B, c *crowd.Crowd, n int) time.Duration {
+func (w *world) gather(b *testing.B, c *peergen.Generator, n int) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
@@ -179,7 +179,7 @@ func BenchmarkCrowd(b *testing.B) {
 	w.gather(b, c, crowdSize)
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer cancel()
-	must(b, topo.Wait(ctx, "locators of the crowd", func() bool {
+	must(b, topo.Wait(ctx, "locators of the peer generator", func() bool {
 		for i, more := 0, 0; i < crowdSize && more < inFlight; i++ {
 			if !c.IsAcked(i) {
 				more++

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"roam"
-	"roam/lab/crowd"
+	"roam/lab/peergen"
 )
 
 // Where the attacker is: a network of its own behind the router, off every path.
@@ -38,7 +38,7 @@ func (w *world) forger(peers ...roam.ILV) *forger {
 	w.Helper()
 	f := &forger{t: w.T}
 	err := w.router.Do(func() (err error) {
-		f.file, err = crowd.OpenTun("forger")
+		f.file, err = peergen.OpenTun("forger")
 		return err
 	})
 	if err == nil {
@@ -59,7 +59,7 @@ func (w *world) forger(peers ...roam.ILV) *forger {
 			}
 		}
 	}()
-	g := crowd.Forger{
+	g := peergen.Forger{
 		Random: rand.New(rand.NewPCG(6740, 6744)), Victims: peers, Own: roam.ILV{L64: locator(netForger), NID: 0x1000_0000_0000_0bad},
 		Targets: []roam.ILV{{L64: locator(netRoam[0]), NID: nidRoam}, {L64: locator(netRoam[1]), NID: nidRoam}},
 		Port:    forgedPort, UDPPort: 6740,

@@ -77,7 +77,7 @@ func TestWhatSimCannotDo(t *testing.T) {
 	uneven := config(scene.Roam, linkem.Params{})
 	uneven.Mobile[0].Out.Delay = time.Second
 	crowd := good
-	crowd.Correspondents = make([]scene.Correspondent, 2)
+	peergen.Correspondents = make([]scene.Correspondent, 2)
 	for name, c := range map[string]struct {
 		cfg  scene.Config
 		step scene.Step

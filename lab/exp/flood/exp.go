@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"roam"
-	"roam/lab/crowd"
 	"roam/lab/exp"
+	"roam/lab/peergen"
 	"roam/lab/workload"
 )
 
@@ -76,7 +76,7 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 func (w *world) calm(ctx context.Context) (time.Duration, error) {
 	var all []time.Duration
 	for range before {
-		first, _, err := w.crowd.Talk(ctx, w.next(), sentences)
+		first, _, err := w.peergen.Talk(ctx, w.next(), sentences)
 		if err != nil {
 			return 0, fmt.Errorf("honest stranger: %w", err)
 		}
@@ -88,7 +88,7 @@ func (w *world) calm(ctx context.Context) (time.Duration, error) {
 
 // saturation returns how many packets a second one core brings into the host.
 func (w *world) saturation(ctx context.Context, n int) (float64, error) {
-	took, err := w.sink.Forge(ctx, crowd.Flood{Packets: n, Victim: roam.ILV{L64: l64CN, NID: nidCN}})
+	took, err := w.sink.Forge(ctx, peergen.Flood{Packets: n, Victim: roam.ILV{L64: l64CN, NID: nidCN}})
 	return float64(n) / took.Seconds(), err
 }
 
@@ -112,7 +112,7 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 	defer stop()
 	peak, met := w.watch(fctx), w.strangers(fctx, ctx, p.Millis("honest_every_ms"))
 	rate := most * p.Float("share")
-	for _, f := range []crowd.Flood{
+	for _, f := range []peergen.Flood{
 		{Packets: p.Int("updates"), Rate: rate, Victim: roam.ILV{L64: l64CN, NID: nidCN}},
 		{Packets: p.Int("firsts"), Rate: rate},
 	} {

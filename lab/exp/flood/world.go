@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"roam"
-	"roam/lab/crowd"
 	"roam/lab/exp"
 	"roam/lab/node"
+	"roam/lab/peergen"
 	"roam/lab/topo"
 )
 
@@ -31,9 +31,9 @@ const (
 type world struct {
 	lab       *topo.Lab
 	mn, cn, r *topo.Host
-	node      *node.Node   // of mn
-	crowd     *crowd.Crowd // honest strangers
-	sink      *crowd.Crowd // attackers: the same place, another port
+	node      *node.Node         // of mn
+	crowd     *peergen.Generator // honest strangers
+	sink      *peergen.Generator // attackers: the same place, another port
 	closers   []func() error
 	pid       int
 
@@ -41,7 +41,7 @@ type world struct {
 	came int // strangers so far
 }
 
-// build makes hosts, links, daemons and the crowd.
+// build makes hosts, links, daemons and the peer generator.
 func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 	w = &world{}
 	if w.lab, err = topo.New("flood"); err != nil {
@@ -68,11 +68,11 @@ func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 		}
 	}
 	target := roam.ILV{L64: l64MN, NID: nidMN}
-	if w.crowd, err = crowd.Start(w.r, "crowd", crowd.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
+	if w.crowd, err = peergen.Start(w.r, "crowd", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
 		return w, err
 	}
-	w.closers = append(w.closers, w.crowd.Close)
-	w.sink = w.crowd.At(sinkPort)
+	w.closers = append(w.closers, w.peergen.Close)
+	w.sink = w.peergen.At(sinkPort)
 	return w, nil
 }
 
@@ -198,7 +198,7 @@ func (w *world) strangers(until, ctx context.Context, every time.Duration) <-cha
 			wg.Go(func() {
 				talk, cancel := context.WithTimeout(ctx, patience)
 				defer cancel()
-				first, _, err := w.crowd.Talk(talk, w.next(), sentences)
+				first, _, err := w.peergen.Talk(talk, w.next(), sentences)
 				mu.Lock()
 				defer mu.Unlock()
 				all = append(all, honest{first, err})

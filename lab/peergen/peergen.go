@@ -1,4 +1,4 @@
-// Package crowd plays very many ILNPv6 correspondents in one process: real
+// Package peergen plays very many ILNPv6 correspondents in one process: real
 // packets to and from a TUN device of a router, as many identifiers behind it as
 // asked for.
 //
@@ -6,7 +6,7 @@
 // locators of its own, and floods of forged packets. Omits everything that a
 // correspondent decides for itself: it only answers. Driven by benchmarks and
 // experiments that ask how much one host can bear; needs root.
-package crowd
+package peergen
 
 import (
 	"encoding/binary"
@@ -43,7 +43,7 @@ type Options struct {
 	Port     uint16   // where something listens there
 }
 
-// Counts are what came to the crowd.
+// Counts are what came to the peer generator.
 type Counts struct {
 	Probes    int // answered
 	Updates   int // Locator Updates, repeated ones too, acknowledged
@@ -52,8 +52,8 @@ type Counts struct {
 	Errors    int // ICMPv6 errors
 }
 
-// Crowd is a running crowd. Its methods may be called from any goroutine.
-type Crowd struct {
+// Generator is a running peer generator. Its methods may be called from any goroutine.
+type Generator struct {
 	opt  Options
 	file *os.File
 
@@ -65,15 +65,15 @@ type Crowd struct {
 	talks  map[roam.NID]*talk
 }
 
-// Start makes the device on the router, with a route to the crowd.
-func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
-	c := &Crowd{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool), talks: make(map[roam.NID]*talk)}
+// Start makes the device on the router, with a route to the peer generator.
+func Start(router *topo.Host, ifname string, o Options) (*Generator, error) {
+	c := &Generator{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool), talks: make(map[roam.NID]*talk)}
 	err := router.Do(func() (err error) {
 		c.file, err = OpenTun(ifname)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make device of the crowd: %w", err)
+		return nil, fmt.Errorf("make device of the peer generator: %w", err)
 	}
 	if err := router.SetUp(ifname); err != nil {
 		c.file.Close()
@@ -87,8 +87,8 @@ func Start(router *topo.Host, ifname string, o Options) (*Crowd, error) {
 	return c, nil
 }
 
-// Close ends the crowd and removes its device.
-func (c *Crowd) Close() error { return c.file.Close() }
+// Close ends the peer generator and removes its device.
+func (c *Generator) Close() error { return c.file.Close() }
 
 // OpenTun makes a device without link layer in the calling thread's network
 // namespace; the file reads and writes one IPv6 packet at a time.
@@ -144,7 +144,7 @@ func nonceOf(nid roam.NID) ilnpwire.Nonce {
 
 // Open has the i-th correspondent send its first packet: a datagram with its
 // nonce.
-func (c *Crowd) Open(i int) error {
+func (c *Generator) Open(i int) error {
 	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
 	b, err := datagram(src, c.opt.Target, nonceOf(src.NID), c.opt.Port, []byte("hello"))
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Crowd) Open(i int) error {
 }
 
 // Tell has it tell all of its locators, the first one preferred.
-func (c *Crowd) Tell(i int) error {
+func (c *Generator) Tell(i int) error {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
 	for k := range c.opt.Locators {
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: Locator(i, k), Preference: uint32(10 * (k + 1)), Lifetime: 3600})
@@ -167,22 +167,22 @@ func (c *Crowd) Tell(i int) error {
 	return c.send(b)
 }
 
-func (c *Crowd) send(b []byte) error {
+func (c *Generator) send(b []byte) error {
 	if _, err := c.file.Write(b); err != nil {
-		return fmt.Errorf("send as the crowd: %w", err)
+		return fmt.Errorf("send as the peer generator: %w", err)
 	}
 	return nil
 }
 
 // Counts returns what has come so far.
-func (c *Crowd) Counts() Counts {
+func (c *Generator) Counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts
 }
 
 // Probed returns how many correspondents were probed.
-func (c *Crowd) Probed() int {
+func (c *Generator) Probed() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.probed)
@@ -190,7 +190,7 @@ func (c *Crowd) Probed() int {
 
 // OpenAgain has those of the first n send once more that were not probed, at
 // most so many of them, as applications do after a while.
-func (c *Crowd) OpenAgain(n, most int) error {
+func (c *Generator) OpenAgain(n, most int) error {
 	for i := 0; i < n && most > 0; i++ {
 		c.mu.Lock()
 		probed := c.probed[NID(i)]
@@ -207,21 +207,21 @@ func (c *Crowd) OpenAgain(n, most int) error {
 }
 
 // Acked returns how many correspondents' locators were acknowledged.
-func (c *Crowd) Acked() int {
+func (c *Generator) Acked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.acked)
 }
 
 // IsAcked tells it of one correspondent.
-func (c *Crowd) IsAcked(i int) bool {
+func (c *Generator) IsAcked(i int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.acked[NID(i)]
 }
 
 // Mark forgets who has been told of a move.
-func (c *Crowd) Mark() {
+func (c *Generator) Mark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.told)
@@ -229,7 +229,7 @@ func (c *Crowd) Mark() {
 
 // Told returns how many correspondents have had a Locator Update since Mark,
 // and when the first and the last of them had it.
-func (c *Crowd) Told() (n int, first, last time.Time) {
+func (c *Generator) Told() (n int, first, last time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, at := range c.told {
@@ -243,7 +243,7 @@ func (c *Crowd) Told() (n int, first, last time.Time) {
 	return len(c.told), first, last
 }
 
-func (c *Crowd) receive() {
+func (c *Generator) receive() {
 	b := make([]byte, 65536)
 	for {
 		n, err := c.file.Read(b)
@@ -270,14 +270,14 @@ func (c *Crowd) receive() {
 
 // handle takes one packet, and returns what is to be sent in answer, and whether
 // it is from far away.
-func (c *Crowd) handle(now time.Time, p ilnpwire.Packet) (answer []byte, far bool) {
+func (c *Generator) handle(now time.Time, p ilnpwire.Packet) (answer []byte, far bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.answer(now, p), c.talks[p.Dst.NID] != nil
 }
 
 // answer makes the answer; call it with the lock held.
-func (c *Crowd) answer(now time.Time, p ilnpwire.Packet) []byte {
+func (c *Generator) answer(now time.Time, p ilnpwire.Packet) []byte {
 	switch {
 	case p.Proto == ip6.UDP:
 		c.counts.Datagrams++
@@ -300,7 +300,7 @@ func (c *Crowd) answer(now time.Time, p ilnpwire.Packet) []byte {
 	return nil
 }
 
-func (c *Crowd) handleUpdate(now time.Time, p ilnpwire.Packet) []byte {
+func (c *Generator) handleUpdate(now time.Time, p ilnpwire.Packet) []byte {
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
 	if err != nil {
 		return nil

@@ -1,4 +1,4 @@
-package crowd
+package peergen
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // spoofedNID is the first identifier of spoofed first packets, out of reach of
-// the crowd's own.
+// the generator's own.
 const spoofedNID roam.NID = 0x1000_0001_0000_0000
 
 // Flood is packets of one kind that are sent at a rate.
@@ -25,8 +25,8 @@ type Flood struct {
 }
 
 // Forge sends a flood and returns how long it took. Each packet has another
-// nonce; the crowd does not answer for spoofed identifiers.
-func (c *Crowd) Forge(ctx context.Context, f Flood) (time.Duration, error) {
+// nonce; the peer generator does not answer for spoofed identifiers.
+func (c *Generator) Forge(ctx context.Context, f Flood) (time.Duration, error) {
 	b, nonceAt, err := c.template(f.Victim)
 	if err != nil {
 		return 0, fmt.Errorf("forge packets: %w", err)
@@ -59,7 +59,7 @@ func (c *Crowd) Forge(ctx context.Context, f Flood) (time.Duration, error) {
 }
 
 // template makes the first packet of a flood and says where its nonce is.
-func (c *Crowd) template(victim roam.ILV) (b []byte, nonceAt int, err error) {
+func (c *Generator) template(victim roam.ILV) (b []byte, nonceAt int, err error) {
 	n := ilnpwire.Nonce{Len: 4}
 	if victim == (roam.ILV{}) {
 		b, err = datagram(roam.ILV{L64: firstL64, NID: spoofedNID}, c.opt.Target, n, c.opt.Port, []byte("spoof"))
@@ -93,8 +93,8 @@ func change(b []byte, nonceAt, i int, identifiers bool) {
 
 // At returns the same crowd for packets to another port: what comes back is
 // counted by the first.
-func (c *Crowd) At(port uint16) *Crowd {
+func (c *Generator) At(port uint16) *Generator {
 	o := c.opt
 	o.Port = port
-	return &Crowd{opt: o, file: c.file}
+	return &Generator{opt: o, file: c.file}
 }

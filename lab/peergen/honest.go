@@ -1,4 +1,4 @@
-package crowd
+package peergen
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type talk struct {
 
 // Talk has the i-th correspondent exchange n datagrams with the echoing port and
 // returns the time to the first echo, and how many datagrams it sent.
-func (c *Crowd) Talk(ctx context.Context, i, n int) (first time.Duration, sent int, err error) {
+func (c *Generator) Talk(ctx context.Context, i, n int) (first time.Duration, sent int, err error) {
 	t := &talk{echoes: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.talks[NID(i)] = t
@@ -49,14 +49,14 @@ func (c *Crowd) Talk(ctx context.Context, i, n int) (first time.Duration, sent i
 }
 
 // Bye ends the conversation of a correspondent: it is near again.
-func (c *Crowd) Bye(i int) {
+func (c *Generator) Bye(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.talks, NID(i))
 }
 
 // hears passes an echo on; call it with the lock held.
-func (c *Crowd) hears(nid roam.NID) {
+func (c *Generator) hears(nid roam.NID) {
 	if t := c.talks[nid]; t != nil {
 		time.AfterFunc(Distance, func() {
 			select {
