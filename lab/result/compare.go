@@ -117,7 +117,7 @@ func conditions(a, b *Result) []Difference {
 	note(true, "kernel", a.Machine.Kernel, b.Machine.Kernel)
 	note(true, "processor", fmt.Sprintf("%s, %d cores", a.Machine.CPU, a.Machine.Cores), fmt.Sprintf("%s, %d cores", b.Machine.CPU, b.Machine.Cores))
 	note(true, "congestion control", a.Machine.Congestion, b.Machine.Congestion)
-	note(true, "disturbed by the machine", a.Sentinel.Disturbed, b.Sentinel.Disturbed)
+	note(true, "disturbed by the machine", a.StallMonitor.Disturbed, b.StallMonitor.Disturbed)
 	versions := maps.Clone(a.Machine.Versions)
 	if versions == nil {
 		versions = map[string]string{}

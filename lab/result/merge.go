@@ -22,16 +22,16 @@ func Merge(runs []*Result) (*Result, error) {
 		return &out, nil
 	}
 	out.Seed, out.Started, out.Seconds = runs[0].Seed, runs[0].Started, 0
-	out.Sentinel.Stalls, out.Captures = nil, nil
+	out.StallMonitor.Stalls, out.Captures = nil, nil
 	for _, r := range runs {
 		out.Seconds += r.Seconds
-		out.Sentinel.WorstMs = max(out.Sentinel.WorstMs, r.Sentinel.WorstMs)
-		out.Sentinel.Stalls = append(out.Sentinel.Stalls, r.Sentinel.Stalls...)
-		out.Sentinel.Disturbed = out.Sentinel.Disturbed || r.Sentinel.Disturbed
+		out.StallMonitor.WorstMs = max(out.StallMonitor.WorstMs, r.StallMonitor.WorstMs)
+		out.StallMonitor.Stalls = append(out.StallMonitor.Stalls, r.StallMonitor.Stalls...)
+		out.StallMonitor.Disturbed = out.StallMonitor.Disturbed || r.StallMonitor.Disturbed
 		out.Captures = append(out.Captures, r.Captures...)
 		out.Each = append(out.Each, Run{
 			Seed: r.Seed, Started: r.Started, Seconds: r.Seconds, Pass: r.Pass, Metrics: r.Metrics,
-			Unmeasured: r.Unmeasured, Series: r.Series, Events: r.Events, Sentinel: r.Sentinel,
+			Unmeasured: r.Unmeasured, Series: r.Series, Events: r.Events, StallMonitor: r.StallMonitor,
 		})
 	}
 	out.mergeMetrics(runs)

@@ -22,29 +22,29 @@ import (
 // Result is one experiment's outcome: everything that a reader needs to judge
 // it, and all that the report draws from.
 type Result struct {
-	Experiment string             `json:"experiment"`
-	Title      string             `json:"title"`
-	Preset     string             `json:"preset"`
-	Group      string             `json:"group,omitempty"`    // the paper
-	Engine     string             `json:"engine,omitempty"`   // what carried it out: netns, sim or vm
-	LeftOut    []string           `json:"left_out,omitempty"` // what the preset shortens or leaves out
-	Seed       uint64             `json:"seed"`
-	Params     map[string]any     `json:"params"`
-	Started    time.Time          `json:"started"`
-	Seconds    float64            `json:"seconds"` // how long the run took, set-up included
-	Runs       int                `json:"runs"`
-	Pass       bool               `json:"pass"` // every measured claim holds, and one at least was measured
-	Claims     []Claim            `json:"claims"`
-	Metrics    map[string]float64 `json:"metrics"`              // the unit is in the name: gap_max_ms
-	Unmeasured map[string]string  `json:"unmeasured,omitempty"` // metric to the reason why it has no value
-	Tables     []Table            `json:"tables,omitempty"`
-	Figures    []Figure           `json:"figures,omitempty"`
-	Pictures   []Picture          `json:"pictures,omitempty"`
-	Series     []Series           `json:"series"`
-	Events     []Event            `json:"events"`
-	Drawing    string             `json:"drawing,omitempty"` // the topology as text
-	Sentinel   Sentinel           `json:"sentinel"`
-	Machine    Machine            `json:"machine"`
+	Experiment   string             `json:"experiment"`
+	Title        string             `json:"title"`
+	Preset       string             `json:"preset"`
+	Group        string             `json:"group,omitempty"`    // the paper
+	Engine       string             `json:"engine,omitempty"`   // what carried it out: netns, sim or vm
+	LeftOut      []string           `json:"left_out,omitempty"` // what the preset shortens or leaves out
+	Seed         uint64             `json:"seed"`
+	Params       map[string]any     `json:"params"`
+	Started      time.Time          `json:"started"`
+	Seconds      float64            `json:"seconds"` // how long the run took, set-up included
+	Runs         int                `json:"runs"`
+	Pass         bool               `json:"pass"` // every measured claim holds, and one at least was measured
+	Claims       []Claim            `json:"claims"`
+	Metrics      map[string]float64 `json:"metrics"`              // the unit is in the name: gap_max_ms
+	Unmeasured   map[string]string  `json:"unmeasured,omitempty"` // metric to the reason why it has no value
+	Tables       []Table            `json:"tables,omitempty"`
+	Figures      []Figure           `json:"figures,omitempty"`
+	Pictures     []Picture          `json:"pictures,omitempty"`
+	Series       []Series           `json:"series"`
+	Events       []Event            `json:"events"`
+	Drawing      string             `json:"drawing,omitempty"` // the topology as text
+	StallMonitor StallMonitor       `json:"stall_monitor"`
+	Machine      Machine            `json:"machine"`
 	// Of several runs: what they measured one by one, and statistics of each
 	// metric over them.
 	Each  []Run            `json:"each,omitempty"`
@@ -140,8 +140,8 @@ func (r Ref) End() float64 {
 	return r.At
 }
 
-// Sentinel is what the stall sentinel saw while the experiment ran.
-type Sentinel struct {
+// StallMonitor is what the stall monitor saw while the experiment ran.
+type StallMonitor struct {
 	Cores     int     `json:"cores"`
 	WorstMs   float64 `json:"worst_ms"`
 	Stalls    []Stall `json:"stalls,omitempty"`  // longer than LimitMs, while something was measured
@@ -157,7 +157,7 @@ type Sentinel struct {
 // Keep drops all stalls but those of which keep says that they count. The worst is
 // that of what is left; without any, all that is known is that it was below
 // the limit.
-func (s *Sentinel) Keep(keep func(Stall) bool) {
+func (s *StallMonitor) Keep(keep func(Stall) bool) {
 	s.Stalls = slices.DeleteFunc(s.Stalls, func(stall Stall) bool { return !keep(stall) })
 	s.WorstMs = min(s.WorstMs, s.LimitMs)
 	for _, stall := range s.Stalls {
@@ -165,7 +165,7 @@ func (s *Sentinel) Keep(keep func(Stall) bool) {
 	}
 }
 
-// Stall is one late awakening of a sentinel thread.
+// Stall is one late awakening of a stall monitor thread.
 type Stall struct {
 	At   time.Time `json:"at"`
 	Core int       `json:"core"`

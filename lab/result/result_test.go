@@ -76,7 +76,7 @@ func TestMissOverridesSet(t *testing.T) {
 
 // Of the machine's stalls those stay that count, and the worst is one of them, or
 // below the limit.
-func TestSentinelKeeps(t *testing.T) {
+func TestStallMonitorKeeps(t *testing.T) {
 	for _, tt := range []struct {
 		stalls      []float64
 		below, kept float64 // stalls shorter than below are kept; the worst then
@@ -87,7 +87,7 @@ func TestSentinelKeeps(t *testing.T) {
 		{[]float64{30, 25, 40}, 100, 40, 40},
 		{nil, 100, 7, 7},
 	} {
-		s := Sentinel{LimitMs: 20, WorstMs: tt.worst}
+		s := StallMonitor{LimitMs: 20, WorstMs: tt.worst}
 		var want []float64
 		for _, ms := range tt.stalls {
 			s.Stalls = append(s.Stalls, Stall{Ms: ms})

@@ -11,15 +11,15 @@ import (
 
 // Run is what one of several runs measured.
 type Run struct {
-	Seed       uint64             `json:"seed"`
-	Started    time.Time          `json:"started"`
-	Seconds    float64            `json:"seconds"`
-	Pass       bool               `json:"pass"`
-	Metrics    map[string]float64 `json:"metrics"`
-	Unmeasured map[string]string  `json:"unmeasured,omitempty"`
-	Series     []Series           `json:"series"`
-	Events     []Event            `json:"events"`
-	Sentinel   Sentinel           `json:"sentinel"`
+	Seed         uint64             `json:"seed"`
+	Started      time.Time          `json:"started"`
+	Seconds      float64            `json:"seconds"`
+	Pass         bool               `json:"pass"`
+	Metrics      map[string]float64 `json:"metrics"`
+	Unmeasured   map[string]string  `json:"unmeasured,omitempty"`
+	Series       []Series           `json:"series"`
+	Events       []Event            `json:"events"`
+	StallMonitor StallMonitor       `json:"stall_monitor"`
 }
 
 // Stats describes the values that a metric took in several runs.

@@ -45,15 +45,15 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		res.Sentinel.Repeats += repeats
-		if !res.Sentinel.Disturbed || repeats >= r.preset.Repeats || cells {
+		res.StallMonitor.Repeats += repeats
+		if !res.StallMonitor.Disturbed || repeats >= r.preset.Repeats || cells {
 			res.Judge(r.expect)
 			if r.opt.Runs > 1 { // a single one is about to be written anyway
 				err = store.Save(wholeRun, res)
 			}
 			return res, err
 		}
-		r.say("the machine stood still for %.0f ms: run is repeated", res.Sentinel.WorstMs)
+		r.say("the machine stood still for %.0f ms: run is repeated", res.StallMonitor.WorstMs)
 		if err := store.Clear(); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	s.Keep(func(stall result.Stall) bool { return env.Kept.Counts(span(stall)) })
 	s.Disturbed = len(s.Cells) > 0 || len(s.Stalls) > 0
 	s.Disturbed = s.Disturbed && r.opt.Engine == exp.Netns
-	res.Sentinel, res.Captures = s, filesIn(pcap)
+	res.StallMonitor, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()
 	return res, env.Kept.Used > 0, nil
 }

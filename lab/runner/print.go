@@ -27,8 +27,8 @@ func Print(w io.Writer, r *result.Result) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c), published(c))
 	}
 	_ = tw.Flush()
-	if r.Sentinel.Disturbed {
-		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; figures of time may be its own\n", r.Sentinel.WorstMs)
+	if r.StallMonitor.Disturbed {
+		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; figures of time may be its own\n", r.StallMonitor.WorstMs)
 	}
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)

@@ -39,8 +39,8 @@ func TestExampleRuns(t *testing.T) {
 	if e := r.Emulator; e == nil || e.Sent == 0 || e.Received != e.Sent || e.MedianMs <= 0 {
 		t.Errorf("emulator %+v", e)
 	}
-	if r.Machine.Kernel == "" || r.Machine.Versions["tcpdump"] == "" || r.Machine.Versions["roam"] == "" || r.Sentinel.Cores == 0 || r.Params["rate"] != 1000.0 {
-		t.Errorf("conditions: %+v, %+v, %v", r.Machine, r.Sentinel, r.Params)
+	if r.Machine.Kernel == "" || r.Machine.Versions["tcpdump"] == "" || r.Machine.Versions["roam"] == "" || r.StallMonitor.Cores == 0 || r.Params["rate"] != 1000.0 {
+		t.Errorf("conditions: %+v, %+v, %v", r.Machine, r.StallMonitor, r.Params)
 	}
 	out, err := exec.Command("tshark", "-r", filepath.Join(p.dir, "caught", "seed-2", "b-eth0.pcap"), "-Y", "udp.dstport == 7000").Output()
 	if n := strings.Count(string(out), "\n"); err != nil || n < 800 {
@@ -199,7 +199,7 @@ func TestResumeDisturbedCell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := res.Sentinel; !s.Disturbed || !slices.Equal(s.Cells, []string{"a"}) || s.Repeats != 0 || len(s.Stalls) != 0 {
+	if s := res.StallMonitor; !s.Disturbed || !slices.Equal(s.Cells, []string{"a"}) || s.Repeats != 0 || len(s.Stalls) != 0 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -33,26 +33,26 @@ type watcher struct {
 
 // watchStalls starts the sentinel.
 func watchStalls(ctx context.Context) (*watcher, error) {
-	argv, err := workload.Agent("sentinel", strconv.Itoa(stallLimitMs))
+	argv, err := workload.Agent("stall-monitor", strconv.Itoa(stallLimitMs))
 	if err != nil {
 		return nil, err
 	}
 	w := &watcher{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), read: make(chan struct{})}
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("open standard input of sentinel: %w", err)
+		return nil, fmt.Errorf("open standard input of stall monitor: %w", err)
 	}
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("open standard output of sentinel: %w", err)
+		return nil, fmt.Errorf("open standard output of stall monitor: %w", err)
 	}
 	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start sentinel: %w", err)
+		return nil, fmt.Errorf("start stall monitor: %w", err)
 	}
 	go w.listen(out)
 	return w, nil
 }
 
-// listen takes the lines of the sentinel until it ends.
+// listen takes the lines of the stall monitor until it ends.
 func (w *watcher) listen(out io.Reader) {
 	defer close(w.read)
 	s := bufio.NewScanner(out)
@@ -85,15 +85,15 @@ func span(s result.Stall) exp.Span {
 	return exp.Span{From: s.At.Add(-time.Duration(s.Ms * float64(time.Millisecond))), To: s.At}
 }
 
-// stop ends the sentinel and returns what it saw.
-func (w *watcher) stop() (s result.Sentinel, err error) {
+// stop ends the stall monitor and returns what it saw.
+func (w *watcher) stop() (s result.StallMonitor, err error) {
 	_ = w.in.Close()
 	<-w.read
 	if err := w.cmd.Wait(); err != nil {
-		return s, fmt.Errorf("run sentinel: %w", err)
+		return s, fmt.Errorf("run stall monitor: %w", err)
 	}
 	if err := json.Unmarshal(w.last, &s); err != nil {
-		return s, fmt.Errorf("decode figures of sentinel: %w", err)
+		return s, fmt.Errorf("decode figures of stall monitor: %w", err)
 	}
 	return s, nil
 }

@@ -76,15 +76,15 @@ func TestWhatSimCannotDo(t *testing.T) {
 	good := config(scene.Roam, linkem.Params{})
 	uneven := config(scene.Roam, linkem.Params{})
 	uneven.Mobile[0].Out.Delay = time.Second
-	crowd := good
-	peergen.Correspondents = make([]scene.Correspondent, 2)
+	many := good
+	many.Correspondents = make([]scene.Correspondent, 2)
 	for name, c := range map[string]struct {
 		cfg  scene.Config
 		step scene.Step
 	}{
 		"MPTCP":            {cfg: config(scene.MPTCP, linkem.Params{})},
 		"uneven link":      {cfg: uneven},
-		"correspondents":   {cfg: crowd},
+		"correspondents":   {cfg: many},
 		"unknown link":     {cfg: good, step: scene.Step{Op: scene.Attach, Link: "wlan0"}},
 		"moving peer":      {cfg: good, step: scene.Step{Op: scene.Attach, Host: "cn1", Link: "net2"}},
 		"change of a link": {cfg: good, step: scene.Step{Op: scene.Alter, Link: "net1"}},

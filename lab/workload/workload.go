@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"roam/lab/sentinel"
+	"roam/lab/stallmonitor"
 	"roam/lab/topo"
 	"roam/lab/workload/rtpflow"
 	"roam/lab/workload/tcpflow"
@@ -33,7 +33,7 @@ import (
 const AgentArg = "lab-agent"
 
 // AgentMain runs the probe that args name, udp-flow, tcp-flow, rtp-record or
-// sentinel, and returns the exit status.
+// stall monitor, and returns the exit status.
 func AgentMain(args []string) int {
 	name := ""
 	if len(args) > 0 {
@@ -49,10 +49,10 @@ func AgentMain(args []string) int {
 		err = tcpflow.Main(args)
 	case "rtp-record":
 		err = rtpflow.Main(args)
-	case "sentinel":
-		err = sentinel.Main(args)
+	case "stall-monitor":
+		err = stallmonitor.Main(args)
 	default:
-		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow, rtp-record and sentinel", name)
+		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow, rtp-record and stall monitor", name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab-agent:", err)

@@ -76,7 +76,7 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 func (w *world) calm(ctx context.Context) (time.Duration, error) {
 	var all []time.Duration
 	for range before {
-		first, _, err := w.peergen.Talk(ctx, w.next(), sentences)
+		first, _, err := w.peers.Talk(ctx, w.next(), sentences)
 		if err != nil {
 			return 0, fmt.Errorf("honest stranger: %w", err)
 		}

@@ -32,7 +32,7 @@ type world struct {
 	lab       *topo.Lab
 	mn, cn, r *topo.Host
 	node      *node.Node         // of mn
-	crowd     *peergen.Generator // honest strangers
+	peers     *peergen.Generator // honest strangers
 	sink      *peergen.Generator // attackers: the same place, another port
 	closers   []func() error
 	pid       int
@@ -68,11 +68,11 @@ func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 		}
 	}
 	target := roam.ILV{L64: l64MN, NID: nidMN}
-	if w.crowd, err = peergen.Start(w.r, "crowd", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
+	if w.peers, err = peergen.Start(w.r, "crowd", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
 		return w, err
 	}
-	w.closers = append(w.closers, w.peergen.Close)
-	w.sink = w.peergen.At(sinkPort)
+	w.closers = append(w.closers, w.peers.Close)
+	w.sink = w.peers.At(sinkPort)
 	return w, nil
 }
 
@@ -198,7 +198,7 @@ func (w *world) strangers(until, ctx context.Context, every time.Duration) <-cha
 			wg.Go(func() {
 				talk, cancel := context.WithTimeout(ctx, patience)
 				defer cancel()
-				first, _, err := w.peergen.Talk(talk, w.next(), sentences)
+				first, _, err := w.peers.Talk(talk, w.next(), sentences)
 				mu.Lock()
 				defer mu.Unlock()
 				all = append(all, honest{first, err})

@@ -1,4 +1,4 @@
-// Package sentinel watches whether the machine itself stands still while
+// Package stallmonitor watches whether the machine itself stands still while
 // something is measured on it.
 //
 // Implements one thread per core that asks to be woken every millisecond and
@@ -6,7 +6,7 @@
 // Omits any judgement of what a stall did to a measurement. Driven by package
 // runner, in a process of its own, so that the measuring program's garbage
 // collection and locks do not count as stalls of the machine.
-package sentinel
+package stallmonitor
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ import (
 // period is the time between two awakenings.
 const period = time.Millisecond
 
-// Main watches until standard input ends, and then prints a result.Sentinel as
+// Main watches until standard input ends, and then prints a result.StallMonitor as
 // JSON on one line; before that, a result.Stall on a line for each stall when it
 // happens. The single argument is the limit in milliseconds above which a stall
 // is listed.
@@ -51,10 +51,10 @@ func Main(args []string) error {
 }
 
 // watch runs the threads until in ends, and tells of each stall at once.
-func watch(in io.Reader, limit float64, tell func(result.Stall)) result.Sentinel {
+func watch(in io.Reader, limit float64, tell func(result.Stall)) result.StallMonitor {
 	cores := allowedCores()
 	runtime.GOMAXPROCS(len(cores) + 2)
-	out := result.Sentinel{Cores: len(cores), LimitMs: limit}
+	out := result.StallMonitor{Cores: len(cores), LimitMs: limit}
 	before := cpuTimes()
 	quit := make(chan struct{})
 	var mu sync.Mutex

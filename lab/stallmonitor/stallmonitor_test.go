@@ -1,4 +1,4 @@
-package sentinel
+package stallmonitor
 
 import (
 	"io"
