@@ -78,7 +78,7 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key
 			return CONSUMED;
 		}
 		if (!pending_allows(e, skb->len - ETH_LEN)) {
-			count(DROP_UNPROVEN);
+			count(DROP_UNVALIDATED);
 			return CONSUMED;
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // address that only the other side named, all that leaves is at most three times
 // what has come from there and 100 bytes, and three times the packets and one. The
 // programs keep two of the three parts, for data and for answers to echo requests
-// (bpf/lib/trial.h); the third one and the rest are for what the core sends.
+// (bpf/lib/amplification.h); the third one and the rest are for what the core sends.
 //
 // An address that a file, the user or the DNS gave has what plain IPv6 has there:
 // 10 packets, then one a second, until something comes back.
@@ -148,7 +148,7 @@ func (l limit) each() time.Duration { return time.Second / time.Duration(l.n) }
 // everything may.
 func (c *Core) mayReach(now time.Time, s *session, l roam.L64, bytes int, probe bool) bool {
 	r := s.remotes.find(l)
-	if r != nil && r.proven {
+	if r != nil && r.validated {
 		return true
 	}
 	at := roam.ILV{NID: s.remoteNID, L64: l}

@@ -23,7 +23,7 @@ type Accept uint8
 // The values of Accept.
 const (
 	Known Accept = iota // only peers from the hosts file, from commands and from look-ups
-	Any                 // every node that shows a nonce and is proven reachable
+	Any                 // every node that shows a nonce and is validated
 )
 
 // ChecksumRule says over which addresses the TCP and UDP checksums on the wire
@@ -211,15 +211,15 @@ type Pair struct {
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
 	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most MaxAccept
-	Unproven                []roam.L64     // of those in Paths and Accept, not yet validated
-	Given                   []roam.L64     // of those in Unproven, named by a file, the user or the DNS, not by the peer alone
-	Proven                  []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
+	Unvalidated             []roam.L64     // of those in Paths and Accept, not yet validated
+	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
+	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
 	Unconfirmed             bool           // the peer's nonce may be a forgery's (no probe was answered with it): it is followed nowhere
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
-	Reserve                 []Path         // to proven locators that are listed, but less preferred: for what no unproven one may get yet
-	Grace                   time.Duration  // two round trips: how long an unproven locator gets the rate before if no proven one is left; 0: unknown
+	Reserve                 []Path         // to validated locators that are listed, but less preferred: for what no unvalidated one may get yet
+	Grace                   time.Duration  // two round trips: how long an unvalidated locator gets the rate before if no validated one is left; 0: unknown
 }
 
 // Output is what the core wants done; exactly one of the concrete types below.
@@ -312,7 +312,7 @@ const (
 	UpdateFailed                        // given up
 	UpdateReceived                      // a correspondent's Locator Update was applied
 	SessionStarted                      // a pair was made
-	SessionEstablished                  // both nonces known, a locator proven
+	SessionEstablished                  // both nonces known, a locator validated
 	SessionFellBack                     // to plain IPv6
 	SessionEnded                        // idle
 	SessionReplaced                     // the peer came back without its state
@@ -411,6 +411,6 @@ type Tally struct {
 // RemoteState is a correspondent's locator as shown to people.
 type RemoteState struct {
 	RemoteLocator
-	State  LocatorState
-	Proven bool
+	State     LocatorState
+	Validated bool
 }

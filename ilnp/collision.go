@@ -82,7 +82,7 @@ func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Pack
 		c.refuse(now, s.key, reasonWrongNonce)
 		return
 	case c.predecessor(s.localNID, p.Src) != s && !(c.holder(s.localNID, s.remoteNID) == s && c.lists(p.Src)):
-		if r != nil && !r.proven && len(s.remotes) > 1 {
+		if r != nil && !r.validated && len(s.remotes) > 1 {
 			s.remotes = slices.DeleteFunc(s.remotes, func(r remote) bool { return r.l64 == l })
 			c.remotesChanged(now, s)
 		}
@@ -99,7 +99,7 @@ func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Pack
 	if other.remotes.find(l) == nil {
 		other.remotes.put(l, preferValid, time.Time{})
 	}
-	other.remotes.find(l).prove()
+	other.remotes.find(l).validate()
 	c.takeName(now, other, s, l)
 	c.remotesChanged(now, other)
 }

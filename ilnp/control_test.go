@@ -190,7 +190,7 @@ func TestProbesAlternateRules(t *testing.T) {
 		}
 	}
 	r := b.Peers(b.now)[0].Locators[0]
-	if !r.Proven || b.sessions[theKey].icmp != icmpTakesNIDs {
+	if !r.Validated || b.sessions[theKey].icmp != icmpTakesNIDs {
 		t.Fatalf("locator %+v, rule %v", r, b.sessions[theKey].icmp)
 	}
 	b.forget()
@@ -264,7 +264,7 @@ func (b *bench) remember(t *testing.T) {
 	t.Helper()
 	s := b.sessions[theKey]
 	for i := range s.remotes {
-		s.remotes[i].proven = false
+		s.remotes[i].validated = false
 	}
 	b.restartProbes(b.now, s)
 	b.drain()

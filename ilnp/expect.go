@@ -133,7 +133,7 @@ func (c *Core) begin(now time.Time, key PairKey) *session {
 	s := c.take(key)
 	if s != nil {
 		c.initiate(now, s)
-		c.prove(now, s)
+		c.validate(now, s)
 	}
 	return s
 }

@@ -174,7 +174,7 @@ func TestExpectedAreFew(t *testing.T) {
 }
 
 // TestExpectedContactsFirst: a correspondent that is expected and contacts us is
-// proven as any other, and has one session.
+// validated as any other, and has one session.
 func TestExpectedContactsFirst(t *testing.T) {
 	b := newBench(t, expecting(1))
 	b.prefix(1, netA, Infinite)

@@ -40,7 +40,7 @@ func (f *lifetimeProof) noted(now time.Time, path Path, lu ilnpwire.LocatorUpdat
 
 // acked takes an acknowledgement. It reports whether the proof is complete, or the next
 // update is due at once, or why the acknowledgement is refused.
-func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (proven, next bool, refused string) {
+func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (validated, next bool, refused string) {
 	switch {
 	case f.drawn == 0:
 		return false, false, reasonUnexpected
@@ -170,18 +170,18 @@ func (c *Core) formOf(k *pendingPeer) ilnpwire.Form {
 
 // pendingAcked takes the acknowledgement of such an update, from where it went.
 func (c *Core) pendingAcked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate) {
-	if k.state != unprovenNode {
+	if k.state != unvalidatedPeer {
 		return
 	}
-	proven, next, refused := k.proof.acked(lu)
-	if proven || next {
+	validated, next, refused := k.proof.acked(lu)
+	if validated || next {
 		k.sumAnswer(k.proof.overNIDs, p.OverNIDs) // the next one is by the rule that was taken
 	}
 	switch {
 	case refused != "":
 		c.refuse(now, k.handles, refused)
-	case proven:
-		c.provenOtherwise(now, k, now.Sub(k.proof.sent))
+	case validated:
+		c.validatedOtherwise(now, k, now.Sub(k.proof.sent))
 	case next:
 		c.askByUpdate(now, k)
 	}
@@ -222,14 +222,14 @@ func (c *Core) confirmedByUpdate(now time.Time, s *session, p ilnpwire.Packet) b
 	if slices.Equal(lu.Locators, s.update.body) {
 		return true // of an update that has nothing drawn, and shows nothing
 	}
-	switch proven, next, refused := s.proof.acked(lu); {
+	switch validated, next, refused := s.proof.acked(lu); {
 	case refused != "":
 		c.refuse(now, s.key, refused)
-	case proven:
+	case validated:
 		s.confirmed = true
 		s.noteRTT(now.Sub(s.proof.sent), s.proof.path.Local)
 		c.upsert(now, s, s.entry.Paths)
-		c.proved(now, s, s.proof.path.Remote)
+		c.validated(now, s, s.proof.path.Remote)
 		c.repeatUpdate(now, s) // what it was told lasts less long than our locators
 		if early := s.early; early != nil {
 			s.early = nil

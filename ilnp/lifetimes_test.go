@@ -60,7 +60,7 @@ func TestUpdateValidates(t *testing.T) {
 			}
 		}
 		p, ok := b.established()
-		if !ok || p.LocalNonce != ownOfPending || p.RemoteNonce != peerNonce || len(p.Unproven) > 0 {
+		if !ok || p.LocalNonce != ownOfPending || p.RemoteNonce != peerNonce || len(p.Unvalidated) > 0 {
 			t.Fatalf("%s: session %+v", name, p)
 		}
 		if lu.Locators[0].Lifetime != wireLifetime(b.host.locals[0].remainingAt(b.now), ilnpwire.FormRFC) {

@@ -31,7 +31,7 @@ type watchState uint8
 
 const (
 	quiet    watchState = iota // none are sent
-	proving                    // locators that are unproven, and paths that were found dead
+	proving                    // locators that are unvalidated, and paths that were found dead
 	suspect                    // the data plane sends and hears nothing
 	settling                   // some paths have answered; the others get one more chance
 	silent                     // no path works: once a second, ever less often
@@ -122,7 +122,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 	wasBad := s.bad[pr.path]
 	delete(s.bad, pr.path)
-	c.proved(now, s, pr.path.Remote)
+	c.validated(now, s, pr.path.Remote)
 	if wasBad {
 		c.remotesChanged(now, s)
 	}
@@ -141,20 +141,20 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 }
 
-// proved marks a locator as proven reachable.
-func (c *Core) proved(now time.Time, s *session, l roam.L64) {
+// validated marks a locator as validated.
+func (c *Core) validated(now time.Time, s *session, l roam.L64) {
 	r := s.remotes.find(l)
-	if r == nil || r.proven {
+	if r == nil || r.validated {
 		return
 	}
-	r.prove()
+	r.validate()
 	c.bestow(now, s, l)
 	c.remotesChanged(now, s)
 }
 
-// prove keeps probes going while a preferred locator is unproven or a path is
+// validate keeps probes going while a preferred locator is unvalidated or a path is
 // held for dead, and stops them when there is nothing left to find out.
-func (c *Core) prove(now time.Time, s *session) {
+func (c *Core) validate(now time.Time, s *session) {
 	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
 		return
 	}
@@ -173,24 +173,24 @@ func (c *Core) prove(now time.Time, s *session) {
 		c.arm(&s.schedule, timerProbe, now, s.backoff(probeMin))
 		return
 	}
-	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unproven(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
+	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unvalidated(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
 	if !fresh {
 		return
 	}
 	again := s.watch.state == quiet && s.watch.proved > 0
 	s.watch = watch{state: proving, round: s.watch.proved}
-	if left := s.proveNext.Sub(now); again && left > 0 && left <= probeMax {
+	if left := s.validateNext.Sub(now); again && left > 0 && left <= probeMax {
 		c.arm(&s.schedule, timerProbe, now, left) // other questions were in between
 		return
 	}
-	c.proveRound(now, s)
+	c.validateRound(now, s)
 }
 
 func (c *Core) curious(s *session) bool { return c.asksPlaces(s) || s.isUnconfirmed() }
 
 // asksPlaces reports whether a locator or a path is to be probed.
 func (c *Core) asksPlaces(s *session) bool {
-	return len(s.remotes.unproven()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
+	return len(s.remotes.unvalidated()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
 }
 
 // missed returns the paths that would be in use again if they worked.
@@ -208,11 +208,11 @@ func (s *session) probedRemote(c *Core, l roam.L64) bool {
 	})
 }
 
-// proveRound probes each unproven locator, from one source after the other,
+// validateRound probes each unvalidated locator, from one source after the other,
 // and each path that is held for dead.
-func (c *Core) proveRound(now time.Time, s *session) {
+func (c *Core) validateRound(now time.Time, s *session) {
 	var paths []Path
-	sources, targets := c.host.active, s.remotes.unproven()
+	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
 		// Nothing says whether it is the locator in use that does not work.
 		sources, targets = placesOf(c.usable(now)), s.remotes.all()
@@ -227,19 +227,19 @@ func (c *Core) proveRound(now time.Time, s *session) {
 		// How long a path takes is asked once it may be used: so little may go to a
 		// locator before it is validated that an acknowledgement would have to wait.
 		r := s.remotes.find(p.Remote)
-		if !slices.Contains(paths, p) && len(paths) < MaxPaths && (r != nil && (r.proven || r.given) || s.bad[p]) {
+		if !slices.Contains(paths, p) && len(paths) < MaxPaths && (r != nil && (r.validated || r.given) || s.bad[p]) {
 			paths = append(paths, p)
 		}
 	}
 	c.probePaths(now, s, paths)
 	again := s.backoff(probeMin)
-	if s.watch.round == 0 && s.allUnproven() {
+	if s.watch.round == 0 && s.allUnvalidated() {
 		// A lost probe is not to stop the session: the rate before lasts for two
 		// round trips.
 		again = min(again, max(s.rtt, probeSoon))
 	}
 	c.arm(&s.schedule, timerProbe, now, again)
-	s.proveNext = now.Add(again)
+	s.validateNext = now.Add(again)
 	s.watch.round++
 }
 
@@ -298,12 +298,12 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 	}
 	switch s.watch.state {
 	case proving:
-		c.proveTimeout(now, s)
+		c.validateTimeout(now, s)
 	case suspect:
 		if s.watch.round >= suspectTries && s.heardSince(s.watch.since) {
 			s.watch = watch{}
 			c.comeBack(now, s)
-			c.prove(now, s)
+			c.validate(now, s)
 			return
 		}
 		if s.watch.round >= suspectTries {
@@ -342,19 +342,19 @@ func (s *session) heardSince(t time.Time) bool {
 	return s.lastNonceRx.After(t) || !s.asks && s.lastRx.After(t)
 }
 
-// proveTimeout gives up the use of locators that stay unproven while others
+// validateTimeout gives up the use of locators that stay unvalidated while others
 // are to be had, and goes on asking.
-func (c *Core) proveTimeout(now time.Time, s *session) {
+func (c *Core) validateTimeout(now time.Time, s *session) {
 	if s.watch.round == unprovedBad && s.state == Established {
 		for _, p := range s.entry.Paths {
-			if r := s.remotes.find(p.Remote); r != nil && !r.proven {
+			if r := s.remotes.find(p.Remote); r != nil && !r.validated {
 				s.bad[p] = true
 			}
 		}
 		c.refresh(now, s)
 	}
 	if c.curious(s) {
-		c.proveRound(now, s)
+		c.validateRound(now, s)
 	} else {
 		s.watch.state = quiet
 		c.comeBack(now, s)
@@ -434,7 +434,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	c.disarm(&s.schedule, timerProbe)
 	c.refresh(now, s)
 	c.comeBack(now, s)
-	c.prove(now, s)
+	c.validate(now, s)
 	if all {
 		c.judgeStall(now, s, asked, rounds)
 	}
@@ -463,7 +463,7 @@ func (c *Core) heard(now time.Time, s *session) {
 		c.refresh(now, s)
 		c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key})
 		c.comeBack(now, s)
-		c.prove(now, s)
+		c.validate(now, s)
 	}
 	c.urgeUpdate(now, s)
 }
@@ -488,7 +488,7 @@ func (c *Core) restartProbes(now time.Time, s *session) {
 	switch s.watch.state {
 	case quiet, proving:
 		s.watch = watch{}
-		c.prove(now, s)
+		c.validate(now, s)
 	default:
 		s.watch.round, s.watch.answered = 0, nil
 		if s.watch.state == settling {

@@ -439,7 +439,7 @@ func TestUpdateElsewhereDoubtsThePath(t *testing.T) {
 	}
 }
 
-// One round-trip time that a machine made long does not prolong what an unproven
+// One round-trip time that a machine made long does not prolong what an unvalidated
 // locator may get.
 func TestGraceIsOfTheLesserRTT(t *testing.T) {
 	b := newBench(t)

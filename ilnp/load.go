@@ -5,7 +5,7 @@ package ilnp
 // zero, Known excepted.
 type Load struct {
 	Sessions     int // correspondents with which packets are exchanged
-	PendingPeers int // nodes that showed a nonce and are not proven yet
+	PendingPeers int // nodes that showed a nonce and are not validated yet
 	Probes       int // echo requests whose reply may still come
 	Timers       int // machines that wait for a point in time
 	Known        int // correspondents that somebody made known

@@ -58,7 +58,7 @@ func (c *Core) recordOf(s *session) *correspondent {
 // it. nil: it is a node of its own. What a pending peer announces does not count.
 func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
 	for _, s := range c.between(local, at.NID) {
-		if r := s.remotes.find(at.L64); r != nil && r.proven {
+		if r := s.remotes.find(at.L64); r != nil && r.validated {
 			return s
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Core) mayList(s *session, l roam.L64) bool {
 		if o == s || o.dead || !o.confirmed {
 			continue
 		}
-		if r := o.remotes.find(l); r != nil && r.proven {
+		if r := o.remotes.find(l); r != nil && r.validated {
 			return false
 		}
 	}
@@ -155,7 +155,7 @@ func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 func (c *Core) bestowAny(now time.Time, local, nid roam.NID) {
 	for _, s := range c.between(local, nid) {
 		for _, l := range s.remotes.all() {
-			if r := s.remotes.find(l); r != nil && r.proven {
+			if r := s.remotes.find(l); r != nil && r.validated {
 				c.bestow(now, s, l)
 			}
 		}
@@ -179,12 +179,12 @@ func (c *Core) evict(now time.Time, key PairKey) {
 	}
 	at := roam.ILV{NID: s.remoteNID}
 	for _, r := range s.remotes {
-		if s.remoteNID == key.Remote && r.proven && c.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
+		if s.remoteNID == key.Remote && r.validated && c.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
 			s.owned = true
 			c.unnamed.leave(s)
 			return
 		}
-		if r.proven || at.L64 == 0 {
+		if r.validated || at.L64 == 0 {
 			at.L64 = r.l64
 		}
 	}

@@ -127,9 +127,9 @@ func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
 	return ls
 }
 
-// unprovenIn returns those locators of an entry that are not validated, its
+// unvalidatedIn returns those locators of an entry that are not validated, its
 // destinations first, and which of them a record named.
-func (s *session) unprovenIn(p Pair) (all, given []roam.L64) {
+func (s *session) unvalidatedIn(p Pair) (all, given []roam.L64) {
 	ls := make([]roam.L64, 0, len(p.Paths)+2*MaxRemote)
 	for _, path := range p.Paths {
 		ls = append(ls, path.Remote)
@@ -137,7 +137,7 @@ func (s *session) unprovenIn(p Pair) (all, given []roam.L64) {
 	// An entry has no room for more than these.
 	for _, l := range append(ls, p.Accept[:min(len(p.Accept), 2*MaxRemote)]...) {
 		r := s.remotes.find(l)
-		if r == nil || r.proven || slices.Contains(all, l) {
+		if r == nil || r.validated || slices.Contains(all, l) {
 			continue
 		}
 		all = append(all, l)
@@ -148,45 +148,45 @@ func (s *session) unprovenIn(p Pair) (all, given []roam.L64) {
 	return all, given
 }
 
-// provenOf returns those of the accepted locators from which a packet without a
+// validatedOf returns those of the accepted locators from which a packet without a
 // nonce is this session's, and of no other with its NID: those where its
 // correspondent was validated.
-func (c *Core) provenOf(s *session, accept []roam.L64) []roam.L64 {
+func (c *Core) validatedOf(s *session, accept []roam.L64) []roam.L64 {
 	if s.key.Remote == s.remoteNID {
 		return nil // what is no other session's is its anyway
 	}
 	var ls []roam.L64
 	for _, l := range accept[:min(len(accept), 2*MaxRemote)] {
-		if r := s.remotes.find(l); r != nil && r.proven {
+		if r := s.remotes.find(l); r != nil && r.validated {
 			ls = append(ls, l)
 		}
 	}
 	return ls
 }
 
-// allUnproven says whether every path in use goes to an unproven locator.
-func (s *session) allUnproven() bool {
-	return !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return !slices.Contains(s.entry.Unproven, p.Remote) })
+// allUnvalidated says whether every path in use goes to an unvalidated locator.
+func (s *session) allUnvalidated() bool {
+	return !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return !slices.Contains(s.entry.Unvalidated, p.Remote) })
 }
 
-// reserveFor returns paths to proven locators that the correspondent lists, but
-// prefers less, when none of those in use is proven: more than an unproven
+// reserveFor returns paths to validated locators that the correspondent lists, but
+// prefers less, when none of those in use is proven: more than an unvalidated
 // locator may get has a way to go until the proof is there.
 func (c *Core) reserveFor(s *session, p Pair) []Path {
-	var proven []roam.L64
+	var validated []roam.L64
 	for _, r := range s.remotes {
 		used := slices.ContainsFunc(p.Paths, func(p Path) bool { return p.Remote == r.l64 })
 		switch {
-		case used && r.proven:
+		case used && r.validated:
 			return nil
-		case !used && r.proven && r.standing == current:
-			proven = append(proven, r.l64)
+		case !used && r.validated && r.standing == current:
+			validated = append(validated, r.l64)
 		}
 	}
 	if len(p.Paths) == 0 {
 		return nil
 	}
-	reserve := c.unobstructed(s.remoteNID, cross(c.host.active, proven))
+	reserve := c.unobstructed(s.remoteNID, cross(c.host.active, validated))
 	return reserve[:min(len(reserve), MaxPaths-len(p.Paths))]
 }
 
@@ -196,6 +196,6 @@ func samePair(a, b Pair) bool {
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Expected == b.Expected && a.PerFlow == b.PerFlow &&
-		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unproven, b.Unproven) &&
-		slices.Equal(a.Given, b.Given) && slices.Equal(a.Proven, b.Proven) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unvalidated, b.Unvalidated) &&
+		slices.Equal(a.Given, b.Given) && slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
 }

@@ -76,12 +76,12 @@ func TestRemotes(t *testing.T) {
 	if got := rs.targets(); !slices.Equal(got, []roam.L64{netQ, netR}) {
 		t.Errorf("targets %v, want the two of the lowest value", got)
 	}
-	rs.find(netR).proven = true
+	rs.find(netR).validated = true
 	if got := rs.targets(); !slices.Equal(got, []roam.L64{netR}) {
-		t.Errorf("targets %v, want the proven one of the two", got)
+		t.Errorf("targets %v, want the validated one of the two", got)
 	}
-	if got := rs.unproven(); !slices.Equal(got, []roam.L64{netQ}) {
-		t.Errorf("unproven %v", got)
+	if got := rs.unvalidated(); !slices.Equal(got, []roam.L64{netQ}) {
+		t.Errorf("unvalidated %v", got)
 	}
 	if got := rs.next(epoch); !got.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("next change at %v, want when the first lifetime ends", got)
@@ -93,7 +93,7 @@ func TestRemotes(t *testing.T) {
 	}
 	rs.put(netR, 30, time.Time{})
 	rs.sort()
-	if r := rs.find(netR); !r.proven || r.standing != current {
+	if r := rs.find(netR); !r.validated || r.standing != current {
 		t.Error("a locator that is listed again within its grace has lost its proof")
 	}
 }

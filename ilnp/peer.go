@@ -250,7 +250,7 @@ func (s *session) show(now time.Time) []RemoteState {
 func (r *remote) show(now time.Time, inUse bool) RemoteState {
 	v := RemoteState{
 		RemoteLocator: RemoteLocator{L64: r.l64, Preference: r.preference, Lifetime: remaining(now, r.expires)},
-		Proven:        r.proven,
+		Validated:     r.validated,
 	}
 	switch {
 	case r.within(now) && inUse:

@@ -82,7 +82,7 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 func (c *Core) handleAcked(now time.Time, o Observation) {
 	c.handlePending(now, o)
 	k := c.pendingPeers[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
-	if k == nil || o.Held || k.state != unprovenNode || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
+	if k == nil || o.Held || k.state != unvalidatedPeer || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
 		return
 	}
 	k.acked = true
@@ -102,14 +102,14 @@ func (c *Core) askInstead(now time.Time, k *pendingPeer) {
 	c.arm(&k.schedule, timerProbe, now, pendingFirst<<(k.tries-1))
 }
 
-// provenBySynAck validates a pending peer where it received our SYN-ACK. How long the
+// validatedBySynAck validates a pending peer where it received our SYN-ACK. How long the
 // path is stays unknown: the SYN-ACK may have been retransmitted.
-func (c *Core) provenBySynAck(now time.Time, k *pendingPeer) { c.provenOtherwise(now, k, 0) }
+func (c *Core) validatedBySynAck(now time.Time, k *pendingPeer) { c.validatedOtherwise(now, k, 0) }
 
-// provenOtherwise validates a pending peer of which no reply to a probe has come. One
+// validatedOtherwise validates a pending peer of which no reply to a probe has come. One
 // that comes yet counts for its session. Until it does, or the peer probes itself, it is
 // no Roam peer, but one that may want what it does: a nonce with every packet.
-func (c *Core) provenOtherwise(now time.Time, k *pendingPeer, rtt time.Duration) {
+func (c *Core) validatedOtherwise(now time.Time, k *pendingPeer, rtt time.Duration) {
 	sent := k.sent
 	k.sent, k.quiet = nil, true
 	c.pendingValidated(now, k, k.key.Nonce, rtt)

@@ -194,7 +194,7 @@ func TestSynAckValidates(t *testing.T) {
 	}
 	b.pass(ackPatience)
 	p, ok := b.established()
-	if !ok || p.RemoteNonce != peerNonce || p.LocalNonce != ownOfPending || p.Unconfirmed || len(p.Unproven) > 0 {
+	if !ok || p.RemoteNonce != peerNonce || p.LocalNonce != ownOfPending || p.Unconfirmed || len(p.Unvalidated) > 0 {
 		t.Fatalf("session %+v", p)
 	}
 	b.forget()
@@ -255,7 +255,7 @@ func TestSynAckValidatesItsLocatorOnly(t *testing.T) {
 	if !ok {
 		t.Fatal("no session")
 	}
-	for _, l := range p.Proven {
+	for _, l := range p.Validated {
 		if l != netP {
 			t.Errorf("%v counts as validated", l)
 		}

@@ -25,7 +25,7 @@ func (c *Core) makeRoom(now time.Time, key Pending) bool {
 		c.queue = slices.DeleteFunc(c.queue, func(k *pendingPeer) bool { return c.pendingPeers[k.key] != k })
 	}
 	if list := c.pending[PairKey{key.Local, key.Remote.NID}]; len(list) >= maxOfOneNID {
-		i := slices.IndexFunc(list, func(k *pendingPeer) bool { return k.state == unprovenNode && !k.listed })
+		i := slices.IndexFunc(list, func(k *pendingPeer) bool { return k.state == unvalidatedPeer && !k.listed })
 		if i < 0 || now.Sub(list[i].since) < pendingFirst && c.predecessor(key.Local, key.Remote) == nil && !c.lists(key.Remote) {
 			return false
 		}
@@ -33,7 +33,7 @@ func (c *Core) makeRoom(now time.Time, key Pending) bool {
 	}
 	for len(c.pendingPeers) >= maxPending && len(c.queue) > 0 {
 		k := c.queue[0]
-		there := c.pendingPeers[k.key] == k && k.state == unprovenNode
+		there := c.pendingPeers[k.key] == k && k.state == unvalidatedPeer
 		if there && now.Sub(k.since) < pendingFirst {
 			return false
 		}
@@ -103,10 +103,10 @@ func (k *pendingPeer) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 // asked, of which nothing is known then: what its packets showed, with another nonce,
 // anybody may have sent.
 func (c *Core) shownBy(k *pendingPeer, n Nonce) *pendingPeer {
-	if k.state != unprovenNode || n == k.key.Nonce {
+	if k.state != unvalidatedPeer || n == k.key.Nonce {
 		return k
 	}
-	if o := c.pendingPeers[Pending{k.key.Local, k.key.Remote, n}]; o != nil && o.state == unprovenNode {
+	if o := c.pendingPeers[Pending{k.key.Local, k.key.Remote, n}]; o != nil && o.state == unvalidatedPeer {
 		return o
 	}
 	k.control, k.found, k.asks, k.knowsMore, k.early = control{}, NotFound, false, false, nil

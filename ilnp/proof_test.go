@@ -72,7 +72,7 @@ func TestErrorThatQuotesAProbe(t *testing.T) {
 			packet := c.finish(t, b.errorAbout(c.quoted(t, b.sent[i].Packet), c.from, c.nonce, c.typ, c.code))
 			b.receive(1, packet)
 			s := b.sessions[theKey]
-			if got := s.remotes.find(netP).proven; got != c.want {
+			if got := s.remotes.find(netP).validated; got != c.want {
 				t.Errorf("%s, in UDP %v: validated %v, want %v", name, encap, got, c.want)
 			}
 			if s.noUDP != (c.want && encap && c.code == 4) || s.asks {
@@ -160,7 +160,7 @@ func TestReplyOfAnotherNode(t *testing.T) {
 		t.Errorf("%d sessions, %d pending, refusals %v", len(b.sessions), len(b.Core.pendingPeers), b.RejectedInput())
 	}
 	b.reply(p, peerNonce)
-	if !b.sessions[theKey].remotes.find(netP).proven {
+	if !b.sessions[theKey].remotes.find(netP).validated {
 		t.Error("the probe was answered for its own node, and does not count")
 	}
 }

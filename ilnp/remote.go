@@ -40,7 +40,7 @@ type remote struct {
 	standing   standing
 	until      time.Time // aged, dropped: end of grace
 	ended      bool      // by its owner, at once
-	proven     bool      // validated: its owner has answered from behind it
+	validated  bool      // validated: its owner has answered from behind it
 	given      bool      // a file, the user or the DNS named it, not its owner alone
 	only       bool      // none but they did: the session's node has not been there, or has left it
 }
@@ -87,11 +87,11 @@ func (rs *remotes) give(l roam.L64, preference uint16, expires time.Time) {
 	known := rs.find(l)
 	only := known == nil || known.only || known.standing == dropped
 	r := rs.put(l, preference, expires)
-	r.given, r.only, r.proven = true, only, r.proven && !only
+	r.given, r.only, r.validated = true, only, r.validated && !only
 }
 
-// prove marks a locator as validated.
-func (r *remote) prove() { r.proven, r.only = true, false }
+// validate marks a locator as validated.
+func (r *remote) validate() { r.validated, r.only = true, false }
 
 // isThere reports whether the correspondent is or has been at a locator, as it has
 // announced or was validated there, and has not left it since.
@@ -192,34 +192,34 @@ func (rs remotes) next(now time.Time) time.Time {
 }
 
 // targets returns the locators to send to: those of the lowest preference
-// value (RFC 6742 §2.3). Of several equal ones only the proven ones, if there
-// are such; the others join when they are proven.
+// value (RFC 6742 §2.3). Of several equal ones only the validated ones, if there
+// are such; the others join when they are validated.
 func (rs remotes) targets() []roam.L64 {
-	var all, proven []roam.L64
+	var all, validated []roam.L64
 	for _, r := range rs {
 		if r.standing != current || r.preference != rs[0].preference {
 			break
 		}
 		all = append(all, r.l64)
-		if r.proven {
-			proven = append(proven, r.l64)
+		if r.validated {
+			validated = append(validated, r.l64)
 		}
 	}
-	if len(proven) > 0 {
-		all = proven
+	if len(validated) > 0 {
+		all = validated
 	}
 	return all[:min(len(all), MaxRemote)]
 }
 
-// unproven returns the locators of the lowest preference value that wait for a
+// unvalidated returns the locators of the lowest preference value that wait for a
 // proof, at most MaxRemote.
-func (rs remotes) unproven() []roam.L64 {
+func (rs remotes) unvalidated() []roam.L64 {
 	var ls []roam.L64
 	for _, r := range rs {
 		if r.standing != current || r.preference != rs[0].preference || len(ls) == MaxRemote {
 			break
 		}
-		if !r.proven {
+		if !r.validated {
 			ls = append(ls, r.l64)
 		}
 	}

@@ -61,7 +61,7 @@ type session struct {
 	watch          watch
 	sent           tokens // probes under way
 	monitored      time.Time
-	proveNext      time.Time // when unproven locators and dead paths are asked again
+	validateNext   time.Time // when unvalidated locators and dead paths are asked again
 	stall          stall
 	wished         time.Time // when the correspondent last wanted TCP spread by connection
 	asksPerFlow    bool      // that holds
@@ -222,7 +222,7 @@ func (c *Core) endIdle(now time.Time, s *session) {
 }
 
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
-// lesser of two bounds what an unproven locator gets, as one may be that of a machine
+// lesser of two bounds what an unvalidated locator gets, as one may be that of a machine
 // that stood still.
 func (s *session) noteRTT(rtt time.Duration, from Local) {
 	s.leastRTT = rtt
@@ -321,10 +321,10 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		p.Costs = nil // TCP goes by its own rules, and is what they are for
 	}
 	if p.State != Plain {
-		p.Unproven, p.Given = s.unprovenIn(p)
+		p.Unvalidated, p.Given = s.unvalidatedIn(p)
 		p.Reserve = c.reserveFor(s, p)
 	}
-	p.Proven = c.provenOf(s, p.Accept)
+	p.Validated = c.validatedOf(s, p.Accept)
 	if s.entry.Seq != 0 && s.astray != recalled && samePair(p, s.entry) {
 		return
 	}
@@ -347,7 +347,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 func (c *Core) remotesChanged(now time.Time, s *session) {
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
-	c.prove(now, s)
+	c.validate(now, s)
 }
 
 // ageRemotes forgets what is over of the correspondent's set.

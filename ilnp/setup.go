@@ -99,7 +99,7 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 	}
 	c.initiate(now, s)
 	c.emit(Release{Key: key})
-	c.prove(now, s) // behind the packets: they wait
+	c.validate(now, s) // behind the packets: they wait
 }
 
 // initiated makes a session that our packets are the first of.
@@ -233,7 +233,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.put(at, 0, time.Time{})
 		s.remotes.lead(at)
 	}
-	s.remotes.find(at).prove()
+	s.remotes.find(at).validate()
 	c.bestow(now, s, at)
 	s.openNonce(now)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})

@@ -56,8 +56,8 @@ func TestInitiator(t *testing.T) {
 			t.Error("no probe goes beside the first packets")
 		}
 		b.answerProbes()
-		if p := b.pairs[theKey]; p.State != Established || p.RemoteNonce != peerNonce || len(p.Unproven) != 0 {
-			t.Errorf("entry %+v after the probe's reply, want established and proven", p)
+		if p := b.pairs[theKey]; p.State != Established || p.RemoteNonce != peerNonce || len(p.Unvalidated) != 0 {
+			t.Errorf("entry %+v after the probe's reply, want established and validated", p)
 		}
 	}
 }
@@ -378,14 +378,14 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b.open(netP, netR)
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: Local{1, netA}})
 	b.wantTargets(netQ)
-	if p := b.pairs[theKey]; !slices.Equal(p.Unproven, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
-		t.Errorf("entry %+v, want the new locator unproven and the old ones accepted", p)
+	if p := b.pairs[theKey]; !slices.Equal(p.Unvalidated, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
+		t.Errorf("entry %+v, want the new locator unvalidated and the old ones accepted", p)
 	}
 	if p := b.pairs[theKey]; len(p.Reserve) != 2 || p.Reserve[0].Remote != netP || p.Reserve[1].Remote != netR {
 		t.Errorf("in reserve %v, want what is proven and listed", p.Reserve)
 	}
 	b.answerProbes()
-	if p := b.pairs[theKey]; len(p.Unproven) != 0 {
+	if p := b.pairs[theKey]; len(p.Unvalidated) != 0 {
 		t.Error("not proven by the reply to the probe")
 	}
 	if p := b.pairs[theKey]; len(p.Reserve) != 0 {
@@ -395,7 +395,7 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b.wantTargets(netQ)
 }
 
-// TestLostProbeIsSentAgainAtOnce: where nothing proven is in use, a second probe
+// TestLostProbeIsSentAgainAtOnce: where nothing validated is in use, a second probe
 // leaves a round trip after the first, as long as the rate before is allowed; the
 // third one takes its time.
 func TestLostProbeIsSentAgainAtOnce(t *testing.T) {
@@ -416,9 +416,9 @@ func TestLostProbeIsSentAgainAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnprovenLocatorIsNotWaitedFor: after three probes without a reply, a
-// proven locator of worse preference is used.
-func TestUnprovenLocatorIsNotWaitedFor(t *testing.T) {
+// TestUnvalidatedLocatorIsNotWaitedFor: after three probes without a reply, a
+// validated locator of worse preference is used.
+func TestUnvalidatedLocatorIsNotWaitedFor(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)

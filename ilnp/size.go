@@ -62,7 +62,7 @@ func (c *Core) checkSize(now time.Time, s *session, mayAsk bool) bool {
 	switch r := s.remotes.find(p.Remote); {
 	case !v.asked && !mayAsk:
 		return false
-	case !v.asked && r != nil && r.proven && c.host.mtus[p.Local.Link] > leastMTU:
+	case !v.asked && r != nil && r.validated && c.host.mtus[p.Local.Link] > leastMTU:
 		v.asked = true
 		c.forgetProbes(&s.sent, now.Add(-tokenLife))
 		for range sizeAsked {

@@ -51,7 +51,7 @@ type savedRemote struct {
 	Preference uint16    `json:"preference"`
 	Expires    time.Time `json:"expires"`
 	Until      time.Time `json:"until"` // not zero: dropped, in grace
-	Proven     bool      `json:"proven,omitempty"`
+	Validated  bool      `json:"proven,omitempty"`
 	Given      bool      `json:"given,omitempty"`
 	Only       bool      `json:"only_given,omitempty"`
 }
@@ -174,7 +174,7 @@ func (c *Core) State() State {
 func saveRemotes(rs remotes) []savedRemote {
 	var list []savedRemote
 	for _, r := range rs {
-		v := savedRemote{L64: r.l64, Preference: r.preference, Expires: r.expires, Proven: r.proven, Given: r.given, Only: r.only}
+		v := savedRemote{L64: r.l64, Preference: r.preference, Expires: r.expires, Validated: r.validated, Given: r.given, Only: r.only}
 		if r.standing == dropped {
 			v.Until = r.until
 		}
@@ -302,7 +302,7 @@ func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
 func loadRemotes(list []savedRemote) remotes {
 	var rs remotes
 	for _, v := range list {
-		r := remote{l64: v.L64, preference: v.Preference, expires: v.Expires, until: v.Until, proven: v.Proven, given: v.Given, only: v.Only}
+		r := remote{l64: v.L64, preference: v.Preference, expires: v.Expires, until: v.Until, validated: v.Validated, given: v.Given, only: v.Only}
 		if !v.Until.IsZero() {
 			r.standing = dropped
 		}

@@ -105,7 +105,7 @@ func (c *Core) ends(now time.Time, s *session) ([]Local, []roam.L64) {
 func (s *session) toldAt(ls []roam.L64) []roam.L64 {
 	sure := slices.DeleteFunc(slices.Clone(ls), func(l roam.L64) bool {
 		r := s.remotes.find(l)
-		return r == nil || !r.proven && !r.given
+		return r == nil || !r.validated && !r.given
 	})
 	if len(sure) > 0 {
 		return sure

@@ -24,8 +24,8 @@ const (
 type validationState uint8
 
 const (
-	unprovenNode validationState = iota // probes are under way
-	waiting                             // proven, but its NID has a session: is the old nonce silent?
+	unvalidatedPeer validationState = iota // probes are under way
+	waiting                                // validated, but its NID has a session: is the old nonce silent?
 )
 
 // pending peer is a correspondent that showed a nonce without a session of ours:
@@ -34,33 +34,33 @@ const (
 // so that forged first packets cost an entry here and no session.
 type pendingPeer struct {
 	schedule
-	control         // as its answers showed it
-	key             Pending
-	handles         PairKey // as the data plane named it
-	listed          bool    // by a record or a session, at this locator: that is where its NID is
-	held            bool    // packets of it wait,
-	bare            bool    // some without its nonce, which it showed in UDP there
-	at              Local
-	own             Nonce // what the data plane answers this node with
-	nonce           Nonce // what the node showed when it was proven
-	found           FoundRule
-	asks            bool // its packets were probes, too
-	knowsMore       bool // its packets came to several of our locators
-	encap           bool // its nonce came in UDP, or its answer did
-	state           validationState
-	tries           int
-	asked           int // how often the old nonce was
-	sent            tokens
-	since, provenAt time.Time
-	probed          time.Time
-	life            pendingLife
-	acked           bool // a packet acknowledged our SYN-ACK
-	proof           lifetimeProof
-	quiet           bool // it was validated otherwise than by the reply to a probe
-	rtt             time.Duration
-	early           []byte // a Locator Update that came before the session, whole
-	earlyLink       roam.LinkID
-	earlyAnswered   bool // it was acknowledged
+	control            // as its answers showed it
+	key                Pending
+	handles            PairKey // as the data plane named it
+	listed             bool    // by a record or a session, at this locator: that is where its NID is
+	held               bool    // packets of it wait,
+	bare               bool    // some without its nonce, which it showed in UDP there
+	at                 Local
+	own                Nonce // what the data plane answers this node with
+	nonce              Nonce // what the node showed when it was validated
+	found              FoundRule
+	asks               bool // its packets were probes, too
+	knowsMore          bool // its packets came to several of our locators
+	encap              bool // its nonce came in UDP, or its answer did
+	state              validationState
+	tries              int
+	asked              int // how often the old nonce was
+	sent               tokens
+	since, validatedAt time.Time
+	probed             time.Time
+	life               pendingLife
+	acked              bool // a packet acknowledged our SYN-ACK
+	proof              lifetimeProof
+	quiet              bool // it was validated otherwise than by the reply to a probe
+	rtt                time.Duration
+	early              []byte // a Locator Update that came before the session, whole
+	earlyLink          roam.LinkID
+	earlyAnswered      bool // it was acknowledged
 }
 
 // handlePending takes a nonce packet that belongs to no session.
@@ -164,7 +164,7 @@ func (c *Core) handleKnownNonce(now time.Time, s *session, o Observation) {
 // asked as often as it speaks, and a forged first packet still causes few
 // packets.
 func (c *Core) nudge(now time.Time, k *pendingPeer) {
-	if k.state == unprovenNode && now.Sub(k.probed) >= k.asksAgain() {
+	if k.state == unvalidatedPeer && now.Sub(k.probed) >= k.asksAgain() {
 		c.probePendingPeer(now, k)
 	}
 }
@@ -264,7 +264,7 @@ func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
 	case k.state == waiting:
 		c.decidePending(now, k)
 	case k.acked && c.isPlace(k.key.Remote):
-		c.provenBySynAck(now, k)
+		c.validatedBySynAck(now, k)
 	case k.acked && k.tries < echoesFirst:
 		c.askInstead(now, k)
 	case k.tries >= pendingTries && k.life.goesOn(now):
@@ -290,7 +290,7 @@ func (c *Core) giveUp(now time.Time, k *pendingPeer) {
 // pendingReply takes the proof: the node has what was sent to its locator.
 // The nonce of the reply is the one that it uses now.
 func (c *Core) pendingReply(now time.Time, k *pendingPeer, p ilnpwire.Packet, rtt time.Duration) {
-	if k.state == unprovenNode {
+	if k.state == unvalidatedPeer {
 		c.pendingValidated(now, k, p.Nonce, rtt)
 	}
 }
@@ -298,7 +298,7 @@ func (c *Core) pendingReply(now time.Time, k *pendingPeer, p ilnpwire.Packet, rt
 // pendingValidated goes on with a pending peer that was validated at its locator, with the
 // nonce that it uses now.
 func (c *Core) pendingValidated(now time.Time, k *pendingPeer, n Nonce, rtt time.Duration) {
-	k.rtt, k.nonce, k.provenAt = rtt, n, now
+	k.rtt, k.nonce, k.validatedAt = rtt, n, now
 	s := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	if s != nil && !s.confirmed && c.predecessor(k.key.Local, k.key.Remote) != s {
 		c.disown(now, s)
@@ -357,7 +357,7 @@ func (c *Core) askOld(now time.Time, k *pendingPeer, old *session) {
 func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	old := c.predecessor(k.key.Local, k.key.Remote)
 	known := old != nil && old.remotes.find(k.key.Remote.L64) != nil
-	alive := old != nil && old.lastNonceRx.After(k.provenAt)
+	alive := old != nil && old.lastNonceRx.After(k.validatedAt)
 	same := c.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
 	switch {
 	case same != nil:
@@ -376,7 +376,7 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	}
 }
 
-// makeSession turns a proven pending peer into a session, in the place of another one
+// makeSession turns a validated pending peer into a session, in the place of another one
 // if that one's key is given.
 func (c *Core) makeSession(now time.Time, k *pendingPeer, key PairKey) {
 	owned := c.lists(k.key.Remote)

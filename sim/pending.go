@@ -80,7 +80,7 @@ func (e pending) sentTo(known bool) int {
 // it there. Where it only says to be, another node with its NID may be, which must not
 // be shown a nonce that the correspondent knows.
 func (e *pair) isThere(l roam.L64) bool {
-	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unproven, l) || slices.Contains(e.Given, l))
+	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unvalidated, l) || slices.Contains(e.Given, l))
 }
 
 // keepPending remembers a correspondent without session, in place of the oldest

@@ -238,7 +238,7 @@ func (p *plane) pairOf(in Packet) *pair {
 		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:
 		case in.Nonce.Present() && e.RemoteNonce == in.Nonce:
 			return e
-		case e.Key.Remote != e.RemoteNID && slices.Contains(e.Proven, in.Src.L64):
+		case e.Key.Remote != e.RemoteNID && slices.Contains(e.Validated, in.Src.L64):
 			at = e
 		}
 	}
@@ -389,7 +389,7 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 // tally counts what comes from a locator that is not validated, and tells of it at
 // each power of two.
 func (p *plane) tally(e *pair, in Packet) {
-	if slices.Contains(e.Accept, in.Src.L64) && !slices.Contains(e.Unproven, in.Src.L64) {
+	if slices.Contains(e.Accept, in.Src.L64) && !slices.Contains(e.Unvalidated, in.Src.L64) {
 		return
 	}
 	if e.from == nil {

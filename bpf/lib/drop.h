@@ -56,7 +56,7 @@ enum counter {
 	DROP_ICMP_NO_NONCE,     /* RFC 6744 §7: an ICMPv6 message of a session without nonce */
 	DROP_UPDATE_NO_NONCE,   /* RFC 6743 §6: a Locator Update without nonce */
 	DROP_UPDATE_NO_SESSION, /* a Locator Update from someone without a session */
-	DROP_UNPROVEN,          /* more than the allowance of a locator that is not validated */
+	DROP_UNVALIDATED,          /* more than the allowance of a locator that is not validated */
 	DROP_NOT_HELD,          /* packets of pending peers, too many at a time to be held until these are validated */
 	DROP_KERNEL_HELPER,     /* a packet rewrite failed in the kernel */
 	COUNTERS_MAX,

@@ -7,7 +7,7 @@
 
 /* Is this session expected, and has no packet of ours used it yet? Then it is not
  * there for whoever comes from outside: a correspondent that contacts us first is a
- * pending peer that has to be proven reachable.
+ * pending peer that has to be validated.
  */
 __noinline int is_unused(const struct pair *p)
 {

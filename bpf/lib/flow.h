@@ -26,7 +26,7 @@ static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports
 }
 
 /* Index of the path of a connection, by its ports as they lie in the packet: of the
- * usable ones to proven locators, but for long ones, the one with the greatest
+ * usable ones to validated locators, but for long ones, the one with the greatest
  * weight, or -1.
  */
 __noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
@@ -36,7 +36,7 @@ __noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
 	if (!p)
 		return -1;
 	for (i = 0; i < MAX_PATHS; i++) {
-		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight, skip = p->unproven >> remote | p->long_paths >> i;
+		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight, skip = p->unvalidated >> remote | p->long_paths >> i;
 		struct uplink *u;
 
 		if (i >= p->n_paths)

@@ -129,8 +129,8 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	if (is_resync(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
 		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
-		if (is_unproven(p, known))
-			trial_spent(p, in->src.l64.v, skb->len - in->l3);
+		if (is_unvalidated(p, known))
+			spend_allowance(p, in->src.l64.v, skb->len - in->l3);
 		verdict = answer_echo(skb, in, &p->local_nonce);
 		if (verdict >= 0)
 			return verdict;

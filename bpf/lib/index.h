@@ -28,7 +28,7 @@ static __always_inline struct host *this_host(void)
 	return bpf_map_lookup_elem(&hosts, &zero);
 }
 
-/* Keyed, as who is proven reachable may have chosen its NID. The sum of
+/* Keyed, as who is validated may have chosen its NID. The sum of
  * products over halves makes any two handles equal with a chance of 2^-32;
  * then the bits are mixed.
  */

@@ -51,7 +51,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
-	__type(key, struct trial_key);
+	__type(key, struct allowance_key);
 	__type(value, __u8);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } sources SEC(".maps");
@@ -126,10 +126,10 @@ struct {
 	/* What went to and came from a locator that is not validated? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, struct trial_key);
-	__type(value, struct trial);
+	__type(key, struct allowance_key);
+	__type(value, struct allowance);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} trials SEC(".maps");
+} allowances SEC(".maps");
 
 struct {
 	/* Whom do we know, when only known correspondents may open sessions? */

@@ -225,10 +225,10 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (verdict)
 		return verdict == MOOT ? CONSUMED : verdict;
 	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & PAIR_UNCONFIRMED) && may_follow();
-	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unproven >> path_remote(p, i) & 1)) {
+	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {
-			count(DROP_UNPROVEN);
+			count(DROP_UNVALIDATED);
 			return no_path(skb);
 		}
 		hinted = i & HINTED;

@@ -6,7 +6,7 @@
 #define ROAM_PATH_H
 
 #include "session.h"
-#include "trial.h"
+#include "amplification.h"
 
 /* No usable path. TCP with data in flight is told, and then tries again every
  * 500 ms; an idle connection that was told would die of it, and anything else
@@ -110,23 +110,23 @@ static __always_inline int default_path(const struct pair *p, struct pair_live *
 
 #define HINTED MAX_PATHS /* of try_path: not along the path, but to the hint */
 
-/* Keeps a packet within the allowance of an unproven locator: path i, or the
- * hint. What exceeds it takes a path to a proven locator. Returns the path, or
+/* Keeps a packet within the allowance of an unvalidated locator: path i, or the
+ * hint. What exceeds it takes a path to a validated locator. Returns the path, or
  * -1 if there is none.
  */
 __noinline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 i, int hinted)
 {
 	union half target;
-	int proven, given;
+	int validated, given;
 
 	if (!p || !l)
 		return -1;
 	target = hinted ? l->hint : p->remote[path_remote(p, i)];
-	proven = choose_path(p, l, p->unproven);
+	validated = choose_path(p, l, p->unvalidated);
 	given = !hinted && p->given >> path_remote(p, i) & 1;
-	if (trial_allows(p, l, target, skb->len - ETH_LEN, proven < 0, given))
+	if (allowance_permits(p, l, target, skb->len - ETH_LEN, validated < 0, given))
 		return i | (hinted ? HINTED : 0);
-	return proven;
+	return validated;
 }
 
 #endif

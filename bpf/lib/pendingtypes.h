@@ -47,13 +47,13 @@ struct pending_peer {
 };
 
 /* A locator of a session that is not validated. */
-struct trial_key {
+struct allowance_key {
 	union half l64;
 	__u32 slot;
 	__u32 birth;
 };
 
-struct trial {
+struct allowance {
 	__u64 since;      /* when it was first heard from, or sent to */
 	__u64 rx_bytes;
 	__u64 tx_bytes;

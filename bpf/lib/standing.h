@@ -7,7 +7,7 @@
 
 #include "echo.h"
 #include "share.h"
-#include "trial.h"
+#include "amplification.h"
 
 /* May a packet without nonce come from there? 0 if not, else the index in
  * remote[] plus one, or more than MAX_REMOTE for one of the others. Global, so that the verifier looks
@@ -22,7 +22,7 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 			return i + 1;
 	if (!p->n_sources)
 		return 0;
-	struct trial_key k = { .l64.v = l64, .slot = p->slot, .birth = p->birth };
+	struct allowance_key k = { .l64.v = l64, .slot = p->slot, .birth = p->birth };
 
 	return bpf_map_lookup_elem(&sources, &k) ? MAX_REMOTE + 1 : 0;
 }
@@ -36,9 +36,9 @@ static __always_inline int locator_known(const struct pair *p, union half l64)
 /* Is this a locator that we may send to, and not validated? One that is
  * not listed at all is known by the nonce only.
  */
-static __always_inline int is_unproven(const struct pair *p, int known)
+static __always_inline int is_unvalidated(const struct pair *p, int known)
 {
-	return !known || (known <= MAX_REMOTE && p->unproven >> (known - 1) & 1);
+	return !known || (known <= MAX_REMOTE && p->unvalidated >> (known - 1) & 1);
 }
 
 /* Counts what comes from a locator that is not validated: it bounds what may go there.
@@ -47,11 +47,11 @@ static __always_inline int is_unproven(const struct pair *p, int known)
 __noinline int note_more(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
 {
 	struct event about;
-	struct trial *t;
+	struct allowance *t;
 
 	if (!p || !l || !in)
 		return 0;
-	t = trial_heard(p, in->src.l64, skb->len - in->l3);
+	t = credit_allowance(p, in->src.l64, skb->len - in->l3);
 	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(l, 0))
 		return 0;
 	about_inbound(&about, in);
@@ -79,7 +79,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	 * never reached it, and may write the victim's address. A probe is answered only
 	 * by who has seen it.
 	 */
-	if (is_unproven(p, known))
+	if (is_unvalidated(p, known))
 		note_more(skb, p, l, in);
 }
 
@@ -99,7 +99,7 @@ static __always_inline int is_own_place(const struct pair *p, int known)
 {
 	if (known < 1 || known > MAX_REMOTE)
 		return 0;
-	return !(p->unproven >> (known - 1) & 1) || p->given >> (known - 1) & 1;
+	return !(p->unvalidated >> (known - 1) & 1) || p->given >> (known - 1) & 1;
 }
 
 /* Has another node with the correspondent's NID shown its nonce there? */

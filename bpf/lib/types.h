@@ -148,7 +148,7 @@ struct pair {
 	__u8 n_remote;                  /* of remote[], that are sent to */
 	__u8 n_accept;                  /* behind them, that are only accepted as sources */
 	__u8 n_paths;
-	__u8 unproven;                  /* bit i: remote[i] is not proven reachable */
+	__u8 unvalidated;                  /* bit i: remote[i] is not validated */
 	__u8 nid_delta[2];              /* sum(NIDs) - sum(handles), one's complement */
 	__u8 n_sources;                 /* further ones to accept, in the map of that name */
 	path first;                     /* paths[0] once more, in this cache line */
@@ -157,9 +157,9 @@ struct pair {
 	struct nonce local_nonce;
 	struct nonce remote_nonce;
 	struct pair_key handle;
-	__u32 grace;                    /* ns for which unproven locators get the rate before */
+	__u32 grace;                    /* ns for which unvalidated locators get the rate before */
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
-	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unproven locators may not get */
+	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unvalidated locators may not get */
 	__u8 given;                     /* bit i: a record names remote[i], not the peer alone; of unvalidated ones */
 	__u64 costs;                    /* four bits for each of paths[]: what an octet counts there, path_cost(); 0 while any is long */
 };

@@ -244,8 +244,8 @@ func (s situation) whyThere() string {
 	}
 	for _, l := range s.session.Locators {
 		switch {
-		case used(l) && !l.Proven:
-			out = append(out, fmt.Sprintf("%s is not proven to reach it yet", prefix(l.L64)))
+		case used(l) && !l.Validated:
+			out = append(out, fmt.Sprintf("%s is not validated yet", prefix(l.L64)))
 		case !used(l):
 			out = append(out, fmt.Sprintf("%s (%s, preference %d) is held in reserve", prefix(l.L64), l.State, l.Preference))
 		}

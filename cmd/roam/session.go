@@ -80,11 +80,11 @@ func (a *app) session(s control.Session) {
 	}
 	name := "locators"
 	for _, l := range s.Locators {
-		proven := "proven"
-		if !l.Proven {
-			proven = "not proven"
+		validated := "proven"
+		if !l.Validated {
+			validated = "not validated"
 		}
-		line(name, "%s  %s, %s, preference %d, %s", prefix(l.L64), l.State, proven, l.Preference, left(l.LifetimeS))
+		line(name, "%s  %s, %s, preference %d, %s", prefix(l.L64), l.State, validated, l.Preference, left(l.LifetimeS))
 		name = ""
 	}
 	name = "paths"

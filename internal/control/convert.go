@@ -136,7 +136,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 	for _, l := range s.Locators {
 		out.Locators = append(out.Locators, RemoteLocator{
 			L64: l.L64, Preference: l.Preference, LifetimeS: seconds(l.Lifetime),
-			State: LocatorStateName(l.State), Proven: l.Proven,
+			State: LocatorStateName(l.State), Validated: l.Validated,
 		})
 	}
 	for _, p := range s.Paths {

@@ -59,7 +59,7 @@ func TestLocatorFrom(t *testing.T) {
 func TestSessionFrom(t *testing.T) {
 	in := ilnp.PeerState{
 		Key: ilnp.PairKey{Local: 1, Remote: 7}, NID: 7, Names: []string{"server"}, State: ilnp.Established,
-		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: ilnp.Infinite}, State: ilnp.Active, Proven: true}},
+		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: ilnp.Infinite}, State: ilnp.Active, Validated: true}},
 		Paths:    []ilnp.Path{{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}, {Local: ilnp.Local{Link: 3, L64: 5}, Remote: 9}}, RTT: 20 * time.Millisecond,
 		ICMPRule: "rfc6741", LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0), Spread: ilnp.ByLength,
 	}
@@ -72,7 +72,7 @@ func TestSessionFrom(t *testing.T) {
 	if want := []SessionPath{{Path: Path{Link: "wlan0", Local: 5, Remote: 9}, Share: 0.75}, {Path: Path{Link: "if3", Local: 5, Remote: 9}, RTTMS: 70, Share: 0.25, Long: true}}; !cmp.Equal(got.Paths, want) {
 		t.Errorf("paths %+v", got.Paths)
 	}
-	if want := []RemoteLocator{{L64: 9, Preference: 3, State: "active", Proven: true}}; !cmp.Equal(got.Locators, want) {
+	if want := []RemoteLocator{{L64: 9, Preference: 3, State: "active", Validated: true}}; !cmp.Equal(got.Locators, want) {
 		t.Errorf("locators %+v", got.Locators)
 	}
 	if got := SessionFrom(ilnp.PeerState{NID: 7}, 0, Names{}); got.State != StateKnown {

@@ -126,7 +126,7 @@ type RemoteLocator struct {
 	Preference uint16   `json:"preference"`           // lower is preferred (RFC 6742 §2.3)
 	LifetimeS  *float64 `json:"lifetime_s,omitempty"` // seconds left; absent: no limit
 	State      string   `json:"state"`
-	Proven     bool     `json:"proven"` // the correspondent is known to receive there
+	Validated  bool     `json:"validated"` // the correspondent is known to receive there
 }
 
 // Obstruction is a path that a policy of this host takes elsewhere: it is not used.

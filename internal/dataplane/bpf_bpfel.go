@@ -19,6 +19,22 @@ type bpfAddr struct {
 	Nid bpfHalf
 }
 
+type bpfAllowance struct {
+	_         structs.HostLayout
+	Since     uint64
+	RxBytes   uint64
+	TxBytes   uint64
+	TxPackets uint64
+	RxPackets uint64
+}
+
+type bpfAllowanceKey struct {
+	_     structs.HostLayout
+	L64   bpfHalf
+	Slot  uint32
+	Birth uint32
+}
+
 type bpfAsked uint32
 
 const (
@@ -88,7 +104,7 @@ const (
 	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 45
 	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 46
 	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 47
-	bpfCounterDROP_UNPROVEN            bpfCounter = 48
+	bpfCounterDROP_UNVALIDATED         bpfCounter = 48
 	bpfCounterDROP_NOT_HELD            bpfCounter = 49
 	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 50
 	bpfCounterCOUNTERS_MAX             bpfCounter = 51
@@ -208,7 +224,7 @@ type bpfPair struct {
 	N_remote    uint8
 	N_accept    uint8
 	N_paths     uint8
-	Unproven    uint8
+	Unvalidated uint8
 	NidDelta    [2]uint8
 	N_sources   uint8
 	First       uint8
@@ -358,22 +374,6 @@ type bpfServedKey struct {
 	Pad    [6]uint8
 }
 
-type bpfTrial struct {
-	_         structs.HostLayout
-	Since     uint64
-	RxBytes   uint64
-	TxBytes   uint64
-	TxPackets uint64
-	RxPackets uint64
-}
-
-type bpfTrialKey struct {
-	_     structs.HostLayout
-	L64   bpfHalf
-	Slot  uint32
-	Birth uint32
-}
-
 type bpfUplink struct {
 	_       structs.HostLayout
 	L64     bpfHalf
@@ -396,6 +396,7 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	bpfMapAllowances          = "allowances"
 	bpfMapCounters            = "counters"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
@@ -414,7 +415,6 @@ const (
 	bpfMapServed              = "served"
 	bpfMapSessionIndex        = "session_index"
 	bpfMapSources             = "sources"
-	bpfMapTrials              = "trials"
 	bpfMapUnvalidated         = "unvalidated"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
@@ -486,6 +486,7 @@ type bpfProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
+	Allowances    *ebpf.MapSpec `ebpf:"allowances"`
 	Counters      *ebpf.MapSpec `ebpf:"counters"`
 	Hosts         *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids     *ebpf.MapSpec `ebpf:"known_nids"`
@@ -504,7 +505,6 @@ type bpfMapSpecs struct {
 	Served        *ebpf.MapSpec `ebpf:"served"`
 	SessionIndex  *ebpf.MapSpec `ebpf:"session_index"`
 	Sources       *ebpf.MapSpec `ebpf:"sources"`
-	Trials        *ebpf.MapSpec `ebpf:"trials"`
 	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
 	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent        *ebpf.MapSpec `ebpf:"urgent"`
@@ -542,6 +542,7 @@ func (o *bpfObjects) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
+	Allowances    *ebpf.Map `ebpf:"allowances"`
 	Counters      *ebpf.Map `ebpf:"counters"`
 	Hosts         *ebpf.Map `ebpf:"hosts"`
 	KnownNids     *ebpf.Map `ebpf:"known_nids"`
@@ -560,7 +561,6 @@ type bpfMaps struct {
 	Served        *ebpf.Map `ebpf:"served"`
 	SessionIndex  *ebpf.Map `ebpf:"session_index"`
 	Sources       *ebpf.Map `ebpf:"sources"`
-	Trials        *ebpf.Map `ebpf:"trials"`
 	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
 	Uplinks       *ebpf.Map `ebpf:"uplinks"`
 	Urgent        *ebpf.Map `ebpf:"urgent"`
@@ -568,6 +568,7 @@ type bpfMaps struct {
 
 func (m *bpfMaps) Close() error {
 	return _BpfClose(
+		m.Allowances,
 		m.Counters,
 		m.Hosts,
 		m.KnownNids,
@@ -586,7 +587,6 @@ func (m *bpfMaps) Close() error {
 		m.Served,
 		m.SessionIndex,
 		m.Sources,
-		m.Trials,
 		m.Unvalidated,
 		m.Uplinks,
 		m.Urgent,

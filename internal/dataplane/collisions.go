@@ -73,7 +73,7 @@ func (p *Plane) setCollisions(pair ilnp.Pair, row bpfPair) error {
 	if err := p.noteCollisions(); err != nil {
 		return err
 	}
-	handle, now := pairKey(pair.Key), collisionKeys(row, pair.Proven)
+	handle, now := pairKey(pair.Key), collisionKeys(row, pair.Validated)
 	for _, k := range now {
 		if p.collisions.owner[k] == pair.Key {
 			continue
@@ -104,14 +104,14 @@ const nonceKey = 0xff
 
 // collisionKeys returns the keys under which a correspondent is found: one for its
 // nonce, and one for each locator where it was validated.
-func collisionKeys(row bpfPair, proven []roam.L64) []bpfCollisionKey {
+func collisionKeys(row bpfPair, validated []roam.L64) []bpfCollisionKey {
 	var ks []bpfCollisionKey
 	if row.RemoteNonce.Len > 0 {
 		k := bpfCollisionKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: bpfHalf{B: [8]uint8{nonceKey}}, Nid: row.RemoteNid}}
 		copy(k.Remote.L64.B[1:], row.RemoteNonce.B[:])
 		ks = append(ks, k)
 	}
-	for _, l := range proven {
+	for _, l := range validated {
 		ks = append(ks, bpfCollisionKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: half(uint64(l)), Nid: row.RemoteNid}})
 	}
 	return ks

@@ -62,7 +62,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_ICMP_NO_NONCE:       {"drop_icmp_no_nonce", "an ICMPv6 message of a session without nonce (RFC 6744 §7)"},
 	bpfCounterDROP_UPDATE_NO_NONCE:     {"drop_update_no_nonce", "a Locator Update without nonce (RFC 6743 §6)"},
 	bpfCounterDROP_UPDATE_NO_SESSION:   {"drop_update_no_session", "a Locator Update from someone without a session"},
-	bpfCounterDROP_UNPROVEN:            {"drop_unproven", "more than the allowance of a locator that is not validated"},
+	bpfCounterDROP_UNVALIDATED:         {"drop_unvalidated", "more than the allowance of a locator that is not validated"},
 	bpfCounterDROP_NOT_HELD:            {"drop_not_held", "packets of peers at a place where no record has them, more than can be held until these are validated"},
 	bpfCounterDROP_KERNEL_HELPER:       {"drop_kernel_helper", "the kernel refused to rewrite a packet"},
 }

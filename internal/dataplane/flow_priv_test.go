@@ -97,7 +97,7 @@ func TestConnectionsLeaveTheSpreadAlone(t *testing.T) {
 func TestConnectionsLeavePaths(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
-	p.PerFlow, p.Unproven = true, []roam.L64{else1}
+	p.PerFlow, p.Unvalidated = true, []roam.L64{else1}
 	r.upsert(p)
 	r.must(r.SetUplinks([]UplinkEntry{
 		{Local: ilnp.Local{Link: loopback, L64: here}, MTU: 1500},

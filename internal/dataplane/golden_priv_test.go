@@ -67,7 +67,7 @@ func (r *rig) install(c golden.Case) ilnp.Pair {
 		Seq:   1,
 		Paths: []ilnp.Path{{Local: ilnp.Local{Link: loopback, L64: e.LocalL64}, Remote: e.RemoteL64}},
 
-		Proven: []roam.L64{e.RemoteL64},
+		Validated: []roam.L64{e.RemoteL64},
 	}
 	if e.Rule == xlate.RuleRFC6741 {
 		p.Rule = ilnp.RuleRFC6741

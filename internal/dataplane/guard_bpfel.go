@@ -64,7 +64,7 @@ const (
 	guardCounterDROP_ICMP_NO_NONCE       guardCounter = 45
 	guardCounterDROP_UPDATE_NO_NONCE     guardCounter = 46
 	guardCounterDROP_UPDATE_NO_SESSION   guardCounter = 47
-	guardCounterDROP_UNPROVEN            guardCounter = 48
+	guardCounterDROP_UNVALIDATED         guardCounter = 48
 	guardCounterDROP_NOT_HELD            guardCounter = 49
 	guardCounterDROP_KERNEL_HELPER       guardCounter = 50
 	guardCounterCOUNTERS_MAX             guardCounter = 51

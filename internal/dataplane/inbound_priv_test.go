@@ -242,7 +242,7 @@ func TestInboundOfCollisions(t *testing.T) {
 	r.upsert(pairOf(there))
 	const handle = roam.NID(0x0200_0000_0000_0001)
 	other := pairOf(else1)
-	other.Key.Remote, other.RemoteNonce, other.Proven = handle, longNonce, []roam.L64{else1}
+	other.Key.Remote, other.RemoteNonce, other.Validated = handle, longNonce, []roam.L64{else1}
 	r.upsert(other)
 	for _, c := range []struct {
 		from roam.L64

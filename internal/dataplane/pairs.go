@@ -278,8 +278,8 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 		}
 	}
 	for i, l := range r.Remote[:r.N_remote+r.N_accept] {
-		if slices.Contains(pair.Unproven, roam.L64(l.uint64())) {
-			r.Unproven |= 1 << i
+		if slices.Contains(pair.Unvalidated, roam.L64(l.uint64())) {
+			r.Unvalidated |= 1 << i
 		}
 		if slices.Contains(pair.Given, roam.L64(l.uint64())) {
 			r.Given |= 1 << i
@@ -290,7 +290,7 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 	return r, more
 }
 
-// grace bounds how long an unproven locator gets the rate before; an unknown
+// grace bounds how long an unvalidated locator gets the rate before; an unknown
 // round trip is taken for 100 ms.
 func grace(d time.Duration) time.Duration {
 	if d <= 0 {

@@ -124,7 +124,7 @@ func TestOwnIdentifierFromOutside(t *testing.T) {
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	const alias = roam.NID(0x0200_0000_0000_0001)
 	p := pairOf(there)
-	p.Key.Remote, p.Proven = alias, []roam.L64{there}
+	p.Key.Remote, p.Validated = alias, []roam.L64{there}
 	r.upsert(p)
 	own := func(n ilnp.Nonce, next uint8, b []byte) []byte {
 		if !n.Present() {
@@ -155,7 +155,7 @@ func TestTwoAliases(t *testing.T) {
 	r.uplink(here)
 	const alias = roam.NID(0x0200_0000_0000_0001)
 	p := pairOf(there)
-	p.Key.Remote, p.Proven, p.Named = alias, []roam.L64{there}, true
+	p.Key.Remote, p.Validated, p.Named = alias, []roam.L64{there}, true
 	r.upsert(p)
 	own, name, other := session(ours).Addr(), session(theirs).Addr(), session(alias).Addr()
 	addressed(t, own, name, other)

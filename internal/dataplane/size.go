@@ -38,7 +38,7 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	spec.Maps["peers with one NID"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["places"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["sources"].MaxEntries = max(n, leastSources)
-	for _, name := range []string{"pending_peers", "trials"} {
+	for _, name := range []string{"pending_peers", "allowances"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastUnvalidated), mostRefused)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // sourceKey names one of the places that a session's packets may come from
 // besides those that its entry has room for.
-func sourceKey(row bpfPair, l bpfHalf) bpfTrialKey {
-	return bpfTrialKey{L64: l, Slot: row.Slot, Birth: row.Birth}
+func sourceKey(row bpfPair, l bpfHalf) bpfAllowanceKey {
+	return bpfAllowanceKey{L64: l, Slot: row.Slot, Birth: row.Birth}
 }
 
 // addSources lists further places before the entry says that there are any, and returns
@@ -70,9 +70,9 @@ func (p *Plane) adoptSources() error {
 	for k, row := range p.known {
 		owner[[2]uint32{row.Slot, row.Birth}] = k
 	}
-	var key bpfTrialKey
+	var key bpfAllowanceKey
 	var val uint8
-	var orphans []bpfTrialKey
+	var orphans []bpfAllowanceKey
 	it := p.objs.Sources.Iterate()
 	for it.Next(&key, &val) {
 		if k, ok := owner[[2]uint32{key.Slot, key.Birth}]; ok {

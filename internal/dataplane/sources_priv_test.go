@@ -28,7 +28,7 @@ func TestManySources(t *testing.T) {
 		return n
 	}
 	listed := func() (n int) {
-		var key bpfTrialKey
+		var key bpfAllowanceKey
 		var val uint8
 		for it := r.objs.Sources.Iterate(); it.Next(&key, &val); {
 			n++

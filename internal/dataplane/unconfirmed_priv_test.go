@@ -46,7 +46,7 @@ func TestUnconfirmedIsNotFollowed(t *testing.T) {
 func TestAnnouncedPlaceOfAnother(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := namedByPeer(onTrial(1, there, else1))
+	p := namedByPeer(unvalidated(1, there, else1))
 	r.upsert(p)
 	plain := fromPeer(else1, none, ip6.UDP, udp(9))
 	deliver := func(when string, want int) {
@@ -59,7 +59,7 @@ func TestAnnouncedPlaceOfAnother(t *testing.T) {
 	deliver("before", passOn)
 	r.ingress(fromPeer(else1, wrongNonce, ip6.UDP, udp(9)))
 	deliver("after another node's nonce", shot)
-	p.Seq, p.Unproven = 2, nil
+	p.Seq, p.Unvalidated = 2, nil
 	r.upsert(p)
 	deliver("after it was validated", passOn)
 }
@@ -79,10 +79,10 @@ func TestOwnNonceIsShownWhereValidated(t *testing.T) {
 		}
 		return evs[0].OwnNonce
 	}
-	if shown(namedByPeer(onTrial(1, there, else1)), else1) == ourNonce {
+	if shown(namedByPeer(unvalidated(1, there, else1)), else1) == ourNonce {
 		t.Error("our nonce is shown where the correspondent only says to be")
 	}
-	if shown(onTrial(2, there, else1), else1) != ourNonce {
+	if shown(unvalidated(2, there, else1), else1) != ourNonce {
 		t.Error("another nonce where a record has it")
 	}
 	if shown(pairOf(there, else1), else1) != ourNonce {
@@ -97,7 +97,7 @@ func TestAliasHoldsNoPlace(t *testing.T) {
 	r.uplink(here)
 	p := pairOf(there)
 	p.Key.Remote = 0x0600_0000_0000_0001
-	p.Proven = []roam.L64{there}
+	p.Validated = []roam.L64{there}
 	r.upsert(p)
 	r.held("another nonce", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagSYN, 0)), OtherNonce)
 }

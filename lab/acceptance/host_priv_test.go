@@ -159,7 +159,7 @@ func (h *host) reaches(peer, state string) {
 }
 
 // sendsFrom waits until what goes to a host leaves by exactly these links, and
-// the host has been told and has proven it by sending there.
+// the host has been told and has validated it by sending there.
 func (h *host) sendsFrom(peer string, links ...string) {
 	h.w.t.Helper()
 	testutil.Eventually(h.w.t, patience, func() bool {

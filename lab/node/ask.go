@@ -59,9 +59,9 @@ type Session struct {
 
 // PeerLocator is a locator of a correspondent.
 type PeerLocator struct {
-	L64    roam.L64 `json:"l64"`
-	State  string   `json:"state"`
-	Proven bool     `json:"proven"`
+	L64       roam.L64 `json:"l64"`
+	State     string   `json:"state"`
+	Validated bool     `json:"validated"`
 }
 
 // Path is a way to a correspondent.

@@ -40,7 +40,7 @@ func sessions() []control.Session {
 			LocalHandle: 0x0011_22ff_0000_0001, RemoteHandle: 0x0211_22ff_0000_0002,
 			Names: []string{"server.example", "server"}, State: "established",
 			Locators: []control.RemoteLocator{
-				{L64: 0x2001_0db8_00ff_0001, Preference: 10, LifetimeS: ptr(3600), State: "active", Proven: true},
+				{L64: 0x2001_0db8_00ff_0001, Preference: 10, LifetimeS: ptr(3600), State: "active", Validated: true},
 				{L64: 0x2001_0db8_00ff_0002, Preference: 10, State: "valid"},
 			},
 			Paths: []control.SessionPath{{Path: path, RTTMS: 20.1, Share: 0.8}, {Path: other, RTTMS: 68.4, Share: 0.2, Long: true}}, InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
@@ -55,7 +55,7 @@ func sessions() []control.Session {
 		},
 		{
 			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteHandle: 4, Names: []string{"plain.example"},
-			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Proven: true}},
+			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Validated: true}},
 			Paths: []control.SessionPath{{Path: path}}, Since: Now.Add(-30 * time.Second), RTTMS: 5.5,
 			Checksum: "ipv6", ChecksumICMP: "sought", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "packet", WhyPlain: "no ILNP there",
 		},

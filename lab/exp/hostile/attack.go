@@ -44,7 +44,7 @@ type attack struct {
 	Received int // octets from the victim's locator, forged
 	Sent     int // octets to the victim, probes included
 	Packets  int
-	Alone    bool // no proven locator was listed
+	Alone    bool // no validated locator was listed
 }
 
 // allowed is how many octets may go to the victim.
@@ -231,7 +231,7 @@ func during(ctx context.Context, d time.Duration, rate int, f func()) error {
 	}
 }
 
-// settled waits until the session is there and its locator proven.
+// settled waits until the session is there and its locator validated.
 func (st *stage) settled(ctx context.Context, a *attack) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
@@ -241,7 +241,7 @@ func (st *stage) settled(ctx context.Context, a *attack) error {
 			return false
 		}
 		a.RTTMs = list[0].RTTMs
-		return list[0].State == "established" && a.RTTMs > 0 && len(list[0].Locators) == 1 && list[0].Locators[0].Proven
+		return list[0].State == "established" && a.RTTMs > 0 && len(list[0].Locators) == 1 && list[0].Locators[0].Validated
 	})
 }
 

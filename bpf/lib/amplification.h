@@ -8,40 +8,40 @@
  * two round trips, and only to where something has come from. A locator that a record
  * names gets ten packets, and one a second.
  */
-#ifndef ROAM_TRIAL_H
-#define ROAM_TRIAL_H
+#ifndef ROAM_AMPLIFICATION_H
+#define ROAM_AMPLIFICATION_H
 
 #include "maps.h"
 
-#define TRIAL_FACTOR 2
-#define TRIAL_PACKETS 10 /* where a record names the locator */
-#define TRIAL_EACH 1000000000ULL /* ns after which it gets another one */
-#define TRIAL_OCTETS 1500 /* of a packet; a GSO packet becomes as many as it has of these */
-#define TRIAL_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
+#define ALLOWANCE_FACTOR 2
+#define ALLOWANCE_PACKETS 10 /* where a record names the locator */
+#define ALLOWANCE_EACH 1000000000ULL /* ns after which it gets another one */
+#define ALLOWANCE_BYTES 1500 /* of a packet; a GSO packet becomes as many as it has of these */
+#define ALLOWANCE_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
 
-static __always_inline struct trial_key trial_key_of(const struct pair *p, union half l64)
+static __always_inline struct allowance_key allowance_key_of(const struct pair *p, union half l64)
 {
-	struct trial_key k = { .l64 = l64, .slot = p->slot, .birth = p->birth };
+	struct allowance_key k = { .l64 = l64, .slot = p->slot, .birth = p->birth };
 
 	return k;
 }
 
-static __always_inline struct trial *trial_of(const struct pair *p, union half l64, int given)
+static __always_inline struct allowance *allowance_of(const struct pair *p, union half l64, int given)
 {
-	struct trial_key k = trial_key_of(p, l64);
-	struct trial *t = bpf_map_lookup_elem(&trials, &k);
-	struct trial fresh = { .since = bpf_ktime_get_coarse_ns() };
+	struct allowance_key k = allowance_key_of(p, l64);
+	struct allowance *t = bpf_map_lookup_elem(&allowances, &k);
+	struct allowance fresh = { .since = bpf_ktime_get_coarse_ns() };
 
-	if (t && (given || fresh.since - t->since < TRIAL_AFRESH))
+	if (t && (given || fresh.since - t->since < ALLOWANCE_AFRESH))
 		return t;
-	bpf_map_update_elem(&trials, &k, &fresh, BPF_ANY);
-	return bpf_map_lookup_elem(&trials, &k);
+	bpf_map_update_elem(&allowances, &k, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&allowances, &k);
 }
 
 /* Notes what came from an unvalidated locator. */
-static __always_inline struct trial *trial_heard(const struct pair *p, union half l64, __u32 len)
+static __always_inline struct allowance *credit_allowance(const struct pair *p, union half l64, __u32 len)
 {
-	struct trial *t = trial_of(p, l64, 0);
+	struct allowance *t = allowance_of(p, l64, 0);
 
 	if (!t)
 		return 0;
@@ -50,21 +50,21 @@ static __always_inline struct trial *trial_heard(const struct pair *p, union hal
 	return t;
 }
 
-static __always_inline void trial_charge(struct trial *t, __u32 len)
+static __always_inline void charge_allowance(struct allowance *t, __u32 len)
 {
-	__sync_fetch_and_add(&t->tx_packets, 1 + len / TRIAL_OCTETS);
+	__sync_fetch_and_add(&t->tx_packets, 1 + len / ALLOWANCE_BYTES);
 	__sync_fetch_and_add(&t->tx_bytes, len);
 }
 
 /* Notes that something was answered that has just come from there: less than what it
  * has added to the allowance.
  */
-__noinline int trial_spent(const struct pair *p, __u64 l64, __u32 len)
+__noinline int spend_allowance(const struct pair *p, __u64 l64, __u32 len)
 {
-	struct trial *t = p ? trial_of(p, (union half){ .v = l64 }, 0) : 0;
+	struct allowance *t = p ? allowance_of(p, (union half){ .v = l64 }, 0) : 0;
 
 	if (t)
-		trial_charge(t, len);
+		charge_allowance(t, len);
 	return 0;
 }
 
@@ -72,19 +72,19 @@ __noinline int trial_spent(const struct pair *p, __u64 l64, __u32 len)
  * holds, that of a pair without any validated locator; given: a record names it. What
  * may is counted.
  */
-static __always_inline int trial_allows(const struct pair *p, const struct pair_live *l, union half l64, __u32 len,
+static __always_inline int allowance_permits(const struct pair *p, const struct pair_live *l, union half l64, __u32 len,
 					int rate, int given)
 {
-	struct trial *t = trial_of(p, l64, given);
+	struct allowance *t = allowance_of(p, l64, given);
 	__u64 elapsed;
 
 	if (!t)
 		return 1; /* no memory: rather a packet too many than a session lost */
 	elapsed = bpf_ktime_get_coarse_ns() - t->since;
-	if (given && t->tx_packets < TRIAL_PACKETS + elapsed / TRIAL_EACH)
+	if (given && t->tx_packets < ALLOWANCE_PACKETS + elapsed / ALLOWANCE_EACH)
 		goto allowed;
-	if (t->tx_bytes + len <= TRIAL_FACTOR * t->rx_bytes &&
-	    t->tx_packets + 1 + len / TRIAL_OCTETS <= TRIAL_FACTOR * t->rx_packets)
+	if (t->tx_bytes + len <= ALLOWANCE_FACTOR * t->rx_bytes &&
+	    t->tx_packets + 1 + len / ALLOWANCE_BYTES <= ALLOWANCE_FACTOR * t->rx_packets)
 		goto allowed;
 	if (!rate || elapsed > p->grace || !(t->rx_packets || given))
 		return 0;
@@ -92,7 +92,7 @@ static __always_inline int trial_allows(const struct pair *p, const struct pair_
 	if (t->tx_bytes + len > (__u64)l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
 		return 0;
 allowed:
-	trial_charge(t, len);
+	charge_allowance(t, len);
 	return 1;
 }
 
@@ -112,11 +112,11 @@ static __always_inline void rate_note(struct pair_live *l, __u64 now, __u32 len)
  */
 static __always_inline int pending_allows(struct pending_peer *e, __u32 len)
 {
-	if (!(e->given && e->tx_packets < TRIAL_PACKETS) &&
-	    (e->tx_bytes + len > TRIAL_FACTOR * e->rx_bytes ||
-	     e->tx_packets + 1 + len / TRIAL_OCTETS > TRIAL_FACTOR * e->rx_packets))
+	if (!(e->given && e->tx_packets < ALLOWANCE_PACKETS) &&
+	    (e->tx_bytes + len > ALLOWANCE_FACTOR * e->rx_bytes ||
+	     e->tx_packets + 1 + len / ALLOWANCE_BYTES > ALLOWANCE_FACTOR * e->rx_packets))
 		return 0;
-	__sync_fetch_and_add(&e->tx_packets, 1 + len / TRIAL_OCTETS);
+	__sync_fetch_and_add(&e->tx_packets, 1 + len / ALLOWANCE_BYTES);
 	__sync_fetch_and_add(&e->tx_bytes, len);
 	return 1;
 }

@@ -28,12 +28,12 @@ func (r *rig) spread(n, size int) map[roam.L64]int {
 	return to
 }
 
-// onTrial is a session with the given locators, of which the last is not proven
+// unvalidated is a session with the given locators, of which the last is not validated
 // reachable.
-func onTrial(seq uint32, remotes ...roam.L64) ilnp.Pair {
+func unvalidated(seq uint32, remotes ...roam.L64) ilnp.Pair {
 	p := pairOf(remotes...)
-	p.Seq, p.Unproven = seq, remotes[len(remotes)-1:]
-	p.Given = p.Unproven
+	p.Seq, p.Unvalidated = seq, remotes[len(remotes)-1:]
+	p.Given = p.Unvalidated
 	return p
 }
 
@@ -45,10 +45,10 @@ func namedByPeer(p ilnp.Pair) ilnp.Pair {
 
 // To a locator that only the correspondent named nothing goes before something has
 // come from there; then twice as many bytes, and packets.
-func TestTrialOfWhatOnlyThePeerNamed(t *testing.T) {
+func TestAllowanceOfWhatOnlyThePeerNamed(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(namedByPeer(onTrial(1, there, else1)))
+	r.upsert(namedByPeer(unvalidated(1, there, else1)))
 	if got := r.spread(100, 1000); got[else1] != 0 || got[there] != 100 {
 		t.Errorf("spread %v", got)
 	}
@@ -64,7 +64,7 @@ func TestTrialOfWhatOnlyThePeerNamed(t *testing.T) {
 	}
 	r.wantKinds("what came", More, More, More)
 	// Nor at the rate before, as long as nothing has come.
-	p := namedByPeer(onTrial(2, else2))
+	p := namedByPeer(unvalidated(2, else2))
 	p.Grace = time.Hour
 	r.upsert(p)
 	r.setLive(p.Key, func(l *bpfPairLive) { l.RateLast, l.RateSince = 20*1048, uint64(monotonicNow()) })
@@ -75,10 +75,10 @@ func TestTrialOfWhatOnlyThePeerNamed(t *testing.T) {
 
 // An unvalidated locator of a record gets its share up to ten packets, then up to twice
 // what came from there; a validated one carries the rest, and nothing is lost.
-func TestTrialBesidesAProvenLocator(t *testing.T) {
+func TestAllowanceBesidesAValidatedLocator(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(onTrial(1, there, else1))
+	r.upsert(unvalidated(1, there, else1))
 	if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
 		t.Errorf("spread %v", got)
 	}
@@ -89,8 +89,8 @@ func TestTrialBesidesAProvenLocator(t *testing.T) {
 	if got := r.spread(100, 1000); got[else1] != 6 || got[there] != 94 {
 		t.Errorf("spread %v after packets from there", got)
 	}
-	p := onTrial(2, there, else1)
-	p.Unproven = nil
+	p := unvalidated(2, there, else1)
+	p.Unvalidated = nil
 	r.upsert(p)
 	if got := r.spread(100, 1000); got[else1] != 50 {
 		t.Errorf("spread %v once it is proven", got)
@@ -98,12 +98,12 @@ func TestTrialBesidesAProvenLocator(t *testing.T) {
 	r.wantKinds("trial", More, More, More, More)
 }
 
-// What an unproven locator may not get goes to a proven one that is listed,
+// What an unvalidated locator may not get goes to a validated one that is listed,
 // though less preferred, and nothing else does.
-func TestTrialWithAReserve(t *testing.T) {
+func TestAllowanceWithAReserve(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := onTrial(1, else1)
+	p := unvalidated(1, else1)
 	p.Reserve = pairOf(there).Paths
 	r.upsert(p)
 	counted := r.counted(func() {
@@ -111,10 +111,10 @@ func TestTrialWithAReserve(t *testing.T) {
 			t.Errorf("spread %v", got)
 		}
 	})
-	if counted["drop_unproven"] != 0 {
+	if counted["drop_unvalidated"] != 0 {
 		t.Errorf("counted %v", counted)
 	}
-	p.Seq, p.Unproven = 2, nil
+	p.Seq, p.Unvalidated = 2, nil
 	r.upsert(p)
 	if got := r.spread(100, 1000); got[else1] != 100 {
 		t.Errorf("spread %v once it is proven", got)
@@ -122,10 +122,10 @@ func TestTrialWithAReserve(t *testing.T) {
 }
 
 // A GSO packet is as many packets as a device makes of it.
-func TestTrialOfSuperPackets(t *testing.T) {
+func TestAllowanceOfSuperPackets(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(onTrial(1, there, else1))
+	r.upsert(unvalidated(1, there, else1))
 	sent := 0
 	for range 20 {
 		p := r.send(ip6.UDP, udp(3000), gso)
@@ -134,23 +134,23 @@ func TestTrialOfSuperPackets(t *testing.T) {
 		}
 	}
 	if sent > 5 {
-		t.Errorf("%d GSO packets of three packets each went to an unproven locator", sent)
+		t.Errorf("%d GSO packets of three packets each went to an unvalidated locator", sent)
 	}
 }
 
-// With no proven locator at all, an unproven one gets ten packets and then at
+// With no validated locator at all, an unvalidated one gets ten packets and then at
 // most the rate before, for a while, then nothing. TCP and people hear of it.
-func TestTrialWithoutAProvenLocator(t *testing.T) {
+func TestAllowanceWithoutAValidatedLocator(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(onTrial(1, else1))
+	r.upsert(unvalidated(1, else1))
 	var got map[roam.L64]int
 	counted := r.counted(func() { got = r.spread(30, 1000) })
-	if got[else1] != 10 || got[0] != 20 || counted["drop_unproven"] != 20 {
+	if got[else1] != 10 || got[0] != 20 || counted["drop_unvalidated"] != 20 {
 		t.Errorf("spread %v, counted %v", got, counted)
 	}
 	// What was sent in the window before, 20 packets, is the rate.
-	p := onTrial(2, else2)
+	p := unvalidated(2, else2)
 	p.Grace = time.Hour
 	r.upsert(p)
 	r.setLive(p.Key, func(l *bpfPairLive) {
@@ -162,7 +162,7 @@ func TestTrialWithoutAProvenLocator(t *testing.T) {
 }
 
 // The hint is a locator that nothing proves but the nonce.
-func TestTrialOfTheHint(t *testing.T) {
+func TestAllowanceOfTheHint(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(pairOf(there))
@@ -172,12 +172,12 @@ func TestTrialOfTheHint(t *testing.T) {
 	}
 }
 
-// Locators that were looked up are not under trial while a session is being
+// Locators that were looked up are not not validated while a session is being
 // set up.
-func TestTrialNotAtSetUp(t *testing.T) {
+func TestAllowanceNotAtSetUp(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := onTrial(1, there)
+	p := unvalidated(1, there)
 	p.State, p.RemoteNonce = ilnp.Initiated, none
 	r.upsert(p)
 	if got := r.spread(30, 1000); got[there] != 30 {
@@ -187,7 +187,7 @@ func TestTrialNotAtSetUp(t *testing.T) {
 
 // A pending peer's place is not validated at all: twice what it sent, and ten packets where
 // a record has it. What exceeds that waits with the daemon until it is validated.
-func TestTrialOfPending(t *testing.T) {
+func TestAllowanceOfPending(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := unlistedPeer(1)
