@@ -21,7 +21,7 @@ const struct packet_event *unused_event __attribute__((unused));
 /* Does an alias stand for nobody, as far as is known here, and do local programs ask
  * for so many of these that the daemon hears of no more?
  */
-static __always_inline int is_missed_often(const struct pair_key *key)
+static __always_inline int is_missed_often(const struct session_key *key)
 {
 	union half remote = key->remote;
 
@@ -29,7 +29,7 @@ static __always_inline int is_missed_often(const struct pair_key *key)
 }
 
 /* Says where a pending peer is, and with which nonce it is answered. */
-static __always_inline int about_pending(struct event *about, struct pending_peer *e, const struct pair_key *key)
+static __always_inline int about_pending(struct event *about, struct pending_peer *e, const struct session_key *key)
 {
 	about->remote.nid = key->remote;
 	about->remote.l64 = e->remote_l64;
@@ -45,7 +45,7 @@ static __always_inline int about_pending(struct event *about, struct pending_pee
 /* Hands a packet over that needs a session; e: one that exceeds the allowance of its
  * pending peer, which is about to get one.
  */
-__noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key, struct pending_peer *e)
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
 {
 	struct event about = {};
 
@@ -64,7 +64,7 @@ __noinline int hand_over_miss(struct __sk_buff *skb, const struct pair_key *key,
 /* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
  * pending peer, within its allowance.
  */
-__noinline int hand_over_error(struct __sk_buff *skb, const struct pair_key *key, struct pending_peer *e)
+__noinline int hand_over_error(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
 {
 	struct event about = {};
 
@@ -108,12 +108,12 @@ int ilnp_session_egress(struct __sk_buff *skb)
 		struct ip6 ip;
 		struct {
 			__u8 before[24];
-			struct pair_key key;
+			struct session_key key;
 		};
 	} u;
 	struct pending_peer *e;
 	struct chain c = {};
-	struct pair *p;
+	struct session_entry *p;
 	int verdict;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip) ||
@@ -124,7 +124,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, u.ip.next) < 0 || c.refused)
 		return drop(DROP_MALFORMED);
 	u.key.local = u.ip.src.nid;
-	p = find_pair(&u.key, FETCH_OUT);
+	p = find_session(&u.key, FETCH_OUT);
 	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
@@ -138,7 +138,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 			return verdict;
 	}
 	if (p)
-		return send_pair(skb, p, &c, u.ip.next);
+		return send_in_session(skb, p, &c, u.ip.next);
 	verdict = send_pending(skb, &u.key, e, &c, u.ip.next);
 	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
 }
@@ -213,14 +213,14 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 }
 
 /* Do the NIDs still stand for the identifiers, of a session that has a handle besides? */
-static __always_inline int keeps_nids(const struct pair *p, const struct inbound *in)
+static __always_inline int keeps_nids(const struct session_entry *p, const struct inbound *in)
 {
-	return p->flags & PAIR_NAMED && in->src.nid.v == p->remote_nid.v;
+	return p->flags & ENTRY_NAMED && in->src.nid.v == p->remote_nid.v;
 }
 
 static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
-	struct pair *p;
+	struct session_entry *p;
 	int verdict = read_inbound(skb, in, l3), real = 0, nids_only;
 
 	if (verdict)
@@ -231,12 +231,12 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		if (in->c.type >= 1 && in->c.type <= ICMP6_KNOWN_ERRORS)
 			return receive_error(skb, in);
 	}
-	p = pair_of(in);
+	p = session_of(in);
 	if (!p && claims_us(in)) /* nobody with an identifier of ours gets a session */
 		return refuse(in, DROP_OWN_NID);
 	if (p && p->remote_nid.v != in->src.nid.v)
 		return refuse(in, DROP_WRONG_NONCE); /* it claims what is an alias here */
-	if (p && p->flags & PAIR_REAL_SOCKETS)
+	if (p && p->flags & ENTRY_REAL_SOCKETS)
 		real = find_real(skb, p, in);
 	if (real == REAL_HERE && !in->c.nonce.len) {
 		count(RX_REAL_SOCKET);
@@ -246,7 +246,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		real = find_real(skb, 0, in);
 		in->c.plain = !!real;
 	}
-	verdict = p ? receive_pair(skb, p, in) : FOR_PENDING;
+	verdict = p ? receive_in_session(skb, p, in) : FOR_PENDING;
 	if (verdict == FOR_PENDING) {
 		if (p || in->c.nonce.len || speaks_for_pending(skb, in))
 			verdict = receive_pending(skb, in, p);

@@ -20,7 +20,7 @@ func TestPreferencesHold(t *testing.T) {
 	}
 	b.receive(1, b.update(netP, peerNonce, lu))
 	far := netR + 21<<16
-	if !slices.Contains(b.pairs[theKey].Accept, far) {
+	if !slices.Contains(b.entries[theKey].Accept, far) {
 		t.Error("the last one of 22 is not accepted")
 	}
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: far}}) // from before the entry was there
@@ -40,7 +40,7 @@ func TestReplacedLocatorDoesNotReturn(t *testing.T) {
 		b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}})
 	}
 	b.wantTargets(netQ)
-	if !slices.Contains(b.pairs[theKey].Accept, netP) || b.count(PeerMoved) > 0 {
+	if !slices.Contains(b.entries[theKey].Accept, netP) || b.count(PeerMoved) > 0 {
 		t.Error("late packets are not accepted, or taken for a move")
 	}
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
@@ -59,13 +59,13 @@ func TestUnlistedListLess(t *testing.T) {
 		lu.Locators = append(lu.Locators, entry(netR+roam.L64(i)<<16, uint16(i), 100))
 	}
 	b.receive(1, b.update(netP, peerNonce, lu))
-	before := b.pairs[theKey]
+	before := b.entries[theKey]
 	if len(before.Accept) != unnamedAccept {
 		t.Errorf("%d locators accepted, want %d", len(before.Accept), unnamedAccept)
 	}
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netR + 200<<16}})
 	b.wantTargets(netR)
-	if b.pairs[theKey].Seq == before.Seq {
+	if b.entries[theKey].Seq == before.Seq {
 		t.Error("the data plane goes on sending to the hint")
 	}
 }

@@ -50,10 +50,10 @@ const (
 	FoundOther                    // none for certain: only what goes under the other rule than the session's is answered
 )
 
-// PairKey names a session between two nodes inside this host: the low halves
+// SessionKey names a session between two nodes inside this host: the low halves
 // of its two session addresses. A handle equals the NID unless two
 // correspondents claim one NID.
-type PairKey struct {
+type SessionKey struct {
 	Local, Remote roam.NID
 }
 
@@ -112,19 +112,19 @@ type Trigger uint8
 
 // The observations. BPF makes them; in sim the simulated data plane does.
 const (
-	SeenMiss       Trigger = iota // a local application sent to a session address without a pair: Key
+	SeenMiss       Trigger = iota // a local application sent to a session address without a session: Key
 	SeenPending                   // a nonce packet from an unknown correspondent: Key, Remote, Local, Nonce, OwnNonce
 	SeenNonce                     // the first nonce of a peer that we contacted: Key, Nonce, Remote
-	SeenLocator                   // the right nonce from a locator not in the pair: Key, Remote, Local
+	SeenLocator                   // the right nonce from a locator not in the session: Key, Remote, Local
 	SeenSilence                   // we send and nothing has come back for a while: Key
-	SeenLife                      // a pair marked Dead received an acceptable packet: Key, Remote
-	SeenOtherNonce                // a nonce packet with another nonce than the pair's: as SeenPending
-	SeenRule                      // the first checksum of a pair whose rule is sought: Key, Found
-	SeenFirst                     // a local application's packet has left by a pair that is Expected: Key
-	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the pair was Initiated: Key
+	SeenLife                      // a session marked Dead received an acceptable packet: Key, Remote
+	SeenOtherNonce                // a nonce packet with another nonce than the entry's: as SeenPending
+	SeenRule                      // the first checksum of a session whose rule is sought: Key, Found
+	SeenFirst                     // a local application's packet has left by an entry that is Expected: Key
+	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the session was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
-	SeenStall                     // a TCP connection of a pair with several paths has had a time-out, or sends much again: Key
-	SeenQueue                     // segments of TCP wait on the way, in a pair with several paths: Key
+	SeenStall                     // a TCP connection of a session with several paths has had a time-out, or sends much again: Key
+	SeenQueue                     // segments of TCP wait on the way, in a session with several paths: Key
 	SeenAcked                     // as SeenPending, of a packet that acknowledges our SYN-ACK, which went to Remote
 	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenPending, of which nobody may have heard
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
@@ -133,7 +133,7 @@ const (
 // Observation is one event of the data plane.
 type Observation struct {
 	Trigger      Trigger
-	Key          PairKey
+	Key          SessionKey
 	Remote       roam.ILV // the correspondent as it stood on the wire
 	Local        Local    // where the packet came in
 	LocalNID     roam.NID
@@ -148,9 +148,9 @@ type Observation struct {
 
 // Activity is what the data plane counted for one pair, read periodically.
 type Activity struct {
-	Key            PairKey
+	Key            SessionKey
 	LastRx, LastTx time.Time // zero: never
-	LastNonceRx    time.Time // when the pair's own remote nonce was last seen
+	LastNonceRx    time.Time // when the session's own remote nonce was last seen
 	NonceAt        roam.L64  // where the last packet of TCP or UDP with it came in; 0: none has
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
@@ -168,14 +168,14 @@ const (
 	ByLength        // each keeps to one of the short paths: others take more than twice as long
 )
 
-// PairState tells the data plane how to treat a pair.
-type PairState uint8
+// SessionState tells the data plane how to treat an entry.
+type SessionState uint8
 
-// The states of a pair.
+// The states of an entry.
 const (
-	Initiated   PairState = iota // we sent first; the peer has not shown a nonce
-	Established                  // both nonces are known and a locator is proven
-	Plain                        // fell back: the same locators, plain IPv6, no option
+	Initiated   SessionState = iota // we sent first; the peer has not shown a nonce
+	Established                     // both nonces are known and a locator is proven
+	Plain                           // fell back: the same locators, plain IPv6, no option
 )
 
 // Path is one way to send: a local locator on its link towards a remote one.
@@ -193,10 +193,10 @@ const (
 	MaxAccept = maxRemotes
 )
 
-// Pair is the desired data-plane entry of a session.
-type Pair struct {
-	Key                     PairKey
-	State                   PairState
+// Entry is the desired data-plane entry of a session.
+type Entry struct {
+	Key                     SessionKey
+	State                   SessionState
 	LocalNID, RemoteNID     roam.NID
 	LocalNonce, RemoteNonce Nonce
 	Rule                    ChecksumRule
@@ -235,27 +235,27 @@ type Transmit struct {
 }
 
 // Upsert makes or replaces a data-plane entry.
-type Upsert struct{ Pair Pair }
+type Upsert struct{ Entry Entry }
 
 // Delete removes a data-plane entry, and what the data plane remembers of a
 // correspondent without session under that key.
-type Delete struct{ Key PairKey }
+type Delete struct{ Key SessionKey }
 
-// Release sends the held first packets of a pair again: its entry exists now,
+// Release sends the held first packets of an entry again: its entry exists now,
 // or has fallen back to plain IPv6.
-type Release struct{ Key PairKey }
+type Release struct{ Key SessionKey }
 
 // Copy sends the first packet of a session once more, under the other rule of checksums
 // than the session's, as nothing shows yet which one the correspondent has: its first
 // segment, or its first datagram. The data plane lets it be if an answer has come.
 type Copy struct {
-	Key      PairKey
+	Key      SessionKey
 	Datagram bool
 }
 
-// Reject answers the held first packets of a pair with ICMPv6 Destination
+// Reject answers the held first packets of an entry with ICMPv6 Destination
 // Unreachable, code 3, and forgets them: nobody knows that NID.
-type Reject struct{ Key PairKey }
+type Reject struct{ Key SessionKey }
 
 // Pending names one locator of a pending peer: a node is an NID with a nonce
 // (RFC 6741 §5.4).
@@ -270,19 +270,19 @@ type Pending struct {
 // what comes in later does not overtake them.
 type Admit struct {
 	Pending Pending
-	Key     PairKey
+	Key     SessionKey
 }
 
 // Dismiss drops the held packets of a pending peer that stayed unvalidated, and what
 // the data plane remembers of it under Key.
 type Dismiss struct {
 	Pending Pending
-	Key     PairKey
+	Key     SessionKey
 }
 
 // Abandon destroys the sockets that are connected to an alias: it belongs to another
 // node from now on, or to none.
-type Abandon struct{ Key PairKey }
+type Abandon struct{ Key SessionKey }
 
 // Notify tells people and traces what happened.
 type Notify struct{ Event Event }
@@ -311,7 +311,7 @@ const (
 	UpdateAcked                         // its acknowledgement came: RTT
 	UpdateFailed                        // given up
 	UpdateReceived                      // a correspondent's Locator Update was applied
-	SessionStarted                      // a pair was made
+	SessionStarted                      // an entry was made
 	SessionEstablished                  // both nonces known, a locator validated
 	SessionFellBack                     // to plain IPv6
 	SessionEnded                        // idle
@@ -334,7 +334,7 @@ const (
 type Event struct {
 	Time     time.Time
 	Kind     EventKind
-	Key      PairKey
+	Key      SessionKey
 	From, To []Local // active sets before and after
 	Locators []roam.L64
 	Path     Path
@@ -375,10 +375,10 @@ const (
 
 // PeerState is a correspondent as shown to people.
 type PeerState struct {
-	Key          PairKey
+	Key          SessionKey
 	NID          roam.NID
 	Names        []string
-	State        PairState
+	State        SessionState
 	Dead         bool
 	Locators     []RemoteState
 	Paths        []Path

@@ -32,7 +32,7 @@ func BenchmarkHandoff(b *testing.B) {
 	}
 	up(netA)
 	for i := range roam.NID(peers) {
-		key := PairKey{ownNID, peerNID + i}
+		key := SessionKey{ownNID, peerNID + i}
 		c.AddPeer(now, Peer{NID: key.Remote, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 		c.HandleObservation(now, Observation{Trigger: SeenMiss, Key: key})
 		c.HandleObservation(now, Observation{Trigger: SeenNonce, Key: key, Remote: roam.ILV{NID: key.Remote, L64: netP}, Nonce: peerNonce})

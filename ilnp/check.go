@@ -19,7 +19,7 @@ import (
 // the next call on the next one: it answers each pair of locators with another
 // nonce, and two at once would leave the two ends with different ones.
 func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) bool) []Path {
-	key := PairKey{Local: c.cfg.NIDs[0], Remote: remote}
+	key := SessionKey{Local: c.cfg.NIDs[0], Remote: remote}
 	s := c.sessionOf(key)
 	if s == nil {
 		if k := c.known[remote]; k == nil || len(k.locators) == 0 || len(c.host.active) == 0 {
@@ -49,7 +49,7 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 			if form == FormFull {
 				pr.size = c.host.mtus[p.Local.Link]
 			}
-			c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, pr)
+			c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, pr)
 		}
 	}
 	return paths

@@ -67,15 +67,15 @@ func TestCheckOpensASession(t *testing.T) {
 	if asked := b.told(); len(paths) != 2 || asked != 1 {
 		t.Fatalf("%d paths, %d asked at once before there is a nonce, want 2 and 1", len(paths), asked)
 	}
-	if len(probes) == 0 || b.pairs[theKey].State != Initiated {
-		t.Fatalf("%d probes, session %v", len(probes), b.pairs[theKey].State)
+	if len(probes) == 0 || b.entries[theKey].State != Initiated {
+		t.Fatalf("%d probes, session %v", len(probes), b.entries[theKey].State)
 	}
 	b.now = b.now.Add(10 * time.Millisecond)
 	for _, p := range probes {
 		b.reply(p, peerNonce)
 	}
-	if b.pairs[theKey].State != Established || b.count(PathAnswered) != 1 {
-		t.Errorf("session %v, %d answers told", b.pairs[theKey].State, b.count(PathAnswered))
+	if b.entries[theKey].State != Established || b.count(PathAnswered) != 1 {
+		t.Errorf("session %v, %d answers told", b.entries[theKey].State, b.count(PathAnswered))
 	}
 }
 
@@ -140,7 +140,7 @@ func TestPlainIsAskedAgain(t *testing.T) {
 		t.Fatalf("asked again with %d packets, want 1", n)
 	}
 	b.answerProbesTo(netP, peerNonce)
-	if p := b.pairs[theKey]; p.State != Established {
+	if p := b.entries[theKey]; p.State != Established {
 		t.Errorf("after its answer: %v", p.State)
 	}
 }

@@ -33,10 +33,10 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 		}
 	}
 	b.pass(time.Second)
-	if len(b.pairs) != 2 || b.pairs[theKey].RemoteNonce != peerNonce {
-		t.Fatalf("%d entries, want the first one as it was and a second one", len(b.pairs))
+	if len(b.entries) != 2 || b.entries[theKey].RemoteNonce != peerNonce {
+		t.Fatalf("%d entries, want the first one as it was and a second one", len(b.entries))
 	}
-	for key, p := range b.pairs {
+	for key, p := range b.entries {
 		if key == theKey {
 			continue
 		}
@@ -55,19 +55,19 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 func TestOneNodeTakenForTwo(t *testing.T) {
 	b, o := besideSession(t)
 	b.pass(time.Second)
-	if len(b.pairs) != 2 {
-		t.Fatalf("%d entries, want two", len(b.pairs))
+	if len(b.entries) != 2 {
+		t.Fatalf("%d entries, want two", len(b.entries))
 	}
 	silence(b)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastNonceRx: b.now}})
 	b.reply(b.probesSent()[len(b.probesSent())-1], namesake)
-	if len(b.pairs) != 2 {
+	if len(b.entries) != 2 {
 		t.Fatal("united while the old one may still answer")
 	}
 	b.pass(10 * time.Second)
 	b.answerProbesTo(netP, namesake)
 	p := b.unlisted()
-	if len(b.pairs) != 1 || p.Dead || !p.Named || p.RemoteNonce != namesake || p.LocalNonce != o.OwnNonce {
-		t.Errorf("%d entries, %+v, want one with the nonces of the second, and the name", len(b.pairs), p)
+	if len(b.entries) != 1 || p.Dead || !p.Named || p.RemoteNonce != namesake || p.LocalNonce != o.OwnNonce {
+		t.Errorf("%d entries, %+v, want one with the nonces of the second, and the name", len(b.entries), p)
 	}
 }

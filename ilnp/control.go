@@ -181,7 +181,7 @@ func (c *Core) HandleError(now time.Time, packet []byte) bool {
 	}
 	t := token(slices.Clone(e.Data[:len(token{})]))
 	pr, ok := c.probes[t]
-	if !ok || pr.path.Remote != p.Src.L64 || pr.path.Local.L64 != p.Dst.L64 || pr.from.nids() != (PairKey{p.Dst.NID, p.Src.NID}) {
+	if !ok || pr.path.Remote != p.Src.L64 || pr.path.Local.L64 != p.Dst.L64 || pr.from.nids() != (SessionKey{p.Dst.NID, p.Src.NID}) {
 		return false
 	}
 	pr.noUDP = q.Encapsulated && m.Type == ilnpwire.TypeUnreachable && m.Code == ilnpwire.CodePortUnreachable
@@ -233,7 +233,7 @@ func entriesOf(lu ilnpwire.LocatorUpdate) []ilnpwire.LocatorEntry {
 
 // RunsRoam reports whether the correspondent of a session is known to run Roam, by the
 // probes that it sends.
-func (c *Core) RunsRoam(k PairKey) bool {
+func (c *Core) RunsRoam(k SessionKey) bool {
 	s := c.sessionOf(k)
 	return s != nil && s.asks
 }

@@ -91,10 +91,10 @@ func TestUpdatesAreAnsweredInKind(t *testing.T) {
 			if got := b.targets(); !slices.Equal(got, want) {
 				t.Errorf("form %v: sends to %v, want %v", form, got, want)
 			}
-			if p := b.pairs[theKey]; (p.ICMPRule == RuleRFC6741) != nids {
+			if p := b.entries[theKey]; (p.ICMPRule == RuleRFC6741) != nids {
 				t.Errorf("form %v: ICMPv6 by rule %v, over NIDs %v", form, p.ICMPRule, nids)
 			}
-			if got, want := b.Peers(b.now)[0].ICMPRule, b.pairs[theKey].ICMPRule.String(); got != want {
+			if got, want := b.Peers(b.now)[0].ICMPRule, b.entries[theKey].ICMPRule.String(); got != want {
 				t.Errorf("form %v: people are shown %q, want %q", form, got, want)
 			}
 			b.forget()
@@ -117,8 +117,8 @@ func TestUpdatesAlternateRules(t *testing.T) {
 	}
 	list := b.updates()
 	b.receive(1, overNIDs(t, b.update(netP, peerNonce, list[0].Ack())))
-	if b.count(UpdateAcked) != 1 || b.pairs[theKey].ICMPRule != RuleRFC6741 || b.sessions[theKey].icmp != icmpTakesNIDs {
-		t.Fatalf("acknowledged %d times, ICMPv6 by rule %v", b.count(UpdateAcked), b.pairs[theKey].ICMPRule)
+	if b.count(UpdateAcked) != 1 || b.entries[theKey].ICMPRule != RuleRFC6741 || b.sessions[theKey].icmp != icmpTakesNIDs {
+		t.Fatalf("acknowledged %d times, ICMPv6 by rule %v", b.count(UpdateAcked), b.entries[theKey].ICMPRule)
 	}
 	b.forget()
 	b.prefix(3, netC, Infinite)
@@ -168,7 +168,7 @@ func TestRoamIsNotAskedOverNIDs(t *testing.T) {
 	if len(updates) < updateTries || len(probes) < 3 || slices.Contains(updates, true) || slices.Contains(probes, true) {
 		t.Errorf("updates over NIDs %v, probes %v, want none", updates, probes)
 	}
-	if !b.RunsRoam(theKey) || b.RunsRoam(PairKey{ownNID, 9}) {
+	if !b.RunsRoam(theKey) || b.RunsRoam(SessionKey{ownNID, 9}) {
 		t.Error("who runs Roam is not known")
 	}
 }
@@ -225,7 +225,7 @@ func TestReflectedSumsAreNoSign(t *testing.T) {
 			break
 		}
 	}
-	if s := b.sessions[theKey]; s.icmp != icmpOrdinary || b.pairs[theKey].ICMPRule != RuleIPv6 {
+	if s := b.sessions[theKey]; s.icmp != icmpOrdinary || b.entries[theKey].ICMPRule != RuleIPv6 {
 		t.Fatalf("rule %v", s.icmp)
 	}
 	b.forget()

@@ -95,7 +95,7 @@ func TestOtherRuleIsGuessed(t *testing.T) {
 	b.answerProbes()
 	for _, want := range []ChecksumRule{RuleRFC6741, RuleIPv6, RuleRFC6741} {
 		b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundOther})
-		if p := b.pairs[theKey]; p.Rule != want || !p.RuleSought || !p.NonceAlways {
+		if p := b.entries[theKey]; p.Rule != want || !p.RuleSought || !p.NonceAlways {
 			t.Fatalf("rule %v, sought: %v; want %v", p.Rule, p.RuleSought, want)
 		}
 	}
@@ -104,13 +104,13 @@ func TestOtherRuleIsGuessed(t *testing.T) {
 	}
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundIPv6})
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundOther})
-	if p := b.pairs[theKey]; p.Rule != RuleIPv6 || p.RuleSought {
+	if p := b.entries[theKey]; p.Rule != RuleIPv6 || p.RuleSought {
 		t.Errorf("rule %v, sought: %v after a nonce showed it", p.Rule, p.RuleSought)
 	}
 	b = newBench(t)
 	b.begin(Peer{Rule: RuleIPv6, RuleFixed: true})
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundOther})
-	if p := b.pairs[theKey]; p.Rule != RuleIPv6 {
+	if p := b.entries[theKey]; p.Rule != RuleIPv6 {
 		t.Error("a rule that people fixed changes")
 	}
 }

@@ -48,16 +48,16 @@ type Core struct {
 	configured   Mode // cfg.Mode before any command
 	host         host
 	known        map[roam.NID]*correspondent
-	sessions     map[PairKey]*session
-	byNIDs       map[PairKey][]*session // by the NIDs on the wire
-	names        map[PairKey]*session   // that have the peer's NID as an alias besides their key's
+	sessions     map[SessionKey]*session
+	byNIDs       map[SessionKey][]*session // by the NIDs on the wire
+	names        map[SessionKey]*session   // that have the peer's NID as an alias besides their key's
 	unnamed      unnamedSessions
 	accounts     accounts
-	expected     map[PairKey]*session // see Expect; in none of the two above
-	awaited      []PairKey            // of them, who was asked for the longest ago first
+	expected     map[SessionKey]*session // see Expect; in none of the two above
+	awaited      []SessionKey            // of them, who was asked for the longest ago first
 	pendingPeers map[Pending]*pendingPeer
-	pending      map[PairKey][]*pendingPeer // by the NIDs on the wire
-	queue        []*pendingPeer             // in the order in which they came; some are no more
+	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
+	queue        []*pendingPeer                // in the order in which they came; some are no more
 	probes       map[token]probe
 	probeSeq     uint16
 	agenda       agenda
@@ -98,12 +98,12 @@ func New(cfg Config) (*Core, error) {
 		cfg:          cfg,
 		configured:   cfg.Mode,
 		known:        make(map[roam.NID]*correspondent),
-		sessions:     make(map[PairKey]*session),
-		byNIDs:       make(map[PairKey][]*session),
-		names:        make(map[PairKey]*session),
-		expected:     make(map[PairKey]*session),
+		sessions:     make(map[SessionKey]*session),
+		byNIDs:       make(map[SessionKey][]*session),
+		names:        make(map[SessionKey]*session),
+		expected:     make(map[SessionKey]*session),
 		pendingPeers: make(map[Pending]*pendingPeer),
-		pending:      make(map[PairKey][]*pendingPeer),
+		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
 		rejected:     make(map[string]rejection),
 		obstructed:   make(map[roam.NID]map[Path]bool),
@@ -161,16 +161,16 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
-func (c *Core) Snapshot() []Pair {
-	pairs := make([]Pair, 0, len(c.sessions)+len(c.expected))
+func (c *Core) Snapshot() []Entry {
+	entries := make([]Entry, 0, len(c.sessions)+len(c.expected))
 	for _, s := range c.sessions {
-		pairs = append(pairs, s.entry)
+		entries = append(entries, s.entry)
 	}
 	for _, s := range c.expected {
-		pairs = append(pairs, s.entry)
+		entries = append(entries, s.entry)
 	}
-	slices.SortFunc(pairs, func(a, b Pair) int { return compareKey(a.Key, b.Key) })
-	return pairs
+	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })
+	return entries
 }
 
 // RejectedInput returns how often input was refused, by reason.
@@ -186,7 +186,7 @@ func (c *Core) RejectedInput() RejectedInput {
 // that needs to be unpredictable is made then.
 func (c *Core) draw(now time.Time, b []byte) bool {
 	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {
-		c.refuse(now, PairKey{}, reasonRandom)
+		c.refuse(now, SessionKey{}, reasonRandom)
 		return false
 	}
 	return true

@@ -51,7 +51,7 @@ type rejection struct {
 func (c *Core) notify(e Event) { c.emit(Notify{Event: e}) }
 
 // refuse counts bad input and tells of it.
-func (c *Core) refuse(now time.Time, key PairKey, reason string) {
+func (c *Core) refuse(now time.Time, key SessionKey, reason string) {
 	r := c.rejected[reason]
 	r.count++
 	if r.told.IsZero() || now.Sub(r.told) >= refusedEvery {
@@ -67,20 +67,20 @@ type handoff struct {
 	started  time.Time
 	from, to []Local
 	why      string
-	waiting  map[PairKey]struct{}
+	waiting  map[SessionKey]struct{}
 }
 
 // beginHandoff tells that the active set changed. A handoff that is still
 // under way ends here: what its correspondents acknowledge from now on is the
 // newer set.
 func (c *Core) beginHandoff(now time.Time, from, to []Local, why string) {
-	c.handoff = handoff{started: now, from: from, to: to, why: why, waiting: make(map[PairKey]struct{})}
+	c.handoff = handoff{started: now, from: from, to: to, why: why, waiting: make(map[SessionKey]struct{})}
 	c.notify(Event{Time: now, Kind: HandoffStarted, From: from, To: to, Reason: why})
 }
 
 // settleHandoff takes a correspondent off the list of those whose
 // acknowledgement is awaited.
-func (c *Core) settleHandoff(now time.Time, key PairKey) {
+func (c *Core) settleHandoff(now time.Time, key SessionKey) {
 	if _, ok := c.handoff.waiting[key]; !ok {
 		return
 	}
@@ -127,7 +127,7 @@ func (r ChecksumRule) String() string { return name([]string{"ipv6", "rfc6741"},
 func (s Spread) String() string { return name([]string{"packet", "flow", "length"}, s) }
 
 // String returns the state in lower case.
-func (s PairState) String() string { return name([]string{"initiated", "established", "plain"}, s) }
+func (s SessionState) String() string { return name([]string{"initiated", "established", "plain"}, s) }
 
 // String returns the state of RFC 6741 §5.1 in upper case, as the RFC's
 // readers know it.
@@ -155,4 +155,4 @@ func (k EventKind) String() string {
 func (l Local) String() string { return fmt.Sprintf("%v on link %d", l.L64, l.Link) }
 
 // String returns the two handles, the local one first.
-func (k PairKey) String() string { return k.Local.String() + " - " + k.Remote.String() }
+func (k SessionKey) String() string { return k.Local.String() + " - " + k.Remote.String() }

@@ -23,7 +23,7 @@ func Example() {
 		Local: ilnp.Local{Link: 2, L64: 0x2001_0db8_000a_0000}, Present: true, Preferred: time.Hour,
 	})
 	core.AddPeer(now, ilnp.Peer{NID: peer, Locators: []ilnp.RemoteLocator{{L64: 0x2001_0db8_0005_0000, Lifetime: ilnp.Infinite}}})
-	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ilnp.PairKey{Local: own, Remote: peer}})
+	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ilnp.SessionKey{Local: own, Remote: peer}})
 	for {
 		o, ok := core.Poll()
 		if !ok {
@@ -33,7 +33,7 @@ func Example() {
 		case ilnp.Notify:
 			fmt.Println("tell:", o.Event.Kind)
 		case ilnp.Upsert:
-			fmt.Println("write entry:", o.Pair.State, o.Pair.Paths)
+			fmt.Println("write entry:", o.Entry.State, o.Entry.Paths)
 		case ilnp.Transmit:
 			fmt.Println("send", len(o.Packet), "octets from link", o.Link)
 		case ilnp.Release:

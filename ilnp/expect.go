@@ -20,7 +20,7 @@ import (
 // has asked for it. Where there are too many, the one that was asked for the
 // longest ago is not expected any more.
 func (c *Core) Expect(now time.Time, nid roam.NID) {
-	key := PairKey{c.cfg.NIDs[0], nid}
+	key := SessionKey{c.cfg.NIDs[0], nid}
 	if i := slices.Index(c.awaited, key); i >= 0 {
 		c.awaited = append(slices.Delete(c.awaited, i, i+1), key)
 		return
@@ -32,7 +32,7 @@ func (c *Core) Expect(now time.Time, nid roam.NID) {
 }
 
 // canExpect reports whether there is something to expect, and no session.
-func (c *Core) canExpect(key PairKey) bool {
+func (c *Core) canExpect(key SessionKey) bool {
 	k := c.known[key.Remote]
 	return k != nil && len(k.locators) > 0 && c.sessionOf(key) == nil
 }
@@ -43,7 +43,7 @@ func (c *Core) isFull() bool {
 }
 
 func (c *Core) expectIfRoom(now time.Time, nid roam.NID) {
-	key := PairKey{c.cfg.NIDs[0], nid}
+	key := SessionKey{c.cfg.NIDs[0], nid}
 	if len(c.awaited) >= c.cfg.Expect || c.isFull() || c.expected[key] != nil || !c.canExpect(key) {
 		return
 	}
@@ -98,7 +98,7 @@ func (c *Core) standAged(now time.Time) {
 // adviseExpected brings what was told of a correspondent into the session that is
 // expected with it.
 func (c *Core) adviseExpected(now time.Time, k *correspondent) {
-	s := c.expected[PairKey{c.cfg.NIDs[0], k.nid}]
+	s := c.expected[SessionKey{c.cfg.NIDs[0], k.nid}]
 	switch {
 	case s == nil:
 		c.expectIfRoom(now, k.nid)
@@ -112,16 +112,16 @@ func (c *Core) adviseExpected(now time.Time, k *correspondent) {
 
 // take makes an expected session one that is not, without a word to the data plane;
 // nil: it was not expected.
-func (c *Core) take(key PairKey) *session {
+func (c *Core) take(key SessionKey) *session {
 	s := c.expected[key]
 	if s != nil {
 		delete(c.expected, key)
-		c.awaited = slices.DeleteFunc(c.awaited, func(k PairKey) bool { return k == key })
+		c.awaited = slices.DeleteFunc(c.awaited, func(k SessionKey) bool { return k == key })
 	}
 	return s
 }
 
-func (c *Core) unexpect(key PairKey) {
+func (c *Core) unexpect(key SessionKey) {
 	if c.take(key) != nil {
 		c.emit(Delete{Key: key})
 	}
@@ -129,7 +129,7 @@ func (c *Core) unexpect(key PairKey) {
 
 // begin makes a session of an expected one that a packet of ours has used, and
 // which has left already.
-func (c *Core) begin(now time.Time, key PairKey) *session {
+func (c *Core) begin(now time.Time, key SessionKey) *session {
 	s := c.take(key)
 	if s != nil {
 		c.initiate(now, s)
@@ -140,7 +140,7 @@ func (c *Core) begin(now time.Time, key PairKey) *session {
 
 // giveWay frees an entry of the data plane for a session that begins, if all are
 // taken and some by sessions that are only expected.
-func (c *Core) giveWay(key PairKey) {
+func (c *Core) giveWay(key SessionKey) {
 	c.take(key) // its entry is replaced
 	for len(c.awaited) > 0 && c.isFull() {
 		c.unexpect(c.awaited[0])
@@ -150,7 +150,7 @@ func (c *Core) giveWay(key PairKey) {
 // restoreExpected keeps the nonce of a predecessor's, as packets may have used it
 // while there was no daemon.
 func (c *Core) restoreExpected(now time.Time, v savedSession) {
-	key := PairKey{v.Local, v.Remote}
+	key := SessionKey{v.Local, v.Remote}
 	c.take(key) // one that was made since the start has another nonce
 	if len(c.awaited) >= c.cfg.Expect || c.isFull() || v.Remote != v.RemoteNID || !c.canExpect(key) {
 		return

@@ -20,7 +20,7 @@ func (b *bench) tell(nid roam.NID, at roam.L64) {
 func (b *bench) wantExpected(nids ...roam.NID) {
 	b.t.Helper()
 	var got []roam.NID
-	for key, p := range b.pairs {
+	for key, p := range b.entries {
 		if p.Expected {
 			got = append(got, key.Remote)
 		}
@@ -37,7 +37,7 @@ func TestExpected(t *testing.T) {
 	b := newBench(t, expecting(2))
 	b.tell(peerNID, netP)
 	b.prefix(1, netA, Infinite)
-	before := b.pairs[theKey]
+	before := b.entries[theKey]
 	b.wantExpected(peerNID)
 	if before.State != Initiated || !before.LocalNonce.Present() || !slices.Equal(b.targets(), []roam.L64{netP}) {
 		t.Errorf("entry %+v, want initiated, with a nonce and a path", before)
@@ -47,17 +47,17 @@ func TestExpected(t *testing.T) {
 		t.Errorf("%d packets sent, %+v", len(b.sent), load)
 	}
 	b.see(Observation{Trigger: SeenFirst, Key: theKey})
-	p := b.pairs[theKey]
+	p := b.entries[theKey]
 	if p.Expected || p.State != Initiated || p.LocalNonce != before.LocalNonce || b.count(SessionStarted) != 1 || len(b.other) != 0 {
 		t.Errorf("entry %+v and %v, want a session with that nonce, and nothing sent again", p, b.other)
 	}
 	b.answerProbes()
-	if p := b.pairs[theKey]; p.State != Established {
+	if p := b.entries[theKey]; p.State != Established {
 		t.Errorf("session is %v after the probe's reply", p.State)
 	}
 	b.pass(defaultIdle + idleUnread)
 	b.wantExpected(peerNID)
-	if n := b.pairs[theKey].LocalNonce; n == before.LocalNonce {
+	if n := b.entries[theKey].LocalNonce; n == before.LocalNonce {
 		t.Error("the nonce of a session that has ended is used again")
 	}
 	b.RemovePeer(b.now, peerNID)
@@ -89,11 +89,11 @@ func TestExpectedIsUsedBeforeThatIsTold(t *testing.T) {
 		b := newBench(t, expecting(1))
 		b.prefix(1, netA, Infinite)
 		b.tell(peerNID, netP)
-		n := b.pairs[theKey].LocalNonce
+		n := b.entries[theKey].LocalNonce
 		use(b)
 		b.wantExpected()
-		if b.pairs[theKey].LocalNonce != n || len(b.sessions) != 1 || b.count(SessionStarted) != 1 {
-			t.Errorf("%s: entry %+v, %d sessions", name, b.pairs[theKey], len(b.sessions))
+		if b.entries[theKey].LocalNonce != n || len(b.sessions) != 1 || b.count(SessionStarted) != 1 {
+			t.Errorf("%s: entry %+v, %d sessions", name, b.entries[theKey], len(b.sessions))
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestExpectedWithoutILNP(t *testing.T) {
 	for _, refuse := range []func(*bench){
 		func(b *bench) {
 			b.see(Observation{Trigger: SeenFirst, Key: theKey})
-			b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
+			b.receive(1, problem(b, netP, b.entries[theKey].LocalNonce, 2))
 		},
 		func(b *bench) { b.see(Observation{Trigger: SeenRefusal, Key: theKey}) },
 	} {
@@ -119,7 +119,7 @@ func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
 	refuse(b)
-	if p := b.pairs[theKey]; p.State != Plain || !slices.Equal(b.other, []Output{Release{theKey}}) {
+	if p := b.entries[theKey]; p.State != Plain || !slices.Equal(b.other, []Output{Release{theKey}}) {
 		t.Errorf("session is %v, %v", p.State, b.other)
 	}
 	if s := b.Peers(b.now)[0]; s.WhyPlain != WhyNoILNP {
@@ -127,7 +127,7 @@ func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 	}
 	b.pass(time.Minute + idleUnread)
 	b.wantExpected(peerNID)
-	if p := b.pairs[theKey]; p.State != Plain {
+	if p := b.entries[theKey]; p.State != Plain {
 		t.Errorf("the next session is expected to be %v", p.State)
 	}
 	b.forget()
@@ -139,7 +139,7 @@ func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 	b.HandleActivity(b.now.Add(defaultFallback), []Activity{{Key: theKey}})
 	b.drain()
 	b.wantExpected(peerNID)
-	if p := b.pairs[theKey]; p.State != Initiated {
+	if p := b.entries[theKey]; p.State != Initiated {
 		t.Errorf("after what is remembered has run out, it is expected to be %v", p.State)
 	}
 }
@@ -162,12 +162,12 @@ func TestExpectedAreFew(t *testing.T) {
 	b.wantExpected(peerNID, peerNID+2)
 	ask(peerNID + 9) // unknown
 	b.wantExpected(peerNID, peerNID+2)
-	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID + 1}})
+	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID + 1}})
 	ask(peerNID + 1)
 	b.wantExpected(peerNID, peerNID+2)
-	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID + 3}})
+	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID + 3}})
 	b.wantExpected(peerNID + 2)
-	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID}})
+	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID}})
 	b.wantExpected()
 	ask(peerNID + 2)
 	b.wantExpected()
@@ -183,8 +183,8 @@ func TestExpectedContactsFirst(t *testing.T) {
 	b.wantExpected(peerNID)
 	b.answerProbes()
 	b.wantExpected()
-	if p := b.pairs[theKey]; len(b.pairs) != 1 || p.State != Established || p.LocalNonce != pending(netP, peerNonce).OwnNonce {
-		t.Errorf("%d entries, %+v", len(b.pairs), p)
+	if p := b.entries[theKey]; len(b.entries) != 1 || p.State != Established || p.LocalNonce != pending(netP, peerNonce).OwnNonce {
+		t.Errorf("%d entries, %+v", len(b.entries), p)
 	}
 }
 
@@ -235,8 +235,8 @@ func TestExpectedSurvivesTheDaemon(t *testing.T) {
 	}
 	n.drain()
 	n.wantExpected(peerNID, peerNID+1)
-	was := b.pairs[theKey]
-	if p := n.pairs[theKey]; p.LocalNonce != was.LocalNonce || p.Seq <= was.Seq || !slices.Equal(p.Paths, was.Paths) {
+	was := b.entries[theKey]
+	if p := n.entries[theKey]; p.LocalNonce != was.LocalNonce || p.Seq <= was.Seq || !slices.Equal(p.Paths, was.Paths) {
 		t.Errorf("entry %+v, want %+v", p, was)
 	}
 	if got := n.Snapshot(); len(got) != 2 || compareKey(got[0].Key, got[1].Key) >= 0 {

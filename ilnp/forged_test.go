@@ -99,7 +99,7 @@ func (h *honest) establish(b *bench) {
 // speak sends what a correspondent sends of itself: the data plane reports it by how
 // it has the session.
 func (h *honest) speak(b *bench) {
-	p, ok := b.pairs[theKey]
+	p, ok := b.entries[theKey]
 	o := pending(netP, peerNonce)
 	o.OwnNonce, o.Found = p.LocalNonce, h.rule
 	switch {
@@ -112,7 +112,7 @@ func (h *honest) speak(b *bench) {
 		b.see(o)
 		return
 	}
-	if b.pairs[theKey].RuleSought {
+	if b.entries[theKey].RuleSought {
 		b.see(Observation{Trigger: SeenRule, Key: theKey, Found: h.rule})
 	}
 	h.with++
@@ -277,9 +277,9 @@ func (f *forger) attack(b *bench) {
 		b.receive(pick[roam.LinkID](f.Rand, 1, 2), packet)
 		return
 	}
-	p := b.pairs[theKey]
+	p := b.entries[theKey]
 	o := Observation{
-		Trigger: SeenPending, Key: PairKey{ownNID, src.NID}, LocalNID: ownNID, Local: Local{1, netA}, Remote: src, Nonce: f.nonce(),
+		Trigger: SeenPending, Key: SessionKey{ownNID, src.NID}, LocalNID: ownNID, Local: Local{1, netA}, Remote: src, Nonce: f.nonce(),
 		OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: FoundRule(f.IntN(4)), Encapsulated: f.IntN(4) == 0,
 		Held: f.IntN(3) == 0, Bytes: 60 + f.IntN(200), Packets: f.IntN(2),
 	}

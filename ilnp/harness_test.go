@@ -26,7 +26,7 @@ const (
 
 var (
 	epoch  = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	theKey = PairKey{ownNID, peerNID}
+	theKey = SessionKey{ownNID, peerNID}
 )
 
 // seeded is a source of randomness that repeats itself.
@@ -42,12 +42,12 @@ func (s seeded) Read(b []byte) (int, error) {
 // bench is a core on a bench: time passes when the test says so.
 type bench struct {
 	*Core
-	t      *testing.T
-	now    time.Time
-	events []Event
-	sent   []Transmit
-	pairs  map[PairKey]Pair
-	other  []Output // all others
+	t       *testing.T
+	now     time.Time
+	events  []Event
+	sent    []Transmit
+	entries map[SessionKey]Entry
+	other   []Output // all others
 }
 
 func newBench(t *testing.T, change ...func(*Config)) *bench {
@@ -60,7 +60,7 @@ func newBench(t *testing.T, change ...func(*Config)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{Core: c, t: t, now: epoch, pairs: make(map[PairKey]Pair)}
+	return &bench{Core: c, t: t, now: epoch, entries: make(map[SessionKey]Entry)}
 }
 
 func inMode(m Mode) func(*Config) { return func(c *Config) { c.Mode = m } }
@@ -76,11 +76,11 @@ func (b *bench) drain() {
 		case Transmit:
 			b.sent = append(b.sent, o)
 		case Upsert:
-			b.pairs[o.Pair.Key] = o.Pair
+			b.entries[o.Entry.Key] = o.Entry
 		case Notify:
 			b.events = append(b.events, o.Event)
 		case Delete:
-			delete(b.pairs, o.Key)
+			delete(b.entries, o.Key)
 			b.other = append(b.other, o)
 		default:
 			b.other = append(b.other, o)
@@ -210,8 +210,8 @@ func (b *bench) openOther(at ...roam.L64) {
 	b.AddPeer(b.now, p)
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: at[0]}, Nonce: peerNonce})
-	if b.pairs[theKey].State != Established {
-		b.t.Fatalf("session is %v after the correspondent's nonce, want established", b.pairs[theKey].State)
+	if b.entries[theKey].State != Established {
+		b.t.Fatalf("session is %v after the correspondent's nonce, want established", b.entries[theKey].State)
 	}
 	b.answerProbes()
 }
@@ -280,7 +280,7 @@ func (b *bench) acknowledgeLast() {
 // remotes returns the locators that the session's entry sends to.
 func (b *bench) targets() []roam.L64 {
 	var ls []roam.L64
-	for _, p := range b.pairs[theKey].Paths {
+	for _, p := range b.entries[theKey].Paths {
 		if !slices.Contains(ls, p.Remote) {
 			ls = append(ls, p.Remote)
 		}
@@ -292,7 +292,7 @@ func (b *bench) targets() []roam.L64 {
 // sources returns the locators that the session's entry sends from.
 func (b *bench) sources() []roam.L64 {
 	var ls []roam.L64
-	for _, p := range b.pairs[theKey].Paths {
+	for _, p := range b.entries[theKey].Paths {
 		if !slices.Contains(ls, p.Local.L64) {
 			ls = append(ls, p.Local.L64)
 		}

@@ -125,7 +125,7 @@ func (s *session) isSilent(now time.Time) bool {
 // this host's locators change, at most moveFirst, those used last first. Before such a
 // change the effects above read them (HandleHeard): it matters whether the locator
 // in use has just worked.
-func (c *Core) Unacquainted() []PairKey {
+func (c *Core) Unacquainted() []SessionKey {
 	var ss []*session
 	for _, s := range c.sessions {
 		if s.state == Established && !s.runsRoam() && len(s.known) > 0 {
@@ -133,7 +133,7 @@ func (c *Core) Unacquainted() []PairKey {
 		}
 	}
 	slices.SortFunc(ss, compareUse)
-	var keys []PairKey
+	var keys []SessionKey
 	for _, s := range ss[:min(len(ss), moveFirst)] {
 		keys = append(keys, s.key)
 	}

@@ -55,7 +55,7 @@ func TestDataWaitForTheAcknowledgement(t *testing.T) {
 	b.wantSources("a minute without an acknowledgement", netA)
 	b.acknowledgeLast()
 	b.wantSources("acknowledged", netB)
-	if !b.pairs[theKey].NonceUntil.After(b.now) {
+	if !b.entries[theKey].NonceUntil.After(b.now) {
 		t.Error("the first packets from the new locator go without nonce")
 	}
 }
@@ -394,11 +394,11 @@ func TestRoamIsRemembered(t *testing.T) {
 // Sessions with Roam need not be read before this host moves.
 func TestUnacquainted(t *testing.T) {
 	b := other(t, Soft)
-	if got := b.Unacquainted(); !slices.Equal(got, []PairKey{theKey}) {
+	if got := b.Unacquainted(); !slices.Equal(got, []SessionKey{theKey}) {
 		t.Errorf("%v, want the session", got)
 	}
 	b.pass(time.Second)
-	b.HandleHeard([]Activity{{Key: theKey, LastRx: b.now}, {Key: PairKey{1, 2}}})
+	b.HandleHeard([]Activity{{Key: theKey, LastRx: b.now}, {Key: SessionKey{1, 2}}})
 	b.prefix(2, netB, Infinite)
 	b.wantSources("just read", netA)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, Asks: true}})

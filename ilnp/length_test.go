@@ -47,7 +47,7 @@ func (b *bench) answerAfter(times int, rtts map[roam.L64]time.Duration) {
 
 // long returns the local locators of those paths that TCP does not take.
 func (b *bench) long() (ls []roam.L64) {
-	for _, p := range b.pairs[theKey].Long {
+	for _, p := range b.entries[theKey].Long {
 		ls = append(ls, p.Local.L64)
 	}
 	return ls
@@ -164,8 +164,8 @@ func TestLengthsUnknown(t *testing.T) {
 		b.active()
 		b.pass(100 * ms)
 	}
-	if got := b.long(); len(got) != 0 || len(b.pairs[theKey].Paths) != 2 {
-		t.Errorf("TCP does not take %v of %v", got, b.pairs[theKey].Paths)
+	if got := b.long(); len(got) != 0 || len(b.entries[theKey].Paths) != 2 {
+		t.Errorf("TCP does not take %v of %v", got, b.entries[theKey].Paths)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestTrackedLongPaths(t *testing.T) {
 		t.Fatal("the second path is not long")
 	}
 	b.see(Observation{Trigger: SeenPerFlow, Key: theKey, LocalNID: ownNID})
-	if p := b.pairs[theKey]; !p.PerFlow || len(p.Long) != 0 {
+	if p := b.entries[theKey]; !p.PerFlow || len(p.Long) != 0 {
 		t.Errorf("entry %+v", p)
 	}
 }

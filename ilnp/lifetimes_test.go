@@ -162,7 +162,7 @@ func TestUpdateConfirms(t *testing.T) {
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 0, 60), entry(netP, 10, 60))))
 	b.forget()
 	for i := range 3 {
-		if !b.pairs[theKey].Unconfirmed {
+		if !b.entries[theKey].Unconfirmed {
 			t.Fatalf("confirmed by %d updates", i)
 		}
 		b.receive(1, b.ackOf(netQ, peerNonce, lu))
@@ -175,8 +175,8 @@ func TestUpdateConfirms(t *testing.T) {
 			b.forget()
 		}
 	}
-	if b.pairs[theKey].Unconfirmed || b.count(UpdateReceived) != 1 {
-		t.Errorf("entry %+v, %d updates applied", b.pairs[theKey], b.count(UpdateReceived))
+	if b.entries[theKey].Unconfirmed || b.count(UpdateReceived) != 1 {
+		t.Errorf("entry %+v, %d updates applied", b.entries[theKey], b.count(UpdateReceived))
 	}
 	b.wantTargets(netQ)
 	if lu.Locators[0].Lifetime != largestRFC {
@@ -197,7 +197,7 @@ func TestUpdateConfirmsNoForgery(t *testing.T) {
 	}
 	b.receive(1, b.ackOf(netP, peerNonce, lu)) // the correspondent itself has another nonce
 	b.receive(1, b.ackOf(netP, forged, lu))    // too late: the guesses have ended it
-	if !b.pairs[theKey].Unconfirmed {
+	if !b.entries[theKey].Unconfirmed {
 		t.Error("a forged nonce is confirmed")
 	}
 }

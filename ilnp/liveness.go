@@ -52,7 +52,7 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 	for _, p := range c.unobstructed(s.remoteNID, paths) {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		for _, form := range c.formsOf(now, s, p) {
-			c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})
+			c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (c *Core) comeBack(now time.Time, s *session) {
 
 // handleReply takes an echo reply: the token says which probe it answers.
 func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
-	key := PairKey{p.Dst.NID, p.Src.NID}
+	key := SessionKey{p.Dst.NID, p.Src.NID}
 	e, err := ilnpwire.ParseEcho(p.Payload)
 	if err != nil || len(e.Data) < len(token{}) {
 		c.refuse(now, key, reasonMalformed)
@@ -274,7 +274,7 @@ func (c *Core) suspectRound(now time.Time, s *session) {
 	}
 	paths := make([]Path, 0, MaxPaths)
 	for i := range min(n, MaxPaths) {
-		k, m := pairAt((s.watch.round*MaxPaths+i)%n, len(sources), len(destinations))
+		k, m := entryAt((s.watch.round*MaxPaths+i)%n, len(sources), len(destinations))
 		if s.watch.round > 0 || s.update.lists(sources[k].L64) || s.sendsFrom(sources[k]) {
 			paths = append(paths, Path{Local: sources[k], Remote: destinations[m]})
 		}
@@ -468,7 +468,7 @@ func (c *Core) heard(now time.Time, s *session) {
 	c.urgeUpdate(now, s)
 }
 
-// hope takes a pair that is held for dead as alive on a locator that it has
+// hope takes an entry that is held for dead as alive on a locator that it has
 // not been sent to from yet: data need not wait for the answer to a probe.
 func (c *Core) hope(now time.Time, s *session) {
 	if !s.dead {

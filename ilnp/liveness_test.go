@@ -11,7 +11,7 @@ import (
 
 func silence(b *bench) { b.see(Observation{Trigger: SeenSilence, Key: theKey}) }
 
-// TestSilence: three rounds of probes within about two seconds, then the pair
+// TestSilence: three rounds of probes within about two seconds, then the entry
 // is held for dead; probes go on once a second, slowing down to every 15 s.
 func TestSilence(t *testing.T) {
 	b := newBench(t)
@@ -21,11 +21,11 @@ func TestSilence(t *testing.T) {
 	silence(b) // told again meanwhile
 	start := b.now
 	b.pass(2099 * time.Millisecond)
-	if n := len(b.probesSent()); n != 3 || b.pairs[theKey].Dead {
-		t.Fatalf("%d probes after 2.1 s and dead=%t, want 3 and not yet", n, b.pairs[theKey].Dead)
+	if n := len(b.probesSent()); n != 3 || b.entries[theKey].Dead {
+		t.Fatalf("%d probes after 2.1 s and dead=%t, want 3 and not yet", n, b.entries[theKey].Dead)
 	}
 	b.pass(time.Millisecond)
-	if !b.pairs[theKey].Dead || b.count(PeerDead) != 1 {
+	if !b.entries[theKey].Dead || b.count(PeerDead) != 1 {
 		t.Fatal("not held for dead after three unanswered rounds")
 	}
 	b.pass(time.Minute)
@@ -35,7 +35,7 @@ func TestSilence(t *testing.T) {
 		t.Errorf("%d probes in the third minute of silence, want one every 15 s", n)
 	}
 	b.answerProbes()
-	if b.pairs[theKey].Dead || b.count(PeerDead) != 0 {
+	if b.entries[theKey].Dead || b.count(PeerDead) != 0 {
 		t.Errorf("still held for dead %v after a reply", b.now.Sub(start))
 	}
 }
@@ -47,30 +47,30 @@ func TestILNPThatWent(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	own := b.pairs[theKey].LocalNonce
+	own := b.entries[theKey].LocalNonce
 	b.receive(1, problem(b, netP, own, 2))
-	if b.pairs[theKey].State != Established || b.RejectedInput()[reasonQuote] != 1 {
-		t.Fatalf("entry %+v, want the session to stay", b.pairs[theKey])
+	if b.entries[theKey].State != Established || b.RejectedInput()[reasonQuote] != 1 {
+		t.Fatalf("entry %+v, want the session to stay", b.entries[theKey])
 	}
 	silence(b)
 	b.pass(3 * time.Second)
 	wrong := own
 	wrong.Bytes[0] ^= 1
 	b.receive(1, problem(b, netP, wrong, 2))
-	if !b.pairs[theKey].Dead {
-		t.Fatalf("entry %+v, want it dead, and an error without our nonce to change nothing", b.pairs[theKey])
+	if !b.entries[theKey].Dead {
+		t.Fatalf("entry %+v, want it dead, and an error without our nonce to change nothing", b.entries[theKey])
 	}
 	b.receive(1, problem(b, netP, own, 2))
-	if _, there := b.pairs[theKey]; there || b.count(SessionEnded) != 1 {
+	if _, there := b.entries[theKey]; there || b.count(SessionEnded) != 1 {
 		t.Fatal("the session has not ended")
 	}
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
-	if p := b.pairs[theKey]; p.State != Initiated || p.LocalNonce == own {
+	if p := b.entries[theKey]; p.State != Initiated || p.LocalNonce == own {
 		t.Fatalf("entry %+v, want another session", p)
 	}
-	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
-	if b.pairs[theKey].State != Plain {
-		t.Errorf("entry %+v, want plain IPv6", b.pairs[theKey])
+	b.receive(1, problem(b, netP, b.entries[theKey].LocalNonce, 2))
+	if b.entries[theKey].State != Plain {
+		t.Errorf("entry %+v, want plain IPv6", b.entries[theKey])
 	}
 }
 
@@ -90,12 +90,12 @@ func TestWhatRevives(t *testing.T) {
 		b.open(netP)
 		silence(b)
 		b.pass(5 * time.Second)
-		if !b.pairs[theKey].Dead {
+		if !b.entries[theKey].Dead {
 			t.Fatalf("%s: not dead", name)
 		}
 		revive(b)
 		b.drain()
-		if b.pairs[theKey].Dead {
+		if b.entries[theKey].Dead {
 			t.Errorf("%s: still dead", name)
 		}
 	}
@@ -110,13 +110,13 @@ func TestHeardDuringSuspicion(t *testing.T) {
 	b.pass(time.Second)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
 	b.pass(time.Minute)
-	if b.pairs[theKey].Dead {
+	if b.entries[theKey].Dead {
 		t.Error("held for dead although it was heard")
 	}
 }
 
-// TestNewLocatorOfADeadPair: data does not wait for an answer there.
-func TestNewLocatorOfADeadPair(t *testing.T) {
+// TestNewLocatorOfADeadSession: data does not wait for an answer there.
+func TestNewLocatorOfADeadSession(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
@@ -124,14 +124,14 @@ func TestNewLocatorOfADeadPair(t *testing.T) {
 	b.pass(5 * time.Second)
 	b.forget()
 	b.prefix(2, netB, Infinite)
-	if b.pairs[theKey].Dead || !slices.Equal(b.sources(), []roam.L64{netB}) {
+	if b.entries[theKey].Dead || !slices.Equal(b.sources(), []roam.L64{netB}) {
 		t.Error("still dead on a locator that was never tried")
 	}
 	if b.parse(b.sent[0]).Type != ilnpwire.TypeLocatorUpdate {
 		t.Error("something left ahead of the update")
 	}
 	b.pass(3 * time.Second)
-	if !b.pairs[theKey].Dead || b.count(PeerDead) != 1 {
+	if !b.entries[theKey].Dead || b.count(PeerDead) != 1 {
 		t.Error("not dead again although nothing came back")
 	}
 }
@@ -143,8 +143,8 @@ func TestSilenceWhileThereIsNoLocator(t *testing.T) {
 	b.withdraw(1, netA)
 	silence(b)
 	b.pass(time.Minute)
-	if len(b.sent) != 0 || b.pairs[theKey].Dead {
-		t.Errorf("%d packets without a locator and dead=%t", len(b.sent), b.pairs[theKey].Dead)
+	if len(b.sent) != 0 || b.entries[theKey].Dead {
+		t.Errorf("%d packets without a locator and dead=%t", len(b.sent), b.entries[theKey].Dead)
 	}
 }
 
@@ -261,8 +261,8 @@ func TestMonitorHearsNothing(t *testing.T) {
 	b.pass(5 * time.Second)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
 	b.pass(4 * time.Second)
-	if n := len(b.sources()); n != 2 || b.pairs[theKey].Dead {
-		t.Errorf("%d sources and dead=%t, want nothing changed", n, b.pairs[theKey].Dead)
+	if n := len(b.sources()); n != 2 || b.entries[theKey].Dead {
+		t.Errorf("%d sources and dead=%t, want nothing changed", n, b.entries[theKey].Dead)
 	}
 }
 
@@ -273,21 +273,21 @@ func TestIdleTimeout(t *testing.T) {
 	b.pass(50 * time.Second)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
 	b.pass(59 * time.Second)
-	if len(b.pairs) != 1 {
+	if len(b.entries) != 1 {
 		t.Fatal("ended although packets were sent 59 s ago")
 	}
 	b.pass(2 * time.Second)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now.Add(-time.Millisecond)}})
-	if b.drain(); len(b.pairs) != 1 {
+	if b.drain(); len(b.entries) != 1 {
 		t.Fatal("ended although the reading after a minute showed a packet")
 	}
 	quiet := b.now
 	b.pass(time.Minute)
-	if len(b.pairs) != 1 {
+	if len(b.entries) != 1 {
 		t.Fatal("ended before anybody looked for packets")
 	}
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: quiet.Add(-time.Millisecond)}})
-	if b.drain(); len(b.pairs) != 0 || b.count(SessionEnded) != 1 {
+	if b.drain(); len(b.entries) != 0 || b.count(SessionEnded) != 1 {
 		t.Error("not ended after a minute without packets")
 	}
 	if _, armed := b.PollTimeout(); armed {
@@ -332,7 +332,7 @@ func TestGetters(t *testing.T) {
 	if len(l) != 1 || l[0].LinkName != "eth0" || l[0].Preferred > 40*time.Second || l[0].State != Active {
 		t.Errorf("locals %+v", l)
 	}
-	if s := b.Snapshot(); len(s) != 1 || !samePair(s[0], b.pairs[theKey]) || s[0].Seq != b.pairs[theKey].Seq {
+	if s := b.Snapshot(); len(s) != 1 || !sameEntry(s[0], b.entries[theKey]) || s[0].Seq != b.entries[theKey].Seq {
 		t.Errorf("snapshot %+v, want what was upserted", s)
 	}
 }
@@ -367,20 +367,20 @@ func TestUpdatesKeepNoSessionAlive(t *testing.T) {
 		b.prefix(1, netA, 5*time.Minute)
 		b.prefix(2, netB, 5*time.Minute)
 		b.pass(time.Minute)
-		if n := len(b.updates()); n > 0 && len(b.pairs) > 0 {
+		if n := len(b.updates()); n > 0 && len(b.entries) > 0 {
 			b.acknowledgeLast()
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now.Add(-time.Millisecond)}})
 			b.forget()
 		}
 	}
-	if len(b.pairs) != 0 {
+	if len(b.entries) != 0 {
 		t.Error("half an hour after the last packet of an application the session is there")
 	}
 }
 
 // TestAnswersWithAnotherNonce: the correspondent has lost its state, or what was
 // made of its first packets is not what it has now. The token proves where it
-// is, and the old nonce gets its time to be heard, unless the pair is dead.
+// is, and the old nonce gets its time to be heard, unless the session is dead.
 func TestAnswersWithAnotherNonce(t *testing.T) {
 	other := Nonce{Len: 4, Bytes: [12]byte{7, 7, 7, 7}}
 	for _, c := range []struct {
@@ -401,9 +401,9 @@ func TestAnswersWithAnotherNonce(t *testing.T) {
 		b.open(netP)
 		b.answerProbes()
 		c.prepare(b)
-		own := b.pairs[theKey].LocalNonce
+		own := b.entries[theKey].LocalNonce
 		b.reply(b.probesSent()[len(b.probesSent())-1], other)
-		if c.after > 0 && b.pairs[theKey].RemoteNonce == other {
+		if c.after > 0 && b.entries[theKey].RemoteNonce == other {
 			t.Fatalf("%s: adopted at once", c.name)
 		}
 		if c.right {
@@ -411,7 +411,7 @@ func TestAnswersWithAnotherNonce(t *testing.T) {
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
 		}
 		b.pass(c.after)
-		p := b.pairs[theKey]
+		p := b.entries[theKey]
 		if p.Dead || p.RemoteNonce != c.want || p.LocalNonce != own || b.count(SessionReplaced) != c.remakings {
 			t.Errorf("%s: dead=%t, nonce %x, replaced %d times", c.name, p.Dead, p.RemoteNonce.Value(), b.count(SessionReplaced))
 		}
@@ -455,8 +455,8 @@ func TestGraceIsOfTheLesserRTT(t *testing.T) {
 		s.noteRTT(c.measured, Local{Link: 1, L64: netA})
 		s.nonceUntil = s.nonceUntil.Add(time.Second) // the entry is written
 		b.upsert(b.now, s, s.entry.Paths)
-		if b.drain(); b.pairs[theKey].Grace != c.want {
-			t.Errorf("after %v: grace %v, want %v", c.measured, b.pairs[theKey].Grace, c.want)
+		if b.drain(); b.entries[theKey].Grace != c.want {
+			t.Errorf("after %v: grace %v, want %v", c.measured, b.entries[theKey].Grace, c.want)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (h *host) rankNew(l *local) {
 func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 	h := &c.host
 	if ev.Link == 0 || !c.acceptable(ev.L64) {
-		c.refuse(now, PairKey{}, reasonLocator)
+		c.refuse(now, SessionKey{}, reasonLocator)
 		return
 	}
 	if ev.LinkName != "" && ev.Present {

@@ -20,10 +20,10 @@ func TestLocatorLifeCycle(t *testing.T) {
 		return func(b *bench) { b.prefix(link, l, d) }
 	}
 	wait := func(d time.Duration) func(*bench) { return func(b *bench) { b.pass(d) } }
-	states := func(pairs ...any) map[roam.L64]LocatorState {
+	states := func(entries ...any) map[roam.L64]LocatorState {
 		m := make(map[roam.L64]LocatorState)
-		for i := 0; i < len(pairs); i += 2 {
-			m[pairs[i].(roam.L64)] = pairs[i+1].(LocatorState)
+		for i := 0; i < len(entries); i += 2 {
+			m[entries[i].(roam.L64)] = entries[i+1].(LocatorState)
 		}
 		return m
 	}

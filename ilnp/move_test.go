@@ -9,12 +9,12 @@ import (
 
 // crowd gives the bench so many sessions, the last ones in use, and returns
 // their keys.
-func (b *bench) crowd(n, inUse int) []PairKey {
+func (b *bench) crowd(n, inUse int) []SessionKey {
 	b.t.Helper()
-	var keys []PairKey
+	var keys []SessionKey
 	var acts []Activity
 	for i := range n {
-		k := PairKey{ownNID, peerNID + roam.NID(i)<<16}
+		k := SessionKey{ownNID, peerNID + roam.NID(i)<<16}
 		b.AddPeer(b.now, Peer{NID: k.Remote, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: k, LocalNID: ownNID})
 		b.see(Observation{Trigger: SeenNonce, Key: k, Remote: roam.ILV{NID: k.Remote, L64: netP}, Nonce: peerNonce})
@@ -43,11 +43,11 @@ func TestMoveOfMany(t *testing.T) {
 		t.Fatalf("%d updates at once, want %d", n, moveFirst)
 	}
 	for _, k := range keys[all-inUse:] {
-		if b.pairs[k].Paths[0].Local.L64 != netB {
+		if b.entries[k].Paths[0].Local.L64 != netB {
 			t.Fatalf("session %v is in use and waits for idle ones", k)
 		}
 	}
-	if b.pairs[keys[all-inUse-1]].Paths[0].Local.L64 != netA {
+	if b.entries[keys[all-inUse-1]].Paths[0].Local.L64 != netA {
 		t.Error("data of an idle session moves before it is told")
 	}
 	b.pass(moveEvery)
@@ -62,7 +62,7 @@ func TestMoveOfMany(t *testing.T) {
 	}
 	b.pass(moveEvery * all / moveBatch)
 	for _, k := range keys {
-		if b.pairs[k].Paths[0].Local.L64 != netB {
+		if b.entries[k].Paths[0].Local.L64 != netB {
 			t.Fatalf("session %v has not moved", k)
 		}
 	}
@@ -84,8 +84,8 @@ func TestMoveAgain(t *testing.T) {
 	b.drain()
 	b.pass(time.Second)
 	for _, k := range keys[:all-1] {
-		if b.pairs[k].Paths[0].Local.L64 != netC {
-			t.Fatalf("session %v is at %v", k, b.pairs[k].Paths[0].Local)
+		if b.entries[k].Paths[0].Local.L64 != netC {
+			t.Fatalf("session %v is at %v", k, b.entries[k].Paths[0].Local)
 		}
 	}
 	if n := b.Load().Awaited; n != all-1 {

@@ -40,7 +40,7 @@ func (c *Core) HandleObstructed(now time.Time, remote roam.NID, paths []Path) {
 			}
 		}
 	}
-	if s := c.expected[PairKey{c.cfg.NIDs[0], remote}]; s != nil {
+	if s := c.expected[SessionKey{c.cfg.NIDs[0], remote}]; s != nil {
 		c.stand(now, s)
 	}
 }
@@ -64,11 +64,11 @@ func (c *Core) unobstructed(remote roam.NID, paths []Path) []Path {
 }
 
 // nextEnds returns the source and destination of the try-th transmission in the
-// order of pairAt, in which obstructed paths are left out; false: all are.
+// order of entryAt, in which obstructed paths are left out; false: all are.
 func (c *Core) nextEnds(remote roam.NID, try int, sources []Local, destinations []roam.L64) (Path, bool) {
 	n, m := len(sources), len(destinations)
 	for k := range n * m {
-		i, j := pairAt((try+k)%(n*m), n, m)
+		i, j := entryAt((try+k)%(n*m), n, m)
 		if p := (Path{Local: sources[i], Remote: destinations[j]}); !c.isObstructed(remote, p) {
 			return p, true
 		}

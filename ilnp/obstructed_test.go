@@ -48,10 +48,10 @@ func TestObstructedPaths(t *testing.T) {
 			b.prefix(1, netA, Infinite)
 			b.prefix(2, netB, Infinite)
 			b.open(netP)
-			before := b.pairs[theKey].Paths
+			before := b.entries[theKey].Paths
 			b.forget()
 			b.obstruct(c.obstructed...)
-			if got := b.pairs[theKey].Paths; !slices.Equal(got, c.want) {
+			if got := b.entries[theKey].Paths; !slices.Equal(got, c.want) {
 				t.Errorf("paths %v, want %v", got, c.want)
 			}
 			for range 20 { // it suspects, finds the peer dead, is told of moves
@@ -68,7 +68,7 @@ func TestObstructedPaths(t *testing.T) {
 			}
 			b.obstruct()
 			b.answerProbes()
-			if got := b.pairs[theKey].Paths; !slices.Equal(got, before) {
+			if got := b.entries[theKey].Paths; !slices.Equal(got, before) {
 				t.Errorf("without the policy paths %v, want %v", got, before)
 			}
 		})
@@ -125,17 +125,17 @@ func TestObstructedFromTheStart(t *testing.T) {
 	b.drain()
 	for i, paths := range [][]Path{{only}, nil, {only}} {
 		b.obstruct(paths...)
-		if p := b.pairs[theKey]; !p.Expected || len(p.Paths) != 1-len(paths) {
+		if p := b.entries[theKey]; !p.Expected || len(p.Paths) != 1-len(paths) {
 			t.Errorf("preinstalled entry %+v, %d paths obstructed, the %d. time", p, len(paths), i)
 		}
 	}
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.pass(time.Minute)
-	if p := b.pairs[theKey]; p.State != Initiated || len(p.Paths) != 0 || len(b.sent) != 0 {
+	if p := b.entries[theKey]; p.State != Initiated || len(p.Paths) != 0 || len(b.sent) != 0 {
 		t.Errorf("entry %+v after a minute, %d packets sent", p, len(b.sent))
 	}
 	b.obstruct()
-	if p := b.pairs[theKey]; !slices.Equal(p.Paths, []Path{only}) || len(b.probesSent()) == 0 {
+	if p := b.entries[theKey]; !slices.Equal(p.Paths, []Path{only}) || len(b.probesSent()) == 0 {
 		t.Errorf("entry %+v without the policy, %d probes", p, len(b.probesSent()))
 	}
 }
@@ -175,7 +175,7 @@ func TestObstructedQuestions(t *testing.T) {
 	const nid roam.NID = 0x0200_0000_0000_0009
 	pending := Path{Local{1, netA}, netQ}
 	knock := Observation{
-		Trigger: SeenPending, Key: PairKey{ownNID, nid}, LocalNID: ownNID, Local: pending.Local,
+		Trigger: SeenPending, Key: SessionKey{ownNID, nid}, LocalNID: ownNID, Local: pending.Local,
 		Remote: roam.ILV{NID: nid, L64: netQ}, Nonce: peerNonce, OwnNonce: peerNonce,
 	}
 	b.forget()

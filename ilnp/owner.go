@@ -33,7 +33,7 @@ func (c *Core) Listed(at roam.ILV) (known, listed bool) {
 // holder returns the session that bears the NID of its correspondent as its
 // alias, by key or besides it.
 func (c *Core) holder(local, nid roam.NID) *session {
-	name := PairKey{local, nid}
+	name := SessionKey{local, nid}
 	if s := c.sessions[name]; s != nil {
 		return s
 	}
@@ -41,7 +41,7 @@ func (c *Core) holder(local, nid roam.NID) *session {
 }
 
 // sessionOf returns the session with an alias.
-func (c *Core) sessionOf(key PairKey) *session { return c.holder(key.Local, key.Remote) }
+func (c *Core) sessionOf(key SessionKey) *session { return c.holder(key.Local, key.Remote) }
 
 // recordOf returns what is known of the node behind a session: nil where that node
 // has only claimed the NID. What such a node shows must not change the record.
@@ -107,7 +107,7 @@ func (c *Core) alias(local roam.NID, at roam.ILV) roam.NID {
 		}
 		sum := sha256.Sum256(b)
 		h := roam.NID(binary.BigEndian.Uint64(sum[:]) &^ (universal | group))
-		if _, taken := c.known[h]; !taken && h != 0 && h != at.NID && c.sessionOf(PairKey{local, h}) == nil {
+		if _, taken := c.known[h]; !taken && h != 0 && h != at.NID && c.sessionOf(SessionKey{local, h}) == nil {
 			return h
 		}
 	}
@@ -129,7 +129,7 @@ func (c *Core) bestow(now time.Time, s *session, l roam.L64) {
 
 // takeName gives a session the name that old has had, if any, besides its alias.
 func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
-	name := PairKey{s.localNID, s.remoteNID}
+	name := SessionKey{s.localNID, s.remoteNID}
 	if old != nil && old != s {
 		if !old.remotes.isThere(l) { // nothing shows that it is the same node
 			c.abandon(old)
@@ -166,13 +166,13 @@ func (c *Core) bestowAny(now time.Time, local, nid roam.NID) {
 func (c *Core) abandon(s *session) {
 	c.emit(Abandon{Key: s.key})
 	if s.alsoNamed {
-		c.emit(Abandon{Key: PairKey{s.localNID, s.remoteNID}})
+		c.emit(Abandon{Key: SessionKey{s.localNID, s.remoteNID}})
 	}
 }
 
 // evict takes an alias that is wanted for a record from a session that has no claim
 // to it: its node was there before the record was. It goes on under another one.
-func (c *Core) evict(now time.Time, key PairKey) {
+func (c *Core) evict(now time.Time, key SessionKey) {
 	s := c.sessionOf(key)
 	if s == nil || s.owned && s.remoteNID == key.Remote {
 		return
@@ -189,21 +189,21 @@ func (c *Core) evict(now time.Time, key PairKey) {
 		}
 	}
 	c.abandon(s)
-	c.rekey(now, s, PairKey{key.Local, c.alias(key.Local, at)})
+	c.rekey(now, s, SessionKey{key.Local, c.alias(key.Local, at)})
 }
 
 // rekey gives a session another alias in place of those it has.
-func (c *Core) rekey(now time.Time, s *session, key PairKey) {
+func (c *Core) rekey(now time.Time, s *session, key SessionKey) {
 	old := s.key
 	c.emit(Delete{Key: old})
 	c.settleHandoff(now, old)
 	delete(c.sessions, old)
-	delete(c.names, PairKey{s.localNID, s.remoteNID})
+	delete(c.names, SessionKey{s.localNID, s.remoteNID})
 	s.key, s.alsoNamed = key, false
 	c.sessions[key] = s
 	slices.SortFunc(c.between(s.localNID, s.remoteNID), func(a, b *session) int { return compareKey(a.key, b.key) })
 	paths := s.entry.Paths
-	s.entry = Pair{Seq: s.entry.Seq}
+	s.entry = Entry{Seq: s.entry.Seq}
 	c.upsert(now, s, paths)
 	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old, Locators: s.remotes.all(), Reason: "its identifier is another node's by a record"})
 }

@@ -45,7 +45,7 @@ func TestSocketsOfAReplacedSession(t *testing.T) {
 			b.see(pending(c.at, namesake))
 			b.answerProbesTo(c.at, namesake)
 			b.pass(10 * time.Second)
-			if p := b.pairs[theKey]; p.RemoteNonce != namesake {
+			if p := b.entries[theKey]; p.RemoteNonce != namesake {
 				t.Fatalf("the session is not replaced: %+v", p)
 			}
 			aborted := false

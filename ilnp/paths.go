@@ -8,12 +8,12 @@ import (
 	"roam"
 )
 
-// pairAt is the i-th of the n*m combinations of n sources and m destinations,
+// entryAt is the i-th of the n*m combinations of n sources and m destinations,
 // in an order in which every prefix whose length is a multiple of the least
 // common multiple of n and m has each source equally often and each
 // destination equally often, and in which neighbours differ in both where they
 // can. Paths are cut off and retransmissions alternate along it.
-func pairAt(i, n, m int) (source, destination int) {
+func entryAt(i, n, m int) (source, destination int) {
 	return i % n, (i + i/lcm(n, m)) % m
 }
 
@@ -44,7 +44,7 @@ func cross(sources []Local, destinations []roam.L64) []Path {
 	block := lcm(n, m)
 	paths := make([]Path, min(n*m, MaxPaths/block*block))
 	for i := range paths {
-		s, d := pairAt(i, n, m)
+		s, d := entryAt(i, n, m)
 		paths[i] = Path{Local: sources[s], Remote: destinations[d]}
 	}
 	return paths
@@ -129,7 +129,7 @@ func (s *session) acceptFor(now time.Time, paths []Path) []roam.L64 {
 
 // unvalidatedIn returns those locators of an entry that are not validated, its
 // destinations first, and which of them a record named.
-func (s *session) unvalidatedIn(p Pair) (all, given []roam.L64) {
+func (s *session) unvalidatedIn(p Entry) (all, given []roam.L64) {
 	ls := make([]roam.L64, 0, len(p.Paths)+2*MaxRemote)
 	for _, path := range p.Paths {
 		ls = append(ls, path.Remote)
@@ -172,7 +172,7 @@ func (s *session) allUnvalidated() bool {
 // reserveFor returns paths to validated locators that the correspondent lists, but
 // prefers less, when none of those in use is proven: more than an unvalidated
 // locator may get has a way to go until the proof is there.
-func (c *Core) reserveFor(s *session, p Pair) []Path {
+func (c *Core) reserveFor(s *session, p Entry) []Path {
 	var validated []roam.L64
 	for _, r := range s.remotes {
 		used := slices.ContainsFunc(p.Paths, func(p Path) bool { return p.Remote == r.l64 })
@@ -190,8 +190,8 @@ func (c *Core) reserveFor(s *session, p Pair) []Path {
 	return reserve[:min(len(reserve), MaxPaths-len(p.Paths))]
 }
 
-// samePair reports whether two entries ask the data plane for the same.
-func samePair(a, b Pair) bool {
+// sameEntry reports whether two entries ask the data plane for the same.
+func sameEntry(a, b Entry) bool {
 	return a.Key == b.Key && a.State == b.State && a.LocalNID == b.LocalNID && a.RemoteNID == b.RemoteNID &&
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&

@@ -52,12 +52,12 @@ func TestCrossIsFair(t *testing.T) {
 	}
 }
 
-func TestPairAtReachesEverything(t *testing.T) {
+func TestEntryAtReachesEverything(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		for m := 1; m <= 9; m++ {
 			seen := make(map[[2]int]bool)
 			for i := range n * m {
-				s, d := pairAt(i, n, m)
+				s, d := entryAt(i, n, m)
 				seen[[2]int{s, d}] = true
 			}
 			if len(seen) != n*m {

@@ -48,14 +48,14 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	k.locators = nil
 	for _, r := range p.Locators {
 		if !c.acceptable(r.L64) || r.Lifetime < 0 {
-			c.refuse(now, PairKey{Remote: p.NID}, reasonLocator)
+			c.refuse(now, SessionKey{Remote: p.NID}, reasonLocator)
 			continue
 		}
 		k.locators.put(r.L64, r.Preference, deadline(now, r.Lifetime))
 	}
 	k.locators.sort()
 	for _, local := range c.cfg.NIDs {
-		c.evict(now, PairKey{local, p.NID})
+		c.evict(now, SessionKey{local, p.NID})
 		if s := c.holder(local, p.NID); s != nil && s.owned {
 			c.adviseSession(now, s, k)
 		}
@@ -136,7 +136,7 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 // RemovePeer forgets a correspondent and ends its sessions.
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 	delete(c.known, nid) // first: its sessions are nobody's any more
-	c.unexpect(PairKey{c.cfg.NIDs[0], nid})
+	c.unexpect(SessionKey{c.cfg.NIDs[0], nid})
 	for _, s := range c.sorted() {
 		if s.remoteNID == nid {
 			s.owned = false // nor is its name any node's, from now on
@@ -144,7 +144,7 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 		}
 	}
 	for _, local := range c.cfg.NIDs {
-		for _, k := range slices.Clone(c.pending[PairKey{local, nid}]) {
+		for _, k := range slices.Clone(c.pending[SessionKey{local, nid}]) {
 			c.dropPending(now, k)
 		}
 	}
@@ -228,7 +228,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 }
 
 func (c *Core) showKnown(now time.Time, k *correspondent) PeerState {
-	p := PeerState{Key: PairKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
+	p := PeerState{Key: SessionKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
 		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
 	for _, r := range k.locators {
 		p.Locators = append(p.Locators, r.show(now, false))

@@ -25,7 +25,7 @@ func TestToldLocatorsAreReplaced(t *testing.T) {
 	b.AddPeer(b.now, told(netQ))
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	b.wantTargets(netQ)
-	if slices.Contains(b.pairs[theKey].Accept, netP) {
+	if slices.Contains(b.entries[theKey].Accept, netP) {
 		t.Error("a locator of an older look-up is accepted")
 	}
 }
@@ -104,7 +104,7 @@ func TestLifetimeOfALookUp(t *testing.T) {
 	b.AddPeer(b.now, p)
 	b.pass(11 * time.Second)
 	b.wantTargets(netP) // its owner has answered there, and the session has it without end
-	b.see(Observation{Trigger: SeenMiss, Key: PairKey{ownNID, peerNID}})
+	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID}})
 	if got := b.known[peerNID].locators.find(netP).within(b.now); got {
 		t.Error("a look-up outlives its lifetime")
 	}
@@ -117,7 +117,7 @@ func TestRemovePeerEndsEverything(t *testing.T) {
 	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
 	b.RemovePeer(b.now, peerNID)
 	b.drain()
-	if len(b.pairs)+len(b.pendingPeers)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
+	if len(b.entries)+len(b.pendingPeers)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
 		t.Error("something of the removed correspondent is left")
 	}
 	if at, armed := b.PollTimeout(); armed {
@@ -141,9 +141,9 @@ func TestResponderKnowsMore(t *testing.T) {
 	b.see(pending(netP, peerNonce))
 	b.answerProbes()
 	b.wantTargets(netP)
-	pair := b.pairs[theKey]
-	if pair.Rule != RuleRFC6741 || !slices.Contains(pair.Accept, netQ) {
-		t.Errorf("entry %+v, want the told rule and the told locator in reserve", pair)
+	entry := b.entries[theKey]
+	if entry.Rule != RuleRFC6741 || !slices.Contains(entry.Accept, netQ) {
+		t.Errorf("entry %+v, want the told rule and the told locator in reserve", entry)
 	}
 	b.prefix(2, netB, Infinite)
 	if lu := b.updates()[0]; lu.Form != ilnpwire.FormDraft || lu.Code != ilnpwire.CodeReplaceSoft {
@@ -168,13 +168,13 @@ func TestSessionsOfTwoNIDs(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.NIDs = append(c.NIDs, second) })
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	key := PairKey{second, peerNID}
+	key := SessionKey{second, peerNID}
 	b.see(Observation{Trigger: SeenMiss, Key: key, LocalNID: second})
-	if p := b.pairs[key]; p.LocalNID != second || p.LocalNonce == b.pairs[theKey].LocalNonce {
+	if p := b.entries[key]; p.LocalNID != second || p.LocalNonce == b.entries[theKey].LocalNonce {
 		t.Errorf("entry %+v, want the second identifier and a nonce of its own", p)
 	}
-	if len(b.pairs) != 2 {
-		t.Errorf("%d sessions, want 2", len(b.pairs))
+	if len(b.entries) != 2 {
+		t.Errorf("%d sessions, want 2", len(b.entries))
 	}
 }
 
@@ -197,7 +197,7 @@ func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 	b.receive(1, b.update(netR, second, updateOf(entry(netR, 10, 100))))
 	b.wantTargets(netP)
 	moved := 0
-	for key, p := range b.pairs {
+	for key, p := range b.entries {
 		if key != theKey && p.Paths[0].Remote == netR {
 			moved++
 		}
@@ -210,7 +210,7 @@ func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 	o := pending(netC, second)
 	o.Trigger = SeenOtherNonce
 	b.see(o)
-	for key, p := range b.pairs {
+	for key, p := range b.entries {
 		if key != theKey && p.Paths[0].Remote != netC {
 			t.Error("the second correspondent was not followed by its nonce")
 		}
@@ -228,7 +228,7 @@ func TestPendingPeerIsGivenUp(t *testing.T) {
 	}
 	if p := b.probesSent()[0]; len(b.probes) != 0 {
 		t.Error("probes of the given up pending peer are remembered")
-	} else if b.reply(p, peerNonce); len(b.pairs) != 0 {
+	} else if b.reply(p, peerNonce); len(b.entries) != 0 {
 		t.Error("a reply after that made a session")
 	}
 	if !b.dismissed(theKey) {
@@ -268,8 +268,8 @@ func TestPendingPeerIsGivenUpBesideOthers(t *testing.T) {
 	b.pass(10 * time.Second)
 	b.reply(b.probesSent()[len(b.probesSent())-1], Nonce{Len: 4, Bytes: [12]byte{5}})
 	b.pass(10 * time.Second)
-	if b.dismissed(theKey) || len(b.pairs) != 1 {
-		t.Errorf("%v, and %d entries", b.other, len(b.pairs))
+	if b.dismissed(theKey) || len(b.entries) != 1 {
+		t.Errorf("%v, and %d entries", b.other, len(b.entries))
 	}
 }
 
@@ -287,7 +287,7 @@ func TestPendingPeerThatGoesOnSending(t *testing.T) {
 }
 
 // dismissed reports whether the data plane was told to forget a pending peer.
-func (b *bench) dismissed(key PairKey) bool {
+func (b *bench) dismissed(key SessionKey) bool {
 	return slices.ContainsFunc(b.other, func(o Output) bool { d, is := o.(Dismiss); return is && d.Key == key })
 }
 
@@ -318,7 +318,7 @@ func TestReturnOfADeadPeerNeedsNoWaiting(t *testing.T) {
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
 	b.see(pending(netP, fresh))
 	b.reply(b.probesSent()[0], fresh)
-	if p := b.pairs[theKey]; p.RemoteNonce != fresh || p.Dead {
+	if p := b.entries[theKey]; p.RemoteNonce != fresh || p.Dead {
 		t.Errorf("entry %+v, want it replaced at once", p)
 	}
 }
@@ -336,7 +336,7 @@ func TestNewsOfADeadPeer(t *testing.T) {
 	b.answerProbesTo(netQ, peerNonce)
 	b.pass(time.Second)
 	b.wantTargets(netQ)
-	if b.pairs[theKey].Dead {
+	if b.entries[theKey].Dead {
 		t.Error("still dead although it answered where the look-up said")
 	}
 }

@@ -129,7 +129,7 @@ func (c *Core) validatedOtherwise(now time.Time, k *pendingPeer, rtt time.Durati
 
 // letGo lets packets of local programs go that waited for the validation of a pending
 // peer which was given up: to a known node by its preinstalled entry.
-func (c *Core) letGo(key PairKey) {
+func (c *Core) letGo(key SessionKey) {
 	if c.expected[key] != nil {
 		c.emit(Release{Key: key})
 		return
@@ -149,7 +149,7 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 		return true
 	}
 	var kept *pendingPeer
-	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+	for _, k := range c.pending[SessionKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce && (kept == nil || k.key.Remote == p.Src) {
 			kept = k
 		}
@@ -159,7 +159,7 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	}
 	c.accounts.received(now, p.Src, len(packet), 1)
 	answered := c.acknowledgePending(now, link, p, kept)
-	for _, k := range c.pending[PairKey{p.Dst.NID, p.Src.NID}] {
+	for _, k := range c.pending[SessionKey{p.Dst.NID, p.Src.NID}] {
 		if k.key.Nonce == p.Nonce {
 			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
 			if k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not

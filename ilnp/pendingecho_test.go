@@ -22,13 +22,13 @@ func pendingAt(t *testing.T, change ...func(*Config)) *bench {
 }
 
 // established returns the session with the peer of the tests, if there is one.
-func (b *bench) established() (Pair, bool) {
-	for _, p := range b.pairs {
+func (b *bench) established() (Entry, bool) {
+	for _, p := range b.entries {
 		if p.RemoteNID == peerNID && p.State == Established {
 			return p, true
 		}
 	}
-	return Pair{}, false
+	return Entry{}, false
 }
 
 // TestUpdateOfAPendingPeer: it is acknowledged where it came from, in the form
@@ -109,7 +109,7 @@ func TestSessionsNonceStaysWithItsLocators(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	own := b.pairs[theKey].LocalNonce
+	own := b.entries[theKey].LocalNonce
 	o := pending(netP, forged)
 	o.Trigger, o.OwnNonce = SeenOtherNonce, own
 	b.see(o)
@@ -287,18 +287,18 @@ func TestExcessWaits(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.drain()
-	if !b.pairs[theKey].Expected {
+	if !b.entries[theKey].Expected {
 		t.Fatal("no entry is preinstalled")
 	}
 	o := pending(netP, peerNonce)
 	o.Trigger, o.Bytes = SeenExcess, 0
 	b.see(o)
-	if len(b.other) > 0 || b.pairs[theKey].State != Initiated || !b.pairs[theKey].Expected {
-		t.Fatalf("outputs %+v, entry %+v", b.other, b.pairs[theKey])
+	if len(b.other) > 0 || b.entries[theKey].State != Initiated || !b.entries[theKey].Expected {
+		t.Fatalf("outputs %+v, entry %+v", b.other, b.entries[theKey])
 	}
 	b.see(pending(netP, peerNonce))
 	b.reply(b.probesSent()[0], peerNonce)
-	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce != ownOfPending {
+	if p := b.entries[theKey]; p.State != Established || p.LocalNonce != ownOfPending {
 		t.Errorf("session %+v", p)
 	}
 	if len(b.other) != 1 || b.other[0] != (Output)(Release{Key: theKey}) {
@@ -345,7 +345,7 @@ func TestLateReplyCounts(t *testing.T) {
 	b.see(o)
 	probe := b.probesSent()[0]
 	b.pass(ackPatience)
-	if !b.pairs[theKey].NonceAlways {
+	if !b.entries[theKey].NonceAlways {
 		t.Error("a peer that answers no probe may want every nonce")
 	}
 	b.pass(10 * time.Millisecond)

@@ -9,7 +9,7 @@ import (
 
 // addPending takes a pending peer in.
 func (c *Core) addPending(k *pendingPeer) {
-	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	k.owner = k
 	k.listed = c.known[k.key.Remote.NID] != nil && c.lists(k.key.Remote) || c.predecessor(k.key.Local, k.key.Remote) != nil
 	c.pendingPeers[k.key] = k
@@ -24,7 +24,7 @@ func (c *Core) makeRoom(now time.Time, key Pending) bool {
 	if len(c.queue) > 2*len(c.pendingPeers)+queueSlack { // most are decided, and hold memory
 		c.queue = slices.DeleteFunc(c.queue, func(k *pendingPeer) bool { return c.pendingPeers[k.key] != k })
 	}
-	if list := c.pending[PairKey{key.Local, key.Remote.NID}]; len(list) >= maxOfOneNID {
+	if list := c.pending[SessionKey{key.Local, key.Remote.NID}]; len(list) >= maxOfOneNID {
 		i := slices.IndexFunc(list, func(k *pendingPeer) bool { return k.state == unvalidatedPeer && !k.listed })
 		if i < 0 || now.Sub(list[i].since) < pendingFirst && c.predecessor(key.Local, key.Remote) == nil && !c.lists(key.Remote) {
 			return false
@@ -47,7 +47,7 @@ func (c *Core) makeRoom(now time.Time, key Pending) bool {
 
 // isPending reports whether a node without a session is about to be validated under
 // an alias.
-func (c *Core) isPending(key PairKey) bool {
+func (c *Core) isPending(key SessionKey) bool {
 	return slices.ContainsFunc(c.pending[key], func(k *pendingPeer) bool { return k.handles == key && !k.held })
 }
 
@@ -56,7 +56,7 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 	if c.pendingPeers[k.key] != k {
 		return
 	}
-	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	c.retire(&k.schedule)
 	c.forgetProbes(&k.sent, now)
 	delete(c.pendingPeers, k.key)
@@ -75,7 +75,7 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 // or claims it: a forged packet costs no more than it is. Who is alone with its NID is
 // asked once more, as a probe or its answer may be lost.
 func (k *pendingPeer) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
-	nids := PairKey{k.key.Local, k.key.Remote.NID}
+	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
 	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
 		return false
@@ -92,7 +92,7 @@ func (k *pendingPeer) turn() int {
 	return k.tries
 }
 
-func (k *pendingPeer) nids() PairKey { return PairKey{k.key.Local, k.key.Remote.NID} }
+func (k *pendingPeer) nids() SessionKey { return SessionKey{k.key.Local, k.key.Remote.NID} }
 
 func (k *pendingPeer) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 	return c.isSummedOverNIDs(now, profile{control: k.control, asks: k.asks}, k.sent, l)

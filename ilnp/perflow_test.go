@@ -18,8 +18,8 @@ func stallBench(t *testing.T) *bench {
 	b.open(netP)
 	b.pass(time.Minute)
 	b.forget()
-	if n := len(b.pairs[theKey].Paths); n != 2 || b.pairs[theKey].PerFlow {
-		t.Fatalf("%d paths, entry %+v", n, b.pairs[theKey])
+	if n := len(b.entries[theKey].Paths); n != 2 || b.entries[theKey].PerFlow {
+		t.Fatalf("%d paths, entry %+v", n, b.entries[theKey])
 	}
 	return b
 }
@@ -79,7 +79,7 @@ func TestStallOfThePathsThemselves(t *testing.T) {
 				b.timeout(c.answered[i])
 			}
 			b.pass(2 * time.Second)
-			if b.count(SpreadChanged) != 0 || b.pairs[theKey].PerFlow {
+			if b.count(SpreadChanged) != 0 || b.entries[theKey].PerFlow {
 				t.Errorf("taken for a firewall: %+v", b.events)
 			}
 		})
@@ -100,11 +100,11 @@ func TestStallOfALostPath(t *testing.T) {
 	for range 12 { // the third is asked again, and left
 		b.pass(50 * time.Millisecond)
 	}
-	if n := len(b.pairs[theKey].Paths); n != 2 {
+	if n := len(b.entries[theKey].Paths); n != 2 {
 		t.Fatalf("%d paths are left", n)
 	}
 	b.pass(150 * time.Millisecond)
-	if b.timeout(2); b.pairs[theKey].PerFlow {
+	if b.timeout(2); b.entries[theKey].PerFlow {
 		t.Errorf("taken for a firewall: %+v", b.events)
 	}
 }
@@ -114,8 +114,8 @@ func TestStallOfALostPath(t *testing.T) {
 func TestStallBehindPathsThatWork(t *testing.T) {
 	b := stallBench(t)
 	asked := b.stall(2)
-	if len(asked) != 2 || !b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 || b.events[len(b.events)-1].Reason != "flow" {
-		t.Fatalf("%d paths asked, entry %+v, events %+v", len(asked), b.pairs[theKey], b.events)
+	if len(asked) != 2 || !b.entries[theKey].PerFlow || b.count(SpreadChanged) != 1 || b.events[len(b.events)-1].Reason != "flow" {
+		t.Fatalf("%d paths asked, entry %+v, events %+v", len(asked), b.entries[theKey], b.events)
 	}
 	if p := b.Peers(b.now)[0]; p.Spread != ByFlow {
 		t.Errorf("shown as %+v", p)
@@ -142,7 +142,7 @@ func TestStallBehindAPathThatDoesNot(t *testing.T) {
 	for range 20 { // the other one is asked again, and left
 		b.pass(50 * time.Millisecond)
 	}
-	if p := b.pairs[theKey]; p.PerFlow || len(p.Paths) != 1 || b.count(SpreadChanged) != 0 {
+	if p := b.entries[theKey]; p.PerFlow || len(p.Paths) != 1 || b.count(SpreadChanged) != 0 {
 		t.Errorf("entry %+v, events %+v", p, b.events)
 	}
 	if b.stall(1); len(b.probesSent()) != 0 {
@@ -156,7 +156,7 @@ func TestPacketsAreSpreadAgain(t *testing.T) {
 	b := stallBench(t)
 	spell := func() (d time.Duration) {
 		b.stall(2)
-		for b.pairs[theKey].PerFlow && d < 10*time.Hour {
+		for b.entries[theKey].PerFlow && d < 10*time.Hour {
 			b.pass(5 * time.Second)
 			d += 5 * time.Second
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
@@ -194,8 +194,8 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 		}
 	}
 	ask(true)
-	if ask(true); !b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 {
-		t.Fatalf("entry %+v, events %+v", b.pairs[theKey], b.events)
+	if ask(true); !b.entries[theKey].PerFlow || b.count(SpreadChanged) != 1 {
+		t.Fatalf("entry %+v, events %+v", b.entries[theKey], b.events)
 	}
 	for range 2 * perFlowFirst / time.Minute {
 		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true, AsksPerFlow: true}})
@@ -208,16 +208,16 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 		b.answerProbes()
 		b.pass(time.Minute)
 	}
-	if !b.pairs[theKey].PerFlow {
+	if !b.entries[theKey].PerFlow {
 		t.Error("ended without the correspondent's word")
 	}
 	b.forget()
-	if ask(false); b.pairs[theKey].PerFlow || b.count(SpreadChanged) != 1 {
-		t.Errorf("afterwards: %+v", b.pairs[theKey])
+	if ask(false); b.entries[theKey].PerFlow || b.count(SpreadChanged) != 1 {
+		t.Errorf("afterwards: %+v", b.entries[theKey])
 	}
 	b.stall(2)
 	ask(true)
-	if ask(false); !b.pairs[theKey].PerFlow {
+	if ask(false); !b.entries[theKey].PerFlow {
 		t.Error("what we have found out ends with the correspondent's wish")
 	}
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, AsksPerFlow: true}}) // the ring was full
@@ -233,7 +233,7 @@ func TestPerFlowIsRemembered(t *testing.T) {
 	b.stall(2)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.drain()
-	if !b.pairs[theKey].PerFlow {
+	if !b.entries[theKey].PerFlow {
 		t.Error("forgotten when somebody told of the correspondent")
 	}
 	next := b.successor(t, inMode(Duality))
@@ -270,7 +270,7 @@ func TestWishThatAlternates(t *testing.T) {
 		b.answerAll()
 		b.pass(time.Second)
 	}
-	if n := b.count(SpreadChanged); n != 1 || !b.pairs[theKey].PerFlow {
+	if n := b.count(SpreadChanged); n != 1 || !b.entries[theKey].PerFlow {
 		t.Errorf("%d changes", n)
 	}
 }

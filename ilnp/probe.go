@@ -38,10 +38,10 @@ type prober interface {
 	// probesOverNIDs reports whether the next probe to a locator is summed over NIDs.
 	probesOverNIDs(c *Core, now time.Time, l roam.L64) bool
 	// nids returns the ends of its probes.
-	nids() PairKey
+	nids() SessionKey
 }
 
-func (s *session) nids() PairKey { return PairKey{s.localNID, s.remoteNID} }
+func (s *session) nids() SessionKey { return SessionKey{s.localNID, s.remoteNID} }
 
 func (s *session) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 	return c.isSummedOverNIDs(now, s.profile, s.sent, l)
@@ -52,7 +52,7 @@ func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
 }
 
 // sendProbe sends an echo request with our nonce for this correspondent.
-func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids PairKey, nonce Nonce, pr probe) {
+func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey, nonce Nonce, pr probe) {
 	var t token
 	if c.isObstructed(nids.Remote, pr.path) || !c.draw(now, t[:]) {
 		return

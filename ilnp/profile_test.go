@@ -25,7 +25,7 @@ func profiled(t *testing.T, p Peer) *bench {
 // shown, for its first session and for every other.
 func TestProfileReachesTheEntry(t *testing.T) {
 	b := profiled(t, Peer{Rule: RuleRFC6741, RuleFixed: true, NonceAlways: true, OldFirst: true, DraftLU: true})
-	if p := b.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
+	if p := b.entries[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry %+v", p)
 	}
 	if s := b.Peers(b.now); len(s) != 1 || !s[0].NonceAlways || !s[0].OldFirst || s[0].RuleSought || s[0].UpdateForm != ilnpwire.FormDraft {
@@ -33,7 +33,7 @@ func TestProfileReachesTheEntry(t *testing.T) {
 	}
 	b.AddPeer(b.now, Peer{NID: peerNID})
 	b.drain()
-	if p := b.pairs[theKey]; p.NonceAlways || !p.RuleSought {
+	if p := b.entries[theKey]; p.NonceAlways || !p.RuleSought {
 		t.Errorf("entry after the options were taken away %+v", p)
 	}
 }
@@ -43,26 +43,26 @@ func TestProfileReachesTheEntry(t *testing.T) {
 func TestFoundRule(t *testing.T) {
 	b := profiled(t, Peer{})
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: NotFound})
-	if p := b.pairs[theKey]; !p.RuleSought || p.Rule != RuleIPv6 {
+	if p := b.entries[theKey]; !p.RuleSought || p.Rule != RuleIPv6 {
 		t.Errorf("entry before the rule was found %+v", p)
 	}
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.drain()
-	if p := b.pairs[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
+	if p := b.entries[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry after it %+v", p)
 	}
 	b.pass(11 * time.Minute)
-	if len(b.pairs) != 0 {
+	if len(b.entries) != 0 {
 		t.Fatal("the session does not end")
 	}
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
-	if p := b.pairs[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
+	if p := b.entries[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry of the next session %+v", p)
 	}
 	b = profiled(t, Peer{RuleFixed: true})
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
-	if p := b.pairs[theKey]; p.Rule != RuleIPv6 {
+	if p := b.entries[theKey]; p.Rule != RuleIPv6 {
 		t.Errorf("a fixed rule was changed: %+v", p)
 	}
 }
@@ -83,7 +83,7 @@ func TestRuleOfACandidate(t *testing.T) {
 		o.Found = NotFound
 		b.see(o)
 		b.reply(b.probesSent()[0], peerNonce)
-		if p := b.pairs[theKey]; p.State != Established || p.Rule != RuleRFC6741 || p.RuleSought {
+		if p := b.entries[theKey]; p.State != Established || p.Rule != RuleRFC6741 || p.RuleSought {
 			t.Errorf("first shown %d: entry %+v", first, p)
 		}
 	}
@@ -121,7 +121,7 @@ func TestProfileIsRestored(t *testing.T) {
 	b.known[peerNID].nonceSure = true
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
 	n := b.successor(t, inMode(Duality))
-	if p := n.pairs[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
+	if p := n.entries[theKey]; !p.NonceAlways || p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry %+v", p)
 	}
 	if k := n.known[peerNID]; k.profile != b.known[peerNID].profile {
@@ -150,7 +150,7 @@ func TestOptionOnEveryPacket(t *testing.T) {
 		c.activity.Key = theKey
 		b.HandleActivity(b.now, []Activity{c.activity})
 		b.drain()
-		if got := b.pairs[theKey].NonceAlways; got != c.want {
+		if got := b.entries[theKey].NonceAlways; got != c.want {
 			t.Errorf("%s: every packet %v, want %v", name, got, c.want)
 		}
 	}
@@ -158,12 +158,12 @@ func TestOptionOnEveryPacket(t *testing.T) {
 	b.HandleActivity(b.now, []Activity{{Key: theKey, WithNonce: 3}})
 	b.AddPeer(b.now, Peer{NID: peerNID})
 	b.drain()
-	if !b.pairs[theKey].NonceAlways {
+	if !b.entries[theKey].NonceAlways {
 		t.Error("a default puts aside what the peer has shown")
 	}
 	b.HandleActivity(b.now, []Activity{{Key: theKey, WithNonce: 3, WithoutNonce: 1}})
 	b.drain()
-	if b.pairs[theKey].NonceAlways {
+	if b.entries[theKey].NonceAlways {
 		t.Error("every packet although the peer does not")
 	}
 }
@@ -197,7 +197,7 @@ func TestLateNonceCounts(t *testing.T) {
 		for range 3 {
 			read(100, c.asks)
 		}
-		if got := b.pairs[theKey].NonceAlways; got != c.want {
+		if got := b.entries[theKey].NonceAlways; got != c.want {
 			t.Errorf("%s: every packet %v, want %v", name, got, c.want)
 		}
 		if got := b.known[peerNID].nonceAlways; got != c.want {
@@ -206,7 +206,7 @@ func TestLateNonceCounts(t *testing.T) {
 		b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 600)))) // its first nonces begin anew
 		with++
 		read(100, c.asks)
-		if got := b.pairs[theKey].NonceAlways; got != c.want {
+		if got := b.entries[theKey].NonceAlways; got != c.want {
 			t.Errorf("%s: every packet %v after an update, want %v", name, got, c.want)
 		}
 	}
@@ -223,7 +223,7 @@ func TestPendingPeerThatProbes(t *testing.T) {
 	b.reply(b.probesSent()[0], peerNonce)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, WithNonce: 9}})
 	b.drain()
-	if p := b.pairs[theKey]; p.State != Established || p.NonceAlways || !p.RuleSought {
+	if p := b.entries[theKey]; p.State != Established || p.NonceAlways || !p.RuleSought {
 		t.Errorf("entry %+v", p)
 	}
 }

@@ -78,7 +78,7 @@ func TestErrorThatQuotesAProbe(t *testing.T) {
 			if s.noUDP != (c.want && encap && c.code == 4) || s.asks {
 				t.Errorf("%s, in UDP %v: no UDP %v, Roam %v", name, encap, s.noUDP, s.asks)
 			}
-			if b.pairs[theKey].Encap {
+			if b.entries[theKey].Encap {
 				t.Errorf("%s, in UDP %v: an error has data go without the option", name, encap)
 			}
 		}

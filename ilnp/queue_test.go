@@ -155,7 +155,7 @@ func TestSharesAreForgotten(t *testing.T) {
 	b.acknowledgeLast()
 	b.prefix(2, netB, Infinite)
 	b.acknowledgeLast()
-	if p := b.pairs[theKey]; len(p.Paths) != 2 || len(p.Costs) != 0 {
+	if p := b.entries[theKey]; len(p.Paths) != 2 || len(p.Costs) != 0 {
 		t.Errorf("a path that came back has costs %v", p.Costs)
 	}
 }

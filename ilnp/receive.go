@@ -40,12 +40,12 @@ func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 }
 
 // claimed names the session that a refused packet claims to be of, for people.
-func (c *Core) claimed(packet []byte) PairKey {
+func (c *Core) claimed(packet []byte) SessionKey {
 	h, err := ip6.Parse(packet)
 	if err != nil {
-		return PairKey{}
+		return SessionKey{}
 	}
-	key := PairKey{roam.ILVFromAddr(h.Dst).NID, roam.ILVFromAddr(h.Src).NID}
+	key := SessionKey{roam.ILVFromAddr(h.Dst).NID, roam.ILVFromAddr(h.Src).NID}
 	if ss := c.between(key.Local, key.Remote); len(ss) == 1 {
 		return ss[0].key
 	}
@@ -55,7 +55,7 @@ func (c *Core) claimed(packet []byte) PairKey {
 // handleUpdate admits a Locator Update or an acknowledgement: the nonce comes
 // before everything else (RFC 6743 §6, RFC 6741 §11.1).
 func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) {
-	key := PairKey{p.Dst.NID, p.Src.NID}
+	key := SessionKey{p.Dst.NID, p.Src.NID}
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
 	switch {
 	case !p.Nonce.Present():
@@ -225,7 +225,7 @@ func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate)
 // there sets up another one, which falls back.
 func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 	m, err := ilnpwire.ParseError(p.Payload)
-	key := PairKey{p.Dst.NID, p.Src.NID}
+	key := SessionKey{p.Dst.NID, p.Src.NID}
 	if err != nil || m.Code > ilnpwire.CodeUnknownOption || m.Code == 0 {
 		c.refuse(now, key, reasonUnexpected)
 		return
@@ -245,7 +245,7 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 			return
 		}
 	}
-	c.refuse(now, PairKey{q.Src.NID, q.Dst.NID}, reasonQuote)
+	c.refuse(now, SessionKey{q.Src.NID, q.Dst.NID}, reasonQuote)
 }
 
 // handleRefusal falls back: the correspondent does not know the nonce's option.

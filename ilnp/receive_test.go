@@ -85,18 +85,18 @@ func TestRefusedInput(t *testing.T) {
 			p, _ := ilnpwire.BuildEcho(roam.ILV{NID: peerNID, L64: netP}, roam.ILV{NID: ownNID, L64: netA}, peerNonce, false, 1, 1, make([]byte, 16))
 			return p
 		}, reasonToken},
-		{"parameter problem about a live session", func(b *bench) []byte { return problem(b, netP, b.pairs[theKey].LocalNonce, 2) }, reasonQuote},
+		{"parameter problem about a live session", func(b *bench) []byte { return problem(b, netP, b.entries[theKey].LocalNonce, 2) }, reasonQuote},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			b.prefix(1, netA, Infinite)
 			b.open(netP)
-			before := b.pairs[theKey]
+			before := b.entries[theKey]
 			b.receive(1, c.packet(b))
 			if n := b.RejectedInput()[c.reason]; n != 1 {
 				t.Errorf("refusals %v, want one for %q", b.RejectedInput(), c.reason)
 			}
-			if !samePair(before, b.pairs[theKey]) || len(b.sent) != 0 {
+			if !sameEntry(before, b.entries[theKey]) || len(b.sent) != 0 {
 				t.Errorf("bad input changed the session or was answered")
 			}
 			if b.count(Refused) != 1 {
@@ -151,7 +151,7 @@ func TestUpdateOf255Locators(t *testing.T) {
 	if len(state.Locators) != 256 {
 		t.Errorf("%d locators kept, want all 255 and the dropped one in grace", len(state.Locators))
 	}
-	p := b.pairs[theKey]
+	p := b.entries[theKey]
 	b.wantTargets(netR + 254<<16)
 	if len(p.Accept) != 256 {
 		t.Errorf("%d locators accepted by the entry, want all that are kept", len(p.Accept))
@@ -241,11 +241,11 @@ func TestRemoteLifetimesRunOut(t *testing.T) {
 	b.wantTargets(netQ)
 	b.pass(6 * time.Second)
 	b.wantTargets(netR)
-	if !slices.Contains(b.pairs[theKey].Accept, netQ) {
+	if !slices.Contains(b.entries[theKey].Accept, netQ) {
 		t.Error("packets in flight from a locator past its lifetime are not accepted")
 	}
 	b.pass(11 * time.Second)
-	if slices.Contains(b.pairs[theKey].Accept, netQ) {
+	if slices.Contains(b.entries[theKey].Accept, netQ) {
 		t.Error("still accepted after its grace")
 	}
 	b.pass(2 * time.Minute)
@@ -273,7 +273,7 @@ func TestAgedLocatorIsTheLastResort(t *testing.T) {
 	b.answerProbesTo(netQ, peerNonce)
 	b.pass(time.Second)
 	b.wantTargets(netQ)
-	if !slices.Contains(b.pairs[theKey].Accept, netQ) {
+	if !slices.Contains(b.entries[theKey].Accept, netQ) {
 		t.Error("sent to, and not accepted")
 	}
 	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netR, 10, 600))))
@@ -299,11 +299,11 @@ func TestGraceOfDroppedLocators(t *testing.T) {
 	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
 	b.wantTargets(netQ)
 	b.pass(9 * time.Second)
-	if !slices.Contains(b.pairs[theKey].Accept, netP) {
+	if !slices.Contains(b.entries[theKey].Accept, netP) {
 		t.Error("dropped locator not accepted any more after 9 s")
 	}
 	b.pass(2 * time.Second)
-	if slices.Contains(b.pairs[theKey].Accept, netP) {
+	if slices.Contains(b.entries[theKey].Accept, netP) {
 		t.Error("dropped locator still accepted after 11 s")
 	}
 }
@@ -356,7 +356,7 @@ func TestNothingGoesToWithdrawnLocatorsAfterTheAcknowledgement(t *testing.T) {
 	for out, ok := b.Poll(); ok; out, ok = b.Poll() {
 		switch out := out.(type) {
 		case Upsert:
-			told = told || !slices.ContainsFunc(out.Pair.Paths, func(p Path) bool { return p.Remote == netP })
+			told = told || !slices.ContainsFunc(out.Entry.Paths, func(p Path) bool { return p.Remote == netP })
 		case Transmit:
 			if b.isAck(out) && !told {
 				t.Error("acknowledged while the data plane still sends to what was withdrawn")
@@ -395,7 +395,7 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 		}
 		p := b.parse(b.sent[i])
 		got := Path{Local{b.sent[i].Link, p.Src.L64}, p.Dst.L64}
-		if got != c.want || p.TrafficClass != ilnpwire.TrafficClassCS6 || p.Nonce != b.pairs[theKey].LocalNonce {
+		if got != c.want || p.TrafficClass != ilnpwire.TrafficClassCS6 || p.Nonce != b.entries[theKey].LocalNonce {
 			t.Errorf("%s: acknowledgement %v, want %v, in CS6 and with our nonce", c.name, got, c.want)
 		}
 	}
@@ -426,7 +426,7 @@ func FuzzHandlePacket(f *testing.F) {
 		b.open(netP)
 		b.receive(1, packet)
 		b.pass(time.Minute)
-		if len(b.pairs) != 1 || len(b.pairs[theKey].Paths) == 0 {
+		if len(b.entries) != 1 || len(b.entries[theKey].Paths) == 0 {
 			t.Error("one packet ended the session")
 		}
 	})
@@ -448,7 +448,7 @@ func TestRandomPackets(t *testing.T) {
 		b.HandlePacket(b.now, 1, p[:r.IntN(len(p)+1)])
 	}
 	b.drain()
-	if len(b.pairs) != 1 {
+	if len(b.entries) != 1 {
 		t.Error("session is gone")
 	}
 }

@@ -27,7 +27,7 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 	})
 	for _, v := range sessions {
 		if err := c.check(v); err != nil {
-			return fmt.Errorf("session %v: %w", PairKey{v.Local, v.Remote}, err)
+			return fmt.Errorf("session %v: %w", SessionKey{v.Local, v.Remote}, err)
 		}
 	}
 	c.restoreKnown(st.Known)

@@ -25,10 +25,10 @@ func TestCorrespondentGoesOnAfterAReboot(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	before := b.pairs[theKey]
+	before := b.entries[theKey]
 
 	n := b.rebooted(t, time.Minute)
-	p := n.pairs[theKey]
+	p := n.entries[theKey]
 	if p.State != Established || p.LocalNonce != before.LocalNonce || p.RemoteNonce != before.RemoteNonce {
 		t.Fatalf("entry %+v, want the nonces of %+v", p, before)
 	}
@@ -36,7 +36,7 @@ func TestCorrespondentGoesOnAfterAReboot(t *testing.T) {
 		t.Errorf("%d paths and %d packets before there is a locator", len(p.Paths), len(n.sent))
 	}
 	n.prefix(5, netC, Infinite) // another network, and another index of the link
-	if p = n.pairs[theKey]; len(p.Paths) != 1 || p.Paths[0].Local != (Local{5, netC}) {
+	if p = n.entries[theKey]; len(p.Paths) != 1 || p.Paths[0].Local != (Local{5, netC}) {
 		t.Errorf("paths %v", p.Paths)
 	}
 	if list := n.updates(); len(list) != 1 || list[0].Locators[0].L64 != netC {
@@ -53,7 +53,7 @@ func TestRebootEndsWhatWasUnderWay(t *testing.T) {
 	b.SetLinkDisabled(b.now, 1, true)
 	silence(b)
 	b.pass(5 * time.Second)
-	if !b.pairs[theKey].Dead {
+	if !b.entries[theKey].Dead {
 		t.Fatal("not dead, so nothing is tested")
 	}
 	n := b.rebooted(t, time.Second)
@@ -61,13 +61,13 @@ func TestRebootEndsWhatWasUnderWay(t *testing.T) {
 		t.Errorf("mode %v, disabled %v, %d locators of before", n.Mode(), n.host.disabled, len(n.host.locals))
 	}
 	n.prefix(1, netA, Infinite)
-	if n.pairs[theKey].Dead || len(n.updates()) != 1 {
-		t.Errorf("dead %v, %d updates", n.pairs[theKey].Dead, len(n.updates()))
+	if n.entries[theKey].Dead || len(n.updates()) != 1 {
+		t.Errorf("dead %v, %d updates", n.entries[theKey].Dead, len(n.updates()))
 	}
 	// It may have lost its half meanwhile, and lives by the same rules as before.
 	n.see(Observation{Trigger: SeenSilence, Key: theKey})
 	n.pass(5 * time.Second)
-	if !n.pairs[theKey].Dead {
+	if !n.entries[theKey].Dead {
 		t.Error("nobody asks whether it lives")
 	}
 }
@@ -76,16 +76,16 @@ func TestRecordOfAnotherTime(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	if n := b.rebooted(t, time.Hour); len(n.pairs) != 0 {
+	if n := b.rebooted(t, time.Hour); len(n.entries) != 0 {
 		t.Error("a session idle for an hour is back")
 	}
 	n := b.rebooted(t, -24*365*time.Hour) // the clock has lost the time
-	if len(n.pairs) != 1 {
+	if len(n.entries) != 1 {
 		t.Fatal("no session")
 	}
 	n.prefix(1, netA, Infinite)
 	n.pass(n.cfg.IdleTimeout + idleUnread + time.Second)
-	if len(n.pairs) != 0 {
+	if len(n.entries) != 0 {
 		t.Error("the session stays, as its times are in the future")
 	}
 }
@@ -95,8 +95,8 @@ func TestRecordHoldsWhatTheCorrespondentConfirmed(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
-	if n := b.rebooted(t, time.Second); len(n.pairs) != 0 || len(n.known) != 1 {
-		t.Errorf("%d sessions of which the peer may know nothing, %d known", len(n.pairs), len(n.known))
+	if n := b.rebooted(t, time.Second); len(n.entries) != 0 || len(n.known) != 1 {
+		t.Errorf("%d sessions of which the peer may know nothing, %d known", len(n.entries), len(n.known))
 	}
 }
 

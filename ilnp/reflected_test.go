@@ -18,7 +18,7 @@ func TestForgedUpdatesAreNotReflected(t *testing.T) {
 		b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 600))))
 		b.forget()
 		o := pending(netP, forged)
-		o.Trigger, o.OwnNonce = SeenOtherNonce, b.pairs[theKey].LocalNonce
+		o.Trigger, o.OwnNonce = SeenOtherNonce, b.entries[theKey].LocalNonce
 		sent := 0
 		for range 20 { // for 2 s, while it seems to talk, its correspondent answers nothing
 			sent++

@@ -21,9 +21,9 @@ const (
 // half of the cache of RFC 6741 §5.1.
 type session struct {
 	schedule
-	key                     PairKey
+	key                     SessionKey
 	localNID, remoteNID     roam.NID
-	state                   PairState
+	state                   SessionState
 	localNonce, remoteNonce Nonce
 	profile
 	fallback      fallback
@@ -81,10 +81,10 @@ type session struct {
 	lastNonceRx    time.Time // when the right nonce was last seen
 	lastMove       time.Time
 	lastMoveRTT    time.Duration
-	entry          Pair // as the data plane has it
+	entry          Entry // as the data plane has it
 }
 
-func compareKey(a, b PairKey) int {
+func compareKey(a, b SessionKey) int {
 	return cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
 }
 
@@ -99,7 +99,7 @@ func (c *Core) sorted() []*session {
 // between returns the sessions between two nodes, in the order of keys. There
 // are several when correspondents claim one NID (RFC 6741 §5.4).
 func (c *Core) between(localNID, remoteNID roam.NID) []*session {
-	return c.byNIDs[PairKey{localNID, remoteNID}]
+	return c.byNIDs[SessionKey{localNID, remoteNID}]
 }
 
 // byNonce finds the session that a packet with a nonce belongs to: the key is
@@ -124,7 +124,7 @@ func (c *Core) addSession(now time.Time, s *session, why string) {
 }
 
 func (c *Core) index(s *session) {
-	nids := PairKey{s.localNID, s.remoteNID}
+	nids := SessionKey{s.localNID, s.remoteNID}
 	c.sessions[s.key] = s
 	c.byNIDs[nids] = append(c.byNIDs[nids], s)
 	slices.SortFunc(c.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
@@ -141,7 +141,7 @@ func (c *Core) removeSession(now time.Time, s *session) {
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
 	c.forgetProbes(&s.sent, now)
-	nids := PairKey{s.localNID, s.remoteNID}
+	nids := SessionKey{s.localNID, s.remoteNID}
 	delete(c.sessions, s.key)
 	if c.names[nids] == s {
 		delete(c.names, nids)
@@ -308,7 +308,7 @@ func (c *Core) listingFor(s *session, paths []Path) []listed {
 
 // upsert writes the entry if it differs from what the data plane has.
 func (c *Core) upsert(now time.Time, s *session, paths []Path) {
-	p := Pair{
+	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
@@ -325,7 +325,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		p.Reserve = c.reserveFor(s, p)
 	}
 	p.Validated = c.validatedOf(s, p.Accept)
-	if s.entry.Seq != 0 && s.astray != recalled && samePair(p, s.entry) {
+	if s.entry.Seq != 0 && s.astray != recalled && sameEntry(p, s.entry) {
 		return
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
@@ -337,7 +337,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		s.lastMove = now
 	}
 	s.entry = p
-	c.emit(Upsert{Pair: p})
+	c.emit(Upsert{Entry: p})
 	s.forgetLengths()
 	c.tellSpread(now, s)
 }

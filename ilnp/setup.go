@@ -74,9 +74,9 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 
 // handleMiss sets a session up as initiator: a nonce is drawn, and the first
 // packets carry it (RFC 6744 §6).
-func (c *Core) handleMiss(now time.Time, key PairKey) {
+func (c *Core) handleMiss(now time.Time, key SessionKey) {
 	if s := c.sessionOf(key); s != nil {
-		c.emit(Upsert{Pair: s.entry})
+		c.emit(Upsert{Entry: s.entry})
 		c.emit(Release{Key: key})
 		return
 	}
@@ -103,7 +103,7 @@ func (c *Core) handleMiss(now time.Time, key PairKey) {
 }
 
 // initiated makes a session that our packets are the first of.
-func (c *Core) initiated(key PairKey, k *correspondent, n Nonce) *session {
+func (c *Core) initiated(key SessionKey, k *correspondent, n Nonce) *session {
 	return &session{
 		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
 		profile: k.profile, rtt: k.rtt, remotes: k.targets(), owned: true,
@@ -339,7 +339,7 @@ func (s *session) noteUse(a Activity) {
 	}
 }
 
-// HandleActivity takes what the data plane counted for pairs; once a second is
+// HandleActivity takes what the data plane counted for entries; once a second is
 // often enough.
 func (c *Core) HandleActivity(now time.Time, as []Activity) {
 	asking := 0

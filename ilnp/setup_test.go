@@ -30,10 +30,10 @@ func TestUnknownIdentifier(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID}) // known, but not where it is
-	for _, key := range []PairKey{theKey, {ownNID, 99}} {
+	for _, key := range []SessionKey{theKey, {ownNID, 99}} {
 		b.forget()
 		b.see(Observation{Trigger: SeenMiss, Key: key})
-		if !slices.Equal(b.other, []Output{Reject{key}}) || len(b.pairs) != 0 {
+		if !slices.Equal(b.other, []Output{Reject{key}}) || len(b.entries) != 0 {
 			t.Errorf("%v, want the packets rejected", b.other)
 		}
 	}
@@ -45,7 +45,7 @@ func TestInitiator(t *testing.T) {
 		b.prefix(1, netA, Infinite)
 		b.AddPeer(b.now, Peer{NID: peerNID, Rule: RuleRFC6741, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: theKey})
-		p := b.pairs[theKey]
+		p := b.entries[theKey]
 		if p.State != Initiated || p.LocalNonce.Len != length || p.RemoteNonce.Present() || p.Rule != RuleRFC6741 {
 			t.Errorf("entry %+v, want initiated with a nonce of %d octets", p, length)
 		}
@@ -56,7 +56,7 @@ func TestInitiator(t *testing.T) {
 			t.Error("no probe goes beside the first packets")
 		}
 		b.answerProbes()
-		if p := b.pairs[theKey]; p.State != Established || p.RemoteNonce != peerNonce || len(p.Unvalidated) != 0 {
+		if p := b.entries[theKey]; p.State != Established || p.RemoteNonce != peerNonce || len(p.Unvalidated) != 0 {
 			t.Errorf("entry %+v after the probe's reply, want established and validated", p)
 		}
 	}
@@ -91,7 +91,7 @@ func TestParameterProblem(t *testing.T) {
 		from  roam.L64
 		code  uint8
 		wrong bool
-		want  PairState
+		want  SessionState
 	}{
 		{"option not known", netP, 2, false, Plain},
 		{"header not known", netP, 1, false, Plain},
@@ -103,12 +103,12 @@ func TestParameterProblem(t *testing.T) {
 		b.prefix(1, netA, Infinite)
 		b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: theKey})
-		n := b.pairs[theKey].LocalNonce
+		n := b.entries[theKey].LocalNonce
 		if c.wrong {
 			n.Bytes[0] ^= 1
 		}
 		b.receive(1, problem(b, c.from, n, c.code))
-		if got := b.pairs[theKey].State; got != c.want {
+		if got := b.entries[theKey].State; got != c.want {
 			t.Errorf("%s: session is %v, want %v", c.name, got, c.want)
 		}
 		if released := len(b.other) == 2; released != (c.want == Plain) {
@@ -124,7 +124,7 @@ func TestPlainUntilItShowsANonce(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
-	own := b.pairs[theKey].LocalNonce
+	own := b.entries[theKey].LocalNonce
 	b.receive(1, problem(b, netP, own, 2))
 	b.forget()
 	b.see(Observation{
@@ -132,7 +132,7 @@ func TestPlainUntilItShowsANonce(t *testing.T) {
 		Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}},
 	})
 	b.answerProbes()
-	if p := b.pairs[theKey]; p.State != Established || p.LocalNonce != own || p.RemoteNonce != peerNonce {
+	if p := b.entries[theKey]; p.State != Established || p.LocalNonce != own || p.RemoteNonce != peerNonce {
 		t.Errorf("entry %+v, want established with our nonce and the one that was shown", p)
 	}
 	if !b.known[peerNID].plainUntil.IsZero() {
@@ -153,16 +153,16 @@ func TestResponder(t *testing.T) {
 	b.see(pending(netP, peerNonce))
 	b.see(pending(netP, peerNonce))
 	probes := b.probesSent()
-	if len(probes) != 1 || probes[0].Nonce.Bytes[0] != 8 || len(b.pairs) != 0 {
-		t.Fatalf("%d probes and %d sessions, want one probe with the pending peer's nonce and no session yet", len(probes), len(b.pairs))
+	if len(probes) != 1 || probes[0].Nonce.Bytes[0] != 8 || len(b.entries) != 0 {
+		t.Fatalf("%d probes and %d sessions, want one probe with the pending peer's nonce and no session yet", len(probes), len(b.entries))
 	}
 	b.answerProbes()
-	p := b.pairs[theKey]
+	p := b.entries[theKey]
 	if p.State != Established || p.LocalNonce.Bytes[0] != 8 || p.RemoteNonce != peerNonce {
 		t.Errorf("entry %+v, want established with both nonces", p)
 	}
 	b.see(pending(netP, peerNonce)) // told late
-	if len(b.pendingPeers) != 0 || len(b.pairs) != 1 {
+	if len(b.pendingPeers) != 0 || len(b.entries) != 1 {
 		t.Error("a late pending peer made something")
 	}
 }
@@ -175,7 +175,7 @@ func TestLateTimerOfTheLastLocator(t *testing.T) {
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	b.pass(2 * time.Second)
-	if b.pairs[theKey].State != Plain {
+	if b.entries[theKey].State != Plain {
 		t.Fatal("not plain")
 	}
 	b.forget()
@@ -247,10 +247,10 @@ func TestPendingThatAreRefused(t *testing.T) {
 }
 
 // pending peer returns the one entry with the correspondent's NID under another alias.
-func (b *bench) unlisted() Pair {
+func (b *bench) unlisted() Entry {
 	b.t.Helper()
-	var found []Pair
-	for key, p := range b.pairs {
+	var found []Entry
+	for key, p := range b.entries {
 		if p.RemoteNID == peerNID && key != theKey {
 			found = append(found, p)
 		}
@@ -273,8 +273,8 @@ func TestFloodOfPending(t *testing.T) {
 		o.Key.Remote = o.Remote.NID
 		b.see(o)
 	}
-	if len(b.pendingPeers) != maxPending || len(b.pairs) != 1 {
-		t.Errorf("%d pending peers and %d sessions, want %d and 1", len(b.pendingPeers), len(b.pairs), maxPending)
+	if len(b.pendingPeers) != maxPending || len(b.entries) != 1 {
+		t.Errorf("%d pending peers and %d sessions, want %d and 1", len(b.pendingPeers), len(b.entries), maxPending)
 	}
 	b.pass(pendingFirst)
 	b.forget()
@@ -298,7 +298,7 @@ func TestPeerWithoutItsState(t *testing.T) {
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
 	o := pending(netP, fresh)
 	o.Trigger = SeenOtherNonce
-	own := b.pairs[theKey].LocalNonce
+	own := b.entries[theKey].LocalNonce
 	b.see(o)
 	probe := b.probesSent()[0]
 	if probe.Nonce != own {
@@ -306,15 +306,15 @@ func TestPeerWithoutItsState(t *testing.T) {
 	}
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.reply(probe, fresh)
-	if b.pairs[theKey].RemoteNonce != peerNonce {
+	if b.entries[theKey].RemoteNonce != peerNonce {
 		t.Fatal("replaced without waiting for the old nonce")
 	}
 	b.pass(199 * time.Millisecond)
-	if b.pairs[theKey].RemoteNonce != peerNonce {
+	if b.entries[theKey].RemoteNonce != peerNonce {
 		t.Fatal("replaced too early")
 	}
 	b.pass(time.Millisecond)
-	p := b.pairs[theKey]
+	p := b.entries[theKey]
 	if p.RemoteNonce != fresh || p.LocalNonce != own || b.count(SessionReplaced) != 1 {
 		t.Errorf("entry %+v, want our nonce and the new one", p)
 	}
@@ -332,13 +332,13 @@ func TestPeerWithoutItsStateElsewhere(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
 	b.pass(time.Second)
-	fresh, own := Nonce{Len: 4, Bytes: [12]byte{5, 5}}, b.pairs[theKey].LocalNonce
+	fresh, own := Nonce{Len: 4, Bytes: [12]byte{5, 5}}, b.entries[theKey].LocalNonce
 	o := pending(netQ, fresh)
 	o.Trigger = SeenOtherNonce
 	b.see(o)
 	b.reply(b.probesSent()[0], fresh)
 	b.pass(time.Minute)
-	if b.pairs[theKey].RemoteNonce != peerNonce {
+	if b.entries[theKey].RemoteNonce != peerNonce {
 		t.Fatal("replaced by who was validated elsewhere")
 	}
 	if p := b.unlisted(); p.RemoteNonce != fresh || p.LocalNonce != o.OwnNonce {
@@ -367,7 +367,7 @@ func TestForgedReturn(t *testing.T) {
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
 	b.drain()
 	b.pass(time.Second)
-	if b.pairs[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.pendingPeers) != 0 {
+	if b.entries[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.pendingPeers) != 0 {
 		t.Errorf("refusals %v, want the session kept and the forgery counted", b.RejectedInput())
 	}
 }
@@ -378,17 +378,17 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b.open(netP, netR)
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: Local{1, netA}})
 	b.wantTargets(netQ)
-	if p := b.pairs[theKey]; !slices.Equal(p.Unvalidated, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
+	if p := b.entries[theKey]; !slices.Equal(p.Unvalidated, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
 		t.Errorf("entry %+v, want the new locator unvalidated and the old ones accepted", p)
 	}
-	if p := b.pairs[theKey]; len(p.Reserve) != 2 || p.Reserve[0].Remote != netP || p.Reserve[1].Remote != netR {
+	if p := b.entries[theKey]; len(p.Reserve) != 2 || p.Reserve[0].Remote != netP || p.Reserve[1].Remote != netR {
 		t.Errorf("in reserve %v, want what is proven and listed", p.Reserve)
 	}
 	b.answerProbes()
-	if p := b.pairs[theKey]; len(p.Unvalidated) != 0 {
+	if p := b.entries[theKey]; len(p.Unvalidated) != 0 {
 		t.Error("not proven by the reply to the probe")
 	}
-	if p := b.pairs[theKey]; len(p.Reserve) != 0 {
+	if p := b.entries[theKey]; len(p.Reserve) != 0 {
 		t.Errorf("in reserve %v after the proof", p.Reserve)
 	}
 	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: roam.DefaultSessionPrefix}})

@@ -22,7 +22,7 @@ func TestSilenceWhileMonitored(t *testing.T) {
 		b.see(Observation{Trigger: SeenSilence, Key: theKey})
 	}
 	b.pass(5 * time.Second)
-	if !b.pairs[theKey].Dead {
+	if !b.entries[theKey].Dead {
 		t.Error("not held for dead after 20 s of silence")
 	}
 }
@@ -57,7 +57,7 @@ func TestLinkThatDiesWithAllItsPaths(t *testing.T) {
 	b.prefix(2, netB, Infinite)
 	b.acknowledgeLast()
 	b.answerProbes()
-	if n := len(b.pairs[theKey].Paths); n != 2 {
+	if n := len(b.entries[theKey].Paths); n != 2 {
 		t.Fatalf("%d paths, want two from the new link", n)
 	}
 	for range 20 {
@@ -71,7 +71,7 @@ func TestLinkThatDiesWithAllItsPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range b.pairs[theKey].Paths {
+	for _, p := range b.entries[theKey].Paths {
 		if p.Local.L64 != netA {
 			t.Errorf("after 20 s data still leaves from %v", p.Local)
 		}

@@ -31,7 +31,7 @@ type sizeCheck struct {
 // TooBig tells our own stack, on behalf of the network, that packets of a
 // session may have at most MTU octets.
 type TooBig struct {
-	Key PairKey
+	Key SessionKey
 	MTU int
 }
 
@@ -42,7 +42,7 @@ func (c *Core) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
 
 // HandleTooBig notes that a router said Packet Too Big about a session: the path
 // is no black hole.
-func (c *Core) HandleTooBig(key PairKey) {
+func (c *Core) HandleTooBig(key SessionKey) {
 	if s := c.sessionOf(key); s != nil {
 		s.size.told = true
 	}
@@ -66,7 +66,7 @@ func (c *Core) checkSize(now time.Time, s *session, mayAsk bool) bool {
 		v.asked = true
 		c.forgetProbes(&s.sent, now.Add(-tokenLife))
 		for range sizeAsked {
-			nids := PairKey{s.localNID, s.remoteNID}
+			nids := SessionKey{s.localNID, s.remoteNID}
 			c.sendProbe(now, s, &s.sent, nids, s.localNonce, probe{path: p, form: FormUDP, sizing: true})
 			c.sendProbe(now, s, &s.sent, nids, s.localNonce, probe{path: p, form: FormFull, size: c.host.mtus[p.Local.Link], sizing: true})
 		}

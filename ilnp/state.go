@@ -91,13 +91,13 @@ type savedKnown struct {
 }
 
 type savedSession struct {
-	Local       roam.NID  `json:"local"`
-	Remote      roam.NID  `json:"remote"`
-	LocalNID    roam.NID  `json:"local_nid"`
-	RemoteNID   roam.NID  `json:"remote_nid"`
-	State       PairState `json:"state"`
-	LocalNonce  []byte    `json:"local_nonce"`
-	RemoteNonce []byte    `json:"remote_nonce,omitempty"`
+	Local       roam.NID     `json:"local"`
+	Remote      roam.NID     `json:"remote"`
+	LocalNID    roam.NID     `json:"local_nid"`
+	RemoteNID   roam.NID     `json:"remote_nid"`
+	State       SessionState `json:"state"`
+	LocalNonce  []byte       `json:"local_nonce"`
+	RemoteNonce []byte       `json:"remote_nonce,omitempty"`
 	savedProfile
 	Fallback     fallback      `json:"fallback"`
 	Announced    bool          `json:"announced,omitempty"`
@@ -211,7 +211,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	}
 	for _, v := range st.Sessions {
 		if err := c.check(v); err != nil {
-			return fmt.Errorf("session %v: %w", PairKey{v.Local, v.Remote}, err)
+			return fmt.Errorf("session %v: %w", SessionKey{v.Local, v.Remote}, err)
 		}
 	}
 	// A mode set by command lasts, until somebody configures another one.
@@ -319,7 +319,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		return
 	}
 	s := &session{
-		key: PairKey{v.Local, v.Remote}, localNID: v.LocalNID, remoteNID: v.RemoteNID, state: v.State,
+		key: SessionKey{v.Local, v.Remote}, localNID: v.LocalNID, remoteNID: v.RemoteNID, state: v.State,
 		localNonce: loadNonce(v.LocalNonce), remoteNonce: loadNonce(v.RemoteNonce), profile: v.savedProfile.profile(),
 		fallback: v.Fallback, announced: v.Announced, remotes: loadRemotes(v.Remotes), nonceUntil: v.NonceUntil,
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
@@ -354,7 +354,7 @@ func (c *Core) restoreName(s *session, v savedSession) {
 	s.owned = v.Owned || named && k != nil
 	s.confirmed = v.Confirmed || s.state == Established && !v.Owned
 	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
-		s.alsoNamed, c.names[PairKey{s.localNID, s.remoteNID}] = true, s
+		s.alsoNamed, c.names[SessionKey{s.localNID, s.remoteNID}] = true, s
 	}
 	for i := range s.remotes {
 		r := &s.remotes[i]

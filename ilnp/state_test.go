@@ -39,8 +39,8 @@ func TestRestoreKeepsEverything(t *testing.T) {
 	if len(n.sent) != 0 || n.count(HandoffStarted) != 0 {
 		t.Errorf("%d packets sent by taking over", len(n.sent))
 	}
-	if !samePair(n.pairs[theKey], b.pairs[theKey]) || n.pairs[theKey].Seq <= b.pairs[theKey].Seq {
-		t.Errorf("entry\n%+v, want\n%+v with a later Seq", n.pairs[theKey], b.pairs[theKey])
+	if !sameEntry(n.entries[theKey], b.entries[theKey]) || n.entries[theKey].Seq <= b.entries[theKey].Seq {
+		t.Errorf("entry\n%+v, want\n%+v with a later Seq", n.entries[theKey], b.entries[theKey])
 	}
 	if n.Mode() != Duality || !n.host.disabled[7] {
 		t.Error("mode or disabled link lost")
@@ -86,7 +86,7 @@ func TestRestoreOfADeadSession(t *testing.T) {
 	silence(b)
 	b.pass(5 * time.Second)
 	n := b.successor(t)
-	if !n.pairs[theKey].Dead {
+	if !n.entries[theKey].Dead {
 		t.Error("not dead any more")
 	}
 	n.pass(2 * time.Second)
@@ -102,7 +102,7 @@ func TestRestoreOfAnInitiatedSession(t *testing.T) {
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	n := b.successor(t)
 	n.pass(2 * time.Second)
-	if n.pairs[theKey].State != Plain {
+	if n.entries[theKey].State != Plain {
 		t.Error("does not fall back")
 	}
 }
@@ -133,7 +133,7 @@ func TestIdleSessionsAreNotRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.drain()
-	if len(n.pairs) != 0 {
+	if len(n.entries) != 0 {
 		t.Error("a session idle for an hour is back")
 	}
 }

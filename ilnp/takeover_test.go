@@ -19,7 +19,7 @@ func forgedFirst(t *testing.T) *bench {
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: forged})
-	if p := b.pairs[theKey]; p.State != Established || !p.Unconfirmed {
+	if p := b.entries[theKey]; p.State != Established || !p.Unconfirmed {
 		t.Fatalf("entry %+v, want an unconfirmed one", p)
 	}
 	return b
@@ -48,14 +48,14 @@ func TestForgedFirstNonceMovesNothing(t *testing.T) {
 	}
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.answerProbesTo(netQ, forged)
-	if p := b.pairs[theKey]; p.State != Initiated || p.RemoteNonce.Present() {
+	if p := b.entries[theKey]; p.State != Initiated || p.RemoteNonce.Present() {
 		t.Errorf("entry of the name %+v, want one without a nonce", p)
 	}
-	if p := b.unlisted(); p.RemoteNonce != forged || len(b.pairs) != 2 {
-		t.Errorf("%d entries, %+v, want another one with the nonce of the node elsewhere", len(b.pairs), p)
+	if p := b.unlisted(); p.RemoteNonce != forged || len(b.entries) != 2 {
+		t.Errorf("%d entries, %+v, want another one with the nonce of the node elsewhere", len(b.entries), p)
 	}
 	b.answerProbesTo(netP, peerNonce)
-	if p := b.pairs[theKey]; p.State != Established || p.Unconfirmed || p.RemoteNonce != peerNonce {
+	if p := b.entries[theKey]; p.State != Established || p.Unconfirmed || p.RemoteNonce != peerNonce {
 		t.Errorf("entry of the name %+v, want the correspondent's nonce, confirmed", p)
 	}
 }
@@ -66,7 +66,7 @@ func TestFirstNonceIsConfirmed(t *testing.T) {
 	b.receive(1, b.update(netP, forged, updateOf(entry(netQ, 0, 60), entry(netP, 10, 60))))
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.answerProbesTo(netP, forged)
-	if b.pairs[theKey].Unconfirmed {
+	if b.entries[theKey].Unconfirmed {
 		t.Error("the nonce is not confirmed by an answer")
 	}
 	if b.count(UpdateReceived) != 1 {
@@ -104,7 +104,7 @@ func TestOnlyTheValidatedNonceIsAdmitted(t *testing.T) {
 			t.Errorf("admits %+v", a)
 		}
 	}
-	if b.pairs[theKey].RemoteNonce != peerNonce {
+	if b.entries[theKey].RemoteNonce != peerNonce {
 		t.Error("the peer that was validated has no session")
 	}
 }
@@ -125,8 +125,8 @@ func TestUnconfirmedNameIsGivenUp(t *testing.T) {
 	b.see(o)
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.answerProbesTo(netP, peerNonce)
-	if p := b.unlisted(); !p.Named || len(b.pairs) != 1 {
-		t.Errorf("%d entries, %+v, want one with the name", len(b.pairs), p)
+	if p := b.unlisted(); !p.Named || len(b.entries) != 1 {
+		t.Errorf("%d entries, %+v, want one with the name", len(b.entries), p)
 	}
 }
 
@@ -161,13 +161,13 @@ func TestAstrayIsRecalled(t *testing.T) {
 			b.open(netP)
 			b.answerProbes()
 			b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 60))))
-			seq := b.pairs[theKey].Seq
+			seq := b.entries[theKey].Seq
 			b.see(at(0xfe80<<48, peerNonce)) // no locator
-			if got := b.pairs[theKey].Seq; got != seq {
+			if got := b.entries[theKey].Seq; got != seq {
 				t.Fatalf("entry %d after the packet, want %d: the hint may be of use", got, seq)
 			}
 			end(b)
-			if got := b.pairs[theKey].Seq; got == seq {
+			if got := b.entries[theKey].Seq; got == seq {
 				t.Error("no new entry: the data plane goes on sending there")
 			}
 		})
@@ -192,7 +192,7 @@ func TestPresenceIsDoubted(t *testing.T) {
 	b.see(o)
 	b.see(o)
 	ps := b.probesSent()
-	if len(ps) != 1 || ps[0].Dst.L64 != netP || ps[0].Nonce != b.pairs[theKey].LocalNonce {
+	if len(ps) != 1 || ps[0].Dst.L64 != netP || ps[0].Nonce != b.entries[theKey].LocalNonce {
 		t.Fatalf("probes %+v, want one of the session that is there", ps)
 	}
 }
@@ -229,14 +229,14 @@ func TestRuleOfADisownedNonce(t *testing.T) {
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: 3, Asks: true}})
 	b.drain()
-	if p := b.pairs[theKey]; !p.Unconfirmed || p.Rule != RuleRFC6741 {
+	if p := b.entries[theKey]; !p.Unconfirmed || p.Rule != RuleRFC6741 {
 		t.Fatalf("entry %+v, so nothing is tested", p)
 	}
 	o := pending(netS, forged)
 	o.Trigger = SeenLocator
 	b.see(o)
 	b.answerProbesTo(netS, forged)
-	if p := b.pairs[theKey]; p.State != Initiated || p.Rule != RuleIPv6 || !p.RuleSought || b.RunsRoam(theKey) {
+	if p := b.entries[theKey]; p.State != Initiated || p.Rule != RuleIPv6 || !p.RuleSought || b.RunsRoam(theKey) {
 		t.Errorf("entry %+v, runs Roam %v", p, b.RunsRoam(theKey))
 	}
 }

@@ -148,7 +148,7 @@ func (c *Core) tryOption(now time.Time, s *session) {
 		v.again, v.every = now.Add(v.every), min(2*v.every, encapMax)
 		s.passages[p] = v
 		c.forgetProbes(&s.sent, now.Add(-tokenLife))
-		c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p})
+		c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p})
 	}
 }
 
@@ -162,7 +162,7 @@ func (c *Core) openFirewall(now time.Time, s *session) {
 		return
 	}
 	s.opened++
-	c.sendProbe(now, s, &s.sent, PairKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: s.entry.Paths[0], form: FormUDP, sizing: true})
+	c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: s.entry.Paths[0], form: FormUDP, sizing: true})
 }
 
 // buildProbe makes the packet of a probe. A command's probe in UDP has a flow

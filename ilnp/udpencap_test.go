@@ -60,7 +60,7 @@ func TestFirstContactInUDP(t *testing.T) {
 		t.Fatalf("%d probes in UDP in the second round, want 1", len(probes))
 	}
 	b.replyEncapsulated(probes[0])
-	p := b.pairs[theKey]
+	p := b.entries[theKey]
 	if p.State != Established || !p.Encap || b.count(EncapsulationChanged) != 1 {
 		t.Errorf("entry %+v after an answer in UDP", p)
 	}
@@ -80,7 +80,7 @@ func TestFirstNonceInUDP(t *testing.T) {
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.forget()
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA}, Nonce: peerNonce, Encapsulated: true})
-	if p := b.pairs[theKey]; !p.Encap || !slices.Contains(b.other, Output(Release{Key: theKey})) {
+	if p := b.entries[theKey]; !p.Encap || !slices.Contains(b.other, Output(Release{Key: theKey})) {
 		t.Errorf("entry %+v, outputs %v", p, b.other)
 	}
 }
@@ -112,8 +112,8 @@ func encapBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.receive(2, ack)
-	if !b.pairs[theKey].Encap || b.count(UpdateAcked) != 1 {
-		t.Fatalf("entry %+v after an acknowledgement in UDP", b.pairs[theKey])
+	if !b.entries[theKey].Encap || b.count(UpdateAcked) != 1 {
+		t.Fatalf("entry %+v after an acknowledgement in UDP", b.entries[theKey])
 	}
 	return b
 }
@@ -129,7 +129,7 @@ func TestOptionIsTriedAgain(t *testing.T) {
 		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
 		b.drain()
 		for _, s := range b.sent {
-			if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Type == ilnpwire.TypeEchoRequest && !p.Encapsulated && p.Src.L64 == netB && b.pairs[theKey].Encap {
+			if p, err := ilnpwire.ParseControl(s.Packet, testPort); err == nil && p.Type == ilnpwire.TypeEchoRequest && !p.Encapsulated && p.Src.L64 == netB && b.entries[theKey].Encap {
 				tries++
 				if tries == 4 {
 					b.reply(p, peerNonce)
@@ -138,8 +138,8 @@ func TestOptionIsTriedAgain(t *testing.T) {
 		}
 		b.forget()
 	}
-	if tries != 4 || b.pairs[theKey].Encap {
-		t.Errorf("%d tries in 30 s, entry %+v", tries, b.pairs[theKey])
+	if tries != 4 || b.entries[theKey].Encap {
+		t.Errorf("%d tries in 30 s, entry %+v", tries, b.entries[theKey])
 	}
 }
 
@@ -151,7 +151,7 @@ func TestNewPlaceOfAnEncapsulatedPeerIsAskedInBothForms(t *testing.T) {
 	b := newBench(t, withUDP)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	if b.pairs[theKey].Encap {
+	if b.entries[theKey].Encap {
 		t.Fatal("control in UDP although the form of the RFCs is answered")
 	}
 	lu, err := ilnpwire.Encapsulate(b.update(netP, peerNonce, updateOf(entry(netQ, 1, 100), entry(netP, 10, 100))), testPort)
@@ -190,8 +190,8 @@ func TestEncapPathsAreRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.drain()
-	if !next.pairs[theKey].Encap {
-		t.Errorf("entry %+v", next.pairs[theKey])
+	if !next.entries[theKey].Encap {
+		t.Errorf("entry %+v", next.entries[theKey])
 	}
 }
 

@@ -112,11 +112,11 @@ func TestNonceAfterAChangeOfLocators(t *testing.T) {
 		b.sessions[theKey].rtt = rtt
 		b.pass(time.Minute)
 		b.withdraw(1, netA)
-		if n := len(b.pairs[theKey].Paths); n != 0 {
+		if n := len(b.entries[theKey].Paths); n != 0 {
 			t.Fatalf("%d paths without a locator", n)
 		}
 		b.prefix(1, netB, Infinite)
-		if got := b.pairs[theKey].NonceUntil.Sub(b.now); got != want {
+		if got := b.entries[theKey].NonceUntil.Sub(b.now); got != want {
 			t.Errorf("RTT %v: nonce for %v after losing all locators, want %v", rtt, got, want)
 		}
 	}
@@ -268,17 +268,17 @@ func TestPlainSessionsAreNotUpdated(t *testing.T) {
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
-	b.receive(1, problem(b, netP, b.pairs[theKey].LocalNonce, 2))
-	if b.pairs[theKey].State != Plain {
+	b.receive(1, problem(b, netP, b.entries[theKey].LocalNonce, 2))
+	if b.entries[theKey].State != Plain {
 		t.Fatal("not plain")
 	}
-	was := b.pairs[theKey].Paths
+	was := b.entries[theKey].Paths
 	b.prefix(2, netB, Infinite)
 	b.pass(time.Minute)
 	if len(b.updates()) != 0 {
 		t.Error("update to a correspondent without ILNP")
 	}
-	if !slices.Equal(was, b.pairs[theKey].Paths) {
+	if !slices.Equal(was, b.entries[theKey].Paths) {
 		t.Error("plain session left its addresses although they are still there")
 	}
 	b.withdraw(1, netA)
@@ -291,7 +291,7 @@ func TestHandoffEndsWithItsLastCorrespondent(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, Infinite)
 	b.open(netP)
-	other := PairKey{ownNID, peerNID + 1}
+	other := SessionKey{ownNID, peerNID + 1}
 	b.AddPeer(b.now, Peer{NID: other.Remote, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: other})
 	b.see(Observation{Trigger: SeenNonce, Key: other, Remote: roam.ILV{NID: other.Remote, L64: netQ}, Nonce: Nonce{Len: 4}})

@@ -36,10 +36,10 @@ type pendingPeer struct {
 	schedule
 	control            // as its answers showed it
 	key                Pending
-	handles            PairKey // as the data plane named it
-	listed             bool    // by a record or a session, at this locator: that is where its NID is
-	held               bool    // packets of it wait,
-	bare               bool    // some without its nonce, which it showed in UDP there
+	handles            SessionKey // as the data plane named it
+	listed             bool       // by a record or a session, at this locator: that is where its NID is
+	held               bool       // packets of it wait,
+	bare               bool       // some without its nonce, which it showed in UDP there
 	at                 Local
 	own                Nonce // what the data plane answers this node with
 	nonce              Nonce // what the node showed when it was validated
@@ -131,7 +131,7 @@ func (c *Core) hear(now time.Time, k *pendingPeer, o Observation) {
 
 // hearBare takes a held packet without a nonce: it is a pending peer's by its place.
 func (c *Core) hearBare(now time.Time, key Pending, o Observation) {
-	for _, k := range c.pending[PairKey{key.Local, key.Remote.NID}] {
+	for _, k := range c.pending[SessionKey{key.Local, key.Remote.NID}] {
 		if k.key.Remote == key.Remote {
 			c.hear(now, k, o)
 			k.bare = true
@@ -225,7 +225,7 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 	}
 	for _, form := range forms {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
-		c.sendProbe(now, k, &k.sent, PairKey{k.key.Local, k.key.Remote.NID}, own, pr)
+		c.sendProbe(now, k, &k.sent, SessionKey{k.key.Local, k.key.Remote.NID}, own, pr)
 	}
 }
 
@@ -281,7 +281,7 @@ func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
 // set up a session with where it may be now.
 func (c *Core) giveUp(now time.Time, k *pendingPeer) {
 	c.dropPending(now, k)
-	if len(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
+	if len(c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
 		c.emit(Dismiss{Pending: k.key, Key: k.handles})
 		c.letGo(k.handles)
 	}
@@ -311,7 +311,7 @@ func (c *Core) pendingValidated(now time.Time, k *pendingPeer, n Nonce, rtt time
 	old := c.predecessor(k.key.Local, k.key.Remote)
 	switch {
 	case old == nil:
-		c.makeSession(now, k, PairKey{})
+		c.makeSession(now, k, SessionKey{})
 	case old.state != Established || old.dead || !old.confirmed:
 		c.replaceSession(now, k, old)
 	default:
@@ -323,7 +323,7 @@ func (c *Core) pendingValidated(now time.Time, k *pendingPeer, n Nonce, rtt time
 // admit lets in what was held of a pending peer, and of others that are the same node
 // at other locators: it has a session.
 func (c *Core) admit(now time.Time, k *pendingPeer, s *session) {
-	for _, o := range slices.Clone(c.pending[PairKey{k.key.Local, k.key.Remote.NID}]) {
+	for _, o := range slices.Clone(c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]) {
 		if o != k && o.key.Nonce != k.nonce { // not the one it began with: another node may have shown that, too
 			continue
 		}
@@ -363,12 +363,12 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	case same != nil:
 		c.admit(now, k, same)
 	case old == nil:
-		c.makeSession(now, k, PairKey{})
+		c.makeSession(now, k, SessionKey{})
 	case alive && known:
 		c.refuse(now, old.key, reasonForged)
 		c.dropPending(now, k)
 	case alive:
-		c.makeSession(now, k, PairKey{})
+		c.makeSession(now, k, SessionKey{})
 	case !known && !old.dead && k.asked < silenceAsks:
 		c.askOld(now, k, old)
 	default:
@@ -378,9 +378,9 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 
 // makeSession turns a validated pending peer into a session, in the place of another one
 // if that one's key is given.
-func (c *Core) makeSession(now time.Time, k *pendingPeer, key PairKey) {
+func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 	owned := c.lists(k.key.Remote)
-	if key == (PairKey{}) {
+	if key == (SessionKey{}) {
 		key.Local = k.handles.Local
 		key.Remote, owned = c.aliasFor(key.Local, k.key.Remote)
 	}

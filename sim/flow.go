@@ -33,7 +33,7 @@ type Flow struct {
 	Came     time.Time // the last one that arrived; zero: none did
 	Back     time.Time // the last answer that arrived
 	arrivals []arrival
-	key      ilnp.PairKey // at the sender
+	key      ilnp.SessionKey // at the sender
 	stopped  bool
 }
 
@@ -62,7 +62,7 @@ func (h *Node) Connect(to *Node) *Flow {
 
 // run starts a flow that its caller has described.
 func (h *Node) run(f *Flow, interval time.Duration) *Flow {
-	f.key = ilnp.PairKey{Local: h.nid, Remote: f.To.nid}
+	f.key = ilnp.SessionKey{Local: h.nid, Remote: f.To.nid}
 	var next func()
 	next = func() {
 		if f.stopped {
@@ -118,7 +118,7 @@ func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
 }
 
 // deliver gives a datagram to its application.
-func (h *Node) deliver(key ilnp.PairKey, d Datagram) {
+func (h *Node) deliver(key ilnp.SessionKey, d Datagram) {
 	if h.net.Delivered != nil {
 		h.net.Delivered(h, key, d)
 	}

@@ -76,8 +76,8 @@ func (h *soaker) canBeReached() bool {
 
 // towards returns the entry of the session with another host: where it is in a
 // network that no record lists, that is not the one with its name.
-func (h *soaker) towards(o *soaker) *pair {
-	best := h.plane.named(ilnp.PairKey{Local: h.nid, Remote: o.nid})
+func (h *soaker) towards(o *soaker) *entry {
+	best := h.plane.named(ilnp.SessionKey{Local: h.nid, Remote: o.nid})
 	for _, e := range h.plane.sorted() {
 		if e.RemoteNID == o.nid && (best == nil || e.lastRx.After(best.lastRx)) {
 			best = e
@@ -123,7 +123,7 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 // under way. Where the other end came back and was taken for a second node with
 // its Identifier, the talk goes on in the other session of the two.
 func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
-	for _, e := range h.plane.pairs {
+	for _, e := range h.plane.entries {
 		if e.RemoteNID == remote {
 			return
 		}
@@ -171,7 +171,7 @@ func (k *Soak) baseline() {
 		known := load.Known
 		load.Known, load.Links = 0, 0
 		entries := 0
-		for _, e := range h.plane.pairs {
+		for _, e := range h.plane.entries {
 			if !e.waits() {
 				entries++
 			}
@@ -189,8 +189,8 @@ func (k *Soak) baseline() {
 			h.core.RemovePeer(k.now, p.NID)
 		}
 		h.Settle()
-		if len(h.plane.pairs) > 0 {
-			k.fault("%s: %d entries for correspondents that were removed", h.name, len(h.plane.pairs))
+		if len(h.plane.entries) > 0 {
+			k.fault("%s: %d entries for correspondents that were removed", h.name, len(h.plane.entries))
 		}
 		if h.core.Load().Known != 0 {
 			k.fault("%s: still knows %d correspondents that were removed", h.name, h.core.Load().Known)

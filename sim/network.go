@@ -41,7 +41,7 @@ type Network struct {
 	Told func(h *Node, e ilnp.Event)
 	// Delivered sees every datagram that an application gets, and the alias that its
 	// sender has there (nil).
-	Delivered func(h *Node, key ilnp.PairKey, d Datagram)
+	Delivered func(h *Node, key ilnp.SessionKey, d Datagram)
 	// Brief leaves out what grows with time: the trace and the nodes' events.
 	Brief bool
 	// Acquainted has data planes tell by which probes a correspondent is known to run

@@ -31,8 +31,8 @@ func TestEventsComeInOrder(t *testing.T) {
 	}
 }
 
-// plainPair is two hosts without ILNP, which show the network alone.
-func plainPair(seed uint64, a Access) (*Network, *Node, *Node) {
+// plainEntry is two hosts without ILNP, which show the network alone.
+func plainEntry(seed uint64, a Access) (*Network, *Node, *Node) {
 	n := New(seed)
 	x, y := n.AddPlainNode("x", mobileNID, Problem), n.AddPlainNode("y", serverNID, Problem)
 	x.Up(1, netA, a, ilnp.Infinite)
@@ -41,7 +41,7 @@ func plainPair(seed uint64, a Access) (*Network, *Node, *Node) {
 }
 
 func TestDelayAndJitter(t *testing.T) {
-	n, x, y := plainPair(1, Access{Delay: 7 * time.Millisecond, Jitter: 3 * time.Millisecond})
+	n, x, y := plainEntry(1, Access{Delay: 7 * time.Millisecond, Jitter: 3 * time.Millisecond})
 	f := &Flow{From: x, To: y}
 	overtaken := 0
 	for i := range 1000 {
@@ -64,7 +64,7 @@ func TestDelayAndJitter(t *testing.T) {
 }
 
 func TestLossAndDuplicates(t *testing.T) {
-	n, x, y := plainPair(1, Access{Loss: 0.2, Duplicate: 0.1})
+	n, x, y := plainEntry(1, Access{Loss: 0.2, Duplicate: 0.1})
 	f := &Flow{From: x, To: y, Echo: true}
 	const sent = 10_000
 	for i := range sent {
@@ -113,7 +113,7 @@ func TestCutLinkCarriesNothing(t *testing.T) {
 func TestHeldDatagrams(t *testing.T) {
 	n := New(1)
 	h := n.AddNode("x", ilnp.Config{NIDs: []roam.NID{mobileNID}})
-	key := ilnp.PairKey{Local: mobileNID, Remote: serverNID}
+	key := ilnp.SessionKey{Local: mobileNID, Remote: serverNID}
 	for range maxHeld + 10 {
 		h.plane.held[key] = append(h.plane.held[key], Datagram{})
 		if len(h.plane.held[key]) >= maxHeld {
@@ -136,9 +136,9 @@ func TestCheckFindsDisagreement(t *testing.T) {
 	if faults := w.Check(); len(faults) != 0 {
 		t.Fatalf("faults in a quiet world: %v", faults)
 	}
-	key := ilnp.PairKey{Local: serverNID, Remote: mobileNID}
-	e := w.server.plane.pairs[key]
-	good := e.Pair
+	key := ilnp.SessionKey{Local: serverNID, Remote: mobileNID}
+	e := w.server.plane.entries[key]
+	good := e.Entry
 	for name, spoil := range map[string]func(){
 		"dead":        func() { e.Dead = true },
 		"plain":       func() { e.State = ilnp.Plain },
@@ -146,7 +146,7 @@ func TestCheckFindsDisagreement(t *testing.T) {
 		"elsewhere":   func() { e.Paths = []ilnp.Path{{Local: good.Paths[0].Local, Remote: netB}} },
 		"other nonce": func() { e.LocalNonce = Nonce{Len: 4} },
 	} {
-		e.Pair = good
+		e.Entry = good
 		spoil()
 		if len(w.Check()) == 0 {
 			t.Errorf("%s: not found", name)

@@ -341,7 +341,7 @@ func (h *Node) execute(o ilnp.Output) {
 	case ilnp.Transmit:
 		h.transmit(o)
 	case ilnp.Upsert:
-		h.plane.upsert(o.Pair)
+		h.plane.upsert(o.Entry)
 	case ilnp.Delete:
 		h.plane.remove(o.Key)
 	case ilnp.Release:

@@ -14,8 +14,8 @@ import (
 // none (e is nil), be it that its nonce is another one. Where the session's
 // packets go anyway, the answer bears the session's own nonce: that of a host
 // that remembers does not change, however often the other end forgets its.
-func (p *plane) receivePending(at *attachment, in Packet, e *pair) {
-	key, why := ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenPending
+func (p *plane) receivePending(at *attachment, in Packet, e *entry) {
+	key, why := ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenPending
 	old, known := p.pending[key]
 	unsure := p.isUnsure(in, e)
 	known = known && old.shown == in.Nonce && old.remote == in.Src
@@ -79,13 +79,13 @@ func (e pending) sentTo(known bool) int {
 // isThere reports whether the correspondent was validated at a locator, or a record has
 // it there. Where it only says to be, another node with its NID may be, which must not
 // be shown a nonce that the correspondent knows.
-func (e *pair) isThere(l roam.L64) bool {
+func (e *entry) isThere(l roam.L64) bool {
 	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unvalidated, l) || slices.Contains(e.Given, l))
 }
 
 // keepPending remembers a correspondent without session, in place of the oldest
 // one where there are too many.
-func (p *plane) keepPending(key ilnp.PairKey, e pending) {
+func (p *plane) keepPending(key ilnp.SessionKey, e pending) {
 	p.dropPending(key)
 	if len(p.order) == maxPending {
 		p.dropPending(p.order[0])
@@ -94,10 +94,10 @@ func (p *plane) keepPending(key ilnp.PairKey, e pending) {
 	p.order = append(p.order, key)
 }
 
-func (p *plane) dropPending(key ilnp.PairKey) {
+func (p *plane) dropPending(key ilnp.SessionKey) {
 	if _, ok := p.pending[key]; ok {
 		delete(p.pending, key)
-		p.order = slices.DeleteFunc(p.order, func(k ilnp.PairKey) bool { return k == key })
+		p.order = slices.DeleteFunc(p.order, func(k ilnp.SessionKey) bool { return k == key })
 	}
 }
 
@@ -105,7 +105,7 @@ func (p *plane) dropPending(key ilnp.PairKey) {
 // is that of the first packet's for as long as its sender is remembered.
 func (p *plane) pendingNonce(in Packet) Nonce { return p.nonceOf(in.Src, in.Dst, nil) }
 
-// nonceOf is a nonce of ours for a pair of I-LVs, and for a nonce of the other's.
+// nonceOf is a nonce of ours for an entry of I-LVs, and for a nonce of the other's.
 func (p *plane) nonceOf(src, dst roam.ILV, theirs []byte) Nonce {
 	b := binary.BigEndian.AppendUint64(nil, p.secret)
 	for _, v := range []roam.ILV{src, dst} {

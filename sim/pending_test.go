@@ -25,7 +25,7 @@ var muteNonce = Nonce{Len: 4, Bytes: [12]byte{6, 6, 6, 1}}
 func newMute(n *Network, server *Node) *mute {
 	m := &mute{server: server}
 	m.Node = n.AddScript("mute", mobileNID, m.receive)
-	m.flow = &Flow{From: m.Node, To: server, Echo: true, key: ilnp.PairKey{Local: mobileNID, Remote: serverNID}}
+	m.flow = &Flow{From: m.Node, To: server, Echo: true, key: ilnp.SessionKey{Local: mobileNID, Remote: serverNID}}
 	m.Up(1, netA, near, ilnp.Infinite)
 	return m
 }

@@ -9,7 +9,7 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// silenceAfter is how long a pair may send without hearing before that is
+// silenceAfter is how long an entry may send without hearing before that is
 // told, and how often it is told again.
 const silenceAfter = 2 * time.Second
 
@@ -24,17 +24,17 @@ const (
 type plane struct {
 	host    *Node
 	secret  uint64
-	pairs   map[ilnp.PairKey]*pair
-	pending map[ilnp.PairKey]pending // by the NIDs
-	order   []ilnp.PairKey           // of pending peers, the oldest first
-	held    map[ilnp.PairKey][]Datagram
+	entries map[ilnp.SessionKey]*entry
+	pending map[ilnp.SessionKey]pending // by the NIDs
+	order   []ilnp.SessionKey           // of pending peers, the oldest first
+	held    map[ilnp.SessionKey][]Datagram
 	unsure  map[ilnp.Pending][]Datagram // of pending peers, until they are validated
 	drops   map[string]int
 }
 
 // pair is an entry with what was seen of it.
-type pair struct {
-	ilnp.Pair
+type entry struct {
+	ilnp.Entry
 	learned             Nonce // of an Initiated pair
 	hint                roam.L64
 	hintLink            roam.LinkID
@@ -61,12 +61,12 @@ type pending struct {
 }
 
 // waits reports whether an entry is there for packets of its own host only.
-func (e *pair) waits() bool { return e.Expected && e.lastTx.IsZero() }
+func (e *entry) waits() bool { return e.Expected && e.lastTx.IsZero() }
 
 func newPlane(h *Node) plane {
 	return plane{
-		host: h, secret: h.net.rand.Uint64(), pairs: make(map[ilnp.PairKey]*pair),
-		pending: make(map[ilnp.PairKey]pending), held: make(map[ilnp.PairKey][]Datagram),
+		host: h, secret: h.net.rand.Uint64(), entries: make(map[ilnp.SessionKey]*entry),
+		pending: make(map[ilnp.SessionKey]pending), held: make(map[ilnp.SessionKey][]Datagram),
 		unsure: make(map[ilnp.Pending][]Datagram), drops: make(map[string]int),
 	}
 }
@@ -74,30 +74,30 @@ func newPlane(h *Node) plane {
 // upsert writes an entry. What was counted of the paths starts anew, as the
 // paths may be others; what was seen of the correspondent stays, unless its
 // nonces show that it is another session.
-func (p *plane) upsert(e ilnp.Pair) {
-	old := p.pairs[e.Key]
+func (p *plane) upsert(e ilnp.Entry) {
+	old := p.entries[e.Key]
 	if old == nil || old.LocalNonce != e.LocalNonce || old.RemoteNonce.Present() && old.RemoteNonce != e.RemoteNonce {
-		old = &pair{}
-		p.pairs[e.Key] = old
+		old = &entry{}
+		p.entries[e.Key] = old
 	}
-	old.Pair = e
+	old.Entry = e
 	old.bytes = [ilnp.MaxPaths]int{}
 }
 
 // remove forgets an entry, and the pending peer of that name; what arrives for it is a
 // pending peer's from now on.
-func (p *plane) remove(key ilnp.PairKey) {
+func (p *plane) remove(key ilnp.SessionKey) {
 	p.dropPending(key)
-	if e := p.pairs[key]; e != nil {
-		p.dropPending(ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID})
-		delete(p.pairs, key)
+	if e := p.entries[key]; e != nil {
+		p.dropPending(ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID})
+		delete(p.entries, key)
 	}
 }
 
 // sync makes the entries equal to want, as a daemon that starts does.
-func (p *plane) sync(want []ilnp.Pair) {
+func (p *plane) sync(want []ilnp.Entry) {
 	for _, e := range p.sorted() {
-		if !slices.ContainsFunc(want, func(w ilnp.Pair) bool { return w.Key == e.Key }) {
+		if !slices.ContainsFunc(want, func(w ilnp.Entry) bool { return w.Key == e.Key }) {
 			p.remove(e.Key)
 		}
 	}
@@ -107,7 +107,7 @@ func (p *plane) sync(want []ilnp.Pair) {
 }
 
 // release sends the held first packets again, under the entry that exists now.
-func (p *plane) release(key ilnp.PairKey) {
+func (p *plane) release(key ilnp.SessionKey) {
 	held := p.held[key]
 	delete(p.held, key)
 	for _, d := range held {
@@ -116,7 +116,7 @@ func (p *plane) release(key ilnp.PairKey) {
 }
 
 // reject gives the held first packets up, as an unreachable error would.
-func (p *plane) reject(key ilnp.PairKey) {
+func (p *plane) reject(key ilnp.SessionKey) {
 	p.drops["rejected"] += len(p.held[key])
 	delete(p.held, key)
 }
@@ -140,11 +140,11 @@ func (p *plane) dismiss(o ilnp.Dismiss) {
 }
 
 // named returns the entry with an alias, be it that of its key or another one.
-func (p *plane) named(key ilnp.PairKey) *pair {
-	if e := p.pairs[key]; e != nil {
+func (p *plane) named(key ilnp.SessionKey) *entry {
+	if e := p.entries[key]; e != nil {
 		return e
 	}
-	for _, e := range p.pairs {
+	for _, e := range p.entries {
 		if e.Named && e.LocalNID == key.Local && e.RemoteNID == key.Remote {
 			return e
 		}
@@ -153,10 +153,10 @@ func (p *plane) named(key ilnp.PairKey) *pair {
 }
 
 // send takes a datagram from an application.
-func (p *plane) send(key ilnp.PairKey, d Datagram) {
+func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 	at, isPending := p.pending[key]
 	if e := p.named(key); e != nil && !(isPending && e.waits()) {
-		p.sendPair(e, d)
+		p.sendInSession(e, d)
 		if e.Expected && e.State != ilnp.Plain && !e.waits() {
 			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: e.Key})
 		}
@@ -180,9 +180,9 @@ func (p *plane) send(key ilnp.PairKey, d Datagram) {
 	p.host.observe(ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: key.Local})
 }
 
-// sendPair chooses the path that has carried the fewest bytes; a locator that
+// sendInSession chooses the path that has carried the fewest bytes; a locator that
 // the nonce was just seen from goes before what the entry says.
-func (p *plane) sendPair(e *pair, d Datagram) {
+func (p *plane) sendInSession(e *entry, d Datagram) {
 	now := p.host.net.now
 	if e.Dead && e.lived != e.Seq {
 		p.drops["dead"]++
@@ -215,8 +215,8 @@ func (p *plane) sendPair(e *pair, d Datagram) {
 	p.watch(e, now)
 }
 
-// watch tells when a pair sends and hears nothing.
-func (p *plane) watch(e *pair, now time.Time) {
+// watch tells when an entry sends and hears nothing.
+func (p *plane) watch(e *entry, now time.Time) {
 	switch {
 	case e.unanswered.IsZero():
 		e.unanswered = now
@@ -226,14 +226,14 @@ func (p *plane) watch(e *pair, now time.Time) {
 	}
 }
 
-// pairOf finds the pair that a packet from outside speaks to: by the NIDs, or,
+// entryFor finds the entry that a packet from outside speaks to: by the NIDs, or,
 // when several correspondents claim one, by its nonce or by where it came from.
-func (p *plane) pairOf(in Packet) *pair {
-	at := p.pairs[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+func (p *plane) entryFor(in Packet) *entry {
+	at := p.entries[ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}]
 	if at != nil && at.waits() {
 		at = nil
 	}
-	for _, e := range p.pairs {
+	for _, e := range p.entries {
 		switch {
 		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:
 		case in.Nonce.Present() && e.RemoteNonce == in.Nonce:
@@ -251,14 +251,14 @@ func (p *plane) receive(at *attachment, in Packet) {
 		p.hand(at, in)
 		return
 	}
-	e := p.pairOf(in)
+	e := p.entryFor(in)
 	switch {
 	case e != nil:
-		p.receivePair(at, e, in)
+		p.receiveInSession(at, e, in)
 	case in.Nonce.Present() && (p.host.cfg.Accept == ilnp.Any || p.knows(in.Src.NID)):
 		p.receivePending(at, in, nil)
 	case p.speaksForPending(in):
-		p.host.deliver(ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}, in.Data)
+		p.host.deliver(ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}, in.Data)
 	default:
 		p.drops["no session"]++
 	}
@@ -267,7 +267,7 @@ func (p *plane) receive(at *attachment, in Packet) {
 // speaksForPending reports whether data without nonce comes from where a pending peer
 // showed one in UDP.
 func (p *plane) speaksForPending(in Packet) bool {
-	e, ok := p.pending[ilnp.PairKey{Local: in.Dst.NID, Remote: in.Src.NID}]
+	e, ok := p.pending[ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}]
 	return ok && e.encap && e.remote == in.Src && in.Control == nil
 }
 
@@ -281,13 +281,13 @@ func (p *plane) knows(nid roam.NID) bool {
 // known one, and neither record nor session has that at its locator. The session of a
 // pending peer with that NID does not count: what is answered under the NID would be the
 // pending peer's.
-func (p *plane) isUnsure(in Packet, e *pair) bool {
+func (p *plane) isUnsure(in Packet, e *entry) bool {
 	known, listed := p.host.core.Listed(in.Src)
 	return known && !listed && (e == nil || !e.bearsName() || !slices.Contains(e.Accept, in.Src.L64))
 }
 
 // bearsName reports whether the NID of the correspondent is an alias of the entry.
-func (e *pair) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
+func (e *entry) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
 
 // messageType returns the ICMPv6 type of a control packet.
 func messageType(in Packet) uint8 {
@@ -305,7 +305,7 @@ func (p *plane) hand(at *attachment, in Packet) {
 }
 
 // authentic applies the rules of the nonce; false: another node, or none.
-func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
+func (p *plane) authentic(at *attachment, e *entry, in Packet) (ok, other bool) {
 	known := slices.Contains(e.Accept, in.Src.L64)
 	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Encapsulated: in.Encapsulated, Bytes: in.size()}
 	switch {
@@ -345,14 +345,14 @@ func (p *plane) authentic(at *attachment, e *pair, in Packet) (ok, other bool) {
 
 // isClaimed reports whether another node with the correspondent's NID has shown its
 // nonce there.
-func (p *plane) isClaimed(e *pair, at roam.ILV) bool {
-	other, ok := p.pending[ilnp.PairKey{Local: e.LocalNID, Remote: e.RemoteNID}]
+func (p *plane) isClaimed(e *entry, at roam.ILV) bool {
+	other, ok := p.pending[ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID}]
 	return ok && other.remote == at && other.shown != e.RemoteNonce
 }
 
-// receivePair takes a packet that speaks to a pair: data for the application,
+// receiveInSession takes a packet that speaks to an entry: data for the application,
 // control packets for the core, probes back to where they came from.
-func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
+func (p *plane) receiveInSession(at *attachment, e *entry, in Packet) {
 	ok, other := p.authentic(at, e, in)
 	if other {
 		p.receivePending(at, in, e)
@@ -388,7 +388,7 @@ func (p *plane) receivePair(at *attachment, e *pair, in Packet) {
 
 // tally counts what comes from a locator that is not validated, and tells of it at
 // each power of two.
-func (p *plane) tally(e *pair, in Packet) {
+func (p *plane) tally(e *entry, in Packet) {
 	if slices.Contains(e.Accept, in.Src.L64) && !slices.Contains(e.Unvalidated, in.Src.L64) {
 		return
 	}
@@ -442,12 +442,12 @@ func (p *plane) activity() []ilnp.Activity {
 
 // sorted returns the entries in the order of keys: a map's order would make
 // each run another one.
-func (p *plane) sorted() []*pair {
-	es := make([]*pair, 0, len(p.pairs))
-	for _, e := range p.pairs {
+func (p *plane) sorted() []*entry {
+	es := make([]*entry, 0, len(p.entries))
+	for _, e := range p.entries {
 		es = append(es, e)
 	}
-	slices.SortFunc(es, func(a, b *pair) int {
+	slices.SortFunc(es, func(a, b *entry) int {
 		if a.Key.Remote != b.Key.Remote {
 			if a.Key.Remote < b.Key.Remote {
 				return -1

@@ -44,7 +44,7 @@ func (n *Network) byNonce(nonce Nonce, not *Node) *Node {
 		if h == not || h.core == nil {
 			continue
 		}
-		for _, e := range h.plane.pairs {
+		for _, e := range h.plane.entries {
 			if e.RemoteNonce == nonce && e.RemoteNID == not.nid {
 				return h
 			}
@@ -54,7 +54,7 @@ func (n *Network) byNonce(nonce Nonce, not *Node) *Node {
 }
 
 // compare says what is wrong with the entry e of h for its correspondent o.
-func (h *Node) compare(o *Node, e *pair) []string {
+func (h *Node) compare(o *Node, e *entry) []string {
 	var faults []string
 	fault := func(format string, args ...any) {
 		faults = append(faults, h.name+" to "+o.name+": "+fmt.Sprintf(format, args...))
@@ -112,7 +112,7 @@ func (h *Node) newest() ilnp.Local {
 	return ilnp.Local{Link: best.link, L64: best.l64}
 }
 
-func remotesOf(e *pair) []roam.L64 {
+func remotesOf(e *entry) []roam.L64 {
 	var ls []roam.L64
 	for _, p := range e.Paths {
 		ls = append(ls, p.Remote)
@@ -120,7 +120,7 @@ func remotesOf(e *pair) []roam.L64 {
 	return ls
 }
 
-func sourcesOf(e *pair) []roam.L64 {
+func sourcesOf(e *entry) []roam.L64 {
 	var ls []roam.L64
 	for _, p := range e.Paths {
 		ls = append(ls, p.Local.L64)

@@ -96,7 +96,7 @@ func (m *meeting) forget(t *testing.T, i int) {
 // any more who that is.
 func (m *meeting) agree() bool {
 	a, b := m.ends[0], m.ends[1]
-	x, y := a.plane.named(ilnp.PairKey{Local: a.nid, Remote: b.nid}), b.plane.named(ilnp.PairKey{Local: b.nid, Remote: a.nid})
+	x, y := a.plane.named(ilnp.SessionKey{Local: a.nid, Remote: b.nid}), b.plane.named(ilnp.SessionKey{Local: b.nid, Remote: a.nid})
 	return x != nil && y != nil && x.State == ilnp.Established && y.State == ilnp.Established &&
 		x.LocalNonce == y.RemoteNonce && y.LocalNonce == x.RemoteNonce &&
 		a.core.Load().PendingPeers+b.core.Load().PendingPeers == 0

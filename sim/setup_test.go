@@ -94,7 +94,7 @@ func TestHostThatComesLate(t *testing.T) {
 
 func TestUnknownIdentifierIsRejected(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
-	key := ilnp.PairKey{Local: mobileNID, Remote: 0x0200_dead_0000_0000}
+	key := ilnp.SessionKey{Local: mobileNID, Remote: 0x0200_dead_0000_0000}
 	f := &Flow{From: w.mobile, key: key}
 	f.send()
 	if got := w.mobile.plane.drops["rejected"]; got != 1 {
@@ -206,7 +206,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	if !w.mobile.peer(w.server).Since.IsZero() || !w.server.peer(w.mobile).Since.IsZero() {
 		t.Error("idle session is still there after 11 min")
 	}
-	if len(w.mobile.plane.pairs) != 0 {
+	if len(w.mobile.plane.entries) != 0 {
 		t.Error("data plane still has the entry")
 	}
 }

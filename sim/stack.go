@@ -28,7 +28,7 @@ func (n *Network) isOther(nid roam.NID) bool {
 }
 
 // ignores reports whether the stack takes no notice of an authentic control message.
-func (s Stack) ignores(e *pair, in Packet) bool {
+func (s Stack) ignores(e *entry, in Packet) bool {
 	if messageType(in) != ilnpwire.TypeLocatorUpdate {
 		return false
 	}

@@ -381,7 +381,7 @@ func (s *siege) control(h *Node, at roam.ILV, ac *traffic, p Packet) {
 
 // delivered judges what applications get: nobody speaks for a known node from where
 // that is not.
-func (s *siege) delivered(h *Node, key ilnp.PairKey, d Datagram) {
+func (s *siege) delivered(h *Node, key ilnp.SessionKey, d Datagram) {
 	x := s.x
 	if h == s.a && key.Remote == s.b.nid && (d.flow == x.junk || x.stock != nil && d.flow.From == x.stock) {
 		s.fault("a datagram of the attacker is delivered under the name")

@@ -19,14 +19,14 @@
 #define ALLOWANCE_BYTES 1500 /* of a packet; a GSO packet becomes as many as it has of these */
 #define ALLOWANCE_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
 
-static __always_inline struct allowance_key allowance_key_of(const struct pair *p, union half l64)
+static __always_inline struct allowance_key allowance_key_of(const struct session_entry *p, union half l64)
 {
 	struct allowance_key k = { .l64 = l64, .slot = p->slot, .birth = p->birth };
 
 	return k;
 }
 
-static __always_inline struct allowance *allowance_of(const struct pair *p, union half l64, int given)
+static __always_inline struct allowance *allowance_of(const struct session_entry *p, union half l64, int given)
 {
 	struct allowance_key k = allowance_key_of(p, l64);
 	struct allowance *t = bpf_map_lookup_elem(&allowances, &k);
@@ -39,7 +39,7 @@ static __always_inline struct allowance *allowance_of(const struct pair *p, unio
 }
 
 /* Notes what came from an unvalidated locator. */
-static __always_inline struct allowance *credit_allowance(const struct pair *p, union half l64, __u32 len)
+static __always_inline struct allowance *credit_allowance(const struct session_entry *p, union half l64, __u32 len)
 {
 	struct allowance *t = allowance_of(p, l64, 0);
 
@@ -59,7 +59,7 @@ static __always_inline void charge_allowance(struct allowance *t, __u32 len)
 /* Notes that something was answered that has just come from there: less than what it
  * has added to the allowance.
  */
-__noinline int spend_allowance(const struct pair *p, __u64 l64, __u32 len)
+__noinline int spend_allowance(const struct session_entry *p, __u64 l64, __u32 len)
 {
 	struct allowance *t = p ? allowance_of(p, (union half){ .v = l64 }, 0) : 0;
 
@@ -72,7 +72,7 @@ __noinline int spend_allowance(const struct pair *p, __u64 l64, __u32 len)
  * holds, that of a pair without any validated locator; given: a record names it. What
  * may is counted.
  */
-static __always_inline int allowance_permits(const struct pair *p, const struct pair_live *l, union half l64, __u32 len,
+static __always_inline int allowance_permits(const struct session_entry *p, const struct session_live *l, union half l64, __u32 len,
 					int rate, int given)
 {
 	struct allowance *t = allowance_of(p, l64, given);
@@ -97,7 +97,7 @@ allowed:
 }
 
 /* Keeps the octets of the last full window of sending. */
-static __always_inline void rate_note(struct pair_live *l, __u64 now, __u32 len)
+static __always_inline void rate_note(struct session_live *l, __u64 now, __u32 len)
 {
 	if (now - l->rate_since >= RATE_WINDOW) {
 		l->rate_last = now - l->rate_since < 2 * RATE_WINDOW ? l->rate_now : 0;

@@ -73,7 +73,7 @@ static __always_inline int hand_over_control(struct __sk_buff *skb, const struct
 }
 
 /* The same for one of a session, which is urgent. */
-__noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
+__noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
 	struct event about;
 

@@ -66,7 +66,7 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 /* Tells of a packet of the session at once; with EV_RULE, also which rule was found.
  * The event is written in the ring itself, as the stack is small.
  */
-__noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const struct pair *p, __u32 kind, __u32 found)
+__noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p, __u32 kind, __u32 found)
 {
 	struct event *e;
 

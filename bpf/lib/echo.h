@@ -18,7 +18,7 @@
 #define STAMPS 12 /* of header: time stamps, as they lie in the segments of all stacks that we know */
 
 /* Call before the packet is noted as the last one heard. */
-static __always_inline void note_return(struct pair_live *l, __u64 now)
+static __always_inline void note_return(struct session_live *l, __u64 now)
 {
 	if (l->unanswered_tx && now - l->unanswered_tx > OUTAGE)
 		l->returned = tick(now) ?: -1U; /* 0 stands for never */
@@ -44,7 +44,7 @@ __noinline int forget_echo(struct __sk_buff *skb, __u32 at)
 }
 
 /* Takes the echo out of a segment that comes soon after a silence. */
-static __always_inline int forget_old_echo(struct __sk_buff *skb, struct pair_live *l, const struct inbound *in)
+static __always_inline int forget_old_echo(struct __sk_buff *skb, struct session_live *l, const struct inbound *in)
 {
 	if (!l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
 		return 0;

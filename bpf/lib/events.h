@@ -32,7 +32,7 @@ static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, 
 }
 
 /* What our own packets show of a session. */
-__noinline int tell_pair(struct __sk_buff *skb, const struct pair *p, __u32 kind)
+__noinline int tell_session(struct __sk_buff *skb, const struct session_entry *p, __u32 kind)
 {
 	struct event about = {};
 

@@ -9,21 +9,21 @@
  * there for whoever comes from outside: a correspondent that contacts us first is a
  * pending peer that has to be validated.
  */
-__noinline int is_unused(const struct pair *p)
+__noinline int is_unused(const struct session_entry *p)
 {
-	struct pair_live *l;
+	struct session_live *l;
 	__u32 slot;
 
 	if (!p)
 		return 1;
 	slot = p->slot;
-	l = bpf_map_lookup_elem(&pair_lives, &slot);
+	l = bpf_map_lookup_elem(&session_lives, &slot);
 	return !l || l->birth != p->birth || !l->last_tx;
 }
 
-static __always_inline int is_waiting(const struct pair *p)
+static __always_inline int is_waiting(const struct session_entry *p)
 {
-	return p->flags & PAIR_EXPECTED && is_unused(p);
+	return p->flags & ENTRY_EXPECTED && is_unused(p);
 }
 
 #define FIRST_TOLD 16 /* packets; as many as the daemon keeps */
@@ -32,7 +32,7 @@ static __always_inline int is_waiting(const struct pair *p)
  * and gets it in case the correspondent refuses the nonce and it is to leave again.
  * Where none went in, nothing is urgent: it sees what was counted.
  */
-__noinline int tell_first(struct __sk_buff *skb, const struct pair *p)
+__noinline int tell_first(struct __sk_buff *skb, const struct session_entry *p)
 {
 	struct event about = {};
 

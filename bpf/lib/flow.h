@@ -29,7 +29,7 @@ static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports
  * usable ones to validated locators, but for long ones, the one with the greatest
  * weight, or -1.
  */
-__noinline int path_of_ports(const struct pair *p, __be16 a, __be16 b)
+__noinline int path_of_ports(const struct session_entry *p, __be16 a, __be16 b)
 {
 	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + bpf_ntohs(a ^ b), best = MAX_PATHS, i;
 
@@ -82,7 +82,7 @@ static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
 /* Tells the daemon when a connection of ours stands still, or nearly, and when its
  * segments wait in queues.
  */
-static __always_inline void watch_tcp(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __be32 seq)
+static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __be32 seq)
 {
 	__u32 now = tick(bpf_ktime_get_coarse_ns());
 	struct bpf_sock *sk = skb->sk;
@@ -96,18 +96,18 @@ static __always_inline void watch_tcp(struct __sk_buff *skb, const struct pair *
 		return;
 	if ((after_timeout(tp, seq) || loses_much(tp)) && now - l->stall_told >= STALL_AGAIN) {
 		l->stall_told = now;
-		tell_pair(skb, p, EV_STALL);
+		tell_session(skb, p, EV_STALL);
 	}
 	if (is_queued(tp) && now - l->queue_told >= QUEUE_AGAIN) {
 		l->queue_told = now;
-		tell_pair(skb, p, EV_QUEUE);
+		tell_session(skb, p, EV_QUEUE);
 	}
 }
 
 /* Index of the path that a segment takes for its connection's sake whose header is
  * at that offset, or -1 if any will do.
  */
-__noinline int flow_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 at)
+__noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 at)
 {
 	struct {
 		__be16 from, to;
@@ -118,7 +118,7 @@ __noinline int flow_path(struct __sk_buff *skb, const struct pair *p, struct pai
 
 	if (!p || !l || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
 		return -1;
-	by_ports = p->flags & PAIR_PER_FLOW || t.flags & TCP_SYN;
+	by_ports = p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN;
 	if (!by_ports || (p->long_paths && !(t.flags & TCP_SYN)))
 		watch_tcp(skb, p, l, t.seq);
 	return by_ports ? path_of_ports(p, t.from, t.to) : -1;

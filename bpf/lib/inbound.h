@@ -12,7 +12,7 @@
 #include "retry.h"
 
 /* Notes that the correspondent has sent a probe, and what it asks for by that. */
-__noinline int note_asked(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+__noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
 	__u32 asked;
 
@@ -31,16 +31,16 @@ __noinline int note_asked(struct __sk_buff *skb, const struct pair *p, struct pa
 /* Notes what a packet shows of its sender's stack. One of plain IPv6, while its session is
  * not, does not show that packets of the session may go without nonce.
  */
-static __always_inline void note_stack(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline void note_stack(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				       const struct inbound *in, enum standing s, int plain)
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
 		l->with_nonce++;
-	else if (has_rule(in->c.proto) && !plain && !(p->flags & PAIR_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
+	else if (has_rule(in->c.proto) && !plain && !(p->flags & ENTRY_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
 		l->without_nonce++;
 	if (s == AUTHENTIC && has_rule(in->c.proto))
 		l->nonce_at = in->dst.l64;
-	if (s != AUTHENTIC && !(p->flags & PAIR_ENCAP)) {
+	if (s != AUTHENTIC && !(p->flags & ENTRY_ENCAP)) {
 		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
 			note_bare(skb, p, l, in);
 		return;
@@ -84,9 +84,9 @@ __noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
 }
 
 /* Returns a verdict, or what shall become of the packet. */
-static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair *p, struct inbound *in)
+static __always_inline int receive_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in)
 {
-	struct pair_live *l = live_of(p);
+	struct session_live *l = live_of(p);
 	enum standing s;
 	int verdict, known, message, plain;
 
@@ -104,7 +104,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	case BY_LOCATOR:
 		if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
 			return refuse(in, DROP_UPDATE_NO_NONCE);
-		if (p->flags & PAIR_PLAIN)
+		if (p->flags & ENTRY_PLAIN)
 			count(RX_PLAIN);
 		else if (in->c.proto == IPPROTO_ICMPV6)
 			return refuse(in, DROP_ICMP_NO_NONCE);
@@ -137,7 +137,7 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 	}
 	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
-	if (p->flags & PAIR_BY_HANDLE && !(p->flags & PAIR_NAMED && is_for_name(skb, in))) {
+	if (p->flags & ENTRY_BY_HANDLE && !(p->flags & ENTRY_NAMED && is_for_name(skb, in))) {
 		in->src.nid = p->handle.remote;
 		in->dst.nid = p->handle.local;
 	}
@@ -147,12 +147,12 @@ static __always_inline int receive_pair(struct __sk_buff *skb, const struct pair
 /* The session between two nodes as they stand on the wire: by the NIDs, or,
  * when several correspondents claim that NID, by where it is.
  */
-static __always_inline struct pair_key handle_of(union half local_nid, const struct addr *remote)
+static __always_inline struct session_key handle_of(union half local_nid, const struct addr *remote)
 {
-	struct pair_key key = { .local = local_nid, .remote = remote->nid };
+	struct session_key key = { .local = local_nid, .remote = remote->nid };
 	struct collision_key where = { .local_nid = local_nid, .remote = *remote };
 	struct host *h = this_host();
-	struct pair_key *handle = h && h->flags & HOST_NID_COLLISIONS ? bpf_map_lookup_elem(&nid_collisions, &where) : 0;
+	struct session_key *handle = h && h->flags & HOST_NID_COLLISIONS ? bpf_map_lookup_elem(&nid_collisions, &where) : 0;
 
 	return handle ? *handle : key;
 }
@@ -160,13 +160,13 @@ static __always_inline struct pair_key handle_of(union half local_nid, const str
 /* Of several correspondents with one NID, the one whose nonce a packet shows,
  * wherever it is (RFC 6741 §5.4). The one whose handle is its NID is not listed.
  */
-static __always_inline struct pair *collision_by_nonce(const struct inbound *in)
+static __always_inline struct session_entry *collision_by_nonce(const struct inbound *in)
 {
-	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
+	struct session_key key = { .local = in->dst.nid, .remote = in->src.nid };
 	struct collision_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
 	struct host *h = this_host();
-	struct pair_key *handle;
-	struct pair *p;
+	struct session_key *handle;
+	struct session_entry *p;
 
 	if (!h || !(h->flags & HOST_NID_COLLISIONS))
 		return 0;
@@ -175,25 +175,25 @@ static __always_inline struct pair *collision_by_nonce(const struct inbound *in)
 	handle = bpf_map_lookup_elem(&nid_collisions, &what);
 	if (handle)
 		key = *handle;
-	p = find_pair(&key, FETCH_IN);
+	p = find_session(&key, FETCH_IN);
 	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
 }
 
 /* The pair that a packet from outside speaks to. */
-static __always_inline struct pair *pair_of(const struct inbound *in)
+static __always_inline struct session_entry *session_of(const struct inbound *in)
 {
-	struct pair *p = in->c.nonce.len ? collision_by_nonce(in) : 0;
-	struct pair_key key;
+	struct session_entry *p = in->c.nonce.len ? collision_by_nonce(in) : 0;
+	struct session_key key;
 
 	if (p)
 		return p;
 	key = handle_of(in->dst.nid, &in->src);
-	p = find_pair(&key, FETCH_IN);
+	p = find_session(&key, FETCH_IN);
 	return p && is_waiting(p) ? 0 : p;
 }
 
 /* Hands over what has become of an ICMPv6 error, unless nothing of it is left. */
-__noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct pair_key *key, __u32 kind,
+__noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct session_key *key, __u32 kind,
 			  int spoilt)
 {
 	struct event about;
@@ -216,18 +216,18 @@ __noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const
 __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 {
 	struct addr quoted[2];
-	struct pair_key key;
-	struct pair *p;
+	struct session_key key;
+	struct session_entry *p;
 	int left;
 
 	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
 	key = handle_of(quoted[0].nid, &quoted[1]);
-	p = find_pair(&key, FETCH_OUT);
+	p = find_session(&key, FETCH_OUT);
 	/* One with a nonce may answer a probe to a pending peer that waits. */
 	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&pending_peers, &key)))
 		return PASS_ON; /* about a packet that was none of ours */
-	if (p && p->flags & PAIR_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
+	if (p && p->flags & ENTRY_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about one of plain IPv6 */
 	left = p && in->c.type == ICMP6_PROBLEM ? retry(skb, in, p) : -1;
 	if (left >= 0) /* the daemon hears of it behind it: to wake it takes longer */

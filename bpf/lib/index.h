@@ -11,9 +11,9 @@
 
 /* An entry of the index, and the bits of a hash that choose the buckets. */
 #define INDEX_TAG 42    /* the hash from this bit on */
-#define INDEX_PAIR 21   /* index in pairs plus one */
+#define INDEX_ENTRY 21   /* index in pairs plus one */
 #define INDEX_SECOND 20 /* of the hash: where the second bucket's number begins */
-#define INDEX_SLOT ((1U << INDEX_PAIR) - 1)
+#define INDEX_SLOT ((1U << INDEX_ENTRY) - 1)
 
 /* What the cache is asked for beforehand: what was seen on the way out stands
  * in one line, on the way in in two.
@@ -32,7 +32,7 @@ static __always_inline struct host *this_host(void)
  * products over halves makes any two handles equal with a chance of 2^-32;
  * then the bits are mixed.
  */
-static __always_inline __u64 index_hash(const struct host *h, const struct pair_key *k)
+static __always_inline __u64 index_hash(const struct host *h, const struct session_key *k)
 {
 	__u64 a = k->local.v, b = k->remote.v, x;
 
@@ -63,7 +63,7 @@ static __always_inline __u64 search_bucket(const struct bucket *b, __u64 hash)
 /* Loads what will be written later, while the other loads are under way. */
 static __always_inline void fetch_live(__u32 slot, int lines)
 {
-	const struct pair_live *l = bpf_map_lookup_elem(&pair_lives, &slot);
+	const struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
 
 	if (!l)
 		return;
@@ -72,17 +72,17 @@ static __always_inline void fetch_live(__u32 slot, int lines)
 		*(const volatile __u64 *)&l->last_rx;
 }
 
-static __always_inline int is_pair(const struct pair *p, const struct pair_key *k)
+static __always_inline int is_session_of(const struct session_entry *p, const struct session_key *k)
 {
-	if (p->flags & PAIR_BY_HANDLE && p->handle.local.v == k->local.v && p->handle.remote.v == k->remote.v)
+	if (p->flags & ENTRY_BY_HANDLE && p->handle.local.v == k->local.v && p->handle.remote.v == k->remote.v)
 		return 1;
-	if (p->flags & PAIR_BY_HANDLE && !(p->flags & PAIR_NAMED))
+	if (p->flags & ENTRY_BY_HANDLE && !(p->flags & ENTRY_NAMED))
 		return 0;
 	return p->local_nid.v == k->local.v && p->remote_nid.v == k->remote.v;
 }
 
 /* The session with these handles, or null. */
-static __always_inline struct pair *find_pair(const struct pair_key *k, int lines)
+static __always_inline struct session_entry *find_session(const struct session_key *k, int lines)
 {
 	struct host *h = this_host();
 	__u64 hash;
@@ -94,14 +94,14 @@ static __always_inline struct pair *find_pair(const struct pair_key *k, int line
 		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
 		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
 		__u64 entry = b ? search_bucket(b, hash) : 0;
-		struct pair *p;
+		struct session_entry *p;
 
 		if (!entry)
 			continue;
 		fetch_live(entry & INDEX_SLOT, lines);
-		n = (entry >> INDEX_PAIR & INDEX_SLOT) - 1;
-		p = bpf_map_lookup_elem(&pairs, &n);
-		if (p && is_pair(p, k))
+		n = (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
+		p = bpf_map_lookup_elem(&sessions, &n);
+		if (p && is_session_of(p, k))
 			return p;
 	}
 	return 0;

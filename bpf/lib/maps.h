@@ -39,12 +39,12 @@ struct {
 struct {
 	/* How is this session translated, and where may it be sent? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, as pair_lives */
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, as session_lives */
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, struct pair);
+	__type(value, struct session_entry);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pairs SEC(".maps");
+} sessions SEC(".maps");
 
 struct {
 	/* From which places beyond those of its entry may a session's packets come? */
@@ -62,9 +62,9 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page: entries keep to their cache lines */
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, struct pair_live);
+	__type(value, struct session_live);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pair_lives SEC(".maps");
+} session_lives SEC(".maps");
 
 struct {
 	/* Which of several correspondents with one NID is at this locator, or has this nonce? */
@@ -72,7 +72,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, struct collision_key);
-	__type(value, struct pair_key);
+	__type(value, struct session_key);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nid_collisions SEC(".maps");
 
@@ -90,7 +90,7 @@ struct {
 	/* Who showed a nonce and has no session yet? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, struct pair_key);
+	__type(key, struct session_key);
 	__type(value, struct pending_peer);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pending_peers SEC(".maps");
@@ -99,7 +99,7 @@ struct {
 	/* Who has spoken plain IPv6 to us without a session? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, struct pair_key); /* NIDs */
+	__type(key, struct session_key); /* NIDs */
 	__type(value, __u8);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } plain_nodes SEC(".maps");

@@ -28,7 +28,7 @@ static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplin
  * option is the first one in the SYNs of all stacks that we know; elsewhere it is
  * left, and GSO packets take the segmentation device.
  */
-__noinline int lower_mss(struct __sk_buff *skb, const struct pair *p, __u32 at)
+__noinline int lower_mss(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
 {
 	struct uplink *u;
 	__u32 index;
@@ -46,9 +46,9 @@ __noinline int lower_mss(struct __sk_buff *skb, const struct pair *p, __u32 at)
 	       bpf_skb_store_bytes(skb, at + 22, &mss, 2, 0);
 }
 
-static __always_inline int clamp_mss(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+static __always_inline int clamp_mss(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
-	if (!(p->flags & PAIR_NONCE_ALWAYS) || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+	if (!(p->flags & ENTRY_NONCE_ALWAYS) || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
 		return 0;
 	return lower_mss(skb, p, in->c.at);
 }

@@ -103,7 +103,7 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	return leave(o);
 }
 
-static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u64 now)
+static __always_inline void note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u64 now)
 {
 	l->last_tx = now;
 	rate_note(l, now, skb->len - ETH_LEN);
@@ -113,27 +113,27 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct pair *
 		l->unanswered_tx = now;
 		return;
 	}
-	if (p->flags & (PAIR_INITIATED | PAIR_PLAIN) || now - l->unanswered_tx < silence_after)
+	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || now - l->unanswered_tx < silence_after)
 		return;
 	/* This silence is told once in a while, a new one at once, however soon it follows. */
 	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
 		return;
 	l->silence_told = tick(now);
-	tell_pair(skb, p, EV_SILENCE);
+	tell_session(skb, p, EV_SILENCE);
 }
 
 /* Is a nonce due? In the first packets of a session, for a while after a
  * change of locators, on every SYN (the peer may have lost its state) and on
  * every ICMPv6 message (RFC 6744 §7).
  */
-static __always_inline int nonce_due(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
+static __always_inline int nonce_due(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
 				     const struct chain *c, __u64 now)
 {
 	__u8 flags = 0;
 
-	if (p->flags & PAIR_PLAIN || is_plain_soon(p, l))
+	if (p->flags & ENTRY_PLAIN || is_plain_soon(p, l))
 		return 0;
-	if (p->flags & (PAIR_INITIATED | PAIR_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
+	if (p->flags & (ENTRY_INITIATED | ENTRY_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
 		return 1;
 	if (c->proto == IPPROTO_TCP && c->fragment != LATER_FRAGMENT && skb->gso_size == 0)
 		bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1);
@@ -153,11 +153,11 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 /* By how much the handles of a packet differ from the NIDs in sum: not at all where a
  * session has both for aliases, and the packet those.
  */
-static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct pair *p)
+static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct session_entry *p)
 {
 	union half remote;
 
-	if (p->flags & PAIR_NAMED && !bpf_skb_load_bytes(skb, ETH_LEN + IP6_LEN - 8, &remote, 8) &&
+	if (p->flags & ENTRY_NAMED && !bpf_skb_load_bytes(skb, ETH_LEN + IP6_LEN - 8, &remote, 8) &&
 	    remote.v == p->remote_nid.v)
 		return 0;
 	return sum_bytes(p->nid_delta);
@@ -166,15 +166,15 @@ static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct pair *
 /* Addresses a packet of the session: along path i, or to where the
  * correspondent was seen last.
  */
-static __always_inline void address(struct outbound *o, struct __sk_buff *skb, const struct pair *p,
-				    struct pair_live *l, const struct chain *c, const struct uplink *u, int i,
+static __always_inline void address(struct outbound *o, struct __sk_buff *skb, const struct session_entry *p,
+				    struct session_live *l, const struct chain *c, const struct uplink *u, int i,
 				    int hinted, int nids_only)
 {
 	__u8 remote = path_remote(p, i);
 	__u32 remote_sum;
 
 	use_uplink(o, u);
-	o->bears_nonce = p->flags & PAIR_NONCE_ALWAYS && bears_nonce(skb, u);
+	o->bears_nonce = p->flags & ENTRY_NONCE_ALWAYS && bears_nonce(skb, u);
 	o->ends[0].nid = p->local_nid;
 	o->ends[1].nid = p->remote_nid;
 	if (hinted) {
@@ -185,21 +185,21 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 		remote_sum = sum_half(p->remote[remote]);
 	}
 	if (c->proto == IPPROTO_ICMPV6)
-		nids_only = !!(p->flags & PAIR_ICMP_RFC6741);
+		nids_only = !!(p->flags & ENTRY_ICMP_RFC6741);
 	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
 /* Does it count for what paths have carried? What keeps to the path of its
  * connection does not, or all else would have to keep to the others.
  */
-static __always_inline int is_spread(const struct pair *p, const struct chain *c)
+static __always_inline int is_spread(const struct session_entry *p, const struct chain *c)
 {
-	return p->n_paths > 1 && !(p->flags & PAIR_PER_FLOW && c->proto == IPPROTO_TCP);
+	return p->n_paths > 1 && !(p->flags & ENTRY_PER_FLOW && c->proto == IPPROTO_TCP);
 }
 
-static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p, const struct chain *c, __u8 next)
+static __always_inline int send_in_session(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c, __u8 next)
 {
-	struct pair_live *l = live_of(p);
+	struct session_live *l = live_of(p);
 	__u64 now = bpf_ktime_get_coarse_ns();
 	struct outbound o = {};
 	struct uplink *u;
@@ -208,7 +208,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
-	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
+	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
 		note_sent(skb, p, l, now);
 		return no_path(skb);
 	}
@@ -224,8 +224,8 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	verdict = segment_or_send(skb, p, l, c, i, &nids_only);
 	if (verdict)
 		return verdict == MOOT ? CONSUMED : verdict;
-	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & PAIR_UNCONFIRMED) && may_follow();
-	if (!(p->flags & (PAIR_INITIATED | PAIR_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
+	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & ENTRY_UNCONFIRMED) && may_follow();
+	if (!(p->flags & (ENTRY_INITIATED | ENTRY_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {
 			count(DROP_UNVALIDATED);
@@ -241,16 +241,16 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 	if (is_spread(p, c))
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
-	o.encap = p->flags & PAIR_ENCAP && is_encapsulated(c, next);
-	if (o.encap || (!(p->flags & PAIR_ENCAP) && nonce_due(skb, p, l, c, now)))
+	o.encap = p->flags & ENTRY_ENCAP && is_encapsulated(c, next);
+	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, l, c, now)))
 		o.nonce = p->local_nonce;
-	if (p->flags & PAIR_EXPECTED && !(p->flags & PAIR_PLAIN) && l->tx_packets < FIRST_TOLD)
+	if (p->flags & ENTRY_EXPECTED && !(p->flags & ENTRY_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
 	/* One without nonce is for whoever sums as plain IPv6 does. */
 	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
 		send_probe_copy(skb, p, l, c);
 	note_sent(skb, p, l, now);
-	if (p->flags & PAIR_PLAIN)
+	if (p->flags & ENTRY_PLAIN)
 		count(TX_PLAIN);
 	return transmit(skb, &o, c, next);
 }
@@ -260,7 +260,7 @@ static __always_inline int send_pair(struct __sk_buff *skb, const struct pair *p
 /* Answers a correspondent that has no session yet: back to where its packet
  * came from, always with the nonce, unless the path would not let that through.
  */
-__noinline int send_pending(struct __sk_buff *skb, const struct pair_key *k, struct pending_peer *e, const struct chain *c,
+__noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, struct pending_peer *e, const struct chain *c,
 			   __u8 next)
 {
 	struct outbound o = { .mtu = 0xffff };

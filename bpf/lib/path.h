@@ -32,7 +32,7 @@ static __always_inline int no_path(struct __sk_buff *skb)
 /* What an octet counts on a path, in halves: 2, 3, 4, 6, 8, 12 ... so that one of
  * cost 2k gets the 2^k-th part of what others get.
  */
-static __always_inline __u32 path_cost(const struct pair *p, __u32 i)
+static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
 {
 	__u32 k = p->costs >> (4 * i) & 15;
 
@@ -46,7 +46,7 @@ static __always_inline __u32 path_cost(const struct pair *p, __u32 i)
  * the score, and nothing is concluded from it: the verifier would look at all that
  * follows once for each index.
  */
-__noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip)
+__noinline int choose_path(const struct session_entry *p, struct session_live *l, __u32 skip)
 {
 	__u64 best = -1ULL;
 	__u32 end, i;
@@ -81,13 +81,13 @@ __noinline int choose_path(const struct pair *p, struct pair_live *l, __u32 skip
  * session plain yet? Then it is as if it were, and keeps to the path of that segment:
  * from elsewhere what follows would belong to no connection.
  */
-static __always_inline int is_plain_soon(const struct pair *p, const struct pair_live *l)
+static __always_inline int is_plain_soon(const struct session_entry *p, const struct session_live *l)
 {
-	return p->flags & PAIR_INITIATED && l->retried;
+	return p->flags & ENTRY_INITIATED && l->retried;
 }
 
 /* Has a packet of this session more than one path to choose from? */
-static __always_inline int has_choice(const struct pair *p, const struct pair_live *l)
+static __always_inline int has_choice(const struct session_entry *p, const struct session_live *l)
 {
 	return p->n_paths > 1 && !is_plain_soon(p, l);
 }
@@ -95,7 +95,7 @@ static __always_inline int has_choice(const struct pair *p, const struct pair_li
 /* The path that a packet takes unless something is skipped; a single one needs no
  * choice.
  */
-static __always_inline int default_path(const struct pair *p, struct pair_live *l)
+static __always_inline int default_path(const struct session_entry *p, struct session_live *l)
 {
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u;
@@ -114,7 +114,7 @@ static __always_inline int default_path(const struct pair *p, struct pair_live *
  * hint. What exceeds it takes a path to a validated locator. Returns the path, or
  * -1 if there is none.
  */
-__noinline int try_path(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, __u32 i, int hinted)
+__noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 i, int hinted)
 {
 	union half target;
 	int validated, given;

@@ -13,13 +13,13 @@
  * with another nonce that sends there, or, of an NID that nobody made known, anywhere.
  * From elsewhere it may be anybody, and nothing is delivered before it is validated.
  */
-static __always_inline int is_in_place(const struct inbound *in, const struct pair *p)
+static __always_inline int is_in_place(const struct inbound *in, const struct session_entry *p)
 {
 	struct addr at = in->src;
 	__u8 *known;
 
 	if (p) /* one that is not under its NID answers for its own alias only */
-		return (!(p->flags & PAIR_BY_HANDLE) || p->flags & PAIR_NAMED) && locator_accepted(p, at.l64.v);
+		return (!(p->flags & ENTRY_BY_HANDLE) || p->flags & ENTRY_NAMED) && locator_accepted(p, at.l64.v);
 	known = bpf_map_lookup_elem(&known_nids, &at.nid);
 	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
 }
@@ -35,7 +35,7 @@ static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *
 static const struct pending_peer no_pending = {}; /* not on the stack, which is small */
 
 /* The entry of an NID, made if it is not there and make says so. */
-static __always_inline struct pending_peer *entry_of(const struct pair_key *key, int make)
+static __always_inline struct pending_peer *entry_of(const struct session_key *key, int make)
 {
 	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, key);
 
@@ -50,7 +50,7 @@ static __always_inline struct pending_peer *entry_of(const struct pair_key *key,
  */
 __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 {
-	struct pair_key key;
+	struct session_key key;
 	struct pending_peer *e;
 	__u64 id;
 	__u32 i;
@@ -140,7 +140,7 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 }
 
 /* Is another pending peer answered under the NID, elsewhere? Then this one waits too. */
-static __always_inline int is_second(const struct inbound *in, const struct pair_key *key)
+static __always_inline int is_second(const struct inbound *in, const struct session_key *key)
 {
 	struct pending_peer *e = pending_of(key);
 
@@ -165,7 +165,7 @@ static __always_inline int is_encap_elsewhere(const struct pending_peer *e, unio
  * node that was seen to speak plain IPv6; afterwards it is one.
  */
 static __always_inline int is_right_behind(struct __sk_buff *skb, const struct inbound *in, const struct pending_peer *e,
-					   const struct pair_key *key)
+					   const struct session_key *key)
 {
 	int is_datagram = in->c.proto == IPPROTO_UDP;
 	__u8 one = 1;
@@ -190,7 +190,7 @@ static __always_inline int is_right_behind(struct __sk_buff *skb, const struct i
  */
 __noinline int speaks_for_pending(struct __sk_buff *skb, const struct inbound *in)
 {
-	struct pair_key key;
+	struct session_key key;
 	struct pending_peer *e;
 	__u8 flags;
 

@@ -17,7 +17,7 @@ static __always_inline int receive_early_update(struct __sk_buff *skb, struct in
 /* A probe with another nonce than the session's, and of another length, so that
  * it cannot be reflected: the stack answers it over the session.
  */
-static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
+static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
 	return in->c.fragment == WHOLE && is_probe(skb, in) && in->c.nonce.len != p->local_nonce.len &&
 	       locator_accepted(p, in->src.l64.v);
@@ -26,9 +26,9 @@ static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const str
 /* The first nonces of a correspondent that was taken for one without ILNP: its packets
  * without would pass from there as well.
  */
-static __always_inline int is_believed_plain(const struct pair *p, const struct inbound *in)
+static __always_inline int is_believed_plain(const struct session_entry *p, const struct inbound *in)
 {
-	return p->flags & PAIR_PLAIN && locator_accepted(p, in->src.l64.v);
+	return p->flags & ENTRY_PLAIN && locator_accepted(p, in->src.l64.v);
 }
 
 /* Is this first packet of a pending peer one of too many? In a flood of them, with as
@@ -44,7 +44,7 @@ static __always_inline int is_untold(void)
 }
 
 /* Hands a packet of a pending peer over, which waits for its sender's validation. */
-__noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct pair *p, const struct event *about,
+__noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, const struct event *about,
 		    int known)
 {
 	if (!in || !about)
@@ -75,7 +75,7 @@ static __always_inline int receive_by_place(struct __sk_buff *skb, struct inboun
 }
 
 /* What becomes of a packet with a nonce, of a pending peer that is in its place. */
-static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *in, const struct pair *p, __u32 rule)
+static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, __u32 rule)
 {
 	if (p) {
 		if (!is_believed_plain(p, in) && !is_answered_by_stack(skb, in, p))
@@ -94,7 +94,7 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
  */
 __noinline int note_answered(const struct inbound *in, __u32 len)
 {
-	struct pair_key key;
+	struct session_key key;
 	struct pending_peer *e;
 
 	if (!in)
@@ -112,7 +112,7 @@ __noinline int note_answered(const struct inbound *in, __u32 len)
 /* An ICMPv6 message with the nonce of a pending peer. An echo request is answered on
  * the spot, as it is the question of a peer about this host.
  */
-__noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct pair *p,
+__noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
 				       const struct event *about, int how)
 {
 	int verdict, known = how & IS_KNOWN, waits = how & WAITS;
@@ -166,7 +166,7 @@ static __always_inline int not_admitted(struct inbound *in)
  *
  * Returns a verdict, or what shall become of the packet.
  */
-__noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const struct pair *p)
+__noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p)
 {
 	struct host *h = this_host();
 	__u32 rule = RULE_NOT_FOUND;

@@ -24,7 +24,7 @@
  */
 static __always_inline int note_plain(const struct inbound *in)
 {
-	struct pair_key key = { .local = in->dst.nid, .remote = in->src.nid };
+	struct session_key key = { .local = in->dst.nid, .remote = in->src.nid };
 	struct host *h = this_host();
 	__u8 one = 1;
 
@@ -42,7 +42,7 @@ static __always_inline int note_plain(const struct inbound *in)
  */
 static __always_inline int pass_plain(const struct inbound *in)
 {
-	return note_plain(in) && pair_of(in) ? drop(DROP_NO_NONCE_YET) : PASS_ON;
+	return note_plain(in) && session_of(in) ? drop(DROP_NO_NONCE_YET) : PASS_ON;
 }
 
 #define MOST_LOOKUPS 24 /* of sockets for one segment, each about 0.1 us */
@@ -65,7 +65,7 @@ __noinline __u32 count_reals(__u64 nid)
  * locators those count that are sent to: a connection of plain IPv6 does not move.
  * Anybody can send segments of no connection, so not all of 64 pairs are tried.
  */
-__noinline int real_elsewhere(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+__noinline int real_elsewhere(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
 	struct bpf_sock_tuple t = {};
 	struct host *h = this_host();
@@ -93,19 +93,19 @@ __noinline int real_elsewhere(struct __sk_buff *skb, const struct pair *p, const
 /* Has a datagram without nonce come to another locator than the one that a session
  * which is plain itself sends from? Its answer has to leave from where it came to.
  */
-static __always_inline int off_path(const struct pair *p, const struct inbound *in)
+static __always_inline int off_path(const struct session_entry *p, const struct inbound *in)
 {
 	__u32 index = p ? path_uplink(p, 0) : 0;
 	struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
 
-	return p && p->flags & PAIR_PLAIN && u && u->l64.v != in->dst.l64.v;
+	return p && p->flags & ENTRY_PLAIN && u && u->l64.v != in->dst.l64.v;
 }
 
 /* Does a packet between two nodes belong to a socket of plain IPv6? p is their
  * session, 0 as long as there is none. A first segment with a nonce begins a
  * connection of the session, one without nonce of a node that has no ILNP does not.
  */
-__noinline int find_real(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+__noinline int find_real(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
 	struct bpf_sock_tuple t = {};
 	__u8 flags;
@@ -118,7 +118,7 @@ __noinline int find_real(struct __sk_buff *skb, const struct pair *p, const stru
 	if (in->c.proto != IPPROTO_TCP || bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1))
 		return 0;
 	if ((flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
-		return !in->c.nonce.len && ((p && p->flags & PAIR_PLAIN) || real_socket(skb, in->l3, 0));
+		return !in->c.nonce.len && ((p && p->flags & ENTRY_PLAIN) || real_socket(skb, in->l3, 0));
 	if (session_connection(skb, &t))
 		return 0;
 	__builtin_memcpy(t.ipv6.saddr, &in->src, 32);
@@ -130,7 +130,7 @@ __noinline int find_real(struct __sk_buff *skb, const struct pair *p, const stru
 /* Gives a packet to the socket that find_real has found. What stands for the
  * identifiers in in may be the session's handles by now.
  */
-__noinline int deliver_real(struct __sk_buff *skb, const struct inbound *in, const struct pair *p, __u32 found,
+__noinline int deliver_real(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p, __u32 found,
 			    int rfc6741)
 {
 	struct host *h = this_host();

@@ -27,7 +27,7 @@ static __always_inline struct uplink *uplink_of(union half l64)
 /* The locators of a connection that began as plain IPv6, or null. A first segment
  * begins another connection with the same ports. The key stands on the stack: Linux 6.1.
  */
-static __always_inline struct flow_ends *plain_flow(struct __sk_buff *skb, const struct pair *p, __u32 at)
+static __always_inline struct flow_ends *plain_flow(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
 {
 	struct flow_key key = {};
 	struct flow_ends *ends;
@@ -44,11 +44,11 @@ static __always_inline struct flow_ends *plain_flow(struct __sk_buff *skb, const
 }
 
 /* Sends a segment of such a connection; FLOW_ILNP of another one. */
-__noinline int send_plain_flow(struct __sk_buff *skb, const struct pair *p, const struct chain *c)
+__noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c)
 {
 	struct outbound o = {};
 	struct flow_ends *ends;
-	struct pair_live *l;
+	struct session_live *l;
 	struct uplink *u;
 
 	if (!p || !c)
@@ -76,9 +76,9 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct pair *p, cons
 }
 
 /* May a packet be one of such a connection? */
-static __always_inline int has_plain_flows(const struct pair *p, const struct chain *c)
+static __always_inline int has_plain_flows(const struct session_entry *p, const struct chain *c)
 {
-	return p->flags & PAIR_PLAIN_FLOWS && c->proto == IPPROTO_TCP && c->fragment == WHOLE;
+	return p->flags & ENTRY_PLAIN_FLOWS && c->proto == IPPROTO_TCP && c->fragment == WHOLE;
 }
 
 #endif

@@ -26,7 +26,7 @@ struct refusal {
 };
 
 enum event_kind {
-	EV_MISS,        /* requests: a local packet to a session address without a pair, or beyond the allowance of a pending peer, whole */
+	EV_MISS,        /* requests: a local packet to a session address without a session, or beyond the allowance of a pending peer, whole */
 	EV_PENDING,      /* pending peers: a nonce packet from an unknown correspondent; whole, where it waits for its sender's validation */
 	EV_OTHER_NONCE, /* pending peers: the same with another nonce than the pair's */
 	EV_ERROR_IN,    /* pending peers: an ICMPv6 error about a packet that we translated, whole */
@@ -37,7 +37,7 @@ enum event_kind {
 	EV_SILENCE,     /* urgent: we send and nothing comes back */
 	EV_LIFE,        /* urgent: a dead pair was heard again */
 	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
-	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of an expected pair, whole */
+	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of a preinstalled entry, whole */
 	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire; without it: it could not */
 	EV_PER_FLOW,    /* urgent: the peer's probe asks for TCP to be spread by connection */
 	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
@@ -51,7 +51,7 @@ struct event {
 	enum event_kind kind;
 	__u32 ifindex;
 	__u64 at;
-	struct pair_key key;
+	struct session_key key;
 	struct addr remote;     /* as on the wire */
 	struct addr local;      /* as on the wire */
 	struct nonce nonce;

@@ -31,19 +31,19 @@ struct problem {
  * judges it? What calls for more than taking a header out is left to the daemon, and so
  * is all but the first: whoever can quote a nonce makes us send no more than one segment.
  */
-static __always_inline int may_retry(struct __sk_buff *skb, const struct pair *p, const struct pair_live *l,
+static __always_inline int may_retry(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
 				     const struct inbound *in)
 {
-	const __u32 looked_at = PAIR_INITIATED | PAIR_PLAIN | PAIR_DEAD | PAIR_RFC6741 | PAIR_ENCAP;
+	const __u32 looked_at = ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_ENCAP;
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
 
-	return (p->flags & looked_at) == PAIR_INITIATED && !l->learned.len && !l->retried &&
+	return (p->flags & looked_at) == ENTRY_INITIATED && !l->learned.len && !l->retried &&
 	       u && u->flags & UPLINK_USABLE && u->l64.v == in->dst.l64.v && u->ifindex == skb->ifindex;
 }
 
 /* Does it refuse our nonce, in a packet of ours to its sender? */
-static __always_inline int refuses_nonce(const struct problem *e, const struct inbound *in, const struct pair *p)
+static __always_inline int refuses_nonce(const struct problem *e, const struct inbound *in, const struct session_entry *p)
 {
 	struct nonce shown = { .len = e->len };
 
@@ -74,7 +74,7 @@ static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __
 /* Is this about a first segment that we may send again? Its checksum, or -1. It has
  * to be there whole, and to be all that is there.
  */
-__noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
+__noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
 	__u8 b[SEGMENT_MOST] = {};
 	struct problem e;
@@ -102,7 +102,7 @@ __noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, co
  * the error came from. What stands before the last 40 octets in front of the segment
  * goes, and these become its header. 0, or negative.
  */
-__noinline int send_quoted(struct __sk_buff *skb, const struct pair *p, __u32 sum)
+__noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p, __u32 sum)
 {
 	__u8 mac[12], back[12];
 	__u16 field = sum;
@@ -128,9 +128,9 @@ __noinline int send_quoted(struct __sk_buff *skb, const struct pair *p, __u32 su
 /* Sends a first segment again that was refused. 1 if it did; 0 if it failed, and the
  * error is no more; -1 if that is not for us to do, and the error is as it was.
  */
-static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in, const struct pair *p)
+static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
-	struct pair_live *l = live_of(p);
+	struct session_live *l = live_of(p);
 	int sum = l && may_retry(skb, p, l, in) ? refused_first(skb, in, p) : -1;
 
 	if (sum < 0)

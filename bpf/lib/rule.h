@@ -109,35 +109,35 @@ static __always_inline int sums_nids_only(struct __sk_buff *skb, const struct in
  * the caller has looked at; without, it is one of plain IPv6. A first fragment cannot be
  * summed: it follows the rule of the session.
  */
-static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct pair *p, const struct inbound *in)
+static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
 	if (!in->c.nonce.len)
 		return 0;
 	if (in->c.fragment != WHOLE)
-		return p && p->flags & PAIR_ICMP_RFC6741;
+		return p && p->flags & ENTRY_ICMP_RFC6741;
 	return rule_shown(skb, &in->c, in->l3) == RULE_RFC6741;
 }
 
 /* Do locators count as zero towards this correspondent? */
-static __always_inline int counts_nids_only(const struct pair *p, const struct pair_live *l)
+static __always_inline int counts_nids_only(const struct session_entry *p, const struct session_live *l)
 {
-	if (p->flags & PAIR_PLAIN)
+	if (p->flags & ENTRY_PLAIN)
 		return 0;
-	if (p->flags & PAIR_RULE_SOUGHT && l->rule != RULE_NOT_FOUND)
+	if (p->flags & ENTRY_RULE_SOUGHT && l->rule != RULE_NOT_FOUND)
 		return l->rule == RULE_RFC6741;
-	return !!(p->flags & PAIR_RFC6741);
+	return !!(p->flags & ENTRY_RFC6741);
 }
 
 /* Are we looking for the rule by which this correspondent sums? */
-static __always_inline int is_rule_sought(const struct pair *p, const struct pair_live *l)
+static __always_inline int is_rule_sought(const struct session_entry *p, const struct session_live *l)
 {
-	return p->flags & PAIR_RULE_SOUGHT && !(p->flags & PAIR_PLAIN) && l->rule == RULE_NOT_FOUND;
+	return p->flags & ENTRY_RULE_SOUGHT && !(p->flags & ENTRY_PLAIN) && l->rule == RULE_NOT_FOUND;
 }
 
 /* Learns the rule from a packet, if it shows one. The daemon hears of it where
  * its guess was wrong.
  */
-__noinline int learn_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+__noinline int learn_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
 	int found;
 
@@ -147,13 +147,13 @@ __noinline int learn_rule(struct __sk_buff *skb, const struct pair *p, struct pa
 	if (found == RULE_NOT_FOUND)
 		return 0;
 	l->rule = found;
-	if ((found == RULE_RFC6741) != !!(p->flags & PAIR_RFC6741))
+	if ((found == RULE_RFC6741) != !!(p->flags & ENTRY_RFC6741))
 		tell_of(skb, in, p, EV_RULE, found);
 	return 0;
 }
 
 /* Call for packets with the right nonce; others could be forged. */
-static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline void note_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				      const struct inbound *in)
 {
 	if (is_rule_sought(p, l) && has_rule(in->c.proto))
@@ -169,7 +169,7 @@ static __always_inline void note_rule(struct __sk_buff *skb, const struct pair *
  * gets there. Whoever could forge that has to know ports and moments, twice, and wins a
  * guess: the first packet with the right nonce shows what is true.
  */
-__noinline int note_bare(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+__noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
 	__u32 since, within;
 	__u16 ports[2];

@@ -38,18 +38,18 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 /* Must this packet be cut before it is translated? A nonce goes into segments
  * only; and a device that sums segments itself knows the rule of IPv6 alone.
  */
-static __always_inline int wants_segdev(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline int wants_segdev(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 					const struct chain *c, __u32 i)
 {
 	__u32 index = path_uplink(p, i);
 	struct uplink *u;
 
-	if (p->flags & PAIR_PLAIN || !goes_in_order(skb, c))
+	if (p->flags & ENTRY_PLAIN || !goes_in_order(skb, c))
 		return 0;
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return 0;
-	if (!(p->flags & PAIR_NONCE_ALWAYS))
+	if (!(p->flags & ENTRY_NONCE_ALWAYS))
 		return counts_nids_only(p, l) && u->flags & UPLINK_PHYSICAL;
 	if (!skb->gso_size)
 		return l->cuts;
@@ -83,7 +83,7 @@ static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pend
 /* How long a packet stays without an answer before it goes under the other rule as
  * well, ms: two round trips, where any was measured.
  */
-static __always_inline __u32 copy_after(const struct pair *p)
+static __always_inline __u32 copy_after(const struct session_entry *p)
 {
 	__u32 two_rtt = p->grace / 1000000;
 
@@ -91,7 +91,7 @@ static __always_inline __u32 copy_after(const struct pair *p)
 }
 
 /* Notes that a packet goes under the other rule, and which datagrams would answer it. */
-static __always_inline void note_copy(struct __sk_buff *skb, struct pair_live *l, const struct chain *c, __u32 now)
+static __always_inline void note_copy(struct __sk_buff *skb, struct session_live *l, const struct chain *c, __u32 now)
 {
 	__u16 ports[2];
 
@@ -109,7 +109,7 @@ static __always_inline void note_copy(struct __sk_buff *skb, struct pair_live *l
  * segmentation device. The wrong one of the two fails there without a word. Of who asks as Roam does
  * our guess is as good as its own.
  */
-__noinline int send_probe_copy(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
+__noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
 	struct host *h = this_host();
@@ -136,9 +136,9 @@ __noinline int send_probe_copy(struct __sk_buff *skb, const struct pair *p, stru
 /* A copy of a first packet, which the daemon sends under the other rule when an answer
  * fails to come: is it not needed any more?
  */
-__noinline int is_moot(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct chain *c)
+__noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
 {
-	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & PAIR_ENCAP || l->retried || l->asks || l->with_nonce ||
+	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & ENTRY_ENCAP || l->retried || l->asks || l->with_nonce ||
 	    l->without_nonce) {
 		count(TX_PROBE_COPY_MOOT);
 		return 1;
@@ -154,7 +154,7 @@ __noinline int is_moot(struct __sk_buff *skb, const struct pair *p, struct pair_
  * from here, MOOT if it is not to go anywhere, else the verdict; and the rule that it
  * goes under.
  */
-static __always_inline int segment_or_send(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline int segment_or_send(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				    const struct chain *c, __u32 i, int *nids_only)
 {
 	int round = is_segmented(skb);

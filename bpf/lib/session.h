@@ -18,11 +18,11 @@ static __always_inline __u32 tick(__u64 ns)
 	return ns >> 20;
 }
 
-/* What was seen of the pair; cleared when the slot changed hands. */
-static __always_inline struct pair_live *live_of(const struct pair *p)
+/* What was seen of the session; cleared when the slot changed hands. */
+static __always_inline struct session_live *live_of(const struct session_entry *p)
 {
 	__u32 slot = p->slot;
-	struct pair_live *l = bpf_map_lookup_elem(&pair_lives, &slot);
+	struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
 
 	if (l && l->birth != p->birth) {
 		__builtin_memset(l, 0, sizeof(*l));
@@ -31,17 +31,17 @@ static __always_inline struct pair_live *live_of(const struct pair *p)
 	return l;
 }
 
-static __always_inline path path_at(const struct pair *p, __u32 i)
+static __always_inline path path_at(const struct session_entry *p, __u32 i)
 {
 	return i ? p->paths[i & (MAX_PATHS - 1)] : p->first;
 }
 
-static __always_inline __u32 path_uplink(const struct pair *p, __u32 i)
+static __always_inline __u32 path_uplink(const struct session_entry *p, __u32 i)
 {
 	return path_at(p, i) >> 4;
 }
 
-static __always_inline __u32 path_remote(const struct pair *p, __u32 i)
+static __always_inline __u32 path_remote(const struct session_entry *p, __u32 i)
 {
 	return path_at(p, i) & (MAX_REMOTE - 1);
 }
@@ -65,7 +65,7 @@ static __always_inline __u64 nonce_id(const struct nonce *n)
 /* Our nonce towards a pending peer where its NID is not known to be: one for each of
  * its nonces, wherever it sends from.
  */
-__noinline int unlisted_nonce(const struct pair_key *nids, __u64 theirs, struct nonce *out)
+__noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, struct nonce *out)
 {
 	struct host *h = this_host();
 	struct sip s;
@@ -93,7 +93,7 @@ __noinline int unlisted_nonce(const struct pair_key *nids, __u64 theirs, struct 
 }
 
 /* The nonce with which a pending peer is answered. */
-__noinline int pending_nonce(const struct pending_peer *e, const struct pair_key *nids, struct nonce *out)
+__noinline int pending_nonce(const struct pending_peer *e, const struct session_key *nids, struct nonce *out)
 {
 	struct host *h = this_host();
 	struct sip s;
@@ -144,7 +144,7 @@ static __always_inline int exceeds_rate(__u32 kind, __u32 most)
 }
 
 /* The pending peer that is answered under an alias: its NID. */
-static __always_inline struct pending_peer *pending_of(const struct pair_key *k)
+static __always_inline struct pending_peer *pending_of(const struct session_key *k)
 {
 	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, k);
 

@@ -26,7 +26,7 @@ static __always_inline int take_share(__u64 *full, __u32 len)
 	return 1;
 }
 
-__noinline int has_share(struct pair_live *l, __u32 len)
+__noinline int has_share(struct session_live *l, __u32 len)
 {
 	return l ? take_share(&l->told_until, len) : 0;
 }
@@ -35,7 +35,7 @@ __noinline int has_share(struct pair_live *l, __u32 len)
  * own: whoever makes us probe the correspondent, by a nonce of its own in the
  * correspondent's name, draws authentic answers that would else take all of it.
  */
-__noinline int has_update_share(struct pair_live *l, __u32 len)
+__noinline int has_update_share(struct session_live *l, __u32 len)
 {
 	return l ? take_share(&l->updates_until, len) : 0;
 }

@@ -13,7 +13,7 @@
  * remote[] plus one, or more than MAX_REMOTE for one of the others. Global, so that the verifier looks
  * at the loop once and not for every caller.
  */
-__noinline int locator_accepted(const struct pair *p, __u64 l64)
+__noinline int locator_accepted(const struct session_entry *p, __u64 l64)
 {
 	if (!p || !l64)
 		return 0;
@@ -28,7 +28,7 @@ __noinline int locator_accepted(const struct pair *p, __u64 l64)
 }
 
 /* The same, without a call for the first locator. */
-static __always_inline int locator_known(const struct pair *p, union half l64)
+static __always_inline int locator_known(const struct session_entry *p, union half l64)
 {
 	return l64.v && p->remote[0].v == l64.v ? 1 : locator_accepted(p, l64.v);
 }
@@ -36,7 +36,7 @@ static __always_inline int locator_known(const struct pair *p, union half l64)
 /* Is this a locator that we may send to, and not validated? One that is
  * not listed at all is known by the nonce only.
  */
-static __always_inline int is_unvalidated(const struct pair *p, int known)
+static __always_inline int is_unvalidated(const struct session_entry *p, int known)
 {
 	return !known || (known <= MAX_REMOTE && p->unvalidated >> (known - 1) & 1);
 }
@@ -44,7 +44,7 @@ static __always_inline int is_unvalidated(const struct pair *p, int known)
 /* Counts what comes from a locator that is not validated: it bounds what may go there.
  * The daemon hears of each power of two, as its own part of that grows.
  */
-__noinline int note_more(struct __sk_buff *skb, const struct pair *p, struct pair_live *l, const struct inbound *in)
+__noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
 	struct event about;
 	struct allowance *t;
@@ -62,8 +62,8 @@ __noinline int note_more(struct __sk_buff *skb, const struct pair *p, struct pai
 	return 0;
 }
 
-/* Bookkeeping of a packet that belongs to the pair. */
-static __always_inline void note_heard(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+/* Bookkeeping of a packet that belongs to the session. */
+static __always_inline void note_heard(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				       const struct inbound *in, int known)
 {
 	l->last_rx = bpf_ktime_get_coarse_ns();
@@ -71,7 +71,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct pair 
 	l->unanswered_tx = 0;
 	__sync_fetch_and_add(&l->rx_packets, 1);
 	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);
-	if (p->flags & PAIR_DEAD && l->life_seq != p->seq) {
+	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
 		l->life_seq = p->seq;
 		tell_of(skb, in, p, EV_LIFE, 0);
 	}
@@ -95,7 +95,7 @@ enum standing {
 /* Do the session's packets go there anyway, so that its nonce may? Not before the
  * locator is validated or a record lists it: it may be a pending peer's.
  */
-static __always_inline int is_own_place(const struct pair *p, int known)
+static __always_inline int is_own_place(const struct session_entry *p, int known)
 {
 	if (known < 1 || known > MAX_REMOTE)
 		return 0;
@@ -103,9 +103,9 @@ static __always_inline int is_own_place(const struct pair *p, int known)
 }
 
 /* Has another node with the correspondent's NID shown its nonce there? */
-__noinline int is_claimed(const struct pair *p, const struct inbound *in)
+__noinline int is_claimed(const struct session_entry *p, const struct inbound *in)
 {
-	struct pair_key key;
+	struct session_key key;
 	struct pending_peer *e;
 	__u64 id;
 	int is;
@@ -129,7 +129,7 @@ __noinline int is_claimed(const struct pair *p, const struct inbound *in)
  * seen, packets without it are accepted as well, until the daemon has listed
  * that locator: most that follow a move have none.
  */
-static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct pair *p, struct pair_live *l,
+static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 						 const struct inbound *in, int known)
 {
 	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
@@ -137,11 +137,11 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!in->c.nonce.len) {
 		if (!known && !seen)
 			return STRANGE_PLACE;
-		if (!(p->flags & PAIR_PLAIN) && known && !seen && !is_own_place(p, known) && is_claimed(p, in))
+		if (!(p->flags & ENTRY_PLAIN) && known && !seen && !is_own_place(p, known) && is_claimed(p, in))
 			return STRANGE_PLACE;
-		return p->flags & PAIR_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
+		return p->flags & ENTRY_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
 	}
-	if (p->flags & PAIR_PLAIN)
+	if (p->flags & ENTRY_PLAIN)
 		return OTHER_NONCE;
 	if (!p->remote_nonce.len) {
 		if (!known)
@@ -155,7 +155,7 @@ static __always_inline enum standing standing_of(struct __sk_buff *skb, const st
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
 	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
-	if (!known && p->flags & PAIR_UNCONFIRMED) {
+	if (!known && p->flags & ENTRY_UNCONFIRMED) {
 		if (has_share(l, 0))
 			tell_of(skb, in, p, EV_LOCATOR, 0);
 		return UNCONFIRMED;

@@ -45,7 +45,7 @@ struct nonce {
 } __attribute__((aligned(8)));
 
 /* A session inside this host: the low halves of its two session addresses. */
-struct pair_key {
+struct session_key {
 	union half local;
 	union half remote;
 };
@@ -90,22 +90,22 @@ struct uplink {
 	__u8 next_hop[16];
 };
 
-enum pair_flags {
-	PAIR_INITIATED = 1, /* the peer has shown no nonce yet */
-	PAIR_PLAIN = 2,     /* fell back: same locators, plain IPv6, no option */
-	PAIR_DEAD = 4,      /* liveness says that no path works */
-	PAIR_RFC6741 = 8,   /* locators count as zero in TCP and UDP checksums */
-	PAIR_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
-	PAIR_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
-	PAIR_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
-	PAIR_BY_HANDLE = 128,     /* the handles are not the NIDs */
-	PAIR_ENCAP = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
-	PAIR_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
-	PAIR_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
-	PAIR_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
-	PAIR_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
-	PAIR_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
-	PAIR_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
+enum entry_flags {
+	ENTRY_INITIATED = 1, /* the peer has shown no nonce yet */
+	ENTRY_PLAIN = 2,     /* fell back: same locators, plain IPv6, no option */
+	ENTRY_DEAD = 4,      /* liveness says that no path works */
+	ENTRY_RFC6741 = 8,   /* locators count as zero in TCP and UDP checksums */
+	ENTRY_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
+	ENTRY_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
+	ENTRY_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
+	ENTRY_BY_HANDLE = 128,     /* the handles are not the NIDs */
+	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
+	ENTRY_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
+	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
+	ENTRY_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
+	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
+	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
+	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
 };
 
 /* What a packet shows of its sender's stack. */
@@ -128,7 +128,7 @@ typedef __u8 path;
 
 /* Where sessions are, by a hash of their handles: each in one of two such
  * buckets. An entry is 0, or 22 bits of the hash, the index in pairs plus one
- * in 21 bits, and that in pair_lives in 21 bits. One bucket is a cache line.
+ * in 21 bits, and that in session_lives in 21 bits. One bucket is a cache line.
  */
 struct bucket {
 	__u64 entry[BUCKET];
@@ -137,9 +137,9 @@ struct bucket {
 /* A session, written by the daemon. What a packet needs most comes first, in
  * one cache line.
  */
-struct pair {
-	enum pair_flags flags;
-	__u32 slot;                     /* index in pair_lives */
+struct session_entry {
+	enum entry_flags flags;
+	__u32 slot;                     /* index in session_lives */
 	__u32 seq;                      /* grows with every write */
 	__u32 birth;                    /* differs between users of one slot */
 	union half local_nid;
@@ -156,7 +156,7 @@ struct pair {
 	path paths[MAX_PATHS];
 	struct nonce local_nonce;
 	struct nonce remote_nonce;
-	struct pair_key handle;
+	struct session_key handle;
 	__u32 grace;                    /* ns for which unvalidated locators get the rate before */
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unvalidated locators may not get */
@@ -168,11 +168,11 @@ struct pair {
  * touches comes first: on its way out the first 64 octets, in the next 64 too.
  * Ticks are 2^20 ns, about a millisecond.
  */
-struct pair_live {
-	__u32 birth;                /* pair.birth that all this is about */
-	__u32 path_seq;             /* pair.seq for which path_bytes counts */
-	__u32 hint_seq;             /* pair.seq for which hint is valid */
-	__u32 life_seq;             /* pair.seq for which SEEN_LIFE was told */
+struct session_live {
+	__u32 birth;                /* session_entry.birth that all this is about */
+	__u32 path_seq;             /* session_entry.seq for which path_bytes counts */
+	__u32 hint_seq;             /* session_entry.seq for which hint is valid */
+	__u32 life_seq;             /* session_entry.seq for which SEEN_LIFE was told */
 	__u64 unanswered_tx;        /* first send since last_rx; 0: none */
 	__u64 last_tx;
 	__u64 tx_packets, tx_bytes;
@@ -181,14 +181,14 @@ struct pair_live {
 	__u32 rate_now;             /* octets of this one so far */
 
 	__u64 last_rx;
-	__u64 last_nonce_rx;        /* with the pair's own remote nonce */
+	__u64 last_nonce_rx;        /* with the session's own remote nonce */
 	__u64 rx_packets, rx_bytes;
 	__u32 with_nonce;           /* packets of TCP and UDP that came, */
 	__u32 without_nonce;        /* apart */
 	__u32 silence_told;         /* ticks */
 	__u32 returned;             /* ticks: first packet after a silence, 0: none of late */
 	union half hint;            /* locator that the peer was last seen at */
-	__u8 rule;                  /* enum rule_found, of a pair whose rule is sought */
+	__u8 rule;                  /* enum rule_found, of a session whose rule is sought */
 	__u8 cuts;                  /* GSO packets of ours have taken the segmentation device */
 	__u8 retried;               /* its first segment was sent again as plain IPv6 */
 	__u8 pad[1];
@@ -211,7 +211,7 @@ struct pair_live {
 
 /* A TCP connection of a session, by its aliases and ports. */
 struct flow_key {
-	struct pair_key handle;
+	struct session_key handle;
 	__u8 ports[8]; /* ours, the peer's, as in a segment that we send; then zeros */
 };
 

@@ -156,7 +156,7 @@ func neutral(l roam.L64) roam.L64 {
 }
 
 func (c *checker) device(key, s string) string {
-	// The other end of the pair has the same name and an "x"; the segmentation device's two
+	// The other end of the session has the same name and an "x"; the segmentation device's two
 	// have "d" and "dx".
 	if len(s) > 13 || !linkName(s) {
 		c.refuse(key, strconv.Quote(s))

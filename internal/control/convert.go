@@ -14,7 +14,7 @@ import (
 var (
 	modeNames    = []string{ilnp.Soft: "soft", ilnp.Hard: "hard", ilnp.Duality: "duality"}
 	acceptNames  = []string{ilnp.Known: "known", ilnp.Any: "any"}
-	pairNames    = []string{ilnp.Initiated: "initiated", ilnp.Established: "established", ilnp.Plain: "plain"}
+	sessionNames = []string{ilnp.Initiated: "initiated", ilnp.Established: "established", ilnp.Plain: "plain"}
 	locatorNames = []string{ilnp.Valid: "valid", ilnp.Active: "active", ilnp.Expired: "expired", ilnp.Aged: "aged"}
 	kindNames    = []string{
 		ilnp.LocatorAdded: "locator-added", ilnp.LocatorRemoved: "locator-removed",
@@ -51,8 +51,8 @@ func ModeName(m ilnp.Mode) string { return nameOf(modeNames, m) }
 // AcceptName returns the name of a rule of acceptance: "known" or "any".
 func AcceptName(a ilnp.Accept) string { return nameOf(acceptNames, a) }
 
-// PairStateName returns the name of the state of a session.
-func PairStateName(s ilnp.PairState) string { return nameOf(pairNames, s) }
+// SessionStateName returns the name of the state of a session.
+func SessionStateName(s ilnp.SessionState) string { return nameOf(sessionNames, s) }
 
 // LocatorStateName returns the name of the state of a locator.
 func LocatorStateName(s ilnp.LocatorState) string { return nameOf(locatorNames, s) }
@@ -81,7 +81,7 @@ func ParseMode(s string) (ilnp.Mode, error) {
 // name, leaves the number.
 type Names struct {
 	Link func(roam.LinkID) string
-	Peer func(ilnp.PairKey) string
+	Peer func(ilnp.SessionKey) string
 }
 
 func (n Names) link(id roam.LinkID) string {
@@ -119,7 +119,7 @@ func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 	out := Session{
 		NID: s.NID, Address: SessionAddr(prefix, s.Key.Remote),
 		LocalHandle: s.Key.Local, RemoteHandle: s.Key.Remote,
-		Names: append([]string{}, s.Names...), Claims: s.Claims, State: PairStateName(s.State), Dead: s.Dead,
+		Names: append([]string{}, s.Names...), Claims: s.Claims, State: SessionStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
 		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Encapsulation: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
@@ -156,7 +156,7 @@ func EventFrom(e ilnp.Event, names Names) Event {
 	if e.Kind == ilnp.PathAnswered {
 		out.Form = FormName(e.Form)
 	}
-	if e.Key != (ilnp.PairKey{}) && names.Peer != nil {
+	if e.Key != (ilnp.SessionKey{}) && names.Peer != nil {
 		out.PeerName = names.Peer(e.Key)
 	}
 	if e.Path != (ilnp.Path{}) {

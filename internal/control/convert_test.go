@@ -14,7 +14,7 @@ import (
 
 var testNames = Names{
 	Link: func(id roam.LinkID) string { return map[roam.LinkID]string{2: "wlan0"}[id] },
-	Peer: func(k ilnp.PairKey) string { return map[roam.NID]string{7: "server"}[k.Remote] },
+	Peer: func(k ilnp.SessionKey) string { return map[roam.NID]string{7: "server"}[k.Remote] },
 }
 
 func TestEveryKindHasAName(t *testing.T) {
@@ -58,7 +58,7 @@ func TestLocatorFrom(t *testing.T) {
 
 func TestSessionFrom(t *testing.T) {
 	in := ilnp.PeerState{
-		Key: ilnp.PairKey{Local: 1, Remote: 7}, NID: 7, Names: []string{"server"}, State: ilnp.Established,
+		Key: ilnp.SessionKey{Local: 1, Remote: 7}, NID: 7, Names: []string{"server"}, State: ilnp.Established,
 		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: ilnp.Infinite}, State: ilnp.Active, Validated: true}},
 		Paths:    []ilnp.Path{{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}, {Local: ilnp.Local{Link: 3, L64: 5}, Remote: 9}}, RTT: 20 * time.Millisecond,
 		ICMPRule: "rfc6741", LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0), Spread: ilnp.ByLength,
@@ -86,7 +86,7 @@ func TestSessionFrom(t *testing.T) {
 
 func TestEventFrom(t *testing.T) {
 	in := ilnp.Event{
-		Time: time.Unix(1, 0), Kind: ilnp.HandoffDone, Key: ilnp.PairKey{Local: 1, Remote: 7},
+		Time: time.Unix(1, 0), Kind: ilnp.HandoffDone, Key: ilnp.SessionKey{Local: 1, Remote: 7},
 		From: []ilnp.Local{{Link: 2, L64: 5}}, To: []ilnp.Local{{Link: 4, L64: 6}},
 		Path: ilnp.Path{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}, Duration: 20 * time.Millisecond, Reason: "r",
 	}

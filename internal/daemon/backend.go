@@ -31,7 +31,7 @@ func (d *Daemon) do(ctx context.Context, f func(now time.Time)) error {
 func (d *Daemon) linkNames() control.Names {
 	return control.Names{
 		Link: func(id roam.LinkID) string { return d.engine.Links()[id].Name },
-		Peer: func(k ilnp.PairKey) string { return d.nameOf(k.Remote) },
+		Peer: func(k ilnp.SessionKey) string { return d.nameOf(k.Remote) },
 	}
 }
 

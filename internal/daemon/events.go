@@ -74,7 +74,7 @@ func (d *Daemon) logRefused(ev ilnp.Event, shown control.Event) {
 // logEvent writes an event's line, unless there were too many about sessions.
 func (d *Daemon) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 	var more []any
-	if ev.Key != (ilnp.PairKey{}) {
+	if ev.Key != (ilnp.SessionKey{}) {
 		ok, leftOut := d.chatter.take(ev.Time)
 		if !ok {
 			return

@@ -36,7 +36,7 @@ func marksOf(hosts, peers string) [2]mark { return [2]mark{markOf(hosts), markOf
 // each other: whoever keeps the names knows where the other one is (RFC 6740
 // §6.2). It is used in the engine's goroutine.
 type rendezvous struct {
-	lost   map[ilnp.PairKey]roam.NID // correspondents that are held for dead
+	lost   map[ilnp.SessionKey]roam.NID // correspondents that are held for dead
 	looked time.Time
 	marks  [2]mark // of the hosts file and of the added peers, as they were read
 }
@@ -46,7 +46,7 @@ func (r *rendezvous) note(ev ilnp.Event) {
 	switch ev.Kind {
 	case ilnp.PeerDead:
 		if r.lost == nil {
-			r.lost = make(map[ilnp.PairKey]roam.NID)
+			r.lost = make(map[ilnp.SessionKey]roam.NID)
 		}
 		r.lost[ev.Key] = ev.Key.Remote
 		r.looked = time.Time{} // at once

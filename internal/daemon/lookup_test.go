@@ -21,7 +21,7 @@ func TestRendezvous(t *testing.T) {
 	write("here")
 	r := rendezvous{marks: marksOf(hosts, peers)}
 	now := time.Unix(1000, 0)
-	key := ilnp.PairKey{Local: 1, Remote: 2}
+	key := ilnp.SessionKey{Local: 1, Remote: 2}
 	want := func(what string, is bool) {
 		t.Helper()
 		if r.due(now, hosts, peers) != is {

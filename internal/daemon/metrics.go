@@ -90,7 +90,7 @@ func (d *Daemon) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		s.Mode, s.Attach, s.Adopted = control.ModeName(core.Mode()), d.plane.Attach(), d.plane.Adopted()
 		tally := core.Tally()
 		for state, n := range tally.Sessions {
-			s.Sessions[control.PairStateName(ilnp.PairState(state))] = n
+			s.Sessions[control.SessionStateName(ilnp.SessionState(state))] = n
 		}
 		s.Sessions[control.StateKnown], s.Dead = tally.Silent, tally.Dead
 		for _, l := range core.Locals(now) {

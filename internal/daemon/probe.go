@@ -170,7 +170,7 @@ func (d *Daemon) conclude(ctx context.Context, q *inquiry) (control.Probed, erro
 	case !known:
 		return out, control.Errorf(control.CodeNotFound, "no correspondent has the identifier %v", q.peer).
 			WithHint("`roam session show` lists them; `roam add LINE` makes one known")
-	case out.State == control.PairStateName(ilnp.Plain):
+	case out.State == control.SessionStateName(ilnp.Plain):
 		out.Echo = d.plainEcho(ctx, q.peer)
 	}
 	return out, nil

@@ -72,7 +72,7 @@ func TestFaultsAreNotSecurity(t *testing.T) {
 		want   bool
 	}{{"malformed packet", false}, {"acknowledgement of an older update", false}, {"wrong nonce", true}} {
 		log.Reset()
-		ev := ilnp.Event{Time: time.Unix(1000, 0), Kind: ilnp.Refused, Key: ilnp.PairKey{Local: 1, Remote: 7}, Reason: c.reason}
+		ev := ilnp.Event{Time: time.Unix(1000, 0), Kind: ilnp.Refused, Key: ilnp.SessionKey{Local: 1, Remote: 7}, Reason: c.reason}
 		d.logRefused(ev, control.Event{Kind: "refused", Peer: 7, PeerName: "server"})
 		out := log.String()
 		if strings.Contains(out, "security") != c.want || !strings.Contains(out, "peer=server") || !strings.Contains(out, c.reason) {

@@ -28,7 +28,7 @@ type sentOn struct {
 
 // advance takes a reading: the path whose counter grew the most since the last
 // one is in use. The counters wrap, a difference does not.
-func (s sentOn) advance(l bpfPairLive) sentOn {
+func (s sentOn) advance(l bpfSessionLive) sentOn {
 	if s.birth != l.Birth || s.seq != l.PathSeq {
 		s = sentOn{birth: l.Birth, seq: l.PathSeq, latest: -1, path: s.path}
 	}
@@ -43,16 +43,16 @@ func (s sentOn) advance(l bpfPairLive) sentOn {
 }
 
 // Activity reads what was seen of every session.
-func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
+func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error) {
 	acts := make([]ilnp.Activity, 0, len(p.known))
-	traffic := make(map[ilnp.PairKey]Traffic, len(p.known))
+	traffic := make(map[ilnp.SessionKey]Traffic, len(p.known))
 	for k, row := range p.known {
 		l, err := p.live(row.Slot)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read activity of session: %w", err)
 		}
 		if l.Birth != row.Birth {
-			l = bpfPairLive{} // nothing seen yet
+			l = bpfSessionLive{} // nothing seen yet
 		}
 		acts = append(acts, ilnp.Activity{Key: k, LastRx: instant(l.LastRx), LastTx: instant(l.LastTx), LastNonceRx: instant(l.LastNonceRx),
 			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0, AsksPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0})
@@ -65,7 +65,7 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.PairKey]Traffic, error) {
 }
 
 // LastHeard reads when the correspondents of sessions were last heard.
-func (p *Plane) LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error) {
+func (p *Plane) LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error) {
 	acts := make([]ilnp.Activity, 0, len(keys))
 	for _, k := range keys {
 		row, there := p.known[k]
@@ -85,9 +85,9 @@ func (p *Plane) LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error) {
 
 // live reads what was seen in a slot, out of the memory of the map itself: a
 // system call for each of many sessions would hold the daemon up.
-func (p *Plane) live(slot uint32) (l bpfPairLive, err error) {
+func (p *Plane) live(slot uint32) (l bpfSessionLive, err error) {
 	if p.lives == nil {
-		if p.lives, err = p.objs.PairLives.Memory(); err != nil {
+		if p.lives, err = p.objs.SessionLives.Memory(); err != nil {
 			return l, err
 		}
 	}
@@ -98,7 +98,7 @@ func (p *Plane) live(slot uint32) (l bpfPairLive, err error) {
 
 // inUse returns the path that the session's last packets took, as long as the
 // entry still has it.
-func (p *Plane) inUse(k ilnp.PairKey, row bpfPair, l bpfPairLive) ilnp.Path {
+func (p *Plane) inUse(k ilnp.SessionKey, row bpfSessionEntry, l bpfSessionLive) ilnp.Path {
 	s := p.sent[k].advance(l)
 	paths := p.pathsOf(row)
 	if len(paths) == 1 && l.TxPackets > 0 {
@@ -108,7 +108,7 @@ func (p *Plane) inUse(k ilnp.PairKey, row bpfPair, l bpfPairLive) ilnp.Path {
 		s.path = paths[s.latest]
 	}
 	if p.sent == nil {
-		p.sent = make(map[ilnp.PairKey]sentOn)
+		p.sent = make(map[ilnp.SessionKey]sentOn)
 	}
 	p.sent[k] = s
 	if l.Birth == 0 || !slices.Contains(paths, s.path) {
@@ -118,7 +118,7 @@ func (p *Plane) inUse(k ilnp.PairKey, row bpfPair, l bpfPairLive) ilnp.Path {
 }
 
 // pathsOf returns the paths of an entry as the core names them.
-func (p *Plane) pathsOf(row bpfPair) []ilnp.Path {
+func (p *Plane) pathsOf(row bpfSessionEntry) []ilnp.Path {
 	out := make([]ilnp.Path, 0, row.N_paths)
 	for _, way := range row.Paths[:min(int(row.N_paths), len(row.Paths))] {
 		remote := row.Remote[int(way)%len(row.Remote)]

@@ -10,21 +10,21 @@ func TestPathInUse(t *testing.T) {
 	wifi, mobile := ilnp.Local{Link: 2, L64: 0x2001_0db8_0001_0001}, ilnp.Local{Link: 3, L64: 0x2001_0db8_0002_0001}
 	p := &Plane{}
 	p.uplinks.owner[0], p.uplinks.owner[1] = wifi, mobile
-	row := bpfPair{Seq: 7, Birth: 1, N_paths: 2, N_remote: 1}
+	row := bpfSessionEntry{Seq: 7, Birth: 1, N_paths: 2, N_remote: 1}
 	row.Remote[0] = half(0x2001_0db8_00ff_0001)
 	row.Paths[0], row.Paths[1] = 0<<4, 1<<4
-	key := ilnp.PairKey{Local: 1, Remote: 2}
-	live := func(seq uint32, bytes ...uint32) bpfPairLive {
-		l := bpfPairLive{Birth: 1, PathSeq: seq}
+	key := ilnp.SessionKey{Local: 1, Remote: 2}
+	live := func(seq uint32, bytes ...uint32) bpfSessionLive {
+		l := bpfSessionLive{Birth: 1, PathSeq: seq}
 		copy(l.PathBytes[:], bytes)
 		return l
 	}
 	for _, step := range []struct {
 		name string
-		live bpfPairLive
+		live bpfSessionLive
 		want ilnp.Local // zero: none
 	}{
-		{"nothing was sent", bpfPairLive{}, ilnp.Local{}},
+		{"nothing was sent", bpfSessionLive{}, ilnp.Local{}},
 		{"sent on the second", live(7, 0, 100), mobile},
 		{"more on the first since", live(7, 90, 150), wifi},
 		{"idle since", live(7, 90, 150), wifi},

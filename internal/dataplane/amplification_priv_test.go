@@ -30,15 +30,15 @@ func (r *rig) spread(n, size int) map[roam.L64]int {
 
 // unvalidated is a session with the given locators, of which the last is not validated
 // reachable.
-func unvalidated(seq uint32, remotes ...roam.L64) ilnp.Pair {
-	p := pairOf(remotes...)
+func unvalidated(seq uint32, remotes ...roam.L64) ilnp.Entry {
+	p := entryFor(remotes...)
 	p.Seq, p.Unvalidated = seq, remotes[len(remotes)-1:]
 	p.Given = p.Unvalidated
 	return p
 }
 
 // namedByPeer makes the locator one that only the correspondent named.
-func namedByPeer(p ilnp.Pair) ilnp.Pair {
+func namedByPeer(p ilnp.Entry) ilnp.Entry {
 	p.Given = nil
 	return p
 }
@@ -67,7 +67,7 @@ func TestAllowanceOfWhatOnlyThePeerNamed(t *testing.T) {
 	p := namedByPeer(unvalidated(2, else2))
 	p.Grace = time.Hour
 	r.upsert(p)
-	r.setLive(p.Key, func(l *bpfPairLive) { l.RateLast, l.RateSince = 20*1048, uint64(monotonicNow()) })
+	r.setLive(p.Key, func(l *bpfSessionLive) { l.RateLast, l.RateSince = 20*1048, uint64(monotonicNow()) })
 	if got := r.spread(30, 1000); got[else2] != 0 {
 		t.Errorf("spread %v at the rate before, to where nothing came from", got)
 	}
@@ -104,7 +104,7 @@ func TestAllowanceWithAReserve(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	p := unvalidated(1, else1)
-	p.Reserve = pairOf(there).Paths
+	p.Reserve = entryFor(there).Paths
 	r.upsert(p)
 	counted := r.counted(func() {
 		if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
@@ -153,7 +153,7 @@ func TestAllowanceWithoutAValidatedLocator(t *testing.T) {
 	p := unvalidated(2, else2)
 	p.Grace = time.Hour
 	r.upsert(p)
-	r.setLive(p.Key, func(l *bpfPairLive) {
+	r.setLive(p.Key, func(l *bpfSessionLive) {
 		l.RateLast, l.RateSince, l.RateNow = 20*1048, uint64(monotonicNow())-uint64(20*time.Millisecond), 0
 	})
 	if got := r.spread(30, 1000); got[else2] < 20 || got[0] == 0 {
@@ -165,7 +165,7 @@ func TestAllowanceWithoutAValidatedLocator(t *testing.T) {
 func TestAllowanceOfTheHint(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(1000)))
 	if got := r.spread(50, 1000); got[else1] != 2 || got[there] != 48 {
 		t.Errorf("spread %v", got)

@@ -25,8 +25,8 @@ func TestAttachedUplinks(t *testing.T) {
 		r.must(err)
 		return roam.LinkID(l.Index)
 	}
-	for _, pair := range []string{"a", "b"} {
-		ip(t, "link add "+name(pair)+" type veth peer name "+name(pair+"x"))
+	for _, entry := range []string{"a", "b"} {
+		ip(t, "link add "+name(entry)+" type veth peer name "+name(entry+"x"))
 	}
 	want := func(what string, links ...roam.LinkID) {
 		t.Helper()

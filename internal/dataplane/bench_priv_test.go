@@ -89,7 +89,7 @@ func harness(b *testing.B, n int, first []byte, at int32, prog *ebpf.Program) *e
 // benchmark measures prog on packets of n sessions, of the first of which
 // frameOf makes one with the correspondent's identifier at offset at, less what
 // the harness itself takes.
-func benchmark(b *testing.B, n int, at int32, prog func(*rig) *ebpf.Program, verdict uint32, frameOf func(ilnp.Pair) []byte) {
+func benchmark(b *testing.B, n int, at int32, prog func(*rig) *ebpf.Program, verdict uint32, frameOf func(ilnp.Entry) []byte) {
 	r := newRigOf(b, max(n, LeastSessions))
 	r.uplink(here)
 	for i := range n {
@@ -127,7 +127,7 @@ const (
 func BenchmarkEgress(b *testing.B) {
 	for _, n := range sessionCounts {
 		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
-			benchmark(b, n, dstNID, func(r *rig) *ebpf.Program { return r.objs.IlnpSessionEgress }, redirect, func(p ilnp.Pair) []byte {
+			benchmark(b, n, dstNID, func(r *rig) *ebpf.Program { return r.objs.IlnpSessionEgress }, redirect, func(p ilnp.Entry) []byte {
 				return frame(packet(session(ours), session(p.Key.Remote), ip6.TCP, tcp(flagACK, 1400)))
 			})
 		})
@@ -139,7 +139,7 @@ func BenchmarkIngress(b *testing.B) {
 	for _, n := range sessionCounts {
 		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
 			passed := int32(passOn)
-			benchmark(b, n, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(p ilnp.Pair) []byte {
+			benchmark(b, n, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(p ilnp.Entry) []byte {
 				return frame(packet(at(there, p.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 1400)))
 			})
 		})
@@ -150,7 +150,7 @@ func BenchmarkIngress(b *testing.B) {
 // theirs.
 func BenchmarkIngressOfOthers(b *testing.B) {
 	passed := int32(passOn)
-	benchmark(b, 1, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(ilnp.Pair) []byte {
+	benchmark(b, 1, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(ilnp.Entry) []byte {
 		return frame(packet(at(there, theirs), at(here, roam.NID(0x77)), ip6.TCP, tcp(flagACK, 1400)))
 	})
 }
@@ -171,11 +171,11 @@ func BenchmarkIngressOfNoConnection(b *testing.B) {
 					remote = append(remote, there+i)
 				}
 				r.must(r.SetServerAddrs(reals))
-				p := pairOf(remote...)
+				p := entryFor(remote...)
 				p.Key.Remote, p.RemoteNID = numbered(0).Key.Remote, numbered(0).RemoteNID
 				r.upsert(p)
 				return r.objs.IlnpUplinkIngress
-			}, uint32(passed), func(p ilnp.Pair) []byte {
+			}, uint32(passed), func(p ilnp.Entry) []byte {
 				return frame(packet(at(there, p.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 1400)))
 			})
 		})

@@ -110,12 +110,32 @@ const (
 	bpfCounterCOUNTERS_MAX             bpfCounter = 51
 )
 
+type bpfEntryFlags uint32
+
+const (
+	bpfEntryFlagsENTRY_INITIATED    bpfEntryFlags = 1
+	bpfEntryFlagsENTRY_PLAIN        bpfEntryFlags = 2
+	bpfEntryFlagsENTRY_DEAD         bpfEntryFlags = 4
+	bpfEntryFlagsENTRY_RFC6741      bpfEntryFlags = 8
+	bpfEntryFlagsENTRY_RULE_SOUGHT  bpfEntryFlags = 16
+	bpfEntryFlagsENTRY_NONCE_ALWAYS bpfEntryFlags = 32
+	bpfEntryFlagsENTRY_REAL_SOCKETS bpfEntryFlags = 64
+	bpfEntryFlagsENTRY_BY_HANDLE    bpfEntryFlags = 128
+	bpfEntryFlagsENTRY_ENCAP        bpfEntryFlags = 256
+	bpfEntryFlagsENTRY_EXPECTED     bpfEntryFlags = 512
+	bpfEntryFlagsENTRY_PER_FLOW     bpfEntryFlags = 1024
+	bpfEntryFlagsENTRY_NAMED        bpfEntryFlags = 2048
+	bpfEntryFlagsENTRY_PLAIN_FLOWS  bpfEntryFlags = 8192
+	bpfEntryFlagsENTRY_ICMP_RFC6741 bpfEntryFlags = 16384
+	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
+)
+
 type bpfEvent struct {
 	_        structs.HostLayout
 	Kind     bpfEventKind
 	Ifindex  uint32
 	At       uint64
-	Key      bpfPairKey
+	Key      bpfSessionKey
 	Remote   bpfAddr
 	Local    bpfAddr
 	Nonce    bpfNonce
@@ -158,7 +178,7 @@ type bpfFlowEnds struct {
 
 type bpfFlowKey struct {
 	_      structs.HostLayout
-	Handle bpfPairKey
+	Handle bpfSessionKey
 	Ports  [8]uint8
 }
 
@@ -210,102 +230,6 @@ type bpfPacketEvent struct {
 	_    structs.HostLayout
 	E    bpfEvent
 	Data [2048]uint8
-}
-
-type bpfPair struct {
-	_           structs.HostLayout
-	Flags       bpfPairFlags
-	Slot        uint32
-	Seq         uint32
-	Birth       uint32
-	LocalNid    bpfHalf
-	RemoteNid   bpfHalf
-	NonceUntil  uint64
-	N_remote    uint8
-	N_accept    uint8
-	N_paths     uint8
-	Unvalidated uint8
-	NidDelta    [2]uint8
-	N_sources   uint8
-	First       uint8
-	Remote      [8]bpfHalf
-	Paths       [16]uint8
-	LocalNonce  bpfNonce
-	RemoteNonce bpfNonce
-	Handle      bpfPairKey
-	Grace       uint32
-	LongPaths   uint16
-	N_reserve   uint8
-	Given       uint8
-	Costs       uint64
-}
-
-type bpfPairFlags uint32
-
-const (
-	bpfPairFlagsPAIR_INITIATED    bpfPairFlags = 1
-	bpfPairFlagsPAIR_PLAIN        bpfPairFlags = 2
-	bpfPairFlagsPAIR_DEAD         bpfPairFlags = 4
-	bpfPairFlagsPAIR_RFC6741      bpfPairFlags = 8
-	bpfPairFlagsPAIR_RULE_SOUGHT  bpfPairFlags = 16
-	bpfPairFlagsPAIR_NONCE_ALWAYS bpfPairFlags = 32
-	bpfPairFlagsPAIR_REAL_SOCKETS bpfPairFlags = 64
-	bpfPairFlagsPAIR_BY_HANDLE    bpfPairFlags = 128
-	bpfPairFlagsPAIR_ENCAP        bpfPairFlags = 256
-	bpfPairFlagsPAIR_EXPECTED     bpfPairFlags = 512
-	bpfPairFlagsPAIR_PER_FLOW     bpfPairFlags = 1024
-	bpfPairFlagsPAIR_NAMED        bpfPairFlags = 2048
-	bpfPairFlagsPAIR_PLAIN_FLOWS  bpfPairFlags = 8192
-	bpfPairFlagsPAIR_ICMP_RFC6741 bpfPairFlags = 16384
-	bpfPairFlagsPAIR_UNCONFIRMED  bpfPairFlags = 4096
-)
-
-type bpfPairKey struct {
-	_      structs.HostLayout
-	Local  bpfHalf
-	Remote bpfHalf
-}
-
-type bpfPairLive struct {
-	_            structs.HostLayout
-	Birth        uint32
-	PathSeq      uint32
-	HintSeq      uint32
-	LifeSeq      uint32
-	UnansweredTx uint64
-	LastTx       uint64
-	TxPackets    uint64
-	TxBytes      uint64
-	RateSince    uint64
-	RateLast     uint32
-	RateNow      uint32
-	LastRx       uint64
-	LastNonceRx  uint64
-	RxPackets    uint64
-	RxBytes      uint64
-	WithNonce    uint32
-	WithoutNonce uint32
-	SilenceTold  uint32
-	Returned     uint32
-	Hint         bpfHalf
-	Rule         uint8
-	Cuts         uint8
-	Retried      uint8
-	Pad          [1]uint8
-	Asks         bpfAsked
-	PathBytes    [16]uint32
-	Learned      bpfNonce
-	SoughtSince  uint32
-	CopySent     uint32
-	ToldUntil    uint64
-	StallTold    uint32
-	QueueTold    uint32
-	UpdatesUntil uint64
-	NonceAt      bpfHalf
-	CopyPorts    [2]uint16
-	CopyOpen     uint8
-	CopyAnswers  uint8
-	Pad2         [2]uint8
 }
 
 type bpfPendingPeer struct {
@@ -374,6 +298,82 @@ type bpfServedKey struct {
 	Pad    [6]uint8
 }
 
+type bpfSessionEntry struct {
+	_           structs.HostLayout
+	Flags       bpfEntryFlags
+	Slot        uint32
+	Seq         uint32
+	Birth       uint32
+	LocalNid    bpfHalf
+	RemoteNid   bpfHalf
+	NonceUntil  uint64
+	N_remote    uint8
+	N_accept    uint8
+	N_paths     uint8
+	Unvalidated uint8
+	NidDelta    [2]uint8
+	N_sources   uint8
+	First       uint8
+	Remote      [8]bpfHalf
+	Paths       [16]uint8
+	LocalNonce  bpfNonce
+	RemoteNonce bpfNonce
+	Handle      bpfSessionKey
+	Grace       uint32
+	LongPaths   uint16
+	N_reserve   uint8
+	Given       uint8
+	Costs       uint64
+}
+
+type bpfSessionKey struct {
+	_      structs.HostLayout
+	Local  bpfHalf
+	Remote bpfHalf
+}
+
+type bpfSessionLive struct {
+	_            structs.HostLayout
+	Birth        uint32
+	PathSeq      uint32
+	HintSeq      uint32
+	LifeSeq      uint32
+	UnansweredTx uint64
+	LastTx       uint64
+	TxPackets    uint64
+	TxBytes      uint64
+	RateSince    uint64
+	RateLast     uint32
+	RateNow      uint32
+	LastRx       uint64
+	LastNonceRx  uint64
+	RxPackets    uint64
+	RxBytes      uint64
+	WithNonce    uint32
+	WithoutNonce uint32
+	SilenceTold  uint32
+	Returned     uint32
+	Hint         bpfHalf
+	Rule         uint8
+	Cuts         uint8
+	Retried      uint8
+	Pad          [1]uint8
+	Asks         bpfAsked
+	PathBytes    [16]uint32
+	Learned      bpfNonce
+	SoughtSince  uint32
+	CopySent     uint32
+	ToldUntil    uint64
+	StallTold    uint32
+	QueueTold    uint32
+	UpdatesUntil uint64
+	NonceAt      bpfHalf
+	CopyPorts    [2]uint16
+	CopyOpen     uint8
+	CopyAnswers  uint8
+	Pad2         [2]uint8
+}
+
 type bpfUplink struct {
 	_       structs.HostLayout
 	L64     bpfHalf
@@ -403,8 +403,6 @@ const (
 	bpfMapMoving              = "moving"
 	bpfMapNidCollisions       = "nid_collisions"
 	bpfMapObstructed          = "obstructed"
-	bpfMapPairLives           = "pair_lives"
-	bpfMapPairs               = "pairs"
 	bpfMapPendingPeers        = "pending_peers"
 	bpfMapPlaces              = "places"
 	bpfMapPlainFlows          = "plain_flows"
@@ -414,6 +412,8 @@ const (
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
 	bpfMapSessionIndex        = "session_index"
+	bpfMapSessionLives        = "session_lives"
+	bpfMapSessions            = "sessions"
 	bpfMapSources             = "sources"
 	bpfMapUnvalidated         = "unvalidated"
 	bpfMapUplinks             = "uplinks"
@@ -493,8 +493,6 @@ type bpfMapSpecs struct {
 	Moving        *ebpf.MapSpec `ebpf:"moving"`
 	NidCollisions *ebpf.MapSpec `ebpf:"nid_collisions"`
 	Obstructed    *ebpf.MapSpec `ebpf:"obstructed"`
-	PairLives     *ebpf.MapSpec `ebpf:"pair_lives"`
-	Pairs         *ebpf.MapSpec `ebpf:"pairs"`
 	PendingPeers  *ebpf.MapSpec `ebpf:"pending_peers"`
 	Places        *ebpf.MapSpec `ebpf:"places"`
 	PlainFlows    *ebpf.MapSpec `ebpf:"plain_flows"`
@@ -504,6 +502,8 @@ type bpfMapSpecs struct {
 	Requests      *ebpf.MapSpec `ebpf:"requests"`
 	Served        *ebpf.MapSpec `ebpf:"served"`
 	SessionIndex  *ebpf.MapSpec `ebpf:"session_index"`
+	SessionLives  *ebpf.MapSpec `ebpf:"session_lives"`
+	Sessions      *ebpf.MapSpec `ebpf:"sessions"`
 	Sources       *ebpf.MapSpec `ebpf:"sources"`
 	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
 	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
@@ -549,8 +549,6 @@ type bpfMaps struct {
 	Moving        *ebpf.Map `ebpf:"moving"`
 	NidCollisions *ebpf.Map `ebpf:"nid_collisions"`
 	Obstructed    *ebpf.Map `ebpf:"obstructed"`
-	PairLives     *ebpf.Map `ebpf:"pair_lives"`
-	Pairs         *ebpf.Map `ebpf:"pairs"`
 	PendingPeers  *ebpf.Map `ebpf:"pending_peers"`
 	Places        *ebpf.Map `ebpf:"places"`
 	PlainFlows    *ebpf.Map `ebpf:"plain_flows"`
@@ -560,6 +558,8 @@ type bpfMaps struct {
 	Requests      *ebpf.Map `ebpf:"requests"`
 	Served        *ebpf.Map `ebpf:"served"`
 	SessionIndex  *ebpf.Map `ebpf:"session_index"`
+	SessionLives  *ebpf.Map `ebpf:"session_lives"`
+	Sessions      *ebpf.Map `ebpf:"sessions"`
 	Sources       *ebpf.Map `ebpf:"sources"`
 	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
 	Uplinks       *ebpf.Map `ebpf:"uplinks"`
@@ -575,8 +575,6 @@ func (m *bpfMaps) Close() error {
 		m.Moving,
 		m.NidCollisions,
 		m.Obstructed,
-		m.PairLives,
-		m.Pairs,
 		m.PendingPeers,
 		m.Places,
 		m.PlainFlows,
@@ -586,6 +584,8 @@ func (m *bpfMaps) Close() error {
 		m.Requests,
 		m.Served,
 		m.SessionIndex,
+		m.SessionLives,
+		m.Sessions,
 		m.Sources,
 		m.Unvalidated,
 		m.Uplinks,

@@ -15,15 +15,15 @@ import (
 // collisionTable is what the map of that name holds: which session a packet belongs to
 // that bears an NID which several correspondents claim.
 type collisionTable struct {
-	of    map[ilnp.PairKey][]bpfCollisionKey
-	owner map[bpfCollisionKey]ilnp.PairKey
+	of    map[ilnp.SessionKey][]bpfCollisionKey
+	owner map[bpfCollisionKey]ilnp.SessionKey
 }
 
 // adoptCollisions reads the map that an earlier process left.
 func (p *Plane) adoptCollisions() error {
-	p.collisions = collisionTable{of: make(map[ilnp.PairKey][]bpfCollisionKey), owner: make(map[bpfCollisionKey]ilnp.PairKey)}
+	p.collisions = collisionTable{of: make(map[ilnp.SessionKey][]bpfCollisionKey), owner: make(map[bpfCollisionKey]ilnp.SessionKey)}
 	var key bpfCollisionKey
-	var handle bpfPairKey
+	var handle bpfSessionKey
 	it := p.objs.NidCollisions.Iterate()
 	for it.Next(&key, &handle) {
 		p.collisions.note(key, handle.key())
@@ -34,7 +34,7 @@ func (p *Plane) adoptCollisions() error {
 	return nil
 }
 
-func (t *collisionTable) note(key bpfCollisionKey, k ilnp.PairKey) {
+func (t *collisionTable) note(key bpfCollisionKey, k ilnp.SessionKey) {
 	t.drop(key)
 	t.owner[key], t.of[k] = k, append(t.of[k], key)
 }
@@ -51,7 +51,7 @@ func (t *collisionTable) drop(key bpfCollisionKey) {
 }
 
 // forget removes what leads to a session.
-func (t *collisionTable) forget(m *ebpf.Map, k ilnp.PairKey) {
+func (t *collisionTable) forget(m *ebpf.Map, k ilnp.SessionKey) {
 	for _, key := range slices.Clone(t.of[k]) {
 		_ = m.Delete(&key) // nobody asks for it any more
 		t.drop(key)
@@ -64,18 +64,18 @@ func (t *collisionTable) forget(m *ebpf.Map, k ilnp.PairKey) {
 // between, packets would be taken for those of the session whose alias is that NID.
 // Where the map is full, packets from there need a nonce. DEVIATION from RFC 6741 §5.4,
 // see docs/rfc/rfc6741.md: locators that are only announced are not listed.
-func (p *Plane) setCollisions(pair ilnp.Pair, row bpfPair) error {
-	old := slices.Clone(p.collisions.of[pair.Key])
+func (p *Plane) setCollisions(entry ilnp.Entry, row bpfSessionEntry) error {
+	old := slices.Clone(p.collisions.of[entry.Key])
 	if !byHandle(row) {
-		p.collisions.forget(p.objs.NidCollisions, pair.Key)
+		p.collisions.forget(p.objs.NidCollisions, entry.Key)
 		return nil
 	}
 	if err := p.noteCollisions(); err != nil {
 		return err
 	}
-	handle, now := pairKey(pair.Key), collisionKeys(row, pair.Validated)
+	handle, now := sessionKey(entry.Key), collisionKeys(row, entry.Validated)
 	for _, k := range now {
-		if p.collisions.owner[k] == pair.Key {
+		if p.collisions.owner[k] == entry.Key {
 			continue
 		}
 		err := p.objs.NidCollisions.Put(&k, &handle)
@@ -83,16 +83,16 @@ func (p *Plane) setCollisions(pair ilnp.Pair, row bpfPair) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("note NID collision %s: %w", pair.RemoteNID, err)
+			return fmt.Errorf("note NID collision %s: %w", entry.RemoteNID, err)
 		}
-		p.collisions.note(k, pair.Key)
+		p.collisions.note(k, entry.Key)
 	}
 	for _, k := range old {
 		if slices.Contains(now, k) {
 			continue
 		}
 		if err := p.objs.NidCollisions.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("forget NID collision %s: %w", pair.RemoteNID, err)
+			return fmt.Errorf("forget NID collision %s: %w", entry.RemoteNID, err)
 		}
 		p.collisions.drop(k)
 	}
@@ -104,7 +104,7 @@ const nonceKey = 0xff
 
 // collisionKeys returns the keys under which a correspondent is found: one for its
 // nonce, and one for each locator where it was validated.
-func collisionKeys(row bpfPair, validated []roam.L64) []bpfCollisionKey {
+func collisionKeys(row bpfSessionEntry, validated []roam.L64) []bpfCollisionKey {
 	var ks []bpfCollisionKey
 	if row.RemoteNonce.Len > 0 {
 		k := bpfCollisionKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: bpfHalf{B: [8]uint8{nonceKey}}, Nid: row.RemoteNid}}

@@ -51,7 +51,7 @@ func (r *rig) withChecksumFlags(ipv6 bool) {
 func TestChecksumComplete(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	_, _, err := tryRun(r.objs.IlnpUplinkIngress, frame(fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))), complete)
 	if errors.Is(err, unix.EINVAL) {
 		t.Log("the kernel's test run knows nothing of CHECKSUM_COMPLETE: not tested")
@@ -67,10 +67,10 @@ func TestChecksumComplete(t *testing.T) {
 
 func (r *rig) completeOf(ipv6 bool, rule ilnp.ChecksumRule) {
 	r.t.Helper()
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Rule = rule
 	r.upsert(p)
-	r.setLive(p.Key, func(l *bpfPairLive) { l.UnansweredTx = 1 }) // so that echoes are forgotten
+	r.setLive(p.Key, func(l *bpfSessionLive) { l.UnansweredTx = 1 }) // so that echoes are forgotten
 	shared := options(r.t, ip6.TCP, tcp(flagACK, 9), ip6.Option{Type: 0x3e, Data: []byte{1, 2, 3}}, nonceOption(theirNonce.Value()...))
 	later := fragment(ip6.UDP, 9, false, udp(30))
 	src, dst := at(there, theirs), at(here, ours)
@@ -166,7 +166,7 @@ func TestLiveChecksumComplete(t *testing.T) {
 			last = r.watchSum(roam.LinkID(dev.Index))
 		}
 		for seq, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
-			p := pairOf()
+			p := entryFor()
 			p.Rule, p.Seq, p.Accept = rule, uint32(seq+1), []roam.L64{there}
 			r.upsert(p)
 			for _, n := range []ilnp.Nonce{{}, theirNonce} {

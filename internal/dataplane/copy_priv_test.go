@@ -12,10 +12,10 @@ import (
 )
 
 // seeking is a rig with a session whose rule is sought.
-func seeking(t *testing.T, change ...func(*ilnp.Pair)) *rig {
+func seeking(t *testing.T, change ...func(*ilnp.Entry)) *rig {
 	t.Helper()
 	r := segmented(t)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.RuleSought, p.NonceUntil, p.Grace = true, time.Now().Add(time.Hour), 10*time.Millisecond
 	for _, f := range change {
 		f(&p)
@@ -25,7 +25,7 @@ func seeking(t *testing.T, change ...func(*ilnp.Pair)) *rig {
 }
 
 // initiated makes the session one whose peer has not answered yet.
-func initiated(p *ilnp.Pair) { p.State, p.RemoteNonce, p.Grace = ilnp.Initiated, ilnp.Nonce{}, 0 }
+func initiated(p *ilnp.Entry) { p.State, p.RemoteNonce, p.Grace = ilnp.Initiated, ilnp.Nonce{}, 0 }
 
 // probe copies returns how many copies a packet of ours makes.
 func (r *rig) copies(proto uint8, body []byte) uint64 {
@@ -36,7 +36,7 @@ func (r *rig) copies(proto uint8, body []byte) uint64 {
 // later makes so much time pass for what goes under both rules.
 func (r *rig) later(ms uint32) {
 	r.t.Helper()
-	r.setLive(ilnp.PairKey{Local: ours, Remote: theirs}, func(l *bpfPairLive) {
+	r.setLive(ilnp.SessionKey{Local: ours, Remote: theirs}, func(l *bpfSessionLive) {
 		if l.SoughtSince != 0 {
 			l.SoughtSince -= ms
 		}
@@ -50,17 +50,17 @@ func (r *rig) later(ms uint32) {
 // 200 ms or two round trips, and so do no other ones.
 func TestProbeCopy(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*ilnp.Pair)
+		change func(*ilnp.Entry)
 		wait   uint32 // ms
 		want   uint64
 	}{
 		"sought":                  {initiated, 201, 1},
 		"too early":               {initiated, 90, 0},
-		"two round trips":         {func(p *ilnp.Pair) { p.Grace = 900 * time.Millisecond }, 440, 0},
-		"and more":                {func(p *ilnp.Pair) { p.Grace = 900 * time.Millisecond }, 901, 1},
-		"an echo was answered":    {func(p *ilnp.Pair) {}, 201, 1},
-		"the rule is known":       {func(p *ilnp.Pair) { p.RuleSought = false }, 201, 0},
-		"without nonce":           {func(p *ilnp.Pair) { p.Encap = true }, 201, 0},
+		"two round trips":         {func(p *ilnp.Entry) { p.Grace = 900 * time.Millisecond }, 440, 0},
+		"and more":                {func(p *ilnp.Entry) { p.Grace = 900 * time.Millisecond }, 901, 1},
+		"an echo was answered":    {func(p *ilnp.Entry) {}, 201, 1},
+		"the rule is known":       {func(p *ilnp.Entry) { p.RuleSought = false }, 201, 0},
+		"without nonce":           {func(p *ilnp.Entry) { p.Encap = true }, 201, 0},
 		"it never answers either": {initiated, 31000, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,23 +108,23 @@ func marked(o *ebpf.RunOptions) {
 // or the rule is there by then.
 func TestCopy(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*ilnp.Pair)
+		change func(*ilnp.Entry)
 		before func(r *rig)
 		sent   bool
 	}{
 		"nothing came":         {initiated, func(*rig) {}, true},
-		"an echo was answered": {func(*ilnp.Pair) {}, func(*rig) {}, true},
-		"the other guess":      {func(p *ilnp.Pair) { p.Rule = ilnp.RuleRFC6741 }, func(*rig) {}, true},
-		"the rule is known":    {func(p *ilnp.Pair) { p.RuleSought = false }, func(*rig) {}, false},
-		"it fell back":         {func(p *ilnp.Pair) { p.State = ilnp.Plain }, func(*rig) {}, false},
-		"data has no nonce":    {func(p *ilnp.Pair) { p.Encap = true }, func(*rig) {}, false},
+		"an echo was answered": {func(*ilnp.Entry) {}, func(*rig) {}, true},
+		"the other guess":      {func(p *ilnp.Entry) { p.Rule = ilnp.RuleRFC6741 }, func(*rig) {}, true},
+		"the rule is known":    {func(p *ilnp.Entry) { p.RuleSought = false }, func(*rig) {}, false},
+		"it fell back":         {func(p *ilnp.Entry) { p.State = ilnp.Plain }, func(*rig) {}, false},
+		"data has no nonce":    {func(p *ilnp.Entry) { p.Encap = true }, func(*rig) {}, false},
 		"its answer shows the rule": {initiated, func(r *rig) {
 			r.ingress(under(ilnp.FoundIPv6, false, at(there, theirs), theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)))
 		}, false},
-		"its answer has no nonce": {func(*ilnp.Pair) {}, func(r *rig) {
+		"its answer has no nonce": {func(*ilnp.Entry) {}, func(r *rig) {
 			r.ingress(under(ilnp.FoundIPv6, false, at(there, theirs), ilnp.Nonce{}, ip6.TCP, tcp(flagSYN|flagACK, 0)))
 		}, false},
-		"it is Roam": {func(*ilnp.Pair) {}, func(r *rig) { r.ingress(echo(t, there, theirNonce, true, 7)) }, false},
+		"it is Roam": {func(*ilnp.Entry) {}, func(r *rig) { r.ingress(echo(t, there, theirNonce, true, 7)) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := seeking(t, c.change)
@@ -234,7 +234,7 @@ func TestOnlyProbeCopiesAreAnswered(t *testing.T) {
 			for _, ev := range evs {
 				if ev.Kind == RuleSeen {
 					kinds = append(kinds, ev.Kind)
-					if ev.Found != ilnp.FoundOther || ev.Key != (ilnp.PairKey{Local: ours, Remote: theirs}) {
+					if ev.Found != ilnp.FoundOther || ev.Key != (ilnp.SessionKey{Local: ours, Remote: theirs}) {
 						t.Errorf("event %+v", ev)
 					}
 				}

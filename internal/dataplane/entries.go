@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// adoptPairs opens the index and reads the sessions that an earlier process left
+// adoptEntries opens the index and reads the sessions that an earlier process left
 // there. What that one did not finish is put right: an entry that names a place
 // without its session, and the second one of a session that was being moved.
-func (p *Plane) adoptPairs() error {
+func (p *Plane) adoptEntries() error {
 	key, err := p.indexKey()
 	if err != nil {
 		return err
@@ -21,11 +21,11 @@ func (p *Plane) adoptPairs() error {
 	if p.pause, err = newPause(); err != nil {
 		return err
 	}
-	if p.rows, err = p.objs.Pairs.Memory(); err != nil {
+	if p.rows, err = p.objs.Sessions.Memory(); err != nil {
 		return fmt.Errorf("map table of sessions: %w", err)
 	}
-	slots := int(p.objs.PairLives.MaxEntries())
-	p.places.limit, p.places.enough, p.places.wait = p.objs.Pairs.MaxEntries(), sparePlaces(slots)/2, p.pause.wait
+	slots := int(p.objs.SessionLives.MaxEntries())
+	p.places.limit, p.places.enough, p.places.wait = p.objs.Sessions.MaxEntries(), sparePlaces(slots)/2, p.pause.wait
 	usedSlots, usedPlaces := make(map[uint32]bool), make(map[uint32]bool)
 	for i := range p.index.buckets {
 		b := &p.index.buckets[i]
@@ -33,13 +33,13 @@ func (p *Plane) adoptPairs() error {
 			if entry == 0 {
 				continue
 			}
-			var row bpfPair
+			var row bpfSessionEntry
 			if place := placeOf(entry); place < p.places.limit {
 				if row, err = p.rowAt(place); err != nil {
 					return err
 				}
 			}
-			if row.Flags&bpfPairFlagsPAIR_NAMED != 0 && p.leads(b, entry, row, nidsOf(row)) {
+			if row.Flags&bpfEntryFlagsENTRY_NAMED != 0 && p.leads(b, entry, row, nidsOf(row)) {
 				continue
 			}
 			if !p.leads(b, entry, row, row.Handle) || usedSlots[row.Slot] {
@@ -59,14 +59,16 @@ func (p *Plane) adoptPairs() error {
 }
 
 // leads reports whether an entry of a bucket is that of a session under an alias.
-func (p *Plane) leads(b *bpfBucket, entry uint64, row bpfPair, alias bpfPairKey) bool {
+func (p *Plane) leads(b *bpfBucket, entry uint64, row bpfSessionEntry, alias bpfSessionKey) bool {
 	hash := p.index.hash(alias)
 	both := p.index.both(hash)
 	return entry == entryOf(hash, placeOf(entry), row.Slot) && (both[0] == b || both[1] == b)
 }
 
 // nidsOf returns the NIDs of a session on the wire.
-func nidsOf(row bpfPair) bpfPairKey { return bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid} }
+func nidsOf(row bpfSessionEntry) bpfSessionKey {
+	return bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
+}
 
 // indexKey returns the key of the index, which is drawn once: it has to last as
 // long as the maps.
@@ -87,7 +89,7 @@ func (p *Plane) indexKey() ([2]uint64, error) {
 
 // publish writes a session where no program looks, and then has the index name
 // that place, by one store: programs see the session as it was or as it is.
-func (p *Plane) publish(row bpfPair) error {
+func (p *Plane) publish(row bpfSessionEntry) error {
 	place, err := p.places.take()
 	if err != nil {
 		return err
@@ -113,13 +115,13 @@ func (p *Plane) publish(row bpfPair) error {
 
 // publishName has the index name a place by the NIDs of its session too, or not any
 // more.
-func (p *Plane) publishName(row bpfPair, place uint32) error {
+func (p *Plane) publishName(row bpfSessionEntry, place uint32) error {
 	if !byHandle(row) {
 		return nil
 	}
 	hash := p.index.hash(nidsOf(row))
 	entry := p.index.find(hash, row.Slot)
-	if row.Flags&bpfPairFlagsPAIR_NAMED == 0 {
+	if row.Flags&bpfEntryFlagsENTRY_NAMED == 0 {
 		if entry != nil {
 			atomic.StoreUint64(entry, 0)
 		}
@@ -137,7 +139,7 @@ func (p *Plane) publishName(row bpfPair, place uint32) error {
 
 // publishFlags writes the flags of a session where it stands: they are one word, so
 // programs see either. It reports whether it could.
-func (p *Plane) publishFlags(row bpfPair) bool {
+func (p *Plane) publishFlags(row bpfSessionEntry) bool {
 	entry := p.index.find(p.index.hash(row.Handle), row.Slot)
 	if entry == nil {
 		return false
@@ -148,7 +150,7 @@ func (p *Plane) publishFlags(row bpfPair) bool {
 }
 
 // withdraw takes a session out of the index.
-func (p *Plane) withdraw(row bpfPair) {
+func (p *Plane) withdraw(row bpfSessionEntry) {
 	entry := p.index.find(p.index.hash(row.Handle), row.Slot)
 	if entry == nil {
 		return
@@ -164,26 +166,26 @@ func (p *Plane) withdraw(row bpfPair) {
 }
 
 // handlesAt reads whose session is in a place.
-func (p *Plane) handlesAt(place uint32) (bpfPairKey, error) {
+func (p *Plane) handlesAt(place uint32) (bpfSessionKey, error) {
 	row, err := p.rowAt(place)
 	return row.Handle, err
 }
 
-const rowSize = int64(unsafe.Sizeof(bpfPair{}))
+const rowSize = int64(unsafe.Sizeof(bpfSessionEntry{}))
 
 // octets returns a row as it lies in memory, which is how the programs see it.
-func octets(row *bpfPair) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), rowSize) }
+func octets(row *bpfSessionEntry) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), rowSize) }
 
 // rowAt reads what is in a place.
-func (p *Plane) rowAt(place uint32) (row bpfPair, err error) {
+func (p *Plane) rowAt(place uint32) (row bpfSessionEntry, err error) {
 	if _, err = p.rows.ReadAt(octets(&row), int64(place)*rowSize); err != nil {
 		return row, fmt.Errorf("read session map: %w", err)
 	}
 	return row, nil
 }
 
-// closePairs lets go of the index. A wait for programs ends first.
-func (p *Plane) closePairs() error {
+// closeEntries lets go of the index. A wait for programs ends first.
+func (p *Plane) closeEntries() error {
 	var errs []error
 	if p.places.over != nil {
 		errs = append(errs, p.places.collect(true))

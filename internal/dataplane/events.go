@@ -46,7 +46,7 @@ const (
 type Event struct {
 	Kind         EventKind
 	Link         roam.LinkID // where the packet was seen
-	Key          ilnp.PairKey
+	Key          ilnp.SessionKey
 	Remote       roam.ILV // as on the wire; zero for packets on their way out
 	Local        roam.ILV
 	Nonce        ilnp.Nonce
@@ -148,12 +148,12 @@ func half(v uint64) (h bpfHalf) {
 	return h
 }
 
-func (k bpfPairKey) key() ilnp.PairKey {
-	return ilnp.PairKey{Local: roam.NID(k.Local.uint64()), Remote: roam.NID(k.Remote.uint64())}
+func (k bpfSessionKey) key() ilnp.SessionKey {
+	return ilnp.SessionKey{Local: roam.NID(k.Local.uint64()), Remote: roam.NID(k.Remote.uint64())}
 }
 
-func pairKey(k ilnp.PairKey) bpfPairKey {
-	return bpfPairKey{Local: half(uint64(k.Local)), Remote: half(uint64(k.Remote))}
+func sessionKey(k ilnp.SessionKey) bpfSessionKey {
+	return bpfSessionKey{Local: half(uint64(k.Local)), Remote: half(uint64(k.Remote))}
 }
 
 func (a bpfAddr) ilv() roam.ILV {

@@ -11,8 +11,8 @@ import (
 )
 
 // expected is a session that stands ready.
-func expected(state ilnp.PairState) ilnp.Pair {
-	p := pairOf(there)
+func expected(state ilnp.SessionState) ilnp.Entry {
+	p := entryFor(there)
 	p.State, p.RemoteNonce, p.Expected = state, ilnp.Nonce{}, true
 	p.Accept = []roam.L64{there}
 	return p
@@ -72,8 +72,8 @@ func TestExpectedFromOutside(t *testing.T) {
 	r.uplink(here)
 	shown := fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0))
 	bare := fromPeer(there, ilnp.Nonce{}, ip6.TCP, tcp(flagSYN|flagACK, 0))
-	for _, state := range []ilnp.PairState{ilnp.Initiated, ilnp.Plain} {
-		r.must(r.Delete(pairOf().Key))
+	for _, state := range []ilnp.SessionState{ilnp.Initiated, ilnp.Plain} {
+		r.must(r.Delete(entryFor().Key))
 		r.upsert(expected(state))
 		v, out := r.ingress(bare)
 		if v != passOn || !bytes.Equal(out, bare) {
@@ -92,7 +92,7 @@ func TestExpectedFromOutside(t *testing.T) {
 		r.ingress(shown)
 		r.wantKinds("the answer", NonceSeen)
 	}
-	r.must(r.Delete(pairOf().Key))
+	r.must(r.Delete(entryFor().Key))
 	r.upsert(expected(ilnp.Initiated))
 	r.ingress(shown)
 	evs := r.events()

@@ -10,14 +10,14 @@ import (
 	"roam/wire/ip6"
 )
 
-// way is a pair of locators, ours first.
+// way is an entry of locators, ours first.
 type way [2]roam.L64
 
 // crossed is an established session with a path from each of ours to each of theirs.
-func crossed(r *rig, own, other []roam.L64) ilnp.Pair {
+func crossed(r *rig, own, other []roam.L64) ilnp.Entry {
 	r.t.Helper()
 	r.uplink(own...)
-	p := pairOf()
+	p := entryFor()
 	for _, l := range own {
 		for _, d := range other {
 			p.Paths = append(p.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: l}, Remote: d})

@@ -54,13 +54,13 @@ var differs = map[string]struct{ like, why string }{
 
 // install makes the plane that of the case's host. The nonce of the case is
 // ours on the way out, and the correspondent's on the way in.
-func (r *rig) install(c golden.Case) ilnp.Pair {
+func (r *rig) install(c golden.Case) ilnp.Entry {
 	r.t.Helper()
 	e := c.Entry
 	r.change(func(s *HostSettings) { s.SessionPrefix, s.NIDs = e.SessionPrefix, []roam.NID{e.LocalNID} })
 	r.uplink(e.LocalL64)
-	p := ilnp.Pair{
-		Key:      ilnp.PairKey{Local: e.LocalHandle, Remote: e.RemoteHandle},
+	p := ilnp.Entry{
+		Key:      ilnp.SessionKey{Local: e.LocalHandle, Remote: e.RemoteHandle},
 		State:    ilnp.Established,
 		LocalNID: e.LocalNID, RemoteNID: e.RemoteNID,
 		LocalNonce: ourNonce, RemoteNonce: theirNonce,
@@ -137,7 +137,7 @@ func (r *rig) goldenIn(wire, want []byte) {
 }
 
 // wantHandedOver wants one event with the whole packet.
-func (r *rig) wantHandedOver(verdict, want int, kind EventKind, key ilnp.PairKey, packet []byte) {
+func (r *rig) wantHandedOver(verdict, want int, kind EventKind, key ilnp.SessionKey, packet []byte) {
 	r.t.Helper()
 	if verdict != want {
 		r.t.Errorf("verdict %d, want %d", verdict, want)

@@ -23,7 +23,7 @@ import (
 func TestForwardedIsDropped(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	arrived := func(from, at roam.LinkID) func(*ebpf.RunOptions) {
 		return func(o *ebpf.RunOptions) { o.Context = skbContext{Arrived: uint32(from), Ifindex: uint32(at)} }
 	}
@@ -189,7 +189,7 @@ func TestGuardKnowsUplinks(t *testing.T) {
 	got := g.counted(func() { g.want("an uplink", g.near, g.far, false) })
 	g.wantCounts("an uplink", got, counts{"drop_session_outside": 2})
 	g.uplink(here)
-	g.upsert(pairOf(there))
+	g.upsert(entryFor(there))
 	if !g.delivered(g.near, g.far, at(there, theirs), at(here, ours)) {
 		t.Error("an uplink does not deliver its session")
 	}
@@ -224,7 +224,7 @@ func TestGuardOfEachLink(t *testing.T) {
 			g.wantCounts("guarded", got, counts{"drop_session_link": 2})
 			g.must(g.AttachUplink(up, true))
 			g.uplink(here)
-			g.upsert(pairOf(there))
+			g.upsert(entryFor(there))
 			if !g.delivered(g.near, g.far, at(there, theirs), at(here, ours)) {
 				t.Error("an uplink does not deliver its session")
 			}

@@ -24,7 +24,7 @@ func overNIDs(t testing.TB, packet []byte) []byte {
 func TestReflectionKeepsTheRule(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	for name, from := range map[string]roam.ILV{"session": at(there, theirs), "pending peer": unlistedPeer(1)} {
 		for _, nids := range []bool{false, true} {
@@ -61,7 +61,7 @@ func TestICMPShowsItsRule(t *testing.T) {
 	r.uplink(here)
 	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.ICMPRule, p.Rule = rule, ilnp.RuleRFC6741
 		r.upsert(p)
 		for name, c := range map[string]struct {
@@ -81,7 +81,7 @@ func TestICMPShowsItsRule(t *testing.T) {
 			}
 		}
 	}
-	p := pairOf(there)
+	p := entryFor(there)
 	p.State, p.ICMPRule = ilnp.Plain, ilnp.RuleRFC6741
 	r.upsert(p)
 	v, out := r.ingress(ping(at(there, theirs), none))
@@ -105,7 +105,7 @@ func TestICMPRuleOfFragments(t *testing.T) {
 	body := append([]byte{129, 0, 0x12, 0x34}, make([]byte, 28)...)
 	b := packet(at(there, theirs), at(here, ours), ip6.DestOpts, with(theirNonce, ip6.Fragment, fragment(ip6.ICMPv6, 0, true, body)))
 	for rule, same := range map[ilnp.ChecksumRule]bool{ilnp.RuleIPv6: false, ilnp.RuleRFC6741: true} {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.ICMPRule = rule
 		r.upsert(p)
 		v, out := r.ingress(b)
@@ -127,10 +127,10 @@ func TestICMPRuleOfWhatLeaves(t *testing.T) {
 	r.uplink(here)
 	ping := mustPacket(t)(ilnpwire.BuildEcho(session(ours), session(theirs),
 		ilnp.Nonce{}, true, 77, 1, []byte("odd length, 19 byte")))
-	for _, state := range []ilnp.PairState{ilnp.Established, ilnp.Plain} {
+	for _, state := range []ilnp.SessionState{ilnp.Established, ilnp.Plain} {
 		for _, icmp := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
 			for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
-				p := pairOf(there)
+				p := entryFor(there)
 				p.State, p.Rule, p.ICMPRule = state, rule, icmp
 				r.upsert(p)
 				v, out := r.egress(ping)

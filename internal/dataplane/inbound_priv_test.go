@@ -73,7 +73,7 @@ func fragment(next uint8, offset uint16, more bool, body []byte) []byte {
 func TestInboundOfSession(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Accept = []roam.L64{else1}
 	r.upsert(p)
 	dest := func(next uint8, list ...ip6.Option) []byte {
@@ -134,7 +134,7 @@ func TestInboundOfSession(t *testing.T) {
 func TestInboundLargestUpdate(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
 	for i := range ilnpwire.MaxLocators {
@@ -150,7 +150,7 @@ func TestInboundLargestUpdate(t *testing.T) {
 func TestInboundOfOthers(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	unlisted := roam.NID(0x0200_0000_0000_0077)
 	linkLocal := roam.L64(0xfe80_0000_0000_0000)
 	plain := func(src, dst roam.ILV) []byte { return packet(src, dst, ip6.TCP, tcp(flagSYN, 0)) }
@@ -193,7 +193,7 @@ func TestInboundOfOthers(t *testing.T) {
 func TestInboundOfPlainSession(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.State, p.Rule = ilnp.Plain, ilnp.RuleRFC6741
 	r.upsert(p)
 	plain := counts{"rx_packets": 1, "rx_plain": 1}
@@ -217,7 +217,7 @@ func TestInboundOfPlainSession(t *testing.T) {
 func TestInboundOfInitiatedSession(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.State, p.RemoteNonce = ilnp.Initiated, none
 	r.upsert(p)
 	r.check([]verdictCase{
@@ -239,9 +239,9 @@ func TestInboundOfInitiatedSession(t *testing.T) {
 func TestInboundOfCollisions(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	const handle = roam.NID(0x0200_0000_0000_0001)
-	other := pairOf(else1)
+	other := entryFor(else1)
 	other.Key.Remote, other.RemoteNonce, other.Validated = handle, longNonce, []roam.L64{else1}
 	r.upsert(other)
 	for _, c := range []struct {
@@ -260,9 +260,9 @@ func TestInboundOfCollisions(t *testing.T) {
 	for _, c := range []struct {
 		from roam.L64
 		n    ilnp.Nonce
-		as   ilnp.PairKey
+		as   ilnp.SessionKey
 	}{
-		{else2, longNonce, other.Key}, {there, longNonce, other.Key}, {else1, theirNonce, pairOf(there).Key}, {else2, theirNonce, pairOf(there).Key},
+		{else2, longNonce, other.Key}, {there, longNonce, other.Key}, {else1, theirNonce, entryFor(there).Key}, {else2, theirNonce, entryFor(there).Key},
 	} {
 		want := packet(session(c.as.Remote), session(ours), ip6.UDP, udp(9))
 		if v, out := r.ingress(fromPeer(c.from, c.n, ip6.UDP, udp(9))); v != passOn || !bytes.Equal(out, want) {
@@ -289,7 +289,7 @@ func TestInboundOfCollisions(t *testing.T) {
 func TestInboundTruncated(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	shared := options(t, ip6.TCP, tcp(flagACK, 0), ip6.Option{Type: 0x3e, Data: []byte{1, 2, 3}}, nonceOption(theirNonce.Value()...))
 	for name, whole := range map[string][]byte{
 		"tcp":             fromPeer(there, none, ip6.TCP, tcp(flagACK, 0)),

@@ -12,12 +12,12 @@ import (
 )
 
 // An entry of the index, as index.h has it: bits of the hash, the place in
-// pairs plus one, the slot in pair_lives.
+// pairs plus one, the slot in session_lives.
 const (
 	indexTag    = 42
-	indexPair   = 21
+	indexEntry  = 21
 	indexSecond = 20
-	indexSlot   = 1<<indexPair - 1
+	indexSlot   = 1<<indexEntry - 1
 )
 
 // errIndexFull is wrapped when a session finds no entry in the index although there
@@ -55,7 +55,7 @@ func (x *index) close() error {
 }
 
 // hash is index_hash of index.h.
-func (x *index) hash(k bpfPairKey) uint64 {
+func (x *index) hash(k bpfSessionKey) uint64 {
 	product := func(h bpfHalf, key uint64) uint64 {
 		v := *(*uint64)(unsafe.Pointer(&h)) // as it lies in memory
 		return uint64(uint32(v)+uint32(key)) * uint64(uint32(v>>32)+uint32(key>>32))
@@ -73,12 +73,12 @@ func (x *index) both(hash uint64) [2]*bpfBucket {
 }
 
 func entryOf(hash uint64, place, slot uint32) uint64 {
-	return hash>>indexTag<<indexTag | uint64(place+1)<<indexPair | uint64(slot)
+	return hash>>indexTag<<indexTag | uint64(place+1)<<indexEntry | uint64(slot)
 }
 
-func placeOf(entry uint64) uint32 { return uint32(entry>>indexPair&indexSlot) - 1 }
+func placeOf(entry uint64) uint32 { return uint32(entry>>indexEntry&indexSlot) - 1 }
 
-// find returns the entry of the session in a slot of pair_lives; nil: none.
+// find returns the entry of the session in a slot of session_lives; nil: none.
 func (x *index) find(hash uint64, slot uint32) *uint64 {
 	for _, b := range x.both(hash) {
 		for i, e := range b.Entry {
@@ -107,7 +107,7 @@ func room(b *bpfBucket, hash uint64) (free *uint64) {
 // free returns an entry for a new session, from where another one is moved to
 // its other bucket if need be: handlesOf reads whose entry one is, and wait
 // returns when no program is under way that began before it was called.
-func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfPairKey, error), wait func() error) (*uint64, error) {
+func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfSessionKey, error), wait func() error) (*uint64, error) {
 	both := x.both(hash)
 	for _, b := range both {
 		if e := room(b, hash); e != nil {

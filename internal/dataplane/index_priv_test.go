@@ -32,16 +32,16 @@ func unused(b *bpfBucket) *uint64 {
 
 // goesOut reports whether a packet to a session's correspondent is sent, and to
 // it.
-func (r *rig) goesOut(p ilnp.Pair) bool {
+func (r *rig) goesOut(p ilnp.Entry) bool {
 	r.t.Helper()
 	v, out := r.egress(packet(session(ours), session(p.Key.Remote), ip6.UDP, udp(9)))
 	return v == redirect && binary.BigEndian.Uint64(out[32:40]) == uint64(p.RemoteNID)
 }
 
 // crowd returns n sessions that prefer the first bucket of the index.
-func (r *rig) crowd(n int) (list []ilnp.Pair) {
+func (r *rig) crowd(n int) (list []ilnp.Entry) {
 	for i := 0; len(list) < n; i++ {
-		if p := numbered(i); r.index.both(r.index.hash(pairKey(p.Key)))[0] == &r.index.buckets[0] {
+		if p := numbered(i); r.index.both(r.index.hash(sessionKey(p.Key)))[0] == &r.index.buckets[0] {
 			list = append(list, p)
 		}
 	}
@@ -84,7 +84,7 @@ func TestIndexRepair(t *testing.T) {
 	a, b := numbered(1), numbered(2)
 	r.upsert(a)
 	r.upsert(b)
-	hash := r.index.hash(pairKey(a.Key))
+	hash := r.index.hash(sessionKey(a.Key))
 	first := *r.index.find(hash, r.known[a.Key].Slot)
 	other := r.index.both(hash)[1]
 	if other == r.index.both(hash)[0] {
@@ -101,7 +101,7 @@ func TestIndexRepair(t *testing.T) {
 	if !r.goesOut(a) || !r.goesOut(b) {
 		t.Error("a session is not found")
 	}
-	r.must(r.Sync([]ilnp.Pair{b}))
+	r.must(r.Sync([]ilnp.Entry{b}))
 	if n := len(entries(r)); n != 1 || r.goesOut(a) || !r.goesOut(b) {
 		t.Errorf("%d entries", n)
 	}
@@ -115,7 +115,7 @@ func TestIndexRepair(t *testing.T) {
 func TestWrittenUnderTraffic(t *testing.T) {
 	r := newRigOf(t, LeastSessions)
 	r.uplink(here)
-	odd, even := pairOf(there), pairOf(else1)
+	odd, even := entryFor(there), entryFor(else1)
 	odd.RemoteNonce, even.RemoteNonce = theirNonce, theirNonce
 	r.upsert(even)
 	for i := range 200 {
@@ -139,7 +139,7 @@ func TestWrittenUnderTraffic(t *testing.T) {
 		}
 	}()
 	for i := range 20 * sparePlaces(LeastSessions) {
-		p := []ilnp.Pair{odd, even}[i%2]
+		p := []ilnp.Entry{odd, even}[i%2]
 		p.Seq = uint32(i + 2)
 		r.upsert(p)
 		q := numbered(i % 200)

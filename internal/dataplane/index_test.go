@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// search does what search_bucket and find_pair of the programs do, all compares
+// search does what search_bucket and find_session of the programs do, all compares
 // of a bucket in one.
 func (x *index) search(hash uint64) (place uint32, found bool) {
 	for _, b := range x.both(hash) {
@@ -29,7 +29,7 @@ func TestIndexFills(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	const sessions = 6 * 64
 	x := &index{buckets: make([]bpfBucket, buckets(256)), key: [2]uint64{random.Uint64(), random.Uint64()}}
-	var keys []bpfPairKey
+	var keys []bpfSessionKey
 	all := func() {
 		t.Helper()
 		for i, k := range keys {
@@ -39,10 +39,10 @@ func TestIndexFills(t *testing.T) {
 		}
 	}
 	moves := 0
-	handles := func(place uint32) (bpfPairKey, error) { return keys[place], nil }
+	handles := func(place uint32) (bpfSessionKey, error) { return keys[place], nil }
 	wait := func() error { moves++; all(); return nil }
 	for i := range uint32(sessions) {
-		k := bpfPairKey{Local: half(random.Uint64()), Remote: half(uint64(i))}
+		k := bpfSessionKey{Local: half(random.Uint64()), Remote: half(uint64(i))}
 		e, err := x.free(x.hash(k), handles, wait)
 		if err != nil {
 			t.Fatalf("session %d: %v", i, err)
@@ -69,7 +69,7 @@ func TestIndexFills(t *testing.T) {
 func TestIndexTags(t *testing.T) {
 	x := &index{buckets: make([]bpfBucket, 64)}
 	const hash = 0x123_4567_89ab_cdef
-	same := func(uint32) (bpfPairKey, error) { return bpfPairKey{}, nil }
+	same := func(uint32) (bpfSessionKey, error) { return bpfSessionKey{}, nil }
 	wait := func() error { return nil }
 	for i := range uint32(2) {
 		e, err := x.free(hash, same, wait)

@@ -101,7 +101,7 @@ func TestLiveSession(t *testing.T) {
 	for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
 		for _, n := range []ilnp.Nonce{{}, ourNonce, longNonce} {
 			seq++
-			p := pairOf()
+			p := entryFor()
 			p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: r.up.index, L64: here}, Remote: there}}
 			p.Rule, p.Seq = rule, seq
 			e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalHandle: theirs, LocalNID: theirs, LocalL64: there,

@@ -65,7 +65,7 @@ func TestSegmentsWithoutTheirSession(t *testing.T) {
 		{"where it was seen", fromPeer(else1, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
 	})
 	r.check(stray[:4])
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	r.check([]verdictCase{{"with its session", from(flagACK), passOn, delivered, nil}})
 	r.must(r.Delete(p.Key))
@@ -78,7 +78,7 @@ func TestServerOnTheRealAddress(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.RealNID = true })
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	mine, other := at(here, ours).Addr(), at(there, theirs).Addr()
 	ownEnd, theirEnd := session(ours).Addr(), session(theirs).Addr()
 	addressed(t, mine, other, ownEnd, theirEnd)

@@ -35,7 +35,7 @@ func TestSpokePlainMeanwhile(t *testing.T) {
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
 	verdict := shot
 	r.whilePublishing(func() { verdict, _ = r.ingress(segment) })
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	if verdict != passOn {
 		t.Errorf("verdict %d before the session", verdict)
 	}
@@ -49,7 +49,7 @@ func TestSpokePlainJustThen(t *testing.T) {
 	const enough, most = 10, 3 * time.Second // of dropped ones; with one processor there may be none
 	r, _, _ := realEnds(t)
 	segment := frame(fromPeer(there, none, ip6.TCP, tcp(flagACK, 9)))
-	key := bpfPairKey{Local: half(uint64(ours)), Remote: half(uint64(theirs))}
+	key := bpfSessionKey{Local: half(uint64(ours)), Remote: half(uint64(theirs))}
 	type outcome struct {
 		verdict int
 		plain   bool
@@ -63,7 +63,7 @@ func TestSpokePlainJustThen(t *testing.T) {
 			over <- outcome{verdict, bytes.Equal(out, segment), err}
 		}
 	}()
-	p, head, dropped, passed, unseen := pairOf(there), time.Duration(0), 0, 0, 0
+	p, head, dropped, passed, unseen := entryFor(there), time.Duration(0), 0, 0, 0
 	for begin := time.Now(); dropped < enough && time.Since(begin) < most; {
 		_ = r.objs.PlainNodes.Delete(&key)
 		start <- true
@@ -72,7 +72,7 @@ func TestSpokePlainJustThen(t *testing.T) {
 		r.upsert(p)
 		o := <-over
 		r.must(o.err)
-		switch flagged := r.known[p.Key].Flags&bpfPairFlagsPAIR_REAL_SOCKETS != 0; {
+		switch flagged := r.known[p.Key].Flags&bpfEntryFlagsENTRY_REAL_SOCKETS != 0; {
 		case o.verdict == shot:
 			dropped++
 		case o.plain:

@@ -14,7 +14,7 @@ import (
 func TestObstructedAnswers(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	pending := unlistedPeer(1)
 	r.must(r.SetRecord(listed(pending)))
 	r.ingress(knock(pending, theirNonce))
@@ -69,7 +69,7 @@ func TestObstructedAnswers(t *testing.T) {
 func TestNoHintWhereObstructed(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))
 	to := func() roam.L64 {
 		_, out := r.egress(toPeer(ip6.UDP, udp(9)))
@@ -95,7 +95,7 @@ func TestNoHintWhereObstructed(t *testing.T) {
 func TestObstructedOutlivesTheDaemon(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	to := Obstruction{From: here, To: at(there, theirs)}
 	r.must(r.SetObstructed(map[Obstruction]bool{to: true, {From: else1}: true}))
 	r.close()

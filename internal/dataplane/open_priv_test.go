@@ -13,7 +13,7 @@ import (
 func TestInboundResync(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	segment := func(n ilnp.Nonce, answer bool) []byte {
 		o := ilnpwire.Resync{From: 4000, To: 22, Seq: 7, Answer: answer, Nonce: n}
 		return mustPacket(t)(o.Build(at(there, theirs), at(here, ours)))[ip6.HeaderLen:]

@@ -76,7 +76,7 @@ func TestOutboundNonce(t *testing.T) {
 			mtu = c.mtu
 		}
 		r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, MTU: mtu}}))
-		p := pairOf(there)
+		p := entryFor(there)
 		p.NonceUntil = c.until
 		if c.plain {
 			p.State = ilnp.Plain
@@ -112,7 +112,7 @@ func TestOutboundNonce(t *testing.T) {
 func TestOutboundRefusals(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	refused := func(name string, v, want int, got, counted counts) {
 		t.Helper()
 		if v != want {
@@ -173,7 +173,7 @@ func TestOutboundMiss(t *testing.T) {
 		if v != consumed || len(evs) != c.events {
 			t.Fatalf("%d octets: verdict %d, events %+v", c.size, v, evs)
 		}
-		if len(evs) == 1 && (evs[0].Kind != Miss || evs[0].Key != pairOf().Key || !bytes.Equal(evs[0].Packet, p)) {
+		if len(evs) == 1 && (evs[0].Kind != Miss || evs[0].Key != entryFor().Key || !bytes.Equal(evs[0].Packet, p)) {
 			t.Errorf("%d octets: event %+v", c.size, evs[0])
 		}
 	}
@@ -189,14 +189,14 @@ func TestOutboundSpread(t *testing.T) {
 	seq := uint32(0)
 	for paths := 1; paths <= 9; paths++ {
 		seq++
-		p := pairOf()
+		p := entryFor()
 		p.Seq = seq
 		for i := range paths {
 			p.Paths = append(p.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: locals[i%3]}, Remote: remotes[i/3]})
 		}
 		r.upsert(p)
 		r.send(ip6.UDP, udp(1))
-		r.setLive(p.Key, func(l *bpfPairLive) {
+		r.setLive(p.Key, func(l *bpfSessionLive) {
 			for i := range l.PathBytes {
 				l.PathBytes[i] = 0xffff_f000
 			}
@@ -218,13 +218,13 @@ func TestOutboundSpread(t *testing.T) {
 }
 
 // setLive changes what the data plane has seen of a session, in place of time.
-func (r *rig) setLive(k ilnp.PairKey, change func(*bpfPairLive)) {
+func (r *rig) setLive(k ilnp.SessionKey, change func(*bpfSessionLive)) {
 	r.t.Helper()
-	var l bpfPairLive
+	var l bpfSessionLive
 	slot := r.known[k].Slot
-	r.must(r.objs.PairLives.Lookup(slot, &l))
+	r.must(r.objs.SessionLives.Lookup(slot, &l))
 	change(&l)
-	r.must(r.objs.PairLives.Put(slot, &l))
+	r.must(r.objs.SessionLives.Put(slot, &l))
 }
 
 // The packet after one with the right nonce from a new place goes there, and
@@ -232,7 +232,7 @@ func (r *rig) setLive(k ilnp.PairKey, change func(*bpfPairLive)) {
 func TestOutboundFollowsTheCorrespondent(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	for _, place := range []roam.L64{else1, else2, else1} {
 		if v, _ := r.ingress(fromPeer(place, theirNonce, ip6.UDP, udp(90))); v != passOn {
@@ -267,9 +267,9 @@ func TestOutboundWithoutPath(t *testing.T) {
 		}
 		r.wantCounts(name, got, counts{"drop_no_path": 1})
 	}
-	r.upsert(pairOf())
+	r.upsert(entryFor())
 	held("no path")
-	dead := pairOf(there)
+	dead := entryFor(there)
 	dead.Dead, dead.Seq = true, 2
 	r.upsert(dead)
 	held("dead")
@@ -288,24 +288,24 @@ func TestOutboundWithoutPath(t *testing.T) {
 func TestOutboundSilence(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	for range 3 {
 		r.send(ip6.UDP, udp(9))
 	}
 	r.wantKinds("sending")
-	r.setLive(p.Key, func(l *bpfPairLive) { l.UnansweredTx -= uint64(3 * time.Second) })
+	r.setLive(p.Key, func(l *bpfSessionLive) { l.UnansweredTx -= uint64(3 * time.Second) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("3 s without an answer", Silence)
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("right after that")
-	r.setLive(p.Key, func(l *bpfPairLive) { l.SilenceTold -= ticks(16 * time.Second) })
+	r.setLive(p.Key, func(l *bpfSessionLive) { l.SilenceTold -= ticks(16 * time.Second) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("16 s later", Silence)
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {
 		t.Errorf("answer: verdict %d", v)
 	}
-	r.setLive(p.Key, func(l *bpfPairLive) { l.SilenceTold -= ticks(time.Minute) })
+	r.setLive(p.Key, func(l *bpfSessionLive) { l.SilenceTold -= ticks(time.Minute) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("after an answer")
 }

@@ -90,7 +90,7 @@ func TestPendingIsNotMoved(t *testing.T) {
 		t.Errorf("answered with %x, then with %x", own.Value(), got.Value())
 	}
 	// The daemon gives up one of the others, and then it.
-	key := ilnp.PairKey{Local: ours, Remote: s.NID}
+	key := ilnp.SessionKey{Local: ours, Remote: s.NID}
 	r.must(r.Dismiss(key, unlistedNonce(3)))
 	answered("after another one was given up", there)
 	r.must(r.Dismiss(key, theirNonce))
@@ -104,7 +104,7 @@ func TestPendingIsNotMoved(t *testing.T) {
 func TestPendingBesideASession(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there, else1}}))
 	ev := r.held("another nonce", fromPeer(else1, wrongNonce, ip6.TCP, tcp(flagSYN, 0)), OtherNonce)
 	if ev.OwnNonce == ourNonce {
@@ -123,7 +123,7 @@ func TestOwnIdentifierFromOutside(t *testing.T) {
 	r.uplink(here)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	const alias = roam.NID(0x0200_0000_0000_0001)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Key.Remote, p.Validated = alias, []roam.L64{there}
 	r.upsert(p)
 	own := func(n ilnp.Nonce, next uint8, b []byte) []byte {
@@ -154,7 +154,7 @@ func TestTwoAliases(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	const alias = roam.NID(0x0200_0000_0000_0001)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Key.Remote, p.Validated, p.Named = alias, []roam.L64{there}, true
 	r.upsert(p)
 	own, name, other := session(ours).Addr(), session(theirs).Addr(), session(alias).Addr()
@@ -189,7 +189,7 @@ func TestTwoAliases(t *testing.T) {
 	r.open()
 	for what, sync := range map[string]bool{"as it was left": false, "synchronised": true} {
 		if sync {
-			r.must(r.Sync([]ilnp.Pair{p}))
+			r.must(r.Sync([]ilnp.Entry{p}))
 		}
 		for _, to := range []roam.NID{theirs, alias} {
 			if v, _ := r.egress(packet(session(ours), session(to), ip6.UDP, udp(9))); v != redirect {

@@ -95,7 +95,7 @@ func TestPendingAnswer(t *testing.T) {
 			t.Fatalf("events %+v", evs)
 		}
 		own := evs[0].OwnNonce
-		want := Event{Kind: PendingPeer, Link: loopback, Key: ilnp.PairKey{Local: ours, Remote: from.NID},
+		want := Event{Kind: PendingPeer, Link: loopback, Key: ilnp.SessionKey{Local: ours, Remote: from.NID},
 			Remote: from, Local: at(here, ours), Nonce: theirNonce, OwnNonce: own}
 		if got := evs[0]; got.Packet != nil || got.Kind != want.Kind || got.Link != want.Link || got.Key != want.Key ||
 			got.Remote != want.Remote || got.Local != want.Local || got.Nonce != want.Nonce || own.Len != length {
@@ -118,7 +118,7 @@ func TestPendingIsForgotten(t *testing.T) {
 	from := unlistedPeer(1)
 	r.ingress(knock(from, theirNonce))
 	r.wantKinds("knock", PendingPeer)
-	r.must(r.Delete(ilnp.PairKey{Local: ours, Remote: from.NID}))
+	r.must(r.Delete(ilnp.SessionKey{Local: ours, Remote: from.NID}))
 	r.egress(packet(session(ours), session(from.NID), ip6.TCP, tcp(flagSYN, 0)))
 	r.wantKinds("packet to a forgotten pending peer", Miss)
 }
@@ -158,7 +158,7 @@ func TestPendingNonceIsStable(t *testing.T) {
 		return evs[0].OwnNonce
 	}
 	evict := func(from roam.ILV) {
-		key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
+		key := sessionKey(ilnp.SessionKey{Local: ours, Remote: from.NID})
 		r.must(r.objs.PendingPeers.Delete(&key))
 	}
 	a, b, moved := unlistedPeer(1), unlistedPeer(2), at(else1, unlistedPeer(1).NID)
@@ -198,7 +198,7 @@ func TestPendingFlood(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	const flood = 20000
 	got := r.counted(func() {
 		for i := range flood {
@@ -211,7 +211,7 @@ func TestPendingFlood(t *testing.T) {
 		t.Errorf("counted %v", got)
 	}
 	n := 0
-	var key bpfPairKey
+	var key bpfSessionKey
 	var val bpfPendingPeer
 	for it := r.objs.PendingPeers.Iterate(); it.Next(&key, &val); {
 		n++
@@ -254,7 +254,7 @@ func TestPendingControl(t *testing.T) {
 func TestReflection(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	mine := func(from roam.ILV, n ilnp.Nonce) []byte {
 		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), n, true, 9, 7, []byte("sixteen octets..")))
@@ -308,13 +308,13 @@ func TestReflection(t *testing.T) {
 func TestOwnNonceStays(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	for name, change := range map[string]func(){
 		"established": func() {},
 		"dead":        func() { p.Dead = true },
 		"plain":       func() { p.State, p.RemoteNonce = ilnp.Plain, ilnp.Nonce{} },
 	} {
-		p = pairOf(there)
+		p = entryFor(there)
 		change()
 		r.upsert(p)
 		for from, known := range map[roam.L64]bool{there: true, else1: false} {
@@ -338,7 +338,7 @@ func TestOwnNonceStays(t *testing.T) {
 func TestProbeWithAnotherLength(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	request := packet(at(there, theirs), at(here, ours), ip6.DestOpts, with(longNonce, ip6.ICMPv6, make([]byte, 8+17)))
 	request[40+16] = 128
 	r.check([]verdictCase{
@@ -353,7 +353,7 @@ func TestProbeWithAnotherLength(t *testing.T) {
 func TestReflectionLeftToTheStack(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.LocalNonce = longNonce
 	r.upsert(p)
 	request := []byte{128, 0, 0, 0, 0, 9, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8}

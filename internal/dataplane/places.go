@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// sparePlaces returns how many places of pairs there are beyond one for each
+// sparePlaces returns how many places of entries there are beyond one for each
 // session: a session that is written anew takes another place, and its old one
 // cannot be used before the programs that read it have ended.
 func sparePlaces(sessions int) int { return max(sessions/8, 64) }

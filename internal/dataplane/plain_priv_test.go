@@ -53,7 +53,7 @@ func TestConnectionsOfBefore(t *testing.T) {
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
 
 	r.left("a pending peer's", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment, PendingPeer)
-	p := pairOf(there, else1)
+	p := entryFor(there, else1)
 	r.upsert(p)
 	r.left("as it was", segment, segment)
 	r.left("with nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 9)), segment)
@@ -77,7 +77,7 @@ func TestConnectionsOfBefore(t *testing.T) {
 	binary.BigEndian.PutUint16(field, ip6.Add(binary.BigEndian.Uint16(field), locators))
 	r.left("summed over identifiers", sum, segment)
 
-	q := pairOf(else1)
+	q := entryFor(else1)
 	q.Accept, q.Seq = p.Accept, p.Seq+1
 	r.upsert(q)
 	r.check([]verdictCase{
@@ -103,7 +103,7 @@ func TestMostAddressesOfBefore(t *testing.T) {
 	segment := func(from roam.L64, i uint16) []byte {
 		return fromPeer(from, none, ip6.TCP, segmentOf(40000+i, 443, flagACK))
 	}
-	r.upsert(pairOf(remote...))
+	r.upsert(entryFor(remote...))
 	r.must(r.SetServerAddrs(own[1:7])) // 6 of ours and 4 of theirs
 	r.left("the last pair", segment(there, 3), segment(remote[3], 3))
 	r.must(r.SetServerAddrs(own[1:])) // 8, with 3 of theirs
@@ -117,7 +117,7 @@ func TestSpokePlain(t *testing.T) {
 	r, mine, other := realEnds(t)
 	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	r.check([]verdictCase{{"never heard before", segment, passOn, delivered, nil}})
 	r.must(r.Delete(p.Key))
@@ -133,7 +133,7 @@ func TestSpokePlain(t *testing.T) {
 	r.open()
 	r.upsert(p)
 	r.left("by a predecessor", segment, segment)
-	q := pairOf(there)
+	q := entryFor(there)
 	q.Key.Remote, q.RemoteNID = unlistedPeer(1).NID, unlistedPeer(1).NID
 	r.upsert(q)
 	r.check([]verdictCase{
@@ -147,7 +147,7 @@ func TestSpokePlainToExpected(t *testing.T) {
 	r, mine, other := realEnds(t)
 	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Expected = true
 	r.upsert(p)
 	r.check([]verdictCase{{"without a session", segment, passOn, nil, nil}})
@@ -157,7 +157,7 @@ func TestSpokePlainToExpected(t *testing.T) {
 	p.Expected, p.Seq = false, p.Seq+1
 	r.upsert(p)
 	r.left("and confirmed", segment, segment)
-	q := pairOf(there)
+	q := entryFor(there)
 	q.Key.Remote, q.RemoteNID, q.Expected = unlistedPeer(1).NID, unlistedPeer(1).NID, true
 	r.upsert(q)
 	q.Expected, q.Seq = false, q.Seq+1
@@ -203,7 +203,7 @@ func TestHalfConnectionOfBefore(t *testing.T) {
 		{"third segment", third, passOn, nil, nil},
 		{"third segment of none", fromPeer(there, none, ip6.TCP, segmentTo(444, flagACK)), passOn, delivered, nil},
 	})
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.left("first segment again, with a session", first, first)
 	r.left("third segment, with a session", third, third)
 }

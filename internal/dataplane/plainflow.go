@@ -13,22 +13,22 @@ import (
 // turns reports whether a session that has been plain IPv6 so far becomes ILNP. The
 // programs make it plain by themselves, at the first Parameter Problem, before the
 // daemon has heard of that one.
-func (p *Plane) turns(old, row bpfPair) bool {
-	if row.Flags&(bpfPairFlagsPAIR_PLAIN|bpfPairFlagsPAIR_INITIATED) != 0 {
+func (p *Plane) turns(old, row bpfSessionEntry) bool {
+	if row.Flags&(bpfEntryFlagsENTRY_PLAIN|bpfEntryFlagsENTRY_INITIATED) != 0 {
 		return false
 	}
-	if old.Flags&bpfPairFlagsPAIR_INITIATED != 0 {
-		var l bpfPairLive
-		err := p.objs.PairLives.Lookup(old.Slot, &l)
+	if old.Flags&bpfEntryFlagsENTRY_INITIATED != 0 {
+		var l bpfSessionLive
+		err := p.objs.SessionLives.Lookup(old.Slot, &l)
 		return err == nil && l.Birth == old.Birth && l.Retried != 0
 	}
-	return old.Flags&bpfPairFlagsPAIR_PLAIN != 0
+	return old.Flags&bpfEntryFlagsENTRY_PLAIN != 0
 }
 
 // keepPlain notes which open TCP connections of a session that has been plain IPv6
 // so far are to stay so, between the locators that they are bound to: those of old.
 // It returns the flag that has the programs look for them.
-func (p *Plane) keepPlain(old bpfPair) (bpfPairFlags, error) {
+func (p *Plane) keepPlain(old bpfSessionEntry) (bpfEntryFlags, error) {
 	ends, ok := p.endsOf(old)
 	if !ok {
 		return 0, nil
@@ -41,7 +41,7 @@ func (p *Plane) keepPlain(old bpfPair) (bpfPairFlags, error) {
 	if err != nil {
 		return 0, err
 	}
-	flag := bpfPairFlags(0)
+	flag := bpfEntryFlags(0)
 	for _, c := range list {
 		if !c.Open || !isOf(c, old.Handle.key()) {
 			continue
@@ -52,13 +52,13 @@ func (p *Plane) keepPlain(old bpfPair) (bpfPairFlags, error) {
 		if err := p.objs.PlainFlows.Update(&key, &ends, ebpf.UpdateAny); err != nil {
 			return flag, fmt.Errorf("keep a connection of plain IPv6: %w", err)
 		}
-		flag = bpfPairFlagsPAIR_PLAIN_FLOWS
+		flag = bpfEntryFlagsENTRY_PLAIN_FLOWS
 	}
 	return flag, nil
 }
 
 // endsOf returns the locators of a plain session, which has one path at most.
-func (p *Plane) endsOf(row bpfPair) (ends bpfFlowEnds, ok bool) {
+func (p *Plane) endsOf(row bpfSessionEntry) (ends bpfFlowEnds, ok bool) {
 	if row.N_paths == 0 {
 		return ends, false
 	}
@@ -67,6 +67,6 @@ func (p *Plane) endsOf(row bpfPair) (ends bpfFlowEnds, ok bool) {
 }
 
 // isOf reports whether a connection is between the aliases of a session.
-func isOf(c Connection, k ilnp.PairKey) bool {
+func isOf(c Connection, k ilnp.SessionKey) bool {
 	return roam.ILVFromAddr(c.Local.Addr()).NID == k.Local && roam.ILVFromAddr(c.Remote.Addr()).NID == k.Remote
 }

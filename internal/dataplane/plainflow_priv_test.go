@@ -19,19 +19,19 @@ import (
 func TestConnectionStaysPlain(t *testing.T) {
 	t.Run("told by the daemon", func(t *testing.T) {
 		r := newRig(t)
-		p := pairOf(there)
+		p := entryFor(there)
 		p.State = ilnp.Plain
 		staysPlain(r, p, func() {})
 	})
 	t.Run("before the daemon has heard of it", func(t *testing.T) {
 		r := newRig(t)
-		p := pairOf(there)
+		p := entryFor(there)
 		p.State, p.RemoteNonce = ilnp.Initiated, ilnp.Nonce{}
-		staysPlain(r, p, func() { r.setLive(p.Key, func(l *bpfPairLive) { l.Birth, l.Retried = r.known[p.Key].Birth, 1 }) })
+		staysPlain(r, p, func() { r.setLive(p.Key, func(l *bpfSessionLive) { l.Birth, l.Retried = r.known[p.Key].Birth, 1 }) })
 	})
 }
 
-func staysPlain(r *rig, p ilnp.Pair, retried func()) {
+func staysPlain(r *rig, p ilnp.Entry, retried func()) {
 	t := r.t
 	r.uplink(here, here+1)
 	r.upsert(p)
@@ -74,7 +74,7 @@ func staysPlain(r *rig, p ilnp.Pair, retried func()) {
 func TestPlainConnectionWithoutItsLocator(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here, here+1)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.State = ilnp.Plain
 	r.upsert(p)
 	r.connect(netip.AddrPortFrom(session(ours).Addr(), 40000), netip.AddrPortFrom(session(theirs).Addr(), 443))

@@ -73,7 +73,7 @@ type Plane struct {
 	closing          chan struct{}
 	readers          []*ringbuf.Reader
 	lives            *ebpf.Memory // of the map of that name, once it was read
-	rows             *ebpf.Memory // of pairs: a session waits to be written, without a call to the kernel
+	rows             *ebpf.Memory // of entries: a session waits to be written, without a call to the kernel
 	reading          sync.WaitGroup
 	broken           [3]error // why the readers ended, once they have
 	uplinks          uplinkTable
@@ -81,9 +81,9 @@ type Plane struct {
 	index            *index
 	places           placeTable
 	pause            *pause
-	known            map[ilnp.PairKey]bpfPair
-	more             map[ilnp.PairKey][]bpfHalf // sources beyond those of the entry
-	sent             map[ilnp.PairKey]sentOn
+	known            map[ilnp.SessionKey]bpfSessionEntry
+	more             map[ilnp.SessionKey][]bpfHalf // sources beyond those of the entry
+	sent             map[ilnp.SessionKey]sentOn
 	collisions       collisionTable
 	placed           map[roam.NID][]roam.L64 // in the map of places
 	obstructed       map[Obstruction]bool    // the map of that name; nil: it was not read yet
@@ -135,9 +135,9 @@ func newPlane(opts Options) *Plane {
 		opts:   opts,
 		urgent: make(chan Event, 1024), requests: make(chan Event, 1024), unvalidated: make(chan Event, 1024),
 		closing: make(chan struct{}),
-		known:   make(map[ilnp.PairKey]bpfPair),
-		more:    make(map[ilnp.PairKey][]bpfHalf),
-		sent:    make(map[ilnp.PairKey]sentOn),
+		known:   make(map[ilnp.SessionKey]bpfSessionEntry),
+		more:    make(map[ilnp.SessionKey][]bpfHalf),
+		sent:    make(map[ilnp.SessionKey]sentOn),
 		placed:  make(map[roam.NID][]roam.L64),
 	}
 }
@@ -259,7 +259,7 @@ func (p *Plane) Close() error {
 		errs = append(errs, r.Close())
 	}
 	p.reading.Wait()
-	errs = append(errs, p.broken[0], p.broken[1], p.broken[2], p.closePairs(), p.raw.Close(), p.guard.close())
+	errs = append(errs, p.broken[0], p.broken[1], p.broken[2], p.closeEntries(), p.raw.Close(), p.guard.close())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 

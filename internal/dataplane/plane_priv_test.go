@@ -26,8 +26,8 @@ func (r *rig) restart() {
 }
 
 // numbered is a session with the n-th correspondent.
-func numbered(n int) ilnp.Pair {
-	p := pairOf(there)
+func numbered(n int) ilnp.Entry {
+	p := entryFor(there)
 	p.RemoteNID = theirs + roam.NID(n)
 	p.Key.Remote = p.RemoteNID
 	return p
@@ -140,7 +140,7 @@ func (r *rig) total(name string) uint64 {
 func TestRestartWithOlderState(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9))) // a hint for number 1
 	p.Seq = 7
@@ -167,7 +167,7 @@ func TestRestartWithOlderState(t *testing.T) {
 func TestRestartOverAnotherABI(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.must(r.AttachUplink(loopback, true))
 	h := r.hostRow()
 	h.Abi = ABI + 1
@@ -195,7 +195,7 @@ func TestRestartOverAnotherABI(t *testing.T) {
 func TestSlotsBeginEmpty(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	seen := func(p ilnp.Pair) uint64 {
+	seen := func(p ilnp.Entry) uint64 {
 		t.Helper()
 		_, traffic, err := r.Activity()
 		r.must(err)
@@ -235,7 +235,7 @@ func TestSlotsBeginEmpty(t *testing.T) {
 func TestTableFull(t *testing.T) {
 	r := newRigOf(t, LeastSessions)
 	r.uplink(here)
-	limit := int(r.objs.PairLives.MaxEntries())
+	limit := int(r.objs.SessionLives.MaxEntries())
 	for n := range limit {
 		r.upsert(numbered(n))
 	}
@@ -256,7 +256,7 @@ func TestTableFull(t *testing.T) {
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {
 		t.Errorf("verdict %d", v)
 	}
-	r.must(r.Sync([]ilnp.Pair{again, numbered(limit + 1)}))
+	r.must(r.Sync([]ilnp.Entry{again, numbered(limit + 1)}))
 	r.close()
 	r.open()
 	rows := len(entries(r))
@@ -312,7 +312,7 @@ func TestUplinkIndexes(t *testing.T) {
 func TestRemove(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.must(r.AttachUplink(loopback, true))
 	r.must(r.AttachUplink(loopback, true))
 	for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
@@ -347,7 +347,7 @@ func TestEvents(t *testing.T) {
 	r.run(p.objs.IlnpSessionEgress, miss)
 	select {
 	case ev := <-p.Requests():
-		if ev.Kind != Miss || ev.Key != pairOf().Key {
+		if ev.Kind != Miss || ev.Key != entryFor().Key {
 			t.Errorf("event %+v", ev)
 		}
 	case <-time.After(5 * time.Second):

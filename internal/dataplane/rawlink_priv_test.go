@@ -202,7 +202,7 @@ func TestRawLink(t *testing.T) {
 func TestRawLinkRefusals(t *testing.T) {
 	r := newRawRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	whole := fromPeer(there, theirNonce, ip6.TCP, tcp(flagACK, 0))
 	for n := 1; n <= len(whole); n++ {
 		var got []byte
@@ -236,7 +236,7 @@ func TestRawLinkRefusals(t *testing.T) {
 // A correspondent's probe is answered out of the link that it came in on.
 func TestRawLinkReflection(t *testing.T) {
 	r := newRawRig(t)
-	r.upsert(ilnp.Pair{Key: ilnp.PairKey{Local: ours, Remote: theirs}, State: ilnp.Established, LocalNID: ours, RemoteNID: theirs,
+	r.upsert(ilnp.Entry{Key: ilnp.SessionKey{Local: ours, Remote: theirs}, State: ilnp.Established, LocalNID: ours, RemoteNID: theirs,
 		LocalNonce: ourNonce, RemoteNonce: theirNonce, Seq: 1, Accept: []roam.L64{there}})
 	r.in.write(offload{}, echo(t, there, theirNonce, true, 3))
 	p, err := ilnpwire.ParsePacket(r.in.read())

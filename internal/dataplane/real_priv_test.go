@@ -82,7 +82,7 @@ func TestRealSockets(t *testing.T) {
 		quoted := packet(at(here, ours), at(there, theirs), ip6.UDP, b)
 		return packet(at(else1, 1), at(here, ours), ip6.ICMPv6, append([]byte{2, 0, 0, 0, 0, 0, 5, 0}, quoted...))
 	}
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	r.check([]verdictCase{
 		{"never seen plain", fromPeer(there, none, ip6.UDP, udp(20)), passOn, delivered, nil},
@@ -110,7 +110,7 @@ func TestRealSockets(t *testing.T) {
 	r.check(append(slices.Clone(cases),
 		verdictCase{"with nonce", fromPeer(there, theirNonce, ip6.UDP, to(5004)), passOn, deliveredNonce, nil}))
 	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, RealNID: true})
-	q := pairOf(else2)
+	q := entryFor(else2)
 	q.Key.Remote, q.RemoteNID = unlistedPeer(1).NID, unlistedPeer(1).NID
 	r.upsert(q)
 	r.check([]verdictCase{

@@ -13,7 +13,7 @@ import (
 func TestRefusalsAreNoted(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	unlisted := roam.ILV{L64: there, NID: 0x0200_0000_0000_0077}
 	two := options(t, ip6.TCP, tcp(flagACK, 0), nonceOption(theirNonce.Value()...), nonceOption(theirNonce.Value()...))
 	began := time.Now().Add(-time.Second)

@@ -16,7 +16,7 @@ import (
 // retryRig has a first segment of an expected session on its way.
 type retryRig struct {
 	*rig
-	pair    ilnp.Pair
+	entry   ilnp.Entry
 	session []byte // the segment, between session addresses
 	wire    []byte // as it left
 }
@@ -26,9 +26,9 @@ func newRetryRig(t *testing.T, n ilnp.Nonce) retryRig {
 	r := retryRig{rig: newRig(t), session: goldenCases(t)["tcp-syn"].Session}
 	ip(t, "link set lo up")
 	r.uplink(here)
-	r.pair = expected(ilnp.Initiated)
-	r.pair.LocalNonce = n
-	r.upsert(r.pair)
+	r.entry = expected(ilnp.Initiated)
+	r.entry.LocalNonce = n
+	r.upsert(r.entry)
 	_, r.wire = r.egress(r.session)
 	r.wantKinds("first segment", First)
 	return r
@@ -92,7 +92,7 @@ func TestRetry(t *testing.T) {
 			got := r.counted(func() { v, _ = r.ingress(e, on(loopback), complete) })
 			r.wantCounts(name, got, counts{"tx_retried": 1, "error_handed_over": 1})
 			evs := r.events()
-			if v != shot || len(evs) != 1 || evs[0].Kind != Retried || evs[0].Key != r.pair.Key || !bytes.Equal(evs[0].Packet, want) {
+			if v != shot || len(evs) != 1 || evs[0].Kind != Retried || evs[0].Key != r.entry.Key || !bytes.Equal(evs[0].Packet, want) {
 				t.Fatalf("verdict %d, events %+v", v, evs)
 			}
 			back := append(append(bytes.Clone(theirMAC), ourMAC...), 0x86, 0xdd)
@@ -118,7 +118,7 @@ func TestRetryIsAnswered(t *testing.T) {
 	}
 	r.ingress(refused(t, r.wire), on(loopback))
 	r.wantKinds("refused", Retried)
-	begun := r.pair
+	begun := r.entry
 	begun.Expected, begun.Seq = false, begun.Seq+1
 	r.upsert(begun) // it has heard of the first packet
 	v, out := r.ingress(answer)
@@ -139,9 +139,9 @@ func TestRetryIsAnswered(t *testing.T) {
 func TestRetryKeepsToItsPath(t *testing.T) {
 	r := newRetryRig(t, ourNonce)
 	r.uplink(here, here+1)
-	r.pair.Expected, r.pair.Seq = false, r.pair.Seq+1
-	r.pair.Paths = append(r.pair.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: there})
-	r.upsert(r.pair)
+	r.entry.Expected, r.entry.Seq = false, r.entry.Seq+1
+	r.entry.Paths = append(r.entry.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: there})
+	r.upsert(r.entry)
 	r.ingress(refused(t, r.wire), on(loopback))
 	r.wantKinds("refused", Retried)
 	for range 4 {
@@ -159,7 +159,7 @@ func TestRetryFails(t *testing.T) {
 	r := newRetryRig(t, ourNonce)
 	ip(t, "link set lo down")
 	got := r.counted(func() { r.ingress(refused(t, r.wire), on(loopback)) })
-	if evs := r.events(); len(evs) != 1 || evs[0].Kind != Retried || evs[0].Key != r.pair.Key || len(evs[0].Packet) != 0 {
+	if evs := r.events(); len(evs) != 1 || evs[0].Kind != Retried || evs[0].Key != r.entry.Key || len(evs[0].Packet) != 0 {
 		t.Errorf("events %+v", evs)
 	}
 	r.wantCounts("link is down", got, counts{"drop_kernel_helper": 1, "error_handed_over": 1})
@@ -198,8 +198,8 @@ func TestRetryIsLeft(t *testing.T) {
 		"another code":  func(r retryRig) []byte { e := refused(t, r.wire); e[ip6.HeaderLen+1] = 1; return e },
 		"another octet": func(r retryRig) []byte { e := refused(t, r.wire); e[ip6.HeaderLen+7]++; return e },
 		"established": func(r retryRig) []byte {
-			r.pair.State, r.pair.RemoteNonce, r.pair.Seq = ilnp.Established, theirNonce, r.pair.Seq+1
-			r.upsert(r.pair)
+			r.entry.State, r.entry.RemoteNonce, r.entry.Seq = ilnp.Established, theirNonce, r.entry.Seq+1
+			r.upsert(r.entry)
 			return refused(t, r.wire)
 		},
 		"its nonce is known": func(r retryRig) []byte {
@@ -207,8 +207,8 @@ func TestRetryIsLeft(t *testing.T) {
 			return refused(t, r.wire)
 		},
 		"other rule": func(r retryRig) []byte {
-			r.pair.Rule, r.pair.Seq = ilnp.RuleRFC6741, r.pair.Seq+1
-			r.upsert(r.pair)
+			r.entry.Rule, r.entry.Seq = ilnp.RuleRFC6741, r.entry.Seq+1
+			r.upsert(r.entry)
 			return refused(t, r.wire)
 		},
 		"moved": func(r retryRig) []byte { r.uplink(else2); return refused(t, r.wire) },

@@ -201,10 +201,10 @@ func (r *rig) uplink(ls ...roam.L64) {
 	r.must(r.SetUplinks(es))
 }
 
-// pairOf is an established session between here and the given places.
-func pairOf(remotes ...roam.L64) ilnp.Pair {
-	p := ilnp.Pair{
-		Key:      ilnp.PairKey{Local: ours, Remote: theirs},
+// entryFor is an established session between here and the given places.
+func entryFor(remotes ...roam.L64) ilnp.Entry {
+	p := ilnp.Entry{
+		Key:      ilnp.SessionKey{Local: ours, Remote: theirs},
 		State:    ilnp.Established,
 		LocalNID: ours, RemoteNID: theirs,
 		LocalNonce: ourNonce, RemoteNonce: theirNonce,
@@ -216,7 +216,7 @@ func pairOf(remotes ...roam.L64) ilnp.Pair {
 	return p
 }
 
-func (r *rig) upsert(p ilnp.Pair) {
+func (r *rig) upsert(p ilnp.Entry) {
 	r.t.Helper()
 	r.must(r.Upsert(p))
 }

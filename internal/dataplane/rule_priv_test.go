@@ -34,7 +34,7 @@ func TestRuleOfEachPacket(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	for _, learned := range []bool{false, true} {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.Rule, p.LocalNonce = ilnp.RuleRFC6741, unlistedNonce(1)
 		if learned {
 			p.Rule, p.RuleSought, p.LocalNonce = ilnp.RuleIPv6, true, unlistedNonce(2)
@@ -77,7 +77,7 @@ func TestRuleOfEachPacket(t *testing.T) {
 		}
 	}
 	r.events()
-	p := pairOf(there)
+	p := entryFor(there)
 	p.LocalNonce = unlistedNonce(3)
 	r.upsert(p)
 	if _, out := r.ingress(under(ilnp.FoundRFC6741, false, at(there, theirs), ilnp.Nonce{}, ip6.UDP, udp(30))); isSound(t, out) {
@@ -127,7 +127,7 @@ func TestRuleIsNotShownWithoutNonce(t *testing.T) {
 // gets every answer.
 func TestLiveOrdinaryAnswers(t *testing.T) {
 	r := newLiveRig(t)
-	p := pairOf()
+	p := entryFor()
 	p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: r.up.index, L64: here}, Remote: there}}
 	p.Rule = ilnp.RuleRFC6741
 	r.upsert(p)

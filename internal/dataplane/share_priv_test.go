@@ -21,7 +21,7 @@ func TestRingIsShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.uplink(here)
-			p, other := pairOf(there), pairOf(there)
+			p, other := entryFor(there), entryFor(there)
 			other.Key.Remote, other.RemoteNID, other.RemoteNonce = theirs+1, theirs+1, unlistedNonce(1)
 			r.upsert(p)
 			r.upsert(other)
@@ -45,7 +45,7 @@ func TestRingIsShared(t *testing.T) {
 			if last := evs[len(evs)-1]; uint64(len(evs)) != handed+1 || last.Kind != Control || last.Key != other.Key {
 				t.Errorf("%d events, the last one %v of %v", len(evs), last.Kind, last.Key)
 			}
-			r.setLive(p.Key, func(l *bpfPairLive) {
+			r.setLive(p.Key, func(l *bpfSessionLive) {
 				l.ToldUntil -= min(l.ToldUntil, uint64(time.Minute))
 				l.UpdatesUntil -= min(l.UpdatesUntil, uint64(time.Minute))
 			})
@@ -62,7 +62,7 @@ const shareBurst = 64
 func TestShareByOctets(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
 	for i := range 100 {
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: there + roam.L64(i), Preference: 10, Lifetime: 600})
@@ -84,7 +84,7 @@ func TestShareByOctets(t *testing.T) {
 func TestShareOfLocators(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	from := [2][]byte{}
 	for i, l := range []roam.L64{else1, else2} {
 		from[i] = echo(t, l, theirNonce, true, 1)
@@ -105,7 +105,7 @@ func TestShareOfLocators(t *testing.T) {
 func TestShareOfWhoMoves(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	r.upsert(p)
 	lu, reply := update(t, there, theirNonce), echo(t, there, theirNonce, false, r.host.ProbeID)
 	got := r.counted(func() {
@@ -116,7 +116,7 @@ func TestShareOfWhoMoves(t *testing.T) {
 			for range 2 * 8 {
 				r.ingress(reply)
 			}
-			r.setLive(p.Key, func(l *bpfPairLive) {
+			r.setLive(p.Key, func(l *bpfSessionLive) {
 				l.ToldUntil -= uint64(300 * time.Millisecond)
 				l.UpdatesUntil -= uint64(300 * time.Millisecond)
 			})

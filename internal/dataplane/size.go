@@ -22,23 +22,23 @@ const leastCollisions = 1024
 // again.
 const (
 	leastUnvalidated = 4096
-	mostRefused      = 1 << 16
+	mostUnvalidated  = 1 << 16
 )
 
 // resize gives the maps that grow with the number of sessions their sizes.
 // docs/maps.md says what each takes.
 func resize(spec *ebpf.CollectionSpec, sessions int) {
 	n := uint32(sessions)
-	for _, name := range []string{"pair_lives", "known_nids"} {
+	for _, name := range []string{"session_lives", "known_nids"} {
 		spec.Maps[name].MaxEntries = n
 	}
-	spec.Maps["pairs"].MaxEntries = n + uint32(sparePlaces(sessions))
+	spec.Maps["sessions"].MaxEntries = n + uint32(sparePlaces(sessions))
 	spec.Maps["obstructed"].MaxEntries = 4 * n
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
-	spec.Maps["peers with one NID"].MaxEntries = max(n, leastCollisions)
+	spec.Maps["nid_collisions"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["places"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["sources"].MaxEntries = max(n, leastSources)
 	for _, name := range []string{"pending_peers", "allowances"} {
-		spec.Maps[name].MaxEntries = min(max(n, leastUnvalidated), mostRefused)
+		spec.Maps[name].MaxEntries = min(max(n, leastUnvalidated), mostUnvalidated)
 	}
 }

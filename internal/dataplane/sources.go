@@ -12,14 +12,14 @@ import (
 
 // sourceKey names one of the places that a session's packets may come from
 // besides those that its entry has room for.
-func sourceKey(row bpfPair, l bpfHalf) bpfAllowanceKey {
+func sourceKey(row bpfSessionEntry, l bpfHalf) bpfAllowanceKey {
 	return bpfAllowanceKey{L64: l, Slot: row.Slot, Birth: row.Birth}
 }
 
 // addSources lists further places before the entry says that there are any, and returns
 // which are listed. When the table is full the others are left out: packets from there
 // need a nonce.
-func (p *Plane) addSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) ([]bpfHalf, error) {
+func (p *Plane) addSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []bpfHalf) ([]bpfHalf, error) {
 	there := make(map[bpfHalf]bool)
 	if old.Slot == row.Slot && old.Birth == row.Birth {
 		for _, l := range p.more[k] {
@@ -45,7 +45,7 @@ func (p *Plane) addSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) ([]
 
 // keepSources forgets those of the entry before that the present one has not,
 // and remembers the present ones.
-func (p *Plane) keepSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) {
+func (p *Plane) keepSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []bpfHalf) {
 	keep := make(map[bpfHalf]bool, len(more))
 	for _, l := range more {
 		keep[l] = true
@@ -66,7 +66,7 @@ func (p *Plane) keepSources(k ilnp.PairKey, old, row bpfPair, more []bpfHalf) {
 // adoptSources gives the sessions of an earlier process their further places,
 // and forgets those of sessions that are no more.
 func (p *Plane) adoptSources() error {
-	owner := make(map[[2]uint32]ilnp.PairKey, len(p.known))
+	owner := make(map[[2]uint32]ilnp.SessionKey, len(p.known))
 	for k, row := range p.known {
 		owner[[2]uint32{row.Slot, row.Birth}] = k
 	}

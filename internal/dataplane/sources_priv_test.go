@@ -14,7 +14,7 @@ func TestManySources(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	place := func(n int) roam.L64 { return there + roam.L64(n) }
-	p := pairOf(place(0), place(1))
+	p := entryFor(place(0), place(1))
 	for n := range 16 {
 		p.Accept = append(p.Accept, place(n))
 	}
@@ -55,7 +55,7 @@ func TestManySources(t *testing.T) {
 	if n := listed(); n != 0 {
 		t.Errorf("%d places are listed of a session that is gone", n)
 	}
-	_, err := r.addSources(p.Key, bpfPair{}, bpfPair{Slot: 7, Birth: 9}, []bpfHalf{half(1)})
+	_, err := r.addSources(p.Key, bpfSessionEntry{}, bpfSessionEntry{Slot: 7, Birth: 9}, []bpfHalf{half(1)})
 	r.must(err)
 	r.close()
 	r.open()
@@ -69,7 +69,7 @@ func TestManySources(t *testing.T) {
 func TestAllSources(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	for n := range ilnp.MaxAccept {
 		p.Accept = append(p.Accept, there+roam.L64(n))
 	}
@@ -95,26 +95,26 @@ func TestAllSources(t *testing.T) {
 func TestFullTableOfSources(t *testing.T) {
 	r := newRigOf(t, LeastSessions)
 	r.uplink(here)
-	var pairs []ilnp.Pair
+	var entries []ilnp.Entry
 	for i := range leastSources/(ilnp.MaxAccept-8) + 1 {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.Key.Remote, p.RemoteNID = theirs+roam.NID(i+1), theirs+roam.NID(i+1)
 		for n := range ilnp.MaxAccept {
 			p.Accept = append(p.Accept, there+roam.L64(n))
 		}
 		r.upsert(p)
-		pairs = append(pairs, p)
+		entries = append(entries, p)
 	}
-	listed := func(p ilnp.Pair, n int) bool {
+	listed := func(p ilnp.Entry, n int) bool {
 		key := sourceKey(r.known[p.Key], half(uint64(there)+uint64(n)))
 		var v uint8
 		return r.objs.Sources.Lookup(&key, &v) == nil
 	}
-	last := pairs[len(pairs)-1]
-	if !listed(pairs[0], ilnp.MaxAccept-1) || listed(last, ilnp.MaxAccept-1) {
+	last := entries[len(entries)-1]
+	if !listed(entries[0], ilnp.MaxAccept-1) || listed(last, ilnp.MaxAccept-1) {
 		t.Fatal("the table is not full, so nothing is tested")
 	}
-	r.must(r.Delete(pairs[0].Key))
+	r.must(r.Delete(entries[0].Key))
 	last.Seq++
 	r.upsert(last)
 	if !listed(last, ilnp.MaxAccept-1) {
@@ -126,16 +126,16 @@ func TestFullTableOfSources(t *testing.T) {
 // anew.
 func TestSizes(t *testing.T) {
 	r := newRigOf(t, 1000)
-	if n, m := r.objs.PairLives.MaxEntries(), r.objs.PendingPeers.MaxEntries(); n != 1000 || m != leastUnvalidated {
+	if n, m := r.objs.SessionLives.MaxEntries(), r.objs.PendingPeers.MaxEntries(); n != 1000 || m != leastUnvalidated {
 		t.Errorf("room for %d sessions and %d pending peers", n, m)
 	}
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	r.close()
 	r.size = 100_000
 	r.open()
-	if n, m := r.objs.PairLives.MaxEntries(), r.objs.PendingPeers.MaxEntries(); n != 100_000 || m != mostRefused || r.Adopted() {
+	if n, m := r.objs.SessionLives.MaxEntries(), r.objs.PendingPeers.MaxEntries(); n != 100_000 || m != mostUnvalidated || r.Adopted() {
 		t.Errorf("room for %d sessions and %d pending peers, adopted %v", n, m, r.Adopted())
 	}
-	r.must(r.Sync([]ilnp.Pair{}))
+	r.must(r.Sync([]ilnp.Entry{}))
 }

@@ -36,7 +36,7 @@ func arrived(mark uint32) func(*ebpf.RunOptions) {
 // to where they are cut, as they are; everything else carries the nonce at once.
 func TestNonceAlways(t *testing.T) {
 	r := segmented(t)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.NonceAlways = true
 	r.upsert(p)
 	for name, c := range map[string]struct {
@@ -83,7 +83,7 @@ func segments(size uint32) func(*ebpf.RunOptions) {
 // where its segments are as short as asked for, and not shorter.
 func TestSuperPacketWithNonce(t *testing.T) {
 	r := segmented(t)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.NonceAlways = true
 	r.upsert(p)
 	body := tcp(flagACK, 1460)
@@ -120,7 +120,7 @@ func TestSegmentSizeIsLowered(t *testing.T) {
 		"none":           {true, syn(), nil},
 		"not the first":  {true, syn(1, 1, 1, 1, 2, 4, 1440>>8, 1440&0xff), []byte{1, 1, 1, 1, 2, 4, 1440 >> 8, 1440 & 0xff}},
 	} {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.NonceAlways = c.always
 		r.upsert(p)
 		_, out := r.ingress(fromPeer(there, theirNonce, ip6.TCP, c.body))
@@ -139,7 +139,7 @@ func TestSegmentationOfSumsOverNIDs(t *testing.T) {
 	for _, physical := range []bool{false, true} {
 		r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, Physical: physical, MTU: 1500}}))
 		for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
-			p := pairOf(there)
+			p := entryFor(there)
 			p.Rule = rule
 			r.upsert(p)
 			got := r.counted(func() { r.egress(toPeer(ip6.TCP, tcp(flagACK, 1300)), gso) })
@@ -168,7 +168,7 @@ func TestSegmentation(t *testing.T) {
 		}
 	})
 	r.wantCounts("of no session", got, counts{"drop_not_session": 1})
-	p := pairOf(there)
+	p := entryFor(there)
 	p.NonceAlways = true
 	r.upsert(p)
 	v, q := round(tcp(flagACK, 1300), 0)
@@ -281,7 +281,7 @@ func TestRuleOfPeers(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	guess := func(rule ilnp.ChecksumRule, sought bool, n ilnp.Nonce) {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.Rule, p.RuleSought, p.LocalNonce = rule, sought, n // another nonce: another session
 		r.upsert(p)
 	}
@@ -330,7 +330,7 @@ func TestRuleOfPeers(t *testing.T) {
 func TestSignsOfAStack(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	want := func(with, without uint32, asks bool) {
 		t.Helper()
 		acts, _, err := r.Activity()
@@ -353,7 +353,7 @@ func TestSignsOfAStack(t *testing.T) {
 func TestWhereTheNonceCame(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	want := func(what string, l roam.L64) {
 		t.Helper()
 		acts, _, err := r.Activity()
@@ -370,7 +370,7 @@ func TestWhereTheNonceCame(t *testing.T) {
 	r.ingress(fromPeer(there, theirNonce, ip6.UDP, udp(9)))
 	want("a datagram", here)
 
-	acts, err := r.LastHeard([]ilnp.PairKey{{Local: ours, Remote: theirs}, {Local: ours, Remote: ours}})
+	acts, err := r.LastHeard([]ilnp.SessionKey{{Local: ours, Remote: theirs}, {Local: ours, Remote: ours}})
 	r.must(err)
 	if len(acts) != 1 || time.Since(acts[0].LastRx) > time.Minute {
 		t.Errorf("last heard: %+v", acts)

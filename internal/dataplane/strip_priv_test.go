@@ -44,7 +44,7 @@ func TestNonceTakenOutOfSummedPackets(t *testing.T) {
 func TestNonceTooFarBehind(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	long := []ip6.Option{{Type: 0x1e, Data: make([]byte, 255)}, {Type: 0x1e, Data: make([]byte, 255)}}
 	b := options(t, ip6.DestOpts, with(theirNonce, ip6.UDP, udp(9)), long...)
 	got := r.counted(func() {
@@ -74,7 +74,7 @@ func TestLiveNonceAmongOptions(t *testing.T) {
 		}
 		seq++
 		cases++
-		p := pairOf()
+		p := entryFor()
 		p.Seq, p.Accept, p.RemoteNonce = seq, []roam.L64{there}, g.Entry.Nonce
 		p.LocalNonce = unlistedNonce(int(seq))
 		r.upsert(p)

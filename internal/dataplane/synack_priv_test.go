@@ -110,7 +110,7 @@ func TestPendingPeerIsTold(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	from := unlistedPeer(1)
-	key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
+	key := sessionKey(ilnp.SessionKey{Local: ours, Remote: from.NID})
 	echo := func(n int) {
 		t.Helper()
 		for range n {
@@ -141,7 +141,7 @@ func TestErrorOfOursToAPendingPeer(t *testing.T) {
 	r.uplink(here)
 	from := at(there, theirs)
 	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there, else1}}))
-	p := pairOf(else1)
+	p := entryFor(else1)
 	p.State, p.RemoteNonce, p.Expected = ilnp.Initiated, none, true
 	r.upsert(p)
 	r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(200)))
@@ -210,7 +210,7 @@ func TestPendingPeerGetsEveryNonce(t *testing.T) {
 	if p := mustParse(t, out); v != redirect || p.Nonce != own || p.Dst != from {
 		t.Errorf("verdict %d, %+v with nonce %x, want %x", v, p, p.Nonce.Value(), own.Value())
 	}
-	r.must(r.Delete(ilnp.PairKey{Local: ours, Remote: from.NID}))
+	r.must(r.Delete(ilnp.SessionKey{Local: ours, Remote: from.NID}))
 	r.wantCounts("forgotten meanwhile", r.counted(func() { r.egress(sent(1300), arrived(0)) }), counts{"drop_not_session": 1})
 }
 
@@ -219,7 +219,7 @@ func TestPendingPeerGetsEveryNonce(t *testing.T) {
 func TestRightBehindANonce(t *testing.T) {
 	from := unlistedPeer(1)
 	ping := []byte{128, 0, 0, 0, 0, 9, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8}
-	key := pairKey(ilnp.PairKey{Local: ours, Remote: from.NID})
+	key := sessionKey(ilnp.SessionKey{Local: ours, Remote: from.NID})
 	type sent struct {
 		from roam.ILV
 		next uint8
@@ -286,7 +286,7 @@ func TestRightBehindANonce(t *testing.T) {
 }
 
 // age makes a pending peer older.
-func (r *rig) age(key bpfPairKey, d time.Duration) {
+func (r *rig) age(key bpfSessionKey, d time.Duration) {
 	r.t.Helper()
 	var e bpfPendingPeer
 	r.must(r.objs.PendingPeers.Lookup(&key, &e))

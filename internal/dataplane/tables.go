@@ -27,7 +27,7 @@ type HostSettings struct {
 	// RealNID says that the NIDs are those of addresses that the host has anyhow:
 	// plain IPv6 uses them too, also towards correspondents.
 	RealNID bool
-	// Segmentation is the near end of a pair of interfaces that cuts GSO packets; the
+	// Segmentation is the near end of an entry of interfaces that cuts GSO packets; the
 	// far end is given to AttachSegmentation. 0: there is none.
 	Segmentation roam.LinkID
 }

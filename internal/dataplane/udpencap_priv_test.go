@@ -23,7 +23,7 @@ func encap(t testing.TB, packet []byte) []byte {
 func TestEncapsulatedInbound(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(pairOf(there))
+	r.upsert(entryFor(there))
 	taken := func(more counts) counts {
 		all := counts{"rx_encap": 1}
 		for k, v := range more {
@@ -68,7 +68,7 @@ func TestEncapsulatedReflected(t *testing.T) {
 	for _, n := range []ilnp.Nonce{theirNonce, {Len: 12, Bytes: [12]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}} {
 		r := newRig(t)
 		r.uplink(here)
-		p := pairOf(there)
+		p := entryFor(there)
 		p.RemoteNonce, p.LocalNonce = n, ilnp.Nonce{Len: n.Len, Bytes: [12]byte{0xff, 0xfe, 7}}
 		r.upsert(p)
 		for _, o := range []ilnpwire.EncapsulatedEcho{{Port: encapPort}, {Port: encapPort, Padded: true}, {Port: encapPort, Size: 1500}} {
@@ -95,7 +95,7 @@ func TestEncapsulatedOutbound(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	for _, length := range []uint8{4, 12} {
-		p := pairOf(there)
+		p := entryFor(there)
 		p.Encap, p.NonceUntil = true, time.Now().Add(time.Hour)
 		p.LocalNonce = ilnp.Nonce{Len: length, Bytes: [12]byte{9, 8, 7, 6}}
 		p.Seq += uint32(length)

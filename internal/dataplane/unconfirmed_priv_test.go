@@ -15,7 +15,7 @@ import (
 func TestUnconfirmedIsNotFollowed(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Unconfirmed = true
 	r.upsert(p)
 	refused := counts{"drop_unknown_locator": 1}
@@ -69,7 +69,7 @@ func TestAnnouncedPlaceOfAnother(t *testing.T) {
 func TestOwnNonceIsShownWhereValidated(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	shown := func(p ilnp.Pair, from roam.L64) ilnp.Nonce {
+	shown := func(p ilnp.Entry, from roam.L64) ilnp.Nonce {
 		t.Helper()
 		r.upsert(p)
 		r.ingress(fromPeer(from, wrongNonce, ip6.UDP, udp(9)))
@@ -85,7 +85,7 @@ func TestOwnNonceIsShownWhereValidated(t *testing.T) {
 	if shown(unvalidated(2, there, else1), else1) != ourNonce {
 		t.Error("another nonce where a record has it")
 	}
-	if shown(pairOf(there, else1), else1) != ourNonce {
+	if shown(entryFor(there, else1), else1) != ourNonce {
 		t.Error("another nonce where it was validated")
 	}
 }
@@ -95,7 +95,7 @@ func TestOwnNonceIsShownWhereValidated(t *testing.T) {
 func TestAliasHoldsNoPlace(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := pairOf(there)
+	p := entryFor(there)
 	p.Key.Remote = 0x0600_0000_0000_0001
 	p.Validated = []roam.L64{there}
 	r.upsert(p)

@@ -30,7 +30,7 @@ func lookPeer(e *examination, f Facts) {
 		}
 		return
 	}
-	if p.Probed.State == control.PairStateName(ilnp.Plain) {
+	if p.Probed.State == control.SessionStateName(ilnp.Plain) {
 		lookPlain(e, f)
 		return
 	}

@@ -40,7 +40,7 @@ func lookHosts(e *examination, f Facts) {
 func lookPlainSessions(e *examination, f Facts) {
 	n := 0
 	for _, s := range f.Sessions {
-		if s.State != control.PairStateName(ilnp.Plain) || f.Peer != nil {
+		if s.State != control.SessionStateName(ilnp.Plain) || f.Peer != nil {
 			continue
 		}
 		if n++; n > mostLines {

@@ -63,7 +63,7 @@ func TestPlainSessionsAreNamed(t *testing.T) {
 	}
 }
 
-// The missing half of a pair is named with the line to run there.
+// The missing half of an entry is named with the line to run there.
 func TestMissingHalf(t *testing.T) {
 	f := well()
 	s := control.Session{NID: 9, RemoteHandle: 9, Names: []string{"c"}, State: "plain", Locators: []control.RemoteLocator{{L64: 1 << 61}}}

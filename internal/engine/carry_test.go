@@ -15,13 +15,13 @@ const udpPort = 6740
 func TestErrorsInUDP(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	e.cfg.UDPPort = udpPort
-	p := e.pairs[pairKey]
+	p := e.entries[sessionKey]
 	p.Encap = true
-	e.pairs[pairKey] = p
+	e.entries[sessionKey] = p
 	theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}
 	packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, m))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: pairKey, Packet: packet})
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
 	if len(o.sent) != 1 {
 		t.Fatalf("%d packets sent", len(o.sent))
 	}
@@ -30,7 +30,7 @@ func TestErrorsInUDP(t *testing.T) {
 	}
 	m.Quoted = built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 	packet = built(t)(ilnpwire.BuildError(them, us, theirNonce, m))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: built(t)(ilnpwire.Encapsulate(packet, udpPort))})
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.Encapsulate(packet, udpPort))})
 	if len(o.injected) != 1 {
 		t.Errorf("an error in UDP did not reach our stack: %v", e.refused)
 	}
@@ -43,7 +43,7 @@ func TestNobodyListens(t *testing.T) {
 	e.cfg.UDPPort = udpPort
 	ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: built(t)(ilnpwire.Encapsulate(ours, udpPort))}
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, m))})
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, m))})
 	if len(o.injected) != 0 || len(e.refused) != 0 {
 		t.Errorf("injected %d, refused %v", len(o.injected), e.refused)
 	}
@@ -57,11 +57,11 @@ func TestTooBig(t *testing.T) {
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypePacketTooBig, Param: 1400, Quoted: ours}
 	router := us
 	router.NID = 9
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: built(t)(ilnpwire.BuildError(router, us, ilnp.Nonce{}, m))})
-	if e.TooBig(pairKey) != 1400 || len(o.injected) != 1 {
-		t.Errorf("remembers %d, injected %d", e.TooBig(pairKey), len(o.injected))
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.BuildError(router, us, ilnp.Nonce{}, m))})
+	if e.TooBig(sessionKey) != 1400 || len(o.injected) != 1 {
+		t.Errorf("remembers %d, injected %d", e.TooBig(sessionKey), len(o.injected))
 	}
-	e.execute(ilnp.TooBig{Key: pairKey, MTU: 1280})
+	e.execute(ilnp.TooBig{Key: sessionKey, MTU: 1280})
 	if len(o.injected) != 2 {
 		t.Fatalf("injected %d", len(o.injected))
 	}

@@ -17,18 +17,18 @@ const (
 // firsts keeps the first segment and the first datagram of sessions whose rule of
 // checksums is sought, for a copy under the other one. The oldest make room.
 type firsts struct {
-	of    map[ilnp.PairKey]*first
+	of    map[ilnp.SessionKey]*first
 	order []*first // the oldest first; some are no more
 }
 
 type first struct {
-	key               ilnp.PairKey
+	key               ilnp.SessionKey
 	since             time.Time
 	segment, datagram []byte
 }
 
 // add keeps a packet if it is the first of its kind.
-func (f *firsts) add(now time.Time, k ilnp.PairKey, packet []byte) {
+func (f *firsts) add(now time.Time, k ilnp.SessionKey, packet []byte) {
 	segment, datagram := kindOf(packet)
 	if !segment && !datagram {
 		return
@@ -40,7 +40,7 @@ func (f *firsts) add(now time.Time, k ilnp.PairKey, packet []byte) {
 		f.order = f.order[1:]
 	}
 	if f.of == nil {
-		f.of = make(map[ilnp.PairKey]*first)
+		f.of = make(map[ilnp.SessionKey]*first)
 	}
 	v := f.of[k]
 	if v == nil {
@@ -79,7 +79,7 @@ func (f *firsts) take(o ilnp.Copy) (packet []byte) {
 	return packet
 }
 
-func (f *firsts) forget(k ilnp.PairKey) { delete(f.of, k) }
+func (f *firsts) forget(k ilnp.SessionKey) { delete(f.of, k) }
 
 // copy sends the first packet of a session once more, under the other rule.
 func (e *Engine) copy(o ilnp.Copy) {

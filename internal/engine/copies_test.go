@@ -37,25 +37,25 @@ func TestFirstPacketsAreCopied(t *testing.T) {
 		name   string
 		sought bool
 		kind   dataplane.EventKind
-		after  func(p *ilnp.Pair)
+		after  func(p *ilnp.Entry)
 		want   int
 	}{
 		{"missed", true, dataplane.Miss, nil, 2},
 		{"expected", true, dataplane.First, nil, 2},
 		{"the rule is known", false, dataplane.First, nil, 0},
-		{"the rule is found", true, dataplane.Miss, func(p *ilnp.Pair) { p.RuleSought = false }, 0},
-		{"it fell back", true, dataplane.Miss, func(p *ilnp.Pair) { p.State = ilnp.Plain }, 0},
-		{"an echo was answered", true, dataplane.Miss, func(p *ilnp.Pair) { p.State = ilnp.Established }, 2},
+		{"the rule is found", true, dataplane.Miss, func(p *ilnp.Entry) { p.RuleSought = false }, 0},
+		{"it fell back", true, dataplane.Miss, func(p *ilnp.Entry) { p.State = ilnp.Plain }, 0},
+		{"an echo was answered", true, dataplane.Miss, func(p *ilnp.Entry) { p.State = ilnp.Established }, 2},
 	} {
 		e, o := withSession(t, ilnp.Initiated)
-		e.cfg.Plane = &table{entries: map[ilnp.PairKey]ilnp.Pair{}}
-		p := e.pairs[pairKey]
+		e.cfg.Plane = &table{entries: map[ilnp.SessionKey]ilnp.Entry{}}
+		p := e.entries[sessionKey]
 		p.RuleSought = c.sought
-		if delete(e.pairs, pairKey); c.kind == dataplane.First {
-			e.pairs[pairKey] = p
+		if delete(e.entries, sessionKey); c.kind == dataplane.First {
+			e.entries[sessionKey] = p
 		}
 		for mark, proto := range []uint8{ip6.ICMPv6, ip6.TCP, ip6.TCP, ip6.UDP, ip6.UDP} {
-			e.handlePlane(dataplane.Event{Kind: c.kind, Key: pairKey, Packet: firstOf(t, e, proto, byte(mark))})
+			e.handlePlane(dataplane.Event{Kind: c.kind, Key: sessionKey, Packet: firstOf(t, e, proto, byte(mark))})
 		}
 		if c.after != nil {
 			c.after(&p)
@@ -63,7 +63,7 @@ func TestFirstPacketsAreCopied(t *testing.T) {
 		e.upsert(p)
 		o.resent = nil
 		for _, datagram := range []bool{false, true, true, false} {
-			e.execute(ilnp.Copy{Key: pairKey, Datagram: datagram})
+			e.execute(ilnp.Copy{Key: sessionKey, Datagram: datagram})
 		}
 		if len(o.copied) != c.want || len(o.resent) != 0 {
 			t.Errorf("%s: %d packets copied, want %d", c.name, len(o.copied), c.want)
@@ -87,16 +87,16 @@ func TestFirstPacketsAreBounded(t *testing.T) {
 	e, _ := withSession(t, ilnp.Initiated)
 	now, packet := time.Now(), firstOf(t, e, ip6.UDP, 0)
 	for i := range 3 * firstsInAll {
-		f.add(now, ilnp.PairKey{Local: ourNID, Remote: roam.NID(i)}, packet)
+		f.add(now, ilnp.SessionKey{Local: ourNID, Remote: roam.NID(i)}, packet)
 	}
 	if len(f.of) > firstsInAll || len(f.order) > firstsInAll {
 		t.Errorf("%d sessions kept", len(f.of))
 	}
-	f.add(now.Add(2*firstsLife), pairKey, packet)
+	f.add(now.Add(2*firstsLife), sessionKey, packet)
 	if len(f.of) != 1 || len(f.order) != 1 {
 		t.Errorf("%d kept after their time", len(f.of))
 	}
-	f.forget(pairKey)
+	f.forget(sessionKey)
 	if len(f.of) != 0 {
 		t.Error("kept after the session's end")
 	}
@@ -109,7 +109,7 @@ func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
 	for _, order := range [][]xlate.Rule{{xlate.RuleIPv6, xlate.RuleRFC6741}, {xlate.RuleRFC6741, xlate.RuleIPv6}} {
 		for late := range 2 {
 			e, o := withSession(t, ilnp.Established)
-			p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, unvalidated: make(chan dataplane.Event, 16)}
+			p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
 			e.cfg.Plane = p
 			var evs []dataplane.Event
 			for _, rule := range append(slices.Clone(order), order[0]) {
@@ -120,7 +120,7 @@ func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
 				e.holdPending(ev)
 			}
 			p.left = evs[len(evs)-late:]
-			e.admit(ilnp.Admit{Pending: ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}, Key: pairKey})
+			e.admit(ilnp.Admit{Pending: ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}, Key: sessionKey})
 			if len(o.injected) != 2 {
 				t.Errorf("order %v: %d packets delivered, want those of the first rule", order, len(o.injected))
 			}

@@ -29,19 +29,19 @@ type Plane interface {
 	UplinksInUse() []ilnp.Local
 	Behind() bool
 	TakeOver() error
-	Upsert(ilnp.Pair) error
-	Delete(ilnp.PairKey) error
-	Sync([]ilnp.Pair) error
+	Upsert(ilnp.Entry) error
+	Delete(ilnp.SessionKey) error
+	Sync([]ilnp.Entry) error
 	SetObstructed(map[dataplane.Obstruction]bool) error
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
-	Activity() ([]ilnp.Activity, map[ilnp.PairKey]dataplane.Traffic, error)
-	LastHeard(keys []ilnp.PairKey) ([]ilnp.Activity, error)
+	Activity() ([]ilnp.Activity, map[ilnp.SessionKey]dataplane.Traffic, error)
+	LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
 	Unvalidated() <-chan dataplane.Event
 	Heard() bool
-	Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error
+	Dismiss(k ilnp.SessionKey, shown ilnp.Nonce) error
 }
 
 // Network is what the engine needs of the host's network.
@@ -116,7 +116,7 @@ var ErrStopped = errors.New("engine has stopped")
 type Engine struct {
 	cfg      Config
 	core     *ilnp.Core
-	runsRoam func(ilnp.PairKey) bool
+	runsRoam func(ilnp.SessionKey) bool
 	commands chan func()
 	done     chan struct{}
 	links    map[roam.LinkID]hostnet.Uplink
@@ -127,18 +127,18 @@ type Engine struct {
 	disabled map[string]bool
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr
-	pairs       map[ilnp.PairKey]ilnp.Pair
-	names       map[ilnp.PairKey]ilnp.PairKey // of sessions that have a second alias: by that, the key
+	entries     map[ilnp.SessionKey]ilnp.Entry
+	names       map[ilnp.SessionKey]ilnp.SessionKey // of sessions that have a second alias: by that, the key
 	unsure      unsure
-	traffic     map[ilnp.PairKey]dataplane.Traffic
+	traffic     map[ilnp.SessionKey]dataplane.Traffic
 	held        held
 	firsts      firsts
 	excess      held // what exceeds the allowance of pending peers
 	refused     map[string]uint64
 	noRoomTold  time.Time // when the log told last of a session without an entry
 	lastForged  dataplane.Refusal
-	tooBig      map[ilnp.PairKey]int  // what the last Packet Too Big of a session named
-	back        map[ilnp.PairKey]bool // sessions whose connections are to be woken; true: there was no path before
+	tooBig      map[ilnp.SessionKey]int  // what the last Packet Too Big of a session named
+	back        map[ilnp.SessionKey]bool // sessions whose connections are to be woken; true: there was no path before
 	opener      opener
 	looks       chan look // at most one is under way
 	looking     bool
@@ -163,13 +163,13 @@ func New(cfg Config) *Engine {
 		links:    make(map[roam.LinkID]hostnet.Uplink),
 		locals:   make(map[ilnp.Local]uint64),
 		disabled: make(map[string]bool),
-		pairs:    make(map[ilnp.PairKey]ilnp.Pair),
-		names:    make(map[ilnp.PairKey]ilnp.PairKey),
+		entries:  make(map[ilnp.SessionKey]ilnp.Entry),
+		names:    make(map[ilnp.SessionKey]ilnp.SessionKey),
 		refused:  make(map[string]uint64),
-		tooBig:   make(map[ilnp.PairKey]int),
-		back:     make(map[ilnp.PairKey]bool),
-		held:     held{perPair: heldPerPair, inAll: heldInAll},
-		excess:   held{perPair: excessPerPair, inAll: excessInAll},
+		tooBig:   make(map[ilnp.SessionKey]int),
+		back:     make(map[ilnp.SessionKey]bool),
+		held:     held{perSession: heldPerSession, inAll: heldInAll},
+		excess:   held{perSession: excessPerSession, inAll: excessInAll},
 		looks:    make(chan look, 1),
 		began:    time.Now(),
 		saver:    saver{file: cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},
@@ -424,7 +424,7 @@ func (e *Engine) inUse() []ilnp.Local {
 
 // sync brings the data plane up to date. There may be more sessions than room, as less
 // is configured than was: those without an entry are not among pairs (see upsert).
-func (e *Engine) sync(all []ilnp.Pair) error {
+func (e *Engine) sync(all []ilnp.Entry) error {
 	err := e.cfg.Plane.Sync(all)
 	full := errors.Is(err, dataplane.ErrFull)
 	if err != nil && !full {
@@ -435,7 +435,7 @@ func (e *Engine) sync(all []ilnp.Pair) error {
 			e.keep(p)
 		}
 	}
-	if n := len(all) - len(e.pairs); n > 0 {
+	if n := len(all) - len(e.entries); n > 0 {
 		e.report("keep all sessions of the last run", fmt.Errorf("%d of %d: %w", n, len(all), dataplane.ErrFull))
 	}
 	return nil

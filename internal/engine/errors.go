@@ -96,7 +96,7 @@ func (e *Engine) isEncapsulated(q ilnpwire.Packet) bool {
 
 // TooBig returns the size that the last Packet Too Big about a session named, 0 if
 // there was none; use it inside Do only.
-func (e *Engine) TooBig(k ilnp.PairKey) int { return e.tooBig[k] }
+func (e *Engine) TooBig(k ilnp.SessionKey) int { return e.tooBig[k] }
 
 // longestTCP is the longest TCP header. Where a path takes less than the link,
 // segments of a correspondent that wants every nonce are kept so much shorter
@@ -124,7 +124,7 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 		e.errorToPending(ev)
 		return
 	}
-	p, ok := e.pairs[ev.Key]
+	p, ok := e.entries[ev.Key]
 	if !ok || len(p.Paths) == 0 {
 		e.refused["ICMPv6 error of ours without a path"]++
 		return

@@ -29,7 +29,7 @@ var (
 	ourNonce   = ilnp.Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
 	theirNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{5, 6, 7, 8}}
 	wrongNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{9}}
-	pairKey    = ilnp.PairKey{Local: ourNID, Remote: peerNID}
+	sessionKey = ilnp.SessionKey{Local: ourNID, Remote: peerNID}
 )
 
 // outside records what an engine sends to the wire, by the kernel's routes and
@@ -82,7 +82,7 @@ func (o *outside) DestroySockets(a netip.Addr) error {
 }
 
 // withSession makes an engine that does not run, with one session in a state.
-func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {
+func withSession(t *testing.T, state ilnp.SessionState) (*Engine, *outside) {
 	t.Helper()
 	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: strings.NewReader("")})
 	if err != nil {
@@ -91,13 +91,13 @@ func withSession(t *testing.T, state ilnp.PairState) (*Engine, *outside) {
 	o := &outside{}
 	e := New(Config{Core: core, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix, Show: true,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	e.runsRoam = func(ilnp.PairKey) bool { return true }
-	p := ilnp.Pair{Key: pairKey, State: state, LocalNID: ourNID, RemoteNID: peerNID, LocalNonce: ourNonce,
+	e.runsRoam = func(ilnp.SessionKey) bool { return true }
+	p := ilnp.Entry{Key: sessionKey, State: state, LocalNID: ourNID, RemoteNID: peerNID, LocalNonce: ourNonce,
 		Paths: []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: there}}}
 	if state == ilnp.Established {
 		p.RemoteNonce = theirNonce
 	}
-	e.pairs[pairKey] = p
+	e.entries[sessionKey] = p
 	return e, o
 }
 
@@ -118,7 +118,7 @@ func TestErrorsOfACorrespondent(t *testing.T) {
 	router := roam.ILV{NID: 9, L64: 0x2001_0db8_ffff_0000}
 	for _, c := range []struct {
 		name   string
-		state  ilnp.PairState
+		state  ilnp.SessionState
 		from   roam.ILV
 		nonce  ilnp.Nonce
 		passes bool
@@ -135,7 +135,7 @@ func TestErrorsOfACorrespondent(t *testing.T) {
 		e, o := withSession(t, c.state)
 		packet := built(t)(ilnpwire.BuildError(c.from, us, c.nonce, ilnpwire.ErrorMessage{
 			Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: ours}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if got := len(o.injected) == 1; got != c.passes {
 			t.Errorf("%s: handed to our stack: %t, refused %v", c.name, got, e.refused)
 		}
@@ -165,19 +165,19 @@ func TestErrorsOverNIDs(t *testing.T) {
 		if err := ilnpwire.FinishOverNIDs(packet); err != nil {
 			t.Fatal(err)
 		}
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if len(o.injected) != want {
 			t.Errorf("%d errors for our stack, want %d; refused %v", len(o.injected), want, e.refused)
 		}
 	}
 	e, o := withSession(t, ilnp.Established)
-	p := e.pairs[pairKey]
+	p := e.entries[sessionKey]
 	p.ICMPRule = ilnp.RuleRFC6741
-	e.pairs[pairKey] = p
+	e.entries[sessionKey] = p
 	theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 	packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
 		ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: pairKey, Packet: packet})
+	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
 	if len(o.sent) != 1 {
 		t.Fatalf("%d errors sent, refused %v", len(o.sent), e.refused)
 	}
@@ -197,7 +197,7 @@ func TestErrorsThatAnswerProbes(t *testing.T) {
 	now := time.Now()
 	core.AddPeer(now, ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: ilnp.Infinite}}})
 	core.HandleLocator(now, ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: ilnp.Infinite})
-	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: pairKey, LocalNID: ourNID})
+	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: sessionKey, LocalNID: ourNID})
 	var probe []byte
 	for out, ok := core.Poll(); ok; out, ok = core.Poll() {
 		if x, is := out.(ilnp.Transmit); is {
@@ -206,11 +206,11 @@ func TestErrorsThatAnswerProbes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		from  roam.ILV
-		state ilnp.PairState
+		state ilnp.SessionState
 	}{{roam.ILV{NID: 9, L64: there}, ilnp.Initiated}, {them, ilnp.Established}} {
 		o.injected = nil
 		packet := built(t)(ilnpwire.BuildError(c.from, us, theirNonce, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: probe}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if got := core.Peers(now)[0].State; got != c.state || (c.state == ilnp.Established && len(o.injected) > 0) {
 			t.Errorf("an error from %v: session %v, %d for our stack", c.from, got, len(o.injected))
 		}
@@ -220,14 +220,14 @@ func TestErrorsThatAnswerProbes(t *testing.T) {
 // What our own stack reports about a packet of a session leaves with our
 // nonce, and without one if the session is plain IPv6 (RFC 6744 §§6, 7).
 func TestErrorsOfOurs(t *testing.T) {
-	for state, want := range map[ilnp.PairState]ilnp.Nonce{
+	for state, want := range map[ilnp.SessionState]ilnp.Nonce{
 		ilnp.Established: ourNonce, ilnp.Initiated: ourNonce, ilnp.Plain: {},
 	} {
 		e, o := withSession(t, state)
 		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
 			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: pairKey, Packet: packet})
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
 		if len(o.sent) != 1 {
 			t.Fatalf("state %v: %d packets sent, refused %v", state, len(o.sent), e.refused)
 		}
@@ -244,11 +244,11 @@ func TestErrorsAboutCollisions(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	const elsewhere = there + 1<<16
 	const handle roam.NID = 0x0200_0001_0000_0002
-	second := e.pairs[pairKey]
+	second := e.entries[sessionKey]
 	second.Key.Remote, second.RemoteNonce = handle, wrongNonce
 	second.Paths = []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: elsewhere}}
-	e.pairs[second.Key] = second
-	report := func(at roam.L64, key ilnp.PairKey, n ilnp.Nonce) {
+	e.entries[second.Key] = second
+	report := func(at roam.L64, key ilnp.SessionKey, n ilnp.Nonce) {
 		t.Helper()
 		o.injected = nil
 		peer := roam.ILV{NID: peerNID, L64: at}
@@ -260,7 +260,7 @@ func TestErrorsAboutCollisions(t *testing.T) {
 		nonce ilnp.Nonce
 		as    roam.NID
 	}{there: {theirNonce, peerNID}, elsewhere: {wrongNonce, handle}} {
-		report(at, ilnp.PairKey{Local: ourNID, Remote: c.as}, c.nonce)
+		report(at, ilnp.SessionKey{Local: ourNID, Remote: c.as}, c.nonce)
 		if len(o.injected) != 1 {
 			t.Fatalf("at %v: not handed to our stack, refused %v", at, e.refused)
 		}
@@ -293,7 +293,7 @@ func TestParameterProblems(t *testing.T) {
 		ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 		packet := built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, ilnpwire.ErrorMessage{
 			Type: ilnpwire.TypeParameterProblem, Code: c.code, Param: c.param, Quoted: ours}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: pairKey, Packet: packet})
+		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if got := len(o.injected) == 1; got != c.passes {
 			t.Errorf("%s: handed to our stack: %t, want %t; refused %v", c.name, got, c.passes, e.refused)
 		}

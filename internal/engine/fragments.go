@@ -63,7 +63,7 @@ func (e *Engine) handleReassembled(m rawio.Message) {
 		e.refused["Locator Update in fragments from outside of a session"]++
 		return
 	}
-	p, ok := e.session(ilnp.PairKey{Local: dst.NID, Remote: src.NID})
+	p, ok := e.session(ilnp.SessionKey{Local: dst.NID, Remote: src.NID})
 	if !ok || len(p.Paths) == 0 {
 		e.refused["Locator Update in fragments without a session"]++
 		return

@@ -139,15 +139,15 @@ func (e *Engine) writeUplinks() {
 		entries = append(entries, entry)
 	}
 	e.report("write table of uplinks", e.cfg.Plane.SetUplinks(entries))
-	e.completePairs(entries)
+	e.completeEntries(entries)
 	e.writeServerAddrs()
 }
 
-// completePairs writes the sessions again that send from locators which have
+// completeEntries writes the sessions again that send from locators which have
 // rows only now: those of a predecessor whose data plane could not be taken
 // over, or of a locator that had to give its row away. Without a row, a path is
 // left out of its entry, and the core does not know.
-func (e *Engine) completePairs(entries []dataplane.UplinkEntry) {
+func (e *Engine) completeEntries(entries []dataplane.UplinkEntry) {
 	var now, late []ilnp.Local
 	for _, u := range entries {
 		now = append(now, u.Local)
@@ -159,7 +159,7 @@ func (e *Engine) completePairs(entries []dataplane.UplinkEntry) {
 	if len(late) == 0 {
 		return
 	}
-	for _, p := range e.pairs {
+	for _, p := range e.entries {
 		if slices.ContainsFunc(p.Paths, func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }) {
 			e.report("complete the paths of a session", e.cfg.Plane.Upsert(p))
 		}
@@ -217,7 +217,7 @@ func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
 }
 
 // Traffic returns what was last read of each session; use it inside Do only.
-func (e *Engine) Traffic() map[ilnp.PairKey]dataplane.Traffic { return e.traffic }
+func (e *Engine) Traffic() map[ilnp.SessionKey]dataplane.Traffic { return e.traffic }
 
 // Refused returns what the engine itself refused, by reason; use it inside Do
 // only.

@@ -28,7 +28,7 @@ import (
 type table struct {
 	Plane
 	rows    []ilnp.Local
-	entries map[ilnp.PairKey]ilnp.Pair
+	entries map[ilnp.SessionKey]ilnp.Entry
 	writes  int
 	full    bool
 }
@@ -39,7 +39,7 @@ func (p *table) Behind() bool                         { return false }
 func (p *table) TakeOver() error                      { return nil }
 func (p *table) Heard() bool                          { return true }
 
-func (p *table) LastHeard([]ilnp.PairKey) ([]ilnp.Activity, error) { return nil, nil }
+func (p *table) LastHeard([]ilnp.SessionKey) ([]ilnp.Activity, error) { return nil, nil }
 
 func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 	p.rows = nil
@@ -49,7 +49,7 @@ func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 	return nil
 }
 
-func (p *table) Upsert(e ilnp.Pair) error {
+func (p *table) Upsert(e ilnp.Entry) error {
 	if p.full {
 		return dataplane.ErrFull
 	}
@@ -64,9 +64,9 @@ func (p *table) Upsert(e ilnp.Pair) error {
 // every advertisement.
 func TestPathsOfALocatorThatComesLate(t *testing.T) {
 	e, _ := withSession(t, ilnp.Established)
-	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
+	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}
 	e.cfg.Plane = p
-	if err := p.Upsert(e.pairs[pairKey]); err != nil || len(p.entries[pairKey].Paths) != 0 {
+	if err := p.Upsert(e.entries[sessionKey]); err != nil || len(p.entries[sessionKey].Paths) != 0 {
 		t.Fatal("the path has a row before its locator is there")
 	}
 	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
@@ -74,8 +74,8 @@ func TestPathsOfALocatorThatComesLate(t *testing.T) {
 	for range 3 {
 		e.handleNetwork(at)
 	}
-	if got := p.entries[pairKey].Paths; !slices.Equal(got, e.pairs[pairKey].Paths) {
-		t.Errorf("paths %v, want %v", got, e.pairs[pairKey].Paths)
+	if got := p.entries[sessionKey].Paths; !slices.Equal(got, e.entries[sessionKey].Paths) {
+		t.Errorf("paths %v, want %v", got, e.entries[sessionKey].Paths)
 	}
 	if p.writes != 2 {
 		t.Errorf("written %d times, want once more", p.writes)
@@ -130,7 +130,7 @@ func (*deaf) Events() <-chan hostnet.Event {
 func TestStartWithoutNetwork(t *testing.T) {
 	e, _ := withSession(t, ilnp.Established)
 	rows := []ilnp.Local{{Link: 7, L64: here}}
-	p := &adopted{table{entries: make(map[ilnp.PairKey]ilnp.Pair), rows: rows}}
+	p := &adopted{table{entries: make(map[ilnp.SessionKey]ilnp.Entry), rows: rows}}
 	e.cfg.Plane, e.cfg.Network, e.cfg.StateFile = p, &deaf{}, filepath.Join(t.TempDir(), "none")
 	if err := e.start(t.Context()); !errors.Is(err, errNetworkEnded) || !slices.Equal(p.rows, rows) {
 		t.Errorf("%v, with rows %v", err, p.rows)
@@ -139,7 +139,7 @@ func TestStartWithoutNetwork(t *testing.T) {
 
 func (p *table) UplinksInUse() []ilnp.Local { return nil }
 
-func (p *table) Sync(want []ilnp.Pair) error {
+func (p *table) Sync(want []ilnp.Entry) error {
 	var errs []error
 	for _, w := range want {
 		errs = append(errs, p.Upsert(w))
@@ -150,15 +150,15 @@ func (p *table) Sync(want []ilnp.Pair) error {
 // TestStartWithMoreSessionsThanRoom: the table of sessions has been made smaller. The
 // daemon starts, and what has no entry is not taken for a session that has one.
 func TestStartWithMoreSessionsThanRoom(t *testing.T) {
-	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
+	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}
 	before, _, first := attached(t, p, nil)
-	before.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: bytes.Clone(first)})
+	before.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: bytes.Clone(first)})
 	before.drain()
 	state := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(state, before.core.Export(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	small := &table{entries: make(map[ilnp.PairKey]ilnp.Pair), full: true}
+	small := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry), full: true}
 	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{ourNID}, Rand: chance{rand.New(rand.NewPCG(3, 4))}})
 	if err != nil {
 		t.Fatal(err)
@@ -172,9 +172,9 @@ func TestStartWithMoreSessionsThanRoom(t *testing.T) {
 	if len(core.Snapshot()) != 1 {
 		t.Fatal("the session was not restored")
 	}
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain()
-	if len(e.pairs) != 0 || len(o.resent) != 0 || e.refused[noRoom] != 1 {
-		t.Errorf("%d entries, %d packets sent again, %d refused, want 0, 0, 1", len(e.pairs), len(o.resent), e.refused[noRoom])
+	if len(e.entries) != 0 || len(o.resent) != 0 || e.refused[noRoom] != 1 {
+		t.Errorf("%d entries, %d packets sent again, %d refused, want 0, 0, 1", len(e.entries), len(o.resent), e.refused[noRoom])
 	}
 }

@@ -36,7 +36,7 @@ func (e *Engine) execute(o ilnp.Output) {
 			e.transmit(o)
 		}
 	case ilnp.Upsert:
-		e.upsert(e.permitted(time.Now(), o.Pair))
+		e.upsert(e.permitted(time.Now(), o.Entry))
 	case ilnp.Delete:
 		e.remove(o.Key)
 	case ilnp.Release:
@@ -64,10 +64,10 @@ func (e *Engine) execute(o ilnp.Output) {
 // noRoomEvery is how often the log tells of sessions without an entry.
 const noRoomEvery = time.Minute
 
-func (e *Engine) upsert(p ilnp.Pair) {
+func (e *Engine) upsert(p ilnp.Entry) {
 	e.want(p.Paths)
 	err := e.cfg.Plane.Upsert(p)
-	old, made := e.pairs[p.Key]
+	old, made := e.entries[p.Key]
 	if err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.
 		if time.Since(e.noRoomTold) >= noRoomEvery {
@@ -104,7 +104,7 @@ func (e *Engine) upsert(p ilnp.Pair) {
 }
 
 // leaves reports whether connections leave a path as it turned out to be a long one.
-func leaves(old, now ilnp.Pair) bool {
+func leaves(old, now ilnp.Entry) bool {
 	return old.State == ilnp.Established && slices.ContainsFunc(now.Long, func(p ilnp.Path) bool {
 		return slices.Contains(old.Paths, p) && !slices.Contains(old.Long, p)
 	})
@@ -115,7 +115,7 @@ func anyNew(before, now []ilnp.Path) bool {
 	return slices.ContainsFunc(now, func(p ilnp.Path) bool { return !slices.Contains(before, p) })
 }
 
-func (e *Engine) remove(k ilnp.PairKey) {
+func (e *Engine) remove(k ilnp.SessionKey) {
 	e.forgetPolicy(time.Now(), k)
 	e.report("remove session", e.cfg.Plane.Delete(k))
 	e.drop(k)
@@ -135,7 +135,7 @@ const pmtuLife = 10 * time.Minute
 // narrowed reports whether the kernel may know a path MTU of the session: it
 // learns of one from what is injected here, or was by a predecessor. To ask it
 // for every session of a move would take longer than all the rest.
-func (e *Engine) narrowed(k ilnp.PairKey) bool {
+func (e *Engine) narrowed(k ilnp.SessionKey) bool {
 	_, told := e.tooBig[k]
 	return told || e.adopted && time.Since(e.began) < pmtuLife
 }

@@ -48,7 +48,7 @@ func attached(t *testing.T, p *table, onEvent func(ilnp.Event, *Engine)) (*Engin
 // TestFirstPacketGoesFirst: the entry, then the packet that waits for it, then
 // probes; people are told when all that is done.
 func TestFirstPacketGoesFirst(t *testing.T) {
-	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}
+	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}
 	var told []ilnp.EventKind
 	var o *outside
 	e, o, first := attached(t, p, func(ev ilnp.Event, _ *Engine) {
@@ -57,7 +57,7 @@ func TestFirstPacketGoesFirst(t *testing.T) {
 			t.Errorf("told with %d entries written, %d packets and %d probes sent", p.writes, len(o.resent), len(o.sent))
 		}
 	})
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain()
 	if !slices.Contains(told, ilnp.SessionStarted) {
 		t.Errorf("told of %v only", told)
@@ -68,22 +68,22 @@ func TestFirstPacketGoesFirst(t *testing.T) {
 // the data plane would hand it over once more, and so on without end. The next
 // packet tries again.
 func TestNoRoomForASession(t *testing.T) {
-	p := &table{entries: make(map[ilnp.PairKey]ilnp.Pair), full: true}
+	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry), full: true}
 	e, o, first := attached(t, p, nil)
 	var told bytes.Buffer
 	e.cfg.Log = slog.New(slog.NewTextHandler(&told, nil))
 	for range 2 {
-		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: bytes.Clone(first)})
+		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: bytes.Clone(first)})
 		e.drain()
 	}
-	if len(o.resent) != 0 || len(e.held.packets(pairKey)) != 0 || e.refused[noRoom] != 2 {
-		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.packets(pairKey)), e.refused[noRoom])
+	if len(o.resent) != 0 || len(e.held.packets(sessionKey)) != 0 || e.refused[noRoom] != 2 {
+		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.packets(sessionKey)), e.refused[noRoom])
 	}
 	if n := strings.Count(told.String(), "cannot write session"); n != 1 {
 		t.Errorf("told %d times of a full table, want once", n)
 	}
 	p.full = false
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain()
 	if len(o.resent) != 1 || len(p.entries) != 1 {
 		t.Errorf("with room: %d packets sent again, %d entries, want 1, 1", len(o.resent), len(p.entries))

@@ -186,7 +186,7 @@ func (e *Engine) takeLater() {
 }
 
 // deliver hands a held packet to our own stack.
-func (e *Engine) deliver(ev dataplane.Event, key ilnp.PairKey) {
+func (e *Engine) deliver(ev dataplane.Event, key ilnp.SessionKey) {
 	b, err := e.inward(ev, key)
 	if err != nil {
 		e.refused["held packet that cannot be translated"]++
@@ -198,7 +198,7 @@ func (e *Engine) deliver(ev dataplane.Event, key ilnp.PairKey) {
 
 // inward translates a held packet as the data plane would have done. A sum that a
 // driver was to finish is finished here.
-func (e *Engine) inward(ev dataplane.Event, key ilnp.PairKey) ([]byte, error) {
+func (e *Engine) inward(ev dataplane.Event, key ilnp.SessionKey) ([]byte, error) {
 	rule, partial := xlate.Shown(ev.Packet)
 	entry := xlate.Entry{
 		SessionPrefix: e.cfg.SessionPrefix,
@@ -214,18 +214,18 @@ func (e *Engine) inward(ev dataplane.Event, key ilnp.PairKey) ([]byte, error) {
 }
 
 // abandon destroys the sockets that are connected to an alias.
-func (e *Engine) abandon(k ilnp.PairKey) {
+func (e *Engine) abandon(k ilnp.SessionKey) {
 	e.report("destroy sockets of a session that is another node's now", e.cfg.Network.DestroySockets(e.sessionAddr(k.Remote).Addr()))
 }
 
 // session returns the session with an alias.
-func (e *Engine) session(k ilnp.PairKey) (ilnp.Pair, bool) {
-	p, ok := e.pairs[e.sessionKey(k)]
+func (e *Engine) session(k ilnp.SessionKey) (ilnp.Entry, bool) {
+	p, ok := e.entries[e.sessionKey(k)]
 	return p, ok
 }
 
 // sessionKey returns the key of the session with an alias.
-func (e *Engine) sessionKey(k ilnp.PairKey) ilnp.PairKey {
+func (e *Engine) sessionKey(k ilnp.SessionKey) ilnp.SessionKey {
 	if key, ok := e.names[k]; ok {
 		return key
 	}
@@ -233,9 +233,9 @@ func (e *Engine) sessionKey(k ilnp.PairKey) ilnp.PairKey {
 }
 
 // keep notes a session that has an entry.
-func (e *Engine) keep(p ilnp.Pair) {
-	e.pairs[p.Key] = p
-	name := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
+func (e *Engine) keep(p ilnp.Entry) {
+	e.entries[p.Key] = p
+	name := ilnp.SessionKey{Local: p.LocalNID, Remote: p.RemoteNID}
 	if p.Named {
 		e.names[name] = p.Key
 	} else if e.names[name] == p.Key {
@@ -244,12 +244,12 @@ func (e *Engine) keep(p ilnp.Pair) {
 }
 
 // drop forgets one.
-func (e *Engine) drop(k ilnp.PairKey) {
-	if p, ok := e.pairs[k]; ok {
-		name := ilnp.PairKey{Local: p.LocalNID, Remote: p.RemoteNID}
+func (e *Engine) drop(k ilnp.SessionKey) {
+	if p, ok := e.entries[k]; ok {
+		name := ilnp.SessionKey{Local: p.LocalNID, Remote: p.RemoteNID}
 		if e.names[name] == k {
 			delete(e.names, name)
 		}
 	}
-	delete(e.pairs, k)
+	delete(e.entries, k)
 }

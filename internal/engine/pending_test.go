@@ -39,7 +39,7 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 		packet := built(t)(ilnpwire.BuildEcho(remote, local, theirNonce, false, 1, seq, nil))
 		return dataplane.Event{Kind: dataplane.PendingPeer, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
 	}
-	p := &slowly{table: table{entries: map[ilnp.PairKey]ilnp.Pair{}}, unvalidated: make(chan dataplane.Event, 16)}
+	p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
 	e.cfg.Plane = p
 	const another = peerNID + 1
 	e.holdPending(wire(peerNID, 0))
@@ -48,7 +48,7 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}
 	who := ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}
 	began := time.Now()
-	e.admit(ilnp.Admit{Pending: who, Key: pairKey})
+	e.admit(ilnp.Admit{Pending: who, Key: sessionKey})
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("the engine stood still for %v", took)
 	}

@@ -17,14 +17,14 @@ func TestErrorsToAPendingPeer(t *testing.T) {
 	for name, encap := range map[string]bool{"option": false, "UDP": true} {
 		e, o := withSession(t, ilnp.Initiated)
 		e.cfg.UDPPort = udpPort
-		p := e.pairs[pairKey]
+		p := e.entries[sessionKey]
 		p.Expected = true
-		e.pairs[pairKey] = p
+		e.entries[sessionKey] = p
 		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
 			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
 		e.handlePlane(dataplane.Event{
-			Kind: dataplane.ErrorOut, Link: 7, Key: pairKey, Packet: packet, Local: us,
+			Kind: dataplane.ErrorOut, Link: 7, Key: sessionKey, Packet: packet, Local: us,
 			Remote: roam.ILV{NID: peerNID, L64: elsewhere}, OwnNonce: wrongNonce, Encapsulated: encap,
 		})
 		if len(o.sent) != 1 {
@@ -41,20 +41,20 @@ func TestErrorsToAPendingPeer(t *testing.T) {
 // is sent when the session has its own.
 func TestExcessOfAPendingPeer(t *testing.T) {
 	e, o := withSession(t, ilnp.Initiated)
-	p := e.pairs[pairKey]
+	p := e.entries[sessionKey]
 	p.Expected = true
-	e.pairs[pairKey] = p
+	e.entries[sessionKey] = p
 	packet := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
-	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: pairKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
+	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: sessionKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
 	e.handlePlane(ev)
-	if len(o.resent) > 0 || len(e.excess.packets(pairKey)) != 1 {
-		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
+	if len(o.resent) > 0 || len(e.excess.packets(sessionKey)) != 1 {
+		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(sessionKey)))
 	}
 	p.Expected, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
 	e.cfg.Plane = &kernel{}
 	e.upsert(p)
-	e.release(pairKey)
-	if len(o.resent) != 1 || len(e.excess.packets(pairKey)) != 0 {
-		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(pairKey)))
+	e.release(sessionKey)
+	if len(o.resent) != 1 || len(e.excess.packets(sessionKey)) != 0 {
+		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(sessionKey)))
 	}
 }

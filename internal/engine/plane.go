@@ -129,8 +129,8 @@ const noRoom = "first packet of a session without an entry"
 // release sends the held packets; while the session is Initiated they are kept,
 // in case it falls back to plain IPv6. Without an entry the data plane would hand
 // them over again at once, and so on for ever: their senders will try again.
-func (e *Engine) release(k ilnp.PairKey) {
-	pair, made := e.session(k)
+func (e *Engine) release(k ilnp.SessionKey) {
+	entry, made := e.session(k)
 	if !made {
 		e.refused[noRoom] += uint64(len(e.held.packets(k)) + len(e.excess.packets(k)))
 		e.held.forget(k)
@@ -141,7 +141,7 @@ func (e *Engine) release(k ilnp.PairKey) {
 		e.resend(p)
 	}
 	e.excess.forget(k)
-	if pair.State != ilnp.Initiated {
+	if entry.State != ilnp.Initiated {
 		e.held.forget(k)
 	}
 }
@@ -157,7 +157,7 @@ func (e *Engine) inject(packet []byte) {
 }
 
 // reject tells the application at once that nobody knows that identifier.
-func (e *Engine) reject(k ilnp.PairKey) {
+func (e *Engine) reject(k ilnp.SessionKey) {
 	const addressUnreachable = 3
 	for _, p := range slices.Concat(e.held.packets(k), e.excess.packets(k)) {
 		quote := p[:min(len(p), 1280-48)]
@@ -173,9 +173,9 @@ func (e *Engine) reject(k ilnp.PairKey) {
 	e.excess.forget(k)
 }
 
-// entry returns how packets of the pair are translated, for the given ends as
+// entry returns how packets of the entry are translated, for the given ends as
 // they stand on the wire.
-func (e *Engine) entry(p ilnp.Pair, local, remote roam.L64) xlate.Entry {
+func (e *Engine) entry(p ilnp.Entry, local, remote roam.L64) xlate.Entry {
 	rule := xlate.RuleIPv6
 	if p.Rule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
 		rule = xlate.RuleRFC6741

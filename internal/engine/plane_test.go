@@ -14,7 +14,7 @@ import (
 // be understood, and leaves again when it is not.
 func TestFirstPacketIsKept(t *testing.T) {
 	for _, c := range []struct {
-		was, becomes ilnp.PairState
+		was, becomes ilnp.SessionState
 		kept, again  int
 	}{
 		{ilnp.Initiated, ilnp.Plain, 1, 1},
@@ -23,17 +23,17 @@ func TestFirstPacketIsKept(t *testing.T) {
 		{ilnp.Established, ilnp.Established, 0, 0}, // the answer was told before it
 	} {
 		e, o := withSession(t, c.was)
-		e.cfg.Plane = &table{entries: map[ilnp.PairKey]ilnp.Pair{}}
+		e.cfg.Plane = &table{entries: map[ilnp.SessionKey]ilnp.Entry{}}
 		first := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
-		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: pairKey, Packet: bytes.Clone(first)})
-		if got := len(e.held.packets(pairKey)); got != c.kept || len(o.resent) != 0 {
+		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: bytes.Clone(first)})
+		if got := len(e.held.packets(sessionKey)); got != c.kept || len(o.resent) != 0 {
 			t.Errorf("%v: %d packets kept, %d sent again at once, want %d, 0", c.was, got, len(o.resent), c.kept)
 		}
-		p := e.pairs[pairKey]
+		p := e.entries[sessionKey]
 		p.State = c.becomes
 		e.upsert(p)
-		e.release(pairKey)
-		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.packets(pairKey)) != 0 {
+		e.release(sessionKey)
+		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.packets(sessionKey)) != 0 {
 			t.Errorf("%v becomes %v: %d packets sent again, want %d", c.was, c.becomes, len(o.resent), c.again)
 		}
 	}
@@ -43,7 +43,7 @@ func TestFirstPacketIsKept(t *testing.T) {
 // is kept does.
 func TestRetriedIsNotSentAgain(t *testing.T) {
 	e, o := withSession(t, ilnp.Initiated)
-	e.cfg.Plane = &table{entries: map[ilnp.PairKey]ilnp.Pair{}}
+	e.cfg.Plane = &table{entries: map[ilnp.SessionKey]ilnp.Entry{}}
 	segment := func(port byte) []byte {
 		b := make([]byte, ip6.HeaderLen+20)
 		own, peer := e.sessionAddr(ourNID), e.sessionAddr(peerNID)
@@ -53,12 +53,12 @@ func TestRetriedIsNotSentAgain(t *testing.T) {
 		return b
 	}
 	for port := range byte(3) {
-		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: pairKey, Packet: segment(port)})
+		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: segment(port)})
 	}
 	wire := segment(1)
 	copy(wire[8:], "other addresses, as on the wire.")
-	e.handlePlane(dataplane.Event{Kind: dataplane.Retried, Key: pairKey, Packet: wire})
-	e.release(pairKey)
+	e.handlePlane(dataplane.Event{Kind: dataplane.Retried, Key: sessionKey, Packet: wire})
+	e.release(sessionKey)
 	if len(o.resent) != 2 || o.resent[0][ip6.HeaderLen+1] != 0 || o.resent[1][ip6.HeaderLen+1] != 2 || e.held.count != 2 {
 		t.Errorf("sent again %x, %d kept", o.resent, e.held.count)
 	}

@@ -41,7 +41,7 @@ type policy struct {
 	free        map[roam.NID]map[ilnp.Path]bool
 	unvalidated map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
 	queue       []roam.NID                     // to be checked anew
-	keys        map[roam.NID][]ilnp.PairKey    // their sessions
+	keys        map[roam.NID][]ilnp.SessionKey // their sessions
 	unwritten   bool                           // the data plane does not have all of it
 	writeAt     time.Time                      // not before: to write all takes time
 }
@@ -67,9 +67,9 @@ func (e *Engine) policyChanged(now time.Time, armed bool) {
 	p.armed, p.unwritten = armed, true
 	p.free = make(map[roam.NID]map[ilnp.Path]bool)
 	p.answers, p.unvalidated = make(map[hostnet.Flow]string), make(map[dataplane.Obstruction]bool)
-	p.keys = make(map[roam.NID][]ilnp.PairKey)
-	for k, pair := range e.pairs {
-		p.keys[pair.RemoteNID] = append(p.keys[pair.RemoteNID], k)
+	p.keys = make(map[roam.NID][]ilnp.SessionKey)
+	for k, entry := range e.entries {
+		p.keys[entry.RemoteNID] = append(p.keys[entry.RemoteNID], k)
 	}
 	for nid := range p.blocked {
 		if p.keys[nid] == nil {
@@ -109,8 +109,8 @@ func (e *Engine) checkSome(now time.Time) {
 	for _, nid := range p.queue[:n] {
 		found := make(map[ilnp.Path]string)
 		for _, k := range p.keys[nid] {
-			if pair, there := e.pairs[k]; there {
-				maps.Copy(found, e.check(pair))
+			if entry, there := e.entries[k]; there {
+				maps.Copy(found, e.check(entry))
 			}
 		}
 		e.setBlocked(now, nid, found)
@@ -120,30 +120,30 @@ func (e *Engine) checkSome(now time.Time) {
 }
 
 // check returns the obstructed ones of all paths that a session could take.
-func (e *Engine) check(pair ilnp.Pair) map[ilnp.Path]string {
+func (e *Engine) check(entry ilnp.Entry) map[ilnp.Path]string {
 	found := make(map[ilnp.Path]string)
 	if !e.policy.armed {
 		return found
 	}
 	ask := func(path ilnp.Path) {
-		own := roam.ILV{L64: path.Local.L64, NID: pair.LocalNID}
-		why := e.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: pair.RemoteNID}.Addr())
+		own := roam.ILV{L64: path.Local.L64, NID: entry.LocalNID}
+		why := e.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: entry.RemoteNID}.Addr())
 		switch {
 		case why != "":
 			found[path] = why
 		case e.policy.everything[path.Local] != "":
-			e.noteFree(pair.RemoteNID, path)
+			e.noteFree(entry.RemoteNID, path)
 		}
 	}
 	for l := range e.locals {
-		for _, r := range pair.Accept {
+		for _, r := range entry.Accept {
 			ask(ilnp.Path{Local: l, Remote: r})
 		}
 	}
-	for _, path := range pair.Paths {
+	for _, path := range entry.Paths {
 		ask(path)
 	}
-	for _, path := range pair.Reserve {
+	for _, path := range entry.Reserve {
 		ask(path)
 	}
 	return found
@@ -196,31 +196,31 @@ func (e *Engine) setBlocked(now time.Time, nid roam.NID, found map[ilnp.Path]str
 
 // permitted returns an entry without its obstructed paths. The core hears of those
 // that are new, and makes another entry where it has other paths.
-func (e *Engine) permitted(now time.Time, pair ilnp.Pair) ilnp.Pair {
+func (e *Engine) permitted(now time.Time, entry ilnp.Entry) ilnp.Entry {
 	if !e.policy.armed {
-		return pair
+		return entry
 	}
-	found := e.check(pair)
+	found := e.check(entry)
 	if len(found) == 0 {
-		return pair
+		return entry
 	}
 	// Several correspondents may claim one NID: each adds to what is known of it, so
 	// that they cannot take turns in replacing it for ever.
-	all := maps.Clone(e.policy.blocked[pair.RemoteNID])
+	all := maps.Clone(e.policy.blocked[entry.RemoteNID])
 	if all == nil {
 		all = make(map[ilnp.Path]string)
 	}
 	maps.Copy(all, found)
 	if len(all) <= policyPaths {
-		e.setBlocked(now, pair.RemoteNID, all)
+		e.setBlocked(now, entry.RemoteNID, all)
 	}
 	gone := func(path ilnp.Path) bool { return found[path] != "" }
-	pair.Paths = slices.DeleteFunc(slices.Clone(pair.Paths), gone)
-	pair.Reserve = slices.DeleteFunc(slices.Clone(pair.Reserve), gone)
-	pair.Long = slices.DeleteFunc(slices.Clone(pair.Long), gone)
-	pair.Costs = maps.Clone(pair.Costs)
-	maps.DeleteFunc(pair.Costs, func(path ilnp.Path, _ uint8) bool { return gone(path) })
-	return pair
+	entry.Paths = slices.DeleteFunc(slices.Clone(entry.Paths), gone)
+	entry.Reserve = slices.DeleteFunc(slices.Clone(entry.Reserve), gone)
+	entry.Long = slices.DeleteFunc(slices.Clone(entry.Long), gone)
+	entry.Costs = maps.Clone(entry.Costs)
+	maps.DeleteFunc(entry.Costs, func(path ilnp.Path, _ uint8) bool { return gone(path) })
+	return entry
 }
 
 // mayTransmit reports whether a control message may leave, and counts it if not.
@@ -247,11 +247,11 @@ func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
 
 // forgetPolicy forgets what is obstructed towards a correspondent whose session has
 // ended; the next session asks again.
-func (e *Engine) forgetPolicy(now time.Time, k ilnp.PairKey) {
-	pair, there := e.pairs[k]
+func (e *Engine) forgetPolicy(now time.Time, k ilnp.SessionKey) {
+	entry, there := e.entries[k]
 	if there && (len(e.policy.blocked) > 0 || len(e.policy.free) > 0) {
-		delete(e.policy.free, pair.RemoteNID)
-		e.setBlocked(now, pair.RemoteNID, nil)
+		delete(e.policy.free, entry.RemoteNID)
+		e.setBlocked(now, entry.RemoteNID, nil)
 	}
 }
 

@@ -43,7 +43,7 @@ type book struct {
 	ever       map[ilnp.Path]bool // that any entry had
 }
 
-func (p *book) Upsert(e ilnp.Pair) error {
+func (p *book) Upsert(e ilnp.Entry) error {
 	for _, path := range append(slices.Clone(e.Paths), e.Reserve...) {
 		p.ever[path] = true
 	}
@@ -55,7 +55,7 @@ func (p *book) SetObstructed(t map[dataplane.Obstruction]bool) error {
 	return nil
 }
 
-func (p *book) Delete(k ilnp.PairKey) error {
+func (p *book) Delete(k ilnp.SessionKey) error {
 	delete(p.entries, k)
 	return nil
 }
@@ -65,7 +65,7 @@ const second roam.L64 = 0x2001_0db8_000b_0000
 // obeying is an engine with two uplinks and a correspondent, whose host has policies.
 func obeying(t *testing.T, b *rulebook) (*Engine, *book, *outside, []byte) {
 	t.Helper()
-	p := &book{table: table{entries: make(map[ilnp.PairKey]ilnp.Pair)}, ever: make(map[ilnp.Path]bool)}
+	p := &book{table: table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, ever: make(map[ilnp.Path]bool)}
 	e, o, first := attached(t, &p.table, nil)
 	e.cfg.Plane, e.cfg.Policy, e.cfg.NID = p, b, ourNID
 	e.handleNetwork(hostnet.PolicyChanged{Armed: true})
@@ -78,7 +78,7 @@ func obeying(t *testing.T, b *rulebook) (*Engine, *book, *outside, []byte) {
 // sources returns where an entry sends from, and where what was sent came from.
 func sources(t *testing.T, p *book, o *outside) (data, control []roam.L64) {
 	t.Helper()
-	for _, path := range p.entries[pairKey].Paths {
+	for _, path := range p.entries[sessionKey].Paths {
 		data = append(data, path.Local.L64)
 	}
 	for _, b := range append(slices.Clone(o.sent), o.past...) {
@@ -107,7 +107,7 @@ func TestEngineObeysPolicies(t *testing.T) {
 		"everything": {rulebook{all: map[roam.L64]bool{second: true, here: true}}, nil},
 	} {
 		e, p, o, first := obeying(t, &c.book)
-		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 		e.policy.writeAt = time.Time{} // its time has come, however long the first write took
 		e.drain()
 		data, control := sources(t, p, o)
@@ -137,7 +137,7 @@ func TestEngineObeysPolicies(t *testing.T) {
 func TestExceptionsFromEverything(t *testing.T) {
 	b := &rulebook{all: map[roam.L64]bool{second: true}, spared: map[roam.L64]bool{there: true}}
 	e, p, _, first := obeying(t, b)
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain()
 	e.policy.writeAt = time.Time{}
 	e.drain()
@@ -152,11 +152,11 @@ func TestExceptionsFromEverything(t *testing.T) {
 func TestPolicyIsAskedOnce(t *testing.T) {
 	b := &rulebook{from: map[roam.L64]bool{second: true}}
 	e, p, _, first := obeying(t, b)
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain()
 	before := b.asked
 	for range 100 {
-		e.upsert(e.permitted(time.Now(), p.entries[pairKey]))
+		e.upsert(e.permitted(time.Now(), p.entries[sessionKey]))
 	}
 	if b.asked != before {
 		t.Errorf("asked %d times more", b.asked-before)
@@ -164,7 +164,7 @@ func TestPolicyIsAskedOnce(t *testing.T) {
 	e.handleNetwork(hostnet.PolicyChanged{Armed: false})
 	e.drain()
 	before = b.asked
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain()
 	if b.asked != before {
 		t.Errorf("asked %d times without any policy", b.asked-before)
@@ -181,9 +181,9 @@ func TestManyPeersAndAPolicy(t *testing.T) {
 	for i := range peers {
 		list[there+roam.L64(i)] = true
 		nid := peerNID + roam.NID(i)
-		pair := ilnp.Pair{Key: ilnp.PairKey{Local: ourNID, Remote: nid}, State: ilnp.Established, LocalNID: ourNID, RemoteNID: nid,
+		entry := ilnp.Entry{Key: ilnp.SessionKey{Local: ourNID, Remote: nid}, State: ilnp.Established, LocalNID: ourNID, RemoteNID: nid,
 			Accept: []roam.L64{there + roam.L64(i)}, Paths: []ilnp.Path{{Local: ilnp.Local{Link: 8, L64: second}, Remote: there + roam.L64(i)}}}
-		e.pairs[pair.Key] = pair
+		e.entries[entry.Key] = entry
 	}
 	b.to = list
 	before := b.asked
@@ -210,10 +210,10 @@ func TestManyPeersAndAPolicy(t *testing.T) {
 func TestCorrespondentsOfOneNID(t *testing.T) {
 	b := &rulebook{from: map[roam.L64]bool{second: true}}
 	e, _, _, _ := obeying(t, b)
-	pair := func(handle roam.NID, at roam.L64) ilnp.Pair {
-		return ilnp.Pair{Key: ilnp.PairKey{Local: ourNID, Remote: handle}, LocalNID: ourNID, RemoteNID: peerNID, Accept: []roam.L64{at}}
+	entry := func(handle roam.NID, at roam.L64) ilnp.Entry {
+		return ilnp.Entry{Key: ilnp.SessionKey{Local: ourNID, Remote: handle}, LocalNID: ourNID, RemoteNID: peerNID, Accept: []roam.L64{at}}
 	}
-	one, other := pair(peerNID, there), pair(peerNID+1<<32, there+1)
+	one, other := entry(peerNID, there), entry(peerNID+1<<32, there+1)
 	for range 3 {
 		e.permitted(time.Now(), one)
 		e.permitted(time.Now(), other)
@@ -222,12 +222,12 @@ func TestCorrespondentsOfOneNID(t *testing.T) {
 		t.Errorf("%d obstructed paths, want those to both", n)
 	}
 	for i := range 2 * policyPaths {
-		e.permitted(time.Now(), pair(peerNID, there+roam.L64(i)))
+		e.permitted(time.Now(), entry(peerNID, there+roam.L64(i)))
 	}
 	if n := len(e.Obstructed()[peerNID]); n > policyPaths {
 		t.Errorf("%d obstructed paths are kept for one node", n)
 	}
-	e.pairs[one.Key] = one
+	e.entries[one.Key] = one
 	e.forgetPolicy(time.Now(), one.Key)
 	if n := len(e.Obstructed()); n != 0 {
 		t.Errorf("%d correspondents are left, want none", n)

@@ -33,20 +33,20 @@ type ends [2]netip.AddrPort
 
 // opener is what the engine remembers of connections in sessions that moved.
 type opener struct {
-	watched map[ilnp.PairKey]*watch
+	watched map[ilnp.SessionKey]*watch
 	next    time.Time // not after the next look of any of them; long gone: at once
 	heard   []heard
-	opened  map[ilnp.PairKey]int // connections that waited for an answer and were shown with success
+	opened  map[ilnp.SessionKey]int // connections that waited for an answer and were shown with success
 }
 
 // Opened returns how many connections of a session stood still after moves, though
 // the correspondent was there, and had to be shown to firewalls: one on the way
 // had lost track of them, or the first answer took long.
-func (e *Engine) Opened(k ilnp.PairKey) int { return e.opener.opened[k] }
+func (e *Engine) Opened(k ilnp.SessionKey) int { return e.opener.opened[k] }
 
 // heard is a conntrack resync of a correspondent.
 type heard struct {
-	key ilnp.PairKey
+	key ilnp.SessionKey
 	ilnpwire.Resync
 }
 
@@ -67,9 +67,9 @@ type arrivals struct {
 // watch begins to look at the connections of a session that has a new path, or whose
 // connections were gathered on one path each as one of them stands still: then there
 // is nothing to wait for but the answers that are under way.
-func (o *opener) watch(p ilnp.Pair, gathered bool) {
+func (o *opener) watch(p ilnp.Entry, gathered bool) {
 	if o.watched == nil {
-		o.watched, o.opened = make(map[ilnp.PairKey]*watch), make(map[ilnp.PairKey]int)
+		o.watched, o.opened = make(map[ilnp.SessionKey]*watch), make(map[ilnp.SessionKey]int)
 	}
 	o.next = time.Unix(0, 0)
 	first := openFirst
@@ -100,7 +100,7 @@ func (e *Engine) opening(ev dataplane.Event) bool {
 		return false
 	}
 	o, err := ilnpwire.ParseResync(ev.Packet[c.UpperOffset:c.End])
-	p := e.pairs[ev.Key]
+	p := e.entries[ev.Key]
 	switch {
 	case err != nil || p.State != ilnp.Established || o.Nonce != p.RemoteNonce:
 		e.refused["resync of a firewall without the session's nonce"]++
@@ -118,11 +118,11 @@ func (e *Engine) open(now time.Time, l look) {
 		i := slices.IndexFunc(l.list, func(c dataplane.Connection) bool {
 			return c.Local.Port() == h.To && c.Remote.Port() == h.From && e.sessionKey(keyOf(c)) == h.key
 		})
-		if _, still := e.pairs[h.key]; still && i >= 0 && l.list[i].Open {
+		if _, still := e.entries[h.key]; still && i >= 0 && l.list[i].Open {
 			e.join(h, l.list[i])
 		}
 	}
-	at := make(map[ilnp.PairKey][]dataplane.Connection)
+	at := make(map[ilnp.SessionKey][]dataplane.Connection)
 	for _, c := range l.list {
 		if k := e.sessionKey(keyOf(c)); c.Open && e.opener.watched[k] != nil {
 			at[k] = append(at[k], c)
@@ -147,7 +147,7 @@ func (e *Engine) open(now time.Time, l look) {
 
 // look compares a connection with the last look, and shows it to firewalls when
 // nothing has arrived.
-func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
+func (e *Engine) look(k ilnp.SessionKey, w *watch, c dataplane.Connection) {
 	id := ends{c.Local, c.Remote}
 	a, known := w.seen[id]
 	silent := known && a.segments == c.Arrived
@@ -164,9 +164,9 @@ func (e *Engine) look(k ilnp.PairKey, w *watch, c dataplane.Connection) {
 }
 
 // show sends a conntrack resync of the connection, or the answer o.
-func (e *Engine) show(k ilnp.PairKey, c dataplane.Connection, o ilnpwire.Resync) {
+func (e *Engine) show(k ilnp.SessionKey, c dataplane.Connection, o ilnpwire.Resync) {
 	o.From, o.To = c.Local.Port(), c.Remote.Port()
-	o.Seq, o.Nonce = c.Next-1, e.pairs[k].LocalNonce
+	o.Seq, o.Nonce = c.Next-1, e.entries[k].LocalNonce
 	b, err := o.Build(roam.ILVFromAddr(c.Local.Addr()), roam.ILVFromAddr(c.Remote.Addr()))
 	if err != nil {
 		e.report("show a connection to firewalls", err)

@@ -18,7 +18,7 @@ type kernel struct {
 	list []dataplane.Connection
 }
 
-func (k *kernel) Upsert(ilnp.Pair) error                               { return nil }
+func (k *kernel) Upsert(ilnp.Entry) error                              { return nil }
 func (k *kernel) Connections(roam.L64) ([]dataplane.Connection, error) { return k.list, nil }
 
 // session is an end of a connection: a node's session address, and a port.
@@ -48,9 +48,9 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 		{Local: session(e, ourNID, 22), Remote: session(e, peerNID+1, 4000), Open: true, Arrived: 5},
 	}}
 	e.cfg.Plane = k
-	p := e.pairs[pairKey]
+	p := e.entries[sessionKey]
 	p.Seq = 1
-	e.pairs[pairKey] = p
+	e.entries[sessionKey] = p
 	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
 	e.upsert(p)
 	now := time.Now()
@@ -106,7 +106,7 @@ func TestResyncsAreAnswered(t *testing.T) {
 	}}
 	hear := func(op ilnpwire.Resync) {
 		t.Helper()
-		e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(op.Build(them, us))})
+		e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: sessionKey, Packet: built(t)(op.Build(them, us))})
 		e.lookNow(time.Now())
 	}
 	hear(ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Nonce: theirNonce})
@@ -120,7 +120,7 @@ func TestResyncsAreAnswered(t *testing.T) {
 	if len(o.resent) != 1 || len(o.injected) != 2 {
 		t.Errorf("an answer made %d answers, %d to our stack", len(o.resent), len(o.injected))
 	}
-	if e.Opened(pairKey) != 0 {
+	if e.Opened(sessionKey) != 0 {
 		t.Error("a connection that nobody watched was opened")
 	}
 	hear(ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Nonce: ourNonce})
@@ -138,7 +138,7 @@ func TestOutageIsAcknowledged(t *testing.T) {
 		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Wanted: 1 << 20},
 		{Local: session(e, ourNID, 22), Remote: session(e, peerNID+1, 4000), Open: true},
 	}}
-	p := e.pairs[pairKey]
+	p := e.entries[sessionKey]
 	paths := p.Paths
 	for i, c := range []struct {
 		paths []ilnp.Path
@@ -169,15 +169,15 @@ func TestOpenedIsCounted(t *testing.T) {
 		e.cfg.Plane = &kernel{list: []dataplane.Connection{
 			{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Unacked: unacked},
 		}}
-		e.opener.watch(e.pairs[pairKey], false)
+		e.opener.watch(e.entries[sessionKey], false)
 		e.lookNow(time.Now())
 		e.lookNow(e.opener.due())
 		answer := ilnpwire.Resync{From: 4000, To: 22, Seq: 500, Ack: 1000, Answer: true, Nonce: theirNonce}
 		for range 2 {
-			e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: pairKey, Packet: built(t)(answer.Build(them, us))})
+			e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: sessionKey, Packet: built(t)(answer.Build(them, us))})
 			e.lookNow(time.Now())
 		}
-		if got := e.Opened(pairKey); got != want {
+		if got := e.Opened(sessionKey); got != want {
 			t.Errorf("unacknowledged from %d: %d opened, want %d", unacked, got, want)
 		}
 	}
@@ -187,14 +187,14 @@ func TestOpenedIsCounted(t *testing.T) {
 // its stack would take the segment for one of the connection.
 func TestOthersGetNoResync(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
-	e.runsRoam = func(ilnp.PairKey) bool { return false }
+	e.runsRoam = func(ilnp.SessionKey) bool { return false }
 	k := &kernel{list: []dataplane.Connection{
 		{Local: session(e, ourNID, 22), Remote: session(e, peerNID, 4000), Open: true, Next: 1000, Wanted: 77, Arrived: 5},
 	}}
 	e.cfg.Plane = k
-	p := e.pairs[pairKey]
+	p := e.entries[sessionKey]
 	p.Seq = 1
-	e.pairs[pairKey] = p
+	e.entries[sessionKey] = p
 	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
 	e.upsert(p)
 	for now, looks := time.Now(), 0; !now.IsZero() && looks < 20; looks++ {

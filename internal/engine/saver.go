@@ -96,7 +96,7 @@ func (e *Engine) sessionsChanged() {
 // saveNowAndThen saves the sessions although none has changed: when each was
 // last used has.
 func (e *Engine) saveNowAndThen(now time.Time) {
-	if e.cfg.SaveEvery > 0 && now.Sub(e.saved) >= e.cfg.SaveEvery && len(e.pairs) > 0 {
+	if e.cfg.SaveEvery > 0 && now.Sub(e.saved) >= e.cfg.SaveEvery && len(e.entries) > 0 {
 		e.sessionsChanged()
 	}
 }

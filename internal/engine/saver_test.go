@@ -18,10 +18,10 @@ import (
 // established makes an engine with one session whose correspondent has answered.
 func established(t *testing.T) *Engine {
 	t.Helper()
-	e, _, first := attached(t, &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}, nil)
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: pairKey, Packet: first})
+	e, _, first := attached(t, &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, nil)
+	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.core.HandleObservation(time.Now(), ilnp.Observation{
-		Trigger: ilnp.SeenNonce, Key: pairKey, Nonce: theirNonce, Remote: roam.ILV{NID: peerNID, L64: there}, Local: ilnp.Local{Link: 7, L64: here},
+		Trigger: ilnp.SeenNonce, Key: sessionKey, Nonce: theirNonce, Remote: roam.ILV{NID: peerNID, L64: there}, Local: ilnp.Local{Link: 7, L64: here},
 	})
 	e.drain()
 	return e
@@ -55,7 +55,7 @@ func TestRecordIsTheLastResort(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := &outside{}
-			e := New(Config{Core: core, Plane: &table{entries: make(map[ilnp.PairKey]ilnp.Pair)}, Network: o, Sender: o,
+			e := New(Config{Core: core, Plane: &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, Network: o, Sender: o,
 				SessionPrefix: roam.DefaultSessionPrefix, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 				StateFile: filepath.Join(dir, "state"), RecordFile: filepath.Join(dir, "record")})
 			if err := e.start(t.Context()); err != nil {

@@ -15,7 +15,7 @@ import (
 // look is one look at the TCP connections of the host, for those who wanted it
 // when it began.
 type look struct {
-	back  map[ilnp.PairKey]bool // as Engine.back
+	back  map[ilnp.SessionKey]bool // as Engine.back
 	heard []heard
 	list  []dataplane.Connection
 	err   error
@@ -31,7 +31,7 @@ func (e *Engine) tend(now time.Time) {
 		return
 	}
 	l := look{back: e.back, heard: e.opener.heard}
-	e.back, e.opener.heard, e.looking = make(map[ilnp.PairKey]bool), nil, true
+	e.back, e.opener.heard, e.looking = make(map[ilnp.SessionKey]bool), nil, true
 	go func() {
 		l.list, l.err = e.cfg.Plane.Connections(e.cfg.SessionPrefix)
 		e.looks <- l
@@ -68,7 +68,7 @@ func (e *Engine) wake(l look) {
 	for _, c := range l.list {
 		k := e.sessionKey(keyOf(c))
 		outage, ok := l.back[k]
-		if _, still := e.pairs[k]; !ok || !still {
+		if _, still := e.entries[k]; !ok || !still {
 			continue
 		}
 		e.takeBack(c)
@@ -79,8 +79,8 @@ func (e *Engine) wake(l look) {
 }
 
 // keyOf returns the alias that a connection is bound to.
-func keyOf(c dataplane.Connection) ilnp.PairKey {
-	return ilnp.PairKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
+func keyOf(c dataplane.Connection) ilnp.SessionKey {
+	return ilnp.SessionKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
 }
 
 // acknowledge makes our own stack send an ACK of all that has arrived. The stack

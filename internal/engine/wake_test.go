@@ -51,7 +51,7 @@ func (e *Engine) lookNow(now time.Time) {
 // each as often as it has doubled its time-out.
 func TestWakeIsForSessionsThatReturn(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
-	h := &host{table: &table{entries: map[ilnp.PairKey]ilnp.Pair{}}}
+	h := &host{table: &table{entries: map[ilnp.SessionKey]ilnp.Entry{}}}
 	e.cfg.Plane = h
 	stall := func(local, remote roam.NID, port uint16, backoff int) {
 		h.list = append(h.list, dataplane.Connection{
@@ -64,24 +64,24 @@ func TestWakeIsForSessionsThatReturn(t *testing.T) {
 	stall(peerNID, ourNID, 4003, 5)   // the other way round
 	stall(ourNID, peerNID, 4004, 1)
 	stall(ourNID, peerNID, 4005, 0) // waits for nothing
-	up := e.pairs[pairKey]
+	up := e.entries[sessionKey]
 	up.Seq = 1
-	e.pairs[pairKey] = up
+	e.entries[sessionKey] = up
 	dead, away, moved := up, up, up
 	dead.Dead, away.Paths = true, nil
 	moved.Paths = []ilnp.Path{{Local: ilnp.Local{Link: 8, L64: here + 1<<16}, Remote: there}}
 	fresh := up
 	fresh.Key.Remote += 7 // a session that was not there before
 	for _, c := range []struct {
-		name string
-		pair ilnp.Pair
-		told int // packets to our own stack
+		name  string
+		entry ilnp.Entry
+		told  int // packets to our own stack
 	}{
 		{"nothing new", up, 0}, {"found dead", dead, 0}, {"heard again", up, 4}, {"no network", away, 0},
 		{"a network", up, 4}, {"another network", moved, 4}, {"a new session", fresh, 0},
 	} {
 		o.injected = nil
-		e.upsert(c.pair)
+		e.upsert(c.entry)
 		told := 0
 		for range 2 { // once is enough
 			e.lookNow(time.Now())
@@ -117,17 +117,17 @@ func (s *slow) Connections(n roam.L64) ([]dataplane.Connection, error) {
 // timer runs for it meanwhile.
 func TestNothingWaitsForALook(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
-	s := &slow{host: host{table: &table{entries: map[ilnp.PairKey]ilnp.Pair{}}}, begun: make(chan struct{}), done: make(chan struct{})}
+	s := &slow{host: host{table: &table{entries: map[ilnp.SessionKey]ilnp.Entry{}}}, begun: make(chan struct{}), done: make(chan struct{})}
 	s.list = []dataplane.Connection{{
 		Local: netip.AddrPortFrom(e.sessionAddr(ourNID).Addr(), 4001), Remote: netip.AddrPortFrom(e.sessionAddr(peerNID).Addr(), 443), Backoff: 1,
 	}}
 	e.cfg.Plane, e.cfg.Show = s, true
 	o.injected = nil
-	e.back[pairKey] = false
-	e.opener.watch(e.pairs[pairKey], false)
+	e.back[sessionKey] = false
+	e.opener.watch(e.entries[sessionKey], false)
 	e.tend(time.Now())
 	<-s.begun
-	e.back[pairKey] = false
+	e.back[sessionKey] = false
 	e.tend(time.Now()) // no second look, or the test would stand still
 	timer := time.NewTimer(time.Hour)
 	e.arm(timer)
@@ -143,7 +143,7 @@ func TestNothingWaitsForALook(t *testing.T) {
 	}
 	e.tend(time.Now())
 	<-s.begun
-	delete(e.pairs, pairKey) // the session ends meanwhile
+	delete(e.entries, sessionKey) // the session ends meanwhile
 	s.done <- struct{}{}
 	e.looked(time.Now(), <-e.looks)
 	if len(o.injected) != 1 {

@@ -79,7 +79,7 @@ func (h *Host) makeOrAdopt(name string, mtu int, prepare func(dev, peer netlink.
 		if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
 			return nil, nil, err
 		}
-		if err := h.kernel.makePair(name, mtu); err != nil {
+		if err := h.kernel.newEntry(name, mtu); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -179,7 +179,7 @@ func (k *kernel) missing(name string) (bool, error) {
 	return false, nil
 }
 
-func (k *kernel) makePair(name string, mtu int) error {
+func (k *kernel) newEntry(name string, mtu int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = name, mtu
 	err := k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: uint32(mtu)})

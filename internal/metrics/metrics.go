@@ -123,17 +123,17 @@ func (p *page) byLabel(name, kind, help, label string, values map[string]uint64)
 }
 
 // labelText returns {a="b",...}, or nothing without labels.
-func labelText(pairs []string) string {
-	if len(pairs) == 0 {
+func labelText(entries []string) string {
+	if len(entries) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	for i := 0; i+1 < len(pairs); i += 2 {
+	for i := 0; i+1 < len(entries); i += 2 {
 		sep := ","
 		if i == 0 {
 			sep = "{"
 		}
-		fmt.Fprintf(&b, `%s%s="%s"`, sep, pairs[i], escapeLabel(pairs[i+1]))
+		fmt.Fprintf(&b, `%s%s="%s"`, sep, entries[i], escapeLabel(entries[i+1]))
 	}
 	return b.String() + "}"
 }

@@ -291,7 +291,7 @@ func failedStart(t *testing.T, w *world, n *host, before []string) {
 	if err := syscall.Mount("bpffs", pins, "bpf", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(pins, "pairs"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(pins, "sessions"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	out, err := n.Host.Command(n.w.within(patience), binaries.Roamd, "--config", n.Config).CombinedOutput()

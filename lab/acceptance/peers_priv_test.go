@@ -105,7 +105,7 @@ func bothAway(t *testing.T, w *world, nodes []*host) {
 // TestCollisions has two hosts that claim one Node Identifier call a third: both
 // have sessions, which are never mixed up.
 func TestCollisions(t *testing.T) {
-	w := newWorld(t, "peers with one NID", 2*time.Millisecond, place{"mn", 1, true}, place{"one", 1, false}, place{"two", 1, false})
+	w := newWorld(t, "collisions", 2*time.Millisecond, place{"mn", 1, true}, place{"one", 1, false}, place{"two", 1, false})
 	mn := w.newHost("mn", settings{hosts: "# nobody\n"}).start()
 	one := w.newHost("one", settings{hosts: w.hostsFile("mn")}).start()
 	two := w.newHost("two", settings{hosts: w.hostsFile("mn"), nid: w.nid("one")}).start()

@@ -213,7 +213,7 @@ func BenchmarkCrowd(b *testing.B) {
 	b.ReportMetric(took.Seconds(), "s-to-last-update")
 	b.ReportMetric(spread.Seconds(), "s-first-to-last")
 	b.ReportMetric(float64(repeated), "repeated")
-	sum := full["session_index"] + full["pairs"] + full["pair_lives"] + full["sources"]
+	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["sources"]
 	b.ReportMetric(float64(sum)/crowdSize, "B/session")
 	b.ReportMetric(spent.Seconds(), "s-cpu-daemon")
 	var names []string

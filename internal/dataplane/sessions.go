@@ -49,7 +49,7 @@ func (s *slotTable) take(limit uint32) (uint32, bool) {
 
 // adopt reads the sessions of an earlier process: their slots stay theirs.
 func (p *Plane) adopt() error {
-	if err := p.adoptPairs(); err != nil {
+	if err := p.adoptEntries(); err != nil {
 		return err
 	}
 	p.adopted = len(p.known) > 0
@@ -83,18 +83,18 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 
 // Upsert makes or replaces a session's entry. Paths from locators that
 // SetUplinks was not told of are left out.
-func (p *Plane) Upsert(pair ilnp.Pair) error {
-	old, exists := p.known[pair.Key]
-	row, more := p.row(pair)
-	settled := exists && old.Flags&bpfPairFlagsPAIR_EXPECTED == 0
-	if settled || old.Flags&bpfPairFlagsPAIR_PLAIN != 0 {
-		row.Flags |= old.Flags & bpfPairFlagsPAIR_REAL_SOCKETS // once seen plain, a pair may have such sockets
+func (p *Plane) Upsert(entry ilnp.Entry) error {
+	old, exists := p.known[entry.Key]
+	row, more := p.row(entry)
+	settled := exists && old.Flags&bpfEntryFlagsENTRY_EXPECTED == 0
+	if settled || old.Flags&bpfEntryFlagsENTRY_PLAIN != 0 {
+		row.Flags |= old.Flags & bpfEntryFlagsENTRY_REAL_SOCKETS // once seen plain, an entry may have such sockets
 	}
 	var kept error
 	if exists {
-		row.Flags |= old.Flags & bpfPairFlagsPAIR_PLAIN_FLOWS
+		row.Flags |= old.Flags & bpfEntryFlagsENTRY_PLAIN_FLOWS
 		if p.turns(old, row) {
-			var flag bpfPairFlags
+			var flag bpfEntryFlags
 			flag, kept = p.keepPlain(old)
 			row.Flags |= flag
 		}
@@ -103,13 +103,13 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 			row.Birth = uint32(random64()) | 1 // what was seen was another session
 		}
 	} else {
-		slot, ok := p.slots.take(p.objs.PairLives.MaxEntries())
+		slot, ok := p.slots.take(p.objs.SessionLives.MaxEntries())
 		if !ok {
-			return fmt.Errorf("session with %s: %w", pair.RemoteNID, ErrFull)
+			return fmt.Errorf("session with %s: %w", entry.RemoteNID, ErrFull)
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
-	more, err := p.addSources(pair.Key, old, row, more)
+	more, err := p.addSources(entry.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
 	} else if err == nil {
@@ -119,11 +119,11 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 		if !exists {
 			p.slots.free = append(p.slots.free, row.Slot)
 		}
-		return fmt.Errorf("write session with %s: %w", pair.RemoteNID, err)
+		return fmt.Errorf("write session with %s: %w", entry.RemoteNID, err)
 	}
-	p.known[pair.Key] = row
-	err = errors.Join(kept, p.setCollisions(pair, row))
-	p.keepSources(pair.Key, old, row, more)
+	p.known[entry.Key] = row
+	err = errors.Join(kept, p.setCollisions(entry, row))
+	p.keepSources(entry.Key, old, row, more)
 	return err
 }
 
@@ -132,17 +132,17 @@ func (p *Plane) Upsert(pair ilnp.Pair) error {
 // programs look for them until it is known that it has not: a segment of one that
 // they took for the session's would be answered with a reset. As long as a session
 // is only expected, its correspondent's packets are plain IPv6.
-func (p *Plane) publishNew(row bpfPair) (bpfPair, error) {
-	keep := row.Flags & (bpfPairFlagsPAIR_REAL_SOCKETS | bpfPairFlagsPAIR_EXPECTED)
-	row.Flags |= bpfPairFlagsPAIR_REAL_SOCKETS
+func (p *Plane) publishNew(row bpfSessionEntry) (bpfSessionEntry, error) {
+	keep := row.Flags & (bpfEntryFlagsENTRY_REAL_SOCKETS | bpfEntryFlagsENTRY_EXPECTED)
+	row.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
 	if err := p.publish(row); err != nil || keep != 0 {
 		return row, err
 	}
 	var was uint8
-	err := p.objs.PlainNodes.Lookup(&bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
+	err := p.objs.PlainNodes.Lookup(&bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		without := row
-		without.Flags &^= bpfPairFlagsPAIR_REAL_SOCKETS
+		without.Flags &^= bpfEntryFlagsENTRY_REAL_SOCKETS
 		if p.publishFlags(without) {
 			row = without
 		}
@@ -153,7 +153,7 @@ func (p *Plane) publishNew(row bpfPair) (bpfPair, error) {
 // nextSeq returns the number of the new entry: never one that an earlier entry
 // had, for what was seen under it would count again. A core that restored an
 // older state counts on from there.
-func nextSeq(old, row bpfPair) uint32 {
+func nextSeq(old, row bpfSessionEntry) uint32 {
 	if row.Seq > old.Seq {
 		return row.Seq
 	}
@@ -165,14 +165,14 @@ func nextSeq(old, row bpfPair) uint32 {
 }
 
 // byHandle reports whether the NIDs on the wire do not lead to the session.
-func byHandle(row bpfPair) bool {
-	return row.Handle != bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
+func byHandle(row bpfSessionEntry) bool {
+	return row.Handle != bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
 }
 
 // Delete removes a session's entry, and the pending peer of that name; one that does
 // not exist is no error.
-func (p *Plane) Delete(k ilnp.PairKey) error {
-	key := pairKey(k)
+func (p *Plane) Delete(k ilnp.SessionKey) error {
+	key := sessionKey(k)
 	row, ok := p.known[k]
 	if !ok {
 		_ = p.objs.PendingPeers.Delete(&key)
@@ -183,18 +183,18 @@ func (p *Plane) Delete(k ilnp.PairKey) error {
 	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)
 	p.collisions.forget(p.objs.NidCollisions, k)
-	p.keepSources(k, row, bpfPair{}, nil)
+	p.keepSources(k, row, bpfSessionEntry{}, nil)
 	// The pending peer that the session came from would answer under its old name.
-	if !byHandle(row) || row.Flags&bpfPairFlagsPAIR_NAMED != 0 {
-		pending := bpfPairKey{Local: row.LocalNid, Remote: row.RemoteNid}
+	if !byHandle(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
+		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
 		_ = p.objs.PendingPeers.Delete(&pending)
 	}
 	return nil
 }
 
 // Dismiss forgets a pending peer: what is sent to its NID is not for it any more.
-func (p *Plane) Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error {
-	key := pairKey(k)
+func (p *Plane) Dismiss(k ilnp.SessionKey, shown ilnp.Nonce) error {
+	key := sessionKey(k)
 	var e bpfPendingPeer
 	err := p.objs.PendingPeers.Lookup(&key, &e)
 	if err == nil && e.RemoteNonce == nonce(shown) {
@@ -208,9 +208,9 @@ func (p *Plane) Dismiss(k ilnp.PairKey, shown ilnp.Nonce) error {
 
 // Sync makes the entries equal to want: others are removed, then missing ones
 // are made.
-func (p *Plane) Sync(want []ilnp.Pair) error {
+func (p *Plane) Sync(want []ilnp.Entry) error {
 	var errs []error
-	keep := make(map[ilnp.PairKey]bool, len(want))
+	keep := make(map[ilnp.SessionKey]bool, len(want))
 	for _, w := range want {
 		keep[w.Key] = true
 	}
@@ -227,46 +227,46 @@ func (p *Plane) Sync(want []ilnp.Pair) error {
 
 // row turns a core's pair into the entry of the map, and returns the locators
 // to be accepted as sources that it has no room for.
-func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
-	r := bpfPair{
-		Handle:      pairKey(pair.Key),
-		LocalNid:    half(uint64(pair.LocalNID)),
-		RemoteNid:   half(uint64(pair.RemoteNID)),
-		LocalNonce:  nonce(pair.LocalNonce),
-		RemoteNonce: nonce(pair.RemoteNonce),
-		NonceUntil:  monotonic(pair.NonceUntil),
-		Grace:       uint32(grace(pair.Grace)),
-		Seq:         pair.Seq,
-		Flags:       pairFlags(pair),
+func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
+	r := bpfSessionEntry{
+		Handle:      sessionKey(entry.Key),
+		LocalNid:    half(uint64(entry.LocalNID)),
+		RemoteNid:   half(uint64(entry.RemoteNID)),
+		LocalNonce:  nonce(entry.LocalNonce),
+		RemoteNonce: nonce(entry.RemoteNonce),
+		NonceUntil:  monotonic(entry.NonceUntil),
+		Grace:       uint32(grace(entry.Grace)),
+		Seq:         entry.Seq,
+		Flags:       entryFlags(entry),
 	}
 	if p.realNID {
-		r.Flags |= bpfPairFlagsPAIR_REAL_SOCKETS
+		r.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
 	}
 	if byHandle(r) {
-		r.Flags |= bpfPairFlagsPAIR_BY_HANDLE
-		if pair.Named {
-			r.Flags |= bpfPairFlagsPAIR_NAMED
+		r.Flags |= bpfEntryFlagsENTRY_BY_HANDLE
+		if entry.Named {
+			r.Flags |= bpfEntryFlagsENTRY_NAMED
 		}
 	}
-	nids := ip6.Add(sum(uint64(pair.LocalNID)), sum(uint64(pair.RemoteNID)))
-	handles := ip6.Add(sum(uint64(pair.Key.Local)), sum(uint64(pair.Key.Remote)))
+	nids := ip6.Add(sum(uint64(entry.LocalNID)), sum(uint64(entry.RemoteNID)))
+	handles := ip6.Add(sum(uint64(entry.Key.Local)), sum(uint64(entry.Key.Remote)))
 	delta := ip6.Add(nids, ^handles)
 	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
-	for _, path := range pair.Paths {
+	for _, path := range entry.Paths {
 		added := p.addPath(&r, path)
-		if added > 0 && slices.Contains(pair.Long, path) {
+		if added > 0 && slices.Contains(entry.Long, path) {
 			r.LongPaths |= 1 << r.N_paths
 		}
 		if added > 0 {
-			r.Costs |= uint64(pair.Costs[path]&15) << (4 * r.N_paths)
+			r.Costs |= uint64(entry.Costs[path]&15) << (4 * r.N_paths)
 		}
 		r.N_paths += added
 	}
-	for _, path := range pair.Reserve {
+	for _, path := range entry.Reserve {
 		r.N_reserve += p.addPath(&r, path)
 	}
 	var more []bpfHalf
-	for _, l := range pair.Accept {
+	for _, l := range entry.Accept {
 		h, n := half(uint64(l)), int(r.N_remote+r.N_accept)
 		switch {
 		case slices.Contains(r.Remote[:n], h):
@@ -278,10 +278,10 @@ func (p *Plane) row(pair ilnp.Pair) (bpfPair, []bpfHalf) {
 		}
 	}
 	for i, l := range r.Remote[:r.N_remote+r.N_accept] {
-		if slices.Contains(pair.Unvalidated, roam.L64(l.uint64())) {
+		if slices.Contains(entry.Unvalidated, roam.L64(l.uint64())) {
 			r.Unvalidated |= 1 << i
 		}
-		if slices.Contains(pair.Given, roam.L64(l.uint64())) {
+		if slices.Contains(entry.Given, roam.L64(l.uint64())) {
 			r.Given |= 1 << i
 		}
 	}
@@ -304,7 +304,7 @@ func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }
 
 // addPath appends a path, and returns how many were: 1, or 0 where there is no
 // room or no such uplink.
-func (p *Plane) addPath(r *bpfPair, path ilnp.Path) uint8 {
+func (p *Plane) addPath(r *bpfSessionEntry, path ilnp.Path) uint8 {
 	up, ok := p.uplinks.indexOf(path.Local)
 	next := int(r.N_paths + r.N_reserve)
 	if !ok || next == len(r.Paths) {
@@ -324,39 +324,39 @@ func (p *Plane) addPath(r *bpfPair, path ilnp.Path) uint8 {
 	return 1
 }
 
-func pairFlags(pair ilnp.Pair) (f bpfPairFlags) {
-	switch pair.State {
+func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
+	switch entry.State {
 	case ilnp.Initiated:
-		f |= bpfPairFlagsPAIR_INITIATED
+		f |= bpfEntryFlagsENTRY_INITIATED
 	case ilnp.Plain:
-		f |= bpfPairFlagsPAIR_PLAIN | bpfPairFlagsPAIR_REAL_SOCKETS
+		f |= bpfEntryFlagsENTRY_PLAIN | bpfEntryFlagsENTRY_REAL_SOCKETS
 	}
-	if pair.Dead {
-		f |= bpfPairFlagsPAIR_DEAD
+	if entry.Dead {
+		f |= bpfEntryFlagsENTRY_DEAD
 	}
-	if pair.Rule == ilnp.RuleRFC6741 {
-		f |= bpfPairFlagsPAIR_RFC6741
+	if entry.Rule == ilnp.RuleRFC6741 {
+		f |= bpfEntryFlagsENTRY_RFC6741
 	}
-	if pair.RuleSought {
-		f |= bpfPairFlagsPAIR_RULE_SOUGHT
+	if entry.RuleSought {
+		f |= bpfEntryFlagsENTRY_RULE_SOUGHT
 	}
-	if pair.NonceAlways {
-		f |= bpfPairFlagsPAIR_NONCE_ALWAYS
+	if entry.NonceAlways {
+		f |= bpfEntryFlagsENTRY_NONCE_ALWAYS
 	}
-	if pair.Encap {
-		f |= bpfPairFlagsPAIR_ENCAP
+	if entry.Encap {
+		f |= bpfEntryFlagsENTRY_ENCAP
 	}
-	if pair.Unconfirmed {
-		f |= bpfPairFlagsPAIR_UNCONFIRMED
+	if entry.Unconfirmed {
+		f |= bpfEntryFlagsENTRY_UNCONFIRMED
 	}
-	if pair.ICMPRule == ilnp.RuleRFC6741 && pair.State != ilnp.Plain {
-		f |= bpfPairFlagsPAIR_ICMP_RFC6741
+	if entry.ICMPRule == ilnp.RuleRFC6741 && entry.State != ilnp.Plain {
+		f |= bpfEntryFlagsENTRY_ICMP_RFC6741
 	}
-	if pair.Expected {
-		f |= bpfPairFlagsPAIR_EXPECTED
+	if entry.Expected {
+		f |= bpfEntryFlagsENTRY_EXPECTED
 	}
-	if pair.PerFlow || len(pair.Long) > 0 {
-		f |= bpfPairFlagsPAIR_PER_FLOW
+	if entry.PerFlow || len(entry.Long) > 0 {
+		f |= bpfEntryFlagsENTRY_PER_FLOW
 	}
 	return f
 }
