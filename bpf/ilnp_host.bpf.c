@@ -212,7 +212,7 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
 }
 
-/* Do the NIDs still stand for the identifiers, of a session that has a handle besides? */
+/* Do the NIDs still stand for the identifiers, of a session that has an alias besides? */
 static __always_inline int keeps_nids(const struct session_entry *p, const struct inbound *in)
 {
 	return p->flags & ENTRY_NAMED && in->src.nid.v == p->remote_nid.v;

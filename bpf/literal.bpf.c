@@ -18,7 +18,7 @@ const volatile __u64 netns_cookie = 0;
 const volatile __u64 session_prefix = 0; /* as it lies in memory */
 
 struct {
-	/* Whose real address is this? The handle of its session address. */
+	/* Whose real address is this? The alias of its session address. */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
@@ -29,7 +29,7 @@ struct {
 
 struct original_key {
 	__u64 cookie;
-	union half handle;
+	union half alias;
 };
 
 struct {
@@ -88,16 +88,16 @@ static __always_inline int to_session(struct bpf_sock_addr *ctx)
 	struct original_key k = {};
 	struct addr real, session;
 	struct addr *known;
-	union half *handle;
+	union half *alias;
 
 	if (elsewhere(ctx))
 		return ACCEPT;
 	read_ip(ctx, &real);
-	handle = bpf_map_lookup_elem(&literals, &real);
-	if (!handle || bound(ctx))
+	alias = bpf_map_lookup_elem(&literals, &real);
+	if (!alias || bound(ctx))
 		return ACCEPT;
 	k.cookie = bpf_get_socket_cookie(ctx);
-	k.handle = *handle;
+	k.alias = *alias;
 	/* Most datagrams go where the one before went: a look is enough, and renews the
 	 * entry's place among the latest used.
 	 */
@@ -105,7 +105,7 @@ static __always_inline int to_session(struct bpf_sock_addr *ctx)
 	if (!known || known->l64.v != real.l64.v || known->nid.v != real.nid.v)
 		bpf_map_update_elem(&originals, &k, &real, BPF_ANY);
 	session.l64.v = session_prefix;
-	session.nid = *handle;
+	session.nid = *alias;
 	write_ip(ctx, &session);
 	return ACCEPT;
 }
@@ -122,7 +122,7 @@ static __always_inline int to_real(struct bpf_sock_addr *ctx)
 	if (session.l64.v != session_prefix)
 		return ACCEPT;
 	k.cookie = bpf_get_socket_cookie(ctx);
-	k.handle = session.nid;
+	k.alias = session.nid;
 	real = bpf_map_lookup_elem(&originals, &k);
 	if (real)
 		write_ip(ctx, real);
@@ -168,7 +168,7 @@ int literal_getsockname6(struct bpf_sock_addr *ctx)
 	read_ip(ctx, &own);
 	if (own.l64.v != session_prefix)
 		return ACCEPT;
-	k.handle = own.nid;
+	k.alias = own.nid;
 	k.port = (__be16)ctx->user_port;
 	real = bpf_map_lookup_elem(&served, &k);
 	if (real)

@@ -51,7 +51,7 @@ const (
 )
 
 // SessionKey names a session between two nodes inside this host: the low halves
-// of its two session addresses. A handle equals the NID unless two
+// of its two session addresses. An alias equals the NID unless two
 // correspondents claim one NID.
 type SessionKey struct {
 	Local, Remote roam.NID

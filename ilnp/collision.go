@@ -23,7 +23,7 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 			c.refuse(now, s.key, reasonTooMany)
 			return
 		}
-		k = &pendingPeer{key: key, handles: SessionKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
+		k = &pendingPeer{key: key, alias: SessionKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
 		if c.predecessor(key.Local, key.Remote) != s {
 			// The locator is one that a pending peer announced: it knows that nonce.
 			n, ok := c.drawNonce(now)
@@ -54,7 +54,7 @@ func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
 		return
 	}
 	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
-	k := &pendingPeer{key: key, handles: SessionKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, encap: o.Encapsulated}
+	k := &pendingPeer{key: key, alias: SessionKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, encap: o.Encapsulated}
 	c.addPending(k)
 	c.probePending(now, k)
 }

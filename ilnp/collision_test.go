@@ -41,7 +41,7 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 			continue
 		}
 		if p.RemoteNID != peerNID || p.RemoteNonce != namesake || key.Remote == peerNID || key.Local != ownNID {
-			t.Errorf("second entry %+v, want the same NID behind another handle", p)
+			t.Errorf("second entry %+v, want the same NID behind another alias", p)
 		}
 		if key.Remote>>56&3 != 0 {
 			t.Errorf("handle %v is not of local scope", key.Remote)

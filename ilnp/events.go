@@ -154,5 +154,5 @@ func (k EventKind) String() string {
 // String returns link and locator.
 func (l Local) String() string { return fmt.Sprintf("%v on link %d", l.L64, l.Link) }
 
-// String returns the two handles, the local one first.
+// String returns the two aliases, the local one first.
 func (k SessionKey) String() string { return k.Local.String() + " - " + k.Remote.String() }

@@ -179,7 +179,7 @@ func (c *Core) pendingAcked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu
 	}
 	switch {
 	case refused != "":
-		c.refuse(now, k.handles, refused)
+		c.refuse(now, k.alias, refused)
 	case validated:
 		c.validatedOtherwise(now, k, now.Sub(k.proof.sent))
 	case next:

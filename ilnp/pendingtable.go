@@ -48,7 +48,7 @@ func (c *Core) makeRoom(now time.Time, key Pending) bool {
 // isPending reports whether a node without a session is about to be validated under
 // an alias.
 func (c *Core) isPending(key SessionKey) bool {
-	return slices.ContainsFunc(c.pending[key], func(k *pendingPeer) bool { return k.handles == key && !k.held })
+	return slices.ContainsFunc(c.pending[key], func(k *pendingPeer) bool { return k.alias == key && !k.held })
 }
 
 // dropPending forgets a pending peer, and what was held of it.
@@ -64,10 +64,10 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 		delete(c.pending, nids)
 	}
 	if k.held {
-		c.emit(Dismiss{Pending: k.key, Key: k.handles})
+		c.emit(Dismiss{Pending: k.key, Key: k.alias})
 	}
 	if k.bare {
-		c.emit(Dismiss{Pending: k.bareOf(), Key: k.handles})
+		c.emit(Dismiss{Pending: k.bareOf(), Key: k.alias})
 	}
 }
 

@@ -129,7 +129,7 @@ func (c *Core) initiate(now time.Time, s *session) {
 	c.refresh(now, s)
 }
 
-// ownNID returns the NID that a local handle stands for; handles of this host
+// ownNID returns the NID that a local alias stands for; aliases of this host
 // are its NIDs.
 func (c *Core) ownNID(handle roam.NID) roam.NID {
 	for _, n := range c.cfg.NIDs {

@@ -36,7 +36,7 @@ type pendingPeer struct {
 	schedule
 	control            // as its answers showed it
 	key                Pending
-	handles            SessionKey // as the data plane named it
+	alias              SessionKey // as the data plane named it
 	listed             bool       // by a record or a session, at this locator: that is where its NID is
 	held               bool       // packets of it wait,
 	bare               bool       // some without its nonce, which it showed in UDP there
@@ -96,7 +96,7 @@ func (c *Core) handlePending(now time.Time, o Observation) {
 		}
 		return
 	}
-	k := &pendingPeer{key: key, handles: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, encap: o.Encapsulated}
+	k := &pendingPeer{key: key, alias: o.Key, at: o.Local, own: o.OwnNonce, nonce: o.Nonce, since: now, encap: o.Encapsulated}
 	c.addPending(k)
 	c.accounts.received(now, o.Remote, o.Bytes, min(o.Bytes, 1))
 	k.held = o.Held
@@ -281,9 +281,9 @@ func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
 // set up a session with where it may be now.
 func (c *Core) giveUp(now time.Time, k *pendingPeer) {
 	c.dropPending(now, k)
-	if len(c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.handles) == nil {
-		c.emit(Dismiss{Pending: k.key, Key: k.handles})
-		c.letGo(k.handles)
+	if len(c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.alias) == nil {
+		c.emit(Dismiss{Pending: k.key, Key: k.alias})
+		c.letGo(k.alias)
 	}
 }
 
@@ -381,7 +381,7 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 	owned := c.lists(k.key.Remote)
 	if key == (SessionKey{}) {
-		key.Local = k.handles.Local
+		key.Local = k.alias.Local
 		key.Remote, owned = c.aliasFor(key.Local, k.key.Remote)
 	}
 	s := &session{

@@ -80,7 +80,7 @@ __noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, co
 	if (!in || !p)
 		return drop(DROP_KERNEL_HELPER);
 	about_inbound(&about, in);
-	about.key = p->handle;
+	about.key = p->alias;
 	return hand_over_control(skb, in, &about, RING_URGENT);
 }
 

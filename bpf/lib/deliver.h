@@ -10,7 +10,7 @@
 
 /* What becomes of a packet where that is no verdict yet. */
 #define FOR_PENDING -2     /* a pending peer in the correspondent's name */
-#define FOR_STACK -3      /* what stands for the identifiers are the handles by now */
+#define FOR_STACK -3      /* what stands for the identifiers are the aliases by now */
 #define FOR_STACK_6741 -4 /* the same, where locators count as zero */
 
 /* One packet on its way in. */
@@ -78,7 +78,7 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
 		return 0;
 	}
 	about_inbound(e, in);
-	e->key = p->handle;
+	e->key = p->alias;
 	e->kind = kind;
 	e->ifindex = skb->ifindex;
 	e->at = bpf_ktime_get_ns();
@@ -123,7 +123,7 @@ static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 address
 		bpf_csum_update(skb, sum_neg(addresses));
 }
 
-/* What stands for the identifiers in in are the session's handles by now. */
+/* What stands for the identifiers in in are the session's aliases by now. */
 static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, __u32 nid_delta, int rfc6741)
 {
 	__u32 whole = sum_fold(nid_delta + sum_half(in->src.l64) + sum_half(in->dst.l64)), diff = 0;

@@ -38,7 +38,7 @@ __noinline int tell_session(struct __sk_buff *skb, const struct session_entry *p
 
 	if (!p)
 		return 0;
-	about.key = p->handle;
+	about.key = p->alias;
 	tell(&urgent, skb, kind, &about);
 	return 0;
 }

@@ -38,7 +38,7 @@ __noinline int tell_first(struct __sk_buff *skb, const struct session_entry *p)
 
 	if (!p)
 		return 0;
-	about.key = p->handle;
+	about.key = p->alias;
 	if (skb->len - ETH_LEN >= EVENT_DATA_LARGE)
 		tell(&requests, skb, EV_FIRST, &about);
 	else

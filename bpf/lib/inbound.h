@@ -137,9 +137,9 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	}
 	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
 		return drop(DROP_KERNEL_HELPER);
-	if (p->flags & ENTRY_BY_HANDLE && !(p->flags & ENTRY_NAMED && is_for_name(skb, in))) {
-		in->src.nid = p->handle.remote;
-		in->dst.nid = p->handle.local;
+	if (p->flags & ENTRY_BY_ALIAS && !(p->flags & ENTRY_NAMED && is_for_name(skb, in))) {
+		in->src.nid = p->alias.remote;
+		in->dst.nid = p->alias.local;
 	}
 	return counts_nids_only(p, l) && !plain ? FOR_STACK_6741 : FOR_STACK;
 }
@@ -152,9 +152,9 @@ static __always_inline struct session_key handle_of(union half local_nid, const 
 	struct session_key key = { .local = local_nid, .remote = remote->nid };
 	struct collision_key where = { .local_nid = local_nid, .remote = *remote };
 	struct host *h = this_host();
-	struct session_key *handle = h && h->flags & HOST_NID_COLLISIONS ? bpf_map_lookup_elem(&nid_collisions, &where) : 0;
+	struct session_key *alias = h && h->flags & HOST_NID_COLLISIONS ? bpf_map_lookup_elem(&nid_collisions, &where) : 0;
 
-	return handle ? *handle : key;
+	return alias ? *alias : key;
 }
 
 /* Of several correspondents with one NID, the one whose nonce a packet shows,
@@ -165,16 +165,16 @@ static __always_inline struct session_entry *collision_by_nonce(const struct inb
 	struct session_key key = { .local = in->dst.nid, .remote = in->src.nid };
 	struct collision_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
 	struct host *h = this_host();
-	struct session_key *handle;
+	struct session_key *alias;
 	struct session_entry *p;
 
 	if (!h || !(h->flags & HOST_NID_COLLISIONS))
 		return 0;
 	what.remote.l64.b[0] = NONCE_KEY;
 	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
-	handle = bpf_map_lookup_elem(&nid_collisions, &what);
-	if (handle)
-		key = *handle;
+	alias = bpf_map_lookup_elem(&nid_collisions, &what);
+	if (alias)
+		key = *alias;
 	p = find_session(&key, FETCH_IN);
 	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Finding a session by its handles. With many sessions each step of a search is
+/* Finding a session by its aliases. With many sessions each step of a search is
  * a miss of the caches. So there are two: the index, which is small, and then
  * at once both what the daemon wrote of the session and what was seen of it.
  */
@@ -29,7 +29,7 @@ static __always_inline struct host *this_host(void)
 }
 
 /* Keyed, as who is validated may have chosen its NID. The sum of
- * products over halves makes any two handles equal with a chance of 2^-32;
+ * products over halves makes any two aliases equal with a chance of 2^-32;
  * then the bits are mixed.
  */
 static __always_inline __u64 index_hash(const struct host *h, const struct session_key *k)
@@ -74,14 +74,14 @@ static __always_inline void fetch_live(__u32 slot, int lines)
 
 static __always_inline int is_session_of(const struct session_entry *p, const struct session_key *k)
 {
-	if (p->flags & ENTRY_BY_HANDLE && p->handle.local.v == k->local.v && p->handle.remote.v == k->remote.v)
+	if (p->flags & ENTRY_BY_ALIAS && p->alias.local.v == k->local.v && p->alias.remote.v == k->remote.v)
 		return 1;
-	if (p->flags & ENTRY_BY_HANDLE && !(p->flags & ENTRY_NAMED))
+	if (p->flags & ENTRY_BY_ALIAS && !(p->flags & ENTRY_NAMED))
 		return 0;
 	return p->local_nid.v == k->local.v && p->remote_nid.v == k->remote.v;
 }
 
-/* The session with these handles, or null. */
+/* The session with these aliases, or null. */
 static __always_inline struct session_entry *find_session(const struct session_key *k, int lines)
 {
 	struct host *h = this_host();

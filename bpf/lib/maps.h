@@ -27,7 +27,7 @@ struct {
 } uplinks SEC(".maps");
 
 struct {
-	/* Where is the session with these handles? */
+	/* Where is the session with these aliases? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE); /* the daemon writes an entry by one store */
 	__uint(max_entries, 4096);

@@ -150,7 +150,7 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
 }
 
-/* By how much the handles of a packet differ from the NIDs in sum: not at all where a
+/* By how much the aliases of a packet differ from the NIDs in sum: not at all where a
  * session has both for aliases, and the packet those.
  */
 static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct session_entry *p)

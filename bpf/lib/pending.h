@@ -19,7 +19,7 @@ static __always_inline int is_in_place(const struct inbound *in, const struct se
 	__u8 *known;
 
 	if (p) /* one that is not under its NID answers for its own alias only */
-		return (!(p->flags & ENTRY_BY_HANDLE) || p->flags & ENTRY_NAMED) && locator_accepted(p, at.l64.v);
+		return (!(p->flags & ENTRY_BY_ALIAS) || p->flags & ENTRY_NAMED) && locator_accepted(p, at.l64.v);
 	known = bpf_map_lookup_elem(&known_nids, &at.nid);
 	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
 }

@@ -80,8 +80,8 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
 	if (p) {
 		if (!is_believed_plain(p, in) && !is_answered_by_stack(skb, in, p))
 			return refuse(in, DROP_WRONG_NONCE);
-		in->src.nid = p->handle.remote;
-		in->dst.nid = p->handle.local;
+		in->src.nid = p->alias.remote;
+		in->dst.nid = p->alias.local;
 	}
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }

@@ -128,7 +128,7 @@ __noinline int find_real(struct __sk_buff *skb, const struct session_entry *p, c
 }
 
 /* Gives a packet to the socket that find_real has found. What stands for the
- * identifiers in in may be the session's handles by now.
+ * identifiers in in may be the session's aliases by now.
  */
 __noinline int deliver_real(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p, __u32 found,
 			    int rfc6741)

@@ -35,7 +35,7 @@ static __always_inline struct flow_ends *plain_flow(struct __sk_buff *skb, const
 
 	if (bpf_skb_load_bytes(skb, at, key.ports, 4) || bpf_skb_load_bytes(skb, at + TCP_FLAGS_AT, &flags, 1))
 		return 0;
-	key.handle = p->handle;
+	key.alias = p->alias;
 	ends = bpf_map_lookup_elem(&plain_flows, &key);
 	if (!ends || (flags & (TCP_SYN | TCP_ACK)) != TCP_SYN)
 		return ends;

@@ -191,7 +191,7 @@ __noinline int serve(struct __sk_buff *skb, __u32 l3)
 		bpf_sk_release(sk);
 		return 0;
 	}
-	__builtin_memcpy(&key.handle, &t.ipv6.daddr[2], 8);
+	__builtin_memcpy(&key.alias, &t.ipv6.daddr[2], 8);
 	key.port = t.ipv6.dport;
 	for (int i = 0; i < MAX_REALS; i++) {
 		struct addr *real = &h->reals[i];

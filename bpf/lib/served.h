@@ -6,7 +6,7 @@
 #include "types.h"
 
 struct served_key {
-	union half handle; /* of our session address */
+	union half alias; /* of our session address */
 	__be16 port;
 	__u8 pad[6];
 };

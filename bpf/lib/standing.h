@@ -55,7 +55,7 @@ __noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, s
 	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(l, 0))
 		return 0;
 	about_inbound(&about, in);
-	about.key = p->handle;
+	about.key = p->alias;
 	about.bytes = t->rx_bytes < 0xffffffff ? t->rx_bytes : 0xffffffff;
 	about.packets = t->rx_packets;
 	tell(&urgent, skb, EV_MORE, &about);

@@ -70,7 +70,7 @@ struct host {
 	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
 	__u32 segdev;              /* index of the link that cuts GSO packets; 0: none */
 	__u32 pad2;
-	__u64 index_key[2];        /* with which handles are hashed for the index */
+	__u64 index_key[2];        /* with which aliases are hashed for the index */
 	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
 };
 
@@ -98,7 +98,7 @@ enum entry_flags {
 	ENTRY_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
 	ENTRY_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
 	ENTRY_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
-	ENTRY_BY_HANDLE = 128,     /* the handles are not the NIDs */
+	ENTRY_BY_ALIAS = 128,     /* the aliases are not the NIDs */
 	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
 	ENTRY_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
 	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
@@ -126,7 +126,7 @@ enum asked {
 /* One way to send: index of an uplink times 16, plus index in remote[]. */
 typedef __u8 path;
 
-/* Where sessions are, by a hash of their handles: each in one of two such
+/* Where sessions are, by a hash of their aliases: each in one of two such
  * buckets. An entry is 0, or 22 bits of the hash, the index in pairs plus one
  * in 21 bits, and that in session_lives in 21 bits. One bucket is a cache line.
  */
@@ -149,14 +149,14 @@ struct session_entry {
 	__u8 n_accept;                  /* behind them, that are only accepted as sources */
 	__u8 n_paths;
 	__u8 unvalidated;                  /* bit i: remote[i] is not validated */
-	__u8 nid_delta[2];              /* sum(NIDs) - sum(handles), one's complement */
+	__u8 nid_delta[2];              /* sum(NIDs) - sum(aliases), one's complement */
 	__u8 n_sources;                 /* further ones to accept, in the map of that name */
 	path first;                     /* paths[0] once more, in this cache line */
 	union half remote[MAX_REMOTE];  /* unused ones are zero */
 	path paths[MAX_PATHS];
 	struct nonce local_nonce;
 	struct nonce remote_nonce;
-	struct session_key handle;
+	struct session_key alias;
 	__u32 grace;                    /* ns for which unvalidated locators get the rate before */
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unvalidated locators may not get */
@@ -211,7 +211,7 @@ struct session_live {
 
 /* A TCP connection of a session, by its aliases and ports. */
 struct flow_key {
-	struct session_key handle;
+	struct session_key alias;
 	__u8 ports[8]; /* ours, the peer's, as in a segment that we send; then zeros */
 };
 

@@ -112,13 +112,13 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 	}
 	p.PathMTU = doctor.PathMTU(a.host.Output(ctx, "ip", "-j", "-6", "route", "get", p.Session.Address.String()))
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
-		probed, err := b.Probe(ctx, p.Session.RemoteHandle)
+		probed, err := b.Probe(ctx, p.Session.RemoteAlias)
 		if err != nil {
 			return err
 		}
 		p.Probed = &probed
 		events, err := b.History(ctx)
-		p.History = eventsOf(events, p.Session.RemoteHandle)
+		p.History = eventsOf(events, p.Session.RemoteAlias)
 		return err
 	})
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		list, err := b.Sessions(ctx)
 		for _, s := range list {
-			if s.RemoteHandle == p.Session.RemoteHandle {
+			if s.RemoteAlias == p.Session.RemoteAlias {
 				p.Session = &s
 			}
 		}

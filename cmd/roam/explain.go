@@ -94,7 +94,7 @@ func (s *situation) ask(ctx context.Context, b control.Backend, word string) err
 		return err
 	}
 	events, err := b.History(ctx)
-	s.events = eventsOf(events, s.session.RemoteHandle)
+	s.events = eventsOf(events, s.session.RemoteAlias)
 	for _, e := range events {
 		since := s.session.Since
 		if e.Peer == 0 && strings.HasPrefix(e.Kind, "handoff-") && !since.IsZero() && !e.Time.Before(since) {

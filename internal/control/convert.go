@@ -118,7 +118,7 @@ func LocatorFrom(s ilnp.LocalState, names Names) Locator {
 func SessionFrom(s ilnp.PeerState, prefix roam.L64, names Names) Session {
 	out := Session{
 		NID: s.NID, Address: SessionAddr(prefix, s.Key.Remote),
-		LocalHandle: s.Key.Local, RemoteHandle: s.Key.Remote,
+		LocalAlias: s.Key.Local, RemoteAlias: s.Key.Remote,
 		Names: append([]string{}, s.Names...), Claims: s.Claims, State: SessionStateName(s.State), Dead: s.Dead,
 		Locators: []RemoteLocator{}, Paths: []SessionPath{}, RTTMS: Millis(s.RTT), Since: s.Since,
 		LastMove: s.LastMove, LastMoveMS: Millis(s.LastMoveRTT),
@@ -166,7 +166,7 @@ func EventFrom(e ilnp.Event, names Names) Event {
 	return out
 }
 
-// SessionAddr returns the session address of a handle.
+// SessionAddr returns the session address of an alias.
 func SessionAddr(prefix roam.L64, handle roam.NID) netip.Addr {
 	return roam.ILV{L64: prefix, NID: handle}.Addr()
 }

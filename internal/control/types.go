@@ -93,8 +93,8 @@ type Locator struct {
 type Session struct {
 	NID           roam.NID        `json:"nid"`
 	Address       netip.Addr      `json:"address"` // its session address, as applications see it
-	LocalHandle   roam.NID        `json:"local_handle"`
-	RemoteHandle  roam.NID        `json:"remote_handle"`
+	LocalAlias    roam.NID        `json:"local_alias"`
+	RemoteAlias   roam.NID        `json:"remote_alias"`
 	Names         []string        `json:"names"`
 	Claims        bool            `json:"claims,omitempty"` // it only claims the identifier: no record has it where it was validated
 	State         string          `json:"state"`            // "known" (no session yet), "initiated", "established" or "plain"
@@ -226,7 +226,7 @@ type Reloaded struct {
 
 // ProbeRequest asks whether the paths to a correspondent work.
 type ProbeRequest struct {
-	Peer roam.NID `json:"peer"` // its handle
+	Peer roam.NID `json:"peer"` // its aliases
 }
 
 // Probed is what probes of every path to a correspondent found.

@@ -27,7 +27,7 @@ func (d *Daemon) Peers(ctx context.Context) ([]control.KnownPeer, error) {
 			s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, d.linkNames())
 			k := control.KnownPeer{NID: s.NID, Address: s.Address, State: s.State, Dead: s.Dead, WhyPlain: s.WhyPlain}
 			// Another node with the identifier of one that is written down is not that one.
-			if r, ok := d.records[s.NID]; ok && s.RemoteHandle == s.NID {
+			if r, ok := d.records[s.NID]; ok && s.RemoteAlias == s.NID {
 				k.Names, k.Options, k.Written = r.Names, r.Options(), written[s.NID]
 				for _, l := range r.Locators {
 					k.Locators = append(k.Locators, control.PeerLocator{L64: l.L64, Preference: l.Preference})

@@ -120,7 +120,7 @@ const (
 	bpfEntryFlagsENTRY_RULE_SOUGHT  bpfEntryFlags = 16
 	bpfEntryFlagsENTRY_NONCE_ALWAYS bpfEntryFlags = 32
 	bpfEntryFlagsENTRY_REAL_SOCKETS bpfEntryFlags = 64
-	bpfEntryFlagsENTRY_BY_HANDLE    bpfEntryFlags = 128
+	bpfEntryFlagsENTRY_BY_ALIAS     bpfEntryFlags = 128
 	bpfEntryFlagsENTRY_ENCAP        bpfEntryFlags = 256
 	bpfEntryFlagsENTRY_EXPECTED     bpfEntryFlags = 512
 	bpfEntryFlagsENTRY_PER_FLOW     bpfEntryFlags = 1024
@@ -177,9 +177,9 @@ type bpfFlowEnds struct {
 }
 
 type bpfFlowKey struct {
-	_      structs.HostLayout
-	Handle bpfSessionKey
-	Ports  [8]uint8
+	_     structs.HostLayout
+	Alias bpfSessionKey
+	Ports [8]uint8
 }
 
 type bpfHalf struct {
@@ -292,10 +292,10 @@ const (
 )
 
 type bpfServedKey struct {
-	_      structs.HostLayout
-	Handle bpfHalf
-	Port   uint16
-	Pad    [6]uint8
+	_     structs.HostLayout
+	Alias bpfHalf
+	Port  uint16
+	Pad   [6]uint8
 }
 
 type bpfSessionEntry struct {
@@ -318,7 +318,7 @@ type bpfSessionEntry struct {
 	Paths       [16]uint8
 	LocalNonce  bpfNonce
 	RemoteNonce bpfNonce
-	Handle      bpfSessionKey
+	Alias       bpfSessionKey
 	Grace       uint32
 	LongPaths   uint16
 	N_reserve   uint8

@@ -23,10 +23,10 @@ type collisionTable struct {
 func (p *Plane) adoptCollisions() error {
 	p.collisions = collisionTable{of: make(map[ilnp.SessionKey][]bpfCollisionKey), owner: make(map[bpfCollisionKey]ilnp.SessionKey)}
 	var key bpfCollisionKey
-	var handle bpfSessionKey
+	var alias bpfSessionKey
 	it := p.objs.NidCollisions.Iterate()
-	for it.Next(&key, &handle) {
-		p.collisions.note(key, handle.key())
+	for it.Next(&key, &alias) {
+		p.collisions.note(key, alias.key())
 	}
 	if err := it.Err(); err != nil {
 		return fmt.Errorf("read map nid_collisions: %w", err)
@@ -66,19 +66,19 @@ func (t *collisionTable) forget(m *ebpf.Map, k ilnp.SessionKey) {
 // see docs/rfc/rfc6741.md: locators that are only announced are not listed.
 func (p *Plane) setCollisions(entry ilnp.Entry, row bpfSessionEntry) error {
 	old := slices.Clone(p.collisions.of[entry.Key])
-	if !byHandle(row) {
+	if !byAlias(row) {
 		p.collisions.forget(p.objs.NidCollisions, entry.Key)
 		return nil
 	}
 	if err := p.noteCollisions(); err != nil {
 		return err
 	}
-	handle, now := sessionKey(entry.Key), collisionKeys(row, entry.Validated)
+	alias, now := sessionKey(entry.Key), collisionKeys(row, entry.Validated)
 	for _, k := range now {
 		if p.collisions.owner[k] == entry.Key {
 			continue
 		}
-		err := p.objs.NidCollisions.Put(&k, &handle)
+		err := p.objs.NidCollisions.Put(&k, &alias)
 		if errors.Is(err, unix.E2BIG) {
 			break
 		}

@@ -181,8 +181,8 @@ func TestLiveChecksumComplete(t *testing.T) {
 func (r liveRig) arrives(c *net.UDPConn, outside roam.ILV, rule ilnp.ChecksumRule, n ilnp.Nonce, last func() int64) {
 	r.t.Helper()
 	want := packet(session(theirs), session(ours), ip6.UDP, udp(700))
-	e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalHandle: theirs, LocalNID: theirs, LocalL64: there,
-		RemoteHandle: ours, RemoteNID: ours, RemoteL64: here, Nonce: n}
+	e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalAlias: theirs, LocalNID: theirs, LocalL64: there,
+		RemoteAlias: ours, RemoteNID: ours, RemoteL64: here, Nonce: n}
 	if rule == ilnp.RuleRFC6741 {
 		e.Rule = xlate.RuleRFC6741
 	}

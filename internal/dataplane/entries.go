@@ -42,11 +42,11 @@ func (p *Plane) adoptEntries() error {
 			if row.Flags&bpfEntryFlagsENTRY_NAMED != 0 && p.leads(b, entry, row, nidsOf(row)) {
 				continue
 			}
-			if !p.leads(b, entry, row, row.Handle) || usedSlots[row.Slot] {
+			if !p.leads(b, entry, row, row.Alias) || usedSlots[row.Slot] {
 				atomic.StoreUint64(&b.Entry[j], 0)
 				continue
 			}
-			p.known[row.Handle.key()] = row
+			p.known[row.Alias.key()] = row
 			usedSlots[row.Slot], usedPlaces[placeOf(entry)] = true, true
 		}
 	}
@@ -94,7 +94,7 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 	if err != nil {
 		return err
 	}
-	hash := p.index.hash(row.Handle)
+	hash := p.index.hash(row.Alias)
 	_, err = p.rows.WriteAt(octets(&row), int64(place)*rowSize)
 	entry := p.index.find(hash, row.Slot)
 	if err == nil && entry == nil {
@@ -116,7 +116,7 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 // publishName has the index name a place by the NIDs of its session too, or not any
 // more.
 func (p *Plane) publishName(row bpfSessionEntry, place uint32) error {
-	if !byHandle(row) {
+	if !byAlias(row) {
 		return nil
 	}
 	hash := p.index.hash(nidsOf(row))
@@ -140,7 +140,7 @@ func (p *Plane) publishName(row bpfSessionEntry, place uint32) error {
 // publishFlags writes the flags of a session where it stands: they are one word, so
 // programs see either. It reports whether it could.
 func (p *Plane) publishFlags(row bpfSessionEntry) bool {
-	entry := p.index.find(p.index.hash(row.Handle), row.Slot)
+	entry := p.index.find(p.index.hash(row.Alias), row.Slot)
 	if entry == nil {
 		return false
 	}
@@ -151,13 +151,13 @@ func (p *Plane) publishFlags(row bpfSessionEntry) bool {
 
 // withdraw takes a session out of the index.
 func (p *Plane) withdraw(row bpfSessionEntry) {
-	entry := p.index.find(p.index.hash(row.Handle), row.Slot)
+	entry := p.index.find(p.index.hash(row.Alias), row.Slot)
 	if entry == nil {
 		return
 	}
 	old := *entry
 	atomic.StoreUint64(entry, 0)
-	if byHandle(row) {
+	if byAlias(row) {
 		if name := p.index.find(p.index.hash(nidsOf(row)), row.Slot); name != nil {
 			atomic.StoreUint64(name, 0)
 		}
@@ -168,7 +168,7 @@ func (p *Plane) withdraw(row bpfSessionEntry) {
 // handlesAt reads whose session is in a place.
 func (p *Plane) handlesAt(place uint32) (bpfSessionKey, error) {
 	row, err := p.rowAt(place)
-	return row.Handle, err
+	return row.Alias, err
 }
 
 const rowSize = int64(unsafe.Sizeof(bpfSessionEntry{}))

@@ -60,7 +60,7 @@ func (r *rig) install(c golden.Case) ilnp.Entry {
 	r.change(func(s *HostSettings) { s.SessionPrefix, s.NIDs = e.SessionPrefix, []roam.NID{e.LocalNID} })
 	r.uplink(e.LocalL64)
 	p := ilnp.Entry{
-		Key:      ilnp.SessionKey{Local: e.LocalHandle, Remote: e.RemoteHandle},
+		Key:      ilnp.SessionKey{Local: e.LocalAlias, Remote: e.RemoteAlias},
 		State:    ilnp.Established,
 		LocalNID: e.LocalNID, RemoteNID: e.RemoteNID,
 		LocalNonce: ourNonce, RemoteNonce: theirNonce,
@@ -155,7 +155,7 @@ func (r *rig) wantHandedOver(verdict, want int, kind EventKind, key ilnp.Session
 // there.
 func mirrored(c golden.Case) golden.Case {
 	e := c.Entry
-	e.LocalHandle, e.RemoteHandle = e.RemoteHandle, e.LocalHandle
+	e.LocalAlias, e.RemoteAlias = e.RemoteAlias, e.LocalAlias
 	e.LocalNID, e.RemoteNID = e.RemoteNID, e.LocalNID
 	e.LocalL64, e.RemoteL64 = e.RemoteL64, e.LocalL64
 	return golden.Case{Direction: golden.Inward, Entry: e, Wire: c.Wire, Session: c.Session}

@@ -124,7 +124,7 @@ func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfSessionKey, e
 				return nil, err
 			}
 			if x.hash(k)>>indexTag != entry>>indexTag {
-				continue // by its session's NIDs, besides its handles
+				continue // by its session's NIDs, besides its aliases
 			}
 			other := x.both(x.hash(k))
 			to := other[0]

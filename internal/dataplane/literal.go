@@ -87,7 +87,7 @@ func (l *Literals) adopt() error {
 	return nil
 }
 
-// Set makes the table equal to want: real addresses and the handle of each. When
+// Set makes the table equal to want: real addresses and the alias of each. When
 // it is full the others are left out.
 func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 	var errs []error
@@ -101,12 +101,12 @@ func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 		}
 	}
 	full := false
-	for at, handle := range want {
-		if old, listed := l.set[at]; listed && old == handle || full && !listed {
+	for at, alias := range want {
+		if old, listed := l.set[at]; listed && old == alias || full && !listed {
 			continue
 		}
 		key, val := literalKey(at), literalHalf{}
-		binary.BigEndian.PutUint64(val.B[:], uint64(handle))
+		binary.BigEndian.PutUint64(val.B[:], uint64(alias))
 		err := l.objs.Literals.Put(&key, &val)
 		if errors.Is(err, unix.E2BIG) {
 			full = true
@@ -117,7 +117,7 @@ func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 			errs = append(errs, fmt.Errorf("note literal address %s: %w", at.Addr(), err))
 			continue
 		}
-		l.set[at] = handle
+		l.set[at] = alias
 	}
 	return errors.Join(errs...)
 }

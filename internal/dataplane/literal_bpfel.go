@@ -27,14 +27,14 @@ type literalHalf struct {
 type literalOriginalKey struct {
 	_      structs.HostLayout
 	Cookie uint64
-	Handle literalHalf
+	Alias  literalHalf
 }
 
 type literalServedKey struct {
-	_      structs.HostLayout
-	Handle literalHalf
-	Port   uint16
-	Pad    [6]uint8
+	_     structs.HostLayout
+	Alias literalHalf
+	Port  uint16
+	Pad   [6]uint8
 }
 
 // Names of all BPF objects in the ELF.

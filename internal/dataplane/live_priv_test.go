@@ -104,8 +104,8 @@ func TestLiveSession(t *testing.T) {
 			p := entryFor()
 			p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: r.up.index, L64: here}, Remote: there}}
 			p.Rule, p.Seq = rule, seq
-			e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalHandle: theirs, LocalNID: theirs, LocalL64: there,
-				RemoteHandle: ours, RemoteNID: ours, RemoteL64: here}
+			e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalAlias: theirs, LocalNID: theirs, LocalL64: there,
+				RemoteAlias: ours, RemoteNID: ours, RemoteL64: here}
 			if rule == ilnp.RuleRFC6741 {
 				e.Rule = xlate.RuleRFC6741
 			}

@@ -43,10 +43,10 @@ func (p *Plane) keepPlain(old bpfSessionEntry) (bpfEntryFlags, error) {
 	}
 	flag := bpfEntryFlags(0)
 	for _, c := range list {
-		if !c.Open || !isOf(c, old.Handle.key()) {
+		if !c.Open || !isOf(c, old.Alias.key()) {
 			continue
 		}
-		key := bpfFlowKey{Handle: old.Handle}
+		key := bpfFlowKey{Alias: old.Alias}
 		binary.BigEndian.PutUint16(key.Ports[:2], c.Local.Port())
 		binary.BigEndian.PutUint16(key.Ports[2:], c.Remote.Port())
 		if err := p.objs.PlainFlows.Update(&key, &ends, ebpf.UpdateAny); err != nil {

@@ -38,8 +38,8 @@ func newRetryRig(t *testing.T, n ilnp.Nonce) retryRig {
 func (r retryRig) plain() []byte {
 	r.t.Helper()
 	b, err := xlate.Outward(r.session, xlate.Entry{
-		SessionPrefix: roam.DefaultSessionPrefix, LocalHandle: ours, LocalNID: ours, LocalL64: here,
-		RemoteHandle: theirs, RemoteNID: theirs, RemoteL64: there,
+		SessionPrefix: roam.DefaultSessionPrefix, LocalAlias: ours, LocalNID: ours, LocalL64: here,
+		RemoteAlias: theirs, RemoteNID: theirs, RemoteL64: there,
 	})
 	r.must(err)
 	return b

@@ -221,7 +221,7 @@ func (r *rig) upsert(p ilnp.Entry) {
 	r.must(r.Upsert(p))
 }
 
-// session is the session address of a handle.
+// session is the session address of an alias.
 func session(n roam.NID) roam.ILV { return roam.ILV{L64: roam.DefaultSessionPrefix, NID: n} }
 
 func at(l roam.L64, n roam.NID) roam.ILV { return roam.ILV{L64: l, NID: n} }

@@ -19,8 +19,8 @@ import (
 // inward is what the model makes of a packet of the correspondent, under a rule.
 func inward(t *testing.T, b []byte, rule xlate.Rule, n ilnp.Nonce) []byte {
 	t.Helper()
-	out, err := xlate.Inward(b, xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalHandle: ours, LocalNID: ours, LocalL64: here,
-		RemoteHandle: theirs, RemoteNID: theirs, RemoteL64: there, Rule: rule, Nonce: n})
+	out, err := xlate.Inward(b, xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalAlias: ours, LocalNID: ours, LocalL64: here,
+		RemoteAlias: theirs, RemoteNID: theirs, RemoteL64: there, Rule: rule, Nonce: n})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,9 +164,9 @@ func nextSeq(old, row bpfSessionEntry) uint32 {
 	return old.Seq + 1
 }
 
-// byHandle reports whether the NIDs on the wire do not lead to the session.
-func byHandle(row bpfSessionEntry) bool {
-	return row.Handle != bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
+// byAlias reports whether the NIDs on the wire do not lead to the session.
+func byAlias(row bpfSessionEntry) bool {
+	return row.Alias != bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
 }
 
 // Delete removes a session's entry, and the pending peer of that name; one that does
@@ -185,7 +185,7 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepSources(k, row, bpfSessionEntry{}, nil)
 	// The pending peer that the session came from would answer under its old name.
-	if !byHandle(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
+	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
 		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
 		_ = p.objs.PendingPeers.Delete(&pending)
 	}
@@ -229,7 +229,7 @@ func (p *Plane) Sync(want []ilnp.Entry) error {
 // to be accepted as sources that it has no room for.
 func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 	r := bpfSessionEntry{
-		Handle:      sessionKey(entry.Key),
+		Alias:      sessionKey(entry.Key),
 		LocalNid:    half(uint64(entry.LocalNID)),
 		RemoteNid:   half(uint64(entry.RemoteNID)),
 		LocalNonce:  nonce(entry.LocalNonce),
@@ -242,8 +242,8 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 	if p.realNID {
 		r.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
 	}
-	if byHandle(r) {
-		r.Flags |= bpfEntryFlagsENTRY_BY_HANDLE
+	if byAlias(r) {
+		r.Flags |= bpfEntryFlagsENTRY_BY_ALIAS
 		if entry.Named {
 			r.Flags |= bpfEntryFlagsENTRY_NAMED
 		}

@@ -62,8 +62,8 @@ func (s *Server) elsewhere(q, mine *dns.Msg) *dns.Msg {
 }
 
 // reverse answers for the address of a session.
-func reverse(q *dns.Msg, table *naming.Table, handle roam.NID) *dns.Msg {
-	rec, ok := table.ByNID(handle)
+func reverse(q *dns.Msg, table *naming.Table, alias roam.NID) *dns.Msg {
+	rec, ok := table.ByNID(alias)
 	if !ok || len(rec.Names) == 0 {
 		return refuse(q, dns.RcodeNameError)
 	}
@@ -73,9 +73,9 @@ func reverse(q *dns.Msg, table *naming.Table, handle roam.NID) *dns.Msg {
 	return found(q, &dns.PTR{Hdr: header(q.Question[0].Name, dns.TypePTR), Ptr: dns.Fqdn(rec.Names[0])})
 }
 
-// sessionHandle returns the low half of the address that a reverse name is
+// sessionAlias returns the low half of the address that a reverse name is
 // for, when the high half is the session prefix.
-func (s *Server) sessionHandle(name string) (roam.NID, bool) {
+func (s *Server) sessionAlias(name string) (roam.NID, bool) {
 	digits, ok := strings.CutSuffix(strings.ToLower(dns.Fqdn(name)), ".ip6.arpa.")
 	if !ok || len(digits) != 63 {
 		return 0, false

@@ -171,8 +171,8 @@ func (s *Server) answer(q *dns.Msg) *dns.Msg {
 		return s.forward(q)
 	}
 	table := s.table.Load()
-	if handle, ok := s.sessionHandle(question.Name); ok {
-		return reverse(q, table, handle)
+	if alias, ok := s.sessionAlias(question.Name); ok {
+		return reverse(q, table, alias)
 	}
 	rec, ok := table.ByName(question.Name)
 	if !ok {

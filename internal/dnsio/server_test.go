@@ -338,12 +338,12 @@ func TestStartRefuses(t *testing.T) {
 func TestSessionHandle(t *testing.T) {
 	s := &Server{prefix: roam.DefaultSessionPrefix}
 	name, _ := dns.ReverseAddr("fd69:6c6e:7000:2627:123:4567:89ab:cdef")
-	if got, ok := s.sessionHandle(name); !ok || got != 0x0123_4567_89ab_cdef {
-		t.Errorf("sessionHandle(%q) = %v, %v", name, got, ok)
+	if got, ok := s.sessionAlias(name); !ok || got != 0x0123_4567_89ab_cdef {
+		t.Errorf("sessionAlias(%q) = %v, %v", name, got, ok)
 	}
 	for _, bad := range []string{"", "ip6.arpa.", "x." + name, name[2:], strings.Replace(name, "f", "g", 1), strings.Replace(name, ".", "0", 1)} {
-		if _, ok := s.sessionHandle(bad); ok {
-			t.Errorf("sessionHandle(%q) accepted", bad)
+		if _, ok := s.sessionAlias(bad); ok {
+			t.Errorf("sessionAlias(%q) accepted", bad)
 		}
 	}
 }

@@ -42,8 +42,8 @@ func TestSkippedLines(t *testing.T) {
 func TestPlainSessionsAreNamed(t *testing.T) {
 	f := well()
 	f.Sessions = []control.Session{
-		{NID: 8, RemoteHandle: 8, Names: []string{"b"}, State: "established"},
-		{NID: 9, RemoteHandle: 9, Names: []string{"c"}, State: "plain", WhyPlain: "no ILNP there"},
+		{NID: 8, RemoteAlias: 8, Names: []string{"b"}, State: "established"},
+		{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "plain", WhyPlain: "no ILNP there"},
 	}
 	want := "warning session: the session with c is plain IPv6 and does not move: no ILNP there > roam doctor c"
 	if b := bad(f); len(b) != 1 || b[0] != want {
@@ -56,7 +56,7 @@ func TestPlainSessionsAreNamed(t *testing.T) {
 	}
 	f = well()
 	for i := range mostLines + 3 {
-		f.Sessions = append(f.Sessions, control.Session{NID: roam.NID(i), RemoteHandle: roam.NID(i), State: "plain"})
+		f.Sessions = append(f.Sessions, control.Session{NID: roam.NID(i), RemoteAlias: roam.NID(i), State: "plain"})
 	}
 	if b := bad(f); len(b) != mostLines+1 || !strings.Contains(b[mostLines], "3 more sessions") {
 		t.Errorf("many sessions: %q", b)
@@ -66,7 +66,7 @@ func TestPlainSessionsAreNamed(t *testing.T) {
 // The missing half of an entry is named with the line to run there.
 func TestMissingHalf(t *testing.T) {
 	f := well()
-	s := control.Session{NID: 9, RemoteHandle: 9, Names: []string{"c"}, State: "plain", Locators: []control.RemoteLocator{{L64: 1 << 61}}}
+	s := control.Session{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "plain", Locators: []control.RemoteLocator{{L64: 1 << 61}}}
 	f.Peer = &PeerFacts{
 		Word: "c", Session: &s, Export: "roam1:1-2-3-4:2001+db8+1+1:here:00000000",
 		Probed: &control.Probed{State: "plain", WhyPlain: "no ILNP there"},

@@ -139,7 +139,7 @@ func ofBothRules(t *testing.T) map[xlate.Rule][]byte {
 			t.Fatal(err)
 		}
 		peer := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, Rule: rule, Nonce: theirNonce,
-			LocalHandle: ourNID, LocalNID: peerNID, LocalL64: there, RemoteHandle: peerNID, RemoteNID: ourNID, RemoteL64: here}
+			LocalAlias: ourNID, LocalNID: peerNID, LocalL64: there, RemoteAlias: peerNID, RemoteNID: ourNID, RemoteL64: here}
 		packets[rule] = built(t)(xlate.Outward(b, peer))
 	}
 	return packets

@@ -72,7 +72,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	e.injectError(ev.Packet, entry)
 	if p.Named {
-		entry.RemoteHandle = p.RemoteNID // its socket may be one of the other alias
+		entry.RemoteAlias = p.RemoteNID // its socket may be one of the other alias
 		e.injectError(ev.Packet, entry)
 	}
 }
@@ -157,8 +157,8 @@ func (e *Engine) sendError(link roam.LinkID, b []byte, encap bool) {
 func (e *Engine) errorToPending(ev dataplane.Event) {
 	entry := xlate.Entry{
 		SessionPrefix: e.cfg.SessionPrefix,
-		LocalHandle:   ev.Key.Local, LocalNID: ev.Local.NID, LocalL64: ev.Local.L64,
-		RemoteHandle: ev.Key.Remote, RemoteNID: ev.Remote.NID, RemoteL64: ev.Remote.L64,
+		LocalAlias:    ev.Key.Local, LocalNID: ev.Local.NID, LocalL64: ev.Local.L64,
+		RemoteAlias: ev.Key.Remote, RemoteNID: ev.Remote.NID, RemoteL64: ev.Remote.L64,
 		Nonce: ev.OwnNonce,
 	}
 	if ev.Found == ilnp.FoundRFC6741 {

@@ -202,8 +202,8 @@ func (e *Engine) inward(ev dataplane.Event, key ilnp.SessionKey) ([]byte, error)
 	rule, partial := xlate.Shown(ev.Packet)
 	entry := xlate.Entry{
 		SessionPrefix: e.cfg.SessionPrefix,
-		LocalHandle:   key.Local, LocalNID: ev.Local.NID, LocalL64: ev.Local.L64,
-		RemoteHandle: key.Remote, RemoteNID: ev.Remote.NID, RemoteL64: ev.Remote.L64,
+		LocalAlias:    key.Local, LocalNID: ev.Local.NID, LocalL64: ev.Local.L64,
+		RemoteAlias: key.Remote, RemoteNID: ev.Remote.NID, RemoteL64: ev.Remote.L64,
 		Rule: rule, Nonce: ev.Nonce,
 	}
 	b, err := xlate.Inward(ev.Packet, entry)

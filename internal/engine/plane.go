@@ -186,8 +186,8 @@ func (e *Engine) entry(p ilnp.Entry, local, remote roam.L64) xlate.Entry {
 	}
 	return xlate.Entry{
 		SessionPrefix: e.cfg.SessionPrefix,
-		LocalHandle:   p.Key.Local, LocalNID: p.LocalNID, LocalL64: local,
-		RemoteHandle: p.Key.Remote, RemoteNID: p.RemoteNID, RemoteL64: remote,
+		LocalAlias:    p.Key.Local, LocalNID: p.LocalNID, LocalL64: local,
+		RemoteAlias: p.Key.Remote, RemoteNID: p.RemoteNID, RemoteL64: remote,
 		Rule: rule, ICMPRule: icmp,
 	}
 }

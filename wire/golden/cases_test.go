@@ -17,8 +17,8 @@ import (
 func entry() xlate.Entry {
 	return xlate.Entry{
 		SessionPrefix: roam.DefaultSessionPrefix,
-		LocalHandle:   0x1c4f_52a9_7be1_0d33, LocalNID: 0x1c4f_52a9_7be1_0d33, LocalL64: 0x2001_0db8_0001_000a,
-		RemoteHandle: 0xa05e_91cc_04f2_b867, RemoteNID: 0xa05e_91cc_04f2_b867, RemoteL64: 0x2001_0db8_00b2_0002,
+		LocalAlias:    0x1c4f_52a9_7be1_0d33, LocalNID: 0x1c4f_52a9_7be1_0d33, LocalL64: 0x2001_0db8_0001_000a,
+		RemoteAlias: 0xa05e_91cc_04f2_b867, RemoteNID: 0xa05e_91cc_04f2_b867, RemoteL64: 0x2001_0db8_00b2_0002,
 		Nonce: nonce(4),
 	}
 }
@@ -33,9 +33,9 @@ func nonce(n int) ilnp.Nonce {
 // session returns the session address of an end.
 func session(e xlate.Entry, local bool) roam.ILV {
 	if local {
-		return roam.ILV{L64: e.SessionPrefix, NID: e.LocalHandle}
+		return roam.ILV{L64: e.SessionPrefix, NID: e.LocalAlias}
 	}
-	return roam.ILV{L64: e.SessionPrefix, NID: e.RemoteHandle}
+	return roam.ILV{L64: e.SessionPrefix, NID: e.RemoteAlias}
 }
 
 // wire returns the wire address of an end.
@@ -204,7 +204,7 @@ func (s spec) build(t *testing.T) golden.Case {
 
 // swap returns the entry as the correspondent has it.
 func swap(e xlate.Entry) xlate.Entry {
-	e.LocalHandle, e.RemoteHandle = e.RemoteHandle, e.LocalHandle
+	e.LocalAlias, e.RemoteAlias = e.RemoteAlias, e.LocalAlias
 	e.LocalNID, e.RemoteNID = e.RemoteNID, e.LocalNID
 	e.LocalL64, e.RemoteL64 = e.RemoteL64, e.LocalL64
 	return e

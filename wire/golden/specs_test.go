@@ -114,7 +114,7 @@ func longNonce(e *xlate.Entry)   { e.Nonce = nonce(12) }
 func oldRule(e *xlate.Entry)     { e.Rule = xlate.RuleRFC6741 }
 func bareOldRule(e *xlate.Entry) { oldRule(e); noNonce(e) }
 func icmpRule(e *xlate.Entry)    { e.ICMPRule = xlate.RuleRFC6741 }
-func handles(e *xlate.Entry)     { e.RemoteHandle = 0x0200_0000_0000_0001 }
+func handles(e *xlate.Entry)     { e.RemoteAlias = 0x0200_0000_0000_0001 }
 
 // destOptions is a header of the application's own with an unknown option.
 func destOptions() ext {

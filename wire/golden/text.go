@@ -81,9 +81,9 @@ func (c *Case) set(key, value string) (err error) {
 	case "session-prefix":
 		c.Entry.SessionPrefix, err = roam.ParseL64(value)
 	case "local-handle":
-		c.Entry.LocalHandle, err = roam.ParseNID(value)
+		c.Entry.LocalAlias, err = roam.ParseNID(value)
 	case "remote-handle":
-		c.Entry.RemoteHandle, err = roam.ParseNID(value)
+		c.Entry.RemoteAlias, err = roam.ParseNID(value)
 	case "local-nid":
 		c.Entry.LocalNID, err = roam.ParseNID(value)
 	case "remote-nid":
@@ -126,7 +126,7 @@ func (c Case) AppendText(b []byte) []byte {
 	e := c.Entry
 	values := []any{
 		c.Description, c.Direction, e.Rule, nonce, e.SessionPrefix,
-		e.LocalHandle, e.RemoteHandle, e.LocalNID, e.RemoteNID, e.LocalL64, e.RemoteL64,
+		e.LocalAlias, e.RemoteAlias, e.LocalNID, e.RemoteNID, e.LocalL64, e.RemoteL64,
 	}
 	for i, key := range keys {
 		b = fmt.Appendf(b, "%s: %v\n", key, values[i])

@@ -32,7 +32,7 @@ func fuzzEntry(kind uint8) xlate.Entry {
 		e.Rule = xlate.RuleRFC6741
 	}
 	if kind&8 != 0 {
-		e.RemoteHandle = 0x0200_0000_0000_0001
+		e.RemoteAlias = 0x0200_0000_0000_0001
 	}
 	return e
 }

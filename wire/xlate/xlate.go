@@ -61,11 +61,11 @@ var ErrUnsupported = errors.New("not translated")
 // Entry is what a translation needs to know of a session and of the path that
 // was chosen for the packet.
 type Entry struct {
-	SessionPrefix             roam.L64
-	LocalHandle, RemoteHandle roam.NID // low halves of the two session addresses
-	LocalNID, RemoteNID       roam.NID // low halves on the wire
-	LocalL64, RemoteL64       roam.L64 // high halves on the wire
-	Rule                      Rule
+	SessionPrefix           roam.L64
+	LocalAlias, RemoteAlias roam.NID // low halves of the two session addresses
+	LocalNID, RemoteNID     roam.NID // low halves on the wire
+	LocalL64, RemoteL64     roam.L64 // high halves on the wire
+	Rule                    Rule
 	// ICMPRule is the rule of the ICMPv6 messages to the correspondent that bear our
 	// nonce. Inward a whole message with its nonce shows by which rule it is right.
 	ICMPRule Rule
@@ -83,7 +83,7 @@ type Entry struct {
 type ends struct{ local, remote roam.ILV }
 
 func (e Entry) session() ends {
-	return ends{roam.ILV{NID: e.LocalHandle, L64: e.SessionPrefix}, roam.ILV{NID: e.RemoteHandle, L64: e.SessionPrefix}}
+	return ends{roam.ILV{NID: e.LocalAlias, L64: e.SessionPrefix}, roam.ILV{NID: e.RemoteAlias, L64: e.SessionPrefix}}
 }
 
 func (e Entry) wire() ends {

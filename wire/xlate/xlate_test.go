@@ -19,13 +19,13 @@ import (
 func entry() xlate.Entry {
 	return xlate.Entry{
 		SessionPrefix: roam.DefaultSessionPrefix,
-		LocalHandle:   0x1c4f_52a9_7be1_0d33, LocalNID: 0x1c4f_52a9_7be1_0d33, LocalL64: 0x2001_0db8_0001_000a,
-		RemoteHandle: 0xa05e_91cc_04f2_b867, RemoteNID: 0xa05e_91cc_04f2_b867, RemoteL64: 0x2001_0db8_00b2_0002,
+		LocalAlias:    0x1c4f_52a9_7be1_0d33, LocalNID: 0x1c4f_52a9_7be1_0d33, LocalL64: 0x2001_0db8_0001_000a,
+		RemoteAlias: 0xa05e_91cc_04f2_b867, RemoteNID: 0xa05e_91cc_04f2_b867, RemoteL64: 0x2001_0db8_00b2_0002,
 	}
 }
 
 func mirror(e xlate.Entry) xlate.Entry {
-	e.LocalHandle, e.RemoteHandle = e.RemoteHandle, e.LocalHandle
+	e.LocalAlias, e.RemoteAlias = e.RemoteAlias, e.LocalAlias
 	e.LocalNID, e.RemoteNID = e.RemoteNID, e.LocalNID
 	e.LocalL64, e.RemoteL64 = e.RemoteL64, e.LocalL64
 	return e
@@ -37,7 +37,7 @@ func nonce(n int) ilnp.Nonce {
 }
 
 func sessionEnds(e xlate.Entry) (local, remote roam.ILV) {
-	return roam.ILV{L64: e.SessionPrefix, NID: e.LocalHandle}, roam.ILV{L64: e.SessionPrefix, NID: e.RemoteHandle}
+	return roam.ILV{L64: e.SessionPrefix, NID: e.LocalAlias}, roam.ILV{L64: e.SessionPrefix, NID: e.RemoteAlias}
 }
 
 func wireEnds(e xlate.Entry) (local, remote roam.ILV) {
@@ -188,7 +188,7 @@ func wantWire(t *testing.T, name string, out []byte, e xlate.Entry) {
 func TestHandles(t *testing.T) {
 	e := entry()
 	e.SessionPrefix = 0xfd00_0000_0000_0001 // one that is not neutral
-	e.LocalHandle, e.RemoteHandle = 0x0200_0000_0000_0007, 0x0200_0000_0000_0001
+	e.LocalAlias, e.RemoteAlias = 0x0200_0000_0000_0007, 0x0200_0000_0000_0001
 	src, dst := sessionEnds(e)
 	b := packet(src, dst, ip6.TCP, random(60, 11))
 	out, err := xlate.Outward(b, e)

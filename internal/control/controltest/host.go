@@ -37,7 +37,7 @@ func sessions() []control.Session {
 	return []control.Session{
 		{
 			NID: 0x0211_22ff_0000_0002, Address: netip.MustParseAddr("fd69:6c6e:7000:2627:211:22ff:0:2"),
-			LocalHandle: 0x0011_22ff_0000_0001, RemoteHandle: 0x0211_22ff_0000_0002,
+			LocalAlias: 0x0011_22ff_0000_0001, RemoteAlias: 0x0211_22ff_0000_0002,
 			Names: []string{"server.example", "server"}, State: "established",
 			Locators: []control.RemoteLocator{
 				{L64: 0x2001_0db8_00ff_0001, Preference: 10, LifetimeS: ptr(3600), State: "active", Validated: true},
@@ -49,18 +49,18 @@ func sessions() []control.Session {
 			TxPackets: 1000, TxBytes: 1_400_000, RxPackets: 2000, RxBytes: 2_800_000_000,
 		},
 		{
-			NID: 3, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::3"), RemoteHandle: 3, Names: []string{},
+			NID: 3, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::3"), RemoteAlias: 3, Names: []string{},
 			State: "established", Dead: true, Locators: []control.RemoteLocator{}, Paths: []control.SessionPath{}, Since: Now.Add(-26 * time.Hour),
 			Checksum: "rfc6741", ChecksumICMP: "rfc6741", UpdateForm: "draft", OptionOn: "always", Encapsulation: "options", Spread: "packet",
 		},
 		{
-			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteHandle: 4, Names: []string{"plain.example"},
+			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteAlias: 4, Names: []string{"plain.example"},
 			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Validated: true}},
 			Paths: []control.SessionPath{{Path: path}}, Since: Now.Add(-30 * time.Second), RTTMS: 5.5,
 			Checksum: "ipv6", ChecksumICMP: "sought", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "packet", WhyPlain: "no ILNP there",
 		},
 		{
-			NID: 5, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::5"), RemoteHandle: 5, Names: []string{"quiet.example"},
+			NID: 5, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::5"), RemoteAlias: 5, Names: []string{"quiet.example"},
 			State: control.StateKnown, Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fd_0001, Preference: 10, State: "valid"}},
 			Paths: []control.SessionPath{}, Checksum: "ipv6", ChecksumICMP: "sought", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "packet",
 		},
