@@ -120,7 +120,7 @@ const (
 	SeenLife                      // a session marked Dead received an acceptable packet: Key, Remote
 	SeenOtherNonce                // a nonce packet with another nonce than the entry's: as SeenPending
 	SeenRule                      // the first checksum of a session whose rule is sought: Key, Found
-	SeenFirst                     // a local application's packet has left by an entry that is Expected: Key
+	SeenFirst                     // a local application's packet has left by an entry that is Preinstalled: Key
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the session was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
 	SeenStall                     // a TCP connection of a session with several paths has had a time-out, or sends much again: Key
@@ -207,7 +207,7 @@ type Entry struct {
 	NonceUntil              time.Time      // the option goes on every packet until then (and while Initiated)
 	Dead                    bool           // liveness says that no path works
 	PerFlow                 bool           // TCP connections keep to one path each, by the same rule at both ends
-	Expected                bool           // it stands ready: until a packet of ours has used it, it is there for packets of ours only
+	Preinstalled            bool           // it is preinstalled: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
 	Accept                  []roam.L64     // accepted as sources, usable or in grace; at most MaxAccept

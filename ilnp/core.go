@@ -27,8 +27,8 @@ type Config struct {
 	SessionPrefix    roam.L64              // never acceptable as a locator; default roam.DefaultSessionPrefix
 	ProbeID          uint16                // identifier of our echo requests
 	UDPPort          uint16                // of control messages where a path drops the option or ICMPv6; 0: never
-	Expect           int                   // how many known correspondents without a session have an entry ready; 0: none
-	MaxSessions      int                   // entries that the data plane has; expected sessions give way to others; 0: no bound
+	Preinstall       int                   // how many known correspondents without a session have an entry ready; 0: none
+	MaxSessions      int                   // entries that the data plane has; preinstalled entries give way to others; 0: no bound
 }
 
 // Defaults of Config.
@@ -44,30 +44,30 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
-	cfg          Config
-	configured   Mode // cfg.Mode before any command
-	host         host
-	known        map[roam.NID]*correspondent
-	sessions     map[SessionKey]*session
-	byNIDs       map[SessionKey][]*session // by the NIDs on the wire
-	names        map[SessionKey]*session   // that have the peer's NID as an alias besides their key's
-	unnamed      unnamedSessions
-	accounts     accounts
-	expected     map[SessionKey]*session // see Expect; in none of the two above
-	awaited      []SessionKey            // of them, who was asked for the longest ago first
-	pendingPeers map[Pending]*pendingPeer
-	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
-	queue        []*pendingPeer                // in the order in which they came; some are no more
-	probes       map[token]probe
-	probeSeq     uint16
-	agenda       agenda
-	schedules    uint64 // that were ever armed
-	handoff      handoff
-	round        round
-	rejected     map[string]rejection
-	obstructed   map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
-	out          []Output
-	head         int // of out: what Poll has taken is before it
+	cfg             Config
+	configured      Mode // cfg.Mode before any command
+	host            host
+	known           map[roam.NID]*correspondent
+	sessions        map[SessionKey]*session
+	byNIDs          map[SessionKey][]*session // by the NIDs on the wire
+	names           map[SessionKey]*session   // that have the peer's NID as an alias besides their key's
+	unnamed         unnamedSessions
+	accounts        accounts
+	preinstalled    map[SessionKey]*session // see Expect; in none of the two above
+	preinstallOrder []SessionKey            // of them, who was asked for the longest ago first
+	pendingPeers    map[Pending]*pendingPeer
+	pending         map[SessionKey][]*pendingPeer // by the NIDs on the wire
+	queue           []*pendingPeer                // in the order in which they came; some are no more
+	probes          map[token]probe
+	probeSeq        uint16
+	agenda          agenda
+	schedules       uint64 // that were ever armed
+	handoff         handoff
+	round           round
+	rejected        map[string]rejection
+	obstructed      map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
+	out             []Output
+	head            int // of out: what Poll has taken is before it
 }
 
 // New makes a core without locators, peers or sessions.
@@ -101,7 +101,7 @@ func New(cfg Config) (*Core, error) {
 		sessions:     make(map[SessionKey]*session),
 		byNIDs:       make(map[SessionKey][]*session),
 		names:        make(map[SessionKey]*session),
-		expected:     make(map[SessionKey]*session),
+		preinstalled: make(map[SessionKey]*session),
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
@@ -162,11 +162,11 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
 func (c *Core) Snapshot() []Entry {
-	entries := make([]Entry, 0, len(c.sessions)+len(c.expected))
+	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled))
 	for _, s := range c.sessions {
 		entries = append(entries, s.entry)
 	}
-	for _, s := range c.expected {
+	for _, s := range c.preinstalled {
 		entries = append(entries, s.entry)
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })

@@ -341,7 +341,7 @@ func (b *bench) essence() (out savedState) {
 		out.Known = append(out.Known, k)
 	}
 	for _, v := range st.Sessions {
-		if v.RemoteNID != peerNID || v.Expected {
+		if v.RemoteNID != peerNID || v.Preinstalled {
 			continue
 		}
 		v.Seq, v.RTT, v.LastMoveRTT, v.Told, v.Update = 0, 0, 0, nil, 0

@@ -40,7 +40,7 @@ func (c *Core) HandleObstructed(now time.Time, remote roam.NID, paths []Path) {
 			}
 		}
 	}
-	if s := c.expected[SessionKey{c.cfg.NIDs[0], remote}]; s != nil {
+	if s := c.preinstalled[SessionKey{c.cfg.NIDs[0], remote}]; s != nil {
 		c.stand(now, s)
 	}
 }

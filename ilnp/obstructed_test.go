@@ -117,7 +117,7 @@ func TestObstructedLocatorIsNotListed(t *testing.T) {
 // TestObstructedFromTheStart: a session that cannot send is set up when it can, and
 // is not held for plain IPv6 meanwhile, nor is a preinstalled entry used.
 func TestObstructedFromTheStart(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Expect = 1 })
+	b := newBench(t, func(c *Config) { c.Preinstall = 1 })
 	b.prefix(1, netA, Infinite)
 	only := Path{Local{1, netA}, netP}
 	b.obstruct(only)
@@ -125,7 +125,7 @@ func TestObstructedFromTheStart(t *testing.T) {
 	b.drain()
 	for i, paths := range [][]Path{{only}, nil, {only}} {
 		b.obstruct(paths...)
-		if p := b.entries[theKey]; !p.Expected || len(p.Paths) != 1-len(paths) {
+		if p := b.entries[theKey]; !p.Preinstalled || len(p.Paths) != 1-len(paths) {
 			t.Errorf("preinstalled entry %+v, %d paths obstructed, the %d. time", p, len(paths), i)
 		}
 	}

@@ -140,7 +140,7 @@ func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 	c.unnamed.leave(s)
 	s.owned = old == nil || old == s || old.owned
 	if s.key != name {
-		c.unexpect(name)
+		c.uninstall(name)
 		c.names[name], s.alsoNamed = s, true
 	}
 	c.notify(Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}})

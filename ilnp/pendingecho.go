@@ -130,7 +130,7 @@ func (c *Core) validatedOtherwise(now time.Time, k *pendingPeer, rtt time.Durati
 // letGo lets packets of local programs go that waited for the validation of a pending
 // peer which was given up: to a known node by its preinstalled entry.
 func (c *Core) letGo(key SessionKey) {
-	if c.expected[key] != nil {
+	if c.preinstalled[key] != nil {
 		c.emit(Release{Key: key})
 		return
 	}

@@ -283,17 +283,17 @@ func TestReplyGoesBeforeSynAck(t *testing.T) {
 // peer is validated, though the core had not heard of that peer, and though an entry is
 // preinstalled for it: the session has the nonce that the peer was shown.
 func TestExcessWaits(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Expect = 4 })
+	b := newBench(t, func(c *Config) { c.Preinstall = 4 })
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	b.drain()
-	if !b.entries[theKey].Expected {
+	if !b.entries[theKey].Preinstalled {
 		t.Fatal("no entry is preinstalled")
 	}
 	o := pending(netP, peerNonce)
 	o.Trigger, o.Bytes = SeenExcess, 0
 	b.see(o)
-	if len(b.other) > 0 || b.entries[theKey].State != Initiated || !b.entries[theKey].Expected {
+	if len(b.other) > 0 || b.entries[theKey].State != Initiated || !b.entries[theKey].Preinstalled {
 		t.Fatalf("outputs %+v, entry %+v", b.other, b.entries[theKey])
 	}
 	b.see(pending(netP, peerNonce))
@@ -325,7 +325,7 @@ func TestExcessOfNobody(t *testing.T) {
 
 // TestExcessIsLetGo by the preinstalled entry when the pending peer is given up.
 func TestExcessIsLetGo(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Expect = 4 })
+	b := newBench(t, func(c *Config) { c.Preinstall = 4 })
 	b.prefix(1, netA, Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
 	o := pending(netP, peerNonce)

@@ -23,7 +23,7 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 	sessions := slices.DeleteFunc(st.Sessions, func(v savedSession) bool {
 		// The session device leaves room for a nonce of the configured length.
 		tooLong := len(v.LocalNonce) > int(c.cfg.NonceLength)
-		return v.Expected || v.State != Established || !slices.Contains(c.cfg.NIDs, v.LocalNID) || tooLong
+		return v.Preinstalled || v.State != Established || !slices.Contains(c.cfg.NIDs, v.LocalNID) || tooLong
 	})
 	for _, v := range sessions {
 		if err := c.check(v); err != nil {

@@ -218,7 +218,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 
 func (c *Core) endIdle(now time.Time, s *session) {
 	c.endSession(now, s, "idle")
-	c.Expect(now, s.remoteNID)
+	c.Preinstall(now, s.remoteNID)
 }
 
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
@@ -313,7 +313,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
-		Expected: c.expected[s.key] == s, Named: s.alsoNamed,
+		Preinstalled: c.preinstalled[s.key] == s, Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}

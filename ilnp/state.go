@@ -116,7 +116,7 @@ type savedSession struct {
 	LastMove     time.Time     `json:"last_move"`
 	LastMoveRTT  time.Duration `json:"last_move_rtt"`
 	Encapsulated []Path        `json:"carried,omitempty"`
-	Expected     bool          `json:"expected,omitempty"`
+	Preinstalled bool          `json:"expected,omitempty"`
 	AsksPerFlow  bool          `json:"asks_per_flow,omitempty"`
 	Long         []Path        `json:"long,omitempty"`
 	Owned        bool          `json:"owned,omitempty"`
@@ -163,9 +163,9 @@ func (c *Core) State() State {
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
 	}
-	for _, key := range c.awaited {
-		v := c.expected[key].save()
-		v.Expected = true
+	for _, key := range c.preinstallOrder {
+		v := c.preinstalled[key].save()
+		v.Preinstalled = true
 		st.Sessions = append(st.Sessions, v)
 	}
 	return State{st}
@@ -224,13 +224,13 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	c.restoreLocals(now, st.Locals)
 	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
-		if !v.Expected {
+		if !v.Preinstalled {
 			c.restoreSession(now, v)
 		}
 	}
 	for _, v := range st.Sessions {
-		if v.Expected {
-			c.restoreExpected(now, v)
+		if v.Preinstalled {
+			c.restorePreinstalled(now, v)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ type pending struct {
 }
 
 // waits reports whether an entry is there for packets of its own host only.
-func (e *entry) waits() bool { return e.Expected && e.lastTx.IsZero() }
+func (e *entry) waits() bool { return e.Preinstalled && e.lastTx.IsZero() }
 
 func newPlane(h *Node) plane {
 	return plane{
@@ -157,7 +157,7 @@ func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 	at, isPending := p.pending[key]
 	if e := p.named(key); e != nil && !(isPending && e.waits()) {
 		p.sendInSession(e, d)
-		if e.Expected && e.State != ilnp.Plain && !e.waits() {
+		if e.Preinstalled && e.State != ilnp.Plain && !e.waits() {
 			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: e.Key})
 		}
 		return

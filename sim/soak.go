@@ -104,7 +104,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 		h.Node = k.AddNode(fmt.Sprintf("h%d", i), ilnp.Config{
 			NIDs: []roam.NID{nid}, Mode: ilnp.Mode(k.Rand().IntN(3)), Accept: ilnp.Accept(k.Rand().IntN(2)),
 			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
-			Expect: i % 2 * contactsOf / 2, // some hosts expect some of their contacts
+			Preinstall: i % 2 * contactsOf / 2, // some hosts expect some of their contacts
 		})
 		k.hosts, k.byNode[h.Node] = append(k.hosts, h), h
 		if h.mobile {

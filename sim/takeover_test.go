@@ -84,10 +84,10 @@ func newSiege(seed uint64) *siege {
 	}
 	length := func() uint8 { return uint8(4 + 8*r.IntN(2)) }
 	s.a = s.AddNode("a", ilnp.Config{
-		NIDs: []roam.NID{mobileNID}, Mode: ilnp.Mode(r.IntN(3)), Accept: ilnp.Accept(r.IntN(2)), NonceLength: length(), Expect: r.IntN(2),
+		NIDs: []roam.NID{mobileNID}, Mode: ilnp.Mode(r.IntN(3)), Accept: ilnp.Accept(r.IntN(2)), NonceLength: length(), Preinstall: r.IntN(2),
 	})
 	s.b = s.AddNode("b", ilnp.Config{
-		NIDs: []roam.NID{serverNID}, Mode: ilnp.Mode(r.IntN(3)), Accept: accept, NonceLength: length(), Expect: r.IntN(2),
+		NIDs: []roam.NID{serverNID}, Mode: ilnp.Mode(r.IntN(3)), Accept: accept, NonceLength: length(), Preinstall: r.IntN(2),
 	})
 	for _, h := range []*Node{s.a, s.b} {
 		s.accounts[h], s.validated[h] = map[roam.ILV]*traffic{}, map[roam.ILV]bool{}

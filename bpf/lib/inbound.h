@@ -6,7 +6,7 @@
 #define ROAM_INBOUND_H
 
 #include "pendinginput.h"
-#include "expected.h"
+#include "preinstalled.h"
 #include "mss.h"
 #include "real.h"
 #include "retry.h"

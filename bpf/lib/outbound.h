@@ -5,7 +5,7 @@
 
 #include "udpencap.h"
 #include "segdev.h"
-#include "expected.h"
+#include "preinstalled.h"
 #include "flow.h"
 #include "path.h"
 #include "policy.h"
@@ -244,7 +244,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	o.encap = p->flags & ENTRY_ENCAP && is_encapsulated(c, next);
 	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, l, c, now)))
 		o.nonce = p->local_nonce;
-	if (p->flags & ENTRY_EXPECTED && !(p->flags & ENTRY_PLAIN) && l->tx_packets < FIRST_TOLD)
+	if (p->flags & ENTRY_PREINSTALLED && !(p->flags & ENTRY_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
 	/* One without nonce is for whoever sums as plain IPv6 does. */
 	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))

@@ -100,7 +100,7 @@ enum entry_flags {
 	ENTRY_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
 	ENTRY_BY_ALIAS = 128,     /* the aliases are not the NIDs */
 	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
-	ENTRY_EXPECTED = 512,      /* it stands ready: there only once a packet of ours has used it */
+	ENTRY_PREINSTALLED = 512,      /* it is preinstalled: there only once a packet of ours has used it */
 	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
 	ENTRY_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
 	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */

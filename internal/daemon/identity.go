@@ -89,11 +89,11 @@ func (d *Daemon) coreConfig(probeID uint16) ilnp.Config {
 		DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(d.cfg.ILNP.NonceLength),
 		Rule: d.cfg.ILNP.Checksum, Rand: rand.Reader, FallbackLifetime: d.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: d.cfg.ILNP.IdleTimeout, SessionPrefix: d.cfg.Host.SessionPrefix, ProbeID: probeID,
-		UDPPort: d.cfg.ILNP.UDPPort, Expect: expectMost, MaxSessions: d.cfg.ILNP.MaxSessions,
+		UDPPort: d.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: d.cfg.ILNP.MaxSessions,
 	}
 }
 
-// expectMost is how many known correspondents without a session have an entry in the
+// preinstallMost is how many known correspondents without a session have an entry in the
 // data plane. Each takes as much memory as a session, and is written anew
 // with each move of this host.
-const expectMost = 64
+const preinstallMost = 64

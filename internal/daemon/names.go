@@ -269,7 +269,7 @@ const askedWithin = 2 * time.Millisecond
 func (d *Daemon) asked(nid roam.NID) {
 	ctx, cancel := context.WithTimeout(context.Background(), askedWithin)
 	defer cancel()
-	_ = d.engine.Do(ctx, func(now time.Time) { d.engine.Core().Expect(now, nid) })
+	_ = d.engine.Do(ctx, func(now time.Time) { d.engine.Core().Preinstall(now, nid) })
 }
 
 // stopDNS ends the resolver, and lets applications ask the host's own again

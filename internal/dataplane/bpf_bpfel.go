@@ -122,7 +122,7 @@ const (
 	bpfEntryFlagsENTRY_REAL_SOCKETS bpfEntryFlags = 64
 	bpfEntryFlagsENTRY_BY_ALIAS     bpfEntryFlags = 128
 	bpfEntryFlagsENTRY_ENCAP        bpfEntryFlags = 256
-	bpfEntryFlagsENTRY_EXPECTED     bpfEntryFlags = 512
+	bpfEntryFlagsENTRY_PREINSTALLED bpfEntryFlags = 512
 	bpfEntryFlagsENTRY_PER_FLOW     bpfEntryFlags = 1024
 	bpfEntryFlagsENTRY_NAMED        bpfEntryFlags = 2048
 	bpfEntryFlagsENTRY_PLAIN_FLOWS  bpfEntryFlags = 8192

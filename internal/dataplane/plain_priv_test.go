@@ -143,24 +143,24 @@ func TestSpokePlain(t *testing.T) {
 
 // A session that is only expected is none yet: its correspondent speaks plain IPv6
 // until we have sent something.
-func TestSpokePlainToExpected(t *testing.T) {
+func TestSpokePlainToPreinstalled(t *testing.T) {
 	r, mine, other := realEnds(t)
 	realTCP(t, netip.AddrPortFrom(mine, 443), netip.AddrPortFrom(other, 40000))
 	segment := fromPeer(there, none, ip6.TCP, tcp(flagACK, 9))
 	p := entryFor(there)
-	p.Expected = true
+	p.Preinstalled = true
 	r.upsert(p)
 	r.check([]verdictCase{{"without a session", segment, passOn, nil, nil}})
 	r.egress(toPeer(ip6.UDP, udp(20)))
 	r.events()
 	r.left("the session is in use", segment, segment)
-	p.Expected, p.Seq = false, p.Seq+1
+	p.Preinstalled, p.Seq = false, p.Seq+1
 	r.upsert(p)
 	r.left("and confirmed", segment, segment)
 	q := entryFor(there)
-	q.Key.Remote, q.RemoteNID, q.Expected = unlistedPeer(1).NID, unlistedPeer(1).NID, true
+	q.Key.Remote, q.RemoteNID, q.Preinstalled = unlistedPeer(1).NID, unlistedPeer(1).NID, true
 	r.upsert(q)
-	q.Expected, q.Seq = false, q.Seq+1
+	q.Preinstalled, q.Seq = false, q.Seq+1
 	r.upsert(q)
 	r.check([]verdictCase{
 		{"somebody else", packet(at(there, q.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},

@@ -13,7 +13,7 @@ import (
 	"roam/wire/xlate"
 )
 
-// retryRig has a first segment of an expected session on its way.
+// retryRig has a first segment of a preinstalled entry on its way.
 type retryRig struct {
 	*rig
 	entry   ilnp.Entry
@@ -26,7 +26,7 @@ func newRetryRig(t *testing.T, n ilnp.Nonce) retryRig {
 	r := retryRig{rig: newRig(t), session: goldenCases(t)["tcp-syn"].Session}
 	ip(t, "link set lo up")
 	r.uplink(here)
-	r.entry = expected(ilnp.Initiated)
+	r.entry = preinstalled(ilnp.Initiated)
 	r.entry.LocalNonce = n
 	r.upsert(r.entry)
 	_, r.wire = r.egress(r.session)
@@ -119,7 +119,7 @@ func TestRetryIsAnswered(t *testing.T) {
 	r.ingress(refused(t, r.wire), on(loopback))
 	r.wantKinds("refused", Retried)
 	begun := r.entry
-	begun.Expected, begun.Seq = false, begun.Seq+1
+	begun.Preinstalled, begun.Seq = false, begun.Seq+1
 	r.upsert(begun) // it has heard of the first packet
 	v, out := r.ingress(answer)
 	if p, err := ilnpwire.ParsePacket(out); v != passOn || err != nil || p.Src != session(theirs) || p.Dst != session(ours) {
@@ -139,7 +139,7 @@ func TestRetryIsAnswered(t *testing.T) {
 func TestRetryKeepsToItsPath(t *testing.T) {
 	r := newRetryRig(t, ourNonce)
 	r.uplink(here, here+1)
-	r.entry.Expected, r.entry.Seq = false, r.entry.Seq+1
+	r.entry.Preinstalled, r.entry.Seq = false, r.entry.Seq+1
 	r.entry.Paths = append(r.entry.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: there})
 	r.upsert(r.entry)
 	r.ingress(refused(t, r.wire), on(loopback))

@@ -86,7 +86,7 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 func (p *Plane) Upsert(entry ilnp.Entry) error {
 	old, exists := p.known[entry.Key]
 	row, more := p.row(entry)
-	settled := exists && old.Flags&bpfEntryFlagsENTRY_EXPECTED == 0
+	settled := exists && old.Flags&bpfEntryFlagsENTRY_PREINSTALLED == 0
 	if settled || old.Flags&bpfEntryFlagsENTRY_PLAIN != 0 {
 		row.Flags |= old.Flags & bpfEntryFlagsENTRY_REAL_SOCKETS // once seen plain, an entry may have such sockets
 	}
@@ -133,7 +133,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 // they took for the session's would be answered with a reset. As long as a session
 // is only expected, its correspondent's packets are plain IPv6.
 func (p *Plane) publishNew(row bpfSessionEntry) (bpfSessionEntry, error) {
-	keep := row.Flags & (bpfEntryFlagsENTRY_REAL_SOCKETS | bpfEntryFlagsENTRY_EXPECTED)
+	keep := row.Flags & (bpfEntryFlagsENTRY_REAL_SOCKETS | bpfEntryFlagsENTRY_PREINSTALLED)
 	row.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
 	if err := p.publish(row); err != nil || keep != 0 {
 		return row, err
@@ -229,7 +229,7 @@ func (p *Plane) Sync(want []ilnp.Entry) error {
 // to be accepted as sources that it has no room for.
 func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 	r := bpfSessionEntry{
-		Alias:      sessionKey(entry.Key),
+		Alias:       sessionKey(entry.Key),
 		LocalNid:    half(uint64(entry.LocalNID)),
 		RemoteNid:   half(uint64(entry.RemoteNID)),
 		LocalNonce:  nonce(entry.LocalNonce),
@@ -352,8 +352,8 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 	if entry.ICMPRule == ilnp.RuleRFC6741 && entry.State != ilnp.Plain {
 		f |= bpfEntryFlagsENTRY_ICMP_RFC6741
 	}
-	if entry.Expected {
-		f |= bpfEntryFlagsENTRY_EXPECTED
+	if entry.Preinstalled {
+		f |= bpfEntryFlagsENTRY_PREINSTALLED
 	}
 	if entry.PerFlow || len(entry.Long) > 0 {
 		f |= bpfEntryFlagsENTRY_PER_FLOW

@@ -142,7 +142,7 @@ func TestErrorOfOursToAPendingPeer(t *testing.T) {
 	from := at(there, theirs)
 	r.must(r.SetRecord(Record{NID: theirs, Locators: []roam.L64{there, else1}}))
 	p := entryFor(else1)
-	p.State, p.RemoteNonce, p.Expected = ilnp.Initiated, none, true
+	p.State, p.RemoteNonce, p.Preinstalled = ilnp.Initiated, none, true
 	r.upsert(p)
 	r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(200)))
 	evs := r.events()

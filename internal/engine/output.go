@@ -82,7 +82,7 @@ func (e *Engine) upsert(p ilnp.Entry) {
 		e.firsts.forget(p.Key)
 	}
 	e.sessionsChanged()
-	if p.Expected {
+	if p.Preinstalled {
 		return // nothing has been sent
 	}
 	if p.State == ilnp.Established && !p.Encap {

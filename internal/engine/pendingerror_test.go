@@ -18,7 +18,7 @@ func TestErrorsToAPendingPeer(t *testing.T) {
 		e, o := withSession(t, ilnp.Initiated)
 		e.cfg.UDPPort = udpPort
 		p := e.entries[sessionKey]
-		p.Expected = true
+		p.Preinstalled = true
 		e.entries[sessionKey] = p
 		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
@@ -42,7 +42,7 @@ func TestErrorsToAPendingPeer(t *testing.T) {
 func TestExcessOfAPendingPeer(t *testing.T) {
 	e, o := withSession(t, ilnp.Initiated)
 	p := e.entries[sessionKey]
-	p.Expected = true
+	p.Preinstalled = true
 	e.entries[sessionKey] = p
 	packet := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
 	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: sessionKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
@@ -50,7 +50,7 @@ func TestExcessOfAPendingPeer(t *testing.T) {
 	if len(o.resent) > 0 || len(e.excess.packets(sessionKey)) != 1 {
 		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(sessionKey)))
 	}
-	p.Expected, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
+	p.Preinstalled, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
 	e.cfg.Plane = &kernel{}
 	e.upsert(p)
 	e.release(sessionKey)

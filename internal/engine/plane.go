@@ -89,7 +89,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 	// What exceeds the allowance of a pending peer waits, though an entry may be
 	// preinstalled for that peer: sent again it would come back.
 	excess := ev.OwnNonce.Present()
-	if p, made := e.session(ev.Key); made && !(p.Expected && excess) {
+	if p, made := e.session(ev.Key); made && !(p.Preinstalled && excess) {
 		e.resend(ev.Packet) // the session came to be while the packet was on its way here
 		return
 	}
@@ -107,7 +107,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 	e.core.HandleObservation(now, o)
 }
 
-// hold keeps a packet that has left by an expected session, in case that falls back
+// hold keeps a packet that has left by a preinstalled entry, in case that falls back
 // to plain IPv6.
 func (e *Engine) hold(ev dataplane.Event) {
 	p, made := e.session(ev.Key)

@@ -10,7 +10,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// A packet that has left by an expected session is kept until its nonce is known to
+// A packet that has left by a preinstalled entry is kept until its nonce is known to
 // be understood, and leaves again when it is not.
 func TestFirstPacketIsKept(t *testing.T) {
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"roam"
 )
 
-func expecting(n int) func(*Config) { return func(c *Config) { c.Expect = n } }
+func preinstalling(n int) func(*Config) { return func(c *Config) { c.Preinstall = n } }
 
 // tell makes a correspondent known at a place.
 func (b *bench) tell(nid roam.NID, at roam.L64) {
@@ -16,29 +16,29 @@ func (b *bench) tell(nid roam.NID, at roam.L64) {
 	b.drain()
 }
 
-// wantExpected fails the test unless just these have an entry and no session.
-func (b *bench) wantExpected(nids ...roam.NID) {
+// wantPreinstalled fails the test unless just these have an entry and no session.
+func (b *bench) wantPreinstalled(nids ...roam.NID) {
 	b.t.Helper()
 	var got []roam.NID
 	for key, p := range b.entries {
-		if p.Expected {
+		if p.Preinstalled {
 			got = append(got, key.Remote)
 		}
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, nids) || len(b.expected) != len(nids) || len(b.awaited) != len(nids) {
-		b.t.Errorf("expected %v (%d, %d), want %v", got, len(b.expected), len(b.awaited), nids)
+	if !slices.Equal(got, nids) || len(b.preinstalled) != len(nids) || len(b.preinstallOrder) != len(nids) {
+		b.t.Errorf("expected %v (%d, %d), want %v", got, len(b.preinstalled), len(b.preinstallOrder), nids)
 	}
 }
 
-// TestExpected: the entry is there before the first packet, without a word on the
+// TestPreinstalled: the entry is there before the first packet, without a word on the
 // wire, and the session has its nonce.
-func TestExpected(t *testing.T) {
-	b := newBench(t, expecting(2))
+func TestPreinstalled(t *testing.T) {
+	b := newBench(t, preinstalling(2))
 	b.tell(peerNID, netP)
 	b.prefix(1, netA, Infinite)
 	before := b.entries[theKey]
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	if before.State != Initiated || !before.LocalNonce.Present() || !slices.Equal(b.targets(), []roam.L64{netP}) {
 		t.Errorf("entry %+v, want initiated, with a nonce and a path", before)
 	}
@@ -48,7 +48,7 @@ func TestExpected(t *testing.T) {
 	}
 	b.see(Observation{Trigger: SeenFirst, Key: theKey})
 	p := b.entries[theKey]
-	if p.Expected || p.State != Initiated || p.LocalNonce != before.LocalNonce || b.count(SessionStarted) != 1 || len(b.other) != 0 {
+	if p.Preinstalled || p.State != Initiated || p.LocalNonce != before.LocalNonce || b.count(SessionStarted) != 1 || len(b.other) != 0 {
 		t.Errorf("entry %+v and %v, want a session with that nonce, and nothing sent again", p, b.other)
 	}
 	b.answerProbes()
@@ -56,18 +56,18 @@ func TestExpected(t *testing.T) {
 		t.Errorf("session is %v after the probe's reply", p.State)
 	}
 	b.pass(defaultIdle + idleUnread)
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	if n := b.entries[theKey].LocalNonce; n == before.LocalNonce {
 		t.Error("the nonce of a session that has ended is used again")
 	}
 	b.RemovePeer(b.now, peerNID)
 	b.drain()
-	b.wantExpected()
+	b.wantPreinstalled()
 }
 
-// TestExpectedIsUsedBeforeThatIsTold: by the answer to its first packet, by what the
+// TestPreinstalledIsUsedBeforeThatIsTold: by the answer to its first packet, by what the
 // data plane counted, or by a packet that was there before the entry.
-func TestExpectedIsUsedBeforeThatIsTold(t *testing.T) {
+func TestPreinstalledIsUsedBeforeThatIsTold(t *testing.T) {
 	for name, use := range map[string]func(*bench){
 		"answer": func(b *bench) {
 			b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
@@ -75,7 +75,7 @@ func TestExpectedIsUsedBeforeThatIsTold(t *testing.T) {
 		},
 		"count": func(b *bench) {
 			b.HandleActivity(b.now, []Activity{{Key: theKey}})
-			b.wantExpected(peerNID)
+			b.wantPreinstalled(peerNID)
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
 			b.drain()
 		},
@@ -86,22 +86,22 @@ func TestExpectedIsUsedBeforeThatIsTold(t *testing.T) {
 			}
 		},
 	} {
-		b := newBench(t, expecting(1))
+		b := newBench(t, preinstalling(1))
 		b.prefix(1, netA, Infinite)
 		b.tell(peerNID, netP)
 		n := b.entries[theKey].LocalNonce
 		use(b)
-		b.wantExpected()
+		b.wantPreinstalled()
 		if b.entries[theKey].LocalNonce != n || len(b.sessions) != 1 || b.count(SessionStarted) != 1 {
 			t.Errorf("%s: entry %+v, %d sessions", name, b.entries[theKey], len(b.sessions))
 		}
 	}
 }
 
-// TestExpectedWithoutILNP: the first packet that was refused is sent again, and as
+// TestPreinstalledWithoutILNP: the first packet that was refused is sent again, and as
 // long as that is remembered, the next session is expected to be plain. That it was
 // may be told before the packet itself is.
-func TestExpectedWithoutILNP(t *testing.T) {
+func TestPreinstalledWithoutILNP(t *testing.T) {
 	for _, refuse := range []func(*bench){
 		func(b *bench) {
 			b.see(Observation{Trigger: SeenFirst, Key: theKey})
@@ -115,7 +115,7 @@ func TestExpectedWithoutILNP(t *testing.T) {
 
 func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 	t.Helper()
-	b := newBench(t, expecting(1), func(c *Config) { c.IdleTimeout = time.Minute })
+	b := newBench(t, preinstalling(1), func(c *Config) { c.IdleTimeout = time.Minute })
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
 	refuse(b)
@@ -126,7 +126,7 @@ func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 		t.Errorf("plain: %q", s.WhyPlain)
 	}
 	b.pass(time.Minute + idleUnread)
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	if p := b.entries[theKey]; p.State != Plain {
 		t.Errorf("the next session is expected to be %v", p.State)
 	}
@@ -138,73 +138,73 @@ func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 	b.pass(time.Minute + idleUnread)
 	b.HandleActivity(b.now.Add(defaultFallback), []Activity{{Key: theKey}})
 	b.drain()
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	if p := b.entries[theKey]; p.State != Initiated {
 		t.Errorf("after what is remembered has run out, it is expected to be %v", p.State)
 	}
 }
 
-// TestExpectedAreFew: those that were asked for last, and none where sessions need
+// TestPreinstalledAreFew: those that were asked for last, and none where sessions need
 // the room.
-func TestExpectedAreFew(t *testing.T) {
-	b := newBench(t, expecting(2), func(c *Config) { c.MaxSessions = 3 })
+func TestPreinstalledAreFew(t *testing.T) {
+	b := newBench(t, preinstalling(2), func(c *Config) { c.MaxSessions = 3 })
 	b.prefix(1, netA, Infinite)
 	for i := range roam.NID(4) {
 		b.tell(peerNID+i, netP)
 	}
-	b.wantExpected(peerNID, peerNID+1)
+	b.wantPreinstalled(peerNID, peerNID+1)
 	ask := func(nid roam.NID) {
-		b.Expect(b.now, nid)
+		b.Preinstall(b.now, nid)
 		b.drain()
 	}
 	ask(peerNID)
 	ask(peerNID + 2)
-	b.wantExpected(peerNID, peerNID+2)
+	b.wantPreinstalled(peerNID, peerNID+2)
 	ask(peerNID + 9) // unknown
-	b.wantExpected(peerNID, peerNID+2)
+	b.wantPreinstalled(peerNID, peerNID+2)
 	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID + 1}})
 	ask(peerNID + 1)
-	b.wantExpected(peerNID, peerNID+2)
+	b.wantPreinstalled(peerNID, peerNID+2)
 	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID + 3}})
-	b.wantExpected(peerNID + 2)
+	b.wantPreinstalled(peerNID + 2)
 	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, peerNID}})
-	b.wantExpected()
+	b.wantPreinstalled()
 	ask(peerNID + 2)
-	b.wantExpected()
+	b.wantPreinstalled()
 }
 
-// TestExpectedContactsFirst: a correspondent that is expected and contacts us is
+// TestPreinstalledContactsFirst: a correspondent that is preinstalled and contacts us is
 // validated as any other, and has one session.
-func TestExpectedContactsFirst(t *testing.T) {
-	b := newBench(t, expecting(1))
+func TestPreinstalledContactsFirst(t *testing.T) {
+	b := newBench(t, preinstalling(1))
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
 	b.see(pending(netP, peerNonce))
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	b.answerProbes()
-	b.wantExpected()
+	b.wantPreinstalled()
 	if p := b.entries[theKey]; len(b.entries) != 1 || p.State != Established || p.LocalNonce != pending(netP, peerNonce).OwnNonce {
 		t.Errorf("%d entries, %+v", len(b.entries), p)
 	}
 }
 
-// TestExpectedAfterAUnlistedThatDoesNotAnswer: what the data plane forgets of the
+// TestPreinstalledAfterAUnlistedThatDoesNotAnswer: what the data plane forgets of the
 // pending peer is not the entry.
-func TestExpectedAfterAUnlistedThatDoesNotAnswer(t *testing.T) {
-	b := newBench(t, expecting(1))
+func TestPreinstalledAfterAUnlistedThatDoesNotAnswer(t *testing.T) {
+	b := newBench(t, preinstalling(1))
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
 	b.see(pending(netQ, peerNonce))
 	b.pass(time.Minute)
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	if !slices.ContainsFunc(b.other, func(o Output) bool { d, is := o.(Dismiss); return is && d.Key == theKey }) {
 		t.Error("the pending peer is not forgotten")
 	}
 }
 
-// TestExpectedFollows: moves of this host, and what is told of the correspondent.
-func TestExpectedFollows(t *testing.T) {
-	b := newBench(t, expecting(1))
+// TestPreinstalledFollows: moves of this host, and what is told of the correspondent.
+func TestPreinstalledFollows(t *testing.T) {
+	b := newBench(t, preinstalling(1))
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
 	b.prefix(2, netB, Infinite)
@@ -213,28 +213,28 @@ func TestExpectedFollows(t *testing.T) {
 	}
 	b.tell(peerNID, netQ)
 	b.wantTargets(netQ)
-	b.wantExpected(peerNID)
+	b.wantPreinstalled(peerNID)
 	b.AddPeer(b.now, Peer{NID: peerNID})
 	b.drain()
-	b.wantExpected()
+	b.wantPreinstalled()
 	if len(b.sent) != 0 {
 		t.Errorf("%d packets sent", len(b.sent))
 	}
 }
 
-// TestExpectedSurvivesTheDaemon: with its nonce, which packets may have used.
-func TestExpectedSurvivesTheDaemon(t *testing.T) {
-	b := newBench(t, expecting(2))
+// TestPreinstalledSurvivesTheDaemon: with its nonce, which packets may have used.
+func TestPreinstalledSurvivesTheDaemon(t *testing.T) {
+	b := newBench(t, preinstalling(2))
 	b.prefix(1, netA, Infinite)
 	b.tell(peerNID, netP)
 	b.tell(peerNID+1, netP)
-	n := newBench(t, expecting(2))
+	n := newBench(t, preinstalling(2))
 	n.tell(peerNID, netP) // the daemon reads its hosts file first
 	if err := n.Restore(n.now, b.Export()); err != nil {
 		t.Fatal(err)
 	}
 	n.drain()
-	n.wantExpected(peerNID, peerNID+1)
+	n.wantPreinstalled(peerNID, peerNID+1)
 	was := b.entries[theKey]
 	if p := n.entries[theKey]; p.LocalNonce != was.LocalNonce || p.Seq <= was.Seq || !slices.Equal(p.Paths, was.Paths) {
 		t.Errorf("entry %+v, want %+v", p, was)
@@ -244,5 +244,5 @@ func TestExpectedSurvivesTheDaemon(t *testing.T) {
 	}
 	n.HandleActivity(n.now, []Activity{{Key: theKey, LastTx: n.now}})
 	n.drain()
-	n.wantExpected(peerNID + 1)
+	n.wantPreinstalled(peerNID + 1)
 }

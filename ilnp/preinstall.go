@@ -7,44 +7,44 @@ import (
 	"roam"
 )
 
-// A session that is expected has its entry in the data plane before its first packet,
+// A session that is preinstalled has its entry in the data plane before its first packet,
 // which so need not wait for the daemon: with a nonce, or as plain IPv6 where the
 // correspondent is remembered to have no ILNP. Nothing is sent for it. As long as
 // none of our packets has used it, to the data plane it is not there for whoever comes
 // from outside, and a correspondent that contacts us first becomes a session as ever.
 //
-// Expected are known correspondents without a session, at most Config.Expect: those
+// Preinstalled are known correspondents without a session, at most Config.Preinstall: those
 // that were made known first, and then whoever was asked for or had a session last.
 
-// Expect has a known correspondent without a session expected, since an application
+// Preinstall has a known correspondent without a session expected, since an application
 // has asked for it. Where there are too many, the one that was asked for the
 // longest ago is not expected any more.
-func (c *Core) Expect(now time.Time, nid roam.NID) {
+func (c *Core) Preinstall(now time.Time, nid roam.NID) {
 	key := SessionKey{c.cfg.NIDs[0], nid}
-	if i := slices.Index(c.awaited, key); i >= 0 {
-		c.awaited = append(slices.Delete(c.awaited, i, i+1), key)
+	if i := slices.Index(c.preinstallOrder, key); i >= 0 {
+		c.preinstallOrder = append(slices.Delete(c.preinstallOrder, i, i+1), key)
 		return
 	}
-	if len(c.awaited) > 0 && len(c.awaited) >= c.cfg.Expect && c.canExpect(key) {
-		c.unexpect(c.awaited[0])
+	if len(c.preinstallOrder) > 0 && len(c.preinstallOrder) >= c.cfg.Preinstall && c.canPreinstall(key) {
+		c.uninstall(c.preinstallOrder[0])
 	}
-	c.expectIfRoom(now, nid)
+	c.preinstallIfFree(now, nid)
 }
 
-// canExpect reports whether there is something to expect, and no session.
-func (c *Core) canExpect(key SessionKey) bool {
+// canPreinstall reports whether there is something to expect, and no session.
+func (c *Core) canPreinstall(key SessionKey) bool {
 	k := c.known[key.Remote]
 	return k != nil && len(k.locators) > 0 && c.sessionOf(key) == nil
 }
 
 // isFull reports whether the data plane has no entry left.
 func (c *Core) isFull() bool {
-	return c.cfg.MaxSessions > 0 && len(c.sessions)+len(c.awaited) >= c.cfg.MaxSessions
+	return c.cfg.MaxSessions > 0 && len(c.sessions)+len(c.preinstallOrder) >= c.cfg.MaxSessions
 }
 
-func (c *Core) expectIfRoom(now time.Time, nid roam.NID) {
+func (c *Core) preinstallIfFree(now time.Time, nid roam.NID) {
 	key := SessionKey{c.cfg.NIDs[0], nid}
-	if len(c.awaited) >= c.cfg.Expect || c.isFull() || c.expected[key] != nil || !c.canExpect(key) {
+	if len(c.preinstallOrder) >= c.cfg.Preinstall || c.isFull() || c.preinstalled[key] != nil || !c.canPreinstall(key) {
 		return
 	}
 	n, ok := c.drawNonce(now)
@@ -55,12 +55,12 @@ func (c *Core) expectIfRoom(now time.Time, nid roam.NID) {
 }
 
 func (c *Core) await(now time.Time, s *session) {
-	c.expected[s.key] = s
-	c.awaited = append(c.awaited, s.key)
+	c.preinstalled[s.key] = s
+	c.preinstallOrder = append(c.preinstallOrder, s.key)
 	c.stand(now, s)
 }
 
-// stand brings the entry of an expected session in line with what is known now.
+// stand brings the entry of a preinstalled entry in line with what is known now.
 func (c *Core) stand(now time.Time, s *session) {
 	s.state, s.fallback, s.remembered = Initiated, noFallback, false
 	if c.isPlain(now, s) {
@@ -78,16 +78,16 @@ func (c *Core) isPlain(now time.Time, s *session) bool {
 
 // standAll does so for all of them, after a change of our own locators.
 func (c *Core) standAll(now time.Time) {
-	for _, key := range c.awaited {
-		c.stand(now, c.expected[key])
+	for _, key := range c.preinstallOrder {
+		c.stand(now, c.preinstalled[key])
 	}
 }
 
 // standAged does so for those about which something has run out. It need not be
 // known to the second: when the first packet leaves, the session judges anew.
 func (c *Core) standAged(now time.Time) {
-	for _, key := range c.awaited {
-		s := c.expected[key]
+	for _, key := range c.preinstallOrder {
+		s := c.preinstalled[key]
 		limited := slices.ContainsFunc(s.remotes, func(r remote) bool { return !r.expires.IsZero() })
 		if limited || c.isPlain(now, s) != (s.state == Plain) {
 			c.stand(now, s)
@@ -95,33 +95,33 @@ func (c *Core) standAged(now time.Time) {
 	}
 }
 
-// adviseExpected brings what was told of a correspondent into the session that is
+// advisePreinstalled brings what was told of a correspondent into the session that is
 // expected with it.
-func (c *Core) adviseExpected(now time.Time, k *correspondent) {
-	s := c.expected[SessionKey{c.cfg.NIDs[0], k.nid}]
+func (c *Core) advisePreinstalled(now time.Time, k *correspondent) {
+	s := c.preinstalled[SessionKey{c.cfg.NIDs[0], k.nid}]
 	switch {
 	case s == nil:
-		c.expectIfRoom(now, k.nid)
+		c.preinstallIfFree(now, k.nid)
 	case len(k.locators) == 0:
-		c.unexpect(s.key)
+		c.uninstall(s.key)
 	default:
 		s.profile, s.remotes = k.profile, k.targets()
 		c.stand(now, s)
 	}
 }
 
-// take makes an expected session one that is not, without a word to the data plane;
+// take makes a preinstalled entry one that is not, without a word to the data plane;
 // nil: it was not expected.
 func (c *Core) take(key SessionKey) *session {
-	s := c.expected[key]
+	s := c.preinstalled[key]
 	if s != nil {
-		delete(c.expected, key)
-		c.awaited = slices.DeleteFunc(c.awaited, func(k SessionKey) bool { return k == key })
+		delete(c.preinstalled, key)
+		c.preinstallOrder = slices.DeleteFunc(c.preinstallOrder, func(k SessionKey) bool { return k == key })
 	}
 	return s
 }
 
-func (c *Core) unexpect(key SessionKey) {
+func (c *Core) uninstall(key SessionKey) {
 	if c.take(key) != nil {
 		c.emit(Delete{Key: key})
 	}
@@ -142,17 +142,17 @@ func (c *Core) begin(now time.Time, key SessionKey) *session {
 // taken and some by sessions that are only expected.
 func (c *Core) giveWay(key SessionKey) {
 	c.take(key) // its entry is replaced
-	for len(c.awaited) > 0 && c.isFull() {
-		c.unexpect(c.awaited[0])
+	for len(c.preinstallOrder) > 0 && c.isFull() {
+		c.uninstall(c.preinstallOrder[0])
 	}
 }
 
-// restoreExpected keeps the nonce of a predecessor's, as packets may have used it
+// restorePreinstalled keeps the nonce of a predecessor's, as packets may have used it
 // while there was no daemon.
-func (c *Core) restoreExpected(now time.Time, v savedSession) {
+func (c *Core) restorePreinstalled(now time.Time, v savedSession) {
 	key := SessionKey{v.Local, v.Remote}
 	c.take(key) // one that was made since the start has another nonce
-	if len(c.awaited) >= c.cfg.Expect || c.isFull() || v.Remote != v.RemoteNID || !c.canExpect(key) {
+	if len(c.preinstallOrder) >= c.cfg.Preinstall || c.isFull() || v.Remote != v.RemoteNID || !c.canPreinstall(key) {
 		return
 	}
 	s := c.initiated(key, c.known[v.RemoteNID], loadNonce(v.LocalNonce))

@@ -10,20 +10,20 @@ import (
 	"roam/wire/ip6"
 )
 
-// expected is a session that stands ready.
-func expected(state ilnp.SessionState) ilnp.Entry {
+// expected is a session that is preinstalled.
+func preinstalled(state ilnp.SessionState) ilnp.Entry {
 	p := entryFor(there)
-	p.State, p.RemoteNonce, p.Expected = state, ilnp.Nonce{}, true
+	p.State, p.RemoteNonce, p.Preinstalled = state, ilnp.Nonce{}, true
 	p.Accept = []roam.L64{there}
 	return p
 }
 
 // The first packet leaves at once, and the daemon has it as well, until it has
 // written the entry anew; no more often than it can keep them.
-func TestExpectedFirst(t *testing.T) {
+func TestPreinstalledFirst(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := expected(ilnp.Initiated)
+	p := preinstalled(ilnp.Initiated)
 	r.upsert(p)
 	first := toPeer(ip6.TCP, tcp(flagSYN, 0))
 	const kept = 16
@@ -41,17 +41,17 @@ func TestExpectedFirst(t *testing.T) {
 	}
 	r.egress(first)
 	r.wantKinds("one too many to keep")
-	p.Expected, p.Seq = false, p.Seq+1
+	p.Preinstalled, p.Seq = false, p.Seq+1
 	r.upsert(p)
 	r.egress(first)
 	r.wantKinds("a session that has begun")
 }
 
 // Of one that is plain the daemon hears by what is counted.
-func TestExpectedPlain(t *testing.T) {
+func TestPreinstalledPlain(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	r.upsert(expected(ilnp.Plain))
+	r.upsert(preinstalled(ilnp.Plain))
 	got := r.counted(func() {
 		if p := r.send(ip6.TCP, tcp(flagSYN, 0)); p.Nonce.Present() {
 			t.Errorf("left with a nonce: %+v", p)
@@ -66,7 +66,7 @@ func TestExpectedPlain(t *testing.T) {
 }
 
 // To whoever comes from outside it is there only once a packet of ours has used it.
-func TestExpectedFromOutside(t *testing.T) {
+func TestPreinstalledFromOutside(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
 	r.uplink(here)
@@ -74,7 +74,7 @@ func TestExpectedFromOutside(t *testing.T) {
 	bare := fromPeer(there, ilnp.Nonce{}, ip6.TCP, tcp(flagSYN|flagACK, 0))
 	for _, state := range []ilnp.SessionState{ilnp.Initiated, ilnp.Plain} {
 		r.must(r.Delete(entryFor().Key))
-		r.upsert(expected(state))
+		r.upsert(preinstalled(state))
 		v, out := r.ingress(bare)
 		if v != passOn || !bytes.Equal(out, bare) {
 			t.Errorf("%v: a packet without nonce before ours: verdict %d", state, v)
@@ -93,7 +93,7 @@ func TestExpectedFromOutside(t *testing.T) {
 		r.wantKinds("the answer", NonceSeen)
 	}
 	r.must(r.Delete(entryFor().Key))
-	r.upsert(expected(ilnp.Initiated))
+	r.upsert(preinstalled(ilnp.Initiated))
 	r.ingress(shown)
 	evs := r.events()
 	if len(evs) != 1 || evs[0].Kind != PendingPeer {
@@ -107,10 +107,10 @@ func TestExpectedFromOutside(t *testing.T) {
 }
 
 // An error about a packet that we never sent is none of ours.
-func TestExpectedError(t *testing.T) {
+func TestPreinstalledError(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	p := expected(ilnp.Initiated)
+	p := preinstalled(ilnp.Initiated)
 	r.upsert(p)
 	quoted := packet(at(here, ours), at(there, theirs), ip6.DestOpts, with(p.LocalNonce, ip6.TCP, tcp(flagSYN, 0)))
 	b, err := ilnpwire.BuildError(at(there, theirs), at(here, ours), ilnp.Nonce{}, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 3, Quoted: quoted})

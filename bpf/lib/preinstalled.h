@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Sessions that stand ready for their first packet. */
-#ifndef ROAM_EXPECTED_H
-#define ROAM_EXPECTED_H
+#ifndef ROAM_PREINSTALLED_H
+#define ROAM_PREINSTALLED_H
 
 #include "session.h"
 
@@ -23,12 +23,12 @@ __noinline int is_unused(const struct session_entry *p)
 
 static __always_inline int is_waiting(const struct session_entry *p)
 {
-	return p->flags & ENTRY_EXPECTED && is_unused(p);
+	return p->flags & ENTRY_PREINSTALLED && is_unused(p);
 }
 
 #define FIRST_TOLD 16 /* packets; as many as the daemon keeps */
 
-/* A packet of ours leaves by an expected session: the daemon hears of it behind it,
+/* A packet of ours leaves by a preinstalled entry: the daemon hears of it behind it,
  * and gets it in case the correspondent refuses the nonce and it is to leave again.
  * Where none went in, nothing is urgent: it sees what was counted.
  */
