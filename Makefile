@@ -76,7 +76,7 @@ test-kernels: setup-kernels build ## run what stands next to the kernel in guest
 test-guest: setup-guest build ## run the package, link managers, VLAN and bond in a guest with systemd (root; STEP=part)
 	@STEP='$(STEP)' TESTFLAGS='$(TESTFLAGS)' build/guest/test
 
-test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed octet by octet
+test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed byte by byte
 	$(GO) test -tags replay -count 1 -timeout 0 -v -run '^TestSeedReplays$$' $(TESTFLAGS) ./lab/runner
 
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)

@@ -16,7 +16,7 @@ import (
 
 // NID is a 64-bit Node Identifier (RFC 6740 §2.1). It names a node, never an
 // interface, and sits in the low 64 bits of an ILNPv6 address. The value is in
-// host order: the first octet on the wire is the most significant one.
+// host order: the first byte on the wire is the most significant one.
 type NID uint64
 
 // L64 is a 64-bit Locator (RFC 6740 §2.1): the /64 routing prefix of a

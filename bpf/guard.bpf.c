@@ -72,7 +72,7 @@ struct ends {
 
 #define ENDS_AT 6
 
-/* Costs nothing, as the loads that follow may fail; the other way to the octets of
+/* Costs nothing, as the loads that follow may fail; the other way to the bytes of
  * a packet is by two calls.
  */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;

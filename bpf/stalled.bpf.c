@@ -52,9 +52,9 @@ struct connection {
 	struct in6_addr local, remote;
 	__u16 local_port, remote_port; /* host order */
 	__u32 state;                   /* of TCP, as the kernel numbers them */
-	__u32 unacked;                 /* oldest octet that is not acknowledged */
-	__u32 next;                    /* octet to be sent next */
-	__u32 wanted;                  /* octet that shall arrive next */
+	__u32 unacked;                 /* oldest byte that is not acknowledged */
+	__u32 next;                    /* byte to be sent next */
+	__u32 wanted;                  /* byte that shall arrive next */
 	__u32 arrived;                 /* segments so far */
 	__u32 backoff;                 /* how often the time-out was doubled */
 };

@@ -103,7 +103,7 @@ type RemoteLocator struct {
 	Lifetime   time.Duration // what is left; Infinite if not limited
 }
 
-// Nonce is the value of a Nonce option (RFC 6744 §2): 4 or 12 octets, or 0
+// Nonce is the value of a Nonce option (RFC 6744 §2): 4 or 12 bytes, or 0
 // when not known. It is comparable.
 type Nonce = ilnpwire.Nonce
 
@@ -324,7 +324,7 @@ const (
 	PathAnswered         // a probe that Check sent was answered: Path, RTT, Form, Size, Relabelled
 	EncapsulationChanged // control messages go in UDP from now on, or do not any more: Path, Reason
 	SpreadChanged        // TCP is spread otherwise from now on: Reason
-	PathNarrowed         // packets of Size octets vanish on a Path: those of the session are kept to 1280
+	PathNarrowed         // packets of Size bytes vanish on a Path: those of the session are kept to 1280
 	SessionNamed         // a node that had only claimed its NID was validated where the record lists it: the name is its
 	HandoffReturned      // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 )

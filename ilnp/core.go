@@ -19,7 +19,7 @@ type Config struct {
 	Place            func(link string) int // of a link by its name: one of a lower place is stayed on, and of equal ones the newest wins; nil: all are equal
 	Accept           Accept                // who may open a session towards this host
 	DraftLU          bool                  // send Locator Updates in the draft form to peers that have not shown theirs
-	NonceLength      uint8                 // of our own nonces: 4 (default) or 12 octets (RFC 6744 §2)
+	NonceLength      uint8                 // of our own nonces: 4 (default) or 12 bytes (RFC 6744 §2)
 	Rule             ChecksumRule          // for correspondents without a rule of their own
 	Rand             io.Reader             // source of nonces and probe tokens; a CSPRNG outside of simulations
 	FallbackLifetime time.Duration         // how long "no ILNP there" is remembered; default 10 min
@@ -182,7 +182,7 @@ func (c *Core) RejectedInput() RejectedInput {
 	return counts
 }
 
-// draw returns n random octets, or false if there is no randomness: nothing
+// draw returns n random bytes, or false if there is no randomness: nothing
 // that needs to be unpredictable is made then.
 func (c *Core) draw(now time.Time, b []byte) bool {
 	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {

@@ -35,7 +35,7 @@ func Example() {
 		case ilnp.Upsert:
 			fmt.Println("write entry:", o.Entry.State, o.Entry.Paths)
 		case ilnp.Transmit:
-			fmt.Println("send", len(o.Packet), "octets from link", o.Link)
+			fmt.Println("send", len(o.Packet), "bytes from link", o.Link)
 		case ilnp.Release:
 			fmt.Println("let the first packets go")
 		}
@@ -47,5 +47,5 @@ func Example() {
 	// tell: session started
 	// write entry: initiated [{2001:0db8:000a:0000 on link 2 2001:0db8:0005:0000}]
 	// let the first packets go
-	// send 72 octets from link 2
+	// send 72 bytes from link 2
 }

@@ -71,7 +71,7 @@ func FuzzObservation(f *testing.F) {
 	})
 }
 
-// observeAnything makes an observation, or lets time pass, out of two octets.
+// observeAnything makes an observation, or lets time pass, out of two bytes.
 func (b *bench) observeAnything(what, detail byte) {
 	o := Observation{Trigger: Trigger(what % 16), Key: theKey, LocalNID: ownNID, Local: Local{1, netA}, Found: FoundRule(detail % 4)}
 	o.Remote.NID, o.Remote.L64 = peerNID, netP

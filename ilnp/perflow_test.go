@@ -202,7 +202,7 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 		b.drain()
 		for _, p := range b.probesSent() {
 			if len(p.Payload) != 8+len(token{}) {
-				t.Fatalf("its wish goes back to it: %d octets", len(p.Payload))
+				t.Fatalf("its wish goes back to it: %d bytes", len(p.Payload))
 			}
 		}
 		b.answerProbes()

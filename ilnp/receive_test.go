@@ -18,7 +18,7 @@ func TestRefusedInput(t *testing.T) {
 	update := func(b *bench, n Nonce, list ...ilnpwire.LocatorEntry) []byte {
 		return b.update(netP, n, ilnpwire.LocatorUpdate{Locators: list})
 	}
-	// patched changes one octet of the ICMPv6 message, which stands behind the
+	// patched changes one byte of the ICMPv6 message, which stands behind the
 	// header and the nonce, and puts the checksum right again.
 	patched := func(b *bench, offset int, v byte) []byte {
 		p := update(b, peerNonce, one...)
@@ -432,7 +432,7 @@ func FuzzHandlePacket(f *testing.F) {
 	})
 }
 
-// TestRandomPackets feeds packets with octets changed at random to sessions in
+// TestRandomPackets feeds packets with bytes changed at random to sessions in
 // all states.
 func TestRandomPackets(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

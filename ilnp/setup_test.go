@@ -47,7 +47,7 @@ func TestInitiator(t *testing.T) {
 		b.see(Observation{Trigger: SeenMiss, Key: theKey})
 		p := b.entries[theKey]
 		if p.State != Initiated || p.LocalNonce.Len != length || p.RemoteNonce.Present() || p.Rule != RuleRFC6741 {
-			t.Errorf("entry %+v, want initiated with a nonce of %d octets", p, length)
+			t.Errorf("entry %+v, want initiated with a nonce of %d bytes", p, length)
 		}
 		if !slices.Equal(b.other, []Output{Release{theKey}}) {
 			t.Errorf("%v, want the packets released", b.other)

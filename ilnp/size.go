@@ -29,7 +29,7 @@ type sizeCheck struct {
 }
 
 // TooBig tells our own stack, on behalf of the network, that packets of a
-// session may have at most MTU octets.
+// session may have at most MTU bytes.
 type TooBig struct {
 	Key SessionKey
 	MTU int
@@ -37,7 +37,7 @@ type TooBig struct {
 
 func (TooBig) output() {}
 
-// SetLinkMTU notes how many octets a packet on a link may have.
+// SetLinkMTU notes how many bytes a packet on a link may have.
 func (c *Core) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
 
 // HandleTooBig notes that a router said Packet Too Big about a session: the path

@@ -259,7 +259,7 @@ func (c *Core) restoreKnown(list []savedKnown) {
 func (c *Core) check(v savedSession) error {
 	switch n, m := len(v.LocalNonce), len(v.RemoteNonce); {
 	case n != 4 && n != 12, m != 0 && m != 4 && m != 12, v.State == Established && m == 0:
-		return fmt.Errorf("nonces of %d and %d octets: %w", n, m, ErrState)
+		return fmt.Errorf("nonces of %d and %d bytes: %w", n, m, ErrState)
 	case v.State > Plain || v.Update > acknowledged || v.Fallback > withoutILNP:
 		return fmt.Errorf("unknown enumeration value: %w", ErrState)
 	case !slices.Contains(c.cfg.NIDs, v.LocalNID):

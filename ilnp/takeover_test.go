@@ -144,7 +144,7 @@ func TestPacketFromElsewhereCountsOnce(t *testing.T) {
 	b.receive(1, packet)
 	a := b.accounts.byAddr[o.Remote]
 	if a == nil || a.rxPackets != 1 || a.rxBytes != len(packet) {
-		t.Errorf("account %+v, want one packet of %d octets", a, len(packet))
+		t.Errorf("account %+v, want one packet of %d bytes", a, len(packet))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Some networks drop destination options, Locator Updates (ICMPv6 type 156) or
-// all ICMPv6 (RFC 7872). Control messages then go in UDP, with the same octets
+// all ICMPv6 (RFC 7872). Control messages then go in UDP, with the same bytes
 // and the same nonce. The form of the RFCs goes first on every path; UDP follows
 // when it stays without an answer, and is left again when an answer to the other
 // form comes. DEVIATION from RFC 6743 §2 and RFC 6744 §§4, 6, which know no other

@@ -47,8 +47,8 @@ type Update uint8
 // The forms; the zero value leaves it to the configuration.
 const (
 	UpdateUnset   Update = iota
-	UpdateRFC6743        // 12-octet entries
-	UpdateDraft          // 16-octet entries
+	UpdateRFC6743        // 12-byte entries
+	UpdateDraft          // 16-byte entries
 )
 
 // Nonce says which packets to a correspondent carry a nonce.

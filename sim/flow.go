@@ -25,7 +25,7 @@ type Datagram struct {
 type Flow struct {
 	From, To *Node
 	Echo     bool
-	Size     int  // octets of each datagram; 0 is 1000
+	Size     int  // bytes of each datagram; 0 is 1000
 	Opening  bool // until the first answer, datagrams carry the nonce, as a TCP SYN does
 	Brief    bool // single datagrams are not remembered: what asks for numbers or times of them sees none
 	Sent     int
@@ -48,7 +48,7 @@ func (h *Node) Flow(to *Node, interval time.Duration, echo bool) *Flow {
 	return h.run(&Flow{From: h, To: to, Echo: echo}, interval)
 }
 
-// Stream starts a stream of datagrams of a size in octets, which are not
+// Stream starts a stream of datagrams of a size in bytes, which are not
 // remembered one by one.
 func (h *Node) Stream(to *Node, interval time.Duration, size int) *Flow {
 	return h.run(&Flow{From: h, To: to, Size: size, Brief: true}, interval)

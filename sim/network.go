@@ -118,7 +118,7 @@ type Packet struct {
 	Data         Datagram
 }
 
-// size returns the octets of the packet on the wire, from its IPv6 header.
+// size returns the bytes of the packet on the wire, from its IPv6 header.
 func (p Packet) size() int {
 	const header, option, udp = 40, 8, 8
 	if p.Control != nil {

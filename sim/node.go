@@ -87,7 +87,7 @@ func (n *Network) AddScript(name string, nid roam.NID, script func(p Packet)) *N
 	return node
 }
 
-// reader makes octets out of a seeded generator.
+// reader makes bytes out of a seeded generator.
 type reader struct{ *rand.Rand }
 
 func (r reader) Read(b []byte) (int, error) {

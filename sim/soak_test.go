@@ -45,7 +45,7 @@ func TestSoak(t *testing.T) {
 	wantFlat(t, heap)
 }
 
-// inUse returns the octets of live memory.
+// inUse returns the bytes of live memory.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

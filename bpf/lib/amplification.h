@@ -68,7 +68,7 @@ __noinline int spend_allowance(const struct session_entry *p, __u64 l64, __u32 l
 	return 0;
 }
 
-/* May so many octets go to this unvalidated locator? With rate the looser rule
+/* May so many bytes go to this unvalidated locator? With rate the looser rule
  * holds, that of a pair without any validated locator; given: a record names it. What
  * may is counted.
  */
@@ -96,7 +96,7 @@ allowed:
 	return 1;
 }
 
-/* Keeps the octets of the last full window of sending. */
+/* Keeps the bytes of the last full window of sending. */
 static __always_inline void rate_note(struct session_live *l, __u64 now, __u32 len)
 {
 	if (now - l->rate_since >= RATE_WINDOW) {

@@ -8,7 +8,7 @@
 #include "deliver.h"
 #include "policy.h"
 
-#define PROBE_LEN 16 /* octets of data */
+#define PROBE_LEN 16 /* bytes of data */
 #define PROBE_PER_FLOW_LEN 20
 #define RESYNC_AT 26 /* offset of the mark of a conntrack resync in a TCP header */
 
@@ -33,7 +33,7 @@ __noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const st
 		__builtin_memcpy(back + 6, mac, 6);
 		bpf_skb_store_bytes(skb, 0, back, 12, 0);
 	}
-	/* The type is the high octet of the first word; nonce and addresses are
+	/* The type is the high byte of the first word; nonce and addresses are
 	 * not, or not changed in sum, in the checksum.
 	 */
 	if (bpf_l4_csum_replace(skb, in->c.at + ICMP6_CSUM_AT, bpf_htons(ICMP6_ECHO_REQUEST << 8),
@@ -86,7 +86,7 @@ __noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, co
 
 /* Is this a segment that shows a connection to firewalls, and to nobody else? In a
  * SYN the option with our mark stands behind the largest segment, and
- * holds the correspondent's nonce, of which four octets do here.
+ * holds the correspondent's nonce, of which four bytes do here.
  */
 static __always_inline int is_resync(struct __sk_buff *skb, const struct chain *c, const struct nonce *theirs)
 {
@@ -105,7 +105,7 @@ static __always_inline int locator_on_wire(union half l)
 	return l.v != 0 && l.b[0] != 0xff && !(l.b[0] == 0xfe && (l.b[1] & 0xc0) == 0x80);
 }
 
-/* An echo request as the daemon sends them: 16 octets of data, and four more from
+/* An echo request as the daemon sends them: 16 bytes of data, and four more from
  * one that wants TCP spread by connection.
  */
 static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound *in)

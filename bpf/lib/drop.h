@@ -48,7 +48,7 @@ enum counter {
 	DROP_FORWARDED,         /* a session address, sent by another node and forwarded by this host */
 	DROP_MALFORMED,         /* truncated or contradictory headers */
 	DROP_TWO_NONCES,        /* RFC 6744 §2: at most one nonce in a packet */
-	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 octets */
+	DROP_NONCE_LENGTH,      /* nonce neither of 4 nor of 12 bytes */
 	DROP_UNKNOWN_LOCATOR,   /* known NID, unknown source locator, no nonce */
 	DROP_SESSION_LOST,      /* no nonce and no session, of a connection that we have between session addresses */
 	DROP_NO_NONCE_YET,      /* session being set up, and the packet has no nonce */

@@ -33,7 +33,7 @@ __noinline int forget_echo(struct __sk_buff *skb, __u32 at)
 	if (bpf_skb_load_bytes(skb, at + 12, &words, 1) || words >> 4 < (TCP_HEADER + STAMPS) / 4 ||
 	    bpf_skb_load_bytes(skb, at + TCP_HEADER, stamps, STAMPS))
 		return 0;
-	/* NOP, NOP, and the option of 10 octets */
+	/* NOP, NOP, and the option of 10 bytes */
 	if (stamps[0] != bpf_htonl(0x0101080a) || !stamps[2])
 		return 0;
 	count(RX_ECHO_FORGOTTEN);

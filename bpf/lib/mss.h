@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* GSO packets with a nonce. A Linux router takes what stands 12 octets behind
+/* GSO packets with a nonce. A Linux router takes what stands 12 bytes behind
  * the IPv6 header for TCP's data offset, so it believes that the segments are up
- * to 60 octets and two headers long, whatever they are. Where that still fits
+ * to 60 bytes and two headers long, whatever they are. Where that still fits
  * into the MTU the belief does no harm; so towards a peer that wants every nonce
  * segments are kept that much shorter.
  */

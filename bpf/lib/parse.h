@@ -73,7 +73,7 @@ struct chain {
 	struct nonce nonce;
 };
 
-/* Loads the nonce option at c->option_at, of len octets. What follows a second
+/* Loads the nonce option at c->option_at, of len bytes. What follows a second
  * one is looked at for the log only.
  */
 static __always_inline int parse_nonce(struct __sk_buff *skb, struct chain *c, __u8 len)
@@ -219,7 +219,7 @@ static __always_inline int write_addresses(struct __sk_buff *skb, __u32 l3, cons
 	return 0;
 }
 
-/* Octets of an upper-layer header that must be there; 0: one without a checksum
+/* Bytes of an upper-layer header that must be there; 0: one without a checksum
  * over addresses, as far as we know.
  */
 static __always_inline __u32 least_header(__u8 proto)

@@ -29,7 +29,7 @@ static __always_inline int no_path(struct __sk_buff *skb)
 	return CONSUMED;
 }
 
-/* What an octet counts on a path, in halves: 2, 3, 4, 6, 8, 12 ... so that one of
+/* What an byte counts on a path, in halves: 2, 3, 4, 6, 8, 12 ... so that one of
  * cost 2k gets the 2^k-th part of what others get.
  */
 static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)

@@ -5,7 +5,7 @@
 
 #include "types.h"
 
-/* Octets of a packet for which a record has room. */
+/* Bytes of a packet for which a record has room. */
 #define EVENT_DATA_SMALL 256
 #define EVENT_DATA 2048
 #define EVENT_DATA_LARGE 8192

@@ -12,7 +12,7 @@
 #define UNKNOWN_OPTION 2
 #define QUOTED_AT (ETH_LEN + IP6_LEN + 8)
 #define OUR_OPTION_AT (IP6_LEN + 2) /* in a packet of ours that has no other header before it */
-#define SEGMENT_MOST 60             /* octets of a TCP header */
+#define SEGMENT_MOST 60             /* bytes of a TCP header */
 #define TCP_RST 0x04
 #define HOP_LIMIT 64                /* of the quoted one some are gone */
 
@@ -58,7 +58,7 @@ static __always_inline int refuses_nonce(const struct problem *e, const struct i
 }
 
 /* The checksum of a segment, which may be quoted as only a seed; -1 if it is neither
- * that nor right. The octets behind the segment are zero.
+ * that nor right. The bytes behind the segment are zero.
  */
 static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __u32 len)
 {
@@ -99,7 +99,7 @@ __noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, co
 }
 
 /* Makes a packet the one that it quotes, without our option, and sends it back to where
- * the error came from. What stands before the last 40 octets in front of the segment
+ * the error came from. What stands before the last 40 bytes in front of the segment
  * goes, and these become its header. 0, or negative.
  */
 __noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p, __u32 sum)

@@ -10,7 +10,7 @@
 #define SHARE_EACH 10000000ULL /* ns of a session's share that a small record costs: a hundred a second, */
 #define SHARE_BURST 64         /* after so many at once: the replies to three probes of every path, and updates */
 
-/* May the daemon be told of so many octets of a packet of this session? They are
+/* May the daemon be told of so many bytes of a packet of this session? They are
  * paid for if so. A record costs by its size, so what a session gets at once is at
  * most a twentieth of the ring, whatever it sends. Instead of a fill level there is the time
  * at which the bucket will be full again: one number, of which the later value is

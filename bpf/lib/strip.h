@@ -8,7 +8,7 @@
 #include "maps.h"
 #include "parse.h"
 
-#define LEAD_MOST 512 /* octets of headers and options before a nonce that can move up, and one more */
+#define LEAD_MOST 512 /* bytes of headers and options before a nonce that can move up, and one more */
 
 struct {
 	/* What do headers before a nonce hold, while they move? */
@@ -81,7 +81,7 @@ __noinline int find_gap(struct __sk_buff *skb, __u32 at, __u32 end, __u32 option
 	return 0;
 }
 
-/* Moves n octets at the offset at up by cut, fewer than LEAD_MOST. */
+/* Moves n bytes at the offset at up by cut, fewer than LEAD_MOST. */
 static __always_inline int move_up(struct __sk_buff *skb, __u32 at, __u32 n, __u32 cut)
 {
 	__u32 zero = 0;
@@ -97,7 +97,7 @@ static __always_inline int move_up(struct __sk_buff *skb, __u32 at, __u32 n, __u
 	return bpf_skb_load_bytes(skb, at, b, n) || bpf_skb_store_bytes(skb, at + cut, b, n, BPF_F_RECOMPUTE_CSUM) ? -1 : 0;
 }
 
-/* Writes an option of n octets of padding, 14 at most. */
+/* Writes an option of n bytes of padding, 14 at most. */
 static __always_inline int write_padding(struct __sk_buff *skb, __u32 at, __u32 n)
 {
 	__u8 pad[16] = { OPT_PADN };
@@ -113,9 +113,9 @@ static __always_inline int write_padding(struct __sk_buff *skb, __u32 at, __u32 
 }
 
 /* Takes the option out of the header at nonce_at, of a packet whose IPv6 header is at
- * l3. Of the option and the padding next to it whole multiples of 8 octets go, so that
+ * l3. Of the option and the padding next to it whole multiples of 8 bytes go, so that
  * other options keep their alignment, and padding takes what is left: Linux drops
- * packets with more than 7 octets of padding in a row. A header that would hold nothing
+ * packets with more than 7 bytes of padding in a row. A header that would hold nothing
  * else goes whole. The kernel makes packets shorter only right behind the IPv6 header,
  * so what stands before the gap moves up. 0, or negative.
  */

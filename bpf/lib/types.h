@@ -161,11 +161,11 @@ struct session_entry {
 	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
 	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unvalidated locators may not get */
 	__u8 given;                     /* bit i: a record names remote[i], not the peer alone; of unvalidated ones */
-	__u64 costs;                    /* four bits for each of paths[]: what an octet counts there, path_cost(); 0 while any is long */
+	__u64 costs;                    /* four bits for each of paths[]: what an byte counts there, path_cost(); 0 while any is long */
 };
 
 /* What the data plane saw of a session, written by it alone. What every packet
- * touches comes first: on its way out the first 64 octets, in the next 64 too.
+ * touches comes first: on its way out the first 64 bytes, in the next 64 too.
  * Ticks are 2^20 ns, about a millisecond.
  */
 struct session_live {
@@ -177,8 +177,8 @@ struct session_live {
 	__u64 last_tx;
 	__u64 tx_packets, tx_bytes;
 	__u64 rate_since;           /* when the present window of sending began */
-	__u32 rate_last;            /* octets of the window before */
-	__u32 rate_now;             /* octets of this one so far */
+	__u32 rate_last;            /* bytes of the window before */
+	__u32 rate_now;             /* bytes of this one so far */
 
 	__u64 last_rx;
 	__u64 last_nonce_rx;        /* with the session's own remote nonce */
@@ -231,10 +231,10 @@ struct obstruction_key {
 	struct addr remote;
 };
 
-#define NONCE_KEY 0xff /* first octet of a multicast address, so of no locator */
+#define NONCE_KEY 0xff /* first byte of a multicast address, so of no locator */
 
 /* Tells two correspondents with one NID apart: by where they are, or by their
- * nonce, whose first seven octets then stand behind NONCE_KEY for the locator.
+ * nonce, whose first seven bytes then stand behind NONCE_KEY for the locator.
  */
 struct collision_key {
 	union half local_nid;

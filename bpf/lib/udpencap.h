@@ -67,10 +67,10 @@ static __always_inline int turn_encap(struct __sk_buff *skb, const struct chain 
 	return bpf_skb_store_bytes(skb, at, back, 4, 0);
 }
 
-/* Writes the UDP header at the offset at, before len octets, of which the first
+/* Writes the UDP header at the offset at, before len bytes, of which the first
  * size ones are the options header at h and the rest an ICMPv6 message with its
  * sum. That message and its own pseudo-header sum to zero, so nobody has to look
- * at its octets, and the addresses cancel out.
+ * at its bytes, and the addresses cancel out.
  */
 static __always_inline int put_encap(struct __sk_buff *skb, __u32 at, __u32 len, __u8 *h, const __u32 size)
 {

@@ -118,7 +118,7 @@ func (s situation) who() string {
 	default:
 		out += " The session with it is " + s.session.State + "."
 	}
-	return out + fmt.Sprintf(" Sent: %d packets, %s; received: %d packets, %s.", s.session.TxPackets, octets(s.session.TxBytes), s.session.RxPackets, octets(s.session.RxBytes))
+	return out + fmt.Sprintf(" Sent: %d packets, %s; received: %d packets, %s.", s.session.TxPackets, nbytes(s.session.TxBytes), s.session.RxPackets, nbytes(s.session.RxBytes))
 }
 
 // last returns the newest event of a kind.

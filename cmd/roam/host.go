@@ -41,7 +41,7 @@ type host interface {
 	Tail(file string) string
 	// Read returns the text of a file, "" when it cannot be read.
 	Read(path string) string
-	// Free returns the octets left for a directory's files; false: no such one.
+	// Free returns the bytes left for a directory's files; false: no such one.
 	Free(dir string) (uint64, bool)
 	// Lookup asks the system's resolver for the IPv6 addresses of a name.
 	Lookup(ctx context.Context, name string) []netip.Addr

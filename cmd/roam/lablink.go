@@ -127,7 +127,7 @@ type linkCounts struct {
 // linkDirection has the counters of one direction.
 type linkDirection struct {
 	Frames     uint64 `json:"frames"`
-	Octets     uint64 `json:"octets"`
+	Bytes      uint64 `json:"bytes"`
 	Delivered  uint64 `json:"delivered"`
 	Duplicated uint64 `json:"duplicated"`
 	Lost       uint64 `json:"lost"`

@@ -132,7 +132,7 @@ var systemCommands = []struct {
 	{"unit.txt", []string{"systemctl", "show", unit}},
 }
 
-// maxLog is how much of each log goes in, in octets.
+// maxLog is how much of each log goes in, in bytes.
 const maxLog = 1 << 20
 
 func tail(text string, limit int) string { return text[max(0, len(text)-limit):] }

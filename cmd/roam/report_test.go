@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	if len(files["log/roamd.log"]) > maxLog {
-		t.Errorf("the log has %d octets", len(files["log/roamd.log"]))
+		t.Errorf("the log has %d bytes", len(files["log/roamd.log"]))
 	}
 	if status, _, errs = w.try("report", "--output", file); status != exitFailure || !strings.Contains(errs, "exists") {
 		t.Errorf("over an older one: status %d, %q", status, errs)

@@ -137,8 +137,8 @@ func (a *app) sessionFigures(line func(name, format string, args ...any), s cont
 	case "length":
 		line("tcp", "on the short paths: the others take more than twice as long")
 	}
-	line("sent", "%d packets, %s", s.TxPackets, octets(s.TxBytes))
-	line("received", "%d packets, %s", s.RxPackets, octets(s.RxBytes))
+	line("sent", "%d packets, %s", s.TxPackets, nbytes(s.TxBytes))
+	line("received", "%d packets, %s", s.RxPackets, nbytes(s.RxBytes))
 }
 
 // isPeer reports whether a person's word means this correspondent.

@@ -157,8 +157,8 @@ func left(s *float64) string {
 	return span(time.Duration(*s * float64(time.Second)))
 }
 
-// octets prints a number of octets with a decimal prefix.
-func octets(n uint64) string {
+// bytes prints a number of bytes with a decimal prefix.
+func nbytes(n uint64) string {
 	v, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
 	i := 0
 	for v >= 1000 && i < len(units)-1 {

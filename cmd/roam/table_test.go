@@ -26,10 +26,10 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestOctets(t *testing.T) {
+func TestBytes(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1400: "1.4 kB", 2_800_000_000: "2.8 GB", 1 << 63: "9223.4 PB"} {
-		if got := octets(n); got != want {
-			t.Errorf("octets(%d) = %q, want %q", n, got, want)
+		if got := nbytes(n); got != want {
+			t.Errorf("bytes(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

@@ -121,13 +121,13 @@ type LUFormat uint8
 
 // The forms of a Locator Update.
 const (
-	LURFC6743 LUFormat = iota // 12-octet entries
-	LUDraft                   // 16-octet entries, codes 0 to 7
+	LURFC6743 LUFormat = iota // 12-byte entries
+	LUDraft                   // 16-byte entries, codes 0 to 7
 )
 
 // ILNP is the section [ilnp]: the protocol's parameters.
 type ILNP struct {
-	NonceLength      int // octets: 4 or 12
+	NonceLength      int // bytes: 4 or 12
 	LUFormat         LUFormat
 	Checksum         ilnp.ChecksumRule
 	FallbackLifetime time.Duration // how long a peer without ILNP stays plain

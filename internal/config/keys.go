@@ -46,7 +46,7 @@ const (
 
 var keys = []Key{
 	{Name: "host.nid", Default: `"auto"`, Restart: true,
-		Allowed: `"auto", "from-address" or four groups of hexadecimal digits, such as "0011:22ff:0:1", whose first octet has its two low bits zero`,
+		Allowed: `"auto", "from-address" or four groups of hexadecimal digits, such as "0011:22ff:0:1", whose first byte has its two low bits zero`,
 		Meaning: "Node Identifier of this host",
 		show:    func(c Config) string { return quote(c.Host.NID.String()) }},
 	{Name: "host.mode", Default: `"soft"`, Allowed: words(modeWords),
@@ -111,7 +111,7 @@ var keys = []Key{
 		Meaning: "cgroup whose processes are covered",
 		show:    func(c Config) string { return quote(c.Literals.Cgroup) }},
 	{Name: "ilnp.nonce_length", Default: `4`, Allowed: "4 or 12", Restart: true,
-		Meaning: "octets of this host's nonces (RFC 6744 §2)",
+		Meaning: "bytes of this host's nonces (RFC 6744 §2)",
 		show:    func(c Config) string { return strconv.Itoa(c.ILNP.NonceLength) }},
 	{Name: "ilnp.lu_format", Default: `"rfc6743"`, Allowed: words(luWords), Restart: true,
 		Meaning: "form of Locator Updates to peers that have not sent one",

@@ -16,7 +16,7 @@ import (
 	"roam/ilnp"
 )
 
-// maxReply bounds what the client reads of one answer, in octets.
+// maxReply bounds what the client reads of one answer, in bytes.
 const maxReply = 64 << 20
 
 // Client asks a daemon. It is a Backend; every method is one request.

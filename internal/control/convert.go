@@ -151,7 +151,7 @@ func EventFrom(e ilnp.Event, names Names) Event {
 		Time: e.Time, Kind: KindName(e.Kind), Peer: e.Key.Remote,
 		From: linkLocators(e.From, names), To: linkLocators(e.To, names),
 		Locators: e.Locators, RTTMS: Millis(e.RTT), DurationMS: Millis(e.Duration), Reason: e.Reason,
-		Octets: e.Size, Relabelled: e.Relabelled, Encapsulated: e.Encapsulated,
+		Bytes: e.Size, Relabelled: e.Relabelled, Encapsulated: e.Encapsulated,
 	}
 	if e.Kind == ilnp.PathAnswered {
 		out.Form = FormName(e.Form)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxRequest   = 64 << 10 // octets of a request's body
+	maxRequest   = 64 << 10 // bytes of a request's body
 	writeTimeout = 10 * time.Second
 )
 

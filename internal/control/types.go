@@ -177,7 +177,7 @@ type Event struct {
 	DurationMS   float64       `json:"duration_ms,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
 	Form         string        `json:"form,omitempty"`         // of the probe that was answered: "options", "udp", "padded" or "full"
-	Octets       int           `json:"octets,omitempty"`       // of the probe's packet, of "full"
+	Bytes        int           `json:"bytes,omitempty"`        // of the probe's packet, of "full"
 	Relabelled   bool          `json:"relabelled,omitempty"`   // the answer had another flow label than the probe
 	Encapsulated bool          `json:"encapsulated,omitempty"` // the acknowledgement came in UDP
 }
@@ -235,7 +235,7 @@ type Probed struct {
 	State    string       `json:"state"` // of its session afterwards, as in Session
 	WhyPlain string       `json:"why_plain,omitempty"`
 	Paths    []ProbedPath `json:"paths"`
-	TooBig   int          `json:"too_big,omitempty"` // octets that the last Packet Too Big of it named; 0: none came
+	TooBig   int          `json:"too_big,omitempty"` // bytes that the last Packet Too Big of it named; 0: none came
 	Opened   int          `json:"opened,omitempty"`  // TCP connections that stood still after a move until they were shown to firewalls again
 	Echo     *PlainEcho   `json:"echo,omitempty"`    // only asked of a session that is plain
 }
@@ -248,8 +248,8 @@ type ProbedPath struct {
 	RTTMS      float64 `json:"rtt_ms,omitempty"`
 	UDP        bool    `json:"udp"`                  // the same in UDP
 	Padded     bool    `json:"padded"`               // in UDP, behind a Destination Options header of padding
-	Full       bool    `json:"full"`                 // in UDP, with Octets octets, as many as the link takes
-	Octets     int     `json:"octets,omitempty"`     // 0: not tried
+	Full       bool    `json:"full"`                 // in UDP, with Bytes bytes, as many as the link takes
+	Bytes      int     `json:"bytes,omitempty"`      // 0: not tried
 	Relabelled bool    `json:"relabelled,omitempty"` // the flow label came back changed
 }
 

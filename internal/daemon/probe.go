@@ -74,7 +74,7 @@ func (q *inquiry) ask(d *Daemon, now time.Time) {
 			found[i] = q.found[k]
 		}
 		if q.forms {
-			found[i].Octets = mtu(p.Local.Link)
+			found[i].Bytes = mtu(p.Local.Link)
 		}
 	}
 	q.paths, q.found = paths, found

@@ -12,7 +12,7 @@ import (
 // Traffic is what passed in one session since it began.
 type Traffic struct {
 	TxPackets, TxBytes, RxPackets, RxBytes uint64
-	// Path is the one that most of the latest octets took; zero: none that the
+	// Path is the one that most of the latest bytes took; zero: none that the
 	// entry still has.
 	Path ilnp.Path
 }

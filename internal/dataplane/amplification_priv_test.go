@@ -82,7 +82,7 @@ func TestAllowanceBesidesAValidatedLocator(t *testing.T) {
 	if got := r.spread(100, 1000); got[else1] != 10 || got[there] != 90 {
 		t.Errorf("spread %v", got)
 	}
-	// 8 packets of 1048 octets: 16,768 may have gone there, 10,480 have.
+	// 8 packets of 1048 bytes: 16,768 may have gone there, 10,480 have.
 	for range 8 {
 		r.ingress(fromPeer(else1, none, ip6.UDP, udp(1000)))
 	}

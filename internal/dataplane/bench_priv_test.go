@@ -122,7 +122,7 @@ const (
 	srcNID = ethLen + 16
 )
 
-// BenchmarkEgress is one TCP segment of 1400 octets from its session addresses
+// BenchmarkEgress is one TCP segment of 1400 bytes from its session addresses
 // to the wire.
 func BenchmarkEgress(b *testing.B) {
 	for _, n := range sessionCounts {

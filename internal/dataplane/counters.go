@@ -54,7 +54,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterDROP_FORWARDED:           {"drop_forwarded", "a session address, sent by another node and forwarded by this host"},
 	bpfCounterDROP_MALFORMED:           {"drop_malformed", "truncated or contradictory headers"},
 	bpfCounterDROP_TWO_NONCES:          {"drop_two_nonces", "more than one nonce in a packet (RFC 6744 §2)"},
-	bpfCounterDROP_NONCE_LENGTH:        {"drop_nonce_length", "a nonce of neither 4 nor 12 octets"},
+	bpfCounterDROP_NONCE_LENGTH:        {"drop_nonce_length", "a nonce of neither 4 nor 12 bytes"},
 	bpfCounterDROP_UNKNOWN_LOCATOR:     {"drop_unknown_locator", "no nonce, from a locator that the correspondent does not have"},
 	bpfCounterDROP_SESSION_LOST:        {"drop_session_lost", "no nonce and no session, of a connection that is one of a session; plain IPv6 would reset it"},
 	bpfCounterDROP_NO_NONCE_YET:        {"drop_no_nonce_yet", "a packet without nonce while a session is being set up"},

@@ -9,7 +9,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// stamped is a TCP header with these options, and n octets of data.
+// stamped is a TCP header with these options, and n bytes of data.
 func stamped(flags uint8, n int, options ...byte) []byte {
 	b := tcp(flags, len(options)+n)
 	b[12] = byte(20+len(options)) / 4 << 4

@@ -95,7 +95,7 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 		return err
 	}
 	hash := p.index.hash(row.Alias)
-	_, err = p.rows.WriteAt(octets(&row), int64(place)*rowSize)
+	_, err = p.rows.WriteAt(nbytes(&row), int64(place)*rowSize)
 	entry := p.index.find(hash, row.Slot)
 	if err == nil && entry == nil {
 		entry, err = p.index.free(hash, p.handlesAt, p.pause.wait)
@@ -144,7 +144,7 @@ func (p *Plane) publishFlags(row bpfSessionEntry) bool {
 	if entry == nil {
 		return false
 	}
-	flags := octets(&row)[:unsafe.Sizeof(row.Flags)] // the first field
+	flags := nbytes(&row)[:unsafe.Sizeof(row.Flags)] // the first field
 	_, err := p.rows.WriteAt(flags, int64(placeOf(*entry))*rowSize)
 	return err == nil
 }
@@ -173,12 +173,12 @@ func (p *Plane) handlesAt(place uint32) (bpfSessionKey, error) {
 
 const rowSize = int64(unsafe.Sizeof(bpfSessionEntry{}))
 
-// octets returns a row as it lies in memory, which is how the programs see it.
-func octets(row *bpfSessionEntry) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), rowSize) }
+// bytes returns a row as it lies in memory, which is how the programs see it.
+func nbytes(row *bpfSessionEntry) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), rowSize) }
 
 // rowAt reads what is in a place.
 func (p *Plane) rowAt(place uint32) (row bpfSessionEntry, err error) {
-	if _, err = p.rows.ReadAt(octets(&row), int64(place)*rowSize); err != nil {
+	if _, err = p.rows.ReadAt(nbytes(&row), int64(place)*rowSize); err != nil {
 		return row, fmt.Errorf("read session map: %w", err)
 	}
 	return row, nil

@@ -121,7 +121,7 @@ func decodeEvent(raw []byte) (Event, bool) {
 	if len(raw) < head {
 		return Event{}, false
 	}
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e)), head), raw) // octet by octet what C wrote
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e)), head), raw) // byte by byte what C wrote
 	ev := Event{
 		Kind:         EventKind(e.Kind),
 		Link:         roam.LinkID(e.Ifindex),

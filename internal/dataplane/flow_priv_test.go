@@ -140,7 +140,7 @@ func TestConnectionsLeaveLongPaths(t *testing.T) {
 	}
 }
 
-// A path on which an octet counts more gets as much less, of datagrams and segments.
+// A path on which an byte counts more gets as much less, of datagrams and segments.
 func TestCostsOfPaths(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
@@ -185,7 +185,7 @@ func TestCorrespondentAsksForOnePath(t *testing.T) {
 		r.must(err)
 		a := acts[0]
 		if !a.Asks || a.AsksPerFlow != (len(data) == 20) {
-			t.Errorf("after %d octets: %+v", len(data), a)
+			t.Errorf("after %d bytes: %+v", len(data), a)
 		}
 		for _, ev := range r.events() {
 			if ev.Key == p.Key {
@@ -200,16 +200,16 @@ func TestCorrespondentAsksForOnePath(t *testing.T) {
 		t.Errorf("by default: %v", ways)
 	}
 	syn := first(flagSYN)
-	probe("sixteen octets..more")
+	probe("sixteen bytes..more")
 	if ways := r.connection(40000, 443); len(ways) != 1 || !ways[syn] {
 		t.Errorf("as the correspondent wants it: %v, first segments %v", ways, syn)
 	}
 	if w := r.connection(40000, 443); r.connection(443, 40000)[syn] != w[syn] {
 		t.Error("the two directions differ")
 	}
-	probe("sixteen octets..more")
-	probe("sixteen octets..")
-	probe("sixteen octets..")
+	probe("sixteen bytes..more")
+	probe("sixteen bytes..")
+	probe("sixteen bytes..")
 	if ways := r.connection(40000, 443); len(ways) != 4 {
 		t.Errorf("afterwards: %v", ways)
 	}

@@ -19,9 +19,9 @@ func FuzzEvent(f *testing.F) {
 		ev, ok := decodeEvent(raw)
 		switch {
 		case ok != (len(raw) >= head):
-			t.Errorf("%d octets, of which the head takes %d: read %t", len(raw), head, ok)
+			t.Errorf("%d bytes, of which the head takes %d: read %t", len(raw), head, ok)
 		case len(ev.Packet) > max(len(raw)-head, 0):
-			t.Errorf("a packet of %d octets out of %d", len(ev.Packet), len(raw))
+			t.Errorf("a packet of %d bytes out of %d", len(ev.Packet), len(raw))
 		case int(ev.Nonce.Len) > len(ev.Nonce.Bytes):
 			// The core gets it as it is: reading its value must not fail.
 			_ = ev.Nonce.Present()

@@ -85,7 +85,7 @@ func (r *rig) install(c golden.Case) ilnp.Entry {
 	return p
 }
 
-// Every golden case gives the same octets in BPF as in Go.
+// Every golden case gives the same bytes in BPF as in Go.
 func TestGolden(t *testing.T) {
 	r := newRig(t)
 	cases := goldenCases(t)

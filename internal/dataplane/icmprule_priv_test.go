@@ -29,7 +29,7 @@ func TestReflectionKeepsTheRule(t *testing.T) {
 	for name, from := range map[string]roam.ILV{"session": at(there, theirs), "pending peer": unlistedPeer(1)} {
 		for _, nids := range []bool{false, true} {
 			for _, encap := range []bool{false, true} {
-				b := mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen octets..")))
+				b := mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes..")))
 				if nids {
 					b = overNIDs(t, b)
 				}
@@ -162,7 +162,7 @@ func TestErrorOfAWaitingPeer(t *testing.T) {
 			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: probe}))
 		r.ingress(b)
 		if ks := r.kinds(); len(ks) != c.want {
-			t.Errorf("nonce of %d octets: events %v", c.nonce.Len, ks)
+			t.Errorf("nonce of %d bytes: events %v", c.nonce.Len, ks)
 		}
 	}
 }

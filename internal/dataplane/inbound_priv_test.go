@@ -59,7 +59,7 @@ func options(t testing.TB, next uint8, body []byte, list ...ip6.Option) []byte {
 
 func nonceOption(n ...byte) ip6.Option { return ip6.Option{Type: 0x8b, Data: n} }
 
-// fragment is a Fragment header, with the offset in units of 8 octets.
+// fragment is a Fragment header, with the offset in units of 8 bytes.
 func fragment(next uint8, offset uint16, more bool, body []byte) []byte {
 	h := []byte{next, 0, 0, 0, 0, 0, 0, 9}
 	binary.BigEndian.PutUint16(h[2:], offset<<3)
@@ -95,10 +95,10 @@ func TestInboundOfSession(t *testing.T) {
 		{"our own nonce", fromPeer(there, ourNonce, ip6.TCP, tcp(flagACK, 9)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
 		{"two nonces in one header", dest(ip6.TCP, nonceOption(0x71, 8, 0xde, 0x2b), nonceOption(0x71, 8, 0xde, 0x2b)), shot,
 			counts{"drop_two_nonces": 1}, nil},
-		{"nonce of 0 octets", dest(ip6.TCP, nonceOption()), shot, counts{"drop_nonce_length": 1}, nil},
-		{"nonce of 3 octets", dest(ip6.TCP, nonceOption(1, 2, 3)), shot, counts{"drop_nonce_length": 1}, nil},
-		{"nonce of 5 octets", dest(ip6.TCP, nonceOption(1, 2, 3, 4, 5)), shot, counts{"drop_nonce_length": 1}, nil},
-		{"nonce of 16 octets", dest(ip6.TCP, nonceOption(make([]byte, 16)...)), shot, counts{"drop_nonce_length": 1}, nil},
+		{"nonce of 0 bytes", dest(ip6.TCP, nonceOption()), shot, counts{"drop_nonce_length": 1}, nil},
+		{"nonce of 3 bytes", dest(ip6.TCP, nonceOption(1, 2, 3)), shot, counts{"drop_nonce_length": 1}, nil},
+		{"nonce of 5 bytes", dest(ip6.TCP, nonceOption(1, 2, 3, 4, 5)), shot, counts{"drop_nonce_length": 1}, nil},
+		{"nonce of 16 bytes", dest(ip6.TCP, nonceOption(make([]byte, 16)...)), shot, counts{"drop_nonce_length": 1}, nil},
 		{"two headers with a nonce each", packet(at(there, theirs), at(here, ours), ip6.DestOpts,
 			with(theirNonce, ip6.DestOpts, with(theirNonce, ip6.TCP, tcp(flagACK, 9)))), shot, counts{"drop_two_nonces": 1}, nil},
 		{"unknown option, no nonce", dest(ip6.TCP, ip6.Option{Type: 0x3e, Data: []byte{1, 2}}), passOn, delivered, nil},
@@ -308,7 +308,7 @@ func TestInboundTruncated(t *testing.T) {
 			got := r.counted(func() { v, _ = r.ingress(whole[:n]) })
 			r.events()
 			if v != shot || got["drop_malformed"] != 1 {
-				t.Errorf("%s of %d octets out of %d: verdict %d, counted %v", name, n, len(whole), v, got)
+				t.Errorf("%s of %d bytes out of %d: verdict %d, counted %v", name, n, len(whole), v, got)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (r liveRig) sent() []byte {
 func (r liveRig) exchange(c *net.UDPConn, e xlate.Entry, data []byte) []byte {
 	r.t.Helper()
 	if _, err := c.Write(data); err != nil {
-		r.t.Fatalf("send %d octets: %v", len(data), err)
+		r.t.Fatalf("send %d bytes: %v", len(data), err)
 	}
 	in, err := xlate.Inward(r.sent(), e)
 	r.must(err)
@@ -117,7 +117,7 @@ func TestLiveSession(t *testing.T) {
 			for _, size := range []int{1, 100, 1400} {
 				data := udp(size)[8:]
 				if got := r.exchange(c, e, data); !bytes.Equal(got, data) {
-					t.Errorf("rule %d, nonce of %d, %d octets: %s", rule, n.Len, size, difference(got, data))
+					t.Errorf("rule %d, nonce of %d, %d bytes: %s", rule, n.Len, size, difference(got, data))
 				}
 			}
 		}
@@ -155,13 +155,13 @@ func TestLiveMissTooBig(t *testing.T) {
 	for size, want := range map[int]counts{largest: {"miss_handed_over": 1}, largest + 1: {"drop_too_big": 1}} {
 		got := r.counted(func() {
 			if _, err := c.Write(make([]byte, size)); err != nil {
-				t.Errorf("send %d octets: %v", size, err)
+				t.Errorf("send %d bytes: %v", size, err)
 			}
 		})
-		r.wantCounts(fmt.Sprintf("%d octets", size), got, want)
+		r.wantCounts(fmt.Sprintf("%d bytes", size), got, want)
 		for _, ev := range r.events() {
 			if len(ev.Packet) != size+ip6.HeaderLen+8 {
-				t.Errorf("%d octets of %d were handed over", len(ev.Packet), size)
+				t.Errorf("%d bytes of %d were handed over", len(ev.Packet), size)
 			}
 		}
 	}

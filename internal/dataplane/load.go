@@ -79,7 +79,7 @@ func (p *Plane) spec() (*ebpf.CollectionSpec, error) {
 	for name, v := range map[string]any{
 		"csum_flags": p.csumFlags,
 		"index_mask": buckets(sessions) - 1,
-		"encap_port": p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the octets as on the wire
+		"encap_port": p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("set %s of eBPF programs: %w", name, err)

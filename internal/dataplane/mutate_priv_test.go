@@ -18,7 +18,7 @@ import (
 // mutations is how many damaged packets each golden packet makes.
 const mutations = 700
 
-// mutate damages a packet in one to three places: octets behind the addresses
+// mutate damages a packet in one to three places: bytes behind the addresses
 // change, are taken out or doubled, or the end is cut off. The payload length
 // is mended half of the time, so that damage is found further in.
 func mutate(rnd *rand.Rand, p []byte) []byte {
@@ -56,7 +56,7 @@ func mutate(rnd *rand.Rand, p []byte) []byte {
 var headerTypes = []byte{0, 6, 17, 33, 43, 44, 58, 59, 60, 136, 253, ilnpwire.OptionNonce}
 
 // verdictOf is what the codecs say of a packet of an established session from a
-// known locator: the octets to deliver, or nil if it is not to be delivered
+// known locator: the bytes to deliver, or nil if it is not to be delivered
 // translated. comparable is false where the programs may differ, which the
 // comments say.
 func verdictOf(b []byte, e xlate.Entry) (want []byte, comparable bool) {
@@ -149,7 +149,7 @@ func TestMutations(t *testing.T) {
 				continue
 			}
 			accepted++
-			// Octets behind the payload length stay behind it.
+			// Bytes behind the payload length stay behind it.
 			if v != passOn || len(out) < len(want) || !bytes.Equal(out[:len(want)], want) {
 				t.Errorf("%s: verdict %d on\n%x: %s", name, v, b, difference(out, want))
 			}

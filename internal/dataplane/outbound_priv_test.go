@@ -171,10 +171,10 @@ func TestOutboundMiss(t *testing.T) {
 		r.wantCounts("miss", got, c.counts)
 		evs := r.events()
 		if v != consumed || len(evs) != c.events {
-			t.Fatalf("%d octets: verdict %d, events %+v", c.size, v, evs)
+			t.Fatalf("%d bytes: verdict %d, events %+v", c.size, v, evs)
 		}
 		if len(evs) == 1 && (evs[0].Kind != Miss || evs[0].Key != entryFor().Key || !bytes.Equal(evs[0].Packet, p)) {
-			t.Errorf("%d octets: event %+v", c.size, evs[0])
+			t.Errorf("%d bytes: event %+v", c.size, evs[0])
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestOutboundSpread(t *testing.T) {
 			least, most = min(least, n), max(most, n)
 		}
 		if len(encap) != paths || most-least > ethLen+ip6.HeaderLen+1408 {
-			t.Errorf("%d paths: used %d, from %d to %d octets", paths, len(encap), least, most)
+			t.Errorf("%d paths: used %d, from %d to %d bytes", paths, len(encap), least, most)
 		}
 	}
 }

@@ -210,11 +210,11 @@ func TestRawLinkRefusals(t *testing.T) {
 		switch {
 		case n < ip6.HeaderLen:
 			if !bytes.Equal(got, whole[:n]) || len(counted) != 0 {
-				t.Errorf("%d octets: %x, counted %v", n, got, counted)
+				t.Errorf("%d bytes: %x, counted %v", n, got, counted)
 			}
 		case n < len(whole):
 			if got != nil || counted["drop_malformed"] != 1 {
-				t.Errorf("%d octets: %x, counted %v", n, got, counted)
+				t.Errorf("%d bytes: %x, counted %v", n, got, counted)
 			}
 		case got == nil:
 			t.Error("the whole packet did not pass")

@@ -195,8 +195,8 @@ func TestRetryIsLeft(t *testing.T) {
 			e[8]++ // a locator of the correspondent's that was not sent to
 			return e
 		},
-		"another code":  func(r retryRig) []byte { e := refused(t, r.wire); e[ip6.HeaderLen+1] = 1; return e },
-		"another octet": func(r retryRig) []byte { e := refused(t, r.wire); e[ip6.HeaderLen+7]++; return e },
+		"another code": func(r retryRig) []byte { e := refused(t, r.wire); e[ip6.HeaderLen+1] = 1; return e },
+		"another byte": func(r retryRig) []byte { e := refused(t, r.wire); e[ip6.HeaderLen+7]++; return e },
 		"established": func(r retryRig) []byte {
 			r.entry.State, r.entry.RemoteNonce, r.entry.Seq = ilnp.Established, theirNonce, r.entry.Seq+1
 			r.upsert(r.entry)

@@ -305,7 +305,7 @@ func (r *rig) events() (all []Event) {
 			}
 			ev, ok := decodeEvent(rec.RawSample)
 			if !ok {
-				r.t.Fatalf("event of %d octets cannot be read", len(rec.RawSample))
+				r.t.Fatalf("event of %d bytes cannot be read", len(rec.RawSample))
 			}
 			all = append(all, ev)
 		}
@@ -384,7 +384,7 @@ func with(n ilnp.Nonce, next uint8, body []byte) []byte {
 	return append(b, body...)
 }
 
-// tcp is a TCP header and n octets of data.
+// tcp is a TCP header and n bytes of data.
 func tcp(flags uint8, n int) []byte {
 	b := make([]byte, 20+n)
 	binary.BigEndian.PutUint16(b, 40000)
@@ -396,7 +396,7 @@ func tcp(flags uint8, n int) []byte {
 	return b
 }
 
-// udp is a UDP header and n octets of data.
+// udp is a UDP header and n bytes of data.
 func udp(n int) []byte {
 	b := make([]byte, 8+n)
 	binary.BigEndian.PutUint16(b, 5000)
@@ -453,7 +453,7 @@ func update(t testing.TB, place roam.L64, n ilnp.Nonce) []byte {
 // echo is an echo message of the correspondent.
 func echo(t testing.TB, place roam.L64, n ilnp.Nonce, request bool, id uint16) []byte {
 	t.Helper()
-	return mustPacket(t)(ilnpwire.BuildEcho(at(place, theirs), at(here, ours), n, request, id, 7, []byte("sixteen octets..")))
+	return mustPacket(t)(ilnpwire.BuildEcho(at(place, theirs), at(here, ours), n, request, id, 7, []byte("sixteen bytes..")))
 }
 
 // difference tells people where two packets begin to differ.
@@ -465,7 +465,7 @@ func difference(got, want []byte) string {
 	for i < len(got) && i < len(want) && got[i] == want[i] {
 		i++
 	}
-	return fmt.Sprintf("%d octets, want %d; from offset %d on\n%x, want\n%x", len(got), len(want), i,
+	return fmt.Sprintf("%d bytes, want %d; from offset %d on\n%x, want\n%x", len(got), len(want), i,
 		got[i:min(i+32, len(got))], want[i:min(i+32, len(want))])
 }
 

@@ -141,7 +141,7 @@ func TestLiveOrdinaryAnswers(t *testing.T) {
 		got := make([]byte, 2048)
 		c.SetReadDeadline(time.Now().Add(5 * time.Second))
 		if n, err := c.Read(got); err != nil || !bytes.Equal(got[:n], udp(50 * size)[8:]) {
-			t.Fatalf("%d octets: %v, got %d", 50*size, err, n)
+			t.Fatalf("%d bytes: %v, got %d", 50*size, err, n)
 		}
 	}
 }

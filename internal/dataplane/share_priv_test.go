@@ -59,7 +59,7 @@ func TestRingIsShared(t *testing.T) {
 const shareBurst = 64
 
 // A large message takes more of a session's share than a small one.
-func TestShareByOctets(t *testing.T) {
+func TestShareByBytes(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(entryFor(there))
@@ -75,7 +75,7 @@ func TestShareByOctets(t *testing.T) {
 		}
 	})
 	if n := got["control_handed_over"]; n < uint64(shareBurst/each) || n > uint64(shareBurst/each)+5 {
-		t.Errorf("%d messages of %d octets each, counted %v", shareBurst, len(b), got)
+		t.Errorf("%d messages of %d bytes each, counted %v", shareBurst, len(b), got)
 	}
 }
 

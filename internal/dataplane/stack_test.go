@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// stackLimit is MAX_BPF_STACK: octets that a program and the functions it
+// stackLimit is MAX_BPF_STACK: bytes that a program and the functions it
 // calls may have together. Linux 6.1 and 6.12 count each in multiples of 32, at
 // least one; newer kernels count in smaller ones and accept what those refuse,
 // so that loading it on one of these proves nothing about the others.
@@ -88,12 +88,12 @@ func TestStackDepth(t *testing.T) {
 			f := framesOf(spec.Programs[name])
 			got := f.deepest(f.main)
 			if got > stackLimit {
-				t.Errorf("%s takes %d octets of stack, of %d: %v", name, got, stackLimit, f.depth)
+				t.Errorf("%s takes %d bytes of stack, of %d: %v", name, got, stackLimit, f.depth)
 			}
 			if f.main != name {
 				t.Errorf("%s begins with function %s", name, f.main)
 			}
-			t.Logf("%s: %d octets", name, got)
+			t.Logf("%s: %d bytes", name, got)
 		}
 	}
 }

@@ -231,11 +231,11 @@ func TestRuleOfUnlisted(t *testing.T) {
 					_, out := r.ingress(under(rule, open, from, theirNonce, proto, body))
 					evs := r.events()
 					if len(evs) != 1 || evs[0].Kind != PendingPeer || evs[0].Found != rule {
-						t.Errorf("rule %d, open %v, %d octets of protocol %d: %+v", rule, open, size, proto, evs)
+						t.Errorf("rule %d, open %v, %d bytes of protocol %d: %+v", rule, open, size, proto, evs)
 						continue
 					}
 					if q, err := ilnpwire.ParsePacket(out); err != nil || !open && !soundUnder(ilnp.FoundIPv6, q) {
-						t.Errorf("rule %d, %d octets of protocol %d: delivered with a wrong checksum: %v", rule, size, proto, err)
+						t.Errorf("rule %d, %d bytes of protocol %d: delivered with a wrong checksum: %v", rule, size, proto, err)
 					}
 					if _, q := r.answer(from.NID); !soundUnder(rule, q) {
 						t.Errorf("rule %d, protocol %d: answered under the other one", rule, proto)

@@ -19,9 +19,9 @@ import (
 type Connection struct {
 	Local, Remote netip.AddrPort
 	Open          bool   // both ends have begun, and nobody has ended it both ways
-	Unacked       uint32 // sequence number of the oldest octet that is not acknowledged
-	Next          uint32 // of the octet to be sent next
-	Wanted        uint32 // of the octet that shall arrive next
+	Unacked       uint32 // sequence number of the oldest byte that is not acknowledged
+	Next          uint32 // of the byte to be sent next
+	Wanted        uint32 // of the byte that shall arrive next
 	Arrived       uint32 // segments so far
 	Backoff       int    // how often the time-out was doubled; 0: it is not stalled
 }

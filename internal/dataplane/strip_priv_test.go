@@ -52,7 +52,7 @@ func TestNonceTooFarBehind(t *testing.T) {
 			t.Errorf("verdict %d", v)
 		}
 	})
-	r.wantCounts("behind 520 octets", got, counts{"drop_kernel_helper": 1})
+	r.wantCounts("behind 520 bytes", got, counts{"drop_kernel_helper": 1})
 }
 
 // What is left of a header from which a nonce was taken is what the kernel's own stack

@@ -52,7 +52,7 @@ func FuzzMessage(f *testing.F) {
 			t.Errorf("not a reply to the question: %v", reply)
 		}
 		if len(reply.Question) == len(q.Question) && len(q.Question) == 1 && len(out) > dns.MinMsgSize && len(reply.Answer) > 0 {
-			t.Errorf("%d octets after truncation to %d", len(out), dns.MinMsgSize)
+			t.Errorf("%d bytes after truncation to %d", len(out), dns.MinMsgSize)
 		}
 	})
 }

@@ -258,7 +258,7 @@ func TestBigAnswers(t *testing.T) {
 	u := startUpstream(t)
 	s := start(t, u.addr)
 	if r := s.ask(t, query{name: "big.example", kind: dns.TypeAAAA}); !r.Truncated {
-		t.Errorf("%d answers in a datagram of 512 octets, not truncated", len(r.Answer))
+		t.Errorf("%d answers in a datagram of 512 bytes, not truncated", len(r.Answer))
 	}
 	if u.tcp.Load() == 0 {
 		t.Error("a truncated answer did not make us ask over TCP")

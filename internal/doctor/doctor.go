@@ -81,7 +81,7 @@ type Link struct {
 type Dir struct {
 	Path   string
 	Exists bool
-	Free   uint64 // octets
+	Free   uint64 // bytes
 	BPF    bool   // a bpffs is mounted at its "bpf"
 }
 

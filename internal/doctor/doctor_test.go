@@ -163,7 +163,7 @@ func peer() *PeerFacts {
 func through(p *PeerFacts, forms string) control.ProbedPath {
 	f := p.Probed.Paths[0]
 	f.Answered, f.UDP = strings.Contains(forms, "option"), strings.Contains(forms, "udp")
-	f.Padded, f.Full, f.Octets = strings.Contains(forms, "padded"), strings.Contains(forms, "full"), 1500
+	f.Padded, f.Full, f.Bytes = strings.Contains(forms, "padded"), strings.Contains(forms, "full"), 1500
 	return f
 }
 
@@ -201,11 +201,11 @@ func TestPeerFindings(t *testing.T) {
 		}, []string{"note label: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: a router on the way rewrites the flow label"}},
 		"Packet Too Big": {func(p *PeerFacts) {
 			p.Probed.Paths, p.Probed.TooBig = []control.ProbedPath{through(p, "option udp padded")}, 1400
-		}, []string{"note mtu: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: packets of 1500 octets are too big, and a router says so (1400 are taken)"}},
+		}, []string{"note mtu: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: packets of 1500 bytes are too big, and a router says so (1400 are taken)"}},
 		"black hole": {func(p *PeerFacts) {
 			p.Probed.Paths, p.PathMTU = []control.ProbedPath{through(p, "option udp padded")}, 1400
 			p.History = append(p.History, control.Event{Kind: "path-narrowed", Path: &p.Probed.Paths[0].Path})
-		}, []string{"a black hole; Roam keeps TCP and UDP to 1280 octets there > `ip link set wlan0 mtu 1280`"}},
+		}, []string{"a black hole; Roam keeps TCP and UDP to 1280 bytes there > `ip link set wlan0 mtu 1280`"}},
 		"one direction": {func(p *PeerFacts) {
 			p.Session.InUse, p.Session.RxPackets = &p.Probed.Paths[1].Path, 1
 			p.Probed.Paths[1].Answered = false
@@ -217,7 +217,7 @@ func TestPeerFindings(t *testing.T) {
 		"forged": {func(p *PeerFacts) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})
 		}, []string{"note refused: input in its name was refused: wrong nonce"}},
-		"a small path":        {func(p *PeerFacts) { p.PathMTU = 1280 }, []string{"warning mtu: the path takes packets of 1280 octets at most"}},
+		"a small path":        {func(p *PeerFacts) { p.PathMTU = 1280 }, []string{"warning mtu: the path takes packets of 1280 bytes at most"}},
 		"a path large enough": {func(p *PeerFacts) { p.PathMTU = 1400 }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

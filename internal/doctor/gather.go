@@ -21,7 +21,7 @@ type World interface {
 	Output(ctx context.Context, name string, args ...string) string
 	// Read returns the text of a file; "" when it cannot be read.
 	Read(path string) string
-	// Free returns the octets that are left for a directory's files; false
+	// Free returns the bytes that are left for a directory's files; false
 	// when there is no such directory.
 	Free(dir string) (uint64, bool)
 	// Lookup asks the system's resolver for the addresses of a name.

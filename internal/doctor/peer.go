@@ -40,7 +40,7 @@ func lookPeer(e *examination, f Facts) {
 	lookUpdates(e, p)
 	lookRefused(e, p)
 	if p.PathMTU > 0 && p.PathMTU < minimumMTU+16 {
-		e.add(Warning, "mtu", "", "the path takes packets of %d octets at most: full ones have no room for the nonce", p.PathMTU)
+		e.add(Warning, "mtu", "", "the path takes packets of %d bytes at most: full ones have no room for the nonce", p.PathMTU)
 	}
 }
 

@@ -42,7 +42,7 @@ func lookWays(e *examination, p *PeerFacts) {
 func lookForms(e *examination, p *PeerFacts, path control.ProbedPath) {
 	const udp = "Locator Updates and probes go in UDP, and data without the nonce"
 	switch {
-	case path.Answered && path.Octets != 0 && !path.UDP:
+	case path.Answered && path.Bytes != 0 && !path.UDP:
 		e.add(Note, "path", "let UDP to that port pass at both ends, or ignore it: "+doPaths, "%s: echoes with the option are answered, those in UDP are not: %s has another ilnp.udp_port or another stack, or a firewall drops UDP; nothing needs it here", pathText(path.Path), p.Word)
 	case path.Answered:
 	case path.Padded:
@@ -54,18 +54,18 @@ func lookForms(e *examination, p *PeerFacts, path control.ProbedPath) {
 
 // lookSize tells of a path that does not take what its link does.
 func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
-	if path.Octets == 0 || path.Full || !path.UDP {
+	if path.Bytes == 0 || path.Full || !path.UDP {
 		return
 	}
 	// What our own stack was told for want of a router looks as if one had said it.
 	narrowed := slices.ContainsFunc(p.History, func(e control.Event) bool {
 		return e.Kind == control.KindName(ilnp.PathNarrowed) && e.Path != nil && *e.Path == path.Path
 	})
-	if !narrowed && (p.PathMTU > 0 && p.PathMTU < path.Octets || p.Probed.TooBig > 0) {
-		e.add(Note, "mtu", "", "%s: packets of %d octets are too big, and a router says so (%d are taken): senders follow", pathText(path.Path), path.Octets, leastOf(p.PathMTU, p.Probed.TooBig))
+	if !narrowed && (p.PathMTU > 0 && p.PathMTU < path.Bytes || p.Probed.TooBig > 0) {
+		e.add(Note, "mtu", "", "%s: packets of %d bytes are too big, and a router says so (%d are taken): senders follow", pathText(path.Path), path.Bytes, leastOf(p.PathMTU, p.Probed.TooBig))
 		return
 	}
-	e.add(Warning, "mtu", fmt.Sprintf("`ip link set %s mtu 1280`, or find the router that drops Packet Too Big: %s", path.Link, doPaths), "%s: packets of %d octets vanish, smaller ones pass, and nobody says Packet Too Big: a black hole; Roam keeps TCP and UDP to 1280 octets there", pathText(path.Path), path.Octets)
+	e.add(Warning, "mtu", fmt.Sprintf("`ip link set %s mtu 1280`, or find the router that drops Packet Too Big: %s", path.Link, doPaths), "%s: packets of %d bytes vanish, smaller ones pass, and nobody says Packet Too Big: a black hole; Roam keeps TCP and UDP to 1280 bytes there", pathText(path.Path), path.Bytes)
 }
 
 // leastOf returns the lesser of two sizes of which one may be 0, not known.

@@ -12,7 +12,7 @@ import (
 
 var errPower = errors.New("power lost")
 
-// volatile is a disk that loses power after a number of steps. Each octet
+// volatile is a disk that loses power after a number of steps. Each byte
 // written is a step. What was not synced is lost then, or is there: each
 // test looks at both.
 type volatile struct {

@@ -233,7 +233,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		}
 		p, err := ilnpwire.ParsePacket(o.sent[0])
 		if err != nil || p.Src != us || p.Dst != them || p.Nonce != want {
-			t.Errorf("state %v: sent %+v with nonce of %d octets, %v", state, p, p.Nonce.Len, err)
+			t.Errorf("state %v: sent %+v with nonce of %d bytes, %v", state, p, p.Nonce.Len, err)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TestParameterProblems(t *testing.T) {
 		passes bool
 	}{
 		{"the nonce", ilnpwire.CodeUnknownOption, option, false},
-		{"the octet behind its type", ilnpwire.CodeUnknownOption, option + 1, true},
+		{"the byte behind its type", ilnpwire.CodeUnknownOption, option + 1, true},
 		{"next header of the options", 1, ip6.HeaderLen, true},
 		{"hop limit", 0, 7, true},
 	} {

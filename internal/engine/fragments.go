@@ -81,7 +81,7 @@ func (e *Engine) handleReassembled(m rawio.Message) {
 func asWhole(src, dst roam.ILV, n ilnp.Nonce, body []byte) ([]byte, error) {
 	size := n.HeaderLen() + len(body)
 	if size > 0xffff || !n.Present() {
-		return nil, fmt.Errorf("put together packet of %d octets: %w", size, ip6.ErrMalformed)
+		return nil, fmt.Errorf("put together packet of %d bytes: %w", size, ip6.ErrMalformed)
 	}
 	h := ip6.Header{PayloadLen: uint16(size), NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr()}
 	b, err := h.AppendTo(nil)

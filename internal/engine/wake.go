@@ -111,8 +111,8 @@ func quote(s dataplane.Connection) []byte {
 	b[0], b[6], b[7] = 6<<4, tcp, 64
 	binary.BigEndian.PutUint16(b[4:], tcpLength)
 	put := func(at int, a netip.Addr) {
-		octets := a.As16()
-		copy(b[at:], octets[:])
+		nbytes := a.As16()
+		copy(b[at:], nbytes[:])
 	}
 	put(8, s.Local.Addr())
 	put(24, s.Remote.Addr())

@@ -157,7 +157,7 @@ func TestDeviceMTUFollowsTheUplinks(t *testing.T) {
 		return func() bool { return strings.Contains(host.Run("ip", "-o", "link", "show", "roam0"), " mtu "+want+" ") }
 	}
 	router.Advertise("lan", advert(netA))
-	testutil.Eventually(t, soon, mtu("1492"), "8 octets for the option under 1500")
+	testutil.Eventually(t, soon, mtu("1492"), "8 bytes for the option under 1500")
 	a := advert(netA)
 	a.MTU = 1400
 	router.Advertise("lan", a)

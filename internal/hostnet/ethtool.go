@@ -119,7 +119,7 @@ func (k *kernel) ethtool(name string, b []byte) bool {
 	req := struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
-		_    [24 - unsafe.Sizeof(uintptr(0))]byte // struct ifreq has a union of 24 octets
+		_    [24 - unsafe.Sizeof(uintptr(0))]byte // struct ifreq has a union of 24 bytes
 	}{data: unsafe.Pointer(&b[0])}
 	copy(req.name[:unix.IFNAMSIZ-1], name)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(k.ioctl), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))

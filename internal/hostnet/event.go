@@ -77,7 +77,7 @@ func (Trouble) event()        {}
 type Uplink struct {
 	Link   roam.LinkID
 	Name   string
-	MTU    int  // IPv6 MTU in octets: the least of the device's and the router's
+	MTU    int  // IPv6 MTU in bytes: the least of the device's and the router's
 	Up     bool // administratively up, with carrier
 	Routed bool // has a default route whose lifetime has not ended, or a process took it away less than a second ago
 	HasMAC bool // frames carry an Ethernet header

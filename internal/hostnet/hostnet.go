@@ -22,7 +22,7 @@ type Config struct {
 	Include       []string // globs; if any, only links that match one are uplinks
 	Exclude       []string // globs; links that match one are never uplinks
 	JournalPath   string   // file of changes made to the host; its folder must exist
-	OptionSize    int      // octets kept free under the least uplink MTU: 8 or 16; 0 means 8
+	OptionSize    int      // bytes kept free under the least uplink MTU: 8 or 16; 0 means 8
 	IgnorePolicy  bool     // policies of routing and IPsec obstruct nothing: see Host.Obstruction
 }
 

@@ -56,7 +56,7 @@ func TestPrefixMessage(t *testing.T) {
 		b[at] = v
 		table.apply(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWPREFIX}, Data: b}, epoch)
 		if len(table.ras) != 0 {
-			t.Errorf("octet %d = %d was taken: %v", at, v, table.ras)
+			t.Errorf("byte %d = %d was taken: %v", at, v, table.ras)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func FuzzApply(f *testing.F) {
 		defaults(b, epoch)
 		table.draw(testRules, nil, map[int]Uplink{int(roam.LinkID(2)): {}}, epoch)
 		if n := len(table.links) + len(table.addrs) + len(table.neighs) + len(table.ras); len(b) < sizeIfAddr && n != 0 {
-			t.Errorf("%d octets changed the table: %+v", len(b), table)
+			t.Errorf("%d bytes changed the table: %+v", len(b), table)
 		}
 	})
 }

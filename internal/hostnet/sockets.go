@@ -65,7 +65,7 @@ type diagRequest struct {
 	id    netlink.SocketID
 }
 
-// Len returns the octets of the request.
+// Len returns the bytes of the request.
 func (r diagRequest) Len() int { return 56 }
 
 // Serialize writes the request as the kernel reads it.

@@ -152,7 +152,7 @@ func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet, oob [
 		return err
 	}
 	if len(mac) != 6 {
-		return fmt.Errorf("hardware address %q of device %d has %d octets, want 6", mac, device, len(mac))
+		return fmt.Errorf("hardware address %q of device %d has %d bytes, want 6", mac, device, len(mac))
 	}
 	to := &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IPV6), Ifindex: int(device), Halen: 6}
 	copy(to.Addr[:], mac)
@@ -165,10 +165,10 @@ func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet, oob [
 // destination checks the fixed header and returns the destination address.
 func destination(packet []byte) (dst [16]byte, err error) {
 	if len(packet) < headerLen || packet[0]>>4 != 6 {
-		return dst, fmt.Errorf("%d octets without an IPv6 header: %w", len(packet), ErrPacket)
+		return dst, fmt.Errorf("%d bytes without an IPv6 header: %w", len(packet), ErrPacket)
 	}
 	if n := int(binary.BigEndian.Uint16(packet[4:])); n != len(packet)-headerLen {
-		return dst, fmt.Errorf("payload length %d, but %d octets follow: %w", n, len(packet)-headerLen, ErrPacket)
+		return dst, fmt.Errorf("payload length %d, but %d bytes follow: %w", n, len(packet)-headerLen, ErrPacket)
 	}
 	return [16]byte(packet[24:40]), nil
 }

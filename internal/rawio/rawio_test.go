@@ -21,11 +21,11 @@ func TestDestination(t *testing.T) {
 	}
 	for n := range len(good) {
 		if _, err := destination(good[:n]); !errors.Is(err, ErrPacket) {
-			t.Errorf("first %d octets: error %v", n, err)
+			t.Errorf("first %d bytes: error %v", n, err)
 		}
 	}
 	if _, err := destination(append(good, 0)); !errors.Is(err, ErrPacket) {
-		t.Errorf("an octet too many: error %v", err)
+		t.Errorf("an byte too many: error %v", err)
 	}
 	good[0] = 0x45
 	if _, err := destination(good); !errors.Is(err, ErrPacket) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Names is a name server that knows one name and says of all others that they
-// do not exist. It is written octet by octet, so that it shares no fault with
+// do not exist. It is written byte by byte, so that it shares no fault with
 // what it is asked by.
 type Names struct {
 	asked  atomic.Int64
@@ -34,7 +34,7 @@ func wireName(name string) (wire []byte) {
 	return append(wire, 0)
 }
 
-// A header of a question has 12 octets, and type and class behind the name 4.
+// A header of a question has 12 bytes, and type and class behind the name 4.
 const (
 	nameHeader = 12
 	nameTail   = 4

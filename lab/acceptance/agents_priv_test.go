@@ -33,7 +33,7 @@ func injectMain(in io.Reader) error {
 	for lines.Scan() {
 		b, err := hex.DecodeString(lines.Text())
 		if err != nil || len(b) < 40 {
-			return fmt.Errorf("packet of %d octets: %w", len(b), errors.Join(err, io.ErrUnexpectedEOF))
+			return fmt.Errorf("packet of %d bytes: %w", len(b), errors.Join(err, io.ErrUnexpectedEOF))
 		}
 		if err := unix.Sendto(fd, b, 0, &unix.SockaddrInet6{Addr: [16]byte(b[24:40])}); err != nil {
 			return fmt.Errorf("send packet: %w", err)
@@ -129,7 +129,7 @@ func slowMain(args []string) error {
 	}
 }
 
-// sprayMain sends datagrams of 1,000 octets to random addresses of a /64, at a
+// sprayMain sends datagrams of 1,000 bytes to random addresses of a /64, at a
 // rate, for as long as it lives: what any local program may do.
 func sprayMain(args []string) error {
 	if len(args) != 2 {

@@ -37,12 +37,12 @@ func TestApplications(t *testing.T) {
 		flows(t, u, 200)
 		w.lossless(t, u, began)
 	})
-	w.sub("ping of 4000 octets both ways", func(t *testing.T) {
+	w.sub("ping of 4000 bytes both ways", func(t *testing.T) {
 		w.must("mn", "ping", "-6", "-c", "5", "-i", "0.2", "-s", "4000", "-W", "3", "cn")
 		w.must("cn", "ping", "-6", "-c", "5", "-i", "0.2", "-s", "4000", "-W", "3", "mn")
 	})
 	w.sub("traceroute names the routers and the correspondent", func(t *testing.T) { traced(t, w) })
-	w.sub("a link of 1400 octets in the middle", func(t *testing.T) { narrow(t, w) })
+	w.sub("a link of 1400 bytes in the middle", func(t *testing.T) { narrow(t, w) })
 	w.sub("nothing left untranslated", func(t *testing.T) { noLeak(t, mn, cn) })
 }
 
@@ -67,9 +67,9 @@ func byName(t *testing.T, w *world) {
 	}
 }
 
-// iperf runs one test from mn to cn to its end; that many octets must arrive,
+// iperf runs one test from mn to cn to its end; that many bytes must arrive,
 // and no datagram may be lost.
-func (w *world) iperf(t testing.TB, ctx context.Context, opt workload.IperfOptions, octets float64) {
+func (w *world) iperf(t testing.TB, ctx context.Context, opt workload.IperfOptions, nbytes float64) {
 	t.Helper()
 	opt.Target, opt.Interval = "cn", 0.5
 	p, err := workload.StartIperf(ctx, w.hosts["cn"], w.hosts["mn"], opt)
@@ -78,7 +78,7 @@ func (w *world) iperf(t testing.TB, ctx context.Context, opt workload.IperfOptio
 	}
 	t.Cleanup(p.Kill)
 	r, err := p.Wait(ctx)
-	if err != nil || r.Bytes < octets || r.LostPackets > 0 {
+	if err != nil || r.Bytes < nbytes || r.LostPackets > 0 {
 		t.Errorf("iperf3 %s: %v, %+v", opt.Name, err, r)
 	}
 }
@@ -144,9 +144,9 @@ func traced(t *testing.T, w *world) {
 // Big has to find its way back to the sockets, in both directions.
 func narrow(t *testing.T, w *world) {
 	ctx := w.within(60 * time.Second)
-	mtu := func(octets string) {
-		w.must("r0", "ip", "link", "set", "core", "mtu", octets)
-		w.must("r1", "ip", "link", "set", "core", "mtu", octets)
+	mtu := func(nbytes string) {
+		w.must("r0", "ip", "link", "set", "core", "mtu", nbytes)
+		w.must("r1", "ip", "link", "set", "core", "mtu", nbytes)
 	}
 	mtu("1400")
 	defer mtu("1500")
@@ -158,7 +158,7 @@ func narrow(t *testing.T, w *world) {
 		// The first ones may be what discovers the MTU.
 		out, _ := w.run(ends[0], "ping", "-6", "-c", "6", "-i", "0.2", "-M", "want", "-s", "3000", "-W", "2", ends[1])
 		if !strings.Contains(out, " bytes from ") {
-			t.Errorf("ping of 3000 octets from %s:\n%s", ends[0], out)
+			t.Errorf("ping of 3000 bytes from %s:\n%s", ends[0], out)
 		}
 	}
 }

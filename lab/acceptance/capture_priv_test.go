@@ -42,7 +42,7 @@ type record struct {
 	packet []byte
 }
 
-// frames are the IPv6 packets so far, as octets.
+// frames are the IPv6 packets so far, as bytes.
 func (tap *wiretap) frames() (list [][]byte) {
 	tap.t.Helper()
 	for _, r := range tap.records() {
@@ -52,7 +52,7 @@ func (tap *wiretap) frames() (list [][]byte) {
 }
 
 // records are the IPv6 packets so far. The file is in the form of
-// pcap-savefile(5), in the order of octets of this machine; its last record may
+// pcap-savefile(5), in the order of bytes of this machine; its last record may
 // be on its way still.
 func (tap *wiretap) records() (list []record) {
 	tap.t.Helper()

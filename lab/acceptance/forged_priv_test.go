@@ -66,7 +66,7 @@ func TestForgery(t *testing.T) {
 	w.lossless(t, f.udp, f.began)
 }
 
-// wide lets packets of 4000 octets pass everywhere: no Locator Update is
+// wide lets packets of 4000 bytes pass everywhere: no Locator Update is
 // fragmented.
 func (f *forgery) wide() {
 	for _, at := range [][2]string{{"r0", "core"}, {"r1", "core"}, {"r1", "cn1"}, {"cn", "net1"}, {"r0", "mn1"}, {"r0", "mn2"}, {"mn", "net1"}, {"mn", "net2"}} {
@@ -115,7 +115,7 @@ func datagram() []byte {
 
 // damaged changes the payload of an update and makes its checksum good again.
 func damaged(b []byte, change func(payload []byte) []byte) []byte {
-	const at = ip6.HeaderLen + 8 // behind a nonce of 4 octets
+	const at = ip6.HeaderLen + 8 // behind a nonce of 4 bytes
 	b = append(slices.Clone(b[:at]), change(slices.Clone(b[at:]))...)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(b)-ip6.HeaderLen))
 	_ = ip6.FinishL4(b)
@@ -175,7 +175,7 @@ func (f *forgery) refused(t *testing.T) {
 		{"an update without nonce", "drop_update_no_nonce", f.raw(f.mnWire[1], f.cnWire, ip6.ICMPv6, good[48:])},
 		{"data with a wrong nonce", "drop_wrong_nonce", with(option([]byte{1, 2, 3, 4}))},
 		{"two nonces", "drop_two_nonces", with(option(n, n))},
-		{"a nonce of 8 octets", "drop_nonce_length", with(option(append(slices.Clone(n), n...)))},
+		{"a nonce of 8 bytes", "drop_nonce_length", with(option(append(slices.Clone(n), n...)))},
 		{"an option longer than its header", "drop_malformed", with([]byte{17, 0, ilnpwire.OptionNonce, 200, 1, 2, 3, 4})},
 		{"a header longer than its packet", "drop_malformed", with([]byte{17, 255, ilnpwire.OptionNonce, 4, 1, 2, 3, 4})},
 		{"data from an unknown locator", "drop_unknown_locator", f.raw(strange, f.cnWire, 17, datagram())},
@@ -223,7 +223,7 @@ func (f *forgery) unfollowed(t *testing.T) {
 		{"an unknown operation", "core_refused", damaged(good, func(b []byte) []byte { b[5] = 7; return b })},
 		{"a truncated update", "core_refused", damaged(good, func(b []byte) []byte { return b[:len(b)-5] })},
 		{"a count that lies", "core_refused", damaged(good, func(b []byte) []byte { b[4] = 200; return b })},
-		{"octets behind the last locator", "core_refused", damaged(good, func(b []byte) []byte { return append(b, 1, 2, 3, 4) })},
+		{"bytes behind the last locator", "core_refused", damaged(good, func(b []byte) []byte { return append(b, 1, 2, 3, 4) })},
 	} {
 		f.counted(t, f.cn, c.what, c.counter, func() { f.inject.send(c.packet) })
 	}

@@ -41,7 +41,7 @@ func burstMain(args []string) error {
 	return err
 }
 
-// numbered is a datagram of 100 octets.
+// numbered is a datagram of 100 bytes.
 func numbered(word string, i int) []byte {
 	s := fmt.Sprintf("%s-%02d ", word, i)
 	return []byte(s + strings.Repeat("x", 100-len(s)))

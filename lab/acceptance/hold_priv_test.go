@@ -203,7 +203,7 @@ func TestHold(t *testing.T) {
 	}{
 		{name: "no delay", share: 2},
 		{name: "5 ms", mobile: true, delay: 5 * time.Millisecond, share: 5},
-		{name: "nonces of 12 octets", more: "nonce_length = 12\n", share: 8},
+		{name: "nonces of 12 bytes", more: "nonce_length = 12\n", share: 8},
 		{name: "checksums of RFC 6741", more: "checksum = \"rfc6741\"\n", share: 8},
 		{name: "no options pass", share: 20, options: true},
 	} {

@@ -74,7 +74,7 @@ func (w *world) tcp(t testing.TB, from, to, target string, port int, down bool) 
 	return c
 }
 
-// download starts a curl of n octets at a rate, with its checksum.
+// download starts a curl of n bytes at a rate, with its checksum.
 func (w *world) download(t testing.TB, from, to, target string, port int, n, rate int64) *workload.Download {
 	t.Helper()
 	return w.downloadFrom(t, from, to, target, "", port, n, rate)

@@ -133,8 +133,8 @@ func l64(w *world, name string, n int) roam.L64 {
 	return roam.ILVFromAddr(w.prefix(name, n).Addr()).L64
 }
 
-// octets are the counts of the mobile host's links, each way.
-func octets(t *testing.T, w *world) (m map[string][2]uint64) {
+// bytes are the counts of the mobile host's links, each way.
+func nbytes(t *testing.T, w *world) (m map[string][2]uint64) {
 	t.Helper()
 	m = map[string][2]uint64{}
 	for _, link := range []string{"net1", "net2", "net3"} {
@@ -167,9 +167,9 @@ func spread(t *testing.T, w *world, u workload.Session) {
 		i := map[string]int{"sent": 0, "received": 1}[way]
 		var last string
 		if !testutil.Wait(patience, func() bool {
-			before := octets(t, w)
+			before := nbytes(t, w)
 			flows(t, u, 2000)
-			after := octets(t, w)
+			after := nbytes(t, w)
 			total, worst := 0.0, 0.0
 			share := map[string]float64{}
 			for link := range after {

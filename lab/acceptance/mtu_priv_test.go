@@ -22,15 +22,15 @@ func TestPathMTU(t *testing.T) {
 	mn.reaches("cn", "established")
 	w.sub("tracepath finds routers and MTU", func(t *testing.T) { tracedPath(t, w) })
 	w.sub("a wider path is used as one at once", func(t *testing.T) { widened(t, w, mn) })
-	w.sub("links of 1280 octets", func(t *testing.T) { least(t, w) })
+	w.sub("links of 1280 bytes", func(t *testing.T) { least(t, w) })
 	noLeak(t, mn, cn)
 }
 
 // between sets the MTU between the routers.
-func (w *world) between(octets string) {
+func (w *world) between(nbytes string) {
 	w.t.Helper()
 	for _, r := range []string{"r0", "r1"} {
-		w.must(r, "ip", "link", "set", "core", "mtu", octets)
+		w.must(r, "ip", "link", "set", "core", "mtu", nbytes)
 	}
 }
 
@@ -69,13 +69,13 @@ func widened(t *testing.T, w *world, mn *host) {
 	w.must("r0", "ip", "link", "set", "mn1", "mtu", "1300")
 	defer w.must("r0", "ip", "link", "set", "mn1", "mtu", "1500")
 	testutil.Eventually(t, patience, func() bool { return big() != nil && w.pmtu("cn", "mn") == "1292" },
-		"the correspondent to learn of 1300 octets")
+		"the correspondent to learn of 1300 bytes")
 	w.cable("mn", "net2", true)
 	mn.becomes("net2")
 	mn.sendsFrom("cn", "net2")
 	testutil.Eventually(t, patience, func() bool { return w.pmtu("cn", "mn") == "" }, "the correspondent to forget it")
 	if err := big(); err != nil {
-		t.Errorf("ping of 1400 octets by the wider path: %v", err)
+		t.Errorf("ping of 1400 bytes by the wider path: %v", err)
 	}
 	w.cable("mn", "net1", false)
 }

@@ -156,7 +156,7 @@ func withoutNonces(t *testing.T, w *world, mn *host) {
 	}
 }
 
-// spellings are the ways to write some octets, in lower case.
+// spellings are the ways to write some bytes, in lower case.
 func spellings(b []byte) []string {
 	var dec, spaced []string
 	for _, o := range b {

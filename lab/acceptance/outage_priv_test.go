@@ -89,7 +89,7 @@ func (o outage) last(t *testing.T, length time.Duration) {
 	pass(length - length/10)
 	for i, f := range o.flows {
 		if after := f.State().Progress; after != before[i] {
-			t.Errorf("%s went on by %d octets during the outage", f.Name(), after-before[i])
+			t.Errorf("%s went on by %d bytes during the outage", f.Name(), after-before[i])
 		}
 	}
 }

@@ -99,7 +99,7 @@ func goesOn(t *testing.T, all []workload.Session) {
 // of a second.
 const turnLoss = 50
 
-// intact ends a flow: every octet of a connection came, in order, and of datagrams
+// intact ends a flow: every byte of a connection came, in order, and of datagrams
 // since a time all but a few.
 func (w *world) intact(t *testing.T, s workload.Session, since time.Time) {
 	t.Helper()

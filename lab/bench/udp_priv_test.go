@@ -71,7 +71,7 @@ func (s *sums) add(r udpblast.Result) (rate, cpu float64) {
 	return rate, cpu
 }
 
-// BenchmarkUDPPackets compares datagrams of 64 octets a second between session
+// BenchmarkUDPPackets compares datagrams of 64 bytes a second between session
 // addresses with those between the hosts' own addresses, through one router,
 // in pairs A B, B A ... The sender's core forwards too, and saturates first,
 // which its busy share shows.

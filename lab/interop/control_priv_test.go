@@ -6,7 +6,7 @@ import (
 )
 
 // kernels are stacks whose control messages only they understood: summed over NIDs,
-// and updates of code 0 with little-endian entries of 16 octets.
+// and updates of code 0 with little-endian entries of 16 bytes.
 var kernels = map[string]Stack{
 	"linux-2019": Linux2019.Stack,
 	"linux-2020": Linux2020.Stack,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stream sends a numbered datagram or a few octets of a connection each 20 ms, has
+// stream sends a numbered datagram or a few bytes of a connection each 20 ms, has
 // them echoed, and notes when the echoes come.
 type stream struct {
 	network string
@@ -47,7 +47,7 @@ func (s *stream) write() {
 		case <-s.done:
 			return
 		case <-tick.C:
-			if _, err := s.conn.Write([]byte("ten octets")); err != nil {
+			if _, err := s.conn.Write([]byte("ten bytes")); err != nil {
 				return
 			}
 		}

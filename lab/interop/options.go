@@ -9,23 +9,23 @@ const (
 )
 
 // Options are what a stack puts around the nonce. The zero value is a header
-// with a nonce of 4 octets and nothing else.
+// with a nonce of 4 bytes and nothing else.
 type Options struct {
 	Before, Behind string // options in the nonce's own header, see Pad1, PadN and Unknown
 	First, Last    string // options of a further destination-options header before or behind it
-	LongNonce      bool   // own nonces have 12 octets (RFC 6744 §2)
+	LongNonce      bool   // own nonces have 12 bytes (RFC 6744 §2)
 }
 
-// Pad1 is one octet of padding, Unknown an option that a receiver which does
+// Pad1 is one byte of padding, Unknown an option that a receiver which does
 // not know it skips (RFC 8200 §4.2).
 const (
 	Pad1    = "\x00"
 	Unknown = "\x1e\x04\xde\xad\xbe\xef"
 )
 
-// PadN is padding of 2 or more octets.
-func PadN(octets int) string {
-	return string(append([]byte{optPadN, byte(octets - 2)}, make([]byte, octets-2)...))
+// PadN is padding of 2 or more bytes.
+func PadN(nbytes int) string {
+	return string(append([]byte{optPadN, byte(nbytes - 2)}, make([]byte, nbytes-2)...))
 }
 
 // headers writes the destination-options headers of a packet with a nonce.
@@ -49,7 +49,7 @@ func (o Options) headers(proto byte, nonce string) []byte {
 	return b
 }
 
-// optionsHeader makes one header, padded to a multiple of 8 octets.
+// optionsHeader makes one header, padded to a multiple of 8 bytes.
 func optionsHeader(next byte, options string) []byte {
 	switch missing := (8 - (2+len(options))%8) % 8; missing {
 	case 0:

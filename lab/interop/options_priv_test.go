@@ -9,9 +9,9 @@ import (
 // beside are options and padding that a stack may put around its nonce (RFC 6744 §2,
 // RFC 8200 §4.2).
 var beside = map[string]Options{
-	"12 octets":                 {LongNonce: true},
+	"12 bytes":                  {LongNonce: true},
 	"another option behind it":  {Behind: Unknown},
-	"and of 12 octets":          {Behind: Unknown, LongNonce: true},
+	"and of 12 bytes":           {Behind: Unknown, LongNonce: true},
 	"another option before it":  {Before: Unknown, LongNonce: true},
 	"options on both sides":     {Before: Unknown + Unknown, Behind: Unknown},
 	"Pad1":                      {Before: strings.Repeat(Pad1, 3) + Unknown + Pad1 + Pad1, Behind: Pad1 + Pad1 + Unknown},
@@ -41,7 +41,7 @@ func TestNonceAmongOptions(t *testing.T) {
 
 // The same where the other begins.
 func TestNonceAmongOptionsOfWhoBegins(t *testing.T) {
-	for _, name := range []string{"Pad1", "headers on both sides", "and of 12 octets"} {
+	for _, name := range []string{"Pad1", "headers on both sides", "and of 12 bytes"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "soft", "", Stack{NonceAlways: true, Options: beside[name]})
 			w.listen(7001)

@@ -53,7 +53,7 @@ func parsePacket(b []byte) (p packet, err error) {
 	}
 	end := ipLen + int(binary.BigEndian.Uint16(b[4:]))
 	if end > len(b) {
-		return p, fmt.Errorf("packet ends at octet %d of %d: %w", len(b), end, errForeign)
+		return p, fmt.Errorf("packet ends at byte %d of %d: %w", len(b), end, errForeign)
 	}
 	p.src, p.dst, p.proto = readAddress(b[8:]), readAddress(b[24:]), b[6]
 	p.body, p.raw = b[ipLen:end], b[:end]

@@ -210,7 +210,7 @@ func TestUpdateIsRepeated(t *testing.T) {
 	}
 }
 
-// Options beside the nonce make headers that are a multiple of 8 octets and
+// Options beside the nonce make headers that are a multiple of 8 bytes and
 // that the nonce is found in.
 func TestOptionsBesideTheNonce(t *testing.T) {
 	for name, o := range map[string]Options{
@@ -234,7 +234,7 @@ func TestOptionsBesideTheNonce(t *testing.T) {
 			p := packet{proto: protoUDP, body: datagram(1, 2, []byte("hello")), nonce: n, beside: o}
 			b := p.bytes(false, otherHops)
 			if (len(b)-ipLen-len(p.body))%8 != 0 {
-				t.Errorf("headers of %d octets", len(b)-ipLen-len(p.body))
+				t.Errorf("headers of %d bytes", len(b)-ipLen-len(p.body))
 			}
 			q, err := parsePacket(b)
 			if err != nil || q.nonce != n || q.proto != protoUDP || !q.sound(false) {

@@ -51,7 +51,7 @@ func TestNoEchoAnswer(t *testing.T) {
 	}
 }
 
-// echoOf has the peer connect to Roam's host and get so many octets back.
+// echoOf has the peer connect to Roam's host and get so many bytes back.
 func (w *world) echoOf(t *testing.T, size int) {
 	t.Helper()
 	conn, err := w.peer.Dial(nidRoam, 7001)
@@ -77,14 +77,14 @@ func TestNoEchoTCP(t *testing.T) {
 	}
 	w.eventually("a connection to Roam", conn.Opened)
 	w.eventually("all of it", func() bool { return conn.Received() == size })
-	t.Logf("%d octets in %v", size, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d bytes in %v", size, time.Since(began).Round(time.Millisecond))
 	if got := w.peer.Counts(); got.WrongNonce > 0 || w.counter("tx_nonce_left_out") > 0 {
 		t.Errorf("the peer saw %+v", got)
 	}
 	w.eventually("a session", func() bool { n, err := w.roam.Established(w.ctx); return err == nil && n == 1 })
 }
 
-// serve makes a TCP server on Roam's host that sends so many octets.
+// serve makes a TCP server on Roam's host that sends so many bytes.
 func (w *world) serve(t *testing.T, port, size int) {
 	t.Helper()
 	var l net.Listener

@@ -17,7 +17,7 @@ type Profile struct {
 // The stacks that Roam is held against. Where a habit was never seen on the wire,
 // About says what it was taken from.
 var (
-	RFC = newProfile("rfc", "RFC 6740 to 6744 to the letter: nonces in the first packets, checksums over NIDs for TCP and UDP and ordinary ones for ICMPv6, Locator Updates of 12-octet entries",
+	RFC = newProfile("rfc", "RFC 6740 to 6744 to the letter: nonces in the first packets, checksums over NIDs for TCP and UDP and ordinary ones for ICMPv6, Locator Updates of 12-byte entries",
 		Stack{NIDChecksums: true, ServesPlain: true, PortUnreachable: true})
 
 	Draft = newProfile("draft", "the Linux 4.9 of the thesis on duality, as the thesis describes it: Locator Updates of the draft form (code 7), every packet with its nonce; never run here",

@@ -26,8 +26,8 @@ type Stack struct {
 	PlainSYNACKOverNIDs bool // a SYN without nonce is answered without one, the checksum over NIDs; with ServesPlain or without
 
 	// Locator Updates.
-	DraftUpdates         bool // Locator Updates have code 7 and entries of 16 octets
-	Code0Entries16LE     bool // they have code 0 and entries of 16 octets, values of 32 bits, little-endian; the first locator counts
+	DraftUpdates         bool // Locator Updates have code 7 and entries of 16 bytes
+	Code0Entries16LE     bool // they have code 0 and entries of 16 bytes, values of 32 bits, little-endian; the first locator counts
 	KnownSource          bool // takes a Locator Update only from a locator that it knows
 	NeverAcks            bool // neither takes nor acknowledges any Locator Update
 	UnknownSourceDropped bool // takes no packet from a locator that it does not know, the right nonce or not, but Locator Updates

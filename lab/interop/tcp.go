@@ -21,7 +21,7 @@ const (
 // window is what a peer's TCP offers; it reads at once.
 const window = 0xffff
 
-// largest is the largest segment that it sends and asks for, in octets of
+// largest is the largest segment that it sends and asks for, in bytes of
 // data.
 const largest = 1200
 
@@ -56,7 +56,7 @@ type Conn struct {
 	wanted    uint32 // of theirs
 	synced    bool   // wanted is known
 	open      bool   // our SYN was acknowledged
-	received  int    // octets of data
+	received  int    // bytes of data
 	unacked   []segment
 	finished  bool // their FIN came
 	untouched bool // nothing was acknowledged since the last repeat
@@ -84,7 +84,7 @@ func (c *Conn) Opened() bool {
 	return c.open && c.synced
 }
 
-// Received returns how many octets have come in order.
+// Received returns how many bytes have come in order.
 func (c *Conn) Received() int {
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Conn) Write(data []byte) {
 	c.transmit(flagACK|flagPSH, data)
 }
 
-// ReceivedTCP returns the octets that have come to a service of the host.
+// ReceivedTCP returns the bytes that have come to a service of the host.
 func (p *Peer) ReceivedTCP(port uint16) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,9 +16,9 @@ type entry struct {
 type form uint8
 
 const (
-	formRFC   form = iota // code 0, entries of 12 octets (RFC 6743 §2)
-	formDraft             // codes 1 to 7, entries of 16 octets
-	formLE                // code 0, entries of 16 octets, values of 32 bits, little-endian
+	formRFC   form = iota // code 0, entries of 12 bytes (RFC 6743 §2)
+	formDraft             // codes 1 to 7, entries of 16 bytes
+	formLE                // code 0, entries of 16 bytes, values of 32 bits, little-endian
 )
 
 // locatorUpdate is the ICMPv6 message 156.
@@ -69,11 +69,11 @@ func (u locatorUpdate) bytes() []byte {
 }
 
 // parseUpdate reads a message of the RFC's form or the draft's. With
-// littleEndian it takes code 0 with entries of 16 octets too, and of any form
+// littleEndian it takes code 0 with entries of 16 bytes too, and of any form
 // with code 0 only the first locator.
 func parseUpdate(b []byte, littleEndian bool) (u locatorUpdate, err error) {
 	if len(b) < 8 || b[4] == 0 {
-		return u, fmt.Errorf("locator update of %d octets: %w", len(b), errForeign)
+		return u, fmt.Errorf("locator update of %d bytes: %w", len(b), errForeign)
 	}
 	u.code, u.operation = b[1], b[5]
 	switch {
@@ -84,7 +84,7 @@ func parseUpdate(b []byte, littleEndian bool) (u locatorUpdate, err error) {
 	}
 	size := u.form.size()
 	if len(b) != 8+size*int(b[4]) {
-		return u, fmt.Errorf("locator update of %d octets and %d locators: %w", len(b), b[4], errForeign)
+		return u, fmt.Errorf("locator update of %d bytes and %d locators: %w", len(b), b[4], errForeign)
 	}
 	for b = b[8:]; len(b) > 0; b = b[size:] {
 		u.entries = append(u.entries, readEntry(u.form, b))

@@ -16,7 +16,7 @@ import (
 type Trial struct {
 	Params  Params
 	Offered int64         // load, in bits per second of Ethernet frames
-	Size    int           // octets of each frame, at least 30
+	Size    int           // bytes of each frame, at least 30
 	Span    time.Duration // how long to send
 }
 

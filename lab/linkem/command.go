@@ -167,15 +167,15 @@ func parseRate(s string) (int64, error) {
 	return int64(v * factor), err
 }
 
-// parseQueue reads a bound in packets, or in octets where there is a unit.
-func parseQueue(s string) (packets, octets int, err error) {
+// parseQueue reads a bound in packets, or in bytes where there is a unit.
+func parseQueue(s string) (packets, nbytes int, err error) {
 	for _, u := range []struct {
 		unit string
 		f    int
 	}{{"MB", 1e6}, {"kB", 1e3}, {"B", 1}} {
 		if text, ok := strings.CutSuffix(s, u.unit); ok {
-			octets, err = strconv.Atoi(text)
-			return 0, octets * u.f, err
+			nbytes, err = strconv.Atoi(text)
+			return 0, nbytes * u.f, err
 		}
 	}
 	packets, err = strconv.Atoi(s)

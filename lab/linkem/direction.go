@@ -35,7 +35,7 @@ type direction struct {
 	// which they left the pipe.
 	out       sync.Mutex
 	delivered uint64
-	octets    uint64
+	nbytes    uint64
 	refused   uint64
 	down      uint64 // the receiving device was down
 }
@@ -177,7 +177,7 @@ func (d *direction) write(b []byte) {
 		switch {
 		case err == nil:
 			d.delivered++
-			d.octets += uint64(len(b) - vnetLen)
+			d.nbytes += uint64(len(b) - vnetLen)
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EIO): // interface not up
@@ -211,7 +211,7 @@ func (d *direction) counters() Counters {
 	d.mu.Unlock()
 	d.out.Lock()
 	defer d.out.Unlock()
-	c.Delivered, c.DeliveredBytes = d.delivered, d.octets
+	c.Delivered, c.DeliveredBytes = d.delivered, d.nbytes
 	c.DropDown += d.down
 	c.DropError = d.refused
 	return c

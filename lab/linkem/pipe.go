@@ -10,7 +10,7 @@ import (
 // never is the due time of a pipe that has nothing to deliver.
 const never = time.Duration(math.MaxInt64)
 
-// maxFlight bounds the octets on the wire of one direction: 4 s at 1 Gb/s. A
+// maxFlight bounds the bytes on the wire of one direction: 4 s at 1 Gb/s. A
 // faster and longer wire needs more memory than an emulator should take.
 const maxFlight = 512 << 20
 
@@ -28,10 +28,10 @@ type pipe struct {
 	clone        func([]byte) []byte // copies a buffer into one for free
 
 	control, data ring          // wait for the transmitter
-	queued        int           // octets in both
+	queued        int           // bytes in both
 	busy          time.Duration // when the transmitter is free again
 	wire          flight
-	flying        int           // octets on the wire
+	flying        int           // bytes on the wire
 	last          time.Duration // latest due time given so far
 	c             Counters
 }
@@ -40,7 +40,7 @@ type pipe struct {
 // of delivery while it flies.
 type frame struct {
 	buf  []byte // as read from the device
-	size int    // octets of the Ethernet frame
+	size int    // bytes of the Ethernet frame
 	at   time.Duration
 	seq  uint64 // keeps frames of the same due time in order
 }
@@ -96,7 +96,7 @@ func (q *pipe) lose(buf []byte) bool {
 	return true
 }
 
-// push takes a frame of size octets that arrives now. The pipe owns buf until
+// push takes a frame of size bytes that arrives now. The pipe owns buf until
 // it comes out of pop or goes to free.
 func (q *pipe) push(now time.Duration, buf []byte, size int, control bool) {
 	q.count(size)
@@ -123,17 +123,17 @@ func (q *pipe) push(now time.Duration, buf []byte, size int, control bool) {
 	}
 }
 
-// full reports whether the queue has no room for size more octets. However
+// full reports whether the queue has no room for size more bytes. However
 // small its bound, it holds one frame: else none would pass.
 func (q *pipe) full(size int) bool {
-	packets, octets := q.p.QueuePackets, q.p.QueueBytes
-	if packets == 0 && octets == 0 {
+	packets, nbytes := q.p.QueuePackets, q.p.QueueBytes
+	if packets == 0 && nbytes == 0 {
 		packets = DefaultQueue
 	}
 	if q.waiting() == 0 {
 		return false
 	}
-	return packets > 0 && q.waiting() >= packets || octets > 0 && q.queued+size > octets
+	return packets > 0 && q.waiting() >= packets || nbytes > 0 && q.queued+size > nbytes
 }
 
 func (q *pipe) waiting() int { return q.control.len() + q.data.len() }
@@ -152,7 +152,7 @@ func (q *pipe) advance(now time.Duration) {
 	}
 }
 
-// transmit is the time that size octets take at the rate.
+// transmit is the time that size bytes take at the rate.
 func (q *pipe) transmit(size int) time.Duration {
 	if q.p.Rate == 0 {
 		return 0

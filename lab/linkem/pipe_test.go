@@ -87,7 +87,7 @@ func TestPipeDelay(t *testing.T) {
 	}
 }
 
-// 1000 octets at 1 Mb/s take 8 ms.
+// 1000 bytes at 1 Mb/s take 8 ms.
 func TestPipeRate(t *testing.T) {
 	b := newBench(Params{Rate: 1e6, Delay: 1 * ms})
 	for range 3 {

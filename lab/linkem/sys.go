@@ -24,7 +24,7 @@ func rawRead(fd int, b []byte) (int, error) {
 	return int(n), nil
 }
 
-// rawWrite is write(2) on a non-blocking descriptor, of at least one octet.
+// rawWrite is write(2) on a non-blocking descriptor, of at least one byte.
 func rawWrite(fd int, b []byte) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	if errno != 0 {

@@ -11,15 +11,15 @@ import (
 // sender and the one at its receiver.
 type Counts struct {
 	Sent, Got int // packets with payload
-	Octets    int // of payload, without what was sent again
-	Lost      int // packets of UDP, octets of TCP that were sent and never came
-	Resent    int // octets of TCP that were sent before
-	Doubled   int // packets of UDP, octets of TCP that came twice
+	Bytes     int // of payload, without what was sent again
+	Lost      int // packets of UDP, bytes of TCP that were sent and never came
+	Resent    int // bytes of TCP that were sent before
+	Doubled   int // packets of UDP, bytes of TCP that came twice
 	Misorders int // arrivals with a lower sequence number than the one before
 }
 
 // Datagrams compares datagrams by the number at an offset in their payload, of
-// four octets. Numbers begin anywhere and count upwards.
+// four bytes. Numbers begin anywhere and count upwards.
 func Datagrams(sent, got []Packet, offset int) (c Counts) {
 	number := func(p Packet) (uint32, bool) {
 		if len(p.Data) < offset+4 {
@@ -47,7 +47,7 @@ func Datagrams(sent, got []Packet, offset int) (c Counts) {
 		if !ok {
 			continue
 		}
-		c.Sent, c.Octets = c.Sent+1, c.Octets+p.Payload
+		c.Sent, c.Bytes = c.Sent+1, c.Bytes+p.Payload
 		if seen[n] == 0 {
 			c.Lost++
 		}
@@ -58,7 +58,7 @@ func Datagrams(sent, got []Packet, offset int) (c Counts) {
 // Segments compares the segments of TCP connections by their sequence numbers,
 // whose captures may cut them differently: the sending host hands several to its
 // device as one. Both lists hold one direction. A connection with less than
-// floor octets is left out.
+// floor bytes is left out.
 func Segments(sent, got []Packet, floor int) (c Counts) {
 	in := byPorts(got)
 	for ports, list := range byPorts(sent) {
@@ -70,7 +70,7 @@ func Segments(sent, got []Packet, floor int) (c Counts) {
 		// The receiver's capture may go on where the sender's has ended.
 		came := follow(in[ports], base, out.end)
 		c.Sent, c.Got = c.Sent+len(list), c.Got+len(in[ports])
-		c.Octets += out.fresh
+		c.Bytes += out.fresh
 		c.Resent += out.again
 		c.Doubled += came.again
 		c.Misorders += came.misorders
@@ -95,7 +95,7 @@ func byPorts(list []Packet) map[ports][]Packet {
 // span is a part of the sequence space that was seen, end excluded.
 type span struct{ from, to int64 }
 
-// followed is what one capture shows of a connection, in octets but for
+// followed is what one capture shows of a connection, in bytes but for
 // misorders.
 type followed struct {
 	fresh, again, misorders int
@@ -103,7 +103,7 @@ type followed struct {
 }
 
 // follow walks the segments of one direction of a connection, and counts what
-// lies between the sequence number base and limit octets after it. Sequence
+// lies between the sequence number base and limit bytes after it. Sequence
 // numbers wrap: each is taken as the one next to the one before.
 func follow(list []Packet, base uint32, limit int64) (f followed) {
 	var seen []span

@@ -1,5 +1,5 @@
 // Package packets reads captures and counts what the papers count in them:
-// loss, misorder, what TCP sent again, gaps, octets over time, and the exchange
+// loss, misorder, what TCP sent again, gaps, bytes over time, and the exchange
 // of Locator Updates.
 //
 // It implements reading of pcap files with IPv6 over Ethernet and looks no
@@ -36,11 +36,11 @@ type Packet struct {
 	Class    uint8  // traffic class
 	Nonce    bool   // has the Nonce option (RFC 6744)
 	Proto    uint8  // upper layer
-	Length   int    // payload length of the IPv6 header, in octets
+	Length   int    // payload length of the IPv6 header, in bytes
 	Raw      []byte // from the IPv6 header on
 	// Of TCP and UDP.
 	SrcPort, DstPort uint16
-	Payload          int    // octets, captured or not
+	Payload          int    // bytes, captured or not
 	Data             []byte // the captured part of them; of ICMPv6 the message from its type on
 	// Of TCP.
 	Seq, Ack uint32
@@ -155,7 +155,7 @@ func (p Packet) String() string {
 	if p.Proto == TCP {
 		s += fmt.Sprintf("TCP %d, flags %#02x, acknowledges %d, ", p.Seq, p.Flags, p.Ack)
 	}
-	s += fmt.Sprintf("%d octets", p.Payload)
+	s += fmt.Sprintf("%d bytes", p.Payload)
 	if p.Nonce {
 		s += ", nonce"
 	}
@@ -166,7 +166,7 @@ func (p Packet) String() string {
 func hasNonce(b []byte) bool {
 	for len(b) > 0 {
 		switch {
-		case b[0] == 0: // one octet of padding
+		case b[0] == 0: // one byte of padding
 			b = b[1:]
 		case len(b) < 2 || len(b) < 2+int(b[1]):
 			return false
@@ -179,7 +179,7 @@ func hasNonce(b []byte) bool {
 	return false
 }
 
-// upper reads the header of the upper layer; left are its octets as sent.
+// upper reads the header of the upper layer; left are its bytes as sent.
 func (p *Packet) upper(b []byte, left int) bool {
 	head := map[uint8]int{TCP: 20, UDP: 8, ICMPv6: 4}[p.Proto]
 	if len(b) < head {

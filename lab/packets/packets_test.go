@@ -21,7 +21,7 @@ var origin = time.Unix(1000, 0)
 
 func after(ms int) time.Time { return origin.Add(time.Duration(ms) * time.Millisecond) }
 
-// file writes frames, a millisecond apart, each cut to snap octets.
+// file writes frames, a millisecond apart, each cut to snap bytes.
 func file(t *testing.T, snap int, packets ...[]byte) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -155,10 +155,10 @@ func TestSegments(t *testing.T) {
 	}
 	got = append(got, segment(20, base+300, 100), segment(21, base+400, 100), segment(22, base+1000, 100))
 	c := Segments(sent, got, 500)
-	if c.Octets != 1000 || c.Resent != 200 || c.Lost != 100 || c.Doubled != 100 || c.Misorders != 1 {
+	if c.Bytes != 1000 || c.Resent != 200 || c.Lost != 100 || c.Doubled != 100 || c.Misorders != 1 {
 		t.Errorf("%+v", c)
 	}
-	if c := Segments(sent, got, 5000); c.Octets != 0 {
+	if c := Segments(sent, got, 5000); c.Bytes != 0 {
 		t.Errorf("a small connection counts: %+v", c)
 	}
 }

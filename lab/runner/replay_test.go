@@ -11,7 +11,7 @@ import (
 )
 
 // TestSeedReplays runs a handoff in guests at once: two of one seed write the same
-// octets, with all the times in them, and one of another seed does not. It takes
+// bytes, with all the times in them, and one of another seed does not. It takes
 // the binaries of bin/ and what `make test-replay` installs.
 func TestSeedReplays(t *testing.T) {
 	dir, err := filepath.Abs("../../bin")

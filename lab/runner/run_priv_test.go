@@ -100,7 +100,7 @@ func processesOf(path string) (pids []string) {
 	return pids
 }
 
-// small mounts a file system of some octets on a directory.
+// small mounts a file system of some bytes on a directory.
 func small(t *testing.T, dir, size string) {
 	t.Helper()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {

@@ -16,7 +16,7 @@ type Captures struct {
 	list []*topo.Capture
 }
 
-// Capture starts capturing the first snaplen octets (0: all) of every packet on
+// Capture starts capturing the first snaplen bytes (0: all) of every packet on
 // the interfaces of the end hosts, into dir/HOST-INTERFACE.pcap. A filter in
 // tcpdump's language narrows it.
 func (s *Scene) Capture(ctx context.Context, dir string, snaplen int, filter ...string) (*Captures, error) {

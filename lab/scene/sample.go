@@ -14,7 +14,7 @@ import (
 const sampleEvery = 100 * time.Millisecond
 
 // Sample is a reading of what each link of the mobile host has delivered since
-// it was made, in octets of Ethernet frames.
+// it was made, in bytes of Ethernet frames.
 type Sample struct {
 	At      time.Time
 	Out, In map[string]uint64 // from the host, to it

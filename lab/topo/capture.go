@@ -27,7 +27,7 @@ type Capture struct {
 // second at 1 Gb/s, for when tcpdump gets no turn.
 const captureBuffer = 32768
 
-// Capture starts a capture of the first snaplen octets of every packet on an
+// Capture starts a capture of the first snaplen bytes of every packet on an
 // interface (0: all of them) that match filter (empty: all). It returns when
 // the capture has begun. It ends with ctx, with Stop, or with the lab.
 func (h *Host) Capture(ctx context.Context, ifname, file string, snaplen int, filter ...string) (*Capture, error) {

@@ -24,7 +24,7 @@ func TestCaptureIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := holds(path, tt.want); (err == nil) != tt.ok {
-			t.Errorf("%d octets for %d packets: %v", tt.size, tt.want, err)
+			t.Errorf("%d bytes for %d packets: %v", tt.size, tt.want, err)
 		}
 	}
 }

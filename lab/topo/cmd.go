@@ -109,7 +109,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// tail returns at most n octets from the end of b, without surrounding space.
+// tail returns at most n bytes from the end of b, without surrounding space.
 func tail(b []byte, n int) []byte {
 	b = bytes.TrimSpace(b)
 	return b[max(0, len(b)-n):]

@@ -156,7 +156,7 @@ func (h *Host) Stats(ifname string) (Stats, error) {
 	}, nil
 }
 
-// SetMTU sets the MTU of an interface, in octets.
+// SetMTU sets the MTU of an interface, in bytes.
 func (h *Host) SetMTU(ifname string, mtu int) error {
 	return h.onLink(ifname, "set mtu of", func(dev netlink.Link) error { return h.nl.LinkSetMTU(dev, mtu) })
 }

@@ -101,16 +101,16 @@ func TestLinkGSO(t *testing.T) {
 	}
 	const packet = 1514
 	if got := size(linkem.Params{}); got <= 2*packet {
-		t.Errorf("perfect wire: %d octets per frame", got)
+		t.Errorf("perfect wire: %d bytes per frame", got)
 	}
 	if got := size(linkem.Params{Delay: time.Millisecond}); got <= 2*packet {
-		t.Errorf("delay: %d octets per frame", got)
+		t.Errorf("delay: %d bytes per frame", got)
 	}
 	if got := size(linkem.Params{Rate: 200e6}); got > packet {
-		t.Errorf("rate: %d octets per frame", got)
+		t.Errorf("rate: %d bytes per frame", got)
 	}
 	if got := size(linkem.Params{Loss: 0.001}); got > packet {
-		t.Errorf("loss: %d octets per frame", got)
+		t.Errorf("loss: %d bytes per frame", got)
 	}
 }
 

@@ -60,9 +60,9 @@ func TestCapture(t *testing.T) {
 	}
 	st, err := os.Stat(file)
 	must(t, err)
-	// pcap: a header of 24 octets, 16 more per packet of 118.
+	// pcap: a header of 24 bytes, 16 more per packet of 118.
 	if want := int64(24 + 3*(16+118)); st.Size() != want {
-		t.Errorf("file of %d octets, want %d for three echo requests", st.Size(), want)
+		t.Errorf("file of %d bytes, want %d for three echo requests", st.Size(), want)
 	}
 	if _, err := b.Capture(t.Context(), "none0", file, 0); err == nil {
 		t.Error("captured on an interface that is not there")

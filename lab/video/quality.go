@@ -19,7 +19,7 @@ import (
 // Quality is what a viewer saw of a stream, frame by frame of the one that was
 // sent: where a frame is missing, the last one stands still, as on a screen.
 type Quality struct {
-	Identical bool            `json:"identical"`           // the streams are equal to the octet
+	Identical bool            `json:"identical"`           // the streams are equal to the byte
 	Frames    int             `json:"frames"`              // that were sent
 	Missing   int             `json:"missing"`             // at the beginning, before anything could be shown
 	Imperfect map[int]float64 `json:"imperfect,omitempty"` // PSNR in dB of shown frames that differ; first is 0
@@ -189,7 +189,7 @@ func readStats(path, name string) ([]float64, error) {
 	return out, nil
 }
 
-// identical reports whether two files are equal to the octet.
+// identical reports whether two files are equal to the byte.
 func identical(a, b string) (bool, error) {
 	fa, err := os.Open(a)
 	if err != nil {

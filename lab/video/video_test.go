@@ -12,7 +12,7 @@ import (
 	"roam/lab/workload"
 )
 
-// octets of one RTP packet of the lab.
+// bytes of one RTP packet of the lab.
 const packet = 7 * 188
 
 // clips are made once for all tests.

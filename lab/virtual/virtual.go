@@ -31,7 +31,7 @@ type Flow struct {
 	In   bool    // to the mobile host
 	Port uint16  // at the correspondent
 	Rate float64 // datagrams per second
-	Size int     // octets of payload
+	Size int     // bytes of payload
 }
 
 // Pass is what was seen of a schedule.
@@ -43,13 +43,13 @@ type Pass struct {
 	Prefix       map[string]string // network to link of the mobile host
 }
 
-// NumberAt is where a datagram of UDP has its number, of four octets: where
+// NumberAt is where a datagram of UDP has its number, of four bytes: where
 // iperf3 has it.
 const NumberAt = 8
 
 const (
 	ownPort = 40000           // of UDP at the mobile host
-	udpHead = 8               // octets of a UDP header
+	udpHead = 8               // bytes of a UDP header
 	settle  = 2 * time.Second // before the schedule: sessions are there
 	drain   = 3 * time.Second // after it: what is under way arrives
 	wired   = "eth0"          // the interface of the correspondent

@@ -23,7 +23,7 @@ type DownloadOptions struct {
 	Port   int
 	Listen string // address that the server is bound to; "": all
 	Bytes  int64  // size of the file
-	Rate   int64  // octets per second that curl takes; 0 for no limit
+	Rate   int64  // bytes per second that curl takes; 0 for no limit
 	Seed   uint64
 }
 
@@ -74,7 +74,7 @@ func StartDownload(ctx context.Context, server, client *topo.Host, dir string, o
 	return d, nil
 }
 
-// randomFile writes n seeded random octets and returns their SHA-256.
+// randomFile writes n seeded random bytes and returns their SHA-256.
 func randomFile(path string, n int64, seed uint64) (string, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *Download) Wait(ctx context.Context) error {
 		return fmt.Errorf("read what curl wrote: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != d.sum {
-		return fmt.Errorf("download of %d octets has checksum %s, want %s of %d octets", n, got, d.sum, d.opt.Bytes)
+		return fmt.Errorf("download of %d bytes has checksum %s, want %s of %d bytes", n, got, d.sum, d.opt.Bytes)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type IperfOptions struct {
 	Port     int     // of the server; each test has its own
 	UDP      bool    // else TCP
 	Mbps     float64 // offered load in 10^6 bits per second; 0 for as fast as TCP can
-	Length   int     // octets per write or datagram; 0 for iperf3's own choice
+	Length   int     // bytes per write or datagram; 0 for iperf3's own choice
 	Seconds  int
 	Interval float64 // seconds between samples
 	Reverse  bool    // the server sends

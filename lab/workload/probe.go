@@ -21,7 +21,7 @@ type UDPOptions struct {
 	Target   string // name or address as the probe is given it
 	Port     int
 	Up, Down int // datagrams per second from and to the beginning end
-	Size     int // octets of payload
+	Size     int // bytes of payload
 }
 
 // UDP is a running flow.
@@ -137,10 +137,10 @@ type TCPOptions struct {
 	Name   string
 	Target string
 	Port   int
-	Size   int           // octets of a message
+	Size   int           // bytes of a message
 	Every  time.Duration // pause between messages
 	Down   bool          // the waiting end sends
-	Answer bool          // the receiving end answers each message with an octet
+	Answer bool          // the receiving end answers each message with an byte
 	CC     string        // congestion control of the sender; "" for the kernel's default
 }
 

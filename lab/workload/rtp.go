@@ -83,8 +83,8 @@ func (s *RTP) hear(p *process, line string) {
 		s.errors, _ = strconv.Atoi(f[1])
 		return
 	}
-	octets, _ := strconv.ParseUint(f[1], 10, 64)
-	p.grow(octets, f[0]+" packets")
+	nbytes, _ := strconv.ParseUint(f[1], 10, 64)
+	p.grow(nbytes, f[0]+" packets")
 }
 
 // Name returns the name given in the options.

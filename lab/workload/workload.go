@@ -179,7 +179,7 @@ func scan(r io.Reader, line func(string)) {
 	_, _ = io.Copy(io.Discard, r) // a line too long must not block the program
 }
 
-// complain keeps the last few hundred octets of standard error.
+// complain keeps the last few hundred bytes of standard error.
 func (p *process) complain(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -94,7 +94,7 @@ func TestProbesInHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.Bytes(epoch, time.Now()); n < 200_000 {
-		t.Errorf("read %d octets", n)
+		t.Errorf("read %d bytes", n)
 	}
 }
 

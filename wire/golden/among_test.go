@@ -18,10 +18,10 @@ func options(parts ...[]byte) ext {
 	return ext{proto: ip6.DestOpts, body: b}
 }
 
-// pad is so many octets of padding.
+// pad is so many bytes of padding.
 func pad(n int) []byte { return ip6.AppendPadding(nil, n) }
 
-// unknown is an option that receivers skip, of n octets in all.
+// unknown is an option that receivers skip, of n bytes in all.
 func unknown(n int) []byte {
 	b := []byte{0x1e, uint8(n - 2)}
 	for i := range n - 2 {
@@ -30,7 +30,7 @@ func unknown(n int) []byte {
 	return b
 }
 
-// option is the Nonce option of the cases, of n octets.
+// option is the Nonce option of the cases, of n bytes.
 func option(n int) []byte { return append([]byte{ilnp.OptionNonce, uint8(n)}, nonce(n).Value()...) }
 
 // amongSpecs have the nonce among other options and headers, which correspondents with
@@ -43,23 +43,23 @@ func amongSpecs(t *testing.T) []spec {
 		exts              []ext
 	}{
 		{"shared-header", "another option behind it", 4, []ext{options(option(4), unknown(6))}},
-		{"shared-header-12", "another option behind one of 12 octets: 8 of 14 octets go", 12, []ext{options(option(12), unknown(8))}},
+		{"shared-header-12", "another option behind one of 12 bytes: 8 of 14 bytes go", 12, []ext{options(option(12), unknown(8))}},
 		{"option-before", "another option before it", 4, []ext{options(unknown(6), option(4))}},
-		{"option-before-12", "another option before one of 12 octets", 12, []ext{options(unknown(8), option(12))}},
-		{"options-around", "options on both sides, no octet goes", 4, []ext{options(unknown(8), option(4), unknown(8))}},
-		{"options-around-12", "options on both sides of one of 12 octets", 12, []ext{options(unknown(8), option(12), unknown(8))}},
-		{"aligned-behind", "the option behind it stays where 4n+2 octets are before it", 12,
+		{"option-before-12", "another option before one of 12 bytes", 12, []ext{options(unknown(8), option(12))}},
+		{"options-around", "options on both sides, no byte goes", 4, []ext{options(unknown(8), option(4), unknown(8))}},
+		{"options-around-12", "options on both sides of one of 12 bytes", 12, []ext{options(unknown(8), option(12), unknown(8))}},
+		{"aligned-behind", "the option behind it stays where 4n+2 bytes are before it", 12,
 			[]ext{options(unknown(2), pad(2), option(12), pad(2), unknown(8))}},
 		{"padding-behind", "PadN behind it: the header goes", 4, []ext{options(option(4), pad(8))}},
 		{"padding-before", "PadN before it: the header goes", 4, []ext{options(pad(8), option(4))}},
-		{"padding-around", "PadN on both sides of one of 12 octets: the header goes", 12, []ext{options(pad(4), option(12), pad(12))}},
+		{"padding-around", "PadN on both sides of one of 12 bytes: the header goes", 12, []ext{options(pad(4), option(12), pad(12))}},
 		{"pad1", "Pad1 on both sides, and an option that stays", 4,
 			[]ext{options(pad(1), pad(1), pad(1), option(4), pad(1), unknown(6))}},
-		{"pad1-left", "one octet of padding is left", 4, []ext{options(unknown(5), pad(1), option(4), pad(1), pad(1), unknown(7))}},
+		{"pad1-left", "one byte of padding is left", 4, []ext{options(unknown(5), pad(1), option(4), pad(1), pad(1), unknown(7))}},
 		{"long-padding", "as much padding as one option has: the header goes", 4, []ext{options(pad(100), option(4), pad(152))}},
 		{"two-headers", "a second Destination Options header behind it", 4, []ext{options(option(4)), options(unknown(6))}},
 		{"second-header", "in the second of two headers", 4, []ext{options(unknown(6)), options(option(4))}},
-		{"second-header-12", "one of 12 octets, in the second header, with an option", 12,
+		{"second-header-12", "one of 12 bytes, in the second header, with an option", 12,
 			[]ext{options(unknown(14)), options(unknown(3), option(12))}},
 		{"behind-routing", "behind a Hop-by-Hop and a Routing header, with options", 4,
 			[]ext{hopByHop(), routing(), options(unknown(6), option(4), pad(4))}},
@@ -93,7 +93,7 @@ func routing() ext {
 }
 
 // TestNothingOfTheNonceIsLeft holds what a stack wants of what is left of its header:
-// no nonce, at most 7 octets of padding in a row, all other options, in the order
+// no nonce, at most 7 bytes of padding in a row, all other options, in the order
 // and at the alignment that they had.
 func TestNothingOfTheNonceIsLeft(t *testing.T) {
 	for _, s := range amongSpecs(t) {
@@ -117,7 +117,7 @@ func TestNothingOfTheNonceIsLeft(t *testing.T) {
 				t.Errorf("options %v, want those of %v", after, before)
 			}
 			if len(c.Session) > len(c.Wire) {
-				t.Errorf("%d octets become %d", len(c.Wire), len(c.Session))
+				t.Errorf("%d bytes become %d", len(c.Wire), len(c.Session))
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func optionsOf(t *testing.T, b []byte) (list []ip6.Option) {
 				continue
 			}
 			if run := o.Offset - end; had.Ext < 0 && run > 7 {
-				t.Errorf("%d octets of padding before offset %d", run, o.Offset)
+				t.Errorf("%d bytes of padding before offset %d", run, o.Offset)
 			}
 			end = o.Offset + 2 + len(o.Data)
 			if o.Type != 0xff {

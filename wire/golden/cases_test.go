@@ -23,7 +23,7 @@ func entry() xlate.Entry {
 	}
 }
 
-// nonce returns a nonce of n octets; 0 gives none.
+// nonce returns a nonce of n bytes; 0 gives none.
 func nonce(n int) ilnp.Nonce {
 	v := []byte{0x5a, 0xc3, 0x0f, 0x96, 0xe1, 0x27, 0x88, 0x4d, 0x73, 0xb0, 0x1e, 0xf5}
 	out, _ := ilnp.NewNonce(v[:n])
@@ -46,7 +46,7 @@ func wire(e xlate.Entry, local bool) roam.ILV {
 	return roam.ILV{L64: e.RemoteL64, NID: e.RemoteNID}
 }
 
-// ext is an extension header; its first octet is filled in by packet.
+// ext is an extension header; its first byte is filled in by packet.
 type ext struct {
 	proto uint8
 	body  []byte
@@ -103,7 +103,7 @@ func udp(data []byte) []byte {
 	return append(b, data...)
 }
 
-// text is n octets that are not all alike.
+// text is n bytes that are not all alike.
 func text(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

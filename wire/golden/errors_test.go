@@ -74,7 +74,7 @@ func errorCases(t *testing.T) []named {
 			ilnp.ErrorMessage{Type: ilnp.TypeUnreachable, Code: 4}),
 		in("error-option", "Parameter Problem: the pointer meant the nonce", wire(e, false), ilnp.Nonce{},
 			ilnp.ErrorMessage{Type: ilnp.TypeParameterProblem, Code: ilnp.CodeUnknownOption, Param: 42}),
-		out("error-out-port", "Port Unreachable of our own stack, cut to 1280 octets",
+		out("error-out-port", "Port Unreachable of our own stack, cut to 1280 bytes",
 			ilnp.ErrorMessage{Type: ilnp.TypeUnreachable, Code: 4}),
 	}
 }

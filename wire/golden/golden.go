@@ -95,7 +95,7 @@ func Parse(pcap, txt []byte) (Case, error) {
 	return c, nil
 }
 
-// Lengths in octets of the headers of a pcap file and of one packet in it.
+// Lengths in bytes of the headers of a pcap file and of one packet in it.
 const (
 	fileHeader   = 24
 	recordHeader = 16
@@ -109,7 +109,7 @@ const (
 // parsePcap returns the packets of a classic pcap of either byte order.
 func parsePcap(b []byte) ([][]byte, error) {
 	if len(b) < fileHeader {
-		return nil, fmt.Errorf("header ends at offset %d, want %d octets: %w", len(b), fileHeader, ErrFormat)
+		return nil, fmt.Errorf("header ends at offset %d, want %d bytes: %w", len(b), fileHeader, ErrFormat)
 	}
 	var order binary.ByteOrder = binary.LittleEndian
 	if order.Uint32(b) != magicMicro {
@@ -124,15 +124,15 @@ func parsePcap(b []byte) ([][]byte, error) {
 	var packets [][]byte
 	for at := fileHeader; at < len(b); {
 		if len(b)-at < recordHeader {
-			return nil, fmt.Errorf("record header ends at offset %d, want %d octets: %w", len(b), at+recordHeader, ErrFormat)
+			return nil, fmt.Errorf("record header ends at offset %d, want %d bytes: %w", len(b), at+recordHeader, ErrFormat)
 		}
 		n, whole := uint64(order.Uint32(b[at+8:])), order.Uint32(b[at+12:])
 		if n != uint64(whole) {
-			return nil, fmt.Errorf("packet at offset %d: %d of %d octets captured: %w", at, n, whole, ErrFormat)
+			return nil, fmt.Errorf("packet at offset %d: %d of %d bytes captured: %w", at, n, whole, ErrFormat)
 		}
 		at += recordHeader
 		if uint64(len(b)-at) < n {
-			return nil, fmt.Errorf("packet ends at offset %d, want %d octets: %w", len(b), uint64(at)+n, ErrFormat)
+			return nil, fmt.Errorf("packet ends at offset %d, want %d bytes: %w", len(b), uint64(at)+n, ErrFormat)
 		}
 		packets = append(packets, b[at:at+int(n):at+int(n)])
 		at += int(n)

@@ -82,7 +82,7 @@ func TestPcapTruncation(t *testing.T) {
 	b := sample().AppendPcap(nil)
 	for n := range b {
 		if _, err := golden.Parse(b[:n], sample().AppendText(nil)); !errors.Is(err, golden.ErrFormat) {
-			t.Errorf("%d octets: %v", n, err)
+			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
 }

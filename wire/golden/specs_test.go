@@ -31,10 +31,10 @@ func outwardSpecs(t *testing.T) []spec {
 	ping := upper(t, ilnp.Echo{Request: true, ID: 77, Seq: 1, Data: text(56)})
 	const out = golden.Outward
 	return []spec{
-		{name: "tcp-syn", description: "TCP SYN with options, nonce of 4 octets", direction: out, proto: ip6.TCP, upper: syn},
+		{name: "tcp-syn", description: "TCP SYN with options, nonce of 4 bytes", direction: out, proto: ip6.TCP, upper: syn},
 		{name: "tcp-data", description: "TCP segment of odd length, no nonce due", direction: out, proto: ip6.TCP, upper: data, edit: noNonce},
 		{name: "tcp-data-nonce", description: "TCP segment of odd length with nonce", direction: out, proto: ip6.TCP, upper: data},
-		{name: "nonce-12", description: "TCP SYN with a nonce of 12 octets", direction: out, proto: ip6.TCP, upper: syn, edit: longNonce},
+		{name: "nonce-12", description: "TCP SYN with a nonce of 12 bytes", direction: out, proto: ip6.TCP, upper: syn, edit: longNonce},
 		{name: "udp", description: "UDP datagram", direction: out, proto: ip6.UDP, upper: udp(text(333))},
 		{name: "udp-zero", description: "UDP datagram without checksum: zero stays zero", direction: out, proto: ip6.UDP, upper: udp(text(40)), raw: true},
 		{name: "udp-ffff", description: "UDP datagram whose checksum becomes zero, hence 0xffff", direction: out, proto: ip6.UDP, upper: ffff(t)},
@@ -71,7 +71,7 @@ func inwardSpecs(t *testing.T) []spec {
 	return []spec{
 		{name: "in-tcp-syn", description: "TCP SYN: the nonce and its header go", direction: in, proto: ip6.TCP, upper: syn},
 		{name: "in-tcp-data", description: "TCP segment without nonce", direction: in, proto: ip6.TCP, upper: data, edit: noNonce},
-		{name: "in-nonce-12", description: "TCP segment with a nonce of 12 octets", direction: in, proto: ip6.TCP, upper: data, edit: longNonce},
+		{name: "in-nonce-12", description: "TCP segment with a nonce of 12 bytes", direction: in, proto: ip6.TCP, upper: data, edit: longNonce},
 		{name: "in-udp", description: "UDP datagram", direction: in, proto: ip6.UDP, upper: udp(text(333))},
 		{name: "in-udp-zero", description: "UDP datagram without checksum: zero stays zero", direction: in, proto: ip6.UDP, upper: udp(text(40)), raw: true},
 		{name: "in-echo-reply", description: "ICMPv6 echo reply with nonce", direction: in, proto: ip6.ICMPv6, upper: reply},
@@ -89,7 +89,7 @@ func inwardSpecs(t *testing.T) []spec {
 		{name: "in-rfc6741-bare", description: "such a peer leaves the nonce out and keeps its rule", direction: in,
 			proto: ip6.UDP, upper: udp(text(90)), edit: bareOldRule},
 		{name: "in-icmp-rfc6741", description: "echo reply summed over NIDs, which its nonce permits", direction: in, proto: ip6.ICMPv6, upper: reply, edit: icmpRule},
-		{name: "in-icmp-rfc6741-12", description: "the same with a nonce of 12 octets, odd length, and a handle", direction: in, proto: ip6.ICMPv6,
+		{name: "in-icmp-rfc6741-12", description: "the same with a nonce of 12 bytes, odd length, and a handle", direction: in, proto: ip6.ICMPv6,
 			upper: upper(t, ilnp.Echo{ID: 77, Seq: 1, Data: text(333)}), edit: func(e *xlate.Entry) { handles(e); longNonce(e); icmpRule(e) }},
 		{name: "in-handle", description: "the remote handle is not the remote NID", direction: in, proto: ip6.TCP, upper: data, edit: handles},
 	}
@@ -102,7 +102,7 @@ func controlSpecs(t *testing.T) []spec {
 	rfc.name, rfc.description, rfc.upper = "lu", "Locator Update, 12-byte entries", upper(t, update(false))
 	ack.name, ack.description, ack.upper = "lu-ack", "Locator Update acknowledgement", upper(t, update(false).Ack())
 	draft.name, draft.description, draft.upper = "lu-draft", "Locator Update in the draft form, 16-byte entries", upper(t, update(true))
-	long.name, long.description, long.upper, long.edit = "lu-nonce-12", "Locator Update with a nonce of 12 octets", upper(t, update(false)), longNonce
+	long.name, long.description, long.upper, long.edit = "lu-nonce-12", "Locator Update with a nonce of 12 bytes", upper(t, update(false)), longNonce
 	le := update(false)
 	le.Form = ilnp.FormLinux
 	linux.name, linux.description, linux.upper, linux.edit = "lu-linux-rfc6741", "Locator Update as a Linux kernel has it: code 0, 16-byte entries, over NIDs", upper(t, le), icmpRule
@@ -121,7 +121,7 @@ func destOptions() ext {
 	return ext{proto: ip6.DestOpts, body: []byte{0, 0, 0x1e, 4, 1, 2, 3, 4}}
 }
 
-// firstPart is the first 512 octets of a UDP datagram of 812, whose checksum,
+// firstPart is the first 512 bytes of a UDP datagram of 812, whose checksum,
 // over parts that are not all here, is whatever the sender says.
 func firstPart(t *testing.T) []byte {
 	t.Helper()

@@ -96,7 +96,7 @@ func runTshark(t *testing.T, files []named) []decoded {
 	return list
 }
 
-// Lengths of the headers of a pcap file, in octets.
+// Lengths of the headers of a pcap file, in bytes.
 const (
 	fileHeader   = 24
 	recordHeader = 16

@@ -23,7 +23,7 @@ func FuzzLocatorUpdate(f *testing.F) {
 			t.Fatalf("parsed update cannot be emitted: %v", err)
 		}
 		if len(out) != len(b) {
-			t.Fatalf("emitted %d octets, parsed from %d", len(out), len(b))
+			t.Fatalf("emitted %d bytes, parsed from %d", len(out), len(b))
 		}
 		got, err := ilnp.ParseLocatorUpdate(out)
 		if err != nil || !reflect.DeepEqual(got, u) {

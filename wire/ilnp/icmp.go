@@ -18,7 +18,7 @@ type Echo struct {
 // ParseEcho reads an echo message from its type field on. Data is a part of b.
 func ParseEcho(b []byte) (Echo, error) {
 	if len(b) < 8 {
-		return Echo{}, fmt.Errorf("echo: %s ends at offset %d, want 8 octets: %w",
+		return Echo{}, fmt.Errorf("echo: %s ends at offset %d, want 8 bytes: %w",
 			[8]string{"type", "code", "checksum", "checksum", "identifier", "identifier", "sequence number", "sequence number"}[len(b)],
 			len(b), ip6.ErrTruncated)
 	}
@@ -56,7 +56,7 @@ type ErrorMessage struct {
 // b; ParseQuoted reads it.
 func ParseError(b []byte) (ErrorMessage, error) {
 	if len(b) < 8 {
-		return ErrorMessage{}, fmt.Errorf("icmpv6 error: %s ends at offset %d, want 8 octets: %w",
+		return ErrorMessage{}, fmt.Errorf("icmpv6 error: %s ends at offset %d, want 8 bytes: %w",
 			[8]string{"type", "code", "checksum", "checksum", "parameter", "parameter", "parameter", "parameter"}[len(b)],
 			len(b), ip6.ErrTruncated)
 	}

@@ -4,7 +4,7 @@
 // that carry them.
 //
 // It omits the Identifier option that RFC 6743 §2 mentions (defined nowhere
-// for ILNPv6), nonces of other lengths than 4 and 12 octets, and the site
+// for ILNPv6), nonces of other lengths than 4 and 12 bytes, and the site
 // border messages of RFC 6748.
 //
 // The package is pure; importers that also use the core of the same name call
@@ -27,33 +27,33 @@ const OptionNonce uint8 = 0x8b
 // discarded as "Authentication Failed" (RFC 6744 §2).
 var ErrTwoNonces = errors.New("more than one nonce option")
 
-// ErrNonceLength marks a Nonce option of other than 4 or 12 octets.
+// ErrNonceLength marks a Nonce option of other than 4 or 12 bytes.
 var ErrNonceLength = errors.New("nonce length is neither 4 nor 12")
 
-// Nonce is the value of a Nonce option: 4 or 12 octets, or 0 when there is
-// none. It is comparable; octets beyond Len are zero.
+// Nonce is the value of a Nonce option: 4 or 12 bytes, or 0 when there is
+// none. It is comparable; bytes beyond Len are zero.
 type Nonce struct {
 	Len   uint8
 	Bytes [12]byte
 }
 
-// NewNonce makes a Nonce of 4 or 12 octets; other lengths are ErrNonceLength.
+// NewNonce makes a Nonce of 4 or 12 bytes; other lengths are ErrNonceLength.
 func NewNonce(b []byte) (Nonce, error) {
 	if len(b) != 4 && len(b) != 12 {
-		return Nonce{}, fmt.Errorf("nonce of %d octets: %w", len(b), ErrNonceLength)
+		return Nonce{}, fmt.Errorf("nonce of %d bytes: %w", len(b), ErrNonceLength)
 	}
 	n := Nonce{Len: uint8(len(b))}
 	copy(n.Bytes[:], b)
 	return n, nil
 }
 
-// Value returns the octets of the nonce.
+// Value returns the bytes of the nonce.
 func (n Nonce) Value() []byte { return n.Bytes[:min(int(n.Len), len(n.Bytes))] }
 
 // Present reports whether there is a nonce.
 func (n Nonce) Present() bool { return n.Len != 0 }
 
-// HeaderLen is the length in octets of a Destination Options header that
+// HeaderLen is the length in bytes of a Destination Options header that
 // holds only this nonce: 8 or 16, and 0 without a nonce.
 func (n Nonce) HeaderLen() int {
 	if n.Len == 0 {
@@ -64,7 +64,7 @@ func (n Nonce) HeaderLen() int {
 
 // String tells the length only, never the value: a nonce is a secret and must
 // not get into a log by way of a format verb.
-func (n Nonce) String() string { return fmt.Sprintf("nonce of %d octets", n.Len) }
+func (n Nonce) String() string { return fmt.Sprintf("nonce of %d bytes", n.Len) }
 
 // GoString does as String.
 func (n Nonce) GoString() string { return n.String() }
@@ -73,7 +73,7 @@ func (n Nonce) GoString() string { return n.String() }
 // which needs no padding, and next as its Next Header value.
 func (n Nonce) AppendHeader(b []byte, next uint8) ([]byte, error) {
 	if n.Len != 4 && n.Len != 12 {
-		return nil, fmt.Errorf("nonce option: %d octets: %w", n.Len, ErrNonceLength)
+		return nil, fmt.Errorf("nonce option: %d bytes: %w", n.Len, ErrNonceLength)
 	}
 	b = append(b, next, uint8(n.HeaderLen()/8-1), OptionNonce, n.Len)
 	return append(b, n.Value()...), nil
@@ -83,7 +83,7 @@ func (n Nonce) AppendHeader(b []byte, next uint8) ([]byte, error) {
 type Found struct {
 	Nonce  Nonce
 	Ext    int  // index of its header in Chain.Exts, -1 if the packet has no nonce
-	Offset int  // of the option's type octet in the packet
+	Offset int  // of the option's type byte in the packet
 	Alone  bool // the option fills its header: there is no other, not even padding
 }
 

@@ -33,11 +33,11 @@ func TestNewNonce(t *testing.T) {
 	for n := range 14 {
 		v, err := ilnp.NewNonce(make([]byte, n))
 		if good := n == 4 || n == 12; good != (err == nil) {
-			t.Errorf("%d octets: %v", n, err)
+			t.Errorf("%d bytes: %v", n, err)
 		} else if !good && !errors.Is(err, ilnp.ErrNonceLength) {
-			t.Errorf("%d octets: %v is not ErrNonceLength", n, err)
+			t.Errorf("%d bytes: %v is not ErrNonceLength", n, err)
 		} else if good && (int(v.Len) != n || len(v.Value()) != n || v.HeaderLen() != n+4) {
-			t.Errorf("%d octets: nonce of %d, header of %d", n, v.Len, v.HeaderLen())
+			t.Errorf("%d bytes: nonce of %d, header of %d", n, v.Len, v.HeaderLen())
 		}
 	}
 }
@@ -80,13 +80,13 @@ func TestAppendHeader(t *testing.T) {
 	}
 	for _, n := range []uint8{0, 8, 200} {
 		if _, err := (ilnp.Nonce{Len: n}).AppendHeader(nil, 6); !errors.Is(err, ilnp.ErrNonceLength) {
-			t.Errorf("nonce of %d octets: %v", n, err)
+			t.Errorf("nonce of %d bytes: %v", n, err)
 		}
 	}
 }
 
 // withOptions returns a UDP packet behind the given Destination Options
-// headers, whose Next Header octets it fills in.
+// headers, whose Next Header bytes it fills in.
 func withOptions(headers ...[]byte) []byte {
 	h := ip6.Header{NextHeader: ip6.UDP, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr()}
 	var body []byte
@@ -126,7 +126,7 @@ func TestFindNonce(t *testing.T) {
 		"with padding":          {[][]byte{{0, 1, 0x8b, 4, 1, 2, 3, 4, 1, 6, 0, 0, 0, 0, 0, 0}}, 0, 42, false, 4, nil},
 		"two in one header":     {[][]byte{{0, 1, 0x8b, 4, 1, 2, 3, 4, 0x8b, 4, 1, 2, 3, 4, 0, 0}}, -1, 0, false, 0, ilnp.ErrTwoNonces},
 		"two in two headers":    {[][]byte{alone, other, alone}, -1, 0, false, 0, ilnp.ErrTwoNonces},
-		"eight octets":          {[][]byte{{0, 1, 0x8b, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0}}, -1, 0, false, 0, ilnp.ErrNonceLength},
+		"eight bytes":           {[][]byte{{0, 1, 0x8b, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0}}, -1, 0, false, 0, ilnp.ErrNonceLength},
 		"empty":                 {[][]byte{{0, 0, 0x8b, 0, 1, 2, 0, 0}}, -1, 0, false, 0, ilnp.ErrNonceLength},
 		"option beyond the end": {[][]byte{{0, 0, 0x8b, 12, 1, 2, 3, 4}}, -1, 0, false, 0, ip6.ErrTruncated},
 	} {
@@ -144,7 +144,7 @@ func TestFindNonce(t *testing.T) {
 				t.Errorf("error %q names no offset", err)
 			}
 			if f.Ext != c.ext || f.Offset != c.offset || f.Alone != c.alone || f.Nonce.Len != c.len {
-				t.Errorf("found %+v of %d octets", f, f.Nonce.Len)
+				t.Errorf("found %+v of %d bytes", f, f.Nonce.Len)
 			}
 			if _, err := ilnp.ParsePacket(p); !errors.Is(err, c.err) {
 				t.Errorf("whole packet: %v, want %v", err, c.err)

@@ -44,7 +44,7 @@ type Packet struct {
 // The checksum may be over the addresses (RFC 6741 §4.3) or, with a Nonce option,
 // over the NIDs alone, as some stacks have it: whoever knows the nonce gains
 // nothing by the second rule, and without it the packet is one of plain IPv6.
-// Payload is a part of b; octets behind the payload length are cut off.
+// Payload is a part of b; bytes behind the payload length are cut off.
 func ParsePacket(b []byte) (Packet, error) {
 	c, err := ip6.Walk(b)
 	if err != nil {
@@ -55,7 +55,7 @@ func ParsePacket(b []byte) (Packet, error) {
 		return p, err
 	}
 	if len(p.Payload) < 4 {
-		return Packet{}, fmt.Errorf("icmpv6 header: ends at offset %d, want %d octets: %w", c.End, c.UpperOffset+4, ip6.ErrTruncated)
+		return Packet{}, fmt.Errorf("icmpv6 header: ends at offset %d, want %d bytes: %w", c.End, c.UpperOffset+4, ip6.ErrTruncated)
 	}
 	if p.Fragmented || ip6.Checksum(c.Header.Src, c.Header.Dst, p.Proto, p.Payload) == 0 {
 		return p, nil
@@ -157,7 +157,7 @@ func BuildEcho(src, dst roam.ILV, nonce Nonce, request bool, id, seq uint16, dat
 }
 
 // BuildError makes the whole packet of an ICMPv6 error about m.Quoted, which is
-// cut so that the packet does not exceed 1280 octets. Without a nonce it is an
+// cut so that the packet does not exceed 1280 bytes. Without a nonce it is an
 // error of plain IPv6.
 func BuildError(src, dst roam.ILV, nonce Nonce, m ErrorMessage) ([]byte, error) {
 	room := minMTU - ip6.HeaderLen - nonce.HeaderLen() - 8
@@ -198,7 +198,7 @@ func build(src, dst roam.ILV, class uint8, nonce Nonce, m appender) ([]byte, err
 	}
 	n := len(b) - ip6.HeaderLen
 	if n > 0xffff {
-		return nil, fmt.Errorf("payload of %d octets, at most 65535: %w", n, ip6.ErrMalformed)
+		return nil, fmt.Errorf("payload of %d bytes, at most 65535: %w", n, ip6.ErrMalformed)
 	}
 	binary.BigEndian.PutUint16(b[4:], uint16(n))
 	if err := ip6.FinishL4(b); err != nil {

@@ -55,12 +55,12 @@ func TestBuildUpdateRefusals(t *testing.T) {
 		t.Errorf("without locators: %v", err)
 	}
 	if _, err := ilnp.BuildUpdate(src, dst, ilnp.Nonce{Len: 5}, rfcUpdate); !errors.Is(err, ilnp.ErrNonceLength) {
-		t.Errorf("nonce of 5 octets: %v", err)
+		t.Errorf("nonce of 5 bytes: %v", err)
 	}
 }
 
 func TestBuildEcho(t *testing.T) {
-	token := []byte("sixteen octets..")
+	token := []byte("sixteen bytes..")
 	for _, n := range []ilnp.Nonce{{}, nonce(t, 4), nonce(t, 12)} {
 		for _, request := range []bool{true, false} {
 			b := must(t)(ilnp.BuildEcho(src, dst, n, request, 0x1234, 7, token))
@@ -69,7 +69,7 @@ func TestBuildEcho(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Nonce != n || p.Nonce.Present() != (n.Len != 0) {
-				t.Errorf("nonce of %d octets, want %d", p.Nonce.Len, n.Len)
+				t.Errorf("nonce of %d bytes, want %d", p.Nonce.Len, n.Len)
 			}
 			e, err := ilnp.ParseEcho(p.Payload)
 			if err != nil {
@@ -81,7 +81,7 @@ func TestBuildEcho(t *testing.T) {
 		}
 	}
 	if _, err := ilnp.BuildEcho(src, dst, ilnp.Nonce{}, true, 1, 1, make([]byte, 65535)); !errors.Is(err, ip6.ErrMalformed) {
-		t.Errorf("payload beyond 65535 octets: %v", err)
+		t.Errorf("payload beyond 65535 bytes: %v", err)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestBuildError(t *testing.T) {
 		b := must(t)(ilnp.BuildError(src, dst, n, ilnp.ErrorMessage{
 			Type: ilnp.TypeParameterProblem, Code: ilnp.CodeUnknownOption, Param: 42, Quoted: about}))
 		if len(b) != 1280 {
-			t.Errorf("packet of %d octets, want 1280", len(b))
+			t.Errorf("packet of %d bytes, want 1280", len(b))
 		}
 		p, err := ilnp.ParsePacket(b)
 		if err != nil {
@@ -122,7 +122,7 @@ func TestParsePacketTruncation(t *testing.T) {
 	for n := range b {
 		_, err := ilnp.ParsePacket(b[:n])
 		if !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "offset") {
-			t.Errorf("%d octets: %v", n, err)
+			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
 	// Truncated with a payload length that agrees: the checksum tells, or the
@@ -131,7 +131,7 @@ func TestParsePacketTruncation(t *testing.T) {
 		c := bytes.Clone(b[:n])
 		binary.BigEndian.PutUint16(c[4:], uint16(n-40))
 		if _, err := ilnp.ParsePacket(c); err == nil {
-			t.Errorf("%d octets of a shorter packet pass", n)
+			t.Errorf("%d bytes of a shorter packet pass", n)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestParsePacketCutsPadding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(p.Payload) != 11 {
-		t.Errorf("payload of %d octets, want 11", len(p.Payload))
+		t.Errorf("payload of %d bytes, want 11", len(p.Payload))
 	}
 }
 
@@ -180,11 +180,11 @@ func TestShortMessages(t *testing.T) {
 	for n := range 8 {
 		b := append([]byte{128}, make([]byte, 7)...)[:n]
 		if _, err := ilnp.ParseEcho(b); !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "offset") {
-			t.Errorf("echo of %d octets: %v", n, err)
+			t.Errorf("echo of %d bytes: %v", n, err)
 		}
 		b = append([]byte{1}, make([]byte, 7)...)[:n]
 		if _, err := ilnp.ParseError(b); !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "offset") {
-			t.Errorf("error of %d octets: %v", n, err)
+			t.Errorf("error of %d bytes: %v", n, err)
 		}
 	}
 	for _, typ := range []uint8{0, 5, 127} {
@@ -203,12 +203,12 @@ func TestParseQuotedTruncation(t *testing.T) {
 		_, err := ilnp.ParseQuoted(b[:n])
 		if n >= 48 {
 			if err != nil {
-				t.Errorf("%d octets: %v", n, err)
+				t.Errorf("%d bytes: %v", n, err)
 			}
 			continue
 		}
 		if !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "quoted packet") {
-			t.Errorf("%d octets: %v", n, err)
+			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
 }
@@ -265,10 +265,10 @@ func TestParseQuotedEcho(t *testing.T) {
 		for _, n := range []int{len(b), end, end - 1} {
 			p, e, err := ilnp.ParseQuotedEcho(b[:n], port)
 			if err != nil || !e.Request || e.ID != 3 || e.Seq != 4 || p.Src != src || p.Dst != dst || p.Encapsulated != (name != "option") {
-				t.Fatalf("%s, %d octets: %+v %+v (%v)", name, n, p, e, err)
+				t.Fatalf("%s, %d bytes: %+v %+v (%v)", name, n, p, e, err)
 			}
 			if whole := bytes.HasPrefix(e.Data, token); whole != (n >= end) {
-				t.Errorf("%s, %d of %d octets: data %q", name, n, end, e.Data)
+				t.Errorf("%s, %d of %d bytes: data %q", name, n, end, e.Data)
 			}
 		}
 		if _, _, err := ilnp.ParseQuotedEcho(b, 0); (err == nil) != (name == "option") {
@@ -276,7 +276,7 @@ func TestParseQuotedEcho(t *testing.T) {
 		}
 		for n := range end - len(token) {
 			if _, _, err := ilnp.ParseQuotedEcho(b[:n], port); err == nil {
-				t.Errorf("%s, %d octets are an echo", name, n)
+				t.Errorf("%s, %d bytes are an echo", name, n)
 			}
 		}
 	}

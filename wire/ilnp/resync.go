@@ -43,8 +43,8 @@ var ErrResync = errors.New("no resync of a firewall")
 // synchronized connection, which is answered with an ACK (RFC 9293 §3.10.7.4).
 type Resync struct {
 	From, To uint16 // ports
-	Seq      uint32 // one less than the octet that the sender sends next
-	Ack      uint32 // of an answer: the octet behind the SYN
+	Seq      uint32 // one less than the byte that the sender sends next
+	Ack      uint32 // of an answer: the byte behind the SYN
 	Answer   bool
 	Nonce    Nonce // of the sender; required
 }
@@ -73,7 +73,7 @@ func (o Resync) Build(src, dst roam.ILV) ([]byte, error) {
 // received all before wanted long since: its stack discards it and answers with
 // an ACK at once (RFC 9293 §3.10.7.4).
 func OldSegment(src, dst roam.ILV, from, to uint16, wanted, acked uint32) []byte {
-	const old = 1 << 16 // octets
+	const old = 1 << 16 // bytes
 	return tcpSegment(src, dst, Resync{From: from, To: to, Seq: wanted - old, Ack: acked}, tcpACK, nil)
 }
 
@@ -102,7 +102,7 @@ func tcpSegment(src, dst roam.ILV, o Resync, flags byte, options []byte) []byte 
 func ParseResync(t []byte) (Resync, error) {
 	const mark = tcpHeaderLen + 4 // offset of our option
 	if len(t) < mark+6+4 || t[13]&(tcpFIN|tcpSYN|tcpRST) != tcpSYN {
-		return Resync{}, fmt.Errorf("tcp segment of %d octets: %w", len(t), ErrResync)
+		return Resync{}, fmt.Errorf("tcp segment of %d bytes: %w", len(t), ErrResync)
 	}
 	size, header := int(t[mark+1]), int(t[12]>>4)*4
 	if t[mark] != 253 || !bytes.Equal(t[mark+2:mark+6], resyncMark[:]) || header > len(t) || size < 6 || mark+size > header {

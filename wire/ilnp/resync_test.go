@@ -35,7 +35,7 @@ func TestResync(t *testing.T) {
 			}
 			for i := range p.Payload {
 				if _, err := ParseResync(p.Payload[:i]); err == nil {
-					t.Errorf("%d of %d octets were taken", i, len(p.Payload))
+					t.Errorf("%d of %d bytes were taken", i, len(p.Payload))
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func TestNoResync(t *testing.T) {
 		s := append([]byte(nil), b[ip6.HeaderLen:]...)
 		s[at] = octet
 		if _, err := ParseResync(s); err == nil {
-			t.Errorf("octet %d = %#x was taken", at, octet)
+			t.Errorf("byte %d = %#x was taken", at, octet)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func Pad(encap []byte) []byte {
 func encapBehind(packet []byte, at int, port uint16) ([]byte, error) {
 	n := len(packet) - at + udpHeaderLen
 	if n > 0xffff {
-		return nil, fmt.Errorf("encapsulate in udp: %d octets, at most 65535: %w", n, ip6.ErrMalformed)
+		return nil, fmt.Errorf("encapsulate in udp: %d bytes, at most 65535: %w", n, ip6.ErrMalformed)
 	}
 	b := append(make([]byte, 0, len(packet)+udpHeaderLen), packet[:at]...)
 	b = binary.BigEndian.AppendUint16(b, port)
@@ -101,7 +101,7 @@ func Decapsulate(b []byte, port uint16) ([]byte, error) {
 
 // BuildEncapsulatedEcho makes an echo request or reply in UDP; padded, it stands
 // behind a Destination Options header of its own. Its flow label is label, of
-// 20 bits, and its data is filled up with zeros until it has size octets in all.
+// 20 bits, and its data is filled up with zeros until it has size bytes in all.
 func BuildEncapsulatedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o EncapsulatedEcho) ([]byte, error) {
 	pad := 0
 	if o.Padded {
@@ -130,5 +130,5 @@ type EncapsulatedEcho struct {
 	Port      uint16
 	Padded    bool
 	FlowLabel uint32 // 20 bits
-	Size      int    // octets of the whole packet, at least; 0: as long as it is
+	Size      int    // bytes of the whole packet, at least; 0: as long as it is
 }

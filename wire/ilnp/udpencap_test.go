@@ -17,7 +17,7 @@ func TestEncapRoundTrip(t *testing.T) {
 		b := must(t)(ilnp.Encapsulate(plain, port))
 		c, err := ip6.Walk(b)
 		if err != nil || c.Upper != ip6.UDP || len(b) != len(plain)+8 {
-			t.Fatalf("%d octets, protocol %d, %v", len(b), c.Upper, err)
+			t.Fatalf("%d bytes, protocol %d, %v", len(b), c.Upper, err)
 		}
 		if ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.UDP, b[ip6.HeaderLen:]) != 0 {
 			t.Error("the checksum of the datagram is wrong")
@@ -36,11 +36,11 @@ func TestEncapRoundTrip(t *testing.T) {
 }
 
 func TestBuildEncapsulatedEcho(t *testing.T) {
-	e := ilnp.Echo{Request: true, ID: 1, Seq: 2, Data: []byte("sixteen octets..")}
+	e := ilnp.Echo{Request: true, ID: 1, Seq: 2, Data: []byte("sixteen bytes..")}
 	for _, o := range []ilnp.EncapsulatedEcho{{Port: port}, {Port: port, Padded: true, FlowLabel: 0xabcde}, {Port: port, Size: 1500}, {Port: port, Size: 1280, Padded: true}} {
 		b := must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 4), e, o))
 		if o.Size != 0 && len(b) != o.Size {
-			t.Errorf("%+v: %d octets", o, len(b))
+			t.Errorf("%+v: %d bytes", o, len(b))
 		}
 		p, err := ilnp.ParseControl(b, port)
 		if err != nil || !p.Encapsulated || p.FlowLabel != o.FlowLabel {
@@ -62,7 +62,7 @@ func TestDecapsulateRefuses(t *testing.T) {
 		"another port":        func(b []byte) []byte { b[43]++; return b },
 		"another header":      func(b []byte) []byte { b[48] = ip6.TCP; return b },
 		"another option":      func(b []byte) []byte { b[50] = 1; return b },
-		"a changed octet":     func(b []byte) []byte { b[len(b)-1]++; return b },
+		"a changed byte":      func(b []byte) []byte { b[len(b)-1]++; return b },
 		"a datagram too long": func(b []byte) []byte { b[45]++; return b },
 		"too short":           func(b []byte) []byte { return b[:50] },
 		"an empty datagram":   func(b []byte) []byte { b[5] = 8; return b[:48] },

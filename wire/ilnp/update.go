@@ -54,7 +54,7 @@ const MaxLocators = 255
 // forbids.
 var ErrNoLocators = errors.New("no locators")
 
-// Lengths in octets of the fixed part and of one entry in either form.
+// Lengths in bytes of the fixed part and of one entry in either form.
 const (
 	updateFixed = 8
 	entryRFC    = 12
@@ -74,9 +74,9 @@ type Form uint8
 // The forms. Codes 1 to 7 have FormDraft. Code 0 has one of the two others, which
 // the length tells apart: no length fits both, as there is at least one entry.
 const (
-	FormRFC   Form = iota // RFC 6743 §2: code 0, entries of 12 octets
-	FormDraft             // codes 1 to 7, entries of 16 octets with a lifetime of 32 bits
-	// FormLinux is code 0 with entries of 16 octets, whose preference and lifetime
+	FormRFC   Form = iota // RFC 6743 §2: code 0, entries of 12 bytes
+	FormDraft             // codes 1 to 7, entries of 16 bytes with a lifetime of 32 bits
+	// FormLinux is code 0 with entries of 16 bytes, whose preference and lifetime
 	// are 32 bits each, little-endian: what the ILNPv6 kernel of the University of
 	// St Andrews sends on x86. Their values mean nothing there.
 	FormLinux
@@ -115,7 +115,7 @@ func (u LocatorUpdate) Ack() LocatorUpdate {
 // and ignores reserved fields as RFC 6743 §2 asks.
 func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 	if len(b) < updateFixed {
-		return LocatorUpdate{}, fmt.Errorf("locator update: %s ends at offset %d, want %d octets: %w",
+		return LocatorUpdate{}, fmt.Errorf("locator update: %s ends at offset %d, want %d bytes: %w",
 			updateField(len(b)), len(b), updateFixed, ip6.ErrTruncated)
 	}
 	u := LocatorUpdate{Code: b[1], Operation: Operation(b[5]), Form: formOf(b)}
@@ -133,11 +133,11 @@ func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 	want := updateFixed + size*count
 	if len(b) < want {
 		i := (len(b) - updateFixed) / size
-		return LocatorUpdate{}, fmt.Errorf("locator update: locator %d ends at offset %d, want %d octets of code %d: %w",
+		return LocatorUpdate{}, fmt.Errorf("locator update: locator %d ends at offset %d, want %d bytes of code %d: %w",
 			i+1, len(b), want, u.Code, ip6.ErrTruncated)
 	}
 	if len(b) > want {
-		return LocatorUpdate{}, fmt.Errorf("locator update: %d octets at offset %d behind %d locators of code %d: %w",
+		return LocatorUpdate{}, fmt.Errorf("locator update: %d bytes at offset %d behind %d locators of code %d: %w",
 			len(b)-want, want, count, u.Code, ip6.ErrMalformed)
 	}
 	u.Locators = make([]LocatorEntry, count)

@@ -143,7 +143,7 @@ func TestUpdateTruncation(t *testing.T) {
 		for n := range whole {
 			_, err := ilnp.ParseLocatorUpdate(whole[:n])
 			if !errors.Is(err, ip6.ErrTruncated) {
-				t.Fatalf("%d of %d octets: %v, want truncation", n, len(whole), err)
+				t.Fatalf("%d of %d bytes: %v, want truncation", n, len(whole), err)
 			}
 			want := "locator 2"
 			if n < 8+size {
@@ -153,7 +153,7 @@ func TestUpdateTruncation(t *testing.T) {
 				want = fields[n]
 			}
 			if s := err.Error(); !strings.Contains(s, want) || !strings.Contains(s, "offset") {
-				t.Errorf("%d octets: error %q does not name %s and its offset", n, s, want)
+				t.Errorf("%d bytes: error %q does not name %s and its offset", n, s, want)
 			}
 		}
 	}
@@ -176,10 +176,10 @@ func TestUpdateRefusals(t *testing.T) {
 		"operation 3":             {edit(rfcBytes, 5, 3), ip6.ErrMalformed},
 		"fewer counted":           {edit(rfcBytes, 4, 1), ip6.ErrMalformed},
 		"more counted":            {edit(rfcBytes, 4, 3), ip6.ErrTruncated},
-		"octet behind":            {append(bytes.Clone(rfcBytes), 0), ip6.ErrMalformed},
+		"byte behind":             {append(bytes.Clone(rfcBytes), 0), ip6.ErrMalformed},
 		"linux, fewer counted":    {append(edit(linuxBytes, 4, 1), linuxBytes[8:]...), ip6.ErrMalformed},
 		"linux, more counted":     {edit(linuxBytes, 4, 2), ip6.ErrTruncated},
-		"linux, octet behind":     {append(bytes.Clone(linuxBytes), 0), ip6.ErrMalformed},
+		"linux, byte behind":      {append(bytes.Clone(linuxBytes), 0), ip6.ErrMalformed},
 		"rfc entries with code 7": {edit(rfcBytes, 1, 7), ip6.ErrTruncated},
 	} {
 		_, err := ilnp.ParseLocatorUpdate(c.bytes)
@@ -243,7 +243,7 @@ func TestUpdateFormByLength(t *testing.T) {
 			case n == 8+12*count && (err != nil || u.Form != ilnp.FormRFC),
 				n == 8+16*count && (err != nil || u.Form != ilnp.FormLinux),
 				n != 8+12*count && n != 8+16*count && err == nil:
-				t.Fatalf("%d octets with count %d: form %v, %v", n, count, u.Form, err)
+				t.Fatalf("%d bytes with count %d: form %v, %v", n, count, u.Form, err)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Sum is the folded one's-complement sum of b, not complemented. An odd last
-// octet counts as the high half of a word (RFC 1071 §1).
+// byte counts as the high half of a word (RFC 1071 §1).
 func Sum(b []byte) uint16 {
 	var s uint64
 	for ; len(b) >= 2; b = b[2:] {

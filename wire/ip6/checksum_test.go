@@ -12,7 +12,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// slowSum adds octet by octet and folds after every step: the definition, with
+// slowSum adds byte by byte and folds after every step: the definition, with
 // nothing of the tested code's shape.
 func slowSum(b []byte) uint16 {
 	var s uint32
@@ -49,7 +49,7 @@ func TestSumAgainstDefinition(t *testing.T) {
 	}
 	big := bytes.Repeat([]byte{0xff}, 65535)
 	if got := ip6.Sum(big); got%0xffff != slowSum(big)%0xffff {
-		t.Errorf("65535 octets of ones: sum %#04x", got)
+		t.Errorf("65535 bytes of ones: sum %#04x", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestChecksumExample(t *testing.T) {
 // Adjust agrees with computing anew.
 func TestAdjust(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	msg := []byte("an odd number of octets")
+	msg := []byte("an odd number of bytes")
 	for range 2000 {
 		a, b := randomAddr(r), randomAddr(r)
 		c, d := randomAddr(r), randomAddr(r)
@@ -120,7 +120,7 @@ func TestFinishL4(t *testing.T) {
 		"behind a header": chainOf(ip6.DestOpts, join(dest(ip6.UDP), bytes.Repeat([]byte{0xff}, 8))...),
 		"atomic fragment": chainOf(ip6.Fragment, join(frag(ip6.TCP, 0, 0), make([]byte, 20))...),
 	} {
-		p = append(p, 0xaa) // an octet of link-layer padding must not count
+		p = append(p, 0xaa) // an byte of link-layer padding must not count
 		if err := ip6.FinishL4(p); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

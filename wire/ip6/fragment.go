@@ -8,7 +8,7 @@ import (
 // fragmentHeaderLen is the length of a Fragment header (RFC 8200 §4.5).
 const fragmentHeaderLen = 8
 
-// Split cuts a whole packet into fragments of at most mtu octets (RFC 8200
+// Split cuts a whole packet into fragments of at most mtu bytes (RFC 8200
 // §4.5), or returns it alone if it fits. All extension headers are repeated in
 // each fragment, so that each one carries the nonce (RFC 6744 §7). The packet
 // must not be a fragment itself; id is new for each packet between two hosts.
@@ -27,7 +27,7 @@ func Split(packet []byte, mtu int, id uint32) ([][]byte, error) {
 	head, rest := packet[:c.UpperOffset], packet[c.UpperOffset:]
 	step := (mtu - len(head) - fragmentHeaderLen) &^ 7 // fragments but the last are multiples of 8
 	if step <= 0 {
-		return nil, fmt.Errorf("split packet: %d octets of headers leave no room in %d: %w", len(head), mtu, ErrMalformed)
+		return nil, fmt.Errorf("split packet: %d bytes of headers leave no room in %d: %w", len(head), mtu, ErrMalformed)
 	}
 	var out [][]byte
 	for off := 0; off < len(rest); off += step {

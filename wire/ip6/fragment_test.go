@@ -9,7 +9,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// whole builds a packet with a Destination Options header and n octets behind.
+// whole builds a packet with a Destination Options header and n bytes behind.
 func whole(t *testing.T, n int) []byte {
 	t.Helper()
 	h := ip6.Header{
@@ -36,7 +36,7 @@ func TestSplit(t *testing.T) {
 		}
 		if len(packet) <= 1280 {
 			if len(parts) != 1 || !bytes.Equal(parts[0], packet) {
-				t.Errorf("%d octets: changed although they fit", n)
+				t.Errorf("%d bytes: changed although they fit", n)
 			}
 			continue
 		}
@@ -44,18 +44,18 @@ func TestSplit(t *testing.T) {
 		for i, p := range parts {
 			c, err := ip6.Walk(p)
 			if err != nil {
-				t.Fatalf("%d octets, fragment %d: %v", n, i, err)
+				t.Fatalf("%d bytes, fragment %d: %v", n, i, err)
 			}
 			if len(p) > 1280 || !c.Fragmented || int(c.FragOffset) != len(got) || c.More == (i == len(parts)-1) || c.Upper != 58 {
-				t.Errorf("%d octets, fragment %d: %d octets, %+v", n, i, len(p), c)
+				t.Errorf("%d bytes, fragment %d: %d bytes, %+v", n, i, len(p), c)
 			}
 			if !bytes.Equal(p[40:48], []byte{44, 0, 0x8b, 4, 1, 2, 3, 4}) {
-				t.Errorf("%d octets, fragment %d: option header % x", n, i, p[40:48])
+				t.Errorf("%d bytes, fragment %d: option header % x", n, i, p[40:48])
 			}
 			got = append(got, p[c.UpperOffset:]...)
 		}
 		if !bytes.Equal(got, packet[48:]) {
-			t.Errorf("%d octets: they do not come together again", n)
+			t.Errorf("%d bytes: they do not come together again", n)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestSplitRefuses(t *testing.T) {
 	packet := whole(t, 3000)
 	for n := range 48 {
 		if _, err := ip6.Split(packet[:n], 1280, 1); err == nil {
-			t.Errorf("%d octets were split", n)
+			t.Errorf("%d bytes were split", n)
 		}
 	}
 	if _, err := ip6.Split(packet, 60, 1); !errors.Is(err, ip6.ErrMalformed) {

@@ -16,7 +16,7 @@ import (
 	"net/netip"
 )
 
-// HeaderLen is the length of the fixed IPv6 header in octets.
+// HeaderLen is the length of the fixed IPv6 header in bytes.
 const HeaderLen = 40
 
 // Protocol numbers, the values of a Next Header field.
@@ -35,7 +35,7 @@ const (
 	UDPLite  uint8 = 136
 )
 
-// ErrTruncated is wrapped by every error that says that octets are missing.
+// ErrTruncated is wrapped by every error that says that bytes are missing.
 var ErrTruncated = errors.New("truncated")
 
 // ErrMalformed is wrapped by every error that says that a field has a value
@@ -46,7 +46,7 @@ var ErrMalformed = errors.New("malformed")
 type Header struct {
 	TrafficClass uint8
 	FlowLabel    uint32 // 20 bits
-	PayloadLen   uint16 // octets behind this header
+	PayloadLen   uint16 // bytes behind this header
 	NextHeader   uint8
 	HopLimit     uint8
 	Src, Dst     netip.Addr
@@ -114,7 +114,7 @@ func headerField(off int) string {
 }
 
 // truncated says that a field, in what, stops at offset off of the packet
-// where there should be octets up to want.
+// where there should be bytes up to want.
 func truncated(what, field string, off, want int) error {
-	return fmt.Errorf("%s: %s ends at offset %d, want %d octets: %w", what, field, off, want, ErrTruncated)
+	return fmt.Errorf("%s: %s ends at offset %d, want %d bytes: %w", what, field, off, want, ErrTruncated)
 }

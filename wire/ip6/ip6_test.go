@@ -23,7 +23,7 @@ var headerBytes = []byte{
 	0x20, 0x01, 0x0d, 0xb8, 0, 0xa, 0, 0xb, 0, 0xc, 0, 0xd, 0, 0xe, 0, 0xf,
 }
 
-// dirty returns an empty slice over a buffer of ones, so that an octet which
+// dirty returns an empty slice over a buffer of ones, so that an byte which
 // an emitter forgets to write does not happen to be zero.
 func dirty() []byte { return bytes.Repeat([]byte{0xff}, 4096)[:0] }
 
@@ -60,7 +60,7 @@ func TestHeaderTruncation(t *testing.T) {
 	for n := range headerBytes {
 		_, err := ip6.Parse(headerBytes[:n])
 		if !errors.Is(err, ip6.ErrTruncated) {
-			t.Fatalf("%d octets: %v, want truncation", n, err)
+			t.Fatalf("%d bytes: %v, want truncation", n, err)
 		}
 		wantText(t, err, "offset")
 		if f, ok := fields[n]; ok {
@@ -137,7 +137,7 @@ func TestOptionsPad(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(b)%8 != 0 || len(b) != 8*(1+int(b[1])) || b[0] != 58 {
-			t.Errorf("%d octets of data: header %x", n, b)
+			t.Errorf("%d bytes of data: header %x", n, b)
 		}
 		list, err := ip6.Options(b, 0)
 		if err != nil {
@@ -145,7 +145,7 @@ func TestOptionsPad(t *testing.T) {
 		}
 		for _, o := range list[1:] {
 			if o.Type != ip6.Pad1 && o.Type != ip6.PadN {
-				t.Errorf("%d octets of data: option %#02x behind it", n, o.Type)
+				t.Errorf("%d bytes of data: option %#02x behind it", n, o.Type)
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func TestOptionsTruncation(t *testing.T) {
 			continue // ends between two options
 		}
 		if !errors.Is(err, ip6.ErrTruncated) {
-			t.Errorf("%d octets: %v, want truncation", n, err)
+			t.Errorf("%d bytes: %v, want truncation", n, err)
 			continue
 		}
 		wantText(t, err, "offset")

@@ -14,7 +14,7 @@ const (
 type Option struct {
 	Type   uint8
 	Data   []byte
-	Offset int // of the type octet, counted as Options was told to
+	Offset int // of the type byte, counted as Options was told to
 }
 
 // size is the length of the option on the wire.
@@ -26,7 +26,7 @@ func (o Option) size() int {
 }
 
 // Options splits the options of a Hop-by-Hop or Destination Options header,
-// its first two octets included, into a list with all padding and every
+// its first two bytes included, into a list with all padding and every
 // unknown option in their places. at is the offset of the header in its
 // packet; errors and Option.Offset count from the packet's start.
 func Options(ext []byte, at int) ([]Option, error) {
@@ -53,22 +53,22 @@ func Options(ext []byte, at int) ([]Option, error) {
 }
 
 // AppendOptions appends an options header with the given Next Header value to
-// b and pads its end to a multiple of 8 octets. The options are written as
+// b and pads its end to a multiple of 8 bytes. The options are written as
 // they come: a caller with alignment needs puts padding between them.
 func AppendOptions(b []byte, next uint8, list []Option) ([]byte, error) {
 	n := 2
 	for _, o := range list {
 		if len(o.Data) > 255 {
-			return nil, fmt.Errorf("option %#02x: %d octets of data, at most 255: %w", o.Type, len(o.Data), ErrMalformed)
+			return nil, fmt.Errorf("option %#02x: %d bytes of data, at most 255: %w", o.Type, len(o.Data), ErrMalformed)
 		}
 		if o.Type == Pad1 && len(o.Data) != 0 {
-			return nil, fmt.Errorf("option 0x00: padding of one octet has %d octets of data: %w", len(o.Data), ErrMalformed)
+			return nil, fmt.Errorf("option 0x00: padding of one byte has %d bytes of data: %w", len(o.Data), ErrMalformed)
 		}
 		n += o.size()
 	}
 	total := (n + 7) &^ 7
 	if total > 8*256 {
-		return nil, fmt.Errorf("options header: %d octets, at most %d: %w", total, 8*256, ErrMalformed)
+		return nil, fmt.Errorf("options header: %d bytes, at most %d: %w", total, 8*256, ErrMalformed)
 	}
 	b = append(b, next, uint8(total/8-1))
 	for _, o := range list {
@@ -80,7 +80,7 @@ func AppendOptions(b []byte, next uint8, list []Option) ([]byte, error) {
 	return AppendPadding(b, total-n), nil
 }
 
-// AppendPadding appends n octets of padding options, 0 <= n <= 257.
+// AppendPadding appends n bytes of padding options, 0 <= n <= 257.
 func AppendPadding(b []byte, n int) []byte {
 	switch {
 	case n <= 0:

@@ -6,11 +6,11 @@ import (
 )
 
 // Ext is where one extension header stands in a packet. Offsets count from
-// the first octet of the IPv6 header.
+// the first byte of the IPv6 header.
 type Ext struct {
 	Proto   uint8 // HopByHop, Routing, Fragment or DestOpts
 	Offset  int
-	Len     int // octets, a multiple of 8
+	Len     int // bytes, a multiple of 8
 	NextOff int // offset of the Next Header field that names this header
 }
 
@@ -21,15 +21,15 @@ type Chain struct {
 
 	// Upper is the first protocol number that is not an extension header, also
 	// an unknown one, and UpperOffset is where its header stands. In a later
-	// fragment there is no upper-layer header: octets out of the middle of one
+	// fragment there is no upper-layer header: bytes out of the middle of one
 	// stand there.
 	Upper       uint8
 	UpperOffset int
 	NextOff     int // offset of the Next Header field that holds Upper
-	End         int // where the packet ends, by its payload length; octets behind it are padding
+	End         int // where the packet ends, by its payload length; bytes behind it are padding
 
 	Fragmented   bool   // there is a Fragment header, if only of an atomic fragment (RFC 6946)
-	FragOffset   uint16 // octets
+	FragOffset   uint16 // bytes
 	More         bool
 	SegmentsLeft uint8 // of the first Routing header that has any left
 }
@@ -41,7 +41,7 @@ func (c Chain) Later() bool { return c.FragOffset != 0 }
 func (c Chain) Whole() bool { return c.FragOffset == 0 && !c.More }
 
 // Walk reads the fixed header and the extension headers of a packet. A packet
-// that is shorter than its payload length says is an error; octets beyond it
+// that is shorter than its payload length says is an error; bytes beyond it
 // are allowed, as link layers pad short frames.
 func Walk(b []byte) (Chain, error) { return walk(b, false) }
 
@@ -62,7 +62,7 @@ func walk(b []byte, quoted bool) (Chain, error) {
 		c.End = len(b)
 	}
 	off, proto := HeaderLen, h.NextHeader
-	// Each turn consumes at least 8 octets, so the loop ends with the packet.
+	// Each turn consumes at least 8 bytes, so the loop ends with the packet.
 	for isExt(proto) && !c.Later() {
 		if proto == HopByHop && off != HeaderLen {
 			return Chain{}, fmt.Errorf("hop-by-hop options header: not first, at offset %d: %w", off, ErrMalformed)
@@ -85,7 +85,7 @@ func (c *Chain) note(ext []byte, proto uint8) {
 	case Fragment:
 		word := binary.BigEndian.Uint16(ext[2:])
 		c.Fragmented = true
-		c.FragOffset = word &^ 7 // the unit of the field is 8 octets, its low 3 bits are flags
+		c.FragOffset = word &^ 7 // the unit of the field is 8 bytes, its low 3 bits are flags
 		c.More = word&1 != 0
 	case Routing:
 		if c.SegmentsLeft == 0 {
@@ -127,7 +127,7 @@ func extLen(b []byte, off int, proto uint8) (int, error) {
 		return 0, truncated(extName(proto), field, len(b), off+8)
 	}
 	if proto == Fragment {
-		return 8, nil // its second octet is reserved, not a length
+		return 8, nil // its second byte is reserved, not a length
 	}
 	n := 8 * (1 + int(b[off+1]))
 	if len(b)-off < n {

@@ -76,7 +76,7 @@ func TestWalk(t *testing.T) {
 				t.Errorf("end %d, want %d", got.End, len(c.packet))
 			}
 			if c.packet[got.NextOff] != got.Upper {
-				t.Errorf("octet %d is %d, not the upper protocol", got.NextOff, c.packet[got.NextOff])
+				t.Errorf("byte %d is %d, not the upper protocol", got.NextOff, c.packet[got.NextOff])
 			}
 		})
 	}
@@ -123,7 +123,7 @@ func TestWalkTruncation(t *testing.T) {
 	for n := range p {
 		_, err := ip6.Walk(p[:n])
 		if !errors.Is(err, ip6.ErrTruncated) {
-			t.Fatalf("%d octets: %v, want truncation", n, err)
+			t.Fatalf("%d bytes: %v, want truncation", n, err)
 		}
 		wantText(t, err, "offset")
 	}
@@ -166,15 +166,15 @@ func TestWalkQuoted(t *testing.T) {
 	for n := 96; n <= len(p); n++ {
 		c, err := ip6.WalkQuoted(p[:n])
 		if err != nil {
-			t.Fatalf("%d octets: %v", n, err)
+			t.Fatalf("%d bytes: %v", n, err)
 		}
 		if c.UpperOffset != 96 || c.End != n {
-			t.Errorf("%d octets: upper at %d, end %d", n, c.UpperOffset, c.End)
+			t.Errorf("%d bytes: upper at %d, end %d", n, c.UpperOffset, c.End)
 		}
 	}
 	for n := range 96 {
 		if _, err := ip6.WalkQuoted(p[:n]); !errors.Is(err, ip6.ErrTruncated) {
-			t.Errorf("%d octets: %v, want truncation", n, err)
+			t.Errorf("%d bytes: %v, want truncation", n, err)
 		}
 	}
 }

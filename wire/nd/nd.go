@@ -30,7 +30,7 @@ const (
 )
 
 // Solicitation returns a whole IPv6 packet: a Neighbor Solicitation from src for
-// target, to target's solicited-node group, that carries the 6-octet link-layer
+// target, to target's solicited-node group, that carries the 6-byte link-layer
 // address of src. Its receiver makes or refreshes its neighbor entry for src
 // (RFC 4861 §7.2.3).
 func Solicitation(src, target netip.Addr, mac []byte) ([]byte, error) {
@@ -41,7 +41,7 @@ func Solicitation(src, target netip.Addr, mac []byte) ([]byte, error) {
 		}
 	}
 	if len(mac) != 6 {
-		return nil, fmt.Errorf("build neighbor solicitation: link-layer address of %d octets, want 6: %w", len(mac), ErrAddress)
+		return nil, fmt.Errorf("build neighbor solicitation: link-layer address of %d bytes, want 6: %w", len(mac), ErrAddress)
 	}
 	//  0                   1                   2                   3
 	// | Type = 135    | Code = 0      | Checksum                      |
@@ -68,7 +68,7 @@ func Solicitation(src, target netip.Addr, mac []byte) ([]byte, error) {
 // the link. RFC 4861 §6.2.6: they answer it by multicast.
 func RouterSolicitation() ([]byte, error) {
 	src, dst := netip.IPv6Unspecified(), netip.IPv6LinkLocalAllRouters()
-	// Type, code, checksum, and four octets reserved; from the unspecified address
+	// Type, code, checksum, and four bytes reserved; from the unspecified address
 	// no option may follow (§4.1).
 	m := []byte{typeRouterSolicit, 0, 0, 0, 0, 0, 0, 0}
 	binary.BigEndian.PutUint16(m[2:], ip6.Checksum(src, dst, protoICMPv6, m))

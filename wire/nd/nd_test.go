@@ -27,7 +27,7 @@ func TestSolicitation(t *testing.T) {
 		t.Errorf("group %v at %v, want %v", group, ether, want)
 	}
 	if h.Src != src || h.Dst != group || h.HopLimit != 255 || h.NextHeader != 58 || len(b) != 40+32 {
-		t.Errorf("header %+v of a packet of %d octets", h, len(b))
+		t.Errorf("header %+v of a packet of %d bytes", h, len(b))
 	}
 	if got := ip6.Checksum(src, group, 58, b[40:]); got != 0 {
 		t.Errorf("checksum leaves %#04x, want 0", got)
@@ -49,7 +49,7 @@ func TestRouterSolicitation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !h.Src.IsUnspecified() || h.Dst != netip.MustParseAddr("ff02::2") || h.HopLimit != 255 || len(b) != 48 || b[40] != 133 {
-		t.Errorf("header %+v of a packet of %d octets, type %d", h, len(b), b[40])
+		t.Errorf("header %+v of a packet of %d bytes, type %d", h, len(b), b[40])
 	}
 	if got := ip6.Checksum(h.Src, h.Dst, 58, b[40:]); got != 0 {
 		t.Errorf("checksum leaves %#04x, want 0", got)

@@ -11,7 +11,7 @@ import (
 	"roam/wire/xlate"
 )
 
-// aim puts addresses and a version into arbitrary octets, so that they get past
+// aim puts addresses and a version into arbitrary bytes, so that they get past
 // the first comparison.
 func aim(b []byte, src, dst roam.ILV) []byte {
 	b = bytes.Clone(b)
@@ -107,7 +107,7 @@ func FuzzError(f *testing.F) {
 			return
 		}
 		if len(out) > 1280 {
-			t.Errorf("error of %d octets", len(out))
+			t.Errorf("error of %d bytes", len(out))
 		}
 		_, got := parsed(t, out)
 		if _, err := ilnp.ParseQuoted(got.Quoted); err != nil {
@@ -116,7 +116,7 @@ func FuzzError(f *testing.F) {
 	})
 }
 
-// FuzzRaw gives arbitrary octets to every function: none may panic.
+// FuzzRaw gives arbitrary bytes to every function: none may panic.
 func FuzzRaw(f *testing.F) {
 	f.Add([]byte{0x60}, uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {

@@ -67,7 +67,7 @@ func errorInward(pkt []byte, e Entry) ([]byte, error) {
 // packet which it received from session addresses: the reverse of ErrorInward.
 // The entry's nonce goes into the outer packet; the quoted packet's own is not
 // known any more. The quote is cut so that the whole does not exceed 1280
-// octets (RFC 4443 §2.4).
+// bytes (RFC 4443 §2.4).
 func ErrorOutward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := errorOutward(pkt, e)
 	if err != nil {
@@ -147,7 +147,7 @@ type quote struct {
 }
 
 // translate returns the packet with addresses src and dst replaced by newSrc
-// and newDst, without its nonce if it has one. gone tells how many octets that
+// and newDst, without its nonce if it has one. gone tells how many bytes that
 // took out, goneAt where.
 func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byte, gone, goneAt int, err error) {
 	c, err := ip6.WalkQuoted(b)
@@ -176,7 +176,7 @@ func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byt
 	return out, gone, goneAt, nil
 }
 
-// lowerParam is the parameter of an error after gone octets at goneAt were
+// lowerParam is the parameter of an error after gone bytes at goneAt were
 // taken out of the quoted packet.
 func lowerParam(m ilnp.ErrorMessage, gone, goneAt int, spare uint32) uint32 {
 	switch {

@@ -74,7 +74,7 @@ func TestErrorInward(t *testing.T) {
 					t.Errorf("error from %v to %v", p.Src, p.Dst)
 				}
 				if !bytes.HasPrefix(session, m.Quoted) || len(m.Quoted) < min(len(session), 1200) {
-					t.Errorf("nonce of %d, %d octets: quoted\n%x, sent\n%x", n, size, m.Quoted, session)
+					t.Errorf("nonce of %d, %d bytes: quoted\n%x, sent\n%x", n, size, m.Quoted, session)
 				}
 			}
 		}
@@ -92,12 +92,12 @@ func TestErrorInwardShortQuotes(t *testing.T) {
 			ilnp.ErrorMessage{Type: ilnp.TypeUnreachable, Quoted: wire[:n]}), e)
 		if n < 48 {
 			if !errors.Is(err, ip6.ErrTruncated) {
-				t.Errorf("quote of %d octets: %v", n, err)
+				t.Errorf("quote of %d bytes: %v", n, err)
 			}
 			continue
 		}
 		if err != nil {
-			t.Fatalf("quote of %d octets: %v", n, err)
+			t.Fatalf("quote of %d bytes: %v", n, err)
 		}
 		_, m := parsed(t, in)
 		// Ahead of its end a checksum cannot be translated; all else is the same.
@@ -106,7 +106,7 @@ func TestErrorInwardShortQuotes(t *testing.T) {
 			want[56] = m.Quoted[56]
 		}
 		if !bytes.Equal(m.Quoted, want) {
-			t.Errorf("quote of %d octets: %x, want %x", n, m.Quoted, want)
+			t.Errorf("quote of %d bytes: %x, want %x", n, m.Quoted, want)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestErrorInwardOfCorrespondent(t *testing.T) {
 	}
 	p, _ := parsed(t, in)
 	if _, remote := sessionEnds(e); p.Src != remote || p.Nonce.Present() {
-		t.Errorf("error from %v with nonce of %d octets", p.Src, p.Nonce.Len)
+		t.Errorf("error from %v with nonce of %d bytes", p.Src, p.Nonce.Len)
 	}
 	e.Nonce = nonce(4)
 	if _, err := xlate.ErrorInward(b, e); !errors.Is(err, xlate.ErrNonce) {
@@ -187,7 +187,7 @@ func TestErrorOutward(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(out) > 1280 {
-				t.Errorf("error of %d octets", len(out))
+				t.Errorf("error of %d bytes", len(out))
 			}
 			p, _ := parsed(t, out)
 			if src, dst := wireEnds(m); p.Src != src || p.Dst != dst || p.Nonce != m.Nonce {
@@ -239,7 +239,7 @@ func TestErrorRefusals(t *testing.T) {
 	}
 	for n := range good {
 		if _, err := xlate.ErrorInward(good[:n], e); !errors.Is(err, ip6.ErrTruncated) {
-			t.Errorf("error of %d octets: %v", n, err)
+			t.Errorf("error of %d bytes: %v", n, err)
 		}
 	}
 }

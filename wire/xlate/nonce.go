@@ -57,9 +57,9 @@ func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 }
 
 // stripNonce returns a copy of b without the Nonce option that was found, how many
-// octets went, and where. Of the option and the padding next to it, whole multiples of
-// 8 octets go, so that the other options keep their alignment, and padding takes what is
-// left: Linux drops packets with more than 7 octets of padding in a row. A header that
+// bytes went, and where. Of the option and the padding next to it, whole multiples of
+// 8 bytes go, so that the other options keep their alignment, and padding takes what is
+// left: Linux drops packets with more than 7 bytes of padding in a row. A header that
 // would hold nothing else goes whole. Behind a Fragment header nothing may go, as the
 // other fragments say where they belong: padding takes the option's place.
 func stripNonce(b []byte, c ip6.Chain, f ilnp.Found) (out []byte, gone, goneAt int) {

@@ -74,7 +74,7 @@ type Entry struct {
 	// present, the only nonce that is accepted. A packet without any is
 	// translated in either case.
 	Nonce ilnp.Nonce
-	// Spare is, inward, by how many octets more than the nonce's a Packet Too Big
+	// Spare is, inward, by how many bytes more than the nonce's a Packet Too Big
 	// is lowered.
 	Spare uint32
 }
@@ -226,7 +226,7 @@ func adjust(b []byte, c ip6.Chain, oldSum, newSum uint16) error {
 		return nil
 	}
 	if c.End-c.UpperOffset < n {
-		return fmt.Errorf("upper-layer header of protocol %d ends at offset %d, want %d octets: %w",
+		return fmt.Errorf("upper-layer header of protocol %d ends at offset %d, want %d bytes: %w",
 			c.Upper, c.End, c.UpperOffset+n, ip6.ErrTruncated)
 	}
 	adjustField(b[c.UpperOffset+off:], c.Upper, oldSum, newSum)

@@ -117,7 +117,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatalf("%s: the input was changed", name)
 				}
 				if len(out) != len(b)+e.Nonce.HeaderLen() {
-					t.Errorf("%s: %d octets become %d with a nonce of %d", name, len(b), len(out), n)
+					t.Errorf("%s: %d bytes become %d with a nonce of %d", name, len(b), len(out), n)
 				}
 				wantWire(t, name, out, e)
 				back, err := xlate.Inward(out, mirror(e))
@@ -290,7 +290,7 @@ func TestInwardKeepsOtherOptions(t *testing.T) {
 	}
 	want := []byte{ip6.UDP, 0, 0x1e, 4, 9, 9, 9, 9}
 	if !bytes.Equal(in[40:48], want) || len(in) != 40+8+30 {
-		t.Errorf("%d octets, options %x, want %x", len(in), in[40:48], want)
+		t.Errorf("%d bytes, options %x, want %x", len(in), in[40:48], want)
 	}
 }
 
@@ -338,12 +338,12 @@ func TestTruncation(t *testing.T) {
 	}
 	for n := range b {
 		if _, err := xlate.Outward(b[:n], e); !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "offset") {
-			t.Errorf("outward, %d octets: %v", n, err)
+			t.Errorf("outward, %d bytes: %v", n, err)
 		}
 	}
 	for n := range out {
 		if _, err := xlate.Inward(out[:n], mirror(e)); !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "offset") {
-			t.Errorf("inward, %d octets: %v", n, err)
+			t.Errorf("inward, %d bytes: %v", n, err)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func probed() control.Probed {
 		return control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: remote}
 	}
 	return control.Probed{Peer: 0x0211_22ff_0000_0002, State: "established", Paths: []control.ProbedPath{
-		{Path: path(0x2001_0db8_00ff_0001), Answered: true, RTTMS: 20.15, UDP: true, Padded: true, Full: true, Octets: 1500},
+		{Path: path(0x2001_0db8_00ff_0001), Answered: true, RTTMS: 20.15, UDP: true, Padded: true, Full: true, Bytes: 1500},
 		{Path: path(0x2001_0db8_00ff_0002)},
 	}}
 }

@@ -228,7 +228,7 @@ func (w *world) counted(ctx context.Context) (n uint64, err error) {
 	return c["drop_update_no_session"] + c["drop_wrong_nonce"] + c["rx_nonce"], err
 }
 
-// memory is what the host under attack holds, in octets.
+// memory is what the host under attack holds, in bytes.
 type memory struct{ maps, rss int }
 
 func (w *world) memory(ctx context.Context) (m memory, err error) {

@@ -27,7 +27,7 @@ const (
 	attackerNID = 0x1000_0000_0000_00c1
 	discard     = 9 // port
 	payload     = 1000
-	fullPacket  = 1500 // octets, the packets that the claim allows ten of
+	fullPacket  = 1500 // bytes, the packets that the claim allows ten of
 )
 
 var (
@@ -39,15 +39,15 @@ var (
 // attack is one case.
 type attack struct {
 	Name     string
-	Rate     float64 // octets per second that went to the attacker before
+	Rate     float64 // bytes per second that went to the attacker before
 	RTTMs    float64
-	Received int // octets from the victim's locator, forged
-	Sent     int // octets to the victim, probes included
+	Received int // bytes from the victim's locator, forged
+	Sent     int // bytes to the victim, probes included
 	Packets  int
 	Alone    bool // no validated locator was listed
 }
 
-// allowed is how many octets may go to the victim.
+// allowed is how many bytes may go to the victim.
 func (a attack) allowed() float64 {
 	most := 3*float64(a.Received) + 10*fullPacket
 	if a.Alone {

@@ -35,7 +35,7 @@ type outcome struct {
 	Name    string
 	SetupMs float64 // from the start of the first program to data of all of them
 	ILNP    bool    // the session was an ILNP session before the first handoff
-	TCP     bool    // both connections live, and every octet came in order
+	TCP     bool    // both connections live, and every byte came in order
 	UDP     bool    // datagrams arrive both ways at the end
 	State   string  // of the session, in the network
 	UsedUDP bool    // control in UDP, in the network

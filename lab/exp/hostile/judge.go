@@ -84,11 +84,11 @@ func lived(yes bool) string {
 func reportAttacks(env *exp.Env, list []attack) {
 	table := result.Table{Title: "What a lying correspondent had sent to its victim", Columns: []string{"case", "before, per second", "came from there", "went there", "allowed", "packets"}}
 	for _, a := range list {
-		env.Result.Set(a.Name+"_octets", float64(a.Sent))
-		env.Result.Set(a.Name+"_allowed_octets", a.allowed())
+		env.Result.Set(a.Name+"_bytes", float64(a.Sent))
+		env.Result.Set(a.Name+"_allowed_bytes", a.allowed())
 		env.Result.Set(a.Name+"_share", float64(a.Sent)/a.allowed())
-		table.Rows = append(table.Rows, []string{a.Name, fmt.Sprintf("%.0f octets", a.Rate), fmt.Sprintf("%d octets", a.Received),
-			fmt.Sprintf("%d octets", a.Sent), fmt.Sprintf("%.0f octets", a.allowed()), fmt.Sprint(a.Packets)})
+		table.Rows = append(table.Rows, []string{a.Name, fmt.Sprintf("%.0f bytes", a.Rate), fmt.Sprintf("%d bytes", a.Received),
+			fmt.Sprintf("%d bytes", a.Sent), fmt.Sprintf("%.0f bytes", a.allowed()), fmt.Sprint(a.Packets)})
 	}
 	env.Result.Tables = append(env.Result.Tables, table)
 }

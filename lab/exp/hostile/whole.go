@@ -38,7 +38,7 @@ type whole struct {
 	Changed   time.Time // when the mobile host told of it; zero: never
 	ControlMs float64   // longest gap of a connection over the first path alone, median of ten windows
 	StallMs   float64   // longest gap since there were two paths
-	GapsMs    []float64 // over 100 ms above the control, from the first octets a second after the change to the end
+	GapsMs    []float64 // over 100 ms above the control, from the first bytes a second after the change to the end
 	QuietMs   float64   // longest time without a datagram from then on, which is the machine's
 	Datagrams [2][2]int // from then on, that took each of the two paths: from the mobile host, and to it
 	Refused   int       // datagrams that the receivers' buffers refused

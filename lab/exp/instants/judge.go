@@ -101,7 +101,7 @@ func figures(bound float64) []result.Figure {
 	return []result.Figure{
 		{Title: "Longest gap at each instant", XLabel: "instant within the beat, ms", Caption: "Longest time without anything new at a receiving application, from the beginning of a handoff to that of the next.",
 			Panels: []result.Panel{{Kind: result.Points, YLabel: "ms", Series: gaps, Labels: []string{"UDP", "TCP"}, Refs: []result.Ref{{Label: "1.2 RTT", At: bound}}}}},
-		{Title: "Octets per link", XLabel: "s", Panels: []result.Panel{
+		{Title: "Bytes per link", XLabel: "s", Panels: []result.Panel{
 			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"out net1", "out net2"}, Labels: []string{"net1", "net2"}, Title: "from the mobile host"},
 			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"in net1", "in net2"}, Labels: []string{"net1", "net2"}, Title: "to the mobile host"}}},
 	}

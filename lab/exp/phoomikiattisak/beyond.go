@@ -237,7 +237,7 @@ func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o 
 		}
 	}
 	start := t.flow.arrived[0].at
-	o.MB = float64(t.flow.octets(start, start.Add(s.Length))) / 1e6
+	o.MB = float64(t.flow.nbytes(start, start.Add(s.Length))) / 1e6
 	o.Lost = t.flow.lost(start.Add(s.Length))
 	return o, nil
 }

@@ -150,7 +150,7 @@ type trial struct {
 	plan   scene.Schedule
 	at     time.Duration         // of the handoff, as planned
 	iperf  workload.IperfOptions // direction and congestion control
-	snap   int                   // octets of each packet to be captured, 0: all
+	snap   int                   // bytes of each packet to be captured, 0: all
 }
 
 // pass is what one flow left behind.
@@ -246,7 +246,7 @@ func (t *pass) assemble() (err error) {
 // board is the flow in the live view.
 func board(i *workload.Iperf) []live.Session { return []live.Session{workload.Row(i)} }
 
-// carried returns how many octets the first link of a host has carried: a
+// carried returns how many bytes the first link of a host has carried: a
 // hundred thousand show that the flow runs.
 func carried(h *topo.Host) uint64 {
 	s, err := h.Stats("net1")

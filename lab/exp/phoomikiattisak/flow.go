@@ -28,8 +28,8 @@ const port = 5201
 // offload several segments at once.
 type sent struct {
 	at       time.Time
-	from, to int64 // octets of the stream
-	again    int64 // octets of it that had been sent before
+	from, to int64 // bytes of the stream
+	again    int64 // bytes of it that had been sent before
 }
 
 // arrival is a segment as it reached the mobile host.
@@ -37,9 +37,9 @@ type arrival struct {
 	at       time.Time
 	link     string
 	from, to int64
-	again    int64 // octets of it that had arrived before
+	again    int64 // bytes of it that had arrived before
 	late     bool  // something behind it in the stream had arrived before
-	edge     int64 // octets of the stream that are there without a hole, with it
+	edge     int64 // bytes of the stream that are there without a hole, with it
 }
 
 // flow is one TCP connection from the correspondent to the mobile host, seen at
@@ -47,7 +47,7 @@ type arrival struct {
 type flow struct {
 	sent    []sent
 	arrived []arrival
-	mss     int // octets of data in the greatest segment that arrived
+	mss     int // bytes of data in the greatest segment that arrived
 	offered int // the MSS that the mobile host offered
 	syns    int // SYNs of the connection that left the mobile host
 	dupAcks int // acknowledgements of nothing new without data
@@ -153,7 +153,7 @@ func offeredMSS(raw []byte) int {
 // spans are the parts of a stream that are there, in order and apart.
 type spans []struct{ from, to int64 }
 
-// add adds a part and returns how many octets of it were there already.
+// add adds a part and returns how many bytes of it were there already.
 func (s *spans) add(from, to int64) (known int64) {
 	i, _ := slices.BinarySearchFunc(*s, from, func(e struct{ from, to int64 }, v int64) int { return cmp.Compare(e.to, v) })
 	j := i
@@ -175,12 +175,12 @@ func (s spans) edge() int64 {
 	return s[0].to
 }
 
-// segments turns octets into segments, parts counted whole.
-func (f *flow) segments(octets int64) int {
+// segments turns bytes into segments, parts counted whole.
+func (f *flow) segments(nbytes int64) int {
 	if f.mss == 0 {
 		return 0
 	}
-	return int((octets + int64(f.mss) - 1) / int64(f.mss))
+	return int((nbytes + int64(f.mss) - 1) / int64(f.mss))
 }
 
 // lost counts the segments that left the correspondent and never reached the
@@ -232,9 +232,9 @@ func (f *flow) count(from, to time.Time, ok func(arrival) bool) (n int) {
 	return n
 }
 
-// octets returns how many octets of the stream became complete between two
+// bytes returns how many bytes of the stream became complete between two
 // moments.
-func (f *flow) octets(from, to time.Time) int64 { return f.edgeAt(to) - f.edgeAt(from) }
+func (f *flow) nbytes(from, to time.Time) int64 { return f.edgeAt(to) - f.edgeAt(from) }
 
 // longestGap returns the longest span within [from, to] in which the stream
 // did not grow: what the application waits.

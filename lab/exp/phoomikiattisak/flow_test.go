@@ -69,8 +69,8 @@ func TestFlowCounts(t *testing.T) {
 		"in flight":           {f.window, 4000},
 		"late":                {f.count(start, at(100), func(a arrival) bool { return a.late && a.again == 0 }), 2},
 		"twice":               {f.count(start, at(100), func(a arrival) bool { return a.again > 0 }), 1},
-		"octets by 25 ms":     {int(f.octets(start, at(25))), 2000},
-		"octets in the end":   {int(f.octets(start, at(100))), 4000},
+		"bytes by 25 ms":      {int(f.nbytes(start, at(25))), 2000},
+		"bytes in the end":    {int(f.nbytes(start, at(100))), 4000},
 		"longest gap":         {int(f.longestGap(at(15), at(60)).Milliseconds()), 30},
 		"gap up to the start": {int(f.longestGap(start, at(40)).Milliseconds()), 20},
 	} {
@@ -80,7 +80,7 @@ func TestFlowCounts(t *testing.T) {
 	}
 	y := f.profile(start, 60*time.Millisecond, 20*time.Millisecond, "net2")
 	if len(y) != 3 || y[0] != 0.4 || y[1] != 0.4 || y[2] != 0.4 {
-		t.Errorf("profile of net2: %v, want 1000 octets in each bin of 20 ms", y)
+		t.Errorf("profile of net2: %v, want 1000 bytes in each bin of 20 ms", y)
 	}
 }
 

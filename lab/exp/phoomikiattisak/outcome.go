@@ -29,7 +29,7 @@ type outcome struct {
 	SYNs                    int
 	OfferedMSS, Payload     int
 	WindowKB                float64   // most that was in flight
-	MB                      float64   // M2: octets of the stream that reached the application
+	MB                      float64   // M2: bytes of the stream that reached the application
 	Retransmits             int       // M3, of the whole flow
 	AfterRetransmits        int       // of them, from the handoff on
 	Lost                    int       // M4, segments
@@ -61,7 +61,7 @@ func (c *cell) judge(t *pass) (outcome, error) {
 		Scenario: c.scenario, Kind: c.kind, Variant: c.control.Name,
 		Alive: t.failure == nil, RightControl: t.algo == c.control.Algorithm, RTOMs: t.rtoMs,
 		SYNs: f.syns, OfferedMSS: f.offered, Payload: f.mss, WindowKB: float64(f.window) / 1000,
-		MB: float64(f.octets(start, start.Add(length))) / 1e6, DupAcks: f.dupAcks,
+		MB: float64(f.nbytes(start, start.Add(length))) / 1e6, DupAcks: f.dupAcks,
 		Lost: f.lost(start.Add(length)), Retransmits: f.retransmissions(time.Time{}),
 		Counters: t.counters, QueueDrops: int(t.Drops["queue"] + t.Drops["refused"]), Dropped: t.dropped,
 	}
@@ -124,7 +124,7 @@ func (c *cell) rates(o *outcome, t *pass, moment time.Time) {
 	f := t.flow
 	mbps := func(from, to time.Time) float64 {
 		if d := to.Sub(from).Seconds(); d > 0.5 {
-			return float64(f.octets(from, to)) * 8e-6 / d
+			return float64(f.nbytes(from, to)) * 8e-6 / d
 		}
 		return 0
 	}
@@ -197,21 +197,21 @@ func (c *cell) series(o *outcome, t *pass, moment time.Time) {
 }
 
 // parseState reads what ss prints of sockets: a line each, with its figures. The
-// connection with the most octets sent is the flow.
+// connection with the most bytes sent is the flow.
 func parseState(text string) (rtoMs float64, algo string) {
 	most := -1.0
 	for line := range strings.Lines(text) {
-		octets := 0.0
+		nbytes := 0.0
 		for _, word := range strings.Fields(line) {
 			if v, ok := strings.CutPrefix(word, "bytes_sent:"); ok {
-				octets, _ = strconv.ParseFloat(v, 64)
+				nbytes, _ = strconv.ParseFloat(v, 64)
 			}
 		}
 		m, a := rtoRE.FindStringSubmatch(line), algoRE.FindStringSubmatch(line)
-		if m == nil || a == nil || octets <= most {
+		if m == nil || a == nil || nbytes <= most {
 			continue
 		}
-		most = octets
+		most = nbytes
 		rtoMs, _ = strconv.ParseFloat(m[1], 64)
 		algo = a[1]
 	}

@@ -233,13 +233,13 @@ func (t *trace) away() (from, to time.Time, ok bool) {
 	return from, to, false
 }
 
-// delivered counts datagrams, octets read, echoes and growths of the download.
+// delivered counts datagrams, bytes read, echoes and growths of the download.
 func (t *trace) delivered(from, to time.Time) map[string]int {
 	tr := t.traffic
 	n := map[string]int{
-		"datagrams":  tr.flowUp.Arrived(from, to) + tr.flowDown.Arrived(from, to),
-		"tcp_octets": tr.readUp.Bytes(from, to) + tr.readDown.Bytes(from, to),
-		"echoes":     0, "downloads": 0,
+		"datagrams": tr.flowUp.Arrived(from, to) + tr.flowDown.Arrived(from, to),
+		"tcp_bytes": tr.readUp.Bytes(from, to) + tr.readDown.Bytes(from, to),
+		"echoes":    0, "downloads": 0,
 	}
 	for _, e := range tr.ssh.Echoes() {
 		if back := e.Sent.Add(e.RTT); e.RTT > 0 && !back.Before(from) && back.Before(to) {

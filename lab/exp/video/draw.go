@@ -69,7 +69,7 @@ func (c *campaign) packetTable(verdicts []verdict) result.Table {
 		Title: "Packets by cell",
 		Note: "Throughput: IPv6 payload that arrived, over the time from the first packet to the last. Sent, lost: counted against what ffmpeg sends of the clip on loopback. " +
 			"Late: came after its turn in the reorder buffer. Disorder: packets with a number lower than that of the one before, worst run. Published: ILNPv6 and reference (Tab. 7.4, 7.6), at 0 ms only.",
-		Columns: []string{"cell", "static IPv6", "Roam", "published", "octets against static", "sent per run", "lost", "late", "disorder", "longest gap", "longest gap, static", "plain IPv6: lost"},
+		Columns: []string{"cell", "static IPv6", "Roam", "published", "bytes against static", "sent per run", "lost", "late", "disorder", "longest gap", "longest gap, static", "plain IPv6: lost"},
 	}
 	for _, v := range verdicts {
 		lost, late, worst := 0, 0, Seen{}

@@ -49,7 +49,7 @@ func (o outcome) verdict(clip video.Clip) verdict {
 		}
 		v.roam = append(v.roam, s)
 		qualities = append(qualities, s.Quality)
-		v.bytes = min(v.bytes, 100*float64(s.Count.Octets)/float64(max(1, v.reference.Count.Octets)))
+		v.bytes = min(v.bytes, 100*float64(s.Count.Bytes)/float64(max(1, v.reference.Count.Bytes)))
 		v.disorder = max(v.disorder, percent(s.Count.Disordered, s.Count.Received))
 		v.mbps += s.Mbps / float64(len(o.roam))
 	}

@@ -117,12 +117,12 @@ func mbps(f *rtpflow.Flow) float64 {
 		return 0
 	}
 	const headers = 8 + 12 // UDP, RTP
-	octets := 0
+	nbytes := 0
 	for _, a := range f.Arrivals {
-		octets += a.Octets + headers
+		nbytes += a.Bytes + headers
 	}
 	span := f.Arrivals[len(f.Arrivals)-1].At - f.Arrivals[0].At
-	return float64(octets) * 8e3 / float64(max(span, 1))
+	return float64(nbytes) * 8e3 / float64(max(span, 1))
 }
 
 // workspace makes a directory for one pass.

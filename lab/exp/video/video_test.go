@@ -76,7 +76,7 @@ func TestTheControlLeaves(t *testing.T) {
 }
 
 func seen(lost int, q video.Quality) Seen {
-	return Seen{Count: rtpflow.Count{Sent: 1000, Received: 1000 - lost, Lost: lost, Octets: (1000 - lost) * 1316}, Mbps: 2, Quality: q}
+	return Seen{Count: rtpflow.Count{Sent: 1000, Received: 1000 - lost, Lost: lost, Bytes: (1000 - lost) * 1316}, Mbps: 2, Quality: q}
 }
 
 // campaignOf is a measured campaign of one cell.

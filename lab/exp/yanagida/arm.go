@@ -18,7 +18,7 @@ import (
 const (
 	flowWithin = 20 * time.Second // for the first data of both tests
 	endWithin  = 20 * time.Second // for iperf3 to report
-	snaplen    = 160              // octets of each packet that are captured: headers and the number of a datagram
+	snaplen    = 160              // bytes of each packet that are captured: headers and the number of a datagram
 	portOut    = 5201             // from the mobile host
 	portIn     = 5202             // to the mobile host
 )

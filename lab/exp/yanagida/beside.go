@@ -140,7 +140,7 @@ func (b *besides) traffic(ctx context.Context, env *exp.Env, s *scene.Scene, dir
 	return nil
 }
 
-// compare looks for each packet of one end at the other: the octets must be the
+// compare looks for each packet of one end at the other: the bytes must be the
 // same but for the hop limit, which routers lower, and the upper-layer checksum,
 // which a sending device may complete after the capture.
 func (b *besides) compare(left, right []packets.Packet) {

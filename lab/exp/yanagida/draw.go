@@ -67,7 +67,7 @@ func armTitle(o *outcome) string {
 func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 	t := result.Table{
 		Title:   "The arms beside each other",
-		Note:    "Throughput: octets of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
+		Note:    "Throughput: bytes of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
 		Columns: []string{"arm", "direction", "throughput", "0.5 s: median", "0.5 s: quartiles", "gaps over 100 ms", "longest", "usual longest", "lost", "misordered", "sent again", "iperf3 ended"},
 	}
 	for _, name := range names {
@@ -86,7 +86,7 @@ func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 			}
 			lost, again := fmt.Sprintf("%d of %d", max(w.Lost, w.AppLost), w.Sent), "–"
 			if tcp {
-				lost, again = fmt.Sprintf("%d octets", w.Lost), fmt.Sprintf("%.3f %%", percent(w.Resent, w.Octets))
+				lost, again = fmt.Sprintf("%d bytes", w.Lost), fmt.Sprintf("%.3f %%", percent(w.Resent, w.Bytes))
 			}
 			t.Rows = append(t.Rows, []string{
 				armTitle(o), [2]string{"out", "in"}[i], mbps(w.Mbps), mbps(stats.Median(b)), mbps(stats.Quantile(b, 0.25)) + " to " + mbps(stats.Quantile(b, 0.75)),
@@ -146,7 +146,7 @@ func earlyTable(o *outcome, which string) []result.Table {
 
 // shareTable is the links' shares of each phase.
 func shareTable(o *outcome, pl plan) result.Table {
-	t := result.Table{Title: fmt.Sprintf("Share of the octets per link and phase, %g ms", o.RTTMs), Columns: append([]string{"phase", "links", "direction"}, links...)}
+	t := result.Table{Title: fmt.Sprintf("Share of the bytes per link and phase, %g ms", o.RTTMs), Columns: append([]string{"phase", "links", "direction"}, links...)}
 	for d, w := range o.ways() {
 		for i, p := range pl.phases {
 			row := []string{fmt.Sprintf("%g–%g s", p.from.Seconds(), p.to.Seconds()), strings.Join(p.links, "+"), [2]string{"out", "in"}[d]}

@@ -20,7 +20,7 @@ const (
 	settle    = 700 * time.Millisecond // after a change of the set, before shares count
 	numberAt  = 8                      // where iperf3 has the number of a datagram
 	fewest    = 50                     // packets that make a share
-	floor     = 100_000                // octets: a TCP connection with less is iperf3's own
+	floor     = 100_000                // bytes: a TCP connection with less is iperf3's own
 	awayGrace = 50 * time.Millisecond  // what was past the link when it was cut
 )
 
@@ -82,7 +82,7 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 	} else {
 		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), numberAt)
 	}
-	w.Sent, w.Got, w.Octets, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Octets, c.Lost, c.Resent, c.Doubled, c.Misorders
+	w.Sent, w.Got, w.Bytes, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Bytes, c.Lost, c.Resent, c.Doubled, c.Misorders
 	got = packets.Select(got, within(to))
 	w.Mbps = rate(got, from)
 	w.LateMbps = rate(got, from.Add(min(10*time.Second, to.Sub(from)/4)))
@@ -98,7 +98,7 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 	}
 }
 
-// rate is what came from a moment on, as the thesis counts it: octets of IPv6
+// rate is what came from a moment on, as the thesis counts it: bytes of IPv6
 // payload over the time from the first packet to the last, in Mb/s.
 func rate(got []packets.Packet, from time.Time) float64 {
 	got = packets.Select(got, func(p packets.Packet) bool { return !p.At.Before(from) })

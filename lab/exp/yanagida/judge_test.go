@@ -138,7 +138,7 @@ func TestControlIsJudgedWhileAway(t *testing.T) {
 	var o outcome
 	s.judge(&o)
 	if o.Away == 0 || o.AwayS != 0.95 {
-		t.Errorf("%d octets in %g s", o.Away, o.AwayS)
+		t.Errorf("%d bytes in %g s", o.Away, o.AwayS)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestClaimsAreOfMetricsThatExist(t *testing.T) {
 		_, b := r.Unmeasured[m]
 		return a || b
 	}
-	later := map[string]bool{"handoffs_unscripted": true, "plain_delivered_away_octets": true, "linger_handoffs": true, "beside_changed": true,
+	later := map[string]bool{"handoffs_unscripted": true, "plain_delivered_away_bytes": true, "linger_handoffs": true, "beside_changed": true,
 		"beside_lost": true, "beside_content_right": true, "mptcp_deviation_ratio": true, "new_locators_waited_rtt200": true}
 	for _, e := range Experiments {
 		claims, err := result.ParseExpect(e.Expect)

@@ -36,7 +36,7 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 		common(r, o, static, tcp)
 		r.Set("handoffs", float64(o.HandoffsMeant))
 		r.Set("handoffs_unscripted", math.Abs(float64(o.Handoffs-o.HandoffsMeant)))
-		r.Set("plain_delivered_away_octets", float64(all["plain"].Away))
+		r.Set("plain_delivered_away_bytes", float64(all["plain"].Away))
 		r.Set("plain_away_s", all["plain"].AwayS)
 		if l := all["linger"]; l != nil {
 			r.Set("linger_handoffs", float64(l.Handoffs))
@@ -109,8 +109,8 @@ func common(r *result.Result, o, static *outcome, tcp bool) {
 		worst(r, "throughput_error_pct", 100*math.Abs(w.LateMbps-s.LateMbps)/s.LateMbps)
 		worst(r, "misorder_pct", percent(w.Misorders, w.Got))
 		if tcp {
-			worst(r, "resent_pct", percent(w.Resent, w.Octets))
-			add(r, "lost_octets", w.Lost)
+			worst(r, "resent_pct", percent(w.Resent, w.Bytes))
+			add(r, "lost_bytes", w.Lost)
 		} else {
 			worst(r, "loss_pct", percent(max(w.Lost, w.AppLost), w.Sent))
 			add(r, "lost", max(w.Lost, w.AppLost))

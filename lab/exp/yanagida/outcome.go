@@ -32,7 +32,7 @@ type outcome struct {
 	AfterRemovalSent int
 	WrongSource      int       // packets whose source is not of the network that they leave by
 	BringUpMs        []float64 // carrier of a link to its locator
-	Away             int       // octets of payload that arrived while the only network was away
+	Away             int       // bytes of payload that arrived while the only network was away
 	AwayS            float64   // how long that was
 	Drops            map[string]uint64
 	CaptureDropped   int
@@ -44,9 +44,9 @@ type way struct {
 	Mbps       float64 // IPv6 payload received, over the whole pass
 	LateMbps   float64 // likewise without the beginning
 	Sent, Got  int
-	Octets     int
-	Lost       int // packets of UDP, octets of TCP
-	Resent     int // octets of TCP
+	Bytes      int
+	Lost       int // packets of UDP, bytes of TCP
+	Resent     int // bytes of TCP
 	Doubled    int
 	Misorders  int
 	AppLost    int // as iperf3 reports it, UDP

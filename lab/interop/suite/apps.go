@@ -16,10 +16,10 @@ import (
 // Ports of the servers on Roam's host.
 const (
 	echoServer  = 7001 // TCP and UDP
-	fetchServer = 7003 // TCP: sends fetchSize octets and closes
+	fetchServer = 7003 // TCP: sends fetchSize bytes and closes
 )
 
-// Sizes of transfers, in octets.
+// Sizes of transfers, in bytes.
 const (
 	echoSize  = 20_000
 	fetchSize = 60_000
@@ -64,7 +64,7 @@ func echo(c net.Conn, data []byte, span time.Duration) error {
 	got := make([]byte, len(data))
 	n, err := io.ReadFull(c, got)
 	if err != nil {
-		return fmt.Errorf("%d of %d octets came back within %v", n, len(data), span)
+		return fmt.Errorf("%d of %d bytes came back within %v", n, len(data), span)
 	}
 	if !bytes.Equal(got, data) {
 		return errors.New("what came back differs from what was sent")

@@ -141,7 +141,7 @@ func (s *scripted) echoTCP(ctx context.Context, size int) error {
 	for sent := 0; sent < size; sent += segment {
 		c.Write(pattern(segment))
 		want := sent + segment
-		if err := within(ctx, handshakes, fmt.Sprintf("%d octets back from Roam's host", want), func() bool { return c.Received() >= want }); err != nil {
+		if err := within(ctx, handshakes, fmt.Sprintf("%d bytes back from Roam's host", want), func() bool { return c.Received() >= want }); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (s *scripted) fetchTCP(ctx context.Context, size int) error {
 		return err
 	}
 	if err := within(ctx, handshakes, "", func() bool { return c.Received() >= size }); err != nil {
-		return fmt.Errorf("%d of %d octets came from Roam's host within %v", c.Received(), size, handshakes)
+		return fmt.Errorf("%d of %d bytes came from Roam's host within %v", c.Received(), size, handshakes)
 	}
 	return nil
 }

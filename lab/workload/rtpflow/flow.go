@@ -33,11 +33,11 @@ var seed = maphash.MakeSeed()
 
 // Packet is one RTP packet of a recording.
 type Packet struct {
-	Seq    uint16
-	At     int64 // arrival, nanoseconds of Unix time
-	Octets int   // of the payload
-	sum    uint64
-	off    int64 // of the payload within the recording
+	Seq   uint16
+	At    int64 // arrival, nanoseconds of Unix time
+	Bytes int   // of the payload
+	sum   uint64
+	off   int64 // of the payload within the recording
 }
 
 // Recording is what a recorder wrote down, in the order of arrival.
@@ -64,7 +64,7 @@ func Load(path string) (*Recording, error) {
 		}
 		n := int(binary.BigEndian.Uint32(head[8:]))
 		if n > len(buf) {
-			return nil, fmt.Errorf("recording %s at octet %d: datagram of %d octets", path, off, n)
+			return nil, fmt.Errorf("recording %s at byte %d: datagram of %d bytes", path, off, n)
 		}
 		if _, err := io.ReadFull(in, buf[:n]); err != nil {
 			return r, ended(err)
@@ -73,7 +73,7 @@ func Load(path string) (*Recording, error) {
 			r.Alien++
 		} else {
 			r.Packets = append(r.Packets, Packet{
-				Seq: binary.BigEndian.Uint16(buf[2:]), At: int64(binary.BigEndian.Uint64(head[:])), Octets: n - rtpHead,
+				Seq: binary.BigEndian.Uint16(buf[2:]), At: int64(binary.BigEndian.Uint64(head[:])), Bytes: n - rtpHead,
 				sum: maphash.Bytes(seed, buf[rtpHead:n]), off: off + headSize + rtpHead,
 			})
 		}
@@ -143,7 +143,7 @@ func (f *Flow) place(p Packet, highest int) (int, bool) {
 	distance := func(i int) int { return max(i-highest, highest-i) }
 	slices.SortFunc(pending, func(a, b int) int { return distance(a) - distance(b) })
 	for _, i := range pending {
-		if s := f.Sent[i]; s.Octets == p.Octets && s.sum == p.sum {
+		if s := f.Sent[i]; s.Bytes == p.Bytes && s.sum == p.sum {
 			return i, true
 		}
 	}
@@ -155,7 +155,7 @@ type Count struct {
 	Sent, Received int // Received without copies
 	Lost, Doubled  int
 	Disordered     int // the number is lower than that of the packet before (the thesis's eq. 4.2)
-	Octets         int // of payload, received without copies
+	Bytes          int // of payload, received without copies
 }
 
 // Count counts over the whole stream.
@@ -166,7 +166,7 @@ func (f *Flow) Count() Count {
 	for _, a := range f.Arrivals {
 		if copies[a.Index]++; copies[a.Index] == 1 {
 			c.Received++
-			c.Octets += a.Octets
+			c.Bytes += a.Bytes
 		} else {
 			c.Doubled++
 		}
@@ -271,10 +271,10 @@ func copyPayloads(from, to string, packets []Packet) (err error) {
 	defer func() { err = errors.Join(err, out.Close()) }()
 	w, buf := bufio.NewWriterSize(out, 1<<20), make([]byte, 65536)
 	for _, p := range packets {
-		if _, err := in.ReadAt(buf[:p.Octets], p.off); err != nil {
+		if _, err := in.ReadAt(buf[:p.Bytes], p.off); err != nil {
 			return fmt.Errorf("read recording: %w", err)
 		}
-		if _, err := w.Write(buf[:p.Octets]); err != nil {
+		if _, err := w.Write(buf[:p.Bytes]); err != nil {
 			return fmt.Errorf("write stream: %w", err)
 		}
 	}

@@ -82,7 +82,7 @@ func TestACompleteStreamIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Match(sent, sent)
-	if c := f.Count(); c.Lost != 0 || c.Disordered != 0 || c.Doubled != 0 || c.Octets != 188*70_000 || f.Unknown != 0 {
+	if c := f.Count(); c.Lost != 0 || c.Disordered != 0 || c.Doubled != 0 || c.Bytes != 188*70_000 || f.Unknown != 0 {
 		t.Errorf("%+v, %d unknown", c, f.Unknown)
 	}
 	order, late := f.Played(time.Second)
@@ -102,7 +102,7 @@ func TestLossDisorderAndCopiesAreCounted(t *testing.T) {
 	sent := recording(t, all, steady(10))
 	some, ms := pick(all, 1, 0, 3, 4, 4, 8, 7, 6)
 	f := Match(sent, recording(t, some, ms))
-	want := Count{Sent: 10, Received: 7, Lost: 3, Doubled: 1, Disordered: 3, Octets: 7 * 188}
+	want := Count{Sent: 10, Received: 7, Lost: 3, Doubled: 1, Disordered: 3, Bytes: 7 * 188}
 	if c := f.Count(); c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}
@@ -182,7 +182,7 @@ func TestPayloadsAreWrittenAsPlayed(t *testing.T) {
 	x, _ := os.ReadFile(a)
 	y, _ := os.ReadFile(b)
 	if len(x) != 4*188 || !bytes.Equal(x, y) {
-		t.Errorf("%d octets sent, %d played, or they differ", len(x), len(y))
+		t.Errorf("%d bytes sent, %d played, or they differ", len(x), len(y))
 	}
 }
 

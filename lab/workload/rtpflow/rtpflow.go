@@ -27,7 +27,7 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// rcvBuf is the receive buffer that is asked for, in octets: a second of the
+// rcvBuf is the receive buffer that is asked for, in bytes: a second of the
 // greatest stream, and room for the bursts in which pictures are sent.
 const rcvBuf = 32 << 20
 
@@ -40,7 +40,7 @@ const headSize = 8 + 4
 //	--listen ADDRESS   the port for RTP; RTCP goes to the next one
 //	--out PATH         the recording
 //
-// Every 100 ms it prints how many datagrams and octets came. At the end it
+// Every 100 ms it prints how many datagrams and bytes came. At the end it
 // prints "rcvbuf_errors N", how many datagrams the host's receive buffers refused.
 func Main(args []string) error {
 	fs := flag.NewFlagSet("rtp-record", flag.ContinueOnError)
@@ -64,7 +64,7 @@ type recorder struct {
 	media, control *net.UDPConn
 	file           *os.File
 	out            *bufio.Writer
-	count, octets  atomic.Uint64
+	count, nbytes  atomic.Uint64
 }
 
 // open binds both ports and makes the file.
@@ -120,7 +120,7 @@ func (r *recorder) run(in io.Reader, status io.Writer) error {
 	wg.Go(r.record)
 	wg.Go(func() { discard(r.control) })
 	_, quit := agent.Commands(in)
-	agent.Status(status, quit, func() string { return fmt.Sprintf("%d %d", r.count.Load(), r.octets.Load()) })
+	agent.Status(status, quit, func() string { return fmt.Sprintf("%d %d", r.count.Load(), r.nbytes.Load()) })
 	_, _ = r.media.Close(), r.control.Close()
 	wg.Wait()
 	fmt.Fprintf(status, "rcvbuf_errors %d\n", udpflow.RcvbufErrors()-before)
@@ -144,7 +144,7 @@ func (r *recorder) record() {
 		_, _ = r.out.Write(head[:]) // the error stays in the writer and shows at Flush
 		_, _ = r.out.Write(buf[:n])
 		r.count.Add(1)
-		r.octets.Add(uint64(n))
+		r.nbytes.Add(uint64(n))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// readSize is the size of a record: time and octets, both big-endian.
+// readSize is the size of a record: time and bytes, both big-endian.
 const readSize = 8 + 8
 
 // Read is one read of the receiving application.
@@ -36,7 +36,7 @@ func decode(b []byte) (s Stream) {
 	return s
 }
 
-// Bytes returns how many octets were read within [from, to).
+// Bytes returns how many bytes were read within [from, to).
 func (s Stream) Bytes(from, to time.Time) (n int) {
 	for _, r := range s {
 		if r.At >= from.UnixNano() && r.At < to.UnixNano() {

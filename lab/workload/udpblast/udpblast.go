@@ -48,7 +48,7 @@ func Main(args []string) error {
 	listen := f.String("listen", "", "where to receive")
 	cpu := f.Int("cpu", 0, "core to run on")
 	span := f.Duration("for", time.Second, "how long")
-	size := f.Int("size", 64, "octets of payload")
+	size := f.Int("size", 64, "bytes of payload")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

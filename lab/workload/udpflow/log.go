@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Sizes of the records in the two files, in octets; all integers big-endian.
+// Sizes of the records in the two files, in bytes; all integers big-endian.
 const (
 	sentSize = 8 + 8 + 1 // number, time, 1 if the kernel refused it
 	gotSize  = 8 + 8 + 8 // number, time of sending, time of arrival

@@ -20,7 +20,7 @@ import (
 //	--to HOST:PORT     begin
 //	--rate N           datagrams per second to send (the waiting end begins
 //	                   when the first datagram came); 0 sends a few to open the flow
-//	--size N           octets of payload
+//	--size N           bytes of payload
 //	--out PATH         writes PATH.tx and PATH.rx
 //
 // The line "stop" on standard input ends the sending but not the receiving.
@@ -32,7 +32,7 @@ func Main(args []string) error {
 	from := fs.String("listen", "", "address to wait on")
 	to := fs.String("to", "", "address to send to")
 	rate := fs.Int("rate", 0, "datagrams per second to send")
-	size := fs.Int("size", 64, "octets of payload")
+	size := fs.Int("size", 64, "bytes of payload")
 	out := fs.String("out", "", "path of the logs, without .tx and .rx")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)

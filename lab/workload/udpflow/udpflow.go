@@ -27,7 +27,7 @@ const magic = 0x524d5546
 // MinSize is the least payload of a datagram: magic, number, time of sending.
 const MinSize = 4 + 8 + 8
 
-// rcvBuf is the receive buffer that is asked for, in octets: half a second of
+// rcvBuf is the receive buffer that is asked for, in bytes: half a second of
 // the greatest rate in use, so that a busy machine does not count as loss.
 const rcvBuf = 8 << 20
 
