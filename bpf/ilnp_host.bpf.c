@@ -10,7 +10,7 @@
 #include "lib/foreign.h"
 #include "lib/inbound.h"
 #include "lib/outbound.h"
-#include "lib/plain.h"
+#include "lib/plainipv6.h"
 #include "lib/plainflow.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";

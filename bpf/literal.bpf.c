@@ -4,7 +4,7 @@
  * address that they used when they ask. Only exact (locator, NID) pairs that
  * the daemon knows are touched.
  */
-#include "lib/served.h"
+#include "lib/listener.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 

@@ -18,8 +18,8 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state []byte) {
 		b := newBench(t)
 		if err := b.Restore(b.now, state); err != nil {
-			if b.Load() != (Load{}) {
-				t.Errorf("refused, and yet it left %+v", b.Load())
+			if b.Stats() != (Stats{}) {
+				t.Errorf("refused, and yet it left %+v", b.Stats())
 			}
 			return
 		}
@@ -65,7 +65,7 @@ func FuzzObservation(f *testing.F) {
 		}
 		b.passAtMost(time.Minute, 10_000)
 		b.pass(time.Hour)
-		if l := b.Load(); l.PendingPeers+l.Probes > 0 {
+		if l := b.Stats(); l.PendingPeers+l.Probes > 0 {
 			t.Errorf("after an hour of silence it still holds %+v", l)
 		}
 	})

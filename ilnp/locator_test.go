@@ -240,7 +240,7 @@ func TestNamesOfLinksAreForgotten(t *testing.T) {
 		b.drain()
 	}
 	b.SetLinkDisabled(b.now, 200, true)
-	if n := b.Load().Links; n != 0 {
+	if n := b.Stats().Links; n != 0 {
 		t.Errorf("the names of %d links are remembered, and none is there", n)
 	}
 }

@@ -43,7 +43,7 @@ func TestPreinstalled(t *testing.T) {
 		t.Errorf("entry %+v, want initiated, with a nonce and a path", before)
 	}
 	b.pass(time.Hour)
-	if load := b.Load(); len(b.sent) != 0 || b.count(SessionStarted) != 0 || load.Sessions+load.Probes+load.Timers != 0 || len(b.Peers(b.now)) != 1 {
+	if load := b.Stats(); len(b.sent) != 0 || b.count(SessionStarted) != 0 || load.Sessions+load.Probes+load.Timers != 0 || len(b.Peers(b.now)) != 1 {
 		t.Errorf("%d packets sent, %+v", len(b.sent), load)
 	}
 	b.see(Observation{Trigger: SeenFirst, Key: theKey})

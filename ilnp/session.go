@@ -36,7 +36,7 @@ type session struct {
 	bad           map[Path]bool
 	passages      map[Path]passage
 	lengths       map[Path]length // of those in use that have been asked
-	load          load
+	queues        pathQueues
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
 	owned         bool     // the record's name is its (see bestow)
@@ -312,7 +312,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
-		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.load.costsOf(paths),
+		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.queues.costsOf(paths),
 		Preinstalled: c.preinstalled[s.key] == s, Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
@@ -330,7 +330,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
 		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
-		s.load = load{costs: s.load.costs, last: s.load.last}
+		s.queues = pathQueues{costs: s.queues.costs, last: s.queues.last}
 	}
 	p.Seq, s.astray = s.entry.Seq+1, 0 // what the data plane follows was for the entry before
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {

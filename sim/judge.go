@@ -167,7 +167,7 @@ func (k *Soak) compare() {
 // baseline asks whether a world that has gone quiet holds nothing any more.
 func (k *Soak) baseline() {
 	for _, h := range k.hosts {
-		load := h.core.Load()
+		load := h.core.Stats()
 		known := load.Known
 		load.Known, load.Links = 0, 0
 		entries := 0
@@ -176,10 +176,10 @@ func (k *Soak) baseline() {
 				entries++
 			}
 		}
-		if load != (ilnp.Load{}) || entries+len(h.plane.held) > 0 {
+		if load != (ilnp.Stats{}) || entries+len(h.plane.held) > 0 {
 			k.fault("%s: not back at nothing: %+v, %d entries, %d with held packets", h.name, load, entries, len(h.plane.held))
 		}
-		if names := h.core.Load().Links; names > len(h.attachments)+len(h.off) {
+		if names := h.core.Stats().Links; names > len(h.attachments)+len(h.off) {
 			k.fault("%s: remembers the names of %d links and has %d", h.name, names, len(h.attachments))
 		}
 		if known > len(k.hosts) {
@@ -192,8 +192,8 @@ func (k *Soak) baseline() {
 		if len(h.plane.entries) > 0 {
 			k.fault("%s: %d entries for correspondents that were removed", h.name, len(h.plane.entries))
 		}
-		if h.core.Load().Known != 0 {
-			k.fault("%s: still knows %d correspondents that were removed", h.name, h.core.Load().Known)
+		if h.core.Stats().Known != 0 {
+			k.fault("%s: still knows %d correspondents that were removed", h.name, h.core.Stats().Known)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (m *meeting) agree() bool {
 	x, y := a.plane.named(ilnp.SessionKey{Local: a.nid, Remote: b.nid}), b.plane.named(ilnp.SessionKey{Local: b.nid, Remote: a.nid})
 	return x != nil && y != nil && x.State == ilnp.Established && y.State == ilnp.Established &&
 		x.LocalNonce == y.RemoteNonce && y.LocalNonce == x.RemoteNonce &&
-		a.core.Load().PendingPeers+b.core.Load().PendingPeers == 0
+		a.core.Stats().PendingPeers+b.core.Stats().PendingPeers == 0
 }
 
 // TestSessionsSettle has both ends of a session lose their state, again and

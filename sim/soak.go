@@ -210,7 +210,7 @@ func (k *Soak) look(h, o *soaker) {
 			places = append(places, at.l64)
 		}
 	}
-	if len(places) > 0 || h.core.Load().Known == 0 {
+	if len(places) > 0 || h.core.Stats().Known == 0 {
 		h.Know(o.Node, places...)
 	}
 }
@@ -243,7 +243,7 @@ func (k *Soak) tell() {
 	k.hour.Talks, k.hour.Faults = len(k.talks), len(k.faults)
 	now := k.hour
 	for _, h := range k.hosts {
-		now.Sessions += h.core.Load().Sessions
+		now.Sessions += h.core.Stats().Sessions
 	}
 	for _, t := range k.talks {
 		now.Sent, now.Answered = now.Sent+t.flow.Sent, now.Answered+t.flow.Answered

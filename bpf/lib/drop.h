@@ -27,7 +27,7 @@ enum counter {
 	RX_NOT_ADMITTED,        /* not lost: packets with a nonce from nodes that nobody knows here, left to the stack */
 	RX_PENDING_UNREPORTED,     /* not lost: first packets of pending peers, too many at a time for the daemon to hear of */
 	RX_ECHO_REFLECTED,      /* echo requests answered here */
-	RX_SERVED,              /* first segments given to a server that is bound to one real address */
+	RX_LISTENER,              /* first segments given to a server that is bound to one real address */
 	RX_ECHO_FORGOTTEN,      /* segments whose echoed time stamp was taken out, soon after a silence */
 	RX_REAL_SOCKET,         /* of plain IPv6 between nodes that have a session, left to its own sockets */
 	DROP_NOT_SESSION,       /* on roam0, but not between session addresses */

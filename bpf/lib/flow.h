@@ -5,7 +5,7 @@
  * there. So first segments keep to the path of their connection, by which the answer
  * comes too; and all of it keeps to that where TCP stood still though each path
  * works (ilnp/perflow.go), or where some paths are much longer than others, which
- * TCP then does not take (ilnp/length.go).
+ * TCP then does not take (ilnp/pathlength.go).
  */
 #ifndef ROAM_FLOW_H
 #define ROAM_FLOW_H

@@ -8,7 +8,7 @@
 #include "pendinginput.h"
 #include "preinstalled.h"
 #include "mss.h"
-#include "real.h"
+#include "realsocket.h"
 #include "retry.h"
 
 /* Notes that the correspondent has sent a probe, and what it asks for by that. */
@@ -32,7 +32,7 @@ __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, 
  * not, does not show that packets of the session may go without nonce.
  */
 static __always_inline void note_stack(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
-				       const struct inbound *in, enum standing s, int plain)
+				       const struct inbound *in, enum match s, int plain)
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
 		l->with_nonce++;
@@ -87,13 +87,13 @@ __noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
 static __always_inline int receive_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in)
 {
 	struct session_live *l = live_of(p);
-	enum standing s;
+	enum match s;
 	int verdict, known, message, plain;
 
 	if (!l)
 		return drop(DROP_KERNEL_HELPER);
 	known = locator_known(p, in->src.l64);
-	s = standing_of(skb, p, l, in, known);
+	s = match_of(skb, p, l, in, known);
 	switch (s) {
 	case OTHER_NONCE:
 		return FOR_PENDING;

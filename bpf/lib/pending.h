@@ -4,9 +4,9 @@
 #define ROAM_PENDING_H
 
 #include "control.h"
-#include "real.h"
-#include "rule.h"
-#include "standing.h"
+#include "realsocket.h"
+#include "checksumrule.h"
+#include "match.h"
 #include "synack.h"
 
 /* Is its NID known to be where the packet comes from? By a record, by the session p

@@ -7,7 +7,7 @@
 #define ROAM_SEGDEV_H
 
 #include "mss.h"
-#include "rule.h"
+#include "checksumrule.h"
 
 #define COPY_AFTER 200   /* ms without an answer, at least */
 #define COPY_UNTIL 30000 /* a receiver that has not answered by then never will */

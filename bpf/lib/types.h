@@ -16,7 +16,7 @@
 /* Raised with every change of a struct below; the daemon refuses to reuse
  * pinned maps of another number.
  */
-#define ROAM_ABI 21 /* as ABI in internal/dataplane */
+#define ROAM_ABI 22 /* as ABI in internal/dataplane */
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -198,7 +198,7 @@ struct session_live {
 	struct nonce learned;       /* first nonce of a peer that we contacted */
 	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
 	__u32 copy_sent;            /* ms: last packet that went under both rules */
-	__u64 told_until;           /* share.h: when what the daemon was told of is paid for */
+	__u64 told_until;           /* ringbudget.h: when what the daemon was told of is paid for */
 	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
 	__u32 queue_told;           /* and of a queue */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */

@@ -75,7 +75,7 @@ const (
 	bpfCounterRX_NOT_ADMITTED          bpfCounter = 16
 	bpfCounterRX_PENDING_UNREPORTED    bpfCounter = 17
 	bpfCounterRX_ECHO_REFLECTED        bpfCounter = 18
-	bpfCounterRX_SERVED                bpfCounter = 19
+	bpfCounterRX_LISTENER              bpfCounter = 19
 	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 20
 	bpfCounterRX_REAL_SOCKET           bpfCounter = 21
 	bpfCounterDROP_NOT_SESSION         bpfCounter = 22

@@ -33,7 +33,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]struct{ name, meaning string }{
 	bpfCounterRX_NOT_ADMITTED:          {NotAdmitted, "packets with a nonce from nodes that nobody knows here (accept = known), left to the stack, which refuses them"},
 	bpfCounterRX_PENDING_UNREPORTED:    {"rx_pending_unreported", "first packets of pending peers of which the daemon was not told, as there were too many; answered all the same"},
 	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
-	bpfCounterRX_SERVED:                {"rx_served", "connections given to a server that is bound to one real address"},
+	bpfCounterRX_LISTENER:              {"rx_listener", "connections given to a server that is bound to one real address"},
 	bpfCounterRX_ECHO_FORGOTTEN:        {"rx_echo_forgotten", "segments of TCP whose echoed time stamp was taken out, as it may be older than an outage"},
 	bpfCounterRX_REAL_SOCKET:           {"rx_real_socket", "of plain IPv6 between nodes that have a session, left to its own sockets"},
 	bpfCounterDROP_NOT_SESSION:         {"drop_not_session", "sent to the session device, but not between session addresses"},

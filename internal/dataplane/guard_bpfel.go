@@ -35,7 +35,7 @@ const (
 	guardCounterRX_NOT_ADMITTED          guardCounter = 16
 	guardCounterRX_PENDING_UNREPORTED    guardCounter = 17
 	guardCounterRX_ECHO_REFLECTED        guardCounter = 18
-	guardCounterRX_SERVED                guardCounter = 19
+	guardCounterRX_LISTENER              guardCounter = 19
 	guardCounterRX_ECHO_FORGOTTEN        guardCounter = 20
 	guardCounterRX_REAL_SOCKET           guardCounter = 21
 	guardCounterDROP_NOT_SESSION         guardCounter = 22

@@ -22,7 +22,7 @@ import (
 
 // ABI is the number of the contract with the C side, ROAM_ABI in types.h.
 // Pinned maps of another number are not reused.
-const ABI = 21
+const ABI = 22
 
 // CopyMark is the mark of a packet that is sent through the session device under the
 // other rule of checksums than its session's, COPY_MARK in segmentation device.h.

@@ -20,7 +20,7 @@ const (
 )
 
 // load is what is known of queues on the paths of a session.
-type load struct {
+type pathQueues struct {
 	costs map[Path]uint8         // of those that get less: each step of two halves their share
 	asked time.Time              // when the paths were asked last
 	every time.Duration          // until they are asked again
@@ -34,7 +34,7 @@ type load struct {
 }
 
 // note takes the answer to a probe.
-func (l *load) note(now time.Time, pr probe) {
+func (l *pathQueues) note(now time.Time, pr probe) {
 	if l.seen != nil && !pr.sent.Before(l.asked) {
 		l.seen[pr.path] = now.Sub(pr.sent)
 	}
@@ -42,7 +42,7 @@ func (l *load) note(now time.Time, pr probe) {
 
 // handleQueue asks all paths in use, unless that has just been done.
 func (c *Core) handleQueue(now time.Time, s *session) {
-	l := &s.load
+	l := &s.queues
 	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || len(s.entry.Long) > 0 || s.tracked() {
 		return
 	}
@@ -55,11 +55,11 @@ func (c *Core) handleQueue(now time.Time, s *session) {
 }
 
 func (c *Core) askLoad(now time.Time, s *session) {
-	was := s.load.asked
-	s.load.asked, s.load.seen = now, make(map[Path]time.Duration)
+	was := s.queues.asked
+	s.queues.asked, s.queues.seen = now, make(map[Path]time.Duration)
 	s.monitored = time.Time{}
 	if c.monitor(now, s); s.watch.state != settling {
-		s.load.asked, s.load.seen = was, nil // it has other questions
+		s.queues.asked, s.queues.seen = was, nil // it has other questions
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *Core) askLoad(now time.Time, s *session) {
 // may be late for a host's other work, and to those where the questions themselves
 // got stuck or lost. It returns whether to ask again at once.
 func (c *Core) judgeLoad(now time.Time, s *session) (again bool) {
-	l := &s.load
+	l := &s.queues
 	if l.seen == nil || len(s.watch.answered) == 0 {
 		l.seen = nil
 		return false
@@ -122,7 +122,7 @@ func (c *Core) judgeLoad(now time.Time, s *session) (again bool) {
 // and the least and the most of that.
 func (s *session) waits() (waits map[Path]time.Duration, least, most time.Duration) {
 	waits = make(map[Path]time.Duration)
-	for p, rtt := range s.load.seen {
+	for p, rtt := range s.queues.seen {
 		if slices.Contains(s.entry.Long, p) || !slices.Contains(s.entry.Paths, p) {
 			continue
 		}
@@ -137,7 +137,7 @@ func (s *session) waits() (waits map[Path]time.Duration, least, most time.Durati
 
 // growth is by how much the wait before those paths has grown in a second: what comes
 // in excess of what leaves.
-func (l *load) growth(waits map[Path]time.Duration, less []Path) (most float64) {
+func (l *pathQueues) growth(waits map[Path]time.Duration, less []Path) (most float64) {
 	for _, p := range less {
 		if before, ok := l.waits[p]; ok && l.asked.After(l.at) {
 			most = max(most, (waits[p]-before).Seconds()/l.asked.Sub(l.at).Seconds())
@@ -149,7 +149,7 @@ func (l *load) growth(waits map[Path]time.Duration, less []Path) (most float64) 
 // shift gives less of paths a smaller share, by as much as comes in excess, but at
 // least by half as long as no other path has had to give way, then in smaller
 // steps. The cheapest costs nothing.
-func (l *load) shift(paths, less []Path, growth float64) {
+func (l *pathQueues) shift(paths, less []Path, growth float64) {
 	step := uint8(2)
 	switch {
 	case l.flips > 1:
@@ -175,7 +175,7 @@ func (l *load) shift(paths, less []Path, growth float64) {
 
 // relax has paths get a little more where nothing has waited longer than elsewhere for
 // a while: one that has become faster would not show otherwise.
-func (l *load) relax() {
+func (l *pathQueues) relax() {
 	costs := maps.Clone(l.costs)
 	for p := range costs {
 		if costs[p]--; costs[p] == 0 {
@@ -187,14 +187,14 @@ func (l *load) relax() {
 
 // forgetLoad has all paths get the same again when nothing has waited for long.
 func (c *Core) forgetLoad(now time.Time, s *session) {
-	if !s.load.last.IsZero() && now.Sub(s.load.last) >= costLasts {
-		s.load = load{}
+	if !s.queues.last.IsZero() && now.Sub(s.queues.last) >= costLasts {
+		s.queues = pathQueues{}
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
 
 // costsOf returns those of paths that get less than others.
-func (l *load) costsOf(paths []Path) map[Path]uint8 {
+func (l *pathQueues) costsOf(paths []Path) map[Path]uint8 {
 	costs := maps.Clone(l.costs)
 	maps.DeleteFunc(costs, func(p Path, _ uint8) bool { return !slices.Contains(paths, p) })
 	return costs

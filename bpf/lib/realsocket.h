@@ -3,11 +3,11 @@
  * IPv6, whose packets look like a session's, and servers that are bound to one
  * address and know nothing of session addresses.
  */
-#ifndef ROAM_REAL_H
-#define ROAM_REAL_H
+#ifndef ROAM_REALSOCKET_H
+#define ROAM_REALSOCKET_H
 
 #include "segdev.h"
-#include "served.h"
+#include "listener.h"
 #include "session.h"
 
 /* Reads the ends of the packet at l3 as they stand on the wire. Of a quoted one,
@@ -201,7 +201,7 @@ __noinline int serve(struct __sk_buff *skb, __u32 l3)
 		if (!offer(skb, &t, real))
 			continue;
 		bpf_map_update_elem(&served, &key, real, BPF_ANY);
-		count(RX_SERVED);
+		count(RX_LISTENER);
 		return 1;
 	}
 	return 0;

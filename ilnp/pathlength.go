@@ -46,7 +46,7 @@ func (l length) rtt() time.Duration { return min(l.now, l.before) }
 func (c *Core) noteLength(now time.Time, s *session, pr probe) {
 	p := pr.path
 	s.lengths[p] = s.lengths[p].measured(now, now.Sub(pr.sent))
-	s.load.note(now, pr)
+	s.queues.note(now, pr)
 	if len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, p) {
 		c.upsert(now, s, s.entry.Paths)
 		c.tellSpread(now, s)
@@ -128,5 +128,5 @@ func (s *session) askedInVain() {
 func (s *session) forgetLengths() {
 	gone := func(p Path) bool { return !slices.Contains(s.entry.Paths, p) && !s.bad[p] }
 	maps.DeleteFunc(s.lengths, func(p Path, _ length) bool { return gone(p) })
-	maps.DeleteFunc(s.load.costs, func(p Path, _ uint8) bool { return gone(p) })
+	maps.DeleteFunc(s.queues.costs, func(p Path, _ uint8) bool { return gone(p) })
 }

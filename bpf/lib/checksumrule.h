@@ -4,8 +4,8 @@
  * the locators' sum, so a packet shows its rule, unless that sum is zero and
  * both are one.
  */
-#ifndef ROAM_RULE_H
-#define ROAM_RULE_H
+#ifndef ROAM_CHECKSUMRULE_H
+#define ROAM_CHECKSUMRULE_H
 
 #include "deliver.h"
 
@@ -21,7 +21,7 @@ static __always_inline int has_rule(__u8 proto)
  * chunk is filled up with zeros, which do not count. b is the caller's, as the stack
  * is small.
  */
-static __always_inline __s64 sum_bytes(struct __sk_buff *skb, __u8 b[RULE_CHUNK], __u32 at, __u32 end, __u32 s)
+static __always_inline __s64 sum_chunks(struct __sk_buff *skb, __u8 b[RULE_CHUNK], __u32 at, __u32 end, __u32 s)
 {
 	for (int i = 0; i < RULE_MOST / RULE_CHUNK; i++) {
 		__u32 left = end - at;
@@ -80,7 +80,7 @@ __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3
 	seed = bpf_htons(end - at) + bpf_htons((end - at) >> 16) + bpf_htons(c->proto);
 	seed = sum_fold(sum_half(u.ends[0].nid) + sum_half(u.ends[1].nid) + seed);
 	if (!skb->gso_size && end - at <= RULE_MOST) {
-		whole = sum_bytes(skb, u.b, at, end, seed);
+		whole = sum_chunks(skb, u.b, at, end, seed);
 		if (whole < 0)
 			return RULE_NOT_FOUND;
 		whole = sum_fold(whole);

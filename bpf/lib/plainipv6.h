@@ -4,12 +4,12 @@
  * and the other end may send them as packets of the session, with the nonce and
  * along any of its paths.
  */
-#ifndef ROAM_PLAIN_H
-#define ROAM_PLAIN_H
+#ifndef ROAM_PLAINIPV6_H
+#define ROAM_PLAINIPV6_H
 
 #include "deliver.h"
 #include "inbound.h"
-#include "real.h"
+#include "realsocket.h"
 #include "session.h"
 
 /* What find_real has found. */

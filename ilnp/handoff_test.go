@@ -57,7 +57,7 @@ func TestMoveOfMany(t *testing.T) {
 	b.now = b.now.Add(time.Second) // a timer that is very late
 	b.HandleTimeout(b.now)
 	b.drain()
-	if n := b.Load().Awaited; n < moveFirst+2*moveBatch || n > moveFirst+(1+maxCatchUp)*moveBatch {
+	if n := b.Stats().Awaited; n < moveFirst+2*moveBatch || n > moveFirst+(1+maxCatchUp)*moveBatch {
 		t.Errorf("%d are awaited after a late timer", n)
 	}
 	b.pass(moveEvery * all / moveBatch)
@@ -66,8 +66,8 @@ func TestMoveOfMany(t *testing.T) {
 			t.Fatalf("session %v has not moved", k)
 		}
 	}
-	if b.Load().Awaited != all || b.count(HandoffDone) != 0 {
-		t.Errorf("%d acknowledgements are awaited, want %d", b.Load().Awaited, all)
+	if b.Stats().Awaited != all || b.count(HandoffDone) != 0 {
+		t.Errorf("%d acknowledgements are awaited, want %d", b.Stats().Awaited, all)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestMoveAgain(t *testing.T) {
 			t.Fatalf("session %v is at %v", k, b.entries[k].Paths[0].Local)
 		}
 	}
-	if n := b.Load().Awaited; n != all-1 {
+	if n := b.Stats().Awaited; n != all-1 {
 		t.Errorf("%d acknowledgements are awaited, want %d", n, all-1)
 	}
 }

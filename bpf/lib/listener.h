@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What the hooks of sockets are told by the programs on the links. */
-#ifndef ROAM_SERVED_H
-#define ROAM_SERVED_H
+#ifndef ROAM_LISTENER_H
+#define ROAM_LISTENER_H
 
 #include "types.h"
 

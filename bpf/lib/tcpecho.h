@@ -7,8 +7,8 @@
  * it were under way. Without an echo it does neither: so for a while after a
  * silence the echoes are zero, which Linux takes for none.
  */
-#ifndef ROAM_ECHO_H
-#define ROAM_ECHO_H
+#ifndef ROAM_TCPECHO_H
+#define ROAM_TCPECHO_H
 
 #include "deliver.h"
 

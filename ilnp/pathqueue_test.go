@@ -110,7 +110,7 @@ func TestWaitIsConfirmed(t *testing.T) {
 		began := b.now
 		b.answerAfter(3, map[roam.L64]time.Duration{netA: 20 * ms, netB: 20 * ms})
 		if b.now.Sub(began) != 20*ms {
-			t.Fatalf("not asked again at once, but after %v: %v", b.now.Sub(began), b.sessions[theKey].load)
+			t.Fatalf("not asked again at once, but after %v: %v", b.now.Sub(began), b.sessions[theKey].queues)
 		}
 		b.pass(10 * time.Second)
 	}

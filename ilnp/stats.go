@@ -1,9 +1,9 @@
 package ilnp
 
-// Load is how much a core holds in memory. All of it is bounded by what talks
+// Stats is how much a core holds in memory. All of it is bounded by what talks
 // now and by what people made known: a host that has gone quiet is back at
 // zero, Known excepted.
-type Load struct {
+type Stats struct {
 	Sessions     int // correspondents with which packets are exchanged
 	PendingPeers int // nodes that showed a nonce and are not validated yet
 	Probes       int // echo requests whose reply may still come
@@ -13,9 +13,9 @@ type Load struct {
 	Links        int // links whose names are remembered
 }
 
-// Load returns how much the core holds.
-func (c *Core) Load() Load {
-	return Load{
+// Stats returns how much the core holds.
+func (c *Core) Stats() Stats {
+	return Stats{
 		Sessions: len(c.sessions), PendingPeers: len(c.pendingPeers), Probes: len(c.probes), Timers: len(c.agenda),
 		Known: len(c.known), Awaited: len(c.handoff.waiting), Links: len(c.host.names),
 	}

@@ -2,8 +2,8 @@
 /* How much of the urgent ring one session gets: its correspondent has the right
  * nonce, and still is not to crowd out what others have to say.
  */
-#ifndef ROAM_SHARE_H
-#define ROAM_SHARE_H
+#ifndef ROAM_RINGBUDGET_H
+#define ROAM_RINGBUDGET_H
 
 #include "session.h"
 

@@ -2,11 +2,11 @@
 /* How a packet from the wire stands to the session that it names: by the right
  * nonce, by a known locator, or not at all; and what is noted of it.
  */
-#ifndef ROAM_STANDING_H
-#define ROAM_STANDING_H
+#ifndef ROAM_MATCH_H
+#define ROAM_MATCH_H
 
-#include "echo.h"
-#include "share.h"
+#include "tcpecho.h"
+#include "ringbudget.h"
 #include "amplification.h"
 
 /* May a packet without nonce come from there? 0 if not, else the index in
@@ -83,7 +83,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct sessi
 		note_more(skb, p, l, in);
 }
 
-enum standing {
+enum match {
 	AUTHENTIC,      /* the right nonce */
 	BY_LOCATOR,     /* no nonce, from a locator of the session */
 	OTHER_NONCE,    /* RFC 6741 §5.4: never this session */
@@ -129,7 +129,7 @@ __noinline int is_claimed(const struct session_entry *p, const struct inbound *i
  * seen, packets without it are accepted as well, until the daemon has listed
  * that locator: most that follow a move have none.
  */
-static __always_inline enum standing standing_of(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline enum match match_of(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 						 const struct inbound *in, int known)
 {
 	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
