@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // NID is a 64-bit Node Identifier (RFC 6740 §2.1). It names a node, never an
@@ -33,6 +34,26 @@ type ILV struct {
 // LinkID names a network link of this host by its interface index; 0 means
 // that no link is meant.
 type LinkID int
+
+// LinkLocator is one Locator of this host on one of its links.
+type LinkLocator struct {
+	Link LinkID
+	L64  L64
+}
+
+// Infinite stands for the infinite lifetime of RFC 4861 §4.6.2.
+const Infinite = time.Duration(1<<63 - 1)
+
+// PrefixEvent reports that a prefix on a link appeared, was refreshed or went.
+// One with Present true follows every Router Advertisement and every address
+// notification; one with Present false says that the prefix, the link's carrier
+// or its default router is gone.
+type PrefixEvent struct {
+	LinkLocator
+	Present   bool
+	Preferred time.Duration // what is left of the preferred lifetime; 0: deprecated; at most Infinite
+	LinkName  string        // for people
+}
 
 // DefaultSessionPrefix is the prefix of session addresses. Its four words sum
 // to 0xffff, which is zero in one's-complement arithmetic, so that a
@@ -168,3 +189,6 @@ func parseGroups(s, seps string) (uint64, error) {
 	}
 	return v, nil
 }
+
+// String returns the Locator and the index of its link.
+func (l LinkLocator) String() string { return fmt.Sprintf("%v on link %d", l.L64, l.Link) }

@@ -12,7 +12,7 @@ import (
 // set gets what it is sent where it prefers.
 func TestPreferencesHold(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	lu := ilnpwire.LocatorUpdate{}
 	for i := range 22 {
@@ -33,7 +33,7 @@ func TestPreferencesHold(t *testing.T) {
 // was replaced does not lead back there; an update does.
 func TestReplacedLocatorDoesNotReturn(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 100))))
 	for range 30 {
@@ -51,7 +51,7 @@ func TestReplacedLocatorDoesNotReturn(t *testing.T) {
 // the data plane has, and a hint to what it was not given is called back.
 func TestUnlistedListLess(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.sessions[theKey].unnamed = true
 	lu := ilnpwire.LocatorUpdate{}
@@ -74,7 +74,7 @@ func TestUnlistedListLess(t *testing.T) {
 // the locators of its record is asked there again, once they are forgotten.
 func TestDeadSessionLooksAtTheRecord(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 100))))
 	b.see(Observation{Trigger: SeenSilence, Key: theKey})

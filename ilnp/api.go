@@ -57,26 +57,6 @@ type SessionKey struct {
 	Local, Remote roam.NID
 }
 
-// Local is one locator of this host on one link.
-type Local struct {
-	Link roam.LinkID
-	L64  roam.L64
-}
-
-// LocatorEvent tells that a prefix on a link appeared, was refreshed or went.
-// The effects above send one with Present true for every Router Advertisement
-// or address notification, and one with Present false when the prefix, the
-// link's carrier or its default router is gone.
-type LocatorEvent struct {
-	Local
-	Present   bool
-	Preferred time.Duration // what is left of the preferred lifetime; 0 = deprecated; Infinite
-	LinkName  string        // for people
-}
-
-// Infinite stands for the infinite lifetime of RFC 4861 §4.6.2.
-const Infinite = time.Duration(1<<63 - 1)
-
 // Peer is what is known of a correspondent before any packet: from the hosts
 // file, a command or a look-up.
 type Peer struct {
@@ -134,8 +114,8 @@ const (
 type Observation struct {
 	Trigger      Trigger
 	Key          SessionKey
-	Remote       roam.ILV // the correspondent as it stood on the wire
-	Local        Local    // where the packet came in
+	Remote       roam.ILV         // the correspondent as it stood on the wire
+	Local        roam.LinkLocator // where the packet came in
 	LocalNID     roam.NID
 	Nonce        Nonce     // of the packet
 	OwnNonce     Nonce     // the nonce that the pending peer answers with
@@ -180,7 +160,7 @@ const (
 
 // Path is one way to send: a local locator on its link towards a remote one.
 type Path struct {
-	Local  Local
+	Local  roam.LinkLocator
 	Remote roam.L64
 }
 
@@ -335,7 +315,7 @@ type Event struct {
 	Time     time.Time
 	Kind     EventKind
 	Key      SessionKey
-	From, To []Local // active sets before and after
+	From, To []roam.LinkLocator // active sets before and after
 	Locators []roam.L64
 	Path     Path
 	RTT      time.Duration
@@ -353,7 +333,7 @@ type RejectedInput map[string]uint64
 
 // LocalState is a local locator as shown to people.
 type LocalState struct {
-	Local
+	roam.LinkLocator
 	LinkName  string
 	State     LocatorState
 	Disabled  bool

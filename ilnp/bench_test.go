@@ -28,12 +28,12 @@ func BenchmarkHandoff(b *testing.B) {
 		}
 	}
 	up := func(l roam.L64) {
-		c.HandleLocator(now, LocatorEvent{Local: Local{1, l}, Present: true, Preferred: Infinite})
+		c.HandleLocator(now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 1, L64: l}, Present: true, Preferred: roam.Infinite})
 	}
 	up(netA)
 	for i := range roam.NID(peers) {
 		key := SessionKey{ownNID, peerNID + i}
-		c.AddPeer(now, Peer{NID: key.Remote, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+		c.AddPeer(now, Peer{NID: key.Remote, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 		c.HandleObservation(now, Observation{Trigger: SeenMiss, Key: key})
 		c.HandleObservation(now, Observation{Trigger: SeenNonce, Key: key, Remote: roam.ILV{NID: key.Remote, L64: netP}, Nonce: peerNonce})
 	}

@@ -3,6 +3,8 @@ package ilnp
 import (
 	"testing"
 	"time"
+
+	"roam"
 )
 
 // peer with the same NID is the nonce of another node with the correspondent's identifier.
@@ -13,7 +15,7 @@ var namesake = Nonce{Len: 4, Bytes: [12]byte{6, 6}}
 func besideSession(t *testing.T) (*bench, Observation) {
 	t.Helper()
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Second)
 	o := pending(netQ, namesake)

@@ -22,8 +22,8 @@ func overNIDs(t *testing.T, packet []byte) []byte {
 // openMute sets up a session with a correspondent that has answered no probe.
 func (b *bench) openMute() {
 	b.t.Helper()
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Names: []string{"peer"}, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Names: []string{"peer"}, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
 	// The one who answered is who it says; only its probes are without an answer.
@@ -65,7 +65,7 @@ func TestUpdatesAreAnsweredInKind(t *testing.T) {
 	for _, form := range []ilnpwire.Form{ilnpwire.FormRFC, ilnpwire.FormDraft, ilnpwire.FormLinux} {
 		for _, nids := range []bool{false, true} {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			lu := updateOf(entry(netQ, 10, 0), entry(netR, 7, 30))
 			lu.Operation, lu.Form = ilnpwire.Advertisement, form
@@ -98,7 +98,7 @@ func TestUpdatesAreAnsweredInKind(t *testing.T) {
 				t.Errorf("form %v: people are shown %q, want %q", form, got, want)
 			}
 			b.forget()
-			b.prefix(2, netB, Infinite)
+			b.prefix(2, netB, roam.Infinite)
 			if own := b.updates(); len(own) != 1 || own[0].Form != form || !slices.Equal(b.sums(ilnpwire.TypeLocatorUpdate), []bool{nids}) {
 				t.Errorf("form %v: own update %+v, over NIDs %v, want %v", form, own, b.sums(ilnpwire.TypeLocatorUpdate), nids)
 			}
@@ -110,7 +110,7 @@ func TestUpdatesAreAnsweredInKind(t *testing.T) {
 func TestUpdatesAlternateRules(t *testing.T) {
 	b := newBench(t)
 	b.openMute()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(2 * time.Second)
 	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 3 || !slices.Equal(got[:3], []bool{false, true, true}) {
 		t.Fatalf("over NIDs: %v, want every second one, from each of two sources", got)
@@ -121,7 +121,7 @@ func TestUpdatesAlternateRules(t *testing.T) {
 		t.Fatalf("acknowledged %d times, ICMPv6 by rule %v", b.count(UpdateAcked), b.entries[theKey].ICMPRule)
 	}
 	b.forget()
-	b.prefix(3, netC, Infinite)
+	b.prefix(3, netC, roam.Infinite)
 	b.pass(5 * time.Second)
 	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 2 || !got[0] || got[1] {
 		t.Errorf("over NIDs: %v, want the first one, as that rule was answered", got)
@@ -129,7 +129,7 @@ func TestUpdatesAlternateRules(t *testing.T) {
 	// An answer by another rule than what was asked is its own.
 	b.sessions[theKey].icmp = icmpSought
 	b.forget()
-	b.prefix(4, netS, Infinite)
+	b.prefix(4, netS, roam.Infinite)
 	b.receive(1, overNIDs(t, b.update(netP, peerNonce, b.updates()[0].Ack())))
 	if got := b.sessions[theKey].icmp; got != icmpOverNIDs {
 		t.Errorf("rule %v after an answer over NIDs to one that was not", got)
@@ -140,16 +140,16 @@ func TestUpdatesAlternateRules(t *testing.T) {
 // want another one later.
 func TestAcksRepeatTheForm(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.DraftLU = true })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.AddPeer(b.now, Peer{NID: peerNID, DraftLU: true, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, DraftLU: true, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	b.sessions[theKey].form = ilnpwire.FormDraft
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	if k := b.known[peerNID]; b.count(UpdateAcked) != 1 || k.shown || k.form != ilnpwire.FormDraft {
 		t.Fatalf("acknowledged %d times, the record has %+v", b.count(UpdateAcked), k.control)
 	}
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	if k := b.known[peerNID]; k.form != ilnpwire.FormRFC {
 		t.Errorf("form %v after people want that of the RFC", k.form)
 	}
@@ -161,7 +161,7 @@ func TestRoamIsNotAskedOverNIDs(t *testing.T) {
 	b.openMute()
 	b.HandleActivity(b.now, []Activity{{Key: theKey, Asks: true}})
 	b.drain()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.remember(t)
 	b.pass(60 * time.Second)
 	updates, probes := b.sums(ilnpwire.TypeLocatorUpdate), b.sums(ilnpwire.TypeEchoRequest)
@@ -194,7 +194,7 @@ func TestProbesAlternateRules(t *testing.T) {
 		t.Fatalf("locator %+v, rule %v", r, b.sessions[theKey].icmp)
 	}
 	b.forget()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(5 * time.Second)
 	if got := b.sums(ilnpwire.TypeLocatorUpdate); len(got) < 2 || !got[0] || got[1] {
 		t.Errorf("updates over NIDs: %v, want every second one from the first on", got)
@@ -245,7 +245,7 @@ func TestGivenUpUpdatesTryBothRules(t *testing.T) {
 	b := newBench(t)
 	b.openMute()
 	b.sessions[theKey].icmp = icmpOverNIDs
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(time.Minute)
 	if b.count(UpdateFailed) != 1 {
 		t.Fatalf("given up %d times", b.count(UpdateFailed))
@@ -276,7 +276,7 @@ func TestForgeriesTeachNothing(t *testing.T) {
 	for _, form := range []ilnpwire.Form{ilnpwire.FormRFC, ilnpwire.FormLinux} {
 		for _, op := range []ilnpwire.Operation{ilnpwire.Advertisement, ilnpwire.Acknowledgement} {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			before, record := *b.sessions[theKey], b.known[peerNID].profile
 			lu := updateOf(entry(netQ, 10, 30))
@@ -295,7 +295,7 @@ func TestForgeriesTeachNothing(t *testing.T) {
 // What was learned serves later sessions, and a successor.
 func TestControlIsRemembered(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	lu := updateOf(entry(netP, 10, 30))
 	lu.Form = ilnpwire.FormLinux
@@ -304,7 +304,7 @@ func TestControlIsRemembered(t *testing.T) {
 	if k := b.known[peerNID]; k.control != want {
 		t.Fatalf("the record has %+v, want %+v", k.control, want)
 	}
-	told := Peer{NID: peerNID, Names: []string{"peer"}, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}}
+	told := Peer{NID: peerNID, Names: []string{"peer"}, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}}
 	if !b.Knows(told) {
 		t.Error("what a peer has shown counts as another record")
 	}
@@ -332,9 +332,9 @@ func TestAckOfFormLinux(t *testing.T) {
 		{[]ilnpwire.LocatorEntry{entry(netB, 10, 30), entry(netA, 10, 30), entry(netC, 10, 30)}, 0},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		ack := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Form: ilnpwire.FormLinux, Locators: c.list}
 		b.receive(2, overNIDs(t, b.update(netP, peerNonce, ack)))
 		if n := b.count(UpdateAcked); n != c.want {
@@ -349,8 +349,8 @@ func TestAckOfFormLinux(t *testing.T) {
 func TestPendingPeersAreAskedByBothRules(t *testing.T) {
 	for found, want := range map[FoundRule][]string{NotFound: {"ordinary", "over NIDs", "udp"}, FoundProbe: {"ordinary", "udp"}} {
 		b := newBench(t, withUDP)
-		b.prefix(1, netA, Infinite)
-		b.see(Observation{Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, LocalNID: ownNID, Local: Local{1, netA},
+		b.prefix(1, netA, roam.Infinite)
+		b.see(Observation{Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA},
 			Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: found, Bytes: 800})
 		b.accounts.received(b.now, roam.ILV{NID: peerNID, L64: netP}, 800, 10)
 		b.pass(pendingFirst * 16)
@@ -374,7 +374,7 @@ func TestPendingPeersAreAskedByBothRules(t *testing.T) {
 // A refusal names the session that the packet claims to be of.
 func TestRefusalsNameThePeer(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	packet := b.update(netP, peerNonce, updateOf(entry(netQ, 10, 30)))
 	packet[len(packet)-1] ^= 1

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"roam"
 )
 
 // copies returns what the core wanted copied, and when, since the session began.
@@ -28,8 +30,8 @@ func (b *bench) copies(d time.Duration) (segments, datagrams []time.Duration) {
 // begin makes the session by a first packet of ours, to a peer of that profile.
 func (b *bench) begin(p Peer) {
 	b.t.Helper()
-	b.prefix(1, netA, Infinite)
-	p.NID, p.Locators = peerNID, []RemoteLocator{{L64: netP, Lifetime: Infinite}}
+	b.prefix(1, netA, roam.Infinite)
+	p.NID, p.Locators = peerNID, []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}
 	b.AddPeer(b.now, p)
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 }
@@ -60,7 +62,7 @@ func TestFirstPacketsAreCopied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			if c.rtt > 0 {
 				b.AddPeer(b.now, Peer{NID: peerNID})
 				b.known[peerNID].rtt = c.rtt

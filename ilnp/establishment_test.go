@@ -28,7 +28,7 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 
 func TestUnknownIdentifier(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.AddPeer(b.now, Peer{NID: peerNID}) // known, but not where it is
 	for _, key := range []SessionKey{theKey, {ownNID, 99}} {
 		b.forget()
@@ -42,8 +42,8 @@ func TestUnknownIdentifier(t *testing.T) {
 func TestInitiator(t *testing.T) {
 	for _, length := range []uint8{4, 12} {
 		b := newBench(t, func(c *Config) { c.NonceLength = length })
-		b.prefix(1, netA, Infinite)
-		b.AddPeer(b.now, Peer{NID: peerNID, Rule: RuleRFC6741, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+		b.prefix(1, netA, roam.Infinite)
+		b.AddPeer(b.now, Peer{NID: peerNID, Rule: RuleRFC6741, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: theKey})
 		p := b.entries[theKey]
 		if p.State != Initiated || p.LocalNonce.Len != length || p.RemoteNonce.Present() || p.Rule != RuleRFC6741 {
@@ -64,7 +64,7 @@ func TestInitiator(t *testing.T) {
 
 func TestMissOfAnExistingSession(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	if !slices.Equal(b.other, []Output{Release{theKey}}) || b.count(SessionStarted) != 0 {
@@ -74,8 +74,8 @@ func TestMissOfAnExistingSession(t *testing.T) {
 
 func TestNoRandomness(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.cfg.Rand = io.LimitReader(seeded{}, 0)
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	if !slices.Equal(b.other, []Output{Reject{theKey}}) || b.RejectedInput()[reasonRandom] != 1 {
@@ -100,8 +100,8 @@ func TestParameterProblem(t *testing.T) {
 		{"wrong nonce", netP, 2, true, Initiated},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
-		b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+		b.prefix(1, netA, roam.Infinite)
+		b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: theKey})
 		n := b.entries[theKey].LocalNonce
 		if c.wrong {
@@ -121,14 +121,14 @@ func TestParameterProblem(t *testing.T) {
 // nonce of that correspondent.
 func TestPlainUntilItShowsANonce(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	own := b.entries[theKey].LocalNonce
 	b.receive(1, problem(b, netP, own, 2))
 	b.forget()
 	b.see(Observation{
-		Trigger: SeenOtherNonce, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+		Trigger: SeenOtherNonce, Key: theKey, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA},
 		Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}},
 	})
 	b.answerProbes()
@@ -142,14 +142,14 @@ func TestPlainUntilItShowsANonce(t *testing.T) {
 
 func pending(at roam.L64, n Nonce) Observation {
 	return Observation{
-		Trigger: SeenPending, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+		Trigger: SeenPending, Key: theKey, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA},
 		Remote: roam.ILV{NID: peerNID, L64: at}, Nonce: n, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{8}}, Bytes: 100,
 	}
 }
 
 func TestResponder(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	b.see(pending(netP, peerNonce))
 	probes := b.probesSent()
@@ -172,7 +172,7 @@ func TestResponder(t *testing.T) {
 func TestLateTimerOfTheLastLocator(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, 5*time.Second)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	b.pass(2 * time.Second)
 	if b.entries[theKey].State != Plain {
@@ -180,7 +180,7 @@ func TestLateTimerOfTheLastLocator(t *testing.T) {
 	}
 	b.forget()
 	b.now = b.now.Add(5 * time.Second)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Lifetime: roam.Infinite}}})
 	b.drain()
 	if probes := b.probesSent(); len(probes) == 0 || probes[0].Src.L64 != netA {
 		t.Errorf("%d probes, want some from the locator that is in use", len(probes))
@@ -191,7 +191,7 @@ func TestLateTimerOfTheLastLocator(t *testing.T) {
 // each began.
 func TestDecidedPendingPeerAreForgotten(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	for range 1000 {
 		b.see(pending(netP, peerNonce))
 		b.answerProbes()
@@ -209,7 +209,7 @@ func TestDecidedPendingPeerAreForgotten(t *testing.T) {
 // once (RFC 6743 §2), and applied when the correspondent is validated.
 func TestEarlyUpdate(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	lu := b.update(netP, peerNonce, updateOf(entry(netQ, 10, 60), entry(netP, 20, 60)))
 	b.receive(1, lu)
@@ -238,7 +238,7 @@ func TestPendingThatAreRefused(t *testing.T) {
 		{pending(netP, peerNonce), reasonAccept},
 	} {
 		b := newBench(t, func(cfg *Config) { cfg.Accept = Known })
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.see(c.o)
 		if b.RejectedInput()[c.reason] != 1 || len(b.sent) != 0 {
 			t.Errorf("refusals %v, want one for %q and no probe", b.RejectedInput(), c.reason)
@@ -265,7 +265,7 @@ func (b *bench) unlisted() Entry {
 // session, and go away.
 func TestFloodOfPending(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	for i := range maxPending + 2000 {
 		o := pending(netQ+roam.L64(i)<<16, Nonce{Len: 4, Bytes: [12]byte{byte(i), byte(i >> 8), 3}})
@@ -292,7 +292,7 @@ func TestFloodOfPending(t *testing.T) {
 // nonce stays, also in what asks it; the entry is never away.
 func TestPeerWithoutItsState(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Second)
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
@@ -329,7 +329,7 @@ func TestPeerWithoutItsState(t *testing.T) {
 // that we know, so it is shown the nonce of a pending peer.
 func TestPeerWithoutItsStateElsewhere(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Second)
 	fresh, own := Nonce{Len: 4, Bytes: [12]byte{5, 5}}, b.entries[theKey].LocalNonce
@@ -354,7 +354,7 @@ func TestPeerWithoutItsStateElsewhere(t *testing.T) {
 // TestForgedReturn: the old nonce is heard after all.
 func TestForgedReturn(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Second)
 	other := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
@@ -374,9 +374,9 @@ func TestForgedReturn(t *testing.T) {
 
 func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP, netR)
-	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: Local{1, netA}})
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: roam.LinkLocator{Link: 1, L64: netA}})
 	b.wantTargets(netQ)
 	if p := b.entries[theKey]; !slices.Equal(p.Unvalidated, []roam.L64{netQ}) || !slices.Contains(p.Accept, netP) {
 		t.Errorf("entry %+v, want the new locator unvalidated and the old ones accepted", p)
@@ -400,10 +400,10 @@ func TestPeerMovesAheadOfItsUpdate(t *testing.T) {
 // third one takes its time.
 func TestLostProbeIsSentAgainAtOnce(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	rtt := b.sessions[theKey].rtt
-	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: Local{1, netA}, Bytes: 100})
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Local: roam.LinkLocator{Link: 1, L64: netA}, Bytes: 100})
 	b.forget()
 	b.pass(max(rtt, probeSoon))
 	if n := len(b.probesSent()); n != 1 {
@@ -420,7 +420,7 @@ func TestLostProbeIsSentAgainAtOnce(t *testing.T) {
 // validated locator of worse preference is used.
 func TestUnvalidatedLocatorIsNotWaitedFor(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	s := b.sessions[theKey]
 	s.remotes.put(netQ, 5, time.Time{})

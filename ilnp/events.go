@@ -65,7 +65,7 @@ func (c *Core) refuse(now time.Time, key SessionKey, reason string) {
 // acknowledged it.
 type handoff struct {
 	started  time.Time
-	from, to []Local
+	from, to []roam.LinkLocator
 	why      string
 	waiting  map[SessionKey]struct{}
 }
@@ -73,7 +73,7 @@ type handoff struct {
 // beginHandoff tells that the active set changed. A handoff that is still
 // under way ends here: what its correspondents acknowledge from now on is the
 // newer set.
-func (c *Core) beginHandoff(now time.Time, from, to []Local, why string) {
+func (c *Core) beginHandoff(now time.Time, from, to []roam.LinkLocator, why string) {
 	c.handoff = handoff{started: now, from: from, to: to, why: why, waiting: make(map[SessionKey]struct{})}
 	c.notify(Event{Time: now, Kind: HandoffStarted, From: from, To: to, Reason: why})
 }
@@ -150,9 +150,6 @@ func (k EventKind) String() string {
 		"session named", "handoff returned",
 	}, k)
 }
-
-// String returns link and locator.
-func (l Local) String() string { return fmt.Sprintf("%v on link %d", l.L64, l.Link) }
 
 // String returns the two aliases, the local one first.
 func (k SessionKey) String() string { return k.Local.String() + " - " + k.Remote.String() }

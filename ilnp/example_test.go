@@ -19,10 +19,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	core.HandleLocator(now, ilnp.LocatorEvent{
-		Local: ilnp.Local{Link: 2, L64: 0x2001_0db8_000a_0000}, Present: true, Preferred: time.Hour,
+	core.HandleLocator(now, roam.PrefixEvent{
+		LinkLocator: roam.LinkLocator{Link: 2, L64: 0x2001_0db8_000a_0000}, Present: true, Preferred: time.Hour,
 	})
-	core.AddPeer(now, ilnp.Peer{NID: peer, Locators: []ilnp.RemoteLocator{{L64: 0x2001_0db8_0005_0000, Lifetime: ilnp.Infinite}}})
+	core.AddPeer(now, ilnp.Peer{NID: peer, Locators: []ilnp.RemoteLocator{{L64: 0x2001_0db8_0005_0000, Lifetime: roam.Infinite}}})
 	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: ilnp.SessionKey{Local: own, Remote: peer}})
 	for {
 		o, ok := core.Poll()

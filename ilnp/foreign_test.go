@@ -5,6 +5,8 @@ import (
 	"time"
 
 	ilnpwire "roam/wire/ilnp"
+
+	"roam"
 )
 
 func TestForeignStacksGetNoUDP(t *testing.T) {
@@ -18,13 +20,13 @@ func TestForeignStacksGetNoUDP(t *testing.T) {
 		"every nonce": func(b *bench) []byte { return b.update(netP, peerNonce, updateOf(entry(netP, 10, 300))) },
 	} {
 		b := newBench(t, withUDP)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.openOther(netP)
 		b.receive(1, packet(b))
 		b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: 1}})
 		b.drain()
 		b.forget()
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		for range 30 {
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, WithNonce: 1}})
 			b.drain()

@@ -65,14 +65,14 @@ var stages = map[string]func(b *bench, h *honest){
 		b.Core, b.now = n.Core, n.now
 		b.forget()
 		h.read = 0
-		b.prefix(1, netA, Infinite)
-		b.prefix(2, netB, Infinite)
+		b.prefix(1, netA, roam.Infinite)
+		b.prefix(2, netB, roam.Infinite)
 	},
 }
 
 // isTold makes the correspondent known.
 func (b *bench) isTold() {
-	b.AddPeer(b.now, Peer{NID: peerNID, Names: []string{"peer"}, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Names: []string{"peer"}, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 }
 
 func (h *honest) establish(b *bench) {
@@ -279,7 +279,7 @@ func (f *forger) attack(b *bench) {
 	}
 	p := b.entries[theKey]
 	o := Observation{
-		Trigger: SeenPending, Key: SessionKey{ownNID, src.NID}, LocalNID: ownNID, Local: Local{1, netA}, Remote: src, Nonce: f.nonce(),
+		Trigger: SeenPending, Key: SessionKey{ownNID, src.NID}, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA}, Remote: src, Nonce: f.nonce(),
 		OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Found: FoundRule(f.IntN(4)), Encapsulated: f.IntN(4) == 0,
 		Held: f.IntN(3) == 0, Bytes: 60 + f.IntN(200), Packets: f.IntN(2),
 	}
@@ -379,8 +379,8 @@ func forgeAll(t *testing.T, stage func(*bench, *honest), seed uint64, begins boo
 	var ends [2]savedState
 	for i := range ends {
 		h, b := peer, newBench(t, func(c *Config) { c.UDPPort = testPort })
-		b.prefix(1, netA, Infinite)
-		b.prefix(2, netB, Infinite)
+		b.prefix(1, netA, roam.Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		stage(b, &h)
 		began, read := b.now, h.read
 		f := forger{rand.New(rand.NewPCG(seed, 6744)), t, map[roam.ILV]int{}, map[roam.ILV]int{}, 0}

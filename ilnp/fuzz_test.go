@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"roam"
 )
 
 // FuzzRestore gives a core the state file of a predecessor that somebody has
@@ -11,7 +13,7 @@ import (
 // successor can follow.
 func FuzzRestore(f *testing.F) {
 	b := newBench(&testing.T{})
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.prefix(2, netB, time.Minute)
 	b.open(netP)
 	f.Add(b.Export())
@@ -24,7 +26,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		b.drain()
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.passAtMost(time.Minute, 10_000)
 		again := newBench(t)
 		if err := again.Restore(b.now, b.Export()); err != nil {
@@ -58,7 +60,7 @@ func FuzzObservation(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{7, 3, 1, 200}, 8))
 	f.Fuzz(func(t *testing.T, course []byte) {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		for ; len(course) >= 2; course = course[2:] {
 			b.observeAnything(course[0], course[1])
@@ -73,7 +75,7 @@ func FuzzObservation(f *testing.F) {
 
 // observeAnything makes an observation, or lets time pass, out of two bytes.
 func (b *bench) observeAnything(what, detail byte) {
-	o := Observation{Trigger: Trigger(what % 16), Key: theKey, LocalNID: ownNID, Local: Local{1, netA}, Found: FoundRule(detail % 4)}
+	o := Observation{Trigger: Trigger(what % 16), Key: theKey, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA}, Found: FoundRule(detail % 4)}
 	o.Remote.NID, o.Remote.L64 = peerNID, netP
 	if detail&1 != 0 {
 		o.Remote.L64 = netQ

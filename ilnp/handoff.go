@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"roam"
 )
 
 // A host with very many correspondents tells them of its move at a pace that no
@@ -26,7 +28,7 @@ type round struct {
 
 // localsChanged tells every session that the active set, or what a Locator
 // Update lists, has changed.
-func (c *Core) localsChanged(now time.Time, before []Local, why string) {
+func (c *Core) localsChanged(now time.Time, before []roam.LinkLocator, why string) {
 	if moved := !slices.Equal(before, c.host.active); moved {
 		c.round.moved = true
 		c.beginHandoff(now, before, c.host.active, why)

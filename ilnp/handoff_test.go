@@ -15,7 +15,7 @@ func (b *bench) crowd(n, inUse int) []SessionKey {
 	var acts []Activity
 	for i := range n {
 		k := SessionKey{ownNID, peerNID + roam.NID(i)<<16}
-		b.AddPeer(b.now, Peer{NID: k.Remote, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+		b.AddPeer(b.now, Peer{NID: k.Remote, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: k, LocalNID: ownNID})
 		b.see(Observation{Trigger: SeenNonce, Key: k, Remote: roam.ILV{NID: k.Remote, L64: netP}, Nonce: peerNonce})
 		b.sessions[k].asks = true
@@ -36,9 +36,9 @@ func (b *bench) crowd(n, inUse int) []SessionKey {
 func TestMoveOfMany(t *testing.T) {
 	const all, inUse = 1000, 100
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	keys := b.crowd(all, inUse)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	if n := len(b.updates()); n != moveFirst {
 		t.Fatalf("%d updates at once, want %d", n, moveFirst)
 	}
@@ -76,10 +76,10 @@ func TestMoveOfMany(t *testing.T) {
 func TestMoveAgain(t *testing.T) {
 	const all = 600
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	keys := b.crowd(all, 0)
-	b.prefix(2, netB, Infinite)
-	b.prefix(3, netC, Infinite)
+	b.prefix(2, netB, roam.Infinite)
+	b.prefix(3, netC, roam.Infinite)
 	b.RemovePeer(b.now, keys[all-1].Remote)
 	b.drain()
 	b.pass(time.Second)

@@ -109,12 +109,12 @@ func (b *bench) pass(d time.Duration) {
 }
 
 func (b *bench) prefix(link roam.LinkID, l roam.L64, preferred time.Duration) {
-	b.HandleLocator(b.now, LocatorEvent{Local: Local{link, l}, Present: true, Preferred: preferred})
+	b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: link, L64: l}, Present: true, Preferred: preferred})
 	b.drain()
 }
 
 func (b *bench) withdraw(link roam.LinkID, l roam.L64) {
-	b.HandleLocator(b.now, LocatorEvent{Local: Local{link, l}})
+	b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: link, L64: l}})
 	b.drain()
 }
 
@@ -205,7 +205,7 @@ func (b *bench) openOther(at ...roam.L64) {
 	b.t.Helper()
 	p := Peer{NID: peerNID, Names: []string{"peer"}}
 	for _, l := range at {
-		p.Locators = append(p.Locators, RemoteLocator{L64: l, Preference: 10, Lifetime: Infinite})
+		p.Locators = append(p.Locators, RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
 	}
 	b.AddPeer(b.now, p)
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})

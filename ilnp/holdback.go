@@ -104,8 +104,8 @@ func (c *Core) knownPaths(now time.Time, s *session, wanted []Path) []Path {
 	if paths := slices.DeleteFunc(slices.Clone(wanted), unknown); len(paths) > 0 {
 		return paths
 	}
-	sources := slices.DeleteFunc(placesOf(c.usable(now)), func(l Local) bool { return !slices.Contains(s.known, l.L64) })
-	inUse := slices.DeleteFunc(slices.Clone(sources), func(l Local) bool { return !s.sendsFrom(l) })
+	sources := slices.DeleteFunc(placesOf(c.usable(now)), func(l roam.LinkLocator) bool { return !slices.Contains(s.known, l.L64) })
+	inUse := slices.DeleteFunc(slices.Clone(sources), func(l roam.LinkLocator) bool { return !s.sendsFrom(l) })
 	if len(inUse) == 0 {
 		inUse = sources[:min(len(sources), 1)]
 	}
@@ -229,7 +229,7 @@ func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 	if s.asks || len(s.known) == 0 || slices.ContainsFunc(s.known, isUsable) || u.tries%sourceEvery != sourceTry%sourceEvery {
 		return
 	}
-	p := Path{Local: Local{Link: path.Local.Link, L64: s.known[0]}, Remote: path.Remote}
+	p := Path{Local: roam.LinkLocator{Link: path.Local.Link, L64: s.known[0]}, Remote: path.Remote}
 	overNIDs := s.icmp == icmpOverNIDs || s.icmp != icmpOrdinary && u.tries/sourceEvery%2 == 0
 	if b, ok := c.buildUpdate(p, s, c.composeUpdate(now, s), overNIDs); ok {
 		c.transmitControl(now, s, p, b, false)

@@ -13,7 +13,7 @@ import (
 func other(t *testing.T, m Mode) *bench {
 	t.Helper()
 	b := newBench(t, inMode(m))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.openOther(netP)
 	return b
 }
@@ -26,13 +26,13 @@ func (b *bench) wantSources(why string, want ...roam.L64) {
 }
 
 // sentFrom returns where the updates left from: link and source.
-func (b *bench) sentFrom() []Local {
-	var ls []Local
+func (b *bench) sentFrom() []roam.LinkLocator {
+	var ls []roam.LinkLocator
 	for _, s := range b.sent {
 		p := b.parse(s)
 		lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
 		if p.Type == ilnpwire.TypeLocatorUpdate && err == nil && lu.Operation == ilnpwire.Advertisement {
-			ls = append(ls, Local{s.Link, p.Src.L64})
+			ls = append(ls, roam.LinkLocator{Link: s.Link, L64: p.Src.L64})
 		}
 	}
 	return ls
@@ -42,9 +42,9 @@ func (b *bench) sentFrom() []Local {
 // what this host wants, and data wait on the old one for the acknowledgement.
 func TestDataWaitForTheAcknowledgement(t *testing.T) {
 	b := other(t, Soft)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("not acknowledged", netA)
-	if from := b.sentFrom(); !slices.Equal(from, []Local{{2, netB}}) {
+	if from := b.sentFrom(); !slices.Equal(from, []roam.LinkLocator{{Link: 2, L64: netB}}) {
 		t.Errorf("updates from %v, want one from the new locator", from)
 	}
 	lu := b.updates()[0].Locators
@@ -63,7 +63,7 @@ func TestDataWaitForTheAcknowledgement(t *testing.T) {
 // So they do in duality, for their share.
 func TestShareWaitsForTheAcknowledgement(t *testing.T) {
 	b := other(t, Duality)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("not acknowledged", netA)
 	b.acknowledgeLast()
 	b.wantSources("acknowledged", netA, netB)
@@ -75,12 +75,12 @@ func TestShareWaitsForTheAcknowledgement(t *testing.T) {
 // In duality from the beginning, data go from where the first answer came.
 func TestShareFromTheStart(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{
-		Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{2, netB}, Nonce: peerNonce,
+		Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: roam.LinkLocator{Link: 2, L64: netB}, Nonce: peerNonce,
 	})
 	b.wantSources("answered", netB)
 	b.answerProbesTo(netP, peerNonce)
@@ -106,9 +106,9 @@ func TestSignsThatTheNewLocatorIsKnown(t *testing.T) {
 		},
 	} {
 		b := other(t, Soft)
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now, NonceAt: netA}})
-		b.probePaths(b.now, b.sessions[theKey], []Path{{Local{2, netB}, netP}})
+		b.probePaths(b.now, b.sessions[theKey], []Path{{roam.LinkLocator{Link: 2, L64: netB}, netP}})
 		b.drain()
 		b.answerProbesTo(netP, peerNonce)
 		b.wantSources(name+": an echo reply", netA)
@@ -117,7 +117,7 @@ func TestSignsThatTheNewLocatorIsKnown(t *testing.T) {
 	}
 	b := other(t, Soft)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now, NonceAt: netC}})
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("data to a locator that was never told of", netA)
 }
 
@@ -126,7 +126,7 @@ func TestSignsThatTheNewLocatorIsKnown(t *testing.T) {
 func TestReturnToTheKnownLocator(t *testing.T) {
 	b := other(t, Soft)
 	b.pass(time.Second)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("silent for a second", netB)
 	b.pass(returnAfter - time.Millisecond)
 	b.wantSources("not yet", netB)
@@ -157,7 +157,7 @@ func TestNoReturnToSilence(t *testing.T) {
 	}
 	b := other(t, Soft)
 	b.pass(time.Second)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	answerFrom(b, netB)
 	b.pass(returnAfter)
 	b.wantSources("only the new one answers", netB)
@@ -169,7 +169,7 @@ func TestNoReturnToSilence(t *testing.T) {
 // An immediate handoff does not wait, and returns when it was in vain.
 func TestHardHandoffReturns(t *testing.T) {
 	b := other(t, Hard)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("at once", netB)
 	if len(b.probesSent()) > 0 {
 		t.Error("a probe from the withdrawn locator calls the correspondent back")
@@ -180,7 +180,7 @@ func TestHardHandoffReturns(t *testing.T) {
 	b.wantSources("acknowledged", netB)
 
 	b = other(t, Hard)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.pass(time.Minute)
 	b.wantSources("acknowledged in time", netB)
@@ -193,7 +193,7 @@ func TestHardHandoffReturns(t *testing.T) {
 func TestKnownLocatorComesBack(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Place = func(link string) int { return len(link) } })
 	up := func(link roam.LinkID, name string, l roam.L64) {
-		b.HandleLocator(b.now, LocatorEvent{Local: Local{link, l}, Present: true, Preferred: Infinite, LinkName: name})
+		b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: link, L64: l}, Present: true, Preferred: roam.Infinite, LinkName: name})
 		b.drain()
 	}
 	up(1, "second", netA)
@@ -215,7 +215,7 @@ func TestKnownLocatorComesBack(t *testing.T) {
 // if echo requests are answered.
 func TestUpdateThatFails(t *testing.T) {
 	b := other(t, Soft)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(time.Minute)
 	i := slices.IndexFunc(b.events, func(e Event) bool { return e.Kind == UpdateFailed })
 	if i < 0 || b.events[i].Path.Local.L64 != netA || b.events[i].Reason == "" || b.count(UpdateFailed) != 1 {
@@ -238,14 +238,14 @@ func TestUpdateThatFails(t *testing.T) {
 // round of probes without an answer.
 func TestSilenceEndsTheWait(t *testing.T) {
 	b := other(t, Soft)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(30 * time.Second)
 	b.forget()
 	b.see(Observation{Trigger: SeenSilence, Key: theKey})
 	b.wantSources("suspected", netA)
 	b.pass(suspectMin)
 	b.wantSources("no answer", netB)
-	if from := b.sentFrom(); len(from) == 0 || from[0] != (Local{2, netB}) {
+	if from := b.sentFrom(); len(from) == 0 || from[0] != (roam.LinkLocator{Link: 2, L64: netB}) {
 		t.Errorf("updates from %v, want one from the new locator first", from)
 	}
 	b.pass(returnAfter)
@@ -257,7 +257,7 @@ func TestSilenceEndsTheWait(t *testing.T) {
 func TestWaitWithoutEcho(t *testing.T) {
 	for _, m := range []Mode{Soft, Duality} {
 		b := other(t, m)
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		for range 120 {
 			b.pass(time.Second)
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, WithoutNonce: 1}})
@@ -276,14 +276,14 @@ func TestUpdateFromTheKnownSource(t *testing.T) {
 	b := other(t, Soft)
 	b.Detach(b.now, 1)
 	b.drain()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(20 * time.Second)
 	from, own, foreign := b.sentFrom(), 0, []int(nil)
 	for _, l := range from {
 		switch l {
-		case Local{2, netB}:
+		case roam.LinkLocator{Link: 2, L64: netB}:
 			own++
-		case Local{2, netA}:
+		case roam.LinkLocator{Link: 2, L64: netA}:
 			foreign = append(foreign, own)
 		default:
 			t.Fatalf("an update from %v", l)
@@ -301,22 +301,22 @@ func TestUpdateFromTheKnownSource(t *testing.T) {
 	b.forget()
 	b.Detach(b.now, 2)
 	b.drain()
-	b.prefix(3, netC, Infinite)
+	b.prefix(3, netC, roam.Infinite)
 	b.pass(time.Second)
-	if !slices.Contains(b.sentFrom(), Local{3, netB}) || slices.Contains(b.sentFrom(), Local{3, netA}) {
+	if !slices.Contains(b.sentFrom(), roam.LinkLocator{Link: 3, L64: netB}) || slices.Contains(b.sentFrom(), roam.LinkLocator{Link: 3, L64: netA}) {
 		t.Errorf("updates from %v, want one from the locator that was acknowledged last", b.sentFrom())
 	}
 
 	for name, b := range map[string]*bench{"Roam": newBench(t), "the old link is up": other(t, Soft)} {
 		if name == "Roam" {
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			b.Detach(b.now, 1)
 			b.drain()
 		}
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		b.pass(time.Minute)
-		if slices.Contains(b.sentFrom(), Local{2, netA}) {
+		if slices.Contains(b.sentFrom(), roam.LinkLocator{Link: 2, L64: netA}) {
 			t.Errorf("%s: an update from a source of another link", name)
 		}
 	}
@@ -328,9 +328,9 @@ func TestSourcesUnderBothRules(t *testing.T) {
 	for _, known := range []icmpRule{icmpSought, icmpTakesNIDs} {
 		b := other(t, Soft)
 		b.sessions[theKey].icmp = known
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		b.pass(time.Second)
-		seen := make(map[Local]int)
+		seen := make(map[roam.LinkLocator]int)
 		for i, over := range b.sums(ilnpwire.TypeLocatorUpdate) {
 			n := 1
 			if over {
@@ -338,7 +338,7 @@ func TestSourcesUnderBothRules(t *testing.T) {
 			}
 			seen[b.sentFrom()[i]] |= n
 		}
-		if seen[Local{1, netA}] != 3 || seen[Local{2, netB}] != 3 {
+		if seen[roam.LinkLocator{Link: 1, L64: netA}] != 3 || seen[roam.LinkLocator{Link: 2, L64: netB}] != 3 {
 			t.Errorf("rule %d: %v in a second, want both rules (3) from both", known, seen)
 		}
 	}
@@ -347,7 +347,7 @@ func TestSourcesUnderBothRules(t *testing.T) {
 // A successor waits as its predecessor did.
 func TestRestoredWait(t *testing.T) {
 	b := other(t, Soft)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	after := newBench(t)
 	after.now = b.now.Add(10 * time.Millisecond)
 	if err := after.Restore(after.now, b.Export()); err != nil {
@@ -356,8 +356,8 @@ func TestRestoredWait(t *testing.T) {
 	after.drain()
 	after.wantSources("restored", netA)
 	after.pass(time.Second)
-	after.prefix(1, netA, Infinite)
-	after.prefix(2, netB, Infinite)
+	after.prefix(1, netA, roam.Infinite)
+	after.prefix(2, netB, roam.Infinite)
 	after.wantSources("retransmitted", netA)
 	after.acknowledgeLast()
 	after.wantSources("acknowledged", netB)
@@ -380,7 +380,7 @@ func TestRoamIsRemembered(t *testing.T) {
 		b.answerProbes()
 	}
 	again()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("it ran Roam", netB)
 	b.pass(returnAfter)
 	b.wantSources("it does not acknowledge", netA)
@@ -399,7 +399,7 @@ func TestUnacquainted(t *testing.T) {
 	}
 	b.pass(time.Second)
 	b.HandleHeard([]Activity{{Key: theKey, LastRx: b.now}, {Key: SessionKey{1, 2}}})
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.wantSources("just read", netA)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, Asks: true}})
 	if got := b.Unacquainted(); len(got) > 0 {

@@ -11,8 +11,8 @@ import (
 // first probe is lost. The nonce is asked for again, so that the correspondent can move.
 func TestLostFirstProbeIsRepeated(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
 	b.forget()
@@ -39,10 +39,10 @@ func TestLostFirstProbeIsRepeated(t *testing.T) {
 // the same.
 func TestLatePacketDoesNotKeepASessionAway(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
-	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Nonce: peerNonce, Local: Local{1, netA}})
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netQ}, Nonce: peerNonce, Local: roam.LinkLocator{Link: 1, L64: netA}})
 	b.answerProbesTo(netQ, peerNonce) // it was there until now
 	b.wantTargets(netQ)
 	b.forget()

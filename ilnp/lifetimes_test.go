@@ -37,7 +37,7 @@ func TestUpdateValidates(t *testing.T) {
 	for name, c := range map[string]struct {
 		preferred time.Duration
 		updates   int
-	}{"infinite": {Infinite, 3}, "a day": {24 * time.Hour, 3}, "an hour": {time.Hour, 4}, "half an hour": {30 * time.Minute, 4}} {
+	}{"infinite": {roam.Infinite, 3}, "a day": {24 * time.Hour, 3}, "an hour": {time.Hour, 4}, "half an hour": {30 * time.Minute, 4}} {
 		b := newBench(t)
 		b.prefix(1, netA, c.preferred)
 		b.see(pending(netP, peerNonce))
@@ -138,8 +138,8 @@ func TestNoUpdateWhere(t *testing.T) {
 func noProbeAnswered(t *testing.T, n Nonce) (*bench, ilnpwire.LocatorUpdate) {
 	t.Helper()
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: n})
 	b.pass(updateAgain)

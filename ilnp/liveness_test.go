@@ -15,7 +15,7 @@ func silence(b *bench) { b.see(Observation{Trigger: SeenSilence, Key: theKey}) }
 // is held for dead; probes go on once a second, slowing down to every 15 s.
 func TestSilence(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	silence(b) // told again meanwhile
@@ -45,7 +45,7 @@ func TestSilence(t *testing.T) {
 // and what comes next falls back.
 func TestILNPThatWent(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	own := b.entries[theKey].LocalNonce
 	b.receive(1, problem(b, netP, own, 2))
@@ -86,7 +86,7 @@ func TestWhatRevives(t *testing.T) {
 		},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		silence(b)
 		b.pass(5 * time.Second)
@@ -104,7 +104,7 @@ func TestWhatRevives(t *testing.T) {
 // TestHeardDuringSuspicion: echo replies may be filtered, but the nonce came.
 func TestHeardDuringSuspicion(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	b.pass(time.Second)
@@ -118,12 +118,12 @@ func TestHeardDuringSuspicion(t *testing.T) {
 // TestNewLocatorOfADeadSession: data does not wait for an answer there.
 func TestNewLocatorOfADeadSession(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	b.pass(5 * time.Second)
 	b.forget()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	if b.entries[theKey].Dead || !slices.Equal(b.sources(), []roam.L64{netB}) {
 		t.Error("still dead on a locator that was never tried")
 	}
@@ -138,7 +138,7 @@ func TestNewLocatorOfADeadSession(t *testing.T) {
 
 func TestSilenceWhileThereIsNoLocator(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.withdraw(1, netA)
 	silence(b)
@@ -153,9 +153,9 @@ func TestSilenceWhileThereIsNoLocator(t *testing.T) {
 func TestFailover(t *testing.T) {
 	for _, mode := range []Mode{Soft, Hard} {
 		b := newBench(t, inMode(mode))
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		b.acknowledgeLast()
 		b.forget()
 		silence(b)
@@ -199,9 +199,9 @@ func TestFailover(t *testing.T) {
 // a sender of datagrams that nobody answers is suspected every two seconds.
 func TestFirstRoundOfSuspicion(t *testing.T) {
 	b := newBench(t, inMode(Hard))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.pass(time.Minute)
 	for range 10 {
@@ -222,9 +222,9 @@ func TestFirstRoundOfSuspicion(t *testing.T) {
 // hide it.
 func TestMonitor(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.answerProbes() // about the length of the new path
 	active := func() { b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}}); b.drain() }
@@ -254,9 +254,9 @@ func TestMonitor(t *testing.T) {
 // TestMonitorHearsNothing: that is for silence to judge.
 func TestMonitorHearsNothing(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.pass(5 * time.Second)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
@@ -268,7 +268,7 @@ func TestMonitorHearsNothing(t *testing.T) {
 
 func TestIdleTimeout(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.IdleTimeout = time.Minute })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(50 * time.Second)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now}})
@@ -297,7 +297,7 @@ func TestIdleTimeout(t *testing.T) {
 
 func TestRepliesFromElsewhereAreRefused(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	p := b.probesSent()[0]
@@ -313,11 +313,11 @@ func TestRepliesFromElsewhereAreRefused(t *testing.T) {
 
 func TestGetters(t *testing.T) {
 	b := newBench(t)
-	b.HandleLocator(b.now, LocatorEvent{Local: Local{1, netA}, Present: true, Preferred: time.Minute, LinkName: "eth0"})
+	b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 1, L64: netA}, Present: true, Preferred: time.Minute, LinkName: "eth0"})
 	b.AddPeer(b.now, Peer{NID: 99, Names: []string{"other"}, Locators: []RemoteLocator{{L64: netR, Lifetime: time.Hour}}})
 	b.open(netP)
 	b.AddPeer(b.now, Peer{NID: peerNID, Names: []string{"peer", "alias"}, Locators: []RemoteLocator{
-		{L64: netP, Lifetime: Infinite}, {L64: netQ, Lifetime: Infinite}, {L64: 0, Lifetime: Infinite},
+		{L64: netP, Lifetime: roam.Infinite}, {L64: netQ, Lifetime: roam.Infinite}, {L64: 0, Lifetime: roam.Infinite},
 	}})
 	b.drain()
 	peers := b.Peers(b.now)
@@ -340,10 +340,10 @@ func TestGetters(t *testing.T) {
 // TestNewsOfAPeer: what a look-up finds while its session is up.
 func TestNewsOfAPeer(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Preference: 1, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Preference: 1, Lifetime: roam.Infinite}}})
 	b.drain()
 	b.wantTargets(netP)
 	if len(b.Peers(b.now)[0].Locators) != 2 {
@@ -397,7 +397,7 @@ func TestAnswersWithAnotherNonce(t *testing.T) {
 		{"dead", func(b *bench) { silence(b); b.pass(10 * time.Second) }, 0, false, other, 0, 1},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		b.answerProbes()
 		c.prepare(b)
@@ -425,9 +425,9 @@ func TestAnswersWithAnotherNonce(t *testing.T) {
 // reserve says that the correspondent does not send to the one in use any more.
 func TestUpdateElsewhereDoubtsThePath(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, LastRx: b.now}})
 	b.drain()
@@ -443,7 +443,7 @@ func TestUpdateElsewhereDoubtsThePath(t *testing.T) {
 // locator may get.
 func TestGraceIsOfTheLesserRTT(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	s := b.sessions[theKey]
 	for _, c := range []struct{ measured, want time.Duration }{
@@ -452,7 +452,7 @@ func TestGraceIsOfTheLesserRTT(t *testing.T) {
 		{300 * time.Millisecond, 600 * time.Millisecond},
 		{20 * time.Millisecond, 40 * time.Millisecond},
 	} {
-		s.noteRTT(c.measured, Local{Link: 1, L64: netA})
+		s.noteRTT(c.measured, roam.LinkLocator{Link: 1, L64: netA})
 		s.nonceUntil = s.nonceUntil.Add(time.Second) // the entry is written
 		b.upsert(b.now, s, s.entry.Paths)
 		if b.drain(); b.entries[theKey].Grace != c.want {

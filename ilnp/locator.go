@@ -37,7 +37,7 @@ const confirmWithin = 3 * time.Second
 // "As new" is what may start a handoff; a refresh never does, so that two
 // networks in reach do not throw the host to and fro.
 type local struct {
-	Local
+	roam.LinkLocator
 	state     LocatorState
 	expires   time.Time // of the preferred lifetime; zero: never
 	since     time.Time // in this state of being there
@@ -56,7 +56,7 @@ type host struct {
 	mtus     map[roam.LinkID]int
 	disabled map[roam.LinkID]bool
 	place    func(link string) int // see Config.Place
-	active   []Local               // newest first
+	active   []roam.LinkLocator    // newest first
 	told     []listed              // what a Locator Update would list
 	ranks    int
 	arrivals int
@@ -68,11 +68,11 @@ type listed struct {
 	preference uint16
 }
 
-func (h *host) find(at Local) (int, bool) {
-	return slices.BinarySearchFunc(h.locals, at, func(l *local, at Local) int { return compareLocal(l.Local, at) })
+func (h *host) find(at roam.LinkLocator) (int, bool) {
+	return slices.BinarySearchFunc(h.locals, at, func(l *local, at roam.LinkLocator) int { return compareLocal(l.LinkLocator, at) })
 }
 
-func compareLocal(a, b Local) int {
+func compareLocal(a, b roam.LinkLocator) int {
 	return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
 }
 
@@ -117,7 +117,7 @@ func (h *host) rankNew(l *local) {
 
 // HandleLocator tells that a prefix on a link appeared, was refreshed or went.
 // Locators that cannot stand on the wire are refused.
-func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
+func (c *Core) HandleLocator(now time.Time, ev roam.PrefixEvent) {
 	h := &c.host
 	if ev.Link == 0 || !c.acceptable(ev.L64) {
 		c.refuse(now, SessionKey{}, reasonLocator)
@@ -130,7 +130,7 @@ func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 		}
 		h.names[ev.Link] = ev.LinkName
 	}
-	i, there := h.find(ev.Local)
+	i, there := h.find(ev.LinkLocator)
 	if !ev.Present {
 		if there {
 			c.dropLocal(now, i, "withdrawn")
@@ -139,7 +139,7 @@ func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 		return
 	}
 	if !there {
-		h.locals = slices.Insert(h.locals, i, &local{Local: ev.Local, state: Aged, since: now})
+		h.locals = slices.Insert(h.locals, i, &local{LinkLocator: ev.LinkLocator, state: Aged, since: now})
 	}
 	l, why := h.locals[i], "lifetime renewed"
 	l.expires, l.confirmBy = deadline(now, max(ev.Preferred, 0)), time.Time{}
@@ -147,7 +147,7 @@ func (c *Core) HandleLocator(now time.Time, ev LocatorEvent) {
 		l.state, l.since = Valid, now
 		h.rankNew(l)
 		why = "new locator"
-		c.notify(Event{Time: now, Kind: LocatorAdded, To: []Local{l.Local}, Locators: []roam.L64{l.L64}})
+		c.notify(Event{Time: now, Kind: LocatorAdded, To: []roam.LinkLocator{l.LinkLocator}, Locators: []roam.L64{l.L64}})
 	}
 	c.reselect(now, why)
 }
@@ -205,7 +205,7 @@ func (c *Core) dropLocal(now time.Time, i int, reason string) {
 }
 
 func (c *Core) locatorRemoved(now time.Time, l *local, reason string) {
-	c.notify(Event{Time: now, Kind: LocatorRemoved, From: []Local{l.Local}, Locators: []roam.L64{l.L64}, Reason: reason})
+	c.notify(Event{Time: now, Kind: LocatorRemoved, From: []roam.LinkLocator{l.LinkLocator}, Locators: []roam.L64{l.L64}, Reason: reason})
 }
 
 // fire is called when the lifetime of a locator has ended, and for the next batch
@@ -233,9 +233,9 @@ func (c *Core) reselect(now time.Time, why string) {
 		c.restate(now, l, slices.Contains(chosen, l))
 	}
 	before, told := h.active, h.told
-	h.active = make([]Local, len(chosen))
+	h.active = make([]roam.LinkLocator, len(chosen))
 	for i, l := range chosen {
-		h.active[i] = l.Local
+		h.active[i] = l.LinkLocator
 	}
 	h.told = c.listing(now)
 	c.armLocal(now)
@@ -361,7 +361,7 @@ func (c *Core) Locals(now time.Time) []LocalState {
 	states := make([]LocalState, len(c.host.locals))
 	for i, l := range c.host.locals {
 		states[i] = LocalState{
-			Local: l.Local, LinkName: c.host.names[l.Link], State: l.state, Disabled: c.host.disabled[l.Link],
+			LinkLocator: l.LinkLocator, LinkName: c.host.names[l.Link], State: l.state, Disabled: c.host.disabled[l.Link],
 			Preferred: remaining(now, l.expires), Since: l.since,
 		}
 	}

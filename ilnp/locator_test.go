@@ -46,17 +46,17 @@ func TestLocatorLifeCycle(t *testing.T) {
 		}},
 		{"a valid one ages", Soft, []step{
 			{up(1, netA, life), nil},
-			{up(2, netB, Infinite), nil},
+			{up(2, netB, roam.Infinite), nil},
 			{wait(life), states(netA, Aged, netB, Active)},
 		}},
 		{"an aged one that comes back is new", Soft, []step{
 			{up(1, netA, life), nil},
-			{up(2, netB, Infinite), nil},
+			{up(2, netB, roam.Infinite), nil},
 			{wait(life), nil},
 			{up(1, netA, life), states(netA, Active, netB, Valid)},
 		}},
 		{"an active one with a replacement ages", Soft, []step{
-			{up(1, netA, Infinite), nil},
+			{up(1, netA, roam.Infinite), nil},
 			{up(2, netB, life), states(netA, Valid, netB, Active)},
 			{wait(life), states(netA, Active, netB, Aged)},
 		}},
@@ -113,13 +113,13 @@ func TestLocatorLifeCycle(t *testing.T) {
 		}},
 		{"a second prefix on the same link waits", Soft, []step{
 			{up(1, netA, life), nil},
-			{up(1, netB, Infinite), states(netA, Active, netB, Valid)},
+			{up(1, netB, roam.Infinite), states(netA, Active, netB, Valid)},
 			{wait(life), states(netA, Aged, netB, Active)},
 		}},
 		{"renumbering stays on its link", Soft, []step{
-			{up(2, netC, Infinite), nil},
+			{up(2, netC, roam.Infinite), nil},
 			{up(1, netA, life), nil},
-			{up(1, netB, Infinite), nil},
+			{up(1, netB, roam.Infinite), nil},
 			{wait(life), states(netA, Aged, netB, Active, netC, Valid)},
 		}},
 		{"hard mode", Hard, []step{
@@ -150,9 +150,9 @@ func TestLocatorLifeCycle(t *testing.T) {
 func TestUnusableLocalLocators(t *testing.T) {
 	b := newBench(t)
 	for _, l := range []roam.L64{0, 0xfe80_0000_0000_0000, 0xff02_0000_0000_0000, roam.DefaultSessionPrefix} {
-		b.prefix(1, l, Infinite)
+		b.prefix(1, l, roam.Infinite)
 	}
-	b.prefix(0, netA, Infinite)
+	b.prefix(0, netA, roam.Infinite)
 	if len(b.states()) != 0 || b.RejectedInput()[reasonLocator] != 5 {
 		t.Errorf("locators %v and %d refusals, want none and 5", b.states(), b.RejectedInput()[reasonLocator])
 	}
@@ -171,9 +171,9 @@ func TestListing(t *testing.T) {
 		{Duality, 2, []listed{{netC, 10}, {netA, 10}}},
 	} {
 		b := newBench(t, inMode(c.mode))
-		b.prefix(1, netA, Infinite)
-		b.prefix(2, netB, Infinite)
-		b.prefix(3, netC, Infinite)
+		b.prefix(1, netA, roam.Infinite)
+		b.prefix(2, netB, roam.Infinite)
+		b.prefix(3, netC, roam.Infinite)
 		b.prefix(4, netC, 0) // deprecated, and the same prefix
 		b.SetLinkDisabled(b.now, c.disabled, true)
 		if got := b.listing(b.now); !slices.Equal(got, c.want) {
@@ -199,8 +199,8 @@ func TestOnePrefixOnTwoLinksIsListedOnce(t *testing.T) {
 
 func TestLocatorEvents(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.prefix(2, netB, 9*time.Second)
 	b.pass(time.Minute)
 	b.withdraw(2, netB)
@@ -231,11 +231,11 @@ func TestModeIsToldOnce(t *testing.T) {
 func TestNamesOfLinksAreForgotten(t *testing.T) {
 	b := newBench(t)
 	for i := range roam.LinkID(100) {
-		b.HandleLocator(b.now, LocatorEvent{Local: Local{i + 1, netA}, Present: true, Preferred: Infinite, LinkName: "wwan0"})
+		b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: i + 1, L64: netA}, Present: true, Preferred: roam.Infinite, LinkName: "wwan0"})
 		if i%2 == 0 {
 			b.Detach(b.now, i+1)
 		} else {
-			b.HandleLocator(b.now, LocatorEvent{Local: Local{i + 1, netA}, LinkName: "wwan0"})
+			b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: i + 1, L64: netA}, LinkName: "wwan0"})
 		}
 		b.drain()
 	}
@@ -253,7 +253,7 @@ func TestPreferredLinkIsKept(t *testing.T) {
 		c.Place = func(link string) int { return map[string]int{"eth7": 0, "wlan0": 1, "wwan0": 2}[link] }
 	})
 	name := func(link roam.LinkID, name string, l roam.L64, gone bool) {
-		b.HandleLocator(b.now, LocatorEvent{Local: Local{link, l}, Present: !gone, LinkName: name, Preferred: Infinite})
+		b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: link, L64: l}, Present: !gone, LinkName: name, Preferred: roam.Infinite})
 		b.drain()
 	}
 	want := func(l roam.L64) {

@@ -65,7 +65,7 @@ func (c *Core) unobstructed(remote roam.NID, paths []Path) []Path {
 
 // nextEnds returns the source and destination of the try-th transmission in the
 // order of entryAt, in which obstructed paths are left out; false: all are.
-func (c *Core) nextEnds(remote roam.NID, try int, sources []Local, destinations []roam.L64) (Path, bool) {
+func (c *Core) nextEnds(remote roam.NID, try int, sources []roam.LinkLocator, destinations []roam.L64) (Path, bool) {
 	n, m := len(sources), len(destinations)
 	for k := range n * m {
 		i, j := entryAt((try+k)%(n*m), n, m)
@@ -86,7 +86,7 @@ func (c *Core) reachable(s *session, list []listed) []listed {
 	return slices.DeleteFunc(list, func(e listed) bool {
 		return !slices.ContainsFunc(c.host.locals, func(l *local) bool {
 			return l.L64 == e.l64 && slices.ContainsFunc(remotes, func(r roam.L64) bool {
-				return !c.isObstructed(s.remoteNID, Path{Local: l.Local, Remote: r})
+				return !c.isObstructed(s.remoteNID, Path{Local: l.LinkLocator, Remote: r})
 			})
 		})
 	})

@@ -17,7 +17,7 @@ func (b *bench) along() (paths []Path) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		paths = append(paths, Path{Local{s.Link, p.Src.L64}, p.Dst.L64})
+		paths = append(paths, Path{roam.LinkLocator{Link: s.Link, L64: p.Src.L64}, p.Dst.L64})
 	}
 	return paths
 }
@@ -31,7 +31,7 @@ func (b *bench) obstruct(paths ...Path) {
 // TestObstructedPaths: nothing uses an obstructed path, in no mode and however the
 // session fares, and its entry never lists one; when the policy is gone, it does.
 func TestObstructedPaths(t *testing.T) {
-	fromA, fromB := Path{Local{1, netA}, netP}, Path{Local{2, netB}, netP}
+	fromA, fromB := Path{roam.LinkLocator{Link: 1, L64: netA}, netP}, Path{roam.LinkLocator{Link: 2, L64: netB}, netP}
 	for name, c := range map[string]struct {
 		mode             Mode
 		obstructed, want []Path
@@ -45,8 +45,8 @@ func TestObstructedPaths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, inMode(c.mode))
-			b.prefix(1, netA, Infinite)
-			b.prefix(2, netB, Infinite)
+			b.prefix(1, netA, roam.Infinite)
+			b.prefix(2, netB, roam.Infinite)
 			b.open(netP)
 			before := b.entries[theKey].Paths
 			b.forget()
@@ -79,11 +79,11 @@ func TestObstructedPaths(t *testing.T) {
 // which it would get no answer.
 func TestObstructedLocatorIsNotListed(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP, netQ)
 	b.forget()
-	fromB := Local{2, netB}
+	fromB := roam.LinkLocator{Link: 2, L64: netB}
 	b.obstruct(Path{fromB, netP}, Path{fromB, netQ})
 	lists := func() (ls []roam.L64) {
 		list := b.updates()
@@ -118,10 +118,10 @@ func TestObstructedLocatorIsNotListed(t *testing.T) {
 // is not held for plain IPv6 meanwhile, nor is a preinstalled entry used.
 func TestObstructedFromTheStart(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Preinstall = 1 })
-	b.prefix(1, netA, Infinite)
-	only := Path{Local{1, netA}, netP}
+	b.prefix(1, netA, roam.Infinite)
+	only := Path{roam.LinkLocator{Link: 1, L64: netA}, netP}
 	b.obstruct(only)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.drain()
 	for i, paths := range [][]Path{{only}, nil, {only}} {
 		b.obstruct(paths...)
@@ -144,10 +144,10 @@ func TestObstructedFromTheStart(t *testing.T) {
 // retransmitted along others only, in no form along that one.
 func TestObstructedRetransmissions(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.UDPPort = 6740 })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP, netQ)
 	b.forget()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	first := b.along()[0]
 	b.forget()
 	b.obstruct(first)
@@ -161,11 +161,11 @@ func TestObstructedRetransmissions(t *testing.T) {
 // peer take an obstructed path.
 func TestObstructedQuestions(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
 	b.forget()
-	fromA := Path{Local{1, netA}, netP}
+	fromA := Path{roam.LinkLocator{Link: 1, L64: netA}, netP}
 	b.obstruct(fromA)
 	b.Check(b.now, peerNID, nil)
 	b.drain()
@@ -173,7 +173,7 @@ func TestObstructedQuestions(t *testing.T) {
 		t.Errorf("a command sends %d probes, some along %v", len(b.sent), fromA)
 	}
 	const nid roam.NID = 0x0200_0000_0000_0009
-	pending := Path{Local{1, netA}, netQ}
+	pending := Path{roam.LinkLocator{Link: 1, L64: netA}, netQ}
 	knock := Observation{
 		Trigger: SeenPending, Key: SessionKey{ownNID, nid}, LocalNID: ownNID, Local: pending.Local,
 		Remote: roam.ILV{NID: nid, L64: netQ}, Nonce: peerNonce, OwnNonce: peerNonce,

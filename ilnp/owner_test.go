@@ -28,7 +28,7 @@ func TestSocketsOfAReplacedSession(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			b.pass(time.Second)
 			if c.moves {
@@ -38,7 +38,7 @@ func TestSocketsOfAReplacedSession(t *testing.T) {
 			}
 			b.pass(c.after)
 			if c.told {
-				b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+				b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 				b.drain()
 			}
 			b.other = nil

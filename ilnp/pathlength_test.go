@@ -61,9 +61,9 @@ func (b *bench) active() {
 // lengthBench is a session in duality whose second path has not been asked yet.
 func lengthBench(t *testing.T) *bench {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	if got := b.long(); !slices.Equal(got, []roam.L64{netB}) {
 		t.Fatalf("before the new path has answered TCP does not take %v", got)
@@ -186,10 +186,10 @@ func TestTrackedLongPaths(t *testing.T) {
 // with one path has no use for it.
 func TestNewPathBesideOneThatWasNotAsked(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	clear(b.sessions[theKey].lengths)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	if got := b.long(); !slices.Equal(got, []roam.L64{netB}) {
 		t.Errorf("TCP does not take %v", got)

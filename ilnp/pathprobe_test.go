@@ -6,13 +6,15 @@ import (
 	"time"
 
 	ilnpwire "roam/wire/ilnp"
+
+	"roam"
 )
 
 func TestCheckTellsEveryAnswer(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP, netQ)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.answerProbes()
 	b.acknowledgeLater()
 	paths := b.Check(b.now, peerNID, nil)
@@ -54,12 +56,12 @@ func TestCheckOpensASession(t *testing.T) {
 	if got := b.Check(b.now, peerNID, nil); got != nil {
 		t.Errorf("a pending peer has paths: %v", got)
 	}
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	if got := b.Check(b.now, peerNID, nil); got != nil {
 		t.Errorf("there are paths without a locator of ours: %v", got)
 	}
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.forget()
 	paths := b.Check(b.now, peerNID, nil)
 	b.drain()
@@ -91,8 +93,8 @@ func (b *bench) told() (n int) {
 
 func TestWhyPlain(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	why := func() string { return b.Peers(b.now)[0].WhyPlain }
 	if got := why(); got != "" {
@@ -117,8 +119,8 @@ func TestWhyPlain(t *testing.T) {
 // while somebody else wrote packets without nonce in its name.
 func TestPlainIsAskedAgain(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.pass(2 * time.Second)
 	forge := func() {

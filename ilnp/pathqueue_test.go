@@ -150,10 +150,10 @@ func TestSharesAreForgotten(t *testing.T) {
 	}
 	b = queueBench(t)
 	b.waits(0, 60*ms)
-	b.HandleLocator(b.now, LocatorEvent{Local: Local{Link: 2, L64: netB}})
+	b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 2, L64: netB}})
 	b.drain()
 	b.acknowledgeLast()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	if p := b.entries[theKey]; len(p.Paths) != 2 || len(p.Costs) != 0 {
 		t.Errorf("a path that came back has costs %v", p.Costs)

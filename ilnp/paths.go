@@ -29,7 +29,7 @@ func lcm(a, b int) int { return a / gcd(a, b) * b }
 // cross combines sources and destinations to at most MaxPaths paths on which
 // each source stands equally often, and each destination too. Where the
 // numbers do not allow that, the last of the longer list are left out.
-func cross(sources []Local, destinations []roam.L64) []Path {
+func cross(sources []roam.LinkLocator, destinations []roam.L64) []Path {
 	n, m := min(len(sources), MaxPaths), min(len(destinations), MaxRemote)
 	if n == 0 || m == 0 {
 		return nil
@@ -51,10 +51,10 @@ func cross(sources []Local, destinations []roam.L64) []Path {
 }
 
 // placesOf strips locals of everything but link and locator.
-func placesOf(ls []*local) []Local {
-	places := make([]Local, len(ls))
+func placesOf(ls []*local) []roam.LinkLocator {
+	places := make([]roam.LinkLocator, len(ls))
 	for i, l := range ls {
-		places[i] = l.Local
+		places[i] = l.LinkLocator
 	}
 	return places
 }
@@ -65,7 +65,7 @@ func placesOf(ls []*local) []Local {
 func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
 		p := s.entry.Paths[0]
-		usable := slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == p.Local })
+		usable := slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
 		if usable && !c.isObstructed(s.remoteNID, p) {
 			return s.entry.Paths
 		}

@@ -14,10 +14,10 @@ import (
 func TestCrossIsFair(t *testing.T) {
 	for n := 1; n <= 20; n++ {
 		for m := 1; m <= 12; m++ {
-			var sources []Local
+			var sources []roam.LinkLocator
 			var destinations []roam.L64
 			for i := range n {
-				sources = append(sources, Local{roam.LinkID(i + 1), netA})
+				sources = append(sources, roam.LinkLocator{Link: roam.LinkID(i + 1), L64: netA})
 			}
 			for i := range m {
 				destinations = append(destinations, netP+roam.L64(i))
@@ -26,7 +26,7 @@ func TestCrossIsFair(t *testing.T) {
 			if len(paths) > MaxPaths || len(paths) < min(n*m, 8) {
 				t.Fatalf("%d sources, %d destinations: %d paths", n, m, len(paths))
 			}
-			from, to, seen := make(map[Local]int), make(map[roam.L64]int), make(map[Path]bool)
+			from, to, seen := make(map[roam.LinkLocator]int), make(map[roam.L64]int), make(map[Path]bool)
 			for _, p := range paths {
 				from[p.Local]++
 				to[p.Remote]++
@@ -47,7 +47,7 @@ func TestCrossIsFair(t *testing.T) {
 			}
 		}
 	}
-	if cross(nil, []roam.L64{netP}) != nil || cross([]Local{{1, netA}}, nil) != nil {
+	if cross(nil, []roam.L64{netP}) != nil || cross([]roam.LinkLocator{{Link: 1, L64: netA}}, nil) != nil {
 		t.Error("paths from nothing or to nothing")
 	}
 }
@@ -183,8 +183,8 @@ func TestNames(t *testing.T) {
 		SeenOtherNonce.String(): "other nonce",
 		ModeChanged.String():    "mode changed",
 		EventKind(200).String(): "200",
-		Local{2, netA}.String(): "2001:0db8:000a:0000 on link 2",
-		theKey.String():         "0200:0000:0000:0001 - 0200:0000:0000:0002",
+		roam.LinkLocator{Link: 2, L64: netA}.String(): "2001:0db8:000a:0000 on link 2",
+		theKey.String(): "0200:0000:0000:0001 - 0200:0000:0000:0002",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -12,7 +12,7 @@ import (
 func told(list ...roam.L64) Peer {
 	p := Peer{NID: peerNID, Names: []string{"peer"}}
 	for _, l := range list {
-		p.Locators = append(p.Locators, RemoteLocator{L64: l, Preference: 10, Lifetime: Infinite})
+		p.Locators = append(p.Locators, RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
 	}
 	return p
 }
@@ -20,7 +20,7 @@ func told(list ...roam.L64) Peer {
 // TestToldLocatorsAreReplaced: the newest look-up is what a new session uses.
 func TestToldLocatorsAreReplaced(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.AddPeer(b.now, told(netP))
 	b.AddPeer(b.now, told(netQ))
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
@@ -47,7 +47,7 @@ func TestToldNamesAreReplaced(t *testing.T) {
 	for what, change := range map[string]func(*Peer){
 		"nothing":      func(*Peer) {},
 		"a preference": func(p *Peer) { p.Locators[0].Preference++ },
-		"a locator":    func(p *Peer) { p.Locators = append(p.Locators, RemoteLocator{L64: netQ, Lifetime: Infinite}) },
+		"a locator":    func(p *Peer) { p.Locators = append(p.Locators, RemoteLocator{L64: netQ, Lifetime: roam.Infinite}) },
 		"no locator":   func(p *Peer) { p.Locators = nil },
 		"an option":    func(p *Peer) { p.Rule, p.RuleFixed = RuleRFC6741, true },
 		"another node": func(p *Peer) { p.NID++ },
@@ -68,7 +68,7 @@ func TestToldNamesAreReplaced(t *testing.T) {
 // session that waits.
 func TestNewsWhileInitiated(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.AddPeer(b.now, told(netP))
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	b.forget()
@@ -95,7 +95,7 @@ func TestToldLocatorsThatAreRefused(t *testing.T) {
 
 func TestLifetimeOfALookUp(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	p := told(netP, netQ)
 	p.Locators[0].Lifetime = 10 * time.Second
 	p.Locators[1].Preference = 20
@@ -112,7 +112,7 @@ func TestLifetimeOfALookUp(t *testing.T) {
 
 func TestRemovePeerEndsEverything(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
 	b.RemovePeer(b.now, peerNID)
@@ -134,7 +134,7 @@ func TestRemovePeerEndsEverything(t *testing.T) {
 // when it opens the session itself.
 func TestResponderKnowsMore(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Accept = Known })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	p := told(netP, netQ)
 	p.Rule, p.DraftLU = RuleRFC6741, true
 	b.AddPeer(b.now, p)
@@ -145,7 +145,7 @@ func TestResponderKnowsMore(t *testing.T) {
 	if entry.Rule != RuleRFC6741 || !slices.Contains(entry.Accept, netQ) {
 		t.Errorf("entry %+v, want the told rule and the told locator in reserve", entry)
 	}
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	if lu := b.updates()[0]; lu.Form != ilnpwire.FormDraft || lu.Code != ilnpwire.CodeReplaceSoft {
 		t.Errorf("update %+v, want the told form", lu)
 	}
@@ -153,10 +153,10 @@ func TestResponderKnowsMore(t *testing.T) {
 
 func TestHardModeInTheDraftForm(t *testing.T) {
 	b := newBench(t, inMode(Hard), func(c *Config) { c.DraftLU = true })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	b.answerProbes()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	if lu := b.updates()[0]; lu.Code != ilnpwire.CodeReplaceHard || len(lu.Locators) != 1 {
 		t.Errorf("update %+v, want to replace hard, by the new locator alone", lu)
 	}
@@ -166,7 +166,7 @@ func TestHardModeInTheDraftForm(t *testing.T) {
 func TestSessionsOfTwoNIDs(t *testing.T) {
 	const second roam.NID = 0x0200_0000_0000_0011
 	b := newBench(t, func(c *Config) { c.NIDs = append(c.NIDs, second) })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	key := SessionKey{second, peerNID}
 	b.see(Observation{Trigger: SeenMiss, Key: key, LocalNID: second})
@@ -182,7 +182,7 @@ func TestSessionsOfTwoNIDs(t *testing.T) {
 // nonce says whose update it is (RFC 6741 §5.4).
 func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	second := Nonce{Len: 4, Bytes: [12]byte{6, 6}}
 	b.see(pending(netQ, second))
@@ -220,7 +220,7 @@ func TestUpdateFindsItsSessionByNonce(t *testing.T) {
 
 func TestPendingPeerIsGivenUp(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	b.pass(time.Minute)
 	if n := len(b.probesSent()); n != 2 || len(b.pendingPeers) != 0 {
@@ -241,8 +241,8 @@ func TestPendingPeerIsGivenUp(t *testing.T) {
 // unless two probes from the other one had no answer.
 func TestPendingPeerIsAskedFromWhereTheSessionIs(t *testing.T) {
 	b := newBench(t, inMode(Hard))
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
 	b.forget()
 	before := pending(netP, Nonce{Len: 4, Bytes: [12]byte{6, 6, 6, 6}}) // came to netA
@@ -261,7 +261,7 @@ func TestPendingPeerIsAskedFromWhereTheSessionIs(t *testing.T) {
 // as another one of that name is asked, or talks.
 func TestPendingPeerIsGivenUpBesideOthers(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	b.pass(10 * time.Second)
 	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{5}}))
@@ -276,7 +276,7 @@ func TestPendingPeerIsGivenUpBesideOthers(t *testing.T) {
 // TestPendingPeerThatGoesOnSending is asked again, but not for every packet.
 func TestPendingPeerThatGoesOnSending(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	for range 100 {
 		b.see(pending(netP, peerNonce))
 		b.now = b.now.Add(2 * time.Millisecond)
@@ -295,7 +295,7 @@ func (b *bench) dismissed(key SessionKey) bool {
 // place. Nothing shows that it is the same: the old session stays.
 func TestReturnElsewhere(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Minute)
 	fresh := Nonce{Len: 4, Bytes: [12]byte{5, 5}}
@@ -310,7 +310,7 @@ func TestReturnElsewhere(t *testing.T) {
 
 func TestReturnOfADeadPeerNeedsNoWaiting(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	b.pass(5 * time.Second)
@@ -326,7 +326,7 @@ func TestReturnOfADeadPeerNeedsNoWaiting(t *testing.T) {
 // TestNewsOfADeadPeer: both have moved, and the DNS knows where (RFC 6740 §6.2).
 func TestNewsOfADeadPeer(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	b.pass(time.Hour / 10)
@@ -345,7 +345,7 @@ func TestNewsOfADeadPeer(t *testing.T) {
 // silent at all of them.
 func TestBackToWhereItWasLookedUp(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 10, 100))))
 	b.pass(time.Minute)
@@ -362,9 +362,9 @@ func TestBackToWhereItWasLookedUp(t *testing.T) {
 // the correspondent shows a sign of life.
 func TestUpdateIsUrgedWhenHeard(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(22 * time.Second)
 	if b.count(UpdateFailed) != 1 {
 		t.Fatal("not given up")

@@ -178,7 +178,7 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 	if c.faultOf(lu, err, p.Payload) != "" || lu.Operation != ilnpwire.Advertisement {
 		return false
 	}
-	from := Local{Link: link, L64: p.Dst.L64}
+	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
 	if !slices.Contains(placesOf(c.usable(now)), from) || c.isObstructed(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
 		return false
 	}

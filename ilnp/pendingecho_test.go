@@ -16,7 +16,7 @@ var ownOfPending = Nonce{Len: 4, Bytes: [12]byte{8}}
 func pendingAt(t *testing.T, change ...func(*Config)) *bench {
 	t.Helper()
 	b := newBench(t, change...)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	return b
 }
@@ -107,7 +107,7 @@ func TestUpdateOfAPendingPeerIsBounded(t *testing.T) {
 // of a session, an update from elsewhere does not draw it.
 func TestSessionsNonceStaysWithItsLocators(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	own := b.entries[theKey].LocalNonce
 	o := pending(netP, forged)
@@ -176,8 +176,8 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 func recordedAt(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(pending(netP, peerNonce))
 	return b
 }
@@ -204,8 +204,8 @@ func TestSynAckValidates(t *testing.T) {
 	}
 
 	b = newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Lifetime: roam.Infinite}}})
 	o.Held = true
 	b.see(o)
 	b.pass(10 * ackPatience)
@@ -221,7 +221,7 @@ func TestSynAckElsewhere(t *testing.T) {
 	for name, change := range map[string]func(*bench){
 		"no record": func(*bench) {},
 		"record of the node wherever it is": func(b *bench) {
-			b.AddPeer(b.now, Peer{NID: peerNID, Anywhere: true, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
+			b.AddPeer(b.now, Peer{NID: peerNID, Anywhere: true, Locators: []RemoteLocator{{L64: netQ, Lifetime: roam.Infinite}}})
 		},
 	} {
 		b := pendingAt(t)
@@ -284,8 +284,8 @@ func TestReplyGoesBeforeSynAck(t *testing.T) {
 // preinstalled for it: the session has the nonce that the peer was shown.
 func TestExcessWaits(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Preinstall = 4 })
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.drain()
 	if !b.entries[theKey].Preinstalled {
 		t.Fatal("no entry is preinstalled")
@@ -314,7 +314,7 @@ func TestExcessWaits(t *testing.T) {
 // TestExcessOfNobody: where the pending peer is refused, what waits does not wait for ever.
 func TestExcessOfNobody(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Accept = Known })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	o := pending(netP, peerNonce)
 	o.Trigger = SeenExcess
 	b.see(o)
@@ -326,8 +326,8 @@ func TestExcessOfNobody(t *testing.T) {
 // TestExcessIsLetGo by the preinstalled entry when the pending peer is given up.
 func TestExcessIsLetGo(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Preinstall = 4 })
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	o := pending(netP, peerNonce)
 	o.Trigger = SeenExcess
 	b.see(o)

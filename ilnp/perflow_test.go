@@ -7,14 +7,16 @@ import (
 	"time"
 
 	ilnpwire "roam/wire/ilnp"
+
+	"roam"
 )
 
 // stallBench is a session in duality with two paths that work.
 func stallBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Minute)
 	b.forget()
@@ -89,9 +91,9 @@ func TestStallOfThePathsThemselves(t *testing.T) {
 // A path is lost, and TCP tries again on those that are left.
 func TestStallOfALostPath(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
-	b.prefix(3, netC, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
+	b.prefix(3, netC, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Minute)
 	if n := len(b.stall(2)); n != 3 {
@@ -229,9 +231,9 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 // What was found out of a correspondent outlives the daemon and the session.
 func TestPerFlowIsRemembered(t *testing.T) {
 	b := stallBench(t)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.stall(2)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.drain()
 	if !b.entries[theKey].PerFlow {
 		t.Error("forgotten when somebody told of the correspondent")

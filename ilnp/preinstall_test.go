@@ -12,7 +12,7 @@ func preinstalling(n int) func(*Config) { return func(c *Config) { c.Preinstall 
 
 // tell makes a correspondent known at a place.
 func (b *bench) tell(nid roam.NID, at roam.L64) {
-	b.AddPeer(b.now, Peer{NID: nid, Locators: []RemoteLocator{{L64: at, Preference: 10, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: nid, Locators: []RemoteLocator{{L64: at, Preference: 10, Lifetime: roam.Infinite}}})
 	b.drain()
 }
 
@@ -36,7 +36,7 @@ func (b *bench) wantPreinstalled(nids ...roam.NID) {
 func TestPreinstalled(t *testing.T) {
 	b := newBench(t, preinstalling(2))
 	b.tell(peerNID, netP)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	before := b.entries[theKey]
 	b.wantPreinstalled(peerNID)
 	if before.State != Initiated || !before.LocalNonce.Present() || !slices.Equal(b.targets(), []roam.L64{netP}) {
@@ -87,7 +87,7 @@ func TestPreinstalledIsUsedBeforeThatIsTold(t *testing.T) {
 		},
 	} {
 		b := newBench(t, preinstalling(1))
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.tell(peerNID, netP)
 		n := b.entries[theKey].LocalNonce
 		use(b)
@@ -116,7 +116,7 @@ func TestPreinstalledWithoutILNP(t *testing.T) {
 func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 	t.Helper()
 	b := newBench(t, preinstalling(1), func(c *Config) { c.IdleTimeout = time.Minute })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.tell(peerNID, netP)
 	refuse(b)
 	if p := b.entries[theKey]; p.State != Plain || !slices.Equal(b.other, []Output{Release{theKey}}) {
@@ -148,7 +148,7 @@ func expectedWithoutILNP(t *testing.T, refuse func(*bench)) {
 // the room.
 func TestPreinstalledAreFew(t *testing.T) {
 	b := newBench(t, preinstalling(2), func(c *Config) { c.MaxSessions = 3 })
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	for i := range roam.NID(4) {
 		b.tell(peerNID+i, netP)
 	}
@@ -177,7 +177,7 @@ func TestPreinstalledAreFew(t *testing.T) {
 // validated as any other, and has one session.
 func TestPreinstalledContactsFirst(t *testing.T) {
 	b := newBench(t, preinstalling(1))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.tell(peerNID, netP)
 	b.see(pending(netP, peerNonce))
 	b.wantPreinstalled(peerNID)
@@ -192,7 +192,7 @@ func TestPreinstalledContactsFirst(t *testing.T) {
 // pending peer is not the entry.
 func TestPreinstalledAfterAUnlistedThatDoesNotAnswer(t *testing.T) {
 	b := newBench(t, preinstalling(1))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.tell(peerNID, netP)
 	b.see(pending(netQ, peerNonce))
 	b.pass(time.Minute)
@@ -205,9 +205,9 @@ func TestPreinstalledAfterAUnlistedThatDoesNotAnswer(t *testing.T) {
 // TestPreinstalledFollows: moves of this host, and what is told of the correspondent.
 func TestPreinstalledFollows(t *testing.T) {
 	b := newBench(t, preinstalling(1))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.tell(peerNID, netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	if !slices.Equal(b.sources(), []roam.L64{netB}) {
 		t.Errorf("sends from %v after a move", b.sources())
 	}
@@ -225,7 +225,7 @@ func TestPreinstalledFollows(t *testing.T) {
 // TestPreinstalledSurvivesTheDaemon: with its nonce, which packets may have used.
 func TestPreinstalledSurvivesTheDaemon(t *testing.T) {
 	b := newBench(t, preinstalling(2))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.tell(peerNID, netP)
 	b.tell(peerNID+1, netP)
 	n := newBench(t, preinstalling(2))

@@ -12,8 +12,8 @@ import (
 func profiled(t *testing.T, p Peer) *bench {
 	t.Helper()
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
-	p.NID, p.Locators = peerNID, []RemoteLocator{{L64: netP, Lifetime: Infinite}}
+	b.prefix(1, netA, roam.Infinite)
+	p.NID, p.Locators = peerNID, []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}
 	b.AddPeer(b.now, p)
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce})
@@ -47,7 +47,7 @@ func TestFoundRule(t *testing.T) {
 		t.Errorf("entry before the rule was found %+v", p)
 	}
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.drain()
 	if p := b.entries[theKey]; p.RuleSought || p.Rule != RuleRFC6741 {
 		t.Errorf("entry after it %+v", p)
@@ -72,9 +72,9 @@ func TestFoundRule(t *testing.T) {
 func TestRuleOfACandidate(t *testing.T) {
 	for _, first := range []FoundRule{NotFound, FoundRFC6741} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		o := Observation{
-			Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
+			Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: roam.LinkLocator{Link: 1, L64: netA},
 			LocalNID: ownNID, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{9}}, Found: first,
 		}
 		b.see(o)
@@ -94,7 +94,7 @@ func TestRuleOfACandidate(t *testing.T) {
 func TestOldLocatorFirst(t *testing.T) {
 	for oldFirst, want := range map[bool]roam.L64{true: netA, false: netB} {
 		b := profiled(t, Peer{OldFirst: oldFirst})
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		if list := b.updates(); len(list) != 1 || len(list[0].Locators) != 2 {
 			t.Fatalf("updates %+v", list)
 		}
@@ -110,7 +110,7 @@ func TestOldLocatorFirst(t *testing.T) {
 	}
 	b := profiled(t, Peer{OldFirst: true})
 	b.withdraw(1, netA)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	if len(b.updates()) == 0 {
 		t.Error("without an old locator nothing is told")
 	}
@@ -179,7 +179,7 @@ func TestLateNonceCounts(t *testing.T) {
 		"late nonces, but probes": {true, true, false},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.openOther(netP)
 		with := uint32(3)
 		read := func(without uint32, asks bool) {
@@ -215,9 +215,9 @@ func TestLateNonceCounts(t *testing.T) {
 // A pending peer that probes is Roam, and is known for that from the start.
 func TestPendingPeerThatProbes(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.see(Observation{
-		Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA},
+		Trigger: SeenPending, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: roam.LinkLocator{Link: 1, L64: netA},
 		LocalNID: ownNID, Nonce: peerNonce, OwnNonce: Nonce{Len: 4, Bytes: [12]byte{9}}, Found: FoundProbe,
 	})
 	b.reply(b.probesSent()[0], peerNonce)

@@ -102,7 +102,7 @@ func TestClosedPortEndsUDP(t *testing.T) {
 	}
 	b.forget()
 	b.remember(t)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.withdraw(1, netA)
 	b.see(Observation{Trigger: SeenSilence, Key: theKey})
 	b.Check(b.now, peerNID, nil)
@@ -122,10 +122,10 @@ func TestClosedPortEndsUDP(t *testing.T) {
 // The error proves a pending peer, too.
 func TestErrorProvesAPendingPeer(t *testing.T) {
 	b := newBench(t, withUDP)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	at := roam.ILV{NID: peerNID, L64: netP}
 	for range 10 {
-		b.see(Observation{Trigger: SeenPending, Key: theKey, Remote: at, LocalNID: ownNID, Local: Local{1, netA}, Nonce: peerNonce,
+		b.see(Observation{Trigger: SeenPending, Key: theKey, Remote: at, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA}, Nonce: peerNonce,
 			OwnNonce: Nonce{Len: 4, Bytes: [12]byte{7}}, Bytes: 80})
 		b.pass(time.Second)
 	}

@@ -86,7 +86,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	if lu.Operation == ilnpwire.Advertisement || s.update.matches(lu) { // another acknowledgement is in the form of who knows what
 		c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
 	}
-	c.noteForm(now, s, Path{Local: Local{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
+	c.noteForm(now, s, Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
 		c.handleAck(now, s, lu, p.Encapsulated)
@@ -149,12 +149,12 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 			to = e
 		}
 	}
-	from := Local{Link: link, L64: p.Dst.L64}
+	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
 	sources := c.usable(now)
 	// From a locator that is not in our set, the correspondent would follow the
 	// nonce to it.
 	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.isObstructed(s.remoteNID, Path{Local: from, Remote: to.L64})
-	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.Local == from }) {
+	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.LinkLocator == from }) {
 		path, ok := c.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
 		if !ok {
 			return

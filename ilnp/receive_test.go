@@ -89,7 +89,7 @@ func TestRefusedInput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			before := b.entries[theKey]
 			b.receive(1, c.packet(b))
@@ -136,7 +136,7 @@ func TestFloodOfBadInputIsToldOncePerSecond(t *testing.T) {
 
 func TestUpdateOf255Locators(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	lu := ilnpwire.LocatorUpdate{}
 	for i := range 255 {
@@ -165,7 +165,7 @@ func TestUpdateOf255Locators(t *testing.T) {
 
 func TestEqualLocatorsAreCutTo8(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	lu := ilnpwire.LocatorUpdate{}
 	for i := range 20 {
@@ -194,10 +194,10 @@ func TestLifetimesOfAnUpdate(t *testing.T) {
 		{"one second", false, 1, time.Second},
 		{"the largest of the RFC form", false, 65535, 65535 * time.Second},
 		{"a large one of the draft form", true, 100_000, 100_000 * time.Second},
-		{"the largest of the draft form", true, 0xffff_ffff, Infinite},
+		{"the largest of the draft form", true, 0xffff_ffff, roam.Infinite},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		lu := ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, c.lifetime)}}
 		if c.draft {
@@ -213,7 +213,7 @@ func TestLifetimesOfAnUpdate(t *testing.T) {
 
 func TestLifetimeZeroEndsALocator(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
 		entry(netP, 10, 0), entry(netQ, 20, 100),
@@ -233,7 +233,7 @@ func TestLifetimeZeroEndsALocator(t *testing.T) {
 
 func TestRemoteLifetimesRunOut(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
 		entry(netQ, 10, 5), entry(netR, 20, 60),
@@ -261,7 +261,7 @@ func TestRemoteLifetimesRunOut(t *testing.T) {
 // ends that, and no more than a few are kept.
 func TestAgedLocatorIsTheLastResort(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 5), entry(netR, 20, 600))))
 	b.answerProbes()
@@ -294,7 +294,7 @@ func TestAgedLocatorIsTheLastResort(t *testing.T) {
 
 func TestGraceOfDroppedLocators(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
 	b.wantTargets(netQ)
@@ -310,7 +310,7 @@ func TestGraceOfDroppedLocators(t *testing.T) {
 
 func TestDraftCodes(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	send := func(code uint8, list ...ilnpwire.LocatorEntry) {
 		b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Code: code, Form: ilnpwire.FormDraft, Locators: list}))
@@ -331,7 +331,7 @@ func TestDraftCodes(t *testing.T) {
 
 func TestRepeatedLocatorInAnUpdate(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
 		entry(netQ, 10, 100), entry(netR, 20, 100), entry(netQ, 30, 0),
@@ -349,7 +349,7 @@ func (b *bench) isAck(x Transmit) bool {
 // told before the correspondent is.
 func TestNothingGoesToWithdrawnLocatorsAfterTheAcknowledgement(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.HandlePacket(b.now, 1, b.update(netP, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100)}}))
 	told := false
@@ -378,15 +378,15 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 		list []ilnpwire.LocatorEntry
 		want Path
 	}{
-		{"source listed", netQ, 1, []ilnpwire.LocatorEntry{entry(netP, 5, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netQ}},
-		{"source not listed, the best one has its probe", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netQ, 10, 9)}, Path{Local{1, netA}, netP}},
-		{"source not listed, the best one ended", netP, 1, []ilnpwire.LocatorEntry{entry(netQ, 10, 0), entry(netR, 20, 9)}, Path{Local{1, netA}, netP}},
-		{"source not listed, the best one validated", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netS, 10, 9)}, Path{Local{1, netA}, netS}},
-		{"received on a link that is not ours", netQ, 7, []ilnpwire.LocatorEntry{entry(netQ, 10, 9)}, Path{Local{2, netB}, netQ}},
+		{"source listed", netQ, 1, []ilnpwire.LocatorEntry{entry(netP, 5, 9), entry(netQ, 10, 9)}, Path{roam.LinkLocator{Link: 1, L64: netA}, netQ}},
+		{"source not listed, the best one has its probe", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netQ, 10, 9)}, Path{roam.LinkLocator{Link: 1, L64: netA}, netP}},
+		{"source not listed, the best one ended", netP, 1, []ilnpwire.LocatorEntry{entry(netQ, 10, 0), entry(netR, 20, 9)}, Path{roam.LinkLocator{Link: 1, L64: netA}, netP}},
+		{"source not listed, the best one validated", netP, 1, []ilnpwire.LocatorEntry{entry(netR, 20, 9), entry(netS, 10, 9)}, Path{roam.LinkLocator{Link: 1, L64: netA}, netS}},
+		{"received on a link that is not ours", netQ, 7, []ilnpwire.LocatorEntry{entry(netQ, 10, 9)}, Path{roam.LinkLocator{Link: 2, L64: netB}, netQ}},
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
-		b.prefix(2, netB, Infinite)
+		b.prefix(1, netA, roam.Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		b.open(netP, netS)
 		b.receive(c.link, b.update(c.from, peerNonce, ilnpwire.LocatorUpdate{Locators: c.list}))
 		i := slices.IndexFunc(b.sent, func(x Transmit) bool { return b.isAck(x) })
@@ -394,7 +394,7 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 			t.Fatalf("%s: no acknowledgement sent", c.name)
 		}
 		p := b.parse(b.sent[i])
-		got := Path{Local{b.sent[i].Link, p.Src.L64}, p.Dst.L64}
+		got := Path{roam.LinkLocator{Link: b.sent[i].Link, L64: p.Src.L64}, p.Dst.L64}
 		if got != c.want || p.TrafficClass != ilnpwire.TrafficClassCS6 || p.Nonce != b.entries[theKey].LocalNonce {
 			t.Errorf("%s: acknowledgement %v, want %v, in CS6 and with our nonce", c.name, got, c.want)
 		}
@@ -405,9 +405,9 @@ func TestWhereAcknowledgementsGo(t *testing.T) {
 // not listed any more is acknowledged from one that is.
 func TestAcknowledgementDoesNotStray(t *testing.T) {
 	b := newBench(t, inMode(Hard))
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.forget()
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 100))))
@@ -422,7 +422,7 @@ func FuzzHandlePacket(f *testing.F) {
 	f.Add(problem(b, netP, peerNonce, 2))
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		b.receive(1, packet)
 		b.pass(time.Minute)
@@ -437,7 +437,7 @@ func FuzzHandlePacket(f *testing.F) {
 func TestRandomPackets(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	good := b.update(netQ, peerNonce, ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{entry(netQ, 10, 100), entry(netR, 20, 100)}})
 	for range 20_000 {

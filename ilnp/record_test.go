@@ -23,7 +23,7 @@ func (b *bench) rebooted(t *testing.T, after time.Duration, change ...func(*Conf
 
 func TestCorrespondentGoesOnAfterAReboot(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	before := b.entries[theKey]
 
@@ -35,8 +35,8 @@ func TestCorrespondentGoesOnAfterAReboot(t *testing.T) {
 	if len(p.Paths) != 0 || len(n.sent) != 0 {
 		t.Errorf("%d paths and %d packets before there is a locator", len(p.Paths), len(n.sent))
 	}
-	n.prefix(5, netC, Infinite) // another network, and another index of the link
-	if p = n.entries[theKey]; len(p.Paths) != 1 || p.Paths[0].Local != (Local{5, netC}) {
+	n.prefix(5, netC, roam.Infinite) // another network, and another index of the link
+	if p = n.entries[theKey]; len(p.Paths) != 1 || p.Paths[0].Local != (roam.LinkLocator{Link: 5, L64: netC}) {
 		t.Errorf("paths %v", p.Paths)
 	}
 	if list := n.updates(); len(list) != 1 || list[0].Locators[0].L64 != netC {
@@ -46,8 +46,8 @@ func TestCorrespondentGoesOnAfterAReboot(t *testing.T) {
 
 func TestRebootEndsWhatWasUnderWay(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
 	b.SetMode(b.now, Duality)
 	b.SetLinkDisabled(b.now, 1, true)
@@ -60,7 +60,7 @@ func TestRebootEndsWhatWasUnderWay(t *testing.T) {
 	if n.Mode() != Soft || len(n.host.disabled) != 0 || len(n.host.locals) != 0 {
 		t.Errorf("mode %v, disabled %v, %d locators of before", n.Mode(), n.host.disabled, len(n.host.locals))
 	}
-	n.prefix(1, netA, Infinite)
+	n.prefix(1, netA, roam.Infinite)
 	if n.entries[theKey].Dead || len(n.updates()) != 1 {
 		t.Errorf("dead %v, %d updates", n.entries[theKey].Dead, len(n.updates()))
 	}
@@ -74,7 +74,7 @@ func TestRebootEndsWhatWasUnderWay(t *testing.T) {
 
 func TestRecordOfAnotherTime(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	if n := b.rebooted(t, time.Hour); len(n.entries) != 0 {
 		t.Error("a session idle for an hour is back")
@@ -83,7 +83,7 @@ func TestRecordOfAnotherTime(t *testing.T) {
 	if len(n.entries) != 1 {
 		t.Fatal("no session")
 	}
-	n.prefix(1, netA, Infinite)
+	n.prefix(1, netA, roam.Infinite)
 	n.pass(n.cfg.IdleTimeout + idleUnread + time.Second)
 	if len(n.entries) != 0 {
 		t.Error("the session stays, as its times are in the future")
@@ -92,8 +92,8 @@ func TestRecordOfAnotherTime(t *testing.T) {
 
 func TestRecordHoldsWhatTheCorrespondentConfirmed(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	if n := b.rebooted(t, time.Second); len(n.entries) != 0 || len(n.known) != 1 {
 		t.Errorf("%d sessions of which the peer may know nothing, %d known", len(n.entries), len(n.known))
@@ -102,14 +102,14 @@ func TestRecordHoldsWhatTheCorrespondentConfirmed(t *testing.T) {
 
 func TestRecordThatIsRefused(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	good := string(b.Export())
 	if n := b.rebooted(t, 0, func(c *Config) { c.NIDs = []roam.NID{42} }); len(n.sessions) != 0 {
 		t.Error("sessions of another identifier")
 	}
 	long := newBench(t, func(c *Config) { c.NonceLength = 12 })
-	long.prefix(1, netA, Infinite)
+	long.prefix(1, netA, roam.Infinite)
 	long.open(netP)
 	if n := long.rebooted(t, 0); len(n.sessions) != 0 {
 		t.Error("a session whose packets have no room for its nonce")

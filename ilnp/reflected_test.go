@@ -5,6 +5,8 @@ import (
 	"time"
 
 	ilnpwire "roam/wire/ilnp"
+
+	"roam"
 )
 
 // TestForgedUpdatesAreNotReflected: the correspondent of a session gets nothing with the
@@ -12,8 +14,8 @@ import (
 func TestForgedUpdatesAreNotReflected(t *testing.T) {
 	for _, form := range []ilnpwire.Form{ilnpwire.FormRFC, ilnpwire.FormDraft, ilnpwire.FormLinux} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
-		b.prefix(2, netB, Infinite)
+		b.prefix(1, netA, roam.Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		b.openOther(netP)
 		b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 600))))
 		b.forget()

@@ -17,7 +17,7 @@ func TestLocatorsOfACorrespondentAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			next := netR
 			for range 10 {

@@ -71,8 +71,8 @@ type session struct {
 	toldInUDP      bool // a Locator Update of the correspondent came in UDP
 	strayed        bool // probes have left from locators that the last update does not list
 	rtt            time.Duration
-	rttOf          Local         // where it was measured; zero: unknown
-	leastRTT       time.Duration // of the last two
+	rttOf          roam.LinkLocator // where it was measured; zero: unknown
+	leastRTT       time.Duration    // of the last two
 	started        time.Time
 	lastRx, lastTx time.Time
 	lastControl    time.Time // when a control packet came
@@ -224,7 +224,7 @@ func (c *Core) endIdle(now time.Time, s *session) {
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
 // lesser of two bounds what an unvalidated locator gets, as one may be that of a machine
 // that stood still.
-func (s *session) noteRTT(rtt time.Duration, from Local) {
+func (s *session) noteRTT(rtt time.Duration, from roam.LinkLocator) {
 	s.leastRTT = rtt
 	if s.rtt > 0 {
 		s.leastRTT = min(s.rtt, rtt)
@@ -276,7 +276,7 @@ func (c *Core) refresh(now time.Time, s *session) {
 	}
 }
 
-func (s *session) sendsFrom(l Local) bool {
+func (s *session) sendsFrom(l roam.LinkLocator) bool {
 	return slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local == l })
 }
 

@@ -11,8 +11,8 @@ import (
 // as both go by the clock; it must not be lost each time. Found by the soak.
 func TestSilenceWhileMonitored(t *testing.T) {
 	b := newBench(t, inMode(Duality))
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
 	b.answerProbes()
 	for range 4 {
@@ -31,8 +31,8 @@ func TestSilenceWhileMonitored(t *testing.T) {
 // from the locators in reserve as well. Found by the soak.
 func TestNoAnswerOverTheLocatorInUse(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.AddPeer(b.now, told(netP))
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.pass(10 * time.Second)
@@ -50,11 +50,11 @@ func TestNoAnswerOverTheLocatorInUse(t *testing.T) {
 // which leaves the link in use arrives. Found by the soak.
 func TestLinkThatDiesWithAllItsPaths(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 600), entry(netQ, 10, 600))))
 	b.answerProbes()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	b.answerProbes()
 	if n := len(b.entries[theKey].Paths); n != 2 {

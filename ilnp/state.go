@@ -278,7 +278,7 @@ func (c *Core) check(v savedSession) error {
 func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
 	h := &c.host
 	for _, v := range list {
-		at := Local{v.Link, v.L64}
+		at := roam.LinkLocator{Link: v.Link, L64: v.L64}
 		i, there := h.find(at)
 		if there || !c.acceptable(v.L64) || v.Link == 0 {
 			continue
@@ -286,7 +286,7 @@ func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
 		h.names[v.Link] = v.Name
 		h.ranks, h.arrivals = max(h.ranks, v.Rank), max(h.arrivals, v.Arrival)
 		h.locals = slices.Insert(h.locals, i, &local{
-			Local: at, state: v.State, expires: v.Expires, since: v.Since, rank: v.Rank, arrival: v.Arrival,
+			LinkLocator: at, state: v.State, expires: v.Expires, since: v.Since, rank: v.Rank, arrival: v.Arrival,
 			confirmBy: now.Add(confirmWithin),
 		})
 	}

@@ -24,7 +24,7 @@ func (b *bench) successor(t *testing.T, change ...func(*Config)) *bench {
 
 func TestRestoreKeepsEverything(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP, netQ)
 	b.prefix(2, netB, time.Minute)
 	b.acknowledgeLast()
@@ -48,7 +48,7 @@ func TestRestoreKeepsEverything(t *testing.T) {
 	if len(n.Peers(n.now)) != 2 || len(n.known[99].locators) != 1 || !slices.Equal(n.known[99].names, []string{"other"}) {
 		t.Error("known correspondent lost")
 	}
-	n.prefix(1, netA, Infinite)
+	n.prefix(1, netA, roam.Infinite)
 	n.prefix(2, netB, time.Minute)
 	n.pass(10 * time.Second)
 	if len(n.updates()) != 0 || len(n.host.locals) != 2 {
@@ -62,9 +62,9 @@ func TestRestoreKeepsEverything(t *testing.T) {
 
 func TestRestoreContinuesAnExchange(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	n := b.successor(t)
 	n.pass(time.Second)
 	if len(n.updates()) == 0 {
@@ -73,7 +73,7 @@ func TestRestoreContinuesAnExchange(t *testing.T) {
 	b.withdraw(1, netA)
 	b.withdraw(2, netB)
 	n = b.successor(t)
-	n.prefix(3, netC, Infinite)
+	n.prefix(3, netC, roam.Infinite)
 	if list := n.updates(); len(list) != 1 || list[0].Locators[0].L64 != netC {
 		t.Errorf("told %v on return, want the new locator", list)
 	}
@@ -81,7 +81,7 @@ func TestRestoreContinuesAnExchange(t *testing.T) {
 
 func TestRestoreOfADeadSession(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	silence(b)
 	b.pass(5 * time.Second)
@@ -97,8 +97,8 @@ func TestRestoreOfADeadSession(t *testing.T) {
 
 func TestRestoreOfAnInitiatedSession(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	n := b.successor(t)
 	n.pass(2 * time.Second)
@@ -109,11 +109,11 @@ func TestRestoreOfAnInitiatedSession(t *testing.T) {
 
 func TestUnconfirmedLocatorsGo(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.prefix(2, netB, Infinite)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.open(netP)
 	n := b.successor(t)
-	n.prefix(1, netA, Infinite)
+	n.prefix(1, netA, roam.Infinite)
 	n.pass(confirmWithin)
 	if got := n.states(); len(got) != 1 || got[netA] != Active {
 		t.Errorf("locators %v, want the confirmed one", got)
@@ -125,7 +125,7 @@ func TestUnconfirmedLocatorsGo(t *testing.T) {
 
 func TestIdleSessionsAreNotRestored(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	n := newBench(t)
 	n.now = b.now.Add(time.Hour)
@@ -148,10 +148,10 @@ func TestConfiguredModeWinsOverAnOlderCommand(t *testing.T) {
 
 func TestLinkIndexThatMeansAnotherLink(t *testing.T) {
 	b := newBench(t)
-	b.HandleLocator(b.now, LocatorEvent{Local: Local{1, netA}, Present: true, Preferred: Infinite, LinkName: "wlan0"})
+	b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 1, L64: netA}, Present: true, Preferred: roam.Infinite, LinkName: "wlan0"})
 	b.SetLinkDisabled(b.now, 1, true)
 	n := b.successor(t)
-	n.HandleLocator(n.now, LocatorEvent{Local: Local{1, netB}, Present: true, Preferred: Infinite, LinkName: "eth0"})
+	n.HandleLocator(n.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 1, L64: netB}, Present: true, Preferred: roam.Infinite, LinkName: "eth0"})
 	n.drain()
 	if n.states()[netB] != Active {
 		t.Error("another link is disabled because it has the index of one that was")
@@ -160,7 +160,7 @@ func TestLinkIndexThatMeansAnotherLink(t *testing.T) {
 
 func TestStateThatIsRefused(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	good := string(b.Export())
 	foreign := newBench(t, func(c *Config) { c.NIDs = []roam.NID{42} })

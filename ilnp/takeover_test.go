@@ -15,8 +15,8 @@ var forged = Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
 func forgedFirst(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: forged})
 	if p := b.entries[theKey]; p.State != Established || !p.Unconfirmed {
@@ -28,7 +28,7 @@ func forgedFirst(t *testing.T) *bench {
 // at is where a packet with a nonce comes from that the data plane has for theKey.
 func at(l roam.L64, n Nonce) Observation {
 	return Observation{
-		Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: l}, Local: Local{1, netA},
+		Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: l}, Local: roam.LinkLocator{Link: 1, L64: netA},
 		LocalNID: ownNID, Nonce: n, Bytes: 100,
 	}
 }
@@ -92,8 +92,8 @@ func TestConfirmedAfterAnUpgrade(t *testing.T) {
 // pending peer began with, and is not delivered as that peer.
 func TestOnlyTheValidatedNonceIsAdmitted(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	first, elsewhere := pending(netP, forged), pending(netQ, forged)
 	elsewhere.Held = true
 	b.see(first)
@@ -134,7 +134,7 @@ func TestUnconfirmedNameIsGivenUp(t *testing.T) {
 // over: an LU from a locator that is not validated allows for one packet more.
 func TestPacketFromElsewhereCountsOnce(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	o := at(netQ, peerNonce)
 	packet := b.update(netQ, peerNonce, updateOf(entry(netQ, 0, 60)))
@@ -157,7 +157,7 @@ func TestAstrayIsRecalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.prefix(1, netA, Infinite)
+			b.prefix(1, netA, roam.Infinite)
 			b.open(netP)
 			b.answerProbes()
 			b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 60))))
@@ -178,7 +178,7 @@ func TestAstrayIsRecalled(t *testing.T) {
 // locator, who is there is asked, as they may be one node's.
 func TestPresenceIsDoubted(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.answerProbes()
 	b.see(pending(netQ, forged))
@@ -201,7 +201,7 @@ func TestPresenceIsDoubted(t *testing.T) {
 // there while it is away. What a record names is asked all the same, whoever told of it.
 func TestRecordPaysForItsLocator(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.answerProbes()
 	b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 0, 60))))
@@ -222,8 +222,8 @@ func TestRecordPaysForItsLocator(t *testing.T) {
 // what its packets had shown.
 func TestRuleOfADisownedNonce(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: forged})
 	b.see(Observation{Trigger: SeenRule, Key: theKey, Found: FoundRFC6741})

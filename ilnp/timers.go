@@ -1,6 +1,10 @@
 package ilnp
 
-import "time"
+import (
+	"time"
+
+	"roam"
+)
 
 // timer names what a machine waits for. One enumeration serves every machine,
 // so that there is one array of deadlines and one place that sorts them.
@@ -143,7 +147,7 @@ func (a agenda) down(i int) {
 
 // deadline returns now+d, or the zero time, "never", for Infinite.
 func deadline(now time.Time, d time.Duration) time.Time {
-	if d == Infinite {
+	if d == roam.Infinite {
 		return time.Time{}
 	}
 	return now.Add(d)
@@ -152,7 +156,7 @@ func deadline(now time.Time, d time.Duration) time.Time {
 // remaining is the reverse of deadline; 0 once t has passed.
 func remaining(now, t time.Time) time.Duration {
 	if t.IsZero() {
-		return Infinite
+		return roam.Infinite
 	}
 	return max(t.Sub(now), 0)
 }

@@ -48,8 +48,8 @@ func (b *bench) replyEncapsulated(p ilnpwire.Packet) {
 // its answer makes the session and lets the held packets go once more.
 func TestFirstContactInUDP(t *testing.T) {
 	b := newBench(t, withUDP)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	if got := b.encapSent(); len(got) != 0 {
 		t.Fatalf("%d messages in UDP before the form of the RFCs had its chance", len(got))
@@ -75,11 +75,11 @@ func TestFirstContactInUDP(t *testing.T) {
 // The first nonce that comes in UDP says as much.
 func TestFirstNonceInUDP(t *testing.T) {
 	b := newBench(t, withUDP)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.forget()
-	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: Local{1, netA}, Nonce: peerNonce, Encapsulated: true})
+	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Local: roam.LinkLocator{Link: 1, L64: netA}, Nonce: peerNonce, Encapsulated: true})
 	if p := b.entries[theKey]; !p.Encap || !slices.Contains(b.other, Output(Release{Key: theKey})) {
 		t.Errorf("entry %+v, outputs %v", p, b.other)
 	}
@@ -90,9 +90,9 @@ func TestFirstNonceInUDP(t *testing.T) {
 func encapBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, withUDP)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(10 * encapDoubt) // the first exchange has no answer
 	var lu ilnpwire.Packet
 	for _, p := range b.encapSent() {
@@ -149,7 +149,7 @@ func TestOptionIsTriedAgain(t *testing.T) {
 // other form follows.
 func TestNewPlaceOfAnEncapsulatedPeerIsAskedInBothForms(t *testing.T) {
 	b := newBench(t, withUDP)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	if b.entries[theKey].Encap {
 		t.Fatal("control in UDP although the form of the RFCs is answered")
@@ -203,7 +203,7 @@ func TestBlackHole(t *testing.T) {
 	}{"black hole": {want: 1}, "all passes": {full: true}, "a router says so": {said: true}} {
 		b := newBench(t, withUDP)
 		b.SetLinkMTU(1, 1500)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		told := 0
 		tick := func() {

@@ -85,14 +85,14 @@ func (c *Core) suspendUpdate(s *session) {
 
 // ends returns the sources and destinations of a transmission, those in use
 // first.
-func (c *Core) ends(now time.Time, s *session) ([]Local, []roam.L64) {
-	var sources []Local
+func (c *Core) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L64) {
+	var sources []roam.LinkLocator
 	var destinations []roam.L64
 	for _, p := range s.update.paths {
 		sources, destinations = append(sources, p.Local), append(destinations, p.Remote)
 	}
 	usable := placesOf(c.usable(now))
-	sources = slices.DeleteFunc(sources, func(l Local) bool { return !slices.Contains(usable, l) })
+	sources = slices.DeleteFunc(sources, func(l roam.LinkLocator) bool { return !slices.Contains(usable, l) })
 	destinations = unique(append(destinations, s.remotes.all()...))
 	return unique(append(sources, usable...)), s.toldAt(destinations)
 }
@@ -168,7 +168,7 @@ func (s *session) updateTimeout() time.Duration {
 	}
 	// The RTT may be that of a far faster link, and what is sent again too early
 	// is an exchange more. So the first time of another link is patient.
-	if s.update.tries == 1 && s.rttOf != (Local{}) && s.rttOf != s.update.path.Local {
+	if s.update.tries == 1 && s.rttOf != (roam.LinkLocator{}) && s.rttOf != s.update.path.Local {
 		return max(d, updatePatient)
 	}
 	return min(d<<min(s.update.tries-1, updateTries), updateMax)
@@ -222,13 +222,13 @@ func wireLifetime(d time.Duration, form ilnpwire.Form) uint32 {
 
 // longest is the longest lifetime that can be told.
 func (s *session) longest() time.Duration {
-	return lifetimeOf(wireLifetime(Infinite, s.form), s.form)
+	return lifetimeOf(wireLifetime(roam.Infinite, s.form), s.form)
 }
 
 // lifetimeOf reads a lifetime.
 func lifetimeOf(seconds uint32, form ilnpwire.Form) time.Duration {
 	if form != ilnpwire.FormRFC && seconds == largestLong {
-		return Infinite
+		return roam.Infinite
 	}
 	return time.Duration(seconds) * time.Second
 }
@@ -363,7 +363,7 @@ func (c *Core) acked(now time.Time, s *session, encap bool) {
 // between 60 and 75 per cent of the shortest told, by key, so that a host's
 // refreshes do not leave in one burst.
 func (c *Core) armRefresh(now time.Time, s *session) {
-	if left := s.update.shortest(); left != Infinite {
+	if left := s.update.shortest(); left != roam.Infinite {
 		share := 60 + time.Duration(uint64(s.key.Remote)%16)
 		c.arm(&s.schedule, timerRefresh, now, s.update.last.Add(left*share/100).Sub(now))
 	}
@@ -371,7 +371,7 @@ func (c *Core) armRefresh(now time.Time, s *session) {
 
 // shortest returns the shortest lifetime that the last transmission told.
 func (u *exchange) shortest() time.Duration {
-	d := Infinite
+	d := roam.Infinite
 	for _, end := range u.told {
 		d = min(d, remaining(u.last, end))
 	}
@@ -383,7 +383,7 @@ func (u *exchange) shortest() time.Duration {
 func (c *Core) refreshTimeout(now time.Time, s *session) {
 	u := &s.update
 	left := u.shortest()
-	if u.state != acknowledged || left == Infinite {
+	if u.state != acknowledged || left == roam.Infinite {
 		return
 	}
 	for i, e := range u.listing[:len(u.told)] {

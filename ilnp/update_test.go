@@ -14,10 +14,10 @@ import (
 // is 300 ms, as a far network must not make two exchanges of one.
 func TestRetransmissionTimes(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	start := b.now
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(80 * time.Second)
 	var at []time.Duration
 	for _, e := range b.events {
@@ -37,9 +37,9 @@ func TestRetransmissionTimes(t *testing.T) {
 
 func TestTransmissionsCoverAllPaths(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP, netQ)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(5 * time.Second)
 	seen := make(map[Path]bool)
 	for _, e := range b.events {
@@ -50,7 +50,7 @@ func TestTransmissionsCoverAllPaths(t *testing.T) {
 	if len(seen) != 4 {
 		t.Errorf("transmissions over %d paths in 5 s, want all 4 of 2 sources and 2 destinations: %v", len(seen), seen)
 	}
-	if first := b.events[slices.IndexFunc(b.events, func(e Event) bool { return e.Kind == UpdateSent })].Path; first.Local != (Local{2, netB}) {
+	if first := b.events[slices.IndexFunc(b.events, func(e Event) bool { return e.Kind == UpdateSent })].Path; first.Local != (roam.LinkLocator{Link: 2, L64: netB}) {
 		t.Errorf("first transmission over %v, want from the new locator", first)
 	}
 }
@@ -77,9 +77,9 @@ func TestOrderOfUpdateAndEntry(t *testing.T) {
 	}
 	for _, mode := range []Mode{Soft, Hard, Duality} {
 		b := newBench(t, inMode(mode))
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
-		b.HandleLocator(b.now, LocatorEvent{Local: Local{2, netB}, Present: true, Preferred: Infinite})
+		b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 2, L64: netB}, Present: true, Preferred: roam.Infinite})
 		if got := order(b); got != "LU entry " {
 			t.Errorf("%v, gained: %q, want the update first", mode, got)
 		}
@@ -95,7 +95,7 @@ func TestOrderOfUpdateAndEntry(t *testing.T) {
 		if got := order(b); got != "entry " {
 			t.Errorf("%v, lost all: %q, want only the entry", mode, got)
 		}
-		b.HandleLocator(b.now, LocatorEvent{Local: Local{2, netB}, Present: true, Preferred: Infinite})
+		b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 2, L64: netB}, Present: true, Preferred: roam.Infinite})
 		if got := order(b); got != "LU entry " {
 			t.Errorf("%v, returned: %q, want the update first", mode, got)
 		}
@@ -107,7 +107,7 @@ func TestNonceAfterAChangeOfLocators(t *testing.T) {
 		20 * time.Millisecond: time.Second, 700 * time.Millisecond: 2100 * time.Millisecond, 0: 3 * time.Second,
 	} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.open(netP)
 		b.sessions[theKey].rtt = rtt
 		b.pass(time.Minute)
@@ -115,7 +115,7 @@ func TestNonceAfterAChangeOfLocators(t *testing.T) {
 		if n := len(b.entries[theKey].Paths); n != 0 {
 			t.Fatalf("%d paths without a locator", n)
 		}
-		b.prefix(1, netB, Infinite)
+		b.prefix(1, netB, roam.Infinite)
 		if got := b.entries[theKey].NonceUntil.Sub(b.now); got != want {
 			t.Errorf("RTT %v: nonce for %v after losing all locators, want %v", rtt, got, want)
 		}
@@ -139,7 +139,7 @@ func TestAckIsMatchedByLocators(t *testing.T) {
 		t.Fatal("not acknowledged")
 	}
 	for _, e := range b.events {
-		if e.Kind == UpdateAcked && (e.RTT != 30*time.Millisecond || e.Path != (Path{Local{2, netB}, netP})) {
+		if e.Kind == UpdateAcked && (e.RTT != 30*time.Millisecond || e.Path != (Path{roam.LinkLocator{Link: 2, L64: netB}, netP})) {
 			t.Errorf("acknowledged after %v over %v, want 30ms over the new path", e.RTT, e.Path)
 		}
 	}
@@ -151,12 +151,12 @@ func TestAckIsMatchedByLocators(t *testing.T) {
 
 func TestAckOfAnOlderSetIsAnswered(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	old := b.updates()[0].Ack()
 	b.acknowledgeLast()
-	b.prefix(3, netC, Infinite)
+	b.prefix(3, netC, roam.Infinite)
 	b.acknowledgeLast()
 	b.forget()
 	b.receive(2, b.update(netP, peerNonce, old))
@@ -172,10 +172,10 @@ func TestAckOfAnOlderSetIsAnswered(t *testing.T) {
 // acknowledgement be lost, so the newest one is told once more.
 func TestSupersededUpdateIsConfirmed(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	b.prefix(2, netB, Infinite)
-	b.prefix(3, netC, Infinite)
+	b.prefix(2, netB, roam.Infinite)
+	b.prefix(3, netC, roam.Infinite)
 	b.acknowledgeLast()
 	if n := len(b.updates()); n != 3 {
 		t.Fatalf("%d updates, want two sets and a confirmation", n)
@@ -189,7 +189,7 @@ func TestSupersededUpdateIsConfirmed(t *testing.T) {
 
 func TestRefreshOfLifetimes(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.prefix(2, netB, 100*time.Second)
 	b.acknowledgeLast()
@@ -221,7 +221,7 @@ func TestRefreshOfLifetimes(t *testing.T) {
 // renewed all the time. The correspondent's copy must not run out.
 func TestRefreshOfAShorterLifetime(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.prefix(2, netB, 30*time.Second)
 	b.acknowledgeLast()
@@ -249,14 +249,14 @@ func TestInfiniteLifetimesOnTheWire(t *testing.T) {
 		want  uint32
 	}{{false, 0xffff}, {true, 0xffff_ffff}} {
 		b := newBench(t)
-		b.prefix(1, netA, Infinite)
+		b.prefix(1, netA, roam.Infinite)
 		b.AddPeer(b.now, Peer{NID: peerNID, DraftLU: c.draft})
 		b.see(Observation{
-			Trigger: SeenPending, Key: theKey, LocalNID: ownNID, Local: Local{1, netA},
+			Trigger: SeenPending, Key: theKey, LocalNID: ownNID, Local: roam.LinkLocator{Link: 1, L64: netA},
 			Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: peerNonce, OwnNonce: Nonce{Len: 4},
 		})
 		b.answerProbes()
-		b.prefix(2, netB, Infinite)
+		b.prefix(2, netB, roam.Infinite)
 		if got := b.updates()[0]; (got.Form == ilnpwire.FormDraft) != c.draft || got.Locators[0].Lifetime != c.want {
 			t.Errorf("draft form %t: %v, want lifetimes of %d", c.draft, got, c.want)
 		}
@@ -265,15 +265,15 @@ func TestInfiniteLifetimesOnTheWire(t *testing.T) {
 
 func TestPlainSessionsAreNotUpdated(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
-	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: Infinite}}})
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey})
 	b.receive(1, problem(b, netP, b.entries[theKey].LocalNonce, 2))
 	if b.entries[theKey].State != Plain {
 		t.Fatal("not plain")
 	}
 	was := b.entries[theKey].Paths
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.pass(time.Minute)
 	if len(b.updates()) != 0 {
 		t.Error("update to a correspondent without ILNP")
@@ -289,14 +289,14 @@ func TestPlainSessionsAreNotUpdated(t *testing.T) {
 
 func TestHandoffEndsWithItsLastCorrespondent(t *testing.T) {
 	b := newBench(t)
-	b.prefix(1, netA, Infinite)
+	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	other := SessionKey{ownNID, peerNID + 1}
-	b.AddPeer(b.now, Peer{NID: other.Remote, Locators: []RemoteLocator{{L64: netQ, Lifetime: Infinite}}})
+	b.AddPeer(b.now, Peer{NID: other.Remote, Locators: []RemoteLocator{{L64: netQ, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: other})
 	b.see(Observation{Trigger: SeenNonce, Key: other, Remote: roam.ILV{NID: other.Remote, L64: netQ}, Nonce: Nonce{Len: 4}})
 	b.forget()
-	b.prefix(2, netB, Infinite)
+	b.prefix(2, netB, roam.Infinite)
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.receive(2, b.update(netP, peerNonce, b.updates()[0].Ack()))
 	if b.count(HandoffDone) != 0 {

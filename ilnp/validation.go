@@ -40,7 +40,7 @@ type pendingPeer struct {
 	listed             bool       // by a record or a session, at this locator: that is where its NID is
 	held               bool       // packets of it wait,
 	bare               bool       // some without its nonce, which it showed in UDP there
-	at                 Local
+	at                 roam.LinkLocator
 	own                Nonce // what the data plane answers this node with
 	nonce              Nonce // what the node showed when it was validated
 	found              FoundRule
@@ -171,9 +171,9 @@ func (c *Core) nudge(now time.Time, k *pendingPeer) {
 
 // cameTo notes where another of its packets came in: the network of the first one
 // may be gone, and it may know more locators of ours than that one.
-func (k *pendingPeer) cameTo(c *Core, now time.Time, at Local) {
+func (k *pendingPeer) cameTo(c *Core, now time.Time, at roam.LinkLocator) {
 	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
-	if !slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.Local == k.at }) {
+	if !slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == k.at }) {
 		k.at = at
 	}
 }
@@ -241,7 +241,7 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 // follows it to wherever it comes from, and no update would ever call it back
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
-func (c *Core) ownTowards(k *pendingPeer) (own Nonce, at Local) {
+func (c *Core) ownTowards(k *pendingPeer) (own Nonce, at roam.LinkLocator) {
 	s := c.sharesNonce(k)
 	if s == nil {
 		return k.own, k.at

@@ -50,7 +50,7 @@ func newAttacker(s *siege) *attacker {
 	for _, nid := range []roam.NID{s.b.nid, s.a.nid, unlistedNID} {
 		h := s.AddScript("x", nid, x.answer)
 		for i, l := range x.own {
-			h.Up(roam.LinkID(i+1), l, near, ilnp.Infinite)
+			h.Up(roam.LinkID(i+1), l, near, roam.Infinite)
 		}
 	}
 	if r.IntN(5) < 2 {
@@ -66,7 +66,7 @@ const unlistedNID roam.NID = 0x0200_0000_0000_0066
 
 // bootStock has the attacker's own host know where to find the other one.
 func (x *attacker) bootStock() {
-	x.stock.Up(1, stockNet+roam.L64(x.Rand().IntN(4))<<16, near, ilnp.Infinite)
+	x.stock.Up(1, stockNet+roam.L64(x.Rand().IntN(4))<<16, near, roam.Infinite)
 	x.stock.Know(x.a, x.places[x.a]...)
 }
 
@@ -93,7 +93,7 @@ func (x *attacker) attack() {
 func (x *attacker) moveStock() {
 	switch r := x.Rand(); r.IntN(6) {
 	case 0:
-		x.stock.Up(1, stockNet+roam.L64(r.IntN(4))<<16, near, ilnp.Infinite)
+		x.stock.Up(1, stockNet+roam.L64(r.IntN(4))<<16, near, roam.Infinite)
 	case 1:
 		x.stock.Reboot()
 		x.stock.Know(x.a, x.places[x.a]...)

@@ -36,7 +36,7 @@ func TestReceiverShowsItsNonce(t *testing.T) {
 		t.Fatalf("the sender's session is %v, want established", got)
 	}
 	w.Tap = nil
-	w.server.Up(2, netT, near, ilnp.Infinite)
+	w.server.Up(2, netT, near, roam.Infinite)
 	w.Run(time.Second)
 	wantPaths(t, w.mobile, w.server, netT)
 	w.server.Down(1)
@@ -60,7 +60,7 @@ func TestLookedUpIsNotInUse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, c.mode, 1)
-			w.server.Up(2, netT, near, ilnp.Infinite)
+			w.server.Up(2, netT, near, roam.Infinite)
 			w.server.Disable(1, c.mode != ilnp.Hard)
 			w.server.Cut(1)
 			w.mobile.Know(w.server, netT, netS)
@@ -87,7 +87,7 @@ func TestEveryCorrespondentIsTold(t *testing.T) {
 	for i := range many {
 		at := netC + roam.L64(i+1)<<32
 		h := w.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{NIDs: []roam.NID{serverNID + roam.NID(i+1)<<8}, Accept: ilnp.Any})
-		h.Up(1, at, near, ilnp.Infinite)
+		h.Up(1, at, near, roam.Infinite)
 		w.mobile.Know(h, at)
 		w.mobile.Flow(h, 10*time.Millisecond, true)
 	}
@@ -100,7 +100,7 @@ func TestEveryCorrespondentIsTold(t *testing.T) {
 		return &p
 	}
 	sent := w.mobile.Count(ilnp.UpdateAcked)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
 	for nid, n := range told {
 		if n != 1 {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"roam/ilnp"
+
+	"roam"
 )
 
 var filters = map[string]Filter{"options": DropOptions, "updates": DropUpdates, "icmp": DropICMP, "all": DropOptions | DropICMP}
@@ -21,10 +23,10 @@ func TestFirstContactThroughFilters(t *testing.T) {
 				access.Filter = filter
 				if atServer {
 					w.server.Down(1)
-					w.server.Up(1, netS, access, ilnp.Infinite)
+					w.server.Up(1, netS, access, roam.Infinite)
 				} else {
 					w.mobile.Down(1)
-					w.mobile.Up(1, netA, access, ilnp.Infinite)
+					w.mobile.Up(1, netA, access, roam.Infinite)
 				}
 				w.Run(time.Second)
 				f := w.start(t, true)
@@ -49,7 +51,7 @@ func TestSoftHandoffThroughFilters(t *testing.T) {
 			f := w.startEvery(t, 10*time.Millisecond, true)
 			access := near
 			access.Filter = filter
-			w.mobile.Up(2, netB, access, ilnp.Infinite)
+			w.mobile.Up(2, netB, access, roam.Infinite)
 			w.Run(2 * time.Second)
 			w.mobile.Down(1)
 			w.Run(10 * time.Second)
@@ -61,7 +63,7 @@ func TestSoftHandoffThroughFilters(t *testing.T) {
 			if gap := f.Gap(); gap > 500*time.Millisecond {
 				t.Errorf("longest gap %v", gap)
 			}
-			w.mobile.Up(3, netC, near, ilnp.Infinite)
+			w.mobile.Up(3, netC, near, roam.Infinite)
 			w.Run(2 * time.Second)
 			w.mobile.Down(2)
 			w.Run(2 * time.Second)
@@ -78,7 +80,7 @@ func TestOneWayThroughFilter(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 3)
 	access := near
 	access.Filter = DropICMP
-	w.mobile.Up(2, netB, access, ilnp.Infinite)
+	w.mobile.Up(2, netB, access, roam.Infinite)
 	w.mobile.Down(1)
 	f := w.start(t, false)
 	w.Run(time.Minute)
@@ -105,7 +107,7 @@ func TestOnlyAnswersComeIn(t *testing.T) {
 		}
 		l64 := from.attachments[0].l64
 		from.Down(1)
-		from.Up(1, l64, access, ilnp.Infinite)
+		from.Up(1, l64, access, roam.Infinite)
 		f := from.Flow(to, 10*time.Millisecond, true)
 		w.Run(5 * time.Second)
 		if s := to.peer(from); s.State != ilnp.Established || s.Dead {
@@ -127,12 +129,12 @@ func TestSoftHandoffTowardsAFirewall(t *testing.T) {
 	access := near
 	access.Filter = OnlyAnswers
 	w.server.Down(1)
-	w.server.Up(1, netS, access, ilnp.Infinite)
+	w.server.Up(1, netS, access, roam.Infinite)
 	w.server.Know(w.mobile, netA)
 	f := w.server.Flow(w.mobile, 10*time.Millisecond, true)
 	w.Run(5 * time.Second)
 	before := w.mobile.Count(ilnp.UpdateAcked) // the server was asked by updates, too
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	if !w.RunUntil(10*time.Second, func() bool { return w.mobile.Count(ilnp.UpdateAcked) > before }) {
 		t.Error("the update was not acknowledged")
 	}

@@ -13,7 +13,7 @@ import (
 func TestSoftHandoffLosesNothing(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
 	f := w.start(t, true)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
 	w.mobile.Down(1)
 	w.Run(time.Second)
@@ -39,7 +39,7 @@ func TestSoftHandoffLadder(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
 	w.start(t, true)
 	from := w.Elapsed()
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
 	w.mobile.Down(1)
 	w.Run(time.Second)
@@ -70,7 +70,7 @@ func TestUpdateLeavesBeforeData(t *testing.T) {
 		}
 		return &p
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(100 * time.Millisecond)
 	if len(order) < 2 || order[0] != "LU" || order[1] != "data with nonce" {
 		t.Fatalf("first packets from the new locator: %q, want the update, then data with nonce", order[:min(3, len(order))])
@@ -85,7 +85,7 @@ func TestHardHandoff(t *testing.T) {
 			down := w.server.Flow(w.mobile, time.Millisecond, false)
 			at := w.Elapsed()
 			w.mobile.Cut(1) // the old network dies the moment the new one is there
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
 			w.Run(2 * time.Second)
 			first, ok := down.FirstAfter(at)
 			if limit := at + pathRTT + 2*time.Millisecond; !ok || first > limit {
@@ -104,7 +104,7 @@ func TestHardHandoff(t *testing.T) {
 func TestHardHandoffListsOnlyTheNewLocator(t *testing.T) {
 	w := newWorld(t, ilnp.Hard, 1)
 	w.start(t, true)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
 	for _, l := range w.server.peer(w.mobile).Locators {
 		if l.L64 == netA && l.State != ilnp.Aged {
@@ -119,7 +119,7 @@ func TestDualityShares(t *testing.T) {
 	up := w.start(t, true)
 	down := w.server.Flow(w.mobile, time.Millisecond, false)
 	for i, l := range []roam.L64{netA, netB, netC} {
-		w.mobile.Up(roam.LinkID(i+1), l, near, ilnp.Infinite)
+		w.mobile.Up(roam.LinkID(i+1), l, near, roam.Infinite)
 		w.Run(time.Second)
 		from := w.Elapsed()
 		w.Run(3 * time.Second)
@@ -152,8 +152,8 @@ func TestGracefulWithdrawalLosesNothing(t *testing.T) {
 			w := newWorld(t, mode, 1)
 			f := w.start(t, true)
 			down := w.server.Flow(w.mobile, time.Millisecond, false)
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
-			w.mobile.Up(3, netC, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
+			w.mobile.Up(3, netC, near, roam.Infinite)
 			w.Run(time.Second)
 			w.mobile.Disable(3, true)
 			w.Run(time.Second)
@@ -207,7 +207,7 @@ func TestRefreshIsNoReasonToMove(t *testing.T) {
 func TestModesAtRunTime(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
 	f := w.start(t, true)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
 	wantPaths(t, w.server, w.mobile, netB)
 	w.mobile.SetMode(ilnp.Duality)
@@ -224,7 +224,7 @@ func TestOnePrefixOnTwoLinks(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
 	f := w.start(t, true)
 	sent := w.mobile.Count(ilnp.UpdateSent)
-	w.mobile.Up(2, netA, near, ilnp.Infinite)
+	w.mobile.Up(2, netA, near, roam.Infinite)
 	w.Run(time.Second)
 	if got := w.mobile.peer(w.server).Paths; len(got) != 1 || got[0].Local.Link != 2 {
 		t.Errorf("paths %v, want one over link 2", got)

@@ -16,8 +16,8 @@ func TestBothMove(t *testing.T) {
 			w := newWorld(t, mode, 1)
 			f := w.start(t, true)
 			w.mobile.Cut(1)
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
-			w.server.Up(2, netT, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
+			w.server.Up(2, netT, near, roam.Infinite)
 			w.Run(500 * time.Millisecond)
 			w.mobile.Down(1)
 			w.Run(2 * time.Second)
@@ -44,7 +44,7 @@ func TestOutage(t *testing.T) {
 		t.Error("server does not hold the mobile for dead after 30 s")
 	}
 	back := w.Elapsed()
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(2 * time.Second)
 	if first, ok := f.FirstAfter(back); !ok || first > back+pathRTT {
 		t.Errorf("first datagram of the mobile came at %v, want within one RTT of %v", first, back)
@@ -64,7 +64,7 @@ func TestSameNetworkAgain(t *testing.T) {
 	w.mobile.Down(1)
 	w.Run(30 * time.Second)
 	back := w.Elapsed()
-	w.mobile.Up(1, netA, near, ilnp.Infinite)
+	w.mobile.Up(1, netA, near, roam.Infinite)
 	w.Run(2 * time.Second)
 	if first, ok := down.FirstAfter(back); !ok || first > back+2*pathRTT {
 		t.Errorf("first datagram to the mobile came at %v, want within two RTT of %v", first, back)
@@ -80,7 +80,7 @@ func TestSilentPath(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			w := newWorld(t, mode, 1)
 			f := w.start(t, true)
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
 			w.Run(time.Second)
 			cut := w.Elapsed()
 			w.mobile.Cut(2)
@@ -193,7 +193,7 @@ func TestRestart(t *testing.T) {
 		if n := w.mobile.Count(ilnp.UpdateSent) - sent; n != 0 {
 			t.Errorf("%d updates because of a restart", n)
 		}
-		w.mobile.Up(3, netC, near, ilnp.Infinite)
+		w.mobile.Up(3, netC, near, roam.Infinite)
 		w.Run(30 * time.Second)
 		w.finish(t, f)
 		wantLost(t, f, 0)
@@ -210,7 +210,7 @@ func TestRestartElsewhere(t *testing.T) {
 	if err := w.mobile.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(5 * time.Second)
 	if n := len(w.mobile.Core().Locals(w.Now())); n != 1 {
 		t.Errorf("%d locators, want the one that is there", n)
@@ -223,7 +223,7 @@ func TestRestartElsewhere(t *testing.T) {
 // all the time, and is not heard. Found by the soak.
 func TestOnePathThatDiesOneWay(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
-	w.server.Up(2, netT, near, ilnp.Infinite)
+	w.server.Up(2, netT, near, roam.Infinite)
 	f := w.startEvery(t, 100*time.Millisecond, true)
 	w.Run(time.Second)
 	w.Tap = func(p Packet) *Packet {

@@ -35,8 +35,8 @@ func TestEventsComeInOrder(t *testing.T) {
 func plainEntry(seed uint64, a Access) (*Network, *Node, *Node) {
 	n := New(seed)
 	x, y := n.AddPlainNode("x", mobileNID, Problem), n.AddPlainNode("y", serverNID, Problem)
-	x.Up(1, netA, a, ilnp.Infinite)
-	y.Up(1, netS, Access{Delay: 5 * time.Millisecond}, ilnp.Infinite)
+	x.Up(1, netA, a, roam.Infinite)
+	y.Up(1, netS, Access{Delay: 5 * time.Millisecond}, roam.Infinite)
 	return n, x, y
 }
 
@@ -80,8 +80,8 @@ func TestLossAndDuplicates(t *testing.T) {
 func TestCutLinkCarriesNothing(t *testing.T) {
 	n := New(1)
 	w := &world{Network: n, mobile: n.AddPlainNode("x", mobileNID, Problem), server: n.AddPlainNode("y", serverNID, Problem)}
-	w.mobile.Up(1, netA, near, ilnp.Infinite)
-	w.server.Up(1, netS, near, ilnp.Infinite)
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
 	f := &Flow{From: w.mobile, To: w.server}
 	send := func() {
 		i := len(f.arrivals)

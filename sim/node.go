@@ -143,7 +143,7 @@ func (h *Node) Count(kind ilnp.EventKind) int {
 func (h *Node) Know(o *Node, locators ...roam.L64) {
 	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Anywhere: len(locators) == 0}
 	for _, l := range locators {
-		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: ilnp.Infinite})
+		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
 	}
 	h.core.AddPeer(h.net.now, p)
 	h.Settle()
@@ -173,7 +173,7 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 }
 
 // Up connects a link to a network, in place of the one it had. With a lifetime
-// other than ilnp.Infinite, Router Advertisements renew the prefix every third
+// other than roam.Infinite, Router Advertisements renew the prefix every third
 // of it.
 func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) {
 	if old := h.at(link); old != nil && old.l64 == l64 {
@@ -198,7 +198,7 @@ func (h *Node) advertise(at *attachment) {
 		h.connected++
 		at.order = h.connected
 	}
-	if at.until = (time.Time{}); at.life != ilnp.Infinite {
+	if at.until = (time.Time{}); at.life != roam.Infinite {
 		at.until = h.net.now.Add(at.life)
 	}
 	at.told = true
@@ -206,13 +206,13 @@ func (h *Node) advertise(at *attachment) {
 	epoch := at.epoch
 	if h.core != nil {
 		h.readHeard()
-		h.core.HandleLocator(h.net.now, ilnp.LocatorEvent{
-			Local: ilnp.Local{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
+		h.core.HandleLocator(h.net.now, roam.PrefixEvent{
+			LinkLocator: roam.LinkLocator{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
 			LinkName: fmt.Sprintf("net%d", at.link),
 		})
 		h.Settle()
 	}
-	if at.life == ilnp.Infinite {
+	if at.life == roam.Infinite {
 		return
 	}
 	h.net.After(at.life/3, func() {

@@ -60,7 +60,7 @@ func (p *plane) receivePending(at *attachment, in Packet, e *entry) {
 		}
 	}
 	p.host.observe(ilnp.Observation{
-		Trigger: why, Key: key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64},
+		Trigger: why, Key: key, Remote: in.Src, Local: roam.LinkLocator{Link: at.link, L64: at.l64},
 		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Encapsulated: in.Encapsulated, Held: held, Bytes: in.size(), Packets: old.sentTo(known),
 	})
 	if in.Control == nil && !held && why == ilnp.SeenPending {

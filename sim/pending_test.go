@@ -26,7 +26,7 @@ func newMute(n *Network, server *Node) *mute {
 	m := &mute{server: server}
 	m.Node = n.AddScript("mute", mobileNID, m.receive)
 	m.flow = &Flow{From: m.Node, To: server, Echo: true, key: ilnp.SessionKey{Local: mobileNID, Remote: serverNID}}
-	m.Up(1, netA, near, ilnp.Infinite)
+	m.Up(1, netA, near, roam.Infinite)
 	return m
 }
 
@@ -112,7 +112,7 @@ func talksForLong(t *testing.T, takes bool) {
 	server := n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Accept: ilnp.Any})
 	showTrace(t, n)
 	n.Brief = true
-	server.Up(1, netS, near, ilnp.Infinite)
+	server.Up(1, netS, near, roam.Infinite)
 	m := newMute(n, server)
 	m.takes = takes
 	m.talk(10 * time.Minute)
@@ -122,7 +122,7 @@ func talksForLong(t *testing.T, takes bool) {
 		n.Run(time.Minute)
 	}
 	if takes {
-		m.Up(2, netB, near, ilnp.Infinite)
+		m.Up(2, netB, near, roam.Infinite)
 	}
 	m.update(t)
 	n.Run(time.Minute)

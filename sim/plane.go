@@ -307,7 +307,7 @@ func (p *plane) hand(at *attachment, in Packet) {
 // authentic applies the rules of the nonce; false: another node, or none.
 func (p *plane) authentic(at *attachment, e *entry, in Packet) (ok, other bool) {
 	known := slices.Contains(e.Accept, in.Src.L64)
-	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: ilnp.Local{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Encapsulated: in.Encapsulated, Bytes: in.size()}
+	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: roam.LinkLocator{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Encapsulated: in.Encapsulated, Bytes: in.size()}
 	switch {
 	case !in.Nonce.Present() && e.State == ilnp.Established && !e.isThere(in.Src.L64) && p.isClaimed(e, in.Src):
 		return false, false

@@ -31,12 +31,12 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 	for i := range 2 {
 		mode := ilnp.Mode(c.Rand().IntN(3))
 		s := c.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{NIDs: []roam.NID{serverNID + roam.NID(i)<<8}, Accept: ilnp.Any, Mode: mode})
-		s.Up(anchor, netS+roam.L64(i), rough, ilnp.Infinite)
+		s.Up(anchor, netS+roam.L64(i), rough, roam.Infinite)
 		c.servers = append(c.servers, s)
 	}
 	for i := range 3 {
 		m := c.AddNode(fmt.Sprintf("m%d", i), ilnp.Config{NIDs: []roam.NID{mobileNID + roam.NID(i)<<8}, Mode: ilnp.Mode(c.Rand().IntN(3))})
-		m.Up(1, netA+roam.L64(i), rough, ilnp.Infinite)
+		m.Up(1, netA+roam.L64(i), rough, roam.Infinite)
 		for j, s := range c.servers {
 			m.Know(s, netS+roam.L64(j))
 			c.flows = append(c.flows, m.Flow(s, 20*time.Millisecond, true))
@@ -52,7 +52,7 @@ func (c *crowd) move() {
 	hosts := slices.Concat(c.mobiles, c.mobiles, c.servers)
 	h := hosts[r.IntN(len(hosts))]
 	link := roam.LinkID(1 + r.IntN(3))
-	life := []time.Duration{ilnp.Infinite, 9 * time.Second, 30 * time.Second}[r.IntN(3)]
+	life := []time.Duration{roam.Infinite, 9 * time.Second, 30 * time.Second}[r.IntN(3)]
 	switch r.IntN(8) {
 	case 0, 1, 2:
 		h.Up(link, roam.L64(0x2001_0db8_1000_0000)+roam.L64(h.nid&0xffff)<<8+roam.L64(r.IntN(6)), rough, life)
@@ -84,7 +84,7 @@ func (c *crowd) calm() {
 			at.access = near
 		}
 		if len(h.attachments) == 0 {
-			h.Up(1, netB+roam.L64(h.nid&0xffff), near, ilnp.Infinite)
+			h.Up(1, netB+roam.L64(h.nid&0xffff), near, roam.Infinite)
 		}
 	}
 }

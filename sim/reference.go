@@ -83,7 +83,7 @@ func (h *Node) reach() []roam.L64 {
 		if at == nil || !at.carrier || at.l64 != l.L64 || l.Disabled {
 			continue
 		}
-		if h.core.Mode() == ilnp.Duality || l.Local == h.newest() {
+		if h.core.Mode() == ilnp.Duality || l.LinkLocator == h.newest() {
 			ls = append(ls, l.L64)
 		}
 	}
@@ -99,7 +99,7 @@ func (h *Node) at(link roam.LinkID) *attachment {
 }
 
 // newest returns the attachment that was connected or enabled last.
-func (h *Node) newest() ilnp.Local {
+func (h *Node) newest() roam.LinkLocator {
 	var best *attachment
 	for _, at := range h.attachments {
 		if at.carrier && !h.off[at.link] && (best == nil || at.order > best.order) {
@@ -107,9 +107,9 @@ func (h *Node) newest() ilnp.Local {
 		}
 	}
 	if best == nil {
-		return ilnp.Local{}
+		return roam.LinkLocator{}
 	}
-	return ilnp.Local{Link: best.link, L64: best.l64}
+	return roam.LinkLocator{Link: best.link, L64: best.l64}
 }
 
 func remotesOf(e *entry) []roam.L64 {

@@ -15,17 +15,17 @@ func TestManyCorrespondents(t *testing.T) {
 	const peers = 300
 	n := New(1)
 	server := n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Accept: ilnp.Any})
-	server.Up(1, netS, near, ilnp.Infinite)
+	server.Up(1, netS, near, roam.Infinite)
 	var flows []*Flow
 	for i := range peers {
 		m := n.AddNode(fmt.Sprintf("m%d", i), ilnp.Config{NIDs: []roam.NID{mobileNID + roam.NID(i)<<16}})
-		m.Up(1, netA+roam.L64(i)<<24, near, ilnp.Infinite)
+		m.Up(1, netA+roam.L64(i)<<24, near, roam.Infinite)
 		m.Know(server, netS)
 		flows = append(flows, m.Flow(server, 100*time.Millisecond, true))
 	}
 	n.Run(2 * time.Second)
 	sent := server.Count(ilnp.UpdateSent)
-	server.Up(2, netT, near, ilnp.Infinite)
+	server.Up(2, netT, near, roam.Infinite)
 	const pace = 5 * time.Millisecond
 	n.Run(pathRTT + pace + time.Millisecond)
 	if got := server.Count(ilnp.UpdateSent) - sent; got != peers {
@@ -65,7 +65,7 @@ func TestMobilesAmongThemselves(t *testing.T) {
 					if r := w.Rand().IntN(3); r < 2 && r != i {
 						continue // the other one only
 					}
-					h.Up(next[i], netB+roam.L64(i)<<24+roam.L64(move)<<16, Access{Delay: 5 * time.Millisecond, Loss: 0.05}, ilnp.Infinite)
+					h.Up(next[i], netB+roam.L64(i)<<24+roam.L64(move)<<16, Access{Delay: 5 * time.Millisecond, Loss: 0.05}, roam.Infinite)
 				}
 				w.Run(time.Duration(200+w.Rand().IntN(800)) * time.Millisecond)
 				for i, h := range moving {

@@ -57,7 +57,7 @@ func (m *meeting) connect(h *Node, link roam.LinkID) {
 	if m.lossy {
 		a.Loss = 0.1
 	}
-	h.Up(link, netA+roam.L64(h.nid)<<24+roam.L64(link)<<8+roam.L64(r.IntN(4)), a, ilnp.Infinite)
+	h.Up(link, netA+roam.L64(h.nid)<<24+roam.L64(link)<<8+roam.L64(r.IntN(4)), a, roam.Infinite)
 }
 
 // know tells a host where the other one is, as the DNS would.

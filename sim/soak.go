@@ -111,7 +111,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 			k.connect(h)
 		} else {
 			h.links = anchorLink
-			h.Up(anchorLink, k.place(), k.access(), ilnp.Infinite)
+			h.Up(anchorLink, k.place(), k.access(), roam.Infinite)
 		}
 	}
 	for _, h := range k.hosts {

@@ -7,6 +7,8 @@ import (
 
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
+
+	"roam"
 )
 
 // newOther is a world whose server runs another stack, with a stream each way.
@@ -37,10 +39,10 @@ func TestNeverAcknowledged(t *testing.T) {
 		for seed := range uint64(5) {
 			what := fmt.Sprintf("%v, seed %d", mode, seed)
 			w, f := newOther(t, mode, seed, Stack{NeverAcks: true, Strict: true})
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
 			w.Run(time.Minute)
 			wantGap(t, what, f, time.Second)
-			w.mobile.Up(3, netC, Access{Delay: 90 * time.Millisecond}, ilnp.Infinite)
+			w.mobile.Up(3, netC, Access{Delay: 90 * time.Millisecond}, roam.Infinite)
 			w.Run(time.Minute)
 			wantGap(t, what+", moved again", f, time.Second)
 			w.mobile.Down(2)
@@ -70,7 +72,7 @@ func TestNeverAcknowledgedOneWay(t *testing.T) {
 	w.Run(time.Second)
 	f = w.mobile.Flow(w.server, 20*time.Millisecond, false)
 	w.Run(3 * time.Second)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Minute)
 	if gap := f.Gap(); gap > time.Second {
 		t.Errorf("nothing arrived for %v", gap)
@@ -104,7 +106,7 @@ func TestRoamDoesNotWait(t *testing.T) {
 				}
 				return &p
 			}
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
 			w.Run(time.Second)
 			want := 2 * time.Millisecond
 			if other && mode != ilnp.Hard {
@@ -125,7 +127,7 @@ func TestOthersFollow(t *testing.T) {
 		for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
 			what := fmt.Sprintf("%s, %v", name, mode)
 			w, f := newOther(t, mode, 1, s)
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
 			w.Run(3 * time.Second)
 			if got := w.mobile.peer(w.server).Paths; got[0].Local.L64 != netB {
 				t.Errorf("%s: sends from %v after the acknowledgement", what, got[0].Local)
@@ -155,7 +157,7 @@ func TestKnownSourceAfterAHardMove(t *testing.T) {
 			return &p
 		}
 		w.mobile.Down(1)
-		w.mobile.Up(2, netB, near, ilnp.Infinite)
+		w.mobile.Up(2, netB, near, roam.Infinite)
 		w.Run(20 * time.Second)
 		if moved := w.mobile.Count(ilnp.UpdateAcked) > 0; moved == filtered {
 			t.Errorf("filtered %v: acknowledged %v", filtered, moved)
@@ -178,7 +180,7 @@ func TestOldNetworkDiesUnseen(t *testing.T) {
 			w.mobile.Cut(1)
 			w.Run(500 * time.Millisecond)
 		}
-		w.mobile.Up(2, netB, near, ilnp.Infinite)
+		w.mobile.Up(2, netB, near, roam.Infinite)
 		w.Run(5 * time.Second)
 		w.mobile.Cut(1)
 		w.Run(30 * time.Second)

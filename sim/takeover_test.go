@@ -98,7 +98,7 @@ func newSiege(seed uint64) *siege {
 		}
 		for i := range 1 + r.IntN(2) {
 			s.places[h] = append(s.places[h], net+roam.L64(i))
-			h.Up(roam.LinkID(i+1), net+roam.L64(i), s.access(), ilnp.Infinite)
+			h.Up(roam.LinkID(i+1), net+roam.L64(i), s.access(), roam.Infinite)
 		}
 	}
 	s.meet()
@@ -236,7 +236,7 @@ func (s *siege) move(to ...roam.L64) {
 	arrive := func() {
 		for i, l := range to {
 			if !slices.ContainsFunc(s.b.attachments, func(at *attachment) bool { return at.l64 == l }) {
-				s.b.Up(link+roam.LinkID(i), l, s.access(), ilnp.Infinite)
+				s.b.Up(link+roam.LinkID(i), l, s.access(), roam.Infinite)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func (k *Soak) access() Access {
 
 // life draws the lifetime of a prefix.
 func (k *Soak) life() time.Duration {
-	return []time.Duration{ilnp.Infinite, time.Minute, 10 * time.Minute, 30 * time.Minute}[k.Rand().IntN(4)]
+	return []time.Duration{roam.Infinite, time.Minute, 10 * time.Minute, 30 * time.Minute}[k.Rand().IntN(4)]
 }
 
 // touch notes that something happened to a host: what it needs to recover from.
@@ -226,10 +226,10 @@ func (k *Soak) calm() {
 		}
 		for _, at := range slices.Clone(h.attachments) {
 			h.Mend(at.link)
-			h.Up(at.link, at.l64, Access{Delay: 5 * time.Millisecond}, ilnp.Infinite)
+			h.Up(at.link, at.l64, Access{Delay: 5 * time.Millisecond}, roam.Infinite)
 		}
 		if len(h.attachments) == 0 {
-			h.Up(1, k.place(), Access{Delay: 5 * time.Millisecond}, ilnp.Infinite)
+			h.Up(1, k.place(), Access{Delay: 5 * time.Millisecond}, roam.Infinite)
 		}
 		k.touch(h)
 	}

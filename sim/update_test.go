@@ -27,7 +27,7 @@ func TestUpdateIsRetransmitted(t *testing.T) {
 			w.withoutUDP()
 			f := w.start(t, false)
 			dropFirst(w, kind, n)
-			w.mobile.Up(2, netB, near, ilnp.Infinite)
+			w.mobile.Up(2, netB, near, roam.Infinite)
 			w.Run(30 * time.Second)
 			if got := w.mobile.Count(ilnp.UpdateSent); got != n+1 {
 				t.Errorf("%d %s lost: %d transmissions, want %d", n, kind, got, n+1)
@@ -55,7 +55,7 @@ func TestRetransmissionsAlternate(t *testing.T) {
 		}
 		return &p
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(2 * time.Second)
 	if len(sources) < 4 || sources[0] != netB || sources[1] != netA || sources[2] != netB || sources[3] != netA {
 		t.Errorf("sources of the transmissions: %v, want the two networks in turn, the new one first", sources)
@@ -67,7 +67,7 @@ func TestUpdateGivenUpAndTakenUpAgain(t *testing.T) {
 	w.withoutUDP()
 	f := w.start(t, true)
 	dropFirst(w, "LU", 9)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	if !w.RunUntil(time.Minute, func() bool { return w.mobile.Count(ilnp.UpdateFailed) == 1 }) {
 		t.Fatal("exchange not given up within a minute")
 	}
@@ -85,9 +85,9 @@ func TestUpdateGivenUpAndTakenUpAgain(t *testing.T) {
 func TestNewestSetWins(t *testing.T) {
 	w := newWorld(t, ilnp.Hard, 1)
 	f := w.start(t, true)
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(5 * time.Millisecond)
-	w.mobile.Up(3, netC, near, ilnp.Infinite)
+	w.mobile.Up(3, netC, near, roam.Infinite)
 	w.Run(2 * time.Second)
 	wantPaths(t, w.server, w.mobile, netC)
 	w.finish(t, f)
@@ -107,9 +107,9 @@ func TestOvertakenUpdate(t *testing.T) {
 		}
 		return &p
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(5 * time.Millisecond)
-	w.mobile.Up(3, netC, near, ilnp.Infinite)
+	w.mobile.Up(3, netC, near, roam.Infinite)
 	w.Run(time.Second)
 	wantPaths(t, w.server, w.mobile, netC)
 	w.Inject(*held)
@@ -133,9 +133,9 @@ func TestReplayedUpdate(t *testing.T) {
 		}
 		return &p
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
-	w.mobile.Up(3, netC, near, ilnp.Infinite)
+	w.mobile.Up(3, netC, near, roam.Infinite)
 	w.Run(time.Second)
 	w.Inject(recorded[0])
 	w.Run(pathRTT + 20*time.Millisecond)
@@ -158,7 +158,7 @@ func TestDuplicatesAreAcknowledged(t *testing.T) {
 		}
 		return &p
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
 	if acks != 2 || w.mobile.Count(ilnp.UpdateAcked) != 1 {
 		t.Errorf("%d acknowledgements sent, %d counted, want 2 and 1", acks, w.mobile.Count(ilnp.UpdateAcked))
@@ -232,10 +232,10 @@ func TestDraftForm(t *testing.T) {
 		mobile:  n.AddNode("mobile", ilnp.Config{NIDs: []roam.NID{mobileNID}, DraftLU: true}),
 		server:  n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Accept: ilnp.Any}),
 	}
-	w.mobile.Up(1, netA, near, ilnp.Infinite)
-	w.server.Up(1, netS, near, ilnp.Infinite)
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
 	w.mobile.Core().AddPeer(n.Now(), ilnp.Peer{
-		NID: serverNID, DraftLU: true, Locators: []ilnp.RemoteLocator{{L64: netS, Lifetime: ilnp.Infinite}},
+		NID: serverNID, DraftLU: true, Locators: []ilnp.RemoteLocator{{L64: netS, Lifetime: roam.Infinite}},
 	})
 	f := w.start(t, true)
 	codes := make(map[string]uint8)
@@ -245,9 +245,9 @@ func TestDraftForm(t *testing.T) {
 		}
 		return &p
 	}
-	w.mobile.Up(2, netB, near, ilnp.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(time.Second)
-	w.server.Up(2, netT, near, ilnp.Infinite)
+	w.server.Up(2, netT, near, roam.Infinite)
 	w.Run(time.Second)
 	if codes["LU"] != ilnpwire.CodeReplaceSoft || codes["LU-Ack"] != ilnpwire.CodeReplaceSoft {
 		t.Errorf("codes %v, want %d in both", codes, ilnpwire.CodeReplaceSoft)

@@ -42,8 +42,8 @@ func newWorld(t *testing.T, mode ilnp.Mode, seed uint64) *world {
 		server:  n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Mode: mode}),
 	}
 	showTrace(t, n)
-	w.mobile.Up(1, netA, near, ilnp.Infinite)
-	w.server.Up(1, netS, near, ilnp.Infinite)
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
 	w.mobile.Know(w.server, netS)
 	w.server.Know(w.mobile)
 	return w

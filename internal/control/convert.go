@@ -174,7 +174,7 @@ func SessionAddr(prefix roam.L64, handle roam.NID) netip.Addr {
 // Millis returns d in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func linkLocators(in []ilnp.Local, names Names) []LinkLocator {
+func linkLocators(in []roam.LinkLocator, names Names) []LinkLocator {
 	var out []LinkLocator
 	for _, l := range in {
 		out = append(out, LinkLocator{Link: names.link(l.Link), L64: l.L64})
@@ -184,7 +184,7 @@ func linkLocators(in []ilnp.Local, names Names) []LinkLocator {
 
 // seconds returns nil for an unlimited duration.
 func seconds(d time.Duration) *float64 {
-	if d == ilnp.Infinite {
+	if d == roam.Infinite {
 		return nil
 	}
 	s := d.Seconds()

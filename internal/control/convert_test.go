@@ -46,7 +46,7 @@ func TestParseMode(t *testing.T) {
 }
 
 func TestLocatorFrom(t *testing.T) {
-	in := ilnp.LocalState{Local: ilnp.Local{Link: 3, L64: 5}, State: ilnp.Expired, Preferred: ilnp.Infinite}
+	in := ilnp.LocalState{LinkLocator: roam.LinkLocator{Link: 3, L64: 5}, State: ilnp.Expired, Preferred: roam.Infinite}
 	if got, want := LocatorFrom(in, testNames), (Locator{Link: "if3", LinkIndex: 3, L64: 5, State: "expired"}); !cmp.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -59,8 +59,8 @@ func TestLocatorFrom(t *testing.T) {
 func TestSessionFrom(t *testing.T) {
 	in := ilnp.PeerState{
 		Key: ilnp.SessionKey{Local: 1, Remote: 7}, NID: 7, Names: []string{"server"}, State: ilnp.Established,
-		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: ilnp.Infinite}, State: ilnp.Active, Validated: true}},
-		Paths:    []ilnp.Path{{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}, {Local: ilnp.Local{Link: 3, L64: 5}, Remote: 9}}, RTT: 20 * time.Millisecond,
+		Locators: []ilnp.RemoteState{{RemoteLocator: ilnp.RemoteLocator{L64: 9, Preference: 3, Lifetime: roam.Infinite}, State: ilnp.Active, Validated: true}},
+		Paths:    []ilnp.Path{{Local: roam.LinkLocator{Link: 2, L64: 5}, Remote: 9}, {Local: roam.LinkLocator{Link: 3, L64: 5}, Remote: 9}}, RTT: 20 * time.Millisecond,
 		ICMPRule: "rfc6741", LastMoveRTT: 1500 * time.Microsecond, Since: time.Unix(1, 0), Spread: ilnp.ByLength,
 	}
 	in.RTTs, in.Long = map[ilnp.Path]time.Duration{in.Paths[1]: 70 * time.Millisecond}, in.Paths[1:]
@@ -87,8 +87,8 @@ func TestSessionFrom(t *testing.T) {
 func TestEventFrom(t *testing.T) {
 	in := ilnp.Event{
 		Time: time.Unix(1, 0), Kind: ilnp.HandoffDone, Key: ilnp.SessionKey{Local: 1, Remote: 7},
-		From: []ilnp.Local{{Link: 2, L64: 5}}, To: []ilnp.Local{{Link: 4, L64: 6}},
-		Path: ilnp.Path{Local: ilnp.Local{Link: 2, L64: 5}, Remote: 9}, Duration: 20 * time.Millisecond, Reason: "r",
+		From: []roam.LinkLocator{{Link: 2, L64: 5}}, To: []roam.LinkLocator{{Link: 4, L64: 6}},
+		Path: ilnp.Path{Local: roam.LinkLocator{Link: 2, L64: 5}, Remote: 9}, Duration: 20 * time.Millisecond, Reason: "r",
 	}
 	want := Event{
 		Time: time.Unix(1, 0), Kind: "handoff-done", Peer: 7, PeerName: "server",

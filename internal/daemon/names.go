@@ -202,7 +202,7 @@ func (d *Daemon) peerOf(r naming.Record) ilnp.Peer {
 		p.DraftLU = r.Update == naming.UpdateDraft
 	}
 	for _, l := range r.Locators {
-		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: ilnp.Infinite})
+		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: roam.Infinite})
 	}
 	return p
 }

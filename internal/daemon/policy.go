@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"roam"
-	"roam/ilnp"
 	"roam/internal/control"
 )
 
@@ -19,7 +18,7 @@ const obstructedPeers = 8
 // it in the engine's goroutine.
 func (d *Daemon) obstructed() []control.Obstructed {
 	type obstacle struct {
-		at ilnp.Local
+		at roam.LinkLocator
 		by string
 	}
 	out, names := []control.Obstructed{}, d.linkNames()

@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"roam/ilnp"
+
+	"roam"
 )
 
 func TestPathInUse(t *testing.T) {
-	wifi, mobile := ilnp.Local{Link: 2, L64: 0x2001_0db8_0001_0001}, ilnp.Local{Link: 3, L64: 0x2001_0db8_0002_0001}
+	wifi, mobile := roam.LinkLocator{Link: 2, L64: 0x2001_0db8_0001_0001}, roam.LinkLocator{Link: 3, L64: 0x2001_0db8_0002_0001}
 	p := &Plane{}
 	p.uplinks.owner[0], p.uplinks.owner[1] = wifi, mobile
 	row := bpfSessionEntry{Seq: 7, Birth: 1, N_paths: 2, N_remote: 1}
@@ -22,9 +24,9 @@ func TestPathInUse(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		live bpfSessionLive
-		want ilnp.Local // zero: none
+		want roam.LinkLocator // zero: none
 	}{
-		{"nothing was sent", bpfSessionLive{}, ilnp.Local{}},
+		{"nothing was sent", bpfSessionLive{}, roam.LinkLocator{}},
 		{"sent on the second", live(7, 0, 100), mobile},
 		{"more on the first since", live(7, 90, 150), wifi},
 		{"idle since", live(7, 90, 150), wifi},

@@ -20,7 +20,7 @@ func crossed(r *rig, own, other []roam.L64) ilnp.Entry {
 	p := entryFor()
 	for _, l := range own {
 		for _, d := range other {
-			p.Paths = append(p.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: l}, Remote: d})
+			p.Paths = append(p.Paths, ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: l}, Remote: d})
 		}
 	}
 	return p
@@ -100,8 +100,8 @@ func TestConnectionsLeavePaths(t *testing.T) {
 	p.PerFlow, p.Unvalidated = true, []roam.L64{else1}
 	r.upsert(p)
 	r.must(r.SetUplinks([]UplinkEntry{
-		{Local: ilnp.Local{Link: loopback, L64: here}, MTU: 1500},
-		{Local: ilnp.Local{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500},
+		{Local: roam.LinkLocator{Link: loopback, L64: here}, MTU: 1500},
+		{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500},
 	}))
 	for port := uint16(40000); port < 40020; port++ {
 		if ways := r.connection(port, 443); len(ways) != 1 || !ways[way{here + 1, there}] {
@@ -132,8 +132,8 @@ func TestConnectionsLeaveLongPaths(t *testing.T) {
 		}
 	}
 	r.must(r.SetUplinks([]UplinkEntry{
-		{Local: ilnp.Local{Link: loopback, L64: here}, MTU: 1500},
-		{Local: ilnp.Local{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500},
+		{Local: roam.LinkLocator{Link: loopback, L64: here}, MTU: 1500},
+		{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500},
 	}))
 	if ways := r.connection(40000, 443); len(ways) == 0 || ways[way{here, there}] || ways[way{here, else1}] {
 		t.Errorf("by another uplink than that which is left: %v", ways)
@@ -200,16 +200,16 @@ func TestCorrespondentAsksForOnePath(t *testing.T) {
 		t.Errorf("by default: %v", ways)
 	}
 	syn := first(flagSYN)
-	probe("sixteen bytes..more")
+	probe("sixteen bytes...more")
 	if ways := r.connection(40000, 443); len(ways) != 1 || !ways[syn] {
 		t.Errorf("as the correspondent wants it: %v, first segments %v", ways, syn)
 	}
 	if w := r.connection(40000, 443); r.connection(443, 40000)[syn] != w[syn] {
 		t.Error("the two directions differ")
 	}
-	probe("sixteen bytes..more")
-	probe("sixteen bytes..")
-	probe("sixteen bytes..")
+	probe("sixteen bytes...more")
+	probe("sixteen bytes...")
+	probe("sixteen bytes...")
 	if ways := r.connection(40000, 443); len(ways) != 4 {
 		t.Errorf("afterwards: %v", ways)
 	}

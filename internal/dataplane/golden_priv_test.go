@@ -65,7 +65,7 @@ func (r *rig) install(c golden.Case) ilnp.Entry {
 		LocalNID: e.LocalNID, RemoteNID: e.RemoteNID,
 		LocalNonce: ourNonce, RemoteNonce: theirNonce,
 		Seq:   1,
-		Paths: []ilnp.Path{{Local: ilnp.Local{Link: loopback, L64: e.LocalL64}, Remote: e.RemoteL64}},
+		Paths: []ilnp.Path{{Local: roam.LinkLocator{Link: loopback, L64: e.LocalL64}, Remote: e.RemoteL64}},
 
 		Validated: []roam.L64{e.RemoteL64},
 	}

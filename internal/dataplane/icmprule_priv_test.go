@@ -29,7 +29,7 @@ func TestReflectionKeepsTheRule(t *testing.T) {
 	for name, from := range map[string]roam.ILV{"session": at(there, theirs), "pending peer": unlistedPeer(1)} {
 		for _, nids := range []bool{false, true} {
 			for _, encap := range []bool{false, true} {
-				b := mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes..")))
+				b := mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
 				if nids {
 					b = overNIDs(t, b)
 				}

@@ -21,7 +21,7 @@ func TestObstructedAnswers(t *testing.T) {
 	r.events()
 	ping := mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 9, 7, []byte("longer than any probe is")))
 	probe := echo(t, there, theirNonce, true, 9)
-	knocks := mustPacket(t)(ilnpwire.BuildEcho(pending, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes..")))
+	knocks := mustPacket(t)(ilnpwire.BuildEcho(pending, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
 	toPending := packet(session(ours), session(pending.NID), ip6.TCP, tcp(flagSYN|flagACK, 0))
 	all := Obstruction{From: here}
 	toPeer := Obstruction{From: here, To: at(there, theirs)}

@@ -75,7 +75,7 @@ func TestOutboundNonce(t *testing.T) {
 		if c.mtu != 0 {
 			mtu = c.mtu
 		}
-		r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, MTU: mtu}}))
+		r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: loopback, L64: here}, Usable: true, MTU: mtu}}))
 		p := entryFor(there)
 		p.NonceUntil = c.until
 		if c.plain {
@@ -192,7 +192,7 @@ func TestOutboundSpread(t *testing.T) {
 		p := entryFor()
 		p.Seq = seq
 		for i := range paths {
-			p.Paths = append(p.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: locals[i%3]}, Remote: remotes[i/3]})
+			p.Paths = append(p.Paths, ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: locals[i%3]}, Remote: remotes[i/3]})
 		}
 		r.upsert(p)
 		r.send(ip6.UDP, udp(1))
@@ -205,7 +205,7 @@ func TestOutboundSpread(t *testing.T) {
 		for range 200 * paths {
 			body := udp(rnd.IntN(1400))
 			got := r.send(ip6.UDP, body)
-			encap[ilnp.Path{Local: ilnp.Local{Link: loopback, L64: got.Src.L64}, Remote: got.Dst.L64}] += ethLen + ip6.HeaderLen + len(body)
+			encap[ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: got.Src.L64}, Remote: got.Dst.L64}] += ethLen + ip6.HeaderLen + len(body)
 		}
 		least, most := 1<<30, 0
 		for _, n := range encap {

@@ -48,7 +48,7 @@ func TestPendingElsewhere(t *testing.T) {
 		t.Errorf("verdict %d on a packet to the NID: it is not the pending peer's", v)
 	}
 	r.wantKinds("a packet to the NID", Miss)
-	echo := mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes..")))
+	echo := mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
 	v, out := r.ingress(echo)
 	if p, err := ilnpwire.ParsePacket(out); v != redirect || err != nil || p.Nonce != first.OwnNonce || p.Dst != elsewhere {
 		t.Errorf("echo request: verdict %d, %+v", v, p)

@@ -257,7 +257,7 @@ func TestReflection(t *testing.T) {
 	r.upsert(entryFor(there))
 	r.must(r.SetRecord(Record{NID: unlistedPeer(1).NID, Locators: []roam.L64{there}}))
 	mine := func(from roam.ILV, n ilnp.Nonce) []byte {
-		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), n, true, 9, 7, []byte("sixteen bytes..")))
+		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), n, true, 9, 7, []byte("sixteen bytes...")))
 	}
 	for name, c := range map[string]struct {
 		packet []byte
@@ -293,7 +293,7 @@ func TestReflection(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		e, err := ilnpwire.ParseEcho(p.Payload)
-		if err != nil || e.Request || e.ID != 9 || e.Seq != 7 || string(e.Data) != "sixteen bytes.." {
+		if err != nil || e.Request || e.ID != 9 || e.Seq != 7 || string(e.Data) != "sixteen bytes..." {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 		if p.Src != at(here, ours) || p.Dst != c.from || p.HopLimit != 64 || p.Nonce != own {

@@ -39,7 +39,7 @@ func staysPlain(r *rig, p ilnp.Entry, retried func()) {
 	r.connect(netip.AddrPortFrom(session(ours).Addr(), 40000), netip.AddrPortFrom(session(theirs).Addr(), 443))
 
 	p.State, p.RemoteNonce, p.Rule, p.NonceAlways, p.Seq = ilnp.Established, theirNonce, ilnp.RuleIPv6, true, 2
-	p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: else1}}
+	p.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Remote: else1}}
 	p.Accept = []roam.L64{there}
 	r.upsert(p)
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestPlainConnectionWithoutItsLocator(t *testing.T) {
 	r.upsert(p)
 	r.connect(netip.AddrPortFrom(session(ours).Addr(), 40000), netip.AddrPortFrom(session(theirs).Addr(), 443))
 	p.State, p.Seq = ilnp.Established, 2
-	p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: there}}
+	p.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Remote: there}}
 	r.upsert(p)
 	r.uplink(here + 1)
 	if v, _ := r.egress(toPeer(ip6.TCP, tcp(flagACK, 9))); v != consumed {

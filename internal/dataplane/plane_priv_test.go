@@ -95,10 +95,10 @@ func TestRestart(t *testing.T) {
 	if r.hostRow().Secret != secret || r.total("rx_packets") != counters {
 		t.Error("secret or counters began anew")
 	}
-	if i, ok := r.uplinks.indexOf(ilnp.Local{Link: loopback, L64: else2}); !ok || i != 1 {
+	if i, ok := r.uplinks.indexOf(roam.LinkLocator{Link: loopback, L64: else2}); !ok || i != 1 {
 		t.Errorf("second locator has index %d, %v", i, ok)
 	}
-	if used := r.UplinksInUse(); len(used) != 1 || used[0] != (ilnp.Local{Link: loopback, L64: here}) {
+	if used := r.UplinksInUse(); len(used) != 1 || used[0] != (roam.LinkLocator{Link: loopback, L64: here}) {
 		t.Errorf("locators in use %v", used)
 	}
 	acts, traffic, err := r.Activity()
@@ -269,7 +269,7 @@ func TestTableFull(t *testing.T) {
 // sessions name locators by it.
 func TestUplinkIndexes(t *testing.T) {
 	r := newRig(t)
-	local := func(n int) ilnp.Local { return ilnp.Local{Link: loopback, L64: here + roam.L64(n)} }
+	local := func(n int) roam.LinkLocator { return roam.LinkLocator{Link: loopback, L64: here + roam.L64(n)} }
 	set := func(ns ...int) error {
 		var es []UplinkEntry
 		for _, n := range ns {

@@ -140,7 +140,7 @@ func TestRetryKeepsToItsPath(t *testing.T) {
 	r := newRetryRig(t, ourNonce)
 	r.uplink(here, here+1)
 	r.entry.Preinstalled, r.entry.Seq = false, r.entry.Seq+1
-	r.entry.Paths = append(r.entry.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: here + 1}, Remote: there})
+	r.entry.Paths = append(r.entry.Paths, ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Remote: there})
 	r.upsert(r.entry)
 	r.ingress(refused(t, r.wire), on(loopback))
 	r.wantKinds("refused", Retried)

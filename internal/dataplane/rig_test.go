@@ -196,7 +196,7 @@ func (r *rig) uplink(ls ...roam.L64) {
 	r.t.Helper()
 	var es []UplinkEntry
 	for _, l := range ls {
-		es = append(es, UplinkEntry{Local: ilnp.Local{Link: loopback, L64: l}, Usable: true, MTU: 1500})
+		es = append(es, UplinkEntry{Local: roam.LinkLocator{Link: loopback, L64: l}, Usable: true, MTU: 1500})
 	}
 	r.must(r.SetUplinks(es))
 }
@@ -211,7 +211,7 @@ func entryFor(remotes ...roam.L64) ilnp.Entry {
 		Seq: 1,
 	}
 	for _, l := range remotes {
-		p.Paths = append(p.Paths, ilnp.Path{Local: ilnp.Local{Link: loopback, L64: here}, Remote: l})
+		p.Paths = append(p.Paths, ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: here}, Remote: l})
 	}
 	return p
 }
@@ -453,7 +453,7 @@ func update(t testing.TB, place roam.L64, n ilnp.Nonce) []byte {
 // echo is an echo message of the correspondent.
 func echo(t testing.TB, place roam.L64, n ilnp.Nonce, request bool, id uint16) []byte {
 	t.Helper()
-	return mustPacket(t)(ilnpwire.BuildEcho(at(place, theirs), at(here, ours), n, request, id, 7, []byte("sixteen bytes..")))
+	return mustPacket(t)(ilnpwire.BuildEcho(at(place, theirs), at(here, ours), n, request, id, 7, []byte("sixteen bytes...")))
 }
 
 // difference tells people where two packets begin to differ.

@@ -128,7 +128,7 @@ func TestRuleIsNotShownWithoutNonce(t *testing.T) {
 func TestLiveOrdinaryAnswers(t *testing.T) {
 	r := newLiveRig(t)
 	p := entryFor()
-	p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: r.up.index, L64: here}, Remote: there}}
+	p.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: r.up.index, L64: here}, Remote: there}}
 	p.Rule = ilnp.RuleRFC6741
 	r.upsert(p)
 	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(session(theirs).Addr(), 5000))

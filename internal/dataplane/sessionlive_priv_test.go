@@ -47,7 +47,7 @@ func newLiveRig(t *testing.T) liveRig {
 	}
 	r.must(r.AttachSession(index(dev), index(far)))
 	r.must(r.AttachUplink(r.up.index, false))
-	r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: r.up.index, L64: here}, Usable: true, MTU: 1500}}))
+	r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: r.up.index, L64: here}, Usable: true, MTU: 1500}}))
 	return r
 }
 
@@ -102,7 +102,7 @@ func TestLiveSession(t *testing.T) {
 		for _, n := range []ilnp.Nonce{{}, ourNonce, longNonce} {
 			seq++
 			p := entryFor()
-			p.Paths = []ilnp.Path{{Local: ilnp.Local{Link: r.up.index, L64: here}, Remote: there}}
+			p.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: r.up.index, L64: here}, Remote: there}}
 			p.Rule, p.Seq = rule, seq
 			e := xlate.Entry{SessionPrefix: roam.DefaultSessionPrefix, LocalAlias: theirs, LocalNID: theirs, LocalL64: there,
 				RemoteAlias: ours, RemoteNID: ours, RemoteL64: here}

@@ -73,9 +73,9 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 	if row.Ifindex == 0 {
 		return
 	}
-	l := ilnp.Local{Link: roam.LinkID(row.Ifindex), L64: roam.L64(row.L64.uint64())}
+	l := roam.LinkLocator{Link: roam.LinkID(row.Ifindex), L64: roam.L64(row.L64.uint64())}
 	if t.index == nil {
-		t.index = make(map[ilnp.Local]uint8)
+		t.index = make(map[roam.LinkLocator]uint8)
 	}
 	t.clock++
 	t.index[l], t.owner[i], t.used[i] = i, l, t.clock
@@ -363,8 +363,8 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 
 // UplinksInUse returns the local locators that entries of an earlier process
 // send from: a successor waits for them before it writes anything.
-func (p *Plane) UplinksInUse() []ilnp.Local {
-	var out []ilnp.Local
+func (p *Plane) UplinksInUse() []roam.LinkLocator {
+	var out []roam.LinkLocator
 	seen := make(map[uint8]bool)
 	for _, row := range p.known {
 		for _, path := range row.Paths[:row.N_paths] {

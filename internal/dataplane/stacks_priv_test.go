@@ -95,7 +95,7 @@ func TestSuperPacketWithNonce(t *testing.T) {
 			t.Errorf("segments of %d: counted %v", size, got)
 		}
 	}
-	r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, Physical: true, MTU: 1500}}))
+	r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: loopback, L64: here}, Usable: true, Physical: true, MTU: 1500}}))
 	r.wantCounts("a physical device", r.counted(func() { r.egress(toPeer(ip6.TCP, body), segments(1400)) }), counts{"tx_segdev": 1})
 }
 
@@ -137,7 +137,7 @@ func TestSegmentSizeIsLowered(t *testing.T) {
 func TestSegmentationOfSumsOverNIDs(t *testing.T) {
 	r := segmented(t)
 	for _, physical := range []bool{false, true} {
-		r.must(r.SetUplinks([]UplinkEntry{{Local: ilnp.Local{Link: loopback, L64: here}, Usable: true, Physical: physical, MTU: 1500}}))
+		r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: loopback, L64: here}, Usable: true, Physical: physical, MTU: 1500}}))
 		for _, rule := range []ilnp.ChecksumRule{ilnp.RuleIPv6, ilnp.RuleRFC6741} {
 			p := entryFor(there)
 			p.Rule = rule

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // HostSettings are what the data plane knows of this host as a whole.
@@ -259,7 +258,7 @@ func (p *Plane) SyncRecords(records []Record) error {
 
 // UplinkEntry is one local locator and how to send from it.
 type UplinkEntry struct {
-	Local    ilnp.Local
+	Local    roam.LinkLocator
 	Usable   bool
 	Physical bool // may sum segments itself, which it does by the rule of IPv6
 	MTU      int
@@ -269,20 +268,20 @@ type UplinkEntry struct {
 // uplinkTable gives each local locator an index that is not used for another
 // one as long as there is choice.
 type uplinkTable struct {
-	index map[ilnp.Local]uint8
-	owner [16]ilnp.Local
+	index map[roam.LinkLocator]uint8
+	owner [16]roam.LinkLocator
 	used  [16]uint64 // when last in use, as a count; 0: never
 	clock uint64
 }
 
-func (t *uplinkTable) indexOf(l ilnp.Local) (uint8, bool) {
+func (t *uplinkTable) indexOf(l roam.LinkLocator) (uint8, bool) {
 	i, ok := t.index[l]
 	return i, ok
 }
 
 // assign returns the index of l, a new one if it has none: one never used, or
 // else the one unused for the longest; false if all are in use.
-func (t *uplinkTable) assign(l ilnp.Local, inUse map[ilnp.Local]bool) (uint8, bool) {
+func (t *uplinkTable) assign(l roam.LinkLocator, inUse map[roam.LinkLocator]bool) (uint8, bool) {
 	t.clock++
 	if i, ok := t.index[l]; ok {
 		t.used[i] = t.clock
@@ -301,7 +300,7 @@ func (t *uplinkTable) assign(l ilnp.Local, inUse map[ilnp.Local]bool) (uint8, bo
 		return 0, false
 	}
 	if t.index == nil {
-		t.index = make(map[ilnp.Local]uint8)
+		t.index = make(map[roam.LinkLocator]uint8)
 	}
 	delete(t.index, t.owner[best])
 	t.owner[best], t.used[best] = l, t.clock
@@ -312,7 +311,7 @@ func (t *uplinkTable) assign(l ilnp.Local, inUse map[ilnp.Local]bool) (uint8, bo
 // SetUplinks writes the whole table: locators that are not listed become
 // unusable. More than 16 at once are refused, the first ones are kept.
 func (p *Plane) SetUplinks(entries []UplinkEntry) error {
-	inUse := make(map[ilnp.Local]bool, len(entries))
+	inUse := make(map[roam.LinkLocator]bool, len(entries))
 	for _, e := range entries {
 		inUse[e.Local] = true
 	}

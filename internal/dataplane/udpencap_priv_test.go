@@ -44,7 +44,7 @@ func TestEncapsulatedInbound(t *testing.T) {
 		{"a datagram of an application", fromPeer(there, none, ip6.UDP, toPort(udp(40))), passOn, delivered, nil},
 	})
 	reply := encap(t, echo(t, there, theirNonce, false, 1))
-	want := mustPacket(t)(ilnpwire.BuildEcho(session(theirs), session(ours), none, false, 1, 7, []byte("sixteen bytes..")))
+	want := mustPacket(t)(ilnpwire.BuildEcho(session(theirs), session(ours), none, false, 1, 7, []byte("sixteen bytes...")))
 	for _, set := range [][]func(*ebpf.RunOptions){nil, {complete}} {
 		if _, out := r.ingress(reply, set...); !bytes.Equal(out, want) {
 			t.Errorf("a user's echo reply: %s", difference(out, want))
@@ -72,7 +72,7 @@ func TestEncapsulatedReflected(t *testing.T) {
 		p.RemoteNonce, p.LocalNonce = n, ilnp.Nonce{Len: n.Len, Bytes: [12]byte{0xff, 0xfe, 7}}
 		r.upsert(p)
 		for _, o := range []ilnpwire.EncapsulatedEcho{{Port: encapPort}, {Port: encapPort, Padded: true}, {Port: encapPort, Size: 1500}} {
-			e := ilnpwire.Echo{Request: true, ID: 5, Seq: 6, Data: []byte("sixteen bytes..")}
+			e := ilnpwire.Echo{Request: true, ID: 5, Seq: 6, Data: []byte("sixteen bytes...")}
 			probe := mustPacket(t)(ilnpwire.BuildEncapsulatedEcho(at(there, theirs), at(here, ours), n, e, o))
 			var v int
 			var out []byte

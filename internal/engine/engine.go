@@ -26,7 +26,7 @@ type Plane interface {
 	GuardLink(link roam.LinkID, hasMAC bool) error
 	SetUplinks([]dataplane.UplinkEntry) error
 	SetServerAddrs([]netip.Addr) error
-	UplinksInUse() []ilnp.Local
+	UplinksInUse() []roam.LinkLocator
 	Behind() bool
 	TakeOver() error
 	Upsert(ilnp.Entry) error
@@ -120,10 +120,10 @@ type Engine struct {
 	commands chan func()
 	done     chan struct{}
 	links    map[roam.LinkID]hostnet.Uplink
-	locals   map[ilnp.Local]uint64 // when each was last wanted, as a count
+	locals   map[roam.LinkLocator]uint64 // when each was last wanted, as a count
 	wanted   uint64
-	rowed    []ilnp.Local // those that have rows in the data plane
-	crowded  bool         // more locators than the data plane has rows
+	rowed    []roam.LinkLocator // those that have rows in the data plane
+	crowded  bool               // more locators than the data plane has rows
 	disabled map[string]bool
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr
@@ -161,7 +161,7 @@ func New(cfg Config) *Engine {
 		commands: make(chan func()),
 		done:     make(chan struct{}),
 		links:    make(map[roam.LinkID]hostnet.Uplink),
-		locals:   make(map[ilnp.Local]uint64),
+		locals:   make(map[roam.LinkLocator]uint64),
 		disabled: make(map[string]bool),
 		entries:  make(map[ilnp.SessionKey]ilnp.Entry),
 		names:    make(map[ilnp.SessionKey]ilnp.SessionKey),
@@ -353,7 +353,7 @@ func (e *Engine) start(ctx context.Context) error {
 	if e.cfg.OnRestored != nil {
 		e.cfg.OnRestored(time.Now())
 	}
-	missing := make(map[ilnp.Local]bool)
+	missing := make(map[roam.LinkLocator]bool)
 	for _, l := range e.inUse() {
 		missing[l] = true
 	}
@@ -374,10 +374,10 @@ func (e *Engine) start(ctx context.Context) error {
 			switch ev := ev.(type) {
 			case hostnet.LocatorChanged:
 				if ev.Present {
-					delete(missing, ev.Local)
+					delete(missing, ev.LinkLocator)
 				}
 			case hostnet.LinkGone:
-				maps.DeleteFunc(missing, func(l ilnp.Local, _ bool) bool { return l.Link == ev.Link })
+				maps.DeleteFunc(missing, func(l roam.LinkLocator, _ bool) bool { return l.Link == ev.Link })
 			}
 		}
 	}
@@ -409,11 +409,11 @@ func (e *Engine) start(ctx context.Context) error {
 
 // inUse returns the locators that sessions of an earlier process send from: as its
 // programs do, or, where these go on with maps of their own, as it has left word.
-func (e *Engine) inUse() []ilnp.Local {
+func (e *Engine) inUse() []roam.LinkLocator {
 	if !e.cfg.Plane.Behind() {
 		return e.cfg.Plane.UplinksInUse()
 	}
-	var list []ilnp.Local
+	var list []roam.LinkLocator
 	for _, p := range e.core.Snapshot() {
 		for _, path := range p.Paths {
 			list = append(list, path.Local)

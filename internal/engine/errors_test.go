@@ -93,7 +93,7 @@ func withSession(t *testing.T, state ilnp.SessionState) (*Engine, *outside) {
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	e.runsRoam = func(ilnp.SessionKey) bool { return true }
 	p := ilnp.Entry{Key: sessionKey, State: state, LocalNID: ourNID, RemoteNID: peerNID, LocalNonce: ourNonce,
-		Paths: []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: there}}}
+		Paths: []ilnp.Path{{Local: roam.LinkLocator{Link: 7, L64: here}, Remote: there}}}
 	if state == ilnp.Established {
 		p.RemoteNonce = theirNonce
 	}
@@ -195,8 +195,8 @@ func TestErrorsThatAnswerProbes(t *testing.T) {
 	}
 	e.core = core
 	now := time.Now()
-	core.AddPeer(now, ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: ilnp.Infinite}}})
-	core.HandleLocator(now, ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: ilnp.Infinite})
+	core.AddPeer(now, ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: roam.Infinite}}})
+	core.HandleLocator(now, roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 7, L64: here}, Present: true, Preferred: roam.Infinite})
 	core.HandleObservation(now, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: sessionKey, LocalNID: ourNID})
 	var probe []byte
 	for out, ok := core.Poll(); ok; out, ok = core.Poll() {
@@ -246,7 +246,7 @@ func TestErrorsAboutCollisions(t *testing.T) {
 	const handle roam.NID = 0x0200_0001_0000_0002
 	second := e.entries[sessionKey]
 	second.Key.Remote, second.RemoteNonce = handle, wrongNonce
-	second.Paths = []ilnp.Path{{Local: ilnp.Local{Link: 7, L64: here}, Remote: elsewhere}}
+	second.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: 7, L64: here}, Remote: elsewhere}}
 	e.entries[second.Key] = second
 	report := func(at roam.L64, key ilnp.SessionKey, n ilnp.Nonce) {
 		t.Helper()

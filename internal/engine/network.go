@@ -29,18 +29,18 @@ func (e *Engine) handleNetwork(ev hostnet.Event) {
 		e.readHeard()
 		e.core.Detach(now, ev.Link)
 	case hostnet.LocatorChanged:
-		_, known := e.locals[ev.Local]
+		_, known := e.locals[ev.LinkLocator]
 		if ev.Present && !known {
 			e.wanted++
-			e.locals[ev.Local] = e.wanted
+			e.locals[ev.LinkLocator] = e.wanted
 		} else if !ev.Present {
-			delete(e.locals, ev.Local)
+			delete(e.locals, ev.LinkLocator)
 		}
 		e.writeUplinks()
 		if !ev.Present || !known {
 			e.readHeard()
 		}
-		e.core.HandleLocator(now, ev.LocatorEvent)
+		e.core.HandleLocator(now, ev.PrefixEvent)
 	case hostnet.PolicyChanged:
 		e.policyChanged(now, ev.Armed)
 	case hostnet.LinkSeen:
@@ -89,9 +89,9 @@ const uplinkRows = 16
 
 // rows returns the locators that get a row, in a stable order: if there are too
 // many, those that came or were used last.
-func (e *Engine) rows() []ilnp.Local {
+func (e *Engine) rows() []roam.LinkLocator {
 	locals := slices.Collect(maps.Keys(e.locals))
-	slices.SortFunc(locals, func(a, b ilnp.Local) int { return cmp.Compare(e.locals[b], e.locals[a]) })
+	slices.SortFunc(locals, func(a, b roam.LinkLocator) int { return cmp.Compare(e.locals[b], e.locals[a]) })
 	if crowded := len(locals) > uplinkRows; crowded != e.crowded {
 		e.crowded = crowded
 		if crowded {
@@ -99,7 +99,7 @@ func (e *Engine) rows() []ilnp.Local {
 		}
 	}
 	locals = locals[:min(len(locals), uplinkRows)]
-	slices.SortFunc(locals, func(a, b ilnp.Local) int {
+	slices.SortFunc(locals, func(a, b roam.LinkLocator) int {
 		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
 	})
 	return locals
@@ -148,7 +148,7 @@ func (e *Engine) writeUplinks() {
 // over, or of a locator that had to give its row away. Without a row, a path is
 // left out of its entry, and the core does not know.
 func (e *Engine) completeEntries(entries []dataplane.UplinkEntry) {
-	var now, late []ilnp.Local
+	var now, late []roam.LinkLocator
 	for _, u := range entries {
 		now = append(now, u.Local)
 		if !slices.Contains(e.rowed, u.Local) {

@@ -27,7 +27,7 @@ import (
 // is left out.
 type table struct {
 	Plane
-	rows    []ilnp.Local
+	rows    []roam.LinkLocator
 	entries map[ilnp.SessionKey]ilnp.Entry
 	writes  int
 	full    bool
@@ -70,7 +70,7 @@ func TestPathsOfALocatorThatComesLate(t *testing.T) {
 		t.Fatal("the path has a row before its locator is there")
 	}
 	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
-	at := hostnet.LocatorChanged{LocatorEvent: ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: time.Hour}}
+	at := hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 7, L64: here}, Present: true, Preferred: time.Hour}}
 	for range 3 {
 		e.handleNetwork(at)
 	}
@@ -114,7 +114,7 @@ func TestSendWithoutARoute(t *testing.T) {
 // adopted is a data plane of a predecessor, with one locator in use.
 type adopted struct{ table }
 
-func (p *adopted) UplinksInUse() []ilnp.Local { return []ilnp.Local{{Link: 7, L64: here}} }
+func (p *adopted) UplinksInUse() []roam.LinkLocator { return []roam.LinkLocator{{Link: 7, L64: here}} }
 
 // deaf is a network whose watch has ended.
 type deaf struct{ outside }
@@ -129,7 +129,7 @@ func (*deaf) Events() <-chan hostnet.Event {
 // leaves the paths of the sessions that it found.
 func TestStartWithoutNetwork(t *testing.T) {
 	e, _ := withSession(t, ilnp.Established)
-	rows := []ilnp.Local{{Link: 7, L64: here}}
+	rows := []roam.LinkLocator{{Link: 7, L64: here}}
 	p := &adopted{table{entries: make(map[ilnp.SessionKey]ilnp.Entry), rows: rows}}
 	e.cfg.Plane, e.cfg.Network, e.cfg.StateFile = p, &deaf{}, filepath.Join(t.TempDir(), "none")
 	if err := e.start(t.Context()); !errors.Is(err, errNetworkEnded) || !slices.Equal(p.rows, rows) {
@@ -137,7 +137,7 @@ func TestStartWithoutNetwork(t *testing.T) {
 	}
 }
 
-func (p *table) UplinksInUse() []ilnp.Local { return nil }
+func (p *table) UplinksInUse() []roam.LinkLocator { return nil }
 
 func (p *table) Sync(want []ilnp.Entry) error {
 	var errs []error

@@ -39,8 +39,8 @@ func attached(t *testing.T, p *table, onEvent func(ilnp.Event, *Engine)) (*Engin
 	e := New(Config{Core: core, Plane: p, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnEvent: onEvent})
 	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
-	e.handleNetwork(hostnet.LocatorChanged{LocatorEvent: ilnp.LocatorEvent{Local: ilnp.Local{Link: 7, L64: here}, Present: true, Preferred: time.Hour}})
-	core.AddPeer(time.Now(), ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: ilnp.Infinite}}})
+	e.handleNetwork(hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 7, L64: here}, Present: true, Preferred: time.Hour}})
+	core.AddPeer(time.Now(), ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: roam.Infinite}}})
 	e.drain()
 	return e, o, built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
 }

@@ -70,7 +70,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 func observation(trigger ilnp.Trigger, ev dataplane.Event) ilnp.Observation {
 	return ilnp.Observation{
 		Trigger: trigger, Key: ev.Key, Remote: ev.Remote, LocalNID: ev.Local.NID,
-		Local: ilnp.Local{Link: ev.Link, L64: ev.Local.L64},
+		Local: roam.LinkLocator{Link: ev.Link, L64: ev.Local.L64},
 		Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ev.Found, Encapsulated: ev.Encapsulated,
 		Bytes: ev.Bytes, Packets: ev.Packets,
 	}

@@ -36,7 +36,7 @@ type policy struct {
 	armed      bool                              // something may be obstructed
 	answers    map[hostnet.Flow]string           // since the last change
 	blocked    map[roam.NID]map[ilnp.Path]string // why, by correspondent; none is empty
-	everything map[ilnp.Local]string             // locators from which nothing may leave
+	everything map[roam.LinkLocator]string       // locators from which nothing may leave
 	// free are the paths of sessions from those locators along which it may all the same.
 	free        map[roam.NID]map[ilnp.Path]bool
 	unvalidated map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
@@ -87,7 +87,7 @@ func (e *Engine) checkLocals() {
 	if !p.armed && len(p.everything) == 0 {
 		return
 	}
-	found := make(map[ilnp.Local]string)
+	found := make(map[roam.LinkLocator]string)
 	for l := range e.locals {
 		if !p.armed {
 			break
@@ -235,7 +235,7 @@ func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
 		e.refused[obstructedTransmit]++
 	}
 	p := &e.policy
-	exception := !obstructed && p.everything[ilnp.Local{Link: o.Link, L64: from.L64}] != ""
+	exception := !obstructed && p.everything[roam.LinkLocator{Link: o.Link, L64: from.L64}] != ""
 	if (obstructed || exception) && p.blocked[to.NID] == nil && p.free[to.NID] == nil && len(p.unvalidated) < policyUnknown {
 		unlisted := dataplane.Obstruction{From: from.L64, To: to}
 		if was, there := p.unvalidated[unlisted]; !there || was != obstructed {
@@ -307,7 +307,7 @@ func (e *Engine) Beyond(at roam.ILV) bool {
 
 // ObstructedLocators returns the locators from which nothing may leave, with what
 // says so; use it inside Do only.
-func (e *Engine) ObstructedLocators() map[ilnp.Local]string { return e.policy.everything }
+func (e *Engine) ObstructedLocators() map[roam.LinkLocator]string { return e.policy.everything }
 
 // PolicyArmed reports whether the host has policies that may obstruct something; use
 // it inside Do only.

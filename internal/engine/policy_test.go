@@ -70,7 +70,7 @@ func obeying(t *testing.T, b *rulebook) (*Engine, *book, *outside, []byte) {
 	e.cfg.Plane, e.cfg.Policy, e.cfg.NID = p, b, ourNID
 	e.handleNetwork(hostnet.PolicyChanged{Armed: true})
 	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 8, Name: "net8", Up: true, Routed: true, HasMAC: true}})
-	e.handleNetwork(hostnet.LocatorChanged{LocatorEvent: ilnp.LocatorEvent{Local: ilnp.Local{Link: 8, L64: second}, Present: true, Preferred: time.Hour}})
+	e.handleNetwork(hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 8, L64: second}, Present: true, Preferred: time.Hour}})
 	e.drain()
 	return e, p, o, first
 }
@@ -182,7 +182,7 @@ func TestManyPeersAndAPolicy(t *testing.T) {
 		list[there+roam.L64(i)] = true
 		nid := peerNID + roam.NID(i)
 		entry := ilnp.Entry{Key: ilnp.SessionKey{Local: ourNID, Remote: nid}, State: ilnp.Established, LocalNID: ourNID, RemoteNID: nid,
-			Accept: []roam.L64{there + roam.L64(i)}, Paths: []ilnp.Path{{Local: ilnp.Local{Link: 8, L64: second}, Remote: there + roam.L64(i)}}}
+			Accept: []roam.L64{there + roam.L64(i)}, Paths: []ilnp.Path{{Local: roam.LinkLocator{Link: 8, L64: second}, Remote: there + roam.L64(i)}}}
 		e.entries[entry.Key] = entry
 	}
 	b.to = list

@@ -51,7 +51,7 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 	p := e.entries[sessionKey]
 	p.Seq = 1
 	e.entries[sessionKey] = p
-	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
+	p.Paths = append([]ilnp.Path{{Local: roam.LinkLocator{Link: 8, L64: there}, Remote: there}}, p.Paths...)
 	e.upsert(p)
 	now := time.Now()
 	e.lookNow(now)
@@ -80,7 +80,7 @@ func TestSilentConnectionsAreShown(t *testing.T) {
 	}
 	e.cfg.Show = false
 	q := p
-	q.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 9, L64: there}, Remote: there}}, p.Paths...)
+	q.Paths = append([]ilnp.Path{{Local: roam.LinkLocator{Link: 9, L64: there}, Remote: there}}, p.Paths...)
 	e.upsert(q)
 	if len(e.opener.watched) != 0 {
 		t.Error("watched though that is turned off")
@@ -143,7 +143,7 @@ func TestOutageIsAcknowledged(t *testing.T) {
 	for i, c := range []struct {
 		paths []ilnp.Path
 		want  int
-	}{{nil, 0}, {paths, 1}, {[]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, 1}} {
+	}{{nil, 0}, {paths, 1}, {[]ilnp.Path{{Local: roam.LinkLocator{Link: 8, L64: there}, Remote: there}}, 1}} {
 		p.Seq++
 		p.Paths = c.paths
 		e.upsert(p)
@@ -195,7 +195,7 @@ func TestOthersGetNoResync(t *testing.T) {
 	p := e.entries[sessionKey]
 	p.Seq = 1
 	e.entries[sessionKey] = p
-	p.Paths = append([]ilnp.Path{{Local: ilnp.Local{Link: 8, L64: there}, Remote: there}}, p.Paths...)
+	p.Paths = append([]ilnp.Path{{Local: roam.LinkLocator{Link: 8, L64: there}, Remote: there}}, p.Paths...)
 	e.upsert(p)
 	for now, looks := time.Now(), 0; !now.IsZero() && looks < 20; looks++ {
 		e.lookNow(now)

@@ -21,7 +21,7 @@ func established(t *testing.T) *Engine {
 	e, _, first := attached(t, &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, nil)
 	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.core.HandleObservation(time.Now(), ilnp.Observation{
-		Trigger: ilnp.SeenNonce, Key: sessionKey, Nonce: theirNonce, Remote: roam.ILV{NID: peerNID, L64: there}, Local: ilnp.Local{Link: 7, L64: here},
+		Trigger: ilnp.SeenNonce, Key: sessionKey, Nonce: theirNonce, Remote: roam.ILV{NID: peerNID, L64: there}, Local: roam.LinkLocator{Link: 7, L64: here},
 	})
 	e.drain()
 	return e

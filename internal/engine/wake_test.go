@@ -69,7 +69,7 @@ func TestWakeIsForSessionsThatReturn(t *testing.T) {
 	e.entries[sessionKey] = up
 	dead, away, moved := up, up, up
 	dead.Dead, away.Paths = true, nil
-	moved.Paths = []ilnp.Path{{Local: ilnp.Local{Link: 8, L64: here + 1<<16}, Remote: there}}
+	moved.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: 8, L64: here + 1<<16}, Remote: there}}
 	fresh := up
 	fresh.Key.Remote += 7 // a session that was not there before
 	for _, c := range []struct {

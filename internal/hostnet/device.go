@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 const (
@@ -150,7 +149,7 @@ func (h *Host) checkDevice() {
 		if h.kernel.sound(session) {
 			return
 		}
-		h.trouble(ilnp.Local{}, locator{name: h.rules.device},
+		h.trouble(roam.LinkLocator{}, locator{name: h.rules.device},
 			"the session device was taken down, stripped of its address or deleted by somebody else; a deleted one is made again, else restart roamd")
 	}
 	h.deviceSound = sound

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // Event is one thing that the watch tells; exactly one of the concrete types
@@ -16,7 +15,7 @@ type Event interface{ event() }
 // LocatorChanged tells that a Locator became usable, was refreshed by a Router
 // Advertisement or an address notification, or is not usable any more. Present
 // is true only while this host answers for prefix:NID on that link.
-type LocatorChanged struct{ ilnp.LocatorEvent }
+type LocatorChanged struct{ roam.PrefixEvent }
 
 // UplinkChanged tells the state of an uplink: when it becomes one, and when
 // anything in it changes.
@@ -57,7 +56,7 @@ type DeviceRemade struct{ Device Device }
 // Trouble tells why a prefix cannot become a Locator now, or, without a Locator,
 // what is wrong with the host's network. What can be is tried again.
 type Trouble struct {
-	ilnp.Local
+	roam.LinkLocator
 	LinkName string
 	Reason   string // one line, for people
 }
@@ -96,8 +95,8 @@ type Uplink struct {
 
 // Snapshot is everything that the events so far amount to.
 type Snapshot struct {
-	Uplinks  []Uplink            // by interface index
-	Locators []ilnp.LocatorEvent // the present ones, by interface index and L64
+	Uplinks  []Uplink           // by interface index
+	Locators []roam.PrefixEvent // the present ones, by interface index and L64
 }
 
 // Device is the pair of interfaces in front of the session addresses.

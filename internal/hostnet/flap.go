@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"roam/ilnp"
+	"roam"
 )
 
 const (
@@ -61,7 +61,7 @@ func (h *Host) dampFlaps(before picture, now time.Time) (wake time.Time) {
 // steadyElsewhere reports whether a Locator can be used on a link that has not
 // lost its carrier a moment ago: one that has may go again as soon.
 func (h *Host) steadyElsewhere(now time.Time) bool {
-	return slices.ContainsFunc(sortedLocals(h.picture.locators), func(l ilnp.Local) bool {
+	return slices.ContainsFunc(sortedLocals(h.picture.locators), func(l roam.LinkLocator) bool {
 		lost := h.flaps[int(l.Link)]
 		steady := len(lost) == 0 || now.Sub(lost[len(lost)-1]) >= flapSteady
 		return steady && h.picture.locators[l].usable

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // flapper is a host with two links, of which one comes and goes.
@@ -23,7 +22,7 @@ func (f *flapper) step(d time.Duration, up, other bool) bool {
 	before := f.h.picture
 	f.h.picture = picture{
 		uplinks: map[int]Uplink{2: {Link: 2, Up: up}, 3: {Link: 3, Up: other}},
-		locators: map[ilnp.Local]locator{
+		locators: map[roam.LinkLocator]locator{
 			localA: {complete: up, usable: up}, localB: {complete: other, usable: other},
 		},
 	}
@@ -107,7 +106,7 @@ func TestAddressOnAnotherLink(t *testing.T) {
 		if sure, pending := tab.elsewhere(k); sure != c.sure || pending != c.pending {
 			t.Errorf("%s: sure %t, pending %t", c.name, sure, pending)
 		}
-		if sure, pending := tab.elsewhere(testRules.own(ilnp.Local{Link: 2, L64: roam.L64(1) << 61})); sure || pending {
+		if sure, pending := tab.elsewhere(testRules.own(roam.LinkLocator{Link: 2, L64: roam.L64(1) << 61})); sure || pending {
 			t.Errorf("%s: another address counts too", c.name)
 		}
 	}

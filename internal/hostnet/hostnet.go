@@ -11,7 +11,6 @@ import (
 	"github.com/vishvananda/netlink/nl"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // Config says what hostnet needs to know of this host.
@@ -44,13 +43,13 @@ type Host struct {
 	table   *table
 	picture picture
 	ours    map[addrKey]bool // addresses that we added
-	tries   map[ilnp.Local]*attempt
+	tries   map[roam.LinkLocator]*attempt
 	// acted holds the links that the reader of events knows: false until it has
 	// taken Acted.
 	acted map[int]bool
 	// regained holds Locators whose prefix:NID was lost and added again, until
 	// when they count as usable.
-	regained map[ilnp.Local]time.Time
+	regained map[roam.LinkLocator]time.Time
 	// unresolved holds links that came up and whose router's hardware address
 	// is not known yet, until when their Locators wait for it.
 	unresolved map[int]time.Time
@@ -104,7 +103,7 @@ func Open(cfg Config) (*Host, error) {
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
-		tries: map[ilnp.Local]*attempt{}, regained: map[ilnp.Local]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
+		tries: map[roam.LinkLocator]*attempt{}, regained: map[roam.LinkLocator]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
 		flaps: map[int][]time.Time{}, told: map[int]bool{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
 		surveys: make(chan survey),
 	}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 const (
@@ -142,7 +141,7 @@ func (h *Host) noteActed(e Event) bool {
 
 // claim adds prefix:NID unless the link is too fresh, or the last attempt was too
 // recent.
-func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
+func (h *Host) claim(l roam.LinkLocator, x locator, k addrKey, now time.Time) (wake time.Time) {
 	if !h.acted[k.link] {
 		return time.Time{} // the reader's word wakes us
 	}
@@ -188,7 +187,7 @@ func (h *Host) claim(l ilnp.Local, x locator, k addrKey, now time.Time) (wake ti
 //
 // flags say how it is to be detected: optimistically, not at all where it is
 // known to be unique, or (0) before it is used.
-func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, flags uint32, now time.Time) error {
+func (h *Host) addAddress(l roam.LinkLocator, name string, k addrKey, flags uint32, now time.Time) error {
 	entry := change{Kind: addedAddress, Link: name, Index: k.link, Address: k.addr}
 	list := []change{entry}
 	old, err := h.kernel.sysctl(name, optimisticDAD)
@@ -220,7 +219,7 @@ func (h *Host) addAddress(l ilnp.Local, name string, k addrKey, flags uint32, no
 // the link are treated as the administrator wants them to be. Where it cannot
 // be set (a read-only /proc), the Locator waits for duplicate detection, about
 // a second.
-func (h *Host) allowOptimistic(l ilnp.Local, name string, c change) (restore func()) {
+func (h *Host) allowOptimistic(l roam.LinkLocator, name string, c change) (restore func()) {
 	note := func(err error) {
 		if err != nil {
 			h.trouble(l, locator{name: name}, err.Error())
@@ -255,7 +254,7 @@ const optimisticDAD = "optimistic_dad"
 
 // prolong copies the prefix's valid lifetime to prefix:NID, when it became
 // shorter or a good part of it has passed.
-func (h *Host) prolong(l ilnp.Local, x locator, k addrKey, have address, now time.Time) {
+func (h *Host) prolong(l roam.LinkLocator, x locator, k addrKey, have address, now time.Time) {
 	if have.flags&unix.IFA_F_TENTATIVE != 0 || have.valid.Equal(x.valid) {
 		return
 	}
@@ -273,7 +272,7 @@ func (h *Host) prolong(l ilnp.Local, x locator, k addrKey, have address, now tim
 
 // giveWay removes a duplicate: another node on that link answers for it. If
 // that is this host on another link, it is added again without detection.
-func (h *Host) giveWay(l ilnp.Local, x locator, k addrKey, now time.Time) (wake time.Time) {
+func (h *Host) giveWay(l roam.LinkLocator, x locator, k addrKey, now time.Time) (wake time.Time) {
 	itself, _ := h.table.elsewhere(k)
 	a := h.tries[l]
 	if !itself && (a == nil || !a.duplicate) { // the kernel may tell it twice
@@ -332,8 +331,8 @@ func (j *journal) entriesFor(k addrKey) (list []change) {
 	return list
 }
 
-func (h *Host) trouble(l ilnp.Local, x locator, reason string) {
-	h.pending = append(h.pending, Trouble{Local: l, LinkName: x.name, Reason: reason})
+func (h *Host) trouble(l roam.LinkLocator, x locator, reason string) {
+	h.pending = append(h.pending, Trouble{LinkLocator: l, LinkName: x.name, Reason: reason})
 }
 
 // addressFlags asks the kernel for the state of one address.

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // Sizes of the fixed parts of netlink messages, and what x/sys/unix lacks of
@@ -250,7 +249,7 @@ func (t *table) applyPrefix(m syscall.NetlinkMessage, now time.Time) {
 	if !ip.IsValid() || len(c) < 8 {
 		return
 	}
-	l := ilnp.Local{Link: roam.LinkID(u32(b[4:])), L64: roam.ILVFromAddr(ip).L64}
+	l := roam.LinkLocator{Link: roam.LinkID(u32(b[4:])), L64: roam.ILVFromAddr(ip).L64}
 	t.heard++
 	if u32(c[4:]) == 0 {
 		delete(t.ras, l)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // message builds a netlink message from its fixed part and attributes.
@@ -34,7 +33,7 @@ func prefixMessage(flags byte) []byte {
 }
 
 func TestPrefixMessage(t *testing.T) {
-	l := ilnp.Local{Link: 2, L64: 0x2001_0db8_000a_0001}
+	l := roam.LinkLocator{Link: 2, L64: 0x2001_0db8_000a_0001}
 	for _, flags := range []byte{0xc0, 0x80, 0x40, 0x03, 0x01, 0x02} {
 		table := newTable()
 		b := prefixMessage(flags)

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // rules are the parts of the configuration that picture needs.
@@ -53,14 +52,14 @@ func (r rules) internal(name string) bool {
 }
 
 // own returns the key of prefix:NID.
-func (r rules) own(l ilnp.Local) addrKey {
+func (r rules) own(l roam.LinkLocator) addrKey {
 	return addrKey{link: int(l.Link), addr: roam.ILV{NID: r.nid, L64: l.L64}.Addr()}
 }
 
 // picture is what a table means to us.
 type picture struct {
 	uplinks  map[int]Uplink
-	locators map[ilnp.Local]locator
+	locators map[roam.LinkLocator]locator
 }
 
 // locator is a prefix that a link of ours has.
@@ -107,9 +106,9 @@ func (t *table) draw(r rules, ours map[addrKey]bool, known map[int]Uplink, now t
 
 // prefixes collects the evidence for each prefix: the host's own addresses in
 // it, of whatever length and origin, and Router Advertisements.
-func (t *table) prefixes(r rules, ours map[addrKey]bool, now time.Time) map[ilnp.Local]locator {
-	found := map[ilnp.Local]locator{}
-	add := func(l ilnp.Local, preferred, valid time.Time, heard uint64) {
+func (t *table) prefixes(r rules, ours map[addrKey]bool, now time.Time) map[roam.LinkLocator]locator {
+	found := map[roam.LinkLocator]locator{}
+	add := func(l roam.LinkLocator, preferred, valid time.Time, heard uint64) {
 		if !l.L64.Usable() || l.L64 == r.session || ended(valid, now) {
 			return
 		}
@@ -233,12 +232,12 @@ func diff(before, after picture, now time.Time) []Event {
 	return events
 }
 
-func (x locator) event(l ilnp.Local, now time.Time) LocatorChanged {
-	return LocatorChanged{ilnp.LocatorEvent{Local: l, Present: true, Preferred: left(x.preferred, now), LinkName: x.name}}
+func (x locator) event(l roam.LinkLocator, now time.Time) LocatorChanged {
+	return LocatorChanged{roam.PrefixEvent{LinkLocator: l, Present: true, Preferred: left(x.preferred, now), LinkName: x.name}}
 }
 
-func (x locator) absent(l ilnp.Local) LocatorChanged {
-	return LocatorChanged{ilnp.LocatorEvent{Local: l, LinkName: x.name}}
+func (x locator) absent(l roam.LinkLocator) LocatorChanged {
+	return LocatorChanged{roam.PrefixEvent{LinkLocator: l, LinkName: x.name}}
 }
 
 // wake returns when time alone changes the picture; zero: never. The kernel
@@ -274,14 +273,14 @@ func (p picture) snapshot(now time.Time) Snapshot {
 	}
 	for _, l := range sortedLocals(p.locators) {
 		if x := p.locators[l]; x.usable {
-			s.Locators = append(s.Locators, x.event(l, now).LocatorEvent)
+			s.Locators = append(s.Locators, x.event(l, now).PrefixEvent)
 		}
 	}
 	return s
 }
 
-func sortedLocals(m map[ilnp.Local]locator) []ilnp.Local {
-	return slices.SortedFunc(maps.Keys(m), func(a, b ilnp.Local) int {
+func sortedLocals(m map[roam.LinkLocator]locator) []roam.LinkLocator {
+	return slices.SortedFunc(maps.Keys(m), func(a, b roam.LinkLocator) int {
 		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -30,8 +29,8 @@ func in(d time.Duration) time.Time { return epoch.Add(d) }
 func key(link int, s string) addrKey { return addrKey{link, netip.MustParseAddr(s)} }
 
 var (
-	localA = ilnp.Local{Link: 2, L64: 0x2001_0db8_000a_0001}
-	localB = ilnp.Local{Link: 3, L64: 0x2001_0db8_000b_0002}
+	localA = roam.LinkLocator{Link: 2, L64: 0x2001_0db8_000a_0001}
+	localB = roam.LinkLocator{Link: 3, L64: 0x2001_0db8_000b_0002}
 )
 
 // oneUplink is a host with eth0, an address by SLAAC, a default route, and
@@ -46,7 +45,7 @@ func oneUplink() *table {
 }
 
 // ours names prefix:NID as added by us.
-func ours(l ...ilnp.Local) map[addrKey]bool {
+func ours(l ...roam.LinkLocator) map[addrKey]bool {
 	m := map[addrKey]bool{}
 	for _, x := range l {
 		m[testRules.own(x)] = true
@@ -126,14 +125,14 @@ func TestDraw(t *testing.T) {
 		}, nil, "eth0+r eth1+r A100 A@3inf"},
 		{"two prefixes on one link", func(t *table) {
 			t.addrs[key(2, "2001:db8:b:2::6")] = address{}
-			t.addrs[testRules.own(ilnp.Local{Link: 2, L64: localB.L64})] = address{}
+			t.addrs[testRules.own(roam.LinkLocator{Link: 2, L64: localB.L64})] = address{}
 		}, nil, "eth0+r A100 Binf"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := oneUplink()
 			c.change(table)
-			second := ilnp.Local{Link: 3, L64: localA.L64}
-			p := table.draw(testRules, ours(localA, second, ilnp.Local{Link: 2, L64: localB.L64}), c.known, epoch)
+			second := roam.LinkLocator{Link: 3, L64: localA.L64}
+			p := table.draw(testRules, ours(localA, second, roam.LinkLocator{Link: 2, L64: localB.L64}), c.known, epoch)
 			if got := show(p.snapshot(epoch)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -159,7 +158,7 @@ func show(s Snapshot) string {
 		if l.Link != 2 {
 			w += fmt.Sprintf("@%d", l.Link)
 		}
-		if l.Preferred == ilnp.Infinite {
+		if l.Preferred == roam.Infinite {
 			w += "inf"
 		} else {
 			w += fmt.Sprint(int(l.Preferred.Seconds()))
@@ -194,7 +193,7 @@ func TestAccepts(t *testing.T) {
 }
 
 // pictureOf has one uplink for each locator's link.
-func pictureOf(l map[ilnp.Local]locator) picture {
+func pictureOf(l map[roam.LinkLocator]locator) picture {
 	p := picture{uplinks: map[int]Uplink{}, locators: l}
 	for k := range l {
 		p.uplinks[int(k.Link)] = Uplink{Link: k.Link, Name: fmt.Sprint("eth", k.Link)}
@@ -227,8 +226,8 @@ func TestDiff(t *testing.T) {
 	again, aged := on, on
 	again.heard = 2
 	aged.preferred = in(time.Second)
-	a, b := ilnp.Local{Link: 2, L64: 0xa}, ilnp.Local{Link: 3, L64: 0xb}
-	type set = map[ilnp.Local]locator
+	a, b := roam.LinkLocator{Link: 2, L64: 0xa}, roam.LinkLocator{Link: 3, L64: 0xb}
+	type set = map[roam.LinkLocator]locator
 	for _, c := range []struct {
 		name          string
 		before, after set

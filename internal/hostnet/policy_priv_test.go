@@ -21,7 +21,7 @@ func policied(t *testing.T, change func(*Config)) (h *Host, host *nettest.NS, f 
 	change(&cfg)
 	h = startIn(t, host, cfg)
 	router.Advertise("lan", advert(netA))
-	l := next(t, h, present(netA)).Local
+	l := next(t, h, present(netA)).LinkLocator
 	own := roam.ILV{NID: testNID, L64: netA}.Addr()
 	return h, host, Flow{Link: l.Link, Src: own, Dst: netip.MustParseAddr("2001:db8:5:1::9")}
 }
@@ -112,7 +112,7 @@ func TestRoutesOfSeveralUplinks(t *testing.T) {
 	h, host, f := policied(t, func(*Config) {})
 	second := nettest.Router(t, "lan2", host, "upB")
 	second.Advertise("lan2", advert(netB))
-	l := next(t, h, present(netB)).Local
+	l := next(t, h, present(netB)).LinkLocator
 	g := Flow{Link: l.Link, Src: roam.ILV{NID: testNID, L64: netB}.Addr(), Dst: f.Dst}
 	host.Run("ip", "-6", "route", "add", "default", "dev", "upA", "metric", "1")
 	host.Run("ip", "-6", "rule", "add", "from", "2001:db8:77::/64", "table", "77") // has the kernel asked

@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"roam/ilnp"
+	"roam"
 )
 
 // routerWait is how long the Locators of a link that came up wait for its
@@ -35,7 +35,7 @@ func (h *Host) awaitRouters(before picture, now time.Time) (wake time.Time) {
 		case u.Up && !u.resolved() && !before.uplinks[i].Up:
 			h.unresolved[i] = now.Add(routerWait)
 			if err := h.kernel.askNeighbour(u); err != nil {
-				h.pending = append(h.pending, Trouble{Local: ilnp.Local{Link: u.Link}, LinkName: u.Name, Reason: err.Error()})
+				h.pending = append(h.pending, Trouble{LinkLocator: roam.LinkLocator{Link: u.Link}, LinkName: u.Name, Reason: err.Error()})
 			}
 		case waits && (!u.Up || u.resolved() || !until.After(now)):
 			delete(h.unresolved, i)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // mendEvery is how often the session device or its route is made again at most,
@@ -73,7 +72,7 @@ func (h *Host) checkSession(now time.Time) (wake time.Time) {
 	found := h.table.intruders(d.Index)
 	for _, what := range slices.Sorted(maps.Keys(found)) {
 		if !h.intruders[what] {
-			h.trouble(ilnp.Local{}, locator{name: h.rules.device}, found[what])
+			h.trouble(roam.LinkLocator{}, locator{name: h.rules.device}, found[what])
 		}
 	}
 	h.intruders = map[string]bool{}
@@ -110,7 +109,7 @@ func (h *Host) mendRoute(d Device) {
 	if err := h.kernel.sessionRoute(dev, h.rules.session, roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()); err != nil {
 		said = err.Error()
 	}
-	h.trouble(ilnp.Local{}, locator{name: h.rules.device}, said)
+	h.trouble(roam.LinkLocator{}, locator{name: h.rules.device}, said)
 }
 
 // remake makes the session device again that somebody has deleted. Connections
@@ -118,7 +117,7 @@ func (h *Host) mendRoute(d Device) {
 func (h *Host) remake() {
 	d, err := h.setup()
 	if err != nil {
-		h.trouble(ilnp.Local{}, locator{name: h.rules.device}, "the session device is gone: "+err.Error())
+		h.trouble(roam.LinkLocator{}, locator{name: h.rules.device}, "the session device is gone: "+err.Error())
 		return
 	}
 	h.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"roam"
-	"roam/ilnp"
 	"roam/wire/nd"
 )
 
@@ -27,7 +26,7 @@ func (h *Host) solicitRouters() {
 			continue
 		}
 		if err := h.kernel.solicit(index); err != nil {
-			h.pending = append(h.pending, Trouble{Local: ilnp.Local{Link: roam.LinkID(index)}, LinkName: l.name, Reason: err.Error()})
+			h.pending = append(h.pending, Trouble{LinkLocator: roam.LinkLocator{Link: roam.LinkID(index)}, LinkName: l.name, Reason: err.Error()})
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // table is what the kernel said, and nothing else. Only watch.go changes it;
@@ -19,11 +18,11 @@ import (
 type table struct {
 	links  map[int]link
 	addrs  map[addrKey]address
-	routes []route           // default routes, as last dumped, and held ones
-	held   []route           // default routes that a process took away a moment ago
-	locals map[addrKey]bool  // local routes: the kernel answers for that address
-	neighs map[addrKey]neigh //
-	ras    map[ilnp.Local]ra // prefix information of Router Advertisements
+	routes []route                 // default routes, as last dumped, and held ones
+	held   []route                 // default routes that a process took away a moment ago
+	locals map[addrKey]bool        // local routes: the kernel answers for that address
+	neighs map[addrKey]neigh       //
+	ras    map[roam.LinkLocator]ra // prefix information of Router Advertisements
 	// sessionRoutes are those into the session prefix, as last dumped.
 	session       roam.L64
 	sessionRoutes []sessionRoute
@@ -124,7 +123,7 @@ type ra struct {
 func newTable() *table {
 	return &table{
 		links: map[int]link{}, addrs: map[addrKey]address{}, locals: map[addrKey]bool{},
-		neighs: map[addrKey]neigh{}, ras: map[ilnp.Local]ra{},
+		neighs: map[addrKey]neigh{}, ras: map[roam.LinkLocator]ra{},
 	}
 }
 
@@ -228,14 +227,14 @@ func (t *table) dropPrefixes(index int) {
 }
 
 // local names the prefix of an address on its link.
-func (k addrKey) local() ilnp.Local {
-	return ilnp.Local{Link: roam.LinkID(k.link), L64: roam.ILVFromAddr(k.addr).L64}
+func (k addrKey) local() roam.LinkLocator {
+	return roam.LinkLocator{Link: roam.LinkID(k.link), L64: roam.ILVFromAddr(k.addr).L64}
 }
 
 // left returns what is left until a deadline, never negative.
 func left(deadline, now time.Time) time.Duration {
 	if deadline.IsZero() {
-		return ilnp.Infinite
+		return roam.Infinite
 	}
 	return max(0, deadline.Sub(now))
 }

@@ -103,7 +103,7 @@ func (w *world) hosts() error {
 	default:
 		return fmt.Errorf("engine sim: there is no arm %s without a kernel", w.cfg.Arm)
 	}
-	w.cn.Up(1, home.L64, sim.Access{}, ilnp.Infinite)
+	w.cn.Up(1, home.L64, sim.Access{}, roam.Infinite)
 	for i, a := range w.cfg.Mobile {
 		if i > 0 && !a.Up {
 			continue
@@ -147,7 +147,7 @@ func (w *world) up(id roam.LinkID) error {
 	}
 	life := w.cfg.Advert.Preferred
 	if life == 0 {
-		life = ilnp.Infinite
+		life = roam.Infinite
 	}
 	w.mn.Up(id, roam.ILVFromAddr(prefix(int(id)-1).Addr()).L64,
 		sim.Access{Delay: a.Out.Delay, Jitter: a.Out.Jitter, Loss: a.Out.Loss, Duplicate: a.Out.Duplicate}, life)
@@ -264,7 +264,7 @@ func events(list []ilnp.Event) (out []node.Event) {
 	return out
 }
 
-func set(list []ilnp.Local) (out []node.LinkLocator) {
+func set(list []roam.LinkLocator) (out []node.LinkLocator) {
 	for _, l := range list {
 		out = append(out, node.LinkLocator{Link: name(l.Link), L64: l.L64})
 	}
