@@ -57,7 +57,7 @@ func crowdWorld(b *testing.B, links int, locators int) (*world, *peergen.Generat
 	}
 	w.startRoam(b, "soft", active[links-1])
 	w.listen(b, crowdPort)
-	c, err := peergen.Start(w.r, "crowd", peergen.Options{
+	c, err := peergen.Start(w.r, "peers", peergen.Options{
 		Locators: locators, Port: crowdPort, Target: roam.ILV{L64: roam.ILVFromAddr(netMN[links-1].Addr()).L64, NID: nidMN},
 	})
 	must(b, err)
@@ -106,7 +106,7 @@ func (w *world) gather(b *testing.B, c *peergen.Generator, n int) time.Duration 
 			i++
 			continue
 		}
-		// One that was lost is sent again after a while, as every sender does.
+		// One that was lost is retransmitted after a while, as every sender does.
 		if !w.soon(b, func() bool { return i-c.Probed() < inFlight }) {
 			must(b, c.OpenAgain(i, inFlight/2))
 		}
