@@ -236,6 +236,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	s.remotes.find(at).validate()
 	c.bestow(now, s, at)
 	s.openNonce(now)
+	c.awaitConfirmation(now, s)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
 	c.remotesChanged(now, s)
 	if was == Initiated && s.entry.Encap {
@@ -253,6 +254,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 		return
 	case !s.confirmed:
 		c.confirm(now, s)
+		c.confirmSoon(now, s)
 		c.doubtPlace(now, s, o)
 		return
 	case !c.mayList(s, o.Remote.L64):
@@ -369,7 +371,6 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.forgetLoad(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
-		c.confirmByUpdate(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)
 		if c.checkSize(now, s, asking < sizeAtOnce) {

@@ -111,7 +111,9 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 	s.noteReply(pr.path)
 	was := s.confirmed
+	s.echoes = true
 	if s.confirmed = true; !was {
+		c.disarm(&s.schedule, timerConfirm)
 		c.recordProfile(s)
 	}
 	if s.state != Established {
@@ -143,6 +145,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 
 // validated marks a locator as validated.
 func (c *Core) validated(now time.Time, s *session, l roam.L64) {
+	defer c.endProof(now, s, l)
 	r := s.remotes.find(l)
 	if r == nil || r.validated {
 		return
@@ -155,6 +158,7 @@ func (c *Core) validated(now time.Time, s *session, l roam.L64) {
 // validate keeps probes going while a preferred locator is unvalidated or a path is
 // held for dead, and stops them when there is nothing left to find out.
 func (c *Core) validate(now time.Time, s *session) {
+	c.askNewPlace(now, s)
 	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
 		return
 	}
@@ -211,15 +215,12 @@ func (s *session) probedRemote(c *Core, l roam.L64) bool {
 // validateRound probes each unvalidated locator, from one source after the other,
 // and each path that is held for dead.
 func (c *Core) validateRound(now time.Time, s *session) {
-	var paths []Path
 	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
 		// Nothing says whether it is the locator in use that does not work.
 		sources, targets = placesOf(c.usable(now)), s.remotes.all()
 	}
-	for i, l := range targets[:min(len(targets), MaxRemote)] {
-		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
-	}
+	paths := c.askPlaces(now, s, sources, targets[:min(len(targets), MaxRemote)])
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}
@@ -347,7 +348,7 @@ func (s *session) heardSince(t time.Time) bool {
 func (c *Core) validateTimeout(now time.Time, s *session) {
 	if s.watch.round == unprovedBad && s.state == Established {
 		for _, p := range s.entry.Paths {
-			if r := s.remotes.find(p.Remote); r != nil && !r.validated {
+			if r := s.remotes.find(p.Remote); r != nil && !r.validated && !s.isOnlyThere(r) {
 				s.bad[p] = true
 			}
 		}

@@ -182,17 +182,17 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 	if !slices.Contains(placesOf(c.usable(now)), from) || c.isObstructed(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
 		return false
 	}
-	own := k.own
 	if s := c.sharesNonce(k); s != nil && s.state == Established && s.confirmed && !s.dead {
 		// Its correspondent is there, which would take the acknowledgement, its form and
 		// its rule for that of an update of its own. This one waits for the validation.
 		return false
 	}
-	if k.key.Remote == p.Src {
-		own, _ = c.ownTowards(k)
-	} else if c.isSessions(k, own) {
-		return false // a session's nonce goes to its own locators only
+	if k.key.Remote != p.Src {
+		// The nonce that a locator is shown is that of whoever turns out to be there. One
+		// who has forged a packet from there, and sends this from its own, is not to get it.
+		return false
 	}
+	own, _ := c.ownTowards(k)
 	b, err := ilnpwire.BuildUpdate(p.Dst, p.Src, own, lu.Ack())
 	if err == nil && p.OverNIDs {
 		err = ilnpwire.FinishOverNIDs(b)
@@ -205,10 +205,4 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 	}
 	c.emit(Transmit{Link: link, Packet: b})
 	return true
-}
-
-// isSessions reports whether a nonce of ours is that of a session with the NID of a
-// pending peer.
-func (c *Core) isSessions(k *pendingPeer, own Nonce) bool {
-	return slices.ContainsFunc(c.between(k.key.Local, k.key.Remote.NID), func(s *session) bool { return s.localNonce == own })
 }

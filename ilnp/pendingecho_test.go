@@ -103,6 +103,19 @@ func TestUpdateOfAPendingPeerIsBounded(t *testing.T) {
 	}
 }
 
+// TestPendingNonceStaysWithItsLocator: who forges a packet from a locator does not get the
+// nonce that the node there is shown by an update from its own.
+func TestPendingNonceStaysWithItsLocator(t *testing.T) {
+	b := pendingAt(t)
+	b.forget()
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 60))))
+	for _, s := range b.sent {
+		if bytes.Contains(s.Packet, ownOfPending.Value()) {
+			t.Error("the nonce went to where the pending peer is not")
+		}
+	}
+}
+
 // TestSessionsNonceStaysWithItsLocators: where a pending peer is answered with the nonce
 // of a session, an update from elsewhere does not draw it.
 func TestSessionsNonceStaysWithItsLocators(t *testing.T) {

@@ -74,7 +74,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case !s.confirmed:
 		s.early, s.earlyLink = bytes.Clone(packet), link
 		c.confirm(now, s)
-		c.confirmByUpdate(now, s)
+		c.confirmSoon(now, s)
 		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
@@ -89,7 +89,9 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	c.noteForm(now, s, Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
-		c.handleAck(now, s, lu, p.Encapsulated)
+		if !c.placeAcked(now, s, p, lu, len(packet)) {
+			c.handleAck(now, s, lu, p.Encapsulated)
+		}
 		return
 	}
 	if r := s.remotes.find(p.Src.L64); r == nil || !r.validated {

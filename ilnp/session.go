@@ -47,6 +47,7 @@ type session struct {
 	earlyLink     roam.LinkID
 	earlyAnswered bool      // the update in hand was acknowledged when it came
 	confirming    time.Time // when it was last asked for
+	echoes        bool      // it has answered a probe
 	proof         lifetimeProof
 	probeBucket   bucket
 	unnamed       bool // counted among pending peers, at this site
@@ -168,6 +169,8 @@ func (s *session) fire(c *Core, now time.Time, t timer) {
 		c.setupTimeout(now, s)
 	case timerCopy:
 		c.copyTimeout(now, s)
+	case timerConfirm:
+		c.confirmTimeout(now, s)
 	case timerIdle:
 		c.idleTimeout(now, s)
 	case timerReturn:

@@ -122,6 +122,7 @@ type savedSession struct {
 	Owned        bool          `json:"owned,omitempty"`
 	AlsoNamed    bool          `json:"also_named,omitempty"`
 	Confirmed    bool          `json:"confirmed,omitempty"`
+	Echoes       bool          `json:"echoes,omitempty"`
 	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 }
 
@@ -191,7 +192,7 @@ func (s *session) save() savedSession {
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Encapsulated: s.encapPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
-		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Known: slices.Clone(s.known),
+		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Echoes: s.echoes, Known: slices.Clone(s.known),
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -353,6 +354,7 @@ func (c *Core) restoreName(s *session, v savedSession) {
 	named := s.key.Remote == s.remoteNID
 	s.owned = v.Owned || named && k != nil
 	s.confirmed = v.Confirmed || s.state == Established && !v.Owned
+	s.echoes = v.Echoes
 	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
 		s.alsoNamed, c.names[SessionKey{s.localNID, s.remoteNID}] = true, s
 	}
@@ -372,6 +374,9 @@ func (c *Core) resume(now time.Time, s *session) {
 	}
 	if s.state == Initiated {
 		c.arm(&s.schedule, timerSetup, now, setupPatience)
+	}
+	if s.state == Established {
+		c.awaitConfirmation(now, s)
 	}
 	if s.dead {
 		s.watch = watch{state: silent, since: now}

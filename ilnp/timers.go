@@ -17,6 +17,7 @@ const (
 	timerRemote               // a remote locator's lifetime or grace ends
 	timerSetup                // the first packets stay unanswered
 	timerCopy                 // no answer shows the rule of checksums
+	timerConfirm              // no answer to a probe shows whose the first nonce is
 	timerIdle                 // the session has been idle for long
 	timerLocal                // a local locator's lifetime ends
 	timerMove                 // the next correspondents are told of a move

@@ -38,6 +38,7 @@ type exchange struct {
 	state    exchangeState
 	listing  []listed                // the newest set
 	body     []ilnpwire.LocatorEntry // of the last transmission
+	before   []ilnpwire.LocatorEntry // of the one before, of this set or another
 	told     []time.Time             // when the correspondent's copy of each locator ends; zero: never
 	tries    int
 	ways     int       // paths over which transmissions alternate
@@ -59,7 +60,7 @@ func (u *exchange) lists(l roam.L64) bool {
 func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
 	// What it replaces may still arrive after it.
 	doubtful := s.update.doubtful || s.update.state == awaiting && !slices.Equal(list, s.update.listing)
-	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful}
+	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful, body: s.update.body}
 	s.strayed = false
 	c.disarm(&s.schedule, timerRefresh)
 	c.transmitUpdate(now, s)
@@ -194,7 +195,7 @@ func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: uint32(e.preference), Lifetime: left})
 		u.told = append(u.told, deadline(now, lifetimeOf(left, s.form)))
 	}
-	u.body = lu.Locators
+	u.before, u.body = u.body, lu.Locators
 	return lu
 }
 

@@ -58,6 +58,7 @@ type pendingPeer struct {
 	proof              lifetimeProof
 	quiet              bool // it was validated otherwise than by the reply to a probe
 	rtt                time.Duration
+	probes             bucket // of the session that it replaces
 	early              []byte // a Locator Update that came before the session, whole
 	earlyLink          roam.LinkID
 	earlyAnswered      bool // it was acknowledged
@@ -387,7 +388,7 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 	s := &session{
 		key: key, localNID: k.key.Local, remoteNID: k.key.Remote.NID, localNonce: k.own,
 		profile: c.defaultProfile(), rtt: k.rtt, owned: owned && key.Remote == k.key.Remote.NID, confirmed: true,
-		lastRx: now, lastNonceRx: now,
+		echoes: !k.quiet, probeBucket: k.probes, lastRx: now, lastNonceRx: now,
 	}
 	s.remotes.put(k.key.Remote.L64, preferActive, time.Time{})
 	if known := c.known[s.remoteNID]; known != nil {
@@ -451,6 +452,7 @@ func (c *Core) replaceSession(now time.Time, k *pendingPeer, old *session) {
 // remake puts a new session in the place of an old one.
 func (c *Core) remake(now time.Time, k *pendingPeer, old *session) {
 	also := old.alsoNamed
+	k.probes = old.probeBucket // who comes back ever again is not to have ever more probes sent
 	c.unlink(now, old)
 	c.settleHandoff(now, old.key)
 	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.Remote.L64}})

@@ -311,6 +311,9 @@ func (s *siege) seen(h *Node, _ roam.LinkID, leaves bool, p Packet) {
 	if leaves && p.Control != nil && h == s.x.stockOf() && messageType(p) == ilnpwire.TypeEchoReply {
 		s.answered(p)
 	}
+	if !leaves && p.Control != nil && h == s.x.stockOf() && messageType(p) == ilnpwire.TypeLocatorUpdate {
+		s.answers(p.Dst, p.Src.NID) // it has what it is to acknowledge
+	}
 	acs := s.accounts[h]
 	if acs == nil {
 		if !leaves && s.ofTalk(p) {
@@ -342,9 +345,12 @@ func (s *siege) seen(h *Node, _ roam.LinkID, leaves bool, p Packet) {
 }
 
 // answered notes that the attacker answers a probe from its own place: it is validated.
-func (s *siege) answered(p Packet) {
+func (s *siege) answered(p Packet) { s.answers(p.Src, p.Dst.NID) }
+
+// answers is answered for a place and the host that asks there.
+func (s *siege) answers(place roam.ILV, host roam.NID) {
 	for h, at := range s.validated {
-		at[p.Src] = at[p.Src] || h.nid == p.Dst.NID
+		at[place] = at[place] || h.nid == host
 	}
 }
 
