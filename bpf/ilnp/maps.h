@@ -7,6 +7,7 @@
 
 #include "pendingtypes.h"
 #include "records.h"
+#include "../lib/abi.h"
 
 struct {
 	/* Who are we? */

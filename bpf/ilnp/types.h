@@ -9,10 +9,12 @@
 
 #include "../lib/nonce.h"
 
-/* Raised with every change of a struct below; the daemon refuses to reuse
- * pinned maps of another number.
+/* The number of this layout, see ../lib/abi.h: raised with every change of a struct here, in
+ * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
-#define ROAM_ABI 22 /* as ABI in internal/dataplane */
+enum abi_number {
+	ABI = 22,
+};
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
@@ -45,9 +47,7 @@ struct host {
 	__u16 probe_id;            /* ICMPv6 echo identifier of the daemon, network order */
 	__u8 nonce_len;            /* of pending peers */
 	__u8 pad;
-	__u32 abi;                 /* ROAM_ABI of the one that wrote this */
 	__u32 segdev;              /* index of the link that cuts GSO packets; 0: none */
-	__u32 pad2;
 	__u64 index_key[2];        /* with which aliases are hashed for the index */
 	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
 };
