@@ -11,7 +11,7 @@ import (
 // address that only the other side named, all that leaves is at most three times
 // what has come from there and 100 bytes, and three times the packets and one. The
 // programs keep two of the three parts, for data and for answers to echo requests
-// (bpf/lib/amplification.h); the third one and the rest are for what the core sends.
+// (bpf/ilnp/amplification.h); the third one and the rest are for what the core sends.
 //
 // An address that a file, the user or the DNS gave has what plain IPv6 has there:
 // 10 packets, then one a second, until something comes back.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/testutil"
 	ilnpwire "roam/wire/ilnp"
 )
