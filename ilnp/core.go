@@ -65,7 +65,7 @@ type Core struct {
 	handoff         handoff
 	round           round
 	rejected        map[string]rejection
-	obstructed      map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
+	obstructed      obstructions
 	out             []Output
 	head            int // of out: what Poll has taken is before it
 }
@@ -106,7 +106,7 @@ func New(cfg Config) (*Core, error) {
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
 		rejected:     make(map[string]rejection),
-		obstructed:   make(map[roam.NID]map[Path]bool),
+		obstructed:   make(obstructions),
 		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
 	c.host.owner = &c.host

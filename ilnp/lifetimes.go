@@ -95,7 +95,7 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 	own, at := c.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
 	lu, drawn := c.drawUpdate(now, c.askedList(k, at.L64), at.L64, c.formOf(k))
-	if drawn == 0 || c.isObstructed(k.key.Remote.NID, path) {
+	if drawn == 0 || c.obstructed.has(k.key.Remote.NID, path) {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)

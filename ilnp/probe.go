@@ -54,7 +54,7 @@ func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
 // sendProbe sends an echo request with our nonce for this correspondent.
 func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey, nonce Nonce, pr probe) {
 	var t token
-	if c.isObstructed(nids.Remote, pr.path) || !c.draw(now, t[:]) {
+	if c.obstructed.has(nids.Remote, pr.path) || !c.draw(now, t[:]) {
 		return
 	}
 	c.probeSeq++

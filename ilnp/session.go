@@ -284,7 +284,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
 func (c *Core) listingFor(s *session, paths []Path) []listed {
-	list := c.reachable(s, slices.Clone(c.host.told))
+	list := c.obstructed.reachable(s, slices.Clone(c.host.told), c.host.locals)
 	if s.state != Established || len(s.bad) == 0 {
 		return list
 	}
