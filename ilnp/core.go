@@ -44,16 +44,13 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
-	cfg             Config
-	configured      Mode // cfg.Mode before any command
-	host            host
-	known           map[roam.NID]*correspondent
-	sessions        map[SessionKey]*session
-	byNIDs          map[SessionKey][]*session // by the NIDs on the wire
-	names           map[SessionKey]*session   // that have the peer's NID as an alias besides their key's
+	cfg        Config
+	configured Mode // cfg.Mode before any command
+	host       host
+	cache
 	unnamed         unnamedSessions
 	accounts        accounts
-	preinstalled    map[SessionKey]*session // see Expect; in none of the two above
+	preinstalled    map[SessionKey]*session // see Expect; not in the cache
 	preinstallOrder []SessionKey            // of them, who was asked for the longest ago first
 	pendingPeers    map[Pending]*pendingPeer
 	pending         map[SessionKey][]*pendingPeer // by the NIDs on the wire
@@ -97,10 +94,7 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg:          cfg,
 		configured:   cfg.Mode,
-		known:        make(map[roam.NID]*correspondent),
-		sessions:     make(map[SessionKey]*session),
-		byNIDs:       make(map[SessionKey][]*session),
-		names:        make(map[SessionKey]*session),
+		cache:        newCache(),
 		preinstalled: make(map[SessionKey]*session),
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),

@@ -3,25 +3,18 @@ package ilnp
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"roam"
 )
 
-// Whose name, whose session. An NID proves nothing: every node can claim every
+// Which session owns a name. An NID proves nothing: every node can claim every
 // one. A record (the hosts file, a command, a look-up) says where its node is, so
 // the record's name belongs to the node that was validated at a locator which the
-// record, or the session that bears the name, lists. Another node with that NID
+// record, or the session that has the name, lists. Another node with that NID
 // gets a session of its own under an alias, without the record's locators. It may
 // be the same node in a network that the record does not list; then it gets the
 // name as soon as it is validated at a locator that the record does list.
-
-// lists reports whether what was made known of a node has it at that locator.
-func (c *Core) lists(at roam.ILV) bool {
-	k := c.known[at.NID]
-	return k != nil && (k.anywhere || k.locators.find(at.L64) != nil)
-}
 
 // Listed reports whether a node is known, and whether it is where its record has it: a
 // data plane delivers nothing under a known NID from elsewhere before its sender is
@@ -30,40 +23,18 @@ func (c *Core) Listed(at roam.ILV) (known, listed bool) {
 	return c.known[at.NID] != nil, c.lists(at)
 }
 
-// holder returns the session that bears the NID of its correspondent as its
-// alias, by key or besides it.
-func (c *Core) holder(local, nid roam.NID) *session {
-	name := SessionKey{local, nid}
-	if s := c.sessions[name]; s != nil {
-		return s
-	}
-	return c.names[name]
-}
-
-// sessionOf returns the session with an alias.
-func (c *Core) sessionOf(key SessionKey) *session { return c.holder(key.Local, key.Remote) }
-
-// recordOf returns what is known of the node behind a session: nil where that node
-// has only claimed the NID. What such a node shows must not change the record.
-func (c *Core) recordOf(s *session) *correspondent {
-	if !s.owned {
-		return nil
-	}
-	return c.known[s.remoteNID]
-}
-
 // predecessor returns the session that a node continues which is validated at a
-// locator: the one whose correspondent was validated there, else the one with the
+// locator: the one whose correspondent was validated there, else the one that has the
 // record's name if the record lists that locator or its correspondent has announced
-// it. nil: it is a node of its own. What a pending peer announces does not count.
-func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
-	for _, s := range c.between(local, at.NID) {
+// it. nil: it is a node of its own. Locators that a pending peer announces do not count.
+func (ca *cache) predecessor(local roam.NID, at roam.ILV) *session {
+	for _, s := range ca.between(local, at.NID) {
 		if r := s.remotes.find(at.L64); r != nil && r.validated {
 			return s
 		}
 	}
-	s := c.holder(local, at.NID)
-	if s == nil || !s.owned || !c.lists(at) && s.remotes.find(at.L64) == nil {
+	s := ca.holder(local, at.NID)
+	if s == nil || !s.owned || !ca.lists(at) && s.remotes.find(at.L64) == nil {
 		return nil
 	}
 	return s
@@ -71,9 +42,9 @@ func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
 
 // mayList reports whether a locator may become one of a session: not while it is
 // that of another session with this NID, validated and alive. A nonce that no answer
-// to a probe has borne shows nothing of where its node is.
-func (c *Core) mayList(s *session, l roam.L64) bool {
-	for _, o := range c.between(s.localNID, s.remoteNID) {
+// to a probe has carried proves nothing about the location of its node.
+func (ca *cache) mayList(s *session, l roam.L64) bool {
+	for _, o := range ca.between(s.localNID, s.remoteNID) {
 		if o == s || o.dead || !o.confirmed {
 			continue
 		}
@@ -86,19 +57,19 @@ func (c *Core) mayList(s *session, l roam.L64) bool {
 
 // aliasFor returns the alias of a new session with a validated node, and whether
 // the node owns the record's name. An NID without a record is free for the first
-// node that claims it, until a record comes (AddPeer).
-func (c *Core) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool) {
-	listed := c.lists(at)
-	if (listed || c.known[at.NID] == nil) && c.holder(local, at.NID) == nil {
+// node that claims it, until a record is added (AddPeer).
+func (ca *cache) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool) {
+	listed := ca.lists(at)
+	if (listed || ca.known[at.NID] == nil) && ca.holder(local, at.NID) == nil {
 		return at.NID, listed
 	}
-	return c.alias(local, at), false
+	return ca.alias(local, at), false
 }
 
 // alias returns a free alias for a further node that claims an NID, in the space of
-// locally assigned identifiers (RFC 6741 §2.3). It follows from where the node was
-// validated: sockets that outlive its session are nobody else's.
-func (c *Core) alias(local roam.NID, at roam.ILV) roam.NID {
+// locally assigned identifiers (RFC 6741 §2.3). It is derived from the locator where
+// the node was validated: sockets that outlive its session reach no other node.
+func (ca *cache) alias(local roam.NID, at roam.ILV) roam.NID {
 	const universal, group = 1 << 57, 1 << 56 // clear: a local scope, one node
 	for i := uint64(1); ; i++ {
 		var b []byte
@@ -107,10 +78,20 @@ func (c *Core) alias(local roam.NID, at roam.ILV) roam.NID {
 		}
 		sum := sha256.Sum256(b)
 		h := roam.NID(binary.BigEndian.Uint64(sum[:]) &^ (universal | group))
-		if _, taken := c.known[h]; !taken && h != 0 && h != at.NID && c.sessionOf(SessionKey{local, h}) == nil {
+		if _, taken := ca.known[h]; !taken && h != 0 && h != at.NID && ca.sessionOf(SessionKey{local, h}) == nil {
 			return h
 		}
 	}
+}
+
+// sharesNonce returns the session whose nonce of ours this host sends to a pending peer at
+// a locator; nil: none.
+func (ca *cache) sharesNonce(local roam.NID, at roam.ILV) *session {
+	s := ca.predecessor(local, at)
+	if s == nil || s.remotes.find(at.L64) == nil {
+		return nil
+	}
+	return s
 }
 
 // bestow gives a session the record's name, now that its node is validated at a
@@ -141,7 +122,7 @@ func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 	s.owned = old == nil || old == s || old.owned
 	if s.key != name {
 		c.uninstall(name)
-		c.names[name], s.alsoNamed = s, true
+		c.cache.name(s)
 	}
 	c.notify(Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}})
 	if k := c.known[s.remoteNID]; k != nil {
@@ -197,11 +178,7 @@ func (c *Core) rekey(now time.Time, s *session, key SessionKey) {
 	old := s.key
 	c.emit(Delete{Key: old})
 	c.settleHandoff(now, old)
-	delete(c.sessions, old)
-	delete(c.names, SessionKey{s.localNID, s.remoteNID})
-	s.key, s.alsoNamed = key, false
-	c.sessions[key] = s
-	slices.SortFunc(c.between(s.localNID, s.remoteNID), func(a, b *session) int { return compareKey(a.key, b.key) })
+	c.cache.rekey(s, key)
 	paths := s.entry.Paths
 	s.entry = Entry{Seq: s.entry.Seq}
 	c.upsert(now, s, paths)

@@ -89,12 +89,6 @@ func (c *Core) handleAcked(now time.Time, o Observation) {
 	c.arm(&k.schedule, timerProbe, now, min(max(now.Sub(k.since), ackPatienceMin), ackPatience))
 }
 
-// isPlace reports whether a record names a locator for a node, not just any.
-func (c *Core) isPlace(at roam.ILV) bool {
-	k := c.known[at.NID]
-	return k != nil && k.locators.find(at.L64) != nil
-}
-
 // askInstead asks a pending peer by a Locator Update before its time.
 func (c *Core) askInstead(now time.Time, k *pendingPeer) {
 	k.tries = echoesFirst
@@ -183,7 +177,7 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 		return false
 	}
 	own := k.own
-	if s := c.sharesNonce(k); s != nil && s.state == Established && s.confirmed && !s.dead {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && s.state == Established && s.confirmed && !s.dead {
 		// Its correspondent is there, which would take the acknowledgement, its form and
 		// its rule for that of an update of its own. This one waits for the validation.
 		return false

@@ -70,12 +70,6 @@ func (c *Core) stand(now time.Time, s *session) {
 	c.upsert(now, s, c.pathsFor(now, s))
 }
 
-// isPlain reports whether a correspondent is remembered to be without ILNP.
-func (c *Core) isPlain(now time.Time, s *session) bool {
-	k := c.recordOf(s)
-	return k != nil && k.plainUntil.After(now)
-}
-
 // standAll does so for all of them, after a change of our own locators.
 func (c *Core) standAll(now time.Time) {
 	for _, key := range c.preinstallOrder {

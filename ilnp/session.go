@@ -88,31 +88,6 @@ func compareKey(a, b SessionKey) int {
 	return cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
 }
 
-// sorted returns the sessions in the order of their keys: the same input gives
-// the same output.
-func (c *Core) sorted() []*session {
-	ss := slices.Collect(maps.Values(c.sessions))
-	slices.SortFunc(ss, func(a, b *session) int { return compareKey(a.key, b.key) })
-	return ss
-}
-
-// between returns the sessions between two nodes, in the order of keys. There
-// are several when correspondents claim one NID (RFC 6741 §5.4).
-func (c *Core) between(localNID, remoteNID roam.NID) []*session {
-	return c.byNIDs[SessionKey{localNID, remoteNID}]
-}
-
-// byNonce finds the session that a packet with a nonce belongs to: the key is
-// the remote identifier with the nonce (RFC 6741 §5.4).
-func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
-	for _, s := range c.between(localNID, remoteNID) {
-		if s.remoteNonce.Present() && s.remoteNonce == n {
-			return s
-		}
-	}
-	return nil
-}
-
 func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
 	s.spreadTold, s.asksByRecord = s.spread(), s.asks
@@ -121,13 +96,6 @@ func (c *Core) addSession(now time.Time, s *session, why string) {
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
-}
-
-func (c *Core) index(s *session) {
-	nids := SessionKey{s.localNID, s.remoteNID}
-	c.sessions[s.key] = s
-	c.byNIDs[nids] = append(c.byNIDs[nids], s)
-	slices.SortFunc(c.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
 }
 
 // removeSession forgets a session without telling why.
@@ -141,16 +109,8 @@ func (c *Core) removeSession(now time.Time, s *session) {
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
 	c.forgetProbes(&s.sent, now)
-	nids := SessionKey{s.localNID, s.remoteNID}
-	delete(c.sessions, s.key)
-	if c.names[nids] == s {
-		delete(c.names, nids)
-	}
 	c.unnamed.leave(s)
-	c.byNIDs[nids] = slices.DeleteFunc(c.byNIDs[nids], func(o *session) bool { return o == s })
-	if len(c.byNIDs[nids]) == 0 {
-		delete(c.byNIDs, nids)
-	}
+	c.cache.remove(s)
 }
 
 // fire is called when one of the session's timers has run out.

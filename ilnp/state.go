@@ -354,7 +354,7 @@ func (c *Core) restoreName(s *session, v savedSession) {
 	s.owned = v.Owned || named && k != nil
 	s.confirmed = v.Confirmed || s.state == Established && !v.Owned
 	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
-		s.alsoNamed, c.names[SessionKey{s.localNID, s.remoteNID}] = true, s
+		c.cache.name(s)
 	}
 	for i := range s.remotes {
 		r := &s.remotes[i]

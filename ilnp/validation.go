@@ -242,7 +242,7 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
 func (c *Core) ownTowards(k *pendingPeer) (own Nonce, at roam.LinkLocator) {
-	s := c.sharesNonce(k)
+	s := c.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil {
 		return k.own, k.at
 	}
