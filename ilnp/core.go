@@ -48,23 +48,22 @@ type Core struct {
 	configured Mode // cfg.Mode before any command
 	host       host
 	cache
-	unnamed         unnamedSessions
-	accounts        accounts
-	preinstalled    map[SessionKey]*session // see Expect; not in the cache
-	preinstallOrder []SessionKey            // of them, who was asked for the longest ago first
-	pendingPeers    map[Pending]*pendingPeer
-	pending         map[SessionKey][]*pendingPeer // by the NIDs on the wire
-	queue           []*pendingPeer                // in the order in which they came; some are no more
-	probes          map[token]probe
-	probeSeq        uint16
-	agenda          agenda
-	schedules       uint64 // that were ever armed
-	handoff         handoff
-	round           round
-	rejected        map[string]rejection
-	obstructed      obstructions
-	out             []Output
-	head            int // of out: what Poll has taken is before it
+	unnamed      unnamedSessions
+	accounts     accounts
+	preinstalled preinstalled
+	pendingPeers map[Pending]*pendingPeer
+	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
+	queue        []*pendingPeer                // in the order in which they came; some are no more
+	probes       map[token]probe
+	probeSeq     uint16
+	agenda       agenda
+	schedules    uint64 // that were ever armed
+	handoff      handoff
+	round        round
+	rejected     map[string]rejection
+	obstructed   obstructions
+	out          []Output
+	head         int // of out: what Poll has taken is before it
 }
 
 // New makes a core without locators, peers or sessions.
@@ -95,7 +94,6 @@ func New(cfg Config) (*Core, error) {
 		cfg:          cfg,
 		configured:   cfg.Mode,
 		cache:        newCache(),
-		preinstalled: make(map[SessionKey]*session),
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
@@ -104,6 +102,10 @@ func New(cfg Config) (*Core, error) {
 		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
 	c.host.owner = &c.host
+	c.preinstalled = preinstalled{
+		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
+		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
+	}
 	return c, nil
 }
 
@@ -156,11 +158,11 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
 func (c *Core) Snapshot() []Entry {
-	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled))
+	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled.entries))
 	for _, s := range c.sessions {
 		entries = append(entries, s.entry)
 	}
-	for _, s := range c.preinstalled {
+	for _, s := range c.preinstalled.entries {
 		entries = append(entries, s.entry)
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })

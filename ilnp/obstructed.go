@@ -93,9 +93,7 @@ func (c *Core) HandleObstructed(now time.Time, remote roam.NID, paths []Path) {
 			}
 		}
 	}
-	if s := c.preinstalled[SessionKey{c.cfg.NIDs[0], remote}]; s != nil {
-		c.stand(now, s)
-	}
+	c.preinstalled.updateOf(now, remote)
 }
 
 // Obstructed returns the obstructed paths to a node, in no order.

@@ -121,7 +121,7 @@ func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 	c.unnamed.leave(s)
 	s.owned = old == nil || old == s || old.owned
 	if s.key != name {
-		c.uninstall(name)
+		c.preinstalled.remove(name)
 		c.cache.name(s)
 	}
 	c.notify(Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}})

@@ -81,7 +81,7 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 // There it only shows that the peer is worth an update at once.
 func (c *Core) handleAcked(now time.Time, o Observation) {
 	c.handlePending(now, o)
-	k := c.pendingPeers[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
+	k := c.pendingPeers[Pending{Local: c.cfg.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
 	if k == nil || o.Held || k.state != unvalidatedPeer || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
 		return
 	}
@@ -124,7 +124,7 @@ func (c *Core) validatedOtherwise(now time.Time, k *pendingPeer, rtt time.Durati
 // letGo lets packets of local programs go that waited for the validation of a pending
 // peer which was given up: to a known node by its preinstalled entry.
 func (c *Core) letGo(key SessionKey) {
-	if c.preinstalled[key] != nil {
+	if c.preinstalled.entries[key] != nil {
 		c.emit(Release{Key: key})
 		return
 	}

@@ -92,7 +92,7 @@ func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
 	s.spreadTold, s.asksByRecord = s.spread(), s.asks
 	c.makeEntry(now)
-	c.giveWay(s.key)
+	c.preinstalled.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
@@ -178,7 +178,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 
 func (c *Core) endIdle(now time.Time, s *session) {
 	c.endSession(now, s, "idle")
-	c.Preinstall(now, s.remoteNID)
+	c.preinstalled.ask(now, s.remoteNID)
 }
 
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
@@ -273,7 +273,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.queues.costsOf(paths),
-		Preinstalled: c.preinstalled[s.key] == s, Named: s.alsoNamed,
+		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}

@@ -163,8 +163,8 @@ func (c *Core) State() State {
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
 	}
-	for _, key := range c.preinstallOrder {
-		v := c.preinstalled[key].save()
+	for _, key := range c.preinstalled.order {
+		v := c.preinstalled.entries[key].save()
 		v.Preinstalled = true
 		st.Sessions = append(st.Sessions, v)
 	}
@@ -230,7 +230,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	}
 	for _, v := range st.Sessions {
 		if v.Preinstalled {
-			c.restorePreinstalled(now, v)
+			c.preinstalled.restore(now, v)
 		}
 	}
 	return nil
@@ -340,7 +340,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.known = v.Known
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
-	c.giveWay(s.key)
+	c.preinstalled.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)

@@ -65,7 +65,7 @@ type pendingPeer struct {
 
 // handlePending takes a nonce packet that belongs to no session.
 func (c *Core) handlePending(now time.Time, o Observation) {
-	key := Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
+	key := Pending{Local: c.cfg.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
 	if o.Held && !o.Nonce.Present() {
 		c.hearBare(now, key, o)
 		return
