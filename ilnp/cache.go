@@ -130,6 +130,11 @@ func (ca *cache) lists(at roam.ILV) bool {
 	return k != nil && (k.anywhere || k.locators.find(at.L64) != nil)
 }
 
+// listedAt reports whether a record has the correspondent of a session at a locator.
+func (ca *cache) listedAt(s *session, l roam.L64) bool {
+	return ca.lists(roam.ILV{NID: s.remoteNID, L64: l})
+}
+
 // isPlace reports whether a record names that locator for its node, not just any.
 func (ca *cache) isPlace(at roam.ILV) bool {
 	k := ca.known[at.NID]

@@ -48,7 +48,7 @@ type Core struct {
 	configured Mode // cfg.Mode before any command
 	host       host
 	cache
-	unnamed      unnamedSessions
+	names        ownership
 	accounts     accounts
 	preinstalled preinstalled
 	pendingPeers map[Pending]*pendingPeer
@@ -106,6 +106,7 @@ func New(cfg Config) (*Core, error) {
 		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
 		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
 	}
+	c.names = ownership{cache: &c.cache, preinstalled: &c.preinstalled, effects: c}
 	return c, nil
 }
 

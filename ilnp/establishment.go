@@ -232,7 +232,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.lead(at)
 	}
 	s.remotes.find(at).validate()
-	c.bestow(now, s, at)
+	c.names.bestow(now, s, at)
 	s.openNonce(now)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
 	c.remotesChanged(now, s)

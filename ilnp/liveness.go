@@ -148,7 +148,7 @@ func (c *Core) validated(now time.Time, s *session, l roam.L64) {
 		return
 	}
 	r.validate()
-	c.bestow(now, s, l)
+	c.names.bestow(now, s, l)
 	c.remotesChanged(now, s)
 }
 

@@ -3,6 +3,7 @@ package ilnp
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"roam"
@@ -94,93 +95,114 @@ func (ca *cache) sharesNonce(local roam.NID, at roam.ILV) *session {
 	return s
 }
 
+// ownership moves the names of records between sessions, as nodes are validated and
+// records change.
+type ownership struct {
+	cache        *cache
+	preinstalled *preinstalled
+	unnamed      unnamedSessions
+	effects      ownershipEffects
+}
+
+// ownershipEffects is what a change of names does to sessions.
+type ownershipEffects interface {
+	emit(Output)
+	removeSession(now time.Time, s *session)
+	// rekeyed writes the entry of a session under its new key; it had the key old.
+	rekeyed(now time.Time, s *session, old SessionKey)
+	adviseSession(now time.Time, s *session, k *correspondent)
+}
+
 // bestow gives a session the record's name, now that its node is validated at a
-// locator which the record lists: besides its alias, under which sockets have it.
-// A session that bears the name and is in use keeps it: they are two nodes.
-func (c *Core) bestow(now time.Time, s *session, l roam.L64) {
-	if s.owned || !c.lists(roam.ILV{NID: s.remoteNID, L64: l}) {
+// locator which the record lists: besides its alias, which its sockets use.
+// A session that has the name and is in use keeps it: they are two nodes.
+func (o *ownership) bestow(now time.Time, s *session, l roam.L64) {
+	if s.owned || !o.cache.lists(roam.ILV{NID: s.remoteNID, L64: l}) {
 		return
 	}
-	old := c.holder(s.localNID, s.remoteNID)
+	old := o.cache.holder(s.localNID, s.remoteNID)
 	if old != nil && old != s && old.state == Established && old.confirmed && !old.dead {
 		return
 	}
-	c.takeName(now, s, old, l)
+	o.takeName(now, s, old, l)
 }
 
 // takeName gives a session the name that old has had, if any, besides its alias.
-func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
-	name := SessionKey{s.localNID, s.remoteNID}
+func (o *ownership) takeName(now time.Time, s, old *session, l roam.L64) {
+	name := s.nids()
 	if old != nil && old != s {
-		if !old.remotes.isThere(l) { // nothing shows that it is the same node
-			c.abandon(old)
+		if !old.remotes.isThere(l) { // nothing proves that it is the same node
+			o.abandon(old)
 		}
-		c.removeSession(now, old)
-		c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{l}})
+		o.effects.removeSession(now, old)
+		o.effects.emit(Notify{Event: Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{l}}})
 	}
-	c.unnamed.leave(s)
+	o.unnamed.leave(s)
 	s.owned = old == nil || old == s || old.owned
 	if s.key != name {
-		c.preinstalled.remove(name)
-		c.cache.name(s)
+		o.preinstalled.remove(name)
+		o.cache.name(s)
 	}
-	c.notify(Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}})
-	if k := c.known[s.remoteNID]; k != nil {
-		c.adviseSession(now, s, k)
+	o.effects.emit(Notify{Event: Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}}})
+	if k := o.cache.known[s.remoteNID]; k != nil {
+		o.effects.adviseSession(now, s, k)
 	}
-	c.emit(Release{Key: name})
+	o.effects.emit(Release{Key: name})
 }
 
-// bestowAny gives a record's name to a session that has been validated where the
-// record lists its node only now.
-func (c *Core) bestowAny(now time.Time, local, nid roam.NID) {
-	for _, s := range c.between(local, nid) {
+// bestowAny gives a record's name to a session that was validated at a locator which the
+// record lists only now.
+func (o *ownership) bestowAny(now time.Time, local, nid roam.NID) {
+	for _, s := range slices.Clone(o.cache.between(local, nid)) {
+		if o.cache.sessions[s.key] != s {
+			continue // another one of them has taken its name
+		}
 		for _, l := range s.remotes.all() {
 			if r := s.remotes.find(l); r != nil && r.validated {
-				c.bestow(now, s, l)
+				o.bestow(now, s, l)
 			}
 		}
 	}
 }
 
 // abandon destroys the sockets of a session.
-func (c *Core) abandon(s *session) {
-	c.emit(Abandon{Key: s.key})
+func (o *ownership) abandon(s *session) {
+	o.effects.emit(Abandon{Key: s.key})
 	if s.alsoNamed {
-		c.emit(Abandon{Key: SessionKey{s.localNID, s.remoteNID}})
+		o.effects.emit(Abandon{Key: s.nids()})
 	}
 }
 
-// evict takes an alias that is wanted for a record from a session that has no claim
-// to it: its node was there before the record was. It goes on under another one.
-func (c *Core) evict(now time.Time, key SessionKey) {
-	s := c.sessionOf(key)
+// evict takes an alias that a record needs from a session that does not own it: its node
+// claimed the NID before there was a record. The session goes on under another alias.
+func (o *ownership) evict(now time.Time, key SessionKey) {
+	s := o.cache.sessionOf(key)
 	if s == nil || s.owned && s.remoteNID == key.Remote {
 		return
 	}
 	at := roam.ILV{NID: s.remoteNID}
 	for _, r := range s.remotes {
-		if s.remoteNID == key.Remote && r.validated && c.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
+		if s.remoteNID == key.Remote && r.validated && o.cache.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
 			s.owned = true
-			c.unnamed.leave(s)
+			o.unnamed.leave(s)
 			return
 		}
 		if r.validated || at.L64 == 0 {
 			at.L64 = r.l64
 		}
 	}
-	c.abandon(s)
-	c.rekey(now, s, SessionKey{key.Local, c.alias(key.Local, at)})
+	o.abandon(s)
+	old := s.key
+	o.effects.emit(Delete{Key: old})
+	o.cache.rekey(s, SessionKey{key.Local, o.cache.alias(key.Local, at)})
+	o.effects.rekeyed(now, s, old)
+	o.effects.emit(Notify{Event: Event{Time: now, Kind: SessionReplaced, Key: old, Locators: s.remotes.all(), Reason: "its identifier is another node's by a record"}})
 }
 
-// rekey gives a session another alias in place of those it has.
-func (c *Core) rekey(now time.Time, s *session, key SessionKey) {
-	old := s.key
-	c.emit(Delete{Key: old})
+// rekeyed ends the handoff of a session that had the key old, and writes its entry anew.
+func (c *Core) rekeyed(now time.Time, s *session, old SessionKey) {
 	c.settleHandoff(now, old)
-	c.cache.rekey(s, key)
 	paths := s.entry.Paths
 	s.entry = Entry{Seq: s.entry.Seq}
 	c.upsert(now, s, paths)
-	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old, Locators: s.remotes.all(), Reason: "its identifier is another node's by a record"})
 }

@@ -55,11 +55,11 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	k.locators.sort()
 	for _, local := range c.cfg.NIDs {
-		c.evict(now, SessionKey{local, p.NID})
+		c.names.evict(now, SessionKey{local, p.NID})
 		if s := c.holder(local, p.NID); s != nil && s.owned {
 			c.adviseSession(now, s, k)
 		}
-		c.bestowAny(now, local, p.NID)
+		c.names.bestowAny(now, local, p.NID)
 	}
 	c.preinstalled.advise(now, k)
 }

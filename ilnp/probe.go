@@ -48,7 +48,7 @@ func (s *session) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 }
 
 func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
-	return c.mayReach(now, s, l, bytes, true)
+	return c.accounts.mayReach(now, s, l, c.listedAt(s, l), bytes, true)
 }
 
 // sendProbe sends an echo request with our nonce for this correspondent.

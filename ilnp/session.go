@@ -39,7 +39,7 @@ type session struct {
 	queues        pathQueues
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
-	owned         bool     // the record's name is its (see bestow)
+	owned         bool     // it owns the record's name (see ownership)
 	astray        roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
 	alsoNamed     bool     // it has the name besides the alias of key
 	confirmed     bool     // the nonce came with the answer to a probe: nobody off the path made it up
@@ -109,7 +109,7 @@ func (c *Core) removeSession(now time.Time, s *session) {
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
 	c.forgetProbes(&s.sent, now)
-	c.unnamed.leave(s)
+	c.names.unnamed.leave(s)
 	c.cache.remove(s)
 }
 

@@ -415,12 +415,15 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 		s.restoreEncap(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
 	}
 	if !s.owned {
-		c.admitUnnamed(now, k.key.Remote.L64)
+		if excess := c.names.unnamed.excess(k.key.Remote.L64); excess != nil {
+			c.endSession(now, excess, reasonSite)
+		}
+		c.makeEntry(now)
 	}
 	c.admit(now, k, s) // before the entry: what comes by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	if !s.owned {
-		c.unnamed.enter(s, k.key.Remote.L64)
+		c.names.unnamed.enter(s, k.key.Remote.L64)
 	}
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
@@ -443,7 +446,7 @@ func (c *Core) replaceSession(now time.Time, k *pendingPeer, old *session) {
 	if old.state == Established && !old.remotes.isThere(k.key.Remote.L64) {
 		// It is where the record has its node, and the session was elsewhere: nothing
 		// shows that the node is the same, so connections must not go on with it.
-		c.abandon(old)
+		c.names.abandon(old)
 	}
 	c.remake(now, k, old)
 }
