@@ -100,6 +100,6 @@ func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Pack
 		other.remotes.put(l, preferValid, time.Time{})
 	}
 	other.remotes.find(l).validate()
-	c.takeName(now, other, s, l)
+	c.names.takeName(now, other, s, l)
 	c.remotesChanged(now, other)
 }

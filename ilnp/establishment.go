@@ -88,14 +88,14 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		c.emit(Reject{Key: key})
 		return
 	}
-	s := c.take(key) // its entry came too late for this packet
+	s := c.preinstalled.take(key) // its entry came too late for this packet
 	if s == nil {
 		n, ok := c.drawNonce(now)
 		if !ok {
 			c.emit(Reject{Key: key})
 			return
 		}
-		s = c.initiated(key, k, n)
+		s = k.initiated(key, c.cfg.ownNID(key.Local), n)
 	}
 	c.initiate(now, s)
 	c.emit(Release{Key: key})
@@ -103,9 +103,9 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 }
 
 // initiated makes a session that our packets are the first of.
-func (c *Core) initiated(key SessionKey, k *correspondent, n Nonce) *session {
+func (k *correspondent) initiated(key SessionKey, localNID roam.NID, n Nonce) *session {
 	return &session{
-		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
+		key: key, localNID: localNID, remoteNID: key.Remote, state: Initiated, localNonce: n,
 		profile: k.profile, rtt: k.rtt, remotes: k.targets(), owned: true,
 	}
 }
@@ -131,13 +131,11 @@ func (c *Core) initiate(now time.Time, s *session) {
 
 // ownNID returns the NID that a local alias stands for; aliases of this host
 // are its NIDs.
-func (c *Core) ownNID(handle roam.NID) roam.NID {
-	for _, n := range c.cfg.NIDs {
-		if n == handle {
-			return n
-		}
+func (cfg *Config) ownNID(alias roam.NID) roam.NID {
+	if slices.Contains(cfg.NIDs, alias) {
+		return alias
 	}
-	return c.cfg.NIDs[0]
+	return cfg.NIDs[0]
 }
 
 // setupTimeout falls back when nothing has come back.
@@ -234,7 +232,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.lead(at)
 	}
 	s.remotes.find(at).validate()
-	c.bestow(now, s, at)
+	c.names.bestow(now, s, at)
 	s.openNonce(now)
 	c.awaitConfirmation(now, s)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
@@ -377,5 +375,5 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 			asking++
 		}
 	}
-	c.standAged(now)
+	c.preinstalled.updateAged(now)
 }

@@ -109,7 +109,7 @@ func (c *Core) knownPaths(now time.Time, s *session, wanted []Path) []Path {
 	if len(inUse) == 0 {
 		inUse = sources[:min(len(sources), 1)]
 	}
-	paths := slices.DeleteFunc(c.unobstructed(s.remoteNID, cross(inUse, s.remotes.targets())), func(p Path) bool { return s.bad[p] })
+	paths := slices.DeleteFunc(c.obstructed.without(s.remoteNID, cross(inUse, s.remotes.targets())), func(p Path) bool { return s.bad[p] })
 	if len(paths) == 0 {
 		return nil
 	}

@@ -95,7 +95,7 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 	own, at := c.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
 	lu, drawn := c.drawUpdate(now, c.askedList(k, at.L64), at.L64, c.formOf(k))
-	if drawn == 0 || c.isObstructed(k.key.Remote.NID, path) {
+	if drawn == 0 || c.obstructed.has(k.key.Remote.NID, path) {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
@@ -121,7 +121,7 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 // correspondent of that may be the one who takes it: then it lists the session's whole
 // set, or nothing if the locator is not in that.
 func (c *Core) askedList(k *pendingPeer, l roam.L64) []listed {
-	s := c.sharesNonce(k)
+	s := c.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil || s.state != Established {
 		return []listed{{l, preferActive}}
 	}
@@ -135,26 +135,17 @@ func (c *Core) askedList(k *pendingPeer, l roam.L64) []listed {
 // asksOverNIDs reports whether the next such update is summed over NIDs: by the rule of
 // the session whose nonce it bears, if that is known.
 func (c *Core) asksOverNIDs(k *pendingPeer) bool {
-	if s := c.sharesNonce(k); s != nil && (s.icmp != icmpSought || s.asks) {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && (s.icmp != icmpSought || s.asks) {
 		return s.overNIDs(1)
 	}
 	return profile{control: k.control}.overNIDs(k.proof.asked + 1) // by turns, as probes are
-}
-
-// sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
-func (c *Core) sharesNonce(k *pendingPeer) *session {
-	s := c.predecessor(k.key.Local, k.key.Remote)
-	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
-		return nil
-	}
-	return s
 }
 
 // formOf returns the form of Locator Updates to a pending peer: that of the session whose
 // nonce it is shown, as its correspondent may answer in kind; that of its own, which
 // anybody may have sent; or what is known of it.
 func (c *Core) formOf(k *pendingPeer) ilnpwire.Form {
-	if s := c.sharesNonce(k); s != nil {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil {
 		return s.form
 	}
 	if p, err := ilnpwire.ParseControl(k.early, c.cfg.UDPPort); err == nil {

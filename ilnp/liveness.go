@@ -49,7 +49,7 @@ type watch struct {
 
 func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 	c.forgetProbes(&s.sent, now.Add(-tokenLife))
-	for _, p := range c.unobstructed(s.remoteNID, paths) {
+	for _, p := range c.obstructed.without(s.remoteNID, paths) {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		for _, form := range c.formsOf(now, s, p) {
 			c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})
@@ -151,7 +151,7 @@ func (c *Core) validated(now time.Time, s *session, l roam.L64) {
 		return
 	}
 	r.validate()
-	c.bestow(now, s, l)
+	c.names.bestow(now, s, l)
 	c.remotesChanged(now, s)
 }
 

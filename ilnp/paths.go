@@ -66,7 +66,7 @@ func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
 		p := s.entry.Paths[0]
 		usable := slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
-		if usable && !c.isObstructed(s.remoteNID, p) {
+		if usable && !c.obstructed.has(s.remoteNID, p) {
 			return s.entry.Paths
 		}
 	}
@@ -75,7 +75,7 @@ func (c *Core) pathsFor(now time.Time, s *session) []Path {
 		// Nobody has answered yet: spreading would only add a dead locator's loss.
 		targets = targets[:min(len(targets), 1)]
 	}
-	best := c.unobstructed(s.remoteNID, cross(active, targets))
+	best := c.obstructed.without(s.remoteNID, cross(active, targets))
 	switch {
 	case s.state == Plain && len(best) > 0:
 		return best[:1]
@@ -84,7 +84,7 @@ func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	}
 	all, reserve := s.remotes.all(), placesOf(c.usable(now))
 	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
-		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.isObstructed(s.remoteNID, p) })
+		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.obstructed.has(s.remoteNID, p) })
 		switch {
 		case len(good) == 0:
 		case s.state == Plain:
@@ -186,7 +186,7 @@ func (c *Core) reserveFor(s *session, p Entry) []Path {
 	if len(p.Paths) == 0 {
 		return nil
 	}
-	reserve := c.unobstructed(s.remoteNID, cross(c.host.active, validated))
+	reserve := c.obstructed.without(s.remoteNID, cross(c.host.active, validated))
 	return reserve[:min(len(reserve), MaxPaths-len(p.Paths))]
 }
 

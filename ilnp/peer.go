@@ -55,13 +55,13 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	k.locators.sort()
 	for _, local := range c.cfg.NIDs {
-		c.evict(now, SessionKey{local, p.NID})
+		c.names.evict(now, SessionKey{local, p.NID})
 		if s := c.holder(local, p.NID); s != nil && s.owned {
 			c.adviseSession(now, s, k)
 		}
-		c.bestowAny(now, local, p.NID)
+		c.names.bestowAny(now, local, p.NID)
 	}
-	c.advisePreinstalled(now, k)
+	c.preinstalled.advise(now, k)
 }
 
 // advised returns the profile of a known correspondent after it was told of again: a
@@ -136,7 +136,7 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 // RemovePeer forgets a correspondent and ends its sessions.
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 	delete(c.known, nid) // first: its sessions are nobody's any more
-	c.uninstall(SessionKey{c.cfg.NIDs[0], nid})
+	c.preinstalled.remove(SessionKey{c.cfg.NIDs[0], nid})
 	for _, s := range c.sorted() {
 		if s.remoteNID == nid {
 			s.owned = false // nor is its name any node's, from now on

@@ -81,18 +81,12 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 // There it only shows that the peer is worth an update at once.
 func (c *Core) handleAcked(now time.Time, o Observation) {
 	c.handlePending(now, o)
-	k := c.pendingPeers[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
+	k := c.pendingPeers[Pending{Local: c.cfg.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
 	if k == nil || o.Held || k.state != unvalidatedPeer || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
 		return
 	}
 	k.acked = true
 	c.arm(&k.schedule, timerProbe, now, min(max(now.Sub(k.since), ackPatienceMin), ackPatience))
-}
-
-// isPlace reports whether a record names a locator for a node, not just any.
-func (c *Core) isPlace(at roam.ILV) bool {
-	k := c.known[at.NID]
-	return k != nil && k.locators.find(at.L64) != nil
 }
 
 // askInstead asks a pending peer by a Locator Update before its time.
@@ -130,7 +124,7 @@ func (c *Core) validatedOtherwise(now time.Time, k *pendingPeer, rtt time.Durati
 // letGo lets packets of local programs go that waited for the validation of a pending
 // peer which was given up: to a known node by its preinstalled entry.
 func (c *Core) letGo(key SessionKey) {
-	if c.preinstalled[key] != nil {
+	if c.preinstalled.entries[key] != nil {
 		c.emit(Release{Key: key})
 		return
 	}
@@ -179,10 +173,10 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 		return false
 	}
 	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
-	if !slices.Contains(placesOf(c.usable(now)), from) || c.isObstructed(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
+	if !slices.Contains(placesOf(c.usable(now)), from) || c.obstructed.has(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
 		return false
 	}
-	if s := c.sharesNonce(k); s != nil && s.state == Established && s.confirmed && !s.dead {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && s.state == Established && s.confirmed && !s.dead {
 		// Its correspondent is there, which would take the acknowledgement, its form and
 		// its rule for that of an update of its own. This one waits for the validation.
 		return false

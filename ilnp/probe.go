@@ -48,13 +48,13 @@ func (s *session) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 }
 
 func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
-	return c.mayReach(now, s, l, bytes, true)
+	return c.accounts.mayReach(now, s, l, c.listedAt(s, l), bytes, true)
 }
 
 // sendProbe sends an echo request with our nonce for this correspondent.
 func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey, nonce Nonce, pr probe) {
 	var t token
-	if c.isObstructed(nids.Remote, pr.path) || !c.draw(now, t[:]) {
+	if c.obstructed.has(nids.Remote, pr.path) || !c.draw(now, t[:]) {
 		return
 	}
 	c.probeSeq++

@@ -155,9 +155,9 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 	sources := c.usable(now)
 	// From a locator that is not in our set, the correspondent would follow the
 	// nonce to it.
-	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.isObstructed(s.remoteNID, Path{Local: from, Remote: to.L64})
+	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.obstructed.has(s.remoteNID, Path{Local: from, Remote: to.L64})
 	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.LinkLocator == from }) {
-		path, ok := c.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
+		path, ok := c.obstructed.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
 		if !ok {
 			return
 		}

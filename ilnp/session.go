@@ -39,7 +39,7 @@ type session struct {
 	queues        pathQueues
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
-	owned         bool     // the record's name is its (see bestow)
+	owned         bool     // it owns the record's name (see ownership)
 	astray        roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
 	alsoNamed     bool     // it has the name besides the alias of key
 	confirmed     bool     // the nonce came with the answer to a probe: nobody off the path made it up
@@ -89,46 +89,14 @@ func compareKey(a, b SessionKey) int {
 	return cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
 }
 
-// sorted returns the sessions in the order of their keys: the same input gives
-// the same output.
-func (c *Core) sorted() []*session {
-	ss := slices.Collect(maps.Values(c.sessions))
-	slices.SortFunc(ss, func(a, b *session) int { return compareKey(a.key, b.key) })
-	return ss
-}
-
-// between returns the sessions between two nodes, in the order of keys. There
-// are several when correspondents claim one NID (RFC 6741 §5.4).
-func (c *Core) between(localNID, remoteNID roam.NID) []*session {
-	return c.byNIDs[SessionKey{localNID, remoteNID}]
-}
-
-// byNonce finds the session that a packet with a nonce belongs to: the key is
-// the remote identifier with the nonce (RFC 6741 §5.4).
-func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
-	for _, s := range c.between(localNID, remoteNID) {
-		if s.remoteNonce.Present() && s.remoteNonce == n {
-			return s
-		}
-	}
-	return nil
-}
-
 func (c *Core) addSession(now time.Time, s *session, why string) {
 	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
 	s.spreadTold, s.asksByRecord = s.spread(), s.asks
 	c.makeEntry(now)
-	c.giveWay(s.key)
+	c.preinstalled.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
-}
-
-func (c *Core) index(s *session) {
-	nids := SessionKey{s.localNID, s.remoteNID}
-	c.sessions[s.key] = s
-	c.byNIDs[nids] = append(c.byNIDs[nids], s)
-	slices.SortFunc(c.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
 }
 
 // removeSession forgets a session without telling why.
@@ -142,16 +110,8 @@ func (c *Core) removeSession(now time.Time, s *session) {
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
 	c.forgetProbes(&s.sent, now)
-	nids := SessionKey{s.localNID, s.remoteNID}
-	delete(c.sessions, s.key)
-	if c.names[nids] == s {
-		delete(c.names, nids)
-	}
-	c.unnamed.leave(s)
-	c.byNIDs[nids] = slices.DeleteFunc(c.byNIDs[nids], func(o *session) bool { return o == s })
-	if len(c.byNIDs[nids]) == 0 {
-		delete(c.byNIDs, nids)
-	}
+	c.names.unnamed.leave(s)
+	c.cache.remove(s)
 }
 
 // fire is called when one of the session's timers has run out.
@@ -221,7 +181,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 
 func (c *Core) endIdle(now time.Time, s *session) {
 	c.endSession(now, s, "idle")
-	c.Preinstall(now, s.remoteNID)
+	c.preinstalled.ask(now, s.remoteNID)
 }
 
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
@@ -287,7 +247,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
 func (c *Core) listingFor(s *session, paths []Path) []listed {
-	list := c.reachable(s, slices.Clone(c.host.told))
+	list := c.obstructed.reachable(s, slices.Clone(c.host.told), c.host.locals)
 	if s.state != Established || len(s.bad) == 0 {
 		return list
 	}
@@ -316,7 +276,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.queues.costsOf(paths),
-		Preinstalled: c.preinstalled[s.key] == s, Named: s.alsoNamed,
+		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}

@@ -215,7 +215,7 @@ func (u *exchange) isBody(lu ilnpwire.LocatorUpdate) bool {
 func (c *Core) askByLifetimes(now time.Time, s *session, path Path) bool {
 	f := &s.proof
 	list := c.listingFor(s, c.pathsFor(now, s))
-	if c.isObstructed(s.remoteNID, path) || !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == path.Local.L64 }) {
+	if c.obstructed.has(s.remoteNID, path) || !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == path.Local.L64 }) {
 		return false
 	}
 	lu, drawn := c.drawUpdate(now, list, 0, s.form)
@@ -230,7 +230,7 @@ func (c *Core) askByLifetimes(now time.Time, s *session, path Path) bool {
 	}
 	// Behind a right acknowledgement it is no probe of somebody who never asked for one.
 	probe := f.known == 0 || path.Remote != f.path.Remote
-	if !ok || !c.mayReach(now, s, path.Remote, len(b), probe) {
+	if !ok || !c.accounts.mayReach(now, s, path.Remote, c.listedAt(s, path.Remote), len(b), probe) {
 		return false
 	}
 	if path.Remote != f.path.Remote {

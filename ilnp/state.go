@@ -164,8 +164,8 @@ func (c *Core) State() State {
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
 	}
-	for _, key := range c.preinstallOrder {
-		v := c.preinstalled[key].save()
+	for _, key := range c.preinstalled.order {
+		v := c.preinstalled.entries[key].save()
 		v.Preinstalled = true
 		st.Sessions = append(st.Sessions, v)
 	}
@@ -231,7 +231,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	}
 	for _, v := range st.Sessions {
 		if v.Preinstalled {
-			c.restorePreinstalled(now, v)
+			c.preinstalled.restore(now, v)
 		}
 	}
 	return nil
@@ -341,7 +341,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.known = v.Known
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
-	c.giveWay(s.key)
+	c.preinstalled.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)
@@ -356,7 +356,7 @@ func (c *Core) restoreName(s *session, v savedSession) {
 	s.confirmed = v.Confirmed || s.state == Established && !v.Owned
 	s.echoes = v.Echoes
 	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
-		s.alsoNamed, c.names[SessionKey{s.localNID, s.remoteNID}] = true, s
+		c.cache.name(s)
 	}
 	for i := range s.remotes {
 		r := &s.remotes[i]

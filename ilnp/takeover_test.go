@@ -213,7 +213,7 @@ func TestRecordPaysForItsLocator(t *testing.T) {
 	if s.remotes.find(netP) != nil {
 		t.Fatal("the session still has its home")
 	}
-	if !b.mayReach(b.now, s, netP, 100, true) {
+	if !b.accounts.mayReach(b.now, s, netP, b.listedAt(s, netP), 100, true) {
 		t.Error("the record's locator is not asked")
 	}
 }

@@ -202,7 +202,7 @@ func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte,
 			packet = b
 		}
 	}
-	if !c.mayReach(now, s, p.Remote, len(packet), false) {
+	if !c.accounts.mayReach(now, s, p.Remote, c.listedAt(s, p.Remote), len(packet), false) {
 		return false
 	}
 	c.emit(Transmit{Link: p.Local.Link, Packet: packet})

@@ -132,7 +132,7 @@ func unique[T comparable](list []T) []T {
 func (c *Core) transmitUpdate(now time.Time, s *session) {
 	u := &s.update
 	sources, destinations := c.ends(now, s)
-	path, ok := c.nextEnds(s.remoteNID, u.tries, sources, destinations)
+	path, ok := c.obstructed.nextEnds(s.remoteNID, u.tries, sources, destinations)
 	if !ok {
 		c.suspendUpdate(s)
 		return
@@ -148,7 +148,7 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
 	}
 	if u.tries > 1 && c.hasUDP(s) && u.path != u.began && slices.Contains(sources, u.began.Local) &&
-		!c.isObstructed(s.remoteNID, u.began) {
+		!c.obstructed.has(s.remoteNID, u.began) {
 		// Where all goes by now, options may be dropped: data waits for this.
 		if b, ok := c.buildUpdate(u.began, s, lu, false); ok {
 			c.transmitControl(now, s, u.began, b, true)

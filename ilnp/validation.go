@@ -66,7 +66,7 @@ type pendingPeer struct {
 
 // handlePending takes a nonce packet that belongs to no session.
 func (c *Core) handlePending(now time.Time, o Observation) {
-	key := Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
+	key := Pending{Local: c.cfg.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
 	if o.Held && !o.Nonce.Present() {
 		c.hearBare(now, key, o)
 		return
@@ -243,7 +243,7 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
 func (c *Core) ownTowards(k *pendingPeer) (own Nonce, at roam.LinkLocator) {
-	s := c.sharesNonce(k)
+	s := c.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil {
 		return k.own, k.at
 	}
@@ -416,12 +416,15 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 		s.restoreEncap(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
 	}
 	if !s.owned {
-		c.admitUnnamed(now, k.key.Remote.L64)
+		if excess := c.names.unnamed.excess(k.key.Remote.L64); excess != nil {
+			c.endSession(now, excess, reasonSite)
+		}
+		c.makeEntry(now)
 	}
 	c.admit(now, k, s) // before the entry: what comes by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	if !s.owned {
-		c.unnamed.enter(s, k.key.Remote.L64)
+		c.names.unnamed.enter(s, k.key.Remote.L64)
 	}
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
@@ -444,7 +447,7 @@ func (c *Core) replaceSession(now time.Time, k *pendingPeer, old *session) {
 	if old.state == Established && !old.remotes.isThere(k.key.Remote.L64) {
 		// It is where the record has its node, and the session was elsewhere: nothing
 		// shows that the node is the same, so connections must not go on with it.
-		c.abandon(old)
+		c.names.abandon(old)
 	}
 	c.remake(now, k, old)
 }
