@@ -264,6 +264,15 @@ type Dismiss struct {
 // node from now on, or to none.
 type Abandon struct{ Key SessionKey }
 
+// PathsChanged says what the Upsert before it has made of the paths of a session that
+// was there before: its TCP connections may sit in time-outs, or meet firewalls that
+// have not seen them begin.
+type PathsChanged struct {
+	Key SessionKey
+	Why roam.PathChange
+	RTT time.Duration // 0: unknown
+}
+
 // Notify tells people and traces what happened.
 type Notify struct{ Event Event }
 
@@ -277,6 +286,8 @@ func (Admit) output()    {}
 func (Dismiss) output()  {}
 func (Abandon) output()  {}
 func (Notify) output()   {}
+
+func (PathsChanged) output() {}
 
 // EventKind is what an Event tells.
 type EventKind uint8

@@ -299,8 +299,10 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {
 		s.lastMove = now
 	}
+	was := s.entry
 	s.entry = p
 	c.emit(Upsert{Entry: p})
+	c.tellPaths(was, p)
 	s.forgetLengths()
 	c.tellSpread(now, s)
 }

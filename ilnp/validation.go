@@ -463,4 +463,7 @@ func (c *Core) remake(now time.Time, k *pendingPeer, old *session) {
 		c.emit(Delete{Key: old.key}) // with both of its aliases
 	}
 	c.makeSession(now, k, old.key)
+	if s := c.sessions[old.key]; s != nil && !also {
+		c.tellPaths(old.entry, s.entry)
+	}
 }

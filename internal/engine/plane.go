@@ -34,7 +34,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 	now := time.Now()
 	switch ev.Kind {
 	case dataplane.Control:
-		if e.opening(ev) {
+		if e.resyncIn(now, ev) {
 			return
 		}
 		e.core.HandlePacket(now, ev.Link, ev.Packet)

@@ -8,7 +8,7 @@ import (
 )
 
 // cores are the protocol machines; they never import each other.
-var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6"}
+var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist"}
 
 // The floors, from the top of the house down: a package imports only floors
 // with a lower number.

@@ -78,6 +78,7 @@ func TestEffects(t *testing.T) {
 		"a channel":          {files: in("naming/a.go", "package naming\n\nvar c chan int\n"), want: "a channel"},
 		"printing":           {files: in("naming/a.go", body(`"fmt"`, "fmt.Println()")), want: "fmt.Println"},
 		"printing to a Go's": {files: in("naming/a.go", "package naming\n\nfunc f() { println() }\n"), want: "printing"},
+		"in any machine":     {files: in("tcpassist/a.go", body(`"time"`, "_ = time.Now()")), want: "time.Now in a pure"},
 		"in a test":          {files: in("ilnp/a_test.go", body(`"os"`, "go f()")), want: ""},
 		"below the effects":  {files: in("internal/engine/a.go", body(`"os"`, "go f()")), want: ""},
 	} {
@@ -92,6 +93,8 @@ func TestFloors(t *testing.T) {
 		"down":                  {files: in("ilnp/a.go", imports("roam/wire/ip6")), want: ""},
 		"codec to codec":        {files: in("wire/ilnp/a.go", imports("roam/wire/ip6")), want: ""},
 		"codec to core":         {files: in("wire/ip6/a.go", imports("roam/ilnp")), want: "wire/ip6 must not import ilnp"},
+		"machine to core":       {files: in("tcpassist/a.go", imports("roam/ilnp")), want: "tcpassist must not import ilnp"},
+		"core to machine":       {files: in("ilnp/a.go", imports("roam/tcpassist")), want: "ilnp must not import tcpassist"},
 		"core to core":          {files: in("mip6/a.go", imports("roam/ilnp")), want: "mip6 must not import ilnp"},
 		"core to effect":        {files: in("ilnp/a.go", imports("roam/internal/engine")), want: "must not import internal/engine"},
 		"core to simulator":     {files: in("ilnp/a.go", imports("roam/sim")), want: "ilnp must not import sim"},

@@ -37,7 +37,7 @@ var seeded = []string{"New", "NewPCG", "NewSource", "NewChaCha8", "NewZipf",
 	"Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf"}
 
 // Pure reports whether a package directory belongs to the pure floors.
-func Pure(dir string) bool { return under(dir, pureRoots...) }
+func Pure(dir string) bool { return under(dir, pureRoots...) || under(dir, cores...) }
 
 // Effects finds effects in pure packages: imports outside the allow-list,
 // goroutines, channels, clocks, global randomness, printing.

@@ -14,11 +14,11 @@ import (
 	"roam"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/testutil"
-	ilnpwire "roam/wire/ilnp"
+	"roam/tcpassist"
 )
 
 // A connection that has doubled its time-out three times sends at once when it
-// is told as wake tells it, and not when nobody tells it.
+// is told as tcpassist tells it, and not when nobody tells it.
 func TestDoublingsAreTakenBack(t *testing.T) {
 	testutil.NeedRoot(t)
 	testutil.Need(t, "nft")
@@ -100,21 +100,22 @@ func stalled(t *testing.T) (arrived <-chan struct{}, stall dataplane.Connection)
 	return done, stall
 }
 
-// tell sends what wake has for the connection.
-func tell(t *testing.T, s dataplane.Connection) {
+// tell sends what wakes the connection.
+func tell(t *testing.T, c dataplane.Connection) {
 	t.Helper()
-	self := roam.ILVFromAddr(s.Local.Addr())
-	b, err := ilnpwire.BuildError(self, self, ilnpwire.Nonce{}, ilnpwire.ErrorMessage{Type: 1, Code: 0, Quoted: quote(s)})
-	if err != nil {
-		t.Fatal(err)
+	m, now := tcpassist.New[int](), time.Now()
+	m.HandlePaths(now, tcpassist.Change[int]{Why: roam.PathsAdded})
+	if o, _ := m.Poll(); o != (tcpassist.ListConnections{}) {
+		t.Fatalf("%+v in place of a list", o)
 	}
+	m.HandleConnections(now, []tcpassist.Listed[int]{{Connection: tcpassist.Connection(c)}}, nil)
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	for range s.Backoff {
-		if err := unix.Sendto(fd, b[40:], 0, &unix.SockaddrInet6{Addr: s.Local.Addr().As16()}); err != nil {
+	for o, ok := m.Poll(); ok; o, ok = m.Poll() {
+		if err := unix.Sendto(fd, o.(tcpassist.Inject).Packet[40:], 0, &unix.SockaddrInet6{Addr: c.Local.Addr().As16()}); err != nil {
 			t.Fatal(err)
 		}
 	}
