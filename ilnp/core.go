@@ -44,6 +44,7 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
+	agenda
 	cfg             Config
 	configured      Mode // cfg.Mode before any command
 	host            host
@@ -60,8 +61,6 @@ type Core struct {
 	queue           []*pendingPeer                // in the order in which they came; some are no more
 	probes          map[token]probe
 	probeSeq        uint16
-	agenda          agenda
-	schedules       uint64 // that were ever armed
 	handoff         handoff
 	round           round
 	rejected        map[string]rejection
@@ -109,7 +108,7 @@ func New(cfg Config) (*Core, error) {
 		obstructed:   make(map[roam.NID]map[Path]bool),
 		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
-	c.host.owner = &c.host
+	c.host.Machine = &c.host
 	return c, nil
 }
 
@@ -129,19 +128,13 @@ func (c *Core) emit(o Output) { c.out = append(c.out, o) }
 
 // PollTimeout returns when HandleTimeout wants to be called; false: never.
 func (c *Core) PollTimeout() (time.Time, bool) {
-	if len(c.agenda) == 0 {
-		return time.Time{}, false
-	}
-	return c.agenda[0].next, true
+	return c.deadlines.Next()
 }
 
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
-	for len(c.agenda) > 0 && !c.agenda[0].next.After(now) {
-		s := c.agenda[0]
-		t := s.earliest()
-		c.disarm(s, t)
-		s.owner.fire(c, now, t)
+	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
+		m.fire(c, now, t)
 	}
 }
 

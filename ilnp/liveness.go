@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/sched"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -477,7 +478,7 @@ func (c *Core) hope(now time.Time, s *session) {
 	s.dead = false
 	s.watch = watch{state: suspect, since: now}
 	c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key, Reason: "tried from a new locator"})
-	c.arm(&s.schedule, timerProbe, now, tick) // behind the Locator Update
+	c.arm(&s.schedule, timerProbe, now, sched.Tick) // behind the Locator Update
 }
 
 // suspendProbes stops probing for want of a locator.

@@ -114,7 +114,7 @@ func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 }
 
 func (c *Core) addSession(now time.Time, s *session, why string) {
-	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
+	s.Machine, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
 	s.spreadTold, s.asksByRecord = s.spread(), s.asks
 	c.makeEntry(now)
 	c.giveWay(s.key)

@@ -325,7 +325,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
 	c.restoreName(s, v)
-	s.owner, s.started, s.bad, s.lengths = s, v.Started, make(map[Path]bool), make(map[Path]length)
+	s.Machine, s.started, s.bad, s.lengths = s, v.Started, make(map[Path]bool), make(map[Path]length)
 	s.used = later(v.LastRx, v.LastTx)
 	if s.asksPerFlow = v.AsksPerFlow; s.asksPerFlow {
 		s.wished = now // the data plane tells soon whether it still does
