@@ -366,7 +366,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.spreadAgain(now, s)
-		c.forgetLoad(now, s)
+		c.forgetQueues(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
 		c.confirmByUpdate(now, s)

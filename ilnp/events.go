@@ -123,9 +123,6 @@ func (a Accept) String() string { return name([]string{"known", "any"}, a) }
 // String returns the rule as the configuration spells it.
 func (r ChecksumRule) String() string { return name([]string{"ipv6", "rfc6741"}, r) }
 
-// String returns the value in lower case.
-func (s Spread) String() string { return name([]string{"packet", "flow", "length"}, s) }
-
 // String returns the state in lower case.
 func (s SessionState) String() string { return name([]string{"initiated", "established", "plain"}, s) }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	"roam/sched"
 	ilnpwire "roam/wire/ilnp"
 )
@@ -21,7 +22,7 @@ const (
 	probeMax     = 15 * time.Second
 	settleMin    = 100 * time.Millisecond // after a first reply, for the other paths' replies
 	settleTries  = 3                      // probes without reply after which a path is left, if others answer
-	monitorEvery = 5 * time.Second        // while several paths are in use
+	monitorEvery = multipath.Regularly    // while several paths are in use
 	monitorOne   = 15 * time.Second       // while one is, and another could be
 	unprovedBad  = 3                      // rounds without a reply after which another locator is used
 	tokenLife    = 30 * time.Second
@@ -224,7 +225,7 @@ func (c *Core) validateRound(now time.Time, s *session) {
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}
-	for _, p := range append(c.missed(s), s.unasked()...) {
+	for _, p := range append(c.missed(s), s.multipath.Unasked(s.use())...) {
 		// How long a path takes is asked once it may be used: so little may go to a
 		// locator before it is validated that an acknowledgement would have to wait.
 		r := s.remotes.find(p.Remote)
@@ -412,8 +413,7 @@ func (s *session) unansweredPaths() []Path {
 // work: it may still send on the dead one, and hears us, so that silence does
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
-	s.askedInVain()
-	again := c.judgeLoad(now, s)
+	again := c.judgeQueues(now, s)
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
@@ -440,7 +440,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		c.judgeStall(now, s, asked, rounds)
 	}
 	if again {
-		c.askLoad(now, s)
+		c.askQueues(now, s)
 	}
 }
 

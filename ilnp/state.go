@@ -190,7 +190,7 @@ func (s *session) save() savedSession {
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Encapsulated: s.encapPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
+		Encapsulated: s.encapPaths(), AsksPerFlow: s.multipath.Wished(), Long: slices.Clone(s.entry.Long),
 		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Known: slices.Clone(s.known),
 	}
 	for _, e := range s.update.listing {
@@ -325,12 +325,12 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
 	c.restoreName(s, v)
-	s.Machine, s.started, s.bad, s.lengths = s, v.Started, make(map[Path]bool), make(map[Path]length)
+	s.Machine, s.started, s.bad = s, v.Started, make(map[Path]bool)
 	s.used = later(v.LastRx, v.LastTx)
-	if s.asksPerFlow = v.AsksPerFlow; s.asksPerFlow {
-		s.wished = now // the data plane tells soon whether it still does
+	if v.AsksPerFlow {
+		s.multipath.HandleWish(now, true) // the data plane tells soon whether it still does
 	}
-	s.spreadTold = s.spread()
+	s.multipath.Show(s.use())
 	s.update = exchange{state: v.Update, told: v.Told, last: v.ToldAt, first: v.ToldAt}
 	for _, e := range v.Listing {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
