@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -45,6 +44,7 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // is not safe for concurrent use.
 type Core struct {
 	agenda
+	outbox
 	cfg             Config
 	configured      Mode // cfg.Mode before any command
 	host            host
@@ -63,10 +63,7 @@ type Core struct {
 	probeSeq        uint16
 	handoff         handoff
 	round           round
-	rejected        map[string]rejection
 	obstructed      map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
-	out             []Output
-	head            int // of out: what Poll has taken is before it
 }
 
 // New makes a core without locators, peers or sessions.
@@ -104,27 +101,12 @@ func New(cfg Config) (*Core, error) {
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
-		rejected:     make(map[string]rejection),
 		obstructed:   make(map[roam.NID]map[Path]bool),
 		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
 	c.host.Machine = &c.host
 	return c, nil
 }
-
-// Poll returns the next thing to do; false: nothing more until the next Handle.
-func (c *Core) Poll() (Output, bool) {
-	if c.head == len(c.out) {
-		c.out, c.head = c.out[:0], 0
-		return nil, false
-	}
-	o := c.out[c.head]
-	c.out[c.head] = nil
-	c.head++
-	return o, true
-}
-
-func (c *Core) emit(o Output) { c.out = append(c.out, o) }
 
 // PollTimeout returns when HandleTimeout wants to be called; false: never.
 func (c *Core) PollTimeout() (time.Time, bool) {
@@ -164,15 +146,6 @@ func (c *Core) Snapshot() []Entry {
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })
 	return entries
-}
-
-// RejectedInput returns how often input was refused, by reason.
-func (c *Core) RejectedInput() RejectedInput {
-	counts := make(RejectedInput, len(c.rejected))
-	for reason, r := range maps.All(c.rejected) {
-		counts[reason] = r.count
-	}
-	return counts
 }
 
 // draw returns n random bytes, or false if there is no randomness: nothing
