@@ -102,9 +102,9 @@ func New(cfg Config) (*Core, error) {
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
 		obstructed:   make(map[roam.NID]map[Path]bool),
-		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
-	c.host.Machine = &c.host
+	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
+	c.host.schedule.Machine = &c.host
 	return c, nil
 }
 
@@ -164,4 +164,4 @@ func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
 }
 
 // acceptable reports whether a locator may stand on the wire.
-func (c *Core) acceptable(l roam.L64) bool { return l.Usable() && l != c.cfg.SessionPrefix }
+func (cfg *Config) acceptable(l roam.L64) bool { return l.Usable() && l != cfg.SessionPrefix }

@@ -217,7 +217,7 @@ func (c *Core) validateRound(now time.Time, s *session) {
 	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
 		// Nothing says whether it is the locator in use that does not work.
-		sources, targets = placesOf(c.usable(now)), s.remotes.all()
+		sources, targets = placesOf(c.host.usable(now)), s.remotes.all()
 	}
 	for i, l := range targets[:min(len(targets), MaxRemote)] {
 		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
@@ -269,7 +269,7 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 // round stays with sources that the correspondent knows, as it would follow
 // the nonce to others; often one lost packet is all that there is.
 func (c *Core) suspectRound(now time.Time, s *session) {
-	sources, destinations := placesOf(c.usable(now)), s.remotes.all()
+	sources, destinations := placesOf(c.host.usable(now)), s.remotes.all()
 	n := len(sources) * len(destinations)
 	if n == 0 {
 		return
@@ -379,7 +379,7 @@ func (c *Core) monitor(now time.Time, s *session) {
 	if len(s.entry.Paths) == 1 {
 		every = monitorOne
 	}
-	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
+	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.host.usable(now)) > 1
 	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
 		return
 	}
@@ -424,7 +424,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
+	reserve := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
 		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)

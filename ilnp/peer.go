@@ -48,7 +48,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	k.names = slices.Clone(p.Names)
 	k.locators = nil
 	for _, r := range p.Locators {
-		if !c.acceptable(r.L64) || r.Lifetime < 0 {
+		if !c.cfg.acceptable(r.L64) || r.Lifetime < 0 {
 			c.refuse(now, SessionKey{Remote: p.NID}, reasonLocator)
 			continue
 		}
@@ -97,7 +97,7 @@ func (c *Core) Knows(p Peer) bool {
 	}
 	var told remotes
 	for _, r := range p.Locators {
-		if c.acceptable(r.L64) && r.Lifetime >= 0 {
+		if c.cfg.acceptable(r.L64) && r.Lifetime >= 0 {
 			told.put(r.L64, r.Preference, time.Time{})
 		}
 	}

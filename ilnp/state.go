@@ -148,14 +148,7 @@ func (c *Core) Export() []byte { return c.State().Bytes() }
 // down, which need not hold up the core.
 func (c *Core) State() State {
 	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
-	for _, link := range slices.Sorted(maps.Keys(c.host.disabled)) {
-		st.Disabled = append(st.Disabled, savedDisabled{link, c.host.names[link]})
-	}
-	for _, l := range c.host.locals {
-		st.Locals = append(st.Locals, savedLocal{
-			l.Link, c.host.names[l.Link], l.L64, l.state, l.expires, l.since, l.rank, l.arrival,
-		})
-	}
+	st.Disabled, st.Locals = c.host.save()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere})
@@ -169,6 +162,18 @@ func (c *Core) State() State {
 		st.Sessions = append(st.Sessions, v)
 	}
 	return State{st}
+}
+
+func (h *host) save() (disabled []savedDisabled, locals []savedLocal) {
+	for _, link := range slices.Sorted(maps.Keys(h.disabled)) {
+		disabled = append(disabled, savedDisabled{link, h.names[link]})
+	}
+	for _, l := range h.locals {
+		locals = append(locals, savedLocal{
+			l.Link, h.names[l.Link], l.L64, l.state, l.expires, l.since, l.rank, l.arrival,
+		})
+	}
+	return disabled, locals
 }
 
 func saveRemotes(rs remotes) []savedRemote {
@@ -221,7 +226,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	for _, d := range st.Disabled {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
-	c.restoreLocals(now, st.Locals)
+	c.host.restore(now, st.Locals)
 	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
 		if !v.Preinstalled {
@@ -268,19 +273,18 @@ func (c *Core) check(v savedSession) error {
 		return fmt.Errorf("no locators: %w", ErrState)
 	}
 	for _, r := range v.Remotes {
-		if !c.acceptable(r.L64) {
+		if !c.cfg.acceptable(r.L64) {
 			return fmt.Errorf("locator %v is not usable: %w", r.L64, ErrState)
 		}
 	}
 	return nil
 }
 
-func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
-	h := &c.host
+func (h *host) restore(now time.Time, list []savedLocal) {
 	for _, v := range list {
 		at := roam.LinkLocator{Link: v.Link, L64: v.L64}
 		i, there := h.find(at)
-		if there || !c.acceptable(v.L64) || v.Link == 0 {
+		if there || !h.cfg.acceptable(v.L64) || v.Link == 0 {
 			continue
 		}
 		h.names[v.Link] = v.Name
@@ -290,13 +294,7 @@ func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
 			confirmBy: now.Add(confirmWithin),
 		})
 	}
-	chosen := c.choose(now)
-	for _, l := range h.locals {
-		c.restate(now, l, slices.Contains(chosen, l))
-	}
-	h.active = placesOf(chosen)
-	h.told = c.listing(now)
-	c.armLocal(now)
+	h.restateAll(now)
 }
 
 func loadRemotes(list []savedRemote) remotes {
