@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +43,8 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
+	agenda
+	outbox
 	cfg        Config
 	configured Mode // cfg.Mode before any command
 	host       host
@@ -56,14 +57,9 @@ type Core struct {
 	queue        []*pendingPeer                // in the order in which they came; some are no more
 	probes       map[token]probe
 	probeSeq     uint16
-	agenda       agenda
-	schedules    uint64 // that were ever armed
 	handoff      handoff
 	round        round
-	rejected     map[string]rejection
 	obstructed   obstructions
-	out          []Output
-	head         int // of out: what Poll has taken is before it
 }
 
 // New makes a core without locators, peers or sessions.
@@ -97,11 +93,10 @@ func New(cfg Config) (*Core, error) {
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
-		rejected:     make(map[string]rejection),
 		obstructed:   make(obstructions),
-		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
-	c.host.owner = &c.host
+	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
+	c.host.schedule.Machine = &c.host
 	c.preinstalled = preinstalled{
 		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
 		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
@@ -110,35 +105,15 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Poll returns the next thing to do; false: nothing more until the next Handle.
-func (c *Core) Poll() (Output, bool) {
-	if c.head == len(c.out) {
-		c.out, c.head = c.out[:0], 0
-		return nil, false
-	}
-	o := c.out[c.head]
-	c.out[c.head] = nil
-	c.head++
-	return o, true
-}
-
-func (c *Core) emit(o Output) { c.out = append(c.out, o) }
-
 // PollTimeout returns when HandleTimeout wants to be called; false: never.
 func (c *Core) PollTimeout() (time.Time, bool) {
-	if len(c.agenda) == 0 {
-		return time.Time{}, false
-	}
-	return c.agenda[0].next, true
+	return c.deadlines.Next()
 }
 
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
-	for len(c.agenda) > 0 && !c.agenda[0].next.After(now) {
-		s := c.agenda[0]
-		t := s.earliest()
-		c.disarm(s, t)
-		s.owner.fire(c, now, t)
+	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
+		m.fire(c, now, t)
 	}
 }
 
@@ -170,15 +145,6 @@ func (c *Core) Snapshot() []Entry {
 	return entries
 }
 
-// RejectedInput returns how often input was refused, by reason.
-func (c *Core) RejectedInput() RejectedInput {
-	counts := make(RejectedInput, len(c.rejected))
-	for reason, r := range maps.All(c.rejected) {
-		counts[reason] = r.count
-	}
-	return counts
-}
-
 // draw returns n random bytes, or false if there is no randomness: nothing
 // that needs to be unpredictable is made then.
 func (c *Core) draw(now time.Time, b []byte) bool {
@@ -195,4 +161,4 @@ func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
 }
 
 // acceptable reports whether a locator may stand on the wire.
-func (c *Core) acceptable(l roam.L64) bool { return l.Usable() && l != c.cfg.SessionPrefix }
+func (cfg *Config) acceptable(l roam.L64) bool { return l.Usable() && l != cfg.SessionPrefix }

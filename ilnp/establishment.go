@@ -246,7 +246,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 // which its set does not have: data came before the Locator Update.
 func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 	switch {
-	case !c.acceptable(o.Remote.L64):
+	case !c.cfg.acceptable(o.Remote.L64):
 		s.astray = o.Remote.L64
 		c.refuse(now, s.key, reasonLocator)
 		return
@@ -366,7 +366,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.spreadAgain(now, s)
-		c.forgetLoad(now, s)
+		c.forgetQueues(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
 		c.tryOption(now, s)

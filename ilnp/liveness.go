@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
+	"roam/sched"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -20,7 +22,7 @@ const (
 	probeMax     = 15 * time.Second
 	settleMin    = 100 * time.Millisecond // after a first reply, for the other paths' replies
 	settleTries  = 3                      // probes without reply after which a path is left, if others answer
-	monitorEvery = 5 * time.Second        // while several paths are in use
+	monitorEvery = multipath.Regularly    // while several paths are in use
 	monitorOne   = 15 * time.Second       // while one is, and another could be
 	unprovedBad  = 3                      // rounds without a reply after which another locator is used
 	tokenLife    = 30 * time.Second
@@ -218,13 +220,13 @@ func (c *Core) validateRound(now time.Time, s *session) {
 	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
 		// Nothing says whether it is the locator in use that does not work.
-		sources, targets = placesOf(c.usable(now)), s.remotes.all()
+		sources, targets = placesOf(c.host.usable(now)), s.remotes.all()
 	}
 	paths := c.askPlaces(now, s, sources, targets[:min(len(targets), MaxRemote)])
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}
-	for _, p := range append(c.missed(s), s.unasked()...) {
+	for _, p := range append(c.missed(s), s.multipath.Unasked(s.use())...) {
 		// How long a path takes is asked once it may be used: so little may go to a
 		// locator before it is validated that an acknowledgement would have to wait.
 		r := s.remotes.find(p.Remote)
@@ -268,7 +270,7 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 // round stays with sources that the correspondent knows, as it would follow
 // the nonce to others; often one lost packet is all that there is.
 func (c *Core) suspectRound(now time.Time, s *session) {
-	sources, destinations := placesOf(c.usable(now)), s.remotes.all()
+	sources, destinations := placesOf(c.host.usable(now)), s.remotes.all()
 	n := len(sources) * len(destinations)
 	if n == 0 {
 		return
@@ -378,7 +380,7 @@ func (c *Core) monitor(now time.Time, s *session) {
 	if len(s.entry.Paths) == 1 {
 		every = monitorOne
 	}
-	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
+	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.host.usable(now)) > 1
 	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
 		return
 	}
@@ -412,8 +414,7 @@ func (s *session) unansweredPaths() []Path {
 // work: it may still send on the dead one, and hears us, so that silence does
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
-	s.askedInVain()
-	again := c.judgeLoad(now, s)
+	again := c.judgeQueues(now, s)
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
@@ -424,7 +425,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
+	reserve := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
 		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
@@ -440,7 +441,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		c.judgeStall(now, s, asked, rounds)
 	}
 	if again {
-		c.askLoad(now, s)
+		c.askQueues(now, s)
 	}
 }
 
@@ -475,10 +476,9 @@ func (c *Core) hope(now time.Time, s *session) {
 	if !s.dead {
 		return
 	}
-	s.dead = false
-	s.watch = watch{state: suspect, since: now}
+	s.dead, s.watch = false, watch{state: suspect, since: now}
 	c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key, Reason: "tried from a new locator"})
-	c.arm(&s.schedule, timerProbe, now, tick) // behind the Locator Update
+	c.arm(&s.schedule, timerProbe, now, sched.Tick) // behind the Locator Update
 }
 
 // suspendProbes stops probing for want of a locator.

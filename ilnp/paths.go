@@ -65,7 +65,7 @@ func placesOf(ls []*local) []roam.LinkLocator {
 func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
 		p := s.entry.Paths[0]
-		usable := slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
+		usable := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
 		if usable && !c.obstructed.has(s.remoteNID, p) {
 			return s.entry.Paths
 		}
@@ -82,7 +82,7 @@ func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	case len(active) == 0, len(s.bad) == 0 && len(best) > 0:
 		return best
 	}
-	all, reserve := s.remotes.all(), placesOf(c.usable(now))
+	all, reserve := s.remotes.all(), placesOf(c.host.usable(now))
 	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
 		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.obstructed.has(s.remoteNID, p) })
 		switch {

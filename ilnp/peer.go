@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // correspondent is what is known of a node apart from any session.
@@ -47,7 +48,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	k.names = slices.Clone(p.Names)
 	k.locators = nil
 	for _, r := range p.Locators {
-		if !c.acceptable(r.L64) || r.Lifetime < 0 {
+		if !c.cfg.acceptable(r.L64) || r.Lifetime < 0 {
 			c.refuse(now, SessionKey{Remote: p.NID}, reasonLocator)
 			continue
 		}
@@ -96,7 +97,7 @@ func (c *Core) Knows(p Peer) bool {
 	}
 	var told remotes
 	for _, r := range p.Locators {
-		if c.acceptable(r.L64) && r.Lifetime >= 0 {
+		if c.cfg.acceptable(r.L64) && r.Lifetime >= 0 {
 			told.put(r.L64, r.Preference, time.Time{})
 		}
 	}
@@ -213,11 +214,11 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Rule: s.rule, UpdateForm: s.form, ICMPRule: s.shownICMP(), WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-		Encapsulated: s.encapPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
+		Encapsulated: s.encapPaths(), Spread: s.multipath.Spread(s.use()), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: multipath.Shares(s.entry.Paths, s.entry.Costs),
 	}
-	for path, l := range s.lengths {
-		if l.n > 0 && slices.Contains(p.Paths, path) {
-			p.RTTs[path] = l.rtt()
+	for _, path := range p.Paths {
+		if rtt, known := s.multipath.RTT(path); known {
+			p.RTTs[path] = rtt
 		}
 	}
 	p.Claims = !s.owned

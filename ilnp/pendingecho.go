@@ -173,7 +173,7 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 		return false
 	}
 	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
-	if !slices.Contains(placesOf(c.usable(now)), from) || c.obstructed.has(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
+	if !slices.Contains(placesOf(c.host.usable(now)), from) || c.obstructed.has(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
 		return false
 	}
 	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && s.state == Established && s.confirmed && !s.dead {

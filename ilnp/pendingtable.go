@@ -10,7 +10,7 @@ import (
 // addPending takes a pending peer in.
 func (c *Core) addPending(k *pendingPeer) {
 	nids := SessionKey{k.key.Local, k.key.Remote.NID}
-	k.owner = k
+	k.Machine = k
 	k.listed = c.known[k.key.Remote.NID] != nil && c.lists(k.key.Remote) || c.predecessor(k.key.Local, k.key.Remote) != nil
 	c.pendingPeers[k.key] = k
 	c.pending[nids] = append(c.pending[nids], k)

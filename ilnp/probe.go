@@ -59,7 +59,7 @@ func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey,
 	}
 	c.probeSeq++
 	if s, ok := m.(*session); ok {
-		pr.flow = s.perFlow.on && pr.form <= FormUDP
+		pr.flow = s.perFlow.On && pr.form <= FormUDP
 	}
 	pr.overNIDs = pr.form == FormOption && m.probesOverNIDs(c, now, pr.path.Remote)
 	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}

@@ -128,7 +128,7 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 		return reasonMalformed
 	}
 	for _, e := range lu.Locators {
-		if !c.acceptable(e.L64) {
+		if !c.cfg.acceptable(e.L64) {
 			return reasonLocator
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 		}
 	}
 	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
-	sources := c.usable(now)
+	sources := c.host.usable(now)
 	// From a locator that is not in our set, the correspondent would follow the
 	// nonce to it.
 	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.obstructed.has(s.remoteNID, Path{Local: from, Remote: to.L64})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // How long packets carry the nonce after the session's start and after a change
@@ -35,8 +36,7 @@ type session struct {
 	announced     bool // the correspondent itself has told its locators
 	bad           map[Path]bool
 	passages      map[Path]passage
-	lengths       map[Path]length // of those in use that have been asked
-	queues        pathQueues
+	multipath     multipath.Machine[Path]
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
 	owned         bool     // it owns the record's name (see ownership)
@@ -63,14 +63,10 @@ type session struct {
 	sent           tokens // probes under way
 	monitored      time.Time
 	validateNext   time.Time // when unvalidated locators and dead paths are asked again
-	stall          stall
-	wished         time.Time // when the correspondent last wanted TCP spread by connection
-	asksPerFlow    bool      // that holds
 	asksByRecord   bool      // that it runs Roam is remembered of an earlier session
-	spreadTold     Spread
-	checks         int  // by command, before there was a nonce
-	toldInUDP      bool // a Locator Update of the correspondent came in UDP
-	strayed        bool // probes have left from locators that the last update does not list
+	checks         int       // by command, before there was a nonce
+	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
+	strayed        bool      // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          roam.LinkLocator // where it was measured; zero: unknown
 	leastRTT       time.Duration    // of the last two
@@ -90,8 +86,8 @@ func compareKey(a, b SessionKey) int {
 }
 
 func (c *Core) addSession(now time.Time, s *session, why string) {
-	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
-	s.spreadTold, s.asksByRecord = s.spread(), s.asks
+	s.Machine, s.started, s.bad, s.asksByRecord = s, now, make(map[Path]bool), s.asks
+	s.multipath.Show(s.use())
 	c.makeEntry(now)
 	c.preinstalled.giveWay(s.key)
 	c.index(s)
@@ -275,7 +271,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
-		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.queues.costsOf(paths),
+		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.multipath.Costs(paths),
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
@@ -292,8 +288,8 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		return
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
-		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
-		s.queues = pathQueues{costs: s.queues.costs, last: s.queues.last}
+		s.size = sizeCheck{} // what the stack learned of the path is forgotten with it
+		s.multipath.HandlePaths()
 	}
 	p.Seq, s.astray = s.entry.Seq+1, 0 // what the data plane follows was for the entry before
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {
@@ -303,7 +299,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	s.entry = p
 	c.emit(Upsert{Entry: p})
 	c.tellPaths(was, p)
-	s.forgetLengths()
+	s.forgetPaths()
 	c.tellSpread(now, s)
 }
 

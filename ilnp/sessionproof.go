@@ -18,7 +18,7 @@ import (
 // update: once a second probe could have been answered, and not before the answer to the
 // first one, which leaves beside our first packets, has had as long as theirs.
 func (c *Core) awaitConfirmation(now time.Time, s *session) {
-	if !s.confirmed && !s.armed(timerConfirm) {
+	if !s.confirmed && !s.Armed(timerConfirm) {
 		c.arm(&s.schedule, timerConfirm, now, max(pendingFirst-now.Sub(s.started), ackPatience))
 	}
 }

@@ -92,7 +92,7 @@ func (c *Core) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L64) 
 	for _, p := range s.update.paths {
 		sources, destinations = append(sources, p.Local), append(destinations, p.Remote)
 	}
-	usable := placesOf(c.usable(now))
+	usable := placesOf(c.host.usable(now))
 	sources = slices.DeleteFunc(sources, func(l roam.LinkLocator) bool { return !slices.Contains(usable, l) })
 	destinations = unique(append(destinations, s.remotes.all()...))
 	return unique(append(sources, usable...)), s.toldAt(destinations)

@@ -73,7 +73,7 @@ func (c *Core) handlePending(now time.Time, o Observation) {
 	}
 	reason := ""
 	switch s := c.byNonce(key.Local, o.Remote.NID, o.Nonce); {
-	case !c.acceptable(o.Remote.L64) || o.Remote.NID == 0:
+	case !c.cfg.acceptable(o.Remote.L64) || o.Remote.NID == 0:
 		reason = reasonLocator
 	case !o.Nonce.Present() || !o.OwnNonce.Present():
 		reason = reasonNoNonce
@@ -174,7 +174,7 @@ func (c *Core) nudge(now time.Time, k *pendingPeer) {
 // may be gone, and it may know more locators of ours than that one.
 func (k *pendingPeer) cameTo(c *Core, now time.Time, at roam.LinkLocator) {
 	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
-	if !slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == k.at }) {
+	if !slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == k.at }) {
 		k.at = at
 	}
 }
