@@ -153,7 +153,7 @@ func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
 // bestowAny gives a record's name to a session that has been validated where the
 // record lists its node only now.
 func (c *Core) bestowAny(now time.Time, local, nid roam.NID) {
-	for _, s := range c.between(local, nid) {
+	for _, s := range slices.Clone(c.between(local, nid)) { // who gets the name ends who had it
 		for _, l := range s.remotes.all() {
 			if r := s.remotes.find(l); r != nil && r.validated {
 				c.bestow(now, s, l)
