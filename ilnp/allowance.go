@@ -37,10 +37,16 @@ const (
 // core has sent there, as on the wire, from the IPv6 header.
 type account struct {
 	rxBytes, rxPackets int
+	ofSessions         struct{ bytes, packets int } // besides: what the programs have counted of sessions
 	txBytes, txPackets int
 	given              bucket // of packets to an address that people named
 	since              time.Time
 	probed             time.Time // when a pending peer there was last probed
+}
+
+// came returns what has come from an address in all.
+func (a *account) came() (bytes, packets int) {
+	return a.rxBytes + a.ofSessions.bytes, a.rxPackets + a.ofSessions.packets
 }
 
 // accounts are those of all addresses that are not validated, the oldest first. A further
@@ -75,16 +81,19 @@ func (as *accounts) received(now time.Time, at roam.ILV, bytes, packets int) {
 	a.rxBytes, a.rxPackets = a.rxBytes+bytes, a.rxPackets+packets
 }
 
-// receivedInAll is received for counts since the beginning.
+// receivedInAll is received for counts of a session since the beginning. They add to
+// what came before there was one: else whoever forges an address in time could keep
+// its owner from being asked there.
 func (as *accounts) receivedInAll(now time.Time, at roam.ILV, bytes, packets int) {
-	a := as.of(now, at)
-	a.rxBytes, a.rxPackets = max(a.rxBytes, bytes), max(a.rxPackets, packets)
+	t := &as.of(now, at).ofSessions
+	t.bytes, t.packets = max(t.bytes, bytes), max(t.packets, packets)
 }
 
 // allows reports whether so many bytes may go to an address now, and counts them if so.
 func (as *accounts) allows(now time.Time, at roam.ILV, bytes int, given bool) bool {
 	a := as.of(now, at)
-	within := a.txBytes+bytes <= a.rxBytes+allowedBytes && a.txPackets+1 <= a.rxPackets+allowedPackets
+	rxBytes, rxPackets := a.came()
+	within := a.txBytes+bytes <= rxBytes+allowedBytes && a.txPackets+1 <= rxPackets+allowedPackets
 	if !within && !(given && a.given.take(now, givenPackets, givenEvery)) {
 		return false
 	}

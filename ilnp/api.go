@@ -196,6 +196,7 @@ type Entry struct {
 	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
 	Unconfirmed             bool           // the peer's nonce may be a forgery's (no probe was answered with it): it is followed nowhere
+	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15

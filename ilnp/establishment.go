@@ -247,7 +247,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 	switch {
 	case !c.cfg.acceptable(o.Remote.L64):
-		s.astray = o.Remote.L64
+		s.stray(now, o.Remote.L64)
 		c.refuse(now, s.key, reasonLocator)
 		return
 	case !s.confirmed:
@@ -256,7 +256,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 		c.doubtPlace(now, s, o)
 		return
 	case !c.mayList(s, o.Remote.L64):
-		s.astray = o.Remote.L64
+		s.stray(now, o.Remote.L64)
 		c.refuse(now, s.key, reasonElsewhere)
 		c.doubtPresence(now, o)
 		return
@@ -290,6 +290,26 @@ func (c *Core) doubtPresence(now time.Time, o Observation) {
 	c.probePaths(now, s, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 }
 
+// astrayFor is how long the data plane follows a correspondent to where the core does
+// not. If it is there, the answer to who is there has come by then, and its next packet
+// with the nonce leads there again. If that was a late packet, nothing else would end it
+// while packets come from elsewhere.
+const astrayFor = 2 * time.Second
+
+// stray notes that the data plane may send to a locator that the core has refused.
+func (s *session) stray(now time.Time, l roam.L64) {
+	if s.astray != l {
+		s.astray, s.astraySince = l, now
+	}
+}
+
+// endStray has the data plane send where the core does again.
+func (c *Core) endStray(now time.Time, s *session) {
+	if s.astray != 0 && now.Sub(s.astraySince) >= astrayFor && s.recall() {
+		c.refresh(now, s)
+	}
+}
+
 // recalled stands for a locator that the next entry makes the data plane forget.
 const recalled = ^roam.L64(0)
 
@@ -315,6 +335,9 @@ func (c *Core) doubtPlain(now time.Time, s *session) {
 	}
 	if s.plainSince.IsZero() {
 		s.plainSince = now
+		if len(c.host.active) > 0 {
+			c.restartProbes(now, s) // it is back: while the session is plain it cannot move
+		}
 	}
 	if now.Sub(s.plainSince) >= plainDoubt {
 		c.fallBack(now, s, withoutILNP)
@@ -362,6 +385,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		if alive {
 			c.heard(now, s)
 		}
+		c.endStray(now, s)
 		c.doubtPlain(now, s)
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)

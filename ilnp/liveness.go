@@ -370,25 +370,6 @@ func (c *Core) settle(now time.Time, s *session) {
 	c.settleRound(now, s)
 }
 
-// monitor asks each of several paths in use whether it works: the answers that
-// come over one of them keep silence from telling that another is dead. So do
-// packets that come in elsewhere than where ours leave, hence the only path in
-// use is asked too, if there is another one to take.
-func (c *Core) monitor(now time.Time, s *session) {
-	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
-	every := monitorEvery
-	if len(s.entry.Paths) == 1 {
-		every = monitorOne
-	}
-	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.host.usable(now)) > 1
-	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
-		return
-	}
-	s.monitored = now
-	s.watch = watch{state: settling, proved: s.watch.round, since: now}
-	c.settleRound(now, s)
-}
-
 // settleRound probes the paths in use that have not answered, if any.
 func (c *Core) settleRound(now time.Time, s *session) {
 	paths := s.unansweredPaths()
@@ -443,14 +424,6 @@ func (c *Core) endSettling(now time.Time, s *session) {
 	if again {
 		c.askQueues(now, s)
 	}
-}
-
-// hasOther reports whether the correspondent has a locator that is not sent to. It may
-// speak from there, and be sent to where a late packet of it came from.
-func (s *session) hasOther() bool {
-	return slices.ContainsFunc(s.remotes, func(r remote) bool {
-		return r.standing == current && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Remote == r.l64 })
-	})
 }
 
 // heard is called when an authentic packet of the correspondent has come.

@@ -153,7 +153,7 @@ func (o *ownership) takeName(now time.Time, s, old *session, l roam.L64) {
 // bestowAny gives a record's name to a session that was validated at a locator which the
 // record lists only now.
 func (o *ownership) bestowAny(now time.Time, local, nid roam.NID) {
-	for _, s := range slices.Clone(o.cache.between(local, nid)) {
+	for _, s := range slices.Clone(o.cache.between(local, nid)) { // who gets the name ends who had it
 		if o.cache.sessions[s.key] != s {
 			continue // another one of them has taken its name
 		}

@@ -197,5 +197,5 @@ func sameEntry(a, b Entry) bool {
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled && a.PerFlow == b.PerFlow &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unvalidated, b.Unvalidated) &&
-		slices.Equal(a.Given, b.Given) && slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
+		slices.Equal(a.Given, b.Given) && slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
 }

@@ -154,11 +154,9 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	c.accounts.received(now, p.Src, len(packet), 1)
 	answered := c.acknowledgePending(now, link, p, kept)
 	for _, k := range c.pending[SessionKey{p.Dst.NID, p.Src.NID}] {
-		if k.key.Nonce == p.Nonce {
+		if k.key.Nonce == p.Nonce && k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not
 			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
-			if k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not
-				k.sum(p.OverNIDs)
-			}
+			k.sum(p.OverNIDs)
 		}
 	}
 	return true

@@ -135,6 +135,23 @@ func TestSessionsNonceStaysWithItsLocators(t *testing.T) {
 	}
 }
 
+// TestNonceOfAPendingPeerStaysAtItsPlace: who forged a first packet from a place, and
+// sends an update with its nonce from elsewhere, does not learn what is shown there. The
+// update counts, and is acknowledged, once the peer is validated.
+func TestNonceOfAPendingPeerStaysAtItsPlace(t *testing.T) {
+	b := pendingAt(t)
+	probes := b.probesSent()
+	b.forget()
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 60))))
+	if len(b.sent) > 0 {
+		t.Errorf("%d packets to where the pending peer has sent none from", len(b.sent))
+	}
+	b.reply(probes[0], peerNonce)
+	if len(b.messages(ilnpwire.Acknowledgement)) != 1 || b.count(UpdateReceived) != 1 {
+		t.Error("the update of the validated peer is lost")
+	}
+}
+
 // TestPendingPeerLivesWhileItTalks: one that answers no probe is asked slowly while
 // packets go both ways, and given up when they do not.
 func TestPendingPeerLivesWhileItTalks(t *testing.T) {

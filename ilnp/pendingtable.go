@@ -77,7 +77,8 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 func (k *pendingPeer) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
 	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
-	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
+	a := c.accounts.of(now, k.key.Remote)
+	if _, came := a.came(); contested && a.txPackets >= came {
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)

@@ -94,7 +94,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		}
 		return
 	}
-	if r := s.remotes.find(p.Src.L64); r == nil || !r.validated {
+	if r := s.remotes.find(p.Src.L64); !s.earlyCounted && (r == nil || !r.validated) {
 		c.accounts.receivedInAll(now, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Encapsulated

@@ -41,11 +41,13 @@ type session struct {
 	opened        int      // probes in UDP that were to open a firewall
 	owned         bool     // it owns the record's name (see ownership)
 	astray        roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
-	alsoNamed     bool     // it has the name besides the alias of key
-	confirmed     bool     // the nonce came with the answer to a probe: nobody off the path made it up
-	early         []byte   // a Locator Update that came before that, whole
+	astraySince   time.Time
+	alsoNamed     bool   // it has the name besides the alias of key
+	confirmed     bool   // the nonce came with the answer to a probe: nobody off the path made it up
+	early         []byte // a Locator Update that came before that, whole
 	earlyLink     roam.LinkID
 	earlyAnswered bool      // the update in hand was acknowledged when it came
+	earlyCounted  bool      // and counted
 	confirming    time.Time // when it was last asked for
 	echoes        bool      // it has answered a probe
 	proof         lifetimeProof
@@ -274,6 +276,7 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.multipath.Costs(paths),
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
+		Unrecorded:  !s.owned,
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {

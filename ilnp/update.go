@@ -41,6 +41,7 @@ type exchange struct {
 	before   []ilnpwire.LocatorEntry // of the one before, of this set or another
 	told     []time.Time             // when the correspondent's copy of each locator ends; zero: never
 	tries    int
+	asked    int       // probes since, see spokeLast
 	ways     int       // paths over which transmissions alternate
 	first    time.Time // transmission of this set
 	last     time.Time

@@ -58,7 +58,6 @@ type pendingPeer struct {
 	proof              lifetimeProof
 	quiet              bool // it was validated otherwise than by the reply to a probe
 	rtt                time.Duration
-	probes             bucket // of the session that it replaces
 	early              []byte // a Locator Update that came before the session, whole
 	earlyLink          roam.LinkID
 	earlyAnswered      bool // it was acknowledged
@@ -279,11 +278,16 @@ func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
 
 // giveUp forgets a pending peer that did not answer, and has the data plane forget
 // it too: as long as that answers to where it was seen, no packet of ours would
-// set up a session with where it may be now.
+// set up a session with where it may be now. Others with its NID keep what the data
+// plane has of them, by their nonces.
 func (c *Core) giveUp(now time.Time, k *pendingPeer) {
 	c.dropPending(now, k)
-	if len(c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.alias) == nil {
-		c.emit(Dismiss{Pending: k.key, Key: k.alias})
+	others := c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]
+	if c.sessionOf(k.alias) != nil || slices.ContainsFunc(others, func(o *pendingPeer) bool { return o.key.Nonce == k.key.Nonce }) {
+		return
+	}
+	c.emit(Dismiss{Pending: k.key, Key: k.alias})
+	if len(others) == 0 {
 		c.letGo(k.alias)
 	}
 }
@@ -312,7 +316,7 @@ func (c *Core) pendingValidated(now time.Time, k *pendingPeer, n Nonce, rtt time
 	old := c.predecessor(k.key.Local, k.key.Remote)
 	switch {
 	case old == nil:
-		c.makeSession(now, k, SessionKey{})
+		c.makeSession(now, k, nil)
 	case old.state != Established || old.dead || !old.confirmed:
 		c.replaceSession(now, k, old)
 	default:
@@ -364,12 +368,12 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	case same != nil:
 		c.admit(now, k, same)
 	case old == nil:
-		c.makeSession(now, k, SessionKey{})
+		c.makeSession(now, k, nil)
 	case alive && known:
 		c.refuse(now, old.key, reasonForged)
 		c.dropPending(now, k)
 	case alive:
-		c.makeSession(now, k, SessionKey{})
+		c.makeSession(now, k, nil)
 	case !known && !old.dead && k.asked < silenceAsks:
 		c.askOld(now, k, old)
 	default:
@@ -377,18 +381,19 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	}
 }
 
-// makeSession turns a validated pending peer into a session, in the place of another one
-// if that one's key is given.
-func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
-	owned := c.lists(k.key.Remote)
-	if key == (SessionKey{}) {
-		key.Local = k.alias.Local
+// makeSession turns a validated pending peer into a session, in the place of an old one if
+// there is one: it is the same node's then, and so is the name that the old one bears.
+func (c *Core) makeSession(now time.Time, k *pendingPeer, old *session) {
+	key, owned, spent := SessionKey{Local: k.alias.Local}, c.lists(k.key.Remote), bucket{}
+	if old != nil {
+		key, owned, spent = old.key, owned || old.owned, old.probeBucket
+	} else {
 		key.Remote, owned = c.aliasFor(key.Local, k.key.Remote)
 	}
 	s := &session{
 		key: key, localNID: k.key.Local, remoteNID: k.key.Remote.NID, localNonce: k.own,
 		profile: c.defaultProfile(), rtt: k.rtt, owned: owned && key.Remote == k.key.Remote.NID, confirmed: true,
-		echoes: !k.quiet, probeBucket: k.probes, lastRx: now, lastNonceRx: now,
+		echoes: !k.quiet, lastRx: now, lastNonceRx: now, probeBucket: spent,
 	}
 	s.remotes.put(k.key.Remote.L64, preferActive, time.Time{})
 	if known := c.known[s.remoteNID]; known != nil {
@@ -433,9 +438,9 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 	}
 	c.emit(Release{Key: s.key}) // answers beyond what a pending peer may get
 	if k.early != nil {
-		s.earlyAnswered = k.earlyAnswered
+		s.earlyAnswered, s.earlyCounted = k.earlyAnswered, true
 		c.HandlePacket(now, k.earlyLink, k.early)
-		s.earlyAnswered = false
+		s.earlyAnswered, s.earlyCounted = false, false
 	}
 }
 
@@ -455,14 +460,13 @@ func (c *Core) replaceSession(now time.Time, k *pendingPeer, old *session) {
 // remake puts a new session in the place of an old one.
 func (c *Core) remake(now time.Time, k *pendingPeer, old *session) {
 	also := old.alsoNamed
-	k.probes = old.probeBucket // who comes back ever again is not to have ever more probes sent
 	c.unlink(now, old)
 	c.settleHandoff(now, old.key)
 	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{k.key.Remote.L64}})
 	if also {
 		c.emit(Delete{Key: old.key}) // with both of its aliases
 	}
-	c.makeSession(now, k, old.key)
+	c.makeSession(now, k, old)
 	if s := c.sessions[old.key]; s != nil && !also {
 		c.tellPaths(old.entry, s.entry)
 	}

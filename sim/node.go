@@ -386,6 +386,7 @@ func (h *Node) transmit(t ilnp.Transmit) {
 func (h *Node) put(link roam.LinkID, p Packet) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier {
+			p.typ, p.typed = messageType(p), true
 			h.seen(link, true, p)
 			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
 				at.open(p.Dst)

@@ -102,7 +102,11 @@ static __always_inline int is_own_place(const struct session_entry *p, int known
 	return !(p->unvalidated >> (known - 1) & 1) || p->given >> (known - 1) & 1;
 }
 
-/* Has another node with the correspondent's NID shown its nonce there? */
+/* May what comes from there be another node's? So it may where one with the
+ * correspondent's NID has shown its nonce, and wherever only a node that no record names
+ * says to be: who claimed the NID first may announce the locators of who uses it. Where
+ * nothing is sent anywhere else, the answer goes to who spoke, be it one or the other.
+ */
 __noinline int is_claimed(const struct session_entry *p, const struct inbound *in)
 {
 	struct session_key key;
@@ -112,6 +116,8 @@ __noinline int is_claimed(const struct session_entry *p, const struct inbound *i
 
 	if (!p || !in)
 		return 0;
+	if (p->flags & ENTRY_UNRECORDED && (p->n_remote != 1 || p->remote[0].v != in->src.l64.v))
+		return 1; /* by one that need not have spoken yet */
 	key.local = p->local_nid;
 	key.remote = p->remote_nid;
 	e = bpf_map_lookup_elem(&pending_peers, &key);
@@ -137,8 +143,9 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 	if (!in->c.nonce.len) {
 		if (!known && !seen)
 			return STRANGE_PLACE;
-		if (!(p->flags & ENTRY_PLAIN) && known && !seen && !is_own_place(p, known) && is_claimed(p, in))
-			return STRANGE_PLACE;
+		if (!(p->flags & ENTRY_PLAIN) && known && !seen && !is_own_place(p, known) &&
+		    ((p->flags & ENTRY_UNRECORDED && l->hint_seq == p->seq && l->hint.v) || is_claimed(p, in)))
+			return STRANGE_PLACE; /* answers to a pending peer go to the hint, if there is one */
 		return p->flags & ENTRY_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
 	}
 	if (p->flags & ENTRY_PLAIN)

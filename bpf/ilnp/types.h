@@ -83,6 +83,7 @@ enum entry_flags {
 	ENTRY_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
 	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
 	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
+	ENTRY_UNRECORDED = 32768,    /* no record names its node: without nonce nothing counts from where it only says to be */
 	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
 };
 

@@ -133,6 +133,7 @@ const (
 	bpfEntryFlagsENTRY_NAMED        bpfEntryFlags = 2048
 	bpfEntryFlagsENTRY_PLAIN_FLOWS  bpfEntryFlags = 8192
 	bpfEntryFlagsENTRY_ICMP_RFC6741 bpfEntryFlags = 16384
+	bpfEntryFlagsENTRY_UNRECORDED   bpfEntryFlags = 32768
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 

@@ -347,6 +347,9 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 	if entry.Encap {
 		f |= bpfEntryFlagsENTRY_ENCAP
 	}
+	if entry.Unrecorded {
+		f |= bpfEntryFlagsENTRY_UNRECORDED
+	}
 	if entry.Unconfirmed {
 		f |= bpfEntryFlagsENTRY_UNCONFIRMED
 	}

@@ -62,6 +62,23 @@ func TestAnnouncedPlaceOfAnother(t *testing.T) {
 	p.Seq, p.Unvalidated = 2, nil
 	r.upsert(p)
 	deliver("after it was validated", passOn)
+	p.Seq, p.Unrecorded = 3, true
+	r.upsert(p)
+	deliver("of a node without a record, where it was validated", passOn)
+	p = namedByPeer(unvalidated(4, there, else2))
+	p.Unrecorded = true
+	r.upsert(p)
+	plain = fromPeer(else2, none, ip6.UDP, udp(9))
+	deliver("of a node without a record, where it only says to be", shot)
+	plain = fromPeer(else2, theirNonce, ip6.UDP, udp(9))
+	deliver("with its nonce", passOn)
+	p = namedByPeer(unvalidated(5, else2))
+	p.Unrecorded = true
+	r.upsert(p)
+	plain = fromPeer(else2, none, ip6.UDP, udp(9))
+	deliver("of a node without a record, where all answers go", passOn)
+	r.ingress(fromPeer(else1, theirNonce, ip6.UDP, udp(9)))
+	deliver("when answers follow its nonce elsewhere", shot)
 }
 
 // TestOwnNonceIsShownWhereValidated: whoever claims a session's NID from a locator that
