@@ -43,12 +43,27 @@ func (h *Host) sent(k *Packet, o *Outcome) ([]byte, error) {
 	}, o.OverNIDs)
 	b, err := xlate.Outward(k.Bytes, e)
 	if err == nil && o.Encap {
-		b, err = ilnp.Encapsulate(b, h.EncapPort)
+		if b, err = ilnp.Encapsulate(b, h.EncapPort); err == nil {
+			finishEncap(b, o.Nonce.HeaderLen())
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("octets of a packet that leaves: %w", err)
 	}
 	return b, nil
+}
+
+// finishEncap writes the UDP checksum of an encapsulated message as the programs do: they
+// look at the option header alone, of n bytes, as a message and its pseudo-header sum to
+// zero. So one that is damaged stays so.
+func finishEncap(b []byte, n int) {
+	udp := b[ip6.HeaderLen:]
+	size := uint16(len(udp))
+	message := ip6.Add(size-udpLen-uint16(n), uint16(ip6.ICMPv6))
+	sum := ip6.Add(ip6.Sum(udp[udpLen:udpLen+n]), ^message)
+	sum = ip6.Add(ip6.Add(sum, ip6.Sum(udp[:6])), ip6.Add(size, uint16(ip6.UDP)))
+	binary.BigEndian.PutUint16(udp[6:], ^sum)
+	noZero(udp[6:])
 }
 
 // answered turns an echo request into its reply. Neither the nonce nor the order of the
@@ -77,7 +92,7 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 }
 
 func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
-	b := k.Bytes
+	was, b := k.Bytes, k.Bytes
 	var c chain
 	if c.parse(k, ip6.HeaderLen, b[6]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 && c.encap {
 		b = append(bytes.Clone(b[:c.nonceAt-udpLen]), b[c.nonceAt:]...)
@@ -85,10 +100,10 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 		binary.BigEndian.PutUint16(b[4:], binary.BigEndian.Uint16(b[4:])-udpLen)
 	}
 	src, dst := ilvAt(b[8:]), ilvAt(b[24:])
-	b, err := xlate.Inward(b, rules(xlate.Entry{
+	b, err := xlate.Inward(b, xlate.Entry{
 		SessionPrefix: h.SessionPrefix, LocalAlias: o.Dst.NID, RemoteAlias: o.Src.NID,
 		LocalNID: dst.NID, LocalL64: dst.L64, RemoteNID: src.NID, RemoteL64: src.L64,
-	}, o.OverNIDs))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("octets of a packet that arrives: %w", err)
 	}
@@ -97,17 +112,21 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 		return nil, fmt.Errorf("octets of a packet that arrives: %w", err)
 	}
 	upper := b[w.UpperOffset:w.End]
-	if o.Action == Rebuilt {
-		off, _, _ := ip6.ChecksumOffset(w.Upper)
-		old := ends(ilvAt(b[8:]), ilvAt(b[24:]))
-		putEnds(b, o.Src, o.Dst)
-		if w.Upper != ip6.UDP || binary.BigEndian.Uint16(upper[off:]) != 0 {
-			adjustAt(upper[off:], old, ends(o.Src, o.Dst))
+	if off, _, ok := ip6.ChecksumOffset(w.Upper); ok && !w.Later() {
+		// By the rule of the outcome: package xlate looks at longer packets than the programs.
+		copy(upper[off:off+2], was[c.at+off:])
+		old, new := ends(src, dst), ends(o.Src, o.Dst)
+		if o.OverNIDs {
+			old = ends(roam.ILV{NID: src.NID}, roam.ILV{NID: dst.NID})
 		}
-		if w.Upper == ip6.UDP {
+		if isUDP := w.Upper == ip6.UDP || w.Upper == ip6.UDPLite; !isUDP {
+			adjustAt(upper[off:], old, new)
+		} else if binary.BigEndian.Uint16(upper[off:]) != 0 {
+			adjustAt(upper[off:], old, new)
 			noZero(upper[off:])
 		}
 	}
+	putEnds(b, o.Src, o.Dst)
 	if o.MSS != 0 {
 		adjustAt(upper[16:], binary.BigEndian.Uint16(upper[22:]), o.MSS)
 		binary.BigEndian.PutUint16(upper[22:], o.MSS)
