@@ -1,4 +1,4 @@
-package dataplane
+package ilnphost
 
 import (
 	"encoding/hex"
@@ -223,7 +223,7 @@ func TestDecisions(t *testing.T) {
 	_ = r.missing
 	t.Logf("%d cases: verdicts %v, actions %v, %d at the edge of a time", all.cases, all.verdicts, all.actions, all.ambiguous)
 	for c, n := range all.counters {
-		t.Logf("%6d %s", n, counterTable[c].name)
+		t.Logf("%6d %s", n, counterTable[c].Name)
 	}
 	t.Logf("events %v", all.events)
 }
@@ -257,7 +257,7 @@ func (r *decideRig) missing(all *reached) {
 	}
 	for c, n := range all.counters {
 		if why, listed := unreachable[decide.Counter(c)]; (n == 0) != listed {
-			r.t.Errorf("%s was counted %d times; listed: %q", counterTable[c].name, n, why)
+			r.t.Errorf("%s was counted %d times; listed: %q", counterTable[c].Name, n, why)
 		}
 	}
 	for e, n := range all.events {

@@ -1,4 +1,4 @@
-package dataplane
+package ilnphost
 
 import (
 	"bytes"
@@ -349,7 +349,7 @@ func differentEnds(out []byte, want decide.Outcome) []string {
 
 func names(cs []decide.Counter) (ns []string) {
 	for _, c := range cs {
-		ns = append(ns, counterTable[c].name)
+		ns = append(ns, counterTable[c].Name)
 	}
 	return ns
 }

@@ -1,4 +1,4 @@
-package dataplane
+package ilnphost
 
 import (
 	"encoding/binary"
