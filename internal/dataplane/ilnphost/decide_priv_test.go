@@ -22,7 +22,7 @@ var decideSeeds = []uint64{6740, 6741, 6743, 6744}
 
 const (
 	worldsEach = 1000 // of a seed
-	shotsEach  = 12  // packets, one after the other, of a world
+	shotsEach  = 12   // packets, one after the other, of a world
 )
 
 // socketAt is a socket of the test's namespace, and how the kernel finds it.
