@@ -196,10 +196,7 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 	case *session:
 		c.sessionReply(now, m, t, pr, p)
 	case *pendingPeer:
-		k := c.shownBy(m, p.Nonce)
-		k.encap = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
-		k.noteControl(pr, p)
-		c.pendingReply(now, k, p, now.Sub(pr.sent))
+		c.pending.answered(now, m, pr, p)
 	}
 }
 

@@ -51,9 +51,7 @@ type Core struct {
 	names        ownership
 	accounts     accounts
 	preinstalled preinstalled
-	pendingPeers map[Pending]*pendingPeer
-	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
-	queue        []*pendingPeer                // in the order in which they came; some are no more
+	pending      pendingPeers
 	probes       map[token]probe
 	probeSeq     uint16
 	agenda       agenda
@@ -91,20 +89,22 @@ func New(cfg Config) (*Core, error) {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
 	}
 	c := &Core{
-		cfg:          cfg,
-		configured:   cfg.Mode,
-		cache:        newCache(),
-		pendingPeers: make(map[Pending]*pendingPeer),
-		pending:      make(map[SessionKey][]*pendingPeer),
-		probes:       make(map[token]probe),
-		rejected:     make(map[string]rejection),
-		obstructed:   make(obstructions),
-		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
+		cfg:        cfg,
+		configured: cfg.Mode,
+		cache:      newCache(),
+		probes:     make(map[token]probe),
+		rejected:   make(map[string]rejection),
+		obstructed: make(obstructions),
+		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
 	c.host.owner = &c.host
 	c.preinstalled = preinstalled{
 		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
 		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
+	}
+	c.pending = pendingPeers{
+		cfg: &c.cfg, cache: &c.cache, host: &c.host, obstructed: c.obstructed, preinstalled: &c.preinstalled, accounts: &c.accounts, effects: c,
+		byKey: make(map[Pending]*pendingPeer), byNIDs: make(map[SessionKey][]*pendingPeer),
 	}
 	c.names = ownership{cache: &c.cache, preinstalled: &c.preinstalled, effects: c}
 	return c, nil
@@ -195,4 +195,6 @@ func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
 }
 
 // acceptable reports whether a locator may stand on the wire.
-func (c *Core) acceptable(l roam.L64) bool { return l.Usable() && l != c.cfg.SessionPrefix }
+func (cfg *Config) acceptable(l roam.L64) bool { return l.Usable() && l != cfg.SessionPrefix }
+
+func (c *Core) acceptable(l roam.L64) bool { return c.cfg.acceptable(l) }

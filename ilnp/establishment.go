@@ -45,7 +45,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenPending, o.Trigger == SeenOtherNonce:
 		c.handlePending(now, o)
 	case o.Trigger == SeenAcked:
-		c.handleAcked(now, o)
+		c.handlePending(now, o)
+		c.pending.synAcked(now, o)
 	case o.Trigger == SeenExcess:
 		c.handleExcess(now, o)
 	case s == nil:
@@ -80,7 +81,7 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		c.emit(Release{Key: key})
 		return
 	}
-	if c.known[key.Remote] == nil && c.isPending(key) {
+	if c.known[key.Remote] == nil && c.pending.isPending(key) {
 		return // more than it may get before it is validated: released then
 	}
 	k := c.known[key.Remote]
@@ -251,7 +252,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 		return
 	case !s.confirmed:
 		c.confirm(now, s)
-		c.doubtPlace(now, s, o)
+		c.pending.openElsewhere(now, s, o)
 		return
 	case !c.mayList(s, o.Remote.L64):
 		s.astray = o.Remote.L64

@@ -325,8 +325,7 @@ func (h *host) isOnly(l64 roam.L64) bool {
 // usable returns the locators that packets can leave from: the active ones
 // first, then those held in reserve. What is active is so until reselect has
 // said otherwise, however late the timer of its lifetime is.
-func (c *Core) usable(now time.Time) []*local {
-	h := &c.host
+func (h *host) usable(now time.Time) []*local {
 	ls := h.ranked(func(l *local) bool {
 		return !h.disabled[l.Link] && (l.within(now) || l.useOrder() > 0)
 	})
@@ -340,6 +339,8 @@ func (l *local) useOrder() int {
 	}
 	return 0
 }
+
+func (c *Core) usable(now time.Time) []*local { return c.host.usable(now) }
 
 // expiry returns when the last of the prefixes with locator l64 ends; false if
 // there is none within its lifetime.

@@ -144,9 +144,7 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 		}
 	}
 	for _, local := range c.cfg.NIDs {
-		for _, k := range slices.Clone(c.pending[SessionKey{local, nid}]) {
-			c.dropPending(now, k)
-		}
+		c.pending.dropAll(now, local, nid)
 	}
 }
 

@@ -28,9 +28,9 @@ func (p Peer) profile() profile {
 	}
 }
 
-// pending peer is the profile of a correspondent of which nothing is known.
-func (c *Core) defaultProfile() profile {
-	return profile{rule: c.cfg.Rule, sought: true, control: control{form: formOf(c.cfg.DraftLU)}}
+// defaultProfile is the profile of a correspondent of which nothing is known.
+func (cfg *Config) defaultProfile() profile {
+	return profile{rule: cfg.Rule, sought: true, control: control{form: formOf(cfg.DraftLU)}}
 }
 
 // found takes the rule that a packet has shown. One that people fixed stays: they
@@ -169,7 +169,7 @@ func (c *Core) recordProfile(s *session) {
 
 // forgetProfile gives a session back what was known of its correspondent before it began.
 func (c *Core) forgetProfile(s *session) {
-	s.profile = c.defaultProfile()
+	s.profile = c.cfg.defaultProfile()
 	if k := c.recordOf(s); k != nil {
 		s.profile = k.profile
 	}

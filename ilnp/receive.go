@@ -61,7 +61,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case !p.Nonce.Present():
 		c.refuse(now, key, reasonNoNonce)
 		return
-	case s == nil && c.keepEarly(now, link, p, packet):
+	case s == nil && c.pending.keepEarly(now, link, p, packet):
 		return
 	case s == nil && len(c.between(p.Dst.NID, p.Src.NID)) == 0:
 		c.refuse(now, key, reasonNoSession)
@@ -78,7 +78,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
-	if reason := c.faultOf(lu, err, p.Payload); reason != "" {
+	if reason := c.cfg.faultOf(lu, err, p.Payload); reason != "" {
 		c.refuse(now, s.key, reason)
 		return
 	}
@@ -116,7 +116,7 @@ func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
 }
 
 // faultOf returns the reason to refuse an authentic Locator Update, or "".
-func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) string {
+func (cfg *Config) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) string {
 	switch {
 	case errors.Is(err, ilnpwire.ErrNoLocators):
 		return reasonNoLocators
@@ -126,7 +126,7 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 		return reasonMalformed
 	}
 	for _, e := range lu.Locators {
-		if !c.acceptable(e.L64) {
+		if !cfg.acceptable(e.L64) {
 			return reasonLocator
 		}
 	}
