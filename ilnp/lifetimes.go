@@ -24,7 +24,7 @@ const (
 	echoesFirst  = 2           // probes that go before the first one, the second at 0.3 s: Roam answers those
 )
 
-// lifetimeProof is what the acknowledgements of Locator Updates have proven of a peer.
+// lifetimeProof is the state of a proof by the acknowledgements of Locator Updates.
 type lifetimeProof struct {
 	sent         time.Time // of the last update; zero: none
 	path         Path

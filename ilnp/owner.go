@@ -104,7 +104,7 @@ type ownership struct {
 	effects      ownershipEffects
 }
 
-// ownershipEffects is what a change of names does to sessions.
+// ownershipEffects are the effects that a change of names has on sessions.
 type ownershipEffects interface {
 	emit(Output)
 	removeSession(now time.Time, s *session)

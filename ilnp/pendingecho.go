@@ -78,7 +78,7 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 // ports and the time. So it is a proof where a record names the locator: under its NID
 // no packet was ever answered elsewhere. Where none does, a node that connects from its
 // own locator first, under any NID, can infer the number of the same connection from a
-// victim's. There it only shows that an update at once is worth its cost.
+// victim's. There it proves nothing, and only makes an update at once worth its cost.
 func (ps *pendingPeers) synAcked(now time.Time, o Observation) {
 	k := ps.byKey[ps.keyOf(o)]
 	if k == nil || o.Held || k.state != unvalidatedPeer || k.acked || !ps.cache.isPlace(o.Remote) && k.tries >= echoesFirst {
@@ -103,7 +103,7 @@ func (ps *pendingPeers) validatedBySynAck(now time.Time, k *pendingPeer) {
 
 // validateOtherwise validates a pending peer of which no reply to a probe has come. One
 // that still comes counts for its session. Until it does, or the peer probes itself, it is
-// treated as a peer without Roam that may want what it does: a nonce with every packet.
+// treated as a peer without Roam that may expect a nonce with every packet, as it sends.
 func (ps *pendingPeers) validateOtherwise(now time.Time, k *pendingPeer, rtt time.Duration) {
 	sent := k.sent
 	k.sent, k.quiet = nil, true

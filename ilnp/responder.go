@@ -23,7 +23,7 @@ func (c *Core) handlePending(now time.Time, o Observation) {
 	case reason != "":
 		c.pending.turnAway(now, key, o, reason)
 	case s != nil:
-		c.admitHeld(key, s, o)
+		c.pending.deliver(key, s, o)
 		if s.remotes.find(o.Remote.L64) == nil {
 			c.handleElsewhere(now, s, o)
 		}
@@ -33,16 +33,16 @@ func (c *Core) handlePending(now time.Time, o Observation) {
 		// Both ends began at once: this is the nonce that a session of ours waits for.
 		s = c.holder(key.Local, o.Remote.NID)
 		c.handleNonce(now, s, o)
-		c.admitHeld(key, s, o)
+		c.pending.deliver(key, s, o)
 	default:
 		c.pending.open(now, key, o)
 	}
 }
 
-// admitHeld delivers a held packet of a correspondent that has a session.
-func (c *Core) admitHeld(key Pending, s *session, o Observation) {
+// deliver delivers a held packet of a correspondent that has a session.
+func (ps *pendingPeers) deliver(key Pending, s *session, o Observation) {
 	if o.Held {
-		c.emit(Admit{Pending: key, Key: s.key})
+		ps.effects.emit(Admit{Pending: key, Key: s.key})
 	}
 }
 

@@ -62,7 +62,7 @@ type pendingPeer struct {
 	earlyAcked bool // that update was acknowledged
 }
 
-// pendingEffects is what the validation of a pending peer causes elsewhere.
+// pendingEffects are the effects that the validation of a pending peer has elsewhere.
 type pendingEffects interface {
 	emit(Output)
 	refuse(now time.Time, key SessionKey, reason string)
@@ -75,7 +75,7 @@ type pendingEffects interface {
 	forgetProbes(sent *tokens, before time.Time)
 	probePaths(now time.Time, s *session, paths []Path)
 
-	// listingFor returns what a Locator Update to the correspondent of a session lists.
+	// listingFor returns the locators for a Locator Update to the correspondent of a session.
 	listingFor(s *session, paths []Path) []listed
 	// disown takes from a session the nonce that another node has proven to be its own.
 	disown(now time.Time, s *session)
