@@ -146,7 +146,7 @@ func (l limit) each() time.Duration { return time.Second / time.Duration(l.n) }
 // mayReach reports whether so many bytes of the core may go to a locator of a
 // session now, and counts them if so. Where its correspondent was validated
 // everything may.
-func (c *Core) mayReach(now time.Time, s *session, l roam.L64, bytes int, probe bool) bool {
+func (c *node) mayReach(now time.Time, s *session, l roam.L64, bytes int, probe bool) bool {
 	r := s.remotes.find(l)
 	if r != nil && r.validated {
 		return true

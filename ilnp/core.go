@@ -41,29 +41,22 @@ const (
 var ErrConfig = errors.New("invalid configuration of the core")
 
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
-// is not safe for concurrent use.
+// is not safe for concurrent use. It makes and ends sessions; what goes on within them
+// are the layers below it, of which each knows those below it only:
+//
+//	liveness     whether paths and the correspondent work
+//	steering     what the data of a session leave by: its entry
+//	updates      the exchange of Locator Updates
+//	sender       probes and control messages
+//	pathChoice   which paths a session may take
+//	node         the host, its sessions and what is known of their correspondents
 type Core struct {
-	agenda
-	outbox
-	cfg             Config
-	configured      Mode // cfg.Mode before any command
-	host            host
-	known           map[roam.NID]*correspondent
-	sessions        map[SessionKey]*session
-	byNIDs          map[SessionKey][]*session // by the NIDs on the wire
-	names           map[SessionKey]*session   // that have the peer's NID as an alias besides their key's
-	unnamed         unnamedSessions
-	accounts        accounts
-	preinstalled    map[SessionKey]*session // see Expect; in none of the two above
-	preinstallOrder []SessionKey            // of them, who was asked for the longest ago first
-	pendingPeers    map[Pending]*pendingPeer
-	pending         map[SessionKey][]*pendingPeer // by the NIDs on the wire
-	queue           []*pendingPeer                // in the order in which they came; some are no more
-	probes          map[token]probe
-	probeSeq        uint16
-	handoff         handoff
-	round           round
-	obstructed      map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
+	liveness
+	configured   Mode // cfg.Mode before any command
+	unnamed      unnamedSessions
+	pendingPeers map[Pending]*pendingPeer
+	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
+	queue        []*pendingPeer                // in the order in which they came; some are no more
 }
 
 // New makes a core without locators, peers or sessions.
@@ -91,20 +84,11 @@ func New(cfg Config) (*Core, error) {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
 	}
 	c := &Core{
-		cfg:          cfg,
 		configured:   cfg.Mode,
-		known:        make(map[roam.NID]*correspondent),
-		sessions:     make(map[SessionKey]*session),
-		byNIDs:       make(map[SessionKey][]*session),
-		names:        make(map[SessionKey]*session),
-		preinstalled: make(map[SessionKey]*session),
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),
-		probes:       make(map[token]probe),
-		obstructed:   make(map[roam.NID]map[Path]bool),
 	}
-	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
-	c.host.schedule.Machine = &c.host
+	c.liveness.init(cfg)
 	return c, nil
 }
 
@@ -116,12 +100,19 @@ func (c *Core) PollTimeout() (time.Time, bool) {
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
 	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
-		m.fire(c, now, t)
+		switch m := m.(type) {
+		case *session:
+			c.sessionTimeout(now, m, t)
+		case *pendingPeer:
+			c.pendingTimeout(now, m)
+		case *host:
+			c.hostTimeout(now, t)
+		}
 	}
 }
 
 // Mode returns the mode in force.
-func (c *Core) Mode() Mode { return c.cfg.Mode }
+func (c *node) Mode() Mode { return c.cfg.Mode }
 
 // SetMode changes the mode at run time: the active set follows at once, with a
 // Locator Update to every correspondent to whom it makes a difference.
@@ -136,7 +127,7 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
-func (c *Core) Snapshot() []Entry {
+func (c *node) Snapshot() []Entry {
 	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled))
 	for _, s := range c.sessions {
 		entries = append(entries, s.entry)
@@ -146,21 +137,6 @@ func (c *Core) Snapshot() []Entry {
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })
 	return entries
-}
-
-// draw returns n random bytes, or false if there is no randomness: nothing
-// that needs to be unpredictable is made then.
-func (c *Core) draw(now time.Time, b []byte) bool {
-	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {
-		c.refuse(now, SessionKey{}, reasonRandom)
-		return false
-	}
-	return true
-}
-
-func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
-	n := Nonce{Len: c.cfg.NonceLength}
-	return n, c.draw(now, n.Bytes[:n.Len])
 }
 
 // acceptable reports whether a locator may stand on the wire.

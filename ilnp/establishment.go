@@ -131,7 +131,7 @@ func (c *Core) initiate(now time.Time, s *session) {
 
 // ownNID returns the NID that a local alias stands for; aliases of this host
 // are its NIDs.
-func (c *Core) ownNID(handle roam.NID) roam.NID {
+func (c *node) ownNID(handle roam.NID) roam.NID {
 	for _, n := range c.cfg.NIDs {
 		if n == handle {
 			return n
@@ -141,7 +141,7 @@ func (c *Core) ownNID(handle roam.NID) roam.NID {
 }
 
 // setupTimeout falls back when nothing has come back.
-func (c *Core) setupTimeout(now time.Time, s *session) {
+func (c *liveness) setupTimeout(now time.Time, s *session) {
 	switch {
 	case s.state != Initiated:
 	case len(s.entry.Paths) == 0:
@@ -153,7 +153,7 @@ func (c *Core) setupTimeout(now time.Time, s *session) {
 
 // fallBack turns an unconfirmed session into plain IPv6 and lets the held
 // packets go (RFC 6744 §6).
-func (c *Core) fallBack(now time.Time, s *session, why fallback) {
+func (c *liveness) fallBack(now time.Time, s *session, why fallback) {
 	switch {
 	case s.state == Established:
 		c.refuse(now, s.key, reasonQuote)
@@ -281,7 +281,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 
 // doubtPresence asks who is where another session's nonce was seen. Where its node has
 // taken the place of the one that was validated there, the answer tells (unite).
-func (c *Core) doubtPresence(now time.Time, o Observation) {
+func (c *sender) doubtPresence(now time.Time, o Observation) {
 	s := c.predecessor(o.LocalNID, o.Remote)
 	if s == nil || s.state != Established || now.Sub(s.confirming) < pendingAgain {
 		return
@@ -305,7 +305,7 @@ func (s *session) recall() bool {
 
 // doubtPlain concludes from plain packets that come back, and go on doing so
 // while probes go unanswered, that there is no ILNP.
-func (c *Core) doubtPlain(now time.Time, s *session) {
+func (c *liveness) doubtPlain(now time.Time, s *session) {
 	if s.state == Plain && s.fallback == withoutILNP && !s.refused {
 		c.askAgain(now, s)
 		return
@@ -322,7 +322,7 @@ func (c *Core) doubtPlain(now time.Time, s *session) {
 }
 
 // askAgain asks a correspondent that never said that it has no ILNP whether it has.
-func (c *Core) askAgain(now time.Time, s *session) {
+func (c *liveness) askAgain(now time.Time, s *session) {
 	if now.Sub(later(s.plainSince, s.started)) < plainAgain || now.Sub(s.used) >= plainAgain || len(c.host.active) == 0 {
 		return
 	}

@@ -57,7 +57,7 @@ func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (validated, next bool, 
 // drawUpdate makes an update of these locators with lifetimes whose low bits are drawn,
 // that of only alone if it is not 0. It returns how many bits; 0 if there are too few
 // for a proof.
-func (c *Core) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnpwire.Form) (lu ilnpwire.LocatorUpdate, drawn int) {
+func (c *updates) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnpwire.Form) (lu ilnpwire.LocatorUpdate, drawn int) {
 	lu = ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: form}
 	if form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
@@ -106,7 +106,7 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 	if err == nil && k.encap && c.cfg.UDPPort != 0 {
 		b, err = ilnpwire.Encapsulate(b, c.cfg.UDPPort)
 	}
-	if err != nil || !k.mayProbe(c, now, k.key.Remote.L64, len(b)) {
+	if err != nil || !c.mayProbePending(now, k, len(b)) {
 		return false
 	}
 	if k.proof.noted(now, path, lu, drawn); k.proof.known == 0 {
@@ -142,7 +142,7 @@ func (c *Core) asksOverNIDs(k *pendingPeer) bool {
 }
 
 // sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
-func (c *Core) sharesNonce(k *pendingPeer) *session {
+func (c *node) sharesNonce(k *pendingPeer) *session {
 	s := c.predecessor(k.key.Local, k.key.Remote)
 	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
 		return nil
@@ -189,7 +189,7 @@ func (c *Core) pendingAcked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu
 
 // confirmByUpdate asks a correspondent in the same way that has answered our first
 // packets, and no probe: until its nonce is confirmed, its session cannot move.
-func (c *Core) confirmByUpdate(now time.Time, s *session) {
+func (c *updates) confirmByUpdate(now time.Time, s *session) {
 	f := &s.proof
 	wait := updateAgain
 	if now.Sub(s.started) > updateRounds*updateAgain {

@@ -388,14 +388,14 @@ func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
 	}
 }
 
-// fire is called when the lifetime of a locator has ended, and for the next batch
+// hostTimeout is called when the lifetime of a locator has ended, and for the next batch
 // of correspondents that are told of a move.
-func (h *host) fire(c *Core, now time.Time, t timer) {
+func (c *Core) hostTimeout(now time.Time, t timer) {
 	if t == timerMove {
 		c.nextBatch(now)
 		return
 	}
-	h.dropUnconfirmed(now)
+	c.host.dropUnconfirmed(now)
 	c.reselect(now, "lifetime over")
 }
 
@@ -409,4 +409,4 @@ func (c *Core) reselect(now time.Time, why string) {
 }
 
 // Locals returns the locators of this host, in the order of link and locator.
-func (c *Core) Locals(now time.Time) []LocalState { return c.host.show(now) }
+func (c *node) Locals(now time.Time) []LocalState { return c.host.show(now) }

@@ -46,17 +46,17 @@ func (c *Core) HandleObstructed(now time.Time, remote roam.NID, paths []Path) {
 }
 
 // Obstructed returns the obstructed paths to a node, in no order.
-func (c *Core) Obstructed(remote roam.NID) []Path {
+func (c *node) Obstructed(remote roam.NID) []Path {
 	return slices.Collect(maps.Keys(c.obstructed[remote]))
 }
 
 // isObstructed reports whether a path to the node with NID remote is obstructed.
-func (c *Core) isObstructed(remote roam.NID, p Path) bool {
+func (c *node) isObstructed(remote roam.NID, p Path) bool {
 	return len(c.obstructed) > 0 && c.obstructed[remote][p]
 }
 
 // unobstructed returns those of paths to a node that are not obstructed.
-func (c *Core) unobstructed(remote roam.NID, paths []Path) []Path {
+func (c *node) unobstructed(remote roam.NID, paths []Path) []Path {
 	if len(c.obstructed) == 0 || len(c.obstructed[remote]) == 0 {
 		return paths
 	}
@@ -65,7 +65,7 @@ func (c *Core) unobstructed(remote roam.NID, paths []Path) []Path {
 
 // nextEnds returns the source and destination of the try-th transmission in the
 // order of entryAt, in which obstructed paths are left out; false: all are.
-func (c *Core) nextEnds(remote roam.NID, try int, sources []roam.LinkLocator, destinations []roam.L64) (Path, bool) {
+func (c *node) nextEnds(remote roam.NID, try int, sources []roam.LinkLocator, destinations []roam.L64) (Path, bool) {
 	n, m := len(sources), len(destinations)
 	for k := range n * m {
 		i, j := entryAt((try+k)%(n*m), n, m)
@@ -78,7 +78,7 @@ func (c *Core) nextEnds(remote roam.NID, try int, sources []roam.LinkLocator, de
 
 // reachable leaves out of a list of our locators those from which every path to
 // the session's correspondent is obstructed: it would get no answer from there.
-func (c *Core) reachable(s *session, list []listed) []listed {
+func (c *node) reachable(s *session, list []listed) []listed {
 	if len(c.obstructed) == 0 || len(c.obstructed[s.remoteNID]) == 0 {
 		return list
 	}

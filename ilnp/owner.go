@@ -18,7 +18,7 @@ import (
 // name as soon as it is validated at a locator that the record does list.
 
 // lists reports whether what was made known of a node has it at that locator.
-func (c *Core) lists(at roam.ILV) bool {
+func (c *node) lists(at roam.ILV) bool {
 	k := c.known[at.NID]
 	return k != nil && (k.anywhere || k.locators.find(at.L64) != nil)
 }
@@ -26,13 +26,13 @@ func (c *Core) lists(at roam.ILV) bool {
 // Listed reports whether a node is known, and whether it is where its record has it: a
 // data plane delivers nothing under a known NID from elsewhere before its sender is
 // validated.
-func (c *Core) Listed(at roam.ILV) (known, listed bool) {
+func (c *node) Listed(at roam.ILV) (known, listed bool) {
 	return c.known[at.NID] != nil, c.lists(at)
 }
 
 // holder returns the session that bears the NID of its correspondent as its
 // alias, by key or besides it.
-func (c *Core) holder(local, nid roam.NID) *session {
+func (c *node) holder(local, nid roam.NID) *session {
 	name := SessionKey{local, nid}
 	if s := c.sessions[name]; s != nil {
 		return s
@@ -41,11 +41,11 @@ func (c *Core) holder(local, nid roam.NID) *session {
 }
 
 // sessionOf returns the session with an alias.
-func (c *Core) sessionOf(key SessionKey) *session { return c.holder(key.Local, key.Remote) }
+func (c *node) sessionOf(key SessionKey) *session { return c.holder(key.Local, key.Remote) }
 
 // recordOf returns what is known of the node behind a session: nil where that node
 // has only claimed the NID. What such a node shows must not change the record.
-func (c *Core) recordOf(s *session) *correspondent {
+func (c *node) recordOf(s *session) *correspondent {
 	if !s.owned {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (c *Core) recordOf(s *session) *correspondent {
 // locator: the one whose correspondent was validated there, else the one with the
 // record's name if the record lists that locator or its correspondent has announced
 // it. nil: it is a node of its own. What a pending peer announces does not count.
-func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
+func (c *node) predecessor(local roam.NID, at roam.ILV) *session {
 	for _, s := range c.between(local, at.NID) {
 		if r := s.remotes.find(at.L64); r != nil && r.validated {
 			return s
@@ -72,7 +72,7 @@ func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
 // mayList reports whether a locator may become one of a session: not while it is
 // that of another session with this NID, validated and alive. A nonce that no answer
 // to a probe has borne shows nothing of where its node is.
-func (c *Core) mayList(s *session, l roam.L64) bool {
+func (c *node) mayList(s *session, l roam.L64) bool {
 	for _, o := range c.between(s.localNID, s.remoteNID) {
 		if o == s || o.dead || !o.confirmed {
 			continue
@@ -87,7 +87,7 @@ func (c *Core) mayList(s *session, l roam.L64) bool {
 // aliasFor returns the alias of a new session with a validated node, and whether
 // the node owns the record's name. An NID without a record is free for the first
 // node that claims it, until a record comes (AddPeer).
-func (c *Core) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool) {
+func (c *node) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool) {
 	listed := c.lists(at)
 	if (listed || c.known[at.NID] == nil) && c.holder(local, at.NID) == nil {
 		return at.NID, listed
@@ -98,7 +98,7 @@ func (c *Core) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool
 // alias returns a free alias for a further node that claims an NID, in the space of
 // locally assigned identifiers (RFC 6741 §2.3). It follows from where the node was
 // validated: sockets that outlive its session are nobody else's.
-func (c *Core) alias(local roam.NID, at roam.ILV) roam.NID {
+func (c *node) alias(local roam.NID, at roam.ILV) roam.NID {
 	const universal, group = 1 << 57, 1 << 56 // clear: a local scope, one node
 	for i := uint64(1); ; i++ {
 		var b []byte

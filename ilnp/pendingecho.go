@@ -42,7 +42,7 @@ func (l *pendingLife) goesOn(now time.Time) bool {
 
 // askSlowly asks a pending peer that has not answered for long, but talks.
 func (c *Core) askSlowly(now time.Time, k *pendingPeer) {
-	c.forgetProbes(&k.sent, now.Add(-pendingSlowly))
+	c.probes.forget(&k.sent, now.Add(-pendingSlowly))
 	c.probePendingPeer(now, k)
 	k.tries++ // the other form the next time
 	c.arm(&k.schedule, timerProbe, now, pendingSlowly)
@@ -90,7 +90,7 @@ func (c *Core) handleAcked(now time.Time, o Observation) {
 }
 
 // isPlace reports whether a record names a locator for a node, not just any.
-func (c *Core) isPlace(at roam.ILV) bool {
+func (c *node) isPlace(at roam.ILV) bool {
 	k := c.known[at.NID]
 	return k != nil && k.locators.find(at.L64) != nil
 }
@@ -209,6 +209,6 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 
 // isSessions reports whether a nonce of ours is that of a session with the NID of a
 // pending peer.
-func (c *Core) isSessions(k *pendingPeer, own Nonce) bool {
+func (c *node) isSessions(k *pendingPeer, own Nonce) bool {
 	return slices.ContainsFunc(c.between(k.key.Local, k.key.Remote.NID), func(s *session) bool { return s.localNonce == own })
 }

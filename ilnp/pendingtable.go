@@ -58,7 +58,7 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 	}
 	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	c.retire(&k.schedule)
-	c.forgetProbes(&k.sent, now)
+	c.probes.forget(&k.sent, now)
 	delete(c.pendingPeers, k.key)
 	if c.pending[nids] = slices.DeleteFunc(c.pending[nids], func(o *pendingPeer) bool { return o == k }); len(c.pending[nids]) == 0 {
 		delete(c.pending, nids)
@@ -71,10 +71,10 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 	}
 }
 
-// mayProbe lets one probe go for each packet that came, where another node has the NID
+// mayProbePending lets one probe go for each packet that came, where another node has the NID
 // or claims it: a forged packet costs no more than it is. Who is alone with its NID is
 // asked once more, as a probe or its answer may be lost.
-func (k *pendingPeer) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
+func (c *Core) mayProbePending(now time.Time, k *pendingPeer, bytes int) bool {
 	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
 	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
@@ -94,8 +94,11 @@ func (k *pendingPeer) turn() int {
 
 func (k *pendingPeer) nids() SessionKey { return SessionKey{k.key.Local, k.key.Remote.NID} }
 
-func (k *pendingPeer) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
-	return c.isSummedOverNIDs(now, profile{control: k.control, asks: k.asks}, k.sent, l)
+// askPending returns what a pending peer's probes have in common, own being the nonce
+// that it is shown.
+func (c *Core) askPending(now time.Time, k *pendingPeer, own Nonce) question {
+	shown := profile{control: k.control, asks: k.asks}
+	return question{k, &k.sent, own, shown, func(_ roam.L64, bytes int) bool { return c.mayProbePending(now, k, bytes) }}
 }
 
 // shownBy returns the pending peer that an answer with a nonce is of: one question asks all

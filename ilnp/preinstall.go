@@ -32,13 +32,13 @@ func (c *Core) Preinstall(now time.Time, nid roam.NID) {
 }
 
 // canPreinstall reports whether there is something to expect, and no session.
-func (c *Core) canPreinstall(key SessionKey) bool {
+func (c *node) canPreinstall(key SessionKey) bool {
 	k := c.known[key.Remote]
 	return k != nil && len(k.locators) > 0 && c.sessionOf(key) == nil
 }
 
 // isFull reports whether the data plane has no entry left.
-func (c *Core) isFull() bool {
+func (c *node) isFull() bool {
 	return c.cfg.MaxSessions > 0 && len(c.sessions)+len(c.preinstallOrder) >= c.cfg.MaxSessions
 }
 
@@ -71,7 +71,7 @@ func (c *Core) stand(now time.Time, s *session) {
 }
 
 // isPlain reports whether a correspondent is remembered to be without ILNP.
-func (c *Core) isPlain(now time.Time, s *session) bool {
+func (c *node) isPlain(now time.Time, s *session) bool {
 	k := c.recordOf(s)
 	return k != nil && k.plainUntil.After(now)
 }

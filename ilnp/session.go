@@ -86,7 +86,7 @@ func compareKey(a, b SessionKey) int {
 
 // sorted returns the sessions in the order of their keys: the same input gives
 // the same output.
-func (c *Core) sorted() []*session {
+func (c *node) sorted() []*session {
 	ss := slices.Collect(maps.Values(c.sessions))
 	slices.SortFunc(ss, func(a, b *session) int { return compareKey(a.key, b.key) })
 	return ss
@@ -94,13 +94,13 @@ func (c *Core) sorted() []*session {
 
 // between returns the sessions between two nodes, in the order of keys. There
 // are several when correspondents claim one NID (RFC 6741 §5.4).
-func (c *Core) between(localNID, remoteNID roam.NID) []*session {
+func (c *node) between(localNID, remoteNID roam.NID) []*session {
 	return c.byNIDs[SessionKey{localNID, remoteNID}]
 }
 
 // byNonce finds the session that a packet with a nonce belongs to: the key is
 // the remote identifier with the nonce (RFC 6741 §5.4).
-func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
+func (c *node) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
 	for _, s := range c.between(localNID, remoteNID) {
 		if s.remoteNonce.Present() && s.remoteNonce == n {
 			return s
@@ -119,7 +119,7 @@ func (c *Core) addSession(now time.Time, s *session, why string) {
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
 }
 
-func (c *Core) index(s *session) {
+func (c *node) index(s *session) {
 	nids := SessionKey{s.localNID, s.remoteNID}
 	c.sessions[s.key] = s
 	c.byNIDs[nids] = append(c.byNIDs[nids], s)
@@ -136,7 +136,7 @@ func (c *Core) removeSession(now time.Time, s *session) {
 // unlink takes a session out of everything but the data plane.
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
-	c.forgetProbes(&s.sent, now)
+	c.probes.forget(&s.sent, now)
 	nids := SessionKey{s.localNID, s.remoteNID}
 	delete(c.sessions, s.key)
 	if c.names[nids] == s {
@@ -149,8 +149,8 @@ func (c *Core) unlink(now time.Time, s *session) {
 	}
 }
 
-// fire is called when one of the session's timers has run out.
-func (s *session) fire(c *Core, now time.Time, t timer) {
+// sessionTimeout is called when one of the session's timers has run out.
+func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 	switch t {
 	case timerUpdate:
 		c.updateTimeout(now, s)
@@ -240,12 +240,16 @@ func (s *session) openNonce(now time.Time) {
 	s.nonceUntil = later(s.nonceUntil, now.Add(d))
 }
 
+// steering writes the entries that the data plane sends by, and has Locator Updates tell
+// of what they leave by.
+type steering struct{ updates }
+
 // refresh brings the data plane and the correspondent in line with what the
 // session uses now. Data from a locator that the correspondent may not know
 // waits for the Locator Update to leave, or, unless it runs Roam, for its
 // acknowledgement (see heldBack); a path that is no more is left at once, and
 // told afterwards. The update tells what this host wants, wherever data wait.
-func (c *Core) refresh(now time.Time, s *session) {
+func (c *steering) refresh(now time.Time, s *session) {
 	was, wanted := s.course, c.pathsFor(now, s)
 	paths := c.heldBack(now, s, wanted)
 	left := s.course == ahead && was != ahead
@@ -279,7 +283,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 // listingFor returns what a Locator Update to this correspondent lists: the
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
-func (c *Core) listingFor(s *session, paths []Path) []listed {
+func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 	list := c.reachable(s, slices.Clone(c.host.told))
 	if s.state != Established || len(s.bad) == 0 {
 		return list
@@ -303,7 +307,7 @@ func (c *Core) listingFor(s *session, paths []Path) []listed {
 }
 
 // upsert writes the entry if it differs from what the data plane has.
-func (c *Core) upsert(now time.Time, s *session, paths []Path) {
+func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
@@ -340,14 +344,14 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 
 // remotesChanged brings everything in line with the correspondent's set of
 // locators, after a change of it or when a lifetime has ended.
-func (c *Core) remotesChanged(now time.Time, s *session) {
+func (c *liveness) remotesChanged(now time.Time, s *session) {
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
 	c.validate(now, s)
 }
 
 // ageRemotes forgets what is over of the correspondent's set.
-func (c *Core) ageRemotes(now time.Time, s *session) {
+func (c *steering) ageRemotes(now time.Time, s *session) {
 	s.remotes.age(now, s.grace())
 	if next := s.remotes.next(now); next.IsZero() {
 		c.disarm(&s.schedule, timerRemote)

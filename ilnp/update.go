@@ -55,8 +55,16 @@ func (u *exchange) lists(l roam.L64) bool {
 	return slices.ContainsFunc(u.listing, func(e listed) bool { return e.l64 == l })
 }
 
+// updates are the exchanges of Locator Updates with all correspondents, and the
+// handoff of which they tell.
+type updates struct {
+	sender
+	handoff handoff
+	round   round
+}
+
 // startUpdate begins an exchange of a set. It is sent over paths first.
-func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
+func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
 	// What it replaces may still arrive after it.
 	doubtful := s.update.doubtful || s.update.state == awaiting && !slices.Equal(list, s.update.listing)
 	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful}
@@ -66,7 +74,7 @@ func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Pat
 }
 
 // repeatUpdate begins an exchange of the set as it is now.
-func (c *Core) repeatUpdate(now time.Time, s *session) {
+func (c *updates) repeatUpdate(now time.Time, s *session) {
 	wanted := c.pathsFor(now, s)
 	if list := c.listingFor(s, wanted); len(list) > 0 && len(wanted) > 0 {
 		c.startUpdate(now, s, list, wanted)
@@ -75,7 +83,7 @@ func (c *Core) repeatUpdate(now time.Time, s *session) {
 
 // suspendUpdate stops retransmissions for want of a locator. What returns is
 // told anew.
-func (c *Core) suspendUpdate(s *session) {
+func (c *updates) suspendUpdate(s *session) {
 	c.disarm(&s.schedule, timerUpdate)
 	c.disarm(&s.schedule, timerRefresh)
 	if s.update.state == awaiting || s.update.state == slow {
@@ -85,7 +93,7 @@ func (c *Core) suspendUpdate(s *session) {
 
 // ends returns the sources and destinations of a transmission, those in use
 // first.
-func (c *Core) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L64) {
+func (c *updates) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L64) {
 	var sources []roam.LinkLocator
 	var destinations []roam.L64
 	for _, p := range s.update.paths {
@@ -128,7 +136,7 @@ func unique[T comparable](list []T) []T {
 // newest locator to the best remote one; then sources and destinations
 // alternate over all that is known, so that one path that works suffices even
 // if both ends have moved.
-func (c *Core) transmitUpdate(now time.Time, s *session) {
+func (c *updates) transmitUpdate(now time.Time, s *session) {
 	u := &s.update
 	sources, destinations := c.ends(now, s)
 	path, ok := c.nextEnds(s.remoteNID, u.tries, sources, destinations)
@@ -176,7 +184,7 @@ func (s *session) updateTimeout() time.Duration {
 
 // composeUpdate makes the message out of the set: each locator with what is
 // left of its preferred lifetime.
-func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
+func (c *updates) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: s.form}
 	if s.form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
@@ -234,7 +242,7 @@ func lifetimeOf(seconds uint32, form ilnpwire.Form) time.Duration {
 }
 
 // sendUpdate sends the set over a path, in the forms that are due.
-func (c *Core) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
+func (c *updates) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
 	option, encap := c.updateForms(s, p)
 	if encap { // only Roam takes it
 		b, ok := c.buildUpdate(p, s, lu, false)
@@ -257,7 +265,7 @@ func (c *Core) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.Locator
 
 // buildUpdate makes the packet of a Locator Update or an acknowledgement, summed over
 // NIDs or by the ordinary rule.
-func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNIDs bool) ([]byte, bool) {
+func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNIDs bool) ([]byte, bool) {
 	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
 	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
 	if err == nil && overNIDs {
@@ -267,7 +275,7 @@ func (c *Core) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNI
 }
 
 // updateTimeout sends again, or gives the exchange up.
-func (c *Core) updateTimeout(now time.Time, s *session) {
+func (c *steering) updateTimeout(now time.Time, s *session) {
 	if s.update.state == awaiting && s.update.tries >= updateTries {
 		s.update.state = slow
 		c.doubtRoam(s)
@@ -290,7 +298,7 @@ func (c *Core) updateTimeout(now time.Time, s *session) {
 // urgeUpdate sends an unacknowledged set at once: the correspondent has just
 // been heard. One that is heard all the time, and acknowledges nothing, is told
 // again slowly.
-func (c *Core) urgeUpdate(now time.Time, s *session) {
+func (c *updates) urgeUpdate(now time.Time, s *session) {
 	if s.update.state == slow && s.course != onKnown || s.update.state == suspended {
 		c.repeatUpdate(now, s)
 	}
@@ -299,7 +307,7 @@ func (c *Core) urgeUpdate(now time.Time, s *session) {
 // handleAck takes an acknowledgement. One for an older set says that the
 // correspondent may hold that one, be it that two of ours overtook each other
 // or that somebody replayed the older one: the newest is sent again.
-func (c *Core) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, encap bool) {
+func (c *liveness) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, encap bool) {
 	u := &s.update
 	if u.state == untold {
 		c.refuse(now, s.key, reasonUnexpected)
@@ -335,7 +343,7 @@ func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
 	})
 }
 
-func (c *Core) acked(now time.Time, s *session, encap bool) {
+func (c *liveness) acked(now time.Time, s *session, encap bool) {
 	u := &s.update
 	u.state = acknowledged
 	c.disarm(&s.schedule, timerUpdate)
@@ -362,7 +370,7 @@ func (c *Core) acked(now time.Time, s *session, encap bool) {
 // armRefresh sets the time to renew the correspondent's copy of our lifetimes:
 // between 60 and 75 per cent of the shortest told, by key, so that a host's
 // refreshes do not leave in one burst.
-func (c *Core) armRefresh(now time.Time, s *session) {
+func (c *updates) armRefresh(now time.Time, s *session) {
 	if left := s.update.shortest(); left != roam.Infinite {
 		share := 60 + time.Duration(uint64(s.key.Remote)%16)
 		c.arm(&s.schedule, timerRefresh, now, s.update.last.Add(left*share/100).Sub(now))
@@ -380,7 +388,7 @@ func (u *exchange) shortest() time.Duration {
 
 // refreshTimeout renews the correspondent's copy if our own lifetimes have
 // been renewed since, and looks again later if not.
-func (c *Core) refreshTimeout(now time.Time, s *session) {
+func (c *updates) refreshTimeout(now time.Time, s *session) {
 	u := &s.update
 	left := u.shortest()
 	if u.state != acknowledged || left == roam.Infinite {

@@ -125,7 +125,7 @@ func (c *Core) hear(now time.Time, k *pendingPeer, o Observation) {
 	k.held = k.held || o.Held
 	k.learn(o.Found)
 	k.life.note(now, o.Packets)
-	k.cameTo(c, now, o.Local)
+	c.cameTo(now, k, o.Local)
 	c.nudge(now, k)
 }
 
@@ -171,7 +171,7 @@ func (c *Core) nudge(now time.Time, k *pendingPeer) {
 
 // cameTo notes where another of its packets came in: the network of the first one
 // may be gone, and it may know more locators of ours than that one.
-func (k *pendingPeer) cameTo(c *Core, now time.Time, at roam.LinkLocator) {
+func (c *Core) cameTo(now time.Time, k *pendingPeer, at roam.LinkLocator) {
 	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
 	if !slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == k.at }) {
 		k.at = at
@@ -225,7 +225,7 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 	}
 	for _, form := range forms {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
-		c.sendProbe(now, k, &k.sent, SessionKey{k.key.Local, k.key.Remote.NID}, own, pr)
+		c.sendProbe(now, c.askPending(now, k, own), pr)
 	}
 }
 
@@ -258,8 +258,8 @@ func (c *Core) probePending(now time.Time, k *pendingPeer) {
 	k.tries++
 }
 
-// fire probes again, gives a pending peer up, or ends its waiting.
-func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
+// pendingTimeout probes again, gives a pending peer up, or ends its waiting.
+func (c *Core) pendingTimeout(now time.Time, k *pendingPeer) {
 	switch {
 	case k.state == waiting:
 		c.decidePending(now, k)
