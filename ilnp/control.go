@@ -128,24 +128,6 @@ func (c *steering) learnControl(now time.Time, s *session, learn func(*control))
 	}
 }
 
-// updateOverNIDs reports whether the present transmission of the set is summed over
-// NIDs. Once an exchange was given up, both rules are tried whatever is known: another
-// stack may have taken the place of the one that showed its own.
-//
-// Paths alternate too, and some stacks want one rule from one source: where the number
-// of paths is even, the second time around is by the other rule on each.
-func (s *session) updateOverNIDs() bool {
-	t := s.update.tries
-	if n := s.update.ways; n > 0 && n%2 == 0 {
-		t += (t - 1) / n
-	}
-	over := s.overNIDs(t)
-	if s.update.state == slow && !s.asks && s.icmp != icmpSought && s.update.tries%2 == 0 {
-		return !over
-	}
-	return over
-}
-
 // HandleError takes an ICMPv6 error, and reports whether it answers a probe: if it
 // comes from the node that was asked, with a nonce and the probe's token. So it is a
 // proof like a reply: where echo requests are not answered, or the UDP port is
