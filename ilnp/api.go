@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -139,13 +140,13 @@ type Activity struct {
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.
-type Spread uint8
+type Spread = multipath.Spread
 
 // The values of Spread.
 const (
-	ByPacket Spread = iota
-	ByFlow          // each connection keeps to one path: something on one of them tracks connections
-	ByLength        // each keeps to one of the short paths: others take more than twice as long
+	ByPacket = multipath.ByPacket
+	ByFlow   = multipath.ByFlow   // each connection keeps to one path: something on one of them tracks connections
+	ByLength = multipath.ByLength // each keeps to one of the short paths: others take more than twice as long
 )
 
 // SessionState tells the data plane how to treat an entry.

@@ -80,7 +80,8 @@ func (c *Core) disown(now time.Time, s *session) {
 	s.state, s.remoteNonce, s.early, s.holdback = Initiated, Nonce{}, nil, holdback{}
 	c.suspendUpdate(s)
 	c.forgetProfile(s)
-	s.passages, s.asksPerFlow = nil, false
+	s.passages = nil
+	s.multipath.ForgetWish()
 	c.arm(&s.schedule, timerSetup, now, setupPatience)
 	c.refresh(now, s)
 }

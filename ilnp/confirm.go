@@ -13,7 +13,7 @@ func (s *session) isUnconfirmed() bool {
 // nonce that came may be a forgery, which proves only that its sender knows which peer we
 // contact. Until an answer to a probe carries that nonce, it neither moves the session nor
 // changes its locators.
-func (c *Core) confirm(now time.Time, s *session) {
+func (c *sender) confirm(now time.Time, s *session) {
 	if len(c.host.active) > 0 && now.Sub(s.confirming) >= pendingAgain {
 		s.confirming = now
 		c.probePaths(now, s, s.entry.Paths)

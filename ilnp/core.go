@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -42,26 +41,20 @@ const (
 var ErrConfig = errors.New("invalid configuration of the core")
 
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
-// is not safe for concurrent use.
+// is not safe for concurrent use. It makes and ends sessions; what goes on within them
+// are the layers below it, of which each knows those below it only:
+//
+//	liveness     whether paths and the correspondent work
+//	steering     what the data of a session leave by: its entry
+//	updates      the exchange of Locator Updates
+//	sender       probes and control messages
+//	pathChoice   which paths a session may take
+//	node         the host, its sessions and what is known of their correspondents
 type Core struct {
-	cfg        Config
+	liveness
 	configured Mode // cfg.Mode before any command
-	host       host
-	cache
-	names        ownership
-	accounts     accounts
-	preinstalled preinstalled
-	pending      pendingPeers
-	probes       map[token]probe
-	probeSeq     uint16
-	agenda       agenda
-	schedules    uint64 // that were ever armed
-	handoff      handoff
-	round        round
-	rejected     map[string]rejection
-	obstructed   obstructions
-	out          []Output
-	head         int // of out: what Poll has taken is before it
+	names      ownership
+	pending    pendingPeers
 }
 
 // New makes a core without locators, peers or sessions.
@@ -89,61 +82,43 @@ func New(cfg Config) (*Core, error) {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
 	}
 	c := &Core{
-		cfg:        cfg,
 		configured: cfg.Mode,
-		cache:      newCache(),
-		probes:     make(map[token]probe),
-		rejected:   make(map[string]rejection),
-		obstructed: make(obstructions),
-		host:       host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
 	}
-	c.host.owner = &c.host
+	c.liveness.init(cfg)
 	c.preinstalled = preinstalled{
 		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
 		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
 	}
 	c.pending = pendingPeers{
-		cfg: &c.cfg, cache: &c.cache, host: &c.host, obstructed: c.obstructed, preinstalled: &c.preinstalled, accounts: &c.accounts, effects: c,
+		cfg: &c.cfg, cache: &c.cache, host: &c.host, obstructed: c.obstructed, preinstalled: &c.preinstalled,
+		accounts: &c.accounts, probes: c.probes, effects: c,
 		byKey: make(map[Pending]*pendingPeer), byNIDs: make(map[SessionKey][]*pendingPeer),
 	}
 	c.names = ownership{cache: &c.cache, preinstalled: &c.preinstalled, effects: c}
 	return c, nil
 }
 
-// Poll returns the next thing to do; false: nothing more until the next Handle.
-func (c *Core) Poll() (Output, bool) {
-	if c.head == len(c.out) {
-		c.out, c.head = c.out[:0], 0
-		return nil, false
-	}
-	o := c.out[c.head]
-	c.out[c.head] = nil
-	c.head++
-	return o, true
-}
-
-func (c *Core) emit(o Output) { c.out = append(c.out, o) }
-
 // PollTimeout returns when HandleTimeout wants to be called; false: never.
 func (c *Core) PollTimeout() (time.Time, bool) {
-	if len(c.agenda) == 0 {
-		return time.Time{}, false
-	}
-	return c.agenda[0].next, true
+	return c.deadlines.Next()
 }
 
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
-	for len(c.agenda) > 0 && !c.agenda[0].next.After(now) {
-		s := c.agenda[0]
-		t := s.earliest()
-		c.disarm(s, t)
-		s.owner.fire(c, now, t)
+	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
+		switch m := m.(type) {
+		case *session:
+			c.sessionTimeout(now, m, t)
+		case *pendingPeer:
+			c.pending.timeout(now, m)
+		case *host:
+			c.hostTimeout(now, t)
+		}
 	}
 }
 
 // Mode returns the mode in force.
-func (c *Core) Mode() Mode { return c.cfg.Mode }
+func (c *node) Mode() Mode { return c.cfg.Mode }
 
 // SetMode changes the mode at run time: the active set follows at once, with a
 // Locator Update to every correspondent to whom it makes a difference.
@@ -158,7 +133,7 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
-func (c *Core) Snapshot() []Entry {
+func (c *node) Snapshot() []Entry {
 	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled.entries))
 	for _, s := range c.sessions {
 		entries = append(entries, s.entry)
@@ -170,31 +145,5 @@ func (c *Core) Snapshot() []Entry {
 	return entries
 }
 
-// RejectedInput returns how often input was refused, by reason.
-func (c *Core) RejectedInput() RejectedInput {
-	counts := make(RejectedInput, len(c.rejected))
-	for reason, r := range maps.All(c.rejected) {
-		counts[reason] = r.count
-	}
-	return counts
-}
-
-// draw returns n random bytes, or false if there is no randomness: nothing
-// that needs to be unpredictable is made then.
-func (c *Core) draw(now time.Time, b []byte) bool {
-	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {
-		c.refuse(now, SessionKey{}, reasonRandom)
-		return false
-	}
-	return true
-}
-
-func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
-	n := Nonce{Len: c.cfg.NonceLength}
-	return n, c.draw(now, n.Bytes[:n.Len])
-}
-
 // acceptable reports whether a locator may stand on the wire.
 func (cfg *Config) acceptable(l roam.L64) bool { return l.Usable() && l != cfg.SessionPrefix }
-
-func (c *Core) acceptable(l roam.L64) bool { return c.cfg.acceptable(l) }

@@ -140,7 +140,7 @@ func (cfg *Config) ownNID(alias roam.NID) roam.NID {
 }
 
 // setupTimeout falls back when nothing has come back.
-func (c *Core) setupTimeout(now time.Time, s *session) {
+func (c *liveness) setupTimeout(now time.Time, s *session) {
 	switch {
 	case s.state != Initiated:
 	case len(s.entry.Paths) == 0:
@@ -152,7 +152,7 @@ func (c *Core) setupTimeout(now time.Time, s *session) {
 
 // fallBack turns an unconfirmed session into plain IPv6 and lets the held
 // packets go (RFC 6744 §6).
-func (c *Core) fallBack(now time.Time, s *session, why fallback) {
+func (c *liveness) fallBack(now time.Time, s *session, why fallback) {
 	switch {
 	case s.state == Established:
 		c.refuse(now, s.key, reasonQuote)
@@ -246,7 +246,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 // which its set does not have: data came before the Locator Update.
 func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 	switch {
-	case !c.acceptable(o.Remote.L64):
+	case !c.cfg.acceptable(o.Remote.L64):
 		s.astray = o.Remote.L64
 		c.refuse(now, s.key, reasonLocator)
 		return
@@ -280,7 +280,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 
 // doubtPresence asks who is where another session's nonce was seen. Where its node has
 // taken the place of the one that was validated there, the answer tells (unite).
-func (c *Core) doubtPresence(now time.Time, o Observation) {
+func (c *sender) doubtPresence(now time.Time, o Observation) {
 	s := c.predecessor(o.LocalNID, o.Remote)
 	if s == nil || s.state != Established || now.Sub(s.confirming) < pendingAgain {
 		return
@@ -304,7 +304,7 @@ func (s *session) recall() bool {
 
 // doubtPlain concludes from plain packets that come back, and go on doing so
 // while probes go unanswered, that there is no ILNP.
-func (c *Core) doubtPlain(now time.Time, s *session) {
+func (c *liveness) doubtPlain(now time.Time, s *session) {
 	if s.state == Plain && s.fallback == withoutILNP && !s.refused {
 		c.askAgain(now, s)
 		return
@@ -321,7 +321,7 @@ func (c *Core) doubtPlain(now time.Time, s *session) {
 }
 
 // askAgain asks a correspondent that never said that it has no ILNP whether it has.
-func (c *Core) askAgain(now time.Time, s *session) {
+func (c *liveness) askAgain(now time.Time, s *session) {
 	if now.Sub(later(s.plainSince, s.started)) < plainAgain || now.Sub(s.used) >= plainAgain || len(c.host.active) == 0 {
 		return
 	}
@@ -365,7 +365,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.spreadAgain(now, s)
-		c.forgetLoad(now, s)
+		c.forgetQueues(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
 		c.confirmByUpdate(now, s)

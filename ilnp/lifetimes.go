@@ -182,7 +182,7 @@ func (ps *pendingPeers) acked(now time.Time, k *pendingPeer, p ilnpwire.Packet, 
 
 // confirmByUpdate sends such an update to a correspondent that has answered our first
 // packets, and no probe: until its nonce is confirmed, its session cannot move.
-func (c *Core) confirmByUpdate(now time.Time, s *session) {
+func (c *updates) confirmByUpdate(now time.Time, s *session) {
 	f := &s.proof
 	wait := updateAgain
 	if now.Sub(s.started) > updateRounds*updateAgain {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // correspondent is what is known of a node apart from any session.
@@ -47,7 +48,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	k.names = slices.Clone(p.Names)
 	k.locators = nil
 	for _, r := range p.Locators {
-		if !c.acceptable(r.L64) || r.Lifetime < 0 {
+		if !c.cfg.acceptable(r.L64) || r.Lifetime < 0 {
 			c.refuse(now, SessionKey{Remote: p.NID}, reasonLocator)
 			continue
 		}
@@ -84,7 +85,7 @@ func (seen profile) advised(p Peer) profile {
 
 // Knows reports whether the correspondent is known as p tells of it, so that AddPeer
 // would change nothing.
-func (c *Core) Knows(p Peer) bool {
+func (c *node) Knows(p Peer) bool {
 	k := c.known[p.NID]
 	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) {
 		return false
@@ -96,7 +97,7 @@ func (c *Core) Knows(p Peer) bool {
 	}
 	var told remotes
 	for _, r := range p.Locators {
-		if c.acceptable(r.L64) && r.Lifetime >= 0 {
+		if c.cfg.acceptable(r.L64) && r.Lifetime >= 0 {
 			told.put(r.L64, r.Preference, time.Time{})
 		}
 	}
@@ -105,7 +106,7 @@ func (c *Core) Knows(p Peer) bool {
 }
 
 // adviseSession brings what was told of a correspondent into its session.
-func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
+func (c *liveness) adviseSession(now time.Time, s *session, k *correspondent) {
 	last := uint16(0)
 	for _, r := range s.remotes {
 		if r.standing == current {
@@ -150,12 +151,12 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 
 // KnownNIDs returns the Node Identifiers of the correspondents of which somebody
 // told, in no order.
-func (c *Core) KnownNIDs() []roam.NID { return slices.Collect(maps.Keys(c.known)) }
+func (c *node) KnownNIDs() []roam.NID { return slices.Collect(maps.Keys(c.known)) }
 
 // Peers returns the correspondents, known ones and those with sessions, in the
 // order of their keys. One without a session has the state Initiated and no
 // Since.
-func (c *Core) Peers(now time.Time) []PeerState {
+func (c *node) Peers(now time.Time) []PeerState {
 	states := c.KnownPeers(now)
 	for _, s := range c.sessions {
 		if c.recordOf(s) == nil {
@@ -168,7 +169,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 
 // KnownPeers returns those of Peers of which somebody told, in the order of
 // their keys: however many pending peers there are, few.
-func (c *Core) KnownPeers(now time.Time) []PeerState {
+func (c *node) KnownPeers(now time.Time) []PeerState {
 	var states []PeerState
 	for _, k := range c.known {
 		talking := false
@@ -186,7 +187,7 @@ func (c *Core) KnownPeers(now time.Time) []PeerState {
 }
 
 // Tally counts the correspondents that Peers would return.
-func (c *Core) Tally() Tally {
+func (c *node) Tally() Tally {
 	t := Tally{}
 	for _, s := range c.sessions {
 		t.Sessions[s.state]++
@@ -205,17 +206,17 @@ func (c *Core) Tally() Tally {
 	return t
 }
 
-func (c *Core) showSession(now time.Time, s *session) PeerState {
+func (c *node) showSession(now time.Time, s *session) PeerState {
 	p := PeerState{
 		Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Rule: s.rule, UpdateForm: s.form, ICMPRule: s.shownICMP(), WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-		Encapsulated: s.encapPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
+		Encapsulated: s.encapPaths(), Spread: s.multipath.Spread(s.use()), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: multipath.Shares(s.entry.Paths, s.entry.Costs),
 	}
-	for path, l := range s.lengths {
-		if l.n > 0 && slices.Contains(p.Paths, path) {
-			p.RTTs[path] = l.rtt()
+	for _, path := range p.Paths {
+		if rtt, known := s.multipath.RTT(path); known {
+			p.RTTs[path] = rtt
 		}
 	}
 	p.Claims = !s.owned
@@ -225,7 +226,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 	return p
 }
 
-func (c *Core) showKnown(now time.Time, k *correspondent) PeerState {
+func (c *node) showKnown(now time.Time, k *correspondent) PeerState {
 	p := PeerState{Key: SessionKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
 		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
 	for _, r := range k.locators {

@@ -42,7 +42,7 @@ func (l *pendingLife) goesOn(now time.Time) bool {
 
 // probeSlowly probes a pending peer that has not answered for long, but exchanges packets.
 func (ps *pendingPeers) probeSlowly(now time.Time, k *pendingPeer) {
-	ps.effects.forgetProbes(&k.sent, now.Add(-pendingSlowly))
+	ps.probes.forget(&k.sent, now.Add(-pendingSlowly))
 	ps.probe(now, k)
 	k.tries++ // the other form the next time
 	ps.wake(now, k, pendingSlowly)
@@ -109,18 +109,18 @@ func (ps *pendingPeers) validateOtherwise(now time.Time, k *pendingPeer, rtt tim
 	k.sent, k.quiet = nil, true
 	ps.validate(now, k, k.key.Nonce, rtt)
 	if s := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce); s != nil {
-		ps.effects.inheritProbes(s, sent)
+		ps.probes.inherit(s, sent)
 	} else {
 		k.sent = sent
 	}
 }
 
-// inheritProbes has the answers to probes of a pending peer count for its session.
-func (c *Core) inheritProbes(s *session, sent tokens) {
+// inherit has the answers to probes of a pending peer count for its session.
+func (ps probes) inherit(s *session, sent tokens) {
 	for _, t := range sent {
-		if pr, ok := c.probes[t]; ok {
+		if pr, ok := ps[t]; ok {
 			pr.from = s
-			c.probes[t] = pr
+			ps[t] = pr
 			s.sent = append(s.sent, t)
 		}
 	}

@@ -24,6 +24,7 @@ type pendingPeers struct {
 	obstructed   obstructions
 	preinstalled *preinstalled
 	accounts     *accounts
+	probes       probes // of sessions too
 	effects      pendingEffects
 
 	byKey  map[Pending]*pendingPeer
@@ -38,7 +39,7 @@ func (ps *pendingPeers) keyOf(o Observation) Pending {
 
 // add adds a pending peer.
 func (ps *pendingPeers) add(k *pendingPeer) {
-	k.owner, k.table = k, ps
+	k.Machine = k
 	k.listed = ps.isListed(k.key)
 	ps.byKey[k.key] = k
 	ps.byNIDs[k.nids()] = append(ps.byNIDs[k.nids()], k)
@@ -91,7 +92,7 @@ func (ps *pendingPeers) drop(now time.Time, k *pendingPeer) {
 	}
 	nids := k.nids()
 	ps.effects.retire(&k.schedule)
-	ps.effects.forgetProbes(&k.sent, now)
+	ps.probes.forget(&k.sent, now)
 	delete(ps.byKey, k.key)
 	if ps.byNIDs[nids] = slices.DeleteFunc(ps.byNIDs[nids], func(o *pendingPeer) bool { return o == k }); len(ps.byNIDs[nids]) == 0 {
 		delete(ps.byNIDs, nids)
@@ -111,13 +112,9 @@ func (ps *pendingPeers) dropAll(now time.Time, local, nid roam.NID) {
 	}
 }
 
-// mayProbe allows one probe for each packet that came, where another node has the NID or
+// allows allows one probe for each packet that came, where another node has the NID or
 // claims it: a forged packet causes no more than itself. A peer that is alone with its NID
 // is probed once more, as a probe or its answer may be lost.
-func (k *pendingPeer) mayProbe(_ *Core, now time.Time, _ roam.L64, bytes int) bool {
-	return k.table.allows(now, k, bytes)
-}
-
 func (ps *pendingPeers) allows(now time.Time, k *pendingPeer, bytes int) bool {
 	contested := !k.listed && (len(ps.byNIDs[k.nids()]) > 1 || len(ps.cache.byNIDs[k.nids()]) > 0)
 	if a := ps.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
@@ -126,8 +123,11 @@ func (ps *pendingPeers) allows(now time.Time, k *pendingPeer, bytes int) bool {
 	return ps.accounts.allows(now, k.key.Remote, bytes, k.listed)
 }
 
-func (k *pendingPeer) nids() SessionKey { return SessionKey{k.key.Local, k.key.Remote.NID} }
-
-func (k *pendingPeer) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
-	return c.isSummedOverNIDs(now, profile{control: k.control, asks: k.runsRoam}, k.sent, l)
+// question returns what the probes of a pending peer have in common; own: the nonce that
+// they carry.
+func (ps *pendingPeers) question(now time.Time, k *pendingPeer, own Nonce) question {
+	shown := profile{control: k.control, asks: k.runsRoam}
+	return question{k, &k.sent, own, shown, func(_ roam.L64, bytes int) bool { return ps.allows(now, k, bytes) }}
 }
+
+func (k *pendingPeer) nids() SessionKey { return SessionKey{k.key.Local, k.key.Remote.NID} }

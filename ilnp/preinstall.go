@@ -172,7 +172,7 @@ func (p *preinstalled) restore(now time.Time, v savedSession) {
 // Preinstall preinstalls an entry for a known correspondent without a session that an
 // application has just looked up. Where there are too many, the one looked up the longest
 // ago is removed.
-func (c *Core) Preinstall(now time.Time, nid roam.NID) { c.preinstalled.lookedUp(now, nid) }
+func (c *node) Preinstall(now time.Time, nid roam.NID) { c.preinstalled.lookedUp(now, nid) }
 
 // begin makes a session of a preinstalled entry which a packet of ours has used that has
 // left already; nil: there is none.

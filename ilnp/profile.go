@@ -3,6 +3,7 @@ package ilnp
 import (
 	"time"
 
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -18,7 +19,7 @@ type profile struct {
 	nonceSure   bool // so did late packets with its nonce (see judgeOption)
 	asks        bool // it has sent a probe, so it is Roam
 	oldFirst    bool // Locator Updates leave from a locator that it knows first
-	perFlow     perFlow
+	perFlow     multipath.Spell
 }
 
 func (p Peer) profile() profile {
@@ -55,7 +56,7 @@ func (p *profile) found(f FoundRule) {
 //
 // Packets without a nonce anybody may write. So where the correspondent has put its own
 // on packets long after all that calls for it, they do not count any more.
-func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
+func (c *steering) judgeOption(now time.Time, s *session, a Activity) {
 	c.noteAsks(s, a)
 	s.noteLate(now, a)
 	always, sure := s.nonceAlways, s.nonceSure
@@ -100,7 +101,7 @@ func (s *session) noteLate(now time.Time, a Activity) {
 
 // noteAsks remembers that a correspondent runs Roam, for this session and for those
 // to come.
-func (c *Core) noteAsks(s *session, a Activity) {
+func (c *steering) noteAsks(s *session, a Activity) {
 	if !a.Asks {
 		return
 	}
@@ -115,7 +116,7 @@ func (c *Core) noteAsks(s *session, a Activity) {
 
 // doubtRoam forgets that, as the correspondent acknowledges nothing, unless it has
 // asked in this session: its node may run another stack by now.
-func (c *Core) doubtRoam(s *session) {
+func (c *node) doubtRoam(s *session) {
 	if !s.asksByRecord {
 		return
 	}
@@ -127,7 +128,7 @@ func (c *Core) doubtRoam(s *session) {
 
 // handleRule notes the rule of a correspondent for this session and for those
 // to come.
-func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
+func (c *steering) handleRule(now time.Time, s *session, f FoundRule) {
 	if f == FoundOther {
 		c.guessOther(now, s)
 		return
@@ -144,7 +145,7 @@ func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
 // confirmedRecordOf is recordOf for what packets with the session's nonce have shown. Until
 // an answer to a probe bears that nonce it may be a forgery's, and what the session
 // learned ends with it.
-func (c *Core) confirmedRecordOf(s *session) *correspondent {
+func (c *node) confirmedRecordOf(s *session) *correspondent {
 	if !s.confirmed {
 		return nil
 	}
@@ -153,7 +154,7 @@ func (c *Core) confirmedRecordOf(s *session) *correspondent {
 
 // recordProfile keeps for sessions to come what a session has learned before its nonce
 // was confirmed.
-func (c *Core) recordProfile(s *session) {
+func (c *node) recordProfile(s *session) {
 	k := c.recordOf(s)
 	if k == nil {
 		return
@@ -168,7 +169,7 @@ func (c *Core) recordProfile(s *session) {
 }
 
 // forgetProfile gives a session back what was known of its correspondent before it began.
-func (c *Core) forgetProfile(s *session) {
+func (c *node) forgetProfile(s *session) {
 	s.profile = c.cfg.defaultProfile()
 	if k := c.recordOf(s); k != nil {
 		s.profile = k.profile
@@ -185,14 +186,10 @@ func (s *session) updatePaths(paths []Path) []Path {
 	return append(append([]Path(nil), s.entry.Paths...), paths...)
 }
 
-func (f perFlow) saved() savedPerFlow { return savedPerFlow{f.on, f.until, f.every} }
-
-func (v savedPerFlow) restored() perFlow { return perFlow{v.On, v.Until, v.Every} }
-
 func (p profile) saved() savedProfile {
 	return savedProfile{
 		p.rule, p.fixed, p.sought, p.form == ilnpwire.FormDraft, p.form, p.shown, p.icmp, p.noUDP,
-		p.nonceAlways, p.nonceFixed, p.nonceSure, p.asks, p.oldFirst, p.perFlow.saved(),
+		p.nonceAlways, p.nonceFixed, p.nonceSure, p.asks, p.oldFirst, savedPerFlow(p.perFlow),
 	}
 }
 
@@ -204,6 +201,6 @@ func (v savedProfile) profile() profile {
 	return profile{
 		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, oldFirst: v.OldFirst,
 		control:     control{form: form, shown: v.FormShown, icmp: min(v.ICMP, icmpOverNIDs), noUDP: v.NoUDP},
-		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, nonceSure: v.NonceSure, asks: v.Asks, perFlow: v.PerFlow.restored(),
+		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, nonceSure: v.NonceSure, asks: v.Asks, perFlow: multipath.Spell(v.PerFlow),
 	}
 }

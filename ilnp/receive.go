@@ -40,7 +40,7 @@ func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 }
 
 // claimed names the session that a refused packet claims to be of, for people.
-func (c *Core) claimed(packet []byte) SessionKey {
+func (c *node) claimed(packet []byte) SessionKey {
 	h, err := ip6.Parse(packet)
 	if err != nil {
 		return SessionKey{}
@@ -108,7 +108,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 
 // doubtPath asks the paths in use at once, as the correspondent has sent an
 // update to a locator that we list but do not send from: ours may have died.
-func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
+func (c *liveness) doubtPath(now time.Time, s *session, at roam.L64) {
 	if s.update.lists(at) && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at }) {
 		s.monitored = time.Time{}
 		c.monitor(now, s)
@@ -137,7 +137,7 @@ func (cfg *Config) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte)
 // and by its own rule: to
 // where it came from if it lists that locator, else to the best that it lists, or
 // to where it came from after all if so much must not go there yet.
-func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
+func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
 	list := entriesOf(lu)
 	to := list[0]
 	for _, e := range list {
@@ -150,7 +150,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 		}
 	}
 	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
-	sources := c.usable(now)
+	sources := c.host.usable(now)
 	// From a locator that is not in our set, the correspondent would follow the
 	// nonce to it.
 	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.obstructed.has(s.remoteNID, Path{Local: from, Remote: to.L64})
@@ -171,7 +171,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 
 // applyUpdate changes the correspondent's set as it says: the RFC form and the
 // draft form's "replace" give the whole set (RFC 6743 §4).
-func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
+func (c *liveness) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
 	s.announced, s.updated = true, now
 	list := entriesOf(lu)
 	best := slices.Clone(s.remotes.targets())
@@ -249,7 +249,7 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 }
 
 // handleRefusal falls back: the correspondent does not know the nonce's option.
-func (c *Core) handleRefusal(now time.Time, s *session) {
+func (c *liveness) handleRefusal(now time.Time, s *session) {
 	s.refused = s.state != Established
 	c.fallBack(now, s, withoutILNP)
 }

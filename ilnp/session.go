@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // How long packets carry the nonce after the session's start and after a change
@@ -35,8 +36,7 @@ type session struct {
 	announced     bool // the correspondent itself has told its locators
 	bad           map[Path]bool
 	passages      map[Path]passage
-	lengths       map[Path]length // of those in use that have been asked
-	queues        pathQueues
+	multipath     multipath.Machine[Path]
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
 	owned         bool     // it owns the record's name (see ownership)
@@ -62,14 +62,10 @@ type session struct {
 	sent           tokens // probes under way
 	monitored      time.Time
 	validateNext   time.Time // when unvalidated locators and dead paths are asked again
-	stall          stall
-	wished         time.Time // when the correspondent last wanted TCP spread by connection
-	asksPerFlow    bool      // that holds
 	asksByRecord   bool      // that it runs Roam is remembered of an earlier session
-	spreadTold     Spread
-	checks         int  // by command, before there was a nonce
-	toldInUDP      bool // a Locator Update of the correspondent came in UDP
-	strayed        bool // probes have left from locators that the last update does not list
+	checks         int       // by command, before there was a nonce
+	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
+	strayed        bool      // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          roam.LinkLocator // where it was measured; zero: unknown
 	leastRTT       time.Duration    // of the last two
@@ -89,8 +85,8 @@ func compareKey(a, b SessionKey) int {
 }
 
 func (c *Core) addSession(now time.Time, s *session, why string) {
-	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
-	s.spreadTold, s.asksByRecord = s.spread(), s.asks
+	s.Machine, s.started, s.bad, s.asksByRecord = s, now, make(map[Path]bool), s.asks
+	s.multipath.Show(s.use())
 	c.makeEntry(now)
 	c.preinstalled.giveWay(s.key)
 	c.index(s)
@@ -108,13 +104,13 @@ func (c *Core) removeSession(now time.Time, s *session) {
 // unlink takes a session out of everything but the data plane.
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
-	c.forgetProbes(&s.sent, now)
+	c.probes.forget(&s.sent, now)
 	c.names.unnamed.leave(s)
 	c.cache.remove(s)
 }
 
-// fire is called when one of the session's timers has run out.
-func (s *session) fire(c *Core, now time.Time, t timer) {
+// sessionTimeout is called when one of the session's timers has run out.
+func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 	switch t {
 	case timerUpdate:
 		c.updateTimeout(now, s)
@@ -204,12 +200,16 @@ func (s *session) openNonce(now time.Time) {
 	s.nonceUntil = later(s.nonceUntil, now.Add(d))
 }
 
+// steering writes the entries that the data plane sends by, and has Locator Updates tell
+// of what they leave by.
+type steering struct{ updates }
+
 // refresh brings the data plane and the correspondent in line with what the
 // session uses now. Data from a locator that the correspondent may not know
 // waits for the Locator Update to leave, or, unless it runs Roam, for its
 // acknowledgement (see heldBack); a path that is no more is left at once, and
 // told afterwards. The update tells what this host wants, wherever data wait.
-func (c *Core) refresh(now time.Time, s *session) {
+func (c *steering) refresh(now time.Time, s *session) {
 	was, wanted := s.course, c.pathsFor(now, s)
 	paths := c.heldBack(now, s, wanted)
 	left := s.course == ahead && was != ahead
@@ -243,7 +243,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 // listingFor returns what a Locator Update to this correspondent lists: the
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
-func (c *Core) listingFor(s *session, paths []Path) []listed {
+func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 	list := c.obstructed.reachable(s, slices.Clone(c.host.told), c.host.locals)
 	if s.state != Established || len(s.bad) == 0 {
 		return list
@@ -267,12 +267,12 @@ func (c *Core) listingFor(s *session, paths []Path) []listed {
 }
 
 // upsert writes the entry if it differs from what the data plane has.
-func (c *Core) upsert(now time.Time, s *session, paths []Path) {
+func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
-		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.queues.costsOf(paths),
+		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.multipath.Costs(paths),
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
@@ -289,8 +289,8 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		return
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
-		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
-		s.queues = pathQueues{costs: s.queues.costs, last: s.queues.last}
+		s.size = sizeCheck{} // what the stack learned of the path is forgotten with it
+		s.multipath.HandlePaths()
 	}
 	p.Seq, s.astray = s.entry.Seq+1, 0 // what the data plane follows was for the entry before
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {
@@ -298,20 +298,20 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 	}
 	s.entry = p
 	c.emit(Upsert{Entry: p})
-	s.forgetLengths()
+	s.forgetPaths()
 	c.tellSpread(now, s)
 }
 
 // remotesChanged brings everything in line with the correspondent's set of
 // locators, after a change of it or when a lifetime has ended.
-func (c *Core) remotesChanged(now time.Time, s *session) {
+func (c *liveness) remotesChanged(now time.Time, s *session) {
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
 	c.validate(now, s)
 }
 
 // ageRemotes forgets what is over of the correspondent's set.
-func (c *Core) ageRemotes(now time.Time, s *session) {
+func (c *steering) ageRemotes(now time.Time, s *session) {
 	s.remotes.age(now, s.grace())
 	if next := s.remotes.next(now); next.IsZero() {
 		c.disarm(&s.schedule, timerRemote)

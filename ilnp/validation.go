@@ -31,8 +31,7 @@ const (
 // So a forged first packet costs an entry here and no session.
 type pendingPeer struct {
 	schedule
-	control                  // as its answers showed it
-	table      *pendingPeers // it is in
+	control    // as its answers showed it
 	key        Pending
 	alias      SessionKey // that the data plane uses for it
 	listed     bool       // a record or a session has its NID at this locator
@@ -71,8 +70,7 @@ type pendingEffects interface {
 	arm(s *schedule, t timer, now time.Time, d time.Duration)
 	retire(s *schedule)
 
-	sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey, nonce Nonce, pr probe)
-	forgetProbes(sent *tokens, before time.Time)
+	sendProbe(now time.Time, q question, pr probe)
 	probePaths(now time.Time, s *session, paths []Path)
 
 	// listingFor returns the locators for a Locator Update to the correspondent of a session.
@@ -81,8 +79,6 @@ type pendingEffects interface {
 	disown(now time.Time, s *session)
 	// startFrom makes a session of a validated peer; old: the one that it replaces, or nil.
 	startFrom(now time.Time, k *pendingPeer, old *session)
-	// inheritProbes has the answers to probes of a pending peer count for a session.
-	inheritProbes(s *session, sent tokens)
 }
 
 // refusal returns why a nonce packet cannot begin a validation, or "".
@@ -210,7 +206,7 @@ func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 	}
 	for _, form := range forms {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
-		ps.effects.sendProbe(now, k, &k.sent, k.nids(), own, pr)
+		ps.effects.sendProbe(now, ps.question(now, k, own), pr)
 	}
 }
 
@@ -271,8 +267,6 @@ func (ps *pendingPeers) probeInTurn(now time.Time, k *pendingPeer) {
 func (ps *pendingPeers) wake(now time.Time, k *pendingPeer, d time.Duration) {
 	ps.effects.arm(&k.schedule, timerProbe, now, d)
 }
-
-func (k *pendingPeer) fire(_ *Core, now time.Time, _ timer) { k.table.timeout(now, k) }
 
 // timeout probes a pending peer again, gives it up, or ends its waiting.
 func (ps *pendingPeers) timeout(now time.Time, k *pendingPeer) {

@@ -18,7 +18,7 @@ type pendingBench struct {
 	wakes    map[*schedule]time.Time
 	out      []Output
 	refused  []string
-	probes   []probe
+	sent     []probe
 	oldSince int        // probes of sessions
 	started  []*session // of pending peers
 	replaced []*session // by those
@@ -31,7 +31,7 @@ func newPendingBench(t *testing.T) *pendingBench {
 	b := &pendingBench{t: t, now: epoch, wakes: make(map[*schedule]time.Time)}
 	b.pendingPeers = &pendingPeers{
 		cfg: &Config{NIDs: []roam.NID{ownNID}, Accept: Any, NonceLength: 4, UDPPort: 6740}, cache: &ca, host: h,
-		preinstalled: &preinstalled{entries: make(map[SessionKey]*session)}, accounts: &accounts{}, effects: b,
+		preinstalled: &preinstalled{entries: make(map[SessionKey]*session)}, accounts: &accounts{}, probes: make(probes), effects: b,
 		byKey: make(map[Pending]*pendingPeer), byNIDs: make(map[SessionKey][]*pendingPeer),
 	}
 	return b
@@ -56,12 +56,11 @@ func (b *pendingBench) arm(s *schedule, _ timer, now time.Time, d time.Duration)
 
 func (b *pendingBench) retire(s *schedule) { delete(b.wakes, s) }
 
-func (b *pendingBench) sendProbe(_ time.Time, _ prober, sent *tokens, _ SessionKey, _ Nonce, pr probe) {
-	pr.sent = b.now
-	b.probes, *sent = append(b.probes, pr), append(*sent, token{byte(len(b.probes))})
+func (b *pendingBench) sendProbe(_ time.Time, q question, pr probe) {
+	t := token{byte(len(b.sent))}
+	pr.from, pr.sent = q.from, b.now
+	b.probes[t], *q.sent, b.sent = pr, append(*q.sent, t), append(b.sent, pr)
 }
-
-func (b *pendingBench) forgetProbes(sent *tokens, _ time.Time) { *sent = nil }
 
 func (b *pendingBench) probePaths(time.Time, *session, []Path) { b.oldSince++ }
 
@@ -83,8 +82,6 @@ func (b *pendingBench) startFrom(now time.Time, k *pendingPeer, old *session) {
 	b.started = append(b.started, s)
 }
 
-func (b *pendingBench) inheritProbes(s *session, sent tokens) { s.sent = append(s.sent, sent...) }
-
 // packet has a packet with a nonce come from a locator.
 func (b *pendingBench) packet(l roam.L64, n Nonce, change ...func(*Observation)) *pendingPeer {
 	o := Observation{
@@ -105,7 +102,7 @@ func (b *pendingBench) packet(l roam.L64, n Nonce, change ...func(*Observation))
 
 // answer has the last probe answered with a nonce.
 func (b *pendingBench) answer(k *pendingPeer, n Nonce) {
-	b.answered(b.now, k, b.probes[len(b.probes)-1], ilnpwire.Packet{Src: k.key.Remote, Nonce: n, Type: ilnpwire.TypeEchoReply})
+	b.answered(b.now, k, b.sent[len(b.sent)-1], ilnpwire.Packet{Src: k.key.Remote, Nonce: n, Type: ilnpwire.TypeEchoReply})
 }
 
 // pass lets time pass, with every timer at its time.
@@ -147,12 +144,12 @@ func TestPendingPeerWithoutAnswer(t *testing.T) {
 		}
 		k := b.packet(netQ, namesake, func(o *Observation) { o.Held = true })
 		b.pass(18 * time.Second)
-		if len(b.byKey) != 1 || len(b.probes) != pendingTries {
-			t.Fatalf("%d probes, and %d pending peers after 18 s", len(b.probes), len(b.byKey))
+		if len(b.byKey) != 1 || len(b.sent) != pendingTries {
+			t.Fatalf("%d probes, and %d pending peers after 18 s", len(b.sent), len(b.byKey))
 		}
-		udp := slices.ContainsFunc(b.probes, func(pr probe) bool { return pr.form == FormUDP })
-		if b.probes[0].form != FormOption || !udp {
-			t.Errorf("probes %v", b.probes)
+		udp := slices.ContainsFunc(b.sent, func(pr probe) bool { return pr.form == FormUDP })
+		if b.sent[0].form != FormOption || !udp {
+			t.Errorf("probes %v", b.sent)
 		}
 		b.pass(2 * time.Second)
 		if len(b.byKey)+len(b.byNIDs)+len(b.wakes) != 0 || len(b.started) != 0 {
@@ -314,9 +311,9 @@ func TestPendingPeerThatTalks(t *testing.T) {
 	if len(b.byKey) != 1 {
 		t.Fatal("a peer that talks is forgotten")
 	}
-	before := len(b.probes)
+	before := len(b.sent)
 	b.talks(netQ, namesake, 30*time.Second)
-	if n := len(b.probes) - before; n < 1 || n > 3 {
+	if n := len(b.sent) - before; n < 1 || n > 3 {
 		t.Errorf("%d probes in 30 s", n)
 	}
 	b.pass(pendingSilence + pendingSlowly)

@@ -4,8 +4,8 @@
  * each, and Linux takes a segment for invalid that acknowledges what did not pass
  * there. So first segments keep to the path of their connection, by which the answer
  * comes too; and all of it keeps to that where TCP stood still though each path
- * works (ilnp/perflow.go), or where some paths are much longer than others, which
- * TCP then does not take (ilnp/pathlength.go).
+ * works (multipath/perflow.go), or where some paths are much longer than others, which
+ * TCP then does not take (multipath/length.go).
  */
 #ifndef ROAM_FLOW_H
 #define ROAM_FLOW_H

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// pureRoots are the packages without effects: the vocabulary, the codecs, the
-// cores, and the simulator that drives them.
-var pureRoots = []string{".", "wire", "naming", "ilnp", "sbr", "mip6", "nemo", "shim6", "sim"}
+// pureRoots are the packages without effects: the vocabulary, the shared parts of
+// cores, the codecs, the cores, and the simulator that drives them.
+var pureRoots = []string{".", "sched", "multipath", "wire", "naming", "ilnp", "sbr", "mip6", "nemo", "shim6", "sim"}
 
 // pureImports is what a pure package may import besides our own; a trailing
 // slash allows what lies below. The ban is on direct imports, since fmt itself
