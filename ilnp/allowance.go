@@ -103,8 +103,8 @@ func (as *accounts) allows(now time.Time, at roam.ILV, bytes int, given bool) bo
 	return true
 }
 
-// probeLimits returns what bounds the probes to a locator that only the
-// correspondent of a session named.
+// probeLimits returns the limits of probes to a locator that only the correspondent of a
+// session named.
 func (as *accounts) probeLimits(s *session, l roam.L64) [3]limit {
 	if as.sites == nil {
 		as.sites = make(map[uint64]*bucket)

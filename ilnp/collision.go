@@ -7,60 +7,75 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// doubtNonce takes the reply to a session's probe that bears another nonce than
-// the one that we know. The token shows that it comes from where the probe went:
-// it is the proof of a pending peer. Without this, a correspondent that takes our
-// nonce for right, and so sends without its own, would never be understood.
+// Several nodes may claim one NID (RFC 6741 §5.4). A nonce that comes from another locator
+// than its session's, or another nonce in the answer to a session's probe, begins a
+// validation of its own.
+
+// doubtNonce handles the reply to a session's probe that has another nonce than the one
+// that we know.
 func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
 	if other := c.byNonce(s.localNID, s.remoteNID, p.Nonce); other != nil {
 		c.unite(now, s, other, pr, p)
 		return
 	}
+	c.pending.openByReply(now, s, pr, p)
+}
+
+// openByReply validates the peer that has answered a session's probe with a nonce of its
+// own. The token proves that the answer comes from the locator that was probed. Without
+// this, a correspondent that treats our nonce as known, and so sends without its own, would
+// never be understood.
+func (ps *pendingPeers) openByReply(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
 	key := Pending{Local: s.localNID, Remote: p.Src, Nonce: p.Nonce}
-	k := c.pendingPeers[key]
+	k := ps.byKey[key]
 	if k == nil {
-		if !c.makeRoom(now, key) {
-			c.refuse(now, s.key, reasonTooMany)
+		if !ps.makeRoom(now, key) {
+			ps.effects.refuse(now, s.key, reasonTooMany)
 			return
 		}
-		k = &pendingPeer{key: key, alias: SessionKey{s.localNID, s.remoteNID}, at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
-		if c.predecessor(key.Local, key.Remote) != s {
+		k = &pendingPeer{key: key, alias: s.nids(), at: pr.path.Local, own: s.localNonce, nonce: p.Nonce, since: now}
+		if ps.cache.predecessor(key.Local, key.Remote) != s {
 			// The locator is one that a pending peer announced: it knows that nonce.
-			n, ok := c.drawNonce(now)
+			n, ok := ps.drawNonce(now)
 			if !ok {
 				return
 			}
 			k.own = n
 		}
-		c.addPending(k)
+		ps.add(k)
 	}
-	c.pendingReply(now, k, p, now.Sub(pr.sent))
+	ps.validateByReply(now, k, p, now.Sub(pr.sent))
 }
 
-// doubtPlace asks whose nonce it is that comes from elsewhere than where our first
-// packets went, when no answer to a probe has borne it yet: the node that is there
-// gets a session of its own.
-func (c *Core) doubtPlace(now time.Time, s *session, o Observation) {
+// openElsewhere begins the validation of a peer whose nonce is that of a session, and comes
+// from another locator than the one that our first packets went to, when no answer to a
+// probe has carried it yet: the node that is there gets a session of its own.
+func (ps *pendingPeers) openElsewhere(now time.Time, s *session, o Observation) {
 	key := Pending{Local: s.localNID, Remote: o.Remote, Nonce: o.Nonce}
-	if k := c.pendingPeers[key]; k != nil {
-		c.hear(now, k, o)
+	if k := ps.byKey[key]; k != nil {
+		ps.receive(now, k, o)
 		return
 	}
-	if !o.Nonce.Present() || !c.makeRoom(now, key) {
+	if !o.Nonce.Present() || !ps.makeRoom(now, key) {
 		return
 	}
-	n, ok := c.drawNonce(now)
+	n, ok := ps.drawNonce(now)
 	if !ok {
 		return
 	}
-	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
-	k := &pendingPeer{key: key, alias: SessionKey{s.localNID, s.remoteNID}, at: o.Local, own: n, nonce: o.Nonce, since: now, encap: o.Encapsulated}
-	c.addPending(k)
-	c.probePending(now, k)
+	ps.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
+	k := &pendingPeer{key: key, alias: s.nids(), at: o.Local, own: n, nonce: o.Nonce, since: now, encap: o.Encapsulated}
+	ps.add(k)
+	ps.probeInTurn(now, k)
 }
 
-// disown takes from a session the nonce that has turned out to be that of a node
-// elsewhere: it has none yet.
+func (ps *pendingPeers) drawNonce(now time.Time) (Nonce, bool) {
+	n := Nonce{Len: ps.cfg.NonceLength}
+	return n, ps.effects.draw(now, n.Bytes[:n.Len])
+}
+
+// disown takes from a session the nonce that another node, at another locator, has proven
+// to be its own: the session has none yet.
 func (c *Core) disown(now time.Time, s *session) {
 	s.state, s.remoteNonce, s.early, s.holdback = Initiated, Nonce{}, nil, holdback{}
 	c.suspendUpdate(s)
@@ -71,11 +86,11 @@ func (c *Core) disown(now time.Time, s *session) {
 	c.refresh(now, s)
 }
 
-// unite makes one session of two that were taken for those of two nodes with one
-// NID, as packets with the old nonce came late: where the one is to be found, the
-// other one's nonce answers, and its own has not been heard of late. The session goes
-// on whose nonce that is, with the other one's name. A locator that a session only
-// announced, and where another one's node is, is no locator of it.
+// unite makes one session of two that were mistaken for those of two nodes with one NID,
+// as packets with the old nonce came late: at the locator of the one, the other one's
+// nonce answers, and its own has not come of late. The session with that nonce goes on,
+// with the other one's name. A locator that a session only announced, and where another
+// one's node is, is no locator of it.
 func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Packet) {
 	l := p.Src.L64
 	switch r := s.remotes.find(l); {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"roam"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
@@ -113,7 +112,7 @@ func (f profile) shownICMP() string {
 
 // learnControl keeps what an authentic message has shown, for this session and for
 // those to come.
-func (c *Core) learnControl(now time.Time, s *session, learn func(*control)) {
+func (c *steering) learnControl(now time.Time, s *session, learn func(*control)) {
 	was := s.control
 	if learn(&s.control); s.control == was {
 		return
@@ -127,39 +126,6 @@ func (c *Core) learnControl(now time.Time, s *session, learn func(*control)) {
 	if s.state == Established && s.entry.Seq != 0 && s.ruleOfICMP() != s.entry.ICMPRule {
 		c.upsert(now, s, s.entry.Paths)
 	}
-}
-
-// updateOverNIDs reports whether the present transmission of the set is summed over
-// NIDs. Once an exchange was given up, both rules are tried whatever is known: another
-// stack may have taken the place of the one that showed its own.
-//
-// Paths alternate too, and some stacks want one rule from one source: where the number
-// of paths is even, the second time around is by the other rule on each.
-func (s *session) updateOverNIDs() bool {
-	t := s.update.tries
-	if n := s.update.ways; n > 0 && n%2 == 0 {
-		t += (t - 1) / n
-	}
-	over := s.overNIDs(t)
-	if s.update.state == slow && !s.asks && s.icmp != icmpSought && s.update.tries%2 == 0 {
-		return !over
-	}
-	return over
-}
-
-// isSummedOverNIDs reports whether the next probe to a locator is summed over NIDs:
-// as long as the rule is not known, if the last one was not and has no answer.
-func (c *Core) isSummedOverNIDs(now time.Time, f profile, sent tokens, l roam.L64) bool {
-	if f.icmp != icmpSought || f.asks {
-		return f.overNIDs(1)
-	}
-	for _, t := range slices.Backward(sent) {
-		pr, ok := c.probes[t]
-		if ok && pr.form == FormOption && !pr.moot && pr.path.Remote == l && pr.sent.Before(now) {
-			return !pr.overNIDs
-		}
-	}
-	return false
 }
 
 // HandleError takes an ICMPv6 error, and reports whether it answers a probe: if it
@@ -180,8 +146,8 @@ func (c *Core) HandleError(now time.Time, packet []byte) bool {
 		return false
 	}
 	t := token(slices.Clone(e.Data[:len(token{})]))
-	pr, ok := c.probes[t]
-	if !ok || pr.path.Remote != p.Src.L64 || pr.path.Local.L64 != p.Dst.L64 || pr.from.nids() != (SessionKey{p.Dst.NID, p.Src.NID}) {
+	pr, ok := c.probes.answeredBy(t, SessionKey{p.Dst.NID, p.Src.NID}, p.Src.L64)
+	if !ok || pr.path.Local.L64 != p.Dst.L64 {
 		return false
 	}
 	pr.noUDP = q.Encapsulated && m.Type == ilnpwire.TypeUnreachable && m.Code == ilnpwire.CodePortUnreachable
@@ -196,10 +162,7 @@ func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 	case *session:
 		c.sessionReply(now, m, t, pr, p)
 	case *pendingPeer:
-		k := c.shownBy(m, p.Nonce)
-		k.encap = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
-		k.noteControl(pr, p)
-		c.pendingReply(now, k, p, now.Sub(pr.sent))
+		c.pending.answered(now, m, pr, p)
 	}
 }
 
@@ -233,7 +196,7 @@ func entriesOf(lu ilnpwire.LocatorUpdate) []ilnpwire.LocatorEntry {
 
 // RunsRoam reports whether the correspondent of a session is known to run Roam, by the
 // probes that it sends.
-func (c *Core) RunsRoam(k SessionKey) bool {
+func (c *node) RunsRoam(k SessionKey) bool {
 	s := c.sessionOf(k)
 	return s != nil && s.asks
 }

@@ -17,7 +17,7 @@ const (
 
 // awaitRule lets the first packets of a session be copied if its rule is sought. Of Roam
 // the guess is as good as its own.
-func (c *Core) awaitRule(now time.Time, s *session) {
+func (c *steering) awaitRule(now time.Time, s *session) {
 	if s.copied = false; s.sought && !s.asks {
 		c.arm(&s.schedule, timerCopy, now, copySegment)
 	}
@@ -38,7 +38,7 @@ func (s *session) patience() time.Duration {
 
 // copyTimeout copies what has stayed without an answer: whether a segment has, the data
 // plane knows.
-func (c *Core) copyTimeout(now time.Time, s *session) {
+func (c *steering) copyTimeout(now time.Time, s *session) {
 	switch {
 	case !s.sought || s.asks || s.state == Plain || len(s.entry.Paths) == 0:
 	case !s.copied:
@@ -53,7 +53,7 @@ func (c *Core) copyTimeout(now time.Time, s *session) {
 // guessOther takes the other rule for the more likely one, of this session alone: what
 // told bears no nonce. The first packet that does will show which it is. Who answers as
 // plain IPv6 by its rule also takes packets without nonce for such.
-func (c *Core) guessOther(now time.Time, s *session) {
+func (c *steering) guessOther(now time.Time, s *session) {
 	if !s.sought {
 		return
 	}

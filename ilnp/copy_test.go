@@ -124,7 +124,7 @@ func TestFirstRuleOfPendingPeersCounts(t *testing.T) {
 		for _, f := range []FoundRule{NotFound, first, FoundProbe, FoundIPv6, FoundRFC6741} {
 			k.learn(f)
 		}
-		if k.found != first || !k.asks {
+		if k.found != first || !k.runsRoam {
 			t.Errorf("found %v, want %v", k.found, first)
 		}
 	}

@@ -41,25 +41,20 @@ const (
 var ErrConfig = errors.New("invalid configuration of the core")
 
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
-// is not safe for concurrent use.
+// is not safe for concurrent use. It makes and ends sessions; what goes on within them
+// are the layers below it, of which each knows those below it only:
+//
+//	liveness     whether paths and the correspondent work
+//	steering     what the data of a session leave by: its entry
+//	updates      the exchange of Locator Updates
+//	sender       probes and control messages
+//	pathChoice   which paths a session may take
+//	node         the host, its sessions and what is known of their correspondents
 type Core struct {
-	agenda
-	outbox
-	cfg        Config
+	liveness
 	configured Mode // cfg.Mode before any command
-	host       host
-	cache
-	names        ownership
-	accounts     accounts
-	preinstalled preinstalled
-	pendingPeers map[Pending]*pendingPeer
-	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
-	queue        []*pendingPeer                // in the order in which they came; some are no more
-	probes       map[token]probe
-	probeSeq     uint16
-	handoff      handoff
-	round        round
-	obstructed   obstructions
+	names      ownership
+	pending    pendingPeers
 }
 
 // New makes a core without locators, peers or sessions.
@@ -87,19 +82,17 @@ func New(cfg Config) (*Core, error) {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
 	}
 	c := &Core{
-		cfg:          cfg,
-		configured:   cfg.Mode,
-		cache:        newCache(),
-		pendingPeers: make(map[Pending]*pendingPeer),
-		pending:      make(map[SessionKey][]*pendingPeer),
-		probes:       make(map[token]probe),
-		obstructed:   make(obstructions),
+		configured: cfg.Mode,
 	}
-	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
-	c.host.schedule.Machine = &c.host
+	c.liveness.init(cfg)
 	c.preinstalled = preinstalled{
 		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
 		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
+	}
+	c.pending = pendingPeers{
+		cfg: &c.cfg, cache: &c.cache, host: &c.host, obstructed: c.obstructed, preinstalled: &c.preinstalled,
+		accounts: &c.accounts, probes: c.probes, effects: c,
+		byKey: make(map[Pending]*pendingPeer), byNIDs: make(map[SessionKey][]*pendingPeer),
 	}
 	c.names = ownership{cache: &c.cache, preinstalled: &c.preinstalled, effects: c}
 	return c, nil
@@ -113,12 +106,19 @@ func (c *Core) PollTimeout() (time.Time, bool) {
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
 	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
-		m.fire(c, now, t)
+		switch m := m.(type) {
+		case *session:
+			c.sessionTimeout(now, m, t)
+		case *pendingPeer:
+			c.pending.timeout(now, m)
+		case *host:
+			c.hostTimeout(now, t)
+		}
 	}
 }
 
 // Mode returns the mode in force.
-func (c *Core) Mode() Mode { return c.cfg.Mode }
+func (c *node) Mode() Mode { return c.cfg.Mode }
 
 // SetMode changes the mode at run time: the active set follows at once, with a
 // Locator Update to every correspondent to whom it makes a difference.
@@ -133,7 +133,7 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
-func (c *Core) Snapshot() []Entry {
+func (c *node) Snapshot() []Entry {
 	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled.entries))
 	for _, s := range c.sessions {
 		entries = append(entries, s.entry)
@@ -143,21 +143,6 @@ func (c *Core) Snapshot() []Entry {
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })
 	return entries
-}
-
-// draw returns n random bytes, or false if there is no randomness: nothing
-// that needs to be unpredictable is made then.
-func (c *Core) draw(now time.Time, b []byte) bool {
-	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {
-		c.refuse(now, SessionKey{}, reasonRandom)
-		return false
-	}
-	return true
-}
-
-func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
-	n := Nonce{Len: c.cfg.NonceLength}
-	return n, c.draw(now, n.Bytes[:n.Len])
 }
 
 // acceptable reports whether a locator may stand on the wire.

@@ -32,8 +32,8 @@
 //	Parameter Problem, or 1 s of silence
 //	         -> Plain
 //
-// A few known correspondents are expected: their entries are made before any packet
-// (expect.go), and SeenFirst stands for SeenMiss.
+// A few known correspondents have preinstalled entries, made before any packet
+// (preinstall.go); SeenFirst replaces SeenMiss there.
 //
 // It omits Locator Updates of the draft form other than "replace" when it
 // sends (it applies all of them), IPsec for ILNP, site border rewriting, and

@@ -45,7 +45,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenPending, o.Trigger == SeenOtherNonce:
 		c.handlePending(now, o)
 	case o.Trigger == SeenAcked:
-		c.handleAcked(now, o)
+		c.handlePending(now, o)
+		c.pending.synAcked(now, o)
 	case o.Trigger == SeenExcess:
 		c.handleExcess(now, o)
 	case s == nil:
@@ -80,7 +81,7 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		c.emit(Release{Key: key})
 		return
 	}
-	if c.known[key.Remote] == nil && c.isPending(key) {
+	if c.known[key.Remote] == nil && c.pending.isPending(key) {
 		return // more than it may get before it is validated: released then
 	}
 	k := c.known[key.Remote]
@@ -139,7 +140,7 @@ func (cfg *Config) ownNID(alias roam.NID) roam.NID {
 }
 
 // setupTimeout falls back when nothing has come back.
-func (c *Core) setupTimeout(now time.Time, s *session) {
+func (c *liveness) setupTimeout(now time.Time, s *session) {
 	switch {
 	case s.state != Initiated:
 	case len(s.entry.Paths) == 0:
@@ -151,7 +152,7 @@ func (c *Core) setupTimeout(now time.Time, s *session) {
 
 // fallBack turns an unconfirmed session into plain IPv6 and lets the held
 // packets go (RFC 6744 §6).
-func (c *Core) fallBack(now time.Time, s *session, why fallback) {
+func (c *liveness) fallBack(now time.Time, s *session, why fallback) {
 	switch {
 	case s.state == Established:
 		c.refuse(now, s.key, reasonQuote)
@@ -253,7 +254,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 	case !s.confirmed:
 		c.confirm(now, s)
 		c.confirmSoon(now, s)
-		c.doubtPlace(now, s, o)
+		c.pending.openElsewhere(now, s, o)
 		return
 	case !c.mayList(s, o.Remote.L64):
 		s.stray(now, o.Remote.L64)
@@ -281,7 +282,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 
 // doubtPresence asks who is where another session's nonce was seen. Where its node has
 // taken the place of the one that was validated there, the answer tells (unite).
-func (c *Core) doubtPresence(now time.Time, o Observation) {
+func (c *sender) doubtPresence(now time.Time, o Observation) {
 	s := c.predecessor(o.LocalNID, o.Remote)
 	if s == nil || s.state != Established || now.Sub(s.confirming) < pendingAgain {
 		return
@@ -325,7 +326,7 @@ func (s *session) recall() bool {
 
 // doubtPlain concludes from plain packets that come back, and go on doing so
 // while probes go unanswered, that there is no ILNP.
-func (c *Core) doubtPlain(now time.Time, s *session) {
+func (c *liveness) doubtPlain(now time.Time, s *session) {
 	if s.state == Plain && s.fallback == withoutILNP && !s.refused {
 		c.askAgain(now, s)
 		return
@@ -345,7 +346,7 @@ func (c *Core) doubtPlain(now time.Time, s *session) {
 }
 
 // askAgain asks a correspondent that never said that it has no ILNP whether it has.
-func (c *Core) askAgain(now time.Time, s *session) {
+func (c *liveness) askAgain(now time.Time, s *session) {
 	if now.Sub(later(s.plainSince, s.started)) < plainAgain || now.Sub(s.used) >= plainAgain || len(c.host.active) == 0 {
 		return
 	}

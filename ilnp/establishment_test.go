@@ -162,7 +162,7 @@ func TestResponder(t *testing.T) {
 		t.Errorf("entry %+v, want established with both nonces", p)
 	}
 	b.see(pending(netP, peerNonce)) // told late
-	if len(b.pendingPeers) != 0 || len(b.entries) != 1 {
+	if len(b.pending.byKey) != 0 || len(b.entries) != 1 {
 		t.Error("a late pending peer made something")
 	}
 }
@@ -199,8 +199,8 @@ func TestDecidedPendingPeerAreForgotten(t *testing.T) {
 		b.drain()
 		b.forget()
 	}
-	if n := len(b.queue); n > queueSlack+2 || len(b.pendingPeers) != 0 {
-		t.Errorf("%d in the queue and %d pending peers after 1000 sessions", n, len(b.pendingPeers))
+	if n := len(b.pending.queue); n > queueSlack+2 || len(b.pending.byKey) != 0 {
+		t.Errorf("%d in the queue and %d pending peers after 1000 sessions", n, len(b.pending.byKey))
 	}
 }
 
@@ -273,18 +273,18 @@ func TestFloodOfPending(t *testing.T) {
 		o.Key.Remote = o.Remote.NID
 		b.see(o)
 	}
-	if len(b.pendingPeers) != maxPending || len(b.entries) != 1 {
-		t.Errorf("%d pending peers and %d sessions, want %d and 1", len(b.pendingPeers), len(b.entries), maxPending)
+	if len(b.pending.byKey) != maxPending || len(b.entries) != 1 {
+		t.Errorf("%d pending peers and %d sessions, want %d and 1", len(b.pending.byKey), len(b.entries), maxPending)
 	}
 	b.pass(pendingFirst)
 	b.forget()
 	b.see(pending(netR, Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}))
-	if len(b.pendingPeers) != maxPending || len(b.probesSent()) == 0 {
-		t.Errorf("%d pending peers, and the next one is not asked", len(b.pendingPeers))
+	if len(b.pending.byKey) != maxPending || len(b.probesSent()) == 0 {
+		t.Errorf("%d pending peers, and the next one is not asked", len(b.pending.byKey))
 	}
 	b.pass(time.Minute)
-	if len(b.pendingPeers) != 0 || len(b.probes) != 0 {
-		t.Errorf("%d pending peers and %d probes a minute later, want none", len(b.pendingPeers), len(b.probes))
+	if len(b.pending.byKey) != 0 || len(b.probes) != 0 {
+		t.Errorf("%d pending peers and %d probes a minute later, want none", len(b.pending.byKey), len(b.probes))
 	}
 }
 
@@ -367,7 +367,7 @@ func TestForgedReturn(t *testing.T) {
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastNonceRx: b.now}})
 	b.drain()
 	b.pass(time.Second)
-	if b.entries[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.pendingPeers) != 0 {
+	if b.entries[theKey].RemoteNonce != peerNonce || b.RejectedInput()[reasonForged] != 1 || len(b.pending.byKey) != 0 {
 		t.Errorf("refusals %v, want the session kept and the forgery counted", b.RejectedInput())
 	}
 }

@@ -51,14 +51,14 @@ type handoff struct {
 // beginHandoff tells that the active set changed. A handoff that is still
 // under way ends here: what its correspondents acknowledge from now on is the
 // newer set.
-func (c *Core) beginHandoff(now time.Time, from, to []roam.LinkLocator, why string) {
+func (c *updates) beginHandoff(now time.Time, from, to []roam.LinkLocator, why string) {
 	c.handoff = handoff{started: now, from: from, to: to, why: why, waiting: make(map[SessionKey]struct{})}
 	c.notify(Event{Time: now, Kind: HandoffStarted, From: from, To: to, Reason: why})
 }
 
 // settleHandoff takes a correspondent off the list of those whose
 // acknowledgement is awaited.
-func (c *Core) settleHandoff(now time.Time, key SessionKey) {
+func (c *updates) settleHandoff(now time.Time, key SessionKey) {
 	if _, ok := c.handoff.waiting[key]; !ok {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *Core) settleHandoff(now time.Time, key SessionKey) {
 }
 
 // concludeHandoff ends the handoff if nobody's acknowledgement is awaited.
-func (c *Core) concludeHandoff(now time.Time) {
+func (c *updates) concludeHandoff(now time.Time) {
 	h := c.handoff
 	if h.waiting == nil || len(h.waiting) > 0 || len(c.round.queue) > 0 {
 		return

@@ -39,7 +39,7 @@ func (c *Core) localsChanged(now time.Time, before []roam.LinkLocator, why strin
 }
 
 // byUse returns the sessions, those used last first.
-func (c *Core) byUse() []*session {
+func (c *node) byUse() []*session {
 	ss := slices.Collect(maps.Values(c.sessions))
 	slices.SortFunc(ss, compareUse)
 	return ss
@@ -50,14 +50,14 @@ func compareUse(a, b *session) int {
 }
 
 // nextBatch goes on with the round.
-func (c *Core) nextBatch(now time.Time) {
+func (c *liveness) nextBatch(now time.Time) {
 	late := int(now.Sub(c.round.last) / moveEvery)
 	c.round.last = now
 	c.tellSome(now, moveBatch*min(max(late, 1), maxCatchUp))
 }
 
 // tellSome tells the next sessions of the round.
-func (c *Core) tellSome(now time.Time, n int) {
+func (c *liveness) tellSome(now time.Time, n int) {
 	r := &c.round
 	for ; n > 0 && len(r.queue) > 0; n-- {
 		s := r.queue[0]
@@ -79,7 +79,7 @@ func (c *Core) tellSome(now time.Time, n int) {
 }
 
 // followLocals brings one session in line with the host's locators.
-func (c *Core) followLocals(now time.Time, s *session) {
+func (c *liveness) followLocals(now time.Time, s *session) {
 	for p := range maps.Keys(s.bad) {
 		if _, there := c.host.find(p.Local); !there {
 			delete(s.bad, p)

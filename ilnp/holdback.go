@@ -65,7 +65,7 @@ func (s *session) sendsFromKnown() bool { return slices.ContainsFunc(s.entry.Pat
 // correspondent may not know their locators, those from the ones that it knows. An
 // immediate handoff does not wait (RFC 6740 §6.2), nor does one away from silence, nor
 // one towards a correspondent that ran Roam in an earlier session; these return.
-func (c *Core) heldBack(now time.Time, s *session, wanted []Path) []Path {
+func (c *steering) heldBack(now time.Time, s *session, wanted []Path) []Path {
 	known := wanted
 	unknown := func(p Path) bool { return !s.knows(p) }
 	if s.state == Established && !s.runsRoam() && len(s.known) > 0 && slices.ContainsFunc(wanted, unknown) {
@@ -92,14 +92,14 @@ func (c *Core) heldBack(now time.Time, s *session, wanted []Path) []Path {
 	return known
 }
 
-func (c *Core) stopHolding(s *session) {
+func (c *steering) stopHolding(s *session) {
 	s.course = onWanted
 	c.disarm(&s.schedule, timerReturn)
 }
 
 // knownPaths returns the paths from locators that the correspondent knows: those
 // among the wanted ones, else from those in use, else from the best usable one.
-func (c *Core) knownPaths(now time.Time, s *session, wanted []Path) []Path {
+func (c *pathChoice) knownPaths(now time.Time, s *session, wanted []Path) []Path {
 	unknown := func(p Path) bool { return !s.knows(p) }
 	if paths := slices.DeleteFunc(slices.Clone(wanted), unknown); len(paths) > 0 {
 		return paths
@@ -125,7 +125,7 @@ func (s *session) isSilent(now time.Time) bool {
 // this host's locators change, at most moveFirst, those used last first. Before such a
 // change the effects above read them (HandleHeard): it matters whether the locator
 // in use has just worked.
-func (c *Core) Unacquainted() []SessionKey {
+func (c *node) Unacquainted() []SessionKey {
 	var ss []*session
 	for _, s := range c.sessions {
 		if s.state == Established && !s.runsRoam() && len(s.known) > 0 {
@@ -141,7 +141,7 @@ func (c *Core) Unacquainted() []SessionKey {
 }
 
 // HandleHeard takes when the correspondents of sessions were last heard.
-func (c *Core) HandleHeard(as []Activity) {
+func (c *node) HandleHeard(as []Activity) {
 	for _, a := range as {
 		if s := c.sessions[a.Key]; s != nil {
 			s.lastRx = later(s.lastRx, a.LastRx)
@@ -152,7 +152,7 @@ func (c *Core) HandleHeard(as []Activity) {
 // compare asks for echo replies on the locator that was left for its silence, and on
 // the new one. In the hard mode the left one is withdrawn: a probe would call the
 // correspondent back to it.
-func (c *Core) compare(now time.Time, s *session) {
+func (c *sender) compare(now time.Time, s *session) {
 	if known := c.knownPaths(now, s, s.entry.Paths); s.silent && len(known) > 0 {
 		c.probePaths(now, s, []Path{known[0], s.entry.Paths[0]})
 	}
@@ -170,7 +170,7 @@ func (s *session) noteReply(p Path) {
 
 // returnTimeout takes data back to a known locator, unless that one is silent and
 // the new one is not.
-func (c *Core) returnTimeout(now time.Time, s *session) {
+func (c *steering) returnTimeout(now time.Time, s *session) {
 	if s.course != ahead {
 		return
 	}
@@ -186,7 +186,7 @@ func (c *Core) returnTimeout(now time.Time, s *session) {
 // leaveKnown tries the new locators when nothing comes any more on the known one and
 // a first round of probes stayed without an answer. That alone says nothing of a stack
 // that answers no echo request.
-func (c *Core) leaveKnown(now time.Time, s *session) {
+func (c *steering) leaveKnown(now time.Time, s *session) {
 	if s.course == onKnown && s.watch.round == 1 && s.watch.silence {
 		s.course = onWanted // refresh judges anew
 		c.refresh(now, s)
@@ -194,14 +194,14 @@ func (c *Core) leaveKnown(now time.Time, s *session) {
 }
 
 // knowsSet notes that the correspondent has acknowledged the newest set.
-func (c *Core) knowsSet(now time.Time, s *session) {
+func (c *liveness) knowsSet(now time.Time, s *session) {
 	s.known = locatorsOf(s.update.listing)
 	c.followKnown(now, s)
 }
 
 // knowsLocator notes that the correspondent has sent data or an update to a locator
 // that it was told of.
-func (c *Core) knowsLocator(now time.Time, s *session, l roam.L64) {
+func (c *liveness) knowsLocator(now time.Time, s *session, l roam.L64) {
 	if len(s.known) == 0 || slices.Contains(s.known, l) || !s.update.lists(l) {
 		return
 	}
@@ -209,7 +209,7 @@ func (c *Core) knowsLocator(now time.Time, s *session, l roam.L64) {
 	c.followKnown(now, s)
 }
 
-func (c *Core) followKnown(now time.Time, s *session) {
+func (c *liveness) followKnown(now time.Time, s *session) {
 	if s.course != onWanted {
 		c.refresh(now, s)
 		c.measure(now, s) // several paths may be in use from now on
@@ -222,7 +222,7 @@ func (c *Core) followKnown(now time.Time, s *session) {
 // immediate handoff. Ingress filters (RFC 2827) may drop it, hence it is the last resort
 // and rare. Its acknowledgement comes to a locator of the set. While the rule of its
 // checksums is sought, that over NIDs goes first: the stacks that want this one have it.
-func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
+func (c *updates) tellFromKnown(now time.Time, s *session, path Path) {
 	u := &s.update
 	usable := c.host.usable(now)
 	isUsable := func(l roam.L64) bool { return slices.ContainsFunc(usable, func(o *local) bool { return o.L64 == l }) }

@@ -10,12 +10,13 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// A peer that answers no echo request still acknowledges Locator Updates, which bring
-// back what was told (RFC 6743 §2). So a pending peer that talks is asked by one, in
-// place of a probe: it lists the locator that the peer knows, with a lifetime whose low
-// bits are drawn. The first nonce of a session is confirmed in the same way. Lifetimes are lowered by that, never raised, and by a quarter at most,
-// so that one update has few bits; several make a proof. A wrong one ends it: who has
-// received none may guess once, at one in 2^32.
+// A peer that answers no echo request still acknowledges Locator Updates, and repeats
+// their content (RFC 6743 §2). So a pending peer that exchanges packets gets one in place
+// of a probe: it lists the locator that the peer knows, with a lifetime whose low bits are
+// drawn at random. The first nonce of a session is confirmed in the same way. Lifetimes
+// are lowered by that, never raised, and by a quarter at most, so that one update has few
+// bits; several make a proof. A wrong one ends it: a node that has received none may guess
+// once, at one in 2^32.
 const (
 	updateBits   = 32          // drawn in all
 	updateRounds = 4           // updates that it may take
@@ -23,22 +24,22 @@ const (
 	echoesFirst  = 2           // probes that go before the first one, the second at 0.3 s: Roam answers those
 )
 
-// lifetimeProof is what Locator Updates have shown of a peer.
+// lifetimeProof is the state of a proof by the acknowledgements of Locator Updates.
 type lifetimeProof struct {
 	sent         time.Time // of the last update; zero: none
 	path         Path
-	told, before []ilnpwire.LocatorEntry // of the last update and of the one before
+	last, before []ilnpwire.LocatorEntry // of the last update and of the one before
 	drawn, known int                     // bits: of the last update, and of those that came back right
-	asked        int                     // updates that have left, but for those behind an acknowledgement
+	updates      int                     // that have left, but for those behind an acknowledgement
 	overNIDs     bool                    // the last one was summed so
 }
 
-// noted takes an update that has left.
+// noted records an update that has left.
 func (f *lifetimeProof) noted(now time.Time, path Path, lu ilnpwire.LocatorUpdate, drawn int) {
-	f.sent, f.path, f.before, f.told, f.drawn = now, path, f.told, lu.Locators, drawn
+	f.sent, f.path, f.before, f.last, f.drawn = now, path, f.last, lu.Locators, drawn
 }
 
-// acked takes an acknowledgement. It reports whether the proof is complete, or the next
+// acked judges an acknowledgement. It reports whether the proof is complete, or the next
 // update is due at once, or why the acknowledgement is refused.
 func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (validated, next bool, refused string) {
 	switch {
@@ -46,7 +47,7 @@ func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (validated, next bool, 
 		return false, false, reasonUnexpected
 	case slices.Equal(lu.Locators, f.before):
 		return false, false, "" // that of the update before, which was late
-	case !slices.Equal(lu.Locators, f.told):
+	case !slices.Equal(lu.Locators, f.last):
 		f.known, f.drawn = 0, 0
 		return false, false, reasonOlderAck
 	}
@@ -55,17 +56,17 @@ func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (validated, next bool, 
 }
 
 // drawUpdate makes an update of these locators with lifetimes whose low bits are drawn,
-// that of only alone if it is not 0. It returns how many bits; 0 if there are too few
-// for a proof.
-func (c *Core) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnpwire.Form) (lu ilnpwire.LocatorUpdate, drawn int) {
+// of the locator only alone if it is not 0. It returns the number of bits; 0 if there are
+// too few for a proof.
+func (h *host) drawUpdate(now time.Time, draw func(time.Time, []byte) bool, list []listed, only roam.L64, form ilnpwire.Form) (lu ilnpwire.LocatorUpdate, drawn int) {
 	lu = ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: form}
 	if form == ilnpwire.FormDraft {
 		lu.Code = ilnpwire.CodeReplaceSoft
 	}
 	for _, e := range list[:min(len(list), ilnpwire.MaxLocators)] {
-		end, ok := c.host.expiry(now, e.l64)
+		end, ok := h.expiry(now, e.l64)
 		var b [4]byte
-		if !ok || !c.draw(now, b[:]) {
+		if !ok || !draw(now, b[:]) {
 			return lu, 0
 		}
 		left := uint32(max(min(remaining(now, end)/time.Second, largestRFC), 1))
@@ -84,96 +85,97 @@ func (c *Core) drawUpdate(now time.Time, list []listed, only roam.L64, form ilnp
 	return lu, drawn
 }
 
-// asksByUpdate reports whether a pending peer is to be asked by a Locator Update now: it
-// talks, and has left the first probes without an answer.
-func (k *pendingPeer) asksByUpdate(now time.Time) bool {
+// wantsUpdate reports whether a pending peer is to get a Locator Update now: it exchanges
+// packets, and has not answered the first probes.
+func (k *pendingPeer) wantsUpdate(now time.Time) bool {
 	return k.tries >= echoesFirst && !k.held && k.life.goesOn(now) && now.Sub(k.proof.sent) >= updateAgain
 }
 
-// askByUpdate sends a Locator Update in place of a probe. It reports whether it did.
-func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
-	own, at := c.ownTowards(k)
+// sendUpdate sends a Locator Update in place of a probe. It reports whether it did.
+func (ps *pendingPeers) sendUpdate(now time.Time, k *pendingPeer) bool {
+	own, at := ps.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
-	lu, drawn := c.drawUpdate(now, c.askedList(k, at.L64), at.L64, c.formOf(k))
-	if drawn == 0 || c.obstructed.has(k.key.Remote.NID, path) {
+	lu, drawn := ps.host.drawUpdate(now, ps.effects.draw, ps.listing(k, at.L64), at.L64, ps.formOf(k))
+	if drawn == 0 || ps.obstructed.has(k.key.Remote.NID, path) {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
-	over := !k.encap && c.asksOverNIDs(k)
+	over := !k.encap && ps.updateOverNIDs(k)
 	if err == nil && over {
 		err = ilnpwire.FinishOverNIDs(b)
 	}
-	if err == nil && k.encap && c.cfg.UDPPort != 0 {
-		b, err = ilnpwire.Encapsulate(b, c.cfg.UDPPort)
+	if err == nil && k.encap && ps.cfg.UDPPort != 0 {
+		b, err = ilnpwire.Encapsulate(b, ps.cfg.UDPPort)
 	}
-	if err != nil || !k.mayProbe(c, now, k.key.Remote.L64, len(b)) {
+	if err != nil || !ps.allows(now, k, len(b)) {
 		return false
 	}
 	if k.proof.noted(now, path, lu, drawn); k.proof.known == 0 {
-		k.proof.asked++
+		k.proof.updates++
 	}
 	k.proof.overNIDs = over
-	c.emit(Transmit{Link: at.Link, Packet: b})
+	ps.effects.emit(Transmit{Link: at.Link, Packet: b})
 	return true
 }
 
-// askedList returns what such an update lists. Where its nonce is that of a session, the
-// correspondent of that may be the one who takes it: then it lists the session's whole
-// set, or nothing if the locator is not in that.
-func (c *Core) askedList(k *pendingPeer, l roam.L64) []listed {
-	s := c.sharesNonce(k.key.Local, k.key.Remote)
+// listing returns the locators that such an update lists. Where its nonce is that of a
+// session, the correspondent of that may be the one that receives it: then it lists the
+// session's whole set, or none if the locator is not in that.
+func (ps *pendingPeers) listing(k *pendingPeer, l roam.L64) []listed {
+	s := ps.cache.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil || s.state != Established {
 		return []listed{{l, preferActive}}
 	}
-	list := c.listingFor(s, s.entry.Paths)
+	list := ps.effects.listingFor(s, s.entry.Paths)
 	if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l }) {
 		return nil
 	}
 	return list
 }
 
-// asksOverNIDs reports whether the next such update is summed over NIDs: by the rule of
-// the session whose nonce it bears, if that is known.
-func (c *Core) asksOverNIDs(k *pendingPeer) bool {
-	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && (s.icmp != icmpSought || s.asks) {
+// updateOverNIDs reports whether the next such update is summed over NIDs: by the rule of
+// the session whose nonce it carries, if that is known.
+func (ps *pendingPeers) updateOverNIDs(k *pendingPeer) bool {
+	if s := ps.cache.sharesNonce(k.key.Local, k.key.Remote); s != nil && (s.icmp != icmpSought || s.asks) {
 		return s.overNIDs(1)
 	}
-	return profile{control: k.control}.overNIDs(k.proof.asked + 1) // by turns, as probes are
+	return profile{control: k.control}.overNIDs(k.proof.updates + 1) // by turns, as probes are
 }
 
 // formOf returns the form of Locator Updates to a pending peer: that of the session whose
-// nonce it is shown, as its correspondent may answer in kind; that of its own, which
-// anybody may have sent; or what is known of it.
-func (c *Core) formOf(k *pendingPeer) ilnpwire.Form {
-	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil {
+// nonce they carry, as its correspondent may answer in kind; that of the peer's own, which
+// any node may have sent; or the one that its record has.
+func (ps *pendingPeers) formOf(k *pendingPeer) ilnpwire.Form {
+	if s := ps.cache.sharesNonce(k.key.Local, k.key.Remote); s != nil {
 		return s.form
 	}
-	if p, err := ilnpwire.ParseControl(k.early, c.cfg.UDPPort); err == nil {
+	if p, err := ilnpwire.ParseControl(k.early, ps.cfg.UDPPort); err == nil {
 		if lu, err := ilnpwire.ParseLocatorUpdate(p.Payload); err == nil {
 			return lu.Form
 		}
 	}
-	if known := c.known[k.key.Remote.NID]; known != nil {
+	if known := ps.cache.known[k.key.Remote.NID]; known != nil {
 		return known.form
 	}
-	return formOf(c.cfg.DraftLU)
+	return formOf(ps.cfg.DraftLU)
 }
 
-// pendingAcked takes the acknowledgement of such an update, from where it went.
-func (c *Core) pendingAcked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate) {
+// acked handles the acknowledgement of such an update, from the locator that it was sent
+// to.
+func (ps *pendingPeers) acked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate) {
 	if k.state != unvalidatedPeer {
 		return
 	}
 	validated, next, refused := k.proof.acked(lu)
 	if validated || next {
-		k.sumAnswer(k.proof.overNIDs, p.OverNIDs) // the next one is by the rule that was taken
+		k.sumAnswer(k.proof.overNIDs, p.OverNIDs) // the next one is by the rule that was accepted
 	}
 	switch {
 	case refused != "":
-		c.refuse(now, k.alias, refused)
+		ps.effects.refuse(now, k.alias, refused)
 	case validated:
-		c.validatedOtherwise(now, k, now.Sub(k.proof.sent))
+		ps.validateOtherwise(now, k, now.Sub(k.proof.sent))
 	case next:
-		c.askByUpdate(now, k)
+		ps.sendUpdate(now, k)
 	}
 }

@@ -49,12 +49,12 @@ type watch struct {
 	silence  bool   // suspect: it was told; settling: it was told meanwhile
 }
 
-func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
-	c.forgetProbes(&s.sent, now.Add(-tokenLife))
+func (c *sender) probePaths(now time.Time, s *session, paths []Path) {
+	c.probes.forget(&s.sent, now.Add(-tokenLife))
 	for _, p := range c.obstructed.without(s.remoteNID, paths) {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		for _, form := range c.formsOf(now, s, p) {
-			c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})
+			c.sendProbe(now, c.ask(now, s), probe{path: p, form: form})
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 // comeBack tells the set again after probes have left from locators that are
 // not in it: the correspondent follows the nonce to where it comes from. Where data
 // stay on a locator that it knows, it is to be there.
-func (c *Core) comeBack(now time.Time, s *session) {
+func (c *updates) comeBack(now time.Time, s *session) {
 	if s.strayed && s.course != onKnown {
 		c.repeatUpdate(now, s)
 	}
@@ -77,8 +77,8 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 		return
 	}
 	t := token(bytes.Clone(e.Data[:len(token{})]))
-	pr, ok := c.probes[t]
-	if !ok || pr.path.Remote != p.Src.L64 || pr.from.nids() != key {
+	pr, ok := c.probes.answeredBy(t, key, p.Src.L64)
+	if !ok {
 		c.refuse(now, key, reasonToken)
 		return
 	}
@@ -157,9 +157,13 @@ func (c *Core) validated(now time.Time, s *session, l roam.L64) {
 	c.remotesChanged(now, s)
 }
 
+// liveness asks whether paths and correspondents work, and draws the conclusions: paths
+// are left and taken again, other locators validated.
+type liveness struct{ steering }
+
 // validate keeps probes going while a preferred locator is unvalidated or a path is
 // held for dead, and stops them when there is nothing left to find out.
-func (c *Core) validate(now time.Time, s *session) {
+func (c *liveness) validate(now time.Time, s *session) {
 	c.askNewPlace(now, s)
 	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
 		return
@@ -179,7 +183,7 @@ func (c *Core) validate(now time.Time, s *session) {
 		c.arm(&s.schedule, timerProbe, now, s.backoff(probeMin))
 		return
 	}
-	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unvalidated(), func(l roam.L64) bool { return !s.probedRemote(c, l) })
+	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unvalidated(), func(l roam.L64) bool { return !c.probes.askAt(s.sent, l) })
 	if !fresh {
 		return
 	}
@@ -192,31 +196,24 @@ func (c *Core) validate(now time.Time, s *session) {
 	c.validateRound(now, s)
 }
 
-func (c *Core) curious(s *session) bool { return c.asksPlaces(s) || s.isUnconfirmed() }
+func (c *pathChoice) curious(s *session) bool { return c.asksPlaces(s) || s.isUnconfirmed() }
 
 // asksPlaces reports whether a locator or a path is to be probed.
-func (c *Core) asksPlaces(s *session) bool {
+func (c *pathChoice) asksPlaces(s *session) bool {
 	return len(s.remotes.unvalidated()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
 }
 
 // missed returns the paths that would be in use again if they worked.
-func (c *Core) missed(s *session) []Path {
+func (c *pathChoice) missed(s *session) []Path {
 	if len(s.bad) == 0 {
 		return nil
 	}
 	return slices.DeleteFunc(cross(c.host.active, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
 }
 
-func (s *session) probedRemote(c *Core, l roam.L64) bool {
-	return slices.ContainsFunc(s.sent, func(t token) bool {
-		p, ok := c.probes[t]
-		return ok && p.path.Remote == l
-	})
-}
-
 // validateRound probes each unvalidated locator, from one source after the other,
 // and each path that is held for dead.
-func (c *Core) validateRound(now time.Time, s *session) {
+func (c *liveness) validateRound(now time.Time, s *session) {
 	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
 		// Nothing says whether it is the locator in use that does not work.
@@ -252,7 +249,7 @@ func (s *session) backoff(least time.Duration) time.Duration {
 }
 
 // handleSilence suspects all paths of a session that sends and hears nothing.
-func (c *Core) handleSilence(now time.Time, s *session) {
+func (c *liveness) handleSilence(now time.Time, s *session) {
 	s.watch.silence = s.watch.state == settling // its end asks for it
 	if s.state != Established || len(s.entry.Paths) == 0 || s.watch.state == suspect ||
 		s.watch.state == settling || s.watch.state == silent {
@@ -269,7 +266,7 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 // one round may cost is MaxPaths packets, so large sets take turns. The first
 // round stays with sources that the correspondent knows, as it would follow
 // the nonce to others; often one lost packet is all that there is.
-func (c *Core) suspectRound(now time.Time, s *session) {
+func (c *liveness) suspectRound(now time.Time, s *session) {
 	sources, destinations := placesOf(c.host.usable(now)), s.remotes.all()
 	n := len(sources) * len(destinations)
 	if n == 0 {
@@ -295,7 +292,7 @@ func (c *Core) suspectRound(now time.Time, s *session) {
 }
 
 // probeTimeout ends a round.
-func (c *Core) probeTimeout(now time.Time, s *session) {
+func (c *liveness) probeTimeout(now time.Time, s *session) {
 	if len(c.host.active) == 0 {
 		return
 	}
@@ -330,7 +327,7 @@ func (c *Core) probeTimeout(now time.Time, s *session) {
 
 // lookAgain brings back the locators of the record that a dead session has lost since, as
 // their owner had withdrawn them, and reports whether it has: they are asked then.
-func (c *Core) lookAgain(now time.Time, s *session) bool {
+func (c *liveness) lookAgain(now time.Time, s *session) bool {
 	k := c.recordOf(s)
 	if k == nil || !slices.ContainsFunc(k.locators, func(r remote) bool { return s.remotes.find(r.l64) == nil }) {
 		return false
@@ -347,7 +344,7 @@ func (s *session) heardSince(t time.Time) bool {
 
 // validateTimeout gives up the use of locators that stay unvalidated while others
 // are to be had, and goes on asking.
-func (c *Core) validateTimeout(now time.Time, s *session) {
+func (c *liveness) validateTimeout(now time.Time, s *session) {
 	if s.watch.round == unprovedBad && s.state == Established {
 		for _, p := range s.entry.Paths {
 			if r := s.remotes.find(p.Remote); r != nil && !r.validated && !s.isOnlyThere(r) {
@@ -365,13 +362,13 @@ func (c *Core) validateTimeout(now time.Time, s *session) {
 }
 
 // settle gives the paths in use that have not answered one more probe.
-func (c *Core) settle(now time.Time, s *session) {
+func (c *liveness) settle(now time.Time, s *session) {
 	s.watch.state, s.watch.round = settling, settleTries-1
 	c.settleRound(now, s)
 }
 
 // settleRound probes the paths in use that have not answered, if any.
-func (c *Core) settleRound(now time.Time, s *session) {
+func (c *liveness) settleRound(now time.Time, s *session) {
 	paths := s.unansweredPaths()
 	if len(paths) == 0 || s.watch.round >= settleTries {
 		c.endSettling(now, s)
@@ -394,7 +391,7 @@ func (s *session) unansweredPaths() []Path {
 // The correspondent is told our set again when a path is left, over those that
 // work: it may still send on the dead one, and hears us, so that silence does
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
-func (c *Core) endSettling(now time.Time, s *session) {
+func (c *liveness) endSettling(now time.Time, s *session) {
 	again := c.judgeQueues(now, s)
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
@@ -427,7 +424,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 }
 
 // heard is called when an authentic packet of the correspondent has come.
-func (c *Core) heard(now time.Time, s *session) {
+func (c *liveness) heard(now time.Time, s *session) {
 	s.lastRx = later(s.lastRx, now)
 	if s.dead {
 		s.dead = false
@@ -445,7 +442,7 @@ func (c *Core) heard(now time.Time, s *session) {
 
 // hope takes an entry that is held for dead as alive on a locator that it has
 // not been sent to from yet: data need not wait for the answer to a probe.
-func (c *Core) hope(now time.Time, s *session) {
+func (c *steering) hope(now time.Time, s *session) {
 	if !s.dead {
 		return
 	}
@@ -455,10 +452,10 @@ func (c *Core) hope(now time.Time, s *session) {
 }
 
 // suspendProbes stops probing for want of a locator.
-func (c *Core) suspendProbes(s *session) { c.disarm(&s.schedule, timerProbe) }
+func (c *liveness) suspendProbes(s *session) { c.disarm(&s.schedule, timerProbe) }
 
 // restartProbes begins anew what was under way: our own locators changed.
-func (c *Core) restartProbes(now time.Time, s *session) {
+func (c *liveness) restartProbes(now time.Time, s *session) {
 	switch s.watch.state {
 	case quiet, proving:
 		s.watch = watch{}

@@ -327,6 +327,8 @@ func (l *local) useOrder() int {
 	return 0
 }
 
+func (c *Core) usable(now time.Time) []*local { return c.host.usable(now) }
+
 // expiry returns when the last of the prefixes with locator l64 ends; false if
 // there is none within its lifetime.
 func (h *host) expiry(now time.Time, l64 roam.L64) (end time.Time, ok bool) {
@@ -388,14 +390,14 @@ func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
 	}
 }
 
-// fire is called when the lifetime of a locator has ended, and for the next batch
+// hostTimeout is called when the lifetime of a locator has ended, and for the next batch
 // of correspondents that are told of a move.
-func (h *host) fire(c *Core, now time.Time, t timer) {
+func (c *Core) hostTimeout(now time.Time, t timer) {
 	if t == timerMove {
 		c.nextBatch(now)
 		return
 	}
-	h.dropUnconfirmed(now)
+	c.host.dropUnconfirmed(now)
 	c.reselect(now, "lifetime over")
 }
 
@@ -409,4 +411,4 @@ func (c *Core) reselect(now time.Time, why string) {
 }
 
 // Locals returns the locators of this host, in the order of link and locator.
-func (c *Core) Locals(now time.Time) []LocalState { return c.host.show(now) }
+func (c *node) Locals(now time.Time) []LocalState { return c.host.show(now) }

@@ -10,7 +10,7 @@ import (
 // packets that come in elsewhere than where ours leave, hence the only path in
 // use is asked too, if there is another one to take: of ours or, as a late packet may
 // have led to where the correspondent is no more, of the correspondent's.
-func (c *Core) monitor(now time.Time, s *session) {
+func (c *liveness) monitor(now time.Time, s *session) {
 	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
 	every := monitorEvery
 	if len(s.entry.Paths) == 1 {

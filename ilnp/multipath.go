@@ -38,7 +38,7 @@ func (s *session) forgetPaths() {
 }
 
 // noteLength takes the answer to a probe.
-func (c *Core) noteLength(now time.Time, s *session, pr probe) {
+func (c *steering) noteLength(now time.Time, s *session, pr probe) {
 	s.multipath.HandleAnswer(now, pr.path, pr.sent)
 	if len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, pr.path) {
 		c.upsert(now, s, s.entry.Paths)
@@ -47,7 +47,7 @@ func (c *Core) noteLength(now time.Time, s *session, pr probe) {
 }
 
 // measure asks all paths in use at once if the length of one is in doubt.
-func (c *Core) measure(now time.Time, s *session) {
+func (c *liveness) measure(now time.Time, s *session) {
 	if s.state == Established && s.multipath.Doubtful(s.use()) {
 		s.monitored = time.Time{}
 		c.monitor(now, s)
@@ -55,14 +55,14 @@ func (c *Core) measure(now time.Time, s *session) {
 }
 
 // handleQueue asks all paths in use, unless that has just been done.
-func (c *Core) handleQueue(now time.Time, s *session) {
+func (c *liveness) handleQueue(now time.Time, s *session) {
 	if s.state == Established && !s.dead && s.multipath.HandleQueue(now, s.use(), s.watch.state == settling) {
 		s.lastTx = later(s.lastTx, now)
 		c.askQueues(now, s)
 	}
 }
 
-func (c *Core) askQueues(now time.Time, s *session) {
+func (c *liveness) askQueues(now time.Time, s *session) {
 	s.monitored = time.Time{}
 	if c.monitor(now, s); s.watch.state == settling { // else it has other questions
 		s.multipath.Asked(now)
@@ -70,7 +70,7 @@ func (c *Core) askQueues(now time.Time, s *session) {
 }
 
 // judgeQueues takes the end of a round of probes. It reports whether to ask again at once.
-func (c *Core) judgeQueues(now time.Time, s *session) (again bool) {
+func (c *steering) judgeQueues(now time.Time, s *session) (again bool) {
 	lost := s.unansweredPaths()
 	s.multipath.HandleNoAnswer(s.use(), lost)
 	changed, again := s.multipath.HandleSettled(now, s.use(), lost, len(s.watch.answered) > 0)
@@ -81,14 +81,14 @@ func (c *Core) judgeQueues(now time.Time, s *session) (again bool) {
 }
 
 // forgetQueues has all paths get the same again when nothing has waited for long.
-func (c *Core) forgetQueues(now time.Time, s *session) {
+func (c *steering) forgetQueues(now time.Time, s *session) {
 	if s.multipath.Expire(now) {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
 
 // handleStall asks all paths in use at each sign of TCP.
-func (c *Core) handleStall(now time.Time, s *session) {
+func (c *liveness) handleStall(now time.Time, s *session) {
 	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.tracked() || s.watch.state == settling {
 		return
 	}
@@ -100,7 +100,7 @@ func (c *Core) handleStall(now time.Time, s *session) {
 
 // judgeStall takes that all paths in use have answered a question. The correspondent
 // learns by probes that connections keep to one path: it has to answer each on its path.
-func (c *Core) judgeStall(now time.Time, s *session, question time.Time, rounds int) {
+func (c *liveness) judgeStall(now time.Time, s *session, question time.Time, rounds int) {
 	if s.multipath.HandleSound(now, s.use(), question, rounds) {
 		c.setPerFlow(now, s, s.perFlow.Again(now))
 		c.probePaths(now, s, s.entry.Paths)
@@ -108,20 +108,20 @@ func (c *Core) judgeStall(now time.Time, s *session, question time.Time, rounds 
 }
 
 // spreadAgain ends the spell in which connections keep to one path each.
-func (c *Core) spreadAgain(now time.Time, s *session) {
+func (c *steering) spreadAgain(now time.Time, s *session) {
 	if next, over := s.perFlow.End(now); over {
 		c.setPerFlow(now, s, next)
 	}
 }
 
 // askedSpread does as the correspondent wants it.
-func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
+func (c *steering) askedSpread(now time.Time, s *session, byFlow bool) {
 	if s.multipath.HandleWish(now, byFlow) {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
 
-func (c *Core) setPerFlow(now time.Time, s *session, spell multipath.Spell) {
+func (c *steering) setPerFlow(now time.Time, s *session, spell multipath.Spell) {
 	s.multipath.HandleSpell()
 	s.perFlow = spell
 	if k := c.recordOf(s); k != nil {
@@ -131,7 +131,7 @@ func (c *Core) setPerFlow(now time.Time, s *session, spell multipath.Spell) {
 }
 
 // tellSpread tells when that has changed.
-func (c *Core) tellSpread(now time.Time, s *session) {
+func (c *steering) tellSpread(now time.Time, s *session) {
 	if spread, changed := s.multipath.Show(s.use()); changed {
 		c.notify(Event{Time: now, Kind: SpreadChanged, Key: s.key, Reason: spread.String()})
 	}

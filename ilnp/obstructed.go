@@ -97,6 +97,6 @@ func (c *Core) HandleObstructed(now time.Time, remote roam.NID, paths []Path) {
 }
 
 // Obstructed returns the obstructed paths to a node, in no order.
-func (c *Core) Obstructed(remote roam.NID) []Path {
+func (c *node) Obstructed(remote roam.NID) []Path {
 	return slices.Collect(maps.Keys(c.obstructed[remote]))
 }

@@ -20,7 +20,7 @@ import (
 // Listed reports whether a node is known, and whether it is where its record has it: a
 // data plane delivers nothing under a known NID from elsewhere before its sender is
 // validated.
-func (c *Core) Listed(at roam.ILV) (known, listed bool) {
+func (c *node) Listed(at roam.ILV) (known, listed bool) {
 	return c.known[at.NID] != nil, c.lists(at)
 }
 
@@ -104,7 +104,7 @@ type ownership struct {
 	effects      ownershipEffects
 }
 
-// ownershipEffects is what a change of names does to sessions.
+// ownershipEffects are the effects that a change of names has on sessions.
 type ownershipEffects interface {
 	emit(Output)
 	removeSession(now time.Time, s *session)

@@ -10,7 +10,7 @@ import (
 // entry, to whoever helps its connections over that. Nothing has become of a session
 // that has just begun, or that a predecessor left; and one that is only preinstalled
 // has no connections.
-func (c *Core) tellPaths(old, now Entry) {
+func (c *steering) tellPaths(old, now Entry) {
 	if old.Key != now.Key || now.Preinstalled {
 		return
 	}

@@ -39,7 +39,7 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 		open = []Path{open[s.checks%len(open)]}
 		s.checks++
 	}
-	c.forgetProbes(&s.sent, now.Add(-tokenLife))
+	c.probes.forget(&s.sent, now.Add(-tokenLife))
 	for _, p := range open {
 		for _, form := range forms {
 			if skip != nil && skip(p, form) {
@@ -49,7 +49,7 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 			if form == FormFull {
 				pr.size = c.host.mtus[p.Local.Link]
 			}
-			c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, pr)
+			c.sendProbe(now, c.ask(now, s), pr)
 		}
 	}
 	return paths
@@ -57,7 +57,7 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 
 // checkedForms returns the forms that are asked for: the one of the RFCs alone at
 // first, as long as there is no session.
-func (c *Core) checkedForms(s *session) []ProbeForm {
+func (c *sender) checkedForms(s *session) []ProbeForm {
 	switch {
 	case !c.hasUDP(s), !s.remoteNonce.Present() && s.checks == 0:
 		return []ProbeForm{FormOption}
@@ -69,7 +69,7 @@ func (c *Core) checkedForms(s *session) []ProbeForm {
 
 // checkedFrom returns the locators that can be asked from without moving the
 // session: a correspondent follows the nonce to a locator that it was not told.
-func (c *Core) checkedFrom(now time.Time, s *session) []roam.LinkLocator {
+func (c *pathChoice) checkedFrom(now time.Time, s *session) []roam.LinkLocator {
 	return slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
 		return s.state == Established && !s.update.lists(l.L64)
 	})

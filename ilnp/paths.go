@@ -8,6 +8,10 @@ import (
 	"roam"
 )
 
+// pathChoice says which paths a session may take, and which of our locators its
+// correspondent is to know. It changes nothing.
+type pathChoice struct{ node }
+
 // entryAt is the i-th of the n*m combinations of n sources and m destinations,
 // in an order in which every prefix whose length is a multiple of the least
 // common multiple of n and m has each source equally often and each
@@ -62,7 +66,7 @@ func placesOf(ls []*local) []roam.LinkLocator {
 // pathsFor returns the paths to send on: active locators towards preferred
 // ones. Paths that liveness found dead are left out, in favour of ever less
 // preferred ones, as long as anything else is there; obstructed ones always.
-func (c *Core) pathsFor(now time.Time, s *session) []Path {
+func (c *pathChoice) pathsFor(now time.Time, s *session) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
 		p := s.entry.Paths[0]
 		usable := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
@@ -151,7 +155,7 @@ func (s *session) unvalidatedIn(p Entry) (all, given []roam.L64) {
 // validatedOf returns those of the accepted locators from which a packet without a
 // nonce is this session's, and of no other with its NID: those where its
 // correspondent was validated.
-func (c *Core) validatedOf(s *session, accept []roam.L64) []roam.L64 {
+func (c *pathChoice) validatedOf(s *session, accept []roam.L64) []roam.L64 {
 	if s.key.Remote == s.remoteNID {
 		return nil // what is no other session's is its anyway
 	}
@@ -172,7 +176,7 @@ func (s *session) allUnvalidated() bool {
 // reserveFor returns paths to validated locators that the correspondent lists, but
 // prefers less, when none of those in use is proven: more than an unvalidated
 // locator may get has a way to go until the proof is there.
-func (c *Core) reserveFor(s *session, p Entry) []Path {
+func (c *pathChoice) reserveFor(s *session, p Entry) []Path {
 	var validated []roam.L64
 	for _, r := range s.remotes {
 		used := slices.ContainsFunc(p.Paths, func(p Path) bool { return p.Remote == r.l64 })

@@ -85,7 +85,7 @@ func (seen profile) advised(p Peer) profile {
 
 // Knows reports whether the correspondent is known as p tells of it, so that AddPeer
 // would change nothing.
-func (c *Core) Knows(p Peer) bool {
+func (c *node) Knows(p Peer) bool {
 	k := c.known[p.NID]
 	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) {
 		return false
@@ -106,7 +106,7 @@ func (c *Core) Knows(p Peer) bool {
 }
 
 // adviseSession brings what was told of a correspondent into its session.
-func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
+func (c *liveness) adviseSession(now time.Time, s *session, k *correspondent) {
 	last := uint16(0)
 	for _, r := range s.remotes {
 		if r.standing == current {
@@ -145,20 +145,18 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 		}
 	}
 	for _, local := range c.cfg.NIDs {
-		for _, k := range slices.Clone(c.pending[SessionKey{local, nid}]) {
-			c.dropPending(now, k)
-		}
+		c.pending.dropAll(now, local, nid)
 	}
 }
 
 // KnownNIDs returns the Node Identifiers of the correspondents of which somebody
 // told, in no order.
-func (c *Core) KnownNIDs() []roam.NID { return slices.Collect(maps.Keys(c.known)) }
+func (c *node) KnownNIDs() []roam.NID { return slices.Collect(maps.Keys(c.known)) }
 
 // Peers returns the correspondents, known ones and those with sessions, in the
 // order of their keys. One without a session has the state Initiated and no
 // Since.
-func (c *Core) Peers(now time.Time) []PeerState {
+func (c *node) Peers(now time.Time) []PeerState {
 	states := c.KnownPeers(now)
 	for _, s := range c.sessions {
 		if c.recordOf(s) == nil {
@@ -171,7 +169,7 @@ func (c *Core) Peers(now time.Time) []PeerState {
 
 // KnownPeers returns those of Peers of which somebody told, in the order of
 // their keys: however many pending peers there are, few.
-func (c *Core) KnownPeers(now time.Time) []PeerState {
+func (c *node) KnownPeers(now time.Time) []PeerState {
 	var states []PeerState
 	for _, k := range c.known {
 		talking := false
@@ -189,7 +187,7 @@ func (c *Core) KnownPeers(now time.Time) []PeerState {
 }
 
 // Tally counts the correspondents that Peers would return.
-func (c *Core) Tally() Tally {
+func (c *node) Tally() Tally {
 	t := Tally{}
 	for _, s := range c.sessions {
 		t.Sessions[s.state]++
@@ -208,7 +206,7 @@ func (c *Core) Tally() Tally {
 	return t
 }
 
-func (c *Core) showSession(now time.Time, s *session) PeerState {
+func (c *node) showSession(now time.Time, s *session) PeerState {
 	p := PeerState{
 		Key: s.key, NID: s.remoteNID, State: s.state, Dead: s.dead, Locators: s.show(now), Paths: slices.Clone(s.entry.Paths),
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
@@ -228,7 +226,7 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 	return p
 }
 
-func (c *Core) showKnown(now time.Time, k *correspondent) PeerState {
+func (c *node) showKnown(now time.Time, k *correspondent) PeerState {
 	p := PeerState{Key: SessionKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
 		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
 	for _, r := range k.locators {

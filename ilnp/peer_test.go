@@ -117,7 +117,7 @@ func TestRemovePeerEndsEverything(t *testing.T) {
 	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
 	b.RemovePeer(b.now, peerNID)
 	b.drain()
-	if len(b.entries)+len(b.pendingPeers)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
+	if len(b.entries)+len(b.pending.byKey)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
 		t.Error("something of the removed correspondent is left")
 	}
 	if at, armed := b.PollTimeout(); armed {
@@ -223,8 +223,8 @@ func TestPendingPeerIsGivenUp(t *testing.T) {
 	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
 	b.pass(time.Minute)
-	if n := len(b.probesSent()); n != 2 || len(b.pendingPeers) != 0 {
-		t.Errorf("%d probes and %d pending peers, want 2 for one packet of 100 bytes, and none", n, len(b.pendingPeers))
+	if n := len(b.probesSent()); n != 2 || len(b.pending.byKey) != 0 {
+		t.Errorf("%d probes and %d pending peers, want 2 for one packet of 100 bytes, and none", n, len(b.pending.byKey))
 	}
 	if p := b.probesSent()[0]; len(b.probes) != 0 {
 		t.Error("probes of the given up pending peer are remembered")

@@ -185,7 +185,7 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 		t.Errorf("%d probes in %v", n, pendingSlowly)
 	}
 	b.pass(pendingSilence + pendingSlowly)
-	if len(b.pendingPeers) > 0 {
+	if len(b.pending.byKey) > 0 {
 		t.Error("it is not given up when it is silent")
 	}
 	b.forget()

@@ -38,11 +38,11 @@ type TooBig struct {
 func (TooBig) output() {}
 
 // SetLinkMTU notes how many bytes a packet on a link may have.
-func (c *Core) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
+func (c *node) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
 
 // HandleTooBig notes that a router said Packet Too Big about a session: the path
 // is no black hole.
-func (c *Core) HandleTooBig(key SessionKey) {
+func (c *node) HandleTooBig(key SessionKey) {
 	if s := c.sessionOf(key); s != nil {
 		s.size.told = true
 	}
@@ -51,7 +51,7 @@ func (c *Core) HandleTooBig(key SessionKey) {
 // checkSize asks for the size of the path in use, judges the answers a second
 // later, and keeps our stack reminded. It returns whether it asked, which it does
 // only if it may.
-func (c *Core) checkSize(now time.Time, s *session, mayAsk bool) bool {
+func (c *sender) checkSize(now time.Time, s *session, mayAsk bool) bool {
 	if s.state != Established || !s.asks || !c.hasUDP(s) || len(s.entry.Paths) == 0 || now.Sub(s.lastTx) > sizeActive {
 		return false
 	}
@@ -64,11 +64,10 @@ func (c *Core) checkSize(now time.Time, s *session, mayAsk bool) bool {
 		return false
 	case !v.asked && r != nil && r.validated && c.host.mtus[p.Local.Link] > leastMTU:
 		v.asked = true
-		c.forgetProbes(&s.sent, now.Add(-tokenLife))
+		c.probes.forget(&s.sent, now.Add(-tokenLife))
 		for range sizeAsked {
-			nids := SessionKey{s.localNID, s.remoteNID}
-			c.sendProbe(now, s, &s.sent, nids, s.localNonce, probe{path: p, form: FormUDP, sizing: true})
-			c.sendProbe(now, s, &s.sent, nids, s.localNonce, probe{path: p, form: FormFull, size: c.host.mtus[p.Local.Link], sizing: true})
+			c.sendProbe(now, c.ask(now, s), probe{path: p, form: FormUDP, sizing: true})
+			c.sendProbe(now, c.ask(now, s), probe{path: p, form: FormFull, size: c.host.mtus[p.Local.Link], sizing: true})
 		}
 		return true
 	case v.full, v.told, !v.small:

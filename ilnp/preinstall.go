@@ -14,13 +14,13 @@ import (
 // that come in: a correspondent that contacts us first becomes a session as any other.
 //
 // They are known correspondents without a session, at most Config.Preinstall: those that
-// were made known first, and later those that an application asked for, or had a session
+// were made known first, and later those that an application looked up, or had a session
 // with, last. None of them is in the cache.
 type preinstalled struct {
 	cfg     *Config
 	cache   *cache
 	entries map[SessionKey]*session // their keys have the first NID of this host
-	order   []SessionKey            // the one asked for the longest ago first
+	order   []SessionKey            // the one looked up the longest ago first
 
 	emit  func(Output)
 	draw  func(now time.Time) (Nonce, bool)
@@ -29,9 +29,9 @@ type preinstalled struct {
 
 func (p *preinstalled) keyOf(nid roam.NID) SessionKey { return SessionKey{p.cfg.NIDs[0], nid} }
 
-// ask preinstalls an entry for a known correspondent, as an application has asked for it.
-// Where there are too many, the one that was asked for the longest ago is removed.
-func (p *preinstalled) ask(now time.Time, nid roam.NID) {
+// lookedUp preinstalls an entry for a known correspondent that an application has looked up.
+// Where there are too many, the one looked up the longest ago is removed.
+func (p *preinstalled) lookedUp(now time.Time, nid roam.NID) {
 	key := p.keyOf(nid)
 	if i := slices.Index(p.order, key); i >= 0 {
 		p.order = append(slices.Delete(p.order, i, i+1), key)
@@ -169,10 +169,10 @@ func (p *preinstalled) restore(now time.Time, v savedSession) {
 	p.add(now, s)
 }
 
-// Preinstall has the entry of a known correspondent without a session preinstalled, since
-// an application has asked for it. Where there are too many, the one that was asked for
-// the longest ago is removed.
-func (c *Core) Preinstall(now time.Time, nid roam.NID) { c.preinstalled.ask(now, nid) }
+// Preinstall preinstalls an entry for a known correspondent without a session that an
+// application has just looked up. Where there are too many, the one looked up the longest
+// ago is removed.
+func (c *node) Preinstall(now time.Time, nid roam.NID) { c.preinstalled.lookedUp(now, nid) }
 
 // begin makes a session of a preinstalled entry which a packet of ours has used that has
 // left already; nil: there is none.

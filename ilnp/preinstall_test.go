@@ -279,8 +279,8 @@ func TestPreinstalledEntries(t *testing.T) {
 		p.advise(epoch, ca.known[nid])
 	}
 	want("three were made known", n1, n2)
-	p.ask(epoch, n1)
-	p.ask(epoch, n3)
+	p.lookedUp(epoch, n1)
+	p.lookedUp(epoch, n3)
 	want("an application asked for the first and the third one", n1, n3)
 
 	s := p.take(SessionKey{ownNID, n3})
@@ -288,8 +288,8 @@ func TestPreinstalledEntries(t *testing.T) {
 	if want("the third one has a session", n1, n3); p.has(s) {
 		t.Error("a session is still preinstalled")
 	}
-	p.ask(epoch, n3)
-	p.ask(epoch, n2)
+	p.lookedUp(epoch, n3)
+	p.lookedUp(epoch, n2)
 	want("all entries of the data plane but one are in use", n1, n2, n3)
 	p.giveWay(SessionKey{ownNID, n4})
 	want("a session with the fourth one begins", n2, n3)

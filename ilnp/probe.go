@@ -33,55 +33,119 @@ type tokens []token
 // prober is what sends probes: a session or a pending peer.
 type prober interface {
 	machine
-	// mayProbe reports whether a probe of so many bytes may go to a locator now.
-	mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool
-	// probesOverNIDs reports whether the next probe to a locator is summed over NIDs.
-	probesOverNIDs(c *Core, now time.Time, l roam.L64) bool
 	// nids returns the ends of its probes.
 	nids() SessionKey
 }
 
 func (s *session) nids() SessionKey { return SessionKey{s.localNID, s.remoteNID} }
 
-func (s *session) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
-	return c.isSummedOverNIDs(now, s.profile, s.sent, l)
-}
+// probes are those under way, of all sessions and pending peers, by their tokens.
+type probes map[token]probe
 
-func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
-	return c.accounts.mayReach(now, s, l, c.listedAt(s, l), bytes, true)
-}
-
-// sendProbe sends an echo request with our nonce for this correspondent.
-func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey, nonce Nonce, pr probe) {
-	var t token
-	if c.obstructed.has(nids.Remote, pr.path) || !c.draw(now, t[:]) {
-		return
-	}
-	c.probeSeq++
-	if s, ok := m.(*session); ok {
-		pr.flow = s.perFlow.On && pr.form <= FormUDP
-	}
-	pr.overNIDs = pr.form == FormOption && m.probesOverNIDs(c, now, pr.path.Remote)
-	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
-	b, err := c.buildProbe(src, dst, nonce, t, pr)
-	if err != nil || !m.mayProbe(c, now, pr.path.Remote, len(b)) {
-		return
-	}
-	pr.from, pr.sent = m, now
-	c.probes[t] = pr
-	*sent = append(*sent, t)
-	c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull})
-}
-
-// forgetProbes drops the probes that were sent before a point in time, and
+// forget drops the probes of a machine that were sent before a point in time, and
 // those that were answered.
-func (c *Core) forgetProbes(sent *tokens, before time.Time) {
+func (ps probes) forget(sent *tokens, before time.Time) {
 	*sent = slices.DeleteFunc(*sent, func(t token) bool {
-		p, ok := c.probes[t]
+		p, ok := ps[t]
 		if ok && !p.sent.After(before) {
-			delete(c.probes, t)
+			delete(ps, t)
 			ok = false
 		}
 		return !ok
 	})
+}
+
+// answeredBy returns the probe that an answer with this token is of, if it came between
+// these nodes, and from where the probe went.
+func (ps probes) answeredBy(t token, nids SessionKey, from roam.L64) (probe, bool) {
+	pr, ok := ps[t]
+	return pr, ok && pr.path.Remote == from && pr.from.nids() == nids
+}
+
+// askAt reports whether one of a machine's probes is under way to a locator.
+func (ps probes) askAt(sent tokens, l roam.L64) bool {
+	return slices.ContainsFunc(sent, func(t token) bool {
+		p, ok := ps[t]
+		return ok && p.path.Remote == l
+	})
+}
+
+// last returns the last probe of a machine that went to a locator before now in the form
+// of the RFCs, and whose silence says something.
+func (ps probes) last(now time.Time, sent tokens, l roam.L64) (probe, bool) {
+	for _, t := range slices.Backward(sent) {
+		pr, ok := ps[t]
+		if ok && pr.form == FormOption && !pr.moot && pr.path.Remote == l && pr.sent.Before(now) {
+			return pr, true
+		}
+	}
+	return probe{}, false
+}
+
+// drop takes the probes in the form of the RFCs that a path has not answered for moot.
+// Their answers may yet be under way, and are as good as any.
+func (ps probes) drop(sent tokens, p Path, before time.Time) {
+	for _, t := range sent {
+		if pr, ok := ps[t]; ok && pr.form == FormOption && pr.path == p && pr.sent.Before(before) {
+			pr.moot = true
+			ps[t] = pr
+		}
+	}
+}
+
+// isSummedOverNIDs reports whether the next probe to a locator is summed over NIDs:
+// as long as the rule is not known, if the last one was not and has no answer.
+func (ps probes) isSummedOverNIDs(now time.Time, f profile, sent tokens, l roam.L64) bool {
+	if f.icmp != icmpSought || f.asks {
+		return f.overNIDs(1)
+	}
+	pr, ok := ps.last(now, sent, l)
+	return ok && !pr.overNIDs
+}
+
+// sender sends probes and control messages, in the forms that get through.
+type sender struct {
+	pathChoice
+	probes   probes
+	probeSeq uint16
+}
+
+func (c *sender) init(cfg Config) {
+	c.pathChoice.init(cfg)
+	c.probes = make(probes)
+}
+
+// question is whom a probe is from, and how it is to be spoken with.
+type question struct {
+	from    prober
+	sent    *tokens
+	nonce   Nonce
+	profile profile
+	may     func(l roam.L64, bytes int) bool // whether so much may go to a locator now
+}
+
+// ask returns what a session's probes have in common.
+func (c *sender) ask(now time.Time, s *session) question {
+	return question{s, &s.sent, s.localNonce, s.profile, func(l roam.L64, bytes int) bool { return c.accounts.mayReach(now, s, l, c.listedAt(s, l), bytes, true) }}
+}
+
+// sendProbe sends an echo request with our nonce for this correspondent.
+func (c *sender) sendProbe(now time.Time, q question, pr probe) {
+	var t token
+	nids := q.from.nids()
+	if c.obstructed.has(nids.Remote, pr.path) || !c.draw(now, t[:]) {
+		return
+	}
+	c.probeSeq++
+	pr.flow = q.profile.perFlow.On && pr.form <= FormUDP
+	pr.overNIDs = pr.form == FormOption && c.probes.isSummedOverNIDs(now, q.profile, *q.sent, pr.path.Remote)
+	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
+	b, err := c.buildProbe(src, dst, q.nonce, t, pr)
+	if err != nil || !q.may(pr.path.Remote, len(b)) {
+		return
+	}
+	pr.from, pr.sent = q.from, now
+	c.probes[t] = pr
+	*q.sent = append(*q.sent, t)
+	c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull})
 }

@@ -29,9 +29,9 @@ func (p Peer) profile() profile {
 	}
 }
 
-// pending peer is the profile of a correspondent of which nothing is known.
-func (c *Core) defaultProfile() profile {
-	return profile{rule: c.cfg.Rule, sought: true, control: control{form: formOf(c.cfg.DraftLU)}}
+// defaultProfile is the profile of a correspondent of which nothing is known.
+func (cfg *Config) defaultProfile() profile {
+	return profile{rule: cfg.Rule, sought: true, control: control{form: formOf(cfg.DraftLU)}}
 }
 
 // found takes the rule that a packet has shown. One that people fixed stays: they
@@ -56,7 +56,7 @@ func (p *profile) found(f FoundRule) {
 //
 // Packets without a nonce anybody may write. So where the correspondent has put its own
 // on packets long after all that calls for it, they do not count any more.
-func (c *Core) judgeOption(now time.Time, s *session, a Activity) {
+func (c *steering) judgeOption(now time.Time, s *session, a Activity) {
 	c.noteAsks(s, a)
 	s.noteLate(now, a)
 	always, sure := s.nonceAlways, s.nonceSure
@@ -101,7 +101,7 @@ func (s *session) noteLate(now time.Time, a Activity) {
 
 // noteAsks remembers that a correspondent runs Roam, for this session and for those
 // to come.
-func (c *Core) noteAsks(s *session, a Activity) {
+func (c *steering) noteAsks(s *session, a Activity) {
 	if !a.Asks {
 		return
 	}
@@ -116,7 +116,7 @@ func (c *Core) noteAsks(s *session, a Activity) {
 
 // doubtRoam forgets that, as the correspondent acknowledges nothing, unless it has
 // asked in this session: its node may run another stack by now.
-func (c *Core) doubtRoam(s *session) {
+func (c *node) doubtRoam(s *session) {
 	if !s.asksByRecord {
 		return
 	}
@@ -128,7 +128,7 @@ func (c *Core) doubtRoam(s *session) {
 
 // handleRule notes the rule of a correspondent for this session and for those
 // to come.
-func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
+func (c *steering) handleRule(now time.Time, s *session, f FoundRule) {
 	if f == FoundOther {
 		c.guessOther(now, s)
 		return
@@ -145,7 +145,7 @@ func (c *Core) handleRule(now time.Time, s *session, f FoundRule) {
 // confirmedRecordOf is recordOf for what packets with the session's nonce have shown. Until
 // an answer to a probe bears that nonce it may be a forgery's, and what the session
 // learned ends with it.
-func (c *Core) confirmedRecordOf(s *session) *correspondent {
+func (c *node) confirmedRecordOf(s *session) *correspondent {
 	if !s.confirmed {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (c *Core) confirmedRecordOf(s *session) *correspondent {
 
 // recordProfile keeps for sessions to come what a session has learned before its nonce
 // was confirmed.
-func (c *Core) recordProfile(s *session) {
+func (c *node) recordProfile(s *session) {
 	k := c.recordOf(s)
 	if k == nil {
 		return
@@ -169,8 +169,8 @@ func (c *Core) recordProfile(s *session) {
 }
 
 // forgetProfile gives a session back what was known of its correspondent before it began.
-func (c *Core) forgetProfile(s *session) {
-	s.profile = c.defaultProfile()
+func (c *node) forgetProfile(s *session) {
+	s.profile = c.cfg.defaultProfile()
 	if k := c.recordOf(s); k != nil {
 		s.profile = k.profile
 	}

@@ -156,8 +156,8 @@ func TestReplyOfAnotherNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.receive(1, packet)
-	if len(b.sessions) != 1 || len(b.Core.pendingPeers) != 0 || b.RejectedInput()[reasonToken] != 1 {
-		t.Errorf("%d sessions, %d pending, refusals %v", len(b.sessions), len(b.Core.pendingPeers), b.RejectedInput())
+	if len(b.sessions) != 1 || len(b.pending.byKey) != 0 || b.RejectedInput()[reasonToken] != 1 {
+		t.Errorf("%d sessions, %d pending, refusals %v", len(b.sessions), len(b.pending.byKey), b.RejectedInput())
 	}
 	b.reply(p, peerNonce)
 	if !b.sessions[theKey].remotes.find(netP).validated {

@@ -40,7 +40,7 @@ func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 }
 
 // claimed names the session that a refused packet claims to be of, for people.
-func (c *Core) claimed(packet []byte) SessionKey {
+func (c *node) claimed(packet []byte) SessionKey {
 	h, err := ip6.Parse(packet)
 	if err != nil {
 		return SessionKey{}
@@ -61,7 +61,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case !p.Nonce.Present():
 		c.refuse(now, key, reasonNoNonce)
 		return
-	case s == nil && c.keepEarly(now, link, p, packet):
+	case s == nil && c.pending.keepEarly(now, link, p, packet):
 		return
 	case s == nil && len(c.between(p.Dst.NID, p.Src.NID)) == 0:
 		c.refuse(now, key, reasonNoSession)
@@ -78,7 +78,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
-	if reason := c.faultOf(lu, err, p.Payload); reason != "" {
+	if reason := c.cfg.faultOf(lu, err, p.Payload); reason != "" {
 		c.refuse(now, s.key, reason)
 		return
 	}
@@ -110,7 +110,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 
 // doubtPath asks the paths in use at once, as the correspondent has sent an
 // update to a locator that we list but do not send from: ours may have died.
-func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
+func (c *liveness) doubtPath(now time.Time, s *session, at roam.L64) {
 	if s.update.lists(at) && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at }) {
 		s.monitored = time.Time{}
 		c.monitor(now, s)
@@ -118,7 +118,7 @@ func (c *Core) doubtPath(now time.Time, s *session, at roam.L64) {
 }
 
 // faultOf returns the reason to refuse an authentic Locator Update, or "".
-func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) string {
+func (cfg *Config) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) string {
 	switch {
 	case errors.Is(err, ilnpwire.ErrNoLocators):
 		return reasonNoLocators
@@ -128,7 +128,7 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 		return reasonMalformed
 	}
 	for _, e := range lu.Locators {
-		if !c.cfg.acceptable(e.L64) {
+		if !cfg.acceptable(e.L64) {
 			return reasonLocator
 		}
 	}
@@ -139,7 +139,7 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 // and by its own rule: to
 // where it came from if it lists that locator, else to the best that it lists, or
 // to where it came from after all if so much must not go there yet.
-func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
+func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
 	list := entriesOf(lu)
 	to := list[0]
 	for _, e := range list {
@@ -173,7 +173,7 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 
 // applyUpdate changes the correspondent's set as it says: the RFC form and the
 // draft form's "replace" give the whole set (RFC 6743 §4).
-func (c *Core) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
+func (c *liveness) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
 	s.announced, s.updated = true, now
 	list := entriesOf(lu)
 	best := slices.Clone(s.remotes.targets())
@@ -251,7 +251,7 @@ func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
 }
 
 // handleRefusal falls back: the correspondent does not know the nonce's option.
-func (c *Core) handleRefusal(now time.Time, s *session) {
+func (c *liveness) handleRefusal(now time.Time, s *session) {
 	s.refused = s.state != Established
 	c.fallBack(now, s, withoutILNP)
 }

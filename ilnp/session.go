@@ -107,13 +107,13 @@ func (c *Core) removeSession(now time.Time, s *session) {
 // unlink takes a session out of everything but the data plane.
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
-	c.forgetProbes(&s.sent, now)
+	c.probes.forget(&s.sent, now)
 	c.names.unnamed.leave(s)
 	c.cache.remove(s)
 }
 
-// fire is called when one of the session's timers has run out.
-func (s *session) fire(c *Core, now time.Time, t timer) {
+// sessionTimeout is called when one of the session's timers has run out.
+func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 	switch t {
 	case timerUpdate:
 		c.updateTimeout(now, s)
@@ -179,7 +179,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 
 func (c *Core) endIdle(now time.Time, s *session) {
 	c.endSession(now, s, "idle")
-	c.preinstalled.ask(now, s.remoteNID)
+	c.preinstalled.lookedUp(now, s.remoteNID)
 }
 
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
@@ -205,12 +205,16 @@ func (s *session) openNonce(now time.Time) {
 	s.nonceUntil = later(s.nonceUntil, now.Add(d))
 }
 
+// steering writes the entries that the data plane sends by, and has Locator Updates tell
+// of what they leave by.
+type steering struct{ updates }
+
 // refresh brings the data plane and the correspondent in line with what the
 // session uses now. Data from a locator that the correspondent may not know
 // waits for the Locator Update to leave, or, unless it runs Roam, for its
 // acknowledgement (see heldBack); a path that is no more is left at once, and
 // told afterwards. The update tells what this host wants, wherever data wait.
-func (c *Core) refresh(now time.Time, s *session) {
+func (c *steering) refresh(now time.Time, s *session) {
 	was, wanted := s.course, c.pathsFor(now, s)
 	paths := c.heldBack(now, s, wanted)
 	left := s.course == ahead && was != ahead
@@ -244,7 +248,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 // listingFor returns what a Locator Update to this correspondent lists: the
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
-func (c *Core) listingFor(s *session, paths []Path) []listed {
+func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 	list := c.obstructed.reachable(s, slices.Clone(c.host.told), c.host.locals)
 	if s.state != Established || len(s.bad) == 0 {
 		return list
@@ -268,7 +272,7 @@ func (c *Core) listingFor(s *session, paths []Path) []listed {
 }
 
 // upsert writes the entry if it differs from what the data plane has.
-func (c *Core) upsert(now time.Time, s *session, paths []Path) {
+func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
@@ -308,14 +312,14 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 
 // remotesChanged brings everything in line with the correspondent's set of
 // locators, after a change of it or when a lifetime has ended.
-func (c *Core) remotesChanged(now time.Time, s *session) {
+func (c *liveness) remotesChanged(now time.Time, s *session) {
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
 	c.validate(now, s)
 }
 
 // ageRemotes forgets what is over of the correspondent's set.
-func (c *Core) ageRemotes(now time.Time, s *session) {
+func (c *steering) ageRemotes(now time.Time, s *session) {
 	s.remotes.age(now, s.grace())
 	if next := s.remotes.next(now); next.IsZero() {
 		c.disarm(&s.schedule, timerRemote)

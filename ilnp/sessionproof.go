@@ -17,14 +17,14 @@ import (
 // awaitConfirmation lets a correspondent whose nonce no probe has confirmed be asked by an
 // update: once a second probe could have been answered, and not before the answer to the
 // first one, which leaves beside our first packets, has had as long as theirs.
-func (c *Core) awaitConfirmation(now time.Time, s *session) {
+func (c *updates) awaitConfirmation(now time.Time, s *session) {
 	if !s.confirmed && !s.Armed(timerConfirm) {
 		c.arm(&s.schedule, timerConfirm, now, max(pendingFirst-now.Sub(s.started), ackPatience))
 	}
 }
 
 // confirmTimeout asks, and asks again, ever less often.
-func (c *Core) confirmTimeout(now time.Time, s *session) {
+func (c *updates) confirmTimeout(now time.Time, s *session) {
 	if s.state != Established || s.confirmed {
 		return
 	}
@@ -38,15 +38,15 @@ func (c *Core) confirmTimeout(now time.Time, s *session) {
 
 // confirmSoon asks before that, as the correspondent has sent what waits for it. The
 // first time is left to the timer: its first probe may still be answered.
-func (c *Core) confirmSoon(now time.Time, s *session) {
-	if s.proof.asked > 0 && now.Sub(s.proof.sent) >= pendingFirst {
+func (c *updates) confirmSoon(now time.Time, s *session) {
+	if s.proof.updates > 0 && now.Sub(s.proof.sent) >= pendingFirst {
 		c.confirmByUpdate(now, s)
 	}
 }
 
 // confirmByUpdate asks a correspondent that has answered our first packets, and no
 // probe: until its nonce is confirmed, its session cannot move.
-func (c *Core) confirmByUpdate(now time.Time, s *session) {
+func (c *updates) confirmByUpdate(now time.Time, s *session) {
 	if len(s.entry.Paths) == 0 {
 		return
 	}
@@ -109,9 +109,9 @@ func (c *Core) provedByUpdate(now time.Time, s *session) {
 
 // endProof forgets what updates have shown of a locator that is validated, and tells the
 // whole lifetimes: what they told lasts less long than our locators.
-func (c *Core) endProof(now time.Time, s *session, l roam.L64) {
+func (c *updates) endProof(now time.Time, s *session, l roam.L64) {
 	if f := &s.proof; f.path.Remote == l && !f.sent.IsZero() {
-		*f = lifetimeProof{asked: f.asked}
+		*f = lifetimeProof{updates: f.updates}
 		c.repeatUpdate(now, s)
 	}
 }
@@ -144,7 +144,7 @@ func (s *session) awaitsAck(now time.Time, l roam.L64) bool {
 }
 
 // askPlace asks a locator by an update. It reports whether it did.
-func (c *Core) askPlace(now time.Time, s *session, l roam.L64) bool {
+func (c *updates) askPlace(now time.Time, s *session, l roam.L64) bool {
 	if len(s.entry.Paths) == 0 {
 		return false
 	}
@@ -153,7 +153,7 @@ func (c *Core) askPlace(now time.Time, s *session, l roam.L64) bool {
 
 // askPlaces returns the paths by which probes are to ask locators, each from the next one of
 // sources, and asks one of them by an update if it is its turn.
-func (c *Core) askPlaces(now time.Time, s *session, sources []roam.LinkLocator, targets []roam.L64) (paths []Path) {
+func (c *updates) askPlaces(now time.Time, s *session, sources []roam.LinkLocator, targets []roam.L64) (paths []Path) {
 	asked := s.placeToAsk()
 	for i, l := range targets {
 		if l != asked || !s.awaitsAck(now, l) && !(s.updatesTurn() && c.askPlace(now, s, l)) {
@@ -177,7 +177,7 @@ func (s *session) isOnlyThere(r *remote) bool {
 
 // askNewPlace asks a locator at once by which a correspondent has come that has answered no
 // probe so far, whatever else its probes are for.
-func (c *Core) askNewPlace(now time.Time, s *session) {
+func (c *updates) askNewPlace(now time.Time, s *session) {
 	l := s.placeToAsk()
 	if l != 0 && s.leavesProbes() && l != s.proof.path.Remote {
 		c.askPlace(now, s, l)
@@ -190,7 +190,7 @@ func (c *Core) askNewPlace(now time.Time, s *session) {
 // told may be a guess, and ends the attempt.
 func (c *Core) placeAcked(now time.Time, s *session, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate, bytes int) bool {
 	f := &s.proof
-	asked := slices.Equal(lu.Locators, f.told) || slices.Equal(lu.Locators, f.before)
+	asked := slices.Equal(lu.Locators, f.last) || slices.Equal(lu.Locators, f.before)
 	if f.drawn == 0 || s.update.isBody(lu) {
 		return asked
 	}
@@ -212,17 +212,17 @@ func (u *exchange) isBody(lu ilnpwire.LocatorUpdate) bool {
 
 // askByLifetimes sends the set over a path, with lifetimes that are drawn. It reports
 // whether it did.
-func (c *Core) askByLifetimes(now time.Time, s *session, path Path) bool {
+func (c *updates) askByLifetimes(now time.Time, s *session, path Path) bool {
 	f := &s.proof
 	list := c.listingFor(s, c.pathsFor(now, s))
 	if c.obstructed.has(s.remoteNID, path) || !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == path.Local.L64 }) {
 		return false
 	}
-	lu, drawn := c.drawUpdate(now, list, 0, s.form)
+	lu, drawn := c.host.drawUpdate(now, c.draw, list, 0, s.form)
 	if drawn == 0 {
 		return false
 	}
-	over := s.overNIDs(f.asked + 1)
+	over := s.overNIDs(f.updates + 1)
 	b, ok := c.buildUpdate(path, s, lu, over)
 	if ok && s.encaps(path) && c.hasUDP(s) {
 		encap, err := ilnpwire.Encapsulate(b, c.cfg.UDPPort)
@@ -234,10 +234,10 @@ func (c *Core) askByLifetimes(now time.Time, s *session, path Path) bool {
 		return false
 	}
 	if path.Remote != f.path.Remote {
-		*f = lifetimeProof{asked: f.asked}
+		*f = lifetimeProof{updates: f.updates}
 	}
 	if f.noted(now, path, lu, drawn); f.known == 0 {
-		f.asked++
+		f.updates++
 	}
 	f.overNIDs = over
 	c.emit(Transmit{Link: path.Local.Link, Packet: b})

@@ -252,7 +252,7 @@ func parseState(state []byte) (st savedState, err error) {
 	return st, nil
 }
 
-func (c *Core) restoreKnown(list []savedKnown) {
+func (c *node) restoreKnown(list []savedKnown) {
 	for _, v := range list {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
@@ -262,7 +262,7 @@ func (c *Core) restoreKnown(list []savedKnown) {
 }
 
 // check refuses sessions that cannot have come out of Export.
-func (c *Core) check(v savedSession) error {
+func (c *node) check(v savedSession) error {
 	switch n, m := len(v.LocalNonce), len(v.RemoteNonce); {
 	case n != 4 && n != 12, m != 0 && m != 4 && m != 12, v.State == Established && m == 0:
 		return fmt.Errorf("nonces of %d and %d bytes: %w", n, m, ErrState)
@@ -347,7 +347,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 
 // restoreName gives a session the name that it had. The state of a build before
 // does not say: there, who had the NID for an alias had the name, and its nonce counts.
-func (c *Core) restoreName(s *session, v savedSession) {
+func (c *node) restoreName(s *session, v savedSession) {
 	k := c.known[s.remoteNID]
 	named := s.key.Remote == s.remoteNID
 	s.owned = v.Owned || named && k != nil

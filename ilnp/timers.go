@@ -25,9 +25,7 @@ const (
 )
 
 // machine is what has timers: a session, a pending peer or the host.
-type machine interface {
-	fire(c *Core, now time.Time, t timer)
-}
+type machine any
 
 // schedule holds the timers of one machine.
 type schedule = sched.Schedule[machine, timer]

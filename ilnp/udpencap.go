@@ -51,14 +51,14 @@ func (s *session) anyEncap(paths []Path) bool { return slices.ContainsFunc(paths
 // noteForm takes the form in which an authentic control message came over a path.
 // One in UDP says that the other form does not get through, since that goes
 // first, unless it has just come as well.
-func (c *Core) noteForm(now time.Time, s *session, p Path, encap bool) {
+func (c *steering) noteForm(now time.Time, s *session, p Path, encap bool) {
 	v := s.passages[p]
 	was := v.encap
 	s.asks = s.asks || encap // no other stack knows this form
 	switch {
 	case !encap:
 		v.passed, v.encap = now, false
-		c.dropQuestions(s, p, now)
+		c.probes.drop(s.sent, p, now)
 	case v.encap || now.Sub(v.passed) < encapDoubt:
 		return
 	default:
@@ -87,35 +87,15 @@ func (s *session) setPassage(p Path, v passage) {
 	s.passages[p] = v
 }
 
-// dropQuestions takes the probes in the form of the RFCs that a path has not
-// answered for moot. Their answers may yet be under way, and are as good as any.
-func (c *Core) dropQuestions(s *session, p Path, before time.Time) {
-	for _, t := range s.sent {
-		if pr, ok := c.probes[t]; ok && pr.form == FormOption && pr.path == p && pr.sent.Before(before) {
-			pr.moot = true
-			c.probes[t] = pr
-		}
-	}
-}
-
 // hasUDP reports whether control messages may go in UDP: this host has a port for them,
 // and the correspondent may have one.
-func (c *Core) hasUDP(s *session) bool { return c.cfg.UDPPort != 0 && !s.noUDP && !s.isForeign() }
-
-// doubted reports whether a probe in the form of the RFCs has gone to that
-// locator before, and stayed without an answer.
-func (c *Core) doubted(now time.Time, s *session, l roam.L64) bool {
-	return slices.ContainsFunc(s.sent, func(t token) bool {
-		pr, ok := c.probes[t]
-		return ok && pr.form == FormOption && !pr.moot && pr.path.Remote == l && pr.sent.Before(now)
-	})
-}
+func (c *sender) hasUDP(s *session) bool { return c.cfg.UDPPort != 0 && !s.noUDP && !s.isForeign() }
 
 // formsOf returns the forms in which a path is asked now. A correspondent with Roam
 // that is silent is asked in both at once: where a firewall stands before us, our own
 // datagram opens it for what the correspondent has to tell. So is one that tells us
 // in UDP where it was before, at a place that is new.
-func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
+func (c *sender) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 	switch {
 	case !c.hasUDP(s) || s.fallback == withoutILNP:
 		return []ProbeForm{FormOption}
@@ -123,7 +103,10 @@ func (c *Core) formsOf(now time.Time, s *session, p Path) []ProbeForm {
 		return []ProbeForm{FormUDP}
 	case s.encapsHereabouts(p): // in this order: there may be only one
 		return []ProbeForm{FormUDP, FormOption}
-	case s.asks && (s.watch.state == suspect || s.watch.state == silent), c.doubted(now, s, p.Remote):
+	case s.asks && (s.watch.state == suspect || s.watch.state == silent):
+		return []ProbeForm{FormOption, FormUDP}
+	}
+	if _, doubted := c.probes.last(now, s.sent, p.Remote); doubted {
 		return []ProbeForm{FormOption, FormUDP}
 	}
 	return []ProbeForm{FormOption}
@@ -139,7 +122,7 @@ func (s *session) encapsHereabouts(p Path) bool {
 
 // tryOption probes encapsulated paths in use, ever more rarely, in the form of the RFCs:
 // the network may have changed, or it was but a packet lost.
-func (c *Core) tryOption(now time.Time, s *session) {
+func (c *sender) tryOption(now time.Time, s *session) {
 	for _, p := range s.entry.Paths {
 		v := s.passages[p]
 		if s.state != Established || !v.encap || v.again.After(now) || now.Sub(s.lastTx) > v.every {
@@ -147,8 +130,8 @@ func (c *Core) tryOption(now time.Time, s *session) {
 		}
 		v.again, v.every = now.Add(v.every), min(2*v.every, encapMax)
 		s.passages[p] = v
-		c.forgetProbes(&s.sent, now.Add(-tokenLife))
-		c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p})
+		c.probes.forget(&s.sent, now.Add(-tokenLife))
+		c.sendProbe(now, c.ask(now, s), probe{path: p})
 	}
 }
 
@@ -156,18 +139,18 @@ func (c *Core) tryOption(now time.Time, s *session) {
 // behind a firewall that lets only answers in we do not hear its questions, and it
 // would never know that we receive here. Ours opens the firewall for those that it
 // repeats in UDP. Where its questions come in, none is sent.
-func (c *Core) openFirewall(now time.Time, s *session) {
+func (c *sender) openFirewall(now time.Time, s *session) {
 	if s.state != Established || s.asks || !c.hasUDP(s) || s.opened >= openTries || len(s.entry.Paths) == 0 ||
 		now.Sub(s.started) < encapFirst<<s.opened || now.Sub(s.lastTx) > encapMax {
 		return
 	}
 	s.opened++
-	c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: s.entry.Paths[0], form: FormUDP, sizing: true})
+	c.sendProbe(now, c.ask(now, s), probe{path: s.entry.Paths[0], form: FormUDP, sizing: true})
 }
 
 // buildProbe makes the packet of a probe. A command's probe in UDP has a flow
 // label, part of the token, that its answer brings back if the path leaves it.
-func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]byte, error) {
+func (c *sender) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]byte, error) {
 	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
 	if pr.flow {
 		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/ilnp/control.h)
@@ -195,7 +178,7 @@ func labelOf(t token) uint32 { return binary.BigEndian.Uint32(t[:])>>12 | 1 }
 // transmitControl sends a Locator Update or an acknowledgement in one form, in
 // UDP if it fits into any link: the programs look into whole datagrams only. It
 // reports whether so much may go there now.
-func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte, encap bool) bool {
+func (c *sender) transmitControl(now time.Time, s *session, p Path, packet []byte, encap bool) bool {
 	const most = 1280 - 8
 	if encap && len(packet) <= most {
 		if b, err := ilnpwire.Encapsulate(packet, c.cfg.UDPPort); err == nil {
@@ -210,7 +193,7 @@ func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte,
 }
 
 // updateForms says in which forms a transmission of the set goes over a path.
-func (c *Core) updateForms(s *session, p Path) (option, encap bool) {
+func (c *sender) updateForms(s *session, p Path) (option, encap bool) {
 	known := s.encaps(p) && c.hasUDP(s)
 	return !known, known || c.hasUDP(s) && s.update.tries > 1 && p == s.update.began
 }

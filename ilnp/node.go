@@ -1,0 +1,42 @@
+package ilnp
+
+import (
+	"io"
+	"time"
+)
+
+// node is what all layers of a core stand on: its configuration, the outbox and the
+// agenda, the host's own locators, and the sessions and correspondents. It looks things
+// up and has no procedures.
+type node struct {
+	cfg Config
+	agenda
+	outbox
+	host host
+	cache
+	accounts     accounts
+	preinstalled preinstalled
+	obstructed   obstructions
+}
+
+func (c *node) init(cfg Config) {
+	c.cfg = cfg
+	c.cache, c.obstructed = newCache(), make(obstructions)
+	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
+	c.host.schedule.Machine = &c.host
+}
+
+// draw returns n random bytes, or false if there is no randomness: nothing
+// that needs to be unpredictable is made then.
+func (c *node) draw(now time.Time, b []byte) bool {
+	if _, err := io.ReadFull(c.cfg.Rand, b); err != nil {
+		c.refuse(now, SessionKey{}, reasonRandom)
+		return false
+	}
+	return true
+}
+
+func (c *node) drawNonce(now time.Time) (Nonce, bool) {
+	n := Nonce{Len: c.cfg.NonceLength}
+	return n, c.draw(now, n.Bytes[:n.Len])
+}
