@@ -65,7 +65,7 @@ test-ready: setup-test build ## all that test does before it runs the tests
 	@build/generate-check
 
 test-unit: ## run the tests that need no root and no packages (rings 1 and 2)
-	$(GO) test $(TESTFLAGS) . ./wire/... ./naming/... ./ilnp/... ./sim/... ./internal/house/...
+	$(GO) test $(TESTFLAGS) . ./wire/... ./naming/... ./ilnp/... ./tcpassist/... ./sim/... ./internal/house/...
 
 test-priv: setup-test build ## run all tests as root; a skip counts as a failure (rings 1 to 3)
 	ROAM_EXPECT_ALL=1 $(GO) test -timeout 30m $(TESTFLAGS) $(PKGS)

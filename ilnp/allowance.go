@@ -6,15 +6,15 @@ import (
 	"roam"
 )
 
-// What may go to a locator that is not validated (RFC 9000 §8). Whoever names a
-// locator, as a source or in a Locator Update, may name a victim's. So towards an
-// address that only the other side named, all that leaves is at most three times
-// what has come from there and 100 bytes, and three times the packets and one. The
-// programs keep two of the three parts, for data and for answers to echo requests
-// (bpf/lib/amplification.h); the third one and the rest are for what the core sends.
+// Anti-amplification (RFC 9000 §8): a bound on packets to a locator that is not
+// validated. A node that names a locator, as a source or in a Locator Update, may name a
+// victim's. So towards an address that only the other side named, this host sends at most
+// three times the bytes that came from there and 100, and three times the packets and
+// one. The programs use two of the three parts, for data and for answers to echo requests
+// (bpf/ilnp/amplification.h); the third one and the rest are for packets of the core.
 //
-// An address that a file, the user or the DNS gave has what plain IPv6 has there:
-// 10 packets, then one a second, until something comes back.
+// An address that a file, the user or the DNS gave has the allowance of plain IPv6:
+// 10 packets, then one per second, until a packet comes back.
 const (
 	allowedBytes   = 100
 	allowedPackets = 1
@@ -24,9 +24,8 @@ const (
 	accountLife    = 10 * time.Minute
 )
 
-// Limits of probes to locators of a session that only its correspondent named: so
-// many at once, and as many again in a second. So no second sees more than twice
-// as many.
+// Limits of probes to locators of a session that only its correspondent named: a burst,
+// and the same number again per second. So at most twice the number leaves in a second.
 const (
 	probesPerSession = 4   // 8 a second
 	probesPerSite    = 32  // 64 a second to one /48
@@ -34,19 +33,24 @@ const (
 	maxSites         = 4096
 )
 
-// account is what has come from an address and what the core has sent there, as on
-// the wire, from the IPv6 header.
+// account counts the bytes and packets that have come from an address and those that the
+// core has sent there, as on the wire, from the IPv6 header.
 type account struct {
 	rxBytes, rxPackets int
+	ofSessions         struct{ bytes, packets int } // besides: what the programs have counted of sessions
 	txBytes, txPackets int
-	given              bucket // what goes to an address that people named
+	given              bucket // of packets to an address that people named
 	since              time.Time
-	probed             time.Time // when a pending peer there was asked last
+	probed             time.Time // when a pending peer there was last probed
 }
 
-// accounts are those of all addresses that are not validated, the oldest first. The
-// oldest one makes room for another: it could be a victim's, which gets one packet
-// more for it.
+// came returns what has come from an address in all.
+func (a *account) came() (bytes, packets int) {
+	return a.rxBytes + a.ofSessions.bytes, a.rxPackets + a.ofSessions.packets
+}
+
+// accounts are those of all addresses that are not validated, the oldest first. A further
+// one replaces the oldest: it could be a victim's, which gets one packet more for that.
 type accounts struct {
 	byAddr map[roam.ILV]*account
 	order  []roam.ILV
@@ -71,22 +75,25 @@ func (as *accounts) of(now time.Time, at roam.ILV) *account {
 	return a
 }
 
-// received counts what has come from an address.
+// received counts bytes and packets that have come from an address.
 func (as *accounts) received(now time.Time, at roam.ILV, bytes, packets int) {
 	a := as.of(now, at)
 	a.rxBytes, a.rxPackets = a.rxBytes+bytes, a.rxPackets+packets
 }
 
-// receivedInAll is received for counts since the beginning.
+// receivedInAll is received for counts of a session since the beginning. They add to
+// what came before there was one: else whoever forges an address in time could keep
+// its owner from being asked there.
 func (as *accounts) receivedInAll(now time.Time, at roam.ILV, bytes, packets int) {
-	a := as.of(now, at)
-	a.rxBytes, a.rxPackets = max(a.rxBytes, bytes), max(a.rxPackets, packets)
+	t := &as.of(now, at).ofSessions
+	t.bytes, t.packets = max(t.bytes, bytes), max(t.packets, packets)
 }
 
 // allows reports whether so many bytes may go to an address now, and counts them if so.
 func (as *accounts) allows(now time.Time, at roam.ILV, bytes int, given bool) bool {
 	a := as.of(now, at)
-	within := a.txBytes+bytes <= a.rxBytes+allowedBytes && a.txPackets+1 <= a.rxPackets+allowedPackets
+	rxBytes, rxPackets := a.came()
+	within := a.txBytes+bytes <= rxBytes+allowedBytes && a.txPackets+1 <= rxPackets+allowedPackets
 	if !within && !(given && a.given.take(now, givenPackets, givenEvery)) {
 		return false
 	}
@@ -144,25 +151,26 @@ type limit struct {
 func (l limit) each() time.Duration { return time.Second / time.Duration(l.n) }
 
 // mayReach reports whether so many bytes of the core may go to a locator of a
-// session now, and counts them if so. Where its correspondent was validated
-// everything may.
-func (c *Core) mayReach(now time.Time, s *session, l roam.L64, bytes int, probe bool) bool {
+// session now, and counts them if so. A validated locator has no bound. Where listed, a
+// record has the correspondent there: that bound counts, also if only another node
+// announced the locator.
+func (as *accounts) mayReach(now time.Time, s *session, l roam.L64, listed bool, bytes int, probe bool) bool {
 	r := s.remotes.find(l)
 	if r != nil && r.validated {
 		return true
 	}
 	at := roam.ILV{NID: s.remoteNID, L64: l}
-	given := r != nil && r.given || c.lists(at) // it is the owner's, whoever else announced it
+	given := r != nil && r.given || listed
 	if given || !probe {
-		return c.accounts.allows(now, at, bytes, given)
+		return as.allows(now, at, bytes, given)
 	}
-	limits := c.accounts.probeLimits(s, l)
+	limits := as.probeLimits(s, l)
 	for _, x := range limits {
 		if !x.has(now, x.each()) {
 			return false
 		}
 	}
-	if !c.accounts.allows(now, at, bytes, false) {
+	if !as.allows(now, at, bytes, false) {
 		return false
 	}
 	for _, x := range limits {

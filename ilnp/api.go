@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -139,13 +140,13 @@ type Activity struct {
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.
-type Spread uint8
+type Spread = multipath.Spread
 
 // The values of Spread.
 const (
-	ByPacket Spread = iota
-	ByFlow          // each connection keeps to one path: something on one of them tracks connections
-	ByLength        // each keeps to one of the short paths: others take more than twice as long
+	ByPacket = multipath.ByPacket
+	ByFlow   = multipath.ByFlow   // each connection keeps to one path: something on one of them tracks connections
+	ByLength = multipath.ByLength // each keeps to one of the short paths: others take more than twice as long
 )
 
 // SessionState tells the data plane how to treat an entry.
@@ -195,6 +196,7 @@ type Entry struct {
 	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
 	Unconfirmed             bool           // the peer's nonce may be a forgery's (no probe was answered with it): it is followed nowhere
+	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
@@ -264,6 +266,15 @@ type Dismiss struct {
 // node from now on, or to none.
 type Abandon struct{ Key SessionKey }
 
+// PathsChanged says what the Upsert before it has made of the paths of a session that
+// was there before: its TCP connections may sit in time-outs, or meet firewalls that
+// have not seen them begin.
+type PathsChanged struct {
+	Key SessionKey
+	Why roam.PathChange
+	RTT time.Duration // 0: unknown
+}
+
 // Notify tells people and traces what happened.
 type Notify struct{ Event Event }
 
@@ -277,6 +288,8 @@ func (Admit) output()    {}
 func (Dismiss) output()  {}
 func (Abandon) output()  {}
 func (Notify) output()   {}
+
+func (PathsChanged) output() {}
 
 // EventKind is what an Event tells.
 type EventKind uint8

@@ -65,7 +65,8 @@ func (c *Core) disown(now time.Time, s *session) {
 	s.state, s.remoteNonce, s.early, s.holdback = Initiated, Nonce{}, nil, holdback{}
 	c.suspendUpdate(s)
 	c.forgetProfile(s)
-	s.passages, s.asksPerFlow = nil, false
+	s.passages = nil
+	s.multipath.ForgetWish()
 	c.arm(&s.schedule, timerSetup, now, setupPatience)
 	c.refresh(now, s)
 }
@@ -94,12 +95,14 @@ func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Pack
 	}
 	if c.holder(s.localNID, s.remoteNID) != s {
 		c.endSession(now, s, "one node with "+other.key.String())
-		return
+		s = nil
 	}
 	if other.remotes.find(l) == nil {
 		other.remotes.put(l, preferValid, time.Time{})
 	}
 	other.remotes.find(l).validate()
-	c.takeName(now, other, s, l)
+	if s != nil {
+		c.names.takeName(now, other, s, l)
+	}
 	c.remotesChanged(now, other)
 }

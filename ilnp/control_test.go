@@ -266,6 +266,7 @@ func (b *bench) remember(t *testing.T) {
 	for i := range s.remotes {
 		s.remotes[i].validated = false
 	}
+	s.echoes = true // updates do not take the place of probes
 	b.restartProbes(b.now, s)
 	b.drain()
 }

@@ -8,7 +8,7 @@ import "time"
 // goes soon, for two of them do no harm. A datagram goes only where nothing answers our
 // echo requests either, for two round trips where their length is known: Roam answers
 // them, and so does not get it twice; if they are all lost, it knows the rule from the
-// first one that came (bpf/lib/pendinginput.h), and drops what is right by the other only.
+// first one that came (bpf/ilnp/pendinginput.h), and drops what is right by the other only.
 // Plain IPv6 is tried behind both.
 const (
 	copySegment  = 150 * time.Millisecond

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -44,30 +43,23 @@ var ErrConfig = errors.New("invalid configuration of the core")
 // Core is one host's ILNPv6: see the package comment for how it is driven. It
 // is not safe for concurrent use.
 type Core struct {
-	cfg             Config
-	configured      Mode // cfg.Mode before any command
-	host            host
-	known           map[roam.NID]*correspondent
-	sessions        map[SessionKey]*session
-	byNIDs          map[SessionKey][]*session // by the NIDs on the wire
-	names           map[SessionKey]*session   // that have the peer's NID as an alias besides their key's
-	unnamed         unnamedSessions
-	accounts        accounts
-	preinstalled    map[SessionKey]*session // see Expect; in none of the two above
-	preinstallOrder []SessionKey            // of them, who was asked for the longest ago first
-	pendingPeers    map[Pending]*pendingPeer
-	pending         map[SessionKey][]*pendingPeer // by the NIDs on the wire
-	queue           []*pendingPeer                // in the order in which they came; some are no more
-	probes          map[token]probe
-	probeSeq        uint16
-	agenda          agenda
-	schedules       uint64 // that were ever armed
-	handoff         handoff
-	round           round
-	rejected        map[string]rejection
-	obstructed      map[roam.NID]map[Path]bool // see HandleObstructed; none is empty
-	out             []Output
-	head            int // of out: what Poll has taken is before it
+	agenda
+	outbox
+	cfg        Config
+	configured Mode // cfg.Mode before any command
+	host       host
+	cache
+	names        ownership
+	accounts     accounts
+	preinstalled preinstalled
+	pendingPeers map[Pending]*pendingPeer
+	pending      map[SessionKey][]*pendingPeer // by the NIDs on the wire
+	queue        []*pendingPeer                // in the order in which they came; some are no more
+	probes       map[token]probe
+	probeSeq     uint16
+	handoff      handoff
+	round        round
+	obstructed   obstructions
 }
 
 // New makes a core without locators, peers or sessions.
@@ -97,51 +89,31 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg:          cfg,
 		configured:   cfg.Mode,
-		known:        make(map[roam.NID]*correspondent),
-		sessions:     make(map[SessionKey]*session),
-		byNIDs:       make(map[SessionKey][]*session),
-		names:        make(map[SessionKey]*session),
-		preinstalled: make(map[SessionKey]*session),
+		cache:        newCache(),
 		pendingPeers: make(map[Pending]*pendingPeer),
 		pending:      make(map[SessionKey][]*pendingPeer),
 		probes:       make(map[token]probe),
-		rejected:     make(map[string]rejection),
-		obstructed:   make(map[roam.NID]map[Path]bool),
-		host:         host{names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool), place: cfg.Place},
+		obstructed:   make(obstructions),
 	}
-	c.host.owner = &c.host
+	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
+	c.host.schedule.Machine = &c.host
+	c.preinstalled = preinstalled{
+		cfg: &c.cfg, cache: &c.cache, entries: make(map[SessionKey]*session), emit: c.emit, draw: c.drawNonce,
+		write: func(now time.Time, s *session) { c.upsert(now, s, c.pathsFor(now, s)) },
+	}
+	c.names = ownership{cache: &c.cache, preinstalled: &c.preinstalled, effects: c}
 	return c, nil
 }
 
-// Poll returns the next thing to do; false: nothing more until the next Handle.
-func (c *Core) Poll() (Output, bool) {
-	if c.head == len(c.out) {
-		c.out, c.head = c.out[:0], 0
-		return nil, false
-	}
-	o := c.out[c.head]
-	c.out[c.head] = nil
-	c.head++
-	return o, true
-}
-
-func (c *Core) emit(o Output) { c.out = append(c.out, o) }
-
 // PollTimeout returns when HandleTimeout wants to be called; false: never.
 func (c *Core) PollTimeout() (time.Time, bool) {
-	if len(c.agenda) == 0 {
-		return time.Time{}, false
-	}
-	return c.agenda[0].next, true
+	return c.deadlines.Next()
 }
 
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
-	for len(c.agenda) > 0 && !c.agenda[0].next.After(now) {
-		s := c.agenda[0]
-		t := s.earliest()
-		c.disarm(s, t)
-		s.owner.fire(c, now, t)
+	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
+		m.fire(c, now, t)
 	}
 }
 
@@ -162,24 +134,15 @@ func (c *Core) SetMode(now time.Time, m Mode) {
 // Snapshot returns every entry that the data plane should hold, in the order
 // of keys, to compare it with what it does hold.
 func (c *Core) Snapshot() []Entry {
-	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled))
+	entries := make([]Entry, 0, len(c.sessions)+len(c.preinstalled.entries))
 	for _, s := range c.sessions {
 		entries = append(entries, s.entry)
 	}
-	for _, s := range c.preinstalled {
+	for _, s := range c.preinstalled.entries {
 		entries = append(entries, s.entry)
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return compareKey(a.Key, b.Key) })
 	return entries
-}
-
-// RejectedInput returns how often input was refused, by reason.
-func (c *Core) RejectedInput() RejectedInput {
-	counts := make(RejectedInput, len(c.rejected))
-	for reason, r := range maps.All(c.rejected) {
-		counts[reason] = r.count
-	}
-	return counts
 }
 
 // draw returns n random bytes, or false if there is no randomness: nothing
@@ -198,4 +161,4 @@ func (c *Core) drawNonce(now time.Time) (Nonce, bool) {
 }
 
 // acceptable reports whether a locator may stand on the wire.
-func (c *Core) acceptable(l roam.L64) bool { return l.Usable() && l != c.cfg.SessionPrefix }
+func (cfg *Config) acceptable(l roam.L64) bool { return l.Usable() && l != cfg.SessionPrefix }

@@ -88,14 +88,14 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		c.emit(Reject{Key: key})
 		return
 	}
-	s := c.take(key) // its entry came too late for this packet
+	s := c.preinstalled.take(key) // its entry came too late for this packet
 	if s == nil {
 		n, ok := c.drawNonce(now)
 		if !ok {
 			c.emit(Reject{Key: key})
 			return
 		}
-		s = c.initiated(key, k, n)
+		s = k.initiated(key, c.cfg.ownNID(key.Local), n)
 	}
 	c.initiate(now, s)
 	c.emit(Release{Key: key})
@@ -103,9 +103,9 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 }
 
 // initiated makes a session that our packets are the first of.
-func (c *Core) initiated(key SessionKey, k *correspondent, n Nonce) *session {
+func (k *correspondent) initiated(key SessionKey, localNID roam.NID, n Nonce) *session {
 	return &session{
-		key: key, localNID: c.ownNID(key.Local), remoteNID: key.Remote, state: Initiated, localNonce: n,
+		key: key, localNID: localNID, remoteNID: key.Remote, state: Initiated, localNonce: n,
 		profile: k.profile, rtt: k.rtt, remotes: k.targets(), owned: true,
 	}
 }
@@ -131,13 +131,11 @@ func (c *Core) initiate(now time.Time, s *session) {
 
 // ownNID returns the NID that a local alias stands for; aliases of this host
 // are its NIDs.
-func (c *Core) ownNID(handle roam.NID) roam.NID {
-	for _, n := range c.cfg.NIDs {
-		if n == handle {
-			return n
-		}
+func (cfg *Config) ownNID(alias roam.NID) roam.NID {
+	if slices.Contains(cfg.NIDs, alias) {
+		return alias
 	}
-	return c.cfg.NIDs[0]
+	return cfg.NIDs[0]
 }
 
 // setupTimeout falls back when nothing has come back.
@@ -234,8 +232,9 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.lead(at)
 	}
 	s.remotes.find(at).validate()
-	c.bestow(now, s, at)
+	c.names.bestow(now, s, at)
 	s.openNonce(now)
+	c.awaitConfirmation(now, s)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
 	c.remotesChanged(now, s)
 	if was == Initiated && s.entry.Encap {
@@ -247,16 +246,17 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 // which its set does not have: data came before the Locator Update.
 func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 	switch {
-	case !c.acceptable(o.Remote.L64):
-		s.astray = o.Remote.L64
+	case !c.cfg.acceptable(o.Remote.L64):
+		s.stray(now, o.Remote.L64)
 		c.refuse(now, s.key, reasonLocator)
 		return
 	case !s.confirmed:
 		c.confirm(now, s)
+		c.confirmSoon(now, s)
 		c.doubtPlace(now, s, o)
 		return
 	case !c.mayList(s, o.Remote.L64):
-		s.astray = o.Remote.L64
+		s.stray(now, o.Remote.L64)
 		c.refuse(now, s.key, reasonElsewhere)
 		c.doubtPresence(now, o)
 		return
@@ -290,6 +290,26 @@ func (c *Core) doubtPresence(now time.Time, o Observation) {
 	c.probePaths(now, s, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 }
 
+// astrayFor is how long the data plane follows a correspondent to where the core does
+// not. If it is there, the answer to who is there has come by then, and its next packet
+// with the nonce leads there again. If that was a late packet, nothing else would end it
+// while packets come from elsewhere.
+const astrayFor = 2 * time.Second
+
+// stray notes that the data plane may send to a locator that the core has refused.
+func (s *session) stray(now time.Time, l roam.L64) {
+	if s.astray != l {
+		s.astray, s.astraySince = l, now
+	}
+}
+
+// endStray has the data plane send where the core does again.
+func (c *Core) endStray(now time.Time, s *session) {
+	if s.astray != 0 && now.Sub(s.astraySince) >= astrayFor && s.recall() {
+		c.refresh(now, s)
+	}
+}
+
 // recalled stands for a locator that the next entry makes the data plane forget.
 const recalled = ^roam.L64(0)
 
@@ -315,6 +335,9 @@ func (c *Core) doubtPlain(now time.Time, s *session) {
 	}
 	if s.plainSince.IsZero() {
 		s.plainSince = now
+		if len(c.host.active) > 0 {
+			c.restartProbes(now, s) // it is back: while the session is plain it cannot move
+		}
 	}
 	if now.Sub(s.plainSince) >= plainDoubt {
 		c.fallBack(now, s, withoutILNP)
@@ -362,19 +385,19 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		if alive {
 			c.heard(now, s)
 		}
+		c.endStray(now, s)
 		c.doubtPlain(now, s)
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.spreadAgain(now, s)
-		c.forgetLoad(now, s)
+		c.forgetQueues(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
-		c.confirmByUpdate(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)
 		if c.checkSize(now, s, asking < sizeAtOnce) {
 			asking++
 		}
 	}
-	c.standAged(now)
+	c.preinstalled.updateAged(now)
 }

@@ -39,28 +39,6 @@ var suspicious = map[string]bool{
 // attacker's (RFC 6741 §11.1).
 func Suspicious(reason string) bool { return suspicious[reason] }
 
-// refusedEvery limits the events about refused input, by reason: a flood is
-// counted, not told packet by packet (RFC 6741 §11.1 allows the limit).
-const refusedEvery = time.Second
-
-type rejection struct {
-	count uint64
-	told  time.Time
-}
-
-func (c *Core) notify(e Event) { c.emit(Notify{Event: e}) }
-
-// refuse counts bad input and tells of it.
-func (c *Core) refuse(now time.Time, key SessionKey, reason string) {
-	r := c.rejected[reason]
-	r.count++
-	if r.told.IsZero() || now.Sub(r.told) >= refusedEvery {
-		r.told = now
-		c.notify(Event{Time: now, Kind: Refused, Key: key, Reason: reason})
-	}
-	c.rejected[reason] = r
-}
-
 // handoff follows a change of the active set until every correspondent has
 // acknowledged it.
 type handoff struct {
@@ -122,9 +100,6 @@ func (a Accept) String() string { return name([]string{"known", "any"}, a) }
 
 // String returns the rule as the configuration spells it.
 func (r ChecksumRule) String() string { return name([]string{"ipv6", "rfc6741"}, r) }
-
-// String returns the value in lower case.
-func (s Spread) String() string { return name([]string{"packet", "flow", "length"}, s) }
 
 // String returns the state in lower case.
 func (s SessionState) String() string { return name([]string{"initiated", "established", "plain"}, s) }

@@ -35,7 +35,7 @@ func (c *Core) localsChanged(now time.Time, before []roam.LinkLocator, why strin
 	}
 	c.round.queue, c.round.last = c.byUse(), now
 	c.tellSome(now, moveFirst)
-	c.standAll(now)
+	c.preinstalled.updateAll(now)
 }
 
 // byUse returns the sessions, those used last first.

@@ -18,7 +18,7 @@ func (b *bench) crowd(n, inUse int) []SessionKey {
 		b.AddPeer(b.now, Peer{NID: k.Remote, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 		b.see(Observation{Trigger: SeenMiss, Key: k, LocalNID: ownNID})
 		b.see(Observation{Trigger: SeenNonce, Key: k, Remote: roam.ILV{NID: k.Remote, L64: netP}, Nonce: peerNonce})
-		b.sessions[k].asks = true
+		b.sessions[k].asks, b.sessions[k].confirmed = true, true
 		keys = append(keys, k)
 		if i >= n-inUse {
 			acts = append(acts, Activity{Key: k, LastTx: b.now.Add(time.Second)})

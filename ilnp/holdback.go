@@ -104,12 +104,12 @@ func (c *Core) knownPaths(now time.Time, s *session, wanted []Path) []Path {
 	if paths := slices.DeleteFunc(slices.Clone(wanted), unknown); len(paths) > 0 {
 		return paths
 	}
-	sources := slices.DeleteFunc(placesOf(c.usable(now)), func(l roam.LinkLocator) bool { return !slices.Contains(s.known, l.L64) })
+	sources := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool { return !slices.Contains(s.known, l.L64) })
 	inUse := slices.DeleteFunc(slices.Clone(sources), func(l roam.LinkLocator) bool { return !s.sendsFrom(l) })
 	if len(inUse) == 0 {
 		inUse = sources[:min(len(sources), 1)]
 	}
-	paths := slices.DeleteFunc(c.unobstructed(s.remoteNID, cross(inUse, s.remotes.targets())), func(p Path) bool { return s.bad[p] })
+	paths := slices.DeleteFunc(c.obstructed.without(s.remoteNID, cross(inUse, s.remotes.targets())), func(p Path) bool { return s.bad[p] })
 	if len(paths) == 0 {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (c *Core) followKnown(now time.Time, s *session) {
 // checksums is sought, that over NIDs goes first: the stacks that want this one have it.
 func (c *Core) tellFromKnown(now time.Time, s *session, path Path) {
 	u := &s.update
-	usable := c.usable(now)
+	usable := c.host.usable(now)
 	isUsable := func(l roam.L64) bool { return slices.ContainsFunc(usable, func(o *local) bool { return o.L64 == l }) }
 	if s.asks || len(s.known) == 0 || slices.ContainsFunc(s.known, isUsable) || u.tries%sourceEvery != sourceTry%sourceEvery {
 		return

@@ -21,7 +21,12 @@ func TestLostFirstProbeIsRepeated(t *testing.T) {
 	if len(probes) == 0 || len(probes) > 3 {
 		t.Fatalf("%d probes", len(probes))
 	}
+	b.forget()
 	b.reply(probes[len(probes)-1], peerNonce)
+	if list := b.updates(); len(list) != 1 || list[0].Locators[0].Lifetime != largestRFC {
+		t.Fatalf("told %+v behind the answer, want the whole lifetimes: an update had asked, too", list)
+	}
+	b.acknowledgeLast()
 	b.forget()
 	b.pass(time.Minute)
 	if n := len(b.probesSent()); n > 0 {

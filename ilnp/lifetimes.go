@@ -95,7 +95,7 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 	own, at := c.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
 	lu, drawn := c.drawUpdate(now, c.askedList(k, at.L64), at.L64, c.formOf(k))
-	if drawn == 0 || c.isObstructed(k.key.Remote.NID, path) {
+	if drawn == 0 || c.obstructed.has(k.key.Remote.NID, path) {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)
@@ -121,7 +121,7 @@ func (c *Core) askByUpdate(now time.Time, k *pendingPeer) bool {
 // correspondent of that may be the one who takes it: then it lists the session's whole
 // set, or nothing if the locator is not in that.
 func (c *Core) askedList(k *pendingPeer, l roam.L64) []listed {
-	s := c.sharesNonce(k)
+	s := c.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil || s.state != Established {
 		return []listed{{l, preferActive}}
 	}
@@ -135,26 +135,17 @@ func (c *Core) askedList(k *pendingPeer, l roam.L64) []listed {
 // asksOverNIDs reports whether the next such update is summed over NIDs: by the rule of
 // the session whose nonce it bears, if that is known.
 func (c *Core) asksOverNIDs(k *pendingPeer) bool {
-	if s := c.sharesNonce(k); s != nil && (s.icmp != icmpSought || s.asks) {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && (s.icmp != icmpSought || s.asks) {
 		return s.overNIDs(1)
 	}
 	return profile{control: k.control}.overNIDs(k.proof.asked + 1) // by turns, as probes are
-}
-
-// sharesNonce returns the session whose nonce of ours a pending peer is shown; nil: none.
-func (c *Core) sharesNonce(k *pendingPeer) *session {
-	s := c.predecessor(k.key.Local, k.key.Remote)
-	if s == nil || s.remotes.find(k.key.Remote.L64) == nil {
-		return nil
-	}
-	return s
 }
 
 // formOf returns the form of Locator Updates to a pending peer: that of the session whose
 // nonce it is shown, as its correspondent may answer in kind; that of its own, which
 // anybody may have sent; or what is known of it.
 func (c *Core) formOf(k *pendingPeer) ilnpwire.Form {
-	if s := c.sharesNonce(k); s != nil {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil {
 		return s.form
 	}
 	if p, err := ilnpwire.ParseControl(k.early, c.cfg.UDPPort); err == nil {
@@ -185,59 +176,4 @@ func (c *Core) pendingAcked(now time.Time, k *pendingPeer, p ilnpwire.Packet, lu
 	case next:
 		c.askByUpdate(now, k)
 	}
-}
-
-// confirmByUpdate asks a correspondent in the same way that has answered our first
-// packets, and no probe: until its nonce is confirmed, its session cannot move.
-func (c *Core) confirmByUpdate(now time.Time, s *session) {
-	f := &s.proof
-	wait := updateAgain
-	if now.Sub(s.started) > updateRounds*updateAgain {
-		wait = pendingSlowly
-	}
-	if s.state != Established || s.confirmed || len(s.entry.Paths) == 0 || now.Sub(s.started) < updateAgain || now.Sub(f.sent) < wait {
-		return
-	}
-	path := s.entry.Paths[0]
-	if r := s.remotes.find(path.Remote); r == nil || !r.given {
-		return
-	}
-	lu, drawn := c.drawUpdate(now, c.listingFor(s, s.entry.Paths), 0, s.form)
-	if drawn == 0 {
-		return
-	}
-	if b, ok := c.buildUpdate(path, s, lu, s.overNIDs(1)); ok && c.transmitControl(now, s, path, b, s.encaps(path)) {
-		f.noted(now, path, lu, drawn)
-	}
-}
-
-// confirmedByUpdate takes an acknowledgement of such an update. It may come from where
-// the correspondent has moved to: what counts is where the update went. It reports
-// whether it was one.
-func (c *Core) confirmedByUpdate(now time.Time, s *session, p ilnpwire.Packet) bool {
-	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
-	if err != nil || lu.Operation != ilnpwire.Acknowledgement || s.proof.sent.IsZero() {
-		return false
-	}
-	if slices.Equal(lu.Locators, s.update.body) {
-		return true // of an update that has nothing drawn, and shows nothing
-	}
-	switch validated, next, refused := s.proof.acked(lu); {
-	case refused != "":
-		c.refuse(now, s.key, refused)
-	case validated:
-		s.confirmed = true
-		s.noteRTT(now.Sub(s.proof.sent), s.proof.path.Local)
-		c.upsert(now, s, s.entry.Paths)
-		c.validated(now, s, s.proof.path.Remote)
-		c.repeatUpdate(now, s) // what it was told lasts less long than our locators
-		if early := s.early; early != nil {
-			s.early = nil
-			c.HandlePacket(now, s.earlyLink, early)
-		}
-	case next:
-		s.proof.sent = time.Time{}
-		c.confirmByUpdate(now, s)
-	}
-	return true
 }

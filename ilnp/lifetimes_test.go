@@ -134,7 +134,7 @@ func TestNoUpdateWhere(t *testing.T) {
 }
 
 // noProbeAnswered is a host whose first packets were answered with a nonce, and whose probes
-// were not; it is asked by an update a second later.
+// were not; it is asked by an update 0.3 s later.
 func noProbeAnswered(t *testing.T, n Nonce) (*bench, ilnpwire.LocatorUpdate) {
 	t.Helper()
 	b := newBench(t)
@@ -142,13 +142,14 @@ func noProbeAnswered(t *testing.T, n Nonce) (*bench, ilnpwire.LocatorUpdate) {
 	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
 	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
 	b.see(Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: n})
-	b.pass(updateAgain)
-	b.forget()
-	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, LastNonceRx: b.now}})
-	b.drain()
+	b.pass(pendingFirst - time.Millisecond)
+	if n := len(b.updates()); n > 0 {
+		t.Fatalf("%d updates before a second probe could have been answered, want none", n)
+	}
+	b.pass(time.Millisecond)
 	list := b.updates()
 	if len(list) != 1 {
-		t.Fatalf("%d updates a second after the first nonce, want one", len(list))
+		t.Fatalf("%d updates behind the first nonce, want one", len(list))
 	}
 	b.forget()
 	return b, list[0]

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
+	"roam/sched"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -20,7 +22,7 @@ const (
 	probeMax     = 15 * time.Second
 	settleMin    = 100 * time.Millisecond // after a first reply, for the other paths' replies
 	settleTries  = 3                      // probes without reply after which a path is left, if others answer
-	monitorEvery = 5 * time.Second        // while several paths are in use
+	monitorEvery = multipath.Regularly    // while several paths are in use
 	monitorOne   = 15 * time.Second       // while one is, and another could be
 	unprovedBad  = 3                      // rounds without a reply after which another locator is used
 	tokenLife    = 30 * time.Second
@@ -49,7 +51,7 @@ type watch struct {
 
 func (c *Core) probePaths(now time.Time, s *session, paths []Path) {
 	c.forgetProbes(&s.sent, now.Add(-tokenLife))
-	for _, p := range c.unobstructed(s.remoteNID, paths) {
+	for _, p := range c.obstructed.without(s.remoteNID, paths) {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		for _, form := range c.formsOf(now, s, p) {
 			c.sendProbe(now, s, &s.sent, SessionKey{s.localNID, s.remoteNID}, s.localNonce, probe{path: p, form: form})
@@ -111,7 +113,9 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 	s.noteReply(pr.path)
 	was := s.confirmed
+	s.echoes = true
 	if s.confirmed = true; !was {
+		c.disarm(&s.schedule, timerConfirm)
 		c.recordProfile(s)
 	}
 	if s.state != Established {
@@ -143,18 +147,20 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 
 // validated marks a locator as validated.
 func (c *Core) validated(now time.Time, s *session, l roam.L64) {
+	defer c.endProof(now, s, l)
 	r := s.remotes.find(l)
 	if r == nil || r.validated {
 		return
 	}
 	r.validate()
-	c.bestow(now, s, l)
+	c.names.bestow(now, s, l)
 	c.remotesChanged(now, s)
 }
 
 // validate keeps probes going while a preferred locator is unvalidated or a path is
 // held for dead, and stops them when there is nothing left to find out.
 func (c *Core) validate(now time.Time, s *session) {
+	c.askNewPlace(now, s)
 	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
 		return
 	}
@@ -211,19 +217,16 @@ func (s *session) probedRemote(c *Core, l roam.L64) bool {
 // validateRound probes each unvalidated locator, from one source after the other,
 // and each path that is held for dead.
 func (c *Core) validateRound(now time.Time, s *session) {
-	var paths []Path
 	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
 		// Nothing says whether it is the locator in use that does not work.
-		sources, targets = placesOf(c.usable(now)), s.remotes.all()
+		sources, targets = placesOf(c.host.usable(now)), s.remotes.all()
 	}
-	for i, l := range targets[:min(len(targets), MaxRemote)] {
-		paths = append(paths, Path{Local: sources[(s.watch.round+i)%len(sources)], Remote: l})
-	}
+	paths := c.askPlaces(now, s, sources, targets[:min(len(targets), MaxRemote)])
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}
-	for _, p := range append(c.missed(s), s.unasked()...) {
+	for _, p := range append(c.missed(s), s.multipath.Unasked(s.use())...) {
 		// How long a path takes is asked once it may be used: so little may go to a
 		// locator before it is validated that an acknowledgement would have to wait.
 		r := s.remotes.find(p.Remote)
@@ -267,7 +270,7 @@ func (c *Core) handleSilence(now time.Time, s *session) {
 // round stays with sources that the correspondent knows, as it would follow
 // the nonce to others; often one lost packet is all that there is.
 func (c *Core) suspectRound(now time.Time, s *session) {
-	sources, destinations := placesOf(c.usable(now)), s.remotes.all()
+	sources, destinations := placesOf(c.host.usable(now)), s.remotes.all()
 	n := len(sources) * len(destinations)
 	if n == 0 {
 		return
@@ -347,7 +350,7 @@ func (s *session) heardSince(t time.Time) bool {
 func (c *Core) validateTimeout(now time.Time, s *session) {
 	if s.watch.round == unprovedBad && s.state == Established {
 		for _, p := range s.entry.Paths {
-			if r := s.remotes.find(p.Remote); r != nil && !r.validated {
+			if r := s.remotes.find(p.Remote); r != nil && !r.validated && !s.isOnlyThere(r) {
 				s.bad[p] = true
 			}
 		}
@@ -364,25 +367,6 @@ func (c *Core) validateTimeout(now time.Time, s *session) {
 // settle gives the paths in use that have not answered one more probe.
 func (c *Core) settle(now time.Time, s *session) {
 	s.watch.state, s.watch.round = settling, settleTries-1
-	c.settleRound(now, s)
-}
-
-// monitor asks each of several paths in use whether it works: the answers that
-// come over one of them keep silence from telling that another is dead. So do
-// packets that come in elsewhere than where ours leave, hence the only path in
-// use is asked too, if there is another one to take.
-func (c *Core) monitor(now time.Time, s *session) {
-	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
-	every := monitorEvery
-	if len(s.entry.Paths) == 1 {
-		every = monitorOne
-	}
-	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && len(c.usable(now)) > 1
-	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
-		return
-	}
-	s.monitored = now
-	s.watch = watch{state: settling, proved: s.watch.round, since: now}
 	c.settleRound(now, s)
 }
 
@@ -411,8 +395,7 @@ func (s *session) unansweredPaths() []Path {
 // work: it may still send on the dead one, and hears us, so that silence does
 // not tell it. An update that comes in elsewhere makes it ask (see doubtPath).
 func (c *Core) endSettling(now time.Time, s *session) {
-	s.askedInVain()
-	again := c.judgeLoad(now, s)
+	again := c.judgeQueues(now, s)
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
 		delete(s.bad, p)
@@ -423,7 +406,7 @@ func (c *Core) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	reserve := slices.ContainsFunc(c.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
+	reserve := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
 		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
@@ -439,16 +422,8 @@ func (c *Core) endSettling(now time.Time, s *session) {
 		c.judgeStall(now, s, asked, rounds)
 	}
 	if again {
-		c.askLoad(now, s)
+		c.askQueues(now, s)
 	}
-}
-
-// hasOther reports whether the correspondent has a locator that is not sent to. It may
-// speak from there, and be sent to where a late packet of it came from.
-func (s *session) hasOther() bool {
-	return slices.ContainsFunc(s.remotes, func(r remote) bool {
-		return r.standing == current && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Remote == r.l64 })
-	})
 }
 
 // heard is called when an authentic packet of the correspondent has come.
@@ -474,10 +449,9 @@ func (c *Core) hope(now time.Time, s *session) {
 	if !s.dead {
 		return
 	}
-	s.dead = false
-	s.watch = watch{state: suspect, since: now}
+	s.dead, s.watch = false, watch{state: suspect, since: now}
 	c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key, Reason: "tried from a new locator"})
-	c.arm(&s.schedule, timerProbe, now, tick) // behind the Locator Update
+	c.arm(&s.schedule, timerProbe, now, sched.Tick) // behind the Locator Update
 }
 
 // suspendProbes stops probing for want of a locator.

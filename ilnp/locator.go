@@ -48,18 +48,29 @@ type local struct {
 
 func (l *local) within(now time.Time) bool { return l.expires.IsZero() || l.expires.After(now) }
 
-// host is this host's own half of the cache (RFC 6741 §5.1).
+// host is this host's own half of the cache (RFC 6741 §5.1): its locators, and which of
+// them are in use. It tells people what becomes of them; whoever changes it calls
+// reselect, which says whether sessions have to follow.
 type host struct {
-	schedule
+	schedule schedule
+	cfg      *Config
+	out      *outbox
+	agenda   *agenda
 	locals   []*local // by link and locator
 	names    map[roam.LinkID]string
 	mtus     map[roam.LinkID]int
 	disabled map[roam.LinkID]bool
-	place    func(link string) int // see Config.Place
-	active   []roam.LinkLocator    // newest first
-	told     []listed              // what a Locator Update would list
+	active   []roam.LinkLocator // newest first
+	told     []listed           // what a Locator Update would list
 	ranks    int
 	arrivals int
+}
+
+func newHost(cfg *Config, out *outbox, agenda *agenda) host {
+	return host{
+		cfg: cfg, out: out, agenda: agenda,
+		names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool),
+	}
 }
 
 // listed is one locator as a Locator Update lists it.
@@ -92,10 +103,10 @@ func (h *host) ranked(keep func(*local) bool) []*local {
 
 // placeOf is where the user puts the link of a locator, see Config.Place.
 func (h *host) placeOf(l *local) int {
-	if h.place == nil {
+	if h.cfg.Place == nil {
 		return 0
 	}
-	return h.place(h.names[l.Link])
+	return h.cfg.Place(h.names[l.Link])
 }
 
 // rankNew gives a locator that counts as new its place. On another link than
@@ -115,15 +126,10 @@ func (h *host) rankNew(l *local) {
 	l.rank = h.ranks
 }
 
-// HandleLocator tells that a prefix on a link appeared, was refreshed or went.
-// Locators that cannot stand on the wire are refused.
-func (c *Core) HandleLocator(now time.Time, ev roam.PrefixEvent) {
-	h := &c.host
-	if ev.Link == 0 || !c.acceptable(ev.L64) {
-		c.refuse(now, SessionKey{}, reasonLocator)
-		return
-	}
-	if ev.LinkName != "" && ev.Present {
+// present takes that a prefix on a link appeared or was refreshed. It returns why the
+// locators in use may change.
+func (h *host) present(now time.Time, ev roam.PrefixEvent) (why string) {
+	if ev.LinkName != "" {
 		if old := h.names[ev.Link]; old != "" && old != ev.LinkName {
 			// The index came from a predecessor's state and means another link now.
 			delete(h.disabled, ev.Link)
@@ -131,35 +137,36 @@ func (c *Core) HandleLocator(now time.Time, ev roam.PrefixEvent) {
 		h.names[ev.Link] = ev.LinkName
 	}
 	i, there := h.find(ev.LinkLocator)
-	if !ev.Present {
-		if there {
-			c.dropLocal(now, i, "withdrawn")
-			c.reselect(now, "locator withdrawn")
-		}
-		return
-	}
 	if !there {
 		h.locals = slices.Insert(h.locals, i, &local{LinkLocator: ev.LinkLocator, state: Aged, since: now})
 	}
-	l, why := h.locals[i], "lifetime renewed"
+	l := h.locals[i]
 	l.expires, l.confirmBy = deadline(now, max(ev.Preferred, 0)), time.Time{}
-	if l.state == Aged && l.within(now) {
-		l.state, l.since = Valid, now
-		h.rankNew(l)
-		why = "new locator"
-		c.notify(Event{Time: now, Kind: LocatorAdded, To: []roam.LinkLocator{l.LinkLocator}, Locators: []roam.L64{l.L64}})
+	if l.state != Aged || !l.within(now) {
+		return "lifetime renewed"
 	}
-	c.reselect(now, why)
+	l.state, l.since = Valid, now
+	h.rankNew(l)
+	h.out.notify(Event{Time: now, Kind: LocatorAdded, To: []roam.LinkLocator{l.LinkLocator}, Locators: []roam.L64{l.L64}})
+	return "new locator"
 }
 
-// Detach tells that a link and all its locators are lost at once.
-func (c *Core) Detach(now time.Time, link roam.LinkID) {
-	for i := len(c.host.locals) - 1; i >= 0; i-- {
-		if c.host.locals[i].Link == link {
-			c.dropLocal(now, i, "link lost")
+// withdraw takes that a prefix went. It reports whether it was there.
+func (h *host) withdraw(now time.Time, at roam.LinkLocator) bool {
+	i, there := h.find(at)
+	if there {
+		h.drop(now, i, "withdrawn")
+	}
+	return there
+}
+
+// lose takes that a link and all its locators are lost at once.
+func (h *host) lose(now time.Time, link roam.LinkID) {
+	for i := len(h.locals) - 1; i >= 0; i-- {
+		if h.locals[i].Link == link {
+			h.drop(now, i, "link lost")
 		}
 	}
-	c.reselect(now, "link lost")
 }
 
 // forgetName forgets the name of a link without locators: one that is plugged
@@ -171,85 +178,65 @@ func (h *host) forgetName(link roam.LinkID) {
 	}
 }
 
-// SetLinkDisabled takes a link out of use although it is up, or back in. Its
-// locators keep receiving but are not listed any more. Taking a link back in
-// is a command to use it: its locators count as new.
-func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
-	if c.host.disabled[link] == disabled {
-		return
-	}
-	why := "link disabled"
-	if disabled {
-		c.host.disabled[link] = true
-	} else {
-		why = "link enabled"
-		delete(c.host.disabled, link)
-		c.host.forgetName(link)
-		c.host.ranks++
-		for _, l := range c.host.locals {
-			if l.Link == link {
-				l.rank = c.host.ranks
-			}
+// enable takes a link back into use; its locators count as new.
+func (h *host) enable(link roam.LinkID) {
+	delete(h.disabled, link)
+	h.forgetName(link)
+	h.ranks++
+	for _, l := range h.locals {
+		if l.Link == link {
+			l.rank = h.ranks
 		}
 	}
-	c.reselect(now, why)
 }
 
-func (c *Core) dropLocal(now time.Time, i int, reason string) {
-	l := c.host.locals[i]
-	c.host.locals = slices.Delete(c.host.locals, i, i+1)
-	c.host.forgetName(l.Link)
+func (h *host) drop(now time.Time, i int, reason string) {
+	l := h.locals[i]
+	h.locals = slices.Delete(h.locals, i, i+1)
+	h.forgetName(l.Link)
 	if l.state != Aged {
-		c.locatorRemoved(now, l, reason)
+		h.removed(now, l, reason)
 	}
 }
 
-func (c *Core) locatorRemoved(now time.Time, l *local, reason string) {
-	c.notify(Event{Time: now, Kind: LocatorRemoved, From: []roam.LinkLocator{l.LinkLocator}, Locators: []roam.L64{l.L64}, Reason: reason})
+func (h *host) removed(now time.Time, l *local, reason string) {
+	h.out.notify(Event{Time: now, Kind: LocatorRemoved, From: []roam.LinkLocator{l.LinkLocator}, Locators: []roam.L64{l.L64}, Reason: reason})
 }
 
-// fire is called when the lifetime of a locator has ended, and for the next batch
-// of correspondents that are told of a move.
-func (h *host) fire(c *Core, now time.Time, t timer) {
-	if t == timerMove {
-		c.nextBatch(now)
-		return
-	}
+// dropUnconfirmed drops the locators of a predecessor's state that the system has not
+// shown again in time.
+func (h *host) dropUnconfirmed(now time.Time) {
 	for i := len(h.locals) - 1; i >= 0; i-- {
 		if by := h.locals[i].confirmBy; !by.IsZero() && !by.After(now) {
-			c.dropLocal(now, i, "not there any more")
+			h.drop(now, i, "not there any more")
 		}
 	}
-	c.reselect(now, "lifetime over")
 }
 
-// reselect brings the states of the locators and the active set in line with
-// the mode, and tells the sessions if that changes what they use or what their
-// correspondents ought to know. Events of a handoff that follows say why.
-func (c *Core) reselect(now time.Time, why string) {
-	h := &c.host
-	chosen := c.choose(now)
-	for _, l := range h.locals {
-		c.restate(now, l, slices.Contains(chosen, l))
-	}
+// reselect brings the states of the locators and the active set in line with the mode.
+// It returns the active set before, and whether that, or what correspondents ought to
+// know, has changed.
+func (h *host) reselect(now time.Time) (before []roam.LinkLocator, changed bool) {
 	before, told := h.active, h.told
-	h.active = make([]roam.LinkLocator, len(chosen))
-	for i, l := range chosen {
-		h.active[i] = l.LinkLocator
+	h.restateAll(now)
+	return before, !slices.Equal(before, h.active) || !slices.Equal(told, h.told)
+}
+
+func (h *host) restateAll(now time.Time) {
+	chosen := h.choose(now)
+	for _, l := range h.locals {
+		h.restate(now, l, slices.Contains(chosen, l))
 	}
-	h.told = c.listing(now)
-	c.armLocal(now)
-	if !slices.Equal(before, h.active) || !slices.Equal(told, h.told) {
-		c.localsChanged(now, before, why)
-	}
+	h.active = placesOf(chosen)
+	h.told = h.listing(now)
+	h.arm(now)
 }
 
 // choose returns the locators to be ACTIVE, the newest first. Past-lifetime
 // ones serve when there is nothing else (RFC 6741 §5.1, "expired").
-func (c *Core) choose(now time.Time) []*local {
-	h := &c.host
+func (h *host) choose(now time.Time) []*local {
 	chosen := h.ranked(func(l *local) bool { return !h.disabled[l.Link] && l.within(now) })
-	if len(chosen) > 1 && c.cfg.Mode != Duality {
+	if len(chosen) > 1 && h.cfg.Mode != Duality {
 		chosen = chosen[:1]
 	}
 	if len(chosen) == 0 {
@@ -259,7 +246,7 @@ func (c *Core) choose(now time.Time) []*local {
 	return chosen
 }
 
-func (c *Core) restate(now time.Time, l *local, inUse bool) {
+func (h *host) restate(now time.Time, l *local, inUse bool) {
 	was := l.state
 	switch within := l.within(now); {
 	case within && inUse:
@@ -272,42 +259,42 @@ func (c *Core) restate(now time.Time, l *local, inUse bool) {
 		l.state = Aged
 	}
 	if l.state == Aged && was != Aged {
-		c.locatorRemoved(now, l, "lifetime over")
+		h.removed(now, l, "lifetime over")
 	}
 }
 
-// armLocal sets the timer for the next end of a lifetime.
-func (c *Core) armLocal(now time.Time) {
+// arm sets the timer for the next end of a lifetime.
+func (h *host) arm(now time.Time) {
 	var next time.Time
-	for _, l := range c.host.locals {
+	for _, l := range h.locals {
 		if l.within(now) {
 			next = sooner(next, l.expires)
 		}
 		next = sooner(next, l.confirmBy)
 	}
 	if next.IsZero() {
-		c.disarm(&c.host.schedule, timerLocal)
+		h.agenda.disarm(&h.schedule, timerLocal)
 		return
 	}
-	c.arm(&c.host.schedule, timerLocal, now, next.Sub(now))
+	h.agenda.arm(&h.schedule, timerLocal, now, next.Sub(now))
 }
 
 // listing returns what a Locator Update lists: every VALID and ACTIVE locator
 // (RFC 6743 §4), the active ones with the better preference. An immediate
 // handoff ends the validity of what it leaves (RFC 6740 §6.2), so the hard
 // mode lists the active ones only. A locator on two links is listed once.
-func (c *Core) listing(now time.Time) []listed {
+func (h *host) listing(now time.Time) []listed {
 	var list []listed
 	add := func(l64 roam.L64, preference uint16) {
 		if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l64 }) {
 			list = append(list, listed{l64, preference})
 		}
 	}
-	for _, l := range c.usable(now) {
+	for _, l := range h.usable(now) {
 		switch {
 		case l.state == Active:
 			add(l.L64, preferActive)
-		case l.state == Valid && c.cfg.Mode != Hard:
+		case l.state == Valid && h.cfg.Mode != Hard:
 			add(l.L64, preferValid)
 		}
 	}
@@ -325,8 +312,7 @@ func (h *host) isOnly(l64 roam.L64) bool {
 // usable returns the locators that packets can leave from: the active ones
 // first, then those held in reserve. What is active is so until reselect has
 // said otherwise, however late the timer of its lifetime is.
-func (c *Core) usable(now time.Time) []*local {
-	h := &c.host
+func (h *host) usable(now time.Time) []*local {
 	ls := h.ranked(func(l *local) bool {
 		return !h.disabled[l.Link] && (l.within(now) || l.useOrder() > 0)
 	})
@@ -356,14 +342,71 @@ func (h *host) expiry(now time.Time, l64 roam.L64) (end time.Time, ok bool) {
 	return end, ok
 }
 
-// Locals returns the locators of this host, in the order of link and locator.
-func (c *Core) Locals(now time.Time) []LocalState {
-	states := make([]LocalState, len(c.host.locals))
-	for i, l := range c.host.locals {
+// show returns the locators as people see them.
+func (h *host) show(now time.Time) []LocalState {
+	states := make([]LocalState, len(h.locals))
+	for i, l := range h.locals {
 		states[i] = LocalState{
-			LinkLocator: l.LinkLocator, LinkName: c.host.names[l.Link], State: l.state, Disabled: c.host.disabled[l.Link],
+			LinkLocator: l.LinkLocator, LinkName: h.names[l.Link], State: l.state, Disabled: h.disabled[l.Link],
 			Preferred: remaining(now, l.expires), Since: l.since,
 		}
 	}
 	return states
 }
+
+// HandleLocator tells that a prefix on a link appeared, was refreshed or went.
+// Locators that cannot stand on the wire are refused.
+func (c *Core) HandleLocator(now time.Time, ev roam.PrefixEvent) {
+	switch {
+	case ev.Link == 0 || !c.cfg.acceptable(ev.L64):
+		c.refuse(now, SessionKey{}, reasonLocator)
+	case ev.Present:
+		c.reselect(now, c.host.present(now, ev))
+	case c.host.withdraw(now, ev.LinkLocator):
+		c.reselect(now, "locator withdrawn")
+	}
+}
+
+// Detach tells that a link and all its locators are lost at once.
+func (c *Core) Detach(now time.Time, link roam.LinkID) {
+	c.host.lose(now, link)
+	c.reselect(now, "link lost")
+}
+
+// SetLinkDisabled takes a link out of use although it is up, or back in. Its
+// locators keep receiving but are not listed any more. Taking a link back in
+// is a command to use it: its locators count as new.
+func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
+	switch {
+	case c.host.disabled[link] == disabled:
+	case disabled:
+		c.host.disabled[link] = true
+		c.reselect(now, "link disabled")
+	default:
+		c.host.enable(link)
+		c.reselect(now, "link enabled")
+	}
+}
+
+// fire is called when the lifetime of a locator has ended, and for the next batch
+// of correspondents that are told of a move.
+func (h *host) fire(c *Core, now time.Time, t timer) {
+	if t == timerMove {
+		c.nextBatch(now)
+		return
+	}
+	h.dropUnconfirmed(now)
+	c.reselect(now, "lifetime over")
+}
+
+// reselect lets the host choose its locators anew, and tells the sessions if that
+// changes what they use or what their correspondents ought to know. Events of a handoff
+// that follows say why.
+func (c *Core) reselect(now time.Time, why string) {
+	if before, changed := c.host.reselect(now); changed {
+		c.localsChanged(now, before, why)
+	}
+}
+
+// Locals returns the locators of this host, in the order of link and locator.
+func (c *Core) Locals(now time.Time) []LocalState { return c.host.show(now) }

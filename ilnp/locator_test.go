@@ -176,7 +176,7 @@ func TestListing(t *testing.T) {
 		b.prefix(3, netC, roam.Infinite)
 		b.prefix(4, netC, 0) // deprecated, and the same prefix
 		b.SetLinkDisabled(b.now, c.disabled, true)
-		if got := b.listing(b.now); !slices.Equal(got, c.want) {
+		if got := b.host.listing(b.now); !slices.Equal(got, c.want) {
 			t.Errorf("%v without link %d: %v, want %v", c.mode, c.disabled, got, c.want)
 		}
 	}
@@ -186,7 +186,7 @@ func TestOnePrefixOnTwoLinksIsListedOnce(t *testing.T) {
 	b := newBench(t, inMode(Duality))
 	b.prefix(1, netA, 9*time.Second)
 	b.prefix(2, netA, time.Minute)
-	if got, want := b.listing(b.now), []listed{{netA, 10}}; !slices.Equal(got, want) {
+	if got, want := b.host.listing(b.now), []listed{{netA, 10}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if end, ok := b.host.expiry(b.now, netA); !ok || remaining(b.now, end) != time.Minute {

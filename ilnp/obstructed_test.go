@@ -192,3 +192,31 @@ func TestObstructedQuestions(t *testing.T) {
 		t.Error("a pending peer is not asked without a policy")
 	}
 }
+
+// TestObstructions: the set alone says which paths are left, which transmission takes
+// which of them, and which locators of ours are worth listing.
+func TestObstructions(t *testing.T) {
+	a, b := roam.LinkLocator{Link: 1, L64: netA}, roam.LinkLocator{Link: 2, L64: netB}
+	o := make(obstructions)
+	if o.set(peerNID, nil) || !o.set(peerNID, []Path{{a, netP}, {b, netP}, {b, netQ}}) || o.set(peerNID, []Path{{b, netQ}, {b, netP}, {a, netP}}) {
+		t.Error("a change is not one, or the same set is")
+	}
+	if got := o.without(peerNID, []Path{{a, netP}, {a, netQ}, {b, netP}}); !slices.Equal(got, []Path{{a, netQ}}) {
+		t.Errorf("paths left: %v", got)
+	}
+	for try := range 4 {
+		p, ok := o.nextEnds(peerNID, try, []roam.LinkLocator{a, b}, []roam.L64{netP, netQ})
+		if !ok || p != (Path{a, netQ}) {
+			t.Errorf("transmission %d goes along %v, %v", try, p, ok)
+		}
+	}
+	s := &session{remoteNID: peerNID, remotes: remotes{{l64: netP}, {l64: netQ}}}
+	list := o.reachable(s, []listed{{l64: netA}, {l64: netB}}, []*local{{LinkLocator: a}, {LinkLocator: b}})
+	if !slices.Equal(list, []listed{{l64: netA}}) {
+		t.Errorf("listed are %v", list)
+	}
+	const other roam.NID = 0x0200_0000_0000_0009
+	if o.has(other, Path{a, netP}) || !o.set(peerNID, nil) || len(o) != 0 {
+		t.Errorf("another node's path is obstructed, or an empty set is kept: %v", o)
+	}
+}

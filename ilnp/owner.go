@@ -9,19 +9,13 @@ import (
 	"roam"
 )
 
-// Whose name, whose session. An NID proves nothing: every node can claim every
+// Which session owns a name. An NID proves nothing: every node can claim every
 // one. A record (the hosts file, a command, a look-up) says where its node is, so
 // the record's name belongs to the node that was validated at a locator which the
-// record, or the session that bears the name, lists. Another node with that NID
+// record, or the session that has the name, lists. Another node with that NID
 // gets a session of its own under an alias, without the record's locators. It may
 // be the same node in a network that the record does not list; then it gets the
 // name as soon as it is validated at a locator that the record does list.
-
-// lists reports whether what was made known of a node has it at that locator.
-func (c *Core) lists(at roam.ILV) bool {
-	k := c.known[at.NID]
-	return k != nil && (k.anywhere || k.locators.find(at.L64) != nil)
-}
 
 // Listed reports whether a node is known, and whether it is where its record has it: a
 // data plane delivers nothing under a known NID from elsewhere before its sender is
@@ -30,40 +24,18 @@ func (c *Core) Listed(at roam.ILV) (known, listed bool) {
 	return c.known[at.NID] != nil, c.lists(at)
 }
 
-// holder returns the session that bears the NID of its correspondent as its
-// alias, by key or besides it.
-func (c *Core) holder(local, nid roam.NID) *session {
-	name := SessionKey{local, nid}
-	if s := c.sessions[name]; s != nil {
-		return s
-	}
-	return c.names[name]
-}
-
-// sessionOf returns the session with an alias.
-func (c *Core) sessionOf(key SessionKey) *session { return c.holder(key.Local, key.Remote) }
-
-// recordOf returns what is known of the node behind a session: nil where that node
-// has only claimed the NID. What such a node shows must not change the record.
-func (c *Core) recordOf(s *session) *correspondent {
-	if !s.owned {
-		return nil
-	}
-	return c.known[s.remoteNID]
-}
-
 // predecessor returns the session that a node continues which is validated at a
-// locator: the one whose correspondent was validated there, else the one with the
+// locator: the one whose correspondent was validated there, else the one that has the
 // record's name if the record lists that locator or its correspondent has announced
-// it. nil: it is a node of its own. What a pending peer announces does not count.
-func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
-	for _, s := range c.between(local, at.NID) {
+// it. nil: it is a node of its own. Locators that a pending peer announces do not count.
+func (ca *cache) predecessor(local roam.NID, at roam.ILV) *session {
+	for _, s := range ca.between(local, at.NID) {
 		if r := s.remotes.find(at.L64); r != nil && r.validated {
 			return s
 		}
 	}
-	s := c.holder(local, at.NID)
-	if s == nil || !s.owned || !c.lists(at) && s.remotes.find(at.L64) == nil {
+	s := ca.holder(local, at.NID)
+	if s == nil || !s.owned || !ca.lists(at) && s.remotes.find(at.L64) == nil {
 		return nil
 	}
 	return s
@@ -71,9 +43,9 @@ func (c *Core) predecessor(local roam.NID, at roam.ILV) *session {
 
 // mayList reports whether a locator may become one of a session: not while it is
 // that of another session with this NID, validated and alive. A nonce that no answer
-// to a probe has borne shows nothing of where its node is.
-func (c *Core) mayList(s *session, l roam.L64) bool {
-	for _, o := range c.between(s.localNID, s.remoteNID) {
+// to a probe has carried proves nothing about the location of its node.
+func (ca *cache) mayList(s *session, l roam.L64) bool {
+	for _, o := range ca.between(s.localNID, s.remoteNID) {
 		if o == s || o.dead || !o.confirmed {
 			continue
 		}
@@ -86,19 +58,19 @@ func (c *Core) mayList(s *session, l roam.L64) bool {
 
 // aliasFor returns the alias of a new session with a validated node, and whether
 // the node owns the record's name. An NID without a record is free for the first
-// node that claims it, until a record comes (AddPeer).
-func (c *Core) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool) {
-	listed := c.lists(at)
-	if (listed || c.known[at.NID] == nil) && c.holder(local, at.NID) == nil {
+// node that claims it, until a record is added (AddPeer).
+func (ca *cache) aliasFor(local roam.NID, at roam.ILV) (alias roam.NID, owned bool) {
+	listed := ca.lists(at)
+	if (listed || ca.known[at.NID] == nil) && ca.holder(local, at.NID) == nil {
 		return at.NID, listed
 	}
-	return c.alias(local, at), false
+	return ca.alias(local, at), false
 }
 
 // alias returns a free alias for a further node that claims an NID, in the space of
-// locally assigned identifiers (RFC 6741 §2.3). It follows from where the node was
-// validated: sockets that outlive its session are nobody else's.
-func (c *Core) alias(local roam.NID, at roam.ILV) roam.NID {
+// locally assigned identifiers (RFC 6741 §2.3). It is derived from the locator where
+// the node was validated: sockets that outlive its session reach no other node.
+func (ca *cache) alias(local roam.NID, at roam.ILV) roam.NID {
 	const universal, group = 1 << 57, 1 << 56 // clear: a local scope, one node
 	for i := uint64(1); ; i++ {
 		var b []byte
@@ -107,103 +79,130 @@ func (c *Core) alias(local roam.NID, at roam.ILV) roam.NID {
 		}
 		sum := sha256.Sum256(b)
 		h := roam.NID(binary.BigEndian.Uint64(sum[:]) &^ (universal | group))
-		if _, taken := c.known[h]; !taken && h != 0 && h != at.NID && c.sessionOf(SessionKey{local, h}) == nil {
+		if _, taken := ca.known[h]; !taken && h != 0 && h != at.NID && ca.sessionOf(SessionKey{local, h}) == nil {
 			return h
 		}
 	}
 }
 
+// sharesNonce returns the session whose nonce of ours this host sends to a pending peer at
+// a locator; nil: none.
+func (ca *cache) sharesNonce(local roam.NID, at roam.ILV) *session {
+	s := ca.predecessor(local, at)
+	if s == nil || s.remotes.find(at.L64) == nil {
+		return nil
+	}
+	return s
+}
+
+// ownership moves the names of records between sessions, as nodes are validated and
+// records change.
+type ownership struct {
+	cache        *cache
+	preinstalled *preinstalled
+	unnamed      unnamedSessions
+	effects      ownershipEffects
+}
+
+// ownershipEffects is what a change of names does to sessions.
+type ownershipEffects interface {
+	emit(Output)
+	removeSession(now time.Time, s *session)
+	// rekeyed writes the entry of a session under its new key; it had the key old.
+	rekeyed(now time.Time, s *session, old SessionKey)
+	adviseSession(now time.Time, s *session, k *correspondent)
+}
+
 // bestow gives a session the record's name, now that its node is validated at a
-// locator which the record lists: besides its alias, under which sockets have it.
-// A session that bears the name and is in use keeps it: they are two nodes.
-func (c *Core) bestow(now time.Time, s *session, l roam.L64) {
-	if s.owned || !c.lists(roam.ILV{NID: s.remoteNID, L64: l}) {
+// locator which the record lists: besides its alias, which its sockets use.
+// A session that has the name and is in use keeps it: they are two nodes.
+func (o *ownership) bestow(now time.Time, s *session, l roam.L64) {
+	if s.owned || !o.cache.lists(roam.ILV{NID: s.remoteNID, L64: l}) {
 		return
 	}
-	old := c.holder(s.localNID, s.remoteNID)
+	old := o.cache.holder(s.localNID, s.remoteNID)
 	if old != nil && old != s && old.state == Established && old.confirmed && !old.dead {
 		return
 	}
-	c.takeName(now, s, old, l)
+	o.takeName(now, s, old, l)
 }
 
 // takeName gives a session the name that old has had, if any, besides its alias.
-func (c *Core) takeName(now time.Time, s, old *session, l roam.L64) {
-	name := SessionKey{s.localNID, s.remoteNID}
+func (o *ownership) takeName(now time.Time, s, old *session, l roam.L64) {
+	name := s.nids()
 	if old != nil && old != s {
-		if !old.remotes.isThere(l) { // nothing shows that it is the same node
-			c.abandon(old)
+		if !old.remotes.isThere(l) { // nothing proves that it is the same node
+			o.abandon(old)
 		}
-		c.removeSession(now, old)
-		c.notify(Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{l}})
+		o.effects.removeSession(now, old)
+		o.effects.emit(Notify{Event: Event{Time: now, Kind: SessionReplaced, Key: old.key, Locators: []roam.L64{l}}})
 	}
-	c.unnamed.leave(s)
+	o.unnamed.leave(s)
 	s.owned = old == nil || old == s || old.owned
 	if s.key != name {
-		c.uninstall(name)
-		c.names[name], s.alsoNamed = s, true
+		o.preinstalled.remove(name)
+		o.cache.name(s)
 	}
-	c.notify(Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}})
-	if k := c.known[s.remoteNID]; k != nil {
-		c.adviseSession(now, s, k)
+	o.effects.emit(Notify{Event: Event{Time: now, Kind: SessionNamed, Key: s.key, Locators: []roam.L64{l}}})
+	if k := o.cache.known[s.remoteNID]; k != nil {
+		o.effects.adviseSession(now, s, k)
 	}
-	c.emit(Release{Key: name})
+	o.effects.emit(Release{Key: name})
 }
 
-// bestowAny gives a record's name to a session that has been validated where the
-// record lists its node only now.
-func (c *Core) bestowAny(now time.Time, local, nid roam.NID) {
-	for _, s := range c.between(local, nid) {
+// bestowAny gives a record's name to a session that was validated at a locator which the
+// record lists only now.
+func (o *ownership) bestowAny(now time.Time, local, nid roam.NID) {
+	for _, s := range slices.Clone(o.cache.between(local, nid)) { // who gets the name ends who had it
+		if o.cache.sessions[s.key] != s {
+			continue // another one of them has taken its name
+		}
 		for _, l := range s.remotes.all() {
 			if r := s.remotes.find(l); r != nil && r.validated {
-				c.bestow(now, s, l)
+				o.bestow(now, s, l)
 			}
 		}
 	}
 }
 
 // abandon destroys the sockets of a session.
-func (c *Core) abandon(s *session) {
-	c.emit(Abandon{Key: s.key})
+func (o *ownership) abandon(s *session) {
+	o.effects.emit(Abandon{Key: s.key})
 	if s.alsoNamed {
-		c.emit(Abandon{Key: SessionKey{s.localNID, s.remoteNID}})
+		o.effects.emit(Abandon{Key: s.nids()})
 	}
 }
 
-// evict takes an alias that is wanted for a record from a session that has no claim
-// to it: its node was there before the record was. It goes on under another one.
-func (c *Core) evict(now time.Time, key SessionKey) {
-	s := c.sessionOf(key)
+// evict takes an alias that a record needs from a session that does not own it: its node
+// claimed the NID before there was a record. The session goes on under another alias.
+func (o *ownership) evict(now time.Time, key SessionKey) {
+	s := o.cache.sessionOf(key)
 	if s == nil || s.owned && s.remoteNID == key.Remote {
 		return
 	}
 	at := roam.ILV{NID: s.remoteNID}
 	for _, r := range s.remotes {
-		if s.remoteNID == key.Remote && r.validated && c.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
+		if s.remoteNID == key.Remote && r.validated && o.cache.lists(roam.ILV{NID: key.Remote, L64: r.l64}) {
 			s.owned = true
-			c.unnamed.leave(s)
+			o.unnamed.leave(s)
 			return
 		}
 		if r.validated || at.L64 == 0 {
 			at.L64 = r.l64
 		}
 	}
-	c.abandon(s)
-	c.rekey(now, s, SessionKey{key.Local, c.alias(key.Local, at)})
+	o.abandon(s)
+	old := s.key
+	o.effects.emit(Delete{Key: old})
+	o.cache.rekey(s, SessionKey{key.Local, o.cache.alias(key.Local, at)})
+	o.effects.rekeyed(now, s, old)
+	o.effects.emit(Notify{Event: Event{Time: now, Kind: SessionReplaced, Key: old, Locators: s.remotes.all(), Reason: "its identifier is another node's by a record"}})
 }
 
-// rekey gives a session another alias in place of those it has.
-func (c *Core) rekey(now time.Time, s *session, key SessionKey) {
-	old := s.key
-	c.emit(Delete{Key: old})
+// rekeyed ends the handoff of a session that had the key old, and writes its entry anew.
+func (c *Core) rekeyed(now time.Time, s *session, old SessionKey) {
 	c.settleHandoff(now, old)
-	delete(c.sessions, old)
-	delete(c.names, SessionKey{s.localNID, s.remoteNID})
-	s.key, s.alsoNamed = key, false
-	c.sessions[key] = s
-	slices.SortFunc(c.between(s.localNID, s.remoteNID), func(a, b *session) int { return compareKey(a.key, b.key) })
 	paths := s.entry.Paths
 	s.entry = Entry{Seq: s.entry.Seq}
 	c.upsert(now, s, paths)
-	c.notify(Event{Time: now, Kind: SessionReplaced, Key: old, Locators: s.remotes.all(), Reason: "its identifier is another node's by a record"})
 }

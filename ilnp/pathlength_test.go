@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -91,7 +92,7 @@ func TestLongPaths(t *testing.T) {
 		for range 3 { // what the first path was found to take when it was set up counts as well
 			b.active()
 			b.answerAfter(8, map[roam.L64]time.Duration{netA: c.a, netB: c.b})
-			b.pass(lengthLasts)
+			b.pass(multipath.LengthLasts)
 		}
 		if got := b.long(); !slices.Equal(got, c.long) {
 			t.Errorf("%v and %v: TCP does not take %v", c.a, c.b, got)
@@ -130,7 +131,7 @@ func TestLateAnswer(t *testing.T) {
 	b.active()
 	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 120 * ms})
 	if len(b.long()) != 0 {
-		t.Errorf("the least does not count: %v", b.sessions[theKey].lengths)
+		t.Errorf("the least does not count: %v", b.sessions[theKey].multipath)
 	}
 }
 
@@ -144,9 +145,9 @@ func TestLengthChanges(t *testing.T) {
 			b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: rtt})
 		}
 	}
-	at(20*ms, 2*lengthLasts)
+	at(20*ms, 2*multipath.LengthLasts)
 	b.events = nil
-	if at(100*ms, 2*lengthLasts+10*time.Second); len(b.long()) != 1 {
+	if at(100*ms, 2*multipath.LengthLasts+10*time.Second); len(b.long()) != 1 {
 		t.Error("not taken for long")
 	}
 	if at(35*ms, 10*time.Second); len(b.long()) != 1 {
@@ -188,7 +189,7 @@ func TestNewPathBesideOneThatWasNotAsked(t *testing.T) {
 	b := newBench(t, inMode(Duality))
 	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
-	clear(b.sessions[theKey].lengths)
+	b.sessions[theKey].multipath = multipath.Machine[Path]{}
 	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	if got := b.long(); !slices.Equal(got, []roam.L64{netB}) {
@@ -209,7 +210,7 @@ func TestNewPathBesideOneThatWasNotAsked(t *testing.T) {
 func TestLateAnswerAfterAPause(t *testing.T) {
 	b := lengthBench(t)
 	b.answerAfter(8, map[roam.L64]time.Duration{netA: 20 * ms, netB: 20 * ms})
-	b.pass(3 * lengthLasts)
+	b.pass(3 * multipath.LengthLasts)
 	b.sent, b.events = nil, nil
 	b.active()
 	b.answerAfter(2, map[roam.L64]time.Duration{netA: 20 * ms, netB: 90 * ms})

@@ -70,7 +70,7 @@ func (c *Core) checkedForms(s *session) []ProbeForm {
 // checkedFrom returns the locators that can be asked from without moving the
 // session: a correspondent follows the nonce to a locator that it was not told.
 func (c *Core) checkedFrom(now time.Time, s *session) []roam.LinkLocator {
-	return slices.DeleteFunc(placesOf(c.usable(now)), func(l roam.LinkLocator) bool {
+	return slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
 		return s.state == Established && !s.update.lists(l.L64)
 	})
 }

@@ -146,3 +146,25 @@ func TestPlainIsAskedAgain(t *testing.T) {
 		t.Errorf("after its answer: %v", p.State)
 	}
 }
+
+// TestPlainThatComesBackIsAskedAtOnce: a session that became plain as its correspondent
+// was away cannot move until it is asked, and the questions have become rare by then.
+func TestPlainThatComesBackIsAskedAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netP, Preference: 10, Lifetime: roam.Infinite}}})
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	b.pass(5*time.Minute + time.Second)
+	if p := b.entries[theKey]; p.State != Plain {
+		t.Fatalf("the session is %v, want plain", p.State)
+	}
+	b.forget()
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+	b.drain()
+	b.answerProbes()
+	if p := b.entries[theKey]; p.State != Established {
+		t.Errorf("the session is %v behind the first plain packet, want established", p.State)
+	}
+	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+	b.drain()
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // queueBench is a session in duality over two paths of 20 ms that have been asked.
@@ -110,7 +111,7 @@ func TestWaitIsConfirmed(t *testing.T) {
 		began := b.now
 		b.answerAfter(3, map[roam.L64]time.Duration{netA: 20 * ms, netB: 20 * ms})
 		if b.now.Sub(began) != 20*ms {
-			t.Fatalf("not asked again at once, but after %v: %v", b.now.Sub(began), b.sessions[theKey].queues)
+			t.Fatalf("not asked again at once, but after %v: %v", b.now.Sub(began), b.sessions[theKey].multipath)
 		}
 		b.pass(10 * time.Second)
 	}
@@ -140,7 +141,7 @@ func TestWaitIsConfirmed(t *testing.T) {
 func TestSharesAreForgotten(t *testing.T) {
 	b := queueBench(t)
 	b.waits(0, 60*ms)
-	b.pass(costLasts - time.Second)
+	b.pass(multipath.CostLasts - time.Second)
 	if b.active(); b.shareOf(netB) == 0.5 {
 		t.Error("forgotten too soon")
 	}

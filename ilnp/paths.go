@@ -65,8 +65,8 @@ func placesOf(ls []*local) []roam.LinkLocator {
 func (c *Core) pathsFor(now time.Time, s *session) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
 		p := s.entry.Paths[0]
-		usable := slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
-		if usable && !c.isObstructed(s.remoteNID, p) {
+		usable := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
+		if usable && !c.obstructed.has(s.remoteNID, p) {
 			return s.entry.Paths
 		}
 	}
@@ -75,16 +75,16 @@ func (c *Core) pathsFor(now time.Time, s *session) []Path {
 		// Nobody has answered yet: spreading would only add a dead locator's loss.
 		targets = targets[:min(len(targets), 1)]
 	}
-	best := c.unobstructed(s.remoteNID, cross(active, targets))
+	best := c.obstructed.without(s.remoteNID, cross(active, targets))
 	switch {
 	case s.state == Plain && len(best) > 0:
 		return best[:1]
 	case len(active) == 0, len(s.bad) == 0 && len(best) > 0:
 		return best
 	}
-	all, reserve := s.remotes.all(), placesOf(c.usable(now))
+	all, reserve := s.remotes.all(), placesOf(c.host.usable(now))
 	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
-		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.isObstructed(s.remoteNID, p) })
+		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.obstructed.has(s.remoteNID, p) })
 		switch {
 		case len(good) == 0:
 		case s.state == Plain:
@@ -186,7 +186,7 @@ func (c *Core) reserveFor(s *session, p Entry) []Path {
 	if len(p.Paths) == 0 {
 		return nil
 	}
-	reserve := c.unobstructed(s.remoteNID, cross(c.host.active, validated))
+	reserve := c.obstructed.without(s.remoteNID, cross(c.host.active, validated))
 	return reserve[:min(len(reserve), MaxPaths-len(p.Paths))]
 }
 
@@ -197,5 +197,5 @@ func sameEntry(a, b Entry) bool {
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled && a.PerFlow == b.PerFlow &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unvalidated, b.Unvalidated) &&
-		slices.Equal(a.Given, b.Given) && slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
+		slices.Equal(a.Given, b.Given) && slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
 }

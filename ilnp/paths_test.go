@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -117,62 +116,6 @@ func TestLead(t *testing.T) {
 }
 
 // TestAgenda compares the heap with a search, over random changes.
-func TestAgenda(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	c := &Core{}
-	all := make([]*schedule, 50)
-	for i := range all {
-		all[i] = &schedule{}
-	}
-	for range 20_000 {
-		s, which := all[r.IntN(len(all))], timer(r.IntN(int(numTimers)))
-		switch r.IntN(4) {
-		case 0:
-			c.disarm(s, which)
-		case 1:
-			c.retire(s)
-		default:
-			c.arm(s, which, epoch, time.Duration(r.IntN(100))*time.Second)
-		}
-		var first time.Time
-		armed := 0
-		for _, s := range all {
-			if e := s.earliest(); e != numTimers {
-				armed++
-				first = sooner(first, s.at[e])
-			}
-		}
-		if armed != len(c.agenda) {
-			t.Fatalf("%d schedules in the agenda, want %d", len(c.agenda), armed)
-		}
-		if at, ok := c.PollTimeout(); ok != (armed > 0) || ok && !at.Equal(first) {
-			t.Fatalf("next at %v, want %v", at, first)
-		}
-	}
-}
-
-// stuck is a machine that arms its timer for the past.
-type stuck struct {
-	schedule
-	fired int
-}
-
-func (s *stuck) fire(c *Core, now time.Time, t timer) {
-	s.fired++
-	c.arm(&s.schedule, t, now, -time.Hour)
-}
-
-func TestTimersNeverSpin(t *testing.T) {
-	b := newBench(t)
-	s := &stuck{}
-	s.owner = s
-	b.arm(&s.schedule, timerProbe, b.now, 0)
-	b.pass(10 * tick)
-	if s.fired != 10 {
-		t.Errorf("fired %d times in 10 ticks", s.fired)
-	}
-}
-
 func TestNames(t *testing.T) {
 	for got, want := range map[string]string{
 		Duality.String():        "duality",

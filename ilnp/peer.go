@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // correspondent is what is known of a node apart from any session.
@@ -47,7 +48,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	k.names = slices.Clone(p.Names)
 	k.locators = nil
 	for _, r := range p.Locators {
-		if !c.acceptable(r.L64) || r.Lifetime < 0 {
+		if !c.cfg.acceptable(r.L64) || r.Lifetime < 0 {
 			c.refuse(now, SessionKey{Remote: p.NID}, reasonLocator)
 			continue
 		}
@@ -55,13 +56,13 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	k.locators.sort()
 	for _, local := range c.cfg.NIDs {
-		c.evict(now, SessionKey{local, p.NID})
+		c.names.evict(now, SessionKey{local, p.NID})
 		if s := c.holder(local, p.NID); s != nil && s.owned {
 			c.adviseSession(now, s, k)
 		}
-		c.bestowAny(now, local, p.NID)
+		c.names.bestowAny(now, local, p.NID)
 	}
-	c.advisePreinstalled(now, k)
+	c.preinstalled.advise(now, k)
 }
 
 // advised returns the profile of a known correspondent after it was told of again: a
@@ -96,7 +97,7 @@ func (c *Core) Knows(p Peer) bool {
 	}
 	var told remotes
 	for _, r := range p.Locators {
-		if c.acceptable(r.L64) && r.Lifetime >= 0 {
+		if c.cfg.acceptable(r.L64) && r.Lifetime >= 0 {
 			told.put(r.L64, r.Preference, time.Time{})
 		}
 	}
@@ -136,7 +137,7 @@ func (c *Core) adviseSession(now time.Time, s *session, k *correspondent) {
 // RemovePeer forgets a correspondent and ends its sessions.
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 	delete(c.known, nid) // first: its sessions are nobody's any more
-	c.uninstall(SessionKey{c.cfg.NIDs[0], nid})
+	c.preinstalled.remove(SessionKey{c.cfg.NIDs[0], nid})
 	for _, s := range c.sorted() {
 		if s.remoteNID == nid {
 			s.owned = false // nor is its name any node's, from now on
@@ -213,11 +214,11 @@ func (c *Core) showSession(now time.Time, s *session) PeerState {
 		RTT: s.rtt, Since: s.started, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Rule: s.rule, UpdateForm: s.form, ICMPRule: s.shownICMP(), WhyPlain: s.whyPlain(),
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
-		Encapsulated: s.encapPaths(), Spread: s.spread(), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: s.shares(),
+		Encapsulated: s.encapPaths(), Spread: s.multipath.Spread(s.use()), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: multipath.Shares(s.entry.Paths, s.entry.Costs),
 	}
-	for path, l := range s.lengths {
-		if l.n > 0 && slices.Contains(p.Paths, path) {
-			p.RTTs[path] = l.rtt()
+	for _, path := range p.Paths {
+		if rtt, known := s.multipath.RTT(path); known {
+			p.RTTs[path] = rtt
 		}
 	}
 	p.Claims = !s.owned

@@ -257,15 +257,29 @@ func TestPendingPeerIsAskedFromWhereTheSessionIs(t *testing.T) {
 	}
 }
 
-// TestPendingPeerIsGivenUpBesideOthers leaves the data plane what it has, as long
-// as another one of that name is asked, or talks.
+// TestPendingPeerIsGivenUpBesideOthers leaves the data plane what it has of another one of
+// that name, which is asked, or talks. What it has of this one goes: packets of ours would
+// be answers to a node that is not there, for as long as others claim its identifier.
 func TestPendingPeerIsGivenUpBesideOthers(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)
 	b.see(pending(netP, peerNonce))
+	b.pass(5 * time.Second)
+	b.see(pending(netR, peerNonce))
 	b.pass(10 * time.Second)
 	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{5}}))
-	b.pass(10 * time.Second)
+	b.pass(6 * time.Second)
+	if b.dismissed(theKey) {
+		t.Error("one of two with a nonce is given up, and what the data plane has may be the other one's")
+	}
+	b.pass(5 * time.Second)
+	if !b.dismissed(theKey) {
+		t.Error("the data plane keeps what it has of a node that is not there")
+	}
+	if slices.ContainsFunc(b.other, func(o Output) bool { _, is := o.(Reject); return is }) {
+		t.Error("packets of ours are given up that may be for the one that is asked")
+	}
+	b.other = nil
 	b.reply(b.probesSent()[len(b.probesSent())-1], Nonce{Len: 4, Bytes: [12]byte{5}})
 	b.pass(10 * time.Second)
 	if b.dismissed(theKey) || len(b.entries) != 1 {

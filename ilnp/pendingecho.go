@@ -81,18 +81,12 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 // There it only shows that the peer is worth an update at once.
 func (c *Core) handleAcked(now time.Time, o Observation) {
 	c.handlePending(now, o)
-	k := c.pendingPeers[Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
+	k := c.pendingPeers[Pending{Local: c.cfg.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}]
 	if k == nil || o.Held || k.state != unvalidatedPeer || k.acked || !c.isPlace(o.Remote) && k.tries >= echoesFirst {
 		return
 	}
 	k.acked = true
 	c.arm(&k.schedule, timerProbe, now, min(max(now.Sub(k.since), ackPatienceMin), ackPatience))
-}
-
-// isPlace reports whether a record names a locator for a node, not just any.
-func (c *Core) isPlace(at roam.ILV) bool {
-	k := c.known[at.NID]
-	return k != nil && k.locators.find(at.L64) != nil
 }
 
 // askInstead asks a pending peer by a Locator Update before its time.
@@ -130,7 +124,7 @@ func (c *Core) validatedOtherwise(now time.Time, k *pendingPeer, rtt time.Durati
 // letGo lets packets of local programs go that waited for the validation of a pending
 // peer which was given up: to a known node by its preinstalled entry.
 func (c *Core) letGo(key SessionKey) {
-	if c.preinstalled[key] != nil {
+	if c.preinstalled.entries[key] != nil {
 		c.emit(Release{Key: key})
 		return
 	}
@@ -160,11 +154,9 @@ func (c *Core) keepEarly(now time.Time, link roam.LinkID, p ilnpwire.Packet, pac
 	c.accounts.received(now, p.Src, len(packet), 1)
 	answered := c.acknowledgePending(now, link, p, kept)
 	for _, k := range c.pending[SessionKey{p.Dst.NID, p.Src.NID}] {
-		if k.key.Nonce == p.Nonce {
+		if k.key.Nonce == p.Nonce && k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not
 			k.early, k.earlyLink, k.earlyAnswered = bytes.Clone(packet), link, answered
-			if k.nonce == p.Nonce { // else the answer to a probe has shown whose that is not
-				k.sum(p.OverNIDs)
-			}
+			k.sum(p.OverNIDs)
 		}
 	}
 	return true
@@ -179,20 +171,20 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 		return false
 	}
 	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
-	if !slices.Contains(placesOf(c.usable(now)), from) || c.isObstructed(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
+	if !slices.Contains(placesOf(c.host.usable(now)), from) || c.obstructed.has(p.Src.NID, Path{Local: from, Remote: p.Src.L64}) {
 		return false
 	}
-	own := k.own
-	if s := c.sharesNonce(k); s != nil && s.state == Established && s.confirmed && !s.dead {
+	if s := c.sharesNonce(k.key.Local, k.key.Remote); s != nil && s.state == Established && s.confirmed && !s.dead {
 		// Its correspondent is there, which would take the acknowledgement, its form and
 		// its rule for that of an update of its own. This one waits for the validation.
 		return false
 	}
-	if k.key.Remote == p.Src {
-		own, _ = c.ownTowards(k)
-	} else if c.isSessions(k, own) {
-		return false // a session's nonce goes to its own locators only
+	if k.key.Remote != p.Src {
+		// The nonce that a locator is shown is that of whoever turns out to be there. One
+		// who has forged a packet from there, and sends this from its own, is not to get it.
+		return false
 	}
+	own, _ := c.ownTowards(k)
 	b, err := ilnpwire.BuildUpdate(p.Dst, p.Src, own, lu.Ack())
 	if err == nil && p.OverNIDs {
 		err = ilnpwire.FinishOverNIDs(b)
@@ -205,10 +197,4 @@ func (c *Core) acknowledgePending(now time.Time, link roam.LinkID, p ilnpwire.Pa
 	}
 	c.emit(Transmit{Link: link, Packet: b})
 	return true
-}
-
-// isSessions reports whether a nonce of ours is that of a session with the NID of a
-// pending peer.
-func (c *Core) isSessions(k *pendingPeer, own Nonce) bool {
-	return slices.ContainsFunc(c.between(k.key.Local, k.key.Remote.NID), func(s *session) bool { return s.localNonce == own })
 }

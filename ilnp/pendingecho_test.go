@@ -103,6 +103,19 @@ func TestUpdateOfAPendingPeerIsBounded(t *testing.T) {
 	}
 }
 
+// TestPendingNonceStaysWithItsLocator: who forges a packet from a locator does not get the
+// nonce that the node there is shown by an update from its own.
+func TestPendingNonceStaysWithItsLocator(t *testing.T) {
+	b := pendingAt(t)
+	b.forget()
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 60))))
+	for _, s := range b.sent {
+		if bytes.Contains(s.Packet, ownOfPending.Value()) {
+			t.Error("the nonce went to where the pending peer is not")
+		}
+	}
+}
+
 // TestSessionsNonceStaysWithItsLocators: where a pending peer is answered with the nonce
 // of a session, an update from elsewhere does not draw it.
 func TestSessionsNonceStaysWithItsLocators(t *testing.T) {
@@ -119,6 +132,23 @@ func TestSessionsNonceStaysWithItsLocators(t *testing.T) {
 		if bytes.Contains(s.Packet, own.Value()) {
 			t.Error("the session's nonce went to where its correspondent is not")
 		}
+	}
+}
+
+// TestNonceOfAPendingPeerStaysAtItsPlace: who forged a first packet from a place, and
+// sends an update with its nonce from elsewhere, does not learn what is shown there. The
+// update counts, and is acknowledged, once the peer is validated.
+func TestNonceOfAPendingPeerStaysAtItsPlace(t *testing.T) {
+	b := pendingAt(t)
+	probes := b.probesSent()
+	b.forget()
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 60))))
+	if len(b.sent) > 0 {
+		t.Errorf("%d packets to where the pending peer has sent none from", len(b.sent))
+	}
+	b.reply(probes[0], peerNonce)
+	if len(b.messages(ilnpwire.Acknowledgement)) != 1 || b.count(UpdateReceived) != 1 {
+		t.Error("the update of the validated peer is lost")
 	}
 }
 

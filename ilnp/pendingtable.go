@@ -10,7 +10,7 @@ import (
 // addPending takes a pending peer in.
 func (c *Core) addPending(k *pendingPeer) {
 	nids := SessionKey{k.key.Local, k.key.Remote.NID}
-	k.owner = k
+	k.Machine = k
 	k.listed = c.known[k.key.Remote.NID] != nil && c.lists(k.key.Remote) || c.predecessor(k.key.Local, k.key.Remote) != nil
 	c.pendingPeers[k.key] = k
 	c.pending[nids] = append(c.pending[nids], k)
@@ -77,7 +77,8 @@ func (c *Core) dropPending(now time.Time, k *pendingPeer) {
 func (k *pendingPeer) mayProbe(c *Core, now time.Time, _ roam.L64, bytes int) bool {
 	nids := SessionKey{k.key.Local, k.key.Remote.NID}
 	contested := !k.listed && (len(c.pending[nids]) > 1 || len(c.byNIDs[nids]) > 0)
-	if a := c.accounts.of(now, k.key.Remote); contested && a.txPackets >= a.rxPackets {
+	a := c.accounts.of(now, k.key.Remote)
+	if _, came := a.came(); contested && a.txPackets >= came {
 		return false
 	}
 	return c.accounts.allows(now, k.key.Remote, bytes, k.listed)

@@ -9,6 +9,7 @@ import (
 	ilnpwire "roam/wire/ilnp"
 
 	"roam"
+	"roam/multipath"
 )
 
 // stallBench is a session in duality with two paths that work.
@@ -170,13 +171,13 @@ func TestPacketsAreSpreadAgain(t *testing.T) {
 		}
 		return d
 	}
-	for i, want := range []time.Duration{perFlowFirst, 2 * perFlowFirst, 4 * perFlowFirst, 8 * perFlowFirst, 16 * perFlowFirst, perFlowMax, perFlowMax} {
+	for i, want := range []time.Duration{multipath.PerFlowFirst, 2 * multipath.PerFlowFirst, 4 * multipath.PerFlowFirst, 8 * multipath.PerFlowFirst, 16 * multipath.PerFlowFirst, multipath.PerFlowMax, multipath.PerFlowMax} {
 		if d := spell(); d < want || d > want+10*time.Second {
 			t.Errorf("spell %d lasts %v, want %v", i, d, want)
 		}
 	}
-	b.pass(perFlowMax + time.Minute)
-	if d := spell(); d > perFlowFirst+10*time.Second {
+	b.pass(multipath.PerFlowMax + time.Minute)
+	if d := spell(); d > multipath.PerFlowFirst+10*time.Second {
 		t.Errorf("a stall after a long good time is taken for an old one: %v", d)
 	}
 }
@@ -188,7 +189,7 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 		if byFlow {
 			b.see(Observation{Trigger: SeenPerFlow, Key: theKey, LocalNID: ownNID})
 		}
-		for range askedLasts / time.Second {
+		for range multipath.WishLasts / time.Second {
 			b.pass(time.Second)
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true, AsksPerFlow: byFlow}})
 			b.drain()
@@ -199,7 +200,7 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 	if ask(true); !b.entries[theKey].PerFlow || b.count(SpreadChanged) != 1 {
 		t.Fatalf("entry %+v, events %+v", b.entries[theKey], b.events)
 	}
-	for range 2 * perFlowFirst / time.Minute {
+	for range 2 * multipath.PerFlowFirst / time.Minute {
 		b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, Asks: true, AsksPerFlow: true}})
 		b.drain()
 		for _, p := range b.probesSent() {
@@ -223,7 +224,7 @@ func TestCorrespondentAsksForFlows(t *testing.T) {
 		t.Error("what we have found out ends with the correspondent's wish")
 	}
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now, AsksPerFlow: true}}) // the ring was full
-	if s := b.sessions[theKey]; !s.asksPerFlow {
+	if s := b.sessions[theKey]; !s.multipath.Wished() {
 		t.Error("a lost word is not made good")
 	}
 }

@@ -7,155 +7,180 @@ import (
 	"roam"
 )
 
-// A session that is preinstalled has its entry in the data plane before its first packet,
-// which so need not wait for the daemon: with a nonce, or as plain IPv6 where the
-// correspondent is remembered to have no ILNP. Nothing is sent for it. As long as
-// none of our packets has used it, to the data plane it is not there for whoever comes
-// from outside, and a correspondent that contacts us first becomes a session as ever.
+// preinstalled holds the sessions whose entry is in the data plane before their first
+// packet, which so need not wait for the daemon: it leaves with a nonce, or as plain IPv6
+// where the correspondent is remembered to have no ILNP. The host sends nothing for such
+// an entry. Until a packet of ours has used it, the data plane ignores it for packets
+// that come in: a correspondent that contacts us first becomes a session as any other.
 //
-// Preinstalled are known correspondents without a session, at most Config.Preinstall: those
-// that were made known first, and then whoever was asked for or had a session last.
+// They are known correspondents without a session, at most Config.Preinstall: those that
+// were made known first, and later those that an application asked for, or had a session
+// with, last. None of them is in the cache.
+type preinstalled struct {
+	cfg     *Config
+	cache   *cache
+	entries map[SessionKey]*session // their keys have the first NID of this host
+	order   []SessionKey            // the one asked for the longest ago first
 
-// Preinstall has a known correspondent without a session expected, since an application
-// has asked for it. Where there are too many, the one that was asked for the
-// longest ago is not expected any more.
-func (c *Core) Preinstall(now time.Time, nid roam.NID) {
-	key := SessionKey{c.cfg.NIDs[0], nid}
-	if i := slices.Index(c.preinstallOrder, key); i >= 0 {
-		c.preinstallOrder = append(slices.Delete(c.preinstallOrder, i, i+1), key)
-		return
-	}
-	if len(c.preinstallOrder) > 0 && len(c.preinstallOrder) >= c.cfg.Preinstall && c.canPreinstall(key) {
-		c.uninstall(c.preinstallOrder[0])
-	}
-	c.preinstallIfFree(now, nid)
+	emit  func(Output)
+	draw  func(now time.Time) (Nonce, bool)
+	write func(now time.Time, s *session) // upserts the entry of s with the paths of now
 }
 
-// canPreinstall reports whether there is something to expect, and no session.
-func (c *Core) canPreinstall(key SessionKey) bool {
-	k := c.known[key.Remote]
-	return k != nil && len(k.locators) > 0 && c.sessionOf(key) == nil
+func (p *preinstalled) keyOf(nid roam.NID) SessionKey { return SessionKey{p.cfg.NIDs[0], nid} }
+
+// ask preinstalls an entry for a known correspondent, as an application has asked for it.
+// Where there are too many, the one that was asked for the longest ago is removed.
+func (p *preinstalled) ask(now time.Time, nid roam.NID) {
+	key := p.keyOf(nid)
+	if i := slices.Index(p.order, key); i >= 0 {
+		p.order = append(slices.Delete(p.order, i, i+1), key)
+		return
+	}
+	if len(p.order) > 0 && len(p.order) >= p.cfg.Preinstall && p.can(key) {
+		p.remove(p.order[0])
+	}
+	p.fill(now, nid)
+}
+
+// can reports whether a correspondent has locators and no session.
+func (p *preinstalled) can(key SessionKey) bool {
+	k := p.cache.known[key.Remote]
+	return k != nil && len(k.locators) > 0 && p.cache.sessionOf(key) == nil
 }
 
 // isFull reports whether the data plane has no entry left.
-func (c *Core) isFull() bool {
-	return c.cfg.MaxSessions > 0 && len(c.sessions)+len(c.preinstallOrder) >= c.cfg.MaxSessions
+func (p *preinstalled) isFull() bool {
+	return p.cfg.MaxSessions > 0 && len(p.cache.sessions)+len(p.order) >= p.cfg.MaxSessions
 }
 
-func (c *Core) preinstallIfFree(now time.Time, nid roam.NID) {
-	key := SessionKey{c.cfg.NIDs[0], nid}
-	if len(c.preinstallOrder) >= c.cfg.Preinstall || c.isFull() || c.preinstalled[key] != nil || !c.canPreinstall(key) {
+// hasRoom reports whether one more entry may be preinstalled.
+func (p *preinstalled) hasRoom() bool { return len(p.order) < p.cfg.Preinstall && !p.isFull() }
+
+// fill preinstalls an entry for a correspondent if there is room.
+func (p *preinstalled) fill(now time.Time, nid roam.NID) {
+	key := p.keyOf(nid)
+	if !p.hasRoom() || p.entries[key] != nil || !p.can(key) {
 		return
 	}
-	n, ok := c.drawNonce(now)
+	n, ok := p.draw(now)
 	if !ok {
 		return
 	}
-	c.await(now, c.initiated(key, c.known[nid], n))
+	p.add(now, p.cache.known[nid].initiated(key, p.cfg.ownNID(key.Local), n))
 }
 
-func (c *Core) await(now time.Time, s *session) {
-	c.preinstalled[s.key] = s
-	c.preinstallOrder = append(c.preinstallOrder, s.key)
-	c.stand(now, s)
+func (p *preinstalled) add(now time.Time, s *session) {
+	p.entries[s.key] = s
+	p.order = append(p.order, s.key)
+	p.update(now, s)
 }
 
-// stand brings the entry of a preinstalled entry in line with what is known now.
-func (c *Core) stand(now time.Time, s *session) {
+// update writes an entry as the record and our locators have it now.
+func (p *preinstalled) update(now time.Time, s *session) {
 	s.state, s.fallback, s.remembered = Initiated, noFallback, false
-	if c.isPlain(now, s) {
+	if p.cache.isPlain(now, s) {
 		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
 	}
 	s.remotes.age(now, s.grace())
-	c.upsert(now, s, c.pathsFor(now, s))
+	p.write(now, s)
 }
 
-// isPlain reports whether a correspondent is remembered to be without ILNP.
-func (c *Core) isPlain(now time.Time, s *session) bool {
-	k := c.recordOf(s)
-	return k != nil && k.plainUntil.After(now)
-}
-
-// standAll does so for all of them, after a change of our own locators.
-func (c *Core) standAll(now time.Time) {
-	for _, key := range c.preinstallOrder {
-		c.stand(now, c.preinstalled[key])
+// updateOf updates the entry of a correspondent, if there is one.
+func (p *preinstalled) updateOf(now time.Time, nid roam.NID) {
+	if s := p.entries[p.keyOf(nid)]; s != nil {
+		p.update(now, s)
 	}
 }
 
-// standAged does so for those about which something has run out. It need not be
-// known to the second: when the first packet leaves, the session judges anew.
-func (c *Core) standAged(now time.Time) {
-	for _, key := range c.preinstallOrder {
-		s := c.preinstalled[key]
+// updateAll updates all entries, after a change of our own locators.
+func (p *preinstalled) updateAll(now time.Time) {
+	for _, key := range p.order {
+		p.update(now, p.entries[key])
+	}
+}
+
+// updateAged updates those entries of which a lifetime has ended. A second of delay does
+// no harm: when the first packet leaves, the session decides anew.
+func (p *preinstalled) updateAged(now time.Time) {
+	for _, key := range p.order {
+		s := p.entries[key]
 		limited := slices.ContainsFunc(s.remotes, func(r remote) bool { return !r.expires.IsZero() })
-		if limited || c.isPlain(now, s) != (s.state == Plain) {
-			c.stand(now, s)
+		if limited || p.cache.isPlain(now, s) != (s.state == Plain) {
+			p.update(now, s)
 		}
 	}
 }
 
-// advisePreinstalled brings what was told of a correspondent into the session that is
-// expected with it.
-func (c *Core) advisePreinstalled(now time.Time, k *correspondent) {
-	s := c.preinstalled[SessionKey{c.cfg.NIDs[0], k.nid}]
+// advise applies a changed record to its entry; a new one gets an entry if there is room.
+func (p *preinstalled) advise(now time.Time, k *correspondent) {
+	s := p.entries[p.keyOf(k.nid)]
 	switch {
 	case s == nil:
-		c.preinstallIfFree(now, k.nid)
+		p.fill(now, k.nid)
 	case len(k.locators) == 0:
-		c.uninstall(s.key)
+		p.remove(s.key)
 	default:
 		s.profile, s.remotes = k.profile, k.targets()
-		c.stand(now, s)
+		p.update(now, s)
 	}
 }
 
-// take makes a preinstalled entry one that is not, without a word to the data plane;
-// nil: it was not expected.
-func (c *Core) take(key SessionKey) *session {
-	s := c.preinstalled[key]
+// has reports whether a session is one of these.
+func (p *preinstalled) has(s *session) bool { return p.entries[s.key] == s }
+
+// take returns the session of an entry, which stays in the data plane and is no longer
+// one of these; nil: there is none.
+func (p *preinstalled) take(key SessionKey) *session {
+	s := p.entries[key]
 	if s != nil {
-		delete(c.preinstalled, key)
-		c.preinstallOrder = slices.DeleteFunc(c.preinstallOrder, func(k SessionKey) bool { return k == key })
+		delete(p.entries, key)
+		p.order = slices.DeleteFunc(p.order, func(k SessionKey) bool { return k == key })
 	}
 	return s
 }
 
-func (c *Core) uninstall(key SessionKey) {
-	if c.take(key) != nil {
-		c.emit(Delete{Key: key})
+// remove removes an entry, from the data plane too.
+func (p *preinstalled) remove(key SessionKey) {
+	if p.take(key) != nil {
+		p.emit(Delete{Key: key})
 	}
 }
 
-// begin makes a session of an expected one that a packet of ours has used, and
-// which has left already.
+// giveWay frees an entry of the data plane for a session that begins under a key, if all
+// are in use and some are preinstalled.
+func (p *preinstalled) giveWay(key SessionKey) {
+	p.take(key) // its entry is replaced
+	for len(p.order) > 0 && p.isFull() {
+		p.remove(p.order[0])
+	}
+}
+
+// restore keeps the nonce of a predecessor's entry, as packets may have used it while
+// there was no daemon.
+func (p *preinstalled) restore(now time.Time, v savedSession) {
+	key := SessionKey{v.Local, v.Remote}
+	p.take(key) // one that was made since the start has another nonce
+	if !p.hasRoom() || v.Remote != v.RemoteNID || !p.can(key) {
+		return
+	}
+	s := p.cache.known[v.RemoteNID].initiated(key, p.cfg.ownNID(key.Local), loadNonce(v.LocalNonce))
+	s.entry.Seq = v.Seq
+	p.add(now, s)
+}
+
+// Preinstall has the entry of a known correspondent without a session preinstalled, since
+// an application has asked for it. Where there are too many, the one that was asked for
+// the longest ago is removed.
+func (c *Core) Preinstall(now time.Time, nid roam.NID) { c.preinstalled.ask(now, nid) }
+
+// begin makes a session of a preinstalled entry which a packet of ours has used that has
+// left already; nil: there is none.
 func (c *Core) begin(now time.Time, key SessionKey) *session {
-	s := c.take(key)
+	s := c.preinstalled.take(key)
 	if s != nil {
 		c.initiate(now, s)
 		c.validate(now, s)
 	}
 	return s
-}
-
-// giveWay frees an entry of the data plane for a session that begins, if all are
-// taken and some by sessions that are only expected.
-func (c *Core) giveWay(key SessionKey) {
-	c.take(key) // its entry is replaced
-	for len(c.preinstallOrder) > 0 && c.isFull() {
-		c.uninstall(c.preinstallOrder[0])
-	}
-}
-
-// restorePreinstalled keeps the nonce of a predecessor's, as packets may have used it
-// while there was no daemon.
-func (c *Core) restorePreinstalled(now time.Time, v savedSession) {
-	key := SessionKey{v.Local, v.Remote}
-	c.take(key) // one that was made since the start has another nonce
-	if len(c.preinstallOrder) >= c.cfg.Preinstall || c.isFull() || v.Remote != v.RemoteNID || !c.canPreinstall(key) {
-		return
-	}
-	s := c.initiated(key, c.known[v.RemoteNID], loadNonce(v.LocalNonce))
-	s.entry.Seq = v.Seq
-	c.await(now, s)
 }

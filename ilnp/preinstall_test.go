@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -26,8 +27,8 @@ func (b *bench) wantPreinstalled(nids ...roam.NID) {
 		}
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, nids) || len(b.preinstalled) != len(nids) || len(b.preinstallOrder) != len(nids) {
-		b.t.Errorf("expected %v (%d, %d), want %v", got, len(b.preinstalled), len(b.preinstallOrder), nids)
+	if !slices.Equal(got, nids) || len(b.preinstalled.entries) != len(nids) || len(b.preinstalled.order) != len(nids) {
+		b.t.Errorf("expected %v (%d, %d), want %v", got, len(b.preinstalled.entries), len(b.preinstalled.order), nids)
 	}
 }
 
@@ -245,4 +246,64 @@ func TestPreinstalledSurvivesTheDaemon(t *testing.T) {
 	n.HandleActivity(n.now, []Activity{{Key: theKey, LastTx: n.now}})
 	n.drain()
 	n.wantPreinstalled(peerNID + 1)
+}
+
+// TestPreinstalledEntries: without a Core, the set keeps to its limit and to the entries
+// of the data plane, drops the one asked for the longest ago, and leaves an entry that a
+// session takes in the data plane.
+func TestPreinstalledEntries(t *testing.T) {
+	const n1, n2, n3, n4 roam.NID = 0x0200_0000_0000_0011, 0x0200_0000_0000_0012, 0x0200_0000_0000_0013, 0x0200_0000_0000_0014
+	ca := newCache()
+	for _, nid := range []roam.NID{n1, n2, n3, n4} {
+		ca.known[nid] = &correspondent{nid: nid, locators: remotes{{l64: netP}}}
+	}
+	plane := make(map[SessionKey]SessionState)
+	p := preinstalled{
+		cfg: &Config{NIDs: []roam.NID{ownNID}, Preinstall: 2, MaxSessions: 3}, cache: &ca, entries: make(map[SessionKey]*session),
+		emit:  func(o Output) { delete(plane, o.(Delete).Key) },
+		draw:  func(time.Time) (Nonce, bool) { return peerNonce, true },
+		write: func(_ time.Time, s *session) { plane[s.key] = s.state },
+	}
+	want := func(when string, nids ...roam.NID) {
+		t.Helper()
+		got := slices.SortedFunc(maps.Keys(plane), compareKey)
+		var keys []SessionKey
+		for _, nid := range nids {
+			keys = append(keys, SessionKey{ownNID, nid})
+		}
+		if !slices.Equal(got, keys) {
+			t.Errorf("%s: entries %v, want %v", when, got, keys)
+		}
+	}
+	for _, nid := range []roam.NID{n1, n2, n3} {
+		p.advise(epoch, ca.known[nid])
+	}
+	want("three were made known", n1, n2)
+	p.ask(epoch, n1)
+	p.ask(epoch, n3)
+	want("an application asked for the first and the third one", n1, n3)
+
+	s := p.take(SessionKey{ownNID, n3})
+	ca.index(s)
+	if want("the third one has a session", n1, n3); p.has(s) {
+		t.Error("a session is still preinstalled")
+	}
+	p.ask(epoch, n3)
+	p.ask(epoch, n2)
+	want("all entries of the data plane but one are in use", n1, n2, n3)
+	p.giveWay(SessionKey{ownNID, n4})
+	want("a session with the fourth one begins", n2, n3)
+
+	ca.known[n2].plainUntil = epoch.Add(time.Minute)
+	p.updateAged(epoch)
+	if got := plane[SessionKey{ownNID, n2}]; got != Plain {
+		t.Errorf("an entry of a node without ILNP is %v", got)
+	}
+	p.updateAged(epoch.Add(time.Hour))
+	if got := plane[SessionKey{ownNID, n2}]; got != Initiated {
+		t.Errorf("an hour later it is %v", got)
+	}
+	ca.known[n2].locators = nil
+	p.advise(epoch, ca.known[n2])
+	want("the record has no locator left", n3)
 }

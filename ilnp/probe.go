@@ -48,18 +48,18 @@ func (s *session) probesOverNIDs(c *Core, now time.Time, l roam.L64) bool {
 }
 
 func (s *session) mayProbe(c *Core, now time.Time, l roam.L64, bytes int) bool {
-	return c.mayReach(now, s, l, bytes, true)
+	return c.accounts.mayReach(now, s, l, c.listedAt(s, l), bytes, true)
 }
 
 // sendProbe sends an echo request with our nonce for this correspondent.
 func (c *Core) sendProbe(now time.Time, m prober, sent *tokens, nids SessionKey, nonce Nonce, pr probe) {
 	var t token
-	if c.isObstructed(nids.Remote, pr.path) || !c.draw(now, t[:]) {
+	if c.obstructed.has(nids.Remote, pr.path) || !c.draw(now, t[:]) {
 		return
 	}
 	c.probeSeq++
 	if s, ok := m.(*session); ok {
-		pr.flow = s.perFlow.on && pr.form <= FormUDP
+		pr.flow = s.perFlow.On && pr.form <= FormUDP
 	}
 	pr.overNIDs = pr.form == FormOption && m.probesOverNIDs(c, now, pr.path.Remote)
 	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}

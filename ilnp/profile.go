@@ -3,6 +3,7 @@ package ilnp
 import (
 	"time"
 
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -18,7 +19,7 @@ type profile struct {
 	nonceSure   bool // so did late packets with its nonce (see judgeOption)
 	asks        bool // it has sent a probe, so it is Roam
 	oldFirst    bool // Locator Updates leave from a locator that it knows first
-	perFlow     perFlow
+	perFlow     multipath.Spell
 }
 
 func (p Peer) profile() profile {
@@ -185,14 +186,10 @@ func (s *session) updatePaths(paths []Path) []Path {
 	return append(append([]Path(nil), s.entry.Paths...), paths...)
 }
 
-func (f perFlow) saved() savedPerFlow { return savedPerFlow{f.on, f.until, f.every} }
-
-func (v savedPerFlow) restored() perFlow { return perFlow{v.On, v.Until, v.Every} }
-
 func (p profile) saved() savedProfile {
 	return savedProfile{
 		p.rule, p.fixed, p.sought, p.form == ilnpwire.FormDraft, p.form, p.shown, p.icmp, p.noUDP,
-		p.nonceAlways, p.nonceFixed, p.nonceSure, p.asks, p.oldFirst, p.perFlow.saved(),
+		p.nonceAlways, p.nonceFixed, p.nonceSure, p.asks, p.oldFirst, savedPerFlow(p.perFlow),
 	}
 }
 
@@ -204,6 +201,6 @@ func (v savedProfile) profile() profile {
 	return profile{
 		rule: v.Rule, fixed: v.Fixed, sought: v.Sought, oldFirst: v.OldFirst,
 		control:     control{form: form, shown: v.FormShown, icmp: min(v.ICMP, icmpOverNIDs), noUDP: v.NoUDP},
-		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, nonceSure: v.NonceSure, asks: v.Asks, perFlow: v.PerFlow.restored(),
+		nonceAlways: v.NonceAlways, nonceFixed: v.NonceFixed, nonceSure: v.NonceSure, asks: v.Asks, perFlow: multipath.Spell(v.PerFlow),
 	}
 }

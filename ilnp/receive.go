@@ -74,7 +74,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case !s.confirmed:
 		s.early, s.earlyLink = bytes.Clone(packet), link
 		c.confirm(now, s)
-		c.confirmByUpdate(now, s)
+		c.confirmSoon(now, s)
 		return
 	}
 	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
@@ -89,10 +89,12 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	c.noteForm(now, s, Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
 	c.heard(now, s)
 	if lu.Operation == ilnpwire.Acknowledgement {
-		c.handleAck(now, s, lu, p.Encapsulated)
+		if !c.placeAcked(now, s, p, lu, len(packet)) {
+			c.handleAck(now, s, lu, p.Encapsulated)
+		}
 		return
 	}
-	if r := s.remotes.find(p.Src.L64); r == nil || !r.validated {
+	if r := s.remotes.find(p.Src.L64); !s.earlyCounted && (r == nil || !r.validated) {
 		c.accounts.receivedInAll(now, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Encapsulated
@@ -126,7 +128,7 @@ func (c *Core) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte) str
 		return reasonMalformed
 	}
 	for _, e := range lu.Locators {
-		if !c.acceptable(e.L64) {
+		if !c.cfg.acceptable(e.L64) {
 			return reasonLocator
 		}
 	}
@@ -150,12 +152,12 @@ func (c *Core) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s
 		}
 	}
 	from := roam.LinkLocator{Link: link, L64: p.Dst.L64}
-	sources := c.usable(now)
+	sources := c.host.usable(now)
 	// From a locator that is not in our set, the correspondent would follow the
 	// nonce to it.
-	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.isObstructed(s.remoteNID, Path{Local: from, Remote: to.L64})
+	known := (s.sendsFrom(from) || s.update.lists(from.L64)) && !c.obstructed.has(s.remoteNID, Path{Local: from, Remote: to.L64})
 	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.LinkLocator == from }) {
-		path, ok := c.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
+		path, ok := c.obstructed.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
 		if !ok {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // How long packets carry the nonce after the session's start and after a change
@@ -35,18 +36,20 @@ type session struct {
 	announced     bool // the correspondent itself has told its locators
 	bad           map[Path]bool
 	passages      map[Path]passage
-	lengths       map[Path]length // of those in use that have been asked
-	queues        pathQueues
+	multipath     multipath.Machine[Path]
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
-	owned         bool     // the record's name is its (see bestow)
+	owned         bool     // it owns the record's name (see ownership)
 	astray        roam.L64 // where the data plane may follow the correspondent to, and the core does not; 0: nowhere
-	alsoNamed     bool     // it has the name besides the alias of key
-	confirmed     bool     // the nonce came with the answer to a probe: nobody off the path made it up
-	early         []byte   // a Locator Update that came before that, whole
+	astraySince   time.Time
+	alsoNamed     bool   // it has the name besides the alias of key
+	confirmed     bool   // the nonce came with the answer to a probe: nobody off the path made it up
+	early         []byte // a Locator Update that came before that, whole
 	earlyLink     roam.LinkID
 	earlyAnswered bool      // the update in hand was acknowledged when it came
+	earlyCounted  bool      // and counted
 	confirming    time.Time // when it was last asked for
+	echoes        bool      // it has answered a probe
 	proof         lifetimeProof
 	probeBucket   bucket
 	unnamed       bool // counted among pending peers, at this site
@@ -62,14 +65,10 @@ type session struct {
 	sent           tokens // probes under way
 	monitored      time.Time
 	validateNext   time.Time // when unvalidated locators and dead paths are asked again
-	stall          stall
-	wished         time.Time // when the correspondent last wanted TCP spread by connection
-	asksPerFlow    bool      // that holds
 	asksByRecord   bool      // that it runs Roam is remembered of an earlier session
-	spreadTold     Spread
-	checks         int  // by command, before there was a nonce
-	toldInUDP      bool // a Locator Update of the correspondent came in UDP
-	strayed        bool // probes have left from locators that the last update does not list
+	checks         int       // by command, before there was a nonce
+	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
+	strayed        bool      // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          roam.LinkLocator // where it was measured; zero: unknown
 	leastRTT       time.Duration    // of the last two
@@ -88,46 +87,14 @@ func compareKey(a, b SessionKey) int {
 	return cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
 }
 
-// sorted returns the sessions in the order of their keys: the same input gives
-// the same output.
-func (c *Core) sorted() []*session {
-	ss := slices.Collect(maps.Values(c.sessions))
-	slices.SortFunc(ss, func(a, b *session) int { return compareKey(a.key, b.key) })
-	return ss
-}
-
-// between returns the sessions between two nodes, in the order of keys. There
-// are several when correspondents claim one NID (RFC 6741 §5.4).
-func (c *Core) between(localNID, remoteNID roam.NID) []*session {
-	return c.byNIDs[SessionKey{localNID, remoteNID}]
-}
-
-// byNonce finds the session that a packet with a nonce belongs to: the key is
-// the remote identifier with the nonce (RFC 6741 §5.4).
-func (c *Core) byNonce(localNID, remoteNID roam.NID, n Nonce) *session {
-	for _, s := range c.between(localNID, remoteNID) {
-		if s.remoteNonce.Present() && s.remoteNonce == n {
-			return s
-		}
-	}
-	return nil
-}
-
 func (c *Core) addSession(now time.Time, s *session, why string) {
-	s.owner, s.started, s.bad, s.lengths = s, now, make(map[Path]bool), make(map[Path]length)
-	s.spreadTold, s.asksByRecord = s.spread(), s.asks
+	s.Machine, s.started, s.bad, s.asksByRecord = s, now, make(map[Path]bool), s.asks
+	s.multipath.Show(s.use())
 	c.makeEntry(now)
-	c.giveWay(s.key)
+	c.preinstalled.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
-}
-
-func (c *Core) index(s *session) {
-	nids := SessionKey{s.localNID, s.remoteNID}
-	c.sessions[s.key] = s
-	c.byNIDs[nids] = append(c.byNIDs[nids], s)
-	slices.SortFunc(c.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
 }
 
 // removeSession forgets a session without telling why.
@@ -141,16 +108,8 @@ func (c *Core) removeSession(now time.Time, s *session) {
 func (c *Core) unlink(now time.Time, s *session) {
 	c.retire(&s.schedule)
 	c.forgetProbes(&s.sent, now)
-	nids := SessionKey{s.localNID, s.remoteNID}
-	delete(c.sessions, s.key)
-	if c.names[nids] == s {
-		delete(c.names, nids)
-	}
-	c.unnamed.leave(s)
-	c.byNIDs[nids] = slices.DeleteFunc(c.byNIDs[nids], func(o *session) bool { return o == s })
-	if len(c.byNIDs[nids]) == 0 {
-		delete(c.byNIDs, nids)
-	}
+	c.names.unnamed.leave(s)
+	c.cache.remove(s)
 }
 
 // fire is called when one of the session's timers has run out.
@@ -168,6 +127,8 @@ func (s *session) fire(c *Core, now time.Time, t timer) {
 		c.setupTimeout(now, s)
 	case timerCopy:
 		c.copyTimeout(now, s)
+	case timerConfirm:
+		c.confirmTimeout(now, s)
 	case timerIdle:
 		c.idleTimeout(now, s)
 	case timerReturn:
@@ -218,7 +179,7 @@ func (c *Core) judgeIdle(now time.Time, s *session) bool {
 
 func (c *Core) endIdle(now time.Time, s *session) {
 	c.endSession(now, s, "idle")
-	c.Preinstall(now, s.remoteNID)
+	c.preinstalled.ask(now, s.remoteNID)
 }
 
 // noteRTT takes a round-trip time that was measured from a locator of ours. The
@@ -284,7 +245,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 // host's set, in which what the session really sends from is preferred. That
 // differs from the active set when liveness has found a path dead.
 func (c *Core) listingFor(s *session, paths []Path) []listed {
-	list := c.reachable(s, slices.Clone(c.host.told))
+	list := c.obstructed.reachable(s, slices.Clone(c.host.told), c.host.locals)
 	if s.state != Established || len(s.bad) == 0 {
 		return list
 	}
@@ -312,9 +273,10 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
-		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.queues.costsOf(paths),
-		Preinstalled: c.preinstalled[s.key] == s, Named: s.alsoNamed,
+		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.multipath.Costs(paths),
+		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
+		Unrecorded:  !s.owned,
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {
@@ -329,16 +291,18 @@ func (c *Core) upsert(now time.Time, s *session, paths []Path) {
 		return
 	}
 	if !slices.Equal(p.Paths, s.entry.Paths) {
-		s.size, s.stall = sizeCheck{}, stall{} // what the stack learned of the path is forgotten with it
-		s.queues = pathQueues{costs: s.queues.costs, last: s.queues.last}
+		s.size = sizeCheck{} // what the stack learned of the path is forgotten with it
+		s.multipath.HandlePaths()
 	}
 	p.Seq, s.astray = s.entry.Seq+1, 0 // what the data plane follows was for the entry before
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {
 		s.lastMove = now
 	}
+	was := s.entry
 	s.entry = p
 	c.emit(Upsert{Entry: p})
-	s.forgetLengths()
+	c.tellPaths(was, p)
+	s.forgetPaths()
 	c.tellSpread(now, s)
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // sessionsPerSite bounds the sessions of nodes that only claim their NIDs, and are
-// validated at locators of one /48: whoever has a prefix has as many addresses and
-// NIDs as it likes. The one that was used the longest ago makes room for another.
+// validated at locators of one /48: who has a prefix has as many addresses and NIDs as it
+// wants. A further session replaces the least recently used one.
 const sessionsPerSite = 256
 
 // unnamedSessions are the sessions that others began and that own no name of a record.
@@ -39,48 +39,51 @@ func (st *unnamedSessions) leave(s *session) {
 	st.count--
 }
 
-// largest returns the site with the most sessions; of equal ones the lowest.
-func (st *unnamedSessions) largest() uint64 {
+// excess returns the session that has to end before one at a locator can begin; nil: its
+// site has not reached the bound.
+func (st *unnamedSessions) excess(l roam.L64) *session {
+	if len(st.bySite[siteOf(l)]) < sessionsPerSite {
+		return nil
+	}
+	return st.oldest(siteOf(l))
+}
+
+// dispensable returns the session that ends first where the data plane has no entry left:
+// of the site with the most sessions; of equal ones, the lowest. nil: there is none.
+func (st *unnamedSessions) dispensable() *session {
 	var best uint64
 	for site, list := range st.bySite {
 		if n := len(st.bySite[best]); len(list) > n || len(list) == n && site < best {
 			best = site
 		}
 	}
-	return best
+	return st.oldest(best)
 }
 
-// admitUnnamed makes room for a pending peer's session at a locator: among those of its
-// site, and where the data plane has no entry left, among those of the site with most.
-func (c *Core) admitUnnamed(now time.Time, l roam.L64) {
-	if len(c.unnamed.bySite[siteOf(l)]) >= sessionsPerSite {
-		c.evictOf(now, siteOf(l))
-	}
-	c.makeEntry(now)
-}
-
-// makeEntry has a pending peer's session make room where the data plane has no entry left:
-// for known correspondents, for sessions that this host begins, and for other unnamed sessions.
-func (c *Core) makeEntry(now time.Time) {
-	if c.cfg.MaxSessions > 0 && len(c.sessions) >= c.cfg.MaxSessions && c.unnamed.count > 0 {
-		c.evictOf(now, c.unnamed.largest())
-	}
-}
-
-// evictOf ends the session of a site that was used the longest ago.
-func (c *Core) evictOf(now time.Time, site uint64) {
-	list := c.unnamed.bySite[site]
+// oldest returns the least recently used session of a site; nil: there is none.
+func (st *unnamedSessions) oldest(site uint64) *session {
+	list := st.bySite[site]
 	if len(list) == 0 {
-		return
+		return nil
 	}
-	oldest := slices.MinFunc(list, func(a, b *session) int {
+	return slices.MinFunc(list, func(a, b *session) int {
 		return later(a.used, a.started).Compare(later(b.used, b.started))
 	})
-	c.endSession(now, oldest, reasonSite)
 }
 
-// endSession removes a session and tells why. Sockets on an NID that is nobody's by a
-// record are destroyed: the next node that claims it would get what they send.
+// makeEntry ends an unnamed session where the data plane has no entry left: for known
+// correspondents, for sessions that this host begins, and for other unnamed sessions.
+func (c *Core) makeEntry(now time.Time) {
+	if c.cfg.MaxSessions <= 0 || len(c.sessions) < c.cfg.MaxSessions {
+		return
+	}
+	if s := c.names.unnamed.dispensable(); s != nil {
+		c.endSession(now, s, reasonSite)
+	}
+}
+
+// endSession removes a session and notifies why. Sockets connected to an NID that has no
+// record are destroyed: the next node that claims it would receive their packets.
 func (c *Core) endSession(now time.Time, s *session, why string) {
 	if !s.owned && s.key.Remote == s.remoteNID {
 		c.emit(Abandon{Key: s.key})

@@ -122,6 +122,7 @@ type savedSession struct {
 	Owned        bool          `json:"owned,omitempty"`
 	AlsoNamed    bool          `json:"also_named,omitempty"`
 	Confirmed    bool          `json:"confirmed,omitempty"`
+	Echoes       bool          `json:"echoes,omitempty"`
 	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 }
 
@@ -148,14 +149,7 @@ func (c *Core) Export() []byte { return c.State().Bytes() }
 // down, which need not hold up the core.
 func (c *Core) State() State {
 	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
-	for _, link := range slices.Sorted(maps.Keys(c.host.disabled)) {
-		st.Disabled = append(st.Disabled, savedDisabled{link, c.host.names[link]})
-	}
-	for _, l := range c.host.locals {
-		st.Locals = append(st.Locals, savedLocal{
-			l.Link, c.host.names[l.Link], l.L64, l.state, l.expires, l.since, l.rank, l.arrival,
-		})
-	}
+	st.Disabled, st.Locals = c.host.save()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere})
@@ -163,12 +157,24 @@ func (c *Core) State() State {
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
 	}
-	for _, key := range c.preinstallOrder {
-		v := c.preinstalled[key].save()
+	for _, key := range c.preinstalled.order {
+		v := c.preinstalled.entries[key].save()
 		v.Preinstalled = true
 		st.Sessions = append(st.Sessions, v)
 	}
 	return State{st}
+}
+
+func (h *host) save() (disabled []savedDisabled, locals []savedLocal) {
+	for _, link := range slices.Sorted(maps.Keys(h.disabled)) {
+		disabled = append(disabled, savedDisabled{link, h.names[link]})
+	}
+	for _, l := range h.locals {
+		locals = append(locals, savedLocal{
+			l.Link, h.names[l.Link], l.L64, l.state, l.expires, l.since, l.rank, l.arrival,
+		})
+	}
+	return disabled, locals
 }
 
 func saveRemotes(rs remotes) []savedRemote {
@@ -190,8 +196,8 @@ func (s *session) save() savedSession {
 		Fallback: s.fallback, Announced: s.announced, Remotes: saveRemotes(s.remotes), Update: s.update.state,
 		Told: slices.Clone(s.update.told), ToldAt: s.update.last, NonceUntil: s.nonceUntil, Dead: s.dead, RTT: s.rtt, Seq: s.entry.Seq,
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
-		Encapsulated: s.encapPaths(), AsksPerFlow: s.asksPerFlow, Long: slices.Clone(s.entry.Long),
-		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Known: slices.Clone(s.known),
+		Encapsulated: s.encapPaths(), AsksPerFlow: s.multipath.Wished(), Long: slices.Clone(s.entry.Long),
+		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Echoes: s.echoes, Known: slices.Clone(s.known),
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -221,7 +227,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	for _, d := range st.Disabled {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
-	c.restoreLocals(now, st.Locals)
+	c.host.restore(now, st.Locals)
 	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
 		if !v.Preinstalled {
@@ -230,7 +236,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	}
 	for _, v := range st.Sessions {
 		if v.Preinstalled {
-			c.restorePreinstalled(now, v)
+			c.preinstalled.restore(now, v)
 		}
 	}
 	return nil
@@ -268,19 +274,18 @@ func (c *Core) check(v savedSession) error {
 		return fmt.Errorf("no locators: %w", ErrState)
 	}
 	for _, r := range v.Remotes {
-		if !c.acceptable(r.L64) {
+		if !c.cfg.acceptable(r.L64) {
 			return fmt.Errorf("locator %v is not usable: %w", r.L64, ErrState)
 		}
 	}
 	return nil
 }
 
-func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
-	h := &c.host
+func (h *host) restore(now time.Time, list []savedLocal) {
 	for _, v := range list {
 		at := roam.LinkLocator{Link: v.Link, L64: v.L64}
 		i, there := h.find(at)
-		if there || !c.acceptable(v.L64) || v.Link == 0 {
+		if there || !h.cfg.acceptable(v.L64) || v.Link == 0 {
 			continue
 		}
 		h.names[v.Link] = v.Name
@@ -290,13 +295,7 @@ func (c *Core) restoreLocals(now time.Time, list []savedLocal) {
 			confirmBy: now.Add(confirmWithin),
 		})
 	}
-	chosen := c.choose(now)
-	for _, l := range h.locals {
-		c.restate(now, l, slices.Contains(chosen, l))
-	}
-	h.active = placesOf(chosen)
-	h.told = c.listing(now)
-	c.armLocal(now)
+	h.restateAll(now)
 }
 
 func loadRemotes(list []savedRemote) remotes {
@@ -325,12 +324,12 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
 	c.restoreName(s, v)
-	s.owner, s.started, s.bad, s.lengths = s, v.Started, make(map[Path]bool), make(map[Path]length)
+	s.Machine, s.started, s.bad = s, v.Started, make(map[Path]bool)
 	s.used = later(v.LastRx, v.LastTx)
-	if s.asksPerFlow = v.AsksPerFlow; s.asksPerFlow {
-		s.wished = now // the data plane tells soon whether it still does
+	if v.AsksPerFlow {
+		s.multipath.HandleWish(now, true) // the data plane tells soon whether it still does
 	}
-	s.spreadTold = s.spread()
+	s.multipath.Show(s.use())
 	s.update = exchange{state: v.Update, told: v.Told, last: v.ToldAt, first: v.ToldAt}
 	for _, e := range v.Listing {
 		s.update.listing = append(s.update.listing, listed{e.L64, e.Preference})
@@ -340,7 +339,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.known = v.Known
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
-	c.giveWay(s.key)
+	c.preinstalled.giveWay(s.key)
 	c.index(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)
@@ -353,8 +352,9 @@ func (c *Core) restoreName(s *session, v savedSession) {
 	named := s.key.Remote == s.remoteNID
 	s.owned = v.Owned || named && k != nil
 	s.confirmed = v.Confirmed || s.state == Established && !v.Owned
+	s.echoes = v.Echoes
 	if v.AlsoNamed && !named && c.holder(s.localNID, s.remoteNID) == nil {
-		s.alsoNamed, c.names[SessionKey{s.localNID, s.remoteNID}] = true, s
+		c.cache.name(s)
 	}
 	for i := range s.remotes {
 		r := &s.remotes[i]
@@ -372,6 +372,9 @@ func (c *Core) resume(now time.Time, s *session) {
 	}
 	if s.state == Initiated {
 		c.arm(&s.schedule, timerSetup, now, setupPatience)
+	}
+	if s.state == Established {
+		c.awaitConfirmation(now, s)
 	}
 	if s.dead {
 		s.watch = watch{state: silent, since: now}

@@ -16,7 +16,7 @@ type Stats struct {
 // Stats returns how much the core holds.
 func (c *Core) Stats() Stats {
 	return Stats{
-		Sessions: len(c.sessions), PendingPeers: len(c.pendingPeers), Probes: len(c.probes), Timers: len(c.agenda),
+		Sessions: len(c.sessions), PendingPeers: len(c.pendingPeers), Probes: len(c.probes), Timers: c.deadlines.Len(),
 		Known: len(c.known), Awaited: len(c.handoff.waiting), Links: len(c.host.names),
 	}
 }

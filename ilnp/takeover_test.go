@@ -142,9 +142,8 @@ func TestPacketFromElsewhereCountsOnce(t *testing.T) {
 	b.see(o)
 	b.see(Observation{Trigger: SeenMore, Key: theKey, Remote: o.Remote, Bytes: o.Bytes, Packets: 1})
 	b.receive(1, packet)
-	a := b.accounts.byAddr[o.Remote]
-	if a == nil || a.rxPackets != 1 || a.rxBytes != len(packet) {
-		t.Errorf("account %+v, want one packet of %d bytes", a, len(packet))
+	if bytes, packets := b.accounts.of(b.now, o.Remote).came(); packets != 1 || bytes != len(packet) {
+		t.Errorf("%d packets of %d bytes came, want one of %d", packets, bytes, len(packet))
 	}
 }
 
@@ -154,6 +153,11 @@ func TestAstrayIsRecalled(t *testing.T) {
 	for name, end := range map[string]func(b *bench){
 		"update":  func(b *bench) { b.receive(1, b.update(netP, peerNonce, updateOf(entry(netP, 10, 60)))) },
 		"silence": func(b *bench) { b.see(Observation{Trigger: SeenSilence, Key: theKey}) },
+		"time": func(b *bench) {
+			b.now = b.now.Add(astrayFor)
+			b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
+			b.drain()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -213,7 +217,7 @@ func TestRecordPaysForItsLocator(t *testing.T) {
 	if s.remotes.find(netP) != nil {
 		t.Fatal("the session still has its home")
 	}
-	if !b.mayReach(b.now, s, netP, 100, true) {
+	if !b.accounts.mayReach(b.now, s, netP, b.listedAt(s, netP), 100, true) {
 		t.Error("the record's locator is not asked")
 	}
 }

@@ -170,7 +170,7 @@ func (c *Core) openFirewall(now time.Time, s *session) {
 func (c *Core) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]byte, error) {
 	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
 	if pr.flow {
-		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/lib/control.h)
+		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/ilnp/control.h)
 	}
 	if pr.form == FormOption {
 		b, err := ilnpwire.BuildEcho(src, dst, nonce, true, e.ID, e.Seq, e.Data)
@@ -202,7 +202,7 @@ func (c *Core) transmitControl(now time.Time, s *session, p Path, packet []byte,
 			packet = b
 		}
 	}
-	if !c.mayReach(now, s, p.Remote, len(packet), false) {
+	if !c.accounts.mayReach(now, s, p.Remote, c.listedAt(s, p.Remote), len(packet), false) {
 		return false
 	}
 	c.emit(Transmit{Link: p.Local.Link, Packet: packet})

@@ -38,8 +38,10 @@ type exchange struct {
 	state    exchangeState
 	listing  []listed                // the newest set
 	body     []ilnpwire.LocatorEntry // of the last transmission
+	before   []ilnpwire.LocatorEntry // of the one before, of this set or another
 	told     []time.Time             // when the correspondent's copy of each locator ends; zero: never
 	tries    int
+	asked    int       // probes since, see spokeLast
 	ways     int       // paths over which transmissions alternate
 	first    time.Time // transmission of this set
 	last     time.Time
@@ -59,7 +61,7 @@ func (u *exchange) lists(l roam.L64) bool {
 func (c *Core) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
 	// What it replaces may still arrive after it.
 	doubtful := s.update.doubtful || s.update.state == awaiting && !slices.Equal(list, s.update.listing)
-	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful}
+	s.update = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful, body: s.update.body}
 	s.strayed = false
 	c.disarm(&s.schedule, timerRefresh)
 	c.transmitUpdate(now, s)
@@ -91,7 +93,7 @@ func (c *Core) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L64) 
 	for _, p := range s.update.paths {
 		sources, destinations = append(sources, p.Local), append(destinations, p.Remote)
 	}
-	usable := placesOf(c.usable(now))
+	usable := placesOf(c.host.usable(now))
 	sources = slices.DeleteFunc(sources, func(l roam.LinkLocator) bool { return !slices.Contains(usable, l) })
 	destinations = unique(append(destinations, s.remotes.all()...))
 	return unique(append(sources, usable...)), s.toldAt(destinations)
@@ -131,7 +133,7 @@ func unique[T comparable](list []T) []T {
 func (c *Core) transmitUpdate(now time.Time, s *session) {
 	u := &s.update
 	sources, destinations := c.ends(now, s)
-	path, ok := c.nextEnds(s.remoteNID, u.tries, sources, destinations)
+	path, ok := c.obstructed.nextEnds(s.remoteNID, u.tries, sources, destinations)
 	if !ok {
 		c.suspendUpdate(s)
 		return
@@ -147,7 +149,7 @@ func (c *Core) transmitUpdate(now time.Time, s *session) {
 		c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: u.path})
 	}
 	if u.tries > 1 && c.hasUDP(s) && u.path != u.began && slices.Contains(sources, u.began.Local) &&
-		!c.isObstructed(s.remoteNID, u.began) {
+		!c.obstructed.has(s.remoteNID, u.began) {
 		// Where all goes by now, options may be dropped: data waits for this.
 		if b, ok := c.buildUpdate(u.began, s, lu, false); ok {
 			c.transmitControl(now, s, u.began, b, true)
@@ -194,7 +196,7 @@ func (c *Core) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: e.l64, Preference: uint32(e.preference), Lifetime: left})
 		u.told = append(u.told, deadline(now, lifetimeOf(left, s.form)))
 	}
-	u.body = lu.Locators
+	u.before, u.body = u.body, lu.Locators
 	return lu
 }
 

@@ -65,14 +65,14 @@ type pendingPeer struct {
 
 // handlePending takes a nonce packet that belongs to no session.
 func (c *Core) handlePending(now time.Time, o Observation) {
-	key := Pending{Local: c.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
+	key := Pending{Local: c.cfg.ownNID(o.LocalNID), Remote: o.Remote, Nonce: o.Nonce}
 	if o.Held && !o.Nonce.Present() {
 		c.hearBare(now, key, o)
 		return
 	}
 	reason := ""
 	switch s := c.byNonce(key.Local, o.Remote.NID, o.Nonce); {
-	case !c.acceptable(o.Remote.L64) || o.Remote.NID == 0:
+	case !c.cfg.acceptable(o.Remote.L64) || o.Remote.NID == 0:
 		reason = reasonLocator
 	case !o.Nonce.Present() || !o.OwnNonce.Present():
 		reason = reasonNoNonce
@@ -173,7 +173,7 @@ func (c *Core) nudge(now time.Time, k *pendingPeer) {
 // may be gone, and it may know more locators of ours than that one.
 func (k *pendingPeer) cameTo(c *Core, now time.Time, at roam.LinkLocator) {
 	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
-	if !slices.ContainsFunc(c.usable(now), func(l *local) bool { return l.LinkLocator == k.at }) {
+	if !slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == k.at }) {
 		k.at = at
 	}
 }
@@ -242,7 +242,7 @@ func (c *Core) probePendingPeer(now time.Time, k *pendingPeer) {
 // from a locator that it was never told of. From there it goes only when two
 // that left elsewhere had no answer.
 func (c *Core) ownTowards(k *pendingPeer) (own Nonce, at roam.LinkLocator) {
-	s := c.sharesNonce(k)
+	s := c.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil {
 		return k.own, k.at
 	}
@@ -278,11 +278,16 @@ func (k *pendingPeer) fire(c *Core, now time.Time, _ timer) {
 
 // giveUp forgets a pending peer that did not answer, and has the data plane forget
 // it too: as long as that answers to where it was seen, no packet of ours would
-// set up a session with where it may be now.
+// set up a session with where it may be now. Others with its NID keep what the data
+// plane has of them, by their nonces.
 func (c *Core) giveUp(now time.Time, k *pendingPeer) {
 	c.dropPending(now, k)
-	if len(c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]) == 0 && c.sessionOf(k.alias) == nil {
-		c.emit(Dismiss{Pending: k.key, Key: k.alias})
+	others := c.pending[SessionKey{k.key.Local, k.key.Remote.NID}]
+	if c.sessionOf(k.alias) != nil || slices.ContainsFunc(others, func(o *pendingPeer) bool { return o.key.Nonce == k.key.Nonce }) {
+		return
+	}
+	c.emit(Dismiss{Pending: k.key, Key: k.alias})
+	if len(others) == 0 {
 		c.letGo(k.alias)
 	}
 }
@@ -311,7 +316,7 @@ func (c *Core) pendingValidated(now time.Time, k *pendingPeer, n Nonce, rtt time
 	old := c.predecessor(k.key.Local, k.key.Remote)
 	switch {
 	case old == nil:
-		c.makeSession(now, k, SessionKey{})
+		c.makeSession(now, k, nil)
 	case old.state != Established || old.dead || !old.confirmed:
 		c.replaceSession(now, k, old)
 	default:
@@ -363,12 +368,12 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	case same != nil:
 		c.admit(now, k, same)
 	case old == nil:
-		c.makeSession(now, k, SessionKey{})
+		c.makeSession(now, k, nil)
 	case alive && known:
 		c.refuse(now, old.key, reasonForged)
 		c.dropPending(now, k)
 	case alive:
-		c.makeSession(now, k, SessionKey{})
+		c.makeSession(now, k, nil)
 	case !known && !old.dead && k.asked < silenceAsks:
 		c.askOld(now, k, old)
 	default:
@@ -376,18 +381,19 @@ func (c *Core) decidePending(now time.Time, k *pendingPeer) {
 	}
 }
 
-// makeSession turns a validated pending peer into a session, in the place of another one
-// if that one's key is given.
-func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
-	owned := c.lists(k.key.Remote)
-	if key == (SessionKey{}) {
-		key.Local = k.alias.Local
+// makeSession turns a validated pending peer into a session, in the place of an old one if
+// there is one: it is the same node's then, and so is the name that the old one bears.
+func (c *Core) makeSession(now time.Time, k *pendingPeer, old *session) {
+	key, owned, spent := SessionKey{Local: k.alias.Local}, c.lists(k.key.Remote), bucket{}
+	if old != nil {
+		key, owned, spent = old.key, owned || old.owned, old.probeBucket
+	} else {
 		key.Remote, owned = c.aliasFor(key.Local, k.key.Remote)
 	}
 	s := &session{
 		key: key, localNID: k.key.Local, remoteNID: k.key.Remote.NID, localNonce: k.own,
 		profile: c.defaultProfile(), rtt: k.rtt, owned: owned && key.Remote == k.key.Remote.NID, confirmed: true,
-		lastRx: now, lastNonceRx: now,
+		echoes: !k.quiet, lastRx: now, lastNonceRx: now, probeBucket: spent,
 	}
 	s.remotes.put(k.key.Remote.L64, preferActive, time.Time{})
 	if known := c.known[s.remoteNID]; known != nil {
@@ -415,12 +421,15 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 		s.restoreEncap(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})
 	}
 	if !s.owned {
-		c.admitUnnamed(now, k.key.Remote.L64)
+		if excess := c.names.unnamed.excess(k.key.Remote.L64); excess != nil {
+			c.endSession(now, excess, reasonSite)
+		}
+		c.makeEntry(now)
 	}
 	c.admit(now, k, s) // before the entry: what comes by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	if !s.owned {
-		c.unnamed.enter(s, k.key.Remote.L64)
+		c.names.unnamed.enter(s, k.key.Remote.L64)
 	}
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, k.key.Remote.L64)
@@ -429,9 +438,9 @@ func (c *Core) makeSession(now time.Time, k *pendingPeer, key SessionKey) {
 	}
 	c.emit(Release{Key: s.key}) // answers beyond what a pending peer may get
 	if k.early != nil {
-		s.earlyAnswered = k.earlyAnswered
+		s.earlyAnswered, s.earlyCounted = k.earlyAnswered, true
 		c.HandlePacket(now, k.earlyLink, k.early)
-		s.earlyAnswered = false
+		s.earlyAnswered, s.earlyCounted = false, false
 	}
 }
 
@@ -443,7 +452,7 @@ func (c *Core) replaceSession(now time.Time, k *pendingPeer, old *session) {
 	if old.state == Established && !old.remotes.isThere(k.key.Remote.L64) {
 		// It is where the record has its node, and the session was elsewhere: nothing
 		// shows that the node is the same, so connections must not go on with it.
-		c.abandon(old)
+		c.names.abandon(old)
 	}
 	c.remake(now, k, old)
 }
@@ -457,5 +466,8 @@ func (c *Core) remake(now time.Time, k *pendingPeer, old *session) {
 	if also {
 		c.emit(Delete{Key: old.key}) // with both of its aliases
 	}
-	c.makeSession(now, k, old.key)
+	c.makeSession(now, k, old)
+	if s := c.sessions[old.key]; s != nil && !also {
+		c.tellPaths(old.entry, s.entry)
+	}
 }

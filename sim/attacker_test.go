@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"roam"
@@ -311,5 +312,16 @@ func (x *attacker) relay(p Packet, e ilnpwire.Echo) {
 	dst := roam.ILV{NID: owner.nid, L64: x.placeOf(owner)}
 	if b, err := ilnpwire.BuildEcho(p.Src, dst, p.Nonce, true, e.ID, e.Seq, e.Data); err == nil {
 		x.Inject(Packet{Src: p.Src, Dst: dst, Nonce: p.Nonce, Control: b})
+	}
+}
+
+// meets notes that the owner answers at home with a nonce, and that it is received.
+func (s *siege) meets(h *Node, leaves bool, p Packet) {
+	switch {
+	case !p.Nonce.Present() || messageType(p) != ilnpwire.TypeEchoReply:
+	case leaves && h == s.b && slices.Contains(s.places[s.b], p.Src.L64):
+		s.shown[p.Nonce] = true
+	case !leaves && h == s.a && s.shown[p.Nonce]:
+		s.met = true
 	}
 }

@@ -13,11 +13,12 @@ type Filter uint8
 
 // What networks drop; a Filter is any sum of these.
 const (
-	DropOptions Filter = 1 << iota // every packet with a Destination Options header
-	DropUpdates                    // ICMPv6 type 156
-	DropICMP                       // all ICMPv6 between hosts
-	DropUDP                        // control messages in UDP
-	OnlyAnswers                    // what asks comes in only in UDP, and only from whom the node has sent to in UDP
+	DropOptions      Filter = 1 << iota // every packet with a Destination Options header
+	DropUpdates                         // ICMPv6 type 156
+	DropICMP                            // all ICMPv6 between hosts
+	DropUDP                             // control messages in UDP
+	TrackConnections                    // TCP of connections that have not begun there, nor were shown by a conntrack resync
+	OnlyAnswers                         // what asks comes in only in UDP, and only from whom the node has sent to in UDP
 )
 
 // open notes that control in UDP has left for somebody, whose answers come in.
@@ -31,7 +32,7 @@ func (at *attachment) open(to roam.ILV) {
 // keepsOut reports whether a firewall in front of a node drops what comes for it.
 func (at *attachment) keepsOut(p Packet) bool {
 	if at.access.Filter&OnlyAnswers == 0 || p.Control == nil {
-		return false
+		return at.losesTrack(p)
 	}
 	switch messageType(p) {
 	case ilnpwire.TypeEchoRequest, ilnpwire.TypeLocatorUpdate:

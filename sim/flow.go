@@ -18,6 +18,7 @@ type Datagram struct {
 	answer  bool     // goes back
 	opening bool     // carries the nonce, as a TCP SYN does
 	sentTo  roam.L64 // the locator that it was sent to
+	segment *segment // of TCP, in place of a datagram of a flow; nil: it is one
 }
 
 // Flow is a stream of datagrams from one application to another; with Echo,
@@ -119,6 +120,10 @@ func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
 
 // deliver gives a datagram to its application.
 func (h *Node) deliver(key ilnp.SessionKey, d Datagram) {
+	if d.segment != nil {
+		h.takeSegment(key, d.segment)
+		return
+	}
 	if h.net.Delivered != nil {
 		h.net.Delivered(h, key, d)
 	}

@@ -76,13 +76,13 @@ func (n *Network) Rand() *rand.Rand { return n.rand }
 // After calls f once d of virtual time has passed.
 func (n *Network) After(d time.Duration, f func()) {
 	n.count++
-	n.events.push(event{at: n.now.Add(max(d, 0)), order: n.count, do: f})
+	n.events.push(event{at: n.Elapsed() + max(d, 0), order: n.count, do: f})
 }
 
 // Run lets d of virtual time pass.
 func (n *Network) Run(d time.Duration) {
 	end := n.now.Add(d)
-	for len(n.events) > 0 && !n.events[0].at.After(end) {
+	for len(n.events) > 0 && n.events[0].at <= end.Sub(Start) {
 		n.step()
 	}
 	n.now = end
@@ -93,7 +93,7 @@ func (n *Network) Run(d time.Duration) {
 func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
 	end := n.now.Add(limit)
 	for !cond() {
-		if len(n.events) == 0 || n.events[0].at.After(end) {
+		if len(n.events) == 0 || n.events[0].at > end.Sub(Start) {
 			n.now = end
 			return cond()
 		}
@@ -105,7 +105,7 @@ func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
 // step goes to the next event and lets it happen.
 func (n *Network) step() {
 	e := n.events.pop()
-	n.now = e.at
+	n.now = Start.Add(e.at)
 	e.do()
 }
 
@@ -116,6 +116,8 @@ type Packet struct {
 	Control      []byte // nil: data
 	Encapsulated bool   // a control packet in UDP
 	Data         Datagram
+	typ          uint8 // of a control packet on its way, so that it is read once
+	typed        bool
 }
 
 // size returns the bytes of the packet on the wire, from its IPv6 header.
@@ -143,12 +145,14 @@ func (n *Network) send(p Packet, from Access) {
 			return
 		}
 		p = *changed
+		p.typed = false
 	}
 	n.carry(p, from)
 }
 
 // carry takes a packet through both access links, unless one loses it.
 func (n *Network) carry(p Packet, from Access) {
+	p.typ, p.typed = messageType(p), true
 	if from.Filter.drops(p) {
 		return
 	}
@@ -204,13 +208,13 @@ func (n *Network) add(h *Node) {
 
 // event is something that happens at a time.
 type event struct {
-	at    time.Time
+	at    time.Duration // since Start
 	order uint64
 	do    func()
 }
 
 func (e event) before(o event) bool {
-	return e.at.Before(o.at) || e.at.Equal(o.at) && e.order < o.order
+	return e.at < o.at || e.at == o.at && e.order < o.order
 }
 
 // queue is a binary heap of events.

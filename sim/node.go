@@ -22,6 +22,7 @@ type attachment struct {
 	l64     roam.L64
 	access  Access
 	carrier bool              // packets pass; the host may believe otherwise
+	tracked map[*TCP]bool     // by a firewall there
 	opened  map[roam.ILV]bool // to whom control in UDP has left through a firewall
 	told    bool              // the host knows the prefix
 	life    time.Duration
@@ -38,6 +39,9 @@ type Node struct {
 	cfg         ilnp.Config
 	core        *ilnp.Core // nil: a host without ILNP
 	plane       plane
+	assist      *assistant
+	connections []*tcpEnd
+	noLists     bool // the kernel cannot list its connections
 	attachments []*attachment
 	began       *attachment // the first ever made
 	connected   int         // attachments ever made or enabled
@@ -112,6 +116,10 @@ func (h *Node) boot() {
 	}
 	h.core = core
 	h.plane = newPlane(h)
+	for _, c := range h.connections {
+		c.timer++ // it is no more
+	}
+	h.assist, h.connections = newAssistant(), nil
 	h.net.note(h.name, "boots")
 }
 
@@ -294,7 +302,7 @@ func (h *Node) restart(state []byte) error {
 	if err := core.Restore(h.net.now, state); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	h.core = core
+	h.core, h.assist = core, newAssistant()
 	entries := core.Snapshot()
 	h.net.note(h.name, "restarts with %d sessions", len(entries))
 	h.plane.sync(entries)
@@ -316,6 +324,7 @@ func (h *Node) Settle() {
 		}
 		h.execute(o)
 	}
+	h.assistTCP()
 	at, ok := h.core.PollTimeout()
 	if !ok || !h.wake.IsZero() && !at.Before(h.wake) {
 		return // one that is due too early looks again
@@ -344,6 +353,9 @@ func (h *Node) execute(o ilnp.Output) {
 		h.plane.upsert(o.Entry)
 	case ilnp.Delete:
 		h.plane.remove(o.Key)
+		h.assist.HandleEnd(o.Key)
+	case ilnp.PathsChanged:
+		h.pathsChanged(o)
 	case ilnp.Release:
 		h.plane.release(o.Key)
 	case ilnp.Reject:
@@ -386,7 +398,11 @@ func (h *Node) transmit(t ilnp.Transmit) {
 func (h *Node) put(link roam.LinkID, p Packet) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier {
+			p.typ, p.typed = messageType(p), true
 			h.seen(link, true, p)
+			if at.losesTrack(p) {
+				return
+			}
 			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
 				at.open(p.Dst)
 			}

@@ -80,7 +80,27 @@ func (e pending) sentTo(known bool) int {
 // it there. Where it only says to be, another node with its NID may be, which must not
 // be shown a nonce that the correspondent knows.
 func (e *entry) isThere(l roam.L64) bool {
-	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unvalidated, l) || slices.Contains(e.Given, l))
+	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unvalidated, l) || slices.Contains(e.Given, l)) && e.hasRoomFor(l)
+}
+
+// hasRoomFor reports whether a locator is one of those that stand in an entry of the
+// programs. Of further ones these know only that packets may come from there.
+func (e *entry) hasRoomFor(l roam.L64) bool {
+	var first [ilnp.MaxRemote]roam.L64
+	n := 0
+	enter := func(o roam.L64) {
+		if n < len(first) && !slices.Contains(first[:n], o) {
+			first[n] = o
+			n++
+		}
+	}
+	for _, p := range e.Paths {
+		enter(p.Remote)
+	}
+	for _, o := range e.Accept {
+		enter(o)
+	}
+	return slices.Contains(first[:n], l)
 }
 
 // keepPending remembers a correspondent without session, in place of the oldest

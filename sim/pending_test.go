@@ -140,3 +140,26 @@ func talksForLong(t *testing.T, takes bool) {
 		t.Errorf("validated: %t", got)
 	}
 }
+
+// TestLastWrittenHasThePlace: where two sessions were validated at one locator, the entry
+// written last has what comes from there without a nonce, as in the map of the programs.
+// The order of a Go map would make each run of a course another one.
+func TestLastWrittenHasThePlace(t *testing.T) {
+	n := New(1)
+	h := n.AddNode("h", ilnp.Config{NIDs: []roam.NID{serverNID}})
+	entry := func(alias roam.NID) ilnp.Entry {
+		return ilnp.Entry{
+			Key: ilnp.SessionKey{Local: serverNID, Remote: alias}, LocalNID: serverNID, RemoteNID: mobileNID,
+			RemoteNonce: Nonce{Len: 4, Bytes: [12]byte{byte(alias)}}, Accept: []roam.L64{peerNet}, Validated: []roam.L64{peerNet},
+		}
+	}
+	in := Packet{Src: roam.ILV{NID: mobileNID, L64: peerNet}, Dst: roam.ILV{NID: serverNID, L64: homeNet}}
+	for i := range 64 {
+		last := roam.NID(1 + i%2)
+		h.plane.upsert(entry(3 - last))
+		h.plane.upsert(entry(last))
+		if e := h.plane.entryFor(in); e == nil || e.Key.Remote != last {
+			t.Fatalf("it is that of %+v, want that of the alias %v", e, last)
+		}
+	}
+}

@@ -30,12 +30,14 @@ type plane struct {
 	held    map[ilnp.SessionKey][]Datagram
 	unsure  map[ilnp.Pending][]Datagram // of pending peers, until they are validated
 	drops   map[string]int
+	writes  uint64 // of entries
 }
 
 // pair is an entry with what was seen of it.
 type entry struct {
 	ilnp.Entry
-	learned             Nonce // of an Initiated pair
+	written             uint64 // the count of writes then
+	learned             Nonce  // of an Initiated pair
 	hint                roam.L64
 	hintLink            roam.LinkID
 	hinted              uint32 // the Seq that the hint is for
@@ -80,7 +82,8 @@ func (p *plane) upsert(e ilnp.Entry) {
 		old = &entry{}
 		p.entries[e.Key] = old
 	}
-	old.Entry = e
+	p.writes++
+	old.Entry, old.written = e, p.writes
 	old.bytes = [ilnp.MaxPaths]int{}
 }
 
@@ -144,12 +147,13 @@ func (p *plane) named(key ilnp.SessionKey) *entry {
 	if e := p.entries[key]; e != nil {
 		return e
 	}
+	var last *entry
 	for _, e := range p.entries {
-		if e.Named && e.LocalNID == key.Local && e.RemoteNID == key.Remote {
-			return e
+		if e.Named && e.LocalNID == key.Local && e.RemoteNID == key.Remote && (last == nil || e.written > last.written) {
+			last = e
 		}
 	}
-	return nil
+	return last
 }
 
 // send takes a datagram from an application.
@@ -233,13 +237,14 @@ func (p *plane) entryFor(in Packet) *entry {
 	if at != nil && at.waits() {
 		at = nil
 	}
+	last := uint64(0) // who was written last has what several have been validated at
 	for _, e := range p.entries {
 		switch {
 		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:
 		case in.Nonce.Present() && e.RemoteNonce == in.Nonce:
 			return e
-		case e.Key.Remote != e.RemoteNID && slices.Contains(e.Validated, in.Src.L64):
-			at = e
+		case e.Key.Remote != e.RemoteNID && e.written > last && slices.Contains(e.Validated, in.Src.L64):
+			at, last = e, e.written
 		}
 	}
 	return at
@@ -291,6 +296,9 @@ func (e *entry) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID
 
 // messageType returns the ICMPv6 type of a control packet.
 func messageType(in Packet) uint8 {
+	if in.typed || in.Control == nil {
+		return in.typ
+	}
 	q, err := ilnpwire.ParseControl(in.Control, udpPort)
 	if err != nil {
 		return 0
@@ -343,11 +351,24 @@ func (p *plane) authentic(at *attachment, e *entry, in Packet) (ok, other bool) 
 	return known || !e.Unconfirmed, false // whoever made that nonce up could be anywhere
 }
 
-// isClaimed reports whether another node with the correspondent's NID has shown its
-// nonce there.
+// isClaimed reports whether what comes from there may be another node's with the
+// correspondent's NID: one that has shown its nonce, or, if no record names the
+// correspondent, one that has not spoken yet.
 func (p *plane) isClaimed(e *entry, at roam.ILV) bool {
+	if e.Unrecorded && !e.sendsOnlyTo(at.L64) {
+		return true
+	}
 	other, ok := p.pending[ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID}]
 	return ok && other.remote == at && other.shown != e.RemoteNonce
+}
+
+// sendsOnlyTo reports whether all that is sent goes to one locator.
+func (e *entry) sendsOnlyTo(l roam.L64) bool {
+	elsewhere := func(p ilnp.Path) bool { return p.Remote != l }
+	if e.hinted == e.Seq && e.hint != 0 && e.hint != l {
+		return false
+	}
+	return len(e.Paths) > 0 && !slices.ContainsFunc(e.Paths, elsewhere) && !slices.ContainsFunc(e.Reserve, elsewhere)
 }
 
 // receiveInSession takes a packet that speaks to an entry: data for the application,

@@ -16,9 +16,9 @@ const seeds = 24
 // rough is an access link on which everything goes wrong now and then.
 var rough = Access{Delay: 5 * time.Millisecond, Jitter: 4 * time.Millisecond, Loss: 0.1, Duplicate: 0.03}
 
-// crowd is a few mobile hosts that wander, and a few servers with one network
+// peer generator is a few mobile hosts that wander, and a few servers with one network
 // that stays.
-type crowd struct {
+type many struct {
 	*Network
 	mobiles, servers []*Node
 	flows            []*Flow
@@ -26,8 +26,8 @@ type crowd struct {
 
 const anchor roam.LinkID = 9
 
-func newCrowd(t *testing.T, seed uint64) *crowd {
-	c := &crowd{Network: New(seed)}
+func newCrowd(t *testing.T, seed uint64) *many {
+	c := &many{Network: New(seed)}
 	for i := range 2 {
 		mode := ilnp.Mode(c.Rand().IntN(3))
 		s := c.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{NIDs: []roam.NID{serverNID + roam.NID(i)<<8}, Accept: ilnp.Any, Mode: mode})
@@ -47,7 +47,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 }
 
 // move does something random to a random host.
-func (c *crowd) move() {
+func (c *many) move() {
 	r := c.Rand()
 	hosts := slices.Concat(c.mobiles, c.mobiles, c.servers)
 	h := hosts[r.IntN(len(hosts))]
@@ -72,7 +72,7 @@ func (c *crowd) move() {
 }
 
 // calm ends all trouble, and gives every mobile a network.
-func (c *crowd) calm() {
+func (c *many) calm() {
 	for _, h := range c.Nodes() {
 		for link := range roam.LinkID(10) {
 			h.Mend(link)
@@ -90,7 +90,7 @@ func (c *crowd) calm() {
 }
 
 // settled reports whether every session stands on both ends.
-func (c *crowd) settled() bool {
+func (c *many) settled() bool {
 	return !slices.ContainsFunc(c.flows, func(f *Flow) bool {
 		return f.From.peer(f.To).State != ilnp.Established || f.To.peer(f.From).State != ilnp.Established
 	})

@@ -17,6 +17,9 @@ const awayNets = 4
 // accountLife is how long a core remembers what an address has sent.
 const accountLife = 10 * time.Minute
 
+// plainWithin is how long hosts that can talk by ILNP may stay with plain IPv6.
+const plainWithin = 30 * time.Second
+
 // Limits of what goes to locators that only a Locator Update named, in any second.
 const (
 	listedPerSession = 8
@@ -34,10 +37,12 @@ type siege struct {
 	places    map[*Node][]roam.L64 // that records list
 	mutual    bool                 // b has a record of a
 	talks     []*besieged
-	troubled  time.Time // the last trouble of the owner
-	parted    time.Time // when no path existed last
-	lost      time.Time // when a session was last lost; zero: none since the name worked
-	slow      bool      // nothing is to happen for long
+	troubled  time.Time      // the last trouble of the owner
+	parted    time.Time      // when no path existed last
+	lost      time.Time      // when a session was last lost; zero: none since the name worked
+	shown     map[Nonce]bool // that the owner has answered with at home since
+	met       bool           // the other host has got one of these
+	slow      bool           // nothing is to happen for long
 	ended     bool
 	validated map[*Node]map[roam.ILV]bool
 	accounts  map[*Node]map[roam.ILV]*traffic
@@ -102,7 +107,8 @@ func newSiege(seed uint64) *siege {
 		}
 	}
 	s.meet()
-	s.troubled, s.parted, s.lost = s.now, s.now, s.now
+	s.troubled, s.parted = s.now, s.now
+	s.lose()
 	s.x = newAttacker(s)
 	return s
 }
@@ -188,7 +194,7 @@ func (s *siege) away() {
 	}
 	s.troubled = s.now
 	if d > ilnpIdle-time.Minute {
-		s.lost = s.now
+		s.lose()
 	}
 }
 
@@ -197,7 +203,7 @@ func (s *siege) idle() {
 	s.hush()
 	if s.Rand().IntN(2) == 0 {
 		s.pass(12 * time.Minute)
-		s.lost = s.now
+		s.lose()
 	} else {
 		s.pass(30 * time.Second)
 	}
@@ -219,7 +225,7 @@ func (s *siege) reboot() {
 	} else {
 		h.Reboot()
 		clear(s.validated[h])
-		s.lost = s.now
+		s.lose()
 		s.meet()
 	}
 	s.troubled = s.now
@@ -259,6 +265,9 @@ func (s *siege) move(to ...roam.L64) {
 	s.troubled = s.now
 }
 
+// lose notes that a session is over.
+func (s *siege) lose() { s.lost, s.shown, s.met = s.now, map[Nonce]bool{}, false }
+
 // atHome reports whether the owner is where the record has it.
 func (s *siege) atHome() bool {
 	return slices.ContainsFunc(s.b.attachments, func(at *attachment) bool { return at.carrier && slices.Contains(s.places[s.b], at.l64) })
@@ -276,7 +285,9 @@ func (s *siege) judge() {
 	}
 	for _, t := range s.talks {
 		named := t.From == s.a
-		if named && s.atHome() && t.Back.Sub(s.lost) > time.Second { // what was under way does not count
+		// What was under way does not count. Nor does plain IPv6, which two hosts that
+		// were parted for long begin with: it shows nothing of who moves away then.
+		if known := s.met || s.now.Sub(s.troubled) > plainWithin; named && s.atHome() && known && t.Back.Sub(s.lost) > time.Second {
 			s.lost = time.Time{}
 		}
 		if named && !s.lost.IsZero() && !s.atHome() {
@@ -308,8 +319,14 @@ func foreign(l roam.L64) bool {
 
 // seen judges what is on the wire.
 func (s *siege) seen(h *Node, _ roam.LinkID, leaves bool, p Packet) {
+	if !s.met && p.Control != nil {
+		s.meets(h, leaves, p)
+	}
 	if leaves && p.Control != nil && h == s.x.stockOf() && messageType(p) == ilnpwire.TypeEchoReply {
 		s.answered(p)
+	}
+	if !leaves && p.Control != nil && h == s.x.stockOf() && messageType(p) == ilnpwire.TypeLocatorUpdate {
+		s.answers(p.Dst, p.Src.NID) // it has what it is to acknowledge
 	}
 	acs := s.accounts[h]
 	if acs == nil {
@@ -342,9 +359,12 @@ func (s *siege) seen(h *Node, _ roam.LinkID, leaves bool, p Packet) {
 }
 
 // answered notes that the attacker answers a probe from its own place: it is validated.
-func (s *siege) answered(p Packet) {
+func (s *siege) answered(p Packet) { s.answers(p.Src, p.Dst.NID) }
+
+// answers is answered for a place and the host that asks there.
+func (s *siege) answers(place roam.ILV, host roam.NID) {
 	for h, at := range s.validated {
-		at[p.Src] = at[p.Src] || h.nid == p.Dst.NID
+		at[place] = at[place] || h.nid == host
 	}
 }
 

@@ -6,7 +6,6 @@
 #define ROAM_CSUM_H
 
 #include "config.h"
-#include "types.h"
 
 #define TCP_CSUM_AT 16
 #define UDP_CSUM_AT 6
@@ -35,8 +34,8 @@ static __always_inline __u32 sum_neg(__u32 s)
 }
 
 /* Adds diff to the transport checksum of the upper-layer header at l4. The
- * kernel knows whether that checksum is whole or only a seed; a program does
- * not.
+ * kernel knows whether that checksum is finished or only the seed that a device is
+ * to finish; a program cannot tell the two apart.
  */
 static __always_inline int csum_adjust(struct __sk_buff *skb, __u32 l4, __u8 proto, __u32 diff)
 {
@@ -53,7 +52,7 @@ static __always_inline int csum_adjust(struct __sk_buff *skb, __u32 l4, __u8 pro
 	case IPPROTO_DCCP:
 		return bpf_l4_csum_replace(skb, l4 + UDP_CSUM_AT, 0, diff, flags);
 	}
-	return 0; /* no checksum over addresses that we know of */
+	return 0; /* no known checksum over addresses */
 }
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The IPv6 header and the chain of extension headers behind it.
  *
- * One rule for all parsers: bounds are checked by the kernel helper that loads
- * the bytes, and a negative result is the reason to drop the packet. They are
- * global functions: the verifier looks at each one once.
+ * One rule holds for all parsers: the kernel helper that loads the bytes checks the
+ * bounds, and a negative result is the fault (enum parse_fault), for which the object
+ * drops the packet and counts. The parsers are global functions, so that the verifier
+ * looks at each of them once.
  */
 #ifndef ROAM_PARSE_H
 #define ROAM_PARSE_H
 
-#include "drop.h"
-#include "types.h"
+#include "nonce.h"
 
 #define ETH_LEN 14
 #define IP6_LEN 40
@@ -57,6 +57,12 @@ enum fragment {
 	LATER_FRAGMENT, /* has no upper-layer header */
 };
 
+/* Why a packet is refused, negative as a result. */
+enum parse_fault {
+	PARSE_MALFORMED = 1, /* truncated or contradictory headers */
+	PARSE_NONCE_LENGTH,  /* a nonce of neither 4 nor 12 bytes */
+};
+
 /* What the chain of headers says. */
 struct chain {
 	__u32 at;        /* offset of the upper-layer header */
@@ -67,27 +73,25 @@ struct chain {
 	__u8 nonce_next; /* next header of the header with the nonce */
 	__u8 alone;      /* length of that header when it holds nothing else, or 0 */
 	__u8 type;       /* ICMPv6: message type */
-	__u8 encap;    /* stands in UDP: see udpencap.h */
-	__u8 refused;    /* enum counter: why it is dropped, where its sender may be a forger */
-	__u8 plain;      /* it is for a socket of plain IPv6 */
+	__u8 two_nonces; /* there is a second Nonce option, which RFC 6744 §2 forbids */
 	struct nonce nonce;
 };
 
-/* Loads the nonce option at c->option_at, of len bytes. What follows a second
- * one is looked at for the log only.
+/* Loads the nonce option at c->option_at, of len bytes. Behind a second one the walk
+ * goes on, so that a log can name the upper layer.
  */
 static __always_inline int parse_nonce(struct __sk_buff *skb, struct chain *c, __u8 len)
 {
 	if (c->nonce.len) {
-		c->refused = DROP_TWO_NONCES;
+		c->two_nonces = 1;
 		return 0;
 	}
 	c->nonce.len = len;
 	if (len == 4)
-		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 4) ? -DROP_MALFORMED : 0;
+		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 4) ? -PARSE_MALFORMED : 0;
 	if (len == 12)
-		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 12) ? -DROP_MALFORMED : 0;
-	return -DROP_NONCE_LENGTH;
+		return bpf_skb_load_bytes(skb, c->option_at + 2, c->nonce.b, 12) ? -PARSE_MALFORMED : 0;
+	return -PARSE_NONCE_LENGTH;
 }
 
 /* Looks for the nonce among the options of the header [at, at + len). */
@@ -98,18 +102,18 @@ __noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u32 at, _
 	int err;
 
 	if (!c)
-		return -DROP_MALFORMED;
+		return -PARSE_MALFORMED;
 	for (int i = 0; i < MAX_OPTIONS; i++) {
 		if (o >= end)
 			return 0;
 		if (bpf_skb_load_bytes(skb, o, opt, 1))
-			return -DROP_MALFORMED;
+			return -PARSE_MALFORMED;
 		if (opt[0] == OPT_PAD1) {
 			o++;
 			continue;
 		}
 		if (bpf_skb_load_bytes(skb, o, opt, 2) || o + 2 + opt[1] > end)
-			return -DROP_MALFORMED;
+			return -PARSE_MALFORMED;
 		if (opt[0] == OPT_NONCE) {
 			c->option_at = o;
 			err = parse_nonce(skb, c, opt[1]);
@@ -120,7 +124,7 @@ __noinline int parse_options(struct __sk_buff *skb, struct chain *c, __u32 at, _
 		}
 		o += 2 + opt[1];
 	}
-	return o >= end ? 0 : -DROP_MALFORMED; /* more options than anybody needs */
+	return o >= end ? 0 : -PARSE_MALFORMED; /* more options than any sender needs */
 }
 
 /* Walks the headers from at, where next is the type of the first. */
@@ -130,14 +134,14 @@ __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u
 	int err;
 
 	if (!c)
-		return -DROP_MALFORMED;
+		return -PARSE_MALFORMED;
 	for (int i = 0; i < MAX_HEADERS; i++) {
 		__u32 len;
 
 		switch (next) {
 		case NEXT_FRAGMENT:
 			if (bpf_skb_load_bytes(skb, at, h, 8))
-				return -DROP_MALFORMED;
+				return -PARSE_MALFORMED;
 			c->fragment = (h[2] || h[3] & 0xf8) ? LATER_FRAGMENT : FIRST_FRAGMENT;
 			len = 8;
 			if (c->fragment == LATER_FRAGMENT) {
@@ -150,9 +154,9 @@ __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u
 		case NEXT_ROUTING:
 		case NEXT_DEST_OPTIONS:
 			if (bpf_skb_load_bytes(skb, at, h, 8) || (next == NEXT_HOP_BY_HOP && i > 0))
-				return -DROP_MALFORMED;
+				return -PARSE_MALFORMED;
 			if (next == NEXT_ROUTING && h[3])
-				return -DROP_MALFORMED; /* segments left: not its last destination */
+				return -PARSE_MALFORMED; /* segments left: not its last destination */
 			len = 8 + 8 * (__u32)h[1];
 			if (next == NEXT_DEST_OPTIONS) {
 				err = parse_options(skb, c, at, len);
@@ -166,17 +170,18 @@ __noinline int parse_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u
 			c->proto = next;
 			c->at = at;
 			if (next == IPPROTO_ICMPV6 && bpf_skb_load_bytes(skb, at, &c->type, 1))
-				return -DROP_MALFORMED;
+				return -PARSE_MALFORMED;
 			return 0;
 		}
 		next = h[0];
 		at += len;
 	}
-	return -DROP_MALFORMED;
+	return -PARSE_MALFORMED;
 }
 
-/* The same, for most packets without a call: where the kernel guards returns
- * against speculation each costs some 10 ns, and a helper has several. c is zero.
+/* Does the same without a call for TCP and UDP right behind the IPv6 header. Where the
+ * kernel guards returns against speculation a call costs some 10 ns, and each helper
+ * makes several. c is zero.
  */
 static __always_inline int read_chain(struct __sk_buff *skb, struct chain *c, __u32 at, __u8 next)
 {
@@ -187,8 +192,8 @@ static __always_inline int read_chain(struct __sk_buff *skb, struct chain *c, __
 	return 0;
 }
 
-/* The IPv6 header at l3, where it lies in the linear part of the packet, as it
- * nearly always does; else null.
+/* The IPv6 header at l3 if it lies in the linear part of the packet, as it nearly
+ * always does; else null.
  */
 static __always_inline struct ip6 *ip6_at(struct __sk_buff *skb, __u32 l3)
 {
@@ -219,8 +224,8 @@ static __always_inline int write_addresses(struct __sk_buff *skb, __u32 l3, cons
 	return 0;
 }
 
-/* Bytes of an upper-layer header that must be there; 0: one without a checksum
- * over addresses, as far as we know.
+/* The least length of an upper-layer header, in bytes; 0: a protocol without a known
+ * checksum over addresses.
  */
 static __always_inline __u32 least_header(__u8 proto)
 {
@@ -238,9 +243,9 @@ static __always_inline __u32 least_header(__u8 proto)
 	return 0;
 }
 
-/* Is the packet as long as it says, and the upper-layer header within that?
- * body is the offset behind the IPv6 header. Only a GSO packet may leave its
- * length open.
+/* Is the packet as long as its header says, and does the upper-layer header lie within
+ * that? body is the offset behind the IPv6 header. Only a GSO packet may have a payload
+ * length of 0.
  */
 static __always_inline int length_holds(struct __sk_buff *skb, const struct chain *c, const struct ip6 *ip,
 					__u32 body)

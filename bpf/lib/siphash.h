@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* SipHash-2-4 over whole 64-bit words: the nonce of a pending peer is a keyed
- * function of who and where it is, so that a flood of pending peers has nothing to
- * drain and an evicted pending peer gets the same nonce again.
+/* SipHash-2-4 over whole 64-bit words: a keyed function of identifiers and locators. A
+ * value that is computed in place of being stored survives the eviction of an entry,
+ * and a flood of new entries cannot exhaust it.
  */
 #ifndef ROAM_SIPHASH_H
 #define ROAM_SIPHASH_H
 
-#include "types.h"
+#include "addr.h"
 
 struct sip {
 	__u64 v0, v1, v2, v3;

@@ -12,7 +12,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/config"
 	"roam/internal/control"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/naming"
 )
 

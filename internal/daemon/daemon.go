@@ -20,7 +20,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/config"
 	"roam/internal/control"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/dnsio"
 	"roam/internal/engine"
 	"roam/internal/hostnet"

@@ -11,7 +11,7 @@ import (
 
 	"roam/ilnp"
 	"roam/internal/control"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/engine"
 	"roam/wire/ip6"
 )

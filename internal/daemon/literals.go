@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"roam"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 )
 
 // startLiterals attaches the hooks for real addresses of known correspondents.

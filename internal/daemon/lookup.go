@@ -9,7 +9,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 )
 
 // lookEvery is how often names are looked up again while a correspondent is held

@@ -15,7 +15,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/internal/config"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/dnsio"
 	"roam/naming"
 )

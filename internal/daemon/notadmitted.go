@@ -7,7 +7,7 @@ import (
 
 	"roam"
 	"roam/internal/control"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 )
 
 // mostRefused bounds the nodes that are remembered to have been refused.

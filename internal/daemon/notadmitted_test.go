@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"roam"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 )
 
 // TestUnlisted: who was refused is told once, counted by seconds, and forgotten when

@@ -86,7 +86,7 @@ func (q *inquiry) complete() bool {
 	})
 }
 
-// answered reports whether a probe of that form need not be sent again.
+// answered reports whether a probe of that form need not be retransmitted.
 func (q *inquiry) answered(p ilnp.Path, form ilnp.ProbeForm) bool {
 	k := slices.Index(q.paths, p)
 	return k >= 0 && *answerOf(&q.found[k], control.FormName(form))

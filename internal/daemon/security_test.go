@@ -10,7 +10,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/internal/control"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/engine"
 	"roam/wire/ip6"
 )

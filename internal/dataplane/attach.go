@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -15,91 +14,77 @@ import (
 	"roam"
 )
 
-// AttachSession puts the outbound program on the egress of the session device,
-// and the sink for packets that are only seemingly sent on its other end.
-func (p *Plane) AttachSession(device, peer roam.LinkID) error {
-	if err := p.attach(peer, true, p.objs.IlnpSessionSink); err != nil {
-		return fmt.Errorf("attach to the other end of the session device: %w", err)
-	}
-	if err := p.attach(device, false, p.objs.IlnpSessionEgress); err != nil {
-		return fmt.Errorf("attach to session device: %w", err)
-	}
-	return nil
-}
-
-// AttachSegmentation puts the outbound program on the ingress of the far end of the
-// segmentation device, whose near end HostSettings names.
-func (p *Plane) AttachSegmentation(far roam.LinkID) error {
-	if err := p.attach(far, true, p.objs.IlnpSessionEgress); err != nil {
-		return fmt.Errorf("attach to the segmentation device: %w", err)
-	}
-	return nil
-}
-
-// AttachUplink puts the inbound program on the ingress of an uplink, and the
-// guard against leaks on its egress. hasMAC says whether frames carry an
-// Ethernet header. It may be called again for the same link.
-func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
-	in, out := p.objs.IlnpUplinkIngress, p.objs.IlnpUplinkEgress
-	if !hasMAC {
-		if err := p.loadRaw(); err != nil {
-			return fmt.Errorf("attach to link %d, which has no MAC header: %w", uplink, err)
-		}
-		in, out = p.raw.IlnpRawlinkIngress, p.raw.IlnpRawlinkEgress
-	}
-	if err := p.attach(uplink, true, in); err != nil {
-		return fmt.Errorf("attach to ingress of link %d: %w", uplink, err)
-	}
-	if err := p.attach(uplink, false, out); err != nil {
-		return fmt.Errorf("attach to egress of link %d: %w", uplink, err)
-	}
-	return p.guard.admit(uplink)
-}
-
-// DetachUplink takes the programs off a link, which may be gone.
-func (p *Plane) DetachUplink(uplink roam.LinkID) error {
-	p.waiting = slices.DeleteFunc(p.waiting, func(a attachment) bool { return a.dev == uplink })
-	if err := p.guard.expel(uplink); err != nil {
-		return err
-	}
-	if !p.tcx {
-		return errors.Join(p.opts.Classic.DetachClassic(uplink, true), p.opts.Classic.DetachClassic(uplink, false))
+// Detach takes the set's programs off a link, which may be gone.
+func (s *Set) Detach(dev roam.LinkID) error {
+	s.waiting = slices.DeleteFunc(s.waiting, func(a attachment) bool { return a.dev == dev })
+	if !s.tcx {
+		return errors.Join(s.opts.Classic.DetachClassic(dev, true, s.rank(s.opts.Name, true)),
+			s.opts.Classic.DetachClassic(dev, false, s.rank(s.opts.Name, false)))
 	}
 	for _, ingress := range []bool{true, false} {
-		if err := os.Remove(p.linkPin(uplink, ingress)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("detach from link %d: %w", uplink, err)
+		if err := os.Remove(s.linkPin(dev, ingress)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("detach from link %d: %w", dev, err)
 		}
 	}
 	return nil
 }
 
-// AttachedUplinks returns the links to which an earlier process attached the
-// programs of an uplink. Pins of links that are gone are removed.
-func (p *Plane) AttachedUplinks() ([]roam.LinkID, error) {
-	if !p.tcx {
-		return p.opts.Classic.Attached()
+// Attached returns the links that have programs of this set in both directions, those
+// of an earlier process too. Pins of links that are gone are removed.
+func (s *Set) Attached() ([]roam.LinkID, error) {
+	if !s.tcx {
+		return s.opts.Classic.Attached(s.rank(s.opts.Name, true), s.rank(s.opts.Name, false))
 	}
-	entries, err := os.ReadDir(p.opts.PinDir)
+	pinned, err := s.ingressPins()
+	if err != nil {
+		return nil, err
+	}
+	var links []roam.LinkID
+	for _, dev := range pinned {
+		if _, err := os.Stat(s.linkPin(dev, false)); err != nil {
+			continue
+		}
+		if attachedTo(s.linkPin(dev, true)) == dev {
+			links = append(links, dev)
+		} else if err := s.Detach(dev); err != nil {
+			return nil, err
+		}
+	}
+	return links, nil
+}
+
+// ingressPins lists the links for whose ingress there is a pin.
+func (s *Set) ingressPins() ([]roam.LinkID, error) {
+	entries, err := os.ReadDir(s.Dir())
 	if err != nil {
 		return nil, fmt.Errorf("list pins: %w", err)
 	}
 	var links []roam.LinkID
 	for _, e := range entries {
 		var dev roam.LinkID
-		// Egress alone has the session device, ingress alone its other end.
-		if n, _ := fmt.Sscanf(e.Name(), linkPrefix+"%d_ingress", &dev); n != 1 || !strings.HasSuffix(e.Name(), "_ingress") {
-			continue
-		}
-		if _, err := os.Stat(p.linkPin(dev, false)); err != nil {
-			continue
-		}
-		if attachedTo(p.linkPin(dev, true)) == dev {
+		if n, _ := fmt.Sscanf(e.Name(), linkPrefix+"%d_ingress", &dev); n == 1 && e.Name() == linkName(dev, true) {
 			links = append(links, dev)
-		} else if err := p.DetachUplink(dev); err != nil {
-			return nil, err
 		}
 	}
 	return links, nil
+}
+
+// DropDeadPins removes the pins on the ingress of links that are gone.
+func (s *Set) DropDeadPins() error {
+	if !s.tcx {
+		return nil
+	}
+	pinned, err := s.ingressPins()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dev := range pinned {
+		if pin := s.linkPin(dev, true); attachedTo(pin) == 0 {
+			errs = append(errs, os.Remove(pin))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // attachedTo returns the link that a pin attaches a program to; 0: none any more.
@@ -109,6 +94,11 @@ func attachedTo(pin string) roam.LinkID {
 		return 0
 	}
 	defer l.Close()
+	return linkedTo(l)
+}
+
+// linkedTo returns the network link of a tcx link; 0: it is gone, or this is no tcx link.
+func linkedTo(l link.Link) roam.LinkID {
 	info, err := l.Info()
 	if err != nil || info.TCX() == nil {
 		return 0
@@ -116,15 +106,16 @@ func attachedTo(pin string) roam.LinkID {
 	return roam.LinkID(info.TCX().Ifindex)
 }
 
-// linkPrefix begins the names of the pins that attach programs.
-const linkPrefix = "link_"
-
-func (p *Plane) linkPin(dev roam.LinkID, ingress bool) string {
+func linkName(dev roam.LinkID, ingress bool) string {
 	direction := "egress"
 	if ingress {
 		direction = "ingress"
 	}
-	return filepath.Join(p.opts.PinDir, fmt.Sprintf(linkPrefix+"%d_%s", dev, direction))
+	return fmt.Sprintf(linkPrefix+"%d_%s", dev, direction)
+}
+
+func (s *Set) linkPin(dev roam.LinkID, ingress bool) string {
+	return filepath.Join(s.Dir(), linkName(dev, ingress))
 }
 
 // attachment is a program that waits for TakeOver.
@@ -135,14 +126,14 @@ type attachment struct {
 }
 
 // TakeOver attaches what had to wait: where the maps of an earlier process could not be
-// taken over, its programs go on with them until the new ones have the sessions. A link
-// that is gone meanwhile is no error.
-func (p *Plane) TakeOver() error {
-	waiting := p.waiting
-	p.behind, p.waiting = false, nil
+// adopted, its programs go on with them until the new maps are filled. A link that is
+// gone meanwhile is no error.
+func (s *Set) TakeOver() error {
+	waiting := s.waiting
+	s.behind, s.waiting = false, nil
 	var errs []error
 	for _, a := range waiting {
-		if err := p.attach(a.dev, a.ingress, a.prog); err != nil && !errors.Is(err, unix.ENODEV) {
+		if err := s.AttachLink(a.dev, a.ingress, a.prog); err != nil && !errors.Is(err, unix.ENODEV) {
 			errs = append(errs, fmt.Errorf("attach to link %d: %w", a.dev, err))
 		}
 	}
@@ -150,24 +141,25 @@ func (p *Plane) TakeOver() error {
 }
 
 // Behind reports whether the programs of an earlier process go on until TakeOver.
-func (p *Plane) Behind() bool { return p.behind }
+func (s *Set) Behind() bool { return s.behind }
 
-// attach updates the link that an earlier process pinned in place, so that no
-// packet passes unseen; where there is none, or its device is gone, it makes
-// and pins one.
-func (p *Plane) attach(dev roam.LinkID, ingress bool, prog *ebpf.Program) error {
-	if p.behind {
-		p.waiting = append(p.waiting, attachment{dev, ingress, prog})
+// AttachLink puts a program on one direction of a link, at the place of its set. It
+// updates the link that an earlier process pinned in place, so that no packet passes
+// unseen; where there is none, or its device is gone, it makes and pins one. While the
+// set is behind, the program waits.
+func (s *Set) AttachLink(dev roam.LinkID, ingress bool, prog *ebpf.Program) error {
+	if s.behind {
+		s.waiting = append(s.waiting, attachment{dev, ingress, prog})
 		return nil
 	}
-	if !p.tcx {
+	if !s.tcx {
 		info, err := prog.Info()
 		if err != nil {
 			return fmt.Errorf("read program name: %w", err)
 		}
-		return p.opts.Classic.AttachClassic(dev, ingress, prog.FD(), info.Name)
+		return s.opts.Classic.AttachClassic(dev, ingress, s.rank(s.opts.Name, ingress), prog.FD(), info.Name)
 	}
-	pin := p.linkPin(dev, ingress)
+	pin := s.linkPin(dev, ingress)
 	if adoptLink(pin, dev, prog) {
 		return nil
 	}
@@ -175,7 +167,12 @@ func (p *Plane) attach(dev roam.LinkID, ingress bool, prog *ebpf.Program) error 
 	if ingress {
 		where = ebpf.AttachTCXIngress
 	}
-	l, err := link.AttachTCX(link.TCXOptions{Interface: int(dev), Program: prog, Attach: where})
+	at, release, err := s.anchor(dev, ingress)
+	if err != nil {
+		return fmt.Errorf("find programs of other sets: %w", err)
+	}
+	defer release()
+	l, err := link.AttachTCX(link.TCXOptions{Interface: int(dev), Program: prog, Attach: where, Anchor: at})
 	if err != nil {
 		return fmt.Errorf("attach through tcx: %w", err)
 	}
@@ -195,10 +192,23 @@ func adoptLink(pin string, dev roam.LinkID, prog *ebpf.Program) bool {
 		return false
 	}
 	defer l.Close()
-	info, err := l.Info()
-	if err == nil && info.TCX() != nil && info.TCX().Ifindex == uint32(dev) && l.Update(prog) == nil {
+	if linkedTo(l) == dev && l.Update(prog) == nil {
 		return true
 	}
 	os.Remove(pin)
 	return false
+}
+
+// AttachCgroup attaches a program to a cgroup and pins the link, and only then lets go
+// of the link that an earlier process pinned: that may be of another cgroup.
+func AttachCgroup(pin, cgroup string, at ebpf.AttachType, prog *ebpf.Program) error {
+	l, err := link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: at, Program: prog})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := os.Remove(pin); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return l.Pin(pin)
 }

@@ -1,8 +1,12 @@
-// Package dataplane is the only door to eBPF: it loads the programs of bpf/,
-// attaches them, fills their maps and decodes what they report.
+// Package dataplane is the door to eBPF for any system: it loads sets of objects,
+// pins and adopts their maps, attaches their programs and reads their rings and
+// counters. It imports no core. The typed tables of a system are in a package below
+// it, as ilnphost is.
 //
-// Maps and links are pinned below the daemon's run directory, so that packets
-// keep flowing while no daemon runs; a new daemon finds the pins, updates the
-// programs in place and compares the maps with what the core wants.
-// docs/maps.md describes each map.
+// Maps and links are pinned, each set's in a directory of its own, so that packets
+// keep flowing while no daemon runs. A new daemon adopts the pins and updates the
+// programs in place. Each set has its own ABI number: a new number replaces the maps
+// of that set alone.
+//
+// Omitted: XDP, and programs on more than one hook of netfilter.
 package dataplane

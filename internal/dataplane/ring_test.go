@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"testing"
-	"unsafe"
 
 	"github.com/cilium/ebpf/ringbuf"
 )
@@ -20,18 +19,23 @@ func (e *ending) ReadInto(rec *ringbuf.Record) error {
 	if e.read > 1 {
 		return e.err
 	}
-	rec.RawSample = make([]byte, unsafe.Sizeof(bpfEvent{}))
+	rec.RawSample = make([]byte, 8)
 	return nil
 }
 
 // A ring that cannot be read is left with its error, and not asked again; one that
-// was closed, without.
+// was closed, without. So is one whose records nobody takes any more.
 func TestReaderOfABrokenRingEnds(t *testing.T) {
 	broken := errors.New("bad descriptor")
 	for _, tt := range []struct{ err, want error }{{broken, broken}, {ringbuf.ErrClosed, nil}, {os.ErrClosed, nil}} {
-		p, r := newPlane(Options{}), &ending{err: tt.err}
-		if err := p.readRing(r, p.urgent); !errors.Is(err, tt.want) || r.read != 2 || len(p.urgent) != 1 {
-			t.Errorf("ring with %v: ended with %v, %d times read, %d events", tt.err, err, r.read, len(p.urgent))
+		r, taken := &ending{err: tt.err}, 0
+		err := readRing(r, func([]byte) bool { taken++; return true })
+		if !errors.Is(err, tt.want) || r.read != 2 || taken != 1 {
+			t.Errorf("ring with %v: ended with %v, %d times read, %d records", tt.err, err, r.read, taken)
 		}
+	}
+	r := &ending{err: broken}
+	if err := readRing(r, func([]byte) bool { return false }); err != nil || r.read != 1 {
+		t.Errorf("nobody takes the records: %v, %d times read", err, r.read)
 	}
 }

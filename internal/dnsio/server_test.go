@@ -215,7 +215,7 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, _ := dns.ReverseAddr("fd69:6c6e:7000:2627::9")
+	unknown, _ := dns.ReverseAddr("fd69:6c6e:7000:2627::9")
 	elsewhere, _ := dns.ReverseAddr("2001:db8::1")
 	real := []string{"NOERROR", "2001:db8:1:1:11:22ff:0:1", "2001:db8:2:1:11:22ff:0:1"}
 	for _, tc := range []struct {
@@ -240,7 +240,7 @@ func TestAnswers(t *testing.T) {
 		{"CD, NID", alone, query{name: "server", kind: dns.TypeNID, cd: true}, []string{"NOERROR", "10 0011:22ff:0000:0001"}},
 		{"reverse", alone, query{name: rev, kind: dns.TypePTR}, []string{"NOERROR", "server."}},
 		{"reverse, other type", alone, query{name: rev, kind: dns.TypeTXT}, []string{"NOERROR"}},
-		{"reverse of a stranger", connected, query{name: stranger, kind: dns.TypePTR}, []string{"NXDOMAIN"}},
+		{"reverse of a newcomer", connected, query{name: unknown, kind: dns.TypePTR}, []string{"NXDOMAIN"}},
 		{"reverse elsewhere", alone, query{name: elsewhere, kind: dns.TypePTR}, []string{"SERVFAIL"}},
 		{"forwarded", connected, query{name: "other.example", kind: dns.TypeAAAA}, []string{"NOERROR", "2001:db8::"}},
 		{"unknown", connected, query{name: "nobody.test", kind: dns.TypeAAAA}, []string{"NXDOMAIN"}},

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	ilnpwire "roam/wire/ilnp"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/wire/ip6"
 )
 

@@ -14,9 +14,10 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
 	"roam/internal/rawio"
+	"roam/tcpassist"
 )
 
 // Plane is what the engine needs of the data plane.
@@ -137,11 +138,9 @@ type Engine struct {
 	refused     map[string]uint64
 	noRoomTold  time.Time // when the log told last of a session without an entry
 	lastForged  dataplane.Refusal
-	tooBig      map[ilnp.SessionKey]int  // what the last Packet Too Big of a session named
-	back        map[ilnp.SessionKey]bool // sessions whose connections are to be woken; true: there was no path before
-	opener      opener
-	looks       chan look // at most one is under way
-	looking     bool
+	tooBig      map[ilnp.SessionKey]int // what the last Packet Too Big of a session named
+	assist      *tcpassist.Machine[ilnp.SessionKey]
+	lists       chan list // of connections, for assist; at most one is under way
 	began       time.Time
 	later       []dataplane.Event // of pending peers, met while looking for those of another one
 	adopted     bool              // sessions of a predecessor were found
@@ -167,10 +166,10 @@ func New(cfg Config) *Engine {
 		names:    make(map[ilnp.SessionKey]ilnp.SessionKey),
 		refused:  make(map[string]uint64),
 		tooBig:   make(map[ilnp.SessionKey]int),
-		back:     make(map[ilnp.SessionKey]bool),
 		held:     held{perSession: heldPerSession, inAll: heldInAll},
 		excess:   held{perSession: excessPerSession, inAll: excessInAll},
-		looks:    make(chan look, 1),
+		assist:   tcpassist.New[ilnp.SessionKey](),
+		lists:    make(chan list, 1),
 		began:    time.Now(),
 		saver:    saver{file: cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},
 		recorder: saver{file: cfg.RecordFile, after: recordAfter, write: record, done: make(chan written, 1)},
@@ -203,7 +202,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.start(ctx); err != nil {
 		return err
 	}
-	// What tend looks with is loaded soon, as connections that are to be woken
+	// What lists connections is loaded soon, as connections that are to be woken
 	// would wait for it, but not now, when sessions wait to begin.
 	loadList := sync.OnceFunc(func() {
 		go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
@@ -220,7 +219,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
 		}
 		e.takeLater()
-		e.tend(time.Now())
+		e.assistTCP(time.Now())
 		e.arm(timer)
 		select {
 		case <-ctx.Done():
@@ -254,8 +253,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			loadList()
 		case <-secret.C:
 			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
-		case l := <-e.looks:
-			e.looked(time.Now(), l)
+		case l := <-e.lists:
+			e.listed(time.Now(), l)
 		case w := <-e.saver.done:
 			e.report("save sessions", e.saver.written(w))
 		case w := <-e.recorder.done:
@@ -283,7 +282,7 @@ func (e *Engine) takeUrgent() bool {
 }
 
 // arm sets the one timer to the earliest of the core's time, the next save and
-// the next look for connections on which nothing arrives.
+// the next list of connections.
 func (e *Engine) arm(timer *time.Timer) {
 	if len(e.later) > 0 {
 		timer.Reset(0)
@@ -291,7 +290,7 @@ func (e *Engine) arm(timer *time.Timer) {
 	}
 	at, ok := e.core.PollTimeout()
 	at, ok = e.saveDue(at, ok)
-	if due := e.opener.due(); !e.looking && !due.IsZero() && (!ok || due.Before(at)) {
+	if due, wants := e.assist.PollTimeout(); wants && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
 	if due := e.policy.due(); !due.IsZero() && (!ok || due.Before(at)) {
@@ -389,6 +388,7 @@ func (e *Engine) start(ctx context.Context) error {
 	e.drainInto(func(o ilnp.Output) {
 		switch o.(type) {
 		case ilnp.Upsert, ilnp.Delete: // all at once, below
+		case ilnp.PathsChanged: // its connections have not been there to see it
 		default:
 			e.execute(o)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 	"roam/wire/xlate"

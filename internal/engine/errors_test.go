@@ -11,7 +11,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"

@@ -18,7 +18,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
 	"roam/internal/rawio"
 )

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"roam"
@@ -54,6 +53,8 @@ func (e *Engine) execute(o ilnp.Output) {
 		e.abandon(o.Key)
 	case ilnp.TooBig:
 		e.tellTooBig(o)
+	case ilnp.PathsChanged:
+		e.pathsChanged(time.Now(), o)
 	case ilnp.Notify:
 		if e.cfg.OnEvent != nil {
 			e.cfg.OnEvent(o.Event, e)
@@ -67,8 +68,7 @@ const noRoomEvery = time.Minute
 func (e *Engine) upsert(p ilnp.Entry) {
 	e.want(p.Paths)
 	err := e.cfg.Plane.Upsert(p)
-	old, made := e.entries[p.Key]
-	if err != nil && !made {
+	if _, made := e.entries[p.Key]; err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.
 		if time.Since(e.noRoomTold) >= noRoomEvery {
 			e.noRoomTold = time.Now()
@@ -82,37 +82,9 @@ func (e *Engine) upsert(p ilnp.Entry) {
 		e.firsts.forget(p.Key)
 	}
 	e.sessionsChanged()
-	if p.Preinstalled {
-		return // nothing has been sent
-	}
-	if p.State == ilnp.Established && !p.Encap {
+	if p.State == ilnp.Established && !p.Encap && !p.Preinstalled {
 		e.held.forget(p.Key) // else they were lost with their option, and are released again
 	}
-	moved := !slices.Equal(old.Paths, p.Paths)
-	if e.narrowed(p.Key) && len(old.Paths) > 0 && moved {
-		delete(e.tooBig, p.Key)
-		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(p.Key.Remote).Addr()))
-	}
-	gathered := p.PerFlow && !old.PerFlow || leaves(old, p) // its connections are on other paths now, too,
-	swapped := (p.PerFlow || len(p.Long) > 0) && moved      // and those of a path that has gone
-	if old.Seq != 0 && len(p.Paths) > 0 && !p.Dead && (moved || old.Dead || gathered) {
-		e.back[p.Key] = e.back[p.Key] || old.Dead || len(old.Paths) == 0
-	}
-	if e.cfg.Show && old.Seq != 0 && p.State == ilnp.Established && !p.Dead && (gathered || swapped || anyNew(old.Paths, p.Paths)) {
-		e.opener.watch(p, gathered)
-	}
-}
-
-// leaves reports whether connections leave a path as it turned out to be a long one.
-func leaves(old, now ilnp.Entry) bool {
-	return old.State == ilnp.Established && slices.ContainsFunc(now.Long, func(p ilnp.Path) bool {
-		return slices.Contains(old.Paths, p) && !slices.Contains(old.Long, p)
-	})
-}
-
-// anyNew reports whether there is a path that was not there before.
-func anyNew(before, now []ilnp.Path) bool {
-	return slices.ContainsFunc(now, func(p ilnp.Path) bool { return !slices.Contains(before, p) })
 }
 
 func (e *Engine) remove(k ilnp.SessionKey) {
@@ -120,9 +92,7 @@ func (e *Engine) remove(k ilnp.SessionKey) {
 	e.report("remove session", e.cfg.Plane.Delete(k))
 	e.drop(k)
 	delete(e.tooBig, k)
-	delete(e.back, k)
-	delete(e.opener.watched, k)
-	delete(e.opener.opened, k)
+	e.assist.HandleEnd(k)
 	e.held.forget(k)
 	e.firsts.forget(k)
 	e.excess.forget(k)
@@ -135,9 +105,9 @@ const pmtuLife = 10 * time.Minute
 // narrowed reports whether the kernel may know a path MTU of the session: it
 // learns of one from what is injected here, or was by a predecessor. To ask it
 // for every session of a move would take longer than all the rest.
-func (e *Engine) narrowed(k ilnp.SessionKey) bool {
+func (e *Engine) narrowed(now time.Time, k ilnp.SessionKey) bool {
 	_, told := e.tooBig[k]
-	return told || e.adopted && time.Since(e.began) < pmtuLife
+	return told || e.adopted && now.Sub(e.began) < pmtuLife
 }
 
 func (e *Engine) sessionAddr(n roam.NID) roam.ILV {

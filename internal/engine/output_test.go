@@ -12,7 +12,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
 	ilnpwire "roam/wire/ilnp"
 )

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/wire/ip6"
 	"roam/wire/xlate"
 )

@@ -7,7 +7,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	ilnpwire "roam/wire/ilnp"
 )
 

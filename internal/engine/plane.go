@@ -6,7 +6,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 	"roam/wire/xlate"
@@ -34,7 +34,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 	now := time.Now()
 	switch ev.Kind {
 	case dataplane.Control:
-		if e.opening(ev) {
+		if e.resyncIn(now, ev) {
 			return
 		}
 		e.core.HandlePacket(now, ev.Link, ev.Packet)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )

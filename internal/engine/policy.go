@@ -8,7 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
 	"roam/wire/ip6"
 )

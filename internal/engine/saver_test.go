@@ -12,7 +12,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/internal/dataplane"
+	dataplane "roam/internal/dataplane/ilnphost"
 )
 
 // established makes an engine with one session whose correspondent has answered.

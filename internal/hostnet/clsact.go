@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -19,11 +18,13 @@ import (
 type Classic struct{}
 
 const (
-	// filterHandle and filterPriority name our filter among others on a link;
-	// attaching again replaces the program in place.
+	// filterHandle and filterPriority name our filters among others on a link; attaching
+	// again at the same rank replaces the program in place. The kernel runs filters in the
+	// order of their priorities.
 	filterHandle   = 0x726f
-	filterPriority = 0x4e1d
-	filterPrefix   = "ilnp_"
+	filterPriority = 0x4e1d // of rank 0
+	// mostRank bounds the ranks of our programs on one hook, of either sign.
+	mostRank = 64
 )
 
 func filterParent(ingress bool) uint32 {
@@ -39,65 +40,77 @@ func clsactOf(link roam.LinkID) *netlink.Clsact {
 	}}
 }
 
-func filterOf(link roam.LinkID, ingress bool) *netlink.BpfFilter {
+func filterOf(link roam.LinkID, ingress bool, rank int) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: int(link), Parent: filterParent(ingress), Handle: filterHandle,
-			Priority: filterPriority, Protocol: unix.ETH_P_ALL,
+			Priority: uint16(filterPriority + rank), Protocol: unix.ETH_P_ALL,
 		},
 		DirectAction: true,
 	}
 }
 
-// AttachClassic makes a program the filter of one direction of a link.
-func (Classic) AttachClassic(link roam.LinkID, ingress bool, program int, name string) error {
+// AttachClassic makes a program the filter of one direction of a link at a rank. Filters
+// of a lower rank run before it.
+func (Classic) AttachClassic(link roam.LinkID, ingress bool, rank, program int, name string) error {
+	if rank < -mostRank || rank > mostRank {
+		return fmt.Errorf("attach %s to link %d: rank %d is beyond %d", name, link, rank, mostRank)
+	}
 	if err := netlink.QdiscAdd(clsactOf(link)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("add clsact to link %d: %w", link, err)
 	}
-	f := filterOf(link, ingress)
-	f.Fd, f.Name = program, filterPrefix+strings.TrimPrefix(name, filterPrefix)
+	f := filterOf(link, ingress, rank)
+	f.Fd, f.Name = program, name
 	if err := netlink.FilterReplace(f); err != nil {
 		return fmt.Errorf("attach %s to link %d: %w", name, link, err)
 	}
 	return nil
 }
 
-// DetachClassic removes our filter; that there is none, or no link, is no
+// DetachClassic removes our filter of a rank; that there is none, or no link, is no
 // error.
-func (Classic) DetachClassic(link roam.LinkID, ingress bool) error {
-	err := netlink.FilterDel(filterOf(link, ingress))
+func (Classic) DetachClassic(link roam.LinkID, ingress bool, rank int) error {
+	err := netlink.FilterDel(filterOf(link, ingress, rank))
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("detach from link %d: %w", link, err)
 	}
 	return nil
 }
 
-// Attached returns the links that have filters of ours in both directions, as
-// uplinks have.
-func (Classic) Attached() ([]roam.LinkID, error) {
+// Attached returns the links that have filters of ours at these ranks in both
+// directions, as uplinks have.
+func (Classic) Attached(ingressRank, egressRank int) ([]roam.LinkID, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
 	var list []roam.LinkID
 	for _, l := range links {
-		if hasFilter(l, true) && hasFilter(l, false) {
+		if hasFilter(l, true, ingressRank) && hasFilter(l, false, egressRank) {
 			list = append(list, roam.LinkID(l.Attrs().Index))
 		}
 	}
 	return list, nil
 }
 
-// hasFilter reports whether there is a filter of ours; one without clsact is none.
-func hasFilter(l netlink.Link, ingress bool) bool {
+// hasFilter reports whether there is a filter of ours at a rank; one without clsact is
+// none.
+func hasFilter(l netlink.Link, ingress bool, rank int) bool {
 	filters, err := netlink.FilterList(l, filterParent(ingress))
-	return err == nil && slices.ContainsFunc(filters, isOurs)
+	return err == nil && slices.ContainsFunc(filters, func(f netlink.Filter) bool {
+		at, ours := rankOf(f)
+		return ours && at == rank
+	})
 }
 
-// isOurs reports whether a filter is one that AttachClassic made.
-func isOurs(f netlink.Filter) bool {
+// rankOf returns the rank of a filter that AttachClassic made; false: it is another one.
+func rankOf(f netlink.Filter) (rank int, ours bool) {
 	b, ok := f.(*netlink.BpfFilter)
-	return ok && b.Priority == filterPriority && strings.HasPrefix(b.Name, filterPrefix)
+	if !ok {
+		return 0, false
+	}
+	rank = int(b.Priority) - filterPriority
+	return rank, b.Handle == filterHandle && -mostRank <= rank && rank <= mostRank
 }
 
 // DetachAllClassic removes our filters from all links, and the clsact of those
@@ -122,9 +135,9 @@ func detachClassicFrom(l netlink.Link) error {
 			return nil // no clsact here
 		}
 		for _, f := range filters {
-			if isOurs(f) {
+			if rank, is := rankOf(f); is {
 				ours++
-				if err := (Classic{}).DetachClassic(roam.LinkID(l.Attrs().Index), ingress); err != nil {
+				if err := (Classic{}).DetachClassic(roam.LinkID(l.Attrs().Index), ingress, rank); err != nil {
 					return err
 				}
 				continue

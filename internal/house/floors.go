@@ -8,12 +8,16 @@ import (
 )
 
 // cores are the protocol machines; they never import each other.
-var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6"}
+var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist"}
+
+// shared are parts of cores that know no protocol.
+var shared = []string{"sched", "multipath"}
 
 // The floors, from the top of the house down: a package imports only floors
 // with a lower number.
 const (
 	floorVocabulary = iota // roam.go
+	floorShared            // what every core needs, and no protocol
 	floorCodecs            // wire, naming
 	floorCores             // the protocol machines
 	floorSim               // drives any core
@@ -26,6 +30,8 @@ func floor(dir string) int {
 	switch {
 	case dir == ".":
 		return floorVocabulary
+	case under(dir, shared...):
+		return floorShared
 	case under(dir, "wire", "naming"):
 		return floorCodecs
 	case under(dir, cores...):

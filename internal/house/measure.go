@@ -44,6 +44,7 @@ func Measures(t *Tree) []Measure {
 		{"function p90 / max (BPF C)", "45 / 60", fmt.Sprintf("%d / %d", p90(cLines), last(cLines)), p90(cLines) <= goodCFunc && last(cLines) <= MaxCFunc},
 		{"functions of at most 40 lines (Go)", "92%", percent(atMost(goLines, GoodGoFunc), len(goLines)), 100*atMost(goLines, GoodGoFunc) >= 92*len(goLines)},
 		{"largest hand-written file", "500", fmt.Sprintf("%d (%s)", lines, largest), lines <= MaxFile},
+		{"methods of a type", fmt.Sprint(MaxMethods), t.widest(), len(mostMethods) == 0},
 		{"exported symbols documented, pure", "100%", pure.text(), pure.percent() == 100},
 		{"exported symbols documented, all", "90%", all.text(), all.percent() >= 90},
 		{"comment share (Go)", "12-20%", goShare.text(), between(goShare.percent(), 12, 20)},

@@ -74,6 +74,7 @@ func Rules() []Rule {
 		{"package-docs", PackageDocs},
 		{"exported-docs", ExportedDocs},
 		{"sizes", Sizes},
+		{"methods", Methods},
 		{"sleeps", Sleeps},
 		{"format", Format},
 		{"wrapping", Wrapping},

@@ -170,7 +170,7 @@ func TestInjectAndResend(t *testing.T) {
 	if err := s.Resend(device, mac, whole(own, other, "for the plane")); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 }, "far end saw what was sent again")
+	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 }, "far end saw what was retransmitted")
 }
 
 func hardware(t *testing.T, n *nettest.NS, link string) net.HardwareAddr {

@@ -22,9 +22,9 @@ func (s *stream) aborted(t *testing.T, what string) {
 	}
 }
 
-// TestDestroyedByRecord has a stranger under an identifier that nobody knows, and then a
+// TestDestroyedByRecord has a newcomer under an identifier that nobody knows, and then a
 // record which says that the identifier is another node's, elsewhere: what is connected
-// to the stranger ends, at both ends of each connection, and the node of the
+// to the newcomer ends, at both ends of each connection, and the node of the
 // record gets none of it.
 func TestDestroyedByRecord(t *testing.T) {
 	w := newWorld(t, "destroyed", 5*time.Millisecond, place{"b", 1, true}, place{"a", 1, false}, place{"x", 1, false})
@@ -34,11 +34,11 @@ func TestDestroyedByRecord(t *testing.T) {
 	atB, atA := w.ledger(t, "b", claimPort), w.ledger(t, "a", claimPort)
 	w.ledger(t, "x", claimPort)
 	w.must("x", "ping", "-6", "-c", "2", "-i", "0.2", "-W", "2", "a")
-	a.reaches("b", "established") // so the stranger is, for now
+	a.reaches("b", "established") // so the newcomer is, for now
 	toB := leaks{heard: atB, taps: []*wiretap{w.tap(t, w.r0, "b1")}}
 	tcp, udp := w.stream(t, "a", "tcp6", w.session("b").String(), claimPort), w.stream(t, "a", "udp6", w.session("b").String(), claimPort)
 	from := w.talk(t, "x", "tcp6", "a", claimPort)
-	from.echoed(t, "from the stranger")
+	from.echoed(t, "from the newcomer")
 
 	a.roam("add", strings.TrimSpace(w.hostsFile("b")))
 	tcp.aborted(t, "TCP")
@@ -50,12 +50,12 @@ func TestDestroyedByRecord(t *testing.T) {
 	}
 	talk.echoed(t, "hello")
 	if n := toB.count(); n > 0 {
-		t.Errorf("%d packets and words for the stranger went to the node of the record", n)
+		t.Errorf("%d packets and words for the newcomer went to the node of the record", n)
 	}
 	heard := atA.text()
 	_, _ = fmt.Fprintln(from.in, "once more") // the connection has ended, or goes nowhere
 	if testutil.Wait(time.Second, func() bool { return from.heard("once more") }) || strings.Contains(strings.TrimPrefix(atA.text(), heard), "once more") {
-		t.Errorf("a connection that the stranger made goes on: %q", from.out.text())
+		t.Errorf("a connection that the newcomer made goes on: %q", from.out.text())
 	}
 }
 

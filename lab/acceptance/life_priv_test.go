@@ -291,11 +291,11 @@ func failedStart(t *testing.T, w *world, n *host, before []string) {
 	if err := syscall.Mount("bpffs", pins, "bpf", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(pins, "sessions"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(pins, "ilnp", "sessions"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	out, err := n.Host.Command(n.w.within(patience), binaries.Roamd, "--config", n.Config).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "map pairs") {
+	if err == nil || !strings.Contains(string(out), "map sessions") {
 		t.Errorf("start without its tables: %v: %s", err, out)
 	}
 	if diff := differences(before, hostState(w, n.name)); len(diff) > 0 {

@@ -189,7 +189,7 @@ func (n *host) nonces(t *testing.T) (list [][]byte) {
 			} `json:"value"`
 		} `json:"formatted"`
 	}
-	out, err := n.Host.Command(n.w.within(patience), "bpftool", "-j", "map", "dump", "pinned", filepath.Join(n.RunDir(), "bpf", "sessions")).Output()
+	out, err := n.Host.Command(n.w.within(patience), "bpftool", "-j", "map", "dump", "pinned", filepath.Join(n.RunDir(), "bpf", "ilnp", "sessions")).Output()
 	if err != nil {
 		t.Fatalf("read the pinned map: %v", err)
 	}

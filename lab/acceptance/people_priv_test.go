@@ -186,7 +186,7 @@ func notAdmitted(t *testing.T, w *world, mn, other *host) {
 	t.Helper()
 	other.down()
 	other.start()
-	w.talk(t, other.name, "tcp6", "mn", 7007).echoed(t, "stranger")
+	w.talk(t, other.name, "tcp6", "mn", 7007).echoed(t, "newcomer")
 	other.reaches("mn", "plain")
 	for _, s := range mn.sessions() {
 		if s.Address == w.session(other.name) {

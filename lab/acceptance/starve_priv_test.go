@@ -316,15 +316,15 @@ func TestStarveFull(t *testing.T) {
 	from := func(i int) roam.ILV {
 		return roam.ILV{L64: firstOffPath, NID: 0x1000_0000_e000_0000 + roam.NID(i)}
 	}
-	const strangers = 2 * sessions
-	for i := range strangers {
+	const newcomers = 2 * sessions
+	for i := range newcomers {
 		s.answers(from(i), nonceOf(i))
 	}
-	s.flood(500, strangers, func(i int) []byte { return first("ping", from(i), to, nonceOf(i)) })
+	s.flood(500, newcomers, func(i int) []byte { return first("ping", from(i), to, nonceOf(i)) })
 	s.quiet(time.Second, patience)
 	have, _ := a.Established(w.top.Context())
 	c := w.talk(t, "a", "tcp6", "b", claimPort)
-	t.Logf("%d sessions of %d strangers in one network; connected after %d ms: %q", have, strangers, c.ms, c.out.text())
+	t.Logf("%d sessions of %d newcomers in one network; connected after %d ms: %q", have, newcomers, c.ms, c.out.text())
 	if !c.connected() {
 		t.Errorf("own connection to a known correspondent: %q", c.out.text())
 	} else if c.ms > 200 {

@@ -242,8 +242,8 @@ func spoofed(t *testing.T, c *claim, source func(*rand.Rand) roam.L64) {
 func manyLocators(t *testing.T, c *claim, own bool, each int) {
 	s := c.w.stage(t)
 	a := roam.ILVFromAddr(c.w.wire("a", 1))
-	const strangers = 14
-	for i := range strangers {
+	const newcomers = 14
+	for i := range newcomers {
 		at := roam.ILV{L64: firstOffPath + roam.L64(i)<<16, NID: c.w.nid("b")}
 		s.answers(at, nonceOf(i))
 		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}

@@ -1,6 +1,6 @@
 // Package cc gives experiments the congestion controls that their papers used:
 // the kernel's where it has them, else Hybla and Veno as BPF programs
-// (bpf/hybla.bpf.c, bpf/veno.bpf.c) that it registers and takes away again.
+// (bpf/cc/hybla.bpf.c, bpf/cc/veno.bpf.c) that it registers and takes away again.
 //
 // Implements registration, its removal also after a crash, and models of both
 // algorithms that tests compare with what the kernel did. Omits every other

@@ -4,6 +4,7 @@ import "testing"
 
 // A host that was plain IPv6 turns to ILNP: its next session is one, for whatever
 // begins from then on, and a connection that is open stays plain until it closes.
+// Datagrams belong to the session at once, of whatever flow they are.
 func TestBackToILNP(t *testing.T) {
 	for name, stack := range map[string]Stack{
 		"nonce on every packet": {NonceAlways: true, ServesPlain: true},
@@ -14,6 +15,8 @@ func TestBackToILNP(t *testing.T) {
 			w.listen(7001)
 			plain := w.dial("tcp6", EchoPort)
 			w.echo(plain, 2000)
+			flow := w.dial("udp6", EchoPort)
+			w.echo(flow, 100)
 			served := w.peer.Counts()
 			if served.PlainServed == 0 || served.Nonces > 0 {
 				t.Fatalf("the peer saw %+v, so nothing is tested", served)
@@ -33,7 +36,12 @@ func TestBackToILNP(t *testing.T) {
 			if got := w.peer.Counts(); got.PlainServed == before.PlainServed {
 				t.Errorf("of the old connection the peer saw %+v, before it %+v", got, before)
 			}
+			before = w.peer.Counts()
+			w.echo(flow, 100)
 			w.echo(w.dial("udp6", EchoPort), 100)
+			if got := w.peer.Counts(); got.PlainUDP != before.PlainUDP {
+				t.Errorf("of datagrams the peer saw %+v, before them %+v", got, before)
+			}
 			if got := w.peer.Counts(); got.BadChecksum > 0 {
 				t.Errorf("the peer saw %+v", got)
 			}

@@ -168,9 +168,9 @@ func (q *pipe) launch(at time.Duration, f frame) {
 	}
 	if q.p.Duplicate > 0 && q.dup.Float64() < q.p.Duplicate {
 		q.c.Duplicated++
-		twin := f
-		twin.buf = q.clone(f.buf)
-		q.fly(at, twin)
+		dup := f
+		dup.buf = q.clone(f.buf)
+		q.fly(at, dup)
 	}
 	q.fly(at, f)
 }

@@ -120,7 +120,7 @@ func TestPipeQueueBounds(t *testing.T) {
 	}{
 		// One more than the bound: the first goes to the transmitter.
 		{"packets", Params{Rate: 1e6, QueuePackets: 10}, 11},
-		{"octets", Params{Rate: 1e6, QueueBytes: 5500}, 6},
+		{"nbytes", Params{Rate: 1e6, QueueBytes: 5500}, 6},
 		{"both", Params{Rate: 1e6, QueuePackets: 3, QueueBytes: 5500}, 4},
 		{"default", Params{Rate: 1e6}, DefaultQueue + 1},
 		{"tiny", Params{Rate: 1e6, QueueBytes: 1}, 2},
@@ -351,7 +351,7 @@ func TestPipeAccountsForEveryFrame(t *testing.T) {
 	}
 }
 
-// Both of two have their own time on the wire; a lost frame has no twin.
+// Both of two have their own time on the wire; a lost frame has no duplicate.
 func TestPipeDuplicates(t *testing.T) {
 	const share, sent = 0.2, 5000
 	b := newBench(Params{Delay: 20 * ms, Jitter: 5 * ms, Loss: 0.1, Duplicate: share, Reorder: true, Seed: 3})
@@ -363,19 +363,19 @@ func TestPipeDuplicates(t *testing.T) {
 	for _, a := range b.got {
 		seen[a.n] = append(seen[a.n], a.at)
 	}
-	twins, apart := 0, 0
+	copies, apart := 0, 0
 	for _, at := range seen {
 		if len(at) > 1 {
-			twins++
+			copies++
 			if at[0] != at[1] {
 				apart++
 			}
 		}
 	}
-	if n := float64(len(seen)); math.Abs(float64(twins)-n*share) > 4*math.Sqrt(n*share*(1-share)) || apart < twins/2 {
-		t.Errorf("%d of %d frames came twice, %d of them at different times", twins, len(seen), apart)
+	if n := float64(len(seen)); math.Abs(float64(copies)-n*share) > 4*math.Sqrt(n*share*(1-share)) || apart < copies/2 {
+		t.Errorf("%d of %d frames came twice, %d of them at different times", copies, len(seen), apart)
 	}
-	if b.c.Duplicated != uint64(twins) || len(b.got) != sent-int(b.c.DropLoss)+twins {
+	if b.c.Duplicated != uint64(copies) || len(b.got) != sent-int(b.c.DropLoss)+copies {
 		t.Errorf("counters %+v, %d came out", b.c, len(b.got))
 	}
 }

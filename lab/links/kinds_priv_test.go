@@ -180,7 +180,7 @@ func TestOnTop(t *testing.T) {
 		})
 		p.phase("the bridge is used", 0, func() { p.flows(rate) })
 		p.end()
-		if left, _ := filepath.Glob(filepath.Join(w.mn.Dir(), "run", "bpf", "link_"+w.index("net4")+"_*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(w.mn.Dir(), "run", "bpf", "ilnp", "link_"+w.index("net4")+"_*")); len(left) > 0 {
 			t.Errorf("programs stay on the port: %v", left)
 		}
 	})
@@ -199,7 +199,7 @@ func (w *world) index(ifname string) string {
 
 // pins are the programs that stay attached to interfaces without the daemon.
 func (h *host) pins() []string {
-	list, err := filepath.Glob(filepath.Join(h.RunDir(), "bpf", "link_*"))
+	list, err := filepath.Glob(filepath.Join(h.RunDir(), "bpf", "*", "link_*"))
 	if err != nil {
 		h.w.t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // sender and the one at its receiver.
 type Counts struct {
 	Sent, Got int // packets with payload
-	Bytes     int // of payload, without what was sent again
+	Bytes     int // of payload, without what was retransmitted
 	Lost      int // packets of UDP, bytes of TCP that were sent and never came
 	Resent    int // bytes of TCP that were sent before
 	Doubled   int // packets of UDP, bytes of TCP that came twice

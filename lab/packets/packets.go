@@ -1,5 +1,5 @@
 // Package packets reads captures and counts what the papers count in them:
-// loss, misorder, what TCP sent again, gaps, bytes over time, and the exchange
+// loss, misorder, what TCP retransmitted, gaps, bytes over time, and the exchange
 // of Locator Updates.
 //
 // It implements reading of pcap files with IPv6 over Ethernet and looks no

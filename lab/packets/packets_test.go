@@ -144,8 +144,8 @@ func segment(at int, seq uint32, n int) Packet {
 
 func TestSegments(t *testing.T) {
 	base := uint32(0xffffff00) // wraps
-	// One GSO packet of 1000 arrives as ten; one of them is lost and sent again;
-	// another is sent again although it had come.
+	// One GSO packet of 1000 arrives as ten; one of them is lost and retransmitted;
+	// another is retransmitted although it had come.
 	sent := []Packet{segment(0, base, 1000), segment(5, base+300, 100), segment(6, base+400, 100)}
 	var got []Packet
 	for i := range 10 {

@@ -91,7 +91,7 @@ func change(b []byte, nonceAt, i int, identifiers bool) {
 	binary.BigEndian.PutUint16(b[checksum:], ^uint16(sum))
 }
 
-// At returns the same crowd for packets to another port: what comes back is
+// At returns the same peer generator for packets to another port: what comes back is
 // counted by the first.
 func (c *Generator) At(port uint16) *Generator {
 	o := c.opt

@@ -14,7 +14,7 @@ import (
 // Distance is the round trip time to honest correspondents.
 const Distance = 20 * time.Millisecond
 
-// again is when a datagram without echo is sent again.
+// again is when a datagram without echo is retransmitted.
 const again = time.Second
 
 // talk is the conversation of one honest correspondent.

@@ -70,7 +70,7 @@ func one(seed uint64) *result.Result {
 			{Title: "samples", Kind: result.Points, YLabel: "Mb/s", Series: []string{"net3"}, Height: 110},
 			{Title: "more lines than a row of the legend has room for", Kind: result.Lines, YLabel: "Mb/s", Height: 110,
 				Series: []string{"net1", "net2", "net3", "reference", "net1", "net2", "net3", "net1"},
-				Labels: []string{"net1", "net2", "net3", "the static reference over the first link", "from the mobile host", "to the mobile host", "segments sent again", "acknowledgements that came twice"}}}},
+				Labels: []string{"net1", "net2", "net3", "the static reference over the first link", "from the mobile host", "to the mobile host", "segments retransmitted", "acknowledgements that came twice"}}}},
 		{Title: "Gaps", XLabel: "gap (ms)", Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of gaps", Series: []string{"gaps"}, Labels: []string{"net1"}, LogX: true,
 			Refs: []result.Ref{{Label: "published median", At: 2, OnX: true}, {Label: "published worst", At: 25, OnX: true}}}}},
 	}

@@ -20,7 +20,7 @@ import (
 // as disturbed.
 const stallLimitMs = 20
 
-// watcher is a running sentinel.
+// watcher is a running stall monitor.
 type watcher struct {
 	cmd  *exec.Cmd
 	in   io.Closer
@@ -31,7 +31,7 @@ type watcher struct {
 	last   []byte // the line that tells of all
 }
 
-// watchStalls starts the sentinel.
+// watchStalls starts the stall monitor.
 func watchStalls(ctx context.Context) (*watcher, error) {
 	argv, err := workload.Agent("stall-monitor", strconv.Itoa(stallLimitMs))
 	if err != nil {

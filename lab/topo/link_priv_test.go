@@ -157,7 +157,7 @@ func benchmarkTCP(b *testing.B, p linkem.Params) {
 		bits := iperf(b, client, server, "-t", "4", "-O", "1", "-C", "cubic")
 		after := k.Counters(linkem.AB)
 		b.ReportMetric(bits/1e9, "Gb/s")
-		b.ReportMetric(float64(after.Bytes-before.Bytes)/float64(after.Frames-before.Frames), "octets/frame")
+		b.ReportMetric(float64(after.Bytes-before.Bytes)/float64(after.Frames-before.Frames), "nbytes/frame")
 	}
 }
 

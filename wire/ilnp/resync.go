@@ -5,27 +5,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"roam"
 	"roam/wire/ip6"
 )
 
-// Flags of a TCP header.
 const (
-	tcpFIN = 1 << iota
-	tcpSYN
-	tcpRST
-	_
-	tcpACK
-)
-
-const (
-	tcpHeaderLen = 20
-	resyncMSS    = 1220 // what a minimal MTU of 1280 leaves; no stack ever reads it
+	resyncMSS = 1220 // what a minimal MTU of 1280 leaves; no stack ever reads it
 	// resyncScale makes firewalls reckon with the largest windows there are
 	// (RFC 7323), whatever the real ones.
-	resyncScale  = 14
-	resyncWindow = 0xffff
+	resyncScale = 14
 )
 
 // resyncMark begins our option in a TCP header: an experimental kind with an
@@ -62,46 +52,21 @@ func (o Resync) Build(src, dst roam.ILV) ([]byte, error) {
 	for len(options)%4 != 0 {
 		options = append(options, none)
 	}
-	flags := byte(tcpSYN)
+	flags := ip6.TCPSyn
 	if o.Answer {
-		flags |= tcpACK
+		flags |= ip6.TCPAck
 	}
-	return tcpSegment(src, dst, o, flags, options), nil
-}
-
-// OldSegment makes the whole packet of an empty segment to a connection that has
-// received all before wanted long since: its stack discards it and answers with
-// an ACK at once (RFC 9293 §3.10.7.4).
-func OldSegment(src, dst roam.ILV, from, to uint16, wanted, acked uint32) []byte {
-	const old = 1 << 16 // bytes
-	return tcpSegment(src, dst, Resync{From: from, To: to, Seq: wanted - old, Ack: acked}, tcpACK, nil)
-}
-
-func tcpSegment(src, dst roam.ILV, o Resync, flags byte, options []byte) []byte {
-	t := make([]byte, tcpHeaderLen, tcpHeaderLen+len(options))
-	binary.BigEndian.PutUint16(t, o.From)
-	binary.BigEndian.PutUint16(t[2:], o.To)
-	binary.BigEndian.PutUint32(t[4:], o.Seq)
-	binary.BigEndian.PutUint32(t[8:], o.Ack)
-	t[12] = byte((tcpHeaderLen + len(options)) / 4 << 4)
-	t[13] = flags
-	binary.BigEndian.PutUint16(t[14:], resyncWindow)
-	t = append(t, options...)
-	binary.BigEndian.PutUint16(t[16:], ip6.Checksum(src.Addr(), dst.Addr(), ip6.TCP, t))
-	b := make([]byte, ip6.HeaderLen, ip6.HeaderLen+len(t))
-	b[0], b[6], b[7] = 6<<4, ip6.TCP, 64
-	binary.BigEndian.PutUint16(b[4:], uint16(len(t)))
-	s, d := src.Addr().As16(), dst.Addr().As16()
-	copy(b[8:], s[:])
-	copy(b[24:], d[:])
-	return append(b, t...)
+	return ip6.TCPSegment{
+		Src: netip.AddrPortFrom(src.Addr(), o.From), Dst: netip.AddrPortFrom(dst.Addr(), o.To),
+		Seq: o.Seq, Ack: o.Ack, Flags: flags, Options: options,
+	}.AppendTo(nil)
 }
 
 // ParseResync reads the TCP segment of a packet. What Build does not make is
 // ErrResync. The checksum is not looked at: it is over other addresses.
 func ParseResync(t []byte) (Resync, error) {
-	const mark = tcpHeaderLen + 4 // offset of our option
-	if len(t) < mark+6+4 || t[13]&(tcpFIN|tcpSYN|tcpRST) != tcpSYN {
+	const mark = ip6.TCPHeaderLen + 4 // offset of our option
+	if len(t) < mark+6+4 || t[13]&(ip6.TCPFin|ip6.TCPSyn|ip6.TCPRst) != ip6.TCPSyn {
 		return Resync{}, fmt.Errorf("tcp segment of %d bytes: %w", len(t), ErrResync)
 	}
 	size, header := int(t[mark+1]), int(t[12]>>4)*4
@@ -115,6 +80,6 @@ func ParseResync(t []byte) (Resync, error) {
 	return Resync{
 		From: binary.BigEndian.Uint16(t), To: binary.BigEndian.Uint16(t[2:]),
 		Seq: binary.BigEndian.Uint32(t[4:]), Ack: binary.BigEndian.Uint32(t[8:]),
-		Answer: t[13]&tcpACK != 0, Nonce: n,
+		Answer: t[13]&ip6.TCPAck != 0, Nonce: n,
 	}, nil
 }

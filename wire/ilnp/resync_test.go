@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 
 	"roam"
@@ -45,9 +46,15 @@ func TestResync(t *testing.T) {
 // What any stack sends is no opening.
 func TestNoResync(t *testing.T) {
 	src, dst := roam.ILV{NID: 1}, roam.ILV{NID: 2}
-	old := OldSegment(src, dst, 22, 4000, 100, 200)
-	if _, err := ParseResync(old[ip6.HeaderLen:]); !errors.Is(err, ErrResync) {
-		t.Errorf("an old segment: %v", err)
+	from, to := netip.AddrPortFrom(src.Addr(), 22), netip.AddrPortFrom(dst.Addr(), 4000)
+	for _, flags := range []uint8{ip6.TCPAck, ip6.TCPSyn} {
+		b, err := ip6.TCPSegment{Src: from, Dst: to, Seq: 100, Ack: 200, Flags: flags}.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseResync(b[ip6.HeaderLen:]); !errors.Is(err, ErrResync) {
+			t.Errorf("a segment with flags %#x: %v", flags, err)
+		}
 	}
 	if _, err := (Resync{}).Build(src, dst); !errors.Is(err, ErrNonceLength) {
 		t.Errorf("without nonce: %v", err)
@@ -57,7 +64,7 @@ func TestNoResync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, octet := range map[int]byte{13: tcpSYN | tcpRST, 24: 254, 25: 200, 26: 'R', 12: 0x50} {
+	for at, octet := range map[int]byte{13: ip6.TCPSyn | ip6.TCPRst, 24: 254, 25: 200, 26: 'R', 12: 0x50} {
 		s := append([]byte(nil), b[ip6.HeaderLen:]...)
 		s[at] = octet
 		if _, err := ParseResync(s); err == nil {

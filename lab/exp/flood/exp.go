@@ -1,5 +1,5 @@
 // Package flood is the experiment with forged Locator Updates and spoofed first
-// packets: what they cost a session, the host's memory and honest strangers.
+// packets: what they cost a session, the host's memory and honest peers.
 package flood
 
 import (
@@ -30,12 +30,12 @@ const (
 	sessionPort = 5801
 	echoPort    = 5802
 	sinkPort    = 5803
-	before      = 10 // honest strangers that come before the flood
+	before      = 10 // honest peers that come before the flood
 	sentences   = 10 // datagrams of each
 	patience    = time.Minute
 )
 
-// honest is what became of one stranger.
+// honest is what became of one newcomer.
 type honest struct {
 	first time.Duration
 	err   error
@@ -53,7 +53,7 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	env.View.Phase("honest strangers without a flood")
+	env.View.Phase("honest peers without a flood")
 	base, err := w.calm(ctx)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (w *world) calm(ctx context.Context) (time.Duration, error) {
 	for range before {
 		first, _, err := w.peers.Talk(ctx, w.next(), sentences)
 		if err != nil {
-			return 0, fmt.Errorf("honest stranger: %w", err)
+			return 0, fmt.Errorf("honest peer: %w", err)
 		}
 		all = append(all, first)
 	}
@@ -92,7 +92,7 @@ func (w *world) saturation(ctx context.Context, n int) (float64, error) {
 	return float64(n) / took.Seconds(), err
 }
 
-// flood sends both floods, with honest strangers beside them.
+// flood sends both floods, with honest peers beside them.
 func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) error {
 	p, r := env.Params, env.Result
 	env.View.Phase("the rate that saturates")
@@ -110,7 +110,7 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 	}
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
-	peak, met := w.watch(fctx), w.strangers(fctx, ctx, p.Millis("honest_every_ms"))
+	peak, met := w.watch(fctx), w.newcomers(fctx, ctx, p.Millis("honest_every_ms"))
 	rate := most * p.Float("share")
 	for _, f := range []peergen.Flood{
 		{Packets: p.Int("updates"), Rate: rate, Victim: roam.ILV{L64: l64CN, NID: nidCN}},
@@ -137,7 +137,7 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 	if err != nil {
 		return err
 	}
-	// Each honest stranger has a session by now, in an entry of the hash.
+	// Each honest peer has a session by now, in an entry of the hash.
 	const entry = 256
 	grown := float64(end.maps-start.maps) - entry*float64(len(during))
 	r.Set("map_growth_kib", max(grown, 0)/1024)
@@ -147,13 +147,13 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 	return nil
 }
 
-// judge sets what honest strangers met.
+// judge sets what honest peers met.
 func (w *world) judge(ctx context.Context, env *exp.Env, base time.Duration, all []honest) error {
 	var slowest time.Duration
 	var sum time.Duration
 	for _, h := range all {
 		if h.err != nil {
-			return fmt.Errorf("honest stranger during the flood: %w", h.err)
+			return fmt.Errorf("honest peer during the flood: %w", h.err)
 		}
 		slowest, sum = max(slowest, h.first), sum+h.first
 	}

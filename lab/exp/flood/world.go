@@ -32,13 +32,13 @@ type world struct {
 	lab       *topo.Lab
 	mn, cn, r *topo.Host
 	node      *node.Node         // of mn
-	peers     *peergen.Generator // honest strangers
+	peers     *peergen.Generator // honest peers
 	sink      *peergen.Generator // attackers: the same place, another port
 	closers   []func() error
 	pid       int
 
 	mu   sync.Mutex
-	came int // strangers so far
+	came int // newcomers so far
 }
 
 // build makes hosts, links, daemons and the peer generator.
@@ -68,7 +68,7 @@ func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 		}
 	}
 	target := roam.ILV{L64: l64MN, NID: nidMN}
-	if w.peers, err = peergen.Start(w.r, "crowd", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
+	if w.peers, err = peergen.Start(w.r, "peers", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
 		return w, err
 	}
 	w.closers = append(w.closers, w.peers.Close)
@@ -171,7 +171,7 @@ func (w *world) close() error {
 	return errors.Join(errs...)
 }
 
-// next returns the number of the next stranger.
+// next returns the number of the next newcomer.
 func (w *world) next() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,9 +179,9 @@ func (w *world) next() int {
 	return w.came
 }
 
-// strangers lets honest strangers come until until ends, and then tells what
+// newcomers lets honest peers come until until ends, and then tells what
 // they met.
-func (w *world) strangers(until, ctx context.Context, every time.Duration) <-chan []honest {
+func (w *world) newcomers(until, ctx context.Context, every time.Duration) <-chan []honest {
 	out := make(chan []honest, 1)
 	go func() {
 		var all []honest

@@ -100,13 +100,13 @@ func dropsOf(o outcome) string {
 	return strings.Join(all, ", ")
 }
 
-// transferTable is what got through and what was sent again.
+// transferTable is what got through and what was retransmitted.
 func (m *matrix) transferTable() result.Table {
 	tab := result.Table{
 		Title: "Data and retransmissions (M2, M3)",
-		Note: "Sent again: segments that repeated what had been sent. Twice: segments that reached the mobile host twice, so that sending them again was in vain. " +
+		Note: "Retransmitted: segments that repeated what had been sent. Twice: segments that reached the mobile host twice, so that sending them again was in vain. " +
 			"Late: first copies that came after later ones. Rates: before the handoff, and from three seconds after it. Published values of M2 and M3 are in figures only, without numbers.",
-		Columns: []string{"cell", "MB", "sent again", "twice", "late", "duplicate acks", "before", "after"},
+		Columns: []string{"cell", "MB", "retransmitted", "twice", "late", "duplicate acks", "before", "after"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
 		if len(list) == 0 {
@@ -212,7 +212,7 @@ func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 			continue
 		}
 		panel := result.Panel{Title: k + ", " + v, Kind: result.Points, YLabel: "MB", Height: 160}
-		for _, what := range []string{"sent", "sent again", "came by net1", "came by net2"} {
+		for _, what := range []string{"sent", "retransmitted", "came by net1", "came by net2"} {
 			xy, name := list[0].Sequence[what], strings.Join([]string{"seq", s, k, v, what}, " ")
 			if len(xy[0]) == 0 {
 				continue

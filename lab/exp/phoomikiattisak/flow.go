@@ -184,7 +184,7 @@ func (f *flow) segments(nbytes int64) int {
 }
 
 // lost counts the segments that left the correspondent and never reached the
-// mobile host, all copies counted (the paper's M4: what was sent again without
+// mobile host, all copies counted (the paper's M4: what was retransmitted without
 // coming twice). Only what the stream had completed by the given moment takes
 // part, which must lie before the end of both captures by more than the time
 // under way.

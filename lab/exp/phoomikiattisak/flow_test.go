@@ -40,8 +40,8 @@ func syn(answer bool) packets.Packet {
 	return p
 }
 
-// A handoff in small: the second of four segments is overtaken, sent again in
-// vain, and the third is lost, sent again, and fills the hole.
+// A handoff in small: the second of four segments is overtaken, retransmitted in
+// vain, and the third is lost, retransmitted, and fills the hole.
 func example(t *testing.T) *flow {
 	t.Helper()
 	peer := []packets.Packet{syn(true), data(10, "eth0", 0, 1000), data(11, "eth0", 1000, 3000), // one GSO packet of three
@@ -60,8 +60,8 @@ func TestFlowCounts(t *testing.T) {
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	for name, c := range map[string]struct{ got, want int }{
 		"lost":                {f.lost(at(100)), 1},
-		"sent again":          {f.retransmissions(start), 2},
-		"sent again later":    {f.retransmissions(at(30)), 1},
+		"retransmitted":       {f.retransmissions(start), 2},
+		"retransmitted later": {f.retransmissions(at(30)), 1},
 		"payload":             {f.mss, 1000},
 		"offered MSS":         {f.offered, 1432},
 		"SYNs":                {f.syns, 1},

@@ -207,7 +207,7 @@ func share(list []outcome, floor int, a, b func(outcome) int) float64 {
 	return float64(sumA) / float64(sumB)
 }
 
-// retransmitMetrics judges what was sent again, and why.
+// retransmitMetrics judges what was retransmitted, and why.
 func (m *matrix) retransmitMetrics(r figures) {
 	lost := func(o outcome) int { return o.Lost }
 	again := func(o outcome) int { return o.Retransmits }
@@ -305,7 +305,7 @@ func (m *matrix) dataMetrics(r figures) {
 	}
 }
 
-// again is the median of what was sent again in a cell.
+// again is the median of what was retransmitted in a cell.
 func (m *matrix) again(scenario, kind, variant string) float64 {
 	return middle(m.pick(func(o outcome) bool { return o.Scenario == scenario && o.Kind == kind && o.Variant == variant }),
 		func(o outcome) float64 { return float64(o.Retransmits) })

@@ -185,7 +185,7 @@ func (c *cell) series(o *outcome, t *pass, moment time.Time) {
 	for _, s := range f.sent {
 		what := "sent"
 		if s.again > 0 {
-			what = "sent again"
+			what = "retransmitted"
 		}
 		put(what, s.at, s.from)
 	}

@@ -68,7 +68,7 @@ func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 	t := result.Table{
 		Title:   "The arms beside each other",
 		Note:    "Throughput: bytes of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
-		Columns: []string{"arm", "direction", "throughput", "0.5 s: median", "0.5 s: quartiles", "gaps over 100 ms", "longest", "usual longest", "lost", "misordered", "sent again", "iperf3 ended"},
+		Columns: []string{"arm", "direction", "throughput", "0.5 s: median", "0.5 s: quartiles", "gaps over 100 ms", "longest", "usual longest", "lost", "misordered", "retransmitted", "iperf3 ended"},
 	}
 	for _, name := range names {
 		o := all[name]

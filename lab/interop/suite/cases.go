@@ -68,7 +68,7 @@ func Cases() []Case {
 		{Name: "soft-both-out", Says: "both move softly at once, Roam began", Core: true, run: moves(true, true, false, false)},
 		{Name: "soft-both-in", Says: "both move softly at once, the target began", Core: true, run: moves(true, true, false, true)},
 		{Name: "hard-roam", Says: "Roam's link is cut before the next one comes", run: moves(true, false, true, false)},
-		{Name: "hard-target", Says: "the target leaves its locator before it has the next", run: moves(false, true, true, false)},
+		{Name: "hard-target", Says: "the target leaves its locator before it has the next", Core: true, run: moves(false, true, true, false)},
 		{Name: "duality", Says: "Roam uses two links, and loses one", duality: true, run: duality},
 		{Name: "reboot-roam-out", Says: "Roam's host reboots and calls", Core: true, run: rebootRoamCalls},
 		{Name: "reboot-roam-in", Says: "Roam's host reboots while the target goes on", Core: true, run: rebootTargetGoesOn},

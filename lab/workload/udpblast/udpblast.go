@@ -41,7 +41,7 @@ const (
 )
 
 // Main runs one end: --to ADDRESS:PORT or --listen ADDRESS:PORT, --cpu N, --for
-// DURATION (of sending, of the window), --size OCTETS.
+// DURATION (of sending, of the window), --size BYTES.
 func Main(args []string) error {
 	f := flag.NewFlagSet("udp-blast", flag.ContinueOnError)
 	to := f.String("to", "", "where to send")

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The right nonce proves who, not where: whoever knows it could name a victim's
+ * locator and have us flood it. Towards a locator that only the correspondent named,
+ * all that leaves is at most three times what came from it, and one packet of 100
+ * bytes, until it is validated. Two of these three parts are for data and for answers
+ * to echo requests, the rest is the daemon's (ilnp/allowance.go). What exceeds that
+ * goes to a validated locator; where there is none, no more than the rate before, for
+ * two round trips, and only to where something has come from. A locator that a record
+ * names gets ten packets, and one a second.
+ */
+#ifndef ROAM_ILNP_AMPLIFICATION_H
+#define ROAM_ILNP_AMPLIFICATION_H
+
+#include "maps.h"
+
+#define ALLOWANCE_FACTOR 2
+#define ALLOWANCE_PACKETS 10 /* where a record names the locator */
+#define ALLOWANCE_EACH 1000000000ULL /* ns after which it gets another one */
+#define ALLOWANCE_BYTES 1500 /* of a packet; a GSO packet becomes as many as it has of these */
+#define ALLOWANCE_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
+
+static __always_inline struct allowance_key allowance_key_of(const struct session_entry *p, union half l64)
+{
+	struct allowance_key k = { .l64 = l64, .slot = p->slot, .birth = p->birth };
+
+	return k;
+}
+
+static __always_inline struct allowance *allowance_of(const struct session_entry *p, union half l64, int given)
+{
+	struct allowance_key k = allowance_key_of(p, l64);
+	struct allowance *t = bpf_map_lookup_elem(&allowances, &k);
+	struct allowance fresh = { .since = bpf_ktime_get_coarse_ns() };
+
+	if (t && (given || fresh.since - t->since < ALLOWANCE_AFRESH))
+		return t;
+	bpf_map_update_elem(&allowances, &k, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&allowances, &k);
+}
+
+/* Notes what came from an unvalidated locator. */
+static __always_inline struct allowance *credit_allowance(const struct session_entry *p, union half l64, __u32 len)
+{
+	struct allowance *t = allowance_of(p, l64, 0);
+
+	if (!t)
+		return 0;
+	__sync_fetch_and_add(&t->rx_bytes, len);
+	__sync_fetch_and_add(&t->rx_packets, 1);
+	return t;
+}
+
+static __always_inline void charge_allowance(struct allowance *t, __u32 len)
+{
+	__sync_fetch_and_add(&t->tx_packets, 1 + len / ALLOWANCE_BYTES);
+	__sync_fetch_and_add(&t->tx_bytes, len);
+}
+
+/* Notes that something was answered that has just come from there: less than what it
+ * has added to the allowance.
+ */
+__noinline int spend_allowance(const struct session_entry *p, __u64 l64, __u32 len)
+{
+	struct allowance *t = p ? allowance_of(p, (union half){ .v = l64 }, 0) : 0;
+
+	if (t)
+		charge_allowance(t, len);
+	return 0;
+}
+
+/* May so many bytes go to this unvalidated locator? With rate the looser rule
+ * holds, that of a pair without any validated locator; given: a record names it. What
+ * may is counted.
+ */
+static __always_inline int allowance_permits(const struct session_entry *p, const struct session_live *l, union half l64, __u32 len,
+					int rate, int given)
+{
+	struct allowance *t = allowance_of(p, l64, given);
+	__u64 elapsed;
+
+	if (!t)
+		return 1; /* no memory: rather a packet too many than a session lost */
+	elapsed = bpf_ktime_get_coarse_ns() - t->since;
+	if (given && t->tx_packets < ALLOWANCE_PACKETS + elapsed / ALLOWANCE_EACH)
+		goto allowed;
+	if (t->tx_bytes + len <= ALLOWANCE_FACTOR * t->rx_bytes &&
+	    t->tx_packets + 1 + len / ALLOWANCE_BYTES <= ALLOWANCE_FACTOR * t->rx_packets)
+		goto allowed;
+	if (!rate || elapsed > p->grace || !(t->rx_packets || given))
+		return 0;
+	/* The rate before, with one more window's worth for bursts. */
+	if (t->tx_bytes + len > (__u64)l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
+		return 0;
+allowed:
+	charge_allowance(t, len);
+	return 1;
+}
+
+/* Keeps the bytes of the last full window of sending. */
+static __always_inline void rate_note(struct session_live *l, __u64 now, __u32 len)
+{
+	if (now - l->rate_since >= RATE_WINDOW) {
+		l->rate_last = now - l->rate_since < 2 * RATE_WINDOW ? l->rate_now : 0;
+		l->rate_now = 0;
+		l->rate_since = now;
+	}
+	l->rate_now += len;
+}
+
+/* The same for a pending peer: nothing there is validated. Answers as long as what came
+ * are always within it, for however long.
+ */
+static __always_inline int pending_allows(struct pending_peer *e, __u32 len)
+{
+	if (!(e->given && e->tx_packets < ALLOWANCE_PACKETS) &&
+	    (e->tx_bytes + len > ALLOWANCE_FACTOR * e->rx_bytes ||
+	     e->tx_packets + 1 + len / ALLOWANCE_BYTES > ALLOWANCE_FACTOR * e->rx_packets))
+		return 0;
+	__sync_fetch_and_add(&e->tx_packets, 1 + len / ALLOWANCE_BYTES);
+	__sync_fetch_and_add(&e->tx_bytes, len);
+	return 1;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Which rule of TCP and UDP checksums a correspondent uses: found from what it
+ * sends. An ICMPv6 message with its nonce is judged by itself. A sum over the addresses on the wire and one over NIDs alone differ by
+ * the locators' sum, so a packet shows its rule, unless that sum is zero and
+ * both are one.
+ */
+#ifndef ROAM_ILNP_CHECKSUMRULE_H
+#define ROAM_ILNP_CHECKSUMRULE_H
+
+#include "deliver.h"
+
+#define RULE_CHUNK 32
+#define RULE_MOST 1536 /* bytes of a segment that are summed; longer ones show nothing */
+
+static __always_inline int has_rule(__u8 proto)
+{
+	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
+}
+
+/* Adds the bytes [at, end) to a sum; negative if they are not there. The last
+ * chunk is filled up with zeros, which do not count. b is the caller's, as the stack
+ * is small.
+ */
+static __always_inline __s64 sum_chunks(struct __sk_buff *skb, __u8 b[RULE_CHUNK], __u32 at, __u32 end, __u32 s)
+{
+	for (int i = 0; i < RULE_MOST / RULE_CHUNK; i++) {
+		__u32 left = end - at;
+
+		if (at >= end)
+			break;
+		if (left >= RULE_CHUNK) {
+			if (bpf_skb_load_bytes(skb, at, b, RULE_CHUNK))
+				return -1;
+		} else {
+			__builtin_memset(b, 0, RULE_CHUNK);
+			left--; /* as in load_packet */
+			barrier_var(left);
+			left = (left & (RULE_CHUNK - 1)) + 1;
+			if (bpf_skb_load_bytes(skb, at, b, left))
+				return -1;
+		}
+		s = bpf_csum_diff(0, 0, (__be32 *)b, RULE_CHUNK, s);
+		at += RULE_CHUNK;
+	}
+	return s;
+}
+
+static __always_inline __u32 checksum_at(__u8 proto)
+{
+	return proto == IPPROTO_TCP ? TCP_CSUM_AT : proto == IPPROTO_UDP ? UDP_CSUM_AT : ICMP6_CSUM_AT;
+}
+
+/* Under which rule is the checksum of this packet right? Where no wire lies
+ * between, most are still to be computed, and only the seed over the
+ * pseudo-header is there; of GSO packets it always is, of ICMPv6 never: every kernel
+ * makes that whole. Global: the verifier looks at it once.
+ */
+__noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
+{
+	__u32 at, end, field_at, locators, seed;
+	union {
+		struct addr ends[2];
+		__u8 b[RULE_CHUNK];
+	} u;
+	__s64 whole;
+	__u16 field;
+	__be16 len;
+
+	if (!c || (!has_rule(c->proto) && c->proto != IPPROTO_ICMPV6) || c->fragment != WHOLE)
+		return RULE_NOT_FOUND;
+	at = c->at;
+	field_at = at + checksum_at(c->proto);
+	if (bpf_skb_load_bytes(skb, l3 + 4, &len, 2) || bpf_skb_load_bytes(skb, l3 + 8, u.ends, sizeof(u.ends)) ||
+	    bpf_skb_load_bytes(skb, field_at, &field, 2))
+		return RULE_NOT_FOUND;
+	end = len ? l3 + IP6_LEN + bpf_ntohs(len) : skb->len;
+	if (!field || end <= at)
+		return RULE_NOT_FOUND;
+	locators = sum_fold(sum_half(u.ends[0].l64) + sum_half(u.ends[1].l64));
+	seed = bpf_htons(end - at) + bpf_htons((end - at) >> 16) + bpf_htons(c->proto);
+	seed = sum_fold(sum_half(u.ends[0].nid) + sum_half(u.ends[1].nid) + seed);
+	if (!skb->gso_size && end - at <= RULE_MOST) {
+		whole = sum_chunks(skb, u.b, at, end, seed);
+		if (whole < 0)
+			return RULE_NOT_FOUND;
+		whole = sum_fold(whole);
+		if (sum_fold(whole + locators) == 0xffff)
+			return RULE_IPV6;
+		if (whole == 0xffff)
+			return RULE_RFC6741;
+	}
+	if (!has_rule(c->proto))
+		return RULE_NOT_FOUND;
+	if (field == sum_fold(seed + locators))
+		return RULE_IPV6;
+	return field == seed ? RULE_RFC6741 : RULE_NOT_FOUND;
+}
+
+/* Is the checksum of a packet from a correspondent for which locators count as zero so
+ * too? With a nonce it has to be. Without one it may be a stack's that answers as plain
+ * IPv6 whom it has no nonce from: such a packet is judged by its own checksum.
+ */
+static __always_inline int sums_nids_only(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.nonce.len || !has_rule(in->c.proto) || rule_shown(skb, &in->c, in->l3) != RULE_IPV6;
+}
+
+/* Do locators count as zero in this ICMPv6 message? Only its nonce permits that, which
+ * the caller has looked at; without, it is one of plain IPv6. A first fragment cannot be
+ * summed: it follows the rule of the session.
+ */
+static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
+{
+	if (!in->c.nonce.len)
+		return 0;
+	if (in->c.fragment != WHOLE)
+		return p && p->flags & ENTRY_ICMP_RFC6741;
+	return rule_shown(skb, &in->c, in->l3) == RULE_RFC6741;
+}
+
+/* Do locators count as zero towards this correspondent? */
+static __always_inline int counts_nids_only(const struct session_entry *p, const struct session_live *l)
+{
+	if (p->flags & ENTRY_PLAIN)
+		return 0;
+	if (p->flags & ENTRY_RULE_SOUGHT && l->rule != RULE_NOT_FOUND)
+		return l->rule == RULE_RFC6741;
+	return !!(p->flags & ENTRY_RFC6741);
+}
+
+/* Are we looking for the rule by which this correspondent sums? */
+static __always_inline int is_rule_sought(const struct session_entry *p, const struct session_live *l)
+{
+	return p->flags & ENTRY_RULE_SOUGHT && !(p->flags & ENTRY_PLAIN) && l->rule == RULE_NOT_FOUND;
+}
+
+/* Learns the rule from a packet, if it shows one. The daemon hears of it where
+ * its guess was wrong.
+ */
+__noinline int learn_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+{
+	int found;
+
+	if (!p || !l || !in)
+		return 0;
+	found = rule_shown(skb, &in->c, in->l3);
+	if (found == RULE_NOT_FOUND)
+		return 0;
+	l->rule = found;
+	if ((found == RULE_RFC6741) != !!(p->flags & ENTRY_RFC6741))
+		tell_of(skb, in, p, EV_RULE, found);
+	return 0;
+}
+
+/* Call for packets with the right nonce; others could be forged. */
+static __always_inline void note_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+				      const struct inbound *in)
+{
+	if (is_rule_sought(p, l) && has_rule(in->c.proto))
+		learn_rule(skb, p, l, in);
+}
+
+#define COPY_ANSWERS 2      /* that speak for the other rule */
+#define COPY_ANSWER_IN 20   /* ms behind a probe copy, or two round trips: what comes later answers something else */
+
+/* A datagram without nonce of a session whose rule is sought. It shows no rule, as some
+ * stacks answer so by the ordinary one whatever they want. But where nothing of ours is
+ * answered but what went under both rules, each time at once, it is the other rule that
+ * gets there. Whoever could forge that has to know ports and moments, twice, and wins a
+ * guess: the first packet with the right nonce shows what is true.
+ */
+__noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+{
+	__u32 since, within;
+	__u16 ports[2];
+
+	if (!p || !l || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
+		return 0;
+	since = (__u32)(bpf_ktime_get_coarse_ns() / 1000000) - l->copy_sent;
+	within = p->grace / 1000000;
+	if (within < COPY_ANSWER_IN)
+		within = COPY_ANSWER_IN;
+	if (!l->copy_open || since > within || ports[0] != l->copy_ports[0] || ports[1] != l->copy_ports[1]) {
+		l->sought_since = 0; /* what goes under our guess is answered */
+		l->copy_answers = 0;
+		return 0;
+	}
+	l->copy_open = 0;
+	l->copy_answers++;
+	if (l->copy_answers < COPY_ANSWERS)
+		return 0;
+	l->sought_since = 0;
+	l->copy_answers = 0;
+	l->without_nonce = 0; /* these were of plain IPv6 */
+	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Which of several paths does a TCP connection take? By default each segment takes
+ * its own. A firewall on one of the paths that tracks connections sees a part of
+ * each, and Linux takes a segment for invalid that acknowledges what did not pass
+ * there. So first segments keep to the path of their connection, by which the answer
+ * comes too; and all of it keeps to that where TCP stood still though each path
+ * works (multipath/perflow.go), or where some paths are much longer than others, which
+ * TCP then does not take (multipath/length.go).
+ */
+#ifndef ROAM_ILNP_FLOW_H
+#define ROAM_ILNP_FLOW_H
+
+#include "session.h"
+
+#define STALL_AGAIN tick(200000000ULL) /* ticks between two that are told, of one session */
+#define QUEUE_AGAIN tick(50000000ULL)
+
+/* Both ends get the same number for a path and the ports of a connection. */
+static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports)
+{
+	__u64 x = bpf_be64_to_cpu(a.v ^ b.v) + ports;
+
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	return x >> 37;
+}
+
+/* Index of the path of a connection, by its ports as they lie in the packet: of the
+ * usable ones to validated locators, but for long ones, the one with the greatest
+ * weight, or -1.
+ */
+__noinline int path_of_ports(const struct session_entry *p, __be16 a, __be16 b)
+{
+	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + bpf_ntohs(a ^ b), best = MAX_PATHS, i;
+
+	if (!p)
+		return -1;
+	for (i = 0; i < MAX_PATHS; i++) {
+		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight, skip = p->unvalidated >> remote | p->long_paths >> i;
+		struct uplink *u;
+
+		if (i >= p->n_paths)
+			break;
+		u = bpf_map_lookup_elem(&uplinks, &index);
+		if (!u || !(u->flags & UPLINK_USABLE) || skip & 1)
+			continue;
+		weight = (flow_weight(u->l64, p->remote[remote], ports) | 1) << 5 | i;
+		if (weight > best)
+			best = weight;
+	}
+	i = best & (2 * MAX_PATHS - 1);
+	return i | -(i / MAX_PATHS);
+}
+
+/* Does TCP send again what one of its time-outs is about? Then the window is one
+ * segment, and this is the oldest that is not acknowledged. So it may be without a
+ * time-out as well, where paths of unequal length have shut the window.
+ */
+static __always_inline int after_timeout(const struct bpf_tcp_sock *tp, __be32 seq)
+{
+	return tp->icsk_retransmits && tp->snd_cwnd == 1 && tp->snd_una != tp->snd_nxt && tp->snd_una == bpf_ntohl(seq);
+}
+
+/* Has it had to send two of five segments again, and has to now? A queue that
+ * overflows when a connection begins costs at most one of three; and what an outage
+ * cost long ago says nothing. Nor does what came twice: on paths of unequal length
+ * TCP takes for lost what is only late.
+ */
+static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
+{
+	__u64 again = tp->total_retrans, twice = tp->dsack_dups;
+
+	return tp->lost_out && tp->data_segs_out > 100 && again > twice && (again - twice) * 5 > tp->data_segs_out * 2ULL;
+}
+
+/* Do its segments, many at a time, take much longer than they could? */
+static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
+{
+	return tp->packets_out > 8 && tp->srtt_us >> 3 > tp->rtt_min + tp->rtt_min / 2 + 5000;
+}
+
+/* Tells the daemon when a connection of ours stands still, or nearly, and when its
+ * segments wait in queues.
+ */
+static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __be32 seq)
+{
+	__u32 now = tick(bpf_ktime_get_coarse_ns());
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tp;
+
+	if (!sk)
+		return;
+	sk = bpf_sk_fullsock(sk);
+	tp = sk ? bpf_tcp_sock(sk) : 0;
+	if (!tp)
+		return;
+	if ((after_timeout(tp, seq) || loses_much(tp)) && now - l->stall_told >= STALL_AGAIN) {
+		l->stall_told = now;
+		tell_session(skb, p, EV_STALL);
+	}
+	if (is_queued(tp) && now - l->queue_told >= QUEUE_AGAIN) {
+		l->queue_told = now;
+		tell_session(skb, p, EV_QUEUE);
+	}
+}
+
+/* Index of the path that a segment takes for its connection's sake whose header is
+ * at that offset, or -1 if any will do.
+ */
+__noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 at)
+{
+	struct {
+		__be16 from, to;
+		__be32 seq, ack;
+		__u8 words, flags, window[2];
+	} t;
+	int by_ports;
+
+	if (!p || !l || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
+		return -1;
+	by_ports = p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN;
+	if (!by_ports || (p->long_paths && !(t.flags & TCP_SYN)))
+		watch_tcp(skb, p, l, t.seq);
+	return by_ports ? path_of_ports(p, t.from, t.to) : -1;
+}
+
+#endif

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* The data plane of an ILNPv6 host (RFC 6740, RFC 6741).
+ *
+ *   application - socket on session addresses - roam0 --egress--> uplinks
+ *   application <- stack <------------------ ingress on each uplink
+ *
+ * Sockets see session addresses, session prefix + NID, which never change; the
+ * wire sees locator + NID. These programs translate between the two.
+ */
+#include "foreign.h"
+#include "inbound.h"
+#include "outbound.h"
+#include "plainipv6.h"
+#include "plainflow.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Keeps the type in the debug information, for the generated Go types. */
+const struct packet_event *unused_event __attribute__((unused));
+
+/* Does an alias stand for nobody, as far as is known here, and do local programs ask
+ * for so many of these that the daemon hears of no more?
+ */
+static __always_inline int is_missed_often(const struct session_key *key)
+{
+	union half remote = key->remote;
+
+	return !bpf_map_lookup_elem(&known_nids, &remote) && exceeds_rate(RATE_MISSES, MISSES_MOST);
+}
+
+/* Says where a pending peer is, and with which nonce it is answered. */
+static __always_inline int about_pending(struct event *about, struct pending_peer *e, const struct session_key *key)
+{
+	about->remote.nid = key->remote;
+	about->remote.l64 = e->remote_l64;
+	about->local.nid = key->local;
+	about->local.l64 = e->local_l64;
+	about->nonce = e->remote_nonce;
+	about->ifindex = e->ifindex;
+	about->encap = e->encap & PENDING_CAME;
+	about->rule = e->rule;
+	return pending_nonce(e, key, &about->own_nonce);
+}
+
+/* Hands a packet over that needs a session; e: one that exceeds the allowance of its
+ * pending peer, which is about to get one.
+ */
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
+{
+	struct event about = {};
+
+	if (!key)
+		return drop(DROP_KERNEL_HELPER);
+	about.key = *key;
+	if (e)
+		about_pending(&about, e, key);
+	if (!e && is_missed_often(key))
+		count(DROP_MISS_RATE);
+	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
+		count(DROP_MISS_HANDED_OVER);
+	return CONSUMED;
+}
+
+/* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
+ * pending peer, within its allowance.
+ */
+__noinline int hand_over_error(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
+{
+	struct event about = {};
+
+	if (!key)
+		return drop(DROP_KERNEL_HELPER);
+	about.key = *key;
+	if (e) {
+		about_pending(&about, e, key);
+		if (is_obstructed(&about.local.l64, &about.remote)) {
+			count(DROP_OBSTRUCTED);
+			return CONSUMED;
+		}
+		if (!pending_allows(e, skb->len - ETH_LEN)) {
+			count(DROP_UNVALIDATED);
+			return CONSUMED;
+		}
+	}
+	if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
+		count(DROP_ERROR_HANDED_OVER);
+	return CONSUMED;
+}
+
+/* Has another node sent this packet, and does this host forward it? What a socket
+ * sends has arrived nowhere; tunnels of this host forget where what they carry
+ * arrived.
+ */
+static __always_inline int is_forwarded(const struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex && !is_segmented(skb);
+}
+
+/* Egress of the session device; and ingress of the far end of the segmentation device, a veth
+ * pair whose near end has no offloads, so that the kernel has cut GSO packets and
+ * finished their checksums when they get there.
+ */
+SEC("tc")
+int ilnp_session_egress(struct __sk_buff *skb)
+{
+	struct host *h = this_host();
+	union { /* the stack is small: the key lies over the destination, whose identifier is its remote one */
+		struct ip6 ip;
+		struct {
+			__u8 before[24];
+			struct session_key key;
+		};
+	} u;
+	struct pending_peer *e;
+	struct chain c = {};
+	struct session_entry *p;
+	int verdict;
+
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip) ||
+	    u.ip.dst.l64.v != h->session_prefix.v || u.ip.src.l64.v != h->session_prefix.v)
+		return drop(DROP_NOT_SESSION);
+	if (is_forwarded(skb))
+		return refuse_foreign(DROP_FORWARDED, &u.ip.src, skb->ingress_ifindex, u.ip.next);
+	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, u.ip.next) < 0 || c.two_nonces)
+		return drop(DROP_MALFORMED);
+	u.key.local = u.ip.src.nid;
+	p = find_session(&u.key, FETCH_OUT);
+	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
+	if (e)
+		p = 0; /* it contacted us first */
+	if (!p && !e)
+		return is_segmented(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
+	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
+		return hand_over_error(skb, &u.key, e);
+	if (p && has_plain_flows(p, &c)) {
+		verdict = send_plain_flow(skb, p, &c);
+		if (verdict != FLOW_ILNP)
+			return verdict;
+	}
+	if (p)
+		return send_in_session(skb, p, &c, u.ip.next);
+	verdict = send_pending(skb, &u.key, e, &c, u.ip.next);
+	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
+}
+
+/* Ingress of the other end of the session device: only what was CONSUMED gets
+ * here, and was counted there.
+ */
+SEC("tc")
+int ilnp_session_sink(struct __sk_buff *skb)
+{
+	return SHOT;
+}
+
+static __always_inline int is_ours(const struct host *h, union half nid)
+{
+	int ours = 0;
+
+	for (int i = 0; i < MAX_NIDS; i++)
+		ours |= h->nids[i].v && h->nids[i].v == nid.v;
+	return ours;
+}
+
+/* Does a packet from outside claim to be of this host? Only what no router forwards
+ * may: a host hears its own neighbour discovery where a link repeats it.
+ */
+static __always_inline int claims_us(const struct inbound *in)
+{
+	struct host *h = this_host();
+
+	return h && is_ours(h, in->src.nid);
+}
+
+/* Neighbour discovery and multicast listeners never carry a nonce. */
+static __always_inline int is_link_control(const struct chain *c)
+{
+	return (c->type >= ICMP6_MLD_FIRST && c->type <= ICMP6_ND_LAST) || c->type == ICMP6_MLDV2_REPORT;
+}
+
+/* What passes a link on its way to another device of this host that stands on
+ * it, a VLAN or a macvlan: that one's ingress translates it. A tag with VLAN 0
+ * is a priority only.
+ */
+static __always_inline int for_another_device(const struct __sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
+}
+
+/* Reads the headers of a packet to one of our locators. 0, or the verdict. Apart
+ * from receive, so that the header leaves the stack, which is small.
+ */
+static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *in, __u32 l3)
+{
+	struct host *h = this_host();
+	struct ip6 ip;
+	int err;
+
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb) ||
+	    read_ip6(skb, l3, &ip))
+		return PASS_ON;
+	in->src = ip.src;
+	in->dst = ip.dst;
+	if (ip.dst.l64.v == h->session_prefix.v || ip.src.l64.v == h->session_prefix.v)
+		return refuse(in, DROP_SESSION_OUTSIDE);
+	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
+		return PASS_ON;
+	err = read_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
+	if (!err && is_encap(skb, &in->c, l3 + IP6_LEN))
+		err = open_encap(skb, &in->c, &in->encap);
+	if (err || in->c.two_nonces)
+		return refuse(in, err ? reason_of(err) : DROP_TWO_NONCES);
+	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
+}
+
+/* Do the NIDs still stand for the identifiers, of a session that has an alias besides? */
+static __always_inline int keeps_nids(const struct session_entry *p, const struct inbound *in)
+{
+	return p->flags & ENTRY_NAMED && in->src.nid.v == p->remote_nid.v;
+}
+
+static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
+{
+	struct session_entry *p;
+	int verdict = read_inbound(skb, in, l3), real = 0, nids_only;
+
+	if (verdict)
+		return verdict;
+	if (in->c.proto == IPPROTO_ICMPV6 && in->c.fragment != LATER_FRAGMENT) {
+		if (is_link_control(&in->c))
+			return PASS_ON;
+		if (in->c.type >= 1 && in->c.type <= ICMP6_KNOWN_ERRORS)
+			return receive_error(skb, in);
+	}
+	p = session_of(in);
+	if (!p && claims_us(in)) /* nobody with an identifier of ours gets a session */
+		return refuse(in, DROP_OWN_NID);
+	if (p && p->remote_nid.v != in->src.nid.v)
+		return refuse(in, DROP_WRONG_NONCE); /* it claims what is an alias here */
+	if (p && p->flags & ENTRY_REAL_SOCKETS)
+		real = find_real(skb, p, in);
+	if (real == REAL_HERE && !in->c.nonce.len) {
+		count(RX_REAL_SOCKET);
+		return PASS_ON;
+	}
+	if (!p && in->c.nonce.len) {
+		real = find_real(skb, 0, in);
+		in->plain = !!real;
+	}
+	verdict = p ? receive_in_session(skb, p, in) : FOR_PENDING;
+	if (verdict == FOR_PENDING) {
+		if (p || in->c.nonce.len || speaks_for_pending(skb, in))
+			verdict = receive_pending(skb, in, p);
+		else if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
+			return refuse(in, DROP_UPDATE_NO_NONCE);
+		else if (in->c.proto == IPPROTO_TCP && lacks_session(skb, in->l3) && !real_socket(skb, in->l3, 0))
+			return drop(DROP_SESSION_LOST);
+		else
+			return pass_plain(in);
+	}
+	if (verdict > FOR_STACK)
+		return verdict;
+	nids_only = in->c.proto == IPPROTO_ICMPV6 ? is_icmp_over_nids(skb, p, in) : verdict == FOR_STACK_6741;
+	if (real)
+		return deliver_real(skb, in, p, real, nids_only);
+	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, nids_only);
+}
+
+/* A correspondent's first segment has a nonce, so nobody else pays for looking
+ * whose it is.
+ */
+static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
+{
+	struct inbound in = { .l3 = l3 };
+	int verdict = receive(skb, &in, l3);
+
+	if (in.refused)
+		note_refusal(skb, &in);
+	if (verdict == PASS_ON && in.c.nonce.len && in.c.proto == IPPROTO_TCP)
+		serve(skb, l3);
+	return verdict;
+}
+
+SEC("tc")
+int ilnp_uplink_ingress(struct __sk_buff *skb)
+{
+	return receive_and_serve(skb, ETH_LEN);
+}
+
+/* The same for links without a MAC layer: modems in raw-IP mode, PPP, tun. */
+SEC("tc")
+int ilnp_rawlink_ingress(struct __sk_buff *skb)
+{
+	return receive_and_serve(skb, 0);
+}
+
+/* Session addresses never leave by another door than roam0. */
+static __always_inline int guard(struct __sk_buff *skb, __u32 l3)
+{
+	struct host *h = this_host();
+	struct ip6 ip;
+
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, l3, &ip))
+		return PASS_ON;
+	if (ip.src.l64.v == h->session_prefix.v || ip.dst.l64.v == h->session_prefix.v)
+		return drop(DROP_LEAK);
+	return PASS_ON;
+}
+
+SEC("tc")
+int ilnp_uplink_egress(struct __sk_buff *skb)
+{
+	return guard(skb, ETH_LEN);
+}
+
+SEC("tc")
+int ilnp_rawlink_egress(struct __sk_buff *skb)
+{
+	return guard(skb, 0);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* From the wire to session addresses: whose packet is it, and what becomes of
+ * it.
+ */
+#ifndef ROAM_ILNP_INBOUND_H
+#define ROAM_ILNP_INBOUND_H
+
+#include "pendinginput.h"
+#include "preinstalled.h"
+#include "mss.h"
+#include "realsocket.h"
+#include "retry.h"
+
+/* Notes that the correspondent has sent a probe, and what it asks for by that. */
+__noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+{
+	__u32 asked;
+
+	if (!p || !l || !in)
+		return 0;
+	asked = skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN ? ASKED | ASKED_PER_FLOW : ASKED;
+	if (asked & ~l->asks & ASKED_PER_FLOW) { /* that it does not any more is not urgent */
+		if (!has_share(l, 0))
+			return 0; /* the next one will do */
+		tell_of(skb, in, p, EV_PER_FLOW, 0);
+	}
+	l->asks = asked;
+	return 0;
+}
+
+/* Notes what a packet shows of its sender's stack. One of plain IPv6, while its session is
+ * not, does not show that packets of the session may go without nonce.
+ */
+static __always_inline void note_stack(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+				       const struct inbound *in, enum match s, int plain)
+{
+	if (has_rule(in->c.proto) && in->c.nonce.len)
+		l->with_nonce++;
+	else if (has_rule(in->c.proto) && !plain && !(p->flags & ENTRY_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
+		l->without_nonce++;
+	if (s == AUTHENTIC && has_rule(in->c.proto))
+		l->nonce_at = in->dst.l64;
+	if (s != AUTHENTIC && !(p->flags & ENTRY_ENCAP)) {
+		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
+			note_bare(skb, p, l, in);
+		return;
+	}
+	if (is_probe(skb, in))
+		note_asked(skb, p, l, in);
+	note_rule(skb, p, l, in);
+}
+
+/* Does a packet of a session with two aliases belong to the one that is its NID? Sockets
+ * that are connected to it tell; those that take packets of everybody have the other,
+ * under which the correspondent was there first.
+ */
+__noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct bpf_sock_tuple t = {};
+	struct host *h = this_host();
+	struct bpf_sock *sk;
+	int is;
+
+	if (!h || !in)
+		return 0;
+	if (in->c.proto == IPPROTO_ICMPV6)
+		return in->c.type == ICMP6_ECHO_REPLY;
+	if (in->c.fragment != WHOLE || bpf_skb_load_bytes(skb, in->c.at, &t.ipv6.sport, 4))
+		return 0;
+	__builtin_memcpy(t.ipv6.saddr, &h->session_prefix, 8);
+	__builtin_memcpy(&t.ipv6.saddr[2], &in->src.nid, 8);
+	__builtin_memcpy(t.ipv6.daddr, &h->session_prefix, 8);
+	__builtin_memcpy(&t.ipv6.daddr[2], &in->dst.nid, 8);
+	if (in->c.proto == IPPROTO_TCP)
+		return is_connection(skb, &t);
+	if (in->c.proto != IPPROTO_UDP)
+		return 0;
+	sk = bpf_sk_lookup_udp(skb, &t, sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	is = !!sk->dst_port; /* connected, hence to this very address */
+	bpf_sk_release(sk);
+	return is;
+}
+
+/* Returns a verdict, or what shall become of the packet. */
+static __always_inline int receive_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in)
+{
+	struct session_live *l = live_of(p);
+	enum match s;
+	int verdict, known, message, plain;
+
+	if (!l)
+		return drop(DROP_KERNEL_HELPER);
+	known = locator_known(p, in->src.l64);
+	s = match_of(skb, p, l, in, known);
+	switch (s) {
+	case OTHER_NONCE:
+		return FOR_PENDING;
+	case STRANGE_PLACE:
+		return refuse(in, DROP_UNKNOWN_LOCATOR);
+	case NOT_NOW:
+		return drop(DROP_NO_NONCE_YET);
+	case BY_LOCATOR:
+		if (in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_LOCATOR_UPDATE)
+			return refuse(in, DROP_UPDATE_NO_NONCE);
+		if (p->flags & ENTRY_PLAIN)
+			count(RX_PLAIN);
+		else if (in->c.proto == IPPROTO_ICMPV6)
+			return refuse(in, DROP_ICMP_NO_NONCE);
+		break;
+	case UNCONFIRMED: /* the token of a reply tells whose it is, and so may an acknowledged update */
+		if (in->c.fragment == WHOLE && in->c.proto == IPPROTO_ICMPV6 &&
+		    (is_probe_reply(skb, &in->c) || in->c.type == ICMP6_LOCATOR_UPDATE) && has_share(l, skb->len - in->l3))
+			return hand_over_own(skb, in, p);
+		return refuse(in, DROP_UNKNOWN_LOCATOR);
+	case AUTHENTIC:
+		break;
+	}
+	if (known > p->n_remote)
+		count(RX_STALE_LOCATOR);
+	note_heard(skb, p, l, in, known);
+	plain = counts_nids_only(p, l) && !sums_nids_only(skb, in);
+	note_stack(skb, p, l, in, s, plain);
+	/* The stack puts fragments together; the daemon listens there as well. */
+	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
+	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
+		return has_update_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+	if (is_resync(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
+		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
+		if (is_unvalidated(p, known))
+			spend_allowance(p, in->src.l64.v, skb->len - in->l3);
+		verdict = answer_echo(skb, in, &p->local_nonce);
+		if (verdict >= 0)
+			return verdict;
+	}
+	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
+		return drop(DROP_KERNEL_HELPER);
+	if (p->flags & ENTRY_BY_ALIAS && !(p->flags & ENTRY_NAMED && is_for_name(skb, in))) {
+		in->src.nid = p->alias.remote;
+		in->dst.nid = p->alias.local;
+	}
+	return counts_nids_only(p, l) && !plain ? FOR_STACK_6741 : FOR_STACK;
+}
+
+/* The session between two nodes as they stand on the wire: by the NIDs, or,
+ * when several correspondents claim that NID, by where it is.
+ */
+static __always_inline struct session_key handle_of(union half local_nid, const struct addr *remote)
+{
+	struct session_key key = { .local = local_nid, .remote = remote->nid };
+	struct collision_key where = { .local_nid = local_nid, .remote = *remote };
+	struct host *h = this_host();
+	struct session_key *alias = h && h->flags & HOST_NID_COLLISIONS ? bpf_map_lookup_elem(&nid_collisions, &where) : 0;
+
+	return alias ? *alias : key;
+}
+
+/* Of several correspondents with one NID, the one whose nonce a packet shows,
+ * wherever it is (RFC 6741 §5.4). The one whose handle is its NID is not listed.
+ */
+static __always_inline struct session_entry *collision_by_nonce(const struct inbound *in)
+{
+	struct session_key key = { .local = in->dst.nid, .remote = in->src.nid };
+	struct collision_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
+	struct host *h = this_host();
+	struct session_key *alias;
+	struct session_entry *p;
+
+	if (!h || !(h->flags & HOST_NID_COLLISIONS))
+		return 0;
+	what.remote.l64.b[0] = NONCE_KEY;
+	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
+	alias = bpf_map_lookup_elem(&nid_collisions, &what);
+	if (alias)
+		key = *alias;
+	p = find_session(&key, FETCH_IN);
+	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
+}
+
+/* The pair that a packet from outside speaks to. */
+static __always_inline struct session_entry *session_of(const struct inbound *in)
+{
+	struct session_entry *p = in->c.nonce.len ? collision_by_nonce(in) : 0;
+	struct session_key key;
+
+	if (p)
+		return p;
+	key = handle_of(in->dst.nid, &in->src);
+	p = find_session(&key, FETCH_IN);
+	return p && is_waiting(p) ? 0 : p;
+}
+
+/* Hands over what has become of an ICMPv6 error, unless nothing of it is left. */
+__noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct session_key *key, __u32 kind,
+			  int spoilt)
+{
+	struct event about;
+
+	if (!in || !key)
+		return SHOT;
+	about_inbound(&about, in);
+	about.key = *key;
+	if (spoilt)
+		tell(&requests, skb, kind, &about);
+	else if (tell_packet(skb, in->l3, kind, &about, kind == EV_RETRIED ? RING_REQUESTS : RING_UNVALIDATED))
+		return SHOT;
+	count(DROP_ERROR_HANDED_OVER);
+	return SHOT;
+}
+
+/* An ICMPv6 error about a packet of ours: the daemon translates it, for it
+ * quotes wire addresses that no socket knows.
+ */
+__noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct addr quoted[2];
+	struct session_key key;
+	struct session_entry *p;
+	int left;
+
+	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
+		return PASS_ON;
+	key = handle_of(quoted[0].nid, &quoted[1]);
+	p = find_session(&key, FETCH_OUT);
+	/* One with a nonce may answer a probe to a pending peer that waits. */
+	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&pending_peers, &key)))
+		return PASS_ON; /* about a packet that was none of ours */
+	if (p && p->flags & ENTRY_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
+		return PASS_ON; /* about one of plain IPv6 */
+	left = p && in->c.type == ICMP6_PROBLEM ? retry(skb, in, p) : -1;
+	if (left >= 0) /* the daemon hears of it behind it: to wake it takes longer */
+		return tell_error(skb, in, &key, EV_RETRIED, !left);
+	return tell_error(skb, in, &key, EV_ERROR_IN, 0);
+}
+
+#endif

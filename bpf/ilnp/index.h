@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Finding a session by its aliases. With many sessions each step of a search is
+ * a miss of the caches. So there are two: the index, which is small, and then
+ * at once both what the daemon wrote of the session and what was seen of it.
+ */
+#ifndef ROAM_ILNP_INDEX_H
+#define ROAM_ILNP_INDEX_H
+
+#include "config.h"
+#include "maps.h"
+
+/* An entry of the index, and the bits of a hash that choose the buckets. */
+#define INDEX_TAG 42    /* the hash from this bit on */
+#define INDEX_ENTRY 21   /* index in pairs plus one */
+#define INDEX_SECOND 20 /* of the hash: where the second bucket's number begins */
+#define INDEX_SLOT ((1U << INDEX_ENTRY) - 1)
+
+/* What the cache is asked for beforehand: what was seen on the way out stands
+ * in one line, on the way in in two.
+ */
+#define FETCH_OUT 1
+#define FETCH_IN 2
+
+static __always_inline struct host *this_host(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&hosts, &zero);
+}
+
+/* Keyed, as who is validated may have chosen its NID. The sum of
+ * products over halves makes any two aliases equal with a chance of 2^-32;
+ * then the bits are mixed.
+ */
+static __always_inline __u64 index_hash(const struct host *h, const struct session_key *k)
+{
+	__u64 a = k->local.v, b = k->remote.v, x;
+
+	x = (__u64)((__u32)a + (__u32)h->index_key[0]) * ((__u32)(a >> 32) + (__u32)(h->index_key[0] >> 32)) +
+	    (__u64)((__u32)b + (__u32)h->index_key[1]) * ((__u32)(b >> 32) + (__u32)(h->index_key[1] >> 32));
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	return x ^ x >> 32;
+}
+
+/* The entry that has the tag of this hash; the daemon sees to it that there are
+ * no two in one bucket. Without a branch for each: which one it is is different
+ * for each packet, and wrong guesses cost more than looking at all.
+ */
+static __always_inline __u64 search_bucket(const struct bucket *b, __u64 hash)
+{
+	__u64 found = 0;
+
+	for (int i = 0; i < BUCKET; i++) {
+		__u64 entry = *(const volatile __u64 *)&b->entry[i], other = (entry ^ hash) >> INDEX_TAG;
+
+		other -= 1; /* of the right one all bits are set now */
+		asm volatile("%0 s>>= 63" : "+r"(other));
+		found |= entry & other;
+	}
+	return found;
+}
+
+/* Loads what will be written later, while the other loads are under way. */
+static __always_inline void fetch_live(__u32 slot, int lines)
+{
+	const struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
+
+	if (!l)
+		return;
+	*(const volatile __u32 *)&l->birth;
+	if (lines > 1)
+		*(const volatile __u64 *)&l->last_rx;
+}
+
+static __always_inline int is_session_of(const struct session_entry *p, const struct session_key *k)
+{
+	if (p->flags & ENTRY_BY_ALIAS && p->alias.local.v == k->local.v && p->alias.remote.v == k->remote.v)
+		return 1;
+	if (p->flags & ENTRY_BY_ALIAS && !(p->flags & ENTRY_NAMED))
+		return 0;
+	return p->local_nid.v == k->local.v && p->remote_nid.v == k->remote.v;
+}
+
+/* The session with these aliases, or null. */
+static __always_inline struct session_entry *find_session(const struct session_key *k, int lines)
+{
+	struct host *h = this_host();
+	__u64 hash;
+
+	if (!h)
+		return 0;
+	hash = index_hash(h, k);
+	for (int i = 0; i < 2; i++) {
+		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
+		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
+		__u64 entry = b ? search_bucket(b, hash) : 0;
+		struct session_entry *p;
+
+		if (!entry)
+			continue;
+		fetch_live(entry & INDEX_SLOT, lines);
+		n = (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
+		p = bpf_map_lookup_elem(&sessions, &n);
+		if (p && is_session_of(p, k))
+			return p;
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps: with types.h, the ABI between data plane and daemon. Each has one
+ * writer; docs/maps.md says who, and for how long entries live.
+ */
+#ifndef ROAM_ILNP_MAPS_H
+#define ROAM_ILNP_MAPS_H
+
+#include "pendingtypes.h"
+#include "records.h"
+#include "../lib/abi.h"
+
+struct {
+	/* Who are we? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct host);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} hosts SEC(".maps");
+
+struct {
+	/* Which locators do we have, and how does one send from them? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_UPLINKS);
+	__type(key, __u32);
+	__type(value, struct uplink);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} uplinks SEC(".maps");
+
+struct {
+	/* Where is the session with these aliases? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* the daemon writes an entry by one store */
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct bucket);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} session_index SEC(".maps");
+
+struct {
+	/* How is this session translated, and where may it be sent? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, as session_lives */
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct session_entry);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} sessions SEC(".maps");
+
+struct {
+	/* From which places beyond those of its entry may a session's packets come? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct allowance_key);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} sources SEC(".maps");
+
+struct {
+	/* What was seen of the session in this slot? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page: entries keep to their cache lines */
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct session_live);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} session_lives SEC(".maps");
+
+struct {
+	/* Which of several correspondents with one NID is at this locator, or has this nonce? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct collision_key);
+	__type(value, struct session_key);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nid_collisions SEC(".maps");
+
+struct {
+	/* Which paths does a policy of this host obstruct? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct obstruction_key);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} obstructed SEC(".maps");
+
+struct {
+	/* Who showed a nonce and has no session yet? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct session_key);
+	__type(value, struct pending_peer);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pending_peers SEC(".maps");
+
+struct {
+	/* Who has spoken plain IPv6 to us without a session? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct session_key); /* NIDs */
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} plain_nodes SEC(".maps");
+
+struct {
+	/* Which TCP connections of sessions began as plain IPv6? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct flow_key);
+	__type(value, struct flow_ends);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} plain_flows SEC(".maps");
+
+struct {
+	/* Are there more pending peers, or look-ups of unknown identifiers, than the daemon can look into? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RATES);
+	__type(key, __u32);
+	__type(value, struct rate_window);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} rate_windows SEC(".maps");
+
+struct {
+	/* What went to and came from a locator that is not validated? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct allowance_key);
+	__type(value, struct allowance);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} allowances SEC(".maps");
+
+struct {
+	/* Whom do we know, when only known correspondents may open sessions? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, union half);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} known_nids SEC(".maps");
+
+struct {
+	/* Where do records have their nodes? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct addr);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} places SEC(".maps");
+
+struct {
+	/* What must the daemon hear at once? Only authentic packets come here. */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} urgent SEC(".maps");
+
+struct {
+	/* What does the daemon hear from local applications? */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} requests SEC(".maps");
+
+struct {
+	/* What does the daemon hear from pending peers? */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} unvalidated SEC(".maps");
+
+#endif

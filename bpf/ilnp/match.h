@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* How a packet from the wire stands to the session that it names: by the right
+ * nonce, by a known locator, or not at all; and what is noted of it.
+ */
+#ifndef ROAM_ILNP_MATCH_H
+#define ROAM_ILNP_MATCH_H
+
+#include "tcpecho.h"
+#include "ringbudget.h"
+#include "amplification.h"
+
+/* May a packet without nonce come from there? 0 if not, else the index in
+ * remote[] plus one, or more than MAX_REMOTE for one of the others. Global, so that the verifier looks
+ * at the loop once and not for every caller.
+ */
+__noinline int locator_accepted(const struct session_entry *p, __u64 l64)
+{
+	if (!p || !l64)
+		return 0;
+	for (int i = 0; i < MAX_REMOTE; i++)
+		if (p->remote[i].v == l64)
+			return i + 1;
+	if (!p->n_sources)
+		return 0;
+	struct allowance_key k = { .l64.v = l64, .slot = p->slot, .birth = p->birth };
+
+	return bpf_map_lookup_elem(&sources, &k) ? MAX_REMOTE + 1 : 0;
+}
+
+/* The same, without a call for the first locator. */
+static __always_inline int locator_known(const struct session_entry *p, union half l64)
+{
+	return l64.v && p->remote[0].v == l64.v ? 1 : locator_accepted(p, l64.v);
+}
+
+/* Is this a locator that we may send to, and not validated? One that is
+ * not listed at all is known by the nonce only.
+ */
+static __always_inline int is_unvalidated(const struct session_entry *p, int known)
+{
+	return !known || (known <= MAX_REMOTE && p->unvalidated >> (known - 1) & 1);
+}
+
+/* Counts what comes from a locator that is not validated: it bounds what may go there.
+ * The daemon hears of each power of two, as its own part of that grows.
+ */
+__noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+{
+	struct event about;
+	struct allowance *t;
+
+	if (!p || !l || !in)
+		return 0;
+	t = credit_allowance(p, in->src.l64, skb->len - in->l3);
+	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(l, 0))
+		return 0;
+	about_inbound(&about, in);
+	about.key = p->alias;
+	about.bytes = t->rx_bytes < 0xffffffff ? t->rx_bytes : 0xffffffff;
+	about.packets = t->rx_packets;
+	tell(&urgent, skb, EV_MORE, &about);
+	return 0;
+}
+
+/* Bookkeeping of a packet that belongs to the session. */
+static __always_inline void note_heard(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+				       const struct inbound *in, int known)
+{
+	l->last_rx = bpf_ktime_get_coarse_ns();
+	note_return(l, l->last_rx);
+	l->unanswered_tx = 0;
+	__sync_fetch_and_add(&l->rx_packets, 1);
+	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);
+	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
+		l->life_seq = p->seq;
+		tell_of(skb, in, p, EV_LIFE, 0);
+	}
+	/* No acknowledgement of TCP proves the place: its sender knows the numbers of what
+	 * never reached it, and may write the victim's address. A probe is answered only
+	 * by who has seen it.
+	 */
+	if (is_unvalidated(p, known))
+		note_more(skb, p, l, in);
+}
+
+enum match {
+	AUTHENTIC,      /* the right nonce */
+	BY_LOCATOR,     /* no nonce, from a locator of the session */
+	OTHER_NONCE,    /* RFC 6741 §5.4: never this session */
+	NOT_NOW,        /* no nonce, and none seen yet */
+	STRANGE_PLACE,  /* no nonce, unknown locator */
+	UNCONFIRMED,    /* unknown locator, and a nonce that whoever made it up could send from anywhere */
+};
+
+/* Do the session's packets go there anyway, so that its nonce may? Not before the
+ * locator is validated or a record lists it: it may be a pending peer's.
+ */
+static __always_inline int is_own_place(const struct session_entry *p, int known)
+{
+	if (known < 1 || known > MAX_REMOTE)
+		return 0;
+	return !(p->unvalidated >> (known - 1) & 1) || p->given >> (known - 1) & 1;
+}
+
+/* May what comes from there be another node's? So it may where one with the
+ * correspondent's NID has shown its nonce, and wherever only a node that no record names
+ * says to be: who claimed the NID first may announce the locators of who uses it. Where
+ * nothing is sent anywhere else, the answer goes to who spoke, be it one or the other.
+ */
+__noinline int is_claimed(const struct session_entry *p, const struct inbound *in)
+{
+	struct session_key key;
+	struct pending_peer *e;
+	__u64 id;
+	int is;
+
+	if (!p || !in)
+		return 0;
+	if (p->flags & ENTRY_UNRECORDED && (p->n_remote != 1 || p->remote[0].v != in->src.l64.v))
+		return 1; /* by one that need not have spoken yet */
+	key.local = p->local_nid;
+	key.remote = p->remote_nid;
+	e = bpf_map_lookup_elem(&pending_peers, &key);
+	if (!e)
+		return 0;
+	is = e->remote_nonce.len && e->remote_l64.v == in->src.l64.v && !same_nonce(&e->remote_nonce, &p->remote_nonce);
+	id = nonce_id(&p->remote_nonce);
+	for (int i = 0; i < OTHERS; i++)
+		is |= e->others[i].nonce && e->others[i].nonce != id && e->others[i].l64.v == in->src.l64.v;
+	return is;
+}
+
+/* How does the packet stand to the pair? known: what locator_accepted says of
+ * its source. DEVIATION from RFC 6744 §4: from where the right nonce was just
+ * seen, packets without it are accepted as well, until the daemon has listed
+ * that locator: most that follow a move have none.
+ */
+static __always_inline enum match match_of(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+						 const struct inbound *in, int known)
+{
+	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
+
+	if (!in->c.nonce.len) {
+		if (!known && !seen)
+			return STRANGE_PLACE;
+		if (!(p->flags & ENTRY_PLAIN) && known && !seen && !is_own_place(p, known) &&
+		    ((p->flags & ENTRY_UNRECORDED && l->hint_seq == p->seq && l->hint.v) || is_claimed(p, in)))
+			return STRANGE_PLACE; /* answers to a pending peer go to the hint, if there is one */
+		return p->flags & ENTRY_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
+	}
+	if (p->flags & ENTRY_PLAIN)
+		return OTHER_NONCE;
+	if (!p->remote_nonce.len) {
+		if (!known)
+			return OTHER_NONCE;
+		if (!l->learned.len) {
+			l->learned = in->c.nonce;
+			tell_of(skb, in, p, EV_NONCE, 0);
+		}
+		return same_nonce(&l->learned, &in->c.nonce) ? AUTHENTIC : OTHER_NONCE;
+	}
+	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
+		return OTHER_NONCE;
+	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
+	if (!known && p->flags & ENTRY_UNCONFIRMED) {
+		if (has_share(l, 0))
+			tell_of(skb, in, p, EV_LOCATOR, 0);
+		return UNCONFIRMED;
+	}
+	/* Between places that change with every packet we do not follow it. */
+	if (!known && !seen && !has_share(l, 0)) {
+		count(DROP_RING_SHARE);
+	} else if (!known && !seen) {
+		l->hint = in->src.l64;
+		l->hint_seq = p->seq;
+		tell_of(skb, in, p, EV_LOCATOR, 0);
+	}
+	return AUTHENTIC;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* GSO packets with a nonce. A Linux router takes what stands 12 bytes behind
+ * the IPv6 header for TCP's data offset, so it believes that the segments are up
+ * to 60 bytes and two headers long, whatever they are. Where that still fits
+ * into the MTU the belief does no harm; so towards a peer that wants every nonce
+ * segments are kept that much shorter.
+ */
+#ifndef ROAM_ILNP_MSS_H
+#define ROAM_ILNP_MSS_H
+
+#include "deliver.h"
+
+#define MISREAD (IP6_LEN + 60) /* headers, as such a router may see them */
+#define MSS_OPTIONS 24         /* of TCP, at most, that make segments shorter than asked for */
+#define OPT_MSS 2
+
+/* May the nonce go into a GSO packet? Shorter segments than asked for mean
+ * that the path's MTU is less than the link's, where the reckoning does not hold.
+ */
+static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplink *u)
+{
+	__u32 longest = skb->gso_size + MISREAD;
+
+	return !(u->flags & UPLINK_PHYSICAL) && longest <= u->mtu && longest + MSS_OPTIONS >= u->mtu;
+}
+
+/* Lowers the segment size that a correspondent's SYN asks for, at that offset. The
+ * option is the first one in the SYNs of all stacks that we know; elsewhere it is
+ * left, and GSO packets take the segmentation device.
+ */
+__noinline int lower_mss(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
+{
+	struct uplink *u;
+	__u32 index;
+	__u8 t[24];
+	__be16 mss;
+
+	if (!p || bpf_skb_load_bytes(skb, at, t, sizeof(t)) || !(t[13] & 0x02) || t[12] >> 4 < 6 || t[20] != OPT_MSS)
+		return 0;
+	index = path_uplink(p, 0);
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	if (!u || u->mtu <= MISREAD || ((__u32)t[22] << 8 | t[23]) <= u->mtu - MISREAD)
+		return 0;
+	mss = bpf_htons(u->mtu - MISREAD);
+	return bpf_l4_csum_replace(skb, at + TCP_CSUM_AT, *(__u16 *)(t + 22), mss, 2) ||
+	       bpf_skb_store_bytes(skb, at + 22, &mss, 2, 0);
+}
+
+static __always_inline int clamp_mss(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
+{
+	if (!(p->flags & ENTRY_NONCE_ALWAYS) || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+		return 0;
+	return lower_mss(skb, p, in->c.at);
+}
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* From session addresses to the wire: rewriting and nonce. */
+#ifndef ROAM_ILNP_OUTBOUND_H
+#define ROAM_ILNP_OUTBOUND_H
+
+#include "udpencap.h"
+#include "segdev.h"
+#include "preinstalled.h"
+#include "flow.h"
+#include "path.h"
+#include "policy.h"
+
+#define AF_INET6 10
+
+/* Everything that rewriting and sending one packet needs. */
+struct outbound {
+	struct addr ends[2]; /* source and destination on the wire */
+	struct nonce nonce;   /* to be put in; len 0: none */
+	__u32 csum_diff;
+	__u32 ifindex;
+	__u32 mtu;
+	__u8 bears_nonce; /* also as a GSO packet */
+	__u8 encap;       /* in UDP */
+	const struct uplink *hop; /* may have the next hop; null: it is to be looked up */
+};
+
+static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
+{
+	o->ends[0].l64 = u->l64;
+	o->ifindex = u->ifindex;
+	o->mtu = u->mtu;
+	o->hop = u;
+}
+
+/* Puts room behind the IPv6 header and a nonce in it, with a UDP header before
+ * it where it is to be encapsulated in UDP.
+ */
+static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next, int encap)
+{
+	__u32 size = n->len == 12 ? 16 : 8, lead = encap ? UDP_LEN : 0;
+	__u8 h[16] = { next, size / 8 - 1, OPT_NONCE, n->len };
+	__u8 type = encap ? IPPROTO_UDP : NEXT_DEST_OPTIONS;
+	__be16 len;
+
+	if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
+		return -1;
+	if (bpf_skb_adjust_room(skb, size + lead, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
+		return -1;
+	len = bpf_htons(bpf_ntohs(len) + size + lead);
+	__builtin_memcpy(h + 4, n->b, 12);
+	if (encap && (size == 16 ? put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 16) :
+				   put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 8)))
+		return -1;
+	if (bpf_skb_store_bytes(skb, ETH_LEN + 4, &len, 2, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_LEN + 6, &type, 1, 0))
+		return -1;
+	if (size == 16)
+		return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 16, 0);
+	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 8, 0);
+}
+
+/* May a nonce go into this packet? On a GSO packet a forwarding Linux router
+ * misreads the header behind it; a hop-by-hop header must stay the first; and
+ * a link of the minimum MTU has no room for it in full packets. DEVIATION:
+ * RFC 6744 §§4, 6 want it there in every packet that it is due on.
+ */
+static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
+{
+	__u32 size = (o->nonce.len == 12 ? 16 : 8) + (o->encap ? UDP_LEN : 0);
+
+	if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
+	    (skb->gso_size ? o->bears_nonce : skb->len - ETH_LEN + size <= o->mtu))
+		return 1;
+	count(TX_NONCE_LEFT_OUT);
+	return 0;
+}
+
+/* Sends a packet that has its addresses. */
+static __always_inline int leave(const struct outbound *o)
+{
+	count(TX_PACKETS);
+	if (o->hop && o->hop->flags & UPLINK_NEXT_HOP) {
+		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
+
+		__builtin_memcpy(nh.ipv6_nh, o->hop->next_hop, 16);
+		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
+	}
+	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+}
+
+static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
+				    __u8 next)
+{
+	if (c->fragment != LATER_FRAGMENT && csum_adjust(skb, c->at, c->proto, o->csum_diff))
+		return drop(DROP_KERNEL_HELPER);
+	if (write_addresses(skb, ETH_LEN, o->ends))
+		return drop(DROP_KERNEL_HELPER);
+	if (o->nonce.len && nonce_fits(skb, o, next)) {
+		if (put_nonce(skb, &o->nonce, next, o->encap))
+			return drop(DROP_KERNEL_HELPER);
+		count(o->encap ? TX_ENCAP : TX_NONCE);
+	}
+	return leave(o);
+}
+
+static __always_inline void note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u64 now)
+{
+	l->last_tx = now;
+	rate_note(l, now, skb->len - ETH_LEN);
+	__sync_fetch_and_add(&l->tx_packets, 1);
+	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
+	if (l->unanswered_tx == 0) {
+		l->unanswered_tx = now;
+		return;
+	}
+	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || now - l->unanswered_tx < silence_after)
+		return;
+	/* This silence is told once in a while, a new one at once, however soon it follows. */
+	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
+		return;
+	l->silence_told = tick(now);
+	tell_session(skb, p, EV_SILENCE);
+}
+
+/* Is a nonce due? In the first packets of a session, for a while after a
+ * change of locators, on every SYN (the peer may have lost its state) and on
+ * every ICMPv6 message (RFC 6744 §7).
+ */
+static __always_inline int nonce_due(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
+				     const struct chain *c, __u64 now)
+{
+	__u8 flags = 0;
+
+	if (p->flags & ENTRY_PLAIN || is_plain_soon(p, l))
+		return 0;
+	if (p->flags & (ENTRY_INITIATED | ENTRY_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
+		return 1;
+	if (c->proto == IPPROTO_TCP && c->fragment != LATER_FRAGMENT && skb->gso_size == 0)
+		bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1);
+	return flags & TCP_SYN;
+}
+
+/* What the transport checksum grows by when session addresses become wire
+ * addresses. The session prefix itself sums to zero.
+ */
+static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, int rfc6741)
+{
+	if (rfc6741)
+		return nid_delta;
+	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
+}
+
+/* By how much the aliases of a packet differ from the NIDs in sum: not at all where a
+ * session has both for aliases, and the packet those.
+ */
+static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct session_entry *p)
+{
+	union half remote;
+
+	if (p->flags & ENTRY_NAMED && !bpf_skb_load_bytes(skb, ETH_LEN + IP6_LEN - 8, &remote, 8) &&
+	    remote.v == p->remote_nid.v)
+		return 0;
+	return sum_bytes(p->nid_delta);
+}
+
+/* Addresses a packet of the session: along path i, or to where the
+ * correspondent was seen last.
+ */
+static __always_inline void address(struct outbound *o, struct __sk_buff *skb, const struct session_entry *p,
+				    struct session_live *l, const struct chain *c, const struct uplink *u, int i,
+				    int hinted, int nids_only)
+{
+	__u8 remote = path_remote(p, i);
+	__u32 remote_sum;
+
+	use_uplink(o, u);
+	o->bears_nonce = p->flags & ENTRY_NONCE_ALWAYS && bears_nonce(skb, u);
+	o->ends[0].nid = p->local_nid;
+	o->ends[1].nid = p->remote_nid;
+	if (hinted) {
+		o->ends[1].l64 = l->hint;
+		remote_sum = sum_half(l->hint);
+	} else {
+		o->ends[1].l64 = p->remote[remote];
+		remote_sum = sum_half(p->remote[remote]);
+	}
+	if (c->proto == IPPROTO_ICMPV6)
+		nids_only = !!(p->flags & ENTRY_ICMP_RFC6741);
+	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
+}
+
+/* Does it count for what paths have carried? What keeps to the path of its
+ * connection does not, or all else would have to keep to the others.
+ */
+static __always_inline int is_spread(const struct session_entry *p, const struct chain *c)
+{
+	return p->n_paths > 1 && !(p->flags & ENTRY_PER_FLOW && c->proto == IPPROTO_TCP);
+}
+
+static __always_inline int send_in_session(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c, __u8 next)
+{
+	struct session_live *l = live_of(p);
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct outbound o = {};
+	struct uplink *u;
+	__u32 index;
+	int i, hinted, verdict, nids_only;
+
+	if (!l)
+		return drop(DROP_KERNEL_HELPER);
+	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
+		note_sent(skb, p, l, now);
+		return no_path(skb);
+	}
+	/* Never another uplink than those listed: the Locator Update must have
+	 * left it before data does.
+	 */
+	i = has_choice(p, l) && c->proto == IPPROTO_TCP && c->fragment == WHOLE ? flow_path(skb, p, l, c->at) : -1;
+	if (i < 0)
+		i = default_path(p, l);
+	if (i < 0)
+		return no_path(skb);
+	i &= MAX_PATHS - 1;
+	verdict = segment_or_send(skb, p, l, c, i, &nids_only);
+	if (verdict)
+		return verdict == MOOT ? CONSUMED : verdict;
+	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & ENTRY_UNCONFIRMED) && may_follow();
+	if (!(p->flags & (ENTRY_INITIATED | ENTRY_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
+		i = try_path(skb, p, l, i, hinted);
+		if (i < 0) {
+			count(DROP_UNVALIDATED);
+			return no_path(skb);
+		}
+		hinted = i & HINTED;
+		i &= MAX_PATHS - 1;
+	}
+	index = path_uplink(p, i);
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	if (!u)
+		return no_path(skb);
+	if (is_spread(p, c))
+		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
+	address(&o, skb, p, l, c, u, i, hinted, nids_only);
+	o.encap = p->flags & ENTRY_ENCAP && is_encapsulated(c, next);
+	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, l, c, now)))
+		o.nonce = p->local_nonce;
+	if (p->flags & ENTRY_PREINSTALLED && !(p->flags & ENTRY_PLAIN) && l->tx_packets < FIRST_TOLD)
+		tell_first(skb, p);
+	/* One without nonce is for whoever sums as plain IPv6 does. */
+	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
+		send_probe_copy(skb, p, l, c);
+	note_sent(skb, p, l, now);
+	if (p->flags & ENTRY_PLAIN)
+		count(TX_PLAIN);
+	return transmit(skb, &o, c, next);
+}
+
+#define NOT_YET -5 /* of send_pending: it waits until the peer is validated */
+
+/* Answers a correspondent that has no session yet: back to where its packet
+ * came from, always with the nonce, unless the path would not let that through.
+ */
+__noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, struct pending_peer *e, const struct chain *c,
+			   __u8 next)
+{
+	struct outbound o = { .mtu = 0xffff };
+
+	if (!k || !e || !c)
+		return drop(DROP_KERNEL_HELPER);
+	if (is_cut_for_pending(skb, e, c)) {
+		count(TX_SEGDEV);
+		return bpf_redirect(this_segdev(), 0);
+	}
+	if (!pending_allows(e, skb->len - ETH_LEN))
+		return NOT_YET;
+	o.ends[0].l64 = e->local_l64;
+	o.ends[0].nid = k->local;
+	o.ends[1].l64 = e->remote_l64;
+	o.ends[1].nid = k->remote;
+	if (is_obstructed(&o.ends[0].l64, &o.ends[1])) {
+		count(DROP_OBSTRUCTED);
+		return no_path(skb);
+	}
+	o.ifindex = e->ifindex;
+	o.encap = e->encap & PENDING_CAME && is_encapsulated(c, next);
+	if (o.encap || !(e->encap & PENDING_CAME))
+		pending_nonce(e, k, &o.nonce);
+	o.csum_diff = outbound_diff(&o, 0, sum_half(e->remote_l64), e->rule == RULE_RFC6741 && c->proto != IPPROTO_ICMPV6);
+	if (c->proto == IPPROTO_TCP && c->fragment == WHOLE)
+		note_syn_ack(skb, e, c->at, o.ends[1].l64.v);
+	count(TX_PENDING);
+	return transmit(skb, &o, c, next);
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Which way a packet of a session goes, and what becomes of it if there is
+ * none.
+ */
+#ifndef ROAM_ILNP_PATH_H
+#define ROAM_ILNP_PATH_H
+
+#include "session.h"
+#include "amplification.h"
+
+/* No usable path. TCP with data in flight is told, and then tries again every
+ * 500 ms; an idle connection that was told would die of it, and anything else
+ * has timers of its own.
+ */
+static __always_inline int no_path(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tp;
+
+	if (sk) {
+		sk = bpf_sk_fullsock(sk);
+		tp = sk ? bpf_tcp_sock(sk) : 0;
+		if (tp && tp->packets_out) {
+			count(DROP_NO_PATH_RETRY);
+			return SHOT;
+		}
+	}
+	count(DROP_NO_PATH_HELD);
+	return CONSUMED;
+}
+
+/* What a byte counts on a path, in halves: 2, 3, 4, 6, 8, 12 ... so that one of
+ * cost 2k gets the 2^k-th part of what others get.
+ */
+static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
+{
+	__u32 k = p->costs >> (4 * i) & 15;
+
+	return (2 + (k & 1)) << (k >> 1);
+}
+
+/* Index of the path that has carried the fewest bytes among the usable ones
+ * whose remote locator is not in skip, or -1; those in reserve count only where
+ * something is skipped. Scores start anew with every new entry; of a single path
+ * none are kept. They wrap, and so are compared by difference. The index goes with
+ * the score, and nothing is concluded from it: the verifier would look at all that
+ * follows once for each index.
+ */
+__noinline int choose_path(const struct session_entry *p, struct session_live *l, __u32 skip)
+{
+	__u64 best = -1ULL;
+	__u32 end, i;
+
+	if (!p || !l)
+		return -1;
+	if (l->path_seq != p->seq) {
+		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
+		l->path_seq = p->seq;
+	}
+	end = p->n_paths + (skip ? p->n_reserve : 0);
+	for (i = 0; i < MAX_PATHS; i++) {
+		struct uplink *u;
+		__u64 score;
+		__u32 index;
+
+		if (i >= end)
+			break;
+		index = path_uplink(p, i);
+		u = bpf_map_lookup_elem(&uplinks, &index);
+		if (!u || !(u->flags & UPLINK_USABLE) || skip >> path_remote(p, i) & 1)
+			continue;
+		score = (__u64)(l->path_bytes[i] - l->path_bytes[0] + (1U << 31)) << 32 | i;
+		if (score < best)
+			best = score;
+	}
+	i = best & (2 * MAX_PATHS - 1);
+	return i | -(i / MAX_PATHS);
+}
+
+/* Has a first segment been sent again without its nonce, and the daemon not made the
+ * session plain yet? Then it is as if it were, and keeps to the path of that segment:
+ * from elsewhere what follows would belong to no connection.
+ */
+static __always_inline int is_plain_soon(const struct session_entry *p, const struct session_live *l)
+{
+	return p->flags & ENTRY_INITIATED && l->retried;
+}
+
+/* Has a packet of this session more than one path to choose from? */
+static __always_inline int has_choice(const struct session_entry *p, const struct session_live *l)
+{
+	return p->n_paths > 1 && !is_plain_soon(p, l);
+}
+
+/* The path that a packet takes unless something is skipped; a single one needs no
+ * choice.
+ */
+static __always_inline int default_path(const struct session_entry *p, struct session_live *l)
+{
+	__u32 index = path_uplink(p, 0);
+	struct uplink *u;
+
+	if (!p->n_paths)
+		return -1;
+	if (has_choice(p, l))
+		return choose_path(p, l, 0);
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	return u && u->flags & UPLINK_USABLE ? 0 : -1;
+}
+
+#define HINTED MAX_PATHS /* of try_path: not along the path, but to the hint */
+
+/* Keeps a packet within the allowance of an unvalidated locator: path i, or the
+ * hint. What exceeds it takes a path to a validated locator. Returns the path, or
+ * -1 if there is none.
+ */
+__noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 i, int hinted)
+{
+	union half target;
+	int validated, given;
+
+	if (!p || !l)
+		return -1;
+	target = hinted ? l->hint : p->remote[path_remote(p, i)];
+	validated = choose_path(p, l, p->unvalidated);
+	given = !hinted && p->given >> path_remote(p, i) & 1;
+	if (allowance_permits(p, l, target, skb->len - ETH_LEN, validated < 0, given))
+		return i | (hinted ? HINTED : 0);
+	return validated;
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The table of pending peers: correspondents that show a nonce and have no session. */
+#ifndef ROAM_ILNP_PENDING_H
+#define ROAM_ILNP_PENDING_H
+
+#include "control.h"
+#include "realsocket.h"
+#include "checksumrule.h"
+#include "match.h"
+#include "synack.h"
+
+/* Is its NID known to be where the packet comes from? By a record, by the session p
+ * with another nonce that sends there, or, of an NID that nobody made known, anywhere.
+ * From elsewhere it may be anybody, and nothing is delivered before it is validated.
+ */
+static __always_inline int is_in_place(const struct inbound *in, const struct session_entry *p)
+{
+	struct addr at = in->src;
+	__u8 *known;
+
+	if (p) /* one that is not under its NID answers for its own alias only */
+		return (!(p->flags & ENTRY_BY_ALIAS) || p->flags & ENTRY_NAMED) && locator_accepted(p, at.l64.v);
+	known = bpf_map_lookup_elem(&known_nids, &at.nid);
+	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
+}
+
+/* Does the daemon hear of a pending peer by this packet? Of one of whom it does not,
+ * nothing may stay here: no packet to it would be a miss.
+ */
+static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *in)
+{
+	return in->c.proto != IPPROTO_ICMPV6 || (in->c.type != ICMP6_LOCATOR_UPDATE && !is_probe_reply(skb, &in->c));
+}
+
+static const struct pending_peer no_pending = {}; /* not on the stack, which is small */
+
+/* The entry of an NID, made if it is not there and make says so. */
+static __always_inline struct pending_peer *entry_of(const struct session_key *key, int make)
+{
+	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, key);
+
+	if (e || !make)
+		return e;
+	bpf_map_update_elem(&pending_peers, key, &no_pending, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&pending_peers, key);
+}
+
+/* Notes a pending peer that is not answered under its NID. Returns whether it was
+ * known. Three are; the next one takes the place of one of them.
+ */
+__noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct session_key key;
+	struct pending_peer *e;
+	__u64 id;
+	__u32 i;
+
+	if (!in)
+		return 0;
+	key.local = in->dst.nid;
+	key.remote = in->src.nid;
+	id = nonce_id(&in->c.nonce);
+	e = entry_of(&key, is_told(skb, in));
+	if (!e)
+		return 0;
+	for (i = 0; i < OTHERS; i++) {
+		if (e->others[i].nonce != id)
+			continue;
+		e->others[i].l64 = in->src.l64;
+		e->others[i].encap |= in->encap;
+		return 1;
+	}
+	i = e->next;
+	if (i >= OTHERS)
+		i = 0;
+	e->next = i + 1;
+	e->others[i].nonce = id;
+	e->others[i].l64 = in->src.l64;
+	e->others[i].encap = in->encap;
+	return 0;
+}
+
+/* Counts a packet of the pending peer that is answered. */
+static __always_inline void note_received(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e)
+{
+	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
+	__sync_fetch_and_add(&e->rx_packets, 1);
+	/* Without a nonce it may be an answer of plain IPv6, which shows nothing. */
+	if (e->rule == RULE_NOT_FOUND && (in->c.nonce.len || e->encap) && has_rule(in->c.proto))
+		e->rule = rule_shown(skb, &in->c, in->l3);
+}
+
+/* Does a record name the locator that a packet comes from? */
+static __always_inline int is_given(const struct inbound *in)
+{
+	struct addr at = in->src;
+
+	return !!bpf_map_lookup_elem(&places, &at);
+}
+
+/* Brings the entry up to date with what a packet shows of a pending peer that is in its
+ * place. Returns whether that node was known. Another nonce from where the first one is
+ * answered is answered in the same way; the first one stays, also towards another nonce
+ * from elsewhere.
+ */
+__noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e, __u32 epoch)
+{
+	int there, known, same_place;
+
+	if (!in || !e)
+		return 0;
+	there = !!e->remote_nonce.len;
+	known = there && same_nonce(&e->remote_nonce, &in->c.nonce);
+	same_place = there && e->remote_l64.v == in->src.l64.v && e->local_l64.v == in->dst.l64.v;
+	if (there && !known) {
+		if (same_place)
+			note_received(skb, in, e);
+		return note_other(skb, in);
+	}
+	if (!known) {
+		e->first_remote = in->src.l64;
+		e->first_local = in->dst.l64;
+		e->epoch = epoch;
+		e->encap = e->cuts = 0;
+		e->rule = RULE_NOT_FOUND;
+		e->since = bpf_ktime_get_coarse_ns();
+	}
+	if (!same_place) {
+		e->syn_ack = 0;
+		e->remote_l64 = in->src.l64;
+		e->local_l64 = in->dst.l64;
+		e->ifindex = skb->ifindex;
+		e->rx_bytes = e->rx_packets = e->tx_bytes = e->tx_packets = 0;
+	}
+	e->encap = in->encap ? PENDING_CAME | PENDING_SPOKE : e->encap & PENDING_SPOKE;
+	e->given = is_given(in);
+	note_received(skb, in, e);
+	e->remote_nonce = in->c.nonce; /* the last: it is answered from now on */
+	return known;
+}
+
+/* Is another pending peer answered under the NID, elsewhere? Then this one waits too. */
+static __always_inline int is_second(const struct inbound *in, const struct session_key *key)
+{
+	struct pending_peer *e = pending_of(key);
+
+	return e && e->remote_l64.v != in->src.l64.v && !same_nonce(&e->remote_nonce, &in->c.nonce);
+}
+
+/* Has a pending peer that is not answered under the NID shown its nonce in UDP there? */
+static __always_inline int is_encap_elsewhere(const struct pending_peer *e, union half l64)
+{
+	int is = 0;
+
+	for (int i = 0; i < OTHERS; i++)
+		is |= e->others[i].encap && e->others[i].l64.v == l64.v;
+	return is;
+}
+
+#define FRESH 3000000000ULL /* ns from its first nonce: until then several probes were answered, if any is */
+
+/* Does a datagram or an ICMPv6 message without nonce come right behind the nonces of a
+ * pending peer? Whoever writes its address can have sent these, and the node there may
+ * speak plain IPv6. So that holds for a while after the first one only, and never of a
+ * node that was seen to speak plain IPv6; afterwards it is one.
+ */
+static __always_inline int is_right_behind(struct __sk_buff *skb, const struct inbound *in, const struct pending_peer *e,
+					   const struct session_key *key)
+{
+	int is_datagram = in->c.proto == IPPROTO_UDP;
+	__u8 one = 1;
+
+	if (!is_datagram && (in->c.proto != IPPROTO_ICMPV6 || in->c.type == ICMP6_LOCATOR_UPDATE ||
+			     (in->c.fragment == WHOLE && is_probe_reply(skb, &in->c))))
+		return 0;
+	if (bpf_map_lookup_elem(&plain_nodes, key))
+		return 0;
+	if (bpf_ktime_get_coarse_ns() - e->since < FRESH)
+		return !is_datagram || in->c.fragment != WHOLE || !real_datagram_of(skb, in->l3);
+	bpf_map_update_elem(&plain_nodes, key, &one, BPF_ANY);
+	return 0;
+}
+
+/* Is this packet without nonce of a pending peer that sent one from the same place?
+ * Where it did so in UDP, all of its packets are: on a path that drops options or
+ * ICMPv6 it goes without from our answer on, which may be before we have a session.
+ * Elsewhere GSO packets go without, and come before the daemon has made the session:
+ * those in the middle of a connection that nobody has on the addresses of the wire,
+ * and would be answered with a reset. Global: the verifier looks at it once.
+ */
+__noinline int speaks_for_pending(struct __sk_buff *skb, const struct inbound *in)
+{
+	struct session_key key;
+	struct pending_peer *e;
+	__u8 flags;
+
+	if (!in)
+		return 0;
+	key.local = in->dst.nid;
+	key.remote = in->src.nid;
+	e = bpf_map_lookup_elem(&pending_peers, &key);
+	if (!e)
+		return 0;
+	if (!e->remote_nonce.len || e->remote_l64.v != in->src.l64.v)
+		return in->c.proto != IPPROTO_ICMPV6 && is_encap_elsewhere(e, in->src.l64);
+	if (e->encap)
+		return in->c.proto != IPPROTO_ICMPV6;
+	if (in->c.proto != IPPROTO_TCP)
+		return is_right_behind(skb, in, e, &key);
+	if (in->c.fragment == LATER_FRAGMENT || bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1) ||
+	    flags & TCP_SYN)
+		return 0;
+	return !real_socket(skb, in->l3, 0);
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What becomes of the packets of pending peers. */
+#ifndef ROAM_ILNP_PENDINGINPUT_H
+#define ROAM_ILNP_PENDINGINPUT_H
+
+#include "pending.h"
+
+/* A Locator Update of a correspondent whose session the daemon is about to
+ * make: it keeps it until then. Whoever begins with one has no session.
+ */
+static __always_inline int receive_early_update(struct __sk_buff *skb, struct inbound *in,
+						const struct event *about, int known)
+{
+	return known ? hand_over_control(skb, in, about, RING_UNVALIDATED) : refuse(in, DROP_UPDATE_NO_SESSION);
+}
+
+/* A probe with another nonce than the session's, and of another length, so that
+ * it cannot be reflected: the stack answers it over the session.
+ */
+static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
+{
+	return in->c.fragment == WHOLE && is_probe(skb, in) && in->c.nonce.len != p->local_nonce.len &&
+	       locator_accepted(p, in->src.l64.v);
+}
+
+/* The first nonces of a correspondent that was taken for one without ILNP: its packets
+ * without would pass from there as well.
+ */
+static __always_inline int is_believed_plain(const struct session_entry *p, const struct inbound *in)
+{
+	return p->flags & ENTRY_PLAIN && locator_accepted(p, in->src.l64.v);
+}
+
+/* Is this first packet of a pending peer one of too many? In a flood of them, with as
+ * many identifiers, the daemon hears of those only that send again: they are few,
+ * unless the flood takes twice the packets. All are answered from the table.
+ */
+static __always_inline int is_untold(void)
+{
+	if (!exceeds_rate(RATE_PENDING, PENDING_MOST))
+		return 0;
+	count(RX_PENDING_UNREPORTED);
+	return 1;
+}
+
+/* Hands a packet of a pending peer over, which waits for its sender's validation. */
+__noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, const struct event *about,
+		    int known)
+{
+	if (!in || !about)
+		return drop(DROP_KERNEL_HELPER);
+	if (!known && is_untold())
+		return refuse(in, DROP_NOT_HELD);
+	if (tell_packet(skb, in->l3, p ? EV_OTHER_NONCE : EV_PENDING, about, RING_UNVALIDATED))
+		return refuse(in, DROP_NOT_HELD);
+	count(RX_HELD);
+	return SHOT;
+}
+
+/* A packet without nonce that is a pending peer's by its place. It may be under another
+ * rule than those with the nonce are.
+ */
+static __always_inline int receive_by_place(struct __sk_buff *skb, struct inbound *in, const struct event *about)
+{
+	struct pending_peer *e = pending_of(&about->key);
+	int rule;
+
+	if (!e || e->remote_l64.v != in->src.l64.v)
+		return hold(skb, in, 0, about, 1);
+	note_received(skb, in, e);
+	rule = rule_shown(skb, &in->c, in->l3);
+	if (rule == RULE_NOT_FOUND)
+		rule = e->rule;
+	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
+}
+
+/* What becomes of a packet with a nonce, of a pending peer that is in its place. */
+static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, __u32 rule)
+{
+	if (p) {
+		if (!is_believed_plain(p, in) && !is_answered_by_stack(skb, in, p))
+			return refuse(in, DROP_WRONG_NONCE);
+		in->src.nid = p->alias.remote;
+		in->dst.nid = p->alias.local;
+	}
+	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
+}
+
+#define IS_KNOWN 1 /* it has shown its nonce before */
+#define WAITS 2    /* until it is validated */
+
+/* Counts an echo request that is answered on the spot as what goes to a pending peer. In
+ * a function of its own, for the key stands on the stack: Linux 6.1.
+ */
+__noinline int note_answered(const struct inbound *in, __u32 len)
+{
+	struct session_key key;
+	struct pending_peer *e;
+
+	if (!in)
+		return 0;
+	key.local = in->dst.nid;
+	key.remote = in->src.nid;
+	e = pending_of(&key);
+	if (!e || e->remote_l64.v != in->src.l64.v)
+		return 0;
+	__sync_fetch_and_add(&e->tx_packets, 1);
+	__sync_fetch_and_add(&e->tx_bytes, len);
+	return 1;
+}
+
+/* An ICMPv6 message with the nonce of a pending peer. An echo request is answered on
+ * the spot, as it is the question of a peer about this host.
+ */
+__noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
+				       const struct event *about, int how)
+{
+	int verdict, known = how & IS_KNOWN, waits = how & WAITS;
+
+	if (!in || !about)
+		return drop(DROP_KERNEL_HELPER);
+	if (is_probe_reply(skb, &in->c)) {
+		if (exceeds_rate(RATE_REPLIES, REPLIES_MOST))
+			return refuse(in, DROP_RING_FULL);
+		return hand_over_control(skb, in, about, RING_UNVALIDATED);
+	}
+	if (in->c.type == ICMP6_LOCATOR_UPDATE)
+		return receive_early_update(skb, in, about, known);
+	if (waits && in->c.type != ICMP6_ECHO_REQUEST)
+		return hold(skb, in, p, about, known);
+	if (known || !is_untold())
+		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
+	if (in->c.type == ICMP6_ECHO_REQUEST) {
+		note_answered(in, skb->len - in->l3);
+		verdict = answer_echo(skb, in, &about->own_nonce);
+		if (verdict >= 0)
+			return verdict;
+		if (waits)
+			return hold(skb, in, p, about, 1);
+	}
+	return take_pending(skb, in, p, RULE_NOT_FOUND);
+}
+
+/* Treats a node that nobody knows here as if we had no ILNP: the stack answers with
+ * Parameter Problem.
+ */
+static __always_inline int not_admitted(struct inbound *in)
+{
+	in->refused = RX_NOT_ADMITTED; /* for who wonders why */
+	count(RX_NOT_ADMITTED);
+	return PASS_ON;
+}
+
+/* A nonce from someone without a session (p is 0), or with another nonce than
+ * the session's: an entry in a bounded table, and an answer.
+ *
+ * Where the session's packets go anyway, the answer bears the session's own
+ * nonce. So the nonce of a host that remembers does not change, whatever the
+ * other end forgets, and two ends that each take the other for new agree after
+ * one exchange; if each made up a nonce for the other's new one, they could go
+ * on for ever. Elsewhere it is a pending peer's: whoever claims a NID must not learn
+ * the nonce that its true owner takes for ours.
+ *
+ * Where its NID is not known to be, its packets wait with the daemon until it is
+ * validated.
+ *
+ * Returns a verdict, or what shall become of the packet.
+ */
+__noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p)
+{
+	struct host *h = this_host();
+	__u32 rule = RULE_NOT_FOUND;
+	struct event about;
+	struct pending_peer *e;
+	int known, waits;
+	union half nid; /* a key stands on the stack: Linux 6.1 */
+
+	if (!h || !in || !locator_on_wire(in->src.l64))
+		return drop(DROP_MALFORMED);
+	nid = in->src.nid;
+	if (!p && !(h->flags & HOST_ACCEPT_ANY) && !bpf_map_lookup_elem(&known_nids, &nid))
+		return not_admitted(in);
+	about_inbound(&about, in);
+	about.bytes = skb->len - in->l3;
+	if (!in->c.nonce.len)
+		return receive_by_place(skb, in, &about);
+	waits = !in->plain && (!is_in_place(in, p) || is_second(in, &about.key));
+	e = waits ? 0 : entry_of(&about.key, is_told(skb, in));
+	if (e) {
+		known = note_pending(skb, in, e, h->epoch);
+		rule = e->rule;
+		about.packets = e->tx_packets;
+		pending_nonce(e, &about.key, &about.own_nonce);
+	} else {
+		known = note_other(skb, in);
+		unlisted_nonce(&about.key, nonce_id(&in->c.nonce), &about.own_nonce);
+	}
+	about.rule = is_probe(skb, in) ? IS_PROBE : rule;
+	if (p && is_own_place(p, locator_accepted(p, in->src.l64.v)))
+		about.own_nonce = p->local_nonce;
+	if (in->c.proto == IPPROTO_ICMPV6)
+		return receive_pending_message(skb, in, p, &about, (known ? IS_KNOWN : 0) | (waits ? WAITS : 0));
+	if (waits)
+		return hold(skb, in, p, &about, known);
+	if (known || !is_untold())
+		tell(&unvalidated, skb, e && acks_syn_ack(skb, e, in) ? EV_ACKED : p ? EV_OTHER_NONCE : EV_PENDING, &about);
+	return take_pending(skb, in, p, rule);
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A correspondent without ILNP says so by a Parameter Problem, which quotes our
+ * packet. A first segment is whole in it, and leaves again from here as plain IPv6:
+ * until the daemon has woken up, a connection would wait for nothing.
+ */
+#ifndef ROAM_ILNP_RETRY_H
+#define ROAM_ILNP_RETRY_H
+
+#include "deliver.h"
+
+#define ICMP6_PROBLEM 4
+#define UNKNOWN_OPTION 2
+#define QUOTED_AT (ETH_LEN + IP6_LEN + 8)
+#define OUR_OPTION_AT (IP6_LEN + 2) /* in a packet of ours that has no other header before it */
+#define SEGMENT_MOST 60             /* bytes of a TCP header */
+#define TCP_RST 0x04
+#define HOP_LIMIT 64                /* of the quoted one some are gone */
+
+/* Such an error, from its ICMPv6 header to behind the nonce. */
+struct problem {
+	__u8 type, code;
+	__u8 sum[2];
+	__be32 pointer;
+	struct ip6 ip; /* of our packet */
+	__u8 next, more;
+	__u8 option, len;
+	__u8 nonce[12];
+};
+
+/* Is this session still open to the news that there is no ILNP (RFC 6744 §6), as the core
+ * judges it? What calls for more than taking a header out is left to the daemon, and so
+ * is all but the first: whoever can quote a nonce makes us send no more than one segment.
+ */
+static __always_inline int may_retry(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
+				     const struct inbound *in)
+{
+	const __u32 looked_at = ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_ENCAP;
+	__u32 index = path_uplink(p, 0);
+	struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
+
+	return (p->flags & looked_at) == ENTRY_INITIATED && !l->learned.len && !l->retried &&
+	       u && u->flags & UPLINK_USABLE && u->l64.v == in->dst.l64.v && u->ifindex == skb->ifindex;
+}
+
+/* Does it refuse our nonce, in a packet of ours to its sender? */
+static __always_inline int refuses_nonce(const struct problem *e, const struct inbound *in, const struct session_entry *p)
+{
+	struct nonce shown = { .len = e->len };
+
+	__builtin_memcpy(shown.b, e->nonce, 4);
+	if (e->len == 12)
+		__builtin_memcpy(shown.b, e->nonce, 12);
+	return e->type == ICMP6_PROBLEM && e->code == UNKNOWN_OPTION && e->pointer == bpf_htonl(OUR_OPTION_AT) &&
+	       e->ip.next == NEXT_DEST_OPTIONS && e->next == IPPROTO_TCP && e->more == (e->len == 12) &&
+	       e->option == OPT_NONCE && same_nonce(&shown, &p->local_nonce) &&
+	       e->ip.src.l64.v == in->dst.l64.v && e->ip.src.nid.v == in->dst.nid.v &&
+	       e->ip.dst.l64.v == in->src.l64.v && e->ip.dst.nid.v == in->src.nid.v;
+}
+
+/* The checksum of a segment, which may be quoted as only a seed; -1 if it is neither
+ * that nor right. The bytes behind the segment are zero.
+ */
+static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __u32 len)
+{
+	__u32 pseudo = bpf_htons(len) + bpf_htons(IPPROTO_TCP), whole, field = sum_bytes(b + TCP_CSUM_AT);
+
+	pseudo = bpf_csum_diff(0, 0, (__be32 *)&e->ip.src, 32, pseudo);
+	whole = sum_fold(bpf_csum_diff(0, 0, (__be32 *)b, SEGMENT_MOST, pseudo));
+	if (whole == 0xffff)
+		return field;
+	return field == sum_fold(pseudo) ? sum_neg(whole + sum_neg(field)) : -1;
+}
+
+/* Is this about a first segment that we may send again? Its checksum, or -1. It has
+ * to be there whole, and to be all that is there.
+ */
+__noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
+{
+	__u8 b[SEGMENT_MOST] = {};
+	struct problem e;
+	__u32 at, len;
+
+	if (!in || !p || in->l3 != ETH_LEN || in->c.at != ETH_LEN + IP6_LEN ||
+	    bpf_skb_load_bytes(skb, ETH_LEN + IP6_LEN, &e, sizeof(e)) || !refuses_nonce(&e, in, p))
+		return -1;
+	at = QUOTED_AT + IP6_LEN + e.len + 4;
+	len = skb->len - at;
+	if (len < 20 || len > SEGMENT_MOST)
+		return -1;
+	len--; /* as in load_packet */
+	barrier_var(len);
+	len = (len & 63) + 1;
+	if (len > SEGMENT_MOST || bpf_skb_load_bytes(skb, at, b, len))
+		return -1;
+	if (len != (b[12] >> 4) * 4 || e.ip.payload_len[0] || e.ip.payload_len[1] != len + e.len + 4 ||
+	    (b[TCP_FLAGS_AT] & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)) != TCP_SYN)
+		return -1;
+	return whole_sum(&e, b, len);
+}
+
+/* Makes a packet the one that it quotes, without our option, and sends it back to where
+ * the error came from. What stands before the last 40 bytes in front of the segment
+ * goes, and these become its header. 0, or negative.
+ */
+__noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p, __u32 sum)
+{
+	__u8 mac[12], back[12];
+	__u16 field = sum;
+	struct ip6 ip;
+	__u32 gone;
+
+	if (!p || bpf_skb_load_bytes(skb, 0, mac, 12) || bpf_skb_load_bytes(skb, QUOTED_AT, &ip, sizeof(ip)))
+		return -1;
+	__builtin_memcpy(back, mac + 6, 6);
+	__builtin_memcpy(back + 6, mac, 6);
+	gone = p->local_nonce.len + 4;
+	ip.payload_len[1] -= gone;
+	ip.next = IPPROTO_TCP;
+	ip.hop_limit = HOP_LIMIT;
+	if (bpf_skb_adjust_room(skb, -(__s32)(QUOTED_AT - ETH_LEN + gone), BPF_ADJ_ROOM_MAC, 0) ||
+	    bpf_skb_store_bytes(skb, 0, back, 12, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_LEN, &ip, sizeof(ip), BPF_F_RECOMPUTE_CSUM) ||
+	    bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + TCP_CSUM_AT, &field, 2, BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	return bpf_clone_redirect(skb, skb->ifindex, 0);
+}
+
+/* Sends a first segment again that was refused. 1 if it did; 0 if it failed, and the
+ * error is no more; -1 if that is not for us to do, and the error is as it was.
+ */
+static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
+{
+	struct session_live *l = live_of(p);
+	int sum = l && may_retry(skb, p, l, in) ? refused_first(skb, in, p) : -1;
+
+	if (sum < 0)
+		return -1;
+	l->retried = 1; /* its answer has no nonce, and may be here before the daemon has changed the entry */
+	if (send_quoted(skb, p, sum)) {
+		count(DROP_KERNEL_HELPER);
+		return 0;
+	}
+	count(TX_RETRIED);
+	return 1;
+}
+
+#endif

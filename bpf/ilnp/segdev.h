@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The segmentation device: a veth pair whose near end has no offloads, so that the kernel
+ * cuts GSO packets and finishes checksums on the way. At its far end, in
+ * ilnp_session_egress again, the packets are translated as they are on roam0.
+ */
+#ifndef ROAM_ILNP_SEGDEV_H
+#define ROAM_ILNP_SEGDEV_H
+
+#include "mss.h"
+#include "checksumrule.h"
+
+#define COPY_AFTER 200   /* ms without an answer, at least */
+#define COPY_UNTIL 30000 /* a receiver that has not answered by then never will */
+#define COPY_MARK 0x726f616d      /* of packets that go under the other rule: as CopyMark in internal/dataplane */
+
+/* Is the packet at the far end of the segmentation device? There it arrives; on roam0 it leaves,
+ * and if it arrived anywhere before, which few do, that was on another link.
+ */
+static __always_inline int is_segmented(const struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex && skb->ingress_ifindex == skb->ifindex;
+}
+
+/* Is this a GSO packet, or one that belongs behind them? Where those of TCP
+ * take the segmentation device all its data does, or the short ones would overtake them.
+ */
+static __always_inline int goes_in_order(struct __sk_buff *skb, const struct chain *c)
+{
+	__u8 t[2]; /* data offset, flags */
+
+	if (skb->gso_size)
+		return 1;
+	if (c->proto != IPPROTO_TCP || c->fragment != WHOLE || bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT - 1, t, 2))
+		return 0;
+	return !(t[1] & TCP_SYN) && (t[1] & TCP_FIN || skb->len > c->at + (t[0] >> 4) * 4);
+}
+
+/* Must this packet be cut before it is translated? A nonce goes into segments
+ * only; and a device that sums segments itself knows the rule of IPv6 alone.
+ */
+static __always_inline int wants_segdev(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+					const struct chain *c, __u32 i)
+{
+	__u32 index = path_uplink(p, i);
+	struct uplink *u;
+
+	if (p->flags & ENTRY_PLAIN || !goes_in_order(skb, c))
+		return 0;
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	if (!u)
+		return 0;
+	if (!(p->flags & ENTRY_NONCE_ALWAYS))
+		return counts_nids_only(p, l) && u->flags & UPLINK_PHYSICAL;
+	if (!skb->gso_size)
+		return l->cuts;
+	if (bears_nonce(skb, u))
+		return 0;
+	l->cuts = 1;
+	return 1;
+}
+
+/* The link that cuts GSO packets; 0: none. */
+static __always_inline __u32 this_segdev(void)
+{
+	struct host *h = this_host();
+
+	return h ? h->segdev : 0;
+}
+
+/* Must this packet to a pending peer be cut before it is translated? Each packet that
+ * goes there bears the nonce: whether the peer takes others is not known yet.
+ */
+static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pending_peer *e, const struct chain *c)
+{
+	if (e->encap & PENDING_CAME || is_segmented(skb) || !goes_in_order(skb, c) || !this_segdev())
+		return 0;
+	if (!skb->gso_size)
+		return e->cuts;
+	e->cuts = 1;
+	return 1;
+}
+
+/* How long a packet stays without an answer before it goes under the other rule as
+ * well, ms: two round trips, where any was measured.
+ */
+static __always_inline __u32 copy_after(const struct session_entry *p)
+{
+	__u32 two_rtt = p->grace / 1000000;
+
+	return two_rtt > COPY_AFTER ? two_rtt : COPY_AFTER;
+}
+
+/* Notes that a packet goes under the other rule, and which datagrams would answer it. */
+static __always_inline void note_copy(struct __sk_buff *skb, struct session_live *l, const struct chain *c, __u32 now)
+{
+	__u16 ports[2];
+
+	l->copy_sent = now;
+	l->copy_open = 0;
+	if (c->proto != IPPROTO_UDP || bpf_skb_load_bytes(skb, c->at, ports, sizeof(ports)))
+		return;
+	l->copy_ports[0] = ports[1];
+	l->copy_ports[1] = ports[0];
+	l->copy_open = 1;
+}
+
+/* Nothing comes back for a while, and we do not know by which rule the
+ * correspondent of this session sums: the packet goes under the other one as well, through the
+ * segmentation device. The wrong one of the two fails there without a word. Of who asks as Roam does
+ * our guess is as good as its own.
+ */
+__noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
+{
+	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
+	struct host *h = this_host();
+	__u32 mark = skb->mark;
+	__u8 flags = 0;
+
+	if (!h || !h->segdev || !p || !l || !c || l->asks || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+		return 0;
+	if (c->proto == IPPROTO_TCP &&
+	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
+		return 0;
+	if (l->sought_since == 0)
+		l->sought_since = now;
+	if (now - l->sought_since < copy_after(p) || now - l->sought_since > COPY_UNTIL || now - l->copy_sent < copy_after(p))
+		return 0;
+	note_copy(skb, l, c, now);
+	skb->mark = COPY_MARK;
+	if (!bpf_clone_redirect(skb, h->segdev, 0))
+		count(TX_PROBE_COPY);
+	skb->mark = mark;
+	return 0;
+}
+
+/* A copy of a first packet, which the daemon sends under the other rule when an answer
+ * fails to come: is it not needed any more?
+ */
+__noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
+{
+	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & ENTRY_ENCAP || l->retried || l->asks || l->with_nonce ||
+	    l->without_nonce) {
+		count(TX_PROBE_COPY_MOOT);
+		return 1;
+	}
+	note_copy(skb, l, c, bpf_ktime_get_coarse_ns() / 1000000);
+	count(TX_PROBE_COPY);
+	return 0;
+}
+
+#define MOOT -1
+
+/* What the segmentation device has to do with a packet that takes path i: 0 if it goes on
+ * from here, MOOT if it is not to go anywhere, else the verdict; and the rule that it
+ * goes under.
+ */
+static __always_inline int segment_or_send(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+				    const struct chain *c, __u32 i, int *nids_only)
+{
+	int round = is_segmented(skb);
+	struct host *h = this_host();
+
+	*nids_only = counts_nids_only(p, l);
+	if (skb->mark == COPY_MARK) {
+		skb->mark = 0;
+		*nids_only = !*nids_only;
+		return !round && is_moot(skb, p, l, c) ? MOOT : 0;
+	}
+	if (round || !h || !h->segdev || !wants_segdev(skb, p, l, c, i))
+		return 0;
+	count(TX_SEGDEV);
+	return bpf_redirect(h->segdev, 0);
+}
+
+#endif

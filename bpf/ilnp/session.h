@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Look-ups that both directions need. */
+#ifndef ROAM_ILNP_SESSION_H
+#define ROAM_ILNP_SESSION_H
+
+#include "../lib/csum.h"
+#include "drop.h"
+#include "events.h"
+#include "index.h"
+#include "maps.h"
+#include "../lib/parse.h"
+#include "../lib/siphash.h"
+#include "drop.h"
+
+/* The counter of a negative result of a parser. */
+static __always_inline __u32 reason_of(int fault)
+{
+	return fault == -PARSE_NONCE_LENGTH ? DROP_NONCE_LENGTH : DROP_MALFORMED;
+}
+
+/* Time in ticks, to be compared by difference. */
+static __always_inline __u32 tick(__u64 ns)
+{
+	return ns >> 20;
+}
+
+/* What was seen of the session; cleared when the slot changed hands. */
+static __always_inline struct session_live *live_of(const struct session_entry *p)
+{
+	__u32 slot = p->slot;
+	struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
+
+	if (l && l->birth != p->birth) {
+		__builtin_memset(l, 0, sizeof(*l));
+		l->birth = p->birth;
+	}
+	return l;
+}
+
+static __always_inline path path_at(const struct session_entry *p, __u32 i)
+{
+	return i ? p->paths[i & (MAX_PATHS - 1)] : p->first;
+}
+
+static __always_inline __u32 path_uplink(const struct session_entry *p, __u32 i)
+{
+	return path_at(p, i) >> 4;
+}
+
+static __always_inline __u32 path_remote(const struct session_entry *p, __u32 i)
+{
+	return path_at(p, i) & (MAX_REMOTE - 1);
+}
+
+/* A nonce in one word. */
+static __always_inline __u64 nonce_id(const struct nonce *n)
+{
+	const __u64 *w = (const __u64 *)n->b;
+	__u32 rest = *(const __u32 *)(n->b + 8);
+
+	return (*w ^ (__u64)rest << 16 ^ (__u64)n->len << 56) | 1;
+}
+
+/* Our nonce towards a pending peer where its NID is not known to be: one for each of
+ * its nonces, wherever it sends from.
+ */
+__noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, struct nonce *out)
+{
+	struct host *h = this_host();
+	struct sip s;
+	__u64 a, b;
+	__u32 k;
+
+	if (!h || !nids || !out)
+		return 0;
+	k = h->epoch & 1;
+	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1] ^ 2);
+	sip_word(&s, nids->local.v);
+	sip_word(&s, nids->remote.v);
+	sip_word(&s, theirs);
+	a = sip_final(&s, 3);
+	__builtin_memset(out, 0, sizeof(*out));
+	out->len = h->nonce_len;
+	__builtin_memcpy(out->b, &a, 4);
+	if (h->nonce_len == 12) {
+		sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1] ^ 3);
+		sip_word(&s, a);
+		b = sip_final(&s, 1);
+		__builtin_memcpy(out->b + 4, &b, 8);
+	}
+	return 0;
+}
+
+/* The nonce with which a pending peer is answered. */
+__noinline int pending_nonce(const struct pending_peer *e, const struct session_key *nids, struct nonce *out)
+{
+	struct host *h = this_host();
+	struct sip s;
+	__u64 a, b;
+	__u32 k;
+
+	if (!h || !e || !nids || !out)
+		return 0;
+	k = e->epoch & 1;
+	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1]);
+	sip_word(&s, nids->local.v);
+	sip_word(&s, nids->remote.v);
+	sip_word(&s, e->first_local.v);
+	sip_word(&s, e->first_remote.v);
+	a = sip_final(&s, 4);
+	__builtin_memset(out, 0, sizeof(*out));
+	out->len = h->nonce_len;
+	__builtin_memcpy(out->b, &a, 4);
+	if (h->nonce_len == 12) {
+		sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1] ^ 1);
+		sip_word(&s, a);
+		b = sip_final(&s, 1);
+		__builtin_memcpy(out->b + 4, &b, 8);
+	}
+	return 0;
+}
+
+#define RATE_COUNT_WINDOW 100000000ULL /* ns */
+#define PENDING_MOST 1600 /* first packets of pending peers in a window that the daemon hears of, */
+#define REPLIES_MOST 1600   /* and answers to probes; */
+#define MISSES_MOST 100     /* packets of local programs to nobody */
+
+/* Is this one of too many of a kind? */
+static __always_inline int exceeds_rate(__u32 kind, __u32 most)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct rate_window *c = bpf_map_lookup_elem(&rate_windows, &kind);
+
+	if (!c)
+		return 0;
+	if (now - c->since >= RATE_COUNT_WINDOW) {
+		c->last = now - c->since < 2 * RATE_COUNT_WINDOW ? c->now : 0;
+		c->now = 0;
+		c->since = now;
+	}
+	__sync_fetch_and_add(&c->now, 1);
+	return c->last > most || c->now > most;
+}
+
+/* The pending peer that is answered under an alias: its NID. */
+static __always_inline struct pending_peer *pending_of(const struct session_key *k)
+{
+	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, k);
+
+	return e && e->remote_nonce.len ? e : 0;
+}
+
+#endif

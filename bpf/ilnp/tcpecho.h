@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What TCP makes of an outage. Segments that had arrived before it are sent again
+ * after it, since their acknowledgement was lost; and the acknowledgement of such
+ * a segment echoes the time stamp of one from before the outage (RFC 7323 §4.3).
+ * Linux takes the outage for a round-trip time, by which it then paces, and takes
+ * its time-out for a mistake (RFC 3522), so that it waits for what was lost as if
+ * it were under way. Without an echo it does neither: so for a while after a
+ * silence the echoes are zero, which Linux takes for none.
+ */
+#ifndef ROAM_ILNP_TCPECHO_H
+#define ROAM_ILNP_TCPECHO_H
+
+#include "deliver.h"
+
+#define OUTAGE 250000000ULL /* ns of silence; TCP waits for at least 200 ms before it sends again */
+#define ECHOES_OLD (__s32)tick(5000000000ULL) /* for so long after it, within which TCP tries */
+#define TCP_HEADER 20
+#define STAMPS 12 /* of header: time stamps, as they lie in the segments of all stacks that we know */
+
+/* Call before the packet is noted as the last one heard. */
+static __always_inline void note_return(struct session_live *l, __u64 now)
+{
+	if (l->unanswered_tx && now - l->unanswered_tx > OUTAGE)
+		l->returned = tick(now) ?: -1U; /* 0 stands for never */
+}
+
+/* Makes the echo of the segment at that offset zero. */
+__noinline int forget_echo(struct __sk_buff *skb, __u32 at)
+{
+	__be32 stamps[STAMPS / 4];
+	__u8 words;
+
+	if (bpf_skb_load_bytes(skb, at + 12, &words, 1) || words >> 4 < (TCP_HEADER + STAMPS) / 4 ||
+	    bpf_skb_load_bytes(skb, at + TCP_HEADER, stamps, STAMPS))
+		return 0;
+	/* NOP, NOP, and the option of 10 bytes */
+	if (stamps[0] != bpf_htonl(0x0101080a) || !stamps[2])
+		return 0;
+	count(RX_ECHO_FORGOTTEN);
+	if (bpf_l4_csum_replace(skb, at + TCP_CSUM_AT, stamps[2], 0, 4))
+		return -1;
+	stamps[2] = 0;
+	return bpf_skb_store_bytes(skb, at + TCP_HEADER + 8, &stamps[2], 4, 0);
+}
+
+/* Takes the echo out of a segment that comes soon after a silence. */
+static __always_inline int forget_old_echo(struct __sk_buff *skb, struct session_live *l, const struct inbound *in)
+{
+	if (!l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+		return 0;
+	if ((__s32)(tick(bpf_ktime_get_coarse_ns()) - l->returned) > ECHOES_OLD) {
+		l->returned = 0;
+		return 0;
+	}
+	return forget_echo(skb, in->c.at);
+}
+
+#endif

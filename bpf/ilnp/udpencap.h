@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Control in UDP, for paths that drop destination options or ICMPv6: what
+ * stands behind the IPv6 header, Destination Options header with the nonce and
+ * ICMPv6 message, is put behind a UDP header as it is. So the nonce is looked at
+ * here as ever, and one rule of authenticity holds for both forms. DEVIATION: no RFC
+ * has this form.
+ */
+#ifndef ROAM_ILNP_UDPENCAP_H
+#define ROAM_ILNP_UDPENCAP_H
+
+#include "../lib/csum.h"
+#include "../lib/parse.h"
+#include "session.h"
+
+#define UDP_LEN 8
+
+/* May this be such a datagram? body is the offset behind the IPv6 header. Most are
+ * told by their port, without a call.
+ */
+static __always_inline int is_encap(struct __sk_buff *skb, const struct chain *c, __u32 body)
+{
+	const __be16 *udp = (void *)(long)skb->data + body;
+
+	if (!encap_port || c->proto != IPPROTO_UDP)
+		return 0;
+	return c->at != body || (void *)udp + UDP_LEN > (void *)(long)skb->data_end || udp[1] == encap_port;
+}
+
+/* Looks into a UDP datagram to our port: if there is a control message in it, c
+ * tells of that from then on. 0, or a reason to drop it; other datagrams to that
+ * port are let alone.
+ */
+static __always_inline int open_encap(struct __sk_buff *skb, struct chain *c, __u8 *encap)
+{
+	__u8 h[UDP_LEN + 4];
+	int err;
+
+	if (!encap_port || c->proto != IPPROTO_UDP || c->fragment != WHOLE || c->nonce.len ||
+	    bpf_skb_load_bytes(skb, c->at, h, sizeof(h)))
+		return 0;
+	if ((h[2] | (__u16)h[3] << 8) != encap_port || h[UDP_LEN] != IPPROTO_ICMPV6 || h[UDP_LEN + 2] != OPT_NONCE)
+		return 0;
+	err = parse_chain(skb, c, c->at + UDP_LEN, NEXT_DEST_OPTIONS);
+	if (err)
+		return err;
+	*encap = 1;
+	count(RX_ENCAP);
+	return c->alone ? 0 : -PARSE_MALFORMED;
+}
+
+/* Makes the UDP header of a probe that of its answer: ports change places, and
+ * the sum follows the nonce. All else that answering changes, the sum of the
+ * ICMPv6 message takes back.
+ */
+static __always_inline int turn_encap(struct __sk_buff *skb, const struct chain *c, const struct nonce *own)
+{
+	__u32 at = c->nonce_at - UDP_LEN;
+	__u16 ports[2], back[2];
+	__s64 diff = bpf_csum_diff((__be32 *)c->nonce.b, 12, (__be32 *)own->b, 12, 0);
+
+	if (diff < 0 || bpf_skb_load_bytes(skb, at, ports, 4))
+		return -1;
+	back[0] = ports[1];
+	back[1] = ports[0];
+	if (bpf_l4_csum_replace(skb, at + UDP_CSUM_AT, 0, diff, BPF_F_MARK_MANGLED_0))
+		return -1;
+	return bpf_skb_store_bytes(skb, at, back, 4, 0);
+}
+
+/* Writes the UDP header at the offset at, before len bytes, of which the first
+ * size ones are the options header at h and the rest an ICMPv6 message with its
+ * sum. That message and its own pseudo-header sum to zero, so nobody has to look
+ * at its bytes, and the addresses cancel out.
+ */
+static __always_inline int put_encap(struct __sk_buff *skb, __u32 at, __u32 len, __u8 *h, const __u32 size)
+{
+	__be16 udp[4] = { encap_port, encap_port, bpf_htons(len + UDP_LEN), 0 };
+	__u32 message = bpf_htons(len - size) + bpf_htons(IPPROTO_ICMPV6);
+	__s64 sum = bpf_csum_diff(0, 0, (__be32 *)h, size, sum_neg(message));
+
+	if (sum < 0)
+		return -1;
+	sum = sum_fold(sum) + 2 * encap_port + 2 * udp[2] + bpf_htons(IPPROTO_UDP);
+	udp[3] = sum_neg(sum_fold(sum));
+	if (!udp[3])
+		udp[3] = 0xffff;
+	return bpf_skb_store_bytes(skb, at, udp, sizeof(udp), 0);
+}
+
+/* Does this ICMPv6 message go in UDP? */
+static __always_inline int is_encapsulated(const struct chain *c, __u8 next)
+{
+	return encap_port && next == IPPROTO_ICMPV6 && c->fragment == WHOLE;
+}
+
+#endif

@@ -1,0 +1,50 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+)
+
+// monitor asks each of several paths in use whether it works: the answers that
+// come over one of them keep silence from telling that another is dead. So do
+// packets that come in elsewhere than where ours leave, hence the only path in
+// use is asked too, if there is another one to take: of ours or, as a late packet may
+// have led to where the correspondent is no more, of the correspondent's.
+func (c *Core) monitor(now time.Time, s *session) {
+	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
+	every := monitorEvery
+	if len(s.entry.Paths) == 1 {
+		every = monitorOne
+	}
+	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && (len(c.host.usable(now)) > 1 || s.hasOther())
+	last := s.spokeLast(now)
+	if last {
+		choice, every = true, 0
+	}
+	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
+		return
+	}
+	if last {
+		s.update.asked++
+	}
+	s.monitored = now
+	s.watch = watch{state: settling, proved: s.watch.round, since: now}
+	c.settleRound(now, s)
+}
+
+// spokeLast reports whether this host has fallen silent since it told the correspondent
+// where it is. If the answer to that one's probe was lost, all that it may send here
+// before it is answered is spent: only what comes from here gives it more. The programs
+// tell of its second and fourth packet, so one more is not enough.
+func (s *session) spokeLast(now time.Time) bool {
+	const still, times = time.Second, 3
+	return s.update.state == acknowledged && s.update.asked < times && s.lastTx.After(s.update.first) && now.Sub(s.lastTx) >= still
+}
+
+// hasOther reports whether the correspondent has a locator that is not sent to. It may
+// speak from there, and be sent to where a late packet of it came from.
+func (s *session) hasOther() bool {
+	return slices.ContainsFunc(s.remotes, func(r remote) bool {
+		return r.standing == current && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Remote == r.l64 })
+	})
+}

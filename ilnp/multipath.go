@@ -1,0 +1,138 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam/multipath"
+)
+
+// How a session's traffic is spread over several paths, package multipath decides: the
+// core tells it of answers to probes and of what TCP shows, sends the probes that it
+// wants, and writes into the entry what it says.
+
+// use is how the session sends now.
+func (s *session) use() multipath.Use[Path] {
+	return multipath.Use[Path]{Paths: s.entry.Paths, Long: s.entry.Long, PerFlow: s.tracked()}
+}
+
+// tracked says whether connections keep to one path each as something tracks them.
+func (s *session) tracked() bool { return s.perFlow.On || s.multipath.Wished() }
+
+// longOf returns those of paths that TCP is not to take.
+func (s *session) longOf(paths []Path) []Path {
+	if s.state != Established {
+		return nil
+	}
+	u := s.use()
+	if s.entry.State != Established {
+		u.Paths = nil // TCP takes none yet
+	}
+	return s.multipath.Long(u, paths)
+}
+
+// forgetPaths drops what is known of paths that are not in use any more. One that is left
+// as its queue swallowed probes may be back soon, no longer and no faster.
+func (s *session) forgetPaths() {
+	s.multipath.Forget(func(p Path) bool { return !slices.Contains(s.entry.Paths, p) && !s.bad[p] })
+}
+
+// noteLength takes the answer to a probe.
+func (c *Core) noteLength(now time.Time, s *session, pr probe) {
+	s.multipath.HandleAnswer(now, pr.path, pr.sent)
+	if len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, pr.path) {
+		c.upsert(now, s, s.entry.Paths)
+		c.tellSpread(now, s)
+	}
+}
+
+// measure asks all paths in use at once if the length of one is in doubt.
+func (c *Core) measure(now time.Time, s *session) {
+	if s.state == Established && s.multipath.Doubtful(s.use()) {
+		s.monitored = time.Time{}
+		c.monitor(now, s)
+	}
+}
+
+// handleQueue asks all paths in use, unless that has just been done.
+func (c *Core) handleQueue(now time.Time, s *session) {
+	if s.state == Established && !s.dead && s.multipath.HandleQueue(now, s.use(), s.watch.state == settling) {
+		s.lastTx = later(s.lastTx, now)
+		c.askQueues(now, s)
+	}
+}
+
+func (c *Core) askQueues(now time.Time, s *session) {
+	s.monitored = time.Time{}
+	if c.monitor(now, s); s.watch.state == settling { // else it has other questions
+		s.multipath.Asked(now)
+	}
+}
+
+// judgeQueues takes the end of a round of probes. It reports whether to ask again at once.
+func (c *Core) judgeQueues(now time.Time, s *session) (again bool) {
+	lost := s.unansweredPaths()
+	s.multipath.HandleNoAnswer(s.use(), lost)
+	changed, again := s.multipath.HandleSettled(now, s.use(), lost, len(s.watch.answered) > 0)
+	if changed {
+		c.upsert(now, s, s.entry.Paths)
+	}
+	return again
+}
+
+// forgetQueues has all paths get the same again when nothing has waited for long.
+func (c *Core) forgetQueues(now time.Time, s *session) {
+	if s.multipath.Expire(now) {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// handleStall asks all paths in use at each sign of TCP.
+func (c *Core) handleStall(now time.Time, s *session) {
+	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.tracked() || s.watch.state == settling {
+		return
+	}
+	s.multipath.HandleStall(now, s.rtt)
+	s.lastTx = later(s.lastTx, now)
+	s.monitored = time.Time{}
+	c.monitor(now, s)
+}
+
+// judgeStall takes that all paths in use have answered a question. The correspondent
+// learns by probes that connections keep to one path: it has to answer each on its path.
+func (c *Core) judgeStall(now time.Time, s *session, question time.Time, rounds int) {
+	if s.multipath.HandleSound(now, s.use(), question, rounds) {
+		c.setPerFlow(now, s, s.perFlow.Again(now))
+		c.probePaths(now, s, s.entry.Paths)
+	}
+}
+
+// spreadAgain ends the spell in which connections keep to one path each.
+func (c *Core) spreadAgain(now time.Time, s *session) {
+	if next, over := s.perFlow.End(now); over {
+		c.setPerFlow(now, s, next)
+	}
+}
+
+// askedSpread does as the correspondent wants it.
+func (c *Core) askedSpread(now time.Time, s *session, byFlow bool) {
+	if s.multipath.HandleWish(now, byFlow) {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+func (c *Core) setPerFlow(now time.Time, s *session, spell multipath.Spell) {
+	s.multipath.HandleSpell()
+	s.perFlow = spell
+	if k := c.recordOf(s); k != nil {
+		k.perFlow = spell
+	}
+	c.upsert(now, s, s.entry.Paths)
+}
+
+// tellSpread tells when that has changed.
+func (c *Core) tellSpread(now time.Time, s *session) {
+	if spread, changed := s.multipath.Show(s.use()); changed {
+		c.notify(Event{Time: now, Kind: SpreadChanged, Key: s.key, Reason: spread.String()})
+	}
+}

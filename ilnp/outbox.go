@@ -1,0 +1,59 @@
+package ilnp
+
+import "time"
+
+// outbox holds what the core wants done until Poll takes it, and counts the input that
+// was refused.
+type outbox struct {
+	out      []Output
+	head     int // of out: what Poll has taken is before it
+	rejected map[string]rejection
+}
+
+// Poll returns the next thing to do; false: nothing more until the next Handle.
+func (o *outbox) Poll() (Output, bool) {
+	if o.head == len(o.out) {
+		o.out, o.head = o.out[:0], 0
+		return nil, false
+	}
+	next := o.out[o.head]
+	o.out[o.head] = nil
+	o.head++
+	return next, true
+}
+
+func (o *outbox) emit(next Output) { o.out = append(o.out, next) }
+
+func (o *outbox) notify(e Event) { o.emit(Notify{Event: e}) }
+
+// refusedEvery limits the events about refused input, by reason: a flood is
+// counted, not told packet by packet (RFC 6741 §11.1 allows the limit).
+const refusedEvery = time.Second
+
+type rejection struct {
+	count uint64
+	told  time.Time
+}
+
+// refuse counts bad input and tells of it.
+func (o *outbox) refuse(now time.Time, key SessionKey, reason string) {
+	r := o.rejected[reason]
+	r.count++
+	if r.told.IsZero() || now.Sub(r.told) >= refusedEvery {
+		r.told = now
+		o.notify(Event{Time: now, Kind: Refused, Key: key, Reason: reason})
+	}
+	if o.rejected == nil {
+		o.rejected = make(map[string]rejection)
+	}
+	o.rejected[reason] = r
+}
+
+// RejectedInput returns how often input was refused, by reason.
+func (o *outbox) RejectedInput() RejectedInput {
+	counts := make(RejectedInput, len(o.rejected))
+	for reason, r := range o.rejected {
+		counts[reason] = r.count
+	}
+	return counts
+}

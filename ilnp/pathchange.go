@@ -1,0 +1,51 @@
+package ilnp
+
+import (
+	"slices"
+
+	"roam"
+)
+
+// tellPaths tells what has become of the paths of a session, after the Upsert of its
+// entry, to whoever helps its connections over that. Nothing has become of a session
+// that has just begun, or that a predecessor left; and one that is only preinstalled
+// has no connections.
+func (c *Core) tellPaths(old, now Entry) {
+	if old.Key != now.Key || now.Preinstalled {
+		return
+	}
+	if why := pathChange(old, now); why != 0 {
+		c.emit(PathsChanged{Key: now.Key, Why: why, RTT: now.Grace / 2})
+	}
+}
+
+// pathChange returns what a new entry changes for the connections of its session.
+func pathChange(old, now Entry) (why roam.PathChange) {
+	add := func(is bool, what roam.PathChange) {
+		if is {
+			why |= what
+		}
+	}
+	moved := !slices.Equal(old.Paths, now.Paths)
+	add(anyNew(old.Paths, now.Paths), roam.PathsAdded)
+	add(anyNew(now.Paths, old.Paths), roam.PathsLost)
+	add(moved && why == 0, roam.PathsReordered)
+	add(now.PerFlow && !old.PerFlow || leavesLong(old, now), roam.FlowsGathered)
+	add(moved && (now.PerFlow || len(now.Long) > 0), roam.FlowsRehashed)
+	wasDown, isDown := old.Dead || len(old.Paths) == 0, now.Dead || len(now.Paths) == 0
+	add(wasDown && !isDown, roam.PathsReturned)
+	add(isDown && (why != 0 || !wasDown), roam.PathsDown)
+	return why
+}
+
+// anyNew reports whether there is a path that was not there before.
+func anyNew(before, now []Path) bool {
+	return slices.ContainsFunc(now, func(p Path) bool { return !slices.Contains(before, p) })
+}
+
+// leavesLong reports whether connections leave a path, as it turned out to be a long one.
+func leavesLong(old, now Entry) bool {
+	return old.State == Established && slices.ContainsFunc(now.Long, func(p Path) bool {
+		return slices.Contains(old.Paths, p) && !slices.Contains(old.Long, p)
+	})
+}

@@ -1,6 +1,0 @@
-package dataplane
-
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel -type event -type packet_event -type counter -type event_kind -type host_flags -type uplink_flags -type entry_flags -type rule_found -type asked  -type refusal -type half -type nonce -type addr bpf ../../bpf/ilnp_host.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel -type link_list guard ../../bpf/guard.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel -type half -type addr literal ../../bpf/literal.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel -type connection stalled ../../bpf/stalled.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu

@@ -1,0 +1,129 @@
+package ilnphost
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+)
+
+// Traffic is what passed in one session since it began.
+type Traffic struct {
+	TxPackets, TxBytes, RxPackets, RxBytes uint64
+	// Path is the one that most of the latest bytes took; zero: none that the
+	// entry still has.
+	Path ilnp.Path
+}
+
+// sentOn is how far the path counters of a session had come when they were
+// last read.
+type sentOn struct {
+	birth, seq uint32 // of the counters; others count from zero
+	bytes      [ilnp.MaxPaths]uint32
+	latest     int       // index of the path in use, -1: none
+	path       ilnp.Path // the last one that was in use
+}
+
+// advance takes a reading: the path whose counter grew the most since the last
+// one is in use. The counters wrap, a difference does not.
+func (s sentOn) advance(l bpfSessionLive) sentOn {
+	if s.birth != l.Birth || s.seq != l.PathSeq {
+		s = sentOn{birth: l.Birth, seq: l.PathSeq, latest: -1, path: s.path}
+	}
+	most := uint32(0)
+	for i, n := range l.PathBytes {
+		if d := n - s.bytes[i]; d > most {
+			most, s.latest = d, i
+		}
+	}
+	s.bytes = l.PathBytes
+	return s
+}
+
+// Activity reads what was seen of every session.
+func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error) {
+	acts := make([]ilnp.Activity, 0, len(p.known))
+	traffic := make(map[ilnp.SessionKey]Traffic, len(p.known))
+	for k, row := range p.known {
+		l, err := p.live(row.Slot)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read activity of session: %w", err)
+		}
+		if l.Birth != row.Birth {
+			l = bpfSessionLive{} // nothing seen yet
+		}
+		acts = append(acts, ilnp.Activity{Key: k, LastRx: dataplane.Instant(l.LastRx), LastTx: dataplane.Instant(l.LastTx), LastNonceRx: dataplane.Instant(l.LastNonceRx),
+			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0, AsksPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0})
+		traffic[k] = Traffic{
+			TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
+			Path: p.inUse(k, row, l),
+		}
+	}
+	return acts, traffic, nil
+}
+
+// LastHeard reads when the correspondents of sessions were last heard.
+func (p *Plane) LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error) {
+	acts := make([]ilnp.Activity, 0, len(keys))
+	for _, k := range keys {
+		row, there := p.known[k]
+		if !there {
+			continue
+		}
+		l, err := p.live(row.Slot)
+		if err != nil {
+			return nil, fmt.Errorf("read when a session was heard: %w", err)
+		}
+		if l.Birth == row.Birth {
+			acts = append(acts, ilnp.Activity{Key: k, LastRx: dataplane.Instant(l.LastRx)})
+		}
+	}
+	return acts, nil
+}
+
+// live reads what was seen in a slot, out of the memory of the map itself: a
+// system call for each of many sessions would hold the daemon up.
+func (p *Plane) live(slot uint32) (l bpfSessionLive, err error) {
+	if p.lives == nil {
+		if p.lives, err = p.objs.SessionLives.Memory(); err != nil {
+			return l, err
+		}
+	}
+	const size = int(unsafe.Sizeof(l))
+	_, err = p.lives.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&l)), size), int64(slot)*int64(size))
+	return l, err
+}
+
+// inUse returns the path that the session's last packets took, as long as the
+// entry still has it.
+func (p *Plane) inUse(k ilnp.SessionKey, row bpfSessionEntry, l bpfSessionLive) ilnp.Path {
+	s := p.sent[k].advance(l)
+	paths := p.pathsOf(row)
+	if len(paths) == 1 && l.TxPackets > 0 {
+		return paths[0] // of a single path nothing is counted
+	}
+	if s.seq == row.Seq && s.latest >= 0 && s.latest < len(paths) {
+		s.path = paths[s.latest]
+	}
+	if p.sent == nil {
+		p.sent = make(map[ilnp.SessionKey]sentOn)
+	}
+	p.sent[k] = s
+	if l.Birth == 0 || !slices.Contains(paths, s.path) {
+		return ilnp.Path{}
+	}
+	return s.path
+}
+
+// pathsOf returns the paths of an entry as the core names them.
+func (p *Plane) pathsOf(row bpfSessionEntry) []ilnp.Path {
+	out := make([]ilnp.Path, 0, row.N_paths)
+	for _, way := range row.Paths[:min(int(row.N_paths), len(row.Paths))] {
+		remote := row.Remote[int(way)%len(row.Remote)]
+		out = append(out, ilnp.Path{Local: p.uplinks.owner[way>>4], Remote: roam.L64(remote.uint64())})
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package ilnphost
+
+import (
+	"fmt"
+
+	"roam"
+)
+
+// AttachSession puts the outbound program on the egress of the session device,
+// and the sink for packets that are only seemingly sent on its other end.
+func (p *Plane) AttachSession(device, peer roam.LinkID) error {
+	if err := p.set.AttachLink(peer, true, p.objs.IlnpSessionSink); err != nil {
+		return fmt.Errorf("attach to the other end of the session device: %w", err)
+	}
+	if err := p.set.AttachLink(device, false, p.objs.IlnpSessionEgress); err != nil {
+		return fmt.Errorf("attach to session device: %w", err)
+	}
+	return nil
+}
+
+// AttachSegmentation puts the outbound program on the ingress of the far end of the
+// segmentation device, whose near end HostSettings names.
+func (p *Plane) AttachSegmentation(far roam.LinkID) error {
+	if err := p.set.AttachLink(far, true, p.objs.IlnpSessionEgress); err != nil {
+		return fmt.Errorf("attach to the segmentation device: %w", err)
+	}
+	return nil
+}
+
+// AttachUplink puts the inbound program on the ingress of an uplink, and the
+// guard against leaks on its egress. hasMAC says whether frames carry an
+// Ethernet header. It may be called again for the same link.
+func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
+	in, out := p.objs.IlnpUplinkIngress, p.objs.IlnpUplinkEgress
+	if !hasMAC {
+		if err := p.loadRaw(); err != nil {
+			return fmt.Errorf("attach to link %d, which has no MAC header: %w", uplink, err)
+		}
+		in, out = p.raw.IlnpRawlinkIngress, p.raw.IlnpRawlinkEgress
+	}
+	if err := p.set.AttachLink(uplink, true, in); err != nil {
+		return fmt.Errorf("attach to ingress of link %d: %w", uplink, err)
+	}
+	if err := p.set.AttachLink(uplink, false, out); err != nil {
+		return fmt.Errorf("attach to egress of link %d: %w", uplink, err)
+	}
+	return p.guard.admit(uplink)
+}
+
+// DetachUplink takes the programs off a link, which may be gone.
+func (p *Plane) DetachUplink(uplink roam.LinkID) error {
+	if err := p.guard.expel(uplink); err != nil {
+		return err
+	}
+	return p.set.Detach(uplink)
+}
+
+// AttachedUplinks returns the links to which an earlier process attached the programs of
+// an uplink: the session device has them in one direction only. Pins of links that are
+// gone are removed.
+func (p *Plane) AttachedUplinks() ([]roam.LinkID, error) { return p.set.Attached() }

@@ -1,0 +1,382 @@
+package ilnphost
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/dataplane"
+	"roam/wire/ip6"
+)
+
+// ErrFull is wrapped when there is no room for another session or correspondent.
+var ErrFull = errors.New("table is full")
+
+// slotTable hands out indexes of an array.
+type slotTable struct {
+	next uint32
+	free []uint32
+}
+
+// without makes the indexes below the highest one in use free that are not.
+func (s *slotTable) without(used map[uint32]bool) {
+	for n := range used {
+		s.next = max(s.next, n+1)
+	}
+	for n := range s.next {
+		if !used[n] {
+			s.free = append(s.free, n)
+		}
+	}
+}
+
+func (s *slotTable) take(limit uint32) (uint32, bool) {
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		return slot, true
+	}
+	if s.next >= limit {
+		return 0, false
+	}
+	s.next++
+	return s.next - 1, true
+}
+
+// adopt reads the sessions of an earlier process: their slots stay theirs.
+func (p *Plane) adopt() error {
+	if err := p.adoptEntries(); err != nil {
+		return err
+	}
+	p.adopted = len(p.known) > 0
+	if err := errors.Join(p.adoptCollisions(), p.adoptPlaces()); err != nil {
+		return err
+	}
+	if err := p.adoptSources(); err != nil {
+		return err
+	}
+	for i := range p.uplinks.owner {
+		var row bpfUplink
+		if err := p.objs.Uplinks.Lookup(uint32(i), &row); err != nil {
+			return fmt.Errorf("read uplink map: %w", err)
+		}
+		p.uplinks.adopt(uint8(i), row)
+	}
+	return nil
+}
+
+func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
+	if row.Ifindex == 0 {
+		return
+	}
+	l := roam.LinkLocator{Link: roam.LinkID(row.Ifindex), L64: roam.L64(row.L64.uint64())}
+	if t.index == nil {
+		t.index = make(map[roam.LinkLocator]uint8)
+	}
+	t.clock++
+	t.index[l], t.owner[i], t.used[i] = i, l, t.clock
+}
+
+// Upsert makes or replaces a session's entry. Paths from locators that
+// SetUplinks was not told of are left out.
+func (p *Plane) Upsert(entry ilnp.Entry) error {
+	old, exists := p.known[entry.Key]
+	row, more := p.row(entry)
+	settled := exists && old.Flags&bpfEntryFlagsENTRY_PREINSTALLED == 0
+	if settled || old.Flags&bpfEntryFlagsENTRY_PLAIN != 0 {
+		row.Flags |= old.Flags & bpfEntryFlagsENTRY_REAL_SOCKETS // once seen plain, an entry may have such sockets
+	}
+	var kept error
+	if exists {
+		row.Flags |= old.Flags & bpfEntryFlagsENTRY_PLAIN_FLOWS
+		if p.turns(old, row) {
+			var flag bpfEntryFlags
+			flag, kept = p.keepPlain(old)
+			row.Flags |= flag
+		}
+		row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, nextSeq(old, row)
+		if old.LocalNonce != row.LocalNonce || old.RemoteNonce.Len > 0 && old.RemoteNonce != row.RemoteNonce {
+			row.Birth = uint32(random64()) | 1 // what was seen was another session
+		}
+	} else {
+		slot, ok := p.slots.take(p.objs.SessionLives.MaxEntries())
+		if !ok {
+			return fmt.Errorf("session with %s: %w", entry.RemoteNID, ErrFull)
+		}
+		row.Slot, row.Birth = slot, uint32(random64())|1
+	}
+	more, err := p.addSources(entry.Key, old, row, more)
+	if err == nil && settled {
+		err = p.publish(row)
+	} else if err == nil {
+		row, err = p.publishNew(row)
+	}
+	if err != nil {
+		if !exists {
+			p.slots.free = append(p.slots.free, row.Slot)
+		}
+		return fmt.Errorf("write session with %s: %w", entry.RemoteNID, err)
+	}
+	p.known[entry.Key] = row
+	err = errors.Join(kept, p.setCollisions(entry, row))
+	p.keepSources(entry.Key, old, row, more)
+	return err
+}
+
+// publishNew publishes a session whose correspondent may have spoken plain IPv6 to
+// us before, or does so meanwhile: connections of that time may be there. The
+// programs look for them until it is known that it has not: a segment of one that
+// they took for the session's would be answered with a reset. As long as a session
+// is only expected, its correspondent's packets are plain IPv6.
+func (p *Plane) publishNew(row bpfSessionEntry) (bpfSessionEntry, error) {
+	keep := row.Flags & (bpfEntryFlagsENTRY_REAL_SOCKETS | bpfEntryFlagsENTRY_PREINSTALLED)
+	row.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
+	if err := p.publish(row); err != nil || keep != 0 {
+		return row, err
+	}
+	var was uint8
+	err := p.objs.PlainNodes.Lookup(&bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		without := row
+		without.Flags &^= bpfEntryFlagsENTRY_REAL_SOCKETS
+		if p.publishFlags(without) {
+			row = without
+		}
+	}
+	return row, nil
+}
+
+// nextSeq returns the number of the new entry: never one that an earlier entry
+// had, for what was seen under it would count again. A core that restored an
+// older state counts on from there.
+func nextSeq(old, row bpfSessionEntry) uint32 {
+	if row.Seq > old.Seq {
+		return row.Seq
+	}
+	row.Slot, row.Birth, row.Seq = old.Slot, old.Birth, old.Seq
+	if row == old {
+		return old.Seq
+	}
+	return old.Seq + 1
+}
+
+// byAlias reports whether the NIDs on the wire do not lead to the session.
+func byAlias(row bpfSessionEntry) bool {
+	return row.Alias != bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
+}
+
+// Delete removes a session's entry, and the pending peer of that name; one that does
+// not exist is no error.
+func (p *Plane) Delete(k ilnp.SessionKey) error {
+	key := sessionKey(k)
+	row, ok := p.known[k]
+	if !ok {
+		_ = p.objs.PendingPeers.Delete(&key)
+		return nil
+	}
+	p.withdraw(row)
+	delete(p.known, k)
+	delete(p.sent, k)
+	p.slots.free = append(p.slots.free, row.Slot)
+	p.collisions.forget(p.objs.NidCollisions, k)
+	p.keepSources(k, row, bpfSessionEntry{}, nil)
+	// The pending peer that the session came from would answer under its old name.
+	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
+		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
+		_ = p.objs.PendingPeers.Delete(&pending)
+	}
+	return nil
+}
+
+// Dismiss forgets a pending peer: what is sent to its NID is not for it any more.
+func (p *Plane) Dismiss(k ilnp.SessionKey, shown ilnp.Nonce) error {
+	key := sessionKey(k)
+	var e bpfPendingPeer
+	err := p.objs.PendingPeers.Lookup(&key, &e)
+	if err == nil && e.RemoteNonce == nonce(shown) {
+		err = p.objs.PendingPeers.Delete(&key)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget pending peer: %w", err)
+	}
+	return nil
+}
+
+// Sync makes the entries equal to want: others are removed, then missing ones
+// are made.
+func (p *Plane) Sync(want []ilnp.Entry) error {
+	var errs []error
+	keep := make(map[ilnp.SessionKey]bool, len(want))
+	for _, w := range want {
+		keep[w.Key] = true
+	}
+	for k := range p.known {
+		if !keep[k] {
+			errs = append(errs, p.Delete(k))
+		}
+	}
+	for _, w := range want {
+		errs = append(errs, p.Upsert(w))
+	}
+	return errors.Join(errs...)
+}
+
+// row turns a core's pair into the entry of the map, and returns the locators
+// to be accepted as sources that it has no room for.
+func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
+	r := bpfSessionEntry{
+		Alias:       sessionKey(entry.Key),
+		LocalNid:    half(uint64(entry.LocalNID)),
+		RemoteNid:   half(uint64(entry.RemoteNID)),
+		LocalNonce:  nonce(entry.LocalNonce),
+		RemoteNonce: nonce(entry.RemoteNonce),
+		NonceUntil:  dataplane.Monotonic(entry.NonceUntil),
+		Grace:       uint32(grace(entry.Grace)),
+		Seq:         entry.Seq,
+		Flags:       entryFlags(entry),
+	}
+	if p.realNID {
+		r.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
+	}
+	if byAlias(r) {
+		r.Flags |= bpfEntryFlagsENTRY_BY_ALIAS
+		if entry.Named {
+			r.Flags |= bpfEntryFlagsENTRY_NAMED
+		}
+	}
+	nids := ip6.Add(sum(uint64(entry.LocalNID)), sum(uint64(entry.RemoteNID)))
+	handles := ip6.Add(sum(uint64(entry.Key.Local)), sum(uint64(entry.Key.Remote)))
+	delta := ip6.Add(nids, ^handles)
+	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
+	for _, path := range entry.Paths {
+		added := p.addPath(&r, path)
+		if added > 0 && slices.Contains(entry.Long, path) {
+			r.LongPaths |= 1 << r.N_paths
+		}
+		if added > 0 {
+			r.Costs |= uint64(entry.Costs[path]&15) << (4 * r.N_paths)
+		}
+		r.N_paths += added
+	}
+	for _, path := range entry.Reserve {
+		r.N_reserve += p.addPath(&r, path)
+	}
+	var more []bpfHalf
+	for _, l := range entry.Accept {
+		h, n := half(uint64(l)), int(r.N_remote+r.N_accept)
+		switch {
+		case slices.Contains(r.Remote[:n], h):
+		case n < len(r.Remote):
+			r.Remote[n] = h
+			r.N_accept++
+		default:
+			more = append(more, h)
+		}
+	}
+	for i, l := range r.Remote[:r.N_remote+r.N_accept] {
+		if slices.Contains(entry.Unvalidated, roam.L64(l.uint64())) {
+			r.Unvalidated |= 1 << i
+		}
+		if slices.Contains(entry.Given, roam.L64(l.uint64())) {
+			r.Given |= 1 << i
+		}
+	}
+	r.First = r.Paths[0]
+	r.N_sources = uint8(min(len(more), 255))
+	return r, more
+}
+
+// grace bounds how long an unvalidated locator gets the rate before; an unknown
+// round trip is taken for 100 ms.
+func grace(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 200 * time.Millisecond
+	}
+	return min(max(d, 20*time.Millisecond), 2*time.Second)
+}
+
+// sum is the one's-complement sum of half an address.
+func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }
+
+// addPath appends a path, and returns how many were: 1, or 0 where there is no
+// room or no such uplink.
+func (p *Plane) addPath(r *bpfSessionEntry, path ilnp.Path) uint8 {
+	up, ok := p.uplinks.indexOf(path.Local)
+	next := int(r.N_paths + r.N_reserve)
+	if !ok || next == len(r.Paths) {
+		return 0
+	}
+	h := half(uint64(path.Remote))
+	remote := slices.Index(r.Remote[:r.N_remote], h)
+	if remote < 0 {
+		if int(r.N_remote) == len(r.Remote) {
+			return 0
+		}
+		remote = int(r.N_remote)
+		r.Remote[remote] = h
+		r.N_remote++
+	}
+	r.Paths[next] = up<<4 | uint8(remote)
+	return 1
+}
+
+func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
+	switch entry.State {
+	case ilnp.Initiated:
+		f |= bpfEntryFlagsENTRY_INITIATED
+	case ilnp.Plain:
+		f |= bpfEntryFlagsENTRY_PLAIN | bpfEntryFlagsENTRY_REAL_SOCKETS
+	}
+	if entry.Dead {
+		f |= bpfEntryFlagsENTRY_DEAD
+	}
+	if entry.Rule == ilnp.RuleRFC6741 {
+		f |= bpfEntryFlagsENTRY_RFC6741
+	}
+	if entry.RuleSought {
+		f |= bpfEntryFlagsENTRY_RULE_SOUGHT
+	}
+	if entry.NonceAlways {
+		f |= bpfEntryFlagsENTRY_NONCE_ALWAYS
+	}
+	if entry.Encap {
+		f |= bpfEntryFlagsENTRY_ENCAP
+	}
+	if entry.Unrecorded {
+		f |= bpfEntryFlagsENTRY_UNRECORDED
+	}
+	if entry.Unconfirmed {
+		f |= bpfEntryFlagsENTRY_UNCONFIRMED
+	}
+	if entry.ICMPRule == ilnp.RuleRFC6741 && entry.State != ilnp.Plain {
+		f |= bpfEntryFlagsENTRY_ICMP_RFC6741
+	}
+	if entry.Preinstalled {
+		f |= bpfEntryFlagsENTRY_PREINSTALLED
+	}
+	if entry.PerFlow || len(entry.Long) > 0 {
+		f |= bpfEntryFlagsENTRY_PER_FLOW
+	}
+	return f
+}
+
+// UplinksInUse returns the local locators that entries of an earlier process
+// send from: a successor waits for them before it writes anything.
+func (p *Plane) UplinksInUse() []roam.LinkLocator {
+	var out []roam.LinkLocator
+	seen := make(map[uint8]bool)
+	for _, row := range p.known {
+		for _, path := range row.Paths[:row.N_paths] {
+			if up := path >> 4; !seen[up] {
+				seen[up] = true
+				out = append(out, p.uplinks.owner[up])
+			}
+		}
+	}
+	return out
+}

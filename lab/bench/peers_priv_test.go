@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/lab/linkem"
+	"roam/lab/peergen"
+	"roam/lab/topo"
+)
+
+const (
+	crowdSize    = 10_000
+	crowdPort    = 5600
+	crowdMetrics = "127.0.0.1:9643"
+	inFlight     = 900 // correspondents that set up a session at a time
+)
+
+// listen takes what comes to a port of MN, so that its stack has no reason to
+// complain.
+func (w *world) listen(b *testing.B, port int) {
+	b.Helper()
+	var conn net.PacketConn
+	must(b, w.mn.Do(func() (err error) {
+		conn, err = net.ListenPacket("udp6", fmt.Sprintf("[::]:%d", port))
+		return err
+	}))
+	go func() {
+		buf := make([]byte, 2048)
+		for {
+			if _, _, err := conn.ReadFrom(buf); errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+	}()
+	b.Cleanup(func() { conn.Close() })
+}
+
+// crowdWorld has a peer generator behind R that speaks to MN, whose tables have room for
+// just that many.
+func crowdWorld(b *testing.B, links int, locators int) (*world, *peergen.Generator) {
+	b.Helper()
+	w := newWorld(b, links, linkem.Params{})
+	w.more = fmt.Sprintf("[ilnp]\nmax_sessions = %d\n[metrics]\nlisten = %q\n", crowdSize, crowdMetrics)
+	var active []string
+	for i := range links {
+		active = append(active, fmt.Sprintf("net%d", i+1))
+	}
+	w.startRoam(b, "soft", active[links-1])
+	w.listen(b, crowdPort)
+	c, err := peergen.Start(w.r, "peers", peergen.Options{
+		Locators: locators, Port: crowdPort, Target: roam.ILV{L64: roam.ILVFromAddr(netMN[links-1].Addr()).L64, NID: nidMN},
+	})
+	must(b, err)
+	b.Cleanup(func() { c.Close() })
+	return w, c
+}
+
+var establishedLine = regexp.MustCompile(`(?m)^roam_sessions\{state="established"\} (\d+)`)
+
+// established asks the daemon on MN how many sessions it has.
+func (w *world) established(b *testing.B) int {
+	b.Helper()
+	out, err := w.mn.Command(b.Context(), "curl", "-s", "http://"+crowdMetrics+"/metrics").Output()
+	if err != nil {
+		b.Fatalf("read metrics: %v", err)
+	}
+	m := establishedLine.FindSubmatch(out)
+	if m == nil {
+		b.Fatalf("metrics without sessions: %s", out[:min(len(out), 2000)])
+	}
+	n, _ := strconv.Atoi(string(m[1]))
+	return n
+}
+
+// soon waits for something, but no longer than applications wait for an answer.
+func (w *world) soon(b *testing.B, what func() bool) bool {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 200*time.Millisecond)
+	defer cancel()
+	return topo.Wait(ctx, "an answer", what) == nil
+}
+
+// gather opens a session with every correspondent, as fast as probes come back
+// to it, and returns how long it takes until the daemon has them all.
+func (w *world) gather(b *testing.B, c *peergen.Generator, n int) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	for i := 0; i < n; {
+		if ctx.Err() != nil {
+			b.Fatalf("%d of %d correspondents were probed", c.Probed(), n)
+		}
+		if i-c.Probed() < inFlight {
+			must(b, c.Open(i))
+			i++
+			continue
+		}
+		// One that was lost is retransmitted after a while, as every sender does.
+		if !w.soon(b, func() bool { return i-c.Probed() < inFlight }) {
+			must(b, c.OpenAgain(i, inFlight/2))
+		}
+	}
+	for w.established(b) < n {
+		if ctx.Err() != nil {
+			b.Fatalf("%d of %d sessions, %+v", w.established(b), n, c.Counts())
+		}
+		if !w.soon(b, func() bool { return false }) {
+			must(b, c.OpenAgain(n, inFlight/2))
+		}
+	}
+	return time.Since(began)
+}
+
+// BenchmarkNewSessions measures how many correspondents a second one host takes
+// up a session with: first packet, probe, its answer, session.
+func BenchmarkNewSessions(b *testing.B) {
+	w, c := crowdWorld(b, 1, 1)
+	var took time.Duration
+	for b.Loop() {
+		if took == 0 { // they can be new only once
+			took = w.gather(b, c, crowdSize)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(crowdSize/took.Seconds(), "sessions/s")
+	b.ReportMetric(took.Seconds(), "s")
+	b.ReportMetric(float64(c.Counts().Probes), "probes")
+}
+
+// mapBytes reads what the kernel counts for the maps of MN's data plane.
+func (w *world) mapBytes(b *testing.B) map[string]int {
+	b.Helper()
+	all := make(map[string]int)
+	pins := w.mnNode.RunDir() + "/bpf"
+	entries, err := os.ReadDir(pins)
+	must(b, err)
+	for _, e := range entries {
+		out, err := w.mn.Command(b.Context(), "bpftool", "map", "show", "pinned", pins+"/"+e.Name()).Output()
+		if m := memlock.FindSubmatch(out); err == nil && m != nil {
+			all[e.Name()], _ = strconv.Atoi(string(m[1]))
+		}
+	}
+	return all
+}
+
+// daemonCPU is the processor time that the daemon on MN has had.
+func (w *world) daemonCPU(b *testing.B) time.Duration {
+	b.Helper()
+	status, err := w.mnNode.Status(b.Context())
+	must(b, err)
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", status.PID))
+	must(b, err)
+	// utime and stime, the 14th and 15th field; the name has no blank.
+	f := strings.Fields(string(stat))
+	u, _ := strconv.Atoi(f[13])
+	s, _ := strconv.Atoi(f[14])
+	const tick = 10 * time.Millisecond // USER_HZ
+	return time.Duration(u+s) * tick
+}
+
+var memlock = regexp.MustCompile(`memlock (\d+)B`)
+
+// BenchmarkCrowd has 10,000 correspondents with eight locators each, and moves:
+// kernel memory for each, and the time until each has had its Locator Update.
+func BenchmarkCrowd(b *testing.B) {
+	w, c := crowdWorld(b, 2, 8)
+	empty := w.mapBytes(b)
+	w.gather(b, c, crowdSize)
+	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
+	defer cancel()
+	must(b, topo.Wait(ctx, "locators of the peer generator", func() bool {
+		for i, more := 0, 0; i < crowdSize && more < inFlight; i++ {
+			if !c.IsAcked(i) {
+				more++
+				must(b, c.Tell(i))
+			}
+		}
+		return c.Acked() == crowdSize
+	}))
+	full := w.mapBytes(b)
+	var took, spread, spent time.Duration
+	repeated := 0
+	for b.Loop() {
+		if took > 0 {
+			continue // one move is what is measured
+		}
+		c.Mark()
+		before := c.Counts().Updates
+		cpu := w.daemonCPU(b)
+		began := time.Now()
+		_, err := w.mnNode.Ask(ctx, "locator", "disable", "net2")
+		must(b, err)
+		must(b, topo.Wait(ctx, "Locator Updates", func() bool { n, _, _ := c.Told(); return n == crowdSize }))
+		spent = w.daemonCPU(b) - cpu
+		_, first, last := c.Told()
+		took, spread = last.Sub(began), last.Sub(first)
+		repeated = c.Counts().Updates - before - crowdSize
+		_, err = w.mnNode.Ask(ctx, "locator", "enable", "net2")
+		must(b, err)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(took.Seconds(), "s-to-last-update")
+	b.ReportMetric(spread.Seconds(), "s-first-to-last")
+	b.ReportMetric(float64(repeated), "repeated")
+	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["sources"]
+	b.ReportMetric(float64(sum)/crowdSize, "B/session")
+	b.ReportMetric(spent.Seconds(), "s-cpu-daemon")
+	var names []string
+	for name, n := range full {
+		names = append(names, fmt.Sprintf("%s %d->%d", name, empty[name], n))
+	}
+	b.Log(strings.Join(names, ", "))
+}

@@ -1,0 +1,25 @@
+// Package multipath decides how the traffic towards one correspondent is spread
+// over several paths: which of them are so long that TCP keeps off them, what
+// share of the packets each of the others gets, and whether each TCP connection
+// has to keep to one path.
+//
+// A Machine is made for each correspondent and is told what was seen. Its path
+// type P is whatever its owner sends along: two locators and a link, two
+// addresses, an interface.
+//
+//	HandleAnswer     a probe was answered        HandleStall   TCP had time-outs
+//	HandleNoAnswer   paths left probes alone     HandleQueue   segments of TCP wait
+//	HandleSettled    a round of probes is over   HandleWish    what the other end wants
+//	HandleSound      all paths answered it       Expire        time has passed
+//
+// Its answers are values: Long, Costs and Spread say how to send; that paths are
+// to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The
+// owner sends the probes, and says with Use what it sends along now. A Spell, for
+// which connections keep to one path each, is the owner's to keep, as it may outlast
+// the machine.
+//
+// It is pure: it sees no socket, no clock and no goroutine. It omits the choice of
+// the paths in use and the judgement whether one works at all. It is driven by the
+// core ilnp, and made for other systems with several paths: site borders, shim6,
+// Multipath TCP.
+package multipath

@@ -1,0 +1,145 @@
+package multipath
+
+import (
+	"slices"
+	"time"
+)
+
+// Regularly is how often the owner of a Machine probes several paths in use without
+// being asked to.
+const Regularly = 5 * time.Second
+
+// Use is how the owner sends now. Nothing of it is kept.
+type Use[P comparable] struct {
+	Paths   []P  // all that are in use
+	Long    []P  // of those, which TCP does not take
+	PerFlow bool // each connection keeps to one path
+}
+
+// Machine is what is known of the paths towards one correspondent. Its zero value
+// knows nothing. It is not safe for concurrent use.
+type Machine[P comparable] struct {
+	lengths lengths[P]
+	queues  queues[P]
+	stall   stall
+	wish    wish
+	shown   Spread
+}
+
+// HandleAnswer takes the answer to a probe that was sent along a path.
+func (m *Machine[P]) HandleAnswer(now time.Time, p P, sent time.Time) {
+	m.lengths.note(now, p, now.Sub(sent))
+	m.queues.note(now, p, sent)
+}
+
+// HandleNoAnswer takes paths that were probed and have not answered: TCP waits no
+// longer for their length, as the other end may answer no probe at all.
+func (m *Machine[P]) HandleNoAnswer(u Use[P], paths []P) {
+	for _, p := range paths {
+		if m.lengths.doubts(p, u) {
+			m.lengths.giveUp(p)
+		}
+	}
+}
+
+// Long returns those of paths that TCP is not to take, in place of what it takes by
+// u: the long ones, and those that it has not taken yet and whose length is not known,
+// but for one if that is all.
+func (m *Machine[P]) Long(u Use[P], paths []P) []P {
+	if len(paths) < 2 || u.PerFlow {
+		return nil
+	}
+	least := m.lengths.leastOf(paths)
+	unasked := func(p P) bool {
+		_, asked := m.lengths.by[p]
+		return !asked && !u.taken(p)
+	}
+	if !slices.ContainsFunc(paths, func(p P) bool { return !unasked(p) }) {
+		return slices.Clone(paths[1:])
+	}
+	wasLong := func(p P) bool { return m.shown == ByLength && slices.Contains(u.Long, p) }
+	return slices.DeleteFunc(slices.Clone(paths), func(p P) bool {
+		return !unasked(p) && !m.lengths.isLong(p, least, wasLong(p))
+	})
+}
+
+// taken reports whether TCP takes a path.
+func (u Use[P]) taken(p P) bool { return slices.Contains(u.Paths, p) && !slices.Contains(u.Long, p) }
+
+// Doubtful reports whether all paths in use are to be probed at once, as one was never
+// probed, or was found to be long by one answer, which may have been late.
+func (m *Machine[P]) Doubtful(u Use[P]) bool {
+	return len(u.Paths) > 1 && slices.ContainsFunc(u.Paths, func(p P) bool { return m.lengths.doubts(p, u) })
+}
+
+// Unasked returns the paths in use that nobody has probed.
+func (m *Machine[P]) Unasked(u Use[P]) []P {
+	if len(u.Paths) < 2 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(u.Paths), func(p P) bool { _, asked := m.lengths.by[p]; return asked })
+}
+
+// RTT returns the round-trip time of a path, the least of the last one to two minutes;
+// false: it is not known.
+func (m *Machine[P]) RTT(p P) (time.Duration, bool) {
+	l := m.lengths.by[p]
+	return l.rtt(), l.n > 0
+}
+
+// Costs returns those of paths that get less than others: each step of two halves what
+// a path gets.
+func (m *Machine[P]) Costs(paths []P) map[P]uint8 { return m.queues.costsOf(paths) }
+
+// Spread returns how TCP is spread over the paths in use.
+func (m *Machine[P]) Spread(u Use[P]) Spread {
+	switch {
+	case u.PerFlow:
+		return ByFlow
+	case slices.ContainsFunc(u.Long, func(p P) bool {
+		n := m.lengths.by[p].n
+		return n == lengthTwice || n > 0 && m.shown == ByLength
+	}):
+		return ByLength
+	}
+	return ByPacket
+}
+
+// Show returns Spread, and whether it differs from what Show returned the last time.
+func (m *Machine[P]) Show(u Use[P]) (s Spread, changed bool) {
+	s = m.Spread(u)
+	changed = s != m.shown
+	m.shown = s
+	return s, changed
+}
+
+// HandlePaths takes that other paths are in use than before: what TCP has shown is
+// forgotten, and so is what a question about queues has brought so far.
+func (m *Machine[P]) HandlePaths() {
+	m.stall = stall{}
+	m.queues = queues[P]{costs: m.queues.costs, last: m.queues.last}
+}
+
+// Forget drops what is known of paths that are gone.
+func (m *Machine[P]) Forget(gone func(P) bool) {
+	m.lengths.forget(gone)
+	m.queues.forget(gone)
+}
+
+// Spread is how TCP is spread over several paths; all else is spread by packet.
+type Spread uint8
+
+// The values of Spread.
+const (
+	ByPacket Spread = iota
+	ByFlow          // each connection keeps to one path: something on one of them tracks connections
+	ByLength        // each keeps to one of the short paths: others take more than twice as long
+)
+
+// String returns the value in lower case.
+func (s Spread) String() string {
+	if names := [...]string{"packet", "flow", "length"}; int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown"
+}

@@ -1,0 +1,494 @@
+package multipath
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	a, b, c = "a", "b", "c"
+	ms      = time.Millisecond
+)
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// bench is a machine and what its owner sends along.
+type bench struct {
+	Machine[string]
+	use Use[string]
+	now time.Time
+}
+
+func newBench(paths ...string) *bench {
+	return &bench{now: epoch, use: Use[string]{Paths: paths}}
+}
+
+// follow has the owner do as the machine says.
+func (x *bench) follow() { x.use.Long = x.Long(x.use, x.use.Paths) }
+
+// answer has probes of these round trips be answered, and time pass for the longest.
+func (x *bench) answer(rtts map[string]time.Duration) {
+	sent := x.now
+	for _, p := range slices.Sorted(maps.Keys(rtts)) {
+		x.HandleAnswer(sent.Add(rtts[p]), p, sent)
+		x.now = later(x.now, sent.Add(rtts[p]))
+	}
+	x.follow()
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// TCP leaves the long ones of paths alone, once their length is known.
+func TestLong(t *testing.T) {
+	for _, test := range []struct {
+		rtts map[string]time.Duration
+		long []string
+	}{
+		{map[string]time.Duration{a: 10 * ms, b: 10 * ms}, nil},
+		{map[string]time.Duration{a: 20 * ms, b: 41 * ms}, nil}, // TCP gets more from both
+		{map[string]time.Duration{a: 10 * ms, b: 24 * ms}, []string{b}},
+		{map[string]time.Duration{a: 100 * ms, b: 10 * ms}, []string{a}},
+		{map[string]time.Duration{a: 300 * time.Microsecond, b: 2 * ms}, nil}, // a busy host may add that
+		{map[string]time.Duration{a: 100 * ms, b: 10 * ms, c: 300 * ms}, []string{a, c}},
+		{map[string]time.Duration{a: 10 * ms}, []string{b}}, // not measured, and not taken so far
+		{nil, []string{b}}, // of those that nobody knows, one is taken
+	} {
+		x := newBench(a, b)
+		if len(test.rtts) == 3 {
+			x.use.Paths = []string{a, b, c}
+		}
+		x.use.Long = x.use.Paths
+		x.answer(test.rtts)
+		if !slices.Equal(x.use.Long, test.long) {
+			t.Errorf("%v: TCP does not take %v, want %v", test.rtts, x.use.Long, test.long)
+		}
+		for p, want := range test.rtts {
+			if rtt, known := x.RTT(p); !known || rtt != want {
+				t.Errorf("%v: %s takes %v, %v", test.rtts, p, rtt, known)
+			}
+		}
+		x.use.PerFlow = true
+		if x.follow(); len(x.use.Long) != 0 {
+			t.Errorf("%v: connections keep to one path each, but not to %v", test.rtts, x.use.Long)
+		}
+	}
+}
+
+// One path is never a long one, and need not be asked.
+func TestOnePath(t *testing.T) {
+	x := newBench(a)
+	x.follow()
+	if len(x.use.Long) != 0 || x.Doubtful(x.use) || len(x.Unasked(x.use)) != 0 || x.HandleQueue(x.now, x.use, false) {
+		t.Errorf("TCP does not take %v, doubts %v, asks %v", x.use.Long, x.Doubtful(x.use), x.Unasked(x.use))
+	}
+}
+
+// A path is doubtful until it was measured, and while one late answer has made it long.
+func TestDoubtful(t *testing.T) {
+	x := newBench(a, b)
+	if !x.Doubtful(x.use) || !slices.Equal(x.Unasked(x.use), []string{a, b}) {
+		t.Errorf("nothing is known, and asked are %v", x.Unasked(x.use))
+	}
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 120 * ms})
+	if s, changed := x.Show(x.use); !x.Doubtful(x.use) || s != ByPacket || changed {
+		t.Errorf("one late answer: shown by %v, doubted %v", s, x.Doubtful(x.use))
+	}
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 120 * ms})
+	if s, changed := x.Show(x.use); x.Doubtful(x.use) || s != ByLength || !changed {
+		t.Errorf("two answers: shown by %v, doubted %v", s, x.Doubtful(x.use))
+	}
+	x.answer(map[string]time.Duration{b: 20 * ms})
+	if s, changed := x.Show(x.use); len(x.use.Long) != 0 || s != ByPacket || !changed {
+		t.Errorf("the least counts: shown by %v, long %v", s, x.use.Long)
+	}
+}
+
+// A path that answers no probe is taken like all others.
+func TestNoAnswer(t *testing.T) {
+	x := newBench(a, b)
+	x.use.Long = []string{b}
+	x.HandleNoAnswer(x.use, []string{a, b})
+	if x.follow(); len(x.use.Long) != 0 || x.Doubtful(x.use) {
+		t.Errorf("TCP does not take %v, doubts %v", x.use.Long, x.Doubtful(x.use))
+	}
+	if _, known := x.RTT(a); known {
+		t.Error("what was asked in vain is known")
+	}
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 120 * ms})
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 120 * ms})
+	x.HandleNoAnswer(x.use, []string{b}) // one that is lost changes nothing
+	if x.follow(); !slices.Equal(x.use.Long, []string{b}) {
+		t.Errorf("TCP does not take %v", x.use.Long)
+	}
+}
+
+// The length of a path follows it, after a while upwards; near the limit TCP does not go
+// to and fro.
+func TestLengthChanges(t *testing.T) {
+	x := newBench(a, b)
+	at := func(rtt, during time.Duration) {
+		for end := x.now.Add(during); x.now.Before(end); x.now = x.now.Add(Regularly) {
+			x.answer(map[string]time.Duration{a: 20 * ms, b: rtt})
+			x.Show(x.use)
+		}
+	}
+	at(20*ms, 2*LengthLasts)
+	if at(100*ms, LengthLasts/2); len(x.use.Long) != 0 {
+		t.Error("a queue of half a minute makes a path long")
+	}
+	if at(100*ms, 2*LengthLasts); len(x.use.Long) != 1 {
+		t.Error("a path that became longer is not long")
+	}
+	if at(35*ms, 10*time.Second); len(x.use.Long) != 1 {
+		t.Error("taken again though it is near the limit")
+	}
+	if at(30*ms, 10*time.Second); len(x.use.Long) != 0 {
+		t.Error("not taken again")
+	}
+}
+
+// What was measured long ago does not make a late answer the second one of two.
+func TestPause(t *testing.T) {
+	x := newBench(a, b)
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	x.now = x.now.Add(3 * LengthLasts)
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 90 * ms})
+	if s, _ := x.Show(x.use); s != ByPacket || !x.Doubtful(x.use) {
+		t.Errorf("shown by %v, doubted %v", s, x.Doubtful(x.use))
+	}
+}
+
+// What is known of a path that is gone is forgotten, and of no other.
+func TestForget(t *testing.T) {
+	x := queueBench()
+	x.waits(map[string]time.Duration{b: 60 * ms})
+	x.Forget(func(p string) bool { return p == b })
+	if _, known := x.RTT(b); known || len(x.Costs(x.use.Paths)) != 0 {
+		t.Error("the path that is gone is remembered")
+	}
+	if _, known := x.RTT(a); !known {
+		t.Error("the other one is forgotten")
+	}
+}
+
+// queueBench has two paths of 20 ms.
+func queueBench() *bench {
+	x := newBench(a, b)
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	return x
+}
+
+// waits has segments wait, and answers the questions that follow, each path taking
+// longer by so much; a wait of 0 is not given. It reports how often all were asked.
+func (x *bench) waits(by map[string]time.Duration) (asked int) {
+	for again := x.HandleQueue(x.now, x.use, false); again; {
+		asked++
+		x.Asked(x.now)
+		rtts := make(map[string]time.Duration)
+		for _, p := range x.use.Paths {
+			rtts[p] = 20*ms + by[p]
+		}
+		x.answer(rtts)
+		_, again = x.HandleSettled(x.now, x.use, nil, true)
+	}
+	return asked
+}
+
+func (x *bench) share(p string) float64 { return Shares(x.use.Paths, x.Costs(x.use.Paths))[p] }
+
+// Paths get shares by which nearly all that they can carry is used, whatever their
+// rates, and never less than by equal shares or than the better one has.
+func TestSharesFollowRates(t *testing.T) {
+	for _, rate := range []float64{100, 90, 70, 50, 40, 20, 10, 5, 1} {
+		x := queueBench()
+		total := x.transfer(100, rate, 20*time.Second)
+		if best := max(100, 2*min(100, rate)); total < 0.92*best || total < 0.8*(100+rate) {
+			t.Errorf("over 100 and %v TCP gets %.0f, b's share is %.2f", rate, total, x.share(b))
+		}
+	}
+}
+
+// When the slower path has become the faster one, shares follow.
+func TestSharesTurn(t *testing.T) {
+	x := queueBench()
+	x.transfer(100, 20, 10*time.Second)
+	if total := x.transfer(20, 100, 20*time.Second); total < 92 {
+		t.Errorf("after the rates were exchanged TCP gets %.0f of 120", total)
+	}
+}
+
+// transfer has TCP send as fast as it can over paths of two rates, of which the one that
+// its share exceeds has a queue, and returns how fast that is in the mean of the last half.
+func (x *bench) transfer(rateA, rateB float64, during time.Duration) float64 {
+	var sum, n float64
+	for began := x.now; x.now.Sub(began) < during; x.now = x.now.Add(50 * ms) {
+		byA, byB := rateA/x.share(a), rateB/x.share(b)
+		fast, waits := min(byA, byB), make(map[string]time.Duration)
+		if byA <= fast*1.001 {
+			waits[a] = 40 * ms
+		}
+		if byB <= fast*1.001 {
+			waits[b] = 40 * ms
+		}
+		x.waits(waits)
+		if x.now.Sub(began) > during/2 {
+			sum, n = sum+fast, n+1
+		}
+	}
+	return sum / n
+}
+
+// Equal queues, or none, change nothing, and are asked for ever more rarely.
+func TestSharesStayEqual(t *testing.T) {
+	for _, waits := range []map[string]time.Duration{nil, {b: 4 * ms}, {a: 40 * ms, b: 60 * ms}, {a: 300 * ms, b: 400 * ms}} {
+		x, asked := queueBench(), 0
+		for end := x.now.Add(time.Minute); x.now.Before(end); x.now = x.now.Add(50 * ms) {
+			asked += x.waits(waits)
+		}
+		if share := x.share(a); share != 0.5 || asked > 20 || asked < 10 {
+			t.Errorf("%v: a share of %v, asked %d times in a minute", waits, share, asked)
+		}
+	}
+}
+
+// One late answer is asked again at once, and changes nothing.
+func TestWaitIsConfirmed(t *testing.T) {
+	x := queueBench()
+	x.HandleQueue(x.now, x.use, false)
+	x.Asked(x.now)
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 120 * ms})
+	if changed, again := x.HandleSettled(x.now, x.use, nil, true); changed || !again {
+		t.Errorf("a wait that was seen once: changed %v, again %v", changed, again)
+	}
+	x.Asked(x.now)
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	if changed, again := x.HandleSettled(x.now, x.use, nil, true); changed || again || x.share(b) != 0.5 {
+		t.Errorf("a wait that has gone: changed %v, again %v, share %v", changed, again, x.share(b))
+	}
+}
+
+// A path that swallows the probes gets less at once.
+func TestWaitThatSwallowsProbes(t *testing.T) {
+	x := queueBench()
+	x.HandleQueue(x.now, x.use, false)
+	x.Asked(x.now)
+	x.answer(map[string]time.Duration{a: 20 * ms})
+	x.now = x.now.Add(300 * ms)
+	if changed, _ := x.HandleSettled(x.now, x.use, []string{b}, true); !changed || math.Abs(x.share(b)-1./3) > 0.01 {
+		t.Errorf("changed %v, share %v", changed, x.share(b))
+	}
+	x = queueBench()
+	x.HandleQueue(x.now, x.use, false)
+	x.Asked(x.now)
+	if changed, again := x.HandleSettled(x.now, x.use, []string{a, b}, false); changed || again {
+		t.Error("judges when nothing was answered")
+	}
+	if !x.HandleQueue(x.now.Add(ms), x.use, false) {
+		t.Error("asks more rarely as nothing was answered")
+	}
+}
+
+// Nothing is asked where there is nothing to share, or no answer could be told apart.
+func TestNothingToShare(t *testing.T) {
+	for name, change := range map[string]func(*bench){
+		"a path is long":             func(x *bench) { x.use.Long = []string{b} },
+		"connections keep to a path": func(x *bench) { x.use.PerFlow = true },
+		"one path":                   func(x *bench) { x.use.Paths = []string{a} },
+		"just asked":                 func(x *bench) { x.waits(nil) },
+	} {
+		x := queueBench()
+		if change(x); x.HandleQueue(x.now, x.use, false) {
+			t.Errorf("%s: asks", name)
+		}
+	}
+	if x := queueBench(); x.HandleQueue(x.now, x.use, true) {
+		t.Error("asks among other questions")
+	}
+}
+
+// Shares are forgotten when nothing waits any more; other paths start anew.
+func TestSharesAreForgotten(t *testing.T) {
+	x := queueBench()
+	last := x.now
+	x.waits(map[string]time.Duration{b: 60 * ms})
+	if x.Expire(last.Add(CostLasts-time.Second)) || x.share(b) == 0.5 {
+		t.Error("forgotten too soon")
+	}
+	if x.HandlePaths(); x.share(b) == 0.5 {
+		t.Error("forgotten with the question")
+	}
+	if !x.Expire(last.Add(CostLasts)) || x.share(b) != 0.5 || x.Expire(last.Add(2*CostLasts)) {
+		t.Error("not forgotten once")
+	}
+}
+
+// A path that has become faster gets more again.
+func TestSharesRelax(t *testing.T) {
+	x := queueBench()
+	for range 4 {
+		x.waits(map[string]time.Duration{b: 60 * ms})
+		x.now = x.now.Add(time.Second)
+	}
+	least := x.share(b)
+	for range 240 {
+		x.waits(nil)
+		x.now = x.now.Add(500 * ms)
+	}
+	if least > 0.2 || x.share(b) != 0.5 {
+		t.Errorf("a share of %v, before of %v", x.share(b), least)
+	}
+}
+
+func TestShares(t *testing.T) {
+	for _, test := range []struct {
+		costs map[string]uint8
+		want  map[string]float64
+	}{
+		{nil, map[string]float64{a: 0.5, b: 0.5}},
+		{map[string]uint8{b: 2}, map[string]float64{a: 2. / 3, b: 1. / 3}},
+		{map[string]uint8{b: 1}, map[string]float64{a: 0.6, b: 0.4}},
+		{map[string]uint8{a: 4}, map[string]float64{a: 0.2, b: 0.8}},
+	} {
+		if got := Shares([]string{a, b}, test.costs); !maps.EqualFunc(got, test.want, func(x, y float64) bool { return math.Abs(x-y) < 1e-9 }) {
+			t.Errorf("%v: %v, want %v", test.costs, got, test.want)
+		}
+	}
+}
+
+// Two signs of TCP with paths that worked between them, and work now, are a firewall's.
+func TestStall(t *testing.T) {
+	type sign struct {
+		after time.Duration
+		sound bool
+	}
+	for name, test := range map[string]struct {
+		signs []sign
+		rtt   time.Duration
+		want  bool
+	}{
+		"one":                    {[]sign{{0, true}}, 0, false},
+		"two":                    {[]sign{{0, true}, {400 * ms, true}}, 0, true},
+		"an outage":              {[]sign{{0, false}, {400 * ms, true}}, 0, false},
+		"one path fails":         {[]sign{{0, true}, {400 * ms, false}}, 0, false},
+		"far apart":              {[]sign{{0, true}, {5 * time.Second, true}}, 0, false},
+		"far apart on long ones": {[]sign{{0, true}, {5 * time.Second, true}}, 300 * ms, true},
+	} {
+		x := newBench(a, b)
+		got := false
+		for _, s := range test.signs {
+			x.now = x.now.Add(s.after)
+			x.HandleStall(x.now, test.rtt)
+			if s.sound {
+				got = x.HandleSound(x.now.Add(20*ms), x.use, x.now, 1)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// An answer that came late, or to a question repeated, proves no path sound.
+func TestStallIsFresh(t *testing.T) {
+	two := func(times int, late time.Duration, change func(*bench)) bool {
+		x := newBench(a, b)
+		x.HandleStall(x.now, 0)
+		x.HandleSound(x.now, x.use, x.now, times)
+		x.now = x.now.Add(400 * ms)
+		change(x)
+		x.HandleStall(x.now, 0)
+		return x.HandleSound(x.now.Add(late), x.use, x.now, 1)
+	}
+	if !two(1, 0, func(*bench) {}) {
+		t.Error("two signs are no stall")
+	}
+	for name, got := range map[string]bool{
+		"asked twice":             two(2, 0, func(*bench) {}),
+		"answered late":           two(1, stallFresh+ms, func(*bench) {}),
+		"other paths":             two(1, 0, func(x *bench) { x.HandlePaths() }),
+		"after a spell":           two(1, 0, func(x *bench) { x.HandleSpell() }),
+		"connections keep to one": two(1, 0, func(x *bench) { x.use.PerFlow = true }),
+		"one path is left":        two(1, 0, func(x *bench) { x.use.Paths = []string{a} }),
+	} {
+		if got {
+			t.Errorf("%s: a stall", name)
+		}
+	}
+}
+
+// Spells double while they follow each other closely, and end also when the clock was
+// set back.
+func TestSpells(t *testing.T) {
+	var s Spell
+	now := epoch
+	for i, want := range []time.Duration{PerFlowFirst, 2 * PerFlowFirst, 4 * PerFlowFirst, 8 * PerFlowFirst, 16 * PerFlowFirst, PerFlowMax, PerFlowMax} {
+		s = s.Again(now)
+		if next, over := s.End(now.Add(want - time.Second)); over || next != s {
+			t.Fatalf("spell %d ends before %v", i, want)
+		}
+		if _, over := s.End(now.Add(-1000 * time.Hour)); !over {
+			t.Errorf("spell %d lasts while the clock is wrong", i)
+		}
+		now = now.Add(want)
+		next, over := s.End(now)
+		if !over || next.On {
+			t.Fatalf("spell %d does not end after %v: %+v", i, want, s)
+		}
+		s, now = next, now.Add(time.Minute)
+	}
+	if s = s.Again(now.Add(PerFlowMax)); s.Every != PerFlowFirst {
+		t.Errorf("after a long good time a spell of %v", s.Every)
+	}
+	if _, over := (Spell{}).End(now); over {
+		t.Error("none has ended")
+	}
+}
+
+// The word of the other end holds for a while, and is taken back by silence.
+func TestWish(t *testing.T) {
+	x := newBench(a, b)
+	for i, step := range []struct {
+		after          time.Duration
+		perFlow        bool
+		changed, holds bool
+	}{
+		{0, false, false, false},
+		{time.Second, true, true, true},
+		{time.Second, false, false, true},
+		{WishLasts - 2*time.Second, false, false, true},
+		{time.Second, false, true, false},
+	} {
+		x.now = x.now.Add(step.after)
+		if changed := x.HandleWish(x.now, step.perFlow); changed != step.changed || x.Wished() != step.holds {
+			t.Errorf("step %d: changed %v, holds %v", i, changed, x.Wished())
+		}
+	}
+	x.HandleWish(x.now, true)
+	if x.ForgetWish(); x.Wished() {
+		t.Error("not forgotten")
+	}
+}
+
+func TestSpread(t *testing.T) {
+	x := newBench(a, b)
+	x.use.PerFlow = true
+	if s, changed := x.Show(x.use); s != ByFlow || !changed {
+		t.Errorf("shown by %v, changed %v", s, changed)
+	}
+	if _, changed := x.Show(x.use); changed {
+		t.Error("told twice")
+	}
+	if got := fmt.Sprint(ByPacket, ByFlow, ByLength, Spread(9)); got != "packet flow length unknown" {
+		t.Error(got)
+	}
+}

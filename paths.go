@@ -1,0 +1,38 @@
+package roam
+
+import "strings"
+
+// PathChange says what became of the paths of a session: any sum of the values
+// below. A core tells it of its sessions; what helps TCP over a change acts on it,
+// whatever protocol made the change.
+type PathChange uint8
+
+// What may become of the paths of a session at once.
+const (
+	PathsAdded     PathChange = 1 << iota // there is a path that was not there before
+	PathsLost                             // one that was there is not any more
+	PathsReordered                        // they are the same ones, in another order of preference
+	PathsDown                             // from now on there is none, or none that works
+	PathsReturned                         // there was none, or none that worked, until now
+	// TCP connections, whose segments took all paths, keep to one path each from now
+	// on; or they leave a path that takes much longer than others.
+	FlowsGathered
+	// TCP connections that keep to one path each may be on another one than before.
+	FlowsRehashed
+)
+
+var pathChanges = [...]string{"added", "lost", "reordered", "down", "returned", "gathered", "rehashed"}
+
+// Has reports whether any of the given changes is among those of c.
+func (c PathChange) Has(any PathChange) bool { return c&any != 0 }
+
+// String returns the names of the changes, with plus signs between them.
+func (c PathChange) String() string {
+	var names []string
+	for i, name := range pathChanges {
+		if c.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}

@@ -1,0 +1,17 @@
+package roam_test
+
+import (
+	"testing"
+
+	"roam"
+)
+
+func TestPathChange(t *testing.T) {
+	c := roam.PathsAdded | roam.PathsReturned
+	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || roam.FlowsRehashed.String() != "rehashed" {
+		t.Errorf("%v, %v, %v", c, roam.PathChange(0), roam.FlowsRehashed)
+	}
+	if !c.Has(roam.PathsReturned|roam.PathsLost) || c.Has(roam.PathsLost) {
+		t.Errorf("%v has not what it has", c)
+	}
+}

@@ -1,0 +1,193 @@
+package tcpassist
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// Connection is a TCP connection of the host, as its own stack sees it.
+type Connection struct {
+	Local, Remote netip.AddrPort
+	Open          bool   // both ends have begun, and nobody has ended it both ways
+	Unacked       uint32 // sequence number of the oldest byte that is not acknowledged
+	Next          uint32 // of the byte to be sent next
+	Wanted        uint32 // of the byte that shall arrive next
+	Arrived       uint32 // segments so far
+	Backoff       int    // how often the time-out was doubled; 0: it is not stalled
+}
+
+// Listed is a connection with the session that it belongs to.
+type Listed[K comparable] struct {
+	Connection
+	Key     K
+	Resyncs bool // its peer knows a conntrack resync, and does not treat it as a segment of the connection
+}
+
+// Change says what became of the paths of a session that was there before.
+type Change[K comparable] struct {
+	Key    K
+	Why    roam.PathChange
+	RTT    time.Duration // 0: unknown
+	Resync bool          // connections on which nothing arrives are to be shown to firewalls
+}
+
+// Heard is a conntrack resync that a peer sent, or its answer to one of ours. Whoever
+// hands it in has verified its sender.
+type Heard[K comparable] struct {
+	Key      K
+	From, To uint16 // ports, of the peer and of this host
+	Seq      uint32 // one less than the byte that the peer sends next
+	Answer   bool
+}
+
+// Output is what is to be done; one of the concrete types below.
+type Output interface{ output() }
+
+// ListConnections asks for all connections of the host that belong to a session, by
+// HandleConnections. It may take its time: nothing else is asked for meanwhile.
+type ListConnections struct{}
+
+// Inject hands a whole packet to the host's own stack, as if it had arrived.
+type Inject struct{ Packet []byte }
+
+// Resync sends a conntrack resync along the paths of a session, between the ends of one
+// of its connections: a SYN, or the SYN with ACK that answers one.
+type Resync[K comparable] struct {
+	Key           K
+	Local, Remote netip.AddrPort
+	Seq           uint32 // one less than the byte that the connection sends next
+	Ack           uint32 // of an answer
+	Answer        bool
+}
+
+// Resynced says that a resync of a connection has come, or an answer to one of ours.
+type Resynced[K comparable] struct {
+	Key           K
+	Local, Remote netip.AddrPort
+	Answer        bool
+}
+
+func (ListConnections) output() {}
+func (Inject) output()          {}
+func (Resync[K]) output()       {}
+func (Resynced[K]) output()     {}
+
+// list is what a list of connections is wanted for.
+type list[K comparable] struct {
+	wake  map[K]bool // sessions whose connections are to be woken; true: after an outage
+	heard []Heard[K]
+}
+
+// forget takes a session out.
+func (l *list[K]) forget(key K) {
+	delete(l.wake, key)
+	l.heard = slices.DeleteFunc(l.heard, func(h Heard[K]) bool { return h.Key == key })
+}
+
+// Machine is what is remembered of the connections of a host. The zero value is not
+// ready: New makes one.
+type Machine[K comparable] struct {
+	next    list[K] // what the next list is for
+	asked   list[K] // what the list is for that was asked for
+	listing bool    // one was
+	due     bool    // watched connections are to be compared by the next list
+	resyncs resyncs[K]
+	out     []Output
+}
+
+// New makes a machine that knows nothing yet.
+func New[K comparable]() *Machine[K] {
+	m := &Machine[K]{}
+	m.next.wake = make(map[K]bool)
+	m.resyncs = resyncs[K]{watched: make(map[K]*watch), restored: make(map[K]int)}
+	return m
+}
+
+// HandlePaths takes a change of the paths of a session. While there are none that work,
+// there is nothing to be done for its connections.
+func (m *Machine[K]) HandlePaths(_ time.Time, c Change[K]) {
+	const other = roam.PathsAdded | roam.PathsLost | roam.PathsReordered
+	if c.Why.Has(roam.PathsDown) {
+		return
+	}
+	if c.Why.Has(other | roam.PathsReturned | roam.FlowsGathered) {
+		m.next.wake[c.Key] = m.next.wake[c.Key] || c.Why.Has(roam.PathsReturned)
+	}
+	if c.Resync && c.Why.Has(roam.PathsAdded|roam.FlowsGathered|roam.FlowsRehashed) {
+		m.resyncs.watch(c)
+		m.due = true
+	}
+}
+
+// HandleEnd forgets a session.
+func (m *Machine[K]) HandleEnd(key K) {
+	m.next.forget(key)
+	m.asked.forget(key)
+	delete(m.resyncs.watched, key)
+	delete(m.resyncs.restored, key)
+}
+
+// HandleResync takes a resync of a peer, and reports whether it will be looked at: only
+// so many wait for a list of connections.
+func (m *Machine[K]) HandleResync(_ time.Time, h Heard[K]) bool {
+	if len(m.next.heard) >= resyncsWaiting {
+		return false
+	}
+	m.next.heard = append(m.next.heard, h)
+	return true
+}
+
+// HandleConnections takes the list that was asked for. Without one, connections try
+// again by themselves, only later.
+func (m *Machine[K]) HandleConnections(now time.Time, all []Listed[K], err error) {
+	asked := m.asked
+	m.listing, m.asked = false, list[K]{}
+	if err != nil {
+		clear(m.resyncs.watched)
+		return
+	}
+	for _, h := range asked.heard {
+		m.answer(h, all)
+	}
+	m.compare(now, all)
+	for _, c := range all {
+		if outage, ok := asked.wake[c.Key]; ok {
+			m.wake(c.Connection, outage)
+		}
+	}
+}
+
+// HandleTimeout is called at the time that PollTimeout names, or later.
+func (m *Machine[K]) HandleTimeout(now time.Time) {
+	if at, ok := m.PollTimeout(); ok && !now.Before(at) {
+		m.due = true
+	}
+}
+
+// PollTimeout returns when HandleTimeout is to be called; false: never, as it stands.
+func (m *Machine[K]) PollTimeout() (time.Time, bool) {
+	if m.listing || m.due || len(m.resyncs.watched) == 0 {
+		return time.Time{}, false
+	}
+	return m.resyncs.next, true
+}
+
+// Poll returns what is to be done next; false: nothing. All that has come in by then
+// shares one list of connections, for it may be a long one.
+func (m *Machine[K]) Poll() (Output, bool) {
+	if len(m.out) > 0 {
+		o := m.out[0]
+		m.out = m.out[1:]
+		return o, true
+	}
+	due := m.due && len(m.resyncs.watched) > 0
+	if m.listing || len(m.next.wake) == 0 && len(m.next.heard) == 0 && !due {
+		return nil, false
+	}
+	m.asked, m.listing, m.due = m.next, true, false
+	m.next = list[K]{wake: make(map[K]bool)}
+	return ListConnections{}, true
+}

@@ -1,0 +1,131 @@
+package tcpassist
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+)
+
+// Stateful firewalls on a path that a session takes anew may drop what it sends
+// there: they remember its connections at the sequence numbers of an earlier
+// stay, or have never seen them begin. So for a while after a move the lists of
+// connections are compared. Where no segment has arrived from one to the next, the
+// connection is shown to the firewalls once more, by a handshake at the sequence
+// numbers that it has reached. Linux takes a SYN that is answered by the other end for
+// what is true (nf_conntrack_proto_tcp.c).
+const (
+	compareFirst   = 500 * time.Millisecond // between the first two lists after a move, if two round trips are not more
+	compareSoon    = 50 * time.Millisecond  // the same, after connections were gathered
+	compareLast    = 5 * time.Second        // the intervals double, up to this
+	resyncsTried   = 3                      // for one connection after one move
+	resyncsWaiting = 1024                   // of peers, for a list
+)
+
+// resyncs is what is remembered of connections in sessions that moved.
+type resyncs[K comparable] struct {
+	watched  map[K]*watch
+	next     time.Time // not after the next list that any of them is due for; long gone: at once
+	restored map[K]int // connections that waited for an answer and were shown with success
+}
+
+// watch is one session after a move.
+type watch struct {
+	next  time.Time // when its connections are compared; zero: at once
+	wait  time.Duration
+	seen  map[ends]arrivals
+	alive bool // it has connections, by the last list
+}
+
+// arrivals is what came on a connection.
+type arrivals struct {
+	segments uint32 // by the last comparison
+	tries    int    // resyncs sent; resyncsTried when there will be no more
+	waiting  bool   // when the last of them was sent, data of ours was not acknowledged
+}
+
+// Resynced returns how many connections of a session stood still after moves, though
+// the peer was there, and had to be shown to firewalls: one on the way had lost track
+// of them, or the first answer took long.
+func (m *Machine[K]) Resynced(key K) int { return m.resyncs.restored[key] }
+
+// watch begins to compare the connections of a session that has a new path, or whose
+// connections were gathered on one path each as one of them stands still: then there
+// is nothing to wait for but the answers that are under way.
+func (r *resyncs[K]) watch(c Change[K]) {
+	first := compareFirst
+	if c.Why.Has(roam.FlowsGathered) {
+		first = compareSoon
+	}
+	r.watched[c.Key] = &watch{wait: max(first, 2*c.RTT), seen: make(map[ends]arrivals)}
+}
+
+// compare compares the connections of watched sessions with the list before.
+func (m *Machine[K]) compare(now time.Time, all []Listed[K]) {
+	r := &m.resyncs
+	m.due = false
+	for _, c := range all {
+		w := r.watched[c.Key]
+		if w == nil || !c.Open {
+			continue
+		}
+		w.alive = true
+		if !now.Before(w.next) {
+			m.judge(w, c)
+		}
+	}
+	r.next = now.Add(compareLast)
+	for key, w := range r.watched {
+		if !now.Before(w.next) {
+			w.next = now.Add(w.wait)
+			w.wait *= 2
+		}
+		if w.wait > compareLast || !w.alive {
+			delete(r.watched, key)
+			continue
+		}
+		w.alive = false
+		if w.next.Before(r.next) {
+			r.next = w.next
+		}
+	}
+}
+
+// judge sends a resync of a connection on which nothing has arrived.
+func (m *Machine[K]) judge(w *watch, c Listed[K]) {
+	a, known := w.seen[c.ends()]
+	silent := known && a.segments == c.Arrived
+	a.segments = c.Arrived
+	switch {
+	case silent && a.tries < resyncsTried && c.Resyncs:
+		a.tries++
+		a.waiting = c.Next != c.Unacked
+		m.out = append(m.out, Resync[K]{Key: c.Key, Local: c.Local, Remote: c.Remote, Seq: c.Next - 1})
+	case !silent && a.tries > 0:
+		a.tries = resyncsTried // it has helped, or was not needed
+	}
+	w.seen[c.ends()] = a
+}
+
+// answer answers a resync of a peer, or ends the handshake when it is an answer. Then
+// our own stack is made to send an ACK, which tells the peer what has arrived, and may
+// send at once what it has in store.
+func (m *Machine[K]) answer(h Heard[K], all []Listed[K]) {
+	i := slices.IndexFunc(all, func(c Listed[K]) bool {
+		return c.Local.Port() == h.To && c.Remote.Port() == h.From && c.Key == h.Key
+	})
+	if i < 0 || !all[i].Open {
+		return
+	}
+	c := all[i]
+	if !h.Answer {
+		m.out = append(m.out, Resync[K]{Key: h.Key, Local: c.Local, Remote: c.Remote, Seq: c.Next - 1, Ack: h.Seq + 1, Answer: true})
+	}
+	if w := m.resyncs.watched[h.Key]; h.Answer && w != nil && w.seen[c.ends()].waiting {
+		w.seen[c.ends()] = arrivals{segments: c.Arrived, tries: resyncsTried}
+		m.resyncs.restored[h.Key]++
+	}
+	m.acknowledge(c.Connection)
+	m.takeBack(c.Connection)
+	m.out = append(m.out, Resynced[K]{Key: h.Key, Local: c.Local, Remote: c.Remote, Answer: h.Answer})
+}
