@@ -3,6 +3,7 @@ package house
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -12,6 +13,9 @@ var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist"}
 
 // shared are parts of cores that know no protocol.
 var shared = []string{"sched", "multipath"}
+
+// coreless are packages of internal that serve any core, and so import none.
+var coreless = []string{"internal/dataplane", "internal/hostnet"}
 
 // The floors, from the top of the house down: a package imports only floors
 // with a lower number.
@@ -84,6 +88,8 @@ func mayImport(f *GoFile, to string) bool {
 	switch {
 	case f.Test && f.Dir == to: // an external test of the package
 		return true
+	case !f.Test && slices.Contains(coreless, from) && under(to, cores...):
+		return false
 	case f.Test && floor(to) <= floorSim && floor(from) >= floorCodecs:
 		return true // a core's timelines run in sim, a codec's goldens in any test
 	case to == "internal/testutil": // for tests, and for packages that help tests

@@ -103,6 +103,8 @@ func TestFloors(t *testing.T) {
 		"core to simulator":     {files: in("ilnp/a.go", imports("roam/sim")), want: "ilnp must not import sim"},
 		"core's test in sim":    {files: in("ilnp/a_test.go", imports("roam/sim")), want: ""},
 		"lab into internal":     {files: in("lab/topo/a.go", imports("roam/internal/hostnet")), want: "must not import internal/hostnet"},
+		"kit to core":           {files: in("internal/dataplane/a.go", imports("roam/ilnp")), want: "internal/dataplane must not import ilnp"},
+		"kit's tables to core":  {files: in("internal/dataplane/ilnphost/a.go", imports("roam/ilnp")), want: ""},
 		"lab's test":            {files: in("lab/topo/a_test.go", imports("roam/internal/testutil")), want: ""},
 		"lab with test helpers": {files: in("lab/topo/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
 		"helping tests":         {files: in("internal/hostnet/nettest/a.go", imports("roam/internal/testutil")), want: ""},

@@ -1,0 +1,150 @@
+package ilnphost
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+
+	"roam"
+	"roam/wire/xlate/decide"
+)
+
+// These read rows of maps as the model has them.
+
+func (h bpfHalf) l64() roam.L64 { return roam.L64(h.uint64()) }
+func (h bpfHalf) nid() roam.NID { return roam.NID(h.uint64()) }
+
+func modelKey(k bpfSessionKey) decide.Key {
+	return decide.Key{Local: k.Local.nid(), Remote: k.Remote.nid()}
+}
+
+func modelHost(h bpfHost) decide.Host {
+	m := decide.Host{
+		SessionPrefix: h.SessionPrefix.l64(), Secret: h.Secret, Epoch: h.Epoch,
+		AcceptAny:  h.Flags&bpfHostFlagsHOST_ACCEPT_ANY != 0,
+		Collisions: h.Flags&bpfHostFlagsHOST_NID_COLLISIONS != 0,
+		RealNIDs:   h.Flags&bpfHostFlagsHOST_REAL_NIDS != 0,
+		Obstructed: h.Flags&bpfHostFlagsHOST_OBSTRUCTED != 0,
+		ProbeID:    hostToNet16(h.ProbeId), NonceLen: h.NonceLen, Segdev: h.Segdev, EncapPort: encapPort,
+		SilenceAfter: 2e9, SilenceAgain: 15e9,
+	}
+	for i, n := range h.Nids {
+		m.NIDs[i] = n.nid()
+	}
+	for _, r := range h.Reals {
+		if r != (bpfAddr{}) {
+			m.Reals = append(m.Reals, r.ilv())
+		}
+	}
+	return m
+}
+
+func modelUplink(u bpfUplink) decide.Uplink {
+	return decide.Uplink{
+		L64: u.L64.l64(), Link: u.Ifindex, MTU: u.Mtu,
+		Usable: u.Flags&bpfUplinkFlagsUPLINK_USABLE != 0, Physical: u.Flags&bpfUplinkFlagsUPLINK_PHYSICAL != 0,
+	}
+}
+
+func modelSession(p bpfSessionEntry, l bpfSessionLive) *decide.Session {
+	live := modelLive(l)
+	m := &decide.Session{
+		Flags: decide.Flags(p.Flags), Slot: p.Slot, Seq: p.Seq, Birth: p.Birth,
+		LocalNID: p.LocalNid.nid(), RemoteNID: p.RemoteNid.nid(), Alias: modelKey(p.Alias), NonceUntil: p.NonceUntil,
+		NRemote: int(p.N_remote), NPaths: int(p.N_paths), Unvalidated: p.Unvalidated, Given: p.Given,
+		Sources: int(p.N_sources), Long: p.LongPaths, Costs: p.Costs, Grace: p.Grace,
+		LocalNonce: p.LocalNonce.nonce(), RemoteNonce: p.RemoteNonce.nonce(), Live: &live,
+	}
+	for i, r := range p.Remote {
+		m.Remote[i] = r.l64()
+	}
+	for _, b := range p.Paths[:p.N_paths+p.N_reserve] {
+		m.Paths = append(m.Paths, decide.Path{Uplink: b >> 4, Remote: b & 7})
+	}
+	return m
+}
+
+func modelLive(l bpfSessionLive) decide.Live {
+	return decide.Live{
+		Birth: l.Birth, PathSeq: l.PathSeq, HintSeq: l.HintSeq, LifeSeq: l.LifeSeq,
+		UnansweredTx: l.UnansweredTx, LastTx: l.LastTx, TxPackets: l.TxPackets, TxBytes: l.TxBytes,
+		RateSince: l.RateSince, RateLast: l.RateLast, RateNow: l.RateNow,
+		LastRx: l.LastRx, LastNonceRx: l.LastNonceRx, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
+		WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, SilenceTold: l.SilenceTold, Returned: l.Returned,
+		Hint: l.Hint.l64(), Rule: decide.Found(l.Rule), Cuts: l.Cuts != 0, Retried: l.Retried != 0,
+		Asked: l.Asks&bpfAskedASKED != 0, AskedPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0,
+		PathBytes: l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
+		ToldUntil: l.ToldUntil, UpdatesUntil: l.UpdatesUntil, StallTold: l.StallTold, QueueTold: l.QueueTold,
+		NonceAt: l.NonceAt.l64(), CopyPorts: [2]uint16{hostToNet16(l.CopyPorts[0]), hostToNet16(l.CopyPorts[1])},
+		CopyOpen: l.CopyOpen != 0, CopyAnswers: l.CopyAnswers,
+	}
+}
+
+func modelPending(e bpfPendingPeer) *decide.Pending {
+	m := &decide.Pending{
+		RemoteL64: e.RemoteL64.l64(), LocalL64: e.LocalL64.l64(), FirstRemote: e.FirstRemote.l64(), FirstLocal: e.FirstLocal.l64(),
+		RemoteNonce: e.RemoteNonce.nonce(), Link: e.Ifindex, Epoch: e.Epoch,
+		EncapCame: e.Encap&1 != 0, EncapSpoke: e.Encap&2 != 0, Cuts: e.Cuts != 0, Since: e.Since, SynAck: e.SynAck,
+		RxBytes: e.RxBytes, RxPackets: e.RxPackets, TxBytes: e.TxBytes, TxPackets: e.TxPackets,
+		Rule: decide.Found(e.Rule), Given: e.Given != 0, Next: e.Next, Guesses: e.Guesses,
+	}
+	for i, o := range e.Others {
+		m.Others[i] = decide.Other{Nonce: o.Nonce, L64: o.L64.l64(), Encap: o.Encap != 0}
+	}
+	return m
+}
+
+func modelAllowance(a bpfAllowance) *decide.Allowance {
+	return &decide.Allowance{Since: a.Since, RxBytes: a.RxBytes, TxBytes: a.TxBytes, TxPackets: a.TxPackets, RxPackets: a.RxPackets}
+}
+
+func modelAllowanceKey(k bpfAllowanceKey) decide.AllowanceKey {
+	return decide.AllowanceKey{L64: k.L64.l64(), Slot: k.Slot, Birth: k.Birth}
+}
+
+func modelFlow(k bpfFlowKey) decide.FlowKey {
+	return decide.FlowKey{
+		Alias: modelKey(k.Alias), Own: binary.BigEndian.Uint16(k.Ports[:]), Foreign: binary.BigEndian.Uint16(k.Ports[2:]),
+	}
+}
+
+// modelEvent is an event as the model has it, of the ring that it came in.
+func modelEvent(e Event, ring decide.Ring) decide.Event {
+	return decide.Event{
+		Kind: decide.EventKind(e.Kind), Ring: ring, Link: uint32(e.Link),
+		Key: decide.Key{Local: e.Key.Local, Remote: e.Key.Remote}, Remote: e.Remote, Local: e.Local,
+		Nonce: e.Nonce, OwnNonce: e.OwnNonce, Found: decide.Found(e.Found), Encapsulated: e.Encapsulated,
+		Bytes: e.Bytes, Packets: e.Packets, Whole: e.Packet != nil,
+	}
+}
+
+// between says where what a program has written differs from what the model has: a
+// number has to lie between that of the model at the moment before the program ran and
+// that of the moment after, everything else to be as at one of them.
+func between(name string, got, before, after reflect.Value) (wrong []string) {
+	switch got.Kind() {
+	case reflect.Pointer:
+		if got.IsNil() || before.IsNil() || after.IsNil() {
+			if got.IsNil() != before.IsNil() {
+				return []string{fmt.Sprintf("%s: there is %v, want %v", name, !got.IsNil(), !before.IsNil())}
+			}
+			return nil
+		}
+		return between(name, got.Elem(), before.Elem(), after.Elem())
+	case reflect.Struct:
+		for i := range got.NumField() {
+			wrong = append(wrong, between(name+"."+got.Type().Field(i).Name, got.Field(i), before.Field(i), after.Field(i))...)
+		}
+		return wrong
+	case reflect.Uint64, reflect.Uint32:
+		v, a, b := got.Uint(), before.Uint(), after.Uint()
+		if v == a || v == b || a <= v && v <= b {
+			return nil
+		}
+	default:
+		if got.Equal(before) || got.Equal(after) {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("%s is %v, want %v", name, got, before)}
+}

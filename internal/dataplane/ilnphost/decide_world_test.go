@@ -1,0 +1,388 @@
+package ilnphost
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/wire/xlate/decide"
+)
+
+// world is what the maps hold, row by row, in a test that runs programs and the model on
+// the same packets.
+type world struct {
+	host       bpfHost
+	uplinks    [decide.MaxUplinks]bpfUplink
+	sessions   []bpfSessionEntry // the index of each is its slot, and its place
+	lives      []bpfSessionLive
+	known      map[bpfHalf]uint8
+	places     map[bpfAddr]uint8
+	sources    map[bpfAllowanceKey]uint8
+	collisions map[bpfCollisionKey]bpfSessionKey
+	obstructed map[bpfObstructionKey]uint8
+	pending    map[bpfSessionKey]bpfPendingPeer
+	plainNodes map[bpfSessionKey]uint8
+	plainFlows map[bpfFlowKey]bpfFlowEnds
+	windows    [decide.Rates]bpfRateWindow
+	allowances map[bpfAllowanceKey]bpfAllowance
+	refusals   map[uint32]uint64 // when each reason was noted last
+}
+
+func newWorld() *world {
+	return &world{
+		known: map[bpfHalf]uint8{}, places: map[bpfAddr]uint8{}, sources: map[bpfAllowanceKey]uint8{},
+		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
+		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
+		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{}, refusals: map[uint32]uint64{},
+	}
+}
+
+// put writes rows into a map, and remove takes them out.
+func put[K comparable, V any](r *decideRig, m *ebpf.Map, rows map[K]V) {
+	r.t.Helper()
+	for k, v := range rows {
+		r.must(m.Put(&k, &v))
+	}
+}
+
+func remove[K comparable, V any](r *decideRig, m *ebpf.Map, rows map[K]V) {
+	r.t.Helper()
+	for k := range rows {
+		if err := m.Delete(&k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// read brings rows up to date with a map, which has none beside those and the extra keys.
+func read[K comparable, V any](r *decideRig, m *ebpf.Map, rows map[K]V, extra []K) {
+	r.t.Helper()
+	for k := range rows {
+		extra = append(extra, k)
+	}
+	clear(rows)
+	for _, k := range extra {
+		var v V
+		err := m.Lookup(&k, &v)
+		if err == nil {
+			rows[k] = v
+		} else if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// decideRig runs a program and the model.
+type decideRig struct {
+	*rig
+	w       *world
+	sockets socketList
+	before  [decide.Counters]uint64 // of the counters
+}
+
+// install makes the maps hold what a world has, in place of the world before.
+func (r *decideRig) install(w *world) {
+	r.t.Helper()
+	if o := r.w; o != nil {
+		r.clearWorld(o)
+	}
+	r.w = w
+	r.must(r.objs.Hosts.Put(uint32(0), &w.host))
+	for i, u := range w.uplinks {
+		r.must(r.objs.Uplinks.Put(uint32(i), &u))
+	}
+	for i := range r.index.buckets {
+		r.index.buckets[i] = bpfBucket{}
+	}
+	for i, p := range w.sessions {
+		r.must(r.objs.Sessions.Put(uint32(i), &p))
+		r.must(r.objs.SessionLives.Put(uint32(i), &w.lives[i]))
+		r.enlist(p.Alias, i)
+		if p.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
+			r.enlist(nidsOf(p), i)
+		}
+	}
+	put(r, r.objs.KnownNids, w.known)
+	put(r, r.objs.Places, w.places)
+	put(r, r.objs.Sources, w.sources)
+	put(r, r.objs.NidCollisions, w.collisions)
+	put(r, r.objs.Obstructed, w.obstructed)
+	put(r, r.objs.PendingPeers, w.pending)
+	put(r, r.objs.PlainNodes, w.plainNodes)
+	put(r, r.objs.PlainFlows, w.plainFlows)
+	put(r, r.objs.Allowances, w.allowances)
+	for i, c := range w.windows {
+		r.must(r.objs.RateWindows.Put(uint32(i), &c))
+	}
+}
+
+// enlist has the index name a session by an alias.
+func (r *decideRig) enlist(k bpfSessionKey, place int) {
+	hash := r.index.hash(k)
+	for _, b := range r.index.both(hash) {
+		if e := room(b, hash); e != nil {
+			*e = entryOf(hash, uint32(place), uint32(place))
+			return
+		}
+	}
+	r.t.Fatal("no room in the index")
+}
+
+func (r *decideRig) clearWorld(o *world) {
+	remove(r, r.objs.KnownNids, o.known)
+	remove(r, r.objs.Places, o.places)
+	remove(r, r.objs.Sources, o.sources)
+	remove(r, r.objs.NidCollisions, o.collisions)
+	remove(r, r.objs.Obstructed, o.obstructed)
+	remove(r, r.objs.PendingPeers, o.pending)
+	remove(r, r.objs.PlainNodes, o.plainNodes)
+	remove(r, r.objs.PlainFlows, o.plainFlows)
+	remove(r, r.objs.Allowances, o.allowances)
+}
+
+// reread brings the world up to date with what a program has written.
+func (r *decideRig) reread() {
+	w := r.w
+	for i := range w.sessions {
+		r.must(r.objs.SessionLives.Lookup(uint32(i), &w.lives[i]))
+	}
+	pairs := pairs()
+	read(r, r.objs.PendingPeers, w.pending, pairs)
+	read(r, r.objs.PlainNodes, w.plainNodes, slices.Clone(pairs))
+	read(r, r.objs.PlainFlows, w.plainFlows, nil)
+	var ks []bpfAllowanceKey
+	for i, p := range w.sessions {
+		for _, l := range slices.Concat(remoteLocators, strayLocators) {
+			k := bpfAllowanceKey{L64: half(uint64(l)), Slot: uint32(i), Birth: p.Birth}
+			if _, ok := w.allowances[k]; !ok {
+				ks = append(ks, k)
+			}
+		}
+	}
+	read(r, r.objs.Allowances, w.allowances, ks)
+	for i := range w.windows {
+		r.must(r.objs.RateWindows.Lookup(uint32(i), &w.windows[i]))
+	}
+}
+
+// model is the world as the model has it; it shares nothing with the world.
+func (r *decideRig) model() *decide.State {
+	w, s := r.w, decide.NewState()
+	s.Host, s.Sockets = modelHost(w.host), r.sockets
+	for i, u := range w.uplinks {
+		s.Uplinks[i] = modelUplink(u)
+	}
+	for i, p := range w.sessions {
+		s.Put(modelSession(p, w.lives[i]))
+	}
+	for k, v := range w.known {
+		s.Known[k.nid()] = v == 2
+	}
+	for k := range w.places {
+		s.Places[k.ilv()] = true
+	}
+	for k := range w.sources {
+		s.Sources[modelAllowanceKey(k)] = true
+	}
+	for k, v := range w.collisions {
+		s.Collisions[decide.CollisionKey{Local: k.LocalNid.nid(), Remote: k.Remote.ilv()}] = modelKey(v)
+	}
+	for k, v := range w.obstructed {
+		s.Obstructed[decide.ObstructionKey{Local: k.LocalL64.l64(), Remote: k.Remote.ilv()}] = v != 0
+	}
+	for k, v := range w.pending {
+		s.Pending[modelKey(k)] = modelPending(v)
+	}
+	for k := range w.plainNodes {
+		s.PlainNodes[modelKey(k)] = true
+	}
+	for k, v := range w.plainFlows {
+		s.PlainFlows[modelFlow(k)] = decide.FlowEnds{Local: v.LocalL64.l64(), Remote: v.RemoteL64.l64()}
+	}
+	for k, v := range w.allowances {
+		s.Allowances[modelAllowanceKey(k)] = modelAllowance(v)
+	}
+	for i, c := range w.windows {
+		s.Windows[i] = decide.Window{Since: c.Since, Last: c.Last, Now: c.Now}
+	}
+	return s
+}
+
+// shot is one packet and what a program is to be run on it.
+type shotAt struct {
+	outward, guarded bool // egress of the session device, or of an uplink; else ingress of one
+	packet           *decide.Packet
+	frame            []byte
+}
+
+// result is what a program did.
+type result struct {
+	verdict  int
+	out      []byte // from the IPv6 header
+	counters []decide.Counter
+	events   []decide.Event
+	packets  [][]byte // of the events
+	refused  decide.Counter
+}
+
+func clock(id int32) uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		panic(err)
+	}
+	return uint64(ts.Nano())
+}
+
+// fire runs the program, and reads what it has counted and told.
+func (r *decideRig) fire(s shotAt) (got result) {
+	prog := r.objs.IlnpUplinkIngress
+	switch {
+	case s.outward:
+		prog = r.objs.IlnpSessionEgress
+	case s.guarded:
+		prog = r.objs.IlnpUplinkEgress
+	}
+	k := s.packet
+	context := skbContext{Mark: k.Mark, Arrived: k.Arrived, Ifindex: k.Link, GSOSize: k.GSO}
+	if k.GSO != 0 {
+		context.GSOSegs = 2
+	}
+	v, out := r.run(prog, s.frame, func(o *ebpf.RunOptions) { o.Context = context })
+	got.verdict, got.out = v, out[min(ethLen, len(out)):]
+	for c := range decide.Counters {
+		now := r.counter(c)
+		for range now - r.before[c] {
+			got.counters = append(got.counters, c)
+		}
+		r.before[c] = now
+	}
+	for i, reader := range []*ringbuf.Reader{r.urg, r.req, r.str} {
+		for {
+			rec, err := reader.Read()
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				break
+			}
+			r.must(err)
+			ev, ok := decodeEvent(rec.RawSample)
+			if !ok {
+				r.t.Fatal("an event cannot be read")
+			}
+			got.events = append(got.events, modelEvent(ev, decide.Ring(i)))
+			got.packets = append(got.packets, ev.Packet)
+		}
+	}
+	return got
+}
+
+func (r *decideRig) counter(c decide.Counter) (sum uint64) {
+	var perCPU []uint64
+	r.must(r.objs.Counters.Lookup(uint32(c), &perCPU))
+	for _, v := range perCPU {
+		sum += v
+	}
+	return sum
+}
+
+// disagrees says where a program's result is another one than the model's.
+func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if got.verdict != int(want.Verdict) {
+		say("verdict %d, want %d", got.verdict, want.Verdict)
+	}
+	counters := slices.Sorted(slices.Values(want.Counters))
+	if !slices.Equal(got.counters, counters) {
+		say("counters %v, want %v", names(got.counters), names(counters))
+	}
+	events := slices.Clone(want.Events)
+	slices.SortStableFunc(events, func(a, b decide.Event) int { return int(a.Ring) - int(b.Ring) })
+	if !slices.Equal(got.events, events) {
+		say("events\n  %+v, want\n  %+v", got.events, events)
+	}
+	for _, p := range got.packets {
+		if p != nil && !want.Again && !bytes.Equal(p, s.packet.Bytes) {
+			say("an event has another packet")
+		}
+	}
+	if got.verdict == shot || got.verdict == consumed || len(wrong) > 0 {
+		return wrong
+	}
+	octets, err := h.Octets(s.packet, &want)
+	if err != nil || leavesOverNIDs(s, want) {
+		return append(wrong, differentEnds(got.out, want)...)
+	}
+	if len(got.out) < len(octets) || !bytes.Equal(got.out[:len(octets)], octets) {
+		say("octets: %s", difference(got.out, octets))
+	}
+	return wrong
+}
+
+// leavesOverNIDs reports whether an ICMPv6 message leaves without a nonce, to a peer that
+// wants its sum over NIDs. The programs sum it over NIDs all the same, although the
+// receiver permits that only to what has the nonce; package xlate sums it as plain IPv6.
+// Where the two agree this function goes.
+func leavesOverNIDs(s shotAt, want decide.Outcome) bool {
+	return s.outward && want.Action == decide.Sent && want.OverNIDs && !want.Nonce.Present()
+}
+
+// differentEnds compares the addresses alone, where the model has no octets.
+func differentEnds(out []byte, want decide.Outcome) []string {
+	if len(out) < 40 || want.Action == decide.Left || want.Action == decide.Segmented {
+		return nil
+	}
+	at := func(i int) roam.ILV {
+		return roam.ILV{L64: roam.L64(binary.BigEndian.Uint64(out[i:])), NID: roam.NID(binary.BigEndian.Uint64(out[i+8:]))}
+	}
+	if at(8) != want.Src || at(24) != want.Dst {
+		return []string{fmt.Sprintf("from %v to %v, want from %v to %v", at(8), at(24), want.Src, want.Dst)}
+	}
+	return nil
+}
+
+func names(cs []decide.Counter) (ns []string) {
+	for _, c := range cs {
+		ns = append(ns, counterTable[c].Name)
+	}
+	return ns
+}
+
+// changed says where the maps differ from what the model has made of them, at the moment
+// before and the one after.
+func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
+	now := r.model()
+	for k, p := range now.Sessions {
+		wrong = append(wrong, between("live", reflect.ValueOf(p.Live), reflect.ValueOf(before.Sessions[k].Live), reflect.ValueOf(after.Sessions[k].Live))...)
+	}
+	wrong = append(wrong, rowsBetween("pending", now.Pending, before.Pending, after.Pending)...)
+	wrong = append(wrong, rowsBetween("allowance", now.Allowances, before.Allowances, after.Allowances)...)
+	for i := range now.Windows {
+		wrong = append(wrong, between("window", reflect.ValueOf(now.Windows[i]), reflect.ValueOf(before.Windows[i]), reflect.ValueOf(after.Windows[i]))...)
+	}
+	if !reflect.DeepEqual(now.PlainNodes, before.PlainNodes) {
+		wrong = append(wrong, fmt.Sprintf("plain nodes %v, want %v", now.PlainNodes, before.PlainNodes))
+	}
+	if !reflect.DeepEqual(now.PlainFlows, before.PlainFlows) {
+		wrong = append(wrong, fmt.Sprintf("plain flows %v, want %v", now.PlainFlows, before.PlainFlows))
+	}
+	return wrong
+}
+
+func rowsBetween[K comparable, V any](name string, now, before, after map[K]*V) (wrong []string) {
+	for k := range now {
+		if before[k] == nil {
+			wrong = append(wrong, fmt.Sprintf("%s %v is there", name, k))
+		}
+	}
+	for k := range before {
+		wrong = append(wrong, between(fmt.Sprint(name, " ", k), reflect.ValueOf(now[k]), reflect.ValueOf(before[k]), reflect.ValueOf(after[k]))...)
+	}
+	return wrong
+}

@@ -1,0 +1,72 @@
+package decide
+
+import "roam"
+
+// The allowance of an unvalidated locator, as bpf/lib/amplification.h has it.
+const (
+	allowanceFactor  = 2
+	allowancePackets = 10
+	allowanceEach    = second
+	allowanceBytes   = 1500
+	allowanceAfresh  = 5 * second
+	rateWindow       = 250 * millisecond
+)
+
+func packetsOf(n int) uint64 { return uint64(1 + n/allowanceBytes) }
+
+// allowance returns the account of a locator, which begins anew after a while.
+func (t *step) allowance(p *Session, l roam.L64, given bool) *Allowance {
+	k := AllowanceKey{l, p.Slot, p.Birth}
+	a := t.s.Allowances[k]
+	if a != nil && (given || t.now-a.Since < allowanceAfresh) {
+		return a
+	}
+	a = &Allowance{Since: t.now}
+	t.s.Allowances[k] = a
+	return a
+}
+
+func (a *Allowance) charge(n int) {
+	a.TxPackets += packetsOf(n)
+	a.TxBytes += uint64(n)
+}
+
+// permits reports whether this packet may go to an unvalidated locator. With rate the
+// looser rule holds, that of a session without any validated one; given: a record names
+// it. What may is counted.
+func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool {
+	a, n := t.allowance(p, to, given), t.k.Len
+	elapsed := t.now - a.Since
+	switch {
+	case given && a.TxPackets < allowancePackets+elapsed/allowanceEach:
+	case a.TxBytes+uint64(n) <= allowanceFactor*a.RxBytes && a.TxPackets+packetsOf(n) <= allowanceFactor*a.RxPackets:
+	case !rate || elapsed > uint64(p.Grace) || a.RxPackets == 0 && !given:
+		return false
+	case a.TxBytes+uint64(n) > uint64(l.RateLast)*(elapsed+rateWindow)/rateWindow:
+		return false
+	}
+	a.charge(n)
+	return true
+}
+
+// noteRate keeps the bytes of the last full window of sending.
+func (l *Live) noteRate(now uint64, n int) {
+	if now-l.RateSince >= rateWindow {
+		if l.RateLast = 0; now-l.RateSince < 2*rateWindow {
+			l.RateLast = l.RateNow
+		}
+		l.RateNow, l.RateSince = 0, now
+	}
+	l.RateNow += uint32(n)
+}
+
+// allows is the allowance of a pending peer: nothing there is validated.
+func (e *Pending) allows(n int) bool {
+	if !(e.Given && e.TxPackets < allowancePackets) &&
+		(e.TxBytes+uint64(n) > allowanceFactor*e.RxBytes || e.TxPackets+packetsOf(n) > allowanceFactor*e.RxPackets) {
+		return false
+	}
+	e.TxPackets += packetsOf(n)
+	e.TxBytes += uint64(n)
+	return true
+}

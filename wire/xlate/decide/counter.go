@@ -1,0 +1,177 @@
+package decide
+
+import (
+	"roam"
+	"roam/wire/ilnp"
+)
+
+// Verdict is what becomes of a packet: the return value of a program.
+type Verdict int
+
+// The verdicts, with the numbers that the programs return.
+const (
+	PassOn   Verdict = -1 // to the stack, or to the next program
+	Consumed Verdict = 0  // the sender is told that it was sent; it goes nowhere
+	Shot     Verdict = 2  // dropped
+	Redirect Verdict = 7  // it leaves by the link of the Outcome
+)
+
+// Verdicts are all of them.
+var Verdicts = []Verdict{PassOn, Consumed, Shot, Redirect}
+
+// Counter is one of enum counter, bpf/lib/drop.h, which says what each one means.
+type Counter uint8
+
+// The counters, in the order of enum counter.
+const (
+	TxPackets Counter = iota
+	TxPlain
+	TxPending
+	TxNonce
+	TxNonceLeftOut
+	TxSegdev
+	TxProbeCopy
+	TxProbeCopyMoot
+	TxEncap
+	TxRetried
+	RxPackets
+	RxNonce
+	RxPlain
+	RxEncap
+	RxStaleLocator
+	RxHeld
+	RxNotAdmitted
+	RxPendingUnreported
+	RxEchoReflected
+	RxListener
+	RxEchoForgotten
+	RxRealSocket
+	DropNotSession
+	DropMissHandedOver
+	DropErrorHandedOver
+	DropControlHandedOver
+	DropMissTooBig
+	DropMissRate
+	DropRingFull
+	DropRingShare
+	DropNoPathHeld
+	DropNoPathRetry
+	DropObstructed
+	DropLeak
+	DropSessionOutside
+	DropOwnNID
+	DropSessionLink
+	DropForwarded
+	DropMalformed
+	DropTwoNonces
+	DropNonceLength
+	DropUnknownLocator
+	DropSessionLost
+	DropNoNonceYet
+	DropWrongNonce
+	DropICMPNoNonce
+	DropUpdateNoNonce
+	DropUpdateNoSession
+	DropUnvalidated
+	DropNotHeld
+	DropKernelHelper
+	Counters // how many there are
+)
+
+// EventKind is one of enum event_kind, bpf/lib/records.h.
+type EventKind uint8
+
+// The kinds of events, in the order of enum event_kind.
+const (
+	Miss EventKind = iota
+	PendingShown
+	OtherNonce
+	ErrorIn
+	ErrorOut
+	Control
+	NonceSeen
+	LocatorSeen
+	Silence
+	Life
+	RuleSeen
+	First
+	Retried
+	PerFlowAsked
+	Stall
+	Queue
+	More
+	Acked
+	EventKinds // how many there are
+)
+
+// Ring is one of the ring buffers to the daemon, in the order in which it reads them.
+type Ring uint8
+
+// The rings.
+const (
+	Urgent Ring = iota
+	Requests
+	Unvalidated
+)
+
+// Event is what the daemon is told.
+type Event struct {
+	Kind            EventKind
+	Ring            Ring
+	Link            uint32
+	Key             Key
+	Remote, Local   roam.ILV // as on the wire; zero for packets on their way out
+	Nonce, OwnNonce ilnp.Nonce
+	Found           Found
+	Encapsulated    bool
+	Bytes, Packets  int
+	Whole           bool // the packet comes with it
+}
+
+// Action is what was done to a packet that goes on.
+type Action uint8
+
+// The values of Action.
+const (
+	Left      Action = iota // as it came
+	Sent                    // translated, out of an uplink
+	Segmented               // untouched, to the segmentation device
+	Answered                // an echo request that has become its reply
+	Delivered               // translated, to session addresses
+	Rebuilt                 // to real addresses of a socket of plain IPv6
+)
+
+// Outcome is what is decided on one packet.
+type Outcome struct {
+	Verdict  Verdict
+	Action   Action
+	Counters []Counter // in the order in which they were counted
+	Events   []Event   // those of one ring in their order
+	// Refused is the reason for which the packet is noted for a security log; 0: it is
+	// not, as TxPackets is no reason.
+	Refused Counter
+	// Link is that which a packet leaves by. Path is the index of the path in the
+	// session's entry, or -1.
+	Link     uint32
+	Path     int
+	Src, Dst roam.ILV   // of the packet as it goes on
+	Nonce    ilnp.Nonce // that was put in; Len 0: none
+	Encap    bool       // in UDP
+	OverNIDs bool       // locators count as zero in the checksum on the wire
+	Copied   bool       // a probe copy went to the segmentation device
+	Again    bool       // the first segment that an error quotes was sent again
+	MSS      uint16     // that a SYN was lowered to; 0: it was not
+	Forgot   bool       // the echoed time stamp was taken out
+	Server   roam.ILV   // that a first segment was assigned to, by its address
+}
+
+// Counted reports how often a counter was counted.
+func (o *Outcome) Counted(c Counter) int {
+	n := 0
+	for _, x := range o.Counters {
+		if x == c {
+			n++
+		}
+	}
+	return n
+}

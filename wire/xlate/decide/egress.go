@@ -1,0 +1,352 @@
+package decide
+
+import (
+	"encoding/binary"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+const (
+	pendingMost = 1600
+	repliesMost = 1600
+	missesMost  = 100
+	firstTold   = 16
+)
+
+// Egress is ilnp_session_egress: a packet that leaves by the session device, or arrives
+// at the far end of the segmentation device.
+func (s *State) Egress(now uint64, k *Packet) Outcome {
+	t := newStep(s, now, k)
+	h, ok := k.load(0, ip6.HeaderLen)
+	if k.Other || !ok {
+		return t.end(t.drop(DropNotSession))
+	}
+	t.src, t.dst = ilvAt(h[8:]), ilvAt(h[24:])
+	if prefix := s.Host.SessionPrefix; t.src.L64 != prefix || t.dst.L64 != prefix {
+		return t.end(t.drop(DropNotSession))
+	}
+	if k.Arrived != 0 && !k.isSegmented() {
+		t.out.Refused = DropForwarded
+		return t.end(t.drop(DropForwarded))
+	}
+	if t.c.parse(k, ip6.HeaderLen, h[6]) != 0 || t.c.refused != 0 {
+		return t.end(t.drop(DropMalformed))
+	}
+	return t.end(t.egress(h[6]))
+}
+
+func (t *step) egress(next uint8) Verdict {
+	key := Key{t.src.NID, t.dst.NID}
+	p := t.s.find(key)
+	var e *Pending
+	if p == nil || p.Waits() {
+		e = t.s.pendingOf(key)
+	}
+	switch {
+	case e != nil:
+		p = nil // it contacted us first
+	case p == nil && t.k.isSegmented():
+		return t.drop(DropNotSession)
+	case p == nil:
+		return t.handOverMiss(key, nil)
+	}
+	if t.c.proto == ip6.ICMPv6 && t.c.kind <= errorLast && t.c.isWhole() {
+		return t.handOverError(key, e)
+	}
+	if e != nil {
+		return t.sendPending(key, e, next)
+	}
+	if p.is(PlainFlows) && t.c.proto == ip6.TCP && t.c.isWhole() {
+		if v, done := t.sendPlainFlow(p); done {
+			return v
+		}
+	}
+	return t.sendInSession(p, next)
+}
+
+// handOverMiss hands a packet over that needs a session; e: one that exceeds the
+// allowance of its pending peer.
+func (t *step) handOverMiss(key Key, e *Pending) Verdict {
+	about := Event{Key: key}
+	if e != nil {
+		t.aboutPending(&about, e, key)
+	} else if _, known := t.s.Known[key.Remote]; !known && t.s.exceeds(t.now, RateMisses, missesMost) {
+		t.count(DropMissRate)
+		return Consumed
+	}
+	if t.tellPacket(Requests, Miss, about) {
+		t.count(DropMissHandedOver)
+	}
+	return Consumed
+}
+
+// aboutPending says where a pending peer is, and with which nonce it is answered.
+func (t *step) aboutPending(about *Event, e *Pending, key Key) {
+	about.Remote = roam.ILV{L64: e.RemoteL64, NID: key.Remote}
+	about.Local = roam.ILV{L64: e.LocalL64, NID: key.Local}
+	about.Nonce, about.Link, about.Encapsulated, about.Found = e.RemoteNonce, e.Link, e.EncapCame, e.Rule
+	about.OwnNonce = t.s.Host.nonceOf(e, key)
+}
+
+// handOverError hands over an ICMPv6 error of our own stack.
+func (t *step) handOverError(key Key, e *Pending) Verdict {
+	about := Event{Key: key}
+	if e != nil {
+		t.aboutPending(&about, e, key)
+		if t.s.isObstructed(about.Local.L64, about.Remote) {
+			t.count(DropObstructed)
+			return Consumed
+		}
+		if !e.allows(t.k.Len) {
+			t.count(DropUnvalidated)
+			return Consumed
+		}
+	}
+	if t.tellPacket(Urgent, ErrorOut, about) {
+		t.count(DropErrorHandedOver)
+	}
+	return Consumed
+}
+
+// nonceDue reports whether the option is due.
+func (t *step) nonceDue(p *Session, l *Live) bool {
+	switch {
+	case p.is(Plain) || isPlainSoon(p, l):
+		return false
+	case p.is(Initiated|NonceAlways) || t.c.proto == ip6.ICMPv6 || t.now < p.NonceUntil:
+		return true
+	case t.c.proto != ip6.TCP || t.c.fragment == laterFragment || t.k.GSO != 0:
+		return false
+	}
+	flags, _ := t.c.flags(t.k)
+	return flags&flagSYN != 0
+}
+
+// nonceFits reports whether the nonce may go into this packet.
+func (t *step) nonceFits(mtu uint32, bears bool, next uint8) bool {
+	size := uint32(t.out.Nonce.HeaderLen())
+	if t.out.Encap {
+		size += udpLen
+	}
+	fits := uint32(t.k.Len)+size <= mtu
+	if t.k.GSO != 0 {
+		fits = bears
+	}
+	if next != ip6.HopByHop && next != ip6.Routing && fits {
+		return true
+	}
+	t.count(TxNonceLeftOut)
+	return false
+}
+
+// transmit lets a packet leave that has its addresses.
+func (t *step) transmit(mtu uint32, bears bool, next uint8) Verdict {
+	if !t.holdsChecksum() {
+		return t.drop(DropKernelHelper)
+	}
+	if t.out.Nonce.Present() {
+		switch {
+		case !t.nonceFits(mtu, bears, next):
+			t.out.Nonce.Len, t.out.Nonce.Bytes, t.out.Encap = 0, [12]byte{}, false
+		case t.out.Encap:
+			t.count(TxEncap)
+		default:
+			t.count(TxNonce)
+		}
+	}
+	t.count(TxPackets)
+	t.out.Action = Sent
+	return Redirect
+}
+
+// noteSent keeps what a packet on its way out shows.
+func (t *step) noteSent(p *Session, l *Live) {
+	h := &t.s.Host
+	l.LastTx = t.now
+	l.noteRate(t.now, t.k.Len)
+	l.TxPackets++
+	l.TxBytes += uint64(t.k.Len)
+	if l.UnansweredTx == 0 {
+		l.UnansweredTx = t.now
+		return
+	}
+	if p.is(Initiated|Plain) || t.now-l.UnansweredTx < h.SilenceAfter {
+		return
+	}
+	if int32(l.SilenceTold-tick(l.UnansweredTx)) > 0 && tick(t.now)-l.SilenceTold < tick(h.SilenceAgain) {
+		return
+	}
+	l.SilenceTold = tick(t.now)
+	t.tell(Urgent, Silence, Event{Key: p.Alias})
+}
+
+// sendInSession sends a packet of a session.
+func (t *step) sendInSession(p *Session, next uint8) Verdict {
+	l := p.live()
+	if p.is(Dead) && l.LifeSeq != p.Seq {
+		t.noteSent(p, l)
+		return t.noPath()
+	}
+	i := -1
+	if hasChoice(p, l) && t.c.proto == ip6.TCP && t.c.isWhole() {
+		i = t.flowPath(p, l)
+	}
+	if i < 0 {
+		i = t.s.defaultPath(p, l)
+	}
+	if i < 0 {
+		return t.noPath()
+	}
+	nidsOnly, v, done := t.segmentOrSend(p, l, i)
+	if done {
+		return v
+	}
+	hinted := l.HintSeq == p.Seq && l.Hint != 0 && !p.is(Unconfirmed) && !t.s.Host.Obstructed
+	if !p.is(Initiated|Plain) && (hinted || p.Unvalidated>>p.path(i).Remote&1 != 0) {
+		if i, hinted = t.tryPath(p, l, i, hinted); i < 0 {
+			t.count(DropUnvalidated)
+			return t.noPath()
+		}
+	}
+	if isSpread(p, &t.c) {
+		l.PathBytes[i] += t.k.frame() * p.cost(i) / 2
+	}
+	return t.sendAlong(p, l, i, hinted, nidsOnly, next)
+}
+
+// sendAlong sends a packet along path i, or from there to where the correspondent was
+// seen last.
+func (t *step) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, next uint8) Verdict {
+	u := t.s.uplink(p, i)
+	t.address(p, u, p.Remote[p.path(i).Remote])
+	if t.out.Path = i; hinted {
+		t.out.Dst.L64 = l.Hint
+	}
+	if t.out.OverNIDs = nidsOnly; t.c.proto == ip6.ICMPv6 {
+		t.out.OverNIDs = p.is(ICMPRFC6741)
+	}
+	t.out.Encap = p.is(Encap) && t.isEncapsulated(next)
+	if t.out.Encap || !p.is(Encap) && t.nonceDue(p, l) {
+		t.out.Nonce = p.LocalNonce
+	}
+	if p.is(Preinstalled) && !p.is(Plain) && l.TxPackets < firstTold {
+		e := Event{Key: p.Alias, Whole: t.k.Len < eventDataLarge}
+		t.tell(Requests, First, e)
+	}
+	if t.out.Nonce.Present() && isRuleSought(p, l) && !t.k.isSegmented() {
+		t.sendProbeCopy(p, l)
+	}
+	t.noteSent(p, l)
+	if p.is(Plain) {
+		t.count(TxPlain)
+	}
+	return t.transmit(u.MTU, p.is(NonceAlways) && bearsNonce(t.k, u), next)
+}
+
+// address makes a packet of the session leave by an uplink, to a locator.
+func (t *step) address(p *Session, u *Uplink, to roam.L64) {
+	t.out.Link = u.Link
+	t.out.Src = roam.ILV{L64: u.L64, NID: p.LocalNID}
+	t.out.Dst = roam.ILV{L64: to, NID: p.RemoteNID}
+}
+
+// isEncapsulated reports whether this ICMPv6 message goes in UDP where a path wants that.
+func (t *step) isEncapsulated(next uint8) bool {
+	return t.s.Host.EncapPort != 0 && next == ip6.ICMPv6 && t.c.isWhole()
+}
+
+// sendPending answers a correspondent that has no session yet.
+func (t *step) sendPending(key Key, e *Pending, next uint8) Verdict {
+	if t.isCutForPending(e) {
+		return t.toSegdev()
+	}
+	if !e.allows(t.k.Len) {
+		return t.handOverMiss(key, e)
+	}
+	t.out.Src = roam.ILV{L64: e.LocalL64, NID: key.Local}
+	t.out.Dst = roam.ILV{L64: e.RemoteL64, NID: key.Remote}
+	if t.s.isObstructed(e.LocalL64, t.out.Dst) {
+		t.count(DropObstructed)
+		return t.noPath()
+	}
+	t.out.Link = e.Link
+	t.out.Encap = e.EncapCame && t.isEncapsulated(next)
+	if t.out.Encap || !e.EncapCame {
+		t.out.Nonce = t.s.Host.nonceOf(e, key)
+	}
+	t.out.OverNIDs = e.Rule == FoundRFC6741 && t.c.proto != ip6.ICMPv6
+	if t.c.proto == ip6.TCP && t.c.isWhole() {
+		t.noteSynAck(e)
+	}
+	t.count(TxPending)
+	return t.transmit(0xffff, false, next)
+}
+
+// noteSynAck notes that a SYN-ACK leaves to where the pending peer is.
+func (t *step) noteSynAck(e *Pending) {
+	b, ok := t.k.load(t.c.at, tcpFlagsAt+1)
+	if !ok || b[tcpFlagsAt]&(flagSYN|flagACK) != flagSYN|flagACK {
+		return
+	}
+	own, foreign, _ := t.k.ports(t.c.at)
+	e.Guesses = 0
+	e.SynAck = t.s.Host.synAckHash(e.RemoteL64, foreign, own, binary.BigEndian.Uint32(b[4:])+1)
+}
+
+// uplinkOf returns the uplink of a locator of ours that can be sent from, or nil.
+func (s *State) uplinkOf(l roam.L64) *Uplink {
+	for i := range s.Uplinks {
+		if u := &s.Uplinks[i]; u.L64 == l && u.Usable {
+			return u
+		}
+	}
+	return nil
+}
+
+// sendPlainFlow sends a segment of a connection that began as plain IPv6, and reports
+// whether this is one.
+func (t *step) sendPlainFlow(p *Session) (Verdict, bool) {
+	own, foreign, ok := t.k.ports(t.c.at)
+	flags, there := t.c.flags(t.k)
+	if !ok || !there {
+		return 0, false
+	}
+	key := FlowKey{p.Alias, own, foreign}
+	ends, ok := t.s.PlainFlows[key]
+	if !ok {
+		return 0, false
+	}
+	if flags&(flagSYN|flagACK) == flagSYN {
+		delete(t.s.PlainFlows, key) // it begins another connection
+		return 0, false
+	}
+	l, u := p.live(), t.s.uplinkOf(ends.Local)
+	if u == nil {
+		return t.noPath(), true
+	}
+	t.address(p, u, ends.Remote)
+	if !t.holdsChecksum() {
+		return t.drop(DropKernelHelper), true
+	}
+	l.LastTx = t.now
+	l.TxPackets++
+	l.TxBytes += uint64(t.k.Len)
+	t.count(TxPlain)
+	t.count(TxPackets)
+	t.out.Action = Sent
+	return Redirect, true
+}
+
+// UplinkEgress is ilnp_uplink_egress: session addresses leave by no other door.
+func (s *State) UplinkEgress(now uint64, k *Packet) Outcome {
+	t := newStep(s, now, k)
+	h, ok := k.load(0, ip6.HeaderLen)
+	if k.Other || !ok {
+		return t.end(PassOn)
+	}
+	if prefix := s.Host.SessionPrefix; ilvAt(h[8:]).L64 == prefix || ilvAt(h[24:]).L64 == prefix {
+		return t.end(t.drop(DropLeak))
+	}
+	return t.end(PassOn)
+}

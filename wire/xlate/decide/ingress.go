@@ -1,0 +1,328 @@
+package decide
+
+import (
+	"encoding/binary"
+
+	"roam"
+	"roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// What becomes of a packet where that is no verdict yet.
+const (
+	forPending   Verdict = -2
+	forStack     Verdict = -3
+	forStack6741 Verdict = -4
+)
+
+// Ingress is ilnp_uplink_ingress, and of a packet that is Raw ilnp_rawlink_ingress.
+func (s *State) Ingress(now uint64, k *Packet) Outcome {
+	t := newStep(s, now, k)
+	v := t.receive()
+	t.out.Refused, t.out.Verdict = t.c.refused, v
+	if v == PassOn && t.c.nonce.Present() {
+		t.serve()
+	}
+	return t.out
+}
+
+func (t *step) receive() Verdict {
+	if v, done := t.readInbound(); done {
+		return v
+	}
+	if t.c.proto == ip6.ICMPv6 && t.c.fragment != laterFragment {
+		if kind := t.c.kind; kind >= mldFirst && kind <= ndLast || kind == mldReport {
+			return PassOn
+		}
+		if t.c.kind >= 1 && t.c.kind <= knownErrors {
+			return t.receiveError()
+		}
+	}
+	p := t.sessionOf()
+	if p == nil && t.s.Host.isOurs(t.src.NID) {
+		return t.refuse(DropOwnNID)
+	}
+	if p != nil && p.RemoteNID != t.src.NID {
+		return t.refuse(DropWrongNonce)
+	}
+	var there real
+	if p != nil && p.is(RealSockets) {
+		there = t.findReal(p)
+	}
+	if there.here && !t.c.nonce.Present() {
+		t.count(RxRealSocket)
+		return PassOn
+	}
+	if p == nil && t.c.nonce.Present() {
+		there = t.findReal(nil)
+		t.c.plain = there.found
+	}
+	v := forPending
+	if p != nil {
+		v = t.receiveInSession(p)
+	}
+	if v == forPending {
+		switch {
+		case p != nil || t.c.nonce.Present() || t.speaksForPending():
+			v = t.receivePending(p)
+		case t.c.proto == ip6.ICMPv6 && t.c.kind == ilnp.TypeLocatorUpdate:
+			return t.refuse(DropUpdateNoNonce)
+		case t.c.proto == ip6.TCP && t.lacksSession() && !t.realSocket(0, false):
+			return t.drop(DropSessionLost)
+		default:
+			return t.passPlain()
+		}
+	}
+	if v > forStack {
+		return v
+	}
+	return t.deliver(p, there, v)
+}
+
+// readInbound reads the headers of a packet to one of our locators, and reports whether
+// that decides what becomes of it.
+func (t *step) readInbound() (Verdict, bool) {
+	h, ok := t.k.load(0, ip6.HeaderLen)
+	if t.k.Other || t.k.Astray || !ok {
+		return PassOn, true
+	}
+	t.src, t.dst = ilvAt(h[8:]), ilvAt(h[24:])
+	host := &t.s.Host
+	if t.dst.L64 == host.SessionPrefix || t.src.L64 == host.SessionPrefix {
+		return t.refuse(DropSessionOutside), true
+	}
+	if !host.isOurs(t.dst.NID) || !onWire(t.dst.L64) {
+		return PassOn, true
+	}
+	why := t.c.parse(t.k, ip6.HeaderLen, h[6])
+	if why == 0 {
+		why = t.c.openEncap(t.k, host.EncapPort, t.count)
+	}
+	if why == 0 {
+		why = t.c.refused
+	}
+	if why != 0 {
+		return t.refuse(why), true
+	}
+	if !t.c.lengthHolds(t.k) {
+		return t.drop(DropMalformed), true
+	}
+	return 0, false
+}
+
+// aliasOf returns the session between two nodes as they stand on the wire.
+func (s *State) aliasOf(local roam.NID, remote roam.ILV) Key {
+	if alias, ok := s.Collisions[CollisionKey{local, remote}]; ok && s.Host.Collisions {
+		return alias
+	}
+	return Key{local, remote.NID}
+}
+
+// NonceKey is the key under which the map of collisions has a correspondent's nonce.
+func NonceKey(local, remote roam.NID, n ilnp.Nonce) CollisionKey {
+	b := [8]byte{0xff}
+	copy(b[1:], n.Bytes[:7])
+	return CollisionKey{local, roam.ILV{L64: roam.L64(binary.BigEndian.Uint64(b[:])), NID: remote}}
+}
+
+// collisionByNonce returns, of several correspondents with one NID, the session whose
+// nonce the packet bears, or nil.
+func (t *step) collisionByNonce() *Session {
+	if !t.s.Host.Collisions {
+		return nil
+	}
+	key := Key{t.dst.NID, t.src.NID}
+	if alias, ok := t.s.Collisions[NonceKey(t.dst.NID, t.src.NID, t.c.nonce)]; ok {
+		key = alias
+	}
+	if p := t.s.find(key); p != nil && p.RemoteNonce == t.c.nonce {
+		return p
+	}
+	return nil
+}
+
+// sessionOf returns the session that a packet from outside speaks to, or nil.
+func (t *step) sessionOf() *Session {
+	if t.c.nonce.Present() {
+		if p := t.collisionByNonce(); p != nil {
+			return p
+		}
+	}
+	if p := t.s.find(t.s.aliasOf(t.dst.NID, t.src)); p != nil && !p.Waits() {
+		return p
+	}
+	return nil
+}
+
+// receiveInSession returns a verdict, or what shall become of the packet.
+func (t *step) receiveInSession(p *Session) Verdict {
+	l := p.live()
+	known := t.s.accepted(p, t.src.L64)
+	m := t.matchOf(p, l, known)
+	if v, done := t.judge(p, l, m); done {
+		return v
+	}
+	if known > p.NRemote {
+		t.count(RxStaleLocator)
+	}
+	t.noteHeard(p, l, known)
+	plain := countsNIDsOnly(p, l) && !t.sumsNIDsOnly()
+	t.noteStack(p, l, m, plain)
+	if v, done := t.receiveControl(p, l, m, known); done {
+		return v
+	}
+	t.clampMSS(p)
+	t.forgetOldEcho(l)
+	if p.is(ByAlias) && !(p.is(Named) && t.isForName()) {
+		t.src.NID, t.dst.NID = p.Alias.Remote, p.Alias.Local
+	}
+	if countsNIDsOnly(p, l) && !plain {
+		return forStack6741
+	}
+	return forStack
+}
+
+// judge returns the verdict on a packet by its match, if that is one.
+func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
+	isICMP := t.c.proto == ip6.ICMPv6
+	switch m {
+	case otherNonce:
+		return forPending, true
+	case strangePlace:
+		return t.refuse(DropUnknownLocator), true
+	case notNow:
+		return t.drop(DropNoNonceYet), true
+	case byLocator:
+		switch {
+		case isICMP && t.c.kind == ilnp.TypeLocatorUpdate:
+			return t.refuse(DropUpdateNoNonce), true
+		case p.is(Plain):
+			t.count(RxPlain)
+		case isICMP:
+			return t.refuse(DropICMPNoNonce), true
+		}
+	case unconfirmed:
+		// The token of a reply tells whose it is, and so may an acknowledged update.
+		mayBe := t.c.isWhole() && isICMP && (t.isProbeReply() || t.c.kind == ilnp.TypeLocatorUpdate)
+		if mayBe && takeShare(&l.ToldUntil, t.now, t.k.Len) {
+			return t.handOverOwn(p), true
+		}
+		return t.refuse(DropUnknownLocator), true
+	}
+	return 0, false
+}
+
+// receiveControl takes a control message of the session.
+func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict, bool) {
+	message := t.c.proto == ip6.ICMPv6 && m == authentic && t.c.isWhole()
+	var share *uint64
+	switch {
+	case message && t.c.kind == ilnp.TypeLocatorUpdate:
+		share = &l.UpdatesUntil
+	case t.isResync(p.RemoteNonce) || message && t.isProbeReply():
+		share = &l.ToldUntil
+	case message && t.c.kind == ilnp.TypeEchoRequest:
+		if isUnvalidated(p, known) {
+			t.allowance(p, t.src.L64, false).charge(t.k.Len)
+		}
+		return t.answerEcho(p.LocalNonce)
+	default:
+		return 0, false
+	}
+	if !takeShare(share, t.now, t.k.Len) {
+		return t.refuse(DropRingShare), true
+	}
+	return t.handOverOwn(p), true
+}
+
+// answerEcho answers an echo request where it stands, and reports whether it did: else
+// the stack does.
+func (t *step) answerEcho(own ilnp.Nonce) (Verdict, bool) {
+	if t.s.isObstructed(t.dst.L64, t.src) {
+		if t.isProbe() {
+			return t.drop(DropObstructed), true
+		}
+		return 0, false
+	}
+	if !t.c.isWhole() || own.Len != t.c.nonce.Len {
+		return 0, false
+	}
+	t.count(RxEchoReflected)
+	t.out.Action, t.out.Src, t.out.Dst, t.out.Nonce, t.out.Encap = Answered, t.dst, t.src, own, t.c.encap
+	return Redirect, true
+}
+
+// clampMSS lowers the segment size that a SYN asks for, towards a peer that wants every
+// nonce.
+func (t *step) clampMSS(p *Session) {
+	b, ok := t.k.load(t.c.at, 24)
+	if !p.is(NonceAlways) || t.c.proto != ip6.TCP || !t.c.isWhole() || !ok {
+		return
+	}
+	u := t.s.uplink(p, 0)
+	if b[13]&flagSYN == 0 || b[12]>>4 < 6 || b[20] != 2 || u.MTU <= misread {
+		return
+	}
+	if least := u.MTU - misread; uint32(binary.BigEndian.Uint16(b[22:])) > least {
+		t.out.MSS = uint16(least)
+	}
+}
+
+const (
+	echoesOld = 5 * second
+	stampsLen = 12
+)
+
+// forgetOldEcho takes the echoed time stamp out of a segment that comes soon after a
+// silence.
+func (t *step) forgetOldEcho(l *Live) {
+	if l.Returned == 0 || t.c.proto != ip6.TCP || !t.c.isWhole() {
+		return
+	}
+	if int32(tick(t.now)-l.Returned) > int32(tick(echoesOld)) {
+		l.Returned = 0
+		return
+	}
+	b, ok := t.k.load(t.c.at, 20+stampsLen)
+	if !ok || int(b[12]>>4) < (20+stampsLen)/4 || binary.BigEndian.Uint32(b[20:]) != 0x0101080a ||
+		binary.BigEndian.Uint32(b[28:]) == 0 {
+		return
+	}
+	t.count(RxEchoForgotten)
+	t.out.Forgot = true
+}
+
+// deliver gives a packet to the stack, under its session addresses or those of a socket
+// of plain IPv6.
+func (t *step) deliver(p *Session, there real, v Verdict) Verdict {
+	t.out.OverNIDs = v == forStack6741
+	if t.c.proto == ip6.ICMPv6 {
+		t.out.OverNIDs = t.isICMPOverNIDs(p)
+	}
+	if !t.strips() {
+		return t.drop(DropKernelHelper)
+	}
+	if there.found {
+		t.out.Action = Rebuilt
+		t.out.Src, t.out.Dst = ilvAt(t.k.Bytes[8:]), ilvAt(t.k.Bytes[24:])
+		if p != nil && !there.here {
+			t.out.Src.L64, t.out.Dst.L64 = there.other, there.local
+		}
+		t.count(RxRealSocket)
+		return PassOn
+	}
+	prefix := t.s.Host.SessionPrefix
+	t.out.Action = Delivered
+	t.out.Src, t.out.Dst = roam.ILV{L64: prefix, NID: t.src.NID}, roam.ILV{L64: prefix, NID: t.dst.NID}
+	if t.c.nonce.Present() {
+		t.count(RxNonce)
+	}
+	t.count(RxPackets)
+	return PassOn
+}
+
+// strips reports whether the nonce can be taken out: of a message in UDP only where
+// nothing stands before that.
+func (t *step) strips() bool {
+	return !t.c.encap || t.c.alone != 0 && t.c.nonceAt == ip6.HeaderLen+udpLen
+}

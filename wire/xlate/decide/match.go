@@ -1,0 +1,191 @@
+package decide
+
+import (
+	"roam"
+	"roam/wire/ip6"
+)
+
+const others = 3 // pending peers of one NID that are kept besides the one that is answered
+
+// accepted reports whether a packet without nonce may come from a locator: 0 if not, else
+// its index in Remote plus one, or more than MaxRemote for one of the others.
+func (s *State) accepted(p *Session, l roam.L64) int {
+	if l == 0 {
+		return 0
+	}
+	for i, r := range p.Remote {
+		if r == l {
+			return i + 1
+		}
+	}
+	if p.Sources > 0 && s.Sources[AllowanceKey{l, p.Slot, p.Birth}] {
+		return MaxRemote + 1
+	}
+	return 0
+}
+
+// isUnvalidated reports whether we may send to a locator that is not validated, or not
+// listed at all.
+func isUnvalidated(p *Session, known int) bool {
+	return known == 0 || known <= MaxRemote && p.Unvalidated>>(known-1)&1 != 0
+}
+
+// isOwnPlace reports whether the session's packets go there anyway.
+func isOwnPlace(p *Session, known int) bool {
+	if known < 1 || known > MaxRemote {
+		return false
+	}
+	return p.Unvalidated>>(known-1)&1 == 0 || p.Given>>(known-1)&1 != 0
+}
+
+// isClaimed reports whether another node with the correspondent's NID has shown its nonce
+// at this place.
+func (t *step) isClaimed(p *Session) bool {
+	e := t.s.Pending[Key{p.LocalNID, p.RemoteNID}]
+	if e == nil {
+		return false
+	}
+	is := e.RemoteNonce.Present() && e.RemoteL64 == t.src.L64 && e.RemoteNonce != p.RemoteNonce
+	id := nonceID(p.RemoteNonce)
+	for _, o := range e.Others {
+		is = is || o.Nonce != 0 && o.Nonce != id && o.L64 == t.src.L64
+	}
+	return is
+}
+
+type match uint8
+
+const (
+	authentic    match = iota // the right nonce
+	byLocator                 // no nonce, from a locator of the session
+	otherNonce                // never this session (RFC 6741 §5.4)
+	notNow                    // no nonce, and none seen yet
+	strangePlace              // no nonce, unknown locator
+	unconfirmed               // unknown locator, and a nonce that may be a forgery's
+)
+
+// matchOf says how the packet stands to the session. known is what accepted says.
+func (t *step) matchOf(p *Session, l *Live, known int) match {
+	seen := l.HintSeq == p.Seq && l.Hint == t.src.L64
+	switch {
+	case !t.c.nonce.Present():
+		return t.matchBare(p, l, known, seen)
+	case p.is(Plain):
+		return otherNonce
+	case !p.RemoteNonce.Present():
+		if known == 0 {
+			return otherNonce
+		}
+		if !l.Learned.Present() {
+			l.Learned = t.c.nonce
+			t.tellOf(p, NonceSeen, NotFound)
+		}
+		if l.Learned == t.c.nonce {
+			return authentic
+		}
+		return otherNonce
+	case p.RemoteNonce != t.c.nonce:
+		return otherNonce
+	}
+	l.LastNonceRx = t.now
+	if known == 0 && p.is(Unconfirmed) {
+		if takeShare(&l.ToldUntil, t.now, 0) {
+			t.tellOf(p, LocatorSeen, NotFound)
+		}
+		return unconfirmed
+	}
+	if known == 0 && !seen {
+		if !takeShare(&l.ToldUntil, t.now, 0) {
+			t.count(DropRingShare)
+			return authentic
+		}
+		l.Hint, l.HintSeq = t.src.L64, p.Seq
+		t.tellOf(p, LocatorSeen, NotFound)
+	}
+	return authentic
+}
+
+// matchBare is the same for a packet without nonce.
+func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
+	switch {
+	case known == 0 && !seen:
+		return strangePlace
+	case !p.is(Plain) && known != 0 && !seen && !isOwnPlace(p, known) && t.isClaimed(p):
+		return strangePlace
+	case p.is(Initiated) && !l.Retried:
+		return notNow
+	}
+	return byLocator
+}
+
+const outage = 250 * millisecond
+
+// noteHeard keeps the books of a packet that belongs to the session.
+func (t *step) noteHeard(p *Session, l *Live, known int) {
+	l.LastRx = t.now
+	if l.UnansweredTx != 0 && t.now-l.UnansweredTx > outage {
+		if l.Returned = tick(t.now); l.Returned == 0 {
+			l.Returned--
+		}
+	}
+	l.UnansweredTx = 0
+	l.RxPackets++
+	l.RxBytes += uint64(t.k.Len)
+	if p.is(Dead) && l.LifeSeq != p.Seq {
+		l.LifeSeq = p.Seq
+		t.tellOf(p, Life, NotFound)
+	}
+	if isUnvalidated(p, known) {
+		t.noteMore(p, l)
+	}
+}
+
+// noteMore counts what comes from a locator that is not validated: the daemon hears of
+// each power of two.
+func (t *step) noteMore(p *Session, l *Live) {
+	a := t.allowance(p, t.src.L64, false)
+	a.RxBytes += uint64(t.k.Len)
+	a.RxPackets++
+	if a.RxPackets&(a.RxPackets-1) != 0 || !takeShare(&l.ToldUntil, t.now, 0) {
+		return
+	}
+	e := t.about()
+	e.Key, e.Bytes, e.Packets = p.Alias, int(min(a.RxBytes, 0xffffffff)), int(a.RxPackets)
+	t.tell(Urgent, More, e)
+}
+
+// noteAsked notes that the correspondent has sent a probe, and what it asks for.
+func (t *step) noteAsked(p *Session, l *Live) {
+	perFlow := t.k.Len-t.c.at == probePerFlowLen
+	if perFlow && !l.AskedPerFlow {
+		if !takeShare(&l.ToldUntil, t.now, 0) {
+			return
+		}
+		t.tellOf(p, PerFlowAsked, NotFound)
+	}
+	l.Asked, l.AskedPerFlow = true, perFlow
+}
+
+// noteStack notes what a packet shows of its sender's stack.
+func (t *step) noteStack(p *Session, l *Live, m match, plain bool) {
+	rule := hasRule(t.c.proto)
+	switch {
+	case rule && t.c.nonce.Present():
+		l.WithNonce++
+	case rule && !plain && !(p.is(PlainFlows) && t.c.proto == ip6.TCP):
+		l.WithoutNonce++
+	}
+	if m == authentic && rule {
+		l.NonceAt = t.dst.L64
+	}
+	if m != authentic && !p.is(Encap) {
+		if isRuleSought(p, l) && t.c.proto == ip6.UDP && t.c.isWhole() {
+			t.noteBare(p, l)
+		}
+		return
+	}
+	if t.isProbe() {
+		t.noteAsked(p, l)
+	}
+	t.noteRule(p, l)
+}

@@ -1,0 +1,147 @@
+package decide
+
+import (
+	"roam"
+	"roam/wire/ip6"
+)
+
+// noPath is the verdict where no path can be used: TCP with data in flight is told.
+func (t *step) noPath() Verdict {
+	if t.k.InFlight {
+		return t.drop(DropNoPathRetry)
+	}
+	t.count(DropNoPathHeld)
+	return Consumed
+}
+
+// cost returns what a byte counts on a path, in halves.
+func (p *Session) cost(i int) uint32 {
+	k := uint32(p.Costs >> (4 * i) & 15)
+	return (2 + k&1) << (k >> 1)
+}
+
+// uplink returns the uplink of a path.
+func (s *State) uplink(p *Session, i int) *Uplink { return &s.Uplinks[p.path(i).Uplink] }
+
+// choose returns the path that has carried the fewest bytes, or -1; none to a locator in
+// skip, and those in reserve only where something is skipped.
+func (s *State) choose(p *Session, l *Live, skip uint8) int {
+	if l.PathSeq != p.Seq {
+		l.PathBytes, l.PathSeq = [MaxPaths]uint32{}, p.Seq
+	}
+	end, best, least := p.NPaths, -1, uint32(0)
+	if skip != 0 {
+		end = len(p.Paths)
+	}
+	for i := range min(end, MaxPaths) {
+		if !s.uplink(p, i).Usable || skip>>p.path(i).Remote&1 != 0 {
+			continue
+		}
+		score := l.PathBytes[i] - l.PathBytes[0] + 1<<31
+		if best < 0 || score < least {
+			best, least = i, score
+		}
+	}
+	return best
+}
+
+// isPlainSoon reports whether a first segment was sent again without its nonce, and the
+// daemon has not made the session plain yet.
+func isPlainSoon(p *Session, l *Live) bool { return p.is(Initiated) && l.Retried }
+
+func hasChoice(p *Session, l *Live) bool { return p.NPaths > 1 && !isPlainSoon(p, l) }
+
+// defaultPath returns the path that a packet takes unless something is skipped, or -1.
+func (s *State) defaultPath(p *Session, l *Live) int {
+	switch {
+	case p.NPaths == 0:
+		return -1
+	case hasChoice(p, l):
+		return s.choose(p, l, 0)
+	case s.uplink(p, 0).Usable:
+		return 0
+	}
+	return -1
+}
+
+// tryPath keeps a packet within the allowance of an unvalidated locator: that of path i,
+// or the hint. It returns the path, or -1, and whether the packet goes to the hint.
+func (t *step) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
+	target := p.Remote[p.path(i).Remote]
+	if hinted {
+		target = l.Hint
+	}
+	validated := t.s.choose(p, l, p.Unvalidated)
+	given := !hinted && p.Given>>p.path(i).Remote&1 != 0
+	if t.permits(p, l, target, validated < 0, given) {
+		return i, hinted
+	}
+	return validated, false
+}
+
+const mixer = 0xd6e8feb86659fd93
+
+// weight is the same number at both ends for a path and the ports of a connection.
+func weight(a, b roam.L64, ports uint32) uint32 {
+	x := uint64(a^b) + uint64(ports)
+	x = (x ^ x>>32) * mixer
+	x = (x ^ x>>32) * mixer
+	return uint32(x >> 37)
+}
+
+// pathOfPorts returns the path of a connection, or -1: the one with the greatest weight of
+// those that can be used, lead to a validated locator, and are not long.
+func (s *State) pathOfPorts(p *Session, a, b uint16) int {
+	ports := uint32(a)*uint32(b) + uint32(a^b)
+	path, most := -1, uint32(0)
+	for i := range p.NPaths {
+		u, remote := s.uplink(p, i), p.path(i).Remote
+		if !u.Usable || (p.Unvalidated>>remote|uint8(p.Long>>i&1))&1 != 0 {
+			continue
+		}
+		if w := (weight(u.L64, p.Remote[remote], ports)|1)<<5 | uint32(i); w > most {
+			path, most = i, w
+		}
+	}
+	return path
+}
+
+const (
+	stallAgain = 200 * millisecond
+	queueAgain = 50 * millisecond
+)
+
+// watchTCP tells when a connection of ours stands still, and when its segments wait.
+func (t *step) watchTCP(p *Session, l *Live) {
+	now := tick(t.now)
+	if t.k.Stalled && now-l.StallTold >= tick(stallAgain) {
+		l.StallTold = now
+		t.tell(Urgent, Stall, Event{Key: p.Alias})
+	}
+	if t.k.Queued && now-l.QueueTold >= tick(queueAgain) {
+		l.QueueTold = now
+		t.tell(Urgent, Queue, Event{Key: p.Alias})
+	}
+}
+
+// flowPath returns the path that a segment takes for its connection's sake, or -1.
+func (t *step) flowPath(p *Session, l *Live) int {
+	if _, ok := t.k.load(t.c.at, 16); !ok {
+		return -1
+	}
+	from, to, _ := t.k.ports(t.c.at)
+	flags, _ := t.c.flags(t.k)
+	byPorts := p.is(PerFlow) || flags&flagSYN != 0
+	if !byPorts || p.Long != 0 && flags&flagSYN == 0 {
+		t.watchTCP(p, l)
+	}
+	if byPorts {
+		return t.s.pathOfPorts(p, from, to)
+	}
+	return -1
+}
+
+// isSpread reports whether a packet counts for what paths have carried.
+func isSpread(p *Session, c *chain) bool {
+	return p.NPaths > 1 && !(p.is(PerFlow) && c.proto == ip6.TCP)
+}

@@ -1,0 +1,256 @@
+package decide
+
+import (
+	"roam"
+	"roam/wire/ip6"
+)
+
+// Socket is what a look-up of the kernel finds.
+type Socket struct {
+	Local     roam.ILV // that it is bound to; zero: any
+	Listens   bool     // TCP: it has no other end
+	Connected bool     // UDP: it has one
+}
+
+// Sockets looks sockets of this host up, as the helpers of the kernel do: an exact one
+// first, else one that takes packets of everybody.
+type Sockets interface {
+	Stream(remote, local roam.ILV, remotePort, localPort uint16) (Socket, bool)
+	Datagram(remote, local roam.ILV, remotePort, localPort uint16) (Socket, bool)
+}
+
+// tuple is what a socket is looked up by.
+type tuple struct {
+	remote, local         roam.ILV
+	remotePort, localPort uint16
+}
+
+// in returns the same ports between session addresses.
+func (t tuple) in(prefix roam.L64) tuple {
+	t.remote.L64, t.local.L64 = prefix, prefix
+	return t
+}
+
+func (s *State) stream(t tuple) (Socket, bool) {
+	if s.Sockets == nil {
+		return Socket{}, false
+	}
+	return s.Sockets.Stream(t.remote, t.local, t.remotePort, t.localPort)
+}
+
+func (s *State) datagram(t tuple) (Socket, bool) {
+	if s.Sockets == nil {
+		return Socket{}, false
+	}
+	return s.Sockets.Datagram(t.remote, t.local, t.remotePort, t.localPort)
+}
+
+// isConnection reports whether there is a connection between these ends.
+func (s *State) isConnection(t tuple) bool {
+	sk, ok := s.stream(t)
+	return ok && !sk.Listens
+}
+
+// tupleAt reads the ends of the packet at an offset, which has no extension headers; of a
+// quoted one they are swapped. The protocol is 0 if it is too short.
+func (t *step) tupleAt(at int, swapped bool) (q tuple, proto uint8) {
+	b, ok := t.k.load(at, ip6.HeaderLen)
+	from, to, there := t.k.ports(at + ip6.HeaderLen)
+	if !ok || !there {
+		return q, 0
+	}
+	q = tuple{ilvAt(b[8:]), ilvAt(b[24:]), from, to}
+	if swapped {
+		q = tuple{q.local, q.remote, to, from}
+	}
+	return q, b[6]
+}
+
+// realSocket reports whether a socket is bound to the very addresses of the packet at an
+// offset.
+func (t *step) realSocket(at int, swapped bool) bool {
+	q, proto := t.tupleAt(at, swapped)
+	switch proto {
+	case ip6.TCP:
+		sk, ok := t.s.stream(q)
+		return ok && sk.Local == q.local && !(sk.Listens && t.s.isConnection(q.in(t.s.Host.SessionPrefix)))
+	case ip6.UDP:
+		sk, ok := t.s.datagram(q)
+		return ok && sk.Local == q.local
+	}
+	return false
+}
+
+// realDatagram reports whether a datagram of a node with a session belongs to a socket of
+// plain IPv6.
+func (s *State) realDatagram(q tuple) bool {
+	sk, ok := s.datagram(q)
+	if !ok || sk.Local.NID != q.local.NID {
+		return false
+	}
+	if sk.Connected {
+		return true
+	}
+	_, taken := s.datagram(q.in(s.Host.SessionPrefix))
+	return !taken
+}
+
+// lacksSession reports whether a segment is one of a connection between session addresses.
+func (t *step) lacksSession() bool {
+	q, proto := t.tupleAt(0, false)
+	flags, ok := t.k.byteAt(ip6.HeaderLen + tcpFlagsAt)
+	return proto == ip6.TCP && ok && flags&(flagSYN|flagACK) != flagSYN && t.s.isConnection(q.in(t.s.Host.SessionPrefix))
+}
+
+// notePlain remembers that a node without a session speaks plain IPv6, and reports
+// whether that is news.
+func (t *step) notePlain() bool {
+	key := Key{t.dst.NID, t.src.NID}
+	if t.s.Host.RealNIDs || !hasRule(t.c.proto) || t.s.PlainNodes[key] {
+		return false
+	}
+	t.s.PlainNodes[key] = true
+	return true
+}
+
+// passPlain leaves a packet of a node without a session alone.
+func (t *step) passPlain() Verdict {
+	if t.notePlain() && t.sessionOf() != nil {
+		return t.drop(DropNoNonceYet)
+	}
+	return PassOn
+}
+
+// real is where a socket of plain IPv6 was found.
+type real struct {
+	found bool
+	here  bool     // on the very addresses of the packet
+	local roam.L64 // else between these
+	other roam.L64
+}
+
+const mostLookups = 24
+
+// realElsewhere looks for a connection on these ports between other locators of the two
+// nodes.
+func (t *step) realElsewhere(p *Session, q tuple) real {
+	owns := 0
+	for _, r := range t.s.Host.Reals {
+		if r.NID == t.dst.NID {
+			owns++
+		}
+	}
+	for i := range p.NRemote {
+		if (i+1)*owns > mostLookups {
+			break
+		}
+		for _, r := range t.s.Host.Reals {
+			if r.NID != t.dst.NID {
+				continue
+			}
+			if q.remote.L64, q.local.L64 = p.Remote[i], r.L64; t.s.isConnection(q) {
+				return real{found: true, local: r.L64, other: p.Remote[i]}
+			}
+		}
+	}
+	return real{}
+}
+
+// offPath reports whether a packet came to another locator than the one that a plain
+// session sends from.
+func (t *step) offPath(p *Session) bool {
+	return p != nil && p.is(Plain) && t.s.uplink(p, 0).L64 != t.dst.L64
+}
+
+// findReal reports whether a packet belongs to a socket of plain IPv6. p is the session
+// of the two nodes, or nil.
+func (t *step) findReal(p *Session) real {
+	from, to, ok := t.k.ports(t.c.at)
+	if !t.c.isWhole() || !ok {
+		return real{}
+	}
+	q, nonce := tuple{t.src, t.dst, from, to}, t.c.nonce.Present()
+	if t.c.proto == ip6.UDP {
+		is := nonce && t.s.realDatagram(q) || !nonce && (t.offPath(p) || t.realSocket(0, false))
+		return real{found: is, here: is}
+	}
+	flags, ok := t.c.flags(t.k)
+	if t.c.proto != ip6.TCP || !ok {
+		return real{}
+	}
+	if flags&(flagSYN|flagACK) == flagSYN {
+		is := !nonce && (p != nil && p.is(Plain) || t.realSocket(0, false))
+		return real{found: is, here: is}
+	}
+	if t.s.isConnection(q.in(t.s.Host.SessionPrefix)) {
+		return real{}
+	}
+	if nonce && t.s.isConnection(q) || !nonce && t.realSocket(0, false) {
+		return real{found: true, here: true}
+	}
+	if p == nil {
+		return real{}
+	}
+	return t.realElsewhere(p, q)
+}
+
+// isForName reports whether a packet of a session with two aliases belongs to the one
+// that is its NID.
+func (t *step) isForName() bool {
+	if t.c.proto == ip6.ICMPv6 {
+		return t.c.kind == 129
+	}
+	from, to, ok := t.k.ports(t.c.at)
+	if !t.c.isWhole() || !ok {
+		return false
+	}
+	q := tuple{t.src, t.dst, from, to}.in(t.s.Host.SessionPrefix)
+	switch t.c.proto {
+	case ip6.TCP:
+		return t.s.isConnection(q)
+	case ip6.UDP:
+		sk, ok := t.s.datagram(q)
+		return ok && sk.Connected
+	}
+	return false
+}
+
+// serve offers a first segment that was just translated, and that nobody listens for on
+// session addresses, to the servers on real ones.
+func (t *step) serve() {
+	if t.out.Action != Delivered || t.c.proto != ip6.TCP || !t.c.isWhole() || !t.hasNonceOnly() {
+		return
+	}
+	from, to, ok := t.k.ports(t.c.at)
+	flags, there := t.c.flags(t.k)
+	if !ok || !there || flags&(flagSYN|flagACK) != flagSYN {
+		return
+	}
+	q := tuple{t.out.Src, t.out.Dst, from, to}
+	if _, ok := t.s.stream(q); ok {
+		return
+	}
+	for _, r := range t.s.Host.Reals {
+		q.local = r
+		if sk, ok := t.s.stream(q); ok && sk.Listens {
+			t.out.Server = r
+			t.count(RxListener)
+			return
+		}
+	}
+}
+
+// hasNonceOnly reports whether the packet has no extension header once its nonce is out.
+func (t *step) hasNonceOnly() bool {
+	h, ok := t.k.load(ip6.HeaderLen, t.c.at-ip6.HeaderLen)
+	if !ok || t.c.nonceAt != ip6.HeaderLen || 8+8*int(h[1]) != len(h) {
+		return false
+	}
+	list, err := ip6.Options(h, ip6.HeaderLen)
+	for _, o := range list {
+		if o.Type > ip6.PadN && o.Offset != t.c.optionAt {
+			return false
+		}
+	}
+	return err == nil
+}

@@ -1,0 +1,154 @@
+package decide
+
+import (
+	"encoding/binary"
+
+	"roam"
+	"roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// Bytes of a packet for which a record has room.
+const (
+	eventDataSmall = 256
+	eventDataLarge = 8192
+)
+
+// step is one packet on its way through a program.
+type step struct {
+	s        *State
+	now      uint64
+	k        *Packet
+	c        chain
+	src, dst roam.ILV // as they stand in the packet; below, what stands for them by now
+	out      Outcome
+}
+
+func newStep(s *State, now uint64, k *Packet) *step {
+	return &step{s: s, now: now, k: k, out: Outcome{Path: -1, Link: k.Link}}
+}
+
+// end returns the outcome with its verdict.
+func (t *step) end(v Verdict) Outcome {
+	t.out.Verdict = v
+	return t.out
+}
+
+func (t *step) count(c Counter) { t.out.Counters = append(t.out.Counters, c) }
+
+func (t *step) drop(why Counter) Verdict {
+	t.count(why)
+	return Shot
+}
+
+// refuse drops a packet for a reason that a security log is to tell.
+func (t *step) refuse(why Counter) Verdict {
+	t.c.refused = why
+	return t.drop(why)
+}
+
+// tick is a time that is compared by difference.
+func tick(ns uint64) uint32 { return uint32(ns >> 20) }
+
+func (t *step) tell(ring Ring, kind EventKind, e Event) {
+	e.Kind, e.Ring = kind, ring
+	if e.Link == 0 {
+		e.Link = t.k.Link
+	}
+	t.out.Events = append(t.out.Events, e)
+}
+
+// tellPacket hands the whole packet over. It reports whether it could.
+func (t *step) tellPacket(ring Ring, kind EventKind, e Event) bool {
+	if t.k.Len == 0 || t.k.Len >= eventDataLarge {
+		t.count(DropMissTooBig)
+		return false
+	}
+	e.Whole = true
+	t.tell(ring, kind, e)
+	return true
+}
+
+// tellOf tells of a packet of a session at once.
+func (t *step) tellOf(p *Session, kind EventKind, found Found) {
+	e := t.about()
+	e.Key, e.Bytes, e.Link, e.Found = p.Alias, t.k.Len, t.k.Link, found
+	t.tell(Urgent, kind, e)
+}
+
+// about is what an event says of a packet from outside.
+func (t *step) about() Event {
+	return Event{
+		Key: Key{t.dst.NID, t.src.NID}, Remote: t.src, Local: t.dst, Nonce: t.c.nonce, Encapsulated: t.c.encap,
+	}
+}
+
+const (
+	shareEach  = 10 * millisecond
+	shareBurst = 64
+)
+
+// takeShare pays for so many bytes of a packet out of a session's share of the ring.
+func takeShare(full *uint64, now uint64, n int) bool {
+	until := max(*full, now)
+	if until-now > (shareBurst-1)*shareEach {
+		return false
+	}
+	*full = until + shareEach*uint64(1+n/eventDataSmall)
+	return true
+}
+
+// handOver hands a control message over.
+func (t *step) handOver(ring Ring, e Event) Verdict {
+	if t.tellPacket(ring, Control, e) {
+		t.count(DropControlHandedOver)
+	}
+	return Shot
+}
+
+// handOverOwn hands over one of a session.
+func (t *step) handOverOwn(p *Session) Verdict {
+	e := t.about()
+	e.Key = p.Alias
+	return t.handOver(Urgent, e)
+}
+
+// isProbeReply reports whether an echo reply is one that the daemon asked for.
+func (t *step) isProbeReply() bool {
+	if t.c.kind != 129 {
+		return false
+	}
+	b, ok := t.k.load(t.c.at+4, 2)
+	return ok && binary.BigEndian.Uint16(b) == t.s.Host.ProbeID
+}
+
+const (
+	probeLen        = 8 + 16 // of an echo request of the daemon, from its ICMPv6 header
+	probePerFlowLen = 8 + 20
+)
+
+// isProbe reports whether the packet is an echo request as the daemon sends them.
+func (t *step) isProbe() bool {
+	n := t.k.Len - t.c.at
+	return t.c.proto == ip6.ICMPv6 && t.c.kind == 128 && (n == probeLen || n == probePerFlowLen)
+}
+
+var resyncMark = [4]byte{'r', 'o', 'a', 'm'}
+
+const resyncAt = 26
+
+// isResync reports whether a segment shows a connection to firewalls only.
+func (t *step) isResync(theirs ilnp.Nonce) bool {
+	flags, ok := t.c.flags(t.k)
+	if t.c.proto != ip6.TCP || !t.c.isWhole() || !ok || flags&flagSYN == 0 {
+		return false
+	}
+	o, ok := t.k.load(t.c.at+resyncAt, 8)
+	return ok && theirs.Present() && [4]byte(o) == resyncMark && [4]byte(o[4:]) == [4]byte(theirs.Bytes[:4])
+}
+
+// holdsChecksum reports whether the field of the transport checksum is there.
+func (t *step) holdsChecksum() bool {
+	off, _, ok := ip6.ChecksumOffset(t.c.proto)
+	return !ok || t.c.fragment == laterFragment || t.c.at+off+2 <= t.k.Len
+}
