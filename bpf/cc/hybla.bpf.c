@@ -50,7 +50,7 @@ static __always_inline __u32 grow(struct sock *sk, __u32 acked)
 
 	if (window < tp->snd_ssthresh) {
 		gain += (power_of_two(rho) - ONE) * acked;
-		/* What goes beyond the threshold would be congestion avoidance. */
+		/* Growth beyond the threshold would be congestion avoidance. */
 		if (window + gain / ONE > tp->snd_ssthresh)
 			gain = (__u64)(tp->snd_ssthresh - window) * ONE;
 	} else {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What a congestion control sees of the kernel's TCP, and the record that it
- * leaves of every call when the lab wants to compare it with a model. The
- * structs name only the members that are used; their places come from the
- * running kernel's BTF.
+/* The part of TCP in the kernel that a congestion control uses, and a record of each
+ * call, which the lab compares with a model. The structs name only the members that are
+ * used; their offsets come from the BTF of the running kernel.
  *
  * Windows are counted in packets. Fractions of a packet are kept in 1/65536.
  */
@@ -58,16 +57,16 @@ enum cc_call {
 	CC_LOSS,   /* ssthresh */
 };
 
-/* One call: what it was given and what came of it. */
+/* One call: its arguments and its result. */
 struct cc_event {
-	__u64 sock; /* tells connections apart */
+	__u64 sock; /* identifies the connection */
 	enum cc_call call;
 	__u32 acked;    /* packets */
 	__u32 srtt_us8; /* as the kernel keeps it, eighths of a microsecond */
 	__s32 rtt_us;
 	__u32 window; /* before */
 	__u32 threshold;
-	__u32 limited; /* the window is what holds the sender back */
+	__u32 limited; /* the window limits the sender */
 	__u32 clamp;
 	__u32 result; /* the window after an ack, the threshold after a loss */
 	__u32 unused;
@@ -75,7 +74,7 @@ struct cc_event {
 
 const struct cc_event *cc_event_unused __attribute__((unused));
 
-/* Set by the loader: record every call. */
+/* Set by the loader: record each call. */
 const volatile __u32 traced = 0;
 
 struct {
@@ -94,8 +93,8 @@ static __always_inline void *private_of(struct sock *sk)
 	return tcp_of(sk)->inet_conn.icsk_ca_priv;
 }
 
-/* Does the window hold the sender back? In slow start one that is half used
- * may still grow, or a sender that is paced by acks would never use it whole.
+/* Does the window limit the sender? In slow start a window that is half used may still
+ * grow, or a sender that is paced by acknowledgements would never use it whole.
  */
 static __always_inline int window_limits(struct tcp_sock *tp)
 {
@@ -104,7 +103,7 @@ static __always_inline int window_limits(struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* A window that grew by whole packets, within its bounds. */
+/* Bounds a window that grew by whole packets. */
 static __always_inline __u32 bounded(__u64 window, __u32 clamp)
 {
 	__u64 most = clamp < MOST_WINDOW ? clamp : MOST_WINDOW;
@@ -134,8 +133,8 @@ static __always_inline void note_after(struct cc_event *e, __u32 result)
 		bpf_ringbuf_output(&cc_calls, e, sizeof(*e), 0);
 }
 
-/* After an acknowledgement the window grows by an algorithm's rule, where it was
- * what held the sender back.
+/* Handles an acknowledgement: where the window limited the sender, it grows by the rule
+ * of the algorithm.
  */
 static __always_inline void take_acked(struct sock *sk, __u32 acked, __u32 (*grow)(struct sock *, __u32))
 {
@@ -148,7 +147,7 @@ static __always_inline void take_acked(struct sock *sk, __u32 acked, __u32 (*gro
 	note_after(&e, tcp_of(sk)->snd_cwnd);
 }
 
-/* After a loss an algorithm leaves so much of the window for the threshold. */
+/* Handles a loss: the threshold is the part of the window that the algorithm leaves. */
 static __always_inline __u32 take_loss(struct sock *sk, __u32 left)
 {
 	struct cc_event e;
@@ -159,7 +158,7 @@ static __always_inline __u32 take_loss(struct sock *sk, __u32 left)
 	return left;
 }
 
-/* The window again, when a loss turns out to have been none. */
+/* Restores the window when a loss turns out to have been none. */
 SEC("struct_ops")
 __u32 BPF_PROG(undo_loss, struct sock *sk)
 {

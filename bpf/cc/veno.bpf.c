@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* TCP Veno (Fu and Liew, 2003): Reno that guesses whether a loss was congestion.
- * The backlog N = W (RTT - base) / RTT is what the connection has waiting in
- * queues. While N < 3 the window grows and a loss is taken for the medium's:
- * the threshold becomes 4/5 of the window. From N = 3 on it grows for every
- * other acknowledgement only, and a loss halves it. Slow start is Reno's.
+/* TCP Veno (Fu and Liew, 2003): Reno that guesses whether a loss was congestion. The
+ * backlog N = W (RTT - base) / RTT is the number of packets of the connection that wait
+ * in queues. While N < 3 the window grows, and a loss counts as one of the medium: the
+ * threshold becomes 4/5 of the window. From N = 3 on the window grows for every other
+ * acknowledgement only, and a loss halves it. Slow start is that of Reno.
  *
- * The base is the least round-trip time since the last loss, RTT the smoothed
- * one. lab/cc has the same in Go.
+ * The base is the least round-trip time since the last loss, RTT the smoothed one. lab/cc
+ * has the same in Go.
  */
 #include "tcp.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The right nonce proves who, not where: whoever knows it could name a victim's
- * locator and have us flood it. Towards a locator that only the correspondent named,
- * all that leaves is at most three times what came from it, and one packet of 100
- * bytes, until it is validated. Two of these three parts are for data and for answers
- * to echo requests, the rest is the daemon's (ilnp/allowance.go). What exceeds that
- * goes to a validated locator; where there is none, no more than the rate before, for
- * two round trips, and only to where something has come from. A locator that a record
- * names gets ten packets, and one a second.
+/* The right nonce proves who a sender is, not where: a peer could name a victim's locator
+ * and make us flood it (anti-amplification, RFC 9000 §8). Towards a locator that only the
+ * correspondent named, at most three times the bytes that came from it leave, and one
+ * packet of 100 bytes, until it is validated. Two of these three parts are for data and
+ * for answers to echo requests, the rest is the daemon's (ilnp/allowance.go). Packets
+ * beyond that go to a validated locator. Without one, the rate before the move is the
+ * bound, for two round trips, and only towards a locator from which something has come. A
+ * locator that a record names gets ten packets, and one more each second.
  */
 #ifndef ROAM_ILNP_AMPLIFICATION_H
 #define ROAM_ILNP_AMPLIFICATION_H
@@ -14,10 +14,10 @@
 #include "maps.h"
 
 #define ALLOWANCE_FACTOR 2
-#define ALLOWANCE_PACKETS 10 /* where a record names the locator */
-#define ALLOWANCE_EACH 1000000000ULL /* ns after which it gets another one */
-#define ALLOWANCE_BYTES 1500 /* of a packet; a GSO packet becomes as many as it has of these */
-#define ALLOWANCE_AFRESH 5000000000ULL /* ns after which a locator's account begins anew */
+#define ALLOWANCE_PACKETS 10 /* to a locator that a record names */
+#define ALLOWANCE_EACH 1000000000ULL /* ns after which such a locator gets one more */
+#define ALLOWANCE_BYTES 1500 /* of a packet; a GSO packet counts as one for each of these */
+#define ALLOWANCE_AFRESH 5000000000ULL /* ns after which a locator's allowance begins anew */
 
 static __always_inline struct allowance_key allowance_key_of(const struct session_entry *p, union half l64)
 {
@@ -38,7 +38,7 @@ static __always_inline struct allowance *allowance_of(const struct session_entry
 	return bpf_map_lookup_elem(&allowances, &k);
 }
 
-/* Notes what came from an unvalidated locator. */
+/* Counts bytes that came from an unvalidated locator. */
 static __always_inline struct allowance *credit_allowance(const struct session_entry *p, union half l64, __u32 len)
 {
 	struct allowance *t = allowance_of(p, l64, 0);
@@ -56,8 +56,8 @@ static __always_inline void charge_allowance(struct allowance *t, __u32 len)
 	__sync_fetch_and_add(&t->tx_bytes, len);
 }
 
-/* Notes that something was answered that has just come from there: less than what it
- * has added to the allowance.
+/* Charges an answer to a packet that has just come from there. It is smaller than what
+ * that packet added to the allowance.
  */
 __noinline int spend_allowance(const struct session_entry *p, __u64 l64, __u32 len)
 {
@@ -68,9 +68,9 @@ __noinline int spend_allowance(const struct session_entry *p, __u64 l64, __u32 l
 	return 0;
 }
 
-/* May so many bytes go to this unvalidated locator? With rate the looser rule
- * holds, that of a pair without any validated locator; given: a record names it. What
- * may is counted.
+/* May len bytes go to this unvalidated locator? With rate, the looser rule of a session
+ * without any validated locator holds. given: a record names the locator. Bytes that may
+ * go are charged.
  */
 static __always_inline int allowance_permits(const struct session_entry *p, const struct session_live *l, union half l64, __u32 len,
 					int rate, int given)
@@ -79,7 +79,7 @@ static __always_inline int allowance_permits(const struct session_entry *p, cons
 	__u64 elapsed;
 
 	if (!t)
-		return 1; /* no memory: rather a packet too many than a session lost */
+		return 1; /* no memory: a packet too many is better than a lost session */
 	elapsed = bpf_ktime_get_coarse_ns() - t->since;
 	if (given && t->tx_packets < ALLOWANCE_PACKETS + elapsed / ALLOWANCE_EACH)
 		goto allowed;
@@ -96,7 +96,7 @@ allowed:
 	return 1;
 }
 
-/* Keeps the bytes of the last full window of sending. */
+/* Counts the bytes of this window of sending, and keeps those of the last full one. */
 static __always_inline void rate_note(struct session_live *l, __u64 now, __u32 len)
 {
 	if (now - l->rate_since >= RATE_WINDOW) {
@@ -107,8 +107,8 @@ static __always_inline void rate_note(struct session_live *l, __u64 now, __u32 l
 	l->rate_now += len;
 }
 
-/* The same for a pending peer: nothing there is validated. Answers as long as what came
- * are always within it, for however long.
+/* The allowance of a pending peer, where nothing is validated. Answers as long as the
+ * packets that came are always within it.
  */
 static __always_inline int pending_allows(struct pending_peer *e, __u32 len)
 {

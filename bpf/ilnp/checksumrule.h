@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Which rule of TCP and UDP checksums a correspondent uses: found from what it
- * sends. An ICMPv6 message with its nonce is judged by itself. A sum over the addresses on the wire and one over NIDs alone differ by
- * the locators' sum, so a packet shows its rule, unless that sum is zero and
- * both are one.
+/* The checksum rule of a correspondent, learned from the packets that it sends. An ICMPv6
+ * message with its nonce is judged by itself. A checksum over the addresses on the wire
+ * and one over NIDs alone differ by the sum of the locators, so a packet shows its rule
+ * unless that sum is zero and both rules are one.
  */
 #ifndef ROAM_ILNP_CHECKSUMRULE_H
 #define ROAM_ILNP_CHECKSUMRULE_H
@@ -10,16 +10,16 @@
 #include "deliver.h"
 
 #define RULE_CHUNK 32
-#define RULE_MOST 1536 /* bytes of a segment that are summed; longer ones show nothing */
+#define RULE_MOST 1536 /* bytes of a segment that are summed; longer ones show no rule */
 
 static __always_inline int has_rule(__u8 proto)
 {
 	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
 }
 
-/* Adds the bytes [at, end) to a sum; negative if they are not there. The last
- * chunk is filled up with zeros, which do not count. b is the caller's, as the stack
- * is small.
+/* Adds the bytes [at, end) to a sum; negative if they are not there. The last chunk is
+ * filled up with zeros, which do not count. The buffer b is the caller's, as the stack is
+ * limited.
  */
 static __always_inline __s64 sum_chunks(struct __sk_buff *skb, __u8 b[RULE_CHUNK], __u32 at, __u32 end, __u32 s)
 {
@@ -50,10 +50,10 @@ static __always_inline __u32 checksum_at(__u8 proto)
 	return proto == IPPROTO_TCP ? TCP_CSUM_AT : proto == IPPROTO_UDP ? UDP_CSUM_AT : ICMP6_CSUM_AT;
 }
 
-/* Under which rule is the checksum of this packet right? Where no wire lies
- * between, most are still to be computed, and only the seed over the
- * pseudo-header is there; of GSO packets it always is, of ICMPv6 never: every kernel
- * makes that whole. Global: the verifier looks at it once.
+/* The rule under which the checksum of this packet is right. Without a wire between the
+ * hosts, most checksums are not finished, and hold only the seed over the pseudo-header.
+ * Those of GSO packets always do; those of ICMPv6 never, as every kernel finishes them
+ * itself. Global: the verifier looks at it once.
  */
 __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3)
 {
@@ -96,17 +96,17 @@ __noinline int rule_shown(struct __sk_buff *skb, const struct chain *c, __u32 l3
 	return field == seed ? RULE_RFC6741 : RULE_NOT_FOUND;
 }
 
-/* Is the checksum of a packet from a correspondent for which locators count as zero so
- * too? With a nonce it has to be. Without one it may be a stack's that answers as plain
- * IPv6 whom it has no nonce from: such a packet is judged by its own checksum.
+/* Does this packet of a correspondent under RFC 6741's rule follow that rule? With a
+ * nonce it must. Without one it may come from a stack that answers as plain IPv6 peers
+ * whose nonce it does not have, so its own checksum decides.
  */
 static __always_inline int sums_nids_only(struct __sk_buff *skb, const struct inbound *in)
 {
 	return in->c.nonce.len || !has_rule(in->c.proto) || rule_shown(skb, &in->c, in->l3) != RULE_IPV6;
 }
 
-/* Do locators count as zero in this ICMPv6 message? Only its nonce permits that, which
- * the caller has looked at; without, it is one of plain IPv6. A first fragment cannot be
+/* Do locators count as zero in this ICMPv6 message? Only a nonce permits that, which the
+ * caller has checked; without one the message is plain IPv6. A first fragment cannot be
  * summed: it follows the rule of the session.
  */
 static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
@@ -128,14 +128,14 @@ static __always_inline int counts_nids_only(const struct session_entry *p, const
 	return !!(p->flags & ENTRY_RFC6741);
 }
 
-/* Are we looking for the rule by which this correspondent sums? */
+/* Is the rule of this correspondent still a guess? */
 static __always_inline int is_rule_sought(const struct session_entry *p, const struct session_live *l)
 {
 	return p->flags & ENTRY_RULE_SOUGHT && !(p->flags & ENTRY_PLAIN) && l->rule == RULE_NOT_FOUND;
 }
 
-/* Learns the rule from a packet, if it shows one. The daemon hears of it where
- * its guess was wrong.
+/* Learns the rule from a packet, if it shows one. Reports EV_RULE where the daemon's
+ * guess was wrong.
  */
 __noinline int learn_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
@@ -152,7 +152,7 @@ __noinline int learn_rule(struct __sk_buff *skb, const struct session_entry *p, 
 	return 0;
 }
 
-/* Call for packets with the right nonce; others could be forged. */
+/* Call for packets with the right nonce only: others could be forged. */
 static __always_inline void note_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				      const struct inbound *in)
 {
@@ -160,14 +160,15 @@ static __always_inline void note_rule(struct __sk_buff *skb, const struct sessio
 		learn_rule(skb, p, l, in);
 }
 
-#define COPY_ANSWERS 2      /* that speak for the other rule */
-#define COPY_ANSWER_IN 20   /* ms behind a probe copy, or two round trips: what comes later answers something else */
+#define COPY_ANSWERS 2      /* so many answers decide for the other rule */
+#define COPY_ANSWER_IN 20   /* ms behind a probe copy, or two round trips: later datagrams answer something else */
 
-/* A datagram without nonce of a session whose rule is sought. It shows no rule, as some
- * stacks answer so by the ordinary one whatever they want. But where nothing of ours is
- * answered but what went under both rules, each time at once, it is the other rule that
- * gets there. Whoever could forge that has to know ports and moments, twice, and wins a
- * guess: the first packet with the right nonce shows what is true.
+/* Counts a datagram without nonce, of a session whose rule is sought. It shows no rule by
+ * its checksum, as some stacks answer by the ordinary rule whichever they expect. But if
+ * the peer answers only packets that went under both rules, each time at once, then the
+ * other rule is the one that reaches it. An attacker off the path who forges that must
+ * know ports and moments, twice, and only sways a guess: the first packet with the right
+ * nonce shows the rule.
  */
 __noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
@@ -181,7 +182,7 @@ __noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, s
 	if (within < COPY_ANSWER_IN)
 		within = COPY_ANSWER_IN;
 	if (!l->copy_open || since > within || ports[0] != l->copy_ports[0] || ports[1] != l->copy_ports[1]) {
-		l->sought_since = 0; /* what goes under our guess is answered */
+		l->sought_since = 0; /* the peer answers packets under our guess */
 		l->copy_answers = 0;
 		return 0;
 	}
@@ -191,7 +192,7 @@ __noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, s
 		return 0;
 	l->sought_since = 0;
 	l->copy_answers = 0;
-	l->without_nonce = 0; /* these were of plain IPv6 */
+	l->without_nonce = 0; /* those were plain IPv6 */
 	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
 	return 0;
 }

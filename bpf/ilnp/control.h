@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Control messages from outside: probes are answered where they stand, the others
- * are handed over.
+/* Control messages from outside: the program answers probes itself, and hands the others
+ * to the daemon.
  */
 #ifndef ROAM_ILNP_CONTROL_H
 #define ROAM_ILNP_CONTROL_H
@@ -10,11 +10,11 @@
 
 #define PROBE_LEN 16 /* bytes of data */
 #define PROBE_PER_FLOW_LEN 20
-#define RESYNC_AT 26 /* offset of the mark of a conntrack resync in a TCP header */
+#define RESYNC_AT 26 /* offset of the mark of a conntrack resync segment in its TCP header */
 
-/* Answers an echo request where it stands: a probe must come back on the path
- * that it took, also from a correspondent without a session, also while the
- * daemon is away. Returns -1 when the stack shall answer.
+/* Answers an echo request in place. A probe must return on the path that it took, also
+ * from a correspondent without a session, also without a daemon. Returns -1 when the
+ * stack shall answer.
  */
 __noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
 {
@@ -33,8 +33,8 @@ __noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const st
 		__builtin_memcpy(back + 6, mac, 6);
 		bpf_skb_store_bytes(skb, 0, back, 12, 0);
 	}
-	/* The type is the high byte of the first word; nonce and addresses are
-	 * not, or not changed in sum, in the checksum.
+	/* The type is the high byte of the first word. The checksum leaves the nonce out,
+	 * and swapping the addresses does not change it.
 	 */
 	if (bpf_l4_csum_replace(skb, in->c.at + ICMP6_CSUM_AT, bpf_htons(ICMP6_ECHO_REQUEST << 8),
 				bpf_htons(ICMP6_ECHO_REPLY << 8), 2) ||
@@ -52,7 +52,7 @@ __noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const st
 	return bpf_redirect(skb->ifindex, 0);
 }
 
-/* Is this echo reply one that the daemon asked for? */
+/* Does this echo reply answer a probe of the daemon? */
 static __always_inline int is_probe_reply(struct __sk_buff *skb, const struct chain *c)
 {
 	struct host *h = this_host();
@@ -63,7 +63,7 @@ static __always_inline int is_probe_reply(struct __sk_buff *skb, const struct ch
 	return id == h->probe_id;
 }
 
-/* Hands a control message over. */
+/* Hands a control message to the daemon. */
 static __always_inline int hand_over_control(struct __sk_buff *skb, const struct inbound *in,
 					     const struct event *about, int ring)
 {
@@ -72,7 +72,7 @@ static __always_inline int hand_over_control(struct __sk_buff *skb, const struct
 	return SHOT;
 }
 
-/* The same for one of a session, which is urgent. */
+/* The same for a control message of a session, which is urgent. */
 __noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
 	struct event about;
@@ -84,9 +84,9 @@ __noinline int hand_over_own(struct __sk_buff *skb, const struct inbound *in, co
 	return hand_over_control(skb, in, &about, RING_URGENT);
 }
 
-/* Is this a segment that shows a connection to firewalls, and to nobody else? In a
- * SYN the option with our mark stands behind the largest segment, and
- * holds the correspondent's nonce, of which four bytes do here.
+/* Is this a conntrack resync segment, which opens the state of firewalls and is for no
+ * socket? In its SYN our mark stands behind the MSS option, followed by the
+ * correspondent's nonce, of which four bytes are compared here.
  */
 static __always_inline int is_resync(struct __sk_buff *skb, const struct chain *c, const struct nonce *theirs)
 {
@@ -105,8 +105,8 @@ static __always_inline int locator_on_wire(union half l)
 	return l.v != 0 && l.b[0] != 0xff && !(l.b[0] == 0xfe && (l.b[1] & 0xc0) == 0x80);
 }
 
-/* An echo request as the daemon sends them: 16 bytes of data, and four more from
- * one that wants TCP spread by connection.
+/* Is this an echo request as the daemon sends them, a probe? It has 16 bytes of data, and
+ * four more from a daemon that wants TCP spread by connection.
  */
 static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound *in)
 {
@@ -114,9 +114,9 @@ static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound 
 	       (skb->len - in->c.at == 8 + PROBE_LEN || skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN);
 }
 
-/* Answers an echo request as reflect does, unless a policy takes what goes back along
- * that path elsewhere: then a probe stays without an answer, so that its sender takes
- * other paths, and the stack answers any other request, by the paths of the session.
+/* Answers an echo request as reflect does, unless a policy of this host diverts packets
+ * on that way back. Then a probe stays unanswered, so that its sender takes other paths,
+ * and the stack answers any other request along the paths of the session.
  */
 static __always_inline int answer_echo(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
 {

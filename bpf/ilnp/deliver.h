@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A packet on its way in, and the rewriting of its wire addresses to session
- * addresses.
- */
+/* A packet on its way in, and its rewriting from wire addresses to session addresses. */
 #ifndef ROAM_ILNP_DELIVER_H
 #define ROAM_ILNP_DELIVER_H
 
 #include "udpencap.h"
 #include "strip.h"
 
-/* What becomes of a packet where that is no verdict yet. */
-#define FOR_PENDING -2     /* a pending peer in the correspondent's name */
-#define FOR_STACK -3      /* what stands for the identifiers are the aliases by now */
-#define FOR_STACK_6741 -4 /* the same, where locators count as zero */
+/* What shall become of a packet, where that is not a verdict yet. */
+#define FOR_PENDING -2     /* its sender is a pending peer with the correspondent's NID */
+#define FOR_STACK -3      /* it is to be delivered: in->src.nid and in->dst.nid are the aliases by now */
+#define FOR_STACK_6741 -4 /* the same, and locators count as zero in its checksum */
 
 /* One packet on its way in. */
 struct inbound {
@@ -23,14 +21,14 @@ struct inbound {
 	__u8 plain;           /* it is for a socket of plain IPv6 */
 };
 
-/* Drops a packet for a reason that a security log is to tell. */
+/* Drops a packet for a reason that a security log reports. */
 static __always_inline int refuse(struct inbound *in, __u32 reason)
 {
 	in->refused = reason;
 	return drop(reason);
 }
 
-/* Notes what a refused packet is like, one a second for each reason. */
+/* Keeps what a refused packet is like, for one packet a second and reason. */
 __noinline int note_refusal(struct __sk_buff *skb, const struct inbound *in)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();
@@ -66,8 +64,8 @@ static __always_inline void about_inbound(struct event *e, const struct inbound 
 	e->encap = in->encap;
 }
 
-/* Tells of a packet of the session at once; with EV_RULE, also which rule was found.
- * The event is written in the ring itself, as the stack is small.
+/* Reports a packet of the session; with EV_RULE, also the rule that was found. The event
+ * is written in the ring itself, as the stack is limited.
  */
 __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p, __u32 kind, __u32 found)
 {
@@ -92,9 +90,9 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
 	return 0;
 }
 
-/* Takes the nonce out. Its header goes at once where it holds nothing else and stands
- * right behind the IPv6 header, as nearly always. The UDP header of an encapsulated message
- * goes with it.
+/* Takes the nonce out. A header that holds nothing else and stands right behind the IPv6
+ * header, as nearly always, goes whole. The UDP header of an encapsulated message goes
+ * with it.
  */
 static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in)
 {
@@ -113,10 +111,10 @@ static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbou
 				   BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET);
 }
 
-/* A device may have summed the whole packet (CHECKSUM_COMPLETE), and that sum
- * has to stay true: it changes by what the addresses change, less what the
- * transport checksum takes back of that. BPF_F_IPV6 takes the two for equal;
- * without it the kernel sees the change of the checksum only.
+/* Keeps the sum of a device over the whole packet (CHECKSUM_COMPLETE) true. It changes by
+ * the difference of the addresses, less what the transport checksum compensates of that.
+ * With BPF_F_IPV6 the kernel treats the two as equal; without it the kernel sees only the
+ * change of the checksum.
  */
 static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 addresses, __u32 taken_back)
 {
@@ -126,7 +124,9 @@ static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 address
 		bpf_csum_update(skb, sum_neg(addresses));
 }
 
-/* What stands for the identifiers in in are the session's aliases by now. */
+/* Rewrites a packet to session addresses. The NIDs in in are the session's aliases by
+ * now.
+ */
 static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, __u32 nid_delta, int rfc6741)
 {
 	__u32 whole = sum_fold(nid_delta + sum_half(in->src.l64) + sum_half(in->dst.l64)), diff = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the daemon is told, through three ring buffers: neither pending peers nor local
- * programs can crowd out what correspondents have to say, nor each other.
+/* Reports to the daemon, through three ring buffers: neither pending peers nor local
+ * programs can crowd out the reports of sessions, nor each other.
  */
 #ifndef ROAM_ILNP_EVENTS_H
 #define ROAM_ILNP_EVENTS_H
@@ -32,7 +32,7 @@ static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, 
 	bpf_ringbuf_submit(e, 0);
 }
 
-/* What our own packets show of a session. */
+/* Reports an event of a session that our own packet has shown. */
 __noinline int tell_session(struct __sk_buff *skb, const struct session_entry *p, __u32 kind)
 {
 	struct event about = {};
@@ -72,10 +72,10 @@ enum ring {
 	RING_UNVALIDATED,
 };
 
-/* Hands the whole packet over, from its IPv6 header at l3, through one of the rings. A reservation has a fixed size: small for probes and most updates, of
- * which many may come at once; only a rare packet, such as an update of 255
- * locators, takes the large one. Global, as all functions for what is rare: the
- * verifier looks at it once, and not on each of the many ways that lead here.
+/* Hands the whole packet over, from its IPv6 header at l3, through one of the rings. A
+ * reservation has a fixed size: small for probes and most updates, of which many may come
+ * at once, large for rare packets, such as an update of 255 locators. Global, as all
+ * functions for rare events: the verifier looks at it once, and not for each caller.
  */
 __noinline int tell_packet(struct __sk_buff *skb, __u32 l3, __u32 kind, const struct event *about, int which)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Which of several paths does a TCP connection take? By default each segment takes
- * its own. A firewall on one of the paths that tracks connections sees a part of
- * each, and Linux takes a segment for invalid that acknowledges what did not pass
+/* Chooses the path of a TCP connection among several. By default each segment takes its
+ * own path. A stateful firewall on one path then sees a part of each connection, and
+ * Linux conntrack calls a segment invalid that acknowledges data which did not pass
  * there. So first segments keep to the path of their connection, by which the answer
- * comes too; and all of it keeps to that where TCP stood still though each path
- * works (multipath/perflow.go), or where some paths are much longer than others, which
- * TCP then does not take (multipath/length.go).
+ * comes too. All segments keep to it where TCP stalled though each path works
+ * (multipath/perflow.go), or where some paths are much longer than others, which TCP then
+ * avoids (multipath/length.go).
  */
 #ifndef ROAM_ILNP_FLOW_H
 #define ROAM_ILNP_FLOW_H
 
 #include "session.h"
 
-#define STALL_AGAIN tick(200000000ULL) /* ticks between two that are told, of one session */
+#define STALL_AGAIN tick(200000000ULL) /* ticks between two reports of one session */
 #define QUEUE_AGAIN tick(50000000ULL)
 
-/* Both ends get the same number for a path and the ports of a connection. */
+/* The weight of a path for a connection: both ends compute the same number. */
 static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports)
 {
 	__u64 x = bpf_be64_to_cpu(a.v ^ b.v) + ports;
@@ -25,9 +25,9 @@ static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports
 	return x >> 37;
 }
 
-/* Index of the path of a connection, by its ports as they lie in the packet: of the
- * usable ones to validated locators, but for long ones, the one with the greatest
- * weight, or -1.
+/* Index of the path of a connection, by its ports in network order: among the usable
+ * paths to validated locators, except long ones, the one with the greatest weight; -1 if
+ * there is none.
  */
 __noinline int path_of_ports(const struct session_entry *p, __be16 a, __be16 b)
 {
@@ -52,19 +52,19 @@ __noinline int path_of_ports(const struct session_entry *p, __be16 a, __be16 b)
 	return i | -(i / MAX_PATHS);
 }
 
-/* Does TCP send again what one of its time-outs is about? Then the window is one
- * segment, and this is the oldest that is not acknowledged. So it may be without a
- * time-out as well, where paths of unequal length have shut the window.
+/* Does TCP retransmit the segment of a time-out? Then the window is one segment, and this
+ * is the oldest unacknowledged one. The same holds without a time-out where paths of
+ * unequal length have shut the window.
  */
 static __always_inline int after_timeout(const struct bpf_tcp_sock *tp, __be32 seq)
 {
 	return tp->icsk_retransmits && tp->snd_cwnd == 1 && tp->snd_una != tp->snd_nxt && tp->snd_una == bpf_ntohl(seq);
 }
 
-/* Has it had to send two of five segments again, and has to now? A queue that
- * overflows when a connection begins costs at most one of three; and what an outage
- * cost long ago says nothing. Nor does what came twice: on paths of unequal length
- * TCP takes for lost what is only late.
+/* Has TCP retransmitted two of five segments, and retransmits now? A queue that overflows
+ * when a connection begins costs at most one of three. Losses of an outage long ago do
+ * not count, nor do duplicates: on paths of unequal length TCP treats late segments as
+ * lost.
  */
 static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 {
@@ -73,14 +73,14 @@ static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 	return tp->lost_out && tp->data_segs_out > 100 && again > twice && (again - twice) * 5 > tp->data_segs_out * 2ULL;
 }
 
-/* Do its segments, many at a time, take much longer than they could? */
+/* Is the round-trip time of a busy connection far above its minimum? */
 static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
 {
 	return tp->packets_out > 8 && tp->srtt_us >> 3 > tp->rtt_min + tp->rtt_min / 2 + 5000;
 }
 
-/* Tells the daemon when a connection of ours stands still, or nearly, and when its
- * segments wait in queues.
+/* Reports a connection of ours that stalls or nearly so, and one whose segments wait in
+ * queues.
  */
 static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __be32 seq)
 {
@@ -104,8 +104,8 @@ static __always_inline void watch_tcp(struct __sk_buff *skb, const struct sessio
 	}
 }
 
-/* Index of the path that a segment takes for its connection's sake whose header is
- * at that offset, or -1 if any will do.
+/* Index of the path to which a segment must keep for its connection, or -1 if any will
+ * do. Its header is at that offset.
  */
 __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 at)
 {

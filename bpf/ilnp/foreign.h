@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Packets between session addresses that neither a socket of this host has sent
- * nor its data plane has translated: session addresses belong to the sockets of
- * this host. What came from anywhere else is dropped, counted and noted.
+/* Packets between session addresses that neither a socket of this host has sent nor its
+ * programs have translated. Session addresses belong to the sockets of this host: such a
+ * packet is dropped, counted and noted.
  */
 #ifndef ROAM_ILNP_FOREIGN_H
 #define ROAM_ILNP_FOREIGN_H
 
 #include "drop.h"
 
-/* Drops a packet for this reason, and notes one a second. ends are its source
- * and destination.
+/* Drops a packet for this reason, and notes one a second. ends are its source and
+ * destination.
  */
 static __always_inline int refuse_foreign(enum counter reason, const struct addr ends[2], __u32 ifindex, __u8 proto)
 {

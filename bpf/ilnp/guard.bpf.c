@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Drops packets with a session address that arrive on any link but those that may
- * deliver them: the uplinks, whose own programs refuse session addresses from
- * outside and translate before these programs see a packet, the session device
- * and the loopback.
+/* Drops packets with a session address that arrive on links which may not deliver them.
+ * Those that may are the uplinks, whose own programs refuse session addresses from
+ * outside and translate before these programs see a packet, the session device and the
+ * loopback.
  *
- * ilnp_guard covers all links of a network namespace, links that appear later from
- * their first packet on. It takes Linux 6.4. On older kernels ilnp_link_guard is
- * attached to each link that appears. The structs name only the members that are
- * used; their places come from the running kernel's BTF.
+ * ilnp_guard covers all links of a network namespace, and later ones from their first
+ * packet on. It needs Linux 6.4. On older kernels ilnp_link_guard is attached to each
+ * link that appears. The structs name only the members that are used; their offsets come
+ * from the BTF of the running kernel.
  */
 #include "foreign.h"
 
@@ -22,12 +22,12 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define MAX_LINKS 63
 #define TYPE_ID_IN_KERNEL 1 /* BPF_TYPE_ID_TARGET */
 
-/* Set by the loader, as it lies in an address. */
+/* Set by the loader, in network order. */
 const volatile __u64 session_prefix = 0;
 
-/* Interfaces by index. A link keeps its place; 0: nobody's. */
+/* Interfaces by index. A link keeps its place; 0: the place is free. */
 struct link_list {
-	__u32 used; /* places beyond are nobody's */
+	__u32 used; /* places beyond are free */
 	__u32 ifindex[MAX_LINKS];
 };
 
@@ -72,8 +72,8 @@ struct ends {
 
 #define ENDS_AT 6
 
-/* Costs nothing, as the loads that follow may fail; the other way to the bytes of
- * a packet is by two calls.
+/* Costs nothing, as the loads that follow may fail; other ways to the bytes of a packet
+ * need two calls.
  */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
 
@@ -107,9 +107,9 @@ static __always_inline __u64 lower_half(const struct in6_addr *a)
 	return (__u64)a->in6_u.u6_addr32[3] << 32 | a->in6_u.u6_addr32[2];
 }
 
-/* Hook NF_INET_PRE_ROUTING, before connection tracking: everything that the
- * stack takes from a link passes here, before it is routed. The IPv6 header is at the
- * beginning of the packet and lies in one piece by then.
+/* Hook NF_INET_PRE_ROUTING, before connection tracking: all packets that the stack takes
+ * from a link pass it before they are routed. The IPv6 header is at the beginning of the
+ * packet and in one piece by then.
  */
 SEC("netfilter")
 int ilnp_guard(struct bpf_nf_ctx *ctx)
@@ -146,8 +146,8 @@ static __always_inline int guard_link(struct __sk_buff *skb, __u32 l3)
 	return refuse_foreign(DROP_SESSION_LINK, addrs, skb->ifindex, ends.next);
 }
 
-/* The same for one link, on its ingress, for kernels without programs on the
- * hooks of netfilter: its first packets may come before the program does.
+/* The same for one link, on its ingress, for kernels without programs on the hooks of
+ * netfilter: packets that arrive before the program is attached pass unseen.
  */
 SEC("tc")
 int ilnp_link_guard(struct __sk_buff *skb)

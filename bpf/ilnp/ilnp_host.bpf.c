@@ -18,8 +18,8 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 /* Keeps the type in the debug information, for the generated Go types. */
 const struct packet_event *unused_event __attribute__((unused));
 
-/* Does an alias stand for nobody, as far as is known here, and do local programs ask
- * for so many of these that the daemon hears of no more?
+/* Is the remote alias unknown here, and beyond the rate at which look-ups of unknown
+ * aliases are reported?
  */
 static __always_inline int is_missed_often(const struct session_key *key)
 {
@@ -28,7 +28,7 @@ static __always_inline int is_missed_often(const struct session_key *key)
 	return !bpf_map_lookup_elem(&known_nids, &remote) && exceeds_rate(RATE_MISSES, MISSES_MOST);
 }
 
-/* Says where a pending peer is, and with which nonce it is answered. */
+/* Fills an event with the place of a pending peer, and with our nonce towards it. */
 static __always_inline int about_pending(struct event *about, struct pending_peer *e, const struct session_key *key)
 {
 	about->remote.nid = key->remote;
@@ -42,8 +42,8 @@ static __always_inline int about_pending(struct event *about, struct pending_pee
 	return pending_nonce(e, key, &about->own_nonce);
 }
 
-/* Hands a packet over that needs a session; e: one that exceeds the allowance of its
- * pending peer, which is about to get one.
+/* Hands a packet over that needs a session. e: the packet exceeds the allowance of this
+ * pending peer, which is about to get a session.
  */
 __noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
 {
@@ -87,24 +87,23 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct session_key *
 	return CONSUMED;
 }
 
-/* Has another node sent this packet, and does this host forward it? What a socket
- * sends has arrived nowhere; tunnels of this host forget where what they carry
- * arrived.
+/* Has another node sent this packet, so that this host forwards it? A packet of a socket
+ * has arrived nowhere; tunnels of this host clear where the packets inside arrived.
  */
 static __always_inline int is_forwarded(const struct __sk_buff *skb)
 {
 	return skb->ingress_ifindex && !is_segmented(skb);
 }
 
-/* Egress of the session device; and ingress of the far end of the segmentation device, a veth
- * pair whose near end has no offloads, so that the kernel has cut GSO packets and
- * finished their checksums when they get there.
+/* Egress of the session device; and ingress of the far end of the segmentation device, a
+ * veth pair whose near end has no offloads, so that the kernel has cut GSO packets and
+ * finished their checksums before.
  */
 SEC("tc")
 int ilnp_session_egress(struct __sk_buff *skb)
 {
 	struct host *h = this_host();
-	union { /* the stack is small: the key lies over the destination, whose identifier is its remote one */
+	union { /* the stack is limited: the key overlaps the destination, whose identifier is its remote half */
 		struct ip6 ip;
 		struct {
 			__u8 before[24];
@@ -143,8 +142,8 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
 }
 
-/* Ingress of the other end of the session device: only what was CONSUMED gets
- * here, and was counted there.
+/* Ingress of the other end of the session device: only packets that were CONSUMED get
+ * here, and were counted there.
  */
 SEC("tc")
 int ilnp_session_sink(struct __sk_buff *skb)
@@ -161,8 +160,9 @@ static __always_inline int is_ours(const struct host *h, union half nid)
 	return ours;
 }
 
-/* Does a packet from outside claim to be of this host? Only what no router forwards
- * may: a host hears its own neighbour discovery where a link repeats it.
+/* Does a packet from outside claim an identifier of this host as its source? Only packets
+ * that no router forwards may, as a host receives its own neighbour discovery where a
+ * link repeats it.
  */
 static __always_inline int claims_us(const struct inbound *in)
 {
@@ -171,23 +171,22 @@ static __always_inline int claims_us(const struct inbound *in)
 	return h && is_ours(h, in->src.nid);
 }
 
-/* Neighbour discovery and multicast listeners never carry a nonce. */
+/* Neighbour discovery and multicast listener messages never bear a nonce. */
 static __always_inline int is_link_control(const struct chain *c)
 {
 	return (c->type >= ICMP6_MLD_FIRST && c->type <= ICMP6_ND_LAST) || c->type == ICMP6_MLDV2_REPORT;
 }
 
-/* What passes a link on its way to another device of this host that stands on
- * it, a VLAN or a macvlan: that one's ingress translates it. A tag with VLAN 0
- * is a priority only.
+/* Is a packet for another device of this host on this link, a VLAN or a macvlan? The
+ * ingress of that device translates it. A tag with VLAN 0 is a priority only.
  */
 static __always_inline int for_another_device(const struct __sk_buff *skb)
 {
 	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
 }
 
-/* Reads the headers of a packet to one of our locators. 0, or the verdict. Apart
- * from receive, so that the header leaves the stack, which is small.
+/* Reads the headers of a packet to one of our locators. 0, or the verdict. Separate from
+ * receive, so that the header leaves the stack, which is limited.
  */
 static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *in, __u32 l3)
 {
@@ -212,7 +211,7 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	return length_holds(skb, &in->c, &ip, l3 + IP6_LEN) ? 0 : drop(DROP_MALFORMED);
 }
 
-/* Do the NIDs still stand for the identifiers, of a session that has an alias besides? */
+/* Are the identifiers still the NIDs, in a session that has an alias besides? */
 static __always_inline int keeps_nids(const struct session_entry *p, const struct inbound *in)
 {
 	return p->flags & ENTRY_NAMED && in->src.nid.v == p->remote_nid.v;
@@ -232,10 +231,10 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 			return receive_error(skb, in);
 	}
 	p = session_of(in);
-	if (!p && claims_us(in)) /* nobody with an identifier of ours gets a session */
+	if (!p && claims_us(in)) /* no node with an identifier of ours gets a session */
 		return refuse(in, DROP_OWN_NID);
 	if (p && p->remote_nid.v != in->src.nid.v)
-		return refuse(in, DROP_WRONG_NONCE); /* it claims what is an alias here */
+		return refuse(in, DROP_WRONG_NONCE); /* it claims an alias of this host as its NID */
 	if (p && p->flags & ENTRY_REAL_SOCKETS)
 		real = find_real(skb, p, in);
 	if (real == REAL_HERE && !in->c.nonce.len) {
@@ -265,8 +264,8 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, nids_only);
 }
 
-/* A correspondent's first segment has a nonce, so nobody else pays for looking
- * whose it is.
+/* Receives a packet, and offers a connection to a server on a real address. A first
+ * segment of a correspondent has a nonce, so only packets with one pay for that look-up.
  */
 static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
 {
@@ -293,7 +292,9 @@ int ilnp_rawlink_ingress(struct __sk_buff *skb)
 	return receive_and_serve(skb, 0);
 }
 
-/* Session addresses never leave by another door than roam0. */
+/* Drops packets that would leave an uplink with session addresses: these leave by roam0
+ * only.
+ */
 static __always_inline int guard(struct __sk_buff *skb, __u32 l3)
 {
 	struct host *h = this_host();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* From the wire to session addresses: whose packet is it, and what becomes of
- * it.
+/* Packets of sessions from the wire: finds the session of a packet and decides whether to
+ * deliver it, answer it, hand it over or drop it.
  */
 #ifndef ROAM_ILNP_INBOUND_H
 #define ROAM_ILNP_INBOUND_H
@@ -11,7 +11,7 @@
 #include "realsocket.h"
 #include "retry.h"
 
-/* Notes that the correspondent has sent a probe, and what it asks for by that. */
+/* Notes that the correspondent has sent a probe, and which extension it asks for. */
 __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
 	__u32 asked;
@@ -19,17 +19,18 @@ __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, 
 	if (!p || !l || !in)
 		return 0;
 	asked = skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN ? ASKED | ASKED_PER_FLOW : ASKED;
-	if (asked & ~l->asks & ASKED_PER_FLOW) { /* that it does not any more is not urgent */
+	if (asked & ~l->asks & ASKED_PER_FLOW) { /* the withdrawal of that wish is not urgent */
 		if (!has_share(l, 0))
-			return 0; /* the next one will do */
+			return 0; /* the next probe will do */
 		tell_of(skb, in, p, EV_PER_FLOW, 0);
 	}
 	l->asks = asked;
 	return 0;
 }
 
-/* Notes what a packet shows of its sender's stack. One of plain IPv6, while its session is
- * not, does not show that packets of the session may go without nonce.
+/* Notes what a packet shows of the stack that sent it. A packet of plain IPv6 in a
+ * session that is not plain does not show that packets of the session may go without
+ * nonce.
  */
 static __always_inline void note_stack(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				       const struct inbound *in, enum match s, int plain)
@@ -50,9 +51,9 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct sessi
 	note_rule(skb, p, l, in);
 }
 
-/* Does a packet of a session with two aliases belong to the one that is its NID? Sockets
- * that are connected to it tell; those that take packets of everybody have the other,
- * under which the correspondent was there first.
+/* Of a session with two aliases: does this packet belong to the one that is its NID?
+ * Sockets connected to that alias decide. Sockets that accept packets from any peer get
+ * the other alias, under which the correspondent was there first.
  */
 __noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
 {
@@ -109,7 +110,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 		else if (in->c.proto == IPPROTO_ICMPV6)
 			return refuse(in, DROP_ICMP_NO_NONCE);
 		break;
-	case UNCONFIRMED: /* the token of a reply tells whose it is, and so may an acknowledged update */
+	case UNCONFIRMED: /* the core can tell by the token of a reply, or by an acknowledged update, whose it is */
 		if (in->c.fragment == WHOLE && in->c.proto == IPPROTO_ICMPV6 &&
 		    (is_probe_reply(skb, &in->c) || in->c.type == ICMP6_LOCATOR_UPDATE) && has_share(l, skb->len - in->l3))
 			return hand_over_own(skb, in, p);
@@ -122,7 +123,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	note_heard(skb, p, l, in, known);
 	plain = counts_nids_only(p, l) && !sums_nids_only(skb, in);
 	note_stack(skb, p, l, in, s, plain);
-	/* The stack puts fragments together; the daemon listens there as well. */
+	/* The stack reassembles fragments; the daemon listens there as well. */
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
 	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
 		return has_update_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
@@ -144,10 +145,10 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	return counts_nids_only(p, l) && !plain ? FOR_STACK_6741 : FOR_STACK;
 }
 
-/* The session between two nodes as they stand on the wire: by the NIDs, or,
- * when several correspondents claim that NID, by where it is.
+/* The aliases of the session between two nodes on the wire: their NIDs, or, when several
+ * correspondents claim that NID, those of the one at that locator.
  */
-static __always_inline struct session_key handle_of(union half local_nid, const struct addr *remote)
+static __always_inline struct session_key aliases_of(union half local_nid, const struct addr *remote)
 {
 	struct session_key key = { .local = local_nid, .remote = remote->nid };
 	struct collision_key where = { .local_nid = local_nid, .remote = *remote };
@@ -157,8 +158,8 @@ static __always_inline struct session_key handle_of(union half local_nid, const 
 	return alias ? *alias : key;
 }
 
-/* Of several correspondents with one NID, the one whose nonce a packet shows,
- * wherever it is (RFC 6741 §5.4). The one whose handle is its NID is not listed.
+/* Among correspondents with one NID, the session of the one whose nonce a packet bears,
+ * from any locator (RFC 6741 §5.4). The session whose alias is its NID is not listed.
  */
 static __always_inline struct session_entry *collision_by_nonce(const struct inbound *in)
 {
@@ -179,7 +180,7 @@ static __always_inline struct session_entry *collision_by_nonce(const struct inb
 	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
 }
 
-/* The pair that a packet from outside speaks to. */
+/* The session of a packet from outside, or null. */
 static __always_inline struct session_entry *session_of(const struct inbound *in)
 {
 	struct session_entry *p = in->c.nonce.len ? collision_by_nonce(in) : 0;
@@ -187,12 +188,14 @@ static __always_inline struct session_entry *session_of(const struct inbound *in
 
 	if (p)
 		return p;
-	key = handle_of(in->dst.nid, &in->src);
+	key = aliases_of(in->dst.nid, &in->src);
 	p = find_session(&key, FETCH_IN);
 	return p && is_waiting(p) ? 0 : p;
 }
 
-/* Hands over what has become of an ICMPv6 error, unless nothing of it is left. */
+/* Hands an ICMPv6 error over, after kind says what the program did with it. spoilt: the
+ * packet is no more what it was, and only the event goes.
+ */
 __noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const struct session_key *key, __u32 kind,
 			  int spoilt)
 {
@@ -210,8 +213,8 @@ __noinline int tell_error(struct __sk_buff *skb, const struct inbound *in, const
 	return SHOT;
 }
 
-/* An ICMPv6 error about a packet of ours: the daemon translates it, for it
- * quotes wire addresses that no socket knows.
+/* Receives an ICMPv6 error about a packet of ours. The daemon translates it, as it quotes
+ * wire addresses that no socket knows.
  */
 __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 {
@@ -222,15 +225,15 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 
 	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
-	key = handle_of(quoted[0].nid, &quoted[1]);
+	key = aliases_of(quoted[0].nid, &quoted[1]);
 	p = find_session(&key, FETCH_OUT);
-	/* One with a nonce may answer a probe to a pending peer that waits. */
+	/* An error with a nonce may answer a probe to a pending peer that waits. */
 	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&pending_peers, &key)))
-		return PASS_ON; /* about a packet that was none of ours */
+		return PASS_ON; /* about a packet of no session */
 	if (p && p->flags & ENTRY_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
-		return PASS_ON; /* about one of plain IPv6 */
+		return PASS_ON; /* about a packet of plain IPv6 */
 	left = p && in->c.type == ICMP6_PROBLEM ? retry(skb, in, p) : -1;
-	if (left >= 0) /* the daemon hears of it behind it: to wake it takes longer */
+	if (left >= 0) /* the report follows the segment, as waking the daemon takes longer */
 		return tell_error(skb, in, &key, EV_RETRIED, !left);
 	return tell_error(skb, in, &key, EV_ERROR_IN, 0);
 }

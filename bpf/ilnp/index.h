@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Finding a session by its aliases. With many sessions each step of a search is
- * a miss of the caches. So there are two: the index, which is small, and then
- * at once both what the daemon wrote of the session and what was seen of it.
+/* Finds a session by its aliases. With many sessions each step of a search is a cache
+ * miss, so there are two steps: the index, which is small, and then at once the entry of
+ * the session and its counters.
  */
 #ifndef ROAM_ILNP_INDEX_H
 #define ROAM_ILNP_INDEX_H
@@ -11,12 +11,12 @@
 
 /* An entry of the index, and the bits of a hash that choose the buckets. */
 #define INDEX_TAG 42    /* the hash from this bit on */
-#define INDEX_ENTRY 21   /* index in pairs plus one */
+#define INDEX_ENTRY 21   /* index in sessions plus one */
 #define INDEX_SECOND 20 /* of the hash: where the second bucket's number begins */
 #define INDEX_SLOT ((1U << INDEX_ENTRY) - 1)
 
-/* What the cache is asked for beforehand: what was seen on the way out stands
- * in one line, on the way in in two.
+/* How many cache lines of session_live are prefetched: one on the way out, two on the way
+ * in.
  */
 #define FETCH_OUT 1
 #define FETCH_IN 2
@@ -28,9 +28,9 @@ static __always_inline struct host *this_host(void)
 	return bpf_map_lookup_elem(&hosts, &zero);
 }
 
-/* Keyed, as who is validated may have chosen its NID. The sum of
- * products over halves makes any two aliases equal with a chance of 2^-32;
- * then the bits are mixed.
+/* The hash of two aliases. It is keyed, as a validated peer may have chosen its NID. The
+ * sum of products over halves collides for any two aliases with a chance of 2^-32; then
+ * the bits are mixed.
  */
 static __always_inline __u64 index_hash(const struct host *h, const struct session_key *k)
 {
@@ -42,9 +42,9 @@ static __always_inline __u64 index_hash(const struct host *h, const struct sessi
 	return x ^ x >> 32;
 }
 
-/* The entry that has the tag of this hash; the daemon sees to it that there are
- * no two in one bucket. Without a branch for each: which one it is is different
- * for each packet, and wrong guesses cost more than looking at all.
+/* The entry with the tag of this hash; the daemon ensures that no bucket has two. There
+ * is no branch for each entry: the right one differs for each packet, and mispredictions
+ * cost more than looking at all.
  */
 static __always_inline __u64 search_bucket(const struct bucket *b, __u64 hash)
 {
@@ -53,14 +53,14 @@ static __always_inline __u64 search_bucket(const struct bucket *b, __u64 hash)
 	for (int i = 0; i < BUCKET; i++) {
 		__u64 entry = *(const volatile __u64 *)&b->entry[i], other = (entry ^ hash) >> INDEX_TAG;
 
-		other -= 1; /* of the right one all bits are set now */
+		other -= 1; /* all bits of the right one are set now */
 		asm volatile("%0 s>>= 63" : "+r"(other));
 		found |= entry & other;
 	}
 	return found;
 }
 
-/* Loads what will be written later, while the other loads are under way. */
+/* Loads the lines that will be written later, while other loads are under way. */
 static __always_inline void fetch_live(__u32 slot, int lines)
 {
 	const struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);

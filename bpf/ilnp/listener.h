@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the hooks of sockets are told by the programs on the links. */
+/* The map by which the programs on links inform the hooks of sockets. */
 #ifndef ROAM_ILNP_LISTENER_H
 #define ROAM_ILNP_LISTENER_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Applications that were given a real address of a correspondent: their sockets
- * are turned to its session address when they connect or send, and see the
- * address that they used when they ask. Only exact (locator, NID) pairs that
- * the daemon knows are touched.
+/* Sockets that use a real address of a correspondent: these hooks turn them to its
+ * session address when they connect or send, and show them the address that they used
+ * when they ask. Only exact (locator, NID) addresses that the daemon has listed are
+ * changed.
  */
 #include "listener.h"
 
@@ -11,14 +11,14 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define ACCEPT 1
 #define MAX_SOCKETS 16384
 
-/* Set by the loader. Hooks of a cgroup see every network namespace; this is
- * ours. 0: the kernel cannot tell, the cgroup alone decides.
+/* Set by the loader. Hooks of a cgroup see every network namespace; this is the cookie of
+ * ours. 0: the kernel cannot tell them apart, and the cgroup alone decides.
  */
 const volatile __u64 netns_cookie = 0;
 const volatile __u64 session_prefix = 0; /* as it lies in memory */
 
 struct {
-	/* Whose real address is this? The alias of its session address. */
+	/* Whose real address is this? The value is the alias of its session address. */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
@@ -60,8 +60,8 @@ static __always_inline int elsewhere(struct bpf_sock_addr *ctx)
 	return netns_cookie && bpf_get_netns_cookie(ctx) != netns_cookie;
 }
 
-/* A socket bound to a real address of ours stays with plain IPv6. One bound to
- * our session address can speak to session addresses only.
+/* Is a socket bound to a real address of ours? It stays with plain IPv6. One bound to our
+ * session address can reach session addresses only.
  */
 static __always_inline int bound(struct bpf_sock_addr *ctx)
 {
@@ -82,7 +82,7 @@ static __always_inline int sent_from(struct bpf_sock_addr *ctx)
 	return l64 != session_prefix && (l64 || ctx->msg_src_ip6[2] || ctx->msg_src_ip6[3]);
 }
 
-/* From the address that the application names to the session address. */
+/* Replaces the address that the application names by the session address. */
 static __always_inline int to_session(struct bpf_sock_addr *ctx)
 {
 	struct original_key k = {};
@@ -98,8 +98,8 @@ static __always_inline int to_session(struct bpf_sock_addr *ctx)
 		return ACCEPT;
 	k.cookie = bpf_get_socket_cookie(ctx);
 	k.alias = *alias;
-	/* Most datagrams go where the one before went: a look is enough, and renews the
-	 * entry's place among the latest used.
+	/* Most datagrams go to the address of the one before: a look-up is enough, and
+	 * renews the place of the entry in the LRU.
 	 */
 	known = bpf_map_lookup_elem(&originals, &k);
 	if (!known || known->l64.v != real.l64.v || known->nid.v != real.nid.v)
@@ -110,7 +110,7 @@ static __always_inline int to_session(struct bpf_sock_addr *ctx)
 	return ACCEPT;
 }
 
-/* And back, when it asks whom it speaks with. */
+/* Shows the application the address that it used for its peer. */
 static __always_inline int to_real(struct bpf_sock_addr *ctx)
 {
 	struct original_key k = {};
@@ -153,9 +153,9 @@ int literal_getpeername6(struct bpf_sock_addr *ctx)
 	return to_real(ctx);
 }
 
-/* A connection that came to a server which is bound to a real address is told
- * that one for its own. A socket that we turned used no address of its own: it
- * is told the session address, which is true.
+/* Shows a connection of a server that is bound to a real address that address as its own.
+ * A socket that was turned here used no address of its own: it sees its session address,
+ * which is true.
  */
 SEC("cgroup/getsockname6")
 int literal_getsockname6(struct bpf_sock_addr *ctx)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The maps: with types.h, the ABI between data plane and daemon. Each has one
- * writer; docs/maps.md says who, and for how long entries live.
+/* The maps: with types.h, the ABI between data plane and daemon. Each map has one writer;
+ * docs/maps.md names it, and says how long entries live.
  */
 #ifndef ROAM_ILNP_MAPS_H
 #define ROAM_ILNP_MAPS_H
@@ -68,7 +68,9 @@ struct {
 } session_lives SEC(".maps");
 
 struct {
-	/* Which of several correspondents with one NID is at this locator, or has this nonce? */
+	/* Which of several correspondents with one NID was validated at this locator, or
+	 * has this nonce?
+	 */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
@@ -88,7 +90,7 @@ struct {
 } obstructed SEC(".maps");
 
 struct {
-	/* Who showed a nonce and has no session yet? */
+	/* Which pending peers claim this NID? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct session_key);
@@ -115,7 +117,9 @@ struct {
 } plain_flows SEC(".maps");
 
 struct {
-	/* Are there more pending peers, or look-ups of unknown identifiers, than the daemon can look into? */
+	/* Do pending peers, or look-ups of unknown identifiers, exceed the rate that the
+	 * daemon can handle?
+	 */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RATES);
 	__type(key, __u32);
@@ -133,7 +137,7 @@ struct {
 } allowances SEC(".maps");
 
 struct {
-	/* Whom do we know, when only known correspondents may open sessions? */
+	/* Which correspondents do we know, where only known ones may open sessions? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
@@ -143,7 +147,7 @@ struct {
 } known_nids SEC(".maps");
 
 struct {
-	/* Where do records have their nodes? */
+	/* At which locators do records list their nodes? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
@@ -153,19 +157,19 @@ struct {
 } places SEC(".maps");
 
 struct {
-	/* What must the daemon hear at once? Only authentic packets come here. */
+	/* What must the daemon know at once? Only authentic packets are reported here. */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } urgent SEC(".maps");
 
 struct {
-	/* What does the daemon hear from local applications? */
+	/* What do local applications need from the daemon? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } requests SEC(".maps");
 
 struct {
-	/* What does the daemon hear from pending peers? */
+	/* What do pending peers send? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } unvalidated SEC(".maps");

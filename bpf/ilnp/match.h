@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* How a packet from the wire stands to the session that it names: by the right
- * nonce, by a known locator, or not at all; and what is noted of it.
+/* Compares a packet from the wire with the session that it names: by the right nonce, by
+ * a known locator, or not at all. Counts what belongs to the session.
  */
 #ifndef ROAM_ILNP_MATCH_H
 #define ROAM_ILNP_MATCH_H
@@ -9,9 +9,9 @@
 #include "ringbudget.h"
 #include "amplification.h"
 
-/* May a packet without nonce come from there? 0 if not, else the index in
- * remote[] plus one, or more than MAX_REMOTE for one of the others. Global, so that the verifier looks
- * at the loop once and not for every caller.
+/* May a packet without nonce come from this locator? 0 if not, else the index in remote[]
+ * plus one, or more than MAX_REMOTE for a locator of the map sources. Global, so that the
+ * verifier looks at the loop once and not for every caller.
  */
 __noinline int locator_accepted(const struct session_entry *p, __u64 l64)
 {
@@ -33,16 +33,16 @@ static __always_inline int locator_known(const struct session_entry *p, union ha
 	return l64.v && p->remote[0].v == l64.v ? 1 : locator_accepted(p, l64.v);
 }
 
-/* Is this a locator that we may send to, and not validated? One that is
- * not listed at all is known by the nonce only.
+/* Is this a locator that the session may send to, and not validated? The session knows a
+ * locator that is not listed at all by the nonce only.
  */
 static __always_inline int is_unvalidated(const struct session_entry *p, int known)
 {
 	return !known || (known <= MAX_REMOTE && p->unvalidated >> (known - 1) & 1);
 }
 
-/* Counts what comes from a locator that is not validated: it bounds what may go there.
- * The daemon hears of each power of two, as its own part of that grows.
+/* Counts packets from a locator that is not validated: they bound what may go there.
+ * Reports each power of two, as the part of the allowance that is the daemon's grows.
  */
 __noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
 {
@@ -62,7 +62,7 @@ __noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, s
 	return 0;
 }
 
-/* Bookkeeping of a packet that belongs to the session. */
+/* Counts a packet that belongs to the session. */
 static __always_inline void note_heard(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				       const struct inbound *in, int known)
 {
@@ -75,9 +75,9 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct sessi
 		l->life_seq = p->seq;
 		tell_of(skb, in, p, EV_LIFE, 0);
 	}
-	/* No acknowledgement of TCP proves the place: its sender knows the numbers of what
-	 * never reached it, and may write the victim's address. A probe is answered only
-	 * by who has seen it.
+	/* An acknowledgement of TCP does not prove the place: a peer knows the sequence
+	 * numbers of data that never reached it, and may write the victim's address as
+	 * its own. Only a node that has received a probe can answer it.
 	 */
 	if (is_unvalidated(p, known))
 		note_more(skb, p, l, in);
@@ -86,14 +86,14 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct sessi
 enum match {
 	AUTHENTIC,      /* the right nonce */
 	BY_LOCATOR,     /* no nonce, from a locator of the session */
-	OTHER_NONCE,    /* RFC 6741 §5.4: never this session */
-	NOT_NOW,        /* no nonce, and none seen yet */
+	OTHER_NONCE,    /* another nonce than the session's: never this session (RFC 6741 §5.4) */
+	NOT_NOW,        /* no nonce, while the session is being set up */
 	STRANGE_PLACE,  /* no nonce, unknown locator */
-	UNCONFIRMED,    /* unknown locator, and a nonce that whoever made it up could send from anywhere */
+	UNCONFIRMED,    /* unknown locator, and a nonce that a forger may have made up and could send from anywhere */
 };
 
-/* Do the session's packets go there anyway, so that its nonce may? Not before the
- * locator is validated or a record lists it: it may be a pending peer's.
+/* Do packets of the session go to this locator anyway, so that its nonce may? Not before
+ * the locator is validated or a record lists it: it may be a pending peer's.
  */
 static __always_inline int is_own_place(const struct session_entry *p, int known)
 {
@@ -102,10 +102,11 @@ static __always_inline int is_own_place(const struct session_entry *p, int known
 	return !(p->unvalidated >> (known - 1) & 1) || p->given >> (known - 1) & 1;
 }
 
-/* May what comes from there be another node's? So it may where one with the
- * correspondent's NID has shown its nonce, and wherever only a node that no record names
- * says to be: who claimed the NID first may announce the locators of who uses it. Where
- * nothing is sent anywhere else, the answer goes to who spoke, be it one or the other.
+/* May a packet from there be another node's? It may where another node with the
+ * correspondent's NID has sent its nonce from there, and at every place that a node
+ * without a record has only announced: the first node that claimed the NID may announce
+ * the locators of the NID's user. Where this host sends to no other place, the answer
+ * goes to the sender in either case.
  */
 __noinline int is_claimed(const struct session_entry *p, const struct inbound *in)
 {
@@ -130,10 +131,12 @@ __noinline int is_claimed(const struct session_entry *p, const struct inbound *i
 	return is;
 }
 
-/* How does the packet stand to the pair? known: what locator_accepted says of
- * its source. DEVIATION from RFC 6744 §4: from where the right nonce was just
- * seen, packets without it are accepted as well, until the daemon has listed
- * that locator: most that follow a move have none.
+/* Compares a packet with its session. known: the result of locator_accepted for its
+ * source.
+ *
+ * DEVIATION from RFC 6744 §4: from a locator where the right nonce was just seen, packets
+ * without it are accepted as well, until the daemon has listed that locator. Most packets
+ * that follow a move have none.
  */
 static __always_inline enum match match_of(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 						 const struct inbound *in, int known)
@@ -167,7 +170,7 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 			tell_of(skb, in, p, EV_LOCATOR, 0);
 		return UNCONFIRMED;
 	}
-	/* Between places that change with every packet we do not follow it. */
+	/* The program does not follow a peer whose locator changes with every packet. */
 	if (!known && !seen && !has_share(l, 0)) {
 		count(DROP_RING_SHARE);
 	} else if (!known && !seen) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* GSO packets with a nonce. A Linux router takes what stands 12 bytes behind
- * the IPv6 header for TCP's data offset, so it believes that the segments are up
- * to 60 bytes and two headers long, whatever they are. Where that still fits
- * into the MTU the belief does no harm; so towards a peer that wants every nonce
- * segments are kept that much shorter.
+/* GSO packets with a nonce. A Linux router that forwards one reads the byte 12 bytes
+ * behind the IPv6 header as the data offset of TCP, and so may take the segments to be up
+ * to 60 bytes and two headers long. That is harmless where such a length still fits into
+ * the MTU. So towards a peer that wants every nonce, segments are kept that much shorter.
  */
 #ifndef ROAM_ILNP_MSS_H
 #define ROAM_ILNP_MSS_H
@@ -11,11 +10,11 @@
 #include "deliver.h"
 
 #define MISREAD (IP6_LEN + 60) /* headers, as such a router may see them */
-#define MSS_OPTIONS 24         /* of TCP, at most, that make segments shorter than asked for */
+#define MSS_OPTIONS 24         /* bytes of TCP options, at most, that make segments shorter than the MSS */
 #define OPT_MSS 2
 
-/* May the nonce go into a GSO packet? Shorter segments than asked for mean
- * that the path's MTU is less than the link's, where the reckoning does not hold.
+/* May the nonce go into a GSO packet? Segments shorter than the MSS mean that the MTU of
+ * the path is less than that of the link, and the bound above does not hold.
  */
 static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplink *u)
 {
@@ -24,9 +23,9 @@ static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplin
 	return !(u->flags & UPLINK_PHYSICAL) && longest <= u->mtu && longest + MSS_OPTIONS >= u->mtu;
 }
 
-/* Lowers the segment size that a correspondent's SYN asks for, at that offset. The
- * option is the first one in the SYNs of all stacks that we know; elsewhere it is
- * left, and GSO packets take the segmentation device.
+/* Lowers the MSS of a correspondent's SYN at that offset. The option is the first one in
+ * the SYNs of all stacks that we know; elsewhere it stays as it is, and GSO packets take
+ * the segmentation device.
  */
 __noinline int lower_mss(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
 {

@@ -19,9 +19,9 @@ struct outbound {
 	__u32 csum_diff;
 	__u32 ifindex;
 	__u32 mtu;
-	__u8 bears_nonce; /* also as a GSO packet */
+	__u8 bears_nonce; /* a GSO packet may bear the nonce */
 	__u8 encap;       /* in UDP */
-	const struct uplink *hop; /* may have the next hop; null: it is to be looked up */
+	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
 };
 
 static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
@@ -32,8 +32,8 @@ static __always_inline void use_uplink(struct outbound *o, const struct uplink *
 	o->hop = u;
 }
 
-/* Puts room behind the IPv6 header and a nonce in it, with a UDP header before
- * it where it is to be encapsulated in UDP.
+/* Inserts a nonce behind the IPv6 header, with a UDP header before it where the message
+ * is to be encapsulated.
  */
 static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next, int encap)
 {
@@ -59,10 +59,10 @@ static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *
 	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 8, 0);
 }
 
-/* May a nonce go into this packet? On a GSO packet a forwarding Linux router
- * misreads the header behind it; a hop-by-hop header must stay the first; and
- * a link of the minimum MTU has no room for it in full packets. DEVIATION:
- * RFC 6744 §§4, 6 want it there in every packet that it is due on.
+/* May a nonce go into this packet? On a GSO packet a forwarding Linux router misreads the
+ * header behind it; a Hop-by-Hop header must stay the first; and on a link of the minimum
+ * MTU full packets leave no space for it. DEVIATION: RFC 6744 §§4, 6 require it in every
+ * packet where it is due.
  */
 static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
 {
@@ -75,7 +75,7 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 	return 0;
 }
 
-/* Sends a packet that has its addresses. */
+/* Sends a packet whose addresses are written. */
 static __always_inline int leave(const struct outbound *o)
 {
 	count(TX_PACKETS);
@@ -115,16 +115,16 @@ static __always_inline void note_sent(struct __sk_buff *skb, const struct sessio
 	}
 	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || now - l->unanswered_tx < silence_after)
 		return;
-	/* This silence is told once in a while, a new one at once, however soon it follows. */
+	/* This silence is reported again only after silence_again, a new one at once. */
 	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
 		return;
 	l->silence_told = tick(now);
 	tell_session(skb, p, EV_SILENCE);
 }
 
-/* Is a nonce due? In the first packets of a session, for a while after a
- * change of locators, on every SYN (the peer may have lost its state) and on
- * every ICMPv6 message (RFC 6744 §7).
+/* Is a nonce due? It is in the first packets of a session, for a while after a change of
+ * locators, on every SYN (the peer may have lost its state) and on every ICMPv6 message
+ * (RFC 6744 §7).
  */
 static __always_inline int nonce_due(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
 				     const struct chain *c, __u64 now)
@@ -140,8 +140,8 @@ static __always_inline int nonce_due(struct __sk_buff *skb, const struct session
 	return flags & TCP_SYN;
 }
 
-/* What the transport checksum grows by when session addresses become wire
- * addresses. The session prefix itself sums to zero.
+/* The difference of the transport checksum when session addresses become wire addresses.
+ * The session prefix itself sums to zero.
  */
 static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_delta, __u32 remote_sum, int rfc6741)
 {
@@ -150,8 +150,8 @@ static __always_inline __u32 outbound_diff(const struct outbound *o, __u32 nid_d
 	return sum_fold(nid_delta + sum_half(o->ends[0].l64) + remote_sum);
 }
 
-/* By how much the aliases of a packet differ from the NIDs in sum: not at all where a
- * session has both for aliases, and the packet those.
+/* The sum of the NIDs less that of the aliases of this packet. It is zero where the
+ * session is found by its NIDs too, and the packet uses these.
  */
 static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct session_entry *p)
 {
@@ -163,7 +163,7 @@ static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct sessio
 	return sum_bytes(p->nid_delta);
 }
 
-/* Addresses a packet of the session: along path i, or to where the
+/* Addresses a packet of the session: along path i, or to the locator at which the
  * correspondent was seen last.
  */
 static __always_inline void address(struct outbound *o, struct __sk_buff *skb, const struct session_entry *p,
@@ -189,8 +189,8 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
-/* Does it count for what paths have carried? What keeps to the path of its
- * connection does not, or all else would have to keep to the others.
+/* Does this packet count for the balance of the paths? TCP that keeps to the path of its
+ * connection does not, or all other packets would have to take the other paths.
  */
 static __always_inline int is_spread(const struct session_entry *p, const struct chain *c)
 {
@@ -212,8 +212,8 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		note_sent(skb, p, l, now);
 		return no_path(skb);
 	}
-	/* Never another uplink than those listed: the Locator Update must have
-	 * left it before data does.
+	/* Only listed uplinks are used: the Locator Update must have left an uplink
+	 * before data does.
 	 */
 	i = has_choice(p, l) && c->proto == IPPROTO_TCP && c->fragment == WHOLE ? flow_path(skb, p, l, c->at) : -1;
 	if (i < 0)
@@ -246,7 +246,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		o.nonce = p->local_nonce;
 	if (p->flags & ENTRY_PREINSTALLED && !(p->flags & ENTRY_PLAIN) && l->tx_packets < FIRST_TOLD)
 		tell_first(skb, p);
-	/* One without nonce is for whoever sums as plain IPv6 does. */
+	/* A packet without nonce is for a stack that sums as plain IPv6 does. */
 	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
 		send_probe_copy(skb, p, l, c);
 	note_sent(skb, p, l, now);
@@ -255,10 +255,10 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	return transmit(skb, &o, c, next);
 }
 
-#define NOT_YET -5 /* of send_pending: it waits until the peer is validated */
+#define NOT_YET -5 /* of send_pending: the packet waits until the peer is validated */
 
-/* Answers a correspondent that has no session yet: back to where its packet
- * came from, always with the nonce, unless the path would not let that through.
+/* Answers a pending peer: back to where its packet came from, always with the nonce,
+ * unless the path would drop the option.
  */
 __noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, struct pending_peer *e, const struct chain *c,
 			   __u8 next)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Which way a packet of a session goes, and what becomes of it if there is
- * none.
- */
+/* Chooses the path of a packet of a session, and handles packets without one. */
 #ifndef ROAM_ILNP_PATH_H
 #define ROAM_ILNP_PATH_H
 
 #include "session.h"
 #include "amplification.h"
 
-/* No usable path. TCP with data in flight is told, and then tries again every
- * 500 ms; an idle connection that was told would die of it, and anything else
- * has timers of its own.
+/* There is no usable path. TCP with data in flight gets an error, and then tries again
+ * every 500 ms. An idle connection that got an error would end, and all other senders
+ * have timers of their own, so these see success.
  */
 static __always_inline int no_path(struct __sk_buff *skb)
 {
@@ -29,8 +27,8 @@ static __always_inline int no_path(struct __sk_buff *skb)
 	return CONSUMED;
 }
 
-/* What a byte counts on a path, in halves: 2, 3, 4, 6, 8, 12 ... so that one of
- * cost 2k gets the 2^k-th part of what others get.
+/* The cost of a byte on a path, in halves: 2, 3, 4, 6, 8, 12 ... A path of cost 2k gets
+ * the 2^-k-th part of the bytes that others get.
  */
 static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
 {
@@ -39,12 +37,11 @@ static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
 	return (2 + (k & 1)) << (k >> 1);
 }
 
-/* Index of the path that has carried the fewest bytes among the usable ones
- * whose remote locator is not in skip, or -1; those in reserve count only where
- * something is skipped. Scores start anew with every new entry; of a single path
- * none are kept. They wrap, and so are compared by difference. The index goes with
- * the score, and nothing is concluded from it: the verifier would look at all that
- * follows once for each index.
+/* Index of the path that has carried the fewest bytes among the usable ones whose remote
+ * locator is not in skip, or -1. Paths in reserve count only if something is skipped.
+ * Scores begin anew with every new entry; a single path has none. They wrap, so they are
+ * compared by difference. The index goes with the score and no branch depends on it, or
+ * the verifier would look at all that follows once for each index.
  */
 __noinline int choose_path(const struct session_entry *p, struct session_live *l, __u32 skip)
 {
@@ -77,24 +74,22 @@ __noinline int choose_path(const struct session_entry *p, struct session_live *l
 	return i | -(i / MAX_PATHS);
 }
 
-/* Has a first segment been sent again without its nonce, and the daemon not made the
- * session plain yet? Then it is as if it were, and keeps to the path of that segment:
- * from elsewhere what follows would belong to no connection.
+/* Has the program retransmitted a first segment without its nonce, and the daemon not yet
+ * made the session plain? Then the session counts as plain, and keeps to the path of that
+ * segment: from another locator, later segments would belong to no connection.
  */
 static __always_inline int is_plain_soon(const struct session_entry *p, const struct session_live *l)
 {
 	return p->flags & ENTRY_INITIATED && l->retried;
 }
 
-/* Has a packet of this session more than one path to choose from? */
+/* Has a packet of this session a choice of paths? */
 static __always_inline int has_choice(const struct session_entry *p, const struct session_live *l)
 {
 	return p->n_paths > 1 && !is_plain_soon(p, l);
 }
 
-/* The path that a packet takes unless something is skipped; a single one needs no
- * choice.
- */
+/* The path of a packet where nothing is skipped; a single one needs no choice. */
 static __always_inline int default_path(const struct session_entry *p, struct session_live *l)
 {
 	__u32 index = path_uplink(p, 0);
@@ -108,11 +103,11 @@ static __always_inline int default_path(const struct session_entry *p, struct se
 	return u && u->flags & UPLINK_USABLE ? 0 : -1;
 }
 
-#define HINTED MAX_PATHS /* of try_path: not along the path, but to the hint */
+#define HINTED MAX_PATHS /* of try_path: to the hint in place of the locator of the path */
 
-/* Keeps a packet within the allowance of an unvalidated locator: path i, or the
- * hint. What exceeds it takes a path to a validated locator. Returns the path, or
- * -1 if there is none.
+/* Keeps packets within the allowance of an unvalidated locator: that of path i, or the
+ * hint. A packet beyond it takes a path to a validated locator. Returns the path, or -1
+ * if there is none.
  */
 __noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 i, int hinted)
 {

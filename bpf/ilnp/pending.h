@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The table of pending peers: correspondents that show a nonce and have no session. */
+/* The table of pending peers: peers that have sent a nonce and have no session. */
 #ifndef ROAM_ILNP_PENDING_H
 #define ROAM_ILNP_PENDING_H
 
@@ -9,32 +9,33 @@
 #include "match.h"
 #include "synack.h"
 
-/* Is its NID known to be where the packet comes from? By a record, by the session p
- * with another nonce that sends there, or, of an NID that nobody made known, anywhere.
- * From elsewhere it may be anybody, and nothing is delivered before it is validated.
+/* Is the NID of this packet known to be where it comes from? A record may list it there,
+ * or the session p with another nonce may send there; an NID without a record is in place
+ * anywhere. A packet from elsewhere may be from anybody: it is not delivered before its
+ * sender is validated.
  */
 static __always_inline int is_in_place(const struct inbound *in, const struct session_entry *p)
 {
 	struct addr at = in->src;
 	__u8 *known;
 
-	if (p) /* one that is not under its NID answers for its own alias only */
+	if (p) /* a session that is not found by its NIDs vouches for its own alias only */
 		return (!(p->flags & ENTRY_BY_ALIAS) || p->flags & ENTRY_NAMED) && locator_accepted(p, at.l64.v);
 	known = bpf_map_lookup_elem(&known_nids, &at.nid);
 	return !known || *known == KNOWN_ANYWHERE || bpf_map_lookup_elem(&places, &at);
 }
 
-/* Does the daemon hear of a pending peer by this packet? Of one of whom it does not,
- * nothing may stay here: no packet to it would be a miss.
+/* Does this packet make the program report its sender? A pending peer that is not
+ * reported must leave no entry here, or packets to it would be no misses.
  */
 static __always_inline int is_told(struct __sk_buff *skb, const struct inbound *in)
 {
 	return in->c.proto != IPPROTO_ICMPV6 || (in->c.type != ICMP6_LOCATOR_UPDATE && !is_probe_reply(skb, &in->c));
 }
 
-static const struct pending_peer no_pending = {}; /* not on the stack, which is small */
+static const struct pending_peer no_pending = {}; /* static, as the stack is limited */
 
-/* The entry of an NID, made if it is not there and make says so. */
+/* The entry of an NID. It is made if it is not there and make is set. */
 static __always_inline struct pending_peer *entry_of(const struct session_key *key, int make)
 {
 	struct pending_peer *e = bpf_map_lookup_elem(&pending_peers, key);
@@ -45,8 +46,8 @@ static __always_inline struct pending_peer *entry_of(const struct session_key *k
 	return bpf_map_lookup_elem(&pending_peers, key);
 }
 
-/* Notes a pending peer that is not answered under its NID. Returns whether it was
- * known. Three are; the next one takes the place of one of them.
+/* Notes a pending peer that is not answered under its NID. Returns whether it was known.
+ * There are three of them; a further one replaces one of these.
  */
 __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 {
@@ -80,17 +81,17 @@ __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 	return 0;
 }
 
-/* Counts a packet of the pending peer that is answered. */
+/* Counts a packet of the pending peer that is answered under its NID. */
 static __always_inline void note_received(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e)
 {
 	__sync_fetch_and_add(&e->rx_bytes, skb->len - in->l3);
 	__sync_fetch_and_add(&e->rx_packets, 1);
-	/* Without a nonce it may be an answer of plain IPv6, which shows nothing. */
+	/* A packet without nonce may be an answer of plain IPv6, which shows no rule. */
 	if (e->rule == RULE_NOT_FOUND && (in->c.nonce.len || e->encap) && has_rule(in->c.proto))
 		e->rule = rule_shown(skb, &in->c, in->l3);
 }
 
-/* Does a record name the locator that a packet comes from? */
+/* Does a record list the locator that a packet comes from? */
 static __always_inline int is_given(const struct inbound *in)
 {
 	struct addr at = in->src;
@@ -98,10 +99,9 @@ static __always_inline int is_given(const struct inbound *in)
 	return !!bpf_map_lookup_elem(&places, &at);
 }
 
-/* Brings the entry up to date with what a packet shows of a pending peer that is in its
- * place. Returns whether that node was known. Another nonce from where the first one is
- * answered is answered in the same way; the first one stays, also towards another nonce
- * from elsewhere.
+/* Updates the entry with a packet of a pending peer that is in its place. Returns whether
+ * that peer was known. Another nonce from the locator where the first peer is answered
+ * gets the same answer; the first peer stays, also against another nonce from elsewhere.
  */
 __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e, __u32 epoch)
 {
@@ -135,7 +135,7 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 	e->encap = in->encap ? PENDING_CAME | PENDING_SPOKE : e->encap & PENDING_SPOKE;
 	e->given = is_given(in);
 	note_received(skb, in, e);
-	e->remote_nonce = in->c.nonce; /* the last: it is answered from now on */
+	e->remote_nonce = in->c.nonce; /* last: from now on the peer is answered */
 	return known;
 }
 
@@ -147,7 +147,8 @@ static __always_inline int is_second(const struct inbound *in, const struct sess
 	return e && e->remote_l64.v != in->src.l64.v && !same_nonce(&e->remote_nonce, &in->c.nonce);
 }
 
-/* Has a pending peer that is not answered under the NID shown its nonce in UDP there? */
+/* Has a pending peer that is not answered under the NID sent its nonce in UDP from there?
+ */
 static __always_inline int is_encap_elsewhere(const struct pending_peer *e, union half l64)
 {
 	int is = 0;
@@ -157,12 +158,13 @@ static __always_inline int is_encap_elsewhere(const struct pending_peer *e, unio
 	return is;
 }
 
-#define FRESH 3000000000ULL /* ns from its first nonce: until then several probes were answered, if any is */
+#define FRESH 3000000000ULL /* ns after its first nonce: a peer that answers probes at all has answered several by then */
 
-/* Does a datagram or an ICMPv6 message without nonce come right behind the nonces of a
- * pending peer? Whoever writes its address can have sent these, and the node there may
- * speak plain IPv6. So that holds for a while after the first one only, and never of a
- * node that was seen to speak plain IPv6; afterwards it is one.
+/* Does a datagram or an ICMPv6 message without nonce follow the nonces of a pending peer?
+ * A node that forges addresses can have sent those nonces, and the node there may speak
+ * plain IPv6. So packets count as the pending peer's for FRESH after its first nonce
+ * only, and never if that node was seen to speak plain IPv6. Later it counts as a node
+ * that does.
  */
 static __always_inline int is_right_behind(struct __sk_buff *skb, const struct inbound *in, const struct pending_peer *e,
 					   const struct session_key *key)
@@ -181,12 +183,12 @@ static __always_inline int is_right_behind(struct __sk_buff *skb, const struct i
 	return 0;
 }
 
-/* Is this packet without nonce of a pending peer that sent one from the same place?
- * Where it did so in UDP, all of its packets are: on a path that drops options or
- * ICMPv6 it goes without from our answer on, which may be before we have a session.
- * Elsewhere GSO packets go without, and come before the daemon has made the session:
- * those in the middle of a connection that nobody has on the addresses of the wire,
- * and would be answered with a reset. Global: the verifier looks at it once.
+/* True if a packet without nonce comes from the locator where a pending peer sent its
+ * nonce. If that nonce came in UDP, all its packets count: on a path that drops options
+ * or ICMPv6 data goes without nonce after our answer, maybe before we have a session.
+ * Otherwise GSO packets go without, and come before the daemon has made the session:
+ * segments in the middle of a connection that no socket has on the wire addresses, and
+ * that the stack would answer with a reset. Global: the verifier looks at it once.
  */
 __noinline int speaks_for_pending(struct __sk_buff *skb, const struct inbound *in)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What becomes of the packets of pending peers. */
+/* Packets of pending peers: delivers, holds, answers or refuses them. */
 #ifndef ROAM_ILNP_PENDINGINPUT_H
 #define ROAM_ILNP_PENDINGINPUT_H
 
 #include "pending.h"
 
-/* A Locator Update of a correspondent whose session the daemon is about to
- * make: it keeps it until then. Whoever begins with one has no session.
+/* A Locator Update of a pending peer: the daemon keeps it until it has made the session.
+ * A peer whose first packet is an update has no session to update.
  */
 static __always_inline int receive_early_update(struct __sk_buff *skb, struct inbound *in,
 						const struct event *about, int known)
@@ -14,8 +14,8 @@ static __always_inline int receive_early_update(struct __sk_buff *skb, struct in
 	return known ? hand_over_control(skb, in, about, RING_UNVALIDATED) : refuse(in, DROP_UPDATE_NO_SESSION);
 }
 
-/* A probe with another nonce than the session's, and of another length, so that
- * it cannot be reflected: the stack answers it over the session.
+/* Is this a probe with another nonce than the session's and of another length, so that
+ * the program cannot reflect it? The stack answers it over the session.
  */
 static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
@@ -23,17 +23,17 @@ static __always_inline int is_answered_by_stack(struct __sk_buff *skb, const str
 	       locator_accepted(p, in->src.l64.v);
 }
 
-/* The first nonces of a correspondent that was taken for one without ILNP: its packets
- * without would pass from there as well.
+/* Are these the first nonces of a correspondent whose session is plain IPv6? Its packets
+ * without nonce would be delivered from there as well.
  */
 static __always_inline int is_believed_plain(const struct session_entry *p, const struct inbound *in)
 {
 	return p->flags & ENTRY_PLAIN && locator_accepted(p, in->src.l64.v);
 }
 
-/* Is this first packet of a pending peer one of too many? In a flood of them, with as
- * many identifiers, the daemon hears of those only that send again: they are few,
- * unless the flood takes twice the packets. All are answered from the table.
+/* Is this first packet of a pending peer beyond the rate that is reported? In a flood of
+ * first packets with as many identifiers, the daemon gets only peers that retransmit:
+ * these are few, unless the flood costs twice the packets. The table answers all of them.
  */
 static __always_inline int is_untold(void)
 {
@@ -43,7 +43,8 @@ static __always_inline int is_untold(void)
 	return 1;
 }
 
-/* Hands a packet of a pending peer over, which waits for its sender's validation. */
+/* Hands a packet to the daemon that waits until its sender, a pending peer, is validated.
+ */
 __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, const struct event *about,
 		    int known)
 {
@@ -57,8 +58,8 @@ __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct sess
 	return SHOT;
 }
 
-/* A packet without nonce that is a pending peer's by its place. It may be under another
- * rule than those with the nonce are.
+/* A packet without nonce that belongs to a pending peer by its locator. Its rule may
+ * differ from that of packets with the nonce.
  */
 static __always_inline int receive_by_place(struct __sk_buff *skb, struct inbound *in, const struct event *about)
 {
@@ -74,7 +75,7 @@ static __always_inline int receive_by_place(struct __sk_buff *skb, struct inboun
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
 
-/* What becomes of a packet with a nonce, of a pending peer that is in its place. */
+/* Delivers or refuses a packet with the nonce of a pending peer that is in its place. */
 static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, __u32 rule)
 {
 	if (p) {
@@ -86,11 +87,11 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
 
-#define IS_KNOWN 1 /* it has shown its nonce before */
-#define WAITS 2    /* until it is validated */
+#define IS_KNOWN 1 /* it has sent this nonce before */
+#define WAITS 2    /* its packets wait until it is validated */
 
-/* Counts an echo request that is answered on the spot as what goes to a pending peer. In
- * a function of its own, for the key stands on the stack: Linux 6.1.
+/* Charges an echo request that is answered in place as bytes to a pending peer. A
+ * function of its own, as the key stands on the stack: Linux 6.1.
  */
 __noinline int note_answered(const struct inbound *in, __u32 len)
 {
@@ -109,8 +110,8 @@ __noinline int note_answered(const struct inbound *in, __u32 len)
 	return 1;
 }
 
-/* An ICMPv6 message with the nonce of a pending peer. An echo request is answered on
- * the spot, as it is the question of a peer about this host.
+/* An ICMPv6 message with the nonce of a pending peer. The program answers an echo request
+ * in place: a peer asks by it about this host.
  */
 __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
 				       const struct event *about, int how)
@@ -141,28 +142,28 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	return take_pending(skb, in, p, RULE_NOT_FOUND);
 }
 
-/* Treats a node that nobody knows here as if we had no ILNP: the stack answers with
- * Parameter Problem.
+/* Treats an unknown node as a host without ILNP does: the stack answers with Parameter
+ * Problem.
  */
 static __always_inline int not_admitted(struct inbound *in)
 {
-	in->refused = RX_NOT_ADMITTED; /* for who wonders why */
+	in->refused = RX_NOT_ADMITTED; /* so that the security log can name it */
 	count(RX_NOT_ADMITTED);
 	return PASS_ON;
 }
 
-/* A nonce from someone without a session (p is 0), or with another nonce than
- * the session's: an entry in a bounded table, and an answer.
+/* Receives a nonce of a peer without a session (p is 0), or another nonce than the
+ * session's: notes it in a bounded table, and answers.
  *
- * Where the session's packets go anyway, the answer bears the session's own
- * nonce. So the nonce of a host that remembers does not change, whatever the
- * other end forgets, and two ends that each take the other for new agree after
- * one exchange; if each made up a nonce for the other's new one, they could go
- * on for ever. Elsewhere it is a pending peer's: whoever claims a NID must not learn
- * the nonce that its true owner takes for ours.
+ * At a locator to which the session's packets go anyway, the answer bears the session's
+ * own nonce. So the nonce of a host that remembers does not change, whatever the other
+ * end forgets, and two ends that each treat the other as new agree after one exchange. If
+ * each made up a nonce for the other's new one, they could go on for ever. Elsewhere the
+ * answer bears a nonce for pending peers: a node that claims a NID must not learn the
+ * nonce that the true owner accepts as ours.
  *
- * Where its NID is not known to be, its packets wait with the daemon until it is
- * validated.
+ * Packets from where the NID is not known to be wait with the daemon until their sender
+ * is validated.
  *
  * Returns a verdict, or what shall become of the packet.
  */
@@ -173,7 +174,7 @@ __noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const 
 	struct event about;
 	struct pending_peer *e;
 	int known, waits;
-	union half nid; /* a key stands on the stack: Linux 6.1 */
+	union half nid; /* the key of a map stands on the stack: Linux 6.1 */
 
 	if (!h || !in || !locator_on_wire(in->src.l64))
 		return drop(DROP_MALFORMED);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* TCP connections that began as plain IPv6, between the addresses of a session that
- * has ILNP by now. The peer's socket is bound to addresses on the wire, where a
- * segment with a nonce, or from another locator, belongs to no connection. So they
- * stay plain IPv6, between the same locators, until they close.
+/* TCP connections that started as plain IPv6, between the addresses of a session that has
+ * ILNP by now. The peer's socket is bound to addresses on the wire, where a segment with
+ * a nonce or from another locator belongs to no connection. So these connections stay
+ * plain IPv6, between the same locators, until they close.
  */
 #ifndef ROAM_ILNP_PLAINFLOW_H
 #define ROAM_ILNP_PLAINFLOW_H
 
 #include "outbound.h"
 
-#define FLOW_ILNP -6 /* of send_plain_flow: the segment goes as any other */
+#define FLOW_ILNP -6 /* of send_plain_flow: the segment goes as any other one of the session */
 
-/* The row of a locator of ours that can be sent from, or null. */
+/* The usable uplink with a locator of ours, or null. */
 static __always_inline struct uplink *uplink_of(union half l64)
 {
 	for (__u32 i = 0; i < MAX_UPLINKS; i++) {
@@ -24,7 +24,7 @@ static __always_inline struct uplink *uplink_of(union half l64)
 	return 0;
 }
 
-/* The locators of a connection that began as plain IPv6, or null. A first segment
+/* The locators of a connection that started as plain IPv6, or null. A first segment
  * begins another connection with the same ports. The key stands on the stack: Linux 6.1.
  */
 static __always_inline struct flow_ends *plain_flow(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
@@ -43,7 +43,8 @@ static __always_inline struct flow_ends *plain_flow(struct __sk_buff *skb, const
 	return 0;
 }
 
-/* Sends a segment of such a connection; FLOW_ILNP of another one. */
+/* Sends a segment of such a connection. Returns FLOW_ILNP for a segment of another one.
+ */
 __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c)
 {
 	struct outbound o = {};
@@ -67,7 +68,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	o.csum_diff = sum_fold(delta_of(skb, p) + sum_half(u->l64) + sum_half(ends->remote_l64));
 	if (csum_adjust(skb, c->at, IPPROTO_TCP, o.csum_diff) || write_addresses(skb, ETH_LEN, o.ends))
 		return drop(DROP_KERNEL_HELPER);
-	/* Silence on it says nothing of the session, whose packets take other paths. */
+	/* Silence on it does not concern the session, whose packets take other paths. */
 	l->last_tx = bpf_ktime_get_coarse_ns();
 	__sync_fetch_and_add(&l->tx_packets, 1);
 	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
@@ -75,7 +76,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	return leave(&o);
 }
 
-/* May a packet be one of such a connection? */
+/* May a packet belong to such a connection? */
 static __always_inline int has_plain_flows(const struct session_entry *p, const struct chain *c)
 {
 	return p->flags & ENTRY_PLAIN_FLOWS && c->proto == IPPROTO_TCP && c->fragment == WHOLE;

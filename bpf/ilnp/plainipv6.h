@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Connections of plain IPv6 with a node that has a session by now. They began when
- * one of the two had no ILNP, or did not want it: here they are on real addresses,
- * and the other end may send them as packets of the session, with the nonce and
- * along any of its paths.
+/* Connections of plain IPv6 with a node that has a session by now. They started when one
+ * of the two had no ILNP, or did not want it. Here their sockets use real addresses,
+ * while the other end may send them as packets of the session, with the nonce and along
+ * any of its paths.
  */
 #ifndef ROAM_ILNP_PLAINIPV6_H
 #define ROAM_ILNP_PLAINIPV6_H
@@ -12,15 +12,15 @@
 #include "realsocket.h"
 #include "session.h"
 
-/* What find_real has found. */
+/* Results of find_real. */
 #define REAL_HERE 1      /* a socket on the very addresses of the packet */
-#define REAL_ELSEWHERE 2 /* one on others of the two nodes: in the bits above, */
-#define REAL_REMOTE 4    /* index in remote[] of the session, from this bit on */
-#define REAL_OWN 8       /* and in reals[] of the host */
+#define REAL_ELSEWHERE 2 /* a socket on other addresses of the two nodes. Above stand */
+#define REAL_REMOTE 4    /* the index in remote[] of the session, from this bit on, */
+#define REAL_OWN 8       /* and that in reals[] of the host */
 
-/* Remembers that a node without a session speaks plain IPv6 to an identifier of ours,
- * for the day on which it gets one. Where the identifiers are those of plain IPv6
- * anyhow, every session is looked after. Returns whether it is news.
+/* Notes that a node without a session speaks plain IPv6 to an identifier of ours, in case
+ * it gets one. Where the identifiers are those of plain IPv6 anyhow, all sessions are
+ * checked and nothing is noted. Returns whether this is new.
  */
 static __always_inline int note_plain(const struct inbound *in)
 {
@@ -35,20 +35,20 @@ static __always_inline int note_plain(const struct inbound *in)
 	return 1;
 }
 
-/* Leaves a packet of a node without a session alone. The daemon writes a session
- * first and looks then who has spoken plain IPv6, here it is the other way round: so
- * where it has not seen this packet, the packet sees the session. It is dropped then,
- * as its connection would be on the addresses of the wire, and looked for nowhere.
+/* Passes a packet of a node without a session. The daemon writes a session first and then
+ * looks whether the node has spoken plain IPv6; here the order is reversed. So if the
+ * daemon has not seen this packet, the packet sees the session, and is dropped: its
+ * connection would be on the wire addresses, where nobody looks for it.
  */
 static __always_inline int pass_plain(const struct inbound *in)
 {
 	return note_plain(in) && session_of(in) ? drop(DROP_NO_NONCE_YET) : PASS_ON;
 }
 
-#define MOST_LOOKUPS 24 /* of sockets for one segment, each about 0.1 us */
+#define MOST_LOOKUPS 24 /* look-ups of sockets for one segment, about 0.1 us each */
 
-/* How many of the host's addresses bear this identifier? Global: the verifier would
- * go through the loop of real_elsewhere for each number.
+/* The number of the host's addresses with this identifier. Global: the verifier would go
+ * through the loop of real_elsewhere for each number.
  */
 __noinline __u32 count_reals(__u64 nid)
 {
@@ -60,10 +60,11 @@ __noinline __u32 count_reals(__u64 nid)
 	return n;
 }
 
-/* A connection on these ports between other locators of the two nodes: segments take
- * all paths of a session, and this end has it on one of them. Of the correspondent's
- * locators those count that are sent to: a connection of plain IPv6 does not move.
- * Anybody can send segments of no connection, so not all of 64 pairs are tried.
+/* Finds a connection on these ports between other locators of the two nodes: segments
+ * take all paths of a session, and this end has the connection on one of them. Only
+ * locators of the correspondent that are sent to count, as a connection of plain IPv6
+ * does not move. Anyone can send segments of no connection, so not all of the 64
+ * combinations are tried.
  */
 __noinline int real_elsewhere(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
@@ -90,8 +91,8 @@ __noinline int real_elsewhere(struct __sk_buff *skb, const struct session_entry 
 	return 0;
 }
 
-/* Has a datagram without nonce come to another locator than the one that a session
- * which is plain itself sends from? Its answer has to leave from where it came to.
+/* Has a datagram without nonce come to another locator than the one from which its plain
+ * session sends? Its answer must leave from the locator to which it came.
  */
 static __always_inline int off_path(const struct session_entry *p, const struct inbound *in)
 {
@@ -101,9 +102,9 @@ static __always_inline int off_path(const struct session_entry *p, const struct 
 	return p && p->flags & ENTRY_PLAIN && u && u->l64.v != in->dst.l64.v;
 }
 
-/* Does a packet between two nodes belong to a socket of plain IPv6? p is their
- * session, 0 as long as there is none. A first segment with a nonce begins a
- * connection of the session, one without nonce of a node that has no ILNP does not.
+/* Does a packet between two nodes belong to a socket of plain IPv6? p is their session,
+ * or 0. A first segment with a nonce begins a connection of the session; one without
+ * nonce, of a node that has no ILNP, does not.
  */
 __noinline int find_real(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
@@ -127,8 +128,8 @@ __noinline int find_real(struct __sk_buff *skb, const struct session_entry *p, c
 	return p ? real_elsewhere(skb, p, in) : 0;
 }
 
-/* Gives a packet to the socket that find_real has found. What stands for the
- * identifiers in in may be the session's aliases by now.
+/* Delivers a packet to the socket that find_real has found. The NIDs in in may be the
+ * aliases of the session by now.
  */
 __noinline int deliver_real(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p, __u32 found,
 			    int rfc6741)

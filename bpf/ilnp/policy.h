@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Policies of this host, of IPsec or of routing, which the programs would
- * bypass: the stack never sees where a packet goes.
+/* Policies of this host, of IPsec or of routing, which the programs would bypass: packets
+ * that they redirect do not pass the stack.
  */
 #ifndef ROAM_ILNP_POLICY_H
 #define ROAM_ILNP_POLICY_H
 
 #include "session.h"
 
-/* Would a policy take packets from this locator of ours to that node elsewhere? The
- * paths of sessions are checked before they are written, so only what is sent to
- * where a packet came from asks here.
+/* Would a policy divert packets from this locator of ours to that node? The daemon checks
+ * the paths of sessions before it writes them, so only packets that go back to where a
+ * packet came from are checked here.
  */
 __noinline int is_obstructed(const union half *from, const struct addr *to)
 {
@@ -28,8 +28,8 @@ __noinline int is_obstructed(const union half *from, const struct addr *to)
 	return !!bpf_map_lookup_elem(&obstructed, &key);
 }
 
-/* May a packet follow its correspondent to where that was seen, before the daemon
- * has checked the path? Not where any path is obstructed.
+/* May packets follow a correspondent to the locator where it was seen, before the daemon
+ * has checked that path? Not where any path is obstructed.
  */
 static __always_inline int may_follow(void)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Sessions that stand ready for their first packet. */
+/* Preinstalled entries: sessions that are installed before their first packet. */
 #ifndef ROAM_ILNP_PREINSTALLED_H
 #define ROAM_ILNP_PREINSTALLED_H
 
 #include "session.h"
 
-/* Is this session expected, and has no packet of ours used it yet? Then it is not
- * there for whoever comes from outside: a correspondent that contacts us first is a
- * pending peer that has to be validated.
+/* Has no packet of ours used this preinstalled entry yet? Then packets from outside do
+ * not see it: a correspondent that contacts us first is a pending peer that has to be
+ * validated.
  */
 __noinline int is_unused(const struct session_entry *p)
 {
@@ -26,11 +26,11 @@ static __always_inline int is_waiting(const struct session_entry *p)
 	return p->flags & ENTRY_PREINSTALLED && is_unused(p);
 }
 
-#define FIRST_TOLD 16 /* packets; as many as the daemon keeps */
+#define FIRST_TOLD 16 /* packets that are reported; as many as the daemon keeps */
 
-/* A packet of ours leaves by a preinstalled entry: the daemon hears of it behind it,
- * and gets it in case the correspondent refuses the nonce and it is to leave again.
- * Where none went in, nothing is urgent: it sees what was counted.
+/* Reports a packet of ours that leaves by a preinstalled entry. The daemon gets a copy,
+ * to send it again if the correspondent refuses the nonce. The report is not urgent where
+ * no packet could be handed over: the daemon reads the counters.
  */
 __noinline int tell_first(struct __sk_buff *skb, const struct session_entry *p)
 {

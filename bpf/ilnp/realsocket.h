@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Sockets on the host's real addresses beside the sessions: those of plain
- * IPv6, whose packets look like a session's, and servers that are bound to one
- * address and know nothing of session addresses.
+/* Sockets on the host's real addresses: those of plain IPv6, whose packets look like
+ * those of a session, and servers that are bound to one address and know no session
+ * addresses.
  */
 #ifndef ROAM_ILNP_REALSOCKET_H
 #define ROAM_ILNP_REALSOCKET_H
@@ -10,9 +10,9 @@
 #include "listener.h"
 #include "session.h"
 
-/* Reads the ends of the packet at l3 as they stand on the wire. Of a quoted one,
- * which we sent, they are swapped. Returns its protocol; 0 if it is too short. One
- * behind extension headers is not looked for.
+/* Reads the addresses and ports of the packet at l3 as they stand on the wire. Those of a
+ * quoted packet, which we sent, are swapped. Returns its protocol; 0 if it is too short.
+ * A packet with extension headers has none.
  */
 static __always_inline __u8 read_ends(struct __sk_buff *skb, __u32 l3, __u32 swapped, struct bpf_sock_tuple *t)
 {
@@ -28,8 +28,8 @@ static __always_inline __u8 read_ends(struct __sk_buff *skb, __u32 l3, __u32 swa
 	return proto;
 }
 
-/* Is there a connection between these ends? Half of one counts, a socket that only
- * listens does not.
+/* Is there a connection between these ends? A half-open one counts, a listening socket
+ * does not.
  */
 static __always_inline int is_connection(struct __sk_buff *skb, struct bpf_sock_tuple *t)
 {
@@ -43,7 +43,7 @@ static __always_inline int is_connection(struct __sk_buff *skb, struct bpf_sock_
 	return is;
 }
 
-/* Is there one on these ports between the session addresses of these nodes? */
+/* Is there a connection on these ports between the session addresses of these nodes? */
 static __always_inline int session_connection(struct __sk_buff *skb, struct bpf_sock_tuple *t)
 {
 	struct host *h = this_host();
@@ -61,7 +61,9 @@ static __always_inline int stands_at(const struct bpf_sock *sk, const struct bpf
 	       sk->src_ip6[2] == t->ipv6.daddr[2] && sk->src_ip6[3] == t->ipv6.daddr[3];
 }
 
-/* Half of a connection stands on its own addresses, whatever its server is bound to. */
+/* Is there a TCP socket bound to the destination? A half-open connection has an address
+ * of its own, whatever its server is bound to.
+ */
 static __always_inline int real_stream(struct __sk_buff *skb, struct bpf_sock_tuple *t)
 {
 	struct bpf_sock *sk = bpf_skc_lookup_tcp(skb, t, sizeof(t->ipv6), BPF_F_CURRENT_NETNS, 0);
@@ -75,10 +77,10 @@ static __always_inline int real_stream(struct __sk_buff *skb, struct bpf_sock_tu
 	return is && !(listens && session_connection(skb, t));
 }
 
-/* Is there a socket that is bound to the very addresses of the packet at l3, as
- * they stand on the wire? Wildcard sockets do not count: they take session
- * packets as well. Nor does a server on one address whose connection on these
- * ports is one of a session (see serve).
+/* Is there a socket bound to the very addresses of the packet at l3, as they stand on the
+ * wire? Wildcard sockets do not count, as they receive session packets as well. Nor does
+ * a server on one address whose connection on these ports belongs to a session (see
+ * serve).
  */
 __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 {
@@ -99,9 +101,9 @@ __noinline int real_socket(struct __sk_buff *skb, __u32 l3, int swapped)
 	return is;
 }
 
-/* Does a datagram of a node with a session belong to a socket of plain IPv6? One that is
- * connected has no other correspondent; one that is only bound has those of
- * sessions as well if nobody takes them at the session address.
+/* Does a datagram of a node with a session belong to a socket of plain IPv6? A connected
+ * socket has no other correspondent. One that is only bound also serves sessions if no
+ * socket at the session address does.
  */
 static __always_inline int real_datagram(struct __sk_buff *skb, struct bpf_sock_tuple *t)
 {
@@ -124,7 +126,7 @@ static __always_inline int real_datagram(struct __sk_buff *skb, struct bpf_sock_
 	return !sk;
 }
 
-/* The same, of the datagram at l3. */
+/* The same, for the datagram at l3. */
 __noinline int real_datagram_of(struct __sk_buff *skb, __u32 l3)
 {
 	struct bpf_sock_tuple t = {};
@@ -132,13 +134,13 @@ __noinline int real_datagram_of(struct __sk_buff *skb, __u32 l3)
 	return read_ends(skb, l3, 0, &t) == IPPROTO_UDP && real_datagram(skb, &t);
 }
 
-/* Is this segment one of a connection that this host has between session
- * addresses? Asked of those without nonce for which no session is there: it was
- * forgotten, is not made yet, or its first packets came from elsewhere. To the
- * stack it would be a segment of no connection, and the answer a reset, which ends
- * the connection at the other end. Dropped, it is sent again; and who hears nothing
- * asks with its nonce, which brings the session back. A first segment may be that
- * of a correspondent which has fallen back to plain IPv6. Global, as locator_accepted.
+/* Does this segment belong to a connection of this host between session addresses? Asked
+ * for segments without nonce and without session: the session was forgotten, is not made
+ * yet, or its first packets came from another locator. To the stack this would be a
+ * segment of no connection, and its reset would end the connection at the other end. If
+ * it is dropped instead, the peer retransmits it, and probes with its nonce when nothing
+ * comes back, which restores the session. A first segment may come from a correspondent
+ * that has fallen back to plain IPv6. Global, as locator_accepted.
  */
 __noinline int lacks_session(struct __sk_buff *skb, __u32 l3)
 {
@@ -151,8 +153,8 @@ __noinline int lacks_session(struct __sk_buff *skb, __u32 l3)
 	return session_connection(skb, &t);
 }
 
-/* Offers a connection to the server that is bound to one of our real addresses.
- * True if it has it.
+/* Assigns a segment to the server that is bound to one of our real addresses. True if
+ * there is one.
  */
 static __always_inline int offer(struct __sk_buff *skb, struct bpf_sock_tuple *t, const struct addr *real)
 {
@@ -168,10 +170,9 @@ static __always_inline int offer(struct __sk_buff *skb, struct bpf_sock_tuple *t
 	return taken;
 }
 
-/* A first segment that was just translated: if nobody listens on the session
- * address, a server on one of the host's real addresses does. The connection
- * lives on session addresses like any other; where it asks for its own, it is
- * told the server's.
+/* Offers a first segment that was just translated to a server: if no socket listens on
+ * the session address, one on a real address of the host may. The connection uses session
+ * addresses like any other; the hook of getsockname shows the server its own address.
  */
 __noinline int serve(struct __sk_buff *skb, __u32 l3)
 {

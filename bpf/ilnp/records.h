@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The records that the daemon gets from the data plane: part of the ABI, as types.h. */
+/* The records that the data plane writes for the daemon: part of the ABI, as types.h. */
 #ifndef ROAM_ILNP_RECORDS_H
 #define ROAM_ILNP_RECORDS_H
 
 #include "types.h"
 
-/* Bytes of a packet for which a record has room. */
+/* Bytes that a record has for a packet. */
 #define EVENT_DATA_SMALL 256
 #define EVENT_DATA 2048
 #define EVENT_DATA_LARGE 8192
 
-#define REFUSAL_EACH 1000000000ULL /* ns between packets that are noted */
+#define REFUSAL_EACH 1000000000ULL /* ns between two packets that are noted for one reason */
 
 /* A packet that was refused, as a security log wants it (RFC 6741 §11.1). */
 struct refusal {
@@ -26,27 +26,27 @@ struct refusal {
 };
 
 enum event_kind {
-	EV_MISS,        /* requests: a local packet to a session address without a session, or beyond the allowance of a pending peer, whole */
-	EV_PENDING,      /* pending peers: a nonce packet from an unknown correspondent; whole, where it waits for its sender's validation */
-	EV_OTHER_NONCE, /* pending peers: the same with another nonce than the pair's */
-	EV_ERROR_IN,    /* pending peers: an ICMPv6 error about a packet that we translated, whole */
-	EV_ERROR_OUT,   /* urgent: an ICMPv6 error that our stack sends about a session packet, whole */
-	EV_CONTROL,     /* a Locator Update, a reply to a probe or a conntrack resync, whole; urgent: authentic by nonce; pending peers: from a pending peer */
+	EV_MISS,        /* requests: a local packet to a session address without session, or beyond the allowance of a pending peer, whole */
+	EV_PENDING,      /* unvalidated: a packet with the nonce of a pending peer; whole, if it waits until that peer is validated */
+	EV_OTHER_NONCE, /* unvalidated: the same with another nonce than the session's */
+	EV_ERROR_IN,    /* unvalidated: an ICMPv6 error about a packet that we translated, whole */
+	EV_ERROR_OUT,   /* urgent: an ICMPv6 error of our stack about a session packet, whole */
+	EV_CONTROL,     /* a Locator Update, a reply to a probe or a conntrack resync, whole; urgent: authentic by nonce; unvalidated: of a pending peer */
 	EV_NONCE,       /* urgent: first nonce of a peer that we contacted */
-	EV_LOCATOR,     /* urgent: the right nonce from a locator not in the pair */
-	EV_SILENCE,     /* urgent: we send and nothing comes back */
-	EV_LIFE,        /* urgent: a dead pair was heard again */
-	EV_RULE,        /* urgent: the peer uses the other rule of checksums than was guessed */
+	EV_LOCATOR,     /* urgent: the right nonce from a locator that the entry does not list */
+	EV_SILENCE,     /* urgent: the session sends and receives nothing */
+	EV_LIFE,        /* urgent: a packet came in a dead session */
+	EV_RULE,        /* urgent: the peer uses the other checksum rule than the daemon has guessed */
 	EV_FIRST,       /* requests: a packet of ours leaves with the nonce of a preinstalled entry, whole */
-	EV_RETRIED,     /* requests: a first segment whose nonce was refused has left again as plain IPv6, whole as on the wire; without it: it could not */
+	EV_RETRIED,     /* requests: a first segment whose nonce was refused was retransmitted as plain IPv6, whole as on the wire; without a packet: that failed */
 	EV_PER_FLOW,    /* urgent: the peer's probe asks for TCP to be spread by connection */
-	EV_STALL,       /* urgent: TCP sends again after a time-out, or most of what it sends, in a session with several paths */
-	EV_QUEUE,       /* urgent: its segments wait on the way, in such a session */
-	EV_MORE,        /* urgent: more has come from a locator that is not validated */
-	EV_ACKED,       /* pending peers: as EV_PENDING, of a packet that acknowledges our SYN-ACK, which went to that very locator */
+	EV_STALL,       /* urgent: TCP retransmits after a time-out, or much of its data, in a session with several paths */
+	EV_QUEUE,       /* urgent: segments of such a session wait in queues */
+	EV_MORE,        /* urgent: more packets have come from a locator that is not validated */
+	EV_ACKED,       /* unvalidated: as EV_PENDING, for a packet that acknowledges our SYN-ACK to that very locator */
 };
 
-/* What the daemon is told. */
+/* A report to the daemon. */
 struct event {
 	enum event_kind kind;
 	__u32 ifindex;
@@ -55,12 +55,12 @@ struct event {
 	struct addr remote;     /* as on the wire */
 	struct addr local;      /* as on the wire */
 	struct nonce nonce;
-	struct nonce own_nonce; /* what the pending peer is answered with; EV_MISS, EV_ERROR_OUT: only where they are for one */
+	struct nonce own_nonce; /* our nonce towards the pending peer; EV_MISS, EV_ERROR_OUT: only if they are for one */
 	__u16 len;              /* of the packet that follows, from its IPv6 header */
-	__u16 encap;          /* its nonce came in UDP */
+	__u16 encap;          /* the nonce came in UDP */
 	enum rule_found rule;   /* EV_PENDING, EV_OTHER_NONCE, EV_RULE */
-	__u32 bytes;            /* of the packet; EV_MORE: in all, */
-	__u32 packets;          /* and how many; EV_PENDING: that have gone to the one that is answered there */
+	__u32 bytes;            /* of the packet; EV_MORE: of all packets from there, */
+	__u32 packets;          /* and their number; EV_PENDING: of packets that have gone to the peer that is answered there */
 };
 
 struct packet_event {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A correspondent without ILNP says so by a Parameter Problem, which quotes our
- * packet. A first segment is whole in it, and leaves again from here as plain IPv6:
- * until the daemon has woken up, a connection would wait for nothing.
+/* Retransmits a first segment as plain IPv6. A correspondent without ILNP answers a nonce
+ * with a Parameter Problem, which quotes our packet. A first segment is quoted whole, and
+ * leaves again from here at once: a connection need not wait until the daemon has woken
+ * up.
  */
 #ifndef ROAM_ILNP_RETRY_H
 #define ROAM_ILNP_RETRY_H
@@ -11,12 +12,12 @@
 #define ICMP6_PROBLEM 4
 #define UNKNOWN_OPTION 2
 #define QUOTED_AT (ETH_LEN + IP6_LEN + 8)
-#define OUR_OPTION_AT (IP6_LEN + 2) /* in a packet of ours that has no other header before it */
+#define OUR_OPTION_AT (IP6_LEN + 2) /* offset in a packet of ours with no other header before it */
 #define SEGMENT_MOST 60             /* bytes of a TCP header */
 #define TCP_RST 0x04
-#define HOP_LIMIT 64                /* of the quoted one some are gone */
+#define HOP_LIMIT 64                /* routers have lowered that of the quoted packet */
 
-/* Such an error, from its ICMPv6 header to behind the nonce. */
+/* Such an error, from its ICMPv6 header to the end of the nonce. */
 struct problem {
 	__u8 type, code;
 	__u8 sum[2];
@@ -27,9 +28,10 @@ struct problem {
 	__u8 nonce[12];
 };
 
-/* Is this session still open to the news that there is no ILNP (RFC 6744 §6), as the core
- * judges it? What calls for more than taking a header out is left to the daemon, and so
- * is all but the first: whoever can quote a nonce makes us send no more than one segment.
+/* May this session still learn that its peer has no ILNP (RFC 6744 §6), by the rules of
+ * the core? Changes beyond the removal of a header are left to the daemon, and so are all
+ * errors but the first: an attacker that can quote a nonce makes us send one segment at
+ * most.
  */
 static __always_inline int may_retry(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
 				     const struct inbound *in)
@@ -42,7 +44,7 @@ static __always_inline int may_retry(struct __sk_buff *skb, const struct session
 	       u && u->flags & UPLINK_USABLE && u->l64.v == in->dst.l64.v && u->ifindex == skb->ifindex;
 }
 
-/* Does it refuse our nonce, in a packet of ours to its sender? */
+/* Does the error refuse our nonce, in a packet of ours to its sender? */
 static __always_inline int refuses_nonce(const struct problem *e, const struct inbound *in, const struct session_entry *p)
 {
 	struct nonce shown = { .len = e->len };
@@ -57,8 +59,8 @@ static __always_inline int refuses_nonce(const struct problem *e, const struct i
 	       e->ip.dst.l64.v == in->src.l64.v && e->ip.dst.nid.v == in->src.nid.v;
 }
 
-/* The checksum of a segment, which may be quoted as only a seed; -1 if it is neither
- * that nor right. The bytes behind the segment are zero.
+/* The finished checksum of a segment, which may be quoted as a seed only; -1 if it is
+ * neither a seed nor right. The bytes behind the segment are zero.
  */
 static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __u32 len)
 {
@@ -71,8 +73,8 @@ static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __
 	return field == sum_fold(pseudo) ? sum_neg(whole + sum_neg(field)) : -1;
 }
 
-/* Is this about a first segment that we may send again? Its checksum, or -1. It has
- * to be there whole, and to be all that is there.
+/* The checksum of the first segment that an error quotes, or -1 if it is none that may be
+ * retransmitted. It must be quoted whole, with nothing behind it.
  */
 __noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
@@ -98,9 +100,9 @@ __noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, co
 	return whole_sum(&e, b, len);
 }
 
-/* Makes a packet the one that it quotes, without our option, and sends it back to where
- * the error came from. What stands before the last 40 bytes in front of the segment
- * goes, and these become its header. 0, or negative.
+/* Turns an error into the packet that it quotes, without our option, and sends that back
+ * to where the error came from. All but the last 40 bytes before the segment go, and
+ * these become its header. 0, or negative.
  */
 __noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p, __u32 sum)
 {
@@ -125,8 +127,9 @@ __noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p,
 	return bpf_clone_redirect(skb, skb->ifindex, 0);
 }
 
-/* Sends a first segment again that was refused. 1 if it did; 0 if it failed, and the
- * error is no more; -1 if that is not for us to do, and the error is as it was.
+/* Retransmits a first segment whose nonce was refused. 1 if it did; 0 if it failed, and
+ * the packet is spoilt; -1 if the error is left to the daemon, and the packet is as it
+ * was.
  */
 static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
@@ -135,7 +138,7 @@ static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in
 
 	if (sum < 0)
 		return -1;
-	l->retried = 1; /* its answer has no nonce, and may be here before the daemon has changed the entry */
+	l->retried = 1; /* the answer has no nonce, and may come before the daemon has changed the entry */
 	if (send_quoted(skb, p, sum)) {
 		count(DROP_KERNEL_HELPER);
 		return 0;

@@ -9,20 +9,21 @@
 #include "mss.h"
 #include "checksumrule.h"
 
-#define COPY_AFTER 200   /* ms without an answer, at least */
-#define COPY_UNTIL 30000 /* a receiver that has not answered by then never will */
-#define COPY_MARK 0x726f616d      /* of packets that go under the other rule: as CopyMark in internal/dataplane */
+#define COPY_AFTER 200   /* ms without an answer before the first probe copy, at least */
+#define COPY_UNTIL 30000 /* ms after which the program sends no more probe copies */
+#define COPY_MARK 0x726f616d /* mark of a packet that goes under the other rule; CopyMark in Go */
 
-/* Is the packet at the far end of the segmentation device? There it arrives; on roam0 it leaves,
- * and if it arrived anywhere before, which few do, that was on another link.
+/* Is the packet at the far end of the segmentation device? It arrives there, whereas on
+ * roam0 it leaves; if it arrived anywhere before, which is rare, that was on another
+ * link.
  */
 static __always_inline int is_segmented(const struct __sk_buff *skb)
 {
 	return skb->ingress_ifindex && skb->ingress_ifindex == skb->ifindex;
 }
 
-/* Is this a GSO packet, or one that belongs behind them? Where those of TCP
- * take the segmentation device all its data does, or the short ones would overtake them.
+/* Is this a GSO packet, or one that must stay behind them? Where the GSO packets of TCP
+ * take the segmentation device, all its data does, or short segments would overtake them.
  */
 static __always_inline int goes_in_order(struct __sk_buff *skb, const struct chain *c)
 {
@@ -35,8 +36,8 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 	return !(t[1] & TCP_SYN) && (t[1] & TCP_FIN || skb->len > c->at + (t[0] >> 4) * 4);
 }
 
-/* Must this packet be cut before it is translated? A nonce goes into segments
- * only; and a device that sums segments itself knows the rule of IPv6 alone.
+/* Must this packet be cut before it is translated? A nonce goes into segments only, and a
+ * device that sums segments itself knows the rule of IPv6 alone.
  */
 static __always_inline int wants_segdev(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 					const struct chain *c, __u32 i)
@@ -59,7 +60,7 @@ static __always_inline int wants_segdev(struct __sk_buff *skb, const struct sess
 	return 1;
 }
 
-/* The link that cuts GSO packets; 0: none. */
+/* The near end of the segmentation device; 0: none. */
 static __always_inline __u32 this_segdev(void)
 {
 	struct host *h = this_host();
@@ -68,7 +69,7 @@ static __always_inline __u32 this_segdev(void)
 }
 
 /* Must this packet to a pending peer be cut before it is translated? Each packet that
- * goes there bears the nonce: whether the peer takes others is not known yet.
+ * goes there bears the nonce, as it is not known yet whether the peer accepts others.
  */
 static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pending_peer *e, const struct chain *c)
 {
@@ -80,8 +81,8 @@ static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pend
 	return 1;
 }
 
-/* How long a packet stays without an answer before it goes under the other rule as
- * well, ms: two round trips, where any was measured.
+/* The time without an answer after which a packet goes under the other rule as well, in
+ * ms: two round trips, if any was measured.
  */
 static __always_inline __u32 copy_after(const struct session_entry *p)
 {
@@ -90,7 +91,9 @@ static __always_inline __u32 copy_after(const struct session_entry *p)
 	return two_rtt > COPY_AFTER ? two_rtt : COPY_AFTER;
 }
 
-/* Notes that a packet goes under the other rule, and which datagrams would answer it. */
+/* Notes that a packet goes under the other rule, and the ports of datagrams that would
+ * answer it.
+ */
 static __always_inline void note_copy(struct __sk_buff *skb, struct session_live *l, const struct chain *c, __u32 now)
 {
 	__u16 ports[2];
@@ -104,10 +107,10 @@ static __always_inline void note_copy(struct __sk_buff *skb, struct session_live
 	l->copy_open = 1;
 }
 
-/* Nothing comes back for a while, and we do not know by which rule the
- * correspondent of this session sums: the packet goes under the other one as well, through the
- * segmentation device. The wrong one of the two fails there without a word. Of who asks as Roam does
- * our guess is as good as its own.
+/* Sends a probe copy: while the checksum rule of the correspondent is a guess and nothing
+ * comes back, the packet goes under the other rule as well, through the segmentation
+ * device. The receiver silently drops the wrong one of the two. Against a peer that
+ * probes as Roam does there is no copy, as that peer settles on our guess itself.
  */
 __noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
 {
@@ -133,8 +136,8 @@ __noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry
 	return 0;
 }
 
-/* A copy of a first packet, which the daemon sends under the other rule when an answer
- * fails to come: is it not needed any more?
+/* Is a probe copy of a first packet not needed any more? The daemon sends one when no
+ * answer comes.
  */
 __noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
 {
@@ -150,9 +153,8 @@ __noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, str
 
 #define MOOT -1
 
-/* What the segmentation device has to do with a packet that takes path i: 0 if it goes on
- * from here, MOOT if it is not to go anywhere, else the verdict; and the rule that it
- * goes under.
+/* Decides whether a packet on path i takes the segmentation device: 0 if it goes on from
+ * here, MOOT if it is to be dropped, else the verdict. Sets the rule under which it goes.
  */
 static __always_inline int segment_or_send(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				    const struct chain *c, __u32 i, int *nids_only)

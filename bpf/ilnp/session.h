@@ -18,13 +18,13 @@ static __always_inline __u32 reason_of(int fault)
 	return fault == -PARSE_NONCE_LENGTH ? DROP_NONCE_LENGTH : DROP_MALFORMED;
 }
 
-/* Time in ticks, to be compared by difference. */
+/* Time in ticks of 2^20 ns, to be compared by difference. */
 static __always_inline __u32 tick(__u64 ns)
 {
 	return ns >> 20;
 }
 
-/* What was seen of the session; cleared when the slot changed hands. */
+/* The counters of a session; cleared when the slot has a new user. */
 static __always_inline struct session_live *live_of(const struct session_entry *p)
 {
 	__u32 slot = p->slot;
@@ -52,7 +52,7 @@ static __always_inline __u32 path_remote(const struct session_entry *p, __u32 i)
 	return path_at(p, i) & (MAX_REMOTE - 1);
 }
 
-/* A nonce in one word. */
+/* A nonce as one word, never 0. */
 static __always_inline __u64 nonce_id(const struct nonce *n)
 {
 	const __u64 *w = (const __u64 *)n->b;
@@ -61,8 +61,8 @@ static __always_inline __u64 nonce_id(const struct nonce *n)
 	return (*w ^ (__u64)rest << 16 ^ (__u64)n->len << 56) | 1;
 }
 
-/* Our nonce towards a pending peer where its NID is not known to be: one for each of
- * its nonces, wherever it sends from.
+/* Our nonce towards a pending peer where its NID is not known to be: one for each of its
+ * nonces, from any locator.
  */
 __noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, struct nonce *out)
 {
@@ -91,7 +91,7 @@ __noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, stru
 	return 0;
 }
 
-/* The nonce with which a pending peer is answered. */
+/* Our nonce towards the pending peer that is answered under its NID. */
 __noinline int pending_nonce(const struct pending_peer *e, const struct session_key *nids, struct nonce *out)
 {
 	struct host *h = this_host();
@@ -121,11 +121,11 @@ __noinline int pending_nonce(const struct pending_peer *e, const struct session_
 }
 
 #define RATE_COUNT_WINDOW 100000000ULL /* ns */
-#define PENDING_MOST 1600 /* first packets of pending peers in a window that the daemon hears of, */
+#define PENDING_MOST 1600 /* first packets of pending peers that are reported in a window, */
 #define REPLIES_MOST 1600   /* and answers to probes; */
 #define MISSES_MOST 100     /* packets of local programs to nobody */
 
-/* Is this one of too many of a kind? */
+/* Counts an event of a kind; true if it is beyond so many in a window. */
 static __always_inline int exceeds_rate(__u32 kind, __u32 most)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();

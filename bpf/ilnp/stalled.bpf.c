@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Lists the TCP connections of sessions, for the daemon: which ones sit in a
- * backed-off retransmission time-out, when a correspondent is within reach again,
- * and where nothing arrives, after a move. The structs name only the members that
- * are used; their places come from the running kernel's BTF.
+/* Lists the TCP connections of sessions for the daemon: those in a backed-off
+ * retransmission time-out, when a correspondent is reachable again, and those that
+ * receive nothing after a move. The structs name only the members that are used; their
+ * offsets come from the BTF of the running kernel.
  */
 #include <linux/bpf.h>
 #include <linux/in6.h>
@@ -52,17 +52,17 @@ struct connection {
 	struct in6_addr local, remote;
 	__u16 local_port, remote_port; /* host order */
 	__u32 state;                   /* of TCP, as the kernel numbers them */
-	__u32 unacked;                 /* oldest byte that is not acknowledged */
-	__u32 next;                    /* byte to be sent next */
-	__u32 wanted;                  /* byte that shall arrive next */
-	__u32 arrived;                 /* segments so far */
-	__u32 backoff;                 /* how often the time-out was doubled */
+	__u32 unacked;                 /* oldest unacknowledged byte */
+	__u32 next;                    /* next byte to be sent */
+	__u32 wanted;                  /* next byte to be received */
+	__u32 arrived;                 /* segments received so far */
+	__u32 backoff;                 /* how often the time-out has doubled */
 };
 
 const struct connection *connection_unused __attribute__((unused));
 
-/* Connections whose local address begins with it are meant below; written by the
- * daemon before a program runs, as it is in an address.
+/* Connections whose local address begins with this prefix are listed. The daemon writes
+ * it before each run, in network order.
  */
 volatile __u64 session_prefix;
 

@@ -8,10 +8,10 @@
 #include "maps.h"
 #include "../lib/parse.h"
 
-#define LEAD_MOST 512 /* bytes of headers and options before a nonce that can move up, and one more */
+#define LEAD_MOST 512 /* more than the bytes of headers and options before a nonce that can move up */
 
 struct {
-	/* What do headers before a nonce hold, while they move? */
+	/* What do headers before a nonce hold, while they move up? */
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
@@ -24,9 +24,9 @@ struct gap {
 	__u32 to;
 };
 
-/* Finds the header at nonce_at: the offset of the next-header field that names it, or
- * negative where nothing may be taken out. That is so behind a Fragment header, as the
- * other fragments say where they belong.
+/* Finds the header at nonce_at. Returns the offset of the next-header field that names
+ * it, or negative where nothing may be taken out: behind a Fragment header, as other
+ * fragments give offsets of their own.
  */
 __noinline int find_header(struct __sk_buff *skb, __u32 at, __u32 nonce_at)
 {
@@ -91,7 +91,7 @@ static __always_inline int move_up(struct __sk_buff *skb, __u32 at, __u32 n, __u
 		return 0;
 	if (!b || n >= LEAD_MOST)
 		return -1;
-	n--; /* as in tell_packet_in */
+	n--; /* as in load_packet */
 	barrier_var(n);
 	n = (n & (LEAD_MOST - 1)) + 1;
 	return bpf_skb_load_bytes(skb, at, b, n) || bpf_skb_store_bytes(skb, at + cut, b, n, BPF_F_RECOMPUTE_CSUM) ? -1 : 0;
@@ -106,18 +106,18 @@ static __always_inline int write_padding(struct __sk_buff *skb, __u32 at, __u32 
 		return 0;
 	pad[0] = n == 1 ? OPT_PAD1 : OPT_PADN;
 	pad[1] = n - 2;
-	n--; /* as in tell_packet_in */
+	n--; /* as in load_packet */
 	barrier_var(n);
 	n = (n & 15) + 1;
 	return bpf_skb_store_bytes(skb, at, pad, n, BPF_F_RECOMPUTE_CSUM);
 }
 
-/* Takes the option out of the header at nonce_at, of a packet whose IPv6 header is at
- * l3. Of the option and the padding next to it whole multiples of 8 bytes go, so that
- * other options keep their alignment, and padding takes what is left: Linux drops
- * packets with more than 7 bytes of padding in a row. A header that would hold nothing
- * else goes whole. The kernel makes packets shorter only right behind the IPv6 header,
- * so what stands before the gap moves up. 0, or negative.
+/* Takes the option out of the header at nonce_at, in a packet whose IPv6 header is at l3.
+ * Of the option and the padding next to it whole multiples of 8 bytes go, so that other
+ * options keep their alignment; padding fills the rest, as Linux drops packets with more
+ * than 7 bytes of padding in a row. A header that would hold nothing else goes whole. The
+ * kernel makes packets shorter only right behind the IPv6 header, so the bytes before the
+ * gap move up. 0, or negative.
  */
 __noinline int take_out(struct __sk_buff *skb, __u32 l3, __u32 nonce_at, __u32 option)
 {

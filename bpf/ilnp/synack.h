@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Which pending peer has acknowledged our SYN-ACK? Its sequence number is known to a node
- * that has received it; so whoever acknowledges it from the locator that it went to is
- * there, where nothing under that NID is answered elsewhere (ilnp/pendingecho.go). Later
- * acknowledgements prove nothing: the peer can tell those numbers from what it has
- * acknowledged before.
+/* Validates a pending peer by its acknowledgement of our SYN-ACK. Only a node that has
+ * received the SYN-ACK knows its sequence number: a peer that acknowledges it from the
+ * locator to which it went is there, if no other peer is answered under that NID
+ * elsewhere (ilnp/pendingecho.go). Later acknowledgements prove nothing, as the peer can
+ * derive those numbers from the ones before.
  */
 #ifndef ROAM_ILNP_SYNACK_H
 #define ROAM_ILNP_SYNACK_H
 
 #include "deliver.h"
 
-#define GUESSES 64 /* acknowledgements for one SYN-ACK that are compared */
+#define GUESSES 64 /* acknowledgements that are compared with one SYN-ACK */
 
-/* What there is of a TCP header before its window. */
+/* A TCP header up to its window. */
 struct segment {
 	__be16 from, to;
 	__be32 seq, ack;
@@ -20,8 +20,9 @@ struct segment {
 	__u8 pad[2];
 };
 
-/* A SYN-ACK in one word, so that another processor reads it whole: a keyed hash of the
- * locator that it went to, the peer's port, ours, and the number that acknowledges it.
+/* A SYN-ACK as one word, so that another processor reads it whole: a keyed hash of the
+ * locator to which it went, the ports of the peer and of ours, and the number that
+ * acknowledges it.
  */
 __noinline __u64 syn_ack_hash(__u64 l64, __u32 ports, __u32 ack)
 {
@@ -36,7 +37,7 @@ __noinline __u64 syn_ack_hash(__u64 l64, __u32 ports, __u32 ack)
 	return sip_final(&s, 2) | 1;
 }
 
-/* Notes that a SYN-ACK leaves to a locator. */
+/* Notes a SYN-ACK that leaves to a locator. */
 __noinline int note_syn_ack(struct __sk_buff *skb, struct pending_peer *e, __u32 at, __u64 l64)
 {
 	struct segment t = {};
@@ -49,7 +50,7 @@ __noinline int note_syn_ack(struct __sk_buff *skb, struct pending_peer *e, __u32
 }
 
 /* Does this packet with the nonce of a pending peer acknowledge the SYN-ACK that went to
- * where it comes from?
+ * its source?
  */
 __noinline int acks_syn_ack(struct __sk_buff *skb, struct pending_peer *e, const struct inbound *in)
 {

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What TCP makes of an outage. Segments that had arrived before it are sent again
- * after it, since their acknowledgement was lost; and the acknowledgement of such
- * a segment echoes the time stamp of one from before the outage (RFC 7323 §4.3).
- * Linux takes the outage for a round-trip time, by which it then paces, and takes
- * its time-out for a mistake (RFC 3522), so that it waits for what was lost as if
- * it were under way. Without an echo it does neither: so for a while after a
- * silence the echoes are zero, which Linux takes for none.
+/* Removes time stamps by which TCP would misread an outage. After an outage TCP
+ * retransmits segments that had arrived, as their acknowledgement was lost, and the
+ * acknowledgement of such a segment echoes a time stamp from before the outage (RFC 7323
+ * §4.3). Linux takes the outage as an RTT sample, which inflates pacing and RTO, and
+ * declares its timeout spurious (RFC 3522), so that it waits for lost segments as if they
+ * were in flight. Without an echo it does neither: so for a while after a silence the
+ * echoes are zero, which Linux ignores.
  */
 #ifndef ROAM_ILNP_TCPECHO_H
 #define ROAM_ILNP_TCPECHO_H
 
 #include "deliver.h"
 
-#define OUTAGE 250000000ULL /* ns of silence; TCP waits for at least 200 ms before it sends again */
-#define ECHOES_OLD (__s32)tick(5000000000ULL) /* for so long after it, within which TCP tries */
+#define OUTAGE 250000000ULL /* ns of silence; TCP retransmits after 200 ms at the earliest */
+#define ECHOES_OLD (__s32)tick(5000000000ULL) /* for so long after the silence, in which TCP retransmits */
 #define TCP_HEADER 20
-#define STAMPS 12 /* of header: time stamps, as they lie in the segments of all stacks that we know */
+#define STAMPS 12 /* bytes of header: time stamps as all stacks that we know place them */
 
-/* Call before the packet is noted as the last one heard. */
+/* Notes the end of a silence. Call before the packet is counted as the last one received.
+ */
 static __always_inline void note_return(struct session_live *l, __u64 now)
 {
 	if (l->unanswered_tx && now - l->unanswered_tx > OUTAGE)
 		l->returned = tick(now) ?: -1U; /* 0 stands for never */
 }
 
-/* Makes the echo of the segment at that offset zero. */
+/* Sets the echo of the segment at that offset to zero. */
 __noinline int forget_echo(struct __sk_buff *skb, __u32 at)
 {
 	__be32 stamps[STAMPS / 4];
@@ -43,7 +44,7 @@ __noinline int forget_echo(struct __sk_buff *skb, __u32 at)
 	return bpf_skb_store_bytes(skb, at + TCP_HEADER + 8, &stamps[2], 4, 0);
 }
 
-/* Takes the echo out of a segment that comes soon after a silence. */
+/* Removes the echo of a segment that comes soon after a silence. */
 static __always_inline int forget_old_echo(struct __sk_buff *skb, struct session_live *l, const struct inbound *in)
 {
 	if (!l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)

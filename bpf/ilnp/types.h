@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The types that the data plane shares with the daemon: with maps.h, the ABI.
- * Halves of addresses, nonces and checksums are kept as bytes in network
- * order, so that neither side can confuse byte orders. Times are nanoseconds
- * of CLOCK_MONOTONIC.
+/* The types that the data plane shares with the daemon: with maps.h, the ABI. Halves of
+ * addresses, nonces and checksums are bytes in network order, so that neither side can
+ * confuse byte orders. Times are nanoseconds of CLOCK_MONOTONIC.
  */
 #ifndef ROAM_ILNP_TYPES_H
 #define ROAM_ILNP_TYPES_H
@@ -18,23 +17,23 @@ enum abi_number {
 
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
-#define MAX_REALS 8    /* addresses of this host that servers may be bound to */
+#define MAX_REALS 8    /* real addresses of this host to which servers may be bound */
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
-#define MAX_PATHS 16   /* (uplink, remote locator) combinations of one pair */
+#define MAX_PATHS 16   /* (uplink, remote locator) combinations of one session */
 #define BUCKET 8         /* entries of the index in one cache line */
-#define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is taken */
+#define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is measured */
 
-/* A session inside this host: the low halves of its two session addresses. */
+/* The key of a session inside this host: the low halves of its two session addresses. */
 struct session_key {
 	union half local;
 	union half remote;
 };
 
 enum host_flags {
-	HOST_ACCEPT_ANY = 1, /* who shows a nonce may open a session */
-	HOST_NID_COLLISIONS = 2,   /* the map of that name is not empty, or was not */
+	HOST_ACCEPT_ANY = 1, /* any node that sends a nonce may open a session */
+	HOST_NID_COLLISIONS = 2,   /* the map nid_collisions has entries, or had */
 	HOST_REAL_NIDS = 4,  /* the NIDs are those of addresses of plain IPv6 */
-	HOST_OBSTRUCTED = 8, /* the map obstructed is not empty */
+	HOST_OBSTRUCTED = 8, /* the map obstructed has entries */
 };
 
 /* Settings of the host. */
@@ -53,9 +52,9 @@ struct host {
 };
 
 enum uplink_flags {
-	UPLINK_USABLE = 1,   /* carrier, router and locator are there */
+	UPLINK_USABLE = 1,   /* it has carrier, router and locator */
 	UPLINK_NEXT_HOP = 2, /* next_hop is known valid */
-	UPLINK_PHYSICAL = 4, /* a device that may sum segments by itself, by the rule of IPv6 */
+	UPLINK_PHYSICAL = 4, /* a device that may compute checksums of segments, by the rule of IPv6 */
 };
 
 /* One local locator on one link. */
@@ -69,51 +68,51 @@ struct uplink {
 };
 
 enum entry_flags {
-	ENTRY_INITIATED = 1, /* the peer has shown no nonce yet */
-	ENTRY_PLAIN = 2,     /* fell back: same locators, plain IPv6, no option */
+	ENTRY_INITIATED = 1, /* the peer has not sent its nonce yet */
+	ENTRY_PLAIN = 2,     /* it fell back: same locators, plain IPv6, no option */
 	ENTRY_DEAD = 4,      /* liveness says that no path works */
 	ENTRY_RFC6741 = 8,   /* locators count as zero in TCP and UDP checksums */
-	ENTRY_RULE_SOUGHT = 16,   /* that is a guess: what the peer sends decides */
+	ENTRY_RULE_SOUGHT = 16,   /* the rule is a guess: packets of the peer decide */
 	ENTRY_NONCE_ALWAYS = 32,  /* the peer wants the option on every packet */
-	ENTRY_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same addresses */
+	ENTRY_REAL_SOCKETS = 64,  /* plain IPv6 may have sockets on the same real addresses */
 	ENTRY_BY_ALIAS = 128,     /* the aliases are not the NIDs */
-	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data without, control in UDP */
-	ENTRY_PREINSTALLED = 512,      /* it is preinstalled: there only once a packet of ours has used it */
+	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data goes without, control in UDP */
+	ENTRY_PREINSTALLED = 512,      /* it is preinstalled: packets from outside see it once a packet of ours has used it */
 	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
-	ENTRY_NAMED = 2048,        /* by handle, and by its NIDs besides: the name's connections are its too */
+	ENTRY_NAMED = 2048,        /* it is found by its alias and by its NIDs too: connections of the name belong to it */
 	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
 	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
-	ENTRY_UNRECORDED = 32768,    /* no record names its node: without nonce nothing counts from where it only says to be */
-	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be a forgery's, as no probe was answered with it: it is followed nowhere */
+	ENTRY_UNRECORDED = 32768,    /* no record names its node: packets without nonce do not count from a place that it only announced */
+	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
 };
 
-/* What a packet shows of its sender's stack. */
+/* What a packet shows of the stack that sent it. */
 enum rule_found {
 	RULE_NOT_FOUND,
 	RULE_IPV6,    /* valid for the addresses on the wire */
 	RULE_RFC6741, /* locators count as zero */
-	IS_PROBE,     /* no rule: it asks as Roam does, and no other stack we know of */
-	RULE_OTHER,   /* no rule for certain: only what goes under the other one is answered */
+	IS_PROBE,     /* no rule: a probe of Roam; no other known stack sends its like */
+	RULE_OTHER,   /* no rule for certain: only packets under the other one are answered */
 };
 
-/* What its last probe shows of a correspondent. */
+/* What the last probe of a correspondent asks for. */
 enum asked {
-	ASKED = 1,          /* it has sent one */
-	ASKED_PER_FLOW = 2, /* and wants TCP spread by connection */
+	ASKED = 1,          /* it has sent a probe */
+	ASKED_PER_FLOW = 2, /* which asks for TCP spread by connection */
 };
 
-/* One way to send: index of an uplink times 16, plus index in remote[]. */
+/* A path: index of an uplink times 16, plus index in remote[]. */
 typedef __u8 path;
 
-/* Where sessions are, by a hash of their aliases: each in one of two such
- * buckets. An entry is 0, or 22 bits of the hash, the index in pairs plus one
- * in 21 bits, and that in session_lives in 21 bits. One bucket is a cache line.
+/* A bucket of the index: one cache line. The hash of its aliases names two buckets for
+ * each session. An entry is 0, or 22 bits of the hash, the index in sessions plus one in
+ * 21 bits, and that in session_lives in 21 bits.
  */
 struct bucket {
 	__u64 entry[BUCKET];
 };
 
-/* A session, written by the daemon. What a packet needs most comes first, in
+/* A session, written by the daemon. The fields that a packet needs most come first, in
  * one cache line.
  */
 struct session_entry {
@@ -124,34 +123,34 @@ struct session_entry {
 	union half local_nid;
 	union half remote_nid;
 	__u64 nonce_until;              /* the option goes on every packet until then */
-	__u8 n_remote;                  /* of remote[], that are sent to */
-	__u8 n_accept;                  /* behind them, that are only accepted as sources */
+	__u8 n_remote;                  /* entries of remote[] to which packets go, */
+	__u8 n_accept;                  /* and behind them, that are only accepted as sources */
 	__u8 n_paths;
 	__u8 unvalidated;                  /* bit i: remote[i] is not validated */
 	__u8 nid_delta[2];              /* sum(NIDs) - sum(aliases), one's complement */
-	__u8 n_sources;                 /* further ones to accept, in the map of that name */
-	path first;                     /* paths[0] once more, in this cache line */
+	__u8 n_sources;                 /* further locators to accept, in the map sources */
+	path first;                     /* paths[0] again, in this cache line */
 	union half remote[MAX_REMOTE];  /* unused ones are zero */
 	path paths[MAX_PATHS];
 	struct nonce local_nonce;
 	struct nonce remote_nonce;
 	struct session_key alias;
-	__u32 grace;                    /* ns for which unvalidated locators get the rate before */
-	__u16 long_paths;               /* bit i: TCP does not take paths[i], as others are much shorter */
-	__u8 n_reserve;                 /* of paths[], behind the n_paths: for what unvalidated locators may not get */
-	__u8 given;                     /* bit i: a record names remote[i], not the peer alone; of unvalidated ones */
-	__u64 costs;                    /* four bits for each of paths[]: what a byte counts there, path_cost(); 0 while any is long */
+	__u32 grace;                    /* ns for which unvalidated locators get the rate before the move */
+	__u16 long_paths;               /* bit i: TCP avoids paths[i], as others are much shorter */
+	__u8 n_reserve;                 /* of paths[], behind n_paths: for packets beyond the allowance of unvalidated locators */
+	__u8 given;                     /* bit i: a record lists remote[i], which is not validated */
+	__u64 costs;                    /* four bits for each of paths[]: the cost of a byte, path_cost(); 0 while any is long */
 };
 
-/* What the data plane saw of a session, written by it alone. What every packet
- * touches comes first: on its way out the first 64 bytes, in the next 64 too.
- * Ticks are 2^20 ns, about a millisecond.
+/* The counters of a session, written by the data plane alone. The fields that every
+ * packet touches come first: on its way out the first 64 bytes, on its way in the next 64
+ * too. Ticks are 2^20 ns, about a millisecond.
  */
 struct session_live {
-	__u32 birth;                /* session_entry.birth that all this is about */
+	__u32 birth;                /* session_entry.birth to which all this belongs */
 	__u32 path_seq;             /* session_entry.seq for which path_bytes counts */
 	__u32 hint_seq;             /* session_entry.seq for which hint is valid */
-	__u32 life_seq;             /* session_entry.seq for which SEEN_LIFE was told */
+	__u32 life_seq;             /* session_entry.seq for which EV_LIFE was reported */
 	__u64 unanswered_tx;        /* first send since last_rx; 0: none */
 	__u64 last_tx;
 	__u64 tx_packets, tx_bytes;
@@ -162,36 +161,36 @@ struct session_live {
 	__u64 last_rx;
 	__u64 last_nonce_rx;        /* with the session's own remote nonce */
 	__u64 rx_packets, rx_bytes;
-	__u32 with_nonce;           /* packets of TCP and UDP that came, */
-	__u32 without_nonce;        /* apart */
+	__u32 with_nonce;           /* received packets of TCP and UDP with a nonce, */
+	__u32 without_nonce;        /* and without */
 	__u32 silence_told;         /* ticks */
-	__u32 returned;             /* ticks: first packet after a silence, 0: none of late */
+	__u32 returned;             /* ticks: first packet after a silence; 0: none lately */
 	union half hint;            /* locator that the peer was last seen at */
 	__u8 rule;                  /* enum rule_found, of a session whose rule is sought */
 	__u8 cuts;                  /* GSO packets of ours have taken the segmentation device */
-	__u8 retried;               /* its first segment was sent again as plain IPv6 */
+	__u8 retried;               /* its first segment was retransmitted as plain IPv6 */
 	__u8 pad[1];
 	enum asked asks;
 
-	__u32 path_bytes[MAX_PATHS]; /* spread over each path, where there are several, at its cost */
+	__u32 path_bytes[MAX_PATHS]; /* weighted bytes on each path, where there are several */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
-	__u32 sought_since;         /* ms: first packet whose answer would show the rule */
+	__u32 sought_since;         /* ms: first packet whose answer would have shown the rule */
 	__u32 copy_sent;            /* ms: last packet that went under both rules */
-	__u64 told_until;           /* ringbudget.h: when what the daemon was told of is paid for */
-	__u32 stall_told;           /* ticks: when the daemon last heard of a time-out of TCP, */
-	__u32 queue_told;           /* and of a queue */
+	__u64 told_until;           /* see ringbudget.h: when the share of the urgent ring is whole again */
+	__u32 stall_told;           /* ticks: when EV_STALL was last reported, */
+	__u32 queue_told;           /* and EV_QUEUE */
 	__u64 updates_until;        /* as told_until, of Locator Updates alone */
-	union half nonce_at;        /* our locator at which TCP or UDP last came with the pair's nonce */
-	__u16 copy_ports[2];        /* of a datagram that answers the last one that went under both rules, */
-	__u8 copy_open;             /* of which there was none yet, */
-	__u8 copy_answers;          /* and how many there were for such ones, and no others */
-	__u8 pad2[2];               /* an entry begins with a cache line */
+	union half nonce_at;        /* our locator at which TCP or UDP last came with the session's nonce */
+	__u16 copy_ports[2];        /* ports of a datagram that answers the last one under both rules, */
+	__u8 copy_open;             /* set until one has come, */
+	__u8 copy_answers;          /* and the number of such answers, with no others between */
+	__u8 pad2[2];               /* an entry begins on a cache line */
 };
 
 /* A TCP connection of a session, by its aliases and ports. */
 struct flow_key {
 	struct session_key alias;
-	__u8 ports[8]; /* ours, the peer's, as in a segment that we send; then zeros */
+	__u8 ports[8]; /* our port, the peer's, as in a segment that we send; then zeros */
 };
 
 /* The locators that a connection of plain IPv6 is bound to. */
@@ -199,21 +198,21 @@ struct flow_ends {
 	union half local_l64, remote_l64;
 };
 
-#define KNOWN_AT_PLACES 1 /* of a known NID: its name is where its record says, */
-#define KNOWN_ANYWHERE 2  /* or wherever it is validated */
+#define KNOWN_AT_PLACES 1 /* value of known_nids: the name is bound to the locators of its record */
+#define KNOWN_ANYWHERE 2  /* the name is its node's wherever that is validated */
 
-/* A path that a policy of this host obstructs, or none of which is known that, if the
- * value is 0; with a remote of zero, all other paths from that locator.
+/* A path, with the value 1 if a policy of this host obstructs it, and 0 if none is known
+ * to. A remote of zero stands for all other paths from that locator.
  */
 struct obstruction_key {
 	union half local_l64;
 	struct addr remote;
 };
 
-#define NONCE_KEY 0xff /* first byte of a multicast address, so of no locator */
+#define NONCE_KEY 0xff /* first byte of a multicast address, so no locator begins with it */
 
-/* Tells two correspondents with one NID apart: by where they are, or by their
- * nonce, whose first seven bytes then stand behind NONCE_KEY for the locator.
+/* Distinguishes correspondents with one NID: by their locator, or 0xff, seven bytes of
+ * the nonce, and the NID. No locator starts with 0xff, so the two forms cannot collide.
  */
 struct collision_key {
 	union half local_nid;

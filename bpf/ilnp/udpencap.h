@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Control in UDP, for paths that drop destination options or ICMPv6: what
- * stands behind the IPv6 header, Destination Options header with the nonce and
- * ICMPv6 message, is put behind a UDP header as it is. So the nonce is looked at
- * here as ever, and one rule of authenticity holds for both forms. DEVIATION: no RFC
- * has this form.
+/* Control messages in UDP, for paths that drop destination options or ICMPv6. The bytes
+ * behind the IPv6 header, a Destination Options header with the nonce and the ICMPv6
+ * message, stand unchanged behind a UDP header. So the nonce is checked as in any packet,
+ * and one rule of authenticity holds for both forms. DEVIATION: no RFC has this form.
  */
 #ifndef ROAM_ILNP_UDPENCAP_H
 #define ROAM_ILNP_UDPENCAP_H
@@ -14,8 +13,8 @@
 
 #define UDP_LEN 8
 
-/* May this be such a datagram? body is the offset behind the IPv6 header. Most are
- * told by their port, without a call.
+/* May this be such a datagram? body is the offset behind the IPv6 header. The port
+ * decides for most datagrams, without a call.
  */
 static __always_inline int is_encap(struct __sk_buff *skb, const struct chain *c, __u32 body)
 {
@@ -26,9 +25,9 @@ static __always_inline int is_encap(struct __sk_buff *skb, const struct chain *c
 	return c->at != body || (void *)udp + UDP_LEN > (void *)(long)skb->data_end || udp[1] == encap_port;
 }
 
-/* Looks into a UDP datagram to our port: if there is a control message in it, c
- * tells of that from then on. 0, or a reason to drop it; other datagrams to that
- * port are let alone.
+/* Looks into a UDP datagram to our port. If it holds a control message, c describes that
+ * message from then on, and encap is set. 0, or the negative fault; other datagrams to
+ * that port stay as they are.
  */
 static __always_inline int open_encap(struct __sk_buff *skb, struct chain *c, __u8 *encap)
 {
@@ -48,9 +47,9 @@ static __always_inline int open_encap(struct __sk_buff *skb, struct chain *c, __
 	return c->alone ? 0 : -PARSE_MALFORMED;
 }
 
-/* Makes the UDP header of a probe that of its answer: ports change places, and
- * the sum follows the nonce. All else that answering changes, the sum of the
- * ICMPv6 message takes back.
+/* Makes the UDP header of a probe that of its answer: ports change places, and the
+ * checksum follows the nonce. The checksum of the ICMPv6 message compensates all other
+ * changes of an answer.
  */
 static __always_inline int turn_encap(struct __sk_buff *skb, const struct chain *c, const struct nonce *own)
 {
@@ -67,10 +66,10 @@ static __always_inline int turn_encap(struct __sk_buff *skb, const struct chain 
 	return bpf_skb_store_bytes(skb, at, back, 4, 0);
 }
 
-/* Writes the UDP header at the offset at, before len bytes, of which the first
- * size ones are the options header at h and the rest an ICMPv6 message with its
- * sum. That message and its own pseudo-header sum to zero, so nobody has to look
- * at its bytes, and the addresses cancel out.
+/* Writes the UDP header at the offset at, before len bytes, of which the first size ones
+ * are the options header at h and the rest an ICMPv6 message with its checksum. That
+ * message and its own pseudo-header sum to zero, so its bytes need not be read, and the
+ * addresses cancel out.
  */
 static __always_inline int put_encap(struct __sk_buff *skb, __u32 at, __u32 len, __u8 *h, const __u32 size)
 {
@@ -87,7 +86,7 @@ static __always_inline int put_encap(struct __sk_buff *skb, __u32 at, __u32 len,
 	return bpf_skb_store_bytes(skb, at, udp, sizeof(udp), 0);
 }
 
-/* Does this ICMPv6 message go in UDP? */
+/* Can this ICMPv6 message go in UDP? */
 static __always_inline int is_encapsulated(const struct chain *c, __u8 next)
 {
 	return encap_port && next == IPPROTO_ICMPV6 && c->fragment == WHOLE;

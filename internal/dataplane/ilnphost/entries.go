@@ -98,7 +98,7 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 	_, err = p.rows.WriteAt(nbytes(&row), int64(place)*rowSize)
 	entry := p.index.find(hash, row.Slot)
 	if err == nil && entry == nil {
-		entry, err = p.index.free(hash, p.handlesAt, p.pause.wait)
+		entry, err = p.index.free(hash, p.aliasesAt, p.pause.wait)
 	}
 	if err != nil {
 		p.places.free = append(p.places.free, place)
@@ -129,7 +129,7 @@ func (p *Plane) publishName(row bpfSessionEntry, place uint32) error {
 	}
 	if entry == nil {
 		var err error
-		if entry, err = p.index.free(hash, p.handlesAt, p.pause.wait); err != nil {
+		if entry, err = p.index.free(hash, p.aliasesAt, p.pause.wait); err != nil {
 			return err
 		}
 	}
@@ -165,8 +165,8 @@ func (p *Plane) withdraw(row bpfSessionEntry) {
 	p.places.leave(placeOf(old))
 }
 
-// handlesAt reads whose session is in a place.
-func (p *Plane) handlesAt(place uint32) (bpfSessionKey, error) {
+// aliasesAt reads whose session is in a place.
+func (p *Plane) aliasesAt(place uint32) (bpfSessionKey, error) {
 	row, err := p.rowAt(place)
 	return row.Alias, err
 }

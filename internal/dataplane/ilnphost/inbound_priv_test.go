@@ -240,16 +240,16 @@ func TestInboundOfCollisions(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(entryFor(there))
-	const handle = roam.NID(0x0200_0000_0000_0001)
+	const alias = roam.NID(0x0200_0000_0000_0001)
 	other := entryFor(else1)
-	other.Key.Remote, other.RemoteNonce, other.Validated = handle, longNonce, []roam.L64{else1}
+	other.Key.Remote, other.RemoteNonce, other.Validated = alias, longNonce, []roam.L64{else1}
 	r.upsert(other)
 	for _, c := range []struct {
 		from roam.L64
 		n    ilnp.Nonce
 		as   roam.NID
 	}{
-		{there, none, theirs}, {there, theirNonce, theirs}, {else1, none, handle}, {else1, longNonce, handle},
+		{there, none, theirs}, {there, theirNonce, theirs}, {else1, none, alias}, {else1, longNonce, alias},
 	} {
 		want := packet(session(c.as), session(ours), ip6.UDP, udp(50))
 		if v, out := r.ingress(fromPeer(c.from, c.n, ip6.UDP, udp(50))); v != passOn || !bytes.Equal(out, want) {

@@ -105,9 +105,9 @@ func room(b *bpfBucket, hash uint64) (free *uint64) {
 }
 
 // free returns an entry for a new session, from where another one is moved to
-// its other bucket if need be: handlesOf reads whose entry one is, and wait
+// its other bucket if need be: aliasesOf reads whose entry one is, and wait
 // returns when no program is under way that began before it was called.
-func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfSessionKey, error), wait func() error) (*uint64, error) {
+func (x *index) free(hash uint64, aliasesOf func(place uint32) (bpfSessionKey, error), wait func() error) (*uint64, error) {
 	both := x.both(hash)
 	for _, b := range both {
 		if e := room(b, hash); e != nil {
@@ -119,7 +119,7 @@ func (x *index) free(hash uint64, handlesOf func(place uint32) (bpfSessionKey, e
 			if entry == 0 {
 				continue
 			}
-			k, err := handlesOf(placeOf(entry))
+			k, err := aliasesOf(placeOf(entry))
 			if err != nil {
 				return nil, err
 			}

@@ -39,11 +39,11 @@ func TestIndexFills(t *testing.T) {
 		}
 	}
 	moves := 0
-	handles := func(place uint32) (bpfSessionKey, error) { return keys[place], nil }
+	aliases := func(place uint32) (bpfSessionKey, error) { return keys[place], nil }
 	wait := func() error { moves++; all(); return nil }
 	for i := range uint32(sessions) {
 		k := bpfSessionKey{Local: half(random.Uint64()), Remote: half(uint64(i))}
-		e, err := x.free(x.hash(k), handles, wait)
+		e, err := x.free(x.hash(k), aliases, wait)
 		if err != nil {
 			t.Fatalf("session %d: %v", i, err)
 		}

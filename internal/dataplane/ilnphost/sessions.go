@@ -250,8 +250,8 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 		}
 	}
 	nids := ip6.Add(sum(uint64(entry.LocalNID)), sum(uint64(entry.RemoteNID)))
-	handles := ip6.Add(sum(uint64(entry.Key.Local)), sum(uint64(entry.Key.Remote)))
-	delta := ip6.Add(nids, ^handles)
+	aliases := ip6.Add(sum(uint64(entry.Key.Local)), sum(uint64(entry.Key.Remote)))
+	delta := ip6.Add(nids, ^aliases)
 	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
 	for _, path := range entry.Paths {
 		added := p.addPath(&r, path)
