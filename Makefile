@@ -49,13 +49,13 @@ help: ## list every target (this list)
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
 	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, STEP, PREFIX, DESTDIR, OUT'
 
-build: setup-build ## compile bin/roam and bin/roamd (needs Go, no clang)
+build: setup-build ## compile bin/roam, bin/roamd and bin/roam-lab (needs Go, no clang)
 	@mkdir -p bin
 	$(GO) build $(BUILDFLAGS) -o bin/ ./cmd/...
 
 demo: setup-demo build ## install what is missing, build, run the quickstart experiment (root)
 	@mkdir -p $(OUT)
-	@bin/roam lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
+	@bin/roam-lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
 
 test: test-ready ## install what is missing, vet, compare generated files, run all tests (root)
 	$(GO) test -timeout 30m $(TESTFLAGS) $(PKGS)
@@ -84,7 +84,7 @@ bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 
 lab: setup-lab build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
 	@if [ -z "$(EXP)" ]; then LAB_MINUTES=$(LAB_MINUTES) build/lab $(OUT)/lab; else \
-		mkdir -p $(OUT); bin/roam lab run $(EXP) --json $(OUT)/$(EXP).json \
+		mkdir -p $(OUT); bin/roam-lab run $(EXP) --json $(OUT)/$(EXP).json \
 			--report $(OUT)/$(EXP).html $(ARGS); fi
 
 generate: setup-test ## compile the BPF C anew and write the Go files that go with it
@@ -129,7 +129,7 @@ setup-guest: setup-kernels ## install what it takes to make a Debian with system
 install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 bin/roamd $(DESTDIR)$(PREFIX)/sbin/roamd
-	install -m 0755 bin/roam $(DESTDIR)$(PREFIX)/bin/roam
+	install -m 0755 bin/roam bin/roam-lab $(DESTDIR)$(PREFIX)/bin/
 	for page in docs/man/*.[58]; do [ -e "$$page" ] || continue; \
 		install -D -m 0644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
 	install -d $(DESTDIR)/etc/systemd/system
@@ -141,12 +141,13 @@ uninstall: ## give the host back, and remove what install copied; /etc/roam and 
 	@if [ -z "$(DESTDIR)" ]; then \
 		if [ -d /run/systemd/system ]; then systemctl --quiet disable --now roamd 2>/dev/null || true; fi; \
 		if [ -x $(PREFIX)/bin/roam ]; then $(PREFIX)/bin/roam down; fi; fi
-	rm -f $(DESTDIR)$(PREFIX)/sbin/roamd $(DESTDIR)$(PREFIX)/bin/roam $(DESTDIR)/etc/systemd/system/roamd.service
+	rm -f $(DESTDIR)$(PREFIX)/sbin/roamd $(DESTDIR)$(PREFIX)/bin/roam $(DESTDIR)$(PREFIX)/bin/roam-lab $(DESTDIR)/etc/systemd/system/roamd.service
 	for page in docs/man/*.[58]; do rm -f "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
-deb: build ## build a Debian package into OUT (needs dpkg-deb)
-	@packaging/deb/build '$(VERSION)' "$$(dpkg --print-architecture)" bin $(OUT)
+deb: build ## build the Debian packages roam and roam-lab into OUT (needs dpkg-deb)
+	@for package in roam roam-lab; do \
+		packaging/deb/build '$(VERSION)' "$$(dpkg --print-architecture)" bin $(OUT) $$package; done
 
 clean: ## remove what the other targets made in this directory
 	rm -rf bin $(OUT)

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
 
+	"roam/internal/cli"
 	"roam/internal/config"
 	"roam/internal/control"
 )
@@ -20,14 +18,12 @@ const patience = 10 * time.Second
 // app is one run of the command. What it needs of the world are fields, so
 // that a test can give it another world.
 type app struct {
-	out, err io.Writer
-	colour   bool
-	now      func() time.Time
-	connect  func(socket string) control.Backend
-	host     host
-	usual    string // where the configuration is when none is named
+	*cli.Terminal
+	now     func() time.Time
+	connect func(socket string) control.Backend
+	host    host
+	usual   string // where the configuration is when none is named
 
-	json                   bool
 	configPath, socketPath string
 
 	warned bool // that the configuration has faults
@@ -35,19 +31,10 @@ type app struct {
 
 func newApp(out, errw *os.File) *app {
 	return &app{
-		out: out, err: errw, colour: wantsColour(out), now: time.Now,
+		Terminal: cli.NewTerminal("roam", out, errw), now: time.Now,
 		connect: func(socket string) control.Backend { return control.NewClient(socket) },
 		host:    realHost(), usual: config.DefaultPath,
 	}
-}
-
-// wantsColour follows NO_COLOR (https://no-color.org) and is true on terminals.
-func wantsColour(f *os.File) bool {
-	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&fs.ModeCharDevice != 0
 }
 
 // config returns the configuration in force: the file that was named, the one
@@ -78,8 +65,8 @@ func (a *app) located() (config.Config, error) {
 	cfg = config.Rescue(a.configFile(nil))
 	if !a.warned {
 		a.warned = true
-		a.warn("%v", err)
-		a.warn("the daemon is looked for in %s all the same; `roam config check` names every fault", cfg.Host.RunDir)
+		a.Warn("%v", err)
+		a.Warn("the daemon is looked for in %s all the same; `roam config check` names every fault", cfg.Host.RunDir)
 	}
 	return cfg, nil
 }
@@ -108,49 +95,7 @@ func (a *app) ask(ctx context.Context, f func(context.Context, control.Backend) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(orBackground(ctx), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return f(ctx, b)
-}
-
-func orBackground(ctx context.Context) context.Context {
-	if ctx == nil {
-		return context.Background()
-	}
-	return ctx
-}
-
-// printJSON writes v as one indented object or list.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	return nil
-}
-
-// complain reports a failure on the error stream, in the form that was asked
-// for.
-func (a *app) complain(err error, hint string, status int) {
-	if a.json {
-		enc := json.NewEncoder(a.err)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(struct {
-			Error  string `json:"error"`
-			Hint   string `json:"hint,omitempty"`
-			Status int    `json:"status"`
-		}{err.Error(), hint, status})
-		return
-	}
-	fmt.Fprintf(a.err, "roam: %v\n", err)
-	if hint != "" {
-		fmt.Fprintf(a.err, "hint: %s\n", hint)
-	}
-}
-
-// warn says something that is not what was asked for.
-func (a *app) warn(format string, args ...any) {
-	fmt.Fprintf(a.err, "warning: "+format+"\n", args...)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"roam/internal/cli"
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/naming"
@@ -16,22 +17,22 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	noun := &cobra.Command{
-		Use: "config", Short: "The configuration file", Args: noArgs,
+		Use: "config", Short: "The configuration file", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%q needs a verb: check, reload or show", cmd.CommandPath())}
+			return cli.Usagef("%q needs a verb: check, reload or show", cmd.CommandPath())
 		},
 	}
 	noun.AddCommand(
 		&cobra.Command{
-			Use: "check [FILE]", Short: "Read the file and name every fault; no daemon is needed", Args: atMost(1),
+			Use: "check [FILE]", Short: "Read the file and name every fault; no daemon is needed", Args: cli.AtMost(1),
 			RunE: func(_ *cobra.Command, args []string) error { return a.configCheck(args) },
 		},
 		&cobra.Command{
-			Use: "show", Short: "Print the configuration with its defaults filled in", Args: noArgs,
+			Use: "show", Short: "Print the configuration with its defaults filled in", Args: cli.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return a.configShow() },
 		},
 		&cobra.Command{
-			Use: "reload", Short: "Let the daemon apply what has changed", Args: noArgs,
+			Use: "reload", Short: "Let the daemon apply what has changed", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.configReload(cmd.Context()) },
 		},
 	)
@@ -68,7 +69,7 @@ func (a *app) configCheck(args []string) error {
 	cfg, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) && len(args) == 0 && a.configPath == "" {
 		// That is how most hosts run; only a file that was named must be there.
-		a.warn("there is no %s: the defaults are in force", file)
+		a.Warn("there is no %s: the defaults are in force", file)
 		cfg, err = config.Default(), nil
 	}
 	var own config.Errors
@@ -90,19 +91,19 @@ func (a *app) configCheck(args []string) error {
 	}
 	out.OK = len(out.Faults) == 0
 	switch {
-	case a.json:
-		if err := a.printJSON(out); err != nil {
+	case a.JSON:
+		if err := a.PrintJSON(out); err != nil {
 			return err
 		}
 	case out.OK:
-		fmt.Fprintf(a.out, "%s: no fault\n", file)
+		fmt.Fprintf(a.Out, "%s: no fault\n", file)
 	default:
 		// The faults are what was asked for, but a script that reads only the
 		// status must not take them for a configuration.
-		fmt.Fprintln(a.err, strings.Join(texts, "\n"))
+		fmt.Fprintln(a.Err, strings.Join(texts, "\n"))
 	}
 	if !out.OK {
-		return silentError{exitFailure}
+		return cli.Silent(cli.StatusFailure)
 	}
 	return nil
 }
@@ -122,15 +123,15 @@ func (a *app) configShow() error {
 	if err != nil {
 		return err
 	}
-	if !a.json {
-		_, err := fmt.Fprint(a.out, config.Format(cfg))
+	if !a.JSON {
+		_, err := fmt.Fprint(a.Out, config.Format(cfg))
 		return err
 	}
 	values := make(map[string]string)
 	for _, k := range config.Keys() {
 		values[k.Name] = k.Value(cfg)
 	}
-	return a.printJSON(values)
+	return a.PrintJSON(values)
 }
 
 func (a *app) configReload(ctx context.Context) error {
@@ -142,17 +143,17 @@ func (a *app) configReload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(r)
+	if a.JSON {
+		return a.PrintJSON(r)
 	}
 	for _, c := range r.Applied {
-		fmt.Fprintln(a.out, "applied:", c)
+		fmt.Fprintln(a.Out, "applied:", c)
 	}
 	for _, c := range r.Restart {
-		fmt.Fprintln(a.out, "waits for a restart:", c)
+		fmt.Fprintln(a.Out, "waits for a restart:", c)
 	}
 	if len(r.Applied)+len(r.Restart) == 0 {
-		fmt.Fprintln(a.out, "nothing has changed")
+		fmt.Fprintln(a.Out, "nothing has changed")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -11,8 +12,8 @@ import (
 func (a *app) counterCommand() *cobra.Command {
 	var all bool
 	show := func(cmd *cobra.Command, _ []string) error { return a.counterShow(cmd.Context(), all) }
-	noun := &cobra.Command{Use: "counter", Short: "What was counted, drops by their reason", Args: noArgs, RunE: show}
-	verb := &cobra.Command{Use: "show", Short: "Show the counters that are not zero", Args: noArgs, RunE: show}
+	noun := &cobra.Command{Use: "counter", Short: "What was counted, drops by their reason", Args: cli.NoArgs, RunE: show}
+	verb := &cobra.Command{Use: "show", Short: "Show the counters that are not zero", Args: cli.NoArgs, RunE: show}
 	verb.Flags().BoolVar(&all, "all", false, "show those that are zero, too")
 	noun.AddCommand(verb)
 	return noun
@@ -29,15 +30,15 @@ func (a *app) counterShow(ctx context.Context, all bool) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(list)
+	if a.JSON {
+		return a.PrintJSON(list)
 	}
-	t := a.table("COUNTER", "VALUE", "MEANING")
+	t := a.Table("COUNTER", "VALUE", "MEANING")
 	for _, c := range list {
 		if c.Value > 0 || all {
-			t.row(text("%s", c.Name), number("%d", c.Value), text("%s", c.Meaning))
+			t.Row(cli.Text("%s", c.Name), cli.Number("%d", c.Value), cli.Text("%s", c.Meaning))
 		}
 	}
-	t.print(a.out)
+	t.Print(a.Out)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"roam"
+	"roam/internal/cli"
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/internal/doctor"
@@ -16,8 +17,8 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor [PEER]", Short: "Say what stands in the way on this host, or towards a peer, and what to do",
-		Args: atMost(1), ValidArgsFunction: a.completePeers,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.doctor(orBackground(cmd.Context()), args) },
+		Args: cli.AtMost(1), ValidArgsFunction: a.completePeers,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args) },
 	}
 }
 
@@ -34,30 +35,30 @@ func (a *app) doctor(ctx context.Context, args []string) error {
 	}
 	findings := doctor.Examine(a.facts(ctx, word))
 	out := examined{OK: !doctor.Stands(findings), Findings: findings}
-	if a.json {
-		if err := a.printJSON(out); err != nil {
+	if a.JSON {
+		if err := a.PrintJSON(out); err != nil {
 			return err
 		}
 	} else {
 		a.findings(findings)
 	}
 	if !out.OK {
-		return silentError{exitFailure} // the findings have said it
+		return cli.Silent(cli.StatusFailure) // the findings have said it
 	}
 	return nil
 }
 
 // findings prints one line each, and what to do below it.
 func (a *app) findings(list []doctor.Finding) {
-	colours := map[doctor.Level]string{doctor.OK: green, doctor.Warning: yellow, doctor.Fault: red}
+	colours := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Warning: cli.Yellow, doctor.Fault: cli.Red}
 	for _, f := range list {
-		fmt.Fprintf(a.out, "%s  %-8s  %s\n", paint(a.colour, colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
+		fmt.Fprintf(a.Out, "%s  %-8s  %s\n", a.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
 		if f.Do != "" {
-			fmt.Fprintf(a.out, "%19s> %s\n", "", f.Do)
+			fmt.Fprintf(a.Out, "%19s> %s\n", "", f.Do)
 		}
 	}
 	if !doctor.Stands(list) {
-		fmt.Fprintln(a.out, "\nnothing stands in the way")
+		fmt.Fprintln(a.Out, "\nnothing stands in the way")
 	}
 }
 

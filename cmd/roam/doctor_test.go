@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 )
 
@@ -34,7 +35,7 @@ func TestDoctorOfAHealthyHost(t *testing.T) {
 	w := newWorld(t)
 	healthy(w)
 	status, out, errs := w.try("doctor")
-	if status != exitOK || errs != "" {
+	if status != cli.StatusOK || errs != "" {
 		t.Errorf("status %d, errors %q", status, errs)
 	}
 	golden(t, "doctor.txt", out)
@@ -48,14 +49,14 @@ func TestDoctorOfAPeer(t *testing.T) {
 	healthy(w)
 	status, out, _ := w.try("doctor", "server.example")
 	golden(t, "doctor-peer.txt", out)
-	if told := w.daemon.Instructions(); status != exitOK || len(told) != 1 || told[0] != "probe 0211:22ff:0000:0002" {
+	if told := w.daemon.Instructions(); status != cli.StatusOK || len(told) != 1 || told[0] != "probe 0211:22ff:0000:0002" {
 		t.Errorf("status %d, the daemon was told %q", status, told)
 	}
 	w.daemon.ProbeValue = control.Probed{State: "plain", WhyPlain: "no ILNP there"}
-	if status, out, _ = w.try("doctor", "server.example"); status != exitFailure || !strings.Contains(out, "has no ILNP") {
+	if status, out, _ = w.try("doctor", "server.example"); status != cli.StatusFailure || !strings.Contains(out, "has no ILNP") {
 		t.Errorf("without ILNP: status %d, %s", status, out)
 	}
-	if status, out, _ = w.try("doctor", "nobody.example"); status != exitFailure || !strings.Contains(out, "nobody here is called nobody.example") {
+	if status, out, _ = w.try("doctor", "nobody.example"); status != cli.StatusFailure || !strings.Contains(out, "nobody here is called nobody.example") {
 		t.Errorf("a pending peer: status %d, %s", status, out)
 	}
 }
@@ -69,7 +70,7 @@ func TestDoctorWithoutDaemon(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if status != exitFailure || got.OK || len(got.Findings) == 0 || got.Findings[0].Do != "roam up" {
+	if status != cli.StatusFailure || got.OK || len(got.Findings) == 0 || got.Findings[0].Do != "roam up" {
 		t.Errorf("status %d, %+v", status, got)
 	}
 }
@@ -84,12 +85,12 @@ func TestExplain(t *testing.T) {
 		"explain-known.txt": {"explain", "quiet.example"},
 	} {
 		status, out, errs := w.try(args...)
-		if status != exitOK || errs != "" {
+		if status != cli.StatusOK || errs != "" {
 			t.Errorf("%s: status %d, errors %q", file, status, errs)
 		}
 		golden(t, file, out)
 	}
-	if status, _, errs := w.try("explain", "nobody"); status != exitFailure || !strings.Contains(errs, "there are server.example") {
+	if status, _, errs := w.try("explain", "nobody"); status != cli.StatusFailure || !strings.Contains(errs, "there are server.example") {
 		t.Errorf("a pending peer: status %d, %q", status, errs)
 	}
 }

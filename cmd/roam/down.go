@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"roam/internal/cli"
 	"roam/internal/config"
 	"roam/internal/control"
 
@@ -24,8 +25,8 @@ type stopped struct {
 
 func (a *app) downCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "down", Short: "End the daemon, remove the data plane and give the host back as it was", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.down(orBackground(cmd.Context())) },
+		Use: "down", Short: "End the daemon, remove the data plane and give the host back as it was", Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.down(cmd.Context()) },
 	}
 }
 
@@ -50,10 +51,10 @@ func (a *app) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(stopped{Stopped: ran})
+	if a.JSON {
+		return a.PrintJSON(stopped{Stopped: ran})
 	}
-	fmt.Fprintln(a.out, "down: the host is as it was")
+	fmt.Fprintln(a.Out, "down: the host is as it was")
 	return nil
 }
 

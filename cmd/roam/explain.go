@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain PEER", Short: "Tell the story of one session: who, how, over which paths and why, what comes next",
-		Args: exactly("PEER"), ValidArgsFunction: a.completePeers,
+		Args: cli.Exactly("PEER"), ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0]) },
 	}
 }
@@ -61,17 +62,17 @@ func (a *app) explain(ctx context.Context, word string) error {
 			out.Paragraphs = append(out.Paragraphs, p)
 		}
 	}
-	if a.json {
-		return a.printJSON(out)
+	if a.JSON {
+		return a.PrintJSON(out)
 	}
 	for _, p := range out.Paragraphs {
-		fmt.Fprintln(a.out, p.Text)
+		fmt.Fprintln(a.Out, p.Text)
 	}
 	if len(out.Events) > 0 {
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.Out)
 	}
 	for _, e := range out.Events[max(0, len(out.Events)-12):] {
-		fmt.Fprintln(a.out, a.eventLine(e))
+		fmt.Fprintln(a.Out, a.eventLine(e))
 	}
 	return nil
 }
@@ -308,13 +309,13 @@ func (s situation) next() string {
 	case s.session.State == "initiated":
 		return "Next: a nonce in the answer establishes it; if none has come a second after the first packet, it goes on as plain IPv6."
 	case s.session.State == "plain":
-		return "Next: it stays plain until it has been idle for " + orDash(s.idle) + "; that there is no ILNP is remembered for " + orDash(s.fallback) + ", or until a nonce is seen."
+		return "Next: it stays plain until it has been idle for " + cli.OrDash(s.idle) + "; that there is no ILNP is remembered for " + cli.OrDash(s.fallback) + ", or until a nonce is seen."
 	case len(s.session.Paths) == 0:
 		return "Next: packets wait; as soon as this host has a locator, a Locator Update leaves from it, and then they do."
 	case len(reserve) > 0:
-		return "Next: if that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a Locator Update. Without packets for " + orDash(s.idle) + " the session ends."
+		return "Next: if that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a Locator Update. Without packets for " + cli.OrDash(s.idle) + " the session ends."
 	case len(s.usable()) > 1:
-		return "Next: if one link is lost, the others carry everything at once. Without packets for " + orDash(s.idle) + " the session ends."
+		return "Next: if one link is lost, the others carry everything at once. Without packets for " + cli.OrDash(s.idle) + " the session ends."
 	}
-	return "Next: if that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " + orDash(s.idle) + " the session ends."
+	return "Next: if that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " + cli.OrDash(s.idle) + " the session ends."
 }

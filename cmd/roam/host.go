@@ -30,6 +30,11 @@ type host interface {
 	Systemctl(ctx context.Context, verb string) error
 	// Roamd runs the daemon's binary to its end.
 	Roamd(ctx context.Context, args ...string) error
+	// Program returns the path of another program of Roam: beside this one, or
+	// in PATH.
+	Program(name string) (string, error)
+	// Exec replaces this process with a program.
+	Exec(path string, args ...string) error
 	// Detach starts the daemon in a session of its own, its output appended
 	// to a file. The channel gives its end, should it come early.
 	Detach(log string, args ...string) (<-chan error, error)

@@ -89,28 +89,3 @@ func TestMachineLooks(t *testing.T) {
 		t.Error("Until says what did not come to be")
 	}
 }
-
-func TestColoursAreForTerminals(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	t.Setenv("TERM", "xterm")
-	t.Setenv("NO_COLOR", "")
-	if wantsColour(f) {
-		t.Error("colours in a file")
-	}
-	tty, err := os.Open("/dev/null") // a character device, as a terminal is
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tty.Close()
-	if !wantsColour(tty) {
-		t.Error("no colours on a terminal")
-	}
-	t.Setenv("NO_COLOR", "1")
-	if wantsColour(tty) {
-		t.Error("NO_COLOR is not heeded")
-	}
-}

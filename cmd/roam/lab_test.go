@@ -1,96 +1,104 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"roam/lab/result"
+	"roam/internal/cli"
 )
 
-// stored writes a result of a made-up experiment.
-func stored(t *testing.T, dir, name string, seed uint64, delay, gap float64) string {
-	t.Helper()
-	r := result.New("moves")
-	r.Title, r.Preset, r.Seed, r.Params = "A host moves", "quick", seed, map[string]any{"delay_ms": delay}
-	r.Set("gap_ms", gap)
-	nine := 9.0
-	r.Judge([]result.Expectation{{
-		ID: "gap", Says: "short gaps", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing, Source: "s",
-		Published: &result.Published{Value: &nine}, Place: "Tab. 1",
-	}})
-	r.AddSeries("net1", "Mb/s", []float64{0, 1}, []float64{3, 4})
-	r.Figures = []result.Figure{{Title: "Throughput", Panels: []result.Panel{{Kind: result.Lines, Series: []string{"net1"}}}}}
-	path := filepath.Join(dir, name)
-	if err := r.WriteJSON(path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func TestLabShow(t *testing.T) {
-	_, out, errs := newWorld(t).try("lab", "show", "quickstart")
-	for _, want := range []string{"[ MN ]", "delay_ms", "0 to 1000 ms", "carrier, locator", "quick ", "leaves out:", "udp_soft_lost", "== 0", "engines: netns"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("lab show lacks %q: %s%s", want, out, errs)
+// TestLabRunsRoamLab passes all arguments on, those that roam would take for its
+// own among them.
+func TestLabRunsRoamLab(t *testing.T) {
+	for args, want := range map[string]string{
+		"lab":                           "exec /x/roam-lab",
+		"lab run example --preset fast": "exec /x/roam-lab run example --preset fast",
+		"lab list --json":               "exec /x/roam-lab list --json",
+		"--json lab list":               "exec /x/roam-lab --json list",
+		"lab --help":                    "exec /x/roam-lab --help",
+		"lab --nonsense -- a":           "exec /x/roam-lab --nonsense -- a",
+	} {
+		w := newWorld(t)
+		w.machine.programs = map[string]string{"roam-lab": "/x/roam-lab"}
+		if status, out, errs := w.try(strings.Fields(args)...); status != cli.StatusOK || out+errs != "" {
+			t.Errorf("%s: %d, %q, %q", args, status, out, errs)
+		}
+		if got := strings.Join(w.machine.done, ";"); got != want {
+			t.Errorf("%s: did %q, want %q", args, got, want)
+		}
+		w.machine.fail = errors.New("exec format error")
+		if status, _, errs := w.try(strings.Fields(args)...); status != cli.StatusFailure || !strings.Contains(errs, "run /x/roam-lab: exec format error") {
+			t.Errorf("%s, which fails: %d, %q", args, status, errs)
 		}
 	}
 }
 
-func TestLabCompare(t *testing.T) {
-	dir := t.TempDir()
-	a, b := stored(t, dir, "a.json", 1, 10, 20), stored(t, dir, "b.json", 2, 10, 60)
-	status, out, errs := newWorld(t).try("lab", "compare", a, b)
-	for _, want := range []string{"seed", "short gaps", "20 ms", "60 ms", "pass", "FAIL", "+40", "+200.0"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("lab compare lacks %q:\n%s", want, out)
-		}
-	}
-	if status != exitOK || errs != "" {
-		t.Errorf("status %d, %q", status, errs)
-	}
-	if _, _, errs := newWorld(t).try("lab", "compare", a, stored(t, dir, "c.json", 1, 30, 20)); !strings.Contains(errs, "not measured under the same") {
-		t.Errorf("another delay: %q", errs)
-	}
-	var c result.Comparison
-	if _, out, _ := newWorld(t).try("lab", "compare", a, b, "--json"); json.Unmarshal([]byte(out), &c) != nil || *c.Metrics[0].Difference != 40 {
-		t.Errorf("--json: %s", out)
+func TestLabIsAbsent(t *testing.T) {
+	status, out, errs := newWorld(t).try("lab", "run", "quickstart")
+	if status != cli.StatusFailure || out != "" || !strings.HasPrefix(errs, "roam: find roam-lab: ") || !strings.Contains(errs, "\nhint: the lab is a program of its own") {
+		t.Errorf("%d, %q, %q", status, out, errs)
 	}
 }
 
-func TestLabReportAndExport(t *testing.T) {
-	dir := t.TempDir()
-	a := stored(t, dir, "moves.json", 1, 10, 20)
-	if err := os.WriteFile(filepath.Join(dir, "broken.error"), []byte("roam: a program is missing\n"), 0o644); err != nil {
-		t.Fatal(err)
+// TestLabCompletion asks roam-lab, and does without where there is none.
+func TestLabCompletion(t *testing.T) {
+	w := newWorld(t)
+	for _, want := range []string{":4\n", "quickstart\texample\n:4\n"} {
+		if status, out, _ := w.try("__complete", "lab", "run", ""); status != cli.StatusOK || out != want {
+			t.Errorf("%d, %q, want %q", status, out, want)
+		}
+		w.machine.programs = map[string]string{"roam-lab": "/x/roam-lab"}
+		w.machine.output = map[string]string{"/x/roam-lab __complete run ": "quickstart\texample\n:4\n"}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "stray.json"), []byte("[]"), 0o644); err != nil {
-		t.Fatal(err)
+}
+
+// TestLabStatus runs the program itself: roam-lab beside it comes first, then that
+// of PATH, and its exit status is that of roam.
+func TestLabStatus(t *testing.T) {
+	dir, path := t.TempDir(), t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+"/", ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	status, out, errs := newWorld(t).try("lab", "report", dir)
-	if status != exitOK || !strings.Contains(out, "index.html") {
-		t.Fatalf("lab report: %d, %q, %q", status, out, errs)
+	script := func(dir, status string) string {
+		t.Helper()
+		file := filepath.Join(dir, "roam-lab")
+		if err := os.WriteFile(file, []byte("#!/bin/sh\necho \"$0 $*\"\nexit "+status+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
-	page, _ := os.ReadFile(filepath.Join(dir, "index.html"))
-	for _, want := range []string{`href="moves.html"`, "9 ms (Tab. 1)", "20 ms", "a program is missing", "could not be measured", "not a result of the lab"} {
-		if !strings.Contains(string(page), want) {
-			t.Errorf("overview lacks %q", want)
+	try := func(want string, status int) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(dir, "roam"), "lab", "run", "--runs", "0")
+		cmd.Env = append(os.Environ(), "PATH="+path)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != status || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %s, want status %d, %q", err, out, status, want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "moves.html")); err != nil {
-		t.Error(err)
-	}
-	to := filepath.Join(dir, "figures")
-	if status, out, errs := newWorld(t).try("lab", "export", a, to); status != exitOK || strings.Count(out, "\n") != 5 {
-		t.Fatalf("lab export: %d, %q, %q", status, out, errs)
-	}
-	data, _ := os.ReadFile(filepath.Join(to, "01-throughput.csv"))
-	if !strings.Contains(string(data), ",net1,Mb/s,1,4") {
-		t.Errorf("data %q", data)
-	}
-	if claims, _ := os.ReadFile(filepath.Join(to, "claims.csv")); !strings.Contains(string(claims), "gap,short gaps,20,<= 50,ms,9,Tab. 1,pass") {
-		t.Errorf("claims %q", claims)
+	try("find roam-lab beside roam, or in PATH", cli.StatusFailure)
+	try(script(path, "7")+" run --runs 0\n", 7)
+	try(script(dir, "5")+" run --runs 0\n", 5)
+}
+
+// TestNoLabInside holds that the command of a host has nothing of the laboratory,
+// forged packets and emulated links among it.
+func TestNoLabInside(t *testing.T) {
+	for _, command := range []string{"roam/cmd/roam", "roam/cmd/roamd"} {
+		out, err := exec.Command("go", "list", "-deps", command).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for p := range strings.Lines(string(out)) {
+			if p = strings.TrimSpace(p); p == "roam/lab" || strings.HasPrefix(p, "roam/lab/") {
+				t.Errorf("%s links %s", command, p)
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -12,8 +13,8 @@ import (
 
 func (a *app) locatorCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, _ []string) error { return a.locatorShow(cmd.Context()) }
-	noun := &cobra.Command{Use: "locator", Short: "This host's locators and their links", Args: noArgs, RunE: show}
-	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the locators of every link", Args: noArgs, RunE: show})
+	noun := &cobra.Command{Use: "locator", Short: "This host's locators and their links", Args: cli.NoArgs, RunE: show}
+	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the locators of every link", Args: cli.NoArgs, RunE: show})
 	for _, v := range []struct {
 		verb, short string
 		enabled     bool
@@ -22,7 +23,7 @@ func (a *app) locatorCommand() *cobra.Command {
 		{"disable", "Take a link out of use, gracefully", false},
 	} {
 		noun.AddCommand(&cobra.Command{
-			Use: v.verb + " LINK", Short: v.short, Args: exactly("LINK"), ValidArgsFunction: a.completeLinks,
+			Use: v.verb + " LINK", Short: v.short, Args: cli.Exactly("LINK"), ValidArgsFunction: a.completeLinks,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.locatorSet(cmd.Context(), args[0], v.enabled)
 			},
@@ -40,8 +41,8 @@ func (a *app) locatorShow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(list)
+	if a.JSON {
+		return a.PrintJSON(list)
 	}
 	a.locators(list)
 	return nil
@@ -54,14 +55,14 @@ func (a *app) locatorSet(ctx context.Context, link string, enabled bool) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(control.LinkRequest{Link: link, Enabled: enabled})
+	if a.JSON {
+		return a.PrintJSON(control.LinkRequest{Link: link, Enabled: enabled})
 	}
 	word := "disabled"
 	if enabled {
 		word = "enabled"
 	}
-	fmt.Fprintf(a.out, "%s %s\n", link, word)
+	fmt.Fprintf(a.Out, "%s %s\n", link, word)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func (a *app) modeCommand() *cobra.Command {
 			"  soft     the newest carries all, the others still receive\n" +
 			"  hard     the newest carries all, the others are left at once\n" +
 			"  duality  each carries its share",
-		Args: atMost(1), ValidArgs: []string{"soft", "hard", "duality"},
+		Args: cli.AtMost(1), ValidArgs: []string{"soft", "hard", "duality"},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.mode(cmd.Context(), args) },
 	}
 }
@@ -27,7 +28,7 @@ func (a *app) mode(ctx context.Context, args []string) error {
 		if len(args) == 1 {
 			m, err := control.ParseMode(args[0])
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			now = args[0]
 			return b.SetMode(ctx, m)
@@ -39,9 +40,9 @@ func (a *app) mode(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(control.ModeRequest{Mode: now})
+	if a.JSON {
+		return a.PrintJSON(control.ModeRequest{Mode: now})
 	}
-	fmt.Fprintln(a.out, now)
+	fmt.Fprintln(a.Out, now)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -16,9 +17,9 @@ import (
 
 func (a *app) monitorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "monitor", Short: "Show events as they happen, until interrupted", Args: noArgs,
+		Use: "monitor", Short: "Show events as they happen, until interrupted", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(orBackground(cmd.Context()), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return a.monitor(ctx)
 		},
@@ -34,12 +35,12 @@ func (a *app) monitor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(a.out)
+	enc := json.NewEncoder(a.Out)
 	for e := range events {
-		if a.json {
+		if a.JSON {
 			err = enc.Encode(e)
 		} else {
-			_, err = fmt.Fprintln(a.out, a.eventLine(e))
+			_, err = fmt.Fprintln(a.Out, a.eventLine(e))
 		}
 		if err != nil {
 			return fmt.Errorf("print event: %w", err)
@@ -58,7 +59,7 @@ func (a *app) eventLine(e control.Event) string {
 	if peer == "" && e.Peer != 0 {
 		peer = e.Peer.String()
 	}
-	fields := []string{e.Time.Local().Format("15:04:05.000"), paint(a.colour, eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
+	fields := []string{e.Time.Local().Format("15:04:05.000"), a.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
 	add := func(ok bool, s string) {
 		if ok {
 			fields = append(fields, s)
@@ -81,11 +82,11 @@ func (a *app) eventLine(e control.Event) string {
 func eventColour(kind string) string {
 	switch kind {
 	case "handoff-done", "session-established", "peer-alive":
-		return green
+		return cli.Green
 	case "update-failed", "handoff-returned", "peer-dead", "refused", control.KindLost:
-		return red
+		return cli.Red
 	}
-	return plain
+	return cli.Plain
 }
 
 func linkLocators(list []control.LinkLocator) string {

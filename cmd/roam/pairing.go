@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 	"roam/naming"
 
@@ -13,7 +14,7 @@ import (
 
 func (a *app) exportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "export", Short: "Print the line that makes this host known to another", Args: noArgs,
+		Use: "export", Short: "Print the line that makes this host known to another", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context()) },
 	}
 }
@@ -24,7 +25,7 @@ func (a *app) addCommand() *cobra.Command {
 		Use: "add LINE", Short: "Make another host known by a line of its `roam export`, or of the hosts file",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("%q needs LINE, the output of `roam export` on the other host", cmd.CommandPath())}
+				return cli.Usagef("%q needs LINE, the output of `roam export` on the other host", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -42,7 +43,7 @@ func (a *app) addCommand() *cobra.Command {
 func (a *app) renameCommand() *cobra.Command {
 	var q control.RenameRequest
 	cmd := &cobra.Command{
-		Use: "rename OLD NEW", Short: "Give a peer that was added another name; its sessions go on", Args: exactly("OLD", "NEW"),
+		Use: "rename OLD NEW", Short: "Give a peer that was added another name; its sessions go on", Args: cli.Exactly("OLD", "NEW"),
 		ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Old, q.New = args[0], args[1]
@@ -56,7 +57,7 @@ func (a *app) renameCommand() *cobra.Command {
 
 func (a *app) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove PEER", Short: "Forget a peer that was added (name or NID), and end its sessions", Args: exactly("PEER"),
+		Use: "remove PEER", Short: "Forget a peer that was added (name or NID), and end its sessions", Args: cli.Exactly("PEER"),
 		ValidArgsFunction: a.completePeers,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0]) },
 	}
@@ -71,10 +72,10 @@ func (a *app) export(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(control.Exported{Line: line})
+	if a.JSON {
+		return a.PrintJSON(control.Exported{Line: line})
 	}
-	fmt.Fprintln(a.out, line)
+	fmt.Fprintln(a.Out, line)
 	return nil
 }
 
@@ -108,12 +109,12 @@ func (a *app) rename(ctx context.Context, q control.RenameRequest) error {
 
 // known prints a peer as it is known now.
 func (a *app) known(p control.Peer) error {
-	if a.json {
-		return a.printJSON(p)
+	if a.JSON {
+		return a.PrintJSON(p)
 	}
-	fmt.Fprintf(a.out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
+	fmt.Fprintf(a.Out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
 	if p.Warning != "" {
-		a.warn("%s", p.Warning)
+		a.Warn("%s", p.Warning)
 	}
 	return nil
 }
@@ -127,16 +128,16 @@ func (a *app) remove(ctx context.Context, peer string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(r)
+	if a.JSON {
+		return a.PrintJSON(r)
 	}
 	if len(r.Names) > 0 {
-		fmt.Fprintf(a.out, "removed %s, %v\n", strings.Join(r.Names, ", "), r.NID)
+		fmt.Fprintf(a.Out, "removed %s, %v\n", strings.Join(r.Names, ", "), r.NID)
 	} else {
-		fmt.Fprintf(a.out, "removed %v\n", r.NID)
+		fmt.Fprintf(a.Out, "removed %v\n", r.NID)
 	}
 	if r.Warning != "" {
-		a.warn("%s", r.Warning)
+		a.Warn("%s", r.Warning)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"roam"
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -17,12 +18,12 @@ import (
 func (a *app) peerCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.peerShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "peer", Short: "Who is known, and where that is written", Args: noArgs,
+		Use: "peer", Short: "Who is known, and where that is written", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
 		Use: "show [PEER]", Short: "Show what is known of all peers, or of one (name, NID or session address)",
-		Args: atMost(1), RunE: show, ValidArgsFunction: a.completePeers,
+		Args: cli.AtMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun
 }
@@ -43,15 +44,15 @@ func (a *app) peerShow(ctx context.Context, args []string) error {
 			return control.Errorf(control.CodeNotFound, "no peer is called %q", args[0]).WithHint("%s", listKnown(all))
 		}
 	}
-	if a.json {
-		return a.printJSON(list)
+	if a.JSON {
+		return a.PrintJSON(list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, noPeer)
+		fmt.Fprintln(a.Out, noPeer)
 	}
 	for i, p := range list {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
 		a.peer(p)
 	}
@@ -61,9 +62,9 @@ func (a *app) peerShow(ctx context.Context, args []string) error {
 // peer prints what is known of one.
 func (a *app) peer(p control.KnownPeer) {
 	state := stateCell(p.State, p.Dead)
-	fmt.Fprintf(a.out, "%s  %s\n", paint(a.colour, bold, knownName(p)), paint(a.colour, state.colour, state.text))
+	fmt.Fprintf(a.Out, "%s  %s\n", a.Paint(cli.Bold, knownName(p)), a.Paint(state.Colour, state.Text))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(a.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", p.NID)
 	line("address", "%s", p.Address)

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"roam/internal/cli"
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/internal/doctor"
@@ -23,10 +24,10 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "report [PEER]", Short: "Collect what a bug report needs in one archive; no secret is in it", Args: atMost(1),
+		Use: "report [PEER]", Short: "Collect what a bug report needs in one archive; no secret is in it", Args: cli.AtMost(1),
 		ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.report(orBackground(cmd.Context()), output, args)
+			return a.report(cmd.Context(), output, args)
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "write to `FILE`, or to standard output if it is - (default roam-report-TIME.tar.gz)")
@@ -46,8 +47,8 @@ type part struct {
 }
 
 func (a *app) report(ctx context.Context, output string, args []string) error {
-	if a.json && output == "-" {
-		return usageError{fmt.Errorf("--json and --output - both want standard output")}
+	if a.JSON && output == "-" {
+		return cli.Usagef("--json and --output - both want standard output")
 	}
 	name := "roam-report-" + a.now().UTC().Format("20060102-150405")
 	if output == "" {
@@ -55,7 +56,7 @@ func (a *app) report(ctx context.Context, output string, args []string) error {
 	}
 	parts := a.reportParts(ctx, args)
 	if output == "-" {
-		return writeArchive(a.out, name, a.now(), parts)
+		return writeArchive(a.Out, name, a.now(), parts)
 	}
 	// It tells where the host is and whom it knows: for the user's eyes first.
 	f, err := os.OpenFile(output, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
@@ -74,10 +75,10 @@ func (a *app) report(ctx context.Context, output string, args []string) error {
 	for _, p := range parts {
 		out.Parts = append(out.Parts, p.name)
 	}
-	if a.json {
-		return a.printJSON(out)
+	if a.JSON {
+		return a.PrintJSON(out)
 	}
-	fmt.Fprintf(a.out, "%s: %d files. No nonce or key is in it; names, identifiers and addresses of this host\nand its correspondents are: look through it before you pass it on.\n", output, len(parts))
+	fmt.Fprintf(a.Out, "%s: %d files. No nonce or key is in it; names, identifiers and addresses of this host\nand its correspondents are: look through it before you pass it on.\n", output, len(parts))
 	return nil
 }
 

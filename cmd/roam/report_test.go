@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"roam/internal/cli"
 	"roam/internal/testutil"
 )
 
@@ -17,7 +18,7 @@ func TestReport(t *testing.T) {
 	w.machine.output["nft list ruleset"] = "table inet f"
 	file := filepath.Join(t.TempDir(), "r.tar.gz")
 	status, out, errs := w.try("report", "--output", file)
-	if status != exitOK || errs != "" || !strings.Contains(out, "look through it") {
+	if status != cli.StatusOK || errs != "" || !strings.Contains(out, "look through it") {
 		t.Fatalf("status %d, %q, %q", status, out, errs)
 	}
 	info, err := os.Stat(file)
@@ -46,7 +47,7 @@ func TestReport(t *testing.T) {
 	if len(files["log/roamd.log"]) > maxLog {
 		t.Errorf("the log has %d bytes", len(files["log/roamd.log"]))
 	}
-	if status, _, errs = w.try("report", "--output", file); status != exitFailure || !strings.Contains(errs, "exists") {
+	if status, _, errs = w.try("report", "--output", file); status != cli.StatusFailure || !strings.Contains(errs, "exists") {
 		t.Errorf("over an older one: status %d, %q", status, errs)
 	}
 }
@@ -55,14 +56,14 @@ func TestReportWithoutDaemon(t *testing.T) {
 	w := newWorld(t)
 	w.daemon.Err = errAbsent
 	status, out, errs := w.try("report", "--output", "-")
-	if status != exitOK || errs != "" {
+	if status != cli.StatusOK || errs != "" {
 		t.Fatalf("status %d, %q", status, errs)
 	}
 	files := testutil.Unpack(t, []byte(out))
 	if !strings.Contains(files["daemon/status.json.error"], "no daemon answers") {
 		t.Errorf("files: %v", files)
 	}
-	if status, _, _ := w.try("report", "--json", "--output", "-"); status != exitUsage {
+	if status, _, _ := w.try("report", "--json", "--output", "-"); status != cli.StatusUsage {
 		t.Errorf("two things on standard output: status %d", status)
 	}
 }

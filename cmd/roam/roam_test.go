@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 	"roam/internal/control/controltest"
 )
@@ -39,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { time.Local = old })
 	w := &world{daemon: controltest.New(), machine: &fakeHost{root: true, alive: true}}
 	w.app = &app{
-		out: &w.out, err: &w.err, now: func() time.Time { return controltest.Now },
+		Terminal: &cli.Terminal{Program: "roam", Out: &w.out, Err: &w.err}, now: func() time.Time { return controltest.Now },
 		connect: func(string) control.Backend { return w.daemon }, host: w.machine,
 		// A test must not read the file of the machine that it runs on.
 		usual: "/nonexistent/roam.conf",
@@ -51,7 +52,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) try(args ...string) (status int, out, errs string) {
 	w.out.Reset()
 	w.err.Reset()
-	w.json, w.configPath, w.socketPath, w.warned = false, "", "", false
+	w.JSON, w.configPath, w.socketPath, w.warned = false, "", "", false
 	status = w.run(args)
 	return status, w.out.String(), w.err.String()
 }
@@ -98,7 +99,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(tc.file, func(t *testing.T) {
 			status, out, errs := newWorld(t).try(tc.args...)
-			if status != exitOK || errs != "" {
+			if status != cli.StatusOK || errs != "" {
 				t.Errorf("status %d, errors %q", status, errs)
 			}
 			golden(t, tc.file, out)
@@ -111,11 +112,11 @@ func TestGolden(t *testing.T) {
 
 func TestColours(t *testing.T) {
 	w := newWorld(t)
-	w.colour = true
+	w.Colour = true
 	_, out, _ := w.try()
 	golden(t, "status-colour.txt", out)
 	_, plain, _ := newWorld(t).try()
-	for _, code := range []string{bold, green, yellow, red} {
+	for _, code := range []string{cli.Bold, cli.Green, cli.Yellow, cli.Red} {
 		out = strings.ReplaceAll(out, "\x1b["+code+"m", "")
 	}
 	if strings.ReplaceAll(out, "\x1b[0m", "") != plain {
@@ -131,7 +132,7 @@ func TestEmptyHost(t *testing.T) {
 	w.daemon.StatusValue.Plane = control.Plane{}
 	status, out, errs := w.try()
 	golden(t, "status-empty.txt", out)
-	if status != exitOK || errs != "warning: port 53 is taken\n" {
+	if status != cli.StatusOK || errs != "warning: port 53 is taken\n" {
 		t.Errorf("status %d, errors %q", status, errs)
 	}
 	if _, out, _ = w.try("session"); out != noPeer+"\n" {
@@ -158,7 +159,7 @@ func TestInstructions(t *testing.T) {
 		t.Run(tc.args, func(t *testing.T) {
 			w := newWorld(t)
 			status, out, errs := w.try(strings.Fields(tc.args)...)
-			if status != exitOK || out != tc.out || errs != "" {
+			if status != cli.StatusOK || out != tc.out || errs != "" {
 				t.Errorf("status %d, out %q, errors %q", status, out, errs)
 			}
 			if got := strings.Join(w.daemon.Instructions(), ";"); got != tc.told {
@@ -171,7 +172,7 @@ func TestInstructions(t *testing.T) {
 func TestAddJSON(t *testing.T) {
 	status, out, _ := newWorld(t).try("add", "--json", "nid=1:2:3:4 b")
 	var p control.Peer
-	if err := json.Unmarshal([]byte(out), &p); err != nil || status != exitOK || p.NID != 2 {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || status != cli.StatusOK || p.NID != 2 {
 		t.Errorf("status %d, %q, %v", status, out, err)
 	}
 }
@@ -181,7 +182,7 @@ func TestAddWithWarning(t *testing.T) {
 	w := newWorld(t)
 	w.daemon.AddWarning = "table is full"
 	status, out, errs := w.try("add", "nid=1:2:3:4 b")
-	if status != exitOK || !strings.Contains(out, "reached as") || errs != "warning: table is full\n" {
+	if status != cli.StatusOK || !strings.Contains(out, "reached as") || errs != "warning: table is full\n" {
 		t.Errorf("status %d, %q, %q", status, out, errs)
 	}
 }
@@ -199,63 +200,41 @@ func TestFailures(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"", away, exitNoRoamd, "roam: no daemon answers on /run/roam/control.sock\nhint: start it with `roam up`\n"},
-		{"monitor", away, exitNoRoamd, "start it with `roam up`"},
-		{"--json", away, exitNoRoamd, `{"error":"no daemon answers on /run/roam/control.sock","hint":"start it with` + " `roam up`" + `","status":3}`},
-		{"", broken, exitFailure, "roam: disk on fire\n"},
-		{"session show", broken, exitFailure, "disk on fire"},
-		{"locator show", broken, exitFailure, "disk on fire"},
-		{"counter show", broken, exitFailure, "disk on fire"},
-		{"config reload", broken, exitFailure, "disk on fire"},
-		{"peer show", broken, exitFailure, "disk on fire"},
-		{"remove b", broken, exitFailure, "disk on fire"},
-		{"rename b c", broken, exitFailure, "disk on fire"},
-		{"add nid=1:2:3:4 b", undecided, exitUsage, "roam: add: b means another\nhint: `roam add --as NAME LINE`; `roam add --replace LINE`\n"},
-		{"add --json nid=1:2:3:4 b", undecided, exitUsage, `"status":2`},
-		{"rename b c", undecided, exitUsage, "hint: `roam add --as NAME LINE`"},
-		{"peer show nobody", nil, exitFailure, "hint: there are 0000:0000:0000:0003, plain.example, quiet.example, server.example\n"},
-		{"rename b", nil, exitUsage, "needs NEW"},
-		{"remove", nil, exitUsage, "needs PEER"},
-		{"export", broken, exitFailure, "disk on fire"},
-		{"mode", broken, exitFailure, "disk on fire"},
-		{"up", broken, exitFailure, "disk on fire"},
-		{"down", broken, exitFailure, "disk on fire"},
-		{"add nid=1:2:3:4 b", broken, exitFailure, "disk on fire"},
-		{"locator enable eth9", nil, exitFailure, "roam: no uplink \"eth9\"\nhint: the links are wlan0, wwan0\n"},
-		{"session show nobody", nil, exitFailure, "hint: there are server.example, 0000:0000:0000:0003, plain.example, quiet.example\n"},
-		{"add roam1:x", nil, exitFailure, "hint: on the other host: roam export"},
-		{"sesion", nil, exitUsage, `did you mean "session"?`},
-		{"frobnicate", nil, exitUsage, `"frobnicate" is not a verb of "roam"`},
-		{"session shwo", nil, exitUsage, `did you mean "show"?`},
-		{"mode sofft", nil, exitUsage, "hint: the modes are soft, hard and duality"},
-		{"mode soft hard", nil, exitUsage, "takes no further argument"},
-		{"locator enable", nil, exitUsage, `"roam locator enable" needs LINK`},
-		{"locator enable a b", nil, exitUsage, `takes no further argument: "b"`},
-		{"add", nil, exitUsage, "needs LINE"},
-		{"config", nil, exitUsage, "needs a verb"},
-		{"lab", nil, exitUsage, "needs a verb"},
-		{"lab run", nil, exitUsage, "needs NAME"},
-		{"lab run quickstart --runs 0", nil, exitUsage, "want 1 or more"},
-		{"lab show nothing", nil, exitUsage, `no experiment is called "nothing"`},
-		{"lab compare a.json", nil, exitUsage, "needs B.json"},
-		{"lab report", nil, exitUsage, "needs DIR"},
-		{"lab report /nonexistent", nil, exitFailure, "list results"},
-		{"lab export nothing.json d", nil, exitFailure, "read result"},
-		{"lab interop", nil, exitUsage, "needs TARGET"},
-		{"lab interop nothing", nil, exitUsage, `"nothing": no such target; there are [rfc draft linux-2019`},
-		{"lab interop rfc --case nothing", nil, exitUsage, `case "nothing": no such case; there are tcp-roam, `},
-		{"lab interop mine --link lo", nil, exitUsage, "needs --link, --nid and --l64"},
-		{"lab interop mine --link nowhere --nid 1:2:3:4 --l64 2001:db8:1:1", nil, exitUsage, "--link nowhere: there is no such device"},
-		{"lab interop mine --link lo --nid x --l64 2001:db8:1:1", nil, exitUsage, "--nid: "},
-		{"lab interop mine --link lo --nid 1:2:3:4 --l64 2001:db8", nil, exitUsage, "--l64: "},
-		{"lab interop mine --link lo --nid 1:2:3:4 --l64 1:1:1:1,2:2:2:2,3:3:3:3", nil, exitUsage, "3 locators, at most 2"},
-		{"lab interop rfc --options check=ipv6", nil, exitUsage, "--options: "},
-		{"lab link a/b", nil, exitUsage, "two ends"},
-		{"lab link a/b c/d delay=20", nil, exitUsage, "no value of delay"},
-		{"lab link a/b c/d --at 5s", nil, exitUsage, "want down, up, or KEY=VALUE"},
-		{"lab link nowhere/b c/d", nil, exitFailure, "open network namespace"},
-		{"lab run nothing", nil, exitFailure, `no experiment is called "nothing"`},
-		{"--nonsense", nil, exitUsage, "unknown flag: --nonsense"},
+		{"", away, cli.StatusNoDaemon, "roam: no daemon answers on /run/roam/control.sock\nhint: start it with `roam up`\n"},
+		{"monitor", away, cli.StatusNoDaemon, "start it with `roam up`"},
+		{"--json", away, cli.StatusNoDaemon, `{"error":"no daemon answers on /run/roam/control.sock","hint":"start it with` + " `roam up`" + `","status":3}`},
+		{"", broken, cli.StatusFailure, "roam: disk on fire\n"},
+		{"session show", broken, cli.StatusFailure, "disk on fire"},
+		{"locator show", broken, cli.StatusFailure, "disk on fire"},
+		{"counter show", broken, cli.StatusFailure, "disk on fire"},
+		{"config reload", broken, cli.StatusFailure, "disk on fire"},
+		{"peer show", broken, cli.StatusFailure, "disk on fire"},
+		{"remove b", broken, cli.StatusFailure, "disk on fire"},
+		{"rename b c", broken, cli.StatusFailure, "disk on fire"},
+		{"add nid=1:2:3:4 b", undecided, cli.StatusUsage, "roam: add: b means another\nhint: `roam add --as NAME LINE`; `roam add --replace LINE`\n"},
+		{"add --json nid=1:2:3:4 b", undecided, cli.StatusUsage, `"status":2`},
+		{"rename b c", undecided, cli.StatusUsage, "hint: `roam add --as NAME LINE`"},
+		{"peer show nobody", nil, cli.StatusFailure, "hint: there are 0000:0000:0000:0003, plain.example, quiet.example, server.example\n"},
+		{"rename b", nil, cli.StatusUsage, "needs NEW"},
+		{"remove", nil, cli.StatusUsage, "needs PEER"},
+		{"export", broken, cli.StatusFailure, "disk on fire"},
+		{"mode", broken, cli.StatusFailure, "disk on fire"},
+		{"up", broken, cli.StatusFailure, "disk on fire"},
+		{"down", broken, cli.StatusFailure, "disk on fire"},
+		{"add nid=1:2:3:4 b", broken, cli.StatusFailure, "disk on fire"},
+		{"locator enable eth9", nil, cli.StatusFailure, "roam: no uplink \"eth9\"\nhint: the links are wlan0, wwan0\n"},
+		{"session show nobody", nil, cli.StatusFailure, "hint: there are server.example, 0000:0000:0000:0003, plain.example, quiet.example\n"},
+		{"add roam1:x", nil, cli.StatusFailure, "hint: on the other host: roam export"},
+		{"sesion", nil, cli.StatusUsage, `did you mean "session"?`},
+		{"frobnicate", nil, cli.StatusUsage, `"frobnicate" is not a verb of "roam"`},
+		{"session shwo", nil, cli.StatusUsage, `did you mean "show"?`},
+		{"mode sofft", nil, cli.StatusUsage, "hint: the modes are soft, hard and duality"},
+		{"mode soft hard", nil, cli.StatusUsage, "takes no further argument"},
+		{"locator enable", nil, cli.StatusUsage, `"roam locator enable" needs LINK`},
+		{"locator enable a b", nil, cli.StatusUsage, `takes no further argument: "b"`},
+		{"add", nil, cli.StatusUsage, "needs LINE"},
+		{"config", nil, cli.StatusUsage, "needs a verb"},
+		{"--nonsense", nil, cli.StatusUsage, "unknown flag: --nonsense"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			w := newWorld(t)
@@ -285,7 +264,7 @@ func TestMonitor(t *testing.T) {
 	for _, file := range []string{"monitor.txt", "monitor.json"} {
 		t.Run(file, func(t *testing.T) {
 			w := newWorld(t)
-			w.json = strings.HasSuffix(file, ".json")
+			w.JSON = strings.HasSuffix(file, ".json")
 			// The daemon ends once it has told its events.
 			w.connect = func(string) control.Backend { return teller{w.daemon, events} }
 			err := w.monitor(t.Context())
@@ -313,29 +292,29 @@ func TestConfigVerbs(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	if status, out, _ := w.try("config", "check", good); status != exitOK || out != good+": no fault\n" {
+	if status, out, _ := w.try("config", "check", good); status != cli.StatusOK || out != good+": no fault\n" {
 		t.Errorf("check: %d, %q", status, out)
 	}
-	if status, out, errs := w.try("config", "check", "--config", bad); status != exitFailure || out != "" || !strings.HasPrefix(errs, bad+":3:7: host.nid: ") {
+	if status, out, errs := w.try("config", "check", "--config", bad); status != cli.StatusFailure || out != "" || !strings.HasPrefix(errs, bad+":3:7: host.nid: ") {
 		t.Errorf("check of faults: %d, %q, %q", status, out, errs)
 	}
 	status, out, errs := w.try("config", "check", "--json", bad)
 	var c checked
-	if err := json.Unmarshal([]byte(out), &c); err != nil || status != exitFailure || errs != "" || c.OK || c.Faults[0].Line != 3 {
+	if err := json.Unmarshal([]byte(out), &c); err != nil || status != cli.StatusFailure || errs != "" || c.OK || c.Faults[0].Line != 3 {
 		t.Errorf("check --json: %d, %q, %q, %v", status, out, errs, err)
 	}
-	if status, _, errs := w.try("config", "check", filepath.Join(dir, "absent")); status != exitFailure || !strings.Contains(errs, "no such file") {
+	if status, _, errs := w.try("config", "check", filepath.Join(dir, "absent")); status != cli.StatusFailure || !strings.Contains(errs, "no such file") {
 		t.Errorf("check of nothing: %d, %q", status, errs)
 	}
-	if status, out, _ := w.try("config", "show", "--config", good); status != exitOK || !strings.Contains(out, "\nmode = \"hard\"\n") {
+	if status, out, _ := w.try("config", "show", "--config", good); status != cli.StatusOK || !strings.Contains(out, "\nmode = \"hard\"\n") {
 		t.Errorf("show: %d, %q", status, out)
 	}
 	status, out, _ = w.try("config", "show", "--json", "--config", good)
 	values := map[string]string{}
-	if err := json.Unmarshal([]byte(out), &values); err != nil || status != exitOK || values["host.mode"] != `"hard"` {
+	if err := json.Unmarshal([]byte(out), &values); err != nil || status != cli.StatusOK || values["host.mode"] != `"hard"` {
 		t.Errorf("show --json: %d, %q, %v", status, out, err)
 	}
-	if status, _, errs := w.try("config", "show", "--config", bad); status != exitFailure || !strings.Contains(errs, "roam config check") {
+	if status, _, errs := w.try("config", "show", "--config", bad); status != cli.StatusFailure || !strings.Contains(errs, "roam config check") {
 		t.Errorf("show of faults: %d, %q", status, errs)
 	}
 	w.daemon.ReloadValue = control.Reloaded{}
@@ -358,19 +337,19 @@ func TestConfigCheckReadsTheHostsFile(t *testing.T) {
 	w := newWorld(t)
 	w.machine.files = map[string]string{"/h": "nid=1:2:3:4 a\n", "/s/peers": "# added\nnid=1:2:3:5 a\nwhat\n"}
 	const first = "/s/peers:2: name a means node 0001:0002:0003:0004 since /h:1: give this node, 0001:0002:0003:0005, another name\n/s/peers:3: "
-	if status, out, errs := w.try("config", "check", good); status != exitFailure || out != "" || !strings.HasPrefix(errs, first) {
+	if status, out, errs := w.try("config", "check", good); status != cli.StatusFailure || out != "" || !strings.HasPrefix(errs, first) {
 		t.Errorf("check: %d, %q, %q", status, out, errs)
 	}
 	status, out, errs := w.try("config", "check", "--json", bad)
 	var c checked
-	if err := json.Unmarshal([]byte(out), &c); err != nil || status != exitFailure || errs != "" || c.OK || len(c.Faults) != 3 {
+	if err := json.Unmarshal([]byte(out), &c); err != nil || status != cli.StatusFailure || errs != "" || c.OK || len(c.Faults) != 3 {
 		t.Fatalf("check --json: %d, %q, %q, %v", status, out, errs, err)
 	}
 	if f := c.Faults[0]; f.File != bad || f.Line != 4 || c.Faults[1].File != "/s/peers" || c.Faults[1].Line != 2 {
 		t.Errorf("faults %+v", c.Faults)
 	}
 	w.machine.files["/s/peers"] = ""
-	if status, out, _ := w.try("config", "check", good); status != exitOK || out != good+": no fault\n" {
+	if status, out, _ := w.try("config", "check", good); status != cli.StatusOK || out != good+": no fault\n" {
 		t.Errorf("check of good files: %d, %q", status, out)
 	}
 }
@@ -393,7 +372,7 @@ func TestFaultyConfigurationHidesNoDaemon(t *testing.T) {
 		if out == "" || strings.Count(errs, "warning: ") < 2 || strings.Count(errs, "host.mood") != 1 || !strings.Contains(errs, "/run/h1") {
 			t.Errorf("%s: status %d, %q, %q", args, status, out, errs)
 		}
-		if want := map[bool]int{true: exitFailure}[strings.HasPrefix(args, "doctor")]; status != want {
+		if want := map[bool]int{true: cli.StatusFailure}[strings.HasPrefix(args, "doctor")]; status != want {
 			t.Errorf("%s: status %d, want %d", args, status, want)
 		}
 	}
@@ -406,10 +385,10 @@ func TestFaultyConfigurationHidesNoDaemon(t *testing.T) {
 	if _, _, errs := w.try("--config", file, "--socket", "/x/control.sock"); errs != "" || len(sockets) != 1 || sockets[0] != "/x/control.sock" {
 		t.Errorf("with a socket: %q, asked %q", errs, sockets)
 	}
-	if status, _, errs := w.try("--config", file+".absent"); status != exitFailure || !strings.Contains(errs, "no such file") {
+	if status, _, errs := w.try("--config", file+".absent"); status != cli.StatusFailure || !strings.Contains(errs, "no such file") {
 		t.Errorf("of no file: %d, %q", status, errs)
 	}
-	if status, _, errs := w.try("config", "check", "--config", file); status != exitFailure || !strings.Contains(errs, "host.mood") {
+	if status, _, errs := w.try("config", "check", "--config", file); status != cli.StatusFailure || !strings.Contains(errs, "host.mood") {
 		t.Errorf("check: %d, %q", status, errs)
 	}
 }
@@ -428,29 +407,15 @@ func TestSocketComesFromTheConfiguration(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	w := newWorld(t)
-	if status, out, errs := w.try("version"); status != exitOK || !strings.HasPrefix(out, "roam devel (go") || !strings.Contains(out, "roamd 1.2.3") || !strings.Contains(errs, "different versions") {
+	if status, out, errs := w.try("version"); status != cli.StatusOK || !strings.HasPrefix(out, "roam devel (go") || !strings.Contains(out, "roamd 1.2.3") || !strings.Contains(errs, "different versions") {
 		t.Errorf("version: %d, %q, %q", status, out, errs)
 	}
 	w.daemon.Err = errAbsent
-	if status, out, errs := w.try("version", "--json"); status != exitOK || strings.Contains(out, "daemon") || errs != "" {
+	if status, out, errs := w.try("version", "--json"); status != cli.StatusOK || strings.Contains(out, "daemon") || errs != "" {
 		t.Errorf("version without daemon: %d, %q, %q", status, out, errs)
 	}
-	if status, out, _ := w.try("--version"); status != exitOK || out != "roam devel\n" {
+	if status, out, _ := w.try("--version"); status != cli.StatusOK || out != "roam devel\n" {
 		t.Errorf("--version: %d, %q", status, out)
-	}
-}
-
-func TestLabList(t *testing.T) {
-	status, out, errs := newWorld(t).try("lab", "list")
-	if status != exitOK || !strings.Contains(out, "quickstart") || errs != "" {
-		t.Errorf("lab list: %d, %q, %q", status, out, errs)
-	}
-	status, out, _ = newWorld(t).try("lab", "list", "--json")
-	var list []struct {
-		Name string `json:"name"`
-	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil || status != exitOK || len(list) == 0 || list[0].Name != "quickstart" {
-		t.Errorf("lab list --json: %d, %v, %q", status, err, out)
 	}
 }
 
@@ -460,7 +425,6 @@ func TestCompletion(t *testing.T) {
 		"__complete locator enable": "enable\t",
 		"__complete locator show ":  "",
 		"__complete mode d":         "duality\n",
-		"__complete lab run ":       "quickstart\n",
 	} {
 		w := newWorld(t)
 		fields := strings.Fields(args)
@@ -468,11 +432,11 @@ func TestCompletion(t *testing.T) {
 			fields = append(fields, "")
 		}
 		w.out.Reset()
-		if status := w.run(fields); status != exitOK || !strings.Contains(w.out.String(), want) {
+		if status := w.run(fields); status != cli.StatusOK || !strings.Contains(w.out.String(), want) {
 			t.Errorf("%s: %d, %q, want %q", args, status, w.out.String(), want)
 		}
 	}
-	if status, out, _ := newWorld(t).try("completion", "bash"); status != exitOK || !strings.Contains(out, "__start_roam") {
+	if status, out, _ := newWorld(t).try("completion", "bash"); status != cli.StatusOK || !strings.Contains(out, "__start_roam") {
 		t.Errorf("completion bash: %d", status)
 	}
 }

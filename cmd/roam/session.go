@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"roam"
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -19,12 +20,12 @@ const noPeer = "no correspondent is known: add one with `roam add LINE` or in th
 func (a *app) sessionCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.sessionShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "session", Short: "Correspondents and their sessions", Args: noArgs,
+		Use: "session", Short: "Correspondents and their sessions", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
 		Use: "show [PEER]", Short: "Show all correspondents, or one (name, NID or session address)",
-		Args: atMost(1), RunE: show, ValidArgsFunction: a.completePeers,
+		Args: cli.AtMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun
 }
@@ -45,15 +46,15 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 			return control.Errorf(control.CodeNotFound, "no correspondent is called %q", args[0]).WithHint("%s", listPeers(all))
 		}
 	}
-	if a.json {
-		return a.printJSON(list)
+	if a.JSON {
+		return a.PrintJSON(list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, noPeer)
+		fmt.Fprintln(a.Out, noPeer)
 	}
 	for i, s := range list {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
 		a.session(s)
 	}
@@ -63,9 +64,9 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 // session prints all that is known of one session.
 func (a *app) session(s control.Session) {
 	state := stateCell(s.State, s.Dead)
-	fmt.Fprintf(a.out, "%s  %s\n", paint(a.colour, bold, peerName(s)), paint(a.colour, state.colour, state.text))
+	fmt.Fprintf(a.Out, "%s  %s\n", a.Paint(cli.Bold, peerName(s)), a.Paint(state.Colour, state.Text))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(a.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", s.NID)
 	line("address", "%s", s.Address)

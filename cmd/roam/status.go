@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 )
 
@@ -32,28 +33,28 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(g)
+	if a.JSON {
+		return a.PrintJSON(g)
 	}
 	a.identity(g.Status)
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	a.locators(g.Locators)
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	a.correspondents(g.Sessions)
 	for _, w := range g.Status.Warnings {
-		a.warn("%s", w)
+		a.Warn("%s", w)
 	}
 	return nil
 }
 
 func (a *app) identity(s control.Status) {
-	state := paint(a.colour, green, s.State)
+	state := a.Paint(cli.Green, s.State)
 	if s.State != "running" {
-		state = paint(a.colour, yellow, s.State)
+		state = a.Paint(cli.Yellow, s.State)
 	}
-	fmt.Fprintf(a.out, "%s  %s for %s\n", paint(a.colour, bold, s.NID.String()), state, span(seconds(s.UptimeS)))
-	fmt.Fprintf(a.out, "  address  %s on %s\n", s.SessionAddress, s.Device)
-	fmt.Fprintf(a.out, "  mode     %s, accepts %s\n", s.Mode, s.Accept)
+	fmt.Fprintf(a.Out, "%s  %s for %s\n", a.Paint(cli.Bold, s.NID.String()), state, span(seconds(s.UptimeS)))
+	fmt.Fprintf(a.Out, "  address  %s on %s\n", s.SessionAddress, s.Device)
+	fmt.Fprintf(a.Out, "  mode     %s, accepts %s\n", s.Mode, s.Accept)
 	attach := s.Plane.Attach
 	if attach == "" {
 		attach = "not loaded"
@@ -61,41 +62,41 @@ func (a *app) identity(s control.Status) {
 	if len(s.Plane.Uplinks) > 0 {
 		attach += " on " + strings.Join(s.Plane.Uplinks, ", ")
 	}
-	fmt.Fprintf(a.out, "  plane    %s\n", attach)
+	fmt.Fprintf(a.Out, "  plane    %s\n", attach)
 	if s.DNS.Listen != "" {
-		fmt.Fprintf(a.out, "  names    %s\n", s.DNS.Listen)
+		fmt.Fprintf(a.Out, "  names    %s\n", s.DNS.Listen)
 	}
 }
 
 // locators prints the host's locators.
 func (a *app) locators(list []control.Locator) {
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, "no locator: no link has both a global prefix and a default route")
+		fmt.Fprintln(a.Out, "no locator: no link has both a global prefix and a default route")
 		return
 	}
-	t := a.table("LINK", "LOCATOR", "STATE", "SINCE", "PREFERRED FOR")
+	t := a.Table("LINK", "LOCATOR", "STATE", "SINCE", "PREFERRED FOR")
 	for _, l := range list {
 		state := l.State
 		if l.Disabled {
 			state = "disabled"
 		}
-		t.row(text("%s", l.Link), text("%s", prefix(l.L64)), stateCell(state, false), text("%s", a.ago(l.Since)), text("%s", left(l.PreferredS)))
+		t.Row(cli.Text("%s", l.Link), cli.Text("%s", prefix(l.L64)), stateCell(state, false), cli.Text("%s", a.ago(l.Since)), cli.Text("%s", left(l.PreferredS)))
 	}
-	t.print(a.out)
+	t.Print(a.Out)
 }
 
 // correspondents prints one line each.
 func (a *app) correspondents(list []control.Session) {
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, noPeer)
+		fmt.Fprintln(a.Out, noPeer)
 		return
 	}
-	t := a.table("PEER", "STATE", "PATH", "RTT", "LAST MOVE", "COST")
+	t := a.Table("PEER", "STATE", "PATH", "RTT", "LAST MOVE", "COST")
 	for _, s := range list {
-		t.row(text("%s", peerName(s)), stateCell(s.State, s.Dead), text("%s", inUse(s)),
-			number("%s", millis(s.RTTMS)), text("%s", a.ago(s.LastMove)), number("%s", millis(s.LastMoveMS)))
+		t.Row(cli.Text("%s", peerName(s)), stateCell(s.State, s.Dead), cli.Text("%s", inUse(s)),
+			cli.Number("%s", millis(s.RTTMS)), cli.Text("%s", a.ago(s.LastMove)), cli.Number("%s", millis(s.LastMoveMS)))
 	}
-	t.print(a.out)
+	t.Print(a.Out)
 }
 
 // peerName returns the chief name of a correspondent, or its identifier.

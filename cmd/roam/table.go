@@ -2,106 +2,26 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"roam"
+	"roam/internal/cli"
 	"roam/internal/control"
 )
 
-// The colours of states; they mean nothing that the text does not say.
-const (
-	plain  = ""
-	bold   = "1"
-	green  = "32"
-	yellow = "33"
-	red    = "31"
-)
-
-// cell is one field of a table.
-type cell struct {
-	text   string
-	colour string
-	right  bool
-}
-
-func text(format string, args ...any) cell { return cell{text: fmt.Sprintf(format, args...)} }
-
-func number(format string, args ...any) cell {
-	return cell{text: fmt.Sprintf(format, args...), right: true}
-}
-
-// table prints rows under headings, columns aligned and two blanks apart.
-type table struct {
-	colour bool
-	heads  []string
-	rows   [][]cell
-}
-
-func (a *app) table(heads ...string) *table { return &table{colour: a.colour, heads: heads} }
-
-func (t *table) row(cells ...cell) { t.rows = append(t.rows, cells) }
-
-func (t *table) print(w io.Writer) {
-	width := make([]int, len(t.heads))
-	for i, h := range t.heads {
-		width[i] = utf8.RuneCountInString(h)
-	}
-	for _, r := range t.rows {
-		for i, c := range r {
-			width[i] = max(width[i], utf8.RuneCountInString(c.text))
-		}
-	}
-	head := make([]cell, len(t.heads))
-	for i, h := range t.heads {
-		// A heading stands over its numbers.
-		head[i] = cell{text: h, colour: bold, right: len(t.rows) > 0 && t.rows[0][i].right}
-	}
-	t.line(w, width, head)
-	for _, r := range t.rows {
-		t.line(w, width, r)
-	}
-}
-
-func (t *table) line(w io.Writer, width []int, cells []cell) {
-	var b strings.Builder
-	for i, c := range cells {
-		pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c.text))
-		if i > 0 {
-			b.WriteString("  ")
-		}
-		switch {
-		case c.right:
-			b.WriteString(pad + paint(t.colour, c.colour, c.text))
-		default:
-			b.WriteString(paint(t.colour, c.colour, c.text) + pad)
-		}
-	}
-	fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-}
-
-func paint(on bool, colour, s string) string {
-	if !on || colour == plain || s == "" {
-		return s
-	}
-	return "\x1b[" + colour + "m" + s + "\x1b[0m"
-}
-
 // stateCell colours the states of locators and sessions.
-func stateCell(state string, dead bool) cell {
-	colour := plain
+func stateCell(state string, dead bool) cli.Cell {
+	colour := cli.Plain
 	switch state {
 	case "active", "established":
-		colour = green
+		colour = cli.Green
 	case "expired", "aged", "plain", "disabled":
-		colour = yellow
+		colour = cli.Yellow
 	}
 	if dead {
-		return cell{text: state + ", no path", colour: red}
+		return cli.Cell{Text: state + ", no path", Colour: cli.Red}
 	}
-	return cell{text: state, colour: colour}
+	return cli.Cell{Text: state, Colour: colour}
 }
 
 // millis prints milliseconds with three digits that mean something.
@@ -177,11 +97,4 @@ func prefix(l roam.L64) string { return l.Prefix().String() }
 // pathText prints one way to a correspondent.
 func pathText(p control.Path) string {
 	return fmt.Sprintf("%s %s > %s", p.Link, prefix(p.Local), prefix(p.Remote))
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"roam/internal/cli"
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/internal/doctor"
@@ -27,8 +28,8 @@ type started struct {
 
 func (a *app) upCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "up", Short: "Start the daemon and wait until it answers", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(orBackground(cmd.Context())) },
+		Use: "up", Short: "Start the daemon and wait until it answers", Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context()) },
 	}
 }
 
@@ -56,16 +57,16 @@ func (a *app) up(ctx context.Context) error {
 	out := started{PID: s.PID, Already: already, Socket: socket, Warnings: append([]string{}, s.Warnings...)}
 	out.Warnings = append(out.Warnings, a.firewallWarnings(ctx, cfg)...)
 	out.Warnings = append(out.Warnings, a.policyWarnings(ctx, b, s)...)
-	if a.json {
-		return a.printJSON(out)
+	if a.JSON {
+		return a.PrintJSON(out)
 	}
 	word := "up"
 	if already {
 		word = "up already"
 	}
-	fmt.Fprintf(a.out, "%s: %v, %s\n", word, s.NID, s.SessionAddress)
+	fmt.Fprintf(a.Out, "%s: %v, %s\n", word, s.NID, s.SessionAddress)
 	for _, w := range out.Warnings {
-		a.warn("%s", w)
+		a.Warn("%s", w)
 	}
 	return nil
 }

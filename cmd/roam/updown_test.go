@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"roam/internal/cli"
 )
 
 const upLine = "0011:22ff:0000:0001, fd69:6c6e:7000:2627:11:22ff:0:1\n"
@@ -22,14 +24,14 @@ func TestUpStartsTheDaemon(t *testing.T) {
 	w.machine.systemd = true // does not matter for a file of one's own
 	w.machine.onStart = func() { w.daemon.Err = nil }
 	status, out, errs := w.try("up", "--config", file)
-	if status != exitOK || out != "up: "+upLine || errs != "" {
+	if status != cli.StatusOK || out != "up: "+upLine || errs != "" {
 		t.Errorf("up: %d, %q, %q", status, out, errs)
 	}
 	if want := []string{"detach --config " + file}; !slices.Equal(w.machine.done, want) {
 		t.Errorf("did %q, want %q", w.machine.done, want)
 	}
 	status, out, _ = w.try("up", "--config", file)
-	if status != exitOK || out != "up already: "+upLine || len(w.machine.done) != 1 {
+	if status != cli.StatusOK || out != "up already: "+upLine || len(w.machine.done) != 1 {
 		t.Errorf("up again: %d, %q, did %q", status, out, w.machine.done)
 	}
 }
@@ -42,7 +44,7 @@ func TestUpThroughSystemd(t *testing.T) {
 	// No file is named: only then is it the unit's daemon that is meant.
 	status, out, errs := w.try("up", "--json")
 	var s started
-	if err := json.Unmarshal([]byte(out), &s); err != nil || status != exitOK || s.PID != 4711 || s.Already {
+	if err := json.Unmarshal([]byte(out), &s); err != nil || status != cli.StatusOK || s.PID != 4711 || s.Already {
 		t.Errorf("up: %d, %q, %q, %v", status, out, errs, err)
 	}
 	if want := []string{"systemctl start"}; !slices.Equal(w.machine.done, want) {
@@ -66,7 +68,7 @@ func TestUpFails(t *testing.T) {
 			w.daemon.Err = errAbsent
 			tc.before(w.machine)
 			status, out, errs := w.try("up")
-			if out != "" || status != exitFailure && status != exitNoRoamd {
+			if out != "" || status != cli.StatusFailure && status != cli.StatusNoDaemon {
 				t.Errorf("status %d, out %q", status, out)
 			}
 			for _, want := range tc.want {
@@ -85,7 +87,7 @@ func TestUpRefusesABadFile(t *testing.T) {
 	}
 	w := newWorld(t)
 	status, _, errs := w.try("up", "--config", file)
-	if status != exitFailure || !strings.Contains(errs, ":2:1: host.mood: unknown key") || w.machine.done != nil {
+	if status != cli.StatusFailure || !strings.Contains(errs, ":2:1: host.mood: unknown key") || w.machine.done != nil {
 		t.Errorf("status %d, %q, did %q", status, errs, w.machine.done)
 	}
 }
@@ -94,7 +96,7 @@ func TestUpWarnsOfTrust(t *testing.T) {
 	w := newWorld(t)
 	w.machine.output = map[string]string{"ip6tables-save": "-A INPUT -s fc00::/7 -j ACCEPT\n"}
 	status, _, errs := w.try("up")
-	if status != exitOK || !strings.Contains(errs, "warning: a firewall rule trusts more than it should: ip6tables -A INPUT -s fc00::/7 -j ACCEPT") {
+	if status != cli.StatusOK || !strings.Contains(errs, "warning: a firewall rule trusts more than it should: ip6tables -A INPUT -s fc00::/7 -j ACCEPT") {
 		t.Errorf("status %d, %q", status, errs)
 	}
 }
@@ -103,7 +105,7 @@ func TestDown(t *testing.T) {
 	w := newWorld(t)
 	w.daemon.OnShutdown = func(bool) { w.machine.alive = false }
 	status, out, errs := w.try("down")
-	if status != exitOK || out != "down: the host is as it was\n" || errs != "" {
+	if status != cli.StatusOK || out != "down: the host is as it was\n" || errs != "" {
 		t.Errorf("down: %d, %q, %q", status, out, errs)
 	}
 	if got := w.daemon.Instructions(); !slices.Equal(got, []string{"shutdown and remove"}) {
@@ -116,11 +118,11 @@ func TestDown(t *testing.T) {
 	w = newWorld(t)
 	w.daemon.OnShutdown = func(bool) { w.machine.alive = false }
 	w.machine.root = false
-	if status, _, errs := w.try("down"); status != exitOK || w.machine.done != nil {
+	if status, _, errs := w.try("down"); status != cli.StatusOK || w.machine.done != nil {
 		t.Errorf("down by a member of the group: %d, %q, did %q", status, errs, w.machine.done)
 	}
 	w.daemon.Err, w.machine.root, w.machine.fail = nil, true, errors.New("pins stay")
-	if status, _, errs := w.try("down"); status != exitFailure || !strings.Contains(errs, "pins stay") {
+	if status, _, errs := w.try("down"); status != cli.StatusFailure || !strings.Contains(errs, "pins stay") {
 		t.Errorf("down that leaves something: %d, %q", status, errs)
 	}
 }
@@ -129,14 +131,14 @@ func TestDownWithoutADaemon(t *testing.T) {
 	w := newWorld(t)
 	w.daemon.Err = errAbsent
 	status, out, _ := w.try("down", "--json", "--config", "/dev/null")
-	if status != exitOK || out != "{\n  \"stopped\": false\n}\n" {
+	if status != cli.StatusOK || out != "{\n  \"stopped\": false\n}\n" {
 		t.Errorf("down: %d, %q", status, out)
 	}
 	if want := []string{"roamd restore --config /dev/null"}; !slices.Equal(w.machine.done, want) {
 		t.Errorf("did %q, want %q", w.machine.done, want)
 	}
 	w.machine.root = false
-	if status, _, errs := w.try("down"); status != exitFailure || !strings.Contains(errs, "sudo roam down") {
+	if status, _, errs := w.try("down"); status != cli.StatusFailure || !strings.Contains(errs, "sudo roam down") {
 		t.Errorf("down without root: %d, %q", status, errs)
 	}
 }
@@ -144,7 +146,7 @@ func TestDownWithoutADaemon(t *testing.T) {
 func TestDownThroughSystemd(t *testing.T) {
 	w := newWorld(t)
 	w.machine.systemd, w.machine.unitPID = true, 4711
-	if status, _, errs := w.try("down"); status != exitOK {
+	if status, _, errs := w.try("down"); status != cli.StatusOK {
 		t.Errorf("down: %d, %q", status, errs)
 	}
 	// The unit must end it: it would start a daemon again that ended itself.
@@ -157,7 +159,7 @@ func TestDownThroughSystemd(t *testing.T) {
 func TestDownOfADaemonThatStays(t *testing.T) {
 	w := newWorld(t)
 	status, _, errs := w.try("down")
-	if status != exitFailure || !strings.Contains(errs, "kill -9 4711") {
+	if status != cli.StatusFailure || !strings.Contains(errs, "kill -9 4711") {
 		t.Errorf("down: %d, %q", status, errs)
 	}
 }
@@ -192,7 +194,7 @@ func TestDownUnderAFaultyConfiguration(t *testing.T) {
 			args = append(args, "--socket", tc.socket)
 		}
 		status, out, errs := w.try(args...)
-		if want := []string{"roamd restore --config " + tc.want}; status != exitOK || !strings.HasPrefix(out, "down") || !slices.Equal(w.machine.done, want) {
+		if want := []string{"roamd restore --config " + tc.want}; status != cli.StatusOK || !strings.HasPrefix(out, "down") || !slices.Equal(w.machine.done, want) {
 			t.Errorf("%+v: status %d, %q, %q, did %q", tc, status, out, errs, w.machine.done)
 		}
 	}

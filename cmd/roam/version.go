@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"roam/internal/cli"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ type versions struct {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Show the versions of roam and of the running daemon", Args: noArgs,
+		Use: "version", Short: "Show the versions of roam and of the running daemon", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.version(cmd.Context()) },
 	}
 }
@@ -35,17 +36,17 @@ func (a *app) version(ctx context.Context) error {
 		return err
 	})
 	if err != nil && !errors.Is(err, control.ErrNotRunning) {
-		a.warn("ask the daemon for its version: %v", err)
+		a.Warn("ask the daemon for its version: %v", err)
 	}
-	if a.json {
-		return a.printJSON(v)
+	if a.JSON {
+		return a.PrintJSON(v)
 	}
-	fmt.Fprintf(a.out, "roam %s (%s)\n", v.Version, v.Go)
+	fmt.Fprintf(a.Out, "roam %s (%s)\n", v.Version, v.Go)
 	if v.Daemon != "" {
-		fmt.Fprintf(a.out, "roamd %s\n", v.Daemon)
+		fmt.Fprintf(a.Out, "roamd %s\n", v.Daemon)
 	}
 	if v.Daemon != "" && v.Daemon != v.Version {
-		a.warn("roam and roamd are of different versions: restart the daemon")
+		a.Warn("roam and roamd are of different versions: restart the daemon")
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"os/exec"
 	"strings"
 
 	"roam"
@@ -36,7 +38,8 @@ type fakeHost struct {
 	output               map[string]string // by program and arguments, or by program
 	files                map[string]string
 	names                map[string][]netip.Addr
-	bare                 bool // its directories are not there
+	programs             map[string]string // paths by name
+	bare                 bool              // its directories are not there
 	fail                 error
 	done                 []string
 }
@@ -79,6 +82,17 @@ func (h *fakeHost) Output(_ context.Context, name string, args ...string) string
 		return out
 	}
 	return h.output[name]
+}
+
+func (h *fakeHost) Program(name string) (string, error) {
+	if path, ok := h.programs[name]; ok {
+		return path, nil
+	}
+	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
+}
+
+func (h *fakeHost) Exec(path string, args ...string) error {
+	return h.note(append([]string{"exec", path}, args...)...)
 }
 
 func (h *fakeHost) Read(path string) string { return h.files[path] }

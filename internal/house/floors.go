@@ -50,6 +50,9 @@ func floor(dir string) int {
 	return floorUnknown
 }
 
+// labCommand alone of all commands stands on the lab.
+const labCommand = "cmd/roam-lab"
+
 // room is the first element of a directory: packages of one room may import
 // each other.
 func room(dir string) string {
@@ -96,6 +99,8 @@ func mayImport(f *GoFile, to string) bool {
 		return f.Test || under(from, to) || under(from, "internal") && strings.HasSuffix(from, "test")
 	case room(from) == room(to):
 		return true // wire/ilnp stands on wire/ip6, one effect on another
+	case under(to, "lab"):
+		return from == labCommand // a host's programs have nothing of the lab
 	}
 	return floor(to) < floor(from)
 }
@@ -110,7 +115,7 @@ var doors = map[string][]string{
 	"github.com/gopacket/gopacket":    {"lab", "tests"},
 	"github.com/google/go-cmp":        {"tests"},
 	"golang.org/x/sys":                {"internal", "lab", "cmd"},
-	"github.com/spf13/cobra":          {"cmd/roam"},
+	"github.com/spf13/cobra":          {"internal/cli", "cmd/roam", labCommand},
 	"github.com/pelletier/go-toml/v2": {"internal/config"},
 }
 

@@ -24,7 +24,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+"/bin/", "./cmd/roam", "./cmd/roamd")
+	build := exec.Command("go", "build", "-o", dir+"/bin/", "./cmd/roam", "./cmd/roamd", "./cmd/roam-lab")
 	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return string(out), err
@@ -32,9 +32,10 @@ var built = sync.OnceValues(func() (string, error) {
 	return pack(dir, "v1.2.0-3-gabc123", "out")
 })
 
-// pack makes the package of the binaries in dir/bin.
-func pack(dir, version, out string) (string, error) {
-	c := exec.Command("../../packaging/deb/build", version, architecture(), filepath.Join(dir, "bin"), filepath.Join(dir, out))
+// pack makes the package of the binaries in dir/bin, or another of them.
+func pack(dir, version, out string, other ...string) (string, error) {
+	args := append([]string{version, architecture(), filepath.Join(dir, "bin"), filepath.Join(dir, out)}, other...)
+	c := exec.Command("../../packaging/deb/build", args...)
 	// Speed matters here, size does not.
 	c.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1772366400", "ROAM_DEB_OPTIONS=-Zgzip -z1")
 	b, err := c.CombinedOutput()
@@ -97,10 +98,48 @@ func TestContents(t *testing.T) {
 			t.Errorf("lacks %s in\n%s", want, list)
 		}
 	}
+	if strings.Contains(list, "roam-lab") {
+		t.Errorf("has something of the lab:\n%s", list)
+	}
 	for line := range strings.Lines(list) {
 		if line[5] == 'w' || line[8] == 'w' || !strings.Contains(line, " root/root ") {
 			t.Errorf("others may write it, or own it: %s", line)
 		}
+	}
+}
+
+// TestLab is the package of the experiments: it needs the other, which does not
+// need it.
+func TestLab(t *testing.T) {
+	first := deb(t)
+	file, err := pack(dir, "v1.2.0-3-gabc123", "out", "roam-lab")
+	if err != nil || filepath.Base(file) != "roam-lab_1.2.0+3.gabc123_"+architecture()+".deb" {
+		t.Fatalf("%v: %s", err, file)
+	}
+	var files []string
+	for line := range strings.Lines(output(t, "dpkg-deb", "--contents", file)) {
+		if name := strings.Fields(line)[5]; !strings.HasSuffix(name, "/") {
+			files = append(files, name)
+		}
+	}
+	want := []string{
+		"./usr/bin/roam-lab", "./usr/share/bash-completion/completions/roam-lab", "./usr/share/doc/roam-lab/changelog.gz",
+		"./usr/share/doc/roam-lab/copyright", "./usr/share/doc/roam-lab/lab.md", "./usr/share/fish/vendor_completions.d/roam-lab.fish",
+		"./usr/share/man/man8/roam-lab.8.gz", "./usr/share/zsh/vendor-completions/_roam-lab",
+	}
+	if slices.Sort(files); !slices.Equal(files, want) {
+		t.Errorf("has %v\nwant %v", files, want)
+	}
+	if got := output(t, "dpkg-deb", "--field", file, "Depends"); !strings.HasPrefix(got, "roam (= 1.2.0+3.gabc123)") {
+		t.Errorf("depends on %s", got)
+	}
+	for _, field := range []string{"Depends", "Recommends"} {
+		if got := output(t, "dpkg-deb", "--field", first, field); strings.Contains(got, "roam-lab") {
+			t.Errorf("%s of the package roam: %s", field, got)
+		}
+	}
+	if out, err := pack(dir, "v1.2.0", "out", "roam-labs"); err == nil {
+		t.Errorf("another package: %s", out)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestUninstallRemovesWhatInstallCopied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"bin/roam", "bin/roamd"} {
+	for _, name := range []string{"bin/roam", "bin/roamd", "bin/roam-lab"} {
 		file := filepath.Join(source, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -45,7 +45,8 @@ func TestUninstallRemovesWhatInstallCopied(t *testing.T) {
 	}
 	installed := run("install")
 	for _, want := range []string{
-		"usr/local/bin/roam", "usr/local/sbin/roamd", "usr/local/share/man/man8/roam.8",
+		"usr/local/bin/roam", "usr/local/sbin/roamd", "usr/local/bin/roam-lab", "usr/local/share/man/man8/roam.8",
+		"usr/local/share/man/man8/roam-lab.8",
 		"usr/local/share/man/man5/roam.conf.5", "etc/systemd/system/roamd.service",
 	} {
 		if !slices.Contains(installed, want) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/node"
 	"roam/lab/topo"
 )
 
@@ -64,7 +65,13 @@ func isClosed(ch <-chan struct{}) bool {
 // labRun starts an experiment and waits until daemons run in its hosts.
 func labRun(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	t.Helper()
-	c := exec.Command(binaries.Roam, "lab", "run", "quickstart", "--preset", "quick")
+	program := filepath.Join(filepath.Dir(binaries.Roam), "roam-lab")
+	if _, err := os.Stat(program); err != nil {
+		if program, err = node.BuildLab(filepath.Dir(program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command(program, "run", "quickstart", "--preset", "quick")
 	c.Dir = t.TempDir()
 	// Its own group: what it leaves must not be taken by a signal to ours.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

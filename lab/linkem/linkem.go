@@ -8,7 +8,7 @@
 // releases frames when they are due. It omits corruption, correlated loss and
 // active queue management. It is driven by lab/topo, which puts the devices
 // into network namespaces, through Link by experiments that change a link while
-// it carries traffic, and by `roam lab link`, in words (Link.Do).
+// it carries traffic, and by `roam-lab link`, in words (Link.Do).
 //
 // The first link makes all threads of the process real-time ones and raises
 // GOMAXPROCS with every link; thread.go says why.

@@ -12,18 +12,39 @@ type Binaries struct {
 	Roam, Roamd string // paths
 }
 
-// In names the programs that lie in a directory.
+// In names the programs that lie in a directory. Where roam is installed, roamd
+// lies in the sbin beside its bin.
 func In(dir string) Binaries {
-	return Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
+	b := Binaries{Roam: filepath.Join(dir, "roam"), Roamd: filepath.Join(dir, "roamd")}
+	if _, err := os.Stat(b.Roamd); err != nil {
+		installed := filepath.Join(filepath.Dir(dir), "sbin", "roamd")
+		if _, err := os.Stat(installed); err == nil {
+			b.Roamd = installed
+		}
+	}
+	return b
 }
 
 // Build compiles the programs into a directory, for tests: it takes Go and the
 // sources of the module that it is called in.
 func Build(dir string) (Binaries, error) {
-	build := exec.Command("go", "build", "-o", dir+"/", "roam/cmd/roam", "roam/cmd/roamd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return Binaries{}, fmt.Errorf("build the programs: %w\n%s", err, out)
+	if err := compile(dir, "roam/cmd/roam", "roam/cmd/roamd"); err != nil {
+		return Binaries{}, err
 	}
 	return In(dir), nil
+}
+
+// BuildLab compiles the program of the lab into a directory, beside those that
+// Build put there, and returns its path.
+func BuildLab(dir string) (string, error) {
+	return filepath.Join(dir, "roam-lab"), compile(dir, "roam/cmd/roam-lab")
+}
+
+func compile(dir string, packages ...string) error {
+	build := exec.Command("go", append([]string{"build", "-o", dir + "/"}, packages...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	return nil
 }

@@ -166,7 +166,7 @@ type file struct {
 }
 
 // carried bounds the size of what a page carries for one download: larger data
-// are had from `roam lab export`.
+// are had from `roam-lab export`.
 const carried = 2 << 20
 
 // files are a figure and its data as downloads.

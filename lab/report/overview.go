@@ -64,7 +64,7 @@ func Overview(dir string) (string, error) {
 		if _, err := os.Stat(dir); err != nil {
 			return "", fmt.Errorf("list results: %w", err)
 		}
-		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam lab run NAME --json`): %w", dir, fs.ErrNotExist)
+		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam-lab run NAME --json`): %w", dir, fs.ErrNotExist)
 	}
 	var items []Item
 	for _, path := range paths {

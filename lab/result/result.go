@@ -2,7 +2,7 @@
 // metrics, series, events, judged claims and what is known of the machine that
 // measured them.
 //
-// Implements the JSON form that `roam lab run --json` writes and the judge that
+// Implements the JSON form that `roam-lab run --json` writes and the judge that
 // compares metrics with an experiment's expect.json. Omits drawing (package
 // report) and running (package runner). Driven by experiments, which set
 // metrics, and by runner, which judges and writes.

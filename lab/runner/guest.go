@@ -29,7 +29,7 @@ const guestVariable = "ROAM_LAB_GUEST"
 func inGuest() bool { return os.Getenv(guestVariable) != "" }
 
 // guestScript starts a guest; its own comment says how. It is part of the source
-// tree, and so the engine vm takes a bin/roam that lies in one.
+// tree, and so the engine vm takes a bin/roam-lab that lies in one.
 const guestScript = "../build/kernels/lab"
 
 // guest measures once in a guest with virtual time: the same command runs there,
@@ -37,7 +37,7 @@ const guestScript = "../build/kernels/lab"
 func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result, bool, error) {
 	script := filepath.Join(r.bin, guestScript)
 	if _, err := os.Stat(script); err != nil {
-		return nil, false, fmt.Errorf("find what starts guests: %w: the engine vm takes the bin/roam of a source tree", err)
+		return nil, false, fmt.Errorf("find what starts guests: %w: the engine vm takes the bin/roam-lab of a source tree", err)
 	}
 	dir, err := topo.TempDir()
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *runner) guestTools() []string { return slices.Sorted(maps.Keys(r.exp.To
 
 // guestArgs is the command that runs in the guest.
 func (r *runner) guestArgs(n int) []string {
-	args := []string{"--", "lab", "run", r.exp.Name, "--engine", exp.VM, "--preset", r.opt.Preset,
+	args := []string{"--", "run", r.exp.Name, "--engine", exp.VM, "--preset", r.opt.Preset,
 		"--seed", strconv.FormatUint(r.seed(n), 10), "--json", guestResult}
 	for _, s := range r.opt.Set {
 		args = append(args, "--set", s)

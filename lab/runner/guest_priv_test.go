@@ -17,14 +17,12 @@ func TestKilledRunEndsItsGuest(t *testing.T) {
 	r := stub(t, `echo $$ >"$(dirname "$0")/pid"
 while :; do sleep 0.1; done
 `)
-	if err := os.Link(filepath.Join(bin, "roamd"), filepath.Join(r.bin, "roamd")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"roam", "roamd", "roam-lab"} {
+		if err := os.Link(filepath.Join(bin, name), filepath.Join(r.bin, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	program := filepath.Join(r.bin, "roam")
-	if err := os.Link(filepath.Join(bin, "roam"), program); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "lab", "run", "handoff-instants", "--engine", "vm")
+	cmd := exec.Command(filepath.Join(r.bin, "roam-lab"), "run", "handoff-instants", "--engine", "vm")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

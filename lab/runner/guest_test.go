@@ -64,7 +64,7 @@ exit 1
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"SEED=8", "ip", "radvd", "--", "lab", "run", "one", "--engine", "vm", "--preset", "quick", "--seed", "8",
+	want := []string{"SEED=8", "ip", "radvd", "--", "run", "one", "--engine", "vm", "--preset", "quick", "--seed", "8",
 		"--json", "result.json", "--set", "a=1", "--set", "b=x y", "--pcap", "pcap"}
 	if got := strings.Split(strings.TrimSpace(string(asked)), "\n"); !slices.Equal(got, want) {
 		t.Errorf("asked for\n%q, not\n%q", got, want)

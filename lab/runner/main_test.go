@@ -43,6 +43,10 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if _, err := node.BuildLab(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	bin = dir
 	return m.Run()
 }
@@ -55,7 +59,7 @@ func needLab(t *testing.T, tools ...string) {
 	}
 }
 
-// process is a `roam lab run example` on its way.
+// process is a `roam-lab run example` on its way.
 type process struct {
 	*exec.Cmd
 	out bytes.Buffer
@@ -67,7 +71,7 @@ type process struct {
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{tmp: t.TempDir(), dir: t.TempDir()}
-	p.Cmd = exec.Command(filepath.Join(bin, "roam"), append([]string{"lab", "run", "example"}, args...)...)
+	p.Cmd = exec.Command(filepath.Join(bin, "roam-lab"), append([]string{"run", "example"}, args...)...)
 	p.Env = append(append(os.Environ(), "TMPDIR="+p.tmp), env...)
 	p.Stdout, p.Stderr = &p.out, &p.out
 	p.Dir = p.dir

@@ -14,6 +14,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/live"
+	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/topo"
 )
@@ -89,9 +90,10 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	view := live.New(cmp.Or[io.Writer](r.opt.Out, io.Discard))
 	view.Expect(time.Duration(r.preset.Seconds*float64(time.Second)), n, max(1, r.opt.Runs))
 	view.Start(r.exp.Title)
+	under := node.In(r.bin)
 	env := &exp.Env{
 		Params: r.params, Preset: r.opt.Preset, Engine: r.opt.Engine, Seed: res.Seed, Dir: dir, Pcap: pcap, Cells: store,
-		Result: res, View: view, Roam: filepath.Join(r.bin, "roam"), Roamd: filepath.Join(r.bin, "roamd"),
+		Result: res, View: view, Roam: under.Roam, Roamd: under.Roamd,
 		Repeats: r.preset.Repeats,
 	}
 	if r.opt.Engine == exp.Netns {
@@ -135,7 +137,7 @@ func (r *runner) blank(ctx context.Context, n int) *result.Result {
 	res.Preset, res.LeftOut, res.Drawing = r.opt.Preset, r.preset.LeavesOut, r.exp.Drawing
 	res.Seed, res.Params, res.Started = r.seed(n), r.params, time.Now()
 	if r.machine.Kernel == "" {
-		versions := map[string][]string{"roam": {filepath.Join(r.bin, "roam"), "version"}}
+		versions := map[string][]string{"roam": {node.In(r.bin).Roam, "version"}}
 		for tool := range r.exp.Tools {
 			if r.opt.Engine == exp.Sim {
 				break // starts none of them

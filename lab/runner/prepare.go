@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"roam/lab/exp"
+	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/topo"
 )
@@ -139,13 +140,18 @@ func installed(tools map[string]string) error {
 	return nil
 }
 
-// fingerprint tells the binaries under test from others.
+// fingerprint tells the binaries under test, and the lab itself, from others.
 func fingerprint(bin string) ([]byte, error) {
 	sum := sha256.New()
-	for _, name := range []string{"roam", "roamd"} {
-		f, err := os.Open(filepath.Join(bin, name))
+	under := node.In(bin)
+	self, err := os.Executable() // what the lab measures, and how, is part of it
+	if err != nil {
+		return nil, fmt.Errorf("find own binary: %w", err)
+	}
+	for _, name := range []string{under.Roam, under.Roamd, self} {
+		f, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("find %s to measure: %w: build it with `make build`", name, err)
+			return nil, fmt.Errorf("find %s to measure: %w: build it with `make build`", filepath.Base(name), err)
 		}
 		_, err = io.Copy(sum, f)
 		_ = f.Close()

@@ -229,7 +229,7 @@ func TestRefusals(t *testing.T) {
 // TestWithoutRoot is refused with what to do about it.
 func TestWithoutRoot(t *testing.T) {
 	needLab(t)
-	cmd := exec.Command(filepath.Join(bin, "roam"), "lab", "run", "example", "--preset", "quick")
+	cmd := exec.Command(filepath.Join(bin, "roam-lab"), "run", "example", "--preset", "quick")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "run it as root") {
@@ -240,7 +240,7 @@ func TestWithoutRoot(t *testing.T) {
 // TestMissingKernelFeature hides a device from a run, as a container may.
 func TestMissingKernelFeature(t *testing.T) {
 	needLab(t, "unshare", "mount")
-	out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/net && exec "+filepath.Join(bin, "roam")+" lab run example").CombinedOutput()
+	out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/net && exec "+filepath.Join(bin, "roam-lab")+" run example").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "takes a kernel with TAP devices") {
 		t.Errorf("%v: %s", err, out)
 	}

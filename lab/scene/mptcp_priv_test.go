@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/live"
@@ -16,14 +17,14 @@ import (
 // and lives through the loss of the link that it began on, and of the next.
 func TestMPTCPMoves(t *testing.T) {
 	testutil.NeedRoot(t)
-	for _, what := range []string{"netns", "cgroup2", "ipv6", MPTCPTool} {
+	for _, what := range []string{"netns", "cgroup2", "ipv6", "mptcpize"} {
 		testutil.Need(t, what)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	link := Symmetric(linkem.Params{Rate: 50e6})
 	env := &exp.Env{View: &live.View{}, Dir: t.TempDir()}
-	s, err := Build(ctx, env, Config{Name: "mptcp", Arm: MPTCP, Seed: 1, Mobile: []Access{link, link}, Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond}})
+	s, err := Build(ctx, env, Config{Name: "mptcp", Arm: arm.MPTCP, Seed: 1, Mobile: []Access{link, link}, Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestMPTCPMoves(t *testing.T) {
 		}
 	})
 	test, err := workload.StartIperf(ctx, s.Peer(0).Host, s.Mobile().Host, workload.IperfOptions{
-		Name: "iperf3", Target: "cn1", Port: 5201, Mbps: 5, Length: 1000, Seconds: 10, Wrap: MPTCP.Wrap(),
+		Name: "iperf3", Target: "cn1", Port: 5201, Mbps: 5, Length: 1000, Seconds: 10, Wrap: arm.MPTCP.Wrap(),
 	})
 	if err != nil {
 		t.Fatal(err)

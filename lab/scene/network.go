@@ -57,7 +57,7 @@ func (s *Scene) addEnd(ctx context.Context, name string, c Correspondent) error 
 	if err != nil {
 		return fmt.Errorf("make host: %w", err)
 	}
-	e := &End{Host: h, Links: map[string]*linkem.Link{}, Routers: map[string]*topo.Host{}, Prefix: map[string]netip.Prefix{}, noRoam: c.NoRoam}
+	e := &End{Host: h, NID: NID(name), Links: map[string]*linkem.Link{}, Routers: map[string]*topo.Host{}, Prefix: map[string]netip.Prefix{}, Plain: c.NoRoam}
 	s.Ends = append(s.Ends, e)
 	for i, a := range c.Access {
 		if err := s.addAccess(ctx, e, i, a); err != nil {
@@ -147,17 +147,9 @@ func advert(ra RA, ifname string, p netip.Prefix) topo.Advert {
 // ready waits for the addresses on the first network of every end host.
 func (s *Scene) ready(ctx context.Context) (err error) {
 	for _, e := range s.Ends {
-		if e.Addr, err = e.Host.WaitAddr(ctx, e.first(), e.Prefix[e.first()]); err != nil {
+		if e.Addr, err = e.Host.WaitAddr(ctx, e.First(), e.Prefix[e.First()]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// first names the interface that an end host begins with.
-func (e *End) first() string {
-	if len(e.Access) == 0 {
-		return "eth0"
-	}
-	return e.Access[0]
 }

@@ -2,11 +2,11 @@
 // schedule of what happens to it.
 //
 // Implements a mobile host on several access networks, correspondents that stay
-// or move too, a core router between them, and the arms under comparison: Roam,
-// plain IPv6, IPv6 that never moves, Multipath TCP. Omits traffic and judging.
+// or move too, a core router between them, and one of the arms of package arm on
+// the hosts. Omits traffic and judging.
 // Driven by the packages below lab/exp:
 //
-//	s, err := scene.Build(ctx, env, scene.Config{Name: "roam", Arm: scene.Roam, Mobile: nets, Advert: ra})
+//	s, err := scene.Build(ctx, env, scene.Config{Name: "roam", Arm: arm.Roam, Mobile: nets, Advert: ra})
 //	defer s.Close()
 //	... start traffic to "cn1" on s.Mobile().Host ...
 //	trace, err := s.Run(ctx, scene.Schedule{Length: 20 * time.Second, Steps: []scene.Step{
@@ -24,30 +24,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"roam"
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/node"
 	"roam/lab/topo"
 )
 
-// Arm is what runs on the hosts.
-type Arm string
-
-// The arms of an experiment.
-const (
-	Roam   Arm = "roam"   // Roam on every end host
-	Plain  Arm = "plain"  // plain IPv6 through the same schedule: the control that fails
-	Static Arm = "static" // plain IPv6 on the first link, where nothing ever happens
-	MPTCP  Arm = "mptcp"  // the kernel's Multipath TCP: see MPTCPTool
-)
-
 // Tools names the programs that a scene starts, as the packages of Debian that
-// hold them. MPTCPTool comes in addition where that arm is run.
+// hold them. Those of its arm come in addition.
 var Tools = map[string]string{"radvd": "radvd", "ip": "iproute2", "nft": "nftables"}
 
 // RA is how a router advertises: what topo.Advert says of these.
@@ -72,7 +62,7 @@ type Correspondent struct {
 // Config describes a scene.
 type Config struct {
 	Name           string // of the topology, 1 to 16 of a-z and 0-9
-	Arm            Arm
+	Arm            arm.Arm
 	Seed           uint64
 	Mobile         []Access        // one at least
 	Correspondents []Correspondent // none stands for one that stays
@@ -91,29 +81,16 @@ type Scene struct {
 	Core *topo.Host
 	Ends []*End // the mobile host, then the correspondents
 
-	env  *exp.Env
-	cfg  Config
-	ra   *raWatch
-	mu   sync.Mutex
-	isup map[string]bool // "mn/net1"
-	// attached counts the addresses that the arm MPTCP was given.
-	attached int
+	env    *exp.Env
+	cfg    Config
+	system arm.System // the arm at work
+	ra     *raWatch
+	mu     sync.Mutex
+	isup   map[string]bool // "mn/net1"
 }
 
-// End is an end host.
-type End struct {
-	Host   *topo.Host
-	Node   *node.Node              // nil unless the arm is Roam
-	Access []string                // interfaces on emulated links, in order; none for one that stays
-	Links  map[string]*linkem.Link // direction AB is away from the host
-	// Routers are those of the access networks, by interface of the host: "lan"
-	// is towards it, "wan" towards the core.
-	Routers map[string]*topo.Host
-	Prefix  map[string]netip.Prefix // by interface
-	Addr    netip.Addr              // what SLAAC made on the first network
-
-	noRoam bool
-}
+// End is an end host, as the arms know it.
+type End = arm.End
 
 // setupWithin bounds the wait for addresses and daemons.
 const setupWithin = 30 * time.Second
@@ -148,20 +125,19 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 			return nil, err
 		}
 	}
-	// What the arm starts outlives the set-up.
-	switch cfg.Arm {
-	case Roam:
-		return s, errors.Join(s.nameHosts(), s.startRoam(ctx))
-	case MPTCP:
-		return s, errors.Join(s.nameHosts(), s.startMPTCP(ctx))
-	case Plain, Static:
-		return s, s.nameHosts()
+	if cfg.Arm == nil {
+		return nil, errors.New("build scene: no arm is named")
 	}
-	return nil, fmt.Errorf("build scene: no arm is called %q", cfg.Arm)
+	// What the arm starts outlives the set-up.
+	s.system, err = cfg.Arm.Setup(ctx, &arm.Net{
+		Name: cfg.Name, Ends: s.Ends, Dir: env.Dir, Programs: node.Binaries{Roam: env.Roam, Roamd: env.Roamd},
+		Up: s.isUp, Log: env.View.Logf, Mode: cfg.Mode, PeerMode: cfg.PeerMode, More: cfg.More,
+	})
+	return s, err
 }
 
 // Arm returns what runs on the hosts.
-func (s *Scene) Arm() Arm { return s.cfg.Arm }
+func (s *Scene) Arm() arm.Arm { return s.cfg.Arm }
 
 // Mobile returns the mobile host.
 func (s *Scene) Mobile() *End { return s.Ends[0] }
@@ -245,6 +221,17 @@ func (s *Scene) Counters(ctx context.Context) (map[string][]node.Counter, error)
 		out[e.Host.Name()] = list
 	}
 	return out, nil
+}
+
+// NID returns the Node Identifier of an end host: fixed, so that runs can be
+// compared.
+func NID(host string) roam.NID {
+	if host == "mn" {
+		return 0x1000_0000_0000_00a1
+	}
+	var i int
+	_, _ = fmt.Sscanf(host, "cn%d", &i) // names are our own
+	return 0x1000_0000_0000_00c0 + roam.NID(i)
 }
 
 // sorted returns the keys of a map in order.

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"roam/lab/linkem"
-	"roam/lab/node"
-	"roam/lab/topo"
 )
 
 // Op is what a step does.
@@ -18,7 +16,7 @@ type Op int
 const (
 	Mark    Op = iota // nothing: it names a part of the schedule
 	Attach            // the link gets carrier
-	Detach            // the link loses carrier, with Roam only when the handoff from it is over
+	Detach            // the link loses carrier, where the arm tells, only when the handoff from it is over
 	Cut               // the link loses carrier at once, whatever goes on
 	Swap              // the link gets carrier, and From loses it at the same moment
 	Mode              // the mode of Roam becomes Link
@@ -28,8 +26,8 @@ const (
 	Call              // Do is called
 )
 
-// Step is one entry of a schedule. The arm Static does none of them; what is a
-// command to Roam is the like for MPTCP, and nothing for Plain.
+// Step is one entry of a schedule. An arm that does not move does none of them;
+// what is a command to Roam is the like for others that have one.
 type Step struct {
 	At      time.Duration // since the start of the schedule
 	Op      Op
@@ -37,7 +35,7 @@ type Step struct {
 	Link    string // the interface, or the mode for Mode
 	From    string // the link in use before, for handoffs
 	Name    string // what people read; "" for the lesser half of a step
-	Settled bool   // of Swap: From goes when the daemon has a locator on Link
+	Settled bool   // of Swap: From goes when the arm can use Link
 	Out, In linkem.Params
 	Do      func(context.Context) error
 }
@@ -102,10 +100,10 @@ func (s *Scene) follow(ctx context.Context, t *Trace, plan Schedule) error {
 			return err
 		}
 		if step.Name != "" {
-			s.env.View.Phase("%s: %s", s.cfg.Arm, step.Name)
+			s.env.View.Phase("%s: %s", s.cfg.Arm.Name(), step.Name)
 		}
 		at := time.Now()
-		if s.cfg.Arm != Static {
+		if s.cfg.Arm.Traits().Moves {
 			if err := s.do(ctx, step); err != nil {
 				return fmt.Errorf("step at %v: %w", step.At, err)
 			}
@@ -133,58 +131,37 @@ func (s *Scene) do(ctx context.Context, step Step) error {
 	case Attach:
 		return s.attach(ctx, e, step.Link)
 	case Detach:
-		if e.Node != nil {
-			if err := s.left(ctx, e, step.Link); err != nil {
-				return err
-			}
+		if err := s.system.Leaving(ctx, e, step.Link); err != nil {
+			return err
 		}
 		return s.detach(ctx, e, step.Link)
 	case Cut:
 		return s.detach(ctx, e, step.Link)
 	case Swap:
 		return s.swap(ctx, e, step)
+	case Mode:
+		return s.system.Mode(ctx, e, step.Link)
+	case Disable, Enable:
+		return s.system.Use(ctx, e, step.Link, step.Op == Enable)
 	case Call:
 		return step.Do(ctx)
 	case Alter:
 		step.Out.Seed, step.In.Seed = e.Links[step.Link].Params(linkem.AB).Seed, e.Links[step.Link].Params(linkem.BA).Seed
 		return errors.Join(e.Links[step.Link].Set(linkem.AB, step.Out), e.Links[step.Link].Set(linkem.BA, step.In))
 	}
-	return s.command(ctx, e, step)
-}
-
-// command tells the arm's daemon something, where there is one.
-func (s *Scene) command(ctx context.Context, e *End, step Step) error {
-	args := map[Op][]string{Mode: {"mode", step.Link}, Disable: {"locator", "disable", step.Link}, Enable: {"locator", "enable", step.Link}}[step.Op]
-	switch {
-	case args == nil:
-		return nil
-	case e.Node != nil:
-		_, err := e.Node.Ask(ctx, args...)
-		return err
-	case s.cfg.Arm == MPTCP && step.Op != Mode:
-		return s.endpoint(ctx, e, step.Link, step.Op == Enable)
-	}
 	return nil
 }
 
-// attach gives a link carrier. Multipath TCP has an address there for an endpoint
-// at once.
+// attach gives a link carrier.
 func (s *Scene) attach(ctx context.Context, e *End, link string) error {
 	if err := s.Carrier(e, link, true); err != nil {
 		return err
 	}
-	if s.cfg.Arm == MPTCP {
-		return s.endpoint(ctx, e, link, true)
-	}
-	return nil
+	return s.system.Attached(ctx, e, link)
 }
 
 func (s *Scene) detach(ctx context.Context, e *End, link string) error {
-	err := s.Carrier(e, link, false)
-	if s.cfg.Arm == MPTCP {
-		err = errors.Join(err, s.endpoint(ctx, e, link, false))
-	}
-	return err
+	return errors.Join(s.Carrier(e, link, false), s.system.Detached(ctx, e, link))
 }
 
 // swap is the hard handoff.
@@ -193,42 +170,13 @@ func (s *Scene) swap(ctx context.Context, e *End, step Step) error {
 	if err := s.Carrier(e, step.Link, true); err != nil {
 		return err
 	}
-	if e.Node != nil && step.Settled {
-		wctx, cancel := context.WithTimeout(ctx, leftWithin)
-		defer cancel()
-		if err := topo.Wait(wctx, "locator on "+step.Link, func() bool {
-			_, ok := Added(e.Node.Events(), step.Link, from)
-			return ok
-		}); err != nil {
+	if step.Settled {
+		if err := s.system.Usable(ctx, e, step.Link, from); err != nil {
 			return err
 		}
 	}
-	if err := s.detach(ctx, e, step.From); err != nil || s.cfg.Arm != MPTCP {
+	if err := s.detach(ctx, e, step.From); err != nil {
 		return err
 	}
-	return s.attach(ctx, e, step.Link)
-}
-
-// Added finds the first event after a moment that tells of a new locator on a
-// link.
-func Added(events []node.Event, link string, after time.Time) (time.Time, bool) {
-	for _, e := range events {
-		if e.Kind != "locator-added" || e.Time.Before(after) {
-			continue
-		}
-		if HasLink(e.To, link) {
-			return e.Time, true
-		}
-	}
-	return time.Time{}, false
-}
-
-// HasLink reports whether a set of locators has one on a link.
-func HasLink(set []node.LinkLocator, link string) bool {
-	for _, l := range set {
-		if l.Link == link {
-			return true
-		}
-	}
-	return false
+	return s.system.Attached(ctx, e, step.Link)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/live"
 	"roam/lab/node"
 	"roam/lab/result"
@@ -14,7 +15,7 @@ import (
 
 // Trace is what was seen of the network while a schedule was carried out.
 type Trace struct {
-	Arm        Arm
+	Arm        arm.Arm
 	Start, End time.Time
 	Steps      []Done
 	Samples    []Sample

@@ -9,6 +9,7 @@ package virtual
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -19,6 +20,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/lab/arm"
 	"roam/lab/linkem"
 	"roam/lab/node"
 	"roam/lab/packets"
@@ -60,6 +62,7 @@ type world struct {
 	net    *sim.Network
 	mn, cn *sim.Node
 	cfg    scene.Config
+	arm    arm.Simulated
 	flows  map[*sim.Flow]Flow
 	pass   *Pass
 }
@@ -86,23 +89,22 @@ func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
 	return w.pass, w.follow(plan)
 }
 
+// modes are those of Roam by their names; soft is the usual one.
+var modes = map[string]ilnp.Mode{"": ilnp.Soft, "soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}
+
 // hosts makes the two hosts with the networks that they have from the start.
 func (w *world) hosts() error {
-	modes := map[string]ilnp.Mode{"": ilnp.Soft, "soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}
 	mode, ok := modes[w.cfg.Mode]
 	if !ok || len(w.cfg.Correspondents) > 1 || len(w.cfg.Correspondents) == 1 && len(w.cfg.Correspondents[0].Access) > 0 {
 		return fmt.Errorf("engine sim: mode %q, or more than one correspondent that stays", w.cfg.Mode)
 	}
-	mn, cn := scene.NID("mn"), scene.NID("cn1")
-	switch w.cfg.Arm {
-	case scene.Roam:
-		w.mn = w.net.AddNode("mn", ilnp.Config{NIDs: []roam.NID{mn}, Mode: mode})
-		w.cn = w.net.AddNode("cn1", ilnp.Config{NIDs: []roam.NID{cn}, Accept: ilnp.Any})
-	case scene.Plain, scene.Static:
-		w.mn, w.cn = w.net.AddPlainNode("mn", mn, sim.Problem), w.net.AddPlainNode("cn1", cn, sim.Problem)
-	default:
-		return fmt.Errorf("engine sim: there is no arm %s without a kernel", w.cfg.Arm)
+	if w.cfg.Arm == nil {
+		return errors.New("engine sim: no arm is named")
 	}
+	if w.arm, ok = w.cfg.Arm.(arm.Simulated); !ok {
+		return fmt.Errorf("engine sim: there is no arm %s without a kernel", w.cfg.Arm.Name())
+	}
+	w.mn, w.cn = w.arm.Nodes(w.net, scene.NID("mn"), scene.NID("cn1"), mode)
 	w.cn.Up(1, home.L64, sim.Access{}, roam.Infinite)
 	for i, a := range w.cfg.Mobile {
 		if i > 0 && !a.Up {
@@ -112,10 +114,7 @@ func (w *world) hosts() error {
 			return err
 		}
 	}
-	if w.cfg.Arm == scene.Roam {
-		w.mn.Know(w.cn, home.L64)
-		w.cn.Know(w.mn)
-	}
+	w.arm.Meet(w.mn, w.cn, home.L64)
 	return nil
 }
 
@@ -167,7 +166,7 @@ func (w *world) follow(plan scene.Schedule) error {
 	t.Start = w.net.Now()
 	for _, s := range plan.Steps {
 		w.net.Run(t.Start.Add(s.At).Sub(w.net.Now()))
-		if w.cfg.Arm != scene.Static {
+		if w.arm.Traits().Moves {
 			if err := w.do(s); err != nil {
 				return fmt.Errorf("step at %v: %w", s.At, err)
 			}
@@ -220,9 +219,7 @@ func (w *world) do(s scene.Step) error {
 		return fmt.Errorf("engine sim: %s does not move", s.Host)
 	}
 	if s.Op == scene.Mode {
-		if w.cfg.Arm == scene.Roam {
-			w.mn.SetMode(map[string]ilnp.Mode{"soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}[s.Link])
-		}
+		w.arm.SetMode(w.mn, modes[s.Link])
 		return nil
 	}
 	id, err := w.link(s.Link)
@@ -244,9 +241,7 @@ func (w *world) do(s scene.Step) error {
 		}
 		w.mn.Down(old)
 	case scene.Disable, scene.Enable:
-		if w.cfg.Arm == scene.Roam {
-			w.mn.Disable(id, s.Op == scene.Disable)
-		}
+		w.arm.SetUse(w.mn, id, s.Op == scene.Enable)
 	default:
 		return fmt.Errorf("engine sim: there is no such step as %d", s.Op)
 	}

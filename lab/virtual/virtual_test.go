@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/linkem"
+	"roam/lab/node"
 	"roam/lab/packets"
 	"roam/lab/scene"
 )
@@ -12,8 +14,8 @@ import (
 const port = 7001
 
 // config is a mobile host on two like links.
-func config(arm scene.Arm, p linkem.Params) scene.Config {
-	return scene.Config{Arm: arm, Seed: 1, Mobile: []scene.Access{scene.Symmetric(p), scene.Symmetric(p)}}
+func config(of arm.Arm, p linkem.Params) scene.Config {
+	return scene.Config{Arm: of, Seed: 1, Mobile: []scene.Access{scene.Symmetric(p), scene.Symmetric(p)}}
 }
 
 // pass runs a schedule under a flow each way, and counts what was lost from the
@@ -39,11 +41,11 @@ func move() (s scene.Schedule) {
 }
 
 func TestSoftHandoff(t *testing.T) {
-	p, c := pass(t, config(scene.Roam, linkem.Params{Delay: 10 * time.Millisecond}), move())
+	p, c := pass(t, config(arm.Roam, linkem.Params{Delay: 10 * time.Millisecond}), move())
 	if c.Sent != 400 || c.Lost != 0 {
 		t.Errorf("%d sent, %d lost", c.Sent, c.Lost)
 	}
-	if _, ok := scene.Added(p.Trace.Events["mn"], "net2", p.Trace.Start); !ok {
+	if _, ok := node.Added(p.Trace.Events["mn"], "net2", p.Trace.Start); !ok {
 		t.Error("no event tells of the locator on net2")
 	}
 	out, _ := p.Trace.Shares(p.Trace.At(2500*time.Millisecond), p.Trace.End)
@@ -57,11 +59,11 @@ func TestSoftHandoff(t *testing.T) {
 
 // What is lost must be seen as lost, or a pass proves nothing.
 func TestLossIsSeen(t *testing.T) {
-	_, c := pass(t, config(scene.Roam, linkem.Params{Delay: 10 * time.Millisecond, Loss: 0.1}), scene.Schedule{Length: 4 * time.Second})
+	_, c := pass(t, config(arm.Roam, linkem.Params{Delay: 10 * time.Millisecond, Loss: 0.1}), scene.Schedule{Length: 4 * time.Second})
 	if c.Lost < 15 || c.Lost > 80 {
 		t.Errorf("%d of %d lost at 10 %%", c.Lost, c.Sent)
 	}
-	p, c := pass(t, config(scene.Plain, linkem.Params{}), move())
+	p, c := pass(t, config(arm.Plain, linkem.Params{}), move())
 	if c.Sent < 200 || c.Sent > 201 || c.Lost != 0 {
 		t.Errorf("plain IPv6: %d sent, %d lost, want 200 while its network is there", c.Sent, c.Lost)
 	}
@@ -73,8 +75,8 @@ func TestLossIsSeen(t *testing.T) {
 }
 
 func TestWhatSimCannotDo(t *testing.T) {
-	good := config(scene.Roam, linkem.Params{})
-	uneven := config(scene.Roam, linkem.Params{})
+	good := config(arm.Roam, linkem.Params{})
+	uneven := config(arm.Roam, linkem.Params{})
 	uneven.Mobile[0].Out.Delay = time.Second
 	many := good
 	many.Correspondents = make([]scene.Correspondent, 2)
@@ -82,7 +84,8 @@ func TestWhatSimCannotDo(t *testing.T) {
 		cfg  scene.Config
 		step scene.Step
 	}{
-		"MPTCP":            {cfg: config(scene.MPTCP, linkem.Params{})},
+		"MPTCP":            {cfg: config(arm.MPTCP, linkem.Params{})},
+		"no arm":           {cfg: config(nil, linkem.Params{})},
 		"uneven link":      {cfg: uneven},
 		"correspondents":   {cfg: many},
 		"unknown link":     {cfg: good, step: scene.Step{Op: scene.Attach, Link: "wlan0"}},

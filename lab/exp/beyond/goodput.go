@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/scene"
@@ -52,7 +53,7 @@ func transfer(ctx context.Context, env *exp.Env, name, mode string, better, wors
 		nets, active = nets[:1], active[:1]
 	}
 	s, err := scene.Build(ctx, env, scene.Config{
-		Name: name, Arm: scene.Roam, Mode: "duality", Seed: env.Seed, Mobile: nets,
+		Name: name, Arm: arm.Roam, Mode: "duality", Seed: env.Seed, Mobile: nets,
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	})
 	if err != nil {

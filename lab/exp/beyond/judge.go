@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/stats"
@@ -73,7 +74,7 @@ func (o *outcome) resume(t *scene.Trace, l *load) {
 	i := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Attach })
 	cut := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Cut })
 	back := t.Steps[i].At
-	usable, ok := scene.Added(t.Events["mn"], "net1", back)
+	usable, ok := node.Added(t.Events["mn"], "net1", back)
 	if !ok {
 		return
 	}

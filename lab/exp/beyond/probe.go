@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/live"
 	"roam/lab/scene"
@@ -74,7 +75,7 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 	defer cancel()
 	p := env.Params
 	s, err := scene.Build(ctx, env, scene.Config{
-		Name: c.name, Arm: scene.Roam, Mode: c.mode, Seed: env.Seed, Mobile: c.mobile,
+		Name: c.name, Arm: arm.Roam, Mode: c.mode, Seed: env.Seed, Mobile: c.mobile,
 		Correspondents: []scene.Correspondent{{Access: c.peer}},
 		Advert:         scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	})

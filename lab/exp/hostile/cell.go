@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/node"
@@ -65,7 +66,7 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 		mode = "duality"
 	}
 	s, err := scene.Build(ctx, env, scene.Config{
-		Name: n.name, Arm: scene.Roam, Seed: env.Seed, Mode: mode, Mobile: []scene.Access{link, link},
+		Name: n.name, Arm: arm.Roam, Seed: env.Seed, Mode: mode, Mobile: []scene.Access{link, link},
 		Correspondents: []scene.Correspondent{{Access: []scene.Access{scene.Symmetric(linkem.Params{})}}},
 		Advert:         scene.RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
 		Ready: func(ctx context.Context, s *scene.Scene) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/scene"
 )
@@ -44,7 +45,7 @@ func (t *seen) instants() (list []instant) {
 			one.tcpGap = max(out, in)
 		}
 		for _, e := range t.Events["mn"] {
-			if e.Kind == "handoff-done" && e.Time.After(from) && e.Time.Before(to) && scene.HasLink(e.To, links[i]) {
+			if e.Kind == "handoff-done" && e.Time.After(from) && e.Time.Before(to) && node.HasLink(e.To, links[i]) {
 				one.done = true
 			}
 		}

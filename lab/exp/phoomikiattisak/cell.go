@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/cc"
 	"roam/lab/exp"
 	"roam/lab/linkem"
@@ -76,7 +77,7 @@ func config(env *exp.Env, name, scenario, mode string) scene.Config {
 	p := env.Params
 	far := paths[scenario]
 	return scene.Config{
-		Name: "phoomik", Arm: scene.Roam, Seed: seed(env, name), Mode: mode,
+		Name: "phoomik", Arm: arm.Roam, Seed: seed(env, name), Mode: mode,
 		Mobile: []scene.Access{access(env, far[0]), access(env, far[1])},
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 		Ready:  func(_ context.Context, s *scene.Scene) error { return limitWindow(s, p.Float("window_kbytes")) },

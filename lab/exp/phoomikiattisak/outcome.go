@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/node"
 	"roam/lab/packets"
 	"roam/lab/scene"
 	"roam/lab/stats"
@@ -98,7 +99,7 @@ func (c *cell) gaps(o *outcome, t *pass, planned, moment time.Time) {
 	switch c.kind {
 	case cut:
 		o.GapMs = stats.Millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
-		if usable, ok := scene.Added(t.Events["mn"], "net2", planned); ok {
+		if usable, ok := node.Added(t.Events["mn"], "net2", planned); ok {
 			o.OutageMs = stats.Millis(usable.Sub(planned))
 		}
 	default:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/scene"
@@ -19,8 +20,8 @@ var access = []string{"net1", "net2", "net3"}
 // setupWithin bounds the wait for data from every application.
 const setupWithin = 20 * time.Second
 
-// arm is one pass through the schedule, with Roam or without.
-type arm struct {
+// round is one pass through the schedule, with Roam or without.
+type round struct {
 	env     *exp.Env
 	name    string // of the events and series: "" with Roam, "control" without
 	net     *scene.Scene
@@ -30,23 +31,23 @@ type arm struct {
 }
 
 // config is the network of drawing.txt.
-func (a *arm) config() scene.Config {
+func (a *round) config() scene.Config {
 	p := a.env.Params
 	link := scene.Symmetric(linkem.Params{Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
 	c := scene.Config{
-		Name: "roam", Arm: scene.Roam, Seed: a.env.Seed,
+		Name: "roam", Arm: arm.Roam, Seed: a.env.Seed,
 		Mobile: []scene.Access{link, link, link}, Correspondents: make([]scene.Correspondent, 2),
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 		Ready:  a.ready,
 	}
 	if a.name != "" {
-		c.Name, c.Arm = a.name, scene.Plain
+		c.Name, c.Arm = a.name, arm.Plain
 	}
 	return c
 }
 
 // ready is called before any daemon starts.
-func (a *arm) ready(ctx context.Context, s *scene.Scene) (err error) {
+func (a *round) ready(ctx context.Context, s *scene.Scene) (err error) {
 	a.net = s
 	// A download that is paced by its reader would else rush into the socket's
 	// buffer, megabytes ahead, and leave the network idle.
@@ -62,7 +63,7 @@ func (a *arm) ready(ctx context.Context, s *scene.Scene) (err error) {
 func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &arm{env: env, plan: plan(env.Params, !withRoam)}
+	a := &round{env: env, plan: plan(env.Params, !withRoam)}
 	if !withRoam {
 		a.name = "control"
 	}
@@ -87,7 +88,7 @@ func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err er
 }
 
 // pass runs traffic and schedule.
-func (a *arm) pass(ctx context.Context) (*trace, error) {
+func (a *round) pass(ctx context.Context) (*trace, error) {
 	var err error
 	a.env.View.Phase("starting applications")
 	if a.traffic, err = startTraffic(ctx, a.env, a.net, a.plan.Length, "arm"+a.name); err != nil {
@@ -122,7 +123,7 @@ func (a *arm) pass(ctx context.Context) (*trace, error) {
 // routes returns the mobile host's main routing table without what changes by
 // itself: times, and the routes of links without carrier, which linger as the
 // kernel pleases. The route of our own session prefix is left out.
-func (a *arm) routes(ctx context.Context) (map[string]bool, error) {
+func (a *round) routes(ctx context.Context) (map[string]bool, error) {
 	out, err := a.net.Mobile().Host.Command(ctx, "ip", "-6", "route", "show", "table", "main").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
@@ -151,7 +152,7 @@ func parseRoutes(text string) map[string]bool {
 
 // endRoam removes Roam from all hosts and looks at the routes again, with the
 // links as they were at the start.
-func (a *arm) endRoam(ctx context.Context, t *trace) error {
+func (a *round) endRoam(ctx context.Context, t *trace) error {
 	var err error
 	if t.established, err = a.net.Mobile().Node.Established(ctx); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (a *arm) endRoam(ctx context.Context, t *trace) error {
 
 // compare waits a while for the routing table to be as it was at the start, and
 // returns in words what is not.
-func (a *arm) compare(ctx context.Context, when string) []string {
+func (a *round) compare(ctx context.Context, when string) []string {
 	wctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	var diff []string

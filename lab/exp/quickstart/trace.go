@@ -57,7 +57,7 @@ func (t *trace) handoffs() []handoff {
 				break
 			}
 		}
-		h.usable, _ = scene.Added(t.events, h.to, h.up)
+		h.usable, _ = node.Added(t.events, h.to, h.up)
 		for _, ra := range t.Adverts {
 			if ra.Link == h.to && !ra.At.Before(h.up) {
 				h.advert = ra.At
@@ -79,7 +79,7 @@ func (t *trace) costs(h *handoff) {
 		switch {
 		case e.Kind == "update-acked" && e.RTTMs > 0 && e.Time.Before(h.cut.Add(time.Second)):
 			h.luMs = append(h.luMs, e.RTTMs)
-		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && scene.HasLink(e.To, h.to):
+		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && node.HasLink(e.To, h.to):
 			// The loss of the old link alone is a handoff too, to nothing.
 			h.ackMs = e.DurationMs
 		}

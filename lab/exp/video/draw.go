@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"roam/lab/arm"
 	"roam/lab/result"
-	"roam/lab/scene"
 	"roam/lab/video"
 )
 
@@ -108,35 +108,32 @@ func (c *campaign) timeline(o outcome) {
 		Caption: "First run of the cell. SSIM of each frame against the one that was sent; where a frame is missing, the one before stands still on the screen. Longer streams show the least of each quarter of a second. Dashed lines are the steps of the schedule.",
 	}
 	arms := []struct {
-		arm   scene.Arm
-		title string
-		pass  *Pass
-	}{{scene.Roam, "Roam", &o.roam[0]}, {scene.Plain, "plain IPv6", o.plain}}
+		arm  arm.Arm
+		pass *Pass
+		refs []result.Ref
+	}{{arm.Roam, &o.roam[0], c.publishedRate(o)}, {arm.Plain, o.plain, nil}}
 	for _, a := range arms {
 		if a.pass == nil {
 			continue
 		}
-		arm := g + " " + string(a.arm)
+		name := g + " " + a.arm.Name()
 		for _, e := range a.pass.Marks {
-			e.Arm = arm
+			e.Arm = name
 			r.Mark(e)
 		}
-		rates := result.Panel{Title: a.title + ": received over each link", Kind: result.Stack, YLabel: "Mb/s", Arm: arm, Marks: true, Height: 110, Labels: links}
+		rates := result.Panel{Title: a.arm.Title() + ": received over each link", Kind: result.Stack, YLabel: "Mb/s", Arm: name, Marks: true, Height: 110, Labels: links, Refs: a.refs}
 		for _, s := range a.pass.Rates {
 			s.Name = g + " " + s.Name
 			r.Series = append(r.Series, s)
 			rates.Series = append(rates.Series, s.Name)
 		}
-		if a.arm == scene.Roam {
-			rates.Refs = c.publishedRate(o)
-		}
-		seen := result.Panel{Title: a.title + ": SSIM of the frames", Kind: result.Lines, YLabel: "SSIM", Arm: arm, Marks: true, Height: 90, YMax: 1.05}
+		seen := result.Panel{Title: a.arm.Title() + ": SSIM of the frames", Kind: result.Lines, YLabel: "SSIM", Arm: name, Marks: true, Height: 90, YMax: 1.05}
 		for _, clip := range o.clips {
-			name := arm + " SSIM " + clip.String()
+			series := name + " SSIM " + clip.String()
 			stream := a.pass.Streams[clip.String()]
 			x, y := ssim(stream.Quality, stream.Ahead)
-			r.AddSeries(name, "", x, y)
-			seen.Series, seen.Labels = append(seen.Series, name), append(seen.Labels, strings.ReplaceAll(clip.String(), "_", " "))
+			r.AddSeries(series, "", x, y)
+			seen.Series, seen.Labels = append(seen.Series, series), append(seen.Labels, strings.ReplaceAll(clip.String(), "_", " "))
 		}
 		f.Panels = append(f.Panels, rates, seen)
 	}

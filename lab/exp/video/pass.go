@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/live"
 	"roam/lab/result"
@@ -96,18 +97,18 @@ func (c *campaign) measure(ctx context.Context) error {
 	for _, g := range c.groups {
 		o := outcome{group: g}
 		var err error
-		if o.static, err = c.cell(ctx, scene.Static, g, 0, nil); err != nil {
+		if o.static, err = c.cell(ctx, arm.Static, g, 0, nil); err != nil {
 			return err
 		}
 		if p.Bool("control") {
-			plain, err := c.cell(ctx, scene.Plain, g, 0, nil)
+			plain, err := c.cell(ctx, arm.Plain, g, 0, nil)
 			if err != nil {
 				return err
 			}
 			o.plain = &plain
 		}
 		for n := range runs {
-			pass, err := c.cell(ctx, scene.Roam, g, n, o.plain)
+			pass, err := c.cell(ctx, arm.Roam, g, n, o.plain)
 			if err != nil {
 				return err
 			}
@@ -119,8 +120,8 @@ func (c *campaign) measure(ctx context.Context) error {
 }
 
 // cell is one pass, measured or found.
-func (c *campaign) cell(ctx context.Context, arm scene.Arm, g group, n int, plain *Pass) (Pass, error) {
-	name := fmt.Sprintf("%s-%s-%d", g.name(), arm, n+1)
+func (c *campaign) cell(ctx context.Context, of arm.Arm, g group, n int, plain *Pass) (Pass, error) {
+	name := fmt.Sprintf("%s-%s-%d", g.name(), of.Name(), n+1)
 	return exp.Cell(c.env, name, func(w *exp.Window) (p Pass, err error) {
 		dir, err := c.studio.workspace(name)
 		if err != nil {
@@ -135,18 +136,18 @@ func (c *campaign) cell(ctx context.Context, arm scene.Arm, g group, n int, plai
 			}
 			takes = append(takes, t)
 		}
-		got, p, err := c.stream(ctx, w, arm, g, dir, takes)
+		got, p, err := c.stream(ctx, w, of, g, dir, takes)
 		if err != nil {
-			return p, fmt.Errorf("arm %s: %w", arm, err)
+			return p, fmt.Errorf("arm %s: %w", of.Name(), err)
 		}
-		c.env.View.Phase("%s: comparing frames", arm)
+		c.env.View.Phase("%s: comparing frames", of.Name())
 		for i, t := range takes {
 			seen, err := t.judge(ctx, dir, got[i].recording, p.Start, c.env.Params.Millis("reorder_ms"))
 			if err != nil {
 				return p, err
 			}
 			seen.Refused = got[i].refused
-			if n == 0 && arm != scene.Static {
+			if n == 0 && of.Traits().Moves {
 				if err := c.stills(ctx, t, dir, &seen, plain); err != nil {
 					return p, err
 				}
@@ -179,11 +180,11 @@ type recorded struct {
 
 // stream builds the network of an arm and receives the clips while the schedule
 // runs. The network is gone when it returns.
-func (c *campaign) stream(ctx context.Context, w *exp.Window, arm scene.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
+func (c *campaign) stream(ctx context.Context, w *exp.Window, of arm.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.env.View.Phase("%s, %d ms: setting up", arm, g.rttMs)
-	s, err := scene.Build(ctx, c.env, c.config("v"+string(arm), arm, g.rttMs))
+	c.env.View.Phase("%s, %d ms: setting up", of.Name(), g.rttMs)
+	s, err := scene.Build(ctx, c.env, c.config("v"+of.Name(), of, g.rttMs))
 	if err != nil {
 		return nil, p, err
 	}
@@ -207,7 +208,7 @@ func (c *campaign) stream(ctx context.Context, w *exp.Window, arm scene.Arm, g g
 		return nil, p, err
 	}
 	plan := c.plan
-	if arm == scene.Plain {
+	if !of.Traits().Commands {
 		plan = withoutCommands(plan)
 	}
 	trace, err := s.Run(ctx, plan, board(streams))
@@ -225,7 +226,7 @@ func (c *campaign) stream(ctx context.Context, w *exp.Window, arm scene.Arm, g g
 	}
 	w.Shut()
 	p = Pass{Streams: map[string]Seen{}, Drops: s.Drops(), Start: trace.Start.UnixNano()}
-	p.observe(trace, arm)
+	p.observe(trace, of)
 	return got, p, nil
 }
 
@@ -237,7 +238,7 @@ func (c *campaign) capture(ctx context.Context, s *scene.Scene, g group) (stop f
 	if c.env.Pcap == "" {
 		return func() error { return nil }, nil
 	}
-	caps, err := s.Capture(ctx, filepath.Join(c.env.Pcap, g.name()+"-"+string(s.Arm())), snaplen)
+	caps, err := s.Capture(ctx, filepath.Join(c.env.Pcap, g.name()+"-"+s.Arm().Name()), snaplen)
 	if err != nil {
 		return nil, err
 	}
@@ -294,26 +295,26 @@ func board(streams []*workload.RTP) func() []live.Session {
 }
 
 // observe keeps what the report shows of a trace.
-func (p *Pass) observe(t *scene.Trace, arm scene.Arm) {
+func (p *Pass) observe(t *scene.Trace, of arm.Arm) {
 	_, p.Shares = t.Shares(t.Start, t.End)
 	r := result.New("")
-	t.AddRates(r, string(arm))
+	t.AddRates(r, of.Name())
 	for _, s := range r.Series {
 		if strings.Contains(s.Name, " in ") { // towards the mobile host
 			p.Rates = append(p.Rates, s)
 		}
 	}
 	for _, s := range t.Steps {
-		if label := mark(s.Step, arm); label != "" {
-			p.Marks = append(p.Marks, result.Event{T: t.Rel(s.At), Arm: string(arm), Kind: "step", Label: label})
+		if label := mark(s.Step, of); label != "" {
+			p.Marks = append(p.Marks, result.Event{T: t.Rel(s.At), Arm: of.Name(), Kind: "step", Label: label})
 		}
 	}
 }
 
 // mark is how figures label a step.
-func mark(s scene.Step, arm scene.Arm) string {
+func mark(s scene.Step, of arm.Arm) string {
 	switch {
-	case arm == scene.Static:
+	case !of.Traits().Moves:
 		return ""
 	case s.Op == scene.Detach:
 		return s.Link + " cut"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/scene"
@@ -120,12 +121,12 @@ func numbers(name, list string, fits func(int) bool) (out []int, err error) {
 }
 
 // config is the network of the drawing for one arm.
-func (c *campaign) config(name string, arm scene.Arm, rttMs int) scene.Config {
+func (c *campaign) config(name string, of arm.Arm, rttMs int) scene.Config {
 	p := c.env.Params
 	rtt := time.Duration(rttMs) * time.Millisecond
 	link := scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
 	return scene.Config{
-		Name: name, Arm: arm, Mode: c.kind.mode, Seed: c.env.Seed, Mobile: []scene.Access{link, link, link},
+		Name: name, Arm: of, Mode: c.kind.mode, Seed: c.env.Seed, Mobile: []scene.Access{link, link, link},
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s"), Preferred: p.Seconds("preferred_s"), Valid: p.Seconds("valid_s")},
 	}
 }

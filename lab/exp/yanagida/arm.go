@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/live"
 	"roam/lab/packets"
@@ -26,7 +27,7 @@ const (
 // cell is one pass through a schedule.
 type cell struct {
 	name string // 1 to 16 of a-z and 0-9
-	arm  scene.Arm
+	arm  arm.Arm
 	mode string // of Roam on the mobile host
 	tcp  bool
 	rtt  time.Duration // added by the access links
@@ -71,7 +72,7 @@ func measure(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outco
 	if err != nil {
 		return nil, err
 	}
-	o = &outcome{Arm: string(c.arm), RTTMs: c.rtt.Seconds() * 1e3}
+	o = &outcome{Arm: c.arm.Title(), RTTMs: c.rtt.Seconds() * 1e3}
 	p.finish(ctx, o)
 	w.Shut()
 	if o.CaptureDropped, err = caps.Stop(); err != nil {
@@ -131,7 +132,7 @@ func (p *pass) board() (out []live.Session) {
 
 // finish waits for the reports of iperf3. The control is left as it hangs.
 func (p *pass) finish(ctx context.Context, o *outcome) {
-	if p.cell.arm == scene.Plain {
+	if !p.cell.arm.Traits().Survives {
 		o.Why = "not waited for"
 		p.kill()
 		return

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/packets"
 	"roam/lab/scene"
@@ -51,7 +52,7 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	env.View.Phase("setting up plain IPv6 beside Roam")
-	cfg := config(env, "beside", scene.Roam, "soft", env.Params.Millis("rtt_ms"))
+	cfg := config(env, "beside", arm.Roam, "soft", env.Params.Millis("rtt_ms"))
 	cfg.Correspondents = []scene.Correspondent{{}, {NoRoam: true}}
 	s, err := scene.Build(ctx, env, cfg)
 	if err != nil {

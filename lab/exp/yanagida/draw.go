@@ -59,8 +59,7 @@ func drawDuality(env *exp.Env, all map[string]*outcome, rtts []int, pl plan, tcp
 
 // armTitle names a pass to people.
 func armTitle(o *outcome) string {
-	name := map[string]string{"roam": "Roam", "plain": "plain IPv6", "static": "IPv6 that never moves", "mptcp": "Multipath TCP"}[o.Arm]
-	return fmt.Sprintf("%s, %g ms added", name, o.RTTMs)
+	return fmt.Sprintf("%s, %g ms added", o.Arm, o.RTTMs)
 }
 
 // armTable sets the passes beside each other.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/result"
-	"roam/lab/scene"
 )
 
 // duality returns what measures the movement over several links at once, over TCP
@@ -27,10 +27,10 @@ func duality(tcp bool) func(context.Context, *exp.Env) error {
 		for _, ms := range rtts {
 			rtt := time.Duration(ms) * time.Millisecond
 			cells = append(cells,
-				cell{name: fmt.Sprintf("roam%d", ms), arm: scene.Roam, mode: "duality", plan: pl, rtt: rtt},
-				cell{name: fmt.Sprintf("static%d", ms), arm: scene.Static, plan: still(env.Params.Seconds("static_s")), rtt: rtt})
+				cell{name: fmt.Sprintf("roam%d", ms), arm: arm.Roam, mode: "duality", plan: pl, rtt: rtt},
+				cell{name: fmt.Sprintf("static%d", ms), arm: arm.Static, plan: still(env.Params.Seconds("static_s")), rtt: rtt})
 			if tcp && env.Params.Bool("mptcp") {
-				cells = append(cells, cell{name: fmt.Sprintf("mptcp%d", ms), arm: scene.MPTCP, plan: pl, rtt: rtt})
+				cells = append(cells, cell{name: fmt.Sprintf("mptcp%d", ms), arm: arm.MPTCP, plan: pl, rtt: rtt})
 			}
 		}
 		all, err := measureAll(ctx, env, cells, tcp, 0, 0)

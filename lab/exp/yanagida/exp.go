@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"maps"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/scene"
 )
@@ -59,6 +60,7 @@ func declare(name, title string, params, expect []byte, run func(context.Context
 
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)
-	maps.Copy(t, map[string]string{"iperf3": "iperf3", "tcpdump": "tcpdump", scene.MPTCPTool: scene.MPTCPTool})
+	maps.Copy(t, map[string]string{"iperf3": "iperf3", "tcpdump": "tcpdump"})
+	maps.Copy(t, arm.MPTCP.Tools())
 	return t
 }

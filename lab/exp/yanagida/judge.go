@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/lab/node"
 	"roam/lab/packets"
 	"roam/lab/scene"
 	"roam/lab/stats"
@@ -50,7 +51,7 @@ func (s *seen) judge(o *outcome) {
 	s.sources(o)
 	s.away(o)
 	for _, d := range s.trace.Steps {
-		if at, ok := scene.Added(s.trace.Events["mn"], d.Link, d.At); ok && d.Op == scene.Attach {
+		if at, ok := node.Added(s.trace.Events["mn"], d.Link, d.At); ok && d.Op == scene.Attach {
 			o.BringUpMs = append(o.BringUpMs, stats.Millis(at.Sub(d.At)))
 		}
 	}
@@ -190,7 +191,7 @@ func (s *seen) newLocators(o *outcome) {
 	own := s.fromMobile()
 	list := packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1"))
 	for _, d := range s.trace.Steps {
-		if d.Op != scene.Attach && d.Op != scene.Enable || s.cell.arm != scene.Roam {
+		if d.Op != scene.Attach && d.Op != scene.Enable || !s.cell.arm.Traits().Updates {
 			continue
 		}
 		i := slices.IndexFunc(list, func(e packets.Exchange) bool {
@@ -231,7 +232,7 @@ func (s *seen) fromMobile() []packets.Packet {
 func (s *seen) removals(o *outcome) {
 	list := packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1"))
 	for i, d := range s.trace.Steps {
-		if d.Op != scene.Disable || s.cell.arm != scene.Roam {
+		if d.Op != scene.Disable || !s.cell.arm.Traits().Updates {
 			continue
 		}
 		until := s.trace.End

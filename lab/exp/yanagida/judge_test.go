@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/lab/arm"
 	"roam/lab/packets"
 	"roam/lab/result"
 	"roam/lab/scene"
@@ -77,7 +78,7 @@ func synthetic(extra ...packets.Packet) *seen {
 	}
 	pl := plan{changes: 2, phases: []phase{{0, time.Second, links[:1], ""}, {time.Second, 3 * time.Second, links[:2], "net2"}, {3 * time.Second, 5 * time.Second, links[:1], ""}}}
 	return &seen{
-		cell:   cell{arm: scene.Roam, plan: pl},
+		cell:   cell{arm: arm.Roam, plan: pl},
 		prefix: map[string]string{"2001:db8:1::": "net1", "2001:db8:2::": "net2"},
 		trace:  &scene.Trace{Start: origin, End: after(5000), Steps: []scene.Done{step(time.Second, scene.Attach, "net2"), step(3*time.Second, scene.Disable, "net2")}},
 		mn:     mn, cn: cn,
@@ -130,7 +131,7 @@ func TestJudgeSeesFaults(t *testing.T) {
 
 func TestControlIsJudgedWhileAway(t *testing.T) {
 	s := synthetic()
-	s.cell.arm = scene.Plain
+	s.cell.arm = arm.Plain
 	step := func(at int, op scene.Op) scene.Done {
 		return scene.Done{Step: scene.Step{Op: op, Link: "net1"}, At: after(at)}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/result"
 	"roam/lab/scene"
@@ -16,15 +17,15 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 	return func(ctx context.Context, env *exp.Env) error {
 		pl, rtt := mobilityPlan(env.Params), env.Params.Millis("rtt_ms")
 		cells := []cell{
-			{name: "roam", arm: scene.Roam, mode: "soft", plan: pl},
-			{name: "static", arm: scene.Static, plan: still(env.Params.Seconds("static_s"))},
-			{name: "plain", arm: scene.Plain, plan: untilBack(pl)},
+			{name: "roam", arm: arm.Roam, mode: "soft", plan: pl},
+			{name: "static", arm: arm.Static, plan: still(env.Params.Seconds("static_s"))},
+			{name: "plain", arm: arm.Plain, plan: untilBack(pl)},
 		}
 		if tcp && env.Params.Bool("mptcp") {
-			cells = append(cells, cell{name: "mptcp", arm: scene.MPTCP, plan: pl})
+			cells = append(cells, cell{name: "mptcp", arm: arm.MPTCP, plan: pl})
 		}
 		if linger := env.Params.Seconds("linger_s"); !tcp && linger > 0 {
-			cells = append(cells, cell{name: "linger", arm: scene.Roam, mode: "soft", plan: lingerPlan(linger)})
+			cells = append(cells, cell{name: "linger", arm: arm.Roam, mode: "soft", plan: lingerPlan(linger)})
 		}
 		extra := map[bool]int{false: 1}[tcp] // beside
 		all, err := measureAll(ctx, env, cells, tcp, rtt, extra)

@@ -12,7 +12,7 @@ import (
 
 // outcome is what one pass showed: everything that the result needs of it.
 type outcome struct {
-	Arm           string
+	Arm           string // its title
 	RTTMs         float64
 	Alive         bool   // iperf3 ended well both ways
 	Why           string // or why not

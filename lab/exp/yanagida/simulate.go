@@ -21,7 +21,7 @@ func simulate(env *exp.Env, c cell) (*outcome, error) {
 		return nil, err
 	}
 	s := &seen{cell: c, trace: pass.Trace, prefix: pass.Prefix, mn: pass.Mobile, cn: pass.Peer}
-	o := &outcome{Arm: string(c.arm), RTTMs: c.rtt.Seconds() * 1e3}
+	o := &outcome{Arm: c.arm.Title(), RTTMs: c.rtt.Seconds() * 1e3}
 	s.judge(o)
 	o.Alive = s.late(portOut) && s.late(portIn)
 	return o, nil

@@ -6,5 +6,5 @@
 // link of the router the target, a scripted host (package interop) or a foreign
 // one that this machine reaches by a link. Each is judged by what applications
 // received and by whether the packets were ILNP's. It omits figures: it tells
-// what works, not how fast. The command `roam lab interop` and tests drive it.
+// what works, not how fast. The command `roam-lab interop` and tests drive it.
 package suite

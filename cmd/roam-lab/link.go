@@ -12,12 +12,13 @@ import (
 	"syscall"
 	"time"
 
+	"roam/internal/cli"
 	"roam/lab/linkem"
 
 	"github.com/spf13/cobra"
 )
 
-func (a *app) labLinkCommand() *cobra.Command {
+func (a *app) linkCommand() *cobra.Command {
 	var at []string
 	cmd := &cobra.Command{
 		Use:   "link NETNS/DEVICE NETNS/DEVICE [KEY=VALUE]...",
@@ -29,31 +30,31 @@ func (a *app) labLinkCommand() *cobra.Command {
 			"or the word up or down, changes the link while it carries traffic; show prints counters.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usageError{fmt.Errorf("%q needs two ends, each NETNS/DEVICE", cmd.CommandPath())}
+				return cli.Usagef("%q needs two ends, each NETNS/DEVICE", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.labLink(orBackground(cmd.Context()), args, at, os.Stdin)
+			return a.link(cmd.Context(), args, at, os.Stdin)
 		},
 	}
 	cmd.Flags().StringArrayVar(&at, "at", nil, "`CHANGE` made by itself: a time since the start, and settings, up or down (5s down); may be repeated")
 	return cmd
 }
 
-func (a *app) labLink(ctx context.Context, args, at []string, in io.Reader) error {
+func (a *app) link(ctx context.Context, args, at []string, in io.Reader) error {
 	var ab, ba linkem.Params
 	var err error
 	if settings := args[2:]; len(settings) > 0 {
 		if ab, ba, err = linkem.ParseParams(settings, ab, ba); err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 	}
 	var schedule []linkem.Change
 	for _, s := range at {
 		c, err := linkem.ParseChange(s)
 		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		schedule = append(schedule, c)
 	}
@@ -63,8 +64,8 @@ func (a *app) labLink(ctx context.Context, args, at []string, in io.Reader) erro
 	if err != nil {
 		return err
 	}
-	if !a.json {
-		fmt.Fprintf(a.out, "%s and %s are joined; interrupt to remove the link\n", args[0], args[1])
+	if !a.JSON {
+		fmt.Fprintf(a.Out, "%s and %s are joined; interrupt to remove the link\n", args[0], args[1])
 	}
 	go a.changes(link, in)
 	if err := link.Play(ctx, time.Now(), schedule); err != nil && ctx.Err() == nil {
@@ -92,7 +93,7 @@ func (a *app) changes(link *linkem.Link, in io.Reader) {
 			err = link.Do(line)
 		}
 		if err != nil {
-			a.warn("%v", err)
+			a.Warn("%v", err)
 		}
 	}
 }
@@ -100,21 +101,21 @@ func (a *app) changes(link *linkem.Link, in io.Reader) {
 // counts prints what happened to the frames of both directions.
 func (a *app) counts(link *linkem.Link) error {
 	ab, ba := link.Counters(linkem.AB), link.Counters(linkem.BA)
-	if a.json {
-		if err := json.NewEncoder(a.out).Encode(linkCounts{linkCountsOf(ab), linkCountsOf(ba)}); err != nil {
+	if a.JSON {
+		if err := json.NewEncoder(a.Out).Encode(linkCounts{linkCountsOf(ab), linkCountsOf(ba)}); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
 		return nil
 	}
-	t := a.table("", "FRAMES", "DELIVERED", "DUPLICATED", "LOST", "QUEUE FULL", "DOWN", "REFUSED")
+	t := a.Table("", "FRAMES", "DELIVERED", "DUPLICATED", "LOST", "QUEUE FULL", "DOWN", "REFUSED")
 	for _, d := range []struct {
 		name string
 		c    linkem.Counters
 	}{{"a to b", ab}, {"b to a", ba}} {
-		t.row(text("%s", d.name), number("%d", d.c.Frames), number("%d", d.c.Delivered), number("%d", d.c.Duplicated),
-			number("%d", d.c.DropLoss), number("%d", d.c.DropQueue), number("%d", d.c.DropDown), number("%d", d.c.DropError))
+		t.Row(cli.Text("%s", d.name), cli.Number("%d", d.c.Frames), cli.Number("%d", d.c.Delivered), cli.Number("%d", d.c.Duplicated),
+			cli.Number("%d", d.c.DropLoss), cli.Number("%d", d.c.DropQueue), cli.Number("%d", d.c.DropDown), cli.Number("%d", d.c.DropError))
 	}
-	t.print(a.out)
+	t.Print(a.Out)
 	return nil
 }
 

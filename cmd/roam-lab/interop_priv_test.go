@@ -18,9 +18,9 @@ import (
 	"roam/lab/topo"
 )
 
-// TestLabInterop runs the verb against a scripted stack: the table, the files and
+// TestInterop runs the verb against a scripted stack: the table, the files and
 // the status tell the same.
-func TestLabInterop(t *testing.T) {
+func TestInterop(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "/dev/net/tun", "radvd", "ping"} {
 		testutil.Need(t, what)
@@ -31,12 +31,12 @@ func TestLabInterop(t *testing.T) {
 	}
 	var out bytes.Buffer
 	w := newWorld(t)
-	w.app.out = &out
+	w.Out = &out
 	opt := runner.InteropOptions{
 		Target: "rfc", Bin: dir, Cases: []string{"tcp-roam", "udp-target", "ping-target", "soft-roam-out"},
 		JSON: filepath.Join(dir, "r.json"), Report: filepath.Join(dir, "r.html"), Logs: filepath.Join(dir, "logs"),
 	}
-	if err := w.app.labInterop(t.Context(), opt); err != nil {
+	if err := w.interop(t.Context(), opt); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	for _, want := range []string{"CASE", "tcp-roam", "connected after", "rfc: 4 passed, 0 failed, 0 not measured"} {
@@ -57,9 +57,9 @@ func TestLabInterop(t *testing.T) {
 	}
 }
 
-// TestLabInteropForeign describes a host on a link of this machine, as a user
+// TestInteropForeign describes a host on a link of this machine, as a user
 // does. Without an agent the cases that it would have to begin are not measured.
-func TestLabInteropForeign(t *testing.T) {
+func TestInteropForeign(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "/dev/net/tun", "radvd", "ping"} {
 		testutil.Need(t, what)
@@ -89,13 +89,13 @@ func TestLabInteropForeign(t *testing.T) {
 	}
 	var out bytes.Buffer
 	w := newWorld(t)
-	w.app.out = &out
+	w.Out = &out
 	err = here.Do(func() error {
 		host, err := foreignFlags{link: "tap0", nid: "1000:0:0:c1", l64: []string{"2001:db8:c:1"}, port: 7}.parse()
 		if err != nil {
 			return err
 		}
-		return w.app.labInterop(t.Context(), runner.InteropOptions{
+		return w.interop(t.Context(), runner.InteropOptions{
 			Target: "mine", Foreign: host, Bin: dir, Cases: []string{"tcp-roam", "udp-roam", "tcp-target", "soft-target-out"},
 		})
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"roam"
+	"roam/internal/cli"
 	"roam/lab/interop"
 	"roam/lab/interop/suite"
 	"roam/lab/runner"
@@ -23,7 +24,7 @@ type foreignFlags struct {
 	port             uint16
 }
 
-func (a *app) labInteropCommand() *cobra.Command {
+func (a *app) interopCommand() *cobra.Command {
 	var opt runner.InteropOptions
 	var host foreignFlags
 	cmd := &cobra.Command{
@@ -32,17 +33,17 @@ func (a *app) labInteropCommand() *cobra.Command {
 		Long: "Runs set-up, moves, duality and reboots against TARGET and prints a table. TARGET is a\n" +
 			"scripted stack: " + strings.Join(interop.ProfileNames(), ", ") + ";\n" +
 			"or, with --link, --nid and --l64, what a host on a link of this machine shall be called.",
-		Args: exactly("TARGET"), ValidArgsFunction: profileNames,
+		Args: cli.Exactly("TARGET"), ValidArgsFunction: profileNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Target = args[0]
 			var err error
 			if opt.Foreign, err = host.parse(); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			if _, err := naming.ParseHosts("--options", "nid=1:2:3:4 l64=1:2:3:4 "+opt.Hosts+" target\n"); err != nil {
-				return usageError{fmt.Errorf("--options: %w", err)}
+				return cli.Usagef("--options: %w", err)
 			}
-			return a.labInterop(orBackground(cmd.Context()), opt)
+			return a.interop(cmd.Context(), opt)
 		},
 	}
 	f := cmd.Flags()
@@ -67,17 +68,17 @@ func profileNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return interop.ProfileNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) labInterop(ctx context.Context, opt runner.InteropOptions) error {
-	opt.Out = a.out
+func (a *app) interop(ctx context.Context, opt runner.InteropOptions) error {
+	opt.Out = a.Out
 	res, err := runner.Interop(ctx, opt)
 	if errors.Is(err, runner.ErrTarget) || errors.Is(err, suite.ErrUnknownCase) {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if err != nil {
 		return err
 	}
 	if !runner.Verdict(res) {
-		return silentError{exitFailure} // the table has said which cases fail
+		return cli.Silent(cli.StatusFailure) // the table has said which cases fail
 	}
 	return nil
 }

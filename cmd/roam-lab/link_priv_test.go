@@ -13,9 +13,9 @@ import (
 	"roam/lab/topo"
 )
 
-// TestLabLink runs the verb between two namespaces, tells it something while it
+// TestLink runs the verb between two namespaces, tells it something while it
 // runs, and ends it as an interrupt does.
-func TestLabLink(t *testing.T) {
+func TestLink(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "/dev/net/tun"} {
 		testutil.Need(t, what)
@@ -39,12 +39,12 @@ func TestLabLink(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	w := newWorld(t)
-	w.app.out, w.app.err, w.app.json = &out, &errs, true
+	w.Out, w.Err, w.JSON = &out, &errs, true
 	in, say := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- w.app.labLink(ctx, []string{a.ID() + "/wan0", b.ID() + "/wan0", "delay=5ms", "ba:loss=1%"}, []string{"10ms down"}, in)
+		done <- w.link(ctx, []string{a.ID() + "/wan0", b.ID() + "/wan0", "delay=5ms", "ba:loss=1%"}, []string{"10ms down"}, in)
 	}()
 	for _, line := range []string{"nonsense\n", "\n"} { // the second is read when the first is dealt with
 		if _, err := say.Write([]byte(line)); err != nil {

@@ -1,4 +1,4 @@
-package scene
+package arm
 
 import (
 	"context"
@@ -18,11 +18,14 @@ const (
 	quietFrames = 4
 )
 
-// left waits until a soft handoff is over on the link that it leaves: all
+// Leaving waits until a soft handoff is over on the link that it leaves: all
 // correspondents have acknowledged, and what was under way has arrived. That is
 // what makes a handoff soft; the overlap of the schedule is far longer, unless
 // the machine itself stands still.
-func (s *Scene) left(ctx context.Context, e *End, link string) error {
+func (s *roamSystem) Leaving(ctx context.Context, e *End, link string) error {
+	if e.Node == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
 	tick := time.NewTicker(quietFor)
@@ -31,7 +34,7 @@ func (s *Scene) left(ctx context.Context, e *End, link string) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.env.View.Logf("%s of %s is cut although the handoff from it is not over after %v", link, e.Host.Name(), leftWithin)
+			s.log("%s of %s is cut although the handoff from it is not over after %v", link, e.Host.Name(), leftWithin)
 			return nil
 		case <-tick.C:
 		}
@@ -43,7 +46,7 @@ func (s *Scene) left(ctx context.Context, e *End, link string) error {
 		frames = now
 	}
 	if waited := time.Since(began); waited > time.Second {
-		s.env.View.Logf("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(), fmt.Sprint(waited.Round(10*time.Millisecond)))
+		s.log("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(), fmt.Sprint(waited.Round(10*time.Millisecond)))
 	}
 	return nil
 }

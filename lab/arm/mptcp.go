@@ -1,4 +1,4 @@
-package scene
+package arm
 
 import (
 	"context"
@@ -7,21 +7,25 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"sync"
 
 	"roam/lab/topo"
 )
 
-// MPTCPTool opts an unmodified program in to Multipath TCP, see Arm.Wrap. Debian's package has the same name.
-const MPTCPTool = "mptcpize"
+// MPTCP is the kernel's Multipath TCP.
+var MPTCP Arm = mptcp{}
 
-// Wrap returns what is to be put before the command line of an application, so
-// that it runs as the arm wants it; nothing but for MPTCP.
-func (a Arm) Wrap() []string {
-	if a != MPTCP {
-		return nil
-	}
-	return []string{MPTCPTool, "run"}
-}
+type mptcp struct{}
+
+// mptcpTool opts an unmodified program in to Multipath TCP. Debian's package has
+// the same name.
+const mptcpTool = "mptcpize"
+
+func (mptcp) Name() string             { return "mptcp" }
+func (mptcp) Title() string            { return "Multipath TCP" }
+func (mptcp) Traits() Traits           { return Traits{Moves: true, Commands: true, Survives: true} }
+func (mptcp) Tools() map[string]string { return map[string]string{mptcpTool: mptcpTool} }
+func (mptcp) Wrap() []string           { return []string{mptcpTool, "run"} }
 
 // tableOf numbers the routing table of an access network.
 func tableOf(i int) string { return strconv.Itoa(100 + i) }
@@ -34,52 +38,75 @@ func ip(ctx context.Context, h *topo.Host, args ...string) error {
 	return nil
 }
 
-// startMPTCP sets up the kernel's path manager as its manual advises: what has an
+// Setup sets up the kernel's path manager as its manual advises: what has an
 // address of an access network leaves through it, by a table of its own, and
 // each address is an endpoint for a full mesh of subflows.
-func (s *Scene) startMPTCP(ctx context.Context) error {
-	if _, err := exec.LookPath(MPTCPTool); err != nil {
-		return fmt.Errorf("run the arm mptcp: %w: apt-get install mptcpize", err)
+func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
+	if err := net.nameHosts(everyHost); err != nil {
+		return nil, err
 	}
-	for _, e := range s.Ends {
+	if _, err := exec.LookPath(mptcpTool); err != nil {
+		return nil, fmt.Errorf("run the arm mptcp: %w: apt-get install mptcpize", err)
+	}
+	for _, e := range net.Ends {
 		if err := e.Host.Sysctl("net.mptcp.enabled", "1"); err != nil {
-			return fmt.Errorf("the kernel has no Multipath TCP: %w", err)
+			return nil, fmt.Errorf("the kernel has no Multipath TCP: %w", err)
 		}
 		if err := ip(ctx, e.Host, "mptcp", "limits", "set", "subflow", "8", "add_addr_accepted", "8"); err != nil {
-			return err
+			return nil, err
 		}
 		for i, link := range e.Access {
 			p := e.Prefix[link]
 			if err := ip(ctx, e.Host, "-6", "route", "add", p.String(), "dev", link, "table", tableOf(i)); err != nil {
-				return err
+				return nil, err
 			}
-			if err := ip(ctx, e.Host, "-6", "route", "add", "default", "via", first(p).Addr().String(), "dev", link, "table", tableOf(i)); err != nil {
-				return err
+			if err := ip(ctx, e.Host, "-6", "route", "add", "default", "via", p.Addr().Next().String(), "dev", link, "table", tableOf(i)); err != nil {
+				return nil, err
 			}
 			if err := ip(ctx, e.Host, "-6", "rule", "add", "from", p.String(), "table", tableOf(i)); err != nil {
-				return err
+				return nil, err
 			}
-			if !s.isUp(e, link) {
+			if !net.Up(e, link) {
 				continue
 			}
 			// What the connection begins on.
 			addr, err := e.Host.WaitAddr(ctx, link, p)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if err := ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(i+1), "subflow", "fullmesh"); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return &mptcpSystem{}, nil
+}
+
+// mptcpSystem is Multipath TCP at work. It has an address on a link for an endpoint
+// at once when the link has carrier.
+type mptcpSystem struct {
+	idle
+	mu       sync.Mutex
+	attached int // addresses that were given out
+}
+
+func (s *mptcpSystem) Attached(ctx context.Context, e *End, link string) error {
+	return s.endpoint(ctx, e, link, true)
+}
+
+func (s *mptcpSystem) Detached(ctx context.Context, e *End, link string) error {
+	return s.endpoint(ctx, e, link, false)
+}
+
+func (s *mptcpSystem) Use(ctx context.Context, e *End, link string, on bool) error {
+	return s.endpoint(ctx, e, link, on)
 }
 
 // endpoint makes a link an endpoint, or takes it off them. One that comes later
 // than the start gets an address of its own each time, as from a network that
 // gives out new ones: from the address that a connection began on and gave up,
 // Linux 6.18 makes no subflow again.
-func (s *Scene) endpoint(ctx context.Context, e *End, link string, on bool) error {
+func (s *mptcpSystem) endpoint(ctx context.Context, e *End, link string, on bool) error {
 	id := strconv.Itoa(slices.Index(e.Access, link) + 1)
 	if !on {
 		_ = ip(ctx, e.Host, "mptcp", "endpoint", "delete", "id", id) // it may never have been added

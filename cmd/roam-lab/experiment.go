@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"roam/internal/cli"
+	"roam/lab/exp"
+	"roam/lab/result"
+	"roam/lab/runner"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the experiments by paper", Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.list(runner.List()) },
+	}
+}
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an experiment: topology, parameters, presets, claims and published values",
+		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			e, err := runner.Show(args[0])
+			if err != nil {
+				return cli.Usage(err)
+			}
+			return a.show(e)
+		},
+	}
+}
+
+// experimentNames completes the first argument.
+func experimentNames(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		for _, e := range runner.List() {
+			names = append(names, e.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var opt runner.Options
+	cmd := &cobra.Command{
+		Use: "run NAME", Short: "Run an experiment; status 0 only when every claim that was measured holds",
+		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.measure(cmd.Context(), args[0], opt)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opt.Preset, "preset", "standard", "`NAME` of the preset: quick, standard or paper")
+	f.IntVar(&opt.Runs, "runs", 1, "`N` repetitions")
+	f.Uint64Var(&opt.Seed, "seed", 1, "`S` is the seed of the first run")
+	f.StringArrayVar(&opt.Set, "set", nil, "`KEY=VALUE` sets a parameter; may be repeated")
+	f.StringVar(&opt.Engine, "engine", "netns", "`NAME` of what carries it out: netns, sim or vm, where the experiment can")
+	f.StringVar(&opt.Pcap, "pcap", "", "keep captures in `DIR`")
+	f.BoolVar(&opt.Resume, "resume", false, "go on with the same command that was interrupted; finished parts are not measured again")
+	f.StringVar(&opt.JSON, "json", "", "write the result to `FILE`")
+	f.StringVar(&opt.Report, "report", "", "write the HTML report to `FILE`")
+	return cmd
+}
+
+func (a *app) measure(ctx context.Context, name string, opt runner.Options) error {
+	if opt.Runs < 1 {
+		return cli.Usagef("--runs %d: want 1 or more", opt.Runs)
+	}
+	opt.Out = a.Out
+	res, err := runner.Run(ctx, name, opt)
+	if err != nil {
+		return err
+	}
+	if !runner.Verdict(res) {
+		return cli.Silent(cli.StatusFailure) // the table has said which claims fail
+	}
+	return nil
+}
+
+// list prints one line for each experiment under the paper that it belongs
+// to.
+func (a *app) list(list []runner.Info) error {
+	if a.JSON {
+		return a.PrintJSON(list)
+	}
+	var papers []string
+	width := 0
+	for _, e := range list {
+		width = max(width, len(e.Name))
+		if !slices.Contains(papers, e.Group) {
+			papers = append(papers, e.Group)
+		}
+	}
+	for i, p := range papers {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		fmt.Fprintln(a.Out, a.Paint(cli.Bold, p))
+		for _, e := range list {
+			if e.Group == p {
+				fmt.Fprintf(a.Out, "  %-*s  %s\n", width, e.Name, e.Title)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) show(e runner.Info) error {
+	if a.JSON {
+		return a.PrintJSON(e)
+	}
+	fmt.Fprintf(a.Out, "%s: %s\n%s\n", a.Paint(cli.Bold, e.Name), e.Title, e.Source)
+	if e.Group != e.Source {
+		fmt.Fprintln(a.Out, e.Group)
+	}
+	fmt.Fprintf(a.Out, "engines: %s\n\n%s\n", strings.Join(e.Engines, ", "), strings.TrimRight(e.Drawing, "\n"))
+	a.heading("presets")
+	for _, name := range exp.Presets {
+		a.showPreset(name, e.PresetValues[name])
+	}
+	a.heading("parameters")
+	t := a.Table("NAME", "DEFAULT", "LIMITS", "MEANING")
+	for _, name := range slices.Sorted(maps.Keys(e.Parameters)) {
+		p := e.Parameters[name]
+		t.Row(cli.Text("%s", name), cli.Text("%v", p.Default), cli.Text("%s", p.Limits()), cli.Text("%s", p.Doc))
+	}
+	t.Print(a.Out)
+	a.heading("claims")
+	t = a.Table("METRIC", "BOUND", "PUBLISHED", "CLAIM")
+	for _, c := range e.Claims {
+		t.Row(cli.Text("%s", c.Metric), cli.Text("%s", boundText(c)), cli.Text("%s", publishedText(c)), cli.Text("%s", c.Says))
+	}
+	t.Print(a.Out)
+	return nil
+}
+
+func (a *app) heading(s string) { fmt.Fprintf(a.Out, "\n%s\n", a.Paint(cli.Bold, s)) }
+
+func (a *app) showPreset(name string, p exp.Preset) {
+	about := p.About
+	if p.Seconds > 0 {
+		about += fmt.Sprintf("; about %.0f s", p.Seconds)
+	}
+	fmt.Fprintf(a.Out, "  %-9s %s\n", name, about)
+	var set []string
+	for _, key := range slices.Sorted(maps.Keys(p.Set)) {
+		set = append(set, fmt.Sprintf("%s=%v", key, p.Set[key]))
+	}
+	if len(set) > 0 {
+		fmt.Fprintf(a.Out, "            sets %s\n", strings.Join(set, " "))
+	}
+	for _, l := range p.LeavesOut {
+		fmt.Fprintf(a.Out, "            leaves out: %s\n", l)
+	}
+}
+
+// boundText is what must hold of a claim.
+func boundText(c result.Expectation) string {
+	if c.Unit == "yes" {
+		return "yes"
+	}
+	s := strings.TrimSpace(c.Op + " " + strconv.FormatFloat(c.Bound, 'g', 6, 64) + " " + c.Unit)
+	if c.Of != "" {
+		s += " (" + c.Of + " of the runs)"
+	}
+	return s
+}
+
+// publishedText is what the paper found, and where it says so.
+func publishedText(c result.Expectation) string {
+	if c.Published == nil {
+		return "-"
+	}
+	s := c.Published.String()
+	if c.Published.Value != nil && c.Unit != "yes" {
+		s = strings.TrimSpace(s + " " + c.Unit)
+	}
+	if c.Place != "" {
+		s += " (" + c.Place + ")"
+	}
+	return s
+}

@@ -1,0 +1,50 @@
+// Command roam-lab runs the experiments of the lab on this machine, and reads
+// their results.
+//
+// It implements the verbs of roam-lab(8), each a thin layer over lab/runner,
+// lab/result, lab/report and lab/linkem. It omits everything that a host which
+// uses Roam needs: that is in roam and roamd, which the experiments run as a user
+// would. People, scripts and the verb lab of roam drive it.
+package main
+
+import (
+	"os"
+
+	"roam/internal/cli"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when the binary is linked.
+var version = "devel"
+
+func main() {
+	if status, ok := runAgent(os.Args[1:]); ok {
+		os.Exit(status)
+	}
+	a := &app{cli.NewTerminal("roam-lab", os.Stdout, os.Stderr)}
+	os.Exit(a.run(os.Args[1:]))
+}
+
+// app is one run of the command.
+type app struct{ *cli.Terminal }
+
+// run carries out one command line and returns the exit status.
+func (a *app) run(args []string) int { return a.Run(a.root(), args, nil) }
+
+// root returns the tree of commands.
+func (a *app) root() *cobra.Command {
+	root := a.Root(&cobra.Command{
+		Use:   "roam-lab",
+		Short: "Experiments in network namespaces of this machine",
+		Args:  cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("%q needs a verb: list, show, run, interop, compare, report, export or link", cmd.CommandPath())
+		},
+	}, version)
+	root.AddCommand(
+		a.listCommand(), a.showCommand(), a.runCommand(), a.interopCommand(),
+		a.compareCommand(), a.reportCommand(), a.exportCommand(), a.linkCommand(),
+	)
+	return root
+}

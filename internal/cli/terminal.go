@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Terminal is where one run of a program prints, and in which form.
+type Terminal struct {
+	Program  string // its name, before a failure and in hints
+	Out, Err io.Writer
+	Colour   bool
+	JSON     bool // print JSON in place of text
+}
+
+// NewTerminal returns the terminal of a program with these streams.
+func NewTerminal(program string, out, errw *os.File) *Terminal {
+	return &Terminal{Program: program, Out: out, Err: errw, Colour: wantsColour(out)}
+}
+
+// wantsColour follows NO_COLOR (https://no-color.org) and is true on terminals.
+func wantsColour(f *os.File) bool {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0
+}
+
+// Root prepares the command at the root of a program's tree: its version, its
+// streams, and the flag --json, which every verb has.
+func (t *Terminal) Root(root *cobra.Command, version string) *cobra.Command {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version
+	root.SetVersionTemplate(t.Program + " {{.Version}}\n")
+	root.SetOut(t.Out)
+	root.SetErr(t.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "print JSON (see "+t.Program+"(8))")
+	return root
+}
+
+// Run carries out one command line and returns the exit status. judge gives the
+// status and the hint of a failure that is none of this package; nil stands for
+// StatusFailure and no hint.
+func (t *Terminal) Run(root *cobra.Command, args []string, judge func(error) (status int, hint string)) int {
+	// Of nil cobra would make the arguments of the process.
+	root.SetArgs(append([]string{}, args...))
+	err := root.Execute()
+	if err == nil {
+		return StatusOK
+	}
+	var silent silentError
+	if errors.As(err, &silent) {
+		return silent.status
+	}
+	status, hint := StatusFailure, ""
+	if judge != nil {
+		status, hint = judge(err)
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		status = StatusUsage
+		if hint == "" {
+			hint = fmt.Sprintf("see `%s --help` or man 8 %s", t.Program, t.Program)
+		}
+	}
+	t.complain(err, hint, status)
+	return status
+}
+
+// PrintJSON writes v as one indented object or list.
+func (t *Terminal) PrintJSON(v any) error {
+	enc := json.NewEncoder(t.Out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// complain reports a failure on the error stream, in the form that was asked
+// for.
+func (t *Terminal) complain(err error, hint string, status int) {
+	if t.JSON {
+		enc := json.NewEncoder(t.Err)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(struct {
+			Error  string `json:"error"`
+			Hint   string `json:"hint,omitempty"`
+			Status int    `json:"status"`
+		}{err.Error(), hint, status})
+		return
+	}
+	fmt.Fprintf(t.Err, "%s: %v\n", t.Program, err)
+	if hint != "" {
+		fmt.Fprintf(t.Err, "hint: %s\n", hint)
+	}
+}
+
+// Warn prints something that was not asked for on the error stream.
+func (t *Terminal) Warn(format string, args ...any) {
+	fmt.Fprintf(t.Err, "warning: "+format+"\n", args...)
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestColoursAreForTerminals(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	if wantsColour(f) {
+		t.Error("colours in a file")
+	}
+	tty, err := os.Open("/dev/null") // a character device, as a terminal is
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	if !wantsColour(tty) {
+		t.Error("no colours on a terminal")
+	}
+	t.Setenv("NO_COLOR", "1")
+	if wantsColour(tty) {
+		t.Error("NO_COLOR is not heeded")
+	}
+}
+
+// TestRun ends a program in every way that a verb can.
+func TestRun(t *testing.T) {
+	judged := func(error) (int, string) { return StatusNoDaemon, "start it" }
+	for name, tc := range map[string]struct {
+		args    string
+		err     error
+		judge   func(error) (int, string)
+		status  int
+		errs    string
+		program func(*Terminal)
+	}{
+		"done":          {args: "verb"},
+		"failed":        {args: "verb", err: errors.New("disk on fire"), status: StatusFailure, errs: "prog: disk on fire\n"},
+		"judged":        {args: "verb", err: errors.New("away"), judge: judged, status: StatusNoDaemon, errs: "prog: away\nhint: start it\n"},
+		"usage":         {args: "verb", err: fmt.Errorf("a: %w", Usagef("b")), status: StatusUsage, errs: "prog: a: b\nhint: see `prog --help` or man 8 prog\n"},
+		"usage, judged": {args: "verb", err: Usage(errors.New("b")), judge: judged, status: StatusUsage, errs: "prog: b\nhint: start it\n"},
+		"silent":        {args: "verb", err: Silent(7), judge: judged, status: 7},
+		"JSON":          {args: "verb --json", err: errors.New("<fire>"), status: StatusFailure, errs: `{"error":"<fire>","status":1}` + "\n"},
+		"flag":          {args: "verb --what", status: StatusUsage, errs: "prog: unknown flag: --what\nhint: see `prog --help` or man 8 prog\n"},
+		"no verb":       {args: "vreb", status: StatusUsage, errs: "prog: \"vreb\" is not a verb of \"prog\"; did you mean \"verb\"?\nhint: see `prog --help` or man 8 prog\n"},
+		"no argument":   {args: "one", status: StatusUsage, errs: "prog: \"prog one\" needs NAME\nhint: see `prog --help` or man 8 prog\n"},
+		"two arguments": {args: "one a b", status: StatusUsage, errs: "prog: \"prog one\" takes no further argument: \"b\"\nhint: see `prog --help` or man 8 prog\n"},
+		"one":           {args: "one a"},
+		"too many":      {args: "some a b", status: StatusUsage, errs: "prog: \"prog some\" takes no further argument: \"b\"\nhint: see `prog --help` or man 8 prog\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			term := &Terminal{Program: "prog", Out: &out, Err: &errs}
+			done := func(*cobra.Command, []string) error { return tc.err }
+			root := term.Root(&cobra.Command{Use: "prog", Args: NoArgs, RunE: done}, "1.2")
+			root.AddCommand(&cobra.Command{Use: "verb", RunE: done}, &cobra.Command{Use: "one NAME", Args: Exactly("NAME"), RunE: done},
+				&cobra.Command{Use: "some [NAME]", Args: AtMost(1), RunE: done})
+			if status := term.Run(root, strings.Fields(tc.args), tc.judge); status != tc.status || errs.String() != tc.errs || out.Len() > 0 {
+				t.Errorf("status %d, want %d; out %q; errors %q, want %q", status, tc.status, &out, &errs, tc.errs)
+			}
+		})
+	}
+}
+
+// TestTable aligns text to the left and numbers to the right, and colours change
+// neither.
+func TestTable(t *testing.T) {
+	var text, coloured bytes.Buffer
+	for _, out := range []*bytes.Buffer{&text, &coloured} {
+		term := &Terminal{Colour: out == &coloured}
+		table := term.Table("NAME", "N", "STATE")
+		table.Row(Text("größer"), Number("%d", 5), Cell{Text: "up", Colour: Green})
+		table.Row(Text("b"), Number("%d", 1234), Text("%s", OrDash("")))
+		table.Print(out)
+	}
+	if want := "NAME       N  STATE\ngrößer     5  up\nb       1234  -\n"; text.String() != want {
+		t.Errorf("got\n%swant\n%s", &text, want)
+	}
+	plain := strings.NewReplacer("\x1b["+Bold+"m", "", "\x1b["+Green+"m", "", "\x1b[0m", "").Replace(coloured.String())
+	lines := strings.Split(plain, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	if strings.Join(lines, "\n") != text.String() || coloured.String() == text.String() {
+		t.Errorf("in colour: %q", &coloured)
+	}
+}
+
+func TestPrintJSON(t *testing.T) {
+	var out bytes.Buffer
+	term := &Terminal{Out: &out}
+	if err := term.PrintJSON(map[string]string{"a": "<b>"}); err != nil || out.String() != "{\n  \"a\": \"<b>\"\n}\n" {
+		t.Errorf("%v: %q", err, &out)
+	}
+}

@@ -1,0 +1,43 @@
+package arm
+
+import (
+	"context"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/sim"
+)
+
+// Plain is plain IPv6 through the same schedule: the control that fails.
+var Plain Simulated = plain{}
+
+type plain struct{}
+
+func (plain) Name() string             { return "plain" }
+func (plain) Title() string            { return "plain IPv6" }
+func (plain) Traits() Traits           { return Traits{Moves: true} }
+func (plain) Tools() map[string]string { return nil }
+func (plain) Wrap() []string           { return nil }
+
+func (plain) Setup(_ context.Context, net *Net) (System, error) {
+	return idle{}, net.nameHosts(everyHost)
+}
+
+func (plain) Nodes(net *sim.Network, mn, cn roam.NID, _ ilnp.Mode) (mobile, peer *sim.Node) {
+	return net.AddPlainNode("mn", mn, sim.Problem), net.AddPlainNode("cn1", cn, sim.Problem)
+}
+
+func (plain) Meet(*sim.Node, *sim.Node, roam.L64) {}
+func (plain) SetMode(*sim.Node, ilnp.Mode)        {}
+func (plain) SetUse(*sim.Node, roam.LinkID, bool) {}
+
+// idle is a system that does nothing, whatever happens.
+type idle struct{}
+
+func (idle) Attached(context.Context, *End, string) error          { return nil }
+func (idle) Usable(context.Context, *End, string, time.Time) error { return nil }
+func (idle) Leaving(context.Context, *End, string) error           { return nil }
+func (idle) Detached(context.Context, *End, string) error          { return nil }
+func (idle) Mode(context.Context, *End, string) error              { return nil }
+func (idle) Use(context.Context, *End, string, bool) error         { return nil }

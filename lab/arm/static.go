@@ -1,0 +1,12 @@
+package arm
+
+// Static is plain IPv6 on the first link, where nothing ever happens: the
+// reference that every figure is set beside.
+var Static Simulated = static{}
+
+// static differs from plain IPv6 in its schedule only.
+type static struct{ plain }
+
+func (static) Name() string   { return "static" }
+func (static) Title() string  { return "IPv6 that never moves" }
+func (static) Traits() Traits { return Traits{Survives: true} }
