@@ -21,14 +21,10 @@ var Places = map[string]int{
 
 // rank orders the programs of one hook: the lowest runs first.
 func (s *Set) rank(set string, ingress bool) int {
-	places := s.opts.Places
-	if places == nil {
-		places = Places
-	}
 	if ingress {
-		return places[set]
+		return s.opts.Places[set]
 	}
-	return -places[set]
+	return -s.opts.Places[set]
 }
 
 // anchor returns the position of a new tcx link of this set among those of other sets

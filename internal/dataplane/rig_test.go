@@ -128,6 +128,9 @@ func (r *rig) spec(digit int32, size uint32) *ebpf.CollectionSpec {
 func (r *rig) open(opts Options, abi uint32, spec *ebpf.CollectionSpec) (*Set, *object) {
 	r.t.Helper()
 	opts.Dir, opts.Classic = r.dir+"/pins", hostnet.Classic{}
+	if opts.Places == nil {
+		opts.Places = map[string]int{"one": 1, "two": 2, flatSet: 0}
+	}
 	s, err := Open(opts)
 	r.must(err)
 	o := &object{}

@@ -53,6 +53,12 @@ func Open(opts Options) (*Set, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise memory limit for eBPF: %w", err)
 	}
+	if opts.Places == nil {
+		opts.Places = Places
+	}
+	if _, placed := opts.Places[opts.Name]; !placed {
+		return nil, fmt.Errorf("set %s has no place among the programs of a link", opts.Name)
+	}
 	s := &Set{opts: opts}
 	if err := os.MkdirAll(s.Dir(), 0o700); err != nil {
 		return nil, fmt.Errorf("make pin directory: %w", err)

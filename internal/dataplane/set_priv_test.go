@@ -7,6 +7,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"roam/internal/hostnet"
 )
 
 // value reads the table of an object.
@@ -20,9 +22,14 @@ func (r *rig) value(o *object) (v uint64) {
 // programs give way before TakeOver. The same number keeps them, unless the maps have
 // another shape.
 func TestABIOfEachSet(t *testing.T) {
+	t.Run("as the kernel can", func(t *testing.T) { abiOfEachSet(t, false) })
+	t.Run("clsact", func(t *testing.T) { abiOfEachSet(t, true) })
+}
+
+func abiOfEachSet(t *testing.T, classic bool) {
 	r := newRig(t)
 	for _, name := range []string{"one", "two"} {
-		s, o := r.open(Options{Name: name}, 1, r.spec(1, 8))
+		s, o := r.open(Options{Name: name, NoTCX: classic}, 1, r.spec(1, 8))
 		r.must(o.Table.Put(uint32(0), uint64(77)))
 		r.attach(s, o)
 		o.close()
@@ -38,7 +45,7 @@ func TestABIOfEachSet(t *testing.T) {
 		{"the other set", "two", 1, 8, true},
 		{"another shape", "two", 1, 16, false},
 	} {
-		s, o := r.open(Options{Name: c.name}, c.abi, r.spec(2, c.size))
+		s, o := r.open(Options{Name: c.name, NoTCX: classic}, c.abi, r.spec(2, c.size))
 		if c.size == 8 {
 			if kept := r.value(o) == 77; kept != c.kept {
 				t.Errorf("%s: table kept: %t", c.what, kept)
@@ -116,6 +123,13 @@ func (r *rig) linkID(s *Set) link.ID {
 	info, err := l.Info()
 	r.must(err)
 	return info.ID
+}
+
+// A set that has no place is refused: under clsact two of them would replace each other.
+func TestSetWithoutAPlace(t *testing.T) {
+	if s, err := Open(Options{Dir: t.TempDir(), Name: "unknown", Classic: hostnet.Classic{}}); err == nil {
+		t.Errorf("set %s is opened", s.Dir())
+	}
 }
 
 // Remove leaves no pins of any set, nor of the layout before.

@@ -28,8 +28,7 @@ func (e *Engine) pathsChanged(now time.Time, o ilnp.PathsChanged) {
 	if !made {
 		return // nothing is sent on its paths
 	}
-	if e.narrowed(now, o.Key) && o.Why.Has(roam.PathsAdded|roam.PathsLost|roam.PathsReordered) {
-		delete(e.tooBig, o.Key)
+	if e.pathMTUs.HandlePaths(now, o.Key, o.Why) {
 		e.report("forget path MTU", e.cfg.Network.FlushPMTU(e.sessionAddr(o.Key.Remote).Addr()))
 	}
 	resync := e.cfg.Show && p.State == ilnp.Established

@@ -95,7 +95,7 @@ func TestConnectionsAreAssisted(t *testing.T) {
 		e.keep(p)
 		e.cfg.Plane = &kernel{all: []dataplane.Connection{stalledTo(e, name, 4001), stalledTo(e, peerNID+1, 4002)}}
 		now := time.Now()
-		e.execute(ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded})
+		e.execute(time.Now(), ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded})
 		if !e.assistNow(t, now) || len(o.injected) != 1 {
 			t.Fatalf("%s: %d packets for our stack", which, len(o.injected))
 		}
@@ -121,7 +121,7 @@ func TestConnectionsAreAssisted(t *testing.T) {
 func TestNoEntryNoAssistance(t *testing.T) {
 	e, _ := withSession(t, ilnp.Established)
 	e.cfg.Plane = &kernel{}
-	e.execute(ilnp.PathsChanged{Key: ilnp.SessionKey{Local: ourNID, Remote: peerNID + 1}, Why: roam.PathsAdded})
+	e.execute(time.Now(), ilnp.PathsChanged{Key: ilnp.SessionKey{Local: ourNID, Remote: peerNID + 1}, Why: roam.PathsAdded})
 	if e.assistNow(t, time.Now()) {
 		t.Error("a list was made")
 	}
@@ -144,13 +144,13 @@ func TestResyncsCountWithTheNonce(t *testing.T) {
 		e.cfg.Plane = k
 		if c.counted { // it has sent one
 			now := time.Now()
-			e.execute(ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded})
+			e.execute(time.Now(), ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded})
 			e.assistNow(t, now)
 			next, _ := e.assist.PollTimeout()
 			e.assistNow(t, next)
 			o.resent, o.injected = nil, nil
 		}
-		e.handlePlane(dataplane.Event{Kind: dataplane.Control, Link: 7, Key: sessionKey, Packet: built(t)(c.resync.Build(them, us))})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Control, Link: 7, Key: sessionKey, Packet: built(t)(c.resync.Build(them, us))})
 		e.assistNow(t, time.Now())
 		if len(o.resent) != c.answers || len(o.injected) != c.ours || (len(e.refused) == 1) != c.refused || (e.Opened(sessionKey) == 1) != c.counted {
 			t.Errorf("%s: %d answers, %d to our stack, refused %v, %d opened", name, len(o.resent), len(o.injected), e.refused, e.Opened(sessionKey))
@@ -169,7 +169,7 @@ func TestNothingWaitsForAList(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
 	k := &kernel{all: []dataplane.Connection{stalledTo(e, peerNID, 4001)}, begun: make(chan struct{}), done: make(chan struct{})}
 	e.cfg.Plane = k
-	change := func() { e.execute(ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded}) }
+	change := func() { e.execute(time.Now(), ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded}) }
 	change()
 	e.assistTCP(time.Now())
 	<-k.begun
@@ -188,7 +188,7 @@ func TestNothingWaitsForAList(t *testing.T) {
 		t.Errorf("told %d times, want once", len(o.injected))
 	}
 	<-k.begun
-	e.execute(ilnp.Delete{Key: sessionKey})
+	e.execute(time.Now(), ilnp.Delete{Key: sessionKey})
 	k.done <- struct{}{}
 	e.listed(time.Now(), <-e.lists)
 	if len(o.injected) != 1 {

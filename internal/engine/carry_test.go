@@ -2,7 +2,9 @@ package engine
 
 import (
 	"testing"
+	"time"
 
+	"roam"
 	"roam/ilnp"
 	dataplane "roam/internal/dataplane/ilnphost"
 	ilnpwire "roam/wire/ilnp"
@@ -21,7 +23,7 @@ func TestErrorsInUDP(t *testing.T) {
 	theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}
 	packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, m))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
 	if len(o.sent) != 1 {
 		t.Fatalf("%d packets sent", len(o.sent))
 	}
@@ -30,7 +32,7 @@ func TestErrorsInUDP(t *testing.T) {
 	}
 	m.Quoted = built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 	packet = built(t)(ilnpwire.BuildError(them, us, theirNonce, m))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.Encapsulate(packet, udpPort))})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.Encapsulate(packet, udpPort))})
 	if len(o.injected) != 1 {
 		t.Errorf("an error in UDP did not reach our stack: %v", e.refused)
 	}
@@ -43,7 +45,7 @@ func TestNobodyListens(t *testing.T) {
 	e.cfg.UDPPort = udpPort
 	ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: built(t)(ilnpwire.Encapsulate(ours, udpPort))}
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, m))})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, m))})
 	if len(o.injected) != 0 || len(e.refused) != 0 {
 		t.Errorf("injected %d, refused %v", len(o.injected), e.refused)
 	}
@@ -57,11 +59,11 @@ func TestTooBig(t *testing.T) {
 	m := ilnpwire.ErrorMessage{Type: ilnpwire.TypePacketTooBig, Param: 1400, Quoted: ours}
 	router := us
 	router.NID = 9
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.BuildError(router, us, ilnp.Nonce{}, m))})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: built(t)(ilnpwire.BuildError(router, us, ilnp.Nonce{}, m))})
 	if e.TooBig(sessionKey) != 1400 || len(o.injected) != 1 {
 		t.Errorf("remembers %d, injected %d", e.TooBig(sessionKey), len(o.injected))
 	}
-	e.execute(ilnp.TooBig{Key: sessionKey, MTU: 1280})
+	e.execute(time.Now(), ilnp.TooBig{Key: sessionKey, MTU: 1280})
 	if len(o.injected) != 2 {
 		t.Fatalf("injected %d", len(o.injected))
 	}
@@ -72,5 +74,12 @@ func TestTooBig(t *testing.T) {
 	got, err := ilnpwire.ParseError(p.Payload)
 	if err != nil || got.Type != ilnpwire.TypePacketTooBig || got.Param != 1280 || p.Dst != e.sessionAddr(ourNID) {
 		t.Errorf("our stack sees %+v in %+v, %v", got, p, err)
+	}
+	// That was the size of a path, which it is to forget when there is another one.
+	for range 2 {
+		e.execute(time.Now(), ilnp.PathsChanged{Key: sessionKey, Why: roam.PathsAdded})
+	}
+	if len(o.flushed) != 1 || o.flushed[0] != e.sessionAddr(peerNID).Addr() || e.TooBig(sessionKey) != 0 {
+		t.Errorf("forgotten for %v, remembers %d", o.flushed, e.TooBig(sessionKey))
 	}
 }

@@ -55,15 +55,15 @@ func TestFirstPacketsAreCopied(t *testing.T) {
 			e.entries[sessionKey] = p
 		}
 		for mark, proto := range []uint8{ip6.ICMPv6, ip6.TCP, ip6.TCP, ip6.UDP, ip6.UDP} {
-			e.handlePlane(dataplane.Event{Kind: c.kind, Key: sessionKey, Packet: firstOf(t, e, proto, byte(mark))})
+			e.handlePlane(time.Now(), dataplane.Event{Kind: c.kind, Key: sessionKey, Packet: firstOf(t, e, proto, byte(mark))})
 		}
 		if c.after != nil {
 			c.after(&p)
 		}
-		e.upsert(p)
+		e.upsert(time.Now(), p)
 		o.resent = nil
 		for _, datagram := range []bool{false, true, true, false} {
-			e.execute(ilnp.Copy{Key: sessionKey, Datagram: datagram})
+			e.execute(time.Now(), ilnp.Copy{Key: sessionKey, Datagram: datagram})
 		}
 		if len(o.copied) != c.want || len(o.resent) != 0 {
 			t.Errorf("%s: %d packets copied, want %d", c.name, len(o.copied), c.want)
@@ -78,27 +78,6 @@ func TestFirstPacketsAreCopied(t *testing.T) {
 				t.Errorf("%s: copy %d has no sound checksum", c.name, i)
 			}
 		}
-	}
-}
-
-// What is kept is bounded, in number and in time, and ends with the session.
-func TestFirstPacketsAreBounded(t *testing.T) {
-	var f firsts
-	e, _ := withSession(t, ilnp.Initiated)
-	now, packet := time.Now(), firstOf(t, e, ip6.UDP, 0)
-	for i := range 3 * firstsInAll {
-		f.add(now, ilnp.SessionKey{Local: ourNID, Remote: roam.NID(i)}, packet)
-	}
-	if len(f.of) > firstsInAll || len(f.order) > firstsInAll {
-		t.Errorf("%d sessions kept", len(f.of))
-	}
-	f.add(now.Add(2*firstsLife), sessionKey, packet)
-	if len(f.of) != 1 || len(f.order) != 1 {
-		t.Errorf("%d kept after their time", len(f.of))
-	}
-	f.forget(sessionKey)
-	if len(f.of) != 0 {
-		t.Error("kept after the session's end")
 	}
 }
 
@@ -117,7 +96,7 @@ func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
 					Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce, Packet: bytes.Clone(packets[rule])})
 			}
 			for _, ev := range evs[:len(evs)-late] {
-				e.holdPending(ev)
+				e.holdPending(time.Now(), ev)
 			}
 			p.left = evs[len(evs)-late:]
 			e.admit(ilnp.Admit{Pending: ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}, Key: sessionKey})
@@ -143,34 +122,4 @@ func ofBothRules(t *testing.T) map[xlate.Rule][]byte {
 		packets[rule] = built(t)(xlate.Outward(b, peer))
 	}
 	return packets
-}
-
-// A packet that waits for its sender's validation shows its rule: the session begins
-// with it. A damaged one, and one without nonce, show none.
-func TestRuleOfHeldPackets(t *testing.T) {
-	packets := ofBothRules(t)
-	damaged := bytes.Clone(packets[xlate.RuleIPv6])
-	damaged[len(damaged)-1] ^= 1
-	for name, c := range map[string]struct {
-		packet []byte
-		nonce  ilnp.Nonce
-		told   ilnp.FoundRule
-		want   ilnp.FoundRule
-	}{
-		"over the addresses": {packets[xlate.RuleIPv6], theirNonce, ilnp.NotFound, ilnp.FoundIPv6},
-		"over the NIDs":      {packets[xlate.RuleRFC6741], theirNonce, ilnp.NotFound, ilnp.FoundRFC6741},
-		"damaged":            {damaged, theirNonce, ilnp.NotFound, ilnp.NotFound},
-		"without nonce":      {packets[xlate.RuleRFC6741], ilnp.Nonce{}, ilnp.NotFound, ilnp.NotFound},
-		"a probe":            {packets[xlate.RuleRFC6741], theirNonce, ilnp.FoundProbe, ilnp.FoundProbe},
-	} {
-		if got := foundIn(dataplane.Event{Packet: c.packet, Nonce: c.nonce, Found: c.told}); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-	var rule oneRule
-	for _, b := range [][]byte{damaged, packets[xlate.RuleRFC6741]} {
-		if !rule.takes(dataplane.Event{Packet: b, Nonce: theirNonce}) {
-			t.Error("a damaged packet makes the rule")
-		}
-	}
 }

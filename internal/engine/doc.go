@@ -2,7 +2,7 @@
 // goroutine feeds it what the network and the data plane report, carries out
 // what it wants done, in order, and arms one timer.
 //
-// The engine decides nothing about the protocol; it holds first packets until
-// their session exists, translates ICMPv6 errors by means of wire/xlate, and
-// keeps the table of uplinks.
+// The engine decides nothing about the protocol. It feeds ilnp/slowpath with the packets
+// that the data plane hands over, and tcpassist with lists of TCP connections, and keeps
+// the table of uplinks. It reads the clock once for each event.
 package engine

@@ -3,17 +3,15 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
 
 	"roam"
 	"roam/ilnp"
+	"roam/ilnp/slowpath"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
 	"roam/internal/rawio"
@@ -96,10 +94,7 @@ type Config struct {
 
 const (
 	activityEvery = time.Second
-	// adoptWithin is how long a successor waits for the locators of the
-	// sessions that it found before it believes that they are gone.
-	adoptWithin = 2 * time.Second
-	secretEvery = 10 * time.Minute
+	secretEvery   = 10 * time.Minute
 	// urgentInARow bounds what is handled before everything else has a turn.
 	urgentInARow = 64
 )
@@ -118,7 +113,7 @@ type Engine struct {
 	cfg      Config
 	core     *ilnp.Core
 	runsRoam func(ilnp.SessionKey) bool
-	commands chan func()
+	commands chan func(now time.Time)
 	done     chan struct{}
 	links    map[roam.LinkID]hostnet.Uplink
 	locals   map[roam.LinkLocator]uint64 // when each was last wanted, as a count
@@ -130,20 +125,18 @@ type Engine struct {
 	serverAddrs []netip.Addr
 	entries     map[ilnp.SessionKey]ilnp.Entry
 	names       map[ilnp.SessionKey]ilnp.SessionKey // of sessions that have a second alias: by that, the key
-	unsure      unsure
+	pending     slowpath.PendingQueue
 	traffic     map[ilnp.SessionKey]dataplane.Traffic
-	held        held
-	firsts      firsts
-	excess      held // what exceeds the allowance of pending peers
+	held        slowpath.Queue // first packets
+	copies      slowpath.Copies
+	excess      slowpath.Queue // what exceeds the allowance of pending peers
 	refused     map[string]uint64
 	noRoomTold  time.Time // when the log told last of a session without an entry
 	lastForged  dataplane.Refusal
-	tooBig      map[ilnp.SessionKey]int // what the last Packet Too Big of a session named
+	pathMTUs    slowpath.PathMTUs
 	assist      *tcpassist.Machine[ilnp.SessionKey]
-	lists       chan list // of connections, for assist; at most one is under way
-	began       time.Time
+	lists       chan list         // of connections, for assist; at most one is under way
 	later       []dataplane.Event // of pending peers, met while looking for those of another one
-	adopted     bool              // sessions of a predecessor were found
 	saver       saver
 	recorder    saver     // the same for the next boot
 	saved       time.Time // when a save was last asked for
@@ -157,7 +150,7 @@ func New(cfg Config) *Engine {
 		cfg:      cfg,
 		core:     cfg.Core,
 		runsRoam: cfg.Core.RunsRoam,
-		commands: make(chan func()),
+		commands: make(chan func(time.Time)),
 		done:     make(chan struct{}),
 		links:    make(map[roam.LinkID]hostnet.Uplink),
 		locals:   make(map[roam.LinkLocator]uint64),
@@ -165,12 +158,10 @@ func New(cfg Config) *Engine {
 		entries:  make(map[ilnp.SessionKey]ilnp.Entry),
 		names:    make(map[ilnp.SessionKey]ilnp.SessionKey),
 		refused:  make(map[string]uint64),
-		tooBig:   make(map[ilnp.SessionKey]int),
-		held:     held{perSession: heldPerSession, inAll: heldInAll},
-		excess:   held{perSession: excessPerSession, inAll: excessInAll},
+		held:     slowpath.NewFirstQueue(),
+		excess:   slowpath.NewExcessQueue(),
 		assist:   tcpassist.New[ilnp.SessionKey](),
 		lists:    make(chan list, 1),
-		began:    time.Now(),
 		saver:    saver{file: cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},
 		recorder: saver{file: cfg.RecordFile, after: recordAfter, write: record, done: make(chan written, 1)},
 	}
@@ -185,7 +176,7 @@ func New(cfg Config) *Engine {
 func (e *Engine) Do(ctx context.Context, f func(now time.Time)) error {
 	finished := make(chan struct{})
 	select {
-	case e.commands <- func() { f(time.Now()); e.drain(); close(finished) }:
+	case e.commands <- func(now time.Time) { f(now); e.drain(now); close(finished) }:
 	case <-e.done:
 		return ErrStopped
 	case <-ctx.Done():
@@ -207,12 +198,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	loadList := sync.OnceFunc(func() {
 		go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
 	})
-	activity := time.NewTicker(activityEvery)
-	defer activity.Stop()
-	secret := time.NewTicker(secretEvery)
-	defer secret.Stop()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	c := clocks{time.NewTicker(activityEvery), time.NewTicker(secretEvery), time.NewTimer(0)}
+	defer c.stop()
 	for {
 		// Pending peers wait while correspondents have something to say, but timers
 		// do not wait for ever.
@@ -220,49 +207,76 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		e.takeLater()
 		e.assistTCP(time.Now())
-		e.arm(timer)
-		select {
-		case <-ctx.Done():
+		e.arm(c.timer)
+		handle, err := e.await(ctx, c, loadList)
+		if errors.Is(err, errDone) {
 			return e.saveLast()
-		case ev, ok := <-e.cfg.Network.Events():
-			if !ok {
-				return errNetworkEnded
-			}
-			e.handleNetwork(ev)
-		case ev, ok := <-e.cfg.Plane.Urgent():
-			if !ok {
-				return errPlaneEnded
-			}
-			e.handlePlane(ev)
-		case ev, ok := <-e.cfg.Plane.Requests():
-			if !ok {
-				return errPlaneEnded
-			}
-			e.handlePlane(ev)
-		case ev, ok := <-e.cfg.Plane.Unvalidated():
-			if !ok {
-				return errPlaneEnded
-			}
-			e.handlePlane(ev)
-		case m := <-e.cfg.Reassembled:
-			e.handleReassembled(m)
-		case f := <-e.commands:
-			f()
-		case <-activity.C:
-			e.readActivity()
-			loadList()
-		case <-secret.C:
-			e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
-		case l := <-e.lists:
-			e.listed(time.Now(), l)
-		case w := <-e.saver.done:
-			e.report("save sessions", e.saver.written(w))
-		case w := <-e.recorder.done:
-			e.report("save sessions", e.recorder.written(w))
-		case <-timer.C:
-			e.handleTimer()
+		} else if err != nil {
+			return err
 		}
-		e.drain()
+		now := time.Now() // what is done for one event is done at one time
+		handle(now)
+		e.drain(now)
+	}
+}
+
+// clocks are what the engine wakes up by.
+type clocks struct {
+	activity, secret *time.Ticker
+	timer            *time.Timer // see arm
+}
+
+func (c clocks) stop() {
+	c.activity.Stop()
+	c.secret.Stop()
+	c.timer.Stop()
+}
+
+// errDone is that of await when the engine is to end.
+var errDone = errors.New("the engine is to end")
+
+// await waits for the next event, and returns what handles it. With the first reading of
+// activity, loadList is called.
+func (e *Engine) await(ctx context.Context, c clocks, loadList func()) (handle func(now time.Time), err error) {
+	ofPlane := func(ev dataplane.Event, ok bool) (func(time.Time), error) {
+		if !ok {
+			return nil, errPlaneEnded
+		}
+		return func(now time.Time) { e.handlePlane(now, ev) }, nil
+	}
+	saved := func(s *saver, w written) (func(time.Time), error) {
+		return func(time.Time) { e.report("save sessions", s.written(w)) }, nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, errDone
+	case ev, ok := <-e.cfg.Network.Events():
+		if !ok {
+			return nil, errNetworkEnded
+		}
+		return func(now time.Time) { e.handleNetwork(now, ev) }, nil
+	case ev, ok := <-e.cfg.Plane.Urgent():
+		return ofPlane(ev, ok)
+	case ev, ok := <-e.cfg.Plane.Requests():
+		return ofPlane(ev, ok)
+	case ev, ok := <-e.cfg.Plane.Unvalidated():
+		return ofPlane(ev, ok)
+	case m := <-e.cfg.Reassembled:
+		return func(now time.Time) { e.handleReassembled(now, m) }, nil
+	case f := <-e.commands:
+		return f, nil
+	case <-c.activity.C:
+		return func(now time.Time) { e.readActivity(now); loadList() }, nil
+	case <-c.secret.C:
+		return func(time.Time) { e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret()) }, nil
+	case l := <-e.lists:
+		return func(now time.Time) { e.listed(now, l) }, nil
+	case w := <-e.saver.done:
+		return saved(&e.saver, w)
+	case w := <-e.recorder.done:
+		return saved(&e.recorder, w)
+	case <-c.timer.C:
+		return e.handleTimer, nil
 	}
 }
 
@@ -273,8 +287,9 @@ func (e *Engine) takeUrgent() bool {
 		if !ok {
 			return false // Run notices
 		}
-		e.handlePlane(ev)
-		e.drain()
+		now := time.Now()
+		e.handlePlane(now, ev)
+		e.drain(now)
 		return true
 	default:
 		return false
@@ -303,8 +318,7 @@ func (e *Engine) arm(timer *time.Timer) {
 	timer.Reset(max(time.Until(at), 0))
 }
 
-func (e *Engine) handleTimer() {
-	now := time.Now()
+func (e *Engine) handleTimer(now time.Time) {
 	e.checkSome(now)
 	e.save(now)
 	if at, ok := e.core.PollTimeout(); ok && !now.Before(at) {
@@ -312,8 +326,7 @@ func (e *Engine) handleTimer() {
 	}
 }
 
-func (e *Engine) readActivity() {
-	now := time.Now()
+func (e *Engine) readActivity(now time.Time) {
 	acts, traffic, err := e.cfg.Plane.Activity()
 	if err != nil {
 		e.report("read activity", err)
@@ -340,126 +353,6 @@ func (e *Engine) readHeard() {
 		return
 	}
 	e.core.HandleHeard(acts)
-}
-
-// start brings the core to the present state of the host before the data plane
-// is touched, so that sessions of an earlier process are not interrupted.
-func (e *Engine) start(ctx context.Context) error {
-	if err := e.restore(); err != nil {
-		// Sessions that cannot be restored end; the host still comes up.
-		e.cfg.Log.Warn("sessions of the last run are lost", "err", err)
-	}
-	if e.cfg.OnRestored != nil {
-		e.cfg.OnRestored(time.Now())
-	}
-	missing := make(map[roam.LinkLocator]bool)
-	for _, l := range e.inUse() {
-		missing[l] = true
-	}
-	e.adopting, e.adopted = true, len(missing) > 0
-	deadline := time.NewTimer(adoptWithin)
-	defer deadline.Stop()
-	for len(missing) > 0 {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline.C:
-			clear(missing)
-		case ev, ok := <-e.cfg.Network.Events():
-			if !ok {
-				return errNetworkEnded // before the rows of locators that nobody has seen go
-			}
-			e.handleNetwork(ev)
-			switch ev := ev.(type) {
-			case hostnet.LocatorChanged:
-				if ev.Present {
-					delete(missing, ev.LinkLocator)
-				}
-			case hostnet.LinkGone:
-				maps.DeleteFunc(missing, func(l roam.LinkLocator, _ bool) bool { return l.Link == ev.Link })
-			}
-		}
-	}
-	e.adopting = false
-	e.writeUplinks()
-	for _, p := range e.core.Snapshot() {
-		e.permitted(time.Now(), p) // the core leaves its obstructed paths
-	}
-	e.drainInto(func(o ilnp.Output) {
-		switch o.(type) {
-		case ilnp.Upsert, ilnp.Delete: // all at once, below
-		case ilnp.PathsChanged: // its connections have not been there to see it
-		default:
-			e.execute(o)
-		}
-	})
-	all := e.core.Snapshot()
-	for i, p := range all {
-		all[i] = e.permitted(time.Now(), p)
-	}
-	e.writeObstructed()
-	if err := e.sync(all); err != nil {
-		return err
-	}
-	if err := e.cfg.Plane.TakeOver(); err != nil {
-		return fmt.Errorf("take over from the last run: %w", err)
-	}
-	return nil
-}
-
-// inUse returns the locators that sessions of an earlier process send from: as its
-// programs do, or, where these go on with maps of their own, as it has left word.
-func (e *Engine) inUse() []roam.LinkLocator {
-	if !e.cfg.Plane.Behind() {
-		return e.cfg.Plane.UplinksInUse()
-	}
-	var list []roam.LinkLocator
-	for _, p := range e.core.Snapshot() {
-		for _, path := range p.Paths {
-			list = append(list, path.Local)
-		}
-	}
-	return list
-}
-
-// sync brings the data plane up to date. There may be more sessions than room, as less
-// is configured than was: those without an entry are not among pairs (see upsert).
-func (e *Engine) sync(all []ilnp.Entry) error {
-	err := e.cfg.Plane.Sync(all)
-	full := errors.Is(err, dataplane.ErrFull)
-	if err != nil && !full {
-		return fmt.Errorf("bring the data plane up to date: %w", err)
-	}
-	for _, p := range all {
-		if !full || e.cfg.Plane.Upsert(p) == nil {
-			e.keep(p)
-		}
-	}
-	if n := len(all) - len(e.entries); n > 0 {
-		e.report("keep all sessions of the last run", fmt.Errorf("%d of %d: %w", n, len(all), dataplane.ErrFull))
-	}
-	return nil
-}
-
-// restore takes the sessions of the last run. Where the data plane was removed
-// since, by command or by a reboot, so was the file for a successor.
-func (e *Engine) restore() error {
-	take := e.core.Restore
-	b, err := os.ReadFile(e.cfg.StateFile)
-	if errors.Is(err, os.ErrNotExist) && e.cfg.RecordFile != "" {
-		take = e.core.Recall
-		b, err = os.ReadFile(e.cfg.RecordFile)
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read sessions of the last run: %w", err)
-	}
-	if err := take(time.Now(), b); err != nil {
-		return fmt.Errorf("restore sessions of the last run: %w", err)
-	}
-	return nil
 }
 
 // report logs an error that does not end the daemon.

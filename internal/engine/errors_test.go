@@ -35,7 +35,7 @@ var (
 // outside records what an engine sends to the wire, by the kernel's routes and
 // past them, and to its own stack.
 type outside struct {
-	destroyed                    []netip.Addr
+	destroyed, flushed           []netip.Addr
 	sent, past, injected, resent [][]byte
 	copied                       [][]byte
 	fails                        error // what Send returns
@@ -70,10 +70,15 @@ func (o *outside) ResendMarked(_ roam.LinkID, _ net.HardwareAddr, p []byte, mark
 	return nil
 }
 
-// Events, Device and FlushPMTU make it a Network too.
+// Events and Device make it a Network too.
 func (o *outside) Events() <-chan hostnet.Event { return nil }
 func (o *outside) Device() hostnet.Device       { return hostnet.Device{Index: 2, PeerIndex: 3} }
-func (o *outside) FlushPMTU(netip.Addr) error   { return nil }
+
+// FlushPMTU remembers for whom a path MTU was forgotten.
+func (o *outside) FlushPMTU(a netip.Addr) error {
+	o.flushed = append(o.flushed, a)
+	return nil
+}
 
 // DestroySockets remembers whose sockets were destroyed.
 func (o *outside) DestroySockets(a netip.Addr) error {
@@ -135,7 +140,7 @@ func TestErrorsOfACorrespondent(t *testing.T) {
 		e, o := withSession(t, c.state)
 		packet := built(t)(ilnpwire.BuildError(c.from, us, c.nonce, ilnpwire.ErrorMessage{
 			Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: ours}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if got := len(o.injected) == 1; got != c.passes {
 			t.Errorf("%s: handed to our stack: %t, refused %v", c.name, got, e.refused)
 		}
@@ -165,7 +170,7 @@ func TestErrorsOverNIDs(t *testing.T) {
 		if err := ilnpwire.FinishOverNIDs(packet); err != nil {
 			t.Fatal(err)
 		}
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if len(o.injected) != want {
 			t.Errorf("%d errors for our stack, want %d; refused %v", len(o.injected), want, e.refused)
 		}
@@ -177,7 +182,7 @@ func TestErrorsOverNIDs(t *testing.T) {
 	theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 	packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
 		ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
-	e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
 	if len(o.sent) != 1 {
 		t.Fatalf("%d errors sent, refused %v", len(o.sent), e.refused)
 	}
@@ -210,7 +215,7 @@ func TestErrorsThatAnswerProbes(t *testing.T) {
 	}{{roam.ILV{NID: 9, L64: there}, ilnp.Initiated}, {them, ilnp.Established}} {
 		o.injected = nil
 		packet := built(t)(ilnpwire.BuildError(c.from, us, theirNonce, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: probe}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if got := core.Peers(now)[0].State; got != c.state || (c.state == ilnp.Established && len(o.injected) > 0) {
 			t.Errorf("an error from %v: session %v, %d for our stack", c.from, got, len(o.injected))
 		}
@@ -227,7 +232,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
 			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorOut, Key: sessionKey, Packet: packet})
 		if len(o.sent) != 1 {
 			t.Fatalf("state %v: %d packets sent, refused %v", state, len(o.sent), e.refused)
 		}
@@ -254,7 +259,7 @@ func TestErrorsAboutCollisions(t *testing.T) {
 		peer := roam.ILV{NID: peerNID, L64: at}
 		ours := built(t)(ilnpwire.BuildEcho(us, peer, ourNonce, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(peer, us, n, ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: ours}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: key, Packet: packet})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: key, Packet: packet})
 	}
 	for at, c := range map[roam.L64]struct {
 		nonce ilnp.Nonce
@@ -293,7 +298,7 @@ func TestParameterProblems(t *testing.T) {
 		ours := built(t)(ilnpwire.BuildEcho(us, them, ourNonce, true, 1, 1, make([]byte, 40)))
 		packet := built(t)(ilnpwire.BuildError(them, us, ilnp.Nonce{}, ilnpwire.ErrorMessage{
 			Type: ilnpwire.TypeParameterProblem, Code: c.code, Param: c.param, Quoted: ours}))
-		e.handlePlane(dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.ErrorIn, Link: 7, Key: sessionKey, Packet: packet})
 		if got := len(o.injected) == 1; got != c.passes {
 			t.Errorf("%s: handed to our stack: %t, want %t; refused %v", c.name, got, c.passes, e.refused)
 		}

@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"roam"
 	"roam/ilnp"
 	"roam/internal/rawio"
+	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
@@ -57,7 +57,7 @@ const noRoute = "packet of ours on a link without a route"
 // handleReassembled takes a Locator Update that came in fragments. The data
 // plane let each one pass because of its nonce, and turned its addresses into
 // session addresses; the core gets the packet as if it had come whole.
-func (e *Engine) handleReassembled(m rawio.Message) {
+func (e *Engine) handleReassembled(now time.Time, m rawio.Message) {
 	src, dst := roam.ILVFromAddr(m.Src), roam.ILVFromAddr(m.Dst)
 	if src.L64 != e.cfg.SessionPrefix || dst.L64 != e.cfg.SessionPrefix {
 		e.refused["Locator Update in fragments from outside of a session"]++
@@ -69,28 +69,10 @@ func (e *Engine) handleReassembled(m rawio.Message) {
 		return
 	}
 	path := p.Paths[0]
-	packet, err := asWhole(roam.ILV{NID: p.RemoteNID, L64: path.Remote}, roam.ILV{NID: p.LocalNID, L64: path.Local.L64}, p.RemoteNonce, m.Body)
+	packet, err := ilnpwire.Reassembled(roam.ILV{NID: p.RemoteNID, L64: path.Remote}, roam.ILV{NID: p.LocalNID, L64: path.Local.L64}, p.RemoteNonce, m.Body)
 	if err != nil {
 		e.refused["Locator Update in fragments that cannot be put together"]++
 		return
 	}
-	e.core.HandlePacket(time.Now(), path.Local.Link, packet)
-}
-
-// asWhole puts an ICMPv6 message behind wire addresses and a nonce.
-func asWhole(src, dst roam.ILV, n ilnp.Nonce, body []byte) ([]byte, error) {
-	size := n.HeaderLen() + len(body)
-	if size > 0xffff || !n.Present() {
-		return nil, fmt.Errorf("put together packet of %d bytes: %w", size, ip6.ErrMalformed)
-	}
-	h := ip6.Header{PayloadLen: uint16(size), NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr()}
-	b, err := h.AppendTo(nil)
-	if err != nil {
-		return nil, err
-	}
-	if b, err = n.AppendHeader(b, ip6.ICMPv6); err != nil {
-		return nil, err
-	}
-	b = append(b, body...)
-	return b, ip6.FinishL4(b)
+	e.core.HandlePacket(now, path.Local.Link, packet)
 }

@@ -16,8 +16,7 @@ import (
 // handleNetwork takes one event of the host's network. The table of uplinks
 // is written before the core hears of it: entries that the core makes name
 // rows of that table, and a lost link must not be sent on for a moment longer.
-func (e *Engine) handleNetwork(ev hostnet.Event) {
-	now := time.Now()
+func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 	switch ev := ev.(type) {
 	case hostnet.UplinkChanged:
 		e.uplinkChanged(now, ev.Uplink)

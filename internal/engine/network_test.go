@@ -69,10 +69,10 @@ func TestPathsOfALocatorThatComesLate(t *testing.T) {
 	if err := p.Upsert(e.entries[sessionKey]); err != nil || len(p.entries[sessionKey].Paths) != 0 {
 		t.Fatal("the path has a row before its locator is there")
 	}
-	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
+	e.handleNetwork(time.Now(), hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
 	at := hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 7, L64: here}, Present: true, Preferred: time.Hour}}
 	for range 3 {
-		e.handleNetwork(at)
+		e.handleNetwork(time.Now(), at)
 	}
 	if got := p.entries[sessionKey].Paths; !slices.Equal(got, e.entries[sessionKey].Paths) {
 		t.Errorf("paths %v, want %v", got, e.entries[sessionKey].Paths)
@@ -104,7 +104,7 @@ func TestSendWithoutARoute(t *testing.T) {
 	} {
 		e, o := withSession(t, ilnp.Established)
 		e.links[7], o.fails = c.uplink, c.err
-		e.execute(ilnp.Transmit{Link: 7, Packet: make([]byte, 40)})
+		e.execute(time.Now(), ilnp.Transmit{Link: 7, Packet: make([]byte, 40)})
 		if len(o.sent) != c.sent || len(o.past) != c.past || e.refused[noRoute] != uint64(c.counted) {
 			t.Errorf("%s: sent %d, past routing %d, counted %v", name, len(o.sent), len(o.past), e.refused)
 		}
@@ -152,8 +152,8 @@ func (p *table) Sync(want []ilnp.Entry) error {
 func TestStartWithMoreSessionsThanRoom(t *testing.T) {
 	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}
 	before, _, first := attached(t, p, nil)
-	before.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: bytes.Clone(first)})
-	before.drain()
+	before.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: bytes.Clone(first)})
+	before.drain(time.Now())
 	state := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(state, before.core.Export(), 0o600); err != nil {
 		t.Fatal(err)
@@ -172,8 +172,8 @@ func TestStartWithMoreSessionsThanRoom(t *testing.T) {
 	if len(core.Snapshot()) != 1 {
 		t.Fatal("the session was not restored")
 	}
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
-	e.drain()
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.drain(time.Now())
 	if len(e.entries) != 0 || len(o.resent) != 0 || e.refused[noRoom] != 1 {
 		t.Errorf("%d entries, %d packets sent again, %d refused, want 0, 0, 1", len(e.entries), len(o.resent), e.refused[noRoom])
 	}

@@ -9,9 +9,9 @@ import (
 
 // drain carries out everything that the core wants done, in its order; only
 // people are told last, since packets wait for the rest.
-func (e *Engine) drain() {
-	e.drainInto(e.execute)
-	e.writeObstructed()
+func (e *Engine) drain(now time.Time) {
+	e.drainInto(func(o ilnp.Output) { e.execute(now, o) })
+	e.writeObstructed(now)
 }
 
 func (e *Engine) drainInto(f func(ilnp.Output)) {
@@ -28,16 +28,16 @@ func (e *Engine) drainInto(f func(ilnp.Output)) {
 	}
 }
 
-func (e *Engine) execute(o ilnp.Output) {
+func (e *Engine) execute(now time.Time, o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
 		if e.mayTransmit(o) {
 			e.transmit(o)
 		}
 	case ilnp.Upsert:
-		e.upsert(e.permitted(time.Now(), o.Entry))
+		e.upsert(now, e.permitted(now, o.Entry))
 	case ilnp.Delete:
-		e.remove(o.Key)
+		e.remove(now, o.Key)
 	case ilnp.Release:
 		e.release(o.Key)
 	case ilnp.Copy:
@@ -47,14 +47,14 @@ func (e *Engine) execute(o ilnp.Output) {
 	case ilnp.Admit:
 		e.admit(o)
 	case ilnp.Dismiss:
-		e.unsure.forget(o.Pending)
+		e.pending.Forget(o.Pending)
 		e.report("forget pending peer", e.cfg.Plane.Dismiss(o.Key, o.Pending.Nonce))
 	case ilnp.Abandon:
 		e.abandon(o.Key)
 	case ilnp.TooBig:
 		e.tellTooBig(o)
 	case ilnp.PathsChanged:
-		e.pathsChanged(time.Now(), o)
+		e.pathsChanged(now, o)
 	case ilnp.Notify:
 		if e.cfg.OnEvent != nil {
 			e.cfg.OnEvent(o.Event, e)
@@ -65,13 +65,13 @@ func (e *Engine) execute(o ilnp.Output) {
 // noRoomEvery is how often the log tells of sessions without an entry.
 const noRoomEvery = time.Minute
 
-func (e *Engine) upsert(p ilnp.Entry) {
+func (e *Engine) upsert(now time.Time, p ilnp.Entry) {
 	e.want(p.Paths)
 	err := e.cfg.Plane.Upsert(p)
 	if _, made := e.entries[p.Key]; err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.
-		if time.Since(e.noRoomTold) >= noRoomEvery {
-			e.noRoomTold = time.Now()
+		if now.Sub(e.noRoomTold) >= noRoomEvery {
+			e.noRoomTold = now
 			e.report("write session", err)
 		}
 		return
@@ -79,39 +79,28 @@ func (e *Engine) upsert(p ilnp.Entry) {
 	e.report("write session", err)
 	e.keep(p)
 	if !p.RuleSought || p.State == ilnp.Plain {
-		e.firsts.forget(p.Key)
+		e.copies.Forget(p.Key)
 	}
-	e.sessionsChanged()
+	e.sessionsChanged(now)
 	if p.State == ilnp.Established && !p.Encap && !p.Preinstalled {
-		e.held.forget(p.Key) // else they were lost with their option, and are released again
+		e.held.Forget(p.Key) // else they were lost with their option, and are released again
 	}
 }
 
-func (e *Engine) remove(k ilnp.SessionKey) {
-	e.forgetPolicy(time.Now(), k)
+func (e *Engine) remove(now time.Time, k ilnp.SessionKey) {
+	e.forgetPolicy(now, k)
 	e.report("remove session", e.cfg.Plane.Delete(k))
 	e.drop(k)
-	delete(e.tooBig, k)
+	e.pathMTUs.Forget(k)
 	e.assist.HandleEnd(k)
-	e.held.forget(k)
-	e.firsts.forget(k)
-	e.excess.forget(k)
-	e.sessionsChanged()
-}
-
-// pmtuLife is how long the kernel remembers a path MTU (route.mtu_expires).
-const pmtuLife = 10 * time.Minute
-
-// narrowed reports whether the kernel may know a path MTU of the session: it
-// learns of one from what is injected here, or was by a predecessor. To ask it
-// for every session of a move would take longer than all the rest.
-func (e *Engine) narrowed(now time.Time, k ilnp.SessionKey) bool {
-	_, told := e.tooBig[k]
-	return told || e.adopted && now.Sub(e.began) < pmtuLife
+	e.held.Forget(k)
+	e.copies.Forget(k)
+	e.excess.Forget(k)
+	e.sessionsChanged(now)
 }
 
 func (e *Engine) sessionAddr(n roam.NID) roam.ILV {
-	return roam.ILV{L64: e.cfg.SessionPrefix, NID: n}
+	return e.host().SessionAddr(n)
 }
 
 // Core gives commands access to the core; use it inside Do only.

@@ -38,10 +38,10 @@ func attached(t *testing.T, p *table, onEvent func(ilnp.Event, *Engine)) (*Engin
 	o := &outside{}
 	e := New(Config{Core: core, Plane: p, Network: o, Sender: o, SessionPrefix: roam.DefaultSessionPrefix,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnEvent: onEvent})
-	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
-	e.handleNetwork(hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 7, L64: here}, Present: true, Preferred: time.Hour}})
+	e.handleNetwork(time.Now(), hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
+	e.handleNetwork(time.Now(), hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 7, L64: here}, Present: true, Preferred: time.Hour}})
 	core.AddPeer(time.Now(), ilnp.Peer{NID: peerNID, Locators: []ilnp.RemoteLocator{{L64: there, Lifetime: roam.Infinite}}})
-	e.drain()
+	e.drain(time.Now())
 	return e, o, built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
 }
 
@@ -57,8 +57,8 @@ func TestFirstPacketGoesFirst(t *testing.T) {
 			t.Errorf("told with %d entries written, %d packets and %d probes sent", p.writes, len(o.resent), len(o.sent))
 		}
 	})
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
-	e.drain()
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.drain(time.Now())
 	if !slices.Contains(told, ilnp.SessionStarted) {
 		t.Errorf("told of %v only", told)
 	}
@@ -73,18 +73,18 @@ func TestNoRoomForASession(t *testing.T) {
 	var told bytes.Buffer
 	e.cfg.Log = slog.New(slog.NewTextHandler(&told, nil))
 	for range 2 {
-		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: bytes.Clone(first)})
-		e.drain()
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: bytes.Clone(first)})
+		e.drain(time.Now())
 	}
-	if len(o.resent) != 0 || len(e.held.packets(sessionKey)) != 0 || e.refused[noRoom] != 2 {
-		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.packets(sessionKey)), e.refused[noRoom])
+	if len(o.resent) != 0 || len(e.held.Packets(sessionKey)) != 0 || e.refused[noRoom] != 2 {
+		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.Packets(sessionKey)), e.refused[noRoom])
 	}
 	if n := strings.Count(told.String(), "cannot write session"); n != 1 {
 		t.Errorf("told %d times of a full table, want once", n)
 	}
 	p.full = false
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
-	e.drain()
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.drain(time.Now())
 	if len(o.resent) != 1 || len(p.entries) != 1 {
 		t.Errorf("with room: %d packets sent again, %d entries, want 1, 1", len(o.resent), len(p.entries))
 	}

@@ -42,7 +42,7 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
 	e.cfg.Plane = p
 	const another = peerNID + 1
-	e.holdPending(wire(peerNID, 0))
+	e.holdPending(time.Now(), wire(peerNID, 0))
 	p.unvalidated <- wire(another, 100)
 	p.unvalidated <- wire(peerNID, 1)
 	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"roam"
 	"roam/ilnp"
@@ -23,7 +24,7 @@ func TestErrorsToAPendingPeer(t *testing.T) {
 		theirs := built(t)(ilnpwire.BuildEcho(e.sessionAddr(peerNID), e.sessionAddr(ourNID), ilnp.Nonce{}, true, 1, 1, nil))
 		packet := built(t)(ilnpwire.BuildError(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{},
 			ilnpwire.ErrorMessage{Type: ilnpwire.TypeUnreachable, Code: 4, Quoted: theirs}))
-		e.handlePlane(dataplane.Event{
+		e.handlePlane(time.Now(), dataplane.Event{
 			Kind: dataplane.ErrorOut, Link: 7, Key: sessionKey, Packet: packet, Local: us,
 			Remote: roam.ILV{NID: peerNID, L64: elsewhere}, OwnNonce: wrongNonce, Encapsulated: encap,
 		})
@@ -46,15 +47,15 @@ func TestExcessOfAPendingPeer(t *testing.T) {
 	e.entries[sessionKey] = p
 	packet := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
 	ev := dataplane.Event{Kind: dataplane.Miss, Link: 7, Key: sessionKey, Packet: packet, Local: us, Remote: them, Nonce: theirNonce, OwnNonce: wrongNonce}
-	e.handlePlane(ev)
-	if len(o.resent) > 0 || len(e.excess.packets(sessionKey)) != 1 {
-		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(sessionKey)))
+	e.handlePlane(time.Now(), ev)
+	if len(o.resent) > 0 || len(e.excess.Packets(sessionKey)) != 1 {
+		t.Fatalf("%d packets sent, %d held", len(o.resent), len(e.excess.Packets(sessionKey)))
 	}
 	p.Preinstalled, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
 	e.cfg.Plane = &kernel{}
-	e.upsert(p)
+	e.upsert(time.Now(), p)
 	e.release(sessionKey)
-	if len(o.resent) != 1 || len(e.excess.packets(sessionKey)) != 0 {
-		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.packets(sessionKey)))
+	if len(o.resent) != 1 || len(e.excess.Packets(sessionKey)) != 0 {
+		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.Packets(sessionKey)))
 	}
 }

@@ -6,10 +6,9 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/ilnp/slowpath"
 	dataplane "roam/internal/dataplane/ilnphost"
-	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
-	"roam/wire/xlate"
 )
 
 var triggers = map[dataplane.EventKind]ilnp.Trigger{
@@ -30,8 +29,7 @@ var triggers = map[dataplane.EventKind]ilnp.Trigger{
 	dataplane.Acked:       ilnp.SeenAcked,
 }
 
-func (e *Engine) handlePlane(ev dataplane.Event) {
-	now := time.Now()
+func (e *Engine) handlePlane(now time.Time, ev dataplane.Event) {
 	switch ev.Kind {
 	case dataplane.Control:
 		if e.resyncIn(now, ev) {
@@ -47,12 +45,12 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 	default:
 		switch ev.Kind {
 		case dataplane.First:
-			e.hold(ev)
+			e.hold(now, ev)
 		case dataplane.Retried:
-			e.held.sent(ev.Key, ev.Packet)
+			e.held.Retransmitted(ev.Key, ev.Packet)
 		}
 		if ev.Kind == dataplane.PendingPeer || ev.Kind == dataplane.OtherNonce {
-			e.holdPending(ev)
+			e.holdPending(now, ev)
 		}
 		trigger, ok := triggers[ev.Kind]
 		if !ok {
@@ -61,7 +59,7 @@ func (e *Engine) handlePlane(ev dataplane.Event) {
 		}
 		o := observation(trigger, ev)
 		if o.Held = ev.Kind != dataplane.First && len(ev.Packet) > 0; o.Held {
-			o.Found = foundIn(ev)
+			o.Found = slowpath.FoundIn(ev.Packet, ev.Nonce, ev.Found)
 		}
 		e.core.HandleObservation(now, o)
 	}
@@ -97,27 +95,27 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 	if excess {
 		queue, o = &e.excess, observation(ilnp.SeenExcess, ev)
 	}
-	if !queue.add(ev.Key, ev.Packet) {
+	if !queue.Add(ev.Key, ev.Packet) {
 		e.refused["first packet beyond the queue of its session"]++
 		return
 	}
 	if !excess {
-		e.firsts.add(now, ev.Key, ev.Packet)
+		e.copies.Add(now, ev.Key, ev.Packet)
 	}
 	e.core.HandleObservation(now, o)
 }
 
 // hold keeps a packet that has left by a preinstalled entry, in case that falls back
 // to plain IPv6.
-func (e *Engine) hold(ev dataplane.Event) {
+func (e *Engine) hold(now time.Time, ev dataplane.Event) {
 	p, made := e.session(ev.Key)
 	if !made || p.State == ilnp.Plain || p.State == ilnp.Established && !p.Encap || len(ev.Packet) == 0 {
 		return
 	}
 	if ip6.FinishL4(ev.Packet) == nil {
-		e.held.add(ev.Key, ev.Packet)
+		e.held.Add(ev.Key, ev.Packet)
 		if p.RuleSought {
-			e.firsts.add(time.Now(), ev.Key, ev.Packet)
+			e.copies.Add(now, ev.Key, ev.Packet)
 		}
 	}
 }
@@ -132,17 +130,17 @@ const noRoom = "first packet of a session without an entry"
 func (e *Engine) release(k ilnp.SessionKey) {
 	entry, made := e.session(k)
 	if !made {
-		e.refused[noRoom] += uint64(len(e.held.packets(k)) + len(e.excess.packets(k)))
-		e.held.forget(k)
-		e.excess.forget(k)
+		e.refused[noRoom] += uint64(len(e.held.Packets(k)) + len(e.excess.Packets(k)))
+		e.held.Forget(k)
+		e.excess.Forget(k)
 		return
 	}
-	for _, p := range slices.Concat(e.held.packets(k), e.excess.packets(k)) {
+	for _, p := range slices.Concat(e.held.Packets(k), e.excess.Packets(k)) {
 		e.resend(p)
 	}
-	e.excess.forget(k)
+	e.excess.Forget(k)
 	if entry.State != ilnp.Initiated {
-		e.held.forget(k)
+		e.held.Forget(k)
 	}
 }
 
@@ -158,36 +156,14 @@ func (e *Engine) inject(packet []byte) {
 
 // reject tells the application at once that nobody knows that identifier.
 func (e *Engine) reject(k ilnp.SessionKey) {
-	const addressUnreachable = 3
-	for _, p := range slices.Concat(e.held.packets(k), e.excess.packets(k)) {
-		quote := p[:min(len(p), 1280-48)]
-		msg := ilnpwire.ErrorMessage{Type: 1, Code: addressUnreachable, Quoted: quote}
-		b, err := ilnpwire.BuildError(e.sessionAddr(k.Remote), e.sessionAddr(k.Local), ilnpwire.Nonce{}, msg)
+	for _, p := range slices.Concat(e.held.Packets(k), e.excess.Packets(k)) {
+		b, err := e.host().NoSuchNode(k, p)
 		if err != nil {
 			e.report("answer packet to unknown identifier", err)
 			continue
 		}
 		e.inject(b)
 	}
-	e.held.forget(k)
-	e.excess.forget(k)
-}
-
-// entry returns how packets of the entry are translated, for the given ends as
-// they stand on the wire.
-func (e *Engine) entry(p ilnp.Entry, local, remote roam.L64) xlate.Entry {
-	rule := xlate.RuleIPv6
-	if p.Rule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
-		rule = xlate.RuleRFC6741
-	}
-	icmp := xlate.RuleIPv6
-	if p.ICMPRule == ilnp.RuleRFC6741 && p.State != ilnp.Plain {
-		icmp = xlate.RuleRFC6741
-	}
-	return xlate.Entry{
-		SessionPrefix: e.cfg.SessionPrefix,
-		LocalAlias:    p.Key.Local, LocalNID: p.LocalNID, LocalL64: local,
-		RemoteAlias: p.Key.Remote, RemoteNID: p.RemoteNID, RemoteL64: remote,
-		Rule: rule, ICMPRule: icmp,
-	}
+	e.held.Forget(k)
+	e.excess.Forget(k)
 }

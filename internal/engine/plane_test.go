@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"roam/ilnp"
 	dataplane "roam/internal/dataplane/ilnphost"
@@ -25,15 +26,15 @@ func TestFirstPacketIsKept(t *testing.T) {
 		e, o := withSession(t, c.was)
 		e.cfg.Plane = &table{entries: map[ilnp.SessionKey]ilnp.Entry{}}
 		first := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
-		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: bytes.Clone(first)})
-		if got := len(e.held.packets(sessionKey)); got != c.kept || len(o.resent) != 0 {
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: bytes.Clone(first)})
+		if got := len(e.held.Packets(sessionKey)); got != c.kept || len(o.resent) != 0 {
 			t.Errorf("%v: %d packets kept, %d sent again at once, want %d, 0", c.was, got, len(o.resent), c.kept)
 		}
 		p := e.entries[sessionKey]
 		p.State = c.becomes
-		e.upsert(p)
+		e.upsert(time.Now(), p)
 		e.release(sessionKey)
-		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.packets(sessionKey)) != 0 {
+		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.Packets(sessionKey)) != 0 {
 			t.Errorf("%v becomes %v: %d packets sent again, want %d", c.was, c.becomes, len(o.resent), c.again)
 		}
 	}
@@ -53,13 +54,13 @@ func TestRetriedIsNotSentAgain(t *testing.T) {
 		return b
 	}
 	for port := range byte(3) {
-		e.handlePlane(dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: segment(port)})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: segment(port)})
 	}
 	wire := segment(1)
 	copy(wire[8:], "other addresses, as on the wire.")
-	e.handlePlane(dataplane.Event{Kind: dataplane.Retried, Key: sessionKey, Packet: wire})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Retried, Key: sessionKey, Packet: wire})
 	e.release(sessionKey)
-	if len(o.resent) != 2 || o.resent[0][ip6.HeaderLen+1] != 0 || o.resent[1][ip6.HeaderLen+1] != 2 || e.held.count != 2 {
-		t.Errorf("sent again %x, %d kept", o.resent, e.held.count)
+	if len(o.resent) != 2 || o.resent[0][ip6.HeaderLen+1] != 0 || o.resent[1][ip6.HeaderLen+1] != 2 || e.held.Len() != 2 {
+		t.Errorf("sent again %x, %d kept", o.resent, e.held.Len())
 	}
 }

@@ -256,10 +256,9 @@ func (e *Engine) forgetPolicy(now time.Time, k ilnp.SessionKey) {
 }
 
 // writeObstructed tells the data plane where its programs must not answer.
-func (e *Engine) writeObstructed() {
+func (e *Engine) writeObstructed(now time.Time) {
 	p := &e.policy
-	began := time.Now()
-	if !p.unwritten || e.adopting || len(p.queue) > 0 || began.Before(p.writeAt) {
+	if !p.unwritten || e.adopting || len(p.queue) > 0 || now.Before(p.writeAt) {
 		return
 	}
 	p.unwritten = false
@@ -283,8 +282,10 @@ func (e *Engine) writeObstructed() {
 			}
 		}
 	}
+	began := time.Now()
 	e.report("write obstructed paths", e.cfg.Plane.SetObstructed(table))
-	p.writeAt = time.Now().Add(policyRest * time.Since(began))
+	took := time.Since(began)
+	p.writeAt = began.Add(took + policyRest*took)
 }
 
 // Obstructed returns the obstructed paths by correspondent, with what obstructs each;

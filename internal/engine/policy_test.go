@@ -68,10 +68,10 @@ func obeying(t *testing.T, b *rulebook) (*Engine, *book, *outside, []byte) {
 	p := &book{table: table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, ever: make(map[ilnp.Path]bool)}
 	e, o, first := attached(t, &p.table, nil)
 	e.cfg.Plane, e.cfg.Policy, e.cfg.NID = p, b, ourNID
-	e.handleNetwork(hostnet.PolicyChanged{Armed: true})
-	e.handleNetwork(hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 8, Name: "net8", Up: true, Routed: true, HasMAC: true}})
-	e.handleNetwork(hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 8, L64: second}, Present: true, Preferred: time.Hour}})
-	e.drain()
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: true})
+	e.handleNetwork(time.Now(), hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 8, Name: "net8", Up: true, Routed: true, HasMAC: true}})
+	e.handleNetwork(time.Now(), hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{LinkLocator: roam.LinkLocator{Link: 8, L64: second}, Present: true, Preferred: time.Hour}})
+	e.drain(time.Now())
 	return e, p, o, first
 }
 
@@ -107,9 +107,9 @@ func TestEngineObeysPolicies(t *testing.T) {
 		"everything": {rulebook{all: map[roam.L64]bool{second: true, here: true}}, nil},
 	} {
 		e, p, o, first := obeying(t, &c.book)
-		e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 		e.policy.writeAt = time.Time{} // its time has come, however long the first write took
-		e.drain()
+		e.drain(time.Now())
 		data, control := sources(t, p, o)
 		if !slices.Equal(data, c.want) || len(control) > 0 && !slices.Equal(control, c.want) || len(c.want) == 0 && len(control) > 0 {
 			t.Errorf("%s: data from %v, control from %v, want %v", name, data, control, c.want)
@@ -123,9 +123,9 @@ func TestEngineObeysPolicies(t *testing.T) {
 			t.Errorf("%s: the data plane knows %v", name, shown)
 		}
 		c.book = rulebook{}
-		e.handleNetwork(hostnet.PolicyChanged{Armed: false})
+		e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: false})
 		e.policy.writeAt = time.Time{} // its time has come
-		e.drain()
+		e.drain(time.Now())
 		if data, _ := sources(t, p, o); !slices.Equal(data, []roam.L64{second}) || len(p.obstructed) > 0 {
 			t.Errorf("%s, gone: data from %v, obstructed %v", name, data, p.obstructed)
 		}
@@ -137,10 +137,10 @@ func TestEngineObeysPolicies(t *testing.T) {
 func TestExceptionsFromEverything(t *testing.T) {
 	b := &rulebook{all: map[roam.L64]bool{second: true}, spared: map[roam.L64]bool{there: true}}
 	e, p, _, first := obeying(t, b)
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
-	e.drain()
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.drain(time.Now())
 	e.policy.writeAt = time.Time{}
-	e.drain()
+	e.drain(time.Now())
 	want := map[dataplane.Obstruction]bool{{From: second}: true, {From: second, To: them}: false}
 	if !maps.Equal(p.obstructed, want) {
 		t.Errorf("the data plane knows %v, want %v", p.obstructed, want)
@@ -152,20 +152,20 @@ func TestExceptionsFromEverything(t *testing.T) {
 func TestPolicyIsAskedOnce(t *testing.T) {
 	b := &rulebook{from: map[roam.L64]bool{second: true}}
 	e, p, _, first := obeying(t, b)
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
-	e.drain()
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.drain(time.Now())
 	before := b.asked
 	for range 100 {
-		e.upsert(e.permitted(time.Now(), p.entries[sessionKey]))
+		e.upsert(time.Now(), e.permitted(time.Now(), p.entries[sessionKey]))
 	}
 	if b.asked != before {
 		t.Errorf("asked %d times more", b.asked-before)
 	}
-	e.handleNetwork(hostnet.PolicyChanged{Armed: false})
-	e.drain()
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: false})
+	e.drain(time.Now())
 	before = b.asked
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
-	e.drain()
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.drain(time.Now())
 	if b.asked != before {
 		t.Errorf("asked %d times without any policy", b.asked-before)
 	}
@@ -187,14 +187,14 @@ func TestManyPeersAndAPolicy(t *testing.T) {
 	}
 	b.to = list
 	before := b.asked
-	e.handleNetwork(hostnet.PolicyChanged{Armed: true})
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: true})
 	if n := b.asked - before; n > 4*policyBatch {
 		t.Errorf("%d questions at once", n)
 	}
 	turns := 0
 	for ; !e.policy.due().IsZero() && turns < 2*peers; turns++ {
-		e.handleTimer()
-		e.drain()
+		e.handleTimer(time.Now())
+		e.drain(time.Now())
 		e.policy.writeAt = time.Time{}
 	}
 	if len(e.Obstructed()) != peers || len(p.obstructed) != 2*peers {

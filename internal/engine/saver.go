@@ -42,9 +42,9 @@ type written struct {
 }
 
 // soon is called when there is something to save.
-func (s *saver) soon() {
+func (s *saver) soon(now time.Time) {
 	if s.at.IsZero() && s.file != "" {
-		s.at = time.Now().Add(max(s.pause, s.after))
+		s.at = now.Add(max(s.pause, s.after))
 	}
 }
 
@@ -87,17 +87,17 @@ func (s *saver) last(state []byte) error {
 }
 
 // sessionsChanged has them saved soon.
-func (e *Engine) sessionsChanged() {
-	e.saver.soon()
-	e.recorder.soon()
-	e.saved = time.Now()
+func (e *Engine) sessionsChanged(now time.Time) {
+	e.saver.soon(now)
+	e.recorder.soon(now)
+	e.saved = now
 }
 
 // saveNowAndThen saves the sessions although none has changed: when each was
 // last used has.
 func (e *Engine) saveNowAndThen(now time.Time) {
 	if e.cfg.SaveEvery > 0 && now.Sub(e.saved) >= e.cfg.SaveEvery && len(e.entries) > 0 {
-		e.sessionsChanged()
+		e.sessionsChanged(now)
 	}
 }
 

@@ -19,11 +19,11 @@ import (
 func established(t *testing.T) *Engine {
 	t.Helper()
 	e, _, first := attached(t, &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, nil)
-	e.handlePlane(dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
+	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.core.HandleObservation(time.Now(), ilnp.Observation{
 		Trigger: ilnp.SeenNonce, Key: sessionKey, Nonce: theirNonce, Remote: roam.ILV{NID: peerNID, L64: there}, Local: roam.LinkLocator{Link: 7, L64: here},
 	})
-	e.drain()
+	e.drain(time.Now())
 	return e
 }
 
@@ -84,7 +84,7 @@ func TestSaversWriteInTheirTime(t *testing.T) {
 	e.saver = saver{file: "state", after: saveAfter, write: count, done: make(chan written, 1)}
 	e.recorder = saver{file: "record", after: recordAfter, write: count, done: make(chan written, 1)}
 	e.cfg.SaveEvery = time.Minute
-	e.sessionsChanged()
+	e.sessionsChanged(time.Now())
 	now := e.saved
 	for _, c := range []struct {
 		after time.Duration

@@ -1,30 +1,29 @@
-package engine
+package ilnp
 
 import (
 	"bytes"
 	"testing"
 
 	"roam"
-	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
-// TestAsWhole: what is put together reads like the packet before it was split.
-func TestAsWhole(t *testing.T) {
+// TestReassembled: what is put together reads like the packet before it was split.
+func TestReassembled(t *testing.T) {
 	src, dst := roam.ILV{NID: 0x1111, L64: 0x2001_0db8_0001_0000}, roam.ILV{NID: 0x2222, L64: 0x2001_0db8_0002_0000}
-	n, err := ilnpwire.NewNonce([]byte{1, 2, 3, 4})
+	n, err := NewNonce([]byte{1, 2, 3, 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
+	lu := LocatorUpdate{Operation: Advertisement}
 	for i := range 255 {
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: src.L64 + roam.L64(i), Preference: 10, Lifetime: 60})
+		lu.Locators = append(lu.Locators, LocatorEntry{L64: src.L64 + roam.L64(i), Preference: 10, Lifetime: 60})
 	}
-	packet, err := ilnpwire.BuildUpdate(src, dst, n, lu)
+	packet, err := BuildUpdate(src, dst, n, lu)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := ip6.Split(packet, leastMTU, 1)
+	parts, err := ip6.Split(packet, minMTU, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +35,7 @@ func TestAsWhole(t *testing.T) {
 		}
 		body = append(body, p[c.UpperOffset:c.End]...)
 	}
-	got, err := asWhole(src, dst, n, body)
+	got, err := Reassembled(src, dst, n, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,10 @@ func TestAsWhole(t *testing.T) {
 	if len(parts) != 3 || !bytes.Equal(got, packet) {
 		t.Errorf("%d fragments, and together they are another packet", len(parts))
 	}
-	if _, err := asWhole(src, dst, ilnpwire.Nonce{}, body); err == nil {
+	if _, err := Reassembled(src, dst, Nonce{}, body); err == nil {
 		t.Error("a packet without nonce was put together")
+	}
+	if _, err := Reassembled(src, dst, n, make([]byte, 0xffff)); err == nil {
+		t.Error("a packet that is too long was put together")
 	}
 }
