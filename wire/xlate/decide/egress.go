@@ -14,6 +14,9 @@ const (
 	firstTold   = 16
 )
 
+// outward is a packet that this host sends: the egress program, and answers of the others.
+type outward struct{ *step }
+
 // Egress is ilnp_session_egress: a packet that leaves by the session device, or arrives
 // at the far end of the segmentation device.
 func (s *State) Egress(now uint64, k *Packet) Outcome {
@@ -33,10 +36,10 @@ func (s *State) Egress(now uint64, k *Packet) Outcome {
 	if t.c.parse(k, ip6.HeaderLen, h[6]) != 0 || t.c.refused != 0 {
 		return t.end(t.drop(DropMalformed))
 	}
-	return t.end(t.egress(h[6]))
+	return t.end(outward{t}.egress(h[6]))
 }
 
-func (t *step) egress(next uint8) Verdict {
+func (t outward) egress(next uint8) Verdict {
 	key := Key{t.src.NID, t.dst.NID}
 	p := t.s.find(key)
 	var e *Pending
@@ -67,7 +70,7 @@ func (t *step) egress(next uint8) Verdict {
 
 // handOverMiss hands a packet over that needs a session; e: one that exceeds the
 // allowance of its pending peer.
-func (t *step) handOverMiss(key Key, e *Pending) Verdict {
+func (t outward) handOverMiss(key Key, e *Pending) Verdict {
 	about := Event{Key: key}
 	if e != nil {
 		t.aboutPending(&about, e, key)
@@ -82,7 +85,7 @@ func (t *step) handOverMiss(key Key, e *Pending) Verdict {
 }
 
 // aboutPending says where a pending peer is, and with which nonce it is answered.
-func (t *step) aboutPending(about *Event, e *Pending, key Key) {
+func (t outward) aboutPending(about *Event, e *Pending, key Key) {
 	about.Remote = roam.ILV{L64: e.RemoteL64, NID: key.Remote}
 	about.Local = roam.ILV{L64: e.LocalL64, NID: key.Local}
 	about.Nonce, about.Link, about.Encapsulated, about.Found = e.RemoteNonce, e.Link, e.EncapCame, e.Rule
@@ -90,7 +93,7 @@ func (t *step) aboutPending(about *Event, e *Pending, key Key) {
 }
 
 // handOverError hands over an ICMPv6 error of our own stack.
-func (t *step) handOverError(key Key, e *Pending) Verdict {
+func (t outward) handOverError(key Key, e *Pending) Verdict {
 	about := Event{Key: key}
 	if e != nil {
 		t.aboutPending(&about, e, key)
@@ -110,7 +113,7 @@ func (t *step) handOverError(key Key, e *Pending) Verdict {
 }
 
 // nonceDue reports whether the option is due.
-func (t *step) nonceDue(p *Session, l *Live) bool {
+func (t outward) nonceDue(p *Session, l *Live) bool {
 	switch {
 	case p.is(Plain) || isPlainSoon(p, l):
 		return false
@@ -124,7 +127,7 @@ func (t *step) nonceDue(p *Session, l *Live) bool {
 }
 
 // nonceFits reports whether the nonce may go into this packet.
-func (t *step) nonceFits(mtu uint32, bears bool, next uint8) bool {
+func (t outward) nonceFits(mtu uint32, bears bool, next uint8) bool {
 	size := uint32(t.out.Nonce.HeaderLen())
 	if t.out.Encap {
 		size += udpLen
@@ -141,7 +144,7 @@ func (t *step) nonceFits(mtu uint32, bears bool, next uint8) bool {
 }
 
 // transmit lets a packet leave that has its addresses.
-func (t *step) transmit(mtu uint32, bears bool, next uint8) Verdict {
+func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
 	if !t.holdsChecksum() {
 		return t.drop(DropKernelHelper)
 	}
@@ -161,7 +164,7 @@ func (t *step) transmit(mtu uint32, bears bool, next uint8) Verdict {
 }
 
 // noteSent keeps what a packet on its way out shows.
-func (t *step) noteSent(p *Session, l *Live) {
+func (t outward) noteSent(p *Session, l *Live) {
 	h := &t.s.Host
 	l.LastTx = t.now
 	l.noteRate(t.now, t.k.Len)
@@ -182,7 +185,7 @@ func (t *step) noteSent(p *Session, l *Live) {
 }
 
 // sendInSession sends a packet of a session.
-func (t *step) sendInSession(p *Session, next uint8) Verdict {
+func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	l := p.live()
 	if p.is(Dead) && l.LifeSeq != p.Seq {
 		t.noteSent(p, l)
@@ -217,7 +220,7 @@ func (t *step) sendInSession(p *Session, next uint8) Verdict {
 
 // sendAlong sends a packet along path i, or from there to where the correspondent was
 // seen last.
-func (t *step) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, next uint8) Verdict {
+func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, next uint8) Verdict {
 	u := t.s.uplink(p, i)
 	t.address(p, u, p.Remote[p.path(i).Remote])
 	if t.out.Path = i; hinted {
@@ -245,19 +248,19 @@ func (t *step) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, next
 }
 
 // address makes a packet of the session leave by an uplink, to a locator.
-func (t *step) address(p *Session, u *Uplink, to roam.L64) {
+func (t outward) address(p *Session, u *Uplink, to roam.L64) {
 	t.out.Link = u.Link
 	t.out.Src = roam.ILV{L64: u.L64, NID: p.LocalNID}
 	t.out.Dst = roam.ILV{L64: to, NID: p.RemoteNID}
 }
 
 // isEncapsulated reports whether this ICMPv6 message goes in UDP where a path wants that.
-func (t *step) isEncapsulated(next uint8) bool {
+func (t outward) isEncapsulated(next uint8) bool {
 	return t.s.Host.EncapPort != 0 && next == ip6.ICMPv6 && t.c.isWhole()
 }
 
 // sendPending answers a correspondent that has no session yet.
-func (t *step) sendPending(key Key, e *Pending, next uint8) Verdict {
+func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 	if t.isCutForPending(e) {
 		return t.toSegdev()
 	}
@@ -284,7 +287,7 @@ func (t *step) sendPending(key Key, e *Pending, next uint8) Verdict {
 }
 
 // noteSynAck notes that a SYN-ACK leaves to where the pending peer is.
-func (t *step) noteSynAck(e *Pending) {
+func (t outward) noteSynAck(e *Pending) {
 	b, ok := t.k.load(t.c.at, tcpFlagsAt+1)
 	if !ok || b[tcpFlagsAt]&(flagSYN|flagACK) != flagSYN|flagACK {
 		return
@@ -306,7 +309,7 @@ func (s *State) uplinkOf(l roam.L64) *Uplink {
 
 // sendPlainFlow sends a segment of a connection that began as plain IPv6, and reports
 // whether this is one.
-func (t *step) sendPlainFlow(p *Session) (Verdict, bool) {
+func (t outward) sendPlainFlow(p *Session) (Verdict, bool) {
 	own, foreign, ok := t.k.ports(t.c.at)
 	flags, there := t.c.flags(t.k)
 	if !ok || !there {

@@ -6,7 +6,7 @@ import (
 )
 
 // noPath is the verdict where no path can be used: TCP with data in flight is told.
-func (t *step) noPath() Verdict {
+func (t outward) noPath() Verdict {
 	if t.k.InFlight {
 		return t.drop(DropNoPathRetry)
 	}
@@ -66,7 +66,7 @@ func (s *State) defaultPath(p *Session, l *Live) int {
 
 // tryPath keeps a packet within the allowance of an unvalidated locator: that of path i,
 // or the hint. It returns the path, or -1, and whether the packet goes to the hint.
-func (t *step) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
+func (t outward) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
 	target := p.Remote[p.path(i).Remote]
 	if hinted {
 		target = l.Hint
@@ -112,7 +112,7 @@ const (
 )
 
 // watchTCP tells when a connection of ours stands still, and when its segments wait.
-func (t *step) watchTCP(p *Session, l *Live) {
+func (t outward) watchTCP(p *Session, l *Live) {
 	now := tick(t.now)
 	if t.k.Stalled && now-l.StallTold >= tick(stallAgain) {
 		l.StallTold = now
@@ -125,7 +125,7 @@ func (t *step) watchTCP(p *Session, l *Live) {
 }
 
 // flowPath returns the path that a segment takes for its connection's sake, or -1.
-func (t *step) flowPath(p *Session, l *Live) int {
+func (t outward) flowPath(p *Session, l *Live) int {
 	if _, ok := t.k.load(t.c.at, 16); !ok {
 		return -1
 	}

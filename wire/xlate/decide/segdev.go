@@ -21,7 +21,7 @@ func bearsNonce(k *Packet, u *Uplink) bool {
 }
 
 // goesInOrder reports whether this is a GSO packet, or one that belongs behind them.
-func (t *step) goesInOrder() bool {
+func (t outward) goesInOrder() bool {
 	if t.k.GSO != 0 {
 		return true
 	}
@@ -33,7 +33,7 @@ func (t *step) goesInOrder() bool {
 }
 
 // wantsSegdev reports whether a packet must be cut before it is translated.
-func (t *step) wantsSegdev(p *Session, l *Live, i int) bool {
+func (t outward) wantsSegdev(p *Session, l *Live, i int) bool {
 	if p.is(Plain) || !t.goesInOrder() {
 		return false
 	}
@@ -51,7 +51,7 @@ func (t *step) wantsSegdev(p *Session, l *Live, i int) bool {
 }
 
 // isCutForPending is the same for a packet to a pending peer.
-func (t *step) isCutForPending(e *Pending) bool {
+func (t outward) isCutForPending(e *Pending) bool {
 	if e.EncapCame || t.k.isSegmented() || !t.goesInOrder() || t.s.Host.Segdev == 0 {
 		return false
 	}
@@ -63,7 +63,7 @@ func (t *step) isCutForPending(e *Pending) bool {
 }
 
 // toSegdev sends a packet as it is to the segmentation device.
-func (t *step) toSegdev() Verdict {
+func (t outward) toSegdev() Verdict {
 	t.count(TxSegdev)
 	t.out.Action, t.out.Link = Segmented, t.s.Host.Segdev
 	return Redirect
@@ -72,7 +72,7 @@ func (t *step) toSegdev() Verdict {
 func (p *Session) copyAfter() uint32 { return max(copyAfter, p.Grace/uint32(millisecond)) }
 
 // noteCopy notes that a packet goes under the other rule, and which datagrams answer it.
-func (t *step) noteCopy(l *Live) {
+func (t outward) noteCopy(l *Live) {
 	l.CopySent, l.CopyOpen = ms(t.now), false
 	from, to, ok := t.k.ports(t.c.at)
 	if t.c.proto != ip6.UDP || !ok {
@@ -83,7 +83,7 @@ func (t *step) noteCopy(l *Live) {
 
 // sendProbeCopy sends a packet under the other rule as well, when nothing has come back
 // for a while and the correspondent's rule is not known.
-func (t *step) sendProbeCopy(p *Session, l *Live) {
+func (t outward) sendProbeCopy(p *Session, l *Live) {
 	if t.s.Host.Segdev == 0 || l.Asked || !hasRule(t.c.proto) || !t.c.isWhole() || t.k.GSO != 0 {
 		return
 	}
@@ -103,7 +103,7 @@ func (t *step) sendProbeCopy(p *Session, l *Live) {
 }
 
 // isMoot reports whether a copy of a first packet is not needed any more.
-func (t *step) isMoot(p *Session, l *Live) bool {
+func (t outward) isMoot(p *Session, l *Live) bool {
 	if !isRuleSought(p, l) || p.is(Encap) || l.Retried || l.Asked || l.WithNonce != 0 || l.WithoutNonce != 0 {
 		t.count(TxProbeCopyMoot)
 		return true
@@ -114,7 +114,7 @@ func (t *step) isMoot(p *Session, l *Live) bool {
 }
 
 // segmentOrSend returns the rule that a packet goes under, and whether it is done with.
-func (t *step) segmentOrSend(p *Session, l *Live, i int) (nidsOnly bool, v Verdict, done bool) {
+func (t outward) segmentOrSend(p *Session, l *Live, i int) (nidsOnly bool, v Verdict, done bool) {
 	nidsOnly = countsNIDsOnly(p, l)
 	round := t.k.isSegmented()
 	if t.k.Mark == CopyMark {
