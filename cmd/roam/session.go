@@ -81,7 +81,7 @@ func (a *app) session(s control.Session) {
 	}
 	name := "locators"
 	for _, l := range s.Locators {
-		validated := "proven"
+		validated := "validated"
 		if !l.Validated {
 			validated = "not validated"
 		}

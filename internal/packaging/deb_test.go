@@ -143,6 +143,44 @@ func TestLab(t *testing.T) {
 	}
 }
 
+// TestDocumentsLinkToShippedPages follows the links from one page of the package to
+// another. What is not a page below docs stands elsewhere there: manuals, the changelog.
+func TestDocumentsLinkToShippedPages(t *testing.T) {
+	root := t.TempDir()
+	output(t, "dpkg-deb", "--extract", deb(t), root)
+	docs := filepath.Join(root, "usr/share/doc/roam")
+	link := regexp.MustCompile(`\]\(([^)#:\s]+\.md)(?:#[^)\s]*)?\)`)
+	pages := 0
+	for _, pattern := range []string{"*.md", "design/*.md", "howto/*.md", "rfc/*.md"} {
+		found, err := filepath.Glob(filepath.Join(docs, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range found {
+			if filepath.Base(page) == "README.md" && filepath.Dir(page) == docs {
+				continue // it is the repository's
+			}
+			pages++
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+				target := filepath.Join(filepath.Dir(page), m[1])
+				if !strings.HasPrefix(target, docs+"/") {
+					continue
+				}
+				if _, err := os.Stat(target); err != nil {
+					t.Errorf("%s links to %s, which the package lacks", strings.TrimPrefix(page, docs+"/"), m[1])
+				}
+			}
+		}
+	}
+	if pages < 20 {
+		t.Errorf("%d pages, want those of docs, docs/design, docs/howto and docs/rfc", pages)
+	}
+}
+
 func TestControl(t *testing.T) {
 	info := output(t, "dpkg-deb", "--info", deb(t))
 	for _, want := range []string{

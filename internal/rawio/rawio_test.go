@@ -25,7 +25,7 @@ func TestDestination(t *testing.T) {
 		}
 	}
 	if _, err := destination(append(good, 0)); !errors.Is(err, ErrPacket) {
-		t.Errorf("an byte too many: error %v", err)
+		t.Errorf("a byte too many: error %v", err)
 	}
 	good[0] = 0x45
 	if _, err := destination(good); !errors.Is(err, ErrPacket) {

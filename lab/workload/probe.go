@@ -140,7 +140,7 @@ type TCPOptions struct {
 	Size   int           // bytes of a message
 	Every  time.Duration // pause between messages
 	Down   bool          // the waiting end sends
-	Answer bool          // the receiving end answers each message with an byte
+	Answer bool          // the receiving end answers each message with a byte
 	CC     string        // congestion control of the sender; "" for the kernel's default
 }
 

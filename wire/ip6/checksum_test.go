@@ -120,7 +120,7 @@ func TestFinishL4(t *testing.T) {
 		"behind a header": chainOf(ip6.DestOpts, join(dest(ip6.UDP), bytes.Repeat([]byte{0xff}, 8))...),
 		"atomic fragment": chainOf(ip6.Fragment, join(frag(ip6.TCP, 0, 0), make([]byte, 20))...),
 	} {
-		p = append(p, 0xaa) // an byte of link-layer padding must not count
+		p = append(p, 0xaa) // a byte of link-layer padding must not count
 		if err := ip6.FinishL4(p); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

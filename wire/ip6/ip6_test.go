@@ -23,7 +23,7 @@ var headerBytes = []byte{
 	0x20, 0x01, 0x0d, 0xb8, 0, 0xa, 0, 0xb, 0, 0xc, 0, 0xd, 0, 0xe, 0, 0xf,
 }
 
-// dirty returns an empty slice over a buffer of ones, so that an byte which
+// dirty returns an empty slice over a buffer of ones, so that a byte which
 // an emitter forgets to write does not happen to be zero.
 func dirty() []byte { return bytes.Repeat([]byte{0xff}, 4096)[:0] }
 

@@ -140,7 +140,7 @@ func TestConnectionsLeaveLongPaths(t *testing.T) {
 	}
 }
 
-// A path on which an byte counts more gets as much less, of datagrams and segments.
+// A path on which a byte counts more gets as much less, of datagrams and segments.
 func TestCostsOfPaths(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})

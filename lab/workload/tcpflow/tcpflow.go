@@ -34,7 +34,7 @@ const noKeepAlive = -1
 // end is one end of the connection while it runs.
 type end struct {
 	sends    bool
-	answers  bool          // an byte for each message comes back
+	answers  bool          // a byte for each message comes back
 	size     int           // bytes of a message
 	every    time.Duration // pause between messages
 	bytes    atomic.Uint64 // written or read
@@ -49,7 +49,7 @@ type end struct {
 //	--listen ADDRESS | --to HOST:PORT
 //	--send           this end sends; the other one must not
 //	--size N         bytes of a message, the same at both ends
-//	--answer         the receiving end answers each message with an byte; of both ends or none
+//	--answer         the receiving end answers each message with a byte; of both ends or none
 //	--every D        pause between messages
 //	--cc NAME        congestion control of this end; the kernel's default if empty
 //	--out PATH       the receiving end writes PATH.rd
@@ -62,7 +62,7 @@ func Main(args []string) error {
 	listen := fs.String("listen", "", "address to wait on")
 	to := fs.String("to", "", "address to connect to")
 	send := fs.Bool("send", false, "this end sends")
-	answer := fs.Bool("answer", false, "each message is answered with an byte")
+	answer := fs.Bool("answer", false, "each message is answered with a byte")
 	size := fs.Int("size", 1000, "bytes of a message")
 	every := fs.Duration("every", time.Millisecond, "pause between messages")
 	cc := fs.String("cc", "", "congestion control")
