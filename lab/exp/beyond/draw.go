@@ -4,53 +4,93 @@ import (
 	"fmt"
 	"math"
 
+	"roam/lab/figure"
 	"roam/lab/result"
 )
 
+// comparison is one pair of transfers of a cell that compares unequal paths.
+type comparison struct {
+	*outcome
+	i int
+}
+
 // draw adds a table of all cells, and the arrivals over time of each.
 func draw(r *result.Result, all []*outcome) {
-	probes := result.Table{
-		Title:   "Cells under the probes",
-		Note:    "Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to or because it was cut.",
-		Columns: []string{"cell", "alive", "datagrams sent", "lost", "lost by links", "misordered", "UDP gap", "TCP gap", "lead", "handoffs", "failures"},
-	}
-	transfers := result.Table{Title: "One TCP connection over unequal paths", Columns: []string{"cell", "pair", "better path alone", "both, duality", "ratio"}}
+	var transfers []comparison
+	var probes []*outcome
 	for _, o := range all {
-		if len(o.Mbps) > 0 {
-			for i := range o.Mbps {
-				transfers.Rows = append(transfers.Rows, []string{o.Cell, fmt.Sprint(i + 1), fmt.Sprintf("%.1f Mb/s", o.AloneMbps[i]), fmt.Sprintf("%.1f Mb/s", o.Mbps[i]), fmt.Sprintf("%.3f", o.Mbps[i]/math.Max(o.AloneMbps[i], 1e-9))})
+		for i := range o.Mbps {
+			transfers = append(transfers, comparison{o, i})
+		}
+		if len(o.Mbps) == 0 {
+			probes = append(probes, o)
+			arrivals(o).AddTo(r)
+			for _, m := range o.Marks {
+				figure.Step(r, o.Cell, m.T, m.Label)
 			}
-			continue
 		}
-		alive := "yes"
-		if !o.Alive {
-			alive = o.Why
-		}
-		probes.Rows = append(probes.Rows, []string{
-			o.Cell, alive, fmt.Sprint(o.Sent), fmt.Sprint(o.Lost), fmt.Sprint(o.ByLinks), fmt.Sprint(o.Misordered),
-			fmt.Sprintf("%.0f ms", o.UDPGapMs), fmt.Sprintf("%.0f ms", o.TCPGapMs), fmt.Sprintf("%.0f ms", o.LeadGapMs),
-			fmt.Sprintf("%d of %d", o.Handoffs, o.Changes), fmt.Sprint(o.Failed),
-		})
-		addFigure(r, o)
 	}
-	for _, t := range []result.Table{transfers, probes} {
-		if len(t.Rows) > 0 {
-			r.Tables = append(r.Tables, t)
-		}
+	if len(transfers) > 0 {
+		r.Tables = append(r.Tables, transferTable(transfers))
+	}
+	if len(probes) > 0 {
+		r.Tables = append(r.Tables, probeTable(probes))
 	}
 }
 
-// addFigure adds the arrivals of a cell over time.
-func addFigure(r *result.Result, o *outcome) {
-	r.AddSeries(o.Cell+" out", "1/s", o.X, o.Out)
-	r.AddSeries(o.Cell+" in", "1/s", o.X, o.In)
-	for _, m := range o.Marks {
-		r.Mark(result.Event{T: math.Round(m.T*1e3) / 1e3, Arm: o.Cell, Kind: "step", Label: m.Label})
+// transferTable sets each transfer beside the better path alone.
+func transferTable(list []comparison) result.Table {
+	return figure.Table("One TCP connection over unequal paths", "", list,
+		figure.Col("cell", func(t comparison) string { return t.Cell }),
+		figure.Col("pair", func(t comparison) string { return fmt.Sprint(t.i + 1) }),
+		figure.Col("better path alone", func(t comparison) string { return fmt.Sprintf("%.1f Mb/s", t.AloneMbps[t.i]) }),
+		figure.Col("both, duality", func(t comparison) string { return fmt.Sprintf("%.1f Mb/s", t.Mbps[t.i]) }),
+		figure.Col("ratio", func(t comparison) string { return fmt.Sprintf("%.3f", t.Mbps[t.i]/math.Max(t.AloneMbps[t.i], 1e-9)) }),
+	)
+}
+
+// probeTable is what the probes saw in each cell.
+func probeTable(list []*outcome) result.Table {
+	count := func(pick func(*outcome) int) func(*outcome) string {
+		return func(o *outcome) string { return fmt.Sprint(pick(o)) }
 	}
-	r.Figures = append(r.Figures, result.Figure{
-		Title: "Arrivals: " + o.Cell, XLabel: "time since the start of the schedule (s)",
+	gap := func(pick func(*outcome) float64) func(*outcome) string {
+		return func(o *outcome) string { return fmt.Sprintf("%.0f ms", pick(o)) }
+	}
+	return figure.Table("Cells under the probes",
+		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to or because it was cut.",
+		list,
+		figure.Col("cell", func(o *outcome) string { return o.Cell }),
+		figure.Col("alive", (*outcome).ending),
+		figure.Col("datagrams sent", count(func(o *outcome) int { return o.Sent })),
+		figure.Col("lost", count(func(o *outcome) int { return o.Lost })),
+		figure.Col("lost by links", count(func(o *outcome) int { return o.ByLinks })),
+		figure.Col("misordered", count(func(o *outcome) int { return o.Misordered })),
+		figure.Col("UDP gap", gap(func(o *outcome) float64 { return o.UDPGapMs })),
+		figure.Col("TCP gap", gap(func(o *outcome) float64 { return o.TCPGapMs })),
+		figure.Col("lead", gap(func(o *outcome) float64 { return o.LeadGapMs })),
+		figure.Col("handoffs", func(o *outcome) string { return fmt.Sprintf("%d of %d", o.Handoffs, o.Changes) }),
+		figure.Col("failures", count(func(o *outcome) int { return o.Failed })),
+	)
+}
+
+// ending says in words whether the flows lived.
+func (o *outcome) ending() string {
+	if o.Alive {
+		return "yes"
+	}
+	return o.Why
+}
+
+// arrivals is what the probe received over time. Where there are many steps, lines
+// would hide it.
+func arrivals(o *outcome) figure.Plot {
+	return figure.Plot{
+		Title: "Arrivals: " + o.Cell, X: figure.Time,
 		Caption: "Datagrams of the UDP probe that reached the receiving application, in bins of 100 ms.",
-		Panels: []result.Panel{{Kind: result.Lines, YLabel: "1/s", Arm: o.Cell, Marks: len(o.Marks) <= 12, Height: 120,
-			Series: []string{o.Cell + " out", o.Cell + " in"}, Labels: []string{"from the mobile host", "to the mobile host"}}},
-	})
+		Panels: []figure.Panel{{Kind: result.Lines, Y: "1/s", Height: 120, Arm: o.Cell, Marked: len(o.Marks) <= 12, Curves: []figure.Curve{
+			{Name: o.Cell + " out", Label: figure.Way("out"), Unit: "1/s", X: o.X, Y: o.Out},
+			{Name: o.Cell + " in", Label: figure.Way("in"), Unit: "1/s", X: o.X, Y: o.In},
+		}}},
+	}
 }

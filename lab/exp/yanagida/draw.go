@@ -2,17 +2,15 @@ package yanagida
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"roam/lab/exp"
+	"roam/lab/figure"
 	"roam/lab/result"
 	"roam/lab/stats"
 )
-
-const timeLabel = "time since the start of the schedule (s)"
 
 // drawMobility adds tables and figures of continuous mobility.
 func drawMobility(env *exp.Env, all map[string]*outcome, tcp bool) {
@@ -21,13 +19,15 @@ func drawMobility(env *exp.Env, all map[string]*outcome, tcp bool) {
 	r.Tables = append(r.Tables, earlyTable(all["roam"], "")...)
 	for _, name := range []string{"roam", "mptcp", "plain"} {
 		if o := all[name]; o != nil {
-			addSeries(r, o, name)
-			r.Figures = append(r.Figures, linkFigure(name, armTitle(o)))
+			linkPlot(o, name).AddTo(r)
+			o.addSteps(r, name)
 		}
 	}
-	addSeries(r, all["static"], "static")
+	linkPlot(all["static"], "static").AddData(r)
+	all["static"].addSteps(r, "static")
 	drawn := []string{"roam", "static", "mptcp"}
-	r.Figures = append(r.Figures, bucketFigure(r, all, drawn), gapFigure(r, all, drawn, result.Ref{Label: "published: none over 100 ms", At: 100, OnX: true}))
+	bucketPlot(all, drawn).AddTo(r)
+	gapPlot(all, drawn, result.Ref{Label: "published: none over 100 ms", At: 100, OnX: true}).AddTo(r)
 }
 
 // drawDuality adds tables and figures of the movement over several links.
@@ -49,12 +49,16 @@ func drawDuality(env *exp.Env, all map[string]*outcome, rtts []int, pl plan, tcp
 		r.Tables = append(r.Tables, earlyTable(o, which)...)
 	}
 	for _, name := range names {
-		addSeries(r, all[name], name)
-		if !strings.HasPrefix(name, "static") {
-			r.Figures = append(r.Figures, linkFigure(name, armTitle(all[name])))
+		plot := linkPlot(all[name], name)
+		if strings.HasPrefix(name, "static") {
+			plot.AddData(r) // one link, at one rate: there is nothing to see
+		} else {
+			plot.AddTo(r)
 		}
+		all[name].addSteps(r, name)
 	}
-	r.Figures = append(r.Figures, bucketFigure(r, all, names), gapFigure(r, all, names))
+	bucketPlot(all, names).AddTo(r)
+	gapPlot(all, names).AddTo(r)
 }
 
 // armTitle names a pass to people.
@@ -62,38 +66,69 @@ func armTitle(o *outcome) string {
 	return fmt.Sprintf("%s, %g ms added", o.Arm, o.RTTMs)
 }
 
-// armTable sets the passes beside each other.
-func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
-	t := result.Table{
-		Title:   "The arms beside each other",
-		Note:    "Throughput: bytes of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
-		Columns: []string{"arm", "direction", "throughput", "0.5 s: median", "0.5 s: quartiles", "gaps over 100 ms", "longest", "usual longest", "lost", "misordered", "retransmitted", "iperf3 ended"},
-	}
+// direction is one way of a pass, as a row of a table.
+type direction struct {
+	*outcome
+	i       int
+	w       *way
+	buckets []float64
+}
+
+// directions are both ways of the passes that were made.
+func directions(all map[string]*outcome, names []string) (list []direction) {
 	for _, name := range names {
 		o := all[name]
 		if o == nil {
 			continue
 		}
 		for i, w := range o.ways() {
-			b := inner(w.total())
-			over, longest := 0, 0.0
-			for _, g := range w.LongGapsMs {
-				longest = math.Max(longest, g)
-				if g > 100 {
-					over++
-				}
-			}
-			lost, again := fmt.Sprintf("%d of %d", max(w.Lost, w.AppLost), w.Sent), "–"
-			if tcp {
-				lost, again = fmt.Sprintf("%d bytes", w.Lost), fmt.Sprintf("%.3f %%", percent(w.Resent, w.Bytes))
-			}
-			t.Rows = append(t.Rows, []string{
-				armTitle(o), [2]string{"out", "in"}[i], mbps(w.Mbps), mbps(stats.Median(b)), mbps(stats.Quantile(b, 0.25)) + " to " + mbps(stats.Quantile(b, 0.75)),
-				fmt.Sprint(over), fmt.Sprintf("%.0f ms", longest), fmt.Sprintf("%.1f ms", o.controlGap(i)), lost,
-				fmt.Sprintf("%.3f %%", percent(w.Misorders, w.Got)), again, o.ending(),
-			})
+			list = append(list, direction{o, i, w, inner(w.total())})
 		}
 	}
+	return list
+}
+
+// gapsOver counts the gaps that are longer than a limit.
+func (w *way) gapsOver(ms float64) (n int) {
+	for _, g := range w.LongGapsMs {
+		if g > ms {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *way) longestGap() float64 { return slices.Max(append([]float64{0}, w.LongGapsMs...)) }
+
+// wayWords name the directions in tables and series.
+var wayWords = [2]string{"out", "in"}
+
+// armTable sets the passes beside each other.
+func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
+	lost := func(d direction) string { return fmt.Sprintf("%d of %d", max(d.w.Lost, d.w.AppLost), d.w.Sent) }
+	again := func(direction) string { return "–" }
+	if tcp {
+		lost = func(d direction) string { return fmt.Sprintf("%d bytes", d.w.Lost) }
+		again = func(d direction) string { return fmt.Sprintf("%.3f %%", percent(d.w.Resent, d.w.Bytes)) }
+	}
+	t := figure.Table("The arms beside each other",
+		"Throughput: bytes of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
+		directions(all, names),
+		figure.Col("arm", func(d direction) string { return armTitle(d.outcome) }),
+		figure.Col("direction", func(d direction) string { return wayWords[d.i] }),
+		figure.Col("throughput", func(d direction) string { return mbps(d.w.Mbps) }),
+		figure.Col("0.5 s: median", func(d direction) string { return mbps(stats.Median(d.buckets)) }),
+		figure.Col("0.5 s: quartiles", func(d direction) string {
+			return mbps(stats.Quantile(d.buckets, 0.25)) + " to " + mbps(stats.Quantile(d.buckets, 0.75))
+		}),
+		figure.Col("gaps over 100 ms", func(d direction) string { return fmt.Sprint(d.w.gapsOver(100)) }),
+		figure.Col("longest", func(d direction) string { return fmt.Sprintf("%.0f ms", d.w.longestGap()) }),
+		figure.Col("usual longest", func(d direction) string { return fmt.Sprintf("%.1f ms", d.controlGap(d.i)) }),
+		figure.Col("lost", lost),
+		figure.Col("misordered", func(d direction) string { return fmt.Sprintf("%.3f %%", percent(d.w.Misorders, d.w.Got)) }),
+		figure.Col("retransmitted", again),
+		figure.Col("iperf3 ended", func(d direction) string { return d.ending() }),
+	)
 	t.Rows = append(t.Rows, []string{"Mobile IPv6", "both", "not run", "", "", "", "", "", "", "", "", ""})
 	return t
 }
@@ -116,16 +151,16 @@ func mbps(v float64) string {
 
 // updateTable lists the Locator Updates of a pass.
 func updateTable(o *outcome, which string) result.Table {
-	t := result.Table{
-		Title:   "Locator Updates" + which,
-		Note:    "As captured at the mobile host. A set is listed with the preference of each locator; the least is used.",
-		Columns: []string{"at", "set", "kind", "messages", "acknowledgements", "to the first acknowledgement"},
-	}
-	for _, e := range o.Exchanges {
-		kind := map[bool]string{true: "refresh", false: "change"}[e.Refresh]
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("%.2f s", e.T), e.Set, kind, fmt.Sprint(e.Messages), fmt.Sprint(e.Acks), fmt.Sprintf("%.1f ms", e.RTTMs)})
-	}
-	return t
+	return figure.Table("Locator Updates"+which,
+		"As captured at the mobile host. A set is listed with the preference of each locator; the least is used.",
+		o.Exchanges,
+		figure.Col("at", func(e exchange) string { return fmt.Sprintf("%.2f s", e.T) }),
+		figure.Col("set", func(e exchange) string { return e.Set }),
+		figure.Col("kind", func(e exchange) string { return map[bool]string{true: "refresh", false: "change"}[e.Refresh] }),
+		figure.Col("messages", func(e exchange) string { return fmt.Sprint(e.Messages) }),
+		figure.Col("acknowledgements", func(e exchange) string { return fmt.Sprint(e.Acks) }),
+		figure.Col("to the first acknowledgement", func(e exchange) string { return fmt.Sprintf("%.1f ms", e.RTTMs) }),
+	)
 }
 
 // earlyTable lists what left from a new locator before its update; nil if nothing did.
@@ -133,14 +168,12 @@ func earlyTable(o *outcome, which string) []result.Table {
 	if len(o.BeforeLU) == 0 {
 		return nil
 	}
-	t := result.Table{
-		Title:   "Data from a new locator before its Locator Update" + which,
-		Columns: []string{"at", "link", "before the update", "packet"},
-	}
-	for _, e := range o.BeforeLU {
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("%.3f s", e.T), e.Link, fmt.Sprintf("%.3f ms", e.Ms), e.What})
-	}
-	return []result.Table{t}
+	return []result.Table{figure.Table("Data from a new locator before its Locator Update"+which, "", o.BeforeLU,
+		figure.Col("at", func(e early) string { return fmt.Sprintf("%.3f s", e.T) }),
+		figure.Col("link", func(e early) string { return e.Link }),
+		figure.Col("before the update", func(e early) string { return fmt.Sprintf("%.3f ms", e.Ms) }),
+		figure.Col("packet", func(e early) string { return e.What }),
+	)}
 }
 
 // shareTable is the links' shares of each phase.
@@ -148,7 +181,7 @@ func shareTable(o *outcome, pl plan) result.Table {
 	t := result.Table{Title: fmt.Sprintf("Share of the bytes per link and phase, %g ms", o.RTTMs), Columns: append([]string{"phase", "links", "direction"}, links...)}
 	for d, w := range o.ways() {
 		for i, p := range pl.phases {
-			row := []string{fmt.Sprintf("%g–%g s", p.from.Seconds(), p.to.Seconds()), strings.Join(p.links, "+"), [2]string{"out", "in"}[d]}
+			row := []string{fmt.Sprintf("%g–%g s", p.from.Seconds(), p.to.Seconds()), strings.Join(p.links, "+"), wayWords[d]}
 			for _, l := range links {
 				row = append(row, fmt.Sprintf("%.2f %%", w.Shares[i][l]))
 			}
@@ -158,21 +191,11 @@ func shareTable(o *outcome, pl plan) result.Table {
 	return t
 }
 
-// addSeries adds the throughput of each link in buckets, and the steps.
-func addSeries(r *result.Result, o *outcome, name string) {
-	for i, w := range o.ways() {
-		way := [2]string{"out", "in"}[i]
-		for _, l := range slices.Sorted(maps.Keys(w.Buckets)) {
-			var x, y []float64
-			for k, v := range w.Buckets[l] {
-				x, y = append(x, float64(k+1)*bucket.Seconds()), append(y, math.Round(v*1e4)/1e4)
-			}
-			r.AddSeries(strings.Join([]string{name, way, l}, " "), "Mb/s", x, y)
-		}
-	}
+// addSteps marks the steps of a pass.
+func (o *outcome) addSteps(r *result.Result, name string) {
 	for _, m := range o.Marks {
 		if m.T > 0.1 {
-			r.Mark(result.Event{T: math.Round(m.T*1e3) / 1e3, Arm: name, Kind: "step", Label: m.Label})
+			figure.Step(r, name, m.T, m.Label)
 		}
 	}
 }
@@ -183,60 +206,60 @@ func nearTen(onX bool) result.Ref {
 	return result.Ref{Label: "published: near 10 Mb/s", At: 10, OnX: onX}
 }
 
-// linkFigure is the throughput of one pass, link by link.
-func linkFigure(name, title string) result.Figure {
-	f := result.Figure{
-		Title: "Throughput per link: " + title, XLabel: timeLabel,
+// linkPlot is the throughput of one pass, link by link.
+func linkPlot(o *outcome, name string) figure.Plot {
+	var refs []result.Ref
+	if name != "plain" {
+		refs = []result.Ref{nearTen(false)}
+	}
+	p := figure.Plot{
+		Title: "Throughput per link: " + armTitle(o), X: figure.Time,
 		Caption: "IPv6 payload that the receiver captured, in 0.5 s buckets, stacked by the link that it took. Lines are the steps of the schedule.",
 	}
-	for _, way := range []string{"out", "in"} {
-		p := result.Panel{Title: map[string]string{"out": "from the mobile host", "in": "to the mobile host"}[way], Kind: result.Stack, YLabel: "Mb/s", Labels: links, Arm: name, Marks: true, Height: 130}
-		if name != "plain" {
-			p.Refs = []result.Ref{nearTen(false)}
-		}
+	for i, w := range o.ways() {
+		panel := figure.Panel{Title: figure.Way(wayWords[i]), Kind: result.Stack, Y: "Mb/s", Height: 130, Arm: name, Marked: true, Refs: refs}
 		for _, l := range links {
-			p.Series = append(p.Series, strings.Join([]string{name, way, l}, " "))
+			c := figure.Curve{Name: strings.Join([]string{name, wayWords[i], l}, " "), Label: l, Unit: "Mb/s"}
+			for k, v := range w.Buckets[l] {
+				c.X, c.Y = append(c.X, float64(k+1)*bucket.Seconds()), append(c.Y, math.Round(v*1e4)/1e4)
+			}
+			panel.Curves = append(panel.Curves, c)
 		}
-		f.Panels = append(f.Panels, p)
+		p.Panels = append(p.Panels, panel)
 	}
-	return f
+	return p
 }
 
-// bucketFigure is the distribution of throughput over all buckets.
-func bucketFigure(r *result.Result, all map[string]*outcome, names []string) result.Figure {
-	p := result.Panel{Kind: result.CDF, YLabel: "share of buckets", Refs: []result.Ref{nearTen(true)}}
+// perPass is a curve for each pass that was made, of what data gives of it.
+func perPass(all map[string]*outcome, names []string, what, unit string, data func(*outcome) []float64) (list []figure.Curve) {
 	for _, name := range names {
 		o := all[name]
 		if o == nil {
 			continue
 		}
-		var all []float64
-		for _, w := range o.ways() {
-			all = append(all, inner(w.total())...)
+		if y := data(o); len(y) > 0 {
+			list = append(list, figure.Curve{Name: what + " " + name, Label: armTitle(o), Unit: unit, Y: y})
 		}
-		r.AddSeries("buckets "+name, "Mb/s", nil, all)
-		p.Series, p.Labels = append(p.Series, "buckets "+name), append(p.Labels, armTitle(o))
 	}
-	return result.Figure{Title: "Throughput in 0.5 s buckets, all links together", XLabel: "Mb/s", Caption: "Distribution over all buckets of both directions. The thesis found all of them near 10 Mb/s.", Panels: []result.Panel{p}}
+	return list
 }
 
-// gapFigure is the distribution of gaps between the packets that arrived.
-func gapFigure(r *result.Result, all map[string]*outcome, names []string, refs ...result.Ref) result.Figure {
-	p := result.Panel{Kind: result.CDF, YLabel: "share of windows", LogX: true, Refs: refs}
-	for _, name := range names {
-		o := all[name]
-		if o == nil {
-			continue
-		}
-		gaps := slices.Concat(o.Out.WindowsMs, o.In.WindowsMs)
-		if len(gaps) == 0 {
-			continue
-		}
-		r.AddSeries("gaps "+name, "ms", nil, gaps)
-		p.Series, p.Labels = append(p.Series, "gaps "+name), append(p.Labels, armTitle(o))
+// bucketPlot is the distribution of throughput over all buckets.
+func bucketPlot(all map[string]*outcome, names []string) figure.Plot {
+	return figure.Plot{
+		Title: "Throughput in 0.5 s buckets, all links together", X: "Mb/s",
+		Caption: "Distribution over all buckets of both directions. The thesis found all of them near 10 Mb/s.",
+		Panels: []figure.Panel{{Kind: result.CDF, Y: "share of buckets", Refs: []result.Ref{nearTen(true)},
+			Curves: perPass(all, names, "buckets", "Mb/s", func(o *outcome) []float64 { return slices.Concat(inner(o.Out.total()), inner(o.In.total())) })}},
 	}
-	return result.Figure{
-		Title: "Longest gaps between packets that arrived", XLabel: "ms, logarithmic",
-		Caption: "The longest in each 0.5 s, both directions.", Panels: []result.Panel{p},
+}
+
+// gapPlot is the distribution of gaps between the packets that arrived.
+func gapPlot(all map[string]*outcome, names []string, refs ...result.Ref) figure.Plot {
+	return figure.Plot{
+		Title: "Longest gaps between packets that arrived", X: "ms, logarithmic",
+		Caption: "The longest in each 0.5 s, both directions.",
+		Panels: []figure.Panel{{Kind: result.CDF, Y: "share of windows", LogX: true, Refs: refs,
+			Curves: perPass(all, names, "gaps", "ms", func(o *outcome) []float64 { return slices.Concat(o.Out.WindowsMs, o.In.WindowsMs) })}},
 	}
 }
