@@ -33,7 +33,8 @@ const (
 // gen draws worlds and packets.
 type gen struct {
 	*rand.Rand
-	now uint64
+	now  uint64
+	last []byte // that left, as on the wire; nil: none
 }
 
 func pick[T any](g *gen, list ...T) T { return list[g.IntN(len(list))] }
@@ -138,7 +139,7 @@ func (g *gen) uplink(i int) bpfUplink {
 	if i == 1 {
 		u.Ifindex = uint32(otherLink)
 	}
-	if !g.in(6) {
+	if !g.in(9) {
 		u.Flags |= bpfUplinkFlagsUPLINK_USABLE
 	}
 	if g.in(4) {
@@ -205,6 +206,10 @@ var flagOdds = []struct {
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {
+	if g.in(5) { // a session whose correspondent has not answered yet
+		p.Flags |= bpfEntryFlagsENTRY_INITIATED
+		return
+	}
 	p.Flags |= pick(g, 0, 0, 0, bpfEntryFlagsENTRY_INITIATED, bpfEntryFlagsENTRY_INITIATED, bpfEntryFlagsENTRY_PLAIN)
 	for _, f := range flagOdds {
 		if g.in(f.odds) {
@@ -231,7 +236,7 @@ func (g *gen) remotes(w *world, p *bpfSessionEntry) {
 }
 
 func (g *gen) paths(p *bpfSessionEntry) {
-	p.N_paths = pick[uint8](g, 0, 1, 1, 2, 3, 4, 6)
+	p.N_paths = pick[uint8](g, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 6)
 	p.N_reserve = uint8(g.IntN(3))
 	for i := range p.N_paths + p.N_reserve {
 		p.Paths[i] = uint8(g.IntN(3))<<4 | uint8(g.IntN(int(p.N_remote)))
@@ -308,6 +313,9 @@ func nonceWord(n ilnp.Nonce) uint64 {
 
 // shot draws a packet and where it is.
 func (g *gen) shot(w *world) shotAt {
+	if s, ok := g.answer(w); ok && !g.in(3) {
+		return s
+	}
 	switch {
 	case g.in(60):
 		return g.guarded()
