@@ -93,9 +93,11 @@ func (g *gen) world(h bpfHost) *world {
 		if g.in(4) {
 			w.obstructed[bpfObstructionKey{LocalL64: half(uint64(l))}] = 1
 		}
-		if g.in(3) {
-			k := bpfObstructionKey{LocalL64: half(uint64(l)), Remote: bpfAddr{L64: half(uint64(pick(g, remoteLocators[:4]...))), Nid: half(uint64(theirs))}}
-			w.obstructed[k] = uint8(g.IntN(2))
+		for _, r := range remoteLocators[:5] {
+			if g.in(4) {
+				k := bpfObstructionKey{LocalL64: half(uint64(l)), Remote: bpfAddr{L64: half(uint64(r)), Nid: half(uint64(theirs))}}
+				w.obstructed[k] = uint8(g.IntN(2))
+			}
 		}
 	}
 	for _, k := range pairs() {
@@ -119,7 +121,7 @@ func (g *gen) host(h bpfHost) bpfHost {
 	}
 	h.Epoch = uint32(g.IntN(2))
 	h.Flags = bpfHostFlags(g.IntN(16))
-	if g.in(2) {
+	if g.in(4) {
 		h.Flags &^= bpfHostFlagsHOST_OBSTRUCTED
 	}
 	h.NonceLen = pick[uint8](g, 4, 4, 12)
@@ -262,7 +264,7 @@ func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
 		UnansweredTx: g.ago(), LastTx: g.ago(), TxPackets: g.few(), TxBytes: g.few(), RateSince: g.ago(),
 		RateLast: uint32(g.few()), RateNow: uint32(g.few()), LastRx: g.ago(), RxPackets: g.few(), RxBytes: g.few(),
 		SilenceTold: ticks(), Returned: ticks(), Rule: pick[uint8](g, 0, 0, 1, 2), Cuts: uint8(g.IntN(2)),
-		SoughtSince: ms(), CopySent: ms(), ToldUntil: pick(g, 0, g.now+30e9, g.now+200e6), UpdatesUntil: pick(g, 0, g.now+30e9),
+		SoughtSince: ms(), CopySent: ms(), ToldUntil: pick(g, 0, g.now+30e9, g.now+200e6, g.now+900e6), UpdatesUntil: pick(g, 0, g.now+30e9, g.now+900e6),
 		Asks: bpfAsked(pick(g, 0, 0, 1, 3)), CopyOpen: uint8(g.IntN(2)), CopyAnswers: uint8(g.IntN(2)),
 		CopyPorts: [2]uint16{hostToNet16(pick(g, remotePorts...)), hostToNet16(pick(g, ownPorts...))},
 	}
@@ -294,6 +296,9 @@ func (g *gen) pendingPeer() bpfPendingPeer {
 	}
 	if !g.in(5) {
 		e.RemoteNonce = nonce(g.nonce())
+	}
+	if g.in(3) { // it may be answered
+		e.RxBytes, e.RxPackets, e.TxBytes, e.TxPackets = 9000, 9, 100, 1
 	}
 	for i := range e.Others {
 		if g.in(3) {

@@ -79,7 +79,7 @@ func (g *gen) answer(w *world) (shotAt, bool) {
 		t.nonce = g.nonceOf(w, t)
 	}
 	switch {
-	case g.in(3) || c.Upper == ip6.TCP && len(c.Exts) == 1 && g.in(2) || c.Upper != ip6.TCP && c.Upper != ip6.UDP || len(t.body) < 8:
+	case g.in(6) || c.Upper == ip6.TCP && len(t.body) > tcpFlags && t.body[tcpFlags] == flagSYN && g.in(2) || c.Upper != ip6.TCP && c.Upper != ip6.UDP || len(t.body) < 8:
 		t.proto, t.nonce = ip6.ICMPv6, ilnp.Nonce{}
 		t.body = append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, g.last...)
 	case c.Upper == ip6.TCP && len(t.body) >= 20:
@@ -195,7 +195,13 @@ func (g *gen) outward(w *world) shotAt {
 	}
 	t.port = [2]uint16{pick(g, ownPorts...), pick(g, remotePorts...)}
 	g.upper(&t, ilnp.Nonce{})
-	if k, ok := g.pendingKey(w); ok && g.in(6) {
+	if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(4) {
+		t.body[tcpFlags] = flagSYN
+		t.body = t.body[:min(len(t.body), 20+g.IntN(2)*8)]
+		t.body[12] = uint8(len(t.body)/4) << 4
+		g.sum(&t)
+	}
+	if k, ok := g.pendingKey(w); ok && g.in(4) {
 		t.src, t.dst = session(k.Local.nid()), session(k.Remote.nid())
 		if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(2) {
 			t.body[tcpFlags] = flagSYN | flagACK
@@ -229,6 +235,8 @@ func (g *gen) size() int {
 		return 1200 + g.IntN(320)
 	case 1:
 		return pick(g, 1600, 3000)
+	case 2: // of a datagram that just fits with its nonce, or does not
+		return pick(g, 1500, 1280) - ip6.HeaderLen - 8 - pick(g, 8, 16) + g.IntN(2)
 	}
 	return g.IntN(60)
 }
@@ -265,6 +273,9 @@ func (g *gen) segment(port [2]uint16, n ilnp.Nonce) []byte {
 	binary.BigEndian.PutUint16(b[2:], port[1])
 	binary.BigEndian.PutUint32(b[4:], uint32(g.IntN(3)))
 	binary.BigEndian.PutUint32(b[8:], uint32(g.IntN(4)))
+	if g.in(8) {
+		b[tcpFlags] = uint8(g.IntN(32))
+	}
 	var options []byte
 	switch g.IntN(6) {
 	case 0:

@@ -298,7 +298,7 @@ func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong
 	}
 	counters := slices.Sorted(slices.Values(want.Counters))
 	if !slices.Equal(got.counters, counters) {
-		say("counters %v, want %v", names(got.counters), names(counters))
+		say("counters %v, want %v", got.counters, counters)
 	}
 	events := slices.Clone(want.Events)
 	slices.SortStableFunc(events, func(a, b decide.Event) int { return int(a.Ring) - int(b.Ring) })
@@ -343,13 +343,6 @@ func differentEnds(out []byte, want decide.Outcome) []string {
 		return []string{fmt.Sprintf("from %v to %v, want from %v to %v", at(8), at(24), want.Src, want.Dst)}
 	}
 	return nil
-}
-
-func names(cs []decide.Counter) (ns []string) {
-	for _, c := range cs {
-		ns = append(ns, counterTable[c].name)
-	}
-	return ns
 }
 
 // noted says where what is noted for a security log differs from the model.
