@@ -33,7 +33,8 @@ const (
 // gen draws worlds and packets.
 type gen struct {
 	*rand.Rand
-	now uint64
+	now  uint64
+	last []byte // that left, as on the wire; nil: none
 }
 
 func pick[T any](g *gen, list ...T) T { return list[g.IntN(len(list))] }
@@ -92,9 +93,11 @@ func (g *gen) world(h bpfHost) *world {
 		if g.in(4) {
 			w.obstructed[bpfObstructionKey{LocalL64: half(uint64(l))}] = 1
 		}
-		if g.in(3) {
-			k := bpfObstructionKey{LocalL64: half(uint64(l)), Remote: bpfAddr{L64: half(uint64(pick(g, remoteLocators[:4]...))), Nid: half(uint64(theirs))}}
-			w.obstructed[k] = uint8(g.IntN(2))
+		for _, r := range remoteLocators[:5] {
+			if g.in(4) {
+				k := bpfObstructionKey{LocalL64: half(uint64(l)), Remote: bpfAddr{L64: half(uint64(r)), Nid: half(uint64(theirs))}}
+				w.obstructed[k] = uint8(g.IntN(2))
+			}
 		}
 	}
 	for _, k := range pairs() {
@@ -118,7 +121,7 @@ func (g *gen) host(h bpfHost) bpfHost {
 	}
 	h.Epoch = uint32(g.IntN(2))
 	h.Flags = bpfHostFlags(g.IntN(16))
-	if g.in(2) {
+	if g.in(4) {
 		h.Flags &^= bpfHostFlagsHOST_OBSTRUCTED
 	}
 	h.NonceLen = pick[uint8](g, 4, 4, 12)
@@ -138,7 +141,7 @@ func (g *gen) uplink(i int) bpfUplink {
 	if i == 1 {
 		u.Ifindex = uint32(otherLink)
 	}
-	if !g.in(6) {
+	if !g.in(9) {
 		u.Flags |= bpfUplinkFlagsUPLINK_USABLE
 	}
 	if g.in(4) {
@@ -205,6 +208,10 @@ var flagOdds = []struct {
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {
+	if g.in(5) { // a session whose correspondent has not answered yet
+		p.Flags |= bpfEntryFlagsENTRY_INITIATED
+		return
+	}
 	p.Flags |= pick(g, 0, 0, 0, bpfEntryFlagsENTRY_INITIATED, bpfEntryFlagsENTRY_INITIATED, bpfEntryFlagsENTRY_PLAIN)
 	for _, f := range flagOdds {
 		if g.in(f.odds) {
@@ -231,7 +238,7 @@ func (g *gen) remotes(w *world, p *bpfSessionEntry) {
 }
 
 func (g *gen) paths(p *bpfSessionEntry) {
-	p.N_paths = pick[uint8](g, 0, 1, 1, 2, 3, 4, 6)
+	p.N_paths = pick[uint8](g, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 6)
 	p.N_reserve = uint8(g.IntN(3))
 	for i := range p.N_paths + p.N_reserve {
 		p.Paths[i] = uint8(g.IntN(3))<<4 | uint8(g.IntN(int(p.N_remote)))
@@ -257,7 +264,7 @@ func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
 		UnansweredTx: g.ago(), LastTx: g.ago(), TxPackets: g.few(), TxBytes: g.few(), RateSince: g.ago(),
 		RateLast: uint32(g.few()), RateNow: uint32(g.few()), LastRx: g.ago(), RxPackets: g.few(), RxBytes: g.few(),
 		SilenceTold: ticks(), Returned: ticks(), Rule: pick[uint8](g, 0, 0, 1, 2), Cuts: uint8(g.IntN(2)),
-		SoughtSince: ms(), CopySent: ms(), ToldUntil: pick(g, 0, g.now+30e9, g.now+200e6), UpdatesUntil: pick(g, 0, g.now+30e9),
+		SoughtSince: ms(), CopySent: ms(), ToldUntil: pick(g, 0, g.now+30e9, g.now+200e6, g.now+900e6), UpdatesUntil: pick(g, 0, g.now+30e9, g.now+900e6),
 		Asks: bpfAsked(pick(g, 0, 0, 1, 3)), CopyOpen: uint8(g.IntN(2)), CopyAnswers: uint8(g.IntN(2)),
 		CopyPorts: [2]uint16{hostToNet16(pick(g, remotePorts...)), hostToNet16(pick(g, ownPorts...))},
 	}
@@ -290,6 +297,9 @@ func (g *gen) pendingPeer() bpfPendingPeer {
 	if !g.in(5) {
 		e.RemoteNonce = nonce(g.nonce())
 	}
+	if g.in(3) { // it may be answered
+		e.RxBytes, e.RxPackets, e.TxBytes, e.TxPackets = 9000, 9, 100, 1
+	}
 	for i := range e.Others {
 		if g.in(3) {
 			e.Others[i].Nonce = nonceWord(g.nonce())
@@ -308,6 +318,9 @@ func nonceWord(n ilnp.Nonce) uint64 {
 
 // shot draws a packet and where it is.
 func (g *gen) shot(w *world) shotAt {
+	if s, ok := g.answer(w); ok && !g.in(3) {
+		return s
+	}
 	switch {
 	case g.in(60):
 		return g.guarded()

@@ -39,10 +39,16 @@ func (g *gen) inward(w *world) shotAt {
 		t.nonce = g.nonce()
 	}
 	t.port = [2]uint16{pick(g, remotePorts...), pick(g, ownPorts...)}
+	if s := pick(g, decideSockets...); g.in(3) && s.foreign != 0 {
+		t.port = [2]uint16{s.foreign, s.own}
+		if g.in(2) {
+			t.src, t.dst = at(pick(g, there, there, else1), theirs), at(pick(g, here, here, here+1), ours)
+		}
+	}
 	var local ilnp.Nonce
 	if n := len(w.sessions); n > 0 && !g.in(4) {
 		local = g.aim(&t, w.sessions[g.IntN(n)], w)
-	} else if n := len(w.pending); n > 0 && g.in(2) {
+	} else if len(w.pending) > 0 && g.in(2) {
 		g.aimAtPending(&t, w)
 	}
 	if g.in(25) {
@@ -59,6 +65,52 @@ func (g *gen) inward(w *world) shotAt {
 	}
 	k.Other = g.in(150)
 	return shotOf(shotAt{}, k)
+}
+
+// answer draws what comes back for the last packet that left: an answer, or an error that
+// quotes it.
+func (g *gen) answer(w *world) (shotAt, bool) {
+	c, err := ip6.Walk(g.last)
+	if err != nil || c.Later() || len(g.last) > 1200 {
+		return shotAt{}, false
+	}
+	t := talk{src: roam.ILVFromAddr(c.Header.Dst), dst: roam.ILVFromAddr(c.Header.Src), proto: c.Upper, body: bytes.Clone(g.last[c.UpperOffset:c.End])}
+	if !g.in(4) {
+		t.nonce = g.nonceOf(w, t)
+	}
+	switch {
+	case g.in(6) || c.Upper == ip6.TCP && len(t.body) > tcpFlags && t.body[tcpFlags] == flagSYN && g.in(2) || c.Upper != ip6.TCP && c.Upper != ip6.UDP || len(t.body) < 8:
+		t.proto, t.nonce = ip6.ICMPv6, ilnp.Nonce{}
+		t.body = append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, g.last...)
+	case c.Upper == ip6.TCP && len(t.body) >= 20:
+		seq := binary.BigEndian.Uint32(t.body[4:])
+		flags := map[bool]uint8{true: flagACK, false: flagSYN | flagACK}[t.body[tcpFlags]&flagACK != 0]
+		t.body = t.body[:20]
+		t.body[12], t.body[tcpFlags] = 5<<4, flags
+		binary.BigEndian.PutUint32(t.body[8:], seq+1+uint32(g.IntN(8)/7))
+		fallthrough
+	default:
+		t.body[0], t.body[1], t.body[2], t.body[3] = t.body[2], t.body[3], t.body[0], t.body[1]
+	}
+	g.sum(&t)
+	k := decide.NewPacket(plainly(t), uint32(loopback))
+	if t.dst.L64 == ownLocators[1] {
+		k.Link = uint32(otherLink)
+	}
+	return shotOf(shotAt{}, k), true
+}
+
+// nonceOf is a nonce that the sender of a packet may have.
+func (g *gen) nonceOf(w *world, t talk) ilnp.Nonce {
+	if e, ok := w.pending[bpfSessionKey{Local: half(uint64(t.dst.NID)), Remote: half(uint64(t.src.NID))}]; ok && g.in(2) {
+		return e.RemoteNonce.nonce()
+	}
+	for _, p := range w.sessions {
+		if p.RemoteNid.nid() == t.src.NID {
+			return p.RemoteNonce.nonce()
+		}
+	}
+	return g.nonce()
 }
 
 // aim makes a packet one of a session, or nearly, and returns our nonce.
@@ -84,20 +136,25 @@ func (g *gen) aim(t *talk, p bpfSessionEntry, w *world) ilnp.Nonce {
 	return p.LocalNonce.nonce()
 }
 
+// pendingKey draws one of the pending peers.
+func (g *gen) pendingKey(w *world) (k bpfSessionKey, ok bool) {
+	ks := slices.DeleteFunc(pairs(), func(k bpfSessionKey) bool {
+		_, there := w.pending[k]
+		return !there
+	})
+	if len(ks) == 0 {
+		return k, false
+	}
+	return pick(g, ks...), true
+}
+
 // aimAtPending makes a packet one of a pending peer.
 func (g *gen) aimAtPending(t *talk, w *world) {
-	for _, k := range pairs() {
-		e, ok := w.pending[k]
-		if !ok || k.Remote.nid() < theirs {
-			continue
-		}
-		t.src, t.dst = at(e.RemoteL64.l64(), k.Remote.nid()), at(e.LocalL64.l64(), k.Local.nid())
-		if g.in(2) {
-			t.nonce = e.RemoteNonce.nonce()
-		}
-		if g.in(2) {
-			return
-		}
+	k, _ := g.pendingKey(w)
+	e := w.pending[k]
+	t.src, t.dst = at(e.RemoteL64.l64(), k.Remote.nid()), at(e.LocalL64.l64(), k.Local.nid())
+	if g.in(2) {
+		t.nonce = e.RemoteNonce.nonce()
 	}
 }
 
@@ -136,11 +193,23 @@ func (g *gen) outward(w *world) shotAt {
 			t.dst = session(p.RemoteNid.nid())
 		}
 	}
+	t.port = [2]uint16{pick(g, ownPorts...), pick(g, remotePorts...)}
+	g.upper(&t, ilnp.Nonce{})
+	if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(4) {
+		t.body[tcpFlags] = flagSYN
+		t.body = t.body[:min(len(t.body), 20+g.IntN(2)*8)]
+		t.body[12] = uint8(len(t.body)/4) << 4
+		g.sum(&t)
+	}
+	if k, ok := g.pendingKey(w); ok && g.in(4) {
+		t.src, t.dst = session(k.Local.nid()), session(k.Remote.nid())
+		if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(2) {
+			t.body[tcpFlags] = flagSYN | flagACK
+		}
+	}
 	if g.in(40) {
 		t.dst.L64 = there
 	}
-	t.port = [2]uint16{pick(g, ownPorts...), pick(g, remotePorts...)}
-	g.upper(&t, ilnp.Nonce{})
 	k := decide.NewPacket(g.assemble(t), uint32(loopback))
 	switch g.IntN(20) {
 	case 0:
@@ -166,6 +235,8 @@ func (g *gen) size() int {
 		return 1200 + g.IntN(320)
 	case 1:
 		return pick(g, 1600, 3000)
+	case 2: // of a datagram that just fits with its nonce, or does not
+		return pick(g, 1500, 1280) - ip6.HeaderLen - 8 - pick(g, 8, 16) + g.IntN(2)
 	}
 	return g.IntN(60)
 }
@@ -197,11 +268,14 @@ func (g *gen) upper(t *talk, local ilnp.Nonce) {
 
 // segment draws a TCP segment.
 func (g *gen) segment(port [2]uint16, n ilnp.Nonce) []byte {
-	b := tcp(pick[uint8](g, flagACK, flagACK, flagACK, flagSYN, flagSYN|flagACK, flagFIN|flagACK, 0x14, 0), 0)
+	b := tcp(pick[uint8](g, flagACK, flagACK, flagACK, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, 0x14, 0), 0)
 	binary.BigEndian.PutUint16(b, port[0])
 	binary.BigEndian.PutUint16(b[2:], port[1])
 	binary.BigEndian.PutUint32(b[4:], uint32(g.IntN(3)))
 	binary.BigEndian.PutUint32(b[8:], uint32(g.IntN(4)))
+	if g.in(8) {
+		b[tcpFlags] = uint8(g.IntN(32))
+	}
 	var options []byte
 	switch g.IntN(6) {
 	case 0:

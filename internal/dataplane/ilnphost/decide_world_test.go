@@ -34,7 +34,6 @@ type world struct {
 	plainFlows map[bpfFlowKey]bpfFlowEnds
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
-	refusals   map[uint32]uint64 // when each reason was noted last
 }
 
 func newWorld() *world {
@@ -42,7 +41,7 @@ func newWorld() *world {
 		known: map[bpfHalf]uint8{}, places: map[bpfAddr]uint8{}, sources: map[bpfAllowanceKey]uint8{},
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
-		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{}, refusals: map[uint32]uint64{},
+		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
 	}
 }
 
@@ -231,7 +230,6 @@ type result struct {
 	counters []decide.Counter
 	events   []decide.Event
 	packets  [][]byte // of the events
-	refused  decide.Counter
 }
 
 func clock(id int32) uint64 {
@@ -300,7 +298,7 @@ func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong
 	}
 	counters := slices.Sorted(slices.Values(want.Counters))
 	if !slices.Equal(got.counters, counters) {
-		say("counters %v, want %v", names(got.counters), names(counters))
+		say("counters %v, want %v", got.counters, counters)
 	}
 	events := slices.Clone(want.Events)
 	slices.SortStableFunc(events, func(a, b decide.Event) int { return int(a.Ring) - int(b.Ring) })
@@ -347,11 +345,30 @@ func differentEnds(out []byte, want decide.Outcome) []string {
 	return nil
 }
 
-func names(cs []decide.Counter) (ns []string) {
-	for _, c := range cs {
-		ns = append(ns, counterTable[c].Name)
+// noted says where what is noted for a security log differs from the model.
+func (r *decideRig) noted(s shotAt, got result, want decide.Outcome) (wrong []string) {
+	reasons := slices.Clone(got.counters)
+	if want.Refused != 0 && !slices.Contains(reasons, want.Refused) {
+		reasons = append(reasons, want.Refused)
 	}
-	return ns
+	for _, c := range slices.Compact(reasons) {
+		var perCPU []bpfRefusal
+		r.must(r.objs.Refusals.Lookup(uint32(c), &perCPU))
+		i := slices.IndexFunc(perCPU, func(n bpfRefusal) bool { return n.At != 0 })
+		if (i >= 0) != (c == want.Refused && c != decide.TxPackets) {
+			wrong = append(wrong, fmt.Sprintf("%s is noted: %v", counterTable[c].Name, i >= 0))
+		}
+		if i < 0 {
+			continue
+		}
+		// In a packet from outside that was dropped the addresses stand as they came.
+		if b := s.packet.Bytes; half(binary.BigEndian.Uint64(b[8:])) != perCPU[i].Remote.L64 || half(binary.BigEndian.Uint64(b[24:])) != perCPU[i].Local.L64 {
+			wrong = append(wrong, fmt.Sprintf("%s is noted of %+v", counterTable[c].Name, perCPU[i]))
+		}
+		clear(perCPU)
+		r.must(r.objs.Refusals.Put(uint32(c), perCPU))
+	}
+	return wrong
 }
 
 // changed says where the maps differ from what the model has made of them, at the moment

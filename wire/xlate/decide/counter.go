@@ -78,6 +78,63 @@ const (
 	Counters // how many there are
 )
 
+var counterNames = [Counters]string{
+	TxPackets:             "tx_packets",
+	TxPlain:               "tx_plain",
+	TxPending:             "tx_pending",
+	TxNonce:               "tx_nonce",
+	TxNonceLeftOut:        "tx_nonce_left_out",
+	TxSegdev:              "tx_segdev",
+	TxProbeCopy:           "tx_probe_copy",
+	TxProbeCopyMoot:       "tx_probe_copy_moot",
+	TxEncap:               "tx_encap",
+	TxRetried:             "tx_retried",
+	RxPackets:             "rx_packets",
+	RxNonce:               "rx_nonce",
+	RxPlain:               "rx_plain",
+	RxEncap:               "rx_encap",
+	RxStaleLocator:        "rx_stale_locator",
+	RxHeld:                "rx_held",
+	RxNotAdmitted:         "rx_not_admitted",
+	RxPendingUnreported:   "rx_pending_unreported",
+	RxEchoReflected:       "rx_echo_reflected",
+	RxListener:            "rx_listener",
+	RxEchoForgotten:       "rx_echo_forgotten",
+	RxRealSocket:          "rx_real_socket",
+	DropNotSession:        "drop_not_session",
+	DropMissHandedOver:    "miss_handed_over",
+	DropErrorHandedOver:   "error_handed_over",
+	DropControlHandedOver: "control_handed_over",
+	DropMissTooBig:        "drop_too_big",
+	DropMissRate:          "drop_miss_rate",
+	DropRingFull:          "drop_ring_full",
+	DropRingShare:         "drop_ring_share",
+	DropNoPathHeld:        "drop_no_path",
+	DropNoPathRetry:       "drop_no_path_retry",
+	DropObstructed:        "drop_obstructed",
+	DropLeak:              "drop_leak",
+	DropSessionOutside:    "drop_session_outside",
+	DropOwnNID:            "drop_own_nid",
+	DropSessionLink:       "drop_session_link",
+	DropForwarded:         "drop_forwarded",
+	DropMalformed:         "drop_malformed",
+	DropTwoNonces:         "drop_two_nonces",
+	DropNonceLength:       "drop_nonce_length",
+	DropUnknownLocator:    "drop_unknown_locator",
+	DropSessionLost:       "drop_session_lost",
+	DropNoNonceYet:        "drop_no_nonce_yet",
+	DropWrongNonce:        "drop_wrong_nonce",
+	DropICMPNoNonce:       "drop_icmp_no_nonce",
+	DropUpdateNoNonce:     "drop_update_no_nonce",
+	DropUpdateNoSession:   "drop_update_no_session",
+	DropUnvalidated:       "drop_unvalidated",
+	DropNotHeld:           "drop_not_held",
+	DropKernelHelper:      "drop_kernel_helper",
+}
+
+// String returns the name under which people are told of a counter.
+func (c Counter) String() string { return counterNames[c] }
+
 // EventKind is one of enum event_kind, bpf/lib/records.h.
 type EventKind uint8
 

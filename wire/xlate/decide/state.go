@@ -269,6 +269,14 @@ func (p *Session) live() *Live {
 	return p.Live
 }
 
+// Seen returns what was seen of the session so far.
+func (p *Session) Seen() Live {
+	if p.Live.Birth != p.Birth {
+		return Live{}
+	}
+	return *p.Live
+}
+
 func (p *Session) is(f Flags) bool { return p.Flags&f != 0 }
 
 // path returns a path; beyond those that there are, the map holds zeros.

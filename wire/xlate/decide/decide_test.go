@@ -1,0 +1,210 @@
+package decide_test
+
+import (
+	"slices"
+	"testing"
+
+	"roam"
+	"roam/wire/ilnp"
+	"roam/wire/ip6"
+	"roam/wire/xlate/decide"
+)
+
+const (
+	prefix = roam.DefaultSessionPrefix
+	ours   = roam.NID(0x1c4f_52a9_7be1_0d33)
+	theirs = roam.NID(0xa05e_91cc_04f2_b867)
+	here   = roam.L64(0x2001_0db8_0001_000a)
+	there  = roam.L64(0x2001_0db8_00b2_0002)
+	else1  = roam.L64(0x2001_0db8_00b3_0003)
+	link   = 7
+	now    = uint64(1e12)
+)
+
+var (
+	ownNonce   = ilnp.Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
+	peerNonce  = ilnp.Nonce{Len: 4, Bytes: [12]byte{5, 6, 7, 8}}
+	wrongNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
+	key        = decide.Key{Local: ours, Remote: theirs}
+)
+
+// host is one with an uplink and a session, which the caller may change.
+func host(change func(*decide.State, *decide.Session)) *decide.State {
+	s := decide.NewState()
+	s.Host.SessionPrefix, s.Host.NIDs[0], s.Host.NonceLen, s.Host.ProbeID = prefix, ours, 4, 77
+	s.Uplinks[0] = decide.Uplink{L64: here, Link: link, MTU: 1500, Usable: true}
+	p := &decide.Session{
+		Slot: 1, Seq: 1, Birth: 1, LocalNID: ours, RemoteNID: theirs, Alias: key, Remote: [8]roam.L64{there}, NRemote: 1,
+		Paths: []decide.Path{{}}, NPaths: 1, LocalNonce: ownNonce, RemoteNonce: peerNonce, Grace: 200e6, Live: &decide.Live{},
+	}
+	if change != nil {
+		change(s, p)
+	}
+	s.Put(p)
+	return s
+}
+
+func without(s *decide.State, p *decide.Session) { p.Alias = decide.Key{} }
+
+// packet is one with n bytes behind its header, and a nonce if there is one.
+func packet(t testing.TB, src, dst roam.ILV, n ilnp.Nonce, proto uint8, body []byte) *decide.Packet {
+	t.Helper()
+	first := proto
+	if n.Present() {
+		b, err := n.AppendHeader(nil, proto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, body = ip6.DestOpts, append(b, body...)
+	}
+	h := ip6.Header{PayloadLen: uint16(len(body)), NextHeader: first, HopLimit: 60, Src: src.Addr(), Dst: dst.Addr()}
+	b, err := h.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b, body...)
+	_ = ip6.FinishL4(b) // others than TCP, UDP and ICMPv6 stay as they are
+	return decide.NewPacket(b, link)
+}
+
+func out(t testing.TB, n int) *decide.Packet {
+	return packet(t, roam.ILV{L64: prefix, NID: ours}, roam.ILV{L64: prefix, NID: theirs}, ilnp.Nonce{}, ip6.UDP, make([]byte, 8+n))
+}
+
+func in(t testing.TB, from roam.L64, n ilnp.Nonce, proto uint8, body []byte) *decide.Packet {
+	return packet(t, roam.ILV{L64: from, NID: theirs}, roam.ILV{L64: here, NID: ours}, n, proto, body)
+}
+
+func kinds(o decide.Outcome) (ks []decide.EventKind) {
+	for _, e := range o.Events {
+		ks = append(ks, e.Kind)
+	}
+	return ks
+}
+
+func TestIngress(t *testing.T) {
+	datagram, segment := make([]byte, 20), make([]byte, 20)
+	segment[12], segment[13] = 5<<4, 0x10
+	for name, c := range map[string]struct {
+		change  func(*decide.State, *decide.Session)
+		packet  *decide.Packet
+		verdict decide.Verdict
+		counter decide.Counter
+		events  []decide.EventKind
+	}{
+		"by locator":       {nil, in(t, there, ilnp.Nonce{}, ip6.UDP, datagram), decide.PassOn, decide.RxPackets, nil},
+		"by nonce":         {nil, in(t, there, peerNonce, ip6.UDP, datagram), decide.PassOn, decide.RxNonce, nil},
+		"from elsewhere":   {nil, in(t, else1, ilnp.Nonce{}, ip6.UDP, datagram), decide.Shot, decide.DropUnknownLocator, nil},
+		"moved":            {nil, in(t, else1, peerNonce, ip6.UDP, datagram), decide.PassOn, decide.RxNonce, []decide.EventKind{decide.LocatorSeen, decide.More}},
+		"another nonce":    {nil, in(t, there, wrongNonce, ip6.UDP, datagram), decide.Shot, decide.DropWrongNonce, []decide.EventKind{decide.OtherNonce}},
+		"ping, no nonce":   {nil, in(t, there, ilnp.Nonce{}, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), decide.Shot, decide.DropICMPNoNonce, nil},
+		"ping":             {nil, in(t, there, peerNonce, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), decide.Redirect, decide.RxEchoReflected, nil},
+		"reply to a probe": {nil, in(t, there, peerNonce, ip6.ICMPv6, []byte{129, 0, 0, 0, 0, 77, 0, 0}), decide.Shot, decide.DropControlHandedOver, []decide.EventKind{decide.Control}},
+		"unknown node":     {without, in(t, there, peerNonce, ip6.TCP, segment), decide.PassOn, decide.RxNotAdmitted, nil},
+		"known elsewhere": {func(s *decide.State, p *decide.Session) {
+			p.Alias, s.Known[theirs] = decide.Key{}, false
+		}, in(t, there, peerNonce, ip6.TCP, segment), decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
+		"our own identifier": {without, packet(t, roam.ILV{L64: there, NID: ours}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
+			decide.Shot, decide.DropOwnNID, nil},
+		"session prefix": {nil, packet(t, roam.ILV{L64: prefix, NID: theirs}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
+			decide.Shot, decide.DropSessionOutside, nil},
+	} {
+		o := host(c.change).Ingress(now, c.packet)
+		if o.Verdict != c.verdict || o.Counted(c.counter) != 1 || !slices.Equal(kinds(o), c.events) {
+			t.Errorf("%s: verdict %d, counted %v, events %v; want %d, %v, %v", name, o.Verdict, o.Counters, kinds(o), c.verdict, c.counter, c.events)
+		}
+	}
+}
+
+// Packets are spread by what each path has carried.
+func TestSpread(t *testing.T) {
+	s := host(func(s *decide.State, p *decide.Session) {
+		p.Remote[1], p.NRemote = else1, 2
+		p.Paths, p.NPaths = []decide.Path{{}, {Remote: 1}}, 2
+	})
+	var to []roam.L64
+	for range 4 {
+		to = append(to, s.Egress(now, out(t, 100)).Dst.L64)
+	}
+	if !slices.Equal(to, []roam.L64{there, else1, there, else1}) {
+		t.Errorf("went to %v", to)
+	}
+}
+
+// An unvalidated locator gets twice what came from it; the rest goes nowhere.
+func TestAllowance(t *testing.T) {
+	s := host(func(_ *decide.State, p *decide.Session) { p.Unvalidated, p.Grace = 1, 0 })
+	if o := s.Egress(now, out(t, 10)); o.Verdict != decide.Consumed || o.Counted(decide.DropUnvalidated) != 1 {
+		t.Errorf("before anything came: verdict %d, %v", o.Verdict, o.Counters)
+	}
+	s.Ingress(now, in(t, there, peerNonce, ip6.UDP, make([]byte, 200)))
+	sent := 0
+	for range 4 {
+		if o := s.Egress(now, out(t, 10)); o.Action == decide.Sent {
+			sent++
+		}
+	}
+	if sent != 2 {
+		t.Errorf("%d packets for the one that came, want 2", sent)
+	}
+}
+
+// A pending peer is answered with one nonce, whatever path it takes, and nothing stays of
+// it that a look at the table could not tell.
+func TestPending(t *testing.T) {
+	s := host(func(s *decide.State, p *decide.Session) { p.Alias, s.Host.AcceptAny = decide.Key{}, true })
+	s.Ingress(now, in(t, there, peerNonce, ip6.UDP, make([]byte, 300)))
+	first := s.Egress(now, out(t, 10))
+	s.Ingress(now, in(t, else1, peerNonce, ip6.UDP, make([]byte, 300)))
+	second := s.Egress(now, out(t, 10))
+	if first.Dst.L64 != there || second.Dst.L64 != else1 || !first.Nonce.Present() || first.Nonce != second.Nonce {
+		t.Errorf("answered at %v with %v, then at %v with %v", first.Dst.L64, first.Nonce.Bytes, second.Dst.L64, second.Nonce.Bytes)
+	}
+}
+
+// Octets are those of the outcome: out by one end, in at the other.
+func TestOctets(t *testing.T) {
+	s := host(nil)
+	k := out(t, 30)
+	o := s.Egress(now, k)
+	b, err := s.Host.Octets(k, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ip6.Walk(b); err != nil || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, b[c.UpperOffset:c.End]) != 0 {
+		t.Errorf("%x: %v", b, err)
+	}
+	far := decide.NewPacket(b, link)
+	peer := host(func(s *decide.State, p *decide.Session) {
+		s.Host.NIDs[0], p.LocalNID, p.RemoteNID, p.Alias = theirs, theirs, ours, decide.Key{Local: theirs, Remote: ours}
+		p.Remote[0], p.LocalNonce, p.RemoteNonce = here, peerNonce, ownNonce
+	})
+	o = peer.Ingress(now, far)
+	back, err := peer.Host.Octets(far, &o)
+	if err != nil || !slices.Equal(back[8:], k.Bytes[8:]) {
+		t.Errorf("came as %x, want %x: %v", back, k.Bytes, err)
+	}
+}
+
+// FuzzDecide gives arbitrary packets to a host: it decides on each, and whatever goes on
+// has octets or is refused by the codecs.
+func FuzzDecide(f *testing.F) {
+	f.Add(out(f, 10).Bytes, true, uint8(0))
+	f.Add(in(f, there, peerNonce, ip6.UDP, make([]byte, 9)).Bytes, false, uint8(1))
+	f.Add(in(f, there, peerNonce, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}).Bytes, false, uint8(2))
+	f.Fuzz(func(t *testing.T, b []byte, outward bool, kind uint8) {
+		s := host(func(s *decide.State, p *decide.Session) {
+			p.Flags = decide.Flags(kind) << 1
+			s.Host.EncapPort = 6740
+		})
+		k := decide.NewPacket(b, link)
+		o := s.Ingress(now, k)
+		if outward {
+			o = s.Egress(now, k)
+		}
+		if !slices.Contains(decide.Verdicts, o.Verdict) {
+			t.Errorf("verdict %d", o.Verdict)
+		}
+		_, _ = s.Host.Octets(k, &o)
+	})
+}
