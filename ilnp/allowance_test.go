@@ -56,11 +56,11 @@ func TestUpdateOfAnotherNodeCountsOnce(t *testing.T) {
 	b.answerProbesTo(netQ, Nonce{Len: 4, Bytes: [12]byte{7}})
 	b.pass(time.Minute)
 	b.forget()
-	show(netQ, namesake)
-	show(netR, namesake)
+	show(netQ, secondNonce)
+	show(netR, secondNonce)
 	b.answerProbesTo(netQ, forged) // waits: is the session that is there alive?
 	b.forget()
-	b.receive(1, b.update(netR, namesake, updateOf(entry(netS, 10, 60), entry(netQ, 10, 60))))
+	b.receive(1, b.update(netR, secondNonce, updateOf(entry(netS, 10, 60), entry(netQ, 10, 60))))
 	for range 3 {
 		b.now = b.now.Add(20 * time.Millisecond)
 		b.answerProbesTo(netP, peerNonce)

@@ -8,7 +8,7 @@ import (
 )
 
 // peer with the same NID is the nonce of another node with the correspondent's identifier.
-var namesake = Nonce{Len: 4, Bytes: [12]byte{6, 6}}
+var secondNonce = Nonce{Len: 4, Bytes: [12]byte{6, 6}}
 
 // besideSession is a host with a session, to which the second node has shown its
 // nonce from another locator and answered from there after 20 ms.
@@ -18,10 +18,10 @@ func besideSession(t *testing.T) (*bench, Observation) {
 	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.pass(time.Second)
-	o := pending(netQ, namesake)
+	o := pending(netQ, secondNonce)
 	b.see(o)
 	b.now = b.now.Add(20 * time.Millisecond)
-	b.reply(b.probesSent()[0], namesake)
+	b.reply(b.probesSent()[0], secondNonce)
 	return b, o
 }
 
@@ -42,7 +42,7 @@ func TestSecondNodeWithTheIdentifier(t *testing.T) {
 		if key == theKey {
 			continue
 		}
-		if p.RemoteNID != peerNID || p.RemoteNonce != namesake || key.Remote == peerNID || key.Local != ownNID {
+		if p.RemoteNID != peerNID || p.RemoteNonce != secondNonce || key.Remote == peerNID || key.Local != ownNID {
 			t.Errorf("second entry %+v, want the same NID behind another alias", p)
 		}
 		if key.Remote>>56&3 != 0 {
@@ -62,14 +62,14 @@ func TestOneNodeTakenForTwo(t *testing.T) {
 	}
 	silence(b)
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastNonceRx: b.now}})
-	b.reply(b.probesSent()[len(b.probesSent())-1], namesake)
+	b.reply(b.probesSent()[len(b.probesSent())-1], secondNonce)
 	if len(b.entries) != 2 {
 		t.Fatal("united while the old one may still answer")
 	}
 	b.pass(10 * time.Second)
-	b.answerProbesTo(netP, namesake)
+	b.answerProbesTo(netP, secondNonce)
 	p := b.unlisted()
-	if len(b.entries) != 1 || p.Dead || !p.Named || p.RemoteNonce != namesake || p.LocalNonce != o.OwnNonce {
+	if len(b.entries) != 1 || p.Dead || !p.Named || p.RemoteNonce != secondNonce || p.LocalNonce != o.OwnNonce {
 		t.Errorf("%d entries, %+v, want one with the nonces of the second, and the name", len(b.entries), p)
 	}
 }
@@ -84,7 +84,7 @@ func TestOneNodeWithTwoAliases(t *testing.T) {
 	for _, x := range []struct {
 		l roam.L64
 		n Nonce
-	}{{netQ, namesake}, {netR, forged}} {
+	}{{netQ, secondNonce}, {netR, forged}} {
 		b.see(pending(x.l, x.n))
 		b.now = b.now.Add(20 * time.Millisecond)
 		b.answerProbesTo(x.l, x.n)
@@ -94,7 +94,7 @@ func TestOneNodeWithTwoAliases(t *testing.T) {
 			b.now = b.now.Add(time.Millisecond)
 		}
 	}
-	s, other := b.byNonce(ownNID, peerNID, forged), b.byNonce(ownNID, peerNID, namesake)
+	s, other := b.byNonce(ownNID, peerNID, forged), b.byNonce(ownNID, peerNID, secondNonce)
 	if s == nil || other == nil || len(b.entries) != 3 {
 		t.Fatalf("%d entries, want three", len(b.entries))
 	}
@@ -102,7 +102,7 @@ func TestOneNodeWithTwoAliases(t *testing.T) {
 	b.forget()
 	b.probePaths(b.now, s, s.entry.Paths)
 	b.drain()
-	b.answerProbesTo(netR, namesake)
+	b.answerProbesTo(netR, secondNonce)
 	if p := b.entries[other.key]; len(b.entries) != 2 || len(p.Validated) != 2 {
 		t.Errorf("%d entries, validated at %v, want one session at both locators", len(b.entries), p.Validated)
 	}
@@ -142,8 +142,8 @@ func unrecordedThatAnnounces(t *testing.T) (*bench, *session) {
 // session.
 func TestOwnNonceStaysFromWhereAUnlistedSaysToBe(t *testing.T) {
 	b, s := unrecordedThatAnnounces(t)
-	b.answerProbesTo(netR, namesake)
-	o := b.byNonce(ownNID, peerNID, namesake)
+	b.answerProbesTo(netR, secondNonce)
+	o := b.byNonce(ownNID, peerNID, secondNonce)
 	if o == nil || o == s {
 		t.Fatal("the node that answered has no session of its own")
 	}
@@ -156,8 +156,8 @@ func TestOwnNonceStaysFromWhereAUnlistedSaysToBe(t *testing.T) {
 // out to be, neither the session nor the locator becomes that node's.
 func TestPlaceOfAnotherIsNoUnlisted(t *testing.T) {
 	b, s := unrecordedThatAnnounces(t)
-	b.answerProbesTo(netR, namesake)
-	o := b.byNonce(ownNID, peerNID, namesake)
+	b.answerProbesTo(netR, secondNonce)
+	o := b.byNonce(ownNID, peerNID, secondNonce)
 	if o == nil || o == s {
 		t.Fatal("the node that answered has no session of its own")
 	}
@@ -169,7 +169,7 @@ func TestPlaceOfAnotherIsNoUnlisted(t *testing.T) {
 	if len(b.probesSent()) == 0 {
 		t.Fatal("no probe")
 	}
-	b.answerProbesTo(netR, namesake)
+	b.answerProbesTo(netR, secondNonce)
 	if b.sessions[s.key] != s || b.sessions[o.key] != o {
 		t.Error("two nodes were taken for one")
 	}

@@ -7,9 +7,9 @@ import (
 	"roam"
 )
 
-// crowd gives the bench so many sessions, the last ones in use, and returns
+// set of many gives the bench so many sessions, the last ones in use, and returns
 // their keys.
-func (b *bench) crowd(n, inUse int) []SessionKey {
+func (b *bench) many(n, inUse int) []SessionKey {
 	b.t.Helper()
 	var keys []SessionKey
 	var acts []Activity
@@ -37,7 +37,7 @@ func TestMoveOfMany(t *testing.T) {
 	const all, inUse = 1000, 100
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)
-	keys := b.crowd(all, inUse)
+	keys := b.many(all, inUse)
 	b.prefix(2, netB, roam.Infinite)
 	if n := len(b.updates()); n != moveFirst {
 		t.Fatalf("%d updates at once, want %d", n, moveFirst)
@@ -77,7 +77,7 @@ func TestMoveAgain(t *testing.T) {
 	const all = 600
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)
-	keys := b.crowd(all, 0)
+	keys := b.many(all, 0)
 	b.prefix(2, netB, roam.Infinite)
 	b.prefix(3, netC, roam.Infinite)
 	b.RemovePeer(b.now, keys[all-1].Remote)

@@ -327,8 +327,6 @@ func (l *local) useOrder() int {
 	return 0
 }
 
-func (c *Core) usable(now time.Time) []*local { return c.host.usable(now) }
-
 // expiry returns when the last of the prefixes with locator l64 ends; false if
 // there is none within its lifetime.
 func (h *host) expiry(now time.Time, l64 roam.L64) (end time.Time, ok bool) {

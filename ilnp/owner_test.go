@@ -43,10 +43,10 @@ func TestSocketsOfAReplacedSession(t *testing.T) {
 				b.drain()
 			}
 			b.other = nil
-			b.see(pending(c.at, namesake))
-			b.answerProbesTo(c.at, namesake)
+			b.see(pending(c.at, secondNonce))
+			b.answerProbesTo(c.at, secondNonce)
 			b.pass(10 * time.Second)
-			if p := b.entries[theKey]; p.RemoteNonce != namesake {
+			if p := b.entries[theKey]; p.RemoteNonce != secondNonce {
 				t.Fatalf("the session is not replaced: %+v", p)
 			}
 			aborted := false

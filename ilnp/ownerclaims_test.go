@@ -17,10 +17,10 @@ func TestReplacedSessionKeepsItsName(t *testing.T) {
 	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 600))))
 	b.answerProbesTo(netQ, peerNonce)
 	b.pass(time.Minute)
-	b.see(pending(netQ, namesake))
-	b.answerProbesTo(netQ, namesake)
+	b.see(pending(netQ, secondNonce))
+	b.answerProbesTo(netQ, secondNonce)
 	b.pass(time.Second)
-	if p := b.entries[theKey]; p.RemoteNonce != namesake || p.Unrecorded {
+	if p := b.entries[theKey]; p.RemoteNonce != secondNonce || p.Unrecorded {
 		t.Fatalf("entry %+v, want the name's, with the new nonce", p)
 	}
 	b.forget()
@@ -85,7 +85,7 @@ func TestWhoseLocators(t *testing.T) {
 			b.answerProbesTo(netP, peerNonce)
 			b.pass(time.Second)
 		}
-		s, o := b.sessions[theKey], b.byNonce(ownNID, peerNID, namesake)
+		s, o := b.sessions[theKey], b.byNonce(ownNID, peerNID, secondNonce)
 		if s == nil || o == nil || s == o {
 			t.Fatal("not two sessions")
 		}

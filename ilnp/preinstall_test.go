@@ -50,7 +50,7 @@ func TestPreinstalled(t *testing.T) {
 	b.see(Observation{Trigger: SeenFirst, Key: theKey})
 	p := b.entries[theKey]
 	if p.Preinstalled || p.State != Initiated || p.LocalNonce != before.LocalNonce || b.count(SessionStarted) != 1 || len(b.other) != 0 {
-		t.Errorf("entry %+v and %v, want a session with that nonce, and nothing sent again", p, b.other)
+		t.Errorf("entry %+v and %v, want a session with that nonce, and nothing retransmitted", p, b.other)
 	}
 	b.answerProbes()
 	if p := b.entries[theKey]; p.State != Established {
@@ -99,7 +99,7 @@ func TestPreinstalledIsUsedBeforeThatIsTold(t *testing.T) {
 	}
 }
 
-// TestPreinstalledWithoutILNP: the first packet that was refused is sent again, and as
+// TestPreinstalledWithoutILNP: the first packet that was refused is retransmitted, and as
 // long as that is remembered, the next session is expected to be plain. That it was
 // may be told before the packet itself is.
 func TestPreinstalledWithoutILNP(t *testing.T) {

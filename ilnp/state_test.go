@@ -68,7 +68,7 @@ func TestRestoreContinuesAnExchange(t *testing.T) {
 	n := b.successor(t)
 	n.pass(time.Second)
 	if len(n.updates()) == 0 {
-		t.Error("the unacknowledged update is not sent again")
+		t.Error("the unacknowledged update is not retransmitted")
 	}
 	b.withdraw(1, netA)
 	b.withdraw(2, netB)

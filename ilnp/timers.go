@@ -11,7 +11,7 @@ import (
 type timer uint8
 
 const (
-	timerUpdate  timer = iota // the Locator Update is sent again
+	timerUpdate  timer = iota // the Locator Update is retransmitted
 	timerRefresh              // the correspondent's copy of our lifetimes gets old
 	timerProbe                // the next round of probes, or its end
 	timerRemote               // a remote locator's lifetime or grace ends

@@ -65,7 +65,7 @@ func TestFirstContactInUDP(t *testing.T) {
 		t.Errorf("entry %+v after an answer in UDP", p)
 	}
 	if i := slices.Index(b.other, Output(Release{Key: theKey})); i < 0 {
-		t.Errorf("the first packets are not sent again: %v", b.other)
+		t.Errorf("the first packets are not retransmitted: %v", b.other)
 	}
 	if s := b.Peers(b.now)[0]; len(s.Encapsulated) != 1 || s.Encapsulated[0].Remote != netP {
 		t.Errorf("shown as %+v", s.Encapsulated)

@@ -183,7 +183,7 @@ func (c *updates) urgeUpdate(now time.Time, s *session) {
 
 // handleAck takes an acknowledgement. One for an older set says that the
 // correspondent may hold that one, be it that two of ours overtook each other
-// or that somebody replayed the older one: the newest is sent again.
+// or that somebody replayed the older one: the newest is retransmitted.
 func (c *liveness) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, encap bool) {
 	switch s.update.ack(lu) {
 	case ackUnexpected:

@@ -141,7 +141,7 @@ func TestPendingPeerWithoutAnswer(t *testing.T) {
 		if preinstalled {
 			b.preinstalled.entries[theKey] = &session{key: theKey}
 		}
-		k := b.packet(netQ, namesake, func(o *Observation) { o.Held = true })
+		k := b.packet(netQ, secondNonce, func(o *Observation) { o.Held = true })
 		b.pass(18 * time.Second)
 		if len(b.byKey) != 1 || len(b.sent) != pendingTries {
 			t.Fatalf("%d probes, and %d pending peers after 18 s", len(b.sent), len(b.byKey))
@@ -165,8 +165,8 @@ func TestPendingPeerWithoutAnswer(t *testing.T) {
 func TestPendingPeerThatAnswers(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		b := newPendingBench(t)
-		k := b.packet(netQ, namesake, func(o *Observation) { o.Held, o.Found = true, FoundRFC6741 })
-		n := namesake
+		k := b.packet(netQ, secondNonce, func(o *Observation) { o.Held, o.Found = true, FoundRFC6741 })
+		n := secondNonce
 		if other {
 			n = forged
 		}
@@ -217,9 +217,9 @@ func TestPendingPeerWithASession(t *testing.T) {
 				old.remotes = append(old.remotes, remote{l64: netQ})
 			}
 			b.cache.index(old)
-			k := b.packet(c.at, namesake)
+			k := b.packet(c.at, secondNonce)
 			b.pass(50 * time.Millisecond)
-			b.answer(k, namesake)
+			b.answer(k, secondNonce)
 			if c.alive {
 				old.lastNonceRx = b.now.Add(time.Millisecond)
 			}
@@ -238,12 +238,12 @@ func TestPendingPeerWithASession(t *testing.T) {
 // that proves it elsewhere takes it.
 func TestForgedFirstNonceIsDisowned(t *testing.T) {
 	b := newPendingBench(t)
-	s := &session{key: theKey, localNID: ownNID, remoteNID: peerNID, state: Established, remoteNonce: namesake, remotes: remotes{{l64: netP, validated: true}}}
+	s := &session{key: theKey, localNID: ownNID, remoteNID: peerNID, state: Established, remoteNonce: secondNonce, remotes: remotes{{l64: netP, validated: true}}}
 	b.cache.index(s)
-	o := Observation{Local: roam.LinkLocator{Link: 1, L64: netA}, Remote: roam.ILV{NID: peerNID, L64: netQ}, Nonce: namesake}
+	o := Observation{Local: roam.LinkLocator{Link: 1, L64: netA}, Remote: roam.ILV{NID: peerNID, L64: netQ}, Nonce: secondNonce}
 	b.openElsewhere(b.now, s, o)
-	k := b.byKey[Pending{ownNID, o.Remote, namesake}]
-	b.answer(k, namesake)
+	k := b.byKey[Pending{ownNID, o.Remote, secondNonce}]
+	b.answer(k, secondNonce)
 	if s.remoteNonce.Present() || s.state != Initiated || len(b.started) != 1 {
 		t.Errorf("the session has the nonce %v in state %v; %d sessions more", s.remoteNonce, s.state, len(b.started))
 	}
@@ -257,10 +257,10 @@ func TestPendingPeerBySynAck(t *testing.T) {
 		b := newPendingBench(t)
 		b.cache.known[peerNID] = &correspondent{nid: peerNID, locators: remotes{{l64: netP}}}
 		b.cfg.UDPPort = 0
-		k := b.packet(place, namesake)
+		k := b.packet(place, secondNonce)
 		acked := func(o *Observation) { o.Packets = 1 }
-		b.packet(place, namesake, acked)
-		b.synAcked(b.now, Observation{LocalNID: ownNID, Remote: k.key.Remote, Nonce: namesake})
+		b.packet(place, secondNonce, acked)
+		b.synAcked(b.now, Observation{LocalNID: ownNID, Remote: k.key.Remote, Nonce: secondNonce})
 		b.pass(ackPatience)
 		if place == netP {
 			if len(b.started) != 1 || !k.quiet || len(b.started[0].sent) != 1 {
@@ -274,7 +274,7 @@ func TestPendingPeerBySynAck(t *testing.T) {
 			if len(lu.Locators) != 1 || lu.Locators[0].L64 != netA || lu.Locators[0].Lifetime > largestRFC {
 				t.Fatalf("update %+v", lu)
 			}
-			b.acked(b.now, k, ilnpwire.Packet{Src: k.key.Remote, Nonce: namesake}, lu.Ack())
+			b.acked(b.now, k, ilnpwire.Packet{Src: k.key.Remote, Nonce: secondNonce}, lu.Ack())
 		}
 		if len(b.started) != 1 || k.proof.known < updateBits || updates < 2 {
 			t.Errorf("%d sessions after %d updates, %d bits", len(b.started), updates, k.proof.known)
@@ -306,12 +306,12 @@ func (b *pendingBench) lastUpdate() ilnpwire.LocatorUpdate {
 // ways, and is probed slowly.
 func TestPendingPeerThatTalks(t *testing.T) {
 	b := newPendingBench(t)
-	b.talks(netQ, namesake, 60*time.Second)
+	b.talks(netQ, secondNonce, 60*time.Second)
 	if len(b.byKey) != 1 {
 		t.Fatal("a peer that talks is forgotten")
 	}
 	before := len(b.sent)
-	b.talks(netQ, namesake, 30*time.Second)
+	b.talks(netQ, secondNonce, 30*time.Second)
 	if n := len(b.sent) - before; n < 1 || n > 3 {
 		t.Errorf("%d probes in 30 s", n)
 	}

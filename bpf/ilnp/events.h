@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Reports to the daemon, through three ring buffers: neither pending peers nor local
- * programs can crowd out the reports of sessions, nor each other.
+ * programs can displace the reports of sessions, nor each other.
  */
 #ifndef ROAM_ILNP_EVENTS_H
 #define ROAM_ILNP_EVENTS_H

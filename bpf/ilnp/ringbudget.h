@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The share of the urgent ring that one session gets: a correspondent with the right
- * nonce must not crowd out the reports of others.
+ * nonce must not displace the reports of others.
  */
 #ifndef ROAM_ILNP_RINGBUDGET_H
 #define ROAM_ILNP_RINGBUDGET_H

@@ -13,7 +13,7 @@ const (
 )
 
 // Copies keeps the first segment and the first datagram of sessions whose checksum rule
-// is sought, to be sent again under the other rule. The oldest make room.
+// is sought, to be retransmitted under the other rule. The oldest make room.
 type Copies struct {
 	of    map[ilnp.SessionKey]*firstPackets
 	order []*firstPackets // the oldest first; some are no more

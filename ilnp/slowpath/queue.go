@@ -8,7 +8,7 @@ import (
 )
 
 // Queue keeps packets of sessions, in order, until their session exists or is known not
-// to: they are sent again then, and once more if the session falls back to plain IPv6.
+// to: they are retransmitted then, and once more if the session falls back to plain IPv6.
 // It is bounded for each session and in all.
 type Queue struct {
 	perSession, inAll int

@@ -37,7 +37,7 @@ func (e *Engine) transmit(o ilnp.Transmit) {
 // send sends a packet out of a link. The kernel has no route there for a moment
 // when a manager puts a default route in the place of another; hostnet holds that
 // one, and data goes on to its router. So does this. Where nobody knows the way
-// the packet is counted: whatever needs an answer is sent again.
+// the packet is counted: whatever needs an answer is retransmitted.
 func (e *Engine) send(what string, link roam.LinkID, packet []byte) {
 	err := e.cfg.Sender.Send(link, packet)
 	if errors.Is(err, rawio.ErrNoRoute) {

@@ -175,6 +175,6 @@ func TestStartWithMoreSessionsThanRoom(t *testing.T) {
 	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain(time.Now())
 	if len(e.entries) != 0 || len(o.resent) != 0 || e.refused[noRoom] != 1 {
-		t.Errorf("%d entries, %d packets sent again, %d refused, want 0, 0, 1", len(e.entries), len(o.resent), e.refused[noRoom])
+		t.Errorf("%d entries, %d packets retransmitted, %d refused, want 0, 0, 1", len(e.entries), len(o.resent), e.refused[noRoom])
 	}
 }

@@ -64,7 +64,7 @@ func TestFirstPacketGoesFirst(t *testing.T) {
 	}
 }
 
-// TestNoRoomForASession: a packet whose session has no entry is not sent again, for
+// TestNoRoomForASession: a packet whose session has no entry is not retransmitted, for
 // the data plane would hand it over once more, and so on without end. The next
 // packet tries again.
 func TestNoRoomForASession(t *testing.T) {
@@ -77,7 +77,7 @@ func TestNoRoomForASession(t *testing.T) {
 		e.drain(time.Now())
 	}
 	if len(o.resent) != 0 || len(e.held.Packets(sessionKey)) != 0 || e.refused[noRoom] != 2 {
-		t.Errorf("%d packets sent again, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.Packets(sessionKey)), e.refused[noRoom])
+		t.Errorf("%d packets retransmitted, %d kept, %d counted, want 0, 0, 2", len(o.resent), len(e.held.Packets(sessionKey)), e.refused[noRoom])
 	}
 	if n := strings.Count(told.String(), "cannot write session"); n != 1 {
 		t.Errorf("told %d times of a full table, want once", n)
@@ -86,6 +86,6 @@ func TestNoRoomForASession(t *testing.T) {
 	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: first})
 	e.drain(time.Now())
 	if len(o.resent) != 1 || len(p.entries) != 1 {
-		t.Errorf("with room: %d packets sent again, %d entries, want 1, 1", len(o.resent), len(p.entries))
+		t.Errorf("with room: %d packets retransmitted, %d entries, want 1, 1", len(o.resent), len(p.entries))
 	}
 }

@@ -85,7 +85,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 		return
 	}
 	// What exceeds the allowance of a pending peer waits, though an entry may be
-	// preinstalled for that peer: sent again it would come back.
+	// preinstalled for that peer: retransmitted it would come back.
 	excess := ev.OwnNonce.Present()
 	if p, made := e.session(ev.Key); made && !(p.Preinstalled && excess) {
 		e.resend(ev.Packet) // the session came to be while the packet was on its way here

@@ -28,19 +28,19 @@ func TestFirstPacketIsKept(t *testing.T) {
 		first := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, 1, nil))
 		e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.First, Key: sessionKey, Packet: bytes.Clone(first)})
 		if got := len(e.held.Packets(sessionKey)); got != c.kept || len(o.resent) != 0 {
-			t.Errorf("%v: %d packets kept, %d sent again at once, want %d, 0", c.was, got, len(o.resent), c.kept)
+			t.Errorf("%v: %d packets kept, %d retransmitted at once, want %d, 0", c.was, got, len(o.resent), c.kept)
 		}
 		p := e.entries[sessionKey]
 		p.State = c.becomes
 		e.upsert(time.Now(), p)
 		e.release(sessionKey)
 		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.Packets(sessionKey)) != 0 {
-			t.Errorf("%v becomes %v: %d packets sent again, want %d", c.was, c.becomes, len(o.resent), c.again)
+			t.Errorf("%v becomes %v: %d packets retransmitted, want %d", c.was, c.becomes, len(o.resent), c.again)
 		}
 	}
 }
 
-// What the data plane has sent again itself does not leave a second time; what else
+// What the data plane has retransmitted itself does not leave a second time; what else
 // is kept does.
 func TestRetriedIsNotSentAgain(t *testing.T) {
 	e, o := withSession(t, ilnp.Initiated)
@@ -61,6 +61,6 @@ func TestRetriedIsNotSentAgain(t *testing.T) {
 	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Retried, Key: sessionKey, Packet: wire})
 	e.release(sessionKey)
 	if len(o.resent) != 2 || o.resent[0][ip6.HeaderLen+1] != 0 || o.resent[1][ip6.HeaderLen+1] != 2 || e.held.Len() != 2 {
-		t.Errorf("sent again %x, %d kept", o.resent, e.held.Len())
+		t.Errorf("retransmitted %x, %d kept", o.resent, e.held.Len())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestDocs(t *testing.T) {
@@ -198,5 +199,39 @@ func TestDeviations(t *testing.T) {
 	} {
 		b.rule = "deviations"
 		t.Run(name, b.check)
+	}
+}
+
+// TestTerms: a word of our own is found in code, comments and documents, but not where the
+// history of changes or a note on an RFC says it.
+func TestTerms(t *testing.T) {
+	for name, b := range map[string]breach{
+		"comment":  {files: in("ilnp/a.go", "// An embryo.\npackage ilnp\n"), want: "pending peer"},
+		"code":     {files: in("bpf/ilnp/a.h", "int unproven;\n"), want: "unvalidated"},
+		"document": {files: in("docs/a.md", "It is sent again.\n"), want: "retransmitted"},
+		"history":  {files: in("CHANGELOG.md", "An embryo is a pending peer.\n"), want: ""},
+		"RFC":      {files: in("docs/rfc/rfc6744.md", "Twelve octets.\n"), want: ""},
+		"field":    {files: in("docs/a.md", "Twelve bytes are retransmitted.\n"), want: ""},
+	} {
+		b.rule = "terms"
+		t.Run(name, b.check)
+	}
+}
+
+// TestLongLines: lines are counted by characters, and only more of them than there were
+// are a finding.
+func TestLongLines(t *testing.T) {
+	tree, err := Load(fstest.MapFS{
+		"ilnp/a.go": {Data: []byte("package ilnp\n\n// " + strings.Repeat("é", lineLimit-3) + "\n// " + strings.Repeat("e", lineLimit-2) + "\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := tree.LongLines()
+	if len(found) != 1 || found[0].Line != 4 {
+		t.Errorf("found %v, want line 4", found)
+	}
+	if ratchet(found, 1) != nil || len(ratchet(found, 0)) != 2 {
+		t.Errorf("one of one passes: %v; one of none: %v", ratchet(found, 1) == nil, ratchet(found, 0))
 	}
 }

@@ -80,6 +80,8 @@ func Rules() []Rule {
 		{"wrapping", Wrapping},
 		{"leftovers", Leftovers},
 		{"names", Names},
+		{"terms", Terms},
+		{"lines", Lines},
 		{"maps", Maps},
 		{"c-files", CFiles},
 		{"drops", Drops},

@@ -64,11 +64,11 @@ func TestNoResync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, octet := range map[int]byte{13: ip6.TCPSyn | ip6.TCPRst, 24: 254, 25: 200, 26: 'R', 12: 0x50} {
+	for at, b1 := range map[int]byte{13: ip6.TCPSyn | ip6.TCPRst, 24: 254, 25: 200, 26: 'R', 12: 0x50} {
 		s := append([]byte(nil), b[ip6.HeaderLen:]...)
-		s[at] = octet
+		s[at] = b1
 		if _, err := ParseResync(s); err == nil {
-			t.Errorf("byte %d = %#x was taken", at, octet)
+			t.Errorf("byte %d = %#x was taken", at, b1)
 		}
 	}
 }

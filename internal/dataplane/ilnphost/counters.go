@@ -19,7 +19,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]dataplane.Label{
 	bpfCounterTX_PROBE_COPY_MOOT:       {"tx_probe_copy_moot", "not lost: copies of first packets under the other checksum rule that were not needed any more"},
 	bpfCounterTX_PROBE_COPY:            {"tx_probe_copy", "packets sent under the other checksum rule as well, since no answer shows which"},
 	bpfCounterTX_ENCAP:                 {"tx_encap", "ICMPv6 messages of sessions that went in UDP, as the path drops options or ICMPv6"},
-	bpfCounterTX_RETRIED:               {"tx_retried", "first segments sent again as plain IPv6 at once, as the correspondent refused their nonce"},
+	bpfCounterTX_RETRIED:               {"tx_retried", "first segments retransmitted as plain IPv6 at once, as the correspondent refused their nonce"},
 	bpfCounterRX_PACKETS:               {"rx_packets", "translated and delivered"},
 	bpfCounterRX_NONCE:                 {"rx_nonce", "of those, with a nonce that was stripped"},
 	bpfCounterRX_PLAIN:                 {"rx_plain", "of those, of sessions that fell back to plain IPv6"},

@@ -139,7 +139,7 @@ type reached struct {
 	counters         [decide.Counters]int
 	events           [decide.EventKinds]int
 	actions          map[decide.Action]int
-	octets           int
+	nbytes           int
 }
 
 func (a *reached) note(got result, o decide.Outcome) {
@@ -200,7 +200,7 @@ func step(s *decide.State, now uint64, at shotAt) (o decide.Outcome) {
 }
 
 // TestDecisions runs generated cases of what the maps hold and of a packet through the
-// programs and through the model: verdict, counters, events, octets, and what the maps
+// programs and through the model: verdict, counters, events, bytes, and what the maps
 // hold afterwards are the same.
 func TestDecisions(t *testing.T) {
 	if int(decide.Counters) != int(bpfCounterCOUNTERS_MAX) || int(decide.EventKinds) != int(bpfEventKindEV_ACKED)+1 {

@@ -313,12 +313,12 @@ func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong
 	if got.verdict == shot || got.verdict == consumed || len(wrong) > 0 {
 		return wrong
 	}
-	octets, err := h.Octets(s.packet, &want)
+	nbytes, err := h.Rewrite(s.packet, &want)
 	if err != nil || leavesOverNIDs(s, want) {
 		return append(wrong, differentEnds(got.out, want)...)
 	}
-	if len(got.out) < len(octets) || !bytes.Equal(got.out[:len(octets)], octets) {
-		say("octets: %s", difference(got.out, octets))
+	if len(got.out) < len(nbytes) || !bytes.Equal(got.out[:len(nbytes)], nbytes) {
+		say("bytes: %s", difference(got.out, nbytes))
 	}
 	return wrong
 }
@@ -331,7 +331,7 @@ func leavesOverNIDs(s shotAt, want decide.Outcome) bool {
 	return s.outward && want.Action == decide.Sent && want.OverNIDs && !want.Nonce.Present()
 }
 
-// differentEnds compares the addresses alone, where the model has no octets.
+// differentEnds compares the addresses alone, where the model has no bytes.
 func differentEnds(out []byte, want decide.Outcome) []string {
 	if len(out) < 40 || want.Action == decide.Left || want.Action == decide.Segmented {
 		return nil

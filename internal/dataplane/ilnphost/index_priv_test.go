@@ -38,8 +38,8 @@ func (r *rig) goesOut(p ilnp.Entry) bool {
 	return v == redirect && binary.BigEndian.Uint64(out[32:40]) == uint64(p.RemoteNID)
 }
 
-// crowd returns n sessions that prefer the first bucket of the index.
-func (r *rig) crowd(n int) (list []ilnp.Entry) {
+// set of many returns n sessions that prefer the first bucket of the index.
+func (r *rig) many(n int) (list []ilnp.Entry) {
 	for i := 0; len(list) < n; i++ {
 		if p := numbered(i); r.index.both(r.index.hash(sessionKey(p.Key)))[0] == &r.index.buckets[0] {
 			list = append(list, p)
@@ -53,7 +53,7 @@ func (r *rig) crowd(n int) (list []ilnp.Entry) {
 func TestFullBucket(t *testing.T) {
 	r := newRigOf(t, LeastSessions)
 	r.uplink(here)
-	list := r.crowd(40)
+	list := r.many(40)
 	for i, p := range list {
 		r.upsert(p)
 		for _, q := range list[:i+1] {

@@ -219,7 +219,7 @@ func TestRetryIsLeft(t *testing.T) {
 			r.events()
 			got := r.counted(func() { r.ingress(e, on(loopback)) })
 			if got["tx_retried"] != 0 || len(left()) != 0 {
-				t.Errorf("sent again: %v", got)
+				t.Errorf("retransmitted: %v", got)
 			}
 			for _, k := range r.kinds() {
 				if k != ErrorIn {

@@ -216,7 +216,7 @@ type Outcome struct {
 	Encap    bool       // in UDP
 	OverNIDs bool       // locators count as zero in the checksum on the wire
 	Copied   bool       // a probe copy went to the segmentation device
-	Again    bool       // the first segment that an error quotes was sent again
+	Again    bool       // the first segment that an error quotes was retransmitted
 	MSS      uint16     // that a SYN was lowered to; 0: it was not
 	Forgot   bool       // the echoed time stamp was taken out
 	Server   roam.ILV   // that a first segment was assigned to, by its address

@@ -162,12 +162,12 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// Octets are those of the outcome: out by one end, in at the other.
-func TestOctets(t *testing.T) {
+// Rewrite are those of the outcome: out by one end, in at the other.
+func TestRewrite(t *testing.T) {
 	s := host(nil)
 	k := out(t, 30)
 	o := s.Egress(now, k)
-	b, err := s.Host.Octets(k, &o)
+	b, err := s.Host.Rewrite(k, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,14 +180,14 @@ func TestOctets(t *testing.T) {
 		p.Remote[0], p.LocalNonce, p.RemoteNonce = here, peerNonce, ownNonce
 	})
 	o = peer.Ingress(now, far)
-	back, err := peer.Host.Octets(far, &o)
+	back, err := peer.Host.Rewrite(far, &o)
 	if err != nil || !slices.Equal(back[8:], k.Bytes[8:]) {
 		t.Errorf("came as %x, want %x: %v", back, k.Bytes, err)
 	}
 }
 
 // FuzzDecide gives arbitrary packets to a host: it decides on each, and whatever goes on
-// has octets or is refused by the codecs.
+// has bytes or is refused by the codecs.
 func FuzzDecide(f *testing.F) {
 	f.Add(out(f, 10).Bytes, true, uint8(0))
 	f.Add(in(f, there, peerNonce, ip6.UDP, make([]byte, 9)).Bytes, false, uint8(1))
@@ -205,6 +205,6 @@ func FuzzDecide(f *testing.F) {
 		if !slices.Contains(decide.Verdicts, o.Verdict) {
 			t.Errorf("verdict %d", o.Verdict)
 		}
-		_, _ = s.Host.Octets(k, &o)
+		_, _ = s.Host.Rewrite(k, &o)
 	})
 }

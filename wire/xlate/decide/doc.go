@@ -5,7 +5,7 @@
 // It implements bpf/ilnp_host.bpf.c with the headers that it includes: packets that leave
 // by the session device, packets that arrive on an uplink, pending peers, allowances of
 // unvalidated locators, NID collisions, plain flows, checksum rules, and control in UDP.
-// Where the C reads the octets of a packet, so does the model. Octets has the packet that
+// Where the C reads the bytes of a packet, so does the model. Rewrite returns the packet that
 // results; the rewriting itself is that of package xlate.
 //
 // It omits how maps find their entries, what a kernel helper does to a packet that it

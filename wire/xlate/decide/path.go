@@ -45,7 +45,7 @@ func (s *State) choose(p *Session, l *Live, skip uint8) int {
 	return best
 }
 
-// isPlainSoon reports whether a first segment was sent again without its nonce, and the
+// isPlainSoon reports whether a first segment was retransmitted without its nonce, and the
 // daemon has not made the session plain yet.
 func isPlainSoon(p *Session, l *Live) bool { return p.is(Initiated) && l.Retried }
 

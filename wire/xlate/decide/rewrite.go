@@ -11,13 +11,13 @@ import (
 	"roam/wire/xlate"
 )
 
-// Octets returns a packet as it goes on by its outcome. It fails on a packet that was
+// Rewrite returns a packet as it goes on by its outcome. It fails on a packet that was
 // dropped, and on one that package xlate refuses though the programs let it through, as
 // they look at no more of it than they need.
-func (h *Host) Octets(k *Packet, o *Outcome) ([]byte, error) {
+func (h *Host) Rewrite(k *Packet, o *Outcome) ([]byte, error) {
 	switch {
 	case o.Verdict == Shot || o.Verdict == Consumed:
-		return nil, fmt.Errorf("octets of a packet that goes nowhere: %w", xlate.ErrUnsupported)
+		return nil, fmt.Errorf("bytes of a packet that goes nowhere: %w", xlate.ErrUnsupported)
 	case o.Action == Sent:
 		return h.sent(k, o)
 	case o.Action == Answered:
@@ -48,7 +48,7 @@ func (h *Host) sent(k *Packet, o *Outcome) ([]byte, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("octets of a packet that leaves: %w", err)
+		return nil, fmt.Errorf("bytes of a packet that leaves: %w", err)
 	}
 	return b, nil
 }
@@ -72,7 +72,7 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 	b := bytes.Clone(k.Bytes)
 	var c chain
 	if c.parse(k, ip6.HeaderLen, b[6]) != 0 || c.openEncap(k, h.EncapPort, func(Counter) {}) != 0 {
-		return nil, fmt.Errorf("octets of an echo reply: %w", ip6.ErrMalformed)
+		return nil, fmt.Errorf("bytes of an echo reply: %w", ip6.ErrMalformed)
 	}
 	putEnds(b, o.Src, o.Dst)
 	b[7] = ilnp.HopLimit
@@ -105,11 +105,11 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 		LocalNID: dst.NID, LocalL64: dst.L64, RemoteNID: src.NID, RemoteL64: src.L64,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("octets of a packet that arrives: %w", err)
+		return nil, fmt.Errorf("bytes of a packet that arrives: %w", err)
 	}
 	w, err := ip6.Walk(b)
 	if err != nil {
-		return nil, fmt.Errorf("octets of a packet that arrives: %w", err)
+		return nil, fmt.Errorf("bytes of a packet that arrives: %w", err)
 	}
 	upper := b[w.UpperOffset:w.End]
 	if off, _, ok := ip6.ChecksumOffset(w.Upper); ok && !w.Later() {
@@ -129,7 +129,7 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	putEnds(b, o.Src, o.Dst)
 	if o.MSS != 0 && len(upper) < 24 || o.Forgot && len(upper) < 32 {
 		// The programs look as far as the frame goes, which may be longer than the packet.
-		return nil, fmt.Errorf("octets of a packet whose options end behind it: %w", ip6.ErrTruncated)
+		return nil, fmt.Errorf("bytes of a packet whose options end behind it: %w", ip6.ErrTruncated)
 	}
 	if o.MSS != 0 {
 		adjustAt(upper[16:], binary.BigEndian.Uint16(upper[22:]), o.MSS)
