@@ -205,7 +205,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_DEAD, 8}, {bpfEntryFlagsENTRY_RFC6741, 3}, {bpfEntryFlagsENTRY_RULE_SOUGHT, 3},
 	{bpfEntryFlagsENTRY_NONCE_ALWAYS, 4}, {bpfEntryFlagsENTRY_REAL_SOCKETS, 3}, {bpfEntryFlagsENTRY_ENCAP, 5},
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
-	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5},
+	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5}, {bpfEntryFlagsENTRY_UNRECORDED, 4},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {

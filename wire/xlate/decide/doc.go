@@ -2,7 +2,7 @@
 // decides: a function of what its maps hold and of a packet, to the verdict, the path,
 // the counters, the events for the daemon, and what the maps hold afterwards.
 //
-// It implements bpf/ilnp_host.bpf.c with the headers that it includes: packets that leave
+// It implements bpf/ilnp/ilnp_host.bpf.c with the headers that it includes: packets that leave
 // by the session device, packets that arrive on an uplink, pending peers, allowances of
 // unvalidated locators, NID collisions, plain flows, checksum rules, and control in UDP.
 // Where the C reads the bytes of a packet, so does the model. Rewrite returns the packet that

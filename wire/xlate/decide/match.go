@@ -38,9 +38,13 @@ func isOwnPlace(p *Session, known int) bool {
 	return p.Unvalidated>>(known-1)&1 == 0 || p.Given>>(known-1)&1 != 0
 }
 
-// isClaimed reports whether another node with the correspondent's NID has shown its nonce
-// at this place.
+// isClaimed reports whether a packet from this locator may be another node's: one with the
+// correspondent's NID has sent its nonce from there, or no record names the correspondent,
+// which has only announced the locator, and is sent to at another one.
 func (t *step) isClaimed(p *Session) bool {
+	if p.is(Unrecorded) && (p.NRemote != 1 || p.Remote[0] != t.src.L64) {
+		return true
+	}
 	e := t.s.Pending[Key{p.LocalNID, p.RemoteNID}]
 	if e == nil {
 		return false
@@ -110,7 +114,8 @@ func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
 	switch {
 	case known == 0 && !seen:
 		return strangePlace
-	case !p.is(Plain) && known != 0 && !seen && !isOwnPlace(p, known) && t.isClaimed(p):
+	case !p.is(Plain) && known != 0 && !seen && !isOwnPlace(p, known) &&
+		(p.is(Unrecorded) && l.HintSeq == p.Seq && l.Hint != 0 || t.isClaimed(p)):
 		return strangePlace
 	case p.is(Initiated) && !l.Retried:
 		return notNow

@@ -11,7 +11,7 @@ const (
 	second      = uint64(1e9)
 )
 
-// The bounds of an entry, as bpf/lib/types.h has them.
+// The bounds of an entry, as bpf/ilnp/types.h has them.
 const (
 	MaxUplinks = 16
 	MaxRemote  = 8
@@ -52,7 +52,7 @@ type Uplink struct {
 // Flags are enum entry_flags.
 type Flags uint32
 
-// The flags of a session entry, with the values of bpf/lib/types.h.
+// The flags of a session entry, with the values of bpf/ilnp/types.h.
 const (
 	Initiated    Flags = 1
 	Plain        Flags = 2
@@ -69,6 +69,7 @@ const (
 	Unconfirmed  Flags = 4096
 	PlainFlows   Flags = 8192
 	ICMPRFC6741  Flags = 16384
+	Unrecorded   Flags = 32768
 )
 
 // Found is enum rule_found: what a packet shows of its sender's checksum rule.
