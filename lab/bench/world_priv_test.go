@@ -67,6 +67,7 @@ var (
 //
 // The links of MN are veth pairs, or emulated ones with the given properties.
 type world struct {
+	bin       node.Binaries
 	mn, r, cn *topo.Host
 	mnNode    *node.Node
 	cnNode    *node.Node
@@ -81,17 +82,23 @@ type world struct {
 func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 	b.Helper()
 	build(b)
+	must(b, topo.Sweep())
+	return newNamedWorld(b, "bench", links, wire)
+}
+
+// newNamedWorld builds one of several topologies that stand side by side.
+func newNamedWorld(b *testing.B, name string, links int, wire linkem.Params) *world {
+	b.Helper()
 	must := func(err error) {
 		b.Helper()
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
-	must(topo.Sweep())
-	lab, err := topo.New("bench")
+	lab, err := topo.New(name)
 	must(err)
 	b.Cleanup(func() { must(lab.Close()) })
-	w := &world{}
+	w := &world{bin: bin}
 	for name, h := range map[string]**topo.Host{"mn": &w.mn, "r": &w.r, "cn": &w.cn} {
 		*h, err = lab.Host(name)
 		must(err)
@@ -141,7 +148,7 @@ func (w *world) startOn(b *testing.B, h *topo.Host, nid roam.NID, mode, more str
 	if h == w.mn {
 		w.mnOptions = o
 	}
-	n, err := node.New(h, bin, o)
+	n, err := node.New(h, w.bin, o)
 	if err == nil {
 		err = n.Start(b.Context())
 	}
