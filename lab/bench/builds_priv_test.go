@@ -220,36 +220,81 @@ func receive(fd int, b []byte) error {
 	return err
 }
 
+// dialEvery is after how many slices a connection gives way to a new one: what its window
+// and its acknowledgements have come to makes several per cent.
+const dialEvery = 20
+
 func tcpSlice(b *testing.B, w *world, target netip.Addr) func() error {
 	b.Helper()
 	at := netip.AddrPortFrom(target, 5711)
 	mn, listener := sockets(b, w, unix.SOCK_STREAM, at)
+	unix.Close(mn)
 	must(b, unix.Listen(listener, 1))
-	must(b, unix.Connect(mn, &unix.SockaddrInet6{Addr: at.Addr().As16(), Port: int(at.Port())}))
-	cn, _, err := unix.Accept(listener)
-	must(b, err)
-	b.Cleanup(func() { unix.Close(cn) })
-	must(b, unix.SetNonblock(mn, true))
-	out, in := make([]byte, 64<<10), make([]byte, 256<<10)
-	return func() error {
-		began := time.Now()
-		for sent, taken := 0, 0; taken < sliceBytes; {
-			if sent < sliceBytes {
-				n, err := unix.Write(mn, out[:min(len(out), sliceBytes-sent)])
-				if err != nil && !errors.Is(err, unix.EAGAIN) {
-					return fmt.Errorf("send: %w", err)
-				}
-				sent += max(n, 0)
+	c, slices := connection{}, 0
+	b.Cleanup(func() { c.close() })
+	return func() (err error) {
+		if slices++; slices%dialEvery == 1 {
+			c.close()
+			if c, err = dial(w, listener, at); err != nil {
+				return err
 			}
-			n, _, err := unix.Recvfrom(cn, in, unix.MSG_DONTWAIT)
-			if err != nil && !errors.Is(err, unix.EAGAIN) {
-				return fmt.Errorf("receive: %w", err)
-			}
-			if n == 0 && err == nil || time.Since(began) > within {
-				return fmt.Errorf("the connection stands still, or has ended, behind %d bytes", taken)
-			}
-			taken += max(n, 0)
 		}
-		return nil
+		return c.slice()
 	}
+}
+
+// connection is both ends of a connection of TCP.
+type connection struct {
+	mn, cn  int
+	out, in []byte
+}
+
+func dial(w *world, listener int, at netip.AddrPort) (c connection, err error) {
+	c.out, c.in = make([]byte, 64<<10), make([]byte, 256<<10)
+	err = w.mn.Do(func() (err error) {
+		if c.mn, err = unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.Connect(c.mn, &unix.SockaddrInet6{Addr: at.Addr().As16(), Port: int(at.Port())})
+	})
+	if err == nil {
+		c.cn, _, err = unix.Accept(listener)
+	}
+	if err == nil {
+		err = unix.SetNonblock(c.mn, true)
+	}
+	if err != nil {
+		return c, fmt.Errorf("connect: %w", err)
+	}
+	return c, nil
+}
+
+func (c *connection) close() {
+	if c.out != nil {
+		unix.Close(c.mn)
+		unix.Close(c.cn)
+	}
+}
+
+// slice sends and receives until all has come.
+func (c *connection) slice() error {
+	began := time.Now()
+	for sent, taken := 0, 0; taken < sliceBytes; {
+		if sent < sliceBytes {
+			n, err := unix.Write(c.mn, c.out[:min(len(c.out), sliceBytes-sent)])
+			if err != nil && !errors.Is(err, unix.EAGAIN) {
+				return fmt.Errorf("send: %w", err)
+			}
+			sent += max(n, 0)
+		}
+		n, _, err := unix.Recvfrom(c.cn, c.in, unix.MSG_DONTWAIT)
+		if err != nil && !errors.Is(err, unix.EAGAIN) {
+			return fmt.Errorf("receive: %w", err)
+		}
+		if n == 0 && err == nil || time.Since(began) > within {
+			return fmt.Errorf("the connection stands still, or has ended, behind %d bytes", taken)
+		}
+		taken += max(n, 0)
+	}
+	return nil
 }
