@@ -17,6 +17,10 @@ import (
 	"roam/lab/workload"
 )
 
+// binariesEnv names a directory with roam and roamd to measure, in place of those of this
+// tree: so two builds can be measured by turns.
+const binariesEnv = "ROAM_BINARIES"
+
 // bin are the programs under test, built once.
 var bin node.Binaries
 
@@ -29,7 +33,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-	bin = node.In(dir)
+	if bin = node.In(dir); os.Getenv(binariesEnv) != "" {
+		bin = node.In(os.Getenv(binariesEnv))
+	}
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
