@@ -78,8 +78,9 @@ func TestSessionAddressesAreTheHostsOwn(t *testing.T) {
 		if !testutil.Wait(patience, func() bool { return d.delivers(t, "open") }) {
 			t.Error("a guard is left behind")
 		}
-		if links, delivered := d.veths(t, 3); delivered == 0 {
-			t.Errorf("packets to %d links would not be delivered without a guard", links)
+		// A link lives so shortly that a busy machine may deliver nothing in time.
+		if !testutil.Wait(patience, func() bool { _, delivered := d.veths(t, 3); return delivered > 0 }) {
+			t.Error("packets to new links would not be delivered without a guard")
 		}
 	})
 }
