@@ -4,7 +4,7 @@
 // It implements the verbs of roam-lab(8), each a thin layer over lab/runner,
 // lab/result, lab/report and lab/linkem. It omits everything that a host which
 // uses Roam needs: that is in roam and roamd, which the experiments run as a user
-// would. People, scripts and the verb lab of roam drive it.
+// would. People and scripts run it, directly or as `roam lab`.
 package main
 
 import (

@@ -73,6 +73,7 @@ func Rules() []Rule {
 		{"modules", Modules},
 		{"package-docs", PackageDocs},
 		{"exported-docs", ExportedDocs},
+		{"drivers", Drivers},
 		{"sizes", Sizes},
 		{"methods", Methods},
 		{"sleeps", Sleeps},

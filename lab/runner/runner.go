@@ -1,9 +1,9 @@
-// Package runner runs the lab's experiments and judges what they measured.
+// Package runner runs the lab's experiments and judges their metrics.
 //
-// Implements the list of experiments, presets and settings, repetition, the
-// watch over the machine's own stalls, and the writing of JSON and report.
-// Omits measuring (the packages below lab/exp) and the command line (cmd/roam),
-// which drives it.
+// It implements the list of experiments, presets and settings, repetition,
+// monitoring of the machine's own stalls, and the output of JSON and report. It
+// omits measuring, which the packages below lab/exp do, and the command line. It is
+// driven by cmd/roam-lab.
 package runner
 
 import (

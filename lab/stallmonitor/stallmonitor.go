@@ -1,11 +1,11 @@
-// Package stallmonitor watches whether the machine itself stands still while
-// something is measured on it.
+// Package stallmonitor records the stalls of the machine itself during a
+// measurement.
 //
-// Implements one thread per core that asks to be woken every millisecond and
-// writes down when it was not, and the CPU time that a hypervisor took away.
-// Omits any judgement of what a stall did to a measurement. Driven by package
-// runner, in a process of its own, so that the measuring program's garbage
-// collection and locks do not count as stalls of the machine.
+// It implements one thread per core that wakes every millisecond and records late
+// wake-ups, and the CPU time that a hypervisor took away. It omits any judgement of a
+// stall's effect on a measurement. It is driven by lab/workload, whose agent command
+// runs it in a process of its own, so that the measuring program's garbage collection
+// and locks do not count as stalls of the machine.
 package stallmonitor
 
 import (

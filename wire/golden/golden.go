@@ -1,14 +1,13 @@
-// Package golden reads and writes golden cases: pairs of packets, one as a
-// session has it and one as the wire has it, with what a translation has to
-// know to make one from the other. The model in wire/xlate and the data plane
-// run the same cases.
+// Package golden reads and writes golden cases: pairs of packets, one with session
+// addresses and one as on the wire, with the entry that translates one into the other.
+// The model in wire/xlate and the data plane run the same cases.
 //
-// A case is two files: a classic pcap of raw IPv6 (LINKTYPE_IPV6) with exactly
-// two packets, the session's first, and a text of "key: value" lines. The
-// files are in wire/testdata, whose README tells their origin.
+// A case is two files: a classic pcap of raw IPv6 (LINKTYPE_IPV6) with exactly two
+// packets, the session's first, and a text of "key: value" lines. The files are in
+// wire/testdata; its README gives their origin.
 //
-// It omits reading files, pcapng, and other link types. The package is pure;
-// it is driven by tests.
+// It omits reading files, pcapng, and other link types. The package is pure; it is
+// driven by tests.
 package golden
 
 import (
@@ -26,10 +25,10 @@ const LinkTypeIPv6 = 229
 // ErrFormat is wrapped by every error of Parse.
 var ErrFormat = errors.New("not a golden case")
 
-// Direction says which translation a case is about.
+// Direction names the translation of a case.
 type Direction string
 
-// The directions: which of the functions of package xlate makes Out from In.
+// The directions, each named after the function of package xlate that makes Out from In.
 const (
 	Outward      Direction = "outward"
 	Inward       Direction = "inward"
@@ -43,10 +42,10 @@ type Case struct {
 	Direction   Direction
 	Entry       xlate.Entry
 	Session     []byte // the packet with session addresses
-	Wire        []byte // the packet as it is between hosts
+	Wire        []byte // the packet on the wire
 }
 
-// In returns the packet that goes into the translation.
+// In returns the packet to translate.
 func (c Case) In() []byte {
 	if c.Direction == Outward || c.Direction == ErrorOutward {
 		return c.Session
@@ -54,7 +53,7 @@ func (c Case) In() []byte {
 	return c.Wire
 }
 
-// Out returns the packet that must come out of the translation.
+// Out returns the packet that the translation must produce.
 func (c Case) Out() []byte {
 	if c.Direction == Outward || c.Direction == ErrorOutward {
 		return c.Wire
@@ -78,7 +77,7 @@ func (c Case) Translate() ([]byte, error) {
 	return nil, fmt.Errorf("direction %q: %w", c.Direction, ErrFormat)
 }
 
-// Parse makes a case of the contents of its two files.
+// Parse returns the case in the contents of its two files.
 func Parse(pcap, txt []byte) (Case, error) {
 	c, err := parseText(txt)
 	if err != nil {
@@ -95,13 +94,35 @@ func Parse(pcap, txt []byte) (Case, error) {
 	return c, nil
 }
 
-// Lengths in bytes of the headers of a pcap file and of one packet in it.
+// The headers of a classic pcap file and of one packet in it
+// (draft-ietf-opsawg-pcap §§4, 5), in the byte order of the magic number:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                   Magic Number = 0xa1b2c3d4                   |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|      Major Version = 2        |      Minor Version = 4        |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                      Reserved (64 bits)                       |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                            SnapLen                            |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        LinkType = 229                         |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|            Timestamp: seconds, then microseconds              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                    Captured Packet Length                     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                    Original Packet Length                     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 const (
+	linkTypeAt   = 20
 	fileHeader   = 24
+	capturedAt   = 8
+	originalAt   = 12
 	recordHeader = 16
-)
 
-const (
 	magicMicro = 0xa1b2c3d4
 	snapLen    = 65535 + 40
 )
@@ -118,15 +139,16 @@ func parsePcap(b []byte) ([][]byte, error) {
 	if order.Uint32(b) != magicMicro {
 		return nil, fmt.Errorf("magic number %#08x at offset 0: %w", order.Uint32(b), ErrFormat)
 	}
-	if t := order.Uint32(b[20:]); t != LinkTypeIPv6 {
+	if t := order.Uint32(b[linkTypeAt:]); t != LinkTypeIPv6 {
 		return nil, fmt.Errorf("link type %d at offset 20, want %d: %w", t, LinkTypeIPv6, ErrFormat)
 	}
 	var packets [][]byte
 	for at := fileHeader; at < len(b); {
 		if len(b)-at < recordHeader {
-			return nil, fmt.Errorf("record header ends at offset %d, want %d bytes: %w", len(b), at+recordHeader, ErrFormat)
+			return nil, fmt.Errorf("record header ends at offset %d, want %d bytes: %w",
+				len(b), at+recordHeader, ErrFormat)
 		}
-		n, whole := uint64(order.Uint32(b[at+8:])), order.Uint32(b[at+12:])
+		n, whole := uint64(order.Uint32(b[at+capturedAt:])), order.Uint32(b[at+originalAt:])
 		if n != uint64(whole) {
 			return nil, fmt.Errorf("packet at offset %d: %d of %d bytes captured: %w", at, n, whole, ErrFormat)
 		}
@@ -140,8 +162,8 @@ func parsePcap(b []byte) ([][]byte, error) {
 	return packets, nil
 }
 
-// AppendPcap appends the case's pcap file to b. Times are zero, so that the
-// same case makes the same file.
+// AppendPcap appends the case's pcap file to b. Timestamps are zero, so that equal cases
+// make equal files.
 func (c Case) AppendPcap(b []byte) []byte {
 	order := binary.LittleEndian
 	b = order.AppendUint32(b, magicMicro)

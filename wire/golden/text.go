@@ -10,18 +10,16 @@ import (
 	"roam/wire/xlate"
 )
 
-// icmpRule is a key that stands behind all others, and only where it is not that of
-// plain IPv6.
+// icmpRule is the last key. It is absent if the rule is that of plain IPv6.
 const icmpRule = "icmp-rule"
 
-// keys are the other keys of the text in the order in which they are written. Each
-// must stand there exactly once.
+// keys are the other keys of the text, in the order of AppendText. Each is required, once.
 var keys = []string{
 	"description", "direction", "rule", "nonce", "session-prefix",
 	"local-handle", "remote-handle", "local-nid", "remote-nid", "local-l64", "remote-l64",
 }
 
-// parseText reads everything of a case but its packets.
+// parseText reads a case without its packets.
 func parseText(txt []byte) (Case, error) {
 	values := make(map[string]string)
 	for i, line := range strings.Split(string(txt), "\n") {
@@ -62,7 +60,7 @@ func parseText(txt []byte) (Case, error) {
 	return c, nil
 }
 
-// set takes over one value.
+// set parses and stores one value.
 func (c *Case) set(key, value string) (err error) {
 	switch key {
 	case "description":

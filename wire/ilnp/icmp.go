@@ -7,8 +7,31 @@ import (
 	"roam/wire/ip6"
 )
 
-// Echo is an ICMPv6 echo request or reply (RFC 4443 §4). With a Nonce option
-// in its packet it is the probe of a path.
+// The body of an echo request or reply (RFC 4443 §4), behind type, code and checksum:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|           Identifier          |        Sequence Number        |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     Data ...
+//	+-+-+-+-+-
+//
+// The body of an error (§3). The parameter is the MTU of a Packet Too Big, the pointer of
+// a Parameter Problem, and unused in the other types:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                       MTU, Pointer or unused                  |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     Quoted packet, cut so that the error fits in 1280 bytes   .
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+const (
+	echoIDAt   = 4
+	echoSeqAt  = 6
+	paramAt    = 4
+	icmpDataAt = 8 // of an echo's data and of an error's quoted packet
+)
+
+// Echo is an ICMPv6 echo request or reply (RFC 4443 §4). With a Nonce option in its packet
+// it is the probe of a path.
 type Echo struct {
 	Request bool
 	ID, Seq uint16
@@ -17,19 +40,21 @@ type Echo struct {
 
 // ParseEcho reads an echo message from its type field on. Data is a part of b.
 func ParseEcho(b []byte) (Echo, error) {
-	if len(b) < 8 {
-		return Echo{}, fmt.Errorf("echo: %s ends at offset %d, want 8 bytes: %w",
-			[8]string{"type", "code", "checksum", "checksum", "identifier", "identifier", "sequence number", "sequence number"}[len(b)],
-			len(b), ip6.ErrTruncated)
+	if len(b) < icmpDataAt {
+		fields := [icmpDataAt]string{"type", "code", "checksum", "checksum",
+			"identifier", "identifier", "sequence number", "sequence number"}
+		return Echo{}, fmt.Errorf("echo: %s ends at offset %d, want %d bytes: %w",
+			fields[len(b)], len(b), icmpDataAt, ip6.ErrTruncated)
 	}
-	if b[0] != TypeEchoRequest && b[0] != TypeEchoReply {
-		return Echo{}, fmt.Errorf("echo: type %d at offset 0: %w", b[0], ip6.ErrMalformed)
+	typ := b[ip6.ICMPTypeAt]
+	if typ != TypeEchoRequest && typ != TypeEchoReply {
+		return Echo{}, fmt.Errorf("echo: type %d at offset 0: %w", typ, ip6.ErrMalformed)
 	}
 	return Echo{
-		Request: b[0] == TypeEchoRequest,
-		ID:      binary.BigEndian.Uint16(b[4:]),
-		Seq:     binary.BigEndian.Uint16(b[6:]),
-		Data:    b[8:],
+		Request: typ == TypeEchoRequest,
+		ID:      binary.BigEndian.Uint16(b[echoIDAt:]),
+		Seq:     binary.BigEndian.Uint16(b[echoSeqAt:]),
+		Data:    b[icmpDataAt:],
 	}, nil
 }
 
@@ -49,21 +74,28 @@ func (e Echo) AppendTo(b []byte) ([]byte, error) {
 type ErrorMessage struct {
 	Type, Code uint8
 	Param      uint32 // MTU of a Packet Too Big, pointer of a Parameter Problem
-	Quoted     []byte // as much of the packet in question as came along
+	Quoted     []byte // the start of the packet that caused the error
 }
 
 // ParseError reads an ICMPv6 error from its type field on. Quoted is a part of
 // b; ParseQuoted reads it.
 func ParseError(b []byte) (ErrorMessage, error) {
-	if len(b) < 8 {
-		return ErrorMessage{}, fmt.Errorf("icmpv6 error: %s ends at offset %d, want 8 bytes: %w",
-			[8]string{"type", "code", "checksum", "checksum", "parameter", "parameter", "parameter", "parameter"}[len(b)],
-			len(b), ip6.ErrTruncated)
+	if len(b) < icmpDataAt {
+		fields := [icmpDataAt]string{"type", "code", "checksum", "checksum",
+			"parameter", "parameter", "parameter", "parameter"}
+		return ErrorMessage{}, fmt.Errorf("icmpv6 error: %s ends at offset %d, want %d bytes: %w",
+			fields[len(b)], len(b), icmpDataAt, ip6.ErrTruncated)
 	}
-	if b[0] < TypeUnreachable || b[0] > TypeParameterProblem {
-		return ErrorMessage{}, fmt.Errorf("icmpv6 error: type %d at offset 0: %w", b[0], ip6.ErrMalformed)
+	typ := b[ip6.ICMPTypeAt]
+	if typ < TypeUnreachable || typ > TypeParameterProblem {
+		return ErrorMessage{}, fmt.Errorf("icmpv6 error: type %d at offset 0: %w", typ, ip6.ErrMalformed)
 	}
-	return ErrorMessage{Type: b[0], Code: b[1], Param: binary.BigEndian.Uint32(b[4:]), Quoted: b[8:]}, nil
+	return ErrorMessage{
+		Type:   typ,
+		Code:   b[ip6.ICMPCodeAt],
+		Param:  binary.BigEndian.Uint32(b[paramAt:]),
+		Quoted: b[icmpDataAt:],
+	}, nil
 }
 
 // AppendTo appends the message to b with a checksum of zero. The caller cuts
@@ -77,9 +109,9 @@ func (m ErrorMessage) AppendTo(b []byte) ([]byte, error) {
 	return append(b, m.Quoted...), nil
 }
 
-// ParseQuotedEcho reads the echo message that an ICMPv6 error quotes, also one in UDP
-// to port, for which Encapsulated is set. Port 0 opens none. The quote may be cut off
-// anywhere behind the echo's header.
+// ParseQuotedEcho reads the echo message that an ICMPv6 error quotes. An echo that is
+// encapsulated in UDP to port has Encapsulated set; port 0 decapsulates nothing. The
+// quoted packet may be cut off anywhere behind the echo's header.
 func ParseQuotedEcho(quoted []byte, port uint16) (Packet, Echo, error) {
 	inner, encap := decapsulateQuoted(quoted, port)
 	p, err := ParseQuoted(inner)
@@ -96,20 +128,19 @@ func ParseQuotedEcho(quoted []byte, port uint16) (Packet, Echo, error) {
 	return p, e, nil
 }
 
-// decapsulateQuoted is Decapsulate for a packet that may have been cut off: no checksum is
-// verified. It returns b itself if that is none in UDP.
+// decapsulateQuoted is Decapsulate for a packet that may be cut off, so it verifies no
+// checksum. It returns b itself if b is not encapsulated.
 func decapsulateQuoted(b []byte, port uint16) (inner []byte, encap bool) {
 	c, err := ip6.WalkQuoted(b)
 	if err != nil {
 		return b, false
 	}
 	at := c.UpperOffset
-	if port == 0 || c.Upper != ip6.UDP || !c.Whole() || c.End < at+udpHeaderLen+8 || binary.BigEndian.Uint16(b[at+2:]) != port ||
-		b[at+udpHeaderLen] != ip6.ICMPv6 || b[at+udpHeaderLen+2] != OptionNonce || c.Header.PayloadLen < udpHeaderLen {
+	if !isEncapsulated(b, c, port) || c.Header.PayloadLen < ip6.UDPHeaderLen {
 		return b, false
 	}
-	inner = append(append(make([]byte, 0, c.End), b[:at]...), b[at+udpHeaderLen:c.End]...)
+	inner = append(append(make([]byte, 0, c.End), b[:at]...), b[at+ip6.UDPHeaderLen:c.End]...)
 	inner[c.NextOff] = ip6.DestOpts
-	binary.BigEndian.PutUint16(inner[4:], c.Header.PayloadLen-udpHeaderLen)
+	binary.BigEndian.PutUint16(inner[ip6.PayloadLenAt:], c.Header.PayloadLen-ip6.UDPHeaderLen)
 	return inner, true
 }

@@ -1,14 +1,13 @@
-// Package ilnp reads and writes the messages of ILNPv6: the Nonce option
-// (RFC 6744), the Locator Update and its acknowledgement (RFC 6743 §2, and the
-// two other forms with 16-byte entries), nonce echoes, and the whole packets
-// that carry them.
+// Package ilnp reads and writes the messages of ILNPv6: the Nonce option (RFC 6744), the
+// Locator Update and its acknowledgement (RFC 6743 §2, and two other forms with 16-byte
+// entries), echoes with a nonce, and the whole packets that carry them.
 //
-// It omits the Identifier option that RFC 6743 §2 mentions (defined nowhere
-// for ILNPv6), nonces of other lengths than 4 and 12 bytes, and the site
-// border messages of RFC 6748.
+// It omits the Identifier option that RFC 6743 §2 mentions, which no RFC defines for
+// ILNPv6, nonces of other lengths than 4 and 12 bytes, and the site border messages of
+// RFC 6748.
 //
-// The package is pure; importers that also use the core of the same name call
-// it ilnpwire. It is driven by the core, by wire/xlate and by sim.
+// The package is pure; importers that also use the core of the same name call it
+// ilnpwire. It is driven by ilnp, wire/xlate, internal/engine and sim.
 package ilnp
 
 import (
@@ -18,20 +17,30 @@ import (
 	"roam/wire/ip6"
 )
 
-// OptionNonce is the type of the Nonce destination option (RFC 6744 §2). Its
-// two high bits make a node without ILNP discard the packet and answer with
-// Parameter Problem, code 2 (RFC 8200 §4.2).
+// OptionNonce is the type of the Nonce destination option (RFC 6744 §2). Its two high
+// bits make a node without ILNP discard the packet and answer with Parameter Problem,
+// code 2 (RFC 8200 §4.2). A Destination Options header that holds the option alone:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Next Header  | Hdr Ext Len   |  Option Type  |  Opt Data Len |
+//	|               |   0 or 1      |    = 0x8b     |   4 or 12     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	/                     Nonce Value (32 or 96 bits)               /
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 const OptionNonce uint8 = 0x8b
 
-// ErrTwoNonces marks a packet with more than one Nonce option, which is to be
-// discarded as "Authentication Failed" (RFC 6744 §2).
+// nonceOverhead is the length of the fields in front of the nonce value.
+const nonceOverhead = ip6.OptionsAt + ip6.OptionDataAt
+
+// ErrTwoNonces marks a packet with more than one Nonce option. Receivers discard it as
+// "Authentication Failed" (RFC 6744 §2).
 var ErrTwoNonces = errors.New("more than one nonce option")
 
 // ErrNonceLength marks a Nonce option of other than 4 or 12 bytes.
 var ErrNonceLength = errors.New("nonce length is neither 4 nor 12")
 
-// Nonce is the value of a Nonce option: 4 or 12 bytes, or 0 when there is
-// none. It is comparable; bytes beyond Len are zero.
+// Nonce is the value of a Nonce option of 4 or 12 bytes; Len is 0 without one. It is
+// comparable; bytes beyond Len are zero.
 type Nonce struct {
 	Len   uint8
 	Bytes [12]byte
@@ -59,14 +68,14 @@ func (n Nonce) HeaderLen() int {
 	if n.Len == 0 {
 		return 0
 	}
-	return 4 + int(n.Len)
+	return nonceOverhead + int(n.Len)
 }
 
-// String tells the length only, never the value: a nonce is a secret and must
-// not get into a log by way of a format verb.
+// String returns the length, never the value: a nonce is a secret, and no format verb may
+// write it to a log.
 func (n Nonce) String() string { return fmt.Sprintf("nonce of %d bytes", n.Len) }
 
-// GoString does as String.
+// GoString returns String, for the verb %#v.
 func (n Nonce) GoString() string { return n.String() }
 
 // AppendHeader appends a Destination Options header with this nonce alone,
@@ -79,12 +88,12 @@ func (n Nonce) AppendHeader(b []byte, next uint8) ([]byte, error) {
 	return append(b, n.Value()...), nil
 }
 
-// Found is where the Nonce option of a packet stands.
+// Found is the Nonce option of a packet and its place.
 type Found struct {
 	Nonce  Nonce
 	Ext    int  // index of its header in Chain.Exts, -1 if the packet has no nonce
 	Offset int  // of the option's type byte in the packet
-	Alone  bool // the option fills its header: there is no other, not even padding
+	Alone  bool // its header holds no other option, not even padding
 }
 
 // FindNonce looks for the Nonce option in every Destination Options header
@@ -109,7 +118,7 @@ func FindNonce(packet []byte, c ip6.Chain) (Found, error) {
 			}
 			n, err := NewNonce(o.Data)
 			if err != nil {
-				return none, fmt.Errorf("nonce option: length at offset %d: %w", o.Offset+1, err)
+				return none, fmt.Errorf("nonce option: length at offset %d: %w", o.Offset+ip6.OptionLenAt, err)
 			}
 			f = Found{Nonce: n, Ext: i, Offset: o.Offset, Alone: e.Len == n.HeaderLen()}
 		}

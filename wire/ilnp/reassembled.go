@@ -7,8 +7,8 @@ import (
 	"roam/wire/ip6"
 )
 
-// Reassembled puts an ICMPv6 message that came in fragments, each with the nonce, behind
-// wire addresses and the nonce: a packet as if it had come whole.
+// Reassembled makes the whole packet of an ICMPv6 message that arrived in fragments, each
+// with the nonce: the packet as its sender had it before fragmentation.
 func Reassembled(src, dst roam.ILV, n Nonce, message []byte) ([]byte, error) {
 	size := n.HeaderLen() + len(message)
 	if size > 0xffff {

@@ -8,15 +8,33 @@ import (
 	"roam/wire/ip6"
 )
 
-const udpHeaderLen = 8
+// UDP encapsulation of a control message. No RFC defines it. The UDP header stands in
+// front of the Destination Options header, so that the path sees a datagram:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  IPv6 header, Next Header = 17; maybe a padding-only header   |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|       Source Port = port      |    Destination Port = port    |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|          UDP Length           |         UDP Checksum          |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Destination Options: Next Header = 58, Nonce option alone    |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  ICMPv6 message: echo or Locator Update                       .
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+const (
+	encapNextAt   = ip6.UDPHeaderLen                 // Next Header of the options, from the UDP header
+	encapOptionAt = ip6.UDPHeaderLen + ip6.OptionsAt // type of their first option
+	encapLeast    = ip6.UDPHeaderLen + 8             // bytes, with the shortest options header
+)
 
-// ErrNotEncapsulated marks a packet that has no control message in UDP.
+// ErrNotEncapsulated marks a packet without an encapsulated control message.
 var ErrNotEncapsulated = fmt.Errorf("no control message in UDP: %w", ip6.ErrMalformed)
 
-// Encapsulate puts a control packet into UDP, for paths that drop destination options
-// or ICMPv6: its Destination Options header with the nonce and its ICMPv6 message
-// stay as they are, checksum included, and get a UDP header from and to port in
-// front. No RFC has this form: DEVIATION in docs/rfc/rfc6744.md.
+// Encapsulate puts a control packet into UDP, for paths that drop destination options or
+// ICMPv6. It inserts a UDP header, from and to port, in front of the Destination Options
+// header with the nonce; that and the ICMPv6 message stay as they are, checksum
+// included. No RFC defines this form: DEVIATION in docs/rfc/rfc6744.md.
 func Encapsulate(packet []byte, port uint16) ([]byte, error) {
 	c, err := ip6.Walk(packet)
 	if err != nil {
@@ -27,44 +45,44 @@ func Encapsulate(packet []byte, port uint16) ([]byte, error) {
 		return nil, fmt.Errorf("encapsulate in udp: %w", err)
 	}
 	if len(c.Exts) != 1 || !f.Alone || c.Upper != ip6.ICMPv6 || port == 0 {
-		return nil, fmt.Errorf("encapsulate in udp: want one header with the nonce alone, an icmpv6 message, and a port: %w", ip6.ErrMalformed)
+		return nil, fmt.Errorf("encapsulate in udp: want one header with the nonce alone, an icmpv6 message, and a port: %w",
+			ip6.ErrMalformed)
 	}
 	return encapBehind(packet[:c.End], ip6.HeaderLen, port)
 }
 
-// Pad puts a Destination Options header that holds padding only behind the IPv6
-// header of an encapsulated packet: a probe that says whether the path drops the
-// header as such.
+// Pad inserts a Destination Options header that holds padding only behind the IPv6 header
+// of an encapsulated packet: a probe of whether the path drops such headers.
 func Pad(encap []byte) []byte {
-	const padN, padding = 1, 4
-	h := [8]byte{encap[6], 0, padN, padding}
+	const padding = 4
+	h := [8]byte{encap[ip6.NextHeaderAt], 0, ip6.PadN, padding}
 	b := append(append(append([]byte(nil), encap[:ip6.HeaderLen]...), h[:]...), encap[ip6.HeaderLen:]...)
-	b[6] = ip6.DestOpts
-	binary.BigEndian.PutUint16(b[4:], uint16(len(b)-ip6.HeaderLen))
+	b[ip6.NextHeaderAt] = ip6.DestOpts
+	binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], uint16(len(b)-ip6.HeaderLen))
 	return b
 }
 
-// encapBehind puts a UDP header at offset at, in front of all that follows.
+// encapBehind inserts a UDP header at offset at.
 func encapBehind(packet []byte, at int, port uint16) ([]byte, error) {
-	n := len(packet) - at + udpHeaderLen
+	n := len(packet) - at + ip6.UDPHeaderLen
 	if n > 0xffff {
 		return nil, fmt.Errorf("encapsulate in udp: %d bytes, at most 65535: %w", n, ip6.ErrMalformed)
 	}
-	b := append(make([]byte, 0, len(packet)+udpHeaderLen), packet[:at]...)
+	b := append(make([]byte, 0, len(packet)+ip6.UDPHeaderLen), packet[:at]...)
 	b = binary.BigEndian.AppendUint16(b, port)
 	b = binary.BigEndian.AppendUint16(b, port)
 	b = binary.BigEndian.AppendUint16(b, uint16(n))
 	b = append(append(b, 0, 0), packet[at:]...)
-	b[6] = ip6.UDP
-	binary.BigEndian.PutUint16(b[4:], uint16(len(b)-ip6.HeaderLen))
+	b[ip6.NextHeaderAt] = ip6.UDP
+	binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], uint16(len(b)-ip6.HeaderLen))
 	if err := ip6.FinishL4(b); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-// ParseControl reads a packet as ParsePacket does, and one that stands in UDP to
-// port as if it did not: Encapsulated is set then. Port 0 opens none.
+// ParseControl is ParsePacket for a packet that may be encapsulated in UDP to port; then
+// it sets Encapsulated. Port 0 decapsulates nothing.
 func ParseControl(b []byte, port uint16) (Packet, error) {
 	inner, err := Decapsulate(b, port)
 	if err != nil {
@@ -78,36 +96,44 @@ func ParseControl(b []byte, port uint16) (Packet, error) {
 	return p, nil
 }
 
-// Decapsulate returns the packet without its UDP header: what Carry was given. It
-// wraps ErrNotEncapsulated if it is not such a packet, or port is 0.
+// isEncapsulated reports whether the packet holds a control message in UDP to port, as far
+// as its headers tell.
+func isEncapsulated(b []byte, c ip6.Chain, port uint16) bool {
+	at := c.UpperOffset
+	return port != 0 && c.Upper == ip6.UDP && c.Whole() && c.End >= at+encapLeast &&
+		binary.BigEndian.Uint16(b[at+ip6.DstPortAt:]) == port &&
+		b[at+encapNextAt] == ip6.ICMPv6 && b[at+encapOptionAt] == OptionNonce
+}
+
+// Decapsulate returns the packet without its UDP header, the inverse of Encapsulate. Its
+// error wraps ErrNotEncapsulated if b is not such a packet, or port is 0.
 func Decapsulate(b []byte, port uint16) ([]byte, error) {
 	c, err := ip6.Walk(b)
 	if err != nil {
 		return nil, err
 	}
 	at := c.UpperOffset
-	if port == 0 || c.Upper != ip6.UDP || !c.Whole() || c.End < at+udpHeaderLen+8 || binary.BigEndian.Uint16(b[at+2:]) != port ||
-		b[at+udpHeaderLen] != ip6.ICMPv6 || b[at+udpHeaderLen+2] != OptionNonce {
+	if !isEncapsulated(b, c, port) {
 		return nil, ErrNotEncapsulated
 	}
-	if n := int(binary.BigEndian.Uint16(b[at+4:])); n != c.End-at || ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.UDP, b[at:c.End]) != 0 {
-		return nil, fmt.Errorf("udp length %d or checksum at offset %d: %w", n, at+4, ErrNotEncapsulated)
+	if n := int(binary.BigEndian.Uint16(b[at+ip6.UDPLengthAt:])); n != c.End-at ||
+		ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.UDP, b[at:c.End]) != 0 {
+		return nil, fmt.Errorf("udp length %d or checksum at offset %d: %w", n, at+ip6.UDPLengthAt, ErrNotEncapsulated)
 	}
-	inner := append(append(make([]byte, 0, c.End), b[:at]...), b[at+udpHeaderLen:c.End]...)
+	inner := append(append(make([]byte, 0, c.End), b[:at]...), b[at+ip6.UDPHeaderLen:c.End]...)
 	inner[c.NextOff] = ip6.DestOpts
-	binary.BigEndian.PutUint16(inner[4:], uint16(len(inner)-ip6.HeaderLen))
+	binary.BigEndian.PutUint16(inner[ip6.PayloadLenAt:], uint16(len(inner)-ip6.HeaderLen))
 	return inner, nil
 }
 
-// BuildEncapsulatedEcho makes an echo request or reply in UDP; padded, it stands
-// behind a Destination Options header of its own. Its flow label is label, of
-// 20 bits, and its data is filled up with zeros until it has size bytes in all.
+// BuildEncapsulatedEcho makes an echo request or reply in UDP as o says. It pads the data
+// with zeros until the packet has o.Size bytes.
 func BuildEncapsulatedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o EncapsulatedEcho) ([]byte, error) {
 	pad := 0
 	if o.Padded {
 		pad = 8
 	}
-	if n := o.Size - ip6.HeaderLen - pad - udpHeaderLen - nonce.HeaderLen() - 8; n > len(e.Data) {
+	if n := o.Size - ip6.HeaderLen - pad - ip6.UDPHeaderLen - nonce.HeaderLen() - icmpDataAt; n > len(e.Data) {
 		e.Data = append(e.Data[:len(e.Data):len(e.Data)], make([]byte, n-len(e.Data))...)
 	}
 	b, err := BuildEcho(src, dst, nonce, e.Request, e.ID, e.Seq, e.Data)
@@ -125,10 +151,10 @@ func BuildEncapsulatedEcho(src, dst roam.ILV, nonce Nonce, e Echo, o Encapsulate
 	return b, nil
 }
 
-// EncapsulatedEcho is what BuildEncapsulatedEcho makes of an echo beyond its own fields.
+// EncapsulatedEcho holds the parameters of BuildEncapsulatedEcho beside the echo's own.
 type EncapsulatedEcho struct {
 	Port      uint16
-	Padded    bool
+	Padded    bool   // with Pad's header in front of the UDP header
 	FlowLabel uint32 // 20 bits
-	Size      int    // bytes of the whole packet, at least; 0: as long as it is
+	Size      int    // least length of the whole packet in bytes; 0: no padding
 }

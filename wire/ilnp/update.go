@@ -25,7 +25,7 @@ const (
 	CodePortUnreachable uint8 = 4 // likewise
 )
 
-// Operation tells an advertisement from its acknowledgement (RFC 6743 §2).
+// Operation distinguishes an advertisement from its acknowledgement (RFC 6743 §2).
 type Operation uint8
 
 // The operations; all other values are reserved.
@@ -34,11 +34,11 @@ const (
 	Acknowledgement Operation = 2
 )
 
-// Codes of a Locator Update. RFC 6743 knows CodeNone only; the others are
-// those of the draft form.
+// Codes of a Locator Update. RFC 6743 defines CodeNone only; the others belong to
+// FormDraft.
 const (
 	CodeNone        uint8 = 0
-	CodeUnused      uint8 = 1 // not to be used; parsed, for the caller to refuse
+	CodeUnused      uint8 = 1 // reserved; ParseLocatorUpdate accepts it, its caller refuses it
 	CodeAddHard     uint8 = 2
 	CodeAddSoft     uint8 = 3
 	CodeDeleteHard  uint8 = 4
@@ -50,15 +50,49 @@ const (
 // MaxLocators bounds a Locator Update: its count has 8 bits.
 const MaxLocators = 255
 
-// ErrNoLocators marks a Locator Update without locators, which RFC 6743 §2
-// forbids.
+// ErrNoLocators marks a Locator Update without locators, which RFC 6743 §2 forbids.
 var ErrNoLocators = errors.New("no locators")
 
-// Lengths in bytes of the fixed part and of one entry in either form.
+// A Locator Update (RFC 6743 §2), with its fields' offsets in the message and in an entry:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Type = 156   |     Code      |          Checksum             |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Num of Locs |   Operation   |           Reserved            |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	/                  Entries, of one of the forms                 /
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// An entry of FormRFC:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                                                               |
+//	+                       Locator (64 bits)                       +
+//	|                                                               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|           Preference          |           Lifetime            |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// Behind the locator FormDraft has a preference of 16 bits, 16 reserved bits and a lifetime
+// of 32 bits; FormLinux has a preference and a lifetime of 32 bits, both little-endian:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Preference   (FormLinux: 32) |    Reserved (FormDraft)       |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                           Lifetime                            |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 const (
+	countAt     = 4
+	operationAt = 5
 	updateFixed = 8
-	entryRFC    = 12
-	entryLong   = 16 // of FormDraft and FormLinux
+
+	preferenceAt   = 8
+	lifetimeAt     = 10 // of FormRFC
+	longLifetimeAt = 12 // of FormDraft and FormLinux
+	entryRFC       = 12
+	entryLong      = 16 // of FormDraft and FormLinux
 )
 
 // LocatorEntry is one locator of a Locator Update.
@@ -71,18 +105,17 @@ type LocatorEntry struct {
 // Form is the layout of a Locator Update.
 type Form uint8
 
-// The forms. Codes 1 to 7 have FormDraft. Code 0 has one of the two others, which
-// the length tells apart: no length fits both, as there is at least one entry.
+// The forms. Codes 1 to 7 imply FormDraft. Code 0 implies one of the two others; the length
+// decides which, since a message has at least one entry and no length fits both.
 const (
 	FormRFC   Form = iota // RFC 6743 §2: code 0, entries of 12 bytes
 	FormDraft             // codes 1 to 7, entries of 16 bytes with a lifetime of 32 bits
-	// FormLinux is code 0 with entries of 16 bytes, whose preference and lifetime
-	// are 32 bits each, little-endian: what the ILNPv6 kernel of the University of
-	// St Andrews sends on x86. Their values mean nothing there.
+	// FormLinux is code 0 with entries of 16 bytes. The ILNPv6 kernel of the University
+	// of St Andrews sends it on x86, and ignores the values of preference and lifetime.
 	FormLinux
 )
 
-// String returns the form as people know it.
+// String returns the form's name in the configuration and in logs.
 func (f Form) String() string {
 	switch f {
 	case FormRFC:
@@ -95,7 +128,7 @@ func (f Form) String() string {
 	return fmt.Sprintf("form %d", uint8(f))
 }
 
-// LocatorUpdate is the ICMPv6 message 156.
+// LocatorUpdate is the ICMPv6 message of type 156.
 type LocatorUpdate struct {
 	Code      uint8
 	Operation Operation
@@ -110,26 +143,27 @@ func (u LocatorUpdate) Ack() LocatorUpdate {
 	return u
 }
 
-// ParseLocatorUpdate reads a Locator Update from its ICMPv6 type field on, to
-// the end of b. It does not look at the checksum, which ParsePacket verifies,
-// and ignores reserved fields as RFC 6743 §2 asks.
+// ParseLocatorUpdate reads a Locator Update from its ICMPv6 type field on, to the end of b.
+// It ignores the checksum, which ParsePacket verifies, and reserved fields, as RFC 6743
+// §2 requires.
 func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 	if len(b) < updateFixed {
 		return LocatorUpdate{}, fmt.Errorf("locator update: %s ends at offset %d, want %d bytes: %w",
 			updateField(len(b)), len(b), updateFixed, ip6.ErrTruncated)
 	}
-	u := LocatorUpdate{Code: b[1], Operation: Operation(b[5]), Form: formOf(b)}
+	typ, count := b[ip6.ICMPTypeAt], int(b[countAt])
+	u := LocatorUpdate{Code: b[ip6.ICMPCodeAt], Operation: Operation(b[operationAt]), Form: formOf(b)}
 	switch {
-	case b[0] != TypeLocatorUpdate:
-		return LocatorUpdate{}, fmt.Errorf("locator update: type %d at offset 0: %w", b[0], ip6.ErrMalformed)
+	case typ != TypeLocatorUpdate:
+		return LocatorUpdate{}, fmt.Errorf("locator update: type %d at offset 0: %w", typ, ip6.ErrMalformed)
 	case u.Code > CodeReplaceSoft:
 		return LocatorUpdate{}, fmt.Errorf("locator update: code %d at offset 1: %w", u.Code, ip6.ErrMalformed)
-	case b[4] == 0:
+	case count == 0:
 		return LocatorUpdate{}, fmt.Errorf("locator update: count at offset 4: %w", ErrNoLocators)
 	case u.Operation != Advertisement && u.Operation != Acknowledgement:
 		return LocatorUpdate{}, fmt.Errorf("locator update: operation %d at offset 5: %w", u.Operation, ip6.ErrMalformed)
 	}
-	size, count := u.Form.entrySize(), int(b[4])
+	size := u.Form.entrySize()
 	want := updateFixed + size*count
 	if len(b) < want {
 		i := (len(b) - updateFixed) / size
@@ -147,14 +181,15 @@ func ParseLocatorUpdate(b []byte) (LocatorUpdate, error) {
 	return u, nil
 }
 
-// AppendTo appends the message to b with a checksum of zero, to be filled in
-// over the packet that carries it. Lifetimes clamp to 65,535 s in FormRFC.
+// AppendTo appends the message to b with a checksum of zero: the caller computes it over
+// the whole packet. FormRFC limits lifetimes to 65,535 s.
 func (u LocatorUpdate) AppendTo(b []byte) ([]byte, error) {
 	switch {
 	case len(u.Locators) == 0:
 		return nil, fmt.Errorf("locator update: count at offset 4: %w", ErrNoLocators)
 	case len(u.Locators) > MaxLocators:
-		return nil, fmt.Errorf("locator update: %d locators, at most %d: %w", len(u.Locators), MaxLocators, ip6.ErrMalformed)
+		return nil, fmt.Errorf("locator update: %d locators, at most %d: %w",
+			len(u.Locators), MaxLocators, ip6.ErrMalformed)
 	case u.Operation != Advertisement && u.Operation != Acknowledgement:
 		return nil, fmt.Errorf("locator update: operation %d at offset 5: %w", u.Operation, ip6.ErrMalformed)
 	case u.Code > CodeReplaceSoft, u.Form > FormLinux, (u.Form == FormDraft) != (u.Code != CodeNone):
@@ -163,20 +198,21 @@ func (u LocatorUpdate) AppendTo(b []byte) ([]byte, error) {
 	b = append(b, TypeLocatorUpdate, u.Code, 0, 0, uint8(len(u.Locators)), uint8(u.Operation), 0, 0)
 	for _, e := range u.Locators {
 		if e.Preference > 0xffff && u.Form != FormLinux {
-			return nil, fmt.Errorf("locator update: preference %d of %v, at most 65535: %w", e.Preference, e.L64, ip6.ErrMalformed)
+			return nil, fmt.Errorf("locator update: preference %d of %v, at most 65535: %w",
+				e.Preference, e.L64, ip6.ErrMalformed)
 		}
 		b = u.Form.appendEntry(b, e)
 	}
 	return b, nil
 }
 
-// formOf tells the form of a message that has its fixed part. One that fits none is
+// formOf returns the form of a message that has its fixed part. A message that fits none is
 // FormRFC, or FormDraft by its code.
 func formOf(b []byte) Form {
 	switch {
-	case b[1] != CodeNone:
+	case b[ip6.ICMPCodeAt] != CodeNone:
 		return FormDraft
-	case len(b) == updateFixed+entryLong*int(b[4]):
+	case len(b) == updateFixed+entryLong*int(b[countAt]):
 		return FormLinux
 	}
 	return FormRFC
@@ -190,14 +226,18 @@ func (f Form) entrySize() int {
 }
 
 func (f Form) parseEntry(b []byte) LocatorEntry {
-	e := LocatorEntry{L64: roam.L64(binary.BigEndian.Uint64(b)), Preference: uint32(binary.BigEndian.Uint16(b[8:]))}
+	e := LocatorEntry{
+		L64:        roam.L64(binary.BigEndian.Uint64(b)),
+		Preference: uint32(binary.BigEndian.Uint16(b[preferenceAt:])),
+	}
 	switch f {
 	case FormDraft:
-		e.Lifetime = binary.BigEndian.Uint32(b[12:])
+		e.Lifetime = binary.BigEndian.Uint32(b[longLifetimeAt:])
 	case FormLinux:
-		e.Preference, e.Lifetime = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
+		e.Preference = binary.LittleEndian.Uint32(b[preferenceAt:])
+		e.Lifetime = binary.LittleEndian.Uint32(b[longLifetimeAt:])
 	default:
-		e.Lifetime = uint32(binary.BigEndian.Uint16(b[10:]))
+		e.Lifetime = uint32(binary.BigEndian.Uint16(b[lifetimeAt:]))
 	}
 	return e
 }
@@ -217,5 +257,6 @@ func (f Form) appendEntry(b []byte, e LocatorEntry) []byte {
 
 // updateField names the field of the fixed part that holds offset off.
 func updateField(off int) string {
-	return [updateFixed]string{"type", "code", "checksum", "checksum", "count", "operation", "reserved", "reserved"}[off]
+	fields := [updateFixed]string{"type", "code", "checksum", "checksum", "count", "operation", "reserved", "reserved"}
+	return fields[off]
 }

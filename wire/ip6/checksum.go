@@ -21,8 +21,8 @@ func Sum(b []byte) uint16 {
 	return fold(s)
 }
 
-// Sum64 is the folded one's-complement sum of the four words of a Locator, what
-// it adds to a pseudo-header. A NID sums likewise: Sum64(roam.L64(nid)).
+// Sum64 is the folded one's-complement sum of the four words of a Locator: its share of
+// a pseudo-header's sum. For a NID: Sum64(roam.L64(nid)).
 func Sum64(l roam.L64) uint16 {
 	v := uint64(l)
 	return fold(v>>48 + v>>32&0xffff + v>>16&0xffff + v&0xffff)
@@ -31,9 +31,9 @@ func Sum64(l roam.L64) uint16 {
 // Add is the one's-complement addition of two folded sums.
 func Add(a, b uint16) uint16 { return fold(uint64(a) + uint64(b)) }
 
-// Adjust returns what becomes of the checksum field check when data that
-// summed to oldSum is replaced by data that sums to newSum (RFC 1624 §3,
-// equation 3). It does not know of UDP's rule for the result zero.
+// Adjust returns the checksum field check after data with the sum oldSum was replaced
+// by data with the sum newSum (RFC 1624 §3, equation 3). The caller applies UDP's rule
+// for a result of zero.
 func Adjust(check, oldSum, newSum uint16) uint16 {
 	return ^fold(uint64(^check) + uint64(^oldSum) + uint64(newSum))
 }
@@ -48,27 +48,27 @@ func Checksum(src, dst netip.Addr, proto uint8, payload []byte) uint16 {
 	return ^fold(sum + n>>16 + n&0xffff + uint64(proto))
 }
 
-// ChecksumOffset is where the checksum field stands in the header of an
-// upper-layer protocol, and the least length of that header. ok is false for a
-// protocol whose checksum does not cover the addresses in a way known here.
+// ChecksumOffset returns the offset of the checksum field in the header of an upper-layer
+// protocol, and the least length of that header. ok is false if this package does not
+// know the protocol, or its checksum does not cover the addresses.
 func ChecksumOffset(proto uint8) (off, headerLen int, ok bool) {
 	switch proto {
 	case TCP:
-		return 16, 20, true
+		return TCPChecksumAt, TCPHeaderLen, true
 	case UDP, UDPLite:
-		return 6, 8, true
+		return UDPChecksumAt, UDPHeaderLen, true
 	case DCCP:
-		return 6, 12, true
+		return UDPChecksumAt, dccpHeaderLen, true
 	case ICMPv6:
-		return 2, 4, true
+		return ICMPChecksumAt, ICMPHeaderLen, true
 	}
 	return 0, 0, false
 }
 
-// FinishL4 computes the TCP, UDP or ICMPv6 checksum of a whole packet over the
-// addresses that stand in it, and writes it in place. A UDP result of zero
-// becomes 0xffff (RFC 8200 §8.1). A fragment, and a packet that still has
-// routing segments before it, cannot be finished.
+// FinishL4 computes the TCP, UDP or ICMPv6 checksum of a whole packet over its
+// addresses, and writes it in place. A UDP result of zero becomes 0xffff (RFC 8200
+// §8.1). Fragments and packets with routing segments left are errors: the checksum
+// covers data or a destination that they do not hold.
 func FinishL4(packet []byte) error {
 	c, err := Walk(packet)
 	if err != nil {
@@ -83,7 +83,8 @@ func FinishL4(packet []byte) error {
 	off, n, ok := ChecksumOffset(c.Upper)
 	// UDP-Lite and DCCP may cover a part of the message only.
 	if !ok || c.Upper == UDPLite || c.Upper == DCCP {
-		return fmt.Errorf("finish checksum: protocol %d at offset %d is not tcp, udp or icmpv6: %w", c.Upper, c.UpperOffset, ErrMalformed)
+		return fmt.Errorf("finish checksum: protocol %d at offset %d is not tcp, udp or icmpv6: %w",
+			c.Upper, c.UpperOffset, ErrMalformed)
 	}
 	msg := packet[c.UpperOffset:c.End]
 	if len(msg) < n {

@@ -2,11 +2,11 @@
 // options, and computes the checksums of the upper layers (RFC 8200, RFC 4443
 // §2.3, RFC 1624).
 //
-// It omits jumbograms (RFC 2675), and takes AH and ESP for upper-layer
-// protocols: what stands behind them is not looked at.
+// It omits jumbograms (RFC 2675), and treats AH and ESP as upper-layer protocols: it
+// does not read the headers behind them. layout.go draws the headers.
 //
-// The package is pure. It is driven by the other codecs of wire, by the cores
-// and by tests.
+// The package is pure. It is driven by the other codecs of wire, by ilnp, tcpassist and
+// sim, and by internal/engine, internal/daemon and lab/peergen.
 package ip6
 
 import (
@@ -35,11 +35,10 @@ const (
 	UDPLite  uint8 = 136
 )
 
-// ErrTruncated is wrapped by every error that says that bytes are missing.
+// ErrTruncated is wrapped by every error about missing bytes.
 var ErrTruncated = errors.New("truncated")
 
-// ErrMalformed is wrapped by every error that says that a field has a value
-// which it must not have.
+// ErrMalformed is wrapped by every error about a field whose value is not allowed.
 var ErrMalformed = errors.New("malformed")
 
 // Header is the fixed IPv6 header (RFC 8200 §3).
@@ -52,8 +51,8 @@ type Header struct {
 	Src, Dst     netip.Addr
 }
 
-// Parse reads the fixed header at the start of b. It does not compare
-// PayloadLen with what follows: Walk does.
+// Parse reads the fixed header at the start of b. It does not compare PayloadLen with
+// the length of b: Walk does.
 func Parse(b []byte) (Header, error) {
 	if len(b) < HeaderLen {
 		return Header{}, truncated("ipv6 header", headerField(len(b)), len(b), HeaderLen)
@@ -65,11 +64,11 @@ func Parse(b []byte) (Header, error) {
 	return Header{
 		TrafficClass: uint8(word >> 20),
 		FlowLabel:    word & 0xfffff,
-		PayloadLen:   binary.BigEndian.Uint16(b[4:]),
-		NextHeader:   b[6],
-		HopLimit:     b[7],
-		Src:          netip.AddrFrom16([16]byte(b[8:24])),
-		Dst:          netip.AddrFrom16([16]byte(b[24:40])),
+		PayloadLen:   binary.BigEndian.Uint16(b[PayloadLenAt:]),
+		NextHeader:   b[NextHeaderAt],
+		HopLimit:     b[HopLimitAt],
+		Src:          netip.AddrFrom16([16]byte(b[SrcAt:DstAt])),
+		Dst:          netip.AddrFrom16([16]byte(b[DstAt:HeaderLen])),
 	}, nil
 }
 
@@ -77,14 +76,16 @@ func Parse(b []byte) (Header, error) {
 // the addresses must be IPv6 ones.
 func (h Header) AppendTo(b []byte) ([]byte, error) {
 	if h.FlowLabel > 0xfffff {
-		return nil, fmt.Errorf("ipv6 header: flow label %#x at offset 1 exceeds 20 bits: %w", h.FlowLabel, ErrMalformed)
+		return nil, fmt.Errorf("ipv6 header: flow label %#x at offset 1 exceeds 20 bits: %w",
+			h.FlowLabel, ErrMalformed)
 	}
 	// The zero Addr would panic in As16, an IPv4 one would become a mapped address.
 	if !h.Src.Is6() {
 		return nil, fmt.Errorf("ipv6 header: source %v at offset 8 is not an IPv6 address: %w", h.Src, ErrMalformed)
 	}
 	if !h.Dst.Is6() {
-		return nil, fmt.Errorf("ipv6 header: destination %v at offset 24 is not an IPv6 address: %w", h.Dst, ErrMalformed)
+		return nil, fmt.Errorf("ipv6 header: destination %v at offset 24 is not an IPv6 address: %w",
+			h.Dst, ErrMalformed)
 	}
 	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(h.TrafficClass)<<20|h.FlowLabel)
 	b = binary.BigEndian.AppendUint16(b, h.PayloadLen)
@@ -99,22 +100,22 @@ func headerField(off int) string {
 	switch {
 	case off < 1:
 		return "version"
-	case off < 4:
+	case off < PayloadLenAt:
 		return "flow label"
-	case off < 6:
+	case off < NextHeaderAt:
 		return "payload length"
-	case off < 7:
+	case off < HopLimitAt:
 		return "next header"
-	case off < 8:
+	case off < SrcAt:
 		return "hop limit"
-	case off < 24:
+	case off < DstAt:
 		return "source"
 	}
 	return "destination"
 }
 
-// truncated says that a field, in what, stops at offset off of the packet
-// where there should be bytes up to want.
+// truncated returns the error about a field of the header what that ends at offset off of
+// the packet instead of want.
 func truncated(what, field string, off, want int) error {
 	return fmt.Errorf("%s: %s ends at offset %d, want %d bytes: %w", what, field, off, want, ErrTruncated)
 }

@@ -14,7 +14,7 @@ const (
 type Option struct {
 	Type   uint8
 	Data   []byte
-	Offset int // of the type byte, counted as Options was told to
+	Offset int // of the type byte, from the start of the packet
 }
 
 // size is the length of the option on the wire.
@@ -22,29 +22,28 @@ func (o Option) size() int {
 	if o.Type == Pad1 {
 		return 1
 	}
-	return 2 + len(o.Data)
+	return OptionDataAt + len(o.Data)
 }
 
-// Options splits the options of a Hop-by-Hop or Destination Options header,
-// its first two bytes included, into a list with all padding and every
-// unknown option in their places. at is the offset of the header in its
-// packet; errors and Option.Offset count from the packet's start.
+// Options returns the options of a Hop-by-Hop or Destination Options header in their
+// order, padding and unknown options included. ext is the whole header and at its offset
+// in the packet; errors and Option.Offset count from the packet's start.
 func Options(ext []byte, at int) ([]Option, error) {
-	if len(ext) < 2 {
-		return nil, truncated("options header", "length", at+len(ext), at+2)
+	if len(ext) < OptionsAt {
+		return nil, truncated("options header", "length", at+len(ext), at+OptionsAt)
 	}
 	var list []Option
-	for i := 2; i < len(ext); {
+	for i := OptionsAt; i < len(ext); {
 		o := Option{Type: ext[i], Offset: at + i}
 		if o.Type != Pad1 {
-			if i+1 == len(ext) {
-				return nil, truncated(fmt.Sprintf("option %#02x", o.Type), "length", at+i+1, at+i+2)
+			if i+OptionLenAt == len(ext) {
+				return nil, truncated(fmt.Sprintf("option %#02x", o.Type), "length", at+len(ext), at+i+OptionDataAt)
 			}
-			end := i + 2 + int(ext[i+1])
+			end := i + OptionDataAt + int(ext[i+OptionLenAt])
 			if end > len(ext) {
 				return nil, truncated(fmt.Sprintf("option %#02x", o.Type), "data", at+len(ext), at+end)
 			}
-			o.Data = ext[i+2 : end : end]
+			o.Data = ext[i+OptionDataAt : end : end]
 		}
 		list = append(list, o)
 		i += o.size()
@@ -53,10 +52,10 @@ func Options(ext []byte, at int) ([]Option, error) {
 }
 
 // AppendOptions appends an options header with the given Next Header value to
-// b and pads its end to a multiple of 8 bytes. The options are written as
-// they come: a caller with alignment needs puts padding between them.
+// b and pads its end to a multiple of 8 bytes. It does not align the options: a caller
+// that needs alignment passes padding between them.
 func AppendOptions(b []byte, next uint8, list []Option) ([]byte, error) {
-	n := 2
+	n := OptionsAt
 	for _, o := range list {
 		if len(o.Data) > 255 {
 			return nil, fmt.Errorf("option %#02x: %d bytes of data, at most 255: %w", o.Type, len(o.Data), ErrMalformed)
@@ -66,11 +65,11 @@ func AppendOptions(b []byte, next uint8, list []Option) ([]byte, error) {
 		}
 		n += o.size()
 	}
-	total := (n + 7) &^ 7
-	if total > 8*256 {
-		return nil, fmt.Errorf("options header: %d bytes, at most %d: %w", total, 8*256, ErrMalformed)
+	total := (n + extUnit - 1) &^ (extUnit - 1)
+	if total > extUnit*256 {
+		return nil, fmt.Errorf("options header: %d bytes, at most %d: %w", total, extUnit*256, ErrMalformed)
 	}
-	b = append(b, next, uint8(total/8-1))
+	b = append(b, next, uint8(total/extUnit-1))
 	for _, o := range list {
 		b = append(b, o.Type)
 		if o.Type != Pad1 {

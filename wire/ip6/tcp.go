@@ -6,20 +6,8 @@ import (
 	"net/netip"
 )
 
-// Flags of a TCP header (RFC 9293 §3.1).
-const (
-	TCPFin uint8 = 1 << iota
-	TCPSyn
-	TCPRst
-	TCPPsh
-	TCPAck
-)
-
-// TCPHeaderLen is the length of a TCP header without options in bytes.
-const TCPHeaderLen = 20
-
-// TCPSegment is a TCP segment without data (RFC 9293 §3.1), as somebody makes it who
-// is neither end of the connection. Its window is the largest one.
+// TCPSegment is a TCP segment without data (RFC 9293 §3.1) that a third party makes in
+// the name of an end of the connection. Its window is 65,535.
 type TCPSegment struct {
 	Src, Dst netip.AddrPort
 	Seq, Ack uint32
@@ -31,7 +19,8 @@ type TCPSegment struct {
 func (s TCPSegment) AppendTo(b []byte) ([]byte, error) {
 	const hopLimit, maxOptions = 64, 40
 	if len(s.Options)%4 != 0 || len(s.Options) > maxOptions {
-		return nil, fmt.Errorf("tcp segment: options of %d bytes at offset %d: %w", len(s.Options), TCPHeaderLen, ErrMalformed)
+		return nil, fmt.Errorf("tcp segment: options of %d bytes at offset %d: %w",
+			len(s.Options), TCPHeaderLen, ErrMalformed)
 	}
 	size := TCPHeaderLen + len(s.Options)
 	h := Header{PayloadLen: uint16(size), NextHeader: TCP, HopLimit: hopLimit, Src: s.Src.Addr(), Dst: s.Dst.Addr()}
@@ -46,6 +35,6 @@ func (s TCPSegment) AppendTo(b []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint32(b, s.Ack)
 	b = append(b, byte(size/4<<4), s.Flags, 0xff, 0xff, 0, 0, 0, 0)
 	b = append(b, s.Options...)
-	binary.BigEndian.PutUint16(b[at+16:], Checksum(h.Src, h.Dst, TCP, b[at:]))
+	binary.BigEndian.PutUint16(b[at+TCPChecksumAt:], Checksum(h.Src, h.Dst, TCP, b[at:]))
 	return b, nil
 }

@@ -13,13 +13,12 @@ import (
 // minMTU is the least link MTU of IPv6 (RFC 8200 §5).
 const minMTU = 1280
 
-// ErrorInward translates an ICMPv6 error, types 1 to 4, about a packet that
-// this host sent outward under the entry. The outer destination and both
-// addresses of the quoted packet become session addresses, a quoted nonce is
-// taken out, and the MTU of a Packet Too Big lowered by what the nonce took,
-// though not below 1280, which the stack would ignore (RFC 8201 §4). The outer
-// source stays, so that a traceroute shows the router, unless it is the
-// correspondent itself.
+// ErrorInward translates an ICMPv6 error, types 1 to 4, about a packet that this host sent
+// under the entry. It replaces the outer destination and both addresses of the quoted
+// packet by session addresses, removes a quoted nonce, and lowers the MTU of a Packet
+// Too Big by the nonce's length, though not below 1280, since the stack would ignore
+// that (RFC 8201 §4). The outer source stays, so that traceroute lists the router,
+// unless it is the correspondent itself.
 func ErrorInward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := errorInward(pkt, e)
 	if err != nil {
@@ -53,7 +52,7 @@ func errorInward(pkt []byte, e Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The quoted packet is one of ours: from here to there.
+	// This host sent the quoted packet.
 	q := quote{from: wire, to: session, e: e, outward: false}
 	quoted, gone, goneAt, err := q.translate(m.Quoted, q.from.local, q.from.remote, q.to.local, q.to.remote)
 	if err != nil {
@@ -63,11 +62,10 @@ func errorInward(pkt []byte, e Entry) ([]byte, error) {
 	return putError(out[:at], m)
 }
 
-// ErrorOutward translates an ICMPv6 error that our own stack sends about a
-// packet which it received from session addresses: the reverse of ErrorInward.
-// The entry's nonce goes into the outer packet; the quoted packet's own is not
-// known any more. The quote is cut so that the whole does not exceed 1280
-// bytes (RFC 4443 §2.4).
+// ErrorOutward translates an ICMPv6 error of our own stack about a packet from session
+// addresses: the reverse of ErrorInward. It inserts the entry's nonce into the outer
+// packet; the quoted packet's nonce is lost. It cuts the quoted packet so that the error
+// does not exceed 1280 bytes (RFC 4443 §2.4).
 func ErrorOutward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := errorOutward(pkt, e)
 	if err != nil {
@@ -89,7 +87,7 @@ func errorOutward(pkt []byte, e Entry) ([]byte, error) {
 		return nil, err
 	}
 
-	// The quoted packet is one of the correspondent's: from there to here.
+	// The correspondent sent the quoted packet.
 	q := quote{from: e.session(), to: e.wire(), e: e, outward: true}
 	m.Quoted, _, _, err = q.translate(m.Quoted, q.from.remote, q.from.local, q.to.remote, q.to.local)
 	if err != nil {
@@ -104,11 +102,11 @@ func errorOutward(pkt []byte, e Entry) ([]byte, error) {
 	return out, ilnp.FinishOverNIDs(out)
 }
 
-// verify refuses an ICMPv6 message with a wrong checksum: computing it anew
-// after the translation would make a damaged message good.
+// verify refuses an ICMPv6 message with a wrong checksum: recomputing it after the
+// translation would hide the damage.
 func verify(b []byte) error {
 	if _, err := ilnp.ParsePacket(b); errors.Is(err, ilnp.ErrChecksum) {
-		return err // errorIn has better reasons for all else
+		return err // errorIn returns the other errors, with more detail
 	}
 	return nil
 }
@@ -135,7 +133,7 @@ func putError(b []byte, m ilnp.ErrorMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	binary.BigEndian.PutUint16(out[4:], uint16(len(out)-ip6.HeaderLen))
+	binary.BigEndian.PutUint16(out[ip6.PayloadLenAt:], uint16(len(out)-ip6.HeaderLen))
 	return out, ip6.FinishL4(out)
 }
 
@@ -146,9 +144,8 @@ type quote struct {
 	outward  bool
 }
 
-// translate returns the packet with addresses src and dst replaced by newSrc
-// and newDst, without its nonce if it has one. gone tells how many bytes that
-// took out, goneAt where.
+// translate returns the packet with addresses src and dst replaced by newSrc and newDst,
+// and without its nonce. gone is the number of bytes removed, goneAt their offset.
 func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byte, gone, goneAt int, err error) {
 	c, err := ip6.WalkQuoted(b)
 	if err != nil {
@@ -167,7 +164,7 @@ func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byt
 	if q.outward {
 		oldSum, newSum = newSum, oldSum
 	}
-	// A quote may end ahead of the checksum; nobody misses it then.
+	// A quoted packet may end before its checksum; then there is nothing to adjust.
 	if off, _, ok := ip6.ChecksumOffset(c.Upper); ok && !c.Later() {
 		if at := c.UpperOffset - gone + off; at+2 <= len(out) {
 			adjustField(out[at:], c.Upper, oldSum, newSum)
@@ -176,8 +173,8 @@ func (q quote) translate(b []byte, src, dst, newSrc, newDst roam.ILV) (out []byt
 	return out, gone, goneAt, nil
 }
 
-// lowerParam is the parameter of an error after gone bytes at goneAt were
-// taken out of the quoted packet.
+// lowerParam returns the parameter of an error after the removal of gone bytes at goneAt
+// from the quoted packet.
 func lowerParam(m ilnp.ErrorMessage, gone, goneAt int, spare uint32) uint32 {
 	switch {
 	case m.Type == ilnp.TypePacketTooBig && m.Param > minMTU+spare:
@@ -189,7 +186,7 @@ func lowerParam(m ilnp.ErrorMessage, gone, goneAt int, spare uint32) uint32 {
 	case m.Type == ilnp.TypeParameterProblem && m.Param >= uint32(goneAt+gone):
 		return m.Param - uint32(gone)
 	case m.Type == ilnp.TypeParameterProblem && m.Param > uint32(goneAt):
-		return uint32(goneAt) // the pointer meant the nonce itself
+		return uint32(goneAt) // the pointer was inside the nonce
 	}
 	return m.Param
 }

@@ -9,16 +9,16 @@ import (
 	"roam/wire/ip6"
 )
 
-// insertNonce returns a copy of b with a Destination Options header for the
-// nonce, if there is one. It goes behind Hop-by-Hop and Routing headers, so
-// that routers find those where they look, and ahead of a Fragment header, so
-// that every fragment carries it. It never joins a Destination Options header
-// that the application put there: that would need padding anew.
+// insertNonce returns a copy of b with a Destination Options header for the nonce, if
+// present. It inserts the header behind Hop-by-Hop and Routing headers, where routers
+// look for those, and in front of a Fragment header, so that every fragment carries the
+// nonce. It never merges the option into a Destination Options header of the
+// application, which would need new padding.
 func insertNonce(b []byte, c ip6.Chain, n ilnp.Nonce) ([]byte, error) {
 	if !n.Present() {
 		return append([]byte(nil), b...), nil
 	}
-	at, nextOff := ip6.HeaderLen, 6
+	at, nextOff := ip6.HeaderLen, ip6.NextHeaderAt
 	for _, x := range c.Exts {
 		if x.Proto == ip6.Fragment {
 			break
@@ -38,12 +38,12 @@ func insertNonce(b []byte, c ip6.Chain, n ilnp.Nonce) ([]byte, error) {
 	}
 	out = append(out, b[at:]...)
 	out[nextOff] = ip6.DestOpts
-	binary.BigEndian.PutUint16(out[4:], uint16(payload))
+	binary.BigEndian.PutUint16(out[ip6.PayloadLenAt:], uint16(payload))
 	return out, nil
 }
 
-// stripExpected returns a copy of b without its Nonce option, which must be
-// want if both are present.
+// stripExpected returns a copy of b without its Nonce option. If both are present, the
+// option must equal want.
 func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 	f, err := ilnp.FindNonce(b, c)
 	if err != nil {
@@ -56,12 +56,12 @@ func stripExpected(b []byte, c ip6.Chain, want ilnp.Nonce) ([]byte, error) {
 	return out, nil
 }
 
-// stripNonce returns a copy of b without the Nonce option that was found, how many
-// bytes went, and where. Of the option and the padding next to it, whole multiples of
-// 8 bytes go, so that the other options keep their alignment, and padding takes what is
-// left: Linux drops packets with more than 7 bytes of padding in a row. A header that
-// would hold nothing else goes whole. Behind a Fragment header nothing may go, as the
-// other fragments say where they belong: padding takes the option's place.
+// stripNonce returns a copy of b without the Nonce option f, the number of bytes removed,
+// and their offset. It removes a multiple of 8 bytes of the option and the padding next
+// to it, so that other options keep their alignment, and pads the rest: Linux drops
+// packets with more than 7 bytes of padding in a row. It removes a header that holds
+// nothing else. Behind a Fragment header it removes nothing but pads over the option,
+// since the other fragments' offsets count those bytes.
 func stripNonce(b []byte, c ip6.Chain, f ilnp.Found) (out []byte, gone, goneAt int) {
 	if f.Ext < 0 {
 		return append([]byte(nil), b...), 0, 0
@@ -83,14 +83,14 @@ func stripNonce(b []byte, c ip6.Chain, f ilnp.Found) (out []byte, gone, goneAt i
 	} else {
 		out[x.Offset+1] -= uint8(gone / 8)
 	}
-	binary.BigEndian.PutUint16(out[4:], c.Header.PayloadLen-uint16(gone))
+	binary.BigEndian.PutUint16(out[ip6.PayloadLenAt:], c.Header.PayloadLen-uint16(gone))
 	return out, gone, from
 }
 
-// withPadding returns where the option at a packet's offset begins and ends together
-// with the padding next to it, in the header ext that stands at the offset at.
+// withPadding returns the start and end, in the packet, of the option at offset option
+// together with the padding next to it. ext is its header, at the offset at.
 func withPadding(ext []byte, at, option int) (from, to int) {
-	list, _ := ip6.Options(ext, at) // it was read before
+	list, _ := ip6.Options(ext, at) // FindNonce parsed it without error
 	from, to = -1, at+len(ext)
 	for _, o := range list {
 		switch {

@@ -7,10 +7,10 @@ import (
 	"roam/wire/ip6"
 )
 
-// Shown returns the rule that the transport checksum of a packet as it stands on the
-// wire follows, and whether the field holds only the sum of the pseudo-header, as
-// where a driver was to finish it. A packet whose sum is right under neither rule
-// counts as RuleIPv6: its receiver will find it wrong.
+// Shown returns the rule that the transport checksum of a packet on the wire follows, and
+// whether the field holds only the sum of the pseudo-header, which a driver was to
+// complete. A packet whose sum is right under neither rule counts as RuleIPv6: its
+// receiver will drop it.
 func Shown(pkt []byte) (rule Rule, partial bool) {
 	c, err := ip6.Walk(pkt)
 	if err != nil {
@@ -18,13 +18,13 @@ func Shown(pkt []byte) (rule Rule, partial bool) {
 	}
 	rule, partial, _ = shown(pkt, c)
 	if partial {
-		rule = RuleIPv6 // it is finished for whatever addresses the packet has then
+		rule = RuleIPv6 // the driver completes it for the translated addresses
 	}
 	return rule, partial
 }
 
-// ShownRule returns the rule that the checksum of a TCP or UDP packet shows, finished or
-// a seed, and whether it shows any.
+// ShownRule returns the rule that the checksum of a TCP or UDP packet follows, complete or
+// as the seed of the pseudo-header, and whether it follows any.
 func ShownRule(pkt []byte) (rule Rule, found bool) {
 	c, err := ip6.Walk(pkt)
 	if err != nil || c.Upper != ip6.TCP && c.Upper != ip6.UDP {
@@ -34,8 +34,8 @@ func ShownRule(pkt []byte) (rule Rule, found bool) {
 	return rule, found
 }
 
-// isOrdinary reports whether the checksum of a TCP or UDP packet is right for the
-// addresses that it bears, or the seed of such a one.
+// isOrdinary reports whether the checksum of a TCP or UDP packet is right for the packet's
+// own addresses, or the seed of such a checksum.
 func isOrdinary(pkt []byte, c ip6.Chain) bool {
 	rule, _, found := shown(pkt, c)
 	return found && rule == RuleIPv6 && (c.Upper == ip6.TCP || c.Upper == ip6.UDP)

@@ -1,22 +1,21 @@
-// Package xlate is the model, in plain Go, of how packets are translated
-// between session addresses and wire addresses. The data plane does the same
-// in BPF; golden packets run through both.
+// Package xlate models in plain Go how the data plane translates packets between session
+// addresses and wire addresses. Golden packets run through both.
 //
 // It implements the rewriting of both address halves, the insertion and
 // removal of the Nonce option (RFC 6744), the adjustment of transport
 // checksums (TCP, UDP, UDP-Lite, DCCP) by either rule, and the translation of
 // ICMPv6 errors with the packet that they quote. ICMPv6 checksums follow the
-// ordinary rule (RFC 6741 §4.3), but for correspondents that want them over NIDs.
+// ordinary rule (RFC 6741 §4.3), unless the correspondent wants them over NIDs.
 //
-// It omits the choice of locators, the check whether a packet may come in
-// (nonce and source are compared with the entry only), Routing headers with
-// segments left, and the checksums of other transports, which pass unchanged.
-// DEVIATION: AH (RFC 6741 §11) would cover the addresses that are rewritten
-// here, and breaks; ESP passes, with the Nonce option in front of it, for no
-// option can be put inside.
+// It omits the choice of locators, ingress filtering (it compares nonce and source with
+// the entry only), Routing headers with segments left, and the checksums of other
+// transports, which pass unchanged. DEVIATION: AH (RFC 6741 §11) covers the addresses,
+// so translation breaks it; ESP passes, with the Nonce option in front of it, since no
+// option can be inserted inside.
 //
-// The package is pure. It is driven by the daemon, to which the data plane
-// hands ICMPv6 errors, by sim, and by tests of Go and of the data plane.
+// The package is pure. It is driven by ilnp/slowpath and internal/engine, for ICMPv6
+// errors that the data plane hands to the daemon, by wire/golden, and by the model of
+// the data plane in wire/xlate/decide.
 package xlate
 
 import (
@@ -58,28 +57,27 @@ var ErrNonce = errors.New("wrong nonce")
 // ErrUnsupported marks a packet that is well formed but not translated.
 var ErrUnsupported = errors.New("not translated")
 
-// Entry is what a translation needs to know of a session and of the path that
-// was chosen for the packet.
+// Entry holds the facts of a session, and of the path chosen for the packet, that a
+// translation needs.
 type Entry struct {
 	SessionPrefix           roam.L64
-	LocalAlias, RemoteAlias roam.NID // low halves of the two session addresses
+	LocalAlias, RemoteAlias roam.NID // low halves of the session addresses
 	LocalNID, RemoteNID     roam.NID // low halves on the wire
 	LocalL64, RemoteL64     roam.L64 // high halves on the wire
 	Rule                    Rule
-	// ICMPRule is the rule of the ICMPv6 messages to the correspondent that bear our
-	// nonce. Inward a whole message with its nonce shows by which rule it is right.
+	// ICMPRule is the rule of ICMPv6 messages with our nonce to the correspondent.
+	// Inward detects the rule of a whole message by its checksum.
 	ICMPRule Rule
 
-	// Nonce is, outward, what is put into the packet, if present; inward, if
-	// present, the only nonce that is accepted. A packet without any is
-	// translated in either case.
+	// Nonce is inserted outward, if present. Inward it is the only accepted nonce, if
+	// present; a packet without nonce is translated in either case.
 	Nonce ilnp.Nonce
-	// Spare is, inward, by how many bytes more than the nonce's a Packet Too Big
-	// is lowered.
+	// Spare is subtracted from the MTU of a Packet Too Big inward, in bytes, beside the
+	// length of the nonce.
 	Spare uint32
 }
 
-// ends are the two addresses of a session in one of its two forms.
+// ends are the two addresses of a session, either on the wire or as session addresses.
 type ends struct{ local, remote roam.ILV }
 
 func (e Entry) session() ends {
@@ -90,13 +88,13 @@ func (e Entry) wire() ends {
 	return ends{roam.ILV{NID: e.LocalNID, L64: e.LocalL64}, roam.ILV{NID: e.RemoteNID, L64: e.RemoteL64}}
 }
 
-// sessionSum is what the two session addresses add to a pseudo-header.
+// sessionSum is the share of the two session addresses in a pseudo-header's sum.
 func (e Entry) sessionSum() uint16 {
 	s := e.session()
 	return ip6.Add(ilvSum(s.local), ilvSum(s.remote))
 }
 
-// wireSum is what the two wire addresses add to a pseudo-header of proto.
+// wireSum is the share of the two wire addresses in the sum of a pseudo-header of proto.
 func (e Entry) wireSum(proto uint8) uint16 {
 	w, rule := e.wire(), e.Rule
 	if proto == ip6.ICMPv6 {
@@ -112,9 +110,8 @@ func ilvSum(v roam.ILV) uint16 {
 	return ip6.Add(ip6.Sum64(v.L64), ip6.Sum64(roam.L64(v.NID)))
 }
 
-// Outward translates a packet from session addresses, as our own stack sent
-// it, to the entry's wire addresses, and puts the entry's nonce into it. The
-// result never shares memory with pkt.
+// Outward translates a packet of our own stack from session addresses to the entry's wire
+// addresses, and inserts the entry's nonce. The result never shares memory with pkt.
 func Outward(pkt []byte, e Entry) ([]byte, error) {
 	out, _, err := outward(pkt, e)
 	if err != nil {
@@ -137,7 +134,7 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 		return nil, c, err
 	}
 	if f.Ext >= 0 {
-		// Only this host's data plane may speak for this host.
+		// Only the data plane inserts nonces of this host.
 		return nil, c, fmt.Errorf("nonce option of a session packet at offset %d: %w", f.Offset, ilnp.ErrTwoNonces)
 	}
 	out, err := insertNonce(pkt[:c.End], c, e.Nonce)
@@ -155,10 +152,10 @@ func outward(pkt []byte, e Entry) ([]byte, ip6.Chain, error) {
 	return out, c, adjust(out, c, e.sessionSum(), e.wireSum(c.Upper))
 }
 
-// Inward translates a packet from the entry's wire addresses to session
-// addresses and takes the Nonce option out of it (see stripNonce). A packet without one
-// whose checksum is right by the ordinary rule is translated by that, whatever the
-// entry's rule is. The result never shares memory with pkt.
+// Inward translates a packet from the entry's wire addresses to session addresses and
+// removes the Nonce option (see stripNonce). A packet without nonce whose checksum is
+// right by the ordinary rule is translated by that rule, whatever the entry's is. The
+// result never shares memory with pkt.
 func Inward(pkt []byte, e Entry) ([]byte, error) {
 	out, err := inward(pkt, e)
 	if err != nil {
@@ -196,8 +193,8 @@ func inward(pkt []byte, e Entry) ([]byte, error) {
 	return out, adjust(out, c, e.wireSum(c.Upper), e.sessionSum())
 }
 
-// expect refuses a packet with other addresses than src and dst, and one whose
-// destination is not its final one, as the checksum covers that one.
+// expect refuses a packet with other addresses than src and dst, and one whose destination
+// is not its final one: the checksum covers the final one.
 func expect(c ip6.Chain, src, dst roam.ILV) error {
 	if roam.ILVFromAddr(c.Header.Src) != src {
 		return fmt.Errorf("source %v at offset 8, want %v: %w", c.Header.Src, src.Addr(), ErrAddress)
@@ -212,14 +209,14 @@ func expect(c ip6.Chain, src, dst roam.ILV) error {
 }
 
 func setAddresses(b []byte, src, dst roam.ILV) {
-	binary.BigEndian.PutUint64(b[8:], uint64(src.L64))
-	binary.BigEndian.PutUint64(b[16:], uint64(src.NID))
-	binary.BigEndian.PutUint64(b[24:], uint64(dst.L64))
-	binary.BigEndian.PutUint64(b[32:], uint64(dst.NID))
+	binary.BigEndian.PutUint64(b[ip6.SrcAt:], uint64(src.L64))
+	binary.BigEndian.PutUint64(b[ip6.SrcAt+ip6.NIDAt:], uint64(src.NID))
+	binary.BigEndian.PutUint64(b[ip6.DstAt:], uint64(dst.L64))
+	binary.BigEndian.PutUint64(b[ip6.DstAt+ip6.NIDAt:], uint64(dst.NID))
 }
 
-// adjust replaces oldSum by newSum in the checksum of the upper layer. A later
-// fragment has none, and other protocols' checksums do not cover addresses.
+// adjust replaces oldSum by newSum in the checksum of the upper layer. Later fragments
+// have none, and the checksums of other protocols do not cover addresses.
 func adjust(b []byte, c ip6.Chain, oldSum, newSum uint16) error {
 	off, n, ok := ip6.ChecksumOffset(c.Upper)
 	if !ok || c.Later() {
@@ -233,9 +230,8 @@ func adjust(b []byte, c ip6.Chain, oldSum, newSum uint16) error {
 	return nil
 }
 
-// adjustField adjusts the checksum field at the start of b. A UDP checksum of
-// zero means that there is none and stays; a result of zero must not look like
-// that and becomes 0xffff (RFC 8200 §8.1, RFC 3828 §3.1).
+// adjustField adjusts the checksum field at the start of b. A UDP checksum of zero means no
+// checksum and stays; a result of zero becomes 0xffff (RFC 8200 §8.1, RFC 3828 §3.1).
 func adjustField(b []byte, proto uint8, oldSum, newSum uint16) {
 	check := binary.BigEndian.Uint16(b)
 	noZero := proto == ip6.UDP || proto == ip6.UDPLite

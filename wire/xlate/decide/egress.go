@@ -25,7 +25,7 @@ func (s *State) Egress(now uint64, k *Packet) Outcome {
 	if k.Other || !ok {
 		return t.end(t.drop(DropNotSession))
 	}
-	t.src, t.dst = ilvAt(h[8:]), ilvAt(h[24:])
+	t.src, t.dst = ilvAt(h[ip6.SrcAt:]), ilvAt(h[ip6.DstAt:])
 	if prefix := s.Host.SessionPrefix; t.src.L64 != prefix || t.dst.L64 != prefix {
 		return t.end(t.drop(DropNotSession))
 	}
@@ -33,10 +33,10 @@ func (s *State) Egress(now uint64, k *Packet) Outcome {
 		t.out.Refused = DropForwarded
 		return t.end(t.drop(DropForwarded))
 	}
-	if t.c.parse(k, ip6.HeaderLen, h[6]) != 0 || t.c.refused != 0 {
+	if t.c.parse(k, ip6.HeaderLen, h[ip6.NextHeaderAt]) != 0 || t.c.refused != 0 {
 		return t.end(t.drop(DropMalformed))
 	}
-	return t.end(outward{t}.egress(h[6]))
+	return t.end(outward{t}.egress(h[ip6.NextHeaderAt]))
 }
 
 func (t outward) egress(next uint8) Verdict {
@@ -294,7 +294,7 @@ func (t outward) noteSynAck(e *Pending) {
 	}
 	own, foreign, _ := t.k.ports(t.c.at)
 	e.Guesses = 0
-	e.SynAck = t.s.Host.synAckHash(e.RemoteL64, foreign, own, binary.BigEndian.Uint32(b[4:])+1)
+	e.SynAck = t.s.Host.synAckHash(e.RemoteL64, foreign, own, binary.BigEndian.Uint32(b[ip6.TCPSeqAt:])+1)
 }
 
 // uplinkOf returns the uplink of a locator of ours that can be sent from, or nil.
@@ -348,7 +348,7 @@ func (s *State) UplinkEgress(now uint64, k *Packet) Outcome {
 	if k.Other || !ok {
 		return t.end(PassOn)
 	}
-	if prefix := s.Host.SessionPrefix; ilvAt(h[8:]).L64 == prefix || ilvAt(h[24:]).L64 == prefix {
+	if prefix := s.Host.SessionPrefix; ilvAt(h[ip6.SrcAt:]).L64 == prefix || ilvAt(h[ip6.DstAt:]).L64 == prefix {
 		return t.end(t.drop(DropLeak))
 	}
 	return t.end(PassOn)

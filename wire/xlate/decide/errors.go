@@ -74,16 +74,16 @@ func (t *step) isRefusedFirst(p *Session) bool {
 	if shown.Len == 12 {
 		more = 1
 	}
-	if e[0] != ilnp.TypeParameterProblem || e[1] != ilnp.CodeUnknownOption || binary.BigEndian.Uint32(e[4:]) != ourOptionAt ||
-		quoted[6] != ip6.DestOpts || quoted[ip6.HeaderLen] != ip6.TCP || quoted[ip6.HeaderLen+1] != more ||
+	if e[ip6.ICMPTypeAt] != ilnp.TypeParameterProblem || e[ip6.ICMPCodeAt] != ilnp.CodeUnknownOption || binary.BigEndian.Uint32(e[4:]) != ourOptionAt ||
+		quoted[ip6.NextHeaderAt] != ip6.DestOpts || quoted[ip6.HeaderLen] != ip6.TCP || quoted[ip6.HeaderLen+1] != more ||
 		quoted[ip6.HeaderLen+2] != ilnp.OptionNonce || shown != p.LocalNonce ||
-		ilvAt(quoted[8:]) != t.dst || ilvAt(quoted[24:]) != t.src {
+		ilvAt(quoted[ip6.SrcAt:]) != t.dst || ilvAt(quoted[ip6.DstAt:]) != t.src {
 		return false
 	}
 	header := int(shown.Len) + 4
 	at := quotedAt + ip6.HeaderLen + header
 	b, ok := t.k.load(at, t.k.Len-at)
-	if !ok || len(b) < 20 || len(b) > 60 || len(b) != int(b[12]>>4)*4 || quoted[4] != 0 || int(quoted[5]) != len(b)+header ||
+	if !ok || len(b) < 20 || len(b) > 60 || len(b) != int(b[ip6.TCPDataOffsetAt]>>4)*4 || quoted[4] != 0 || int(quoted[5]) != len(b)+header ||
 		b[tcpFlagsAt]&(flagFIN|flagSYN|flagRST|flagACK) != flagSYN {
 		return false
 	}
@@ -92,6 +92,6 @@ func (t *step) isRefusedFirst(p *Session) bool {
 
 // isSummed reports whether the checksum of a quoted segment is right, or a seed.
 func isSummed(quoted, b []byte) bool {
-	pseudo := ip6.Add(ip6.Sum(quoted[8:40]), ip6.Add(uint16(len(b)), uint16(ip6.TCP)))
-	return ip6.Add(pseudo, ip6.Sum(b)) == 0xffff || binary.BigEndian.Uint16(b[16:]) == pseudo
+	pseudo := ip6.Add(ip6.Sum(quoted[ip6.SrcAt:ip6.HeaderLen]), ip6.Add(uint16(len(b)), uint16(ip6.TCP)))
+	return ip6.Add(pseudo, ip6.Sum(b)) == 0xffff || binary.BigEndian.Uint16(b[ip6.TCPChecksumAt:]) == pseudo
 }

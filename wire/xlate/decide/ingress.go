@@ -86,7 +86,7 @@ func (t *step) readInbound() (Verdict, bool) {
 	if t.k.Other || t.k.Astray || !ok {
 		return PassOn, true
 	}
-	t.src, t.dst = ilvAt(h[8:]), ilvAt(h[24:])
+	t.src, t.dst = ilvAt(h[ip6.SrcAt:]), ilvAt(h[ip6.DstAt:])
 	host := &t.s.Host
 	if t.dst.L64 == host.SessionPrefix || t.src.L64 == host.SessionPrefix {
 		return t.refuse(DropSessionOutside), true
@@ -94,7 +94,7 @@ func (t *step) readInbound() (Verdict, bool) {
 	if !host.isOurs(t.dst.NID) || !onWire(t.dst.L64) {
 		return PassOn, true
 	}
-	why := t.c.parse(t.k, ip6.HeaderLen, h[6])
+	why := t.c.parse(t.k, ip6.HeaderLen, h[ip6.NextHeaderAt])
 	if why == 0 {
 		why = t.c.openEncap(t.k, host.EncapPort, t.count)
 	}
@@ -260,7 +260,7 @@ func (t *step) clampMSS(p *Session) {
 		return
 	}
 	u := t.s.uplink(p, 0)
-	if b[13]&flagSYN == 0 || b[12]>>4 < 6 || b[20] != 2 || u.MTU <= misread {
+	if b[ip6.TCPFlagsAt]&flagSYN == 0 || b[ip6.TCPDataOffsetAt]>>4 < 6 || b[20] != 2 || u.MTU <= misread {
 		return
 	}
 	if least := u.MTU - misread; uint32(binary.BigEndian.Uint16(b[22:])) > least {
@@ -284,7 +284,7 @@ func (t *step) forgetOldEcho(l *Live) {
 		return
 	}
 	b, ok := t.k.load(t.c.at, 20+stampsLen)
-	if !ok || int(b[12]>>4) < (20+stampsLen)/4 || binary.BigEndian.Uint32(b[20:]) != 0x0101080a ||
+	if !ok || int(b[ip6.TCPDataOffsetAt]>>4) < (20+stampsLen)/4 || binary.BigEndian.Uint32(b[20:]) != 0x0101080a ||
 		binary.BigEndian.Uint32(b[28:]) == 0 {
 		return
 	}
@@ -304,7 +304,7 @@ func (t *step) deliver(p *Session, there real, v Verdict) Verdict {
 	}
 	if there.found {
 		t.out.Action = Rebuilt
-		t.out.Src, t.out.Dst = ilvAt(t.k.Bytes[8:]), ilvAt(t.k.Bytes[24:])
+		t.out.Src, t.out.Dst = ilvAt(t.k.Bytes[ip6.SrcAt:]), ilvAt(t.k.Bytes[ip6.DstAt:])
 		if p != nil && !there.here {
 			t.out.Src.L64, t.out.Dst.L64 = there.other, there.local
 		}

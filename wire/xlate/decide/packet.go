@@ -13,8 +13,8 @@ const (
 	ethLen      = 14
 	maxHeaders  = 6
 	maxOptions  = 16
-	tcpFlagsAt  = 13
-	udpLen      = 8
+	tcpFlagsAt  = ip6.TCPFlagsAt
+	udpLen      = ip6.UDPHeaderLen
 	flagFIN     = 0x01
 	flagSYN     = 0x02
 	flagRST     = 0x04
@@ -69,7 +69,7 @@ func (k *Packet) ports(at int) (from, to uint16, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	return binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:]), true
+	return binary.BigEndian.Uint16(b[ip6.SrcPortAt:]), binary.BigEndian.Uint16(b[ip6.DstPortAt:]), true
 }
 
 func (k *Packet) frame() uint32 {
@@ -80,7 +80,7 @@ func (k *Packet) frame() uint32 {
 }
 
 func ilvAt(b []byte) roam.ILV {
-	return roam.ILV{L64: roam.L64(binary.BigEndian.Uint64(b)), NID: roam.NID(binary.BigEndian.Uint64(b[8:]))}
+	return roam.ILV{L64: roam.L64(binary.BigEndian.Uint64(b)), NID: roam.NID(binary.BigEndian.Uint64(b[ip6.NIDAt:]))}
 }
 
 // isSegmented reports whether the packet is at the far end of the segmentation device.
@@ -119,7 +119,7 @@ func (c *chain) parseNonce(k *Packet, n uint8) Counter {
 	if n != 4 && n != 12 {
 		return DropNonceLength
 	}
-	b, ok := k.load(c.optionAt+2, int(n))
+	b, ok := k.load(c.optionAt+ip6.OptionDataAt, int(n))
 	if !ok {
 		return DropMalformed
 	}
@@ -129,7 +129,7 @@ func (c *chain) parseNonce(k *Packet, n uint8) Counter {
 
 // parseOptions looks for the nonce among the options of the header [at, at+n).
 func (c *chain) parseOptions(k *Packet, at, n int) Counter {
-	o, end := at+2, at+n
+	o, end := at+ip6.OptionsAt, at+n
 	for range maxOptions {
 		if o >= end {
 			return 0
@@ -142,8 +142,8 @@ func (c *chain) parseOptions(k *Packet, at, n int) Counter {
 			o++
 			continue
 		}
-		size, ok := k.byteAt(o + 1)
-		if !ok || o+2+int(size) > end {
+		size, ok := k.byteAt(o + ip6.OptionLenAt)
+		if !ok || o+ip6.OptionDataAt+int(size) > end {
 			return DropMalformed
 		}
 		if kind == ilnp.OptionNonce {
@@ -156,7 +156,7 @@ func (c *chain) parseOptions(k *Packet, at, n int) Counter {
 				c.alone = n
 			}
 		}
-		o += 2 + int(size)
+		o += ip6.OptionDataAt + int(size)
 	}
 	if o >= end {
 		return 0
@@ -186,22 +186,22 @@ func (c *chain) parse(k *Packet, at int, next uint8) Counter {
 			return DropMalformed
 		}
 		if next == ip6.Fragment {
-			if c.fragment = firstFragment; h[2] != 0 || h[3]&0xf8 != 0 {
-				c.fragment, c.proto, c.at = laterFragment, h[0], at+8
+			if c.fragment = firstFragment; h[ip6.FragmentOffsetAt] != 0 || h[ip6.FragmentOffsetAt+1]&0xf8 != 0 {
+				c.fragment, c.proto, c.at = laterFragment, h[ip6.ExtNextAt], at+ip6.FragmentHeaderLen
 				return 0
 			}
 		} else {
-			if next == ip6.HopByHop && i > 0 || next == ip6.Routing && h[3] != 0 {
+			if next == ip6.HopByHop && i > 0 || next == ip6.Routing && h[ip6.SegmentsLeftAt] != 0 {
 				return DropMalformed
 			}
-			n = 8 + 8*int(h[1])
+			n = 8 + 8*int(h[ip6.ExtLenAt])
 		}
 		if next == ip6.DestOpts {
 			if why := c.parseOptions(k, at, n); why != 0 {
 				return why
 			}
 		}
-		next, at = h[0], at+n
+		next, at = h[ip6.ExtNextAt], at+n
 	}
 	return DropMalformed
 }
@@ -212,7 +212,8 @@ func (c *chain) openEncap(k *Packet, port uint16, count func(Counter)) Counter {
 		return 0
 	}
 	h, ok := k.load(c.at, udpLen+4)
-	if !ok || binary.BigEndian.Uint16(h[2:]) != port || h[udpLen] != ip6.ICMPv6 || h[udpLen+2] != ilnp.OptionNonce {
+	if !ok || binary.BigEndian.Uint16(h[ip6.DstPortAt:]) != port || h[udpLen] != ip6.ICMPv6 ||
+		h[udpLen+ip6.OptionsAt] != ilnp.OptionNonce {
 		return 0
 	}
 	if why := c.parse(k, c.at+udpLen, ip6.DestOpts); why != 0 {
@@ -237,7 +238,7 @@ func leastHeader(proto uint8) int {
 
 // lengthHolds reports whether the packet is as long as it says.
 func (c *chain) lengthHolds(k *Packet) bool {
-	n := int(binary.BigEndian.Uint16(k.Bytes[4:]))
+	n := int(binary.BigEndian.Uint16(k.Bytes[ip6.PayloadLenAt:]))
 	upper := 0
 	if c.fragment != laterFragment {
 		upper = leastHeader(c.proto)

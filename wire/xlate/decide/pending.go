@@ -318,7 +318,7 @@ func (t *step) acksSynAck(e *Pending) bool {
 		return false
 	}
 	foreign, own, _ := t.k.ports(t.c.at)
-	if e.SynAck == t.s.Host.synAckHash(t.src.L64, foreign, own, binary.BigEndian.Uint32(b[8:])) {
+	if e.SynAck == t.s.Host.synAckHash(t.src.L64, foreign, own, binary.BigEndian.Uint32(b[ip6.TCPAckAt:])) {
 		return true
 	}
 	if e.Guesses++; e.Guesses >= guesses {

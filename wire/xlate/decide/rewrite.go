@@ -38,7 +38,7 @@ func rules(e xlate.Entry, overNIDs bool) xlate.Entry {
 
 func (h *Host) sent(k *Packet, o *Outcome) ([]byte, error) {
 	e := rules(xlate.Entry{
-		SessionPrefix: h.SessionPrefix, LocalAlias: ilvAt(k.Bytes[8:]).NID, RemoteAlias: ilvAt(k.Bytes[24:]).NID,
+		SessionPrefix: h.SessionPrefix, LocalAlias: ilvAt(k.Bytes[ip6.SrcAt:]).NID, RemoteAlias: ilvAt(k.Bytes[ip6.DstAt:]).NID,
 		LocalNID: o.Src.NID, LocalL64: o.Src.L64, RemoteNID: o.Dst.NID, RemoteL64: o.Dst.L64, Nonce: o.Nonce,
 	}, o.OverNIDs)
 	b, err := xlate.Outward(k.Bytes, e)
@@ -62,8 +62,8 @@ func finishEncap(b []byte, n int) {
 	message := ip6.Add(size-udpLen-uint16(n), uint16(ip6.ICMPv6))
 	sum := ip6.Add(ip6.Sum(udp[udpLen:udpLen+n]), ^message)
 	sum = ip6.Add(ip6.Add(sum, ip6.Sum(udp[:6])), ip6.Add(size, uint16(ip6.UDP)))
-	binary.BigEndian.PutUint16(udp[6:], ^sum)
-	noZero(udp[6:])
+	binary.BigEndian.PutUint16(udp[ip6.UDPChecksumAt:], ^sum)
+	noZero(udp[ip6.UDPChecksumAt:])
 }
 
 // answered turns an echo request into its reply. Neither the nonce nor the order of the
@@ -71,11 +71,11 @@ func finishEncap(b []byte, n int) {
 func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 	b := bytes.Clone(k.Bytes)
 	var c chain
-	if c.parse(k, ip6.HeaderLen, b[6]) != 0 || c.openEncap(k, h.EncapPort, func(Counter) {}) != 0 {
+	if c.parse(k, ip6.HeaderLen, b[ip6.NextHeaderAt]) != 0 || c.openEncap(k, h.EncapPort, func(Counter) {}) != 0 {
 		return nil, fmt.Errorf("bytes of an echo reply: %w", ip6.ErrMalformed)
 	}
 	putEnds(b, o.Src, o.Dst)
-	b[7] = ilnp.HopLimit
+	b[ip6.HopLimitAt] = ilnp.HopLimit
 	b[c.at] = ilnp.TypeEchoReply
 	adjustAt(b[c.at+2:], uint16(ilnp.TypeEchoRequest)<<8, uint16(ilnp.TypeEchoReply)<<8)
 	old := ip6.Sum(b[c.optionAt+2 : c.optionAt+2+int(c.nonce.Len)])
@@ -83,9 +83,9 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 	if c.encap {
 		udp := b[c.nonceAt-udpLen:]
 		udp[0], udp[1], udp[2], udp[3] = udp[2], udp[3], udp[0], udp[1]
-		if binary.BigEndian.Uint16(udp[6:]) != 0 {
-			adjustAt(udp[6:], old, ip6.Sum(o.Nonce.Value()))
-			noZero(udp[6:])
+		if binary.BigEndian.Uint16(udp[ip6.UDPChecksumAt:]) != 0 {
+			adjustAt(udp[ip6.UDPChecksumAt:], old, ip6.Sum(o.Nonce.Value()))
+			noZero(udp[ip6.UDPChecksumAt:])
 		}
 	}
 	return b, nil
@@ -94,12 +94,12 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	was, b := k.Bytes, k.Bytes
 	var c chain
-	if c.parse(k, ip6.HeaderLen, b[6]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 && c.encap {
+	if c.parse(k, ip6.HeaderLen, b[ip6.NextHeaderAt]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 && c.encap {
 		b = append(bytes.Clone(b[:c.nonceAt-udpLen]), b[c.nonceAt:]...)
-		b[6] = ip6.DestOpts
-		binary.BigEndian.PutUint16(b[4:], binary.BigEndian.Uint16(b[4:])-udpLen)
+		b[ip6.NextHeaderAt] = ip6.DestOpts
+		binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], binary.BigEndian.Uint16(b[ip6.PayloadLenAt:])-udpLen)
 	}
-	src, dst := ilvAt(b[8:]), ilvAt(b[24:])
+	src, dst := ilvAt(b[ip6.SrcAt:]), ilvAt(b[ip6.DstAt:])
 	b, err := xlate.Inward(b, xlate.Entry{
 		SessionPrefix: h.SessionPrefix, LocalAlias: o.Dst.NID, RemoteAlias: o.Src.NID,
 		LocalNID: dst.NID, LocalL64: dst.L64, RemoteNID: src.NID, RemoteL64: src.L64,
@@ -132,11 +132,11 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 		return nil, fmt.Errorf("bytes of a packet whose options end behind it: %w", ip6.ErrTruncated)
 	}
 	if o.MSS != 0 {
-		adjustAt(upper[16:], binary.BigEndian.Uint16(upper[22:]), o.MSS)
+		adjustAt(upper[ip6.TCPChecksumAt:], binary.BigEndian.Uint16(upper[22:]), o.MSS)
 		binary.BigEndian.PutUint16(upper[22:], o.MSS)
 	}
 	if o.Forgot {
-		adjustAt(upper[16:], ip6.Sum(upper[28:32]), 0)
+		adjustAt(upper[ip6.TCPChecksumAt:], ip6.Sum(upper[28:32]), 0)
 		clear(upper[28:32])
 	}
 	return b, nil
@@ -162,6 +162,6 @@ func ends(src, dst roam.ILV) uint16 {
 func putEnds(b []byte, src, dst roam.ILV) {
 	for at, v := range map[int]roam.ILV{8: src, 24: dst} {
 		binary.BigEndian.PutUint64(b[at:], uint64(v.L64))
-		binary.BigEndian.PutUint64(b[at+8:], uint64(v.NID))
+		binary.BigEndian.PutUint64(b[at+ip6.NIDAt:], uint64(v.NID))
 	}
 }

@@ -26,14 +26,14 @@ func (t *step) ruleShown() Found {
 		return NotFound
 	}
 	field, end := binary.BigEndian.Uint16(b), k.Len
-	if n := int(binary.BigEndian.Uint16(k.Bytes[4:])); n != 0 {
+	if n := int(binary.BigEndian.Uint16(k.Bytes[ip6.PayloadLenAt:])); n != 0 {
 		end = ip6.HeaderLen + n
 	}
 	if field == 0 || end <= c.at {
 		return NotFound
 	}
-	srcL, srcN := sumOf(ilvAt(k.Bytes[8:]))
-	dstL, dstN := sumOf(ilvAt(k.Bytes[24:]))
+	srcL, srcN := sumOf(ilvAt(k.Bytes[ip6.SrcAt:]))
+	dstL, dstN := sumOf(ilvAt(k.Bytes[ip6.DstAt:]))
 	n := end - c.at
 	locators := ip6.Add(srcL, dstL)
 	seed := ip6.Add(ip6.Add(srcN, dstN), ip6.Add(ip6.Add(uint16(n), uint16(n>>16)), uint16(c.proto)))

@@ -59,7 +59,7 @@ func (t *step) tupleAt(at int, swapped bool) (q tuple, proto uint8) {
 	if !ok || !there {
 		return q, 0
 	}
-	q = tuple{ilvAt(b[8:]), ilvAt(b[24:]), from, to}
+	q = tuple{ilvAt(b[ip6.SrcAt:]), ilvAt(b[ip6.DstAt:]), from, to}
 	if swapped {
 		q = tuple{q.local, q.remote, to, from}
 	}
