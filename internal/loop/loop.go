@@ -46,8 +46,12 @@ type Loop struct {
 	due      int // of machines: the next to be looked at
 }
 
-// New makes a loop without parts. Everything that it hands a time gets it from clock.
+// New makes a loop without parts. Everything that it hands a time gets it from clock; nil:
+// that of the system.
 func New(clock Clock) *Loop {
+	if clock == nil {
+		clock = time.Now
+	}
 	return &Loop{clock: clock, commands: make(chan func(time.Time)), done: make(chan struct{})}
 }
 
