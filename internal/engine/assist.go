@@ -6,6 +6,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	dataplane "roam/internal/dataplane/ilnphost"
+	"roam/internal/loop"
 	"roam/tcpassist"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -17,9 +18,24 @@ type list struct {
 	err error
 }
 
+// assistant helps TCP connections after moves.
+type assistant struct {
+	*base
+	assist   *tcpassist.Machine[ilnp.SessionKey]
+	lists    chan list // of connections; at most one is under way
+	runsRoam func(ilnp.SessionKey) bool
+}
+
+func newAssistant(b *base) assistant {
+	return assistant{b, tcpassist.New[ilnp.SessionKey](), make(chan list, 1), b.core.RunsRoam}
+}
+
+// machine is the part of it that has deadlines.
+func (a *assistant) machine() loop.Machine { return loop.Drive(a.assist, a.carryOut) }
+
 // Opened returns how many connections of a session stood still after moves, though
 // the correspondent was there, and had to be shown to firewalls; use it inside Do only.
-func (e *Engine) Opened(k ilnp.SessionKey) int { return e.assist.Resynced(k) }
+func (a *assistant) Opened(k ilnp.SessionKey) int { return a.assist.Resynced(k) }
 
 // pathsChanged has what helps TCP hear of a session whose paths are others. Only
 // correspondents with Roam know a conntrack resync.
@@ -35,70 +51,74 @@ func (e *Engine) pathsChanged(now time.Time, o ilnp.PathsChanged) {
 	e.assist.HandlePaths(now, tcpassist.Change[ilnp.SessionKey]{Key: o.Key, Why: o.Why, RTT: o.RTT, Resync: resync})
 }
 
-// assistTCP carries out what TCP connections need after moves. A list of them is made
-// elsewhere: the kernel goes through every socket that there may be, 5 to 10 ms on a
-// large machine, in which Locator Updates and their acknowledgements must not wait.
-func (e *Engine) assistTCP(now time.Time) {
-	e.assist.HandleTimeout(now)
-	for o, ok := e.assist.Poll(); ok; o, ok = e.assist.Poll() {
-		switch o := o.(type) {
-		case tcpassist.ListConnections:
-			go func() {
-				all, err := e.cfg.Plane.Connections(e.cfg.SessionPrefix)
-				e.lists <- list{all, err}
-			}()
-		case tcpassist.Inject:
-			e.inject(o.Packet)
-		case tcpassist.Resync[ilnp.SessionKey]:
-			e.sendResync(o)
-		case tcpassist.Resynced[ilnp.SessionKey]:
-			e.cfg.Log.Debug("a connection was shown to firewalls again", "answer", o.Answer, "port", o.Local.Port())
-		}
+// assistTCP carries out what TCP connections need after moves.
+func (a *assistant) assistTCP(now time.Time) {
+	m := a.machine()
+	m.HandleTimeout(now)
+	m.Drain(now)
+}
+
+// carryOut carries out one thing that connections need. A list of them is made elsewhere:
+// the kernel goes through every socket that there may be, 5 to 10 ms on a large machine,
+// in which Locator Updates and their acknowledgements must not wait.
+func (a *assistant) carryOut(_ time.Time, o tcpassist.Output) {
+	switch o := o.(type) {
+	case tcpassist.ListConnections:
+		go func() {
+			all, err := a.cfg.Plane.Connections(a.cfg.SessionPrefix)
+			a.lists <- list{all, err}
+		}()
+	case tcpassist.Inject:
+		a.inject(o.Packet)
+	case tcpassist.Resync[ilnp.SessionKey]:
+		a.sendResync(o)
+	case tcpassist.Resynced[ilnp.SessionKey]:
+		a.cfg.Log.Debug("a connection was shown to firewalls again", "answer", o.Answer, "port", o.Local.Port())
 	}
 }
 
 // listed takes the list that was asked for.
-func (e *Engine) listed(now time.Time, l list) {
+func (a *assistant) listed(now time.Time, l list) {
 	if l.err != nil {
-		e.cfg.Log.Debug("cannot look at connections", "err", l.err)
+		a.cfg.Log.Debug("cannot look at connections", "err", l.err)
 	}
 	all := make([]tcpassist.Listed[ilnp.SessionKey], len(l.all))
 	for i, c := range l.all {
 		alias := ilnp.SessionKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
-		key := e.sessionKey(alias)
-		all[i] = tcpassist.Listed[ilnp.SessionKey]{Connection: tcpassist.Connection(c), Key: key, Resyncs: e.runsRoam(key)}
+		key := a.sessionKey(alias)
+		all[i] = tcpassist.Listed[ilnp.SessionKey]{Connection: tcpassist.Connection(c), Key: key, Resyncs: a.runsRoam(key)}
 	}
-	e.assist.HandleConnections(now, all, l.err)
-	e.assistTCP(now)
+	a.assist.HandleConnections(now, all, l.err)
+	a.assistTCP(now)
 }
 
 // resyncIn takes a packet of the data plane if it is a conntrack resync, which counts
 // only with the nonce of the session.
-func (e *Engine) resyncIn(now time.Time, ev dataplane.Event) bool {
+func (a *assistant) resyncIn(now time.Time, ev dataplane.Event) bool {
 	c, err := ip6.Walk(ev.Packet)
 	if err != nil || c.Upper != ip6.TCP {
 		return false
 	}
 	o, err := ilnpwire.ParseResync(ev.Packet[c.UpperOffset:c.End])
-	p := e.entries[ev.Key]
+	p := a.entries[ev.Key]
 	if err != nil || p.State != ilnp.Established || o.Nonce != p.RemoteNonce {
-		e.refused["resync of a firewall without the session's nonce"]++
+		a.refused["resync of a firewall without the session's nonce"]++
 		return true
 	}
 	heard := tcpassist.Heard[ilnp.SessionKey]{Key: ev.Key, From: o.From, To: o.To, Seq: o.Seq, Answer: o.Answer}
-	if !e.assist.HandleResync(now, heard) {
-		e.refused["resync of a firewall beyond those that wait"]++
+	if !a.assist.HandleResync(now, heard) {
+		a.refused["resync of a firewall beyond those that wait"]++
 	}
 	return true
 }
 
 // sendResync sends a conntrack resync of a connection with the nonce of its session.
-func (e *Engine) sendResync(o tcpassist.Resync[ilnp.SessionKey]) {
-	r := ilnpwire.Resync{From: o.Local.Port(), To: o.Remote.Port(), Seq: o.Seq, Ack: o.Ack, Answer: o.Answer, Nonce: e.entries[o.Key].LocalNonce}
+func (a *assistant) sendResync(o tcpassist.Resync[ilnp.SessionKey]) {
+	r := ilnpwire.Resync{From: o.Local.Port(), To: o.Remote.Port(), Seq: o.Seq, Ack: o.Ack, Answer: o.Answer, Nonce: a.entries[o.Key].LocalNonce}
 	b, err := r.Build(roam.ILVFromAddr(o.Local.Addr()), roam.ILVFromAddr(o.Remote.Addr()))
 	if err != nil {
-		e.report("show a connection to firewalls", err)
+		a.report("show a connection to firewalls", err)
 		return
 	}
-	e.resend(b)
+	a.resend(b)
 }

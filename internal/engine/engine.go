@@ -14,8 +14,8 @@ import (
 	"roam/ilnp/slowpath"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
+	"roam/internal/loop"
 	"roam/internal/rawio"
-	"roam/tcpassist"
 )
 
 // Plane is what the engine needs of the data plane.
@@ -95,8 +95,6 @@ type Config struct {
 const (
 	activityEvery = time.Second
 	secretEvery   = 10 * time.Minute
-	// urgentInARow bounds what is handled before everything else has a turn.
-	urgentInARow = 64
 )
 
 var (
@@ -104,219 +102,124 @@ var (
 	errNetworkEnded = errors.New("watch of the network ended")
 )
 
-// ErrStopped is returned by Do when the engine does not run any more.
-var ErrStopped = errors.New("engine has stopped")
-
 // Engine is one running host. Run it in one goroutine; Do reaches it from
 // others.
 type Engine struct {
-	cfg      Config
-	core     *ilnp.Core
-	runsRoam func(ilnp.SessionKey) bool
-	commands chan func(now time.Time)
-	done     chan struct{}
-	links    map[roam.LinkID]hostnet.Uplink
-	locals   map[roam.LinkLocator]uint64 // when each was last wanted, as a count
-	wanted   uint64
-	rowed    []roam.LinkLocator // those that have rows in the data plane
-	crowded  bool               // more locators than the data plane has rows
-	disabled map[string]bool
-	// serverAddrs are the addresses of the uplinks, as last written.
-	serverAddrs []netip.Addr
-	entries     map[ilnp.SessionKey]ilnp.Entry
-	names       map[ilnp.SessionKey]ilnp.SessionKey // of sessions that have a second alias: by that, the key
-	pending     slowpath.PendingQueue
-	traffic     map[ilnp.SessionKey]dataplane.Traffic
-	held        slowpath.Queue // first packets
-	copies      slowpath.Copies
-	excess      slowpath.Queue // what exceeds the allowance of pending peers
-	refused     map[string]uint64
-	noRoomTold  time.Time // when the log told last of a session without an entry
-	lastForged  dataplane.Refusal
-	pathMTUs    slowpath.PathMTUs
-	assist      *tcpassist.Machine[ilnp.SessionKey]
-	lists       chan list         // of connections, for assist; at most one is under way
-	later       []dataplane.Event // of pending peers, met while looking for those of another one
-	saver       saver
-	recorder    saver     // the same for the next boot
-	saved       time.Time // when a save was last asked for
-	policy      policy
-	adopting    bool // the data plane is not to be touched yet
+	*base
+	loop *loop.Loop
+	uplinks
+	policy
+	savers
+	assistant
+	traffic    map[ilnp.SessionKey]dataplane.Traffic
+	pending    slowpath.PendingQueue
+	held       slowpath.Queue // first packets
+	copies     slowpath.Copies
+	excess     slowpath.Queue // what exceeds the allowance of pending peers
+	noRoomTold time.Time      // when the log told last of a session without an entry
+	lastForged dataplane.Refusal
+	pathMTUs   slowpath.PathMTUs
+	later      []dataplane.Event // of pending peers, met while looking for those of another one
 }
 
 // New makes an engine; Run starts it.
 func New(cfg Config) *Engine {
+	l := loop.New(nil)
+	b := &base{
+		cfg:     cfg,
+		core:    cfg.Core,
+		clock:   l.Now,
+		entries: make(map[ilnp.SessionKey]ilnp.Entry),
+		names:   make(map[ilnp.SessionKey]ilnp.SessionKey),
+		refused: make(map[string]uint64),
+	}
 	e := &Engine{
-		cfg:      cfg,
-		core:     cfg.Core,
-		runsRoam: cfg.Core.RunsRoam,
-		commands: make(chan func(time.Time)),
-		done:     make(chan struct{}),
-		links:    make(map[roam.LinkID]hostnet.Uplink),
-		locals:   make(map[roam.LinkLocator]uint64),
-		disabled: make(map[string]bool),
-		entries:  make(map[ilnp.SessionKey]ilnp.Entry),
-		names:    make(map[ilnp.SessionKey]ilnp.SessionKey),
-		refused:  make(map[string]uint64),
-		held:     slowpath.NewFirstQueue(),
-		excess:   slowpath.NewExcessQueue(),
-		assist:   tcpassist.New[ilnp.SessionKey](),
-		lists:    make(chan list, 1),
-		saver:    saver{file: cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},
-		recorder: saver{file: cfg.RecordFile, after: recordAfter, write: record, done: make(chan written, 1)},
+		base:      b,
+		loop:      l,
+		uplinks:   newUplinks(b),
+		savers:    newSavers(b),
+		assistant: newAssistant(b),
+		held:      slowpath.NewFirstQueue(),
+		excess:    slowpath.NewExcessQueue(),
 	}
-	for _, name := range cfg.Disabled {
-		e.disabled[name] = true
-	}
+	e.policy = policy{base: b, uplinks: &e.uplinks}
 	return e
 }
 
 // Do calls f in the engine's goroutine and returns when it has been carried
-// out, with all that the core wanted done because of it.
-func (e *Engine) Do(ctx context.Context, f func(now time.Time)) error {
-	finished := make(chan struct{})
-	select {
-	case e.commands <- func(now time.Time) { f(now); e.drain(now); close(finished) }:
-	case <-e.done:
-		return ErrStopped
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	<-finished
-	return nil
-}
+// out, with all that the core wanted done because of it. When the engine does not run any
+// more the error is loop.ErrStopped.
+func (e *Engine) Do(ctx context.Context, f func(now time.Time)) error { return e.loop.Do(ctx, f) }
 
 // Run feeds and drains the core until ctx is done, then saves the sessions for
 // a successor. The data plane goes on.
 func (e *Engine) Run(ctx context.Context) error {
-	defer close(e.done)
+	defer e.loop.Close()
 	if err := e.start(ctx); err != nil {
 		return err
+	}
+	e.loop.Add(e.part())
+	if err := e.loop.Run(ctx); err != nil {
+		return err
+	}
+	return e.saveLast()
+}
+
+// part is what the engine has a loop do. Pending peers wait while correspondents have
+// something to say, but timers do not wait for ever.
+func (e *Engine) part() *loop.Part {
+	onPlane := func(c <-chan dataplane.Event) loop.Source { return loop.On(c, errPlaneEnded, e.handlePlane) }
+	onSaved := func(s *saver) loop.Source {
+		return loop.On(s.done, nil, func(_ time.Time, w written) { e.report("save sessions", s.written(w)) })
 	}
 	// What lists connections is loaded soon, as connections that are to be woken
 	// would wait for it, but not now, when sessions wait to begin.
 	loadList := sync.OnceFunc(func() {
 		go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
 	})
-	c := clocks{time.NewTicker(activityEvery), time.NewTicker(secretEvery), time.NewTimer(0)}
-	defer c.stop()
-	for {
-		// Pending peers wait while correspondents have something to say, but timers
-		// do not wait for ever.
-		for n := 0; n < urgentInARow && e.takeUrgent(); n++ {
-		}
-		e.takeLater()
-		e.assistTCP(time.Now())
-		e.arm(c.timer)
-		handle, err := e.await(ctx, c, loadList)
-		if errors.Is(err, errDone) {
-			return e.saveLast()
-		} else if err != nil {
-			return err
-		}
-		now := time.Now() // what is done for one event is done at one time
-		handle(now)
-		e.drain(now)
+	now := e.clock()
+	return &loop.Part{
+		Urgent:  []loop.Source{onPlane(e.cfg.Plane.Urgent())},
+		Backlog: []loop.Backlog{leftover{e}},
+		Sources: []loop.Source{
+			loop.On(e.cfg.Network.Events(), errNetworkEnded, e.handleNetwork),
+			onPlane(e.cfg.Plane.Requests()),
+			onPlane(e.cfg.Plane.Unvalidated()),
+			loop.On(e.cfg.Reassembled, nil, e.handleReassembled),
+			loop.On(e.lists, nil, e.listed),
+			onSaved(&e.saver),
+			onSaved(&e.recorder),
+		},
+		Machines: []loop.Machine{
+			hostMachine{e},
+			loop.Every(now, activityEvery, func(now time.Time) { e.readActivity(now); loadList() }),
+			loop.Every(now, secretEvery, func(time.Time) {
+				e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
+			}),
+		},
+		Late: []loop.Machine{e.assistant.machine()},
 	}
 }
 
-// clocks are what the engine wakes up by.
-type clocks struct {
-	activity, secret *time.Ticker
-	timer            *time.Timer // see arm
-}
+// hostMachine is the engine as its loop sees it: the core, the saves and the policies, whose
+// deadlines are handled together.
+type hostMachine struct{ *Engine }
 
-func (c clocks) stop() {
-	c.activity.Stop()
-	c.secret.Stop()
-	c.timer.Stop()
-}
-
-// errDone is that of await when the engine is to end.
-var errDone = errors.New("the engine is to end")
-
-// await waits for the next event, and returns what handles it. With the first reading of
-// activity, loadList is called.
-func (e *Engine) await(ctx context.Context, c clocks, loadList func()) (handle func(now time.Time), err error) {
-	ofPlane := func(ev dataplane.Event, ok bool) (func(time.Time), error) {
-		if !ok {
-			return nil, errPlaneEnded
-		}
-		return func(now time.Time) { e.handlePlane(now, ev) }, nil
-	}
-	saved := func(s *saver, w written) (func(time.Time), error) {
-		return func(time.Time) { e.report("save sessions", s.written(w)) }, nil
-	}
-	select {
-	case <-ctx.Done():
-		return nil, errDone
-	case ev, ok := <-e.cfg.Network.Events():
-		if !ok {
-			return nil, errNetworkEnded
-		}
-		return func(now time.Time) { e.handleNetwork(now, ev) }, nil
-	case ev, ok := <-e.cfg.Plane.Urgent():
-		return ofPlane(ev, ok)
-	case ev, ok := <-e.cfg.Plane.Requests():
-		return ofPlane(ev, ok)
-	case ev, ok := <-e.cfg.Plane.Unvalidated():
-		return ofPlane(ev, ok)
-	case m := <-e.cfg.Reassembled:
-		return func(now time.Time) { e.handleReassembled(now, m) }, nil
-	case f := <-e.commands:
-		return f, nil
-	case <-c.activity.C:
-		return func(now time.Time) { e.readActivity(now); loadList() }, nil
-	case <-c.secret.C:
-		return func(time.Time) { e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret()) }, nil
-	case l := <-e.lists:
-		return func(now time.Time) { e.listed(now, l) }, nil
-	case w := <-e.saver.done:
-		return saved(&e.saver, w)
-	case w := <-e.recorder.done:
-		return saved(&e.recorder, w)
-	case <-c.timer.C:
-		return e.handleTimer, nil
-	}
-}
-
-// takeUrgent handles one urgent event if there is one.
-func (e *Engine) takeUrgent() bool {
-	select {
-	case ev, ok := <-e.cfg.Plane.Urgent():
-		if !ok {
-			return false // Run notices
-		}
-		now := time.Now()
-		e.handlePlane(now, ev)
-		e.drain(now)
-		return true
-	default:
-		return false
-	}
-}
-
-// arm sets the one timer to the earliest of the core's time, the next save and
-// the next list of connections.
-func (e *Engine) arm(timer *time.Timer) {
-	if len(e.later) > 0 {
-		timer.Reset(0)
-		return
-	}
-	at, ok := e.core.PollTimeout()
-	at, ok = e.saveDue(at, ok)
-	if due, wants := e.assist.PollTimeout(); wants && (!ok || due.Before(at)) {
+// PollTimeout returns the earliest of their deadlines.
+func (h hostMachine) PollTimeout() (time.Time, bool) {
+	at, ok := h.core.PollTimeout()
+	at, ok = h.saveDue(at, ok)
+	if due := h.policy.due(); !due.IsZero() && (!ok || due.Before(at)) {
 		at, ok = due, true
 	}
-	if due := e.policy.due(); !due.IsZero() && (!ok || due.Before(at)) {
-		at, ok = due, true
-	}
-	if !ok {
-		timer.Reset(time.Hour)
-		return
-	}
-	timer.Reset(max(time.Until(at), 0))
+	return at, ok
 }
+
+// HandleTimeout handles those that have come.
+func (h hostMachine) HandleTimeout(now time.Time) { h.handleTimer(now) }
+
+// Drain carries out what the core wants done.
+func (h hostMachine) Drain(now time.Time) { h.drain(now) }
 
 func (e *Engine) handleTimer(now time.Time) {
 	e.checkSome(now)
@@ -353,11 +256,4 @@ func (e *Engine) readHeard() {
 		return
 	}
 	e.core.HandleHeard(acts)
-}
-
-// report logs an error that does not end the daemon.
-func (e *Engine) report(what string, err error) {
-	if err != nil {
-		e.cfg.Log.Error("cannot "+what, "err", err)
-	}
 }

@@ -15,11 +15,6 @@ import (
 // a correspondent and does not have its nonce (RFC 6741 §11.1).
 const ForgedError = "ICMPv6 error from a correspondent without its nonce"
 
-// host is what the translation of packets needs to know of this host.
-func (e *Engine) host() slowpath.Host {
-	return slowpath.Host{SessionPrefix: e.cfg.SessionPrefix, UDPPort: e.cfg.UDPPort}
-}
-
 // errorIn takes an ICMPv6 error about a packet of a session: it is the core's, or for
 // our own stack.
 func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {

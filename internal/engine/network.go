@@ -1,13 +1,8 @@
 package engine
 
 import (
-	"cmp"
-	"maps"
-	"net/netip"
-	"slices"
 	"time"
 
-	"roam"
 	"roam/ilnp"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/hostnet"
@@ -28,13 +23,7 @@ func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 		e.readHeard()
 		e.core.Detach(now, ev.Link)
 	case hostnet.LocatorChanged:
-		_, known := e.locals[ev.LinkLocator]
-		if ev.Present && !known {
-			e.wanted++
-			e.locals[ev.LinkLocator] = e.wanted
-		} else if !ev.Present {
-			delete(e.locals, ev.LinkLocator)
-		}
+		known := e.noteLocal(ev.LinkLocator, ev.Present)
 		e.writeUplinks()
 		if !ev.Present || !known {
 			e.readHeard()
@@ -75,125 +64,18 @@ func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 	e.writeUplinks()
 }
 
-func (e *Engine) forgetLocals(link roam.LinkID) {
-	for l := range e.locals {
-		if l.Link == link {
-			delete(e.locals, l)
-		}
-	}
-}
-
-// uplinkRows is how many local locators the data plane has room for.
-const uplinkRows = 16
-
-// rows returns the locators that get a row, in a stable order: if there are too
-// many, those that came or were used last.
-func (e *Engine) rows() []roam.LinkLocator {
-	locals := slices.Collect(maps.Keys(e.locals))
-	slices.SortFunc(locals, func(a, b roam.LinkLocator) int { return cmp.Compare(e.locals[b], e.locals[a]) })
-	if crowded := len(locals) > uplinkRows; crowded != e.crowded {
-		e.crowded = crowded
-		if crowded {
-			e.cfg.Log.Warn("more locators than can be sent from at once: those that came last are used", "locators", len(locals), "rows", uplinkRows)
-		}
-	}
-	locals = locals[:min(len(locals), uplinkRows)]
-	slices.SortFunc(locals, func(a, b roam.LinkLocator) int {
-		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
-	})
-	return locals
-}
-
 // want makes sure that the locators of paths have rows.
 func (e *Engine) want(paths []ilnp.Path) {
-	if !e.crowded {
-		return
+	if e.prefer(paths) {
+		e.writeUplinks()
 	}
-	for _, p := range paths {
-		if _, present := e.locals[p.Local]; present {
-			e.wanted++
-			e.locals[p.Local] = e.wanted
-		}
-	}
-	e.writeUplinks()
 }
 
-// writeUplinks writes the whole table.
+// writeUplinks writes the whole table of uplinks, when policies were asked about them.
 func (e *Engine) writeUplinks() {
 	e.checkLocals()
-	if e.adopting {
-		return
-	}
-	locals := e.rows()
-	entries := make([]dataplane.UplinkEntry, 0, len(locals))
-	for _, l := range locals {
-		u, ok := e.links[l.Link]
-		if !ok {
-			continue
-		}
-		entry := dataplane.UplinkEntry{Local: l, Usable: u.Up && u.Routed, Physical: u.Physical, MTU: u.MTU}
-		if u.NextHopValid {
-			entry.NextHop = u.NextHop
-		}
-		entries = append(entries, entry)
-	}
-	e.report("write table of uplinks", e.cfg.Plane.SetUplinks(entries))
-	e.completeEntries(entries)
-	e.writeServerAddrs()
+	e.uplinks.write()
 }
-
-// completeEntries writes the sessions again that send from locators which have
-// rows only now: those of a predecessor whose data plane could not be taken
-// over, or of a locator that had to give its row away. Without a row, a path is
-// left out of its entry, and the core does not know.
-func (e *Engine) completeEntries(entries []dataplane.UplinkEntry) {
-	var now, late []roam.LinkLocator
-	for _, u := range entries {
-		now = append(now, u.Local)
-		if !slices.Contains(e.rowed, u.Local) {
-			late = append(late, u.Local)
-		}
-	}
-	e.rowed = now
-	if len(late) == 0 {
-		return
-	}
-	for _, p := range e.entries {
-		if slices.ContainsFunc(p.Paths, func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }) {
-			e.report("complete the paths of a session", e.cfg.Plane.Upsert(p))
-		}
-	}
-}
-
-// writeServerAddrs tells the data plane which addresses servers may be bound to.
-func (e *Engine) writeServerAddrs() {
-	var addrs []netip.Addr
-	for _, link := range slices.Sorted(maps.Keys(e.links)) {
-		for _, a := range e.links[link].Addrs {
-			if !slices.Contains(addrs, a) {
-				addrs = append(addrs, a)
-			}
-		}
-	}
-	if slices.Equal(addrs, e.serverAddrs) {
-		return
-	}
-	e.serverAddrs = addrs
-	e.report("write addresses of servers", e.cfg.Plane.SetServerAddrs(addrs))
-}
-
-// LinkByName finds an uplink; use it inside Do only.
-func (e *Engine) LinkByName(name string) (roam.LinkID, bool) {
-	for id, u := range e.links {
-		if u.Name == name {
-			return id, true
-		}
-	}
-	return 0, false
-}
-
-// Links returns the uplinks by index; use it inside Do only.
-func (e *Engine) Links() map[roam.LinkID]hostnet.Uplink { return e.links }
 
 // SetMode switches the mode. Use it inside Do only.
 func (e *Engine) SetMode(now time.Time, m ilnp.Mode) {

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"roam"
 	"roam/ilnp"
 )
 
@@ -97,10 +96,6 @@ func (e *Engine) remove(now time.Time, k ilnp.SessionKey) {
 	e.copies.Forget(k)
 	e.excess.Forget(k)
 	e.sessionsChanged(now)
-}
-
-func (e *Engine) sessionAddr(n roam.NID) roam.ILV {
-	return e.host().SessionAddr(n)
 }
 
 // Core gives commands access to the core; use it inside Do only.

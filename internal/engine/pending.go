@@ -75,15 +75,17 @@ func isOf(who ilnp.Pending, ev dataplane.Event) bool {
 	return (ev.Kind == dataplane.PendingPeer || ev.Kind == dataplane.OtherNonce) && len(ev.Packet) > 0 && packetOf(ev).Peer() == who
 }
 
-// takeLater handles the events that admit has met and left.
-func (e *Engine) takeLater() {
-	for range len(e.later) { // those that this adds are for the next pass
-		ev := e.later[0]
-		e.later = e.later[1:]
-		now := time.Now()
-		e.handlePlane(now, ev)
-		e.drain(now)
-	}
+// leftover are the events that admit has met and left.
+type leftover struct{ *Engine }
+
+// Len returns how many there are.
+func (l leftover) Len() int { return len(l.later) }
+
+// HandleNext handles the first.
+func (l leftover) HandleNext(now time.Time) {
+	ev := l.later[0]
+	l.later = l.later[1:]
+	l.handlePlane(now, ev)
 }
 
 // deliver hands a held packet to our own stack.
@@ -100,40 +102,4 @@ func (e *Engine) deliver(p slowpath.PendingPacket, key ilnp.SessionKey) {
 // abandon destroys the sockets that are connected to an alias.
 func (e *Engine) abandon(k ilnp.SessionKey) {
 	e.report("destroy sockets of a session that is another node's now", e.cfg.Network.DestroySockets(e.sessionAddr(k.Remote).Addr()))
-}
-
-// session returns the session with an alias.
-func (e *Engine) session(k ilnp.SessionKey) (ilnp.Entry, bool) {
-	p, ok := e.entries[e.sessionKey(k)]
-	return p, ok
-}
-
-// sessionKey returns the key of the session with an alias.
-func (e *Engine) sessionKey(k ilnp.SessionKey) ilnp.SessionKey {
-	if key, ok := e.names[k]; ok {
-		return key
-	}
-	return k
-}
-
-// keep notes a session that has an entry.
-func (e *Engine) keep(p ilnp.Entry) {
-	e.entries[p.Key] = p
-	name := ilnp.SessionKey{Local: p.LocalNID, Remote: p.RemoteNID}
-	if p.Named {
-		e.names[name] = p.Key
-	} else if e.names[name] == p.Key {
-		delete(e.names, name)
-	}
-}
-
-// drop forgets one.
-func (e *Engine) drop(k ilnp.SessionKey) {
-	if p, ok := e.entries[k]; ok {
-		name := ilnp.SessionKey{Local: p.LocalNID, Remote: p.RemoteNID}
-		if e.names[name] == k {
-			delete(e.names, name)
-		}
-	}
-	delete(e.entries, k)
 }

@@ -144,16 +144,6 @@ func (e *Engine) release(k ilnp.SessionKey) {
 	}
 }
 
-func (e *Engine) resend(packet []byte) {
-	d := e.cfg.Network.Device()
-	e.report("send first packet again", e.cfg.Sender.Resend(roam.LinkID(d.Index), d.MAC, packet))
-}
-
-func (e *Engine) inject(packet []byte) {
-	d := e.cfg.Network.Device()
-	e.report("hand packet to own stack", e.cfg.Sender.Inject(roam.LinkID(d.PeerIndex), d.MAC, packet))
-}
-
 // reject tells the application at once that nobody knows that identifier.
 func (e *Engine) reject(k ilnp.SessionKey) {
 	for _, p := range slices.Concat(e.held.Packets(k), e.excess.Packets(k)) {

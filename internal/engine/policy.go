@@ -33,6 +33,8 @@ const (
 
 // policy is what the engine knows of obstructed paths.
 type policy struct {
+	*base
+	uplinks    *uplinks
 	armed      bool                              // something may be obstructed
 	answers    map[hostnet.Flow]string           // since the last change
 	blocked    map[roam.NID]map[ilnp.Path]string // why, by correspondent; none is empty
@@ -62,38 +64,36 @@ func (p *policy) due() time.Time {
 const obstructedTransmit = "control message along a path that a policy obstructs"
 
 // policyChanged has every path checked anew.
-func (e *Engine) policyChanged(now time.Time, armed bool) {
-	p := &e.policy
+func (p *policy) policyChanged(now time.Time, armed bool) {
 	p.armed, p.unwritten = armed, true
 	p.free = make(map[roam.NID]map[ilnp.Path]bool)
 	p.answers, p.unvalidated = make(map[hostnet.Flow]string), make(map[dataplane.Obstruction]bool)
 	p.keys = make(map[roam.NID][]ilnp.SessionKey)
-	for k, entry := range e.entries {
+	for k, entry := range p.entries {
 		p.keys[entry.RemoteNID] = append(p.keys[entry.RemoteNID], k)
 	}
 	for nid := range p.blocked {
 		if p.keys[nid] == nil {
-			e.setBlocked(now, nid, nil)
+			p.setBlocked(now, nid, nil)
 		}
 	}
 	p.queue = slices.Collect(maps.Keys(p.keys))
-	e.checkLocals()
-	e.checkSome(now)
+	p.checkLocals()
+	p.checkSome(now)
 }
 
 // checkLocals asks which locators nothing at all may leave from.
-func (e *Engine) checkLocals() {
-	p := &e.policy
+func (p *policy) checkLocals() {
 	if !p.armed && len(p.everything) == 0 {
 		return
 	}
 	found := make(map[roam.LinkLocator]string)
-	for l := range e.locals {
+	for l := range p.uplinks.locals {
 		if !p.armed {
 			break
 		}
-		own := roam.ILV{L64: l.L64, NID: e.cfg.NID}.Addr()
-		if why := e.cfg.Policy.Everything(hostnet.Flow{Link: l.Link, Src: own}); why != "" {
+		own := roam.ILV{L64: l.L64, NID: p.cfg.NID}.Addr()
+		if why := p.cfg.Policy.Everything(hostnet.Flow{Link: l.Link, Src: own}); why != "" {
 			found[l] = why
 		}
 	}
@@ -103,39 +103,38 @@ func (e *Engine) checkLocals() {
 }
 
 // checkSome checks the next correspondents of the queue.
-func (e *Engine) checkSome(now time.Time) {
-	p := &e.policy
+func (p *policy) checkSome(now time.Time) {
 	n := min(len(p.queue), policyBatch)
 	for _, nid := range p.queue[:n] {
 		found := make(map[ilnp.Path]string)
 		for _, k := range p.keys[nid] {
-			if entry, there := e.entries[k]; there {
-				maps.Copy(found, e.check(entry))
+			if entry, there := p.entries[k]; there {
+				maps.Copy(found, p.check(entry))
 			}
 		}
-		e.setBlocked(now, nid, found)
+		p.setBlocked(now, nid, found)
 		delete(p.keys, nid)
 	}
 	p.queue = p.queue[n:]
 }
 
 // check returns the obstructed ones of all paths that a session could take.
-func (e *Engine) check(entry ilnp.Entry) map[ilnp.Path]string {
+func (p *policy) check(entry ilnp.Entry) map[ilnp.Path]string {
 	found := make(map[ilnp.Path]string)
-	if !e.policy.armed {
+	if !p.armed {
 		return found
 	}
 	ask := func(path ilnp.Path) {
 		own := roam.ILV{L64: path.Local.L64, NID: entry.LocalNID}
-		why := e.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: entry.RemoteNID}.Addr())
+		why := p.ask(path.Local.Link, own.Addr(), roam.ILV{L64: path.Remote, NID: entry.RemoteNID}.Addr())
 		switch {
 		case why != "":
 			found[path] = why
-		case e.policy.everything[path.Local] != "":
-			e.noteFree(entry.RemoteNID, path)
+		case p.everything[path.Local] != "":
+			p.noteFree(entry.RemoteNID, path)
 		}
 	}
-	for l := range e.locals {
+	for l := range p.uplinks.locals {
 		for _, r := range entry.Accept {
 			ask(ilnp.Path{Local: l, Remote: r})
 		}
@@ -151,8 +150,7 @@ func (e *Engine) check(entry ilnp.Entry) map[ilnp.Path]string {
 
 // noteFree notes an exception: a path of a session from a locator that nothing else may
 // leave from.
-func (e *Engine) noteFree(nid roam.NID, path ilnp.Path) {
-	p := &e.policy
+func (p *policy) noteFree(nid roam.NID, path ilnp.Path) {
 	if p.free[nid] == nil {
 		p.free[nid] = make(map[ilnp.Path]bool)
 	}
@@ -162,23 +160,22 @@ func (e *Engine) noteFree(nid roam.NID, path ilnp.Path) {
 }
 
 // ask returns why a policy obstructs a path, as answered before where it was.
-func (e *Engine) ask(link roam.LinkID, src, dst netip.Addr) string {
+func (p *policy) ask(link roam.LinkID, src, dst netip.Addr) string {
 	f := hostnet.Flow{Link: link, Src: src, Dst: dst}
-	why, known := e.policy.answers[f]
+	why, known := p.answers[f]
 	if !known {
 		const most = 1 << 17 // flows: pending peers must not fill the memory
-		if len(e.policy.answers) >= most {
-			clear(e.policy.answers)
+		if len(p.answers) >= most {
+			clear(p.answers)
 		}
-		why = e.cfg.Policy.Obstruction(f)
-		e.policy.answers[f] = why
+		why = p.cfg.Policy.Obstruction(f)
+		p.answers[f] = why
 	}
 	return why
 }
 
 // setBlocked replaces the obstructed paths to a correspondent, and tells the core.
-func (e *Engine) setBlocked(now time.Time, nid roam.NID, found map[ilnp.Path]string) {
-	p := &e.policy
+func (p *policy) setBlocked(now time.Time, nid roam.NID, found map[ilnp.Path]string) {
 	if maps.Equal(found, p.blocked[nid]) {
 		return
 	}
@@ -191,28 +188,28 @@ func (e *Engine) setBlocked(now time.Time, nid roam.NID, found map[ilnp.Path]str
 		}
 		p.blocked[nid] = found
 	}
-	e.core.HandleObstructed(now, nid, slices.Collect(maps.Keys(found)))
+	p.core.HandleObstructed(now, nid, slices.Collect(maps.Keys(found)))
 }
 
 // permitted returns an entry without its obstructed paths. The core hears of those
 // that are new, and makes another entry where it has other paths.
-func (e *Engine) permitted(now time.Time, entry ilnp.Entry) ilnp.Entry {
-	if !e.policy.armed {
+func (p *policy) permitted(now time.Time, entry ilnp.Entry) ilnp.Entry {
+	if !p.armed {
 		return entry
 	}
-	found := e.check(entry)
+	found := p.check(entry)
 	if len(found) == 0 {
 		return entry
 	}
 	// Several correspondents may claim one NID: each adds to what is known of it, so
 	// that they cannot take turns in replacing it for ever.
-	all := maps.Clone(e.policy.blocked[entry.RemoteNID])
+	all := maps.Clone(p.blocked[entry.RemoteNID])
 	if all == nil {
 		all = make(map[ilnp.Path]string)
 	}
 	maps.Copy(all, found)
 	if len(all) <= policyPaths {
-		e.setBlocked(now, entry.RemoteNID, all)
+		p.setBlocked(now, entry.RemoteNID, all)
 	}
 	gone := func(path ilnp.Path) bool { return found[path] != "" }
 	entry.Paths = slices.DeleteFunc(slices.Clone(entry.Paths), gone)
@@ -224,17 +221,16 @@ func (e *Engine) permitted(now time.Time, entry ilnp.Entry) ilnp.Entry {
 }
 
 // mayTransmit reports whether a control message may leave, and counts it if not.
-func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
-	if !e.policy.armed || len(o.Packet) < ip6.HeaderLen {
+func (p *policy) mayTransmit(o ilnp.Transmit) bool {
+	if !p.armed || len(o.Packet) < ip6.HeaderLen {
 		return true
 	}
 	src, dst := netip.AddrFrom16([16]byte(o.Packet[8:24])), netip.AddrFrom16([16]byte(o.Packet[24:40]))
 	from, to := roam.ILVFromAddr(src), roam.ILVFromAddr(dst)
-	obstructed := e.ask(o.Link, src, dst) != ""
+	obstructed := p.ask(o.Link, src, dst) != ""
 	if obstructed {
-		e.refused[obstructedTransmit]++
+		p.refused[obstructedTransmit]++
 	}
-	p := &e.policy
 	exception := !obstructed && p.everything[roam.LinkLocator{Link: o.Link, L64: from.L64}] != ""
 	if (obstructed || exception) && p.blocked[to.NID] == nil && p.free[to.NID] == nil && len(p.unvalidated) < policyUnknown {
 		unlisted := dataplane.Obstruction{From: from.L64, To: to}
@@ -247,18 +243,17 @@ func (e *Engine) mayTransmit(o ilnp.Transmit) bool {
 
 // forgetPolicy forgets what is obstructed towards a correspondent whose session has
 // ended; the next session asks again.
-func (e *Engine) forgetPolicy(now time.Time, k ilnp.SessionKey) {
-	entry, there := e.entries[k]
-	if there && (len(e.policy.blocked) > 0 || len(e.policy.free) > 0) {
-		delete(e.policy.free, entry.RemoteNID)
-		e.setBlocked(now, entry.RemoteNID, nil)
+func (p *policy) forgetPolicy(now time.Time, k ilnp.SessionKey) {
+	entry, there := p.entries[k]
+	if there && (len(p.blocked) > 0 || len(p.free) > 0) {
+		delete(p.free, entry.RemoteNID)
+		p.setBlocked(now, entry.RemoteNID, nil)
 	}
 }
 
 // writeObstructed tells the data plane where its programs must not answer.
-func (e *Engine) writeObstructed(now time.Time) {
-	p := &e.policy
-	if !p.unwritten || e.adopting || len(p.queue) > 0 || now.Before(p.writeAt) {
+func (p *policy) writeObstructed(now time.Time) {
+	if !p.unwritten || p.adopting || len(p.queue) > 0 || now.Before(p.writeAt) {
 		return
 	}
 	p.unwritten = false
@@ -282,24 +277,24 @@ func (e *Engine) writeObstructed(now time.Time) {
 			}
 		}
 	}
-	began := time.Now()
-	e.report("write obstructed paths", e.cfg.Plane.SetObstructed(table))
-	took := time.Since(began)
+	began := p.clock()
+	p.report("write obstructed paths", p.cfg.Plane.SetObstructed(table))
+	took := p.clock().Sub(began)
 	p.writeAt = began.Add(took + policyRest*took)
 }
 
 // Obstructed returns the obstructed paths by correspondent, with what obstructs each;
 // use it inside Do only.
-func (e *Engine) Obstructed() map[roam.NID]map[ilnp.Path]string { return e.policy.blocked }
+func (p *policy) Obstructed() map[roam.NID]map[ilnp.Path]string { return p.blocked }
 
 // Beyond reports whether a policy obstructs every path to a locator of a correspondent,
 // so that nothing but an ordinary socket reaches it; use it inside Do only.
-func (e *Engine) Beyond(at roam.ILV) bool {
-	if !e.policy.armed || len(e.locals) == 0 {
+func (p *policy) Beyond(at roam.ILV) bool {
+	if !p.armed || len(p.uplinks.locals) == 0 {
 		return false
 	}
-	for l := range e.locals {
-		if e.ask(l.Link, roam.ILV{L64: l.L64, NID: e.cfg.NID}.Addr(), at.Addr()) == "" {
+	for l := range p.uplinks.locals {
+		if p.ask(l.Link, roam.ILV{L64: l.L64, NID: p.cfg.NID}.Addr(), at.Addr()) == "" {
 			return false
 		}
 	}
@@ -308,8 +303,8 @@ func (e *Engine) Beyond(at roam.ILV) bool {
 
 // ObstructedLocators returns the locators from which nothing may leave, with what
 // says so; use it inside Do only.
-func (e *Engine) ObstructedLocators() map[roam.LinkLocator]string { return e.policy.everything }
+func (p *policy) ObstructedLocators() map[roam.LinkLocator]string { return p.everything }
 
 // PolicyArmed reports whether the host has policies that may obstruct something; use
 // it inside Do only.
-func (e *Engine) PolicyArmed() bool { return e.policy.armed }
+func (p *policy) PolicyArmed() bool { return p.armed }

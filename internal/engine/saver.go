@@ -9,6 +9,7 @@ import (
 
 	"roam/ilnp"
 	"roam/internal/durable"
+	"roam/internal/loop"
 )
 
 // Sessions are saved for a successor saveAfter a change at the earliest, and
@@ -57,14 +58,14 @@ func (s *saver) due() time.Time {
 }
 
 // begin copies the sessions and has them written.
-func (s *saver) begin(core *ilnp.Core) {
-	began := time.Now()
+func (s *saver) begin(core *ilnp.Core, clock loop.Clock) {
+	began := clock()
 	state := core.State()
-	s.at, s.writing, s.copied = time.Time{}, true, time.Since(began)
+	s.at, s.writing, s.copied = time.Time{}, true, clock().Sub(began)
 	go func() {
-		began := time.Now()
+		began := clock()
 		err := s.write(s.file, state.Bytes())
-		s.done <- written{time.Since(began), err}
+		s.done <- written{clock().Sub(began), err}
 	}()
 }
 
@@ -86,30 +87,46 @@ func (s *saver) last(state []byte) error {
 	return s.write(s.file, state)
 }
 
+// savers keep both files of the sessions: that for a successor, and that for the time
+// after the next boot.
+type savers struct {
+	*base
+	saver, recorder saver
+	saved           time.Time // when a save was last asked for
+}
+
+func newSavers(b *base) savers {
+	return savers{
+		base:     b,
+		saver:    saver{file: b.cfg.StateFile, after: saveAfter, write: write, done: make(chan written, 1)},
+		recorder: saver{file: b.cfg.RecordFile, after: recordAfter, write: record, done: make(chan written, 1)},
+	}
+}
+
 // sessionsChanged has them saved soon.
-func (e *Engine) sessionsChanged(now time.Time) {
-	e.saver.soon(now)
-	e.recorder.soon(now)
-	e.saved = now
+func (v *savers) sessionsChanged(now time.Time) {
+	v.saver.soon(now)
+	v.recorder.soon(now)
+	v.saved = now
 }
 
 // saveNowAndThen saves the sessions although none has changed: when each was
 // last used has.
-func (e *Engine) saveNowAndThen(now time.Time) {
-	if e.cfg.SaveEvery > 0 && now.Sub(e.saved) >= e.cfg.SaveEvery && len(e.entries) > 0 {
-		e.sessionsChanged(now)
+func (v *savers) saveNowAndThen(now time.Time) {
+	if v.cfg.SaveEvery > 0 && now.Sub(v.saved) >= v.cfg.SaveEvery && len(v.entries) > 0 {
+		v.sessionsChanged(now)
 	}
 }
 
 // saveLast saves the sessions at the end.
-func (e *Engine) saveLast() error {
-	state := e.core.Export()
-	return errors.Join(e.saver.last(state), e.recorder.last(state))
+func (v *savers) saveLast() error {
+	state := v.core.Export()
+	return errors.Join(v.saver.last(state), v.recorder.last(state))
 }
 
 // saveDue returns when the next save is due, if before at.
-func (e *Engine) saveDue(at time.Time, ok bool) (time.Time, bool) {
-	for _, s := range []*saver{&e.saver, &e.recorder} {
+func (v *savers) saveDue(at time.Time, ok bool) (time.Time, bool) {
+	for _, s := range []*saver{&v.saver, &v.recorder} {
 		if due := s.due(); !due.IsZero() && (!ok || due.Before(at)) {
 			at, ok = due, true
 		}
@@ -118,10 +135,10 @@ func (e *Engine) saveDue(at time.Time, ok bool) (time.Time, bool) {
 }
 
 // save begins the saves that are due.
-func (e *Engine) save(now time.Time) {
-	for _, s := range []*saver{&e.saver, &e.recorder} {
+func (v *savers) save(now time.Time) {
+	for _, s := range []*saver{&v.saver, &v.recorder} {
 		if due := s.due(); !due.IsZero() && !now.Before(due) {
-			s.begin(e.core)
+			s.begin(v.core, v.clock)
 		}
 	}
 }

@@ -21,7 +21,7 @@ const adoptWithin = 2 * time.Second
 // start brings the core to the present state of the host before the data plane
 // is touched, so that sessions of an earlier process are not interrupted.
 func (e *Engine) start(ctx context.Context) error {
-	now := time.Now()
+	now := e.clock()
 	if err := e.restore(now); err != nil {
 		// Sessions that cannot be restored end; the host still comes up.
 		e.cfg.Log.Warn("sessions of the last run are lost", "err", err)
@@ -49,7 +49,7 @@ func (e *Engine) start(ctx context.Context) error {
 			if !ok {
 				return errNetworkEnded // before the rows of locators that nobody has seen go
 			}
-			now = time.Now()
+			now = e.clock()
 			e.handleNetwork(now, ev)
 			switch ev := ev.(type) {
 			case hostnet.LocatorChanged:
@@ -61,7 +61,7 @@ func (e *Engine) start(ctx context.Context) error {
 			}
 		}
 	}
-	e.adopting, now = false, time.Now()
+	e.adopting, now = false, e.clock()
 	e.writeUplinks()
 	for _, p := range e.core.Snapshot() {
 		e.permitted(now, p) // the core leaves its obstructed paths

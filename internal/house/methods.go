@@ -11,7 +11,7 @@ const MaxMethods = 80
 
 // mostMethods are the types that had more when the rule came, and their bounds. They
 // may only fall, and a type that keeps to MaxMethods leaves the list.
-var mostMethods = map[string]int{"internal/engine.Engine": 97, "cmd/roam.app": 92}
+var mostMethods = map[string]int{"cmd/roam.app": 92}
 
 // methods counts the methods that each type of hand-written code declares, by its
 // directory and name. Those of an embedded type are that type's.
