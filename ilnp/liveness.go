@@ -404,7 +404,9 @@ func (c *liveness) endSettling(now time.Time, s *session) {
 			s.bad[p], next.proved = true, 0
 		}
 	}
-	reserve := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther()
+	// Of one that has answered no probe ever, that it leaves these unanswered shows nothing.
+	reserve := !s.leavesProbes() &&
+		(slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther())
 	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
 		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
