@@ -1,0 +1,39 @@
+package control
+
+import "encoding/json"
+
+// RoleStatus is how one role of the daemon fares.
+type RoleStatus struct {
+	Name  string     `json:"name"`
+	State string     `json:"state"`           // RoleRunning or RoleFailed
+	Error string     `json:"error,omitempty"` // why it does not run
+	Do    string     `json:"do,omitempty"`    // what to do about that
+	Facts []RoleFact `json:"facts,omitempty"` // what the role says of itself
+}
+
+// The states of a role.
+const (
+	RoleRunning = "running"
+	RoleFailed  = "failed" // it could not start, or has ended early
+)
+
+// RoleFact is one line of a role's status.
+type RoleFact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// RoleFinding is what a role adds to `roam doctor`.
+type RoleFinding struct {
+	Level string `json:"level"` // "ok", "note", "warning" or "fault"
+	Text  string `json:"text"`  // a sentence
+	Do    string `json:"do,omitempty"`
+}
+
+// RoleReport is all that a role says of itself beyond its counters.
+type RoleReport struct {
+	RoleStatus
+	Findings []RoleFinding   `json:"findings"`
+	Explain  []string        `json:"explain,omitempty"` // of the peer that was asked about
+	Report   json.RawMessage `json:"report,omitempty"`  // the role's own form
+}
