@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 // RoleHost is the name of the role that a daemon has by default.
@@ -186,10 +188,7 @@ func Merge(inForce, next Config) Config {
 // cannot be read.
 func Line(file, key string) int {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	if _, err := Parse(file, text); err != nil {
+	if err != nil || toml.Unmarshal(text, &map[string]any{}) != nil {
 		return 0
 	}
 	return places(text)[key].line
