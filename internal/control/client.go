@@ -9,11 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"syscall"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // maxReply bounds what the client reads of one answer, in bytes.
@@ -67,6 +67,16 @@ func (c *Client) History(ctx context.Context) (out []Event, err error) {
 	return out, err
 }
 
+// Roles is Backend.Roles.
+func (c *Client) Roles(ctx context.Context, peer roam.NID) (out []RoleReport, err error) {
+	path := "/v1/roles"
+	if peer != 0 {
+		path += "?peer=" + url.QueryEscape(peer.String())
+	}
+	err = c.call(ctx, http.MethodGet, path, nil, &out)
+	return out, err
+}
+
 // Probe is Backend.Probe.
 func (c *Client) Probe(ctx context.Context, peer roam.NID) (out Probed, err error) {
 	err = c.call(ctx, http.MethodPost, "/v1/probe", ProbeRequest{Peer: peer}, &out)
@@ -74,8 +84,8 @@ func (c *Client) Probe(ctx context.Context, peer roam.NID) (out Probed, err erro
 }
 
 // SetMode is Backend.SetMode.
-func (c *Client) SetMode(ctx context.Context, mode ilnp.Mode) error {
-	return c.call(ctx, http.MethodPut, "/v1/mode", ModeRequest{Mode: ModeName(mode)}, nil)
+func (c *Client) SetMode(ctx context.Context, mode Mode) error {
+	return c.call(ctx, http.MethodPut, "/v1/mode", ModeRequest{Mode: string(mode)}, nil)
 }
 
 // SetLinkEnabled is Backend.SetLinkEnabled.

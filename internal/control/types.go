@@ -28,6 +28,9 @@ type Status struct {
 	NotAdmitted    []NotAdmitted `json:"not_admitted"` // nodes that nobody knows here and that wanted a session, the last first
 	Policies       bool          `json:"policies"`     // the host has policies of IPsec or routing that may obstruct links
 	Obstructed     []Obstructed  `json:"obstructed"`   // what they do obstruct
+
+	// Roles is absent while the daemon is a host alone, and that runs.
+	Roles []RoleStatus `json:"roles,omitempty"`
 }
 
 // NotAdmitted is a node that nobody knows here, and that wanted a session.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/ilnp"
 	"roam/internal/control"
 )
 
@@ -29,6 +28,7 @@ type Fake struct {
 	CounterList  []control.Counter
 	EventList    []control.Event
 	ProbeValue   control.Probed
+	RoleList     []control.RoleReport
 	PeerList     []control.KnownPeer
 	ReloadValue  control.Reloaded
 	ExportLine   string
@@ -78,6 +78,11 @@ func (f *Fake) note(s string) error {
 // Status returns StatusValue.
 func (f *Fake) Status(context.Context) (control.Status, error) { return f.StatusValue, f.Err }
 
+// Roles returns RoleList.
+func (f *Fake) Roles(context.Context, roam.NID) ([]control.RoleReport, error) {
+	return f.RoleList, f.Err
+}
+
 // Locators returns LocatorList.
 func (f *Fake) Locators(context.Context) ([]control.Locator, error) { return f.LocatorList, f.Err }
 
@@ -104,8 +109,8 @@ func (f *Fake) Subscribe(ctx context.Context) (<-chan control.Event, error) {
 }
 
 // SetMode notes "mode MODE".
-func (f *Fake) SetMode(_ context.Context, m ilnp.Mode) error {
-	return f.note("mode " + control.ModeName(m))
+func (f *Fake) SetMode(_ context.Context, m control.Mode) error {
+	return f.note("mode " + string(m))
 }
 
 // SetLinkEnabled notes "enable LINK" or "disable LINK"; a link of no locator

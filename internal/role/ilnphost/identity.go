@@ -1,0 +1,100 @@
+package ilnphost
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/config"
+	"roam/internal/durable"
+	"roam/internal/hostnet"
+)
+
+// identity returns this host's Node Identifier: the configured one, that of an
+// address, or one that was drawn at random once and is kept ever since, for a
+// NID outlives networks.
+func identity(cfg config.Config) (roam.NID, error) {
+	switch cfg.Host.NID.Source {
+	case config.NIDFixed:
+		return cfg.Host.NID.Value, nil
+	case config.NIDFromAddress:
+		addrs, err := hostnet.GlobalAddresses(cfg.Host.SessionPrefix, cfg.Uplinks.Allows)
+		if err != nil {
+			return 0, fmt.Errorf("take the node identifier from an address: %w", err)
+		}
+		if len(addrs) == 0 {
+			return 0, errors.New("take the node identifier from an address: this host has no global IPv6 address; set host.nid in the configuration")
+		}
+		return roam.ILVFromAddr(addrs[0]).NID, nil
+	}
+	file := filepath.Join(cfg.Host.StateDir, "nid")
+	b, err := os.ReadFile(file)
+	if err == nil {
+		nid, err := roam.ParseNID(strings.TrimSpace(string(b)))
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w; remove the file to have a new one drawn", file, err)
+		}
+		return nid, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("read node identifier: %w", err)
+	}
+	nid := drawNID()
+	if err := keepFile(file, nid.String()+"\n"); err != nil {
+		return 0, fmt.Errorf("keep node identifier: %w", err)
+	}
+	return nid, nil
+}
+
+// keepFile writes a file of the state directory so that a crash or a power
+// failure leaves the old one or the new one.
+func keepFile(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return durable.Replace(file, []byte(text), 0o644)
+}
+
+// drawNID draws 64 bits, of which the universal/local and the group bit are
+// zero (RFC 4291 §2.5.1), outside of the reserved identifiers of RFC 5453.
+func drawNID() roam.NID {
+	for {
+		var b [8]byte
+		rand.Read(b[:]) // never fails
+		b[0] &^= 0x03
+		if v := binary.BigEndian.Uint64(b[:]); v>>32 != 0 {
+			return roam.NID(v)
+		}
+	}
+}
+
+// probeID is the identifier of the daemon's own echo requests. It differs
+// between starts, so that replies to a predecessor are not taken for ours.
+func probeID() uint16 {
+	var b [2]byte
+	rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint16(b[:])
+}
+
+func (h *Host) coreConfig(probeID uint16) ilnp.Config {
+	return ilnp.Config{
+		NIDs: []roam.NID{h.nid}, Mode: coreMode[h.cfg.Host.Mode],
+		Place: h.cfg.Uplinks.Place, Accept: coreAccept[h.cfg.Host.Accept],
+		DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(h.cfg.ILNP.NonceLength),
+		Rule: coreRule[h.cfg.ILNP.Checksum], Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
+		IdleTimeout: h.cfg.ILNP.IdleTimeout, SessionPrefix: h.cfg.Host.SessionPrefix, ProbeID: probeID,
+		UDPPort: h.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: h.cfg.ILNP.MaxSessions,
+	}
+}
+
+// preinstallMost is how many known correspondents without a session have an entry in the
+// data plane. Each takes as much memory as a session, and is written anew
+// with each move of this host.
+const preinstallMost = 64
