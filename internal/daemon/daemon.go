@@ -192,6 +192,11 @@ func (d *Daemon) open() (err error) {
 	if err != nil {
 		return err
 	}
+	prepared, err := d.plane.PreparedUplinks()
+	if err != nil {
+		return err
+	}
+	d.network.WereCandidates(prepared...)
 	if each, why := d.plane.GuardsEachLink(); each {
 		d.opts.Log.Info("links are guarded one by one, each after it has appeared", "why", why)
 		d.network.TellLinks()
