@@ -56,6 +56,7 @@ func TestPrepare(t *testing.T) {
 	lists("attached", true, false)
 	r.must(s.Prepare(r.link())) // late
 	r.must(s.Release(r.link()))
+	lists("prepared and released once it has its programs", true, false)
 	if in, out := r.passed(true, 2), r.passed(false, 2); in != "12" || out != "21" {
 		t.Errorf("prepared and released once it has its programs: %s, %s", in, out)
 	}
