@@ -18,7 +18,7 @@ type candidates struct {
 	uplinks  *uplinks
 	known    map[roam.LinkID]bool // prepared, under way, or in todo
 	todo     []roam.LinkID
-	busy     bool             // one is under way
+	underWay roam.LinkID      // the one that is being prepared; 0: none
 	prepared chan roam.LinkID // that it is done, whatever came of it
 }
 
@@ -27,7 +27,9 @@ func (c *candidates) candidateChanged(ev hostnet.Candidate) {
 	if !ev.Still {
 		delete(c.known, ev.Link)
 		c.todo = slices.DeleteFunc(c.todo, func(l roam.LinkID) bool { return l == ev.Link })
-		c.release(ev.Link)
+		if c.underWay != ev.Link { // else when that is over, for this would wait for it
+			c.release(ev.Link)
+		}
 		return
 	}
 	if c.known[ev.Link] || c.uplinks.disabled[ev.Name] || len(c.known) >= candidateMost {
@@ -40,11 +42,11 @@ func (c *candidates) candidateChanged(ev hostnet.Candidate) {
 
 // prepareSome prepares the next link, if none is under way.
 func (c *candidates) prepareSome() {
-	if c.busy || len(c.todo) == 0 {
+	if c.underWay != 0 || len(c.todo) == 0 {
 		return
 	}
 	l := c.todo[0]
-	c.busy, c.todo = true, c.todo[1:]
+	c.underWay, c.todo = l, c.todo[1:]
 	go func() {
 		if err := c.cfg.Plane.PrepareUplink(l); err != nil {
 			// It may be gone already. If it is not, it takes longer to become an uplink.
@@ -56,7 +58,7 @@ func (c *candidates) prepareSome() {
 
 // prepareNext goes on when a link was prepared, which may be no candidate any more.
 func (c *candidates) prepareNext(done roam.LinkID) {
-	c.busy = false
+	c.underWay = 0
 	if !c.known[done] {
 		c.release(done)
 	}

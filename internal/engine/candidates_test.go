@@ -54,7 +54,7 @@ func (e *Engine) candidate(l roam.LinkID, still bool) {
 func (p *slowLinks) next(e *Engine, result error) roam.LinkID {
 	p.done <- result
 	e.prepareNext(<-e.prepared)
-	if !e.busy {
+	if e.underWay == 0 {
 		return 0
 	}
 	return <-p.began
@@ -75,6 +75,9 @@ func TestCandidatesArePrepared(t *testing.T) {
 	e.handleNetwork(time.Now(), hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 12, Name: "net12"}})
 	e.candidate(11, false)
 	e.candidate(13, false)
+	if !slices.Equal(p.released, []roam.LinkID{13}) {
+		t.Errorf("released %v at once, want 13 alone: to release 11 would wait", p.released)
+	}
 	p.released = nil
 	if l := p.next(e, nil); l != 14 {
 		t.Errorf("link %d is next, want 14", l)

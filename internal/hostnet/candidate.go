@@ -12,35 +12,34 @@ import (
 // unheard are the kinds of links on which no router advertises anything.
 var unheard = map[string]bool{"dummy": true, "ifb": true, "nlmon": true, "vcan": true, "vrf": true}
 
+// WereCandidates names the links that were candidates of an earlier process: they still are,
+// or are told not to be. It is called before Start.
+func (h *Host) WereCandidates(links ...roam.LinkID) {
+	h.candidates = map[int]string{}
+	for _, l := range links {
+		h.candidates[int(l)] = ""
+	}
+}
+
 // candidate reports whether a link may become an uplink. Physical links may from when they
 // appear, and so may what the user has named. Of virtual ones there may be hundreds, which
-// appear only to be given to a container or to a bridge: they may when they are up, and of
-// the host's ends of containers' links (veth) those only where this host is no router.
+// appear only to be given to a container or to a bridge: they may when they have come up.
 func (h *Host) candidate(index int, l link) bool {
-	if !l.up() {
-		delete(h.heard, index) // it is asked again when it comes up
-	}
 	switch {
 	case !h.rules.accepts(l.name), l.flags&unix.IFF_LOOPBACK != 0, h.table.port(l), unheard[l.kind]:
 		return false
 	case l.kind == "" || h.rules.asksFor(l.name):
 		return true
-	case l.tunnel() || !l.up():
-		return h.candidates[index] != "" && !l.tunnel() // it was up before
-	case l.kind != "veth":
-		return true
 	}
-	hears, asked := h.heard[index]
-	if !asked {
-		hears = h.kernel.hearsRouters(l.name)
-		h.heard[index] = hears
-	}
-	return hears
+	return !l.tunnel() && (l.up() || h.candidates[index] != "")
 }
 
 // tellCandidates tells which links may become uplinks, as far as that is news. Of an uplink
 // it is none: it was one, and is told to be gone.
 func (h *Host) tellCandidates() {
+	if h.candidates == nil {
+		h.WereCandidates()
+	}
 	for _, i := range slices.Sorted(maps.Keys(h.table.links)) {
 		l := h.table.links[i]
 		if _, uplink := h.picture.uplinks[i]; uplink {
@@ -57,12 +56,10 @@ func (h *Host) tellCandidates() {
 			h.pending = append(h.pending, Candidate{Link: roam.LinkID(i), Name: name})
 		}
 	}
-	there := func(i int) bool { _, is := h.table.links[i]; return is }
 	for _, i := range slices.Sorted(maps.Keys(h.candidates)) {
-		if !there(i) {
+		if _, there := h.table.links[i]; !there {
 			h.pending = append(h.pending, Candidate{Link: roam.LinkID(i), Name: h.candidates[i]})
 			delete(h.candidates, i)
 		}
 	}
-	maps.DeleteFunc(h.heard, func(i int, _ bool) bool { return !there(i) })
 }

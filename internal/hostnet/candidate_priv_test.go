@@ -61,24 +61,3 @@ func TestCandidatesAreTold(t *testing.T) {
 	host.Run("ip", "link", "set", "br1", "up")
 	want("br1", true)
 }
-
-// The ends of containers' links are left alone where this host is their router.
-func TestContainersOfARouterAreNoCandidates(t *testing.T) {
-	host, _ := hostAndRouter(t)
-	host.Run("sysctl", "-qw", "net.ipv6.conf.default.forwarding=1")
-	h := startIn(t, host, testConfig(t))
-	if e := next(t, h, func(Candidate) bool { return true }); e.Name != "upA" {
-		t.Fatalf("told of %+v first", e)
-	}
-	pair := func(one, other string) {
-		host.Run("ip", "link", "add", one, "type", "veth", "peer", "name", other)
-		host.Run("ip", "link", "set", one, "up")
-		host.Run("ip", "link", "set", other, "up")
-	}
-	pair("c0", "c1")
-	host.Run("sysctl", "-qw", "net.ipv6.conf.default.forwarding=0")
-	pair("up8", "up9")
-	if e := next(t, h, func(Candidate) bool { return true }); e.Name != "up8" && e.Name != "up9" {
-		t.Errorf("told of %+v", e)
-	}
-}

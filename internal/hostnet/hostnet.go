@@ -78,10 +78,9 @@ type Host struct {
 	// everyLink has the stream tell of each link; told holds those that it has.
 	everyLink bool
 	told      map[int]bool
-	// candidates holds the links that were told as such; heard, of the veth devices that
-	// are up, whether the kernel takes what routers advertise there.
+	// candidates holds the names of the links that were told as such; "": not by this
+	// process.
 	candidates map[int]string
-	heard      map[int]bool
 
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
@@ -108,7 +107,7 @@ func Open(cfg Config) (*Host, error) {
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
 		tries: map[roam.LinkLocator]*attempt{}, regained: map[roam.LinkLocator]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
-		flaps: map[int][]time.Time{}, told: map[int]bool{}, acted: map[int]bool{}, candidates: map[int]string{}, heard: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
+		flaps: map[int][]time.Time{}, told: map[int]bool{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
 		surveys: make(chan survey),
 	}
 	if h.option == 0 {
@@ -166,14 +165,6 @@ func (h *Host) Start(known ...roam.LinkID) error {
 	go read(h.watch, batches, h.done)
 	go h.run(batches)
 	return nil
-}
-
-// WereCandidates names the links that were candidates of an earlier process: they still are,
-// or are told not to be. It is called before Start.
-func (h *Host) WereCandidates(links ...roam.LinkID) {
-	for _, l := range links {
-		h.candidates[int(l)] = ""
-	}
 }
 
 // TellLinks has the stream tell of each link that is there or appears and is
