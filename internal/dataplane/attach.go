@@ -16,6 +16,7 @@ import (
 
 // Detach takes the set's programs off a link, which may be gone.
 func (s *Set) Detach(dev roam.LinkID) error {
+	defer s.hold(dev)()
 	s.waiting = slices.DeleteFunc(s.waiting, func(a attachment) bool { return a.dev == dev })
 	if !s.tcx {
 		return errors.Join(s.opts.Classic.DetachClassic(dev, true, s.rank(s.opts.Name, true)),
@@ -30,7 +31,8 @@ func (s *Set) Detach(dev roam.LinkID) error {
 }
 
 // Attached returns the links that have programs of this set in both directions, those
-// of an earlier process too. Pins of links that are gone are removed.
+// of an earlier process too, and not only that of Prepare. Pins of links that are gone are
+// removed.
 func (s *Set) Attached() ([]roam.LinkID, error) {
 	if !s.tcx {
 		return s.opts.Classic.Attached(s.rank(s.opts.Name, true), s.rank(s.opts.Name, false))
@@ -41,7 +43,7 @@ func (s *Set) Attached() ([]roam.LinkID, error) {
 	}
 	var links []roam.LinkID
 	for _, dev := range pinned {
-		if _, err := os.Stat(s.linkPin(dev, false)); err != nil {
+		if _, err := os.Stat(s.linkPin(dev, false)); err != nil || isIdle(s.linkPin(dev, false)) {
 			continue
 		}
 		if attachedTo(s.linkPin(dev, true)) == dev {
@@ -159,6 +161,12 @@ func (s *Set) AttachLink(dev roam.LinkID, ingress bool, prog *ebpf.Program) erro
 		}
 		return s.opts.Classic.AttachClassic(dev, ingress, s.rank(s.opts.Name, ingress), prog.FD(), info.Name)
 	}
+	defer s.hold(dev)()
+	return s.attachTCX(dev, ingress, prog)
+}
+
+// attachTCX attaches a program through tcx, while the link is held.
+func (s *Set) attachTCX(dev roam.LinkID, ingress bool, prog *ebpf.Program) error {
 	pin := s.linkPin(dev, ingress)
 	if adoptLink(pin, dev, prog) {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
@@ -42,6 +43,8 @@ type Set struct {
 	tcx     bool
 	behind  bool // the programs of an earlier process go on with maps of their own
 	waiting []attachment
+	idle    func() (*ebpf.Program, error) // lets everything pass
+	held    sync.Map                      // a mutex for each link: see hold
 }
 
 // ErrNoHelper is wrapped when the kernel lacks something without substitute.
@@ -59,7 +62,7 @@ func Open(opts Options) (*Set, error) {
 	if _, placed := opts.Places[opts.Name]; !placed {
 		return nil, fmt.Errorf("set %s has no place among the programs of a link", opts.Name)
 	}
-	s := &Set{opts: opts}
+	s := &Set{opts: opts, idle: sync.OnceValues(loadIdle)}
 	if err := os.MkdirAll(s.Dir(), 0o700); err != nil {
 		return nil, fmt.Errorf("make pin directory: %w", err)
 	}

@@ -22,6 +22,8 @@ import (
 type Plane interface {
 	AttachUplink(link roam.LinkID, hasMAC bool) error
 	DetachUplink(link roam.LinkID) error
+	PrepareUplink(link roam.LinkID) error
+	ReleaseUplink(link roam.LinkID) error
 	GuardLink(link roam.LinkID, hasMAC bool) error
 	SetUplinks([]dataplane.UplinkEntry) error
 	SetServerAddrs([]netip.Addr) error
@@ -111,6 +113,7 @@ type Engine struct {
 	policy
 	savers
 	assistant
+	candidates
 	traffic    map[ilnp.SessionKey]dataplane.Traffic
 	pending    slowpath.PendingQueue
 	held       slowpath.Queue // first packets
@@ -141,6 +144,9 @@ func New(cfg Config) *Engine {
 		assistant: newAssistant(b),
 		held:      slowpath.NewFirstQueue(),
 		excess:    slowpath.NewExcessQueue(),
+	}
+	e.candidates = candidates{
+		base: b, uplinks: &e.uplinks, known: make(map[roam.LinkID]bool), prepared: make(chan roam.LinkID, 1),
 	}
 	e.policy = policy{base: b, uplinks: &e.uplinks}
 	return e
@@ -187,6 +193,7 @@ func (e *Engine) part() *loop.Part {
 			onPlane(e.cfg.Plane.Unvalidated()),
 			loop.On(e.cfg.Reassembled, nil, e.handleReassembled),
 			loop.On(e.lists, nil, e.listed),
+			loop.On(e.prepared, nil, func(_ time.Time, l roam.LinkID) { e.prepareNext(l) }),
 			onSaved(&e.saver),
 			onSaved(&e.recorder),
 		},

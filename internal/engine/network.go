@@ -35,6 +35,8 @@ func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 		if _, uplink := e.links[ev.Link]; !uplink {
 			e.report("guard link "+ev.Name, e.cfg.Plane.GuardLink(ev.Link, ev.HasMAC))
 		}
+	case hostnet.Candidate:
+		e.candidateChanged(ev)
 	case hostnet.DeviceRemade:
 		if e.cfg.OnDevice != nil {
 			e.cfg.OnDevice(ev.Device)
@@ -54,6 +56,7 @@ func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 	old, known := e.links[u.Link]
 	e.links[u.Link] = u
+	e.becameUplink(u.Link)
 	e.core.SetLinkMTU(u.Link, u.MTU)
 	if !known || old.HasMAC != u.HasMAC {
 		e.report("attach to link "+u.Name, e.cfg.Plane.AttachUplink(u.Link, u.HasMAC))

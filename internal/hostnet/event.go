@@ -49,6 +49,15 @@ type LinkSeen struct {
 	HasMAC bool // frames carry an Ethernet header
 }
 
+// Candidate tells that a link is there or has appeared that may become an uplink, or that
+// it is none any more: it is gone, or a port of another. An uplink is no candidate from its
+// first UplinkChanged on.
+type Candidate struct {
+	Link  roam.LinkID
+	Name  string // "": it was a candidate of an earlier process
+	Still bool
+}
+
 // DeviceRemade tells that somebody deleted the session device, and that there is
 // another one now, without programs.
 type DeviceRemade struct{ Device Device }
@@ -67,6 +76,7 @@ func (LinkGone) event()       {}
 func (Acted) event()          {}
 func (PolicyChanged) event()  {}
 func (LinkSeen) event()       {}
+func (Candidate) event()      {}
 func (DeviceRemade) event()   {}
 func (Trouble) event()        {}
 

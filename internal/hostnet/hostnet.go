@@ -78,6 +78,9 @@ type Host struct {
 	// everyLink has the stream tell of each link; told holds those that it has.
 	everyLink bool
 	told      map[int]bool
+	// candidates holds the names of the links that were told as such; "": not by this
+	// process.
+	candidates map[int]string
 
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot

@@ -62,6 +62,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	h.publishPolicy(false) // before the Locators that it may obstruct
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
 	h.tellLinks(before)
+	h.tellCandidates()
 	h.askWhetherActed()
 	h.mu.Lock()
 	h.shown = h.picture.snapshot(now)

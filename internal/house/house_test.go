@@ -80,6 +80,8 @@ func TestEffects(t *testing.T) {
 		"printing to a Go's": {files: in("naming/a.go", "package naming\n\nfunc f() { println() }\n"), want: "printing"},
 		"in any machine":     {files: in("tcpassist/a.go", body(`"time"`, "_ = time.Now()")), want: "time.Now in a pure"},
 		"in a test":          {files: in("ilnp/a_test.go", body(`"os"`, "go f()")), want: ""},
+		"beside the loop":    {files: in("internal/engine/a.go", body(`"time"`, "_ = time.Now()")), want: "time.Now; the"},
+		"the loop's own":     {files: in("internal/loop/a.go", body(`"time"`, "_ = time.Now()")), want: ""},
 		"below the effects":  {files: in("internal/engine/a.go", body(`"os"`, "go f()")), want: ""},
 	} {
 		b.rule = "effects"

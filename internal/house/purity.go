@@ -31,6 +31,13 @@ var bannedCalls = map[string][]string{
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 }
 
+// clockless are packages with effects that take the time from internal/loop, which hands
+// it down, and the functions that they must not call.
+var (
+	clockless  = []string{"internal/engine"}
+	clockReads = []string{"Now", "Since", "Until"}
+)
+
 // seeded are the names of math/rand that need a seed; all others draw from the
 // global source.
 var seeded = []string{"New", "NewPCG", "NewSource", "NewChaCha8", "NewZipf",
@@ -40,10 +47,14 @@ var seeded = []string{"New", "NewPCG", "NewSource", "NewChaCha8", "NewZipf",
 func Pure(dir string) bool { return under(dir, pureRoots...) || under(dir, cores...) }
 
 // Effects finds effects in pure packages: imports outside the allow-list,
-// goroutines, channels, clocks, global randomness, printing.
+// goroutines, channels, clocks, global randomness, printing; and clocks where a loop hands
+// the time down.
 func Effects(t *Tree) []Finding {
 	var all []Finding
 	for _, f := range t.Go {
+		if !f.Test && slices.Contains(clockless, f.Dir) {
+			all = append(all, t.clocks(f)...)
+		}
 		if f.Test || !Pure(f.Dir) {
 			continue
 		}
@@ -61,6 +72,22 @@ func Effects(t *Tree) []Finding {
 		})
 	}
 	return sortFindings(all)
+}
+
+// clocks finds where a file reads the clock.
+func (t *Tree) clocks(f *GoFile) (all []Finding) {
+	names := f.imports()
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		x, is := n.(*ast.SelectorExpr)
+		if !is || !slices.Contains(clockReads, x.Sel.Name) {
+			return true
+		}
+		if id, is := x.X.(*ast.Ident); is && id.Obj == nil && names[id.Name] == "time" {
+			all = append(all, t.find(f, n.Pos(), "time.%s; the loop hands the time down", x.Sel.Name))
+		}
+		return true
+	})
+	return all
 }
 
 func pureImport(p string) bool {

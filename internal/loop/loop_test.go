@@ -227,11 +227,20 @@ func TestDo(t *testing.T) {
 	var d diary
 	f := &fake{name: "core"}
 	l := New(time.Now)
-	l.Add(&Part{Machines: []Machine{d.of(f)}})
+	returned := make(chan struct{})
+	l.Add(&Part{Machines: []Machine{Drive(f, func(_ time.Time, o string) {
+		select {
+		case <-returned:
+			t.Error("Do has returned before it was carried out")
+		case <-time.After(20 * time.Millisecond):
+		}
+		d.note(o)
+	})}})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- l.Run(ctx) }()
 	err := l.Do(t.Context(), func(time.Time) { f.Handle("asked") })
+	close(returned)
 	if err != nil || !slices.Equal(d, []string{"core asked"}) {
 		t.Errorf("%v, %q", err, d)
 	}
@@ -341,7 +350,7 @@ func TestEvery(t *testing.T) {
 			m.HandleTimeout(now)
 		}
 		if at, armed := m.PollTimeout(); !armed || !at.Equal(start.Add(c.next*time.Millisecond)) {
-			t.Errorf("after %v due at %v, want %v", c.at, at.Sub(start), c.next)
+			t.Errorf("after %v ms due at %v, want %v ms", int(c.at), at.Sub(start), int(c.next))
 		}
 	}
 	if calls != 3 {

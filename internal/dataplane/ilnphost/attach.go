@@ -55,6 +55,20 @@ func (p *Plane) DetachUplink(uplink roam.LinkID) error {
 	return p.set.Detach(uplink)
 }
 
+// PrepareUplink makes a link ready for AttachUplink: to attach the first programs to a link
+// takes the kernel some 40 ms, in which AttachUplink would otherwise keep its caller. What
+// is there until then lets everything pass, counts nothing and does not make the link one
+// that may deliver session addresses. It may be called from any goroutine.
+func (p *Plane) PrepareUplink(l roam.LinkID) error { return p.set.Prepare(l) }
+
+// ReleaseUplink takes that back for a link that is no uplink and will be none. It may be
+// called from any goroutine.
+func (p *Plane) ReleaseUplink(l roam.LinkID) error { return p.set.Release(l) }
+
+// PreparedUplinks returns the links that are prepared and no uplinks, those of an earlier
+// process too; they may be gone.
+func (p *Plane) PreparedUplinks() ([]roam.LinkID, error) { return p.set.Prepared() }
+
 // AttachedUplinks returns the links to which an earlier process attached the programs of
 // an uplink: the session device has them in one direction only. Pins of links that are
 // gone are removed.

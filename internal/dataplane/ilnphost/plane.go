@@ -37,7 +37,7 @@ type Options struct {
 
 // Plane is the loaded data plane. Its methods may be called from one goroutine;
 // those that attach programs share nothing with the others, and may be called
-// from a second one, and Connections from any.
+// from a second one, and Connections, PrepareUplink and ReleaseUplink from any.
 type Plane struct {
 	opts             Options
 	objs             objects

@@ -115,6 +115,11 @@ func (h *Host) Start(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	prepared, err := h.plane.PreparedUplinks()
+	if err != nil {
+		return err
+	}
+	h.network.WereCandidates(prepared...)
 	if each, why := h.plane.GuardsEachLink(); each {
 		h.log.Info("links are guarded one by one, each after it has appeared", "why", why)
 		h.network.TellLinks()
