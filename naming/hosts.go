@@ -181,8 +181,11 @@ func (p *hostsParser) order(n int, field string) {
 // line reads one line, and returns what it says by itself, also where that
 // contradicts other lines.
 func (p *hostsParser) line(n int, fields []string) (Record, error) {
-	if p.orderFault > 0 && isVector(fields[0]) && !slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "order=") }) {
-		return Record{}, fmt.Errorf("%q: it is not known which half comes first, since line %d has a fault", fields[0], p.orderFault)
+	if p.orderFault > 0 && isVector(fields[0]) && !slices.ContainsFunc(fields, func(f string) bool {
+		return strings.HasPrefix(f, "order=")
+	}) {
+		return Record{}, fmt.Errorf("%q: it is not known which half comes first, since line %d has a fault",
+			fields[0], p.orderFault)
 	}
 	r, err := parseFields(fields, p.locatorFirst)
 	if err != nil {

@@ -197,7 +197,8 @@ func checkNode(nid roam.NID, locators []Locator) error {
 	}
 	for _, l := range locators {
 		if !l.L64.Usable() {
-			return fmt.Errorf("locator %v is link-local, multicast or zero: give the /64 prefix by which the node is reached", l.L64)
+			return fmt.Errorf("locator %v is link-local, multicast or zero: give the /64 prefix by which the node is reached",
+				l.L64)
 		}
 	}
 	return nil

@@ -120,7 +120,11 @@ func aaaa(name string, a netip.Addr) dns.RR {
 // ilnpRecords returns the records of RFC 6742 §2.1 or §2.3, by the question.
 func ilnpRecords(q dns.Question, rec naming.Record) (out []dns.RR) {
 	if q.Qtype == dns.TypeNID {
-		return []dns.RR{&dns.NID{Hdr: header(q.Name, dns.TypeNID), Preference: naming.DefaultPreference, NodeID: uint64(rec.NID)}}
+		return []dns.RR{&dns.NID{
+			Hdr:        header(q.Name, dns.TypeNID),
+			Preference: naming.DefaultPreference,
+			NodeID:     uint64(rec.NID),
+		}}
 	}
 	for _, l := range rec.Locators {
 		out = append(out, &dns.L64{Hdr: header(q.Name, dns.TypeL64), Preference: l.Preference, Locator64: uint64(l.L64)})

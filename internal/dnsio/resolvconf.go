@@ -56,7 +56,8 @@ func (r ResolvConf) Upstream(own netip.AddrPort) ([]netip.AddrPort, error) {
 // way to say another.
 func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 	if own.Port() != 53 {
-		return nil, fmt.Errorf("point %s at %v: resolv.conf knows port 53 only; set dns.listen to it or dns.manage_resolv_conf = false", r.Path, own)
+		return nil, fmt.Errorf("point %s at %v: resolv.conf knows port 53 only; set dns.listen to it or "+
+			"dns.manage_resolv_conf = false", r.Path, own)
 	}
 	for tries := 1; ; tries++ {
 		o, err := r.keep()

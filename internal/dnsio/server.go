@@ -54,14 +54,16 @@ const maxFlying = 256
 // what can be done.
 func Start(cfg Config) (*Server, error) {
 	if !cfg.Listen.Addr().IsLoopback() {
-		return nil, fmt.Errorf("listen for names on %v: not a loopback address, and others must not learn whom this host knows", cfg.Listen)
+		return nil, fmt.Errorf("listen for names on %v: not a loopback address, and others must not learn whom this "+
+			"host knows", cfg.Listen)
 	}
 	pc, l, err := open(cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for names on %v: %w", cfg.Listen, explain(cfg.Listen, err))
 	}
 	s := &Server{
-		listen: l.Addr().(*net.TCPAddr).AddrPort(), prefix: cfg.Prefix, asked: cfg.Asked, flying: make(chan struct{}, maxFlying),
+		listen: l.Addr().(*net.TCPAddr).AddrPort(), prefix: cfg.Prefix, asked: cfg.Asked,
+		flying: make(chan struct{}, maxFlying),
 	}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	empty, _ := naming.NewTable(nil)
@@ -105,7 +107,8 @@ func explain(at netip.AddrPort, err error) error {
 		if who == "" {
 			who = "another program"
 		}
-		return fmt.Errorf("%w by %s; set dns.listen to another loopback address, such as 127.0.0.157:53, or dns.enabled = false (systemd-resolved answers on 127.0.0.53 and 127.0.0.54)", err, who)
+		return fmt.Errorf("%w by %s; set dns.listen to another loopback address, such as 127.0.0.157:53, or dns.enabled = "+
+			"false (systemd-resolved answers on 127.0.0.53 and 127.0.0.54)", err, who)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w; ports below 1024 are for root (or CAP_NET_BIND_SERVICE)", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

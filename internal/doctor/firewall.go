@@ -12,9 +12,11 @@ import (
 const typeUpdate = 156
 
 const (
-	doOutput  = "accept it out of every uplink before that rule: nft `icmpv6 type { 156, echo-request } accept` (docs/firewall.md)"
-	doReverse = "let session addresses pass before it: nft `ip6 saddr %s accept` in that chain, if it filters nothing else (docs/firewall.md)"
-	doTrust   = "exempt the session addresses (%s) before it"
+	doOutput = "accept it out of every uplink before that rule: nft `icmpv6 type { 156, echo-request } accept` " +
+		"(docs/firewall.md)"
+	doReverse = "let session addresses pass before it: nft `ip6 saddr %s accept` in that chain, if it filters nothing " +
+		"else (docs/firewall.md)"
+	doTrust = "exempt the session addresses (%s) before it"
 )
 
 // lookFirewall finds rules of this host that are in the way. Rules about
@@ -26,7 +28,8 @@ func lookFirewall(e *examination, f Facts) {
 		rules = TrustedByIPTables(f.IPTables, session)
 	}
 	for _, r := range rules {
-		e.add(Warning, "firewall", fmt.Sprintf(doTrust, session), "a rule trusts more than it should: %s; session addresses lie in it, so it admits every correspondent", r)
+		e.add(Warning, "firewall", fmt.Sprintf(doTrust, session), "a rule trusts more than it should: %s; session "+
+			"addresses lie in it, so it admits every correspondent", r)
 	}
 	parseNft(f.NFT).judge(e, session)
 	judgeIPTables(e, f.IPTables, session)
@@ -76,7 +79,8 @@ func (n nft) judge(e *examination, session netip.Prefix) {
 		case "forward":
 			for _, r := range rules {
 				if what := dropsControl(r); what != "" {
-					e.add(Note, "firewall", "accept it there, if hosts behind this one use Roam", "%v drops %s of others that pass through this host", r, what)
+					e.add(Note, "firewall", "accept it there, if hosts behind this one use Roam",
+						"%v drops %s of others that pass through this host", r, what)
 				}
 			}
 		case "prerouting", "input":
@@ -105,7 +109,8 @@ func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 			return
 		}
 	}
-	e.add(Fault, "firewall", doOutput, "chain %s %s %s drops whatever no rule accepts, and none accepts ICMPv6 type 156 (Locator Updates) behind a destination options header", c.Family, c.Table, c.Name)
+	e.add(Fault, "firewall", doOutput, "chain %s %s %s drops whatever no rule accepts, and none accepts ICMPv6 type 156 "+
+		"(Locator Updates) behind a destination options header", c.Family, c.Table, c.Name)
 }
 
 // dropsControl says what of ours a rule drops; "" for none.
@@ -193,8 +198,10 @@ func judgeReverse(e *examination, rules []*nftRule, session netip.Prefix) {
 			return
 		}
 		for _, m := range nftMatches(r.Expr) {
-			if slices.Contains(m.Left.Fib.Flags, "iif") && slices.Contains(m.Left.Fib.Flags, "saddr") && string(m.Right) == "false" && hasVerdict(r.Expr, "drop", "reject") {
-				e.add(Fault, "firewall", fmt.Sprintf(doReverse, session), "%v is a reverse-path check that drops all sessions: their packets come from an uplink, and the route back is by the session device", r)
+			if slices.Contains(m.Left.Fib.Flags, "iif") && slices.Contains(m.Left.Fib.Flags, "saddr") &&
+				string(m.Right) == "false" && hasVerdict(r.Expr, "drop", "reject") {
+				e.add(Fault, "firewall", fmt.Sprintf(doReverse, session), "%v is a reverse-path check that drops all sessions: "+
+					"their packets come from an uplink, and the route back is by the session device", r)
 				return
 			}
 		}
@@ -218,15 +225,20 @@ func judgeIPTables(e *examination, save string, session netip.Prefix) {
 		update := after(w, "--icmpv6-type") == "156"
 		options := after(w, "--header") == "dst" || after(w, "--header") == "ipv6-opts" || after(w, "-m") == "dst"
 		switch {
-		case w[1] == "OUTPUT" && target == "ACCEPT" && (len(w) == 4 || update || slices.Contains(w, "ipv6-icmp") && !slices.Contains(w, "--icmpv6-type")):
+		case w[1] == "OUTPUT" && target == "ACCEPT" && (len(w) == 4 || update || slices.Contains(w, "ipv6-icmp") &&
+			!slices.Contains(w, "--icmpv6-type")):
 			open = true
 		case w[1] == "OUTPUT" && drops && (update || options) && !open:
-			e.add(Fault, "firewall", "before it: ip6tables -I OUTPUT -p icmpv6 --icmpv6-type 156 -j ACCEPT", "ip6tables %s keeps Locator Updates in", rule)
-		case w[1] == "PREROUTING" && drops && slices.Contains(w, "rpfilter") && slices.Contains(w, "--invert") && !slices.Contains(w, "--loose"):
-			e.add(Fault, "firewall", fmt.Sprintf("before it: ip6tables -t raw -I PREROUTING -s %s -j ACCEPT", session), "ip6tables %s is a reverse-path check that drops all sessions", rule)
+			e.add(Fault, "firewall", "before it: ip6tables -I OUTPUT -p icmpv6 --icmpv6-type 156 -j ACCEPT",
+				"ip6tables %s keeps Locator Updates in", rule)
+		case w[1] == "PREROUTING" && drops && slices.Contains(w, "rpfilter") && slices.Contains(w, "--invert") &&
+			!slices.Contains(w, "--loose"):
+			e.add(Fault, "firewall", fmt.Sprintf("before it: ip6tables -t raw -I PREROUTING -s %s -j ACCEPT", session),
+				"ip6tables %s is a reverse-path check that drops all sessions", rule)
 		}
 	}
 	if closed && !open {
-		e.add(Fault, "firewall", "ip6tables -I OUTPUT -p icmpv6 -j ACCEPT", "ip6tables drops in OUTPUT whatever no rule accepts, and none accepts ICMPv6 type 156 (Locator Updates)")
+		e.add(Fault, "firewall", "ip6tables -I OUTPUT -p icmpv6 -j ACCEPT", "ip6tables drops in OUTPUT whatever no rule "+
+			"accepts, and none accepts ICMPv6 type 156 (Locator Updates)")
 	}
 }

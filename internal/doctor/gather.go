@@ -42,12 +42,15 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 		StateDir:   directory(w, cfg.Host.StateDir),
 	}
 	f.HostsFaults = naming.ReadHosts(
-		naming.File{Name: cfg.Host.Hosts, Text: w.Read(cfg.Host.Hosts)}, naming.File{Name: cfg.Peers(), Text: w.Read(cfg.Peers())}).Faults
+		naming.File{Name: cfg.Host.Hosts, Text: w.Read(cfg.Host.Hosts)},
+		naming.File{Name: cfg.Peers(), Text: w.Read(cfg.Peers())}).Faults
 	f.Refused = counted(w.Read("/proc/net/snmp6"), "Icmp6OutParmProblems")
 	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
-	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"), w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
+	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"),
+		w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
 	f.LinksKnown = len(f.Links) > 0
-	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root", cfg.SessionNet().String()))
+	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root",
+		cfg.SessionNet().String()))
 	for i := range f.Links {
 		l := &f.Links[i]
 		l.Forwarding, l.AcceptRA = setting(w, l.Name, "forwarding"), setting(w, l.Name, "accept_ra")

@@ -26,7 +26,8 @@ func lookLinks(e *examination, f Facts) {
 			continue
 		}
 		if l.MTU > 0 && l.MTU < minimumMTU+16 {
-			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so that full packets have no room for the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
+			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so that full packets have "+
+				"no room for the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
 		}
 	}
 	for _, l := range f.Locators {
@@ -38,7 +39,8 @@ func lookLinks(e *examination, f Facts) {
 	case f.Daemon == nil:
 		lookFitLinks(e, f)
 	case len(used) == 0:
-		e.add(Fault, "uplinks", "connect to a network with IPv6; the notes say what is missing on each link", "no link can be used: a link needs a global IPv6 prefix and a default route")
+		e.add(Fault, "uplinks", "connect to a network with IPv6; the notes say what is missing on each link",
+			"no link can be used: a link needs a global IPv6 prefix and a default route")
 	default:
 		e.ok("uplinks", "%s: %d of this host's links in use", strings.Join(used, ", "), len(used))
 	}
@@ -48,7 +50,8 @@ func lookLinks(e *examination, f Facts) {
 func lookFitLinks(e *examination, f Facts) {
 	var fit []string
 	for _, l := range f.Links {
-		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" && f.Config.Uplinks.Allows(l.Name) {
+		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" &&
+			f.Config.Uplinks.Allows(l.Name) {
 			fit = append(fit, l.Name)
 		}
 	}
@@ -56,7 +59,8 @@ func lookFitLinks(e *examination, f Facts) {
 	case len(fit) > 0:
 		e.ok("uplinks", "%s could be used", strings.Join(fit, ", "))
 	case f.LinksKnown:
-		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 prefix and a default route")
+		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 "+
+			"prefix and a default route")
 	}
 }
 
@@ -82,7 +86,8 @@ func usedLinks(list []control.Locator) (out []string) {
 func unused(f Facts, l Link) (why, do string) {
 	device := f.Config.Host.Device
 	// Roam's own: the session device, its other end, and the segmentation device's two.
-	if l.Name == "lo" || l.Name == device || slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
+	if l.Name == "lo" || l.Name == device ||
+		slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
 		return "", ""
 	}
 	global := slices.Clone(l.Global)
@@ -101,7 +106,8 @@ func unused(f Facts, l Link) (why, do string) {
 	case len(global) == 0:
 		return "it has no global IPv6 address", "let it take one: Router Advertisements, DHCPv6, or by hand"
 	case isPrivateTunnel(f, l):
-		return "it is a tunnel whose prefixes are all in fc00::/7", "if correspondents are to be reached through it, name it in uplinks.include, with all other links: docs/howto/vpn.md"
+		return "it is a tunnel whose prefixes are all in fc00::/7", "if correspondents are to be reached through it, name " +
+			"it in uplinks.include, with all other links: docs/howto/vpn.md"
 	case !l.Routed:
 		return "no default route leads over it", "ip -6 route add default via ROUTER dev " + l.Name
 	case f.Daemon == nil:
@@ -114,14 +120,16 @@ func unused(f Facts, l Link) (why, do string) {
 // it does so where it forwards, unless told otherwise.
 func lookForwarding(e *examination, f Facts) {
 	for _, l := range f.Links {
-		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) || strings.HasPrefix(l.Name, f.Config.Host.Device) {
+		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) ||
+			strings.HasPrefix(l.Name, f.Config.Host.Device) {
 			continue
 		}
 		level := Warning // there is an address: configured by hand, or by another program
 		if l.Up && len(l.Global) == 0 {
 			level = Fault
 		}
-		e.add(level, "sysctl", "sysctl -w net.ipv6.conf."+l.Name+".accept_ra=2", "%s forwards packets, so the kernel ignores Router Advertisements there: new prefixes and routers are not noticed", l.Name)
+		e.add(level, "sysctl", "sysctl -w net.ipv6.conf."+l.Name+".accept_ra=2", "%s forwards packets, so the kernel "+
+			"ignores Router Advertisements there: new prefixes and routers are not noticed", l.Name)
 	}
 	if f.LinksKnown && e.clean("sysctl") {
 		e.ok("sysctl", "no setting keeps Router Advertisements out")

@@ -10,13 +10,15 @@ import (
 	"roam/internal/control"
 )
 
-const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewall on the way drops destination options: docs/firewall.md"
+const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewall on the way drops destination " +
+	"options: docs/firewall.md"
 
 // lookPeer judges everything about one correspondent.
 func lookPeer(e *examination, f Facts) {
 	p := f.Peer
 	if p.Session == nil {
-		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s", p.Word, orNone(strings.Join(p.PendingPeer, ", ")))
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s",
+			p.Word, orNone(strings.Join(p.PendingPeer, ", ")))
 		return
 	}
 	lookIdentity(e, p)
@@ -40,7 +42,8 @@ func lookPeer(e *examination, f Facts) {
 	lookUpdates(e, p)
 	lookRefused(e, p)
 	if p.PathMTU > 0 && p.PathMTU < minimumMTU+16 {
-		e.add(Warning, "mtu", "", "the path takes packets of %d bytes at most: full ones have no room for the nonce", p.PathMTU)
+		e.add(Warning, "mtu", "", "the path takes packets of %d bytes at most: full ones have no room for the nonce",
+			p.PathMTU)
 	}
 }
 
@@ -51,7 +54,8 @@ func lookIdentity(e *examination, p *PeerFacts) {
 		at = append(at, l.L64.Prefix().String())
 	}
 	if len(at) == 0 {
-		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "%s is %v, and no locator of it is known", p.Word, s.NID)
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "%s is %v, and no locator of it is known",
+			p.Word, s.NID)
 		return
 	}
 	e.ok("peer", "%s is %v, at %s", p.Word, s.NID, strings.Join(at, ", "))
@@ -64,9 +68,11 @@ func lookResolved(e *examination, p *PeerFacts) {
 	case slices.Contains(p.Resolved, p.Session.Address):
 		e.ok("names", "applications find it as %s", p.Session.Address)
 	case len(p.Resolved) == 0:
-		e.add(Warning, "names", "see the findings about names above; ssh and the like can use the address "+p.Session.Address.String(), "the system's resolver does not know %s", p.Word)
+		e.add(Warning, "names", "see the findings about names above; ssh and the like can use the address "+
+			p.Session.Address.String(), "the system's resolver does not know %s", p.Word)
 	default:
-		e.add(Warning, "names", "see the findings about names above", "the system's resolver says that %s is %s, not the session address %s: sessions by that name may not move", p.Word, addresses(p.Resolved), p.Session.Address)
+		e.add(Warning, "names", "see the findings about names above", "the system's resolver says that %s is %s, not the "+
+			"session address %s: sessions by that name may not move", p.Word, addresses(p.Resolved), p.Session.Address)
 	}
 }
 
@@ -83,14 +89,19 @@ func addresses(list []netip.Addr) string {
 func lookPlain(e *examination, f Facts) {
 	p := f.Peer
 	echoed := p.Probed.Echo != nil && p.Probed.Echo.Answered
-	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`", f.Config.ILNP.FallbackLifetime)
+	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`",
+		f.Config.ILNP.FallbackLifetime)
 	switch why := p.Probed.WhyPlain; {
 	case why == ilnp.WhyNoILNP || why == ilnp.WhyRemembered && !echoed:
-		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
+		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce "+
+			"with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
 	case echoed || why == ilnp.WhyNoNonce:
-		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
+		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says "+
+			"nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move",
+			p.Word, echoTime(p.Probed.Echo))
 	default:
-		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
+		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets "+
+			"echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
 	}
 }
 
@@ -115,12 +126,16 @@ func lookPaths(e *examination, p *PeerFacts) {
 	}
 	switch {
 	case len(p.Probed.Paths) == 0:
-		e.add(Fault, "path", "see the findings about uplinks above", "there is no path to %s: this host has no locator to send from", p.Word)
+		e.add(Fault, "path", "see the findings about uplinks above",
+			"there is no path to %s: this host has no locator to send from", p.Word)
 	case answered == 0:
-		e.add(Fault, "path", "see that it is up (`roam` on it) and that the networks on the way let ICMPv6 echo requests with destination options pass: docs/firewall.md", "no path to %s answers: tried %s", p.Word, strings.Join(silent, "; "))
+		e.add(Fault, "path", "see that it is up (`roam` on it) and that the networks on the way let ICMPv6 echo requests "+
+			"with destination options pass: docs/firewall.md", "no path to %s answers: tried %s", p.Word,
+			strings.Join(silent, "; "))
 	default:
 		for _, s := range silent {
-			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that lets only answers in: docs/howto/paths.md", "%s does not answer", s)
+			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that lets "+
+				"only answers in: docs/howto/paths.md", "%s does not answer", s)
 		}
 	}
 	if answered > 0 {
@@ -135,7 +150,8 @@ func pathText(p control.Path) string {
 // lookForm tells of a correspondent that is another stack, by what it uses.
 func lookForm(e *examination, p *PeerFacts) {
 	if p.Session.Checksum == ilnp.RuleRFC6741.String() {
-		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP and UDP checksums will refuse these packets")
+		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP "+
+			"and UDP checksums will refuse these packets")
 	}
 	switch p.Session.UpdateForm {
 	case "draft":

@@ -19,19 +19,22 @@ func lookHosts(e *examination, f Facts) {
 			e.add(Warning, "hosts", "`roam config check` names all", "%d more lines are skipped", len(f.HostsFaults)-i)
 			break
 		}
-		e.add(Warning, "hosts", "correct the line, then `roam config reload`; one that was added goes with `roam remove NID`", "a line is skipped: %v", fault)
+		e.add(Warning, "hosts", "correct the line, then `roam config reload`; one that was added goes with `roam remove NID`",
+			"a line is skipped: %v", fault)
 	}
 	if f.Daemon == nil {
 		return
 	}
 	for _, fault := range f.Daemon.Faults {
 		if fault.Line == 0 {
-			e.add(Warning, "hosts", "see that it is a file that root can read, then `roam config reload`", "%v %s", fault.Place, fault.Message)
+			e.add(Warning, "hosts", "see that it is a file that root can read, then `roam config reload`", "%v %s",
+				fault.Place, fault.Message)
 			return
 		}
 	}
 	if n := len(f.Daemon.Faults); n > 0 && len(f.HostsFaults) == 0 {
-		e.add(Warning, "hosts", "roam config reload", "%s; by now all lines can be used", control.SkippedWarning(f.Daemon.Faults))
+		e.add(Warning, "hosts", "roam config reload", "%s; by now all lines can be used",
+			control.SkippedWarning(f.Daemon.Faults))
 	}
 }
 
@@ -50,7 +53,8 @@ func lookPlainSessions(e *examination, f Facts) {
 		if len(s.Names) > 0 {
 			name = s.Names[0]
 		}
-		e.add(Warning, "session", "roam doctor "+name, "the session with %s is plain IPv6 and does not move: %s", name, cmp.Or(s.WhyPlain, "the reason is not known"))
+		e.add(Warning, "session", "roam doctor "+name, "the session with %s is plain IPv6 and does not move: %s", name,
+			cmp.Or(s.WhyPlain, "the reason is not known"))
 	}
 	if n > mostLines {
 		e.add(Warning, "session", "`roam session show` lists them", "%d more sessions are plain IPv6", n-mostLines)
@@ -70,13 +74,15 @@ func lookNotAdmitted(e *examination, f Facts) {
 			break
 		}
 		e.add(Note, "refused", "if it is a peer of yours: `roam export` there, and `roam add LINE` here",
-			"a node that nobody knows here wants a session: %s at %s, last at %s", s.NID, s.Address, s.Last.Format(time.TimeOnly))
+			"a node that nobody knows here wants a session: %s at %s, last at %s", s.NID, s.Address,
+			s.Last.Format(time.TimeOnly))
 	}
 	if f.Refused == 0 || len(f.Daemon.NotAdmitted) > 0 {
 		return
 	}
 	e.add(Note, "refused", "if a peer has only plain IPv6 with this host: `roam export` there, and `roam add LINE` here",
-		"this host has sent %d ICMPv6 Parameter Problems since boot: with one of these a host is refused that wants a session and is not known here", f.Refused)
+		"this host has sent %d ICMPv6 Parameter Problems since boot: with one of these a host is refused that wants a "+
+			"session and is not known here", f.Refused)
 }
 
 // missingHalf is what to do where a peer refuses our nonce: it may have Roam and not
@@ -85,5 +91,6 @@ func missingHalf(p *PeerFacts, again string) string {
 	if p.Export == "" {
 		return again
 	}
-	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export, again)
+	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export,
+		again)
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // DoPolicy is what to do about a policy that obstructs a link.
-const DoPolicy = "nothing, if that is meant; else let the policy leave these addresses out, or set uplinks.ignore_policy = true: docs/howto/vpn.md"
+const DoPolicy = "nothing, if that is meant; else let the policy leave these addresses out, or set " +
+	"uplinks.ignore_policy = true: docs/howto/vpn.md"
 
 // Obstacle says what a policy of this host keeps off a link.
 func Obstacle(o control.Obstructed) string {
@@ -38,7 +39,8 @@ func lookPolicies(e *examination, f Facts) {
 	switch {
 	case !e.clean("policy"):
 	case f.Config.Uplinks.IgnorePolicy:
-		e.add(Note, "policy", "", "uplinks.ignore_policy is set: sessions leave by their links whatever policies of IPsec and routing say")
+		e.add(Note, "policy", "", "uplinks.ignore_policy is set: sessions leave by their links whatever policies of IPsec "+
+			"and routing say")
 	case f.Daemon.Policies:
 		e.ok("policy", "the policies of IPsec and routing, and the tunnels, of this host leave sessions alone")
 	default:

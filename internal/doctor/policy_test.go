@@ -20,12 +20,15 @@ func TestPolicies(t *testing.T) {
 		level  Level
 		words  []string
 	}{
-		"none":                       {control.Status{}, false, OK, []string{"no policy"}},
-		"some that leave us alone":   {control.Status{Policies: true}, false, OK, []string{"leave sessions alone"}},
-		"ignored":                    {control.Status{}, true, Note, []string{"ignore_policy"}},
-		"for some correspondents":    {control.Status{Policies: true, Obstructed: []control.Obstructed{some}}, false, Warning, []string{"eth0", "b, c and 3 more", "IPsec policy X"}},
-		"for all, on the only link":  {control.Status{Policies: true, Obstructed: []control.Obstructed{all}}, false, Fault, []string{"eth0", "anybody", "wg0"}},
-		"for all, on one of several": {control.Status{Policies: true, Obstructed: []control.Obstructed{{Link: "wlan0", L64: net, All: true}}}, false, Warning, []string{"wlan0"}},
+		"none":                     {control.Status{}, false, OK, []string{"no policy"}},
+		"some that leave us alone": {control.Status{Policies: true}, false, OK, []string{"leave sessions alone"}},
+		"ignored":                  {control.Status{}, true, Note, []string{"ignore_policy"}},
+		"for some correspondents": {control.Status{Policies: true, Obstructed: []control.Obstructed{some}}, false, Warning,
+			[]string{"eth0", "b, c and 3 more", "IPsec policy X"}},
+		"for all, on the only link": {control.Status{Policies: true, Obstructed: []control.Obstructed{all}}, false, Fault,
+			[]string{"eth0", "anybody", "wg0"}},
+		"for all, on one of several": {control.Status{Policies: true,
+			Obstructed: []control.Obstructed{{Link: "wlan0", L64: net, All: true}}}, false, Warning, []string{"wlan0"}},
 	} {
 		var e examination
 		f := Facts{Daemon: &c.status, Locators: []control.Locator{at}}

@@ -95,16 +95,21 @@ func Write(w io.Writer, s Snapshot) error {
 	p.single("roam_sessions_dead", "gauge", "Sessions of which no path works at present.", float64(s.Dead))
 	p.family("roam_locator", "gauge", "1 for each locator of this host, in its present state.")
 	for _, l := range s.Locators {
-		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled", strconv.FormatBool(l.Disabled))
+		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled",
+			strconv.FormatBool(l.Disabled))
 	}
-	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger", s.Handoffs)
+	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger",
+		s.Handoffs)
 	p.histogram("roam_handoff_seconds", "From the change of the active set to the last acknowledgement.", s.HandoffTime)
-	p.histogram("roam_update_rtt_seconds", "From a Locator Update to its acknowledgement, retransmissions included.", s.UpdateRTT)
-	p.single("roam_updates_sent_total", "counter", "Locator Updates sent, retransmissions included.", float64(s.UpdatesSent))
+	p.histogram("roam_update_rtt_seconds", "From a Locator Update to its acknowledgement, retransmissions included.",
+		s.UpdateRTT)
+	p.single("roam_updates_sent_total", "counter", "Locator Updates sent, retransmissions included.",
+		float64(s.UpdatesSent))
 	p.single("roam_updates_failed_total", "counter", "Locator Updates that were given up.", float64(s.UpdatesFailed))
 	p.single("roam_peer_moves_total", "counter", "Moves of correspondents that were followed.", float64(s.PeerMoves))
 	p.single("roam_fallbacks_total", "counter", "Sessions that fell back to plain IPv6.", float64(s.FellBack))
-	p.single("roam_skipped_lines", "gauge", "Lines of the hosts file and of the added peers that have a fault.", float64(s.SkippedLines))
+	p.single("roam_skipped_lines", "gauge", "Lines of the hosts file and of the added peers that have a fault.",
+		float64(s.SkippedLines))
 	for _, c := range s.Counters {
 		p.single("roam_"+c.Name+"_total", "counter", c.Meaning, float64(c.Value))
 	}

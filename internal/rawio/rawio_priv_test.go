@@ -87,7 +87,8 @@ func TestSendLeavesByTheNamedLink(t *testing.T) {
 		routers[up], heard[up] = r, frames(t, r, "lan")
 	}
 	// A neighbour needs a usable link-local address to ask from.
-	testutil.Eventually(t, soon, func() bool { return host.Run("ip", "-6", "addr", "show", "tentative") == "" }, "addresses usable")
+	testutil.Eventually(t, soon, func() bool { return host.Run("ip", "-6", "addr", "show", "tentative") == "" },
+		"addresses usable")
 	s := openIn(t, host)
 	dst := net.ParseIP("2001:db8:ffff::9")
 	const burst = 50
@@ -170,7 +171,8 @@ func TestInjectAndResend(t *testing.T) {
 	if err := s.Resend(device, mac, whole(own, other, "for the plane")); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 }, "far end saw what was retransmitted")
+	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 },
+		"far end saw what was retransmitted")
 }
 
 func hardware(t *testing.T, n *nettest.NS, link string) net.HardwareAddr {

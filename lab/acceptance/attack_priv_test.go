@@ -283,7 +283,8 @@ func first(kind string, src, dst roam.ILV, nonce ilnpwire.Nonce) []byte {
 	case "ping":
 		b, err = ilnpwire.BuildEcho(src, dst, nonce, true, 7, 1, make([]byte, 16))
 	case "update":
-		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(src.L64, 10, 600)}}
+		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement,
+			Locators: []ilnpwire.LocatorEntry{entry(src.L64, 10, 600)}}
 		b, err = ilnpwire.BuildUpdate(src, dst, nonce, lu)
 	case "udp":
 		transport(ip6.UDP, append(binary.BigEndian.AppendUint16(ports, 8+5), 0, 0, 's', 'p', 'o', 'o', 'f'))

@@ -100,7 +100,8 @@ func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, t
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for i := range uint32(sentToCN) {
-		if _, err := out.Write(binary.BigEndian.AppendUint32(nil, i)); err != nil && !strings.Contains(err.Error(), "refused") {
+		if _, err := out.Write(binary.BigEndian.AppendUint32(nil, i)); err != nil &&
+			!strings.Contains(err.Error(), "refused") {
 			t.Fatal(err)
 		}
 		<-tick.C

@@ -36,7 +36,8 @@ func TestDestroyedByRecord(t *testing.T) {
 	w.must("x", "ping", "-6", "-c", "2", "-i", "0.2", "-W", "2", "a")
 	a.reaches("b", "established") // so the newcomer is, for now
 	toB := leaks{heard: atB, taps: []*wiretap{w.tap(t, w.r0, "b1")}}
-	tcp, udp := w.stream(t, "a", "tcp6", w.session("b").String(), claimPort), w.stream(t, "a", "udp6", w.session("b").String(), claimPort)
+	tcp, udp := w.stream(t, "a", "tcp6", w.session("b").String(), claimPort),
+		w.stream(t, "a", "udp6", w.session("b").String(), claimPort)
 	from := w.talk(t, "x", "tcp6", "a", claimPort)
 	from.echoed(t, "from the newcomer")
 
@@ -54,7 +55,8 @@ func TestDestroyedByRecord(t *testing.T) {
 	}
 	heard := atA.text()
 	_, _ = fmt.Fprintln(from.in, "once more") // the connection has ended, or goes nowhere
-	if testutil.Wait(time.Second, func() bool { return from.heard("once more") }) || strings.Contains(strings.TrimPrefix(atA.text(), heard), "once more") {
+	if testutil.Wait(time.Second, func() bool { return from.heard("once more") }) ||
+		strings.Contains(strings.TrimPrefix(atA.text(), heard), "once more") {
 		t.Errorf("a connection that the newcomer made goes on: %q", from.out.text())
 	}
 }

@@ -58,7 +58,8 @@ func advertiseMain(args []string) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, 255); err != nil {
 		return err
 	}
-	b := []byte{134, 0, 0, 0, 64, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, byte(prefix.Bits()), 0xc0, 0, 0, 7, 8, 0, 0, 7, 8, 0, 0, 0, 0}
+	b := []byte{134, 0, 0, 0, 64, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, byte(prefix.Bits()), 0xc0, 0, 0, 7,
+		8, 0, 0, 7, 8, 0, 0, 0, 0}
 	to := &unix.SockaddrInet6{Addr: netip.MustParseAddr("ff02::1").As16(), ZoneId: uint32(link.Index)}
 	return unix.Sendto(fd, append(b, prefix.Addr().AsSlice()...), 0, to)
 }
@@ -113,7 +114,8 @@ func vethsMain(args []string) error {
 	}
 	var lines strings.Builder
 	for i := first; i < first+count; i++ {
-		fmt.Fprintf(&lines, "link add g%d address %v type veth peer name g%dx\nlink set g%dx up\nlink set g%d up\n", i, net.HardwareAddr(nearMAC[:]), i, i, i)
+		fmt.Fprintf(&lines, "link add g%d address %v type veth peer name g%dx\nlink set g%dx up\nlink set g%d up\n", i,
+			net.HardwareAddr(nearMAC[:]), i, i, i)
 	}
 	batch := exec.Command("ip", "-batch", "-")
 	batch.Stdin = strings.NewReader(lines.String())

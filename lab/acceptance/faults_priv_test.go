@@ -202,7 +202,8 @@ func faultyReload(t *testing.T, n *host) {
 func untouched(t *testing.T, n *host, before node.Status) {
 	t.Helper()
 	after := n.status()
-	if after.PID != before.PID || after.Mode != before.Mode || after.State != before.State || !slices.Equal(n.active(), []string{"net1"}) {
+	if after.PID != before.PID || after.Mode != before.Mode || after.State != before.State ||
+		!slices.Equal(n.active(), []string{"net1"}) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 }
@@ -227,7 +228,8 @@ func faultyHosts(t *testing.T, n *host) {
 			t.Fatal(err)
 		}
 		_, diag, err := n.command("config", "reload")
-		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.Hosts(), line)) || !strings.Contains(diag, c.word) {
+		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.Hosts(), line)) ||
+			!strings.Contains(diag, c.word) {
 			t.Errorf("reload with %q: status %d: %s", c.line, exitStatus(err), diag)
 		}
 	}
@@ -261,7 +263,8 @@ func tooManyHosts(t *testing.T, n *host) {
 func notRoot(t *testing.T, w *world, n *host) {
 	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"}
 	for _, argv := range [][]string{
-		{binaries.Roamd, "--config", n.Config}, {binaries.Roam, "--config", n.Config, "up"}, {binaries.Roam, "--config", n.Config, "down"},
+		{binaries.Roamd, "--config", n.Config}, {binaries.Roam, "--config", n.Config, "up"},
+		{binaries.Roam, "--config", n.Config, "down"},
 	} {
 		out, err := w.run(n.name, append(slices.Clone(nobody), argv...)...)
 		if exitStatus(err) != 1 || !strings.Contains(out, "root") {
@@ -289,7 +292,8 @@ print("ready", flush=True); signal.pause()`
 	testutil.Eventually(t, patience, func() bool { return strings.Contains(out.text(), "ready") }, "another resolver")
 	n.start()
 	s := n.status()
-	if s.State != "degraded" || len(s.Warnings) == 0 || !strings.Contains(strings.Join(s.Warnings, " "), node.Resolver.String()+":53") {
+	if s.State != "degraded" || len(s.Warnings) == 0 ||
+		!strings.Contains(strings.Join(s.Warnings, " "), node.Resolver.String()+":53") {
 		t.Errorf("status %+v", s)
 	}
 	t.Logf("warnings: %q", s.Warnings)

@@ -29,7 +29,8 @@ func (h *host) learned(peer string) map[string]any {
 			continue
 		}
 		out := map[string]any{}
-		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form", "option_on", "encapsulation", "spread", "since"} {
+		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form",
+			"option_on", "encapsulation", "spread", "since"} {
 			if out[name] = s[name]; s[name] == nil {
 				h.w.t.Fatalf("the session shows no %s: %v", name, s)
 			}

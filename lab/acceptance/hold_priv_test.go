@@ -228,8 +228,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// run makes so many rounds of set-ups, and returns how many bursts came out of order. On a path that loses what has options, with Roam
-// or without, TCP and ping have to get through.
+// run makes so many rounds of set-ups, and returns how many bursts came out of order. On a path
+// that loses what has options, with Roam or without, TCP and ping have to get through.
 func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 	ways := []string{"udp", "tcp", "ping", "segmented"}
 	if lossy {
@@ -239,7 +239,8 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 	var held uint64
 	sink := &said{}
 	h.w.agent(t, "a", sink, "sink", netip.AddrPortFrom(netip.IPv6Unspecified(), holdPort).String())
-	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(sink.text(), "ready") }, "the server of datagrams")
+	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(sink.text(), "ready") },
+		"the server of datagrams")
 	for round := range rounds {
 		if round > 0 {
 			if err := h.anew(); err != nil {

@@ -67,7 +67,8 @@ func (h *host) start() *host {
 	if err := h.Start(h.w.top.Context()); err != nil {
 		h.w.t.Fatal(err)
 	}
-	testutil.Eventually(h.w.t, patience, func() bool { return h.Over() || len(h.active()) > 0 }, "roamd on "+h.name+" has an active locator")
+	testutil.Eventually(h.w.t, patience, func() bool { return h.Over() || len(h.active()) > 0 }, "roamd on "+h.name+
+		" has an active locator")
 	if h.Over() {
 		h.w.t.Fatalf("roamd on %s ended at once", h.name)
 	}

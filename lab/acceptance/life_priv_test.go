@@ -54,7 +54,8 @@ func TestLife(t *testing.T) {
 
 // volatile matches what changes by itself: what is left of lifetimes, and
 // kernel figures that count.
-var volatile = regexp.MustCompile(` (expires \d+sec|valid_lft \w+|preferred_lft \w+)|^/proc/sys/net/netfilter/nf_conntrack_count.*$`)
+var volatile = regexp.MustCompile(
+	` (expires \d+sec|valid_lft \w+|preferred_lft \w+)|^/proc/sys/net/netfilter/nf_conntrack_count.*$`)
 
 // settledState is hostState when duplicate detection is over: what it changes is
 // not ours.
@@ -151,7 +152,8 @@ func ownRoutes(t *testing.T, w *world, before []string) {
 		}
 	}
 	for _, line := range before {
-		if strings.Contains(line, " via ") && strings.Contains(line, "dev net") && !strings.Contains(now, strings.Fields(line)[0]) {
+		if strings.Contains(line, " via ") && strings.Contains(line, "dev net") &&
+			!strings.Contains(now, strings.Fields(line)[0]) {
 			t.Errorf("route gone: %s", line)
 		}
 	}

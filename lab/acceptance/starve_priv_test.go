@@ -74,7 +74,8 @@ func (w *world) received(name, ifname string) int {
 			Rx struct{ Packets int }
 		} `json:"stats64"`
 	}
-	if err := json.Unmarshal([]byte(w.must(name, "ip", "-j", "-s", "link", "show", "dev", ifname)), &links); err != nil || len(links) != 1 {
+	if err := json.Unmarshal([]byte(w.must(name, "ip", "-j", "-s", "link", "show", "dev", ifname)), &links); err != nil ||
+		len(links) != 1 {
 		w.t.Fatalf("statistics of %s: %v", ifname, err)
 	}
 	return links[0].Stats.Rx.Packets
@@ -308,7 +309,8 @@ func TestStarveLocal(t *testing.T) {
 func TestStarveFull(t *testing.T) {
 	const sessions = 256 // the least that can be configured
 	w := newWorld(t, "full", starveDelay, place{"b", 1, true}, place{"a", 1, false})
-	a := w.newHost("a", settings{accept: "any", hosts: w.hostsFile("b"), more: fmt.Sprintf("[ilnp]\nmax_sessions = %d\n", sessions)}).start()
+	a := w.newHost("a", settings{accept: "any", hosts: w.hostsFile("b"),
+		more: fmt.Sprintf("[ilnp]\nmax_sessions = %d\n", sessions)}).start()
 	w.newHost("b", settings{accept: "known", hosts: w.hostsFile("a")}).start()
 	w.echo(t, "b", claimPort)
 	s := w.stage(t)

@@ -40,13 +40,15 @@ func (s *roamSystem) Leaving(ctx context.Context, e *End, link string) error {
 		}
 		out, in := l.Counters(linkem.AB), l.Counters(linkem.BA)
 		now := out.Frames + in.Frames
-		if handedOver(e.Node.Events()) && now-frames <= quietFrames && out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
+		if handedOver(e.Node.Events()) && now-frames <= quietFrames &&
+			out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
 			break
 		}
 		frames = now
 	}
 	if waited := time.Since(began); waited > time.Second {
-		s.log("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(), fmt.Sprint(waited.Round(10*time.Millisecond)))
+		s.log("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(),
+			fmt.Sprint(waited.Round(10*time.Millisecond)))
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
 			if err := ip(ctx, e.Host, "-6", "route", "add", p.String(), "dev", link, "table", tableOf(i)); err != nil {
 				return nil, err
 			}
-			if err := ip(ctx, e.Host, "-6", "route", "add", "default", "via", p.Addr().Next().String(), "dev", link, "table", tableOf(i)); err != nil {
+			if err := ip(ctx, e.Host, "-6", "route", "add", "default", "via", p.Addr().Next().String(), "dev", link, "table",
+				tableOf(i)); err != nil {
 				return nil, err
 			}
 			if err := ip(ctx, e.Host, "-6", "rule", "add", "from", p.String(), "table", tableOf(i)); err != nil {
@@ -74,7 +75,8 @@ func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(i+1), "subflow", "fullmesh"); err != nil {
+			if err := ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(i+1), "subflow",
+				"fullmesh"); err != nil {
 				return nil, err
 			}
 		}

@@ -159,7 +159,13 @@ func BenchmarkReboot(b *testing.B) {
 		ctx, cancel := context.WithTimeout(b.Context(), within)
 		defer cancel()
 		began := time.Now()
-		c, err := workload.StartTCP(ctx, to, from, b.TempDir(), workload.TCPOptions{Name: "new", Target: name, Port: port, Size: 100, Every: tcpEvery})
+		c, err := workload.StartTCP(ctx, to, from, b.TempDir(), workload.TCPOptions{
+			Name:   "new",
+			Target: name,
+			Port:   port,
+			Size:   100,
+			Every:  tcpEvery,
+		})
 		must(b, err)
 		flowing(b, c)
 		took := time.Since(began)

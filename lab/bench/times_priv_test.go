@@ -155,7 +155,8 @@ func BenchmarkConnectWithoutILNP(b *testing.B) {
 			w := newWorld(b, 1, linkem.Params{Delay: farAway})
 			const idle = 10 * time.Second
 			w.more = fmt.Sprintf("[ilnp]\nidle_timeout = %q\n", idle)
-			must(b, w.cn.AddAddr("net", netip.PrefixFrom(roam.ILV{L64: roam.ILVFromAddr(netCN.Addr()).L64, NID: nidCN}.Addr(), 64)))
+			must(b, w.cn.AddAddr("net", netip.PrefixFrom(roam.ILV{L64: roam.ILVFromAddr(netCN.Addr()).L64, NID: nidCN}.Addr(),
+				64)))
 			w.mnNode = w.startOn(b, w.mn, nidMN, "soft", w.more, "net1")
 			serve(b, w.cn, connectPort)
 			if c.drops {

@@ -182,7 +182,10 @@ func TestCounts(t *testing.T) {
 	env.Stalled = func(Span) float64 { ms := first; first = 0; return ms }
 	windows := []Span{{at(100), at(190)}, {at(10), at(90)}, {at(110), at(120)}} // the first attempt is discarded
 	for _, name := range []string{"a", "b"} {                                   // side by side, for all that they say
-		if _, err := Cell(env, name, func(w *Window) (int, error) { w.Span, windows = windows[0], windows[1:]; return 0, nil }); err != nil {
+		if _, err := Cell(env, name, func(w *Window) (int, error) {
+			w.Span, windows = windows[0], windows[1:]
+			return 0, nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,7 +207,8 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	again := &Env{View: &live.View{}, Cells: env.Cells}
-	if _, err := Cell(again, "a", func(*Window) (int, error) { return 0, nil }); err != nil || again.Kept.Counts(Span{at(20), at(30)}) {
+	if _, err := Cell(again, "a", func(*Window) (int, error) { return 0, nil }); err != nil ||
+		again.Kept.Counts(Span{at(20), at(30)}) {
 		t.Errorf("a stall while nothing but cells of before were read counts (%v)", err)
 	}
 }

@@ -27,7 +27,8 @@ type Preset struct {
 	LeavesOut []string       `json:"leaves_out,omitempty"` // what it shortens or cannot judge, in words
 	Repeats   int            `json:"repeats,omitempty"`    // how often a disturbed run is repeated at most
 	About     string         `json:"about"`
-	Seconds   float64        `json:"seconds,omitempty"` // how long one run takes, about; for the progress bar and `make lab`
+	// how long one run takes, about; for the progress bar and `make lab`
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Declaration is the content of a params.json.

@@ -112,7 +112,8 @@ func removal(w *world) {
 	}
 	w.installed()
 	seen := w.machine()
-	for _, name := range []string{"links", "addresses", "routes", "sysctls", "resolver", "mounts", "pins", "processes", "units", "kept files", "accounts"} {
+	for _, name := range []string{"links", "addresses", "routes", "sysctls", "resolver", "mounts", "pins", "processes",
+		"units", "kept files", "accounts"} {
 		if seen[name] == before[name] {
 			w.t.Errorf("%s do not show that Roam is there:\n%s", name, seen[name])
 		}

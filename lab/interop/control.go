@@ -109,7 +109,14 @@ func (p *Peer) Pongs() int {
 // answerEcho answers under the checksum rule of the request.
 func (p *Peer) answerEcho(s *session, q packet, nidsOnly bool) {
 	p.renew(s)
-	a := packet{src: q.dst, dst: q.src, proto: protoICMP, body: slices.Clone(q.body), nonce: s.own, beside: p.stack.Options}
+	a := packet{
+		src:    q.dst,
+		dst:    q.src,
+		proto:  protoICMP,
+		body:   slices.Clone(q.body),
+		nonce:  s.own,
+		beside: p.stack.Options,
+	}
 	a.body[0] = icmpEchoReply
 	p.link.write(a.bytes(nidsOnly, otherHops))
 }
@@ -161,7 +168,8 @@ func (p *Peer) handleAck(s *session, u locatorUpdate) {
 // option (RFC 8200 §4.2).
 func (p *Peer) refuseOption(q packet) {
 	const icmpParameter, codeOption, at, leastMTU, headers = 4, 2, ipLen + 2, 1280, 8 + ipLen
-	body := append([]byte{icmpParameter, codeOption, 0, 0, 0, 0, 0, at}, bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
+	body := append([]byte{icmpParameter, codeOption, 0, 0, 0, 0, 0, at},
+		bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
 	a := packet{src: q.dst, dst: q.src, proto: protoICMP, body: body}
 	p.link.write(a.bytes(false, otherHops))
 }
@@ -169,6 +177,7 @@ func (p *Peer) refuseOption(q packet) {
 // answerClosedPort sends the error of RFC 4443 §3.1 about a datagram.
 func (p *Peer) answerClosedPort(s *session, q packet) {
 	const codePort, leastMTU, headers = 4, 1280, 8 + ipLen + 24
-	body := append([]byte{icmpUnreachable, codePort, 0, 0, 0, 0, 0, 0}, bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
+	body := append([]byte{icmpUnreachable, codePort, 0, 0, 0, 0, 0, 0},
+		bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
 	p.sendFrom(q.dst, s, q.src.l64, protoICMP, body)
 }

@@ -61,7 +61,8 @@ func TestControlInKind(t *testing.T) {
 
 // pinged reports whether the peer answers a ping of an application on Roam's host.
 func (w *world) pinged() bool {
-	out, err := w.mn.Command(w.ctx, "ping", "-6", "-n", "-c", "1", "-W", "1", sessionAddr(nidPeer).String()).CombinedOutput()
+	out, err := w.mn.Command(w.ctx, "ping", "-6", "-n", "-c", "1", "-W", "1",
+		sessionAddr(nidPeer).String()).CombinedOutput()
 	if err != nil {
 		w.Logf("%s", out)
 	}

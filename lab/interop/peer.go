@@ -56,7 +56,15 @@ func Start(router *topo.Host, ifname string, nid uint64, locators []uint64, s St
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{stack: s, nid: nid, link: l, done: make(chan struct{}), locators: locators, datagram: map[uint16]int{}, heard: map[uint16]func([]byte){}}
+	p := &Peer{
+		stack:    s,
+		nid:      nid,
+		link:     l,
+		done:     make(chan struct{}),
+		locators: locators,
+		datagram: map[uint16]int{},
+		heard:    map[uint16]func([]byte){},
+	}
 	p.forget()
 	go p.receive()
 	go p.repeat()

@@ -110,7 +110,8 @@ func (w *world) serve(t *testing.T, port, size int) {
 // that follows, so that a peer which takes the first one it sees for ours has its
 // Locator Update acknowledged.
 func TestClosedPort(t *testing.T) {
-	for name, s := range map[string]Stack{"answers echo": {NonceAlways: true}, "answers none": {NonceAlways: true, NoEchoAnswer: true}} {
+	for name, s := range map[string]Stack{"answers echo": {NonceAlways: true},
+		"answers none": {NonceAlways: true, NoEchoAnswer: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "soft", "", s)
 			w.listen(7001)

@@ -19,18 +19,22 @@ type Stack struct {
 	OrdinaryControlToo bool // with ControlOverNIDs: takes ordinary ones too, and answers such an echo in kind
 
 	// Plain IPv6.
-	Disabled            bool // it has no ILNP: a nonce is an unknown option, and all that it begins is plain
-	BeginsPlain         bool // what it begins is plain IPv6, though it answers ILNP: a stack with ILNP half disabled
-	ServesPlain         bool // packets without nonce outside a session are answered without one, under ordinary checksums
-	PlainUDPReplies     bool // UDP that came with a nonce is answered without one, under the ordinary checksum
-	PlainSYNACKOverNIDs bool // a SYN without nonce is answered without one, the checksum over NIDs; with ServesPlain or without
+	Disabled        bool // it has no ILNP: a nonce is an unknown option, and all that it begins is plain
+	BeginsPlain     bool // what it begins is plain IPv6, though it answers ILNP: a stack with ILNP half disabled
+	ServesPlain     bool // packets without nonce outside a session are answered without one, under ordinary checksums
+	PlainUDPReplies bool // UDP that came with a nonce is answered without one, under the ordinary checksum
+	// a SYN without nonce is answered without one, the checksum over NIDs; with ServesPlain or without
+	PlainSYNACKOverNIDs bool
 
 	// Locator Updates.
-	DraftUpdates         bool // Locator Updates have code 7 and entries of 16 bytes
-	Code0Entries16LE     bool // they have code 0 and entries of 16 bytes, values of 32 bits, little-endian; the first locator counts
-	KnownSource          bool // takes a Locator Update only from a locator that it knows
-	NeverAcks            bool // neither takes nor acknowledges any Locator Update
-	UnknownSourceDropped bool // takes no packet from a locator that it does not know, the right nonce or not, but Locator Updates
+	DraftUpdates bool // Locator Updates have code 7 and entries of 16 bytes
+	// they have code 0 and entries of 16 bytes, values of 32 bits, little-endian; the first locator
+	// counts
+	Code0Entries16LE bool
+	KnownSource      bool // takes a Locator Update only from a locator that it knows
+	NeverAcks        bool // neither takes nor acknowledges any Locator Update
+	// takes no packet from a locator that it does not know, the right nonce or not, but Locator Updates
+	UnknownSourceDropped bool
 	OneLocator           bool // sends to one locator of a set, the first best; others take turns
 	AckToNewest          bool // acknowledges to the first locator listed, not to where the update came from
 
@@ -42,7 +46,13 @@ type Stack struct {
 
 // disabled returns the stack of the same host without ILNP.
 func (s Stack) disabled() Stack {
-	return Stack{Disabled: true, BeginsPlain: true, ServesPlain: true, PortUnreachable: s.PortUnreachable, NoEchoAnswer: s.NoEchoAnswer}
+	return Stack{
+		Disabled:        true,
+		BeginsPlain:     true,
+		ServesPlain:     true,
+		PortUnreachable: s.PortUnreachable,
+		NoEchoAnswer:    s.NoEchoAnswer,
+	}
 }
 
 // Counts are what a Peer saw, and why it dropped packets.

@@ -17,17 +17,25 @@ var stacks = map[string]struct {
 	options string
 }{
 	"linux 4.9, duality": {
-		Stack{NonceAlways: true, NIDChecksums: true, DraftUpdates: true, KnownSource: true, AckToNewest: true, FirstPingLost: true},
+		Stack{
+			NonceAlways:   true,
+			NIDChecksums:  true,
+			DraftUpdates:  true,
+			KnownSource:   true,
+			AckToNewest:   true,
+			FirstPingLost: true,
+		},
 		"nonce=always lu-order=old",
 	},
 	"linux 3.9, handoff": {
 		Stack{NonceAlways: true, NIDChecksums: true, OneLocator: true, FirstPingLost: true},
 		"nonce=always",
 	},
-	"the same, not named as one": {Stack{NonceAlways: true, NIDChecksums: true, OneLocator: true, FirstPingLost: true}, ""},
-	"one nonce for both":         {Stack{NonceAlways: true, NIDChecksums: true, OneNonce: true}, ""},
-	"least nonces":               {Stack{NonceOnce: true, OneLocator: true}, ""},
-	"least, over NIDs":           {Stack{NonceOnce: true, NIDChecksums: true}, ""},
+	"the same, not named as one": {Stack{NonceAlways: true, NIDChecksums: true, OneLocator: true, FirstPingLost: true},
+		""},
+	"one nonce for both": {Stack{NonceAlways: true, NIDChecksums: true, OneNonce: true}, ""},
+	"least nonces":       {Stack{NonceOnce: true, OneLocator: true}, ""},
+	"least, over NIDs":   {Stack{NonceOnce: true, NIDChecksums: true}, ""},
 }
 
 // Unmodified applications on Roam's host speak with each stack, over TCP and

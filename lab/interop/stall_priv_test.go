@@ -17,10 +17,11 @@ import (
 const (
 	stallMinutes = "ROAM_STALL_MINUTES" // how long it runs, in the environment; else stallBrief
 	stallBrief   = 15 * time.Second
-	stallMost    = 4 * time.Second // in which a round trip of a connection must end: a hand-off costs a time-out of 1 s at most
-	stallMoves   = time.Second
-	stallPauses  = 2 * time.Second // between pauses in which the peer renews its nonce
-	stallRenew   = time.Second
+	// in which a round trip of a connection must end: a hand-off costs a time-out of 1 s at most
+	stallMost   = 4 * time.Second
+	stallMoves  = time.Second
+	stallPauses = 2 * time.Second // between pauses in which the peer renews its nonce
+	stallRenew  = time.Second
 )
 
 // TestNoConnectionStandsStill keeps two TCP connections busy, one begun from either
@@ -40,8 +41,9 @@ func TestNoConnectionStandsStill(t *testing.T) {
 		stack   Stack
 		options string
 	}{
-		"found":  {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true}, ""},
-		"listed": {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true}, "checksum=rfc6741 nonce=always"},
+		"found": {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true}, ""},
+		"listed": {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true},
+			"checksum=rfc6741 nonce=always"},
 	} {
 		t.Run(name, func(t *testing.T) { newStall(t, c.options, c.stack).run(last / 2) })
 	}

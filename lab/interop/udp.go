@@ -7,7 +7,8 @@ func (p *Peer) handleUDP(s *session, q packet) {
 	from, to := binary.BigEndian.Uint16(q.body), binary.BigEndian.Uint16(q.body[2:])
 	switch {
 	case to == EchoPort && p.stack.PlainUDPReplies:
-		p.sendUDP(&session{nid: s.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}, to, from, q.body[8:])
+		p.sendUDP(&session{nid: s.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}, to, from,
+			q.body[8:])
 	case to == EchoPort:
 		p.sendUDP(s, to, from, q.body[8:])
 	case p.stack.PortUnreachable && !p.serves(q.body):

@@ -81,7 +81,8 @@ func (l *Link) Play(ctx context.Context, start time.Time, schedule []Change) err
 // packets, or 64kB), reorder, control-first and cut (true or false), and seed.
 func ParseParams(settings []string, ab, ba Params) (Params, Params, error) {
 	if len(settings) == 0 {
-		return ab, ba, fmt.Errorf("change link: no setting: want down, up, or KEY=VALUE with one of %s", strings.Join(keys, ", "))
+		return ab, ba, fmt.Errorf("change link: no setting: want down, up, or KEY=VALUE with one of %s",
+			strings.Join(keys, ", "))
 	}
 	for _, s := range settings {
 		both := []*Params{&ab, &ba}

@@ -43,7 +43,8 @@ func tapAt(end string) (t *Tap, err error) {
 	at := strings.LastIndexByte(end, '/')
 	netns, name := end[:max(at, 0)], end[at+1:]
 	if name == "" || len(name) >= unix.IFNAMSIZ {
-		return nil, fmt.Errorf("end %q of a link: want NETNS/DEVICE with a device name of 1 to %d characters", end, unix.IFNAMSIZ-1)
+		return nil, fmt.Errorf("end %q of a link: want NETNS/DEVICE with a device name of 1 to %d characters", end,
+			unix.IFNAMSIZ-1)
 	}
 	if at >= 0 && !strings.Contains(netns, "/") {
 		netns = filepath.Join(namedNetns, netns)

@@ -55,7 +55,8 @@ func twoPrefixes(w *world) {
 func (w *world) dropAddresses(ifname string, l roam.L64) {
 	w.t.Helper()
 	// Those that duplicate detection still checks are not listed.
-	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs(ifname, l) >= 2 }, "ours and another address in "+l.String())
+	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs(ifname, l) >= 2 },
+		"ours and another address in "+l.String())
 	list, err := w.mn.Addrs(ifname)
 	if err != nil {
 		w.t.Fatal(err)
@@ -188,14 +189,16 @@ func addressOnly(w *world) {
 // their own, and their end is nobody's business.
 func privacy(w *world) {
 	l := numbered(7)
-	for key, value := range map[string]string{"use_tempaddr": "2", "temp_prefered_lft": "4", "temp_valid_lft": "6", "max_desync_factor": "0", "regen_max_retry": "1"} {
+	for key, value := range map[string]string{"use_tempaddr": "2", "temp_prefered_lft": "4", "temp_valid_lft": "6",
+		"max_desync_factor": "0", "regen_max_retry": "1"} {
 		if err := w.mn.Sysctl("net.ipv6.conf.default."+key, value); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	p := w.trip()
 	p.phase("a link with temporary addresses", 0, func() { w.plug("net2", 7); w.uses("net2", l) })
-	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs("net2", l) >= 3 }, "a temporary address beside the lasting one and ours")
+	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs("net2", l) >= 3 },
+		"a temporary address beside the lasting one and ours")
 	p.phase("temporary addresses come and go", 0, func() {
 		most := w.countAddrs("net2", l)
 		began := time.Now()

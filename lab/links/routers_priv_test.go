@@ -54,7 +54,11 @@ func shortLifetimes(w *world) {
 	if n, most := w.updates()-before, int(time.Since(began)/time.Second)+2; n > most {
 		w.t.Errorf("%d Locator Updates in %v", n, time.Since(began))
 	}
-	p.phase("it runs out", soonGone, func() { w.radios["tonet2"].stop(); delete(w.radios, "tonet2"); w.uses("net1", numbered(1)) })
+	p.phase("it runs out", soonGone, func() {
+		w.radios["tonet2"].stop()
+		delete(w.radios, "tonet2")
+		w.uses("net1", numbered(1))
+	})
 	p.end()
 	w.unplug("net2")
 }

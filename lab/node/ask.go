@@ -196,7 +196,8 @@ func (n *Node) WaitUsable(ctx context.Context, links ...string) error {
 func (n *Node) waitLocators(ctx context.Context, links []string, states ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return topo.WaitSparing(ctx, fmt.Sprintf("locators of %s on %v, %s", n.Host.Name(), links, strings.Join(states, " or ")), func() bool {
+	return topo.WaitSparing(ctx, fmt.Sprintf("locators of %s on %v, %s", n.Host.Name(), links,
+		strings.Join(states, " or ")), func() bool {
 		list, err := n.Locators(ctx)
 		if err != nil {
 			return false

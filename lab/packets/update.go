@@ -32,7 +32,8 @@ func (p Packet) Update() (u Update, ok bool) {
 	u.Ack = b[5] == 2
 	for i := range int(b[4]) {
 		e := b[8+12*i:]
-		u.Locators = append(u.Locators, Locator{roam.L64(binary.BigEndian.Uint64(e)), binary.BigEndian.Uint16(e[8:]), binary.BigEndian.Uint16(e[10:])})
+		u.Locators = append(u.Locators, Locator{roam.L64(binary.BigEndian.Uint64(e)), binary.BigEndian.Uint16(e[8:]),
+			binary.BigEndian.Uint16(e[10:])})
 	}
 	return u, true
 }

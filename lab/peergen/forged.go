@@ -93,7 +93,11 @@ func (f *Forger) update(dst roam.ILV) ilnpwire.LocatorUpdate {
 		lu.Code = 1 + uint8(f.Random.IntN(7))
 	}
 	for _, l := range []roam.L64{f.Own.L64, f.Victims[0].L64, dst.L64}[:1+f.Random.IntN(3)] {
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: l, Preference: uint32(f.Random.IntN(50)), Lifetime: uint32(f.Random.IntN(2) * 600)})
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
+			L64:        l,
+			Preference: uint32(f.Random.IntN(50)),
+			Lifetime:   uint32(f.Random.IntN(2) * 600),
+		})
 	}
 	return lu
 }
@@ -134,7 +138,13 @@ func (f *Forger) data(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 		head = append(head, make([]byte, 20)...)
 		binary.BigEndian.PutUint16(head[2:], f.Port+1)
 	}
-	h := ip6.Header{NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr(), PayloadLen: uint16(n.HeaderLen() + len(head))}
+	h := ip6.Header{
+		NextHeader: ip6.DestOpts,
+		HopLimit:   64,
+		Src:        src.Addr(),
+		Dst:        dst.Addr(),
+		PayloadLen: uint16(n.HeaderLen() + len(head)),
+	}
 	b, err := h.AppendTo(nil)
 	if err == nil {
 		b, err = n.AppendHeader(b, proto)

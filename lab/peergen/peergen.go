@@ -67,7 +67,13 @@ type Generator struct {
 
 // Start makes the device on the router, with a route to the peer generator.
 func Start(router *topo.Host, ifname string, o Options) (*Generator, error) {
-	c := &Generator{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool), talks: make(map[roam.NID]*talk)}
+	c := &Generator{
+		opt:    o,
+		told:   make(map[roam.NID]time.Time),
+		acked:  make(map[roam.NID]bool),
+		probed: make(map[roam.NID]bool),
+		talks:  make(map[roam.NID]*talk),
+	}
 	err := router.Do(func() (err error) {
 		c.file, err = OpenTun(ifname)
 		return err
@@ -157,7 +163,11 @@ func (c *Generator) Open(i int) error {
 func (c *Generator) Tell(i int) error {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
 	for k := range c.opt.Locators {
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: Locator(i, k), Preference: uint32(10 * (k + 1)), Lifetime: 3600})
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
+			L64:        Locator(i, k),
+			Preference: uint32(10 * (k + 1)),
+			Lifetime:   3600,
+		})
 	}
 	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
 	b, err := ilnpwire.BuildUpdate(src, c.opt.Target, nonceOf(src.NID), lu)

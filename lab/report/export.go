@@ -114,7 +114,8 @@ func claimsCSV(r *result.Result) []byte {
 		if c.Published != nil {
 			p = c.Published.String()
 		}
-		rows = append(rows, []string{c.ID, c.Says, v, c.Op + " " + number(c.Bound), c.Unit, p, c.Place, c.Verdict(), c.Reason})
+		rows = append(rows, []string{c.ID, c.Says, v, c.Op + " " + number(c.Bound), c.Unit, p,
+			c.Place, c.Verdict(), c.Reason})
 	}
 	return table(rows)
 }

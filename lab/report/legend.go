@@ -93,7 +93,8 @@ func textWidth(s string) (w float64) {
 func (p *panel) entries() (out []entry) {
 	if len(p.labels) > 1 || p.Title == "" {
 		for i, l := range p.labels {
-			out = append(out, entry{text: l, mark: fmt.Sprintf(`<rect y="-9" width="10" height="10" rx="2" fill="%s"/>`, p.colour[i])})
+			out = append(out,
+				entry{text: l, mark: fmt.Sprintf(`<rect y="-9" width="10" height="10" rx="2" fill="%s"/>`, p.colour[i])})
 		}
 	}
 	for i, r := range p.Refs {
@@ -101,7 +102,8 @@ func (p *panel) entries() (out []entry) {
 		case r.To != nil:
 			out = append(out, entry{text: r.Label, mark: `<rect class="band" y="-9" width="10" height="10"/>`})
 		case !r.OnX:
-			out = append(out, entry{text: r.Label, mark: fmt.Sprintf(`<path class="ref" stroke-dasharray="%s" d="M-5 -4H11"/>`, dash(i))})
+			out = append(out,
+				entry{text: r.Label, mark: fmt.Sprintf(`<path class="ref" stroke-dasharray="%s" d="M-5 -4H11"/>`, dash(i))})
 		}
 	}
 	return out
@@ -152,6 +154,7 @@ func (p *panel) head(b *strings.Builder) {
 	for _, e := range p.legend {
 		at := y + float64(e.row*legendRow)
 		fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">%s</g>`, e.x, at, e.mark)
-		fmt.Fprintf(b, `<text class="tick key" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at, html.EscapeString(e.text))
+		fmt.Fprintf(b, `<text class="tick key" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at,
+			html.EscapeString(e.text))
 	}
 }

@@ -21,7 +21,8 @@ var overviewText string
 
 var overview = template.Must(template.New("overview").Funcs(template.FuncMap{
 	"style": func() template.HTML { return template.HTML(styleOf(pageText)) },
-	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note, "minutes": minutes, "few": few,
+	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note,
+	"minutes": minutes, "few": few,
 }).Parse(overviewText))
 
 // styleOf returns the style element of the page, which the overview shares.
@@ -64,7 +65,8 @@ func Overview(dir string) (string, error) {
 		if _, err := os.Stat(dir); err != nil {
 			return "", fmt.Errorf("list results: %w", err)
 		}
-		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam-lab run NAME --json`): %w", dir, fs.ErrNotExist)
+		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam-lab run NAME --json`): %w", dir,
+			fs.ErrNotExist)
 	}
 	var items []Item
 	for _, path := range paths {

@@ -41,7 +41,8 @@ func drawing(r *result.Result, f result.Figure, attributes, head string) string 
 		height += float64(panelHeight(p)+panelGap) + panels[i].legendHeight()
 	}
 	height -= panelGap - 24
-	fmt.Fprintf(&b, `<svg %sviewBox="0 0 %d %.0f" role="img" aria-label="%s">%s`+"\n", attributes, figWidth, height, html.EscapeString(f.Title), head)
+	fmt.Fprintf(&b, `<svg %sviewBox="0 0 %d %.0f" role="img" aria-label="%s">%s`+"\n", attributes, figWidth, height,
+		html.EscapeString(f.Title), head)
 	for i, p := range f.Panels {
 		pn := panels[i]
 		y += 24 + pn.legendHeight()
@@ -104,7 +105,9 @@ func xAxis(r *result.Result, f result.Figure) axis {
 	if !logX && lo > 0 && lo < hi/3 {
 		lo = 0
 	}
-	if pad := 0.015 * (hi - lo); !logX && slices.ContainsFunc(f.Panels, func(p result.Panel) bool { return p.Kind == result.Points && len(f.Panels) == 1 }) {
+	if pad := 0.015 * (hi - lo); !logX && slices.ContainsFunc(f.Panels, func(p result.Panel) bool {
+		return p.Kind == result.Points && len(f.Panels) == 1
+	}) {
 		lo, hi = lo-pad, hi+pad // a dot on the edge would be half hidden by the axis
 	}
 	if logX && lo == hi {
@@ -243,12 +246,14 @@ func (p *panel) grid(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, `<path class="axis" d="M%d %.1fV%.1fH%d"/>`+"\n", left, p.top, p.y.from, figWidth-right)
 	mid := (p.top + p.y.from) / 2
-	fmt.Fprintf(b, `<text class="label" text-anchor="middle" transform="translate(14 %.1f) rotate(-90)">%s</text>`+"\n", mid, html.EscapeString(p.YLabel))
+	fmt.Fprintf(b, `<text class="label" text-anchor="middle" transform="translate(14 %.1f) rotate(-90)">%s</text>`+"\n",
+		mid, html.EscapeString(p.YLabel))
 }
 
 func labelX(b *strings.Builder, x axis, y float64, label string) {
 	for _, v := range x.ticks(10) {
 		fmt.Fprintf(b, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, x.at(v), y+17, x.label(v, 10))
 	}
-	fmt.Fprintf(b, `<text class="label" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`+"\n", (x.from+x.to)/2, y+36, html.EscapeString(label))
+	fmt.Fprintf(b, `<text class="label" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`+"\n", (x.from+x.to)/2, y+36,
+		html.EscapeString(label))
 }

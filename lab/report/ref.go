@@ -32,10 +32,12 @@ func (p *panel) lines(b *strings.Builder) {
 	vertical := 0
 	for i, r := range p.Refs {
 		if r.To == nil && !r.OnX {
-			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%d %.1fH%d"/>`+"\n", dash(i), left, p.y.at(r.At), figWidth-right)
+			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%d %.1fH%d"/>`+"\n", dash(i), left,
+				p.y.at(r.At), figWidth-right)
 		}
 		if r.To == nil && r.OnX {
-			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%.1f %.1fV%.1f"/>`+"\n", dash(i), p.x.at(r.At), p.top, p.y.from)
+			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%.1f %.1fV%.1f"/>`+"\n", dash(i),
+				p.x.at(r.At), p.top, p.y.from)
 		}
 		if !r.OnX || r.To != nil {
 			continue
@@ -45,6 +47,7 @@ func (p *panel) lines(b *strings.Builder) {
 		if x+textWidth(r.Label) > figWidth-right {
 			x, anchor = p.x.at(r.At)-4, "end"
 		}
-		fmt.Fprintf(b, `<text class="reflabel" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", anchor, x, p.top+float64(vertical)*row, html.EscapeString(r.Label))
+		fmt.Fprintf(b, `<text class="reflabel" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", anchor, x,
+			p.top+float64(vertical)*row, html.EscapeString(r.Label))
 	}
 }

@@ -26,7 +26,12 @@ func runs(r *result.Result) (out []spreadRow) {
 			continue
 		}
 		seen[c.Metric] = true
-		row := spreadRow{Says: c.Says, N: s.N, Median: strings.TrimSpace(num(s.Median) + " " + c.Unit), Plot: template.HTML(strip(r, c, s))}
+		row := spreadRow{
+			Says:   c.Says,
+			N:      s.N,
+			Median: strings.TrimSpace(num(s.Median) + " " + c.Unit),
+			Plot:   template.HTML(strip(r, c, s)),
+		}
 		row.Quartiles = num(s.Q1) + " – " + num(s.Q3)
 		if s.CILow != nil {
 			row.Interval = num(s.Mean) + " ± " + strconv.FormatFloat(*s.CIHigh-s.Mean, 'g', 2, 64)
@@ -73,7 +78,8 @@ func strip(r *result.Result, c result.Claim, s result.Stats) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="strip" viewBox="0 0 %d %d" role="img" aria-label="runs">`, stripWidth, stripHeight)
 	if lo, hi, ok := c.Published.Range(c.Unit); ok && c.Of == "" && lo < hi {
-		fmt.Fprintf(&b, `<rect class="band" x="%.1f" y="2" width="%.1f" height="%d"/>`, x.at(lo), x.at(hi)-x.at(lo), stripAxis-2)
+		fmt.Fprintf(&b, `<rect class="band" x="%.1f" y="2" width="%.1f" height="%d"/>`, x.at(lo),
+			x.at(hi)-x.at(lo), stripAxis-2)
 	} else if ok && c.Of == "" {
 		fmt.Fprintf(&b, `<path class="ref" d="M%.1f 1V%d"/>`, x.at(lo), stripAxis+3)
 	}
@@ -82,7 +88,8 @@ func strip(r *result.Result, c result.Claim, s result.Stats) string {
 		v      float64
 		anchor string
 	}{{x.lo, "start"}, {x.hi, "end"}} {
-		fmt.Fprintf(&b, `<text class="tick" text-anchor="%s" x="%.0f" y="%d">%s</text>`, end.anchor, x.at(end.v), stripHeight-3, num(end.v))
+		fmt.Fprintf(&b, `<text class="tick" text-anchor="%s" x="%.0f" y="%d">%s</text>`, end.anchor, x.at(end.v),
+			stripHeight-3, num(end.v))
 	}
 	if c.Of == "" {
 		fmt.Fprintf(&b, `<path class="bound" d="M%.1f 1V%d"/>`, x.at(c.Bound), stripAxis+3)
@@ -98,10 +105,12 @@ func dots(r *result.Result, c result.Claim, s result.Stats, x axis) string {
 		fmt.Fprintf(&b, `<circle class="one" cx="%.1f" cy="12" r="4.5"/>`, x.at(s.Median))
 		return b.String()
 	}
-	fmt.Fprintf(&b, `<rect class="box" x="%.1f" y="5" width="%.1f" height="14" rx="2"/>`, x.at(s.Q1), math.Max(1, x.at(s.Q3)-x.at(s.Q1)))
+	fmt.Fprintf(&b, `<rect class="box" x="%.1f" y="5" width="%.1f" height="14" rx="2"/>`, x.at(s.Q1),
+		math.Max(1, x.at(s.Q3)-x.at(s.Q1)))
 	fmt.Fprintf(&b, `<path class="median" d="M%.1f 3V21"/>`, x.at(s.Median))
 	if s.CILow != nil {
-		fmt.Fprintf(&b, `<path class="ci" d="M%.1f %dH%.1f"/>`, x.at(math.Max(x.lo, *s.CILow)), stripAxis, x.at(math.Min(x.hi, *s.CIHigh)))
+		fmt.Fprintf(&b, `<path class="ci" d="M%.1f %dH%.1f"/>`, x.at(math.Max(x.lo, *s.CILow)), stripAxis,
+			x.at(math.Min(x.hi, *s.CIHigh)))
 	}
 	for i, run := range r.Each {
 		if v, ok := run.Metrics[c.Metric]; ok {

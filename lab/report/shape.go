@@ -110,7 +110,8 @@ func (p *panel) marks(b *strings.Builder, events []result.Event, labelled bool) 
 			if l.flip {
 				anchor, dx = "end", -3.0
 			}
-			fmt.Fprintf(b, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, l.x+dx, top+5, html.EscapeString(l.text))
+			fmt.Fprintf(b, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, l.x+dx, top+5,
+				html.EscapeString(l.text))
 			top -= 6
 		}
 		fmt.Fprintf(b, `<line class="event" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", l.x, l.x, top, p.y.from)

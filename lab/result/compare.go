@@ -47,7 +47,12 @@ func Compare(a, b *Result) (*Comparison, error) {
 	if a.Experiment != b.Experiment {
 		return nil, fmt.Errorf("compare results: one is of %s, the other of %s", a.Experiment, b.Experiment)
 	}
-	c := &Comparison{Experiment: a.Experiment, Conditions: conditions(a, b), Claims: []ClaimPair{}, Metrics: []MetricPair{}}
+	c := &Comparison{
+		Experiment: a.Experiment,
+		Conditions: conditions(a, b),
+		Claims:     []ClaimPair{},
+		Metrics:    []MetricPair{},
+	}
 	theirs := map[string]Claim{}
 	for _, claim := range b.Claims {
 		theirs[claim.ID] = claim
@@ -115,7 +120,8 @@ func conditions(a, b *Result) []Difference {
 		note(true, "parameter "+name, a.Params[name], b.Params[name])
 	}
 	note(true, "kernel", a.Machine.Kernel, b.Machine.Kernel)
-	note(true, "processor", fmt.Sprintf("%s, %d cores", a.Machine.CPU, a.Machine.Cores), fmt.Sprintf("%s, %d cores", b.Machine.CPU, b.Machine.Cores))
+	note(true, "processor", fmt.Sprintf("%s, %d cores", a.Machine.CPU, a.Machine.Cores),
+		fmt.Sprintf("%s, %d cores", b.Machine.CPU, b.Machine.Cores))
 	note(true, "congestion control", a.Machine.Congestion, b.Machine.Congestion)
 	note(true, "disturbed by the machine", a.StallMonitor.Disturbed, b.StallMonitor.Disturbed)
 	versions := maps.Clone(a.Machine.Versions)

@@ -40,7 +40,15 @@ type Stats struct {
 // describe sums up values; there must be one at least.
 func describe(v []float64) Stats {
 	v = slices.Sorted(slices.Values(v))
-	s := Stats{N: len(v), Min: v[0], Max: v[len(v)-1], Q1: stats.Quantile(v, 0.25), Median: stats.Median(v), Q3: stats.Quantile(v, 0.75), Mean: stats.Mean(v)}
+	s := Stats{
+		N:      len(v),
+		Min:    v[0],
+		Max:    v[len(v)-1],
+		Q1:     stats.Quantile(v, 0.25),
+		Median: stats.Median(v),
+		Q3:     stats.Quantile(v, 0.75),
+		Mean:   stats.Mean(v),
+	}
 	if s.N < 2 {
 		return s
 	}

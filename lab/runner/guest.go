@@ -37,7 +37,8 @@ const guestScript = "../build/kernels/lab"
 func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result, bool, error) {
 	script := filepath.Join(r.bin, guestScript)
 	if _, err := os.Stat(script); err != nil {
-		return nil, false, fmt.Errorf("find what starts guests: %w: the engine vm takes the bin/roam-lab of a source tree", err)
+		return nil, false, fmt.Errorf("find what starts guests: %w: the engine vm takes the bin/roam-lab of a source tree",
+			err)
 	}
 	dir, err := topo.TempDir()
 	if err != nil {
@@ -60,7 +61,8 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	cmd.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	r.say("%s runs in a guest; it takes some times as long as in real time, and shows nothing before it is over", r.exp.Name)
+	r.say("%s runs in a guest; it takes some times as long as in real time, and shows nothing before it is over",
+		r.exp.Name)
 	runErr := cmd.Run()
 	b, err := os.ReadFile(filepath.Join(dir, guestResult))
 	if err != nil {

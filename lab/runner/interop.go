@@ -57,9 +57,11 @@ func Interop(ctx context.Context, opt InteropOptions) (*result.Result, error) {
 		return nil, err
 	}
 	res := suite.Result(opt.Target, about, began, all)
-	res.Machine = result.Describe(ctx, map[string][]string{"roam": {run.Bin.Roam, "version"}, "radvd": {topo.Program("radvd"), "--version"}})
+	res.Machine = result.Describe(ctx, map[string][]string{"roam": {run.Bin.Roam, "version"},
+		"radvd": {topo.Program("radvd"), "--version"}})
 	pass, fail, missed := res.Count()
-	fmt.Fprintf(opt.Out, "%s: %d passed, %d failed, %d not measured in %.0f s\n", opt.Target, pass, fail, missed, res.Seconds)
+	fmt.Fprintf(opt.Out, "%s: %d passed, %d failed, %d not measured in %.0f s\n", opt.Target, pass,
+		fail, missed, res.Seconds)
 	return res, write(res, Options{JSON: opt.JSON, Report: opt.Report, Out: opt.Out})
 }
 
@@ -75,7 +77,8 @@ func (opt InteropOptions) prepare() (run suite.Options, about string, err error)
 	if opt.Foreign == nil {
 		p, ok := interop.FindProfile(opt.Target)
 		if !ok {
-			return run, "", fmt.Errorf("%q: %w; there are %v, or a host that --link, --nid and --l64 describe", opt.Target, ErrTarget, interop.ProfileNames())
+			return run, "", fmt.Errorf("%q: %w; there are %v, or a host that --link, --nid and --l64 describe", opt.Target,
+				ErrTarget, interop.ProfileNames())
 		}
 		run.Profile, about = p, p.About
 	}

@@ -25,7 +25,8 @@ func experiments() []exp.Experiment {
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
-		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment, hostile.Experiment, flood.Experiment},
+		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment,
+			hostile.Experiment, flood.Experiment},
 	)
 }
 
@@ -68,7 +69,8 @@ func Show(name string) (Info, error) {
 
 func describe(e exp.Experiment) Info {
 	info := Info{
-		Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source, Drawing: e.Drawing, Readme: e.Readme,
+		Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source,
+		Drawing: e.Drawing, Readme: e.Readme,
 		Presets: map[string]string{},
 	}
 	for _, engine := range exp.Engines {

@@ -76,7 +76,8 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	for n := range max(1, opt.Runs) {
 		res, err := r.run(ctx, n)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("experiment %s was interrupted; what it had built is removed%s: %w", name, r.kept(), ctx.Err())
+			return nil, fmt.Errorf("experiment %s was interrupted; what it had built is removed%s: %w",
+				name, r.kept(), ctx.Err())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("experiment %s: %w%s", name, err, r.kept())

@@ -57,7 +57,14 @@ func (s *Scene) addEnd(ctx context.Context, name string, c Correspondent) error 
 	if err != nil {
 		return fmt.Errorf("make host: %w", err)
 	}
-	e := &End{Host: h, NID: NID(name), Links: map[string]*linkem.Link{}, Routers: map[string]*topo.Host{}, Prefix: map[string]netip.Prefix{}, Plain: c.NoRoam}
+	e := &End{
+		Host:    h,
+		NID:     NID(name),
+		Links:   map[string]*linkem.Link{},
+		Routers: map[string]*topo.Host{},
+		Prefix:  map[string]netip.Prefix{},
+		Plain:   c.NoRoam,
+	}
 	s.Ends = append(s.Ends, e)
 	for i, a := range c.Access {
 		if err := s.addAccess(ctx, e, i, a); err != nil {
@@ -141,7 +148,14 @@ func (s *Scene) addWire(adverts []topo.Advert, i int) ([]topo.Advert, error) {
 
 // advert is what a router advertises on an interface.
 func advert(ra RA, ifname string, p netip.Prefix) topo.Advert {
-	return topo.Advert{Interface: ifname, Prefix: p, MinInterval: ra.Min, MaxInterval: ra.Max, Preferred: ra.Preferred, Valid: ra.Valid}
+	return topo.Advert{
+		Interface:   ifname,
+		Prefix:      p,
+		MinInterval: ra.Min,
+		MaxInterval: ra.Max,
+		Preferred:   ra.Preferred,
+		Valid:       ra.Valid,
+	}
 }
 
 // ready waits for the addresses on the first network of every end host.

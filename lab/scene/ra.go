@@ -43,7 +43,8 @@ func watchRA(h *topo.Host, access []string) (*raWatch, error) {
 			}
 			names[uint32(i.Index)] = l
 		}
-		if fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6); err != nil {
+		if fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC,
+			unix.IPPROTO_ICMPV6); err != nil {
 			return err
 		}
 		filter := unix.ICMPv6Filter{}

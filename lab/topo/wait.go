@@ -33,7 +33,8 @@ func WaitSparing(ctx context.Context, what string, ok func() bool) error {
 	})
 }
 
-func waitPausing(ctx context.Context, what string, ok func() bool, next func(waited time.Duration) time.Duration) error {
+func waitPausing(ctx context.Context, what string, ok func() bool,
+	next func(waited time.Duration) time.Duration) error {
 	began := time.Now()
 	pause := time.NewTimer(next(0))
 	defer pause.Stop()

@@ -60,11 +60,13 @@ func (c Clip) String() string { return fmt.Sprintf("%dp_%s", c.Height, c.Kind) }
 func (c Clip) source() string {
 	size := fmt.Sprintf("%dx%d", c.Height*16/9, c.Height)
 	if c.Kind == Motion {
-		return fmt.Sprintf("testsrc2=s=%s:r=%d,format=yuv420p,rotate=a=t*0.6:c=0x304050,scroll=h=0.012:v=0.005", size, FrameRate)
+		return fmt.Sprintf("testsrc2=s=%s:r=%d,format=yuv420p,rotate=a=t*0.6:c=0x304050,scroll=h=0.012:v=0.005", size,
+			FrameRate)
 	}
 	// The colours have no detail of their own: they are drawn small.
-	return fmt.Sprintf("gradients=s=160x90:r=%[2]d:speed=0.01:nb_colors=6:seed=3,format=yuv420p,scale=%[1]s:flags=fast_bilinear[colours];"+
-		"sierpinski=s=%[1]s:r=%[2]d:seed=5:jump=200,format=yuv420p[carpet];[colours][carpet]blend=all_mode=overlay:all_opacity=0.6", size, FrameRate)
+	return fmt.Sprintf(
+		"gradients=s=160x90:r=%[2]d:speed=0.01:nb_colors=6:seed=3,format=yuv420p,scale=%[1]s:flags=fast_bilinear[colours];"+
+			"sierpinski=s=%[1]s:r=%[2]d:seed=5:jump=200,format=yuv420p[carpet];[colours][carpet]blend=all_mode=overlay:all_opacity=0.6", size, FrameRate)
 }
 
 // Make writes the clip to a file as an MPEG transport stream.
@@ -83,7 +85,8 @@ func (c Clip) Make(ctx context.Context, path string) error {
 		return fmt.Errorf("make clip %v: %w", c, err)
 	}
 	loops := strconv.Itoa((c.Seconds+length-1)/length - 1)
-	if _, err := run(ctx, "ffmpeg", "-stream_loop", loops, "-i", part, "-t", strconv.Itoa(c.Seconds), "-c", "copy", "-f", "mpegts", path); err != nil {
+	if _, err := run(ctx, "ffmpeg", "-stream_loop", loops, "-i", part, "-t", strconv.Itoa(c.Seconds), "-c", "copy", "-f",
+		"mpegts", path); err != nil {
 		return fmt.Errorf("make clip %v: %w", c, err)
 	}
 	return nil

@@ -142,7 +142,8 @@ func compare(ctx context.Context, sent, got, ssim, psnr string) error {
 		return ctx.Err() // nothing was received that has a picture in it
 	}
 	// Sent comes first: a frame of it is compared with the latest of the other.
-	graph := "[0:v]split[a][b];[1:v]split[c][d];[a][c]ssim=stats_file=" + ssim + "[s];[b][d]psnr=stats_file=" + psnr + "[p]"
+	graph := "[0:v]split[a][b];[1:v]split[c][d];[a][c]ssim=stats_file=" + ssim + "[s];[b][d]psnr=stats_file=" + psnr +
+		"[p]"
 	args := append(inputs(sent, got), "-filter_complex", graph, "-map", "[s]", "-map", "[p]", "-f", "null", "-")
 	if _, err := run(ctx, "ffmpeg", args...); err != nil {
 		return fmt.Errorf("compare streams: %w", err)
@@ -152,7 +153,8 @@ func compare(ctx context.Context, sent, got, ssim, psnr string) error {
 
 // frames counts the frames of a stream without decoding them.
 func frames(ctx context.Context, path string) (int, error) {
-	out, err := run(ctx, "ffprobe", "-select_streams", "v:0", "-count_packets", "-show_entries", "stream=nb_read_packets", "-of", "csv=p=0", path)
+	out, err := run(ctx, "ffprobe", "-select_streams", "v:0", "-count_packets", "-show_entries",
+		"stream=nb_read_packets", "-of", "csv=p=0", path)
 	if err != nil {
 		return 0, fmt.Errorf("count frames: %w", err)
 	}

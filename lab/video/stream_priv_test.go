@@ -95,7 +95,8 @@ func TestAPlantedLossOnTheWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := link.Counters(linkem.AB).DropLoss
-		f := rtpflow.Match(sent, record(t, recv, send, dir, workload.RTPOptions{Name: "got", Clip: path, Target: "recv", Port: 7000}))
+		f := rtpflow.Match(sent,
+			record(t, recv, send, dir, workload.RTPOptions{Name: "got", Clip: path, Target: "recv", Port: 7000}))
 		planted := int(link.Counters(linkem.AB).DropLoss - before)
 		c := f.Count()
 		// A report of RTCP may be among what the emulator lost.
@@ -144,7 +145,8 @@ func received(t *testing.T, send, recv *topo.Host, path string) (got string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	// -t ends it by the clock of the stream: a receiver is told of no end.
-	player := recv.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-y", "-protocol_whitelist", "file,rtp,udp", "-i", sdp, "-c", "copy", "-t", "2", "-f", "mpegts", got)
+	player := recv.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-y", "-protocol_whitelist", "file,rtp,udp", "-i",
+		sdp, "-c", "copy", "-t", "2", "-f", "mpegts", got)
 	player.Stderr = os.Stderr
 	if err := player.Start(); err != nil {
 		t.Fatal(err)
@@ -155,7 +157,8 @@ func received(t *testing.T, send, recv *topo.Host, path string) (got string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	sender := send.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-re", "-i", path, "-map", "0:v", "-c", "copy", "-f", "rtp_mpegts", "rtp://recv:7000?pkt_size=1328")
+	sender := send.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-re", "-i", path, "-map", "0:v", "-c", "copy",
+		"-f", "rtp_mpegts", "rtp://recv:7000?pkt_size=1328")
 	if err := sender.Run(); err != nil {
 		t.Fatal(err)
 	}

@@ -252,7 +252,8 @@ func (w *world) do(s scene.Step) error {
 func events(list []ilnp.Event) (out []node.Event) {
 	for _, e := range list {
 		out = append(out, node.Event{
-			Time: e.Time, Kind: strings.ReplaceAll(e.Kind.String(), " ", "-"), Reason: e.Reason, From: set(e.From), To: set(e.To),
+			Time: e.Time, Kind: strings.ReplaceAll(e.Kind.String(), " ", "-"), Reason: e.Reason,
+			From: set(e.From), To: set(e.To),
 			RTTMs: e.RTT.Seconds() * 1e3, DurationMs: e.Duration.Seconds() * 1e3,
 		})
 	}

@@ -55,7 +55,8 @@ func StartDownload(ctx context.Context, server, client *topo.Host, dir string, o
 		return nil, err
 	}
 	port := strconv.Itoa(opt.Port)
-	d.server, err = start(server.AppCommand(ctx, python, "-m", "http.server", "--bind", cmp.Or(opt.Listen, "::"), "--directory", www, port), nil)
+	d.server, err = start(server.AppCommand(ctx, python, "-m", "http.server", "--bind", cmp.Or(opt.Listen, "::"),
+		"--directory", www, port), nil)
 	if err != nil {
 		return nil, err
 	}

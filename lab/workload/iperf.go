@@ -65,7 +65,8 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 	// The server's text output is flushed per interval; it is how the state
 	// of a running test is known from outside.
 	total := uint64(0)
-	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5", "--forceflush")...), func(p *process, line string) {
+	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5",
+		"--forceflush")...), func(p *process, line string) {
 		if seconds, rate, ok := serverInterval(line); ok && rate > 0 {
 			total += uint64(rate * seconds)
 			p.grow(total, fmt.Sprintf("%.1f Mb/s", rate/1000))
@@ -78,7 +79,8 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 		i.server.kill()
 		return nil, err
 	}
-	if i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...), i.collect); err != nil {
+	if i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...),
+		i.collect); err != nil {
 		i.server.kill()
 		return nil, err
 	}

@@ -38,7 +38,8 @@ type UDP struct {
 func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UDPOptions) (*UDP, error) {
 	u := &UDP{opt: opt, waitOut: filepath.Join(dir, opt.Name+"-cn"), beginOut: filepath.Join(dir, opt.Name+"-mn")}
 	size := strconv.Itoa(opt.Size)
-	argv, err := Agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down), "--size", size, "--out", u.waitOut)
+	argv, err := Agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down),
+		"--size", size, "--out", u.waitOut)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,8 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		u.wait.kill()
 		return nil, err
 	}
-	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size", size, "--out", u.beginOut)
+	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size",
+		size, "--out", u.beginOut)
 	if err == nil {
 		u.begin, err = start(client.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 1, l) })
 	}

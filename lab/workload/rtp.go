@@ -68,7 +68,8 @@ func (o RTPOptions) args() []string {
 	if speed == 0 {
 		speed = 1
 	}
-	return []string{"-v", "error", "-nostdin", "-readrate", strconv.FormatFloat(speed, 'f', -1, 64), "-i", o.Clip, "-map", "0:v", "-c", "copy",
+	return []string{"-v", "error", "-nostdin", "-readrate", strconv.FormatFloat(speed, 'f', -1, 64), "-i", o.Clip,
+		"-map", "0:v", "-c", "copy",
 		"-f", "rtp_mpegts", "-rtp_muxer_options", fmt.Sprintf("seq=%d", rtpflow.FirstSeq),
 		fmt.Sprintf("rtp://%s?pkt_size=%d", hostPort(o.Target, o.Port), rtpPacket)}
 }

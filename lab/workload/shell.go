@@ -64,7 +64,8 @@ func StartShell(ctx context.Context, server, client *topo.Host, dir string, opt 
 		return nil, err
 	}
 	s := &Shell{opt: opt, stop: make(chan struct{})}
-	if s.server, err = start(server.AppCommand(ctx, sshd, "-D", "-e", "-f", filepath.Join(dir, "sshd_config")), nil); err != nil {
+	if s.server, err = start(server.AppCommand(ctx, sshd, "-D", "-e", "-f", filepath.Join(dir, "sshd_config")),
+		nil); err != nil {
 		return nil, err
 	}
 	if err := listening(ctx, server, "tcp6", opt.Port); err != nil {
@@ -97,7 +98,8 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 		return err
 	}
 	for _, name := range []string{"host", "user"} {
-		if out, err := run(ctx, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", filepath.Join(dir, name)); err != nil {
+		if out, err := run(ctx, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f",
+			filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("make key: %w: %s", err, out)
 		}
 	}
@@ -105,8 +107,10 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 	if err != nil {
 		return fmt.Errorf("read host key: %w", err)
 	}
-	conf := fmt.Sprintf("Port %d\nListenAddress %[3]s\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\n"+
-		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"+
+	conf := fmt.Sprintf("Port %d\nListenAddress %[3]s\nHostKey %[2]s/host\nAuthorizedKeysFile "+
+		"%[2]s/user.pub\nPidFile none\n"+
+		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication "+
+		"no\nKbdInteractiveAuthentication no\n"+
 		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\n", opt.Port, dir, cmp.Or(opt.Listen, "::"))
 	for name, text := range map[string]string{"sshd_config": conf, "known_hosts": "lab " + string(public)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -86,7 +86,8 @@ type Session interface {
 
 // Tools names the programs that the workloads start, as the packages of Debian
 // that hold them.
-var Tools = map[string]string{"iperf3": "iperf3", "curl": "curl", "ssh": "openssh-client", "sshd": "openssh-server", "ssh-keygen": "openssh-client", "python3": "python3"}
+var Tools = map[string]string{"iperf3": "iperf3", "curl": "curl", "ssh": "openssh-client", "sshd": "openssh-server",
+	"ssh-keygen": "openssh-client", "python3": "python3"}
 
 // VideoTools are those that the streams of video take besides, and their clips.
 var VideoTools = map[string]string{"ffmpeg": "ffmpeg", "ffprobe": "ffmpeg"}

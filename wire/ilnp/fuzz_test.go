@@ -70,7 +70,8 @@ func FuzzICMP(f *testing.F) {
 			}
 		}
 		for _, port := range []uint16{0, 6740} {
-			if p, e, err := ilnp.ParseQuotedEcho(b, port); err == nil && (p.Proto != ip6.ICMPv6 || p.Encapsulated && port == 0 || !bytes.Contains(b, e.Data)) {
+			if p, e, err := ilnp.ParseQuotedEcho(b, port); err == nil && (p.Proto != ip6.ICMPv6 || p.Encapsulated && port == 0 ||
+				!bytes.Contains(b, e.Data)) {
 				t.Errorf("%x quotes echo %+v of %+v", b, e, p)
 			}
 		}

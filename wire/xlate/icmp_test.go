@@ -255,11 +255,13 @@ func TestErrorOutwardRefusals(t *testing.T) {
 		want   error
 	}{
 		// Our stack reports about what it received, never about what it sent.
-		"about our own":  {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}), xlate.ErrAddress},
-		"damaged":        {damaged, ilnp.ErrChecksum},
-		"not icmpv6":     {mine, xlate.ErrUnsupported},
-		"no quote":       {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1}), ip6.ErrTruncated},
-		"wrong addresss": {report(t, remote, local, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}), xlate.ErrAddress},
+		"about our own": {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}),
+			xlate.ErrAddress},
+		"damaged":    {damaged, ilnp.ErrChecksum},
+		"not icmpv6": {mine, xlate.ErrUnsupported},
+		"no quote":   {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1}), ip6.ErrTruncated},
+		"wrong addresss": {report(t, remote, local, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}),
+			xlate.ErrAddress},
 	} {
 		if _, err := xlate.ErrorOutward(c.packet, e); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -44,7 +44,8 @@ func TestBothEndsMove(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	env := &exp.Env{
-		Params: exptest.Params(t, Experiment.Params, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1, Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
+		Params: exptest.Params(t, Experiment.Params, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1,
+		Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
 		Roam: bin.Roam, Roamd: bin.Roamd, Result: result.New("beyond"), View: live.New(testWriter{t}),
 	}
 	if err := run(ctx, env); err != nil {

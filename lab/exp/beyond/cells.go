@@ -115,7 +115,8 @@ func onewayCell(p exp.Params) cell {
 	bad.Cut = true
 	step := p.Seconds("oneway_s")
 	at := lead
-	for _, dead := range []scene.Step{{Name: "nothing leaves", Out: bad, In: good}, {Name: "nothing arrives", Out: good, In: bad}} {
+	for _, dead := range []scene.Step{{Name: "nothing leaves", Out: bad, In: good},
+		{Name: "nothing arrives", Out: good, In: bad}} {
 		for _, l := range []string{"net1", "net2"} {
 			// Whichever is in use, it is cut for a while.
 			dead.At, dead.Op, dead.Link = at, scene.Alter, l

@@ -78,7 +78,11 @@ func (o *outcome) resume(t *scene.Trace, l *load) {
 	if !ok {
 		return
 	}
-	o.Resume = resumed{Known: true, ReturnToLocatorMs: stats.Millis(usable.Sub(back)), OutageS: back.Sub(t.Steps[cut].At).Seconds()}
+	o.Resume = resumed{
+		Known:             true,
+		ReturnToLocatorMs: stats.Millis(usable.Sub(back)),
+		OutageS:           back.Sub(t.Steps[cut].At).Seconds(),
+	}
 	first := func(at time.Time, ok bool) float64 {
 		if !ok {
 			return 1e6 // never, within the schedule

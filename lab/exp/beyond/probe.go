@@ -127,12 +127,14 @@ func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err 
 		}
 	}()
 	p, dir, cn, mn := env.Params, env.Dir, s.Peer(0).Host, s.Mobile().Host
-	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
+	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort,
+		Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
 		return l, err
 	}
 	for i := range l.tcp {
 		if l.tcp[i], err = workload.StartTCP(ctx, cn, mn, dir, workload.TCPOptions{
-			Name: [2]string{"TCP out", "TCP in"}[i], Target: "cn1", Port: 7002 + i, Size: 500, Every: 2 * time.Millisecond, Down: i == 1, CC: p.Text("congestion"),
+			Name: [2]string{"TCP out", "TCP in"}[i], Target: "cn1", Port: 7002 + i, Size: 500, Every: 2 * time.Millisecond,
+			Down: i == 1, CC: p.Text("congestion"),
 		}); err != nil {
 			return l, err
 		}

@@ -68,7 +68,8 @@ func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 		}
 	}
 	target := roam.ILV{L64: l64MN, NID: nidMN}
-	if w.peers, err = peergen.Start(w.r, "peers", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
+	if w.peers, err = peergen.Start(w.r, "peers", peergen.Options{Target: target, Port: echoPort,
+		Locators: 1}); err != nil {
 		return w, err
 	}
 	w.closers = append(w.closers, w.peers.Close)

@@ -94,7 +94,8 @@ func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
 	if _, err = st.lab.Link(st.mn, "net1", st.r, "lan", linkem.Params{Delay: env.Params.Millis("delay_ms")}); err != nil {
 		return err
 	}
-	if st.peer, err = interop.Start(st.r, "peer", attackerNID, []uint64{locatorOf(attackerNet)}, interop.Stack{}); err != nil {
+	if st.peer, err = interop.Start(st.r, "peer", attackerNID, []uint64{locatorOf(attackerNet)},
+		interop.Stack{}); err != nil {
 		return err
 	}
 	rules := st.files + ".nft"
@@ -179,7 +180,9 @@ func attackOnce(ctx context.Context, env *exp.Env, w *exp.Window, p plan) (a att
 		st.peer.Move(locatorOf(victimNet), locatorOf(attackerNet))
 	}
 	// From now on it sends from the locator that it listed first.
-	err = during(ctx, env.Params.Seconds("attack_s"), p.forge, func() { st.peer.SendUDP(attackedNID, discard, discard, make([]byte, 100)) })
+	err = during(ctx, env.Params.Seconds("attack_s"), p.forge, func() {
+		st.peer.SendUDP(attackedNID, discard, discard, make([]byte, 100))
+	})
 	if err != nil {
 		return a, err
 	}

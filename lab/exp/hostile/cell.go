@@ -138,7 +138,8 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	f := &flows{}
 	// So much that connections are far beyond what a firewall takes for their
 	// window when they come back to it.
-	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000, Every: 20 * time.Millisecond, CC: "cubic",
+	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000,
+		Every: 20 * time.Millisecond, CC: "cubic",
 		Answer: n.duality}
 	var err error
 	if f.up, err = workload.StartTCP(ctx, server.Host, client.Host, dir, o); err != nil {
@@ -161,7 +162,8 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 		out.ILNP = err == nil && established > 0
 		return out.ILNP && f.up.State().Progress > 0 && f.down.State().Progress > 0 && f.udp.State().Progress > 0
 	}); werr != nil {
-		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.ILNP, f.up.State().Progress, f.down.State().Progress, f.udp.State().Progress)
+		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.ILNP, f.up.State().Progress,
+			f.down.State().Progress, f.udp.State().Progress)
 		return f, ctx.Err()
 	}
 	out.SetupMs = float64(time.Since(began).Microseconds()) / 1000
@@ -235,7 +237,8 @@ func left(ctx context.Context, n *node.Node, link string) error {
 // then. In haste the end is when all is as it should be, and the network has been
 // the only one for long enough to have brought what came last; where the old one
 // stays, nothing tells that moment.
-func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows, alone, end time.Time) error {
+func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows,
+	alone, end time.Time) error {
 	wctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	haste := env.Params.Bool("haste") && !n.late
@@ -279,7 +282,8 @@ func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) boo
 func (o *outcome) ask(ctx context.Context, env *exp.Env, s *scene.Scene, n network) {
 	// Its exit status says whether something stands in the way, which is no
 	// failure of asking.
-	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", s.Mobile().Node.Config, "--json", "doctor", "cn1").Output()
+	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", s.Mobile().Node.Config, "--json",
+		"doctor", "cn1").Output()
 	var said struct {
 		Findings []struct {
 			Level, About, Text string

@@ -5,7 +5,8 @@
 // Implements one cell per network: a first contact from inside, a soft handoff
 // out and one back in, or in duality a second path beside it, what Roam does about
 // it by itself, and what `roam doctor` says. Omits combinations of networks, and
-// figures that need a quiet machine, but for those of whole connections. Driven by package runner; it asks Roam only what a user can ask.
+// figures that need a quiet machine, but for those of whole connections. Driven by package runner;
+// it asks Roam only what a user can ask.
 package hostile
 
 import (
@@ -56,7 +57,9 @@ func measure(ctx context.Context, env *exp.Env) error {
 	}
 	outcomes, attacks := make([]outcome, len(list)), make([]attack, len(cases))
 	err = sideBySide(env.Params.Int("parallel"), len(list), func(i int) (err error) {
-		outcomes[i], err = exp.Cell(env, list[i].name, func(w *exp.Window) (outcome, error) { return cell(ctx, env, w, list[i]) })
+		outcomes[i], err = exp.Cell(env, list[i].name, func(w *exp.Window) (outcome, error) {
+			return cell(ctx, env, w, list[i])
+		})
 		return err
 	})
 	if err != nil {
@@ -64,7 +67,9 @@ func measure(ctx context.Context, env *exp.Env) error {
 	}
 	report(env, list, outcomes)
 	err = sideBySide(env.Params.Int("parallel"), len(cases), func(i int) (err error) {
-		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func(w *exp.Window) (attack, error) { return attackOnce(ctx, env, w, cases[i]) })
+		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func(w *exp.Window) (attack, error) {
+			return attackOnce(ctx, env, w, cases[i])
+		})
 		return err
 	})
 	if err != nil {

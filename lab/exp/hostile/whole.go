@@ -152,7 +152,9 @@ func (w *whole) judge(streams []tcpflow.Stream, began, entered, end time.Time) {
 		// One that has not ended at the end of the watch is a gap as well.
 		watched := append(slices.Clone(s), tcpflow.Read{At: end.UnixNano()})
 		slices.SortFunc(watched, func(a, b tcpflow.Read) int { return cmp.Compare(a.At, b.At) })
-		w.GapsMs = append(w.GapsMs, slices.DeleteFunc(watched.Gaps(from, end.Add(1)), func(ms float64) bool { return ms <= w.ControlMs+longGap })...)
+		w.GapsMs = append(w.GapsMs, slices.DeleteFunc(watched.Gaps(from, end.Add(1)), func(ms float64) bool {
+			return ms <= w.ControlMs+longGap
+		})...)
 	}
 }
 
@@ -176,7 +178,8 @@ func (w *whole) report(r *result.Result, name string, lost int) {
 	r.Set(name+"_udp_quiet_ms", w.QuietMs)
 	r.Set(name+"_tcp_gaps", float64(len(w.GapsMs)))
 	if w.Refused > 0 || w.Dropped > 0 {
-		r.Miss(name+"_udp_lost", fmt.Sprintf("%d datagrams were refused by receivers' buffers, %d frames by the emulator", w.Refused, w.Dropped))
+		r.Miss(name+"_udp_lost", fmt.Sprintf("%d datagrams were refused by receivers' buffers, %d frames by the emulator",
+			w.Refused, w.Dropped))
 	} else {
 		r.Set(name+"_udp_lost", float64(lost))
 	}

@@ -106,7 +106,15 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 	sessions := []workload.Session{udp}
 	var tcp [2]*workload.TCP
 	for i, name := range []string{"TCP out", "TCP in"} {
-		o := workload.TCPOptions{Name: name, Target: "cn1", Port: 7002 + i, Size: 1000, Every: p.Millis("tcp_every_ms"), Down: i == 1, CC: p.Text("congestion")}
+		o := workload.TCPOptions{
+			Name:   name,
+			Target: "cn1",
+			Port:   7002 + i,
+			Size:   1000,
+			Every:  p.Millis("tcp_every_ms"),
+			Down:   i == 1,
+			CC:     p.Text("congestion"),
+		}
 		if tcp[i], err = workload.StartTCP(ctx, cn, mn, env.Dir, o); err != nil {
 			return nil, err
 		}

@@ -47,7 +47,12 @@ func reads(start time.Time, length time.Duration, none hole) (s tcpflow.Stream) 
 // after they began but for one.
 func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 	s := plan(p)
-	tr := &scene.Trace{Start: start, End: start.Add(s.Length), Events: map[string][]node.Event{}, Samples: []scene.Sample{{At: start}, {At: start.Add(s.Length)}}}
+	tr := &scene.Trace{
+		Start:   start,
+		End:     start.Add(s.Length),
+		Events:  map[string][]node.Event{},
+		Samples: []scene.Sample{{At: start}, {At: start.Add(s.Length)}},
+	}
 	n := 0
 	for _, step := range s.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: step, At: start.Add(step.At)})

@@ -16,7 +16,8 @@ const port = 7001
 // simulate goes through the schedule on the engine sim, with UDP alone.
 func simulate(env *exp.Env, cfg scene.Config) error {
 	rate := env.Params.Float("udp_rate")
-	pass, err := virtual.Run(cfg, plan(env.Params), []virtual.Flow{{Port: port, Rate: rate, Size: 64}, {Port: port, Rate: rate, Size: 64, In: true}})
+	pass, err := virtual.Run(cfg, plan(env.Params), []virtual.Flow{{Port: port, Rate: rate, Size: 64},
+		{Port: port, Rate: rate, Size: 64, In: true}})
 	if err != nil {
 		return err
 	}

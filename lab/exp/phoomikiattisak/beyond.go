@@ -31,21 +31,31 @@ func (m *matrix) beyond(ctx context.Context) error {
 	if !m.env.Params.Bool("beyond") {
 		return nil
 	}
-	m.extra = &extras{Load: map[string]loadOutcome{}, Priority: map[string]priorityOutcome{}, Prefer: map[string]preferOutcome{}}
+	m.extra = &extras{
+		Load:     map[string]loadOutcome{},
+		Priority: map[string]priorityOutcome{},
+		Prefer:   map[string]preferOutcome{},
+	}
 	err := m.load(ctx)
 	if err != nil {
 		return err
 	}
 	for _, on := range []string{"off", "on"} {
 		var e error
-		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func(w *exp.Window) (priorityOutcome, error) { return priorityCell(ctx, m.env, w, on) })
+		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func(w *exp.Window) (priorityOutcome, error) {
+			return priorityCell(ctx, m.env, w, on)
+		})
 		err = errors.Join(err, e)
-		m.extra.Prefer[on], e = exp.Cell(m.env, "prefer-"+on, func(w *exp.Window) (preferOutcome, error) { return preferCell(ctx, m.env, w, on) })
+		m.extra.Prefer[on], e = exp.Cell(m.env, "prefer-"+on, func(w *exp.Window) (preferOutcome, error) {
+			return preferCell(ctx, m.env, w, on)
+		})
 		if err = errors.Join(err, e); err != nil {
 			return err
 		}
 	}
-	m.extra.Sums, err = exp.Cell(m.env, "checksums", func(w *exp.Window) (sumsOutcome, error) { return sumsCell(ctx, m.env, w) })
+	m.extra.Sums, err = exp.Cell(m.env, "checksums", func(w *exp.Window) (sumsOutcome, error) {
+		return sumsCell(ctx, m.env, w)
+	})
 	return err
 }
 
@@ -87,7 +97,8 @@ func (m *matrix) load(ctx context.Context) error {
 // whose slow start fills it: CUBIC's ends when it sees a queue grow.
 const deepQueue = 20_000
 
-func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, window float64, lifetime time.Duration) (o loadOutcome, err error) {
+func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, window float64,
+	lifetime time.Duration) (o loadOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := config(env, "load-"+name, "lan-lan", "soft")
@@ -109,7 +120,8 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 	if err := waitBoth(ctx, net); err != nil {
 		return o, err
 	}
-	t, err := (&trial{env: env, window: w, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second}, snap: snapLength,
+	t, err := (&trial{env: env, window: w, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second},
+		snap:  snapLength,
 		iperf: workload.IperfOptions{Reverse: true, CC: "reno"}}).pass(ctx)
 	if err != nil {
 		return o, err
@@ -327,8 +339,10 @@ func sum(p packets.Packet, upper []byte, locators bool) uint16 {
 func (m *matrix) beyondMetrics(r figures) {
 	x := m.extra
 	if x == nil {
-		for _, name := range []string{"load_limited_handoffs", "load_deep_handoffs", "load_lasting_handoffs", "signal_first_ms", "signal_plain_ms", "signal_gain_x",
-			"prefer_early", "prefer_lost", "prefer_data_ratio", "checksums_wrong", "checksums_checked", "update_checksums_wrong"} {
+		for _, name := range []string{"load_limited_handoffs", "load_deep_handoffs", "load_lasting_handoffs",
+			"signal_first_ms", "signal_plain_ms", "signal_gain_x",
+			"prefer_early", "prefer_lost", "prefer_data_ratio", "checksums_wrong", "checksums_checked",
+			"update_checksums_wrong"} {
 			r.Miss(name, "the cells beyond the paper were left out")
 		}
 		return

@@ -61,7 +61,11 @@ func access(env *exp.Env, far bool) scene.Access {
 	if far {
 		rtt = p.Millis("wan_rtt_ms")
 	}
-	return scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	return scene.Symmetric(linkem.Params{
+		Delay:        rtt / 2,
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 }
 
 // rtt returns the round-trip time of a network in milliseconds, queues empty.
@@ -190,7 +194,9 @@ func (r *trial) pass(ctx context.Context) (t *pass, err error) {
 	defer flow.Kill()
 	wctx, stop := context.WithTimeout(ctx, startWithin)
 	defer stop()
-	if err := topo.Wait(wctx, "data of the flow", func() bool { return carried(net.Mobile().Host) > 100_000 }); err != nil {
+	if err := topo.Wait(wctx, "data of the flow", func() bool {
+		return carried(net.Mobile().Host) > 100_000
+	}); err != nil {
 		return nil, err
 	}
 	t = &pass{}

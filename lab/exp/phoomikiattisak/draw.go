@@ -58,10 +58,14 @@ func spread(list []outcome, format string, f func(outcome) float64) string {
 func (m *matrix) handoffTable() result.Table {
 	tab := result.Table{
 		Title: "Handoffs (M4, M5 and gaps)",
-		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow at the mobile host. " +
-			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. RTO: of the sender, just before. " +
-			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered all the same; the paper's hard handoff loses them (about 229).",
-		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale", "counted by the data planes"},
+		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow " +
+			"at the mobile host. " +
+			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. " +
+			"RTO: of the sender, just before. " +
+			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered " +
+			"all the same; the paper's hard handoff loses them (about 229).",
+		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale",
+			"counted by the data planes"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
 		if len(list) == 0 {
@@ -104,8 +108,10 @@ func dropsOf(o outcome) string {
 func (m *matrix) transferTable() result.Table {
 	tab := result.Table{
 		Title: "Data and retransmissions (M2, M3)",
-		Note: "Retransmitted: segments that repeated what had been sent. Twice: segments that reached the mobile host twice, so that sending them again was in vain. " +
-			"Late: first copies that came after later ones. Rates: before the handoff, and from three seconds after it. Published values of M2 and M3 are in figures only, without numbers.",
+		Note: "Retransmitted: segments that repeated what had been sent. Twice: segments that reached the mobile host " +
+			"twice, so that sending them again was in vain. " +
+			"Late: first copies that came after later ones. Rates: before the handoff, and from three seconds after it. " +
+			"Published values of M2 and M3 are in figures only, without numbers.",
 		Columns: []string{"cell", "MB", "retransmitted", "twice", "late", "duplicate acks", "before", "after"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
@@ -131,12 +137,14 @@ func (m *matrix) transferTable() result.Table {
 
 func (m *matrix) udpTable() result.Table {
 	tab := result.Table{
-		Title:   "UDP through a soft handoff",
-		Note:    "A steady flow below the rate of the link, both ways. Drop: the worst second's arrivals below the mean, less what the longer path holds back.",
+		Title: "UDP through a soft handoff",
+		Note: "A steady flow below the rate of the link, both ways. Drop: the worst second's arrivals below the mean, " +
+			"less what the longer path holds back.",
 		Columns: []string{"scenario", "datagrams", "lost", "late", "drop"},
 	}
 	for _, o := range m.udps {
-		tab.Rows = append(tab.Rows, []string{strings.ToUpper(o.Scenario), fmt.Sprint(o.Written), fmt.Sprint(o.Lost), fmt.Sprint(o.Late), fmt.Sprintf("%.1f %%", o.DropPct)})
+		tab.Rows = append(tab.Rows, []string{strings.ToUpper(o.Scenario), fmt.Sprint(o.Written), fmt.Sprint(o.Lost),
+			fmt.Sprint(o.Late), fmt.Sprintf("%.1f %%", o.DropPct)})
 	}
 	return tab
 }
@@ -144,22 +152,28 @@ func (m *matrix) udpTable() result.Table {
 // beyondTables shows the cells beyond the paper, each with its counterpart.
 func (m *matrix) beyondTables() []result.Table {
 	load := result.Table{
-		Title:   "False handoffs under load",
-		Note:    "Two near networks, nothing happens to either; one flow. The paper met false handoffs when a deep queue delayed advertisements, and bounded the window.",
-		Columns: []string{"flow", "preferred lifetime", "longest time in the queue", "longest between advertisements", "false handoffs"},
+		Title: "False handoffs under load",
+		Note: "Two near networks, nothing happens to either; one flow. The paper met false handoffs when a deep queue " +
+			"delayed advertisements, and bounded the window.",
+		Columns: []string{"flow", "preferred lifetime", "longest time in the queue", "longest between advertisements",
+			"false handoffs"},
 	}
-	for _, c := range [][2]string{{"limited", "window of the paper"}, {"deep", "no limit"}, {"lasting", "no limit, long lifetime"}} {
+	for _, c := range [][2]string{{"limited", "window of the paper"}, {"deep", "no limit"},
+		{"lasting", "no limit, long lifetime"}} {
 		o := m.extra.Load[c[0]]
-		load.Rows = append(load.Rows, []string{c[1], fmt.Sprintf("%.0f s", o.LifetimeS), fmt.Sprintf("%.0f ms", o.QueueMs), fmt.Sprintf("%.1f s", o.AdvertGapS), fmt.Sprint(o.Handoffs)})
+		load.Rows = append(load.Rows, []string{c[1], fmt.Sprintf("%.0f s", o.LifetimeS), fmt.Sprintf("%.0f ms", o.QueueMs),
+			fmt.Sprintf("%.1f s", o.AdvertGapS), fmt.Sprint(o.Handoffs)})
 	}
 	priority := result.Table{
-		Title:   "Signals before data",
-		Note:    "The mobile host sends as fast as TCP can. Roam marks its signals with class CS6; with \"on\", the queues of the access links let that class go first.",
+		Title: "Signals before data",
+		Note: "The mobile host sends as fast as TCP can. Roam marks its signals with class CS6; with \"on\", the queues " +
+			"of the access links let that class go first.",
 		Columns: []string{"class CS6 first", "LU to ack, new link came", "LU to ack, old link went"},
 	}
 	prefer := result.Table{
-		Title:   "Staying on the better network",
-		Note:    "Near to far; both there for four seconds, then the near one is withdrawn. With uplinks.prefer the host stays until then.",
+		Title: "Staying on the better network",
+		Note: "Near to far; both there for four seconds, then the near one is withdrawn. With uplinks.prefer the host " +
+			"stays until then.",
 		Columns: []string{"uplinks.prefer", "handoffs before it had to", "MB", "lost"},
 	}
 	for _, on := range []string{"off", "on"} {
@@ -174,7 +188,8 @@ func (m *matrix) beyondTables() []result.Table {
 func (m *matrix) profileFigure(s string) result.Figure {
 	f := result.Figure{
 		Title: "Data rate at the mobile host, " + strings.ToUpper(s), XLabel: "time (s)",
-		Caption: "What arrived by each network, stacked, in bins of 200 ms; the first flow of each kind. Dashed: the handoff.",
+		Caption: "What arrived by each network, stacked, in bins of 200 ms; the first flow of each kind. " +
+			"Dashed: the handoff.",
 	}
 	v := m.variants[0]
 	for _, k := range m.kinds {
@@ -183,7 +198,15 @@ func (m *matrix) profileFigure(s string) result.Figure {
 			continue
 		}
 		o, name := list[0], strings.Join([]string{s, k, v}, " ")
-		panel := result.Panel{Title: k + ", " + v, Kind: result.Stack, YLabel: "Mb/s", Arm: name, Marks: true, Height: 120, Labels: []string{"net1", "net2"}}
+		panel := result.Panel{
+			Title:  k + ", " + v,
+			Kind:   result.Stack,
+			YLabel: "Mb/s",
+			Arm:    name,
+			Marks:  true,
+			Height: 120,
+			Labels: []string{"net1", "net2"},
+		}
 		for _, link := range panel.Labels {
 			y := o.Profile[link]
 			x := make([]float64, len(y))
@@ -203,7 +226,8 @@ func (m *matrix) profileFigure(s string) result.Figure {
 func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 	f := result.Figure{
 		Title: "Sequence numbers around the handoff, " + strings.ToUpper(s), XLabel: "time (s)",
-		Caption: "Position in the stream of what the correspondent sent and of what reached the mobile host (every fourth segment).",
+		Caption: "Position in the stream of what the correspondent sent and of what reached the mobile host (every fourth " +
+			"segment).",
 	}
 	v := m.variants[0]
 	for _, k := range m.kinds {

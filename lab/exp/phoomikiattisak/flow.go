@@ -155,7 +155,9 @@ type spans []struct{ from, to int64 }
 
 // add adds a part and returns how many bytes of it were there already.
 func (s *spans) add(from, to int64) (known int64) {
-	i, _ := slices.BinarySearchFunc(*s, from, func(e struct{ from, to int64 }, v int64) int { return cmp.Compare(e.to, v) })
+	i, _ := slices.BinarySearchFunc(*s, from, func(e struct{ from, to int64 }, v int64) int {
+		return cmp.Compare(e.to, v)
+	})
 	j := i
 	lo, hi := from, to
 	for ; j < len(*s) && (*s)[j].from <= to; j++ {

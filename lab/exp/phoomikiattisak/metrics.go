@@ -124,8 +124,12 @@ func (m *matrix) metrics() {
 	r.Set("queue_drops", worst(m.runs, func(o outcome) float64 { return float64(o.QueueDrops) }))
 	r.Set("mss_below_plain", worst(m.runs, func(o outcome) float64 { return float64(plainMSS - o.OfferedMSS) }))
 	r.Set("window_kbytes", worst(m.runs, func(o outcome) float64 { return o.WindowKB }))
-	r.Set("lan_mbps", middle(m.pick(func(o outcome) bool { return !paths[o.Scenario][0] }), func(o outcome) float64 { return o.OldMbps }))
-	r.Set("wan_mbps", worst(m.pick(func(o outcome) bool { return paths[o.Scenario][0] }), func(o outcome) float64 { return o.OldMbps }))
+	r.Set("lan_mbps", middle(m.pick(func(o outcome) bool { return !paths[o.Scenario][0] }), func(o outcome) float64 {
+		return o.OldMbps
+	}))
+	r.Set("wan_mbps", worst(m.pick(func(o outcome) bool { return paths[o.Scenario][0] }), func(o outcome) float64 {
+		return o.OldMbps
+	}))
 	for _, name := range []string{"mip6_gap_s", "mip6_delay_ms", "mip6_data_ratio", "mip6_optimised_ratio"} {
 		r.Miss(name, whyNoMIP6)
 	}
@@ -146,7 +150,9 @@ func (m *matrix) softMetrics(r figures) {
 	for s := range paths {
 		some := m.pick(func(o outcome) bool { return o.Kind == soft && o.Scenario == s })
 		r.Set("soft_gap_"+key(s)+"_ms", worst(some, func(o outcome) float64 { return o.GapMs }))
-		r.Set("soft_gap_rest_"+key(s)+"_ms", worst(some, func(o outcome) float64 { return m.beyondControl(o) - 1.2*m.newRTT(o) }))
+		r.Set("soft_gap_rest_"+key(s)+"_ms", worst(some, func(o outcome) float64 {
+			return m.beyondControl(o) - 1.2*m.newRTT(o)
+		}))
 	}
 }
 
@@ -315,7 +321,8 @@ func (m *matrix) again(scenario, kind, variant string) float64 {
 func (m *matrix) udpMetrics(r figures) {
 	var lost, written, refused, queue, drop float64
 	for _, o := range m.udps {
-		lost, written, refused, queue = lost+float64(o.Lost), written+float64(o.Written), refused+float64(o.Refused), queue+float64(o.QueueDrop)
+		lost, written, refused, queue = lost+float64(o.Lost), written+float64(o.Written), refused+float64(o.Refused),
+			queue+float64(o.QueueDrop)
 		drop = max(drop, o.DropPct)
 	}
 	r.Set("udp_written", written)

@@ -63,7 +63,8 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 	size := p.Int("udp_size")
 	w.Open()
 	flow, err := workload.StartUDP(ctx, net.Peer(0).Host, net.Mobile().Host, dir, workload.UDPOptions{
-		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200, Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
+		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200,
+		Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
 	})
 	if err != nil {
 		return o, err
@@ -96,7 +97,12 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 	w.Shut()
 	// The first second is the set-up of the session, which has rules of its own.
 	from := t.At(time.Second)
-	o = udpOutcome{Scenario: scenario, Counters: counters, Refused: flow.BufferErrors(), QueueDrop: int(t.Drops["queue"] + t.Drops["refused"])}
+	o = udpOutcome{
+		Scenario:  scenario,
+		Counters:  counters,
+		Refused:   flow.BufferErrors(),
+		QueueDrop: int(t.Drops["queue"] + t.Drops["refused"]),
+	}
 	for _, f := range []*udpflow.Flow{up, down} {
 		n := f.Count(from, t.At(length))
 		at, lost := f.Losses(from, t.At(length), 10*time.Millisecond)

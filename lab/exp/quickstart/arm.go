@@ -33,7 +33,11 @@ type round struct {
 // config is the network of drawing.txt.
 func (a *round) config() scene.Config {
 	p := a.env.Params
-	link := scene.Symmetric(linkem.Params{Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	link := scene.Symmetric(linkem.Params{
+		Delay:        p.Millis("delay_ms"),
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 	c := scene.Config{
 		Name: "roam", Arm: arm.Roam, Seed: a.env.Seed,
 		Mobile: []scene.Access{link, link, link}, Correspondents: make([]scene.Correspondent, 2),

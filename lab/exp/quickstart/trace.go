@@ -47,7 +47,16 @@ func (t *trace) handoffs() []handoff {
 		if s.From == "" || s.Op != scene.Attach && s.Op != scene.Swap {
 			continue
 		}
-		h := handoff{number: len(out) + 1, hard: s.Op == scene.Swap, from: s.From, to: s.Link, up: s.At, cut: s.At, end: t.End, ackMs: math.NaN()}
+		h := handoff{
+			number: len(out) + 1,
+			hard:   s.Op == scene.Swap,
+			from:   s.From,
+			to:     s.Link,
+			up:     s.At,
+			cut:    s.At,
+			end:    t.End,
+			ackMs:  math.NaN(),
+		}
 		for _, later := range t.Steps[i+1:] {
 			if later.Op == scene.Detach && later.Link == s.From {
 				h.cut = later.At

@@ -43,8 +43,14 @@ type traffic struct {
 
 // startTraffic starts everything; what runs first waits for the rest, so that
 // all of it runs when it returns.
-func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration, arm string) (t *traffic, err error) {
-	t = &traffic{outcome: map[string]error{}, last: map[string]string{}, iperf: map[string]workload.IperfReport{}, udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond}
+func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration,
+	arm string) (t *traffic, err error) {
+	t = &traffic{
+		outcome:  map[string]error{},
+		last:     map[string]string{},
+		iperf:    map[string]workload.IperfReport{},
+		udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond,
+	}
 	dir := filepath.Join(env.Dir, arm)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -61,11 +67,13 @@ func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time
 }
 
 // startApplications starts the programs that people use.
-func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration, dir string) (err error) {
+func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration,
+	dir string) (err error) {
 	p := env.Params
 	rate := int64(p.Float("curl_kbytes_s") * 1000)
 	seconds := int(length.Seconds() + 1.5)
-	if t.ssh, err = workload.StartShell(ctx, n.Peer(1).Host, n.Mobile().Host, dir, workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
+	if t.ssh, err = workload.StartShell(ctx, n.Peer(1).Host, n.Mobile().Host, dir,
+		workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
 		return err
 	}
 	t.add(t.ssh, t.ssh.Kill)
@@ -75,7 +83,16 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.
 		return err
 	}
 	t.add(t.curl, t.curl.Kill)
-	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Length: 4000, Seconds: seconds, Interval: 0.1, CC: p.Text("congestion")}
+	o := workload.IperfOptions{
+		Name:     "iperf3 TCP",
+		Target:   "cn1",
+		Port:     5201,
+		Mbps:     p.Float("iperf_mbps"),
+		Length:   4000,
+		Seconds:  seconds,
+		Interval: 0.1,
+		CC:       p.Text("congestion"),
+	}
 	if t.iperfTCP, err = workload.StartIperf(ctx, n.Peer(0).Host, n.Mobile().Host, o); err != nil {
 		return err
 	}
@@ -91,12 +108,20 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.
 // startProbes starts the lab's own flows.
 func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *scene.Scene, dir string) (err error) {
 	if t.udp, err = workload.StartUDP(ctx, n.Peer(0).Host, n.Mobile().Host, dir, workload.UDPOptions{
-		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"), Size: env.Params.Int("udp_size"),
+		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"),
+		Size: env.Params.Int("udp_size"),
 	}); err != nil {
 		return err
 	}
 	t.add(t.udp, t.udp.Kill)
-	o := workload.TCPOptions{Name: "TCP out", Target: "cn2", Port: 7002, Size: 1000, Every: time.Millisecond, CC: env.Params.Text("congestion")}
+	o := workload.TCPOptions{
+		Name:   "TCP out",
+		Target: "cn2",
+		Port:   7002,
+		Size:   1000,
+		Every:  time.Millisecond,
+		CC:     env.Params.Text("congestion"),
+	}
 	if t.tcpUp, err = workload.StartTCP(ctx, n.Peer(1).Host, n.Mobile().Host, dir, o); err != nil {
 		return err
 	}

@@ -33,7 +33,11 @@ func (c *campaign) verdicts() (out []verdict) {
 
 func (o outcome) verdict(clip video.Clip) verdict {
 	name := clip.String()
-	v := verdict{cellName: cellName{o.rttMs, clip.Height, clip.Kind}, reference: o.static.Streams[name], bytes: math.Inf(1)}
+	v := verdict{
+		cellName:  cellName{o.rttMs, clip.Height, clip.Kind},
+		reference: o.static.Streams[name],
+		bytes:     math.Inf(1),
+	}
 	if v.flaw = o.static.flaw(name); v.flaw == "" && !v.reference.Quality.Identical {
 		v.flaw = fmt.Sprintf("the reference itself is imperfect: %d packets lost", v.reference.Count.Lost)
 	}

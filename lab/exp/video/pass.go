@@ -180,7 +180,8 @@ type recorded struct {
 
 // stream builds the network of an arm and receives the clips while the schedule
 // runs. The network is gone when it returns.
-func (c *campaign) stream(ctx context.Context, w *exp.Window, of arm.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
+func (c *campaign) stream(ctx context.Context, w *exp.Window, of arm.Arm, g group, dir string,
+	takes []*take) (got []recorded, p Pass, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.env.View.Phase("%s, %d ms: setting up", of.Name(), g.rttMs)

@@ -81,7 +81,9 @@ func groups(p exp.Params, length time.Duration) ([]group, error) {
 	if err != nil {
 		return nil, err
 	}
-	heights, err := numbers("heights", p.Text("heights"), func(n int) bool { return video.Clip{Kind: video.Motion, Height: n}.Rate() > 0 })
+	heights, err := numbers("heights", p.Text("heights"), func(n int) bool {
+		return video.Clip{Kind: video.Motion, Height: n}.Rate() > 0
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +126,18 @@ func numbers(name, list string, fits func(int) bool) (out []int, err error) {
 func (c *campaign) config(name string, of arm.Arm, rttMs int) scene.Config {
 	p := c.env.Params
 	rtt := time.Duration(rttMs) * time.Millisecond
-	link := scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	link := scene.Symmetric(linkem.Params{
+		Delay:        rtt / 2,
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 	return scene.Config{
 		Name: name, Arm: of, Mode: c.kind.mode, Seed: c.env.Seed, Mobile: []scene.Access{link, link, link},
-		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s"), Preferred: p.Seconds("preferred_s"), Valid: p.Seconds("valid_s")},
+		Advert: scene.RA{
+			Min:       p.Seconds("ra_min_s"),
+			Max:       p.Seconds("ra_max_s"),
+			Preferred: p.Seconds("preferred_s"),
+			Valid:     p.Seconds("valid_s"),
+		},
 	}
 }

@@ -44,7 +44,11 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 	if t := s.takes[clip.String()]; t != nil {
 		return t, nil
 	}
-	t = &take{clip: clip, path: filepath.Join(s.env.Dir, clip.String()+".clip.ts"), stream: filepath.Join(s.env.Dir, clip.String()+".sent.ts")}
+	t = &take{
+		clip:   clip,
+		path:   filepath.Join(s.env.Dir, clip.String()+".clip.ts"),
+		stream: filepath.Join(s.env.Dir, clip.String()+".sent.ts"),
+	}
 	s.env.View.Phase("making clip %v, %d s", clip, clip.Seconds)
 	if err := clip.Make(ctx, t.path); err != nil {
 		return nil, err
@@ -58,7 +62,13 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := workload.StartRTP(ctx, host, host, s.env.Dir, workload.RTPOptions{Name: clip.String() + ".sent", Clip: t.path, Target: "::1", Port: basePort, Speed: takeSpeed})
+	r, err := workload.StartRTP(ctx, host, host, s.env.Dir, workload.RTPOptions{
+		Name:   clip.String() + ".sent",
+		Clip:   t.path,
+		Target: "::1",
+		Port:   basePort,
+		Speed:  takeSpeed,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +88,8 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 
 // judge says what became of a stream, whose schedule began at start (nanoseconds
 // of Unix time). It leaves files in dir.
-func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, start int64, depth time.Duration) (seen Seen, err error) {
+func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, start int64,
+	depth time.Duration) (seen Seen, err error) {
 	f := rtpflow.Match(t.sent, got)
 	order, late := f.Played(depth)
 	seen = Seen{Count: f.Count(), Late: late, Unknown: f.Unknown, Mbps: mbps(f)}

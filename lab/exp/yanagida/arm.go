@@ -95,7 +95,8 @@ func (p *pass) start(ctx context.Context) (err error) {
 	seconds := int(p.cell.plan.Length.Seconds() + 3.5)
 	for i, port := range []int{portOut, portIn} {
 		p.tests[i], err = workload.StartIperf(ctx, p.net.Peer(0).Host, p.net.Mobile().Host, workload.IperfOptions{
-			Name: [2]string{"iperf3 out", "iperf3 in"}[i], Target: "cn1", Port: port, UDP: !p.cell.tcp, Mbps: q.Float("rate_iperf_mbps"), Length: q.Int("length"),
+			Name: [2]string{"iperf3 out", "iperf3 in"}[i], Target: "cn1", Port: port, UDP: !p.cell.tcp,
+			Mbps: q.Float("rate_iperf_mbps"), Length: q.Int("length"),
 			Seconds: seconds, Interval: 0.5, Reverse: i == 1, CC: q.Text("congestion"), Wrap: p.cell.arm.Wrap(),
 		})
 		if err != nil {

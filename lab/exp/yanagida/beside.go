@@ -62,7 +62,8 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 	mn, plain := s.Mobile(), s.Peer(1)
 	// What is captured at the sender has to be what goes on the wire, not a
 	// GSO packet that the device would cut.
-	if out, err := plain.Host.Command(ctx, "/usr/sbin/ethtool", "-K", "eth0", "tso", "off", "gso", "off").CombinedOutput(); err != nil {
+	if out, err := plain.Host.Command(ctx, "/usr/sbin/ethtool", "-K", "eth0", "tso", "off", "gso",
+		"off").CombinedOutput(); err != nil {
 		return b, fmt.Errorf("turn off segmentation: %w: %s", err, out)
 	}
 	dir := filepath.Join(env.Dir, "beside")
@@ -102,17 +103,38 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 func (b *besides) traffic(ctx context.Context, env *exp.Env, s *scene.Scene, dir string) error {
 	mn, plain := s.Mobile().Host, s.Peer(1).Host
 	length := env.Params.Seconds("beside_s")
-	roam, err := workload.StartUDP(ctx, s.Peer(0).Host, mn, dir, workload.UDPOptions{Name: "session", Target: "cn1", Port: 7100, Up: 500, Down: 500, Size: 400})
+	roam, err := workload.StartUDP(ctx, s.Peer(0).Host, mn, dir, workload.UDPOptions{
+		Name:   "session",
+		Target: "cn1",
+		Port:   7100,
+		Up:     500,
+		Down:   500,
+		Size:   400,
+	})
 	if err != nil {
 		return err
 	}
 	defer roam.Kill()
-	udp, err := workload.StartUDP(ctx, plain, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn2", Port: portPlainUDP, Up: 500, Down: 500, Size: 400})
+	udp, err := workload.StartUDP(ctx, plain, mn, dir, workload.UDPOptions{
+		Name:   "UDP",
+		Target: "cn2",
+		Port:   portPlainUDP,
+		Up:     500,
+		Down:   500,
+		Size:   400,
+	})
 	if err != nil {
 		return err
 	}
 	defer udp.Kill()
-	tcp, err := workload.StartTCP(ctx, plain, mn, dir, workload.TCPOptions{Name: "TCP", Target: "cn2", Port: portPlainTCP, Size: 1000, Every: 2 * time.Millisecond, CC: env.Params.Text("congestion")})
+	tcp, err := workload.StartTCP(ctx, plain, mn, dir, workload.TCPOptions{
+		Name:   "TCP",
+		Target: "cn2",
+		Port:   portPlainTCP,
+		Size:   1000,
+		Every:  2 * time.Millisecond,
+		CC:     env.Params.Text("congestion"),
+	})
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,8 @@ func contrast(r *result.Result, o, mptcp *outcome, pl plan) {
 		return
 	}
 	for i, way := range []string{"out", "in"} {
-		ours, theirs := o.ways()[i].deviation(pl.phases, bucket.Seconds()), mptcp.ways()[i].deviation(pl.phases, bucket.Seconds())
+		ours, theirs := o.ways()[i].deviation(pl.phases, bucket.Seconds()),
+			mptcp.ways()[i].deviation(pl.phases, bucket.Seconds())
 		r.Set("link_deviation_"+way+"_mbps", ours)
 		r.Set("mptcp_link_deviation_"+way+"_mbps", theirs)
 		least(r, "mptcp_deviation_ratio", theirs/max(ours, 1e-3))

@@ -43,7 +43,9 @@ func (s *seen) judge(o *outcome) {
 	}
 	out := func(p packets.Packet) bool { return s.data(p) && p.DstPort == portOut }
 	in := func(p packets.Packet) bool { return s.data(p) && p.SrcPort == portIn }
-	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), func(p packets.Packet) string { return s.linkOf(p.SourceL64()) })
+	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), func(p packets.Packet) string {
+		return s.linkOf(p.SourceL64())
+	})
 	s.way(&o.In, packets.Select(s.cn, in), packets.Select(s.mn, in), func(p packets.Packet) string { return p.Where })
 	s.signalling(o)
 	s.newLocators(o)
@@ -81,9 +83,11 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 		// The receiver's list is longer: only what it lacks counts.
 		c.Lost = max(0, c.Lost)
 	} else {
-		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), numberAt)
+		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))),
+			numberAt)
 	}
-	w.Sent, w.Got, w.Bytes, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Bytes, c.Lost, c.Resent, c.Doubled, c.Misorders
+	w.Sent, w.Got, w.Bytes, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Bytes, c.Lost,
+		c.Resent, c.Doubled, c.Misorders
 	got = packets.Select(got, within(to))
 	w.Mbps = rate(got, from)
 	w.LateMbps = rate(got, from.Add(min(10*time.Second, to.Sub(from)/4)))
@@ -151,7 +155,14 @@ func (s *seen) signalling(o *outcome) {
 			prefer = s.preferred(e.Update)
 			continue // belongs to the set-up
 		}
-		x := exchange{T: s.trace.Rel(e.Sent.At), Set: s.setOf(e.Update), Messages: e.Messages, Acks: len(e.Acks), Refresh: e.Refresh, Early: e.Early}
+		x := exchange{
+			T:        s.trace.Rel(e.Sent.At),
+			Set:      s.setOf(e.Update),
+			Messages: e.Messages,
+			Acks:     len(e.Acks),
+			Refresh:  e.Refresh,
+			Early:    e.Early,
+		}
 		if len(e.Acks) > 0 {
 			x.RTTMs = stats.Millis(e.Acks[0].At.Sub(e.Sent.At))
 		}
@@ -166,7 +177,9 @@ func (s *seen) signalling(o *outcome) {
 // preferred names the links of the least preference value, which are those that
 // the correspondent is to send to.
 func (s *seen) preferred(u packets.Update) string {
-	least := slices.MinFunc(u.Locators, func(a, b packets.Locator) int { return int(a.Preference) - int(b.Preference) }).Preference
+	least := slices.MinFunc(u.Locators, func(a, b packets.Locator) int {
+		return int(a.Preference) - int(b.Preference)
+	}).Preference
 	set := map[string]bool{}
 	for _, l := range u.Locators {
 		if l.Preference == least {
@@ -195,7 +208,9 @@ func (s *seen) newLocators(o *outcome) {
 			continue
 		}
 		i := slices.IndexFunc(list, func(e packets.Exchange) bool {
-			return !e.Sent.At.Before(d.At) && slices.ContainsFunc(e.Locators, func(l packets.Locator) bool { return s.linkOf(l.L64) == d.Link })
+			return !e.Sent.At.Before(d.At) && slices.ContainsFunc(e.Locators, func(l packets.Locator) bool {
+				return s.linkOf(l.L64) == d.Link
+			})
 		})
 		if i < 0 {
 			continue

@@ -73,7 +73,8 @@ func untilBack(pl plan) plan {
 
 // measureAll goes through cells; each is kept for a resumed run. The caller has
 // so many extra ones.
-func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration, extra int) (map[string]*outcome, error) {
+func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration,
+	extra int) (map[string]*outcome, error) {
 	env.View.Cells(len(cells) + extra)
 	all := map[string]*outcome{}
 	for _, c := range cells {

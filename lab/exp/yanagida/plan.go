@@ -75,9 +75,18 @@ func lingerPlan(length time.Duration) plan {
 // config is the network of the drawing for one arm.
 func config(env *exp.Env, name string, of arm.Arm, mode string, rtt time.Duration) scene.Config {
 	p := env.Params
-	link := scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	link := scene.Symmetric(linkem.Params{
+		Delay:        rtt / 2,
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 	return scene.Config{
 		Name: name, Arm: of, Mode: mode, Seed: env.Seed, Mobile: []scene.Access{link, link, link},
-		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s"), Preferred: p.Seconds("preferred_s"), Valid: p.Seconds("valid_s")},
+		Advert: scene.RA{
+			Min:       p.Seconds("ra_min_s"),
+			Max:       p.Seconds("ra_max_s"),
+			Preferred: p.Seconds("preferred_s"),
+			Valid:     p.Seconds("valid_s"),
+		},
 	}
 }

@@ -42,7 +42,8 @@ func (s *seen) late(port uint16) bool {
 
 // unsimulated are the metrics for which the engine sim has no kernel.
 func unsimulated(env *exp.Env) {
-	for _, m := range []string{"beside_packets", "beside_changed", "beside_lost", "beside_capture_dropped", "beside_content_right"} {
+	for _, m := range []string{"beside_packets", "beside_changed", "beside_lost", "beside_capture_dropped",
+		"beside_content_right"} {
 		env.Result.Miss(m, "the engine sim has no kernel beside which plain IPv6 could run")
 	}
 }

@@ -119,7 +119,8 @@ var pingLine = regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`)
 // ping sends echo requests from Roam's host and returns how many were not
 // answered, of how many.
 func (w *world) ping(ctx context.Context, count int) (lost int, err error) {
-	out, err := w.mn.Command(ctx, "ping", "-6", "-n", "-c", strconv.Itoa(count), "-i", "0.2", "-W", "1", sessionAddr(w.target.nid()).String()).CombinedOutput()
+	out, err := w.mn.Command(ctx, "ping", "-6", "-n", "-c", strconv.Itoa(count), "-i", "0.2", "-W", "1",
+		sessionAddr(w.target.nid()).String()).CombinedOutput()
 	m := pingLine.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("ping: %w: %s", err, bytes.TrimSpace(out))

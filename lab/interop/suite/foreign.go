@@ -152,7 +152,8 @@ func (f *foreign) move(ctx context.Context, hard bool) error {
 	if len(f.L64s) < 2 {
 		return fmt.Errorf("%w: the target has one locator", errUnmeasured)
 	}
-	_, err := f.ask(ctx, agentTime, "move", map[bool]string{true: "hard", false: "soft"}[hard], prefixOf(f.L64s[1]).String())
+	_, err := f.ask(ctx, agentTime, "move", map[bool]string{true: "hard", false: "soft"}[hard],
+		prefixOf(f.L64s[1]).String())
 	return err
 }
 

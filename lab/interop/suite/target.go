@@ -92,7 +92,8 @@ func (s *scripted) plain() string {
 	if c.PlainServed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d packets came to the target as plain IPv6 (%d of TCP, %d of UDP)", c.PlainServed, c.PlainTCP, c.PlainUDP)
+	return fmt.Sprintf("%d packets came to the target as plain IPv6 (%d of TCP, %d of UDP)",
+		c.PlainServed, c.PlainTCP, c.PlainUDP)
 }
 
 func (s *scripted) open(w *world) {
@@ -141,7 +142,9 @@ func (s *scripted) echoTCP(ctx context.Context, size int) error {
 	for sent := 0; sent < size; sent += segment {
 		c.Write(pattern(segment))
 		want := sent + segment
-		if err := within(ctx, handshakes, fmt.Sprintf("%d bytes back from Roam's host", want), func() bool { return c.Received() >= want }); err != nil {
+		if err := within(ctx, handshakes, fmt.Sprintf("%d bytes back from Roam's host", want), func() bool {
+			return c.Received() >= want
+		}); err != nil {
 			return err
 		}
 	}
@@ -170,7 +173,9 @@ func (s *scripted) echoUDP(ctx context.Context, count int) (losses, error) {
 // lostOf lets a flow run for so many datagrams and returns how many of those after
 // the first second were not answered.
 func lostOf(ctx context.Context, f *datagrams, count int) (losses, error) {
-	err := within(ctx, time.Duration(count)*time.Second/rate+patience, "datagrams are sent", func() bool { return f.count() >= count })
+	err := within(ctx, time.Duration(count)*time.Second/rate+patience, "datagrams are sent", func() bool {
+		return f.count() >= count
+	})
 	f.end(ctx)
 	return f.losses(f.began().Add(time.Second)), err
 }

@@ -90,7 +90,8 @@ func send(addr string, size int, span time.Duration) error {
 	b := make([]byte, size)
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		for range 256 {
-			if _, err := unix.Write(fd, b); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.ECONNREFUSED) {
+			if _, err := unix.Write(fd, b); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) &&
+				!errors.Is(err, unix.ECONNREFUSED) {
 				return fmt.Errorf("send to %s: %w", addr, err)
 			}
 		}

@@ -218,7 +218,8 @@ func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) 
 		x[i] = (float64(i) + 0.5) * bin.Seconds()
 	}
 	for seq, s := range f.Sent {
-		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused && f.copies[uint64(seq)] == 0 {
+		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused &&
+			f.copies[uint64(seq)] == 0 {
 			y[i]++
 		}
 	}

@@ -74,7 +74,8 @@ func (t *step) isRefusedFirst(p *Session) bool {
 	if shown.Len == 12 {
 		more = 1
 	}
-	if e[ip6.ICMPTypeAt] != ilnp.TypeParameterProblem || e[ip6.ICMPCodeAt] != ilnp.CodeUnknownOption || binary.BigEndian.Uint32(e[4:]) != ourOptionAt ||
+	if e[ip6.ICMPTypeAt] != ilnp.TypeParameterProblem || e[ip6.ICMPCodeAt] != ilnp.CodeUnknownOption ||
+		binary.BigEndian.Uint32(e[4:]) != ourOptionAt ||
 		quoted[ip6.NextHeaderAt] != ip6.DestOpts || quoted[ip6.HeaderLen] != ip6.TCP || quoted[ip6.HeaderLen+1] != more ||
 		quoted[ip6.HeaderLen+2] != ilnp.OptionNonce || shown != p.LocalNonce ||
 		ilvAt(quoted[ip6.SrcAt:]) != t.dst || ilvAt(quoted[ip6.DstAt:]) != t.src {
@@ -83,7 +84,8 @@ func (t *step) isRefusedFirst(p *Session) bool {
 	header := int(shown.Len) + 4
 	at := quotedAt + ip6.HeaderLen + header
 	b, ok := t.k.load(at, t.k.Len-at)
-	if !ok || len(b) < 20 || len(b) > 60 || len(b) != int(b[ip6.TCPDataOffsetAt]>>4)*4 || quoted[4] != 0 || int(quoted[5]) != len(b)+header ||
+	if !ok || len(b) < 20 || len(b) > 60 || len(b) != int(b[ip6.TCPDataOffsetAt]>>4)*4 || quoted[4] != 0 ||
+		int(quoted[5]) != len(b)+header ||
 		b[tcpFlagsAt]&(flagFIN|flagSYN|flagRST|flagACK) != flagSYN {
 		return false
 	}

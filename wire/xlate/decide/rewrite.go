@@ -38,8 +38,9 @@ func rules(e xlate.Entry, overNIDs bool) xlate.Entry {
 
 func (h *Host) sent(k *Packet, o *Outcome) ([]byte, error) {
 	e := rules(xlate.Entry{
-		SessionPrefix: h.SessionPrefix, LocalAlias: ilvAt(k.Bytes[ip6.SrcAt:]).NID, RemoteAlias: ilvAt(k.Bytes[ip6.DstAt:]).NID,
-		LocalNID: o.Src.NID, LocalL64: o.Src.L64, RemoteNID: o.Dst.NID, RemoteL64: o.Dst.L64, Nonce: o.Nonce,
+		SessionPrefix: h.SessionPrefix, LocalAlias: ilvAt(k.Bytes[ip6.SrcAt:]).NID,
+		RemoteAlias: ilvAt(k.Bytes[ip6.DstAt:]).NID,
+		LocalNID:    o.Src.NID, LocalL64: o.Src.L64, RemoteNID: o.Dst.NID, RemoteL64: o.Dst.L64, Nonce: o.Nonce,
 	}, o.OverNIDs)
 	b, err := xlate.Outward(k.Bytes, e)
 	if err == nil && o.Encap {
@@ -94,7 +95,8 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	was, b := k.Bytes, k.Bytes
 	var c chain
-	if c.parse(k, ip6.HeaderLen, b[ip6.NextHeaderAt]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 && c.encap {
+	if c.parse(k, ip6.HeaderLen, b[ip6.NextHeaderAt]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 &&
+		c.encap {
 		b = append(bytes.Clone(b[:c.nonceAt-udpLen]), b[c.nonceAt:]...)
 		b[ip6.NextHeaderAt] = ip6.DestOpts
 		binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], binary.BigEndian.Uint16(b[ip6.PayloadLenAt:])-udpLen)
