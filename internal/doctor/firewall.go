@@ -19,8 +19,8 @@ const (
 	doTrust = "exempt the session addresses (%s) before it"
 )
 
-// lookFirewall finds rules of this host that are in the way. Rules about
-// arriving control packets are not: those are taken before the first hook.
+// lookFirewall finds rules of this host that block control packets or sessions. Rules about
+// arriving control packets do not matter: the data plane takes those before the first hook.
 func lookFirewall(e *examination, f Facts) {
 	session := f.Config.SessionNet()
 	rules := TrustedByNft([]byte(f.NFT), session)
@@ -38,7 +38,7 @@ func lookFirewall(e *examination, f Facts) {
 	}
 }
 
-// nft is a rule set of which each chain is known.
+// nft is a rule set, indexed by chain.
 type nft struct {
 	chains []*nftChain
 	rules  []*nftRule
@@ -89,7 +89,7 @@ func (n nft) judge(e *examination, session netip.Prefix) {
 	}
 }
 
-// judgeOutput finds what keeps Locator Updates and probes in.
+// judgeOutput finds rules that drop outgoing Locator Updates and probes.
 func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 	for _, r := range rules {
 		if acceptsControl(r) {
@@ -103,7 +103,7 @@ func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 	if c.Policy != "drop" {
 		return
 	}
-	// A chain that rules jump to may accept it: be content with any that does.
+	// A chain that rules jump to may accept it, so any accepting rule suffices.
 	for _, r := range n.rules {
 		if r.Family == c.Family && r.Table == c.Table && acceptsControl(r) {
 			return
@@ -113,7 +113,7 @@ func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 		"(Locator Updates) behind a destination options header", c.Family, c.Table, c.Name)
 }
 
-// dropsControl says what of ours a rule drops; "" for none.
+// dropsControl names the control messages that a rule drops; "" for none.
 func dropsControl(r *nftRule) string {
 	if !hasVerdict(r.Expr, "drop", "reject") {
 		return ""
@@ -132,9 +132,9 @@ func dropsControl(r *nftRule) string {
 	return ""
 }
 
-// acceptsControl reports whether a rule lets Locator Updates pass: one without
-// conditions, or on ICMPv6. `ip6 nexthdr icmpv6` does not see behind the
-// destination options header, and connection tracking knows no such type.
+// acceptsControl reports whether a rule accepts Locator Updates: a rule without conditions,
+// or on ICMPv6. `ip6 nexthdr icmpv6` does not match behind a Destination Options header,
+// and connection tracking does not know that type.
 func acceptsControl(r *nftRule) bool {
 	if !accepts(r.Expr) {
 		return false
@@ -159,8 +159,8 @@ func acceptsControl(r *nftRule) bool {
 	return false
 }
 
-// covers reports whether the right side of a match is, or holds, a value, by
-// its name or by its number.
+// covers reports whether the right side of a match equals or contains a value, by name or
+// by number.
 func covers(right json.RawMessage, name string, number int) bool {
 	var v any
 	if json.Unmarshal(right, &v) != nil {
@@ -188,8 +188,8 @@ func coversValue(v any, name string, number float64) bool {
 	return false
 }
 
-// judgeReverse finds checks that want the route to the source on the link that
-// the packet came by: the route to session addresses is on the session device.
+// judgeReverse finds reverse path filters: the route to session addresses is on the session
+// device, not on the link on which the packets arrive.
 func judgeReverse(e *examination, rules []*nftRule, session netip.Prefix) {
 	for _, r := range rules {
 		if accepts(r.Expr) && slices.ContainsFunc(sources(r.Expr, r.Table, nil), func(p netip.Prefix) bool {
@@ -208,7 +208,7 @@ func judgeReverse(e *examination, rules []*nftRule, session netip.Prefix) {
 	}
 }
 
-// judgeIPTables does the same for the output of ip6tables-save.
+// judgeIPTables is the same for the output of ip6tables-save.
 func judgeIPTables(e *examination, save string, session netip.Prefix) {
 	closed, open := false, false
 	for line := range strings.Lines(save) {

@@ -26,7 +26,7 @@ func lookDaemon(e *examination, f Facts) {
 	}
 	for _, w := range s.Warnings {
 		if len(s.Faults) > 0 && w == control.SkippedWarning(s.Faults) {
-			continue // lookHosts names each of them, as the files are now
+			continue // lookHosts names each, from the files as they are now
 		}
 		e.add(Warning, "daemon", "", "the daemon runs without a part of itself: %s", w)
 	}
@@ -39,9 +39,9 @@ func lookDaemon(e *examination, f Facts) {
 	}
 }
 
-// Kernel releases that matter.
+// Least kernel releases.
 var (
-	leastKernel = [2]int{5, 15} // what the data plane is built for
+	leastKernel = [2]int{5, 15} // the data plane is built for
 	tcxKernel   = [2]int{6, 6}
 )
 
@@ -128,11 +128,11 @@ func firstServer(text string) string {
 	return ""
 }
 
-// clockJump is how far the two clocks may drift apart before it is told.
+// clockJump is the least difference of the two clocks to report.
 const clockJump = 5 * time.Second
 
-// lookClock compares the daemon's age by the wall clock with that by its own,
-// which neither stops nor jumps, except while the machine sleeps.
+// lookClock compares the daemon's age by the wall clock with its age by the monotonic
+// clock, which does not advance during suspend.
 func lookClock(e *examination, f Facts) {
 	if f.Daemon == nil {
 		return
@@ -150,11 +150,11 @@ func lookClock(e *examination, f Facts) {
 	}
 }
 
-// leastFree is what must be left on a file system that the daemon writes to:
-// the saved sessions of some ten thousand correspondents.
+// leastFree is the least free space on a file system that the daemon writes to: the size of
+// the saved sessions of about ten thousand correspondents.
 const leastFree = 16 << 20
 
-// noFree is what a file system has left that is full, for all that matters.
+// noFree is the free space below which a file system counts as full.
 const noFree = 64 << 10
 
 func lookDisk(e *examination, f Facts) {
@@ -162,7 +162,7 @@ func lookDisk(e *examination, f Facts) {
 		switch {
 		case d.Path == "":
 		case !d.Exists && f.Daemon != nil && d == f.RunDir:
-			// That of the state is made when there is something to keep.
+			// The daemon creates the state directory when it first needs it.
 			e.add(Warning, "disk", "restart the daemon: `systemctl restart roamd`", "%s is gone while the daemon runs", d.Path)
 		case d.Exists && d.Free < noFree && d == f.RunDir:
 			e.add(Fault, "disk", "free some space", "the file system of %s is full: networks that this host comes to are not "+

@@ -8,10 +8,10 @@ import (
 	"roam/internal/control"
 )
 
-// minimumMTU is that of every IPv6 link (RFC 8200 §5).
+// minimumMTU is the least MTU of an IPv6 link (RFC 8200 §5).
 const minimumMTU = 1280
 
-// lookLinks says which links are used, and why others are not.
+// lookLinks lists the links in use, and why others are not.
 func lookLinks(e *examination, f Facts) {
 	if f.NoIPv6 {
 		e.add(Fault, "uplinks", "sysctl -w net.ipv6.conf.all.disable_ipv6=0", "IPv6 is switched off on this host")
@@ -46,7 +46,7 @@ func lookLinks(e *examination, f Facts) {
 	}
 }
 
-// lookFitLinks says, as long as no daemon does, which links it would use.
+// lookFitLinks lists the links that a daemon would use. It runs if there is no daemon.
 func lookFitLinks(e *examination, f Facts) {
 	var fit []string
 	for _, l := range f.Links {
@@ -64,8 +64,8 @@ func lookFitLinks(e *examination, f Facts) {
 	}
 }
 
-// isPrivateTunnel reports whether a link is no uplink for being a tunnel into somebody's
-// private network.
+// isPrivateTunnel reports whether a link is no uplink because it is a tunnel into a private
+// network.
 func isPrivateTunnel(f Facts, l Link) bool {
 	named := len(f.Config.Uplinks.Include) > 0 && f.Config.Uplinks.Allows(l.Name)
 	return l.Tunnel && !named && len(l.Global) > 0 &&
@@ -81,11 +81,12 @@ func usedLinks(list []control.Locator) (out []string) {
 	return out
 }
 
-// unused says why a link that could be an uplink is none; "" when there is
-// nothing to say of it.
+// unused says why a link that could be an uplink is not in use; "" if there is nothing to
+// say.
 func unused(f Facts, l Link) (why, do string) {
 	device := f.Config.Host.Device
-	// Roam's own: the session device, its other end, and the segmentation device's two.
+	// Roam's own: the session device, its peer, and the two ends of the segmentation
+	// device.
 	if l.Name == "lo" || l.Name == device ||
 		slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
 		return "", ""
@@ -116,15 +117,15 @@ func unused(f Facts, l Link) (why, do string) {
 	return "the daemon has made no locator of its prefix", "look at the daemon's log"
 }
 
-// lookForwarding finds links whose Router Advertisements the kernel ignores:
-// it does so where it forwards, unless told otherwise.
+// lookForwarding finds links whose Router Advertisements the kernel ignores because the
+// link forwards packets.
 func lookForwarding(e *examination, f Facts) {
 	for _, l := range f.Links {
 		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) ||
 			strings.HasPrefix(l.Name, f.Config.Host.Device) {
 			continue
 		}
-		level := Warning // there is an address: configured by hand, or by another program
+		level := Warning // it has an address, configured by hand or by another program
 		if l.Up && len(l.Global) == 0 {
 			level = Fault
 		}

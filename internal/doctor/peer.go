@@ -13,7 +13,7 @@ import (
 const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewall on the way drops destination " +
 	"options: docs/firewall.md"
 
-// lookPeer judges everything about one correspondent.
+// lookPeer checks one correspondent.
 func lookPeer(e *examination, f Facts) {
 	p := f.Peer
 	if p.Session == nil {
@@ -24,7 +24,7 @@ func lookPeer(e *examination, f Facts) {
 	lookIdentity(e, p)
 	lookResolved(e, p)
 	if lookObstructed(e, p) {
-		return // nobody can be asked
+		return // policies leave no path to probe
 	}
 	if p.Probed == nil {
 		if p.ProbeErr != "" {
@@ -61,7 +61,7 @@ func lookIdentity(e *examination, p *PeerFacts) {
 	e.ok("peer", "%s is %v, at %s", p.Word, s.NID, strings.Join(at, ", "))
 }
 
-// lookResolved compares what applications are told with what they should be.
+// lookResolved compares the addresses that applications get with the right ones.
 func lookResolved(e *examination, p *PeerFacts) {
 	switch {
 	case !p.Asked:
@@ -84,8 +84,8 @@ func addresses(list []netip.Addr) string {
 	return strings.Join(s, ", ")
 }
 
-// lookPlain says why a session is plain IPv6: no ILNP there, an option that is
-// lost on the way, or nobody there at all.
+// lookPlain says why a session is plain IPv6: the peer has no ILNP, the path drops an
+// option, or no node answers.
 func lookPlain(e *examination, f Facts) {
 	p := f.Peer
 	echoed := p.Probed.Echo != nil && p.Probed.Echo.Answered
@@ -112,7 +112,7 @@ func echoTime(x *control.PlainEcho) string {
 	return fmt.Sprintf(" an ordinary ping (%.1f ms)", x.RTTMS)
 }
 
-// lookPaths tells what the probes found.
+// lookPaths reports the results of the probes.
 func lookPaths(e *examination, p *PeerFacts) {
 	var silent []string
 	answered := 0
@@ -147,7 +147,7 @@ func pathText(p control.Path) string {
 	return fmt.Sprintf("%s %s > %s", p.Link, p.Local.Prefix(), p.Remote.Prefix())
 }
 
-// lookForm tells of a correspondent that is another stack, by what it uses.
+// lookForm reports that the correspondent runs another stack, by the forms it uses.
 func lookForm(e *examination, p *PeerFacts) {
 	if p.Session.Checksum == ilnp.RuleRFC6741.String() {
 		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP "+
@@ -164,7 +164,7 @@ func lookForm(e *examination, p *PeerFacts) {
 	}
 }
 
-// lookRefused tells what of the correspondent's was refused.
+// lookRefused reports the correspondent's packets that this host refused.
 func lookRefused(e *examination, p *PeerFacts) {
 	var reasons []string
 	for _, ev := range p.History {

@@ -12,7 +12,7 @@ import (
 // mostLines bounds the findings about single lines or sessions.
 const mostLines = 10
 
-// lookHosts names the lines that are skipped.
+// lookHosts lists the skipped lines.
 func lookHosts(e *examination, f Facts) {
 	for i, fault := range f.HostsFaults {
 		if i == mostLines {
@@ -38,8 +38,8 @@ func lookHosts(e *examination, f Facts) {
 	}
 }
 
-// lookPlainSessions names the sessions without ILNP, and why they are, unless one peer
-// is in question: lookPeer says more.
+// lookPlainSessions lists the sessions without ILNP and the reasons, unless the user asked
+// about one peer: then lookPeer does, in more detail.
 func lookPlainSessions(e *examination, f Facts) {
 	n := 0
 	for _, s := range f.Sessions {
@@ -61,10 +61,10 @@ func lookPlainSessions(e *examination, f Facts) {
 	}
 }
 
-// mostNamed bounds the refused nodes that are named.
+// mostNamed bounds the refused nodes that a finding names.
 const mostNamed = 8
 
-// lookNotAdmitted tells of packets that were refused as a host without ILNP refuses them.
+// lookNotAdmitted reports pending peers that this host refused with a Parameter Problem.
 func lookNotAdmitted(e *examination, f Facts) {
 	if f.Daemon == nil || f.Daemon.Accept != control.AcceptName(ilnp.Known) {
 		return
@@ -85,8 +85,8 @@ func lookNotAdmitted(e *examination, f Facts) {
 			"session and is not known here", f.Refused)
 }
 
-// missingHalf is what to do where a peer refuses our nonce: it may have Roam and not
-// know this host.
+// missingHalf says what to do if a peer refuses our nonce: it may run Roam and not know
+// this host.
 func missingHalf(p *PeerFacts, again string) string {
 	if p.Export == "" {
 		return again

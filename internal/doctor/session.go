@@ -11,12 +11,12 @@ import (
 type SessionRoute struct {
 	Dst   netip.Prefix
 	Dev   string
-	Table string // "main" and "local" by name
+	Table string // "main" or "local" by name, others by number
 	Local bool   // to an address of this host
 }
 
-// sessionRoutes reads what `ip -j -6 route show table all root PREFIX` prints. What
-// it cannot read it passes over; nil: nothing could be read.
+// sessionRoutes reads the output of `ip -j -6 route show table all root PREFIX`. It ignores
+// entries that it cannot read; nil: unknown.
 func sessionRoutes(text string) []SessionRoute {
 	var rs []struct {
 		Type  string `json:"type"`
@@ -44,11 +44,11 @@ func sessionRoutes(text string) []SessionRoute {
 	return out
 }
 
-// lookSession says whether session addresses lead to the session device, to it
-// alone, and whether anybody else may use them.
+// lookSession checks that session addresses lead to the session device alone, and whether
+// other users may use them.
 func lookSession(e *examination, f Facts) {
 	if f.Daemon == nil {
-		return // there is no session device then
+		return // the session device does not exist then
 	}
 	device := f.Config.Host.Device
 	here := slices.ContainsFunc(f.Links, func(l Link) bool { return l.Name == device })

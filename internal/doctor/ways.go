@@ -10,11 +10,11 @@ import (
 
 const doPaths = "docs/howto/paths.md"
 
-// passed reports whether any probe of a path came back.
+// passed reports whether any probe of a path was answered.
 func passed(p control.ProbedPath) bool { return p.Answered || p.UDP || p.Padded || p.Full }
 
-// lookWays tells what the network on a path that works lets through: it is asked
-// in several forms, and which of them are answered says what drops the others.
+// lookWays finds the packets that the network on a working path drops: each path is probed
+// in several forms, and the answered ones reveal the reason.
 func lookWays(e *examination, p *PeerFacts) {
 	for _, path := range p.Probed.Paths {
 		if !passed(path) {
@@ -45,7 +45,7 @@ func lookWays(e *examination, p *PeerFacts) {
 	}
 }
 
-// lookForms compares the echo of the RFCs with those in UDP.
+// lookForms compares the probes of the RFCs with those encapsulated in UDP.
 func lookForms(e *examination, p *PeerFacts, path control.ProbedPath) {
 	const udp = "Locator Updates and probes go in UDP, and data without the nonce"
 	switch {
@@ -64,12 +64,12 @@ func lookForms(e *examination, p *PeerFacts, path control.ProbedPath) {
 	}
 }
 
-// lookSize tells of a path that does not take what its link does.
+// lookSize reports a path with a smaller MTU than its link.
 func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
 	if path.Bytes == 0 || path.Full || !path.UDP {
 		return
 	}
-	// What our own stack was told for want of a router looks as if one had said it.
+	// Our own stack reports a local error for a missing router in the same way.
 	narrowed := slices.ContainsFunc(p.History, func(e control.Event) bool {
 		return e.Kind == control.KindName(ilnp.PathNarrowed) && e.Path != nil && *e.Path == path.Path
 	})
@@ -83,7 +83,7 @@ func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
 		"hole; Roam keeps TCP and UDP to 1280 bytes there", pathText(path.Path), path.Bytes)
 }
 
-// leastOf returns the lesser of two sizes of which one may be 0, not known.
+// leastOf returns the lesser of two sizes; 0 means unknown.
 func leastOf(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -91,8 +91,8 @@ func leastOf(a, b int) int {
 	return a
 }
 
-// lookOneWay tells of a path that answers nothing while the correspondent is heard
-// on it, as far as this end can know.
+// lookOneWay reports a path that answers no probe although the correspondent's packets
+// arrive on it, as far as this end can know.
 func lookOneWay(e *examination, p *PeerFacts) {
 	s := p.Session
 	if s.InUse == nil || s.RxPackets == 0 {
@@ -106,8 +106,8 @@ func lookOneWay(e *examination, p *PeerFacts) {
 		"firewall there lets only answers in", pathText(*s.InUse))
 }
 
-// lookUpdates finds that Locator Updates are not acknowledged though probes
-// are answered, or only in UDP.
+// lookUpdates reports that Locator Updates are not acknowledged although probes are
+// answered, or are acknowledged only in UDP.
 func lookUpdates(e *examination, p *PeerFacts) {
 	last, encap := "", false
 	for _, ev := range p.History {
