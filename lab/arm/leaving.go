@@ -12,16 +12,15 @@ import (
 const (
 	// leftWithin bounds the wait for the end of a handoff.
 	leftWithin = 10 * time.Second
-	// quietFor is how long a link that was left carries nothing but what its
-	// router says by itself, quietFrames.
+	// quietFor is the time without traffic on a left link except its router's own,
+	// quietFrames.
 	quietFor    = 100 * time.Millisecond
 	quietFrames = 4
 )
 
-// Leaving waits until a soft handoff is over on the link that it leaves: all
-// correspondents have acknowledged, and what was under way has arrived. That is
-// what makes a handoff soft; the overlap of the schedule is far longer, unless
-// the machine itself stands still.
+// Leaving waits until a soft handoff from the link is complete: all correspondents have
+// acknowledged, and the packets in flight have arrived. The overlap of the schedule is long
+// enough for that, unless the machine itself stalls.
 func (s *roamSystem) Leaving(ctx context.Context, e *End, link string) error {
 	if e.Node == nil {
 		return nil
@@ -53,7 +52,7 @@ func (s *roamSystem) Leaving(ctx context.Context, e *End, link string) error {
 	return nil
 }
 
-// handedOver reports whether every handoff that began is done.
+// handedOver reports whether every handoff that started is complete.
 func handedOver(events []node.Event) bool {
 	over := true
 	for _, e := range events {
