@@ -12,7 +12,7 @@ import (
 // barWidth is the length of a full rate bar, in columns.
 const barWidth = 18
 
-// stuckAfter is how long a session may deliver nothing before it is shown so.
+// stuckAfter is the time without delivered data after which a session shows as stuck.
 const stuckAfter = 700 * time.Millisecond
 
 // board returns the lines to draw.

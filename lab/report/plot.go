@@ -19,7 +19,7 @@ const (
 	panelGap    = 40 // between panels; holds the panel's title
 	markRow     = 15 // one row of event labels
 	bottom      = 46
-	charWidth   = 6.9 // of the label font, on average, where that is a wide one
+	charWidth   = 6.9 // the average in the label font, rounded up
 	legendSwing = 14
 )
 
@@ -127,7 +127,7 @@ type panel struct {
 	legend []entry
 }
 
-// newPanel makes a panel without its place, which comes with place.
+// newPanel makes a panel without its position, which place sets.
 func newPanel(r *result.Result, p result.Panel, x axis, paint map[string]string) *panel {
 	pn := &panel{Panel: p, x: x}
 	for i, name := range p.Series {
@@ -147,7 +147,7 @@ func newPanel(r *result.Result, p result.Panel, x axis, paint map[string]string)
 	return pn
 }
 
-// place says where the plot begins; its legend stands above.
+// place sets the top of the plot; its legend is above.
 func (p *panel) place(top float64) {
 	p.top = top
 	p.y.from, p.y.to = top+float64(panelHeight(p.Panel)), top
@@ -155,7 +155,7 @@ func (p *panel) place(top float64) {
 
 func (p *panel) bottom() float64 { return p.y.from }
 
-// yMin is 0 but for dots that all lie far above, such as sequence numbers.
+// yMin is 0, except for dots that are all far above, such as sequence numbers.
 func (p *panel) yMin() float64 {
 	if p.Kind != result.Points || p.YMax > 0 || len(p.Refs) > 0 {
 		return 0

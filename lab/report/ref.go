@@ -20,13 +20,11 @@ func (p *panel) bands(b *strings.Builder) {
 	}
 }
 
-// dash is the pattern of reference line number i of a panel: the legend tells
-// them apart by it.
+// dash is the pattern of reference line number i of a panel, also in the legend.
 func dash(i int) string { return []string{"8 4", "2 3", "12 3 2 3"}[i%3] }
 
-// lines draws the other references above the data. Those across the horizontal
-// axis have their label beside them, each a row below the one before; the legend
-// names the rest.
+// lines draws the other references above the data. References across the horizontal axis
+// have labels beside them, each a row below the previous; the legend names the others.
 func (p *panel) lines(b *strings.Builder) {
 	const row = 13.0
 	vertical := 0

@@ -10,7 +10,7 @@ import (
 	"roam/lab/result"
 )
 
-// spreadRow tells how the metric of a claim came out in several runs.
+// spreadRow is a claim's metric in several runs.
 type spreadRow struct {
 	Says, Median, Quartiles, Interval string
 	N                                 int
@@ -41,14 +41,14 @@ func runs(r *result.Result) (out []spreadRow) {
 	return out
 }
 
-// besideRow sets what was measured beside what was published.
+// besideRow compares a measured value with the published one.
 type besideRow struct {
 	Says, Value, Published string
 	Plot                   template.HTML
 }
 
-// beside are the claims of a single run of which a paper has numbers; several
-// runs are shown by runs.
+// beside returns the claims of a single run that have published values; runs does so for
+// several runs.
 func beside(r *result.Result) (out []besideRow) {
 	if len(r.Each) > 0 {
 		return nil
@@ -70,9 +70,9 @@ const (
 	stripAxis   = 24 // from the top
 )
 
-// strip draws the runs of a metric as dots, their quartiles as a box with the
-// median, the interval of the mean as a bar, the bound as a line, and what was
-// published as a line or a band. A single run is one dot.
+// strip draws the runs of a metric as dots, their quartiles as a box with the median, the
+// confidence interval of the mean as a bar, the bound as a line, and the published value as
+// a line or a band. A single run is one dot.
 func strip(r *result.Result, c result.Claim, s result.Stats) string {
 	x := stripAxisOf(c, s)
 	var b strings.Builder
@@ -98,7 +98,7 @@ func strip(r *result.Result, c result.Claim, s result.Stats) string {
 	return b.String() + "</svg>"
 }
 
-// dots draws what was measured.
+// dots draws the measured values.
 func dots(r *result.Result, c result.Claim, s result.Stats, x axis) string {
 	var b strings.Builder
 	if s.N == 1 {
@@ -120,8 +120,8 @@ func dots(r *result.Result, c result.Claim, s result.Stats, x axis) string {
 	return b.String()
 }
 
-// stripAxisOf spans the runs, the bound and the published values. A bound so far
-// away that the runs would be one dot is what the reader is to see.
+// stripAxisOf spans the runs, the bound and the published values. A far bound reduces the
+// runs to one dot, which is the message then.
 func stripAxisOf(c result.Claim, s result.Stats) axis {
 	lo, hi := s.Min, s.Max
 	if c.Of == "" {

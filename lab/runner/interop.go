@@ -17,20 +17,20 @@ import (
 	"roam/lab/topo"
 )
 
-// InteropOptions say what Roam is held against, and what to write.
+// InteropOptions select the foreign stack for Roam's interoperability test, and the output.
 type InteropOptions struct {
-	Target  string         // name of a profile, or what the foreign host is to be called
+	Target  string         // name of a profile, or of the foreign host
 	Foreign *suite.Foreign // nil: a profile
 	Hosts   string         // options of the target's hosts line
 	Cases   []string       // empty: all
 	JSON    string         // file of the result
 	Report  string         // file of the report
 	Logs    string         // directory for the daemon's logs
-	Bin     string         // directory of roam and roamd; that of this binary if empty
+	Bin     string         // directory of roam and roamd; if empty, that of this binary
 	Out     io.Writer      // the table, a row as each case ends
 }
 
-// interopTools are what the cases need, with their packages.
+// interopTools are the tools of the cases, with their packages.
 var interopTools = map[string]string{"radvd": "radvd", "ping": "iputils-ping"}
 
 // ErrTarget is wrapped by the error about a target that cannot be.

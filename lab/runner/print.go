@@ -51,7 +51,7 @@ func bound(c result.Claim) string {
 	return "(" + c.Op + " " + withUnit(c.Bound, c.Unit) + ")"
 }
 
-// published is what the paper found.
+// published returns the paper's value.
 func published(c result.Claim) string {
 	if c.Published == nil {
 		return ""

@@ -31,7 +31,7 @@ type raWatch struct {
 	list []Advert
 }
 
-// watchRA opens a raw socket in the host that hears nothing else.
+// watchRA opens a raw socket in the host that receives Router Advertisements only.
 func watchRA(h *topo.Host, access []string) (*raWatch, error) {
 	names := map[uint32]string{}
 	fd := -1
@@ -113,7 +113,7 @@ func (w *raWatch) note(oob []byte, names map[uint32]string) {
 	w.mu.Unlock()
 }
 
-// seen returns the advertisements so far.
+// seen returns the advertisements received so far.
 func (w *raWatch) seen() []Advert {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package virtual carries the schedules of package scene out in virtual time: the
-// engine sim of the lab.
+// Package virtual executes the schedules of lab/scene in virtual time: the engine sim of
+// the lab.
 //
-// Implements the network of a scene on package sim, with the cores that the
-// daemon runs, flows of numbered datagrams, and what captures at both ends would
-// show. Omits TCP, rates and queues, which sim does not have, and correspondents
-// that move. Driven by experiments; a seed gives one course to the last packet.
+// It implements the network of a scene on package sim, with the cores of the daemon, flows
+// of numbered datagrams, and captures at both ends. It omits TCP, rates and queues, which
+// sim lacks, and correspondents that move. It is driven by experiments; a seed determines
+// every packet.
 package virtual
 
 import (
@@ -36,24 +36,24 @@ type Flow struct {
 	Size int     // bytes of payload
 }
 
-// Pass is what was seen of a schedule.
+// Pass is the record of a schedule.
 type Pass struct {
 	Trace *scene.Trace
-	// Mobile and Peer are what captures at the two hosts show, in order of time.
-	// A datagram has its number at NumberAt of its data, and no other data.
+	// Mobile and Peer are the captures at the two hosts, in order of time. The data of a
+	// datagram is its number, at NumberAt.
 	Mobile, Peer []packets.Packet
 	Prefix       map[string]string // network to link of the mobile host
 }
 
-// NumberAt is where a datagram of UDP has its number, of four bytes: where
-// iperf3 has it.
+// NumberAt is the offset of a datagram's number, of four bytes, in its UDP datagram, as in
+// iperf3.
 const NumberAt = 8
 
 const (
 	ownPort = 40000           // of UDP at the mobile host
 	udpHead = 8               // bytes of a UDP header
-	settle  = 2 * time.Second // before the schedule: sessions are there
-	drain   = 3 * time.Second // after it: what is under way arrives
+	settle  = 2 * time.Second // before the schedule, to establish sessions
+	drain   = 3 * time.Second // after it, for packets in flight
 	wired   = "eth0"          // the interface of the correspondent
 )
 
@@ -67,7 +67,7 @@ type world struct {
 	pass   *Pass
 }
 
-// Run carries out a schedule. The error names what sim cannot do of it.
+// Run executes a schedule. Its error names an operation that sim does not support.
 func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
 	w := &world{net: sim.New(cfg.Seed), cfg: cfg, flows: map[*sim.Flow]Flow{}}
 	if err := w.hosts(); err != nil {
@@ -89,7 +89,7 @@ func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
 	return w.pass, w.follow(plan)
 }
 
-// modes are those of Roam by their names; soft is the usual one.
+// modes are Roam's modes by name; soft is the default.
 var modes = map[string]ilnp.Mode{"": ilnp.Soft, "soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}
 
 // hosts makes the two hosts with the networks that they have from the start.
@@ -153,8 +153,7 @@ func (w *world) up(id roam.LinkID) error {
 	return nil
 }
 
-// same reports whether two directions of a link differ in nothing but their
-// random numbers.
+// same reports whether two directions of a link differ in their random numbers only.
 func same(a, b linkem.Params) bool {
 	a.Seed, b.Seed = 0, 0
 	return a == b
@@ -183,8 +182,8 @@ func (w *world) follow(plan scene.Schedule) error {
 	return nil
 }
 
-// sampleEvery is the time between two readings of what the links carried, and
-// frameHead what a frame has beyond the payload of IPv6.
+// sampleEvery is the time between two readings of the links' counts, and frameHead the
+// length of a frame beyond the IPv6 payload.
 const (
 	sampleEvery = 100 * time.Millisecond
 	frameHead   = 14 + 40
@@ -248,7 +247,7 @@ func (w *world) do(s scene.Step) error {
 	return nil
 }
 
-// events are the core's as the daemon tells them.
+// events converts the core's events to those of the daemon.
 func events(list []ilnp.Event) (out []node.Event) {
 	for _, e := range list {
 		out = append(out, node.Event{
@@ -267,7 +266,7 @@ func set(list []roam.LinkLocator) (out []node.LinkLocator) {
 	return out
 }
 
-// capture writes a packet down as a capture at the host shows it.
+// capture records a packet like a capture at the host.
 func (w *world) capture(h *sim.Node, link roam.LinkID, _ bool, in sim.Packet) {
 	p := packets.Packet{Src: in.Src.Addr(), Dst: in.Dst.Addr(), Nonce: in.Nonce.Present()}
 	if in.Control != nil {
