@@ -53,8 +53,8 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	cmd := exec.CommandContext(ctx, script, append(append([]string{dir}, r.guestTools()...), r.guestArgs(n)...)...)
 	cmd.Env = append(os.Environ(), "SEED="+strconv.FormatUint(r.seed(n), 10))
 	// In a process group of its own, which an interrupt ends; the script ends the guest,
-	// also when this process is killed. The
-	// death signal follows the thread that started it, so that thread must not end.
+	// also when this process is killed. The death signal follows the thread that
+	// started it, so that thread must not end.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

@@ -51,7 +51,7 @@ func transferTable(list []comparison) result.Table {
 	)
 }
 
-// probeTable is what the probes saw in each cell.
+// probeTable lists the results of the probes in each cell.
 func probeTable(list []*outcome) result.Table {
 	count := func(pick func(*outcome) int) func(*outcome) string {
 		return func(o *outcome) string { return fmt.Sprint(pick(o)) }
@@ -86,8 +86,8 @@ func (o *outcome) ending() string {
 	return o.Why
 }
 
-// arrivals is what the probe received over time. Where there are many steps, lines
-// would hide it.
+// arrivals plots the arrivals at the probe. With many steps it omits the lines of the
+// steps, which would hide the curve.
 func arrivals(o *outcome) figure.Plot {
 	return figure.Plot{
 		Title: "Arrivals: " + o.Cell, X: figure.Time,

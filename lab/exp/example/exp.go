@@ -20,7 +20,7 @@ import (
 //go:embed drawing.txt params.json expect.json README.md
 var files embed.FS
 
-// Experiment is what lab/runner/registry.go lists; this one is left out there.
+// Experiment is the entry for lab/runner/registry.go, which does not list this one.
 var Experiment = exp.Experiment{
 	Name: "example", Group: "How to add an experiment", Source: "docs/lab.md",
 	Title: "What a cut of the only link costs a flow of datagrams",

@@ -8,8 +8,7 @@ import (
 	"roam/lab/result"
 )
 
-// answered reports whether what Roam did by itself in the network is what it
-// should do there.
+// answered reports whether Roam reacted to the network as it should.
 func (o outcome) answered(n network) bool {
 	switch {
 	case o.State != "established":
@@ -17,7 +16,7 @@ func (o outcome) answered(n network) bool {
 	case n.duality:
 		return o.Whole != nil && !o.Whole.Changed.IsZero() && o.Whole.Spread == [2]string{"flow", "flow"}
 	case n.late:
-		return o.InUse == "net2" // it has left the path that loses one direction
+		return o.InUse == "net2" // it left the path that loses one direction
 	case n.acked && o.Acked != "udp" || n.name == "clean" && o.Acked != "options":
 		return false
 	}
@@ -86,7 +85,7 @@ func lived(yes bool) string {
 	return "dead"
 }
 
-// reportAttacks puts what reached the victim into the result.
+// reportAttacks adds the packets that reached the victim to the result.
 func reportAttacks(env *exp.Env, list []attack) {
 	table := result.Table{Title: "What a lying correspondent had sent to its victim",
 		Columns: []string{"case", "before, per second", "came from there", "went there", "allowed", "packets"}}

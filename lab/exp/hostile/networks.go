@@ -20,16 +20,16 @@ type network struct {
 	rules string // of nftables, in the router's forward chain
 	chain string // further chains, whole
 	mtu   int    // of the wire behind the router; 0: as it is
-	// atPeer puts the rules in front of the correspondent, which then begins.
+	// atPeer puts the rules in front of the correspondent, which then opens the session.
 	atPeer bool
-	// late installs the rules when the mobile host has left for the clean
-	// network, which stays when it comes back.
+	// late installs the rules after the mobile host has left for the clean network, which
+	// stays when it returns.
 	late  bool
 	route bool // answers come back by another router
-	// duality has the mobile host keep the network when it comes to the clean one,
-	// and use both paths; both puts the rules into that one, too.
+	// duality makes the mobile host keep the network when it attaches to the clean one, and
+	// use both paths; both puts the rules into that one, too.
 	duality, both bool
-	udp           bool   // control is expected in UDP in there
+	udp           bool   // control is expected in UDP encapsulation there
 	acked         bool   // the Locator Update is acknowledged in UDP
 	told          string // part of the line by which doctor tells; "" where it cannot
 }
@@ -89,8 +89,7 @@ func chosen(word string) ([]network, error) {
 	return list, nil
 }
 
-// install makes the scene's first access network, or that of the correspondent,
-// what n says.
+// install applies n to the scene's first access network, or to that of the correspondent.
 func (n network) install(ctx context.Context, env *exp.Env, s *scene.Scene) error {
 	r := s.Mobile().Routers["net1"]
 	if n.atPeer {
@@ -132,7 +131,7 @@ func (n network) install(ctx context.Context, env *exp.Env, s *scene.Scene) erro
 	return nil
 }
 
-// anotherWay has what comes back to the first network come by a router of its own.
+// anotherWay routes packets back to the first network through a router of their own.
 func anotherWay(ctx context.Context, s *scene.Scene, r *topo.Host) error {
 	rb, err := s.Lab.Host("rb")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"roam/lab/scene"
 )
 
-// instant is what one handoff cost.
+// instant is the cost of one handoff.
 type instant struct {
 	lost           int // datagrams, both ways
 	udpGap, tcpGap time.Duration
@@ -94,7 +94,7 @@ func (t *seen) judge(env *exp.Env) {
 // within is where in the beat an instant lies, in milliseconds.
 func within(p exp.Params, i int) float64 { return p.Float("first_ms") + float64(i)*p.Float("step_ms") }
 
-// ms rounds to what the JSON needs.
+// ms rounds for the JSON.
 func ms(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
 
 func figures(bound float64) []result.Figure {

@@ -15,10 +15,10 @@ import (
 	"roam/lab/workload"
 )
 
-// beyondCells is how many cells measure what the paper leaves to later work.
+// beyondCells is the number of cells for the paper's future work.
 const beyondCells = 8
 
-// extras is what those cells measured.
+// extras holds the results of those cells.
 type extras struct {
 	Load     map[string]loadOutcome
 	Priority map[string]priorityOutcome
@@ -59,18 +59,17 @@ func (m *matrix) beyond(ctx context.Context) error {
 	return err
 }
 
-// loadOutcome is what a flow did to a host that has two networks and no reason
-// to change.
+// loadOutcome is the effect of a flow on a host with two networks and no reason to move.
 type loadOutcome struct {
 	Handoffs   int     // changes of the locators in use: each is a false one
 	AdvertGapS float64 // longest time between two Router Advertisements on a link
 	LifetimeS  float64 // preferred, as advertised
-	QueueMs    float64 // longest that the queue held a packet, by its length
+	QueueMs    float64 // longest time in the queue, computed from its length
 	Mbps       float64
 }
 
-// load is what the paper met (§5.3): a flow that fills the queue in front of the
-// mobile host delays Router Advertisements, until a locator looks stale.
+// load reproduces a finding of the paper (§5.3): a flow that fills the queue in front of
+// the mobile host delays Router Advertisements until a locator looks stale.
 func (m *matrix) load(ctx context.Context) error {
 	const short, long = 2 * time.Second, 30 * time.Second
 	for _, c := range []struct {
@@ -93,8 +92,8 @@ func (m *matrix) load(ctx context.Context) error {
 	return nil
 }
 
-// deepQueue holds all that the sender's window lets through. The flow is Reno's,
-// whose slow start fills it: CUBIC's ends when it sees a queue grow.
+// deepQueue holds the sender's whole window. The flow uses Reno, whose slow start fills the
+// queue: CUBIC leaves slow start when the queue grows.
 const deepQueue = 20_000
 
 func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, window float64,
@@ -105,7 +104,7 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 	for i := range cfg.Mobile {
 		cfg.Mobile[i].In.QueuePackets, cfg.Mobile[i].Up = deepQueue, true
 	}
-	// What the routers advertise lives for two intervals, as short as it may.
+	// The advertised lifetime is two intervals, the least possible.
 	cfg.Advert = scene.RA{Min: lifetime / 4, Max: lifetime / 2, Preferred: lifetime, Valid: 3 * lifetime}
 	if lifetime > 10*time.Second { // the interval stays
 		cfg.Advert.Min, cfg.Advert.Max = 500*time.Millisecond, time.Second
@@ -152,7 +151,7 @@ func waitBoth(ctx context.Context, net *scene.Scene) error {
 	})
 }
 
-// queueing notes the longest that a segment was under way, less the path's delay.
+// queueing records the longest transit time of a segment, minus the path's delay.
 func (t *pass) queueing(o *loadOutcome) error {
 	if err := t.assemble(); err != nil {
 		return err
@@ -173,10 +172,10 @@ func (t *pass) queueing(o *loadOutcome) error {
 	return nil
 }
 
-// priorityOutcome is how long Locator Updates took on a link that the host's own
-// data fills.
+// priorityOutcome is the duration of Locator Updates on a link that the host's own data
+// fills.
 type priorityOutcome struct {
-	GainMs, EndMs float64 // of the exchange when the new link came, and when the old one went; 0 for none
+	GainMs, EndMs float64 // of the exchange for the new link, and for the old one; 0: none
 }
 
 // priorityCell sends from the mobile host as fast as TCP can. The first update
@@ -211,15 +210,15 @@ func priorityCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (
 	return o, nil
 }
 
-// preferOutcome is what a host got that may stay on the better of two networks.
+// preferOutcome is the throughput of a host that may stay on the better of two networks.
 type preferOutcome struct {
 	Early int     // handoffs before it had to leave
 	MB    float64 // of the whole flow
 	Lost  int
 }
 
-// preferCell moves from near to far; with the policy the host stays where it is
-// until that network is withdrawn (the paper's §6.1.1).
+// preferCell moves from near to far; with the policy the host stays until that network is
+// withdrawn (the paper's §6.1.1).
 func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o preferOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -254,8 +253,7 @@ func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o 
 	return o, nil
 }
 
-// sumsOutcome is what the checksums on the wire say where both ends use the rule
-// of RFC 6741 §4.2.
+// sumsOutcome counts the checksums on the wire if both ends use the rule of RFC 6741 §4.2.
 type sumsOutcome struct {
 	Segments, Wrong int // TCP over NIDs only
 	Updates, Bad    int // Locator Updates and acknowledgements, by the rule of ICMPv6
@@ -280,14 +278,14 @@ func sumsCell(ctx context.Context, env *exp.Env, w *exp.Window) (o sumsOutcome, 
 	if err != nil {
 		return o, err
 	}
-	// What arrives has gone over an emulated link, which finishes checksums; what
-	// leaves may wait for a device to do it.
+	// Arriving packets crossed an emulated link, which completes checksums; leaving ones
+	// may wait for a device to do so.
 	o.verify(t.mobile, scene.NID("cn1"))
 	o.verify(t.peer, scene.NID("mn"))
 	return o, nil
 }
 
-// verify checks what came from a node.
+// verify checks the packets from a node.
 func (o *sumsOutcome) verify(list []packets.Packet, from roam.NID) {
 	for _, p := range list {
 		upper, ok := p.Upper()

@@ -28,7 +28,7 @@ func (m *matrix) draw() {
 	r.Figures = append(r.Figures, m.gapFigure())
 }
 
-// cellsOf goes through scenarios, kinds and variants in order.
+// cellsOf iterates over scenarios, kinds and variants in order.
 func (m *matrix) cellsOf(do func(name string, list []outcome)) {
 	for _, s := range m.scenarios {
 		for _, k := range m.kinds {
@@ -40,7 +40,7 @@ func (m *matrix) cellsOf(do func(name string, list []outcome)) {
 	}
 }
 
-// spread is a median with its range where there are several.
+// spread formats a median, with the range if there are several values.
 func spread(list []outcome, format string, f func(outcome) float64) string {
 	mid := middle(list, f)
 	if math.IsNaN(mid) {
@@ -54,7 +54,7 @@ func spread(list []outcome, format string, f func(outcome) float64) string {
 	return text
 }
 
-// handoffTable is what each handoff cost.
+// handoffTable lists the cost of each handoff.
 func (m *matrix) handoffTable() result.Table {
 	tab := result.Table{
 		Title: "Handoffs (M4, M5 and gaps)",
@@ -91,8 +91,8 @@ func (m *matrix) handoffTable() result.Table {
 	return tab
 }
 
-// dropsOf names what the data planes of a flow's hosts dropped, and why, and what
-// they took from withdrawn locators.
+// dropsOf lists the drops of a flow's hosts with their reasons, and the packets accepted
+// from withdrawn locators.
 func dropsOf(o outcome) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(o.Counters)) {
@@ -104,7 +104,7 @@ func dropsOf(o outcome) string {
 	return strings.Join(all, ", ")
 }
 
-// transferTable is what got through and what was retransmitted.
+// transferTable lists throughput and retransmissions.
 func (m *matrix) transferTable() result.Table {
 	tab := result.Table{
 		Title: "Data and retransmissions (M2, M3)",
@@ -149,7 +149,7 @@ func (m *matrix) udpTable() result.Table {
 	return tab
 }
 
-// beyondTables shows the cells beyond the paper, each with its counterpart.
+// beyondTables lists the cells beyond the paper, each with its counterpart.
 func (m *matrix) beyondTables() []result.Table {
 	load := result.Table{
 		Title: "False handoffs under load",
@@ -222,7 +222,7 @@ func (m *matrix) profileFigure(s string) result.Figure {
 	return f
 }
 
-// sequenceFigure is what left and what came around the handoff.
+// sequenceFigure plots the sent and received sequence numbers around the handoff.
 func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 	f := result.Figure{
 		Title: "Sequence numbers around the handoff, " + strings.ToUpper(s), XLabel: "time (s)",
@@ -249,7 +249,7 @@ func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// gapFigure sets the gaps of handoffs beside those of the control.
+// gapFigure compares the gaps of handoffs with those of the control.
 func (m *matrix) gapFigure() result.Figure {
 	panel := result.Panel{Kind: result.CDF, YLabel: "share of windows", LogX: true}
 	put := func(name, label string, v []float64) {

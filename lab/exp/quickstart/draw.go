@@ -145,7 +145,7 @@ func (t *trace) addMarks(r *result.Result) {
 	})
 }
 
-// handoffTable is what each handoff cost.
+// handoffTable lists the cost of each handoff.
 func (t *trace) handoffTable() result.Table {
 	tab := result.Table{
 		Title: "Cost of each handoff",
@@ -234,7 +234,7 @@ func (t *trace) shareTable() result.Table {
 	return tab
 }
 
-// counterTable lists what the data planes counted, zeros left out.
+// counterTable lists the data planes' non-zero counters.
 func (t *trace) counterTable() result.Table {
 	tab := result.Table{Title: "Counters of the data planes", Columns: []string{"counter", "mn", "cn1", "cn2", "meaning"}}
 	for i, c := range t.counters["mn"] {

@@ -30,7 +30,7 @@ func (c *campaign) draw(ctx context.Context) error {
 	return nil
 }
 
-// cellTable is the thesis's tables of quality with ours beside them.
+// cellTable lists the thesis's tables of quality with our values beside them.
 func (c *campaign) cellTable(verdicts []verdict) result.Table {
 	t := result.Table{
 		Title: "Quality by cell",
@@ -108,8 +108,7 @@ func longestGap(s Seen) string {
 	return fmt.Sprintf("%.0f ms at %.1f s", s.LongestGapMs, s.LongestGapAt)
 }
 
-// timeline draws one group: what each link carried, and what the viewer saw,
-// with Roam and without.
+// timeline draws one group: the load of each link, and the quality, with Roam and without.
 func (c *campaign) timeline(o outcome) {
 	r, g := c.env.Result, o.name()
 	f := result.Figure{
@@ -170,8 +169,8 @@ func (c *campaign) timeline(o outcome) {
 	r.Figures = append(r.Figures, f)
 }
 
-// publishedRate is the mean throughput that the thesis found for the clips of a
-// group together, where it tells them all.
+// publishedRate is the thesis's mean throughput for the clips of a group together, if it
+// gives all of them.
 func (c *campaign) publishedRate(o outcome) []result.Ref {
 	sum := 0.0
 	for _, clip := range o.clips {
@@ -210,8 +209,8 @@ func ssim(q video.Quality, ahead float64) (x, y []float64) {
 	return x, y
 }
 
-// picture shows the frame that the control showed worst: as it was sent, as it
-// was seen with Roam, and without.
+// picture shows the frame with the worst quality in the control: as sent, as received with
+// Roam, and without.
 func (c *campaign) picture(ctx context.Context, o outcome, clip video.Clip) error {
 	roam := o.roam[0].Streams[clip.String()]
 	stills, caption := [][]byte{roam.SentStill, roam.Still}, "As it was sent, and with Roam."

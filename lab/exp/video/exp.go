@@ -46,7 +46,7 @@ var Experiments = []exp.Experiment{
 		dualityParams, dualityExpect, kind{"duality", dualityPlan, dualityTuples, dualityMbps}),
 }
 
-// kind is what the two experiments differ in.
+// kind holds the differences of the two experiments.
 type kind struct {
 	mode   string // of Roam on the mobile host
 	plan   func(exp.Params) scene.Schedule

@@ -2,8 +2,8 @@ package video
 
 import "roam/lab/video"
 
-// The published figures, by cell. Tears of Steel, live action, stands beside the
-// lab's clip of motion; Big Buck Bunny, animation, beside that of detail.
+// The published figures, by cell. Tears of Steel, live action, corresponds to the lab's
+// clip of motion; Big Buck Bunny, animation, to that of detail.
 
 // mobilityTuples are the PSNR tuples of ILNPv6 in Tab. 7.3a.
 var mobilityTuples = tuples([3][3][2]string{
@@ -25,8 +25,8 @@ var dualityTuples = tuples([3][3][2]string{
 		{"<0.861, 14.5, 25.5, 29/30>", "<0.935, 13.7, 49.1, 30/30>"}},
 })
 
-// tuples takes a table as it is printed: by round-trip time, then height, then
-// Big Buck Bunny and Tears of Steel.
+// tuples parses a table in its printed order: by round-trip time, then height, then Big
+// Buck Bunny and Tears of Steel.
 func tuples(table [3][3][2]string) map[cellName]string {
 	out := map[cellName]string{}
 	for i, rtt := range []int{0, 20, 200} {

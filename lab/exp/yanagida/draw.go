@@ -52,7 +52,7 @@ func drawDuality(env *exp.Env, all map[string]*outcome, rtts []int, pl plan, tcp
 	for _, name := range names {
 		plot := linkPlot(all[name], name)
 		if strings.HasPrefix(name, "static") {
-			plot.AddData(r) // one link, at one rate: there is nothing to see
+			plot.AddData(r) // one link at one rate would be a flat line
 		} else {
 			plot.AddTo(r)
 		}
@@ -67,7 +67,7 @@ func armTitle(o *outcome) string {
 	return fmt.Sprintf("%s, %g ms added", o.Arm, o.RTTMs)
 }
 
-// direction is one way of a pass, as a row of a table.
+// direction is one direction of a pass, as a row of a table.
 type direction struct {
 	*outcome
 	i       int
@@ -167,7 +167,7 @@ func updateTable(o *outcome, which string) result.Table {
 	)
 }
 
-// earlyTable lists what left from a new locator before its update; nil if nothing did.
+// earlyTable lists the packets that left from a new locator before its update; nil: none.
 func earlyTable(o *outcome, which string) []result.Table {
 	if len(o.BeforeLU) == 0 {
 		return nil
@@ -205,8 +205,8 @@ func (o *outcome) addSteps(r *result.Result, name string) {
 	}
 }
 
-// nearTen is what the thesis found of ILNPv6, and of Multipath TCP, in Figs. 2.1,
-// 5.2 to 5.7 and 6.10 to 6.16: no bucket far from the 10 Mb/s that were offered.
+// nearTen is the thesis's result for ILNPv6, and for Multipath TCP, in Figs. 2.1, 5.2 to
+// 5.7 and 6.10 to 6.16: every bucket close to the offered 10 Mb/s.
 func nearTen(onX bool) result.Ref {
 	return result.Ref{Label: "published: near 10 Mb/s", At: 10, OnX: onX}
 }
@@ -244,7 +244,7 @@ func linkPlot(o *outcome, name string) figure.Plot {
 	return p
 }
 
-// perPass is a curve for each pass that was made, of what data gives of it.
+// perPass returns a curve for each pass, made by data.
 func perPass(all map[string]*outcome, names []string, what, unit string,
 	data func(*outcome) []float64) (list []figure.Curve) {
 	for _, name := range names {

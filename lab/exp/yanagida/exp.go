@@ -1,11 +1,10 @@
-// Package yanagida repeats the measurements with iperf of R. Yanagida's thesis on
-// the duality of mobility and multihoming (St Andrews, 2021): continuous mobility
-// (chapter 5) and duality (chapter 6), each with TCP and with UDP.
+// Package yanagida repeats the measurements with iperf of R. Yanagida's thesis on the
+// duality of mobility and multihoming (St Andrews, 2021): continuous mobility (chapter 5)
+// and duality (chapter 6), each with TCP and with UDP.
 //
-// Implements the schedules, the arms that the thesis compares and ours, and the
-// counting in captures at both ends. Omits video (package video) and the
-// thesis's column for Mobile IPv6, which is marked as not run. Driven by package
-// runner.
+// It implements the schedules, the arms of the thesis and ours, and the counting in
+// captures at both ends. It omits video (lab/exp/video) and the thesis's column for Mobile
+// IPv6, which is marked as not run. It is driven by lab/runner.
 package yanagida
 
 import (
