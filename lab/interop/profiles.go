@@ -8,14 +8,14 @@ import (
 // Profile is a stack with a name.
 type Profile struct {
 	Name  string
-	About string // what is known of it, and whence
+	About string // a description with its sources
 	Stack Stack
-	// Disabled is the stack of such a host with ILNP switched off.
+	// Disabled is the stack of such a host with ILNP disabled.
 	Disabled Stack
 }
 
-// The stacks that Roam is held against. Where a habit was never seen on the wire,
-// About says what it was taken from.
+// The stacks of Roam's interoperability tests. If a behavior was never seen on the wire,
+// About names its source.
 var (
 	RFC = newProfile("rfc", "RFC 6740 to 6744 to the letter: nonces in the first packets, checksums over NIDs for TCP "+
 		"and UDP and ordinary ones for ICMPv6, Locator Updates of 12-byte entries",
@@ -34,11 +34,11 @@ var (
 	Linux2020 = linux("linux-2020", "the same kernel, state of January 2020, as runs showed it: takes ordinary control "+
 		"messages too, and answers such an echo in kind", true)
 
-	// FreeBSD2019 is not known from any run: the dissertation on multihoming (FreeBSD
-	// 8.4, UDP and ICMPv6 only) has every packet carry the nonce and checksums that are
-	// valid for the addresses on the wire; that one nonce serves both directions, and
-	// that a Locator Update replaces the whole set, is known of its public code. Neither
-	// says how it acknowledges; here it does so as RFC 6743 has it.
+	// FreeBSD2019 is not known from any run. According to the dissertation on multihoming
+	// (FreeBSD 8.4, UDP and ICMPv6 only) every packet carries the nonce, and checksums
+	// cover the addresses on the wire; its public code shows that one nonce serves both
+	// directions, and that a Locator Update replaces the whole set. No source says how it
+	// acknowledges; here it does as RFC 6743 says.
 	FreeBSD2019 = newProfile("freebsd-2019", "the FreeBSD of the dissertation on multihoming, from its text and what is "+
 		"known of its public code, never run here: one nonce for both directions in every packet, ordinary checksums; "+
 		"acknowledgements and TCP are assumed to follow the RFCs",
@@ -48,8 +48,8 @@ var (
 		Stack{NIDChecksums: true, ServesPlain: true, NoEchoAnswer: true})
 )
 
-// linux is the public Linux kernel. With ILNP disabled it still answers ILNP, and
-// begins plain.
+// linux is the public Linux kernel. With ILNP disabled it still answers ILNP, and opens
+// plain connections.
 func linux(name, about string, ordinaryControl bool) Profile {
 	p := newProfile(name, about, Stack{
 		NonceAlways: true, NIDChecksums: true, ControlOverNIDs: true, OrdinaryControlToo: ordinaryControl,

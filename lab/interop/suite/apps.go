@@ -51,7 +51,7 @@ func (w *world) connect(ctx context.Context, span time.Duration) (c net.Conn, to
 	return c, time.Since(began), nil
 }
 
-// echo sends data and wants it back.
+// echo sends data and expects it back.
 func echo(c net.Conn, data []byte, span time.Duration) error {
 	if err := c.SetDeadline(time.Now().Add(span)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
@@ -72,7 +72,7 @@ func echo(c net.Conn, data []byte, span time.Duration) error {
 	return <-sent
 }
 
-// callTCP begins turns from Roam's host.
+// callTCP starts turns from Roam's host.
 func (w *world) callTCP(ctx context.Context) (*turns, error) {
 	c, _, err := w.connect(ctx, handshakes)
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *world) callTCP(ctx context.Context) (*turns, error) {
 	}), nil
 }
 
-// callUDP begins a flow of datagrams from Roam's host.
+// callUDP starts a flow of datagrams from Roam's host.
 func (w *world) callUDP(ctx context.Context) (*datagrams, error) {
 	var c net.Conn
 	err := w.mn.Do(func() (err error) {
