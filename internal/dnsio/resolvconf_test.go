@@ -74,8 +74,8 @@ func TestTakeAndRelease(t *testing.T) {
 	if got, err := r.Upstream(own); err != nil || !slices.Equal(got, want) {
 		t.Errorf("before: upstream %v, %v", got, err)
 	}
-	// The second take is that of a successor after a kill: it must not keep our
-	// own file as the original.
+	// The second take is by the successor of a killed daemon: it must not save Roam's own
+	// file as the original.
 	for range 2 {
 		if got := take(t, r); !slices.Equal(got, want) {
 			t.Errorf("upstream %v, want %v", got, want)
@@ -223,7 +223,7 @@ func TestResolvedIsNotAsked(t *testing.T) {
 	if up, err := r.Upstream(own); err != nil || !slices.Equal(up, []netip.AddrPort{asked}) {
 		t.Errorf("resolved does not ask us: %v, %v", up, err)
 	}
-	for range 2 { // the second time it is ours, as after a kill
+	for range 2 { // the second time the file is Roam's, as after a kill
 		if up := take(t, r); !slices.Equal(up, direct) {
 			t.Errorf("taken: %v", up)
 		}

@@ -161,8 +161,8 @@ func startWith(t *testing.T, cfg Config) *Server {
 	return s
 }
 
-// TestAsked: whoever is told a session address is about to send there; other
-// questions about a name say nothing of the kind.
+// TestAsked: a program that gets a session address is about to send there; other questions
+// about a name do not imply that.
 func TestAsked(t *testing.T) {
 	asked := make(chan roam.NID, 8)
 	s := startWith(t, Config{Listen: loopback, Prefix: roam.DefaultSessionPrefix, Asked: func(n roam.NID) { asked <- n }})
@@ -282,7 +282,7 @@ func TestBigAnswers(t *testing.T) {
 }
 
 func TestUpstreamFailover(t *testing.T) {
-	// A port that nobody listens on refuses at once.
+	// A port without listener refuses at once.
 	pc, l, err := open(loopback)
 	if err != nil {
 		t.Fatal(err)

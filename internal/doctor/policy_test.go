@@ -68,8 +68,8 @@ func TestObstructedPeer(t *testing.T) {
 	}
 }
 
-// TestTunnelsThatAreNoUplinks: a tunnel with a private address is told apart from a
-// link that lacks something.
+// TestTunnelsThatAreNoUplinks: the finding distinguishes a tunnel with a private address
+// from a link that lacks something.
 func TestTunnelsThatAreNoUplinks(t *testing.T) {
 	const address = `[{"ifname":"tun0","flags":["UP","LOWER_UP","POINTOPOINT"],"addr_info":[
 		{"family":"inet6","local":"ADDR","prefixlen":64,"scope":"global"}]}]`

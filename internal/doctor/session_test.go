@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What keeps session addresses from their device is named, and what others have put
-// into their prefix.
+// The findings name the reasons why session addresses do not reach their device, and
+// foreign routes in their prefix.
 func TestSessionDevice(t *testing.T) {
 	without := func(f *Facts, name string) {
 		f.Links = slices.DeleteFunc(slices.Clone(f.Links), func(l Link) bool { return l.Name == name })

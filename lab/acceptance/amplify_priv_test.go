@@ -44,8 +44,8 @@ func (m *amplified) add(came, sent tally) {
 	m.worstLen = max(m.worstLen, float64(came.bytes)/float64(sent.bytes))
 }
 
-// TestAmplifySpoofed sends first packets under the identifier of a known
-// correspondent from thousands of addresses whose owners never asked for anything.
+// TestAmplifySpoofed sends first packets under the identifier of a known correspondent from
+// thousands of addresses of uninvolved hosts.
 func TestAmplifySpoofed(t *testing.T) {
 	w := newWorld(t, "spoofed", 0, place{"b", 1, true}, place{"a", 1, false})
 	w.newHost("a", settings{accept: "known", hosts: w.hostsFile("b")}).start()

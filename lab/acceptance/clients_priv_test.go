@@ -66,7 +66,7 @@ func (s *said) clear() {
 	s.b.WriteString(first + "\n")
 }
 
-// client is a connection that says what it is told to say.
+// client is a connection that sends the lines it gets.
 type client struct {
 	in  io.WriteCloser
 	out said

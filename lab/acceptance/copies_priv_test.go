@@ -56,8 +56,8 @@ func TestNothingTwice(t *testing.T) {
 
 const sentToCN = 100 // 50 in a second
 
-// datagrams sends numbered datagrams from mn to cn, and counts those that an application
-// there gets, and gets more than once.
+// datagrams sends numbered datagrams from mn to cn, and counts those that the application
+// there receives, and receives more than once.
 func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, twice int) {
 	t.Helper()
 	const port = 7009

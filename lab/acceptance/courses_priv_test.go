@@ -35,7 +35,7 @@ func (c *course) say(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
-// attack does one thing that somebody on no listed link can do.
+// attack does one thing that an off-path attacker can do.
 func (c *course) attack() {
 	a := roam.ILVFromAddr(c.w.wire("a", 1))
 	switch c.random.IntN(5) {

@@ -71,10 +71,9 @@ var nearMAC = [6]byte{2, 0, 0, 0, 0, 1}
 // numbered in the order in which they appear.
 const linkBurst = 4
 
-// vethsMain makes so many pairs of links, and all the time sends datagrams from
-// other nodes' session addresses into those that there are and those that come
-// next, to a socket on a session address of this host. It prints how many links
-// were sent to, and what the socket got.
+// vethsMain makes pairs of links, and meanwhile sends datagrams from other nodes' session
+// addresses into the existing and the new ones, to a socket on a session address of this
+// host. It prints the number of links used, and the data that the socket received.
 func vethsMain(args []string) error {
 	if len(args) < 3 {
 		return errors.New("want a number of links, an address with port, and sources")
@@ -125,7 +124,7 @@ func vethsMain(args []string) error {
 	if err = errors.Join(err, <-made); err != nil {
 		return err
 	}
-	testutil.Wait(time.Second, func() bool { return delivered.Load() > 0 }) // what is still queued
+	testutil.Wait(time.Second, func() bool { return delivered.Load() > 0 }) // datagrams still in queues
 	fmt.Printf("links %d packets %d delivered %d\n", links, packets, delivered.Load())
 	return server.Close()
 }

@@ -144,8 +144,8 @@ func (d *doors) sink(name string) *said {
 	return out
 }
 
-// send has the container send a datagram between session addresses, and then waits
-// until the host has taken an ordinary one that followed it.
+// send makes the container send a datagram between session addresses, and then waits until
+// the host has received an ordinary one that followed it.
 func (d *doors) send(t *testing.T, from, to, text string) {
 	t.Helper()
 	b, err := sessionDatagram(d.w.session(from), netip.AddrPortFrom(d.w.session(to), doorPort), text)
@@ -205,8 +205,8 @@ func (d *doors) veths(t *testing.T, n int) (links, delivered int) {
 	return links, delivered
 }
 
-// advertised has mn's router advertise the session prefix, and somebody add routes
-// and rules as wg-quick does, while sessions run.
+// advertised makes mn's router advertise the session prefix, and adds routes and rules as
+// wg-quick does, while sessions run.
 func (d *doors) advertised(t *testing.T) {
 	began := time.Now()
 	u := d.w.udp(t, "mn", "cn", "cn", 7310, 200)

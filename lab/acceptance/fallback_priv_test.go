@@ -161,7 +161,7 @@ func unknown(t *testing.T, w *world) {
 	for _, network := range []string{"tcp6", "udp6"} {
 		c := w.talk(t, "mn", network, "fd69:6c6e:7000:2627:1000::dead", 7007)
 		if network == "udp6" {
-			continue // it is connected by itself; what is sent is lost
+			continue // a UDP socket connects without a packet; its datagrams are lost
 		}
 		out := c.out.text()
 		if c.connected() || !strings.Contains(out, "no route to host") && !strings.Contains(out, "unreachable") {

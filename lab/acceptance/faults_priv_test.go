@@ -19,8 +19,8 @@ import (
 	"roam/lab/node"
 )
 
-// TestFaults makes the mistakes of administrators: each is told with its place
-// and a way out, and a daemon that runs is not disturbed.
+// TestFaults makes the mistakes of administrators: each yields a message with its place and
+// a remedy, and does not disturb a running daemon.
 func TestFaults(t *testing.T) {
 	w := newWorld(t, "faults", 0, place{"mn", 1, true})
 	mn := w.newHost("mn", settings{})
@@ -102,7 +102,7 @@ func namesAfterKill(t *testing.T, w *world, n *host) {
 		}
 		took := time.Since(began)
 		t.Logf("%s: two names took %v", when, took)
-		if took > 2*time.Second { // a server that is waited for takes five
+		if took > 2*time.Second { // waiting for a server takes five
 			t.Errorf("%s: two names took %v", when, took)
 		}
 	}

@@ -17,23 +17,22 @@ import (
 	"roam/wire/ip6"
 )
 
-// forgery is a world with a live session under load, somebody on its path who
-// reads the nonces, and packets that pretend to be of the mobile host.
+// forgery is a world with a live session under load, an on-path attacker who reads the
+// nonces, and packets with the mobile host's addresses.
 type forgery struct {
 	w       *world
 	mn, cn  *host
 	tap     *wiretap
 	inject  *injector
-	mnNonce ilnpwire.Nonce // that of mn towards cn
+	mnNonce ilnpwire.Nonce // mn's nonce towards cn
 	mnWire  [2]roam.ILV    // on both links
 	cnWire  roam.ILV
 	udp     *workload.UDP
 	began   time.Time
 }
 
-// TestForgery sends what nobody should send to a host with a live session:
-// each packet is refused with a counter, or repaired, and the session loses
-// nothing.
+// TestForgery sends forbidden packets to a host with a live session: the host refuses each
+// with a counter, or repairs the damage, and the session loses nothing.
 func TestForgery(t *testing.T) {
 	w := newWorld(t, "forgery", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	f := &forgery{w: w, mn: w.newHost("mn", settings{}).start(), cn: w.newHost("cn", settings{}).start()}
@@ -102,7 +101,7 @@ func (f *forgery) raw(src, dst roam.ILV, next uint8, payload []byte) []byte {
 	}
 	b = append(b, payload...)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(payload)))
-	_ = ip6.FinishL4(b) // of what is malformed there is none
+	_ = ip6.FinishL4(b) // malformed packets have none
 	return b
 }
 
@@ -150,7 +149,7 @@ func (f *forgery) counted(t *testing.T, n *host, what, counter string, send func
 	}
 }
 
-// refused holds what has no right to be heard.
+// refused sends packets that the host must refuse.
 func (f *forgery) refused(t *testing.T) {
 	wrong, _ := ilnpwire.NewNonce([]byte{1, 2, 3, 4})
 	good := f.update(f.mnNonce, entry(f.mnWire[1].L64, 10, 600))
@@ -256,7 +255,7 @@ func (f *forgery) outside(t *testing.T) {
 	})
 }
 
-// errors pretends that mn cannot take what cn sends.
+// errors claims that mn cannot receive cn's packets.
 func (f *forgery) errors(t *testing.T) {
 	quoted := f.raw(f.cnWire, f.mnWire[1], 17, datagram())
 	for what, m := range map[string]ilnpwire.ErrorMessage{
@@ -327,7 +326,7 @@ func (f *forgery) repaired(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		packet []byte
-		older  bool // mn sees an acknowledgement that is not its own
+		older  bool // mn receives an acknowledgement of another node
 	}{
 		{"a duplicate", newest, false},
 		{"a replay", old, true},

@@ -17,7 +17,7 @@ import (
 // forgedFor is how long each half of the flood lasts.
 const forgedFor = 4 * time.Second
 
-// learned is what a host shows of its session with another that nobody else may change.
+// learned returns the facts of a host's session with another that no third node may change.
 func (h *host) learned(peer string) map[string]any {
 	h.w.t.Helper()
 	var list []map[string]any

@@ -60,14 +60,14 @@ func (w *world) line(name, as string) string {
 // peersFile is the file of added peers of a host.
 func (h *host) peersFile() string { return filepath.Join(h.Host.Dir(), "state", "peers") }
 
-// resolved returns the address that an application is told for a name.
+// resolved returns the address that an application gets for a name.
 func resolved(w *world, from, name string) string {
 	out, _ := w.run(from, "getent", "ahostsv6", name)
 	address, _, _ := strings.Cut(out, " ")
 	return address
 }
 
-// resolves waits until applications are told that address for a name; "": none.
+// resolves waits until applications get that address for a name; "": none.
 func resolves(t *testing.T, w *world, from, name, address string) {
 	t.Helper()
 	testutil.Eventually(t, patience, func() bool { return resolved(w, from, name) == address },
@@ -183,8 +183,8 @@ func renamed(t *testing.T, w *world, mn, cn *host) {
 	}
 }
 
-// notAdmitted has a host whose state is fresh connect to mn: what it gets is plain IPv6,
-// by its own account.
+// notAdmitted makes a host with fresh state connect to mn: it gets plain IPv6, and reports
+// so.
 func notAdmitted(t *testing.T, w *world, mn, other *host) {
 	t.Helper()
 	other.down()
@@ -258,7 +258,7 @@ func removedMeanwhile(t *testing.T, w *world, mn, cn *host) {
 
 // changedMeanwhile corrects a locator of a peer while no daemon runs.
 func changedMeanwhile(t *testing.T, w *world, mn, cn *host) {
-	cn.down() // no locator comes from there
+	cn.down() // mn gets no locator from there
 	put(t, mn.Hosts(), []byte(fmt.Sprintf("nid=%s l64=2001:db8:c0de:1 cn\n", w.nid("cn"))))
 	mn.down()
 	mn.start()

@@ -115,7 +115,7 @@ func (p *policied) works(t *testing.T) {
 	p.mn.reaches("cn", "established")
 }
 
-// named fails unless people are told what obstructs the session.
+// named fails unless the messages name the policy that obstructs the session.
 func (p *policied) named(t *testing.T, words ...string) {
 	t.Helper()
 	doctor, _, err := p.mn.command("doctor", "cn")
@@ -201,7 +201,7 @@ func TestIPsecPolicy(t *testing.T) {
 			"proto", "udp", "dir", "out", "tmpl", "proto", "esp", "mode", "transport", "level", "required")
 		_, err := p.w.run("mn", "bash", "-c",
 			fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done", p.w.session("cn")))
-		p.works(t) // what it does not cover, along the same paths
+		p.works(t) // paths that the policy does not cover
 		if n := p.tap.datagrams(7777) - before; n > 0 {
 			t.Errorf("%d datagrams left without ESP; their sender saw %v", n, err)
 		}
@@ -308,8 +308,8 @@ func TestFullTunnel(t *testing.T) {
 	})
 }
 
-// openTun makes a tunnel's near end, whose packets nobody takes. It has carrier
-// while the file is open.
+// openTun makes a tunnel's near end, which drops its packets. It has carrier while the file
+// is open.
 func openTun(h *topo.Host, ifname string) (f *os.File, err error) {
 	err = h.Do(func() error {
 		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

@@ -16,9 +16,9 @@ import (
 	"roam/lab/linkem"
 )
 
-// askMain measures an echo server as a user feels it: it connects as often as
-// asked for, with one word each, then says words on one connection, and prints
-// how long the slowest of each took and how many were late.
+// askMain measures an echo server as a user experiences it: it connects a number of times,
+// with one word each, then sends words on one connection, and prints the longest time of
+// each and the number of late ones.
 func askMain(args []string) error {
 	if len(args) != 2 {
 		return errors.New("want an address and a number")
@@ -70,8 +70,8 @@ func askMain(args []string) error {
 	return nil
 }
 
-// late is what nobody waits for without noticing: less than the least time-out of
-// TCP, and more than any round trip here.
+// late is a delay that users notice: less than the least time-out of TCP, and more than any
+// round trip here.
 const late = 150 * time.Millisecond
 
 // slowest keeps the worst of many times.

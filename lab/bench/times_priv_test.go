@@ -48,9 +48,8 @@ func serve(b *testing.B, h *topo.Host, port int) {
 	}()
 }
 
-// connect measures one connect(2) from a host to an address, and waits until the
-// connection is over: the last packets of one that was just closed keep processors
-// awake for the answer to the next.
+// connect measures one connect(2) from a host to an address, and waits until the connection
+// is over: the last packets of a closed connection would keep CPUs awake for the next one.
 func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
 	b.Helper()
 	var took time.Duration

@@ -135,7 +135,7 @@ func transfer(t *testing.T, algorithm string, p linkem.Params) {
 	}
 }
 
-// comparison says what compare has seen.
+// comparison is the result of compare.
 type comparison struct {
 	calls, acks, slow, backlog, losses, stretches int
 	worst, worstOf                                float64 // deviation of the worst stretch, and what it grew by
@@ -230,7 +230,7 @@ func TestOpenAndClose(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the process, nothing stays behind.
+// However the process ends, no registration stays behind.
 func TestSweepAfterKill(t *testing.T) {
 	testutil.NeedRoot(t)
 	victim := exec.CommandContext(t.Context(), os.Args[0])

@@ -12,7 +12,7 @@ import (
 	"roam/internal/testutil"
 )
 
-// What the name servers of the machine's links know.
+// Names and addresses that the name servers of the machine's links know.
 const (
 	firstServer, nextServer = "192.0.2.53", "192.0.2.54"
 	known, knownAt          = "known.example.org", "192.0.2.7"
@@ -79,8 +79,8 @@ func (w *world) asks(server string) func() bool {
 	}
 }
 
-// asksAll asks for a name that exists, for one that does not, and for the
-// correspondent, by the C library and by systemd-resolved's own way.
+// asksAll resolves a name that exists, one that does not, and the correspondent's, by the C
+// library and by systemd-resolved's own interface.
 func (w *world) asksAll(when string, server *testutil.Names, roam bool) {
 	w.t.Helper()
 	for _, way := range []string{"getent ahosts", "resolvectl --cache=no query"} {

@@ -51,7 +51,7 @@ func (w *world) forger(peers ...roam.ILV) *forger {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { f.file.Close() })
-	go func() { // what comes back, nobody reads
+	go func() { // nothing reads the answers
 		b := make([]byte, 2048)
 		for {
 			if _, err := f.file.Read(b); err != nil {
@@ -104,7 +104,7 @@ func (f *forger) flood(rate float64) (stop func() int) {
 			select {
 			case <-done:
 				return
-			case now := <-tick.C: // what fell due while this did not run is no burst
+			case now := <-tick.C: // overdue packets are not sent as a burst
 				for range int(rate * min(now.Sub(last), 5*time.Millisecond).Seconds()) {
 					f.send()
 				}
@@ -145,7 +145,7 @@ func (w *world) numbered(port uint16) *numbered {
 				s.sent++
 				b := binary.BigEndian.AppendUint32([]byte("number"), s.sent)
 				s.mu.Unlock()
-				_, _ = s.conn.Write(b) // one that is lost is seen to be
+				_, _ = s.conn.Write(b) // a lost one is counted
 			}
 		}
 	}()

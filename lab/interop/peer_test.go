@@ -151,8 +151,8 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// A packet from a locator that the stack does not know is dropped by one that
-// does so, though the nonce is right.
+// A stack that checks sources drops a packet from an unknown locator, although its nonce is
+// right.
 func TestUnknownSourceDropped(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		d := newDesk(t, Stack{UnknownSourceDropped: drops})

@@ -20,7 +20,7 @@ const (
 	// in which a round trip of a connection must end: a hand-off costs a time-out of 1 s at most
 	stallMost   = 4 * time.Second
 	stallMoves  = time.Second
-	stallPauses = 2 * time.Second // between pauses in which the peer renews its nonce
+	stallPauses = 2 * time.Second // between pauses in which the peer draws a new nonce
 	stallRenew  = time.Second
 )
 
@@ -60,7 +60,7 @@ type stall struct {
 
 // round is what one connection does: a chunk goes and comes back, again and again.
 type round struct {
-	begun atomic.Int64 // when the present one began, in ns; 0: none is under way
+	begun atomic.Int64 // start of the current one, in ns; 0: none
 	count atomic.Int64
 	err   atomic.Pointer[error]
 }
@@ -175,7 +175,7 @@ func (s *stall) look(now time.Time) {
 // evidence logs what may say why, and ends the test.
 func (s *stall) evidence(name string) {
 	s.Helper()
-	for range 2 { // the second one shows what still grows
+	for range 2 { // the second one shows growth
 		s.Logf("grown: %s", grown(s.before, s.counts()))
 		for _, argv := range [][]string{{"ss", "-6tinmo"}, {"cat", "/proc/loadavg", "/proc/net/softnet_stat"}} {
 			out, err := s.mn.Command(s.ctx, argv...).Output()

@@ -30,7 +30,7 @@ func TestParseParams(t *testing.T) {
 	if ba != want {
 		t.Errorf("b to a: %+v, want %+v", ba, want)
 	}
-	// What is not named stays.
+	// Unnamed settings keep their values.
 	if again, _, err := ParseParams([]string{"rate=0"}, ab, ba); err != nil || again.Delay != ab.Delay || again.Rate != 0 {
 		t.Errorf("%+v, %v", again, err)
 	}

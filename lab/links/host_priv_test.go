@@ -76,7 +76,7 @@ func flappingAlone(w *world) {
 	p.end()
 }
 
-// renamed gives the link in use another name, then one that is excluded.
+// renamed renames the link in use, then to an excluded name.
 func renamed(w *world) {
 	l := numbered(3)
 	p := w.trip()
@@ -164,8 +164,8 @@ func static(w *world) {
 	w.unplug("net2")
 }
 
-// forwarding makes a router of the host that still listens to other routers,
-// as one that shares its modem does.
+// forwarding makes the host a router that still accepts Router Advertisements, like one
+// that shares its modem.
 func forwarding(w *world) {
 	p := w.trip()
 	w.plug("net2", 6)
@@ -208,7 +208,7 @@ func TestSuspend(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.unplug("net2")
-		timer := time.NewTimer(asleep) // the span is what is tested
+		timer := time.NewTimer(asleep) // the test is about this span
 		defer timer.Stop()
 		select {
 		case <-timer.C:

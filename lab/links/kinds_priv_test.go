@@ -19,7 +19,7 @@ const vanished = time.Second / 2
 // kind is one sort of link: it joins the mobile host with the router and
 // returns how to end it without a word.
 type kind struct {
-	name, needs string // needs: the sort of link that the kernel must know
+	name, needs string // needs: the kind of link that the kernel must support
 	ifname      string
 	add         func(w *world, l roam.L64) (cut func())
 }
@@ -96,7 +96,7 @@ func (w *world) clear() {
 		delete(w.radios, "there")
 	}
 	for _, name := range []string{"par0", "eth7", "br0", "bond0"} {
-		_, _ = w.tryIP(w.mn.Host, "link del "+name) // most are gone
+		_, _ = w.tryIP(w.mn.Host, "link del "+name) // most no longer exist
 	}
 	_, _ = w.tryIP(w.r, "link del there0")
 	_, _ = w.tryIP(w.r, "link del there")

@@ -291,11 +291,11 @@ func (w *world) has(want map[string]string) {
 	}
 }
 
-// rate is that of the datagrams each way, per second.
+// rate is the rate of the datagrams in each direction, per second.
 const rate = 500
 
-// port is that of the next flow; each has its own, so that no straggler of one
-// is counted in the next.
+// port is the port of the next flow; each has its own, so that late datagrams of one do not
+// count for the next.
 var port = 7000
 
 // trip is a flow of numbered datagrams both ways, in phases.

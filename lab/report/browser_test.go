@@ -211,8 +211,8 @@ func TestBrowserDrawsAnExportedFigure(t *testing.T) {
 
 var pages = flag.String("pages", "", "check the layout of every page in this directory, and take a picture of each")
 
-// TestBrowserOpensPages looks at the reports of real runs, such as those that
-// `make lab` leaves: go test ./lab/report -run OpensPages -pages DIR.
+// TestBrowserOpensPages checks the reports of real runs, such as those that `make lab`
+// leaves: go test ./lab/report -run OpensPages -pages DIR.
 func TestBrowserOpensPages(t *testing.T) {
 	t.Parallel()
 	list, _ := filepath.Glob(filepath.Join(*pages, "*.html"))

@@ -33,7 +33,7 @@ while :; do sleep 0.1; done
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed: that is what it says
+	_ = cmd.Wait() // its error is that it was killed
 	testutil.Eventually(t, 10*time.Second, func() bool { return len(processesOf(guests)) == 0 },
 		"the guest of a killed run lives on")
 }

@@ -45,8 +45,8 @@ func empty(t *testing.T) {
 	}
 }
 
-// A guest is asked for the same run, and told what it needs; what it leaves is the
-// result, also when its claims failed and its status is 1.
+// A guest gets the same run and its tools; the file that it leaves is the result, also when
+// its claims failed and its status is 1.
 func TestGuestRunsTheSameCommand(t *testing.T) {
 	r := stub(t, `
 echo '{"experiment":"one","metrics":{"lost":3}}' >"$1/result.json"

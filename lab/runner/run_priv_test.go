@@ -72,8 +72,8 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestKilledRunIsSwept kills a run; the next one removes what it left, and the
-// probes that it had started.
+// TestKilledRunIsSwept kills a run; the next one removes its remains, and the probes that
+// it had started.
 func TestKilledRunIsSwept(t *testing.T) {
 	needLab(t)
 	p := launch(t, nil, "--set", "seconds=600")
@@ -81,7 +81,7 @@ func TestKilledRunIsSwept(t *testing.T) {
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.Wait() // killed: that is what it says
+	_ = p.Wait() // its error is that it was killed
 	if len(p.traces()) == 0 {
 		t.Fatal("the test is worth nothing: a killed run left nothing")
 	}
@@ -174,7 +174,7 @@ func TestResume(t *testing.T) {
 	_ = p.Wait()
 	p.says(t, "--resume goes on")
 	again := launch(t, nil, append(args, "--resume")...)
-	_ = again.Wait() // what the claims say does not matter here
+	_ = again.Wait() // the claims do not matter here
 	again.says(t, "run 1 of 3: kept from before", "result:")
 	if kept(p) != before {
 		t.Error("the kept runs of a series that has ended are still there")
@@ -210,7 +210,7 @@ func TestResumeDisturbedCell(t *testing.T) {
 	}
 }
 
-// TestRefusals are mistakes that are told before anything is built.
+// TestRefusals makes mistakes that are reported before anything is built.
 func TestRefusals(t *testing.T) {
 	needLab(t)
 	for _, tt := range []struct{ args, want string }{

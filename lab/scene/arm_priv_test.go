@@ -15,7 +15,7 @@ import (
 	"roam/lab/live"
 )
 
-// noted is an arm that nobody but this test knows: it notes what it is asked.
+// noted is an arm that only this test knows: it records its calls.
 type noted struct {
 	arm.Arm // plain IPv6 in all else
 	mu      sync.Mutex
@@ -67,8 +67,8 @@ func (a *noted) Use(_ context.Context, _ *arm.End, link string, on bool) error {
 	return a.note("use %s %v", link, on)
 }
 
-// TestAnotherArm carries a schedule out on an arm that this package has never
-// seen: it is asked in order, and links have carrier when it is told so.
+// TestAnotherArm runs a schedule on an arm that this package does not know: its methods are
+// called in order, and links have carrier when Use reports them.
 func TestAnotherArm(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "radvd", "nft"} {

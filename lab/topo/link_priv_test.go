@@ -116,7 +116,7 @@ func TestLinkGSO(t *testing.T) {
 	}
 }
 
-// What TCP gets from a slow link is its rate, less headers.
+// TCP gets the rate of a slow link, minus headers.
 func TestLinkRateForTCP(t *testing.T) {
 	testutil.Need(t, "iperf3")
 	a, b, _ := pair(t, linkem.Params{Rate: 20e6, Delay: 5 * time.Millisecond, QueuePackets: 50})

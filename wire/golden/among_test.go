@@ -99,9 +99,9 @@ func routing() ext {
 		0, 0, 0, 0, 0, 0, 0, 9}}
 }
 
-// TestNothingOfTheNonceIsLeft holds what a stack wants of what is left of its header:
-// no nonce, at most 7 bytes of padding in a row, all other options, in the order
-// and at the alignment that they had.
+// TestNothingOfTheNonceIsLeft checks the remains of a stack's option header: no nonce, at
+// most 7 bytes of padding in a row, all other options, in their order and at their
+// alignment.
 func TestNothingOfTheNonceIsLeft(t *testing.T) {
 	for _, s := range amongSpecs(t) {
 		t.Run(s.name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func FuzzParsePacket(f *testing.F) {
 		if p.OverNIDs && (!p.Nonce.Present() || p.Proto != ip6.ICMPv6 || p.Fragmented) {
 			t.Errorf("%+v has a checksum over NIDs", p)
 		}
-		q.OverNIDs = p.OverNIDs // of a quoted packet nobody looks at the checksum
+		q.OverNIDs = p.OverNIDs // ParseQuoted verifies no checksum
 		if quotedErr != nil || !reflect.DeepEqual(p, q) {
 			t.Errorf("whole packet gives %+v, quoted %+v (%v)", p, q, quotedErr)
 		}

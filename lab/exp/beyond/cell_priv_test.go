@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBothEndsMove goes through one short cell with the real daemons: every
-// connection must live. What is a matter of time is not judged here.
+// TestBothEndsMove runs one short cell with the real daemons: every connection must live.
+// It does not judge times.
 func TestBothEndsMove(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "go"} {

@@ -128,8 +128,8 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	}
 }
 
-// A datagram that a link lost is told from one that somebody else did, and from
-// what else a link may lose.
+// The probe distinguishes a datagram that a link lost from one lost elsewhere, and from
+// other losses of links.
 func TestLossesAreKnownByNumber(t *testing.T) {
 	frame := func(src, dst uint16, seq uint64) []byte {
 		payload := binary.BigEndian.AppendUint64([]byte("RMUF"), seq)

@@ -155,7 +155,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// What was not asked for is not measured, and what went wrong is no.
+// A network that was not requested is not measured, and a failed one is a "no".
 func TestReport(t *testing.T) {
 	env := &exp.Env{Result: result.New("hostile-paths"), View: live.New(&strings.Builder{})}
 	report(env, networks[:1], []outcome{{Name: "clean", ILNP: true, SetupMs: 20, TCP: true, UDP: false, Why: "reset"}})

@@ -69,7 +69,7 @@ func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 	return tr
 }
 
-// What is lost, late or never done counts for the handoff that it follows.
+// Lost, late and missing data count for the handoff that precedes them.
 func TestCostIsOfItsInstant(t *testing.T) {
 	p := exptest.Params(t, Experiment.Params, "quick", "instants=4")
 	start := time.Unix(1000, 0)

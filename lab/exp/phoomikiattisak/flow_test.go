@@ -85,7 +85,7 @@ func TestFlowCounts(t *testing.T) {
 	}
 }
 
-// What is still under way when the captures end is not lost.
+// Segments in flight at the end of the captures do not count as lost.
 func TestFlowEndsInTheMiddle(t *testing.T) {
 	f, err := assemble([]packets.Packet{syn(true), data(1, "eth0", 0, 5000)},
 		[]packets.Packet{syn(false), data(2, "net1", 0, 1000)})

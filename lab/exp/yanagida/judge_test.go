@@ -56,8 +56,8 @@ func update(ms int, where string, ack bool, set ...roam.L64) packets.Packet {
 	return p
 }
 
-// synthetic is a pass with two links in duality: the second is used from 1 s on and withdrawn at
-// 3 s. What is wrong with it is up to the caller.
+// synthetic is a pass with two links in duality: the second is used from 1 s on and
+// withdrawn at 3 s. The caller adds its faults.
 func synthetic(extra ...packets.Packet) *seen {
 	var mn, cn []packets.Packet
 	number := uint32(0)

@@ -56,8 +56,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// What was not measured never counts as passed, and a fault fails a case whatever
-// was measured besides.
+// An unmeasured part never counts as passed, and a fault fails a case whatever else was
+// measured.
 func TestOutcomes(t *testing.T) {
 	c := Case{Name: "x", Says: "something happens"}
 	made := func(faults []string, err error) Outcome {
@@ -85,7 +85,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Losses are told with the time at which they were sent.
+// Losses are listed with their send times.
 func TestLosses(t *testing.T) {
 	f := &datagrams{answered: map[uint64]time.Time{}}
 	t0 := time.Now()
