@@ -102,8 +102,7 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding,
-		lookFirewall, lookNames, lookClock,
+		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding, lookFirewall, lookNames, lookClock,
 		lookDisk, lookPlainSessions, lookNotAdmitted,
 	} {
 		look(&e, f)

@@ -93,12 +93,9 @@ func lookPlain(e *examination, f Facts) {
 		f.Config.ILNP.FallbackLifetime)
 	switch why := p.Probed.WhyPlain; {
 	case why == ilnp.WhyNoILNP || why == ilnp.WhyRemembered && !echoed:
-		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce "+
-			"with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
+		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
 	case echoed || why == ilnp.WhyNoNonce:
-		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says "+
-			"nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move",
-			p.Word, echoTime(p.Probed.Echo))
+		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
 	default:
 		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets "+
 			"echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
@@ -150,8 +147,7 @@ func pathText(p control.Path) string {
 // lookForm reports that the correspondent runs another stack, by the forms it uses.
 func lookForm(e *examination, p *PeerFacts) {
 	if p.Session.Checksum == ilnp.RuleRFC6741.String() {
-		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP "+
-			"and UDP checksums will refuse these packets")
+		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP and UDP checksums will refuse these packets")
 	}
 	switch p.Session.UpdateForm {
 	case "draft":

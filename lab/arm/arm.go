@@ -68,8 +68,8 @@ type Simulated interface {
 	Arm
 	// Nodes adds the mobile host and its correspondent.
 	Nodes(net *sim.Network, mn, cn roam.NID, mode ilnp.Mode) (mobile, peer *sim.Node)
-	// Meet introduces the two to each other, after they have locators; home is the
-	// correspondent's locator.
+	// Meet makes the two known to each other, when they have locators; home is
+	// that of the correspondent.
 	Meet(mobile, peer *sim.Node, home roam.L64)
 	// SetMode sets the mode of Roam, or does the like.
 	SetMode(mobile *sim.Node, mode ilnp.Mode)

@@ -164,8 +164,8 @@ func static(w *world) {
 	w.unplug("net2")
 }
 
-// forwarding makes the host a router that still accepts Router Advertisements, like one
-// that shares its modem.
+// forwarding makes a router of the host that still listens to other routers,
+// as one that shares its modem does.
 func forwarding(w *world) {
 	p := w.trip()
 	w.plug("net2", 6)

@@ -1,10 +1,10 @@
 // Package virtual executes the schedules of lab/scene in virtual time: the engine sim of
 // the lab.
 //
-// It implements the network of a scene on package sim, with the cores of the daemon, flows
-// of numbered datagrams, and captures at both ends. It omits TCP, rates and queues, which
-// sim lacks, and correspondents that move. It is driven by experiments; a seed determines
-// every packet.
+// Implements the network of a scene on package sim, with the cores that the
+// daemon runs, flows of numbered datagrams, and what captures at both ends would
+// show. Omits TCP, rates and queues, which sim does not have, and correspondents
+// that move. Driven by experiments; a seed gives one course to the last packet.
 package virtual
 
 import (
@@ -266,7 +266,7 @@ func set(list []roam.LinkLocator) (out []node.LinkLocator) {
 	return out
 }
 
-// capture records a packet like a capture at the host.
+// capture writes a packet down as a capture at the host shows it.
 func (w *world) capture(h *sim.Node, link roam.LinkID, _ bool, in sim.Packet) {
 	p := packets.Packet{Src: in.Src.Addr(), Dst: in.Dst.Addr(), Nonce: in.Nonce.Present()}
 	if in.Control != nil {

@@ -110,8 +110,7 @@ func TestIngress(t *testing.T) {
 		"known elsewhere": {func(s *decide.State, p *decide.Session) {
 			p.Alias, s.Known[theirs] = decide.Key{}, false
 		}, in(t, there, peerNonce, ip6.TCP, segment), decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
-		"our own identifier": {without, packet(t, roam.ILV{L64: there, NID: ours}, roam.ILV{L64: here, NID: ours},
-			ilnp.Nonce{}, ip6.UDP, datagram),
+		"our own identifier": {without, packet(t, roam.ILV{L64: there, NID: ours}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
 			decide.Shot, decide.DropOwnNID, nil},
 		"session prefix": {nil, packet(t, roam.ILV{L64: prefix, NID: theirs}, roam.ILV{L64: here, NID: ours},
 			ilnp.Nonce{}, ip6.UDP, datagram),
