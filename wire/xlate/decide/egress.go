@@ -248,7 +248,7 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 	return t.transmit(u.MTU, p.is(NonceAlways) && bearsNonce(t.k, u), next)
 }
 
-// address sets the addresses of a packet of the session: from an uplink, to a locator.
+// address makes a packet of the session leave by an uplink, to a locator.
 func (t outward) address(p *Session, u *Uplink, to roam.L64) {
 	t.out.Link = u.Link
 	t.out.Src = roam.ILV{L64: u.L64, NID: p.LocalNID}
