@@ -23,7 +23,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%v: %v", Place{e.File, e.Li
 // Unwrap returns the fault itself.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errors is every fault of a hosts file, in its order.
+// Errors holds every fault of a hosts file, in the order of its lines.
 type Errors []*Error
 
 // Error returns the faults, one a line.
@@ -50,7 +50,7 @@ type File struct {
 	Text string
 }
 
-// Place is where something is written.
+// Place is a position in a file.
 type Place struct {
 	File string
 	Line int // from 1; 0: the file as a whole
@@ -64,23 +64,23 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Line is one line of a hosts file, as far as it could be read.
+// Line is one line of a hosts file, as far as the parser could read it.
 type Line struct {
 	Place
-	Record Record // what the line says by itself; the NID is zero if that cannot be read
-	Fault  error  // why the line is skipped; nil if it is not
+	Record Record // of this line alone; the NID is zero if it cannot be read
+	Fault  error  // why the line is skipped, or nil
 }
 
-// Hosts is what hosts files say: the records of the lines that can be used, and
-// the faults of the others.
+// Hosts is the content of hosts files: the records of the valid lines, and the faults of
+// the others.
 type Hosts struct {
 	Records []Record // in the order of the first lines of each node
-	Lines   []Line   // without empty lines, comments, and the order of the lines that follow
-	Faults  Errors   // one for each line that is skipped
+	Lines   []Line   // without empty lines, comments, and lines that set the order
+	Faults  Errors   // one for each skipped line
 }
 
-// ParseHosts reads a hosts file as ReadHosts does, all or nothing: the error is of
-// type Errors and complete, and there are no records then.
+// ParseHosts is ReadHosts for one file, but returns no records if any line has a fault. Its
+// error is of type Errors and lists every fault.
 func ParseHosts(name, text string) ([]Record, error) {
 	h := ReadHosts(File{name, text})
 	if len(h.Faults) > 0 {
@@ -94,16 +94,15 @@ func ParseHosts(name, text string) ([]Record, error) {
 //	n-n-n-n.l+l+l+l                [option...] name [alias...]
 //	nid=n:n:n:n [l64=l:l:l:l[,preference]...] [option...] name [alias...]
 //
-// The first form is that of the papers: identifier first. The option
-// "order=locator-first" turns it round for its line; alone on a line, for the
-// lines that follow ("order=identifier-first" turns it back). Other options
-// are checksum=ipv6|rfc6741, update=rfc6743|draft, nonce=first|always,
-// lu-order=new|old and anywhere=yes|no. "#" begins a comment.
+// The first form is that of the papers: identifier first. The option "order=locator-first"
+// reverses it for its line; alone on a line, it reverses the form of all later lines, until
+// "order=identifier-first" restores it. Other options are checksum=ipv6|rfc6741,
+// update=rfc6743|draft, nonce=first|always, lu-order=new|old and anywhere=yes|no. "#"
+// begins a comment.
 //
-// Lines of one node in one file add up: each may give further locators and
-// names. What a later file says of a node replaces locators and options of an
-// earlier file, see Record.With. A name means one node in all files: a line
-// that gives it to another one has a fault.
+// ReadHosts merges the lines of one node in one file: each may add locators and names. A
+// later file replaces the locators and options of an earlier one, see Record.With. A name
+// means one node in all files: a line that gives it to another node has a fault.
 func ReadHosts(files ...File) Hosts {
 	p := hostsParser{byName: make(map[string]owner), all: make(map[roam.NID]int)}
 	for _, f := range files {
@@ -112,7 +111,7 @@ func ReadHosts(files ...File) Hosts {
 	return p.out
 }
 
-// owner is the node that a name was given to, and where.
+// owner is the node that has a name, and the place of the line that says so.
 type owner struct {
 	nid roam.NID
 	at  Place
@@ -123,12 +122,12 @@ type hostsParser struct {
 	all    map[roam.NID]int // index in out.Records
 	byName map[string]owner
 
-	// Of the file at hand.
+	// State of the current file.
 	file         string
 	records      []Record
 	index        map[roam.NID]int // in records
 	locatorFirst bool
-	orderFault   int // line of an order that cannot be read, and holds for what follows
+	orderFault   int // line of an unreadable order, which makes the lines behind it unreadable
 }
 
 // read adds one file.
@@ -167,29 +166,31 @@ func (p *hostsParser) fault(n int, err error) {
 	p.out.Faults = append(p.out.Faults, &Error{File: p.file, Line: n, Err: err})
 }
 
-// order reads a line that says how those behind it are to be read.
+// order reads a line that sets the order of all later lines.
 func (p *hostsParser) order(n int, field string) {
 	first, err := parseOrder(field)
 	p.locatorFirst, p.orderFault = first, 0
 	if err != nil {
-		// To guess would turn identifiers and locators round.
+		// A guess could swap identifiers and locators.
 		p.orderFault = n
 		p.fault(n, err)
 	}
 }
 
-// line reads one line, and returns what it says by itself, also where that
-// contradicts other lines.
+// line reads one line and returns its own record, even if that contradicts other lines.
 func (p *hostsParser) line(n int, fields []string) (Record, error) {
-	if p.orderFault > 0 && isVector(fields[0]) && !slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "order=") }) {
-		return Record{}, fmt.Errorf("%q: it is not known which half comes first, since line %d has a fault", fields[0], p.orderFault)
+	if p.orderFault > 0 && isVector(fields[0]) && !slices.ContainsFunc(fields, func(f string) bool {
+		return strings.HasPrefix(f, "order=")
+	}) {
+		return Record{}, fmt.Errorf("%q: it is not known which half comes first, since line %d has a fault",
+			fields[0], p.orderFault)
 	}
 	r, err := parseFields(fields, p.locatorFirst)
 	if err != nil {
 		return Record{}, err
 	}
 	for _, name := range r.Names {
-		// A name answers with one address, hence means one node.
+		// A name resolves to one session address, so it means one node.
 		if o, ok := p.byName[name]; ok && o.nid != r.NID {
 			since := fmt.Sprintf("line %d", o.at.Line)
 			if o.at.File != p.file {
@@ -220,7 +221,7 @@ func (p *hostsParser) line(n int, fields []string) (Record, error) {
 	return r, nil
 }
 
-// Written returns the lines that say something of a node, those with a fault among them.
+// Written returns the lines about a node, including those with a fault.
 func (h Hosts) Written(nid roam.NID) (out []Line) {
 	for _, l := range h.Lines {
 		if l.Record.NID == nid && nid != 0 {
@@ -230,8 +231,7 @@ func (h Hosts) Written(nid roam.NID) (out []Line) {
 	return out
 }
 
-// Named returns the first line that gives a node a name, in the form of CleanName,
-// and is not skipped.
+// Named returns the first valid line that gives a node a name, in the form of CleanName.
 func (h Hosts) Named(name string) (Line, bool) {
 	for _, l := range h.Lines {
 		if l.Fault == nil && slices.Contains(l.Record.Names, name) {
@@ -259,7 +259,7 @@ func ParseHostsLine(line string) (Record, error) {
 	return out, nil
 }
 
-// entry is a line being read.
+// entry is a partly read line.
 type entry struct {
 	Record
 	vector       string
@@ -352,7 +352,8 @@ func (e *entry) option(key, value, f string) (err error) {
 	return err
 }
 
-// resolve reads the vector once the whole line, and so its order, is known.
+// resolve reads the vector. It runs after the whole line, since an option may set the
+// order.
 func (e *entry) resolve() error {
 	if e.vector == "" {
 		return nil
@@ -360,8 +361,8 @@ func (e *entry) resolve() error {
 	s := e.vector
 	if e.locatorFirst {
 		left, right, _ := strings.Cut(s, ".")
-		// The separators stay where they are, dashes left and plus signs
-		// right; only the meaning of the halves changes.
+		// The separators keep their places, dashes left and plus signs right; only the
+		// meaning of the halves changes.
 		s = strings.ReplaceAll(right, "+", "-") + "." + strings.ReplaceAll(left, "-", "+")
 	}
 	v, err := roam.ParseILV(s)
@@ -373,7 +374,7 @@ func (e *entry) resolve() error {
 	return nil
 }
 
-// isVector tells the papers' form from a name: a name has no plus sign.
+// isVector distinguishes the papers' form from a name: no name has a plus sign.
 func isVector(f string) bool { return strings.Contains(f, "+") }
 
 func parseOrder(f string) (locatorFirst bool, err error) {
@@ -393,7 +394,7 @@ func order(locatorFirst bool) string {
 	return "read as identifier.locator"
 }
 
-// parseLocator reads "l:l:l:l[,preference]"; a /64 prefix serves as well.
+// parseLocator reads "l:l:l:l[,preference]", or a /64 prefix in place of the locator.
 func parseLocator(s string) (Locator, error) {
 	text, pref, ok := strings.Cut(s, ",")
 	l := Locator{Preference: DefaultPreference}

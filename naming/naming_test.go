@@ -27,13 +27,15 @@ order=identifier-first
 		t.Fatal(err)
 	}
 	want := []Record{
-		{NID: 0xd250_99ff_fed1_5a0c, Locators: []Locator{{0x2001_0002_00dd_00dd, 10}, {0x2001_0002_00ee_00ee, 10}}, Names: []string{"m5-ilnp", "m5"}},
+		{NID: 0xd250_99ff_fed1_5a0c, Locators: []Locator{{0x2001_0002_00dd_00dd, 10}, {0x2001_0002_00ee_00ee, 10}},
+			Names: []string{"m5-ilnp", "m5"}},
 		{
 			NID: 0x0011_22ff_0000_0001, Locators: []Locator{{0x2001_0db8_0002_0001, 10}, {0x2001_0db8_0001_0001, 20}},
 			Names: []string{"server.example", "server"}, Checksum: ChecksumRFC6741, Update: UpdateDraft,
 			Nonce: NonceAlways, Order: OrderOld,
 		},
-		{NID: 0x0011_22ff_0000_0002, Locators: []Locator{{0x2001_0db8_0003_0001, 10}}, Names: []string{"third"}, Anywhere: AnywhereNo},
+		{NID: 0x0011_22ff_0000_0002, Locators: []Locator{{0x2001_0db8_0003_0001, 10}},
+			Names: []string{"third"}, Anywhere: AnywhereNo},
 		{NID: 0x0011_22ff_0000_0003, Names: []string{"roaming"}, Anywhere: AnywhereYes},
 		{NID: 0xa1, Locators: []Locator{{0x2001_0002_0000_00aa, 10}}, Names: []string{"turned"}},
 		{NID: 0xa2, Locators: []Locator{{0x2001_0002_0000_00aa, 10}}, Names: []string{"back"}},
@@ -276,7 +278,8 @@ func TestLaterFile(t *testing.T) {
 		File{"peers", "nid=1:2:3:6 a\nnid=1:2:3:4 l64=2001:1:1:1,7 l64=2001:2:2:2 update=draft x\n1-2-3-7.2001+3+3+3 c\n"})
 	want := []Record{
 		{
-			NID: 0x0001_0002_0003_0004, Names: []string{"a", "x"}, Locators: []Locator{{0x2001_0001_0001_0001, 7}, {0x2001_0002_0002_0002, 10}},
+			NID: 0x0001_0002_0003_0004, Names: []string{"a", "x"}, Locators: []Locator{{0x2001_0001_0001_0001, 7},
+				{0x2001_0002_0002_0002, 10}},
 			Checksum: ChecksumRFC6741, Update: UpdateDraft, Anywhere: AnywhereYes,
 		},
 		{NID: 0x0001_0002_0003_0005, Names: []string{"b"}},
@@ -285,7 +288,8 @@ func TestLaterFile(t *testing.T) {
 	if d := cmp.Diff(want, h.Records); d != "" {
 		t.Errorf("records (-want +got):\n%s", d)
 	}
-	if len(h.Faults) != 1 || h.Faults[0].Error() != "peers:1: name a means node 0001:0002:0003:0004 since hosts:1: give this node, 0001:0002:0003:0006, another name" {
+	if len(h.Faults) != 1 || h.Faults[0].Error() != "peers:1: name a means node 0001:0002:0003:0004 since hosts:1: give "+
+		"this node, 0001:0002:0003:0006, another name" {
 		t.Errorf("faults %v", h.Faults)
 	}
 }
@@ -298,7 +302,8 @@ func FuzzParseHosts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		h := ReadHosts(File{"h", text})
 		records := h.Records
-		if strict, err := ParseHosts("h", text); (err == nil) != (len(h.Faults) == 0) || err == nil && !cmp.Equal(strict, records) {
+		if strict, err := ParseHosts("h", text); (err == nil) != (len(h.Faults) == 0) || err == nil &&
+			!cmp.Equal(strict, records) {
 			t.Fatalf("%d faults, and ParseHosts says %v", len(h.Faults), err)
 		}
 		var b strings.Builder

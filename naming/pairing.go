@@ -9,20 +9,19 @@ import (
 	"roam"
 )
 
-// tag begins a pairing line and tells its version.
+// tag begins a pairing line and gives its version.
 const tag = "roam1"
 
 // maxLocators bounds the locators of a pairing line.
 const maxLocators = 255
 
-// FormatPairing returns the line that makes the node of r known elsewhere:
+// FormatPairing returns the line that introduces the node of r to another host:
 //
 //	roam1:n-n-n-n:l+l+l+l[/preference][,...]:name:checksum
 //
-// It is one word of printable ASCII, so that it survives a chat window and a
-// shell. The checksum is CRC-32 (IEEE 802.3) of what stands before its colon;
-// it finds slips, not forgery. Only the first name is carried, and no option: all
-// have their defaults.
+// It is one word of printable ASCII, so that chat programs and shells do not change it. The
+// checksum is CRC-32 (IEEE 802.3) of the text before its colon; it detects errors, not
+// forgery. The line has only the first name, and no options: those keep their defaults.
 func FormatPairing(r Record) (string, error) {
 	if err := checkNode(r.NID, r.Locators); err != nil {
 		return "", fmt.Errorf("write pairing line: %w", err)
@@ -49,7 +48,7 @@ func FormatPairing(r Record) (string, error) {
 	return body + ":" + sum(body), nil
 }
 
-// ParsePairing reads the line of FormatPairing; blanks around it are ignored.
+// ParsePairing reads the line of FormatPairing, and ignores blanks around it.
 func ParsePairing(line string) (Record, error) {
 	r, err := parsePairing(strings.TrimSpace(line))
 	if err != nil {
@@ -97,7 +96,7 @@ func parsePairing(s string) (Record, error) {
 	if err := checkNode(nid, locators); err != nil {
 		return Record{}, err
 	}
-	// Merging into an empty record drops doubles and finds contradictions.
+	// Merging into an empty record drops duplicates and finds contradictions.
 	out := Record{NID: nid}
 	if err := out.merge(Record{Locators: locators, Names: []string{name}}); err != nil {
 		return Record{}, err
@@ -114,8 +113,7 @@ func IsPairing(s string) bool {
 	return ok && found && err == nil
 }
 
-// ParseAny reads what `roam add` takes: a pairing line or a line of the hosts
-// file.
+// ParseAny reads the argument of `roam add`: a pairing line or a line of the hosts file.
 func ParseAny(s string) (Record, error) {
 	if IsPairing(s) {
 		return ParsePairing(s)

@@ -10,14 +10,14 @@ import (
 	"roam"
 )
 
-// DefaultPreference is that of a locator written without one.
+// DefaultPreference is the preference of a locator written without one.
 const DefaultPreference = 10
 
-// Record is what is known of one correspondent.
+// Record is the static configuration of one correspondent.
 type Record struct {
 	NID      roam.NID
-	Locators []Locator // best first; empty: it must open the session itself
-	Names    []string  // lower case, without a final dot; the first is the chief one
+	Locators []Locator // best first; without any only the peer can open a session
+	Names    []string  // lower case, without a final dot; the first is the primary one
 	Checksum Checksum
 	Update   Update
 	Nonce    Nonce
@@ -34,7 +34,7 @@ type Locator struct {
 // Checksum is the rule of TCP and UDP checksums that a correspondent uses.
 type Checksum uint8
 
-// The rules; the zero value leaves it to the configuration.
+// The rules. The zero value leaves the choice to the configuration.
 const (
 	ChecksumUnset   Checksum = iota
 	ChecksumIPv6             // valid for the addresses on the wire
@@ -44,7 +44,7 @@ const (
 // Update is the form of Locator Updates that a correspondent understands.
 type Update uint8
 
-// The forms; the zero value leaves it to the configuration.
+// The forms. The zero value leaves the choice to the configuration.
 const (
 	UpdateUnset   Update = iota
 	UpdateRFC6743        // 12-byte entries
@@ -54,29 +54,29 @@ const (
 // Nonce says which packets to a correspondent carry a nonce.
 type Nonce uint8
 
-// The policies; the zero value is that of NonceFirst, until the correspondent
-// shows that it wants more.
+// The policies. The zero value is NonceFirst, until the correspondent turns out to need
+// more.
 const (
 	NonceUnset  Nonce = iota
-	NonceFirst        // those that RFC 6744 §4 names
-	NonceAlways       // every one: some stacks take a packet without for plain IPv6
+	NonceFirst        // those that RFC 6744 §4 lists
+	NonceAlways       // every one: some stacks treat a packet without nonce as plain IPv6
 )
 
-// Order says where the first Locator Update after a change leaves from.
+// Order selects the source of the first Locator Update after a change.
 type Order uint8
 
 // The orders; the zero value is that of OrderNew.
 const (
 	OrderUnset Order = iota
-	OrderNew         // from the new locator, so that it comes before the data that follows
-	OrderOld         // from a locator that the correspondent knows
+	OrderNew         // from the new locator, so that it precedes the data
+	OrderOld         // from a locator that the correspondent already knows
 )
 
-// Anywhere says whether the record holds wherever the node is validated, and not
-// only at the locators that it lists.
+// Anywhere says whether the record applies wherever the node is validated, or only at the
+// locators that it lists.
 type Anywhere uint8
 
-// The answers; the zero value is that of AnywhereNo.
+// The values. The zero value is AnywhereNo.
 const (
 	AnywhereUnset Anywhere = iota
 	AnywhereNo
@@ -91,7 +91,7 @@ var (
 	anywhereWords = []string{AnywhereNo: "no", AnywhereYes: "yes"}
 )
 
-// Options returns the options of the record that are set, as they stand in a line.
+// Options returns the options that the record sets, in the syntax of the hosts file.
 func (r Record) Options() []string {
 	var f []string
 	if r.Checksum != ChecksumUnset {
@@ -122,8 +122,8 @@ func (r Record) HostsLine() string {
 	return strings.Join(append(f, r.Names...), " ")
 }
 
-// merge adds what o knows to r, which has the same NID. Where the two
-// contradict each other it fails and leaves r as it was.
+// merge adds the facts of o to r, which has the same NID. On a contradiction it fails and
+// leaves r unchanged.
 func (r *Record) merge(o Record) error {
 	next := Record{
 		NID: r.NID, Locators: slices.Clone(r.Locators), Names: slices.Clone(r.Names),
@@ -163,9 +163,8 @@ func (r *Record) merge(o Record) error {
 	return nil
 }
 
-// With returns the record with what a newer one says of the same node: its
-// locators, where it has any, and the options that it sets replace those of r.
-// Its names stand behind those of r.
+// With returns the record updated by a newer one of the same node. The newer record's
+// locators, if any, and its options replace those of r; its names follow those of r.
 func (r Record) With(newer Record) Record {
 	out := r
 	out.Names = slices.Clone(r.Names)
@@ -185,27 +184,27 @@ func (r Record) With(newer Record) Record {
 	return out
 }
 
-// sortLocators puts the preferred ones first and keeps the order of equals.
+// sortLocators sorts by preference and keeps the order of equals.
 func (r *Record) sortLocators() {
 	slices.SortStableFunc(r.Locators, func(a, b Locator) int { return cmp.Compare(a.Preference, b.Preference) })
 }
 
-// checkNode refuses a NID or locators that no node can have.
+// checkNode refuses NIDs and locators that no node can have.
 func checkNode(nid roam.NID, locators []Locator) error {
 	if nid == 0 {
 		return fmt.Errorf("node identifier zero is the routers' anycast address (RFC 4291 §2.6.1): no node has it")
 	}
 	for _, l := range locators {
 		if !l.L64.Usable() {
-			return fmt.Errorf("locator %v is link-local, multicast or zero: give the /64 prefix by which the node is reached", l.L64)
+			return fmt.Errorf("locator %v is link-local, multicast or zero: give the /64 prefix by which the node is reached",
+				l.L64)
 		}
 	}
 	return nil
 }
 
-// CleanName returns the form in which names are kept and compared: lower case,
-// no final dot. It refuses what is not a host name (RFC 1123 §2.1; underscores
-// are let through), and addresses.
+// CleanName returns the canonical form of a name: lower case, no final dot. It refuses
+// addresses and names that are no host names (RFC 1123 §2.1), but allows underscores.
 func CleanName(s string) (string, error) {
 	n := strings.ToLower(strings.TrimSuffix(s, "."))
 	if n == "" || len(n) > 253 {

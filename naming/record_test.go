@@ -43,7 +43,8 @@ func TestParseLocator(t *testing.T) {
 			t.Errorf("parseLocator(%q) = %+v, %v, want %+v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", ",", "2001:db8:1", "2001:db8:1:1,", "2001:db8:1:1,-1", "2001:db8:1:1,65536", "2001:db8:1:1,1,2", "2001:db8::/63", "192.0.2.0/64", "2001:db8+1:1", "2001:db8:1:1::1"} {
+	for _, in := range []string{"", ",", "2001:db8:1", "2001:db8:1:1,", "2001:db8:1:1,-1", "2001:db8:1:1,65536",
+		"2001:db8:1:1,1,2", "2001:db8::/63", "192.0.2.0/64", "2001:db8+1:1", "2001:db8:1:1::1"} {
 		if got, err := parseLocator(in); err == nil {
 			t.Errorf("parseLocator(%q) = %+v, want an error", in, got)
 		}
@@ -67,7 +68,13 @@ func TestHostsLine(t *testing.T) {
 }
 
 func TestMergeLeavesTheRecordWhereItFails(t *testing.T) {
-	before := Record{NID: 1, Names: []string{"a"}, Locators: []Locator{{0x2001 << 48, 1}}, Checksum: ChecksumIPv6, Update: UpdateDraft}
+	before := Record{
+		NID:      1,
+		Names:    []string{"a"},
+		Locators: []Locator{{0x2001 << 48, 1}},
+		Checksum: ChecksumIPv6,
+		Update:   UpdateDraft,
+	}
 	for _, o := range []Record{
 		{Locators: []Locator{{0x2002 << 48, 1}, {0x2001 << 48, 2}}, Names: []string{"b"}},
 		{Locators: []Locator{{0x2002 << 48, 1}}, Checksum: ChecksumRFC6741},

@@ -7,17 +7,17 @@ import (
 	"roam"
 )
 
-// Table finds records by name and by Node Identifier. It does not change; a
-// new file makes a new table.
+// Table maps names and Node Identifiers to records. It is immutable; a new file makes a new
+// table.
 type Table struct {
 	records []Record
 	byName  map[string]*Record
 	byNID   map[roam.NID]*Record
 }
 
-// NewTable merges records from several sources, such as the hosts file and
-// what was added by command. Where two contradict each other, the earlier one
-// stands and the later one is reported; the table is usable all the same.
+// NewTable merges records from several sources, such as the hosts file and added peers. Of
+// two that contradict each other it keeps the earlier one and reports the later one; the
+// table is usable in any case.
 func NewTable(records []Record) (*Table, []error) {
 	t := &Table{byName: make(map[string]*Record), byNID: make(map[roam.NID]*Record)}
 	var errs []error
@@ -54,8 +54,7 @@ func (t *Table) add(r Record) error {
 	return nil
 }
 
-// ByName returns the record of a name, in any case and with or without a final
-// dot.
+// ByName returns the record of a name, ignoring case and a final dot.
 func (t *Table) ByName(name string) (Record, bool) {
 	if r := t.byName[strings.ToLower(strings.TrimSuffix(name, "."))]; r != nil {
 		return *r, true
@@ -71,6 +70,5 @@ func (t *Table) ByNID(nid roam.NID) (Record, bool) {
 	return Record{}, false
 }
 
-// Records returns all records in their first order. The caller must not change
-// them.
+// Records returns all records in the order of the sources. The caller must not change them.
 func (t *Table) Records() []Record { return t.records }

@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// ttl of answers from the table, in seconds: short, since a reload may change
-// it and nothing is gained by a cache on the same host.
+// ttl of answers from the table, in seconds. It is short, since a reload may change the
+// table and a cache on the same host gains nothing.
 const ttl = 5
 
 // local answers for a name of the table.
@@ -23,11 +23,11 @@ func (s *Server) local(q *dns.Msg, rec naming.Record) *dns.Msg {
 		if s.asked != nil {
 			s.asked(rec.NID)
 		}
-		// One address: the session address stands for all locators.
+		// One address: the session address represents all locators.
 		return found(q, aaaa(question.Name, roam.ILV{L64: s.prefix, NID: rec.NID}.Addr()))
 	case dns.TypeA, dns.TypeSVCB, dns.TypeHTTPS:
-		// An IPv4 address, or the address hints of a service binding, would
-		// lead the application around the session.
+		// An IPv4 address, or the address hints of a service binding, would make the
+		// application bypass the session.
 		return found(q)
 	case dns.TypeNID, dns.TypeL64:
 		return found(q, ilnpRecords(question, rec)...)
@@ -35,7 +35,8 @@ func (s *Server) local(q *dns.Msg, rec naming.Record) *dns.Msg {
 	return s.elsewhere(q, found(q))
 }
 
-// original answers a question with the CD bit: what the name has without us.
+// original answers a question with the CD bit: with the name's own records, as a validating
+// client needs them.
 func (s *Server) original(q *dns.Msg, rec naming.Record) *dns.Msg {
 	question := q.Question[0]
 	mine := found(q)
@@ -50,7 +51,7 @@ func (s *Server) original(q *dns.Msg, rec naming.Record) *dns.Msg {
 	return s.elsewhere(q, mine)
 }
 
-// elsewhere forwards q, and returns mine where nobody upstream has an answer.
+// elsewhere forwards q, and returns mine if no upstream server has an answer.
 func (s *Server) elsewhere(q, mine *dns.Msg) *dns.Msg {
 	if len(s.Upstream()) == 0 {
 		return mine
@@ -61,7 +62,7 @@ func (s *Server) elsewhere(q, mine *dns.Msg) *dns.Msg {
 	return mine
 }
 
-// reverse answers for the address of a session.
+// reverse answers for a session address.
 func reverse(q *dns.Msg, table *naming.Table, alias roam.NID) *dns.Msg {
 	rec, ok := table.ByNID(alias)
 	if !ok || len(rec.Names) == 0 {
@@ -73,8 +74,8 @@ func reverse(q *dns.Msg, table *naming.Table, alias roam.NID) *dns.Msg {
 	return found(q, &dns.PTR{Hdr: header(q.Question[0].Name, dns.TypePTR), Ptr: dns.Fqdn(rec.Names[0])})
 }
 
-// sessionAlias returns the low half of the address that a reverse name is
-// for, when the high half is the session prefix.
+// sessionAlias returns the low half of the address that a reverse name encodes, if its high
+// half is the session prefix.
 func (s *Server) sessionAlias(name string) (roam.NID, bool) {
 	digits, ok := strings.CutSuffix(strings.ToLower(dns.Fqdn(name)), ".ip6.arpa.")
 	if !ok || len(digits) != 63 {
@@ -89,7 +90,7 @@ func (s *Server) sessionAlias(name string) (roam.NID, bool) {
 		if err != nil {
 			return 0, false
 		}
-		// Nibbles stand in reverse: the first is the last one's lower half.
+		// The nibbles are in reverse order, the lower half of the last byte first.
 		b[15-i/2] |= byte(v) << (4 * (i % 2))
 	}
 	ilv := roam.ILVFromAddr(netip.AddrFrom16(b))
@@ -117,10 +118,14 @@ func aaaa(name string, a netip.Addr) dns.RR {
 	return &dns.AAAA{Hdr: header(name, dns.TypeAAAA), AAAA: a.AsSlice()}
 }
 
-// ilnpRecords returns the records of RFC 6742 §2.1 or §2.3, by the question.
+// ilnpRecords returns the NID or L64 records of RFC 6742 §§2.1, 2.3 that q requests.
 func ilnpRecords(q dns.Question, rec naming.Record) (out []dns.RR) {
 	if q.Qtype == dns.TypeNID {
-		return []dns.RR{&dns.NID{Hdr: header(q.Name, dns.TypeNID), Preference: naming.DefaultPreference, NodeID: uint64(rec.NID)}}
+		return []dns.RR{&dns.NID{
+			Hdr:        header(q.Name, dns.TypeNID),
+			Preference: naming.DefaultPreference,
+			NodeID:     uint64(rec.NID),
+		}}
 	}
 	for _, l := range rec.Locators {
 		out = append(out, &dns.L64{Hdr: header(q.Name, dns.TypeL64), Preference: l.Preference, Locator64: uint64(l.L64)})

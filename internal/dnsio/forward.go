@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	perTry  = 2 * time.Second // what one server may take
-	perName = 8 * time.Second // what a question may take in all
-	rounds  = 2               // how often the list of servers is gone through
+	perTry  = 2 * time.Second // for one server
+	perName = 8 * time.Second // for a question in all
+	rounds  = 2               // over the list of servers
 )
 
-// forward asks the upstream servers, in their order. Its answer is SERVFAIL
-// when there are none or none answers.
+// forward queries the upstream servers in their order. It returns SERVFAIL if there are
+// none or none answers.
 func (s *Server) forward(q *dns.Msg) *dns.Msg {
 	servers := s.Upstream()
 	if len(servers) == 0 {
@@ -38,7 +38,7 @@ func (s *Server) forward(q *dns.Msg) *dns.Msg {
 				continue
 			}
 			s.strip(r)
-			// Another server may fare better than one that fails or refuses.
+			// Another server may succeed where one fails or refuses.
 			if r.Rcode != dns.RcodeServerFailure && r.Rcode != dns.RcodeRefused {
 				return r
 			}
@@ -54,10 +54,10 @@ func (s *Server) forward(q *dns.Msg) *dns.Msg {
 	return last
 }
 
-// exchange asks one server, over TCP when the answer does not fit a datagram.
+// exchange queries one server, over TCP if the answer does not fit a datagram.
 func exchange(ctx context.Context, server netip.AddrPort, q *dns.Msg) (*dns.Msg, error) {
 	ask := q.Copy()
-	ask.Id = dns.Id() // ours: the asker's may be guessed by a third
+	ask.Id = dns.Id() // a new random one: the client's may be predictable
 	ctx, cancel := context.WithTimeout(ctx, perTry)
 	defer cancel()
 	client := dns.Client{Net: "udp", Timeout: perTry}
@@ -73,11 +73,11 @@ func exchange(ctx context.Context, server netip.AddrPort, q *dns.Msg) (*dns.Msg,
 		return nil, dns.ErrId
 	}
 	r.Id = q.Id
-	r.Question = q.Question // in the asker's own case
+	r.Question = q.Question // with the client's own case
 	return r, nil
 }
 
-// answers reports whether r has the question of ask.
+// answers reports whether r answers the question of ask.
 func answers(ask, r *dns.Msg) bool {
 	if !r.Response || len(r.Question) != 1 {
 		return false

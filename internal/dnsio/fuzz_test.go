@@ -29,7 +29,8 @@ func FuzzMessage(f *testing.F) {
 	}
 	for _, q := range []*dns.Msg{
 		new(dns.Msg).SetQuestion("host.example.", dns.TypeAAAA), new(dns.Msg).SetQuestion("HOST.example.", dns.TypeANY),
-		new(dns.Msg).SetQuestion(reverse, dns.TypePTR), new(dns.Msg).SetQuestion("other.example.", dns.TypeMX).SetEdns0(dns.MinMsgSize, true),
+		new(dns.Msg).SetQuestion(reverse, dns.TypePTR), new(dns.Msg).SetQuestion("other.example.",
+			dns.TypeMX).SetEdns0(dns.MinMsgSize, true),
 	} {
 		b, err := q.Pack()
 		if err != nil {
@@ -51,7 +52,8 @@ func FuzzMessage(f *testing.F) {
 		if !reply.Response || reply.Id != q.Id {
 			t.Errorf("not a reply to the question: %v", reply)
 		}
-		if len(reply.Question) == len(q.Question) && len(q.Question) == 1 && len(out) > dns.MinMsgSize && len(reply.Answer) > 0 {
+		if len(reply.Question) == len(q.Question) && len(q.Question) == 1 &&
+			len(out) > dns.MinMsgSize && len(reply.Answer) > 0 {
 			t.Errorf("%d bytes after truncation to %d", len(out), dns.MinMsgSize)
 		}
 	})
@@ -75,7 +77,8 @@ func FuzzResolvConf(f *testing.F) {
 		if len(got) != 1+min(len(want), behind) || got[0] != own || !slices.Equal(got[1:], want[:len(got)-1]) {
 			t.Errorf("servers %v in %q", got, written)
 		}
-		if a, b := others(text), others(written); !strings.Contains(text, "rotate") && strings.Join(a, "\n") != strings.Join(b, "\n") {
+		if a, b := others(text), others(written); !strings.Contains(text, "rotate") &&
+			strings.Join(a, "\n") != strings.Join(b, "\n") {
 			t.Errorf("settings %q became %q", a, b)
 		}
 	})

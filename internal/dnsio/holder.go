@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// holder names a program that listens on the port, as "NAME (pid N)", or
-// returns "" when none is found; proc is where procfs is mounted. It is for an
-// error message: what it cannot read it passes over.
+// holder names a program that listens on the port, as "NAME (pid N)", or returns "" if it
+// finds none; proc is the mount point of procfs. Its result is for an error message, so it
+// ignores files that it cannot read.
 func holder(proc string, port uint16) string {
 	inodes := make(map[string]bool)
 	for _, table := range []string{"tcp", "udp", "tcp6", "udp6"} {
@@ -37,14 +37,14 @@ func holder(proc string, port uint16) string {
 	return ""
 }
 
-// listeners adds the sockets of the port in a table of /proc/net, in the form
-// of the links in /proc/PID/fd.
+// listeners adds the sockets of the port in a table of /proc/net, in the form of the links
+// in /proc/PID/fd.
 func listeners(table string, port uint16, inodes map[string]bool) {
 	suffix := fmt.Sprintf(":%04X", port)
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		// Fields: number, local address, remote address, state, ..., inode.
-		// A remote port of zero is a socket that waits for anyone.
+		// Fields: number, local address, remote address, state, ..., inode. A remote port
+		// of zero means a listening socket.
 		if len(f) > 9 && strings.HasSuffix(f[1], suffix) && strings.HasSuffix(f[2], ":0000") {
 			inodes["socket:["+f[9]+"]"] = true
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Lookup returns the addresses of a name, of both families, as the first of the servers
-// that answers has them. It returns none where there are none, and where nobody
-// answers before ctx is done: the two cannot be told apart.
+// Lookup returns the addresses of a name, of both families, from the first server that
+// answers. It returns none both for a name without addresses and if no server answers
+// before ctx is done; the caller cannot distinguish the two.
 func Lookup(ctx context.Context, servers []netip.AddrPort, name string) []netip.Addr {
 	var found [2][]netip.Addr
 	var asked sync.WaitGroup
@@ -31,7 +31,7 @@ func Lookup(ctx context.Context, servers []netip.AddrPort, name string) []netip.
 	return append(found[0], found[1]...)
 }
 
-// addressesIn returns the addresses of an answer, whatever aliases lead to them.
+// addressesIn returns the addresses of an answer, whatever aliases it contains.
 func addressesIn(r *dns.Msg) (out []netip.Addr) {
 	for _, rr := range r.Answer {
 		var a netip.Addr

@@ -13,26 +13,25 @@ import (
 	"syscall"
 )
 
-// marker is the first line of a resolv.conf that is ours.
+// marker is the first line of a resolv.conf that Roam wrote.
 const marker = "# Written by roamd; `roam down` restores the original."
 
-// savedName is the file in that directory that keeps the original.
+// savedName is the file in ResolvConf.Dir that keeps the original.
 const savedName = "resolv.conf.json"
 
-// ResolvConf cares for one resolv.conf. Take and Release may be repeated; a
-// file that somebody else wrote meanwhile is theirs: Take starts from it, and
-// Release leaves it alone.
+// ResolvConf manages one resolv.conf. Take and Release may be repeated. If another program
+// has rewritten the file, Take starts from the new content, and Release leaves it alone.
 type ResolvConf struct {
 	Path string // of resolv.conf
-	Dir  string // where the original is kept; it must outlive a power failure, as the file does
-	// Resolved is where systemd-resolved lists the servers that it asks; "": where it always does.
+	Dir  string // of the saved original; must survive a power failure, as the file does
+	// Resolved is the file in which systemd-resolved lists its servers; "": the default.
 	Resolved string
-	// Stub is where systemd-resolved answers; the zero value: where it always does.
+	// Stub is the address of systemd-resolved's stub resolver; the zero value: the default.
 	Stub netip.AddrPort
 }
 
-// saved is the original: a symbolic link, or content and mode; or neither,
-// when there was no file.
+// saved is the original: a symbolic link, or content and mode, or neither if there was no
+// file.
 type saved struct {
 	Absent  bool        `json:"absent,omitempty"`
 	Link    string      `json:"link,omitempty"`
@@ -40,8 +39,8 @@ type saved struct {
 	Mode    fs.FileMode `json:"mode"`
 }
 
-// Upstream returns the servers of the original file, without the one at own:
-// those that names were asked from before us, or would be.
+// Upstream returns the servers of the original file, without the one at own: those that the
+// host used before Roam.
 func (r ResolvConf) Upstream(own netip.AddrPort) ([]netip.AddrPort, error) {
 	o, err := r.original()
 	if err != nil {
@@ -51,12 +50,12 @@ func (r ResolvConf) Upstream(own netip.AddrPort) ([]netip.AddrPort, error) {
 	return r.past(servers(o.Content, own), own, err == nil && isOurs(text)), nil
 }
 
-// Take keeps the original in Dir, points the file at own and
-// returns the servers of the original. The port must be 53: resolv.conf has no
-// way to say another.
+// Take saves the original in Dir, points the file at own and returns the original's
+// servers. The port must be 53: resolv.conf cannot name another.
 func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 	if own.Port() != 53 {
-		return nil, fmt.Errorf("point %s at %v: resolv.conf knows port 53 only; set dns.listen to it or dns.manage_resolv_conf = false", r.Path, own)
+		return nil, fmt.Errorf("point %s at %v: resolv.conf knows port 53 only; set dns.listen to it or "+
+			"dns.manage_resolv_conf = false", r.Path, own)
 	}
 	for tries := 1; ; tries++ {
 		o, err := r.keep()
@@ -77,11 +76,11 @@ func (r ResolvConf) Take(own netip.AddrPort) ([]netip.AddrPort, error) {
 	}
 }
 
-// takeTries is how often the file is read anew as somebody else has written it
-// meanwhile. What they write in the last microseconds is lost.
+// takeTries is how often Take reads the file again if another program wrote it meanwhile. A
+// write in the last microseconds is lost.
 const takeTries = 5
 
-// keep has the original safe on disk, before the file is touched.
+// keep stores the original on disk before Take changes the file.
 func (r ResolvConf) keep() (saved, error) {
 	o, err := r.original()
 	if err != nil {
@@ -97,12 +96,12 @@ func (r ResolvConf) keep() (saved, error) {
 	return o, replace(filepath.Join(r.Dir, savedName), b, 0o600)
 }
 
-// Release puts the original back, if the file is still ours, and forgets it.
+// Release restores the original, if the file is still Roam's, and deletes the saved copy.
 func (r ResolvConf) Release() error {
 	keep := filepath.Join(r.Dir, savedName)
 	o, err := r.load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // never taken
+		return nil // Take never ran
 	}
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", r.Path, err)
@@ -122,12 +121,12 @@ func (r ResolvConf) Release() error {
 	return nil
 }
 
-// original returns the file as it was before us.
+// original returns the content of the file before Roam.
 func (r ResolvConf) original() (saved, error) {
 	text, err := os.ReadFile(r.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A link that leads nowhere is kept as the link that it is.
+		// A dangling link is kept as a link.
 		if link, err := os.Readlink(r.Path); err == nil {
 			return saved{Link: link}, nil
 		}
@@ -137,8 +136,7 @@ func (r ResolvConf) original() (saved, error) {
 	case isOurs(text):
 		o, err := r.load()
 		if errors.Is(err, fs.ErrNotExist) {
-			// The kept original was lost; nothing better is known than what we made
-			// of it.
+			// The saved original is lost; Roam's own file is the best source left.
 			return saved{Content: withoutUs(string(text)), Mode: 0o644}, nil
 		}
 		return o, err
@@ -178,17 +176,16 @@ func (o saved) restore(path string) error {
 	return replace(path, []byte(o.Content), o.Mode)
 }
 
-// replace writes the file whole or not at all. Where the name cannot be
-// replaced (a bind mount), the file is written in place.
+// replace writes the file atomically. If the name cannot be replaced, as with a bind mount,
+// it writes the file in place.
 func replace(path string, b []byte, mode fs.FileMode) error {
 	return replaceIf(path, b, mode, func() bool { return true })
 }
 
-// errWritten is returned by replaceIf when the file is not what it was.
+// errWritten is returned by replaceIf if another program changed the file.
 var errWritten = errors.New("another program has written it")
 
-// replaceIf does the same, if the file is still what it was when all is written but
-// the name.
+// replaceIf is replace, if the file is still unchanged just before the rename.
 func replaceIf(path string, b []byte, mode fs.FileMode, still func() bool) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -212,14 +209,14 @@ func replaceIf(path string, b []byte, mode fs.FileMode, still func() bool) error
 
 func isOurs(text []byte) bool { return strings.HasPrefix(string(text), marker) }
 
-// behind is how many servers are named behind ours: the C library reads three.
+// behind is the number of servers named behind Roam's own: the C library reads three.
 const behind = 2
 
-// ours is our resolv.conf: the original's domain, search list and options with
-// our server first. Behind it are servers of before, so that names are still
-// found when we are killed and nothing starts us again: a port on the loopback
-// that nobody listens at has the C library go on at once. While we answer they are
-// not asked, so `rotate` is left out: they do not know the names of correspondents.
+// ours returns Roam's resolv.conf: the original's domain, search list and options, with our
+// server first. Up to two of the original's servers follow, so that names still resolve if
+// the daemon is killed and not restarted: the C library moves on at once from a loopback
+// port without listener. `rotate` is omitted, since those servers do not know the names of
+// correspondents.
 func ours(original string, own netip.AddrPort) string {
 	lines := []string{marker, "nameserver " + own.Addr().String()}
 	for n, s := range servers(original, own) {
@@ -237,7 +234,7 @@ func ours(original string, own netip.AddrPort) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// withoutUs returns our resolv.conf without our server, which is the first.
+// withoutUs returns Roam's resolv.conf without Roam's server, which is the first.
 func withoutUs(text string) string {
 	var out []string
 	first := true
@@ -252,7 +249,7 @@ func withoutUs(text string) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// others returns the lines that are neither servers nor comments.
+// others returns the lines other than servers and comments.
 func others(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -263,7 +260,7 @@ func others(text string) (out []string) {
 	return out
 }
 
-// servers returns the servers of a resolv.conf, each once, without own.
+// servers returns the servers of a resolv.conf, without duplicates and own.
 func servers(text string, own netip.AddrPort) (out []netip.AddrPort) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

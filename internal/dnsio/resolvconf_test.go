@@ -74,13 +74,14 @@ func TestTakeAndRelease(t *testing.T) {
 	if got, err := r.Upstream(own); err != nil || !slices.Equal(got, want) {
 		t.Errorf("before: upstream %v, %v", got, err)
 	}
-	// The second take is that of a successor after a kill: it must not keep our
-	// own file as the original.
+	// The second take is by the successor of a killed daemon: it must not save Roam's own
+	// file as the original.
 	for range 2 {
 		if got := take(t, r); !slices.Equal(got, want) {
 			t.Errorf("upstream %v, want %v", got, want)
 		}
-		wantText := marker + "\nnameserver 127.0.0.156\nnameserver 2001:db8::53\nnameserver 192.0.2.53\nsearch example.org\noptions edns0\n"
+		wantText := marker + "\nnameserver 127.0.0.156\nnameserver 2001:db8::53\nnameserver 192.0.2.53\nsearch " +
+			"example.org\noptions edns0\n"
 		if got := read(t, r.Path); got != wantText {
 			t.Errorf("our file:\n%s\nwant:\n%s", got, wantText)
 		}
@@ -168,7 +169,8 @@ func TestLostOriginal(t *testing.T) {
 		t.Errorf("upstream %v, want those named behind us", up)
 	}
 	release(t, r)
-	if got, want := read(t, r.Path), "nameserver 2001:db8::53\nnameserver 192.0.2.53\nsearch example.org\noptions edns0\n"; got != want {
+	if got, want := read(t, r.Path),
+		"nameserver 2001:db8::53\nnameserver 192.0.2.53\nsearch example.org\noptions edns0\n"; got != want {
 		t.Errorf("restored %q, want %q", got, want)
 	}
 }
@@ -176,7 +178,8 @@ func TestLostOriginal(t *testing.T) {
 func TestTakeRefuses(t *testing.T) {
 	r, _ := resolvDirs(t)
 	write(t, r.Path, original)
-	if _, err := r.Take(netip.MustParseAddrPort("127.0.0.1:5353")); err == nil || !strings.Contains(err.Error(), "port 53 only") {
+	if _, err := r.Take(netip.MustParseAddrPort("127.0.0.1:5353")); err == nil ||
+		!strings.Contains(err.Error(), "port 53 only") {
 		t.Errorf("another port: %v", err)
 	}
 	write(t, filepath.Join(r.Dir, savedName), "{")
@@ -220,7 +223,7 @@ func TestResolvedIsNotAsked(t *testing.T) {
 	if up, err := r.Upstream(own); err != nil || !slices.Equal(up, []netip.AddrPort{asked}) {
 		t.Errorf("resolved does not ask us: %v, %v", up, err)
 	}
-	for range 2 { // the second time it is ours, as after a kill
+	for range 2 { // the second time the file is Roam's, as after a kill
 		if up := take(t, r); !slices.Equal(up, direct) {
 			t.Errorf("taken: %v", up)
 		}
@@ -248,7 +251,8 @@ func TestWrittenMeanwhile(t *testing.T) {
 	const theirs = "nameserver 192.0.2.99\n"
 	err := replaceIf(r.Path, []byte(marker), 0o644, func() bool { write(t, r.Path, theirs); return false })
 	left, _ := os.ReadDir(dir)
-	if got := read(t, r.Path); !errors.Is(err, errWritten) || got != theirs || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
+	if got := read(t, r.Path); !errors.Is(err, errWritten) || got != theirs ||
+		slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
 		t.Errorf("%v, %q, left %v", err, got, left)
 	}
 }
@@ -311,7 +315,8 @@ func TestReleaseLeavesWhatIsNew(t *testing.T) {
 	go func() { _ = resolved.ActivateAndServe() }()
 	t.Cleanup(func() { _ = resolved.Shutdown() })
 	link := filepath.Join(dir, "systemd", "resolve", "stub-resolv.conf")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.WriteFile(link, []byte(original), 0o644), os.Symlink(link, r.Path)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.WriteFile(link, []byte(original), 0o644),
+		os.Symlink(link, r.Path)); err != nil {
 		t.Fatal(err)
 	}
 	take(t, r)

@@ -13,23 +13,22 @@ import (
 	"github.com/miekg/dns"
 )
 
-// resolvedServers is where systemd-resolved says which servers it asks: those of
-// all links, and those of a resolv.conf that is not its own.
+// resolvedServers is the file in which systemd-resolved lists its upstream servers: those
+// of all links, and those of a resolv.conf that another program wrote.
 const resolvedServers = "/run/systemd/resolve/resolv.conf"
 
-// resolvedStub is where it answers applications.
+// resolvedStub is the address on which systemd-resolved answers applications.
 var resolvedStub = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53)
 
-// isStub reports whether systemd-resolved answers at s: there, or at the address behind
-// it, without the names that it knows by itself.
+// isStub reports whether systemd-resolved answers at s: its stub, or the proxy at the
+// address behind it, which does not answer resolved's own names.
 func isStub(s netip.AddrPort) bool {
 	return s == resolvedStub || s == netip.AddrPortFrom(resolvedStub.Addr().Next(), 53)
 }
 
-// Follows returns the file that tells of other servers while resolv.conf points
-// to us: where the original led, or where systemd-resolved lists its servers when
-// the original led applications to that; "": there is none. The file need not
-// exist yet.
+// Follows returns the file that lists the upstream servers while resolv.conf names Roam:
+// the target of the original link, or the server list of systemd-resolved if the original
+// pointed applications to that; "" if there is none. The file need not exist yet.
 func (r ResolvConf) Follows() string {
 	o, err := r.original()
 	if err != nil {
@@ -50,7 +49,7 @@ func (r ResolvConf) Follows() string {
 	return file
 }
 
-// Followed returns the servers of the file of Follows, without the one at own.
+// Followed returns the servers in the file of Follows, without the one at own.
 func (r ResolvConf) Followed(own netip.AddrPort) ([]netip.AddrPort, error) {
 	text, err := os.ReadFile(r.Follows())
 	if err != nil {
@@ -66,18 +65,17 @@ func (r ResolvConf) resolved() string {
 	return resolvedServers
 }
 
-// past returns the servers that systemd-resolved asks, in its place: it reads a
-// resolv.conf that is not its own, finds us there, and would ask us what we ask it.
-// A question for a name that does not exist would go round until all are tired.
-// While resolved does not ask us, and will not, it may be asked: it follows the
-// links by itself.
+// past replaces systemd-resolved in a list by resolved's own upstream servers. resolved
+// reads a resolv.conf of other programs, finds Roam there, and would forward to Roam what
+// Roam forwards to it: a loop for every name that does not exist. If resolved does not use
+// Roam, and will not, it stays in the list, since it follows the links by itself.
 func (r ResolvConf) past(list []netip.AddrPort, own netip.AddrPort, taken bool) []netip.AddrPort {
 	if !slices.ContainsFunc(list, isStub) {
 		return list
 	}
 	text, err := os.ReadFile(r.resolved())
 	if err != nil {
-		return list // something else is at that address
+		return list // another program answers at that address
 	}
 	direct := servers(string(text), netip.AddrPort{})
 	if !taken && !slices.Contains(direct, own) {
@@ -92,14 +90,14 @@ func (r ResolvConf) past(list []netip.AddrPort, own netip.AddrPort, taken bool) 
 	return out
 }
 
-// forgetTime is how long resolved may take to look at resolv.conf.
+// forgetTime is how long resolved may take to read resolv.conf.
 const forgetTime = time.Second
 
-// forgetUs has systemd-resolved drop us before its own resolv.conf is put back:
-// that one it does not read, and it would go on asking us for ever. It looks at
-// the file when it is asked, so it is shown one that names itself alone, which it
-// leaves out, and asked. Applications that read that file meanwhile find names.
-// It reports whether the file is still ours afterwards.
+// forgetUs makes systemd-resolved drop Roam's server before Release restores resolved's own
+// resolv.conf, which resolved does not read: it would query Roam forever. resolved reads
+// the file when it gets a query, so forgetUs writes a file that names resolved alone, which
+// resolved ignores, and sends a query. Applications can resolve names meanwhile. It reports
+// whether the file is still Roam's afterwards.
 func (r ResolvConf) forgetUs(o saved) bool {
 	if !strings.Contains(o.Link, "systemd/resolve/") {
 		return true
@@ -109,11 +107,11 @@ func (r ResolvConf) forgetUs(o saved) bool {
 		stub = resolvedStub
 	}
 	if err := replace(r.Path, []byte(marker+"\nnameserver "+stub.Addr().String()+"\n"), 0o644); err != nil {
-		return true // putting the original back will tell
+		return true // restoring the original will report the error
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
-	q := new(dns.Msg).SetQuestion("example.com.", dns.TypeA) // any name that it does not know by itself
+	q := new(dns.Msg).SetQuestion("example.com.", dns.TypeA) // any name that resolved must forward
 	_, _ = exchange(ctx, stub, q)
 	text, err := os.ReadFile(r.Path)
 	return err != nil || isOurs(text)

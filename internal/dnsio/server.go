@@ -17,13 +17,13 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Config is what a server needs to know.
+// Config holds the parameters of a server.
 type Config struct {
-	Listen   netip.AddrPort   // loopback; port 0 takes a free one
+	Listen   netip.AddrPort   // on loopback; port 0 selects a free one
 	Prefix   roam.L64         // the session prefix
-	Upstream []netip.AddrPort // asked in this order; empty: nothing is forwarded
-	// Asked is called before a session address is given out, whose first packet
-	// is near then; nil: nobody wants to know. The answer waits for it.
+	Upstream []netip.AddrPort // queried in this order; empty: no forwarding
+	// Asked is called before the server answers with a session address, whose first packet
+	// probably follows; may be nil. The answer waits for its return.
 	Asked func(roam.NID)
 }
 
@@ -36,10 +36,10 @@ type Server struct {
 
 	table    atomic.Pointer[naming.Table]
 	upstream atomic.Pointer[[]netip.AddrPort]
-	// flying bounds the questions under way upstream: should an upstream
-	// server ask us in turn, the circle ends here.
+	// flying bounds the forwarded questions in flight: if an upstream server forwards to
+	// Roam in turn, the loop ends here.
 	flying chan struct{}
-	// stripped counts session addresses in the answers of others.
+	// stripped counts session addresses removed from upstream answers.
 	stripped atomic.Uint64
 
 	udp, tcp *dns.Server
@@ -47,21 +47,23 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// maxFlying is how many forwarded questions may be under way at once.
+// maxFlying is the number of forwarded questions in flight.
 const maxFlying = 256
 
-// Start listens and answers until Close. Its errors say who holds the port and
-// what can be done.
+// Start answers questions until Close. Its errors say which program holds the port and what
+// to do.
 func Start(cfg Config) (*Server, error) {
 	if !cfg.Listen.Addr().IsLoopback() {
-		return nil, fmt.Errorf("listen for names on %v: not a loopback address, and others must not learn whom this host knows", cfg.Listen)
+		return nil, fmt.Errorf("listen for names on %v: not a loopback address, and others must not learn whom this "+
+			"host knows", cfg.Listen)
 	}
 	pc, l, err := open(cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for names on %v: %w", cfg.Listen, explain(cfg.Listen, err))
 	}
 	s := &Server{
-		listen: l.Addr().(*net.TCPAddr).AddrPort(), prefix: cfg.Prefix, asked: cfg.Asked, flying: make(chan struct{}, maxFlying),
+		listen: l.Addr().(*net.TCPAddr).AddrPort(), prefix: cfg.Prefix, asked: cfg.Asked,
+		flying: make(chan struct{}, maxFlying),
 	}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	empty, _ := naming.NewTable(nil)
@@ -74,15 +76,15 @@ func Start(cfg Config) (*Server, error) {
 	s.udp = &dns.Server{PacketConn: pc, Handler: h, NotifyStartedFunc: ready.Done}
 	s.tcp = &dns.Server{Listener: l, Handler: h, NotifyStartedFunc: ready.Done}
 	for _, srv := range []*dns.Server{s.udp, s.tcp} {
-		// It returns when it is shut down; an earlier end can only come from a
-		// closed socket.
+		// ActivateAndServe returns on shutdown; an earlier error can only be a closed
+		// socket.
 		go func() { _ = srv.ActivateAndServe() }()
 	}
 	ready.Wait()
 	return s, nil
 }
 
-// open takes the same port for UDP and TCP.
+// open binds the same port for UDP and TCP.
 func open(at netip.AddrPort) (net.PacketConn, net.Listener, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {
@@ -97,7 +99,7 @@ func open(at netip.AddrPort) (net.PacketConn, net.Listener, error) {
 	return pc, l, nil
 }
 
-// explain adds to a failure to listen who is in the way and what to do.
+// explain adds to a listen error the program that holds the port, and what to do.
 func explain(at netip.AddrPort, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -105,7 +107,8 @@ func explain(at netip.AddrPort, err error) error {
 		if who == "" {
 			who = "another program"
 		}
-		return fmt.Errorf("%w by %s; set dns.listen to another loopback address, such as 127.0.0.157:53, or dns.enabled = false (systemd-resolved answers on 127.0.0.53 and 127.0.0.54)", err, who)
+		return fmt.Errorf("%w by %s; set dns.listen to another loopback address, such as 127.0.0.157:53, or dns.enabled = "+
+			"false (systemd-resolved answers on 127.0.0.53 and 127.0.0.54)", err, who)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w; ports below 1024 are for root (or CAP_NET_BIND_SERVICE)", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -117,11 +120,10 @@ func explain(at netip.AddrPort, err error) error {
 // Addr returns where the server listens.
 func (s *Server) Addr() netip.AddrPort { return s.listen }
 
-// SetTable replaces the names that are answered here.
+// SetTable replaces the table of local names.
 func (s *Server) SetTable(t *naming.Table) { s.table.Store(t) }
 
-// SetUpstream replaces the servers that other questions go to. The server
-// itself is left out of the list.
+// SetUpstream replaces the upstream servers. It ignores the server's own address.
 func (s *Server) SetUpstream(servers []netip.AddrPort) {
 	var keep []netip.AddrPort
 	for _, u := range servers {
@@ -132,15 +134,15 @@ func (s *Server) SetUpstream(servers []netip.AddrPort) {
 	s.upstream.Store(&keep)
 }
 
-// Upstream returns the servers that other questions go to.
+// Upstream returns the upstream servers.
 func (s *Server) Upstream() []netip.AddrPort { return *s.upstream.Load() }
 
-// Close ends the server and gives its port back.
+// Close stops the server and releases its port.
 func (s *Server) Close() error {
 	s.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// Questions under way are cut by stop; what is left is the time to say so.
+	// stop has cancelled the questions in flight; the time is for their replies.
 	return errors.Join(s.udp.ShutdownContext(ctx), s.tcp.ShutdownContext(ctx))
 }
 
@@ -158,10 +160,10 @@ func (s *Server) serve(w dns.ResponseWriter, q *dns.Msg) {
 		}
 		reply.Truncate(size)
 	}
-	_ = w.WriteMsg(reply) // the asker may have gone
+	_ = w.WriteMsg(reply) // the client may be gone
 }
 
-// answer returns the reply to q: from the table where the name is ours.
+// answer returns the reply to q, from the table if the name is local.
 func (s *Server) answer(q *dns.Msg) *dns.Msg {
 	if q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 {
 		return refuse(q, dns.RcodeNotImplemented)

@@ -84,10 +84,12 @@ func rebind(m *dns.Msg) {
 	m.AuthenticatedData = true
 	binding := dns.SVCB{
 		Hdr: header(name, dns.TypeHTTPS), Priority: 1, Target: ".",
-		Value: []dns.SVCBKeyValue{&dns.SVCBPort{Port: 8443}, &dns.SVCBIPv6Hint{Hint: []net.IP{session.AsSlice(), real.AsSlice()}}},
+		Value: []dns.SVCBKeyValue{&dns.SVCBPort{Port: 8443},
+			&dns.SVCBIPv6Hint{Hint: []net.IP{session.AsSlice(), real.AsSlice()}}},
 	}
 	only := dns.SVCB{
-		Hdr: header(name, dns.TypeHTTPS), Priority: 2, Target: ".", Value: []dns.SVCBKeyValue{&dns.SVCBIPv6Hint{Hint: []net.IP{session.AsSlice()}}},
+		Hdr: header(name, dns.TypeHTTPS), Priority: 2, Target: ".",
+		Value: []dns.SVCBKeyValue{&dns.SVCBIPv6Hint{Hint: []net.IP{session.AsSlice()}}},
 	}
 	switch m.Question[0].Qtype {
 	case dns.TypeAAAA:
@@ -119,7 +121,8 @@ func TestSessionAddressesOfOthers(t *testing.T) {
 	} {
 		r := s.ask(t, c.q)
 		count += c.n
-		if text := r.String(); strings.Contains(text, "fd69:6c6e:7000:2627") || len(r.Answer) != c.left || c.n > 0 && r.AuthenticatedData {
+		if text := r.String(); strings.Contains(text, "fd69:6c6e:7000:2627") || len(r.Answer) != c.left ||
+			c.n > 0 && r.AuthenticatedData {
 			t.Errorf("%+v: %s", c.q, text)
 		}
 		if got := s.Stripped(); got != count {
@@ -147,7 +150,8 @@ func startWith(t *testing.T, cfg Config) *Server {
 	table, errs := naming.NewTable([]naming.Record{
 		{
 			NID: 0x0011_22ff_0000_0001, Names: []string{"server", "known.example"},
-			Locators: []naming.Locator{{L64: 0x2001_0db8_0001_0001, Preference: 10}, {L64: 0x2001_0db8_0002_0001, Preference: 20}},
+			Locators: []naming.Locator{{L64: 0x2001_0db8_0001_0001, Preference: 10},
+				{L64: 0x2001_0db8_0002_0001, Preference: 20}},
 		},
 	})
 	if errs != nil {
@@ -157,12 +161,13 @@ func startWith(t *testing.T, cfg Config) *Server {
 	return s
 }
 
-// TestAsked: whoever is told a session address is about to send there; other
-// questions about a name say nothing of the kind.
+// TestAsked: a program that gets a session address is about to send there; other questions
+// about a name do not imply that.
 func TestAsked(t *testing.T) {
 	asked := make(chan roam.NID, 8)
 	s := startWith(t, Config{Listen: loopback, Prefix: roam.DefaultSessionPrefix, Asked: func(n roam.NID) { asked <- n }})
-	for _, q := range []query{{name: "server", kind: dns.TypeA}, {name: "server", kind: dns.TypeL64}, {name: "other", kind: dns.TypeAAAA}, {name: "server", kind: dns.TypeAAAA, cd: true}} {
+	for _, q := range []query{{name: "server", kind: dns.TypeA}, {name: "server", kind: dns.TypeL64},
+		{name: "other", kind: dns.TypeAAAA}, {name: "server", kind: dns.TypeAAAA, cd: true}} {
 		s.ask(t, q)
 	}
 	if len(asked) != 0 {
@@ -227,16 +232,20 @@ func TestAnswers(t *testing.T) {
 		{"one session address", alone, query{name: "server", kind: dns.TypeAAAA}, []string{"NOERROR", sessionText}},
 		{"any case", alone, query{name: "SERVER", kind: dns.TypeAAAA}, []string{"NOERROR", sessionText}},
 		{"over TCP", alone, query{name: "server", kind: dns.TypeAAAA, net: "tcp"}, []string{"NOERROR", sessionText}},
-		{"also where upstream knows the name", connected, query{name: "known.example", kind: dns.TypeAAAA}, []string{"NOERROR", sessionText}},
+		{"also where upstream knows the name", connected, query{name: "known.example", kind: dns.TypeAAAA},
+			[]string{"NOERROR", sessionText}},
 		{"no IPv4", connected, query{name: "known.example", kind: dns.TypeA}, []string{"NOERROR"}},
 		{"no address hints", connected, query{name: "known.example", kind: dns.TypeHTTPS}, []string{"NOERROR"}},
 		{"NID", alone, query{name: "server", kind: dns.TypeNID}, []string{"NOERROR", "10 0011:22ff:0000:0001"}},
-		{"L64", alone, query{name: "server", kind: dns.TypeL64}, []string{"NOERROR", "10 2001:0DB8:0001:0001", "20 2001:0DB8:0002:0001"}},
-		{"other types from upstream", connected, query{name: "known.example", kind: dns.TypeTXT}, []string{"NOERROR", `"upstream"`}},
+		{"L64", alone, query{name: "server", kind: dns.TypeL64}, []string{"NOERROR", "10 2001:0DB8:0001:0001",
+			"20 2001:0DB8:0002:0001"}},
+		{"other types from upstream", connected, query{name: "known.example", kind: dns.TypeTXT},
+			[]string{"NOERROR", `"upstream"`}},
 		{"other types that nobody has", connected, query{name: "server", kind: dns.TypeTXT}, []string{"NOERROR"}},
 		{"CD without upstream", alone, query{name: "server", kind: dns.TypeAAAA, cd: true}, real},
 		{"CD, unknown upstream", connected, query{name: "server", kind: dns.TypeAAAA, cd: true}, real},
-		{"CD, known upstream", connected, query{name: "known.example", kind: dns.TypeAAAA, cd: true}, []string{"NOERROR", "2001:db8::"}},
+		{"CD, known upstream", connected, query{name: "known.example", kind: dns.TypeAAAA, cd: true},
+			[]string{"NOERROR", "2001:db8::"}},
 		{"CD, NID", alone, query{name: "server", kind: dns.TypeNID, cd: true}, []string{"NOERROR", "10 0011:22ff:0000:0001"}},
 		{"reverse", alone, query{name: rev, kind: dns.TypePTR}, []string{"NOERROR", "server."}},
 		{"reverse, other type", alone, query{name: rev, kind: dns.TypeTXT}, []string{"NOERROR"}},
@@ -266,13 +275,14 @@ func TestBigAnswers(t *testing.T) {
 	if r := s.ask(t, query{name: "big.example", kind: dns.TypeAAAA, net: "tcp"}); len(r.Answer) != 100 || r.Truncated {
 		t.Errorf("over TCP: %d answers, truncated %v", len(r.Answer), r.Truncated)
 	}
-	if r := s.ask(t, query{name: "big.example", kind: dns.TypeAAAA, size: 4096}); len(r.Answer) != 100 || r.IsEdns0() == nil {
+	if r := s.ask(t, query{name: "big.example", kind: dns.TypeAAAA, size: 4096}); len(r.Answer) != 100 ||
+		r.IsEdns0() == nil {
 		t.Errorf("with EDNS: %d answers, option %v", len(r.Answer), r.IsEdns0())
 	}
 }
 
 func TestUpstreamFailover(t *testing.T) {
-	// A port that nobody listens on refuses at once.
+	// A port without listener refuses at once.
 	pc, l, err := open(loopback)
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +351,8 @@ func TestSessionHandle(t *testing.T) {
 	if got, ok := s.sessionAlias(name); !ok || got != 0x0123_4567_89ab_cdef {
 		t.Errorf("sessionAlias(%q) = %v, %v", name, got, ok)
 	}
-	for _, bad := range []string{"", "ip6.arpa.", "x." + name, name[2:], strings.Replace(name, "f", "g", 1), strings.Replace(name, ".", "0", 1)} {
+	for _, bad := range []string{"", "ip6.arpa.", "x." + name, name[2:], strings.Replace(name, "f", "g", 1),
+		strings.Replace(name, ".", "0", 1)} {
 		if _, ok := s.sessionAlias(bad); ok {
 			t.Errorf("sessionAlias(%q) accepted", bad)
 		}

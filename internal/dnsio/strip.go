@@ -10,10 +10,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// strip takes session addresses out of another server's answer: they mean something
-// on this host only, and whoever gave them out could send a program to any peer of
-// this host that it names (DNS rebinding). What is left was not signed as it is now.
-// It holds for answers to questions with the CD bit as well.
+// strip removes session addresses from the answer of another server. Session addresses are
+// local to a host, and another server could use them to direct a program to any peer of
+// this host (DNS rebinding). The rest of the answer loses its signature. strip applies to
+// answers to questions with the CD bit, too.
 func (s *Server) strip(r *dns.Msg) {
 	before := s.stripped.Load()
 	for _, section := range []*[]dns.RR{&r.Answer, &r.Ns, &r.Extra} {
@@ -24,8 +24,8 @@ func (s *Server) strip(r *dns.Msg) {
 	}
 }
 
-// isSession reports whether a record is a session address, and takes those out that
-// a service binding hints at (RFC 9460 §7.3).
+// isSession reports whether a record is a session address, and removes session addresses
+// from the hints of a service binding (RFC 9460 §7.3).
 func (s *Server) isSession(rr dns.RR) bool {
 	switch rr := rr.(type) {
 	case *dns.AAAA:
@@ -59,6 +59,5 @@ func (s *Server) inSession(ip net.IP) bool {
 	return true
 }
 
-// Stripped returns how many session addresses were taken out of answers of other
-// servers.
+// Stripped returns the number of session addresses removed from upstream answers.
 func (s *Server) Stripped() uint64 { return s.stripped.Load() }

@@ -1,10 +1,9 @@
-// Package doctor says in plain words what stands in the way of Roam on a host,
-// or towards one correspondent, and what to do about it.
+// Package doctor finds the faults that keep Roam from working on a host, or towards one
+// correspondent, and says in plain words what to do about them.
 //
-// It implements the judgement as pure functions: Examine takes facts and
-// returns findings. Gather collects the facts through an interface, so that a
-// test gives it another machine. It omits every repair, and whatever needs a
-// second host to be seen. Driven by cmd/roam.
+// It implements the judgement as pure functions: Examine takes facts and returns findings.
+// Gather collects the facts through an interface, so that a test can pass another machine.
+// It omits repairs, and faults that only a second host can see. It is driven by cmd/roam.
 package doctor
 
 import (
@@ -17,46 +16,45 @@ import (
 	"roam/naming"
 )
 
-// Level says how much a finding matters.
+// Level is the severity of a finding.
 type Level string
 
 // The levels, from good to bad.
 const (
-	OK      Level = "ok"      // looked at and found well
-	Note    Level = "note"    // worth to know, nothing to do
-	Warning Level = "warning" // works, and not as well as it could
-	Fault   Level = "fault"   // stands in the way
+	OK      Level = "ok"      // checked and found good
+	Note    Level = "note"    // worth knowing, nothing to do
+	Warning Level = "warning" // works, but not as well as it could
+	Fault   Level = "fault"   // keeps Roam from working
 )
 
-// Finding is the result of one look.
+// Finding is the result of one check.
 type Finding struct {
 	Level Level  `json:"level"`
-	About string `json:"about"` // what was looked at: "kernel", "uplinks", ...
+	About string `json:"about"` // the subject: "kernel", "uplinks", ...
 	Text  string `json:"text"`  // a sentence
 	Do    string `json:"do,omitempty"`
 }
 
-// Facts is what the judgement rests on. The zero value of a field means that
-// it could not be found out.
+// Facts is the input of the judgement. The zero value of a field means unknown.
 type Facts struct {
 	Now         time.Time
 	Root        bool
 	Version     string // of the command
 	Config      config.Config
 	ConfigFile  string
-	ConfigFault string // why the file cannot be read; the defaults are in Config then
+	ConfigFault string // why the file cannot be read; then Config holds the defaults
 	Daemon      *control.Status
 	DaemonError string // why Daemon is nil
 	Roles       []control.RoleReport
 	Locators    []control.Locator
 	Sessions    []control.Session
-	HostsFaults naming.Errors // lines of the hosts file and of the added peers that cannot be used
-	Refused     int           // Parameter Problems that this host has sent; 0: none, or not known
+	HostsFaults naming.Errors // skipped lines of the hosts file and of the added peers
+	Refused     int           // Parameter Problems that this host has sent; 0: none, or unknown
 	Kernel      string        // release, such as "6.1.0-18-amd64"
 	NoIPv6      bool          // switched off for all links
 	Links       []Link
 	LinksKnown  bool
-	// SessionRoutes are the routes into the session prefix; nil: not known.
+	// SessionRoutes are the routes into the session prefix; nil: unknown.
 	SessionRoutes []SessionRoute
 	NFT           string // nft -j list ruleset
 	IPTables      string // ip6tables-save
@@ -71,10 +69,10 @@ type Link struct {
 	Name       string
 	MTU        int
 	Up         bool           // carrier included
-	Tunnel     bool           // between two points, and none of PPP
+	Tunnel     bool           // point-to-point, and not PPP
 	Global     []netip.Prefix // global addresses with their prefix lengths
-	Routed     bool           // a default route leads there
-	Forwarding int            // sysctl values; -1: not known
+	Routed     bool           // a default route uses it
+	Forwarding int            // sysctl values; -1: unknown
 	AcceptRA   int
 }
 
@@ -86,22 +84,22 @@ type Dir struct {
 	BPF    bool   // a bpffs is mounted at its "bpf"
 }
 
-// PeerFacts is what is known of the correspondent in question.
+// PeerFacts holds the facts about the correspondent that the user asked about.
 type PeerFacts struct {
-	Word        string   // how it was named
-	PendingPeer []string // names of those that there are
+	Word        string   // the user's word for it
+	PendingPeer []string // names of the known peers
 	Session     *control.Session
-	Resolved    []netip.Addr // what the system's resolver says of Word; nil: Word is no name, or nothing
-	Asked       bool         // the resolver was asked
+	Resolved    []netip.Addr // the system resolver's addresses for Word; nil: none, or Word is no name
+	Asked       bool         // the resolver was queried
 	Probed      *control.Probed
 	ProbeErr    string
-	PathMTU     int // towards its session address; 0: none was learned
+	PathMTU     int // towards its session address; 0: unknown
 	History     []control.Event
-	Export      string // the line that makes this host known there; "": not known
+	Export      string // the line that introduces this host to it; "": unknown
 }
 
-// Examine judges the host and, where there is one, the correspondent. Every
-// look gives at least one finding.
+// Examine judges the host and, if given, the correspondent. Every check yields at least one
+// finding.
 func Examine(f Facts) []Finding {
 	var e examination
 	lookDaemon(&e, f)
@@ -115,7 +113,7 @@ func Examine(f Facts) []Finding {
 	return e.findings
 }
 
-// Stands reports whether any of the findings stands in the way.
+// Stands reports whether the list contains a Fault.
 func Stands(list []Finding) bool {
 	for _, f := range list {
 		if f.Level == Fault {
@@ -136,7 +134,7 @@ func (e *examination) add(l Level, about, do, format string, args ...any) {
 
 func (e *examination) ok(about, format string, args ...any) { e.add(OK, about, "", format, args...) }
 
-// clean reports whether nothing but good was found about something.
+// clean reports whether all findings about a subject are good.
 func (e *examination) clean(about string) bool {
 	for _, f := range e.findings {
 		if f.About == about && f.Level != OK {

@@ -12,13 +12,15 @@ import (
 const typeUpdate = 156
 
 const (
-	doOutput  = "accept it out of every uplink before that rule: nft `icmpv6 type { 156, echo-request } accept` (docs/firewall.md)"
-	doReverse = "let session addresses pass before it: nft `ip6 saddr %s accept` in that chain, if it filters nothing else (docs/firewall.md)"
-	doTrust   = "exempt the session addresses (%s) before it"
+	doOutput = "accept it out of every uplink before that rule: nft `icmpv6 type { 156, echo-request } accept` " +
+		"(docs/firewall.md)"
+	doReverse = "let session addresses pass before it: nft `ip6 saddr %s accept` in that chain, if it filters nothing " +
+		"else (docs/firewall.md)"
+	doTrust = "exempt the session addresses (%s) before it"
 )
 
-// lookFirewall finds rules of this host that are in the way. Rules about
-// arriving control packets are not: those are taken before the first hook.
+// lookFirewall finds rules of this host that block control packets or sessions. Rules about
+// arriving control packets do not matter: the data plane takes those before the first hook.
 func lookFirewall(e *examination, f Facts) {
 	session := f.Config.SessionNet()
 	rules := TrustedByNft([]byte(f.NFT), session)
@@ -26,7 +28,8 @@ func lookFirewall(e *examination, f Facts) {
 		rules = TrustedByIPTables(f.IPTables, session)
 	}
 	for _, r := range rules {
-		e.add(Warning, "firewall", fmt.Sprintf(doTrust, session), "a rule trusts more than it should: %s; session addresses lie in it, so it admits every correspondent", r)
+		e.add(Warning, "firewall", fmt.Sprintf(doTrust, session), "a rule trusts more than it should: %s; session "+
+			"addresses lie in it, so it admits every correspondent", r)
 	}
 	parseNft(f.NFT).judge(e, session)
 	judgeIPTables(e, f.IPTables, session)
@@ -35,7 +38,7 @@ func lookFirewall(e *examination, f Facts) {
 	}
 }
 
-// nft is a rule set of which each chain is known.
+// nft is a rule set, indexed by chain.
 type nft struct {
 	chains []*nftChain
 	rules  []*nftRule
@@ -76,7 +79,8 @@ func (n nft) judge(e *examination, session netip.Prefix) {
 		case "forward":
 			for _, r := range rules {
 				if what := dropsControl(r); what != "" {
-					e.add(Note, "firewall", "accept it there, if hosts behind this one use Roam", "%v drops %s of others that pass through this host", r, what)
+					e.add(Note, "firewall", "accept it there, if hosts behind this one use Roam",
+						"%v drops %s of others that pass through this host", r, what)
 				}
 			}
 		case "prerouting", "input":
@@ -85,7 +89,7 @@ func (n nft) judge(e *examination, session netip.Prefix) {
 	}
 }
 
-// judgeOutput finds what keeps Locator Updates and probes in.
+// judgeOutput finds rules that drop outgoing Locator Updates and probes.
 func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 	for _, r := range rules {
 		if acceptsControl(r) {
@@ -99,16 +103,17 @@ func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 	if c.Policy != "drop" {
 		return
 	}
-	// A chain that rules jump to may accept it: be content with any that does.
+	// A chain that rules jump to may accept it, so any accepting rule suffices.
 	for _, r := range n.rules {
 		if r.Family == c.Family && r.Table == c.Table && acceptsControl(r) {
 			return
 		}
 	}
-	e.add(Fault, "firewall", doOutput, "chain %s %s %s drops whatever no rule accepts, and none accepts ICMPv6 type 156 (Locator Updates) behind a destination options header", c.Family, c.Table, c.Name)
+	e.add(Fault, "firewall", doOutput, "chain %s %s %s drops whatever no rule accepts, and none accepts ICMPv6 type 156 "+
+		"(Locator Updates) behind a destination options header", c.Family, c.Table, c.Name)
 }
 
-// dropsControl says what of ours a rule drops; "" for none.
+// dropsControl names the control messages that a rule drops; "" for none.
 func dropsControl(r *nftRule) string {
 	if !hasVerdict(r.Expr, "drop", "reject") {
 		return ""
@@ -127,9 +132,9 @@ func dropsControl(r *nftRule) string {
 	return ""
 }
 
-// acceptsControl reports whether a rule lets Locator Updates pass: one without
-// conditions, or on ICMPv6. `ip6 nexthdr icmpv6` does not see behind the
-// destination options header, and connection tracking knows no such type.
+// acceptsControl reports whether a rule accepts Locator Updates: a rule without conditions,
+// or on ICMPv6. `ip6 nexthdr icmpv6` does not match behind a Destination Options header,
+// and connection tracking does not know that type.
 func acceptsControl(r *nftRule) bool {
 	if !accepts(r.Expr) {
 		return false
@@ -154,8 +159,8 @@ func acceptsControl(r *nftRule) bool {
 	return false
 }
 
-// covers reports whether the right side of a match is, or holds, a value, by
-// its name or by its number.
+// covers reports whether the right side of a match equals or contains a value, by name or
+// by number.
 func covers(right json.RawMessage, name string, number int) bool {
 	var v any
 	if json.Unmarshal(right, &v) != nil {
@@ -183,8 +188,8 @@ func coversValue(v any, name string, number float64) bool {
 	return false
 }
 
-// judgeReverse finds checks that want the route to the source on the link that
-// the packet came by: the route to session addresses is on the session device.
+// judgeReverse finds reverse path filters: the route to session addresses is on the session
+// device, not on the link on which the packets arrive.
 func judgeReverse(e *examination, rules []*nftRule, session netip.Prefix) {
 	for _, r := range rules {
 		if accepts(r.Expr) && slices.ContainsFunc(sources(r.Expr, r.Table, nil), func(p netip.Prefix) bool {
@@ -193,15 +198,17 @@ func judgeReverse(e *examination, rules []*nftRule, session netip.Prefix) {
 			return
 		}
 		for _, m := range nftMatches(r.Expr) {
-			if slices.Contains(m.Left.Fib.Flags, "iif") && slices.Contains(m.Left.Fib.Flags, "saddr") && string(m.Right) == "false" && hasVerdict(r.Expr, "drop", "reject") {
-				e.add(Fault, "firewall", fmt.Sprintf(doReverse, session), "%v is a reverse-path check that drops all sessions: their packets come from an uplink, and the route back is by the session device", r)
+			if slices.Contains(m.Left.Fib.Flags, "iif") && slices.Contains(m.Left.Fib.Flags, "saddr") &&
+				string(m.Right) == "false" && hasVerdict(r.Expr, "drop", "reject") {
+				e.add(Fault, "firewall", fmt.Sprintf(doReverse, session), "%v is a reverse-path check that drops all sessions: "+
+					"their packets come from an uplink, and the route back is by the session device", r)
 				return
 			}
 		}
 	}
 }
 
-// judgeIPTables does the same for the output of ip6tables-save.
+// judgeIPTables is the same for the output of ip6tables-save.
 func judgeIPTables(e *examination, save string, session netip.Prefix) {
 	closed, open := false, false
 	for line := range strings.Lines(save) {
@@ -218,15 +225,20 @@ func judgeIPTables(e *examination, save string, session netip.Prefix) {
 		update := after(w, "--icmpv6-type") == "156"
 		options := after(w, "--header") == "dst" || after(w, "--header") == "ipv6-opts" || after(w, "-m") == "dst"
 		switch {
-		case w[1] == "OUTPUT" && target == "ACCEPT" && (len(w) == 4 || update || slices.Contains(w, "ipv6-icmp") && !slices.Contains(w, "--icmpv6-type")):
+		case w[1] == "OUTPUT" && target == "ACCEPT" && (len(w) == 4 || update || slices.Contains(w, "ipv6-icmp") &&
+			!slices.Contains(w, "--icmpv6-type")):
 			open = true
 		case w[1] == "OUTPUT" && drops && (update || options) && !open:
-			e.add(Fault, "firewall", "before it: ip6tables -I OUTPUT -p icmpv6 --icmpv6-type 156 -j ACCEPT", "ip6tables %s keeps Locator Updates in", rule)
-		case w[1] == "PREROUTING" && drops && slices.Contains(w, "rpfilter") && slices.Contains(w, "--invert") && !slices.Contains(w, "--loose"):
-			e.add(Fault, "firewall", fmt.Sprintf("before it: ip6tables -t raw -I PREROUTING -s %s -j ACCEPT", session), "ip6tables %s is a reverse-path check that drops all sessions", rule)
+			e.add(Fault, "firewall", "before it: ip6tables -I OUTPUT -p icmpv6 --icmpv6-type 156 -j ACCEPT",
+				"ip6tables %s keeps Locator Updates in", rule)
+		case w[1] == "PREROUTING" && drops && slices.Contains(w, "rpfilter") && slices.Contains(w, "--invert") &&
+			!slices.Contains(w, "--loose"):
+			e.add(Fault, "firewall", fmt.Sprintf("before it: ip6tables -t raw -I PREROUTING -s %s -j ACCEPT", session),
+				"ip6tables %s is a reverse-path check that drops all sessions", rule)
 		}
 	}
 	if closed && !open {
-		e.add(Fault, "firewall", "ip6tables -I OUTPUT -p icmpv6 -j ACCEPT", "ip6tables drops in OUTPUT whatever no rule accepts, and none accepts ICMPv6 type 156 (Locator Updates)")
+		e.add(Fault, "firewall", "ip6tables -I OUTPUT -p icmpv6 -j ACCEPT", "ip6tables drops in OUTPUT whatever no rule "+
+			"accepts, and none accepts ICMPv6 type 156 (Locator Updates)")
 	}
 }

@@ -9,7 +9,8 @@ import (
 // chained makes a rule set of one base chain with the expressions of rules.
 func chained(hook, policy string, rules ...string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"nftables": [{"chain": {"family": "inet", "table": "f", "name": "c", "hook": %q, "policy": %q}}`, hook, policy)
+	fmt.Fprintf(&b, `{"nftables": [{"chain": {"family": "inet", "table": "f", "name": "c", "hook": %q, "policy": %q}}`,
+		hook, policy)
 	for i, r := range rules {
 		fmt.Fprintf(&b, `, {"rule": {"family": "inet", "table": "f", "chain": "c", "handle": %d, "expr": [%s]}}`, i+1, r)
 	}
@@ -34,17 +35,21 @@ const (
 
 func TestFirewallNft(t *testing.T) {
 	for name, tc := range map[string]struct{ rules, want string }{
-		"options dropped":         {chained("output", "accept", optionsDrop), "fault firewall: nft inet f c handle 1 drops destination options"},
-		"options by next header":  {chained("postrouting", "accept", nextDrop), "drops destination options"},
-		"updates dropped":         {chained("output", "accept", stateAccept, updateDrop), "handle 2 drops ICMPv6 type 156"},
-		"updates in a range":      {chained("output", "accept", rangeReject), "drops ICMPv6 type 156"},
-		"accepted before":         {chained("output", "drop", setAccept, rangeReject), ""},
-		"closed":                  {chained("output", "drop", stateAccept, nextAccept, echoAccept), "fault firewall: chain inet f c drops whatever no rule accepts"},
-		"closed, by protocol":     {chained("output", "drop", protoAccept), ""},
-		"closed, all":             {chained("output", "drop", `{"accept": null}`), ""},
-		"a router's":              {chained("forward", "accept", updateDrop), "note firewall: nft inet f c handle 1 drops ICMPv6 type 156 (Locator Updates) of others"},
-		"arriving control":        {chained("input", "accept", updateDrop, optionsDrop), ""},
-		"reverse path":            {chained("prerouting", "accept", reverseDrop), "fault firewall: nft inet f c handle 1 is a reverse-path check"},
+		"options dropped": {chained("output", "accept", optionsDrop),
+			"fault firewall: nft inet f c handle 1 drops destination options"},
+		"options by next header": {chained("postrouting", "accept", nextDrop), "drops destination options"},
+		"updates dropped":        {chained("output", "accept", stateAccept, updateDrop), "handle 2 drops ICMPv6 type 156"},
+		"updates in a range":     {chained("output", "accept", rangeReject), "drops ICMPv6 type 156"},
+		"accepted before":        {chained("output", "drop", setAccept, rangeReject), ""},
+		"closed": {chained("output", "drop", stateAccept, nextAccept, echoAccept),
+			"fault firewall: chain inet f c drops whatever no rule accepts"},
+		"closed, by protocol": {chained("output", "drop", protoAccept), ""},
+		"closed, all":         {chained("output", "drop", `{"accept": null}`), ""},
+		"a router's": {chained("forward", "accept", updateDrop), "note firewall: nft inet f c handle 1 drops " +
+			"ICMPv6 type 156 (Locator Updates) of others"},
+		"arriving control": {chained("input", "accept", updateDrop, optionsDrop), ""},
+		"reverse path": {chained("prerouting", "accept", reverseDrop),
+			"fault firewall: nft inet f c handle 1 is a reverse-path check"},
 		"reverse path, exempted":  {chained("prerouting", "accept", exempt, reverseDrop), ""},
 		"reverse path, any link":  {chained("prerouting", "accept", looseDrop), ""},
 		"no rules":                {"", ""},
@@ -70,10 +75,13 @@ func checkOne(t *testing.T, got []string, want string) {
 
 func TestFirewallIPTables(t *testing.T) {
 	for name, tc := range map[string]struct{ rules, want string }{
-		"updates dropped":   {"*filter\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n", "keeps Locator Updates in"},
-		"options dropped":   {"-A OUTPUT -m ipv6header --header ipv6-opts --soft -j DROP\n", "keeps Locator Updates in"},
-		"accepted before":   {"-A OUTPUT -p ipv6-icmp -j ACCEPT\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n", ""},
-		"closed":            {":OUTPUT DROP [0:0]\n-A OUTPUT -m state --state ESTABLISHED -j ACCEPT\n", "ip6tables drops in OUTPUT"},
+		"updates dropped": {"*filter\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n",
+			"keeps Locator Updates in"},
+		"options dropped": {"-A OUTPUT -m ipv6header --header ipv6-opts --soft -j DROP\n", "keeps Locator Updates in"},
+		"accepted before": {"-A OUTPUT -p ipv6-icmp -j ACCEPT\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n",
+			""},
+		"closed": {":OUTPUT DROP [0:0]\n-A OUTPUT -m state --state ESTABLISHED -j ACCEPT\n",
+			"ip6tables drops in OUTPUT"},
 		"closed and opened": {":OUTPUT DROP [0:0]\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j ACCEPT\n", ""},
 		"reverse path":      {"*raw\n-A PREROUTING -m rpfilter --invert -j DROP\n", "is a reverse-path check"},
 		"loose":             {"*raw\n-A PREROUTING -m rpfilter --loose --invert -j DROP\n", ""},

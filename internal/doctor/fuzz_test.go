@@ -24,7 +24,8 @@ func FuzzFirewall(f *testing.F) {
 // FuzzLinks reads any output of ip -j: what is not understood is passed over.
 func FuzzLinks(f *testing.F) {
 	f.Add(`[{"ifname":"eth0","mtu":1500,"flags":["UP"],"addr_info":[{"family":"inet6","local":"2001:db8::1","prefixlen":64,"scope":"global"}]}]`, `[{"dst":"default","dev":"eth0"}]`)
-	f.Add(`[{"addr_info":[{"family":"inet6","local":"::1","prefixlen":-1,"scope":"global"}]}]`, `[{"metrics":[{"mtu":-1}]}]`)
+	f.Add(`[{"addr_info":[{"family":"inet6","local":"::1","prefixlen":-1,"scope":"global"}]}]`,
+		`[{"metrics":[{"mtu":-1}]}]`)
 	f.Fuzz(func(_ *testing.T, addresses, routes string) {
 		links(addresses, routes)
 		PathMTU(routes)

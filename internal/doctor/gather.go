@@ -13,23 +13,22 @@ import (
 	"roam/naming"
 )
 
-// World is what Gather needs of the machine.
+// World is the machine, as Gather sees it.
 type World interface {
-	// Root reports whether this process may see everything.
+	// Root reports whether this process may read everything.
 	Root() bool
-	// Output returns what a program prints; "" when there is no such program.
+	// Output returns the output of a program; "" if it is not installed.
 	Output(ctx context.Context, name string, args ...string) string
 	// Read returns the text of a file; "" when it cannot be read.
 	Read(path string) string
-	// Free returns the bytes that are left for a directory's files; false
-	// when there is no such directory.
+	// Free returns the bytes available to files of a directory; false if it does not exist.
 	Free(dir string) (uint64, bool)
-	// Lookup asks the system's resolver for the addresses of a name.
+	// Lookup resolves a name with the system's resolver.
 	Lookup(ctx context.Context, name string) []netip.Addr
 }
 
-// Gather collects the facts of the machine itself. The caller adds those that
-// the daemon knows, the time, and what was found of the configuration.
+// Gather collects the facts of the machine. The caller adds the daemon's facts, the time,
+// and the faults of the configuration.
 func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 	f := Facts{
 		Root: w.Root(), Config: cfg,
@@ -42,12 +41,15 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 		StateDir:   directory(w, cfg.Host.StateDir),
 	}
 	f.HostsFaults = naming.ReadHosts(
-		naming.File{Name: cfg.Host.Hosts, Text: w.Read(cfg.Host.Hosts)}, naming.File{Name: cfg.Peers(), Text: w.Read(cfg.Peers())}).Faults
+		naming.File{Name: cfg.Host.Hosts, Text: w.Read(cfg.Host.Hosts)},
+		naming.File{Name: cfg.Peers(), Text: w.Read(cfg.Peers())}).Faults
 	f.Refused = counted(w.Read("/proc/net/snmp6"), "Icmp6OutParmProblems")
 	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
-	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"), w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
+	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"),
+		w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
 	f.LinksKnown = len(f.Links) > 0
-	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root", cfg.SessionNet().String()))
+	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root",
+		cfg.SessionNet().String()))
 	for i := range f.Links {
 		l := &f.Links[i]
 		l.Forwarding, l.AcceptRA = setting(w, l.Name, "forwarding"), setting(w, l.Name, "accept_ra")
@@ -60,7 +62,7 @@ func directory(w World, path string) Dir {
 	return Dir{Path: path, Exists: ok, Free: free}
 }
 
-// counted returns a counter of /proc/net/snmp6, 0 when it is not there.
+// counted returns a counter of /proc/net/snmp6, or 0 if it is missing.
 func counted(snmp, name string) int {
 	for line := range strings.Lines(snmp) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
@@ -73,7 +75,7 @@ func counted(snmp, name string) int {
 
 // setting returns a sysctl of a link, -1 when it cannot be read.
 func setting(w World, link, name string) int {
-	// A dot in a link's name is no separator here: this is a path.
+	// A path, since in a key a dot in the link's name would be a separator.
 	n, err := strconv.Atoi(strings.TrimSpace(w.Read(filepath.Join("/proc/sys/net/ipv6/conf", link, name))))
 	if err != nil {
 		return -1
@@ -93,7 +95,7 @@ func mounted(mountinfo, dir, fstype string) bool {
 	return false
 }
 
-// links reads what ip(8) prints as JSON. What it cannot read it passes over.
+// links reads the JSON output of ip(8), and ignores entries that it cannot read.
 func links(addresses, routes string) []Link {
 	var as []struct {
 		Name  string   `json:"ifname"`
@@ -139,8 +141,8 @@ func links(addresses, routes string) []Link {
 	return out
 }
 
-// PathMTU reads what the kernel has learned of the path to an address out of
-// `ip -j -6 route get`; 0: nothing.
+// PathMTU reads the path MTU that the kernel has learned from the output of `ip -j -6 route
+// get`; 0: none.
 func PathMTU(route string) int {
 	var rs []struct {
 		Metrics []struct {

@@ -45,14 +45,16 @@ func TestGather(t *testing.T) {
 		},
 	}
 	f := Gather(t.Context(), m, config.Default())
-	if f.Kernel != "6.1.0-18-amd64" || !f.NoIPv6 || !f.RunDir.BPF || !f.RunDir.Exists || f.StateDir.Exists || firstServer(f.ResolvConf) != "::1" {
+	if f.Kernel != "6.1.0-18-amd64" || !f.NoIPv6 || !f.RunDir.BPF || !f.RunDir.Exists || f.StateDir.Exists ||
+		firstServer(f.ResolvConf) != "::1" {
 		t.Errorf("facts: %+v", f)
 	}
 	if len(f.Links) != 3 {
 		t.Fatalf("links: %+v", f.Links)
 	}
 	l := f.Links[1]
-	if l.Name != "eth0.7" || l.MTU != 1280 || !l.Up || !l.Routed || len(l.Global) != 1 || l.Forwarding != 1 || l.AcceptRA != 2 {
+	if l.Name != "eth0.7" || l.MTU != 1280 || !l.Up || !l.Routed || len(l.Global) != 1 ||
+		l.Forwarding != 1 || l.AcceptRA != 2 {
 		t.Errorf("link: %+v", l)
 	}
 	if l := f.Links[2]; l.Up || !l.Routed || l.Forwarding != -1 {

@@ -16,7 +16,8 @@ func lookDaemon(e *examination, f Facts) {
 		e.add(Note, "rights", "sudo roam doctor", "not root: firewall rules and some settings cannot be read")
 	}
 	if f.ConfigFault != "" {
-		e.add(Fault, "daemon", "correct it; `roam config check` names every fault", "the configuration cannot be used: %s", f.ConfigFault)
+		e.add(Fault, "daemon", "correct it; `roam config check` names every fault", "the configuration cannot be used: %s",
+			f.ConfigFault)
 	}
 	s := f.Daemon
 	if s == nil {
@@ -25,7 +26,7 @@ func lookDaemon(e *examination, f Facts) {
 	}
 	for _, w := range s.Warnings {
 		if len(s.Faults) > 0 && w == control.SkippedWarning(s.Faults) {
-			continue // lookHosts names each of them, as the files are now
+			continue // lookHosts names each, from the files as they are now
 		}
 		if isRoleWarning(s.Roles, w) {
 			continue // lookRoles has it
@@ -33,16 +34,17 @@ func lookDaemon(e *examination, f Facts) {
 		e.add(Warning, "daemon", "", "the daemon runs without a part of itself: %s", w)
 	}
 	if f.Version != s.Version {
-		e.add(Warning, "daemon", "restart the daemon: `systemctl restart roamd`; sessions go on", "roam is %s and the running roamd is %s", f.Version, s.Version)
+		e.add(Warning, "daemon", "restart the daemon: `systemctl restart roamd`; sessions go on",
+			"roam is %s and the running roamd is %s", f.Version, s.Version)
 	}
 	if e.clean("daemon") {
 		e.ok("daemon", "roamd %s runs as %v", s.Version, s.NID)
 	}
 }
 
-// Kernel releases that matter.
+// Least kernel releases.
 var (
-	leastKernel = [2]int{5, 15} // what the data plane is built for
+	leastKernel = [2]int{5, 15} // the data plane is built for
 	tcxKernel   = [2]int{6, 6}
 )
 
@@ -53,7 +55,8 @@ func lookKernel(e *examination, f Facts) {
 		return
 	}
 	if slices.Compare(v[:], leastKernel[:]) < 0 {
-		e.add(Fault, "kernel", "use a newer one", "Linux %s lacks what the data plane needs: ring buffers and cgroup hooks of Linux %d.%d", f.Kernel, leastKernel[0], leastKernel[1])
+		e.add(Fault, "kernel", "use a newer one", "Linux %s lacks what the data plane needs: ring buffers and cgroup hooks "+
+			"of Linux %d.%d", f.Kernel, leastKernel[0], leastKernel[1])
 		return
 	}
 	if f.Daemon == nil {
@@ -69,7 +72,8 @@ func lookKernel(e *examination, f Facts) {
 		e.add(Note, "kernel", "", "programs are attached through clsact, as this kernel has no tcx (Linux 6.6)")
 	}
 	if !slices.Contains(p.Features, "csum-replace-ipv6") {
-		e.add(Note, "kernel", "", "the kernel cannot adjust a device's sum over IPv6 packets: cards that sum a whole packet may cost some speed")
+		e.add(Note, "kernel", "", "the kernel cannot adjust a device's sum over IPv6 packets: cards that sum a whole "+
+			"packet may cost some speed")
 	}
 	if !slices.Contains(p.Features, "ringbuf") {
 		e.add(Fault, "kernel", "use a newer kernel", "the kernel has no BPF ring buffer")
@@ -95,7 +99,8 @@ func lookNames(e *examination, f Facts) {
 		e.add(Note, "names", "", "dns.manage_resolv_conf is false: somebody else must send names to %s", s.Listen)
 		return
 	case !s.Managed:
-		e.add(Warning, "names", "", "%s does not point to %s: applications do not find correspondents by name", c.ResolvConf, s.Listen)
+		e.add(Warning, "names", "", "%s does not point to %s: applications do not find correspondents by name", c.ResolvConf,
+			s.Listen)
 		return
 	}
 	own, err := netip.ParseAddrPort(s.Listen)
@@ -126,11 +131,11 @@ func firstServer(text string) string {
 	return ""
 }
 
-// clockJump is how far the two clocks may drift apart before it is told.
+// clockJump is the least difference of the two clocks to report.
 const clockJump = 5 * time.Second
 
-// lookClock compares the daemon's age by the wall clock with that by its own,
-// which neither stops nor jumps, except while the machine sleeps.
+// lookClock compares the daemon's age by the wall clock with its age by the monotonic
+// clock, which does not advance during suspend.
 func lookClock(e *examination, f Facts) {
 	if f.Daemon == nil {
 		return
@@ -138,19 +143,21 @@ func lookClock(e *examination, f Facts) {
 	jump := f.Now.Sub(f.Daemon.Started) - time.Duration(f.Daemon.UptimeS*float64(time.Second))
 	switch {
 	case jump > clockJump:
-		e.add(Note, "clock", "", "the clock went %v ahead of the daemon's since it started: it was set, or the machine was suspended; lifetimes count on by the daemon's", jump.Round(time.Second))
+		e.add(Note, "clock", "", "the clock went %v ahead of the daemon's since it started: it was set, or the machine was "+
+			"suspended; lifetimes count on by the daemon's", jump.Round(time.Second))
 	case jump < -clockJump:
-		e.add(Note, "clock", "", "the clock was set back by %v since the daemon started; times in logs and events jump there", (-jump).Round(time.Second))
+		e.add(Note, "clock", "", "the clock was set back by %v since the daemon started; times in logs and events jump there",
+			(-jump).Round(time.Second))
 	default:
 		e.ok("clock", "the clock did not jump since the daemon started")
 	}
 }
 
-// leastFree is what must be left on a file system that the daemon writes to:
-// the saved sessions of some ten thousand correspondents.
+// leastFree is the least free space on a file system that the daemon writes to: the size of
+// the saved sessions of about ten thousand correspondents.
 const leastFree = 16 << 20
 
-// noFree is what a file system has left that is full, for all that matters.
+// noFree is the free space below which a file system counts as full.
 const noFree = 64 << 10
 
 func lookDisk(e *examination, f Facts) {
@@ -158,16 +165,19 @@ func lookDisk(e *examination, f Facts) {
 		switch {
 		case d.Path == "":
 		case !d.Exists && f.Daemon != nil && d == f.RunDir:
-			// That of the state is made when there is something to keep.
+			// The daemon creates the state directory when it first needs it.
 			e.add(Warning, "disk", "restart the daemon: `systemctl restart roamd`", "%s is gone while the daemon runs", d.Path)
 		case d.Exists && d.Free < noFree && d == f.RunDir:
-			e.add(Fault, "disk", "free some space", "the file system of %s is full: networks that this host comes to are not used, as changes to the host cannot be noted, and sessions do not survive a restart", d.Path)
+			e.add(Fault, "disk", "free some space", "the file system of %s is full: networks that this host comes to are not "+
+				"used, as changes to the host cannot be noted, and sessions do not survive a restart", d.Path)
 		case d.Exists && d.Free < leastFree:
-			e.add(Warning, "disk", "free some space", "only %d kB are left for %s: sessions cannot be saved for a restart", d.Free>>10, d.Path)
+			e.add(Warning, "disk", "free some space", "only %d kB are left for %s: sessions cannot be saved for a restart",
+				d.Free>>10, d.Path)
 		}
 	}
 	if f.Daemon != nil && f.RunDir.Exists && !f.RunDir.BPF {
-		e.add(Fault, "disk", "roam down && roam up", "no bpffs is mounted at %s: the data plane would not outlive the daemon", filepath.Join(f.RunDir.Path, "bpf"))
+		e.add(Fault, "disk", "roam down && roam up", "no bpffs is mounted at %s: the data plane would not outlive the daemon",
+			filepath.Join(f.RunDir.Path, "bpf"))
 	}
 	if e.clean("disk") && f.RunDir.Exists {
 		e.ok("disk", "%s and %s are in order", f.RunDir.Path, f.StateDir.Path)

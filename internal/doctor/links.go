@@ -8,10 +8,10 @@ import (
 	"roam/internal/control"
 )
 
-// minimumMTU is that of every IPv6 link (RFC 8200 §5).
+// minimumMTU is the least MTU of an IPv6 link (RFC 8200 §5).
 const minimumMTU = 1280
 
-// lookLinks says which links are used, and why others are not.
+// lookLinks lists the links in use, and why others are not.
 func lookLinks(e *examination, f Facts) {
 	if f.NoIPv6 {
 		e.add(Fault, "uplinks", "sysctl -w net.ipv6.conf.all.disable_ipv6=0", "IPv6 is switched off on this host")
@@ -26,7 +26,8 @@ func lookLinks(e *examination, f Facts) {
 			continue
 		}
 		if l.MTU > 0 && l.MTU < minimumMTU+16 {
-			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so that full packets have no room for the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
+			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so that full packets have "+
+				"no room for the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
 		}
 	}
 	for _, l := range f.Locators {
@@ -38,17 +39,19 @@ func lookLinks(e *examination, f Facts) {
 	case f.Daemon == nil:
 		lookFitLinks(e, f)
 	case len(used) == 0:
-		e.add(Fault, "uplinks", "connect to a network with IPv6; the notes say what is missing on each link", "no link can be used: a link needs a global IPv6 prefix and a default route")
+		e.add(Fault, "uplinks", "connect to a network with IPv6; the notes say what is missing on each link",
+			"no link can be used: a link needs a global IPv6 prefix and a default route")
 	default:
 		e.ok("uplinks", "%s: %d of this host's links in use", strings.Join(used, ", "), len(used))
 	}
 }
 
-// lookFitLinks says, as long as no daemon does, which links it would use.
+// lookFitLinks lists the links that a daemon would use. It runs if there is no daemon.
 func lookFitLinks(e *examination, f Facts) {
 	var fit []string
 	for _, l := range f.Links {
-		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" && f.Config.Uplinks.Allows(l.Name) {
+		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" &&
+			f.Config.Uplinks.Allows(l.Name) {
 			fit = append(fit, l.Name)
 		}
 	}
@@ -56,12 +59,13 @@ func lookFitLinks(e *examination, f Facts) {
 	case len(fit) > 0:
 		e.ok("uplinks", "%s could be used", strings.Join(fit, ", "))
 	case f.LinksKnown:
-		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 prefix and a default route")
+		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 "+
+			"prefix and a default route")
 	}
 }
 
-// isPrivateTunnel reports whether a link is no uplink for being a tunnel into somebody's
-// private network.
+// isPrivateTunnel reports whether a link is no uplink because it is a tunnel into a private
+// network.
 func isPrivateTunnel(f Facts, l Link) bool {
 	named := len(f.Config.Uplinks.Include) > 0 && f.Config.Uplinks.Allows(l.Name)
 	return l.Tunnel && !named && len(l.Global) > 0 &&
@@ -77,12 +81,14 @@ func usedLinks(list []control.Locator) (out []string) {
 	return out
 }
 
-// unused says why a link that could be an uplink is none; "" when there is
-// nothing to say of it.
+// unused says why a link that could be an uplink is not in use; "" if there is nothing to
+// say.
 func unused(f Facts, l Link) (why, do string) {
 	device := f.Config.Host.Device
-	// Roam's own: the session device, its other end, and the segmentation device's two.
-	if l.Name == "lo" || l.Name == device || slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
+	// Roam's own: the session device, its peer, and the two ends of the segmentation
+	// device.
+	if l.Name == "lo" || l.Name == device ||
+		slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
 		return "", ""
 	}
 	global := slices.Clone(l.Global)
@@ -101,7 +107,8 @@ func unused(f Facts, l Link) (why, do string) {
 	case len(global) == 0:
 		return "it has no global IPv6 address", "let it take one: Router Advertisements, DHCPv6, or by hand"
 	case isPrivateTunnel(f, l):
-		return "it is a tunnel whose prefixes are all in fc00::/7", "if correspondents are to be reached through it, name it in uplinks.include, with all other links: docs/howto/vpn.md"
+		return "it is a tunnel whose prefixes are all in fc00::/7", "if correspondents are to be reached through it, name " +
+			"it in uplinks.include, with all other links: docs/howto/vpn.md"
 	case !l.Routed:
 		return "no default route leads over it", "ip -6 route add default via ROUTER dev " + l.Name
 	case f.Daemon == nil:
@@ -110,18 +117,20 @@ func unused(f Facts, l Link) (why, do string) {
 	return "the daemon has made no locator of its prefix", "look at the daemon's log"
 }
 
-// lookForwarding finds links whose Router Advertisements the kernel ignores:
-// it does so where it forwards, unless told otherwise.
+// lookForwarding finds links whose Router Advertisements the kernel ignores because the
+// link forwards packets.
 func lookForwarding(e *examination, f Facts) {
 	for _, l := range f.Links {
-		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) || strings.HasPrefix(l.Name, f.Config.Host.Device) {
+		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) ||
+			strings.HasPrefix(l.Name, f.Config.Host.Device) {
 			continue
 		}
-		level := Warning // there is an address: configured by hand, or by another program
+		level := Warning // it has an address, configured by hand or by another program
 		if l.Up && len(l.Global) == 0 {
 			level = Fault
 		}
-		e.add(level, "sysctl", "sysctl -w net.ipv6.conf."+l.Name+".accept_ra=2", "%s forwards packets, so the kernel ignores Router Advertisements there: new prefixes and routers are not noticed", l.Name)
+		e.add(level, "sysctl", "sysctl -w net.ipv6.conf."+l.Name+".accept_ra=2", "%s forwards packets, so the kernel "+
+			"ignores Router Advertisements there: new prefixes and routers are not noticed", l.Name)
 	}
 	if f.LinksKnown && e.clean("sysctl") {
 		e.ok("sysctl", "no setting keeps Router Advertisements out")

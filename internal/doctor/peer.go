@@ -9,19 +9,21 @@ import (
 	"roam/internal/control"
 )
 
-const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewall on the way drops destination options: docs/firewall.md"
+const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewall on the way drops destination " +
+	"options: docs/firewall.md"
 
-// lookPeer judges everything about one correspondent.
+// lookPeer checks one correspondent.
 func lookPeer(e *examination, f Facts) {
 	p := f.Peer
 	if p.Session == nil {
-		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s", p.Word, orNone(strings.Join(p.PendingPeer, ", ")))
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s",
+			p.Word, orNone(strings.Join(p.PendingPeer, ", ")))
 		return
 	}
 	lookIdentity(e, p)
 	lookResolved(e, p)
 	if lookObstructed(e, p) {
-		return // nobody can be asked
+		return // policies leave no path to probe
 	}
 	if p.Probed == nil {
 		if p.ProbeErr != "" {
@@ -39,7 +41,8 @@ func lookPeer(e *examination, f Facts) {
 	lookUpdates(e, p)
 	lookRefused(e, p)
 	if p.PathMTU > 0 && p.PathMTU < minimumMTU+16 {
-		e.add(Warning, "mtu", "", "the path takes packets of %d bytes at most: full ones have no room for the nonce", p.PathMTU)
+		e.add(Warning, "mtu", "", "the path takes packets of %d bytes at most: full ones have no room for the nonce",
+			p.PathMTU)
 	}
 }
 
@@ -50,22 +53,25 @@ func lookIdentity(e *examination, p *PeerFacts) {
 		at = append(at, l.L64.Prefix().String())
 	}
 	if len(at) == 0 {
-		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "%s is %v, and no locator of it is known", p.Word, s.NID)
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "%s is %v, and no locator of it is known",
+			p.Word, s.NID)
 		return
 	}
 	e.ok("peer", "%s is %v, at %s", p.Word, s.NID, strings.Join(at, ", "))
 }
 
-// lookResolved compares what applications are told with what they should be.
+// lookResolved compares the addresses that applications get with the right ones.
 func lookResolved(e *examination, p *PeerFacts) {
 	switch {
 	case !p.Asked:
 	case slices.Contains(p.Resolved, p.Session.Address):
 		e.ok("names", "applications find it as %s", p.Session.Address)
 	case len(p.Resolved) == 0:
-		e.add(Warning, "names", "see the findings about names above; ssh and the like can use the address "+p.Session.Address.String(), "the system's resolver does not know %s", p.Word)
+		e.add(Warning, "names", "see the findings about names above; ssh and the like can use the address "+
+			p.Session.Address.String(), "the system's resolver does not know %s", p.Word)
 	default:
-		e.add(Warning, "names", "see the findings about names above", "the system's resolver says that %s is %s, not the session address %s: sessions by that name may not move", p.Word, addresses(p.Resolved), p.Session.Address)
+		e.add(Warning, "names", "see the findings about names above", "the system's resolver says that %s is %s, not the "+
+			"session address %s: sessions by that name may not move", p.Word, addresses(p.Resolved), p.Session.Address)
 	}
 }
 
@@ -77,19 +83,21 @@ func addresses(list []netip.Addr) string {
 	return strings.Join(s, ", ")
 }
 
-// lookPlain says why a session is plain IPv6: no ILNP there, an option that is
-// lost on the way, or nobody there at all.
+// lookPlain says why a session is plain IPv6: the peer has no ILNP, the path drops an
+// option, or no node answers.
 func lookPlain(e *examination, f Facts) {
 	p := f.Peer
 	echoed := p.Probed.Echo != nil && p.Probed.Echo.Answered
-	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`", f.Config.ILNP.FallbackLifetime)
+	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`",
+		f.Config.ILNP.FallbackLifetime)
 	switch why := p.Probed.WhyPlain; {
 	case why == control.WhyNoILNP || why == control.WhyRemembered && !echoed:
 		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
 	case echoed || why == control.WhyNoNonce:
 		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
 	default:
-		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
+		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets "+
+			"echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
 	}
 }
 
@@ -100,7 +108,7 @@ func echoTime(x *control.PlainEcho) string {
 	return fmt.Sprintf(" an ordinary ping (%.1f ms)", x.RTTMS)
 }
 
-// lookPaths tells what the probes found.
+// lookPaths reports the results of the probes.
 func lookPaths(e *examination, p *PeerFacts) {
 	var silent []string
 	answered := 0
@@ -114,12 +122,16 @@ func lookPaths(e *examination, p *PeerFacts) {
 	}
 	switch {
 	case len(p.Probed.Paths) == 0:
-		e.add(Fault, "path", "see the findings about uplinks above", "there is no path to %s: this host has no locator to send from", p.Word)
+		e.add(Fault, "path", "see the findings about uplinks above",
+			"there is no path to %s: this host has no locator to send from", p.Word)
 	case answered == 0:
-		e.add(Fault, "path", "see that it is up (`roam` on it) and that the networks on the way let ICMPv6 echo requests with destination options pass: docs/firewall.md", "no path to %s answers: tried %s", p.Word, strings.Join(silent, "; "))
+		e.add(Fault, "path", "see that it is up (`roam` on it) and that the networks on the way let ICMPv6 echo requests "+
+			"with destination options pass: docs/firewall.md", "no path to %s answers: tried %s", p.Word,
+			strings.Join(silent, "; "))
 	default:
 		for _, s := range silent {
-			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that lets only answers in: docs/howto/paths.md", "%s does not answer", s)
+			e.add(Warning, "path", "the others are used meanwhile; look at that link's router, and for a firewall that lets "+
+				"only answers in: docs/howto/paths.md", "%s does not answer", s)
 		}
 	}
 	if answered > 0 {
@@ -131,7 +143,7 @@ func pathText(p control.Path) string {
 	return fmt.Sprintf("%s %s > %s", p.Link, p.Local.Prefix(), p.Remote.Prefix())
 }
 
-// lookForm tells of a correspondent that is another stack, by what it uses.
+// lookForm reports that the correspondent runs another stack, by the forms it uses.
 func lookForm(e *examination, p *PeerFacts) {
 	if p.Session.Checksum == control.ChecksumRFC6741 {
 		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP and UDP checksums will refuse these packets")
@@ -147,7 +159,7 @@ func lookForm(e *examination, p *PeerFacts) {
 	}
 }
 
-// lookRefused tells what of the correspondent's was refused.
+// lookRefused reports the correspondent's packets that this host refused.
 func lookRefused(e *examination, p *PeerFacts) {
 	var reasons []string
 	for _, ev := range p.History {

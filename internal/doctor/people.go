@@ -11,31 +11,34 @@ import (
 // mostLines bounds the findings about single lines or sessions.
 const mostLines = 10
 
-// lookHosts names the lines that are skipped.
+// lookHosts lists the skipped lines.
 func lookHosts(e *examination, f Facts) {
 	for i, fault := range f.HostsFaults {
 		if i == mostLines {
 			e.add(Warning, "hosts", "`roam config check` names all", "%d more lines are skipped", len(f.HostsFaults)-i)
 			break
 		}
-		e.add(Warning, "hosts", "correct the line, then `roam config reload`; one that was added goes with `roam remove NID`", "a line is skipped: %v", fault)
+		e.add(Warning, "hosts", "correct the line, then `roam config reload`; one that was added goes with `roam remove NID`",
+			"a line is skipped: %v", fault)
 	}
 	if f.Daemon == nil {
 		return
 	}
 	for _, fault := range f.Daemon.Faults {
 		if fault.Line == 0 {
-			e.add(Warning, "hosts", "see that it is a file that root can read, then `roam config reload`", "%v %s", fault.Place, fault.Message)
+			e.add(Warning, "hosts", "see that it is a file that root can read, then `roam config reload`", "%v %s",
+				fault.Place, fault.Message)
 			return
 		}
 	}
 	if n := len(f.Daemon.Faults); n > 0 && len(f.HostsFaults) == 0 {
-		e.add(Warning, "hosts", "roam config reload", "%s; by now all lines can be used", control.SkippedWarning(f.Daemon.Faults))
+		e.add(Warning, "hosts", "roam config reload", "%s; by now all lines can be used",
+			control.SkippedWarning(f.Daemon.Faults))
 	}
 }
 
-// lookPlainSessions names the sessions without ILNP, and why they are, unless one peer
-// is in question: lookPeer says more.
+// lookPlainSessions lists the sessions without ILNP and the reasons, unless the user asked
+// about one peer: then lookPeer does, in more detail.
 func lookPlainSessions(e *examination, f Facts) {
 	n := 0
 	for _, s := range f.Sessions {
@@ -49,17 +52,18 @@ func lookPlainSessions(e *examination, f Facts) {
 		if len(s.Names) > 0 {
 			name = s.Names[0]
 		}
-		e.add(Warning, "session", "roam doctor "+name, "the session with %s is plain IPv6 and does not move: %s", name, cmp.Or(s.WhyPlain, "the reason is not known"))
+		e.add(Warning, "session", "roam doctor "+name, "the session with %s is plain IPv6 and does not move: %s", name,
+			cmp.Or(s.WhyPlain, "the reason is not known"))
 	}
 	if n > mostLines {
 		e.add(Warning, "session", "`roam session show` lists them", "%d more sessions are plain IPv6", n-mostLines)
 	}
 }
 
-// mostNamed bounds the refused nodes that are named.
+// mostNamed bounds the refused nodes that a finding names.
 const mostNamed = 8
 
-// lookNotAdmitted tells of packets that were refused as a host without ILNP refuses them.
+// lookNotAdmitted reports pending peers that this host refused with a Parameter Problem.
 func lookNotAdmitted(e *examination, f Facts) {
 	if f.Daemon == nil || f.Daemon.Accept != control.AcceptKnown {
 		return
@@ -69,20 +73,23 @@ func lookNotAdmitted(e *examination, f Facts) {
 			break
 		}
 		e.add(Note, "refused", "if it is a peer of yours: `roam export` there, and `roam add LINE` here",
-			"a node that nobody knows here wants a session: %s at %s, last at %s", s.NID, s.Address, s.Last.Format(time.TimeOnly))
+			"a node that nobody knows here wants a session: %s at %s, last at %s", s.NID, s.Address,
+			s.Last.Format(time.TimeOnly))
 	}
 	if f.Refused == 0 || len(f.Daemon.NotAdmitted) > 0 {
 		return
 	}
 	e.add(Note, "refused", "if a peer has only plain IPv6 with this host: `roam export` there, and `roam add LINE` here",
-		"this host has sent %d ICMPv6 Parameter Problems since boot: with one of these a host is refused that wants a session and is not known here", f.Refused)
+		"this host has sent %d ICMPv6 Parameter Problems since boot: with one of these a host is refused that wants a "+
+			"session and is not known here", f.Refused)
 }
 
-// missingHalf is what to do where a peer refuses our nonce: it may have Roam and not
-// know this host.
+// missingHalf says what to do if a peer refuses our nonce: it may run Roam and not know
+// this host.
 func missingHalf(p *PeerFacts, again string) string {
 	if p.Export == "" {
 		return again
 	}
-	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export, again)
+	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export,
+		again)
 }

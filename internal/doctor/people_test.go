@@ -66,13 +66,20 @@ func TestPlainSessionsAreNamed(t *testing.T) {
 // The missing half of an entry is named with the line to run there.
 func TestMissingHalf(t *testing.T) {
 	f := well()
-	s := control.Session{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "plain", Locators: []control.RemoteLocator{{L64: 1 << 61}}}
+	s := control.Session{
+		NID:         9,
+		RemoteAlias: 9,
+		Names:       []string{"c"},
+		State:       "plain",
+		Locators:    []control.RemoteLocator{{L64: 1 << 61}},
+	}
 	f.Peer = &PeerFacts{
 		Word: "c", Session: &s, Export: "roam1:1-2-3-4:2001+db8+1+1:here:00000000",
 		Probed: &control.Probed{State: "plain", WhyPlain: "no ILNP there"},
 	}
 	want := "run there: roam add 'roam1:1-2-3-4:2001+db8+1+1:here:00000000'"
-	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "does not know this host: it answered") || !strings.Contains(b[0], want) {
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "does not know this host: it answered") ||
+		!strings.Contains(b[0], want) {
 		t.Errorf("findings %q, want %q", b, want)
 	}
 	f.Peer.Probed.WhyPlain = "answers without a nonce"
@@ -88,10 +95,12 @@ func TestRefusedUnlisted(t *testing.T) {
 		t.Errorf("a host that takes anybody: %q", b)
 	}
 	f.Daemon.Accept = "known"
-	if b := bad(f); len(b) != 1 || !strings.HasPrefix(b[0], "note refused: this host has sent 3 ICMPv6 Parameter Problems") {
+	if b := bad(f); len(b) != 1 ||
+		!strings.HasPrefix(b[0], "note refused: this host has sent 3 ICMPv6 Parameter Problems") {
 		t.Errorf("findings %q", b)
 	}
-	f.Daemon.NotAdmitted = []control.NotAdmitted{{NID: 0x0200_0000_0000_0009, Address: netip.MustParseAddr("2001:db8::9"), Seconds: 3}}
+	f.Daemon.NotAdmitted = []control.NotAdmitted{{NID: 0x0200_0000_0000_0009, Address: netip.MustParseAddr("2001:db8::9"),
+		Seconds: 3}}
 	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "0200:0000:0000:0009 at 2001:db8::9") {
 		t.Errorf("findings %q", b)
 	}

@@ -8,10 +8,11 @@ import (
 	"roam/internal/control"
 )
 
-// DoPolicy is what to do about a policy that obstructs a link.
-const DoPolicy = "nothing, if that is meant; else let the policy leave these addresses out, or set uplinks.ignore_policy = true: docs/howto/vpn.md"
+// DoPolicy is the advice about a policy that obstructs a link.
+const DoPolicy = "nothing, if that is meant; else let the policy leave these addresses out, or set " +
+	"uplinks.ignore_policy = true: docs/howto/vpn.md"
 
-// Obstacle says what a policy of this host keeps off a link.
+// Obstacle describes the packets that a policy of this host keeps off a link.
 func Obstacle(o control.Obstructed) string {
 	whom := "anybody"
 	if !o.All {
@@ -23,7 +24,7 @@ func Obstacle(o control.Obstructed) string {
 	return fmt.Sprintf("%s (%s) is not used for sessions with %s: %s", o.Link, o.L64.Prefix(), whom, o.By)
 }
 
-// lookPolicies says which policies keep sessions off links.
+// lookPolicies lists the policies that keep sessions off links.
 func lookPolicies(e *examination, f Facts) {
 	if f.Daemon == nil {
 		return
@@ -38,7 +39,8 @@ func lookPolicies(e *examination, f Facts) {
 	switch {
 	case !e.clean("policy"):
 	case f.Config.Uplinks.IgnorePolicy:
-		e.add(Note, "policy", "", "uplinks.ignore_policy is set: sessions leave by their links whatever policies of IPsec and routing say")
+		e.add(Note, "policy", "", "uplinks.ignore_policy is set: sessions leave by their links whatever policies of IPsec "+
+			"and routing say")
 	case f.Daemon.Policies:
 		e.ok("policy", "the policies of IPsec and routing, and the tunnels, of this host leave sessions alone")
 	default:
@@ -46,7 +48,7 @@ func lookPolicies(e *examination, f Facts) {
 	}
 }
 
-// noneLeft reports whether nothing at all may leave from any locator.
+// noneLeft reports whether policies obstruct every locator.
 func noneLeft(f Facts) bool {
 	for _, l := range f.Locators {
 		free := !slices.ContainsFunc(f.Daemon.Obstructed, func(o control.Obstructed) bool {
@@ -59,8 +61,8 @@ func noneLeft(f Facts) bool {
 	return len(f.Locators) > 0
 }
 
-// lookObstructed says why a session has no path, if policies are why, and which of
-// several it has not. It reports whether none is left.
+// lookObstructed says which paths of a session are missing because of policies. It reports
+// whether none is left.
 func lookObstructed(e *examination, p *PeerFacts) bool {
 	s := p.Session
 	if len(s.Obstructed) == 0 {

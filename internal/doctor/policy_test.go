@@ -20,12 +20,15 @@ func TestPolicies(t *testing.T) {
 		level  Level
 		words  []string
 	}{
-		"none":                       {control.Status{}, false, OK, []string{"no policy"}},
-		"some that leave us alone":   {control.Status{Policies: true}, false, OK, []string{"leave sessions alone"}},
-		"ignored":                    {control.Status{}, true, Note, []string{"ignore_policy"}},
-		"for some correspondents":    {control.Status{Policies: true, Obstructed: []control.Obstructed{some}}, false, Warning, []string{"eth0", "b, c and 3 more", "IPsec policy X"}},
-		"for all, on the only link":  {control.Status{Policies: true, Obstructed: []control.Obstructed{all}}, false, Fault, []string{"eth0", "anybody", "wg0"}},
-		"for all, on one of several": {control.Status{Policies: true, Obstructed: []control.Obstructed{{Link: "wlan0", L64: net, All: true}}}, false, Warning, []string{"wlan0"}},
+		"none":                     {control.Status{}, false, OK, []string{"no policy"}},
+		"some that leave us alone": {control.Status{Policies: true}, false, OK, []string{"leave sessions alone"}},
+		"ignored":                  {control.Status{}, true, Note, []string{"ignore_policy"}},
+		"for some correspondents": {control.Status{Policies: true, Obstructed: []control.Obstructed{some}}, false, Warning,
+			[]string{"eth0", "b, c and 3 more", "IPsec policy X"}},
+		"for all, on the only link": {control.Status{Policies: true, Obstructed: []control.Obstructed{all}}, false, Fault,
+			[]string{"eth0", "anybody", "wg0"}},
+		"for all, on one of several": {control.Status{Policies: true,
+			Obstructed: []control.Obstructed{{Link: "wlan0", L64: net, All: true}}}, false, Warning, []string{"wlan0"}},
 	} {
 		var e examination
 		f := Facts{Daemon: &c.status, Locators: []control.Locator{at}}
@@ -65,8 +68,8 @@ func TestObstructedPeer(t *testing.T) {
 	}
 }
 
-// TestTunnelsThatAreNoUplinks: a tunnel with a private address is told apart from a
-// link that lacks something.
+// TestTunnelsThatAreNoUplinks: the finding distinguishes a tunnel with a private address
+// from a link that lacks something.
 func TestTunnelsThatAreNoUplinks(t *testing.T) {
 	const address = `[{"ifname":"tun0","flags":["UP","LOWER_UP","POINTOPOINT"],"addr_info":[
 		{"family":"inet6","local":"ADDR","prefixlen":64,"scope":"global"}]}]`

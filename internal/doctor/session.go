@@ -11,12 +11,12 @@ import (
 type SessionRoute struct {
 	Dst   netip.Prefix
 	Dev   string
-	Table string // "main" and "local" by name
+	Table string // "main" or "local" by name, others by number
 	Local bool   // to an address of this host
 }
 
-// sessionRoutes reads what `ip -j -6 route show table all root PREFIX` prints. What
-// it cannot read it passes over; nil: nothing could be read.
+// sessionRoutes reads the output of `ip -j -6 route show table all root PREFIX`. It ignores
+// entries that it cannot read; nil: unknown.
 func sessionRoutes(text string) []SessionRoute {
 	var rs []struct {
 		Type  string `json:"type"`
@@ -44,36 +44,44 @@ func sessionRoutes(text string) []SessionRoute {
 	return out
 }
 
-// lookSession says whether session addresses lead to the session device, to it
-// alone, and whether anybody else may use them.
+// lookSession checks that session addresses lead to the session device alone, and whether
+// other users may use them.
 func lookSession(e *examination, f Facts) {
 	if f.Daemon == nil {
-		return // there is no session device then
+		return // the session device does not exist then
 	}
 	device := f.Config.Host.Device
 	here := slices.ContainsFunc(f.Links, func(l Link) bool { return l.Name == device })
-	routed := slices.ContainsFunc(f.SessionRoutes, func(r SessionRoute) bool { return r.Dev == device && r.Dst == f.Config.SessionNet() && !r.Local })
+	routed := slices.ContainsFunc(f.SessionRoutes, func(r SessionRoute) bool {
+		return r.Dev == device && r.Dst == f.Config.SessionNet() && !r.Local
+	})
 	switch {
 	case f.LinksKnown && !here:
-		e.add(Fault, "device", "restart the daemon: `systemctl restart roamd`", "%s, the device of session addresses, is gone or has no address: all sessions stand still", device)
+		e.add(Fault, "device", "restart the daemon: `systemctl restart roamd`", "%s, the device of session addresses, is "+
+			"gone or has no address: all sessions stand still", device)
 	case f.LinksKnown && slices.ContainsFunc(f.Links, func(l Link) bool { return l.Name == device && !l.Up }):
-		e.add(Fault, "device", "ip link set "+device+" up; systemctl restart roamd", "%s, the device of session addresses, is down: all sessions stand still", device)
+		e.add(Fault, "device", "ip link set "+device+" up; systemctl restart roamd", "%s, the device of session addresses, "+
+			"is down: all sessions stand still", device)
 	case f.SessionRoutes != nil && !routed:
-		e.add(Fault, "device", "restart the daemon: `systemctl restart roamd`", "no route leads %v to %s: all sessions stand still", f.Config.SessionNet(), device)
+		e.add(Fault, "device", "restart the daemon: `systemctl restart roamd`",
+			"no route leads %v to %s: all sessions stand still", f.Config.SessionNet(), device)
 	}
 	for _, r := range f.SessionRoutes {
 		switch {
 		case r.Dev == device || strings.HasPrefix(r.Dev, device) && r.Local:
 		case r.Local:
-			e.add(Warning, "device", "find out who gave it that address: a router or DHCPv6 server that advertises the prefix does no good",
+			e.add(Warning, "device", "find out who gave it that address: a router or DHCPv6 server that advertises the prefix "+
+				"does no good",
 				"%s has the address %s in the session prefix: a peer with that identifier cannot be reached", r.Dev, r.Dst.Addr())
 		default:
 			e.add(Warning, "device", "find out who made it: a router that advertises the session prefix does no good",
-				"another route leads %s to %s (table %s), within the session prefix; Roam's own goes before it", r.Dst, r.Dev, r.Table)
+				"another route leads %s to %s (table %s), within the session prefix; Roam's own goes before it", r.Dst, r.Dev,
+				r.Table)
 		}
 	}
 	if !slices.Contains(f.Daemon.Plane.Features, "netfilter-bpf") {
-		e.add(Note, "device", "", "links are guarded one by one, as this kernel runs no eBPF on the hooks of netfilter (Linux 6.4): the first packets on a link that appears are not checked for session addresses")
+		e.add(Note, "device", "", "links are guarded one by one, as this kernel runs no eBPF on the hooks of netfilter "+
+			"(Linux 6.4): the first packets on a link that appears are not checked for session addresses")
 	}
 	if e.clean("device") && f.LinksKnown {
 		e.ok("device", "session addresses lead to %s, and no other link may use them", device)

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// trusts reports whether a source prefix is one of those that stand for "our
-// own networks" and holds the session prefix: inside fc00::/7, and wider than
-// the session prefix itself, which nobody names by accident.
+// trusts reports whether a source prefix stands for "our own networks" and contains the
+// session prefix: inside fc00::/7, and wider than the session prefix, which nobody names by
+// accident.
 func trusts(source, session netip.Prefix) bool {
 	return source.Addr().Is6() && source.Bits() >= 7 && source.Bits() < session.Bits() && source.Contains(session.Addr())
 }
 
-// nftItem is the part of one object of `nft -j list ruleset` that matters.
+// nftItem is the part of one object of `nft -j list ruleset` that this package reads.
 type nftItem struct {
 	Rule  *nftRule  `json:"rule"`
 	Chain *nftChain `json:"chain"`
@@ -34,7 +34,7 @@ type nftRule struct {
 	Expr   []map[string]json.RawMessage `json:"expr"`
 }
 
-// nftChain is a chain; only a base chain has a hook.
+// nftChain is a chain; only base chains have a hook.
 type nftChain struct {
 	Family string `json:"family"`
 	Table  string `json:"table"`
@@ -43,14 +43,13 @@ type nftChain struct {
 	Policy string `json:"policy"`
 }
 
-// String names the rule so that people find it again.
+// String identifies the rule for a person.
 func (r *nftRule) String() string {
 	return fmt.Sprintf("nft %s %s %s handle %d", r.Family, r.Table, r.Chain, r.Handle)
 }
 
-// TrustedByNft returns the accepting rules, as people find them again, whose
-// source address covers the session prefix. What it cannot read it passes
-// over: it is for a warning.
+// TrustedByNft returns the accepting rules whose source address covers the session prefix,
+// as text for a person. It ignores rules that it cannot read: its result is for a warning.
 func TrustedByNft(ruleset []byte, session netip.Prefix) (out []string) {
 	var doc struct {
 		Items []nftItem `json:"nftables"`
@@ -78,7 +77,7 @@ func TrustedByNft(ruleset []byte, session netip.Prefix) (out []string) {
 
 func accepts(expr []map[string]json.RawMessage) bool { return hasVerdict(expr, "accept") }
 
-// hasVerdict reports whether a rule ends with one of these verdicts.
+// hasVerdict reports whether a rule ends with one of the verdicts.
 func hasVerdict(expr []map[string]json.RawMessage, verdicts ...string) bool {
 	return slices.ContainsFunc(expr, func(e map[string]json.RawMessage) bool {
 		return slices.ContainsFunc(verdicts, func(v string) bool { _, ok := e[v]; return ok })
@@ -116,7 +115,7 @@ func nftMatches(expr []map[string]json.RawMessage) (out []nftMatch) {
 	return out
 }
 
-// onLoopback reports whether a rule is for packets that come from this host.
+// onLoopback reports whether a rule matches packets of this host.
 func onLoopback(expr []map[string]json.RawMessage) bool {
 	for _, m := range nftMatches(expr) {
 		if k := m.Left.Meta.Key; (k == "iif" || k == "iifname") && string(m.Right) == `"lo"` {
@@ -126,7 +125,7 @@ func onLoopback(expr []map[string]json.RawMessage) bool {
 	return false
 }
 
-// sources returns the prefixes that a rule compares the source address with.
+// sources returns the source prefixes that a rule matches.
 func sources(expr []map[string]json.RawMessage, table string, sets map[string][]json.RawMessage) (out []netip.Prefix) {
 	for _, m := range nftMatches(expr) {
 		if m.Left.Payload.Protocol != "ip6" || m.Left.Payload.Field != "saddr" {
@@ -144,7 +143,7 @@ func sources(expr []map[string]json.RawMessage, table string, sets map[string][]
 	return out
 }
 
-// nftPrefixes reads {"prefix": ...}, or an anonymous set of such.
+// nftPrefixes reads {"prefix": ...}, or an anonymous set of them.
 func nftPrefixes(raw json.RawMessage) (out []netip.Prefix) {
 	var v struct {
 		Prefix *struct {
@@ -154,7 +153,7 @@ func nftPrefixes(raw json.RawMessage) (out []netip.Prefix) {
 		Set []json.RawMessage `json:"set"`
 	}
 	if json.Unmarshal(raw, &v) != nil {
-		return nil // a single address: too narrow to matter
+		return nil // a single address is too narrow to matter
 	}
 	if v.Prefix != nil {
 		if a, err := netip.ParseAddr(v.Prefix.Addr); err == nil {
@@ -167,7 +166,7 @@ func nftPrefixes(raw json.RawMessage) (out []netip.Prefix) {
 	return out
 }
 
-// TrustedByIPTables does the same for the output of ip6tables-save.
+// TrustedByIPTables is the same for the output of ip6tables-save.
 func TrustedByIPTables(save string, session netip.Prefix) (out []string) {
 	for line := range strings.Lines(save) {
 		f := strings.Fields(line)

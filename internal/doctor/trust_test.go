@@ -8,8 +8,8 @@ import (
 
 var session = netip.MustParsePrefix("fd69:6c6e:7000:2627::/64")
 
-// ruleset is what `nft -j list ruleset` prints for a table of all the forms
-// that are told apart.
+// ruleset is the output of `nft -j list ruleset` for a table with all the forms that the
+// doctor distinguishes.
 const ruleset = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
 {"table": {"family": "inet", "name": "filter", "handle": 1}},
 {"set": {"family": "inet", "name": "inside", "table": "filter", "type": "ipv6_addr", "handle": 9, "flags": ["interval"],

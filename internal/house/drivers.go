@@ -27,7 +27,9 @@ func Drivers(t *Tree) []Finding {
 	for dir, files := range t.Packages() {
 		for _, f := range files {
 			for _, name := range claimed(f.AST.Doc.Text()) {
-				if at := location(name, dirs); at != "" && !slices.ContainsFunc(importers[dir], func(by string) bool { return under(by, at) }) {
+				at := location(name, dirs)
+				isAt := func(by string) bool { return under(by, at) }
+				if at != "" && !slices.ContainsFunc(importers[dir], isAt) {
 					all = append(all, t.find(f, f.AST.Doc.Pos(), "the package comment names %s, which does not import it", at))
 				}
 			}

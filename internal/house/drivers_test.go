@@ -12,9 +12,11 @@ func TestDrivers(t *testing.T) {
 		}
 	}
 	for name, b := range map[string]breach{
-		"an importer":             {files: documented("It is driven by internal/engine.")},
-		"none":                    {files: documented("internal/daemon drives it."), want: "names internal/daemon, which does not import it"},
-		"one of two":              {files: documented("Driven by internal/engine and internal/daemon."), want: "internal/daemon"},
+		"an importer": {files: documented("It is driven by internal/engine.")},
+		"none": {files: documented("internal/daemon drives it."),
+			want: "names internal/daemon, which does not import it"},
+		"one of two": {files: documented("Driven by internal/engine and internal/daemon."),
+			want: "internal/daemon"},
 		"by its name":             {files: documented("Driven by package daemon."), want: "names internal/daemon"},
 		"a package that is gone":  {files: documented("Driven by package old."), want: "names old"},
 		"tests without tests":     {files: documented("It is driven by tests."), want: "names tests"},

@@ -13,9 +13,10 @@ import (
 const mapsDoc = "docs/maps.md"
 
 var (
-	mapDefinition = regexp.MustCompile(`(?m)^(?:\}\s*(\w+)\s+SEC\("\.maps"\)|SEC\("\.struct_ops\.link"\)\nstruct \w+ (\w+) =)`)
-	mapHeading    = regexp.MustCompile("(?m)^#+ .*$|^\\| *`\\w+` *\\|")
-	quotedName    = regexp.MustCompile("`(\\w+)`")
+	mapDefinition = regexp.MustCompile(
+		`(?m)^(?:\}\s*(\w+)\s+SEC\("\.maps"\)|SEC\("\.struct_ops\.link"\)\nstruct \w+ (\w+) =)`)
+	mapHeading = regexp.MustCompile("(?m)^#+ .*$|^\\| *`\\w+` *\\|")
+	quotedName = regexp.MustCompile("`(\\w+)`")
 )
 
 // CMaps lists the maps that our C defines.

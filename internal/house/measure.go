@@ -39,10 +39,13 @@ func Measures(t *Tree) []Measure {
 		}
 	}
 	return []Measure{
-		{"function p90 / max (Go)", "40 / 80", fmt.Sprintf("%d / %d", p90(goLines), last(goLines)), p90(goLines) <= GoodGoFunc && last(goLines) <= MaxGoFunc},
+		{"function p90 / max (Go)", "40 / 80", fmt.Sprintf("%d / %d", p90(goLines), last(goLines)),
+			p90(goLines) <= GoodGoFunc && last(goLines) <= MaxGoFunc},
 		{"function median (Go)", "12", fmt.Sprint(quantile(goLines, 50)), quantile(goLines, 50) <= 12},
-		{"function p90 / max (BPF C)", "45 / 60", fmt.Sprintf("%d / %d", p90(cLines), last(cLines)), p90(cLines) <= goodCFunc && last(cLines) <= MaxCFunc},
-		{"functions of at most 40 lines (Go)", "92%", percent(atMost(goLines, GoodGoFunc), len(goLines)), 100*atMost(goLines, GoodGoFunc) >= 92*len(goLines)},
+		{"function p90 / max (BPF C)", "45 / 60", fmt.Sprintf("%d / %d", p90(cLines), last(cLines)),
+			p90(cLines) <= goodCFunc && last(cLines) <= MaxCFunc},
+		{"functions of at most 40 lines (Go)", "92%", percent(atMost(goLines, GoodGoFunc), len(goLines)),
+			100*atMost(goLines, GoodGoFunc) >= 92*len(goLines)},
 		{"largest hand-written file", "500", fmt.Sprintf("%d (%s)", lines, largest), lines <= MaxFile},
 		{"methods of a type", fmt.Sprint(MaxMethods), t.widest(), len(mostMethods) == 0},
 		{"exported symbols documented, pure", "100%", pure.text(), pure.percent() == 100},
@@ -56,7 +59,8 @@ func Measures(t *Tree) []Measure {
 		zero("maps missing from docs/maps.md", Maps(t)),
 		zero("drops without a reason counter", Drops(t)),
 		zero("fixed sleeps in tests and lab", Sleeps(t)),
-		{"direct third-party modules", fmt.Sprint(MaxModules), fmt.Sprint(len(t.DirectModules())), len(t.DirectModules()) <= MaxModules},
+		{"direct third-party modules", fmt.Sprint(MaxModules), fmt.Sprint(len(t.DirectModules())),
+			len(t.DirectModules()) <= MaxModules},
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 
 func TestMeasures(t *testing.T) {
 	tree, err := Load(fstest.MapFS{
-		"sim/a.go":      {Data: []byte("// Package sim is small.\npackage sim\n\n// F does.\nfunc F() {\n}\n\nfunc g() {}\n")},
+		"sim/a.go": {
+			Data: []byte("// Package sim is small.\npackage sim\n\n// F does.\nfunc F() {\n}\n\nfunc g() {}\n")},
 		"sim/a_test.go": {Data: []byte("package sim\n\nfunc h() {\n\n\n}\n")},
 		"bpf/a.h":       {Data: []byte("/* SPDX-License-Identifier: X */\n/* One\n * two. */\nint a; // three\nint b;\n\n")},
 	})

@@ -9,10 +9,12 @@ import (
 func TestRFCs(t *testing.T) {
 	const (
 		first  = "| 6741-5.4-1 | look up by nonce | MUST | implemented | `ilnp/a.go` | `ilnp.TestNonce/a wrong one` | |"
-		second = "| 6741-5.4-2 | look up by locator | MUST | DEVIATION | `ilnp` | `roam.TestAddr` | [slow](#deviation-slower-on-purpose) |"
+		second = "| 6741-5.4-2 | look up by locator | MUST | DEVIATION | `ilnp` | `roam.TestAddr` | " +
+			"[slow](#deviation-slower-on-purpose) |"
 	)
 	tree := func(old, replaced string) map[string]string {
-		doc := "# RFC 6741\n\nKeywords counted: 2.\n\n" + rfcHead + "\n|---|---|---|---|---|---|---|\n" + first + "\n" + second +
+		doc := "# RFC 6741\n\nKeywords counted: 2.\n\n" + rfcHead + "\n|---|---|---|---|---|---|---|\n" + first + "\n" +
+			second +
 			"\n\n## DEVIATION: slower, on purpose\n\nText.\n"
 		files := map[string]string{
 			"docs/rfc/rfc6741.md": doc,
@@ -39,10 +41,12 @@ func TestRFCs(t *testing.T) {
 		"no place":                {files: tree("`ilnp/a.go`", ""), want: "does not say where"},
 		"place that is not there": {files: tree("`ilnp/a.go`", "`ilnp/b.go`"), want: "is in ilnp/b.go, which is not"},
 		"no proof":                {files: tree("`ilnp.TestNonce/a wrong one`", ""), want: "is proven by nothing"},
-		"test that is not there":  {files: tree("func TestNonce", "func TestPlain"), want: "by ilnp.TestNonce, which is not there"},
-		"case that is not there":  {files: tree(`"a wrong one"`, `"another"`), want: `case "a wrong one" of TestNonce`},
-		"test without place":      {files: tree("`roam.TestAddr`", "`TestAddr`"), want: "want directory.TestName"},
-		"a departure not told":    {files: tree("## DEVIATION:", "## Departure:"), want: "5.4-2 departs, and its note links to no section"},
+		"test that is not there": {files: tree("func TestNonce", "func TestPlain"),
+			want: "by ilnp.TestNonce, which is not there"},
+		"case that is not there": {files: tree(`"a wrong one"`, `"another"`), want: `case "a wrong one" of TestNonce`},
+		"test without place":     {files: tree("`roam.TestAddr`", "`TestAddr`"), want: "want directory.TestName"},
+		"a departure not told": {files: tree("## DEVIATION:", "## Departure:"),
+			want: "5.4-2 departs, and its note links to no section"},
 		"a section of no row": {files: tree("\nText.\n", "\nText.\n\n## DEVIATION: later\n\nText.\n"),
 			want: "no requirement links to the section deviation-later"},
 	} {

@@ -31,7 +31,8 @@ func newMachine(t *testing.T) *machine {
 		}
 	}
 	// What the scripts themselves are made of.
-	for _, tool := range []string{"bash", "cat", "chmod", "dirname", "grep", "head", "mktemp", "rm", "sed", "sort", "tail"} {
+	for _, tool := range []string{"bash", "cat", "chmod", "dirname", "grep", "head", "mktemp", "rm",
+		"sed", "sort", "tail"} {
 		testutil.Need(t, tool)
 		p, err := exec.LookPath(tool)
 		if err != nil {
@@ -80,7 +81,8 @@ esac`)
 
 // run runs a script of build/ in the machine and returns all that it says.
 func (m *machine) run(env []string, script string, args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(m.dir, "bin", "bash"), append([]string{filepath.Join(m.root, "build", script)}, args...)...)
+	cmd := exec.Command(filepath.Join(m.dir, "bin", "bash"),
+		append([]string{filepath.Join(m.root, "build", script)}, args...)...)
 	cmd.Env = append([]string{
 		"PATH=" + filepath.Join(m.dir, "bin"), "MACHINE=" + m.dir,
 		"ROAM_GO_DIRS=" + filepath.Join(m.dir, "usr-local-go-bin"),
@@ -193,18 +195,24 @@ func TestSetupSaysWhatToDo(t *testing.T) {
 		set     string
 		want    string
 	}{
-		"no root, no Go":    {func(m *machine) { m.apt("2:1.24~2", "1.24.4") }, []string{"FAKE_UID=1000"}, "build", "run this as root, or install Go 1.25.0 or later from https://go.dev/dl"},
-		"no apt, no Go":     {func(*machine) {}, nil, "build", "no apt-get"},
-		"no backports":      {func(m *machine) { m.apt("1.19", "1"); m.file("os-release", "ID=other\n") }, nil, "build", "too old (1.19); install Go 1.25.0"},
+		"no root, no Go": {func(m *machine) { m.apt("2:1.24~2", "1.24.4") }, []string{"FAKE_UID=1000"}, "build",
+			"run this as root, or install Go 1.25.0 or later from https://go.dev/dl"},
+		"no apt, no Go": {func(*machine) {}, nil, "build", "no apt-get"},
+		"no backports": {func(m *machine) { m.apt("1.19", "1"); m.file("os-release", "ID=other\n") }, nil, "build",
+			"too old (1.19); install Go 1.25.0"},
 		"backports too old": {func(m *machine) { m.apt("1.19", "1.20.1") }, nil, "build", "still not found"},
-		"no root, no tools": {func(m *machine) { m.golang("1.25.0"); m.apt("", "") }, []string{"FAKE_UID=1000"}, "demo", "or: apt-get install iproute2"},
-		"no apt, no tools":  {func(m *machine) { m.golang("1.25.0") }, nil, "demo", "install by hand what these Debian packages hold: iproute2"},
-		"apt brings none":   {func(m *machine) { m.golang("1.25.0"); m.apt("", "") }, nil, "demo", "installed, but not found: iproute2"},
+		"no root, no tools": {func(m *machine) { m.golang("1.25.0"); m.apt("", "") }, []string{"FAKE_UID=1000"}, "demo",
+			"or: apt-get install iproute2"},
+		"no apt, no tools": {func(m *machine) { m.golang("1.25.0") }, nil, "demo",
+			"install by hand what these Debian packages hold: iproute2"},
+		"apt brings none": {func(m *machine) { m.golang("1.25.0"); m.apt("", "") }, nil, "demo",
+			"installed, but not found: iproute2"},
 		"apt fails": {func(m *machine) {
 			m.golang("1.25.0")
 			m.script("apt-get", `[ "$2" = update ] || { echo E: held packages; exit 100; }`)
 		}, nil, "demo", "E: held packages"},
-		"no network":  {func(m *machine) { m.golang("1.25.0"); m.script("apt-get", "exit 100") }, nil, "demo", "is the network up"},
+		"no network": {func(m *machine) { m.golang("1.25.0"); m.script("apt-get", "exit 100") }, nil,
+			"demo", "is the network up"},
 		"no such set": {func(*machine) {}, nil, "all", "no such set: all (build, demo, lab, test, kernels, guest)"},
 	} {
 		t.Run(name, func(t *testing.T) {

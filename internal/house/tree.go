@@ -76,6 +76,7 @@ func Rules() []Rule {
 		{"drivers", Drivers},
 		{"sizes", Sizes},
 		{"methods", Methods},
+		{"layers", Layers},
 		{"sleeps", Sleeps},
 		{"format", Format},
 		{"wrapping", Wrapping},

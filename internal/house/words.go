@@ -61,7 +61,8 @@ func Terms(t *Tree) []Finding {
 		}
 	}
 	for p, src := range t.Other {
-		if texts[path.Ext(p)] && p != "CHANGELOG.md" && p != "CONTRIBUTING.md" && !strings.HasPrefix(p, "docs/rfc/") && !strings.HasPrefix(p, "LICENSES/") {
+		if texts[path.Ext(p)] && p != "CHANGELOG.md" && p != "CONTRIBUTING.md" && !strings.HasPrefix(p, "docs/rfc/") &&
+			!strings.HasPrefix(p, "LICENSES/") {
 			look(p, src)
 		}
 	}
@@ -72,7 +73,7 @@ func Terms(t *Tree) []Finding {
 // how many longer ones there still are. The second number may only fall.
 const (
 	lineLimit = 120
-	longLines = 1681
+	longLines = 860
 )
 
 // LongLines lists the hand-written lines of Go and C that are longer than the limit; a
@@ -108,6 +109,7 @@ func ratchet(found []Finding, were int) []Finding {
 		return nil
 	}
 	sort.SliceStable(found, func(i, j int) bool { return found[i].Text > found[j].Text })
-	return append([]Finding{{Path: "internal/house", Text: fmt.Sprintf("%d lines are too long, %d were", len(found), were)}},
+	return append(
+		[]Finding{{Path: "internal/house", Text: fmt.Sprintf("%d lines are too long, %d were", len(found), were)}},
 		found[:min(len(found), 10)]...)
 }

@@ -2,8 +2,8 @@ package metrics
 
 import "time"
 
-// bounds are the upper ends of the buckets: from a round trip in one building
-// to the time after which an exchange is as good as lost.
+// bounds are the upper ends of the buckets, from a round trip inside a building to the time
+// after which an exchange has practically failed.
 var bounds = []time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
@@ -14,7 +14,7 @@ var bounds = []time.Duration{
 // Histogram counts durations. The zero value is empty; it is not safe for
 // concurrent use.
 type Histogram struct {
-	buckets [16]uint64 // as many as bounds has are used; the next one is beyond all
+	buckets [16]uint64 // the first len(bounds), and one for all longer durations
 	count   uint64
 	sum     time.Duration
 }
@@ -30,7 +30,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum += d
 }
 
-// histogram writes h; the buckets of the text form are cumulative.
+// histogram writes h; the buckets of the text format are cumulative.
 func (p *page) histogram(name, help string, h *Histogram) {
 	if h == nil {
 		h = &Histogram{}

@@ -1,9 +1,9 @@
-// Package metrics writes what the daemon counts in the text form that
-// Prometheus reads (exposition format 0.0.4).
+// Package metrics writes the daemon's counters in the text format of Prometheus (exposition
+// format 0.0.4).
 //
-// It implements the names, the escaping and a histogram, and is pure: the
-// daemon takes a snapshot and serves the text. It omits pushing, and series of
-// single correspondents: a host with ten thousand of them would have as many.
+// It implements the names, the escaping and a histogram, and is pure: its caller takes a
+// snapshot and serves the text. It omits pushing, and series for single correspondents,
+// since a host may have ten thousand of them. It is driven by internal/daemon.
 //
 // docs/howto/metrics.md lists every name; a test compares.
 package metrics
@@ -17,26 +17,26 @@ import (
 	"strings"
 )
 
-// Snapshot is what is told at one moment.
+// Snapshot holds the values at one moment.
 type Snapshot struct {
 	Version       string
 	NID           string
 	Mode          string
 	Attach        string            // "tcx" or "clsact"
-	Adopted       bool              // sessions of an earlier daemon were taken over
+	Adopted       bool              // this daemon took over the sessions of an earlier one
 	StartSeconds  float64           // when this daemon started, Unix time
-	Starts        uint64            // of daemons since the run directory was made, this one included
-	Sessions      map[string]uint64 // by state; every state is there, zero or not
-	Dead          uint64            // sessions without a path that works
+	Starts        uint64            // of daemons since the run directory was created, this one included
+	Sessions      map[string]uint64 // by state; every state is present, even if zero
+	Dead          uint64            // sessions without a working path
 	Locators      []Locator
-	Handoffs      map[string]uint64 // done, by trigger
-	HandoffTime   *Histogram        // from the change of the set to the last acknowledgement
+	Handoffs      map[string]uint64 // completed, by trigger
+	HandoffTime   *Histogram        // from the change of the locator set to the last acknowledgement
 	UpdateRTT     *Histogram        // from a Locator Update to its acknowledgement
 	UpdatesSent   uint64
 	UpdatesFailed uint64
 	PeerMoves     uint64
 	FellBack      uint64
-	SkippedLines  uint64    // of the hosts file and of the added peers, as last read
+	SkippedLines  uint64    // of the hosts file and of the added peers, at the last read
 	Counters      []Counter // of the data plane
 	Refused       []Counter // of the daemon, by reason
 }
@@ -53,10 +53,10 @@ type Counter struct {
 	Value         uint64
 }
 
-// Content is the media type of what Write writes.
+// Content is the media type of Write's output.
 const Content = "text/plain; version=0.0.4; charset=utf-8"
 
-// page collects the text; the first error of the writer ends it.
+// page collects the text; after the first error it writes nothing more.
 type page struct {
 	w   io.Writer
 	err error
@@ -68,7 +68,7 @@ func (p *page) printf(format string, args ...any) {
 	}
 }
 
-// family begins a metric.
+// family writes the head of a metric.
 func (p *page) family(name, kind, help string) {
 	p.printf("# HELP %s %s\n# TYPE %s %s\n", name, escapeHelp(help), name, kind)
 }
@@ -83,7 +83,7 @@ func (p *page) single(name, kind, help string, value float64) {
 	p.sample(name, value)
 }
 
-// Write writes the snapshot. Its only errors are those of w.
+// Write writes the snapshot. It returns only errors of w.
 func Write(w io.Writer, s Snapshot) error {
 	p := &page{w: w}
 	p.family("roam_info", "gauge", "Always 1; the labels say who this is.")
@@ -95,16 +95,21 @@ func Write(w io.Writer, s Snapshot) error {
 	p.single("roam_sessions_dead", "gauge", "Sessions of which no path works at present.", float64(s.Dead))
 	p.family("roam_locator", "gauge", "1 for each locator of this host, in its present state.")
 	for _, l := range s.Locators {
-		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled", strconv.FormatBool(l.Disabled))
+		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled",
+			strconv.FormatBool(l.Disabled))
 	}
-	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger", s.Handoffs)
+	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger",
+		s.Handoffs)
 	p.histogram("roam_handoff_seconds", "From the change of the active set to the last acknowledgement.", s.HandoffTime)
-	p.histogram("roam_update_rtt_seconds", "From a Locator Update to its acknowledgement, retransmissions included.", s.UpdateRTT)
-	p.single("roam_updates_sent_total", "counter", "Locator Updates sent, retransmissions included.", float64(s.UpdatesSent))
+	p.histogram("roam_update_rtt_seconds", "From a Locator Update to its acknowledgement, retransmissions included.",
+		s.UpdateRTT)
+	p.single("roam_updates_sent_total", "counter", "Locator Updates sent, retransmissions included.",
+		float64(s.UpdatesSent))
 	p.single("roam_updates_failed_total", "counter", "Locator Updates that were given up.", float64(s.UpdatesFailed))
 	p.single("roam_peer_moves_total", "counter", "Moves of correspondents that were followed.", float64(s.PeerMoves))
 	p.single("roam_fallbacks_total", "counter", "Sessions that fell back to plain IPv6.", float64(s.FellBack))
-	p.single("roam_skipped_lines", "gauge", "Lines of the hosts file and of the added peers that have a fault.", float64(s.SkippedLines))
+	p.single("roam_skipped_lines", "gauge", "Lines of the hosts file and of the added peers that have a fault.",
+		float64(s.SkippedLines))
 	for _, c := range s.Counters {
 		p.single("roam_"+c.Name+"_total", "counter", c.Meaning, float64(c.Value))
 	}

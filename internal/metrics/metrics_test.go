@@ -12,7 +12,8 @@ import (
 
 func snapshot() Snapshot {
 	h := &Histogram{}
-	for _, d := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond, 20*time.Millisecond + 1, time.Minute} {
+	for _, d := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond,
+		20*time.Millisecond + 1, time.Minute} {
 		h.Observe(d)
 	}
 	return Snapshot{
@@ -51,7 +52,8 @@ func TestWrite(t *testing.T) {
 		`roam_update_rtt_seconds_bucket{le="+Inf"} 4`,
 		"roam_update_rtt_seconds_count 4",
 		"roam_handoff_seconds_count 0",
-		"# HELP roam_drop_wrong_nonce_total a\\\\b\n# TYPE roam_drop_wrong_nonce_total counter\nroam_drop_wrong_nonce_total 12",
+		"# HELP roam_drop_wrong_nonce_total a\\\\b\n# TYPE roam_drop_wrong_nonce_total " +
+			"counter\nroam_drop_wrong_nonce_total 12",
 		"# TYPE roam_skipped_lines gauge\nroam_skipped_lines 2",
 		`roam_refused_total{reason="wrong nonce"} 7`,
 	} {
@@ -71,7 +73,8 @@ func TestWrite(t *testing.T) {
 
 // TestEveryLineHasTheForm holds the text to the grammar of the format.
 func TestEveryLineHasTheForm(t *testing.T) {
-	line := regexp.MustCompile(`^(# (HELP|TYPE) [a-z_0-9]+ .+|[a-z_0-9]+(\{[a-z0-9_]+="(\\.|[^"\\])*"(,[a-z0-9_]+="(\\.|[^"\\])*")*\})? [-+0-9.eInf]+)$`)
+	line := regexp.MustCompile(
+		`^(# (HELP|TYPE) [a-z_0-9]+ .+|[a-z_0-9]+(\{[a-z0-9_]+="(\\.|[^"\\])*"(,[a-z0-9_]+="(\\.|[^"\\])*")*\})? [-+0-9.eInf]+)$`)
 	for _, s := range []Snapshot{{}, snapshot()} {
 		for l := range strings.Lines(write(t, s)) {
 			if !line.MatchString(strings.TrimSuffix(l, "\n")) {

@@ -86,15 +86,18 @@ func TestContents(t *testing.T) {
 		"-rwxr-xr-x root/root ./usr/sbin/roamd", "-rwxr-xr-x root/root ./usr/bin/roam",
 		"-rw-r--r-- root/root ./usr/lib/systemd/system/roamd.service",
 		"-rw-r--r-- root/root ./usr/share/man/man8/roam.8.gz", "-rw-r--r-- root/root ./usr/share/man/man8/roamd.8.gz",
-		"-rw-r--r-- root/root ./usr/share/man/man5/roam.conf.5.gz", "-rw-r--r-- root/root ./usr/share/man/man5/roam-hosts.5.gz",
-		"-rw-r--r-- root/root ./usr/share/bash-completion/completions/roam", "-rw-r--r-- root/root ./usr/share/zsh/vendor-completions/_roam",
+		"-rw-r--r-- root/root ./usr/share/man/man5/roam.conf.5.gz",
+		"-rw-r--r-- root/root ./usr/share/man/man5/roam-hosts.5.gz",
+		"-rw-r--r-- root/root ./usr/share/bash-completion/completions/roam",
+		"-rw-r--r-- root/root ./usr/share/zsh/vendor-completions/_roam",
 		"-rw-r--r-- root/root ./usr/share/fish/vendor_completions.d/roam.fish",
 		"-rw-r--r-- root/root ./etc/roam/roam.conf", "-rw-r--r-- root/root ./etc/roam/hosts",
 		"-rw-r--r-- root/root ./usr/share/doc/roam/copyright", "-rw-r--r-- root/root ./usr/share/doc/roam/changelog.gz",
 		"-rw-r--r-- root/root ./usr/share/doc/roam/examples/hosts", "-rw-r--r-- root/root ./usr/share/doc/roam/tutorial.md",
 	} {
 		mode, rest, _ := strings.Cut(want, " ")
-		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(mode) + ` +\S+ .*` + regexp.QuoteMeta(strings.TrimPrefix(rest, "root/root ")) + `$`).MatchString(list) {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(mode) + ` +\S+ .*` +
+			regexp.QuoteMeta(strings.TrimPrefix(rest, "root/root ")) + `$`).MatchString(list) {
 			t.Errorf("lacks %s in\n%s", want, list)
 		}
 	}
@@ -124,7 +127,8 @@ func TestLab(t *testing.T) {
 	}
 	want := []string{
 		"./usr/bin/roam-lab", "./usr/share/bash-completion/completions/roam-lab", "./usr/share/doc/roam-lab/changelog.gz",
-		"./usr/share/doc/roam-lab/copyright", "./usr/share/doc/roam-lab/lab.md", "./usr/share/fish/vendor_completions.d/roam-lab.fish",
+		"./usr/share/doc/roam-lab/copyright", "./usr/share/doc/roam-lab/lab.md",
+		"./usr/share/fish/vendor_completions.d/roam-lab.fish",
 		"./usr/share/man/man8/roam-lab.8.gz", "./usr/share/zsh/vendor-completions/_roam-lab",
 	}
 	if slices.Sort(files); !slices.Equal(files, want) {
@@ -184,7 +188,8 @@ func TestDocumentsLinkToShippedPages(t *testing.T) {
 func TestControl(t *testing.T) {
 	info := output(t, "dpkg-deb", "--info", deb(t))
 	for _, want := range []string{
-		"Package: roam\n", "Version: 1.2.0+3.gabc123\n", "Architecture: " + architecture() + "\n", "Section: net\n", "Description: ",
+		"Package: roam\n", "Version: 1.2.0+3.gabc123\n", "Architecture: " + architecture() + "\n",
+		"Section: net\n", "Description: ",
 		"conffiles", "md5sums", "postinst", "prerm", "postrm",
 	} {
 		if !strings.Contains(info, want) {
@@ -219,11 +224,13 @@ func TestFiles(t *testing.T) {
 		t.Errorf("the unit (%v): %s", err, unit)
 	}
 	roam := filepath.Join(dir, "usr/bin/roam")
-	if out := output(t, roam, "config", "check", filepath.Join(dir, "etc/roam/roam.conf")); !strings.Contains(out, "no fault") {
+	out := output(t, roam, "config", "check", filepath.Join(dir, "etc/roam/roam.conf"))
+	if !strings.Contains(out, "no fault") {
 		t.Errorf("the configuration: %s", out)
 	}
 	conf, err := os.ReadFile(filepath.Join(dir, "etc/roam/roam.conf"))
-	if err != nil || regexp.MustCompile(`(?m)^[a-z]`).Match(conf) || !strings.Contains(string(conf), `#listen = "127.0.0.156:53"`) {
+	if err != nil || regexp.MustCompile(`(?m)^[a-z]`).Match(conf) ||
+		!strings.Contains(string(conf), `#listen = "127.0.0.156:53"`) {
 		t.Errorf("a key is in force, or one is missing (%v):\n%s", err, conf)
 	}
 	// The example is a line that a user may take the mark off.

@@ -37,7 +37,8 @@ func TestUninstallRemovesWhatInstallCopied(t *testing.T) {
 	run := func(target string) []string {
 		t.Helper()
 		// -o: the binaries are new enough.
-		out, err := exec.Command("make", "-C", source, "-o", "build", target, "DESTDIR="+dest, "PREFIX=/usr/local").CombinedOutput()
+		out, err := exec.Command("make", "-C", source, "-o", "build", target, "DESTDIR="+dest,
+			"PREFIX=/usr/local").CombinedOutput()
 		if err != nil {
 			t.Fatalf("make %s: %v\n%s", target, err, out)
 		}

@@ -23,7 +23,8 @@ func newMachine(t *testing.T, systemd bool) *machine {
 	testutil.Need(t, "dpkg-deb")
 	m := &machine{t: t, root: filepath.Join(t.TempDir(), "root")}
 	m.bin = filepath.Join(filepath.Dir(m.root), "bin")
-	for _, d := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "run/roam/bpf", "var/lib/roam"} {
+	for _, d := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers",
+		"run/roam/bpf", "var/lib/roam"} {
 		m.mkdir(d)
 	}
 	if systemd {
@@ -34,8 +35,9 @@ func newMachine(t *testing.T, systemd bool) *machine {
 	m.file("var/lib/roam/nid", "0011:22ff:0000:0001\n")
 	for name, answer := range map[string]string{
 		"roam": "exit ${FAKE_ROAM:-0}", "roamd": "", "systemctl": `case "$*" in *is-active*) exit ${FAKE_ACTIVE:-0};; esac`,
-		"deb-systemd-helper": `case "$*" in *was-enabled*) exit ${FAKE_ENABLED:-0};; esac`, "deb-systemd-invoke": "exit ${FAKE_INVOKE:-0}",
-		"groupadd": "", "groupdel": "", "getent": "exit ${FAKE_GROUP:-2}",
+		"deb-systemd-helper": `case "$*" in *was-enabled*) exit ${FAKE_ENABLED:-0};; esac`,
+		"deb-systemd-invoke": "exit ${FAKE_INVOKE:-0}",
+		"groupadd":           "", "groupdel": "", "getent": "exit ${FAKE_GROUP:-2}",
 	} {
 		m.script(name, answer)
 	}
@@ -72,9 +74,11 @@ func (m *machine) dpkg(env []string, args ...string) (calls []string, said strin
 	m.t.Helper()
 	log := filepath.Join(filepath.Dir(m.root), "calls")
 	_ = os.Remove(log)
-	all := append([]string{"--root=" + m.root, "--force-script-chrootless", "--force-depends", "--no-triggers", "--log=/dev/null"}, args...)
+	all := append([]string{"--root=" + m.root, "--force-script-chrootless", "--force-depends", "--no-triggers",
+		"--log=/dev/null"}, args...)
 	c := exec.Command("dpkg", all...)
-	c.Env = append(append(os.Environ(), "PATH="+m.bin+":"+os.Getenv("PATH")+":/usr/sbin:/sbin", "MACHINE="+filepath.Dir(m.root), "DPKG_MAINTSCRIPT_DEBUG="), env...)
+	c.Env = append(append(os.Environ(), "PATH="+m.bin+":"+os.Getenv("PATH")+":/usr/sbin:/sbin", "MACHINE="+
+		filepath.Dir(m.root), "DPKG_MAINTSCRIPT_DEBUG="), env...)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		m.t.Fatalf("dpkg %v: %v: %s", args, err, out)
@@ -104,7 +108,8 @@ func TestLifeOfThePackage(t *testing.T) {
 	m := newMachine(t, true)
 	calls, _ := m.dpkg(nil, "--install", file)
 	wants(t, "installation", calls, "getent group roam", "groupadd --system roam",
-		"deb-systemd-helper unmask roamd.service", "deb-systemd-helper --quiet was-enabled roamd.service", "deb-systemd-helper enable roamd.service",
+		"deb-systemd-helper unmask roamd.service", "deb-systemd-helper --quiet was-enabled roamd.service",
+		"deb-systemd-helper enable roamd.service",
 		"systemctl --system daemon-reload", "deb-systemd-invoke start roamd.service")
 	m.file("etc/roam/hosts", "# mine\n")
 
@@ -112,8 +117,10 @@ func TestLifeOfThePackage(t *testing.T) {
 	// restarted: sessions go on.
 	calls, _ = m.dpkg([]string{"FAKE_GROUP=0"}, "--install", file)
 	wants(t, "upgrade", calls, "getent group roam",
-		"deb-systemd-helper unmask roamd.service", "deb-systemd-helper --quiet was-enabled roamd.service", "deb-systemd-helper enable roamd.service",
-		"systemctl --system daemon-reload", "systemctl --quiet is-active roamd.service", "deb-systemd-invoke restart roamd.service")
+		"deb-systemd-helper unmask roamd.service", "deb-systemd-helper --quiet was-enabled roamd.service",
+		"deb-systemd-helper enable roamd.service",
+		"systemctl --system daemon-reload", "systemctl --quiet is-active roamd.service",
+		"deb-systemd-invoke restart roamd.service")
 	if b, err := os.ReadFile(filepath.Join(m.root, "etc/roam/hosts")); err != nil || string(b) != "# mine\n" {
 		t.Errorf("the hosts file after an upgrade: %q, %v", b, err)
 	}

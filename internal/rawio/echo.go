@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// ErrNoAnswer is wrapped by Echo when nothing came back in time.
+// ErrNoAnswer is wrapped by Echo's error if no reply arrives in time.
 var ErrNoAnswer = errors.New("no answer")
 
-// Echo sends one ordinary ICMPv6 echo request (RFC 4443 §4.1) from src to dst
-// through the host's own stack and returns the time to its answer. It waits
-// until ctx is done, which needs a deadline. It needs CAP_NET_RAW.
+// Echo sends one ordinary ICMPv6 echo request (RFC 4443 §4.1) from src to dst through the
+// host's own stack and returns the round-trip time. It waits until ctx is done, so ctx
+// needs a deadline. It needs CAP_NET_RAW.
 func Echo(ctx context.Context, src, dst netip.Addr) (time.Duration, error) {
 	var lc net.ListenConfig
 	pc, err := lc.ListenPacket(ctx, "ip6:ipv6-icmp", src.String())
@@ -34,7 +34,7 @@ func Echo(ctx context.Context, src, dst netip.Addr) (time.Duration, error) {
 	}
 	request := make([]byte, 24)
 	request[0] = 128
-	// Identifier, sequence number and data are random: only our answer fits.
+	// Identifier, sequence number and data are random, so that no other reply matches.
 	rand.Read(request[4:]) // never fails
 	sent := time.Now()
 	if _, err := pc.WriteTo(request, &net.IPAddr{IP: dst.AsSlice()}); err != nil {

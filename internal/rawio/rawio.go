@@ -1,11 +1,10 @@
-// Package rawio sends whole IPv6 packets: control packets out of a named link,
-// and session packets into or out of the session device.
+// Package rawio sends whole IPv6 packets: control packets out of a given link, and session
+// packets into or out of the session device.
 //
-// It implements the sending half of the core's Transmit and Release outputs.
-// It reads nothing: received control packets come from the data plane. It
-// computes no checksum and fragments nothing; packets must be complete.
-//
-// Driven by the engine.
+// It implements the sending half of the core's outputs Transmit and Release, and receives
+// the Locator Updates that arrive in fragments; all other control packets come from the
+// data plane. It computes no checksum and fragments nothing: packets must be complete. It
+// is driven by internal/engine, internal/hostnet and internal/daemon.
 package rawio
 
 import (
@@ -19,30 +18,29 @@ import (
 	"roam"
 )
 
-// ErrPacket is wrapped by errors about the packet itself: not IPv6, or its
-// length field does not match.
+// ErrPacket is wrapped by errors about the packet itself: not IPv6, or a wrong length
+// field.
 var ErrPacket = errors.New("not a whole IPv6 packet")
 
-// ErrBusy is wrapped when the kernel's queue is full: the packet was not sent.
+// ErrBusy is wrapped if the kernel's queue is full and the packet was not sent.
 var ErrBusy = errors.New("queue full")
 
-// ErrNoRoute is wrapped by the errors of Send while the link has no route there.
+// ErrNoRoute is wrapped by errors of Send if the link has no route to the destination.
 var ErrNoRoute = errors.New("no route")
 
 const (
 	headerLen = 40
-	// priority is that of the first band of pfifo_fast, for CS6 traffic.
+	// priority selects the first band of pfifo_fast, for CS6 traffic.
 	priority = 7
-	// sendBuffer holds a burst of updates to some thousand correspondents.
+	// sendBuffer holds a burst of updates to several thousand correspondents.
 	sendBuffer = 4 << 20
 )
 
-// Sender holds the sockets. They belong to the network namespace of the thread
-// that called Open. Its methods may be called from any goroutine and never
-// wait for the network.
+// Sender holds the sockets. They belong to the network namespace of the thread that called
+// Open. Its methods may be called from any goroutine and never block.
 type Sender struct {
-	raw    int // IPPROTO_RAW: whole packets, routed by the kernel
-	packet int // AF_PACKET: whole packets, given to a device
+	raw    int // IPPROTO_RAW: whole packets that the kernel routes
+	packet int // AF_PACKET: whole packets for a given device
 }
 
 // Open makes the sockets. It needs CAP_NET_RAW.
@@ -51,7 +49,7 @@ func Open() (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open raw IPv6 socket: %w", err)
 	}
-	// Protocol 0: this socket receives nothing.
+	// Protocol 0: the socket receives nothing.
 	packet, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		unix.Close(raw)
@@ -73,7 +71,7 @@ func (s *Sender) tune() error {
 		// Best effort: without CAP_NET_ADMIN the default buffer stays.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer)
 	}
-	// Nothing is read from the raw socket, hence it takes no receive memory.
+	// Nothing reads the raw socket, so it must not queue packets.
 	if err := unix.Shutdown(s.raw, unix.SHUT_RD); err != nil && !errors.Is(err, unix.ENOTCONN) {
 		return fmt.Errorf("shut raw socket for reading: %w", err)
 	}
@@ -85,9 +83,9 @@ func (s *Sender) Close() error {
 	return errors.Join(unix.Close(s.raw), unix.Close(s.packet))
 }
 
-// Send sends a whole IPv6 packet out of a link, to that link's own router even
-// if another link has a better default route. The kernel resolves the
-// neighbour and holds the packet meanwhile.
+// Send sends a whole IPv6 packet out of a link, to that link's own router even if another
+// link has a better default route. The kernel resolves the neighbor and queues the packet
+// meanwhile.
 func (s *Sender) Send(link roam.LinkID, packet []byte) error {
 	dst, err := destination(packet)
 	if err != nil {
@@ -96,8 +94,8 @@ func (s *Sender) Send(link roam.LinkID, packet []byte) error {
 	if link <= 0 {
 		return fmt.Errorf("send to %s: no link named", net.IP(dst[:]))
 	}
-	// An interface in IPV6_PKTINFO with no source address makes the route
-	// look-up strict: only routes of that interface count.
+	// An interface in IPV6_PKTINFO with no source address makes the route look-up strict:
+	// it uses only routes of that interface.
 	var info [unix.SizeofInet6Pktinfo]byte
 	binary.NativeEndian.PutUint32(info[16:], uint32(link))
 	oob := controlMessage(unix.IPPROTO_IPV6, unix.IPV6_PKTINFO, info[:])
@@ -108,9 +106,9 @@ func (s *Sender) Send(link roam.LinkID, packet []byte) error {
 	return nil
 }
 
-// Inject hands a whole IPv6 packet to our own stack, as if it had arrived on
-// the device whose hardware address is mac: it is sent on peer, the other end
-// of that device. Source and destination must be session addresses.
+// Inject hands a whole IPv6 packet to the local stack, as if it had arrived on the device
+// whose hardware address is mac: it sends the packet on peer, the other end of that device.
+// Source and destination must be session addresses.
 func (s *Sender) Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error {
 	if err := s.deliver(peer, mac, packet, nil); err != nil {
 		return fmt.Errorf("inject into own stack: %w", err)
@@ -118,9 +116,8 @@ func (s *Sender) Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) e
 	return nil
 }
 
-// Resend sends a whole IPv6 packet out of the session device, through the data
-// plane on its egress, as if the local stack had sent it. The hardware address
-// is the device's own one.
+// Resend sends a whole IPv6 packet out of the session device, through the data plane on its
+// egress, as if the local stack had sent it. mac is the device's own hardware address.
 func (s *Sender) Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error {
 	if err := s.deliver(device, mac, packet, nil); err != nil {
 		return fmt.Errorf("resend through data plane: %w", err)
@@ -137,9 +134,8 @@ func (s *Sender) ResendMarked(device roam.LinkID, mac net.HardwareAddr, packet [
 	return nil
 }
 
-// SendTo sends a whole IPv6 packet out of a link to the neighbour with that
-// hardware address, past routing and neighbour discovery. A multicast address
-// is a neighbour too.
+// SendTo sends a whole IPv6 packet out of a link to the neighbor with that hardware
+// address, without routing and neighbor discovery. mac may be a multicast address.
 func (s *Sender) SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error {
 	if err := s.deliver(link, mac, packet, nil); err != nil {
 		return fmt.Errorf("send to neighbour %s: %w", mac, err)
@@ -188,7 +184,7 @@ func controlMessage(level, kind int, data []byte) []byte {
 	return b
 }
 
-// sorted marks the errors that mean a full queue, or no route.
+// sorted wraps the errors that mean a full queue or a missing route in this package's own.
 func sorted(err error) error {
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOBUFS):

@@ -71,9 +71,9 @@ func containing(list [][]byte, payload string) (n int) {
 	return n
 }
 
-// Two uplinks; the default route of A is better. What is sent on B leaves by
-// B, from an address still in duplicate detection, with the router's neighbour
-// unresolved, and nothing is lost meanwhile.
+// Two uplinks; the default route of A is better. Packets sent on B leave by B, from an
+// address still in duplicate detection, with the router's neighbor entry unresolved, and
+// none is lost meanwhile.
 func TestSendLeavesByTheNamedLink(t *testing.T) {
 	host := nettest.New(t)
 	routers := map[string]*nettest.NS{}
@@ -87,7 +87,8 @@ func TestSendLeavesByTheNamedLink(t *testing.T) {
 		routers[up], heard[up] = r, frames(t, r, "lan")
 	}
 	// A neighbour needs a usable link-local address to ask from.
-	testutil.Eventually(t, soon, func() bool { return host.Run("ip", "-6", "addr", "show", "tentative") == "" }, "addresses usable")
+	testutil.Eventually(t, soon, func() bool { return host.Run("ip", "-6", "addr", "show", "tentative") == "" },
+		"addresses usable")
 	s := openIn(t, host)
 	dst := net.ParseIP("2001:db8:ffff::9")
 	const burst = 50
@@ -156,8 +157,8 @@ func TestInjectAndResend(t *testing.T) {
 	in := whole(other, own, "for our stack")
 	in[6] = 253 // a protocol for experiments (RFC 3692)
 	b := make([]byte, 100)
-	// Again until it is there: the kernel takes an address for its own only
-	// when it has noticed that the link came up.
+	// Repeat until it arrives: the kernel uses an address only after it has noticed that
+	// the link came up.
 	testutil.Eventually(t, soon, func() bool {
 		if err := s.Inject(peer, mac, in); err != nil {
 			t.Fatal(err)
@@ -170,7 +171,8 @@ func TestInjectAndResend(t *testing.T) {
 	if err := s.Resend(device, mac, whole(own, other, "for the plane")); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 }, "far end saw what was retransmitted")
+	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 },
+		"far end saw what was retransmitted")
 }
 
 func hardware(t *testing.T, n *nettest.NS, link string) net.HardwareAddr {

@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Message is an ICMPv6 message as the stack has put it together, with its
-// checksum verified.
+// Message is an ICMPv6 message that the stack has reassembled, with a verified checksum.
 type Message struct {
 	Src, Dst netip.Addr
 	Body     []byte // from the ICMPv6 type on
 }
 
-// Updates hears the Locator Updates that come in fragments: the data plane
-// hands whole ones over itself and lets only fragments through to the stack,
-// each of them authentic by its nonce.
+// Updates receives the Locator Updates that arrive in fragments. The data plane hands whole
+// ones to the daemon, and passes only fragments to the stack, each authenticated by its
+// nonce.
 type Updates struct {
 	file *os.File
 	conn interface {
@@ -57,7 +56,7 @@ func OpenUpdates() (*Updates, error) {
 	return &Updates{file: f, conn: conn}, nil
 }
 
-// Close ends Run.
+// Close makes Run return.
 func (u *Updates) Close() error { return u.file.Close() }
 
 // Run calls take with each message until ctx is done or the socket is closed.

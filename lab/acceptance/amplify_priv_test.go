@@ -44,8 +44,8 @@ func (m *amplified) add(came, sent tally) {
 	m.worstLen = max(m.worstLen, float64(came.bytes)/float64(sent.bytes))
 }
 
-// TestAmplifySpoofed sends first packets under the identifier of a known
-// correspondent from thousands of addresses whose owners never asked for anything.
+// TestAmplifySpoofed sends first packets under the identifier of a known correspondent from
+// thousands of addresses of uninvolved hosts.
 func TestAmplifySpoofed(t *testing.T) {
 	w := newWorld(t, "spoofed", 0, place{"b", 1, true}, place{"a", 1, false})
 	w.newHost("a", settings{accept: "known", hosts: w.hostsFile("b")}).start()
@@ -74,9 +74,11 @@ func TestAmplifySpoofed(t *testing.T) {
 				m.add(came, sent)
 			}
 		}
-		t.Logf("%s: %d victims: %d packets, %d bytes sent, %d and %d came: %.1f and %.1f times; one victim at worst %.1f and %.1f times",
+		t.Logf("%s: %d victims: %d packets, %d bytes sent, %d and %d came: %.1f and %.1f times; one victim at worst %.1f "+
+			"and %.1f times",
 			kind, m.victims, m.sent.packets, m.sent.bytes, m.came.packets, m.came.bytes,
-			float64(m.came.packets)/float64(m.sent.packets), float64(m.came.bytes)/float64(m.sent.bytes), m.worstPackets, m.worstLen)
+			float64(m.came.packets)/float64(m.sent.packets), float64(m.came.bytes)/float64(m.sent.bytes),
+			m.worstPackets, m.worstLen)
 		if m.beyond > 0 {
 			t.Errorf("%s: %d of %d victims had more than 3 times what came from them", kind, m.beyond, m.victims)
 		}
@@ -164,7 +166,8 @@ func TestAmplifyUpdates(t *testing.T) {
 		site = max(site, rateOf(at, time.Second))
 	}
 	host := rateOf(all.at, time.Second)
-	t.Logf("%d packets of %d bytes to %d addresses that updates named, the largest of %d; most in a second: %d of a session, %d to a site, %d in all",
+	t.Logf("%d packets of %d bytes to %d addresses that updates named, the largest of %d; most in a second: %d of a "+
+		"session, %d to a site, %d in all",
 		all.packets, all.bytes, l.count*foreignEach, all.largest, sessions, site, host)
 	if beyond > 0 {
 		t.Errorf("%d addresses had more than one probe of %d bytes", beyond, probeBytes)

@@ -54,7 +54,8 @@ func byName(t *testing.T, w *world) {
 	w.must("mn", "ping", "-6", "-c", "3", "-i", "0.2", "-W", "3", "cn")
 	for i, opt := range []workload.IperfOptions{
 		{Name: "TCP up", Mbps: 20}, {Name: "TCP down", Mbps: 20, Reverse: true},
-		{Name: "UDP up", UDP: true, Mbps: 5, Length: 1000}, {Name: "UDP down", UDP: true, Mbps: 5, Length: 1000, Reverse: true},
+		{Name: "UDP up", UDP: true, Mbps: 5, Length: 1000},
+		{Name: "UDP down", UDP: true, Mbps: 5, Length: 1000, Reverse: true},
 	} {
 		opt.Port, opt.Seconds = 5200+i, 1
 		w.iperf(t, ctx, opt, 100_000)

@@ -95,7 +95,7 @@ func (s *stage) receive() {
 			continue // neighbour discovery of the device
 		}
 		if answer := s.take(p, n); answer != nil {
-			_, _ = s.file.Write(answer) // a lost answer is asked for again
+			_, _ = s.file.Write(answer) // the peer retransmits after a lost answer
 		}
 	}
 }
@@ -227,8 +227,8 @@ func (s *stage) start(rate float64, next func(i int) []byte) (stop func() int) {
 	return sync.OnceValue(func() int { cancel(); return <-sent })
 }
 
-// paced calls f at a rate, n times or, if n is 0, until ctx ends. What falls due
-// while this thread does not run is no burst of more than 20 ms.
+// paced calls f at a rate, n times or, if n is 0, until ctx ends. If this thread does not
+// run for a while, it makes up for at most 20 ms.
 func paced(ctx context.Context, rate float64, n int, f func(i int) error) (done int, err error) {
 	const step = time.Millisecond
 	tick := time.NewTicker(step)
@@ -283,7 +283,8 @@ func first(kind string, src, dst roam.ILV, nonce ilnpwire.Nonce) []byte {
 	case "ping":
 		b, err = ilnpwire.BuildEcho(src, dst, nonce, true, 7, 1, make([]byte, 16))
 	case "update":
-		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(src.L64, 10, 600)}}
+		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement,
+			Locators: []ilnpwire.LocatorEntry{entry(src.L64, 10, 600)}}
 		b, err = ilnpwire.BuildUpdate(src, dst, nonce, lu)
 	case "udp":
 		transport(ip6.UDP, append(binary.BigEndian.AppendUint16(ports, 8+5), 0, 0, 's', 'p', 'o', 'o', 'f'))
@@ -320,7 +321,7 @@ func (l leaks) count() (n int) {
 	return n + strings.Count(l.heard.text(), marker)
 }
 
-// ledger starts an echo server that keeps what it hears.
+// ledger starts an echo server that records its datagrams.
 func (w *world) ledger(t testing.TB, name string, port int) *said {
 	t.Helper()
 	s := &said{}
@@ -329,7 +330,7 @@ func (w *world) ledger(t testing.TB, name string, port int) *said {
 	return s
 }
 
-// stream is a connection that says a numbered word every 20 ms and hears it back.
+// stream is a connection that sends a numbered word every 20 ms and receives its echo.
 type stream struct {
 	*client
 	sent atomic.Int64
@@ -356,7 +357,7 @@ func (w *world) stream(t testing.TB, from, network, to string, port int) *stream
 	return s
 }
 
-// words are those that came back, in their order.
+// words returns the echoed words in order.
 func (s *stream) words() []string {
 	all := strings.Split(s.out.text(), "\n")
 	return all[1 : len(all)-1] // behind the outcome, before what has no end yet

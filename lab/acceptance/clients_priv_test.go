@@ -66,7 +66,7 @@ func (s *said) clear() {
 	s.b.WriteString(first + "\n")
 }
 
-// client is a connection that says what it is told to say.
+// client is a connection that sends the lines it gets.
 type client struct {
 	in  io.WriteCloser
 	out said
@@ -82,7 +82,8 @@ func (w *world) talk(t testing.TB, from, network, to string, port int) *client {
 	}
 	c := &client{}
 	c.in = w.agent(t, from, &c.out, "talk", network, target)
-	testutil.Eventually(t, patience, func() bool { return strings.Contains(c.out.text(), "\n") }, "outcome of the connection to "+target)
+	testutil.Eventually(t, patience, func() bool { return strings.Contains(c.out.text(), "\n") },
+		"outcome of the connection to "+target)
 	first, _, _ := strings.Cut(c.out.text(), "\n")
 	if f := strings.Fields(first); len(f) == 5 && f[0] == "connected" {
 		c.ms, _ = strconv.Atoi(f[3])
@@ -129,7 +130,8 @@ func listens(t testing.TB, w *world, name string, port int) {
 func (w *world) serve(t testing.TB, name string, port int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(w.top.Context())
-	c := w.hosts[name].AppCommand(ctx, "python3", "-m", "http.server", "--bind", "::", "--directory", w.scratch("www"), strconv.Itoa(port))
+	c := w.hosts[name].AppCommand(ctx, "python3", "-m", "http.server", "--bind", "::", "--directory",
+		w.scratch("www"), strconv.Itoa(port))
 	if err := c.Start(); err != nil {
 		cancel()
 		t.Fatal(err)

@@ -56,8 +56,8 @@ func TestNothingTwice(t *testing.T) {
 
 const sentToCN = 100 // 50 in a second
 
-// datagrams sends numbered datagrams from mn to cn, and counts those that an application
-// there gets, and gets more than once.
+// datagrams sends numbered datagrams from mn to cn, and counts those that the application
+// there receives, and receives more than once.
 func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, twice int) {
 	t.Helper()
 	const port = 7009
@@ -100,7 +100,8 @@ func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, t
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for i := range uint32(sentToCN) {
-		if _, err := out.Write(binary.BigEndian.AppendUint32(nil, i)); err != nil && !strings.Contains(err.Error(), "refused") {
+		if _, err := out.Write(binary.BigEndian.AppendUint32(nil, i)); err != nil &&
+			!strings.Contains(err.Error(), "refused") {
 			t.Fatal(err)
 		}
 		<-tick.C

@@ -35,7 +35,7 @@ func (c *course) say(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
-// attack does one thing that somebody on no listed link can do.
+// attack does one thing that an off-path attacker can do.
 func (c *course) attack() {
 	a := roam.ILVFromAddr(c.w.wire("a", 1))
 	switch c.random.IntN(5) {
@@ -62,7 +62,8 @@ func (c *course) attack() {
 				at = l64(c.w, "b", 1+c.random.IntN(2))
 			}
 			c.nonces++
-			return first(kinds[c.random.IntN(len(kinds))], roam.ILV{L64: at, NID: c.w.nid("b")}, a, nonceOf(c.nonces/(1+c.random.IntN(3))))
+			return first(kinds[c.random.IntN(len(kinds))], roam.ILV{L64: at, NID: c.w.nid("b")}, a,
+				nonceOf(c.nonces/(1+c.random.IntN(3))))
 		})
 	case 4:
 		// A correspondent of the script's own that answers, with few locators or many.

@@ -22,10 +22,9 @@ func (s *stream) aborted(t *testing.T, what string) {
 	}
 }
 
-// TestDestroyedByRecord has a newcomer under an identifier that nobody knows, and then a
-// record which says that the identifier is another node's, elsewhere: what is connected
-// to the newcomer ends, at both ends of each connection, and the node of the
-// record gets none of it.
+// TestDestroyedByRecord starts a newcomer under an unknown identifier, and then adds a
+// record that gives the identifier to another node, elsewhere. Connections of the newcomer
+// end at both ends, and the node of the record gets none of their data.
 func TestDestroyedByRecord(t *testing.T) {
 	w := newWorld(t, "destroyed", 5*time.Millisecond, place{"b", 1, true}, place{"a", 1, false}, place{"x", 1, false})
 	a := w.newHost("a", settings{accept: "any", hosts: "# nobody\n"}).start()
@@ -36,7 +35,8 @@ func TestDestroyedByRecord(t *testing.T) {
 	w.must("x", "ping", "-6", "-c", "2", "-i", "0.2", "-W", "2", "a")
 	a.reaches("b", "established") // so the newcomer is, for now
 	toB := leaks{heard: atB, taps: []*wiretap{w.tap(t, w.r0, "b1")}}
-	tcp, udp := w.stream(t, "a", "tcp6", w.session("b").String(), claimPort), w.stream(t, "a", "udp6", w.session("b").String(), claimPort)
+	tcp, udp := w.stream(t, "a", "tcp6", w.session("b").String(), claimPort),
+		w.stream(t, "a", "udp6", w.session("b").String(), claimPort)
 	from := w.talk(t, "x", "tcp6", "a", claimPort)
 	from.echoed(t, "from the newcomer")
 
@@ -53,15 +53,16 @@ func TestDestroyedByRecord(t *testing.T) {
 		t.Errorf("%d packets and words for the newcomer went to the node of the record", n)
 	}
 	heard := atA.text()
-	_, _ = fmt.Fprintln(from.in, "once more") // the connection has ended, or goes nowhere
-	if testutil.Wait(time.Second, func() bool { return from.heard("once more") }) || strings.Contains(strings.TrimPrefix(atA.text(), heard), "once more") {
+	_, _ = fmt.Fprintln(from.in, "once more") // the connection has ended, or leads nowhere
+	if testutil.Wait(time.Second, func() bool { return from.heard("once more") }) ||
+		strings.Contains(strings.TrimPrefix(atA.text(), heard), "once more") {
 		t.Errorf("a connection that the newcomer made goes on: %q", from.out.text())
 	}
 }
 
-// TestDestroyedByTakeover has another node come where the record has the identifier,
-// while the session is elsewhere and its node away: it gets the name, which on a link
-// that a record lists nobody can keep from it, but nothing of what was connected.
+// TestDestroyedByTakeover lets another node appear where the record has the identifier,
+// while the session is elsewhere and its node away. The node gets the name, since the
+// record lists its link, but no data of the existing connections.
 func TestDestroyedByTakeover(t *testing.T) {
 	w := newWorld(t, "listed", 5*time.Millisecond, place{"b", 2, true}, place{"a", 1, false}, place{"x", 2, false})
 	w.cable("b", "net2", false)

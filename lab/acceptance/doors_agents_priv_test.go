@@ -58,7 +58,8 @@ func advertiseMain(args []string) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, 255); err != nil {
 		return err
 	}
-	b := []byte{134, 0, 0, 0, 64, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, byte(prefix.Bits()), 0xc0, 0, 0, 7, 8, 0, 0, 7, 8, 0, 0, 0, 0}
+	b := []byte{134, 0, 0, 0, 64, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, byte(prefix.Bits()), 0xc0, 0, 0, 7,
+		8, 0, 0, 7, 8, 0, 0, 0, 0}
 	to := &unix.SockaddrInet6{Addr: netip.MustParseAddr("ff02::1").As16(), ZoneId: uint32(link.Index)}
 	return unix.Sendto(fd, append(b, prefix.Addr().AsSlice()...), 0, to)
 }
@@ -70,10 +71,9 @@ var nearMAC = [6]byte{2, 0, 0, 0, 0, 1}
 // numbered in the order in which they appear.
 const linkBurst = 4
 
-// vethsMain makes so many pairs of links, and all the time sends datagrams from
-// other nodes' session addresses into those that there are and those that come
-// next, to a socket on a session address of this host. It prints how many links
-// were sent to, and what the socket got.
+// vethsMain makes pairs of links, and meanwhile sends datagrams from other nodes' session
+// addresses into the existing and the new ones, to a socket on a session address of this
+// host. It prints the number of links used, and the data that the socket received.
 func vethsMain(args []string) error {
 	if len(args) < 3 {
 		return errors.New("want a number of links, an address with port, and sources")
@@ -113,7 +113,8 @@ func vethsMain(args []string) error {
 	}
 	var lines strings.Builder
 	for i := first; i < first+count; i++ {
-		fmt.Fprintf(&lines, "link add g%d address %v type veth peer name g%dx\nlink set g%dx up\nlink set g%d up\n", i, net.HardwareAddr(nearMAC[:]), i, i, i)
+		fmt.Fprintf(&lines, "link add g%d address %v type veth peer name g%dx\nlink set g%dx up\nlink set g%d up\n", i,
+			net.HardwareAddr(nearMAC[:]), i, i, i)
 	}
 	batch := exec.Command("ip", "-batch", "-")
 	batch.Stdin = strings.NewReader(lines.String())
@@ -123,7 +124,7 @@ func vethsMain(args []string) error {
 	if err = errors.Join(err, <-made); err != nil {
 		return err
 	}
-	testutil.Wait(time.Second, func() bool { return delivered.Load() > 0 }) // what is still queued
+	testutil.Wait(time.Second, func() bool { return delivered.Load() > 0 }) // datagrams still in queues
 	fmt.Printf("links %d packets %d delivered %d\n", links, packets, delivered.Load())
 	return server.Close()
 }

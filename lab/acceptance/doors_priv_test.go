@@ -57,7 +57,8 @@ func TestSessionAddressesAreTheHostsOwn(t *testing.T) {
 	w.sub("a tunnel between hosts carries what they forward", func(t *testing.T) { d.tunnelled(t) })
 	w.sub("links that appear under traffic", func(t *testing.T) {
 		symbols, err := os.ReadFile("/proc/kallsyms")
-		testutil.NeedKernel(t, "programs on the hooks of netfilter", err == nil && strings.Contains(string(symbols), " bpf_nf_link_attach\n"))
+		testutil.NeedKernel(t, "programs on the hooks of netfilter", err == nil &&
+			strings.Contains(string(symbols), " bpf_nf_link_attach\n"))
 		n := manyLinks
 		if testing.Short() {
 			n = fewLinks
@@ -115,9 +116,11 @@ func (d *doors) contain(t *testing.T) {
 // tunnelled joins the two hosts by a tunnel whose ends are session addresses: what
 // it carries is the hosts' own, also where the container has sent it.
 func (d *doors) tunnelled(t *testing.T) {
-	for name, l := range map[string]struct{ peer, addr string }{"cn": {"mn", "fd00:c::1/64"}, "mn": {"cn", "fd00:c::2/64"}} {
+	for name, l := range map[string]struct{ peer, addr string }{"cn": {"mn", "fd00:c::1/64"},
+		"mn": {"cn", "fd00:c::2/64"}} {
 		for _, line := range []string{
-			"link add vx0 type vxlan id 7 dstport 4789 local " + d.w.session(name).String() + " remote " + d.w.session(l.peer).String(),
+			"link add vx0 type vxlan id 7 dstport 4789 local " + d.w.session(name).String() + " remote " +
+				d.w.session(l.peer).String(),
 			"link set vx0 mtu 1280 up", "-6 addr add " + l.addr + " dev vx0 nodad",
 		} {
 			d.w.must(name, append([]string{"ip"}, strings.Fields(line)...)...)
@@ -137,12 +140,13 @@ func (d *doors) sink(name string) *said {
 	d.w.t.Helper()
 	out := &said{}
 	d.w.agent(d.w.top, name, out, "sink", netip.AddrPortFrom(d.w.session(name), doorPort).String())
-	testutil.Eventually(d.w.t, patience, func() bool { return strings.HasPrefix(out.text(), "ready\n") }, "a server on "+name)
+	testutil.Eventually(d.w.t, patience, func() bool { return strings.HasPrefix(out.text(), "ready\n") }, "a server on "+
+		name)
 	return out
 }
 
-// send has the container send a datagram between session addresses, and then waits
-// until the host has taken an ordinary one that followed it.
+// send makes the container send a datagram between session addresses, and then waits until
+// the host has received an ordinary one that followed it.
 func (d *doors) send(t *testing.T, from, to, text string) {
 	t.Helper()
 	b, err := sessionDatagram(d.w.session(from), netip.AddrPortFrom(d.w.session(to), doorPort), text)
@@ -202,8 +206,8 @@ func (d *doors) veths(t *testing.T, n int) (links, delivered int) {
 	return links, delivered
 }
 
-// advertised has mn's router advertise the session prefix, and somebody add routes
-// and rules as wg-quick does, while sessions run.
+// advertised makes mn's router advertise the session prefix, and adds routes and rules as
+// wg-quick does, while sessions run.
 func (d *doors) advertised(t *testing.T) {
 	began := time.Now()
 	u := d.w.udp(t, "mn", "cn", "cn", 7310, 200)
@@ -215,7 +219,8 @@ func (d *doors) advertised(t *testing.T) {
 	testutil.Eventually(t, patience, func() bool {
 		return strings.Contains(d.w.must("mn", "ip", "-6", "route", "show", "dev", "net1"), session)
 	}, "mn takes the prefix from the router")
-	d.w.must("mn", "ip", "-6", "route", "add", d.w.session("cn").String()+"/128", "via", ll[2], "dev", "net1", "metric", "1")
+	d.w.must("mn", "ip", "-6", "route", "add", d.w.session("cn").String()+"/128", "via", ll[2],
+		"dev", "net1", "metric", "1")
 	d.w.must("mn", "ip", "-6", "route", "add", "default", "via", ll[2], "dev", "net1", "table", "51820")
 	d.w.must("mn", "ip", "-6", "rule", "add", "not", "fwmark", "51820", "table", "51820")
 	d.w.must("mn", "ip", "-6", "rule", "add", "table", "main", "suppress_prefixlength", "0")
@@ -247,6 +252,7 @@ func (d *doors) deleted(t *testing.T) {
 			return err == nil
 		}, "sessions go on without "+device)
 		tcp.say(t, "after "+device)
-		testutil.Eventually(t, patience, func() bool { return tcp.heard("after " + device) }, "the connection goes on without "+device)
+		testutil.Eventually(t, patience, func() bool { return tcp.heard("after " + device) },
+			"the connection goes on without "+device)
 	}
 }

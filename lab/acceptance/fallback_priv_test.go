@@ -18,7 +18,8 @@ import (
 func TestFallback(t *testing.T) {
 	needs(t, "nft")
 	w := newWorld(t, "fallback", 2*time.Millisecond,
-		place{"mn", 1, true}, place{"plain", 1, false}, place{"mute", 1, false}, place{"strict", 1, false}, place{"open", 1, false},
+		place{"mn", 1, true}, place{"plain", 1, false}, place{"mute", 1, false}, place{"strict", 1, false},
+		place{"open", 1, false},
 		place{"plainudp", 1, false}, place{"muteudp", 1, false})
 	mn := w.newHost("mn", settings{}).start()
 	for _, name := range []string{"plain", "mute", "plainudp", "muteudp"} {
@@ -135,13 +136,17 @@ func strict(t *testing.T, w *world, mn *host) {
 	if exitStatus(err) != 1 || line == nil {
 		t.Fatalf("doctor names no line to run there: %s", out)
 	}
-	if out, _, _ := mn.command("doctor"); !strings.Contains(out, "session with strict is plain IPv6 and does not move: no ILNP there") {
+	if out, _, _ := mn.command("doctor"); !strings.Contains(out,
+		"session with strict is plain IPv6 and does not move: no ILNP there") {
 		t.Errorf("doctor says nothing of a session that fell back: %s", out)
 	}
-	if log, err := os.ReadFile(mn.Log); err != nil || !strings.Contains(string(log), "peer=strict reason=\"no ILNP there\"") || !strings.Contains(string(log), "run_there=\"roam add '"+line[1]+"'\"") {
+	if log, err := os.ReadFile(mn.Log); err != nil ||
+		!strings.Contains(string(log), "peer=strict reason=\"no ILNP there\"") ||
+		!strings.Contains(string(log), "run_there=\"roam add '"+line[1]+"'\"") {
 		t.Errorf("the log does not have the line (%v)", err)
 	}
-	if out, _, _ := n.command("doctor"); !strings.Contains(out, "a node that nobody knows here wants a session: 1000:0000:0000:00a0 at 2001:db8:a001:0:1000::a0") {
+	if out, _, _ := n.command("doctor"); !strings.Contains(out, "a node that nobody knows here wants a session: "+
+		"1000:0000:0000:00a0 at 2001:db8:a001:0:1000::a0") {
 		t.Errorf("doctor says nothing of newcomers that were refused: %s", out)
 	}
 	n.roam("add", line[1])
@@ -156,7 +161,7 @@ func unknown(t *testing.T, w *world) {
 	for _, network := range []string{"tcp6", "udp6"} {
 		c := w.talk(t, "mn", network, "fd69:6c6e:7000:2627:1000::dead", 7007)
 		if network == "udp6" {
-			continue // it is connected by itself; what is sent is lost
+			continue // a UDP socket connects without a packet; its datagrams are lost
 		}
 		out := c.out.text()
 		if c.connected() || !strings.Contains(out, "no route to host") && !strings.Contains(out, "unreachable") {

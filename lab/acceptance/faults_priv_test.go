@@ -19,8 +19,8 @@ import (
 	"roam/lab/node"
 )
 
-// TestFaults makes the mistakes of administrators: each is told with its place
-// and a way out, and a daemon that runs is not disturbed.
+// TestFaults makes the mistakes of administrators: each yields a message with its place and
+// a remedy, and does not disturb a running daemon.
 func TestFaults(t *testing.T) {
 	w := newWorld(t, "faults", 0, place{"mn", 1, true})
 	mn := w.newHost("mn", settings{})
@@ -102,7 +102,7 @@ func namesAfterKill(t *testing.T, w *world, n *host) {
 		}
 		took := time.Since(began)
 		t.Logf("%s: two names took %v", when, took)
-		if took > 2*time.Second { // a server that is waited for takes five
+		if took > 2*time.Second { // waiting for a server takes five
 			t.Errorf("%s: two names took %v", when, took)
 		}
 	}
@@ -205,7 +205,8 @@ func faultyReload(t *testing.T, n *host) {
 func untouched(t *testing.T, n *host, before node.Status) {
 	t.Helper()
 	after := n.status()
-	if after.PID != before.PID || after.Mode != before.Mode || after.State != before.State || !slices.Equal(n.active(), []string{"net1"}) {
+	if after.PID != before.PID || after.Mode != before.Mode || after.State != before.State ||
+		!slices.Equal(n.active(), []string{"net1"}) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 }
@@ -230,7 +231,8 @@ func faultyHosts(t *testing.T, n *host) {
 			t.Fatal(err)
 		}
 		_, diag, err := n.command("config", "reload")
-		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.Hosts(), line)) || !strings.Contains(diag, c.word) {
+		if exitStatus(err) != 1 || !strings.Contains(diag, fmt.Sprintf("%s:%d", n.Hosts(), line)) ||
+			!strings.Contains(diag, c.word) {
 			t.Errorf("reload with %q: status %d: %s", c.line, exitStatus(err), diag)
 		}
 	}
@@ -264,7 +266,8 @@ func tooManyHosts(t *testing.T, n *host) {
 func notRoot(t *testing.T, w *world, n *host) {
 	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"}
 	for _, argv := range [][]string{
-		{binaries.Roamd, "--config", n.Config}, {binaries.Roam, "--config", n.Config, "up"}, {binaries.Roam, "--config", n.Config, "down"},
+		{binaries.Roamd, "--config", n.Config}, {binaries.Roam, "--config", n.Config, "up"},
+		{binaries.Roam, "--config", n.Config, "down"},
 	} {
 		out, err := w.run(n.name, append(slices.Clone(nobody), argv...)...)
 		if exitStatus(err) != 1 || !strings.Contains(out, "root") {
@@ -292,7 +295,8 @@ print("ready", flush=True); signal.pause()`
 	testutil.Eventually(t, patience, func() bool { return strings.Contains(out.text(), "ready") }, "another resolver")
 	n.start()
 	s := n.status()
-	if s.State != "degraded" || len(s.Warnings) == 0 || !strings.Contains(strings.Join(s.Warnings, " "), node.Resolver.String()+":53") {
+	if s.State != "degraded" || len(s.Warnings) == 0 ||
+		!strings.Contains(strings.Join(s.Warnings, " "), node.Resolver.String()+":53") {
 		t.Errorf("status %+v", s)
 	}
 	t.Logf("warnings: %q", s.Warnings)

@@ -17,23 +17,22 @@ import (
 	"roam/wire/ip6"
 )
 
-// forgery is a world with a live session under load, somebody on its path who
-// reads the nonces, and packets that pretend to be of the mobile host.
+// forgery is a world with a live session under load, an on-path attacker who reads the
+// nonces, and packets with the mobile host's addresses.
 type forgery struct {
 	w       *world
 	mn, cn  *host
 	tap     *wiretap
 	inject  *injector
-	mnNonce ilnpwire.Nonce // that of mn towards cn
+	mnNonce ilnpwire.Nonce // mn's nonce towards cn
 	mnWire  [2]roam.ILV    // on both links
 	cnWire  roam.ILV
 	udp     *workload.UDP
 	began   time.Time
 }
 
-// TestForgery sends what nobody should send to a host with a live session:
-// each packet is refused with a counter, or repaired, and the session loses
-// nothing.
+// TestForgery sends forbidden packets to a host with a live session: the host refuses each
+// with a counter, or repairs the damage, and the session loses nothing.
 func TestForgery(t *testing.T) {
 	w := newWorld(t, "forgery", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	f := &forgery{w: w, mn: w.newHost("mn", settings{}).start(), cn: w.newHost("cn", settings{}).start()}
@@ -69,7 +68,8 @@ func TestForgery(t *testing.T) {
 // wide lets packets of 4000 bytes pass everywhere: no Locator Update is
 // fragmented.
 func (f *forgery) wide() {
-	for _, at := range [][2]string{{"r0", "core"}, {"r1", "core"}, {"r1", "cn1"}, {"cn", "net1"}, {"r0", "mn1"}, {"r0", "mn2"}, {"mn", "net1"}, {"mn", "net2"}} {
+	for _, at := range [][2]string{{"r0", "core"}, {"r1", "core"}, {"r1", "cn1"}, {"cn", "net1"}, {"r0", "mn1"},
+		{"r0", "mn2"}, {"mn", "net1"}, {"mn", "net2"}} {
 		f.w.must(at[0], "ip", "link", "set", at[1], "mtu", "4000")
 	}
 }
@@ -82,7 +82,8 @@ func entry(l roam.L64, preference uint16, lifetime uint32) ilnpwire.LocatorEntry
 // update makes a Locator Update from mn's second link.
 func (f *forgery) update(nonce ilnpwire.Nonce, entries ...ilnpwire.LocatorEntry) []byte {
 	f.w.t.Helper()
-	b, err := ilnpwire.BuildUpdate(f.mnWire[1], f.cnWire, nonce, ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: entries})
+	b, err := ilnpwire.BuildUpdate(f.mnWire[1], f.cnWire, nonce,
+		ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: entries})
 	if err != nil {
 		f.w.t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func (f *forgery) raw(src, dst roam.ILV, next uint8, payload []byte) []byte {
 	}
 	b = append(b, payload...)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(payload)))
-	_ = ip6.FinishL4(b) // of what is malformed there is none
+	_ = ip6.FinishL4(b) // malformed packets have none
 	return b
 }
 
@@ -148,7 +149,7 @@ func (f *forgery) counted(t *testing.T, n *host, what, counter string, send func
 	}
 }
 
-// refused holds what has no right to be heard.
+// refused sends packets that the host must refuse.
 func (f *forgery) refused(t *testing.T) {
 	wrong, _ := ilnpwire.NewNonce([]byte{1, 2, 3, 4})
 	good := f.update(f.mnNonce, entry(f.mnWire[1].L64, 10, 600))
@@ -179,13 +180,16 @@ func (f *forgery) refused(t *testing.T) {
 		{"an option longer than its header", "drop_malformed", with([]byte{17, 0, ilnpwire.OptionNonce, 200, 1, 2, 3, 4})},
 		{"a header longer than its packet", "drop_malformed", with([]byte{17, 255, ilnpwire.OptionNonce, 4, 1, 2, 3, 4})},
 		{"data from an unknown locator", "drop_unknown_locator", f.raw(strange, f.cnWire, 17, datagram())},
-		{"an echo request without nonce", "drop_icmp_no_nonce", f.raw(f.mnWire[1], f.cnWire, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0})},
+		{"an echo request without nonce", "drop_icmp_no_nonce", f.raw(f.mnWire[1], f.cnWire, ip6.ICMPv6,
+			[]byte{128, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0})},
 	} {
 		f.counted(t, f.cn, c.what, c.counter, func() { f.inject.send(c.packet) })
 	}
-	f.logged(t, "counter=drop_two_nonces ", fmt.Sprintf(" interface=net1 source=%v destination=%v protocol=17 source_port=4444 destination_port=7000",
+	f.logged(t, "counter=drop_two_nonces ",
+		fmt.Sprintf(" interface=net1 source=%v destination=%v protocol=17 source_port=4444 destination_port=7000",
+			f.mnWire[1].Addr(), f.cnWire.Addr()))
+	f.logged(t, "counter=drop_icmp_no_nonce ", fmt.Sprintf(" source=%v destination=%v protocol=58 icmp_type=128",
 		f.mnWire[1].Addr(), f.cnWire.Addr()))
-	f.logged(t, "counter=drop_icmp_no_nonce ", fmt.Sprintf(" source=%v destination=%v protocol=58 icmp_type=128", f.mnWire[1].Addr(), f.cnWire.Addr()))
 }
 
 // logged waits until cn's security log has a line with all of these words.
@@ -194,7 +198,9 @@ func (f *forgery) logged(t *testing.T, words ...string) {
 	var lines []string
 	if !testutil.Wait(patience, func() bool {
 		b, _ := os.ReadFile(f.cn.Log)
-		lines = slices.DeleteFunc(strings.Split(string(b), "\n"), func(l string) bool { return !strings.Contains(l, "security: ") })
+		lines = slices.DeleteFunc(strings.Split(string(b), "\n"), func(l string) bool {
+			return !strings.Contains(l, "security: ")
+		})
 		return slices.ContainsFunc(lines, func(l string) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(l, w) })
 		})
@@ -223,7 +229,9 @@ func (f *forgery) unfollowed(t *testing.T) {
 		{"an unknown operation", "core_refused", damaged(good, func(b []byte) []byte { b[5] = 7; return b })},
 		{"a truncated update", "core_refused", damaged(good, func(b []byte) []byte { return b[:len(b)-5] })},
 		{"a count that lies", "core_refused", damaged(good, func(b []byte) []byte { b[4] = 200; return b })},
-		{"bytes behind the last locator", "core_refused", damaged(good, func(b []byte) []byte { return append(b, 1, 2, 3, 4) })},
+		{"bytes behind the last locator", "core_refused", damaged(good, func(b []byte) []byte {
+			return append(b, 1, 2, 3, 4)
+		})},
 	} {
 		f.counted(t, f.cn, c.what, c.counter, func() { f.inject.send(c.packet) })
 	}
@@ -247,7 +255,7 @@ func (f *forgery) outside(t *testing.T) {
 	})
 }
 
-// errors pretends that mn cannot take what cn sends.
+// errors claims that mn cannot receive cn's packets.
 func (f *forgery) errors(t *testing.T) {
 	quoted := f.raw(f.cnWire, f.mnWire[1], 17, datagram())
 	for what, m := range map[string]ilnpwire.ErrorMessage{
@@ -318,13 +326,14 @@ func (f *forgery) repaired(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		packet []byte
-		older  bool // mn sees an acknowledgement that is not its own
+		older  bool // mn receives an acknowledgement of another node
 	}{
 		{"a duplicate", newest, false},
 		{"a replay", old, true},
 		{"255 locators", f.update(f.mnNonce, many...), true},
 		{"lifetime 0", f.update(f.mnNonce, entry(f.mnWire[1].L64, 10, 600), entry(f.mnWire[0].L64, 20, 0)), true},
-		{"the longest lifetime", f.update(f.mnNonce, entry(f.mnWire[1].L64, 10, 65535), entry(f.mnWire[0].L64, 30, 65535)), true},
+		{"the longest lifetime", f.update(f.mnNonce, entry(f.mnWire[1].L64, 10, 65535), entry(f.mnWire[0].L64, 30, 65535)),
+			true},
 	} {
 		was := f.tap.count(acks)
 		send := func() { f.inject.send(c.packet) }

@@ -17,7 +17,7 @@ import (
 // forgedFor is how long each half of the flood lasts.
 const forgedFor = 4 * time.Second
 
-// learned is what a host shows of its session with another that nobody else may change.
+// learned returns the facts of a host's session with another that no third node may change.
 func (h *host) learned(peer string) map[string]any {
 	h.w.t.Helper()
 	var list []map[string]any
@@ -29,7 +29,8 @@ func (h *host) learned(peer string) map[string]any {
 			continue
 		}
 		out := map[string]any{}
-		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form", "option_on", "encapsulation", "spread", "since"} {
+		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form",
+			"option_on", "encapsulation", "spread", "since"} {
 			if out[name] = s[name]; s[name] == nil {
 				h.w.t.Fatalf("the session shows no %s: %v", name, s)
 			}

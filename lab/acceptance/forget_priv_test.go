@@ -11,8 +11,8 @@ import (
 	"roam/lab/workload"
 )
 
-// How soon both ends have a session that carries data after they have lost
-// state, and for how long it must then stay the one that it is.
+// Bounds of the time after which both ends have a session that carries data, after they
+// have lost state, and of the time for which it must then stay the same.
 const (
 	settleWithin = 8 * time.Second
 	settledFor   = 5 * time.Second
@@ -31,7 +31,7 @@ func TestForget(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forget []*host
-		back   map[*host][]byte // with what its predecessor left, else with nothing
+		back   map[*host][]byte // with the state of its predecessor, else without any
 	}{
 		{"one end", []*host{cn}, nil},
 		{"the other end", []*host{mn}, nil},
@@ -64,12 +64,12 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestForgetUnderConnections takes the sessions alone from either end, as a daemon
-// does that dies before it has saved them: programs, addresses and sockets stay.
-// Connections between session addresses live on, whoever of the two sends first.
+// TestForgetUnderConnections removes the sessions alone from either end, like a daemon that
+// dies before it has saved them: programs, addresses and sockets stay. Connections between
+// session addresses survive, whichever end sends first.
 func TestForgetUnderConnections(t *testing.T) {
 	w := newWorld(t, "lost", 10*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
-	// The correspondent knows nobody: it cannot bring the session back by itself.
+	// The correspondent has no records, so it cannot restore the session by itself.
 	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{hosts: "# nobody\n"}).start()
 	down, up := w.tcp(t, "mn", "cn", "cn", 7001, true), w.tcp(t, "mn", "cn", "cn", 7002, false)
 	mn.reaches("cn", "established")
@@ -93,7 +93,8 @@ func TestForgetUnderConnections(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Logf("segments without their session: %d at mn, %d at cn", mn.counter("drop_session_lost"), cn.counter("drop_session_lost"))
+	t.Logf("segments without their session: %d at mn, %d at cn", mn.counter("drop_session_lost"),
+		cn.counter("drop_session_lost"))
 }
 
 // bare waits until the correspondent's segments come without nonce, as they do when

@@ -15,9 +15,8 @@ import (
 // burstSize is how many datagrams follow each other without a pause in a burst.
 const burstSize = 10
 
-// burstMain is a first contact: it sends numbered data to an address at once, by one
-// of several ways, and prints what became of it. What its datagrams come to
-// is judged by those who receive them.
+// burstMain is a first contact: it sends numbered data to an address at once, by one of
+// several ways, and prints the outcome. The receivers judge its datagrams.
 func burstMain(args []string) error {
 	if len(args) != 3 {
 		return errors.New("want a way, an address with port, and a word")

@@ -19,7 +19,7 @@ import (
 const (
 	holdEnv   = "ROAM_HOLD" // how many set-ups TestHold makes in all
 	holdUsual = 40
-	holdHosts = 8 // that come to one correspondent at the same time
+	holdHosts = 8 // that contact one correspondent at the same time
 	holdPort  = 7008
 )
 
@@ -87,7 +87,7 @@ func (h *holding) anew() error {
 	ctx := h.w.top.Context()
 	err := each(func(n *host) error {
 		err := n.Stop(ctx)
-		if err != nil { // a file system that is busy for a moment, with so many hosts
+		if err != nil { // the file system may be busy with so many hosts
 			h.w.t.Logf("%s: %v", n.name, err)
 			err = n.Stop(ctx)
 		}
@@ -127,7 +127,7 @@ func (s *setUp) run(w *world) {
 	}
 }
 
-// disordered begins what fault says of a burst that is whole, in another order.
+// disordered starts the message of fault about a complete burst in another order.
 const disordered = "out of order"
 
 // fault says what is wrong with it, given what came to the correspondent.
@@ -196,7 +196,7 @@ func TestHold(t *testing.T) {
 	count := fromEnv(t, holdEnv, holdUsual)
 	for i, c := range []struct {
 		name, more string
-		mobile     bool // links that emulate a delay
+		mobile     bool // its links emulate a delay
 		delay      time.Duration
 		share      int  // of the set-ups: one part in so many
 		options    bool // are dropped on the path
@@ -228,8 +228,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// run makes so many rounds of set-ups, and returns how many bursts came out of order. On a path that loses what has options, with Roam
-// or without, TCP and ping have to get through.
+// run makes so many rounds of set-ups, and returns how many bursts came out of order. On a path
+// that loses what has options, with Roam or without, TCP and ping have to get through.
 func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 	ways := []string{"udp", "tcp", "ping", "segmented"}
 	if lossy {
@@ -239,7 +239,8 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 	var held uint64
 	sink := &said{}
 	h.w.agent(t, "a", sink, "sink", netip.AddrPortFrom(netip.IPv6Unspecified(), holdPort).String())
-	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(sink.text(), "ready") }, "the server of datagrams")
+	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(sink.text(), "ready") },
+		"the server of datagrams")
 	for round := range rounds {
 		if round > 0 {
 			if err := h.anew(); err != nil {

@@ -60,14 +60,15 @@ func (h *host) write(s settings) {
 	}
 }
 
-// start starts the daemon and waits until it has an active locator. It outlives
-// a subtest, so its context is that of the world.
+// start starts the daemon and waits until it has an active locator. The daemon outlives a
+// subtest, so its context is that of the world.
 func (h *host) start() *host {
 	h.w.t.Helper()
 	if err := h.Start(h.w.top.Context()); err != nil {
 		h.w.t.Fatal(err)
 	}
-	testutil.Eventually(h.w.t, patience, func() bool { return h.Over() || len(h.active()) > 0 }, "roamd on "+h.name+" has an active locator")
+	testutil.Eventually(h.w.t, patience, func() bool { return h.Over() || len(h.active()) > 0 }, "roamd on "+h.name+
+		" has an active locator")
 	if h.Over() {
 		h.w.t.Fatalf("roamd on %s ended at once", h.name)
 	}
@@ -180,8 +181,8 @@ func (h *host) counters() map[string]uint64 {
 	return m
 }
 
-// counter returns one counter. A name that the daemon does not know fails the test,
-// as a counter that nobody counts reads like zero.
+// counter returns one counter. A name unknown to the daemon fails the test, since a counter
+// that does not exist would read as zero.
 func (h *host) counter(name string) uint64 {
 	h.w.t.Helper()
 	counts, err := h.Counts(h.w.top.Context())

@@ -47,14 +47,15 @@ func TestLife(t *testing.T) {
 		cn.signal(syscall.SIGKILL)
 		cn.roam("down")
 		unchanged(t, w, before["cn"], cn)
-		cn.roam("down") // once more: nothing to do is no fault
+		cn.roam("down") // a second time without effect is no fault
 	})
 	w.sub("up starts a daemon of its own, down ends it", func(t *testing.T) { upDown(t, w, mn, before["mn"]) })
 }
 
-// volatile matches what changes by itself: what is left of lifetimes, and
-// kernel figures that count.
-var volatile = regexp.MustCompile(` (expires \d+sec|valid_lft \w+|preferred_lft \w+)|^/proc/sys/net/netfilter/nf_conntrack_count.*$`)
+// volatile matches values that change by themselves: remaining lifetimes, and kernel
+// counts.
+var volatile = regexp.MustCompile(
+	` (expires \d+sec|valid_lft \w+|preferred_lft \w+)|^/proc/sys/net/netfilter/nf_conntrack_count.*$`)
 
 // settledState is hostState when duplicate detection is over: what it changes is
 // not ours.
@@ -105,8 +106,8 @@ func differences(before, after []string) (out []string) {
 	return out
 }
 
-// unchanged waits until the host is as it was, and looks at what is left in
-// the run directory.
+// unchanged waits until the host is as before, and checks the files left in the run
+// directory.
 func unchanged(t *testing.T, w *world, before []string, n *host) {
 	t.Helper()
 	var diff []string
@@ -151,7 +152,8 @@ func ownRoutes(t *testing.T, w *world, before []string) {
 		}
 	}
 	for _, line := range before {
-		if strings.Contains(line, " via ") && strings.Contains(line, "dev net") && !strings.Contains(now, strings.Fields(line)[0]) {
+		if strings.Contains(line, " via ") && strings.Contains(line, "dev net") &&
+			!strings.Contains(now, strings.Fields(line)[0]) {
 			t.Errorf("route gone: %s", line)
 		}
 	}

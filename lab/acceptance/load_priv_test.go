@@ -81,11 +81,13 @@ func (w *world) download(t testing.TB, from, to, target string, port int, n, rat
 }
 
 // downloadFrom is download from a server that is bound to one address.
-func (w *world) downloadFrom(t testing.TB, from, to, target, listen string, port int, n, rate int64) *workload.Download {
+func (w *world) downloadFrom(t testing.TB, from, to, target, listen string, port int,
+	n, rate int64) *workload.Download {
 	t.Helper()
-	d, err := workload.StartDownload(w.top.Context(), w.hosts[to], w.hosts[from], w.scratch(t.Name()), workload.DownloadOptions{
-		Name: "curl", Target: target, Port: port, Listen: listen, Bytes: n, Rate: rate, Seed: 7,
-	})
+	d, err := workload.StartDownload(w.top.Context(), w.hosts[to], w.hosts[from], w.scratch(t.Name()),
+		workload.DownloadOptions{
+			Name: "curl", Target: target, Port: port, Listen: listen, Bytes: n, Rate: rate, Seed: 7,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

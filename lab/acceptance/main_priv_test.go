@@ -70,7 +70,7 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// Other accounts run them too, where a test asks what those are told.
+	// Other accounts run them too, in tests of the messages for other accounts.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

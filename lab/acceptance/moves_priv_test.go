@@ -38,7 +38,9 @@ func TestMoves(t *testing.T) {
 	w.sub("a hard handoff leaves the old link at once", func(t *testing.T) { hardHandoff(t, w, mn, cn) })
 	w.sub("duality joins and leaves without loss and spreads evenly", func(t *testing.T) { duality(t, w, mn) })
 	w.sub("withdrawal of a link and its return lose nothing", func(t *testing.T) { withdrawal(t, w, mn) })
-	w.sub("a move to a link whose neighbours are forgotten loses nothing", func(t *testing.T) { flushedNeighbour(t, w, mn) })
+	w.sub("a move to a link whose neighbours are forgotten loses nothing", func(t *testing.T) {
+		flushedNeighbour(t, w, mn)
+	})
 	for _, s := range []workload.Session{ssh, down, up} {
 		flows(t, s, 1)
 	}
@@ -110,7 +112,9 @@ func hardHandoff(t *testing.T, w *world, mn, cn *host) {
 	flows(t, u, 300)
 	mn.sendsFrom("cn", "net2")
 	testutil.Eventually(t, patience, func() bool {
-		return slices.ContainsFunc(cn.with("mn").Paths, func(p node.SessionPath) bool { return p.Remote == l64(w, "mn", 2) }) &&
+		return slices.ContainsFunc(cn.with("mn").Paths, func(p node.SessionPath) bool {
+			return p.Remote == l64(w, "mn", 2)
+		}) &&
 			len(cn.with("mn").Paths) == 1
 	}, "cn sends to the new locator only")
 	up, down, err := u.Stop(w.within(patience), drain)
@@ -122,7 +126,8 @@ func hardHandoff(t *testing.T, w *world, mn, cn *host) {
 		if !ok {
 			t.Errorf("%s: nothing arrived after the handoff", name)
 		}
-		t.Logf("%s: first datagram sent after the old link died arrived %v later", name, at.Sub(moved).Round(time.Millisecond))
+		t.Logf("%s: first datagram sent after the old link died arrived %v later", name,
+			at.Sub(moved).Round(time.Millisecond))
 	}
 	t.Logf("up %+v", up.Count(moved.Add(-time.Second), time.Now()))
 	t.Logf("down %+v", down.Count(moved.Add(-time.Second), time.Now()))

@@ -39,8 +39,9 @@ func tracedPath(t *testing.T, w *world) {
 	defer w.between("1500")
 	out := w.must("mn", "tracepath", "-6", "-n", "cn")
 	t.Log(out)
-	// What arrives at the socket is the MTU less the room for the nonce.
-	for _, want := range []string{w.prefix("mn", 1).Addr().Next().String(), "2001:db8:f::2", w.session("cn").String(), "pmtu 1372"} {
+	// The socket gets the MTU minus the length of the nonce.
+	for _, want := range []string{w.prefix("mn", 1).Addr().Next().String(), "2001:db8:f::2",
+		w.session("cn").String(), "pmtu 1372"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("tracepath does not show %s", want)
 		}

@@ -39,18 +39,22 @@ func TestOperations(t *testing.T) {
 
 	w.sub("a peer that works", func(t *testing.T) { mn.diagnosed(t, "cn", true, "answers in") })
 	w.sub("a peer without Roam", func(t *testing.T) { mn.diagnosed(t, "plain", false, "has no ILNP") })
-	w.sub("a path that drops options", func(t *testing.T) { mn.diagnosed(t, "mute", false, "nothing that carries a nonce") })
+	w.sub("a path that drops options", func(t *testing.T) {
+		mn.diagnosed(t, "mute", false, "nothing that carries a nonce")
+	})
 	w.sub("nobody there", func(t *testing.T) { mn.diagnosed(t, "nobody", false, "does not answer at all") })
 	w.sub("a firewall of this host", func(t *testing.T) { ownFirewall(t, w, mn) })
 	w.sub("a move is one line of the log", func(t *testing.T) { moveLogged(t, w, mn) })
 	w.sub("a session is explained", func(t *testing.T) {
-		if out := mn.roam("explain", "cn"); !strings.Contains(out, "link disabled") || !strings.Contains(out, "held in reserve") && !strings.Contains(out, "only link") {
+		if out := mn.roam("explain", "cn"); !strings.Contains(out, "link disabled") ||
+			!strings.Contains(out, "held in reserve") && !strings.Contains(out, "only link") {
 			t.Errorf("explain: %s", out)
 		}
 	})
 	w.sub("metrics", func(t *testing.T) {
 		out := w.must("mn", "curl", "-sS", "http://127.0.0.1:9643/metrics")
-		for _, want := range []string{"roam_sessions{state=\"established\"} 1\n", "roam_starts_total 1\n", "roam_handoffs_total{trigger=\"link disabled\"} 1\n", "roam_tx_packets_total "} {
+		for _, want := range []string{"roam_sessions{state=\"established\"} 1\n", "roam_starts_total 1\n",
+			"roam_handoffs_total{trigger=\"link disabled\"} 1\n", "roam_tx_packets_total "} {
 			if !strings.Contains(out, want) {
 				t.Errorf("metrics lack %q:\n%s", want, out)
 			}
@@ -164,9 +168,11 @@ func spellings(b []byte) []string {
 		spaced = append(spaced, fmt.Sprintf("%02x", o))
 	}
 	list := []string{
-		string(b), hex.EncodeToString(b), strings.Join(spaced, " "), strings.Join(spaced, ":"), "0x" + strings.Join(spaced, " 0x"),
+		string(b), hex.EncodeToString(b), strings.Join(spaced, " "), strings.Join(spaced, ":"),
+		"0x" + strings.Join(spaced, " 0x"),
 		strings.Join(dec, ","), strings.Join(dec, ", "), strings.Join(dec, " "),
-		strings.TrimRight(base64.StdEncoding.EncodeToString(b), "="), strings.TrimRight(base64.URLEncoding.EncodeToString(b), "="),
+		strings.TrimRight(base64.StdEncoding.EncodeToString(b), "="),
+		strings.TrimRight(base64.URLEncoding.EncodeToString(b), "="),
 	}
 	for i := range list {
 		list[i] = strings.ToLower(list[i])
@@ -189,7 +195,8 @@ func (n *host) nonces(t *testing.T) (list [][]byte) {
 			} `json:"value"`
 		} `json:"formatted"`
 	}
-	out, err := n.Host.Command(n.w.within(patience), "bpftool", "-j", "map", "dump", "pinned", filepath.Join(n.RunDir(), "bpf", "ilnp", "sessions")).Output()
+	out, err := n.Host.Command(n.w.within(patience), "bpftool", "-j", "map", "dump", "pinned",
+		filepath.Join(n.RunDir(), "bpf", "ilnp", "sessions")).Output()
 	if err != nil {
 		t.Fatalf("read the pinned map: %v", err)
 	}

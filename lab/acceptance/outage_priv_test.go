@@ -64,13 +64,15 @@ func (o outage) silence(t *testing.T, length time.Duration) {
 		n    *host
 		peer string
 	}{{o.mn, "cn"}, {o.cn, "mn"}} {
-		testutil.Eventually(t, patience, func() bool { return ends.n.with(ends.peer).Dead }, ends.n.name+" finds the path dead")
+		testutil.Eventually(t, patience, func() bool { return ends.n.with(ends.peer).Dead },
+			ends.n.name+" finds the path dead")
 		t.Logf("%s found the path dead within %v", ends.n.name, time.Since(began).Round(time.Millisecond))
 	}
 	o.last(t, length)
 	set(linkem.Params{Delay: 5 * time.Millisecond})
 	o.goesOn(t, length)
-	testutil.Eventually(t, patience, func() bool { return !o.mn.with("cn").Dead && !o.cn.with("mn").Dead }, "both ends find the path alive")
+	testutil.Eventually(t, patience, func() bool { return !o.mn.with("cn").Dead && !o.cn.with("mn").Dead },
+		"both ends find the path alive")
 }
 
 // last lets the outage last: a span is what is being tested, so no condition

@@ -51,7 +51,9 @@ func bothOn(t *testing.T, w *world, nodes []*host, ifname string, number int) {
 		n.sendsFrom(peer, ifname)
 		testutil.Eventually(t, patience, func() bool {
 			paths := n.with(peer).Paths
-			return len(paths) > 0 && !slices.ContainsFunc(paths, func(p node.SessionPath) bool { return p.Remote != l64(w, peer, number) })
+			return len(paths) > 0 && !slices.ContainsFunc(paths, func(p node.SessionPath) bool {
+				return p.Remote != l64(w, peer, number)
+			})
 		}, n.name+" sends to the new network of "+peer)
 	}
 }
@@ -105,7 +107,8 @@ func bothAway(t *testing.T, w *world, nodes []*host) {
 // TestCollisions has two hosts that claim one Node Identifier call a third: both
 // have sessions, which are never mixed up.
 func TestCollisions(t *testing.T) {
-	w := newWorld(t, "collisions", 2*time.Millisecond, place{"mn", 1, true}, place{"one", 1, false}, place{"two", 1, false})
+	w := newWorld(t, "collisions", 2*time.Millisecond, place{"mn", 1, true},
+		place{"one", 1, false}, place{"two", 1, false})
 	mn := w.newHost("mn", settings{hosts: "# nobody\n"}).start()
 	one := w.newHost("one", settings{hosts: w.hostsFile("mn")}).start()
 	two := w.newHost("two", settings{hosts: w.hostsFile("mn"), nid: w.nid("one")}).start()

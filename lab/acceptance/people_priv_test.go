@@ -21,7 +21,8 @@ func TestPeople(t *testing.T) {
 	for _, name := range w.names() {
 		w.echo(t, name, 7007)
 	}
-	mn := w.newHost("mn", settings{accept: "known", hosts: "# nobody\n", more: "[metrics]\nlisten = \"127.0.0.1:9643\"\n"}).start()
+	mn := w.newHost("mn", settings{accept: "known", hosts: "# nobody\n",
+		more: "[metrics]\nlisten = \"127.0.0.1:9643\"\n"}).start()
 	cn := w.newHost("cn", settings{accept: "known", hosts: w.hostsFile("mn")}).start()
 	w.newHost("again", settings{accept: "known", hosts: w.hostsFile("mn")}).start()
 	w.sub("a reinstalled peer", func(t *testing.T) { reinstalled(t, w, mn) })
@@ -59,17 +60,18 @@ func (w *world) line(name, as string) string {
 // peersFile is the file of added peers of a host.
 func (h *host) peersFile() string { return filepath.Join(h.Host.Dir(), "state", "peers") }
 
-// resolved returns the address that an application is told for a name.
+// resolved returns the address that an application gets for a name.
 func resolved(w *world, from, name string) string {
 	out, _ := w.run(from, "getent", "ahostsv6", name)
 	address, _, _ := strings.Cut(out, " ")
 	return address
 }
 
-// resolves waits until applications are told that address for a name; "": none.
+// resolves waits until applications get that address for a name; "": none.
 func resolves(t *testing.T, w *world, from, name, address string) {
 	t.Helper()
-	testutil.Eventually(t, patience, func() bool { return resolved(w, from, name) == address }, fmt.Sprintf("%s is %q on %s", name, address, from))
+	testutil.Eventually(t, patience, func() bool { return resolved(w, from, name) == address },
+		fmt.Sprintf("%s is %q on %s", name, address, from))
 }
 
 // undecided runs a command that has to leave a choice to the user.
@@ -169,7 +171,8 @@ func renamed(t *testing.T, w *world, mn, cn *host) {
 		t.Fatalf("peer show: %v, %+v", err, shown)
 	}
 	p := shown[0]
-	if p.NID != w.nid("cn").String() || p.State != "established" || !slices.Equal(p.Options, []string{"anywhere=yes"}) || len(p.Written) != 1 || p.Written[0].File != mn.peersFile() {
+	if p.NID != w.nid("cn").String() || p.State != "established" || !slices.Equal(p.Options, []string{"anywhere=yes"}) ||
+		len(p.Written) != 1 || p.Written[0].File != mn.peersFile() {
 		t.Errorf("peer show: %+v", p)
 	}
 	mn.roam("remove", "nas")
@@ -180,8 +183,8 @@ func renamed(t *testing.T, w *world, mn, cn *host) {
 	}
 }
 
-// notAdmitted has a host whose state is fresh connect to mn: what it gets is plain IPv6,
-// by its own account.
+// notAdmitted makes a host with fresh state connect to mn: it gets plain IPv6, and reports
+// so.
 func notAdmitted(t *testing.T, w *world, mn, other *host) {
 	t.Helper()
 	other.down()
@@ -207,19 +210,23 @@ func skipped(t *testing.T, w *world, mn *host) {
 	w.talk(t, "mn", "tcp6", "cn", 7007).echoed(t, "hello")
 	first, second := mn.Hosts()+":1", mn.peersFile()+":2"
 	s := mn.status()
-	if s.State != "degraded" || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "2 lines") || !strings.Contains(s.Warnings[0], first) {
+	if s.State != "degraded" || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "2 lines") ||
+		!strings.Contains(s.Warnings[0], first) {
 		t.Errorf("status: %s, %q", s.State, s.Warnings)
 	}
-	if _, diag, err := mn.command("config", "check"); exitStatus(err) != 1 || !strings.Contains(diag, first+": ") || !strings.Contains(diag, second+": ") {
+	if _, diag, err := mn.command("config", "check"); exitStatus(err) != 1 || !strings.Contains(diag, first+": ") ||
+		!strings.Contains(diag, second+": ") {
 		t.Errorf("config check: %d, %s", exitStatus(err), diag)
 	}
 	if out, _, _ := mn.command("doctor"); !strings.Contains(out, first+": ") || !strings.Contains(out, second+": ") {
 		t.Errorf("doctor: %s", out)
 	}
-	if log, err := os.ReadFile(mn.Log); err != nil || !strings.Contains(string(log), "at="+first) || !strings.Contains(string(log), "at="+second) {
+	if log, err := os.ReadFile(mn.Log); err != nil || !strings.Contains(string(log), "at="+first) ||
+		!strings.Contains(string(log), "at="+second) {
 		t.Errorf("the log does not name both lines: %v", err)
 	}
-	if out := w.must("mn", "curl", "-sS", "http://127.0.0.1:9643/metrics"); !strings.Contains(out, "\nroam_skipped_lines 2\n") {
+	if out := w.must("mn", "curl", "-sS", "http://127.0.0.1:9643/metrics"); !strings.Contains(out,
+		"\nroam_skipped_lines 2\n") {
 		t.Errorf("metrics: %s", out)
 	}
 	// The node of a line that was added goes by its identifier, and with it the fault.
@@ -251,7 +258,7 @@ func removedMeanwhile(t *testing.T, w *world, mn, cn *host) {
 
 // changedMeanwhile corrects a locator of a peer while no daemon runs.
 func changedMeanwhile(t *testing.T, w *world, mn, cn *host) {
-	cn.down() // no locator comes from there
+	cn.down() // mn gets no locator from there
 	put(t, mn.Hosts(), []byte(fmt.Sprintf("nid=%s l64=2001:db8:c0de:1 cn\n", w.nid("cn"))))
 	mn.down()
 	mn.start()

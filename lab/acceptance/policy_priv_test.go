@@ -86,7 +86,8 @@ func (p *policied) silent(t *testing.T) {
 	before := p.tap.between(p.w.nid("mn"), p.w.nid("cn"))
 	for _, way := range [][2]string{{"mn", "cn"}, {"cn", "mn"}} {
 		to := p.w.session(way[1])
-		datagrams := fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done; timeout 1 bash -c 'echo > /dev/tcp/%s/7777'", to, to)
+		datagrams := fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done; timeout 1 bash -c 'echo > "+
+			"/dev/tcp/%s/7777'", to, to)
 		if out, err := p.w.run(way[0], "bash", "-c", datagrams); err == nil {
 			t.Errorf("%s reaches %s: %s", way[0], way[1], out)
 		}
@@ -114,7 +115,7 @@ func (p *policied) works(t *testing.T) {
 	p.mn.reaches("cn", "established")
 }
 
-// named fails unless people are told what obstructs the session.
+// named fails unless the messages name the policy that obstructs the session.
 func (p *policied) named(t *testing.T, words ...string) {
 	t.Helper()
 	doctor, _, err := p.mn.command("doctor", "cn")
@@ -137,7 +138,8 @@ func (p *policied) named(t *testing.T, words ...string) {
 // xfrm adds or deletes a policy that wants ESP between two networks.
 func (p *policied) xfrm(verb string, link int) {
 	p.w.t.Helper()
-	argv := []string{"ip", "xfrm", "policy", verb, "src", p.w.prefix("mn", link).String(), "dst", p.w.wire("cn", 1).String() + "/128", "dir", "out"}
+	argv := []string{"ip", "xfrm", "policy", verb, "src", p.w.prefix("mn", link).String(), "dst",
+		p.w.wire("cn", 1).String() + "/128", "dir", "out"}
 	if verb == "add" {
 		argv = append(argv, "tmpl", "proto", "esp", "mode", "transport", "level", "required")
 	}
@@ -197,8 +199,9 @@ func TestIPsecPolicy(t *testing.T) {
 		before := p.tap.datagrams(7777)
 		p.w.must("mn", "ip", "xfrm", "policy", "add", "src", p.w.session("mn").String(), "dst", p.w.session("cn").String(),
 			"proto", "udp", "dir", "out", "tmpl", "proto", "esp", "mode", "transport", "level", "required")
-		_, err := p.w.run("mn", "bash", "-c", fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done", p.w.session("cn")))
-		p.works(t) // what it does not cover, along the same paths
+		_, err := p.w.run("mn", "bash", "-c",
+			fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done", p.w.session("cn")))
+		p.works(t) // paths that the policy does not cover
 		if n := p.tap.datagrams(7777) - before; n > 0 {
 			t.Errorf("%d datagrams left without ESP; their sender saw %v", n, err)
 		}
@@ -229,7 +232,8 @@ func (p *policied) sentBy(ifname string) (n int) {
 			} `json:"tx"`
 		} `json:"stats64"`
 	}
-	if err := json.Unmarshal([]byte(p.w.must("mn", "ip", "-j", "-s", "link", "show", ifname)), &links); err != nil || len(links) != 1 {
+	if err := json.Unmarshal([]byte(p.w.must("mn", "ip", "-j", "-s", "link", "show", ifname)), &links); err != nil ||
+		len(links) != 1 {
 		p.w.t.Fatalf("counts of %s: %v", ifname, err)
 	}
 	return links[0].Stats.Tx.Packets
@@ -273,7 +277,8 @@ func TestFullTunnel(t *testing.T) {
 		before := p.tap.between(p.w.nid("mn"), p.w.nid("cn"))
 		testutil.Eventually(t, patience, func() bool {
 			sent := p.sentBy("wg0")
-			_, _ = p.w.run("mn", "bash", "-c", fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done", p.w.wire("cn", 1)))
+			_, _ = p.w.run("mn", "bash", "-c",
+				fmt.Sprintf("for i in {1..50}; do echo $i > /dev/udp/%s/7777; done", p.w.wire("cn", 1)))
 			return p.sentBy("wg0") >= sent+50
 		}, "datagrams to cn's real address enter the tunnel")
 		if n := p.tap.between(p.w.nid("mn"), p.w.nid("cn")) - before; n > 0 {
@@ -303,8 +308,8 @@ func TestFullTunnel(t *testing.T) {
 	})
 }
 
-// openTun makes a tunnel's near end, whose packets nobody takes. It has carrier
-// while the file is open.
+// openTun makes a tunnel's near end, which drops its packets. It has carrier while the file
+// is open.
 func openTun(h *topo.Host, ifname string) (f *os.File, err error) {
 	err = h.Do(func() error {
 		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

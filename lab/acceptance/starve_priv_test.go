@@ -55,7 +55,7 @@ func (tap *wiretap) exchanges(of, with roam.NID) (list []exchange) {
 	return list
 }
 
-// noncesOf are those that a host's Locator Updates and acknowledgements bear.
+// noncesOf returns the nonces in a host's Locator Updates and acknowledgements.
 func (tap *wiretap) noncesOf(nid roam.NID) map[ilnpwire.Nonce]bool {
 	m := map[ilnpwire.Nonce]bool{}
 	for _, r := range tap.records() {
@@ -74,7 +74,8 @@ func (w *world) received(name, ifname string) int {
 			Rx struct{ Packets int }
 		} `json:"stats64"`
 	}
-	if err := json.Unmarshal([]byte(w.must(name, "ip", "-j", "-s", "link", "show", "dev", ifname)), &links); err != nil || len(links) != 1 {
+	if err := json.Unmarshal([]byte(w.must(name, "ip", "-j", "-s", "link", "show", "dev", ifname)), &links); err != nil ||
+		len(links) != 1 {
 		w.t.Fatalf("statistics of %s: %v", ifname, err)
 	}
 	return links[0].Stats.Rx.Packets
@@ -86,8 +87,8 @@ const (
 	starveMoves = 20
 )
 
-// TestStarve has b move again and again while somebody forges datagrams under its
-// identifier: each of its Locator Updates is taken at the first copy.
+// TestStarve moves b repeatedly while an attacker forges datagrams under its identifier:
+// the first copy of each of its Locator Updates is accepted.
 func TestStarve(t *testing.T) {
 	w := newWorld(t, "starve", starveDelay, place{"b", 2, true}, place{"a", 1, false})
 	a := w.newHost("a", settings{accept: "known", hosts: w.hostsFile("b")})
@@ -169,7 +170,7 @@ func judgeStarved(t *testing.T, list []exchange, sent, came, toB int) {
 	if median > 2*starveRTT+10*time.Millisecond || last > 4*starveRTT+20*time.Millisecond {
 		tooLate(t, "updates were acknowledged after %v in the median, %v at worst", median, last)
 	}
-	// What b itself says is answered as well: some packets for each move.
+	// The answers to b's own packets count as well: some packets for each move.
 	if most := sent + 20*starveMoves; came+toB > most {
 		t.Errorf("%d forged packets drew %d", sent, came+toB)
 	}
@@ -187,7 +188,7 @@ func grown(before, after map[string]uint64) string {
 	return strings.Join(list, " ")
 }
 
-// flood is what goes on while somebody connects.
+// flood is the traffic of an attacker during connections.
 type flood struct {
 	name   string
 	rate   float64
@@ -196,12 +197,12 @@ type flood struct {
 
 const (
 	firstTries = 4
-	slowPort   = 7008 // of a server that takes a while to answer
+	slowPort   = 7008 // of a server that answers slowly
 	slowness   = "4ms"
 )
 
-// TestStarveFirst has b make its first connection, and send its first datagram, while somebody spoofs first
-// packets under its identifier.
+// TestStarveFirst makes b open its first connection, and send its first datagram, while an
+// attacker spoofs first packets under its identifier.
 func TestStarveFirst(t *testing.T) {
 	w := newWorld(t, "first", starveDelay, place{"b", 1, true}, place{"a", 1, false})
 	a := w.newHost("a", settings{accept: "known", hosts: w.hostsFile("b")}).start()
@@ -260,9 +261,9 @@ const (
 	others   = 100 // known correspondents: more than have entries in advance
 )
 
-// TestStarveLocal has local programs without privileges send to addresses of
-// correspondents that nobody knows, while first connections are made in both
-// directions: by a correspondent, and to one that has no entry yet.
+// TestStarveLocal makes local programs without privileges send to addresses of unknown
+// correspondents, while first connections are opened in both directions: by a
+// correspondent, and to one that has no entry yet.
 func TestStarveLocal(t *testing.T) {
 	w := newWorld(t, "local", starveDelay, place{"b", 1, true}, place{"a", 1, false})
 	var hosts strings.Builder
@@ -308,7 +309,8 @@ func TestStarveLocal(t *testing.T) {
 func TestStarveFull(t *testing.T) {
 	const sessions = 256 // the least that can be configured
 	w := newWorld(t, "full", starveDelay, place{"b", 1, true}, place{"a", 1, false})
-	a := w.newHost("a", settings{accept: "any", hosts: w.hostsFile("b"), more: fmt.Sprintf("[ilnp]\nmax_sessions = %d\n", sessions)}).start()
+	a := w.newHost("a", settings{accept: "any", hosts: w.hostsFile("b"),
+		more: fmt.Sprintf("[ilnp]\nmax_sessions = %d\n", sessions)}).start()
 	w.newHost("b", settings{accept: "known", hosts: w.hostsFile("a")}).start()
 	w.echo(t, "b", claimPort)
 	s := w.stage(t)

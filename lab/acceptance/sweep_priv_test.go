@@ -107,7 +107,7 @@ func leftBy(pid int) (list []string) {
 	for _, p := range procs {
 		b, err := os.ReadFile(p)
 		stat, gone := os.ReadFile(filepath.Join(filepath.Dir(p), "stat"))
-		// A zombie has nothing any more; whoever inherited it buries it.
+		// A zombie holds nothing any more; its new parent reaps it.
 		if err == nil && gone == nil && strings.Contains(string(b), prefix) && !strings.Contains(string(stat), ") Z ") {
 			list = append(list, p)
 		}

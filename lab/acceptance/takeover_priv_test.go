@@ -80,8 +80,8 @@ func (c *claim) kept(t *testing.T) {
 	}
 }
 
-// TestTakeoverName lets an attacker with b's identifier speak first: what goes to
-// the name b reaches b, or nobody.
+// TestTakeoverName lets an attacker with b's identifier contact first: data to the name b
+// reach b, or no node.
 func TestTakeoverName(t *testing.T) {
 	for _, tc := range []struct {
 		contact string
@@ -161,7 +161,7 @@ func away(t *testing.T, attacked bool) {
 	c.kept(t)
 }
 
-// attacks are what somebody off the path can do to a healthy session.
+// attacks are the possible attacks of an off-path node on a healthy session.
 var attacks = []struct {
 	name string
 	run  func(t *testing.T, c *claim)
@@ -183,8 +183,8 @@ var attacks = []struct {
 	{"spoofed packets from anywhere", func(t *testing.T, c *claim) { spoofed(t, c, anywhere) }},
 }
 
-// TestTakeoverHealthy has an attacker speak while its victim's session lives: the
-// session goes on as if nobody had.
+// TestTakeoverHealthy attacks a live session: the session continues as if there were no
+// attack.
 func TestTakeoverHealthy(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack.name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestTakeoverHealthy(t *testing.T) {
 				gap := stop()
 				t.Logf("%s: longest gap %v", what, gap.Round(time.Millisecond))
 				switch {
-				case gap > 4*time.Second: // what an attack did was more
+				case gap > 4*time.Second: // a gap that an attack did cause
 					t.Errorf("%s: no word for %v", what, gap.Round(time.Millisecond))
 				case gap > time.Second:
 					tooLate(t, "%s: no word for %v", what, gap.Round(time.Millisecond))
@@ -226,7 +226,8 @@ func listOwners(t *testing.T, c *claim) {
 	c.contact(t, "ping")
 }
 
-// spoofed sends packets of all kinds under b's identifier, which nobody answers for.
+// spoofed sends packets of all kinds under b's identifier, from addresses that answer
+// nothing.
 func spoofed(t *testing.T, c *claim, source func(*rand.Rand) roam.L64) {
 	s, random := c.w.stage(t), rand.New(rand.NewPCG(6740, 5))
 	kinds := []string{"ping", "udp", "syn", "update"}
@@ -267,7 +268,7 @@ func manyLocators(t *testing.T, c *claim, own bool, each int) {
 		s.flood(20, 3, func(int) []byte { return update })
 		testutil.Wait(time.Second, reached(came.packets+1)) // an acknowledgement
 	}
-	c.b.roam("locator", "disable", "net2") // what b lists then has to find its place
+	c.b.roam("locator", "disable", "net2") // packets must then reach b at its other locator
 	c.b.becomes("net1")
 }
 
@@ -298,9 +299,9 @@ func TestTakeoverCrowded(t *testing.T) {
 	}
 }
 
-// TestTakeoverLaptop is what must stay possible: a mobile host that is known by
-// `roam add` only starts in a network that nobody has listed, and moves: real programs
-// of its go on, and at home it has its name besides.
+// TestTakeoverLaptop tests a legitimate case: a mobile host that is known by `roam add`
+// only starts in a network that no record lists, and moves. Its real programs continue, and
+// at home it has its name besides.
 func TestTakeoverLaptop(t *testing.T) {
 	needs(t, "curl", "ssh", "sshd")
 	w := newWorld(t, "laptop", 5*time.Millisecond, place{"b", 3, true}, place{"a", 1, false})
@@ -342,8 +343,8 @@ func TestTakeoverLaptop(t *testing.T) {
 	} else {
 		talk.echoed(t, "home")
 	}
-	// Two aliases of one session: that of the sockets which it has opened elsewhere, and
-	// its name.
+	// Two aliases of one session: that of the sockets that it has opened elsewhere, and its
+	// name.
 	if list := a.sessions(); len(list) != 1 || list[0].Address == w.session("b") {
 		t.Errorf("sessions of a: %+v", list)
 	}

@@ -16,9 +16,9 @@ import (
 	"roam/lab/linkem"
 )
 
-// askMain measures an echo server as a user feels it: it connects as often as
-// asked for, with one word each, then says words on one connection, and prints
-// how long the slowest of each took and how many were late.
+// askMain measures an echo server as a user experiences it: it connects a number of times,
+// with one word each, then sends words on one connection, and prints the longest time of
+// each and the number of late ones.
 func askMain(args []string) error {
 	if len(args) != 2 {
 		return errors.New("want an address and a number")
@@ -65,12 +65,13 @@ func askMain(args []string) error {
 			return err
 		}
 	}
-	fmt.Printf("connections %d %d words %d %d\n", first.most.Milliseconds(), first.late, later.most.Milliseconds(), later.late)
+	fmt.Printf("connections %d %d words %d %d\n", first.most.Milliseconds(), first.late,
+		later.most.Milliseconds(), later.late)
 	return nil
 }
 
-// late is what nobody waits for without noticing: less than the least time-out of
-// TCP, and more than any round trip here.
+// late is a delay that users notice: less than the least time-out of TCP, and more than any
+// round trip here.
 const late = 150 * time.Millisecond
 
 // slowest keeps the worst of many times.
@@ -119,11 +120,16 @@ func TestTrackedPath(t *testing.T) {
 		gathers            bool // for certain; elsewhere it may be
 	}{
 		{"nothing tracks", "", "1", false},
-		{"invalid is dropped on the second path", `oifname "mn2" ct state invalid drop; iifname "mn2" ct state invalid drop`, "1", true},
-		{"only answers come in on the second path", `iifname "mn2" accept; oifname "mn2" ct state established,related accept; oifname "mn2" meta l4proto tcp drop`, "1", false},
-		{"invalid is dropped on the first path", `oifname "mn1" ct state invalid drop; iifname "mn1" ct state invalid drop`, "1", true},
+		{"invalid is dropped on the second path", `oifname "mn2" ct state invalid drop; iifname "mn2" ct state invalid drop`,
+			"1", true},
+		{"only answers come in on the second path",
+			`iifname "mn2" accept; oifname "mn2" ct state established,related accept; oifname "mn2" meta l4proto tcp drop`, "1",
+			false},
+		{"invalid is dropped on the first path", `oifname "mn1" ct state invalid drop; iifname "mn1" ct state invalid drop`,
+			"1", true},
 		{"invalid is dropped on both paths", `ct state invalid drop`, "1", true},
-		{"nothing is picked up on the second path", `oifname "mn2" ct state invalid drop; iifname "mn2" ct state invalid drop`, "0", true},
+		{"nothing is picked up on the second path",
+			`oifname "mn2" ct state invalid drop; iifname "mn2" ct state invalid drop`, "0", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, fmt.Sprint("tracked", i), 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
@@ -153,9 +159,11 @@ func TestTrackedPath(t *testing.T) {
 				mn.sendsFrom("cn", "net1", "net2")
 				old.echoed(t, "on both again")
 			}
-			t.Logf("20 MB in %v; connections: slowest %v, %d of 40 late; words: slowest %v, %d of 200 late", took.Round(time.Millisecond), first.most, first.late, later.most, later.late)
+			t.Logf("20 MB in %v; connections: slowest %v, %d of 40 late; words: slowest %v, %d of 200 late",
+				took.Round(time.Millisecond), first.most, first.late, later.most, later.late)
 			spread := mn.with("cn").Spread
-			if got := cn.with("mn").Spread; c.gathers && (spread != "flow" || got != "flow") || c.rules == "" && (spread != "packet" || got != "packet") {
+			if got := cn.with("mn").Spread; c.gathers && (spread != "flow" || got != "flow") || c.rules == "" &&
+				(spread != "packet" || got != "packet") {
 				t.Errorf("TCP is spread by %s here, by %s there", spread, got)
 			}
 		})
@@ -204,7 +212,8 @@ func TestUnequalRates(t *testing.T) {
 	w := newWorld(t, "rates", 10*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	for i, rate := range []int64{25e6, 5e6} {
 		for _, d := range []linkem.Direction{linkem.AB, linkem.BA} {
-			if err := w.links[fmt.Sprintf("mn/net%d", i+1)].Set(d, linkem.Params{Delay: 5 * time.Millisecond, Rate: rate}); err != nil {
+			if err := w.links[fmt.Sprintf("mn/net%d", i+1)].Set(d, linkem.Params{Delay: 5 * time.Millisecond,
+				Rate: rate}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -240,7 +249,8 @@ func TestUnequalRates(t *testing.T) {
 func (w *world) track(t *testing.T, rules, loose string) {
 	t.Helper()
 	path := filepath.Join(w.dir, "tracked.nft")
-	text := fmt.Sprintf("table ip6 tracked {\n chain forward { type filter hook forward priority 0\n%s\n }\n}\n", strings.ReplaceAll(rules, "; ", "\n"))
+	text := fmt.Sprintf("table ip6 tracked {\n chain forward { type filter hook forward priority 0\n%s\n }\n}\n",
+		strings.ReplaceAll(rules, "; ", "\n"))
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func TestTurn(t *testing.T) {
 	for _, s := range running {
 		w.intact(t, s, began)
 	}
-	t.Logf("packets left to sockets of plain IPv6: %d at mn, %d at cn", mn.counter("rx_real_socket"), cn.counter("rx_real_socket"))
+	t.Logf("packets left to sockets of plain IPv6: %d at mn, %d at cn", mn.counter("rx_real_socket"),
+		cn.counter("rx_real_socket"))
 	w.sub("it stops", func(t *testing.T) { stops(t, w, mn, cn, moving) })
 }
 
@@ -60,9 +61,11 @@ func (w *world) plainTraffic(t *testing.T) (all []workload.Session) {
 	for i, c := range []struct{ from, to, target string }{{"cn", "mn", mine}, {"mn", "cn", "cn"}, {"cn", "mn", mine}} {
 		port := 7100 + 10*i
 		for j, name := range []string{"up", "down"} {
-			s, err := workload.StartTCP(w.top.Context(), w.hosts[c.to], w.hosts[c.from], w.scratch(t.Name()), workload.TCPOptions{
-				Name: fmt.Sprintf("TCP %d %s, from %s", i, name, c.from), Target: c.target, Port: port + j, Size: 500, Every: 5 * time.Millisecond, Down: j == 1,
-			})
+			s, err := workload.StartTCP(w.top.Context(), w.hosts[c.to], w.hosts[c.from],
+				w.scratch(t.Name()), workload.TCPOptions{
+					Name: fmt.Sprintf("TCP %d %s, from %s", i, name, c.from), Target: c.target, Port: port + j, Size: 500,
+					Every: 5 * time.Millisecond, Down: j == 1,
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +132,8 @@ func (w *world) hasConnection(name string, local netip.Addr, port int, remote ne
 	out, _ := w.run(name, "ss", "-tnH", "state", "established")
 	for _, line := range strings.Split(out, "\n") {
 		f := strings.Fields(line)
-		if len(f) >= 4 && f[2] == netip.AddrPortFrom(local, uint16(port)).String() && strings.HasPrefix(f[3], "["+remote.String()+"]:") {
+		if len(f) >= 4 && f[2] == netip.AddrPortFrom(local, uint16(port)).String() &&
+			strings.HasPrefix(f[3], "["+remote.String()+"]:") {
 			return true
 		}
 	}
@@ -150,6 +154,7 @@ func stops(t *testing.T, w *world, mn, cn *host, moving *client) {
 	c.echoed(t, "plain again")
 	t.Logf("connected %v after the end of Roam there, within %d ms", time.Since(began).Round(10*time.Millisecond), c.ms)
 	mn.reaches("cn", "plain")
-	testutil.Eventually(t, patience, func() bool { return strings.Contains(moving.out.text(), "reset") }, "reset of a connection of the session")
+	testutil.Eventually(t, patience, func() bool { return strings.Contains(moving.out.text(), "reset") },
+		"reset of a connection of the session")
 	t.Logf("a connection of the session was reset after %v", time.Since(began).Round(10*time.Millisecond))
 }

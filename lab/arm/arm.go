@@ -1,11 +1,10 @@
-// Package arm holds the systems that an experiment sets beside each other.
+// Package arm holds the systems that an experiment compares.
 //
-// Implements an interface for what a scene needs of each, and, in a file each, the
-// arms that there are: Roam, plain IPv6, IPv6 that never moves, the kernel's
-// Multipath TCP. Omits the network and the schedule, which are package scene's,
-// and traffic. Driven by package scene in network namespaces and by package
-// virtual in virtual time: both know the interface only, so that an arm is added
-// with its file alone.
+// It implements an interface with the operations that a scene needs, and one file for each
+// arm: Roam, plain IPv6, IPv6 on a host that never moves, the kernel's Multipath TCP. It
+// omits the network and the schedule, which lab/scene has, and traffic. It is driven by
+// lab/scene in network namespaces and by lab/virtual in virtual time. Both know only the
+// interface, so that a new arm is one new file.
 package arm
 
 import (
@@ -26,37 +25,35 @@ import (
 type Arm interface {
 	// Name is a word of a-z, for cells, series and files.
 	Name() string
-	// Title is what people read.
+	// Title is the arm's name in reports.
 	Title() string
 	Traits() Traits
 	// Tools names the programs that the arm starts, as the packages of Debian that
 	// hold them.
 	Tools() map[string]string
-	// Wrap is put before the command line of an application, so that it runs as
-	// the arm wants it.
+	// Wrap is a prefix for the command line of an application, for arms that need one.
 	Wrap() []string
-	// Setup starts the arm on a network on which nothing of it runs. What it starts
-	// lives as long as ctx and the hosts.
+	// Setup starts the arm on a network without it. Its processes live as long as ctx and
+	// the hosts.
 	Setup(ctx context.Context, net *Net) (System, error)
 }
 
-// Traits are what judges and figures need to know of an arm.
+// Traits are the properties of an arm that judges and figures need.
 type Traits struct {
-	Moves    bool // the schedule is carried out; else its hosts stay as they are
-	Commands bool // there is somebody to command: a mode is set, a link withdrawn from
+	Moves    bool // the schedule moves its hosts
+	Commands bool // it accepts commands: set a mode, withdraw from a link
 	Survives bool // connections are meant to live through the schedule
 	Updates  bool // Locator Updates tell the correspondents of a move
 }
 
-// System is an arm at work on a network. A host on which it does not run has
-// plain IPv6, and nothing is done there.
+// System is an arm running on a network. On a host with plain IPv6 its methods do nothing.
 type System interface {
 	// Attached is called when a link has got carrier.
 	Attached(ctx context.Context, e *End, link string) error
 	// Usable waits until a link that got carrier after since can be used.
 	Usable(ctx context.Context, e *End, link string, since time.Time) error
-	// Leaving is called before a link loses carrier that a handoff has left, and
-	// waits for the end of that handoff.
+	// Leaving is called before a link loses carrier that a handoff has left. It waits for
+	// the end of that handoff.
 	Leaving(ctx context.Context, e *End, link string) error
 	// Detached is called when a link has lost carrier.
 	Detached(ctx context.Context, e *End, link string) error
@@ -98,13 +95,13 @@ type End struct {
 	Host   *topo.Host
 	NID    roam.NID
 	Node   *node.Node              // nil where no Roam runs
-	Access []string                // interfaces on emulated links, in order; none for one that stays
+	Access []string                // interfaces on emulated links, in order; empty for a host that stays
 	Links  map[string]*linkem.Link // direction AB is away from the host
-	// Routers are those of the access networks, by interface of the host: "lan"
-	// is towards it, "wan" towards the core.
+	// Routers are the routers of the access networks, by interface of the host: "lan" is
+	// towards the host, "wan" towards the core.
 	Routers map[string]*topo.Host
 	Prefix  map[string]netip.Prefix // by interface
-	Addr    netip.Addr              // what SLAAC made on the first network
+	Addr    netip.Addr              // the SLAAC address on the first network
 	Plain   bool                    // it has plain IPv6 in every arm
 }
 
@@ -116,8 +113,8 @@ func (e *End) First() string {
 	return "eth0"
 }
 
-// nameHosts gives the applications the names of the hosts for which it is asked,
-// where no daemon does.
+// nameHosts adds every host for which asked returns true to the hosts file of the others,
+// for arms without a daemon that answers names.
 func (net *Net) nameHosts(asked func(to *End) bool) (err error) {
 	for _, from := range net.Ends {
 		for _, to := range net.Ends {

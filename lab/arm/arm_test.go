@@ -34,7 +34,8 @@ func TestArms(t *testing.T) {
 
 // comparison is a question which arm it is, where its traits or the arm itself
 // should be asked.
-var comparison = regexp.MustCompile(`(case |[!=]= *)arm\.(Roam|Plain|Static|MPTCP)\b|\barm\.(Roam|Plain|Static|MPTCP) *[!=]=|\.Arm\(?\)?\.Name\(\) *[!=]=`)
+var comparison = regexp.MustCompile(
+	`(case |[!=]= *)arm\.(Roam|Plain|Static|MPTCP)\b|\barm\.(Roam|Plain|Static|MPTCP) *[!=]=|\.Arm\(?\)?\.Name\(\) *[!=]=`)
 
 // TestNobodyAsksWhichArmItIs holds that an arm is added with its file alone.
 func TestNobodyAsksWhichArmItIs(t *testing.T) {

@@ -12,16 +12,15 @@ import (
 const (
 	// leftWithin bounds the wait for the end of a handoff.
 	leftWithin = 10 * time.Second
-	// quietFor is how long a link that was left carries nothing but what its
-	// router says by itself, quietFrames.
+	// quietFor is the time without traffic on a left link except its router's own,
+	// quietFrames.
 	quietFor    = 100 * time.Millisecond
 	quietFrames = 4
 )
 
-// Leaving waits until a soft handoff is over on the link that it leaves: all
-// correspondents have acknowledged, and what was under way has arrived. That is
-// what makes a handoff soft; the overlap of the schedule is far longer, unless
-// the machine itself stands still.
+// Leaving waits until a soft handoff from the link is complete: all correspondents have
+// acknowledged, and the packets in flight have arrived. The overlap of the schedule is long
+// enough for that, unless the machine itself stalls.
 func (s *roamSystem) Leaving(ctx context.Context, e *End, link string) error {
 	if e.Node == nil {
 		return nil
@@ -40,18 +39,20 @@ func (s *roamSystem) Leaving(ctx context.Context, e *End, link string) error {
 		}
 		out, in := l.Counters(linkem.AB), l.Counters(linkem.BA)
 		now := out.Frames + in.Frames
-		if handedOver(e.Node.Events()) && now-frames <= quietFrames && out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
+		if handedOver(e.Node.Events()) && now-frames <= quietFrames &&
+			out.FlightNow+in.FlightNow+out.QueueNow+in.QueueNow == 0 {
 			break
 		}
 		frames = now
 	}
 	if waited := time.Since(began); waited > time.Second {
-		s.log("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(), fmt.Sprint(waited.Round(10*time.Millisecond)))
+		s.log("%s of %s was cut %s late: the handoff from it was not over", link, e.Host.Name(),
+			fmt.Sprint(waited.Round(10*time.Millisecond)))
 	}
 	return nil
 }
 
-// handedOver reports whether every handoff that began is done.
+// handedOver reports whether every handoff that started is complete.
 func handedOver(events []node.Event) bool {
 	over := true
 	for _, e := range events {

@@ -38,9 +38,9 @@ func ip(ctx context.Context, h *topo.Host, args ...string) error {
 	return nil
 }
 
-// Setup sets up the kernel's path manager as its manual advises: what has an
-// address of an access network leaves through it, by a table of its own, and
-// each address is an endpoint for a full mesh of subflows.
+// Setup configures the kernel's path manager as its manual advises: packets from an address
+// of an access network leave through that network, by a table of its own, and each address
+// is an endpoint for a full mesh of subflows.
 func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
 	if err := net.nameHosts(everyHost); err != nil {
 		return nil, err
@@ -60,7 +60,8 @@ func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
 			if err := ip(ctx, e.Host, "-6", "route", "add", p.String(), "dev", link, "table", tableOf(i)); err != nil {
 				return nil, err
 			}
-			if err := ip(ctx, e.Host, "-6", "route", "add", "default", "via", p.Addr().Next().String(), "dev", link, "table", tableOf(i)); err != nil {
+			if err := ip(ctx, e.Host, "-6", "route", "add", "default", "via", p.Addr().Next().String(), "dev", link, "table",
+				tableOf(i)); err != nil {
 				return nil, err
 			}
 			if err := ip(ctx, e.Host, "-6", "rule", "add", "from", p.String(), "table", tableOf(i)); err != nil {
@@ -69,12 +70,13 @@ func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
 			if !net.Up(e, link) {
 				continue
 			}
-			// What the connection begins on.
+			// The connection starts on this address.
 			addr, err := e.Host.WaitAddr(ctx, link, p)
 			if err != nil {
 				return nil, err
 			}
-			if err := ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(i+1), "subflow", "fullmesh"); err != nil {
+			if err := ip(ctx, e.Host, "mptcp", "endpoint", "add", addr.String(), "dev", link, "id", strconv.Itoa(i+1), "subflow",
+				"fullmesh"); err != nil {
 				return nil, err
 			}
 		}
@@ -87,7 +89,7 @@ func (mptcp) Setup(ctx context.Context, net *Net) (System, error) {
 type mptcpSystem struct {
 	idle
 	mu       sync.Mutex
-	attached int // addresses that were given out
+	attached int // number of addresses assigned
 }
 
 func (s *mptcpSystem) Attached(ctx context.Context, e *End, link string) error {
@@ -102,10 +104,9 @@ func (s *mptcpSystem) Use(ctx context.Context, e *End, link string, on bool) err
 	return s.endpoint(ctx, e, link, on)
 }
 
-// endpoint makes a link an endpoint, or takes it off them. One that comes later
-// than the start gets an address of its own each time, as from a network that
-// gives out new ones: from the address that a connection began on and gave up,
-// Linux 6.18 makes no subflow again.
+// endpoint makes a link an endpoint, or removes it. An endpoint added after the start gets
+// a new address each time, like on a network that assigns new ones: Linux 6.18 makes no new
+// subflow from the address that a connection started on and dropped.
 func (s *mptcpSystem) endpoint(ctx context.Context, e *End, link string, on bool) error {
 	id := strconv.Itoa(slices.Index(e.Access, link) + 1)
 	if !on {

@@ -32,7 +32,7 @@ func (plain) Meet(*sim.Node, *sim.Node, roam.L64) {}
 func (plain) SetMode(*sim.Node, ilnp.Mode)        {}
 func (plain) SetUse(*sim.Node, roam.LinkID, bool) {}
 
-// idle is a system that does nothing, whatever happens.
+// idle is a system without any reaction.
 type idle struct{}
 
 func (idle) Attached(context.Context, *End, string) error          { return nil }

@@ -14,7 +14,7 @@ import (
 	"roam/sim"
 )
 
-// Roam is Roam on every end host but those that have plain IPv6 in every arm.
+// Roam is Roam on every end host, except those with plain IPv6 in every arm.
 var Roam Simulated = roamArm{}
 
 type roamArm struct{}
@@ -25,7 +25,7 @@ func (roamArm) Traits() Traits {
 	return Traits{Moves: true, Commands: true, Survives: true, Updates: true}
 }
 
-// Tools: the lab finds roam and roamd by itself.
+// Tools returns none: the lab finds roam and roamd by itself.
 func (roamArm) Tools() map[string]string { return nil }
 func (roamArm) Wrap() []string           { return nil }
 
@@ -62,8 +62,8 @@ func (roamArm) Setup(ctx context.Context, net *Net) (System, error) {
 	return &roamSystem{log: net.Log}, nil
 }
 
-// hostsFile names the hosts with their first locators, as an administrator
-// would; the mobile one too, or nobody could begin to talk to it.
+// hostsFile names the hosts with their first locators, as an administrator would. It
+// includes the mobile host, so that others can open sessions to it.
 func (net *Net) hostsFile() string {
 	var b strings.Builder
 	for _, e := range net.Ends {
@@ -77,7 +77,7 @@ func (net *Net) hostsFile() string {
 	return b.String()
 }
 
-// roamSystem is Roam at work. Its daemons see links come and go by themselves.
+// roamSystem is Roam running on a network. Its daemons detect link changes by themselves.
 type roamSystem struct {
 	idle
 	log func(format string, args ...any)

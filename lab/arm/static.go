@@ -1,7 +1,7 @@
 package arm
 
-// Static is plain IPv6 on the first link, where nothing ever happens: the
-// reference that every figure is set beside.
+// Static is plain IPv6 on the first link, which never changes: the reference for every
+// figure.
 var Static Simulated = static{}
 
 // static differs from plain IPv6 in its schedule only.

@@ -80,9 +80,9 @@ func reportLoss(b *testing.B, u *workload.UDP) {
 	b.ReportMetric(float64(u.BufferErrors()), "rcvbuf-errors")
 }
 
-// BenchmarkOutage takes the only link away for 30 s and measures from the
-// locator's return to data of both directions, at the receiver. A connection
-// that was idle meanwhile must carry data again, too.
+// BenchmarkOutage takes down the only link for 30 s and measures the time from the
+// locator's return to data of both directions, at the receiver. A connection that was idle
+// meanwhile must carry data again, too.
 func BenchmarkOutage(b *testing.B) {
 	w := newWorld(b, 1, linkem.Params{Delay: 10 * time.Millisecond})
 	w.startRoam(b, "soft", "net1")
@@ -159,7 +159,13 @@ func BenchmarkReboot(b *testing.B) {
 		ctx, cancel := context.WithTimeout(b.Context(), within)
 		defer cancel()
 		began := time.Now()
-		c, err := workload.StartTCP(ctx, to, from, b.TempDir(), workload.TCPOptions{Name: "new", Target: name, Port: port, Size: 100, Every: tcpEvery})
+		c, err := workload.StartTCP(ctx, to, from, b.TempDir(), workload.TCPOptions{
+			Name:   "new",
+			Target: name,
+			Port:   port,
+			Size:   100,
+			Every:  tcpEvery,
+		})
 		must(b, err)
 		flowing(b, c)
 		took := time.Since(began)

@@ -193,7 +193,7 @@ func BenchmarkCrowd(b *testing.B) {
 	repeated := 0
 	for b.Loop() {
 		if took > 0 {
-			continue // one move is what is measured
+			continue // only one move is measured
 		}
 		c.Mark()
 		before := c.Counts().Updates

@@ -48,9 +48,8 @@ func serve(b *testing.B, h *topo.Host, port int) {
 	}()
 }
 
-// connect measures one connect(2) from a host to an address, and waits until the
-// connection is over: the last packets of one that was just closed keep processors
-// awake for the answer to the next.
+// connect measures one connect(2) from a host to an address, and waits until the connection
+// is over: the last packets of a closed connection would keep CPUs awake for the next one.
 func connect(b *testing.B, h *topo.Host, to netip.Addr) time.Duration {
 	b.Helper()
 	var took time.Duration
@@ -155,7 +154,8 @@ func BenchmarkConnectWithoutILNP(b *testing.B) {
 			w := newWorld(b, 1, linkem.Params{Delay: farAway})
 			const idle = 10 * time.Second
 			w.more = fmt.Sprintf("[ilnp]\nidle_timeout = %q\n", idle)
-			must(b, w.cn.AddAddr("net", netip.PrefixFrom(roam.ILV{L64: roam.ILVFromAddr(netCN.Addr()).L64, NID: nidCN}.Addr(), 64)))
+			must(b, w.cn.AddAddr("net", netip.PrefixFrom(roam.ILV{L64: roam.ILVFromAddr(netCN.Addr()).L64, NID: nidCN}.Addr(),
+				64)))
 			w.mnNode = w.startOn(b, w.mn, nidMN, "soft", w.more, "net1")
 			serve(b, w.cn, connectPort)
 			if c.drops {

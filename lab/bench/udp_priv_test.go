@@ -29,7 +29,8 @@ func (w *world) blast(b *testing.B, target string, port int) udpblast.Result {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), within)
 	defer cancel()
-	argv, err := workload.Agent("udp-blast", "--listen", fmt.Sprintf("[::]:%d", port), "--cpu", fmt.Sprint(takeCore), "--for", blastFor.String())
+	argv, err := workload.Agent("udp-blast", "--listen", fmt.Sprintf("[::]:%d", port), "--cpu", fmt.Sprint(takeCore),
+		"--for", blastFor.String())
 	must(b, err)
 	take := w.cn.AppCommand(ctx, argv...)
 	out, err := take.StdoutPipe()
@@ -39,7 +40,8 @@ func (w *world) blast(b *testing.B, target string, port int) udpblast.Result {
 	if !lines.Scan() || lines.Text() != "ready" {
 		b.Fatalf("receiver of datagrams says %q: %v", lines.Text(), take.Wait())
 	}
-	argv, err = workload.Agent("udp-blast", "--to", net.JoinHostPort(target, fmt.Sprint(port)), "--cpu", fmt.Sprint(sendCore),
+	argv, err = workload.Agent("udp-blast", "--to", net.JoinHostPort(target, fmt.Sprint(port)),
+		"--cpu", fmt.Sprint(sendCore),
 		"--for", (blastFor + 400*time.Millisecond).String(), "--size", fmt.Sprint(blastSize))
 	must(b, err)
 	if msg, err := w.mn.AppCommand(ctx, argv...).CombinedOutput(); err != nil {

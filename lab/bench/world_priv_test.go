@@ -84,7 +84,7 @@ type world struct {
 	mnOptions node.Options // that MN was started with
 }
 
-// newWorld builds the topology with as many links as asked for, without Roam.
+// newWorld builds the topology with a number of links, without Roam.
 func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 	b.Helper()
 	build(b)

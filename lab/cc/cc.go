@@ -18,11 +18,10 @@ import (
 // kernel nor this package has.
 var ErrUnknown = errors.New("no such congestion control")
 
-// linked asks for a map whose registration ends with its link
-// (BPF_F_LINK of linux/bpf.h).
+// linked requests a map whose registration ends with its link (BPF_F_LINK of linux/bpf.h).
 const linked = 1 << 13
 
-// programs holds the loaders of what this package can add to a kernel.
+// programs holds the loaders of the congestion controls that this package can register.
 var programs = map[string]func() (*ebpf.CollectionSpec, error){
 	"hybla": loadHybla,
 	"veno":  loadVeno,
@@ -32,16 +31,15 @@ var programs = map[string]func() (*ebpf.CollectionSpec, error){
 // until Close.
 type Control struct {
 	Name      string // as in the publication, such as "hybla"
-	Algorithm string // what a socket asks for (TCP_CONGESTION)
+	Algorithm string // the name for TCP_CONGESTION
 	Ours      bool   // registered by this package, not the kernel's own
 
 	maps *ebpf.Collection // nil for the kernel's own
 	link link.Link        // nil where the kernel registers without
 }
 
-// Open finds a congestion control by its published name: the kernel's, as
-// module or built in, and else our own under a name that carries this
-// process's number, so that it clashes with nothing.
+// Open finds a congestion control by its published name: the kernel's, as module or built
+// in, or else our own under a name with this process's number, so that names cannot clash.
 func Open(name string) (*Control, error) {
 	has, err := kernelHas(name)
 	if err != nil {
@@ -53,7 +51,7 @@ func Open(name string) (*Control, error) {
 	return register(name, false)
 }
 
-// kernelHas asks the kernel, which loads a module if it has one.
+// kernelHas asks the kernel, which loads a module if available.
 func kernelHas(name string) (bool, error) {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -67,7 +65,7 @@ func kernelHas(name string) (bool, error) {
 	return err == nil, nil
 }
 
-// register adds our own. With traced, its programs record every call.
+// register registers our own program. With traced, it records every call.
 func register(name string, traced bool) (*Control, error) {
 	if err := Sweep(); err != nil {
 		return nil, err
@@ -79,7 +77,7 @@ func register(name string, traced bool) (*Control, error) {
 	c := &Control{Name: name, Algorithm: fmt.Sprintf("%s_%d", name, os.Getpid()), Ours: true}
 	err := c.attach(load, traced, linked)
 	if err != nil {
-		// Before 6.4 a registration has no link: it is made with the map.
+		// Before 6.4 a registration has no link: it happens with the map.
 		if e := c.attach(load, traced, 0); e != nil {
 			return nil, fmt.Errorf("register congestion control %s: %w", name, errors.Join(err, e))
 		}
@@ -130,8 +128,8 @@ func setName(m *ebpf.MapSpec, name string) error {
 	return fmt.Errorf("name %s: the struct of operations has no name", name)
 }
 
-// Close takes our own congestion control away again. Connections that use it
-// keep it until they end.
+// Close unregisters our own congestion control. Connections that use it keep it until they
+// end.
 func (c *Control) Close() error {
 	if !c.Ours {
 		return nil
@@ -149,12 +147,11 @@ func (c *Control) Close() error {
 	return nil
 }
 
-// oursRE finds the registrations of processes; the number is that of the
-// process.
+// oursRE matches our registrations; the number is the process id.
 var oursRE = regexp.MustCompile(`^(?:hybla|veno)_(\d+)$`)
 
-// Sweep removes what processes registered that have ended since. Only kernels
-// without links of struct_ops (before 6.4) ever leave something behind.
+// Sweep removes the registrations of processes that have ended. Only kernels without links
+// of struct_ops (before 6.4) keep such.
 func Sweep() error {
 	for id := ebpf.MapID(0); ; {
 		next, err := ebpf.MapGetNextID(id)
@@ -174,7 +171,7 @@ func Sweep() error {
 func sweepMap(id ebpf.MapID) error {
 	m, err := ebpf.NewMapFromID(id)
 	if err != nil {
-		return nil //nolint:nilerr // it has gone since it was listed
+		return nil //nolint:nilerr // it was removed after the listing
 	}
 	defer m.Close()
 	info, err := m.Info()

@@ -48,7 +48,8 @@ func TestKernelAgreesWithModel(t *testing.T) {
 			t.Run(name+"/"+path, func(t *testing.T) {
 				p.Seed = 7
 				c := compare(t, Models[name], record(t, name, p))
-				t.Logf("%d calls: %d acks that may grow, %d in slow start, %d with backlog, %d losses, %d stretches, worst stretch %.2f packets of %.0f",
+				t.Logf("%d calls: %d acks that may grow, %d in slow start, %d with backlog, %d losses, %d stretches, worst "+
+					"stretch %.2f packets of %.0f",
 					c.calls, c.acks, c.slow, c.backlog, c.losses, c.stretches, c.worst, c.worstOf)
 				if c.acks < 100 || c.slow < 5 || c.losses < 1 || c.stretches < 2 {
 					t.Error("the traffic did not try enough")
@@ -114,11 +115,18 @@ func transfer(t *testing.T, algorithm string, p linkem.Params) {
 		t.Fatal(err)
 	}
 	_, err = l.Link(a, "eth0", b, "eth0", p)
-	err = errors.Join(err, a.AddAddr("eth0", netip.MustParsePrefix("2001:db8:1::1/64")), b.AddAddr("eth0", netip.MustParsePrefix("2001:db8:1::2/64")))
+	err = errors.Join(err, a.AddAddr("eth0", netip.MustParsePrefix("2001:db8:1::1/64")),
+		b.AddAddr("eth0", netip.MustParsePrefix("2001:db8:1::2/64")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := workload.StartIperf(t.Context(), b, a, workload.IperfOptions{Name: "cc", Target: "2001:db8:1::2", Port: 5201, Seconds: 4, CC: algorithm})
+	run, err := workload.StartIperf(t.Context(), b, a, workload.IperfOptions{
+		Name:    "cc",
+		Target:  "2001:db8:1::2",
+		Port:    5201,
+		Seconds: 4,
+		CC:      algorithm,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +135,7 @@ func transfer(t *testing.T, algorithm string, p linkem.Params) {
 	}
 }
 
-// comparison says what compare has seen.
+// comparison is the result of compare.
 type comparison struct {
 	calls, acks, slow, backlog, losses, stretches int
 	worst, worstOf                                float64 // deviation of the worst stretch, and what it grew by
@@ -217,11 +225,12 @@ func TestOpenAndClose(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		testutil.Eventually(t, 5*time.Second, func() bool { return !available(t, c.Algorithm) }, c.Algorithm+" still there after Close")
+		testutil.Eventually(t, 5*time.Second, func() bool { return !available(t, c.Algorithm) }, c.Algorithm+
+			" still there after Close")
 	}
 }
 
-// Whatever becomes of the process, nothing stays behind.
+// However the process ends, no registration stays behind.
 func TestSweepAfterKill(t *testing.T) {
 	testutil.NeedRoot(t)
 	victim := exec.CommandContext(t.Context(), os.Args[0])

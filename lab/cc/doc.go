@@ -1,9 +1,7 @@
-// Package cc gives experiments the congestion controls that their papers used:
-// the kernel's where it has them, else Hybla and Veno as BPF programs
-// (bpf/cc/hybla.bpf.c, bpf/cc/veno.bpf.c) that it registers and takes away again.
+// Package cc provides the congestion controls that the papers used: the kernel's if it has
+// them, else Hybla and Veno as BPF programs (bpf/cc/hybla.bpf.c, bpf/cc/veno.bpf.c).
 //
-// Implements registration, its removal also after a crash, and models of both
-// algorithms that tests compare with what the kernel did. Omits every other
-// congestion control that a kernel may lack. Driven by experiments; it needs
-// root.
+// It implements registration, its removal even after a crash, and models of both algorithms
+// that tests compare with the kernel's behavior. It omits other congestion controls that a
+// kernel may lack. It is driven by experiments; it needs root.
 package cc

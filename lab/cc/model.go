@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// State is what a congestion control knows when it decides. Windows are in
-// packets.
+// State is the input of a congestion control. Windows are in packets.
 type State struct {
 	Window    float64
 	Threshold float64       // slow start below it
 	RTT       time.Duration // smoothed
-	Base      time.Duration // least since the last loss; 0 for none yet
+	Base      time.Duration // least since the last loss; 0: none yet
 }
 
 // Model is a congestion control as its paper gives it, in real numbers.
@@ -40,8 +39,8 @@ func rho(rtt time.Duration) float64 {
 	return min(rhoMost, max(1, float64(rtt)/float64(reference)))
 }
 
-// hyblaGain is 2^rho - 1 in slow start, which ends at the threshold, and
-// rho^2 / W in congestion avoidance.
+// hyblaGain is 2^rho - 1 in slow start, which ends at the threshold, and rho^2 / W in
+// congestion avoidance.
 func hyblaGain(s State) float64 {
 	r := rho(s.RTT)
 	if s.Window < s.Threshold {
@@ -50,14 +49,14 @@ func hyblaGain(s State) float64 {
 	return r * r / s.Window
 }
 
-// halve is what Reno and Hybla do.
+// halve is the reaction of Reno and Hybla to loss.
 func halve(s State) float64 { return max(2, s.Window/2) }
 
-// beta is the backlog in packets from which on Veno sees congestion.
+// beta is the backlog in packets above which Veno assumes congestion.
 const beta = 3
 
-// Backlog is Veno's estimate of the packets that wait in queues (Fu and Liew
-// 2003: N = W (RTT - base) / RTT); 0 while there is no base.
+// Backlog is Veno's estimate of the packets in queues (Fu and Liew 2003: N = W (RTT - base)
+// / RTT); 0 without a base.
 func Backlog(s State) float64 {
 	if s.Base == 0 || s.RTT <= s.Base {
 		return 0

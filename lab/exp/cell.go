@@ -13,17 +13,16 @@ import (
 	"roam/lab/result"
 )
 
-// Store keeps the outcome of finished cells on disk, so that a long experiment
-// that was interrupted goes on where it stopped. Package runner makes one per
-// run: experiment, seed, parameters, engine and build choose the directory, so
-// that a cell of another version is never taken for one of this.
+// Store keeps the outcome of finished cells on disk, so that an interrupted experiment can
+// resume. lab/runner makes one per run: experiment, seed, parameters, engine and build
+// select the directory, so that cells of different versions never mix.
 type Store struct{ dir string }
 
 // OpenStore returns the store in a directory, which is made with the first
 // cell.
 func OpenStore(dir string) *Store { return &Store{dir} }
 
-// Len returns how many cells are there.
+// Len returns the number of stored cells.
 func (s *Store) Len() int {
 	names, _ := filepath.Glob(filepath.Join(s.dir, "*.json")) // the pattern is sound
 	return len(names)
@@ -40,10 +39,10 @@ func (s *Store) Clear() error {
 	return nil
 }
 
-// Prune removes the stores below a directory that nothing was written to for
-// longer than age: of builds and parameters that nobody goes on with.
+// Prune removes the stores below a directory without a write for longer than age, which
+// belong to old builds and parameters.
 func Prune(dir string, age time.Duration) error {
-	stores, _ := os.ReadDir(dir) // a directory that is not there has none
+	stores, _ := os.ReadDir(dir) // a missing directory has none
 	for _, s := range stores {
 		info, err := s.Info()
 		if err != nil || !s.IsDir() || time.Since(info.ModTime()) < age {
@@ -56,14 +55,14 @@ func Prune(dir string, age time.Duration) error {
 	return nil
 }
 
-// Load reads a cell into v and reports whether it was there. A file that cannot
-// be read whole is no cell: it is measured again.
+// Load reads a cell into v and reports whether it is stored. An incomplete file does not
+// count, so its cell is measured again.
 func (s *Store) Load(name string, v any) bool {
 	b, err := os.ReadFile(s.path(name))
 	return err == nil && json.Unmarshal(b, v) == nil
 }
 
-// Save writes a cell so that it is there whole or not at all.
+// Save writes a cell atomically.
 func (s *Store) Save(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -84,13 +83,13 @@ func (s *Store) path(name string) string {
 	})+".json")
 }
 
-// Tally is what became of the cells of a run. It is read when all are done.
+// Tally counts the cells of a run. Read it after all are done.
 type Tally struct {
 	mu        sync.Mutex
 	Used      int      // cells, measured in this process or kept from before
-	Disturbed []string // those that the machine disturbed
+	Disturbed []string // cells disturbed by the machine
 	Repeats   int      // attempts that were discarded and measured again
-	windows   []Span   // those of the cells that were measured in this process
+	windows   []Span   // those measured in this process
 }
 
 // Span is a part of the run.
@@ -99,31 +98,29 @@ type Span struct{ From, To time.Time }
 // Meets reports whether two spans have time in common.
 func (s Span) Meets(o Span) bool { return s.To.After(o.From) && s.From.Before(o.To) }
 
-// Window is the part of a cell in which what is measured goes on. Before it
-// networks are built, and after it captures are read, with all that the machine
-// has: a stall then is the lab's own, and spoils nothing but the windows of cells
-// that run beside this one. A cell that does not say is a window as a whole.
+// Window is the measuring part of a cell. Outside it the lab builds networks and reads
+// captures with all CPUs: a stall there is the lab's own, and disturbs only the windows of
+// cells that run in parallel. A cell that sets none is a window as a whole.
 type Window struct{ Span }
 
-// Open begins the window.
+// Open starts the window.
 func (w *Window) Open() { w.From = time.Now() }
 
 // Shut ends the window.
 func (w *Window) Shut() { w.To = time.Now() }
 
-// kept is a cell as it is stored.
+// kept is the stored form of a cell.
 type kept[T any] struct {
 	StallMs float64 `json:"stall_ms,omitempty"` // longest stall of the machine meanwhile
 	Value   T       `json:"value"`
 }
 
-// Cell returns what measure returns, or what it returned for the cell of that
-// name before the experiment was interrupted. T must survive JSON: what is not
-// exported in it is lost, and numbers must be finite. Everything that the
-// experiment needs of a cell has to be in T; measure must not write to
-// env.Result, or a resumed run would lack it. A cell in whose window the machine
-// stood still is measured again, at most env.Repeats times; never for its
-// outcome. Cells may be measured side by side.
+// Cell returns the result of measure, or the stored one of the cell of that name in an
+// interrupted run. T must survive JSON: unexported fields are lost, and numbers must be
+// finite. T must hold everything that the experiment needs of a cell; measure must not
+// write to env.Result, which a resumed run would lack. If the machine stalled within its
+// window, a cell is measured again, at most env.Repeats times, and never because of its
+// result. Cells may run in parallel.
 func Cell[T any](env *Env, name string, measure func(w *Window) (T, error)) (T, error) {
 	var c kept[T]
 	if env.Cells != nil && env.Cells.Load(name, &c) {
@@ -181,9 +178,9 @@ func (t *Tally) discard() {
 	t.Repeats++
 }
 
-// Counts reports whether a stall reached into the window of a cell. Without cells
-// all of a run is measured. That of a cell kept from before was in another
-// process; whether the machine disturbed it stands with the cell.
+// Counts reports whether a stall overlaps the window of a cell. Without cells it counts for
+// the whole run. Windows of stored cells were in another process, so they do not count
+// here; the cell itself says whether the machine disturbed it.
 func (t *Tally) Counts(stall Span) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

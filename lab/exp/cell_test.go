@@ -130,8 +130,8 @@ func TestPruneTakesTheOld(t *testing.T) {
 	}
 }
 
-// What the machine does while a network is built, or captures are read, is
-// neither a reason to measure again nor one to call the run disturbed.
+// Stalls while the lab builds a network or reads captures are no reason to measure again,
+// and do not mark the run as disturbed.
 func TestStallsOutsideOfTheWindow(t *testing.T) {
 	var stalls []Span
 	now := time.Now()
@@ -181,8 +181,11 @@ func TestCounts(t *testing.T) {
 	first := 30.0
 	env.Stalled = func(Span) float64 { ms := first; first = 0; return ms }
 	windows := []Span{{at(100), at(190)}, {at(10), at(90)}, {at(110), at(120)}} // the first attempt is discarded
-	for _, name := range []string{"a", "b"} {                                   // side by side, for all that they say
-		if _, err := Cell(env, name, func(w *Window) (int, error) { w.Span, windows = windows[0], windows[1:]; return 0, nil }); err != nil {
+	for _, name := range []string{"a", "b"} {                                   // in parallel, as far as they know
+		if _, err := Cell(env, name, func(w *Window) (int, error) {
+			w.Span, windows = windows[0], windows[1:]
+			return 0, nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,7 +199,7 @@ func TestCounts(t *testing.T) {
 		{20, 30, true},
 		{89, 111, true}, // from one window into the next
 		{91, 109, false},
-		{130, 150, false}, // in the attempt that was discarded only
+		{130, 150, false}, // in the discarded attempt only
 		{5, 300, true},
 	} {
 		if got := env.Kept.Counts(Span{at(c.from), at(c.to)}); got != c.want {
@@ -204,7 +207,8 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	again := &Env{View: &live.View{}, Cells: env.Cells}
-	if _, err := Cell(again, "a", func(*Window) (int, error) { return 0, nil }); err != nil || again.Kept.Counts(Span{at(20), at(30)}) {
+	if _, err := Cell(again, "a", func(*Window) (int, error) { return 0, nil }); err != nil ||
+		again.Kept.Counts(Span{at(20), at(30)}) {
 		t.Errorf("a stall while nothing but cells of before were read counts (%v)", err)
 	}
 }

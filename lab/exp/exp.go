@@ -1,9 +1,9 @@
-// Package exp is the frame of the lab's experiments: what an experiment is made
-// of, and what it is given when it runs.
+// Package exp is the framework of the lab's experiments: the declaration of an experiment
+// and the environment in which it runs.
 //
-// Implements the declaration and the checking of parameters and presets. Omits
-// running and judging (package runner) and the experiments themselves, which
-// are the packages below this one. Driven by package runner.
+// It implements the declaration and the checking of parameters and presets. It omits
+// running and judging (lab/runner) and the experiments themselves, which are the packages
+// below this one. It is driven by lab/runner.
 package exp
 
 import (
@@ -29,7 +29,7 @@ type Experiment struct {
 	// Tools maps the programs that it starts to the Debian packages that hold
 	// them.
 	Tools map[string]string
-	// Engines are those of Engines that can run it; none is Netns alone.
+	// Engines are the engines that can run it; empty: Netns alone.
 	Engines []string
 	// Run builds the topology, measures, and leaves metrics, series, events,
 	// tables and figures in env.Result. It returns an error only when it could
@@ -37,9 +37,9 @@ type Experiment struct {
 	Run func(ctx context.Context, env *Env) error
 }
 
-// With returns the experiment with what the files of its folder hold: drawing.txt,
-// params.json, expect.json and README.md. One that is missing is a mistake in the
-// package, and it panics.
+// With returns the experiment with the contents of its folder's files: drawing.txt,
+// params.json, expect.json and README.md. It panics if one is missing, which is a fault of
+// the package.
 func (e Experiment) With(files fs.FS) Experiment {
 	read := func(name string) []byte {
 		b, err := fs.ReadFile(files, name)
@@ -68,23 +68,22 @@ func (e Experiment) Supports(engine string) bool {
 	return slices.Contains(e.Engines, engine) || len(e.Engines) == 0 && engine == Netns
 }
 
-// Env is what a running experiment is given.
+// Env is the environment of a running experiment.
 type Env struct {
 	Params Params
 	Preset string
 	Engine string // one of the experiment's Engines
 	Seed   uint64
 	Dir    string // for files; removed afterwards
-	// Pcap is a directory for captures that are to be kept, "" when nobody
-	// asked for them. Whatever lies there when Run returns is kept; names
-	// should tell host, interface and cell (mn-net1.pcap).
+	// Pcap is a directory for captures to keep, "" for none. All files in it when Run
+	// returns are kept; names should contain host, interface and cell (mn-net1.pcap).
 	Pcap  string
-	Cells *Store // finished cells, see Cell; nil keeps none
-	// Stalled returns the longest stall of the machine itself that reached into a
-	// span, in milliseconds, 0 for none that matters; nil knows of none.
+	Cells *Store // finished cells, see Cell; nil: none are stored
+	// Stalled returns the longest stall of the machine itself that overlaps a span, in
+	// milliseconds, 0 if there is none; nil: no stalls are known.
 	Stalled func(in Span) float64
-	Repeats int    // how often Cell repeats what the machine has disturbed
-	Kept    Tally  // what became of the cells
+	Repeats int    // how often Cell repeats a disturbed cell
+	Kept    Tally  // of this run's cells
 	Roam    string // path of the command line under test
 	Roamd   string // path of the daemon under test
 	Result  *result.Result

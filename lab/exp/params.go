@@ -27,7 +27,8 @@ type Preset struct {
 	LeavesOut []string       `json:"leaves_out,omitempty"` // what it shortens or cannot judge, in words
 	Repeats   int            `json:"repeats,omitempty"`    // how often a disturbed run is repeated at most
 	About     string         `json:"about"`
-	Seconds   float64        `json:"seconds,omitempty"` // how long one run takes, about; for the progress bar and `make lab`
+	// Seconds is the approximate duration of a run, for the progress bar and `make lab`.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Declaration is the content of a params.json.
@@ -39,8 +40,8 @@ type Declaration struct {
 // Presets are the names that every experiment has, shortest first.
 var Presets = []string{"quick", "standard", "paper"}
 
-// ParseParams reads and checks a params.json: every preset there, every
-// default and every value of a preset within its parameter's limits.
+// ParseParams reads and checks a params.json: all presets must exist, and every default and
+// every value of a preset must be within its parameter's limits.
 func ParseParams(b []byte) (*Declaration, error) {
 	var d Declaration
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -99,7 +100,7 @@ func (p Parameter) check(v any) error {
 	return nil
 }
 
-// Limits returns what values are allowed, in words; "" for any.
+// Limits describes the allowed values; "" for any.
 func (p Parameter) Limits() string {
 	switch {
 	case p.Choices != nil:
@@ -168,8 +169,8 @@ func (d *Declaration) Resolve(preset string, settings []string) (Params, error) 
 	return out, nil
 }
 
-// Params are the resolved parameters of one run. Asking for one that was not
-// declared, or as another type, is a mistake in the experiment and panics.
+// Params are the resolved parameters of one run. Reading an undeclared one, or one as
+// another type, is a fault of the experiment and panics.
 type Params map[string]any
 
 // Float returns a number.

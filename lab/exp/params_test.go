@@ -21,7 +21,8 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Millis("delay_ms") != 7500*time.Microsecond || p.Text("cut") != "locator" || p.Bool("control") || p.Int("delay_ms") != 7 {
+	if p.Millis("delay_ms") != 7500*time.Microsecond || p.Text("cut") != "locator" || p.Bool("control") ||
+		p.Int("delay_ms") != 7 {
 		t.Errorf("resolved %v", p)
 	}
 	for setting, want := range map[string]string{

@@ -1,9 +1,9 @@
 // Package figure declares the plots and tables of a result.
 //
-// Implements plots whose curves hold their own data, so that a series and what
-// the report says of it stand in one place, and tables whose columns hold how a
-// row is printed there. Omits the drawing itself, which package report does from
-// the result alone. Driven by the experiments below lab/exp.
+// It implements plots whose curves hold their own data, so that a series and its
+// description stand together, and tables whose columns hold the format of their cells. It
+// omits drawing, which lab/report does from the result alone. It is driven by the
+// experiments below lab/exp.
 package figure
 
 import (
@@ -12,18 +12,18 @@ import (
 	"roam/lab/result"
 )
 
-// Plot is a figure with the data that it shows.
+// Plot is a figure with its data.
 type Plot struct {
 	Title, Caption string
-	X              string // what the horizontal axis has
+	X              string // the label of the horizontal axis
 	Panels         []Panel
 }
 
 // Panel is one pair of axes.
 type Panel struct {
 	Title  string
-	Kind   string // result.Lines and its like
-	Y      string // what the vertical axis has
+	Kind   string // result.Lines or another kind
+	Y      string // the label of the vertical axis
 	LogX   bool
 	Height int    // pixels; 0 means the usual
 	Arm    string // whose events are marked
@@ -35,18 +35,18 @@ type Panel struct {
 // Curve is one series in a panel.
 type Curve struct {
 	Name  string // unique within a result
-	Label string // what the legend calls it
+	Label string // its name in the legend
 	Unit  string
-	X, Y  []float64 // of no Y the series is another plot's, or there is none
+	X, Y  []float64 // without Y the series is another plot's, or missing
 }
 
-// Time labels the axis of what happened while a schedule was carried out.
+// Time is the axis label of data over the time of a schedule.
 const Time = "time since the start of the schedule (s)"
 
 // The ways of traffic as legends call them, by the word in names of series.
 var ways = map[string]string{"out": "from the mobile host", "in": "to the mobile host"}
 
-// Way says in words which way "out" or "in" is.
+// Way returns the description of the direction "out" or "in".
 func Way(word string) string { return ways[word] }
 
 // AddTo adds the plot and its data to a result.
@@ -59,7 +59,7 @@ func (p Plot) AddTo(r *result.Result) {
 	r.Figures = append(r.Figures, f)
 }
 
-// AddData adds the data of a plot that is not shown.
+// AddData adds only the data of a plot, without the plot.
 func (p Plot) AddData(r *result.Result) {
 	for _, panel := range p.Panels {
 		for _, c := range panel.Curves {
@@ -85,7 +85,7 @@ func Step(r *result.Result, arm string, at float64, label string) {
 	r.Mark(result.Event{T: math.Round(at*1e3) / 1e3, Arm: arm, Kind: "step", Label: label})
 }
 
-// Column is one column of a table whose rows are made of values of T.
+// Column is one column of a table with rows of type T.
 type Column[T any] struct {
 	Head string
 	Text func(T) string

@@ -54,8 +54,10 @@ func kinds(w *world) {
 	w.installed()
 	w.router("ip link add link m0 name m0.100 type vlan id 100")
 	w.router("ip link add br0 type bridge; ip link set m1 master br0; ip link set m2 master br0; ip link set br0 up")
-	w.router("ip -6 addr flush dev m0 scope global; ip -6 addr flush dev m1 scope global; ip -6 addr flush dev m2 scope global")
-	w.router("ip link set m0.100 up; ip -6 addr add 2001:db8:b1::1/64 dev m0.100; ip -6 addr add 2001:db8:b2::1/64 dev br0")
+	w.router("ip -6 addr flush dev m0 scope global; ip -6 addr flush dev m1 scope global; ip -6 addr flush dev m2 " +
+		"scope global")
+	w.router(
+		"ip link set m0.100 up; ip -6 addr add 2001:db8:b1::1/64 dev m0.100; ip -6 addr add 2001:db8:b2::1/64 dev br0")
 	w.must("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1; ip link add link eth0 name eth0.100 type vlan id 100")
 	w.must("ip link set eth1 down; ip link set eth2 down; ip link add bond0 type bond mode active-backup miimon 100")
 	w.must("ip link set eth1 master bond0; ip link set eth2 master bond0")
@@ -77,7 +79,9 @@ func kinds(w *world) {
 	})
 	lost := w.during("a port of the bond fails and comes back", func() {
 		w.cable("m1", false)
-		w.until("the other port", func() bool { return strings.Contains(w.sh("cat /sys/class/net/bond0/bonding/active_slave"), "eth2") })
+		w.until("the other port", func() bool {
+			return strings.Contains(w.sh("cat /sys/class/net/bond0/bonding/active_slave"), "eth2")
+		})
 		w.cable("m1", true)
 	})
 	if lost > 2*rate {
@@ -87,7 +91,8 @@ func kinds(w *world) {
 		w.must("roam locator enable eth0.100; roam locator disable bond0")
 		w.sends("eth0.100")
 	})
-	w.must("roam locator enable bond0; sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0; ip link del eth0.100; ip link del bond0; ip link set eth1 up; ip link set eth2 up")
+	w.must("roam locator enable bond0; sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0; ip link del eth0.100; ip link del " +
+		"bond0; ip link set eth1 up; ip link set eth2 up")
 	w.router("ip link del m0.100; ip link del br0")
 	for n := range 3 {
 		w.router(fmt.Sprintf("ip link set m%d up; ip -6 addr add 2001:db8:a%d::1/64 dev m%d", n, n, n))

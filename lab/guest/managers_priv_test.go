@@ -61,8 +61,8 @@ func (w *world) managed(m manager) {
 	w.until(m.name+" has addresses of its own", func() bool { return w.owns(m) })
 	w.lossless(m.name+": nothing done", func() { w.until("some seconds", after(3*time.Second)) })
 	for _, command := range m.redo {
-		// What the link was taken away for is not delivered; the session must
-		// be back at once, and both links of use again.
+		// Packets for a removed link are not delivered; the session must be back at once,
+		// and both links must be usable again.
 		lost := w.during(m.name+": "+command, func() {
 			w.must("%s", command)
 			w.until("some seconds", after(3*time.Second))

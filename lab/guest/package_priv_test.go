@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// marks are commands that show what of the machine an installation might change
-// and a removal must give back. What changes by itself is cut out.
+// marks are commands that print the state of the machine that an installation might change
+// and a removal must restore, without its volatile parts.
 var marks = map[string]string{
 	"links":      `ip -d link | sed 's/ numtxqueues.*//'`,
 	"addresses":  `ip -6 addr | sed '/valid_lft/d'`,
@@ -36,7 +36,7 @@ func (w *world) machine() map[string]string {
 	return now
 }
 
-// same compares the machine with what it was, but for some marks.
+// same compares the machine with an earlier state, except for some marks.
 func (w *world) same(was map[string]string, but ...string) {
 	w.t.Helper()
 	for name, now := range w.machine() {
@@ -104,7 +104,7 @@ func packageLife(w *world) {
 	w.lossless("downgrade", func() { w.must("dpkg -i --force-downgrade %s", oldDeb) })
 }
 
-// removal takes the package away in two steps and looks at what is left.
+// removal removes the package in two steps and checks the remains.
 func removal(w *world) {
 	if before == nil {
 		w.filter()
@@ -112,7 +112,8 @@ func removal(w *world) {
 	}
 	w.installed()
 	seen := w.machine()
-	for _, name := range []string{"links", "addresses", "routes", "sysctls", "resolver", "mounts", "pins", "processes", "units", "kept files", "accounts"} {
+	for _, name := range []string{"links", "addresses", "routes", "sysctls", "resolver", "mounts", "pins", "processes",
+		"units", "kept files", "accounts"} {
 		if seen[name] == before[name] {
 			w.t.Errorf("%s do not show that Roam is there:\n%s", name, seen[name])
 		}

@@ -12,7 +12,7 @@ import (
 	"roam/internal/testutil"
 )
 
-// What the name servers of the machine's links know.
+// Names and addresses that the name servers of the machine's links know.
 const (
 	firstServer, nextServer = "192.0.2.53", "192.0.2.54"
 	known, knownAt          = "known.example.org", "192.0.2.7"
@@ -45,7 +45,8 @@ func resolved(w *world) {
 	w.until("another daemon", func() bool { s := w.status(); return s.PID != 0 && s.PID != pid && w.asks(nextServer)() })
 	w.asksAll("after kill -9", next, true)
 	next.Ignore("example.com") // which Roam asks for when it ends, and waits
-	if out := w.must("systemctl stop roamd & while kill -0 $! 2>/dev/null; do getent ahosts %s >/dev/null || echo LOST; done", known); strings.Contains(out, "LOST") {
+	if out := w.must("systemctl stop roamd & while kill -0 $! 2>/dev/null; do getent ahosts %s >/dev/null || echo "+
+		"LOST; done", known); strings.Contains(out, "LOST") {
 		w.t.Errorf("names were not found while Roam was stopped: %s", out)
 	}
 	if link := w.sh("readlink /etc/resolv.conf"); link != "../run/systemd/resolve/stub-resolv.conf\n" {
@@ -73,12 +74,13 @@ func (w *world) nameServer(at string) *testutil.Names {
 func (w *world) asks(server string) func() bool {
 	return func() bool {
 		text, list := w.sh("cat /etc/resolv.conf"), w.sh("roam --json")
-		return strings.Contains(text, "nameserver 127.0.0.156\n") && strings.Contains(list, server+":53") && !strings.Contains(list, "127.0.0.53:53")
+		return strings.Contains(text, "nameserver 127.0.0.156\n") && strings.Contains(list, server+":53") &&
+			!strings.Contains(list, "127.0.0.53:53")
 	}
 }
 
-// asksAll asks for a name that exists, for one that does not, and for the
-// correspondent, by the C library and by systemd-resolved's own way.
+// asksAll resolves a name that exists, one that does not, and the correspondent's, by the C
+// library and by systemd-resolved's own interface.
 func (w *world) asksAll(when string, server *testutil.Names, roam bool) {
 	w.t.Helper()
 	for _, way := range []string{"getent ahosts", "resolvectl --cache=no query"} {
@@ -94,7 +96,8 @@ func (w *world) asksAll(when string, server *testutil.Names, roam bool) {
 		if out := w.sh(way + " " + peerName); strings.Contains(out, w.there()) != roam {
 			w.t.Errorf("%s: %s %s: %s", when, way, peerName, out)
 		}
-		took := fmt.Sprintf("a name took %d ms, one that does not exist %d ms; %d questions", middle.Sub(began).Milliseconds(), end.Sub(middle).Milliseconds(), asked)
+		took := fmt.Sprintf("a name took %d ms, one that does not exist %d ms; %d questions",
+			middle.Sub(began).Milliseconds(), end.Sub(middle).Milliseconds(), asked)
 		w.t.Logf("%s: %s: %s", when, way, took)
 		// A circle takes until the first server is given up, 2 s at least, and hundreds of questions.
 		if end.Sub(began) > 3*time.Second || asked > 20 {

@@ -123,7 +123,8 @@ func (w *world) build() (err error) {
 		return err
 	}
 	// A cable is pulled by setting the router's end down: it keeps its address.
-	if err := errors.Join(w.r.Forward(), w.r.Sysctl("net.ipv6.conf.all.keep_addr_on_down", "1"), w.lab.Veth(w.cn, "net1", w.r, "cn1")); err != nil {
+	if err := errors.Join(w.r.Forward(), w.r.Sysctl("net.ipv6.conf.all.keep_addr_on_down", "1"),
+		w.lab.Veth(w.cn, "net1", w.r, "cn1")); err != nil {
 		return err
 	}
 	for n := range 3 {
@@ -338,7 +339,8 @@ func (f *flow) stop(what string) (lost int) {
 	}
 	u, d := up.Count(f.began, now), down.Count(f.began, now)
 	gap := max(up.LongestGap(f.began, now).Length(), down.LongestGap(f.began, now).Length())
-	f.w.t.Logf("%s: %d of %d datagrams lost, longest gap %d ms", what, u.Lost+d.Lost, u.Written+d.Written, gap.Milliseconds())
+	f.w.t.Logf("%s: %d of %d datagrams lost, longest gap %d ms", what, u.Lost+d.Lost,
+		u.Written+d.Written, gap.Milliseconds())
 	if u.Written == 0 || d.Written == 0 {
 		f.w.t.Errorf("%s: nothing was sent", what)
 	}

@@ -15,7 +15,7 @@ type sentUpdate struct {
 // maxTries is how often a Locator Update is sent in all.
 const maxTries = 6
 
-// Move changes the host's own locators, and tells all correspondents from a
+// Move changes the host's own locators, and announces them to all correspondents from a
 // locator that they know. The first one is preferred.
 func (p *Peer) Move(locators ...uint64) {
 	var entries []entry
@@ -28,8 +28,7 @@ func (p *Peer) Move(locators ...uint64) {
 	p.locators = locators
 }
 
-// MoveHard leaves the host's locators for another one: the new one is all that
-// it has when it tells its correspondents.
+// MoveHard replaces the host's locators by another one, from which it announces the change.
 func (p *Peer) MoveHard(locator uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,8 +36,8 @@ func (p *Peer) MoveHard(locator uint64) {
 	p.announce(address{locator, p.nid}, []entry{{locator, 10, 600}})
 }
 
-// Advertise tells all correspondents that the locators have these preferences.
-// What the host sends from stays as it is.
+// Advertise announces preferences of the locators to all correspondents. The host's source
+// locator stays the same.
 func (p *Peer) Advertise(locators []uint64, preferences []uint16) {
 	var entries []entry
 	for i, l := range locators {
@@ -99,7 +98,7 @@ func (p *Peer) Ping(nid uint64) {
 	}
 }
 
-// Pongs returns how many echo replies have come.
+// Pongs returns the number of echo replies received.
 func (p *Peer) Pongs() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +108,14 @@ func (p *Peer) Pongs() int {
 // answerEcho answers under the checksum rule of the request.
 func (p *Peer) answerEcho(s *session, q packet, nidsOnly bool) {
 	p.renew(s)
-	a := packet{src: q.dst, dst: q.src, proto: protoICMP, body: slices.Clone(q.body), nonce: s.own, beside: p.stack.Options}
+	a := packet{
+		src:    q.dst,
+		dst:    q.src,
+		proto:  protoICMP,
+		body:   slices.Clone(q.body),
+		nonce:  s.own,
+		beside: p.stack.Options,
+	}
 	a.body[0] = icmpEchoReply
 	p.link.write(a.bytes(nidsOnly, otherHops))
 }
@@ -148,7 +154,7 @@ func (p *Peer) handleUpdate(s *session, q packet) {
 	p.sendFrom(p.source(s), s, to, protoICMP, u.bytes())
 }
 
-// handleAck takes the acknowledgement of the update that waits for one.
+// handleAck processes the acknowledgement of the outstanding update.
 func (p *Peer) handleAck(s *session, u locatorUpdate) {
 	if s.update == nil || u.entries[0].l64 != s.update.entries[0].l64 {
 		return
@@ -161,7 +167,8 @@ func (p *Peer) handleAck(s *session, u locatorUpdate) {
 // option (RFC 8200 §4.2).
 func (p *Peer) refuseOption(q packet) {
 	const icmpParameter, codeOption, at, leastMTU, headers = 4, 2, ipLen + 2, 1280, 8 + ipLen
-	body := append([]byte{icmpParameter, codeOption, 0, 0, 0, 0, 0, at}, bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
+	body := append([]byte{icmpParameter, codeOption, 0, 0, 0, 0, 0, at},
+		bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
 	a := packet{src: q.dst, dst: q.src, proto: protoICMP, body: body}
 	p.link.write(a.bytes(false, otherHops))
 }
@@ -169,6 +176,7 @@ func (p *Peer) refuseOption(q packet) {
 // answerClosedPort sends the error of RFC 4443 §3.1 about a datagram.
 func (p *Peer) answerClosedPort(s *session, q packet) {
 	const codePort, leastMTU, headers = 4, 1280, 8 + ipLen + 24
-	body := append([]byte{icmpUnreachable, codePort, 0, 0, 0, 0, 0, 0}, bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
+	body := append([]byte{icmpUnreachable, codePort, 0, 0, 0, 0, 0, 0},
+		bytes.Clone(q.raw[:min(len(q.raw), leastMTU-headers)])...)
 	p.sendFrom(q.dst, s, q.src.l64, protoICMP, body)
 }

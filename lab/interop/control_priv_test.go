@@ -17,9 +17,9 @@ var kernels = map[string]Stack{
 	"no echo, over NIDs": {ControlOverNIDs: true, NoEchoAnswer: true, PortUnreachable: true},
 }
 
-// Updates of both sides are acknowledged, and both can ping the other by its name,
-// whatever the rule and the form of their control messages. What TCP and UDP need is
-// said in the hosts file.
+// Updates of both sides are acknowledged, and both can ping the other by its name, whatever
+// the rule and the form of their control messages. The hosts file has the needs of TCP and
+// UDP.
 func TestControlInKind(t *testing.T) {
 	for name, s := range kernels {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestControlInKind(t *testing.T) {
 			w := newWorld(t, "soft", options, s)
 			conn := w.dial("tcp6", EchoPort)
 			w.echo(conn, 1000)
-			if s.KnownSource { // it was told both locators from the one that it knows
+			if s.KnownSource { // Roam announced both locators from the one that the stack knows
 				w.eventually("Roam has its acknowledgement", func() bool { return w.settled() && w.peer.Counts().Updates > 0 })
 			}
 
@@ -46,7 +46,7 @@ func TestControlInKind(t *testing.T) {
 			})
 
 			if s.KnownSource {
-				return // nothing that Roam could tell from elsewhere
+				return // it ignores updates from any other locator
 			}
 			w.ask("locator", "disable", "net2")
 			w.eventually("the peer knows the locator that is left", func() bool {
@@ -61,7 +61,8 @@ func TestControlInKind(t *testing.T) {
 
 // pinged reports whether the peer answers a ping of an application on Roam's host.
 func (w *world) pinged() bool {
-	out, err := w.mn.Command(w.ctx, "ping", "-6", "-n", "-c", "1", "-W", "1", sessionAddr(nidPeer).String()).CombinedOutput()
+	out, err := w.mn.Command(w.ctx, "ping", "-6", "-n", "-c", "1", "-W", "1",
+		sessionAddr(nidPeer).String()).CombinedOutput()
 	if err != nil {
 		w.Logf("%s", out)
 	}

@@ -85,7 +85,8 @@ func TestFirstDatagrams(t *testing.T) {
 					twice++
 				}
 			}
-			t.Logf("of %d datagrams %d were lost in the first second, %d later; %d copies", n, early, late, w.counter("tx_probe_copy"))
+			t.Logf("of %d datagrams %d were lost in the first second, %d later; %d copies", n, early, late,
+				w.counter("tx_probe_copy"))
 			if late > 2 || twice > 0 {
 				t.Errorf("%d lost after the first second, %d answered twice", late, twice)
 			}

@@ -51,7 +51,7 @@ func (w *world) forger(peers ...roam.ILV) *forger {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { f.file.Close() })
-	go func() { // what comes back, nobody reads
+	go func() { // nothing reads the answers
 		b := make([]byte, 2048)
 		for {
 			if _, err := f.file.Read(b); err != nil {
@@ -60,7 +60,8 @@ func (w *world) forger(peers ...roam.ILV) *forger {
 		}
 	}()
 	g := peergen.Forger{
-		Random: rand.New(rand.NewPCG(6740, 6744)), Victims: peers, Own: roam.ILV{L64: locator(netForger), NID: 0x1000_0000_0000_0bad},
+		Random: rand.New(rand.NewPCG(6740, 6744)), Victims: peers,
+		Own:     roam.ILV{L64: locator(netForger), NID: 0x1000_0000_0000_0bad},
 		Targets: []roam.ILV{{L64: locator(netRoam[0]), NID: nidRoam}, {L64: locator(netRoam[1]), NID: nidRoam}},
 		Port:    forgedPort, UDPPort: 6740,
 	}
@@ -103,7 +104,7 @@ func (f *forger) flood(rate float64) (stop func() int) {
 			select {
 			case <-done:
 				return
-			case now := <-tick.C: // what fell due while this did not run is no burst
+			case now := <-tick.C: // overdue packets are not sent as a burst
 				for range int(rate * min(now.Sub(last), 5*time.Millisecond).Seconds()) {
 					f.send()
 				}
@@ -144,7 +145,7 @@ func (w *world) numbered(port uint16) *numbered {
 				s.sent++
 				b := binary.BigEndian.AppendUint32([]byte("number"), s.sent)
 				s.mu.Unlock()
-				_, _ = s.conn.Write(b) // one that is lost is seen to be
+				_, _ = s.conn.Write(b) // a lost one is counted
 			}
 		}
 	}()
@@ -205,7 +206,8 @@ func (w *world) learned() map[string]any {
 			continue
 		}
 		out := map[string]any{}
-		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form", "option_on", "encapsulation", "spread", "why_plain", "since"} {
+		for _, name := range []string{"nid", "names", "state", "dead", "checksum", "checksum_icmp", "update_form",
+			"option_on", "encapsulation", "spread", "why_plain", "since"} {
 			if out[name] = s[name]; name != "why_plain" && s[name] == nil {
 				w.Fatalf("the session shows no %s: %v", name, s)
 			}
@@ -272,7 +274,8 @@ func TestForgedForms(t *testing.T) {
 			if !reflect.DeepEqual(before, after) {
 				t.Errorf("the session before the flood and after it:\n%v\n%v", before, after)
 			}
-			t.Logf("%d packets at %.0f a second, half of %.0f; %d datagrams lost, %d around the move, %d sent", n, float64(n)/time.Since(began).Seconds(), most, still, inMove, udp.now())
+			t.Logf("%d packets at %.0f a second, half of %.0f; %d datagrams lost, %d around the move, %d sent", n,
+				float64(n)/time.Since(began).Seconds(), most, still, inMove, udp.now())
 			if still > 0 || inMove > 2 {
 				t.Errorf("%d datagrams were lost, and %d around the move", still, inMove)
 			}
@@ -292,7 +295,8 @@ func (w *world) refusedAll(before map[string]uint64, n int) {
 	for name, v := range after {
 		if d := v - before[name]; d > 0 {
 			w.Logf("%s %d", name, d)
-			if len(name) > 5 && (name[:5] == "drop_" || name[:5] == "core_" || name[:7] == "engine_" || name == "rx_pending_unreported") {
+			if len(name) > 5 && (name[:5] == "drop_" || name[:5] == "core_" || name[:7] == "engine_" ||
+				name == "rx_pending_unreported") {
 				refused += d
 			}
 		}

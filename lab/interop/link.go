@@ -70,9 +70,8 @@ func openTap(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// read returns the next IPv6 packet; it blocks until there is one or the link
-// is closed. Who sent it is the router from then on: it may sit behind the
-// device, on a macvlan.
+// read returns the next IPv6 packet; it blocks until one arrives or the link is closed. It
+// treats the last sender as the router, which may be behind the device, on a macvlan.
 func (l *link) read() ([]byte, error) {
 	b := make([]byte, 4096)
 	for {
@@ -87,7 +86,7 @@ func (l *link) read() ([]byte, error) {
 	}
 }
 
-// learn takes a hardware address for the router's, unless it is our own.
+// learn stores a hardware address as the router's, unless it is our own.
 func (l *link) learn(mac net.HardwareAddr) {
 	if !bytes.Equal(mac, l.mac) {
 		l.mu.Lock()
@@ -96,8 +95,8 @@ func (l *link) learn(mac net.HardwareAddr) {
 	}
 }
 
-// write sends an IPv6 packet to the router. What a full queue refuses is lost,
-// as on any link.
+// write sends an IPv6 packet to the router. If the queue is full the packet is lost, as on
+// any link.
 func (l *link) write(ip []byte) {
 	l.mu.Lock()
 	f := append(append(append([]byte(nil), l.router...), l.mac...), 0x86, 0xdd)

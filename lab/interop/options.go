@@ -8,8 +8,8 @@ const (
 	optNonce = 0x8b // RFC 6744 §2
 )
 
-// Options are what a stack puts around the nonce. The zero value is a header
-// with a nonce of 4 bytes and nothing else.
+// Options are the bytes that a stack puts around the nonce. The zero value is a header with
+// a nonce of 4 bytes and nothing else.
 type Options struct {
 	Before, Behind string // options in the nonce's own header, see Pad1, PadN and Unknown
 	First, Last    string // options of a further destination-options header before or behind it
@@ -61,7 +61,7 @@ func optionsHeader(next byte, options string) []byte {
 	return append([]byte{next, byte((2+len(options))/8 - 1)}, options...)
 }
 
-// findNonce returns the nonce among options, or nothing.
+// findNonce returns the nonce among options, or "".
 func findNonce(options []byte) (nonce string, err error) {
 	for len(options) > 0 {
 		if options[0] == optPad1 {

@@ -21,8 +21,8 @@ var beside = map[string]Options{
 	"headers on both sides":     {First: Unknown, Before: PadN(2), Behind: Unknown, Last: Unknown},
 }
 
-// Applications speak with stacks that have other options beside the nonce in every
-// packet, whoever begins, and their control messages are taken.
+// Applications communicate with stacks that put other options beside the nonce in every
+// packet, whichever side opens the connection, and their control messages are accepted.
 func TestNonceAmongOptions(t *testing.T) {
 	for name, o := range beside {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ type packet struct {
 	beside   Options
 	proto    byte
 	body     []byte // from the upper-layer header on
-	raw      []byte // all of it, as it came
+	raw      []byte // the whole packet as received
 }
 
 var errForeign = errors.New("not a packet that this host understands")
@@ -87,7 +87,7 @@ func (p packet) bytes(nidsOnly bool, hops byte) []byte {
 	return append(append(b, options...), p.body...)
 }
 
-// checksumAt is where the checksum stands in each upper layer.
+// checksumAt is the offset of the checksum in each upper layer.
 var checksumAt = map[byte]int{protoTCP: 16, protoUDP: 6, protoICMP: 2}
 
 func (p packet) fill(nidsOnly bool) {
@@ -109,8 +109,8 @@ func (p packet) sound(nidsOnly bool) bool {
 	return ok && len(p.body) >= at+2 && p.sum(nidsOnly) == 0xffff
 }
 
-// sum adds up pseudo-header and body. With nidsOnly locators count as zero: RFC
-// 6741 §4.2 wants it for TCP and UDP, and §4.3 forbids it for ICMPv6.
+// sum adds up pseudo-header and body. With nidsOnly locators count as zero: RFC 6741 §4.2
+// requires it for TCP and UDP, and §4.3 forbids it for ICMPv6.
 func (p packet) sum(nidsOnly bool) uint16 {
 	src, dst := p.src, p.dst
 	if nidsOnly {

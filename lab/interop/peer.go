@@ -17,23 +17,23 @@ type Peer struct {
 	done  chan struct{}
 
 	mu       sync.Mutex
-	locators []uint64 // its own; the first one is sent from
+	locators []uint64 // its own; the first one is the source
 	sessions map[uint64]*session
 	plain    map[plainKey]*session // conversations by plain IPv6
 	conns    map[connKey]*Conn
 	counts   Counts
 	datagram map[uint16]int  // UDP payloads received, by own port
-	used     map[uint16]bool // own UDP ports that datagrams were sent from
+	used     map[uint16]bool // own UDP ports with sent datagrams
 	heard    map[uint16]func([]byte)
-	hard     bool // it is at its own locators only, not at those that it left
+	hard     bool // it uses its own locators only, not those that it left
 	pongs    int
-	dialled  uint16 // connections begun, those before a reboot too
+	dialled  uint16 // connections opened, including those before a reboot
 }
 
 // plainKey is the addresses of a conversation by plain IPv6.
 type plainKey struct{ own, their address }
 
-// session is what the host knows of one correspondent.
+// session is the host's state of one correspondent.
 type session struct {
 	nid         uint64
 	plain       bool     // it is one by plain IPv6
@@ -49,14 +49,22 @@ type session struct {
 	update      *sentUpdate
 }
 
-// Start makes a scripted host with that identifier behind a new device of the
-// router. The router must have an address of every locator's network there.
+// Start makes a scripted host with that identifier behind a new device of the router. The
+// router must have an address in every locator's network there.
 func Start(router *topo.Host, ifname string, nid uint64, locators []uint64, s Stack) (*Peer, error) {
 	l, err := openLink(router, ifname)
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{stack: s, nid: nid, link: l, done: make(chan struct{}), locators: locators, datagram: map[uint16]int{}, heard: map[uint16]func([]byte){}}
+	p := &Peer{
+		stack:    s,
+		nid:      nid,
+		link:     l,
+		done:     make(chan struct{}),
+		locators: locators,
+		datagram: map[uint16]int{},
+		heard:    map[uint16]func([]byte){},
+	}
 	p.forget()
 	go p.receive()
 	go p.repeat()
@@ -76,21 +84,21 @@ func (p *Peer) forget() {
 	p.conns, p.used = map[connKey]*Conn{}, map[uint16]bool{}
 }
 
-// Close ends the host and removes its device.
+// Close stops the host and removes its device.
 func (p *Peer) Close() error {
 	close(p.done)
 	return p.link.file.Close()
 }
 
-// Counts returns what it has seen so far.
+// Counts returns the counts so far.
 func (p *Peer) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts
 }
 
-// Locators returns what it knows of a correspondent's, best first, and the code
-// of the Locator Update that said so last.
+// Locators returns the locators of a correspondent that the host knows, best first, and the
+// code of the last Locator Update.
 func (p *Peer) Locators(nid uint64) ([]uint64, byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,23 +118,22 @@ func (p *Peer) Boot(s Stack) {
 	p.stack = s
 }
 
-// Enable makes the host go on with another stack, and with the connections that
-// it has: a segment of one that began as plain IPv6 belongs to none when it comes
-// in a session.
+// Enable makes the host continue as another stack with its open connections. A segment of a
+// connection that started as plain IPv6 belongs to none if it arrives in a session.
 func (p *Peer) Enable(s Stack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stack = s
 }
 
-// Datagrams returns how many UDP payloads have come to a port.
+// Datagrams returns the number of UDP payloads received on a port.
 func (p *Peer) Datagrams(port uint16) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.datagram[port]
 }
 
-// Open begins a session with a correspondent whose locator is known.
+// Open opens a session with a correspondent whose locator is known.
 func (p *Peer) Open(nid, l64 uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +154,7 @@ func (p *Peer) receive() {
 	}
 }
 
-// repeat sends again what TCP and Locator Updates have not had acknowledged.
+// repeat retransmits unacknowledged TCP segments and Locator Updates.
 func (p *Peer) repeat() {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -177,7 +184,7 @@ func (p *Peer) drawNonce() string {
 	return string(b)
 }
 
-// target is the locator that the next packet goes to.
+// target is the destination locator of the next packet.
 func (s *session) target(one bool) uint64 {
 	if one || s.best < 2 {
 		return s.locators[0]
@@ -292,8 +299,7 @@ func (p *Peer) count(s *session, q packet) {
 	p.counts.PlainServed++
 }
 
-// admit finds the session of a packet, and makes one if it is the first (RFC
-// 6744 §6). nil: the packet is dropped.
+// admit finds or creates the session of a packet (RFC 6744 §6). nil: the packet is dropped.
 func (p *Peer) admit(q packet) *session {
 	s := p.sessions[q.src.nid]
 	begun := p.plain[plainKey{q.dst, q.src}] != nil && p.stack.BeginsPlain
@@ -341,8 +347,7 @@ func (p *Peer) plainWith(k plainKey) *session {
 	return p.plain[k]
 }
 
-// begin returns the session in which the host begins something; nil if none was
-// opened.
+// begin returns the session to use for an own connection; nil if none is open.
 func (p *Peer) begin(nid uint64) *session {
 	s := p.sessions[nid]
 	if s != nil && p.stack.BeginsPlain {
@@ -351,8 +356,7 @@ func (p *Peer) begin(nid uint64) *session {
 	return s
 }
 
-// answerSolicitation tells the router where the host's addresses are (RFC 4861
-// §7.2.4).
+// answerSolicitation answers the router's Neighbor Solicitation (RFC 4861 §7.2.4).
 func (p *Peer) answerSolicitation(q packet) {
 	target := readAddress(q.body[8:])
 	if target.nid != p.nid || q.src == (address{}) {

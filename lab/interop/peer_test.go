@@ -35,7 +35,13 @@ func newDesk(t *testing.T, s Stack) *desk {
 // ask gives the peer a packet from a locator.
 func (d *desk) ask(l64 uint64, nonce string, nidsOnly bool, proto byte, body []byte) {
 	d.Helper()
-	p := packet{src: address{l64, theirNID}, dst: address{ownL64, ownNID}, proto: proto, body: slices.Clone(body), nonce: nonce}
+	p := packet{
+		src:   address{l64, theirNID},
+		dst:   address{ownL64, ownNID},
+		proto: proto,
+		body:  slices.Clone(body),
+		nonce: nonce,
+	}
 	q, err := parsePacket(p.bytes(nidsOnly, otherHops))
 	if err != nil {
 		d.Fatal(err)
@@ -89,31 +95,39 @@ func TestHabits(t *testing.T) {
 		body     []byte
 		want     answer
 	}{
-		"echo":                                  {Stack{}, nonce, false, protoICMP, echoRequest, ordinary},
-		"echo over NIDs to an ordinary stack":   {Stack{}, nonce, true, protoICMP, echoRequest, none},
-		"control over NIDs":                     {Stack{ControlOverNIDs: true}, nonce, true, protoICMP, echoRequest, overNIDs},
-		"ordinary echo to control over NIDs":    {Stack{ControlOverNIDs: true}, nonce, false, protoICMP, echoRequest, none},
-		"ordinary control too":                  {Stack{ControlOverNIDs: true, OrdinaryControlToo: true}, nonce, false, protoICMP, echoRequest, ordinary},
-		"ordinary control too, over NIDs":       {Stack{ControlOverNIDs: true, OrdinaryControlToo: true}, nonce, true, protoICMP, echoRequest, overNIDs},
-		"no echo answer":                        {Stack{NoEchoAnswer: true}, nonce, false, protoICMP, echoRequest, none},
-		"update":                                {Stack{}, nonce, false, protoICMP, update, ordinary},
-		"ordinary update to control over NIDs":  {Stack{ControlOverNIDs: true}, nonce, false, protoICMP, update, none},
-		"ordinary update, control too":          {Stack{ControlOverNIDs: true, OrdinaryControlToo: true}, nonce, false, protoICMP, update, overNIDs},
+		"echo":                                {Stack{}, nonce, false, protoICMP, echoRequest, ordinary},
+		"echo over NIDs to an ordinary stack": {Stack{}, nonce, true, protoICMP, echoRequest, none},
+		"control over NIDs": {Stack{ControlOverNIDs: true}, nonce, true,
+			protoICMP, echoRequest, overNIDs},
+		"ordinary echo to control over NIDs": {Stack{ControlOverNIDs: true}, nonce, false, protoICMP, echoRequest, none},
+		"ordinary control too": {Stack{ControlOverNIDs: true, OrdinaryControlToo: true}, nonce, false,
+			protoICMP, echoRequest, ordinary},
+		"ordinary control too, over NIDs": {Stack{ControlOverNIDs: true, OrdinaryControlToo: true}, nonce, true,
+			protoICMP, echoRequest, overNIDs},
+		"no echo answer":                       {Stack{NoEchoAnswer: true}, nonce, false, protoICMP, echoRequest, none},
+		"update":                               {Stack{}, nonce, false, protoICMP, update, ordinary},
+		"ordinary update to control over NIDs": {Stack{ControlOverNIDs: true}, nonce, false, protoICMP, update, none},
+		"ordinary update, control too": {Stack{ControlOverNIDs: true, OrdinaryControlToo: true}, nonce, false,
+			protoICMP, update, overNIDs},
 		"little-endian update to another stack": {Stack{}, nonce, false, protoICMP, little, none},
 		"little-endian update":                  {Stack{Code0Entries16LE: true}, nonce, false, protoICMP, little, ordinary},
 		"never acknowledges":                    {Stack{NeverAcks: true}, nonce, false, protoICMP, update, none},
 		"datagram":                              {Stack{}, nonce, false, protoUDP, udp, ordinary},
 		"datagram over NIDs":                    {Stack{NIDChecksums: true}, nonce, true, protoUDP, udp, overNIDs},
 		"datagram under the other rule":         {Stack{NIDChecksums: true}, nonce, false, protoUDP, udp, none},
-		"plain replies":                         {Stack{NIDChecksums: true, PlainUDPReplies: true}, nonce, true, protoUDP, udp, plain},
-		"plain datagram":                        {Stack{}, "", false, protoUDP, udp, none},
-		"plain datagram served":                 {Stack{ServesPlain: true, NIDChecksums: true}, "", false, protoUDP, udp, plain},
-		"plain datagram over NIDs":              {Stack{ServesPlain: true, NIDChecksums: true}, "", true, protoUDP, udp, none},
-		"plain echo served":                     {Stack{ServesPlain: true, ControlOverNIDs: true}, "", false, protoICMP, echoRequest, plain},
-		"plain SYN":                             {Stack{ServesPlain: true, NIDChecksums: true}, "", false, protoTCP, synTo(EchoPort), plain},
-		"plain SYN-ACK over NIDs":               {Stack{PlainSYNACKOverNIDs: true}, "", false, protoTCP, synTo(EchoPort), plainOverNIDs},
-		"closed port":                           {Stack{PortUnreachable: true, ControlOverNIDs: true}, nonce, false, protoUDP, datagram(99, 98, nil), overNIDs},
-		"closed port, silent":                   {Stack{}, nonce, false, protoUDP, datagram(99, 98, nil), none},
+		"plain replies": {Stack{NIDChecksums: true, PlainUDPReplies: true}, nonce,
+			true, protoUDP, udp, plain},
+		"plain datagram":           {Stack{}, "", false, protoUDP, udp, none},
+		"plain datagram served":    {Stack{ServesPlain: true, NIDChecksums: true}, "", false, protoUDP, udp, plain},
+		"plain datagram over NIDs": {Stack{ServesPlain: true, NIDChecksums: true}, "", true, protoUDP, udp, none},
+		"plain echo served": {Stack{ServesPlain: true, ControlOverNIDs: true}, "", false,
+			protoICMP, echoRequest, plain},
+		"plain SYN": {Stack{ServesPlain: true, NIDChecksums: true}, "", false, protoTCP,
+			synTo(EchoPort), plain},
+		"plain SYN-ACK over NIDs": {Stack{PlainSYNACKOverNIDs: true}, "", false, protoTCP, synTo(EchoPort), plainOverNIDs},
+		"closed port": {Stack{PortUnreachable: true, ControlOverNIDs: true}, nonce, false, protoUDP,
+			datagram(99, 98, nil), overNIDs},
+		"closed port, silent": {Stack{}, nonce, false, protoUDP, datagram(99, 98, nil), none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, c.stack)
@@ -137,8 +151,8 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// A packet from a locator that the stack does not know is dropped by one that
-// does so, though the nonce is right.
+// A stack that checks sources drops a packet from an unknown locator, although its nonce is
+// right.
 func TestUnknownSourceDropped(t *testing.T) {
 	for _, drops := range []bool{false, true} {
 		d := newDesk(t, Stack{UnknownSourceDropped: drops})

@@ -106,11 +106,12 @@ func (w *world) serve(t *testing.T, port, size int) {
 	}()
 }
 
-// TestClosedPort: the Port Unreachable for a peer's first datagram bears the nonce of all
-// that follows, so that a peer which takes the first one it sees for ours has its
-// Locator Update acknowledged.
+// TestClosedPort: the Port Unreachable for a peer's first datagram has the nonce of all
+// later packets. So a peer that accepts the first nonce it receives gets its Locator Update
+// acknowledged.
 func TestClosedPort(t *testing.T) {
-	for name, s := range map[string]Stack{"answers echo": {NonceAlways: true}, "answers none": {NonceAlways: true, NoEchoAnswer: true}} {
+	for name, s := range map[string]Stack{"answers echo": {NonceAlways: true},
+		"answers none": {NonceAlways: true, NoEchoAnswer: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "soft", "", s)
 			w.listen(7001)
@@ -207,8 +208,8 @@ func (w *world) sources(t *testing.T, port int) *sources {
 	return s
 }
 
-// TestNoEchoMoves: connections with a peer that answers no echo request live through
-// moves of either end, whoever began.
+// TestNoEchoMoves: connections with a peer that answers no echo request survive moves of
+// either end, whichever opened them.
 func TestNoEchoMoves(t *testing.T) {
 	for name, s := range map[string]Stack{
 		"every nonce":  {NoEchoAnswer: true, NonceAlways: true},

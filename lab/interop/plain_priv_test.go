@@ -49,7 +49,7 @@ func TestBackToILNP(t *testing.T) {
 	}
 }
 
-// state is that of the session with the peer.
+// state returns the state of the session with the peer.
 func (w *world) state() string {
 	list, err := w.roam.Sessions(w.ctx)
 	if err != nil || len(list) != 1 {

@@ -8,42 +8,48 @@ import (
 // Profile is a stack with a name.
 type Profile struct {
 	Name  string
-	About string // what is known of it, and whence
+	About string // a description with its sources
 	Stack Stack
-	// Disabled is the stack of such a host with ILNP switched off.
+	// Disabled is the stack of such a host with ILNP disabled.
 	Disabled Stack
 }
 
-// The stacks that Roam is held against. Where a habit was never seen on the wire,
-// About says what it was taken from.
+// The stacks of Roam's interoperability tests. If a behavior was never seen on the wire,
+// About names its source.
 var (
-	RFC = newProfile("rfc", "RFC 6740 to 6744 to the letter: nonces in the first packets, checksums over NIDs for TCP and UDP and ordinary ones for ICMPv6, Locator Updates of 12-byte entries",
+	RFC = newProfile("rfc", "RFC 6740 to 6744 to the letter: nonces in the first packets, checksums over NIDs for TCP "+
+		"and UDP and ordinary ones for ICMPv6, Locator Updates of 12-byte entries",
 		Stack{NIDChecksums: true, ServesPlain: true, PortUnreachable: true})
 
-	Draft = newProfile("draft", "the Linux 4.9 of the thesis on duality, as the thesis describes it: Locator Updates of the draft form (code 7), every packet with its nonce; never run here",
+	Draft = newProfile("draft", "the Linux 4.9 of the thesis on duality, as the thesis describes it: Locator Updates of "+
+		"the draft form (code 7), every packet with its nonce; never run here",
 		Stack{
 			NonceAlways: true, NIDChecksums: true, DraftUpdates: true, KnownSource: true, AckToNewest: true, FirstPingLost: true,
 			ServesPlain: true, PortUnreachable: true,
 		})
 
-	Linux2019 = linux("linux-2019", "the public Linux kernel of the University of St Andrews, state of 2019, as runs showed it: echo, Locator Updates and acknowledgements under checksums over NIDs only", false)
+	Linux2019 = linux("linux-2019", "the public Linux kernel of the University of St Andrews, state of 2019, as runs "+
+		"showed it: echo, Locator Updates and acknowledgements under checksums over NIDs only", false)
 
-	Linux2020 = linux("linux-2020", "the same kernel, state of January 2020, as runs showed it: takes ordinary control messages too, and answers such an echo in kind", true)
+	Linux2020 = linux("linux-2020", "the same kernel, state of January 2020, as runs showed it: takes ordinary control "+
+		"messages too, and answers such an echo in kind", true)
 
-	// FreeBSD2019 is not known from any run: the dissertation on multihoming (FreeBSD
-	// 8.4, UDP and ICMPv6 only) has every packet carry the nonce and checksums that are
-	// valid for the addresses on the wire; that one nonce serves both directions, and
-	// that a Locator Update replaces the whole set, is known of its public code. Neither
-	// says how it acknowledges; here it does so as RFC 6743 has it.
-	FreeBSD2019 = newProfile("freebsd-2019", "the FreeBSD of the dissertation on multihoming, from its text and what is known of its public code, never run here: one nonce for both directions in every packet, ordinary checksums; acknowledgements and TCP are assumed to follow the RFCs",
+	// FreeBSD2019 is not known from any run. According to the dissertation on multihoming
+	// (FreeBSD 8.4, UDP and ICMPv6 only) every packet carries the nonce, and checksums
+	// cover the addresses on the wire; its public code shows that one nonce serves both
+	// directions, and that a Locator Update replaces the whole set. No source says how it
+	// acknowledges; here it does as RFC 6743 says.
+	FreeBSD2019 = newProfile("freebsd-2019", "the FreeBSD of the dissertation on multihoming, from its text and what is "+
+		"known of its public code, never run here: one nonce for both directions in every packet, ordinary checksums; "+
+		"acknowledgements and TCP are assumed to follow the RFCs",
 		Stack{OneNonce: true, NonceSent: true, ServesPlain: true, PortUnreachable: true})
 
 	NoEcho = newProfile("no-echo", "the rfc profile behind a filter that drops echo requests and ICMPv6 errors",
 		Stack{NIDChecksums: true, ServesPlain: true, NoEchoAnswer: true})
 )
 
-// linux is the public Linux kernel. With ILNP disabled it still answers ILNP, and
-// begins plain.
+// linux is the public Linux kernel. With ILNP disabled it still answers ILNP, and opens
+// plain connections.
 func linux(name, about string, ordinaryControl bool) Profile {
 	p := newProfile(name, about, Stack{
 		NonceAlways: true, NIDChecksums: true, ControlOverNIDs: true, OrdinaryControlToo: ordinaryControl,

@@ -9,29 +9,37 @@ import (
 	"time"
 )
 
-// The kernels with ILNP that were published, as their descriptions have them,
-// and one that keeps to the least of the RFCs. options are what the hosts file
-// has to say of them; the rest is found.
+// The published kernels with ILNP, according to their descriptions, and one that implements
+// only the minimum of the RFCs. options are the necessary options of the hosts file; Roam
+// detects the rest.
 var stacks = map[string]struct {
 	stack   Stack
 	options string
 }{
 	"linux 4.9, duality": {
-		Stack{NonceAlways: true, NIDChecksums: true, DraftUpdates: true, KnownSource: true, AckToNewest: true, FirstPingLost: true},
+		Stack{
+			NonceAlways:   true,
+			NIDChecksums:  true,
+			DraftUpdates:  true,
+			KnownSource:   true,
+			AckToNewest:   true,
+			FirstPingLost: true,
+		},
 		"nonce=always lu-order=old",
 	},
 	"linux 3.9, handoff": {
 		Stack{NonceAlways: true, NIDChecksums: true, OneLocator: true, FirstPingLost: true},
 		"nonce=always",
 	},
-	"the same, not named as one": {Stack{NonceAlways: true, NIDChecksums: true, OneLocator: true, FirstPingLost: true}, ""},
-	"one nonce for both":         {Stack{NonceAlways: true, NIDChecksums: true, OneNonce: true}, ""},
-	"least nonces":               {Stack{NonceOnce: true, OneLocator: true}, ""},
-	"least, over NIDs":           {Stack{NonceOnce: true, NIDChecksums: true}, ""},
+	"the same, not named as one": {Stack{NonceAlways: true, NIDChecksums: true, OneLocator: true, FirstPingLost: true},
+		""},
+	"one nonce for both": {Stack{NonceAlways: true, NIDChecksums: true, OneNonce: true}, ""},
+	"least nonces":       {Stack{NonceOnce: true, OneLocator: true}, ""},
+	"least, over NIDs":   {Stack{NonceOnce: true, NIDChecksums: true}, ""},
 }
 
-// Unmodified applications on Roam's host speak with each stack, over TCP and
-// UDP, whoever begins.
+// Unmodified applications on Roam's host communicate with each stack, over TCP and UDP,
+// whichever side opens the connection.
 func TestStacks(t *testing.T) {
 	for name, c := range stacks {
 		t.Run(name, func(t *testing.T) {
@@ -98,8 +106,8 @@ func (w *world) ping(c net.Conn) bool {
 	return err == nil
 }
 
-// A stack that takes packets without nonce for plain IPv6 gets one with every
-// segment of a fast transfer, though the sender's kernel makes GSO packets.
+// A stack that treats packets without nonce as plain IPv6 gets a nonce with every segment
+// of a fast transfer, although the sender's kernel makes GSO packets.
 func TestEverySegmentHasItsNonce(t *testing.T) {
 	for name, s := range map[string]Stack{
 		"ordinary checksums":  {NonceAlways: true},
@@ -124,8 +132,8 @@ func TestEverySegmentHasItsNonce(t *testing.T) {
 	}
 }
 
-// What such a stack wants is found out: a transfer goes on when the time is over
-// in which every session begins with nonces.
+// Roam detects the needs of such a stack: a transfer continues after the time in which
+// every session starts with nonces.
 func TestWishForNoncesIsFound(t *testing.T) {
 	w := newWorld(t, "soft", "", Stack{NonceAlways: true, NIDChecksums: true})
 	u := w.dial("udp6", EchoPort)
@@ -154,7 +162,7 @@ func (w *world) optionOn() string {
 	return list[0].OptionOn
 }
 
-// A rule that nobody named costs one packet to find, whoever begins.
+// An unnamed rule costs one packet to detect, whichever side opens the connection.
 func TestRuleIsFound(t *testing.T) {
 	for name, nids := range map[string]bool{"checksums over NIDs": true, "ordinary checksums": false} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +180,7 @@ func TestRuleIsFound(t *testing.T) {
 	}
 }
 
-// What such a stack wants is not done for all.
+// Peers with other stacks still get GSO packets.
 func TestOthersGetSuperPackets(t *testing.T) {
 	w := newWorld(t, "soft", "", Stack{})
 	c := w.dial("tcp6", DiscardPort)

@@ -17,10 +17,11 @@ import (
 const (
 	stallMinutes = "ROAM_STALL_MINUTES" // how long it runs, in the environment; else stallBrief
 	stallBrief   = 15 * time.Second
-	stallMost    = 4 * time.Second // in which a round trip of a connection must end: a hand-off costs a time-out of 1 s at most
-	stallMoves   = time.Second
-	stallPauses  = 2 * time.Second // between pauses in which the peer renews its nonce
-	stallRenew   = time.Second
+	// in which a round trip of a connection must end: a hand-off costs a time-out of 1 s at most
+	stallMost   = 4 * time.Second
+	stallMoves  = time.Second
+	stallPauses = 2 * time.Second // between pauses in which the peer draws a new nonce
+	stallRenew  = time.Second
 )
 
 // TestNoConnectionStandsStill keeps two TCP connections busy, one begun from either
@@ -40,8 +41,9 @@ func TestNoConnectionStandsStill(t *testing.T) {
 		stack   Stack
 		options string
 	}{
-		"found":  {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true}, ""},
-		"listed": {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true}, "checksum=rfc6741 nonce=always"},
+		"found": {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true}, ""},
+		"listed": {Stack{NonceAlways: true, NIDChecksums: true, RenewAfter: stallRenew, PortUnreachable: true},
+			"checksum=rfc6741 nonce=always"},
 	} {
 		t.Run(name, func(t *testing.T) { newStall(t, c.options, c.stack).run(last / 2) })
 	}
@@ -58,7 +60,7 @@ type stall struct {
 
 // round is what one connection does: a chunk goes and comes back, again and again.
 type round struct {
-	begun atomic.Int64 // when the present one began, in ns; 0: none is under way
+	begun atomic.Int64 // start of the current one, in ns; 0: none
 	count atomic.Int64
 	err   atomic.Pointer[error]
 }
@@ -173,7 +175,7 @@ func (s *stall) look(now time.Time) {
 // evidence logs what may say why, and ends the test.
 func (s *stall) evidence(name string) {
 	s.Helper()
-	for range 2 { // the second one shows what still grows
+	for range 2 { // the second one shows growth
 		s.Logf("grown: %s", grown(s.before, s.counts()))
 		for _, argv := range [][]string{{"ss", "-6tinmo"}, {"cat", "/proc/loadavg", "/proc/net/softnet_stat"}} {
 			out, err := s.mn.Command(s.ctx, argv...).Output()

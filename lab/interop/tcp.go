@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// Ports of the services that a Peer has, for TCP and UDP, and of its own
-// connections.
+// Ports of a Peer's services, for TCP and UDP, and of its own connections.
 const (
 	EchoPort    = 7
 	DiscardPort = 9 // TCP only
@@ -19,11 +18,10 @@ const (
 	flagFIN, flagSYN, flagRST, flagPSH, flagACK = 1, 2, 4, 8, 16
 )
 
-// window is what a peer's TCP offers; it reads at once.
+// window is the window that a peer's TCP offers; it reads at once.
 const window = 0xffff
 
-// largest is the largest segment that it sends and asks for, in bytes of
-// data.
+// largest is the largest segment that it sends and accepts, in bytes of data.
 const largest = 1200
 
 type connKey struct {
@@ -32,7 +30,7 @@ type connKey struct {
 	own, their uint16 // ports
 }
 
-// segment is one that waits for its acknowledgement.
+// segment is an unacknowledged segment.
 type segment struct {
 	seq   uint32
 	flags byte
@@ -47,9 +45,9 @@ func (s segment) length() uint32 {
 	return n
 }
 
-// Conn is one TCP connection of a Peer. It has no congestion control and a fixed
-// time-out: enough for a path that loses little. Segments that come out of order wait, as
-// RFC 9293 §3.10.7.4 wants it: two processors of one path suffice for that.
+// Conn is one TCP connection of a Peer. It has no congestion control and a fixed time-out,
+// which suffices for a path with little loss. It queues segments that arrive out of order
+// (RFC 9293 §3.10.7.4), which two CPUs on one path can cause.
 type Conn struct {
 	peer      *Peer
 	session   *session
@@ -59,13 +57,13 @@ type Conn struct {
 	synced    bool              // wanted is known
 	open      bool              // our SYN was acknowledged
 	received  int               // bytes of data
-	ahead     map[uint32][]byte // data that came before what is wanted, by sequence number
+	ahead     map[uint32][]byte // data behind a gap, by sequence number
 	unacked   []segment
-	finished  bool // their FIN came
-	untouched bool // nothing was acknowledged since the last repeat
+	finished  bool // their FIN arrived
+	untouched bool // no acknowledgement since the last repeat
 }
 
-// Dial begins a connection; Opened tells when it stands.
+// Dial opens a connection; Opened reports when it is established.
 func (p *Peer) Dial(nid uint64, port uint16) (*Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +85,7 @@ func (c *Conn) Opened() bool {
 	return c.open && c.synced
 }
 
-// Received returns how many bytes have come in order.
+// Received returns the number of bytes received in order.
 func (c *Conn) Received() int {
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
@@ -101,7 +99,7 @@ func (c *Conn) Write(data []byte) {
 	c.transmit(flagACK|flagPSH, data)
 }
 
-// ReceivedTCP returns the bytes that have come to a service of the host.
+// ReceivedTCP returns the number of bytes that a service of the host received.
 func (p *Peer) ReceivedTCP(port uint16) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +111,7 @@ func (p *Peer) ReceivedTCP(port uint16) (n int) {
 	return n
 }
 
-// transmit sends what has to be acknowledged.
+// transmit sends a segment that needs an acknowledgement.
 func (c *Conn) transmit(flags byte, data []byte) {
 	s := segment{c.next, flags, data}
 	c.next += s.length()
@@ -138,7 +136,7 @@ func (c *Conn) put(s segment) {
 	c.peer.send(c.session, protoTCP, append(b, s.data...))
 }
 
-// repeat sends the oldest segment again if nothing has moved since last time.
+// repeat retransmits the oldest segment if there was no progress since the last call.
 func (c *Conn) repeat() {
 	if len(c.unacked) > 0 && c.untouched {
 		c.put(c.unacked[0])
@@ -146,7 +144,7 @@ func (c *Conn) repeat() {
 	c.untouched = true
 }
 
-// handleTCP takes a segment: of a connection, or one that opens one to a
+// handleTCP processes a segment of a connection, or one that opens a connection to a
 // service.
 func (p *Peer) handleTCP(s *session, b []byte) {
 	key := connKey{s.nid, s.plain, binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint16(b)}
@@ -198,7 +196,7 @@ func (c *Conn) take(seq, ack uint32, flags byte, data []byte) {
 	c.takeData(seq, flags, data)
 }
 
-// takeOrdered takes what is next in order.
+// takeOrdered processes the next data in order.
 func (c *Conn) takeOrdered(data []byte) {
 	c.wanted += uint32(len(data))
 	c.received += len(data)
@@ -209,7 +207,7 @@ func (c *Conn) takeOrdered(data []byte) {
 	}
 }
 
-// takeData takes data, and acknowledges what has come in order.
+// takeData processes data, and acknowledges the data received in order.
 func (c *Conn) takeData(seq uint32, flags byte, data []byte) {
 	if len(data) == 0 && flags&(flagFIN|flagSYN) == 0 {
 		return

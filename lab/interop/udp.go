@@ -2,12 +2,13 @@ package interop
 
 import "encoding/binary"
 
-// handleUDP echoes, but for answers to what the host itself sent.
+// handleUDP echoes datagrams, except answers to the host's own.
 func (p *Peer) handleUDP(s *session, q packet) {
 	from, to := binary.BigEndian.Uint16(q.body), binary.BigEndian.Uint16(q.body[2:])
 	switch {
 	case to == EchoPort && p.stack.PlainUDPReplies:
-		p.sendUDP(&session{nid: s.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}, to, from, q.body[8:])
+		p.sendUDP(&session{nid: s.nid, plain: true, local: q.dst.l64, locators: []uint64{q.src.l64}, best: 1}, to, from,
+			q.body[8:])
 	case to == EchoPort:
 		p.sendUDP(s, to, from, q.body[8:])
 	case p.stack.PortUnreachable && !p.serves(q.body):
@@ -20,7 +21,7 @@ func (p *Peer) handleUDP(s *session, q packet) {
 	}
 }
 
-// serves reports whether a datagram is to a port that somebody listens to.
+// serves reports whether a datagram is for a port with a service.
 func (p *Peer) serves(b []byte) bool {
 	if len(b) < 4 {
 		return false
@@ -29,8 +30,8 @@ func (p *Peer) serves(b []byte) bool {
 	return to == EchoPort || p.used[to]
 }
 
-// OnDatagram has f called with each UDP payload that comes to a port. f must not
-// call the peer.
+// OnDatagram makes the peer call f with each UDP payload on a port. f must not call the
+// peer.
 func (p *Peer) OnDatagram(port uint16, f func([]byte)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
 func runAll(m *testing.M) int {
 	if os.Geteuid() != 0 {
-		return m.Run() // what needs root skips by name
+		return m.Run() // tests that need root skip by name
 	}
 	if err := topo.Sweep(); err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)

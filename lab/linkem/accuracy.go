@@ -20,16 +20,16 @@ type Trial struct {
 	Span    time.Duration // how long to send
 }
 
-// Figures are what a trial found. Delays are measured from just before a
-// frame is given to the sending device until the kernel stamps it as received
-// from the other one, so they hold the kernel's share too.
+// Figures are the results of a trial. A delay lasts from just before the sending device
+// gets a frame until the kernel's receive time stamp on the other, so it includes the
+// kernel's share.
 type Figures struct {
 	Sent, Received int
-	Reordered      int // frames that came after one sent later
+	Reordered      int // frames that arrived after one sent later
 	// Errors are the absolute differences from Params.Delay. They mean
 	// something only without Jitter, and with a Rate above the load.
 	ErrMedian, ErrP99, ErrMax time.Duration
-	Rate                      float64 // bits per second that arrived
+	Rate                      float64 // bits per second, at the receiver
 	Counters                  Counters
 }
 
@@ -40,9 +40,9 @@ func (f Figures) String() string {
 		f.ErrMedian.Round(time.Microsecond), f.ErrP99.Round(time.Microsecond), f.ErrMax.Round(time.Microsecond))
 }
 
-// Accuracy measures a link in a network namespace of its own, which it leaves
-// no trace of. Experiments print it beside their results: it tells how far
-// the machine, as loaded as it is, can be trusted with delays. It needs root.
+// Accuracy measures a link in a network namespace of its own, which it removes. Experiments
+// print it beside their results: it is the precision of delays on the machine under its
+// current load. It needs root.
 func Accuracy(t Trial) (f Figures, err error) {
 	if t.Size < ethLen+stampLen || t.Offered <= 0 || t.Span <= 0 {
 		return f, fmt.Errorf("measure a link: impossible trial %+v", t)
@@ -50,7 +50,7 @@ func Accuracy(t Trial) (f Figures, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// Never unlocked: the thread, and with it the namespace, goes.
+		// Never unlocked, so that the thread, and with it the namespace, ends.
 		runtime.LockOSThread()
 		f, err = t.run()
 	}()
@@ -61,7 +61,7 @@ func Accuracy(t Trial) (f Figures, err error) {
 	return f, nil
 }
 
-// stampLen is what each frame carries: its number and when it was sent.
+// stampLen is the length of a frame's payload: its number and its send time.
 const stampLen = 16
 
 // probeType is an EtherType for local experiments (RFC 9542 §3).
@@ -137,8 +137,8 @@ func (t *Tap) listen() (fd int, err error) {
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: proto, Ifindex: int(ifr.Uint32())}); err != nil {
 		return -1, fmt.Errorf("bind to %s: %w", t.name, err)
 	}
-	// Room for seconds of frames: a receiver that gets no turn must not
-	// look like a link that loses.
+	// Capacity for seconds of frames: a receiver that is not scheduled must not count as a
+	// link that loses.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20); err != nil {
 		return -1, fmt.Errorf("enlarge receive buffer: %w", err)
 	}
@@ -176,7 +176,7 @@ func (t Trial) send(fd int) (n int, err error) {
 	return n, nil
 }
 
-// receiver collects what arrives.
+// receiver collects the arriving frames.
 type receiver struct {
 	fd          int
 	delay       time.Duration
@@ -186,8 +186,8 @@ type receiver struct {
 	first, last int64
 }
 
-// run receives until the sender has said how many there were, and all have
-// come or none has for as long as patience.
+// run receives until all frames that the sender reported have arrived, or none has arrived
+// for patience.
 func (r *receiver) run(sent <-chan int, patience time.Duration) error {
 	buf, oob := make([]byte, 2048), make([]byte, 128)
 	total := -1
@@ -222,7 +222,7 @@ func (r *receiver) run(sent <-chan int, patience time.Duration) error {
 func (r *receiver) note(stamp, oob []byte) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) == 0 || len(msgs[0].Data) < 16 {
-		return // counted as lost: a time stamp was asked for
+		return // counted as lost, since it has no time stamp
 	}
 	at := int64(binary.NativeEndian.Uint64(msgs[0].Data))*int64(time.Second) +
 		int64(binary.NativeEndian.Uint64(msgs[0].Data[8:]))

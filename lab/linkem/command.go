@@ -26,7 +26,7 @@ func ParseChange(s string) (Change, error) {
 	return c, checkCommand(c.Command)
 }
 
-// checkCommand reports what Do would.
+// checkCommand returns the error of Do for a command.
 func checkCommand(command string) error {
 	if command == "up" || command == "down" {
 		return nil
@@ -35,8 +35,8 @@ func checkCommand(command string) error {
 	return err
 }
 
-// Do carries out a command in words: "down" and "up" are those of the cable,
-// anything else are settings as for ParseParams.
+// Do executes a command: "down" and "up" disconnect and connect the cable, any other word
+// is a setting for ParseParams.
 func (l *Link) Do(command string) error {
 	switch command {
 	case "down":
@@ -54,8 +54,8 @@ func (l *Link) Do(command string) error {
 	return l.Set(BA, ba)
 }
 
-// Play carries out a schedule that began at start. It returns when the last
-// change is made, at the first that fails, or with ctx.
+// Play executes a schedule that began at start. It returns after the last change, at the
+// first error, or when ctx ends.
 func (l *Link) Play(ctx context.Context, start time.Time, schedule []Change) error {
 	schedule = slices.Clone(schedule)
 	slices.SortStableFunc(schedule, func(a, b Change) int { return int(a.At - b.At) })
@@ -81,7 +81,8 @@ func (l *Link) Play(ctx context.Context, start time.Time, schedule []Change) err
 // packets, or 64kB), reorder, control-first and cut (true or false), and seed.
 func ParseParams(settings []string, ab, ba Params) (Params, Params, error) {
 	if len(settings) == 0 {
-		return ab, ba, fmt.Errorf("change link: no setting: want down, up, or KEY=VALUE with one of %s", strings.Join(keys, ", "))
+		return ab, ba, fmt.Errorf("change link: no setting: want down, up, or KEY=VALUE with one of %s",
+			strings.Join(keys, ", "))
 	}
 	for _, s := range settings {
 		both := []*Params{&ab, &ba}
@@ -107,7 +108,7 @@ func ParseParams(settings []string, ab, ba Params) (Params, Params, error) {
 	return ab, ba, nil
 }
 
-// keys are those of ParseParams.
+// keys are the keys of ParseParams.
 var keys = []string{"delay", "jitter", "loss", "duplicate", "rate", "queue", "reorder", "control-first", "cut", "seed"}
 
 func (p *Params) setKey(key, value string) (err error) {
@@ -167,7 +168,7 @@ func parseRate(s string) (int64, error) {
 	return int64(v * factor), err
 }
 
-// parseQueue reads a bound in packets, or in bytes where there is a unit.
+// parseQueue reads a bound in packets, or in bytes if it has a unit.
 func parseQueue(s string) (packets, nbytes int, err error) {
 	for _, u := range []struct {
 		unit string

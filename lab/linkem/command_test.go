@@ -7,11 +7,22 @@ import (
 )
 
 func TestParseParams(t *testing.T) {
-	ab, ba, err := ParseParams(strings.Fields("delay=20ms jitter=1.5ms loss=1% ba:loss=0.25 duplicate=0.5% rate=10mbit queue=64kB ab:queue=100 reorder=true ab:cut=true seed=7"), Params{}, Params{})
+	ab, ba, err := ParseParams(strings.Fields("delay=20ms jitter=1.5ms loss=1% ba:loss=0.25 duplicate=0.5% rate=10mbit "+
+		"queue=64kB ab:queue=100 reorder=true ab:cut=true seed=7"), Params{}, Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Params{Delay: 20 * ms, Jitter: 1500 * time.Microsecond, Loss: 0.01, Duplicate: 0.005, Rate: 10e6, QueuePackets: 100, Reorder: true, Cut: true, Seed: 7}
+	want := Params{
+		Delay:        20 * ms,
+		Jitter:       1500 * time.Microsecond,
+		Loss:         0.01,
+		Duplicate:    0.005,
+		Rate:         10e6,
+		QueuePackets: 100,
+		Reorder:      true,
+		Cut:          true,
+		Seed:         7,
+	}
 	if ab != want {
 		t.Errorf("a to b: %+v, want %+v", ab, want)
 	}
@@ -19,14 +30,15 @@ func TestParseParams(t *testing.T) {
 	if ba != want {
 		t.Errorf("b to a: %+v, want %+v", ba, want)
 	}
-	// What is not named stays.
+	// Unnamed settings keep their values.
 	if again, _, err := ParseParams([]string{"rate=0"}, ab, ba); err != nil || again.Delay != ab.Delay || again.Rate != 0 {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
 
 func TestParseParamsRefuses(t *testing.T) {
-	for _, s := range []string{"", "delay", "delay=20", "delay=-1ms", "loss=200%", "loss=x", "rate=fast", "queue=1.5", "speed=1", "both:delay=1ms", "cut=perhaps"} {
+	for _, s := range []string{"", "delay", "delay=20", "delay=-1ms", "loss=200%", "loss=x", "rate=fast", "queue=1.5",
+		"speed=1", "both:delay=1ms", "cut=perhaps"} {
 		if _, _, err := ParseParams(strings.Fields(s), Params{}, Params{}); err == nil {
 			t.Errorf("%q was accepted", s)
 		}

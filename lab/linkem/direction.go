@@ -30,9 +30,9 @@ type direction struct {
 	pool pool
 	due  atomic.Int64 // pipe.next, for the releaser
 
-	// out guards writing to the device and what follows. It is taken while
-	// mu is held, and mu released then: frames are written in the order in
-	// which they left the pipe.
+	// out guards writes to the device and the fields below. A thread takes it while it
+	// holds mu, which it then releases, so that frames are written in the order in which
+	// they left the pipe.
 	out       sync.Mutex
 	delivered uint64
 	nbytes    uint64
@@ -57,7 +57,7 @@ func newDirection(from, to *Tap, p Params) (*direction, error) {
 	return d, nil
 }
 
-// abandon frees a direction whose thread was never started.
+// abandon frees a direction whose thread never started.
 func (d *direction) abandon() { _ = unix.Close(d.quit) }
 
 // read takes frames from the device until stop.
@@ -92,7 +92,7 @@ func (d *direction) read() {
 				return
 			}
 		default:
-			return // the device is gone, with its namespace
+			return // the device ended with its namespace
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (d *direction) take(now time.Duration, b []byte) (timed bool) {
 	return true
 }
 
-// publish tells the releaser when to come next. d.mu is held.
+// publish stores the time of the next release. d.mu is held.
 func (d *direction) publish() {
 	next := d.pipe.next()
 	d.due.Store(int64(next))
@@ -155,7 +155,7 @@ func (d *direction) publish() {
 func (d *direction) release(now time.Duration) {
 	d.mu.Lock()
 	f, ok := d.pipe.pop(now)
-	// Not publish: the releaser itself is asking.
+	// Without publish: the releaser itself is the caller.
 	d.due.Store(int64(d.pipe.next()))
 	if !ok {
 		d.mu.Unlock()
@@ -190,7 +190,7 @@ func (d *direction) write(b []byte) {
 	}
 }
 
-// lost shows a frame to whoever watches.
+// lost passes a lost frame to the watching function.
 func (d *direction) lost(b []byte) {
 	if f := d.watch.Load(); f != nil {
 		(*f)(b[vnetLen:])
@@ -230,13 +230,13 @@ func (d *direction) stop() error {
 func signalFD(fd int) error {
 	_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	if errors.Is(err, unix.EAGAIN) {
-		return nil // it is at its limit: readable for sure
+		return nil // the counter is at its limit, so the descriptor is readable
 	}
 	return err
 }
 
-// pool keeps buffers of two sizes for reuse, so that a steady stream makes no
-// garbage. The direction's mutex guards it.
+// pool keeps buffers of two sizes for reuse, so that a steady stream allocates nothing. The
+// direction's mutex guards it.
 type pool struct {
 	small, large [][]byte
 }
@@ -244,7 +244,7 @@ type pool struct {
 // smallFrame fits an Ethernet frame with headroom for the usual MTUs.
 const smallFrame = 2048
 
-// poolMax bounds what is kept, in buffers of each size.
+// poolMax bounds the free buffers of each size.
 const poolMax = 8192
 
 func (p *pool) get(n int) []byte {

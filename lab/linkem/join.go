@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namedNetns is where ip-netns(8) keeps the namespaces that have a name.
+// namedNetns is the directory of ip-netns(8) for named namespaces.
 const namedNetns = "/run/netns"
 
-// Join makes an emulated link between two network namespaces that exist. An end
-// is NETNS/DEVICE: the namespace by its name or as the path of a file, and the
-// name of the device to be made there; without a slash, the device is made
-// where the caller is. Both devices are up when it returns, and gone when the
-// link is closed or the process ends.
+// Join makes an emulated link between two existing network namespaces. An end is
+// NETNS/DEVICE: the namespace by name or as the path of a file, and the name of the new
+// device; without a slash, the device is in the caller's namespace. Both devices are up
+// when Join returns, and are removed when the link is closed or the process ends.
 func Join(a, b string, ab, ba Params) (*Link, error) {
 	var taps [2]*Tap
 	for i, end := range [2]string{a, b} {
@@ -43,7 +42,8 @@ func tapAt(end string) (t *Tap, err error) {
 	at := strings.LastIndexByte(end, '/')
 	netns, name := end[:max(at, 0)], end[at+1:]
 	if name == "" || len(name) >= unix.IFNAMSIZ {
-		return nil, fmt.Errorf("end %q of a link: want NETNS/DEVICE with a device name of 1 to %d characters", end, unix.IFNAMSIZ-1)
+		return nil, fmt.Errorf("end %q of a link: want NETNS/DEVICE with a device name of 1 to %d characters", end,
+			unix.IFNAMSIZ-1)
 	}
 	if at >= 0 && !strings.Contains(netns, "/") {
 		netns = filepath.Join(namedNetns, netns)
@@ -51,7 +51,7 @@ func tapAt(end string) (t *Tap, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// Never unlocked: the thread, which is in another namespace, goes.
+		// Never unlocked, so that the thread, which is in another namespace, ends.
 		runtime.LockOSThread()
 		if at >= 0 {
 			if err = enter(netns); err != nil {

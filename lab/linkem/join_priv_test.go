@@ -37,7 +37,8 @@ func pair(t *testing.T) (a, b *topo.Host, link *linkem.Link) {
 		}
 	}
 	a, b = hosts[0], hosts[1]
-	if link, err = linkem.Join(a.ID()+"/wan0", filepath.Join("/run/netns", b.ID(), "wan0"), linkem.Params{Delay: 20 * time.Millisecond}, linkem.Params{Delay: 10 * time.Millisecond}); err != nil {
+	if link, err = linkem.Join(a.ID()+"/wan0", filepath.Join("/run/netns", b.ID(), "wan0"),
+		linkem.Params{Delay: 20 * time.Millisecond}, linkem.Params{Delay: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -67,7 +68,8 @@ func TestJoin(t *testing.T) {
 	for _, step := range []struct {
 		command string
 		passes  bool
-	}{{"down", false}, {"up", true}, {"ba:cut=true", false}, {"ba:cut=false loss=100%", false}, {"loss=0 delay=1ms", true}} {
+	}{{"down", false}, {"up", true}, {"ba:cut=true", false}, {"ba:cut=false loss=100%", false},
+		{"loss=0 delay=1ms", true}} {
 		if err := link.Do(step.command); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +79,8 @@ func TestJoin(t *testing.T) {
 		t.Error("a word without meaning was carried out")
 	}
 	start := time.Now()
-	if err := link.Play(ctx, start, []linkem.Change{{At: 300 * time.Millisecond, Command: "up"}, {At: 100 * time.Millisecond, Command: "down"}}); err != nil {
+	if err := link.Play(ctx, start, []linkem.Change{{At: 300 * time.Millisecond, Command: "up"},
+		{At: 100 * time.Millisecond, Command: "down"}}); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took < 300*time.Millisecond {
@@ -93,7 +96,8 @@ func TestJoin(t *testing.T) {
 func TestJoinRefuses(t *testing.T) {
 	a, _, _ := pair(t)
 	for _, end := range []string{"nowhere/x0", a.ID() + "/", a.ID() + "/wan0", a.ID() + "/averyveryverylongname"} {
-		if l, err := linkem.Join(a.ID()+"/x1", end, linkem.Params{}, linkem.Params{}); err == nil || !strings.Contains(err.Error(), end) {
+		if l, err := linkem.Join(a.ID()+"/x1", end, linkem.Params{}, linkem.Params{}); err == nil ||
+			!strings.Contains(err.Error(), end) {
 			t.Errorf("%s: %v", end, err)
 			if l != nil {
 				_ = l.Close()

@@ -1,20 +1,19 @@
-// Package linkem emulates links in user space: two TAP devices, and between
-// them delay, jitter, loss, rate, a queue and cuts, on kernels without netem.
+// Package linkem emulates links in user space on kernels without netem: two TAP devices,
+// and between them delay, jitter, loss, rate, a queue and cuts.
 //
-// It implements the arithmetic of a link in virtual time (pipe, pure and
-// tested without privileges), and around it the devices with virtio-net
-// headers, so that GSO frames cross whole where the properties of the link
-// allow it; a thread per device that reads, and one thread for all links that
-// releases frames when they are due. It omits corruption, correlated loss and
-// active queue management. It is driven by lab/topo, which puts the devices
-// into network namespaces, through Link by experiments that change a link while
-// it carries traffic, and by `roam-lab link`, in words (Link.Do).
+// It implements the arithmetic of a link in virtual time (pipe, pure and tested without
+// privileges). Around it are the devices with virtio-net headers, so that GSO frames cross
+// whole if the properties of the link allow it; a thread per device that reads, and one
+// thread for all links that releases frames when they are due. It omits corruption,
+// correlated loss and active queue management. It is driven by lab/topo, which puts the
+// devices into network namespaces, by experiments that change a link while it carries
+// traffic (Link), and by cmd/roam-lab (Link.Do).
 //
-// The first link makes all threads of the process real-time ones and raises
-// GOMAXPROCS with every link; thread.go says why.
+// The first link makes all threads of the process real-time threads and raises GOMAXPROCS
+// with every link; thread.go explains why.
 //
-// How well it keeps its word is measured by Accuracy, which experiments can
-// run and print beside their results.
+// Accuracy measures the precision of the emulation. Experiments can run it and print its
+// figures beside their results.
 package linkem
 
 import (
@@ -78,8 +77,8 @@ func New(a, b *Tap, ab, ba Params) (*Link, error) {
 	return l, nil
 }
 
-// seeded keeps the two directions of a link from losing the same frames where
-// both were given the same seed.
+// seeded gives the two directions of a link different seeds, so that they do not lose the
+// same frames.
 func seeded(p Params, d Direction) Params {
 	p.Seed = p.Seed*2 + uint64(d)
 	return p
@@ -92,8 +91,8 @@ func (l *Link) Params(d Direction) Params {
 	return l.params[d]
 }
 
-// Set changes the properties of a direction. Frames on the wire keep their
-// due times; those that wait for the transmitter go at the new rate.
+// Set changes the properties of a direction. Frames on the wire keep their due times;
+// queued frames are transmitted at the new rate.
 func (l *Link) Set(d Direction, p Params) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -127,8 +126,8 @@ func (l *Link) set(d Direction, p Params) error {
 	return nil
 }
 
-// Down cuts the link as if the cable were pulled: both ends lose carrier,
-// and what is on the wire never arrives.
+// Down cuts the link as if the cable were pulled: both ends lose carrier, and frames on the
+// wire are lost.
 func (l *Link) Down() error { return l.carrier(false) }
 
 // Up restores the link after Down, with the properties that were set last.
@@ -142,21 +141,20 @@ func (l *Link) carrier(on bool) error {
 	for i, p := range l.params {
 		errs = append(errs, l.set(Direction(i), p))
 	}
-	// After the cut, before anything can pass again: no frame crosses a
-	// link that an end believes to be down.
+	// Only after the cut: no frame crosses a link that an end believes to be down.
 	for _, t := range l.taps {
 		errs = append(errs, t.setCarrier(on))
 	}
 	return errors.Join(errs...)
 }
 
-// Counters returns what happened in a direction so far.
+// Counters returns the counts of a direction so far.
 func (l *Link) Counters(d Direction) Counters { return l.dirs[d].counters() }
 
-// Watch has f called with every Ethernet frame that a direction loses as it was
-// told to: those that Counters has in DropLoss and DropDown. It is called on the
-// threads that carry frames, of either direction, and holds them up: it should
-// return at once, must not call the link, and must not keep the frame.
+// Watch makes the link call f with every Ethernet frame that a direction loses
+// deliberately: those that Counters has in DropLoss and DropDown. The call runs on the
+// threads that carry frames, of either direction, and delays them: f must return at once,
+// must not call the link, and must not keep the frame.
 func (l *Link) Watch(d Direction, f func(frame []byte)) { l.dirs[d].watch.Store(&f) }
 
 // Close stops the link and removes its devices. Counters can still be read.

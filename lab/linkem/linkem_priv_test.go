@@ -56,7 +56,12 @@ func TestLinkReorders(t *testing.T) {
 
 func TestLinkLoses(t *testing.T) {
 	const p = 0.05
-	f := trial(t, Trial{Params: Params{Delay: time.Millisecond, Loss: p, Seed: 1}, Offered: 50e6, Size: 1400, Span: time.Second})
+	f := trial(t, Trial{
+		Params:  Params{Delay: time.Millisecond, Loss: p, Seed: 1},
+		Offered: 50e6,
+		Size:    1400,
+		Span:    time.Second,
+	})
 	n := float64(f.Sent)
 	lost := n - float64(f.Received)
 	if math.Abs(lost-n*p) > 4*math.Sqrt(n*p*(1-p)) {

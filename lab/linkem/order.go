@@ -34,9 +34,8 @@ func (r *ring) grow() {
 	r.f, r.first = bigger, 0
 }
 
-// flight holds the frames on the wire in order of their due time, and of
-// launch where that is equal. It is a binary heap: without reordering frames
-// come in due order already, and push is then a mere append.
+// flight holds the frames on the wire in order of due time, then of launch. It is a binary
+// heap: without reordering frames arrive in due order, and push is an append.
 type flight struct {
 	h    []frame
 	seqs uint64

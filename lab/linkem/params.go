@@ -12,31 +12,29 @@ import (
 type Params struct {
 	// Delay is the time a frame spends on the wire.
 	Delay time.Duration
-	// Jitter varies Delay uniformly by up to this much to either side, not
-	// below zero. Frames keep their order unless Reorder is set: one that
-	// would overtake is held back.
+	// Jitter varies Delay uniformly by up to this much in either direction, not below zero.
+	// Frames keep their order unless Reorder is set: a frame that would overtake waits.
 	Jitter time.Duration
-	// Reorder lets a frame overtake another if Jitter makes it.
+	// Reorder lets a frame overtake another because of Jitter.
 	Reorder bool
 	// Loss is the probability, 0 to 1, that the wire loses a frame. Losses
 	// are independent of each other.
 	Loss float64
-	// Duplicate is the probability, 0 to 1, that the wire delivers a frame that
-	// it does not lose twice. Each of the two has its own Jitter.
+	// Duplicate is the probability, 0 to 1, that the wire delivers a frame twice, if it
+	// does not lose it. Each copy has its own Jitter.
 	Duplicate float64
 	// Rate is the speed of the transmitter in bits per second, counted over
 	// Ethernet frames without preamble and checksum; 0 is no limit.
 	Rate int64
-	// QueuePackets and QueueBytes bound what waits for the transmitter; the
-	// frame that would exceed either is dropped. With both 0 the bound is
-	// DefaultQueue packets. Without a Rate nothing ever waits.
+	// QueuePackets and QueueBytes bound the frames that wait for the transmitter, which
+	// drops a frame that would exceed either. With both 0 the bound is DefaultQueue
+	// packets. Without a Rate no frame waits.
 	QueuePackets int
 	QueueBytes   int
-	// ControlFirst lets frames of class CS6 (RFC 4594 §3.1, network control)
-	// leave before all others that wait. They share the queue's bound.
+	// ControlFirst lets frames of class CS6 (RFC 4594 §3.1, network control) leave before
+	// all other queued ones. They share the queue's bound.
 	ControlFirst bool
-	// Cut makes the direction lose everything, without a sign of it at
-	// either end. Link.Down is the cut that the ends do notice.
+	// Cut makes the direction lose everything unnoticed. Both ends notice Link.Down.
 	Cut bool
 	// Seed starts the random numbers of Loss, Duplicate and Jitter; the same seed gives
 	// the same decisions for the same sequence of frames. A change of
@@ -74,8 +72,8 @@ func (p Params) Validate() error {
 // would be on a wire.
 func (p Params) whole() bool { return p.Rate == 0 && p.Loss == 0 && p.Duplicate == 0 }
 
-// Counters count what happened to the frames of one direction since the link
-// was made. A GSO frame counts once.
+// Counters count the frames of one direction since the link was made. A GSO frame counts
+// once.
 type Counters struct {
 	Frames, Bytes       uint64 // accepted from the sending device
 	Delivered           uint64 // given to the receiving device

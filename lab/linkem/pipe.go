@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// never is the due time of a pipe that has nothing to deliver.
+// never is the due time of an empty pipe.
 const never = time.Duration(math.MaxInt64)
 
 // maxFlight bounds the bytes on the wire of one direction: 4 s at 1 Gb/s. A
 // faster and longer wire needs more memory than an emulator should take.
 const maxFlight = 512 << 20
 
-// pipe is one direction of a link in virtual time: the arithmetic of queue,
-// transmitter and wire, without effects. Times are spans since an epoch that
-// the caller chose. Frames go in with push, and come out of pop in due order.
-// Calls need not be punctual: the transmitter's decisions are made for the
-// moments when they fall due, however late the call.
+// pipe is one direction of a link in virtual time: the arithmetic of queue, transmitter and
+// wire, without effects. Times count from an epoch of the caller. push adds frames, pop
+// returns them in due order. Calls may be late: the transmitter decides for the time when a
+// frame was due.
 type pipe struct {
 	p            Params
-	loss, jitter *rand.Rand // apart, so that one does not shift the other
+	loss, jitter *rand.Rand // separate, so that one does not shift the other
 	dup          *rand.Rand
 	free         func([]byte)
-	lost         func([]byte)        // sees each frame that is counted in DropLoss or DropDown, and does not keep it
+	lost         func([]byte)        // called with each frame in DropLoss or DropDown; must not keep it
 	clone        func([]byte) []byte // copies a buffer into one for free
 
 	control, data ring          // wait for the transmitter
@@ -59,8 +58,8 @@ func (q *pipe) seed() {
 	q.dup = rand.New(rand.NewPCG(q.p.Seed, 3))
 }
 
-// set changes the properties. What is on the wire keeps its due time, what
-// waits is sent at the new rate; a cut drops both.
+// set changes the properties. Frames on the wire keep their due time, queued frames are
+// transmitted at the new rate; a cut drops both.
 func (q *pipe) set(now time.Duration, p Params) {
 	q.advance(now)
 	reseed := p.Seed != q.p.Seed
@@ -73,8 +72,8 @@ func (q *pipe) set(now time.Duration, p Params) {
 	}
 }
 
-// idle reports whether a frame would pass at once, so that the caller may
-// deliver it itself after asking lose.
+// idle reports whether a frame would pass at once. Then the caller may deliver it itself,
+// after calling lose.
 func (q *pipe) idle() bool {
 	return q.p.Delay == 0 && q.p.Jitter == 0 && q.p.Rate == 0 && q.p.Duplicate == 0 && !q.p.Cut &&
 		q.waiting() == 0 && q.wire.len() == 0
@@ -96,8 +95,8 @@ func (q *pipe) lose(buf []byte) bool {
 	return true
 }
 
-// push takes a frame of size bytes that arrives now. The pipe owns buf until
-// it comes out of pop or goes to free.
+// push adds a frame of size bytes that arrives now. The pipe owns buf until pop returns it
+// or free gets it.
 func (q *pipe) push(now time.Duration, buf []byte, size int, control bool) {
 	q.count(size)
 	if q.p.Cut {
@@ -123,8 +122,8 @@ func (q *pipe) push(now time.Duration, buf []byte, size int, control bool) {
 	}
 }
 
-// full reports whether the queue has no room for size more bytes. However
-// small its bound, it holds one frame: else none would pass.
+// full reports whether the queue cannot hold size more bytes. It always holds one frame:
+// otherwise a bound below a frame's size would stop the link.
 func (q *pipe) full(size int) bool {
 	packets, nbytes := q.p.QueuePackets, q.p.QueueBytes
 	if packets == 0 && nbytes == 0 {
@@ -138,7 +137,7 @@ func (q *pipe) full(size int) bool {
 
 func (q *pipe) waiting() int { return q.control.len() + q.data.len() }
 
-// advance lets the transmitter begin every frame whose turn has come by now.
+// advance transmits every frame whose turn is now or earlier.
 func (q *pipe) advance(now time.Duration) {
 	for q.waiting() > 0 && q.busy <= now {
 		from := &q.control
@@ -195,9 +194,8 @@ func (q *pipe) fly(at time.Duration, f frame) {
 	q.wire.push(f)
 }
 
-// next returns a time at which pop should be called, never when there is
-// nothing. It may be early for a frame that still waits for the transmitter,
-// but is never late.
+// next returns the time of the next call of pop, or never. It may be early for a frame that
+// still waits for the transmitter, but is never late.
 func (q *pipe) next() time.Duration {
 	t := never
 	if q.wire.len() > 0 {
@@ -238,7 +236,7 @@ func (q *pipe) flush() {
 	for q.wire.len() > 0 {
 		q.drop(q.wire.pop().buf)
 	}
-	// The transmitter stops with what it was sending, and nothing is left
-	// on the wire that a later frame would have to stay behind.
+	// The transmitter drops its current frame, and no frame on the wire is left that a
+	// later one must follow.
 	q.queued, q.flying, q.busy, q.last = 0, 0, 0, 0
 }

@@ -15,7 +15,7 @@ const ms = time.Millisecond
 type bench struct {
 	*pipe
 	freed int
-	lost  int // shown as lost
+	lost  int // reported as lost
 	sent  int
 	got   []arrival
 }
@@ -116,7 +116,7 @@ func TestPipeQueueBounds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		p    Params
-		want int // frames that pass of a burst of 2000
+		want int // frames of a burst of 2000 that pass
 	}{
 		// One more than the bound: the first goes to the transmitter.
 		{"packets", Params{Rate: 1e6, QueuePackets: 10}, 11},
@@ -153,7 +153,7 @@ func TestPipeControlFirst(t *testing.T) {
 	b.send(0, 1000, false)
 	b.send(0, 1000, false)
 	b.send(1*ms, 1000, false)
-	b.send(2*ms, 1000, true) // overtakes those that wait, not the one that is sent
+	b.send(2*ms, 1000, true) // overtakes queued frames, not the one in transmission
 	b.drain(time.Second)
 	b.want(t, arrival{0, 8 * ms}, arrival{3, 16 * ms}, arrival{1, 24 * ms}, arrival{2, 32 * ms})
 
@@ -189,7 +189,7 @@ func TestPipeJitterIsUniform(t *testing.T) {
 	const n = 5000
 	var sum, least, most = 0.0, math.Inf(1), 0.0
 	for i := range n {
-		now := time.Duration(i) * time.Second // far apart: none is held back
+		now := time.Duration(i) * time.Second // far apart, so none waits
 		b.send(now, 100, false)
 		b.drain(now + time.Second - 1)
 		d := (b.got[i].at - now).Seconds() * 1000
@@ -285,7 +285,7 @@ func TestPipeChangeKeepsOrder(t *testing.T) {
 	b := newBench(Params{Delay: 100 * ms})
 	b.send(0, 100, false)
 	b.set(1*ms, Params{Delay: 10 * ms})
-	b.send(2*ms, 100, false) // would be there at 12 ms
+	b.send(2*ms, 100, false) // would arrive at 12 ms
 	b.drain(time.Second)
 	b.want(t, arrival{0, 100 * ms}, arrival{1, 100 * ms})
 }
@@ -314,8 +314,7 @@ func TestPipeRateChangesForThoseThatWait(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, each frame comes out, is freed, or is
-// still inside.
+// In any sequence of operations, each frame is delivered, freed, or still inside.
 func TestPipeAccountsForEveryFrame(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	some := func(v time.Duration) time.Duration { return time.Duration(r.Int64N(int64(v))) }

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaser is the thread that delivers the frames of all links when they are
-// due. One for all, so that frames of different links keep their order in
-// time too, and that there is one thread to be punctual.
+// releaser is the thread that delivers the frames of all links when they are due. One
+// thread for all keeps frames of different links in order, and only one must be punctual.
 type releaser struct {
 	mu   sync.Mutex // guards starting and stopping
-	wake int        // eventfd that ends a sleep early
+	wake int        // eventfd that wakes the thread
 	gone chan struct{}
 
 	dirs  atomic.Pointer[[]*direction] // replaced, never changed
@@ -54,8 +53,8 @@ func (r *releaser) add(ds []*direction) error {
 	return nil
 }
 
-// remove takes directions away; when it returns none of them is written to
-// any more. The releaser ends with the last.
+// remove removes directions; after it returns the releaser writes to none of them. The
+// releaser ends with the last.
 func (r *releaser) remove(ds []*direction) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,8 +63,8 @@ func (r *releaser) remove(ds []*direction) {
 	})
 	r.dirs.Store(&list)
 	for _, d := range ds {
-		// Nothing is due any more for a releaser that still has the old
-		// list; and who is writing has to finish first.
+		// A releaser with the old list finds nothing due; a write in progress must finish
+		// first.
 		d.mu.Lock()
 		d.pipe.flush()
 		d.due.Store(int64(never))
@@ -77,7 +76,7 @@ func (r *releaser) remove(ds []*direction) {
 		return
 	}
 	r.quit.Store(true)
-	_ = signalFD(r.wake) // an eventfd of ours can only fail by being full
+	_ = signalFD(r.wake) // this eventfd can only fail by being full
 	<-r.gone
 	_ = unix.Close(r.wake)
 	threads.grow(-1)
@@ -96,8 +95,8 @@ func (r *releaser) run() {
 			continue
 		}
 		r.until.Store(int64(due))
-		// A frame that came between the two looks was either seen now, or
-		// its reader has seen until and rings.
+		// A frame that arrived between the two looks is in the second one, or its reader
+		// saw until and wakes the releaser.
 		if _, again := r.earliest(); again >= due {
 			r.sleep(poll, due)
 		}
@@ -105,9 +104,8 @@ func (r *releaser) run() {
 	}
 }
 
-// earliest finds the direction with the least due time. There are a few dozen
-// at most, and their times change all the time: looking at each is cheaper
-// than to keep them in order.
+// earliest finds the direction with the least due time. There are a few dozen at most, and
+// their times change constantly: a scan is cheaper than keeping them sorted.
 func (r *releaser) earliest() (first *direction, due time.Duration) {
 	due = never
 	for _, d := range *r.dirs.Load() {
@@ -118,14 +116,14 @@ func (r *releaser) earliest() (first *direction, due time.Duration) {
 	return first, due
 }
 
-// sleep blocks until due or until somebody rings.
+// sleep blocks until due or until a signal on wake.
 func (r *releaser) sleep(poll []unix.PollFd, due time.Duration) {
 	poll[0].Revents = 0
 	// The descriptor is good for as long as the thread runs, so a failure
 	// could only be a bad argument; the loop would then go on unslept.
 	if pollUntil(poll, due) == nil && poll[0].Revents != 0 {
 		var b [8]byte
-		_, _ = rawRead(r.wake, b[:]) // who rang is seen in the due times
+		_, _ = rawRead(r.wake, b[:]) // the due times show which direction signalled
 	}
 }
 

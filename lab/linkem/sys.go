@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below go to the kernel without telling the Go runtime. A thread
-// that returns from a call that the runtime knows of may have to wait for a
-// lock of the scheduler, whose holder is an ordinary thread that a busy
-// machine has put aside: tens of milliseconds, whatever the priority of the
-// waiting thread. The price is that the thread keeps a processor of the
-// runtime while it is in the kernel, which threads.grow makes up for.
+// The calls below enter the kernel without informing the Go runtime. A thread that returns
+// from a call that the runtime knows of may have to wait for a lock of the scheduler. Its
+// holder is an ordinary thread, which a busy machine may preempt for tens of milliseconds,
+// whatever the priority of the waiting thread. The price is that the thread occupies a
+// processor of the runtime while it is in the kernel; threads.grow compensates for that.
 
 // rawRead is read(2) on a non-blocking descriptor.
 func rawRead(fd int, b []byte) (int, error) {
@@ -45,9 +44,9 @@ func rawPoll(fds []unix.PollFd, limit time.Duration) error {
 	return nil
 }
 
-// alert is how long a thread waits in a raw call before it takes one that
-// gives its processor back. A raw wait is interrupted by the runtime's
-// monitor a hundred times a second; links without traffic should cost less.
+// alert is how long a thread waits in a raw call before it uses a call that releases its
+// processor. The runtime's monitor interrupts a raw wait a hundred times a second; links
+// without traffic should cost less.
 const alert = 2 * time.Second
 
 // pollUntil waits until one of the descriptors is ready, or until due, which
@@ -79,8 +78,8 @@ func pollIdle(fds []unix.PollFd, limit time.Duration) error {
 	return err
 }
 
-// ready reports whether something happened to any of the descriptors. A poll
-// that ends by its limit has cleared all of them.
+// ready reports whether any of the descriptors is ready. A poll that ends by its limit has
+// cleared all of them.
 func ready(fds []unix.PollFd) bool {
 	for _, f := range fds {
 		if f.Revents != 0 {

@@ -10,12 +10,12 @@ import (
 const (
 	vnetLen = 10 // struct virtio_net_hdr, in front of each frame
 	ethLen  = 14
-	// maxFrame has room for the largest GSO frame (64 KiB of payload in one
-	// IPv6 packet) and headers.
+	// maxFrame fits the largest GSO frame (64 KiB of payload in one IPv6 packet) and
+	// headers.
 	maxFrame = vnetLen + ethLen + 4 + 65536 + 1024
-	// txQueue is the length of the device's own queue, which absorbs what
-	// the kernel sends while the reading thread is not running. The link's
-	// queue is the pipe's, so this one must never be the one that drops.
+	// txQueue is the length of the device's own queue, which absorbs the kernel's packets
+	// while the reading thread does not run. The pipe emulates the link's queue, so this
+	// one must never drop.
 	txQueue = 4096
 )
 
@@ -59,8 +59,8 @@ func (t *Tap) configure() error {
 	return t.setQueueLen(txQueue)
 }
 
-// setQueueLen sets the device's queue length. The ioctl wants a socket of the
-// device's namespace, where the calling thread still is.
+// setQueueLen sets the device's queue length. The ioctl needs a socket in the device's
+// namespace, where the calling thread still is.
 func (t *Tap) setQueueLen(n uint32) error {
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -19,10 +19,9 @@ const (
 	releaserPriority = 3
 )
 
-// urgent makes the calling thread a real-time one with exact timers: who
-// stamps or releases frames by the clock has to run when it is time, not when
-// it is its turn. Where this is refused the emulator works all the same, only
-// less punctually; Accuracy tells by how much.
+// urgent makes the calling thread a real-time thread with exact timers, since it stamps or
+// releases frames at exact times. Without the privilege the emulator still works, but less
+// punctually; Accuracy measures by how much.
 func urgent(priority uint32) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
@@ -45,13 +44,12 @@ func patient() {
 	}, 0)
 }
 
-// favour makes all threads of the process real-time ones, once. The runtime's
-// monitor interrupts a thread that stays away in the kernel a hundred times a
-// second, and it takes the scheduler's other threads, whichever is idle, to
-// bring it back: none of them must be put aside for the applications that load
-// the machine. A process with links should therefore do little else than
-// measure. Threads to come inherit this, as do processes: lab/topo starts its
-// own as ordinary ones.
+// favour makes all threads of the process real-time threads, once. The runtime's monitor
+// interrupts a thread that stays in the kernel a hundred times a second, and needs the
+// scheduler's other threads, whichever is idle, to resume it: applications that load the
+// machine must preempt none of them. So a process with links should do little else than
+// measure. Later threads and processes inherit the policy; lab/topo starts its own as
+// ordinary ones.
 var favour = sync.OnceFunc(func() {
 	tasks, _ := os.ReadDir("/proc/self/task") // without it, less punctual
 	for _, t := range tasks {
@@ -74,8 +72,8 @@ type spare struct {
 
 var threads spare
 
-// grow accounts for n more threads, each of which keeps a processor of the
-// runtime even while it waits in the kernel (see rawRead).
+// grow accounts for n more threads, each of which occupies a processor of the runtime even
+// while it waits in the kernel (see rawRead).
 func (s *spare) grow(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,7 +76,7 @@ func flappingAlone(w *world) {
 	p.end()
 }
 
-// renamed gives the link in use another name, then one that is excluded.
+// renamed renames the link in use, then to an excluded name.
 func renamed(w *world) {
 	l := numbered(3)
 	p := w.trip()
@@ -135,7 +135,8 @@ func leftAlone(w *world) {
 	if after := look(); after != before {
 		w.t.Errorf("before:\n%safter:\n%s", before, after)
 	}
-	if s, err := w.mn.Status(w.top.Context()); err != nil || !slices.Equal(slices.Sorted(slices.Values(s.Plane.Uplinks)), []string{"net1", "net2"}) {
+	if s, err := w.mn.Status(w.top.Context()); err != nil || !slices.Equal(slices.Sorted(slices.Values(s.Plane.Uplinks)),
+		[]string{"net1", "net2"}) {
 		w.t.Errorf("programs are attached to %v, %v", s.Plane.Uplinks, err)
 	}
 	p.phase("a move back", vanished, func() { w.unplug("net2"); w.uses("net1", numbered(1)) })
@@ -155,7 +156,10 @@ func static(w *world) {
 		w.ip(w.mn.Host, "-6 route add default via "+roam.ILV{L64: l, NID: 1}.Addr().String()+" dev net2 metric 2048")
 		w.uses("net2", l)
 	})
-	p.phase("its route is removed", soonGone, func() { w.ip(w.mn.Host, "-6 route del default dev net2 metric 2048"); w.uses("net1", numbered(1)) })
+	p.phase("its route is removed", soonGone, func() {
+		w.ip(w.mn.Host, "-6 route del default dev net2 metric 2048")
+		w.uses("net1", numbered(1))
+	})
 	p.end()
 	w.unplug("net2")
 }
@@ -204,7 +208,7 @@ func TestSuspend(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.unplug("net2")
-		timer := time.NewTimer(asleep) // the span is what is tested
+		timer := time.NewTimer(asleep) // the test is about this span
 		defer timer.Stop()
 		select {
 		case <-timer.C:

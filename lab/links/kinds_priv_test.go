@@ -19,7 +19,7 @@ const vanished = time.Second / 2
 // kind is one sort of link: it joins the mobile host with the router and
 // returns how to end it without a word.
 type kind struct {
-	name, needs string // needs: the sort of link that the kernel must know
+	name, needs string // needs: the kind of link that the kernel must support
 	ifname      string
 	add         func(w *world, l roam.L64) (cut func())
 }
@@ -71,7 +71,8 @@ var kinds = []kind{
 	{"point to point without a router", "tun", "ppp0", func(w *world, l roam.L64) func() {
 		cut := w.tunPair(w.t, "ppp0", "there")
 		w.ip(w.r, "route add "+l.Prefix().String()+" dev there")
-		w.ip(w.mn.Host, "addr add "+roam.ILV{L64: l, NID: 2}.Addr().String()+" peer "+roam.ILV{L64: l, NID: 1}.Addr().String()+" dev ppp0")
+		w.ip(w.mn.Host, "addr add "+roam.ILV{L64: l, NID: 2}.Addr().String()+" peer "+
+			roam.ILV{L64: l, NID: 1}.Addr().String()+" dev ppp0")
 		w.ip(w.mn.Host, "-6 route add default dev ppp0 metric 2048")
 		return cut
 	}},
@@ -95,7 +96,7 @@ func (w *world) clear() {
 		delete(w.radios, "there")
 	}
 	for _, name := range []string{"par0", "eth7", "br0", "bond0"} {
-		_, _ = w.tryIP(w.mn.Host, "link del "+name) // most are gone
+		_, _ = w.tryIP(w.mn.Host, "link del "+name) // most no longer exist
 	}
 	_, _ = w.tryIP(w.r, "link del there0")
 	_, _ = w.tryIP(w.r, "link del there")
@@ -140,9 +141,14 @@ func TestOnTop(t *testing.T) {
 		p.phase("a macvlan on it", vanished, func() {
 			w.ip(w.mn.Host, "link add mv0 link net2 type macvlan mode bridge")
 			w.ip(w.mn.Host, "link set mv0 up")
-			w.has(map[string]string{at("net1", numbered(1)): "valid", at("net2", numbered(2)): "valid", at("mv0", numbered(2)): "active"})
+			w.has(map[string]string{at("net1", numbered(1)): "valid", at("net2", numbered(2)): "valid",
+				at("mv0", numbered(2)): "active"})
 		})
-		p.phase("which alone is used", 0, func() { w.mn.roam("locator", "disable", "net2"); w.uses("mv0", numbered(2)); p.flows(rate) })
+		p.phase("which alone is used", 0, func() {
+			w.mn.roam("locator", "disable", "net2")
+			w.uses("mv0", numbered(2))
+			p.flows(rate)
+		})
 		p.end()
 		w.mn.roam("locator", "enable", "net2")
 		w.ip(w.mn.Host, "link del mv0")
@@ -180,7 +186,8 @@ func TestOnTop(t *testing.T) {
 		})
 		p.phase("the bridge is used", 0, func() { p.flows(rate) })
 		p.end()
-		if left, _ := filepath.Glob(filepath.Join(w.mn.Dir(), "run", "bpf", "ilnp", "link_"+w.index("net4")+"_*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(w.mn.Dir(), "run", "bpf", "ilnp", "link_"+w.index("net4")+"_*")); len(
+			left) > 0 {
 			t.Errorf("programs stay on the port: %v", left)
 		}
 	})

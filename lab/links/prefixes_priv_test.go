@@ -25,8 +25,8 @@ func TestPrefixes(t *testing.T) {
 // at is the entry of a locator in what has expects.
 func at(link string, l roam.L64) string { return link + " " + l.String() }
 
-// twoPrefixes adds a second prefix to the only link and takes the first away.
-// The second one is told to the correspondent, and used when the first ends.
+// twoPrefixes adds a second prefix to the only link and removes the first. Roam announces
+// the second one, and uses it when the first ends.
 func twoPrefixes(w *world) {
 	one, two := numbered(1), numbered(2)
 	p := w.trip()
@@ -50,12 +50,13 @@ func twoPrefixes(w *world) {
 	w.radios["tonet1"].set(lasting(one))
 }
 
-// dropAddresses removes those that SLAAC made in a prefix: hosts keep them for
-// two hours after a router has withdrawn it (RFC 4862 §5.5.3).
+// dropAddresses removes the SLAAC addresses of a prefix: hosts keep them for two hours
+// after a router has withdrawn it (RFC 4862 §5.5.3).
 func (w *world) dropAddresses(ifname string, l roam.L64) {
 	w.t.Helper()
 	// Those that duplicate detection still checks are not listed.
-	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs(ifname, l) >= 2 }, "ours and another address in "+l.String())
+	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs(ifname, l) >= 2 },
+		"ours and another address in "+l.String())
 	list, err := w.mn.Addrs(ifname)
 	if err != nil {
 		w.t.Fatal(err)
@@ -112,7 +113,7 @@ func (w *world) unshared() {
 	w.mn.roam("locator", "enable", "net1")
 	w.uses("net1", numbered(1))
 	for _, name := range []string{"wired", "radio"} {
-		_, _ = w.tryIP(w.mn.Host, "link del "+name) // one may be gone
+		_, _ = w.tryIP(w.mn.Host, "link del "+name) // it may not exist any more
 	}
 	w.ip(w.r, "link del shared")
 	w.has(map[string]string{at("net1", numbered(1)): "active"})
@@ -184,18 +185,20 @@ func addressOnly(w *world) {
 	w.unplug("net2")
 }
 
-// privacy turns on temporary addresses (RFC 8981): they are no locators of
-// their own, and their end is nobody's business.
+// privacy enables temporary addresses (RFC 8981): they are no locators of their own, and
+// sessions do not depend on their end.
 func privacy(w *world) {
 	l := numbered(7)
-	for key, value := range map[string]string{"use_tempaddr": "2", "temp_prefered_lft": "4", "temp_valid_lft": "6", "max_desync_factor": "0", "regen_max_retry": "1"} {
+	for key, value := range map[string]string{"use_tempaddr": "2", "temp_prefered_lft": "4", "temp_valid_lft": "6",
+		"max_desync_factor": "0", "regen_max_retry": "1"} {
 		if err := w.mn.Sysctl("net.ipv6.conf.default."+key, value); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	p := w.trip()
 	p.phase("a link with temporary addresses", 0, func() { w.plug("net2", 7); w.uses("net2", l) })
-	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs("net2", l) >= 3 }, "a temporary address beside the lasting one and ours")
+	testutil.Eventually(w.t, patience, func() bool { return w.countAddrs("net2", l) >= 3 },
+		"a temporary address beside the lasting one and ours")
 	p.phase("temporary addresses come and go", 0, func() {
 		most := w.countAddrs("net2", l)
 		began := time.Now()

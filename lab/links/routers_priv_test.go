@@ -15,8 +15,8 @@ import (
 // the link goes on to receive.
 const soonGone = vanished / 5
 
-// noticed is what a dead path may cost that nobody tells of: 2 s of silence, and
-// the asking. A busy machine gets time.
+// noticed bounds the cost of a dead path that nothing reports: 2 s of silence, and the
+// probes, with a margin for a busy machine.
 const noticed = 6 * time.Second
 
 // TestRouters plays what routers say, and what they do without saying it.
@@ -54,7 +54,11 @@ func shortLifetimes(w *world) {
 	if n, most := w.updates()-before, int(time.Since(began)/time.Second)+2; n > most {
 		w.t.Errorf("%d Locator Updates in %v", n, time.Since(began))
 	}
-	p.phase("it runs out", soonGone, func() { w.radios["tonet2"].stop(); delete(w.radios, "tonet2"); w.uses("net1", numbered(1)) })
+	p.phase("it runs out", soonGone, func() {
+		w.radios["tonet2"].stop()
+		delete(w.radios, "tonet2")
+		w.uses("net1", numbered(1))
+	})
 	p.end()
 	w.unplug("net2")
 }
@@ -132,7 +136,7 @@ func silentRouter(w *world) {
 	// Both ends notice after 2 s of silence and then ask.
 	p.phase("its router is gone", noticed, func() { cut(true); w.uses("net1", numbered(1)) })
 	p.phase("it is back", soonGone, func() { cut(false); w.uses("wlan2", l) })
-	// We hear as before: the correspondent has to notice, and to let us know.
+	// Reception works as before: the correspondent has to notice, and to report it.
 	p.phase("it takes nothing", noticed, func() {
 		if err := link.Set(linkem.AB, linkem.Params{Cut: true}); err != nil {
 			w.t.Fatal(err)
@@ -169,7 +173,7 @@ func takenRoute(w *world) {
 		w.radios["tonet1"].stop() // which would put it back at once
 		via := gateway("net1")
 		w.ip(w.mn.Host, "-6 route del default via "+via+" dev net1")
-		p.flows(rate / 4) // less than what a manager gets
+		p.flows(rate / 4) // less than a network manager gets
 		// Of its own metric, for another link may have a default route.
 		w.ip(w.mn.Host, "-6 route add default via "+via+" dev net1 metric 1025")
 		p.flows(2 * rate)

@@ -55,7 +55,7 @@ func (w *world) tunPair(t testing.TB, here, there string) (cut func()) {
 			if err != nil {
 				return
 			}
-			_, _ = to.Write(buf[:n]) // a queue that is full loses, as cables do
+			_, _ = to.Write(buf[:n]) // a full queue drops, as cables do
 		}
 	}
 	go carry(a, b)

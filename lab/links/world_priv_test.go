@@ -111,7 +111,13 @@ func (w *world) start() *world {
 func (h *host) start(nid roam.NID, more string) {
 	h.w.t.Helper()
 	hosts := fmt.Sprintf("nid=%s l64=%s,10 mn\nnid=%s l64=%s,10 cn\n", mnNID, numbered(1).Prefix(), cnNID, cnL64.Prefix())
-	n, err := node.New(h.Host, binaries, node.Options{NID: nid, FromAddress: h.fromAddress, Hosts: hosts, More: more, Log: h.log})
+	n, err := node.New(h.Host, binaries, node.Options{
+		NID:         nid,
+		FromAddress: h.fromAddress,
+		Hosts:       hosts,
+		More:        more,
+		Log:         h.log,
+	})
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
@@ -285,11 +291,11 @@ func (w *world) has(want map[string]string) {
 	}
 }
 
-// rate is that of the datagrams each way, per second.
+// rate is the rate of the datagrams in each direction, per second.
 const rate = 500
 
-// port is that of the next flow; each has its own, so that no straggler of one
-// is counted in the next.
+// port is the port of the next flow; each has its own, so that late datagrams of one do not
+// count for the next.
 var port = 7000
 
 // trip is a flow of numbered datagrams both ways, in phases.
@@ -391,8 +397,10 @@ func (p *trip) end() {
 	for _, ph := range p.phases {
 		a, b := up.Count(ph.from, ph.to), down.Count(ph.from, ph.to)
 		lost := []int{int(a.Lost + a.Refused), int(b.Lost + b.Refused)}
-		t.Logf("%s: %v, lost %d up and %d down, longest gap %v up and %v down", ph.name, ph.to.Sub(ph.from).Round(time.Millisecond), lost[0], lost[1],
-			up.LongestGap(ph.from, ph.to).Length().Round(time.Millisecond), down.LongestGap(ph.from, ph.to).Length().Round(time.Millisecond))
+		t.Logf("%s: %v, lost %d up and %d down, longest gap %v up and %v down", ph.name,
+			ph.to.Sub(ph.from).Round(time.Millisecond), lost[0], lost[1],
+			up.LongestGap(ph.from, ph.to).Length().Round(time.Millisecond),
+			down.LongestGap(ph.from, ph.to).Length().Round(time.Millisecond))
 		if limit := int(ph.allowed.Seconds() * rate); slices.Max(lost) > limit {
 			t.Errorf("%s: lost %d datagrams up and %d down, at most %d are allowed", ph.name, lost[0], lost[1], limit)
 			sound = false

@@ -12,7 +12,7 @@ import (
 // barWidth is the length of a full rate bar, in columns.
 const barWidth = 18
 
-// stuckAfter is how long a session may deliver nothing before it is shown so.
+// stuckAfter is the time without delivered data after which a session shows as stuck.
 const stuckAfter = 700 * time.Millisecond
 
 // board returns the lines to draw.
@@ -23,7 +23,8 @@ func (v *View) board(width int) []string {
 	}
 	out = append(out, v.progress(width))
 	if len(v.links) > 0 {
-		out = append(out, "", v.paint("2", fmt.Sprintf("%-8s%-9s%-24s%8s  %-*s%8s  %s", "link", "state", "locator", "out Mb/s", barWidth, "", "in Mb/s", "")))
+		out = append(out, "", v.paint("2", fmt.Sprintf("%-8s%-9s%-24s%8s  %-*s%8s  %s", "link", "state", "locator",
+			"out Mb/s", barWidth, "", "in Mb/s", "")))
 		full := 1.0
 		for _, l := range v.links {
 			full = max(full, l.TxMbps, l.RxMbps)
@@ -58,7 +59,8 @@ func (v *View) progress(width int) string {
 	}
 	share := min(1, max(0, v.now().Seconds()/v.length.Seconds()))
 	n := min(30, max(5, width/4))
-	return fmt.Sprintf("[%s] %5.1f / %s s  %s", bar(share, n, '·'), v.now().Seconds(), strconv.FormatFloat(math.Round(10*v.length.Seconds())/10, 'f', -1, 64), v.phase)
+	return fmt.Sprintf("[%s] %5.1f / %s s  %s", bar(share, n, '·'), v.now().Seconds(),
+		strconv.FormatFloat(math.Round(10*v.length.Seconds())/10, 'f', -1, 64), v.phase)
 }
 
 func (v *View) link(l Link, full float64) string {
@@ -72,7 +74,8 @@ func (v *View) link(l Link, full float64) string {
 		code = "33"
 	}
 	return fmt.Sprintf("%-8s%s%-24s%8.1f  %s%8.1f  %s", l.Name, v.paint(code, fmt.Sprintf("%-9s", state)), l.Locator,
-		l.TxMbps, v.paint("34", bar(l.TxMbps/full, barWidth, ' ')), l.RxMbps, v.paint("36", bar(l.RxMbps/full, barWidth, ' ')))
+		l.TxMbps, v.paint("34", bar(l.TxMbps/full, barWidth, ' ')), l.RxMbps,
+		v.paint("36", bar(l.RxMbps/full, barWidth, ' ')))
 }
 
 func (v *View) session(s Session) string {

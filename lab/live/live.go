@@ -1,9 +1,9 @@
-// Package live shows a running experiment in the terminal: a small board that is
-// drawn over itself where there is a terminal, plain lines where there is none.
+// Package live shows a running experiment in the terminal: a small board that it redraws in
+// place on a terminal, plain lines elsewhere.
 //
-// Implements links with state, locator and rate, sessions with their health,
-// the last handoff and its cost, and a log. Omits input: it only shows. Driven
-// by experiments, from any goroutine.
+// It implements links with state, locator and rate, sessions with their health, the last
+// handoff and its cost, and a log. It omits input. It is driven by experiments and by
+// lab/scene, from any goroutine.
 package live
 
 import (
@@ -20,7 +20,7 @@ import (
 // redrawEvery is the pause between two drawings of the board.
 const redrawEvery = 200 * time.Millisecond
 
-// logLines is how many lines of the log the board shows.
+// logLines is the number of log lines on the board.
 const logLines = 6
 
 // Link is a line of the board.
@@ -37,7 +37,7 @@ type Link struct {
 type Session struct {
 	Name   string
 	Alive  bool
-	Stuck  time.Duration // since data last came out at the receiving end
+	Stuck  time.Duration // time since the receiving application got data
 	Detail string
 }
 
@@ -74,7 +74,7 @@ func New(w io.Writer) *View {
 	return v
 }
 
-// Start begins to draw.
+// Start starts the drawing.
 func (v *View) Start(title string) {
 	v.mu.Lock()
 	v.title = title
@@ -117,7 +117,7 @@ func (v *View) Stop() {
 	v.quit, v.drawn = nil, 0
 }
 
-// Phase names what is going on.
+// Phase names the current phase.
 func (v *View) Phase(format string, args ...any) {
 	v.mu.Lock()
 	v.phase = fmt.Sprintf(format, args...)
@@ -133,7 +133,7 @@ func (v *View) Clock(start time.Time, length time.Duration) {
 	v.clock, v.length = start, length
 }
 
-// Handoff shows the last handoff and what it cost.
+// Handoff shows the last handoff and its cost.
 func (v *View) Handoff(format string, args ...any) {
 	v.mu.Lock()
 	v.handoff = fmt.Sprintf(format, args...)
@@ -180,8 +180,8 @@ func (v *View) now() time.Duration {
 	return time.Since(v.started)
 }
 
-// draw writes the board over the one before in a single write, each line
-// cleared to its end, so that nothing flickers.
+// draw writes the board over the previous one in a single write, each line cleared to its
+// end, so that it does not flicker.
 func (v *View) draw() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -196,10 +196,10 @@ func (v *View) draw() {
 	}
 	b.WriteString("\x1b[J")
 	v.drawn = len(lines)
-	_, _ = io.WriteString(v.w, b.String()) // a terminal that went away is no reason to stop measuring
+	_, _ = io.WriteString(v.w, b.String()) // a terminal that is gone must not stop the measurement
 }
 
-// width asks the terminal; 80 columns if it does not say.
+// width returns the width of the terminal; 80 columns if unknown.
 func (v *View) width() int {
 	if f, ok := v.w.(*os.File); ok {
 		if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col > 20 {

@@ -10,8 +10,10 @@ import (
 func sample(v *View) {
 	v.title = "quickstart"
 	v.Clock(time.Now().Add(-5*time.Second), 20*time.Second)
-	v.Links([]Link{{Name: "net1", Up: true, Locator: "2001:db8:1:0", State: "active", TxMbps: 40, RxMbps: 20}, {Name: "net2"}, {Name: "net3", Up: true}})
-	v.Sessions([]Session{{Name: "ssh", Alive: true, Detail: "echo 3"}, {Name: "curl"}, {Name: "iperf3", Alive: true, Stuck: 3 * time.Second}})
+	v.Links([]Link{{Name: "net1", Up: true, Locator: "2001:db8:1:0", State: "active", TxMbps: 40, RxMbps: 20},
+		{Name: "net2"}, {Name: "net3", Up: true}})
+	v.Sessions([]Session{{Name: "ssh", Alive: true, Detail: "echo 3"}, {Name: "curl"},
+		{Name: "iperf3", Alive: true, Stuck: 3 * time.Second}})
 	v.Handoff("net1 -> net2: 1.2 ms")
 }
 
@@ -19,7 +21,9 @@ func TestBoard(t *testing.T) {
 	v := &View{tty: true}
 	sample(v)
 	text := strings.Join(v.board(200), "\n")
-	for _, want := range []string{"quickstart", "5.0 / 20 s", "net1    active   2001:db8:1:0", "net2    down", "net3    up", "● alive  ssh", "✗ dead   curl", "○  3.0 s  iperf3", "last: net1 -> net2: 1.2 ms", strings.Repeat("█", barWidth)} {
+	for _, want := range []string{"quickstart", "5.0 / 20 s", "net1    active   2001:db8:1:0", "net2    down",
+		"net3    up", "● alive  ssh", "✗ dead   curl", "○  3.0 s  iperf3", "last: net1 -> net2: 1.2 ms",
+		strings.Repeat("█", barWidth)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("board lacks %q:\n%s", want, text)
 		}
@@ -60,7 +64,8 @@ func TestPlainLinesWithoutTerminal(t *testing.T) {
 	sample(v)
 	v.Phase("soft handoff %d", 1)
 	v.Stop()
-	if out := b.String(); strings.Contains(out, "\x1b") || strings.Count(out, "\n") != 3 || !strings.Contains(out, "soft handoff 1") {
+	if out := b.String(); strings.Contains(out, "\x1b") || strings.Count(out, "\n") != 3 ||
+		!strings.Contains(out, "soft handoff 1") {
 		t.Errorf("written %q", out)
 	}
 }

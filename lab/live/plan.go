@@ -5,35 +5,34 @@ import (
 	"time"
 )
 
-// plan is how far a whole run is, of which the clock of the traffic may show
-// a part only.
+// plan is the progress of a whole run, of which the clock of the traffic may cover only a
+// part.
 type plan struct {
 	begun  time.Time
 	expect time.Duration // of one run; 0 is unknown
 	run    int           // the present one, from 0
 	runs   int           // 0 is unknown
 	cells  int           // 0 is unknown
-	done   int           // cells, those kept from before among them
+	done   int           // cells, including stored ones
 	fresh  int           // cells measured since begun
 }
 
-// Expect tells how long one run takes, about, and which of how many this is,
-// counted from 0.
+// Expect sets the approximate duration of one run, and the number of this run, from 0, of
+// runs.
 func (v *View) Expect(d time.Duration, run, runs int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.plan.expect, v.plan.run, v.plan.runs = d, run, runs
 }
 
-// Cells tells of how many cells the run consists.
+// Cells sets the number of cells of the run.
 func (v *View) Cells(n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.plan.cells = n
 }
 
-// CellDone counts a cell as finished; kept says that it was found, not
-// measured.
+// CellDone counts a finished cell; kept means that it was stored, not measured.
 func (v *View) CellDone(kept bool) {
 	v.mu.Lock()
 	v.plan.done++
@@ -73,7 +72,7 @@ func (p plan) share(now time.Time) (done float64, rest time.Duration) {
 	return (float64(p.run) + one) / float64(runs), rest
 }
 
-// line is the progress of the whole in one line; "" while nothing is known.
+// line returns the progress in one line; "" while it is unknown.
 func (p plan) line(now time.Time, width int) string {
 	if p.expect == 0 && p.cells == 0 && p.runs < 2 {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"roam/lab/topo"
 )
 
-// Status is what `roam --json` tells of the daemon.
+// Status is the daemon's part of `roam --json`.
 type Status struct {
 	PID            int        `json:"pid"`
 	Version        string     `json:"version"`
@@ -64,18 +64,18 @@ type PeerLocator struct {
 	Validated bool     `json:"validated"`
 }
 
-// Path is a way to a correspondent.
+// Path is a pair of locators on a link.
 type Path struct {
 	Link   string   `json:"link"`
 	Local  roam.L64 `json:"local"`
 	Remote roam.L64 `json:"remote"`
 }
 
-// SessionPath is one that a session uses.
+// SessionPath is a path that a session uses.
 type SessionPath struct {
 	Path
 	RTTMs float64 `json:"rtt_ms"` // 0: unknown
-	Share float64 `json:"share"`  // of all that is spread by packet
+	Share float64 `json:"share"`  // of the bytes that are spread by packet
 	Long  bool    `json:"long"`
 }
 
@@ -96,7 +96,7 @@ type Event struct {
 	RTTMs        float64       `json:"rtt_ms"`
 	DurationMs   float64       `json:"duration_ms"`
 	Reason       string        `json:"reason"`
-	Encapsulated bool          `json:"encapsulated"` // the acknowledgement came in UDP
+	Encapsulated bool          `json:"encapsulated"` // UDP encapsulation carried the acknowledgement
 }
 
 // LinkLocator is a locator with the name of its link.
@@ -105,13 +105,13 @@ type LinkLocator struct {
 	L64  roam.L64 `json:"l64"`
 }
 
-// Cmd is the command line on the host, as a user types it; it is not started.
+// Cmd returns the command line of roam on the host, as a user types it, without starting
+// it.
 func (n *Node) Cmd(ctx context.Context, args ...string) *topo.Cmd {
 	return n.Host.Command(ctx, append([]string{n.bin.Roam, "--config", n.Config}, args...)...)
 }
 
-// Ask runs `roam --json` with args and returns what it printed. It waits for
-// half a minute at most.
+// Ask runs `roam --json` with args and returns its output. It waits for 30 s at most.
 func (n *Node) Ask(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -134,7 +134,7 @@ func (n *Node) AskFor(ctx context.Context, v any, args ...string) error {
 	return nil
 }
 
-// Status tells how the daemon fares.
+// Status returns the daemon's status.
 func (n *Node) Status(ctx context.Context) (Status, error) {
 	var all struct {
 		Status Status `json:"status"`
@@ -149,7 +149,7 @@ func (n *Node) Locators(ctx context.Context) (list []Locator, err error) {
 	return list, err
 }
 
-// Sessions lists the host's correspondents, those without a session too.
+// Sessions lists the host's correspondents, including those without a session.
 func (n *Node) Sessions(ctx context.Context) (list []Session, err error) {
 	err = n.AskFor(ctx, &list, "session", "show")
 	return list, err
@@ -166,13 +166,13 @@ func (n *Node) Established(ctx context.Context) (count int, err error) {
 	return count, err
 }
 
-// Counters lists what the data plane and the daemon have counted.
+// Counters lists the counters of the data plane and the daemon.
 func (n *Node) Counters(ctx context.Context) (list []Counter, err error) {
 	err = n.AskFor(ctx, &list, "counter", "show")
 	return list, err
 }
 
-// Counts are Counters by name; one that does not exist is not there.
+// Counts returns the Counters by name; a missing name means a missing counter.
 func (n *Node) Counts(ctx context.Context) (map[string]uint64, error) {
 	list, err := n.Counters(ctx)
 	m := make(map[string]uint64, len(list))
@@ -196,7 +196,8 @@ func (n *Node) WaitUsable(ctx context.Context, links ...string) error {
 func (n *Node) waitLocators(ctx context.Context, links []string, states ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return topo.WaitSparing(ctx, fmt.Sprintf("locators of %s on %v, %s", n.Host.Name(), links, strings.Join(states, " or ")), func() bool {
+	return topo.WaitSparing(ctx, fmt.Sprintf("locators of %s on %v, %s", n.Host.Name(), links,
+		strings.Join(states, " or ")), func() bool {
 		list, err := n.Locators(ctx)
 		if err != nil {
 			return false
@@ -214,8 +215,8 @@ func (n *Node) waitLocators(ctx context.Context, links []string, states ...strin
 	})
 }
 
-// Monitor follows the daemon's events until ctx ends; heard, if not nil, is
-// called with each of them.
+// Monitor follows the daemon's events until ctx ends, and calls heard, if not nil, with
+// each.
 func (n *Node) Monitor(ctx context.Context, heard func(Event)) error {
 	cmd := n.Cmd(ctx, "--json", "monitor")
 	out, err := cmd.StdoutPipe()
@@ -243,7 +244,7 @@ func (n *Node) Monitor(ctx context.Context, heard func(Event)) error {
 	return nil
 }
 
-// Events returns what Monitor has heard so far.
+// Events returns the events of Monitor so far.
 func (n *Node) Events() []Event {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,8 +25,8 @@ func In(dir string) Binaries {
 	return b
 }
 
-// Build compiles the programs into a directory, for tests: it takes Go and the
-// sources of the module that it is called in.
+// Build compiles the programs into a directory, for tests. It needs Go and the sources of
+// the module in the current directory.
 func Build(dir string) (Binaries, error) {
 	if err := compile(dir, "roam/cmd/roam", "roam/cmd/roamd"); err != nil {
 		return Binaries{}, err
@@ -34,8 +34,7 @@ func Build(dir string) (Binaries, error) {
 	return In(dir), nil
 }
 
-// BuildLab compiles the program of the lab into a directory, beside those that
-// Build put there, and returns its path.
+// BuildLab compiles the lab's program into a directory, and returns its path.
 func BuildLab(dir string) (string, error) {
 	return filepath.Join(dir, "roam-lab"), compile(dir, "roam/cmd/roam-lab")
 }

@@ -2,8 +2,7 @@ package node
 
 import "time"
 
-// Added finds the first event after a moment that tells of a new locator on a
-// link.
+// Added finds the first event after a time that reports a new locator on a link.
 func Added(events []Event, link string, after time.Time) (time.Time, bool) {
 	for _, e := range events {
 		if e.Kind != "locator-added" || e.Time.Before(after) {

@@ -1,8 +1,8 @@
-// Package node runs Roam on a host of the lab, as a user would: the real roamd
-// with a configuration of its own, asked and steered through the real roam.
+// Package node runs Roam on a host of the lab as a user would: the real roamd with a
+// configuration of its own, controlled through the real roam.
 //
-// It omits everything that a user could not do: it reads no map and no state
-// file. Experiments and benchmarks drive it.
+// It omits operations that a user cannot do: it reads no map and no state file. It is
+// driven by experiments and benchmarks.
 package node
 
 import (
@@ -23,8 +23,8 @@ import (
 	"roam/lab/topo"
 )
 
-// Resolver is where every node's daemon answers names: loopback addresses are
-// each host's own.
+// Resolver is the address on which each node's daemon answers names. Loopback addresses are
+// per host, so all nodes share it.
 var Resolver = netip.MustParseAddr("127.0.0.54")
 
 // patience bounds each wait for a daemon.
@@ -33,13 +33,13 @@ const patience = 20 * time.Second
 // Options are the settings of one node.
 type Options struct {
 	NID         roam.NID
-	FromAddress bool   // the identifier is that of an address of the host, NID is not heeded
+	FromAddress bool   // the NID is that of an address of the host; NID is ignored
 	Mode        string // "soft" if empty
 	Accept      string // "any" if empty
 	Hosts       string // text of the hosts file
 	More        string // lines appended to the configuration, with their section
-	// OwnResolver leaves it to the daemon to point the host's applications to
-	// itself while it runs, as it does by default. Otherwise New does, for good.
+	// OwnResolver leaves resolv.conf to the daemon, which is its default. Otherwise New
+	// points the host's applications to the daemon permanently.
 	OwnResolver bool
 	Log         string // path of the daemon's log; in the host's directory if empty
 }
@@ -70,16 +70,16 @@ func New(h *topo.Host, bin Binaries, o Options) (*Node, error) {
 	return n, h.SetResolver(Resolver)
 }
 
-// RunDir is the daemon's run directory, which it makes itself.
+// RunDir is the daemon's run directory, which the daemon creates.
 func (n *Node) RunDir() string { return filepath.Join(n.Host.Dir(), "run") }
 
-// stateDir is what survives a reboot.
+// stateDir is the directory that survives a reboot.
 func (n *Node) stateDir() string { return filepath.Join(n.Host.Dir(), "state") }
 
-// Reboot takes away what a reboot takes from a host whose daemon is down.
+// Reboot removes the files that a reboot removes. The daemon must be down.
 func (n *Node) Reboot() error { return os.RemoveAll(n.RunDir()) }
 
-// LoseSessions removes both files that a daemon keeps its sessions in.
+// LoseSessions removes both files in which a daemon keeps its sessions.
 func (n *Node) LoseSessions() error {
 	var errs []error
 	for _, dir := range []string{n.RunDir(), n.stateDir()} {
@@ -96,9 +96,8 @@ func (n *Node) Forget() error { return errors.Join(n.LoseSessions(), n.Reboot())
 // Hosts is the path of the hosts file.
 func (n *Node) Hosts() string { return filepath.Join(n.Host.Dir(), "roam.hosts") }
 
-// Write writes configuration and hosts file anew; the log stays where New has
-// put it. A daemon that runs learns of them when it is told to read them, or at
-// its next start.
+// Write rewrites configuration and hosts file; the log keeps its place. A running daemon
+// reads them on reload or at its next start.
 func (n *Node) Write(o Options) error {
 	nid, resolv := o.NID.String(), filepath.Join(n.Host.Dir(), "upstream.conf")
 	if o.FromAddress {
@@ -108,7 +107,7 @@ func (n *Node) Write(o Options) error {
 	if o.OwnResolver {
 		resolv = n.Host.ResolvConf()
 	} else {
-		files[resolv] = "" // there is no other server
+		files[resolv] = "" // the daemon's is the only server
 	}
 	files[n.Config] = fmt.Sprintf(`[host]
 nid = %q
@@ -182,7 +181,7 @@ func (n *Node) tail() string {
 	return strings.TrimSpace(string(b[max(0, len(b)-1500):]))
 }
 
-// Signal ends the daemon by a signal and waits until it is gone.
+// Signal sends the daemon a signal and waits until it has ended.
 func (n *Node) Signal(ctx context.Context, s syscall.Signal) error {
 	if err := n.daemon.Process.Signal(s); err != nil {
 		return fmt.Errorf("send %v to roamd on %s: %w", s, n.Host.Name(), err)

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Counts are what became of one direction of a flow between the capture at its
-// sender and the one at its receiver.
+// Counts compare one direction of a flow in the capture at its sender with that at its
+// receiver.
 type Counts struct {
 	Sent, Got int // packets with payload
-	Bytes     int // of payload, without what was retransmitted
-	Lost      int // packets of UDP, bytes of TCP that were sent and never came
-	Resent    int // bytes of TCP that were sent before
-	Doubled   int // packets of UDP, bytes of TCP that came twice
+	Bytes     int // of payload, without retransmissions
+	Lost      int // UDP packets, or TCP bytes, that were sent and never arrived
+	Resent    int // TCP bytes that were retransmitted
+	Doubled   int // UDP packets, or TCP bytes, that arrived twice
 	Misorders int // arrivals with a lower sequence number than the one before
 }
 
-// Datagrams compares datagrams by the number at an offset in their payload, of
-// four bytes. Numbers begin anywhere and count upwards.
+// Datagrams compares datagrams by the four-byte number at an offset in their payload.
+// Numbers start anywhere and increase.
 func Datagrams(sent, got []Packet, offset int) (c Counts) {
 	number := func(p Packet) (uint32, bool) {
 		if len(p.Data) < offset+4 {
@@ -55,10 +55,9 @@ func Datagrams(sent, got []Packet, offset int) (c Counts) {
 	return c
 }
 
-// Segments compares the segments of TCP connections by their sequence numbers,
-// whose captures may cut them differently: the sending host hands several to its
-// device as one. Both lists hold one direction. A connection with less than
-// floor bytes is left out.
+// Segments compares the segments of TCP connections by their sequence numbers. The captures
+// may segment differently, since the sending host hands GSO packets to its device. Both
+// lists hold one direction. Connections with less than floor bytes are ignored.
 func Segments(sent, got []Packet, floor int) (c Counts) {
 	in := byPorts(got)
 	for ports, list := range byPorts(sent) {
@@ -92,19 +91,18 @@ func byPorts(list []Packet) map[ports][]Packet {
 	return out
 }
 
-// span is a part of the sequence space that was seen, end excluded.
+// span is a captured part of the sequence space, end excluded.
 type span struct{ from, to int64 }
 
-// followed is what one capture shows of a connection, in bytes but for
-// misorders.
+// followed is one capture's view of a connection, in bytes, except for misorders.
 type followed struct {
 	fresh, again, misorders int
 	end                     int64 // of the highest segment
 }
 
-// follow walks the segments of one direction of a connection, and counts what
-// lies between the sequence number base and limit bytes after it. Sequence
-// numbers wrap: each is taken as the one next to the one before.
+// follow walks the segments of one direction of a connection, and counts the bytes from
+// sequence number base to limit bytes later. Sequence numbers wrap: each is extended to the
+// value nearest to the previous one.
 func follow(list []Packet, base uint32, limit int64) (f followed) {
 	var seen []span
 	var at int64
@@ -127,8 +125,7 @@ func follow(list []Packet, base uint32, limit int64) (f followed) {
 	return f
 }
 
-// cover adds a span to a sorted list of disjoint ones, and returns how much of it
-// was new.
+// cover adds a span to a sorted list of disjoint ones, and returns the number of new bytes.
 func cover(seen []span, s span) ([]span, int) {
 	fresh := int(s.to - s.from)
 	i, _ := slices.BinarySearchFunc(seen, s.from, func(x span, from int64) int {
@@ -152,11 +149,11 @@ type Gap struct {
 	From, To time.Time
 }
 
-// Length is how long nothing came.
+// Length is the time without an arrival.
 func (g Gap) Length() time.Duration { return g.To.Sub(g.From) }
 
-// Gaps returns the times longer than a threshold between arrivals that follow
-// each other within a span of time. The span's own ends are no arrivals.
+// Gaps returns the times longer than a threshold between consecutive arrivals within a span
+// of time. The span's ends do not count as arrivals.
 func Gaps(got []Packet, from, to time.Time, over time.Duration) (out []Gap) {
 	var last time.Time
 	for _, p := range got {
@@ -171,8 +168,8 @@ func Gaps(got []Packet, from, to time.Time, over time.Duration) (out []Gap) {
 	return out
 }
 
-// Longest returns the longest time between arrivals within a span, its ends
-// counted as arrivals.
+// Longest returns the longest time between arrivals within a span, whose ends count as
+// arrivals.
 func Longest(got []Packet, from, to time.Time) time.Duration {
 	longest, last := time.Duration(0), from
 	for _, p := range got {

@@ -1,11 +1,10 @@
-// Package packets reads captures and counts what the papers count in them:
-// loss, misorder, what TCP retransmitted, gaps, bytes over time, and the exchange
-// of Locator Updates.
+// Package packets reads captures and counts what the papers count: loss, misordering, TCP
+// retransmissions, gaps, bytes over time, and exchanges of Locator Updates.
 //
-// It implements reading of pcap files with IPv6 over Ethernet and looks no
-// deeper than TCP, UDP and the Locator Update; it has a parser of its own, so
-// that it judges our packets by the RFCs and not by our codecs. It omits IPv4 and
-// fragments. Experiments drive it.
+// It implements reading of pcap files with IPv6 over Ethernet, up to TCP, UDP and the
+// Locator Update. It has its own parser, so that it judges our packets by the RFCs and not
+// by our codecs. It omits IPv4 and fragments. It is driven by experiments and by
+// lab/virtual.
 package packets
 
 import (
@@ -41,7 +40,7 @@ type Packet struct {
 	// Of TCP and UDP.
 	SrcPort, DstPort uint16
 	Payload          int    // bytes, captured or not
-	Data             []byte // the captured part of them; of ICMPv6 the message from its type on
+	Data             []byte // the captured part; of ICMPv6 the message from its type on
 	// Of TCP.
 	Seq, Ack uint32
 	Flags    uint8
@@ -61,7 +60,7 @@ func Read(path, where string) (out []Packet, err error) {
 	}
 	for {
 		b, info, err := r.ReadPacketData()
-		// A capture that was broken off ends within a packet.
+		// An interrupted capture ends within a packet.
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return out, nil
 		}
@@ -101,8 +100,8 @@ const (
 	optNonce  = 0x8b
 )
 
-// ParseFrame takes an Ethernet frame apart, and keeps nothing of it; false: it
-// holds no IPv6 packet, or is cut within its headers.
+// ParseFrame parses an Ethernet frame without keeping b; false: it holds no IPv6 packet, or
+// ends within its headers.
 func ParseFrame(b []byte) (p Packet, ok bool) {
 	if len(b) < etherLen+ipLen || binary.BigEndian.Uint16(b[12:]) != etherIPv6 {
 		return p, false
@@ -110,8 +109,7 @@ func ParseFrame(b []byte) (p Packet, ok bool) {
 	return Parse(slices.Clone(b[etherLen:]))
 }
 
-// Parse takes an IPv6 packet apart, and keeps it; false: it is cut within its
-// headers.
+// Parse parses an IPv6 packet and keeps b; false: it ends within its headers.
 func Parse(b []byte) (p Packet, ok bool) {
 	if len(b) < ipLen {
 		return p, false

@@ -33,7 +33,8 @@ func file(t *testing.T, snap int, packets ...[]byte) string {
 		frame := append(make([]byte, 12), 0x86, 0xdd)
 		frame = append(frame, p...)
 		n := min(snap, len(frame))
-		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: after(i), CaptureLength: n, Length: len(frame)}, frame[:n]); err != nil {
+		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: after(i), CaptureLength: n, Length: len(frame)},
+			frame[:n]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +47,8 @@ func file(t *testing.T, snap int, packets ...[]byte) string {
 
 // datagram is UDP with or without a Nonce option before it.
 func datagram(nonce bool, payload []byte) []byte {
-	udp := append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, 1111), 5201), 0, byte(8+len(payload)), 0, 0)
+	udp := append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, 1111), 5201), 0,
+		byte(8+len(payload)), 0, 0)
 	udp = append(udp, payload...)
 	next := byte(UDP)
 	if nonce {
@@ -65,10 +67,12 @@ func TestRead(t *testing.T) {
 		t.Fatalf("%d packets, %v", len(got), err)
 	}
 	a, b := got[0], got[1]
-	if a.Payload != 100 || len(a.Data) != 76-14-48 || a.Nonce || a.SrcPort != 1111 || a.DstPort != 5201 || a.Class != 0xc0 || a.Where != "net1" || !a.At.Equal(after(0)) {
+	if a.Payload != 100 || len(a.Data) != 76-14-48 || a.Nonce || a.SrcPort != 1111 || a.DstPort != 5201 ||
+		a.Class != 0xc0 || a.Where != "net1" || !a.At.Equal(after(0)) {
 		t.Errorf("%+v", a)
 	}
-	if !b.Nonce || b.Payload != 8 || b.SourceNID() != 0xa1 || b.SourceL64() != roam.L64(0x20010db8_00010000) || b.DestL64() != roam.L64(0x20010db8_00c10000) {
+	if !b.Nonce || b.Payload != 8 || b.SourceNID() != 0xa1 || b.SourceL64() != roam.L64(0x20010db8_00010000) ||
+		b.DestL64() != roam.L64(0x20010db8_00c10000) {
 		t.Errorf("%+v", b)
 	}
 }
@@ -104,7 +108,8 @@ func TestExchanges(t *testing.T) {
 	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
 	list := []Packet{
 		update(t, 0, false, mn, cn, 9, 1), update(t, 20, true, cn, mn, 9, 1),
-		update(t, 1000, false, mn, cn, 9, 2, 1), update(t, 1300, false, mn, cn, 9, 2, 1), update(t, 1320, true, cn, mn, 9, 2, 1),
+		update(t, 1000, false, mn, cn, 9, 2, 1), update(t, 1300, false, mn, cn, 9, 2, 1),
+		update(t, 1320, true, cn, mn, 9, 2, 1),
 		update(t, 2000, false, mn, cn, 9, 2, 1), update(t, 2020, true, cn, mn, 9, 2, 1),
 		update(t, 8000, false, mn, cn, 9, 2, 1), update(t, 8020, true, cn, mn, 9, 2, 1),
 	}

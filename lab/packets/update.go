@@ -32,7 +32,8 @@ func (p Packet) Update() (u Update, ok bool) {
 	u.Ack = b[5] == 2
 	for i := range int(b[4]) {
 		e := b[8+12*i:]
-		u.Locators = append(u.Locators, Locator{roam.L64(binary.BigEndian.Uint64(e)), binary.BigEndian.Uint16(e[8:]), binary.BigEndian.Uint16(e[10:])})
+		u.Locators = append(u.Locators, Locator{roam.L64(binary.BigEndian.Uint64(e)), binary.BigEndian.Uint16(e[8:]),
+			binary.BigEndian.Uint16(e[10:])})
 	}
 	return u, true
 }
@@ -42,8 +43,8 @@ func (u Update) Lists(l roam.L64) bool {
 	return slices.ContainsFunc(u.Locators, func(e Locator) bool { return e.L64 == l })
 }
 
-// SameSet reports whether two updates tell of the same locators with the same
-// preferences, whatever their lifetimes.
+// SameSet reports whether two updates have the same locators with the same preferences,
+// whatever their lifetimes.
 func (u Update) SameSet(v Update) bool {
 	if len(u.Locators) != len(v.Locators) {
 		return false
@@ -56,7 +57,7 @@ func (u Update) SameSet(v Update) bool {
 	return true
 }
 
-// least returns the shortest lifetime told, in seconds.
+// least returns the shortest lifetime of the update, in seconds.
 func (u Update) least() uint16 {
 	least := uint16(0xffff)
 	for _, e := range u.Locators {
@@ -71,14 +72,13 @@ type Exchange struct {
 	Update
 	Sent     Packet   // the first of its messages
 	Messages int      // sent, acknowledgements not counted
-	Acks     []Packet // that came back
+	Acks     []Packet // in order of arrival
 	Refresh  bool     // tells of the same set as the one before
-	Early    bool     // a refresh before half of the lifetime told was over
+	Early    bool     // a refresh before half of the announced lifetime was over
 }
 
-// Exchanges pairs the updates that a host sent with the acknowledgements it
-// received, for one correspondent; list is what was captured at that host, in
-// order of time.
+// Exchanges matches the updates that a host sent to one correspondent with the received
+// acknowledgements; list is the capture at that host, in order of time.
 func Exchanges(list []Packet, own, peer roam.NID) (out []Exchange) {
 	for _, p := range list {
 		u, ok := p.Update()
@@ -109,7 +109,7 @@ func note(out []Exchange, p Packet, u Update) []Exchange {
 	last := &out[len(out)-1]
 	if last.SameSet(u) && len(last.Acks) == 0 {
 		last.Messages++
-		last.Update = u // its lifetimes have gone on; the acknowledgement echoes them
+		last.Update = u // lifetimes have decreased; the acknowledgement echoes them
 		return out
 	}
 	e := Exchange{Update: u, Sent: p, Messages: 1, Refresh: last.SameSet(u)}

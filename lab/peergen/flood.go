@@ -11,16 +11,16 @@ import (
 	"roam/wire/ip6"
 )
 
-// spoofedNID is the first identifier of spoofed first packets, out of reach of
-// the generator's own.
+// spoofedNID is the first identifier of spoofed first packets, outside the range of the
+// generator's own.
 const spoofedNID roam.NID = 0x1000_0001_0000_0000
 
 // Flood is packets of one kind that are sent at a rate.
 type Flood struct {
 	Packets int
 	Rate    float64 // per second; 0 is as fast as one core can
-	// Victim is whom forged Locator Updates claim to be of; zero makes first
-	// packets of Packets different identifiers instead.
+	// Victim is the claimed sender of forged Locator Updates; zero: Packets first packets
+	// with different identifiers.
 	Victim roam.ILV
 }
 
@@ -39,7 +39,7 @@ func (c *Generator) Forge(ctx context.Context, f Flood) (time.Duration, error) {
 		due := f.Packets
 		if f.Rate > 0 {
 			due = min(int(f.Rate*time.Since(began).Seconds()), f.Packets)
-			// What fell due while this thread did not run is no burst.
+			// Do not send overdue packets as a burst if this thread did not run.
 			due = min(due, sent+int(f.Rate*20*step.Seconds())+1)
 		}
 		for ; sent < due; sent++ {
@@ -91,8 +91,8 @@ func change(b []byte, nonceAt, i int, identifiers bool) {
 	binary.BigEndian.PutUint16(b[checksum:], ^uint16(sum))
 }
 
-// At returns the same peer generator for packets to another port: what comes back is
-// counted by the first.
+// At returns the same peer generator for packets to another port; the first one counts the
+// answers.
 func (c *Generator) At(port uint16) *Generator {
 	o := c.opt
 	o.Port = port

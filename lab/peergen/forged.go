@@ -10,14 +10,14 @@ import (
 	"roam/wire/ip6"
 )
 
-// Forger makes control messages and data of every kind, form and checksum rule, as
-// somebody off the path could who knows all public fields and no nonce.
+// Forger makes control messages and data of every kind, form and checksum rule, like an
+// off-path attacker who knows all public fields but no nonce.
 type Forger struct {
 	Random  *rand.Rand
-	Victims []roam.ILV // whom most of the packets claim to be of, at each of its locators
+	Victims []roam.ILV // the claimed senders of most packets, at each of their locators
 	Own     roam.ILV   // where the attacker itself is
 	Targets []roam.ILV // the host under attack, at each of its locators
-	Port    uint16     // of a service there; behind the next one there is none
+	Port    uint16     // of a service there; the next port is closed
 	UDPPort uint16     // of UDP encapsulation
 }
 
@@ -93,7 +93,11 @@ func (f *Forger) update(dst roam.ILV) ilnpwire.LocatorUpdate {
 		lu.Code = 1 + uint8(f.Random.IntN(7))
 	}
 	for _, l := range []roam.L64{f.Own.L64, f.Victims[0].L64, dst.L64}[:1+f.Random.IntN(3)] {
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: l, Preference: uint32(f.Random.IntN(50)), Lifetime: uint32(f.Random.IntN(2) * 600)})
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
+			L64:        l,
+			Preference: uint32(f.Random.IntN(50)),
+			Lifetime:   uint32(f.Random.IntN(2) * 600),
+		})
 	}
 	return lu
 }
@@ -122,8 +126,8 @@ func (f *Forger) fault(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 	return ilnpwire.BuildError(src, dst, n, m)
 }
 
-// data is a datagram, a first segment, one that acknowledges a SYN-ACK of guessed numbers,
-// or a reset.
+// data is a datagram, a first segment, an acknowledgement of a SYN-ACK with guessed
+// numbers, or a reset.
 func (f *Forger) data(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 	ports := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, 1024+uint16(f.Random.IntN(60000))), f.Port)
 	proto, head := ip6.UDP, append(ports, 0, 28, 0, 0)
@@ -134,7 +138,13 @@ func (f *Forger) data(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 		head = append(head, make([]byte, 20)...)
 		binary.BigEndian.PutUint16(head[2:], f.Port+1)
 	}
-	h := ip6.Header{NextHeader: ip6.DestOpts, HopLimit: 64, Src: src.Addr(), Dst: dst.Addr(), PayloadLen: uint16(n.HeaderLen() + len(head))}
+	h := ip6.Header{
+		NextHeader: ip6.DestOpts,
+		HopLimit:   64,
+		Src:        src.Addr(),
+		Dst:        dst.Addr(),
+		PayloadLen: uint16(n.HeaderLen() + len(head)),
+	}
 	b, err := h.AppendTo(nil)
 	if err == nil {
 		b, err = n.AppendHeader(b, proto)
@@ -145,7 +155,7 @@ func (f *Forger) data(src, dst roam.ILV, n ilnpwire.Nonce) ([]byte, error) {
 	return b, err
 }
 
-// sumOverNIDs makes a checksum one that counts locators as zero.
+// sumOverNIDs replaces the checksum by one that counts locators as zero.
 func sumOverNIDs(b []byte, src, dst roam.ILV) error {
 	c, err := ip6.Walk(b)
 	if err != nil {
@@ -159,7 +169,7 @@ func sumOverNIDs(b []byte, src, dst roam.ILV) error {
 	return nil
 }
 
-// without takes the option out.
+// without removes the option.
 func without(b []byte, n ilnpwire.Nonce) []byte {
 	next := b[ip6.HeaderLen]
 	b = append(b[:ip6.HeaderLen:ip6.HeaderLen], b[ip6.HeaderLen+n.HeaderLen():]...)
@@ -167,7 +177,7 @@ func without(b []byte, n ilnpwire.Nonce) []byte {
 	return sized(b)
 }
 
-// beside adds an unknown option, which is to be skipped, and padding.
+// beside adds an unknown option, which receivers must skip, and padding.
 func beside(b []byte, n ilnpwire.Nonce) []byte {
 	at := ip6.HeaderLen + n.HeaderLen()
 	b = append(append(b[:at:at], 0x1e, 2, 0, 0, 1, 2, 0, 0), b[at:]...)

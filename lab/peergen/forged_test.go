@@ -14,8 +14,9 @@ import (
 func TestForger(t *testing.T) {
 	f := Forger{
 		Random: rand.New(rand.NewPCG(1, 2)), Own: roam.ILV{L64: 0x2001_0db8_000e_0000, NID: 0xbad},
-		Victims: []roam.ILV{{L64: 0x2001_0db8_000c_0001, NID: 0xc1}}, Targets: []roam.ILV{{L64: 0x2001_0db8_000a_0001, NID: 0xa1}},
-		Port: 7, UDPPort: 6740,
+		Victims: []roam.ILV{{L64: 0x2001_0db8_000c_0001, NID: 0xc1}},
+		Targets: []roam.ILV{{L64: 0x2001_0db8_000a_0001, NID: 0xa1}},
+		Port:    7, UDPPort: 6740,
 	}
 	seen := map[string]bool{}
 	for range 20_000 {

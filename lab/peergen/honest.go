@@ -7,9 +7,8 @@ import (
 	"roam"
 )
 
-// A correspondent that opens a session and means it: it sends a datagram to a
-// port that echoes, waits for the echo, sends the next. It is as far away as
-// Distance says: what comes for it takes that long.
+// An honest correspondent opens a session: it sends a datagram to a port that echoes, waits
+// for the echo, sends the next. Distance is its path delay: packets to it take that long.
 
 // Distance is the round trip time to honest correspondents.
 const Distance = 20 * time.Millisecond
@@ -48,14 +47,14 @@ func (c *Generator) Talk(ctx context.Context, i, n int) (first time.Duration, se
 	return first, sent, nil
 }
 
-// Bye ends the conversation of a correspondent: it is near again.
+// Bye ends the conversation of a correspondent: its delay is zero again.
 func (c *Generator) Bye(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.talks, NID(i))
 }
 
-// hears passes an echo on; call it with the lock held.
+// hears forwards an echo; call it with the lock held.
 func (c *Generator) hears(nid roam.NID) {
 	if t := c.talks[nid]; t != nil {
 		time.AfterFunc(Distance, func() {

@@ -1,11 +1,10 @@
-// Package peergen plays very many ILNPv6 correspondents in one process: real
-// packets to and from a TUN device of a router, as many identifiers behind it as
-// asked for.
+// Package peergen emulates thousands of ILNPv6 correspondents in one process: real packets
+// to and from a TUN device of a router, with any number of identifiers behind it.
 //
-// Implements opening sessions, answering probes and Locator Updates, telling
-// locators of its own, and floods of forged packets. Omits everything that a
-// correspondent decides for itself: it only answers. Driven by benchmarks and
-// experiments that ask how much one host can bear; needs root.
+// It implements opening sessions, answering probes and Locator Updates, announcing locators
+// of its own, and floods of forged packets. It omits decisions of a correspondent: it only
+// answers. It is driven by benchmarks and experiments on the capacity of one host; it needs
+// root.
 package peergen
 
 import (
@@ -33,20 +32,20 @@ const (
 	firstL64 roam.L64 = 0x2001_0db8_f000_0000
 	// Networks is how many networks the correspondents are spread over.
 	Networks = 16
-	queueLen = 4096 // of the device: what comes while the reading thread does not run
+	queueLen = 4096 // of the device: capacity while the reading thread does not run
 )
 
-// Options are what all correspondents have in common.
+// Options are the common properties of all correspondents.
 type Options struct {
-	Locators int      // of each correspondent, 1 to 250; what it tells once it has a session
+	Locators int      // of each correspondent, 1 to 250; announced in its session
 	Target   roam.ILV // the host under test
-	Port     uint16   // where something listens there
+	Port     uint16   // of a service there
 }
 
-// Counts are what came to the peer generator.
+// Counts are the packets that the peer generator received.
 type Counts struct {
 	Probes    int // answered
-	Updates   int // Locator Updates, repeated ones too, acknowledged
+	Updates   int // Locator Updates, including retransmissions, acknowledged
 	Acks      int // acknowledgements of its own updates
 	Datagrams int
 	Errors    int // ICMPv6 errors
@@ -60,14 +59,20 @@ type Generator struct {
 	mu     sync.Mutex
 	counts Counts
 	told   map[roam.NID]time.Time // first Locator Update since Mark
-	acked  map[roam.NID]bool      // has acknowledged ours
+	acked  map[roam.NID]bool      // correspondents that have acknowledged our updates
 	probed map[roam.NID]bool
 	talks  map[roam.NID]*talk
 }
 
 // Start makes the device on the router, with a route to the peer generator.
 func Start(router *topo.Host, ifname string, o Options) (*Generator, error) {
-	c := &Generator{opt: o, told: make(map[roam.NID]time.Time), acked: make(map[roam.NID]bool), probed: make(map[roam.NID]bool), talks: make(map[roam.NID]*talk)}
+	c := &Generator{
+		opt:    o,
+		told:   make(map[roam.NID]time.Time),
+		acked:  make(map[roam.NID]bool),
+		probed: make(map[roam.NID]bool),
+		talks:  make(map[roam.NID]*talk),
+	}
 	err := router.Do(func() (err error) {
 		c.file, err = OpenTun(ifname)
 		return err
@@ -87,7 +92,7 @@ func Start(router *topo.Host, ifname string, o Options) (*Generator, error) {
 	return c, nil
 }
 
-// Close ends the peer generator and removes its device.
+// Close stops the peer generator and removes its device.
 func (c *Generator) Close() error { return c.file.Close() }
 
 // OpenTun makes a device without link layer in the calling thread's network
@@ -131,11 +136,11 @@ func NID(i int) roam.NID { return firstNID + roam.NID(i) }
 
 // Locator returns its k-th locator.
 func Locator(i, k int) roam.L64 {
-	const sites, each = 256, 16 // of /48; each correspondent may have so many locators in its own
+	const sites, each = 256, 16 // of /48; the most locators of a correspondent in its own
 	return firstL64 + roam.L64((i%sites*each+k)%(sites*each))<<16 + roam.L64(i%Networks)
 }
 
-// nonceOf is its nonce: nobody here is to be kept from guessing it.
+// nonceOf is its nonce. It may be guessable, since nobody here attacks it.
 func nonceOf(nid roam.NID) ilnpwire.Nonce {
 	n := ilnpwire.Nonce{Len: 4}
 	binary.BigEndian.PutUint32(n.Bytes[:], uint32(nid)*2654435761)
@@ -153,11 +158,15 @@ func (c *Generator) Open(i int) error {
 	return c.send(b)
 }
 
-// Tell has it tell all of its locators, the first one preferred.
+// Tell makes correspondent i announce all of its locators, the first one preferred.
 func (c *Generator) Tell(i int) error {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement}
 	for k := range c.opt.Locators {
-		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: Locator(i, k), Preference: uint32(10 * (k + 1)), Lifetime: 3600})
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{
+			L64:        Locator(i, k),
+			Preference: uint32(10 * (k + 1)),
+			Lifetime:   3600,
+		})
 	}
 	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
 	b, err := ilnpwire.BuildUpdate(src, c.opt.Target, nonceOf(src.NID), lu)
@@ -174,7 +183,7 @@ func (c *Generator) send(b []byte) error {
 	return nil
 }
 
-// Counts returns what has come so far.
+// Counts returns the counts so far.
 func (c *Generator) Counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +197,8 @@ func (c *Generator) Probed() int {
 	return len(c.probed)
 }
 
-// OpenAgain has those of the first n send once more that were not probed, at
-// most so many of them, as applications do after a while.
+// OpenAgain makes those of the first n that were not probed send once more, at most most of
+// them, like applications that retry.
 func (c *Generator) OpenAgain(n, most int) error {
 	for i := 0; i < n && most > 0; i++ {
 		c.mu.Lock()
@@ -213,22 +222,22 @@ func (c *Generator) Acked() int {
 	return len(c.acked)
 }
 
-// IsAcked tells it of one correspondent.
+// IsAcked reports whether the host has acknowledged an update of a correspondent.
 func (c *Generator) IsAcked(i int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.acked[NID(i)]
 }
 
-// Mark forgets who has been told of a move.
+// Mark forgets which correspondents have received an update.
 func (c *Generator) Mark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.told)
 }
 
-// Told returns how many correspondents have had a Locator Update since Mark,
-// and when the first and the last of them had it.
+// Told returns the number of correspondents that have received a Locator Update since Mark,
+// and the times of the first and the last.
 func (c *Generator) Told() (n int, first, last time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,13 +272,13 @@ func (c *Generator) receive() {
 		case far:
 			time.AfterFunc(Distance, func() { _ = c.send(answer) })
 		default:
-			_ = c.send(answer) // a lost answer is asked for again
+			_ = c.send(answer) // the peer retransmits after a lost answer
 		}
 	}
 }
 
-// handle takes one packet, and returns what is to be sent in answer, and whether
-// it is from far away.
+// handle processes one packet, and returns the answer, and whether the answer is delayed by
+// Distance.
 func (c *Generator) handle(now time.Time, p ilnpwire.Packet) (answer []byte, far bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ type axis struct {
 	log      bool
 }
 
-// at returns the pixel of a value; values below a logarithmic axis sit on its
-// start, since zero has no place there.
+// at returns the pixel of a value. On a logarithmic axis values below its start are drawn
+// at the start, since zero has no place there.
 func (a axis) at(v float64) float64 {
 	lo, hi := a.lo, a.hi
 	if a.log {
@@ -42,8 +42,8 @@ func (a axis) ticks(n int) []float64 {
 	return out
 }
 
-// label formats a tick of about n with the digits that tell it from its
-// neighbours.
+// label formats one of about n ticks with enough digits to distinguish it from its
+// neighbors.
 func (a axis) label(v float64, n int) string {
 	step := niceStep((a.hi - a.lo) / float64(max(n, 1)))
 	switch {
@@ -83,7 +83,7 @@ func niceStep(raw float64) float64 {
 	return 10 * p
 }
 
-// niceCeil returns the end of an axis that starts at 0 and holds v.
+// niceCeil returns a round end for an axis from 0 to at least v.
 func niceCeil(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -92,8 +92,8 @@ func niceCeil(v float64) float64 {
 	return math.Ceil(v/step-1e-9) * step
 }
 
-// floorNear returns the start of an axis for values that all lie far from zero
-// when their distances are what is to be seen; 0 otherwise.
+// floorNear returns the start of an axis for values that are far from zero and close to
+// each other; 0 otherwise.
 func floorNear(least, most float64) float64 {
 	if least < most/2 || most <= 0 {
 		return 0

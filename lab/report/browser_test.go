@@ -35,7 +35,8 @@ func browse(t *testing.T, page string, args ...string) string {
 		t.Fatal(err)
 	}
 	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
-		"--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + t.TempDir(), "--enable-logging=stderr"}, args...)
+		"--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + t.TempDir(),
+		"--enable-logging=stderr"}, args...)
 	cmd := exec.CommandContext(ctx, "chromium", append(args, "file://"+path)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -149,7 +150,8 @@ var layoutRE = regexp.MustCompile(`data-layout="([^"]*)"`)
 
 func checkLayout(t *testing.T, page []byte) {
 	t.Helper()
-	dom := browse(t, write(t, bytes.Replace(page, []byte("</body>"), []byte(layout), 1)), "--dump-dom", "--window-size=1060,3000")
+	dom := browse(t, write(t, bytes.Replace(page, []byte("</body>"), []byte(layout), 1)), "--dump-dom",
+		"--window-size=1060,3000")
 	m := layoutRE.FindStringSubmatch(dom)
 	if m == nil {
 		t.Fatalf("the browser did not get to the end of the page: %.200s", dom)
@@ -176,7 +178,8 @@ func TestBrowserDrawsTheOverview(t *testing.T) {
 	if err := r.WriteJSON(filepath.Join(dir, "synthetic.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "other.error"), []byte("roam: programs are missing: apt-get install radvd"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "other.error"), []byte("roam: programs are missing: apt-get install radvd"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	path, err := Overview(dir)
@@ -208,8 +211,8 @@ func TestBrowserDrawsAnExportedFigure(t *testing.T) {
 
 var pages = flag.String("pages", "", "check the layout of every page in this directory, and take a picture of each")
 
-// TestBrowserOpensPages looks at the reports of real runs, such as those that
-// `make lab` leaves: go test ./lab/report -run OpensPages -pages DIR.
+// TestBrowserOpensPages checks the reports of real runs, such as those that `make lab`
+// leaves: go test ./lab/report -run OpensPages -pages DIR.
 func TestBrowserOpensPages(t *testing.T) {
 	t.Parallel()
 	list, _ := filepath.Glob(filepath.Join(*pages, "*.html"))

@@ -15,15 +15,15 @@ import (
 	"roam/lab/result"
 )
 
-// plain is the style of a figure that stands alone: the colours of the page in
-// daylight, on white, for papers and slides.
+// plain is the style of a standalone figure: the page's colours in light mode, on white,
+// for papers and slides.
 const plain = `<style>svg{background:#fff;font-family:"Source Sans 3","Noto Sans","Helvetica Neue",Arial,sans-serif}` +
 	`text{fill:#1b1f24}.tick{font-size:11.5px;fill:#5b6470}.label{font-size:12.5px}.ptitle{font-size:13.5px;font-weight:650}` +
 	`.key,.ptitle{stroke:#fff;stroke-width:4px;paint-order:stroke}.mark{font-size:11px;fill:#5b6470}.event{stroke:#7b8794;stroke-width:1;stroke-dasharray:3 3}.grid{stroke:#e9edf1;stroke-width:1}` +
 	`.axis{fill:none;stroke:#5b6470;stroke-width:1.2}.area{fill-opacity:.9;stroke-width:.6}.ref{fill:none;stroke:#7a3fc0;stroke-width:1.6}` +
 	`.band{fill:#7a3fc0;fill-opacity:.13}.reflabel{font-size:11px;fill:#7a3fc0;stroke:#fff;stroke-width:3px;paint-order:stroke}</style>`
 
-// SVG returns a figure as a file of its own.
+// SVG returns a figure as a standalone file.
 func SVG(r *result.Result, f result.Figure) []byte {
 	return []byte(drawing(r, f, `xmlns="http://www.w3.org/2000/svg" `, plain))
 }
@@ -114,7 +114,8 @@ func claimsCSV(r *result.Result) []byte {
 		if c.Published != nil {
 			p = c.Published.String()
 		}
-		rows = append(rows, []string{c.ID, c.Says, v, c.Op + " " + number(c.Bound), c.Unit, p, c.Place, c.Verdict(), c.Reason})
+		rows = append(rows, []string{c.ID, c.Says, v, c.Op + " " + number(c.Bound), c.Unit, p,
+			c.Place, c.Verdict(), c.Reason})
 	}
 	return table(rows)
 }
@@ -159,14 +160,13 @@ func fileName(title string) string {
 	return strings.Trim(s[:min(len(s), 48)], "-")
 }
 
-// file is a download that the page carries in itself.
+// file is a download that the page embeds.
 type file struct {
 	Name, Kind string
 	URL        template.URL
 }
 
-// carried bounds the size of what a page carries for one download: larger data
-// are had from `roam-lab export`.
+// carried bounds the size of an embedded download; `roam-lab export` writes larger data.
 const carried = 2 << 20
 
 // files are a figure and its data as downloads.

@@ -9,11 +9,11 @@ import (
 	"roam/lab/result"
 )
 
-// colours is the palette of Okabe and Ito, which colour-blind readers can tell
-// apart, ordered so that the first ones also differ in lightness.
+// colours is the palette of Okabe and Ito, which colour-blind readers can distinguish,
+// ordered so that the first ones also differ in lightness.
 var colours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00"}
 
-// labelOf is what a panel calls its series number i.
+// labelOf returns the label of series number i of a panel.
 func labelOf(p result.Panel, i int) string {
 	if i < len(p.Labels) {
 		return p.Labels[i]
@@ -21,9 +21,8 @@ func labelOf(p result.Panel, i int) string {
 	return p.Series[i]
 }
 
-// palette gives each label the same colour in all figures of a report, so that
-// a link looks the same wherever it is drawn: the colour that it got in the
-// panel that showed it first.
+// palette gives each label one colour in all figures of a report: the colour that it has in
+// the first panel that shows it.
 func palette(r *result.Result) map[string]string {
 	paint := map[string]string{}
 	for _, f := range r.Figures {
@@ -44,9 +43,8 @@ func palette(r *result.Result) map[string]string {
 	return paint
 }
 
-// colourAll returns a colour for each label: its own where it has one that no
-// other label of the panel has taken, and the first free one otherwise. With
-// more labels than colours they come again.
+// colourAll returns a colour for each label: its own, unless another label of the panel has
+// it, and the first free one otherwise. With more labels than colours, colours repeat.
 func colourAll(labels []string, paint map[string]string) []string {
 	out := make([]string, len(labels))
 	for i, l := range labels {
@@ -88,12 +86,13 @@ func textWidth(s string) (w float64) {
 	return w
 }
 
-// entries are what the legend names: series unless there is but one under its
-// own title, and the references that run along the panel.
+// entries returns the entries of the legend: the series, unless there is only one under its
+// own title, and the references along the panel.
 func (p *panel) entries() (out []entry) {
 	if len(p.labels) > 1 || p.Title == "" {
 		for i, l := range p.labels {
-			out = append(out, entry{text: l, mark: fmt.Sprintf(`<rect y="-9" width="10" height="10" rx="2" fill="%s"/>`, p.colour[i])})
+			out = append(out,
+				entry{text: l, mark: fmt.Sprintf(`<rect y="-9" width="10" height="10" rx="2" fill="%s"/>`, p.colour[i])})
 		}
 	}
 	for i, r := range p.Refs {
@@ -101,14 +100,15 @@ func (p *panel) entries() (out []entry) {
 		case r.To != nil:
 			out = append(out, entry{text: r.Label, mark: `<rect class="band" y="-9" width="10" height="10"/>`})
 		case !r.OnX:
-			out = append(out, entry{text: r.Label, mark: fmt.Sprintf(`<path class="ref" stroke-dasharray="%s" d="M-5 -4H11"/>`, dash(i))})
+			out = append(out,
+				entry{text: r.Label, mark: fmt.Sprintf(`<path class="ref" stroke-dasharray="%s" d="M-5 -4H11"/>`, dash(i))})
 		}
 	}
 	return out
 }
 
-// layLegend places the legend: right of the title if it has room there, else in
-// rows of its own below the title.
+// layLegend places the legend right of the title if there is space, else in rows below the
+// title.
 func (p *panel) layLegend() []entry {
 	const between = 16
 	out := p.entries()
@@ -137,7 +137,7 @@ func (p *panel) layLegend() []entry {
 // legendRow is the height of a row of the legend.
 const legendRow = 16
 
-// legendHeight is what the legend takes beyond the row of the title.
+// legendHeight is the height of the legend beyond the row of the title.
 func (p *panel) legendHeight() float64 {
 	if len(p.legend) == 0 {
 		return 0
@@ -152,6 +152,7 @@ func (p *panel) head(b *strings.Builder) {
 	for _, e := range p.legend {
 		at := y + float64(e.row*legendRow)
 		fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">%s</g>`, e.x, at, e.mark)
-		fmt.Fprintf(b, `<text class="tick key" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at, html.EscapeString(e.text))
+		fmt.Fprintf(b, `<text class="tick key" x="%.1f" y="%.1f">%s</text>`+"\n", e.x+legendSwing, at,
+			html.EscapeString(e.text))
 	}
 }

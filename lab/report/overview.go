@@ -21,7 +21,8 @@ var overviewText string
 
 var overview = template.Must(template.New("overview").Funcs(template.FuncMap{
 	"style": func() template.HTML { return template.HTML(styleOf(pageText)) },
-	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note, "minutes": minutes, "few": few,
+	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note,
+	"minutes": minutes, "few": few,
 }).Parse(overviewText))
 
 // styleOf returns the style element of the page, which the overview shares.
@@ -39,7 +40,7 @@ type Item struct {
 	Page               string // its report, relative to the overview; "" for none
 	Passed, Failed     int
 	Missed             int
-	Name, CouldNot     string // an experiment that could not be measured, and why
+	Name, CouldNot     string // an experiment that could not be measured, and the reason
 	HasPublished, Ever bool
 }
 
@@ -49,22 +50,22 @@ type Paper struct {
 	Items []Item
 }
 
-// Overview reads all results (*.json) in a directory, draws the report of each
-// beside it, and writes index.html, which sets all claims under each other,
-// grouped by paper. A file NAME.error holds why an experiment could not be
-// measured. It returns the path of the overview, and an error when there is
-// nothing to show.
+// Overview reads all results (*.json) in a directory, draws the report of each beside it,
+// and writes index.html with the claims of all, grouped by paper. A file NAME.error has the
+// reason why an experiment could not be measured. Overview returns the path of index.html,
+// and an error if there are no results.
 func Overview(dir string) (string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return "", fmt.Errorf("list results: %w", err)
 	}
-	failed, _ := filepath.Glob(filepath.Join(dir, "*.error")) // the same pattern but for its end
+	failed, _ := filepath.Glob(filepath.Join(dir, "*.error")) // the same pattern with another suffix
 	if len(paths)+len(failed) == 0 {
 		if _, err := os.Stat(dir); err != nil {
 			return "", fmt.Errorf("list results: %w", err)
 		}
-		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam-lab run NAME --json`): %w", dir, fs.ErrNotExist)
+		return "", fmt.Errorf("list results: %s holds none (NAME.json, written by `roam-lab run NAME --json`): %w", dir,
+			fs.ErrNotExist)
 	}
 	var items []Item
 	for _, path := range paths {
@@ -111,8 +112,8 @@ func itemOf(path string) (Item, error) {
 	return item, nil
 }
 
-// papers groups the items by name: first the papers, which have published
-// values, then the rest, and last what belongs to no group.
+// papers groups the items by name: papers, which have published values, then others, and
+// last the items without group.
 func papers(items []Item) []Paper {
 	var out []Paper
 	for _, item := range items {

@@ -19,7 +19,7 @@ const (
 	panelGap    = 40 // between panels; holds the panel's title
 	markRow     = 15 // one row of event labels
 	bottom      = 46
-	charWidth   = 6.9 // of the label font, on average, where that is a wide one
+	charWidth   = 6.9 // the average in the label font, rounded up
 	legendSwing = 14
 )
 
@@ -41,7 +41,8 @@ func drawing(r *result.Result, f result.Figure, attributes, head string) string 
 		height += float64(panelHeight(p)+panelGap) + panels[i].legendHeight()
 	}
 	height -= panelGap - 24
-	fmt.Fprintf(&b, `<svg %sviewBox="0 0 %d %.0f" role="img" aria-label="%s">%s`+"\n", attributes, figWidth, height, html.EscapeString(f.Title), head)
+	fmt.Fprintf(&b, `<svg %sviewBox="0 0 %d %.0f" role="img" aria-label="%s">%s`+"\n", attributes, figWidth, height,
+		html.EscapeString(f.Title), head)
 	for i, p := range f.Panels {
 		pn := panels[i]
 		y += 24 + pn.legendHeight()
@@ -104,7 +105,9 @@ func xAxis(r *result.Result, f result.Figure) axis {
 	if !logX && lo > 0 && lo < hi/3 {
 		lo = 0
 	}
-	if pad := 0.015 * (hi - lo); !logX && slices.ContainsFunc(f.Panels, func(p result.Panel) bool { return p.Kind == result.Points && len(f.Panels) == 1 }) {
+	if pad := 0.015 * (hi - lo); !logX && slices.ContainsFunc(f.Panels, func(p result.Panel) bool {
+		return p.Kind == result.Points && len(f.Panels) == 1
+	}) {
 		lo, hi = lo-pad, hi+pad // a dot on the edge would be half hidden by the axis
 	}
 	if logX && lo == hi {
@@ -124,7 +127,7 @@ type panel struct {
 	legend []entry
 }
 
-// newPanel makes a panel without its place, which comes with place.
+// newPanel makes a panel without its position, which place sets.
 func newPanel(r *result.Result, p result.Panel, x axis, paint map[string]string) *panel {
 	pn := &panel{Panel: p, x: x}
 	for i, name := range p.Series {
@@ -144,7 +147,7 @@ func newPanel(r *result.Result, p result.Panel, x axis, paint map[string]string)
 	return pn
 }
 
-// place says where the plot begins; its legend stands above.
+// place sets the top of the plot; its legend is above.
 func (p *panel) place(top float64) {
 	p.top = top
 	p.y.from, p.y.to = top+float64(panelHeight(p.Panel)), top
@@ -152,7 +155,7 @@ func (p *panel) place(top float64) {
 
 func (p *panel) bottom() float64 { return p.y.from }
 
-// yMin is 0 but for dots that all lie far above, such as sequence numbers.
+// yMin is 0, except for dots that are all far above, such as sequence numbers.
 func (p *panel) yMin() float64 {
 	if p.Kind != result.Points || p.YMax > 0 || len(p.Refs) > 0 {
 		return 0
@@ -243,12 +246,14 @@ func (p *panel) grid(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, `<path class="axis" d="M%d %.1fV%.1fH%d"/>`+"\n", left, p.top, p.y.from, figWidth-right)
 	mid := (p.top + p.y.from) / 2
-	fmt.Fprintf(b, `<text class="label" text-anchor="middle" transform="translate(14 %.1f) rotate(-90)">%s</text>`+"\n", mid, html.EscapeString(p.YLabel))
+	fmt.Fprintf(b, `<text class="label" text-anchor="middle" transform="translate(14 %.1f) rotate(-90)">%s</text>`+"\n",
+		mid, html.EscapeString(p.YLabel))
 }
 
 func labelX(b *strings.Builder, x axis, y float64, label string) {
 	for _, v := range x.ticks(10) {
 		fmt.Fprintf(b, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, x.at(v), y+17, x.label(v, 10))
 	}
-	fmt.Fprintf(b, `<text class="label" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`+"\n", (x.from+x.to)/2, y+36, html.EscapeString(label))
+	fmt.Fprintf(b, `<text class="label" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`+"\n", (x.from+x.to)/2, y+36,
+		html.EscapeString(label))
 }

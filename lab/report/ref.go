@@ -20,22 +20,22 @@ func (p *panel) bands(b *strings.Builder) {
 	}
 }
 
-// dash is the pattern of reference line number i of a panel: the legend tells
-// them apart by it.
+// dash is the pattern of reference line number i of a panel, also in the legend.
 func dash(i int) string { return []string{"8 4", "2 3", "12 3 2 3"}[i%3] }
 
-// lines draws the other references above the data. Those across the horizontal
-// axis have their label beside them, each a row below the one before; the legend
-// names the rest.
+// lines draws the other references above the data. References across the horizontal axis
+// have labels beside them, each a row below the previous; the legend names the others.
 func (p *panel) lines(b *strings.Builder) {
 	const row = 13.0
 	vertical := 0
 	for i, r := range p.Refs {
 		if r.To == nil && !r.OnX {
-			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%d %.1fH%d"/>`+"\n", dash(i), left, p.y.at(r.At), figWidth-right)
+			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%d %.1fH%d"/>`+"\n", dash(i), left,
+				p.y.at(r.At), figWidth-right)
 		}
 		if r.To == nil && r.OnX {
-			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%.1f %.1fV%.1f"/>`+"\n", dash(i), p.x.at(r.At), p.top, p.y.from)
+			fmt.Fprintf(b, `<path class="ref" stroke-dasharray="%s" d="M%.1f %.1fV%.1f"/>`+"\n", dash(i),
+				p.x.at(r.At), p.top, p.y.from)
 		}
 		if !r.OnX || r.To != nil {
 			continue
@@ -45,6 +45,7 @@ func (p *panel) lines(b *strings.Builder) {
 		if x+textWidth(r.Label) > figWidth-right {
 			x, anchor = p.x.at(r.At)-4, "end"
 		}
-		fmt.Fprintf(b, `<text class="reflabel" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", anchor, x, p.top+float64(vertical)*row, html.EscapeString(r.Label))
+		fmt.Fprintf(b, `<text class="reflabel" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", anchor, x,
+			p.top+float64(vertical)*row, html.EscapeString(r.Label))
 	}
 }

@@ -1,11 +1,11 @@
-// Package report draws a result.Result as one self-contained HTML page: claims
-// with the measured value beside the bound, figures as inline SVG, tables, and
-// what measured.
+// Package report draws a result.Result as one self-contained HTML page: claims with the
+// measured value beside the bound, figures as inline SVG, tables, and the measuring
+// machine.
 //
-// Implements line, stacked-area, scatter and distribution panels with event
-// marks. Omits scripts and anything fetched from a network: the page can be
-// mailed and archived. Driven by package runner, from the result alone, so that
-// a stored JSON file can be drawn again.
+// It implements line, stacked-area, scatter and distribution panels with event marks. It
+// omits scripts and external resources: the page can be mailed and archived. It is driven
+// by lab/runner and cmd/roam-lab, from the result alone, so that it can draw a stored JSON
+// file again.
 package report
 
 import (
@@ -64,8 +64,8 @@ func Write(path string, r *result.Result) error {
 	return result.WriteFile(path, b)
 }
 
-// picture returns the address under which a page finds an image in itself, and
-// nothing for what is no image: the type comes from a file.
+// picture returns a data URL for an image, or nothing if its type, which comes from a file,
+// is no image type.
 func picture(p result.Picture) template.URL {
 	if p.Type != "image/png" && p.Type != "image/jpeg" {
 		return ""
@@ -132,7 +132,7 @@ func bound(c result.Claim) string {
 // class is the style of a verdict.
 func class(c result.Claim) string { return strings.ReplaceAll(strings.ToLower(c.Verdict()), " ", "-") }
 
-// published is what the paper found, with the place.
+// published returns the paper's value, with the place.
 func published(c result.Claim) string {
 	if c.Published == nil {
 		return ""
@@ -157,11 +157,10 @@ func missed(r *result.Result) int {
 	return n
 }
 
-// few reports whether the claims that were not measured may stand among the
-// others without hiding them.
+// few reports whether the unmeasured claims are few enough to stand among the others.
 func few(r *result.Result) bool { return missed(r) <= 6 }
 
-// note says what a claim about several runs compares.
+// note names the statistic that a claim about several runs compares.
 func note(c result.Claim) string {
 	if c.Of == "" {
 		return ""
@@ -169,7 +168,7 @@ func note(c result.Claim) string {
 	return c.Of + " of the runs"
 }
 
-// tally says in words how the claims stand.
+// tally summarizes the claims in words.
 func tally(r *result.Result) string {
 	pass, fail, missed := r.Count()
 	s := fmt.Sprintf("%d of %d claims hold", pass, len(r.Claims))

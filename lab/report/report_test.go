@@ -63,19 +63,33 @@ func one(seed uint64) *result.Result {
 	r.AddSeries("reference", "Mb/s", t, y[1])
 	top := 46.0
 	r.Figures = []result.Figure{
-		{Title: "Throughput per link", Caption: "Received at the correspondents.", XLabel: "time since the start of traffic (s)", Panels: []result.Panel{
-			{Title: "Roam", Kind: result.Stack, YLabel: "Mb/s", Series: []string{"net1", "net2", "net3"}, Marks: true,
-				Refs: []result.Ref{{Label: "published mean 47 Mb/s", At: 47}, {Label: "published range", At: 41, To: &top}}},
-			{Title: "one by one", Kind: result.Lines, YLabel: "Mb/s", Series: []string{"net2", "net1", "absent"}, Marks: true, Height: 110},
-			{Title: "samples", Kind: result.Points, YLabel: "Mb/s", Series: []string{"net3"}, Height: 110},
-			{Title: "more lines than a row of the legend has room for", Kind: result.Lines, YLabel: "Mb/s", Height: 110,
-				Series: []string{"net1", "net2", "net3", "reference", "net1", "net2", "net3", "net1"},
-				Labels: []string{"net1", "net2", "net3", "the static reference over the first link", "from the mobile host", "to the mobile host", "segments retransmitted", "acknowledgements that came twice"}}}},
-		{Title: "Gaps", XLabel: "gap (ms)", Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of gaps", Series: []string{"gaps"}, Labels: []string{"net1"}, LogX: true,
-			Refs: []result.Ref{{Label: "published median", At: 2, OnX: true}, {Label: "published worst", At: 25, OnX: true}}}}},
+		{Title: "Throughput per link", Caption: "Received at the correspondents.",
+			XLabel: "time since the start of traffic (s)", Panels: []result.Panel{
+				{Title: "Roam", Kind: result.Stack, YLabel: "Mb/s", Series: []string{"net1", "net2", "net3"}, Marks: true,
+					Refs: []result.Ref{{Label: "published mean 47 Mb/s", At: 47}, {Label: "published range", At: 41, To: &top}}},
+				{Title: "one by one", Kind: result.Lines, YLabel: "Mb/s", Series: []string{"net2", "net1", "absent"},
+					Marks: true, Height: 110},
+				{Title: "samples", Kind: result.Points, YLabel: "Mb/s", Series: []string{"net3"}, Height: 110},
+				{Title: "more lines than a row of the legend has room for", Kind: result.Lines, YLabel: "Mb/s", Height: 110,
+					Series: []string{"net1", "net2", "net3", "reference", "net1", "net2", "net3", "net1"},
+					Labels: []string{"net1", "net2", "net3", "the static reference over the first link", "from the mobile host",
+						"to the mobile host", "segments retransmitted", "acknowledgements that came twice"}}}},
+		{Title: "Gaps", XLabel: "gap (ms)",
+			Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of gaps", Series: []string{"gaps"},
+				Labels: []string{"net1"}, LogX: true,
+				Refs: []result.Ref{{Label: "published median", At: 2, OnX: true}, {Label: "published worst", At: 25, OnX: true}}}}},
 	}
-	r.Tables = []result.Table{{Title: "Cost of each handoff", Columns: []string{"handoff", "gap"}, Rows: [][]string{{"net1 → net2", "1.2 ms"}}}}
-	r.Emulator = &result.Emulator{DelayMs: 10, LoadMbps: 20, Sent: 892, Received: 892, MedianMs: 0.06, P99Ms: 0.4, MaxMs: 1.7}
+	r.Tables = []result.Table{{Title: "Cost of each handoff", Columns: []string{"handoff", "gap"},
+		Rows: [][]string{{"net1 → net2", "1.2 ms"}}}}
+	r.Emulator = &result.Emulator{
+		DelayMs:  10,
+		LoadMbps: 20,
+		Sent:     892,
+		Received: 892,
+		MedianMs: 0.06,
+		P99Ms:    0.4,
+		MaxMs:    1.7,
+	}
 	r.Set("lost", 0)
 	r.Set("gap_ms", 40+21.25*math.Pow(math.Sin(float64(seed)), 2))
 	r.Set("mbps", 9.4+0.01*float64(seed%3))
@@ -86,11 +100,15 @@ func one(seed uint64) *result.Result {
 func expectations() []result.Expectation {
 	worst := 55.0
 	return []result.Expectation{
-		{ID: "a", Says: "nothing is lost", Metric: "lost", Op: "==", Kind: result.Correctness, Source: "design", Published: &result.Published{Text: "near 0"}, Place: "Fig. 5"},
-		{ID: "b", Says: "short gaps", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing, Source: "design", Published: &result.Published{Value: &worst}, Place: "Tab. 2"},
-		{ID: "c", Says: "alive", Metric: "alive", Op: "==", Bound: 1, Unit: "yes", Kind: result.Correctness, Source: "design"},
+		{ID: "a", Says: "nothing is lost", Metric: "lost", Op: "==", Kind: result.Correctness, Source: "design",
+			Published: &result.Published{Text: "near 0"}, Place: "Fig. 5"},
+		{ID: "b", Says: "short gaps", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing,
+			Source: "design", Published: &result.Published{Value: &worst}, Place: "Tab. 2"},
+		{ID: "c", Says: "alive", Metric: "alive", Op: "==", Bound: 1, Unit: "yes",
+			Kind: result.Correctness, Source: "design"},
 		{ID: "d", Says: "never tried", Metric: "absent", Op: "==", Bound: 1, Kind: result.Correctness, Source: "design"},
-		{ID: "e", Says: "spread of throughput", Metric: "mbps", Of: result.Spread, Op: "<=", Bound: 0.04, Unit: "Mb/s", Kind: result.Timing, Source: "design"},
+		{ID: "e", Says: "spread of throughput", Metric: "mbps", Of: result.Spread, Op: "<=", Bound: 0.04, Unit: "Mb/s",
+			Kind: result.Timing, Source: "design"},
 	}
 }
 
@@ -105,8 +123,10 @@ func TestRenderIsWellFormedAndSelfContained(t *testing.T) {
 		}
 	}
 	text := string(b)
-	for _, want := range []string{"not measured", "FAIL", "59.54 ms", "&lt;keeps&gt;", "3 of 5 claims hold, 1 do not, 1 not measured", "soft → net2",
-		"55 ms (Tab. 2)", "near 0 (Fig. 5)", "spread of the runs", "published mean 47", "Spread over the runs", `download="synthetic-gaps.csv"`} {
+	for _, want := range []string{"not measured", "FAIL", "59.54 ms", "&lt;keeps&gt;",
+		"3 of 5 claims hold, 1 do not, 1 not measured", "soft → net2",
+		"55 ms (Tab. 2)", "near 0 (Fig. 5)", "spread of the runs", "published mean 47", "Spread over the runs",
+		`download="synthetic-gaps.csv"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("page lacks %q", want)
 		}
@@ -121,7 +141,8 @@ func TestRenderIsWellFormedAndSelfContained(t *testing.T) {
 
 func TestFiguresAreXML(t *testing.T) {
 	r := synthetic()
-	for _, f := range append(r.Figures, result.Figure{Title: "empty", Panels: []result.Panel{{Kind: result.Lines, Series: []string{"none"}, Marks: true}}}) {
+	for _, f := range append(r.Figures,
+		result.Figure{Title: "empty", Panels: []result.Panel{{Kind: result.Lines, Series: []string{"none"}, Marks: true}}}) {
 		d := xml.NewDecoder(strings.NewReader(figure(r, f)))
 		for {
 			if _, err := d.Token(); err == io.EOF {
@@ -170,7 +191,8 @@ func TestTicks(t *testing.T) {
 	if len(labels) != len(narrow.ticks(10)) {
 		t.Errorf("labels of a narrow axis are the same: %v", labels)
 	}
-	if got := (axis{lo: 0, hi: 20000}).label(15000, 4) + " " + (axis{lo: 0, hi: 1}).label(0.5, 2) + " " + (axis{lo: 0, hi: 50}).label(20, 5); got != "15k 0.5 20" {
+	if got := (axis{lo: 0, hi: 20000}).label(15000, 4) + " " + (axis{lo: 0, hi: 1}).label(0.5, 2) + " " +
+		(axis{lo: 0, hi: 50}).label(20, 5); got != "15k 0.5 20" {
 		t.Errorf("labels %s", got)
 	}
 	if got := (axis{lo: -0.001, hi: 20}).label(math.Copysign(0, -1), 4); got != "0" {
@@ -189,7 +211,8 @@ func TestTicks(t *testing.T) {
 }
 
 func TestLabelsDoNotCollide(t *testing.T) {
-	events := []result.Event{{T: 1, Label: "a long label here"}, {T: 2, Label: "another long label"}, {T: 90, Label: "third"}, {T: 99.9, Label: "at the very edge"}, {T: 5, Arm: "control", Label: "not ours"}}
+	events := []result.Event{{T: 1, Label: "a long label here"}, {T: 2, Label: "another long label"},
+		{T: 90, Label: "third"}, {T: 99.9, Label: "at the very edge"}, {T: 5, Arm: "control", Label: "not ours"}}
 	got := placeLabels(events, "", axis{lo: 0, hi: 100, from: left, to: figWidth - right})
 	if len(got) != 4 || got[0].row != 0 || got[1].row != 1 || got[2].row != 0 || !got[3].flip || got[3].row != 1 {
 		t.Errorf("placed %+v", got)
@@ -240,7 +263,8 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if raw := string(seriesCSV(r)); !strings.Contains(raw, "\n8,net2,Mb/s,") || !strings.Contains(raw, "\n14,gaps,ms,,20.5") {
+	if raw := string(seriesCSV(r)); !strings.Contains(raw, "\n8,net2,Mb/s,") ||
+		!strings.Contains(raw, "\n14,gaps,ms,,20.5") {
 		t.Errorf("series %.300s", raw)
 	}
 	metrics := string(metricsCSV(r))

@@ -29,8 +29,8 @@ func (p *panel) area(b *strings.Builder, s result.Series, colour string) {
 		colour, colour, d, last, p.y.from, p.x.at(s.X[0]), p.y.from)
 }
 
-// steps makes a series of bins, each of which ends at its X, one of their
-// corners: slopes between bins would show a throughput that nobody measured.
+// steps turns a series of bins, each of which ends at its X, into one of their corners:
+// slopes between bins would show values that were not measured.
 func (p *panel) steps(s result.Series) result.Series {
 	out := result.Series{Name: s.Name, Unit: s.Unit}
 	for i := range min(len(s.X), len(s.Y)) {
@@ -69,11 +69,11 @@ func (p *panel) path(x, y []float64) string {
 
 func (p *panel) points(b *strings.Builder, s result.Series, colour string) {
 	radius := 1.7
-	if len(s.X) <= 150 { // there is room
+	if len(s.X) <= 150 { // dots fit
 		radius = 3
 	}
 	fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.6">`, colour)
-	drawn := map[[2]int]bool{} // one dot per pixel is all that can be seen
+	drawn := map[[2]int]bool{} // one dot per pixel
 	for i := range s.X {
 		x, y := p.x.at(s.X[i]), p.y.at(math.Min(s.Y[i], p.y.hi))
 		k := [2]int{int(x), int(y)}
@@ -97,8 +97,8 @@ func cdf(v []float64) (x, y []float64) {
 	return x, y
 }
 
-// marks draws the events of the panel's arm as vertical lines, and with labels
-// above the first panel that shows them.
+// marks draws the events of the panel's arm as vertical lines, with labels above the first
+// panel of the figure.
 func (p *panel) marks(b *strings.Builder, events []result.Event, labelled bool) {
 	rows := placeLabels(events, p.Arm, p.x)
 	n := maxRow(rows) + 1
@@ -110,19 +110,20 @@ func (p *panel) marks(b *strings.Builder, events []result.Event, labelled bool) 
 			if l.flip {
 				anchor, dx = "end", -3.0
 			}
-			fmt.Fprintf(b, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, l.x+dx, top+5, html.EscapeString(l.text))
+			fmt.Fprintf(b, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, l.x+dx, top+5,
+				html.EscapeString(l.text))
 			top -= 6
 		}
 		fmt.Fprintf(b, `<line class="event" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", l.x, l.x, top, p.y.from)
 	}
 }
 
-// placed is an event label with the row it stands in, 0 uppermost.
+// placed is an event label with its row, 0 uppermost.
 type placed struct {
 	x    float64
 	text string
 	row  int
-	flip bool // the text stands left of its line
+	flip bool // the text is left of its line
 }
 
 // placeLabels gives each label the first row where it does not run into the
@@ -160,7 +161,7 @@ func maxRow(l []placed) int {
 	return most
 }
 
-// markRows returns how many rows of labels stand above a figure.
+// markRows returns the number of rows of labels above a figure.
 func markRows(r *result.Result, f result.Figure, x axis) int {
 	i := firstMarked(f)
 	if i < 0 {

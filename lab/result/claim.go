@@ -17,14 +17,14 @@ const (
 	Timing      = "timing"
 )
 
-// What a claim about several runs looks at, see Expectation.Of.
+// The values of Expectation.Of: the statistic of several runs that a claim compares.
 const (
 	Spread = "spread"
 	Mean   = "mean"
 	Median = "median"
 )
 
-// Expectation is one entry of expect.json: what must hold of one metric.
+// Expectation is one entry of expect.json: a bound for one metric.
 type Expectation struct {
 	ID     string  `json:"id"`
 	Says   string  `json:"says"` // the claim in one sentence
@@ -33,17 +33,17 @@ type Expectation struct {
 	Bound  float64 `json:"bound"`
 	Unit   string  `json:"unit,omitempty"`
 	Kind   string  `json:"kind"`   // correctness or timing
-	Source string  `json:"source"` // where the bound comes from
-	// Published is what the paper found, and Place where it says so ("Tab.
-	// 7.4"). It is shown beside what was measured and decides nothing.
+	Source string  `json:"source"` // the origin of the bound
+	// Published is the paper's value, and Place its place in the paper ("Tab. 7.4").
+	// Reports show it beside the measured value; it decides nothing.
 	Published *Published `json:"published,omitempty"`
 	Place     string     `json:"place,omitempty"`
-	// Of names what is compared with the bound when the metric differs from
-	// run to run: "" is each run by itself, "spread" the greatest less the
-	// least, "mean" or "median" that of all runs. It takes Runs runs at least.
+	// Of names the value to compare with the bound if the metric differs from run to run:
+	// "" is each run's value, "spread" the greatest minus the least, "mean" or "median"
+	// that of all runs. The claim needs at least Runs runs.
 	Of    string  `json:"of,omitempty"`
 	Runs  int     `json:"runs,omitempty"`
-	Needs []Guard `json:"needs,omitempty"` // without these the figure says nothing
+	Needs []Guard `json:"needs,omitempty"` // without these the metric has no meaning
 }
 
 // Published is a value of a publication: a number in the unit of the claim, or
@@ -65,8 +65,8 @@ func (p Published) String() string {
 // "< 1 %".
 var rangeRE = regexp.MustCompile(`^(?:([0-9.]+) to |(<) ?)([0-9.]+) ?([^0-9 ]*)$`)
 
-// Range returns the published numbers if they are in the given unit: a value, a
-// span, or what is said to be below a bound.
+// Range returns the published numbers if they are in the given unit: a value, a span, or a
+// value that the paper gives as a bound.
 func (p *Published) Range(unit string) (lo, hi float64, ok bool) {
 	if p == nil {
 		return 0, 0, false
@@ -121,7 +121,7 @@ type Claim struct {
 	Measured bool     `json:"measured"`
 	Value    *float64 `json:"value"`            // absent when not measured
 	Reason   string   `json:"reason,omitempty"` // why it was not measured
-	Pass     bool     `json:"pass"`             // never true of a claim that was not measured
+	Pass     bool     `json:"pass"`             // never true for a claim that was not measured
 }
 
 // Verdict returns "pass", "FAIL" or "not measured".
@@ -136,8 +136,8 @@ func (c Claim) Verdict() string {
 }
 
 // ParseExpect reads an expect.json: an object whose member "claims" is a list of
-// Expectations. Unknown members, unknown operators and doubled identifiers are
-// errors, since a claim misread is a claim that passes for nothing.
+// Expectations. Unknown members, unknown operators and duplicate identifiers are errors,
+// since a misread claim could pass without being checked.
 func ParseExpect(b []byte) ([]Expectation, error) {
 	var doc struct {
 		Claims []Expectation `json:"claims"`
@@ -194,9 +194,9 @@ func holds(v float64, op string, bound float64) bool {
 	return math.Abs(v-bound) <= 1e-9*math.Max(1, math.Abs(bound))
 }
 
-// Judge replaces the result's claims by the expectations compared with its
-// metrics. A claim is measured only if its metric has a value and every guard
-// holds; nothing that was not measured counts as passed.
+// Judge replaces the result's claims by the comparison of its metrics with the
+// expectations. A claim is measured only if its metric has a value and every guard holds;
+// an unmeasured claim never passes.
 func (r *Result) Judge(expect []Expectation) {
 	r.Claims = make([]Claim, 0, len(expect))
 	for _, e := range expect {
@@ -238,9 +238,9 @@ func (r *Result) whyMissing(metric string) string {
 	return "the run did not produce this metric"
 }
 
-// CorrectnessHolds reports whether every measured correctness claim holds and
-// at least one was measured, whatever the timing claims say. Continuous
-// integration on a shared machine decides by it.
+// CorrectnessHolds reports whether every measured correctness claim holds and at least one
+// was measured, whatever the timing claims say. Continuous integration on a shared machine
+// uses it.
 func (r *Result) CorrectnessHolds() bool { return r.allHold(Correctness) }
 
 // Count returns how many claims passed, failed and were not measured.
@@ -258,7 +258,7 @@ func (r *Result) Count() (pass, fail, missed int) {
 	return pass, fail, missed
 }
 
-// allHold looks at the claims of one kind, or at all of them for "".
+// allHold reports on the claims of one kind, or on all of them for "".
 func (r *Result) allHold(kind string) bool {
 	measured := 0
 	for _, c := range r.Claims {

@@ -9,7 +9,7 @@ import (
 // Comparison sets two results of one experiment side by side.
 type Comparison struct {
 	Experiment string       `json:"experiment"`
-	Conditions []Difference `json:"conditions"` // what differed in what was run; the rest was the same
+	Conditions []Difference `json:"conditions"` // differences of the setup; everything else was equal
 	Claims     []ClaimPair  `json:"claims"`
 	Metrics    []MetricPair `json:"metrics"`
 }
@@ -19,8 +19,8 @@ type Difference struct {
 	What string `json:"what"` // "preset", "seed", "kernel", "parameter NAME"
 	A    string `json:"a"`
 	B    string `json:"b"`
-	// Weighty differences forbid to compare the figures as if only the program
-	// under test had changed: the seed and the program's own version are not.
+	// Weighty differences make the figures incomparable. The seed and the version of the
+	// program under test are not weighty.
 	Weighty bool `json:"weighty"`
 }
 
@@ -41,13 +41,18 @@ type MetricPair struct {
 	Percent    *float64 `json:"percent"`    // of A; nil where A is 0
 }
 
-// Compare compares two results; it is an error if they are not of one
-// experiment.
+// Compare compares two results of one experiment; results of different experiments are an
+// error.
 func Compare(a, b *Result) (*Comparison, error) {
 	if a.Experiment != b.Experiment {
 		return nil, fmt.Errorf("compare results: one is of %s, the other of %s", a.Experiment, b.Experiment)
 	}
-	c := &Comparison{Experiment: a.Experiment, Conditions: conditions(a, b), Claims: []ClaimPair{}, Metrics: []MetricPair{}}
+	c := &Comparison{
+		Experiment: a.Experiment,
+		Conditions: conditions(a, b),
+		Claims:     []ClaimPair{},
+		Metrics:    []MetricPair{},
+	}
 	theirs := map[string]Claim{}
 	for _, claim := range b.Claims {
 		theirs[claim.ID] = claim
@@ -94,12 +99,12 @@ func pairOf(name string, a, b *Result) MetricPair {
 	return p
 }
 
-// Alike reports whether nothing weighty differed.
+// Alike reports whether there is no weighty difference.
 func (c *Comparison) Alike() bool {
 	return !slices.ContainsFunc(c.Conditions, func(d Difference) bool { return d.Weighty })
 }
 
-// conditions lists what was not the same in two runs.
+// conditions lists the differences of the setup of two runs.
 func conditions(a, b *Result) []Difference {
 	out := []Difference{}
 	note := func(weighty bool, what string, x, y any) {
@@ -115,7 +120,8 @@ func conditions(a, b *Result) []Difference {
 		note(true, "parameter "+name, a.Params[name], b.Params[name])
 	}
 	note(true, "kernel", a.Machine.Kernel, b.Machine.Kernel)
-	note(true, "processor", fmt.Sprintf("%s, %d cores", a.Machine.CPU, a.Machine.Cores), fmt.Sprintf("%s, %d cores", b.Machine.CPU, b.Machine.Cores))
+	note(true, "processor", fmt.Sprintf("%s, %d cores", a.Machine.CPU, a.Machine.Cores),
+		fmt.Sprintf("%s, %d cores", b.Machine.CPU, b.Machine.Cores))
 	note(true, "congestion control", a.Machine.Congestion, b.Machine.Congestion)
 	note(true, "disturbed by the machine", a.StallMonitor.Disturbed, b.StallMonitor.Disturbed)
 	versions := maps.Clone(a.Machine.Versions)

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// Describe asks the running system what it is. commands maps the name of a
-// program to the command line that prints its version; the first line printed
-// counts. What cannot be found out is left empty: a missing version must not
-// stop a measurement.
+// Describe describes the running system. commands maps the name of a program to the command
+// line that prints its version on the first line. Unknown values stay empty: a missing
+// version must not stop a measurement.
 func Describe(ctx context.Context, commands map[string][]string) Machine {
 	m := Machine{
 		Kernel:     firstLine("/proc/sys/kernel/osrelease"),
@@ -48,7 +47,7 @@ func version(ctx context.Context, argv []string) string {
 	return string(bytes.TrimSpace(line))
 }
 
-// versionRE is what every version has.
+// versionRE matches a part of every version.
 var versionRE = regexp.MustCompile(`[0-9]\.[0-9]|[0-9]{2}`)
 
 func firstLine(path string) string {

@@ -6,12 +6,11 @@ import (
 	"math"
 )
 
-// Merge makes one result of several runs of the same experiment. Each claim
-// shows its worst value and passes only if it passed in every run that measured
-// it, unless it is about all runs (Expectation.Of). Metrics that no claim
-// judges are medians. Stats has quartiles and confidence intervals of all, and
-// Each every run's own figures and series; Series, Events and Tables are those
-// of the last run. The runs must have been judged.
+// Merge combines several runs of one experiment. Each claim shows its worst value and
+// passes only if it passed in every run that measured it, unless it concerns all runs
+// (Expectation.Of). Metrics without claim are medians. Stats has quartiles and confidence
+// intervals of all metrics, and Each every run's own figures and series; Series, Events and
+// Tables are those of the last run. The runs must have been judged.
 func Merge(runs []*Result) (*Result, error) {
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("merge results: no runs")
@@ -103,8 +102,8 @@ func (r *Result) judgeAll(e Expectation, runs []*Result) Claim {
 	return c
 }
 
-// worse reports whether claim a says less well of the system than b. What was
-// not measured says nothing, so that any measured run outranks it.
+// worse reports whether claim a is a worse result than b. Any measured run outranks an
+// unmeasured one.
 func worse(a, b Claim) bool {
 	switch {
 	case !a.Measured:

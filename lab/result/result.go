@@ -1,11 +1,10 @@
-// Package result holds what an experiment of the lab leaves behind: parameters,
-// metrics, series, events, judged claims and what is known of the machine that
-// measured them.
+// Package result holds the output of an experiment: parameters, metrics, series, events,
+// judged claims and a description of the machine.
 //
-// Implements the JSON form that `roam-lab run --json` writes and the judge that
-// compares metrics with an experiment's expect.json. Omits drawing (package
-// report) and running (package runner). Driven by experiments, which set
-// metrics, and by runner, which judges and writes.
+// It implements the JSON form that `roam-lab run --json` writes and the judge that compares
+// metrics with an experiment's expect.json. It omits drawing (lab/report) and running
+// (lab/runner). It is driven by experiments, which set metrics, and by lab/runner, which
+// judges and writes.
 package result
 
 import (
@@ -26,8 +25,8 @@ type Result struct {
 	Title        string             `json:"title"`
 	Preset       string             `json:"preset"`
 	Group        string             `json:"group,omitempty"`    // the paper
-	Engine       string             `json:"engine,omitempty"`   // what carried it out: netns, sim or vm
-	LeftOut      []string           `json:"left_out,omitempty"` // what the preset shortens or leaves out
+	Engine       string             `json:"engine,omitempty"`   // the engine: netns, sim or vm
+	LeftOut      []string           `json:"left_out,omitempty"` // what the preset shortens or omits
 	Seed         uint64             `json:"seed"`
 	Params       map[string]any     `json:"params"`
 	Started      time.Time          `json:"started"`
@@ -45,15 +44,14 @@ type Result struct {
 	Drawing      string             `json:"drawing,omitempty"` // the topology as text
 	StallMonitor StallMonitor       `json:"stall_monitor"`
 	Machine      Machine            `json:"machine"`
-	// Of several runs: what they measured one by one, and statistics of each
-	// metric over them.
+	// For several runs: the results of each, and statistics of each metric.
 	Each  []Run            `json:"each,omitempty"`
 	Stats map[string]Stats `json:"stats,omitempty"`
-	// Emulator is how exactly the link emulator kept a delay right before the
-	// run; absent where no links were emulated.
+	// Emulator is the precision of the link emulator's delays right before the run; absent
+	// without emulated links.
 	Emulator *Emulator `json:"emulator,omitempty"`
-	// Guest tells of the guest in which the engine vm ran the experiment; absent
-	// elsewhere. Seconds and Started are then its own, of virtual time.
+	// Guest describes the guest in which the engine vm ran the experiment; absent for other
+	// engines. Then Seconds and Started are the guest's virtual time.
 	Guest *Guest `json:"guest,omitempty"`
 	// Captures names the files that hold packets, with the directory.
 	Captures []string `json:"captures,omitempty"`
@@ -84,8 +82,8 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
-// Picture is an image that the report shows after the figures, such as a frame of
-// a received video. Small ones only: the report carries them whole.
+// Picture is an image that the report shows after the figures, such as a frame of a
+// received video. It must be small, since the report embeds it.
 type Picture struct {
 	Title   string `json:"title"`
 	Caption string `json:"caption,omitempty"`
@@ -101,7 +99,7 @@ type Figure struct {
 	Panels  []Panel `json:"panels"`
 }
 
-// Ref is a line across a panel, or a band, that shows what somebody else found.
+// Ref is a line or a band across a panel that shows a published value.
 type Ref struct {
 	Label string   `json:"label"`        // such as "published mean"
 	At    float64  `json:"at"`           // in the unit of the axis
@@ -112,7 +110,7 @@ type Ref struct {
 // The kinds of panels.
 const (
 	Lines  = "lines"  // one polyline per series
-	Stack  = "stack"  // areas on top of each other, in steps: a value is that of the bin that ends at its X
+	Stack  = "stack"  // stacked areas in steps: a value covers the bin that ends at its X
 	CDF    = "cdf"    // empirical distribution of the Y values; X is ignored
 	Points = "points" // one dot per sample
 )
@@ -123,7 +121,7 @@ type Panel struct {
 	Kind   string   `json:"kind"`
 	YLabel string   `json:"y_label"`
 	Series []string `json:"series"`          // names of Series; the absent are left out
-	Labels []string `json:"labels"`          // what the legend calls each of Series
+	Labels []string `json:"labels"`          // the legend's name of each of Series
 	Arm    string   `json:"arm"`             // whose events are marked
 	Marks  bool     `json:"marks,omitempty"` // draw the events
 	LogX   bool     `json:"log_x,omitempty"`
@@ -132,7 +130,7 @@ type Panel struct {
 	Refs   []Ref    `json:"refs,omitempty"`   // published values; the axis is made to hold them
 }
 
-// End returns where a band ends, and of a line its place.
+// End returns the end of a band, or the place of a line.
 func (r Ref) End() float64 {
 	if r.To != nil {
 		return *r.To
@@ -140,23 +138,22 @@ func (r Ref) End() float64 {
 	return r.At
 }
 
-// StallMonitor is what the stall monitor saw while the experiment ran.
+// StallMonitor is the report of the stall monitor about a run.
 type StallMonitor struct {
 	Cores     int     `json:"cores"`
 	WorstMs   float64 `json:"worst_ms"`
 	Stalls    []Stall `json:"stalls,omitempty"`  // longer than LimitMs, while something was measured
 	LimitMs   float64 `json:"limit_ms"`          // from which a stall disturbs a run
-	StealMs   float64 `json:"steal_ms"`          // CPU time that the hypervisor gave to others
+	StealMs   float64 `json:"steal_ms"`          // CPU time that the hypervisor took away
 	BusyPct   float64 `json:"busy_pct"`          // of all cores
-	Disturbed bool    `json:"disturbed"`         // a stall above the limit in the run that is reported
+	Disturbed bool    `json:"disturbed"`         // a stall above the limit in the reported run
 	Repeats   int     `json:"repeats,omitempty"` // runs or cells thrown away because they were disturbed
-	// Cells are those that were disturbed and are in the result all the same.
+	// Cells are disturbed cells that the result contains nevertheless.
 	Cells []string `json:"disturbed_cells,omitempty"`
 }
 
-// Keep drops all stalls but those of which keep says that they count. The worst is
-// that of what is left; without any, all that is known is that it was below
-// the limit.
+// Keep removes the stalls for which keep returns false, and sets the worst to that of the
+// others. Without any, the worst is known only to be below the limit.
 func (s *StallMonitor) Keep(keep func(Stall) bool) {
 	s.Stalls = slices.DeleteFunc(s.Stalls, func(stall Stall) bool { return !keep(stall) })
 	s.WorstMs = min(s.WorstMs, s.LimitMs)
@@ -172,9 +169,9 @@ type Stall struct {
 	Ms   float64   `json:"ms"`
 }
 
-// Emulator is what the test of the link emulator's accuracy found.
+// Emulator is the result of the emulator's accuracy test.
 type Emulator struct {
-	DelayMs  float64 `json:"delay_ms"`  // asked for
+	DelayMs  float64 `json:"delay_ms"`  // the configured delay
 	LoadMbps float64 `json:"load_mbps"` // offered
 	Sent     int     `json:"sent"`
 	Received int     `json:"received"`
@@ -186,18 +183,18 @@ type Emulator struct {
 // Guest is a guest of the engine vm.
 type Guest struct {
 	WallSeconds float64 `json:"wall_seconds"` // how long it took here, boot included
-	// SHA256 is the digest of the result as the guest wrote it, in hexadecimal: it
-	// tells whether two runs were the same.
+	// SHA256 is the digest of the result as the guest wrote it, in hexadecimal: equal runs
+	// have equal digests.
 	SHA256 string `json:"sha256"`
 }
 
-// Machine says what measured.
+// Machine describes the measuring machine.
 type Machine struct {
 	Kernel     string            `json:"kernel"`
 	CPU        string            `json:"cpu"`
 	Cores      int               `json:"cores"`
 	MemoryMB   int               `json:"memory_mb"`
-	Congestion string            `json:"congestion_control"` // the kernel's default; params name what was set
+	Congestion string            `json:"congestion_control"` // the kernel's default; params has the algorithm in use
 	Versions   map[string]string `json:"versions"`           // program to version
 }
 
@@ -265,9 +262,8 @@ func (r *Result) WriteJSON(path string) error {
 	return WriteFile(path, append(b, '\n'))
 }
 
-// WriteFile writes a file of the lab's output, making its directory when
-// needed. The file is there whole or not at all: a disk that is full leaves
-// nothing half written, and what was there before stays.
+// WriteFile writes an output file of the lab atomically, and creates its directory if
+// needed. If the disk is full, the previous file stays.
 func WriteFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make directory for output: %w", err)
@@ -278,7 +274,7 @@ func WriteFile(path string, b []byte) error {
 		err = os.Rename(part, path)
 	}
 	if err != nil {
-		_ = os.Remove(part) // it may not even be there
+		_ = os.Remove(part) // it may not exist
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -287,7 +283,7 @@ func WriteFile(path string, b []byte) error {
 // ErrForeign is wrapped by the error about a file that is no result.
 var ErrForeign = errors.New("not a result of the lab")
 
-// ReadJSON reads what WriteJSON wrote; another file is ErrForeign.
+// ReadJSON reads a file of WriteJSON; for another file the error is ErrForeign.
 func ReadJSON(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -32,13 +32,18 @@ func TestJudge(t *testing.T) {
 		pass     bool
 		correct  bool
 	}{
-		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98}, "pass pass pass", true, true},
-		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1}, "pass FAIL pass", false, true},
-		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1}, "FAIL pass pass", false, false},
-		{"guard fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1}, "not measured pass pass", true, false},
+		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98},
+			"pass pass pass", true, true},
+		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1},
+			"pass FAIL pass", false, true},
+		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1},
+			"FAIL pass pass", false, false},
+		{"guard fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1},
+			"not measured pass pass", true, false},
 		{"guard unknown", map[string]float64{"lost": 0, "gap_ms": 1}, "not measured pass not measured", true, false},
 		{"nothing measured", nil, "not measured not measured not measured", false, false},
-		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)}, "pass not measured not measured", true, true},
+		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)},
+			"pass not measured not measured", true, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

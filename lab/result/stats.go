@@ -9,7 +9,7 @@ import (
 	"roam/lab/stats"
 )
 
-// Run is what one of several runs measured.
+// Run holds the results of one of several runs.
 type Run struct {
 	Seed         uint64             `json:"seed"`
 	Started      time.Time          `json:"started"`
@@ -24,7 +24,7 @@ type Run struct {
 
 // Stats describes the values that a metric took in several runs.
 type Stats struct {
-	N      int     `json:"n"` // runs that measured it
+	N      int     `json:"n"` // number of runs that measured it
 	Min    float64 `json:"min"`
 	Q1     float64 `json:"q1"` // quartiles: linear between the two nearest values
 	Median float64 `json:"median"`
@@ -37,10 +37,18 @@ type Stats struct {
 	CIHigh *float64 `json:"ci95_high,omitempty"`
 }
 
-// describe sums up values; there must be one at least.
+// describe returns the statistics of values, at least one.
 func describe(v []float64) Stats {
 	v = slices.Sorted(slices.Values(v))
-	s := Stats{N: len(v), Min: v[0], Max: v[len(v)-1], Q1: stats.Quantile(v, 0.25), Median: stats.Median(v), Q3: stats.Quantile(v, 0.75), Mean: stats.Mean(v)}
+	s := Stats{
+		N:      len(v),
+		Min:    v[0],
+		Max:    v[len(v)-1],
+		Q1:     stats.Quantile(v, 0.25),
+		Median: stats.Median(v),
+		Q3:     stats.Quantile(v, 0.75),
+		Mean:   stats.Mean(v),
+	}
 	if s.N < 2 {
 		return s
 	}
@@ -62,8 +70,8 @@ var studentTable = [...]float64{
 	2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 }
 
-// student returns the 97.5 % point; above the table by the first terms of its
-// expansion around the normal distribution, exact to the third decimal there.
+// student returns the 97.5 % point. Beyond the table it uses the first terms of the
+// expansion around the normal distribution, which is exact to the third decimal there.
 func student(freedom int) float64 {
 	if freedom <= len(studentTable) {
 		return studentTable[freedom-1]
@@ -73,7 +81,7 @@ func student(freedom int) float64 {
 	return z + (z*z*z+z)/(4*n) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*n*n)
 }
 
-// value picks what a claim about several runs is judged by.
+// value returns the statistic that judges a claim about several runs.
 func (s Stats) value(of string) float64 {
 	switch of {
 	case Spread:

@@ -43,7 +43,8 @@ func TestAllExperiments(t *testing.T) {
 	if err == nil {
 		t.Error("a failed experiment ended with status 0")
 	}
-	for _, want := range []string{"good-one", "1 pass, 0 FAIL", "0 pass, 1 FAIL", "could not be measured: roam-lab: programs are missing", "overview: " + out} {
+	for _, want := range []string{"good-one", "1 pass, 0 FAIL", "0 pass, 1 FAIL",
+		"could not be measured: roam-lab: programs are missing", "overview: " + out} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %q:\n%s", want, text)
 		}

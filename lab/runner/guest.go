@@ -28,16 +28,17 @@ const guestVariable = "ROAM_LAB_GUEST"
 
 func inGuest() bool { return os.Getenv(guestVariable) != "" }
 
-// guestScript starts a guest; its own comment says how. It is part of the source
-// tree, and so the engine vm takes a bin/roam-lab that lies in one.
+// guestScript starts a guest; its own comment says how. It belongs to the source tree, so
+// the engine vm needs a bin/roam-lab inside one.
 const guestScript = "../build/kernels/lab"
 
-// guest measures once in a guest with virtual time: the same command runs there,
-// and its result comes back.
+// guest measures once in a guest with virtual time: it runs the same command there and
+// reads its result.
 func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result, bool, error) {
 	script := filepath.Join(r.bin, guestScript)
 	if _, err := os.Stat(script); err != nil {
-		return nil, false, fmt.Errorf("find what starts guests: %w: the engine vm takes the bin/roam-lab of a source tree", err)
+		return nil, false, fmt.Errorf("find what starts guests: %w: the engine vm takes the bin/roam-lab of a source tree",
+			err)
 	}
 	dir, err := topo.TempDir()
 	if err != nil {
@@ -51,8 +52,9 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, script, append(append([]string{dir}, r.guestTools()...), r.guestArgs(n)...)...)
 	cmd.Env = append(os.Environ(), "SEED="+strconv.FormatUint(r.seed(n), 10))
-	// A group of its own, which an interrupt ends; the script ends the guest, also
-	// when we are killed. The kernel takes the thread that starts it for us.
+	// In a process group of its own, which an interrupt ends; the script ends the guest,
+	// also when this process is killed. The death signal follows the thread that
+	// started it, so that thread must not end.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -60,7 +62,8 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	cmd.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	r.say("%s runs in a guest; it takes some times as long as in real time, and shows nothing before it is over", r.exp.Name)
+	r.say("%s runs in a guest; it takes some times as long as in real time, and shows nothing before it is over",
+		r.exp.Name)
 	runErr := cmd.Run()
 	b, err := os.ReadFile(filepath.Join(dir, guestResult))
 	if err != nil {
@@ -81,7 +84,7 @@ func (r *runner) guest(ctx context.Context, n int, _ *exp.Store) (*result.Result
 	return res, false, nil
 }
 
-// What the guest leaves in its directory.
+// Files that the guest leaves in its directory.
 const (
 	guestResult = "result.json"
 	guestPcap   = "pcap"
@@ -103,7 +106,7 @@ func (r *runner) guestArgs(n int) []string {
 	return args
 }
 
-// tail returns the end of what a program said.
+// tail returns the end of a program's output.
 func tail(b []byte, n int) []byte {
 	if len(b) > n {
 		b = b[len(b)-n:]

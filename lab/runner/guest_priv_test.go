@@ -28,10 +28,12 @@ while :; do sleep 0.1; done
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended
 	guests := filepath.Dir(r.bin) + "/build/kernels/"
-	testutil.Eventually(t, 20*time.Second, func() bool { _, err := os.Stat(guests + "pid"); return err == nil }, "no guest begins")
+	testutil.Eventually(t, 20*time.Second, func() bool { _, err := os.Stat(guests + "pid"); return err == nil },
+		"no guest begins")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed: that is what it says
-	testutil.Eventually(t, 10*time.Second, func() bool { return len(processesOf(guests)) == 0 }, "the guest of a killed run lives on")
+	_ = cmd.Wait() // its error is that it was killed
+	testutil.Eventually(t, 10*time.Second, func() bool { return len(processesOf(guests)) == 0 },
+		"the guest of a killed run lives on")
 }

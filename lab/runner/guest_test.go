@@ -45,8 +45,8 @@ func empty(t *testing.T) {
 	}
 }
 
-// A guest is asked for the same run, and told what it needs; what it leaves is the
-// result, also when its claims failed and its status is 1.
+// A guest gets the same run and its tools; the file that it leaves is the result, also when
+// its claims failed and its status is 1.
 func TestGuestRunsTheSameCommand(t *testing.T) {
 	r := stub(t, `
 echo '{"experiment":"one","metrics":{"lost":3}}' >"$1/result.json"
@@ -72,7 +72,8 @@ exit 1
 	if cells || res.Metrics["lost"] != 3 || res.Guest == nil || res.Guest.WallSeconds <= 0 || len(res.Guest.SHA256) != 64 {
 		t.Errorf("cells %v, result %+v, guest %+v", cells, res, res.Guest)
 	}
-	if b, err := os.ReadFile(filepath.Join(r.opt.Pcap, "mn.pcap")); err != nil || string(b) != "packets" || len(res.Captures) != 1 {
+	if b, err := os.ReadFile(filepath.Join(r.opt.Pcap, "mn.pcap")); err != nil || string(b) != "packets" ||
+		len(res.Captures) != 1 {
 		t.Errorf("captures %v: %q, %v", res.Captures, b, err)
 	}
 	empty(t)
@@ -112,7 +113,8 @@ func TestGuestWithoutResult(t *testing.T) {
 		})
 	}
 	r := &runner{bin: t.TempDir()}
-	if _, _, err := r.guest(t.Context(), 0, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "source tree") {
+	if _, _, err := r.guest(t.Context(), 0, nil); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "source tree") {
 		t.Errorf("without a source tree: %v", err)
 	}
 }

@@ -17,20 +17,20 @@ import (
 	"roam/lab/topo"
 )
 
-// InteropOptions say what Roam is held against, and what to write.
+// InteropOptions select the foreign stack for Roam's interoperability test, and the output.
 type InteropOptions struct {
-	Target  string         // name of a profile, or what the foreign host is to be called
+	Target  string         // name of a profile, or of the foreign host
 	Foreign *suite.Foreign // nil: a profile
 	Hosts   string         // options of the target's hosts line
 	Cases   []string       // empty: all
 	JSON    string         // file of the result
 	Report  string         // file of the report
 	Logs    string         // directory for the daemon's logs
-	Bin     string         // directory of roam and roamd; that of this binary if empty
+	Bin     string         // directory of roam and roamd; if empty, that of this binary
 	Out     io.Writer      // the table, a row as each case ends
 }
 
-// interopTools are what the cases need, with their packages.
+// interopTools are the tools of the cases, with their packages.
 var interopTools = map[string]string{"radvd": "radvd", "ping": "iputils-ping"}
 
 // ErrTarget is wrapped by the error about a target that cannot be.
@@ -57,9 +57,11 @@ func Interop(ctx context.Context, opt InteropOptions) (*result.Result, error) {
 		return nil, err
 	}
 	res := suite.Result(opt.Target, about, began, all)
-	res.Machine = result.Describe(ctx, map[string][]string{"roam": {run.Bin.Roam, "version"}, "radvd": {topo.Program("radvd"), "--version"}})
+	res.Machine = result.Describe(ctx, map[string][]string{"roam": {run.Bin.Roam, "version"},
+		"radvd": {topo.Program("radvd"), "--version"}})
 	pass, fail, missed := res.Count()
-	fmt.Fprintf(opt.Out, "%s: %d passed, %d failed, %d not measured in %.0f s\n", opt.Target, pass, fail, missed, res.Seconds)
+	fmt.Fprintf(opt.Out, "%s: %d passed, %d failed, %d not measured in %.0f s\n", opt.Target, pass,
+		fail, missed, res.Seconds)
 	return res, write(res, Options{JSON: opt.JSON, Report: opt.Report, Out: opt.Out})
 }
 
@@ -75,7 +77,8 @@ func (opt InteropOptions) prepare() (run suite.Options, about string, err error)
 	if opt.Foreign == nil {
 		p, ok := interop.FindProfile(opt.Target)
 		if !ok {
-			return run, "", fmt.Errorf("%q: %w; there are %v, or a host that --link, --nid and --l64 describe", opt.Target, ErrTarget, interop.ProfileNames())
+			return run, "", fmt.Errorf("%q: %w; there are %v, or a host that --link, --nid and --l64 describe", opt.Target,
+				ErrTarget, interop.ProfileNames())
 		}
 		run.Profile, about = p, p.About
 	}

@@ -33,7 +33,7 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	if os.Geteuid() != 0 {
-		return m.Run() // what takes binaries skips by name
+		return m.Run() // tests that need binaries skip by name
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, err)

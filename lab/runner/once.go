@@ -19,9 +19,9 @@ import (
 	"roam/lab/topo"
 )
 
-// run measures once, and again as often as the preset allows while the machine
-// itself disturbs. A run is never repeated for its result; one that consists of
-// cells has repeated those, and is not repeated as a whole.
+// run measures once, and again as often as the preset allows if the machine itself
+// disturbed the run. It never repeats a run because of its result, and never a run of cells
+// as a whole, since those repeat by themselves.
 func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 	store := r.store(n)
 	if res := result.New(""); r.opt.Resume && store.Load(wholeRun, res) {
@@ -61,7 +61,7 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 	}
 }
 
-// say prints a line where there is somebody to read it.
+// say prints a line, unless the output is off.
 func (r *runner) say(format string, args ...any) {
 	if r.opt.Out != nil {
 		fmt.Fprintf(r.opt.Out, format+"\n", args...)
@@ -97,7 +97,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 		Repeats: r.preset.Repeats,
 	}
 	if r.opt.Engine == exp.Netns {
-		env.Stalled = watch.within // a guest's stalls are its own slow processor's, the same in every run
+		env.Stalled = watch.within // a guest's stalls are those of its virtual processor, equal in every run
 	}
 	err = r.exp.Run(ctx, env)
 	view.Stop()
@@ -114,8 +114,8 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	return res, env.Kept.Used > 0, nil
 }
 
-// simulate measures once in virtual time. The machine has no part in it: there is
-// nothing to watch, and no host to be root of.
+// simulate measures once in virtual time. The machine has no influence, so it needs neither
+// the stall monitor nor root.
 func (r *runner) simulate(ctx context.Context, n int, store *exp.Store) (*result.Result, bool, error) {
 	res := r.blank(ctx, n)
 	view := live.New(cmp.Or[io.Writer](r.opt.Out, io.Discard))
@@ -140,7 +140,7 @@ func (r *runner) blank(ctx context.Context, n int) *result.Result {
 		versions := map[string][]string{"roam": {node.In(r.bin).Roam, "version"}}
 		for tool := range r.exp.Tools {
 			if r.opt.Engine == exp.Sim {
-				break // starts none of them
+				break // none of its programs is needed
 			}
 			versions[tool] = []string{topo.Program(tool), cmp.Or(versionFlag[tool], "--version")}
 		}
@@ -150,8 +150,7 @@ func (r *runner) blank(ctx context.Context, n int) *result.Result {
 	return res
 }
 
-// versionFlag is what makes a program print its version, where that is not
-// --version.
+// versionFlag makes a program print its version, where it is not --version.
 var versionFlag = map[string]string{"ssh": "-V", "sshd": "-V", "ip": "-V", "ffmpeg": "-version", "ffprobe": "-version"}
 
 // calibrateTrial is the test of the emulator's accuracy before each run: long
@@ -160,7 +159,7 @@ var calibrateTrial = linkem.Trial{
 	Params: linkem.Params{Delay: 10 * time.Millisecond}, Offered: 20e6, Size: 1400, Span: 500 * time.Millisecond,
 }
 
-// calibrate measures the link emulator on the machine as it is now.
+// calibrate measures the link emulator on the machine under its current load.
 func (r *runner) calibrate() (*result.Emulator, error) {
 	if r.opt.Engine != exp.Netns {
 		return nil, nil
@@ -177,8 +176,7 @@ func (r *runner) calibrate() (*result.Emulator, error) {
 	}, nil
 }
 
-// pcapDir makes the directory for the captures of a run; each of several has
-// its own.
+// pcapDir creates the directory for the captures of a run, one for each of several runs.
 func (r *runner) pcapDir(n int) (string, error) {
 	dir := r.opt.Pcap
 	if dir == "" {
@@ -202,7 +200,7 @@ func filesIn(dir string) (paths []string) {
 		if err == nil && d.Type().IsRegular() {
 			paths = append(paths, path)
 		}
-		return nil // what cannot be read is not listed
+		return nil // unreadable programs are not listed
 	})
 	slices.Sort(paths)
 	return paths

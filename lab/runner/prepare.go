@@ -69,7 +69,7 @@ func prepare(name string, opt Options) (*runner, error) {
 	return r, nil
 }
 
-// binaries is the directory of the programs under test: dir, or that of this one.
+// binaries returns the directory of the programs under test: dir, or that of this program.
 func binaries(dir string) (string, error) {
 	if dir != "" {
 		return dir, nil
@@ -99,8 +99,8 @@ func (r *runner) here() bool {
 	return r.opt.Engine == exp.Netns || r.opt.Engine == exp.VM && inGuest()
 }
 
-// equipped reports what the machine lacks, all at once and with the remedy,
-// and takes a fingerprint of what is to be measured.
+// equipped reports everything that the machine lacks, with the remedies, and takes a
+// fingerprint of the programs under test.
 func (r *runner) equipped() error {
 	if r.opt.Engine == exp.Sim {
 		return nil // cores in this process: no root, no tools, no binaries
@@ -140,11 +140,11 @@ func installed(tools map[string]string) error {
 	return nil
 }
 
-// fingerprint tells the binaries under test, and the lab itself, from others.
+// fingerprint identifies the binaries under test and the lab itself.
 func fingerprint(bin string) ([]byte, error) {
 	sum := sha256.New()
 	under := node.In(bin)
-	self, err := os.Executable() // what the lab measures, and how, is part of it
+	self, err := os.Executable() // the lab's own code determines what is measured
 	if err != nil {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
@@ -162,8 +162,7 @@ func fingerprint(bin string) ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// kernelHas reports the first thing that every experiment takes and the kernel
-// does not offer.
+// kernelHas reports the first feature that every experiment needs and the kernel lacks.
 func kernelHas() error {
 	for _, f := range []struct{ path, what string }{
 		{"/proc/self/ns/net", "network namespaces (CONFIG_NET_NS)"},
@@ -185,8 +184,8 @@ func dirOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// writable makes a directory and tries to write there: better to know before
-// than after an hour. "" is no directory.
+// writable creates a directory and tries to write there, so that an error appears before an
+// hour's measurement. It accepts "", no directory.
 func writable(dir string) error {
 	if dir == "" {
 		return nil
@@ -210,15 +209,15 @@ const wholeRun = "whole run"
 
 func (r *runner) seed(n int) uint64 { return r.opt.Seed + uint64(n) }
 
-// store is where the cells of a run are kept: another one for anything that
-// could make a difference to them.
+// store returns the place of a run's cells: another one for every difference that could
+// change them.
 func (r *runner) store(n int) *exp.Store {
 	key, _ := json.Marshal([]any{r.exp.Name, r.params, r.opt.Engine, r.build, r.opt.Pcap}) // no type in it can fail
 	sum := sha256.Sum256(key)
 	return exp.OpenStore(filepath.Join(r.opt.State, fmt.Sprintf("%s-%d-%x", r.exp.Name, r.seed(n), sum[:8])))
 }
 
-// kept says how to go on with what an unfinished run has kept.
+// kept says how to resume an unfinished run with its stored cells.
 func (r *runner) kept() string {
 	cells := 0
 	for n := range max(1, r.opt.Runs) {
@@ -230,12 +229,12 @@ func (r *runner) kept() string {
 	return fmt.Sprintf(" (%d finished parts are kept in %s: the same command with --resume goes on)", cells, r.opt.State)
 }
 
-// forget removes the kept cells when their result is written.
+// forget removes the stored cells after the result is written.
 func (r *runner) forget() error {
 	var errs []error
 	for n := range max(1, r.opt.Runs) {
 		errs = append(errs, r.store(n).Clear())
 	}
-	_ = os.Remove(r.opt.State) // fails while others keep something there
+	_ = os.Remove(r.opt.State) // fails while it holds cells of others
 	return errors.Join(errs...)
 }

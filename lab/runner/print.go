@@ -28,7 +28,8 @@ func Print(w io.Writer, r *result.Result) {
 	}
 	_ = tw.Flush()
 	if r.StallMonitor.Disturbed {
-		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; figures of time may be its own\n", r.StallMonitor.WorstMs)
+		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; figures of time may be its own\n",
+			r.StallMonitor.WorstMs)
 	}
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)
@@ -50,7 +51,7 @@ func bound(c result.Claim) string {
 	return "(" + c.Op + " " + withUnit(c.Bound, c.Unit) + ")"
 }
 
-// published is what the paper found.
+// published returns the paper's value.
 func published(c result.Claim) string {
 	if c.Published == nil {
 		return ""

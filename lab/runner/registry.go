@@ -19,17 +19,18 @@ import (
 	"roam/lab/result"
 )
 
-// experiments are all that there are, in the order in which they are listed.
+// experiments returns all experiments in the order of the list.
 func experiments() []exp.Experiment {
 	return slices.Concat(
 		[]exp.Experiment{quickstart.Experiment},
 		yanagida.Experiments,
 		video.Experiments,
-		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment, hostile.Experiment, flood.Experiment},
+		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment,
+			hostile.Experiment, flood.Experiment},
 	)
 }
 
-// unlisted can be run all the same: what is there to be copied or tested with.
+// unlisted returns the experiments that run but are not listed: templates and tests.
 func unlisted() []exp.Experiment { return []exp.Experiment{example.Experiment} }
 
 // Info describes an experiment to people.
@@ -39,8 +40,8 @@ type Info struct {
 	Title   string            `json:"title"`
 	Source  string            `json:"source"`
 	Engines []string          `json:"engines"`
-	Presets map[string]string `json:"presets"` // name to what it does
-	// PresetValues has what each preset sets, leaves out, and how long it takes.
+	Presets map[string]string `json:"presets"` // name to description
+	// PresetValues holds the settings, omissions and duration of each preset.
 	PresetValues map[string]exp.Preset    `json:"preset_values"`
 	Parameters   map[string]exp.Parameter `json:"parameters"`
 	Claims       []result.Expectation     `json:"claims"`
@@ -48,8 +49,7 @@ type Info struct {
 	Readme       string                   `json:"readme"`
 }
 
-// List describes all experiments. Their files are checked by a test, so that
-// a faulty one does not come this far.
+// List describes all experiments. A test checks their files, so none is faulty here.
 func List() (out []Info) {
 	for _, e := range experiments() {
 		out = append(out, describe(e))
@@ -68,7 +68,8 @@ func Show(name string) (Info, error) {
 
 func describe(e exp.Experiment) Info {
 	info := Info{
-		Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source, Drawing: e.Drawing, Readme: e.Readme,
+		Name: e.Name, Group: cmp.Or(e.Group, e.Source), Title: e.Title, Source: e.Source,
+		Drawing: e.Drawing, Readme: e.Readme,
 		Presets: map[string]string{},
 	}
 	for _, engine := range exp.Engines {

@@ -23,7 +23,8 @@ import (
 // other programs can read, and leaves nothing but its output.
 func TestExampleRuns(t *testing.T) {
 	needLab(t, "tshark")
-	p := launch(t, []string{JudgeVariable + "=" + result.Correctness}, "--preset", "quick", "--runs", "2", "--json", "r.json", "--report", "r.html", "--pcap", "caught")
+	p := launch(t, []string{JudgeVariable + "=" + result.Correctness}, "--preset", "quick", "--runs", "2", "--json",
+		"r.json", "--report", "r.html", "--pcap", "caught")
 	if err := p.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, p.out.String())
 	}
@@ -33,16 +34,19 @@ func TestExampleRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Runs != 2 || len(r.Each) != 2 || r.Each[0].Seed != 1 || r.Each[1].Seed != 2 || len(r.Each[0].Series) == 0 || r.Stats["lost_ms"].N != 2 {
+	if r.Runs != 2 || len(r.Each) != 2 || r.Each[0].Seed != 1 || r.Each[1].Seed != 2 || len(r.Each[0].Series) == 0 ||
+		r.Stats["lost_ms"].N != 2 {
 		t.Errorf("runs %d, each %+v, statistics %+v", r.Runs, r.Each, r.Stats)
 	}
 	if e := r.Emulator; e == nil || e.Sent == 0 || e.Received != e.Sent || e.MedianMs <= 0 {
 		t.Errorf("emulator %+v", e)
 	}
-	if r.Machine.Kernel == "" || r.Machine.Versions["tcpdump"] == "" || r.Machine.Versions["roam"] == "" || r.StallMonitor.Cores == 0 || r.Params["rate"] != 1000.0 {
+	if r.Machine.Kernel == "" || r.Machine.Versions["tcpdump"] == "" || r.Machine.Versions["roam"] == "" ||
+		r.StallMonitor.Cores == 0 || r.Params["rate"] != 1000.0 {
 		t.Errorf("conditions: %+v, %+v, %v", r.Machine, r.StallMonitor, r.Params)
 	}
-	out, err := exec.Command("tshark", "-r", filepath.Join(p.dir, "caught", "seed-2", "b-eth0.pcap"), "-Y", "udp.dstport == 7000").Output()
+	out, err := exec.Command("tshark", "-r", filepath.Join(p.dir, "caught", "seed-2", "b-eth0.pcap"), "-Y",
+		"udp.dstport == 7000").Output()
 	if n := strings.Count(string(out), "\n"); err != nil || n < 800 {
 		t.Errorf("tshark reads %d datagrams: %v", n, err)
 	}
@@ -68,8 +72,8 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestKilledRunIsSwept kills a run; the next one removes what it left, and the
-// probes that it had started.
+// TestKilledRunIsSwept kills a run; the next one removes its remains, and the probes that
+// it had started.
 func TestKilledRunIsSwept(t *testing.T) {
 	needLab(t)
 	p := launch(t, nil, "--set", "seconds=600")
@@ -77,7 +81,7 @@ func TestKilledRunIsSwept(t *testing.T) {
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.Wait() // killed: that is what it says
+	_ = p.Wait() // its error is that it was killed
 	if len(p.traces()) == 0 {
 		t.Fatal("the test is worth nothing: a killed run left nothing")
 	}
@@ -86,7 +90,8 @@ func TestKilledRunIsSwept(t *testing.T) {
 		t.Errorf("the run after a killed one: %v\n%s", err, next.out.String())
 	}
 	p.gone(t)
-	testutil.Eventually(t, 10*time.Second, func() bool { return len(processesOf(p.tmp)) == 0 }, "probes of the killed run live on")
+	testutil.Eventually(t, 10*time.Second, func() bool { return len(processesOf(p.tmp)) == 0 },
+		"probes of the killed run live on")
 }
 
 // processesOf lists the processes that have a path in their command line.
@@ -169,7 +174,7 @@ func TestResume(t *testing.T) {
 	_ = p.Wait()
 	p.says(t, "--resume goes on")
 	again := launch(t, nil, append(args, "--resume")...)
-	_ = again.Wait() // what the claims say does not matter here
+	_ = again.Wait() // the claims do not matter here
 	again.says(t, "run 1 of 3: kept from before", "result:")
 	if kept(p) != before {
 		t.Error("the kept runs of a series that has ended are still there")
@@ -199,12 +204,13 @@ func TestResumeDisturbedCell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := res.StallMonitor; !s.Disturbed || !slices.Equal(s.Cells, []string{"a"}) || s.Repeats != 0 || len(s.Stalls) != 0 {
+	if s := res.StallMonitor; !s.Disturbed || !slices.Equal(s.Cells, []string{"a"}) ||
+		s.Repeats != 0 || len(s.Stalls) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestRefusals are mistakes that are told before anything is built.
+// TestRefusals makes mistakes that are reported before anything is built.
 func TestRefusals(t *testing.T) {
 	needLab(t)
 	for _, tt := range []struct{ args, want string }{
@@ -240,7 +246,8 @@ func TestWithoutRoot(t *testing.T) {
 // TestMissingKernelFeature hides a device from a run, as a container may.
 func TestMissingKernelFeature(t *testing.T) {
 	needLab(t, "unshare", "mount")
-	out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/net && exec "+filepath.Join(bin, "roam-lab")+" run example").CombinedOutput()
+	out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/net && exec "+
+		filepath.Join(bin, "roam-lab")+" run example").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "takes a kernel with TAP devices") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -249,7 +256,8 @@ func TestMissingKernelFeature(t *testing.T) {
 // TestMissingProgram names the package that has it.
 func TestMissingProgram(t *testing.T) {
 	needLab(t)
-	r := &runner{bin: bin, exp: exp.Experiment{Tools: map[string]string{"no-such-program": "no-such-package", "tcpdump": "tcpdump"}}}
+	r := &runner{bin: bin,
+		exp: exp.Experiment{Tools: map[string]string{"no-such-program": "no-such-package", "tcpdump": "tcpdump"}}}
 	if err := r.equipped(); err == nil || !strings.Contains(err.Error(), "apt-get install no-such-package") {
 		t.Error(err)
 	}

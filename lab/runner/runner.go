@@ -23,13 +23,12 @@ import (
 	"roam/lab/topo"
 )
 
-// JudgeVariable names the environment variable that, when it is "correctness",
-// lets only correctness claims decide Verdict: on a machine that is known to
-// be noisy, timing claims are shown and not judged.
+// JudgeVariable names an environment variable. If it is "correctness", only correctness
+// claims decide Verdict: on a noisy machine timing claims are reported but not judged.
 const JudgeVariable = "ROAM_LAB_JUDGE"
 
-// Options say how to run an experiment. The zero value runs the standard
-// preset once and writes nothing.
+// Options are the parameters of Run. The zero value runs the standard preset once and
+// writes nothing.
 type Options struct {
 	Preset string    // quick, standard or paper; "" is standard
 	Engine string    // one of exp.Engines; "" is netns
@@ -39,24 +38,22 @@ type Options struct {
 	JSON   string    // file for the result; "" for none
 	Report string    // file for the HTML page; "" for none
 	Pcap   string    // directory for captures; "" for none
-	Resume bool      // take the finished runs and cells of a run that did not end
+	Resume bool      // use the finished runs and cells of an interrupted run
 	State  string    // directory where those are kept; "" is StateDir
 	Bin    string    // directory of roam and roamd; "" is that of the running program
 	Out    io.Writer // for the live view and the table; nil for silence
 }
 
-// StateDir is where finished cells of a run that has not ended are kept.
+// StateDir keeps the finished cells of unfinished runs.
 const StateDir = "/var/lib/roam-lab"
 
-// keepCells is how long cells of a run that was interrupted wait for somebody to
-// go on with it.
+// keepCells is how long the cells of an interrupted run are kept.
 const keepCells = 30 * 24 * time.Hour
 
-// Run runs an experiment, as root where the engine is netns, and returns its
-// judged result. The error says that it could not measure; whether the claims
-// hold is for Verdict. When ctx ends, the topology is removed before Run returns;
-// so it is on SIGINT and SIGTERM. Finished runs and cells are then kept for
-// Options.Resume.
+// Run runs an experiment, as root with the engine netns, and returns its judged result. An
+// error means that it could not measure; Verdict says whether the claims hold. When ctx
+// ends, or on SIGINT and SIGTERM, Run removes the topology before it returns, and keeps
+// finished runs and cells for Options.Resume.
 func Run(ctx context.Context, name string, opt Options) (*result.Result, error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -76,7 +73,8 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	for n := range max(1, opt.Runs) {
 		res, err := r.run(ctx, n)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("experiment %s was interrupted; what it had built is removed%s: %w", name, r.kept(), ctx.Err())
+			return nil, fmt.Errorf("experiment %s was interrupted; what it had built is removed%s: %w",
+				name, r.kept(), ctx.Err())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("experiment %s: %w%s", name, err, r.kept())
@@ -108,7 +106,7 @@ func Verdict(r *result.Result) bool {
 	return r.Pass
 }
 
-// write writes the files that were asked for and says where they lie.
+// write writes the requested files and prints their paths.
 func write(res *result.Result, opt Options) error {
 	var errs []error
 	if opt.JSON != "" {

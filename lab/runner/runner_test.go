@@ -10,8 +10,7 @@ import (
 	"roam/lab/result"
 )
 
-// Every experiment's files must be sound, or it would fail only when somebody
-// runs it.
+// Every experiment's files must be valid; otherwise it would fail only when it is run.
 func TestExperimentsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range append(experiments(), unlisted()...) {
@@ -87,7 +86,7 @@ func TestPrintAndVerdict(t *testing.T) {
 	}
 }
 
-// What docs/lab.md shows of the example is what the example does.
+// The code of the example in docs/lab.md is that of the example.
 func TestDocumentedExampleIsTheExample(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/lab.md")
 	if err != nil {

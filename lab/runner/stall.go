@@ -24,11 +24,11 @@ const stallLimitMs = 20
 type watcher struct {
 	cmd  *exec.Cmd
 	in   io.Closer
-	read chan struct{} // closed when its output has ended
+	read chan struct{} // closed at the end of its output
 
 	mu     sync.Mutex
 	stalls []result.Stall
-	last   []byte // the line that tells of all
+	last   []byte // the line with the totals
 }
 
 // watchStalls starts the stall monitor.
@@ -52,7 +52,7 @@ func watchStalls(ctx context.Context) (*watcher, error) {
 	return w, nil
 }
 
-// listen takes the lines of the stall monitor until it ends.
+// listen reads the lines of the stall monitor until it ends.
 func (w *watcher) listen(out io.Reader) {
 	defer close(w.read)
 	s := bufio.NewScanner(out)
@@ -85,7 +85,7 @@ func span(s result.Stall) exp.Span {
 	return exp.Span{From: s.At.Add(-time.Duration(s.Ms * float64(time.Millisecond))), To: s.At}
 }
 
-// stop ends the stall monitor and returns what it saw.
+// stop ends the stall monitor and returns its report.
 func (w *watcher) stop() (s result.StallMonitor, err error) {
 	_ = w.in.Close()
 	<-w.read

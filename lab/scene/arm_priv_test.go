@@ -15,7 +15,7 @@ import (
 	"roam/lab/live"
 )
 
-// noted is an arm that nobody but this test knows: it notes what it is asked.
+// noted is an arm that only this test knows: it records its calls.
 type noted struct {
 	arm.Arm // plain IPv6 in all else
 	mu      sync.Mutex
@@ -67,8 +67,8 @@ func (a *noted) Use(_ context.Context, _ *arm.End, link string, on bool) error {
 	return a.note("use %s %v", link, on)
 }
 
-// TestAnotherArm carries a schedule out on an arm that this package has never
-// seen: it is asked in order, and links have carrier when it is told so.
+// TestAnotherArm runs a schedule on an arm that this package does not know: its methods are
+// called in order, and links have carrier when Use reports them.
 func TestAnotherArm(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "radvd", "nft"} {
@@ -79,7 +79,13 @@ func TestAnotherArm(t *testing.T) {
 	a := &noted{Arm: arm.Plain}
 	link := Symmetric(linkem.Params{})
 	env := &exp.Env{View: &live.View{}, Dir: t.TempDir()}
-	s, err := Build(ctx, env, Config{Name: "noted", Arm: a, Seed: 1, Mobile: []Access{link, link}, Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond}})
+	s, err := Build(ctx, env, Config{
+		Name:   "noted",
+		Arm:    a,
+		Seed:   1,
+		Mobile: []Access{link, link},
+		Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +96,10 @@ func TestAnotherArm(t *testing.T) {
 	})
 	var plan Schedule
 	for i, step := range []Step{
-		{Op: Attach, Link: "net2"}, {Op: Mark}, {Op: Mode, Link: "hard"}, {Op: Disable, Link: "net1"}, {Op: Enable, Link: "net1"},
-		{Op: Detach, Link: "net1"}, {Op: Swap, Link: "net1", From: "net2"}, {Op: Swap, Link: "net2", From: "net1", Settled: true}, {Op: Cut, Link: "net2"},
+		{Op: Attach, Link: "net2"}, {Op: Mark}, {Op: Mode, Link: "hard"}, {Op: Disable, Link: "net1"},
+		{Op: Enable, Link: "net1"},
+		{Op: Detach, Link: "net1"}, {Op: Swap, Link: "net1", From: "net2"},
+		{Op: Swap, Link: "net2", From: "net1", Settled: true}, {Op: Cut, Link: "net2"},
 	} {
 		step.At = time.Duration(i) * 10 * time.Millisecond
 		plan.Steps = append(plan.Steps, step)

@@ -16,9 +16,8 @@ type Captures struct {
 	list []*topo.Capture
 }
 
-// Capture starts capturing the first snaplen bytes (0: all) of every packet on
-// the interfaces of the end hosts, into dir/HOST-INTERFACE.pcap. A filter in
-// tcpdump's language narrows it.
+// Capture captures the first snaplen bytes (0: all) of every packet on the interfaces of
+// the end hosts, into dir/HOST-INTERFACE.pcap. A filter in tcpdump's language narrows it.
 func (s *Scene) Capture(ctx context.Context, dir string, snaplen int, filter ...string) (*Captures, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of captures: %w", err)
@@ -42,8 +41,8 @@ func (c *Captures) File(host, ifname string) string {
 	return filepath.Join(c.dir, host+"-"+ifname+".pcap")
 }
 
-// Stop ends the captures and returns how many packets the kernel could not hand
-// over; with any at all the files prove no absence.
+// Stop ends the captures and returns the number of packets that the kernel dropped. Unless
+// it is 0, the files cannot prove that a packet was absent.
 func (c *Captures) Stop() (dropped int, err error) {
 	for _, one := range c.list {
 		n, e := one.Stop()

@@ -24,7 +24,13 @@ func TestMPTCPMoves(t *testing.T) {
 	defer cancel()
 	link := Symmetric(linkem.Params{Rate: 50e6})
 	env := &exp.Env{View: &live.View{}, Dir: t.TempDir()}
-	s, err := Build(ctx, env, Config{Name: "mptcp", Arm: arm.MPTCP, Seed: 1, Mobile: []Access{link, link}, Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond}})
+	s, err := Build(ctx, env, Config{
+		Name:   "mptcp",
+		Arm:    arm.MPTCP,
+		Seed:   1,
+		Mobile: []Access{link, link},
+		Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

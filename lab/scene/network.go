@@ -57,7 +57,14 @@ func (s *Scene) addEnd(ctx context.Context, name string, c Correspondent) error 
 	if err != nil {
 		return fmt.Errorf("make host: %w", err)
 	}
-	e := &End{Host: h, NID: NID(name), Links: map[string]*linkem.Link{}, Routers: map[string]*topo.Host{}, Prefix: map[string]netip.Prefix{}, Plain: c.NoRoam}
+	e := &End{
+		Host:    h,
+		NID:     NID(name),
+		Links:   map[string]*linkem.Link{},
+		Routers: map[string]*topo.Host{},
+		Prefix:  map[string]netip.Prefix{},
+		Plain:   c.NoRoam,
+	}
 	s.Ends = append(s.Ends, e)
 	for i, a := range c.Access {
 		if err := s.addAccess(ctx, e, i, a); err != nil {
@@ -112,9 +119,9 @@ func (s *Scene) addAccess(ctx context.Context, e *End, i int, a Access) error {
 	return err
 }
 
-// ingressFilter makes a router drop what does not come from its own network, as
-// every access network should (BCP 38): a host cannot cheat by sending from one
-// network with another's address.
+// ingressFilter makes a router drop packets with source addresses outside its own network,
+// as every access network should (BCP 38): a host cannot send from one network with
+// another's address.
 func ingressFilter(ctx context.Context, r *topo.Host, p netip.Prefix) error {
 	for _, rule := range [][]string{
 		{"add", "table", "ip6", "bcp38"},
@@ -128,8 +135,8 @@ func ingressFilter(ctx context.Context, r *topo.Host, p netip.Prefix) error {
 	return nil
 }
 
-// addWire joins the correspondent that was added last to the core, and returns
-// what that advertises to it too.
+// addWire connects the last correspondent to the core, and returns the core's
+// advertisements with the one for it added.
 func (s *Scene) addWire(adverts []topo.Advert, i int) ([]topo.Advert, error) {
 	e, ifname, p := s.Ends[len(s.Ends)-1], fmt.Sprintf("cn%d", i+1), prefix("2001:db8:c%d::/64", i+1)
 	if err := errors.Join(s.Lab.Veth(e.Host, "eth0", s.Core, ifname), s.Core.AddAddr(ifname, first(p))); err != nil {
@@ -139,9 +146,16 @@ func (s *Scene) addWire(adverts []topo.Advert, i int) ([]topo.Advert, error) {
 	return append(adverts, advert(s.cfg.Advert, ifname, p)), nil
 }
 
-// advert is what a router advertises on an interface.
+// advert returns the advertisement of a router on an interface.
 func advert(ra RA, ifname string, p netip.Prefix) topo.Advert {
-	return topo.Advert{Interface: ifname, Prefix: p, MinInterval: ra.Min, MaxInterval: ra.Max, Preferred: ra.Preferred, Valid: ra.Valid}
+	return topo.Advert{
+		Interface:   ifname,
+		Prefix:      p,
+		MinInterval: ra.Min,
+		MaxInterval: ra.Max,
+		Preferred:   ra.Preferred,
+		Valid:       ra.Valid,
+	}
 }
 
 // ready waits for the addresses on the first network of every end host.

@@ -31,7 +31,7 @@ type raWatch struct {
 	list []Advert
 }
 
-// watchRA opens a raw socket in the host that hears nothing else.
+// watchRA opens a raw socket in the host that receives Router Advertisements only.
 func watchRA(h *topo.Host, access []string) (*raWatch, error) {
 	names := map[uint32]string{}
 	fd := -1
@@ -43,7 +43,8 @@ func watchRA(h *topo.Host, access []string) (*raWatch, error) {
 			}
 			names[uint32(i.Index)] = l
 		}
-		if fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6); err != nil {
+		if fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC,
+			unix.IPPROTO_ICMPV6); err != nil {
 			return err
 		}
 		filter := unix.ICMPv6Filter{}
@@ -112,7 +113,7 @@ func (w *raWatch) note(oob []byte, names map[uint32]string) {
 	w.mu.Unlock()
 }
 
-// seen returns the advertisements so far.
+// seen returns the advertisements received so far.
 func (w *raWatch) seen() []Advert {
 	w.mu.Lock()
 	defer w.mu.Unlock()

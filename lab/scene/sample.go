@@ -13,8 +13,8 @@ import (
 // sampleEvery is the pause between two samples of the links' counters.
 const sampleEvery = 100 * time.Millisecond
 
-// Sample is a reading of what each link of the mobile host has delivered since
-// it was made, in bytes of Ethernet frames.
+// Sample is a reading of the bytes, in Ethernet frames, that each link of the mobile host
+// has delivered since it was made.
 type Sample struct {
 	At      time.Time
 	Out, In map[string]uint64 // from the host, to it
@@ -26,7 +26,7 @@ type sampler struct {
 	board   func() []live.Session
 	mu      sync.Mutex
 	samples []Sample
-	states  map[string]node.Locator // by link, asked for when something happened
+	states  map[string]node.Locator // by link, refreshed after each event
 	stale   chan struct{}
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -43,7 +43,7 @@ func startSampler(ctx context.Context, sc *Scene, board func() []live.Session) *
 	return s
 }
 
-// refresh asks for the locators again, soon.
+// refresh makes the sampler read the locators again, soon.
 func (s *sampler) refresh() {
 	select {
 	case s.stale <- struct{}{}:
@@ -64,7 +64,7 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// ask keeps the locators' states as the daemon tells them.
+// ask stores the locators' states that the daemon reports.
 func (s *sampler) ask(ctx context.Context) {
 	for {
 		select {
@@ -74,7 +74,7 @@ func (s *sampler) ask(ctx context.Context) {
 		}
 		list, err := s.s.Mobile().Node.Locators(ctx)
 		if err != nil {
-			continue // the board shows what was known before
+			continue // the board keeps the last known state
 		}
 		states := map[string]node.Locator{}
 		for _, l := range list {
@@ -103,7 +103,7 @@ func (s *sampler) take() {
 	}
 }
 
-// links returns the links as the live view shows them.
+// links returns the links in the form of the live view.
 func (s *sampler) links(old, now Sample) (out []live.Link) {
 	dt := now.At.Sub(old.At).Seconds() * 1e6 / 8
 	for _, name := range s.s.Mobile().Access {

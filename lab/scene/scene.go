@@ -1,10 +1,9 @@
-// Package scene is the network that all experiments on mobility share, and the
-// schedule of what happens to it.
+// Package scene is the network that all experiments on mobility share, and the schedule of
+// its changes.
 //
-// Implements a mobile host on several access networks, correspondents that stay
-// or move too, a core router between them, and one of the arms of package arm on
-// the hosts. Omits traffic and judging.
-// Driven by the packages below lab/exp:
+// It implements a mobile host on several access networks, correspondents that stay or move
+// too, a core router between them, and one of the arms of lab/arm on the hosts. It omits
+// traffic and judging. It is driven by the packages below lab/exp:
 //
 //	s, err := scene.Build(ctx, env, scene.Config{Name: "roam", Arm: arm.Roam, Mobile: nets, Advert: ra})
 //	defer s.Close()
@@ -14,9 +13,8 @@
 //		{At: 9 * time.Second, Op: scene.Detach, Link: "net1"},
 //	}}, nil)
 //
-// The mobile host is "mn" with interfaces net1, net2 and so on, the
-// correspondents are "cn1" and on, with eth0 where they stay. Applications are
-// given those names in every arm.
+// The mobile host is "mn" with interfaces net1, net2 and so on; the correspondents are
+// "cn1" and so on, with eth0 if they stay. Applications can use those names in every arm.
 package scene
 
 import (
@@ -36,17 +34,17 @@ import (
 	"roam/lab/topo"
 )
 
-// Tools names the programs that a scene starts, as the packages of Debian that
-// hold them. Those of its arm come in addition.
+// Tools are the programs that a scene starts, with their Debian packages. The tools of its
+// arm come in addition.
 var Tools = map[string]string{"radvd": "radvd", "ip": "iproute2", "nft": "nftables"}
 
-// RA is how a router advertises: what topo.Advert says of these.
+// RA holds the parameters of a router's advertisements, as in topo.Advert.
 type RA struct{ Min, Max, Preferred, Valid time.Duration }
 
 // Access is one access network of a host, with its emulated link.
 type Access struct {
 	Out, In linkem.Params // from the host and to it; Seed is set by Build
-	Advert  *RA           // nil takes that of the Config
+	Advert  *RA           // nil: that of the Config
 	Up      bool          // has carrier from the start; the first always has
 }
 
@@ -65,13 +63,12 @@ type Config struct {
 	Arm            arm.Arm
 	Seed           uint64
 	Mobile         []Access        // one at least
-	Correspondents []Correspondent // none stands for one that stays
+	Correspondents []Correspondent // empty: one that stays
 	Advert         RA
 	Mode           string            // of Roam on the mobile host: soft (the default), hard or duality
 	PeerMode       string            // of Roam on the correspondents
 	More           map[string]string // lines appended to roam.conf, by host
-	// Ready, if not nil, is called when the network is there and nothing of the
-	// arm has been started.
+	// Ready, if not nil, is called when the network is ready and the arm has not started.
 	Ready func(context.Context, *Scene) error
 }
 
@@ -89,15 +86,14 @@ type Scene struct {
 	isup   map[string]bool // "mn/net1"
 }
 
-// End is an end host, as the arms know it.
+// End is an end host in the form that arms use.
 type End = arm.End
 
 // setupWithin bounds the wait for addresses and daemons.
 const setupWithin = 30 * time.Second
 
-// Build makes the network, starts what the arm needs, and waits until the mobile
-// host and the correspondents are ready for traffic. It removes what it made
-// when it fails.
+// Build makes the network, starts the arm, and waits until the mobile host and the
+// correspondents are ready for traffic. If it fails, it removes everything it made.
 func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) {
 	if len(cfg.Correspondents) == 0 {
 		cfg.Correspondents = make([]Correspondent, 1)
@@ -128,7 +124,7 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 	if cfg.Arm == nil {
 		return nil, errors.New("build scene: no arm is named")
 	}
-	// What the arm starts outlives the set-up.
+	// The arm's processes outlive the set-up, so they get a context of their own.
 	s.system, err = cfg.Arm.Setup(ctx, &arm.Net{
 		Name: cfg.Name, Ends: s.Ends, Dir: env.Dir, Programs: node.Binaries{Roam: env.Roam, Roamd: env.Roamd},
 		Up: s.isUp, Log: env.View.Logf, Mode: cfg.Mode, PeerMode: cfg.PeerMode, More: cfg.More,
@@ -136,7 +132,7 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 	return s, err
 }
 
-// Arm returns what runs on the hosts.
+// Arm returns the arm that runs on the hosts.
 func (s *Scene) Arm() arm.Arm { return s.cfg.Arm }
 
 // Mobile returns the mobile host.
@@ -153,7 +149,7 @@ func (s *Scene) Close() error {
 	return s.Lab.Close()
 }
 
-// end finds a host by name; "" is the mobile one.
+// end finds a host by name; "" is the mobile host.
 func (s *Scene) end(name string) *End {
 	for _, e := range s.Ends {
 		if name == "" || e.Host.Name() == name {
@@ -172,7 +168,7 @@ func (s *Scene) isUp(e *End, link string) bool {
 	return s.isup[e.Host.Name()+"/"+link]
 }
 
-// Carrier gives a link of an end host carrier, or takes it, at once.
+// Carrier gives a link of an end host carrier, or removes it, at once.
 func (s *Scene) Carrier(e *End, link string, on bool) error {
 	k := e.Links[link]
 	if k == nil {
@@ -187,9 +183,8 @@ func (s *Scene) Carrier(e *End, link string, on bool) error {
 	return k.Down()
 }
 
-// Drops counts the frames that the emulator dropped, by reason: queue, loss,
-// refused, cut. Only those that met a cut link, and the losses that were
-// configured, were asked for.
+// Drops counts the frames that the emulator dropped, by reason: queue, loss, refused, cut.
+// Only cut and loss are deliberate.
 func (s *Scene) Drops() map[string]uint64 {
 	d := map[string]uint64{"queue": 0, "loss": 0, "refused": 0, "cut": 0}
 	for _, e := range s.Ends {
@@ -206,8 +201,8 @@ func (s *Scene) Drops() map[string]uint64 {
 	return d
 }
 
-// Counters returns what the data planes and daemons counted, by host; empty
-// without Roam.
+// Counters returns the counters of the data planes and daemons, by host; empty without
+// Roam.
 func (s *Scene) Counters(ctx context.Context) (map[string][]node.Counter, error) {
 	out := map[string][]node.Counter{}
 	for _, e := range s.Ends {
@@ -223,8 +218,7 @@ func (s *Scene) Counters(ctx context.Context) (map[string][]node.Counter, error)
 	return out, nil
 }
 
-// NID returns the Node Identifier of an end host: fixed, so that runs can be
-// compared.
+// NID returns the Node Identifier of an end host. It is fixed, so that runs are comparable.
 func NID(host string) roam.NID {
 	if host == "mn" {
 		return 0x1000_0000_0000_00a1

@@ -53,7 +53,11 @@ func TestShares(t *testing.T) {
 	tr := Trace{Start: time.Unix(1000, 0)}
 	for i := range 21 {
 		n := uint64(i) * 1000
-		tr.Samples = append(tr.Samples, Sample{At: tr.At(time.Duration(i) * time.Second), Out: map[string]uint64{"net1": n, "net2": 2 * n, "net3": n}, In: map[string]uint64{"net1": n, "net3": 0}})
+		tr.Samples = append(tr.Samples, Sample{
+			At:  tr.At(time.Duration(i) * time.Second),
+			Out: map[string]uint64{"net1": n, "net2": 2 * n, "net3": n},
+			In:  map[string]uint64{"net1": n, "net3": 0},
+		})
 	}
 	out, in := tr.Shares(tr.At(2*time.Second), tr.At(12*time.Second))
 	if out["net1"] != 25 || out["net2"] != 50 {

@@ -9,7 +9,7 @@ import (
 	"roam/lab/linkem"
 )
 
-// Op is what a step does.
+// Op is the operation of a step.
 type Op int
 
 // The kinds of steps.
@@ -17,7 +17,7 @@ const (
 	Mark    Op = iota // nothing: it names a part of the schedule
 	Attach            // the link gets carrier
 	Detach            // the link loses carrier, where the arm tells, only when the handoff from it is over
-	Cut               // the link loses carrier at once, whatever goes on
+	Cut               // the link loses carrier at once, even during a handoff
 	Swap              // the link gets carrier, and From loses it at the same moment
 	Mode              // the mode of Roam becomes Link
 	Disable           // graceful withdrawal: the link is not used any more, but stays
@@ -26,8 +26,8 @@ const (
 	Call              // Do is called
 )
 
-// Step is one entry of a schedule. An arm that does not move does none of them;
-// what is a command to Roam is the like for others that have one.
+// Step is one entry of a schedule. Arms that do not move skip all steps. Steps that command
+// Roam command other arms in their own way, if they accept commands.
 type Step struct {
 	At      time.Duration // since the start of the schedule
 	Op      Op
@@ -35,12 +35,12 @@ type Step struct {
 	Link    string // the interface, or the mode for Mode
 	From    string // the link in use before, for handoffs
 	Name    string // what people read; "" for the lesser half of a step
-	Settled bool   // of Swap: From goes when the arm can use Link
+	Settled bool   // of Swap: From loses carrier when the arm can use Link
 	Out, In linkem.Params
 	Do      func(context.Context) error
 }
 
-// Schedule is what happens and when.
+// Schedule is the sequence of changes to the network.
 type Schedule struct {
 	Steps  []Step
 	Length time.Duration
@@ -51,9 +51,9 @@ func (s *Schedule) Add(at time.Duration, op Op, link, from, name string) {
 	s.Steps = append(s.Steps, Step{At: at, Op: op, Link: link, From: from, Name: name})
 }
 
-// Soft appends n soft handoffs around a ring of links, the first of which is in
-// use: each time the next one comes up, and the one before goes an overlap
-// later. It returns the link that is in use at the end.
+// Soft appends n soft handoffs around a ring of links, of which the first is in use. Each
+// time the next link gets carrier, and the previous one loses it an overlap later. It
+// returns the link in use at the end.
 func (s *Schedule) Soft(at time.Duration, n int, period, overlap time.Duration, ring ...string) string {
 	old := ring[0]
 	for i := range n {
@@ -65,10 +65,10 @@ func (s *Schedule) Soft(at time.Duration, n int, period, overlap time.Duration, 
 	return old
 }
 
-// Duality appends the movement over 1, 2, 3, 2 and 1 of three links and back, in
-// steps of a unit; those with three links, and the last, take two. The first is
-// in use; a link is attached the first time, and from then on only withdrawn and
-// enabled. It sets the length, which is 12 units.
+// Duality appends the movement over 1, 2, 3, 2 and 1 of three links and back, in steps of a
+// unit; those with three links, and the last, take two units. The first link is in use.
+// Each link is attached once, and later only withdrawn and enabled. Duality sets the
+// length, 12 units.
 func (s *Schedule) Duality(unit time.Duration, links ...string) {
 	for _, st := range []struct {
 		at   time.Duration

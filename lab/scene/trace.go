@@ -13,20 +13,19 @@ import (
 	"roam/lab/stats"
 )
 
-// Trace is what was seen of the network while a schedule was carried out.
+// Trace is the record of the network during a schedule.
 type Trace struct {
 	Arm        arm.Arm
 	Start, End time.Time
 	Steps      []Done
 	Samples    []Sample
-	Adverts    []Advert // heard by the mobile host
+	Adverts    []Advert // received by the mobile host
 	Drops      map[string]uint64
 	Events     map[string][]node.Event // of the daemons, by host
 }
 
-// Run carries out a schedule, watches the network meanwhile, and shows both in
-// the live view, with the sessions that board tells of (nil for none). It is
-// called once, when traffic flows.
+// Run executes a schedule, records the network meanwhile, and shows both in the live view,
+// with the sessions of board, if not nil. Call it once, when traffic flows.
 func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Session) (*Trace, error) {
 	t := &Trace{Arm: s.cfg.Arm, Start: time.Now(), Events: map[string][]node.Event{}}
 	s.env.View.Clock(t.Start, plan.Length)
@@ -76,8 +75,8 @@ func (t *Trace) SampleAt(at time.Time) Sample {
 	return t.Samples[i]
 }
 
-// Shares returns the shares of links in what they carried between two moments,
-// in per cent, from the mobile host and to it.
+// Shares returns the shares of the links in the bytes carried between two times, in per
+// cent, from the mobile host and to it.
 func (t *Trace) Shares(from, to time.Time) (out, in map[string]float64) {
 	a, b := t.SampleAt(from), t.SampleAt(to)
 	return shares(a.Out, b.Out), shares(a.In, b.In)
@@ -94,9 +93,8 @@ func shares(a, b map[string]uint64) map[string]float64 {
 	return out
 }
 
-// AddRates adds to a result what each link of the mobile host carried over time:
-// series "out net1" and "in net1" of each link, after the name of the arm if
-// there is one.
+// AddRates adds the rate over time of each link of the mobile host to a result: series "out
+// net1" and "in net1" of each link, after the name of the arm if given.
 func (t *Trace) AddRates(r *result.Result, arm string) {
 	add := func(what string, pick func(Sample) map[string]uint64) {
 		for _, l := range sorted(pick(t.Samples[0])) {
@@ -105,7 +103,7 @@ func (t *Trace) AddRates(r *result.Result, arm string) {
 				a, b := t.Samples[i-1], t.Samples[i]
 				dt := b.At.Sub(a.At).Seconds()
 				if dt < 0.02 {
-					continue // two readings back to back would divide by almost nothing
+					continue // two readings in quick succession would divide by almost zero
 				}
 				x = append(x, stats.Round(t.Rel(b.At), 3))
 				y = append(y, stats.Round(float64(pick(b)[l]-pick(a)[l])*8e-6/dt, 3))
@@ -117,7 +115,7 @@ func (t *Trace) AddRates(r *result.Result, arm string) {
 	add("in", func(s Sample) map[string]uint64 { return s.In })
 }
 
-// show tells the viewer what the mobile host's daemon reports.
+// show shows an event of the mobile host's daemon in the live view.
 func (s *Scene) show(e node.Event) {
 	switch e.Kind {
 	case "handoff-done":

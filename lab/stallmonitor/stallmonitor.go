@@ -29,10 +29,9 @@ import (
 // period is the time between two awakenings.
 const period = time.Millisecond
 
-// Main watches until standard input ends, and then prints a result.StallMonitor as
-// JSON on one line; before that, a result.Stall on a line for each stall when it
-// happens. The single argument is the limit in milliseconds above which a stall
-// is listed.
+// Main records stalls until standard input ends. It prints a result.Stall as a line of JSON
+// for each stall above the limit, when it happens, and finally a result.StallMonitor. The
+// single argument is the limit in milliseconds.
 func Main(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one argument, the limit in milliseconds")
@@ -41,7 +40,7 @@ func Main(args []string) error {
 	if err != nil || limit <= 0 {
 		return fmt.Errorf("limit %q is not a positive number", args[0])
 	}
-	debug.SetGCPercent(-1) // it allocates next to nothing
+	debug.SetGCPercent(-1) // it allocates almost nothing
 	enc := json.NewEncoder(os.Stdout)
 	s := watch(os.Stdin, limit, func(stall result.Stall) { _ = enc.Encode(stall) }) // the last line tells of all
 	if err := enc.Encode(s); err != nil {
@@ -50,7 +49,7 @@ func Main(args []string) error {
 	return nil
 }
 
-// watch runs the threads until in ends, and tells of each stall at once.
+// watch runs the threads until in ends, and reports each stall at once.
 func watch(in io.Reader, limit float64, tell func(result.Stall)) result.StallMonitor {
 	cores := allowedCores()
 	runtime.GOMAXPROCS(len(cores) + 2)
@@ -79,8 +78,8 @@ func watch(in io.Reader, limit float64, tell func(result.Stall)) result.StallMon
 	return out
 }
 
-// stand is one thread on one core. A thread that cannot be bound to its core
-// still watches.
+// stand is one thread on one core. If it cannot be bound to its core, it records
+// nevertheless.
 func stand(core int, quit <-chan struct{}, late func(time.Time, float64)) {
 	runtime.LockOSThread() // never unlocked: the thread stays bound to its core
 	var set unix.CPUSet

@@ -38,7 +38,7 @@ func Mean(v []float64) float64 {
 // so.
 func Millis(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
-// Round rounds to so many digits behind the point, which keeps the JSON small.
+// Round rounds to digits decimals, which keeps the JSON small.
 func Round(v float64, digits int) float64 {
 	p := math.Pow(10, float64(digits))
 	return math.Round(v*p) / p

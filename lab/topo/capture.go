@@ -23,16 +23,16 @@ type Capture struct {
 	log  watcher
 }
 
-// captureBuffer is tcpdump's buffer in the kernel, in KiB: a quarter of a
-// second at 1 Gb/s, for when tcpdump gets no turn.
+// captureBuffer is tcpdump's buffer in the kernel, in KiB: a quarter of a second at 1 Gb/s,
+// in case tcpdump is not scheduled.
 const captureBuffer = 32768
 
-// Capture starts a capture of the first snaplen bytes of every packet on an
-// interface (0: all of them) that match filter (empty: all). It returns when
-// the capture has begun. It ends with ctx, with Stop, or with the lab.
+// Capture starts a capture of the first snaplen bytes of every packet on an interface (0:
+// all bytes) that matches filter (empty: every packet). It returns when the capture is
+// running, which ends with ctx, Stop, or the lab.
 func (h *Host) Capture(ctx context.Context, ifname, file string, snaplen int, filter ...string) (*Capture, error) {
-	// Immediate mode gives every packet to tcpdump as it comes, and -U to
-	// the file: an experiment may read it while it grows.
+	// Immediate mode hands each packet to tcpdump on arrival, and -U to the file, so that
+	// an experiment can read the file while it grows.
 	argv := append([]string{sbin("tcpdump"), "-i", ifname, "-n", "-U", "--immediate-mode", "-Z", "root",
 		"-B", strconv.Itoa(captureBuffer), "-s", strconv.Itoa(snaplen), "-w", file}, filter...)
 	c := &Capture{file: file, cmd: h.Command(ctx, argv...)}
@@ -50,15 +50,14 @@ func (h *Host) Capture(ctx context.Context, ifname, file string, snaplen int, fi
 	return c, nil
 }
 
-// droppedRE finds tcpdump's account of what it was too slow for, caughtRE that
-// of what it had.
+// droppedRE matches tcpdump's count of dropped packets, caughtRE that of captured ones.
 var (
 	droppedRE = regexp.MustCompile(`(\d+) packets? dropped by kernel`)
 	caughtRE  = regexp.MustCompile(`(\d+) packets? captured`)
 )
 
-// Stop ends the capture, completes the file, and returns how many packets the
-// kernel could not hand over; with any at all the file proves no absence.
+// Stop ends the capture, completes the file, and returns the number of packets that the
+// kernel dropped. Unless it is 0, the file cannot prove that a packet was absent.
 func (c *Capture) Stop() (dropped int, err error) {
 	_ = c.cmd.Process.Signal(syscall.SIGINT) // it may have ended with ctx
 	err = c.cmd.Wait()
@@ -75,8 +74,8 @@ func (c *Capture) Stop() (dropped int, err error) {
 	return strconv.Atoi(m[1])
 }
 
-// holds reports whether a file has as many whole packets as tcpdump had to
-// write: it goes on without a word when the disk is full.
+// holds reports whether a file has as many whole packets as tcpdump counted: tcpdump
+// ignores a full disk.
 func holds(path string, want int) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -108,7 +107,7 @@ func fullOr(path string) error {
 	return io.ErrUnexpectedEOF
 }
 
-// orUnknown stands in where a process ended well but not as it should.
+// orUnknown replaces the nil error of a process that exited with status 0 but too early.
 func orUnknown(err error) error {
 	if err == nil {
 		return io.ErrUnexpectedEOF
@@ -116,13 +115,13 @@ func orUnknown(err error) error {
 	return err
 }
 
-// running reports whether a child has not ended yet. It is not reaped.
+// running reports whether a child has not ended yet. It does not reap it.
 func running(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")
 }
 
-// watcher collects what a process writes, and can be looked at meanwhile.
+// watcher collects the output of a process, and can be read while the process runs.
 type watcher struct {
 	mu sync.Mutex
 	b  strings.Builder

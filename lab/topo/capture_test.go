@@ -19,7 +19,8 @@ func TestCaptureIsWhole(t *testing.T) {
 	for _, tt := range []struct {
 		size, want int
 		ok         bool
-	}{{len(file), 3, true}, {len(file), 4, false}, {len(file) - 1, 3, false}, {len(file) - 70, 2, true}, {24, 0, true}, {0, 1, false}} {
+	}{{len(file), 3, true}, {len(file), 4, false}, {len(file) - 1, 3, false}, {len(file) - 70, 2, true},
+		{24, 0, true}, {0, 1, false}} {
 		if err := os.WriteFile(path, file[:tt.size], 0o644); err != nil {
 			t.Fatal(err)
 		}

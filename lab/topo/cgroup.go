@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupRoot finds where cgroup2 is mounted. On a hybrid system that is not
-// /sys/fs/cgroup, so the mount table is asked.
+// cgroupRoot finds the mount point of cgroup2. On a hybrid system it is not /sys/fs/cgroup,
+// so cgroupRoot reads the mount table.
 func cgroupRoot() (string, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -42,8 +42,8 @@ func findCgroup2(mountinfo string) (string, bool) {
 	return "", false
 }
 
-// killCgroup kills every process in the cgroup and below, and waits until
-// none is left. A cgroup that is gone is no error.
+// killCgroup kills every process in the cgroup and below, and waits until none is left. A
+// missing cgroup is no error.
 func killCgroup(dir string, within time.Duration) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -72,7 +72,7 @@ func cgroupProcs(dir string) (pids []int) {
 		}
 		b, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for _, f := range strings.Fields(string(b)) {
-			// 0 is a process of an outer pid namespace: not ours to kill.
+			// 0 is a process of an outer pid namespace, which this one cannot kill.
 			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}

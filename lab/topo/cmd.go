@@ -19,24 +19,23 @@ import (
 // case that a child of it holds the pipe open.
 const drainWithin = 2 * time.Second
 
-// Cmd is an exec.Cmd whose process starts on a host. Fields and methods are
-// those of exec.Cmd; the methods that start the process are its own.
+// Cmd is an exec.Cmd whose process starts on a host. Fields and methods are those of
+// exec.Cmd; Cmd replaces the methods that start the process.
 type Cmd struct {
 	*exec.Cmd
 	host *Host
 	app  bool
 }
 
-// Command prepares a command in the host's network namespace and cgroup, but
-// in the caller's mount namespace: what it mounts and the files it sees are
-// everybody's. Daemons run so. It is killed when ctx ends, when the lab
-// closes, or when this process dies.
+// Command prepares a command in the host's network namespace and cgroup, but in the
+// caller's mount namespace, whose files and mounts it shares. Daemons run so. The command
+// is killed when ctx ends, when the lab closes, or when this process dies.
 func (h *Host) Command(ctx context.Context, argv ...string) *Cmd {
 	return h.command(ctx, false, argv)
 }
 
-// AppCommand is Command for applications: it has a mount namespace of its own
-// where /etc/resolv.conf and /etc/hosts are the host's files.
+// AppCommand is Command for applications. They run in a mount namespace in which
+// /etc/resolv.conf and /etc/hosts are the host's files.
 func (h *Host) AppCommand(ctx context.Context, argv ...string) *Cmd {
 	return h.command(ctx, true, argv)
 }
@@ -62,8 +61,8 @@ func (c *Cmd) Start() error {
 		return err
 	}
 	return w.do(func() error {
-		// The emulator makes all threads of this process real-time ones;
-		// what runs on a host is not to inherit that.
+		// The emulator makes all threads of this process real-time threads; processes on a
+		// host must not inherit that.
 		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0)
 		if err != nil {
 			return fmt.Errorf("become an ordinary thread: %w", err)
@@ -115,9 +114,9 @@ func tail(b []byte, n int) []byte {
 	return b[max(0, len(b)-n):]
 }
 
-// worker is an OS thread in a namespace that starts processes. A child is
-// killed when the thread that started it ends (PR_SET_PDEATHSIG is per
-// thread), so these threads live as long as the host does.
+// worker is an OS thread in a namespace that starts processes. A child is killed when the
+// thread that started it ends (PR_SET_PDEATHSIG is per thread), so these threads live as
+// long as the host.
 type worker struct {
 	jobs chan func()
 	quit chan struct{} // closed to end the thread
@@ -167,13 +166,13 @@ func (w *worker) do(f func() error) error {
 	}
 }
 
-// stop ends the thread, after the job at hand.
+// stop ends the thread after its current job.
 func (w *worker) stop() {
 	close(w.quit)
 	<-w.gone
 }
 
-// errClosed is what starting a process returns once the lab is being closed.
+// errClosed is the error of a start after the lab was closed.
 var errClosed = errors.New("lab is closed")
 
 // worker returns the thread that starts the host's processes, and makes it
@@ -198,7 +197,7 @@ func (h *Host) worker(app bool) (*worker, error) {
 	return *slot, nil
 }
 
-// stopWorkers lets no further process start.
+// stopWorkers prevents the start of further processes.
 func (h *Host) stopWorkers() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,8 +218,8 @@ func (h *Host) enterNet() error {
 	return nil
 }
 
-// enterApp does the same and gives the thread a mount namespace of its own.
-// Mounts of the outside still come in; none goes out.
+// enterApp is the same with a mount namespace of the thread's own. Mounts propagate into
+// it, none propagates out.
 func (h *Host) enterApp() error {
 	if err := h.enterNet(); err != nil {
 		return err
@@ -234,9 +233,8 @@ func (h *Host) enterApp() error {
 	return nil
 }
 
-// bindFiles shows the host's files in /etc, on the thread of applications. A
-// bind mount shows the file that there was, so one that has been replaced
-// since is bound again.
+// bindFiles mounts the host's files over those in /etc, on the thread of applications. A
+// bind mount refers to one file, so bindFiles repeats it after a file was replaced.
 func (h *Host) bindFiles() error {
 	for src, dst := range map[string]string{
 		h.ResolvConf(): "/etc/resolv.conf",
@@ -246,15 +244,15 @@ func (h *Host) bindFiles() error {
 		if err := unix.Stat(src, &want); err != nil {
 			return fmt.Errorf("look at %s: %w", filepath.Base(src), err)
 		}
-		// Through symbolic links, as the mount below goes through them.
+		// Follow symbolic links, as the mount below does.
 		if err := unix.Stat(dst, &have); err != nil {
 			return fmt.Errorf("look at %s: %w", dst, err)
 		}
 		if have.Ino == want.Ino && have.Dev == want.Dev {
 			continue
 		}
-		// The kernel mounts nothing on a file that has been removed, so
-		// the old binding goes first. EINVAL: there was none.
+		// The kernel mounts nothing on a removed file, so unmount the old one first.
+		// EINVAL: it was not mounted.
 		if err := unix.Unmount(dst, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unbind %s: %w", dst, err)
 		}
@@ -290,8 +288,8 @@ func killInNetns(name string) error {
 	return nil
 }
 
-// pidsInNetns lists the processes whose network namespace is the one named as
-// in /proc/PID/ns/net.
+// pidsInNetns lists the processes of a network namespace, which want names as
+// /proc/PID/ns/net does.
 func pidsInNetns(want string) (pids []int) {
 	for _, pid := range allPids() {
 		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))

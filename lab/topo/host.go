@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWithin bounds the wait for killed processes and for their cgroup. The
-// kernel is done in milliseconds; a machine in trouble gets a fair chance.
+// killWithin bounds the wait for killed processes and for their cgroup. The kernel usually
+// needs milliseconds; a loaded machine may need seconds.
 const killWithin = 10 * time.Second
 
-// Host is one network namespace with what belongs to it.
+// Host is one network namespace with its processes and files.
 type Host struct {
 	lab    *Lab
 	name   string
@@ -31,10 +31,10 @@ type Host struct {
 	mu     sync.Mutex
 	closed bool
 	net    *worker // starts commands
-	app    *worker // starts commands that see the host's own resolver
+	app    *worker // starts commands with the host's own resolver files
 }
 
-// newHost makes everything, or removes again what it made.
+// newHost creates a host, or nothing if it fails.
 func newHost(l *Lab, name string, netns func(id string) (*os.File, error)) (h *Host, err error) {
 	h = &Host{lab: l, name: name}
 	h.cgroup = filepath.Join(l.cgRoot, h.ID())
@@ -93,16 +93,15 @@ func (h *Host) ID() string { return h.lab.name + "-" + h.name }
 // Cgroup returns the path of the host's cgroup2 directory.
 func (h *Host) Cgroup() string { return h.cgroup }
 
-// Dir returns a directory for the host's files. Close removes it, and
-// unmounts what is mounted below it.
+// Dir returns a directory for the host's files. Close unmounts everything below it and
+// removes it.
 func (h *Host) Dir() string { return h.dir }
 
-// ResolvConf returns the path of the file that AppCommand shows as
-// /etc/resolv.conf. A daemon on this host may rewrite or replace it;
-// applications started later see the new one.
+// ResolvConf returns the path of the file that is /etc/resolv.conf for AppCommand. A daemon
+// on this host may rewrite or replace it; applications started later see the new file.
 func (h *Host) ResolvConf() string { return filepath.Join(h.dir, "resolv.conf") }
 
-// HostsFile returns the path of the file that AppCommand shows as /etc/hosts.
+// HostsFile returns the path of the file that is /etc/hosts for AppCommand.
 func (h *Host) HostsFile() string { return filepath.Join(h.dir, "hosts") }
 
 // SetResolver makes addr the only name server of the host's applications.
@@ -159,9 +158,8 @@ func sysctlPath(key string) string {
 	return filepath.Join("/proc/sys", key)
 }
 
-// Forward makes the host forward IPv6, and spares it duplicate address
-// detection: a router that waits a second for its own address would only
-// lengthen the set-up. Call it before interfaces are added.
+// Forward makes the host forward IPv6 and disables duplicate address detection, which would
+// only delay the set-up by a second. Call it before adding interfaces.
 func (h *Host) Forward() error {
 	for _, kv := range [][2]string{
 		{"net.ipv6.conf.all.forwarding", "1"},
@@ -176,14 +174,13 @@ func (h *Host) Forward() error {
 	return nil
 }
 
-// kill stops all processes of the host: those in its cgroup, and any that
-// someone else started in its namespace.
+// kill kills all processes of the host: those in its cgroup, and others in its namespace.
 func (h *Host) kill() error {
 	h.stopWorkers() // or a process might start behind our back
 	return errors.Join(killCgroup(h.cgroup, killWithin), killInNetns(h.ID()))
 }
 
-// remove undoes newHost, however far that came.
+// remove undoes newHost, even a partial one.
 func (h *Host) remove() error {
 	if h.nl != nil {
 		h.nl.Close()

@@ -15,8 +15,8 @@ import (
 	"roam/lab/linkem"
 )
 
-// Veth joins two hosts with a veth pair: no delay, the full speed of the
-// kernel. Both ends are up when it returns.
+// Veth connects two hosts by a veth pair, without delay and at the kernel's full speed.
+// Both ends are up when it returns.
 func (l *Lab) Veth(a *Host, ifA string, b *Host, ifB string) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = ifA
@@ -31,9 +31,8 @@ func (l *Lab) Veth(a *Host, ifA string, b *Host, ifB string) error {
 	return errors.Join(a.SetUp(ifA), b.SetUp(ifB))
 }
 
-// Link joins two hosts with an emulated link that has the given properties in
-// both directions; the returned link changes them. Both ends are up when it
-// returns. Close of the lab closes it.
+// Link connects two hosts by an emulated link with the given properties in both directions;
+// the returned link can change them. Both ends are up when it returns. Lab.Close closes it.
 func (l *Lab) Link(a *Host, ifA string, b *Host, ifB string, p linkem.Params) (*linkem.Link, error) {
 	tapA, err := a.tap(ifA)
 	if err != nil {
@@ -53,7 +52,7 @@ func (l *Lab) Link(a *Host, ifA string, b *Host, ifB string, p linkem.Params) (*
 	return k, errors.Join(a.SetUp(ifA), b.SetUp(ifB))
 }
 
-// keep remembers a link for Close, unless that has come first.
+// keep registers a link for Close, or fails after Close.
 func (l *Lab) keep(k *linkem.Link) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,8 +101,7 @@ func (h *Host) link(ifname string) (netlink.Link, error) {
 	return dev, nil
 }
 
-// onLink finds an interface and does something with it; what names the
-// attempt in an error.
+// onLink calls f with an interface; what names the attempt in an error.
 func (h *Host) onLink(ifname, what string, f func(netlink.Link) error) error {
 	dev, err := h.link(ifname)
 	if err != nil {
@@ -133,10 +131,9 @@ func (h *Host) Carrier(ifname string) (bool, error) {
 type Stats struct {
 	RxPackets, RxBytes uint64
 	TxPackets, TxBytes uint64
-	// RxDropped and TxDropped are packets that the device lost. On an
-	// emulated link that was never down, TxDropped other than zero means
-	// that the emulator was too slow, and the figures of the run are worth
-	// nothing.
+	// RxDropped and TxDropped are packets that the device lost. TxDropped other than zero
+	// on an emulated link that was never down means that the emulator was too slow, which
+	// invalidates the figures of the run.
 	RxDropped, TxDropped uint64
 }
 
@@ -161,8 +158,8 @@ func (h *Host) SetMTU(ifname string, mtu int) error {
 	return h.onLink(ifname, "set mtu of", func(dev netlink.Link) error { return h.nl.LinkSetMTU(dev, mtu) })
 }
 
-// AddAddr adds an address with its prefix length. It is usable at once: no
-// duplicate address detection is done for it, unlike for what SLAAC makes.
+// AddAddr adds an address with its prefix length. It is usable at once, without the
+// duplicate address detection that SLAAC addresses undergo.
 func (h *Host) AddAddr(ifname string, p netip.Prefix) error {
 	return h.onLink(ifname, fmt.Sprintf("add %s to", p), func(dev netlink.Link) error {
 		return h.nl.AddrAdd(dev, &netlink.Addr{IPNet: ipNet(p), Flags: unix.IFA_F_NODAD})
@@ -189,9 +186,8 @@ func (h *Host) AddRoute(dst netip.Prefix, via netip.Addr, ifname string) error {
 	})
 }
 
-// Addrs lists the usable global addresses of an interface: not those that
-// duplicate address detection still checks or has refused, nor link-local
-// ones.
+// Addrs lists the usable global addresses of an interface, without tentative, duplicate and
+// link-local ones.
 func (h *Host) Addrs(ifname string) ([]netip.Prefix, error) {
 	var ps []netip.Prefix
 	err := h.onLink(ifname, "list addresses of", func(dev netlink.Link) error {
@@ -209,8 +205,7 @@ func (h *Host) Addrs(ifname string) ([]netip.Prefix, error) {
 	return ps, err
 }
 
-// LinkLocal returns the link-local address of an interface, once there is
-// one.
+// LinkLocal returns the link-local address of an interface. It fails if there is none yet.
 func (h *Host) LinkLocal(ifname string) (addr netip.Addr, err error) {
 	err = h.onLink(ifname, "find link-local address of", func(dev netlink.Link) error {
 		list, err := h.nl.AddrList(dev, netlink.FAMILY_V6)

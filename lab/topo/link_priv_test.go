@@ -53,14 +53,16 @@ func TestLinkDownAndUp(t *testing.T) {
 	ping := a.Command(t.Context(), "ping", "-c1", "-W1", "2001:db8:1::2")
 	must(t, ping.Start())
 	flying := 0
-	testutil.Eventually(t, 5*time.Second, func() bool { flying = k.Counters(linkem.AB).FlightNow; return flying > 0 }, "a frame on the wire")
+	testutil.Eventually(t, 5*time.Second, func() bool { flying = k.Counters(linkem.AB).FlightNow; return flying > 0 },
+		"a frame on the wire")
 	must(t, k.Down())
 	testutil.Eventually(t, 5*time.Second, carrier(false), "no carrier")
 	if ping.Wait() == nil {
 		t.Error("an answer came over a link that was down")
 	}
 	if c := k.Counters(linkem.AB); c.Delivered != 0 || c.DropDown < uint64(flying) || c.FlightNow != 0 {
-		t.Errorf("of %d frames on the wire %d were dropped and %d delivered, %d are left", flying, c.DropDown, c.Delivered, c.FlightNow)
+		t.Errorf("of %d frames on the wire %d were dropped and %d delivered, %d are left", flying, c.DropDown,
+			c.Delivered, c.FlightNow)
 	}
 	must(t, k.SetBoth(linkem.Params{}), k.Up())
 	testutil.Eventually(t, 5*time.Second, carrier(true), "carrier again")
@@ -114,7 +116,7 @@ func TestLinkGSO(t *testing.T) {
 	}
 }
 
-// What TCP gets from a slow link is its rate, less headers.
+// TCP gets the rate of a slow link, minus headers.
 func TestLinkRateForTCP(t *testing.T) {
 	testutil.Need(t, "iperf3")
 	a, b, _ := pair(t, linkem.Params{Rate: 20e6, Delay: 5 * time.Millisecond, QueuePackets: 50})
@@ -131,7 +133,8 @@ func TestLinkRateForTCP(t *testing.T) {
 // not be: it would compete with the emulator that shapes its traffic.
 func TestCommandsAreOrdinaryProcesses(t *testing.T) {
 	a, _, _ := pair(t, linkem.Params{Delay: time.Millisecond})
-	for _, c := range []*Cmd{a.Command(t.Context(), "cat", "/proc/self/stat"), a.AppCommand(t.Context(), "cat", "/proc/self/stat")} {
+	for _, c := range []*Cmd{a.Command(t.Context(), "cat", "/proc/self/stat"),
+		a.AppCommand(t.Context(), "cat", "/proc/self/stat")} {
 		// Fields 19, nice, and 41, policy (0: ordinary), of proc_pid_stat(5).
 		f := strings.Fields(output(t, c))
 		if f[18] != "0" || f[40] != "0" {

@@ -6,10 +6,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Macvlan puts a host on a network that this machine reaches by an interface of
-// the caller's namespace: the host gets an interface with a hardware address of
-// its own there, which is up when it returns. The interface of the caller stays
-// as it is, but must be up.
+// Macvlan connects a host to the network of an interface in the caller's namespace: the
+// host gets an interface with its own hardware address there, which is up when Macvlan
+// returns. The caller's interface must be up and does not change.
 func (h *Host) Macvlan(ifname, parent string) error {
 	there, err := netlink.LinkByName(parent)
 	if err != nil {
@@ -26,6 +25,6 @@ func (h *Host) Macvlan(ifname, parent string) error {
 	return h.SetUp(ifname)
 }
 
-// DelLink removes an interface at once. Those that are left go with the
-// namespace, which the kernel takes down some time after Close.
+// DelLink removes an interface at once. The kernel removes the others with the namespace,
+// some time after Close.
 func (h *Host) DelLink(ifname string) error { return h.onLink(ifname, "remove", h.nl.LinkDel) }

@@ -14,12 +14,12 @@ import (
 // can look into a running experiment with "ip -n NAME".
 const netnsDir = "/run/netns"
 
-// onThread runs f on an OS thread of its own that is thrown away afterwards.
-// Work that changes the thread beyond repair (a new namespace) is done so.
+// onThread runs f on an OS thread of its own, which ends afterwards. It serves work that
+// changes the thread for good, such as entering a namespace.
 func onThread(f func() error) error {
 	ch := make(chan error)
 	go func() {
-		// Never unlocked: the runtime ends the thread with the goroutine.
+		// Never unlocked, so that the runtime ends the thread with the goroutine.
 		runtime.LockOSThread()
 		ch <- f()
 	}()
@@ -56,10 +56,9 @@ func makeNetns(name string) (*os.File, error) {
 // threadNetns is the path of the calling thread's network namespace.
 func threadNetns() string { return fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()) }
 
-// prepareNetnsDir makes the directory of named namespaces a shared mount, as
-// ip-netns(8) does, so that unmounting a name is seen in every mount
-// namespace and the namespace really goes. The lock is against others who do
-// the same at the same moment.
+// prepareNetnsDir makes the directory of named namespaces a shared mount, as ip-netns(8)
+// does, so that every mount namespace sees the unmounting of a name and the namespace ends.
+// The lock excludes other processes that do the same.
 func prepareNetnsDir() error {
 	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", netnsDir, err)
@@ -84,7 +83,7 @@ func prepareNetnsDir() error {
 	return nil
 }
 
-// removeNetns removes a named namespace; one that is gone is no error.
+// removeNetns removes a named namespace; a missing one is no error.
 func removeNetns(name string) error {
 	path := filepath.Join(netnsDir, name)
 	err := unix.Unmount(path, unix.MNT_DETACH)
@@ -97,9 +96,9 @@ func removeNetns(name string) error {
 	return nil
 }
 
-// Do runs f on a thread inside the host's network namespace and returns its
-// error. What f opens (sockets, netlink, TAP devices) belongs to that
-// namespace for good. f must not start goroutines that rely on being inside.
+// Do runs f on a thread inside the host's network namespace and returns its error. Sockets,
+// netlink handles and TAP devices that f opens stay in that namespace. f must not start
+// goroutines that rely on being inside.
 func (h *Host) Do(f func() error) error {
 	ch := make(chan error)
 	go func() {

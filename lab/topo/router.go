@@ -15,27 +15,24 @@ import (
 	"time"
 )
 
-// Advert is what a router advertises on one of its interfaces (RFC 4861
-// §6.2.1). Spans are whole seconds, unless they say otherwise; a zero value
-// takes the default given.
+// Advert is the content of a router's advertisements on one interface (RFC 4861 §6.2.1).
+// Durations are whole seconds, unless stated otherwise; a zero value selects the default.
 type Advert struct {
 	Interface string
 	// Prefix is the /64 for SLAAC.
 	Prefix netip.Prefix
-	// MinInterval and MaxInterval bound the time between two unsolicited
-	// advertisements: 1 s and 4 s. The least are those for routers that
-	// mobile nodes visit, 30 and 70 ms (RFC 6275 §7.5); MinInterval may be
-	// at most 3/4 of MaxInterval.
+	// MinInterval and MaxInterval bound the time between two unsolicited advertisements.
+	// Defaults: 1 s and 4 s. The least values are those for routers that mobile nodes
+	// visit, 30 and 70 ms (RFC 6275 §7.5); MinInterval is at most 3/4 of MaxInterval.
 	MinInterval, MaxInterval time.Duration
 	// Preferred and Valid are the lifetimes of the prefix: 1800 s, 3600 s.
 	Preferred, Valid time.Duration
 	// RouterLifetime is how long hosts use this default router: 1800 s; a
 	// negative value advertises 0, not a default router.
 	RouterLifetime time.Duration
-	// MinDelayBetweenRAs is the least time between two multicast
-	// advertisements, also in answer to solicitations: 30 ms, the figure of
-	// RFC 6275 §7.5, lest a host that comes back wait for up to 3 s. 3 s is
-	// the figure of RFC 4861.
+	// MinDelayBetweenRAs is the least time between two multicast advertisements, including
+	// answers to solicitations. Default: 30 ms (RFC 6275 §7.5). With the 3 s of RFC 4861 a
+	// returning host would wait up to 3 s.
 	MinDelayBetweenRAs time.Duration
 	// MTU is the link MTU to advertise; 0 advertises none.
 	MTU int
@@ -50,14 +47,14 @@ type Router struct {
 	mu    sync.Mutex
 	cmd   *Cmd
 	ended chan struct{} // closed when cmd has ended
-	log   *watcher      // what radvd says
+	log   *watcher      // radvd's output
 }
 
 // startWithin bounds the wait for radvd, and for tcpdump, to be ready.
 const startWithin = 10 * time.Second
 
-// Router makes the host a router that advertises: it forwards, and a radvd of
-// its own runs. The interfaces must exist and be up. A host has one Router.
+// Router makes the host a router: it forwards, and runs its own radvd. The interfaces must
+// exist and be up. A host has at most one Router.
 func (h *Host) Router(adverts ...Advert) (*Router, error) {
 	if err := h.Forward(); err != nil {
 		return nil, err
@@ -89,7 +86,7 @@ func (r *Router) write(adverts []Advert) error {
 	return nil
 }
 
-// withDefaults fills in what was left open.
+// withDefaults replaces zero values by the defaults.
 func (a Advert) withDefaults() Advert {
 	fill := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -106,8 +103,7 @@ func (a Advert) withDefaults() Advert {
 	return a
 }
 
-// check refuses what radvd would only complain about in its log, to go on
-// without the interface.
+// check refuses values that radvd would only log, and then ignore the interface.
 func (a Advert) check() error {
 	switch {
 	case !a.Prefix.Addr().Is6() || a.Prefix.Bits() != 64 || a.Prefix != a.Prefix.Masked():
@@ -130,8 +126,8 @@ func (a Advert) check() error {
 func (a Advert) conf() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "interface %s {\n\tAdvSendAdvert on;\n", a.Interface)
-	// The option that tells the interval (RFC 6275 §7.3) makes radvd accept
-	// the intervals of RFC 6275; without it none is below 3 s.
+	// The Advertisement Interval option (RFC 6275 §7.3) makes radvd accept the intervals of
+	// RFC 6275; without it none may be below 3 s.
 	b.WriteString("\tAdvIntervalOpt on;\n")
 	fmt.Fprintf(&b, "\tMinRtrAdvInterval %.3f;\n\tMaxRtrAdvInterval %.3f;\n\tMinDelayBetweenRAs %.3f;\n",
 		a.MinInterval.Seconds(), a.MaxInterval.Seconds(), a.MinDelayBetweenRAs.Seconds())
@@ -144,7 +140,7 @@ func (a Advert) conf() string {
 	return b.String()
 }
 
-// Start starts radvd and waits until it is ready. A running one stays.
+// Start starts radvd, unless it runs, and waits until it is ready.
 func (r *Router) Start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,11 +171,11 @@ func (r *Router) Start() error {
 	return fmt.Errorf("start radvd on %s: it does not run: %s", r.host.name, tail([]byte(r.log.text()), 500))
 }
 
-// Stop ends radvd in good order: its last advertisement takes the router off
-// the hosts' lists (router lifetime 0).
+// Stop ends radvd in good order: its last advertisement has a router lifetime of 0, so that
+// hosts remove the router.
 func (r *Router) Stop() error { return r.end(syscall.SIGTERM) }
 
-// Kill ends radvd without a last word, as a router that fails does.
+// Kill ends radvd without a last advertisement, like a failing router.
 func (r *Router) Kill() error { return r.end(syscall.SIGKILL) }
 
 func (r *Router) end(sig syscall.Signal) error {
@@ -198,8 +194,8 @@ func (r *Router) end(sig syscall.Signal) error {
 	return nil
 }
 
-// Set changes what is advertised; radvd advertises it at once. Prefixes that
-// are no longer named are not withdrawn from the hosts, they run out.
+// Set changes the advertisements; radvd sends new ones at once. It does not withdraw
+// omitted prefixes from the hosts; those expire.
 func (r *Router) Set(adverts ...Advert) error {
 	if err := r.write(adverts); err != nil {
 		return err
@@ -235,11 +231,11 @@ func sbin(tool string) string {
 	return tool
 }
 
-// Program returns the path of a program, looked for where the PATH of an
-// ordinary account does not look first; the name itself if it is not there.
+// Program returns the path of a program, searching also directories outside the PATH of an
+// ordinary account; the name itself if it finds none.
 func Program(tool string) string { return sbin(tool) }
 
-// Installed reports whether a program is there to be started.
+// Installed reports whether a program is installed.
 func Installed(tool string) bool {
 	_, err := exec.LookPath(sbin(tool))
 	return err == nil

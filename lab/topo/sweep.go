@@ -20,15 +20,15 @@ import (
 // files of its hosts.
 const StateDir = "/run/roam-lab"
 
-// prefix begins the names of all namespaces, cgroups and directories; the
-// process id follows it.
+// prefix begins the names of all namespaces, cgroups and directories; the process id
+// follows.
 const prefix = "rm"
 
 // ownedRE finds the owner in a name.
 var ownedRE = regexp.MustCompile(`^` + prefix + `([0-9]+)-`)
 
-// state is the record of a process. The start time tells a process from a
-// later one that was given the same id.
+// state is the record of a process. The start time distinguishes it from a later process
+// with the same id.
 type state struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, proc_pid_stat(5) field 22
@@ -40,8 +40,8 @@ var labs struct {
 	n int
 }
 
-// register records this process with its first lab. It comes before the first
-// namespace, so that nothing exists whose owner is unknown.
+// register records this process when it creates its first lab, before the first namespace,
+// so that every object has a known owner.
 func register() error {
 	labs.Lock()
 	defer labs.Unlock()
@@ -92,9 +92,8 @@ func TempDir() (string, error) {
 	return dir, nil
 }
 
-// Sweep removes what labs of dead processes left behind: their processes,
-// namespaces, cgroups, mounts and files. What belongs to the living stays.
-// Several processes may sweep at once.
+// Sweep removes the remains of labs of dead processes: their processes, namespaces,
+// cgroups, mounts and files. Several processes may sweep at once.
 func Sweep() error {
 	root, err := cgroupRoot()
 	if err != nil {
@@ -109,7 +108,7 @@ func Sweep() error {
 	}
 	var errs []error
 	namespaces, groups := owned(netnsDir, dead), owned(root, dead)
-	// As in Close: first all processes, then what they use.
+	// As in Close: first all processes, then the objects that they use.
 	for _, name := range groups {
 		errs = append(errs, killCgroup(filepath.Join(root, name), killWithin))
 	}
@@ -130,8 +129,8 @@ func Sweep() error {
 	return errors.Join(append(errs, sweepRecords(dead))...)
 }
 
-// sweepRecords removes the records themselves, last: while they exist a pid
-// that is used again is not taken for the owner.
+// sweepRecords removes the records last: while they exist, a new process with the same id
+// is not mistaken for the owner.
 func sweepRecords(dead func(int) bool) error {
 	entries, _ := os.ReadDir(StateDir)
 	var errs []error
@@ -148,10 +147,9 @@ func sweepRecords(dead func(int) bool) error {
 	return errors.Join(errs...)
 }
 
-// owned lists the entries of a directory whose name holds the id of a dead
-// process.
+// owned lists the entries of a directory whose names contain the id of a dead process.
 func owned(dir string, dead func(int) bool) (names []string) {
-	entries, _ := os.ReadDir(dir) // a directory that is not there has none
+	entries, _ := os.ReadDir(dir) // a missing directory has none
 	for _, e := range entries {
 		m := ownedRE.FindStringSubmatch(e.Name())
 		if m == nil {
@@ -164,9 +162,9 @@ func owned(dir string, dead func(int) bool) (names []string) {
 	return names
 }
 
-// owns reports whether the process that made things under this id still
-// lives. Without a readable record any process of that id counts: better
-// leave something behind than take it from the living.
+// owns reports whether the owner of objects with this id still lives. Without a readable
+// record any process with that id counts: leaving remains is better than removing the
+// objects of a live process.
 func owns(pid int) bool {
 	now, err := startTime(pid)
 	if err != nil {
@@ -180,7 +178,7 @@ func owns(pid int) bool {
 	return s.Start == now
 }
 
-// startTime reads when a process started; it fails when there is none.
+// startTime returns the start time of a process; it fails if there is none.
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -189,12 +187,11 @@ func startTime(pid int) (uint64, error) {
 	return parseStart(string(b))
 }
 
-// parseStart finds field 22 of proc_pid_stat(5). The second field is the
-// program's name in parentheses and may hold anything, also parentheses and
-// spaces, so counting begins behind the last one.
+// parseStart finds field 22 of proc_pid_stat(5). It counts from the last parenthesis, since
+// the second field, the program's name in parentheses, may contain any character.
 func parseStart(stat string) (uint64, error) {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const skip = 22 - 3 // behind the name comes field 3
+	const skip = 22 - 3 // field 3 follows the name
 	if len(f) <= skip {
 		return 0, errors.New("short stat line")
 	}
@@ -217,8 +214,8 @@ func allPids() (pids []int) {
 	return pids
 }
 
-// removeFiles unmounts all below a directory, the newest mounts first, and
-// removes it. Daemons mount a bpffs there whose pins hold programs and maps.
+// removeFiles unmounts everything below a directory, the newest mounts first, and removes
+// the directory. Daemons mount a bpffs there whose pins hold programs and maps.
 func removeFiles(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

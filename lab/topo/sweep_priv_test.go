@@ -60,7 +60,7 @@ func victim() error {
 	if err := unix.Mount("roam-test", mnt, "tmpfs", 0, ""); err != nil {
 		return err
 	}
-	// A daemon: no child of ours, so nobody kills it with us.
+	// A daemon: it is no child of ours, so it survives us.
 	c := a.Command(context.Background(), "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
 	out, err := c.Output()
 	if err != nil {
@@ -152,8 +152,7 @@ func TestCloseOnSignal(t *testing.T) {
 	}
 }
 
-// A record that names another start time is that of an earlier process with
-// the same id.
+// A record with another start time belongs to an earlier process with the same id.
 func TestReusedPID(t *testing.T) {
 	testutil.NeedRoot(t)
 	must(t, register())

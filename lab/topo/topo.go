@@ -1,15 +1,14 @@
-// Package topo builds the topologies of experiments: network namespaces that
-// play hosts and routers, the wires between them, and the processes inside.
+// Package topo builds the topologies of experiments: network namespaces that act as hosts
+// and routers, the links between them, and the processes inside.
 //
-// It implements named namespaces with a child cgroup each, veth pairs and
-// emulated links (lab/linkem), addresses and routes, kernel routers with
-// radvd, applications that see a resolver of their own, captures, and a
-// complete clean-up, also of what a killed run left behind. It omits
-// everything that an experiment measures. It is driven by experiments and by
-// tests; all of it needs root.
+// It implements named namespaces with a child cgroup each, veth pairs and emulated links
+// (lab/linkem), addresses and routes, kernel routers with radvd, applications with a
+// resolver of their own, captures, and a complete clean-up, which includes the remains of
+// killed runs. It omits measuring. It is driven by experiments and by tests; all of it
+// needs root.
 //
-// Nothing is ever made in the namespace of the caller: interfaces are created
-// where they belong, so their names need to be unique per host only.
+// It creates interfaces in their final namespaces, never in the caller's, so their names
+// need to be unique per host only.
 package topo
 
 import (
@@ -40,9 +39,9 @@ type Lab struct {
 // and a dash separates them.
 var nameRE = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
-// New starts an empty topology. The name (1 to 16 lower-case letters and
-// digits) tells topologies of one process apart. It records the process in
-// StateDir, so that Sweep can tell what belongs to the living.
+// New starts an empty topology. The name (1 to 16 lower-case letters and digits)
+// distinguishes topologies of one process. New records the process in StateDir, so that
+// Sweep knows the objects of live processes.
 func New(name string) (*Lab, error) {
 	if !nameRE.MatchString(name) {
 		return nil, fmt.Errorf("name of lab %q: want 1 to 16 of a-z and 0-9", name)
@@ -57,16 +56,16 @@ func New(name string) (*Lab, error) {
 	return &Lab{name: fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name), cgRoot: root}, nil
 }
 
-// Name returns what the names of all namespaces and cgroups of this topology
-// begin with.
+// Name returns the common prefix of the names of all namespaces and cgroups of this
+// topology.
 func (l *Lab) Name() string { return l.name }
 
-// Host adds a host: a network namespace with loopback up, a cgroup, and a
-// directory for its files. Names are like those of labs, unique in the lab.
+// Host adds a host: a network namespace with loopback up, a cgroup, and a directory for its
+// files. Names follow the rules for labs and are unique in the lab.
 func (l *Lab) Host(name string) (*Host, error) { return l.host(name, makeNetns) }
 
-// Here adds the host that this process itself is on, with the links that it has:
-// for a machine that is there for the lab alone. Close removes what the lab made.
+// Here adds the caller's own host with its existing links, for a machine that serves the
+// lab alone. Close removes only the lab's own objects.
 func (l *Lab) Here(name string) (*Host, error) {
 	return l.host(name, func(string) (*os.File, error) { return os.Open(threadNetns()) })
 }
@@ -94,9 +93,9 @@ func (l *Lab) host(name string, netns func(id string) (*os.File, error)) (*Host,
 	return h, nil
 }
 
-// Close stops every process of the lab, closes its links and removes its
-// namespaces, cgroups and files. It returns when they are gone, with all that
-// went wrong. A second call does nothing.
+// Close stops every process of the lab, closes its links and removes its namespaces,
+// cgroups and files. It returns all errors, after everything is removed. A second call does
+// nothing.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,8 +104,8 @@ func (l *Lab) Close() error {
 	}
 	l.closed = true
 	var errs []error
-	// All processes go first: a daemon that sees its peers' links vanish one
-	// by one would spend the time on handoffs.
+	// Kill all processes first: a daemon that sees links vanish one by one would spend the
+	// time on handoffs.
 	for _, h := range l.hosts {
 		errs = append(errs, h.kill())
 	}
@@ -123,9 +122,8 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// CloseOnSignal closes the lab and exits with status 128 plus the signal's
-// number when SIGINT or SIGTERM arrives. The caller calls stop when it closes
-// the lab itself.
+// CloseOnSignal closes the lab on SIGINT or SIGTERM and exits with status 128 plus the
+// signal's number. The caller calls stop when it closes the lab itself.
 func (l *Lab) CloseOnSignal() (stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)

@@ -184,7 +184,7 @@ func TestCloseKillsWhatRuns(t *testing.T) {
 	}
 }
 
-// What cannot be made is refused, and leaves nothing half made.
+// Impossible requests are refused, and leave nothing behind.
 func TestRefusals(t *testing.T) {
 	testutil.Need(t, "/dev/net/tun")
 	l := newLab(t)

@@ -83,8 +83,9 @@ func TestAdvertChecks(t *testing.T) {
 		change func(*Advert)
 		ok     bool
 	}{
-		"defaults":         {func(*Advert) {}, true},
-		"mobile intervals": {func(a *Advert) { a.MinInterval, a.MaxInterval = 30*time.Millisecond, 70*time.Millisecond }, true},
+		"defaults": {func(*Advert) {}, true},
+		"mobile intervals": {func(a *Advert) { a.MinInterval, a.MaxInterval = 30*time.Millisecond, 70*time.Millisecond },
+			true},
 		"no router":        {func(a *Advert) { a.RouterLifetime = -1 }, true},
 		"IPv4":             {func(a *Advert) { a.Prefix = netip.MustParsePrefix("192.0.2.0/24") }, false},
 		"/48":              {func(a *Advert) { a.Prefix = netip.MustParsePrefix("2001:db8:1::/48") }, false},

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// waitEvery is the pause between two looks at a condition, and the first one of
-// WaitSparing, whose last is waitAtMost.
+// waitEvery is the pause between two checks of a condition, and the first pause of
+// WaitSparing, whose longest is waitAtMost.
 const (
 	waitEvery  = 5 * time.Millisecond
 	waitAtMost = 100 * time.Millisecond
 )
 
-// errTimeout is what wait returns when the condition did not come true.
+// errTimeout is the error of wait if the condition did not become true.
 var errTimeout = errors.New("timed out")
 
-// Wait looks at ok every few milliseconds until it returns true or ctx ends,
-// and then returns an error that names what was waited for. Experiments use
-// it in place of sleeping.
+// Wait calls ok every few milliseconds until it returns true or ctx ends; then its error
+// names what. Experiments use it in place of sleeping.
 func Wait(ctx context.Context, what string, ok func() bool) error {
 	return waitPausing(ctx, what, ok, func(time.Duration) time.Duration { return waitEvery })
 }
 
-// WaitSparing is Wait for a look that costs processor time, as one that starts a
-// program does: the pause is a tenth of the wait so far, up to a tenth of a second,
-// so that what is waited for is not held up by the waiting.
+// WaitSparing is Wait for an expensive check, such as one that starts a program. The pause
+// is a tenth of the wait so far, up to 0.1 s, so that the checks do not slow down the event
+// itself.
 func WaitSparing(ctx context.Context, what string, ok func() bool) error {
 	return waitPausing(ctx, what, ok, func(waited time.Duration) time.Duration {
 		return min(max(waited/10, waitEvery), waitAtMost)
 	})
 }
 
-func waitPausing(ctx context.Context, what string, ok func() bool, next func(waited time.Duration) time.Duration) error {
+func waitPausing(ctx context.Context, what string, ok func() bool,
+	next func(waited time.Duration) time.Duration) error {
 	began := time.Now()
 	pause := time.NewTimer(next(0))
 	defer pause.Stop()

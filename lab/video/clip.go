@@ -1,11 +1,10 @@
-// Package video makes the clips that the lab streams and judges what became of
-// them: per-frame SSIM and PSNR of a received stream against the sent one.
+// Package video makes the clips that the lab streams and measures their quality on arrival:
+// per-frame SSIM and PSNR of a received stream against the sent one.
 //
-// Implements two synthetic clips of different character in H.264 at the bit
-// rates of a publication, comparison frame by frame, the summary that the
-// thesis on mobility-multihoming duality gives of a series of runs, and frames
-// side by side as a picture. All decoding and encoding is ffmpeg's. Omits the
-// network and RTP (package rtpflow). Driven by experiments.
+// It implements two synthetic clips of different character in H.264 at the bit rates of a
+// publication, comparison frame by frame, the thesis's summary of a series of runs, and
+// frames side by side as a picture. All decoding and encoding is ffmpeg's. It omits the
+// network and RTP (lab/workload/rtpflow). It is driven by lab/exp/video.
 package video
 
 import (
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// FrameRate is that of all clips, in frames per second.
+// FrameRate is the rate of all clips, in frames per second.
 const FrameRate = 24
 
 // The kinds of clips.
@@ -32,7 +31,7 @@ var Kinds = []string{Motion, Detail}
 // loopSeconds is how much of a clip is encoded; a longer one repeats it.
 const loopSeconds = 10
 
-// keyframes is the distance of key frames, in frames: what a damage can last.
+// keyframes is the distance of key frames, in frames: how long damage can last.
 const keyframes = 48
 
 // Clip is a clip to be made.
@@ -60,11 +59,13 @@ func (c Clip) String() string { return fmt.Sprintf("%dp_%s", c.Height, c.Kind) }
 func (c Clip) source() string {
 	size := fmt.Sprintf("%dx%d", c.Height*16/9, c.Height)
 	if c.Kind == Motion {
-		return fmt.Sprintf("testsrc2=s=%s:r=%d,format=yuv420p,rotate=a=t*0.6:c=0x304050,scroll=h=0.012:v=0.005", size, FrameRate)
+		return fmt.Sprintf("testsrc2=s=%s:r=%d,format=yuv420p,rotate=a=t*0.6:c=0x304050,scroll=h=0.012:v=0.005", size,
+			FrameRate)
 	}
-	// The colours have no detail of their own: they are drawn small.
-	return fmt.Sprintf("gradients=s=160x90:r=%[2]d:speed=0.01:nb_colors=6:seed=3,format=yuv420p,scale=%[1]s:flags=fast_bilinear[colours];"+
-		"sierpinski=s=%[1]s:r=%[2]d:seed=5:jump=200,format=yuv420p[carpet];[colours][carpet]blend=all_mode=overlay:all_opacity=0.6", size, FrameRate)
+	// The colours have no detail of their own, so they are rendered small.
+	return fmt.Sprintf(
+		"gradients=s=160x90:r=%[2]d:speed=0.01:nb_colors=6:seed=3,format=yuv420p,scale=%[1]s:flags=fast_bilinear[colours];"+
+			"sierpinski=s=%[1]s:r=%[2]d:seed=5:jump=200,format=yuv420p[carpet];[colours][carpet]blend=all_mode=overlay:all_opacity=0.6", size, FrameRate)
 }
 
 // Make writes the clip to a file as an MPEG transport stream.
@@ -83,14 +84,15 @@ func (c Clip) Make(ctx context.Context, path string) error {
 		return fmt.Errorf("make clip %v: %w", c, err)
 	}
 	loops := strconv.Itoa((c.Seconds+length-1)/length - 1)
-	if _, err := run(ctx, "ffmpeg", "-stream_loop", loops, "-i", part, "-t", strconv.Itoa(c.Seconds), "-c", "copy", "-f", "mpegts", path); err != nil {
+	if _, err := run(ctx, "ffmpeg", "-stream_loop", loops, "-i", part, "-t", strconv.Itoa(c.Seconds), "-c", "copy", "-f",
+		"mpegts", path); err != nil {
 		return fmt.Errorf("make clip %v: %w", c, err)
 	}
 	return nil
 }
 
-// run runs one of ffmpeg's programs and returns its output. A failure carries
-// the end of what it said.
+// run runs one of ffmpeg's programs and returns its output. Its error quotes the end of
+// standard error.
 func run(ctx context.Context, program string, args ...string) ([]byte, error) {
 	head := []string{"-v", "error"}
 	if program == "ffmpeg" {

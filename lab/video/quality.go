@@ -16,17 +16,17 @@ import (
 	"strings"
 )
 
-// Quality is what a viewer saw of a stream, frame by frame of the one that was
-// sent: where a frame is missing, the last one stands still, as on a screen.
+// Quality is the quality of a received stream, for each frame of the sent one: a missing
+// frame counts as a repetition of the last one, as on a screen.
 type Quality struct {
 	Identical bool            `json:"identical"`           // the streams are equal to the byte
-	Frames    int             `json:"frames"`              // that were sent
-	Missing   int             `json:"missing"`             // at the beginning, before anything could be shown
+	Frames    int             `json:"frames"`              // of the sent stream
+	Missing   int             `json:"missing"`             // at the start, before the first frame
 	Imperfect map[int]float64 `json:"imperfect,omitempty"` // PSNR in dB of shown frames that differ; first is 0
 	SSIM      []float64       `json:"ssim,omitempty"`      // of each frame; 0 for the missing; empty if Identical
 }
 
-// Perfect returns the share of frames that are equal to those sent.
+// Perfect returns the share of frames equal to the sent ones.
 func (q Quality) Perfect() float64 {
 	if q.Frames == 0 {
 		return 0
@@ -58,8 +58,8 @@ func (q Quality) MedianSSIM() float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// Worst returns the frame with the least SSIM of those after the first that could
-// be shown, or 0 where all are perfect or none was shown.
+// Worst returns the frame with the least SSIM after the first displayed one, or 0 if all
+// are perfect or none was displayed.
 func (q Quality) Worst() int {
 	worst := q.Missing
 	if worst >= len(q.SSIM) {
@@ -73,10 +73,10 @@ func (q Quality) Worst() int {
 	return worst
 }
 
-// Compare compares a received transport stream with the one that was sent.
-// Equal streams are perfect by definition and not decoded. Otherwise both are
-// decoded, and frames compared that are due at the same time, so that a lost
-// frame does not shift the others. Files are left in dir.
+// Compare compares a received transport stream with the sent one. Equal streams are perfect
+// by definition, and are not decoded. Otherwise it decodes both, and compares frames that
+// are due at the same time, so that a lost frame does not shift the others. It leaves files
+// in dir.
 func Compare(ctx context.Context, dir, sent, got string) (Quality, error) {
 	q := Quality{}
 	var err error
@@ -101,8 +101,7 @@ func Compare(ctx context.Context, dir, sent, got string) (Quality, error) {
 	return q, q.fill(s, p)
 }
 
-// fill takes the figures of the frames that could be compared, which are the
-// last ones.
+// fill stores the figures of the compared frames, which are the last ones.
 func (q *Quality) fill(ssim, psnr []float64) error {
 	if len(ssim) != len(psnr) || len(ssim) > q.Frames {
 		return fmt.Errorf("compare streams: %d frames have SSIM and %d have PSNR, of %d", len(ssim), len(psnr), q.Frames)
@@ -118,8 +117,8 @@ func (q *Quality) fill(ssim, psnr []float64) error {
 	return nil
 }
 
-// decode are the options of a damaged input: its own clock, and no frame kept
-// back because of damage.
+// decode are the options for a damaged input: keep its own clock, and drop no frame because
+// of damage.
 var decode = []string{"-copyts", "-err_detect", "ignore_err", "-flags", "+output_corrupt"}
 
 // inputs returns the options for several inputs.
@@ -130,8 +129,8 @@ func inputs(files ...string) (args []string) {
 	return args
 }
 
-// compare writes the figures of each frame. A stream of which nothing can be
-// decoded leaves empty files.
+// compare writes the figures of each frame. If nothing of a stream can be decoded, the
+// files are empty.
 func compare(ctx context.Context, sent, got, ssim, psnr string) error {
 	for _, f := range []string{ssim, psnr} {
 		if err := os.WriteFile(f, nil, 0o644); err != nil {
@@ -139,10 +138,11 @@ func compare(ctx context.Context, sent, got, ssim, psnr string) error {
 		}
 	}
 	if n, err := frames(ctx, got); err != nil || n == 0 {
-		return ctx.Err() // nothing was received that has a picture in it
+		return ctx.Err() // the received stream has no picture
 	}
-	// Sent comes first: a frame of it is compared with the latest of the other.
-	graph := "[0:v]split[a][b];[1:v]split[c][d];[a][c]ssim=stats_file=" + ssim + "[s];[b][d]psnr=stats_file=" + psnr + "[p]"
+	// The sent stream comes first: its frames are compared with the latest of the other.
+	graph := "[0:v]split[a][b];[1:v]split[c][d];[a][c]ssim=stats_file=" + ssim + "[s];[b][d]psnr=stats_file=" + psnr +
+		"[p]"
 	args := append(inputs(sent, got), "-filter_complex", graph, "-map", "[s]", "-map", "[p]", "-f", "null", "-")
 	if _, err := run(ctx, "ffmpeg", args...); err != nil {
 		return fmt.Errorf("compare streams: %w", err)
@@ -152,7 +152,8 @@ func compare(ctx context.Context, sent, got, ssim, psnr string) error {
 
 // frames counts the frames of a stream without decoding them.
 func frames(ctx context.Context, path string) (int, error) {
-	out, err := run(ctx, "ffprobe", "-select_streams", "v:0", "-count_packets", "-show_entries", "stream=nb_read_packets", "-of", "csv=p=0", path)
+	out, err := run(ctx, "ffprobe", "-select_streams", "v:0", "-count_packets", "-show_entries",
+		"stream=nb_read_packets", "-of", "csv=p=0", path)
 	if err != nil {
 		return 0, fmt.Errorf("count frames: %w", err)
 	}
@@ -164,8 +165,8 @@ func frames(ctx context.Context, path string) (int, error) {
 	return n, nil
 }
 
-// field finds a figure of a frame in a line such as
-// "n:7 Y:0.98 U:0.99 V:0.99 All:0.98 (18.1)".
+// field matches a figure of a frame in a line such as "n:7 Y:0.98 U:0.99 V:0.99 All:0.98
+// (18.1)".
 func field(name string) *regexp.Regexp { return regexp.MustCompile(`(?:^| )` + name + `:(\S+)`) }
 
 func readStats(path, name string) ([]float64, error) {
@@ -217,7 +218,7 @@ func identical(a, b string) (bool, error) {
 
 func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// fault is nil for the end of a file.
+// fault returns nil at the end of a file.
 func fault(err error) error {
 	if err == nil || ended(err) {
 		return nil

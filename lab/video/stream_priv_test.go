@@ -76,9 +76,9 @@ func record(t *testing.T, recv, send *topo.Host, dir string, opt workload.RTPOpt
 	return r
 }
 
-// What ffmpeg sends is the same each time, so that a stream that was taken on
-// loopback tells what another one lacks; and a loss that the emulator makes is
-// seen in the packets and in the frames.
+// ffmpeg's packets are the same each time, so that a stream recorded on loopback shows the
+// losses of another one; and a loss by the emulator appears in the packets and in the
+// frames.
 func TestAPlantedLossOnTheWay(t *testing.T) {
 	send, recv, link := wire(t)
 	path, dir := clip(t, Motion), t.TempDir()
@@ -95,7 +95,8 @@ func TestAPlantedLossOnTheWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := link.Counters(linkem.AB).DropLoss
-		f := rtpflow.Match(sent, record(t, recv, send, dir, workload.RTPOptions{Name: "got", Clip: path, Target: "recv", Port: 7000}))
+		f := rtpflow.Match(sent,
+			record(t, recv, send, dir, workload.RTPOptions{Name: "got", Clip: path, Target: "recv", Port: 7000}))
 		planted := int(link.Counters(linkem.AB).DropLoss - before)
 		c := f.Count()
 		// A report of RTCP may be among what the emulator lost.
@@ -114,9 +115,9 @@ func TestAPlantedLossOnTheWay(t *testing.T) {
 	}
 }
 
-// ffmpeg receives what ffmpeg sends, and records the same frames. Its receiver
-// loses what comes while it does not run, and all that hangs on that: a busy
-// machine gets three attempts.
+// ffmpeg receives ffmpeg's packets, and records the same frames. Its receiver loses packets
+// while it does not run, and everything that depends on them: a busy machine gets three
+// attempts.
 func TestFfmpegAsReceiver(t *testing.T) {
 	send, recv, _ := wire(t)
 	path := clip(t, Detail)
@@ -143,8 +144,9 @@ func received(t *testing.T, send, recv *topo.Host, path string) (got string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	// -t ends it by the clock of the stream: a receiver is told of no end.
-	player := recv.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-y", "-protocol_whitelist", "file,rtp,udp", "-i", sdp, "-c", "copy", "-t", "2", "-f", "mpegts", got)
+	// -t ends it by the clock of the stream, since nothing signals the end to a receiver.
+	player := recv.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-y", "-protocol_whitelist", "file,rtp,udp", "-i",
+		sdp, "-c", "copy", "-t", "2", "-f", "mpegts", got)
 	player.Stderr = os.Stderr
 	if err := player.Start(); err != nil {
 		t.Fatal(err)
@@ -155,12 +157,13 @@ func received(t *testing.T, send, recv *topo.Host, path string) (got string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	sender := send.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-re", "-i", path, "-map", "0:v", "-c", "copy", "-f", "rtp_mpegts", "rtp://recv:7000?pkt_size=1328")
+	sender := send.AppCommand(ctx, "ffmpeg", "-v", "error", "-nostdin", "-re", "-i", path, "-map", "0:v", "-c", "copy",
+		"-f", "rtp_mpegts", "rtp://recv:7000?pkt_size=1328")
 	if err := sender.Run(); err != nil {
 		t.Fatal(err)
 	}
 	_ = player.Process.Signal(os.Interrupt) // it may have ended by itself
-	_ = player.Wait()                       // and says then that it was interrupted
+	_ = player.Wait()                       // its error is that it was interrupted
 	return got
 }
 

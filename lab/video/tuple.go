@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Tuple sums up the PSNR of a series of runs as the thesis does (its Tab. 7.2):
-// share of perfect frames, least PSNR, span of the PSNR, and how many runs had
-// an imperfect frame.
+// Tuple summarizes the PSNR of a series of runs as the thesis does (its Tab. 7.2): share of
+// perfect frames, least PSNR, span of the PSNR, and the number of runs with an imperfect
+// frame.
 type Tuple struct {
 	Perfect float64 `json:"perfect"`  // mean share of frames with infinite PSNR, over all runs
 	MinDB   float64 `json:"min_db"`   // mean over runs with a finite PSNR of the least of it
@@ -16,8 +16,8 @@ type Tuple struct {
 	Runs    int     `json:"runs"`
 }
 
-// Summarize makes the tuple of a series. The thesis is not clear about whether
-// its first element is a mean over all runs; here it is.
+// Summarize returns the tuple of a series. The thesis does not say whether its first
+// element is a mean over all runs; here it is.
 func Summarize(runs []Quality) Tuple {
 	t := Tuple{Runs: len(runs)}
 	least, most, shown := 0.0, 0.0, 0

@@ -75,7 +75,7 @@ func judge(t *testing.T, sent, got string) Quality {
 func TestClipsAreNearTheirRates(t *testing.T) {
 	testutil.Need(t, "ffmpeg")
 	for _, kind := range Kinds {
-		c := Clip{kind, 720, loopSeconds + 2} // one that repeats
+		c := Clip{kind, 720, loopSeconds + 2} // a clip that repeats
 		path := filepath.Join(t.TempDir(), "clip.ts")
 		if err := c.Make(t.Context(), path); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAPlantedLossIsSeenWhereItIs(t *testing.T) {
 	}
 }
 
-// What never arrived at the beginning does not shift what did.
+// Frames missing at the beginning do not shift the later ones.
 func TestALostBeginningIsMissing(t *testing.T) {
 	sent := clip(t, Motion)
 	q := judge(t, sent, without(t, sent, 0, 40))

@@ -41,7 +41,8 @@ func TestAnotherArm(t *testing.T) {
 	var calls []string
 	plan := scene.Schedule{Length: 4 * time.Second}
 	for i, op := range []scene.Op{scene.Attach, scene.Mode, scene.Disable, scene.Enable} {
-		plan.Add(time.Duration(i+1)*500*time.Millisecond, op, map[bool]string{false: "net2", true: "duality"}[op == scene.Mode], "", "")
+		plan.Add(time.Duration(i+1)*500*time.Millisecond, op,
+			map[bool]string{false: "net2", true: "duality"}[op == scene.Mode], "", "")
 	}
 	p, c := pass(t, config(noted{arm.Roam, &calls}, linkem.Params{Delay: 10 * time.Millisecond}), plan)
 	if want := []string{"meet", "mode duality", "withdraw", "use"}; !slices.Equal(calls, want) {

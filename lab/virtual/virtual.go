@@ -1,5 +1,5 @@
-// Package virtual carries the schedules of package scene out in virtual time: the
-// engine sim of the lab.
+// Package virtual executes the schedules of lab/scene in virtual time: the engine sim of
+// the lab.
 //
 // Implements the network of a scene on package sim, with the cores that the
 // daemon runs, flows of numbered datagrams, and what captures at both ends would
@@ -36,24 +36,24 @@ type Flow struct {
 	Size int     // bytes of payload
 }
 
-// Pass is what was seen of a schedule.
+// Pass is the record of a schedule.
 type Pass struct {
 	Trace *scene.Trace
-	// Mobile and Peer are what captures at the two hosts show, in order of time.
-	// A datagram has its number at NumberAt of its data, and no other data.
+	// Mobile and Peer are the captures at the two hosts, in order of time. The data of a
+	// datagram is its number, at NumberAt.
 	Mobile, Peer []packets.Packet
 	Prefix       map[string]string // network to link of the mobile host
 }
 
-// NumberAt is where a datagram of UDP has its number, of four bytes: where
-// iperf3 has it.
+// NumberAt is the offset of a datagram's number, of four bytes, in its UDP datagram, as in
+// iperf3.
 const NumberAt = 8
 
 const (
 	ownPort = 40000           // of UDP at the mobile host
 	udpHead = 8               // bytes of a UDP header
-	settle  = 2 * time.Second // before the schedule: sessions are there
-	drain   = 3 * time.Second // after it: what is under way arrives
+	settle  = 2 * time.Second // before the schedule, to establish sessions
+	drain   = 3 * time.Second // after it, for packets in flight
 	wired   = "eth0"          // the interface of the correspondent
 )
 
@@ -67,7 +67,7 @@ type world struct {
 	pass   *Pass
 }
 
-// Run carries out a schedule. The error names what sim cannot do of it.
+// Run executes a schedule. Its error names an operation that sim does not support.
 func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
 	w := &world{net: sim.New(cfg.Seed), cfg: cfg, flows: map[*sim.Flow]Flow{}}
 	if err := w.hosts(); err != nil {
@@ -89,7 +89,7 @@ func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
 	return w.pass, w.follow(plan)
 }
 
-// modes are those of Roam by their names; soft is the usual one.
+// modes are Roam's modes by name; soft is the default.
 var modes = map[string]ilnp.Mode{"": ilnp.Soft, "soft": ilnp.Soft, "hard": ilnp.Hard, "duality": ilnp.Duality}
 
 // hosts makes the two hosts with the networks that they have from the start.
@@ -153,8 +153,7 @@ func (w *world) up(id roam.LinkID) error {
 	return nil
 }
 
-// same reports whether two directions of a link differ in nothing but their
-// random numbers.
+// same reports whether two directions of a link differ in their random numbers only.
 func same(a, b linkem.Params) bool {
 	a.Seed, b.Seed = 0, 0
 	return a == b
@@ -183,8 +182,8 @@ func (w *world) follow(plan scene.Schedule) error {
 	return nil
 }
 
-// sampleEvery is the time between two readings of what the links carried, and
-// frameHead what a frame has beyond the payload of IPv6.
+// sampleEvery is the time between two readings of the links' counts, and frameHead the
+// length of a frame beyond the IPv6 payload.
 const (
 	sampleEvery = 100 * time.Millisecond
 	frameHead   = 14 + 40
@@ -248,11 +247,12 @@ func (w *world) do(s scene.Step) error {
 	return nil
 }
 
-// events are the core's as the daemon tells them.
+// events converts the core's events to those of the daemon.
 func events(list []ilnp.Event) (out []node.Event) {
 	for _, e := range list {
 		out = append(out, node.Event{
-			Time: e.Time, Kind: strings.ReplaceAll(e.Kind.String(), " ", "-"), Reason: e.Reason, From: set(e.From), To: set(e.To),
+			Time: e.Time, Kind: strings.ReplaceAll(e.Kind.String(), " ", "-"), Reason: e.Reason,
+			From: set(e.From), To: set(e.To),
 			RTTMs: e.RTT.Seconds() * 1e3, DurationMs: e.Duration.Seconds() * 1e3,
 		})
 	}

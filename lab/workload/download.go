@@ -23,7 +23,7 @@ type DownloadOptions struct {
 	Port   int
 	Listen string // address that the server is bound to; "": all
 	Bytes  int64  // size of the file
-	Rate   int64  // bytes per second that curl takes; 0 for no limit
+	Rate   int64  // bytes per second; 0: no limit
 	Seed   uint64
 }
 
@@ -35,8 +35,8 @@ type Download struct {
 	sum            string
 }
 
-// StartDownload writes a random file, serves it on one host and lets curl fetch
-// it on another. The files lie in dir.
+// StartDownload writes a random file, serves it on one host and downloads it on another
+// with curl. The files are in dir.
 func StartDownload(ctx context.Context, server, client *topo.Host, dir string, opt DownloadOptions) (*Download, error) {
 	python, err := program("python3")
 	if err != nil {
@@ -55,7 +55,8 @@ func StartDownload(ctx context.Context, server, client *topo.Host, dir string, o
 		return nil, err
 	}
 	port := strconv.Itoa(opt.Port)
-	d.server, err = start(server.AppCommand(ctx, python, "-m", "http.server", "--bind", cmp.Or(opt.Listen, "::"), "--directory", www, port), nil)
+	d.server, err = start(server.AppCommand(ctx, python, "-m", "http.server", "--bind", cmp.Or(opt.Listen, "::"),
+		"--directory", www, port), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func randomFile(path string, n int64, seed uint64) (string, error) {
 // Name returns the name given in the options.
 func (d *Download) Name() string { return d.opt.Name }
 
-// State tells how far the download is, from what curl has written.
+// State returns the progress of the download, from the size of curl's file.
 func (d *Download) State() State {
 	var n int64
 	at := time.Now()
@@ -106,7 +107,7 @@ func (d *Download) State() State {
 	return d.client.state()
 }
 
-// Wait waits for curl to end and compares the checksum of what it wrote.
+// Wait waits for curl to end and compares the checksum of its file.
 func (d *Download) Wait(ctx context.Context) error {
 	if err := d.client.wait(ctx); err != nil {
 		return err
@@ -127,11 +128,11 @@ func (d *Download) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends curl and the server at once.
+// Kill kills curl and the server.
 func (d *Download) Kill() {
 	d.client.kill()
 	d.server.kill()
 }
 
-// drainWithin bounds how long a probe may take to end once it is told to.
+// drainWithin bounds how long a probe may take to end after the command.
 const drainWithin = 5 * time.Second

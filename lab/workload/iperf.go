@@ -27,8 +27,8 @@ type IperfOptions struct {
 	CC       string  // congestion control; "" for the kernel's default
 	Parallel int     // connections; 0 or 1 for one
 	Affinity string  // processors of client and server, as "0,1"; "" leaves it to the kernel
-	// Wrap is a command that is given the command line of client and server to
-	// run, such as one that opts them in to Multipath TCP.
+	// Wrap is a prefix for the command lines of client and server, such as a command that
+	// enables Multipath TCP.
 	Wrap []string
 }
 
@@ -41,7 +41,7 @@ type Iperf struct {
 	json   bytes.Buffer
 }
 
-// IperfReport is what the client reports at the end.
+// IperfReport is the client's final report.
 type IperfReport struct {
 	Mbps        float64   // received, over the whole test
 	Bytes       float64   // received
@@ -62,10 +62,11 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 	}
 	i := &Iperf{opt: opt}
 	port := strconv.Itoa(opt.Port)
-	// The server's text output is flushed per interval; it is how the state
-	// of a running test is known from outside.
+	// The server flushes its text output once per interval, so it shows the state of a
+	// running test.
 	total := uint64(0)
-	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5", "--forceflush")...), func(p *process, line string) {
+	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5",
+		"--forceflush")...), func(p *process, line string) {
 		if seconds, rate, ok := serverInterval(line); ok && rate > 0 {
 			total += uint64(rate * seconds)
 			p.grow(total, fmt.Sprintf("%.1f Mb/s", rate/1000))
@@ -78,7 +79,8 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 		i.server.kill()
 		return nil, err
 	}
-	if i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...), i.collect); err != nil {
+	if i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...),
+		i.collect); err != nil {
 		i.server.kill()
 		return nil, err
 	}
@@ -129,15 +131,15 @@ func (i *Iperf) collect(_ *process, line string) {
 // Name returns the name given in the options.
 func (i *Iperf) Name() string { return i.opt.Name }
 
-// State tells how the test fares, from what comes out at the server.
+// State returns the progress of the test, from the server's output.
 func (i *Iperf) State() State {
 	s := i.server.state()
 	s.Alive = i.client.state().Alive
 	return s
 }
 
-// Wait waits for the end of the test and returns the client's report. A test
-// that ended with an error was broken off.
+// Wait waits for the end of the test and returns the client's report. An interrupted test
+// is an error.
 func (i *Iperf) Wait(ctx context.Context) (IperfReport, error) {
 	err := i.client.wait(ctx)
 	i.mu.Lock()
@@ -152,7 +154,7 @@ func (i *Iperf) Wait(ctx context.Context) (IperfReport, error) {
 	return r, perr
 }
 
-// Kill ends client and server at once.
+// Kill kills client and server.
 func (i *Iperf) Kill() {
 	i.client.kill()
 	i.server.kill()
@@ -161,8 +163,8 @@ func (i *Iperf) Kill() {
 // intervalLine is a line of the server's text output with rates in kbit/s.
 var intervalLine = regexp.MustCompile(`^\[ *\d+\] +([\d.]+)-([\d.]+) +sec +[\d.]+ \w+ +([\d.]+) Kbits/sec`)
 
-// serverInterval returns the length of one interval in seconds and the kilobits
-// per second that arrived within it. The sum at the end is no interval.
+// serverInterval returns the length of one interval in seconds and its throughput in
+// kbit/s. It ignores the final sum.
 func serverInterval(line string) (seconds, rate float64, ok bool) {
 	m := intervalLine.FindStringSubmatch(line)
 	if m == nil || strings.HasSuffix(strings.TrimSpace(line), "receiver") {
@@ -183,8 +185,7 @@ type iperfSum struct {
 	Packets     int     `json:"packets"`
 }
 
-// parseIperf reads the client's JSON. With UDP the sum at the end is that of
-// the receiver where iperf3 knows it.
+// parseIperf reads the client's JSON. With UDP it uses the receiver's sum, if present.
 func parseIperf(b []byte) (IperfReport, error) {
 	var doc struct {
 		Intervals []struct {

@@ -33,12 +33,13 @@ type UDP struct {
 	errors      [2]int // datagrams refused by the receive buffers of each end
 }
 
-// StartUDP starts the waiting end on one host and the beginning end on another.
-// The logs lie in dir.
+// StartUDP starts the listening end on one host and the initiating end on another. The logs
+// are in dir.
 func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UDPOptions) (*UDP, error) {
 	u := &UDP{opt: opt, waitOut: filepath.Join(dir, opt.Name+"-cn"), beginOut: filepath.Join(dir, opt.Name+"-mn")}
 	size := strconv.Itoa(opt.Size)
-	argv, err := Agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down), "--size", size, "--out", u.waitOut)
+	argv, err := Agent("udp-flow", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--rate", strconv.Itoa(opt.Down),
+		"--size", size, "--out", u.waitOut)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,8 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		u.wait.kill()
 		return nil, err
 	}
-	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size", size, "--out", u.beginOut)
+	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size",
+		size, "--out", u.beginOut)
 	if err == nil {
 		u.begin, err = start(client.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 1, l) })
 	}
@@ -60,7 +62,7 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 	return u, nil
 }
 
-// hear takes a line of status of one of the ends.
+// hear parses a status line of one of the ends.
 func (u *UDP) hear(p *process, end int, line string) {
 	f := strings.Fields(line)
 	switch {
@@ -75,8 +77,8 @@ func (u *UDP) hear(p *process, end int, line string) {
 // Name returns the name given in the options.
 func (u *UDP) Name() string { return u.opt.Name }
 
-// State tells how the flow fares: by what arrives at the waiting end, or at
-// the beginning one where only that receives.
+// State returns the progress of the flow: the arrivals at the listening end, or at the
+// initiating one if only that receives.
 func (u *UDP) State() State {
 	if u.opt.Up == 0 {
 		return u.begin.state()
@@ -84,11 +86,11 @@ func (u *UDP) State() State {
 	return u.wait.state()
 }
 
-// Stop ends the sending, waits for what is under way, and reads both logs:
-// from the beginning end to the waiting one, and back.
+// Stop ends the sending, waits for datagrams in flight, and reads both logs: from the
+// initiating end to the listening one, and back.
 func (u *UDP) Stop(ctx context.Context, drain time.Duration) (up, down *udpflow.Flow, err error) {
 	for _, p := range []*process{u.begin, u.wait} {
-		_, _ = fmt.Fprintln(p.stdin, "stop") // an end that has died shows below
+		_, _ = fmt.Fprintln(p.stdin, "stop") // wait reports an end that has died
 	}
 	u.settle(ctx, drain)
 	for _, p := range []*process{u.begin, u.wait} {
@@ -122,11 +124,11 @@ func (u *UDP) settle(ctx context.Context, quiet time.Duration) {
 	})
 }
 
-// BufferErrors returns how many datagrams the receive buffers of both ends
-// refused; valid after Stop. Loss is not measured unless it is 0.
+// BufferErrors returns the number of datagrams that the receive buffers of both ends
+// dropped; valid after Stop. Unless it is 0, losses cannot be measured.
 func (u *UDP) BufferErrors() int { return u.errors[0] + u.errors[1] }
 
-// Kill ends both ends at once.
+// Kill kills both ends.
 func (u *UDP) Kill() {
 	u.begin.kill()
 	u.wait.kill()
@@ -153,8 +155,8 @@ type TCP struct {
 	outcome string
 }
 
-// StartTCP starts the waiting end on one host and the connecting one on
-// another. The log lies in dir.
+// StartTCP starts the listening end on one host and the connecting one on another. The log
+// is in dir.
 func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TCPOptions) (*TCP, error) {
 	t := &TCP{opt: opt}
 	base := []string{"tcp-flow", "--size", strconv.Itoa(opt.Size), "--every", opt.Every.String(), "--cc", opt.CC}
@@ -197,7 +199,7 @@ func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TC
 	return t, nil
 }
 
-// hear takes a line of status; only what the receiving end says counts.
+// hear parses a status line; only those of the receiving end count.
 func (t *TCP) hear(p *process, sends bool, line string) {
 	if sends {
 		return
@@ -215,13 +217,13 @@ func (t *TCP) hear(p *process, sends bool, line string) {
 // Name returns the name given in the options.
 func (t *TCP) Name() string { return t.opt.Name }
 
-// State tells how the connection fares at its receiving end.
+// State returns the progress at the receiving end.
 func (t *TCP) State() State { return t.rx.state() }
 
-// Stop ends the connection in good order and reads the log. The error says so
-// if it broke, or if what came out was not what went in.
+// Stop closes the connection in good order and reads the log. Its error reports a broken
+// connection, or data that differ from those sent.
 func (t *TCP) Stop(ctx context.Context) (tcpflow.Stream, error) {
-	_, _ = fmt.Fprintln(t.tx.stdin, "stop") // an end that has died shows below
+	_, _ = fmt.Fprintln(t.tx.stdin, "stop") // wait reports an end that has died
 	err := t.rx.wait(ctx)
 	for _, p := range []*process{t.tx, t.rx} {
 		_ = p.stdin.Close()
@@ -241,7 +243,7 @@ func (t *TCP) Stop(ctx context.Context) (tcpflow.Stream, error) {
 	return s, nil
 }
 
-// Kill ends both ends at once.
+// Kill kills both ends.
 func (t *TCP) Kill() {
 	t.tx.kill()
 	t.rx.kill()
@@ -255,7 +257,7 @@ func hostPort(host string, port int) string {
 	return host + ":" + strconv.Itoa(port)
 }
 
-// run runs a helper outside all hosts and returns what it printed.
+// run runs a program outside all hosts and returns its output.
 func run(ctx context.Context, argv ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 }

@@ -6,7 +6,7 @@ import (
 	"roam/lab/live"
 )
 
-// Row returns a session as the live view shows it.
+// Row returns a session for the live view.
 func Row(s Session) live.Session {
 	st := s.State()
 	row := live.Session{Name: s.Name(), Alive: st.Alive, Detail: st.Detail}

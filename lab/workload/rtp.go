@@ -12,18 +12,18 @@ import (
 	"roam/lab/workload/rtpflow"
 )
 
-// RTPOptions describe a video that ffmpeg sends as it is, an MPEG transport
+// RTPOptions describe a video that ffmpeg sends without transcoding, an MPEG transport
 // stream in RTP (RFC 2250), to a recorder.
 type RTPOptions struct {
 	Name   string
 	Clip   string // path of an MPEG transport stream
 	Target string // name or address of the receiver, as the sender is given it
-	Port   int    // of RTP; the next one is that of RTCP
-	// Speed is how fast the clip is sent, in times of its own pace; 0 is 1.
+	Port   int    // of RTP; the next one is for RTCP
+	// Speed is the sending speed, relative to the clip's own; 0 is 1.
 	Speed float64
 }
 
-// RTP is a stream on its way.
+// RTP is a stream in progress.
 type RTP struct {
 	opt      RTPOptions
 	path     string
@@ -61,19 +61,19 @@ func StartRTP(ctx context.Context, receiver, sender *topo.Host, dir string, opt 
 	return s, nil
 }
 
-// args returns ffmpeg's command line. Its numbers begin where the recorder's
-// judge expects them.
+// args returns ffmpeg's command line. Its sequence numbers start at FirstSeq.
 func (o RTPOptions) args() []string {
 	speed := o.Speed
 	if speed == 0 {
 		speed = 1
 	}
-	return []string{"-v", "error", "-nostdin", "-readrate", strconv.FormatFloat(speed, 'f', -1, 64), "-i", o.Clip, "-map", "0:v", "-c", "copy",
+	return []string{"-v", "error", "-nostdin", "-readrate", strconv.FormatFloat(speed, 'f', -1, 64), "-i", o.Clip,
+		"-map", "0:v", "-c", "copy",
 		"-f", "rtp_mpegts", "-rtp_muxer_options", fmt.Sprintf("seq=%d", rtpflow.FirstSeq),
 		fmt.Sprintf("rtp://%s?pkt_size=%d", hostPort(o.Target, o.Port), rtpPacket)}
 }
 
-// hear takes a line of the recorder's status.
+// hear parses a status line of the recorder.
 func (s *RTP) hear(p *process, line string) {
 	f := strings.Fields(line)
 	if len(f) != 2 {
@@ -90,14 +90,14 @@ func (s *RTP) hear(p *process, line string) {
 // Name returns the name given in the options.
 func (s *RTP) Name() string { return s.opt.Name }
 
-// State tells how the stream fares, by what is recorded.
+// State returns the progress of the recording.
 func (s *RTP) State() State {
 	st := s.recorder.state()
 	st.Alive = st.Alive && s.sender.state().Alive
 	return st
 }
 
-// Wait waits until the clip is sent and nothing has arrived for a while, and
+// Wait waits until ffmpeg has sent the clip and nothing has arrived for a while, and
 // returns the recording.
 func (s *RTP) Wait(ctx context.Context, quiet time.Duration) (*rtpflow.Recording, error) {
 	if err := s.sender.wait(ctx); err != nil {
@@ -123,11 +123,11 @@ func (s *RTP) Wait(ctx context.Context, quiet time.Duration) (*rtpflow.Recording
 	return rtpflow.Load(s.path)
 }
 
-// BufferErrors returns how many datagrams the recorder's receive buffer
-// refused; valid after Wait. Loss is not measured unless it is 0.
+// BufferErrors returns the number of datagrams that the recorder's receive buffer dropped;
+// valid after Wait. Unless it is 0, losses cannot be measured.
 func (s *RTP) BufferErrors() int { return s.errors }
 
-// Kill ends both ends at once.
+// Kill kills both ends.
 func (s *RTP) Kill() {
 	s.sender.kill()
 	s.recorder.kill()

@@ -14,9 +14,8 @@ import (
 	"roam/lab/topo"
 )
 
-// remoteShell is what the interactive session runs: each line typed comes back
-// with the process and the connection that it went through, so that a session
-// that was re-opened behind our back would be seen.
+// remoteShell runs in the interactive session. It returns each line with the id of its
+// process and the connection, so that a session that was silently re-opened is detected.
 const remoteShell = `stty -echo; while read -r l; do echo "$l $$ $SSH_CONNECTION"; done`
 
 // typeEvery is the pause between two lines typed.
@@ -30,10 +29,10 @@ type ShellOptions struct {
 	Listen string // address that the server is bound to; "": all
 }
 
-// Echo is one line typed and what came back.
+// Echo is one typed line and its echo.
 type Echo struct {
 	Sent time.Time
-	RTT  time.Duration // 0: it never came back
+	RTT  time.Duration // 0: no echo
 }
 
 // Shell is a running interactive ssh session with its server.
@@ -43,8 +42,8 @@ type Shell struct {
 
 	mu       sync.Mutex
 	echoes   []Echo
-	identity string // process and connection, from the first line that came back
-	changed  string // another identity, if ever there was one
+	identity string // process and connection, from the first echo
+	changed  string // another identity, if there was one
 	stop     chan struct{}
 }
 
@@ -64,7 +63,8 @@ func StartShell(ctx context.Context, server, client *topo.Host, dir string, opt 
 		return nil, err
 	}
 	s := &Shell{opt: opt, stop: make(chan struct{})}
-	if s.server, err = start(server.AppCommand(ctx, sshd, "-D", "-e", "-f", filepath.Join(dir, "sshd_config")), nil); err != nil {
+	if s.server, err = start(server.AppCommand(ctx, sshd, "-D", "-e", "-f", filepath.Join(dir, "sshd_config")),
+		nil); err != nil {
 		return nil, err
 	}
 	if err := listening(ctx, server, "tcp6", opt.Port); err != nil {
@@ -97,7 +97,8 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 		return err
 	}
 	for _, name := range []string{"host", "user"} {
-		if out, err := run(ctx, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", filepath.Join(dir, name)); err != nil {
+		if out, err := run(ctx, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f",
+			filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("make key: %w: %s", err, out)
 		}
 	}
@@ -105,8 +106,10 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 	if err != nil {
 		return fmt.Errorf("read host key: %w", err)
 	}
-	conf := fmt.Sprintf("Port %d\nListenAddress %[3]s\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\n"+
-		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"+
+	conf := fmt.Sprintf("Port %d\nListenAddress %[3]s\nHostKey %[2]s/host\nAuthorizedKeysFile "+
+		"%[2]s/user.pub\nPidFile none\n"+
+		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication "+
+		"no\nKbdInteractiveAuthentication no\n"+
 		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\n", opt.Port, dir, cmp.Or(opt.Listen, "::"))
 	for name, text := range map[string]string{"sshd_config": conf, "known_hosts": "lab " + string(public)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -138,7 +141,7 @@ func (s *Shell) typeOn() {
 	}
 }
 
-// hear takes a line that came back: number, process, connection.
+// hear parses an echoed line: number, process, connection.
 func (s *Shell) hear(p *process, line string) {
 	number, identity, ok := strings.Cut(strings.TrimSpace(line), " ")
 	n, err := strconv.Atoi(number)
@@ -160,7 +163,7 @@ func (s *Shell) hear(p *process, line string) {
 // Name returns the name given in the options.
 func (s *Shell) Name() string { return s.opt.Name }
 
-// State tells how the session fares.
+// State returns the progress of the session.
 func (s *Shell) State() State { return s.client.state() }
 
 // Echoes returns every line typed so far.
@@ -170,9 +173,8 @@ func (s *Shell) Echoes() []Echo {
 	return append([]Echo(nil), s.echoes...)
 }
 
-// Close stops typing, waits until the last line came back, leaves the remote
-// shell and reports whether it was one connection to one process all along,
-// from which no line was lost.
+// Close stops typing, waits for the last echo, exits the remote shell and reports whether
+// the session used one connection and one process all the time, and lost no line.
 func (s *Shell) Close(ctx context.Context) error {
 	close(s.stop)
 	err := topo.Wait(ctx, "the last line of "+s.opt.Name, func() bool {
@@ -196,7 +198,7 @@ func (s *Shell) Close(ctx context.Context) error {
 	return nil
 }
 
-// missing counts the lines that have not come back.
+// missing counts the lines without echo.
 func (s *Shell) missing() (n int) {
 	for _, e := range s.Echoes() {
 		if e.RTT == 0 {
@@ -206,7 +208,7 @@ func (s *Shell) missing() (n int) {
 	return n
 }
 
-// Kill ends ssh and the server at once.
+// Kill kills ssh and the server.
 func (s *Shell) Kill() {
 	s.client.kill()
 	s.server.kill()

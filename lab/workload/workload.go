@@ -1,10 +1,10 @@
-// Package workload drives real, unmodified applications inside the hosts of a
-// topology, and the lab's own two probes where exact counts are needed.
+// Package workload runs real, unmodified applications inside the hosts of a topology, and
+// the lab's own probes where exact counts are needed.
 //
-// Implements iperf3 over TCP and UDP, a curl download with its checksum, an
-// interactive ssh session that proves it is one connection, a video that ffmpeg
-// sends, and the flows of packages udpflow, tcpflow and rtpflow. Omits topology and schedule. Driven by
-// experiments; needs root, because hosts are network namespaces.
+// It implements iperf3 over TCP and UDP, a curl download with its checksum, an interactive
+// ssh session that proves that it is one connection, a video that ffmpeg sends, and the
+// flows of packages udpflow, tcpflow and rtpflow. It omits topology and schedule. It is
+// driven by experiments; it needs root, because hosts are network namespaces.
 package workload
 
 import (
@@ -27,9 +27,9 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// AgentArg is the hidden first argument with which a binary of the lab runs
-// itself as a probe inside a host. A test binary that starts probes hands what
-// follows it to AgentMain from its TestMain.
+// AgentArg is the hidden first argument with which a binary of the lab runs itself as a
+// probe inside a host. A test binary that starts probes passes the following arguments to
+// AgentMain in its TestMain.
 const AgentArg = "lab-agent"
 
 // AgentMain runs the probe that args name, udp-flow, tcp-flow, rtp-record or
@@ -72,8 +72,8 @@ func Agent(args ...string) ([]string, error) {
 
 // State is how an application fares at the moment.
 type State struct {
-	Alive    bool      // its process runs, or ended as it should
-	Progress uint64    // grows whenever data comes out at its receiving end
+	Alive    bool      // its process runs, or ended without error
+	Progress uint64    // grows with the data that its receiving end delivers
 	Last     time.Time // when Progress last grew
 	Detail   string    // for people
 }
@@ -86,9 +86,10 @@ type Session interface {
 
 // Tools names the programs that the workloads start, as the packages of Debian
 // that hold them.
-var Tools = map[string]string{"iperf3": "iperf3", "curl": "curl", "ssh": "openssh-client", "sshd": "openssh-server", "ssh-keygen": "openssh-client", "python3": "python3"}
+var Tools = map[string]string{"iperf3": "iperf3", "curl": "curl", "ssh": "openssh-client", "sshd": "openssh-server",
+	"ssh-keygen": "openssh-client", "python3": "python3"}
 
-// VideoTools are those that the streams of video take besides, and their clips.
+// VideoTools are the additional tools of video streams and their clips.
 var VideoTools = map[string]string{"ffmpeg": "ffmpeg", "ffprobe": "ffmpeg"}
 
 // Missing lists the Debian packages that the workloads lack on this machine.
@@ -116,16 +117,16 @@ func program(name string) (string, error) {
 	return p, nil
 }
 
-// process is a started program whose output is read line by line.
+// process is a running program whose output is read line by line.
 type process struct {
 	cmd   *topo.Cmd
 	stdin io.WriteCloser
 	pipes []io.Closer   // our ends of its output
-	done  chan struct{} // closed when it has ended and its output is read
+	done  chan struct{} // closed after its end, when its output has been read
 
 	mu       sync.Mutex
 	err      error  // why it ended
-	errs     string // the end of its standard error
+	errs     string // the last part of its standard error
 	progress uint64
 	last     time.Time
 	detail   string
@@ -179,7 +180,7 @@ func scan(r io.Reader, line func(string)) {
 	_, _ = io.Copy(io.Discard, r) // a line too long must not block the program
 }
 
-// complain keeps the last few hundred bytes of standard error.
+// complain stores the last few hundred bytes of standard error.
 func (p *process) complain(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,8 +201,8 @@ func (p *process) grewAt(at time.Time, progress uint64, detail string) {
 	p.detail = detail
 }
 
-// state is alive while the process runs, and after it ended well; of a failure
-// it tells what the process said.
+// state is alive while the process runs, and after it ended without error; the detail of a
+// failure is the output of the process.
 func (p *process) state() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,8 +222,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// wait waits for the end of the process and explains a failure with what it
-// said on standard error.
+// wait waits for the end of the process; its error quotes standard error.
 func (p *process) wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -237,11 +237,11 @@ func (p *process) wait(ctx context.Context) error {
 	return nil
 }
 
-// killGrace is how long the output of a killed process may stay open before it
-// is cut off: a child of it may hold the other end.
+// killGrace is how long the output of a killed process may stay open before it is closed: a
+// child of it may hold the other end.
 const killGrace = 300 * time.Millisecond
 
-// kill ends the process at once.
+// kill kills the process.
 func (p *process) kill() {
 	if !p.ended() && p.cmd.Process != nil {
 		_ = p.cmd.Process.Kill()

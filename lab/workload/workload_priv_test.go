@@ -65,11 +65,25 @@ func progress(t *testing.T, s Session, atLeast uint64) {
 func TestProbesInHosts(t *testing.T) {
 	mn, cn := pair(t)
 	ctx, dir := within(t, 30*time.Second), t.TempDir()
-	u, err := StartUDP(ctx, cn, mn, dir, UDPOptions{Name: "udp", Target: "cn", Port: 7001, Up: 2000, Down: 1000, Size: 100})
+	u, err := StartUDP(ctx, cn, mn, dir, UDPOptions{
+		Name:   "udp",
+		Target: "cn",
+		Port:   7001,
+		Up:     2000,
+		Down:   1000,
+		Size:   100,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tcp, err := StartTCP(ctx, cn, mn, dir, TCPOptions{Name: "tcp", Target: "cn", Port: 7002, Size: 1000, Every: time.Millisecond, Down: true})
+	tcp, err := StartTCP(ctx, cn, mn, dir, TCPOptions{
+		Name:   "tcp",
+		Target: "cn",
+		Port:   7002,
+		Size:   1000,
+		Every:  time.Millisecond,
+		Down:   true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +117,16 @@ func TestIperf(t *testing.T) {
 	mn, cn := pair(t)
 	ctx := within(t, 30*time.Second)
 	for i, udp := range []bool{false, true} {
-		p, err := StartIperf(ctx, cn, mn, IperfOptions{Name: "iperf", Target: "cn", Port: 7003 + i, UDP: udp, Mbps: 10, Length: 1000, Seconds: 1, Interval: 0.1})
+		p, err := StartIperf(ctx, cn, mn, IperfOptions{
+			Name:     "iperf",
+			Target:   "cn",
+			Port:     7003 + i,
+			UDP:      udp,
+			Mbps:     10,
+			Length:   1000,
+			Seconds:  1,
+			Interval: 0.1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +147,13 @@ func TestDownload(t *testing.T) {
 	testutil.Need(t, "python3")
 	mn, cn := pair(t)
 	ctx := within(t, 30*time.Second)
-	d, err := StartDownload(ctx, cn, mn, t.TempDir(), DownloadOptions{Name: "curl", Target: "cn", Port: 7005, Bytes: 300_000, Seed: 5})
+	d, err := StartDownload(ctx, cn, mn, t.TempDir(), DownloadOptions{
+		Name:   "curl",
+		Target: "cn",
+		Port:   7005,
+		Bytes:  300_000,
+		Seed:   5,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,14 +18,16 @@ func TestMain(m *testing.M) {
 
 func TestRTPArgs(t *testing.T) {
 	got := strings.Join(RTPOptions{Clip: "c.ts", Target: "2001:db8::1", Port: 7000}.args(), " ")
-	want := "-v error -nostdin -readrate 1 -i c.ts -map 0:v -c copy -f rtp_mpegts -rtp_muxer_options seq=1 rtp://[2001:db8::1]:7000?pkt_size=1328"
+	want := "-v error -nostdin -readrate 1 -i c.ts -map 0:v -c copy -f rtp_mpegts -rtp_muxer_options seq=1 " +
+		"rtp://[2001:db8::1]:7000?pkt_size=1328"
 	if got != want {
 		t.Errorf("arguments %q, want %q", got, want)
 	}
 }
 
 func TestIperfArgs(t *testing.T) {
-	got := strings.Join(IperfOptions{Target: "cn1", Port: 5, UDP: true, Mbps: 2.5, Length: 1000, Seconds: 9, Interval: 0.5, Reverse: true, CC: "cubic"}.args(), " ")
+	got := strings.Join(IperfOptions{Target: "cn1", Port: 5, UDP: true, Mbps: 2.5, Length: 1000, Seconds: 9, Interval: 0.5,
+		Reverse: true, CC: "cubic"}.args(), " ")
 	if want := "-6 -c cn1 -p 5 -J -t 9 -i 0.5 -u -b 2500000 -l 1000 -R"; got != want {
 		t.Errorf("arguments %q, want %q", got, want)
 	}
@@ -61,7 +63,8 @@ func TestParseIperf(t *testing.T) {
 	if err != nil || r.LostPackets != 2 || r.Packets != 50 {
 		t.Errorf("report of datagrams %+v, %v", r, err)
 	}
-	if _, err = parseIperf([]byte(`{"error":"unable to connect"}`)); err == nil || !strings.Contains(err.Error(), "unable to connect") {
+	if _, err = parseIperf([]byte(`{"error":"unable to connect"}`)); err == nil ||
+		!strings.Contains(err.Error(), "unable to connect") {
 		t.Errorf("error %v", err)
 	}
 	if _, err = parseIperf(nil); err == nil {
@@ -82,7 +85,8 @@ func TestBound(t *testing.T) {
 }
 
 func TestHostPort(t *testing.T) {
-	for host, want := range map[string]string{"cn1": "cn1:80", "2001:db8::1": "[2001:db8::1]:80", "192.0.2.1": "192.0.2.1:80"} {
+	for host, want := range map[string]string{"cn1": "cn1:80", "2001:db8::1": "[2001:db8::1]:80",
+		"192.0.2.1": "192.0.2.1:80"} {
 		if got := hostPort(host, 80); got != want {
 			t.Errorf("%s: %s", host, got)
 		}

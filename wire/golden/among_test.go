@@ -43,20 +43,25 @@ func amongSpecs(t *testing.T) []spec {
 		exts              []ext
 	}{
 		{"shared-header", "another option behind it", 4, []ext{options(option(4), unknown(6))}},
-		{"shared-header-12", "another option behind one of 12 bytes: 8 of 14 bytes go", 12, []ext{options(option(12), unknown(8))}},
+		{"shared-header-12", "another option behind one of 12 bytes: 8 of 14 bytes go", 12,
+			[]ext{options(option(12), unknown(8))}},
 		{"option-before", "another option before it", 4, []ext{options(unknown(6), option(4))}},
 		{"option-before-12", "another option before one of 12 bytes", 12, []ext{options(unknown(8), option(12))}},
 		{"options-around", "options on both sides, no byte goes", 4, []ext{options(unknown(8), option(4), unknown(8))}},
-		{"options-around-12", "options on both sides of one of 12 bytes", 12, []ext{options(unknown(8), option(12), unknown(8))}},
+		{"options-around-12", "options on both sides of one of 12 bytes", 12,
+			[]ext{options(unknown(8), option(12), unknown(8))}},
 		{"aligned-behind", "the option behind it stays where 4n+2 bytes are before it", 12,
 			[]ext{options(unknown(2), pad(2), option(12), pad(2), unknown(8))}},
 		{"padding-behind", "PadN behind it: the header goes", 4, []ext{options(option(4), pad(8))}},
 		{"padding-before", "PadN before it: the header goes", 4, []ext{options(pad(8), option(4))}},
-		{"padding-around", "PadN on both sides of one of 12 bytes: the header goes", 12, []ext{options(pad(4), option(12), pad(12))}},
+		{"padding-around", "PadN on both sides of one of 12 bytes: the header goes", 12,
+			[]ext{options(pad(4), option(12), pad(12))}},
 		{"pad1", "Pad1 on both sides, and an option that stays", 4,
 			[]ext{options(pad(1), pad(1), pad(1), option(4), pad(1), unknown(6))}},
-		{"pad1-left", "one byte of padding is left", 4, []ext{options(unknown(5), pad(1), option(4), pad(1), pad(1), unknown(7))}},
-		{"long-padding", "as much padding as one option has: the header goes", 4, []ext{options(pad(100), option(4), pad(152))}},
+		{"pad1-left", "one byte of padding is left", 4,
+			[]ext{options(unknown(5), pad(1), option(4), pad(1), pad(1), unknown(7))}},
+		{"long-padding", "as much padding as one option has: the header goes", 4,
+			[]ext{options(pad(100), option(4), pad(152))}},
 		{"two-headers", "a second Destination Options header behind it", 4, []ext{options(option(4)), options(unknown(6))}},
 		{"second-header", "in the second of two headers", 4, []ext{options(unknown(6)), options(option(4))}},
 		{"second-header-12", "one of 12 bytes, in the second header, with an option", 12,
@@ -74,7 +79,8 @@ func amongSpecs(t *testing.T) []spec {
 	}
 	var specs []spec
 	for _, c := range list {
-		s := spec{name: "in-" + c.name, description: "nonce among options: " + c.description, direction: golden.Inward, foreign: true,
+		s := spec{name: "in-" + c.name, description: "nonce among options: " + c.description,
+			direction: golden.Inward, foreign: true,
 			exts: c.exts, proto: ip6.UDP, upper: udp(text(64))}
 		if c.nonce == 12 {
 			s.edit = longNonce
@@ -89,12 +95,13 @@ func amongSpecs(t *testing.T) []spec {
 
 // routing is a Routing header without segments left.
 func routing() ext {
-	return ext{proto: ip6.Routing, body: []byte{0, 2, 253, 0, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9}}
+	return ext{proto: ip6.Routing, body: []byte{0, 2, 253, 0, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 7,
+		0, 0, 0, 0, 0, 0, 0, 9}}
 }
 
-// TestNothingOfTheNonceIsLeft holds what a stack wants of what is left of its header:
-// no nonce, at most 7 bytes of padding in a row, all other options, in the order
-// and at the alignment that they had.
+// TestNothingOfTheNonceIsLeft checks the remains of a stack's option header: no nonce, at
+// most 7 bytes of padding in a row, all other options, in their order and at their
+// alignment.
 func TestNothingOfTheNonceIsLeft(t *testing.T) {
 	for _, s := range amongSpecs(t) {
 		t.Run(s.name, func(t *testing.T) {

@@ -64,8 +64,9 @@ func errorCases(t *testing.T) []named {
 	return []named{
 		finish(t, "error-port-rfc6741", golden.Case{Description: "Port Unreachable of the correspondent, summed over NIDs",
 			Direction: golden.ErrorInward, Entry: overNIDs, Wire: summed}),
-		finish(t, "error-out-port-rfc6741", golden.Case{Description: "Port Unreachable of our own stack to one that wants it over NIDs",
-			Direction: golden.ErrorOutward, Entry: overNIDs, Session: own}),
+		finish(t, "error-out-port-rfc6741",
+			golden.Case{Description: "Port Unreachable of our own stack to one that wants it over NIDs",
+				Direction: golden.ErrorOutward, Entry: overNIDs, Session: own}),
 		in("error-too-big", "Packet Too Big of a router: MTU lowered by the nonce", router, ilnp.Nonce{},
 			ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Param: 1400}),
 		in("error-time-exceeded", "Time Exceeded of a router: its address stays", router, ilnp.Nonce{},

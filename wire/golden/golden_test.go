@@ -20,8 +20,8 @@ var rewrite = flag.Bool("update", false, "write the golden files anew from the c
 
 const dir = "../testdata"
 
-// TestUpdate writes the golden files, when asked to, and always holds that the
-// files are those that the cases make.
+// TestUpdate writes the golden files if requested, and always checks that the files are
+// those of the cases.
 func TestUpdate(t *testing.T) {
 	var want []string
 	for _, s := range allCases(t) {

@@ -16,7 +16,7 @@ import (
 	"roam/wire/xlate"
 )
 
-// fields are what tshark is asked for, in the order of decoded's members.
+// fields are the fields requested from tshark, in the order of decoded's members.
 var fields = []string{
 	"ipv6.opt.ilnp_nonce", "tcp.checksum.status", "udp.checksum.status", "icmpv6.checksum.status",
 	"icmpv6.ilnp.nb_locs", "icmpv6.ilnp.nb_locator", "icmpv6.ilnp.nb_preference", "icmpv6.ilnp.nb_lifetime",
@@ -76,7 +76,7 @@ func runTshark(t *testing.T, files []named) []decoded {
 		args = append(args, "-e", f)
 	}
 	cmd := exec.CommandContext(t.Context(), "tshark", args...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // nobody's own preferences
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // without a user's preferences
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("run tshark: %v", err)

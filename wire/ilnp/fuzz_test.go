@@ -49,7 +49,7 @@ func FuzzParsePacket(f *testing.F) {
 		if p.OverNIDs && (!p.Nonce.Present() || p.Proto != ip6.ICMPv6 || p.Fragmented) {
 			t.Errorf("%+v has a checksum over NIDs", p)
 		}
-		q.OverNIDs = p.OverNIDs // of a quoted packet nobody looks at the checksum
+		q.OverNIDs = p.OverNIDs // ParseQuoted verifies no checksum
 		if quotedErr != nil || !reflect.DeepEqual(p, q) {
 			t.Errorf("whole packet gives %+v, quoted %+v (%v)", p, q, quotedErr)
 		}
@@ -70,7 +70,8 @@ func FuzzICMP(f *testing.F) {
 			}
 		}
 		for _, port := range []uint16{0, 6740} {
-			if p, e, err := ilnp.ParseQuotedEcho(b, port); err == nil && (p.Proto != ip6.ICMPv6 || p.Encapsulated && port == 0 || !bytes.Contains(b, e.Data)) {
+			if p, e, err := ilnp.ParseQuotedEcho(b, port); err == nil && (p.Proto != ip6.ICMPv6 || p.Encapsulated && port == 0 ||
+				!bytes.Contains(b, e.Data)) {
 				t.Errorf("%x quotes echo %+v of %+v", b, e, p)
 			}
 		}

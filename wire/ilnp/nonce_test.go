@@ -117,16 +117,18 @@ func TestFindNonce(t *testing.T) {
 		len     uint8
 		err     error
 	}{
-		"no header":             {nil, -1, 0, false, 0, nil},
-		"no nonce":              {[][]byte{other}, -1, 0, false, 0, nil},
-		"alone":                 {[][]byte{alone}, 0, 42, true, 4, nil},
-		"long":                  {[][]byte{long}, 0, 42, true, 12, nil},
-		"in the second header":  {[][]byte{other, alone}, 1, 50, true, 4, nil},
-		"with another option":   {[][]byte{shared}, 0, 48, false, 4, nil},
-		"with padding":          {[][]byte{{0, 1, 0x8b, 4, 1, 2, 3, 4, 1, 6, 0, 0, 0, 0, 0, 0}}, 0, 42, false, 4, nil},
-		"two in one header":     {[][]byte{{0, 1, 0x8b, 4, 1, 2, 3, 4, 0x8b, 4, 1, 2, 3, 4, 0, 0}}, -1, 0, false, 0, ilnp.ErrTwoNonces},
-		"two in two headers":    {[][]byte{alone, other, alone}, -1, 0, false, 0, ilnp.ErrTwoNonces},
-		"eight bytes":           {[][]byte{{0, 1, 0x8b, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0}}, -1, 0, false, 0, ilnp.ErrNonceLength},
+		"no header":            {nil, -1, 0, false, 0, nil},
+		"no nonce":             {[][]byte{other}, -1, 0, false, 0, nil},
+		"alone":                {[][]byte{alone}, 0, 42, true, 4, nil},
+		"long":                 {[][]byte{long}, 0, 42, true, 12, nil},
+		"in the second header": {[][]byte{other, alone}, 1, 50, true, 4, nil},
+		"with another option":  {[][]byte{shared}, 0, 48, false, 4, nil},
+		"with padding":         {[][]byte{{0, 1, 0x8b, 4, 1, 2, 3, 4, 1, 6, 0, 0, 0, 0, 0, 0}}, 0, 42, false, 4, nil},
+		"two in one header": {[][]byte{{0, 1, 0x8b, 4, 1, 2, 3, 4, 0x8b, 4, 1, 2, 3, 4, 0, 0}}, -1, 0,
+			false, 0, ilnp.ErrTwoNonces},
+		"two in two headers": {[][]byte{alone, other, alone}, -1, 0, false, 0, ilnp.ErrTwoNonces},
+		"eight bytes": {[][]byte{{0, 1, 0x8b, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0}}, -1, 0, false,
+			0, ilnp.ErrNonceLength},
 		"empty":                 {[][]byte{{0, 0, 0x8b, 0, 1, 2, 0, 0}}, -1, 0, false, 0, ilnp.ErrNonceLength},
 		"option beyond the end": {[][]byte{{0, 0, 0x8b, 12, 1, 2, 3, 4}}, -1, 0, false, 0, ip6.ErrTruncated},
 	} {

@@ -51,7 +51,8 @@ func TestBuildUpdateRefusals(t *testing.T) {
 	if _, err := ilnp.BuildUpdate(src, dst, ilnp.Nonce{}, rfcUpdate); !errors.Is(err, ilnp.ErrNonceLength) {
 		t.Errorf("without nonce: %v", err)
 	}
-	if _, err := ilnp.BuildUpdate(src, dst, nonce(t, 4), ilnp.LocatorUpdate{Operation: 1}); !errors.Is(err, ilnp.ErrNoLocators) {
+	if _, err := ilnp.BuildUpdate(src, dst, nonce(t, 4), ilnp.LocatorUpdate{Operation: 1}); !errors.Is(err,
+		ilnp.ErrNoLocators) {
 		t.Errorf("without locators: %v", err)
 	}
 	if _, err := ilnp.BuildUpdate(src, dst, ilnp.Nonce{Len: 5}, rfcUpdate); !errors.Is(err, ilnp.ErrNonceLength) {
@@ -80,7 +81,8 @@ func TestBuildEcho(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ilnp.BuildEcho(src, dst, ilnp.Nonce{}, true, 1, 1, make([]byte, 65535)); !errors.Is(err, ip6.ErrMalformed) {
+	if _, err := ilnp.BuildEcho(src, dst, ilnp.Nonce{}, true, 1, 1, make([]byte, 65535)); !errors.Is(err,
+		ip6.ErrMalformed) {
 		t.Errorf("payload beyond 65535 bytes: %v", err)
 	}
 }
@@ -246,7 +248,8 @@ func TestChecksumOverNIDs(t *testing.T) {
 	if err := ilnp.FinishOverNIDs(plain); !errors.Is(err, ip6.ErrMalformed) {
 		t.Errorf("without nonce: %v", err)
 	}
-	sum := ip6.Checksum(roam.ILV{NID: src.NID}.Addr(), roam.ILV{NID: dst.NID}.Addr(), ip6.ICMPv6, append([]byte{128, 0, 0, 0}, plain[44:]...))
+	sum := ip6.Checksum(roam.ILV{NID: src.NID}.Addr(), roam.ILV{NID: dst.NID}.Addr(), ip6.ICMPv6,
+		append([]byte{128, 0, 0, 0}, plain[44:]...))
 	binary.BigEndian.PutUint16(plain[42:], sum)
 	if _, err := ilnp.ParsePacket(plain); !errors.Is(err, ilnp.ErrChecksum) {
 		t.Errorf("over NIDs without nonce: %v", err)
@@ -258,13 +261,16 @@ func TestParseQuotedEcho(t *testing.T) {
 	token := []byte("0123456789abcdef")
 	for name, b := range map[string][]byte{
 		"option": must(t)(ilnp.BuildEcho(src, dst, nonce(t, 4), true, 3, 4, token)),
-		"udp":    must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 12), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.EncapsulatedEcho{Port: port})),
-		"padded": must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 4), ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.EncapsulatedEcho{Port: port, Padded: true, Size: 1400})),
+		"udp": must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 12),
+			ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.EncapsulatedEcho{Port: port})),
+		"padded": must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 4),
+			ilnp.Echo{Request: true, ID: 3, Seq: 4, Data: token}, ilnp.EncapsulatedEcho{Port: port, Padded: true, Size: 1400})),
 	} {
 		end := bytes.Index(b, token) + len(token)
 		for _, n := range []int{len(b), end, end - 1} {
 			p, e, err := ilnp.ParseQuotedEcho(b[:n], port)
-			if err != nil || !e.Request || e.ID != 3 || e.Seq != 4 || p.Src != src || p.Dst != dst || p.Encapsulated != (name != "option") {
+			if err != nil || !e.Request || e.ID != 3 || e.Seq != 4 || p.Src != src || p.Dst != dst ||
+				p.Encapsulated != (name != "option") {
 				t.Fatalf("%s, %d bytes: %+v %+v (%v)", name, n, p, e, err)
 			}
 			if whole := bytes.HasPrefix(e.Data, token); whole != (n >= end) {

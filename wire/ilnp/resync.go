@@ -72,7 +72,7 @@ type Resync struct {
 // Build makes the whole packet, between the session addresses of the connection.
 func (o Resync) Build(src, dst roam.ILV) ([]byte, error) {
 	if !o.Nonce.Present() {
-		return nil, fmt.Errorf("build opening: without nonce: %w", ErrNonceLength)
+		return nil, fmt.Errorf("build resync: without nonce: %w", ErrNonceLength)
 	}
 	options := []byte{optMSS, mssLen, resyncMSS >> 8, resyncMSS & 0xff, optExperimental, exNonceAt + o.Nonce.Len}
 	options = append(append(options, resyncMark[:]...), o.Nonce.Value()...)
@@ -105,7 +105,7 @@ func ParseResync(t []byte) (Resync, error) {
 	}
 	n, err := NewNonce(t[opt+exNonceAt : opt+size])
 	if err != nil {
-		return Resync{}, fmt.Errorf("opening: %w", err)
+		return Resync{}, fmt.Errorf("resync: %w", err)
 	}
 	return Resync{
 		From: binary.BigEndian.Uint16(t[ip6.SrcPortAt:]), To: binary.BigEndian.Uint16(t[ip6.DstPortAt:]),

@@ -43,7 +43,7 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// What any stack sends is no opening.
+// No segment of an ordinary stack is a resync.
 func TestNoResync(t *testing.T) {
 	src, dst := roam.ILV{NID: 1}, roam.ILV{NID: 2}
 	from, to := netip.AddrPortFrom(src.Addr(), 22), netip.AddrPortFrom(dst.Addr(), 4000)

@@ -37,7 +37,8 @@ func TestEncapRoundTrip(t *testing.T) {
 
 func TestBuildEncapsulatedEcho(t *testing.T) {
 	e := ilnp.Echo{Request: true, ID: 1, Seq: 2, Data: []byte("sixteen bytes..")}
-	for _, o := range []ilnp.EncapsulatedEcho{{Port: port}, {Port: port, Padded: true, FlowLabel: 0xabcde}, {Port: port, Size: 1500}, {Port: port, Size: 1280, Padded: true}} {
+	for _, o := range []ilnp.EncapsulatedEcho{{Port: port}, {Port: port, Padded: true, FlowLabel: 0xabcde},
+		{Port: port, Size: 1500}, {Port: port, Size: 1280, Padded: true}} {
 		b := must(t)(ilnp.BuildEncapsulatedEcho(src, dst, nonce(t, 4), e, o))
 		if o.Size != 0 && len(b) != o.Size {
 			t.Errorf("%+v: %d bytes", o, len(b))

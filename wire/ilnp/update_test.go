@@ -35,7 +35,12 @@ var (
 		0x20, 0x01, 0x0d, 0xb8, 0, 0xa2, 0, 0, 0x0a, 0, 0, 0, 0x1e, 0, 0, 0,
 	}
 	rfcUpdate   = ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: entries}
-	draftUpdate = ilnp.LocatorUpdate{Code: ilnp.CodeReplaceSoft, Operation: ilnp.Acknowledgement, Locators: entries, Form: ilnp.FormDraft}
+	draftUpdate = ilnp.LocatorUpdate{
+		Code:      ilnp.CodeReplaceSoft,
+		Operation: ilnp.Acknowledgement,
+		Locators:  entries,
+		Form:      ilnp.FormDraft,
+	}
 	linuxUpdate = ilnp.LocatorUpdate{Operation: ilnp.Acknowledgement, Form: ilnp.FormLinux,
 		Locators: []ilnp.LocatorEntry{{L64: 0x2001_0db8_00a2_0000, Preference: 10, Lifetime: 30}}}
 )
@@ -196,16 +201,18 @@ func TestUpdateEmitRefusals(t *testing.T) {
 		edit func(*ilnp.LocatorUpdate)
 		want error
 	}{
-		"no locators":         {func(u *ilnp.LocatorUpdate) { u.Locators = nil }, ilnp.ErrNoLocators},
-		"256 locators":        {func(u *ilnp.LocatorUpdate) { u.Locators = make([]ilnp.LocatorEntry, 256) }, ip6.ErrMalformed},
-		"operation 0":         {func(u *ilnp.LocatorUpdate) { u.Operation = 0 }, ip6.ErrMalformed},
-		"draft with code 0":   {func(u *ilnp.LocatorUpdate) { u.Form = ilnp.FormDraft }, ip6.ErrMalformed},
-		"rfc form, code 7":    {func(u *ilnp.LocatorUpdate) { u.Code = 7 }, ip6.ErrMalformed},
-		"draft form, code 8":  {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 8, ilnp.FormDraft }, ip6.ErrMalformed},
-		"draft, code 200":     {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 200, ilnp.FormDraft }, ip6.ErrMalformed},
-		"linux form, code 7":  {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 7, ilnp.FormLinux }, ip6.ErrMalformed},
-		"a fourth form":       {func(u *ilnp.LocatorUpdate) { u.Form = ilnp.FormLinux + 1 }, ip6.ErrMalformed},
-		"long preference":     {func(u *ilnp.LocatorUpdate) { u.Locators = []ilnp.LocatorEntry{{Preference: 65536}} }, ip6.ErrMalformed},
+		"no locators": {func(u *ilnp.LocatorUpdate) { u.Locators = nil }, ilnp.ErrNoLocators},
+		"256 locators": {func(u *ilnp.LocatorUpdate) { u.Locators = make([]ilnp.LocatorEntry, 256) },
+			ip6.ErrMalformed},
+		"operation 0":        {func(u *ilnp.LocatorUpdate) { u.Operation = 0 }, ip6.ErrMalformed},
+		"draft with code 0":  {func(u *ilnp.LocatorUpdate) { u.Form = ilnp.FormDraft }, ip6.ErrMalformed},
+		"rfc form, code 7":   {func(u *ilnp.LocatorUpdate) { u.Code = 7 }, ip6.ErrMalformed},
+		"draft form, code 8": {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 8, ilnp.FormDraft }, ip6.ErrMalformed},
+		"draft, code 200":    {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 200, ilnp.FormDraft }, ip6.ErrMalformed},
+		"linux form, code 7": {func(u *ilnp.LocatorUpdate) { u.Code, u.Form = 7, ilnp.FormLinux }, ip6.ErrMalformed},
+		"a fourth form":      {func(u *ilnp.LocatorUpdate) { u.Form = ilnp.FormLinux + 1 }, ip6.ErrMalformed},
+		"long preference": {func(u *ilnp.LocatorUpdate) { u.Locators = []ilnp.LocatorEntry{{Preference: 65536}} },
+			ip6.ErrMalformed},
 		"reserved operation3": {func(u *ilnp.LocatorUpdate) { u.Operation = 3 }, ip6.ErrMalformed},
 	} {
 		u := rfcUpdate

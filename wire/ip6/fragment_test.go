@@ -46,7 +46,8 @@ func TestSplit(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d bytes, fragment %d: %v", n, i, err)
 			}
-			if len(p) > 1280 || !c.Fragmented || int(c.FragOffset) != len(got) || c.More == (i == len(parts)-1) || c.Upper != 58 {
+			if len(p) > 1280 || !c.Fragmented || int(c.FragOffset) != len(got) || c.More == (i == len(parts)-1) ||
+				c.Upper != 58 {
 				t.Errorf("%d bytes, fragment %d: %d bytes, %+v", n, i, len(p), c)
 			}
 			if !bytes.Equal(p[40:48], []byte{44, 0, 0x8b, 4, 1, 2, 3, 4}) {

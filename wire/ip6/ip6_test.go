@@ -173,7 +173,8 @@ func TestOptionsRefusals(t *testing.T) {
 	for name, list := range map[string][]ip6.Option{
 		"too much data":  {{Type: 0x1e, Data: make([]byte, 256)}},
 		"pad1 with data": {{Type: ip6.Pad1, Data: []byte{1}}},
-		"too many": {{Type: 2, Data: make([]byte, 255)}, {Type: 2, Data: make([]byte, 255)}, {Type: 2, Data: make([]byte, 255)},
+		"too many": {{Type: 2, Data: make([]byte, 255)}, {Type: 2, Data: make([]byte, 255)},
+			{Type: 2, Data: make([]byte, 255)},
 			{Type: 2, Data: make([]byte, 255)}, {Type: 2, Data: make([]byte, 255)}, {Type: 2, Data: make([]byte, 255)},
 			{Type: 2, Data: make([]byte, 255)}, {Type: 2, Data: make([]byte, 255)}},
 	} {

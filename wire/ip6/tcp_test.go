@@ -17,7 +17,8 @@ func TestTCPSegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _ := hex.DecodeString("aa" + "6000000000180640" + "20010db8000000000000000000000001" + "20010db8000000000000000000000002" +
+	want, _ := hex.DecodeString("aa" + "6000000000180640" + "20010db8000000000000000000000001" +
+		"20010db8000000000000000000000002" +
 		"00160fa0" + "feedbeef" + "00000007" + "6012ffff" + "0000" + "0000" + "020404c4")
 	sum := bytes.Clone(b[1+HeaderLen+16:][:2])
 	clear(b[1+HeaderLen+16:][:2])

@@ -42,16 +42,19 @@ func TestWalk(t *testing.T) {
 		later       bool
 		whole       bool
 	}{
-		"no extension":    {chainOf(ip6.TCP, make([]byte, 20)...), nil, ip6.TCP, 40, 6, false, true},
-		"empty":           {chainOf(ip6.NoNext), nil, ip6.NoNext, 40, 6, false, true},
-		"unknown":         {chainOf(253, 1, 2, 3), nil, 253, 40, 6, false, true},
-		"unknown behind":  {chainOf(ip6.DestOpts, join(dest(140), []byte{1})...), []uint8{60}, 140, 48, 40, false, true},
-		"esp":             {chainOf(ip6.DestOpts, join(dest(ip6.ESP), make([]byte, 9))...), []uint8{60}, ip6.ESP, 48, 40, false, true},
-		"all":             {full(), []uint8{0, 60, 43, 44, 60}, ip6.UDP, 96, 88, false, false},
-		"atomic fragment": {chainOf(ip6.Fragment, join(frag(ip6.UDP, 0, 0), make([]byte, 8))...), []uint8{44}, ip6.UDP, 48, 40, false, true},
+		"no extension":   {chainOf(ip6.TCP, make([]byte, 20)...), nil, ip6.TCP, 40, 6, false, true},
+		"empty":          {chainOf(ip6.NoNext), nil, ip6.NoNext, 40, 6, false, true},
+		"unknown":        {chainOf(253, 1, 2, 3), nil, 253, 40, 6, false, true},
+		"unknown behind": {chainOf(ip6.DestOpts, join(dest(140), []byte{1})...), []uint8{60}, 140, 48, 40, false, true},
+		"esp": {chainOf(ip6.DestOpts, join(dest(ip6.ESP), make([]byte, 9))...), []uint8{60},
+			ip6.ESP, 48, 40, false, true},
+		"all": {full(), []uint8{0, 60, 43, 44, 60}, ip6.UDP, 96, 88, false, false},
+		"atomic fragment": {chainOf(ip6.Fragment, join(frag(ip6.UDP, 0, 0), make([]byte, 8))...), []uint8{44},
+			ip6.UDP, 48, 40, false, true},
 		"later fragment": {chainOf(ip6.Fragment, join(frag(ip6.DestOpts, 1024, 1), []byte{9, 9, 9})...),
 			[]uint8{44}, ip6.DestOpts, 48, 40, true, false},
-		"last fragment": {chainOf(ip6.Fragment, join(frag(ip6.TCP, 8, 0), []byte{1})...), []uint8{44}, ip6.TCP, 48, 40, true, false},
+		"last fragment": {chainOf(ip6.Fragment, join(frag(ip6.TCP, 8, 0), []byte{1})...), []uint8{44},
+			ip6.TCP, 48, 40, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ip6.Walk(c.packet)

@@ -23,7 +23,8 @@ func TestSolicitation(t *testing.T) {
 		t.Fatal(err)
 	}
 	group, ether := nd.Group(router)
-	if want := netip.MustParseAddr("ff02::1:ff00:1"); group != want || net.HardwareAddr(ether).String() != "33:33:ff:00:00:01" {
+	if want := netip.MustParseAddr("ff02::1:ff00:1"); group != want ||
+		net.HardwareAddr(ether).String() != "33:33:ff:00:00:01" {
 		t.Errorf("group %v at %v, want %v", group, ether, want)
 	}
 	if h.Src != src || h.Dst != group || h.HopLimit != 255 || h.NextHeader != 58 || len(b) != 40+32 {
@@ -48,7 +49,8 @@ func TestRouterSolicitation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !h.Src.IsUnspecified() || h.Dst != netip.MustParseAddr("ff02::2") || h.HopLimit != 255 || len(b) != 48 || b[40] != 133 {
+	if !h.Src.IsUnspecified() || h.Dst != netip.MustParseAddr("ff02::2") || h.HopLimit != 255 ||
+		len(b) != 48 || b[40] != 133 {
 		t.Errorf("header %+v of a packet of %d bytes, type %d", h, len(b), b[40])
 	}
 	if got := ip6.Checksum(h.Src, h.Dst, 58, b[40:]); got != 0 {

@@ -50,8 +50,7 @@ func parsed(t testing.TB, b []byte) (ilnp.Packet, ilnp.ErrorMessage) {
 	return p, m
 }
 
-// The quoted packet becomes the one that the stack had sent, as far as it is
-// quoted.
+// The quoted packet becomes the one that the stack had sent, as far as it is quoted.
 func TestErrorInward(t *testing.T) {
 	for _, n := range []int{0, 4, 12} {
 		for _, rule := range []xlate.Rule{xlate.RuleIPv6, xlate.RuleRFC6741} {
@@ -169,8 +168,8 @@ func TestErrorInwardOfCorrespondent(t *testing.T) {
 	}
 }
 
-// What one end's stack reports arrives at the other end's stack as an error
-// about the packet that it sent.
+// An error of one end's stack arrives at the other end's stack as an error about the packet
+// that it sent.
 func TestErrorOutward(t *testing.T) {
 	for _, n := range []int{0, 4, 12} {
 		for _, size := range []int{30, 1400} {
@@ -255,11 +254,13 @@ func TestErrorOutwardRefusals(t *testing.T) {
 		want   error
 	}{
 		// Our stack reports about what it received, never about what it sent.
-		"about our own":  {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}), xlate.ErrAddress},
-		"damaged":        {damaged, ilnp.ErrChecksum},
-		"not icmpv6":     {mine, xlate.ErrUnsupported},
-		"no quote":       {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1}), ip6.ErrTruncated},
-		"wrong addresss": {report(t, remote, local, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}), xlate.ErrAddress},
+		"about our own": {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}),
+			xlate.ErrAddress},
+		"damaged":    {damaged, ilnp.ErrChecksum},
+		"not icmpv6": {mine, xlate.ErrUnsupported},
+		"no quote":   {report(t, local, remote, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1}), ip6.ErrTruncated},
+		"wrong addresss": {report(t, remote, local, ilnp.Nonce{}, ilnp.ErrorMessage{Type: 1, Quoted: mine}),
+			xlate.ErrAddress},
 	} {
 		if _, err := xlate.ErrorOutward(c.packet, e); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -173,7 +173,8 @@ func wantWire(t *testing.T, name string, out []byte, e xlate.Entry) {
 	if p.Src != src || p.Dst != dst || p.Nonce != e.Nonce || p.TrafficClass != 0x12 || p.HopLimit != 9 {
 		t.Errorf("%s: on the wire %+v", name, p)
 	}
-	if off, _, ok := ip6.ChecksumOffset(p.Proto); !ok || p.Fragmented || p.Proto == ip6.UDPLite || p.Proto == ip6.DCCP || len(p.Payload) < off {
+	if off, _, ok := ip6.ChecksumOffset(p.Proto); !ok || p.Fragmented || p.Proto == ip6.UDPLite ||
+		p.Proto == ip6.DCCP || len(p.Payload) < off {
 		return
 	}
 	if e.Rule == xlate.RuleRFC6741 && p.Proto != ip6.ICMPv6 {
@@ -342,7 +343,8 @@ func TestTruncation(t *testing.T) {
 		}
 	}
 	for n := range out {
-		if _, err := xlate.Inward(out[:n], mirror(e)); !errors.Is(err, ip6.ErrTruncated) || !strings.Contains(err.Error(), "offset") {
+		if _, err := xlate.Inward(out[:n], mirror(e)); !errors.Is(err, ip6.ErrTruncated) ||
+			!strings.Contains(err.Error(), "offset") {
 			t.Errorf("inward, %d bytes: %v", n, err)
 		}
 	}

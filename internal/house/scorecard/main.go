@@ -28,7 +28,8 @@ func run() error {
 	}
 	rows := house.Measures(tree)
 	// safe.directory: root may read a checkout that belongs to a user.
-	log, err := exec.Command("git", "-c", "safe.directory=*", "log", "--no-merges", "--format="+house.HistoryFormat).Output()
+	log, err := exec.Command("git", "-c", "safe.directory=*", "log", "--no-merges", "--format="+
+		house.HistoryFormat).Output()
 	if err == nil {
 		rows = append(rows, house.History(string(log))...)
 	} else {

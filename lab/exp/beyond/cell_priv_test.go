@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBothEndsMove goes through one short cell with the real daemons: every
-// connection must live. What is a matter of time is not judged here.
+// TestBothEndsMove runs one short cell with the real daemons: every connection must live.
+// It does not judge times.
 func TestBothEndsMove(t *testing.T) {
 	testutil.NeedRoot(t)
 	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "go"} {
@@ -44,7 +44,8 @@ func TestBothEndsMove(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	env := &exp.Env{
-		Params: exptest.Params(t, Experiment.Params, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1, Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
+		Params: exptest.Params(t, Experiment.Params, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1,
+		Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
 		Roam: bin.Roam, Roamd: bin.Roamd, Result: result.New("beyond"), View: live.New(testWriter{t}),
 	}
 	if err := run(ctx, env); err != nil {

@@ -13,7 +13,7 @@ type cell struct {
 	name    string
 	mode    string
 	mobile  []scene.Access
-	peer    []scene.Access // of the correspondent; none where it stays
+	peer    []scene.Access // of the correspondent; empty if it does not move
 	plan    scene.Schedule
 	active  []string // links that must have a locator before traffic starts
 	changes int      // handoffs of the mobile host, by the schedule
@@ -39,8 +39,7 @@ var cells = map[string]func(exp.Params) cell{
 	"loss": lossCell, "both": bothCell, "many": manyCell, "storm": stormCell, "outage": outageCell, "oneway": onewayCell,
 }
 
-// lossCell has two links in duality, one of which loses one per cent of what it
-// carries, both ways.
+// lossCell has two links in duality, one of which loses 1 % in both directions.
 func lossCell(p exp.Params) cell {
 	bad := link(p)
 	bad.Loss = p.Float("loss_pct") / 100
@@ -50,13 +49,13 @@ func lossCell(p exp.Params) cell {
 	}
 }
 
-// bothCell has both ends hand off at the same moments.
+// bothCell moves both ends at the same times.
 func bothCell(p exp.Params) cell {
 	a := scene.Symmetric(link(p))
 	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}, peer: []scene.Access{a, a}, changes: p.Int("both_handoffs")}
 	period := p.Seconds("both_period_s")
-	// The link that is left has to be away for a while before it comes back, or
-	// there is no handoff: the correspondent has only two.
+	// The link that is left must be away for a while before it returns; otherwise there is
+	// no handoff, since the correspondent has only two.
 	overlap := period / 2
 	c.plan.Soft(lead, c.changes, period, overlap, "net1", "net2", "net3")
 	var mirror scene.Schedule
@@ -81,8 +80,8 @@ func manyCell(p exp.Params) cell {
 	return c
 }
 
-// stormCell has a handoff every 300 ms. Nobody waits for it to end before the old
-// link goes 200 ms after the new one came.
+// stormCell starts a handoff every 300 ms, and removes the old link 200 ms after the new
+// one came, whether the handoff has completed or not.
 func stormCell(p exp.Params) cell {
 	a := scene.Symmetric(link(p))
 	c := cell{mode: "soft", mobile: []scene.Access{a, a, a}}
@@ -97,7 +96,7 @@ func stormCell(p exp.Params) cell {
 	return c
 }
 
-// outageCell has one link, which goes for minutes and comes back.
+// outageCell has one link, which is away for minutes.
 func outageCell(p exp.Params) cell {
 	c := cell{mode: "soft", mobile: []scene.Access{access(link(p))}}
 	away := p.Seconds("outage_s")
@@ -115,9 +114,10 @@ func onewayCell(p exp.Params) cell {
 	bad.Cut = true
 	step := p.Seconds("oneway_s")
 	at := lead
-	for _, dead := range []scene.Step{{Name: "nothing leaves", Out: bad, In: good}, {Name: "nothing arrives", Out: good, In: bad}} {
+	for _, dead := range []scene.Step{{Name: "nothing leaves", Out: bad, In: good},
+		{Name: "nothing arrives", Out: good, In: bad}} {
 		for _, l := range []string{"net1", "net2"} {
-			// Whichever is in use, it is cut for a while.
+			// Cut the link in use for a while, whichever it is.
 			dead.At, dead.Op, dead.Link = at, scene.Alter, l
 			healed := scene.Step{At: at + step, Op: scene.Alter, Link: l, Out: good, In: good, Name: "healed"}
 			named := dead

@@ -94,16 +94,19 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	start := time.Unix(1000, 0)
 	cut, back := c.plan.Steps[0].At, c.plan.Steps[1].At
 	usable := back + 20*time.Millisecond
-	tr := &scene.Trace{Start: start, End: start.Add(c.plan.Length), Drops: map[string]uint64{}, Events: map[string][]node.Event{"mn": {
-		{Time: start.Add(usable), Kind: "locator-added", To: []node.LinkLocator{{Link: "net1"}}},
-	}}}
+	tr := &scene.Trace{Start: start, End: start.Add(c.plan.Length), Drops: map[string]uint64{},
+		Events: map[string][]node.Event{"mn": {
+			{Time: start.Add(usable), Kind: "locator-added", To: []node.LinkLocator{{Link: "net1"}}},
+		}}}
 	for _, s := range c.plan.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: start.Add(s.At)})
 	}
 	l := &load{
 		links: &losses{},
-		up:    flow(start, c.plan.Length, cut, usable+9*time.Millisecond), down: flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
-		reads: [2]tcpflow.Stream{reads(start, c.plan.Length, cut, usable+400*time.Millisecond), reads(start, c.plan.Length, cut, usable+700*time.Millisecond)},
+		up:    flow(start, c.plan.Length, cut, usable+9*time.Millisecond),
+		down:  flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
+		reads: [2]tcpflow.Stream{reads(start, c.plan.Length, cut, usable+400*time.Millisecond),
+			reads(start, c.plan.Length, cut, usable+700*time.Millisecond)},
 	}
 	o := outcome{Cell: "outage", Alive: true}
 	o.judge(c, tr, l, p)
@@ -125,8 +128,8 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	}
 }
 
-// A datagram that a link lost is told from one that somebody else did, and from
-// what else a link may lose.
+// The probe distinguishes a datagram that a link lost from one lost elsewhere, and from
+// other losses of links.
 func TestLossesAreKnownByNumber(t *testing.T) {
 	frame := func(src, dst uint16, seq uint64) []byte {
 		payload := binary.BigEndian.AppendUint64([]byte("RMUF"), seq)
@@ -145,7 +148,8 @@ func TestLossesAreKnownByNumber(t *testing.T) {
 	up := flow(start, 3*time.Second, 7*time.Millisecond, 9*time.Millisecond)
 	var o outcome
 	o.judge(cell{}, &scene.Trace{Start: start, End: start.Add(3 * time.Second), Drops: map[string]uint64{}},
-		&load{up: up, down: flow(start, 3*time.Second, 9*time.Millisecond, 10*time.Millisecond), links: l}, exptest.Params(t, Experiment.Params, "quick"))
+		&load{up: up, down: flow(start, 3*time.Second, 9*time.Millisecond, 10*time.Millisecond), links: l},
+		exptest.Params(t, Experiment.Params, "quick"))
 	r := result.New("")
 	o.metrics(r)
 	if o.Lost != 3 || r.Metrics["_lost_by_links"] != 2 || r.Metrics["_lost_beyond_links"] != 1 {

@@ -45,11 +45,13 @@ func transferTable(list []comparison) result.Table {
 		figure.Col("pair", func(t comparison) string { return fmt.Sprint(t.i + 1) }),
 		figure.Col("better path alone", func(t comparison) string { return fmt.Sprintf("%.1f Mb/s", t.AloneMbps[t.i]) }),
 		figure.Col("both, duality", func(t comparison) string { return fmt.Sprintf("%.1f Mb/s", t.Mbps[t.i]) }),
-		figure.Col("ratio", func(t comparison) string { return fmt.Sprintf("%.3f", t.Mbps[t.i]/math.Max(t.AloneMbps[t.i], 1e-9)) }),
+		figure.Col("ratio", func(t comparison) string {
+			return fmt.Sprintf("%.3f", t.Mbps[t.i]/math.Max(t.AloneMbps[t.i], 1e-9))
+		}),
 	)
 }
 
-// probeTable is what the probes saw in each cell.
+// probeTable lists the results of the probes in each cell.
 func probeTable(list []*outcome) result.Table {
 	count := func(pick func(*outcome) int) func(*outcome) string {
 		return func(o *outcome) string { return fmt.Sprint(pick(o)) }
@@ -58,7 +60,9 @@ func probeTable(list []*outcome) result.Table {
 		return func(o *outcome) string { return fmt.Sprintf("%.0f ms", pick(o)) }
 	}
 	return figure.Table("Cells under the probes",
-		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to or because it was cut.",
+		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which "+
+			"nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to "+
+			"or because it was cut.",
 		list,
 		figure.Col("cell", func(o *outcome) string { return o.Cell }),
 		figure.Col("alive", (*outcome).ending),
@@ -82,15 +86,16 @@ func (o *outcome) ending() string {
 	return o.Why
 }
 
-// arrivals is what the probe received over time. Where there are many steps, lines
-// would hide it.
+// arrivals plots the arrivals at the probe. With many steps it omits the lines of the
+// steps, which would hide the curve.
 func arrivals(o *outcome) figure.Plot {
 	return figure.Plot{
 		Title: "Arrivals: " + o.Cell, X: figure.Time,
 		Caption: "Datagrams of the UDP probe that reached the receiving application, in bins of 100 ms.",
-		Panels: []figure.Panel{{Kind: result.Lines, Y: "1/s", Height: 120, Arm: o.Cell, Marked: len(o.Marks) <= 12, Curves: []figure.Curve{
-			{Name: o.Cell + " out", Label: figure.Way("out"), Unit: "1/s", X: o.X, Y: o.Out},
-			{Name: o.Cell + " in", Label: figure.Way("in"), Unit: "1/s", X: o.X, Y: o.In},
-		}}},
+		Panels: []figure.Panel{{Kind: result.Lines, Y: "1/s", Height: 120, Arm: o.Cell,
+			Marked: len(o.Marks) <= 12, Curves: []figure.Curve{
+				{Name: o.Cell + " out", Label: figure.Way("out"), Unit: "1/s", X: o.X, Y: o.Out},
+				{Name: o.Cell + " in", Label: figure.Way("in"), Unit: "1/s", X: o.X, Y: o.In},
+			}}},
 	}
 }

@@ -1,8 +1,8 @@
-// Package beyond is what the papers did not try: unequal and lossy paths, both
-// ends moving, handoffs in storms, and a network that is away for minutes.
+// Package beyond measures situations that the papers omit: unequal and lossy paths, both
+// ends moving, handoffs in quick succession, and an outage of minutes.
 //
-// Implements one cell for each, with the lab's own probes and, for goodput, with
-// iperf3. Omits comparators. Driven by package runner.
+// It implements one cell for each, with the lab's own probes and, for goodput, with iperf3.
+// It omits comparators. It is driven by lab/runner.
 package beyond
 
 import (
@@ -34,11 +34,10 @@ func tools() map[string]string {
 	return t
 }
 
-// cellNames are all cells, in the order in which they run, with the figure that
-// people look at first.
+// cellNames are all cells in their order, the most informative figure first.
 var cellNames = []string{"delay", "rate", "loss", "both", "many", "storm", "outage", "oneway"}
 
-// run goes through the cells that the parameters name.
+// run measures the cells that the parameters name.
 func run(ctx context.Context, env *exp.Env) error {
 	chosen, err := choose(env.Params.Text("cells"))
 	if err != nil {
@@ -94,7 +93,7 @@ func missing(r *result.Result, chosen []string) error {
 	return nil
 }
 
-// measureCell goes through one cell.
+// measureCell measures one cell.
 func measureCell(ctx context.Context, env *exp.Env, w *exp.Window, name string) (*outcome, error) {
 	env.View.Phase("cell %s", name)
 	if name == "delay" || name == "rate" {

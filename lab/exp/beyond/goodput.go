@@ -44,7 +44,8 @@ func goodput(ctx context.Context, env *exp.Env, name string) (*outcome, error) {
 
 // transfer sends as fast as TCP can for a while, and returns the goodput and how
 // many frames the queues dropped.
-func transfer(ctx context.Context, env *exp.Env, name, mode string, better, worse linkem.Params) (mbps float64, dropped uint64, err error) {
+func transfer(ctx context.Context, env *exp.Env, name, mode string, better, worse linkem.Params) (mbps float64,
+	dropped uint64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := env.Params
@@ -65,7 +66,8 @@ func transfer(ctx context.Context, env *exp.Env, name, mode string, better, wors
 	}
 	length := p.Seconds("goodput_s")
 	test, err := workload.StartIperf(ctx, s.Peer(0).Host, s.Mobile().Host, workload.IperfOptions{
-		Name: "iperf3 " + mode, Target: "cn1", Port: 5201, Seconds: int(length.Seconds()), Interval: 0.5, CC: p.Text("congestion"),
+		Name: "iperf3 " + mode, Target: "cn1", Port: 5201, Seconds: int(length.Seconds()), Interval: 0.5,
+		CC: p.Text("congestion"),
 	})
 	if err != nil {
 		return 0, 0, err

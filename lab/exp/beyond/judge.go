@@ -14,7 +14,7 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// judge counts what the probes saw within the schedule.
+// judge counts the probes' results within the schedule.
 func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 	flows := []*udpflow.Flow{l.up, l.down}
 	for way, f := range flows {
@@ -69,7 +69,7 @@ func (o *outcome) gaps(t *scene.Trace, l *load, flows []*udpflow.Flow) {
 	o.UDPGapMs, o.TCPGapMs = max(0, udp-o.LeadGapMs), max(0, tcp-o.LeadGapMs)
 }
 
-// resume finds when data came again after the outage.
+// resume finds the first data after the outage.
 func (o *outcome) resume(t *scene.Trace, l *load) {
 	i := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Attach })
 	cut := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Cut })
@@ -78,7 +78,11 @@ func (o *outcome) resume(t *scene.Trace, l *load) {
 	if !ok {
 		return
 	}
-	o.Resume = resumed{Known: true, ReturnToLocatorMs: stats.Millis(usable.Sub(back)), OutageS: back.Sub(t.Steps[cut].At).Seconds()}
+	o.Resume = resumed{
+		Known:             true,
+		ReturnToLocatorMs: stats.Millis(usable.Sub(back)),
+		OutageS:           back.Sub(t.Steps[cut].At).Seconds(),
+	}
 	first := func(at time.Time, ok bool) float64 {
 		if !ok {
 			return 1e6 // never, within the schedule
@@ -98,7 +102,7 @@ func (o *outcome) resume(t *scene.Trace, l *load) {
 	}
 }
 
-// metrics sets what the claims judge, under the cell's name.
+// metrics sets the metrics of the claims, under the cell's name.
 func (o *outcome) metrics(r *result.Result) {
 	set := func(name string, v float64) { r.Set(o.Cell+"_"+name, v) }
 	if len(o.Mbps) > 0 {

@@ -9,14 +9,14 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// losses are the datagrams of the UDP probe that links lost as they were told to,
-// by number: out of the mobile host, and in.
+// losses are the numbers of the UDP probe's datagrams that links lost deliberately, from
+// the mobile host and to it.
 type losses struct {
 	mu   sync.Mutex
 	seen [2]map[uint64]bool
 }
 
-// watchLosses looks at what the links of all hosts lose from now on.
+// watchLosses starts to record the losses of the links of all hosts.
 func watchLosses(s *scene.Scene) *losses {
 	l := &losses{seen: [2]map[uint64]bool{{}, {}}}
 	for _, e := range s.Ends {
@@ -28,8 +28,8 @@ func watchLosses(s *scene.Scene) *losses {
 	return l
 }
 
-// note takes a frame that was lost, whichever link it was on. The correspondent's
-// end of the probe has the known port.
+// note records a lost frame of any link. The correspondent's end of the probe has the known
+// port.
 func (l *losses) note(frame []byte) {
 	p, ok := packets.ParseFrame(frame)
 	if !ok || p.Proto != packets.UDP || p.DstPort != udpPort && p.SrcPort != udpPort {

@@ -23,21 +23,22 @@ const (
 	endWithin  = 60 * time.Second
 )
 
-// outcome is what one cell showed.
+// outcome holds the results of one cell.
 type outcome struct {
 	Cell  string
 	Alive bool   // every connection, to the end
 	Why   string // or which was not
 	// Of the UDP probe, both ways.
 	Sent, Lost, Doubled, Misordered int
-	ByLinks                         int    // of those lost: seen to be lost by a link that was told to
-	Dropped                         uint64 // frames that the emulator dropped though nobody asked
+	ByLinks                         int    // the part of Lost that a link lost deliberately
+	Dropped                         uint64 // frames that the emulator dropped, not deliberately
 	BufferErrors                    int
-	// Longest time without an arrival, above what the lead has, either way.
+	// Longest time without an arrival in either direction, minus the longest before the
+	// schedule.
 	UDPGapMs, TCPGapMs float64
 	LeadGapMs          float64
 	Handoffs, Changes  int     // done, as the daemon tells; meant
-	Failed             int     // updates that were given up, sessions that fell back or died
+	Failed             int     // updates without acknowledgement, sessions that became plain or dead
 	Resume             resumed // of the cell outage
 	Tail               int     // datagrams that arrived in the last second, of Expected
 	Expected           int
@@ -46,7 +47,7 @@ type outcome struct {
 	X, Out, In         []float64 // arrivals per second of the UDP probe
 }
 
-// resumed is when data came again, from the moment that a locator was usable.
+// resumed is the time of the first data after a locator became usable.
 type resumed struct {
 	Known                        bool
 	UDPOut, UDPIn, TCPOut, TCPIn float64 // ms
@@ -118,7 +119,7 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 	return o, ctx.Err()
 }
 
-// startLoad starts the probes and waits until data comes out of each.
+// startLoad starts the probes and waits until each delivers data.
 func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err error) {
 	l = &load{}
 	defer func() {
@@ -127,12 +128,14 @@ func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err 
 		}
 	}()
 	p, dir, cn, mn := env.Params, env.Dir, s.Peer(0).Host, s.Mobile().Host
-	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
+	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort,
+		Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
 		return l, err
 	}
 	for i := range l.tcp {
 		if l.tcp[i], err = workload.StartTCP(ctx, cn, mn, dir, workload.TCPOptions{
-			Name: [2]string{"TCP out", "TCP in"}[i], Target: "cn1", Port: 7002 + i, Size: 500, Every: 2 * time.Millisecond, Down: i == 1, CC: p.Text("congestion"),
+			Name: [2]string{"TCP out", "TCP in"}[i], Target: "cn1", Port: 7002 + i, Size: 500, Every: 2 * time.Millisecond,
+			Down: i == 1, CC: p.Text("congestion"),
 		}); err != nil {
 			return l, err
 		}
@@ -167,7 +170,7 @@ func (l *load) board() (out []live.Session) {
 	return out
 }
 
-// finish ends the probes in good order and reads what they wrote.
+// finish ends the probes in good order and reads their logs.
 func (l *load) finish(ctx context.Context, o *outcome) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 //go:embed drawing.txt params.json expect.json README.md
 var files embed.FS
 
-// Experiment is what lab/runner/registry.go lists; this one is left out there.
+// Experiment is the entry for lab/runner/registry.go, which does not list this one.
 var Experiment = exp.Experiment{
 	Name: "example", Group: "How to add an experiment", Source: "docs/lab.md",
 	Title: "What a cut of the only link costs a flow of datagrams",
@@ -43,7 +43,8 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(a.AddAddr("eth0", netip.MustParsePrefix("2001:db8::a/64")), b.AddAddr("eth0", netip.MustParsePrefix("2001:db8::b/64"))); err != nil {
+	if err := errors.Join(a.AddAddr("eth0", netip.MustParsePrefix("2001:db8::a/64")),
+		b.AddAddr("eth0", netip.MustParsePrefix("2001:db8::b/64"))); err != nil {
 		return err
 	}
 	if env.Pcap != "" {
@@ -53,14 +54,21 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 		}
 		defer func() { _, e := capture.Stop(); err = errors.Join(err, e) }()
 	}
-	flow, err := workload.StartUDP(ctx, b, a, env.Dir, workload.UDPOptions{Name: "udp", Target: "2001:db8::b", Port: 7000, Up: rate, Size: 64})
+	flow, err := workload.StartUDP(ctx, b, a, env.Dir, workload.UDPOptions{
+		Name:   "udp",
+		Target: "2001:db8::b",
+		Port:   7000,
+		Up:     rate,
+		Size:   64,
+	})
 	if err != nil {
 		return err
 	}
 	start, length, from := time.Now(), p.Seconds("seconds"), p.Seconds("seconds")/2
 	env.View.Clock(start, length)
 	to := from + p.Millis("cut_ms")
-	if err := link.Play(ctx, start, []linkem.Change{{At: from, Command: "cut=true"}, {At: to, Command: "cut=false"}, {At: length, Command: "cut=false"}}); err != nil {
+	if err := link.Play(ctx, start, []linkem.Change{{At: from, Command: "cut=true"}, {At: to, Command: "cut=false"},
+		{At: length, Command: "cut=false"}}); err != nil {
 		return err
 	}
 	up, _, err := flow.Stop(ctx, time.Second/5)

@@ -1,7 +1,7 @@
-// Package exptest gives the tests of experiments what package runner gives the
+// Package exptest gives the tests of experiments the environment that lab/runner gives
 // experiments.
 //
-// Implements the reading of parameters. Omits running. Driven by tests only.
+// It implements the reading of parameters, and omits running. It is driven by tests only.
 package exptest
 
 import (

@@ -1,5 +1,5 @@
-// Package flood is the experiment with forged Locator Updates and spoofed first
-// packets: what they cost a session, the host's memory and honest peers.
+// Package flood measures the cost of forged Locator Updates and spoofed first packets: for
+// a session, the host's memory and honest peers.
 package flood
 
 import (
@@ -19,7 +19,7 @@ import (
 //go:embed drawing.txt params.json expect.json README.md
 var files embed.FS
 
-// Experiment is what lab/runner/registry.go lists.
+// Experiment is the entry for lab/runner/registry.go.
 var Experiment = exp.Experiment{
 	Name: "flood", Group: "Beyond the papers", Source: "RFC 6740 §10, RFC 6741 §11",
 	Title: "A host under a flood of forged Locator Updates and spoofed first packets",
@@ -30,12 +30,12 @@ const (
 	sessionPort = 5801
 	echoPort    = 5802
 	sinkPort    = 5803
-	before      = 10 // honest peers that come before the flood
+	before      = 10 // honest peers before the flood
 	sentences   = 10 // datagrams of each
 	patience    = time.Minute
 )
 
-// honest is what became of one newcomer.
+// honest is the result of one new honest peer.
 type honest struct {
 	first time.Duration
 	err   error
@@ -72,7 +72,7 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 	return nil
 }
 
-// calm returns the median time to the first echo when nothing else is there.
+// calm returns the median time to the first echo without flood.
 func (w *world) calm(ctx context.Context) (time.Duration, error) {
 	var all []time.Duration
 	for range before {
@@ -147,7 +147,7 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 	return nil
 }
 
-// judge sets what honest peers met.
+// judge sets the metrics of honest peers.
 func (w *world) judge(ctx context.Context, env *exp.Env, base time.Duration, all []honest) error {
 	var slowest time.Duration
 	var sum time.Duration

@@ -27,7 +27,7 @@ const (
 	l64CN roam.L64 = 0x2001_0db8_000c_0000
 )
 
-// world is what drawing.txt shows.
+// world is the topology of drawing.txt.
 type world struct {
 	lab       *topo.Lab
 	mn, cn, r *topo.Host
@@ -68,7 +68,8 @@ func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 		}
 	}
 	target := roam.ILV{L64: l64MN, NID: nidMN}
-	if w.peers, err = peergen.Start(w.r, "peers", peergen.Options{Target: target, Port: echoPort, Locators: 1}); err != nil {
+	if w.peers, err = peergen.Start(w.r, "peers", peergen.Options{Target: target, Port: echoPort,
+		Locators: 1}); err != nil {
 		return w, err
 	}
 	w.closers = append(w.closers, w.peers.Close)
@@ -134,7 +135,7 @@ func (w *world) daemons(ctx context.Context, env *exp.Env) error {
 	return err
 }
 
-// listen echoes what comes to a port of mn, or lets it lie.
+// listen binds a port of mn and echoes its datagrams, or ignores them.
 func (w *world) listen(port int, echo bool) error {
 	var conn net.PacketConn
 	err := w.mn.Do(func() (err error) {
@@ -156,7 +157,7 @@ func (w *world) listen(port int, echo bool) error {
 				return
 			}
 			if err == nil {
-				_, _ = conn.WriteTo(b[:n], from) // a lost echo is asked for again
+				_, _ = conn.WriteTo(b[:n], from) // the peer retransmits after a lost echo
 			}
 		}
 	}()
@@ -179,8 +180,7 @@ func (w *world) next() int {
 	return w.came
 }
 
-// newcomers lets honest peers come until until ends, and then tells what
-// they met.
+// newcomers starts honest peers until until ends, and returns their results.
 func (w *world) newcomers(until, ctx context.Context, every time.Duration) <-chan []honest {
 	out := make(chan []honest, 1)
 	go func() {
@@ -222,13 +222,13 @@ func (w *world) sessions(ctx context.Context, want int) (have int, err error) {
 	return have, err
 }
 
-// counted returns how many packets of the floods have come to the programs.
+// counted returns the number of flood packets that the programs counted.
 func (w *world) counted(ctx context.Context) (n uint64, err error) {
 	c, err := w.node.Counts(ctx)
 	return c["drop_update_no_session"] + c["drop_wrong_nonce"] + c["rx_nonce"], err
 }
 
-// memory is what the host under attack holds, in bytes.
+// memory is the memory of the host under attack, in bytes.
 type memory struct{ maps, rss int }
 
 func (w *world) memory(ctx context.Context) (m memory, err error) {
@@ -274,7 +274,7 @@ func fields(text string) map[string]string {
 	return f
 }
 
-// watch follows the size of the daemon and tells the greatest at the end.
+// watch samples the size of the daemon and returns the greatest at the end.
 func (w *world) watch(ctx context.Context) <-chan int {
 	out := make(chan int, 1)
 	go func() {

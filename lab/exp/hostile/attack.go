@@ -20,14 +20,14 @@ import (
 	"roam/lab/topo"
 )
 
-// The attacker's world: Roam on one host, a scripted correspondent that has the
-// right nonce, and the network of a victim, which answers nothing.
+// The attacker's world: Roam on one host, a scripted correspondent that knows the right
+// nonce, and the network of a silent victim.
 const (
 	attackedNID = 0x1000_0000_0000_00a1
 	attackerNID = 0x1000_0000_0000_00c1
 	discard     = 9 // port
 	payload     = 1000
-	fullPacket  = 1500 // bytes, the packets that the claim allows ten of
+	fullPacket  = 1500 // bytes; the claim allows ten such packets
 )
 
 var (
@@ -39,7 +39,7 @@ var (
 // attack is one case.
 type attack struct {
 	Name     string
-	Rate     float64 // bytes per second that went to the attacker before
+	Rate     float64 // bytes per second to the attacker before the attack
 	RTTMs    float64
 	Received int // bytes from the victim's locator, forged
 	Sent     int // bytes to the victim, probes included
@@ -56,11 +56,11 @@ func (a attack) allowed() float64 {
 	return most
 }
 
-// plan is what the attacker does.
+// plan is the attacker's behavior.
 type plan struct {
 	name  string
 	alone bool // it lists the victim's locator only
-	forge int  // packets a second that it sends from there, with the right nonce
+	forge int  // packets per second with the right nonce from the victim's locator
 }
 
 var plans = []plan{
@@ -72,7 +72,7 @@ var plans = []plan{
 // stage is that world.
 type stage struct {
 	lab   *topo.Lab
-	files string // how the names of its files begin
+	files string // prefix of its files' names
 	mn, r *topo.Host
 	roam  *node.Node
 	peer  *interop.Peer
@@ -94,7 +94,8 @@ func (st *stage) build(ctx context.Context, env *exp.Env) (err error) {
 	if _, err = st.lab.Link(st.mn, "net1", st.r, "lan", linkem.Params{Delay: env.Params.Millis("delay_ms")}); err != nil {
 		return err
 	}
-	if st.peer, err = interop.Start(st.r, "peer", attackerNID, []uint64{locatorOf(attackerNet)}, interop.Stack{}); err != nil {
+	if st.peer, err = interop.Start(st.r, "peer", attackerNID, []uint64{locatorOf(attackerNet)},
+		interop.Stack{}); err != nil {
 		return err
 	}
 	rules := st.files + ".nft"
@@ -179,7 +180,9 @@ func attackOnce(ctx context.Context, env *exp.Env, w *exp.Window, p plan) (a att
 		st.peer.Move(locatorOf(victimNet), locatorOf(attackerNet))
 	}
 	// From now on it sends from the locator that it listed first.
-	err = during(ctx, env.Params.Seconds("attack_s"), p.forge, func() { st.peer.SendUDP(attackedNID, discard, discard, make([]byte, 100)) })
+	err = during(ctx, env.Params.Seconds("attack_s"), p.forge, func() {
+		st.peer.SendUDP(attackedNID, discard, discard, make([]byte, 100))
+	})
 	if err != nil {
 		return a, err
 	}
@@ -208,8 +211,7 @@ func (st *stage) flow(ctx context.Context, rate int) error {
 	return nil
 }
 
-// during calls f so many times a second for a while, without making up for what
-// fell due late.
+// during calls f at a rate for a while, and does not make up for late calls.
 func during(ctx context.Context, d time.Duration, rate int, f func()) error {
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -231,7 +233,7 @@ func during(ctx context.Context, d time.Duration, rate int, f func()) error {
 	}
 }
 
-// settled waits until the session is there and its locator validated.
+// settled waits until the session exists and its locator is validated.
 func (st *stage) settled(ctx context.Context, a *attack) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
@@ -245,7 +247,7 @@ func (st *stage) settled(ctx context.Context, a *attack) error {
 	})
 }
 
-// counter is what the router counted.
+// counter is a count of the router.
 type counter struct {
 	Name    string `json:"name"`
 	Packets int    `json:"packets"`

@@ -31,12 +31,12 @@ const (
 	lively = 1500 * time.Millisecond
 )
 
-// outcome is what one cell has shown.
+// outcome holds the results of one cell.
 type outcome struct {
 	Name    string
 	SetupMs float64 // from the start of the first program to data of all of them
 	ILNP    bool    // the session was an ILNP session before the first handoff
-	TCP     bool    // both connections live, and every byte came in order
+	TCP     bool    // both connections live, and every byte arrived in order
 	UDP     bool    // datagrams arrive both ways at the end
 	State   string  // of the session, in the network
 	UsedUDP bool    // control in UDP, in the network
@@ -44,11 +44,11 @@ type outcome struct {
 	InUse   string  // link, at the end
 	GapUp   float64 // ms, longest time without a datagram after the handoff into the network
 	GapDown float64
-	Lost    int    // datagrams after that, both ways
-	Whole   *whole // what only networks in duality show; nil in others
+	Lost    int    // datagrams after that, in both directions
+	Whole   *whole // only of networks in duality; nil in others
 	Doctor  []string
 	Told    bool
-	Why     string // what went wrong, for people
+	Why     string // the fault, for people
 }
 
 // flows is the traffic of a cell.
@@ -136,9 +136,10 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	}
 	began := time.Now()
 	f := &flows{}
-	// So much that connections are far beyond what a firewall takes for their
-	// window when they come back to it.
-	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000, Every: 20 * time.Millisecond, CC: "cubic",
+	// So much data that the connections are far beyond the window that a firewall allows
+	// when they return to it.
+	o := workload.TCPOptions{Name: "TCP up", Target: target, Port: 7001, Size: 16_000,
+		Every: 20 * time.Millisecond, CC: "cubic",
 		Answer: n.duality}
 	var err error
 	if f.up, err = workload.StartTCP(ctx, server.Host, client.Host, dir, o); err != nil {
@@ -161,15 +162,16 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 		out.ILNP = err == nil && established > 0
 		return out.ILNP && f.up.State().Progress > 0 && f.down.State().Progress > 0 && f.udp.State().Progress > 0
 	}); werr != nil {
-		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.ILNP, f.up.State().Progress, f.down.State().Progress, f.udp.State().Progress)
+		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.ILNP, f.up.State().Progress,
+			f.down.State().Progress, f.udp.State().Progress)
 		return f, ctx.Err()
 	}
 	out.SetupMs = float64(time.Since(began).Microseconds()) / 1000
 	return f, nil
 }
 
-// introduce makes one host known to another, as a user would, and returns its
-// session address. The hosts of the lab share the name of the machine, so it is given one.
+// introduce adds one host as a peer of another, as a user would, and returns its session
+// address. The hosts of the lab share the machine's name, so introduce gives them others.
 func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 	var exported struct {
 		Line string `json:"line"`
@@ -184,8 +186,8 @@ func introduce(ctx context.Context, who, to *node.Node) (string, error) {
 	return added.Address, err
 }
 
-// move takes the mobile host out of the network and into it again, and returns
-// when it came in, and from when on the network was the only one.
+// move moves the mobile host out of the network and back in. It returns when it arrived,
+// and from when on the network was its only one.
 func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (entered, alone time.Time, err error) {
 	away, overlap := env.Params.Seconds("away_s"), env.Params.Seconds("overlap_s")
 	const still = 500 * time.Millisecond
@@ -220,8 +222,8 @@ func move(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (entered
 	return entered, alone, nil
 }
 
-// left waits until the daemon has heard that a link is lost, of which Linux tells
-// up to a second later: to a link that comes back before, nobody moves.
+// left waits until the daemon knows that a link is down, which Linux reports up to a second
+// later: no handoff goes to a link that returns before.
 func left(ctx context.Context, n *node.Node, link string) error {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
@@ -231,15 +233,16 @@ func left(ctx context.Context, n *node.Node, link string) error {
 	})
 }
 
-// stay waits for the end of the stay in the network, and looks at the session
-// then. In haste the end is when all is as it should be, and the network has been
-// the only one for long enough to have brought what came last; where the old one
-// stays, nothing tells that moment.
-func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows, alone, end time.Time) error {
+// stay waits for the end of the stay in the network, and then reads the session. With haste
+// the stay ends when everything is as it should be, and the network has been the only one
+// long enough for the last packets to arrive. If the old network stays, no event marks that
+// moment.
+func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows,
+	alone, end time.Time) error {
 	wctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	haste := env.Params.Bool("haste") && !n.late
-	// The deadline is the usual end, and no failure.
+	// The deadline is the normal end, not a failure.
 	_ = topo.WaitSparing(wctx, "end of the stay", func() bool {
 		return haste && time.Since(alone) > lively && f.live() && o.look(wctx, s, alone) && o.answered(n)
 	})
@@ -247,9 +250,9 @@ func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n netw
 	return ctx.Err()
 }
 
-// look asks Roam on the mobile host for its only session, and reports whether
-// there was an answer. Of updates those count that were sent when the network was
-// the only one: before, they may have been acknowledged over the other one.
+// look reads the only session of the mobile host, and reports whether Roam answered. It
+// counts only updates sent when the network was the only one: the other network may have
+// carried the acknowledgements of earlier ones.
 func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) bool {
 	mn := s.Mobile().Node
 	list, err := mn.Sessions(ctx)
@@ -275,17 +278,17 @@ func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) boo
 	return true
 }
 
-// ask asks doctor on the mobile host.
+// ask runs doctor on the mobile host.
 func (o *outcome) ask(ctx context.Context, env *exp.Env, s *scene.Scene, n network) {
-	// Its exit status says whether something stands in the way, which is no
-	// failure of asking.
-	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", s.Mobile().Node.Config, "--json", "doctor", "cn1").Output()
+	// Its exit status reports findings, not a failure to examine.
+	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", s.Mobile().Node.Config, "--json",
+		"doctor", "cn1").Output()
 	var said struct {
 		Findings []struct {
 			Level, About, Text string
 		} `json:"findings"`
 	}
-	_ = json.Unmarshal(b, &said) // nothing said is not told
+	_ = json.Unmarshal(b, &said) // no output means no findings
 	for _, f := range said.Findings {
 		switch f.About {
 		case "path", "mtu", "label", "updates", "session":
@@ -295,7 +298,7 @@ func (o *outcome) ask(ctx context.Context, env *exp.Env, s *scene.Scene, n netwo
 	}
 }
 
-// live reports whether something has come of each flow lately.
+// live reports whether each flow has delivered data recently.
 func (f *flows) live() bool {
 	for _, s := range []workload.Session{f.up, f.down, f.udp} {
 		if st := s.State(); !st.Alive || time.Since(st.Last) >= lively {
@@ -305,7 +308,7 @@ func (f *flows) live() bool {
 	return true
 }
 
-// came is what arrived of the traffic of a cell.
+// came holds the traffic that a cell received.
 type came struct {
 	streams  []tcpflow.Stream
 	up, down *udpflow.Flow
@@ -317,7 +320,7 @@ func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) (c came,
 	lives := func(s workload.State) bool { return s.Alive && now.Sub(s.Last) < lively }
 	o.TCP = lives(f.up.State()) && lives(f.down.State())
 	for _, t := range []*workload.TCP{f.up, f.down} {
-		// One that stands still does not end by itself: that is an outcome.
+		// A stalled connection does not end by itself: that is a result.
 		tctx, cancel := context.WithTimeout(ctx, endWithin)
 		stream, err := t.Stop(tctx)
 		if err != nil {

@@ -1,11 +1,12 @@
-// Package hostile is the experiment hostile-paths: what becomes of sessions in
-// the networks that people find themselves in, and what a correspondent that
-// lies about its locator can have sent to a victim.
+// Package hostile is the experiment hostile-paths: what sessions do in the networks that
+// people meet, and how many packets a correspondent that lies about its locator can direct
+// at a victim.
 //
-// Implements one cell per network: a first contact from inside, a soft handoff
-// out and one back in, or in duality a second path beside it, what Roam does about
-// it by itself, and what `roam doctor` says. Omits combinations of networks, and
-// figures that need a quiet machine, but for those of whole connections. Driven by package runner; it asks Roam only what a user can ask.
+// It implements one cell per network: a first contact from inside, a soft handoff out and
+// one back in, or in duality a second path beside it; Roam's own reaction, and the findings
+// of `roam doctor`. It omits combinations of networks, and figures that need a quiet
+// machine, except those of whole connections. It is driven by lab/runner; it uses only
+// Roam's command line, as a user would.
 package hostile
 
 import (
@@ -39,9 +40,8 @@ func tools() map[string]string {
 	return t
 }
 
-// measure runs the cells of networks, at most so many at a time as asked for, and
-// then those of the attacker: what is sent to a victim hangs on a rate, which those
-// would disturb.
+// measure runs the cells of networks, as many in parallel as requested, and then those of
+// the attacker alone: their bound depends on a rate, which parallel cells would disturb.
 func measure(ctx context.Context, env *exp.Env) error {
 	list, err := chosen(env.Params.Text("networks"))
 	if err != nil {
@@ -56,7 +56,9 @@ func measure(ctx context.Context, env *exp.Env) error {
 	}
 	outcomes, attacks := make([]outcome, len(list)), make([]attack, len(cases))
 	err = sideBySide(env.Params.Int("parallel"), len(list), func(i int) (err error) {
-		outcomes[i], err = exp.Cell(env, list[i].name, func(w *exp.Window) (outcome, error) { return cell(ctx, env, w, list[i]) })
+		outcomes[i], err = exp.Cell(env, list[i].name, func(w *exp.Window) (outcome, error) {
+			return cell(ctx, env, w, list[i])
+		})
 		return err
 	})
 	if err != nil {
@@ -64,7 +66,9 @@ func measure(ctx context.Context, env *exp.Env) error {
 	}
 	report(env, list, outcomes)
 	err = sideBySide(env.Params.Int("parallel"), len(cases), func(i int) (err error) {
-		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func(w *exp.Window) (attack, error) { return attackOnce(ctx, env, w, cases[i]) })
+		attacks[i], err = exp.Cell(env, "attacker "+cases[i].name, func(w *exp.Window) (attack, error) {
+			return attackOnce(ctx, env, w, cases[i])
+		})
 		return err
 	})
 	if err != nil {

@@ -81,7 +81,8 @@ func TestAnswered(t *testing.T) {
 		{"clean", fine, true}, {"clean", udp, false}, {"options", udp, true}, {"options", fine, false},
 		{"updates", outcome{State: "established", Acked: "udp", InUse: "net1"}, true}, {"updates", udp, false},
 		{"firewallpeer", udp, true}, {"firewallpeer", outcome{State: "established", Acked: "udp", InUse: "net1"}, false},
-		{"firewallpeer", fine, false}, {"oneway", fine, false}, {"oneway", outcome{State: "established", InUse: "net2"}, true},
+		{"firewallpeer", fine, false}, {"oneway", fine, false},
+		{"oneway", outcome{State: "established", InUse: "net2"}, true},
 		{"tracked", wholeAt("flow", "flow", 1), true}, {"tracked", wholeAt("flow", "packet", 1), false},
 		{"trackedboth", wholeAt("flow", "flow", 0), false}, {"trackedboth", fine, false},
 		{"label", outcome{State: "plain", InUse: "net1"}, false},
@@ -154,7 +155,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// What was not asked for is not measured, and what went wrong is no.
+// A network that was not requested is not measured, and a failed one is a "no".
 func TestReport(t *testing.T) {
 	env := &exp.Env{Result: result.New("hostile-paths"), View: live.New(&strings.Builder{})}
 	report(env, networks[:1], []outcome{{Name: "clean", ILNP: true, SetupMs: 20, TCP: true, UDP: false, Why: "reset"}})

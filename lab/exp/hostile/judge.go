@@ -8,8 +8,7 @@ import (
 	"roam/lab/result"
 )
 
-// answered reports whether what Roam did by itself in the network is what it
-// should do there.
+// answered reports whether Roam reacted to the network as it should.
 func (o outcome) answered(n network) bool {
 	switch {
 	case o.State != "established":
@@ -17,7 +16,7 @@ func (o outcome) answered(n network) bool {
 	case n.duality:
 		return o.Whole != nil && !o.Whole.Changed.IsZero() && o.Whole.Spread == [2]string{"flow", "flow"}
 	case n.late:
-		return o.InUse == "net2" // it has left the path that loses one direction
+		return o.InUse == "net2" // it left the path that loses one direction
 	case n.acked && o.Acked != "udp" || n.name == "clean" && o.Acked != "options":
 		return false
 	}
@@ -28,11 +27,15 @@ func (o outcome) answered(n network) bool {
 func report(env *exp.Env, list []network, outcomes []outcome) {
 	ran := map[string]bool{}
 	table := result.Table{
-		Title: "Networks and what became of the sessions", Columns: []string{"network", "what it does", "set-up", "TCP", "UDP", "gap up / down", "lost", "control", "update acknowledged", "in use"},
-		Note: "Gaps and losses are those of the handoff into the network; with several cells at a time they include the machine's own.",
+		Title: "Networks and what became of the sessions", Columns: []string{"network", "what it does", "set-up", "TCP",
+			"UDP", "gap up / down", "lost", "control", "update acknowledged", "in use"},
+		Note: "Gaps and losses are those of the handoff into the network; with several cells at a time they include the " +
+			"machine's own.",
 	}
 	said := result.Table{Title: "What roam doctor said in there", Columns: []string{"network", "findings"}}
-	whole := result.Table{Title: "TCP and datagrams over two paths that track connections", Columns: []string{"network", "longest gap over one path", "longest over two", "TCP spread", "long gaps after that", "datagrams on each path after that"}}
+	whole := result.Table{Title: "TCP and datagrams over two paths that track connections",
+		Columns: []string{"network", "longest gap over one path", "longest over two", "TCP spread", "long gaps after that",
+			"datagrams on each path after that"}}
 	for i, o := range outcomes {
 		n := list[i]
 		ran[n.name] = true
@@ -55,7 +58,8 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		if o.UsedUDP {
 			control = "UDP"
 		}
-		table.Rows = append(table.Rows, []string{n.name, n.says, fmt.Sprintf("%.0f ms", o.SetupMs), lived(o.TCP), lived(o.UDP),
+		table.Rows = append(table.Rows, []string{n.name, n.says, fmt.Sprintf("%.0f ms", o.SetupMs),
+			lived(o.TCP), lived(o.UDP),
 			fmt.Sprintf("%.0f / %.0f ms", o.GapUp, o.GapDown), fmt.Sprint(o.Lost), control, o.Acked, o.InUse})
 		said.Rows = append(said.Rows, []string{n.name, strings.Join(o.Doctor, "\n")})
 		if o.Why != "" {
@@ -66,7 +70,8 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		if ran[n.name] {
 			continue
 		}
-		for _, m := range []string{"_setup", "_survives", "_answer", "_told", "_tcp_stall_ms", "_tcp_gaps", "_udp_lost", "_udp_share_off"} {
+		for _, m := range []string{"_setup", "_survives", "_answer", "_told", "_tcp_stall_ms", "_tcp_gaps",
+			"_udp_lost", "_udp_share_off"} {
 			env.Result.Miss(n.name+m, "this network was not asked for")
 		}
 	}
@@ -80,14 +85,16 @@ func lived(yes bool) string {
 	return "dead"
 }
 
-// reportAttacks puts what reached the victim into the result.
+// reportAttacks adds the packets that reached the victim to the result.
 func reportAttacks(env *exp.Env, list []attack) {
-	table := result.Table{Title: "What a lying correspondent had sent to its victim", Columns: []string{"case", "before, per second", "came from there", "went there", "allowed", "packets"}}
+	table := result.Table{Title: "What a lying correspondent had sent to its victim",
+		Columns: []string{"case", "before, per second", "came from there", "went there", "allowed", "packets"}}
 	for _, a := range list {
 		env.Result.Set(a.Name+"_bytes", float64(a.Sent))
 		env.Result.Set(a.Name+"_allowed_bytes", a.allowed())
 		env.Result.Set(a.Name+"_share", float64(a.Sent)/a.allowed())
-		table.Rows = append(table.Rows, []string{a.Name, fmt.Sprintf("%.0f bytes", a.Rate), fmt.Sprintf("%d bytes", a.Received),
+		table.Rows = append(table.Rows, []string{a.Name, fmt.Sprintf("%.0f bytes", a.Rate),
+			fmt.Sprintf("%d bytes", a.Received),
 			fmt.Sprintf("%d bytes", a.Sent), fmt.Sprintf("%.0f bytes", a.allowed()), fmt.Sprint(a.Packets)})
 	}
 	env.Result.Tables = append(env.Result.Tables, table)

@@ -21,33 +21,32 @@ import (
 
 const (
 	controlWindows = 10
-	// longGap is how much longer than that of the control a gap may be.
+	// longGap is how much longer than the control's longest gap a gap may be.
 	longGap = 100.0 // ms
-	// change is how long the answer itself may take: connections that were alive so
-	// far go over to their path as well, and are shown to its firewall. It counts for
-	// the standstill.
+	// change is the time that Roam's reaction may take: it moves connections that were
+	// alive to their path as well, and resyncs that path's firewall. The standstill
+	// includes it.
 	change = time.Second
 	// calm is for how long whole connections are watched at least.
 	calm = change + 2500*time.Millisecond
 )
 
-// whole is what a network in duality has shown, in which TCP connections came to
-// keep to one path each.
+// whole holds the results of a network in duality in which Roam pins each TCP connection to
+// one path.
 type whole struct {
 	Spread    [2]string // of TCP, as `roam session show` says, on the mobile host and on the correspondent
-	Changed   time.Time // when the mobile host told of it; zero: never
+	Changed   time.Time // when the mobile host reported it; zero: never
 	ControlMs float64   // longest gap of a connection over the first path alone, median of ten windows
-	StallMs   float64   // longest gap since there were two paths
+	StallMs   float64   // longest gap with two paths
 	GapsMs    []float64 // over 100 ms above the control, from the first bytes a second after the change to the end
 	QuietMs   float64   // longest time without a datagram from then on, which is the machine's
-	Datagrams [2][2]int // from then on, that took each of the two paths: from the mobile host, and to it
+	Datagrams [2][2]int // on each of the two paths after that: from the mobile host, and to it
 	Refused   int       // datagrams that the receivers' buffers refused
 	Dropped   uint64    // frames that the emulator dropped
 }
 
-// gather gives the mobile host a second path beside that through the network, and
-// watches what becomes of the traffic until Roam has answered, and then for a
-// while.
+// gather attaches the mobile host to a second path beside the network's, and observes the
+// traffic until Roam has reacted, and then for a while.
 func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows) error {
 	o.Whole = &whole{}
 	if err := countDatagrams(ctx, s.Core, filepath.Join(env.Dir, n.name+"-count.nft")); err != nil {
@@ -108,8 +107,7 @@ func (o *outcome) await(ctx context.Context, end time.Time, ok func() bool) {
 	_ = topo.WaitSparing(wctx, "end of the stay", ok)
 }
 
-// lookWhole asks both ends how TCP is spread, and for the moment in which that
-// changed.
+// lookWhole reads at both ends how TCP is spread, and when that changed.
 func (o *outcome) lookWhole(ctx context.Context, s *scene.Scene) bool {
 	o.Whole.Spread = [2]string{}
 	for i, e := range []*scene.End{s.Mobile(), s.Peer(0)} {
@@ -128,8 +126,8 @@ func (o *outcome) lookWhole(ctx context.Context, s *scene.Scene) bool {
 	return true
 }
 
-// judge looks for the times at which a connection stood still: before there were
-// two paths, which is the control, since then, and from the change on.
+// judge finds the standstills of connections: with one path, which is the control, with two
+// paths, and after the change.
 func (w *whole) judge(streams []tcpflow.Stream, began, entered, end time.Time) {
 	window := entered.Sub(began) / controlWindows
 	var usual []float64
@@ -146,18 +144,20 @@ func (w *whole) judge(streams []tcpflow.Stream, began, entered, end time.Time) {
 	for _, s := range streams {
 		from, ok := s.FirstAfter(w.Changed.Add(change))
 		if w.Changed.IsZero() || !ok || !from.Before(end) {
-			w.GapsMs = append(w.GapsMs, stats.Millis(end.Sub(entered))) // it never came to life again
+			w.GapsMs = append(w.GapsMs, stats.Millis(end.Sub(entered))) // it stalled until the end
 			continue
 		}
-		// One that has not ended at the end of the watch is a gap as well.
+		// A gap at the end of the observation counts, too.
 		watched := append(slices.Clone(s), tcpflow.Read{At: end.UnixNano()})
 		slices.SortFunc(watched, func(a, b tcpflow.Read) int { return cmp.Compare(a.At, b.At) })
-		w.GapsMs = append(w.GapsMs, slices.DeleteFunc(watched.Gaps(from, end.Add(1)), func(ms float64) bool { return ms <= w.ControlMs+longGap })...)
+		w.GapsMs = append(w.GapsMs, slices.DeleteFunc(watched.Gaps(from, end.Add(1)), func(ms float64) bool {
+			return ms <= w.ControlMs+longGap
+		})...)
 	}
 }
 
-// shareOff is by how many points the first path's share of the datagrams is off
-// one half, in the worse direction; ok is false if there were none.
+// shareOff is the deviation of the first path's share of datagrams from one half, in
+// points, in the worse direction; ok is false without datagrams.
 func (w *whole) shareOff() (off float64, ok bool) {
 	for _, n := range w.Datagrams {
 		if n[0]+n[1] == 0 {
@@ -168,15 +168,16 @@ func (w *whole) shareOff() (off float64, ok bool) {
 	return off, true
 }
 
-// report puts it into the result; lost is how many datagrams got lost since there
-// were two paths.
+// report adds the metrics to the result; lost is the number of datagrams lost with two
+// paths.
 func (w *whole) report(r *result.Result, name string, lost int) {
 	r.Set(name+"_tcp_control_ms", w.ControlMs)
 	r.Set(name+"_tcp_stall_ms", w.StallMs)
 	r.Set(name+"_udp_quiet_ms", w.QuietMs)
 	r.Set(name+"_tcp_gaps", float64(len(w.GapsMs)))
 	if w.Refused > 0 || w.Dropped > 0 {
-		r.Miss(name+"_udp_lost", fmt.Sprintf("%d datagrams were refused by receivers' buffers, %d frames by the emulator", w.Refused, w.Dropped))
+		r.Miss(name+"_udp_lost", fmt.Sprintf("%d datagrams were refused by receivers' buffers, %d frames by the emulator",
+			w.Refused, w.Dropped))
 	} else {
 		r.Set(name+"_udp_lost", float64(lost))
 	}

@@ -1,9 +1,9 @@
-// Package instants is the experiment that begins soft handoffs at many moments,
-// one step apart, so that no unlucky one stays hidden.
+// Package instants is the experiment that starts soft handoffs at many times, one step
+// apart, so that no unlucky time stays hidden.
 //
-// Implements the schedule, the traffic and the figures of each instant. Omits
-// captures and a control: what it shows is an absence. Driven by package runner,
-// best on the engine vm, where the machine's own noise does not show.
+// It implements the schedule, the traffic and the figures of each time. It omits captures
+// and a control, since it shows an absence of faults. It is driven by lab/runner, best on
+// the engine vm, which hides the machine's own noise.
 package instants
 
 import (
@@ -45,12 +45,12 @@ const (
 	patience = 20 * time.Second
 )
 
-// seen is all that was measured.
+// seen holds all measurements.
 type seen struct {
 	*scene.Trace
 	up, down     *udpflow.Flow
 	out, in      tcpflow.Stream
-	whole        int // TCP connections that delivered everything in order
+	whole        int // TCP connections that delivered every byte in order
 	bufferErrors int
 }
 
@@ -76,7 +76,7 @@ func run(ctx context.Context, env *exp.Env) error {
 	return nil
 }
 
-// plan is there and back between two links, a step later each time.
+// plan moves back and forth between two links, a step later each time.
 func plan(p exp.Params) (s scene.Schedule) {
 	links := [2]string{"net1", "net2"}
 	for i := range p.Int("instants") {
@@ -88,7 +88,7 @@ func plan(p exp.Params) (s scene.Schedule) {
 	return s
 }
 
-// begin is when a handoff begins.
+// begin is the start of a handoff.
 func begin(p exp.Params, i int) time.Duration {
 	return lead + p.Millis("first_ms") + time.Duration(i)*(p.Seconds("period_s")+p.Millis("step_ms"))
 }
@@ -106,7 +106,15 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 	sessions := []workload.Session{udp}
 	var tcp [2]*workload.TCP
 	for i, name := range []string{"TCP out", "TCP in"} {
-		o := workload.TCPOptions{Name: name, Target: "cn1", Port: 7002 + i, Size: 1000, Every: p.Millis("tcp_every_ms"), Down: i == 1, CC: p.Text("congestion")}
+		o := workload.TCPOptions{
+			Name:   name,
+			Target: "cn1",
+			Port:   7002 + i,
+			Size:   1000,
+			Every:  p.Millis("tcp_every_ms"),
+			Down:   i == 1,
+			CC:     p.Text("congestion"),
+		}
 		if tcp[i], err = workload.StartTCP(ctx, cn, mn, env.Dir, o); err != nil {
 			return nil, err
 		}
@@ -127,7 +135,7 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 	return t, t.collect(ctx, udp, tcp, 4*p.Millis("delay_ms"))
 }
 
-// board returns the sessions as the live view shows them.
+// board returns the sessions for the live view.
 func board(sessions []workload.Session) (rows []live.Session) {
 	for _, s := range sessions {
 		rows = append(rows, workload.Row(s))
@@ -135,7 +143,7 @@ func board(sessions []workload.Session) (rows []live.Session) {
 	return rows
 }
 
-// collect ends the applications and reads what they wrote.
+// collect ends the applications and reads their logs.
 func (t *seen) collect(ctx context.Context, udp *workload.UDP, tcp [2]*workload.TCP, drain time.Duration) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -47,7 +47,12 @@ func reads(start time.Time, length time.Duration, none hole) (s tcpflow.Stream) 
 // after they began but for one.
 func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 	s := plan(p)
-	tr := &scene.Trace{Start: start, End: start.Add(s.Length), Events: map[string][]node.Event{}, Samples: []scene.Sample{{At: start}, {At: start.Add(s.Length)}}}
+	tr := &scene.Trace{
+		Start:   start,
+		End:     start.Add(s.Length),
+		Events:  map[string][]node.Event{},
+		Samples: []scene.Sample{{At: start}, {At: start.Add(s.Length)}},
+	}
 	n := 0
 	for _, step := range s.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: step, At: start.Add(step.At)})
@@ -64,7 +69,7 @@ func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 	return tr
 }
 
-// What is lost, late or never done counts for the handoff that it follows.
+// Lost, late and missing data count for the handoff that precedes them.
 func TestCostIsOfItsInstant(t *testing.T) {
 	p := exptest.Params(t, Experiment.Params, "quick", "instants=4")
 	start := time.Unix(1000, 0)

@@ -12,7 +12,7 @@ import (
 	"roam/lab/scene"
 )
 
-// instant is what one handoff cost.
+// instant is the cost of one handoff.
 type instant struct {
 	lost           int // datagrams, both ways
 	udpGap, tcpGap time.Duration
@@ -94,17 +94,22 @@ func (t *seen) judge(env *exp.Env) {
 // within is where in the beat an instant lies, in milliseconds.
 func within(p exp.Params, i int) float64 { return p.Float("first_ms") + float64(i)*p.Float("step_ms") }
 
-// ms rounds to what the JSON needs.
+// ms rounds for the JSON.
 func ms(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
 
 func figures(bound float64) []result.Figure {
 	gaps := []string{"udp gap", "tcp gap"}
 	return []result.Figure{
-		{Title: "Longest gap at each instant", XLabel: "instant within the beat, ms", Caption: "Longest time without anything new at a receiving application, from the beginning of a handoff to that of the next.",
-			Panels: []result.Panel{{Kind: result.Points, YLabel: "ms", Series: gaps, Labels: []string{"UDP", "TCP"}, Refs: []result.Ref{{Label: "1.2 RTT", At: bound}}}}},
+		{Title: "Longest gap at each instant", XLabel: "instant within the beat, ms",
+			Caption: "Longest time without anything new at a receiving application, from the beginning of a handoff to that " +
+				"of the next.",
+			Panels: []result.Panel{{Kind: result.Points, YLabel: "ms", Series: gaps, Labels: []string{"UDP", "TCP"},
+				Refs: []result.Ref{{Label: "1.2 RTT", At: bound}}}}},
 		{Title: "Bytes per link", XLabel: "s", Panels: []result.Panel{
-			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"out net1", "out net2"}, Labels: []string{"net1", "net2"}, Title: "from the mobile host"},
-			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"in net1", "in net2"}, Labels: []string{"net1", "net2"}, Title: "to the mobile host"}}},
+			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"out net1", "out net2"}, Labels: []string{"net1", "net2"},
+				Title: "from the mobile host"},
+			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"in net1", "in net2"}, Labels: []string{"net1", "net2"},
+				Title: "to the mobile host"}}},
 	}
 }
 
@@ -112,7 +117,8 @@ func figures(bound float64) []result.Figure {
 // gaps.
 func worst(list []instant, p exp.Params, tcp bool) result.Table {
 	const rows = 8
-	t := result.Table{Title: "Instants that cost most", Columns: []string{"instant", "lost", "UDP gap ms", "TCP gap ms", "acknowledged"}}
+	t := result.Table{Title: "Instants that cost most", Columns: []string{"instant", "lost", "UDP gap ms",
+		"TCP gap ms", "acknowledged"}}
 	taken := map[int]bool{}
 	for range min(rows, len(list)) {
 		best := -1

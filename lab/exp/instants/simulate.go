@@ -13,10 +13,11 @@ import (
 // port is of UDP at the correspondent.
 const port = 7001
 
-// simulate goes through the schedule on the engine sim, with UDP alone.
+// simulate executes the schedule on the engine sim, with UDP only.
 func simulate(env *exp.Env, cfg scene.Config) error {
 	rate := env.Params.Float("udp_rate")
-	pass, err := virtual.Run(cfg, plan(env.Params), []virtual.Flow{{Port: port, Rate: rate, Size: 64}, {Port: port, Rate: rate, Size: 64, In: true}})
+	pass, err := virtual.Run(cfg, plan(env.Params), []virtual.Flow{{Port: port, Rate: rate, Size: 64},
+		{Port: port, Rate: rate, Size: 64, In: true}})
 	if err != nil {
 		return err
 	}
@@ -27,11 +28,11 @@ func simulate(env *exp.Env, cfg scene.Config) error {
 	return nil
 }
 
-// flow makes of two captures what the probe would have written down.
+// flow converts two captures to the log of the probe.
 func flow(sender, receiver []packets.Packet, which func(packets.Packet) bool) *udpflow.Flow {
 	var sent []udpflow.Sent
 	var got []udpflow.Got
-	first := uint32(0) // what was sent before the capture began has lower numbers
+	first := uint32(0) // datagrams sent before the capture have lower numbers
 	for i, p := range packets.Select(sender, data(which)) {
 		if i == 0 {
 			first = number(p)

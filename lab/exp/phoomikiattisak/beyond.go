@@ -15,10 +15,10 @@ import (
 	"roam/lab/workload"
 )
 
-// beyondCells is how many cells measure what the paper leaves to later work.
+// beyondCells is the number of cells for the paper's future work.
 const beyondCells = 8
 
-// extras is what those cells measured.
+// extras holds the results of those cells.
 type extras struct {
 	Load     map[string]loadOutcome
 	Priority map[string]priorityOutcome
@@ -31,36 +31,45 @@ func (m *matrix) beyond(ctx context.Context) error {
 	if !m.env.Params.Bool("beyond") {
 		return nil
 	}
-	m.extra = &extras{Load: map[string]loadOutcome{}, Priority: map[string]priorityOutcome{}, Prefer: map[string]preferOutcome{}}
+	m.extra = &extras{
+		Load:     map[string]loadOutcome{},
+		Priority: map[string]priorityOutcome{},
+		Prefer:   map[string]preferOutcome{},
+	}
 	err := m.load(ctx)
 	if err != nil {
 		return err
 	}
 	for _, on := range []string{"off", "on"} {
 		var e error
-		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func(w *exp.Window) (priorityOutcome, error) { return priorityCell(ctx, m.env, w, on) })
+		m.extra.Priority[on], e = exp.Cell(m.env, "priority-"+on, func(w *exp.Window) (priorityOutcome, error) {
+			return priorityCell(ctx, m.env, w, on)
+		})
 		err = errors.Join(err, e)
-		m.extra.Prefer[on], e = exp.Cell(m.env, "prefer-"+on, func(w *exp.Window) (preferOutcome, error) { return preferCell(ctx, m.env, w, on) })
+		m.extra.Prefer[on], e = exp.Cell(m.env, "prefer-"+on, func(w *exp.Window) (preferOutcome, error) {
+			return preferCell(ctx, m.env, w, on)
+		})
 		if err = errors.Join(err, e); err != nil {
 			return err
 		}
 	}
-	m.extra.Sums, err = exp.Cell(m.env, "checksums", func(w *exp.Window) (sumsOutcome, error) { return sumsCell(ctx, m.env, w) })
+	m.extra.Sums, err = exp.Cell(m.env, "checksums", func(w *exp.Window) (sumsOutcome, error) {
+		return sumsCell(ctx, m.env, w)
+	})
 	return err
 }
 
-// loadOutcome is what a flow did to a host that has two networks and no reason
-// to change.
+// loadOutcome is the effect of a flow on a host with two networks and no reason to move.
 type loadOutcome struct {
 	Handoffs   int     // changes of the locators in use: each is a false one
 	AdvertGapS float64 // longest time between two Router Advertisements on a link
 	LifetimeS  float64 // preferred, as advertised
-	QueueMs    float64 // longest that the queue held a packet, by its length
+	QueueMs    float64 // longest time in the queue, computed from its length
 	Mbps       float64
 }
 
-// load is what the paper met (§5.3): a flow that fills the queue in front of the
-// mobile host delays Router Advertisements, until a locator looks stale.
+// load reproduces a finding of the paper (§5.3): a flow that fills the queue in front of
+// the mobile host delays Router Advertisements until a locator looks stale.
 func (m *matrix) load(ctx context.Context) error {
 	const short, long = 2 * time.Second, 30 * time.Second
 	for _, c := range []struct {
@@ -83,18 +92,19 @@ func (m *matrix) load(ctx context.Context) error {
 	return nil
 }
 
-// deepQueue holds all that the sender's window lets through. The flow is Reno's,
-// whose slow start fills it: CUBIC's ends when it sees a queue grow.
+// deepQueue holds the sender's whole window. The flow uses Reno, whose slow start fills the
+// queue: CUBIC leaves slow start when the queue grows.
 const deepQueue = 20_000
 
-func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, window float64, lifetime time.Duration) (o loadOutcome, err error) {
+func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, window float64,
+	lifetime time.Duration) (o loadOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg := config(env, "load-"+name, "lan-lan", "soft")
 	for i := range cfg.Mobile {
 		cfg.Mobile[i].In.QueuePackets, cfg.Mobile[i].Up = deepQueue, true
 	}
-	// What the routers advertise lives for two intervals, as short as it may.
+	// The advertised lifetime is two intervals, the least possible.
 	cfg.Advert = scene.RA{Min: lifetime / 4, Max: lifetime / 2, Preferred: lifetime, Valid: 3 * lifetime}
 	if lifetime > 10*time.Second { // the interval stays
 		cfg.Advert.Min, cfg.Advert.Max = 500*time.Millisecond, time.Second
@@ -109,7 +119,8 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 	if err := waitBoth(ctx, net); err != nil {
 		return o, err
 	}
-	t, err := (&trial{env: env, window: w, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second}, snap: snapLength,
+	t, err := (&trial{env: env, window: w, name: "load-" + name, net: net, plan: scene.Schedule{Length: 9 * time.Second},
+		snap:  snapLength,
 		iperf: workload.IperfOptions{Reverse: true, CC: "reno"}}).pass(ctx)
 	if err != nil {
 		return o, err
@@ -140,7 +151,7 @@ func waitBoth(ctx context.Context, net *scene.Scene) error {
 	})
 }
 
-// queueing notes the longest that a segment was under way, less the path's delay.
+// queueing records the longest transit time of a segment, minus the path's delay.
 func (t *pass) queueing(o *loadOutcome) error {
 	if err := t.assemble(); err != nil {
 		return err
@@ -161,10 +172,10 @@ func (t *pass) queueing(o *loadOutcome) error {
 	return nil
 }
 
-// priorityOutcome is how long Locator Updates took on a link that the host's own
-// data fills.
+// priorityOutcome is the duration of Locator Updates on a link that the host's own data
+// fills.
 type priorityOutcome struct {
-	GainMs, EndMs float64 // of the exchange when the new link came, and when the old one went; 0 for none
+	GainMs, EndMs float64 // of the exchange for the new link, and for the old one; 0: none
 }
 
 // priorityCell sends from the mobile host as fast as TCP can. The first update
@@ -199,15 +210,15 @@ func priorityCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (
 	return o, nil
 }
 
-// preferOutcome is what a host got that may stay on the better of two networks.
+// preferOutcome is the throughput of a host that may stay on the better of two networks.
 type preferOutcome struct {
 	Early int     // handoffs before it had to leave
 	MB    float64 // of the whole flow
 	Lost  int
 }
 
-// preferCell moves from near to far; with the policy the host stays where it is
-// until that network is withdrawn (the paper's §6.1.1).
+// preferCell moves from near to far; with the policy the host stays until that network is
+// withdrawn (the paper's §6.1.1).
 func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o preferOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -242,8 +253,7 @@ func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o 
 	return o, nil
 }
 
-// sumsOutcome is what the checksums on the wire say where both ends use the rule
-// of RFC 6741 §4.2.
+// sumsOutcome counts the checksums on the wire if both ends use the rule of RFC 6741 §4.2.
 type sumsOutcome struct {
 	Segments, Wrong int // TCP over NIDs only
 	Updates, Bad    int // Locator Updates and acknowledgements, by the rule of ICMPv6
@@ -268,14 +278,14 @@ func sumsCell(ctx context.Context, env *exp.Env, w *exp.Window) (o sumsOutcome, 
 	if err != nil {
 		return o, err
 	}
-	// What arrives has gone over an emulated link, which finishes checksums; what
-	// leaves may wait for a device to do it.
+	// Arriving packets crossed an emulated link, which completes checksums; leaving ones
+	// may wait for a device to do so.
 	o.verify(t.mobile, scene.NID("cn1"))
 	o.verify(t.peer, scene.NID("mn"))
 	return o, nil
 }
 
-// verify checks what came from a node.
+// verify checks the packets from a node.
 func (o *sumsOutcome) verify(list []packets.Packet, from roam.NID) {
 	for _, p := range list {
 		upper, ok := p.Upper()
@@ -327,8 +337,10 @@ func sum(p packets.Packet, upper []byte, locators bool) uint16 {
 func (m *matrix) beyondMetrics(r figures) {
 	x := m.extra
 	if x == nil {
-		for _, name := range []string{"load_limited_handoffs", "load_deep_handoffs", "load_lasting_handoffs", "signal_first_ms", "signal_plain_ms", "signal_gain_x",
-			"prefer_early", "prefer_lost", "prefer_data_ratio", "checksums_wrong", "checksums_checked", "update_checksums_wrong"} {
+		for _, name := range []string{"load_limited_handoffs", "load_deep_handoffs", "load_lasting_handoffs",
+			"signal_first_ms", "signal_plain_ms", "signal_gain_x",
+			"prefer_early", "prefer_lost", "prefer_data_ratio", "checksums_wrong", "checksums_checked",
+			"update_checksums_wrong"} {
 			r.Miss(name, "the cells beyond the paper were left out")
 		}
 		return

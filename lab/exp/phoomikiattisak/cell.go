@@ -42,12 +42,12 @@ type cell struct {
 	repetition int
 }
 
-// name tells the cell from all others of a run.
+// name is unique within a run.
 func (c *cell) name() string {
 	return fmt.Sprintf("%s-%s-%s-%d", c.scenario, c.kind, c.control.Name, c.repetition)
 }
 
-// seed is the cell's own, so that it does not depend on which others are run.
+// seed returns the cell's own seed, independent of the other cells.
 func seed(env *exp.Env, name string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s", env.Seed, name) // a hash takes everything
@@ -61,7 +61,11 @@ func access(env *exp.Env, far bool) scene.Access {
 	if far {
 		rtt = p.Millis("wan_rtt_ms")
 	}
-	return scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	return scene.Symmetric(linkem.Params{
+		Delay:        rtt / 2,
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 }
 
 // rtt returns the round-trip time of a network in milliseconds, queues empty.
@@ -84,8 +88,8 @@ func config(env *exp.Env, name, scenario, mode string) scene.Config {
 	}
 }
 
-// windowFactor is the receive buffer for a window: the kernel sets a part of it
-// aside for what it spends beside the data.
+// windowFactor is the ratio of receive buffer to window: the kernel reserves a part of the
+// buffer for overhead.
 const windowFactor = 1.54
 
 // limitWindow bounds the window of every connection to the mobile host, as the
@@ -115,8 +119,8 @@ func (c *cell) schedule() (s scene.Schedule, at time.Duration) {
 	return s, at
 }
 
-// measure builds the network, lets the flow through the handoff, and returns
-// what the captures show. The topology is gone when it returns.
+// measure builds the network, runs the flow through the handoff, and returns the captures'
+// results. It removes the topology before it returns.
 func (c *cell) measure(ctx context.Context, w *exp.Window) (o outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -154,16 +158,16 @@ type trial struct {
 	snap   int                   // bytes of each packet to be captured, 0: all
 }
 
-// pass is what one flow left behind.
+// pass holds the records of one flow.
 type pass struct {
 	*scene.Trace
 	flow     *flow
-	mobile   []packets.Packet // everything that the mobile host's captures hold
+	mobile   []packets.Packet // all captured packets of the mobile host
 	peer     []packets.Packet // and the correspondent's
 	report   workload.IperfReport
 	failure  error   // of the application
 	rtoMs    float64 // of the sender just before the handoff; 0 for unknown
-	algo     string  // the congestion control that the sender used
+	algo     string  // the sender's congestion control
 	counters map[string]uint64
 	dropped  int // packets that the captures missed
 }
@@ -190,7 +194,9 @@ func (r *trial) pass(ctx context.Context) (t *pass, err error) {
 	defer flow.Kill()
 	wctx, stop := context.WithTimeout(ctx, startWithin)
 	defer stop()
-	if err := topo.Wait(wctx, "data of the flow", func() bool { return carried(net.Mobile().Host) > 100_000 }); err != nil {
+	if err := topo.Wait(wctx, "data of the flow", func() bool {
+		return carried(net.Mobile().Host) > 100_000
+	}); err != nil {
 		return nil, err
 	}
 	t = &pass{}
@@ -217,7 +223,7 @@ func (r *trial) pass(ctx context.Context) (t *pass, err error) {
 	return t, t.read(caps, r.env.Pcap == "")
 }
 
-// read reads the captures; files that nobody asked for are removed.
+// read reads the captures, and removes the files unless the user wants them.
 func (t *pass) read(caps *scene.Captures, remove bool) error {
 	var err error
 	if t.peer, err = packets.Read(caps.File("cn1", "eth0"), "eth0"); err != nil {
@@ -247,8 +253,8 @@ func (t *pass) assemble() (err error) {
 // board is the flow in the live view.
 func board(i *workload.Iperf) []live.Session { return []live.Session{workload.Row(i)} }
 
-// carried returns how many bytes the first link of a host has carried: a
-// hundred thousand show that the flow runs.
+// carried returns the number of bytes on the first link of a host: at a hundred thousand
+// the flow is running.
 func carried(h *topo.Host) uint64 {
 	s, err := h.Stats("net1")
 	if err != nil {
@@ -263,9 +269,8 @@ var (
 	algoRE = regexp.MustCompile(`\b(\S+) wscale:`)
 )
 
-// senderState waits a while and asks the kernel for the retransmission time-out
-// and the congestion control of the connection that has sent the most; 0 and ""
-// when there is none.
+// senderState waits a while and reads the retransmission time-out and the congestion
+// control of the connection that has sent the most; 0 and "" if there is none.
 func senderState(ctx context.Context, h *topo.Host, after time.Duration) (rtoMs float64, algo string) {
 	timer := time.NewTimer(after)
 	defer timer.Stop()
@@ -281,8 +286,8 @@ func senderState(ctx context.Context, h *topo.Host, after time.Duration) (rtoMs 
 	return parseState(string(out))
 }
 
-// drops returns what the hosts' data planes have dropped, by host and reason, and
-// what they took from locators that had been withdrawn.
+// drops returns the drops of the hosts' data planes, by host and reason, and the packets
+// that they accepted from withdrawn locators.
 func drops(ctx context.Context, net *scene.Scene) (map[string]uint64, error) {
 	all, err := net.Counters(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ func (m *matrix) draw() {
 	r.Figures = append(r.Figures, m.gapFigure())
 }
 
-// cellsOf goes through scenarios, kinds and variants in order.
+// cellsOf iterates over scenarios, kinds and variants in order.
 func (m *matrix) cellsOf(do func(name string, list []outcome)) {
 	for _, s := range m.scenarios {
 		for _, k := range m.kinds {
@@ -40,7 +40,7 @@ func (m *matrix) cellsOf(do func(name string, list []outcome)) {
 	}
 }
 
-// spread is a median with its range where there are several.
+// spread formats a median, with the range if there are several values.
 func spread(list []outcome, format string, f func(outcome) float64) string {
 	mid := middle(list, f)
 	if math.IsNaN(mid) {
@@ -54,14 +54,18 @@ func spread(list []outcome, format string, f func(outcome) float64) string {
 	return text
 }
 
-// handoffTable is what each handoff cost.
+// handoffTable lists the cost of each handoff.
 func (m *matrix) handoffTable() result.Table {
 	tab := result.Table{
 		Title: "Handoffs (M4, M5 and gaps)",
-		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow at the mobile host. " +
-			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. RTO: of the sender, just before. " +
-			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered all the same; the paper's hard handoff loses them (about 229).",
-		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale", "counted by the data planes"},
+		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow " +
+			"at the mobile host. " +
+			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. " +
+			"RTO: of the sender, just before. " +
+			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered " +
+			"all the same; the paper's hard handoff loses them (about 229).",
+		Columns: []string{"cell", "lost", "gap", "control", "outage", "RTO", "LU to ack", "messages", "stale",
+			"counted by the data planes"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
 		if len(list) == 0 {
@@ -87,8 +91,8 @@ func (m *matrix) handoffTable() result.Table {
 	return tab
 }
 
-// dropsOf names what the data planes of a flow's hosts dropped, and why, and what
-// they took from withdrawn locators.
+// dropsOf lists the drops of a flow's hosts with their reasons, and the packets accepted
+// from withdrawn locators.
 func dropsOf(o outcome) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(o.Counters)) {
@@ -100,12 +104,14 @@ func dropsOf(o outcome) string {
 	return strings.Join(all, ", ")
 }
 
-// transferTable is what got through and what was retransmitted.
+// transferTable lists throughput and retransmissions.
 func (m *matrix) transferTable() result.Table {
 	tab := result.Table{
 		Title: "Data and retransmissions (M2, M3)",
-		Note: "Retransmitted: segments that repeated what had been sent. Twice: segments that reached the mobile host twice, so that sending them again was in vain. " +
-			"Late: first copies that came after later ones. Rates: before the handoff, and from three seconds after it. Published values of M2 and M3 are in figures only, without numbers.",
+		Note: "Retransmitted: segments that repeated what had been sent. Twice: segments that reached the mobile host " +
+			"twice, so that sending them again was in vain. " +
+			"Late: first copies that came after later ones. Rates: before the handoff, and from three seconds after it. " +
+			"Published values of M2 and M3 are in figures only, without numbers.",
 		Columns: []string{"cell", "MB", "retransmitted", "twice", "late", "duplicate acks", "before", "after"},
 	}
 	m.cellsOf(func(name string, list []outcome) {
@@ -131,35 +137,43 @@ func (m *matrix) transferTable() result.Table {
 
 func (m *matrix) udpTable() result.Table {
 	tab := result.Table{
-		Title:   "UDP through a soft handoff",
-		Note:    "A steady flow below the rate of the link, both ways. Drop: the worst second's arrivals below the mean, less what the longer path holds back.",
+		Title: "UDP through a soft handoff",
+		Note: "A steady flow below the rate of the link, both ways. Drop: the worst second's arrivals below the mean, " +
+			"less what the longer path holds back.",
 		Columns: []string{"scenario", "datagrams", "lost", "late", "drop"},
 	}
 	for _, o := range m.udps {
-		tab.Rows = append(tab.Rows, []string{strings.ToUpper(o.Scenario), fmt.Sprint(o.Written), fmt.Sprint(o.Lost), fmt.Sprint(o.Late), fmt.Sprintf("%.1f %%", o.DropPct)})
+		tab.Rows = append(tab.Rows, []string{strings.ToUpper(o.Scenario), fmt.Sprint(o.Written), fmt.Sprint(o.Lost),
+			fmt.Sprint(o.Late), fmt.Sprintf("%.1f %%", o.DropPct)})
 	}
 	return tab
 }
 
-// beyondTables shows the cells beyond the paper, each with its counterpart.
+// beyondTables lists the cells beyond the paper, each with its counterpart.
 func (m *matrix) beyondTables() []result.Table {
 	load := result.Table{
-		Title:   "False handoffs under load",
-		Note:    "Two near networks, nothing happens to either; one flow. The paper met false handoffs when a deep queue delayed advertisements, and bounded the window.",
-		Columns: []string{"flow", "preferred lifetime", "longest time in the queue", "longest between advertisements", "false handoffs"},
+		Title: "False handoffs under load",
+		Note: "Two near networks, nothing happens to either; one flow. The paper met false handoffs when a deep queue " +
+			"delayed advertisements, and bounded the window.",
+		Columns: []string{"flow", "preferred lifetime", "longest time in the queue", "longest between advertisements",
+			"false handoffs"},
 	}
-	for _, c := range [][2]string{{"limited", "window of the paper"}, {"deep", "no limit"}, {"lasting", "no limit, long lifetime"}} {
+	for _, c := range [][2]string{{"limited", "window of the paper"}, {"deep", "no limit"},
+		{"lasting", "no limit, long lifetime"}} {
 		o := m.extra.Load[c[0]]
-		load.Rows = append(load.Rows, []string{c[1], fmt.Sprintf("%.0f s", o.LifetimeS), fmt.Sprintf("%.0f ms", o.QueueMs), fmt.Sprintf("%.1f s", o.AdvertGapS), fmt.Sprint(o.Handoffs)})
+		load.Rows = append(load.Rows, []string{c[1], fmt.Sprintf("%.0f s", o.LifetimeS), fmt.Sprintf("%.0f ms", o.QueueMs),
+			fmt.Sprintf("%.1f s", o.AdvertGapS), fmt.Sprint(o.Handoffs)})
 	}
 	priority := result.Table{
-		Title:   "Signals before data",
-		Note:    "The mobile host sends as fast as TCP can. Roam marks its signals with class CS6; with \"on\", the queues of the access links let that class go first.",
+		Title: "Signals before data",
+		Note: "The mobile host sends as fast as TCP can. Roam marks its signals with class CS6; with \"on\", the queues " +
+			"of the access links let that class go first.",
 		Columns: []string{"class CS6 first", "LU to ack, new link came", "LU to ack, old link went"},
 	}
 	prefer := result.Table{
-		Title:   "Staying on the better network",
-		Note:    "Near to far; both there for four seconds, then the near one is withdrawn. With uplinks.prefer the host stays until then.",
+		Title: "Staying on the better network",
+		Note: "Near to far; both there for four seconds, then the near one is withdrawn. With uplinks.prefer the host " +
+			"stays until then.",
 		Columns: []string{"uplinks.prefer", "handoffs before it had to", "MB", "lost"},
 	}
 	for _, on := range []string{"off", "on"} {
@@ -174,7 +188,8 @@ func (m *matrix) beyondTables() []result.Table {
 func (m *matrix) profileFigure(s string) result.Figure {
 	f := result.Figure{
 		Title: "Data rate at the mobile host, " + strings.ToUpper(s), XLabel: "time (s)",
-		Caption: "What arrived by each network, stacked, in bins of 200 ms; the first flow of each kind. Dashed: the handoff.",
+		Caption: "What arrived by each network, stacked, in bins of 200 ms; the first flow of each kind. " +
+			"Dashed: the handoff.",
 	}
 	v := m.variants[0]
 	for _, k := range m.kinds {
@@ -183,7 +198,15 @@ func (m *matrix) profileFigure(s string) result.Figure {
 			continue
 		}
 		o, name := list[0], strings.Join([]string{s, k, v}, " ")
-		panel := result.Panel{Title: k + ", " + v, Kind: result.Stack, YLabel: "Mb/s", Arm: name, Marks: true, Height: 120, Labels: []string{"net1", "net2"}}
+		panel := result.Panel{
+			Title:  k + ", " + v,
+			Kind:   result.Stack,
+			YLabel: "Mb/s",
+			Arm:    name,
+			Marks:  true,
+			Height: 120,
+			Labels: []string{"net1", "net2"},
+		}
 		for _, link := range panel.Labels {
 			y := o.Profile[link]
 			x := make([]float64, len(y))
@@ -199,11 +222,12 @@ func (m *matrix) profileFigure(s string) result.Figure {
 	return f
 }
 
-// sequenceFigure is what left and what came around the handoff.
+// sequenceFigure plots the sent and received sequence numbers around the handoff.
 func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 	f := result.Figure{
 		Title: "Sequence numbers around the handoff, " + strings.ToUpper(s), XLabel: "time (s)",
-		Caption: "Position in the stream of what the correspondent sent and of what reached the mobile host (every fourth segment).",
+		Caption: "Position in the stream of what the correspondent sent and of what reached the mobile host (every fourth " +
+			"segment).",
 	}
 	v := m.variants[0]
 	for _, k := range m.kinds {
@@ -225,7 +249,7 @@ func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// gapFigure sets the gaps of handoffs beside those of the control.
+// gapFigure compares the gaps of handoffs with those of the control.
 func (m *matrix) gapFigure() result.Figure {
 	panel := result.Panel{Kind: result.CDF, YLabel: "share of windows", LogX: true}
 	put := func(name, label string, v []float64) {

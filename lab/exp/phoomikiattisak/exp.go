@@ -1,13 +1,13 @@
-// Package phoomikiattisak re-runs the measurements of "End-To-End Mobility for
-// the Internet Using ILNP" (Phoomikiattisak and Bhatti, 2019): one TCP flow to a
-// mobile host that goes from a near or far network to another, softly or hard,
-// under three congestion controls.
+// Package phoomikiattisak repeats the measurements of "End-To-End Mobility for the Internet
+// Using ILNP" (Phoomikiattisak and Bhatti, 2019): one TCP flow to a mobile host that moves
+// from a near or far network to another by soft or hard handoff, under three congestion
+// controls.
 //
-// Implements the topology of drawing.txt, the paper's metrics M1 to M5 from
-// captures at both ends, its UDP criterion, and what it leaves to later work: a
-// policy that stays on the better link, signals before data in the queues, and
-// no false handoff under load. Omits Mobile IPv6, the paper's comparator. Driven
-// by package runner; it asks Roam only what a user can ask.
+// It implements the topology of drawing.txt, the paper's metrics M1 to M5 from captures at
+// both ends, its UDP criterion, and its future work: a policy that stays on the better
+// link, signals before data in the queues, and no false handoff under load. It omits Mobile
+// IPv6, the paper's comparator. It is driven by lab/runner; it uses only Roam's command
+// line, as a user would.
 package phoomikiattisak
 
 import (
@@ -48,7 +48,7 @@ func tools() map[string]string {
 const (
 	soft = "soft" // both links for a while, both locators in use
 	hard = "hard" // both links, but the old locator is given up at once: the paper's hard handoff
-	cut  = "cut"  // the old link dies at the moment the new one comes up
+	cut  = "cut"  // the old link dies when the new one comes up
 )
 
 // paths says for each scenario which of the two networks is far.
@@ -78,7 +78,7 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 	return nil
 }
 
-// matrix is the plan of a run, and what came of it.
+// matrix is the plan of a run, and its results.
 type matrix struct {
 	env                        *exp.Env
 	scenarios, kinds, variants []string
@@ -115,7 +115,7 @@ func plan(env *exp.Env) (m *matrix, err error) {
 	return m, nil
 }
 
-// list splits a list and compares it with what there is; nil knows all.
+// list splits a list and checks its elements against known; nil allows all.
 func list(text string, known []string) ([]string, error) {
 	all := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(all) == 0 {
@@ -137,7 +137,7 @@ func (m *matrix) close() (err error) {
 	return err
 }
 
-// cells is how many there are.
+// cells returns the number of cells.
 func (m *matrix) cells() int {
 	n := len(m.scenarios)*len(m.kinds)*len(m.variants)*m.env.Params.Int("repetitions") + len(m.scenarios)
 	if m.env.Params.Bool("beyond") {

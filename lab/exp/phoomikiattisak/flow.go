@@ -29,7 +29,7 @@ const port = 5201
 type sent struct {
 	at       time.Time
 	from, to int64 // bytes of the stream
-	again    int64 // bytes of it that had been sent before
+	again    int64 // the part of it sent before
 }
 
 // arrival is a segment as it reached the mobile host.
@@ -37,21 +37,21 @@ type arrival struct {
 	at       time.Time
 	link     string
 	from, to int64
-	again    int64 // bytes of it that had arrived before
+	again    int64 // the part of it that arrived before
 	late     bool  // something behind it in the stream had arrived before
-	edge     int64 // bytes of the stream that are there without a hole, with it
+	edge     int64 // end of the contiguous stream, this segment included
 }
 
-// flow is one TCP connection from the correspondent to the mobile host, seen at
-// both ends.
+// flow is one TCP connection from the correspondent to the mobile host, captured at both
+// ends.
 type flow struct {
 	sent    []sent
 	arrived []arrival
-	mss     int // bytes of data in the greatest segment that arrived
+	mss     int // bytes of data in the largest segment that arrived
 	offered int // the MSS that the mobile host offered
 	syns    int // SYNs of the connection that left the mobile host
-	dupAcks int // acknowledgements of nothing new without data
-	window  int // greatest amount of data that was sent and not acknowledged
+	dupAcks int // duplicate acknowledgements without data
+	window  int // largest amount of unacknowledged data
 }
 
 // errNoFlow says that the captures hold no data.
@@ -133,14 +133,14 @@ func (f *flow) receive(list []packets.Packet, client uint16, base uint32) {
 	}
 }
 
-// isFirst reports whether the segment begins a connection. The SYN that shows a
-// connection to the firewalls of a new path does not: it bears a mark.
+// isFirst reports whether the segment opens a connection. The SYN of a conntrack resync,
+// which has a mark, does not.
 func isFirst(p packets.Packet) bool {
 	return p.Flags&flagSyn != 0 && !bytes.Contains(p.Raw, []byte("roam"))
 }
 
-// offeredMSS reads the option of a SYN (RFC 9293 §3.2): with the one segment that
-// every stack of today begins with, it is the first of them. 0 for none.
+// offeredMSS reads the MSS option of a SYN (RFC 9293 §3.2), which every current stack sends
+// first. 0: none.
 func offeredMSS(raw []byte) int {
 	for o := 40; o+24 <= len(raw); o += 8 { // headers before TCP come in eights
 		if tcp := raw[o:]; binary.BigEndian.Uint16(tcp[2:]) == port && tcp[20] == 2 && tcp[21] == 4 {
@@ -150,12 +150,14 @@ func offeredMSS(raw []byte) int {
 	return 0
 }
 
-// spans are the parts of a stream that are there, in order and apart.
+// spans are the known parts of a stream, sorted and disjoint.
 type spans []struct{ from, to int64 }
 
-// add adds a part and returns how many bytes of it were there already.
+// add adds a part and returns how many of its bytes were known.
 func (s *spans) add(from, to int64) (known int64) {
-	i, _ := slices.BinarySearchFunc(*s, from, func(e struct{ from, to int64 }, v int64) int { return cmp.Compare(e.to, v) })
+	i, _ := slices.BinarySearchFunc(*s, from, func(e struct{ from, to int64 }, v int64) int {
+		return cmp.Compare(e.to, v)
+	})
 	j := i
 	lo, hi := from, to
 	for ; j < len(*s) && (*s)[j].from <= to; j++ {
@@ -167,7 +169,7 @@ func (s *spans) add(from, to int64) (known int64) {
 	return known
 }
 
-// edge returns the end of what is there without a hole from the beginning.
+// edge returns the end of the contiguous part from the start.
 func (s spans) edge() int64 {
 	if len(s) == 0 || s[0].from > 0 {
 		return 0
@@ -183,11 +185,10 @@ func (f *flow) segments(nbytes int64) int {
 	return int((nbytes + int64(f.mss) - 1) / int64(f.mss))
 }
 
-// lost counts the segments that left the correspondent and never reached the
-// mobile host, all copies counted (the paper's M4: what was retransmitted without
-// coming twice). Only what the stream had completed by the given moment takes
-// part, which must lie before the end of both captures by more than the time
-// under way.
+// lost counts the segments that left the correspondent and never reached the mobile host,
+// including copies (the paper's M4: retransmitted without arriving twice). It considers
+// only the part of the stream that was complete at the given time, which must precede the
+// end of both captures by more than the transit time.
 func (f *flow) lost(by time.Time) int {
 	end := f.edgeAt(by)
 	var out, in int64
@@ -211,8 +212,7 @@ func (f *flow) edgeAt(at time.Time) (edge int64) {
 	return edge
 }
 
-// retransmissions counts the segments that repeated what had been sent, from a
-// moment on (the paper's M3).
+// retransmissions counts the retransmitted segments after a time (the paper's M3).
 func (f *flow) retransmissions(after time.Time) (n int) {
 	for _, s := range f.sent {
 		if !s.at.Before(after) {
@@ -236,8 +236,8 @@ func (f *flow) count(from, to time.Time, ok func(arrival) bool) (n int) {
 // moments.
 func (f *flow) nbytes(from, to time.Time) int64 { return f.edgeAt(to) - f.edgeAt(from) }
 
-// longestGap returns the longest span within [from, to] in which the stream
-// did not grow: what the application waits.
+// longestGap returns the longest span within [from, to] in which the contiguous stream did
+// not grow: the application's longest wait.
 func (f *flow) longestGap(from, to time.Time) (longest time.Duration) {
 	last, edge := from, int64(-1)
 	for _, a := range f.arrived {
@@ -255,7 +255,7 @@ func (f *flow) longestGap(from, to time.Time) (longest time.Duration) {
 	return max(longest, to.Sub(last))
 }
 
-// profile returns what arrived per bin in Mb/s, on one link or on all ("").
+// profile returns the arrivals per bin in Mb/s, on one link or on all ("").
 func (f *flow) profile(start time.Time, length, bin time.Duration, link string) []float64 {
 	y := make([]float64, int(length/bin))
 	for _, a := range f.arrived {

@@ -46,7 +46,8 @@ func example(t *testing.T) *flow {
 	t.Helper()
 	peer := []packets.Packet{syn(true), data(10, "eth0", 0, 1000), data(11, "eth0", 1000, 3000), // one GSO packet of three
 		ack(20, 1000), ack(21, 1000), data(22, "eth0", 1000, 1000), data(40, "eth0", 2000, 1000), ack(60, 4000)}
-	mobile := []packets.Packet{syn(false), data(15, "net1", 0, 1000), data(18, "net2", 3000, 1000), data(20, "net1", 1000, 1000),
+	mobile := []packets.Packet{syn(false), data(15, "net1", 0, 1000), data(18, "net2", 3000, 1000),
+		data(20, "net1", 1000, 1000),
 		data(30, "net2", 1000, 1000), data(50, "net2", 2000, 1000)}
 	f, err := assemble(peer, mobile)
 	if err != nil {
@@ -84,9 +85,10 @@ func TestFlowCounts(t *testing.T) {
 	}
 }
 
-// What is still under way when the captures end is not lost.
+// Segments in flight at the end of the captures do not count as lost.
 func TestFlowEndsInTheMiddle(t *testing.T) {
-	f, err := assemble([]packets.Packet{syn(true), data(1, "eth0", 0, 5000)}, []packets.Packet{syn(false), data(2, "net1", 0, 1000)})
+	f, err := assemble([]packets.Packet{syn(true), data(1, "eth0", 0, 5000)},
+		[]packets.Packet{syn(false), data(2, "net1", 0, 1000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,11 @@ func TestLists(t *testing.T) {
 // locators does.
 func TestSum(t *testing.T) {
 	body := []byte{0x1f, 0x90, 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 0, 9, 0, 0, 0, 0}
-	p := packets.Packet{Proto: packets.TCP, Src: netip.MustParseAddr("2001:db8:1::10:0:0:a1"), Dst: netip.MustParseAddr("2001:db8:c1::10:0:0:c1")}
+	p := packets.Packet{
+		Proto: packets.TCP,
+		Src:   netip.MustParseAddr("2001:db8:1::10:0:0:a1"),
+		Dst:   netip.MustParseAddr("2001:db8:c1::10:0:0:c1"),
+	}
 	binary.BigEndian.PutUint16(body[16:], ^sum(p, body, false))
 	if s := sum(p, body, false); s != 0xffff {
 		t.Errorf("sum %#x", s)

@@ -15,7 +15,7 @@ const perSegment = 1400
 // plainMSS is the MSS that plain IPv6 offers on these links.
 const plainMSS = 1440
 
-// whyNoMIP6 stands beside the claims about the paper's comparator.
+// whyNoMIP6 is the note of the claims about the paper's comparator.
 const whyNoMIP6 = "Mobile IPv6 is not run"
 
 // figures are the result's; one without a value says that its cells were not run.
@@ -70,7 +70,7 @@ func middle(list []outcome, f func(outcome) float64) float64 {
 // key makes the part of a metric's name out of a scenario.
 func key(scenario string) string { return strings.ReplaceAll(scenario, "-", "_") }
 
-// newRTT is the round-trip time of the network that a scenario ends in.
+// newRTT is the round-trip time of the network in which a scenario ends.
 func (m *matrix) newRTT(o outcome) float64 { return rtt(m.env, paths[o.Scenario][1]) }
 
 // control is the gap that the machine, the network and TCP make without any
@@ -88,7 +88,7 @@ func (m *matrix) control(o outcome) float64 {
 	for _, r := range m.runs {
 		if r.Variant == o.Variant {
 			put(paths[r.Scenario][0], r.OldGaps)
-			if r.Kind != cut { // which still recovers from what it lost
+			if r.Kind != cut { // which still recovers from its loss
 				put(paths[r.Scenario][1], r.NewGaps)
 			}
 		}
@@ -111,7 +111,7 @@ func (m *matrix) beyondControl(o outcome) float64 {
 	return max(0, o.GapMs-o.OutageMs-m.control(o))
 }
 
-// whyNoCells stands beside claims about cells that a preset leaves out.
+// whyNoCells is the note of claims about cells that a preset omits.
 const whyNoCells = "the cells that it needs were not run"
 
 // metrics sets every figure that claims judge.
@@ -124,8 +124,12 @@ func (m *matrix) metrics() {
 	r.Set("queue_drops", worst(m.runs, func(o outcome) float64 { return float64(o.QueueDrops) }))
 	r.Set("mss_below_plain", worst(m.runs, func(o outcome) float64 { return float64(plainMSS - o.OfferedMSS) }))
 	r.Set("window_kbytes", worst(m.runs, func(o outcome) float64 { return o.WindowKB }))
-	r.Set("lan_mbps", middle(m.pick(func(o outcome) bool { return !paths[o.Scenario][0] }), func(o outcome) float64 { return o.OldMbps }))
-	r.Set("wan_mbps", worst(m.pick(func(o outcome) bool { return paths[o.Scenario][0] }), func(o outcome) float64 { return o.OldMbps }))
+	r.Set("lan_mbps", middle(m.pick(func(o outcome) bool { return !paths[o.Scenario][0] }), func(o outcome) float64 {
+		return o.OldMbps
+	}))
+	r.Set("wan_mbps", worst(m.pick(func(o outcome) bool { return paths[o.Scenario][0] }), func(o outcome) float64 {
+		return o.OldMbps
+	}))
 	for _, name := range []string{"mip6_gap_s", "mip6_delay_ms", "mip6_data_ratio", "mip6_optimised_ratio"} {
 		r.Miss(name, whyNoMIP6)
 	}
@@ -146,17 +150,18 @@ func (m *matrix) softMetrics(r figures) {
 	for s := range paths {
 		some := m.pick(func(o outcome) bool { return o.Kind == soft && o.Scenario == s })
 		r.Set("soft_gap_"+key(s)+"_ms", worst(some, func(o outcome) float64 { return o.GapMs }))
-		r.Set("soft_gap_rest_"+key(s)+"_ms", worst(some, func(o outcome) float64 { return m.beyondControl(o) - 1.2*m.newRTT(o) }))
+		r.Set("soft_gap_rest_"+key(s)+"_ms", worst(some, func(o outcome) float64 {
+			return m.beyondControl(o) - 1.2*m.newRTT(o)
+		}))
 	}
 }
 
-// hardMetrics judges the hard handoffs, with both links there (the paper's) and
-// with the old one cut.
+// hardMetrics judges the hard handoffs, with both links up (the paper's) and with the old
+// one cut.
 func (m *matrix) hardMetrics(r figures) {
 	r.Set("hard_lost", worst(m.kind(hard), func(o outcome) float64 { return float64(o.Lost) }))
 	r.Set("hard_stale", middle(m.kind(hard), func(o outcome) float64 { return float64(o.Stale) }))
-	// Of the cut only what was sent before it: what is sent into the outage and
-	// lost is the outage's.
+	// For the cut, count only packets sent before it: later losses are the outage's.
 	windows := m.env.Params.Float("window_kbytes") * 1000 / perSegment
 	r.Set("cut_lost_windows", middle(m.kind(cut), func(o outcome) float64 { return float64(o.Lost) / windows }))
 	for _, k := range []string{hard, cut} {
@@ -207,7 +212,7 @@ func share(list []outcome, floor int, a, b func(outcome) int) float64 {
 	return float64(sumA) / float64(sumB)
 }
 
-// retransmitMetrics judges what was retransmitted, and why.
+// retransmitMetrics judges the retransmissions and their causes.
 func (m *matrix) retransmitMetrics(r figures) {
 	lost := func(o outcome) int { return o.Lost }
 	again := func(o outcome) int { return o.Retransmits }
@@ -246,8 +251,7 @@ func (m *matrix) retransmitMetrics(r figures) {
 	}
 }
 
-// megabytes returns the data of the flows of a scenario, kind and variant; ""
-// stands for all.
+// megabytes returns the data of the flows of a scenario, kind and variant; "" matches all.
 func (m *matrix) megabytes(scenario, kind, variant string) float64 {
 	list := m.pick(func(o outcome) bool {
 		return (scenario == "" || o.Scenario == scenario) && (kind == "" || o.Kind == kind) && o.Variant == variant
@@ -305,7 +309,7 @@ func (m *matrix) dataMetrics(r figures) {
 	}
 }
 
-// again is the median of what was retransmitted in a cell.
+// again is the median of the retransmissions in a cell.
 func (m *matrix) again(scenario, kind, variant string) float64 {
 	return middle(m.pick(func(o outcome) bool { return o.Scenario == scenario && o.Kind == kind && o.Variant == variant }),
 		func(o outcome) float64 { return float64(o.Retransmits) })
@@ -315,7 +319,8 @@ func (m *matrix) again(scenario, kind, variant string) float64 {
 func (m *matrix) udpMetrics(r figures) {
 	var lost, written, refused, queue, drop float64
 	for _, o := range m.udps {
-		lost, written, refused, queue = lost+float64(o.Lost), written+float64(o.Written), refused+float64(o.Refused), queue+float64(o.QueueDrop)
+		lost, written, refused, queue = lost+float64(o.Lost), written+float64(o.Written), refused+float64(o.Refused),
+			queue+float64(o.QueueDrop)
 		drop = max(drop, o.DropPct)
 	}
 	r.Set("udp_written", written)

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// settled is how long after its start a flow is taken to have left slow
-	// start, and after a handoff to be itself again.
+	// settled is the time after its start in which a flow leaves slow start, and after a
+	// handoff in which it recovers.
 	settled = 3 * time.Second
 	// window is the length of the windows in which the longest gaps of a handoff
 	// and of the control are compared.
 	window = time.Second
 )
 
-// outcome is what one cell measured; all of it survives JSON.
+// outcome holds the results of one cell; all of it survives JSON.
 type outcome struct {
 	Scenario, Kind, Variant string
 	At                      float64 // the handoff: first Locator Update, or the cut, in seconds of the flow
 	Alive                   bool    // the application finished without an error
-	RightControl            bool    // the sender used the congestion control that was asked for
+	RightControl            bool    // the sender used the configured congestion control
 	SYNs                    int
 	OfferedMSS, Payload     int
-	WindowKB                float64   // most that was in flight
+	WindowKB                float64   // greatest amount in flight
 	MB                      float64   // M2: bytes of the stream that reached the application
 	Retransmits             int       // M3, of the whole flow
 	AfterRetransmits        int       // of them, from the handoff on
@@ -41,16 +41,16 @@ type outcome struct {
 	DelayMs                 []float64 // M5: Locator Update to its acknowledgement, each exchange
 	Updates                 int       // Locator Updates sent, repetitions included
 	GapMs                   float64   // longest of the handoff
-	OutageMs                float64   // of it, that no network was there
+	OutageMs                float64   // the part of it without any network
 	RTOMs                   float64   // of the sender before; 0 when unknown
 	OldGaps, NewGaps        []float64 // longest gaps of the control's windows, on the old and the new network
 	OldMbps, NewMbps        float64   // steady rates
 	EmptySeconds            int       // bins of a second without any data, after the first
 	QueueDrops              int
-	Counters                map[string]uint64 // what the hosts' data planes dropped, HOST NAME
+	Counters                map[string]uint64 // drops of the hosts' data planes, by HOST NAME
 	Dropped                 int               // packets that the captures missed
 	Profile                 map[string][]float64
-	Sequence                map[string][2][]float64 // what left and what came, around the handoff: seconds, MB
+	Sequence                map[string][2][]float64 // sent and received around the handoff: seconds, MB
 }
 
 // judge turns a pass into figures.
@@ -104,7 +104,7 @@ func (c *cell) gaps(o *outcome, t *pass, planned, moment time.Time) {
 		}
 	default:
 		o.GapMs = stats.Millis(f.longestGap(moment, moment.Add(window)))
-		if len(t.Steps) > 1 { // the old link goes
+		if len(t.Steps) > 1 { // the old link loses carrier
 			o.GapMs = max(o.GapMs, stats.Millis(f.longestGap(t.Steps[1].At, t.Steps[1].At.Add(window))))
 		}
 	}
@@ -138,9 +138,8 @@ func (c *cell) rates(o *outcome, t *pass, moment time.Time) {
 	}
 }
 
-// exchanges returns how long each exchange of Locator Updates from a moment on
-// took, how many messages they were, refreshes left out, and when the first
-// began.
+// exchanges returns, from a time on, the duration of each exchange of Locator Updates, the
+// number of messages, without refreshes, and the start of the first.
 func exchanges(mobile []packets.Packet, from time.Time) (ms []float64, messages int, first time.Time) {
 	for _, e := range packets.Exchanges(mobile, scene.NID("mn"), scene.NID("cn1")) {
 		if e.Refresh || e.Sent.At.Before(from) {
@@ -157,7 +156,7 @@ func exchanges(mobile []packets.Packet, from time.Time) (ms []float64, messages 
 	return ms, messages, first
 }
 
-// series keeps what figures draw.
+// series stores the data of the figures.
 func (c *cell) series(o *outcome, t *pass, moment time.Time) {
 	f := t.flow
 	length := c.env.Params.Seconds("flow_s")
@@ -197,8 +196,8 @@ func (c *cell) series(o *outcome, t *pass, moment time.Time) {
 	}
 }
 
-// parseState reads what ss prints of sockets: a line each, with its figures. The
-// connection with the most bytes sent is the flow.
+// parseState reads the output of ss: a line for each socket. The connection with the most
+// bytes sent is the flow.
 func parseState(text string) (rtoMs float64, algo string) {
 	most := -1.0
 	for line := range strings.Lines(text) {

@@ -16,17 +16,17 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// udpOutcome is what a UDP flow through a soft handoff measured.
+// udpOutcome holds the results of a UDP flow through a soft handoff.
 type udpOutcome struct {
 	Scenario  string
 	Written   int // datagrams, both ways
 	Lost      int
 	LostAt    []float64 // when each was sent, in seconds
 	Late      int       // datagrams that arrived after a later one
-	DropPct   float64   // worst second's arrivals below the mean, in per cent of it, less what the longer path delays
+	DropPct   float64   // arrivals of the worst second below the mean, in per cent, minus the longer path's delay
 	Refused   int       // datagrams that the receive buffers refused
 	QueueDrop int
-	Counters  map[string]uint64 // what the hosts dropped, HOST NAME
+	Counters  map[string]uint64 // drops of the hosts, by HOST NAME
 	Y         []float64         // arrivals per bin in Mb/s, to the mobile host
 }
 
@@ -43,7 +43,7 @@ func (m *matrix) udp(ctx context.Context) error {
 	return nil
 }
 
-// udpPort is where the waiting end of the flow listens.
+// udpPort is the port of the listening end.
 const udpPort = 7001
 
 func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) (o udpOutcome, err error) {
@@ -63,7 +63,8 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 	size := p.Int("udp_size")
 	w.Open()
 	flow, err := workload.StartUDP(ctx, net.Peer(0).Host, net.Mobile().Host, dir, workload.UDPOptions{
-		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200, Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
+		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200,
+		Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
 	})
 	if err != nil {
 		return o, err
@@ -94,9 +95,14 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 		return o, fmt.Errorf("read the UDP flow: %w", err)
 	}
 	w.Shut()
-	// The first second is the set-up of the session, which has rules of its own.
+	// The first second sets up the session, which has different rules.
 	from := t.At(time.Second)
-	o = udpOutcome{Scenario: scenario, Counters: counters, Refused: flow.BufferErrors(), QueueDrop: int(t.Drops["queue"] + t.Drops["refused"])}
+	o = udpOutcome{
+		Scenario:  scenario,
+		Counters:  counters,
+		Refused:   flow.BufferErrors(),
+		QueueDrop: int(t.Drops["queue"] + t.Drops["refused"]),
+	}
 	for _, f := range []*udpflow.Flow{up, down} {
 		n := f.Count(from, t.At(length))
 		at, lost := f.Losses(from, t.At(length), 10*time.Millisecond)
@@ -116,9 +122,9 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 	return o, nil
 }
 
-// rateDrop returns by how many per cent the arrivals of the worst second lie
-// below the mean. A path that is longer by some milliseconds holds back what
-// arrives in that time, once; that is no drop.
+// rateDrop returns by how many per cent the arrivals of the worst second are below the
+// mean. A path that is longer by some milliseconds delays the arrivals once by that time,
+// which is not a drop.
 func rateDrop(f *udpflow.Flow, from, to time.Time, longerMs float64) float64 {
 	total, seconds := f.Arrived(from, to), to.Sub(from).Seconds()
 	mean := float64(total) / seconds

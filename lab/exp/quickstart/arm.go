@@ -33,7 +33,11 @@ type round struct {
 // config is the network of drawing.txt.
 func (a *round) config() scene.Config {
 	p := a.env.Params
-	link := scene.Symmetric(linkem.Params{Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	link := scene.Symmetric(linkem.Params{
+		Delay:        p.Millis("delay_ms"),
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 	c := scene.Config{
 		Name: "roam", Arm: arm.Roam, Seed: a.env.Seed,
 		Mobile: []scene.Access{link, link, link}, Correspondents: make([]scene.Correspondent, 2),
@@ -58,8 +62,8 @@ func (a *round) ready(ctx context.Context, s *scene.Scene) (err error) {
 	return err
 }
 
-// measure goes through the schedule once and returns all that was seen. The
-// topology is gone when it returns.
+// measure executes the schedule once and returns its records. It removes the topology
+// before it returns.
 func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,9 +124,9 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	return t, nil
 }
 
-// routes returns the mobile host's main routing table without what changes by
-// itself: times, and the routes of links without carrier, which linger as the
-// kernel pleases. The route of our own session prefix is left out.
+// routes returns the mobile host's main routing table without its volatile parts: times,
+// and the routes of links without carrier, which the kernel removes at arbitrary times. It
+// omits the route of the session prefix.
 func (a *round) routes(ctx context.Context) (map[string]bool, error) {
 	out, err := a.net.Mobile().Host.Command(ctx, "ip", "-6", "route", "show", "table", "main").Output()
 	if err != nil {
@@ -150,8 +154,8 @@ func parseRoutes(text string) map[string]bool {
 	return set
 }
 
-// endRoam removes Roam from all hosts and looks at the routes again, with the
-// links as they were at the start.
+// endRoam removes Roam from all hosts and compares the routes with those of the start, with
+// the same links.
 func (a *round) endRoam(ctx context.Context, t *trace) error {
 	var err error
 	if t.established, err = a.net.Mobile().Node.Established(ctx); err != nil {
@@ -174,8 +178,8 @@ func (a *round) endRoam(ctx context.Context, t *trace) error {
 	return ctx.Err()
 }
 
-// compare waits a while for the routing table to be as it was at the start, and
-// returns in words what is not.
+// compare waits a while for the routing table to equal that of the start, and returns the
+// differences in words.
 func (a *round) compare(ctx context.Context, when string) []string {
 	wctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -197,6 +201,6 @@ func (a *round) compare(ctx context.Context, when string) []string {
 			}
 		}
 		return len(diff) == 0
-	}) // what differs is the answer
+	}) // the differences are the result
 	return diff
 }

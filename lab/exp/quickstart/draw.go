@@ -36,13 +36,15 @@ func draw(env *exp.Env, with, without *trace) {
 	}
 	r.Figures = append(r.Figures, result.Figure{
 		Title: "Throughput per link with Roam", XLabel: time,
-		Caption: "All traffic that the access links delivered, in bins of 100 ms, stacked. Dashed lines are the steps of the schedule: a new link comes up, links are added, withdrawn, returned.",
+		Caption: "All traffic that the access links delivered, in bins of 100 ms, stacked. Dashed lines are the steps of " +
+			"the schedule: a new link comes up, links are added, withdrawn, returned.",
 		Panels: []result.Panel{
 			panel("", "from the mobile host", "out", result.Stack),
 			panel("", "to the mobile host", "in", result.Stack),
 			{Title: "datagrams of the probe lost", Kind: result.Lines, YLabel: "per 100 ms", Marks: true, Height: 70,
 				Series: []string{"udp out lost", "udp in lost"}, Labels: []string{"from the mobile host", "to the mobile host"}},
-			{Title: "ssh, time from a line typed to its echo", Kind: result.Points, YLabel: "ms", Marks: true, Height: 70, Series: []string{"ssh"}},
+			{Title: "ssh, time from a line typed to its echo", Kind: result.Points, YLabel: "ms", Marks: true, Height: 70,
+				Series: []string{"ssh"}},
 		},
 	})
 	if without != nil {
@@ -50,8 +52,10 @@ func draw(env *exp.Env, with, without *trace) {
 	}
 	r.Figures = append(r.Figures, result.Figure{
 		Title: "Gaps at the receiving applications", XLabel: "time between two reads (ms, logarithmic)",
-		Caption: "Spans between two datagrams of the UDP probe and between two reads of the paced TCP connection, longest per window of equal length: windows without any event against those that begin with a handoff.",
-		Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of windows", LogX: true, Series: []string{"gap udp static", "gap udp handoff", "gap tcp static", "gap tcp handoff"},
+		Caption: "Spans between two datagrams of the UDP probe and between two reads of the paced TCP connection, longest " +
+			"per window of equal length: windows without any event against those that begin with a handoff.",
+		Panels: []result.Panel{{Kind: result.CDF, YLabel: "share of windows", LogX: true,
+			Series: []string{"gap udp static", "gap udp handoff", "gap tcp static", "gap tcp handoff"},
 			Labels: []string{"UDP static", "UDP handoff", "TCP static", "TCP handoff"}}},
 	})
 }
@@ -60,12 +64,14 @@ func draw(env *exp.Env, with, without *trace) {
 func controlFigure(xlabel string) result.Figure {
 	panel := func(arm, title string) result.Panel {
 		return result.Panel{Title: title, Kind: result.Lines, YLabel: "datagrams/s", Arm: arm, Marks: true, Height: 120,
-			Series: []string{seriesName(arm, "udp out"), seriesName(arm, "udp in")}, Labels: []string{"from the mobile host", "to the mobile host"}}
+			Series: []string{seriesName(arm, "udp out"), seriesName(arm, "udp in")},
+			Labels: []string{"from the mobile host", "to the mobile host"}}
 	}
 	return result.Figure{
 		Title: "The same schedule with Roam and without", XLabel: xlabel,
-		Caption: "Datagrams of the UDP probe that reached the receiving application. Without Roam nothing arrives from the moment the first network is cut until it is back; the applications of the control sit in their timers.",
-		Panels:  []result.Panel{panel("", "Roam"), panel("control", "plain IPv6")},
+		Caption: "Datagrams of the UDP probe that reached the receiving application. Without Roam nothing arrives from the " +
+			"moment the first network is cut until it is back; the applications of the control sit in their timers.",
+		Panels: []result.Panel{panel("", "Roam"), panel("control", "plain IPv6")},
 	}
 }
 
@@ -99,8 +105,10 @@ func (t *trace) addGaps(r *result.Result) {
 	gaps := map[string][]float64{}
 	note := func(kind string, from time.Time) {
 		tr := t.traffic
-		gaps["gap udp "+kind] = append(gaps["gap udp "+kind], stats.Round(gapUDP(tr.flowUp, from, w), 3), stats.Round(gapUDP(tr.flowDown, from, w), 3))
-		gaps["gap tcp "+kind] = append(gaps["gap tcp "+kind], stats.Round(gapTCP(tr.readUp, from, w), 3), stats.Round(gapTCP(tr.readDown, from, w), 3))
+		gaps["gap udp "+kind] = append(gaps["gap udp "+kind], stats.Round(gapUDP(tr.flowUp, from, w), 3),
+			stats.Round(gapUDP(tr.flowDown, from, w), 3))
+		gaps["gap tcp "+kind] = append(gaps["gap tcp "+kind], stats.Round(gapTCP(tr.readUp, from, w), 3),
+			stats.Round(gapTCP(tr.readDown, from, w), 3))
 	}
 	for i := range t.plan.windows {
 		note("static", t.At(t.plan.static.from+time.Duration(i)*w))
@@ -137,12 +145,15 @@ func (t *trace) addMarks(r *result.Result) {
 	})
 }
 
-// handoffTable is what each handoff cost.
+// handoffTable lists the cost of each handoff.
 func (t *trace) handoffTable() result.Table {
 	tab := result.Table{
-		Title:   "Cost of each handoff",
-		Note:    "Carrier to locator: from the carrier of the new link to the use of its locator. RA to locator: from the first Router Advertisement there; negative where the daemon did not wait for one. LU to ack: Locator Update to acknowledgement, per correspondent. Gaps: longest at any receiving application, above the static control.",
-		Columns: []string{"#", "kind", "from", "to", "at", "carrier to locator", "RA to locator", "LU to ack", "all acknowledged", "UDP lost", "UDP gap", "TCP gap"},
+		Title: "Cost of each handoff",
+		Note: "Carrier to locator: from the carrier of the new link to the use of its locator. RA to locator: from the " +
+			"first Router Advertisement there; negative where the daemon did not wait for one. LU to ack: Locator Update to " +
+			"acknowledgement, per correspondent. Gaps: longest at any receiving application, above the static control.",
+		Columns: []string{"#", "kind", "from", "to", "at", "carrier to locator", "RA to locator", "LU to ack",
+			"all acknowledged", "UDP lost", "UDP gap", "TCP gap"},
 	}
 	for _, h := range t.handoffs() {
 		kind, carrier, ra := "soft", "–", "–"
@@ -176,7 +187,8 @@ func ms(v float64) string {
 
 // sessionTable is how each session ended, beside the control.
 func (t *trace) sessionTable(control *trace) result.Table {
-	tab := result.Table{Title: "Sessions", Columns: []string{"session", "with Roam", "last seen", "without Roam, while its network is away"}}
+	tab := result.Table{Title: "Sessions", Columns: []string{"session", "with Roam", "last seen",
+		"without Roam, while its network is away"}}
 	silence := "not run"
 	if control != nil {
 		if from, to, ok := control.away(); ok {
@@ -222,7 +234,7 @@ func (t *trace) shareTable() result.Table {
 	return tab
 }
 
-// counterTable lists what the data planes counted, zeros left out.
+// counterTable lists the data planes' non-zero counters.
 func (t *trace) counterTable() result.Table {
 	tab := result.Table{Title: "Counters of the data planes", Columns: []string{"counter", "mn", "cn1", "cn2", "meaning"}}
 	for i, c := range t.counters["mn"] {

@@ -1,11 +1,11 @@
-// Package quickstart is the experiment to begin with: a mobile host moves
-// through three access networks under load, and its applications do not notice.
+// Package quickstart is the introductory experiment: a mobile host moves through three
+// access networks under load, and its applications do not notice.
 //
-// Implements the topology of drawing.txt, the schedule (four soft handoffs in a
-// ring, one hard handoff, three-way duality, graceful withdrawal to one link,
-// return), its control without Roam, and the figures. Omits the benchmarks of
-// throughput and of Locator Updates by the hundred. Driven by package runner;
-// it asks Roam only what a user can ask, through its command line.
+// It implements the topology of drawing.txt, the schedule (four soft handoffs in a ring,
+// one hard handoff, three-way duality, graceful withdrawal to one link, return), its
+// control without Roam, and the figures. It omits benchmarks of throughput and of hundreds
+// of Locator Updates. It is driven by lab/runner; it uses only Roam's command line, as a
+// user would.
 package quickstart
 
 import (

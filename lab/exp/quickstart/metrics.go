@@ -14,7 +14,7 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// metrics fills in what the claims judge about the pass with Roam.
+// metrics sets the metrics of the claims about the pass with Roam.
 func (t *trace) metrics(env *exp.Env) {
 	r := env.Result
 	t.sessionMetrics(r)
@@ -130,13 +130,12 @@ func (t *trace) softMetrics(r *result.Result) {
 	r.Set("ra_to_locator_ms", ra)
 }
 
-// inFlight is how long before the hard cut a datagram may have been sent that
-// the cut still met, on the wire or in a queue: the hard handoff's own loss.
+// inFlight is how long before the hard cut a datagram may have left that the cut still
+// caught, on the wire or in a queue: the hard handoff's own loss.
 const inFlight = 200 * time.Millisecond
 
-// softSpans are the parts of the schedule without the hard handoff: up to its
-// step, and again from two seconds after it, or from the next step if that
-// comes first.
+// softSpans are the parts of the schedule without the hard handoff: up to its step, and
+// again from two seconds after it, or from the next step if that is earlier.
 func (t *trace) softSpans() []span {
 	after := t.plan.hard + 2*time.Second
 	for _, s := range t.plan.Steps {
@@ -179,8 +178,8 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		r.Set("hard_first_ms", max(0, first-udp))
 		r.Set("hard_full_rate_ms", max(0, full-udp))
 		for way, read := range map[string]tcpflow.Stream{"out": t.traffic.readUp, "in": t.traffic.readDown} {
-			// To the next step, not to the end of a window: a stall of seconds
-			// must show as one.
+			// To the next step, not to the end of a window, so that a stall of seconds is
+			// one gap.
 			_, gap := read.LongestGap(from, h.end)
 			r.Set("hard_tcp_gap_"+way+"_ms", stats.Millis(gap))
 		}
@@ -189,9 +188,9 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 	}
 }
 
-// controlMetrics counts what the pass without Roam delivered while its first
-// network was away: from just after the cut, when all that was already past
-// the link has been read, until the network has carrier again.
+// controlMetrics counts the data that the pass without Roam delivered while its first
+// network was away: from just after the cut, when all data past the link has been read,
+// until the network has carrier again.
 func (t *trace) controlMetrics(r *result.Result) {
 	from, to, ok := t.away()
 	if !ok {
@@ -212,12 +211,12 @@ func (t *trace) controlMetrics(r *result.Result) {
 	r.Set("control_away_s", to.Sub(from).Seconds())
 }
 
-// controlGrace is how long after the cut bytes may still come out of buffers
-// behind the link.
+// controlGrace is how long after the cut data may still arrive from buffers behind the
+// link.
 const controlGrace = 50 * time.Millisecond
 
-// curlGrace is how long curl, which paces its reading, may still read what the
-// kernel had received before the cut.
+// curlGrace is how long curl, which paces its reading, may still read data that the kernel
+// received before the cut.
 const curlGrace = 1500 * time.Millisecond
 
 // away is the span without the first network.

@@ -10,7 +10,7 @@ import (
 // span is a part of the schedule in which something is measured.
 type span struct{ from, to time.Duration }
 
-// schedule is what happens, when, and what is measured where.
+// schedule holds the steps and the measuring windows.
 type schedule struct {
 	scene.Schedule
 	static  span         // no event
@@ -26,8 +26,8 @@ type sharePhase struct {
 	span  span
 }
 
-// settle is how long after a change of the set its shares are not yet counted:
-// both ends must have agreed on it.
+// settle is the time after a change of the locator set in which its shares do not count,
+// since both ends must agree on it first.
 const settle = 700 * time.Millisecond
 
 // soft is how many soft handoffs go around the ring of links.
@@ -45,7 +45,7 @@ func plan(p exp.Params, control bool) schedule {
 	}
 	s.Add(0, scene.Mark, "", "", "static path over net1")
 	if control {
-		// Two seconds after the network is back show what comes of it.
+		// Two seconds after the network returned are enough to see the recovery.
 		s.Soft(at, len(access), dwell, overlap, access...)
 		s.Length = at + 2*dwell + overlap + 2*time.Second
 		return s

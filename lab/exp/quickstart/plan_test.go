@@ -50,13 +50,15 @@ func TestPlanHasTheWholeSchedule(t *testing.T) {
 	for _, step := range s.Steps {
 		count[step.Op]++
 	}
-	if count[scene.Swap] != 1 || count[scene.Detach] != 4 || count[scene.Attach] != 6 || count[scene.Disable] != 2 || count[scene.Enable] != 2 || len(s.shares) != 3 {
+	if count[scene.Swap] != 1 || count[scene.Detach] != 4 || count[scene.Attach] != 6 || count[scene.Disable] != 2 ||
+		count[scene.Enable] != 2 || len(s.shares) != 3 {
 		t.Errorf("steps %v, shares %d", count, len(s.shares))
 	}
 	if s.Length > 30*time.Second {
 		t.Errorf("quick takes %v of traffic: with set-up and control that is over a minute", s.Length)
 	}
-	if standard := plan(exptest.Params(t, Experiment.Params, "standard"), false).Length + plan(exptest.Params(t, Experiment.Params, "standard"), true).Length; standard > 150*time.Second {
+	if standard := plan(exptest.Params(t, Experiment.Params, "standard"),
+		false).Length + plan(exptest.Params(t, Experiment.Params, "standard"), true).Length; standard > 150*time.Second {
 		t.Errorf("standard takes %v of traffic: with set-up that is over three minutes", standard)
 	}
 }

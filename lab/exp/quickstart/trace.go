@@ -11,7 +11,7 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// trace is all that was seen in one pass through the schedule.
+// trace holds the records of one pass through the schedule.
 type trace struct {
 	*scene.Trace
 	arm         string
@@ -20,16 +20,16 @@ type trace struct {
 	traffic     *traffic
 	events      []node.Event // of the mobile host's daemon, to the end of the applications
 	established int
-	routeDiff   []string // what differs in the routing table, in words
+	routeDiff   []string // differences of the routing table, in words
 }
 
-// handoff is one change of the network, with what it cost.
+// handoff is one change of the network, with its cost.
 type handoff struct {
 	number   int
 	hard     bool
 	from, to string
 	up       time.Time // carrier of the new link
-	advert   time.Time // first advertisement there; zero if none was seen
+	advert   time.Time // first advertisement there; zero: none received
 	usable   time.Time // the daemon has a locator there; zero if never
 	cut      time.Time // carrier of the old link lost
 	end      time.Time // next step
@@ -47,7 +47,16 @@ func (t *trace) handoffs() []handoff {
 		if s.From == "" || s.Op != scene.Attach && s.Op != scene.Swap {
 			continue
 		}
-		h := handoff{number: len(out) + 1, hard: s.Op == scene.Swap, from: s.From, to: s.Link, up: s.At, cut: s.At, end: t.End, ackMs: math.NaN()}
+		h := handoff{
+			number: len(out) + 1,
+			hard:   s.Op == scene.Swap,
+			from:   s.From,
+			to:     s.Link,
+			up:     s.At,
+			cut:    s.At,
+			end:    t.End,
+			ackMs:  math.NaN(),
+		}
 		for _, later := range t.Steps[i+1:] {
 			if later.Op == scene.Detach && later.Link == s.From {
 				h.cut = later.At
@@ -70,7 +79,7 @@ func (t *trace) handoffs() []handoff {
 	return out
 }
 
-// costs fills in what a handoff cost, from the daemon's events and the probes.
+// costs sets the cost of a handoff, from the daemon's events and the probes.
 func (t *trace) costs(h *handoff) {
 	for _, e := range t.events {
 		if e.Time.Before(h.up) || !e.Time.Before(h.end) {
@@ -80,12 +89,12 @@ func (t *trace) costs(h *handoff) {
 		case e.Kind == "update-acked" && e.RTTMs > 0 && e.Time.Before(h.cut.Add(time.Second)):
 			h.luMs = append(h.luMs, e.RTTMs)
 		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && node.HasLink(e.To, h.to):
-			// The loss of the old link alone is a handoff too, to nothing.
+			// The loss of the old link alone is a handoff, too, to no link.
 			h.ackMs = e.DurationMs
 		}
 	}
 	tr := t.traffic
-	// What was on its way to the cut link belongs to the hard handoff.
+	// Packets in flight to the cut link belong to the hard handoff.
 	from, to := h.up, h.end
 	if h.hard {
 		from = from.Add(-inFlight)
@@ -100,7 +109,7 @@ func (t *trace) costs(h *handoff) {
 	}
 	moments := []time.Time{begin, h.cut}
 	if h.hard {
-		// Between the cut and the new locator there is no network to speak of.
+		// Between the cut and the new locator there is no network.
 		moments = moments[:1]
 	}
 	for _, from := range moments {
@@ -132,8 +141,8 @@ func gapTCP(s tcpflow.Stream, from time.Time, w time.Duration) float64 {
 	return stats.Millis(d)
 }
 
-// staticGaps returns the median of the longest gap over the windows without
-// any event: what the machine itself makes of the same traffic.
+// staticGaps returns the median of the longest gap over the windows without events: the
+// machine's own share.
 func (t *trace) staticGaps() (udp, tcp float64) {
 	var u, c []float64
 	w := t.window()
@@ -145,9 +154,9 @@ func (t *trace) staticGaps() (udp, tcp float64) {
 	return stats.Median(u), stats.Median(c)
 }
 
-// fullRate returns when the arrivals of a flow, from a moment on, have reached
-// the steady rate: the first arrival after which the next 20 ms hold at least
-// nine tenths of what they should.
+// fullRate returns when the arrivals of a flow, after a time, have reached the steady rate:
+// the first arrival after which the next 20 ms hold at least nine tenths of the expected
+// number.
 func fullRate(f *udpflow.Flow, from time.Time, rate int) (time.Time, bool) {
 	const width = 20 * time.Millisecond
 	need := int(0.9 * float64(rate) * width.Seconds())

@@ -25,7 +25,11 @@ func steady(length time.Duration, hole span) *udpflow.Flow {
 		at := time.Duration(i) * time.Millisecond
 		sent = append(sent, udpflow.Sent{At: after(at).UnixNano()})
 		if at < hole.from || at >= hole.to {
-			got = append(got, udpflow.Got{Seq: uint64(i), Sent: after(at).UnixNano(), At: after(at + 10*time.Millisecond).UnixNano()})
+			got = append(got, udpflow.Got{
+				Seq:  uint64(i),
+				Sent: after(at).UnixNano(),
+				At:   after(at + 10*time.Millisecond).UnixNano(),
+			})
 		}
 	}
 	return udpflow.New(sent, got)
@@ -52,18 +56,25 @@ func synthetic() *trace {
 		return node.Event{Time: after(at), Kind: "locator-added", To: []node.LinkLocator{{Link: link}}}
 	}
 	return &trace{
-		plan: schedule{Schedule: scene.Schedule{Length: 20 * time.Second}, static: span{0, 5 * time.Second}, windows: 10, hard: 10 * time.Second},
+		plan: schedule{
+			Schedule: scene.Schedule{Length: 20 * time.Second},
+			static:   span{0, 5 * time.Second},
+			windows:  10,
+			hard:     10 * time.Second,
+		},
 		Trace: &scene.Trace{Start: origin, End: after(20 * time.Second), Steps: []scene.Done{
 			step(0, entry(scene.Mark, "", "", "static")),
 			step(5*time.Second, entry(scene.Attach, "net2", "net1", "soft 1")),
 			step(7*time.Second, entry(scene.Detach, "net1", "", "")),
 			step(10*time.Second, entry(scene.Swap, "net3", "net2", "hard")),
 			step(15*time.Second, entry(scene.Mode, "duality", "", "duality")),
-		}, Adverts: []scene.Advert{{At: after(5900 * time.Millisecond), Link: "net2"}, {At: after(10990 * time.Millisecond), Link: "net3"}}},
+		}, Adverts: []scene.Advert{{At: after(5900 * time.Millisecond), Link: "net2"},
+			{At: after(10990 * time.Millisecond), Link: "net3"}}},
 		events: []node.Event{
 			locator(6*time.Second, "net2"),
 			{Time: after(6*time.Second + 21*time.Millisecond), Kind: "update-acked", RTTMs: 21},
-			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: "net2"}}, DurationMs: 22},
+			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: "net2"}},
+				DurationMs: 22},
 			locator(11*time.Second, "net3"),
 		},
 		traffic: &traffic{flowUp: flow, flowDown: flow, readUp: read, readDown: read},
@@ -82,11 +93,13 @@ func TestHandoffCosts(t *testing.T) {
 		t.Fatalf("%d handoffs", len(h))
 	}
 	soft, hard := h[0], h[1]
-	if soft.hard || soft.from != "net1" || soft.to != "net2" || !soft.cut.Equal(after(7*time.Second)) || !soft.end.Equal(after(10*time.Second)) {
+	if soft.hard || soft.from != "net1" || soft.to != "net2" || !soft.cut.Equal(after(7*time.Second)) ||
+		!soft.end.Equal(after(10*time.Second)) {
 		t.Errorf("soft handoff %+v", soft)
 	}
 	// 40 ms of silence from the start of the window, and the static windows have 1 ms.
-	if !near(soft.tcpGapMs, 39) || !near(soft.udpGapMs, 0) || soft.lost != 0 || !near(soft.ackMs, 22) || len(soft.luMs) != 1 {
+	if !near(soft.tcpGapMs, 39) || !near(soft.udpGapMs, 0) || soft.lost != 0 ||
+		!near(soft.ackMs, 22) || len(soft.luMs) != 1 {
 		t.Errorf("cost of the soft handoff %+v", soft)
 	}
 	if !near(stats.Millis(soft.usable.Sub(soft.advert)), 100) {

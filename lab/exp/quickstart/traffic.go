@@ -19,8 +19,8 @@ import (
 // endWithin bounds the wait for applications to finish after the schedule.
 const endWithin = 20 * time.Second
 
-// traffic is everything that runs between the mobile host and the
-// correspondents. All of it is given names, never addresses.
+// traffic is all traffic between the mobile host and the correspondents. It uses names
+// only, never addresses.
 type traffic struct {
 	udp              *workload.UDP // both ways with CN1
 	tcpUp            *workload.TCP // to CN2
@@ -35,16 +35,21 @@ type traffic struct {
 	curlSize         uint64
 	udpDrain         time.Duration
 	outcome          map[string]error  // of each session, when it has ended
-	last             map[string]string // what each session was last seen to do
+	last             map[string]string // the state of each session just before its end
 	flowUp, flowDown *udpflow.Flow
 	readUp, readDown tcpflow.Stream
 	iperf            map[string]workload.IperfReport
 }
 
-// startTraffic starts everything; what runs first waits for the rest, so that
-// all of it runs when it returns.
-func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration, arm string) (t *traffic, err error) {
-	t = &traffic{outcome: map[string]error{}, last: map[string]string{}, iperf: map[string]workload.IperfReport{}, udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond}
+// startTraffic starts all sessions and returns when all of them run.
+func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration,
+	arm string) (t *traffic, err error) {
+	t = &traffic{
+		outcome:  map[string]error{},
+		last:     map[string]string{},
+		iperf:    map[string]workload.IperfReport{},
+		udpDrain: 4*env.Params.Millis("delay_ms") + 200*time.Millisecond,
+	}
 	dir := filepath.Join(env.Dir, arm)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -61,11 +66,13 @@ func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time
 }
 
 // startApplications starts the programs that people use.
-func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration, dir string) (err error) {
+func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration,
+	dir string) (err error) {
 	p := env.Params
 	rate := int64(p.Float("curl_kbytes_s") * 1000)
 	seconds := int(length.Seconds() + 1.5)
-	if t.ssh, err = workload.StartShell(ctx, n.Peer(1).Host, n.Mobile().Host, dir, workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
+	if t.ssh, err = workload.StartShell(ctx, n.Peer(1).Host, n.Mobile().Host, dir,
+		workload.ShellOptions{Name: "ssh", Target: "cn2", Port: 2222}); err != nil {
 		return err
 	}
 	t.add(t.ssh, t.ssh.Kill)
@@ -75,7 +82,16 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.
 		return err
 	}
 	t.add(t.curl, t.curl.Kill)
-	o := workload.IperfOptions{Name: "iperf3 TCP", Target: "cn1", Port: 5201, Mbps: p.Float("iperf_mbps"), Length: 4000, Seconds: seconds, Interval: 0.1, CC: p.Text("congestion")}
+	o := workload.IperfOptions{
+		Name:     "iperf3 TCP",
+		Target:   "cn1",
+		Port:     5201,
+		Mbps:     p.Float("iperf_mbps"),
+		Length:   4000,
+		Seconds:  seconds,
+		Interval: 0.1,
+		CC:       p.Text("congestion"),
+	}
 	if t.iperfTCP, err = workload.StartIperf(ctx, n.Peer(0).Host, n.Mobile().Host, o); err != nil {
 		return err
 	}
@@ -91,12 +107,20 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.
 // startProbes starts the lab's own flows.
 func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *scene.Scene, dir string) (err error) {
 	if t.udp, err = workload.StartUDP(ctx, n.Peer(0).Host, n.Mobile().Host, dir, workload.UDPOptions{
-		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"), Size: env.Params.Int("udp_size"),
+		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"),
+		Size: env.Params.Int("udp_size"),
 	}); err != nil {
 		return err
 	}
 	t.add(t.udp, t.udp.Kill)
-	o := workload.TCPOptions{Name: "TCP out", Target: "cn2", Port: 7002, Size: 1000, Every: time.Millisecond, CC: env.Params.Text("congestion")}
+	o := workload.TCPOptions{
+		Name:   "TCP out",
+		Target: "cn2",
+		Port:   7002,
+		Size:   1000,
+		Every:  time.Millisecond,
+		CC:     env.Params.Text("congestion"),
+	}
 	if t.tcpUp, err = workload.StartTCP(ctx, n.Peer(1).Host, n.Mobile().Host, dir, o); err != nil {
 		return err
 	}
@@ -114,7 +138,7 @@ func (t *traffic) add(s workload.Session, kill func()) {
 	t.killers = append(t.killers, kill)
 }
 
-// flowing reports whether data comes out of every session.
+// flowing reports whether every session delivers data.
 func (t *traffic) flowing() bool {
 	for _, s := range t.sessions {
 		if s.State().Progress == 0 {
@@ -124,7 +148,7 @@ func (t *traffic) flowing() bool {
 	return true
 }
 
-// silent names the sessions out of which nothing has come yet.
+// silent names the sessions that have not delivered data yet.
 func (t *traffic) silent() (names []string) {
 	for _, s := range t.sessions {
 		if st := s.State(); st.Progress == 0 {
@@ -134,8 +158,7 @@ func (t *traffic) silent() (names []string) {
 	return names
 }
 
-// board returns the sessions as the live view shows them, and notes when the
-// download grew.
+// board returns the sessions for the live view, and records when the download grew.
 func (t *traffic) board() (out []live.Session) {
 	for _, s := range t.sessions {
 		if st := s.State(); s == workload.Session(t.curl) && st.Progress > t.curlSize {
@@ -146,7 +169,7 @@ func (t *traffic) board() (out []live.Session) {
 	return out
 }
 
-// finish ends everything in good order and keeps how each session ended.
+// finish ends all sessions in good order and records how each ended.
 func (t *traffic) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
@@ -164,7 +187,7 @@ func (t *traffic) finish(ctx context.Context) error {
 	t.outcome[t.curl.Name()] = t.curl.Wait(ctx)
 	t.outcome[t.udp.Name()] = t.udpOutcome()
 	for _, s := range t.sessions {
-		if s != workload.Session(t.ssh) { // which has been left, and said before what it did
+		if s != workload.Session(t.ssh) { // which has been closed, and reported its result before
 			t.last[s.Name()] = s.State().Detail
 		}
 	}
@@ -172,8 +195,8 @@ func (t *traffic) finish(ctx context.Context) error {
 	return nil
 }
 
-// udpOutcome says that a flow is alive if both directions still delivered at
-// the end.
+// udpOutcome returns an error unless both directions of the flow delivered data until the
+// end.
 func (t *traffic) udpOutcome() error {
 	for way, f := range map[string]*udpflow.Flow{"out": t.flowUp, "in": t.flowDown} {
 		if len(f.Got) == 0 || len(f.Sent) == 0 {
@@ -187,16 +210,15 @@ func (t *traffic) udpOutcome() error {
 	return nil
 }
 
-// abandon ends everything at once and reads what the probes wrote. The control
-// is left so: its applications hang.
+// abandon ends all sessions at once and reads the probes' logs. The control needs it, since
+// its applications hang.
 func (t *traffic) abandon(ctx context.Context) error {
 	var err error
 	t.flowUp, t.flowDown, err = t.udp.Stop(ctx, t.udpDrain)
 	if err != nil {
 		return fmt.Errorf("read the UDP probe: %w", err)
 	}
-	// A connection that hangs cannot be closed in good order; what was read
-	// from it counts all the same.
+	// A hanging connection cannot close in good order; its log counts nevertheless.
 	sctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var errUp, errDown error
@@ -210,8 +232,8 @@ func (t *traffic) abandon(ctx context.Context) error {
 	return nil
 }
 
-// kill ends everything at once. The clients of a session go before its server,
-// in the order of their start.
+// kill ends all sessions at once, the clients of a session before its server, in the order
+// of their start.
 func (t *traffic) kill() {
 	for _, k := range t.killers {
 		k()

@@ -40,11 +40,13 @@ var readme string
 
 // Experiments are the declarations that package runner lists.
 var Experiments = []exp.Experiment{
-	declare("yanagida-video-mobility", "Continuous mobility: soft handoffs while H.264 in RTP is received", mobilityParams, mobilityExpect, kind{"soft", mobilityPlan, mobilityTuples, mobilityMbps}),
-	declare("yanagida-video-duality", "Duality: 1, 2, 3, 2, 1 links and back while H.264 in RTP is received", dualityParams, dualityExpect, kind{"duality", dualityPlan, dualityTuples, dualityMbps}),
+	declare("yanagida-video-mobility", "Continuous mobility: soft handoffs while H.264 in RTP is received", mobilityParams,
+		mobilityExpect, kind{"soft", mobilityPlan, mobilityTuples, mobilityMbps}),
+	declare("yanagida-video-duality", "Duality: 1, 2, 3, 2, 1 links and back while H.264 in RTP is received",
+		dualityParams, dualityExpect, kind{"duality", dualityPlan, dualityTuples, dualityMbps}),
 }
 
-// kind is what the two experiments differ in.
+// kind holds the differences of the two experiments.
 type kind struct {
 	mode   string // of Roam on the mobile host
 	plan   func(exp.Params) scene.Schedule
@@ -57,9 +59,11 @@ func declare(name, title string, params, expect []byte, k kind) exp.Experiment {
 	maps.Copy(tools, workload.VideoTools)
 	tools["ping"] = "iputils-ping"
 	return exp.Experiment{
-		Name: name, Title: title, Group: "Yanagida 2021", Drawing: drawing, Params: params, Expect: expect, Readme: readme, Tools: tools,
-		Source: "R. Yanagida, On the mobility-multihoming duality for IP, PhD thesis, University of St Andrews, 2021, chapter 7",
-		Run:    func(ctx context.Context, env *exp.Env) error { return run(ctx, env, k) },
+		Name: name, Title: title, Group: "Yanagida 2021", Drawing: drawing, Params: params, Expect: expect,
+		Readme: readme, Tools: tools,
+		Source: "R. Yanagida, On the mobility-multihoming duality for IP, PhD thesis, University of St Andrews, 2021, " +
+			"chapter 7",
+		Run: func(ctx context.Context, env *exp.Env) error { return run(ctx, env, k) },
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"roam/lab/video"
 )
 
-// verdict is what is known of one cell.
+// verdict holds the results of one cell.
 type verdict struct {
 	cellName
 	flaw      string // why it is not measured; "" if it is
@@ -33,7 +33,11 @@ func (c *campaign) verdicts() (out []verdict) {
 
 func (o outcome) verdict(clip video.Clip) verdict {
 	name := clip.String()
-	v := verdict{cellName: cellName{o.rttMs, clip.Height, clip.Kind}, reference: o.static.Streams[name], bytes: math.Inf(1)}
+	v := verdict{
+		cellName:  cellName{o.rttMs, clip.Height, clip.Kind},
+		reference: o.static.Streams[name],
+		bytes:     math.Inf(1),
+	}
 	if v.flaw = o.static.flaw(name); v.flaw == "" && !v.reference.Quality.Identical {
 		v.flaw = fmt.Sprintf("the reference itself is imperfect: %d packets lost", v.reference.Count.Lost)
 	}
@@ -59,7 +63,7 @@ func (o outcome) verdict(clip video.Clip) verdict {
 
 func percent(part, whole int) float64 { return 100 * float64(part) / float64(max(1, whole)) }
 
-// metrics judges all cells and sets what the claims compare.
+// metrics judges all cells and sets the metrics of the claims.
 func (c *campaign) metrics() {
 	r := c.env.Result
 	r.Set("stream_s", float64(c.groups[0].clips[0].Seconds))
@@ -104,7 +108,7 @@ func (c *campaign) metrics() {
 	}
 }
 
-// overAll are the metrics over all measured cells that claims look at.
+// overAll are the metrics of claims about all measured cells.
 var overAll = []string{
 	"bytes_vs_reference_min_pct", "throughput_vs_reference_min_pct", "perfect_min", "ssim_mean_min", "ssim_median_min",
 	"disorder_max_pct", "rtp_lost", "rtp_doubled", "rtp_unknown", "cells_not_above_control",
@@ -114,7 +118,7 @@ func (v verdict) metric(what string) string {
 	return fmt.Sprintf("%s_%dp_%s_%dms", what, v.height, v.clip, v.rttMs)
 }
 
-// record lets a measured cell count in the figures over all cells.
+// record adds a measured cell to the metrics over all cells.
 func (v verdict) record(r *result.Result) {
 	least(r, "bytes_vs_reference_min_pct", v.bytes)
 	least(r, "perfect_min", v.tuple.Perfect)

@@ -20,7 +20,7 @@ import (
 	"roam/lab/workload/rtpflow"
 )
 
-// basePort is that of the first stream; each has two.
+// basePort is the port of the first stream; each has two.
 const basePort = 7000
 
 // flowsWithin bounds the wait for the first packets of all streams.
@@ -29,12 +29,12 @@ const flowsWithin = 20 * time.Second
 // drainWithin bounds the wait for the end of all streams after the schedule.
 const drainWithin = 60 * time.Second
 
-// Seen is what became of one stream. It is kept in cells, as all types here whose
-// members are exported.
+// Seen is the result of one stream. Cells store it, like all types here with exported
+// fields.
 type Seen struct {
 	Count        rtpflow.Count
-	Late         int // came too late to be played
-	Unknown      int // packets that were never sent so
+	Late         int // arrived too late for the player
+	Unknown      int // packets that differ from every sent one
 	Refused      int // by the recorder's receive buffer
 	Mbps         float64
 	LongestGapMs float64 // between two packets
@@ -45,17 +45,17 @@ type Seen struct {
 	SentStill    []byte // the same frame as it was sent
 }
 
-// Pass is one arm's way through the schedule.
+// Pass is one arm's pass through the schedule.
 type Pass struct {
 	Streams map[string]Seen // by clip
 	Drops   map[string]uint64
-	Shares  map[string]float64 // of the links in what came to the mobile host, in per cent
+	Shares  map[string]float64 // of the links in the bytes to the mobile host, in per cent
 	Start   int64              // of the schedule, nanoseconds of Unix time
 	Rates   []result.Series
 	Marks   []result.Event
 }
 
-// flaw says what of a pass makes it no measurement of the network, or "".
+// flaw says why a pass does not measure the network, or returns "".
 func (p Pass) flaw(clip string) string {
 	switch {
 	case p.Streams[clip].Refused > 0:
@@ -77,7 +77,7 @@ type campaign struct {
 	outcomes []outcome
 }
 
-// outcome is what was measured of one group.
+// outcome holds the results of one group.
 type outcome struct {
 	group
 	static Pass
@@ -85,8 +85,7 @@ type outcome struct {
 	roam   []Pass
 }
 
-// measure goes through all groups; cells that were finished before are not
-// measured again.
+// measure measures all groups, except stored cells.
 func (c *campaign) measure(ctx context.Context) error {
 	p := c.env.Params
 	runs, arms := p.Int("repetitions"), 1
@@ -172,15 +171,16 @@ func (c *campaign) stills(ctx context.Context, t *take, dir string, seen *Seen, 
 	return err
 }
 
-// recorded is a recording with what the receive buffer refused.
+// recorded is a recording and the number of datagrams that the receive buffer dropped.
 type recorded struct {
 	recording *rtpflow.Recording
 	refused   int
 }
 
-// stream builds the network of an arm and receives the clips while the schedule
-// runs. The network is gone when it returns.
-func (c *campaign) stream(ctx context.Context, w *exp.Window, of arm.Arm, g group, dir string, takes []*take) (got []recorded, p Pass, err error) {
+// stream builds the network of an arm and receives the clips during the schedule. It
+// removes the network before it returns.
+func (c *campaign) stream(ctx context.Context, w *exp.Window, of arm.Arm, g group, dir string,
+	takes []*take) (got []recorded, p Pass, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.env.View.Phase("%s, %d ms: setting up", of.Name(), g.rttMs)
@@ -233,7 +233,7 @@ func (c *campaign) stream(ctx context.Context, w *exp.Window, of arm.Arm, g grou
 // snaplen is how much of each packet captures keep, as in the thesis (§7.4.4).
 const snaplen = 128
 
-// capture captures at both ends where captures are to be kept.
+// capture captures at both ends if the user wants captures.
 func (c *campaign) capture(ctx context.Context, s *scene.Scene, g group) (stop func() error, err error) {
 	if c.env.Pcap == "" {
 		return func() error { return nil }, nil
@@ -243,14 +243,13 @@ func (c *campaign) capture(ctx context.Context, s *scene.Scene, g group) (stop f
 		return nil, err
 	}
 	return func() error {
-		_, err := caps.Stop() // what the kernel could not hand over is missing in the file only
+		_, err := caps.Stop() // dropped packets are missing in the file only
 		return err
 	}, nil
 }
 
-// resolve lets every host and router on the way find its neighbour. Throughput
-// is reckoned from the first packet: one that waits for a neighbour makes the
-// rest look faster.
+// resolve makes every host and router on the path resolve its neighbors. Throughput counts
+// from the first packet: neighbor discovery at the start would make the rest look faster.
 func resolve(ctx context.Context, s *scene.Scene) error {
 	ctx, cancel := context.WithTimeout(ctx, flowsWithin)
 	defer cancel()
@@ -260,8 +259,8 @@ func resolve(ctx context.Context, s *scene.Scene) error {
 	})
 }
 
-// start starts a stream per clip from the correspondent to the mobile host, and
-// waits until something of each has come.
+// start starts a stream per clip from the correspondent to the mobile host, and waits until
+// each has delivered data.
 func start(ctx context.Context, s *scene.Scene, dir string, takes []*take) (streams []*workload.RTP, err error) {
 	for i, t := range takes {
 		r, err := workload.StartRTP(ctx, s.Mobile().Host, s.Peer(0).Host, dir, workload.RTPOptions{
@@ -284,7 +283,7 @@ func start(ctx context.Context, s *scene.Scene, dir string, takes []*take) (stre
 	})
 }
 
-// board tells the live view of the streams.
+// board returns the streams for the live view.
 func board(streams []*workload.RTP) func() []live.Session {
 	return func() (out []live.Session) {
 		for _, r := range streams {
@@ -294,7 +293,7 @@ func board(streams []*workload.RTP) func() []live.Session {
 	}
 }
 
-// observe keeps what the report shows of a trace.
+// observe stores the parts of a trace that the report shows.
 func (p *Pass) observe(t *scene.Trace, of arm.Arm) {
 	_, p.Shares = t.Shares(t.Start, t.End)
 	r := result.New("")

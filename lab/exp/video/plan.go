@@ -18,8 +18,8 @@ import (
 // thesis.
 var links = []string{"net1", "net2", "net3"}
 
-// mobilityPlan is the schedule of §4.5.1: each time the next link comes up, and
-// the one in use goes an overlap later.
+// mobilityPlan is the schedule of §4.5.1: each time the next link gets carrier, and the one
+// in use loses it an overlap later.
 func mobilityPlan(p exp.Params) scene.Schedule {
 	var s scene.Schedule
 	n, lead, period := p.Int("handoffs"), p.Seconds("lead_s"), p.Seconds("period_s")
@@ -35,8 +35,8 @@ func dualityPlan(p exp.Params) scene.Schedule {
 	return s
 }
 
-// withoutCommands is the schedule for a host that has nobody to command: where
-// Roam withdraws from a network, it leaves it.
+// withoutCommands is the schedule for arms that accept no commands: it detaches a link
+// where Roam withdraws from it.
 func withoutCommands(s scene.Schedule) scene.Schedule {
 	s.Steps = slices.Clone(s.Steps)
 	for i := range s.Steps {
@@ -56,7 +56,7 @@ type group struct {
 	clips []video.Clip
 }
 
-// name tells the group from the others, in names of cells and of files.
+// name identifies the group in names of cells and files.
 func (g group) name() string {
 	var clips []string
 	for _, c := range g.clips {
@@ -74,14 +74,16 @@ type cellName struct {
 // String is the cell as people read it.
 func (c cellName) String() string { return fmt.Sprintf("%dp %s, %d ms", c.height, c.clip, c.rttMs) }
 
-// groups lays out what is measured: the cells one by one, or those of one
-// round-trip time together.
+// groups returns the groups to measure: each cell by itself, or the cells of one round-trip
+// time together.
 func groups(p exp.Params, length time.Duration) ([]group, error) {
 	rtts, err := numbers("rtts_ms", p.Text("rtts_ms"), func(n int) bool { return n >= 0 && n <= 2000 })
 	if err != nil {
 		return nil, err
 	}
-	heights, err := numbers("heights", p.Text("heights"), func(n int) bool { return video.Clip{Kind: video.Motion, Height: n}.Rate() > 0 })
+	heights, err := numbers("heights", p.Text("heights"), func(n int) bool {
+		return video.Clip{Kind: video.Motion, Height: n}.Rate() > 0
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +126,18 @@ func numbers(name, list string, fits func(int) bool) (out []int, err error) {
 func (c *campaign) config(name string, of arm.Arm, rttMs int) scene.Config {
 	p := c.env.Params
 	rtt := time.Duration(rttMs) * time.Millisecond
-	link := scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	link := scene.Symmetric(linkem.Params{
+		Delay:        rtt / 2,
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 	return scene.Config{
 		Name: name, Arm: of, Mode: c.kind.mode, Seed: c.env.Seed, Mobile: []scene.Access{link, link, link},
-		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s"), Preferred: p.Seconds("preferred_s"), Valid: p.Seconds("valid_s")},
+		Advert: scene.RA{
+			Min:       p.Seconds("ra_min_s"),
+			Max:       p.Seconds("ra_max_s"),
+			Preferred: p.Seconds("preferred_s"),
+			Valid:     p.Seconds("valid_s"),
+		},
 	}
 }

@@ -15,22 +15,21 @@ import (
 	"roam/lab/workload/rtpflow"
 )
 
-// takeSpeed is how much faster than its own pace a clip is sent on loopback, to
-// learn what ffmpeg sends of it.
+// takeSpeed is the factor at which a clip is sent over loopback to record ffmpeg's packets.
 const takeSpeed = 8
 
-// quiet is how long nothing arrives before a stream is taken to be over.
+// quiet is the time without arrivals after which a stream has ended.
 const quiet = 700 * time.Millisecond
 
-// take is a clip that is ready to be streamed, with what is sent of it.
+// take is a clip ready for streaming, with the packets that ffmpeg sends.
 type take struct {
 	clip   video.Clip
 	path   string             // of the clip
-	sent   *rtpflow.Recording // what ffmpeg sends
-	stream string             // the transport stream that this carries
+	sent   *rtpflow.Recording // ffmpeg's packets
+	stream string             // the transport stream inside
 }
 
-// studio makes clips, each once in a run, when it is first asked for.
+// studio makes clips, each once in a run, on first use.
 type studio struct {
 	env   *exp.Env
 	takes map[string]*take
@@ -38,13 +37,17 @@ type studio struct {
 
 func newStudio(env *exp.Env) *studio { return &studio{env: env, takes: map[string]*take{}} }
 
-// take makes a clip and sends it over loopback, in a namespace of its own. A
-// recording that is not whole and in order is no truth.
+// take makes a clip and sends it over loopback, in a namespace of its own. A recording with
+// loss or disorder is an error, since it is the reference.
 func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error) {
 	if t := s.takes[clip.String()]; t != nil {
 		return t, nil
 	}
-	t = &take{clip: clip, path: filepath.Join(s.env.Dir, clip.String()+".clip.ts"), stream: filepath.Join(s.env.Dir, clip.String()+".sent.ts")}
+	t = &take{
+		clip:   clip,
+		path:   filepath.Join(s.env.Dir, clip.String()+".clip.ts"),
+		stream: filepath.Join(s.env.Dir, clip.String()+".sent.ts"),
+	}
 	s.env.View.Phase("making clip %v, %d s", clip, clip.Seconds)
 	if err := clip.Make(ctx, t.path); err != nil {
 		return nil, err
@@ -58,7 +61,13 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := workload.StartRTP(ctx, host, host, s.env.Dir, workload.RTPOptions{Name: clip.String() + ".sent", Clip: t.path, Target: "::1", Port: basePort, Speed: takeSpeed})
+	r, err := workload.StartRTP(ctx, host, host, s.env.Dir, workload.RTPOptions{
+		Name:   clip.String() + ".sent",
+		Clip:   t.path,
+		Target: "::1",
+		Port:   basePort,
+		Speed:  takeSpeed,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +85,14 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 	return t, t.sent.WriteTo(t.stream)
 }
 
-// judge says what became of a stream, whose schedule began at start (nanoseconds
-// of Unix time). It leaves files in dir.
-func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, start int64, depth time.Duration) (seen Seen, err error) {
+// judge compares a received stream, whose schedule began at start (nanoseconds of Unix
+// time), with the sent one. It leaves files in dir.
+func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, start int64,
+	depth time.Duration) (seen Seen, err error) {
 	f := rtpflow.Match(t.sent, got)
 	order, late := f.Played(depth)
 	seen = Seen{Count: f.Count(), Late: late, Unknown: f.Unknown, Mbps: mbps(f)}
-	if len(f.Arrivals) > 0 { // the first to arrive need not be the first that was sent
+	if len(f.Arrivals) > 0 { // the first to arrive need not be the first sent
 		first := f.Arrivals[0]
 		seen.Ahead = float64(start-first.At)/1e9 + float64(t.clip.Seconds)*float64(first.Index)/float64(len(f.Sent))
 	}
@@ -102,7 +112,7 @@ func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, st
 // received is where the stream lies that judge saw.
 func (t *take) received(dir string) string { return filepath.Join(dir, t.clip.String()+".ts") }
 
-// still returns what a stream that judge saw showed when a frame was due.
+// still returns the picture that a received stream showed when a frame was due.
 func (t *take) still(ctx context.Context, dir string, frame int) ([]byte, error) {
 	return video.Still(ctx, t.stream, t.received(dir), frame, stillWidth)
 }

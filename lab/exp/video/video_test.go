@@ -50,14 +50,16 @@ func TestPaperPresetIsThePublishedSchedule(t *testing.T) {
 		}
 		seen[g.name()] = true
 	}
-	if mobilityTuples[cellName{200, 2160, video.Detail}] != "<0.695, 10.4, 24.3, 30/30>" || dualityMbps[cellName{0, 2160, video.Motion}] != 16.2 {
+	if mobilityTuples[cellName{200, 2160, video.Detail}] != "<0.695, 10.4, 24.3, 30/30>" ||
+		dualityMbps[cellName{0, 2160, video.Motion}] != 16.2 {
 		t.Error("the published tables are out of order")
 	}
 }
 
 func TestImpossibleCellsAreRefused(t *testing.T) {
 	for _, set := range []string{"heights=480", "clips=motion,sport", "rtts_ms=20,fast", "rtts_ms=-1", "heights="} {
-		if _, err := groups(exptest.Params(t, mobilityParams, "quick", set), time.Second); err == nil || !strings.Contains(err.Error(), set[:4]) {
+		if _, err := groups(exptest.Params(t, mobilityParams, "quick", set), time.Second); err == nil ||
+			!strings.Contains(err.Error(), set[:4]) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
@@ -76,14 +78,19 @@ func TestTheControlLeaves(t *testing.T) {
 }
 
 func seen(lost int, q video.Quality) Seen {
-	return Seen{Count: rtpflow.Count{Sent: 1000, Received: 1000 - lost, Lost: lost, Bytes: (1000 - lost) * 1316}, Mbps: 2, Quality: q}
+	return Seen{
+		Count:   rtpflow.Count{Sent: 1000, Received: 1000 - lost, Lost: lost, Bytes: (1000 - lost) * 1316},
+		Mbps:    2,
+		Quality: q,
+	}
 }
 
 // campaignOf is a measured campaign of one cell.
 func campaignOf(static, plain, roam Seen) *campaign {
 	clip := video.Clip{Kind: video.Motion, Height: 720, Seconds: 10}
 	pass := func(s Seen) Pass {
-		return Pass{Streams: map[string]Seen{clip.String(): s}, Shares: map[string]float64{"net1": 40, "net2": 30, "net3": 30}}
+		return Pass{Streams: map[string]Seen{clip.String(): s},
+			Shares: map[string]float64{"net1": 40, "net2": 30, "net3": 30}}
 	}
 	g, p := group{20, []video.Clip{clip}}, pass(plain)
 	return &campaign{
@@ -100,7 +107,8 @@ func TestACellIsJudgedAgainstItsReference(t *testing.T) {
 	c.metrics()
 	m := c.env.Result.Metrics
 	for name, want := range map[string]float64{
-		"cells_not_measured": 0, "cells_measured": 1, "bytes_vs_reference_min_pct": 100, "perfect_min": 1, "perfect_720p_min": 1,
+		"cells_not_measured": 0, "cells_measured": 1, "bytes_vs_reference_min_pct": 100,
+		"perfect_min": 1, "perfect_720p_min": 1,
 		"rtp_lost": 0, "cells_not_above_control": 0, "link_share_min_pct": 30, "ssim_mean_min": 1,
 	} {
 		if got, ok := m[name]; !ok || got != want {
@@ -114,7 +122,8 @@ func TestACellIsJudgedAgainstItsReference(t *testing.T) {
 	c = campaignOf(seen(0, ideal), seen(0, ideal), seen(5, bad))
 	c.metrics()
 	m = c.env.Result.Metrics
-	if m["rtp_lost"] != 5 || m["bytes_vs_reference_min_pct"] != 99.5 || m["perfect_min"] >= 1 || m["cells_not_above_control"] != 1 {
+	if m["rtp_lost"] != 5 || m["bytes_vs_reference_min_pct"] != 99.5 || m["perfect_min"] >= 1 ||
+		m["cells_not_above_control"] != 1 {
 		t.Errorf("a loss with Roam: %v", m)
 	}
 }
@@ -129,7 +138,8 @@ func TestAFlawedReferenceMeasuresNothing(t *testing.T) {
 	for _, c := range []*campaign{c, refused} {
 		c.metrics()
 		r := c.env.Result
-		if r.Metrics["cells_not_measured"] != 1 || has(r, "perfect_min") || has(r, "rtp_lost") || r.Unmeasured["perfect_720p_motion_20ms"] == "" {
+		if r.Metrics["cells_not_measured"] != 1 || has(r, "perfect_min") || has(r, "rtp_lost") ||
+			r.Unmeasured["perfect_720p_motion_20ms"] == "" {
 			t.Errorf("%v, not measured %v", r.Metrics, r.Unmeasured)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	flowWithin = 20 * time.Second // for the first data of both tests
 	endWithin  = 20 * time.Second // for iperf3 to report
-	snaplen    = 160              // bytes of each packet that are captured: headers and the number of a datagram
+	snaplen    = 160              // captured bytes of each packet: headers and the number of a datagram
 	portOut    = 5201             // from the mobile host
 	portIn     = 5202             // to the mobile host
 )
@@ -43,7 +43,7 @@ type pass struct {
 	dir   string
 }
 
-// measure goes through the schedule once. The topology is gone when it returns.
+// measure executes the schedule once. It removes the topology before it returns.
 func measure(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome, err error) {
 	if env.Engine == exp.Sim {
 		return simulate(env, c)
@@ -89,13 +89,14 @@ func measure(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outco
 	return o, ctx.Err()
 }
 
-// start starts both tests and waits until data comes out of them.
+// start starts both tests and waits until they deliver data.
 func (p *pass) start(ctx context.Context) (err error) {
 	q := p.env.Params
 	seconds := int(p.cell.plan.Length.Seconds() + 3.5)
 	for i, port := range []int{portOut, portIn} {
 		p.tests[i], err = workload.StartIperf(ctx, p.net.Peer(0).Host, p.net.Mobile().Host, workload.IperfOptions{
-			Name: [2]string{"iperf3 out", "iperf3 in"}[i], Target: "cn1", Port: port, UDP: !p.cell.tcp, Mbps: q.Float("rate_iperf_mbps"), Length: q.Int("length"),
+			Name: [2]string{"iperf3 out", "iperf3 in"}[i], Target: "cn1", Port: port, UDP: !p.cell.tcp,
+			Mbps: q.Float("rate_iperf_mbps"), Length: q.Int("length"),
 			Seconds: seconds, Interval: 0.5, Reverse: i == 1, CC: q.Text("congestion"), Wrap: p.cell.arm.Wrap(),
 		})
 		if err != nil {
@@ -106,7 +107,7 @@ func (p *pass) start(ctx context.Context) (err error) {
 	wctx, cancel := context.WithTimeout(ctx, flowWithin)
 	defer cancel()
 	err = topo.Wait(wctx, "data of iperf3", func() bool {
-		// The server of the test towards the mobile host reports what it sends.
+		// The server of the test towards the mobile host reports sent bytes.
 		return p.tests[0].State().Progress > 0 && p.tests[1].State().Progress > 0
 	})
 	if err != nil {

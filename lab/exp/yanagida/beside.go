@@ -22,7 +22,7 @@ const (
 	portPlainTCP = 7102
 )
 
-// besides is what the traffic beside Roam showed (A26).
+// besides holds the results of the traffic beside Roam (A26).
 type besides struct {
 	Compared, Changed int // packets, both ways
 	Options           int // of them with an extension header
@@ -31,9 +31,8 @@ type besides struct {
 	Why               string
 }
 
-// beside lets UDP and TCP talk with a host of plain IPv6 on a host that has a
-// session with another one, and compares every packet as it left with how it
-// arrived.
+// beside runs UDP and TCP with a host of plain IPv6 on a host that has a session with
+// another one, and compares every sent packet with the received one.
 func beside(ctx context.Context, env *exp.Env) error {
 	b, err := exp.Cell(env, "beside", func(w *exp.Window) (besides, error) { return measureBeside(ctx, env, w) })
 	if err != nil {
@@ -60,9 +59,10 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	mn, plain := s.Mobile(), s.Peer(1)
-	// What is captured at the sender has to be what goes on the wire, not a
-	// GSO packet that the device would cut.
-	if out, err := plain.Host.Command(ctx, "/usr/sbin/ethtool", "-K", "eth0", "tso", "off", "gso", "off").CombinedOutput(); err != nil {
+	// The sender's capture must be what is on the wire, not a GSO packet that the device
+	// would segment.
+	if out, err := plain.Host.Command(ctx, "/usr/sbin/ethtool", "-K", "eth0", "tso", "off", "gso",
+		"off").CombinedOutput(); err != nil {
 		return b, fmt.Errorf("turn off segmentation: %w: %s", err, out)
 	}
 	dir := filepath.Join(env.Dir, "beside")
@@ -102,17 +102,38 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 func (b *besides) traffic(ctx context.Context, env *exp.Env, s *scene.Scene, dir string) error {
 	mn, plain := s.Mobile().Host, s.Peer(1).Host
 	length := env.Params.Seconds("beside_s")
-	roam, err := workload.StartUDP(ctx, s.Peer(0).Host, mn, dir, workload.UDPOptions{Name: "session", Target: "cn1", Port: 7100, Up: 500, Down: 500, Size: 400})
+	roam, err := workload.StartUDP(ctx, s.Peer(0).Host, mn, dir, workload.UDPOptions{
+		Name:   "session",
+		Target: "cn1",
+		Port:   7100,
+		Up:     500,
+		Down:   500,
+		Size:   400,
+	})
 	if err != nil {
 		return err
 	}
 	defer roam.Kill()
-	udp, err := workload.StartUDP(ctx, plain, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn2", Port: portPlainUDP, Up: 500, Down: 500, Size: 400})
+	udp, err := workload.StartUDP(ctx, plain, mn, dir, workload.UDPOptions{
+		Name:   "UDP",
+		Target: "cn2",
+		Port:   portPlainUDP,
+		Up:     500,
+		Down:   500,
+		Size:   400,
+	})
 	if err != nil {
 		return err
 	}
 	defer udp.Kill()
-	tcp, err := workload.StartTCP(ctx, plain, mn, dir, workload.TCPOptions{Name: "TCP", Target: "cn2", Port: portPlainTCP, Size: 1000, Every: 2 * time.Millisecond, CC: env.Params.Text("congestion")})
+	tcp, err := workload.StartTCP(ctx, plain, mn, dir, workload.TCPOptions{
+		Name:   "TCP",
+		Target: "cn2",
+		Port:   portPlainTCP,
+		Size:   1000,
+		Every:  2 * time.Millisecond,
+		CC:     env.Params.Text("congestion"),
+	})
 	if err != nil {
 		return err
 	}
@@ -141,9 +162,9 @@ func (b *besides) traffic(ctx context.Context, env *exp.Env, s *scene.Scene, dir
 	return nil
 }
 
-// compare looks for each packet of one end at the other: the bytes must be the
-// same but for the hop limit, which routers lower, and the upper-layer checksum,
-// which a sending device may complete after the capture.
+// compare searches each packet of one end at the other: the bytes must be equal except for
+// the hop limit, which routers lower, and the upper-layer checksum, which a sending device
+// may complete after the capture.
 func (b *besides) compare(left, right []packets.Packet) {
 	count := map[string]int{}
 	for _, p := range left {

@@ -15,7 +15,8 @@ import (
 // drawMobility adds tables and figures of continuous mobility.
 func drawMobility(env *exp.Env, all map[string]*outcome, tcp bool) {
 	r := env.Result
-	r.Tables = append(r.Tables, armTable(all, []string{"roam", "static", "mptcp", "plain"}, tcp), updateTable(all["roam"], ""))
+	r.Tables = append(r.Tables, armTable(all, []string{"roam", "static", "mptcp", "plain"}, tcp),
+		updateTable(all["roam"], ""))
 	r.Tables = append(r.Tables, earlyTable(all["roam"], "")...)
 	for _, name := range []string{"roam", "mptcp", "plain"} {
 		if o := all[name]; o != nil {
@@ -51,7 +52,7 @@ func drawDuality(env *exp.Env, all map[string]*outcome, rtts []int, pl plan, tcp
 	for _, name := range names {
 		plot := linkPlot(all[name], name)
 		if strings.HasPrefix(name, "static") {
-			plot.AddData(r) // one link, at one rate: there is nothing to see
+			plot.AddData(r) // one link at one rate would be a flat line
 		} else {
 			plot.AddTo(r)
 		}
@@ -66,7 +67,7 @@ func armTitle(o *outcome) string {
 	return fmt.Sprintf("%s, %g ms added", o.Arm, o.RTTMs)
 }
 
-// direction is one way of a pass, as a row of a table.
+// direction is one direction of a pass, as a row of a table.
 type direction struct {
 	*outcome
 	i       int
@@ -112,7 +113,10 @@ func armTable(all map[string]*outcome, names []string, tcp bool) result.Table {
 		again = func(d direction) string { return fmt.Sprintf("%.3f %%", percent(d.w.Resent, d.w.Bytes)) }
 	}
 	t := figure.Table("The arms beside each other",
-		"Throughput: bytes of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost (§5.4); that column has not been run here.",
+		"Throughput: bytes of IPv6 payload received over the time from the first packet to the last (§5.3.3). Gaps: "+
+			"between packets received, over 100 ms; the control's median of the longest gap in 0.5 s is in the column of that "+
+			"arm. Mobile IPv6: the thesis found 55 to 60 s of 120 s without data over TCP, and 38 % of the datagrams lost "+
+			"(§5.4); that column has not been run here.",
 		directions(all, names),
 		figure.Col("arm", func(d direction) string { return armTitle(d.outcome) }),
 		figure.Col("direction", func(d direction) string { return wayWords[d.i] }),
@@ -163,7 +167,7 @@ func updateTable(o *outcome, which string) result.Table {
 	)
 }
 
-// earlyTable lists what left from a new locator before its update; nil if nothing did.
+// earlyTable lists the packets that left from a new locator before its update; nil: none.
 func earlyTable(o *outcome, which string) []result.Table {
 	if len(o.BeforeLU) == 0 {
 		return nil
@@ -178,7 +182,8 @@ func earlyTable(o *outcome, which string) []result.Table {
 
 // shareTable is the links' shares of each phase.
 func shareTable(o *outcome, pl plan) result.Table {
-	t := result.Table{Title: fmt.Sprintf("Share of the bytes per link and phase, %g ms", o.RTTMs), Columns: append([]string{"phase", "links", "direction"}, links...)}
+	t := result.Table{Title: fmt.Sprintf("Share of the bytes per link and phase, %g ms", o.RTTMs),
+		Columns: append([]string{"phase", "links", "direction"}, links...)}
 	for d, w := range o.ways() {
 		for i, p := range pl.phases {
 			row := []string{fmt.Sprintf("%g–%g s", p.from.Seconds(), p.to.Seconds()), strings.Join(p.links, "+"), wayWords[d]}
@@ -200,8 +205,8 @@ func (o *outcome) addSteps(r *result.Result, name string) {
 	}
 }
 
-// nearTen is what the thesis found of ILNPv6, and of Multipath TCP, in Figs. 2.1,
-// 5.2 to 5.7 and 6.10 to 6.16: no bucket far from the 10 Mb/s that were offered.
+// nearTen is the thesis's result for ILNPv6, and for Multipath TCP, in Figs. 2.1, 5.2 to
+// 5.7 and 6.10 to 6.16: every bucket close to the offered 10 Mb/s.
 func nearTen(onX bool) result.Ref {
 	return result.Ref{Label: "published: near 10 Mb/s", At: 10, OnX: onX}
 }
@@ -214,10 +219,19 @@ func linkPlot(o *outcome, name string) figure.Plot {
 	}
 	p := figure.Plot{
 		Title: "Throughput per link: " + armTitle(o), X: figure.Time,
-		Caption: "IPv6 payload that the receiver captured, in 0.5 s buckets, stacked by the link that it took. Lines are the steps of the schedule.",
+		Caption: "IPv6 payload that the receiver captured, in 0.5 s buckets, stacked by the link that it took. Lines are " +
+			"the steps of the schedule.",
 	}
 	for i, w := range o.ways() {
-		panel := figure.Panel{Title: figure.Way(wayWords[i]), Kind: result.Stack, Y: "Mb/s", Height: 130, Arm: name, Marked: true, Refs: refs}
+		panel := figure.Panel{
+			Title:  figure.Way(wayWords[i]),
+			Kind:   result.Stack,
+			Y:      "Mb/s",
+			Height: 130,
+			Arm:    name,
+			Marked: true,
+			Refs:   refs,
+		}
 		for _, l := range links {
 			c := figure.Curve{Name: strings.Join([]string{name, wayWords[i], l}, " "), Label: l, Unit: "Mb/s"}
 			for k, v := range w.Buckets[l] {
@@ -230,8 +244,9 @@ func linkPlot(o *outcome, name string) figure.Plot {
 	return p
 }
 
-// perPass is a curve for each pass that was made, of what data gives of it.
-func perPass(all map[string]*outcome, names []string, what, unit string, data func(*outcome) []float64) (list []figure.Curve) {
+// perPass returns a curve for each pass, made by data.
+func perPass(all map[string]*outcome, names []string, what, unit string,
+	data func(*outcome) []float64) (list []figure.Curve) {
 	for _, name := range names {
 		o := all[name]
 		if o == nil {
@@ -250,7 +265,9 @@ func bucketPlot(all map[string]*outcome, names []string) figure.Plot {
 		Title: "Throughput in 0.5 s buckets, all links together", X: "Mb/s",
 		Caption: "Distribution over all buckets of both directions. The thesis found all of them near 10 Mb/s.",
 		Panels: []figure.Panel{{Kind: result.CDF, Y: "share of buckets", Refs: []result.Ref{nearTen(true)},
-			Curves: perPass(all, names, "buckets", "Mb/s", func(o *outcome) []float64 { return slices.Concat(inner(o.Out.total()), inner(o.In.total())) })}},
+			Curves: perPass(all, names, "buckets", "Mb/s", func(o *outcome) []float64 {
+				return slices.Concat(inner(o.Out.total()), inner(o.In.total()))
+			})}},
 	}
 }
 
@@ -260,6 +277,8 @@ func gapPlot(all map[string]*outcome, names []string, refs ...result.Ref) figure
 		Title: "Longest gaps between packets that arrived", X: "ms, logarithmic",
 		Caption: "The longest in each 0.5 s, both directions.",
 		Panels: []figure.Panel{{Kind: result.CDF, Y: "share of windows", LogX: true, Refs: refs,
-			Curves: perPass(all, names, "gaps", "ms", func(o *outcome) []float64 { return slices.Concat(o.Out.WindowsMs, o.In.WindowsMs) })}},
+			Curves: perPass(all, names, "gaps", "ms", func(o *outcome) []float64 {
+				return slices.Concat(o.Out.WindowsMs, o.In.WindowsMs)
+			})}},
 	}
 }

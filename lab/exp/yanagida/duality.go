@@ -14,8 +14,8 @@ import (
 	"roam/lab/result"
 )
 
-// duality returns what measures the movement over several links at once, over TCP
-// or UDP, for each added round-trip time.
+// duality returns the function that measures the movement over several links at once, over
+// TCP or UDP, for each added round-trip time.
 func duality(tcp bool) func(context.Context, *exp.Env) error {
 	return func(ctx context.Context, env *exp.Env) error {
 		rtts, err := parseRTTs(env.Params.Text("rtts_ms"))
@@ -67,8 +67,7 @@ func parseRTTs(text string) (out []int, err error) {
 	return out, nil
 }
 
-// splits judges the links' shares of each phase, and what came on links that had
-// been withdrawn.
+// splits judges the links' shares of each phase, and the arrivals on withdrawn links.
 func splits(r *result.Result, o *outcome, pl plan) {
 	off, unjudged := 0.0, 0
 	for _, w := range o.ways() {
@@ -93,23 +92,23 @@ func splits(r *result.Result, o *outcome, pl plan) {
 	r.Set("after_removal_late_ms", o.AfterRemovalMs)
 }
 
-// contrast sets the evenness of each link's use in time beside that of MPTCP
-// (A24).
+// contrast compares the evenness of each link's use over time with that of MPTCP (A24).
 func contrast(r *result.Result, o, mptcp *outcome, pl plan) {
 	compare(r, o, mptcp)
 	if mptcp == nil {
 		return
 	}
 	for i, way := range []string{"out", "in"} {
-		ours, theirs := o.ways()[i].deviation(pl.phases, bucket.Seconds()), mptcp.ways()[i].deviation(pl.phases, bucket.Seconds())
+		ours, theirs := o.ways()[i].deviation(pl.phases, bucket.Seconds()),
+			mptcp.ways()[i].deviation(pl.phases, bucket.Seconds())
 		r.Set("link_deviation_"+way+"_mbps", ours)
 		r.Set("mptcp_link_deviation_"+way+"_mbps", theirs)
 		least(r, "mptcp_deviation_ratio", theirs/max(ours, 1e-3))
 	}
 }
 
-// merge keeps the metrics of one round-trip time under their own names, and the
-// worst of all under the plain ones.
+// merge stores the metrics of one round-trip time under names of their own, and the worst
+// of all under the plain names.
 func merge(r, one *result.Result, suffix string) {
 	for m, v := range one.Metrics {
 		r.Set(m+suffix, v)
@@ -127,7 +126,7 @@ func merge(r, one *result.Result, suffix string) {
 	}
 }
 
-// least keeps the smaller of a metric's values.
+// least keeps the least of a metric's values.
 func least(r *result.Result, metric string, v float64) {
 	if old, ok := r.Metrics[metric]; !ok || v < old {
 		r.Set(metric, v)

@@ -16,16 +16,16 @@ import (
 
 const (
 	bucket    = 500 * time.Millisecond // of the throughput series (§5.3.3)
-	longGap   = 50 * time.Millisecond  // gaps that are kept
+	longGap   = 50 * time.Millisecond  // least length of recorded gaps
 	window    = 500 * time.Millisecond // in which the longest gap is taken
 	settle    = 700 * time.Millisecond // after a change of the set, before shares count
 	numberAt  = 8                      // where iperf3 has the number of a datagram
-	fewest    = 50                     // packets that make a share
+	fewest    = 50                     // least packets for a share
 	floor     = 100_000                // bytes: a TCP connection with less is iperf3's own
-	awayGrace = 50 * time.Millisecond  // what was past the link when it was cut
+	awayGrace = 50 * time.Millisecond  // for packets past the link at the cut
 )
 
-// seen is what the captures show of one pass.
+// seen holds the captures of one pass.
 type seen struct {
 	cell   cell
 	trace  *scene.Trace
@@ -43,7 +43,9 @@ func (s *seen) judge(o *outcome) {
 	}
 	out := func(p packets.Packet) bool { return s.data(p) && p.DstPort == portOut }
 	in := func(p packets.Packet) bool { return s.data(p) && p.SrcPort == portIn }
-	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), func(p packets.Packet) string { return s.linkOf(p.SourceL64()) })
+	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), func(p packets.Packet) string {
+		return s.linkOf(p.SourceL64())
+	})
 	s.way(&o.In, packets.Select(s.cn, in), packets.Select(s.mn, in), func(p packets.Packet) string { return p.Where })
 	s.signalling(o)
 	s.newLocators(o)
@@ -70,7 +72,7 @@ func (s *seen) linkOf(l roam.L64) string {
 // way counts one direction within the schedule.
 func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet) string) {
 	from, to := s.trace.Start, s.trace.End
-	// What is sent at the very end is still under way when the schedule ends.
+	// Packets sent at the very end are still in flight when the schedule ends.
 	within := func(end time.Time) func(packets.Packet) bool {
 		return func(p packets.Packet) bool { return !p.At.Before(from) && p.At.Before(end) }
 	}
@@ -78,12 +80,14 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 	var c packets.Counts
 	if s.cell.tcp {
 		c = packets.Segments(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), floor)
-		// The receiver's list is longer: only what it lacks counts.
+		// The receiver's list is longer: count only its missing packets.
 		c.Lost = max(0, c.Lost)
 	} else {
-		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), numberAt)
+		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))),
+			numberAt)
 	}
-	w.Sent, w.Got, w.Bytes, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Bytes, c.Lost, c.Resent, c.Doubled, c.Misorders
+	w.Sent, w.Got, w.Bytes, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Bytes, c.Lost,
+		c.Resent, c.Doubled, c.Misorders
 	got = packets.Select(got, within(to))
 	w.Mbps = rate(got, from)
 	w.LateMbps = rate(got, from.Add(min(10*time.Second, to.Sub(from)/4)))
@@ -99,8 +103,8 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 	}
 }
 
-// rate is what came from a moment on, as the thesis counts it: bytes of IPv6
-// payload over the time from the first packet to the last, in Mb/s.
+// rate is the throughput after a time in the thesis's definition: bytes of IPv6 payload
+// over the time from the first packet to the last, in Mb/s.
 func rate(got []packets.Packet, from time.Time) float64 {
 	got = packets.Select(got, func(p packets.Packet) bool { return !p.At.Before(from) })
 	if len(got) < 2 {
@@ -113,9 +117,8 @@ func rate(got []packets.Packet, from time.Time) float64 {
 	return float64(sum) * 8e-6 / got[len(got)-1].At.Sub(got[0].At).Seconds()
 }
 
-// shares returns what each link carried of a phase, in per cent, from a while
-// after its newest link was first used. Nothing is said of a phase in which only
-// a few packets came after that.
+// shares returns each link's share of a phase, in per cent, from a while after the first
+// use of its newest link. It omits phases with few packets after that.
 func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) string) map[string]float64 {
 	from, to := s.trace.At(p.from), s.trace.At(p.to)
 	begun := p.added == ""
@@ -151,7 +154,14 @@ func (s *seen) signalling(o *outcome) {
 			prefer = s.preferred(e.Update)
 			continue // belongs to the set-up
 		}
-		x := exchange{T: s.trace.Rel(e.Sent.At), Set: s.setOf(e.Update), Messages: e.Messages, Acks: len(e.Acks), Refresh: e.Refresh, Early: e.Early}
+		x := exchange{
+			T:        s.trace.Rel(e.Sent.At),
+			Set:      s.setOf(e.Update),
+			Messages: e.Messages,
+			Acks:     len(e.Acks),
+			Refresh:  e.Refresh,
+			Early:    e.Early,
+		}
 		if len(e.Acks) > 0 {
 			x.RTTMs = stats.Millis(e.Acks[0].At.Sub(e.Sent.At))
 		}
@@ -163,10 +173,12 @@ func (s *seen) signalling(o *outcome) {
 	}
 }
 
-// preferred names the links of the least preference value, which are those that
-// the correspondent is to send to.
+// preferred names the links with the least preference value, which the correspondent must
+// use.
 func (s *seen) preferred(u packets.Update) string {
-	least := slices.MinFunc(u.Locators, func(a, b packets.Locator) int { return int(a.Preference) - int(b.Preference) }).Preference
+	least := slices.MinFunc(u.Locators, func(a, b packets.Locator) int {
+		return int(a.Preference) - int(b.Preference)
+	}).Preference
 	set := map[string]bool{}
 	for _, l := range u.Locators {
 		if l.Preference == least {
@@ -185,8 +197,8 @@ func (s *seen) setOf(u packets.Update) string {
 	return strings.Join(names, " ")
 }
 
-// newLocators looks at each time that a link came into use (A2, A3): the update
-// that lists it, the first data from it, the acknowledgement.
+// newLocators checks each first use of a link (A2, A3): the update that lists it, the first
+// data from it, the acknowledgement.
 func (s *seen) newLocators(o *outcome) {
 	own := s.fromMobile()
 	list := packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1"))
@@ -195,7 +207,9 @@ func (s *seen) newLocators(o *outcome) {
 			continue
 		}
 		i := slices.IndexFunc(list, func(e packets.Exchange) bool {
-			return !e.Sent.At.Before(d.At) && slices.ContainsFunc(e.Locators, func(l packets.Locator) bool { return s.linkOf(l.L64) == d.Link })
+			return !e.Sent.At.Before(d.At) && slices.ContainsFunc(e.Locators, func(l packets.Locator) bool {
+				return s.linkOf(l.L64) == d.Link
+			})
 		})
 		if i < 0 {
 			continue
@@ -220,7 +234,7 @@ func (s *seen) newLocators(o *outcome) {
 	}
 }
 
-// fromMobile returns what TCP and UDP of the mobile host sent.
+// fromMobile returns the mobile host's TCP and UDP packets.
 func (s *seen) fromMobile() []packets.Packet {
 	return packets.Select(s.mn, func(p packets.Packet) bool {
 		return (p.Proto == packets.TCP || p.Proto == packets.UDP) && p.SourceNID() == scene.NID("mn")
@@ -244,7 +258,7 @@ func (s *seen) removals(o *outcome) {
 		}
 		e := slices.IndexFunc(list, func(e packets.Exchange) bool { return !e.Sent.At.Before(d.At) && len(e.Acks) > 0 })
 		if e < 0 {
-			o.AfterRemoval++ // never acknowledged: that is no removal
+			o.AfterRemoval++ // without acknowledgement it is no removal
 			continue
 		}
 		acked := list[e].Acks[0].At
@@ -259,7 +273,7 @@ func (s *seen) removals(o *outcome) {
 }
 
 // sentAfter counts data that the correspondent sent to a withdrawn link after its
-// acknowledgement had left.
+// acknowledgement left.
 func (s *seen) sentAfter(link string, from, until time.Time) (n int) {
 	acked := false
 	for _, p := range s.cn {
@@ -285,8 +299,8 @@ func (s *seen) sources(o *outcome) {
 	}
 }
 
-// away counts what arrived, without Roam, from the cut of the first network until
-// it was attached again.
+// away counts the arrivals, without Roam, from the cut of the first network until it was
+// attached again.
 func (s *seen) away(o *outcome) {
 	var from, to time.Time
 	for _, d := range s.trace.Steps {

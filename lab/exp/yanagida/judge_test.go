@@ -27,7 +27,8 @@ func addr(l roam.L64, host string) (v roam.ILV) { return roam.ILV{L64: l, NID: s
 
 // out is a datagram of the mobile host, as captured there.
 func out(ms int, where string, from roam.L64, n uint32) packets.Packet {
-	return packets.Packet{At: after(ms), Where: where, Src: addr(from, "mn").Addr(), Dst: addr(lc, "cn1").Addr(), Proto: packets.UDP, DstPort: portOut,
+	return packets.Packet{At: after(ms), Where: where, Src: addr(from, "mn").Addr(), Dst: addr(lc, "cn1").Addr(),
+		Proto: packets.UDP, DstPort: portOut,
 		Payload: 1250, Length: 1258, Data: binary.BigEndian.AppendUint32(make([]byte, numberAt), n)}
 }
 
@@ -55,8 +56,8 @@ func update(ms int, where string, ack bool, set ...roam.L64) packets.Packet {
 	return p
 }
 
-// synthetic is a pass with two links in duality: the second is used from 1 s on and withdrawn at
-// 3 s. What is wrong with it is up to the caller.
+// synthetic is a pass with two links in duality: the second is used from 1 s on and
+// withdrawn at 3 s. The caller adds its faults.
 func synthetic(extra ...packets.Packet) *seen {
 	var mn, cn []packets.Packet
 	number := uint32(0)
@@ -76,12 +77,17 @@ func synthetic(extra ...packets.Packet) *seen {
 	step := func(at time.Duration, op scene.Op, link string) scene.Done {
 		return scene.Done{Step: scene.Step{At: at, Op: op, Link: link, Name: link}, At: origin.Add(at)}
 	}
-	pl := plan{changes: 2, phases: []phase{{0, time.Second, links[:1], ""}, {time.Second, 3 * time.Second, links[:2], "net2"}, {3 * time.Second, 5 * time.Second, links[:1], ""}}}
+	pl := plan{changes: 2, phases: []phase{{0, time.Second, links[:1], ""}, {time.Second, 3 * time.Second, links[:2],
+		"net2"}, {3 * time.Second, 5 * time.Second, links[:1], ""}}}
 	return &seen{
 		cell:   cell{arm: arm.Roam, plan: pl},
 		prefix: map[string]string{"2001:db8:1::": "net1", "2001:db8:2::": "net2"},
-		trace:  &scene.Trace{Start: origin, End: after(5000), Steps: []scene.Done{step(time.Second, scene.Attach, "net2"), step(3*time.Second, scene.Disable, "net2")}},
-		mn:     mn, cn: cn,
+		trace: &scene.Trace{
+			Start: origin,
+			End:   after(5000),
+			Steps: []scene.Done{step(time.Second, scene.Attach, "net2"), step(3*time.Second, scene.Disable, "net2")},
+		},
+		mn: mn, cn: cn,
 	}
 }
 
@@ -115,11 +121,16 @@ func TestJudgeSeesFaults(t *testing.T) {
 		extra packets.Packet
 		seen  func(outcome) bool
 	}{
-		"data before the step":    {out(999, "net2", l2, 1), func(o outcome) bool { return len(o.BeforeLU) == 0 }},
-		"data between the two":    {out(1000, "net2", l2, 1), func(o outcome) bool { return len(o.BeforeLU) == 1 }},
-		"on a link not its own":   {out(2000, "net1", l2, 1), func(o outcome) bool { return o.WrongSource == 1 }},
-		"after a removal":         {in(3500, "net2", l2, 1), func(o outcome) bool { return o.AfterRemoval == 1 && o.AfterRemovalMs > 498 }},
-		"an update that none had": {update(4000, "net1", false, l1, l2), func(o outcome) bool { c, _, _, _ := o.updates(); return c == 3 }},
+		"data before the step":  {out(999, "net2", l2, 1), func(o outcome) bool { return len(o.BeforeLU) == 0 }},
+		"data between the two":  {out(1000, "net2", l2, 1), func(o outcome) bool { return len(o.BeforeLU) == 1 }},
+		"on a link not its own": {out(2000, "net1", l2, 1), func(o outcome) bool { return o.WrongSource == 1 }},
+		"after a removal": {in(3500, "net2", l2, 1), func(o outcome) bool {
+			return o.AfterRemoval == 1 && o.AfterRemovalMs > 498
+		}},
+		"an update that none had": {update(4000, "net1", false, l1, l2), func(o outcome) bool {
+			c, _, _, _ := o.updates()
+			return c == 3
+		}},
 	} {
 		var o outcome
 		synthetic(c.extra).judge(&o)
@@ -158,7 +169,8 @@ func TestClaimsAreOfMetricsThatExist(t *testing.T) {
 		_, b := r.Unmeasured[m]
 		return a || b
 	}
-	later := map[string]bool{"handoffs_unscripted": true, "plain_delivered_away_bytes": true, "linger_handoffs": true, "beside_changed": true,
+	later := map[string]bool{"handoffs_unscripted": true, "plain_delivered_away_bytes": true,
+		"linger_handoffs": true, "beside_changed": true,
 		"beside_lost": true, "beside_content_right": true, "mptcp_deviation_ratio": true, "new_locators_waited_rtt200": true}
 	for _, e := range Experiments {
 		claims, err := result.ParseExpect(e.Expect)

@@ -12,7 +12,7 @@ import (
 	"roam/lab/stats"
 )
 
-// mobility returns what measures continuous mobility over TCP or UDP.
+// mobility returns the function that measures continuous mobility over TCP or UDP.
 func mobility(tcp bool) func(context.Context, *exp.Env) error {
 	return func(ctx context.Context, env *exp.Env) error {
 		pl, rtt := mobilityPlan(env.Params), env.Params.Millis("rtt_ms")
@@ -59,8 +59,8 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 	}
 }
 
-// untilBack is the control's schedule: it ends soon after its first network is
-// back, since what it has to show is that nothing arrives in between.
+// untilBack is the control's schedule. It ends soon after its first network returns, since
+// it only shows that no data arrives in between.
 func untilBack(pl plan) plan {
 	for i, s := range pl.Steps {
 		if s.Op == scene.Attach && s.Link == links[0] {
@@ -71,9 +71,10 @@ func untilBack(pl plan) plan {
 	return pl
 }
 
-// measureAll goes through cells; each is kept for a resumed run. The caller has
-// so many extra ones.
-func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration, extra int) (map[string]*outcome, error) {
+// measureAll measures cells and stores each for a resumed run. extra is the number of further
+// cells that the caller measures.
+func measureAll(ctx context.Context, env *exp.Env, cells []cell, tcp bool, rtt time.Duration,
+	extra int) (map[string]*outcome, error) {
 	env.View.Cells(len(cells) + extra)
 	all := map[string]*outcome{}
 	for _, c := range cells {
@@ -122,8 +123,7 @@ func common(r *result.Result, o, static *outcome, tcp bool) {
 	guards(r, o)
 }
 
-// inner leaves out the first and the last bucket of a series: traffic begins and
-// ends within them.
+// inner omits the first and the last bucket of a series, in which traffic starts and ends.
 func inner(v []float64) []float64 {
 	if len(v) < 4 {
 		return v
@@ -131,7 +131,7 @@ func inner(v []float64) []float64 {
 	return v[1 : len(v)-1]
 }
 
-// signals are the metrics on Locator Updates and on what follows from them.
+// signals sets the metrics of Locator Updates and their effects.
 func signals(r *result.Result, o *outcome) {
 	changes, messages, refreshes, early := o.updates()
 	worst(r, "lu_exchanges_off", math.Abs(float64(changes-o.Changes)))
@@ -157,14 +157,14 @@ func signals(r *result.Result, o *outcome) {
 	worst(r, "bring_up_median_ms", stats.Median(o.BringUpMs))
 }
 
-// guards are the metrics without which a figure says nothing.
+// guards sets the metrics without which a figure has no meaning.
 func guards(r *result.Result, o *outcome) {
 	add(r, "emulator_drops", int(o.Drops["queue"]+o.Drops["loss"]+o.Drops["refused"]))
 	add(r, "capture_dropped", o.CaptureDropped)
 	add(r, "udp_rcvbuf_errors", o.BufferErrors)
 }
 
-// compare sets the evenness of the links' use beside that of MPTCP.
+// compare compares the evenness of the links' use with that of MPTCP.
 func compare(r *result.Result, o, mptcp *outcome) {
 	if mptcp == nil {
 		r.Miss("mptcp_deviation_ratio", "the arm mptcp was not run")
@@ -179,14 +179,14 @@ func compare(r *result.Result, o, mptcp *outcome) {
 	r.Set("mptcp_gap_longest_ms", longest)
 }
 
-// mip6 says of the thesis's other column what we know of it.
+// mip6 marks the claims of the thesis's column for Mobile IPv6.
 func mip6(r *result.Result) {
 	for _, m := range []string{"mip6_gap_cumulative_s", "mip6_loss_pct"} {
 		r.Miss(m, "the column of Mobile IPv6 has not been run")
 	}
 }
 
-// worst keeps the greater of a metric's values.
+// worst keeps the greatest of a metric's values.
 func worst(r *result.Result, metric string, v float64) {
 	if old, ok := r.Metrics[metric]; !ok || v > old || math.IsNaN(v) {
 		r.Set(metric, v)

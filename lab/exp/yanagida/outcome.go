@@ -10,7 +10,7 @@ import (
 	"roam/lab/stats"
 )
 
-// outcome is what one pass showed: everything that the result needs of it.
+// outcome holds all results of one pass that the report needs.
 type outcome struct {
 	Arm           string // its title
 	RTTMs         float64
@@ -20,20 +20,20 @@ type outcome struct {
 	Marks         []mark
 	Exchanges     []exchange
 	Changes       int // of the set, by the schedule
-	Handoffs      int // changes of the preferred locator that were seen
+	Handoffs      int // changes of the preferred locator
 	HandoffsMeant int
-	NewLocators   int // times that a link came into use
+	NewLocators   int // first uses of a link
 	BeforeLU      []early
-	BeforeAck     int // of NewLocators: data left before the acknowledgement came
+	BeforeAck     int // of NewLocators: data left before the acknowledgement arrived
 	AfterRemoval  int // data packets on a withdrawn link after the acknowledgement
-	// Of AfterRemoval: how long after at most, and how many the correspondent sent
-	// after it had acknowledged; the others were under way.
+	// Of AfterRemoval: the longest time after it, and the number that the correspondent
+	// sent after its acknowledgement; the others were in flight.
 	AfterRemovalMs   float64
 	AfterRemovalSent int
-	WrongSource      int       // packets whose source is not of the network that they leave by
-	BringUpMs        []float64 // carrier of a link to its locator
+	WrongSource      int       // packets with a source outside the network of their link
+	BringUpMs        []float64 // from carrier to locator
 	Away             int       // bytes of payload that arrived while the only network was away
-	AwayS            float64   // how long that was
+	AwayS            float64   // duration of that
 	Drops            map[string]uint64
 	CaptureDropped   int
 	BufferErrors     int
@@ -84,7 +84,7 @@ type early struct {
 
 func (o *outcome) ways() [2]*way { return [2]*way{&o.Out, &o.In} }
 
-// updates counts the exchanges that tell of a change, and the messages in them.
+// updates counts the exchanges that announce a change, and their messages.
 func (o *outcome) updates() (changes, messages, refreshes, early int) {
 	for _, e := range o.Exchanges {
 		if e.Refresh {
@@ -100,8 +100,8 @@ func (o *outcome) updates() (changes, messages, refreshes, early int) {
 	return changes, messages, refreshes, early
 }
 
-// flows reports whether data arrived both ways to the end: in the last two whole
-// buckets at least half of what is usual.
+// flows reports whether data arrived in both directions until the end: in the last two
+// whole buckets at least half of the usual amount.
 func (o *outcome) flows() bool {
 	for _, w := range o.ways() {
 		b := inner(w.total())
@@ -112,8 +112,7 @@ func (o *outcome) flows() bool {
 	return true
 }
 
-// gapsOver counts the gaps of both ways that are longer than a limit above what
-// the control has.
+// gapsOver counts the gaps of both directions that exceed the control's longest by a limit.
 func (o *outcome) gapsOver(limitMs float64, control *outcome) (n int, longest float64) {
 	for i, w := range o.ways() {
 		for _, g := range w.LongGapsMs {
@@ -127,8 +126,8 @@ func (o *outcome) gapsOver(limitMs float64, control *outcome) (n int, longest fl
 	return n, longest
 }
 
-// controlGap is the median of the longest gap over the windows of a pass without
-// events: what the machine itself makes of the same traffic.
+// controlGap is the median of the longest gap over the windows of a pass without events:
+// the machine's own share.
 func (o *outcome) controlGap(i int) float64 {
 	if o == nil || len(o.ways()[i].WindowsMs) == 0 {
 		return 0
@@ -136,8 +135,8 @@ func (o *outcome) controlGap(i int) float64 {
 	return stats.Median(o.ways()[i].WindowsMs)
 }
 
-// total returns the buckets of all links together, added in one order: in a map's
-// own, the last digits would differ from run to run.
+// total returns the sum of all links' buckets. It adds them in one order: in the random
+// order of a map the last digits would differ from run to run.
 func (w *way) total() []float64 {
 	var sum []float64
 	for _, l := range slices.Sorted(maps.Keys(w.Buckets)) {

@@ -17,20 +17,20 @@ var links = []string{"net1", "net2", "net3"}
 type phase struct {
 	from, to time.Duration
 	links    []string
-	added    string // the link that is new in it, if any
+	added    string // the new link, if any
 }
 
-// plan is a schedule with what is expected of it.
+// plan is a schedule with its expected results.
 type plan struct {
 	scene.Schedule
 	phases   []phase
-	changes  int // of the set of locators that the correspondent is told
+	changes  int // of the announced locator set
 	handoffs int
 }
 
-// mobilityPlan is the schedule of §4.5.1: each time the next link comes up, and
-// the one in use goes an overlap later. A handoff changes the set twice: the new
-// locator comes, the old one goes.
+// mobilityPlan is the schedule of §4.5.1: each time the next link gets carrier, and the one
+// in use loses it an overlap later. A handoff changes the set twice: the new locator is
+// added, the old one removed.
 func mobilityPlan(p exp.Params) plan {
 	n, period, lead := p.Int("handoffs"), p.Seconds("period_s"), p.Seconds("lead_s")
 	pl := plan{changes: 2 * n, handoffs: n}
@@ -39,9 +39,8 @@ func mobilityPlan(p exp.Params) plan {
 	return pl
 }
 
-// dualityPlan is the schedule of §4.5.2 and Fig. 6.9: forward over 1, 2, 3, 2 and
-// 1 links, and back. A link is attached the first time that it is used; from then
-// on it is only withdrawn and enabled.
+// dualityPlan is the schedule of §4.5.2 and Fig. 6.9: forward over 1, 2, 3, 2 and 1 links,
+// and back. A link is attached at its first use, and later only withdrawn and enabled.
 func dualityPlan(p exp.Params) plan {
 	u := p.Seconds("phase_s")
 	pl := plan{changes: 8}
@@ -75,9 +74,18 @@ func lingerPlan(length time.Duration) plan {
 // config is the network of the drawing for one arm.
 func config(env *exp.Env, name string, of arm.Arm, mode string, rtt time.Duration) scene.Config {
 	p := env.Params
-	link := scene.Symmetric(linkem.Params{Delay: rtt / 2, Rate: int64(p.Float("rate_mbps") * 1e6), QueuePackets: p.Int("queue_packets")})
+	link := scene.Symmetric(linkem.Params{
+		Delay:        rtt / 2,
+		Rate:         int64(p.Float("rate_mbps") * 1e6),
+		QueuePackets: p.Int("queue_packets"),
+	})
 	return scene.Config{
 		Name: name, Arm: of, Mode: mode, Seed: env.Seed, Mobile: []scene.Access{link, link, link},
-		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s"), Preferred: p.Seconds("preferred_s"), Valid: p.Seconds("valid_s")},
+		Advert: scene.RA{
+			Min:       p.Seconds("ra_min_s"),
+			Max:       p.Seconds("ra_max_s"),
+			Preferred: p.Seconds("preferred_s"),
+			Valid:     p.Seconds("valid_s"),
+		},
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"roam/lab/virtual"
 )
 
-// simulate goes through the schedule on the engine sim. What it makes up for
-// iperf3 are its datagrams; the judge is the same.
+// simulate executes the schedule on the engine sim. It generates datagrams in place of
+// iperf3; the judge is the same.
 func simulate(env *exp.Env, c cell) (*outcome, error) {
 	p := env.Params
 	perSecond := p.Float("rate_iperf_mbps") * 1e6 / 8 / p.Float("length")
@@ -27,8 +27,7 @@ func simulate(env *exp.Env, c cell) (*outcome, error) {
 	return o, nil
 }
 
-// late reports whether data of a test still came out in the last second of the
-// schedule.
+// late reports whether a test still delivered data in the last second of the schedule.
 func (s *seen) late(port uint16) bool {
 	list := s.cn
 	if port == portIn {
@@ -40,9 +39,10 @@ func (s *seen) late(port uint16) bool {
 	})) > 0
 }
 
-// unsimulated are the metrics for which the engine sim has no kernel.
+// unsimulated marks the metrics that need a kernel, which the engine sim lacks.
 func unsimulated(env *exp.Env) {
-	for _, m := range []string{"beside_packets", "beside_changed", "beside_lost", "beside_capture_dropped", "beside_content_right"} {
+	for _, m := range []string{"beside_packets", "beside_changed", "beside_lost", "beside_capture_dropped",
+		"beside_content_right"} {
 		env.Result.Miss(m, "the engine sim has no kernel beside which plain IPv6 could run")
 	}
 }

@@ -51,7 +51,7 @@ func (w *world) connect(ctx context.Context, span time.Duration) (c net.Conn, to
 	return c, time.Since(began), nil
 }
 
-// echo sends data and wants it back.
+// echo sends data and expects it back.
 func echo(c net.Conn, data []byte, span time.Duration) error {
 	if err := c.SetDeadline(time.Now().Add(span)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
@@ -72,7 +72,7 @@ func echo(c net.Conn, data []byte, span time.Duration) error {
 	return <-sent
 }
 
-// callTCP begins turns from Roam's host.
+// callTCP starts turns from Roam's host.
 func (w *world) callTCP(ctx context.Context) (*turns, error) {
 	c, _, err := w.connect(ctx, handshakes)
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *world) callTCP(ctx context.Context) (*turns, error) {
 	}), nil
 }
 
-// callUDP begins a flow of datagrams from Roam's host.
+// callUDP starts a flow of datagrams from Roam's host.
 func (w *world) callUDP(ctx context.Context) (*datagrams, error) {
 	var c net.Conn
 	err := w.mn.Do(func() (err error) {
@@ -119,7 +119,8 @@ var pingLine = regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`)
 // ping sends echo requests from Roam's host and returns how many were not
 // answered, of how many.
 func (w *world) ping(ctx context.Context, count int) (lost int, err error) {
-	out, err := w.mn.Command(ctx, "ping", "-6", "-n", "-c", strconv.Itoa(count), "-i", "0.2", "-W", "1", sessionAddr(w.target.nid()).String()).CombinedOutput()
+	out, err := w.mn.Command(ctx, "ping", "-6", "-n", "-c", strconv.Itoa(count), "-i", "0.2", "-W", "1",
+		sessionAddr(w.target.nid()).String()).CombinedOutput()
 	m := pingLine.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("ping: %w: %s", err, bytes.TrimSpace(out))

@@ -10,7 +10,7 @@ import (
 
 // Bounds of the cases.
 const (
-	lossBound = 2               // datagrams of a flow at 50 a second, after its first second
+	lossBound = 2               // datagrams of a flow at 50 per second, after its first second
 	gapBound  = 2 * time.Second // without an echo over TCP, through a soft move
 	backBound = 3 * time.Second // until a flow is answered again after a hard move or a reboot
 	lastPart  = time.Second     // at the end of a case, in which everything must run
@@ -18,15 +18,15 @@ const (
 	after     = 2500 * time.Millisecond
 )
 
-// Case is one thing that a stack and Roam should do together.
+// Case is one interaction of a stack with Roam.
 type Case struct {
 	Name string // such as soft-roam-out
 	Says string
-	Core bool // one of the cases that every stack must pass: set-up, soft moves, reboots
+	Core bool // required of every stack: set-up, soft moves, reboots
 
 	options string // of the target's hosts line
 	duality bool
-	plain   bool // plain IPv6 is what is wanted
+	plain   bool // plain IPv6 is the expected result
 	run     func(context.Context, *trial) error
 }
 
@@ -40,7 +40,7 @@ type trial struct {
 	mayLose int // datagrams of a flow, after its first second
 }
 
-// note records a figure; value is how a reader sees it.
+// note records a figure; value is its form for readers.
 func (t *trial) note(metric string, v float64, value string) {
 	t.metrics[metric] = v
 	t.values = append(t.values, value)
@@ -63,12 +63,16 @@ func Cases() []Case {
 		{Name: "rule-rfc6741", Says: "checksums over NIDs by configuration", options: "checksum=rfc6741", run: rule},
 		{Name: "soft-roam-out", Says: "Roam moves softly, Roam began", Core: true, run: moves(true, false, false, false)},
 		{Name: "soft-roam-in", Says: "Roam moves softly, the target began", Core: true, run: moves(true, false, false, true)},
-		{Name: "soft-target-out", Says: "the target moves softly, Roam began", Core: true, run: moves(false, true, false, false)},
+		{Name: "soft-target-out", Says: "the target moves softly, Roam began", Core: true,
+			run: moves(false, true, false, false)},
 		{Name: "soft-target-in", Says: "the target moves softly, it began", Core: true, run: moves(false, true, false, true)},
-		{Name: "soft-both-out", Says: "both move softly at once, Roam began", Core: true, run: moves(true, true, false, false)},
-		{Name: "soft-both-in", Says: "both move softly at once, the target began", Core: true, run: moves(true, true, false, true)},
+		{Name: "soft-both-out", Says: "both move softly at once, Roam began", Core: true,
+			run: moves(true, true, false, false)},
+		{Name: "soft-both-in", Says: "both move softly at once, the target began", Core: true,
+			run: moves(true, true, false, true)},
 		{Name: "hard-roam", Says: "Roam's link is cut before the next one comes", run: moves(true, false, true, false)},
-		{Name: "hard-target", Says: "the target leaves its locator before it has the next", Core: true, run: moves(false, true, true, false)},
+		{Name: "hard-target", Says: "the target leaves its locator before it has the next", Core: true,
+			run: moves(false, true, true, false)},
 		{Name: "duality", Says: "Roam uses two links, and loses one", duality: true, run: duality},
 		{Name: "reboot-roam-out", Says: "Roam's host reboots and calls", Core: true, run: rebootRoamCalls},
 		{Name: "reboot-roam-in", Says: "Roam's host reboots while the target goes on", Core: true, run: rebootTargetGoesOn},
@@ -149,7 +153,7 @@ func pingFromTarget(ctx context.Context, t *trial) error {
 	return t.judgePings(lost, err)
 }
 
-// judgePings allows what the first second loses.
+// judgePings allows losses in the first second.
 func (t *trial) judgePings(lost int, err error) error {
 	if err != nil {
 		return err
@@ -161,8 +165,8 @@ func (t *trial) judgePings(lost int, err error) error {
 	return nil
 }
 
-// rule measures whether the target takes the checksums that the hosts line names.
-// That it does not is no fault: it has one rule of its own.
+// rule measures whether the target accepts the checksums that the hosts line names. If not,
+// that is no fault: the target has only one rule.
 func rule(ctx context.Context, t *trial) error {
 	c, _, err := t.connect(ctx, handshakes)
 	switch {
@@ -184,7 +188,7 @@ type flows struct {
 	udp *datagrams
 }
 
-// call begins both, from the target with in.
+// call starts both flows, from the target with in.
 func (t *trial) call(ctx context.Context, in bool) (f flows, err error) {
 	if !in {
 		if f.tcp, err = t.callTCP(ctx); err == nil {
@@ -229,7 +233,7 @@ func moves(roam, target, hard, in bool) func(context.Context, *trial) error {
 	}
 }
 
-// judge ends the flows. After a hard event they need only be alive again.
+// judge ends the flows. After a hard event they need only have recovered.
 func (t *trial) judge(ctx context.Context, f flows, hard bool) {
 	gap, err := f.tcp.end()
 	f.udp.end(ctx)
@@ -327,8 +331,8 @@ func rebootTargetGoesOn(ctx context.Context, t *trial) error {
 	return t.target.echoTCP(ctx, turnSize)
 }
 
-// judgeReturn wants a flow to be answered again soon, and without loss from a
-// second later on.
+// judgeReturn requires that a flow is answered again soon, and without loss from a second
+// later on.
 func (t *trial) judgeReturn(f *datagrams, since time.Time) {
 	first := f.firstAnswer(since)
 	if first < 0 {
@@ -402,7 +406,7 @@ func disabledTargetBegins(ctx context.Context, t *trial) error {
 	return err
 }
 
-// idle lets traffic flow for a while.
+// idle lets traffic run for a while.
 func idle(ctx context.Context, d time.Duration) error {
 	end := time.NewTimer(d)
 	defer end.Stop()

@@ -27,7 +27,7 @@ type datagrams struct {
 	done     chan struct{}
 }
 
-// startDatagrams begins a flow. heard takes what comes back.
+// startDatagrams starts a flow. heard gets the answers.
 func startDatagrams(ctx context.Context, send func([]byte) error) *datagrams {
 	f := &datagrams{send: send, answered: map[uint64]time.Time{}, done: make(chan struct{})}
 	ctx, f.stop = context.WithCancel(ctx)
@@ -44,7 +44,7 @@ func (f *datagrams) run(ctx context.Context) {
 		b := binary.BigEndian.AppendUint64(nil, uint64(len(f.sent)))
 		f.sent = append(f.sent, time.Now())
 		f.mu.Unlock()
-		_ = f.send(b) // what the stack refuses counts as lost
+		_ = f.send(b) // a refused datagram counts as lost
 		select {
 		case <-ctx.Done():
 			return
@@ -53,7 +53,7 @@ func (f *datagrams) run(ctx context.Context) {
 	}
 }
 
-// heard takes a datagram that has come back.
+// heard records an answered datagram.
 func (f *datagrams) heard(b []byte) {
 	if len(b) != 8 {
 		return
@@ -84,7 +84,7 @@ func (f *datagrams) count() int {
 	return len(f.sent)
 }
 
-// began is when the first datagram was sent.
+// began is the time of the first datagram.
 func (f *datagrams) began() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *datagrams) lostSince(since time.Time) (n int) {
 // losses are datagrams that were not answered.
 type losses struct {
 	count int
-	when  string // in the flow's time, if that is known
+	when  string // in the flow's time, if known
 }
 
 func (f *datagrams) losses(since time.Time) losses { return losses{f.lostSince(since), f.when(since)} }
@@ -162,7 +162,7 @@ type turns struct {
 // turnEvery is the pause between two turns.
 const turnEvery = 20 * time.Millisecond
 
-// startTurns begins; turn does one, and fails when the connection is over.
+// startTurns starts turns; turn does one, and fails when the connection is over.
 func startTurns(ctx context.Context, turn func(context.Context) error) *turns {
 	t := &turns{last: time.Now(), done: make(chan struct{})}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -203,8 +203,8 @@ func (t *turns) count() int {
 	return t.n
 }
 
-// end stops. It returns the longest time between two echoes, that which was
-// running included, and why the connection does not live, if it does not.
+// end stops. It returns the longest time between two echoes, the current one included, and
+// the reason if the connection is not alive.
 func (t *turns) end() (gap time.Duration, err error) {
 	now := time.Now()
 	t.stop()
@@ -218,7 +218,7 @@ func (t *turns) end() (gap time.Duration, err error) {
 	return gap, t.err
 }
 
-// waitFor looks at a condition until it holds or ctx ends.
+// waitFor polls a condition until it holds or ctx ends.
 func waitFor(ctx context.Context, what string, ok func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

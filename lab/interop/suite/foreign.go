@@ -20,11 +20,10 @@ import (
 type Foreign struct {
 	Link string // interface of this machine by which it is reached
 	NID  roam.NID
-	L64s []roam.L64 // the first is advertised there; a second one it moves to
+	L64s []roam.L64 // the first is advertised there; it moves to the second
 	Port uint16     // of its echo services over TCP and UDP; 0 is 7
-	// Agent is a program that makes the host do what is asked of it: it is run
-	// with the words of a request appended, see docs/lab.md. Empty: cases that
-	// need it are not measured.
+	// Agent is a program that controls the host: the suite runs it with the words of a
+	// request appended, see docs/lab.md. Empty: cases that need it are not measured.
 	Agent []string
 }
 
@@ -51,7 +50,7 @@ func (f *foreign) detach() error {
 	return r.DelLink("peer")
 }
 
-// attach brings the host back to its first locator, if there is an agent.
+// attach returns the host to its first locator, if there is an agent.
 func (f *foreign) attach(w *world) ([]topo.Advert, error) {
 	if _, err := f.ask(context.Background(), agentTime, "reset"); err != nil && !errors.Is(err, errUnmeasured) {
 		return nil, err
@@ -81,7 +80,7 @@ func (f *foreign) open(w *world) {
 	f.roam = roam.ILV{NID: w.nid, L64: locator(roamPrefix(0))}.Addr()
 }
 
-// ask runs the agent with a request and returns what it printed.
+// ask runs the agent with a request and returns its output.
 func (f *foreign) ask(ctx context.Context, span time.Duration, words ...string) (string, error) {
 	if len(f.Agent) == 0 {
 		return "", fmt.Errorf("%w: the target would have to be asked to %s, and there is no --agent", errUnmeasured, words[0])
@@ -105,7 +104,7 @@ func (f *foreign) ask(ctx context.Context, span time.Duration, words ...string) 
 // agentCannot is the exit status of an agent that does not serve a request.
 const agentCannot = 3
 
-// agentTime bounds a request that has no span of its own.
+// agentTime bounds a request without a span of its own.
 const agentTime = time.Minute
 
 func (f *foreign) callTCP(context.Context) (*turns, error) {
@@ -135,7 +134,7 @@ func (f *foreign) ping(ctx context.Context, count int) (lost int, err error) {
 	return f.lost(ctx, "ping", f.roam.String(), strconv.Itoa(count))
 }
 
-// lost asks for something of which the agent prints how much was lost.
+// lost makes a request whose answer is the number of lost datagrams.
 func (f *foreign) lost(ctx context.Context, words ...string) (int, error) {
 	out, err := f.ask(ctx, agentTime, words...)
 	if err != nil {
@@ -152,7 +151,8 @@ func (f *foreign) move(ctx context.Context, hard bool) error {
 	if len(f.L64s) < 2 {
 		return fmt.Errorf("%w: the target has one locator", errUnmeasured)
 	}
-	_, err := f.ask(ctx, agentTime, "move", map[bool]string{true: "hard", false: "soft"}[hard], prefixOf(f.L64s[1]).String())
+	_, err := f.ask(ctx, agentTime, "move", map[bool]string{true: "hard", false: "soft"}[hard],
+		prefixOf(f.L64s[1]).String())
 	return err
 }
 

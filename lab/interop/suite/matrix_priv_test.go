@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
 func runAll(m *testing.M) int {
 	if os.Geteuid() != 0 {
-		return m.Run() // what needs root skips by name
+		return m.Run() // tests that need root skip by name
 	}
 	if err := topo.Sweep(); err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
@@ -86,9 +86,9 @@ func TestMatrix(t *testing.T) {
 	t.Log("\n" + grid(core, results))
 }
 
-// busyLoss is what a flow may lose where only correctness is judged: half a second, as
-// the profiles run at the same time, on a machine that has other work. The bound itself
-// holds for whoever runs the suite.
+// busyLoss is the allowed loss of a flow where only correctness is judged: half a second,
+// as the profiles run in parallel on a machine with other work. The suite itself applies
+// the real bound.
 const busyLoss = 25
 
 // measured runs one case, which must pass.

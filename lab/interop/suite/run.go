@@ -15,7 +15,7 @@ import (
 	"roam/lab/result"
 )
 
-// Outcome is what came of one case.
+// Outcome is the result of one case.
 type Outcome struct {
 	Case     Case
 	Measured bool
@@ -37,14 +37,14 @@ func (o Outcome) Verdict() string {
 	return "FAIL"
 }
 
-// Options say what to run, and against what: a profile or a foreign host.
+// Options select the cases and the target: a profile or a foreign host.
 type Options struct {
 	Profile interop.Profile
 	Foreign *Foreign // nil: the profile
 	Bin     node.Binaries
-	Hosts   string   // options of the target's hosts line; those of a case go before
+	Hosts   string   // options of the target's hosts line; a case's own go before
 	Cases   []string // names; empty: all
-	Logs    string   // directory for roamd's logs; empty: none is kept
+	Logs    string   // directory for roamd's logs; empty: none are kept
 	Heard   func(Outcome)
 	MayLose int // datagrams of a flow, after its first second; 0: 2
 }
@@ -52,7 +52,7 @@ type Options struct {
 // ErrUnknownCase is wrapped by the error about a name that no case has.
 var ErrUnknownCase = errors.New("no such case")
 
-// Select returns the cases of those names, or all.
+// Select returns the cases with those names, or all.
 func Select(names []string) ([]Case, error) {
 	all := Cases()
 	var known []string
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) ([]Outcome, error) {
 	return all, nil
 }
 
-// one runs one case. Its error is one of the lab: what the two sides do is in the
+// one runs one case. Its error is an error of the lab; faults of the two sides are in the
 // outcome.
 func (o Options) one(ctx context.Context, c Case) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTime)

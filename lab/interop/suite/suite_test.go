@@ -26,7 +26,8 @@ func TestMergedOptions(t *testing.T) {
 // measured; the same holds without an agent.
 func TestAgent(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "agent")
-	text := "#!/bin/sh\ncase $1 in ping) echo 2;; reset) ;; tcp-echo) echo refused; exit 1;; move) echo \"$@\";; *) exit 3;; esac\n"
+	text := "#!/bin/sh\ncase $1 in ping) echo 2;; reset) ;; tcp-echo) echo refused; exit 1;; move) echo \"$@\";; *) " +
+		"exit 3;; esac\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func TestAgent(t *testing.T) {
 	if err := f.move(ctx, true); err != nil {
 		t.Errorf("move: %v", err)
 	}
-	if err := f.echoTCP(ctx, 10); err == nil || errors.Is(err, errUnmeasured) || !strings.Contains(err.Error(), "refused") {
+	if err := f.echoTCP(ctx, 10); err == nil || errors.Is(err, errUnmeasured) ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("tcp-echo: %v", err)
 	}
 	if err := f.reboot(ctx); !errors.Is(err, errUnmeasured) {
@@ -54,8 +56,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// What was not measured never counts as passed, and a fault fails a case whatever
-// was measured besides.
+// An unmeasured part never counts as passed, and a fault fails a case whatever else was
+// measured.
 func TestOutcomes(t *testing.T) {
 	c := Case{Name: "x", Says: "something happens"}
 	made := func(faults []string, err error) Outcome {
@@ -83,7 +85,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Losses are told with the time at which they were sent.
+// Losses are listed with their send times.
 func TestLosses(t *testing.T) {
 	f := &datagrams{answered: map[uint64]time.Time{}}
 	t0 := time.Now()

@@ -15,30 +15,30 @@ import (
 // target.
 var errUnmeasured = errors.New("not measured")
 
-// target is the host that Roam is held against. What begins there may be out of
-// reach: those methods then return errUnmeasured.
+// target is the host that Roam is tested against. Methods that the target cannot execute
+// return errUnmeasured.
 type target interface {
 	nid() roam.NID
-	locators() []roam.L64 // two for a target that can move
+	locators() []roam.L64 // two, if the target can move
 	port() uint16         // of its echo services, TCP and UDP
 
-	// attach joins the target with the router, and says what that advertises
+	// attach connects the target to the router, and returns the router's advertisements
 	// there.
 	attach(w *world) ([]topo.Advert, error)
 	detach() error
 	// answersEcho reports whether it answers echo requests, as far as is known.
 	answersEcho() bool
-	// plain says what came to it as plain IPv6, as far as it can tell.
+	// plain describes the plain IPv6 that the target received, as far as it knows.
 	plain() string
-	// open lets it know where Roam is, before it begins.
+	// open tells the target Roam's address, before the target opens a session.
 	open(w *world)
 
 	callTCP(ctx context.Context) (*turns, error)
 	callUDP(ctx context.Context) (*datagrams, error)
 	echoTCP(ctx context.Context, size int) error  // with echoServer
 	fetchTCP(ctx context.Context, size int) error // from fetchServer
-	// echoUDP has it send datagrams to echoServer, and returns how many of those
-	// after the first second were not answered.
+	// echoUDP makes it send datagrams to echoServer, and returns the number of unanswered
+	// ones after the first second.
 	echoUDP(ctx context.Context, count int) (losses, error)
 	ping(ctx context.Context, count int) (lost int, err error)
 
@@ -92,7 +92,8 @@ func (s *scripted) plain() string {
 	if c.PlainServed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d packets came to the target as plain IPv6 (%d of TCP, %d of UDP)", c.PlainServed, c.PlainTCP, c.PlainUDP)
+	return fmt.Sprintf("%d packets came to the target as plain IPv6 (%d of TCP, %d of UDP)",
+		c.PlainServed, c.PlainTCP, c.PlainUDP)
 }
 
 func (s *scripted) open(w *world) {
@@ -141,7 +142,9 @@ func (s *scripted) echoTCP(ctx context.Context, size int) error {
 	for sent := 0; sent < size; sent += segment {
 		c.Write(pattern(segment))
 		want := sent + segment
-		if err := within(ctx, handshakes, fmt.Sprintf("%d bytes back from Roam's host", want), func() bool { return c.Received() >= want }); err != nil {
+		if err := within(ctx, handshakes, fmt.Sprintf("%d bytes back from Roam's host", want), func() bool {
+			return c.Received() >= want
+		}); err != nil {
 			return err
 		}
 	}
@@ -167,10 +170,12 @@ func (s *scripted) echoUDP(ctx context.Context, count int) (losses, error) {
 	return lostOf(ctx, f, count)
 }
 
-// lostOf lets a flow run for so many datagrams and returns how many of those after
-// the first second were not answered.
+// lostOf lets a flow run for count datagrams and returns the number of unanswered ones
+// after the first second.
 func lostOf(ctx context.Context, f *datagrams, count int) (losses, error) {
-	err := within(ctx, time.Duration(count)*time.Second/rate+patience, "datagrams are sent", func() bool { return f.count() >= count })
+	err := within(ctx, time.Duration(count)*time.Second/rate+patience, "datagrams are sent", func() bool {
+		return f.count() >= count
+	})
 	f.end(ctx)
 	return f.losses(f.began().Add(time.Second)), err
 }

@@ -48,7 +48,7 @@ func locator(p netip.Prefix) roam.L64 { return roam.ILVFromAddr(p.Addr()).L64 }
 // the next: a foreign host would drop the new nonce of an old acquaintance.
 const firstNID = 0x1000_0000_0000_0a01
 
-// number tells the networks of a process apart.
+// number distinguishes the networks of a process.
 var number atomic.Uint64
 
 // world is the network of one case.
@@ -137,9 +137,9 @@ func (w *world) start(ctx context.Context, both bool) error {
 	return w.roam.WaitActive(ctx, active...)
 }
 
-// reboot ends Roam's daemon and starts it anew as a boot of the host does: the
-// data plane and the run directory are gone, the state directory is kept. up is
-// when the daemon answered again.
+// reboot stops Roam's daemon and starts it as a boot of the host does: the data plane and
+// the run directory are gone, the state directory is kept. up is the time when the daemon
+// answered again.
 func (w *world) reboot(ctx context.Context) (up time.Time, err error) {
 	if err := w.roam.Signal(ctx, syscall.SIGTERM); err != nil {
 		return up, err
@@ -176,7 +176,7 @@ func (w *world) cut() error {
 	return nil
 }
 
-// plain says why the session is not one of ILNP, or nothing.
+// plain says why the session does not use ILNP, or returns "".
 func (w *world) plain(ctx context.Context) string {
 	if why := w.target.plain(); why != "" {
 		return why

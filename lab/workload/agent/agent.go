@@ -1,8 +1,9 @@
-// Package agent is what the lab's probes have in common: how a process that
-// runs inside a host is told to stop, and how it says how far it is.
+// Package agent is the common part of the lab's probes: how a process inside a host
+// receives commands, and how it reports its progress.
 //
-// Implements the reading of standard input and of signals, and the lines of
-// status. Omits everything that a probe measures. Driven by the probes' Main.
+// It implements the reading of standard input and of signals, and the status lines. It
+// omits measuring. It is driven by lab/workload/udpflow, lab/workload/tcpflow and
+// lab/workload/rtpflow.
 package agent
 
 import (

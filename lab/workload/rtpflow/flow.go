@@ -21,11 +21,11 @@ const (
 	rtpVersion = 2 << 6
 )
 
-// FirstSeq is the sequence number with which the lab's senders begin, so that a
-// loss of the first packets is seen.
+// FirstSeq is the first sequence number of the lab's senders, so that a loss of the first
+// packets is visible.
 const FirstSeq = 1
 
-// wrap is how many sequence numbers there are.
+// wrap is the number of sequence numbers.
 const wrap = 1 << 16
 
 // seed makes equal contents have equal sums within one process.
@@ -40,15 +40,15 @@ type Packet struct {
 	off   int64 // of the payload within the recording
 }
 
-// Recording is what a recorder wrote down, in the order of arrival.
+// Recording is the content of a recording, in order of arrival.
 type Recording struct {
 	Packets []Packet
-	Alien   int // datagrams that are no RTP of the lab's form
+	Alien   int // datagrams that are not RTP of the lab's form
 	path    string
 }
 
-// Load reads a recording. A record cut short at the end, whose writer was
-// killed, is dropped.
+// Load reads a recording. It drops an incomplete record at the end, left by a killed
+// writer.
 func Load(path string) (*Recording, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,8 +88,8 @@ func ended(err error) error {
 	return fmt.Errorf("read recording: %w", err)
 }
 
-// Complete reports whether the recording holds a stream from FirstSeq on, each
-// packet once and in order: it can then stand for what was sent.
+// Complete reports whether the recording holds a stream from FirstSeq on, each packet once
+// and in order, so that it can serve as the reference.
 func (r *Recording) Complete() error {
 	if len(r.Packets) == 0 || r.Alien > 0 {
 		return fmt.Errorf("%d packets of the stream and %d others", len(r.Packets), r.Alien)
@@ -104,20 +104,20 @@ func (r *Recording) Complete() error {
 
 // Arrival is a received packet that was recognized.
 type Arrival struct {
-	Index int // place among what was sent
+	Index int // index in the sent stream
 	Packet
 }
 
-// Flow is a stream as it was received, packet by packet beside what was sent.
+// Flow is a received stream, compared packet by packet with the sent one.
 type Flow struct {
 	Sent     []Packet
 	Arrivals []Arrival // in the order of arrival
-	Unknown  int       // arrivals that were never sent so: changed on the way
+	Unknown  int       // arrivals that differ from every sent packet
 	path     string
 }
 
-// Match recognizes what was received among what was sent, by number and
-// content: a silence longer than the numbers last is thus no riddle.
+// Match identifies the received packets among the sent ones, by number and content, so that
+// an outage longer than the sequence space does not confuse it.
 func Match(sent, got *Recording) *Flow {
 	f := &Flow{Sent: sent.Packets, path: got.path, Unknown: got.Alien}
 	highest := 0
@@ -133,7 +133,7 @@ func Match(sent, got *Recording) *Flow {
 	return f
 }
 
-// place finds the packet's index, the nearest to the highest seen so far first.
+// place finds the packet's index, starting with the nearest to the highest so far.
 func (f *Flow) place(p Packet, highest int) (int, bool) {
 	base := (int(p.Seq) - FirstSeq + wrap) % wrap
 	var pending []int
@@ -150,11 +150,11 @@ func (f *Flow) place(p Packet, highest int) (int, bool) {
 	return 0, false
 }
 
-// Count is what happened to the packets of a stream.
+// Count is the summary of a stream's packets.
 type Count struct {
 	Sent, Received int // Received without copies
 	Lost, Doubled  int
-	Disordered     int // the number is lower than that of the packet before (the thesis's eq. 4.2)
+	Disordered     int // the number is lower than that of the previous packet (the thesis's eq. 4.2)
 	Bytes          int // of payload, received without copies
 }
 
@@ -204,10 +204,9 @@ func (p *pending) Pop() any {
 	return x
 }
 
-// Played returns the packets in the order in which a player with a buffer of
-// that depth hands them to its decoder. A missing packet is waited for until
-// one that follows it has waited for depth; one that comes after its turn is
-// late and as good as lost.
+// Played returns the packets in the order in which a player with a buffer of that depth
+// passes them to its decoder. The player waits for a missing packet until a later one has
+// waited for depth; a packet that arrives afterwards is late and discarded.
 func (f *Flow) Played(depth time.Duration) (order []Arrival, late int) {
 	var wait pending
 	next := 0
@@ -226,7 +225,7 @@ func (f *Flow) Played(depth time.Duration) (order []Arrival, late int) {
 	}
 	seen := make(map[int]bool, len(f.Sent))
 	for _, a := range f.Arrivals {
-		drain(a.At) // what a player's clock would have done by now
+		drain(a.At) // output that is due by now
 		if a.Index < next && !seen[a.Index] {
 			late++
 		}

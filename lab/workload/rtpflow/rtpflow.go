@@ -1,12 +1,11 @@
-// Package rtpflow records a stream of RTP (RFC 3550) as it arrives, without
-// looking into the media, and compares what was received with what was sent.
+// Package rtpflow records a stream of RTP (RFC 3550), without decoding the media, and
+// compares the received packets with the sent ones.
 //
-// Implements the recorder (each datagram whole, with the kernel's time of
-// arrival), identification of packets across a wrap of the sequence number,
-// loss, disorder and gaps, and the buffer with which a player puts packets back
-// into order. Omits RTCP, which it takes and throws away, and the media itself
-// (package video). Driven by package workload through the lab's hidden agent
-// command, and by experiments that read the recordings.
+// It implements the recorder (each datagram whole, with the kernel's time of arrival),
+// identification of packets across a wrap of the sequence number, loss, disorder and gaps,
+// and the reordering buffer of a player. It omits RTCP, which it discards, and the media
+// itself (lab/video). It is driven by lab/workload, whose agent command runs it, and by
+// lab/exp/video, which reads the recordings.
 package rtpflow
 
 import (
@@ -27,21 +26,21 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
-// rcvBuf is the receive buffer that is asked for, in bytes: a second of the
-// greatest stream, and room for the bursts in which pictures are sent.
+// rcvBuf is the requested receive buffer, in bytes: a second of the fastest stream, and
+// capacity for the bursts in which pictures are sent.
 const rcvBuf = 32 << 20
 
-// headSize is what stands before each datagram in a recording: time of arrival
+// headSize is the length of a datagram's header in a recording: time of arrival
 // (nanoseconds of Unix time) and length.
 const headSize = 8 + 4
 
 // Main records until standard input ends or SIGTERM. Arguments:
 //
-//	--listen ADDRESS   the port for RTP; RTCP goes to the next one
+//	--listen ADDRESS   the port for RTP; RTCP uses the next one
 //	--out PATH         the recording
 //
-// Every 100 ms it prints how many datagrams and bytes came. At the end it
-// prints "rcvbuf_errors N", how many datagrams the host's receive buffers refused.
+// Every 100 ms it prints the number of datagrams and bytes. At the end it prints
+// "rcvbuf_errors N", the number of datagrams that the host's receive buffers dropped.
 func Main(args []string) error {
 	fs := flag.NewFlagSet("rtp-record", flag.ContinueOnError)
 	from := fs.String("listen", "", "address to wait on")
@@ -59,7 +58,7 @@ func Main(args []string) error {
 	return r.run(os.Stdin, os.Stdout)
 }
 
-// recorder is a recording under way.
+// recorder is a recording in progress.
 type recorder struct {
 	media, control *net.UDPConn
 	file           *os.File
@@ -148,7 +147,7 @@ func (r *recorder) record() {
 	}
 }
 
-// discard reads a socket empty until it is closed: a closed port would answer
+// discard reads and drops datagrams until the socket is closed: a closed port would answer
 // the sender's reports with errors.
 func discard(c *net.UDPConn) {
 	buf := make([]byte, 2048)

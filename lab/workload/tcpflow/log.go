@@ -16,7 +16,7 @@ type Read struct {
 	Bytes int
 }
 
-// Stream is what the receiving application read, in order.
+// Stream holds the reads of the receiving application, in order.
 type Stream []Read
 
 // Load reads the log of the receiving end, named as in its --out.
@@ -28,7 +28,7 @@ func Load(path string) (Stream, error) {
 	return decode(b), nil
 }
 
-// decode drops a record cut short at the end: its writer was killed.
+// decode drops an incomplete record at the end, left by a killed writer.
 func decode(b []byte) (s Stream) {
 	for ; len(b) >= readSize; b = b[readSize:] {
 		s = append(s, Read{At: int64(binary.BigEndian.Uint64(b)), Bytes: int(binary.BigEndian.Uint64(b[8:]))})
@@ -46,8 +46,8 @@ func (s Stream) Bytes(from, to time.Time) (n int) {
 	return n
 }
 
-// LongestGap returns when the longest span without a read within [from, to)
-// began, and how long it was; the ends of the window bound a gap too.
+// LongestGap returns the start and the length of the longest span without a read within
+// [from, to); the ends of the window bound a gap too.
 func (s Stream) LongestGap(from, to time.Time) (at time.Time, length time.Duration) {
 	last, end := from.UnixNano(), to.UnixNano()
 	note := func(t int64) {
@@ -80,8 +80,7 @@ func (s Stream) Gaps(from, to time.Time) (out []float64) {
 	return out
 }
 
-// FirstAfter returns the first read at or after t; ok is false when there is
-// none.
+// FirstAfter returns the first read at or after t; ok is false if there is none.
 func (s Stream) FirstAfter(t time.Time) (at time.Time, ok bool) {
 	for _, r := range s {
 		if r.At >= t.UnixNano() {

@@ -1,12 +1,12 @@
-// Package tcpflow measures when the bytes of one TCP connection come out at
-// the receiving application: a sender that writes numbered messages at a
-// steady pace, a receiver that writes down the time of every read.
+// Package tcpflow measures when the receiving application gets the bytes of one TCP
+// connection: a sender writes numbered messages at a steady pace, a receiver records the
+// time of every read.
 //
-// Implements the program (Main) that runs inside a host of the lab, and the
-// reading of what it wrote: longest gap, bytes, and whether every message came
-// once, whole and in order. Omits anything that would make up for what TCP does
-// (no reconnection, no catching up). Driven by experiments through the lab's
-// hidden agent command.
+// It implements the program (Main) that runs inside a host of the lab, and the evaluation
+// of its log: longest gap, bytes, and whether every message arrived once, whole and in
+// order. It omits any compensation for TCP's behavior (no reconnection, no catching up). It
+// is driven by lab/workload, whose agent command runs it, and by experiments that read the
+// logs.
 package tcpflow
 
 import (
@@ -27,18 +27,18 @@ import (
 	"roam/lab/workload/agent"
 )
 
-// noKeepAlive turns off what Go turns on: it gives a connection up after 150 s
-// without an answer, and a network may be away for longer.
+// noKeepAlive disables Go's default keep-alive, which closes a connection after 150 s
+// without an answer: a network may be away for longer.
 const noKeepAlive = -1
 
-// end is one end of the connection while it runs.
+// end is one end of a running connection.
 type end struct {
 	sends    bool
-	answers  bool          // a byte for each message comes back
+	answers  bool          // the receiver answers each message with a byte
 	size     int           // bytes of a message
 	every    time.Duration // pause between messages
 	bytes    atomic.Uint64 // written or read
-	broken   atomic.Uint64 // messages that were not the next one
+	broken   atomic.Uint64 // messages out of order
 	log      *bufio.Writer
 	listener net.Listener
 	to, cc   string
@@ -118,8 +118,8 @@ func (e *end) run(out string, in io.Reader, status io.Writer) error {
 	return nil
 }
 
-// setCongestion chooses the congestion control of one connection: a network
-// namespace may only choose among those that the machine allows to everyone.
+// setCongestion sets the congestion control of one connection: in a network namespace the
+// default can be only one of those that the machine allows to everyone.
 func setCongestion(c net.Conn, name string) error {
 	if name == "" {
 		return nil
@@ -163,8 +163,8 @@ func (e *end) connect(quit <-chan struct{}) (net.Conn, error) {
 	return c, nil
 }
 
-// send writes a message per tick. Ticks that pass while a write blocks are not
-// made up for: after a stall the stream goes on at its pace.
+// send writes a message per tick. It skips ticks that pass while a write blocks: after a
+// stall the stream continues at its pace.
 func (e *end) send(c net.Conn, stop <-chan struct{}) error {
 	t := time.NewTicker(e.every)
 	defer t.Stop()
@@ -172,7 +172,7 @@ func (e *end) send(c net.Conn, stop <-chan struct{}) error {
 	go func() {
 		defer close(answered)
 		if e.answers {
-			_, _ = io.Copy(io.Discard, c) // what ends it but the other end ends the sending too
+			_, _ = io.Copy(io.Discard, c) // any end of the connection ends the sending
 		}
 	}()
 	buf := make([]byte, e.size)
@@ -220,8 +220,8 @@ func (e *end) receive(c net.Conn) error {
 	}
 }
 
-// answer says that so many messages came. It makes the other end's data
-// acknowledge data of this one, as that of most protocols does.
+// answer acknowledges messages with a byte each, so that the other end's segments carry
+// acknowledgements, as in most protocols.
 func (e *end) answer(c net.Conn, messages int) error {
 	if !e.answers || messages == 0 {
 		return nil
@@ -232,7 +232,7 @@ func (e *end) answer(c net.Conn, messages int) error {
 	return nil
 }
 
-// report prints counts until the connection or the input ends, and says which.
+// report prints counts until the connection or the input ends, and then the reason.
 func (e *end) report(w io.Writer, done <-chan error, quit <-chan struct{}) string {
 	t := time.NewTicker(agent.StatusEvery)
 	defer t.Stop()
@@ -252,8 +252,8 @@ func (e *end) report(w io.Writer, done <-chan error, quit <-chan struct{}) strin
 	}
 }
 
-// checker verifies that messages come once and in order, however the reads cut
-// the stream.
+// checker verifies that messages arrive once and in order, wherever the reads split the
+// stream.
 type checker struct {
 	size   int
 	off    int // within the current message

@@ -109,7 +109,8 @@ func overLoopback(t *testing.T, answers bool) {
 }
 
 func TestMainRefuses(t *testing.T) {
-	for _, args := range []string{"", "--listen x --to y --out z", "--to y --out z --size 3", "--to y --out z --every 0s", "--nonsense"} {
+	for _, args := range []string{"", "--listen x --to y --out z", "--to y --out z --size 3",
+		"--to y --out z --every 0s", "--nonsense"} {
 		if err := Main(strings.Fields(args)); err == nil {
 			t.Errorf("arguments %q accepted", args)
 		}

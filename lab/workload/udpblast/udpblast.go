@@ -1,9 +1,9 @@
-// Package udpblast sends datagrams as fast as one core can, and counts at the
-// other end what arrives, with what each core spent on it.
+// Package udpblast sends datagrams as fast as one core can, and counts the arrivals at the
+// other end and the CPU time of each core.
 //
-// Implements both ends, one thread each, tied to a core. Omits pacing, order and
-// loss (package udpflow). Driven by benchmarks through the hidden first
-// argument of package workload.
+// It implements both ends, one thread each, bound to a core. It omits pacing, order and
+// loss (lab/workload/udpflow). It is driven by lab/workload, whose agent command runs it,
+// and by benchmarks.
 package udpblast
 
 import (
@@ -23,14 +23,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Result is what the receiving end prints as JSON.
+// Result is the JSON output of the receiving end.
 type Result struct {
-	Packets int     `json:"packets"` // that arrived in the window
+	Packets int     `json:"packets"` // received in the window
 	Seconds float64 `json:"seconds"` // length of the window
 	Dropped int     `json:"dropped"` // refused by the receive buffer, in all
 	// Busy is the share of each core's time that was not idle, by its number.
 	Busy []float64 `json:"busy"`
-	// Soft is the share that went to interrupts and what follows from them.
+	// Soft is the share of interrupts and soft interrupts.
 	Soft []float64 `json:"soft"`
 }
 
@@ -90,7 +90,8 @@ func send(addr string, size int, span time.Duration) error {
 	b := make([]byte, size)
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		for range 256 {
-			if _, err := unix.Write(fd, b); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.ECONNREFUSED) {
+			if _, err := unix.Write(fd, b); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) &&
+				!errors.Is(err, unix.ECONNREFUSED) {
 				return fmt.Errorf("send to %s: %w", addr, err)
 			}
 		}
@@ -136,7 +137,7 @@ func receive(addr string, span time.Duration) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// wait waits until there is something to read.
+// wait waits until the socket is readable.
 func wait(fd int, limit time.Duration) error {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit/time.Millisecond))
 	if err == nil && n == 0 {
@@ -145,7 +146,7 @@ func wait(fd int, limit time.Duration) error {
 	return err
 }
 
-// count reads for a while and returns how many datagrams there were.
+// count reads for a while and returns the number of datagrams.
 func count(fd int, span time.Duration) (n int) {
 	var b [2048]byte
 	for end := time.Now().Add(span); time.Now().Before(end); {
@@ -162,7 +163,7 @@ func count(fd int, span time.Duration) (n int) {
 	return n
 }
 
-// usage is what a core has spent, in ticks.
+// usage is the time that a core has spent, in ticks.
 type usage struct{ all, idle, soft float64 }
 
 func (u usage) since(v usage) (busy, soft float64) {
@@ -173,8 +174,7 @@ func (u usage) since(v usage) (busy, soft float64) {
 	return 1 - (u.idle-v.idle)/all, (u.soft - v.soft) / all
 }
 
-// cores reads what each core has spent: user, nice, system, idle, iowait, irq,
-// softirq, steal.
+// cores reads the time of each core: user, nice, system, idle, iowait, irq, softirq, steal.
 func cores() ([]usage, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

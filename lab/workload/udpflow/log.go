@@ -28,14 +28,14 @@ type Sent struct {
 	Refused bool // by the sender's kernel
 }
 
-// Flow is one direction of a flow: what one end wrote, and what the other read.
+// Flow is one direction of a flow: the datagrams that one end sent and the other received.
 type Flow struct {
 	Sent   []Sent // by number
 	Got    []Got  // in the order of arrival
 	copies map[uint64]int
 }
 
-// New makes a flow of what was written and what was read.
+// New makes a flow of sent and received datagrams.
 func New(sent []Sent, got []Got) *Flow {
 	f := &Flow{Sent: sent, Got: got, copies: make(map[uint64]int, len(got))}
 	for _, g := range got {
@@ -44,8 +44,8 @@ func New(sent []Sent, got []Got) *Flow {
 	return f
 }
 
-// Load reads one direction: the log of the sender and that of the receiver,
-// each named as in --out of that end.
+// Load reads one direction: the sender's log and the receiver's, each named as in --out of
+// that end.
 func Load(sender, receiver string) (*Flow, error) {
 	tx, err := os.ReadFile(sender + ".tx")
 	if err != nil {
@@ -58,7 +58,7 @@ func Load(sender, receiver string) (*Flow, error) {
 	return decode(tx, rx), nil
 }
 
-// decode drops a record cut short at the end of a file: its writer was killed.
+// decode drops an incomplete record at the end of a file, left by a killed writer.
 func decode(tx, rx []byte) *Flow {
 	var sent []Sent
 	for ; len(tx) >= sentSize; tx = tx[sentSize:] {
@@ -75,8 +75,7 @@ func decode(tx, rx []byte) *Flow {
 	return New(sent, got)
 }
 
-// Number reads the number out of the payload of a datagram; false: it is none of
-// this probe's.
+// Number reads the number in the payload of a datagram; false: it is not this probe's.
 func Number(payload []byte) (seq uint64, ok bool) {
 	if len(payload) < MinSize || binary.BigEndian.Uint32(payload) != magic {
 		return 0, false
@@ -96,7 +95,7 @@ func (f *Flow) Missing(from, to time.Time) (list []uint64) {
 	return list
 }
 
-// Count is what happened to the datagrams that were sent within a span.
+// Count is the summary of the datagrams sent within a span.
 type Count struct {
 	Written   int // accepted by the sender's kernel
 	Refused   int // refused by it
@@ -140,8 +139,8 @@ type Gap struct {
 // Length returns how long the gap was.
 func (g Gap) Length() time.Duration { return g.To.Sub(g.From) }
 
-// LongestGap returns the longest span within [from, to) in which nothing
-// arrived; the ends of the window bound a gap too.
+// LongestGap returns the longest span within [from, to) without an arrival; the ends of the
+// window bound a gap too.
 func (f *Flow) LongestGap(from, to time.Time) Gap {
 	a, b := from.UnixNano(), to.UnixNano()
 	last, best := a, Gap{From: from, To: from}
@@ -176,8 +175,8 @@ func (f *Flow) window(a, b int64) []Got {
 	return f.Got[i:max(i, j)]
 }
 
-// FirstAfter returns the first arrival at or after t of a datagram that was
-// sent at or after sent; ok is false when there is none.
+// FirstAfter returns the first arrival at or after t of a datagram sent at or after sent;
+// ok is false if there is none.
 func (f *Flow) FirstAfter(t, sent time.Time) (at time.Time, ok bool) {
 	for _, g := range f.Got {
 		if g.At >= t.UnixNano() && g.Sent >= sent.UnixNano() {
@@ -208,9 +207,8 @@ func (f *Flow) Rate(start, end time.Time, bin time.Duration) (x, y []float64) {
 	return x, y
 }
 
-// Losses returns how many of the datagrams sent in each bin from start to end
-// were written and never read, with the middle of each bin in seconds since
-// start.
+// Losses returns, for each bin from start to end, the number of datagrams sent in it and
+// never received, with the middle of each bin in seconds since start.
 func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) {
 	n := int(end.Sub(start) / bin)
 	x, y = make([]float64, n), make([]float64, n)
@@ -218,7 +216,8 @@ func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) 
 		x[i] = (float64(i) + 0.5) * bin.Seconds()
 	}
 	for seq, s := range f.Sent {
-		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused && f.copies[uint64(seq)] == 0 {
+		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused &&
+			f.copies[uint64(seq)] == 0 {
 			y[i]++
 		}
 	}

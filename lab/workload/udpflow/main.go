@@ -53,7 +53,7 @@ func Main(args []string) error {
 	return e.run(*out, *to != "", os.Stdin, os.Stdout)
 }
 
-// run drives the end until its input ends.
+// run runs the end until its input ends.
 func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error {
 	tf, tx, err := create(out + ".tx")
 	if err != nil {
@@ -93,8 +93,8 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	return errors.Join(e.tx.Flush(), e.rx.Flush())
 }
 
-// open sends a datagram every agent.StatusEvery until the other end answers, so that
-// an end that only receives is known to the one that sends.
+// open sends a datagram every agent.StatusEvery until the other end answers, so that the
+// sending end learns the address of an end that only receives.
 func (e *end) open(stop <-chan struct{}) {
 	t := time.NewTicker(agent.StatusEvery)
 	defer t.Stop()

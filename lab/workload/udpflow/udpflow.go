@@ -1,11 +1,11 @@
-// Package udpflow measures a UDP path exactly: numbered datagrams at a steady
-// rate both ways, every sending and every arrival written down with its time.
+// Package udpflow measures a UDP path exactly: numbered datagrams at a steady rate in both
+// directions, with a log of every send and arrival and its time.
 //
-// Implements the program (Main) that runs inside a host of the lab, and the
-// reading of what it wrote: loss, misorder, longest gap and rate within any
-// span of time. Omits congestion control, retransmission and everything else
-// that would hide a loss. Driven by experiments through the lab's hidden agent
-// command; both ends must run on one machine, whose clock they share.
+// It implements the program (Main) that runs inside a host of the lab, and the evaluation
+// of its logs: loss, misordering, longest gap and rate within any span of time. It omits
+// congestion control and retransmission, which would hide a loss. It is driven by
+// lab/workload, whose agent command runs it, and by experiments that read the logs; both
+// ends must run on one machine, whose clock they share.
 package udpflow
 
 import (
@@ -21,33 +21,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// magic begins every datagram, so that a stray packet is never counted.
+// magic begins every datagram, so that stray packets do not count.
 const magic = 0x524d5546
 
 // MinSize is the least payload of a datagram: magic, number, time of sending.
 const MinSize = 4 + 8 + 8
 
-// rcvBuf is the receive buffer that is asked for, in bytes: half a second of
-// the greatest rate in use, so that a busy machine does not count as loss.
+// rcvBuf is the requested receive buffer, in bytes: half a second of the greatest rate, so
+// that a busy machine does not cause losses.
 const rcvBuf = 8 << 20
 
-// tick is the pause between looks at what is due to be sent.
+// tick is the pause between checks for due datagrams.
 const tick = 500 * time.Microsecond
 
-// end is one end of a flow while it runs.
+// end is one end of a running flow.
 type end struct {
 	conn *net.UDPConn
 	peer atomic.Pointer[net.UDPAddr] // nil: connected, or not yet known
-	rate int                         // datagrams per second to send, 0 for none
+	rate int                         // datagrams per second to send; 0: none
 	size int
 
 	sent, got, failed atomic.Uint64
 	tx, rx            *bufio.Writer
-	first             chan struct{} // closed when the first datagram came
+	first             chan struct{} // closed when the first datagram has arrived
 	once              sync.Once
 }
 
-// listen opens the waiting end.
+// listen opens the socket of the listening end.
 func listen(address string) (*net.UDPConn, error) {
 	a, err := net.ResolveUDPAddr("udp6", address)
 	if err != nil {
@@ -60,7 +60,7 @@ func listen(address string) (*net.UDPConn, error) {
 	return c, prepare(c)
 }
 
-// dial opens the end that sends first.
+// dial opens the socket of the initiating end.
 func dial(address string) (*net.UDPConn, error) {
 	a, err := net.ResolveUDPAddr("udp6", address)
 	if err != nil {
@@ -73,8 +73,8 @@ func dial(address string) (*net.UDPConn, error) {
 	return c, prepare(c)
 }
 
-// prepare asks for the kernel's own time of arrival, which our scheduling does
-// not falsify, and for a large buffer.
+// prepare requests the kernel's time stamps, which do not depend on our scheduling, and a
+// large buffer.
 func prepare(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -108,7 +108,7 @@ func (e *end) receive() {
 			if isClosed(err) {
 				return
 			}
-			continue // an ICMP error about what we sent; the flow goes on
+			continue // an ICMP error about a sent datagram; the flow continues
 		}
 		at := Arrival(oob[:on])
 		if n < MinSize || binary.BigEndian.Uint32(buf) != magic {
@@ -125,9 +125,8 @@ func (e *end) receive() {
 	}
 }
 
-// Arrival returns the kernel's time stamp among the control messages of a
-// datagram (SO_TIMESTAMPNS), in nanoseconds of Unix time, or now where it is
-// missing.
+// Arrival returns the kernel's time stamp among the control messages of a datagram
+// (SO_TIMESTAMPNS), in nanoseconds of Unix time, or now if it is missing.
 func Arrival(oob []byte) int64 {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err == nil {
@@ -140,9 +139,8 @@ func Arrival(oob []byte) int64 {
 	return time.Now().UnixNano()
 }
 
-// maxBacklog is how much of what fell due while the program did not run is sent
-// late. More at once would be a burst that overflows queues: a loss that the
-// probe itself made.
+// maxBacklog bounds the overdue datagrams that are sent late after the program did not run.
+// A longer burst would overflow queues: the probe itself would cause the loss.
 const maxBacklog = 20 * time.Millisecond
 
 // send writes datagrams at the steady rate until stop is closed.
@@ -171,8 +169,8 @@ func (e *end) send(stop <-chan struct{}) {
 	}
 }
 
-// one sends one datagram and writes it down with the system's error, if any:
-// what the kernel refused was not written by the application.
+// one sends one datagram and logs it with the system's error, if any. A datagram that the
+// kernel refused was not sent.
 func (e *end) one(buf []byte, n uint64) {
 	now := time.Now().UnixNano()
 	binary.BigEndian.PutUint64(buf[4:], n)
@@ -195,7 +193,7 @@ func (e *end) one(buf []byte, n uint64) {
 	_, _ = e.tx.Write(rec[:]) // the error stays in the writer and shows at Flush
 }
 
-// create opens one of the two files that an end writes.
+// create opens one of the two log files of an end.
 func create(path string) (*os.File, *bufio.Writer, error) {
 	f, err := os.Create(path)
 	if err != nil {

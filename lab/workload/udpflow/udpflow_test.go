@@ -150,7 +150,8 @@ func TestBothWaysOverLoopback(t *testing.T) {
 		if sent := begin.sent.Load() + wait.sent.Load(); sent != last {
 			last, still = sent, time.Now()
 		}
-		return time.Since(still) > 200*time.Millisecond && wait.got.Load() == begin.sent.Load() && begin.got.Load() == wait.sent.Load()
+		return time.Since(still) > 200*time.Millisecond && wait.got.Load() == begin.sent.Load() &&
+			begin.got.Load() == wait.sent.Load()
 	})
 	for _, in := range []io.Closer{wIn, bIn} {
 		_ = in.Close()
@@ -174,7 +175,8 @@ func TestBothWaysOverLoopback(t *testing.T) {
 }
 
 func TestMainRefuses(t *testing.T) {
-	for _, args := range []string{"", "--listen x", "--listen x --to y --out z", "--to y --out z --size 3", "--to y --out z --rate -1", "--nonsense"} {
+	for _, args := range []string{"", "--listen x", "--listen x --to y --out z", "--to y --out z --size 3",
+		"--to y --out z --rate -1", "--nonsense"} {
 		if err := Main(strings.Fields(args)); err == nil {
 			t.Errorf("arguments %q accepted", args)
 		}

@@ -2,7 +2,7 @@ package decide
 
 import "roam"
 
-// The allowance of an unvalidated locator, as bpf/lib/amplification.h has it.
+// The allowance of an unvalidated locator, as in bpf/lib/amplification.h.
 const (
 	allowanceFactor  = 2
 	allowancePackets = 10
@@ -14,7 +14,7 @@ const (
 
 func packetsOf(n int) uint64 { return uint64(1 + n/allowanceBytes) }
 
-// allowance returns the account of a locator, which begins anew after a while.
+// allowance returns the account of a locator, which restarts after a while.
 func (t *step) allowance(p *Session, l roam.L64, given bool) *Allowance {
 	k := AllowanceKey{l, p.Slot, p.Birth}
 	a := t.s.Allowances[k]
@@ -31,9 +31,9 @@ func (a *Allowance) charge(n int) {
 	a.TxBytes += uint64(n)
 }
 
-// permits reports whether this packet may go to an unvalidated locator. With rate the
-// looser rule holds, that of a session without any validated one; given: a record names
-// it. What may is counted.
+// permits reports whether this packet may leave to an unvalidated locator, and counts it if
+// so. With rate the looser rule applies, that of a session without any validated locator;
+// given: a record lists the locator.
 func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool {
 	a, n := t.allowance(p, to, given), t.k.Len
 	elapsed := t.now - a.Since
@@ -49,7 +49,7 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 	return true
 }
 
-// noteRate keeps the bytes of the last full window of sending.
+// noteRate stores the number of bytes in the last full window.
 func (l *Live) noteRate(now uint64, n int) {
 	if now-l.RateSince >= rateWindow {
 		if l.RateLast = 0; now-l.RateSince < 2*rateWindow {
@@ -60,7 +60,7 @@ func (l *Live) noteRate(now uint64, n int) {
 	l.RateNow += uint32(n)
 }
 
-// allows is the allowance of a pending peer: nothing there is validated.
+// allows applies the allowance of a pending peer, none of whose locators is validated.
 func (e *Pending) allows(n int) bool {
 	if !(e.Given && e.TxPackets < allowancePackets) &&
 		(e.TxBytes+uint64(n) > allowanceFactor*e.RxBytes || e.TxPackets+packetsOf(n) > allowanceFactor*e.RxPackets) {

@@ -5,21 +5,21 @@ import (
 	"roam/wire/ilnp"
 )
 
-// Verdict is what becomes of a packet: the return value of a program.
+// Verdict is the return value of a program.
 type Verdict int
 
-// The verdicts, with the numbers that the programs return.
+// The verdicts, with the numbers of the programs.
 const (
 	PassOn   Verdict = -1 // to the stack, or to the next program
-	Consumed Verdict = 0  // the sender is told that it was sent; it goes nowhere
+	Consumed Verdict = 0  // the sender sees success, but the packet goes nowhere
 	Shot     Verdict = 2  // dropped
 	Redirect Verdict = 7  // it leaves by the link of the Outcome
 )
 
-// Verdicts are all of them.
+// Verdicts lists all of them.
 var Verdicts = []Verdict{PassOn, Consumed, Shot, Redirect}
 
-// Counter is one of enum counter, bpf/lib/drop.h, which says what each one means.
+// Counter is one of enum counter; bpf/lib/drop.h describes each.
 type Counter uint8
 
 // The counters, in the order of enum counter.
@@ -75,7 +75,7 @@ const (
 	DropUnvalidated
 	DropNotHeld
 	DropKernelHelper
-	Counters // how many there are
+	Counters // number of counters
 )
 
 var counterNames = [Counters]string{
@@ -132,7 +132,7 @@ var counterNames = [Counters]string{
 	DropKernelHelper:      "drop_kernel_helper",
 }
 
-// String returns the name under which people are told of a counter.
+// String returns the counter's public name.
 func (c Counter) String() string { return counterNames[c] }
 
 // EventKind is one of enum event_kind, bpf/lib/records.h.
@@ -158,10 +158,11 @@ const (
 	Queue
 	More
 	Acked
-	EventKinds // how many there are
+	EventKinds // number of kinds
 )
 
-// Ring is one of the ring buffers to the daemon, in the order in which it reads them.
+// Ring is one of the ring buffers to the daemon, in the order in which the daemon reads
+// them.
 type Ring uint8
 
 // The rings.
@@ -171,58 +172,58 @@ const (
 	Unvalidated
 )
 
-// Event is what the daemon is told.
+// Event is a report to the daemon.
 type Event struct {
 	Kind            EventKind
 	Ring            Ring
 	Link            uint32
 	Key             Key
-	Remote, Local   roam.ILV // as on the wire; zero for packets on their way out
+	Remote, Local   roam.ILV // as on the wire; zero for outgoing packets
 	Nonce, OwnNonce ilnp.Nonce
 	Found           Found
 	Encapsulated    bool
 	Bytes, Packets  int
-	Whole           bool // the packet comes with it
+	Whole           bool // the event contains the packet
 }
 
-// Action is what was done to a packet that goes on.
+// Action is the treatment of a packet that is not dropped.
 type Action uint8
 
 // The values of Action.
 const (
-	Left      Action = iota // as it came
+	Left      Action = iota // unchanged
 	Sent                    // translated, out of an uplink
 	Segmented               // untouched, to the segmentation device
-	Answered                // an echo request that has become its reply
+	Answered                // turned from an echo request into its reply
 	Delivered               // translated, to session addresses
-	Rebuilt                 // to real addresses of a socket of plain IPv6
+	Rebuilt                 // with the real addresses of a socket of plain IPv6
 )
 
-// Outcome is what is decided on one packet.
+// Outcome is the decision on one packet.
 type Outcome struct {
 	Verdict  Verdict
 	Action   Action
-	Counters []Counter // in the order in which they were counted
-	Events   []Event   // those of one ring in their order
-	// Refused is the reason for which the packet is noted for a security log; 0: it is
-	// not, as TxPackets is no reason.
+	Counters []Counter // in the order of counting
+	Events   []Event   // in order within each ring
+	// Refused is the reason for which a security log lists the packet; 0, which is
+	// TxPackets and no reason: it is not listed.
 	Refused Counter
-	// Link is that which a packet leaves by. Path is the index of the path in the
-	// session's entry, or -1.
+	// Link is the outgoing link. Path is the index of the path in the session's entry, or
+	// -1.
 	Link     uint32
 	Path     int
-	Src, Dst roam.ILV   // of the packet as it goes on
-	Nonce    ilnp.Nonce // that was put in; Len 0: none
-	Encap    bool       // in UDP
+	Src, Dst roam.ILV   // of the packet afterwards
+	Nonce    ilnp.Nonce // the inserted nonce; Len 0: none
+	Encap    bool       // encapsulated in UDP
 	OverNIDs bool       // locators count as zero in the checksum on the wire
 	Copied   bool       // a probe copy went to the segmentation device
 	Again    bool       // the first segment that an error quotes was retransmitted
-	MSS      uint16     // that a SYN was lowered to; 0: it was not
-	Forgot   bool       // the echoed time stamp was taken out
-	Server   roam.ILV   // that a first segment was assigned to, by its address
+	MSS      uint16     // the lowered MSS of a SYN; 0: unchanged
+	Forgot   bool       // the echoed time stamp was cleared
+	Server   roam.ILV   // the server's address that a first segment was assigned to
 }
 
-// Counted reports how often a counter was counted.
+// Counted returns how often a counter was counted.
 func (o *Outcome) Counted(c Counter) int {
 	n := 0
 	for _, x := range o.Counters {

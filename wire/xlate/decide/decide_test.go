@@ -68,7 +68,8 @@ func packet(t testing.TB, src, dst roam.ILV, n ilnp.Nonce, proto uint8, body []b
 }
 
 func out(t testing.TB, n int) *decide.Packet {
-	return packet(t, roam.ILV{L64: prefix, NID: ours}, roam.ILV{L64: prefix, NID: theirs}, ilnp.Nonce{}, ip6.UDP, make([]byte, 8+n))
+	return packet(t, roam.ILV{L64: prefix, NID: ours}, roam.ILV{L64: prefix, NID: theirs}, ilnp.Nonce{},
+		ip6.UDP, make([]byte, 8+n))
 }
 
 func in(t testing.TB, from roam.L64, n ilnp.Nonce, proto uint8, body []byte) *decide.Packet {
@@ -92,26 +93,33 @@ func TestIngress(t *testing.T) {
 		counter decide.Counter
 		events  []decide.EventKind
 	}{
-		"by locator":       {nil, in(t, there, ilnp.Nonce{}, ip6.UDP, datagram), decide.PassOn, decide.RxPackets, nil},
-		"by nonce":         {nil, in(t, there, peerNonce, ip6.UDP, datagram), decide.PassOn, decide.RxNonce, nil},
-		"from elsewhere":   {nil, in(t, else1, ilnp.Nonce{}, ip6.UDP, datagram), decide.Shot, decide.DropUnknownLocator, nil},
-		"moved":            {nil, in(t, else1, peerNonce, ip6.UDP, datagram), decide.PassOn, decide.RxNonce, []decide.EventKind{decide.LocatorSeen, decide.More}},
-		"another nonce":    {nil, in(t, there, wrongNonce, ip6.UDP, datagram), decide.Shot, decide.DropWrongNonce, []decide.EventKind{decide.OtherNonce}},
-		"ping, no nonce":   {nil, in(t, there, ilnp.Nonce{}, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), decide.Shot, decide.DropICMPNoNonce, nil},
-		"ping":             {nil, in(t, there, peerNonce, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), decide.Redirect, decide.RxEchoReflected, nil},
-		"reply to a probe": {nil, in(t, there, peerNonce, ip6.ICMPv6, []byte{129, 0, 0, 0, 0, 77, 0, 0}), decide.Shot, decide.DropControlHandedOver, []decide.EventKind{decide.Control}},
-		"unknown node":     {without, in(t, there, peerNonce, ip6.TCP, segment), decide.PassOn, decide.RxNotAdmitted, nil},
+		"by locator":     {nil, in(t, there, ilnp.Nonce{}, ip6.UDP, datagram), decide.PassOn, decide.RxPackets, nil},
+		"by nonce":       {nil, in(t, there, peerNonce, ip6.UDP, datagram), decide.PassOn, decide.RxNonce, nil},
+		"from elsewhere": {nil, in(t, else1, ilnp.Nonce{}, ip6.UDP, datagram), decide.Shot, decide.DropUnknownLocator, nil},
+		"moved": {nil, in(t, else1, peerNonce, ip6.UDP, datagram), decide.PassOn, decide.RxNonce,
+			[]decide.EventKind{decide.LocatorSeen, decide.More}},
+		"another nonce": {nil, in(t, there, wrongNonce, ip6.UDP, datagram), decide.Shot, decide.DropWrongNonce,
+			[]decide.EventKind{decide.OtherNonce}},
+		"ping, no nonce": {nil, in(t, there, ilnp.Nonce{}, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), decide.Shot,
+			decide.DropICMPNoNonce, nil},
+		"ping": {nil, in(t, there, peerNonce, ip6.ICMPv6, []byte{128, 0, 0, 0, 0, 0, 0, 0}), decide.Redirect,
+			decide.RxEchoReflected, nil},
+		"reply to a probe": {nil, in(t, there, peerNonce, ip6.ICMPv6, []byte{129, 0, 0, 0, 0, 77, 0, 0}), decide.Shot,
+			decide.DropControlHandedOver, []decide.EventKind{decide.Control}},
+		"unknown node": {without, in(t, there, peerNonce, ip6.TCP, segment), decide.PassOn, decide.RxNotAdmitted, nil},
 		"known elsewhere": {func(s *decide.State, p *decide.Session) {
 			p.Alias, s.Known[theirs] = decide.Key{}, false
 		}, in(t, there, peerNonce, ip6.TCP, segment), decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
 		"our own identifier": {without, packet(t, roam.ILV{L64: there, NID: ours}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
 			decide.Shot, decide.DropOwnNID, nil},
-		"session prefix": {nil, packet(t, roam.ILV{L64: prefix, NID: theirs}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
+		"session prefix": {nil, packet(t, roam.ILV{L64: prefix, NID: theirs}, roam.ILV{L64: here, NID: ours},
+			ilnp.Nonce{}, ip6.UDP, datagram),
 			decide.Shot, decide.DropSessionOutside, nil},
 	} {
 		o := host(c.change).Ingress(now, c.packet)
 		if o.Verdict != c.verdict || o.Counted(c.counter) != 1 || !slices.Equal(kinds(o), c.events) {
-			t.Errorf("%s: verdict %d, counted %v, events %v; want %d, %v, %v", name, o.Verdict, o.Counters, kinds(o), c.verdict, c.counter, c.events)
+			t.Errorf("%s: verdict %d, counted %v, events %v; want %d, %v, %v", name, o.Verdict, o.Counters, kinds(o),
+				c.verdict, c.counter, c.events)
 		}
 	}
 }
@@ -158,7 +166,8 @@ func TestPending(t *testing.T) {
 	s.Ingress(now, in(t, else1, peerNonce, ip6.UDP, make([]byte, 300)))
 	second := s.Egress(now, out(t, 10))
 	if first.Dst.L64 != there || second.Dst.L64 != else1 || !first.Nonce.Present() || first.Nonce != second.Nonce {
-		t.Errorf("answered at %v with %v, then at %v with %v", first.Dst.L64, first.Nonce.Bytes, second.Dst.L64, second.Nonce.Bytes)
+		t.Errorf("answered at %v with %v, then at %v with %v", first.Dst.L64, first.Nonce.Bytes,
+			second.Dst.L64, second.Nonce.Bytes)
 	}
 }
 
@@ -171,7 +180,8 @@ func TestRewrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := ip6.Walk(b); err != nil || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, b[c.UpperOffset:c.End]) != 0 {
+	if c, err := ip6.Walk(b); err != nil ||
+		ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, b[c.UpperOffset:c.End]) != 0 {
 		t.Errorf("%x: %v", b, err)
 	}
 	far := decide.NewPacket(b, link)

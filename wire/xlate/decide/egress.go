@@ -14,11 +14,12 @@ const (
 	firstTold   = 16
 )
 
-// outward is a packet that this host sends: the egress program, and answers of the others.
+// outward is an outgoing packet: in the egress program, and an answer of the other
+// programs.
 type outward struct{ *step }
 
-// Egress is ilnp_session_egress: a packet that leaves by the session device, or arrives
-// at the far end of the segmentation device.
+// Egress is ilnp_session_egress: a packet that leaves by the session device, or arrives at
+// the far end of the segmentation device.
 func (s *State) Egress(now uint64, k *Packet) Outcome {
 	t := newStep(s, now, k)
 	h, ok := k.load(0, ip6.HeaderLen)
@@ -48,7 +49,7 @@ func (t outward) egress(next uint8) Verdict {
 	}
 	switch {
 	case e != nil:
-		p = nil // it contacted us first
+		p = nil // the peer contacted this host first
 	case p == nil && t.k.isSegmented():
 		return t.drop(DropNotSession)
 	case p == nil:
@@ -68,8 +69,8 @@ func (t outward) egress(next uint8) Verdict {
 	return t.sendInSession(p, next)
 }
 
-// handOverMiss hands a packet over that needs a session; e: one that exceeds the
-// allowance of its pending peer.
+// handOverMiss hands a packet that needs a session to the daemon; e: its pending peer,
+// whose allowance it exceeds.
 func (t outward) handOverMiss(key Key, e *Pending) Verdict {
 	about := Event{Key: key}
 	if e != nil {
@@ -84,7 +85,7 @@ func (t outward) handOverMiss(key Key, e *Pending) Verdict {
 	return Consumed
 }
 
-// aboutPending says where a pending peer is, and with which nonce it is answered.
+// aboutPending sets the place of a pending peer, and the nonce for the answer.
 func (t outward) aboutPending(about *Event, e *Pending, key Key) {
 	about.Remote = roam.ILV{L64: e.RemoteL64, NID: key.Remote}
 	about.Local = roam.ILV{L64: e.LocalL64, NID: key.Local}
@@ -92,7 +93,7 @@ func (t outward) aboutPending(about *Event, e *Pending, key Key) {
 	about.OwnNonce = t.s.Host.nonceOf(e, key)
 }
 
-// handOverError hands over an ICMPv6 error of our own stack.
+// handOverError hands an ICMPv6 error of the local stack to the daemon.
 func (t outward) handOverError(key Key, e *Pending) Verdict {
 	about := Event{Key: key}
 	if e != nil {
@@ -112,7 +113,7 @@ func (t outward) handOverError(key Key, e *Pending) Verdict {
 	return Consumed
 }
 
-// nonceDue reports whether the option is due.
+// nonceDue reports whether the packet needs the Nonce option.
 func (t outward) nonceDue(p *Session, l *Live) bool {
 	switch {
 	case p.is(Plain) || isPlainSoon(p, l):
@@ -126,7 +127,7 @@ func (t outward) nonceDue(p *Session, l *Live) bool {
 	return flags&flagSYN != 0
 }
 
-// nonceFits reports whether the nonce may go into this packet.
+// nonceFits reports whether the Nonce option fits into this packet.
 func (t outward) nonceFits(mtu uint32, bears bool, next uint8) bool {
 	size := uint32(t.out.Nonce.HeaderLen())
 	if t.out.Encap {
@@ -143,7 +144,7 @@ func (t outward) nonceFits(mtu uint32, bears bool, next uint8) bool {
 	return false
 }
 
-// transmit lets a packet leave that has its addresses.
+// transmit sends a packet whose addresses are set.
 func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
 	if !t.holdsChecksum() {
 		return t.drop(DropKernelHelper)
@@ -163,7 +164,7 @@ func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
 	return Redirect
 }
 
-// noteSent keeps what a packet on its way out shows.
+// noteSent records a sent packet in the session's statistics.
 func (t outward) noteSent(p *Session, l *Live) {
 	h := &t.s.Host
 	l.LastTx = t.now
@@ -218,8 +219,8 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	return t.sendAlong(p, l, i, hinted, nidsOnly, next)
 }
 
-// sendAlong sends a packet along path i, or from there to where the correspondent was
-// seen last.
+// sendAlong sends a packet along path i, or from its source to the hint: the locator where
+// the correspondent was seen last.
 func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, next uint8) Verdict {
 	u := t.s.uplink(p, i)
 	t.address(p, u, p.Remote[p.path(i).Remote])
@@ -254,12 +255,13 @@ func (t outward) address(p *Session, u *Uplink, to roam.L64) {
 	t.out.Dst = roam.ILV{L64: to, NID: p.RemoteNID}
 }
 
-// isEncapsulated reports whether this ICMPv6 message goes in UDP where a path wants that.
+// isEncapsulated reports whether this ICMPv6 message uses UDP encapsulation on a path that
+// requires it.
 func (t outward) isEncapsulated(next uint8) bool {
 	return t.s.Host.EncapPort != 0 && next == ip6.ICMPv6 && t.c.isWhole()
 }
 
-// sendPending answers a correspondent that has no session yet.
+// sendPending sends a packet to a pending peer, which has no session yet.
 func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 	if t.isCutForPending(e) {
 		return t.toSegdev()
@@ -286,7 +288,7 @@ func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 	return t.transmit(0xffff, false, next)
 }
 
-// noteSynAck notes that a SYN-ACK leaves to where the pending peer is.
+// noteSynAck records a SYN-ACK to a pending peer and its locator.
 func (t outward) noteSynAck(e *Pending) {
 	b, ok := t.k.load(t.c.at, tcpFlagsAt+1)
 	if !ok || b[tcpFlagsAt]&(flagSYN|flagACK) != flagSYN|flagACK {
@@ -297,7 +299,7 @@ func (t outward) noteSynAck(e *Pending) {
 	e.SynAck = t.s.Host.synAckHash(e.RemoteL64, foreign, own, binary.BigEndian.Uint32(b[ip6.TCPSeqAt:])+1)
 }
 
-// uplinkOf returns the uplink of a locator of ours that can be sent from, or nil.
+// uplinkOf returns the usable uplink of a local locator, or nil.
 func (s *State) uplinkOf(l roam.L64) *Uplink {
 	for i := range s.Uplinks {
 		if u := &s.Uplinks[i]; u.L64 == l && u.Usable {
@@ -307,8 +309,8 @@ func (s *State) uplinkOf(l roam.L64) *Uplink {
 	return nil
 }
 
-// sendPlainFlow sends a segment of a connection that began as plain IPv6, and reports
-// whether this is one.
+// sendPlainFlow sends a segment of a connection that started as plain IPv6, and reports
+// whether it is one.
 func (t outward) sendPlainFlow(p *Session) (Verdict, bool) {
 	own, foreign, ok := t.k.ports(t.c.at)
 	flags, there := t.c.flags(t.k)
@@ -321,7 +323,7 @@ func (t outward) sendPlainFlow(p *Session) (Verdict, bool) {
 		return 0, false
 	}
 	if flags&(flagSYN|flagACK) == flagSYN {
-		delete(t.s.PlainFlows, key) // it begins another connection
+		delete(t.s.PlainFlows, key) // it starts another connection
 		return 0, false
 	}
 	l, u := p.live(), t.s.uplinkOf(ends.Local)
@@ -341,7 +343,8 @@ func (t outward) sendPlainFlow(p *Session) (Verdict, bool) {
 	return Redirect, true
 }
 
-// UplinkEgress is ilnp_uplink_egress: session addresses leave by no other door.
+// UplinkEgress is ilnp_uplink_egress: it drops session addresses that would leave by an
+// uplink.
 func (s *State) UplinkEgress(now uint64, k *Packet) Outcome {
 	t := newStep(s, now, k)
 	h, ok := k.load(0, ip6.HeaderLen)

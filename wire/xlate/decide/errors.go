@@ -7,7 +7,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// receiveError takes an ICMPv6 error about a packet of ours.
+// receiveError processes an ICMPv6 error about a packet of this host.
 func (t *step) receiveError() Verdict {
 	b, ok := t.k.load(t.c.at+8+8, 32)
 	if !ok {
@@ -17,10 +17,10 @@ func (t *step) receiveError() Verdict {
 	key := t.s.aliasOf(from.NID, to)
 	p := t.s.find(key)
 	if (p == nil || p.Waits()) && t.s.pendingOf(key) == nil && !(t.c.nonce.Present() && t.s.Pending[key] != nil) {
-		return PassOn // about a packet that was none of ours
+		return PassOn // about a packet without session
 	}
 	if p != nil && p.is(RealSockets) && t.realSocket(t.c.at+8, true) {
-		return PassOn // about one of plain IPv6
+		return PassOn // about a packet of a plain IPv6 socket
 	}
 	e := t.about()
 	e.Key = key
@@ -35,10 +35,10 @@ func (t *step) receiveError() Verdict {
 	return Shot
 }
 
-const ourOptionAt = ip6.HeaderLen + 2 // in a packet of ours that has no other header before it
+const ourOptionAt = ip6.HeaderLen + 2 // offset, in a packet whose first header holds the nonce
 
-// retry sends a first segment again that was refused for its nonce, and reports whether
-// it did.
+// retry retransmits a first segment that the peer refused because of its nonce, and reports
+// whether it did.
 func (t *step) retry(p *Session) bool {
 	l, u := p.live(), t.s.uplink(p, 0)
 	if p.Flags&(Initiated|Plain|Dead|RFC6741|Encap) != Initiated || l.Learned.Present() || l.Retried ||
@@ -51,8 +51,8 @@ func (t *step) retry(p *Session) bool {
 	return true
 }
 
-// isRefusedFirst reports whether the error is about a first segment that we may send
-// again: it is there whole, and all that is there.
+// isRefusedFirst reports whether the error quotes a first segment that may be
+// retransmitted: completely, and nothing behind it.
 func (t *step) isRefusedFirst(p *Session) bool {
 	const quotedAt = ip6.HeaderLen + 8
 	if t.k.Raw || t.c.at != ip6.HeaderLen {
@@ -74,7 +74,8 @@ func (t *step) isRefusedFirst(p *Session) bool {
 	if shown.Len == 12 {
 		more = 1
 	}
-	if e[ip6.ICMPTypeAt] != ilnp.TypeParameterProblem || e[ip6.ICMPCodeAt] != ilnp.CodeUnknownOption || binary.BigEndian.Uint32(e[4:]) != ourOptionAt ||
+	if e[ip6.ICMPTypeAt] != ilnp.TypeParameterProblem || e[ip6.ICMPCodeAt] != ilnp.CodeUnknownOption ||
+		binary.BigEndian.Uint32(e[4:]) != ourOptionAt ||
 		quoted[ip6.NextHeaderAt] != ip6.DestOpts || quoted[ip6.HeaderLen] != ip6.TCP || quoted[ip6.HeaderLen+1] != more ||
 		quoted[ip6.HeaderLen+2] != ilnp.OptionNonce || shown != p.LocalNonce ||
 		ilvAt(quoted[ip6.SrcAt:]) != t.dst || ilvAt(quoted[ip6.DstAt:]) != t.src {
@@ -83,7 +84,8 @@ func (t *step) isRefusedFirst(p *Session) bool {
 	header := int(shown.Len) + 4
 	at := quotedAt + ip6.HeaderLen + header
 	b, ok := t.k.load(at, t.k.Len-at)
-	if !ok || len(b) < 20 || len(b) > 60 || len(b) != int(b[ip6.TCPDataOffsetAt]>>4)*4 || quoted[4] != 0 || int(quoted[5]) != len(b)+header ||
+	if !ok || len(b) < 20 || len(b) > 60 || len(b) != int(b[ip6.TCPDataOffsetAt]>>4)*4 || quoted[4] != 0 ||
+		int(quoted[5]) != len(b)+header ||
 		b[tcpFlagsAt]&(flagFIN|flagSYN|flagRST|flagACK) != flagSYN {
 		return false
 	}

@@ -8,14 +8,14 @@ import (
 	"roam/wire/ip6"
 )
 
-// What becomes of a packet where that is no verdict yet.
+// Intermediate decisions of receiveInSession, not returned to callers.
 const (
 	forPending   Verdict = -2
 	forStack     Verdict = -3
 	forStack6741 Verdict = -4
 )
 
-// Ingress is ilnp_uplink_ingress, and of a packet that is Raw ilnp_rawlink_ingress.
+// Ingress is ilnp_uplink_ingress, or for a Raw packet ilnp_rawlink_ingress.
 func (s *State) Ingress(now uint64, k *Packet) Outcome {
 	t := newStep(s, now, k)
 	v := t.receive()
@@ -79,8 +79,8 @@ func (t *step) receive() Verdict {
 	return t.deliver(p, there, v)
 }
 
-// readInbound reads the headers of a packet to one of our locators, and reports whether
-// that decides what becomes of it.
+// readInbound parses the headers of a packet to a local locator, and returns a verdict if
+// they decide.
 func (t *step) readInbound() (Verdict, bool) {
 	h, ok := t.k.load(0, ip6.HeaderLen)
 	if t.k.Other || t.k.Astray || !ok {
@@ -110,7 +110,7 @@ func (t *step) readInbound() (Verdict, bool) {
 	return 0, false
 }
 
-// aliasOf returns the session between two nodes as they stand on the wire.
+// aliasOf returns the key of the session between two nodes on the wire.
 func (s *State) aliasOf(local roam.NID, remote roam.ILV) Key {
 	if alias, ok := s.Collisions[CollisionKey{local, remote}]; ok && s.Host.Collisions {
 		return alias
@@ -118,15 +118,15 @@ func (s *State) aliasOf(local roam.NID, remote roam.ILV) Key {
 	return Key{local, remote.NID}
 }
 
-// NonceKey is the key under which the map of collisions has a correspondent's nonce.
+// NonceKey returns the key of a correspondent's nonce in the map of collisions.
 func NonceKey(local, remote roam.NID, n ilnp.Nonce) CollisionKey {
 	b := [8]byte{0xff}
 	copy(b[1:], n.Bytes[:7])
 	return CollisionKey{local, roam.ILV{L64: roam.L64(binary.BigEndian.Uint64(b[:])), NID: remote}}
 }
 
-// collisionByNonce returns, of several correspondents with one NID, the session whose
-// nonce the packet bears, or nil.
+// collisionByNonce returns the session that has the packet's nonce, among correspondents
+// with one NID, or nil.
 func (t *step) collisionByNonce() *Session {
 	if !t.s.Host.Collisions {
 		return nil
@@ -141,7 +141,7 @@ func (t *step) collisionByNonce() *Session {
 	return nil
 }
 
-// sessionOf returns the session that a packet from outside speaks to, or nil.
+// sessionOf returns the session of an arriving packet, or nil.
 func (t *step) sessionOf() *Session {
 	if t.c.nonce.Present() {
 		if p := t.collisionByNonce(); p != nil {
@@ -154,7 +154,7 @@ func (t *step) sessionOf() *Session {
 	return nil
 }
 
-// receiveInSession returns a verdict, or what shall become of the packet.
+// receiveInSession returns a verdict, or an intermediate decision.
 func (t *step) receiveInSession(p *Session) Verdict {
 	l := p.live()
 	known := t.s.accepted(p, t.src.L64)
@@ -182,7 +182,7 @@ func (t *step) receiveInSession(p *Session) Verdict {
 	return forStack
 }
 
-// judge returns the verdict on a packet by its match, if that is one.
+// judge returns the verdict that a packet's match implies, if any.
 func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 	isICMP := t.c.proto == ip6.ICMPv6
 	switch m {
@@ -202,7 +202,7 @@ func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 			return t.refuse(DropICMPNoNonce), true
 		}
 	case unconfirmed:
-		// The token of a reply tells whose it is, and so may an acknowledged update.
+		// The token of a reply identifies its session, and so may an acknowledged update.
 		mayBe := t.c.isWhole() && isICMP && (t.isProbeReply() || t.c.kind == ilnp.TypeLocatorUpdate)
 		if mayBe && takeShare(&l.ToldUntil, t.now, t.k.Len) {
 			return t.handOverOwn(p), true
@@ -212,7 +212,7 @@ func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 	return 0, false
 }
 
-// receiveControl takes a control message of the session.
+// receiveControl processes a control message of the session.
 func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict, bool) {
 	message := t.c.proto == ip6.ICMPv6 && m == authentic && t.c.isWhole()
 	var share *uint64
@@ -235,8 +235,8 @@ func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict,
 	return t.handOverOwn(p), true
 }
 
-// answerEcho answers an echo request where it stands, and reports whether it did: else
-// the stack does.
+// answerEcho turns an echo request into its reply in place, and reports whether it did: if
+// not, the stack answers.
 func (t *step) answerEcho(own ilnp.Nonce) (Verdict, bool) {
 	if t.s.isObstructed(t.dst.L64, t.src) {
 		if t.isProbe() {
@@ -252,8 +252,7 @@ func (t *step) answerEcho(own ilnp.Nonce) (Verdict, bool) {
 	return Redirect, true
 }
 
-// clampMSS lowers the segment size that a SYN asks for, towards a peer that wants every
-// nonce.
+// clampMSS lowers the MSS of a SYN, towards a peer that requires a nonce in every packet.
 func (t *step) clampMSS(p *Session) {
 	b, ok := t.k.load(t.c.at, 24)
 	if !p.is(NonceAlways) || t.c.proto != ip6.TCP || !t.c.isWhole() || !ok {
@@ -273,8 +272,8 @@ const (
 	stampsLen = 12
 )
 
-// forgetOldEcho takes the echoed time stamp out of a segment that comes soon after a
-// silence.
+// forgetOldEcho clears the echoed time stamp in a segment that arrives soon after an
+// outage.
 func (t *step) forgetOldEcho(l *Live) {
 	if l.Returned == 0 || t.c.proto != ip6.TCP || !t.c.isWhole() {
 		return
@@ -292,14 +291,14 @@ func (t *step) forgetOldEcho(l *Live) {
 	t.out.Forgot = true
 }
 
-// deliver gives a packet to the stack, under its session addresses or those of a socket
-// of plain IPv6.
+// deliver passes a packet to the stack, with its session addresses or those of a socket of
+// plain IPv6.
 func (t *step) deliver(p *Session, there real, v Verdict) Verdict {
 	t.out.OverNIDs = v == forStack6741
 	if t.c.proto == ip6.ICMPv6 {
 		t.out.OverNIDs = t.isICMPOverNIDs(p)
 	}
-	if !t.holdsChecksum() || !t.strips() { // a GSO packet may leave its length open
+	if !t.holdsChecksum() || !t.strips() { // a GSO packet may have no length
 		return t.drop(DropKernelHelper)
 	}
 	if there.found {
@@ -321,8 +320,8 @@ func (t *step) deliver(p *Session, there real, v Verdict) Verdict {
 	return PassOn
 }
 
-// strips reports whether the nonce can be taken out: of a message in UDP only where
-// nothing stands before that.
+// strips reports whether the programs can remove the nonce: from an encapsulated message
+// only if no header precedes it.
 func (t *step) strips() bool {
 	return !t.c.encap || t.c.alone != 0 && t.c.nonceAt == ip6.HeaderLen+udpLen
 }

@@ -5,10 +5,10 @@ import (
 	"roam/wire/ip6"
 )
 
-const others = 3 // pending peers of one NID that are kept besides the one that is answered
+const others = 3 // pending peers of one NID, beside the answered one
 
 // accepted reports whether a packet without nonce may come from a locator: 0 if not, else
-// its index in Remote plus one, or more than MaxRemote for one of the others.
+// its index in Remote plus one, or more than MaxRemote for a further source.
 func (s *State) accepted(p *Session, l roam.L64) int {
 	if l == 0 {
 		return 0
@@ -24,13 +24,13 @@ func (s *State) accepted(p *Session, l roam.L64) int {
 	return 0
 }
 
-// isUnvalidated reports whether we may send to a locator that is not validated, or not
-// listed at all.
+// isUnvalidated reports whether this host may send to a locator that is not validated, or
+// not listed at all.
 func isUnvalidated(p *Session, known int) bool {
 	return known == 0 || known <= MaxRemote && p.Unvalidated>>(known-1)&1 != 0
 }
 
-// isOwnPlace reports whether the session's packets go there anyway.
+// isOwnPlace reports whether the session already sends to that locator.
 func isOwnPlace(p *Session, known int) bool {
 	if known < 1 || known > MaxRemote {
 		return false
@@ -38,9 +38,9 @@ func isOwnPlace(p *Session, known int) bool {
 	return p.Unvalidated>>(known-1)&1 == 0 || p.Given>>(known-1)&1 != 0
 }
 
-// isClaimed reports whether a packet from this locator may be another node's: one with the
-// correspondent's NID has sent its nonce from there, or no record names the correspondent,
-// which has only announced the locator, and is sent to at another one.
+// isClaimed reports whether a packet from this locator may be another node's: a node with
+// the correspondent's NID has sent its nonce from there; or no record names the
+// correspondent, which only announced the locator and receives at another one.
 func (t *step) isClaimed(p *Session) bool {
 	if p.is(Unrecorded) && (p.NRemote != 1 || p.Remote[0] != t.src.L64) {
 		return true
@@ -65,10 +65,11 @@ const (
 	otherNonce                // never this session (RFC 6741 §5.4)
 	notNow                    // no nonce, and none seen yet
 	strangePlace              // no nonce, unknown locator
-	unconfirmed               // unknown locator, and a nonce that may be a forgery's
+	unconfirmed               // unknown locator, and a nonce that may be forged
 )
 
-// matchOf says how the packet stands to the session. known is what accepted says.
+// matchOf returns the relation of the packet to the session. known is the result of
+// accepted.
 func (t *step) matchOf(p *Session, l *Live, known int) match {
 	seen := l.HintSeq == p.Seq && l.Hint == t.src.L64
 	switch {
@@ -109,7 +110,7 @@ func (t *step) matchOf(p *Session, l *Live, known int) match {
 	return authentic
 }
 
-// matchBare is the same for a packet without nonce.
+// matchBare is matchOf for a packet without nonce.
 func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
 	switch {
 	case known == 0 && !seen:
@@ -125,7 +126,7 @@ func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
 
 const outage = 250 * millisecond
 
-// noteHeard keeps the books of a packet that belongs to the session.
+// noteHeard updates the statistics for a packet of the session.
 func (t *step) noteHeard(p *Session, l *Live, known int) {
 	l.LastRx = t.now
 	if l.UnansweredTx != 0 && t.now-l.UnansweredTx > outage {
@@ -145,8 +146,8 @@ func (t *step) noteHeard(p *Session, l *Live, known int) {
 	}
 }
 
-// noteMore counts what comes from a locator that is not validated: the daemon hears of
-// each power of two.
+// noteMore counts packets from an unvalidated locator, and reports each power of two to the
+// daemon.
 func (t *step) noteMore(p *Session, l *Live) {
 	a := t.allowance(p, t.src.L64, false)
 	a.RxBytes += uint64(t.k.Len)
@@ -159,7 +160,7 @@ func (t *step) noteMore(p *Session, l *Live) {
 	t.tell(Urgent, More, e)
 }
 
-// noteAsked notes that the correspondent has sent a probe, and what it asks for.
+// noteAsked records a probe of the correspondent, and its request.
 func (t *step) noteAsked(p *Session, l *Live) {
 	perFlow := t.k.Len-t.c.at == probePerFlowLen
 	if perFlow && !l.AskedPerFlow {
@@ -171,7 +172,7 @@ func (t *step) noteAsked(p *Session, l *Live) {
 	l.Asked, l.AskedPerFlow = true, perFlow
 }
 
-// noteStack notes what a packet shows of its sender's stack.
+// noteStack learns properties of the sender's stack from a packet.
 func (t *step) noteStack(p *Session, l *Live, m match, plain bool) {
 	rule := hasRule(t.c.proto)
 	switch {

@@ -26,24 +26,24 @@ const (
 	mldReport   = 143
 )
 
-// Packet is what a program is run on.
+// Packet is the input of a program.
 type Packet struct {
 	Bytes []byte // from the IPv6 header; it may end before Len, behind the headers
 	Len   int    // from the IPv6 header
-	Other bool   // it is no IPv6
+	Other bool   // not IPv6
 	Raw   bool   // the link has no MAC header
-	Link  uint32 // that it is on, or that it leaves by
-	// Arrived is the link that it arrived on before; 0: it is this host's own.
+	Link  uint32 // the incoming or outgoing link
+	// Arrived is the link on which the packet arrived before; 0: this host sent it.
 	Arrived uint32
-	GSO     uint32 // size of the segments that it is to be cut into; 0: it is none
+	GSO     uint32 // segment size of a GSO packet; 0: it is none
 	Mark    uint32
 	Astray  bool // to another hardware address, or on a VLAN of its link
-	// Of the TCP socket that sends it: it has data in flight; it retransmits after a
-	// time-out, or most of what it sends; its segments wait in queues.
+	// State of the sending TCP socket: it has data in flight; it retransmits after a
+	// time-out, or most of its data; its segments wait in queues.
 	InFlight, Stalled, Queued bool
 }
 
-// NewPacket returns a packet that is whole.
+// NewPacket returns a complete packet.
 func NewPacket(b []byte, link uint32) *Packet { return &Packet{Bytes: b, Len: len(b), Link: link} }
 
 // load returns n bytes at an offset from the IPv6 header.
@@ -54,7 +54,7 @@ func (k *Packet) load(at, n int) ([]byte, bool) {
 	return k.Bytes[at : at+n], true
 }
 
-// byteAt returns one byte; 0 where there is none.
+// byteAt returns one byte; false behind the end.
 func (k *Packet) byteAt(at int) (uint8, bool) {
 	b, ok := k.load(at, 1)
 	if !ok {
@@ -94,14 +94,14 @@ const (
 	laterFragment
 )
 
-// chain is what the headers say: struct chain.
+// chain is struct chain: the parsed headers.
 type chain struct {
 	at       int // of the upper-layer header
 	nonceAt  int // of the Destination Options header with the nonce; 0: none
 	optionAt int
 	proto    uint8
 	fragment fragment
-	alone    int // length of the header with the nonce where it holds nothing else
+	alone    int // length of a header that holds only the nonce
 	kind     uint8
 	encap    bool
 	plain    bool
@@ -109,7 +109,7 @@ type chain struct {
 	nonce    ilnp.Nonce
 }
 
-// parseNonce reads the option at optionAt; a reason, or 0.
+// parseNonce reads the option at optionAt. It returns the reason of a drop, or 0.
 func (c *chain) parseNonce(k *Packet, n uint8) Counter {
 	if c.nonce.Present() {
 		c.refused = DropTwoNonces
@@ -127,7 +127,7 @@ func (c *chain) parseNonce(k *Packet, n uint8) Counter {
 	return 0
 }
 
-// parseOptions looks for the nonce among the options of the header [at, at+n).
+// parseOptions searches the nonce among the options of the header [at, at+n).
 func (c *chain) parseOptions(k *Packet, at, n int) Counter {
 	o, end := at+ip6.OptionsAt, at+n
 	for range maxOptions {
@@ -164,7 +164,7 @@ func (c *chain) parseOptions(k *Packet, at, n int) Counter {
 	return DropMalformed
 }
 
-// parse walks the headers from at, where next is the type of the first.
+// parse walks the headers from at; next is the type of the first.
 func (c *chain) parse(k *Packet, at int, next uint8) Counter {
 	for i := range maxHeaders {
 		n := 8
@@ -206,7 +206,7 @@ func (c *chain) parse(k *Packet, at int, next uint8) Counter {
 	return DropMalformed
 }
 
-// openEncap looks into a UDP datagram to our port.
+// openEncap parses a UDP datagram to the encapsulation port.
 func (c *chain) openEncap(k *Packet, port uint16, count func(Counter)) Counter {
 	if port == 0 || c.proto != ip6.UDP || c.fragment != whole || c.nonce.Present() {
 		return 0
@@ -227,7 +227,7 @@ func (c *chain) openEncap(k *Packet, port uint16, count func(Counter)) Counter {
 	return 0
 }
 
-// leastHeader returns the bytes of an upper-layer header that must be there.
+// leastHeader returns the least length of an upper-layer header.
 func leastHeader(proto uint8) int {
 	_, n, ok := ip6.ChecksumOffset(proto)
 	if !ok {
@@ -236,7 +236,7 @@ func leastHeader(proto uint8) int {
 	return n
 }
 
-// lengthHolds reports whether the packet is as long as it says.
+// lengthHolds reports whether the packet is as long as its header says.
 func (c *chain) lengthHolds(k *Packet) bool {
 	n := int(binary.BigEndian.Uint16(k.Bytes[ip6.PayloadLenAt:]))
 	upper := 0
@@ -253,7 +253,7 @@ func (c *chain) lengthHolds(k *Packet) bool {
 // flags returns the flags of a segment.
 func (c *chain) flags(k *Packet) (uint8, bool) { return k.byteAt(c.at + tcpFlagsAt) }
 
-// isWhole reports whether this is all of an upper-layer packet.
+// isWhole reports whether the packet is no fragment.
 func (c *chain) isWhole() bool { return c.fragment == whole }
 
 func hasRule(proto uint8) bool { return proto == ip6.TCP || proto == ip6.UDP }

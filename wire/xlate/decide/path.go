@@ -5,7 +5,7 @@ import (
 	"roam/wire/ip6"
 )
 
-// noPath is the verdict where no path can be used: TCP with data in flight is told.
+// noPath is the verdict if no path is usable. TCP with data in flight sees a local drop.
 func (t outward) noPath() Verdict {
 	if t.k.InFlight {
 		return t.drop(DropNoPathRetry)
@@ -14,7 +14,7 @@ func (t outward) noPath() Verdict {
 	return Consumed
 }
 
-// cost returns what a byte counts on a path, in halves.
+// cost returns the weight of a byte on a path, in halves.
 func (p *Session) cost(i int) uint32 {
 	k := uint32(p.Costs >> (4 * i) & 15)
 	return (2 + k&1) << (k >> 1)
@@ -23,8 +23,8 @@ func (p *Session) cost(i int) uint32 {
 // uplink returns the uplink of a path.
 func (s *State) uplink(p *Session, i int) *Uplink { return &s.Uplinks[p.path(i).Uplink] }
 
-// choose returns the path that has carried the fewest bytes, or -1; none to a locator in
-// skip, and those in reserve only where something is skipped.
+// choose returns the path that has carried the fewest bytes, or -1. It omits paths to
+// locators in skip, and uses reserve paths only if something is skipped.
 func (s *State) choose(p *Session, l *Live, skip uint8) int {
 	if l.PathSeq != p.Seq {
 		l.PathBytes, l.PathSeq = [MaxPaths]uint32{}, p.Seq
@@ -45,13 +45,13 @@ func (s *State) choose(p *Session, l *Live, skip uint8) int {
 	return best
 }
 
-// isPlainSoon reports whether a first segment was retransmitted without its nonce, and the
+// isPlainSoon reports whether a first segment was retransmitted without its nonce and the
 // daemon has not made the session plain yet.
 func isPlainSoon(p *Session, l *Live) bool { return p.is(Initiated) && l.Retried }
 
 func hasChoice(p *Session, l *Live) bool { return p.NPaths > 1 && !isPlainSoon(p, l) }
 
-// defaultPath returns the path that a packet takes unless something is skipped, or -1.
+// defaultPath returns the path of a packet if nothing is skipped, or -1.
 func (s *State) defaultPath(p *Session, l *Live) int {
 	switch {
 	case p.NPaths == 0:
@@ -64,8 +64,8 @@ func (s *State) defaultPath(p *Session, l *Live) int {
 	return -1
 }
 
-// tryPath keeps a packet within the allowance of an unvalidated locator: that of path i,
-// or the hint. It returns the path, or -1, and whether the packet goes to the hint.
+// tryPath keeps a packet within the allowance of an unvalidated locator: that of path i, or
+// the hint. It returns the path, or -1, and whether the packet goes to the hint.
 func (t outward) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
 	target := p.Remote[p.path(i).Remote]
 	if hinted {
@@ -81,7 +81,7 @@ func (t outward) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
 
 const mixer = 0xd6e8feb86659fd93
 
-// weight is the same number at both ends for a path and the ports of a connection.
+// weight returns the same number at both ends for a path and the ports of a connection.
 func weight(a, b roam.L64, ports uint32) uint32 {
 	x := uint64(a^b) + uint64(ports)
 	x = (x ^ x>>32) * mixer
@@ -89,8 +89,8 @@ func weight(a, b roam.L64, ports uint32) uint32 {
 	return uint32(x >> 37)
 }
 
-// pathOfPorts returns the path of a connection, or -1: the one with the greatest weight of
-// those that can be used, lead to a validated locator, and are not long.
+// pathOfPorts returns the path of a connection, or -1: the one with the greatest weight
+// among usable paths to validated locators that are not long.
 func (s *State) pathOfPorts(p *Session, a, b uint16) int {
 	ports := uint32(a)*uint32(b) + uint32(a^b)
 	path, most := -1, uint32(0)
@@ -111,7 +111,7 @@ const (
 	queueAgain = 50 * millisecond
 )
 
-// watchTCP tells when a connection of ours stands still, and when its segments wait.
+// watchTCP reports a local connection that stalls, or whose segments wait in queues.
 func (t outward) watchTCP(p *Session, l *Live) {
 	now := tick(t.now)
 	if t.k.Stalled && now-l.StallTold >= tick(stallAgain) {
@@ -124,7 +124,7 @@ func (t outward) watchTCP(p *Session, l *Live) {
 	}
 }
 
-// flowPath returns the path that a segment takes for its connection's sake, or -1.
+// flowPath returns the path to which a segment's connection is pinned, or -1.
 func (t outward) flowPath(p *Session, l *Live) int {
 	if _, ok := t.k.load(t.c.at, 16); !ok {
 		return -1
@@ -141,7 +141,7 @@ func (t outward) flowPath(p *Session, l *Live) int {
 	return -1
 }
 
-// isSpread reports whether a packet counts for what paths have carried.
+// isSpread reports whether a packet counts in the bytes of its path.
 func isSpread(p *Session, c *chain) bool {
 	return p.NPaths > 1 && !(p.is(PerFlow) && c.proto == ip6.TCP)
 }

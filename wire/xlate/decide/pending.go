@@ -111,7 +111,8 @@ const fresh = 3 * second
 // behind the nonces of a pending peer.
 func (t *step) isRightBehind(e *Pending, key Key) bool {
 	isDatagram := t.c.proto == ip6.UDP
-	if !isDatagram && (t.c.proto != ip6.ICMPv6 || t.c.kind == ilnp.TypeLocatorUpdate || t.c.isWhole() && t.isProbeReply()) {
+	if !isDatagram && (t.c.proto != ip6.ICMPv6 || t.c.kind == ilnp.TypeLocatorUpdate ||
+		t.c.isWhole() && t.isProbeReply()) {
 		return false
 	}
 	if t.s.PlainNodes[key] {

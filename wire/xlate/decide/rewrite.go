@@ -11,9 +11,8 @@ import (
 	"roam/wire/xlate"
 )
 
-// Rewrite returns a packet as it goes on by its outcome. It fails on a packet that was
-// dropped, and on one that package xlate refuses though the programs let it through, as
-// they look at no more of it than they need.
+// Rewrite returns the packet after its outcome. It fails for a dropped packet, and for one
+// that package xlate refuses although the programs pass it, since they parse less.
 func (h *Host) Rewrite(k *Packet, o *Outcome) ([]byte, error) {
 	switch {
 	case o.Verdict == Shot || o.Verdict == Consumed:
@@ -38,8 +37,9 @@ func rules(e xlate.Entry, overNIDs bool) xlate.Entry {
 
 func (h *Host) sent(k *Packet, o *Outcome) ([]byte, error) {
 	e := rules(xlate.Entry{
-		SessionPrefix: h.SessionPrefix, LocalAlias: ilvAt(k.Bytes[ip6.SrcAt:]).NID, RemoteAlias: ilvAt(k.Bytes[ip6.DstAt:]).NID,
-		LocalNID: o.Src.NID, LocalL64: o.Src.L64, RemoteNID: o.Dst.NID, RemoteL64: o.Dst.L64, Nonce: o.Nonce,
+		SessionPrefix: h.SessionPrefix, LocalAlias: ilvAt(k.Bytes[ip6.SrcAt:]).NID,
+		RemoteAlias: ilvAt(k.Bytes[ip6.DstAt:]).NID,
+		LocalNID:    o.Src.NID, LocalL64: o.Src.L64, RemoteNID: o.Dst.NID, RemoteL64: o.Dst.L64, Nonce: o.Nonce,
 	}, o.OverNIDs)
 	b, err := xlate.Outward(k.Bytes, e)
 	if err == nil && o.Encap {
@@ -53,9 +53,9 @@ func (h *Host) sent(k *Packet, o *Outcome) ([]byte, error) {
 	return b, nil
 }
 
-// finishEncap writes the UDP checksum of an encapsulated message as the programs do: they
-// look at the option header alone, of n bytes, as a message and its pseudo-header sum to
-// zero. So one that is damaged stays so.
+// finishEncap writes the UDP checksum of an encapsulated message as the programs do: from
+// the n bytes of the option header alone, since a valid message and its pseudo-header sum
+// to zero. So damage stays detectable.
 func finishEncap(b []byte, n int) {
 	udp := b[ip6.HeaderLen:]
 	size := uint16(len(udp))
@@ -66,8 +66,8 @@ func finishEncap(b []byte, n int) {
 	noZero(udp[ip6.UDPChecksumAt:])
 }
 
-// answered turns an echo request into its reply. Neither the nonce nor the order of the
-// addresses is in the checksum of the message.
+// answered turns an echo request into its reply. The checksum of the message covers neither
+// the nonce nor the order of the addresses.
 func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 	b := bytes.Clone(k.Bytes)
 	var c chain
@@ -94,7 +94,8 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	was, b := k.Bytes, k.Bytes
 	var c chain
-	if c.parse(k, ip6.HeaderLen, b[ip6.NextHeaderAt]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 && c.encap {
+	if c.parse(k, ip6.HeaderLen, b[ip6.NextHeaderAt]) == 0 && c.openEncap(k, h.EncapPort, func(Counter) {}) == 0 &&
+		c.encap {
 		b = append(bytes.Clone(b[:c.nonceAt-udpLen]), b[c.nonceAt:]...)
 		b[ip6.NextHeaderAt] = ip6.DestOpts
 		binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], binary.BigEndian.Uint16(b[ip6.PayloadLenAt:])-udpLen)
@@ -113,7 +114,8 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	}
 	upper := b[w.UpperOffset:w.End]
 	if off, _, ok := ip6.ChecksumOffset(w.Upper); ok && !w.Later() {
-		// By the rule of the outcome: package xlate looks at longer packets than the programs.
+		// By the rule of the outcome: package xlate sums longer packets than the programs
+		// do.
 		copy(upper[off:off+2], was[c.at+off:])
 		old, new := ends(src, dst), ends(o.Src, o.Dst)
 		if o.OverNIDs {
@@ -128,7 +130,7 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	}
 	putEnds(b, o.Src, o.Dst)
 	if o.MSS != 0 && len(upper) < 24 || o.Forgot && len(upper) < 32 {
-		// The programs look as far as the frame goes, which may be longer than the packet.
+		// The programs read up to the end of the frame, which may be behind the packet's.
 		return nil, fmt.Errorf("bytes of a packet whose options end behind it: %w", ip6.ErrTruncated)
 	}
 	if o.MSS != 0 {
@@ -142,7 +144,7 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 	return b, nil
 }
 
-// noZero has a UDP checksum that has become zero not look like none.
+// noZero replaces a UDP checksum of zero, which would mean none.
 func noZero(field []byte) {
 	if binary.BigEndian.Uint16(field) == 0 {
 		field[0], field[1] = 0xff, 0xff

@@ -7,14 +7,14 @@ import (
 	"roam/wire/ip6"
 )
 
-const ruleMost = 1536 // bytes of a segment that are summed
+const ruleMost = 1536 // greatest length of a segment to sum
 
 func sumOf(v roam.ILV) (locator, nid uint16) {
 	return ip6.Sum64(v.L64), ip6.Sum64(roam.L64(v.NID))
 }
 
-// ruleShown returns under which rule the checksum of the packet is right, be it whole or
-// only the seed over the pseudo-header.
+// ruleShown returns the rule that the checksum of the packet follows, complete or as the
+// seed of the pseudo-header.
 func (t *step) ruleShown() Found {
 	k, c := t.k, &t.c
 	if !hasRule(c.proto) && c.proto != ip6.ICMPv6 || !c.isWhole() {
@@ -60,13 +60,13 @@ func (t *step) ruleShown() Found {
 	return NotFound
 }
 
-// sumsNIDsOnly reports whether locators count as zero in the checksum of this packet, of
-// a correspondent for which they do.
+// sumsNIDsOnly reports whether the checksum of this packet of a correspondent counts
+// locators as zero.
 func (t *step) sumsNIDsOnly() bool {
 	return t.c.nonce.Present() || !hasRule(t.c.proto) || t.ruleShown() != FoundIPv6
 }
 
-// isICMPOverNIDs reports whether they do in this ICMPv6 message.
+// isICMPOverNIDs is the same for this ICMPv6 message.
 func (t *step) isICMPOverNIDs(p *Session) bool {
 	if !t.c.nonce.Present() {
 		return false
@@ -88,7 +88,7 @@ func countsNIDsOnly(p *Session, l *Live) bool {
 	return p.is(RFC6741)
 }
 
-// isRuleSought reports whether we look for the rule of this correspondent.
+// isRuleSought reports whether the correspondent's rule is still unknown.
 func isRuleSought(p *Session, l *Live) bool {
 	return p.is(RuleSought) && !p.is(Plain) && l.Rule == NotFound
 }
@@ -113,8 +113,8 @@ const (
 	copyAnswerIn = 20 // ms
 )
 
-// noteBare takes a datagram without nonce, of a session whose rule is sought: where only
-// probe copies are answered, each at once, it is the other rule that gets there.
+// noteBare processes a datagram without nonce in a session whose rule is unknown. If only
+// probe copies are answered, each at once, the other rule is the right one.
 func (t *step) noteBare(p *Session, l *Live) {
 	from, to, ok := t.k.ports(t.c.at)
 	if !ok {

@@ -14,13 +14,13 @@ const (
 
 func ms(ns uint64) uint32 { return uint32(ns / millisecond) }
 
-// bearsNonce reports whether the nonce may go into a GSO packet.
+// bearsNonce reports whether the nonce fits into a GSO packet.
 func bearsNonce(k *Packet, u *Uplink) bool {
 	longest := k.GSO + misread
 	return !u.Physical && longest <= u.MTU && longest+mssOptions >= u.MTU
 }
 
-// goesInOrder reports whether this is a GSO packet, or one that belongs behind them.
+// goesInOrder reports whether this is a GSO packet, or a packet that must follow one.
 func (t outward) goesInOrder() bool {
 	if t.k.GSO != 0 {
 		return true
@@ -32,7 +32,7 @@ func (t outward) goesInOrder() bool {
 	return b[1]&flagSYN == 0 && (b[1]&flagFIN != 0 || t.k.Len > t.c.at+int(b[0]>>4)*4)
 }
 
-// wantsSegdev reports whether a packet must be cut before it is translated.
+// wantsSegdev reports whether a packet must be segmented before its translation.
 func (t outward) wantsSegdev(p *Session, l *Live, i int) bool {
 	if p.is(Plain) || !t.goesInOrder() {
 		return false
@@ -50,7 +50,7 @@ func (t outward) wantsSegdev(p *Session, l *Live, i int) bool {
 	return true
 }
 
-// isCutForPending is the same for a packet to a pending peer.
+// isCutForPending is wantsSegdev for a packet to a pending peer.
 func (t outward) isCutForPending(e *Pending) bool {
 	if e.EncapCame || t.k.isSegmented() || !t.goesInOrder() || t.s.Host.Segdev == 0 {
 		return false
@@ -62,7 +62,7 @@ func (t outward) isCutForPending(e *Pending) bool {
 	return true
 }
 
-// toSegdev sends a packet as it is to the segmentation device.
+// toSegdev sends a packet unchanged to the segmentation device.
 func (t outward) toSegdev() Verdict {
 	t.count(TxSegdev)
 	t.out.Action, t.out.Link = Segmented, t.s.Host.Segdev
@@ -71,7 +71,7 @@ func (t outward) toSegdev() Verdict {
 
 func (p *Session) copyAfter() uint32 { return max(copyAfter, p.Grace/uint32(millisecond)) }
 
-// noteCopy notes that a packet goes under the other rule, and which datagrams answer it.
+// noteCopy records a packet sent under the other rule, and which datagrams answer it.
 func (t outward) noteCopy(l *Live) {
 	l.CopySent, l.CopyOpen = ms(t.now), false
 	from, to, ok := t.k.ports(t.c.at)
@@ -81,8 +81,8 @@ func (t outward) noteCopy(l *Live) {
 	l.CopyPorts, l.CopyOpen = [2]uint16{to, from}, true
 }
 
-// sendProbeCopy sends a packet under the other rule as well, when nothing has come back
-// for a while and the correspondent's rule is not known.
+// sendProbeCopy sends a copy of the packet under the other rule, if the correspondent's
+// rule is unknown and it has not answered for a while.
 func (t outward) sendProbeCopy(p *Session, l *Live) {
 	if t.s.Host.Segdev == 0 || l.Asked || !hasRule(t.c.proto) || !t.c.isWhole() || t.k.GSO != 0 {
 		return
@@ -102,7 +102,7 @@ func (t outward) sendProbeCopy(p *Session, l *Live) {
 	t.count(TxProbeCopy)
 }
 
-// isMoot reports whether a copy of a first packet is not needed any more.
+// isMoot reports whether a copy of a first packet is no longer needed.
 func (t outward) isMoot(p *Session, l *Live) bool {
 	if !isRuleSought(p, l) || p.is(Encap) || l.Retried || l.Asked || l.WithNonce != 0 || l.WithoutNonce != 0 {
 		t.count(TxProbeCopyMoot)
@@ -113,7 +113,7 @@ func (t outward) isMoot(p *Session, l *Live) bool {
 	return false
 }
 
-// segmentOrSend returns the rule that a packet goes under, and whether it is done with.
+// segmentOrSend returns the rule for a packet, and whether it is already sent.
 func (t outward) segmentOrSend(p *Session, l *Live, i int) (nidsOnly bool, v Verdict, done bool) {
 	nidsOnly = countsNIDsOnly(p, l)
 	round := t.k.isSegmented()

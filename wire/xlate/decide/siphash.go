@@ -8,7 +8,7 @@ import (
 	"roam/wire/ilnp"
 )
 
-// sip is SipHash-2-4 over whole words, as bpf/lib/siphash.h has it.
+// sip is SipHash-2-4 over whole words, as in bpf/lib/siphash.h.
 type sip struct{ v0, v1, v2, v3 uint64 }
 
 func newSip(k0, k1 uint64) sip {
@@ -35,7 +35,7 @@ func (s *sip) word(m uint64) {
 	s.v0 ^= m
 }
 
-// final returns the hash of so many words.
+// final returns the hash of words words.
 func (s *sip) final(words uint64) uint64 {
 	s.word(words * 8 << 56)
 	s.v2 ^= 0xff
@@ -45,17 +45,17 @@ func (s *sip) final(words uint64) uint64 {
 	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3
 }
 
-// half is half an address as it lies in the memory of a little-endian machine, on which
-// alone a data plane and this model agree about hashes.
+// half returns half an address as a little-endian machine loads it from memory. Only there
+// do a data plane and this model agree about hashes.
 func half[T roam.L64 | roam.NID](v T) uint64 { return bits.ReverseBytes64(uint64(v)) }
 
-// nonceID is a nonce in one word.
+// nonceID hashes a nonce to one word.
 func nonceID(n ilnp.Nonce) uint64 {
 	first, rest := binary.LittleEndian.Uint64(n.Bytes[:]), binary.LittleEndian.Uint32(n.Bytes[8:])
 	return first ^ uint64(rest)<<16 ^ uint64(n.Len)<<56 | 1
 }
 
-// derive makes a nonce of a hash, and of a second one with another key if it is long.
+// derive makes a nonce from a hash, and from a second one with another key if it is long.
 func (h *Host) derive(a, k0, k1 uint64) ilnp.Nonce {
 	n := ilnp.Nonce{Len: h.NonceLen}
 	binary.LittleEndian.PutUint32(n.Bytes[:], uint32(a))
@@ -67,7 +67,7 @@ func (h *Host) derive(a, k0, k1 uint64) ilnp.Nonce {
 	return n
 }
 
-// nonceOf returns the nonce with which a pending peer is answered: one for all its paths.
+// nonceOf returns the nonce for answers to a pending peer: one for all its paths.
 func (h *Host) nonceOf(e *Pending, nids Key) ilnp.Nonce {
 	k := 2 * (e.Epoch & 1)
 	s := newSip(h.Secret[k], h.Secret[k+1])
@@ -77,7 +77,7 @@ func (h *Host) nonceOf(e *Pending, nids Key) ilnp.Nonce {
 	return h.derive(s.final(4), h.Secret[k], h.Secret[k+1]^1)
 }
 
-// unlistedNonce is that towards a pending peer where its NID is not known to be.
+// unlistedNonce returns the nonce for a pending peer outside the known locators of its NID.
 func (h *Host) unlistedNonce(nids Key, theirs uint64) ilnp.Nonce {
 	k := 2 * (h.Epoch & 1)
 	s := newSip(h.Secret[k], h.Secret[k+1]^2)
@@ -87,8 +87,8 @@ func (h *Host) unlistedNonce(nids Key, theirs uint64) ilnp.Nonce {
 	return h.derive(s.final(3), h.Secret[k], h.Secret[k+1]^3)
 }
 
-// synAckHash is a SYN-ACK in one word: the locator that it went to, the two ports, and
-// the number that acknowledges it.
+// synAckHash hashes a SYN-ACK to one word: its destination locator, the two ports, and the
+// number that acknowledges it.
 func (h *Host) synAckHash(l roam.L64, foreign, own uint16, ack uint32) uint64 {
 	s := newSip(h.Secret[0], h.Secret[1]^4)
 	ports := uint64(bits.ReverseBytes16(foreign))<<16 | uint64(bits.ReverseBytes16(own))

@@ -5,21 +5,21 @@ import (
 	"roam/wire/ip6"
 )
 
-// Socket is what a look-up of the kernel finds.
+// Socket is the result of a socket look-up.
 type Socket struct {
-	Local     roam.ILV // that it is bound to; zero: any
-	Listens   bool     // TCP: it has no other end
-	Connected bool     // UDP: it has one
+	Local     roam.ILV // the bound address; zero: any
+	Listens   bool     // TCP: it is a listener
+	Connected bool     // UDP: it is connected
 }
 
-// Sockets looks sockets of this host up, as the helpers of the kernel do: an exact one
-// first, else one that takes packets of everybody.
+// Sockets looks up sockets of this host like the kernel's helpers: an exact match first,
+// else a socket that accepts any sender.
 type Sockets interface {
 	Stream(remote, local roam.ILV, remotePort, localPort uint16) (Socket, bool)
 	Datagram(remote, local roam.ILV, remotePort, localPort uint16) (Socket, bool)
 }
 
-// tuple is what a socket is looked up by.
+// tuple is the key of a socket look-up.
 type tuple struct {
 	remote, local         roam.ILV
 	remotePort, localPort uint16
@@ -51,8 +51,8 @@ func (s *State) isConnection(t tuple) bool {
 	return ok && !sk.Listens
 }
 
-// tupleAt reads the ends of the packet at an offset, which has no extension headers; of a
-// quoted one they are swapped. The protocol is 0 if it is too short.
+// tupleAt reads the ends of the packet at an offset, which has no extension headers; for a
+// quoted packet they are swapped. The protocol is 0 if the packet is too short.
 func (t *step) tupleAt(at int, swapped bool) (q tuple, proto uint8) {
 	b, ok := t.k.load(at, ip6.HeaderLen)
 	from, to, there := t.k.ports(at + ip6.HeaderLen)
@@ -95,15 +95,15 @@ func (s *State) realDatagram(q tuple) bool {
 	return !taken
 }
 
-// lacksSession reports whether a segment is one of a connection between session addresses.
+// lacksSession reports whether a segment belongs to a connection between session addresses.
 func (t *step) lacksSession() bool {
 	q, proto := t.tupleAt(0, false)
 	flags, ok := t.k.byteAt(ip6.HeaderLen + tcpFlagsAt)
 	return proto == ip6.TCP && ok && flags&(flagSYN|flagACK) != flagSYN && t.s.isConnection(q.in(t.s.Host.SessionPrefix))
 }
 
-// notePlain remembers that a node without a session speaks plain IPv6, and reports
-// whether that is news.
+// notePlain records that a node without a session uses plain IPv6, and reports whether that
+// is new.
 func (t *step) notePlain() bool {
 	key := Key{t.dst.NID, t.src.NID}
 	if t.s.Host.RealNIDs || !hasRule(t.c.proto) || t.s.PlainNodes[key] {
@@ -113,7 +113,7 @@ func (t *step) notePlain() bool {
 	return true
 }
 
-// passPlain leaves a packet of a node without a session alone.
+// passPlain passes a packet of a node without session unchanged.
 func (t *step) passPlain() Verdict {
 	if t.notePlain() && t.sessionOf() != nil {
 		return t.drop(DropNoNonceYet)
@@ -121,17 +121,17 @@ func (t *step) passPlain() Verdict {
 	return PassOn
 }
 
-// real is where a socket of plain IPv6 was found.
+// real is the place of a socket of plain IPv6.
 type real struct {
 	found bool
-	here  bool     // on the very addresses of the packet
-	local roam.L64 // else between these
+	here  bool     // bound to the packet's own addresses
+	local roam.L64 // else bound to these
 	other roam.L64
 }
 
 const mostLookups = 24
 
-// realElsewhere looks for a connection on these ports between other locators of the two
+// realElsewhere searches a connection on these ports between other locators of the two
 // nodes.
 func (t *step) realElsewhere(p *Session, q tuple) real {
 	owns := 0
@@ -156,14 +156,14 @@ func (t *step) realElsewhere(p *Session, q tuple) real {
 	return real{}
 }
 
-// offPath reports whether a packet came to another locator than the one that a plain
-// session sends from.
+// offPath reports whether a packet arrived at another locator than the source of a plain
+// session.
 func (t *step) offPath(p *Session) bool {
 	return p != nil && p.is(Plain) && t.s.uplink(p, 0).L64 != t.dst.L64
 }
 
-// findReal reports whether a packet belongs to a socket of plain IPv6. p is the session
-// of the two nodes, or nil.
+// findReal searches the plain IPv6 socket of a packet. p is the session of the two nodes,
+// or nil.
 func (t *step) findReal(p *Session) real {
 	from, to, ok := t.k.ports(t.c.at)
 	if !t.c.isWhole() || !ok {
@@ -194,7 +194,7 @@ func (t *step) findReal(p *Session) real {
 	return t.realElsewhere(p, q)
 }
 
-// isForName reports whether a packet of a session with two aliases belongs to the one
+// isForName reports whether a packet of a session with two aliases belongs to the alias
 // that is its NID.
 func (t *step) isForName() bool {
 	if t.c.proto == ip6.ICMPv6 {
@@ -215,8 +215,8 @@ func (t *step) isForName() bool {
 	return false
 }
 
-// serve offers a first segment that was just translated, and that nobody listens for on
-// session addresses, to the servers on real ones.
+// serve offers a translated first segment without listener on session addresses to the
+// servers on real addresses.
 func (t *step) serve() {
 	if t.out.Action != Delivered || t.c.proto != ip6.TCP || !t.c.isWhole() || !t.hasNonceOnly() {
 		return
@@ -240,7 +240,7 @@ func (t *step) serve() {
 	}
 }
 
-// hasNonceOnly reports whether the packet has no extension header once its nonce is out.
+// hasNonceOnly reports whether the packet has no extension header beside the nonce's.
 func (t *step) hasNonceOnly() bool {
 	h, ok := t.k.load(ip6.HeaderLen, t.c.at-ip6.HeaderLen)
 	if !ok || t.c.nonceAt != ip6.HeaderLen || 8+8*int(h[1]) != len(h) {

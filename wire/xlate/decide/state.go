@@ -5,13 +5,13 @@ import (
 	"roam/wire/ilnp"
 )
 
-// Times are nanoseconds of one clock that does not jump, as uint64; 0 is never.
+// Times are nanoseconds of a monotonic clock, as uint64; 0 is never.
 const (
 	millisecond = uint64(1e6)
 	second      = uint64(1e9)
 )
 
-// The bounds of an entry, as bpf/ilnp/types.h has them.
+// The bounds of an entry, as in bpf/ilnp/types.h.
 const (
 	MaxUplinks = 16
 	MaxRemote  = 8
@@ -21,21 +21,21 @@ const (
 // Key names a session inside this host: the low halves of its session addresses.
 type Key struct{ Local, Remote roam.NID }
 
-// Host is struct host, and what the loader sets.
+// Host is struct host, and the constants that the loader sets.
 type Host struct {
 	SessionPrefix roam.L64
 	NIDs          [4]roam.NID // unused ones are zero
 	Secret        [4]uint64
 	Epoch         uint32
-	AcceptAny     bool // who sends a nonce may open a session
-	Collisions    bool // the map of that name is looked at
-	RealNIDs      bool // the NIDs are those of addresses of plain IPv6
-	Obstructed    bool // the map of that name is looked at
+	AcceptAny     bool // any sender of a nonce may open a session
+	Collisions    bool // the programs look up the map of that name
+	RealNIDs      bool // the NIDs belong to addresses of plain IPv6
+	Obstructed    bool // the programs look up the map of that name
 	ProbeID       uint16
 	NonceLen      uint8
-	Segdev        uint32     // index of the link that cuts GSO packets; 0: none
+	Segdev        uint32     // index of the segmentation device; 0: none
 	Reals         []roam.ILV // addresses that servers may be bound to
-	EncapPort     uint16     // of control in UDP; 0: none
+	EncapPort     uint16     // of UDP encapsulation; 0: none
 	SilenceAfter  uint64
 	SilenceAgain  uint64
 }
@@ -72,7 +72,7 @@ const (
 	Unrecorded   Flags = 32768
 )
 
-// Found is enum rule_found: what a packet shows of its sender's checksum rule.
+// Found is enum rule_found: the checksum rule that a packet reveals.
 type Found uint8
 
 // The values of Found.
@@ -84,10 +84,10 @@ const (
 	FoundOther
 )
 
-// Path is one way to send.
+// Path is a pair of uplink and remote locator.
 type Path struct{ Uplink, Remote uint8 }
 
-// Session is a session entry, written by the daemon.
+// Session is a session entry, which the daemon writes.
 type Session struct {
 	Flags                   Flags
 	Slot, Seq, Birth        uint32
@@ -95,11 +95,11 @@ type Session struct {
 	Alias                   Key
 	NonceUntil              uint64
 	Remote                  [MaxRemote]roam.L64 // unused ones are zero
-	NRemote                 int                 // of Remote, that are sent to; those behind are accepted only
-	Paths                   []Path              // that are chosen from, then the reserve
+	NRemote                 int                 // of Remote, destinations; those behind are accepted sources only
+	Paths                   []Path              // in use, then the reserve
 	NPaths                  int
 	Unvalidated, Given      uint8 // bits of Remote
-	Sources                 int   // how many further ones the map of that name holds
+	Sources                 int   // number of further sources in the map of that name
 	Long                    uint16
 	Costs                   uint64
 	Grace                   uint32
@@ -107,7 +107,7 @@ type Session struct {
 	Live                    *Live
 }
 
-// Live is what the programs saw of a session. Ticks are 2^20 ns.
+// Live is the programs' state of a session. Ticks are 2^20 ns.
 type Live struct {
 	Birth, PathSeq, HintSeq, LifeSeq uint32
 	UnansweredTx, LastTx             uint64
@@ -133,14 +133,14 @@ type Live struct {
 	CopyAnswers                      uint8
 }
 
-// Other is a pending peer that is not answered under its NID.
+// Other is a pending peer that gets no answer under its NID.
 type Other struct {
-	Nonce uint64 // in one word; 0: none
+	Nonce uint64 // hashed; 0: none
 	L64   roam.L64
 	Encap bool
 }
 
-// Pending is struct pending_peer: those that share one NID.
+// Pending is struct pending_peer: the pending peers that share one NID.
 type Pending struct {
 	RemoteL64, LocalL64                    roam.L64
 	FirstRemote, FirstLocal                roam.L64
@@ -156,22 +156,22 @@ type Pending struct {
 	Others                                 [others]Other
 }
 
-// AllowanceKey names an unvalidated locator of a session, and a further source of one.
+// AllowanceKey names an unvalidated locator of a session, or a further source of one.
 type AllowanceKey struct {
 	L64         roam.L64
 	Slot, Birth uint32
 }
 
-// Allowance is what went to and came from such a locator.
+// Allowance counts the packets to and from such a locator.
 type Allowance struct{ Since, RxBytes, TxBytes, TxPackets, RxPackets uint64 }
 
-// CollisionKey tells correspondents with one NID apart.
+// CollisionKey distinguishes correspondents with one NID.
 type CollisionKey struct {
 	Local  roam.NID
 	Remote roam.ILV
 }
 
-// ObstructionKey is a path, or with a zero Remote all others from that locator.
+// ObstructionKey is a path, or with a zero Remote all other paths from that locator.
 type ObstructionKey struct {
 	Local  roam.L64
 	Remote roam.ILV
@@ -183,7 +183,7 @@ type FlowKey struct {
 	Own, Foreign uint16 // ports
 }
 
-// FlowEnds are the locators that a connection of plain IPv6 is bound to.
+// FlowEnds are the locators of a connection of plain IPv6.
 type FlowEnds struct{ Local, Remote roam.L64 }
 
 // Window is struct rate_window.
@@ -200,12 +200,12 @@ const (
 	Rates
 )
 
-// State is what the maps hold.
+// State is the content of the maps.
 type State struct {
 	Host       Host
 	Uplinks    [MaxUplinks]Uplink
-	Sessions   map[Key]*Session // by aliases
-	ByNIDs     map[Key]*Session // those with Named, by their NIDs
+	Sessions   map[Key]*Session // by alias
+	ByNIDs     map[Key]*Session // those with Named, by NIDs
 	Sources    map[AllowanceKey]bool
 	Collisions map[CollisionKey]Key
 	Obstructed map[ObstructionKey]bool
@@ -214,15 +214,15 @@ type State struct {
 	PlainFlows map[FlowKey]FlowEnds
 	Windows    [Rates]Window
 	Allowances map[AllowanceKey]*Allowance
-	Known      map[roam.NID]bool // true: anywhere
+	Known      map[roam.NID]bool // true: at any locator
 	Places     map[roam.ILV]bool
 	Sockets    Sockets // nil: this host has none
-	// Forget is called with each pending peer that is new, so that who holds the
-	// state can bound the table, as the kernel's map is (nil).
+	// Forget is called with each new pending peer, so that the owner of the state can bound
+	// the table, as the kernel's map does; may be nil.
 	Forget func(Key)
 }
 
-// NewState returns the state of maps that are empty.
+// NewState returns the state of empty maps.
 func NewState() *State {
 	return &State{
 		Host:     Host{SilenceAfter: 2 * second, SilenceAgain: 15 * second},
@@ -233,7 +233,7 @@ func NewState() *State {
 	}
 }
 
-// Put publishes a session, which is found by its aliases, and by its NIDs if it is Named.
+// Put publishes a session under its aliases, and under its NIDs if it is Named.
 func (s *State) Put(p *Session) {
 	s.Take(p.Alias)
 	s.Sessions[p.Alias] = p
@@ -242,7 +242,7 @@ func (s *State) Put(p *Session) {
 	}
 }
 
-// Take withdraws a session.
+// Take removes a session.
 func (s *State) Take(alias Key) {
 	p := s.Sessions[alias]
 	if p == nil {
@@ -262,7 +262,7 @@ func (s *State) find(k Key) *Session {
 	return s.ByNIDs[k]
 }
 
-// live returns what was seen of the session; cleared when the slot changed hands.
+// live returns the programs' state of the session; cleared if the slot changed hands.
 func (p *Session) live() *Live {
 	if p.Live.Birth != p.Birth {
 		*p.Live = Live{Birth: p.Birth}
@@ -270,7 +270,7 @@ func (p *Session) live() *Live {
 	return p.Live
 }
 
-// Seen returns what was seen of the session so far.
+// Seen returns a copy of the programs' state of the session.
 func (p *Session) Seen() Live {
 	if p.Live.Birth != p.Birth {
 		return Live{}
@@ -280,7 +280,7 @@ func (p *Session) Seen() Live {
 
 func (p *Session) is(f Flags) bool { return p.Flags&f != 0 }
 
-// path returns a path; beyond those that there are, the map holds zeros.
+// path returns a path; behind the last the map holds zeros.
 func (p *Session) path(i int) Path {
 	if i < len(p.Paths) {
 		return p.Paths[i]
@@ -288,8 +288,8 @@ func (p *Session) path(i int) Path {
 	return Path{}
 }
 
-// Waits reports whether the entry is preinstalled, and no packet of ours has used it: it
-// is not there for whoever comes from outside.
+// Waits reports whether the entry is preinstalled and no outgoing packet has used it.
+// Arriving packets do not match such an entry.
 func (p *Session) Waits() bool {
 	return p.is(Preinstalled) && (p.Live.Birth != p.Birth || p.Live.LastTx == 0)
 }
@@ -303,12 +303,12 @@ func (h *Host) isOurs(nid roam.NID) bool {
 	return ours
 }
 
-// onWire reports whether packets can come from a locator.
+// onWire reports whether a locator can be a packet's source.
 func onWire(l roam.L64) bool {
 	return l != 0 && l>>56 != 0xff && l>>54 != 0xfe80>>6
 }
 
-// pendingOf returns the pending peer that is answered under an NID.
+// pendingOf returns the pending peer that is answered under a NID.
 func (s *State) pendingOf(k Key) *Pending {
 	if e := s.Pending[k]; e != nil && e.RemoteNonce.Present() {
 		return e
@@ -316,7 +316,7 @@ func (s *State) pendingOf(k Key) *Pending {
 	return nil
 }
 
-// isObstructed reports whether a policy takes packets from a locator of ours to a node elsewhere.
+// isObstructed reports whether a policy obstructs packets from a local locator to a node.
 func (s *State) isObstructed(from roam.L64, to roam.ILV) bool {
 	if !s.Host.Obstructed {
 		return false
@@ -330,7 +330,7 @@ func (s *State) isObstructed(from roam.L64, to roam.ILV) bool {
 
 const rateCountWindow = 100 * millisecond
 
-// exceeds reports whether this is one of too many of a kind.
+// exceeds counts an event and reports whether it is beyond the limit of its rate window.
 func (s *State) exceeds(now uint64, kind int, most uint32) bool {
 	w := &s.Windows[kind]
 	if now-w.Since >= rateCountWindow {

@@ -8,19 +8,19 @@ import (
 	"roam/wire/ip6"
 )
 
-// Bytes of a packet for which a record has room.
+// Bytes of a packet that fit in a record.
 const (
 	eventDataSmall = 256
 	eventDataLarge = 8192
 )
 
-// step is one packet on its way through a program.
+// step is the processing of one packet by a program.
 type step struct {
 	s        *State
 	now      uint64
 	k        *Packet
 	c        chain
-	src, dst roam.ILV // as they stand in the packet; below, what stands for them by now
+	src, dst roam.ILV // as in the packet; later, their translation
 	out      Outcome
 }
 
@@ -41,13 +41,13 @@ func (t *step) drop(why Counter) Verdict {
 	return Shot
 }
 
-// refuse drops a packet for a reason that a security log is to tell.
+// refuse drops a packet for a reason that a security log lists.
 func (t *step) refuse(why Counter) Verdict {
 	t.c.refused = why
 	return t.drop(why)
 }
 
-// tick is a time that is compared by difference.
+// tick is a time for comparison by difference.
 func tick(ns uint64) uint32 { return uint32(ns >> 20) }
 
 func (t *step) tell(ring Ring, kind EventKind, e Event) {
@@ -58,7 +58,7 @@ func (t *step) tell(ring Ring, kind EventKind, e Event) {
 	t.out.Events = append(t.out.Events, e)
 }
 
-// tellPacket hands the whole packet over. It reports whether it could.
+// tellPacket hands the whole packet to the daemon. It reports whether the ring had space.
 func (t *step) tellPacket(ring Ring, kind EventKind, e Event) bool {
 	if t.k.Len == 0 || t.k.Len >= eventDataLarge {
 		t.count(DropMissTooBig)
@@ -69,14 +69,14 @@ func (t *step) tellPacket(ring Ring, kind EventKind, e Event) bool {
 	return true
 }
 
-// tellOf tells of a packet of a session at once.
+// tellOf reports a packet of a session urgently.
 func (t *step) tellOf(p *Session, kind EventKind, found Found) {
 	e := t.about()
 	e.Key, e.Bytes, e.Link, e.Found = p.Alias, t.k.Len, t.k.Link, found
 	t.tell(Urgent, kind, e)
 }
 
-// about is what an event says of a packet from outside.
+// about returns the event of an arriving packet.
 func (t *step) about() Event {
 	return Event{
 		Key: Key{t.dst.NID, t.src.NID}, Remote: t.src, Local: t.dst, Nonce: t.c.nonce, Encapsulated: t.c.encap,
@@ -88,7 +88,8 @@ const (
 	shareBurst = 64
 )
 
-// takeShare pays for so many bytes of a packet out of a session's share of the ring.
+// takeShare subtracts n bytes from a session's share of the ring, and reports whether they
+// fit.
 func takeShare(full *uint64, now uint64, n int) bool {
 	until := max(*full, now)
 	if until-now > (shareBurst-1)*shareEach {
@@ -98,7 +99,7 @@ func takeShare(full *uint64, now uint64, n int) bool {
 	return true
 }
 
-// handOver hands a control message over.
+// handOver hands a control message to the daemon.
 func (t *step) handOver(ring Ring, e Event) Verdict {
 	if t.tellPacket(ring, Control, e) {
 		t.count(DropControlHandedOver)
@@ -106,14 +107,14 @@ func (t *step) handOver(ring Ring, e Event) Verdict {
 	return Shot
 }
 
-// handOverOwn hands over one of a session.
+// handOverOwn hands over a control message of a session.
 func (t *step) handOverOwn(p *Session) Verdict {
 	e := t.about()
 	e.Key = p.Alias
 	return t.handOver(Urgent, e)
 }
 
-// isProbeReply reports whether an echo reply is one that the daemon asked for.
+// isProbeReply reports whether an echo reply answers a probe of the daemon.
 func (t *step) isProbeReply() bool {
 	if t.c.kind != 129 {
 		return false
@@ -123,11 +124,11 @@ func (t *step) isProbeReply() bool {
 }
 
 const (
-	probeLen        = 8 + 16 // of an echo request of the daemon, from its ICMPv6 header
+	probeLen        = 8 + 16 // of the daemon's echo request, from its ICMPv6 header
 	probePerFlowLen = 8 + 20
 )
 
-// isProbe reports whether the packet is an echo request as the daemon sends them.
+// isProbe reports whether the packet is an echo request of a daemon.
 func (t *step) isProbe() bool {
 	n := t.k.Len - t.c.at
 	return t.c.proto == ip6.ICMPv6 && t.c.kind == 128 && (n == probeLen || n == probePerFlowLen)
@@ -137,7 +138,7 @@ var resyncMark = [4]byte{'r', 'o', 'a', 'm'}
 
 const resyncAt = 26
 
-// isResync reports whether a segment shows a connection to firewalls only.
+// isResync reports whether a segment is a conntrack resync.
 func (t *step) isResync(theirs ilnp.Nonce) bool {
 	flags, ok := t.c.flags(t.k)
 	if t.c.proto != ip6.TCP || !t.c.isWhole() || !ok || flags&flagSYN == 0 {
@@ -147,7 +148,7 @@ func (t *step) isResync(theirs ilnp.Nonce) bool {
 	return ok && theirs.Present() && [4]byte(o) == resyncMark && [4]byte(o[4:]) == [4]byte(theirs.Bytes[:4])
 }
 
-// holdsChecksum reports whether the field of the transport checksum is there.
+// holdsChecksum reports whether the packet contains the field of the transport checksum.
 func (t *step) holdsChecksum() bool {
 	off, _, ok := ip6.ChecksumOffset(t.c.proto)
 	return !ok || t.c.fragment == laterFragment || t.c.at+off+2 <= t.k.Len
