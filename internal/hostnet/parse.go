@@ -20,6 +20,9 @@ const (
 	sizeRtMsg  = 12
 	sizeNdMsg  = 12
 	sizePrefix = 12
+	// A family, padded, and an interface index (linux/netconf.h).
+	sizeNetconf = 4
+	netconfLink = 1
 
 	rtaPref         = 20
 	prefixAddress   = 1
@@ -53,8 +56,19 @@ func (t *table) apply(m syscall.NetlinkMessage, now time.Time) hint {
 		t.applyNeigh(m)
 	case unix.RTM_NEWPREFIX:
 		t.applyPrefix(m, now)
+	case unix.RTM_NEWNETCONF:
+		return applyNetconf(m)
 	}
 	return hint{}
+}
+
+// applyNetconf reads which link has begun or ceased to forward.
+func applyNetconf(m syscall.NetlinkMessage) hint {
+	if len(m.Data) < sizeNetconf || m.Data[0] != unix.AF_INET6 {
+		return hint{}
+	}
+	// Of "all" and "default" the index is negative.
+	return hint{link: max(0, int(int32(u32(attrs(m.Data, sizeNetconf)[netconfLink]))))}
 }
 
 // attrs returns the attributes behind a fixed part, later ones winning, as far

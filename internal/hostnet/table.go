@@ -49,6 +49,8 @@ type link struct {
 type facts struct {
 	mtu6     int // MTU that the router advertised, 0 if unknown
 	physical bool
+	forwards bool
+	acceptRA string // "0", "1" or "2"; "": unknown
 }
 
 type address struct {

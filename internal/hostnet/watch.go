@@ -17,6 +17,7 @@ import (
 var groups = []uint{
 	unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV6_IFADDR,
 	unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV6_IFINFO, unix.RTNLGRP_IPV6_PREFIX,
+	unix.RTNLGRP_IPV6_NETCONF, // forwarding
 }
 
 // watchBuffer holds some ten thousand messages; a host that sends more while
