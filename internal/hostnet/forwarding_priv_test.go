@@ -12,6 +12,7 @@ import (
 func forwardingHost(t *testing.T) (host, router *nettest.NS) {
 	t.Helper()
 	host, router = hostAndRouter(t)
+	host.Sysctl("net/ipv6/conf/upA/router_solicitations", "0") // what is counted is ours
 	settledAddress(t, host, "fe80::")
 	host.Sysctl("net/ipv6/conf/all/forwarding", "1")
 	return host, router
