@@ -125,9 +125,15 @@ func (a *applier) plan(owner string) (ops []desired.Op, failed []failure) {
 		}
 		if op.Verb == desired.Keep {
 			a.stands[want.Key()] = want
-			continue
+		} else {
+			ops = append(ops, op)
 		}
-		ops = append(ops, op)
+		// Its old forms: the present one, and one that a process was killed with.
+		for _, e := range a.journal.named(want.Key()) {
+			if e.item != want.Recorded() {
+				ops = append(ops, desired.Op{Verb: desired.Remove, Item: e.item, Old: e.old})
+			}
+		}
 	}
 	for _, e := range a.journal.of(owner) {
 		if key := e.item.Key(); !wanted[key] && a.owners.Wanting(key) == "" {
@@ -195,10 +201,15 @@ func (a *applier) carryOut(owner string, ops []desired.Op) (failed []failure, er
 	}
 	a.reach("recorded")
 	var over []entry
+	unmade := map[string]bool{}
 	for _, op := range ops {
+		if op.Verb == desired.Remove && unmade[op.Item.Key()] {
+			continue // the old form stays until the new one can be made
+		}
 		gone, err := a.step(op, fresh)
 		if err != nil {
 			failed = append(failed, failure{op.Item, err})
+			unmade[op.Item.Key()] = true
 		}
 		over = append(over, gone...)
 		a.reach("stepped")
@@ -221,7 +232,6 @@ func (a *applier) carryOut(owner string, ops []desired.Op) (failed []failure, er
 
 // step takes one step and returns the entries that it made void.
 func (a *applier) step(op desired.Op, fresh []entry) (void []entry, err error) {
-	key := op.Item.Key()
 	if op.Verb == desired.Remove {
 		if err := a.fx.take(op.Item, op.Old); err != nil {
 			return nil, err
@@ -229,7 +239,7 @@ func (a *applier) step(op desired.Op, fresh []entry) (void []entry, err error) {
 		return []entry{a.journal.entry(op.Item)}, nil
 	}
 	if err := a.fx.put(op); err != nil {
-		delete(a.stands, key)
+		delete(a.stands, op.Item.Key())
 		for _, e := range fresh {
 			if e.item == op.Item.Recorded() && a.untouched(op, err) {
 				void = append(void, e)
@@ -237,13 +247,8 @@ func (a *applier) step(op desired.Op, fresh []entry) (void []entry, err error) {
 		}
 		return void, err
 	}
-	a.stands[key] = op.Item
-	for _, e := range a.journal.named(key) {
-		if e.item != op.Item.Recorded() {
-			void = append(void, e) // its old form
-		}
-	}
-	return void, nil
+	a.stands[op.Item.Key()] = op.Item
+	return nil, nil
 }
 
 // untouched reports whether a step that failed has left nothing of Roam's.

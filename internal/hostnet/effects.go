@@ -95,13 +95,7 @@ func (k *kernel) put(op desired.Op) error {
 		}
 		return tried("replace", x, k.links.RouteReplace(routeOf(x)))
 	case desired.Rule:
-		if err := k.links.RuleAdd(ruleOf(x)); err != nil {
-			return tried("add", x, err)
-		}
-		if was, ok := op.Was.(desired.Rule); ok {
-			return k.removeRule(was)
-		}
-		return nil
+		return tried("add", x, k.links.RuleAdd(ruleOf(x))) // an old form goes after it
 	}
 	return fmt.Errorf("put %s: %w", op.Item, errors.ErrUnsupported)
 }
@@ -135,9 +129,7 @@ func (k *kernel) take(item desired.Item, old string) error {
 	case desired.Proxy:
 		return gone("remove", x, k.links.NeighDel(proxyEntry(x)))
 	case desired.Route:
-		r := routeOf(x)
-		r.Src = nil // the kernel may have dropped it with its address
-		return gone("remove", x, k.links.RouteDel(r))
+		return k.removeRoute(x)
 	case desired.Rule:
 		return k.removeRule(x)
 	}
@@ -264,6 +256,21 @@ func (k *kernel) findRoute(x desired.Route) (desired.Item, error) {
 		return found, nil
 	}
 	return nil, nil
+}
+
+// removeRoute removes a route. A request without a next hop would remove a form
+// with one as well.
+func (k *kernel) removeRoute(x desired.Route) error {
+	x.Source = netip.Addr{} // the kernel may have dropped it with its address
+	if !x.Gateway.IsValid() {
+		item, err := k.findRoute(x)
+		found, ok := item.(desired.Route)
+		found.Source = x.Source
+		if err != nil || !ok || found != x.Normal() {
+			return err
+		}
+	}
+	return gone("remove", x, k.links.RouteDel(routeOf(x)))
 }
 
 // ruleOf returns the library's form of a rule.

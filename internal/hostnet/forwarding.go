@@ -17,9 +17,10 @@ import (
 // Advertisements: 1 unless the link forwards, 2 also then.
 const acceptRA = "accept_ra"
 
-// hearRouters has the kernel take Router Advertisements on uplinks that forward,
-// and asks for one there: such a host would otherwise neither get nor lose a
-// Locator. It comes before solicitRouters.
+// hearRouters has the kernel take Router Advertisements on uplinks that forward:
+// such a host would otherwise neither get nor lose a Locator. It asks routers
+// where the kernel has not listened, or has dropped their default routes since
+// forwarding began. It comes before solicitRouters.
 func (h *Host) hearRouters() {
 	want := []desired.Sysctl{}
 	for _, index := range slices.Sorted(maps.Keys(h.table.links)) {
@@ -27,30 +28,33 @@ func (h *Host) hearRouters() {
 			want = append(want, desired.Sysctl{Link: index, Param: acceptRA, Value: "2"})
 		}
 	}
-	if h.hearing != nil && slices.Equal(h.hearing, want) {
+	before, dropped := h.hearing, h.table.forwarded != h.asked
+	if before != nil && slices.Equal(before, want) && !dropped {
 		return
 	}
-	before := h.hearing
-	h.heard = nil
+	h.asked, h.heard = h.table.forwarded, nil
 	h.hearing = want // also if it fails: tried again when it is to change next
 	failed, err := h.state.set(ownerRouters, desired.State{Sysctls: want})
 	if err != nil {
-		h.pending = append(h.pending, Trouble{Reason: err.Error()})
-		return
+		failed = append(failed, failure{err: err})
 	}
 	for _, f := range failed {
-		index := desired.LinkOf(f.item)
-		h.trouble(roam.LinkLocator{Link: roam.LinkID(index)}, locator{name: h.table.links[index].name}, f.err.Error())
+		h.hearingTrouble(desired.LinkOf(f.item), f.err)
 	}
-	for _, s := range want {
-		l := h.table.links[s.Link]
-		if slices.Contains(before, s) || !l.up() || len(l.mac) != 6 {
+	for index, l := range h.table.links {
+		fresh := slices.ContainsFunc(want, func(s desired.Sysctl) bool { return s.Link == index }) &&
+			!slices.ContainsFunc(before, func(s desired.Sysctl) bool { return s.Link == index })
+		if !fresh && !dropped || !l.up() || !h.rules.accepts(l.name) || len(l.mac) != 6 || !h.kernel.hearsRouters(l.name) {
 			continue // one that comes up is asked by solicitRouters
 		}
-		if err := h.kernel.solicit(s.Link); err != nil {
-			h.trouble(roam.LinkLocator{Link: roam.LinkID(s.Link)}, locator{name: l.name}, err.Error())
+		if err := h.kernel.solicit(index); err != nil {
+			h.hearingTrouble(index, err)
 		}
 	}
+}
+
+func (h *Host) hearingTrouble(index int, err error) {
+	h.trouble(roam.LinkLocator{Link: roam.LinkID(index)}, locator{name: h.table.links[index].name}, err.Error())
 }
 
 // needsHearing reports whether accept_ra is to be 2 on a link. Where it is 0,

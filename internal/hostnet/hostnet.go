@@ -64,7 +64,9 @@ type Host struct {
 	// hearing is where accept_ra is wanted to be 2; nil before the first look.
 	// heard are the links where an earlier process wanted it.
 	hearing []desired.Sysctl
-	heard   map[int]bool
+	// asked is the beginning of forwarding after which routers were asked.
+	asked time.Time
+	heard map[int]bool
 	// flaps holds when links lost their carrier of late.
 	flaps map[int][]time.Time
 	// hurried is until when the kernel is asked for carriers.

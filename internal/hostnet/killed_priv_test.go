@@ -306,3 +306,38 @@ func wholeState(n *nettest.NS) string {
 	}
 	return b.String()
 }
+
+// A process was killed while it changed a rule: both forms stand. Whatever its
+// successor wants, they go.
+func TestRuleOfTwoForms(t *testing.T) {
+	plain := desired.Rule{Priority: 100, Table: 77}
+	marked := desired.Rule{Priority: 100, Mark: 5, Table: 77}
+	other := desired.Rule{Priority: 100, Mark: 6, Table: 77}
+	for _, want := range []desired.Rule{plain, marked, other, {}} {
+		host := nettest.New(t)
+		var k *kernel
+		var err error
+		host.Do(func() { k, err = openKernel() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(k.close)
+		j := &journal{path: filepath.Join(t.TempDir(), "host.json")}
+		if err := j.edit(nil, []entry{{"a", plain, ""}, {"a", marked, ""}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []desired.Rule{plain, marked} {
+			if err := k.put(desired.Op{Verb: desired.Make, Item: x}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var s desired.State
+		if want != (desired.Rule{}) {
+			s.Rules = append(s.Rules, want)
+		}
+		mustSet(t, newApplier(k, j), "a", s)
+		if got := strings.Count(host.Run("ip", "-6", "rule", "show"), "lookup 77"); got != len(s.Rules) || len(j.entries) != got {
+			t.Errorf("%v: %d rules stand, journal %v", want, got, j.entries)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	t := newTable()
 	t.session = k.session
 	if old != nil {
-		t.heard, t.held = old.heard, old.held
+		t.heard, t.held, t.forwarded = old.heard, old.held, old.forwarded
 	}
 	steps := []struct {
 		get  int
