@@ -61,13 +61,15 @@ type failure struct {
 
 // Set has the host's network be what an owner wants, in place of what it wanted
 // before. Only differences are applied; what is there already and not Roam's
-// stays. A state that contradicts another owner's is refused as a whole. What
-// fails is named, the rest is done all the same, and the next Set tries again.
-// It is called from any goroutine, until Close.
+// stays, and what somebody else has removed since is put back. A state that
+// contradicts another owner's is refused as a whole. What fails is named, the
+// rest is done all the same, and the next Set tries again. It is called from any
+// goroutine, until Close.
 func (h *Host) Set(owner string, s desired.State) error {
 	if owner == "" || strings.HasPrefix(owner, ownerPrefix) {
 		return fmt.Errorf("set the host's network: the owner %q is not a role's name", owner)
 	}
+	h.state.check(owner)
 	failed, err := h.state.set(owner, s)
 	return joined(failed, err)
 }
@@ -100,6 +102,21 @@ func (a *applier) lost(items ...desired.Item) {
 	defer a.mu.Unlock()
 	for _, x := range items {
 		delete(a.stands, x.Key())
+	}
+}
+
+// check looks whether what an owner wanted still stands, and has the next set
+// look again for what does not.
+func (a *applier) check(owner string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, want := range a.owners.Of(owner) {
+		item, err := a.fx.find(want)
+		op, foreign := desired.Decide(want, desired.Found{Item: item, Ours: true})
+		adopted := op.Verb == desired.Change && op.Was == nil // a device that stands
+		if err != nil || foreign != nil || op.Verb != desired.Keep && !adopted {
+			delete(a.stands, want.Key())
+		}
 	}
 }
 
@@ -164,9 +181,6 @@ func (a *applier) decide(want desired.Item) (desired.Op, error) {
 		return desired.Op{}, err
 	}
 	found := desired.Found{Item: item, Ours: ours}
-	if s, ok := item.(desired.Sysctl); ok {
-		found.Old = s.Value
-	}
 	op, err := desired.Decide(want, found)
 	if errors.As(err, &desired.ForeignError{}) && a.fx.onDevice(item, a.devices()) {
 		found.Ours = true

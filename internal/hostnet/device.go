@@ -130,6 +130,11 @@ func (k *kernel) putDevice(d desired.Device, fresh bool) error {
 	if err := prepare(dev, peer); err != nil {
 		return err
 	}
+	if dev.Attrs().MTU != d.MTU {
+		if err := k.setMTU(d); err != nil {
+			return err
+		}
+	}
 	for _, l := range []netlink.Link{peer, dev} {
 		if err := k.links.LinkSetUp(l); err != nil {
 			return fmt.Errorf("set %s up: %w", l.Attrs().Name, err)

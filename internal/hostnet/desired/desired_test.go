@@ -199,13 +199,13 @@ func TestDecide(t *testing.T) {
 		},
 		"a sysctl so already": {
 			acceptRA,
-			Found{Item: acceptRA, Old: "2"},
+			Found{Item: acceptRA},
 			Op{Verb: Keep, Item: acceptRA},
 			"",
 		},
 		"a sysctl otherwise": {
 			acceptRA,
-			Found{Item: was, Old: "1"},
+			Found{Item: was},
 			Op{Verb: Make, Item: acceptRA, Old: "1"},
 			"",
 		},

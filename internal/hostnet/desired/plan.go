@@ -21,9 +21,8 @@ const (
 
 // Found is what stands on the host under the key of an item.
 type Found struct {
-	Item Item   // nil: nothing
-	Ours bool   // the journal names it, or it stands on a device that the journal names
-	Old  string // of a sysctl: its value
+	Item Item // nil: nothing
+	Ours bool // the journal names it, or it stands on a device that the journal names
 }
 
 // Op is one step on the way to what is wanted.
@@ -53,6 +52,7 @@ func Decide(want Item, found Found) (Op, error) {
 	_, device := want.(Device)
 	_, sysctl := want.(Sysctl)
 	_, address := want.(Address)
+	old, _ := found.Item.(Sysctl)
 	switch {
 	case found.Item == nil:
 		return Op{Verb: Make, Item: want}, nil
@@ -61,7 +61,7 @@ func Decide(want Item, found Found) (Op, error) {
 	case found.Item == want, found.Item.Recorded() == want.Recorded() && !sysctl, address && !found.Ours:
 		return Op{Verb: Keep, Item: want}, nil
 	case sysctl:
-		return Op{Verb: Make, Item: want, Old: found.Old}, nil
+		return Op{Verb: Make, Item: want, Old: old.Value}, nil
 	case found.Ours:
 		return Op{Verb: Change, Item: want, Was: found.Item}, nil
 	}
