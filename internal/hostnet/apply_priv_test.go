@@ -63,9 +63,5 @@ func TestSetOfARole(t *testing.T) {
 		}
 	}
 	h.Close()
-	var err error
-	host.Do(func() { err = Restore(cfg.JournalPath) })
-	if after := wholeState(host); err != nil || after != before {
-		t.Errorf("restored: %v\n%s\nfound:\n%s", err, after, before)
-	}
+	restores(t, host, cfg.JournalPath, before)
 }

@@ -202,6 +202,12 @@ func killedSequence(t *testing.T, seed uint64, deaths map[string]int) {
 	for range 1 + r.IntN(3) {
 		deaths[aLife(t, host, journal, r)]++
 	}
+	restores(t, host, journal, before)
+}
+
+// restores checks that Restore leaves the host as it was before.
+func restores(t *testing.T, host *nettest.NS, journal, before string) {
+	t.Helper()
 	left, _ := os.ReadFile(journal)
 	var err error
 	host.Do(func() { err = Restore(journal) })
