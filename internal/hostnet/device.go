@@ -3,7 +3,6 @@ package hostnet
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
+	"roam/internal/hostnet/desired"
 )
 
 const (
@@ -39,70 +39,127 @@ var quiet = []struct{ key, value string }{
 	{"router_solicitations", "0"}, {"accept_dad", "0"}, {"use_tempaddr", "0"}, {"disable_ipv6", "0"},
 }
 
-// setup makes or adopts the device, its address and its route.
+// setup makes or adopts the devices, the session address and its route.
 func (h *Host) setup() (Device, error) {
-	near, far, err := h.makeOrAdopt(h.rules.device+segmentationSuffix, segmentationMTU, h.kernel.noOffloads)
+	segments, err := h.deviceLike(h.rules.device+segmentationSuffix, segmentationMTU)
 	if err != nil {
 		return Device{}, err
 	}
-	dev, peer, err := h.makeOrAdopt(h.rules.device, defaultMTU, h.kernel.hush)
+	segments.Segments = true
+	sessions, err := h.deviceLike(h.rules.device, defaultMTU)
 	if err != nil {
 		return Device{}, err
 	}
+	h.devices = []desired.Device{segments, sessions}
+	if err := joined(h.state.set(ownerDevices, desired.State{Devices: h.devices})); err != nil {
+		return Device{}, err
+	}
+	near, far, err := h.kernel.pair(segments)
+	if err != nil {
+		return Device{}, err
+	}
+	dev, peer, err := h.kernel.pair(sessions)
+	if err != nil {
+		return Device{}, err
+	}
+	a, b := dev.Attrs(), peer.Attrs()
 	session := roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()
 	if err := h.kernel.ownOnly(dev, session); err != nil {
 		return Device{}, err
 	}
-	if err := h.kernel.sessionRoute(dev, h.rules.session, session); err != nil {
+	// Deprecated: the route names it as source, and for no other destination
+	// may the kernel prefer it.
+	h.session = desired.State{
+		Addresses: []desired.Address{{Link: a.Index, Addr: session, Bits: 128, Detection: desired.None}},
+		Routes:    []desired.Route{sessionRouteTo(a.Index, h.rules.session, session)},
+	}
+	if err := joined(h.state.set(ownerSession, h.session)); err != nil {
 		return Device{}, err
 	}
-	if err := h.kernel.awaitLocal(addrKey{dev.Attrs().Index, session}); err != nil {
+	if err := h.awaitLocal(h.session.Addresses[0]); err != nil {
 		return Device{}, err
 	}
-	a, b := dev.Attrs(), peer.Attrs()
 	return Device{
 		Name: a.Name, PeerName: b.Name, Index: a.Index, PeerIndex: b.Index,
-		MAC: a.HardwareAddr, PeerMAC: b.HardwareAddr, MTU: a.MTU,
+		MAC: a.HardwareAddr, PeerMAC: b.HardwareAddr, MTU: sessions.MTU,
 		Segmentation: near.Attrs().Index, SegmentationPeer: far.Attrs().Index,
 	}, nil
 }
 
-// makeOrAdopt returns a pair of interfaces that is up; prepare is called before
-// that.
-func (h *Host) makeOrAdopt(name string, mtu int, prepare func(dev, peer netlink.Link) error) (dev, peer netlink.Link, err error) {
-	missing, err := h.kernel.missing(name)
+// deviceLike returns the device that is wanted: with the MTU of the one that
+// stands already, or else with this.
+func (h *Host) deviceLike(name string, mtu int) (desired.Device, error) {
+	d := desired.Device{Name: name, Peer: name + peerSuffix, MTU: mtu}
+	have, err := h.kernel.findDevice(d)
+	if x, ok := have.(desired.Device); ok {
+		d.MTU = x.MTU
+	}
+	return d, err
+}
+
+// findDevice returns the device of that name. Another interface, which may be
+// anybody's, is an error.
+func (k *kernel) findDevice(d desired.Device) (desired.Item, error) {
+	missing, err := k.missing(d.Name)
+	if err != nil || missing {
+		return nil, err
+	}
+	dev, _, err := k.pair(d)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if missing {
-		if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
-			return nil, nil, err
+	d.MTU = dev.Attrs().MTU
+	return d, nil
+}
+
+// putDevice makes a device, or takes over one that stands, and brings it up.
+func (k *kernel) putDevice(d desired.Device, fresh bool) error {
+	if fresh {
+		if err := k.newPair(d); err != nil {
+			return err
 		}
-		if err := h.kernel.newEntry(name, mtu); err != nil {
-			return nil, nil, err
-		}
 	}
-	if dev, peer, err = h.kernel.pair(name); err != nil {
-		return nil, nil, err
+	dev, peer, err := k.pair(d)
+	if err != nil {
+		return err
 	}
-	// One that we adopt is ours as well, or it would have been refused.
-	if err := h.journal.record(change{Kind: madeDevice, Link: name}); err != nil {
-		return nil, nil, err
+	prepare := k.hush
+	if d.Segments {
+		prepare = k.noOffloads
 	}
 	if err := prepare(dev, peer); err != nil {
-		return nil, nil, err
+		return err
 	}
-	for _, l := range []netlink.Link{peer, dev} {
-		if err := h.kernel.links.LinkSetUp(l); err != nil {
-			return nil, nil, fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
+	if dev.Attrs().MTU != d.MTU {
+		if err := k.setMTU(d); err != nil {
+			return err
 		}
 	}
 	for _, l := range []netlink.Link{peer, dev} {
-		if err := h.kernel.awaitCarrier(l); err != nil {
-			return nil, nil, err
+		if err := k.links.LinkSetUp(l); err != nil {
+			return fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
 		}
 	}
-	return dev, peer, nil
+	for _, l := range []netlink.Link{peer, dev} {
+		if err := k.awaitCarrier(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setMTU changes the MTU of both ends.
+func (k *kernel) setMTU(d desired.Device) error {
+	dev, peer, err := k.pair(d)
+	if err != nil {
+		return err
+	}
+	for _, l := range []netlink.Link{peer, dev} {
+		if err := k.links.LinkSetMTU(l, d.MTU); err != nil {
+			return fmt.Errorf("set MTU of %s to %d: %w", l.Attrs().Name, d.MTU, err)
+		}
+	}
+	return nil
 }
 
 // noOffloads makes a pair the segmentation device: the kernel cuts GSO packets and
@@ -178,28 +235,28 @@ func (k *kernel) missing(name string) (bool, error) {
 	return false, nil
 }
 
-func (k *kernel) newEntry(name string, mtu int) error {
+func (k *kernel) newPair(d desired.Device) error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = name, mtu
-	err := k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + peerSuffix, PeerMTU: uint32(mtu)})
+	attrs.Name, attrs.MTU = d.Name, d.MTU
+	err := k.links.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: d.Peer, PeerMTU: uint32(d.MTU)})
 	if err != nil {
-		return fmt.Errorf("make session device %s: %w", name, err)
+		return fmt.Errorf("make session device %s: %w", d.Name, err)
 	}
 	return nil
 }
 
-// pair returns the two interfaces, if they are such a pair.
-func (k *kernel) pair(name string) (dev, peer netlink.Link, err error) {
-	dev, err = k.links.LinkByName(name)
+// pair returns the two interfaces of a device, if they are such a pair.
+func (k *kernel) pair(d desired.Device) (dev, peer netlink.Link, err error) {
+	dev, err = k.links.LinkByName(d.Name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for session device %s: %w", name, err)
+		return nil, nil, fmt.Errorf("look for session device %s: %w", d.Name, err)
 	}
-	peer, err = k.links.LinkByName(name + peerSuffix)
+	peer, err = k.links.LinkByName(d.Peer)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s exists without its other end (remove it, or set another `device`): %w", name, err)
+		return nil, nil, fmt.Errorf("%s exists without its other end (remove it, or set another `device`): %w", d.Name, err)
 	}
 	if dev.Type() != "veth" || dev.Attrs().ParentIndex != peer.Attrs().Index {
-		return nil, nil, fmt.Errorf("%s exists and is not Roam's pair of interfaces (set another `device`): %w", name, unix.EEXIST)
+		return nil, nil, fmt.Errorf("%s exists and is not Roam's pair of interfaces (set another `device`): %w", d.Name, unix.EEXIST)
 	}
 	return dev, peer, nil
 }
@@ -260,56 +317,49 @@ func (k *kernel) awaitCarrier(l netlink.Link) error {
 // awaitLocal waits until the kernel takes packets for the session address: also
 // without duplicate detection a worker makes the local route. An address that
 // somebody's flush takes meanwhile is added again.
-func (k *kernel) awaitLocal(a addrKey) error {
-	return await("local route of "+a.addr.String(), func() (bool, error) {
-		list, err := k.links.RouteGet(a.addr.AsSlice())
+func (h *Host) awaitLocal(a desired.Address) error {
+	return await("local route of "+a.Addr.String(), func() (bool, error) {
+		list, err := h.kernel.links.RouteGet(a.Addr.AsSlice())
 		if err == nil && len(list) > 0 && list[0].Type == unix.RTN_LOCAL {
 			return true, nil
 		}
-		if _, err := k.addressFlags(a); err != nil {
-			return false, k.setAddress(a, unix.IFA_F_NODAD, forever)
+		if there, err := h.kernel.hasAddress(addrKey{a.Link, a.Addr}); err != nil || there {
+			return false, err
 		}
-		return false, nil
+		h.state.lost(a)
+		return false, joined(h.state.set(ownerSession, h.session))
 	})
 }
 
-// ownOnly leaves the session address as the only one of the device. It is
-// deprecated: the route names it as source, and for no other destination may
-// the kernel prefer it.
+// ownOnly leaves the session address as the only one of the device, whoever
+// gave it others.
 func (k *kernel) ownOnly(dev netlink.Link, session netip.Addr) error {
 	list, err := k.links.AddrList(dev, unix.AF_INET6)
 	if err != nil {
 		return fmt.Errorf("list addresses of %s: %w", dev.Attrs().Name, err)
 	}
-	index := dev.Attrs().Index
 	for _, a := range list {
+		bits, _ := a.Mask.Size()
 		if ip, ok := netip.AddrFromSlice(a.IP); ok && ip != session {
-			if err := k.removeAddress(addrKey{index, ip}); err != nil {
+			if err := k.removeAddress(addrKey{dev.Attrs().Index, ip}, bits); err != nil {
 				return err
 			}
 		}
 	}
-	return k.setAddress(addrKey{index, session}, unix.IFA_F_NODAD, forever)
+	return nil
 }
 
-// sessionRoute sends the whole session prefix through the device, from the
+// sessionRouteTo sends the whole session prefix through the device, from the
 // session address. It stands in the table of local addresses, where the kernel
 // looks first: no route of another table goes before it, however specific and
 // whoever made it (a Router Advertisement, a manager of links, a VPN with rules of
 // its own). With a table and a rule of ours, programs that add rules without a
 // preference (wg-quick) would come first.
-func (k *kernel) sessionRoute(dev netlink.Link, prefix roam.L64, session netip.Addr) error {
-	p := prefix.Prefix()
-	err := k.links.RouteReplace(&netlink.Route{
-		Family: unix.AF_INET6, LinkIndex: dev.Attrs().Index, Protocol: unix.RTPROT_STATIC,
-		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 128)},
-		Src: session.AsSlice(), Table: unix.RT_TABLE_LOCAL,
-		Priority: 1, // where the kernel has one table only, this one is for all routes
-	})
-	if err != nil {
-		return fmt.Errorf("route %s to %s: %w", p, dev.Attrs().Name, err)
+func sessionRouteTo(device int, prefix roam.L64, session netip.Addr) desired.Route {
+	return desired.Route{
+		Dst: prefix.Prefix(), Link: device, Source: session, Table: unix.RT_TABLE_LOCAL,
+		Metric: 1, // where the kernel has one table only, this one is for all routes
 	}
-	return nil
 }
 
 // fitMTU keeps the device's MTU under that of every uplink in use.
@@ -324,13 +374,12 @@ func (h *Host) fitMTU() error {
 		return nil
 	}
 	h.device.MTU = mtu // also if it fails: tried again when it is to change next, not at every event
-	for _, index := range []int{h.device.PeerIndex, h.device.Index} {
-		l := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
-		if err := h.kernel.links.LinkSetMTU(l, mtu); err != nil {
-			return fmt.Errorf("set MTU of link %d to %d: %w", index, mtu, err)
+	for i, d := range h.devices {
+		if d.Name == h.device.Name {
+			h.devices[i].MTU = mtu
 		}
 	}
-	return nil
+	return joined(h.state.set(ownerDevices, desired.State{Devices: h.devices}))
 }
 
 // deviceMTU leaves room for the option under the least uplink MTU; zero keeps

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
+	"roam/internal/hostnet/desired"
 	"roam/internal/hostnet/nettest"
 	"roam/internal/rawio"
 	"roam/internal/testutil"
@@ -301,11 +302,14 @@ func TestRestoreAfterACrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = j.record(change{Kind: madeDevice, Link: "roam0"},
-			change{Kind: addedAddress, Link: "upA", Index: own.link, Address: own.addr},
-			change{Kind: addedAddress, Link: "gone", Index: 99, Address: own.addr},
-			change{Kind: setSysctl, Sysctl: "upA/optimistic_dad", Old: "0"},
-			change{Kind: setSysctl, Sysctl: "gone/optimistic_dad", Old: "0"})
+		err = j.edit(nil, []entry{
+			{ownerDevices, desired.Device{Name: "roam0", Peer: "roam0x"}, ""},
+			{ownerLocators, desired.Address{Link: own.link, Addr: own.addr, Bits: 128}, ""},
+			{ownerLocators, desired.Address{Link: 99, Addr: own.addr, Bits: 128}, ""},
+			{ownerLocators, desired.Sysctl{Link: own.link, Param: optimisticDAD}, "0"},
+			{ownerLocators, desired.Sysctl{Link: 99, Param: optimisticDAD}, "0"},
+			{ownerLocators, desired.Sysctl{Name: "gone", Param: optimisticDAD}, "0"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +362,7 @@ func TestForeignDeviceIsRefused(t *testing.T) {
 		t.Errorf("error %v does not name the device", err)
 	}
 	var restored error
-	host.Do(func() { restored = Restore(h.journal.path) })
+	host.Do(func() { restored = Restore(h.state.journal.path) })
 	if out, err := host.Try("ip", "link", "show", "roam0"); restored != nil || err != nil {
 		t.Errorf("Restore (%v) took somebody else's interface: %s", restored, out)
 	}

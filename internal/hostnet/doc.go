@@ -5,9 +5,12 @@
 //
 // It implements the host side of RFC 6741 §3.1 (Locators come from Router
 // Advertisements), whoever manages the host's addresses: the kernel, a network
-// manager, DHCPv6 or a file. It polls nothing, leaves forwarding and accept_ra
-// as they are, and writes every change into a journal before it makes it, so
-// that a later process can take it back.
+// manager, DHCPv6 or a file. It polls nothing, and leaves forwarding as it is;
+// on uplinks that forward it has the kernel take Router Advertisements.
+//
+// What Roam changes of the host is desired state: Set says what a role wants, and
+// hostnet's own wishes go the same way (apply.go). Every change is in a journal
+// before it is made, so that a later process can take it back.
 //
 // prefix:NID is deprecated, so that no plain IPv6 starts from it as long as the
 // host has another address past duplicate detection, on whatever link; in the
@@ -17,6 +20,7 @@
 // network namespaces own.
 //
 // Driven by the daemon, which calls Open, Setup and Start and then reads
-// Events; and by `roam down`, which calls Restore. The rules that turn kernel
-// state into events (table.go, picture.go) have no effects.
+// Events; by roles, which call Set; and by `roam down`, which calls Restore. The
+// rules that turn kernel state into events (table.go, picture.go) and desired
+// state into steps (package desired) have no effects.
 package hostnet

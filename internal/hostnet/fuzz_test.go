@@ -11,7 +11,7 @@ import (
 func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"version":1,"changes":[]}`))
 	f.Add([]byte(`{"version":1,"changes":[{"kind":"address","index":2,"address":"2001:db8::1"},{"kind":"sysctl","sysctl":"all/forwarding","old":"0"}]}`))
-	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"version":2,"changes":[{"owner":"a","route":{"dst":"::/0","link":2}}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "host.json")
 		if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -21,16 +21,16 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := j.save(j.changes); err != nil {
+		if err := j.save(j.entries); err != nil {
 			t.Fatalf("cannot be written again: %v", err)
 		}
 		again, err := loadJournal(path)
-		if err != nil || len(again.changes) != len(j.changes) {
-			t.Fatalf("%d changes became %d: %v", len(j.changes), len(again.changes), err)
+		if err != nil || len(again.entries) != len(j.entries) {
+			t.Fatalf("%d changes became %d: %v", len(j.entries), len(again.entries), err)
 		}
-		for i, c := range j.changes {
-			if again.changes[i] != c {
-				t.Errorf("%+v became %+v", c, again.changes[i])
+		for i, c := range j.entries {
+			if again.entries[i] != c {
+				t.Errorf("%+v became %+v", c, again.entries[i])
 			}
 		}
 	})

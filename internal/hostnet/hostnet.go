@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 
 	"roam"
+	"roam/internal/hostnet/desired"
 )
 
 // Config says what hostnet needs to know of this host.
@@ -38,11 +39,16 @@ type Host struct {
 	stopped chan struct{}
 	once    sync.Once
 
+	state *applier
 	// Owned by the goroutine of run, and by Setup and Start before it exists.
-	journal *journal
 	table   *table
 	picture picture
 	ours    map[addrKey]bool // addresses that we added
+	// locators holds the addresses that we want to stand now.
+	locators map[addrKey]desired.Address
+	// devices and session are what Setup wants.
+	devices []desired.Device
+	session desired.State
 	tries   map[roam.LinkLocator]*attempt
 	// acted holds the links that the reader of events knows: false until it has
 	// taken Acted.
@@ -55,6 +61,12 @@ type Host struct {
 	unresolved map[int]time.Time
 	// carrier holds which links were up at the last look; nil before the first.
 	carrier map[int]bool
+	// hearing is where accept_ra is wanted to be 2; nil before the first look.
+	// heard are the links where an earlier process wanted it.
+	hearing []desired.Sysctl
+	// asked is the beginning of forwarding after which routers were asked.
+	asked time.Time
+	heard map[int]bool
 	// flaps holds when links lost their carrier of late.
 	flaps map[int][]time.Time
 	// hurried is until when the kernel is asked for carriers.
@@ -105,13 +117,22 @@ func Open(cfg Config) (*Host, error) {
 	h := &Host{
 		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
-		option: cfg.OptionSize, kernel: k, journal: j, table: newTable(), ours: j.addresses(),
-		tries: map[roam.LinkLocator]*attempt{}, regained: map[roam.LinkLocator]time.Time{}, unresolved: map[int]time.Time{}, drains: map[int]waiting{},
-		flaps: map[int][]time.Time{}, told: map[int]bool{}, acted: map[int]bool{}, events: make(chan Event), done: make(chan struct{}),
-		surveys: make(chan survey),
+		option: cfg.OptionSize, kernel: k, state: newApplier(k, j), table: newTable(),
+		ours: map[addrKey]bool{}, locators: map[addrKey]desired.Address{},
+		tries: map[roam.LinkLocator]*attempt{}, regained: map[roam.LinkLocator]time.Time{},
+		unresolved: map[int]time.Time{}, drains: map[int]waiting{}, flaps: map[int][]time.Time{},
+		told: map[int]bool{}, acted: map[int]bool{}, heard: map[int]bool{},
+		events: make(chan Event), done: make(chan struct{}), surveys: make(chan survey),
 	}
 	if h.option == 0 {
 		h.option = 8
+	}
+	for _, x := range h.state.left(ownerRouters) {
+		h.heard[desired.LinkOf(x)] = true
+	}
+	if err = h.adoptAddresses(); err != nil {
+		k.close()
+		return nil, err
 	}
 	if h.watch, err = listen(); err != nil {
 		k.close()
@@ -149,7 +170,8 @@ func (h *Host) Start(known ...roam.LinkID) error {
 	for _, l := range known {
 		h.picture.uplinks[int(l)], h.acted[int(l)] = Uplink{Link: l}, true
 	}
-	if err := h.repair(); err != nil {
+	// Takes back what a process that died in between has left changed for a moment.
+	if err := joined(h.setLocators()); err != nil {
 		return fmt.Errorf("start watch: %w", err)
 	}
 	t, err := h.kernel.resync(nil, time.Now())

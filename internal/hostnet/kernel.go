@@ -139,41 +139,91 @@ func seconds(deadline, now time.Time) uint32 {
 	return uint32(min(max(1, (deadline.Sub(now)+time.Second-1)/time.Second), 0xffff_fffe))
 }
 
-func addressRequest(r *nl.NetlinkRequest, a addrKey, flags, valid uint32) {
+// addressForm is an address as the kernel is asked for it.
+type addressForm struct {
+	addrKey
+	bits             int
+	flags            uint32
+	preferred, valid uint32 // seconds; 0 as valid: not told
+}
+
+func addressRequest(r *nl.NetlinkRequest, a addressForm) {
 	msg := nl.NewIfAddrmsg(unix.AF_INET6)
-	msg.Index, msg.Prefixlen = uint32(a.link), 128
+	msg.Index, msg.Prefixlen = uint32(a.link), uint8(a.bits)
 	r.AddData(msg)
 	ip := a.addr.As16()
 	r.AddData(nl.NewRtAttr(unix.IFA_LOCAL, ip[:]))
 	r.AddData(nl.NewRtAttr(unix.IFA_ADDRESS, ip[:]))
-	if valid > 0 {
-		r.AddData(nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(flags)))
-		// Deprecated from the start: the kernel takes it as a source only if
-		// it is asked to by name.
-		r.AddData(nl.NewRtAttr(unix.IFA_CACHEINFO, cacheInfo(0, valid)))
+	if a.valid > 0 {
+		r.AddData(nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(a.flags)))
+		// With a preferred lifetime of zero it is deprecated from the start: the
+		// kernel takes it as a source only if it is asked to by name.
+		r.AddData(nl.NewRtAttr(unix.IFA_CACHEINFO, cacheInfo(a.preferred, a.valid)))
 	}
 }
 
-// setAddress adds or changes a /128 without prefix route and with a preferred
-// lifetime of zero. valid is in seconds.
-func (k *kernel) setAddress(a addrKey, flags, valid uint32) error {
+// setAddress adds or changes an address.
+func (k *kernel) setAddress(a addressForm) error {
 	r := k.request(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK)
-	addressRequest(r, a, flags|unix.IFA_F_NOPREFIXROUTE, valid)
+	addressRequest(r, a)
 	if _, err := r.Execute(unix.NETLINK_ROUTE, 0); err != nil {
 		return fmt.Errorf("add address %s to link %d: %w", a.addr, a.link, err)
 	}
 	return nil
 }
 
-// removeAddress removes a /128; one that is gone already is no error.
-func (k *kernel) removeAddress(a addrKey) error {
+// removeAddress removes an address with its prefix length; one that is gone
+// already is no error.
+func (k *kernel) removeAddress(a addrKey, bits int) error {
 	r := k.request(unix.RTM_DELADDR, unix.NLM_F_ACK)
-	addressRequest(r, a, 0, 0)
+	addressRequest(r, addressForm{addrKey: a, bits: bits})
 	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
 	if err == nil || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
 		return nil
 	}
 	return fmt.Errorf("remove address %s from link %d: %w", a.addr, a.link, err)
+}
+
+// hasAddress reports whether a link has an address.
+func (k *kernel) hasAddress(a addrKey) (bool, error) {
+	b, err := k.addressMessage(a)
+	return b != nil, err
+}
+
+// addressFlags asks the kernel for the state of one address, which must be there.
+func (k *kernel) addressFlags(a addrKey) (uint32, error) {
+	b, err := k.addressMessage(a)
+	if err == nil && b == nil {
+		err = fmt.Errorf("read back address %s of link %d: %w", a.addr, a.link, unix.EADDRNOTAVAIL)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if f, ok := attrs(b, sizeIfAddr)[unix.IFA_FLAGS]; ok {
+		return u32(f), nil
+	}
+	return uint32(b[2]), nil
+}
+
+// addressMessage returns what the kernel says of an address of a link; nil if
+// the link has no such address.
+func (k *kernel) addressMessage(a addrKey) ([]byte, error) {
+	r := k.request(unix.RTM_GETADDR, 0)
+	addressRequest(r, addressForm{addrKey: a, bits: 128})
+	list, err := r.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
+	if errors.Is(err, unix.EADDRNOTAVAIL) {
+		return nil, nil
+	}
+	if err == nil && (len(list) == 0 || len(list[0]) < sizeIfAddr) {
+		err = unix.EBADMSG
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read back address %s of link %d: %w", a.addr, a.link, err)
+	}
+	if int(u32(list[0][4:])) != a.link {
+		return nil, nil // the link is gone, and the kernel has looked at others
+	}
+	return list[0], nil
 }
 
 // flushPMTU deletes the cached clone that holds the path MTU of dst, a session
@@ -221,6 +271,12 @@ func (k *kernel) facts(name string) facts {
 	var f facts
 	if s, err := k.sysctl(name, "mtu"); err == nil {
 		f.mtu6, _ = strconv.Atoi(s)
+	}
+	if s, err := k.sysctl(name, "forwarding"); err == nil {
+		f.forwards = s != "0"
+	}
+	if s, err := k.sysctl(name, acceptRA); err == nil {
+		f.acceptRA = s
 	}
 	f.physical = k.physical(name)
 	return f

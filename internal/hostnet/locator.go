@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
+	"roam/internal/hostnet/desired"
 )
 
 const (
@@ -49,6 +50,7 @@ func (a *attempt) again(now time.Time) {
 // when time alone will change something; zero: never.
 func (h *Host) settle(now time.Time) time.Time {
 	hurry := h.hurryCarriers(now)
+	h.hearRouters()
 	h.solicitRouters()
 	before := h.picture
 	p := h.table.draw(h.rules, h.ours, before.uplinks, now)
@@ -164,15 +166,15 @@ func (h *Host) claim(l roam.LinkLocator, x locator, k addrKey, now time.Time) (w
 	if h.picture.locators[l].usable {
 		h.regained[l] = now.Add(regain)
 	}
-	detection := uint32(unix.IFA_F_OPTIMISTIC)
+	detection := desired.Optimistic
 	switch {
 	case sure:
-		detection = unix.IFA_F_NODAD
+		detection = desired.None
 	case a.duplicate:
-		detection = 0 // to use it meanwhile would disturb its owner, and us
+		detection = desired.Usual // to use it meanwhile would disturb its owner, and us
 	}
 	a.again(now)
-	if err := h.addAddress(l, x.name, k, detection, now); err != nil {
+	if err := h.addAddress(l, x, k, detection); err != nil {
 		h.trouble(l, x, err.Error())
 		a.next = now.Add(a.wait)
 		return a.next
@@ -180,34 +182,46 @@ func (h *Host) claim(l roam.LinkLocator, x locator, k addrKey, now time.Time) (w
 	return time.Time{}
 }
 
-// addAddress records and adds prefix:NID, optimistic if the kernel allows it
-// (RFC 4429), and reads back what the kernel made of it. The valid lifetime is
-// set only after duplicate detection: the kernel deletes an address of limited
-// lifetime that turns out to be a duplicate, without a word on why. DEVIATION:
-// RFC 6741 §3.1 does not use the locator before detection has ended.
+// addAddress adds prefix:NID, optimistic if the kernel allows it (RFC 4429), and
+// reads back what the kernel made of it. The valid lifetime is set only after
+// duplicate detection: the kernel deletes an address of limited lifetime that
+// turns out to be a duplicate, without a word on why. DEVIATION: RFC 6741 §3.1
+// does not use the locator before detection has ended.
 //
-// flags say how it is to be detected: optimistically, not at all where it is
-// known to be unique, or (0) before it is used.
-func (h *Host) addAddress(l roam.LinkLocator, name string, k addrKey, flags uint32, now time.Time) error {
-	entry := change{Kind: addedAddress, Link: name, Index: k.link, Address: k.addr}
-	list := []change{entry}
-	old, err := h.kernel.sysctl(name, optimisticDAD)
-	toggle := err == nil && old == "0" && flags == unix.IFA_F_OPTIMISTIC
-	if toggle {
-		list = append(list, change{Kind: setSysctl, Sysctl: name + "/" + optimisticDAD, Old: old})
+// The sysctl that allows it is set only for the moment of adding: other
+// addresses of the link are treated as the administrator wants them to be. Where
+// it cannot be set (a read-only /proc), the Locator waits for duplicate
+// detection, about a second.
+func (h *Host) addAddress(l roam.LinkLocator, x locator, k addrKey, detection desired.Detection) error {
+	want := desired.Address{Link: k.link, Addr: k.addr, Bits: 128, Detection: detection}
+	var moment []desired.Sysctl
+	if detection == desired.Optimistic {
+		moment = []desired.Sysctl{{Link: k.link, Param: optimisticDAD, Value: "1"}}
 	}
-	if err := h.journal.record(list...); err != nil {
-		return err
-	}
-	if toggle {
-		defer h.allowOptimistic(l, name, list[1])()
-	}
+	h.state.lost(want)
+	h.locators[k] = want
 	h.ours[k] = true
-	if err := h.kernel.setAddress(k, flags, seconds(time.Time{}, now)); err != nil {
+	failed, err := h.setLocators(moment...)
+	for _, f := range failed {
+		if f.item == want {
+			err = f.err
+		} else {
+			h.trouble(l, x, f.err.Error())
+		}
+	}
+	if err != nil {
 		delete(h.ours, k)
+		delete(h.locators, k)
+	}
+	if moment != nil {
+		if again := joined(h.setLocators()); again != nil {
+			h.trouble(l, x, again.Error())
+		}
+	}
+	if err != nil {
 		return err
 	}
-	flags, err = h.kernel.addressFlags(k)
+	flags, err := h.kernel.addressFlags(k)
 	if err != nil {
 		return err
 	}
@@ -215,36 +229,29 @@ func (h *Host) addAddress(l roam.LinkLocator, name string, k addrKey, flags uint
 	return nil
 }
 
-// allowOptimistic makes a recorded change of the sysctl, until the returned
-// function is called. That is only for the moment of adding: other addresses of
-// the link are treated as the administrator wants them to be. Where it cannot
-// be set (a read-only /proc), the Locator waits for duplicate detection, about
-// a second.
-func (h *Host) allowOptimistic(l roam.LinkLocator, name string, c change) (restore func()) {
-	note := func(err error) {
-		if err != nil {
-			h.trouble(l, locator{name: name}, err.Error())
-		}
-	}
-	note(h.kernel.setSysctl(name, optimisticDAD, "1"))
-	return func() {
-		note(h.kernel.setSysctl(name, optimisticDAD, c.Old))
-		note(h.journal.forget(c))
-	}
+// setLocators applies h.locators, and sysctls for the moment.
+func (h *Host) setLocators(moment ...desired.Sysctl) ([]failure, error) {
+	return h.state.set(ownerLocators, desired.State{
+		Sysctls:   moment,
+		Addresses: slices.Collect(maps.Values(h.locators)),
+	})
 }
 
-// repair puts back the sysctls that a process which died in between left
-// changed.
-func (h *Host) repair() error {
-	for _, c := range slices.Clone(h.journal.changes) {
-		if c.Kind != setSysctl {
+// adoptAddresses takes over the addresses that an earlier process has added. One
+// that is gone comes back only when its Locator does.
+func (h *Host) adoptAddresses() error {
+	for _, x := range h.state.left(ownerLocators) {
+		a, ok := x.(desired.Address)
+		if !ok {
 			continue
 		}
-		if err := h.kernel.undo(c); err != nil {
+		k := addrKey{a.Link, a.Addr}
+		there, err := h.kernel.hasAddress(k)
+		if err != nil {
 			return err
 		}
-		if err := h.journal.forget(c); err != nil {
-			return err
+		if h.ours[k] = true; there {
+			h.locators[k] = a
 		}
 	}
 	return nil
@@ -263,7 +270,9 @@ func (h *Host) prolong(l roam.LinkLocator, x locator, k addrKey, have address, n
 	if is <= should+time.Second && is >= should-should/8-time.Second {
 		return
 	}
-	if err := h.kernel.setAddress(k, 0, seconds(x.valid, now)); err != nil {
+	want := desired.Address{Link: k.link, Addr: k.addr, Bits: 128, Until: x.valid}
+	h.locators[k] = want
+	if err := joined(h.setLocators()); err != nil {
 		h.trouble(l, x, err.Error())
 		return
 	}
@@ -279,7 +288,8 @@ func (h *Host) giveWay(l roam.LinkLocator, x locator, k addrKey, now time.Time) 
 	if !itself && (a == nil || !a.duplicate) { // the kernel may tell it twice
 		h.trouble(l, x, fmt.Sprintf("duplicate address: another node on %s uses %s", x.name, k.addr))
 	}
-	if err := h.kernel.removeAddress(k); err != nil {
+	delete(h.locators, k)
+	if err := joined(h.setLocators()); err != nil {
 		h.trouble(l, x, err.Error())
 	}
 	delete(h.table.addrs, k)
@@ -300,54 +310,36 @@ func (h *Host) giveWay(l roam.LinkLocator, x locator, k addrKey, now time.Time) 
 // removeStale takes back our addresses whose prefix is gone from their link.
 // One that only waits for its link or router stays.
 func (h *Host) removeStale(p picture) {
+	var stale []addrKey
 	for k := range h.ours {
-		l := k.local()
-		_, wanted := p.locators[l]
-		_, there := h.table.addrs[k]
-		if wanted {
+		if _, wanted := p.locators[k.local()]; !wanted {
+			stale = append(stale, k)
+			delete(h.locators, k)
+		}
+	}
+	if len(stale) == 0 {
+		return
+	}
+	failed, err := h.setLocators()
+	for _, k := range stale {
+		why := err
+		for _, f := range failed {
+			if a, ok := f.item.(desired.Address); ok && (addrKey{a.Link, a.Addr}) == k {
+				why = f.err
+			}
+		}
+		if why != nil {
+			h.trouble(k.local(), locator{}, why.Error())
 			continue
 		}
-		if there {
-			if err := h.kernel.removeAddress(k); err != nil {
-				h.trouble(l, locator{}, err.Error())
-				continue
-			}
-			delete(h.table.addrs, k)
-		}
+		delete(h.table.addrs, k)
 		delete(h.ours, k)
-		delete(h.tries, l)
-		if err := h.journal.forget(h.journal.entriesFor(k)...); err != nil {
-			h.trouble(l, locator{}, err.Error())
-		}
+		delete(h.tries, k.local())
 	}
-}
-
-// entriesFor returns the recorded additions of an address.
-func (j *journal) entriesFor(k addrKey) (list []change) {
-	for _, c := range j.changes {
-		if c.Kind == addedAddress && c.Index == k.link && c.Address == k.addr {
-			list = append(list, c)
-		}
-	}
-	return list
 }
 
 func (h *Host) trouble(l roam.LinkLocator, x locator, reason string) {
 	h.pending = append(h.pending, Trouble{LinkLocator: l, LinkName: x.name, Reason: reason})
-}
-
-// addressFlags asks the kernel for the state of one address.
-func (k *kernel) addressFlags(a addrKey) (uint32, error) {
-	r := k.request(unix.RTM_GETADDR, 0)
-	addressRequest(r, a, 0, 0)
-	list, err := r.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
-	if err != nil || len(list) == 0 || len(list[0]) < sizeIfAddr {
-		return 0, fmt.Errorf("read back address %s of link %d: %w", a.addr, a.link, err)
-	}
-	if f, ok := attrs(list[0], sizeIfAddr)[unix.IFA_FLAGS]; ok {
-		return u32(f), nil
-	}
-	return uint32(list[0][2]), nil
 }
 
 // splitSysctl divides "eth0/optimistic_dad".

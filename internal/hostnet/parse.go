@@ -20,6 +20,10 @@ const (
 	sizeRtMsg  = 12
 	sizeNdMsg  = 12
 	sizePrefix = 12
+	// A family, padded, and an interface index (linux/netconf.h).
+	sizeNetconf       = 4
+	netconfLink       = 1
+	netconfForwarding = 2
 
 	rtaPref         = 20
 	prefixAddress   = 1
@@ -53,8 +57,23 @@ func (t *table) apply(m syscall.NetlinkMessage, now time.Time) hint {
 		t.applyNeigh(m)
 	case unix.RTM_NEWPREFIX:
 		t.applyPrefix(m, now)
+	case unix.RTM_NEWNETCONF:
+		return t.applyNetconf(m, now)
 	}
 	return hint{}
+}
+
+// applyNetconf reads which link has begun or ceased to forward.
+func (t *table) applyNetconf(m syscall.NetlinkMessage, now time.Time) hint {
+	if len(m.Data) < sizeNetconf || m.Data[0] != unix.AF_INET6 {
+		return hint{}
+	}
+	a := attrs(m.Data, sizeNetconf)
+	if u32(a[netconfForwarding]) != 0 {
+		t.forwarded = now
+	}
+	// Of "all" and "default" the index is negative.
+	return hint{link: max(0, int(int32(u32(a[netconfLink]))))}
 }
 
 // attrs returns the attributes behind a fixed part, later ones winning, as far
@@ -171,8 +190,9 @@ func (t *table) applyRoute(m syscall.NetlinkMessage, now time.Time) hint {
 		return hint{}
 	}
 	// What the kernel itself takes away, by a router's word or a lost link, has
-	// no sender.
-	if m.Header.Type == unix.RTM_DELROUTE && m.Header.Pid != 0 {
+	// no sender. Nor has what it takes away when forwarding begins, although the
+	// router is still one.
+	if m.Header.Type == unix.RTM_DELROUTE && (m.Header.Pid != 0 || !t.forwarded.IsZero() && now.Sub(t.forwarded) < routeHold) {
 		for _, rt := range defaults(b, now) {
 			t.hold(rt, now)
 		}

@@ -186,9 +186,15 @@ func TestDefaults(t *testing.T) {
 // A default route that a process takes away counts on for a moment, unless the
 // link has another one or is lost; one that the kernel takes away does not.
 func TestHeldRoute(t *testing.T) {
-	const process = 4711
+	const process, forwards, forwardsLater = 4711, 1, 2
 	gone := func(pid uint32) *table {
 		table := oneUplink()
+		if pid == forwards || pid == forwardsLater { // the kernel, after a link began to forward
+			ago := map[uint32]time.Duration{forwards: 0, forwardsLater: -2 * routeHold}[pid]
+			table.apply(message(unix.RTM_NEWNETCONF, []byte{unix.AF_INET6, 0, 0, 0},
+				nl.NewRtAttr(netconfLink, nl.Uint32Attr(2)), nl.NewRtAttr(netconfForwarding, nl.Uint32Attr(1))), in(ago))
+			pid = 0
+		}
 		m := routeMessage(0, unix.RTN_UNICAST, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(2)), nl.NewRtAttr(unix.RTA_GATEWAY, ip("fe80::1")))
 		m.Header.Type, m.Header.Pid = unix.RTM_DELROUTE, pid
 		table.apply(m, epoch)
@@ -205,6 +211,8 @@ func TestHeldRoute(t *testing.T) {
 		{"by a process", process, func(*table) {}, 0, 1},
 		{"for good", process, func(*table) {}, routeHold, 0},
 		{"by the kernel", 0, func(*table) {}, 0, 0},
+		{"as forwarding begins", forwards, func(*table) {}, 0, 1},
+		{"long after", forwardsLater, func(*table) {}, 0, 0},
 		{"carrier lost as well", process, func(t *table) { t.links[2] = link{name: "eth0", flags: unix.IFF_UP} }, 0, 0},
 		{"another one there", process, func(t *table) { t.routes = []route{{link: 2}} }, 0, 1},
 		{"another link's", process, func(t *table) { t.routes = []route{{link: 3}} }, 0, 2},

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
+	"roam/internal/hostnet/desired"
 )
 
 // Restore takes back every change that the journal names, made by this or an
@@ -25,8 +26,13 @@ func Restore(journalPath string) error {
 	if err != nil {
 		return err
 	}
-	if len(j.changes) > 0 {
-		if err := j.undo(); err != nil {
+	if len(j.entries) > 0 {
+		k, err := openKernel()
+		if err != nil {
+			return err
+		}
+		defer k.close()
+		if err := j.undo(k); err != nil {
 			return err
 		}
 	}
@@ -36,20 +42,20 @@ func Restore(journalPath string) error {
 	return nil
 }
 
-// undo takes back the newest change first.
-func (j *journal) undo() error {
-	k, err := openKernel()
-	if err != nil {
-		return err
+// undo takes back every entry, in the order of desired.Undo.
+func (j *journal) undo(fx effects) error {
+	list := slices.Clone(j.entries)
+	items := make([]desired.Item, len(list))
+	for i, e := range list {
+		items[i] = e.item
 	}
-	defer k.close()
 	var failed []error
-	for _, c := range slices.Backward(slices.Clone(j.changes)) {
-		if err := k.undo(c); err != nil {
+	for _, i := range desired.Undo(items) {
+		if err := fx.take(list[i].item, list[i].old); err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		if err := j.forget(c); err != nil {
+		if err := j.edit(list[i:i+1], nil); err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -57,25 +63,6 @@ func (j *journal) undo() error {
 		return fmt.Errorf("restore the host: %w", err)
 	}
 	return nil
-}
-
-func (k *kernel) undo(c change) error {
-	switch c.Kind {
-	case addedAddress:
-		return k.removeAddress(addrKey{c.Index, c.Address})
-	case setSysctl:
-		link, key, ok := splitSysctl(c.Sysctl)
-		if !ok {
-			return fmt.Errorf("journal names sysctl %q, want LINK/KEY", c.Sysctl)
-		}
-		if err := k.setSysctl(link, key, c.Old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	case madeDevice:
-		return k.removeDevice(c.Link)
-	}
-	return fmt.Errorf("journal names an unknown kind of change %q", c.Kind)
 }
 
 // removeDevice deletes the session device, and with it its peer, addresses and

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"roam"
@@ -91,7 +90,7 @@ func (h *Host) checkSession(now time.Time) (wake time.Time) {
 	}
 	h.mended = now
 	if exists {
-		h.mendRoute(d)
+		h.mendRoute()
 	} else {
 		h.remake()
 	}
@@ -103,10 +102,12 @@ func (t *table) hasSessionRoute(device int) bool {
 }
 
 // mendRoute adds the session route again that somebody has removed.
-func (h *Host) mendRoute(d Device) {
+func (h *Host) mendRoute() {
 	said := "somebody else removed the route of session addresses; it was added again"
-	dev := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: d.Index, Name: d.Name}}
-	if err := h.kernel.sessionRoute(dev, h.rules.session, roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()); err != nil {
+	for _, r := range h.session.Routes {
+		h.state.lost(r)
+	}
+	if err := joined(h.state.set(ownerSession, h.session)); err != nil {
 		said = err.Error()
 	}
 	h.trouble(roam.LinkLocator{}, locator{name: h.rules.device}, said)
@@ -115,6 +116,9 @@ func (h *Host) mendRoute(d Device) {
 // remake makes the session device again that somebody has deleted. Connections
 // live on: what is bound to the session address finds it again.
 func (h *Host) remake() {
+	for _, x := range h.devices {
+		h.state.lost(x)
+	}
 	d, err := h.setup()
 	if err != nil {
 		h.trouble(roam.LinkLocator{}, locator{name: h.rules.device}, "the session device is gone: "+err.Error())

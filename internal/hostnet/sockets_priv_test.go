@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -58,6 +59,16 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
+// reachesItself waits until the kernel takes packets for so many session
+// addresses: a worker makes their routes.
+func reachesItself(t *testing.T, n *nettest.NS, addrs int) {
+	t.Helper()
+	testutil.Eventually(t, soon, func() bool {
+		out := n.Run("ip", "-6", "route", "show", "table", "local", "type", "local", "dev", "lo")
+		return strings.Count(out, "fd69:6c6e:7000:2627:") == addrs
+	}, "local routes of the session addresses")
+}
+
 // Sockets that are connected to one address end with an error, and no others: not those
 // to another address of the same port, not those that are bound to it, not listeners.
 func TestDestroySockets(t *testing.T) {
@@ -66,7 +77,7 @@ func TestDestroySockets(t *testing.T) {
 	for _, a := range []netip.Addr{gone, kept, own} {
 		n.Run("ip", "-6", "addr", "add", a.String()+"/128", "dev", "lo", "nodad")
 	}
-	n.Run("ip", "link", "set", "lo", "up")
+	reachesItself(t, n, 3)
 	h := openIn(t, n, testConfig(t))
 	var end, stay []net.Conn
 	for i, network := range []string{"tcp6", "udp6"} {
@@ -116,7 +127,7 @@ func TestDestroySocketThatHasEnded(t *testing.T) {
 	n := nettest.New(t)
 	own := session(testNID)
 	n.Run("ip", "-6", "addr", "add", own.String()+"/128", "dev", "lo", "nodad")
-	n.Run("ip", "link", "set", "lo", "up")
+	reachesItself(t, n, 1)
 	h := openIn(t, n, testConfig(t))
 	c, _ := connect(t, n, "udp6", netip.AddrPortFrom(own, 0), netip.AddrPortFrom(own, 7000))
 	ids, err := h.kernel.socketsTo(unix.IPPROTO_UDP, own)

@@ -34,7 +34,7 @@ func (h *Host) solicitRouters() {
 // hearsRouters reports whether the kernel takes what routers of a link advertise.
 // Where it does not, somebody else manages the link, and asks.
 func (k *kernel) hearsRouters(name string) bool {
-	accept, err := k.sysctl(name, "accept_ra")
+	accept, err := k.sysctl(name, acceptRA)
 	if err != nil {
 		return false
 	}

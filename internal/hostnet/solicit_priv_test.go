@@ -1,7 +1,6 @@
 package hostnet
 
 import (
-	"strings"
 	"testing"
 
 	"roam/internal/testutil"
@@ -13,14 +12,7 @@ func TestRouterIsAskedForAtOnce(t *testing.T) {
 	host, router := hostAndRouter(t)
 	host.Sysctl("net/ipv6/conf/upA/router_solicitations", "0")
 	router.Sysctl("net/ipv6/conf/lan/forwarding", "1")
-	asked := func() string {
-		for line := range strings.Lines(router.Run("cat", "/proc/net/snmp6")) {
-			if f := strings.Fields(line); f[0] == "Icmp6InRouterSolicits" {
-				return f[1]
-			}
-		}
-		return "no counter"
-	}
+	asked := func() string { return solicited(t, router) }
 	h := startIn(t, host, testConfig(t))
 	router.Advertise("lan", advert(netA))
 	next(t, h, present(netA))

@@ -23,6 +23,9 @@ type table struct {
 	locals map[addrKey]bool        // local routes: the kernel answers for that address
 	neighs map[addrKey]neigh       //
 	ras    map[roam.LinkLocator]ra // prefix information of Router Advertisements
+	// forwarded is when a link began to forward: the kernel then drops the default
+	// routes of all links whose accept_ra is not 2.
+	forwarded time.Time
 	// sessionRoutes are those into the session prefix, as last dumped.
 	session       roam.L64
 	sessionRoutes []sessionRoute
@@ -49,6 +52,8 @@ type link struct {
 type facts struct {
 	mtu6     int // MTU that the router advertised, 0 if unknown
 	physical bool
+	forwards bool
+	acceptRA string // "0", "1" or "2"; "": unknown
 }
 
 type address struct {

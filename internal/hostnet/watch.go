@@ -17,6 +17,7 @@ import (
 var groups = []uint{
 	unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV6_IFADDR,
 	unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV6_IFINFO, unix.RTNLGRP_IPV6_PREFIX,
+	unix.RTNLGRP_IPV6_NETCONF, // forwarding
 }
 
 // watchBuffer holds some ten thousand messages; a host that sends more while
@@ -90,7 +91,7 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	t := newTable()
 	t.session = k.session
 	if old != nil {
-		t.heard, t.held = old.heard, old.held
+		t.heard, t.held, t.forwarded = old.heard, old.held, old.forwarded
 	}
 	steps := []struct {
 		get  int

@@ -164,18 +164,13 @@ func static(w *world) {
 	w.unplug("net2")
 }
 
-// forwarding makes a router of the host that still listens to other routers,
-// as one that shares its modem does.
+// forwarding makes a router of the host, as one that shares its modem does. Its
+// kernel would take no advertisement any more, had Roam not asked it to.
 func forwarding(w *world) {
 	p := w.trip()
 	w.plug("net2", 6)
 	w.uses("net2", numbered(6))
 	p.phase("it begins", 0, func() {
-		for _, key := range []string{"default.accept_ra", "net1.accept_ra", "net2.accept_ra"} {
-			if err := w.mn.Sysctl("net.ipv6.conf."+key, "2"); err != nil {
-				w.t.Fatal(err)
-			}
-		}
 		if err := w.mn.Sysctl("net.ipv6.conf.all.forwarding", "1"); err != nil {
 			w.t.Fatal(err)
 		}
