@@ -24,6 +24,8 @@ struct sk_buff {
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 
+#define LONGEST_MAC 0xff /* header of a link, in bytes; for the verifier */
+
 /* The offset of the IPv6 header. The data of a tc program begins at the MAC header, where the
  * link has one.
  */
@@ -33,7 +35,7 @@ static __always_inline __u32 l3_of(const struct sk_buff *kernel)
 
 	bpf_core_read(&network, sizeof(network), &kernel->network_header);
 	bpf_core_read(&mac, sizeof(mac), &kernel->mac_header);
-	return (__u16)(network - mac);
+	return (__u16)(network - mac) & LONGEST_MAC;
 }
 
 /* Adds a packet to its class. */
