@@ -70,6 +70,10 @@ func (c *checker) config(r *raw) Config {
 	if slices.Contains(cfg.DNS.Upstream, cfg.DNS.Listen) {
 		c.fault("dns.upstream", "%s is dns.listen: questions would go round in circles", cfg.DNS.Listen)
 	}
+	found := len(c.errs)
+	if cfg.Roles = c.roleList(r.Role.Run); len(c.errs) == found {
+		c.sections(cfg.Roles) // of a list with faults nobody knows what it means
+	}
 	return cfg
 }
 

@@ -23,6 +23,7 @@ type Config struct {
 	Literals Literals
 	ILNP     ILNP
 	Metrics  Metrics
+	Roles    []string // what the daemon is, in the order in which it starts them
 }
 
 // Host is the section [host]: who this host is and where its files are.

@@ -103,6 +103,7 @@ func TestParseFull(t *testing.T) {
 			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000, ShowConnections: false,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
+		Roles:   []string{RoleHost},
 	}
 	opts := cmp.Options{
 		cmpopts.EquateEmpty(),

@@ -18,6 +18,8 @@ type Key struct {
 	Meaning string
 	Restart bool // a change waits for the next start of the daemon
 	show    func(Config) string
+	// take sets the key's value in to to that of from; nil where Restart holds.
+	take func(to *Config, from Config)
 }
 
 // The words of the keys that choose among words, in the order of their values.
@@ -51,7 +53,8 @@ var keys = []Key{
 		show:    func(c Config) string { return quote(c.Host.NID.String()) }},
 	{Name: "host.mode", Default: `"soft"`, Allowed: words(modeWords),
 		Meaning: "what the host does with more than one usable link",
-		show:    func(c Config) string { return quote(modeWords[c.Host.Mode]) }},
+		show:    func(c Config) string { return quote(modeWords[c.Host.Mode]) },
+		take:    func(to *Config, from Config) { to.Host.Mode = from.Host.Mode }},
 	{Name: "host.accept", Default: `"known"`, Allowed: words(acceptWords), Restart: true,
 		Meaning: "who may open a session towards this host",
 		show:    func(c Config) string { return quote(acceptWords[c.Host.Accept]) }},
@@ -71,7 +74,8 @@ var keys = []Key{
 		show: func(c Config) string { return quote(c.Host.StateDir) }},
 	{Name: "host.hosts", Default: `"/etc/roam/hosts"`,
 		Allowed: allowedDir, Meaning: "path of the hosts file",
-		show: func(c Config) string { return quote(c.Host.Hosts) }},
+		show: func(c Config) string { return quote(c.Host.Hosts) },
+		take: func(to *Config, from Config) { to.Host.Hosts = from.Host.Hosts }},
 	{Name: "uplinks.include", Default: `[]`, Allowed: allowedGlobs, Restart: true,
 		Meaning: "links that may carry sessions; empty: every link with a global prefix and a default route",
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Include) }},
@@ -83,7 +87,8 @@ var keys = []Key{
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Prefer) }},
 	{Name: "uplinks.disabled", Default: `[]`, Allowed: "a list of link names",
 		Meaning: "links that stay unused until `roam locator enable LINK`",
-		show:    func(c Config) string { return quoteAll(c.Uplinks.Disabled) }},
+		show:    func(c Config) string { return quoteAll(c.Uplinks.Disabled) },
+		take:    func(to *Config, from Config) { to.Uplinks.Disabled = from.Uplinks.Disabled }},
 	{Name: "uplinks.ignore_policy", Default: `false`, Allowed: allowedBool, Restart: true,
 		Meaning: "send sessions around IPsec policies and policy routing that would take their packets elsewhere",
 		show:    func(c Config) string { return strconv.FormatBool(c.Uplinks.IgnorePolicy) }},
@@ -97,7 +102,8 @@ var keys = []Key{
 	{Name: "dns.upstream", Default: `[]`,
 		Allowed: `a list of server addresses, with a port or without, such as ["2001:db8::53", "192.0.2.1:53"]`,
 		Meaning: "servers for all other names; empty: those of the host's own resolv.conf",
-		show:    func(c Config) string { return quoteAll(serverTexts(c.DNS.Upstream)) }},
+		show:    func(c Config) string { return quoteAll(serverTexts(c.DNS.Upstream)) },
+		take:    func(to *Config, from Config) { to.DNS.Upstream = from.DNS.Upstream }},
 	{Name: "dns.manage_resolv_conf", Default: `true`, Allowed: allowedBool, Restart: true,
 		Meaning: "point resolv.conf to this resolver while the daemon is up",
 		show:    func(c Config) string { return strconv.FormatBool(c.DNS.ManageResolvConf) }},
@@ -138,6 +144,9 @@ var keys = []Key{
 		Allowed: `an address and port, such as "127.0.0.1:9643" or "[::1]:9643", or "" for none`,
 		Meaning: "where figures for Prometheus are served, under /metrics",
 		show:    func(c Config) string { return quote(addrText(c.Metrics.Listen)) }},
+	{Name: roleRun, Default: `["host"]`, Allowed: `a list of roles, such as ["host"]`, Restart: true,
+		Meaning: "what this daemon is",
+		show:    func(c Config) string { return quoteAll(c.Roles) }},
 }
 
 func addrText(a netip.AddrPort) string {
@@ -163,23 +172,27 @@ type Change struct {
 // String returns "section.key: old -> new".
 func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Key, c.Old, c.New) }
 
-// Diff lists what differs, in the order of Keys.
+// Diff lists what differs, in the order of Keys. The settings of a role that new
+// does not list are no difference: the list of roles is one.
 func Diff(old, new Config) []Change {
 	var out []Change
 	for _, k := range keys {
-		if a, b := k.show(old), k.show(new); a != b {
-			out = append(out, Change{Key: k.Name, Old: a, New: b, Restart: k.Restart})
+		if a, b := k.show(old), k.show(new); a != b && k.effective(new) {
+			out = append(out, Change{Key: k.Name, Old: a, New: b, Restart: k.Restart || !k.effective(old)})
 		}
 	}
 	return out
 }
 
 // Format returns c as a file that Parse reads back to the same value, every
-// key with its meaning above it.
+// key with its meaning above it. Keys of roles that c does not list are left out.
 func Format(c Config) string {
 	var b strings.Builder
 	section := ""
 	for _, k := range keys {
+		if !k.effective(c) {
+			continue
+		}
 		s, name, _ := strings.Cut(k.Name, ".")
 		if s != section {
 			if section != "" {

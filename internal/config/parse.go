@@ -99,6 +99,9 @@ type raw struct {
 	Metrics struct {
 		Listen string `toml:"listen"`
 	} `toml:"metrics"`
+	Role struct {
+		Run []string `toml:"run"`
+	} `toml:"role"`
 }
 
 // Parse reads and checks the text of a file; name stands for it in errors,
@@ -184,9 +187,9 @@ func unknown(name string, de *toml.DecodeError) *Error {
 // place is where a value stands in the file, counted from 1.
 type place struct{ line, column int }
 
-// places finds every value, so that a fault found after decoding, when the
-// library has forgotten where it was, can still name its place. The text is
-// known to be valid TOML.
+// places finds every value and every section's first header, so that a fault found
+// after decoding, when the library has forgotten where it was, can still name its
+// place. The text is known to be valid TOML.
 func places(text []byte) map[string]place {
 	out := make(map[string]place)
 	var p unstable.Parser
@@ -197,6 +200,9 @@ func places(text []byte) map[string]place {
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = keyParts(e.Key())
+			if name := strings.Join(table, "."); out[name] == (place{}) {
+				out[name] = start(&p, e)
+			}
 		case unstable.KeyValue:
 			note(&p, out, table, e)
 		}
@@ -209,17 +215,22 @@ func note(p *unstable.Parser, out map[string]place, prefix []string, e *unstable
 	key := append(slices.Clone(prefix), keyParts(e.Key())...)
 	v := e.Value()
 	if v.Kind == unstable.InlineTable {
+		out[strings.Join(key, ".")] = start(p, e)
 		for it := v.Children(); it.Next(); {
 			note(p, out, key, it.Node())
 		}
 		return
 	}
-	// The name's place serves for every kind of value: not all nodes carry
-	// the range of their text.
+	out[strings.Join(key, ".")] = start(p, e)
+}
+
+// start returns where the name of a value or section stands. It serves for every kind
+// of value: not all nodes carry the range of their text.
+func start(p *unstable.Parser, e *unstable.Node) place {
 	k := e.Key()
 	k.Next()
-	start := p.Shape(k.Node().Raw).Start
-	out[strings.Join(key, ".")] = place{start.Line, start.Column}
+	at := p.Shape(k.Node().Raw).Start
+	return place{at.Line, at.Column}
 }
 
 func keyParts(it unstable.Iterator) (parts []string) {
