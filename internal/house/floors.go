@@ -15,7 +15,7 @@ var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist", "obser
 var shared = []string{"sched", "multipath"}
 
 // coreless are packages of internal that serve any core, and so import none.
-var coreless = []string{"internal/dataplane", "internal/hostnet"}
+var coreless = []string{"internal/dataplane", "internal/hostnet", "internal/loop"}
 
 // The floors, from the top of the house down: a package imports only floors
 // with a lower number.
