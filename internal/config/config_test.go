@@ -203,8 +203,8 @@ func TestDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Change{
-		{Key: "host.mode", Old: `"soft"`, New: `"hard"`},
-		{Key: "host.device", Old: `"roam0"`, New: `"r1"`, Restart: true},
+		{Key: "host.mode", Old: `"soft"`, New: `"hard"`, Role: RoleHost},
+		{Key: "host.device", Old: `"roam0"`, New: `"r1"`, Restart: true, Role: RoleHost},
 	}
 	if d := cmp.Diff(want, Diff(a, b)); d != "" {
 		t.Errorf("Diff (-want +got):\n%s", d)

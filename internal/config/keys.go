@@ -144,7 +144,7 @@ var keys = []Key{
 		Allowed: `an address and port, such as "127.0.0.1:9643" or "[::1]:9643", or "" for none`,
 		Meaning: "where figures for Prometheus are served, under /metrics",
 		show:    func(c Config) string { return quote(addrText(c.Metrics.Listen)) }},
-	{Name: roleRun, Default: `["host"]`, Allowed: `a list of roles, such as ["host"]`, Restart: true,
+	{Name: KeyRoles, Default: `["host"]`, Allowed: `a list of roles, such as ["host"]`, Restart: true,
 		Meaning: "what this daemon is",
 		show:    func(c Config) string { return quoteAll(c.Roles) }},
 }
@@ -167,6 +167,7 @@ type Change struct {
 	Key      string
 	Old, New string // as TOML
 	Restart  bool   // it waits for the next start of the daemon
+	Role     string // that the key belongs to; "": any daemon has it
 }
 
 // String returns "section.key: old -> new".
@@ -178,7 +179,7 @@ func Diff(old, new Config) []Change {
 	var out []Change
 	for _, k := range keys {
 		if a, b := k.show(old), k.show(new); a != b && k.effective(new) {
-			out = append(out, Change{Key: k.Name, Old: a, New: b, Restart: k.Restart || !k.effective(old)})
+			out = append(out, Change{Key: k.Name, Old: a, New: b, Restart: k.Restart || !k.effective(old), Role: k.Role()})
 		}
 	}
 	return out

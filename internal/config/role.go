@@ -62,19 +62,20 @@ func (k Key) effective(c Config) bool {
 	return role == "" || c.Has(role)
 }
 
-const roleRun = "role.run"
+// KeyRoles is the key that lists the roles of a daemon.
+const KeyRoles = "role.run"
 
 // roleList returns the roles that the file lists, in the order of their start.
 func (c *checker) roleList(list []string) []string {
 	if len(list) == 0 {
-		c.fault(roleRun, "a daemon needs a role; allowed: %s", allowed(roleRun))
+		c.fault(KeyRoles, "a daemon needs a role; allowed: %s", allowed(KeyRoles))
 	}
 	for i, name := range list {
 		switch {
 		case !slices.Contains(roleNames(), name):
-			c.fault(roleRun, "there is no role %q; the roles are %s", name, quotedWords(roleNames()))
+			c.fault(KeyRoles, "there is no role %q; the roles are %s", name, quotedWords(roleNames()))
 		case slices.Contains(list[:i], name):
-			c.fault(roleRun, "%q is listed twice; list each role once", name)
+			c.fault(KeyRoles, "%q is listed twice; list each role once", name)
 		}
 	}
 	var out []string
@@ -84,7 +85,7 @@ func (c *checker) roleList(list []string) []string {
 		}
 		for _, other := range out {
 			if why := excluded(r.Name, other); why != "" {
-				c.fault(roleRun, "%q and %q exclude each other: %s; list one of them", other, r.Name, why)
+				c.fault(KeyRoles, "%q and %q exclude each other: %s; list one of them", other, r.Name, why)
 			}
 		}
 		out = append(out, r.Name)
@@ -153,9 +154,9 @@ func (c *checker) without(section string, r Role) string {
 	if kept != nil {
 		subject += " without " + strings.Join(kept, " and ")
 	}
-	where := "which is off unless " + roleRun + " lists it"
-	if at, ok := c.places[roleRun]; ok {
-		where = fmt.Sprintf("which %s in line %d does not list", roleRun, at.line)
+	where := "which is off unless " + KeyRoles + " lists it"
+	if at, ok := c.places[KeyRoles]; ok {
+		where = fmt.Sprintf("which %s in line %d does not list", KeyRoles, at.line)
 	}
 	return fmt.Sprintf("%s belongs to the role %q, %s; list the role there, or remove the section",
 		subject, r.Name, where)

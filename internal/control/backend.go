@@ -11,13 +11,9 @@ import (
 // goroutines at once. Refusals are of type *Error and name what to do; any
 // other error is shown as an internal one.
 type Backend interface {
+	Host
 	// Status tells who the host is and how the daemon fares.
 	Status(ctx context.Context) (Status, error)
-	// Locators lists this host's locators, links in the order of their names.
-	Locators(ctx context.Context) ([]Locator, error)
-	// Sessions lists the correspondents: those with a session, and those that
-	// are known.
-	Sessions(ctx context.Context) ([]Session, error)
 	// Counters lists every counter, zero or not, in a stable order.
 	Counters(ctx context.Context) ([]Counter, error)
 	// Subscribe returns the events from now on. The channel is closed when ctx
@@ -26,6 +22,26 @@ type Backend interface {
 	// History returns what happened, the oldest first: the latest events of the
 	// host and of each correspondent, as far as the daemon remembers.
 	History(ctx context.Context) ([]Event, error)
+	// Roles lists all that each role says of itself, in the order of their start, and
+	// of a peer, unless that is 0.
+	Roles(ctx context.Context, peer roam.NID) ([]RoleReport, error)
+	// Reload reads the configuration and the hosts file again and applies the
+	// differences. An invalid file changes nothing.
+	Reload(ctx context.Context) (Reloaded, error)
+	// Shutdown ends the daemon. With removePlane it first removes the data
+	// plane and gives the host back what was changed; without, sessions go on
+	// and a new daemon adopts them.
+	Shutdown(ctx context.Context, removePlane bool) error
+}
+
+// Host is what the role of an ILNPv6 host answers. Where the daemon has no such role,
+// or it does not run, every method fails with CodeUnavailable.
+type Host interface {
+	// Locators lists this host's locators, links in the order of their names.
+	Locators(ctx context.Context) ([]Locator, error)
+	// Sessions lists the correspondents: those with a session, and those that
+	// are known.
+	Sessions(ctx context.Context) ([]Session, error)
 	// Probe asks on every path to a correspondent whether it works, for at
 	// most three seconds. An unknown correspondent is CodeNotFound.
 	Probe(ctx context.Context, peer roam.NID) (Probed, error)
@@ -48,11 +64,4 @@ type Backend interface {
 	RenamePeer(ctx context.Context, q RenameRequest) (Peer, error)
 	// Export returns the line with which another host makes this one known.
 	Export(ctx context.Context) (string, error)
-	// Reload reads the configuration and the hosts file again and applies the
-	// differences. An invalid file changes nothing.
-	Reload(ctx context.Context) (Reloaded, error)
-	// Shutdown ends the daemon. With removePlane it first removes the data
-	// plane and gives the host back what was changed; without, sessions go on
-	// and a new daemon adopts them.
-	Shutdown(ctx context.Context, removePlane bool) error
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"syscall"
 
@@ -64,6 +65,16 @@ func (c *Client) Counters(ctx context.Context) (out []Counter, err error) {
 // History is Backend.History.
 func (c *Client) History(ctx context.Context) (out []Event, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/history", nil, &out)
+	return out, err
+}
+
+// Roles is Backend.Roles.
+func (c *Client) Roles(ctx context.Context, peer roam.NID) (out []RoleReport, err error) {
+	path := "/v1/roles"
+	if peer != 0 {
+		path += "?peer=" + url.QueryEscape(peer.String())
+	}
+	err = c.call(ctx, http.MethodGet, path, nil, &out)
 	return out, err
 }
 

@@ -15,6 +15,7 @@
 //	GET  /v1/counters  []Counter
 //	GET  /v1/events    Event, one object a line, until either side closes
 //	GET  /v1/history   []Event
+//	GET  /v1/roles     []RoleReport; with ?peer=NID also what they say of that peer
 //	GET  /v1/export    Exported
 //	PUT  /v1/mode      ModeRequest
 //	PUT  /v1/link      LinkRequest

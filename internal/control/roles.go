@@ -1,6 +1,12 @@
 package control
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+
+	"roam"
+	"roam/ilnp"
+)
 
 // RoleStatus is how one role of the daemon fares.
 type RoleStatus struct {
@@ -37,3 +43,28 @@ type RoleReport struct {
 	Explain  []string        `json:"explain,omitempty"` // of the peer that was asked about
 	Report   json.RawMessage `json:"report,omitempty"`  // the role's own form
 }
+
+// NoHost returns a Host that answers everything with err.
+func NoHost(err error) Host { return noHost{err} }
+
+type noHost struct{ err error }
+
+func (n noHost) Locators(context.Context) ([]Locator, error) { return nil, n.err }
+
+func (n noHost) Sessions(context.Context) ([]Session, error) { return nil, n.err }
+
+func (n noHost) Probe(context.Context, roam.NID) (Probed, error) { return Probed{}, n.err }
+
+func (n noHost) SetMode(context.Context, ilnp.Mode) error { return n.err }
+
+func (n noHost) SetLinkEnabled(context.Context, string, bool) error { return n.err }
+
+func (n noHost) Peers(context.Context) ([]KnownPeer, error) { return nil, n.err }
+
+func (n noHost) AddPeer(context.Context, AddRequest) (Peer, error) { return Peer{}, n.err }
+
+func (n noHost) RemovePeer(context.Context, RemoveRequest) (Removed, error) { return Removed{}, n.err }
+
+func (n noHost) RenamePeer(context.Context, RenameRequest) (Peer, error) { return Peer{}, n.err }
+
+func (n noHost) Export(context.Context) (string, error) { return "", n.err }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"roam"
 )
 
 const (
@@ -81,6 +83,7 @@ func Handler(b Backend) http.Handler {
 		return struct{}{}, b.SetLinkEnabled(ctx, q.Link, q.Enabled)
 	})
 	handlePeers(mux, b)
+	mux.HandleFunc("GET /v1/roles", func(w http.ResponseWriter, r *http.Request) { roles(w, r, b) })
 	handle(mux, "POST /v1/probe", func(ctx context.Context, q ProbeRequest) (any, error) {
 		p, err := b.Probe(ctx, q.Peer)
 		p.Paths = orEmpty(p.Paths)
@@ -122,6 +125,23 @@ func handlePeers(mux *http.ServeMux, b Backend) {
 		r.Names, r.Written = orEmpty(r.Names), orEmpty(r.Written)
 		return r, err
 	})
+}
+
+// roles answers what the roles say of themselves and of the peer that the query names.
+func roles(w http.ResponseWriter, r *http.Request, b Backend) {
+	var peer roam.NID
+	if word := r.URL.Query().Get("peer"); word != "" {
+		var err error
+		if peer, err = roam.ParseNID(word); err != nil {
+			fail(w, Errorf(CodeInvalid, "read request: peer: %w", err))
+			return
+		}
+	}
+	list, err := b.Roles(r.Context(), peer)
+	for i := range list {
+		list[i].Findings = orEmpty(list[i].Findings)
+	}
+	reply(w, orEmpty(list), err)
 }
 
 // handle registers a request that has a JSON object as its body.

@@ -2,162 +2,131 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"roam"
-	"roam/ilnp"
 	"roam/internal/config"
 	"roam/internal/control"
-	dataplane "roam/internal/dataplane/ilnphost"
-	"roam/naming"
 )
 
-var _ control.Backend = (*Daemon)(nil)
-
-// do runs f in the engine's goroutine.
-func (d *Daemon) do(ctx context.Context, f func(now time.Time)) error {
-	if err := d.engine.Do(ctx, f); err != nil {
-		return control.Errorf(control.CodeUnavailable, "ask the engine: %w", err)
+// each calls f for every role that runs. What one does not answer, the others do: it
+// fails only if all fail.
+func (d *Daemon) each(f func(m *member) error) error {
+	var errs []error
+	answered := false
+	for _, m := range d.roles {
+		if m.failed() != nil {
+			continue
+		}
+		err := f(m)
+		answered = answered || err == nil
+		errs = append(errs, err)
 	}
-	return nil
+	err := errors.Join(errs...)
+	if answered && err != nil {
+		d.opts.Log.Warn("a role does not answer", "err", err)
+		return nil
+	}
+	return err
 }
 
-// linkNames returns the names of links and peers; call it in the engine's
-// goroutine.
-func (d *Daemon) linkNames() control.Names {
-	return control.Names{
-		Link: func(id roam.LinkID) string { return d.engine.Links()[id].Name },
-		Peer: func(k ilnp.SessionKey) string { return d.nameOf(k.Remote) },
-	}
-}
-
-// Status tells who the host is and how the daemon fares.
+// Status says what the daemon is and how it fares.
 func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 	s := control.Status{
 		Version: d.opts.Version, PID: os.Getpid(), State: "running", Warnings: []string{},
-		Started: d.started, UptimeS: time.Since(d.started).Seconds(), NID: d.nid,
-		Accept: control.AcceptName(d.cfg.Host.Accept), SessionPrefix: d.cfg.SessionNet(),
-		SessionAddress: control.SessionAddr(d.cfg.Host.SessionPrefix, d.nid),
-		Device:         d.cfg.Host.Device, Config: d.opts.ConfigFile,
+		Started: d.started, UptimeS: time.Since(d.started).Seconds(), Config: d.opts.ConfigFile,
 	}
-	err := d.do(ctx, func(time.Time) {
-		s.Mode = control.ModeName(d.engine.Core().Mode())
-		s.Warnings = append(s.Warnings, d.warnings...)
-		for _, f := range d.hosts.Faults {
-			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
+	asked := make(map[string]control.RoleStatus)
+	err := d.each(func(m *member) error {
+		own := control.RoleStatus{Name: m.name, State: control.RoleRunning}
+		err := m.role.Status(ctx, &s, &own)
+		if err != nil {
+			own.Error = err.Error()
 		}
-		if len(s.Faults) > 0 {
-			s.Warnings = append(s.Warnings, control.SkippedWarning(s.Faults))
-		}
-		s.Plane = control.Plane{
-			Attach: d.plane.Attach(), ABI: dataplane.ABI, Features: d.plane.Features(),
-			Adopted: d.plane.Adopted(), Pins: d.cfg.Pins(), Uplinks: []string{},
-		}
-		for _, u := range d.engine.Links() {
-			s.Plane.Uplinks = append(s.Plane.Uplinks, u.Name)
-		}
-		slices.Sort(s.Plane.Uplinks)
-		s.NotAdmitted = d.refused.sorted()
-		s.Policies, s.Obstructed = d.engine.PolicyArmed(), d.obstructed()
-		if d.dns != nil {
-			s.DNS = control.DNS{Listen: d.dns.Addr().String(), Managed: d.resolv != nil}
-			for _, u := range d.dns.Upstream() {
-				s.DNS.Upstream = append(s.DNS.Upstream, u.String())
-			}
-		}
+		asked[m.name] = own
+		return err
 	})
+	s.Warnings = append(s.Warnings, d.warnings...)
+	for _, m := range d.roles {
+		own, ok := asked[m.name]
+		if !ok {
+			own = d.failure(m)
+			s.Warnings = append(s.Warnings, fmt.Sprintf("the role %q does not run: %s; %s", own.Name, own.Error, own.Do))
+		}
+		s.Roles = append(s.Roles, own)
+	}
+	if len(s.Roles) == 1 && s.Roles[0].Name == config.RoleHost {
+		s.Roles = nil // all that there is to say stands above
+	}
 	if len(s.Warnings) > 0 {
 		s.State = "degraded"
 	}
 	return s, err
 }
 
-// Locators lists this host's locators.
-func (d *Daemon) Locators(ctx context.Context) ([]control.Locator, error) {
-	var out []control.Locator
-	err := d.do(ctx, func(now time.Time) {
-		for _, l := range d.engine.Core().Locals(now) {
-			out = append(out, control.LocatorFrom(l, d.linkNames()))
-		}
-	})
-	slices.SortFunc(out, func(a, b control.Locator) int { return strings.Compare(a.Link, b.Link) })
-	return out, err
+// failure is the status of a role that does not run.
+func (d *Daemon) failure(m *member) control.RoleStatus {
+	own := control.RoleStatus{Name: m.name, State: control.RoleFailed, Do: d.remedy(m)}
+	if err := m.failed(); err != nil {
+		own.Error = err.Error()
+	}
+	return own
 }
 
-// Sessions lists the correspondents that have state.
-func (d *Daemon) Sessions(ctx context.Context) ([]control.Session, error) {
-	var out []control.Session
-	err := d.do(ctx, func(now time.Time) {
-		_, traffic, err := d.plane.Activity()
-		if err != nil {
-			traffic = d.engine.Traffic()
-		}
-		for _, p := range d.engine.Core().Peers(now) {
-			s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, d.linkNames())
-			t := traffic[p.Key]
-			s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
-			if t.Path != (ilnp.Path{}) {
-				path := control.PathFrom(t.Path, d.linkNames())
-				s.InUse = &path
-			}
-			s.Obstructed = d.obstructionsOf(p.NID)
-			out = append(out, s)
-		}
-	})
-	return out, err
-}
-
-// Counters lists every counter of data plane, engine and core.
+// Counters lists the counters of every role.
 func (d *Daemon) Counters(ctx context.Context) ([]control.Counter, error) {
 	var out []control.Counter
-	var failure error
-	err := d.do(ctx, func(time.Time) {
-		cs, err := d.plane.Counters()
-		failure = err
-		for _, c := range cs {
-			out = append(out, control.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
-		}
-		out = append(out, d.nameCounters()...)
-		out = append(out, refusals("core_refused", d.engine.Core().RejectedInput())...)
-		out = append(out, refusals("engine_refused", d.engine.Refused())...)
+	err := d.each(func(m *member) error {
+		list, err := m.role.Counters(ctx)
+		out = append(out, list...)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, failure
+	return out, err
 }
 
-// nameCounters lists the counters of the resolver.
-func (d *Daemon) nameCounters() []control.Counter {
-	if d.dns == nil {
-		return nil
+// Roles lists all that each role says of itself and of a peer.
+func (d *Daemon) Roles(ctx context.Context, peer roam.NID) ([]control.RoleReport, error) {
+	var out []control.RoleReport
+	for _, m := range d.roles {
+		if m.failed() != nil {
+			out = append(out, control.RoleReport{RoleStatus: d.failure(m)})
+			continue
+		}
+		r, err := m.report(ctx, peer)
+		if err != nil {
+			r.Error = err.Error()
+		}
+		out = append(out, r)
 	}
-	return []control.Counter{{
-		Name: strippedCounter, Meaning: "session addresses taken out of answers of other name servers, on whose word they are not to be used", Value: d.dns.Stripped(),
-	}}
+	return out, nil
 }
 
-// strippedCounter is the name of a counter.
-const strippedCounter = "dns_session_stripped"
-
-// refusals turns reasons in words into counters with stable names.
-func refusals(prefix string, counts map[string]uint64) []control.Counter {
-	var out []control.Counter
-	for reason, n := range counts {
-		name := prefix + "_" + strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return '_'
-		}, strings.ToLower(reason))
-		out = append(out, control.Counter{Name: name, Meaning: reason, Value: n})
+// report asks a role for all that it says.
+func (m *member) report(ctx context.Context, peer roam.NID) (out control.RoleReport, err error) {
+	out.Name, out.State = m.name, control.RoleRunning
+	var whole control.Status // the role's own part is wanted only
+	if err := m.role.Status(ctx, &whole, &out.RoleStatus); err != nil {
+		return out, err
 	}
-	slices.SortFunc(out, func(a, b control.Counter) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	if out.Findings, err = m.role.Doctor(ctx); err != nil {
+		return out, err
+	}
+	if peer != 0 {
+		if out.Explain, err = m.role.Explain(ctx, peer); err != nil {
+			return out, err
+		}
+	}
+	value, err := m.role.Report(ctx)
+	if err != nil || value == nil {
+		return out, err
+	}
+	out.Report, err = json.Marshal(value)
+	return out, err
 }
 
 // Subscribe returns the events from now on.
@@ -165,129 +134,42 @@ func (d *Daemon) Subscribe(ctx context.Context) (<-chan control.Event, error) {
 	return d.hub.Subscribe(ctx)
 }
 
-// SetMode changes the handoff mode until the next start.
-func (d *Daemon) SetMode(ctx context.Context, mode ilnp.Mode) error {
-	return d.do(ctx, func(now time.Time) { d.engine.SetMode(now, mode) })
-}
+// History returns the latest events, the oldest first.
+func (d *Daemon) History(context.Context) ([]control.Event, error) { return d.history.all(), nil }
 
-// SetLinkEnabled lets the host use a link, or takes it out of use gracefully.
-func (d *Daemon) SetLinkEnabled(ctx context.Context, link string, enabled bool) error {
-	var refusal error
-	err := d.do(ctx, func(now time.Time) {
-		if _, ok := d.engine.LinkByName(link); !ok {
-			var names []string
-			for _, u := range d.engine.Links() {
-				names = append(names, u.Name)
-			}
-			slices.Sort(names)
-			refusal = control.Errorf(control.CodeNotFound, "no uplink is called %q", link).
-				WithHint("the uplinks are: %s", strings.Join(names, ", "))
-			return
-		}
-		d.engine.SetDisabled(now, link, !enabled)
-	})
-	if err != nil {
-		return err
-	}
-	return refusal
-}
-
-// Export returns the line with which another host makes this one known.
-func (d *Daemon) Export(ctx context.Context) (line string, err error) {
-	var failure error
-	if err := d.do(ctx, func(now time.Time) { line, failure = d.exportLine(now) }); err != nil {
-		return "", err
-	}
-	return line, failure
-}
-
-// exportLine is Export in the engine's goroutine.
-func (d *Daemon) exportLine(now time.Time) (string, error) {
-	r := naming.Record{NID: d.nid}
-	for _, l := range d.engine.Core().Locals(now) {
-		preference := uint16(naming.DefaultPreference)
-		if l.State != ilnp.Active {
-			preference *= 2
-		}
-		if !l.Disabled && l.State != ilnp.Aged {
-			r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: preference})
-		}
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("export: %w", err)
-	}
-	if own, ok := d.names.Load().ByNID(d.nid); ok && len(own.Names) > 0 {
-		name = own.Names[0]
-	}
-	if name, err = naming.CleanName(name); err != nil {
-		return "", fmt.Errorf("export: host name: %w", err)
-	}
-	r.Names = []string{name}
-	return naming.FormatPairing(r)
-}
-
-// Reload reads configuration and names again and applies the differences.
+// Reload reads the configuration again and lets the roles apply the differences. The
+// list of roles itself waits for a restart: what runs goes on.
 func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 	out := control.Reloaded{Applied: []string{}, Restart: []string{}}
-	next, err := loadConfig(d.opts.ConfigFile)
+	next, err := d.load(d.opts.ConfigFile)
 	if err != nil {
 		return out, control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed")
 	}
-	var failure error
-	err = d.do(ctx, func(now time.Time) {
-		// Who stands in a line that has just been spoilt would lose the session.
-		if faults := readHosts(next).Faults; len(faults) > len(d.hosts.Faults) {
-			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
-			return
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	merged := config.Merge(d.cfg, next)
+	for _, m := range d.roles {
+		if m.failed() != nil {
+			continue
 		}
-		for _, c := range config.Diff(d.cfg, next) {
-			if c.Restart {
-				out.Restart = append(out.Restart, c.String())
-			} else {
-				out.Applied = append(out.Applied, c.String())
-			}
+		if err := m.role.Reload(ctx, merged); err != nil {
+			return out, err
 		}
-		d.apply(now, next)
-		failure = d.loadNames(d.engine.Core())
-	})
-	if err == nil {
-		err = failure
 	}
-	return out, err
+	for _, c := range config.Diff(d.cfg, next) {
+		if c.Restart || d.fails(c.Role) {
+			out.Restart = append(out.Restart, c.String())
+		} else {
+			out.Applied = append(out.Applied, c.String())
+		}
+	}
+	d.cfg = merged
+	return out, nil
 }
 
-// apply takes over what can change while the daemon runs.
-func (d *Daemon) apply(now time.Time, next config.Config) {
-	if next.Host.Mode != d.cfg.Host.Mode {
-		d.engine.SetMode(now, next.Host.Mode)
-	}
-	for _, name := range d.cfg.Uplinks.Disabled {
-		if !slices.Contains(next.Uplinks.Disabled, name) {
-			d.engine.SetDisabled(now, name, false)
-		}
-	}
-	for _, name := range next.Uplinks.Disabled {
-		d.engine.SetDisabled(now, name, true)
-	}
-	d.applyUpstream(next)
-	d.cfg.Host.Mode, d.cfg.Uplinks.Disabled, d.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
-	d.cfg.Host.Hosts = next.Host.Hosts
-}
-
-// applyUpstream lets the resolver ask the servers of the new configuration; an
-// empty list means those of the host's own resolv.conf, as at a start.
-func (d *Daemon) applyUpstream(next config.Config) {
-	if d.dns == nil || slices.Equal(d.cfg.DNS.Upstream, next.DNS.Upstream) {
-		return
-	}
-	cfg := d.cfg // the listening address and resolv.conf do not change here
-	cfg.DNS.Upstream = next.DNS.Upstream
-	upstream, err := upstreamOf(cfg)
-	if err != nil {
-		d.warn("names that are not ours are not resolved: " + err.Error())
-	}
-	d.dns.SetUpstream(upstream)
+// fails reports whether a role of that name is there and does not run.
+func (d *Daemon) fails(name string) bool {
+	return slices.ContainsFunc(d.roles, func(m *member) bool { return m.name == name && m.failed() != nil })
 }
 
 // Shutdown ends the daemon.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,40 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"roam/ilnp"
-	"roam/internal/control"
 	"roam/internal/metrics"
 )
 
-// tally counts events for the metrics; only the engine's goroutine touches it.
-type tally struct {
-	handoffs                          map[string]uint64
-	handoffTime, updateRTT            metrics.Histogram
-	sent, failed, peerMoves, fellBack uint64
-}
-
-func (t *tally) count(e ilnp.Event) {
-	switch e.Kind {
-	case ilnp.HandoffDone:
-		if t.handoffs == nil {
-			t.handoffs = make(map[string]uint64)
-		}
-		t.handoffs[e.Reason]++
-		t.handoffTime.Observe(e.Duration)
-	case ilnp.UpdateSent:
-		t.sent++
-	case ilnp.UpdateAcked:
-		t.updateRTT.Observe(e.RTT)
-	case ilnp.UpdateFailed:
-		t.failed++
-	case ilnp.PeerMoved, ilnp.UpdateReceived:
-		t.peerMoves++
-	case ilnp.SessionFellBack:
-		t.fellBack++
-	}
-}
-
-// startMetrics serves the metrics. Without them the host works as well, so a
+// startMetrics serves the metrics. Without them the roles work as well, so a
 // fault is a warning.
 func (d *Daemon) startMetrics() {
 	at := d.cfg.Metrics.Listen
@@ -54,7 +25,9 @@ func (d *Daemon) startMetrics() {
 	}
 	l, err := net.Listen("tcp", at.String())
 	if err != nil {
-		d.warn("metrics are not served: " + err.Error())
+		what := "metrics are not served: " + err.Error()
+		d.warnings = append(d.warnings, what)
+		d.opts.Log.Warn(what)
 		return
 	}
 	mux := http.NewServeMux()
@@ -68,62 +41,40 @@ func (d *Daemon) startMetrics() {
 }
 
 func (d *Daemon) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	s, err := d.snapshot(r.Context())
+	text, err := d.metricsText(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", metrics.Content)
-	_ = metrics.Write(w, s) // a reader that has gone needs no error
+	_, _ = w.Write(text) // a reader that has gone needs no error
 }
 
-// snapshot takes all figures at one moment.
-func (d *Daemon) snapshot(ctx context.Context) (metrics.Snapshot, error) {
-	s := metrics.Snapshot{
-		Version: d.opts.Version, NID: d.nid.String(), StartSeconds: float64(d.started.UnixMilli()) / 1000, Starts: d.starts,
-		Sessions: make(map[string]uint64), Handoffs: make(map[string]uint64),
-		HandoffTime: &metrics.Histogram{}, UpdateRTT: &metrics.Histogram{},
-	}
-	var failure error
-	err := d.do(ctx, func(now time.Time) {
-		core := d.engine.Core()
-		s.Mode, s.Attach, s.Adopted = control.ModeName(core.Mode()), d.plane.Attach(), d.plane.Adopted()
-		tally := core.Tally()
-		for state, n := range tally.Sessions {
-			s.Sessions[control.SessionStateName(ilnp.SessionState(state))] = n
+// metricsText joins the metrics of the roles. What a role wrote before it failed is left
+// out: half a family would spoil the whole page for its reader.
+func (d *Daemon) metricsText(ctx context.Context) ([]byte, error) {
+	var page bytes.Buffer
+	err := d.each(func(m *member) error {
+		var own bytes.Buffer
+		if err := m.role.Metrics(ctx, &own); err != nil {
+			return fmt.Errorf("metrics of the role %q: %w", m.name, err)
 		}
-		s.Sessions[control.StateKnown], s.Dead = tally.Silent, tally.Dead
-		for _, l := range core.Locals(now) {
-			c := control.LocatorFrom(l, d.linkNames())
-			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
-		}
-		t := d.tally
-		for trigger, n := range t.handoffs {
-			s.Handoffs[trigger] = n
-		}
-		*s.HandoffTime, *s.UpdateRTT = t.handoffTime, t.updateRTT
-		s.UpdatesSent, s.UpdatesFailed, s.PeerMoves, s.FellBack = t.sent, t.failed, t.peerMoves, t.fellBack
-		s.SkippedLines = uint64(len(d.hosts.Faults))
-		failure = d.counterMetrics(&s)
+		page.Write(own.Bytes())
+		return nil
 	})
-	return s, errors.Join(err, failure)
-}
-
-func (d *Daemon) counterMetrics(s *metrics.Snapshot) error {
-	counters, err := d.plane.Counters()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, c := range counters {
-		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
+	up := metrics.Family{Name: "roam_role_up", Kind: "gauge", Help: "1 for each role of the daemon that runs, 0 for one that failed."}
+	for _, m := range d.roles {
+		value := 1.0
+		if m.failed() != nil {
+			value = 0
+		}
+		up.Samples = append(up.Samples, metrics.Sample{Value: value, Labels: []string{"role", m.name}})
 	}
-	for _, c := range d.nameCounters() {
-		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
-	}
-	for _, c := range append(refusals("core", d.engine.Core().RejectedInput()), refusals("engine", d.engine.Refused())...) {
-		s.Refused = append(s.Refused, metrics.Counter{Meaning: c.Meaning, Value: c.Value})
-	}
-	return nil
+	err = metrics.WriteFamilies(&page, up)
+	return page.Bytes(), err
 }
 
 // countStart returns how many daemons were started on this run directory,

@@ -63,8 +63,12 @@ type Env struct {
 	Started    time.Time // of the daemon
 	Starts     uint64    // of daemons since the run directory was made, this one included
 	Log        *slog.Logger
-	// Publish passes an event to those that watch `roam monitor`. It never waits.
+	// Publish passes an event to those that watch, and keeps it for `roam report`. It
+	// never waits.
 	Publish func(control.Event)
+	// Hub is where Publish tells those that watch. A role that waits for events of its
+	// own subscribes there, and publishes there what the history should not keep.
+	Hub *control.Hub
 }
 
 // Kind is a role that a daemon can have.

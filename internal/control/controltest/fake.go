@@ -29,6 +29,7 @@ type Fake struct {
 	CounterList  []control.Counter
 	EventList    []control.Event
 	ProbeValue   control.Probed
+	RoleList     []control.RoleReport
 	PeerList     []control.KnownPeer
 	ReloadValue  control.Reloaded
 	ExportLine   string
@@ -77,6 +78,11 @@ func (f *Fake) note(s string) error {
 
 // Status returns StatusValue.
 func (f *Fake) Status(context.Context) (control.Status, error) { return f.StatusValue, f.Err }
+
+// Roles returns RoleList.
+func (f *Fake) Roles(context.Context, roam.NID) ([]control.RoleReport, error) {
+	return f.RoleList, f.Err
+}
 
 // Locators returns LocatorList.
 func (f *Fake) Locators(context.Context) ([]control.Locator, error) { return f.LocatorList, f.Err }

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"crypto/rand"
@@ -83,13 +83,13 @@ func probeID() uint16 {
 	return binary.BigEndian.Uint16(b[:])
 }
 
-func (d *Daemon) coreConfig(probeID uint16) ilnp.Config {
+func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
-		NIDs: []roam.NID{d.nid}, Mode: d.cfg.Host.Mode, Place: d.cfg.Uplinks.Place, Accept: d.cfg.Host.Accept,
-		DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(d.cfg.ILNP.NonceLength),
-		Rule: d.cfg.ILNP.Checksum, Rand: rand.Reader, FallbackLifetime: d.cfg.ILNP.FallbackLifetime,
-		IdleTimeout: d.cfg.ILNP.IdleTimeout, SessionPrefix: d.cfg.Host.SessionPrefix, ProbeID: probeID,
-		UDPPort: d.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: d.cfg.ILNP.MaxSessions,
+		NIDs: []roam.NID{h.nid}, Mode: h.cfg.Host.Mode, Place: h.cfg.Uplinks.Place, Accept: h.cfg.Host.Accept,
+		DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(h.cfg.ILNP.NonceLength),
+		Rule: h.cfg.ILNP.Checksum, Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
+		IdleTimeout: h.cfg.ILNP.IdleTimeout, SessionPrefix: h.cfg.Host.SessionPrefix, ProbeID: probeID,
+		UDPPort: h.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: h.cfg.ILNP.MaxSessions,
 	}
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"context"
@@ -20,21 +20,18 @@ const (
 	echoWait    = 700 * time.Millisecond
 )
 
-// History returns the latest events, the oldest first.
-func (d *Daemon) History(context.Context) ([]control.Event, error) { return d.history.all(), nil }
-
 // Probe asks on every path to a correspondent whether it works.
-func (d *Daemon) Probe(ctx context.Context, peer roam.NID) (control.Probed, error) {
+func (h *Host) Probe(ctx context.Context, peer roam.NID) (control.Probed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// From before the first probe on: no answer is missed.
-	events, err := d.hub.Subscribe(ctx)
+	events, err := h.env.Hub.Subscribe(ctx)
 	if err != nil {
 		return control.Probed{}, err
 	}
 	q := inquiry{peer: peer}
 	for range probeRounds {
-		if err := d.do(ctx, func(now time.Time) { q.ask(d, now) }); err != nil {
+		if err := h.do(ctx, func(now time.Time) { q.ask(h, now) }); err != nil {
 			return control.Probed{}, err
 		}
 		if len(q.paths) == 0 {
@@ -45,7 +42,7 @@ func (d *Daemon) Probe(ctx context.Context, peer roam.NID) (control.Probed, erro
 			break
 		}
 	}
-	return d.conclude(ctx, &q)
+	return h.conclude(ctx, &q)
 }
 
 // inquiry is one check under way.
@@ -59,7 +56,7 @@ type inquiry struct {
 }
 
 // ask sends a probe on each path that has not answered.
-func (q *inquiry) ask(d *Daemon, now time.Time) {
+func (q *inquiry) ask(d *Host, now time.Time) {
 	q.forms = d.cfg.ILNP.UDPPort != 0
 	mtu := func(link roam.LinkID) int { return d.engine.Links()[link].MTU }
 	paths := d.engine.Core().Check(now, q.peer, q.answered)
@@ -151,16 +148,16 @@ func (q *inquiry) hear(e control.Event) {
 }
 
 // conclude adds what the session has become, and asks plainly if it is plain.
-func (d *Daemon) conclude(ctx context.Context, q *inquiry) (control.Probed, error) {
+func (h *Host) conclude(ctx context.Context, q *inquiry) (control.Probed, error) {
 	out := control.Probed{Peer: q.peer, Paths: q.found}
 	known := false
-	err := d.do(ctx, func(now time.Time) {
-		for _, p := range d.engine.Core().Peers(now) {
+	err := h.do(ctx, func(now time.Time) {
+		for _, p := range h.engine.Core().Peers(now) {
 			if p.Key.Remote == q.peer {
 				known = true
-				s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, control.Names{})
-				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, d.engine.TooBig(p.Key)
-				out.Opened = d.engine.Opened(p.Key)
+				s := control.SessionFrom(p, h.cfg.Host.SessionPrefix, control.Names{})
+				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, h.engine.TooBig(p.Key)
+				out.Opened = h.engine.Opened(p.Key)
 			}
 		}
 	})
@@ -171,16 +168,16 @@ func (d *Daemon) conclude(ctx context.Context, q *inquiry) (control.Probed, erro
 		return out, control.Errorf(control.CodeNotFound, "no correspondent has the identifier %v", q.peer).
 			WithHint("`roam session show` lists them; `roam add LINE` makes one known")
 	case out.State == control.SessionStateName(ilnp.Plain):
-		out.Echo = d.plainEcho(ctx, q.peer)
+		out.Echo = h.plainEcho(ctx, q.peer)
 	}
 	return out, nil
 }
 
 // plainEcho pings the session address: of a session that is plain this goes
 // out without a nonce.
-func (d *Daemon) plainEcho(ctx context.Context, peer roam.NID) *control.PlainEcho {
-	src := control.SessionAddr(d.cfg.Host.SessionPrefix, d.nid)
-	dst := control.SessionAddr(d.cfg.Host.SessionPrefix, peer)
+func (h *Host) plainEcho(ctx context.Context, peer roam.NID) *control.PlainEcho {
+	src := control.SessionAddr(h.cfg.Host.SessionPrefix, h.nid)
+	dst := control.SessionAddr(h.cfg.Host.SessionPrefix, peer)
 	out := &control.PlainEcho{}
 	for range 2 { // one packet may be lost
 		limited, cancel := context.WithTimeout(ctx, echoWait)
@@ -190,7 +187,7 @@ func (d *Daemon) plainEcho(ctx context.Context, peer roam.NID) *control.PlainEch
 			out.Answered, out.RTTMS = true, control.Millis(rtt)
 			break
 		}
-		d.opts.Log.Debug("plain echo request", "peer", peer, "err", err)
+		h.log.Debug("plain echo request", "peer", peer, "err", err)
 	}
 	return out
 }

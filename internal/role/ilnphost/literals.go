@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"errors"
@@ -14,46 +14,46 @@ import (
 // startLiterals attaches the hooks for real addresses of known correspondents.
 // Without them sessions are reached by name only, so a fault is a warning.
 // Their table stays as a predecessor has left it until the core knows them.
-func (d *Daemon) startLiterals() {
-	if !d.cfg.Literals.Enabled {
+func (h *Host) startLiterals() {
+	if !h.cfg.Literals.Enabled {
 		return
 	}
-	cgroup := d.cfg.Literals.Cgroup
+	cgroup := h.cfg.Literals.Cgroup
 	var err error
 	if cgroup == "" {
 		cgroup, err = cgroup2Root()
 	}
 	if err == nil {
-		d.literals, err = dataplane.OpenLiterals(d.cfg.Pins(), cgroup, d.cfg.Host.SessionPrefix)
+		h.literals, err = dataplane.OpenLiterals(h.cfg.Pins(), cgroup, h.cfg.Host.SessionPrefix)
 	}
 	if err != nil {
-		d.warn("real addresses of correspondents are not turned into sessions: " + err.Error())
+		h.warn("real addresses of correspondents are not turned into sessions: " + err.Error())
 	}
 }
 
 // listLiterals follows the correspondents' locators; it runs in the engine's
 // goroutine.
-func (d *Daemon) listLiterals(now time.Time) {
-	if d.literals == nil {
+func (h *Host) listLiterals(now time.Time) {
+	if h.literals == nil {
 		return
 	}
 	want := make(map[roam.ILV]roam.NID)
-	for _, p := range d.engine.Core().KnownPeers(now) {
+	for _, p := range h.engine.Core().KnownPeers(now) {
 		for _, l := range p.Locators {
 			// What IPsec or a VPN takes to that address is left to them.
-			if at := (roam.ILV{L64: l.L64, NID: p.NID}); !d.engine.Beyond(at) {
+			if at := (roam.ILV{L64: l.L64, NID: p.NID}); !h.engine.Beyond(at) {
 				want[at] = p.Key.Remote
 			}
 		}
 	}
 	fault := ""
-	if err := d.literals.Set(want); err != nil {
+	if err := h.literals.Set(want); err != nil {
 		fault = err.Error()
 	}
-	if fault != "" && fault != d.literalFault { // the same each second else
-		d.opts.Log.Warn("table of literal addresses", "err", fault)
+	if fault != "" && fault != h.literalFault { // the same each second else
+		h.log.Warn("table of literal addresses", "err", fault)
 	}
-	d.literalFault = fault
+	h.literalFault = fault
 }
 
 var errNoCgroup2 = errors.New("no cgroup2 hierarchy is mounted; mount one, or set literals.cgroup or literals.enabled = false")

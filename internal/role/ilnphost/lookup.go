@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"errors"
@@ -68,24 +68,24 @@ func (r *rendezvous) due(now time.Time, hosts, peers string) bool {
 // lookAgain takes over what the names say by now of those that are lost, if the
 // files have changed. Nobody is forgotten by it: the file may be one that is
 // being written.
-func (d *Daemon) lookAgain(now time.Time) {
-	r := &d.rendezvous
-	if !r.due(now, d.cfg.Host.Hosts, d.cfg.Peers()) {
+func (h *Host) lookAgain(now time.Time) {
+	r := &h.rendezvous
+	if !r.due(now, h.cfg.Host.Hosts, h.cfg.Peers()) {
 		return
 	}
-	r.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
+	r.marks = marksOf(h.cfg.Host.Hosts, h.cfg.Peers())
 	var err error
-	for _, record := range readHosts(d.cfg).Records {
+	for _, record := range readHosts(h.cfg).Records {
 		if err == nil && slices.Contains(slices.Collect(maps.Values(r.lost)), record.NID) {
-			if err = d.know(now, d.engine.Core(), record); errors.Is(err, dataplane.ErrFull) {
+			if err = h.know(now, h.engine.Core(), record); errors.Is(err, dataplane.ErrFull) {
 				err = nil // said when the names were loaded
 			}
 		}
 	}
 	if err != nil {
-		d.opts.Log.Warn("names could not be looked up again", "err", err)
+		h.log.Warn("names could not be looked up again", "err", err)
 		return
 	}
-	d.publishNames()
-	d.opts.Log.Info("names were looked up again", "lost", len(r.lost))
+	h.publishNames()
+	h.log.Info("names were looked up again", "lost", len(r.lost))
 }

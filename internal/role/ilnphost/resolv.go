@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"context"
@@ -110,8 +110,8 @@ func (k *resolvKeeper) pointsToUs() bool {
 // keepNames has applications ask us for names in whatever network the host is,
 // and us the servers of that network, until ctx is done. It runs beside the
 // engine, which must not wait for a disk.
-func (d *Daemon) keepNames(ctx context.Context) {
-	if d.resolv == nil {
+func (h *Host) keepNames(ctx context.Context) {
+	if h.resolv == nil {
 		return
 	}
 	tick := time.NewTicker(resolvEvery)
@@ -121,12 +121,12 @@ func (d *Daemon) keepNames(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			servers, changed, err := d.resolv.look(now)
+			servers, changed, err := h.resolv.look(now)
 			if err != nil {
-				d.opts.Log.Warn("applications may not ask us for names", "err", err)
+				h.log.Warn("applications may not ask us for names", "err", err)
 			}
 			if changed {
-				d.followServers(ctx, servers)
+				h.followServers(ctx, servers)
 			}
 		}
 	}
@@ -134,11 +134,11 @@ func (d *Daemon) keepNames(ctx context.Context) {
 
 // followServers has other names asked from these servers, unless the
 // configuration names some.
-func (d *Daemon) followServers(ctx context.Context, servers []netip.AddrPort) {
-	_ = d.do(ctx, func(time.Time) { // fails at the end only
-		if len(d.cfg.DNS.Upstream) == 0 && !slices.Equal(d.dns.Upstream(), servers) {
-			d.opts.Log.Info("resolv.conf was written by another program, and its servers are asked from now on", "servers", servers)
-			d.dns.SetUpstream(servers)
+func (h *Host) followServers(ctx context.Context, servers []netip.AddrPort) {
+	_ = h.do(ctx, func(time.Time) { // fails at the end only
+		if len(h.cfg.DNS.Upstream) == 0 && !slices.Equal(h.dns.Upstream(), servers) {
+			h.log.Info("resolv.conf was written by another program, and its servers are asked from now on", "servers", servers)
+			h.dns.SetUpstream(servers)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 )
 
 // Peers lists what is known of every correspondent, and where that is written.
-func (d *Daemon) Peers(ctx context.Context) ([]control.KnownPeer, error) {
+func (h *Host) Peers(ctx context.Context) ([]control.KnownPeer, error) {
 	var out []control.KnownPeer
-	err := d.do(ctx, func(now time.Time) {
+	err := h.do(ctx, func(now time.Time) {
 		written := make(map[roam.NID][]control.Place)
-		for _, l := range d.hosts.Lines {
+		for _, l := range h.hosts.Lines {
 			if l.Fault == nil {
 				written[l.Record.NID] = append(written[l.Record.NID], placeOf(l.Place))
 			}
 		}
-		for _, p := range d.engine.Core().Peers(now) {
-			s := control.SessionFrom(p, d.cfg.Host.SessionPrefix, d.linkNames())
+		for _, p := range h.engine.Core().Peers(now) {
+			s := control.SessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
 			k := control.KnownPeer{NID: s.NID, Address: s.Address, State: s.State, Dead: s.Dead, WhyPlain: s.WhyPlain}
 			// Another node with the identifier of one that is written down is not that one.
-			if r, ok := d.records[s.NID]; ok && s.RemoteAlias == s.NID {
+			if r, ok := h.records[s.NID]; ok && s.RemoteAlias == s.NID {
 				k.Names, k.Options, k.Written = r.Names, r.Options(), written[s.NID]
 				for _, l := range r.Locators {
 					k.Locators = append(k.Locators, control.PeerLocator{L64: l.L64, Preference: l.Preference})
@@ -40,13 +40,13 @@ func (d *Daemon) Peers(ctx context.Context) ([]control.KnownPeer, error) {
 }
 
 // AddPeer makes a correspondent known, now and after a restart.
-func (d *Daemon) AddPeer(ctx context.Context, q control.AddRequest) (control.Peer, error) {
+func (h *Host) AddPeer(ctx context.Context, q control.AddRequest) (control.Peer, error) {
 	r, err := naming.ParseAny(q.Line)
 	if err != nil {
 		return control.Peer{}, control.Errorf(control.CodeInvalid, "read line: %w", err).
 			WithHint("a line of `roam export` or of the hosts file is wanted")
 	}
-	if r.NID == d.nid {
+	if r.NID == h.nid {
 		return control.Peer{}, control.Errorf(control.CodeConflict, "%s is this host itself", r.NID).
 			WithHint("run `roam export` on the other host, and `roam add` here")
 	}
@@ -57,8 +57,8 @@ func (d *Daemon) AddPeer(ctx context.Context, q control.AddRequest) (control.Pee
 		}
 		r.Names = []string{name}
 	}
-	j := d.judgement(ctx, r, q.As != "", q.Replace, q.Force)
-	return d.changePeer(ctx, r.NID, func(b book) (book, error) {
+	j := h.judgement(ctx, r, q.As != "", q.Replace, q.Force)
+	return h.changePeer(ctx, r.NID, func(b book) (book, error) {
 		if err := j.judge(b, r.Names).refusal("add", addWays); err != nil {
 			return b, err
 		}
@@ -67,12 +67,12 @@ func (d *Daemon) AddPeer(ctx context.Context, q control.AddRequest) (control.Pee
 }
 
 // RenamePeer gives a correspondent that was added another name.
-func (d *Daemon) RenamePeer(ctx context.Context, q control.RenameRequest) (control.Peer, error) {
+func (h *Host) RenamePeer(ctx context.Context, q control.RenameRequest) (control.Peer, error) {
 	to, err := naming.CleanName(q.New)
 	if err != nil {
 		return control.Peer{}, control.Errorf(control.CodeInvalid, "%w", err)
 	}
-	now, err := openBook(d.cfg)
+	now, err := openBook(h.cfg)
 	if err != nil {
 		return control.Peer{}, err
 	}
@@ -81,8 +81,8 @@ func (d *Daemon) RenamePeer(ctx context.Context, q control.RenameRequest) (contr
 		return control.Peer{}, unknownPeer(q.Old)
 	}
 	r := naming.Record{NID: nid, Names: []string{to}, Locators: now.record(nid).Locators}
-	j := d.judgement(ctx, r, true, q.Replace, q.Force)
-	return d.changePeer(ctx, nid, func(b book) (book, error) {
+	j := h.judgement(ctx, r, true, q.Replace, q.Force)
+	return h.changePeer(ctx, nid, func(b book) (book, error) {
 		names := b.record(nid).Names
 		if len(names) == 0 {
 			return b, unknownPeer(q.Old)
@@ -106,29 +106,29 @@ func (d *Daemon) RenamePeer(ctx context.Context, q control.RenameRequest) (contr
 
 // changePeer writes what change makes of the file of added peers, takes it over, and
 // returns what is known of a node then. Several may be at work at once.
-func (d *Daemon) changePeer(ctx context.Context, nid roam.NID, change func(book) (book, error)) (control.Peer, error) {
-	d.keeping.Lock()
-	defer d.keeping.Unlock()
-	next, err := d.writeBook(change)
+func (h *Host) changePeer(ctx context.Context, nid roam.NID, change func(book) (book, error)) (control.Peer, error) {
+	h.keeping.Lock()
+	defer h.keeping.Unlock()
+	next, err := h.writeBook(change)
 	if err != nil {
 		return control.Peer{}, err
 	}
-	full, err := d.takeBook(ctx, next)
+	full, err := h.takeBook(ctx, next)
 	r := next.record(nid)
-	out := control.Peer{NID: nid, Names: r.Names, Address: control.SessionAddr(d.cfg.Host.SessionPrefix, nid)}
+	out := control.Peer{NID: nid, Names: r.Names, Address: control.SessionAddr(h.cfg.Host.SessionPrefix, nid)}
 	for _, l := range r.Locators {
 		out.Locators = append(out.Locators, l.L64)
 	}
 	// It is kept and can be contacted, and whoever is accepted anyhow need not be noted.
-	if full != nil && d.cfg.Host.Accept != ilnp.Any {
+	if full != nil && h.cfg.Host.Accept != ilnp.Any {
 		out.Warning = full.Error() + raiseRoom
 	}
 	return out, err
 }
 
 // writeBook writes a change of the file of added peers; d.keeping is held.
-func (d *Daemon) writeBook(change func(book) (book, error)) (book, error) {
-	b, err := openBook(d.cfg)
+func (h *Host) writeBook(change func(book) (book, error)) (book, error) {
+	b, err := openBook(h.cfg)
 	if err != nil {
 		return b, err
 	}
@@ -144,18 +144,18 @@ func (d *Daemon) writeBook(change func(book) (book, error)) (book, error) {
 
 // takeBook has core, data plane and resolver follow what was written; d.keeping is
 // held. full is why a correspondent has no room in the data plane.
-func (d *Daemon) takeBook(ctx context.Context, b book) (full, err error) {
+func (h *Host) takeBook(ctx context.Context, b book) (full, err error) {
 	var failure error
-	err = d.do(ctx, func(now time.Time) { full, failure = d.useHosts(now, d.engine.Core(), b.Hosts, false) })
+	err = h.do(ctx, func(now time.Time) { full, failure = h.useHosts(now, h.engine.Core(), b.Hosts, false) })
 	return full, errors.Join(err, failure)
 }
 
 // RemovePeer forgets a correspondent that was added.
-func (d *Daemon) RemovePeer(ctx context.Context, q control.RemoveRequest) (control.Removed, error) {
-	d.keeping.Lock()
-	defer d.keeping.Unlock()
+func (h *Host) RemovePeer(ctx context.Context, q control.RemoveRequest) (control.Removed, error) {
+	h.keeping.Lock()
+	defer h.keeping.Unlock()
 	var out control.Removed
-	next, err := d.writeBook(func(b book) (book, error) {
+	next, err := h.writeBook(func(b book) (book, error) {
 		nid, ok := b.find(q.Peer)
 		if !ok {
 			return b, unknownPeer(q.Peer)
@@ -176,7 +176,7 @@ func (d *Daemon) RemovePeer(ctx context.Context, q control.RemoveRequest) (contr
 	if len(out.Written) > 0 {
 		out.Warning = fmt.Sprintf("%s is still known: it is written in %s, which Roam does not edit", q.Peer, out.Written[0])
 	}
-	_, err = d.takeBook(ctx, next)
+	_, err = h.takeBook(ctx, next)
 	return out, err
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"crypto/rand"
@@ -59,8 +59,8 @@ func TestIdentifierIsKept(t *testing.T) {
 
 // Nonces and tokens come from the system's generator (RFC 6744 §§6, 7).
 func TestNoncesAreUnpredictable(t *testing.T) {
-	d := &Daemon{cfg: config.Default(), nid: 1}
-	if d.coreConfig(0).Rand != rand.Reader {
+	h := &Host{cfg: config.Default(), nid: 1}
+	if h.coreConfig(0).Rand != rand.Reader {
 		t.Error("the core does not draw from the system's generator")
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 // packet by packet, and nothing else is (RFC 6741 §11.1).
 func TestForgeriesAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	d := &Daemon{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, security: quota{most: securityLines, period: securityTime}}
+	h := &Host{log: slog.New(slog.NewTextHandler(&log, nil)), security: quota{most: securityLines, period: securityTime}}
 	count := func(n uint64) []dataplane.Counter {
 		return []dataplane.Counter{
 			{Name: "rx_packets", Value: 1000 * n}, {Name: "drop_no_path", Value: n},
@@ -36,12 +36,12 @@ func TestForgeriesAreLogged(t *testing.T) {
 			Proto: ip6.TCP, SrcPort: 4711, DstPort: 22,
 		}, "wlan0")
 	}
-	d.tellRefused(now, count(5), last)
+	h.tellRefused(now, count(5), last)
 	if log.Len() != 0 {
 		t.Errorf("what was counted before the start is told: %s", &log)
 	}
-	d.tellRefused(now, count(7), last)
-	d.tellRefused(now, count(7), last)
+	h.tellRefused(now, count(7), last)
+	h.tellRefused(now, count(7), last)
 	out := log.String()
 	if n := strings.Count(out, "\n"); n != 2 {
 		t.Errorf("%d lines for two reasons that have grown:\n%s", n, out)
@@ -55,7 +55,7 @@ func TestForgeriesAreLogged(t *testing.T) {
 	}
 	log.Reset()
 	for n := uint64(8); n < 500; n++ {
-		d.tellRefused(now, count(n), last)
+		h.tellRefused(now, count(n), last)
 	}
 	if n := strings.Count(log.String(), "\n"); n > securityLines {
 		t.Errorf("a flood makes %d lines, want %d at most", n, securityLines)
@@ -65,7 +65,7 @@ func TestForgeriesAreLogged(t *testing.T) {
 // What is no sign of an attack is not logged as one.
 func TestFaultsAreNotSecurity(t *testing.T) {
 	var log bytes.Buffer
-	d := &Daemon{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, security: quota{most: securityLines, period: securityTime},
+	h := &Host{log: slog.New(slog.NewTextHandler(&log, nil)), security: quota{most: securityLines, period: securityTime},
 		chatter: quota{most: securityLines, period: securityTime}}
 	for _, c := range []struct {
 		reason string
@@ -73,7 +73,7 @@ func TestFaultsAreNotSecurity(t *testing.T) {
 	}{{"malformed packet", false}, {"acknowledgement of an older update", false}, {"wrong nonce", true}} {
 		log.Reset()
 		ev := ilnp.Event{Time: time.Unix(1000, 0), Kind: ilnp.Refused, Key: ilnp.SessionKey{Local: 1, Remote: 7}, Reason: c.reason}
-		d.logRefused(ev, control.Event{Kind: "refused", Peer: 7, PeerName: "server"})
+		h.logRefused(ev, control.Event{Kind: "refused", Peer: 7, PeerName: "server"})
 		out := log.String()
 		if strings.Contains(out, "security") != c.want || !strings.Contains(out, "peer=server") || !strings.Contains(out, c.reason) {
 			t.Errorf("%s: %s", c.reason, out)

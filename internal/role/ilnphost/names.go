@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"cmp"
@@ -51,29 +51,29 @@ func unreadable(h naming.Hosts) bool {
 
 // firstNames reads the files for data plane and resolver, before there are sessions.
 // The core is told by restored: it takes what a predecessor left before anything else.
-func (d *Daemon) firstNames() error {
-	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
-	d.hosts = readHosts(d.cfg)
-	d.logFaults(d.hosts.Faults)
+func (h *Host) firstNames() error {
+	h.rendezvous.marks = marksOf(h.cfg.Host.Hosts, h.cfg.Peers())
+	h.hosts = readHosts(h.cfg)
+	h.logFaults(h.hosts.Faults)
 	var records []dataplane.Record
-	for _, r := range d.hosts.Records {
-		d.records[r.NID] = r
-		if r.NID != d.nid {
-			records = append(records, placesOf(d.peerOf(r)))
+	for _, r := range h.hosts.Records {
+		h.records[r.NID] = r
+		if r.NID != h.nid {
+			records = append(records, placesOf(h.peerOf(r)))
 		}
 	}
-	d.publishNames()
+	h.publishNames()
 	var err error
-	if unreadable(d.hosts) {
+	if unreadable(h.hosts) {
 		// An earlier process knew more, and nobody has said that it is wrong.
 		for _, r := range records {
-			err = cmp.Or(err, d.plane.SetRecord(r))
+			err = cmp.Or(err, h.plane.SetRecord(r))
 		}
 	} else {
-		err = d.plane.SyncRecords(records)
+		err = h.plane.SyncRecords(records)
 	}
 	if errors.Is(err, dataplane.ErrFull) {
-		d.warnFull(err)
+		h.warnFull(err)
 		return nil
 	}
 	return err
@@ -81,84 +81,84 @@ func (d *Daemon) firstNames() error {
 
 // warnFull says that the last correspondents have no room in the data plane: they can be
 // contacted only.
-func (d *Daemon) warnFull(err error) {
-	if err != nil && d.cfg.Host.Accept != ilnp.Any {
-		d.warn(err.Error() + ", and the same of others" + raiseRoom)
+func (h *Host) warnFull(err error) {
+	if err != nil && h.cfg.Host.Accept != ilnp.Any {
+		h.warn(err.Error() + ", and the same of others" + raiseRoom)
 	}
 }
 
 // loadNames reads the files again and makes their records known to core, data plane and
 // resolver. It runs inside Do.
-func (d *Daemon) loadNames(core *ilnp.Core) error {
-	d.rendezvous.marks = marksOf(d.cfg.Host.Hosts, d.cfg.Peers())
-	hosts := readHosts(d.cfg)
-	d.logFaults(hosts.Faults)
-	full, err := d.useHosts(time.Now(), core, hosts, true)
-	d.warnFull(full)
+func (h *Host) loadNames(core *ilnp.Core) error {
+	h.rendezvous.marks = marksOf(h.cfg.Host.Hosts, h.cfg.Peers())
+	hosts := readHosts(h.cfg)
+	h.logFaults(hosts.Faults)
+	full, err := h.useHosts(time.Now(), core, hosts, true)
+	h.warnFull(full)
 	return err
 }
 
 // useHosts takes over what the files say: who is not in them any more is forgotten,
 // records that are new or others than before are made known; with all, every record
 // is. full says who has no room in the data plane; err is any other failure.
-func (d *Daemon) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all bool) (full, err error) {
+func (h *Host) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all bool) (full, err error) {
 	wanted := make(map[roam.NID]bool)
 	for _, r := range hosts.Records {
 		wanted[r.NID] = true
 	}
-	for nid := range d.records {
+	for nid := range h.records {
 		// A file that cannot be read does not say that anybody is gone.
 		if wanted[nid] || unreadable(hosts) {
 			continue
 		}
-		delete(d.records, nid)
+		delete(h.records, nid)
 		core.RemovePeer(now, nid)
-		if err := d.plane.Forget(nid); err != nil {
+		if err := h.plane.Forget(nid); err != nil {
 			return nil, err
 		}
 	}
 	for _, r := range hosts.Records {
-		if old, ok := d.records[r.NID]; ok && !all && reflect.DeepEqual(old, r) {
+		if old, ok := h.records[r.NID]; ok && !all && reflect.DeepEqual(old, r) {
 			continue
 		}
-		err := d.know(now, core, r)
+		err := h.know(now, core, r)
 		if err != nil && !errors.Is(err, dataplane.ErrFull) {
 			return nil, err
 		}
 		full = cmp.Or(full, err)
 	}
-	d.hosts = hosts
-	d.publishNames()
+	h.hosts = hosts
+	h.publishNames()
 	return full, nil
 }
 
 // restored tells the core what the files say, when it has what a predecessor has left:
 // the files may have changed while no daemon ran. It runs in the engine's goroutine.
-func (d *Daemon) restored(now time.Time) {
-	core := d.engine.Core()
+func (h *Host) restored(now time.Time) {
+	core := h.engine.Core()
 	for _, nid := range core.KnownNIDs() {
-		if _, ok := d.records[nid]; !ok && !unreadable(d.hosts) {
+		if _, ok := h.records[nid]; !ok && !unreadable(h.hosts) {
 			core.RemovePeer(now, nid)
-			d.opts.Log.Info("a correspondent is in no file any more, and is forgotten", "nid", nid)
+			h.log.Info("a correspondent is in no file any more, and is forgotten", "nid", nid)
 		}
 	}
-	for _, r := range d.hosts.Records {
-		if p := d.peerOf(r); r.NID != d.nid && !core.Knows(p) {
+	for _, r := range h.hosts.Records {
+		if p := h.peerOf(r); r.NID != h.nid && !core.Knows(p) {
 			core.AddPeer(now, p)
 		}
 	}
-	d.listLiterals(now)
+	h.listLiterals(now)
 }
 
 // mostFaults bounds the lines of the log about faults of the files.
 const mostFaults = 20
 
-func (d *Daemon) logFaults(faults naming.Errors) {
+func (h *Host) logFaults(faults naming.Errors) {
 	for _, f := range faults[:min(len(faults), mostFaults)] {
-		d.opts.Log.Warn("a line is skipped", "at", naming.Place{File: f.File, Line: f.Line}, "err", f.Err)
+		h.log.Warn("a line is skipped", "at", naming.Place{File: f.File, Line: f.Line}, "err", f.Err)
 	}
 	if more := len(faults) - mostFaults; more > 0 {
-		d.opts.Log.Warn("more lines are skipped: `roam config check` names them", "lines", more)
+		h.log.Warn("more lines are skipped: `roam config check` names them", "lines", more)
 	}
 }
 
@@ -166,13 +166,13 @@ func (d *Daemon) logFaults(faults naming.Errors) {
 const raiseRoom = ": raise ilnp.max_sessions"
 
 // know makes one correspondent known, in place of what was known of it.
-func (d *Daemon) know(now time.Time, core *ilnp.Core, r naming.Record) error {
-	d.records[r.NID] = r
-	if r.NID == d.nid {
+func (h *Host) know(now time.Time, core *ilnp.Core, r naming.Record) error {
+	h.records[r.NID] = r
+	if r.NID == h.nid {
 		return nil // our own names are answered, but we are not our correspondent
 	}
-	p := d.peerOf(r)
-	err := d.plane.SetRecord(placesOf(p)) // first: what comes from there need not wait
+	p := h.peerOf(r)
+	err := h.plane.SetRecord(placesOf(p)) // first: what comes from there need not wait
 	core.AddPeer(now, p)
 	return err
 }
@@ -187,8 +187,8 @@ func placesOf(p ilnp.Peer) dataplane.Record {
 }
 
 // peerOf returns a record as the core takes it.
-func (d *Daemon) peerOf(r naming.Record) ilnp.Peer {
-	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: d.cfg.ILNP.Checksum, DraftLU: d.cfg.ILNP.LUFormat == config.LUDraft}
+func (h *Host) peerOf(r naming.Record) ilnp.Peer {
+	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: h.cfg.ILNP.Checksum, DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft}
 	p.NonceAlways, p.NonceFixed = r.Nonce == naming.NonceAlways, r.Nonce != naming.NonceUnset
 	p.OldFirst = r.Order == naming.OrderOld
 	p.Anywhere = r.Anywhere == naming.AnywhereYes
@@ -208,9 +208,9 @@ func (d *Daemon) peerOf(r naming.Record) ilnp.Peer {
 }
 
 // publishNames gives the resolver a new table.
-func (d *Daemon) publishNames() {
-	records := make([]naming.Record, 0, len(d.records))
-	for _, r := range d.records {
+func (h *Host) publishNames() {
+	records := make([]naming.Record, 0, len(h.records))
+	for _, r := range h.records {
 		records = append(records, r)
 	}
 	slices.SortFunc(records, func(a, b naming.Record) int {
@@ -221,43 +221,43 @@ func (d *Daemon) publishNames() {
 	})
 	table, faults := naming.NewTable(records)
 	for _, err := range faults {
-		d.opts.Log.Warn("name is not used", "err", err)
+		h.log.Warn("name is not used", "err", err)
 	}
-	d.names.Store(table)
-	if d.dns != nil {
-		d.dns.SetTable(table)
+	h.names.Store(table)
+	if h.dns != nil {
+		h.dns.SetTable(table)
 	}
 }
 
 // startDNS starts the resolver. Without it sessions work by address only, so a
 // fault is a warning.
-func (d *Daemon) startDNS() {
-	c := d.cfg.DNS
+func (h *Host) startDNS() {
+	c := h.cfg.DNS
 	if !c.Enabled {
 		return
 	}
-	upstream, err := upstreamOf(d.cfg)
+	upstream, err := upstreamOf(h.cfg)
 	if err != nil {
-		d.warn("names that are not ours are not resolved: " + err.Error())
+		h.warn("names that are not ours are not resolved: " + err.Error())
 	}
-	server, err := dnsio.Start(dnsio.Config{Listen: c.Listen, Prefix: d.cfg.Host.SessionPrefix, Upstream: upstream, Asked: d.asked})
+	server, err := dnsio.Start(dnsio.Config{Listen: c.Listen, Prefix: h.cfg.Host.SessionPrefix, Upstream: upstream, Asked: h.asked})
 	if err != nil {
-		d.warn("correspondents are not found by name: " + err.Error())
+		h.warn("correspondents are not found by name: " + err.Error())
 		return
 	}
-	server.SetTable(d.names.Load())
-	d.dns = server
+	server.SetTable(h.names.Load())
+	h.dns = server
 	if c.ManageResolvConf {
-		keeper := newResolvKeeper(resolvConf(d.cfg), c.Listen)
+		keeper := newResolvKeeper(resolvConf(h.cfg), c.Listen)
 		servers, err := keeper.take()
 		if err != nil {
-			d.warn("applications do not ask us for names: " + err.Error())
+			h.warn("applications do not ask us for names: " + err.Error())
 			return
 		}
 		if len(c.Upstream) == 0 {
 			server.SetUpstream(servers) // systemd-resolved begins to ask us now, and may not be asked
 		}
-		d.resolv = keeper
+		h.resolv = keeper
 	}
 }
 
@@ -266,21 +266,21 @@ func (d *Daemon) startDNS() {
 const askedWithin = 2 * time.Millisecond
 
 // asked has the session stand ready whose address is about to be given out.
-func (d *Daemon) asked(nid roam.NID) {
+func (h *Host) asked(nid roam.NID) {
 	ctx, cancel := context.WithTimeout(context.Background(), askedWithin)
 	defer cancel()
-	_ = d.engine.Do(ctx, func(now time.Time) { d.engine.Core().Preinstall(now, nid) })
+	_ = h.engine.Do(ctx, func(now time.Time) { h.engine.Core().Preinstall(now, nid) })
 }
 
 // stopDNS ends the resolver, and lets applications ask the host's own again
 // before that: without us nobody would answer.
-func (d *Daemon) stopDNS() error {
+func (h *Host) stopDNS() error {
 	var err error
-	if d.resolv != nil {
-		err = d.resolv.file.Release()
+	if h.resolv != nil {
+		err = h.resolv.file.Release()
 	}
-	if d.dns != nil {
-		err = errors.Join(err, d.dns.Close())
+	if h.dns != nil {
+		err = errors.Join(err, h.dns.Close())
 	}
 	return err
 }
@@ -294,16 +294,16 @@ func upstreamOf(cfg config.Config) ([]netip.AddrPort, error) {
 	return resolvConf(cfg).Upstream(cfg.DNS.Listen)
 }
 
-func (d *Daemon) warn(what string) {
-	if !slices.Contains(d.warnings, what) {
-		d.warnings = append(d.warnings, what)
+func (h *Host) warn(what string) {
+	if !slices.Contains(h.warnings, what) {
+		h.warnings = append(h.warnings, what)
 	}
-	d.opts.Log.Warn(what)
+	h.log.Warn(what)
 }
 
 // nameOf returns the chief name of a correspondent, or "".
-func (d *Daemon) nameOf(nid roam.NID) string {
-	if r, ok := d.names.Load().ByNID(nid); ok && len(r.Names) > 0 {
+func (h *Host) nameOf(nid roam.NID) string {
+	if r, ok := h.names.Load().ByNID(nid); ok && len(r.Names) > 0 {
 		return r.Names[0]
 	}
 	return ""

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"cmp"
@@ -35,47 +35,48 @@ type move struct {
 }
 
 // onEvent runs in the engine's goroutine.
-func (d *Daemon) onEvent(ev ilnp.Event, _ *engine.Engine) {
-	shown := control.EventFrom(ev, d.linkNames())
-	d.hub.Publish(shown)
-	if ev.Kind != ilnp.PathAnswered {
-		d.history.add(shown)
+func (h *Host) onEvent(ev ilnp.Event, _ *engine.Engine) {
+	shown := control.EventFrom(ev, h.linkNames())
+	if ev.Kind == ilnp.PathAnswered {
+		h.env.Hub.Publish(shown) // for a check that waits for it; the history would hold little else
+	} else {
+		h.env.Publish(shown)
 	}
-	d.tally.count(ev)
-	d.rendezvous.note(ev)
+	h.tally.count(ev)
+	h.rendezvous.note(ev)
 	switch ev.Kind {
 	case ilnp.HandoffStarted:
-		d.move = move{}
+		h.move = move{}
 	case ilnp.UpdateAcked:
-		d.move.acked++
-		d.move.slowest = max(d.move.slowest, ev.RTT)
+		h.move.acked++
+		h.move.slowest = max(h.move.slowest, ev.RTT)
 	case ilnp.UpdateFailed:
-		d.move.failed++
+		h.move.failed++
 	case ilnp.HandoffDone:
-		d.logMove(shown)
+		h.logMove(shown)
 	case ilnp.Refused:
-		d.logRefused(ev, shown)
+		h.logRefused(ev, shown)
 	}
 	if level, ok := logged[ev.Kind]; ok {
-		d.logEvent(level, ev, shown)
+		h.logEvent(level, ev, shown)
 	}
 }
 
 // logRefused tells of input that was refused: as one of security only if an attacker may
 // have sent it.
-func (d *Daemon) logRefused(ev ilnp.Event, shown control.Event) {
+func (h *Host) logRefused(ev ilnp.Event, shown control.Event) {
 	if ilnp.Suspicious(ev.Reason) {
-		d.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
+		h.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
 		return
 	}
-	d.logEvent(slog.LevelWarn, ev, shown)
+	h.logEvent(slog.LevelWarn, ev, shown)
 }
 
 // logEvent writes an event's line, unless there were too many about sessions.
-func (d *Daemon) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
+func (h *Host) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 	var more []any
 	if ev.Key != (ilnp.SessionKey{}) {
-		ok, leftOut := d.chatter.take(ev.Time)
+		ok, leftOut := h.chatter.take(ev.Time)
 		if !ok {
 			return
 		}
@@ -84,15 +85,15 @@ func (d *Daemon) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) 
 		}
 	}
 	if ev.Kind == ilnp.SessionFellBack && ev.Reason == ilnp.WhyNoILNP {
-		more = append(more, d.missingHalf(ev.Time)...)
+		more = append(more, h.missingHalf(ev.Time)...)
 	}
-	d.opts.Log.Log(context.Background(), level, shown.Kind, append(attributes(ev, shown), more...)...)
+	h.log.Log(context.Background(), level, shown.Kind, append(attributes(ev, shown), more...)...)
 }
 
 // missingHalf says what is likely missing where a peer refuses our nonce, and the line
 // to run there: hosts that do not know us answer as those without ILNP do.
-func (d *Daemon) missingHalf(now time.Time) []any {
-	line, err := d.exportLine(now)
+func (h *Host) missingHalf(now time.Time) []any {
+	line, err := h.exportLine(now)
 	if err != nil {
 		return nil // this host has no name to be added by
 	}
@@ -127,11 +128,11 @@ func attributes(ev ilnp.Event, shown control.Event) []any {
 }
 
 // logMove writes the one line that tells a whole move of this host.
-func (d *Daemon) logMove(e control.Event) {
-	d.opts.Log.Info("moved",
+func (h *Host) logMove(e control.Event) {
+	h.log.Info("moved",
 		"trigger", e.Reason, "from", set(e.From), "to", set(e.To),
-		"duration_ms", e.DurationMS, "lu_rtt_ms", control.Millis(d.move.slowest),
-		"told", d.move.acked, "not_told", d.move.failed)
+		"duration_ms", e.DurationMS, "lu_rtt_ms", control.Millis(h.move.slowest),
+		"told", h.move.acked, "not_told", h.move.failed)
 }
 
 // set prints a set of locators: "wlan0 2001:db8:1:1::/64, ...".
@@ -147,15 +148,15 @@ func set(list []control.LinkLocator) string {
 }
 
 // logSecurity writes a line of the security log, unless there were too many.
-func (d *Daemon) logSecurity(now time.Time, msg string, attrs ...any) {
-	ok, leftOut := d.security.take(now)
+func (h *Host) logSecurity(now time.Time, msg string, attrs ...any) {
+	ok, leftOut := h.security.take(now)
 	if !ok {
 		return
 	}
 	if leftOut > 0 {
 		attrs = append(attrs, "left_out", leftOut)
 	}
-	d.opts.Log.Warn("security: "+msg, attrs...)
+	h.log.Warn("security: "+msg, attrs...)
 }
 
 // suspicious are the counters that an attack would raise, of the data plane and
@@ -174,39 +175,39 @@ const watchEvery = 10 * time.Second
 
 // watchCounters tells what was refused since the last look (RFC 6741 §§11.1 and
 // 11.2, RFC 6743 §6). It runs in the engine's goroutine.
-func (d *Daemon) watchCounters(now time.Time) {
-	if now.Sub(d.watched) < watchEvery {
+func (h *Host) watchCounters(now time.Time) {
+	if now.Sub(h.watched) < watchEvery {
 		return
 	}
-	d.watched = now
-	counters, err := d.plane.Counters()
+	h.watched = now
+	counters, err := h.plane.Counters()
 	if err != nil {
-		d.opts.Log.Warn("read counters", "err", err)
+		h.log.Warn("read counters", "err", err)
 		return
 	}
-	for reason, n := range d.engine.Refused() {
+	for reason, n := range h.engine.Refused() {
 		counters = append(counters, dataplane.Counter{Name: reason, Meaning: "refused by the daemon", Value: n})
 	}
-	for _, c := range d.nameCounters() {
+	for _, c := range h.nameCounters() {
 		counters = append(counters, dataplane.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 	}
-	d.tellRefused(now, counters, d.lastRefused)
+	h.tellRefused(now, counters, h.lastRefused)
 }
 
 // lastRefused describes a packet that a suspicious counter has lately counted, if
 // there is any.
-func (d *Daemon) lastRefused(counter string) []any {
-	r, ok := d.engine.LastForged(), true
+func (h *Host) lastRefused(counter string) []any {
+	r, ok := h.engine.LastForged(), true
 	if counter != engine.ForgedError {
 		var err error
-		if r, ok, err = d.plane.LastRefused(counter); err != nil {
-			d.opts.Log.Warn("read what was refused", "err", err)
+		if r, ok, err = h.plane.LastRefused(counter); err != nil {
+			h.log.Warn("read what was refused", "err", err)
 		}
 	}
 	if !ok {
 		return nil
 	}
-	name := d.engine.Links()[r.Link].Name
+	name := h.engine.Links()[r.Link].Name
 	if l, err := net.InterfaceByIndex(int(r.Link)); name == "" && err == nil {
 		name = l.Name // no uplink
 	}
@@ -215,17 +216,17 @@ func (d *Daemon) lastRefused(counter string) []any {
 
 // tellRefused logs the suspicious counters that have grown since it was called
 // before, each with one of the packets in full; the first call only looks.
-func (d *Daemon) tellRefused(now time.Time, counters []dataplane.Counter, last func(counter string) []any) {
-	first := d.lastCounts == nil
+func (h *Host) tellRefused(now time.Time, counters []dataplane.Counter, last func(counter string) []any) {
+	first := h.lastCounts == nil
 	if first {
-		d.lastCounts = make(map[string]uint64)
+		h.lastCounts = make(map[string]uint64)
 	}
 	for _, c := range counters {
-		if more := c.Value - d.lastCounts[c.Name]; more > 0 && suspicious[c.Name] && !first {
+		if more := c.Value - h.lastCounts[c.Name]; more > 0 && suspicious[c.Name] && !first {
 			attrs := []any{"counter", c.Name, "meaning", c.Meaning, "packets", more}
-			d.logSecurity(now, "packets were refused", append(attrs, last(c.Name)...)...)
+			h.logSecurity(now, "packets were refused", append(attrs, last(c.Name)...)...)
 		}
-		d.lastCounts[c.Name] = c.Value
+		h.lastCounts[c.Name] = c.Value
 	}
 }
 
@@ -245,15 +246,13 @@ func describe(r dataplane.Refusal, link string) []any {
 }
 
 // onTick runs in the engine's goroutine, about once a second.
-func (d *Daemon) onTick(now time.Time) {
-	d.listLiterals(now)
-	d.watchCounters(now)
-	d.watchNotAdmitted()
-	d.lookAgain(now)
+func (h *Host) onTick(now time.Time) {
+	h.listLiterals(now)
+	h.watchCounters(now)
+	h.watchNotAdmitted()
+	h.lookAgain(now)
 }
 
-func (d *Daemon) onTrouble(link, reason string) {
-	e := control.Event{Time: time.Now(), Kind: control.KindName(ilnp.Refused), Reason: link + ": " + reason}
-	d.hub.Publish(e)
-	d.history.add(e)
+func (h *Host) onTrouble(link, reason string) {
+	h.env.Publish(control.Event{Time: time.Now(), Kind: control.KindName(ilnp.Refused), Reason: link + ": " + reason})
 }

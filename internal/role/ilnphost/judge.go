@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"context"
@@ -42,26 +42,26 @@ type judgement struct {
 
 // judgement collects what a judgement on the names of a record rests on. It may wait
 // for the DNS, so no lock is held.
-func (d *Daemon) judgement(ctx context.Context, r naming.Record, explicit, replace, force bool) judgement {
+func (h *Host) judgement(ctx context.Context, r naming.Record, explicit, replace, force bool) judgement {
 	j := judgement{nid: r.NID, explicit: explicit, replace: replace, force: force}
 	if force {
 		return j
 	}
 	j.host, _ = os.Hostname() // without one, no name can be mistaken for it
 	fresh := slices.DeleteFunc(slices.Clone(r.Names), func(n string) bool {
-		known, ok := d.names.Load().ByName(n)
+		known, ok := h.names.Load().ByName(n)
 		return ok && known.NID == r.NID // asked when it was added
 	})
-	j.means = elsewhere(ctx, r, fresh, d.upstream(), etcHosts)
+	j.means = elsewhere(ctx, r, fresh, h.upstream(), etcHosts)
 	return j
 }
 
 // upstream returns the servers that names are asked of which are not ours.
-func (d *Daemon) upstream() []netip.AddrPort {
-	if d.dns != nil {
-		return d.dns.Upstream()
+func (h *Host) upstream() []netip.AddrPort {
+	if h.dns != nil {
+		return h.dns.Upstream()
 	}
-	servers, _ := upstreamOf(d.cfg) // none can be asked, then
+	servers, _ := upstreamOf(h.cfg) // none can be asked, then
 	return servers
 }
 

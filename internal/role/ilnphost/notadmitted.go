@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"cmp"
@@ -56,13 +56,13 @@ func (s *refusedNodes) sorted() []control.NotAdmitted {
 
 // watchNotAdmitted looks who was refused of late, and logs who was not before. It runs in
 // the engine's goroutine, once a second.
-func (d *Daemon) watchNotAdmitted() {
-	r, ok, err := d.plane.LastRefused(dataplane.NotAdmitted)
+func (h *Host) watchNotAdmitted() {
+	r, ok, err := h.plane.LastRefused(dataplane.NotAdmitted)
 	if err != nil || !ok {
 		return // counted all the same
 	}
-	if d.refused.see(r) {
-		d.logSecurity(r.At, "a node that nobody knows here wants a session", "nid", r.Remote.NID, "source", r.Remote.Addr(),
+	if h.refused.see(r) {
+		h.logSecurity(r.At, "a node that nobody knows here wants a session", "nid", r.Remote.NID, "source", r.Remote.Addr(),
 			"do", "if it is a peer: roam export there, roam add LINE here")
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package ilnphost
 
 import (
 	"cmp"
@@ -16,18 +16,18 @@ const obstructedPeers = 8
 
 // obstructed gathers what policies of this host obstruct, by locator and policy; call
 // it in the engine's goroutine.
-func (d *Daemon) obstructed() []control.Obstructed {
+func (h *Host) obstructed() []control.Obstructed {
 	type obstacle struct {
 		at roam.LinkLocator
 		by string
 	}
-	out, names := []control.Obstructed{}, d.linkNames()
-	whole := d.engine.ObstructedLocators()
+	out, names := []control.Obstructed{}, h.linkNames()
+	whole := h.engine.ObstructedLocators()
 	for at, by := range whole {
 		out = append(out, control.Obstructed{Link: names.Link(at.Link), L64: at.L64, By: by, All: true})
 	}
 	found := make(map[obstacle]map[roam.NID]bool)
-	for nid, paths := range d.engine.Obstructed() {
+	for nid, paths := range h.engine.Obstructed() {
 		for path, by := range paths {
 			if _, all := whole[path.Local]; all {
 				continue
@@ -43,7 +43,7 @@ func (d *Daemon) obstructed() []control.Obstructed {
 		nids := slices.Sorted(maps.Keys(peers))
 		x := control.Obstructed{Link: names.Link(o.at.Link), L64: o.at.L64, By: o.by, Count: len(nids)}
 		for _, nid := range nids[:min(len(nids), obstructedPeers)] {
-			x.Peers = append(x.Peers, cmp.Or(d.nameOf(nid), nid.String()))
+			x.Peers = append(x.Peers, cmp.Or(h.nameOf(nid), nid.String()))
 		}
 		out = append(out, x)
 	}
@@ -55,9 +55,9 @@ func (d *Daemon) obstructed() []control.Obstructed {
 
 // obstructionsOf returns the paths to a correspondent that are obstructed; call it in
 // the engine's goroutine.
-func (d *Daemon) obstructionsOf(nid roam.NID) (out []control.Obstruction) {
-	for path, by := range d.engine.Obstructed()[nid] {
-		out = append(out, control.Obstruction{Path: control.PathFrom(path, d.linkNames()), By: by})
+func (h *Host) obstructionsOf(nid roam.NID) (out []control.Obstruction) {
+	for path, by := range h.engine.Obstructed()[nid] {
+		out = append(out, control.Obstruction{Path: control.PathFrom(path, h.linkNames()), By: by})
 	}
 	slices.SortFunc(out, func(a, b control.Obstruction) int {
 		return cmp.Or(strings.Compare(a.Link, b.Link), cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))

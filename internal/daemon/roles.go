@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/role"
+	"roam/internal/role/ilnphost"
+)
+
+// kinds are the roles that a daemon can have, in the order of config.Roles.
+var kinds = []role.Kind{ilnphost.Kind}
+
+// member is one role of this daemon.
+type member struct {
+	name string
+	role role.Role
+
+	mu     sync.Mutex
+	err    error // why it does not run; nil: it does
+	closed bool
+}
+
+// failed says why the role does not run; nil: it does.
+func (m *member) failed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+var errEnded = errors.New("the role has ended by itself")
+
+// startRoles starts the roles of the configuration one after the other. It fails only
+// if none can start.
+func (d *Daemon) startRoles(ctx context.Context) error {
+	if !d.cfg.Has(config.RoleHost) {
+		d.Host = control.NoHost(d.absent())
+	}
+	var errs []error
+	for _, k := range d.kinds {
+		if !d.cfg.Has(k.Name) {
+			continue
+		}
+		m := &member{name: k.Name, role: k.New(d.env(k.Name))}
+		d.roles = append(d.roles, m)
+		if err := m.role.Start(ctx); err != nil {
+			errs = append(errs, err)
+			m.err = err
+			d.closeRole(m)
+		}
+		if host, ok := m.role.(control.Host); ok {
+			d.Host = host
+			if m.err != nil {
+				d.Host = control.NoHost(d.unavailable(m))
+			}
+		}
+	}
+	if len(errs) == len(d.roles) {
+		return errors.Join(errs...)
+	}
+	for _, m := range d.roles {
+		if m.err != nil {
+			d.opts.Log.Error("a role cannot start; the others run", "role", m.name, "err", m.err, "do", d.remedy(m))
+		}
+	}
+	return nil
+}
+
+// env is what a role is lent.
+func (d *Daemon) env(name string) role.Env {
+	log := d.opts.Log
+	if name != config.RoleHost {
+		log = log.With("role", name)
+	}
+	return role.Env{
+		Config: d.cfg, ConfigFile: d.opts.ConfigFile, Version: d.opts.Version, Started: d.started, Starts: d.starts,
+		Log: log, Publish: d.publish, Hub: &d.hub,
+	}
+}
+
+// runRoles runs the roles that could start until ctx is done, or all have ended. A role
+// that ends early leaves the others running.
+func (d *Daemon) runRoles(ctx context.Context) error {
+	type end struct {
+		*member
+		err error
+	}
+	ends := make(chan end)
+	left := 0
+	for _, m := range d.roles {
+		if m.failed() == nil {
+			left++
+			go func() { ends <- end{m, m.role.Run(ctx)} }()
+		}
+	}
+	notifyReady()
+	var early, last []error
+	for ; left > 0; left-- {
+		e := <-ends
+		if ctx.Err() != nil {
+			last = append(last, e.err)
+			continue
+		}
+		early = append(early, d.endedEarly(e.member, e.err, left-1))
+	}
+	if ctx.Err() == nil {
+		return errors.Join(early...)
+	}
+	return errors.Join(last...)
+}
+
+// endedEarly notes why a role does not run any more, while so many others do.
+func (d *Daemon) endedEarly(m *member, err error, others int) error {
+	if err == nil {
+		err = errEnded
+	}
+	m.mu.Lock()
+	m.err = err
+	m.mu.Unlock()
+	if others > 0 {
+		d.opts.Log.Error("a role has ended; the others run", "role", m.name, "err", err, "do", d.remedy(m))
+	}
+	return err
+}
+
+func (d *Daemon) closeRole(m *member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.closed = true
+	if err := m.role.Close(); err != nil {
+		d.opts.Log.Warn("not everything could be closed", "role", m.name, "err", err)
+	}
+}
+
+// absent is the error of what only a host answers.
+func (d *Daemon) absent() error {
+	return control.Errorf(control.CodeUnavailable, "this daemon is no ILNP host").
+		WithHint("list %q in role.run (%s), then restart roamd", config.RoleHost, d.place())
+}
+
+// unavailable is the error of what a role answers that does not run.
+func (d *Daemon) unavailable(m *member) error {
+	return control.Errorf(control.CodeUnavailable, "the role %q does not run: %w", m.name, m.failed()).WithHint("%s", d.remedy(m))
+}
+
+// remedy says what to do about a role that does not run.
+func (d *Daemon) remedy(m *member) string {
+	out := fmt.Sprintf("restart roamd, or take %q out of role.run (%s)", m.name, d.place())
+	if hint := control.Hint(m.failed()); hint != "" {
+		out = hint + "; then " + out
+	}
+	return out
+}
+
+// place names the file and the line where the roles are listed.
+func (d *Daemon) place() string {
+	if line := config.Line(d.opts.ConfigFile, config.KeyRoles); line > 0 {
+		return fmt.Sprintf("%s:%d", d.opts.ConfigFile, line)
+	}
+	return d.opts.ConfigFile
+}

@@ -1,0 +1,264 @@
+package ilnphost
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/config"
+	"roam/internal/control"
+	dataplane "roam/internal/dataplane/ilnphost"
+	"roam/naming"
+)
+
+// do runs f in the engine's goroutine.
+func (h *Host) do(ctx context.Context, f func(now time.Time)) error {
+	if err := h.engine.Do(ctx, f); err != nil {
+		return control.Errorf(control.CodeUnavailable, "ask the engine: %w", err)
+	}
+	return nil
+}
+
+// linkNames returns the names of links and peers; call it in the engine's
+// goroutine.
+func (h *Host) linkNames() control.Names {
+	return control.Names{
+		Link: func(id roam.LinkID) string { return h.engine.Links()[id].Name },
+		Peer: func(k ilnp.SessionKey) string { return h.nameOf(k.Remote) },
+	}
+}
+
+// Status says who the host is and how it fares.
+func (h *Host) Status(ctx context.Context, s *control.Status, _ *control.RoleStatus) error {
+	s.NID, s.Accept, s.SessionPrefix = h.nid, control.AcceptName(h.cfg.Host.Accept), h.cfg.SessionNet()
+	s.SessionAddress = control.SessionAddr(h.cfg.Host.SessionPrefix, h.nid)
+	s.Device = h.cfg.Host.Device
+	return h.do(ctx, func(time.Time) {
+		s.Mode = control.ModeName(h.engine.Core().Mode())
+		s.Warnings = append(s.Warnings, h.warnings...)
+		for _, f := range h.hosts.Faults {
+			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
+		}
+		if len(s.Faults) > 0 {
+			s.Warnings = append(s.Warnings, control.SkippedWarning(s.Faults))
+		}
+		s.Plane = control.Plane{
+			Attach: h.plane.Attach(), ABI: dataplane.ABI, Features: h.plane.Features(),
+			Adopted: h.plane.Adopted(), Pins: h.cfg.Pins(), Uplinks: []string{},
+		}
+		for _, u := range h.engine.Links() {
+			s.Plane.Uplinks = append(s.Plane.Uplinks, u.Name)
+		}
+		slices.Sort(s.Plane.Uplinks)
+		s.NotAdmitted = h.refused.sorted()
+		s.Policies, s.Obstructed = h.engine.PolicyArmed(), h.obstructed()
+		if h.dns != nil {
+			s.DNS = control.DNS{Listen: h.dns.Addr().String(), Managed: h.resolv != nil}
+			for _, u := range h.dns.Upstream() {
+				s.DNS.Upstream = append(s.DNS.Upstream, u.String())
+			}
+		}
+	})
+}
+
+// Locators lists this host's locators.
+func (h *Host) Locators(ctx context.Context) ([]control.Locator, error) {
+	var out []control.Locator
+	err := h.do(ctx, func(now time.Time) {
+		for _, l := range h.engine.Core().Locals(now) {
+			out = append(out, control.LocatorFrom(l, h.linkNames()))
+		}
+	})
+	slices.SortFunc(out, func(a, b control.Locator) int { return strings.Compare(a.Link, b.Link) })
+	return out, err
+}
+
+// Sessions lists the correspondents that have state.
+func (h *Host) Sessions(ctx context.Context) ([]control.Session, error) {
+	var out []control.Session
+	err := h.do(ctx, func(now time.Time) {
+		_, traffic, err := h.plane.Activity()
+		if err != nil {
+			traffic = h.engine.Traffic()
+		}
+		for _, p := range h.engine.Core().Peers(now) {
+			s := control.SessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
+			t := traffic[p.Key]
+			s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
+			if t.Path != (ilnp.Path{}) {
+				path := control.PathFrom(t.Path, h.linkNames())
+				s.InUse = &path
+			}
+			s.Obstructed = h.obstructionsOf(p.NID)
+			out = append(out, s)
+		}
+	})
+	return out, err
+}
+
+// Counters lists every counter of data plane, engine and core.
+func (h *Host) Counters(ctx context.Context) ([]control.Counter, error) {
+	var out []control.Counter
+	var failure error
+	err := h.do(ctx, func(time.Time) {
+		cs, err := h.plane.Counters()
+		failure = err
+		for _, c := range cs {
+			out = append(out, control.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
+		}
+		out = append(out, h.nameCounters()...)
+		out = append(out, refusals("core_refused", h.engine.Core().RejectedInput())...)
+		out = append(out, refusals("engine_refused", h.engine.Refused())...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, failure
+}
+
+// nameCounters lists the counters of the resolver.
+func (h *Host) nameCounters() []control.Counter {
+	if h.dns == nil {
+		return nil
+	}
+	return []control.Counter{{
+		Name: strippedCounter, Meaning: "session addresses taken out of answers of other name servers, on whose word they are not to be used", Value: h.dns.Stripped(),
+	}}
+}
+
+// strippedCounter is the name of a counter.
+const strippedCounter = "dns_session_stripped"
+
+// refusals turns reasons in words into counters with stable names.
+func refusals(prefix string, counts map[string]uint64) []control.Counter {
+	var out []control.Counter
+	for reason, n := range counts {
+		name := prefix + "_" + strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, strings.ToLower(reason))
+		out = append(out, control.Counter{Name: name, Meaning: reason, Value: n})
+	}
+	slices.SortFunc(out, func(a, b control.Counter) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// SetMode changes the handoff mode until the next start.
+func (h *Host) SetMode(ctx context.Context, mode ilnp.Mode) error {
+	return h.do(ctx, func(now time.Time) { h.engine.SetMode(now, mode) })
+}
+
+// SetLinkEnabled lets the host use a link, or takes it out of use gracefully.
+func (h *Host) SetLinkEnabled(ctx context.Context, link string, enabled bool) error {
+	var refusal error
+	err := h.do(ctx, func(now time.Time) {
+		if _, ok := h.engine.LinkByName(link); !ok {
+			var names []string
+			for _, u := range h.engine.Links() {
+				names = append(names, u.Name)
+			}
+			slices.Sort(names)
+			refusal = control.Errorf(control.CodeNotFound, "no uplink is called %q", link).
+				WithHint("the uplinks are: %s", strings.Join(names, ", "))
+			return
+		}
+		h.engine.SetDisabled(now, link, !enabled)
+	})
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
+// Export returns the line with which another host makes this one known.
+func (h *Host) Export(ctx context.Context) (line string, err error) {
+	var failure error
+	if err := h.do(ctx, func(now time.Time) { line, failure = h.exportLine(now) }); err != nil {
+		return "", err
+	}
+	return line, failure
+}
+
+// exportLine is Export in the engine's goroutine.
+func (h *Host) exportLine(now time.Time) (string, error) {
+	r := naming.Record{NID: h.nid}
+	for _, l := range h.engine.Core().Locals(now) {
+		preference := uint16(naming.DefaultPreference)
+		if l.State != ilnp.Active {
+			preference *= 2
+		}
+		if !l.Disabled && l.State != ilnp.Aged {
+			r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: preference})
+		}
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	if own, ok := h.names.Load().ByNID(h.nid); ok && len(own.Names) > 0 {
+		name = own.Names[0]
+	}
+	if name, err = naming.CleanName(name); err != nil {
+		return "", fmt.Errorf("export: host name: %w", err)
+	}
+	r.Names = []string{name}
+	return naming.FormatPairing(r)
+}
+
+// Reload takes over what can change while the host runs, and reads the names again.
+func (h *Host) Reload(ctx context.Context, next config.Config) error {
+	var failure error
+	err := h.do(ctx, func(now time.Time) {
+		// Who stands in a line that has just been spoilt would lose the session.
+		if faults := readHosts(next).Faults; len(faults) > len(h.hosts.Faults) {
+			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
+			return
+		}
+		h.apply(now, next)
+		failure = h.loadNames(h.engine.Core())
+	})
+	if err == nil {
+		err = failure
+	}
+	return err
+}
+
+// apply takes over what can change while the daemon runs.
+func (h *Host) apply(now time.Time, next config.Config) {
+	if next.Host.Mode != h.cfg.Host.Mode {
+		h.engine.SetMode(now, next.Host.Mode)
+	}
+	for _, name := range h.cfg.Uplinks.Disabled {
+		if !slices.Contains(next.Uplinks.Disabled, name) {
+			h.engine.SetDisabled(now, name, false)
+		}
+	}
+	for _, name := range next.Uplinks.Disabled {
+		h.engine.SetDisabled(now, name, true)
+	}
+	h.applyUpstream(next)
+	h.cfg.Host.Mode, h.cfg.Uplinks.Disabled, h.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
+	h.cfg.Host.Hosts = next.Host.Hosts
+}
+
+// applyUpstream lets the resolver ask the servers of the new configuration; an
+// empty list means those of the host's own resolv.conf, as at a start.
+func (h *Host) applyUpstream(next config.Config) {
+	if h.dns == nil || slices.Equal(h.cfg.DNS.Upstream, next.DNS.Upstream) {
+		return
+	}
+	cfg := h.cfg // the listening address and resolv.conf do not change here
+	cfg.DNS.Upstream = next.DNS.Upstream
+	upstream, err := upstreamOf(cfg)
+	if err != nil {
+		h.warn("names that are not ours are not resolved: " + err.Error())
+	}
+	h.dns.SetUpstream(upstream)
+}

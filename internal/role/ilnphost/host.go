@@ -1,0 +1,276 @@
+package ilnphost
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/internal/config"
+	"roam/internal/control"
+	dataplane "roam/internal/dataplane/ilnphost"
+	"roam/internal/dnsio"
+	"roam/internal/engine"
+	"roam/internal/hostnet"
+	"roam/internal/rawio"
+	"roam/internal/role"
+	"roam/naming"
+)
+
+// Kind is the role "host".
+var Kind = role.Kind{Name: config.RoleHost, New: func(env role.Env) role.Role { return New(env) }, Restore: Restore}
+
+// Host is an ILNPv6 host. It answers what control.Host asks.
+type Host struct {
+	role.Silent // the commands themselves examine and explain a host
+	env         role.Env
+	log         *slog.Logger
+	cfg         config.Config
+	nid         roam.NID
+	plane       *dataplane.Plane
+	network     *hostnet.Host
+	sender      *rawio.Sender
+	updates     *rawio.Updates // those that come in fragments
+	reassembled chan rawio.Message
+	engine      *engine.Engine
+	dns         *dnsio.Server
+	resolv      *resolvKeeper // nil: resolv.conf is not ours to care for
+	// literals turns real addresses into session addresses; nil: switched off.
+	literals *dataplane.Literals
+	settings dataplane.HostSettings
+	names    atomic.Pointer[naming.Table]
+	keeping  sync.Mutex // held while the file of added peers is read, written and taken over
+
+	// Only touched by the engine's goroutine, through Do.
+	records  map[roam.NID]naming.Record
+	hosts    naming.Hosts // the files that records are from
+	warnings []string
+	// literalFault is why literals is not complete; "": it is.
+	literalFault string
+	tally        tally
+	move         move
+	security     quota
+	refused      refusedNodes
+	chatter      quota // lines of the log about single sessions
+
+	rendezvous rendezvous
+	// What the data plane had counted when it was last looked at.
+	watched    time.Time
+	lastCounts map[string]uint64
+}
+
+var (
+	_ role.Role    = (*Host)(nil)
+	_ control.Host = (*Host)(nil)
+)
+
+// New makes a host. It has no effect.
+func New(env role.Env) *Host {
+	return &Host{
+		env: env, log: env.Log, cfg: env.Config, records: make(map[roam.NID]naming.Record),
+		security: quota{most: securityLines, period: securityTime}, chatter: quota{most: sessionLines, period: sessionTime},
+	}
+}
+
+// Start loads the data plane and prepares the host, in the order in which each part
+// needs the one before.
+func (h *Host) Start(context.Context) (err error) {
+	if h.nid, err = identity(h.cfg); err != nil {
+		return err
+	}
+	device, err := h.loadAndSetUp()
+	if err != nil {
+		return err
+	}
+	real, err := h.network.HadIdentifier()
+	if err != nil {
+		return err
+	}
+	probeID := probeID()
+	h.settings = dataplane.HostSettings{
+		SessionPrefix: h.cfg.Host.SessionPrefix, NIDs: []roam.NID{h.nid},
+		RealNID:   real || h.cfg.Host.NID.Source == config.NIDFromAddress,
+		AcceptAny: h.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(h.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
+	}
+	if err := h.plane.SetHost(h.settings); err != nil {
+		return err
+	}
+	// The kernel waits for running programs at each link: enough time for the rest.
+	attached := make(chan error, 1)
+	go func() { attached <- h.attach(device) }()
+	err = h.prepare(probeID)
+	if err = errors.Join(<-attached, err); err != nil {
+		return err
+	}
+	known, err := h.plane.AttachedUplinks()
+	if err != nil {
+		return err
+	}
+	if each, why := h.plane.GuardsEachLink(); each {
+		h.log.Info("links are guarded one by one, each after it has appeared", "why", why)
+		h.network.TellLinks()
+	}
+	return h.network.Start(known...)
+}
+
+// loadAndSetUp loads the data plane while the session device is made: each waits
+// for the kernel most of the time. A daemon that finds that it cannot run here
+// changes nothing.
+func (h *Host) loadAndSetUp() (device hostnet.Device, err error) {
+	_, noJournal := os.Stat(h.cfg.Journal())
+	loaded := make(chan error, 1)
+	go func() {
+		var err error
+		h.plane, err = dataplane.Open(dataplane.Options{
+			PinDir: h.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: h.cfg.ILNP.MaxSessions,
+			EncapPort: h.cfg.ILNP.UDPPort,
+		})
+		loaded <- err
+	}()
+	if h.network, err = hostnet.Open(h.networkConfig()); err == nil {
+		device, err = h.network.Setup()
+	}
+	notLoaded := <-loaded
+	if notLoaded != nil && h.network != nil && errors.Is(noJournal, fs.ErrNotExist) {
+		err = errors.Join(err, h.network.Close(), hostnet.Restore(h.cfg.Journal()))
+	}
+	return device, errors.Join(notLoaded, err)
+}
+
+// attach puts the programs on the session device and on the segmentation device, and the guard
+// on everything else.
+func (h *Host) attach(device hostnet.Device) error {
+	if err := h.plane.AttachSegmentation(roam.LinkID(device.SegmentationPeer)); err != nil {
+		return err
+	}
+	if err := h.plane.AttachSession(roam.LinkID(device.Index), roam.LinkID(device.PeerIndex)); err != nil {
+		return err
+	}
+	return h.plane.AttachGuard(h.cfg.Host.SessionPrefix, roam.LinkID(device.Index))
+}
+
+// onDevice takes over a session device that was made anew. It runs in the engine's
+// goroutine.
+func (h *Host) onDevice(device hostnet.Device) {
+	h.settings.Segmentation = roam.LinkID(device.Segmentation)
+	if err := errors.Join(h.attach(device), h.plane.SetHost(h.settings)); err != nil {
+		h.warn("the session device was made again, without all of its programs (restart roamd): " + err.Error())
+		return
+	}
+	h.log.Info("the session device was made again", "device", device.Name)
+}
+
+// prepare makes all that sessions need beside the data plane.
+func (h *Host) prepare(probeID uint16) (err error) {
+	if h.sender, err = rawio.Open(); err != nil {
+		return err
+	}
+	if h.updates, err = rawio.OpenUpdates(); err != nil {
+		return err
+	}
+	h.reassembled = make(chan rawio.Message)
+	core, err := ilnp.New(h.coreConfig(probeID))
+	if err != nil {
+		return err
+	}
+	h.engine = engine.New(engine.Config{
+		Core: core, Plane: h.plane, Network: h.network, Policy: h.network, Sender: h.sender, Reassembled: h.reassembled,
+		SessionPrefix: h.cfg.Host.SessionPrefix, NID: h.nid, UDPPort: h.cfg.ILNP.UDPPort, Show: h.cfg.ILNP.ShowConnections,
+		StateFile: stateFile(h.cfg), RecordFile: h.cfg.Record(), SaveEvery: min(h.cfg.ILNP.IdleTimeout/4, saveEvery), Disabled: h.cfg.Uplinks.Disabled,
+		OnEvent: h.onEvent, OnTrouble: h.onTrouble, OnDevice: h.onDevice, OnTick: h.onTick, OnRestored: h.restored, Log: h.log,
+	})
+	if err := h.firstNames(); err != nil {
+		return err
+	}
+	h.startDNS()
+	h.startLiterals()
+	return nil
+}
+
+func (h *Host) networkConfig() hostnet.Config {
+	option := 8
+	if h.cfg.ILNP.NonceLength == 12 {
+		option = 16
+	}
+	return hostnet.Config{
+		SessionPrefix: h.cfg.Host.SessionPrefix, NID: h.nid, Device: h.cfg.Host.Device,
+		Include: h.cfg.Uplinks.Include, Exclude: h.cfg.Uplinks.Exclude,
+		JournalPath: h.cfg.Journal(), OptionSize: option, IgnorePolicy: h.cfg.Uplinks.IgnorePolicy,
+	}
+}
+
+// Run works until ctx is done: the engine in this goroutine, the rest beside it.
+func (h *Host) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	kept := make(chan struct{})
+	go func() { defer close(kept); h.keepNames(ctx) }()
+	go h.updates.Run(ctx, func(m rawio.Message) {
+		select {
+		case h.reassembled <- m:
+		case <-ctx.Done():
+		}
+	})
+	h.watchCounters(time.Now()) // what is refused from now on is told
+	h.log.Info("roamd runs", "version", h.env.Version, "nid", h.nid, "attach", h.plane.Attach(), "adopted", h.plane.Adopted())
+	err := h.engine.Run(ctx)
+	cancel()
+	<-kept // or it would take resolv.conf after it was given back
+	return err
+}
+
+// Close lets go of everything; the data plane and what was set up stay.
+func (h *Host) Close() error {
+	var errs []error
+	errs = append(errs, h.stopDNS())
+	if h.literals != nil {
+		errs = append(errs, h.literals.Close())
+	}
+	if h.network != nil {
+		errs = append(errs, h.network.Close())
+	}
+	if h.updates != nil {
+		errs = append(errs, h.updates.Close())
+	}
+	if h.sender != nil {
+		errs = append(errs, h.sender.Close())
+	}
+	if h.plane != nil {
+		errs = append(errs, h.plane.Close())
+	}
+	if err := errors.Join(errs...); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Restore gives the host back as it was before the first start, also after a crash. It
+// undoes in the order in which traffic is disturbed the least: programs first, so that
+// nothing is translated towards addresses that go.
+func Restore(cfg config.Config) error {
+	err := errors.Join(
+		dataplane.Remove(cfg.Pins()),
+		hostnet.DetachAllClassic(),
+		hostnet.Restore(cfg.Journal()),
+		resolvConf(cfg).Release(),
+	)
+	if e := os.Remove(stateFile(cfg)); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// saveEvery is how often the sessions are saved although none has changed.
+const saveEvery = time.Minute
+
+// stateFile holds nonces; the run directory does not outlive a reboot, and
+// neither does the data plane that the file is about.
+func stateFile(cfg config.Config) string { return filepath.Join(cfg.Host.RunDir, "sessions") }

@@ -1,0 +1,98 @@
+package ilnphost
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"roam/ilnp"
+	"roam/internal/control"
+	"roam/internal/metrics"
+)
+
+// tally counts events for the metrics; only the engine's goroutine touches it.
+type tally struct {
+	handoffs                          map[string]uint64
+	handoffTime, updateRTT            metrics.Histogram
+	sent, failed, peerMoves, fellBack uint64
+}
+
+func (t *tally) count(e ilnp.Event) {
+	switch e.Kind {
+	case ilnp.HandoffDone:
+		if t.handoffs == nil {
+			t.handoffs = make(map[string]uint64)
+		}
+		t.handoffs[e.Reason]++
+		t.handoffTime.Observe(e.Duration)
+	case ilnp.UpdateSent:
+		t.sent++
+	case ilnp.UpdateAcked:
+		t.updateRTT.Observe(e.RTT)
+	case ilnp.UpdateFailed:
+		t.failed++
+	case ilnp.PeerMoved, ilnp.UpdateReceived:
+		t.peerMoves++
+	case ilnp.SessionFellBack:
+		t.fellBack++
+	}
+}
+
+// Metrics writes the host's metrics.
+func (h *Host) Metrics(ctx context.Context, w io.Writer) error {
+	s, err := h.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	return metrics.Write(w, s)
+}
+
+// snapshot takes all figures at one moment.
+func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
+	s := metrics.Snapshot{
+		Version: h.env.Version, NID: h.nid.String(), StartSeconds: float64(h.env.Started.UnixMilli()) / 1000, Starts: h.env.Starts,
+		Sessions: make(map[string]uint64), Handoffs: make(map[string]uint64),
+		HandoffTime: &metrics.Histogram{}, UpdateRTT: &metrics.Histogram{},
+	}
+	var failure error
+	err := h.do(ctx, func(now time.Time) {
+		core := h.engine.Core()
+		s.Mode, s.Attach, s.Adopted = control.ModeName(core.Mode()), h.plane.Attach(), h.plane.Adopted()
+		tally := core.Tally()
+		for state, n := range tally.Sessions {
+			s.Sessions[control.SessionStateName(ilnp.SessionState(state))] = n
+		}
+		s.Sessions[control.StateKnown], s.Dead = tally.Silent, tally.Dead
+		for _, l := range core.Locals(now) {
+			c := control.LocatorFrom(l, h.linkNames())
+			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
+		}
+		t := h.tally
+		for trigger, n := range t.handoffs {
+			s.Handoffs[trigger] = n
+		}
+		*s.HandoffTime, *s.UpdateRTT = t.handoffTime, t.updateRTT
+		s.UpdatesSent, s.UpdatesFailed, s.PeerMoves, s.FellBack = t.sent, t.failed, t.peerMoves, t.fellBack
+		s.SkippedLines = uint64(len(h.hosts.Faults))
+		failure = h.counterMetrics(&s)
+	})
+	return s, errors.Join(err, failure)
+}
+
+func (h *Host) counterMetrics(s *metrics.Snapshot) error {
+	counters, err := h.plane.Counters()
+	if err != nil {
+		return err
+	}
+	for _, c := range counters {
+		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
+	}
+	for _, c := range h.nameCounters() {
+		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
+	}
+	for _, c := range append(refusals("core", h.engine.Core().RejectedInput()), refusals("engine", h.engine.Refused())...) {
+		s.Refused = append(s.Refused, metrics.Counter{Meaning: c.Meaning, Value: c.Value})
+	}
+	return nil
+}
