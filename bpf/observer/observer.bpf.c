@@ -4,15 +4,13 @@
  * changes and drops no packet: every verdict is PASS_ON.
  */
 #include "types.h"
-#include "../lib/counter.h"
 #include "../lib/parse.h"
 #include "../lib/verdict.h"
 #include <bpf/bpf_core_read.h>
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-const enum direction *direction_unused __attribute__((unused));
-const enum class_flags *class_flags_unused __attribute__((unused));
+#define LONGEST_MAC 0xff /* header of a link, in bytes; for the verifier */
 
 /* The members that __sk_buff does not show. Their offsets come from the BTF of the running
  * kernel: the context of a tc program is the kernel's own sk_buff, and a load by
@@ -24,61 +22,49 @@ struct sk_buff {
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 
-#define LONGEST_MAC 0xff /* header of a link, in bytes; for the verifier */
-
-/* The offset of the IPv6 header. The data of a tc program begins at the MAC header, where the
- * link has one.
- */
-static __always_inline __u32 l3_of(const struct sk_buff *kernel)
-{
-	__u16 network = 0, mac = 0;
-
-	bpf_core_read(&network, sizeof(network), &kernel->network_header);
-	bpf_core_read(&mac, sizeof(mac), &kernel->mac_header);
-	return (__u16)(network - mac) & LONGEST_MAC;
-}
-
 /* Adds a packet to its class. */
 static __always_inline void add(const struct traffic_class *class, __u64 packets, __u64 bytes)
 {
 	struct traffic zero = {}, *t = bpf_map_lookup_elem(&traffic, class);
+	struct traffic_class other = {};
 
-	if (!t) {
-		bpf_map_update_elem(&traffic, class, &zero, BPF_NOEXIST);
+	if (!t && !bpf_map_update_elem(&traffic, class, &zero, BPF_NOEXIST))
 		t = bpf_map_lookup_elem(&traffic, class);
+	if (!t)
+		t = bpf_map_lookup_elem(&traffic, &other); /* the loader made it */
+	if (t) {
+		t->packets += packets;
+		t->bytes += bytes;
 	}
-	if (!t) {
-		count_in(&unrecorded, 0);
-		return;
-	}
-	t->packets += packets;
-	t->bytes += bytes;
 }
 
-static __always_inline int observe(struct __sk_buff *skb, enum direction direction)
+static __always_inline int observe(struct __sk_buff *skb, enum class_flags direction)
 {
 	const struct sk_buff *kernel = (const void *)skb;
-	struct traffic_class class = {.link = skb->ifindex, .direction = direction};
+	struct traffic_class class = {.link = skb->ifindex, .flags = direction};
 	struct chain c = {};
 	struct ip6 ip = {};
+	__u16 network = 0, mac = 0;
 	__u32 l3, len;
 
 	if (skb->protocol != bpf_htons(ETH_P_IPV6))
 		return PASS_ON;
-	l3 = l3_of(kernel);
+	/* The data of a tc program begins at the MAC header, where the link has one. */
+	bpf_core_read(&network, sizeof(network), &kernel->network_header);
+	bpf_core_read(&mac, sizeof(mac), &kernel->mac_header);
+	l3 = (__u16)(network - mac) & LONGEST_MAC;
 	if (read_ip6(skb, l3, &ip))
 		return PASS_ON; /* shorter than its header: the stack drops it */
 	class.checksum = BPF_CORE_READ_BITFIELD_PROBED(kernel, ip_summed);
 	if (read_chain(skb, &c, l3 + IP6_LEN, ip.next)) {
-		class.next = ip.next;
-		class.flags = CLASS_UNREADABLE;
-	} else {
-		class.next = c.proto;
-		if (c.nonce.len)
-			class.flags |= CLASS_NONCE;
-		if (c.type == ICMP6_LOCATOR_UPDATE)
-			class.flags |= CLASS_LOCATOR_UPDATE;
+		class.flags |= CLASS_UNREADABLE;
+		c.proto = ip.next;
+	} else if (c.type == ICMP6_LOCATOR_UPDATE) {
+		class.flags |= CLASS_LOCATOR_UPDATE;
 	}
+	if (c.nonce.len)
+		class.flags |= CLASS_NONCE;
+	class.next = c.proto;
 	len = IP6_LEN + ((__u32)ip.payload_len[0] << 8 | ip.payload_len[1]);
 	if (len == IP6_LEN || len > skb->len - l3)
 		len = skb->len - l3; /* otherwise the frame may end with padding */
@@ -89,11 +75,11 @@ static __always_inline int observe(struct __sk_buff *skb, enum direction directi
 SEC("tc")
 int observer_ingress(struct __sk_buff *skb)
 {
-	return observe(skb, INGRESS);
+	return observe(skb, 0);
 }
 
 SEC("tc")
 int observer_egress(struct __sk_buff *skb)
 {
-	return observe(skb, EGRESS);
+	return observe(skb, CLASS_EGRESS);
 }

@@ -12,26 +12,22 @@ enum abi_number {
 	ABI = 1,
 };
 
-#define MAX_CLASSES 4096
-
-enum direction {
-	INGRESS,
-	EGRESS,
-};
-
 enum class_flags {
-	CLASS_NONCE = 1,
-	CLASS_LOCATOR_UPDATE = 2,
-	CLASS_UNREADABLE = 4, /* next is that of the IPv6 header */
+	CLASS_EGRESS = 1,
+	CLASS_NONCE = 2,
+	CLASS_LOCATOR_UPDATE = 4,
+	CLASS_UNREADABLE = 8, /* next is that of the IPv6 header */
 };
 
-/* Packets that are counted together. */
+/* Packets that are counted together. Link 0: those of all classes for which there is no
+ * space, on any link.
+ */
 struct traffic_class {
 	__u32 link;
-	__u8 direction; /* enum direction */
-	__u8 next;      /* upper-layer protocol, behind extension headers */
-	__u8 flags;     /* enum class_flags */
-	__u8 checksum;  /* ip_summed of the kernel: 0 none, 1 unnecessary, 2 complete, 3 partial */
+	__u8 next;     /* upper-layer protocol, behind extension headers */
+	__u8 flags;    /* enum class_flags */
+	__u8 checksum; /* ip_summed of the kernel: 0 none, 1 unnecessary, 2 complete, 3 partial */
+	__u8 pad;
 };
 
 struct traffic {
@@ -42,19 +38,10 @@ struct traffic {
 struct {
 	/* How many packets of this class passed this link? */
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, MAX_CLASSES);
+	__uint(max_entries, 4096);
 	__type(key, struct traffic_class);
 	__type(value, struct traffic);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } traffic SEC(".maps");
-
-struct {
-	/* How many packets had a class for which `traffic` has no space? */
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} unrecorded SEC(".maps");
 
 #endif

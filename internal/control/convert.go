@@ -60,8 +60,11 @@ func LocatorStateName(s ilnp.LocatorState) string { return nameOf(locatorNames, 
 // KindName returns the name of a kind of events.
 func KindName(k ilnp.EventKind) string { return nameOf(kindNames, k) }
 
-// KindNames lists the names of the kinds of events, KindLost last.
-func KindNames() []string { return append(append([]string(nil), kindNames...), KindLost) }
+// KindNames lists the names of the kinds of events: those of the host, of other roles, and
+// KindLost last.
+func KindNames() []string {
+	return append(append([]string(nil), kindNames...), KindUpdateSeen, KindLost)
+}
 
 // FormName returns the name of the form of a probe: "options", "udp", "padded" or
 // "full".

@@ -183,6 +183,17 @@ func (s *Set) AttachLink(dev roam.LinkID, ingress bool, prog *ebpf.Program) erro
 	return nil
 }
 
+// AttachBoth puts one program on the ingress of a link and one on its egress.
+func (s *Set) AttachBoth(dev roam.LinkID, in, out *ebpf.Program) error {
+	if err := s.AttachLink(dev, true, in); err != nil {
+		return fmt.Errorf("attach to ingress of link %d: %w", dev, err)
+	}
+	if err := s.AttachLink(dev, false, out); err != nil {
+		return fmt.Errorf("attach to egress of link %d: %w", dev, err)
+	}
+	return nil
+}
+
 // adoptLink reports whether the pinned link was for this device and now runs
 // prog. Otherwise the pin is gone.
 func adoptLink(pin string, dev roam.LinkID, prog *ebpf.Program) bool {

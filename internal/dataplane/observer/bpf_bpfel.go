@@ -19,21 +19,6 @@ const (
 	bpfAbiNumberABI bpfAbiNumber = 1
 )
 
-type bpfClassFlags uint32
-
-const (
-	bpfClassFlagsCLASS_NONCE          bpfClassFlags = 1
-	bpfClassFlagsCLASS_LOCATOR_UPDATE bpfClassFlags = 2
-	bpfClassFlagsCLASS_UNREADABLE     bpfClassFlags = 4
-)
-
-type bpfDirection uint32
-
-const (
-	bpfDirectionINGRESS bpfDirection = 0
-	bpfDirectionEGRESS  bpfDirection = 1
-)
-
 type bpfTraffic struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -41,12 +26,12 @@ type bpfTraffic struct {
 }
 
 type bpfTrafficClass struct {
-	_         structs.HostLayout
-	Link      uint32
-	Direction uint8
-	Next      uint8
-	Flags     uint8
-	Checksum  uint8
+	_        structs.HostLayout
+	Link     uint32
+	Next     uint8
+	Flags    uint8
+	Checksum uint8
+	Pad      uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -55,11 +40,8 @@ type bpfTrafficClass struct {
 const (
 	bpfMapAbi              = "abi"
 	bpfMapTraffic          = "traffic"
-	bpfMapUnrecorded       = "unrecorded"
 	bpfProgObserverEgress  = "observer_egress"
 	bpfProgObserverIngress = "observer_ingress"
-	bpfVarClassFlagsUnused = "class_flags_unused"
-	bpfVarDirectionUnused  = "direction_unused"
 )
 
 // loadBpf returns the embedded CollectionSpec for bpf.
@@ -112,17 +94,14 @@ type bpfProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
-	Abi        *ebpf.MapSpec `ebpf:"abi"`
-	Traffic    *ebpf.MapSpec `ebpf:"traffic"`
-	Unrecorded *ebpf.MapSpec `ebpf:"unrecorded"`
+	Abi     *ebpf.MapSpec `ebpf:"abi"`
+	Traffic *ebpf.MapSpec `ebpf:"traffic"`
 }
 
 // bpfVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
-	ClassFlagsUnused *ebpf.VariableSpec `ebpf:"class_flags_unused"`
-	DirectionUnused  *ebpf.VariableSpec `ebpf:"direction_unused"`
 }
 
 // bpfObjects contains all objects after they have been loaded into the kernel.
@@ -145,16 +124,14 @@ func (o *bpfObjects) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
-	Abi        *ebpf.Map `ebpf:"abi"`
-	Traffic    *ebpf.Map `ebpf:"traffic"`
-	Unrecorded *ebpf.Map `ebpf:"unrecorded"`
+	Abi     *ebpf.Map `ebpf:"abi"`
+	Traffic *ebpf.Map `ebpf:"traffic"`
 }
 
 func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Abi,
 		m.Traffic,
-		m.Unrecorded,
 	)
 }
 
@@ -162,8 +139,6 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
-	ClassFlagsUnused *ebpf.Variable `ebpf:"class_flags_unused"`
-	DirectionUnused  *ebpf.Variable `ebpf:"direction_unused"`
 }
 
 // bpfPrograms contains all programs after they have been loaded into the kernel.
