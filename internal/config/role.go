@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 // The names of the roles. A daemon has RoleHost by default.
@@ -190,10 +192,7 @@ func Merge(inForce, next Config) Config {
 // cannot be read.
 func Line(file, key string) int {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	if _, err := Parse(file, text); err != nil {
+	if err != nil || toml.Unmarshal(text, &map[string]any{}) != nil {
 		return 0
 	}
 	return places(text)[key].line

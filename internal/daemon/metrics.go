@@ -65,7 +65,9 @@ func (d *Daemon) metricsText(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	up := metrics.Family{Name: "roam_role_up", Kind: "gauge", Help: "1 for each role of the daemon that runs, 0 for one that failed."}
+	up := metrics.Family{
+		Name: "roam_role_up", Kind: "gauge", Help: "1 for each role of the daemon that runs, 0 for one that failed.",
+	}
 	for _, m := range d.roles {
 		value := 1.0
 		if m.failed() != nil {

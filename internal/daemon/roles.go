@@ -147,7 +147,8 @@ func (d *Daemon) absent() error {
 
 // unavailable is the error of what a role answers that does not run.
 func (d *Daemon) unavailable(m *member) error {
-	return control.Errorf(control.CodeUnavailable, "the role %q does not run: %w", m.name, m.failed()).WithHint("%s", d.remedy(m))
+	return control.Errorf(control.CodeUnavailable, "the role %q does not run: %w", m.name, m.failed()).
+		WithHint("%s", d.remedy(m))
 }
 
 // remedy says what to do about a role that does not run.

@@ -76,7 +76,8 @@ var (
 func New(env role.Env) *Host {
 	return &Host{
 		env: env, log: env.Log, cfg: env.Config, records: make(map[roam.NID]naming.Record),
-		security: quota{most: securityLines, period: securityTime}, chatter: quota{most: sessionLines, period: sessionTime},
+		security: quota{most: securityLines, period: securityTime},
+		chatter:  quota{most: sessionLines, period: sessionTime},
 	}
 }
 
@@ -220,7 +221,8 @@ func (h *Host) Run(ctx context.Context) error {
 		}
 	})
 	h.watchCounters(time.Now()) // what is refused from now on is told
-	h.log.Info("roamd runs", "version", h.env.Version, "nid", h.nid, "attach", h.plane.Attach(), "adopted", h.plane.Adopted())
+	h.log.Info("roamd runs", "version", h.env.Version, "nid", h.nid,
+		"attach", h.plane.Attach(), "adopted", h.plane.Adopted())
 	err := h.engine.Run(ctx)
 	cancel()
 	<-kept // or it would take resolv.conf after it was given back
