@@ -72,6 +72,7 @@ func (Seen) output() {}
 // Core decides what to do with the counts of one host. It is not safe for concurrent use.
 type Core struct {
 	counts map[Class]Count
+	list   []Count   // the same in order
 	read   time.Time // of the last reading; zero: none yet
 	due    time.Time // of the next one
 	out    []Output
@@ -82,7 +83,8 @@ func New(now time.Time) *Core { return &Core{due: now.Add(Every), out: []Output{
 
 // HandleReading takes all counts of one time.
 func (c *Core) HandleReading(now time.Time, counts map[Class]Traffic) {
-	next, span, begun := make(map[Class]Count, len(counts)), now.Sub(c.read).Seconds(), !c.read.IsZero()
+	next, list := make(map[Class]Count, len(counts)), make([]Count, 0, len(counts))
+	span, begun := now.Sub(c.read).Seconds(), !c.read.IsZero()
 	for _, k := range slices.SortedFunc(maps.Keys(counts), compare) {
 		n, was := Count{Class: k, Traffic: counts[k]}, c.counts[k]
 		if begun && span > 0 && n.Packets >= was.Packets {
@@ -91,9 +93,9 @@ func (c *Core) HandleReading(now time.Time, counts map[Class]Traffic) {
 		if begun && k.Flags&LocatorUpdate != 0 && n.Packets > 0 && was.Packets == 0 {
 			c.out = append(c.out, Seen{At: now, Class: k})
 		}
-		next[k] = n
+		next[k], list = n, append(list, n)
 	}
-	c.counts, c.read = next, now
+	c.counts, c.list, c.read = next, list, now
 }
 
 // HandleTimeout wants the next reading, if its time has come.
@@ -114,12 +116,8 @@ func (c *Core) Poll() (o Output, ok bool) {
 // PollTimeout returns when HandleTimeout is to be called.
 func (c *Core) PollTimeout() (time.Time, bool) { return c.due, true }
 
-// Counts returns the last reading, links in order, the busiest class of each first.
-func (c *Core) Counts() []Count {
-	return slices.SortedFunc(maps.Values(c.counts), func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(b.Packets, a.Packets), compare(a.Class, b.Class))
-	})
-}
+// Counts returns the last reading, by link and flags.
+func (c *Core) Counts() []Count { return c.list }
 
 // compare orders classes, so that the same counts always give the same outputs.
 func compare(a, b Class) int {

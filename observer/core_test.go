@@ -32,18 +32,17 @@ func want(t *testing.T, what string, c *Core, outputs ...Output) {
 	}
 }
 
-func update(link roam.LinkID, egress bool) Class {
-	return Class{Link: link, Egress: egress, Next: 58, Nonce: true, LocatorUpdate: true}
+func update(link roam.LinkID, direction Flags) Class {
+	return Class{Link: link, Next: 58, Flags: direction | Nonce | LocatorUpdate}
 }
 
-// begun is a core that has read once, on links 2 and 3.
+// begun is a core that has read once.
 func begun(t *testing.T, first map[Class]Traffic) *Core {
 	t.Helper()
 	c := New(begin)
 	want(t, "at first", c, Read{})
 	c.HandleReading(begin, first)
-	c.HandleLink(2, true)
-	c.HandleLink(3, true)
+	want(t, "what an earlier process counted", c)
 	return c
 }
 
@@ -55,9 +54,10 @@ func TestReadings(t *testing.T) {
 	}
 	c.HandleTimeout(after(0.9))
 	want(t, "too early", c)
-	c.HandleTimeout(after(1.2))
+	c.HandleTimeout(after(1))
 	want(t, "on time", c, Read{})
-	if due, _ := c.PollTimeout(); !due.Equal(after(2.2)) {
+	c.HandleTimeout(after(2.2))
+	if due, _ := c.PollTimeout(); !due.Equal(after(3.2)) {
 		t.Errorf("due at %v", due)
 	}
 }
@@ -66,75 +66,52 @@ func TestReadings(t *testing.T) {
 func TestRates(t *testing.T) {
 	udp := Class{Link: 2, Next: 17}
 	c := begun(t, map[Class]Traffic{udp: {Packets: 100, Bytes: 10_000}})
-	if got := c.Counts(); len(got) != 1 || got[0] != (Count{Class: udp, Traffic: Traffic{100, 10_000}}) {
-		t.Fatalf("at first %+v", got)
+	check := func(what string, want ...Count) {
+		t.Helper()
+		if got := c.Counts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
 	}
-	c.HandleReading(after(2), map[Class]Traffic{udp: {150, 20_000}, update(3, true): {4, 400}})
-	got := c.Counts()
-	if len(got) != 2 {
-		t.Fatalf("%d counts", len(got))
-	}
-	if n := got[0]; n.Traffic != (Traffic{150, 20_000}) || n.PacketsPerSecond != 25 || n.BytesPerSecond != 5000 {
-		t.Errorf("known class: %+v", n)
-	}
-	if n := got[1]; n.Class != update(3, true) || n.PacketsPerSecond != 2 || n.BytesPerSecond != 200 {
-		t.Errorf("new class: %+v", n)
-	}
+	check("at first", Count{udp, Traffic{100, 10_000}, 0})
+	c.HandleReading(after(2), map[Class]Traffic{udp: {150, 20_000}, update(3, Egress): {4, 400}})
+	check("later", Count{udp, Traffic{150, 20_000}, 25}, Count{update(3, Egress), Traffic{4, 400}, 2})
 	c.HandleReading(after(3), map[Class]Traffic{udp: {1, 60}})
-	if n := c.Counts()[0]; n.PacketsPerSecond != 0 || n.Packets != 1 {
-		t.Errorf("counters that began anew: %+v", n)
-	}
+	check("counters that began anew, and a link that is gone", Count{udp, Traffic{1, 60}, 0})
 	c.HandleReading(after(3), map[Class]Traffic{udp: {2, 120}})
-	if n := c.Counts()[0]; n.PacketsPerSecond != 0 {
-		t.Errorf("two readings at one time: %+v", n)
-	}
+	check("two readings at one time", Count{udp, Traffic{2, 120}, 0})
 }
 
 // The first Locator Update of each link and direction is news, unless an earlier process
 // counted it.
 func TestSeen(t *testing.T) {
-	c := begun(t, map[Class]Traffic{update(2, false): {Packets: 1}})
-	counts := map[Class]Traffic{
-		update(2, false): {Packets: 2}, update(2, true): {Packets: 1}, {Link: 3, Next: 58}: {Packets: 9},
-	}
+	c := begun(t, map[Class]Traffic{update(2, 0): {Packets: 1}})
+	counts := map[Class]Traffic{update(2, 0): {Packets: 2}, update(2, Egress): {Packets: 1}, {Link: 3, Next: 58}: {Packets: 9}}
 	c.HandleReading(after(1), counts)
-	want(t, "one more, and a first one", c, Seen{At: after(1), Link: 2, Egress: true})
-	counts[update(3, false)] = Traffic{}
+	want(t, "one more, and a first one", c, Seen{after(1), update(2, Egress)})
+	counts[update(3, 0)] = Traffic{}
 	c.HandleReading(after(2), counts)
 	want(t, "an entry without packets", c)
-	counts[update(3, false)], counts[update(3, true)] = Traffic{Packets: 1}, Traffic{Packets: 1}
+	counts[update(3, 0)], counts[update(3, Egress)] = Traffic{Packets: 1}, Traffic{Packets: 1}
 	c.HandleReading(after(3), counts)
-	want(t, "another link", c, Seen{At: after(3), Link: 3}, Seen{At: after(3), Link: 3, Egress: true})
+	want(t, "another link", c, Seen{after(3), update(3, 0)}, Seen{after(3), update(3, Egress)})
+	c.HandleReading(after(4), nil)
+	c.HandleReading(after(5), map[Class]Traffic{update(2, 0): {Packets: 1}})
+	want(t, "a link that was gone", c, Seen{after(5), update(2, 0)})
 }
 
-// What is counted of a link that is gone is forgotten, that of an earlier process too; a
-// link of that number is new.
-func TestGone(t *testing.T) {
-	c := begun(t, map[Class]Traffic{update(2, false): {Packets: 1}, {Link: 9, Next: 6}: {Packets: 1}})
-	counts := map[Class]Traffic{
-		update(2, false): {Packets: 1}, {Link: 9, Next: 6}: {Packets: 1}, {Link: 9, Next: 17}: {Packets: 1},
-	}
-	c.HandleReading(after(1), counts)
-	want(t, "of a link that was gone before", c, Forget{Link: 9})
-	c.HandleLink(2, false)
-	want(t, "gone", c, Forget{Link: 2})
-	if got := c.Counts(); len(got) != 0 {
-		t.Errorf("counts %+v", got)
-	}
-	c.HandleLink(2, true)
-	c.HandleReading(after(2), map[Class]Traffic{update(2, false): {Packets: 1}})
-	want(t, "back", c, Seen{At: after(2), Link: 2})
-}
-
-// Links come in order, the busiest class of each first, and equal ones in the same order
-// each time.
+// The same counts give the same order each time.
 func TestOrder(t *testing.T) {
-	a, b := Class{Link: 2, Next: 6}, Class{Link: 2, Next: 17}
-	d, e := Class{Link: 3, Next: 6, Checksum: Partial}, Class{Link: 3, Next: 6, Egress: true}
-	order := []Class{b, a, d, e}
+	order := []Class{
+		{Link: 2, Next: 6}, {Link: 2, Next: 17}, {Link: 2, Next: 6, Flags: Egress},
+		{Link: 3, Next: 6}, {Link: 3, Next: 6, Checksum: 3},
+	}
+	counts := make(map[Class]Traffic)
+	for _, k := range order {
+		counts[k] = Traffic{Packets: 1}
+	}
 	c := begun(t, nil)
 	for range 20 {
-		c.HandleReading(after(1), map[Class]Traffic{e: {Packets: 5}, a: {Packets: 1}, d: {Packets: 5}, b: {Packets: 9}})
+		c.HandleReading(after(1), counts)
 		var got []Class
 		for _, n := range c.Counts() {
 			got = append(got, n.Class)

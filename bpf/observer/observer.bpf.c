@@ -10,8 +10,6 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-#define LONGEST_MAC 0xff /* header of a link, in bytes; for the verifier */
-
 /* The members that __sk_buff does not show. Their offsets come from the BTF of the running
  * kernel: the context of a tc program is the kernel's own sk_buff, and a load by
  * bpf_probe_read_kernel() is the only one that Linux 6.1 permits.
@@ -23,25 +21,11 @@ struct sk_buff {
 } __attribute__((preserve_access_index));
 
 /* Adds a packet to its class. */
-static __always_inline void add(const struct traffic_class *class, __u64 packets, __u64 bytes)
-{
-	struct traffic zero = {}, *t = bpf_map_lookup_elem(&traffic, class);
-	struct traffic_class other = {};
-
-	if (!t && !bpf_map_update_elem(&traffic, class, &zero, BPF_NOEXIST))
-		t = bpf_map_lookup_elem(&traffic, class);
-	if (!t)
-		t = bpf_map_lookup_elem(&traffic, &other); /* the loader made it */
-	if (t) {
-		t->packets += packets;
-		t->bytes += bytes;
-	}
-}
-
 static __always_inline int observe(struct __sk_buff *skb, enum class_flags direction)
 {
 	const struct sk_buff *kernel = (const void *)skb;
-	struct traffic_class class = {.link = skb->ifindex, .flags = direction};
+	struct traffic_class class = {.link = skb->ifindex, .flags = direction}, other = {};
+	struct traffic zero = {}, *t;
 	struct chain c = {};
 	struct ip6 ip = {};
 	__u16 network = 0, mac = 0;
@@ -52,7 +36,7 @@ static __always_inline int observe(struct __sk_buff *skb, enum class_flags direc
 	/* The data of a tc program begins at the MAC header, where the link has one. */
 	bpf_core_read(&network, sizeof(network), &kernel->network_header);
 	bpf_core_read(&mac, sizeof(mac), &kernel->mac_header);
-	l3 = (__u16)(network - mac) & LONGEST_MAC;
+	l3 = (__u16)(network - mac) & 0xff; /* as the verifier wants a bound */
 	if (read_ip6(skb, l3, &ip))
 		return PASS_ON; /* shorter than its header: the stack drops it */
 	class.checksum = BPF_CORE_READ_BITFIELD_PROBED(kernel, ip_summed);
@@ -68,7 +52,17 @@ static __always_inline int observe(struct __sk_buff *skb, enum class_flags direc
 	len = IP6_LEN + ((__u32)ip.payload_len[0] << 8 | ip.payload_len[1]);
 	if (len == IP6_LEN || len > skb->len - l3)
 		len = skb->len - l3; /* otherwise the frame may end with padding */
-	add(&class, skb->gso_segs ? skb->gso_segs : 1, len);
+	t = bpf_map_lookup_elem(&traffic, &class);
+	if (!t) { /* another CPU may make it at the same time */
+		bpf_map_update_elem(&traffic, &class, &zero, BPF_NOEXIST);
+		t = bpf_map_lookup_elem(&traffic, &class);
+	}
+	if (!t)
+		t = bpf_map_lookup_elem(&traffic, &other); /* the loader made it */
+	if (t) {
+		t->packets += skb->gso_segs ? skb->gso_segs : 1;
+		t->bytes += len;
+	}
 	return PASS_ON;
 }
 

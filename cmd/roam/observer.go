@@ -19,11 +19,8 @@ func (a *app) observerCommand() *cobra.Command {
 
 func (a *app) observerShow(ctx context.Context) error {
 	var list []control.ObservedCount
-	if err := a.roleReport(ctx, "observer", &list); err != nil {
+	if shown, err := a.roleReport(ctx, "observer", &list); err != nil || shown {
 		return err
-	}
-	if a.JSON {
-		return a.PrintJSON(list)
 	}
 	t := a.Table("LINK", "DIRECTION", "PROTOCOL", "FLAGS", "CHECKSUM", "PACKETS", "BYTES", "PACKETS/S")
 	for _, n := range list {

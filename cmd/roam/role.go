@@ -8,9 +8,10 @@ import (
 	"roam/internal/control"
 )
 
-// roleReport decodes what a role of the daemon reports of itself.
-func (a *app) roleReport(ctx context.Context, name string, to any) error {
-	return a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+// roleReport decodes what a role of the daemon reports of itself. If JSON is wanted, it
+// prints that: then nothing is left to show.
+func (a *app) roleReport(ctx context.Context, name string, to any) (shown bool, err error) {
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		list, err := b.Roles(ctx, 0)
 		if err != nil {
 			return err
@@ -19,7 +20,7 @@ func (a *app) roleReport(ctx context.Context, name string, to any) error {
 			switch {
 			case r.Name != name:
 			case r.State == control.RoleFailed:
-				return control.Errorf(control.CodeUnavailable, "the role %q does not run: %s", name, r.Error).WithHint(r.Do)
+				return control.Errorf(control.CodeUnavailable, "the role %q does not run: %s", name, r.Error).WithHint("%s", r.Do)
 			default:
 				if err := json.Unmarshal(r.Report, to); err != nil {
 					return fmt.Errorf("read report of the role %q: %w", name, err)
@@ -28,6 +29,10 @@ func (a *app) roleReport(ctx context.Context, name string, to any) error {
 			}
 		}
 		return control.Errorf(control.CodeNotFound, "the daemon does not have the role %q", name).
-			WithHint(fmt.Sprintf("add %q to role.run in roam.conf and restart roamd", name))
+			WithHint("add %q to role.run in roam.conf and restart roamd", name)
 	})
+	if err != nil || !a.JSON {
+		return false, err
+	}
+	return true, a.PrintJSON(to)
 }

@@ -28,7 +28,7 @@ import (
 // router is a network namespace that forwards between links of its own, whose far ends
 // are in it too: tests put frames on those.
 //
-//	far "ax" ==== near "a"  [ forwards ]  near "b" ==== far "bx"
+//	far "leftx" === near "left"  [ forwards ]  near "right" === far "rightx"
 type router struct {
 	*Plane
 	t       *testing.T
@@ -54,8 +54,8 @@ func newRouter(t *testing.T, classic bool) *router {
 	r.raw, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	r.must(err)
 	t.Cleanup(func() { unix.Close(r.raw) })
-	r.add("a", 1)
-	r.add("b", 2)
+	r.add("left", 1)
+	r.add("right", 2)
 	r.open()
 	testutil.NeedKernel(t, "tcx links", classic || r.TCX())
 	return r
@@ -124,6 +124,8 @@ func (r *router) send(name string, from, to uint16, next uint8, body []byte) {
 	r.must(unix.Sendto(r.raw, f, 0, &unix.SockaddrLinklayer{Ifindex: far.Index}))
 }
 
+const partial = 3 // CHECKSUM_PARTIAL of the kernel
+
 var (
 	datagram = []byte{0, 1, 0, 2, 0, 12, 1, 1, 1, 2, 3, 4}
 	// nonced is a Destination Options header with a nonce before a datagram.
@@ -146,12 +148,12 @@ func (r *router) pass(name string, from, to uint16) {
 
 // wantPassed waits until that many times what pass sends has been counted on one side of a
 // link, and wants no other datagram there.
-func (r *router) wantPassed(what string, dev roam.LinkID, egress bool, times uint64) {
+func (r *router) wantPassed(what string, dev roam.LinkID, direction observer.Flags, times uint64) {
 	r.t.Helper()
 	want := map[observer.Class]observer.Traffic{
-		{Link: dev, Egress: egress, Next: ip6.UDP}:              {Packets: 3 * times, Bytes: 3 * 52 * times},
-		{Link: dev, Egress: egress, Next: ip6.UDP, Nonce: true}: {Packets: 2 * times, Bytes: 2 * 60 * times},
-		{Link: dev, Egress: egress, Next: ip6.ICMPv6, Nonce: true, LocatorUpdate: true}: {
+		{Link: dev, Next: ip6.UDP, Flags: direction}:                  {Packets: 3 * times, Bytes: 3 * 52 * times},
+		{Link: dev, Next: ip6.UDP, Flags: direction | observer.Nonce}: {Packets: 2 * times, Bytes: 2 * 60 * times},
+		{Link: dev, Next: ip6.ICMPv6, Flags: direction | observer.Nonce | observer.LocatorUpdate}: {
 			Packets: times, Bytes: 56 * times},
 	}
 	if times == 0 {
@@ -159,17 +161,17 @@ func (r *router) wantPassed(what string, dev roam.LinkID, egress bool, times uin
 	}
 	var got map[observer.Class]observer.Traffic
 	if !testutil.Wait(5*time.Second, func() bool {
-		counts, _, err := r.Read()
+		counts, err := r.Read()
 		r.must(err)
 		got = make(map[observer.Class]observer.Traffic)
 		for k, n := range counts {
-			if k.Link == dev && k.Egress == egress && (k.Next == ip6.UDP || k.Nonce) {
+			if k.Link == dev && k.Flags&observer.Egress == direction && (k.Next == ip6.UDP || k.Flags != direction) {
 				got[k] = n
 			}
 		}
 		return fmt.Sprint(got) == fmt.Sprint(want)
 	}) {
-		r.t.Errorf("%s: link %d, egress %t: counted %v, want %v", what, dev, egress, got, want)
+		r.t.Errorf("%s: link %d, direction %d: counted %v, want %v", what, dev, direction, got, want)
 	}
 }
 
@@ -179,36 +181,35 @@ func TestForwarding(t *testing.T) {
 	for _, classic := range []bool{false, true} {
 		t.Run(fmt.Sprint("classic ", classic), func(t *testing.T) {
 			r := newRouter(t, classic)
-			a, b := r.link("a"), r.link("b")
+			a, b := r.link("left"), r.link("right")
 			r.must(r.Attach(a))
 			r.must(r.Attach(b))
-			r.pass("a", 1, 2)
-			r.wantPassed("forwarded", a, false, 1)
-			r.wantPassed("forwarded", b, true, 1)
-			r.wantPassed("forwarded", a, true, 0)
-			r.wantPassed("forwarded", b, false, 0)
+			r.pass("left", 1, 2)
+			r.wantPassed("forwarded", a, 0, 1)
+			r.wantPassed("forwarded", b, observer.Egress, 1)
+			r.wantPassed("forwarded", a, observer.Egress, 0)
+			r.wantPassed("forwarded", b, 0, 0)
 			r.must(r.Close())
-			r.pass("a", 1, 2)
+			r.pass("left", 1, 2)
 			r.open()
-			r.pass("a", 1, 2)
-			r.wantPassed("adopted", a, false, 3)
+			r.pass("left", 1, 2)
+			r.wantPassed("adopted", a, 0, 3)
 			r.must(r.Attach(a))
 			r.must(r.Attach(b))
-			r.pass("b", 2, 1)
-			r.wantPassed("adopted", b, false, 1)
-			r.wantPassed("adopted", a, true, 1)
-			r.wantPassed("adopted", a, false, 3)
-			r.add("c", 3)
-			c := r.link("c")
+			r.pass("right", 2, 1)
+			r.wantPassed("adopted", b, 0, 1)
+			r.wantPassed("adopted", a, observer.Egress, 1)
+			r.wantPassed("adopted", a, 0, 3)
+			r.add("late", 3)
+			c := r.link("late")
 			r.must(r.Attach(c))
-			r.pass("c", 3, 1)
-			r.wantPassed("a link that came later", c, false, 1)
-			r.wantPassed("a link that came later", a, true, 2)
-			r.ip("link del c")
+			r.pass("late", 3, 1)
+			r.wantPassed("a link that came later", c, 0, 1)
+			r.wantPassed("a link that came later", a, observer.Egress, 2)
+			r.ip("link del late")
 			r.must(r.Detach(c))
-			r.must(r.Forget(c))
-			r.wantPassed("gone", c, false, 0)
-			r.wantPassed("the others stay", a, true, 2)
+			r.wantPassed("gone", c, 0, 0)
+			r.wantPassed("the others stay", a, observer.Egress, 2)
 			attached, err := r.Attached()
 			slices.Sort(attached)
 			if want := []roam.LinkID{a, b}; err != nil || !slices.Equal(attached, want) {
@@ -221,16 +222,16 @@ func TestForwarding(t *testing.T) {
 // A datagram of this machine leaves with a checksum that a device is to finish.
 func TestPartialChecksum(t *testing.T) {
 	r := newRouter(t, false)
-	b := r.link("b")
+	b := r.link("right")
 	r.must(r.Attach(b))
 	conn, err := net.Dial("udp", "[2001:db8:2::2]:9")
 	r.must(err)
 	defer conn.Close()
 	_, err = conn.Write(make([]byte, 4))
 	r.must(err)
-	counts, _, err := r.Read()
+	counts, err := r.Read()
 	r.must(err)
-	k := observer.Class{Link: b, Egress: true, Next: ip6.UDP, Checksum: observer.Partial}
+	k := observer.Class{Link: b, Next: ip6.UDP, Flags: observer.Egress, Checksum: partial}
 	if want := (observer.Traffic{Packets: 1, Bytes: 52}); counts[k] != want {
 		t.Errorf("counted %+v", counts)
 	}
@@ -241,7 +242,7 @@ func TestRemove(t *testing.T) {
 	for _, classic := range []bool{false, true} {
 		t.Run(fmt.Sprint("classic ", classic), func(t *testing.T) {
 			r := newRouter(t, classic)
-			a := r.link("a")
+			a := r.link("left")
 			r.must(r.Attach(a))
 			r.must(r.Close())
 			r.must(dataplane.Remove(r.dir + "/pins"))

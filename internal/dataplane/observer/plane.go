@@ -44,9 +44,8 @@ func (p *Plane) Detach(dev roam.LinkID) error {
 	counts, err := p.Read()
 	for k := range counts {
 		if k.Link == dev {
-			err = errors.Join(err, p.objs.Traffic.Delete(bpfTrafficClass{
-				Link: uint32(k.Link), Next: k.Next, Flags: uint8(k.Flags), Checksum: k.Checksum,
-			}))
+			key := bpfTrafficClass{Link: uint32(k.Link), Next: k.Next, Flags: uint8(k.Flags), Checksum: k.Checksum}
+			err = errors.Join(err, p.objs.Traffic.Delete(key))
 		}
 	}
 	return errors.Join(p.Set.Detach(dev), err)
@@ -63,9 +62,8 @@ func (p *Plane) Read() (map[observer.Class]observer.Traffic, error) {
 		for _, t := range perCPU {
 			sum.Packets, sum.Bytes = sum.Packets+t.Packets, sum.Bytes+t.Bytes
 		}
-		counts[observer.Class{
-			Link: roam.LinkID(k.Link), Next: k.Next, Flags: observer.Flags(k.Flags), Checksum: k.Checksum,
-		}] = sum
+		class := observer.Class{Link: roam.LinkID(k.Link), Next: k.Next, Flags: observer.Flags(k.Flags), Checksum: k.Checksum}
+		counts[class] = sum
 	}
 	return counts, rows.Err()
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,13 +24,19 @@ import (
 	"roam/internal/metrics"
 	"roam/internal/role"
 	"roam/observer"
+	"roam/wire/ip6"
 )
 
-// Kind makes observers.
-var Kind = role.Kind{Name: config.RoleObserver, New: New, Restore: func(cfg config.Config) error {
-	pins := filepath.Join(cfg.Pins(), config.RoleObserver)
-	return errors.Join(dataplane.Remove(pins), hostnet.DetachAllClassic()) // of other roles too: none runs
-}}
+// Kind makes observers. Restore detaches filters of other roles too: none runs then.
+var Kind = role.Kind{
+	Name: config.RoleObserver,
+	New: func(env role.Env) role.Role {
+		return &Role{Env: env, loop: loop.New(time.Now), links: make(map[roam.LinkID]string)}
+	},
+	Restore: func(cfg config.Config) error {
+		return errors.Join(dataplane.Remove(filepath.Join(cfg.Pins(), config.RoleObserver)), hostnet.DetachAllClassic())
+	},
+}
 
 // Role is one observer. What is below loop belongs to the goroutine of Run.
 type Role struct {
@@ -41,11 +46,6 @@ type Role struct {
 	plane *plane.Plane
 	core  *observer.Core
 	links map[roam.LinkID]string // that are observed, by name; "": by an earlier daemon
-}
-
-// New makes an observer.
-func New(env role.Env) role.Role {
-	return &Role{Env: env, loop: loop.New(time.Now), links: make(map[roam.LinkID]string)}
 }
 
 // Start loads the programs and reads what those of an earlier daemon have counted.
@@ -91,17 +91,11 @@ func (r *Role) follow(_ time.Time, l hostnet.LinkChanged) {
 	name, observed := r.links[l.Link]
 	switch {
 	case l.Present && wanted && l.Name != name:
-		r.warn("observe "+l.Name, r.plane.Attach(l.Link))
+		r.Warn("observe "+l.Name, r.plane.Attach(l.Link))
 		r.links[l.Link] = l.Name
 	case observed && !(l.Present && wanted):
-		r.warn("let go of "+l.Name, r.plane.Detach(l.Link))
+		r.Warn("let go of "+l.Name, r.plane.Detach(l.Link))
 		delete(r.links, l.Link)
-	}
-}
-
-func (r *Role) warn(what string, err error) {
-	if err != nil {
-		r.Log.Warn(what, "err", err)
 	}
 }
 
@@ -116,10 +110,10 @@ func (r *Role) execute(now time.Time, o observer.Output) {
 				delete(counts, k)
 			}
 		}
-		r.warn("read the counts", err)
+		r.Warn("read the counts", err)
 		r.core.HandleReading(now, counts)
 	case observer.Seen:
-		where := direction(o.Class.Flags) + " on " + r.links[o.Class.Link]
+		where := directions[o.Class.Flags&observer.Egress] + " on " + r.links[o.Class.Link]
 		r.Publish(control.Event{Time: o.At, Kind: control.KindUpdateSeen, Reason: where})
 	}
 }
@@ -132,25 +126,19 @@ func (r *Role) counts(ctx context.Context) (list []control.ObservedCount, err er
 		list = []control.ObservedCount{}
 		for _, n := range r.core.Counts() {
 			list = append(list, control.ObservedCount{
-				Link: r.links[n.Link], Direction: direction(n.Flags), Protocol: protocol(n.Next), Flags: flags(n.Flags),
-				Checksum: []string{"none", "unnecessary", "complete", "partial"}[n.Checksum&3],
-				Packets:  n.Packets, Bytes: n.Bytes, PacketsPerS: n.PacketsPerSecond,
+				Link: r.links[n.Link], Direction: directions[n.Flags&observer.Egress], Protocol: ip6.ProtocolName(n.Next),
+				Flags: flags(n.Flags), Checksum: checksums[n.Checksum&3],
+				Packets: n.Packets, Bytes: n.Bytes, PacketsPerS: n.PacketsPerSecond,
 			})
 		}
 	})
 	return list, err
 }
 
-func direction(f observer.Flags) string {
-	if f&observer.Egress != 0 {
-		return "out"
-	}
-	return "in"
-}
-
-func protocol(next uint8) string {
-	return cmp.Or(map[uint8]string{6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6"}[next], strconv.Itoa(int(next)))
-}
+var (
+	directions = []string{"in", "out"}
+	checksums  = []string{"none", "unnecessary", "complete", "partial"} // as the kernel counts them
+)
 
 func flags(f observer.Flags) []string {
 	list := []string{}
@@ -165,8 +153,8 @@ func flags(f observer.Flags) []string {
 // Metrics writes packets and bytes by link and class.
 func (r *Role) Metrics(ctx context.Context, w io.Writer) error {
 	list, err := r.counts(ctx)
-	packets := metrics.Family{Name: "roam_observer_packets_total", Kind: "counter", Help: "IPv6 packets on observed links."}
-	bytes := metrics.Family{Name: "roam_observer_bytes_total", Kind: "counter", Help: "Their bytes, from the IPv6 header on."}
+	packets := metrics.Family{Name: "roam_observer_packets_total", Kind: "counter", Help: "IPv6 packets on links."}
+	bytes := metrics.Family{Name: "roam_observer_bytes_total", Kind: "counter", Help: "Their bytes, IPv6 header included."}
 	for _, n := range list {
 		labels := []string{"link", n.Link, "direction", n.Direction, "protocol", n.Protocol,
 			"flags", strings.Join(n.Flags, ","), "checksum", n.Checksum}
