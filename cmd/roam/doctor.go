@@ -78,6 +78,14 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 			return err
 		}
 		f.Daemon = &s
+		if len(s.Roles) > 0 {
+			if f.Roles, err = b.Roles(ctx, 0); err != nil {
+				return err
+			}
+		}
+		if !s.RunsHost() {
+			return nil
+		}
 		if f.Locators, err = b.Locators(ctx); err != nil {
 			return err
 		}

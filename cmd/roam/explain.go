@@ -28,7 +28,7 @@ type explanation struct {
 }
 
 type paragraph struct {
-	About string `json:"about"` // "who", "setup", "paths", "past" or "next"
+	About string `json:"about"` // "who", "setup", "paths", "past", "next", or "role" and its name
 	Text  string `json:"text"`
 }
 
@@ -39,8 +39,9 @@ type situation struct {
 	session  control.Session
 	events   []control.Event // of the correspondent
 	moves    []control.Event // of this host
-	idle     string          // after which a session ends
-	fallback string          // for which "no ILNP there" is remembered
+	roles    []control.RoleReport
+	idle     string // after which a session ends
+	fallback string // for which "no ILNP there" is remembered
 }
 
 func (a *app) explain(ctx context.Context, word string) error {
@@ -55,9 +56,9 @@ func (a *app) explain(ctx context.Context, word string) error {
 	}
 	out := explanation{Session: s.session, Events: append(slices.Clone(s.moves), s.events...)}
 	slices.SortStableFunc(out.Events, func(a, b control.Event) int { return a.Time.Compare(b.Time) })
-	for _, p := range []paragraph{
+	for _, p := range append([]paragraph{
 		{"who", s.who()}, {"setup", s.setup(a)}, {"paths", s.ways()}, {"past", s.past(a)}, {"next", s.next()},
-	} {
+	}, s.ofRoles()...) {
 		if p.Text != "" {
 			out.Paragraphs = append(out.Paragraphs, p)
 		}
@@ -102,7 +103,21 @@ func (s *situation) ask(ctx context.Context, b control.Backend, word string) err
 			s.moves = append(s.moves, e)
 		}
 	}
+	if err != nil || len(s.status.Roles) == 0 {
+		return err
+	}
+	s.roles, err = b.Roles(ctx, s.session.NID)
 	return err
+}
+
+// ofRoles returns what the roles add, one paragraph each.
+func (s situation) ofRoles() (out []paragraph) {
+	for _, r := range s.roles {
+		if len(r.Explain) > 0 {
+			out = append(out, paragraph{"role " + r.Name, strings.Join(r.Explain, " ")})
+		}
+	}
+	return out
 }
 
 func (s situation) who() string {

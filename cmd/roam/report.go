@@ -100,7 +100,7 @@ func (a *app) reportParts(ctx context.Context, args []string) []part {
 		"build": a.host.Read("/proc/version"), "system": a.host.Read("/etc/os-release"),
 	}))
 	add("doctor.json", asJSON(doctor.Examine(facts)))
-	parts = append(parts, a.daemonParts(ctx)...)
+	parts = append(parts, a.daemonParts(ctx, facts.Daemon)...)
 	add("config/roam.conf", a.host.Read(facts.ConfigFile))
 	add("config/in-force.conf", config.Format(facts.Config))
 	add("config/hosts", a.host.Read(facts.Config.Host.Hosts))
@@ -139,7 +139,7 @@ const maxLog = 1 << 20
 func tail(text string, limit int) string { return text[max(0, len(text)-limit):] }
 
 // daemonParts asks the daemon for all that it tells anybody.
-func (a *app) daemonParts(ctx context.Context) (parts []part) {
+func (a *app) daemonParts(ctx context.Context, s *control.Status) (parts []part) {
 	ask := func(name string, f func(context.Context, control.Backend) (any, error)) {
 		err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 			v, err := f(ctx, b)
@@ -158,6 +158,9 @@ func (a *app) daemonParts(ctx context.Context) (parts []part) {
 	ask("peers.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Peers(ctx) })
 	ask("counters.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Counters(ctx) })
 	ask("history.json", func(ctx context.Context, b control.Backend) (any, error) { return b.History(ctx) })
+	if s != nil && len(s.Roles) > 0 {
+		ask("roles.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Roles(ctx, 0) })
+	}
 	return parts
 }
 

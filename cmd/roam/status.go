@@ -21,7 +21,8 @@ type glance struct {
 func (a *app) status(ctx context.Context) error {
 	var g glance
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
-		if g.Status, err = b.Status(ctx); err != nil {
+		g.Locators, g.Sessions = []control.Locator{}, []control.Session{}
+		if g.Status, err = b.Status(ctx); err != nil || !g.Status.RunsHost() {
 			return err
 		}
 		if g.Locators, err = b.Locators(ctx); err != nil {
@@ -36,23 +37,54 @@ func (a *app) status(ctx context.Context) error {
 	if a.JSON {
 		return a.PrintJSON(g)
 	}
-	a.identity(g.Status)
-	fmt.Fprintln(a.Out)
-	a.locators(g.Locators)
-	fmt.Fprintln(a.Out)
-	a.correspondents(g.Sessions)
+	if g.Status.RunsHost() {
+		a.identity(g.Status)
+		fmt.Fprintln(a.Out)
+		a.locators(g.Locators)
+		fmt.Fprintln(a.Out)
+		a.correspondents(g.Sessions)
+	}
+	printRoles(a, g.Status)
 	for _, w := range g.Status.Warnings {
 		a.Warn("%s", w)
 	}
 	return nil
 }
 
-func (a *app) identity(s control.Status) {
-	state := a.Paint(cli.Green, s.State)
-	if s.State != "running" {
-		state = a.Paint(cli.Yellow, s.State)
+// printRoles prints one line for each role, unless the daemon is a host alone.
+func printRoles(a *app, s control.Status) {
+	if len(s.Roles) == 0 {
+		return
 	}
-	fmt.Fprintf(a.Out, "%s  %s for %s\n", a.Paint(cli.Bold, s.NID.String()), state, span(seconds(s.UptimeS)))
+	if s.RunsHost() {
+		fmt.Fprintln(a.Out)
+	} else {
+		fmt.Fprintf(a.Out, "roamd %s  %s for %s\n\n", s.Version, stateText(a, s), span(seconds(s.UptimeS)))
+	}
+	t := a.Table("ROLE", "STATE", "SAYS")
+	for _, r := range s.Roles {
+		says := make([]string, 0, len(r.Facts))
+		for _, f := range r.Facts {
+			says = append(says, f.Name+" "+f.Value)
+		}
+		state := cli.Cell{Text: r.State, Colour: cli.Green}
+		if r.Error != "" {
+			says, state.Colour = append(says, r.Error), cli.Red
+		}
+		t.Row(cli.Text("%s", r.Name), state, cli.Text("%s", strings.Join(says, "; ")))
+	}
+	t.Print(a.Out)
+}
+
+func stateText(a *app, s control.Status) string {
+	if s.State != "running" {
+		return a.Paint(cli.Yellow, s.State)
+	}
+	return a.Paint(cli.Green, s.State)
+}
+
+func (a *app) identity(s control.Status) {
+	fmt.Fprintf(a.Out, "%s  %s for %s\n", a.Paint(cli.Bold, s.NID.String()), stateText(a, s), span(seconds(s.UptimeS)))
 	fmt.Fprintf(a.Out, "  address  %s on %s\n", s.SessionAddress, s.Device)
 	fmt.Fprintf(a.Out, "  mode     %s, accepts %s\n", s.Mode, s.Accept)
 	attach := s.Plane.Attach

@@ -64,7 +64,11 @@ func (a *app) up(ctx context.Context) error {
 	if already {
 		word = "up already"
 	}
-	fmt.Fprintf(a.Out, "%s: %v, %s\n", word, s.NID, s.SessionAddress)
+	if s.RunsHost() {
+		fmt.Fprintf(a.Out, "%s: %v, %s\n", word, s.NID, s.SessionAddress)
+	} else {
+		fmt.Fprintf(a.Out, "%s: roamd %s\n", word, s.Version)
+	}
 	for _, w := range out.Warnings {
 		a.Warn("%s", w)
 	}

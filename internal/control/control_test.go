@@ -143,6 +143,7 @@ func TestBadRequests(t *testing.T) {
 		{"PUT", "/v1/mode", `{"mode":"` + strings.Repeat("x", 70000) + `"}`, 400, "too large"},
 		{"PUT", "/v1/mode", ``, 400, "unknown mode"},
 		{"GET", "/v1/nothing", ``, 404, "roam version"},
+		{"GET", "/v1/roles?peer=server", ``, 400, "peer"},
 		{"POST", "/v1/reload", ``, 200, "applied"},
 	} {
 		w := httptest.NewRecorder()

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"roam"
 	"roam/ilnp"
@@ -22,6 +24,23 @@ const (
 	RoleRunning = "running"
 	RoleFailed  = "failed" // it could not start, or has ended early
 )
+
+// Runs reports whether the daemon has a role and that runs.
+func (s Status) Runs(role string) bool {
+	if len(s.Roles) == 0 {
+		return role == hostRole
+	}
+	return slices.ContainsFunc(s.Roles, func(r RoleStatus) bool { return r.Name == role && r.State == RoleRunning })
+}
+
+// RunsHost reports whether the daemon is an ILNP host and that runs.
+func (s Status) RunsHost() bool { return s.Runs(hostRole) }
+
+// hostRole is the name of the role that a daemon has by default.
+const hostRole = "host"
+
+// FailedRole is how the warning begins that a role does not run.
+func FailedRole(name string) string { return fmt.Sprintf("the role %q does not run", name) }
 
 // RoleFact is one line of a role's status.
 type RoleFact struct {

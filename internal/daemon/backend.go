@@ -56,7 +56,7 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 		own, ok := asked[m.name]
 		if !ok {
 			own = d.failure(m)
-			warning := fmt.Sprintf("the role %q does not run: %s; %s", own.Name, own.Error, own.Do)
+			warning := fmt.Sprintf("%s: %s; %s", control.FailedRole(own.Name), own.Error, own.Do)
 			s.Warnings = append(s.Warnings, warning)
 		}
 		s.Roles = append(s.Roles, own)

@@ -148,7 +148,7 @@ func (d *Daemon) absent() error {
 
 // unavailable is the error of what a role answers that does not run.
 func (d *Daemon) unavailable(m *member) error {
-	return control.Errorf(control.CodeUnavailable, "the role %q does not run: %w", m.name, m.failed()).
+	return control.Errorf(control.CodeUnavailable, "%s: %w", control.FailedRole(m.name), m.failed()).
 		WithHint("%s", d.remedy(m))
 }
 

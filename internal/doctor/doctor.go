@@ -47,6 +47,7 @@ type Facts struct {
 	ConfigFault string // why the file cannot be read; the defaults are in Config then
 	Daemon      *control.Status
 	DaemonError string // why Daemon is nil
+	Roles       []control.RoleReport
 	Locators    []control.Locator
 	Sessions    []control.Session
 	HostsFaults naming.Errors // lines of the hosts file and of the added peers that cannot be used
@@ -103,10 +104,9 @@ type PeerFacts struct {
 // look gives at least one finding.
 func Examine(f Facts) []Finding {
 	var e examination
-	for _, look := range []func(*examination, Facts){
-		lookDaemon, lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding, lookFirewall, lookNames, lookClock,
-		lookDisk, lookPlainSessions, lookNotAdmitted,
-	} {
+	lookDaemon(&e, f)
+	lookRoles(&e, f)
+	for _, look := range hostLooks(f) {
 		look(&e, f)
 	}
 	if f.Peer != nil {

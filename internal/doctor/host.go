@@ -27,6 +27,9 @@ func lookDaemon(e *examination, f Facts) {
 		if len(s.Faults) > 0 && w == control.SkippedWarning(s.Faults) {
 			continue // lookHosts names each of them, as the files are now
 		}
+		if isRoleWarning(s.Roles, w) {
+			continue // lookRoles has it
+		}
 		e.add(Warning, "daemon", "", "the daemon runs without a part of itself: %s", w)
 	}
 	if f.Version != s.Version {
