@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"roam/ilnp"
 )
 
 // withRoles adds two roles to the known ones: "gauge", which has the section [metrics],
@@ -122,7 +124,9 @@ func TestRoleTakenAway(t *testing.T) {
 	if !slices.Equal(merged.Roles, both.Roles) || merged.Metrics != both.Metrics || merged.Host.Mode == both.Host.Mode {
 		t.Errorf("in force: %+v", merged)
 	}
-	if kept := Merge(both, parse("[role]\nrun = [\"gauge\"]\n")); kept.Host.Mode != both.Host.Mode {
+	hard := both
+	hard.Host.Mode = ilnp.Hard
+	if kept := Merge(hard, parse("[role]\nrun = [\"gauge\"]\n")); kept.Host.Mode != ilnp.Hard {
 		t.Error("a role that is not listed any more takes the default of a setting")
 	}
 }

@@ -107,6 +107,7 @@ var noFeature = control.Errorf(control.CodeUnsupported, "this kernel has no tcx"
 func TestRoleThatCannotStart(t *testing.T) {
 	b := newBench(t, func(b *bench, _ *config.Config) { b.roles[second].startErr = noFeature })
 	b.start()
+	b.wantDone("start host", "start second", "close second")
 	s := b.status()
 	do := `run Linux 6.6 or newer; then restart roamd, or take "second" out of role.run (` + b.file + `:3)`
 	want := control.RoleStatus{Name: second, State: "failed", Error: "this kernel has no tcx", Do: do}

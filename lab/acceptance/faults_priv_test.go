@@ -148,6 +148,9 @@ var faultyConfigs = []struct {
 	{"[dns]\nupstream = [\"nowhere\"]\n", 2, "address"},
 	{"[ilnp]\nnonce_length = 8\n", 2, "12"},
 	{"[ilnp]\nidle_timeout = \"soon\"\n", 2, ""},
+	{"[role]\nrun = [\"hosst\"]\n", 2, "there is no role \"hosst\""},
+	{"[host]\nmode = \"soft\"\n[role]\nrun = []\n", 4, "a daemon needs a role"},
+	{"[role]\nrun = [\"host\", \"host\"]\n", 2, "listed twice"},
 }
 
 func faultyStart(t *testing.T, n *host) {
@@ -183,7 +186,7 @@ func faultyReload(t *testing.T, n *host) {
 		t.Fatal(err)
 	}
 	before := n.status()
-	for _, c := range []string{"mode = \"sfot\"", "nonsense = 1", "[[[", "\x00"} {
+	for _, c := range []string{"mode = \"sfot\"", "nonsense = 1", "[[[", "\x00", "role.run = [\"hosst\"]"} {
 		if err := os.WriteFile(n.Config, append([]byte(c+"\n"), good...), 0o644); err != nil {
 			t.Fatal(err)
 		}
