@@ -85,7 +85,9 @@ func TestRates(t *testing.T) {
 // counted it.
 func TestSeen(t *testing.T) {
 	c := begun(t, map[Class]Traffic{update(2, 0): {Packets: 1}})
-	counts := map[Class]Traffic{update(2, 0): {Packets: 2}, update(2, Egress): {Packets: 1}, {Link: 3, Next: 58}: {Packets: 9}}
+	counts := map[Class]Traffic{
+		update(2, 0): {Packets: 2}, update(2, Egress): {Packets: 1}, {Link: 3, Next: 58}: {Packets: 9},
+	}
 	c.HandleReading(after(1), counts)
 	want(t, "one more, and a first one", c, Seen{after(1), update(2, Egress)})
 	counts[update(3, 0)] = Traffic{}

@@ -13,7 +13,8 @@ import (
 func TestObserverShow(t *testing.T) {
 	w := newWorld(t)
 	counts := []control.ObservedCount{
-		{Link: "wan0", Direction: "in", Protocol: "udp", Flags: []string{}, Checksum: "none", Packets: 7, Bytes: 700, PacketsPerS: 1.6},
+		{Link: "wan0", Direction: "in", Protocol: "udp", Flags: []string{}, Checksum: "none",
+			Packets: 7, Bytes: 700, PacketsPerS: 1.6},
 		{Link: "wan0", Direction: "out", Protocol: "icmpv6", Flags: []string{"nonce", "locator-update"}, Checksum: "partial",
 			Packets: 2, Bytes: 160},
 	}

@@ -10,7 +10,7 @@ type ObservedCount struct {
 	Link        string   `json:"link"`      // "": classes that the table had no space for, on any link
 	Direction   string   `json:"direction"` // "in" or "out"
 	Protocol    string   `json:"protocol"`  // the upper layer's name or number, behind extension headers
-	Flags       []string `json:"flags"`     // "nonce", "locator-update", "unreadable" (protocol is that of the IPv6 header)
+	Flags       []string `json:"flags"`     // "nonce", "locator-update", "unreadable" (protocol: of the IPv6 header)
 	Checksum    string   `json:"checksum"`  // "none", "unnecessary", "complete" or "partial"
 	Packets     uint64   `json:"packets"`
 	Bytes       uint64   `json:"bytes"` // from the IPv6 header on

@@ -135,7 +135,9 @@ func observedMove(t *testing.T, w *world, mn, r0 *host) {
 	}
 	for h, want := range map[*host]string{mn: "out on net2", r0: "in on mn2"} {
 		testutil.Eventually(t, patience, func() bool {
-			return slices.ContainsFunc(h.Events(), func(e node.Event) bool { return e.Kind == "update-seen" && e.Reason == want })
+			return slices.ContainsFunc(h.Events(), func(e node.Event) bool {
+				return e.Kind == "update-seen" && e.Reason == want
+			})
 		}, h.name+" reports the first Locator Update "+want)
 	}
 }

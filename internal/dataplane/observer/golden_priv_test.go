@@ -67,7 +67,8 @@ func frame(p []byte) []byte {
 }
 
 // counted returns what the programs count of a frame, which they must pass on as it is.
-func (p *Plane) counted(t *testing.T, prog *ebpf.Program, frame []byte, flags uint32) map[observer.Class]observer.Traffic {
+func (p *Plane) counted(t *testing.T, prog *ebpf.Program, frame []byte, flags uint32,
+) map[observer.Class]observer.Traffic {
 	t.Helper()
 	for k := range p.counts(t) {
 		key := bpfTrafficClass{Link: uint32(k.Link), Next: k.Next, Flags: uint8(k.Flags), Checksum: k.Checksum}
