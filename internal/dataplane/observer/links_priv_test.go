@@ -215,6 +215,11 @@ func TestForwarding(t *testing.T) {
 			if want := []roam.LinkID{a, b}; err != nil || !slices.Equal(attached, want) {
 				t.Errorf("attached to %v, %v", attached, err)
 			}
+			r.must(r.Detach(b))
+			if attached, err = r.Attached(); err != nil || !slices.Equal(attached, []roam.LinkID{a}) {
+				t.Errorf("detached from one, attached to %v, %v", attached, err)
+			}
+			r.wantPassed("its counts are gone", b, 0, 0)
 		})
 	}
 }
