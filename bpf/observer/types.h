@@ -8,9 +8,7 @@
 #include "../lib/abi.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number {
-	ABI = 1,
-};
+enum abi_number { ABI = 1 };
 
 enum class_flags {
 	CLASS_EGRESS = 1,

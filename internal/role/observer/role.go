@@ -125,11 +125,13 @@ func (r *Role) counts(ctx context.Context) (list []control.ObservedCount, err er
 	err = r.loop.Do(ctx, func(time.Time) {
 		list = []control.ObservedCount{}
 		for _, n := range r.core.Counts() {
-			list = append(list, control.ObservedCount{
-				Link: r.links[n.Link], Direction: directions[n.Flags&observer.Egress], Protocol: ip6.ProtocolName(n.Next),
-				Flags: flags(n.Flags), Checksum: checksums[n.Checksum&3],
-				Packets: n.Packets, Bytes: n.Bytes, PacketsPerS: n.PacketsPerSecond,
-			})
+			if n.Packets > 0 {
+				list = append(list, control.ObservedCount{
+					Link: r.links[n.Link], Direction: directions[n.Flags&observer.Egress],
+					Protocol: ip6.ProtocolName(n.Next), Flags: flags(n.Flags), Checksum: checksums[n.Checksum&3],
+					Packets: n.Packets, Bytes: n.Bytes, PacketsPerS: n.PacketsPerSecond,
+				})
+			}
 		}
 	})
 	return list, err

@@ -25,6 +25,7 @@ func TestShown(t *testing.T) {
 			{}:                                      {Packets: i, Bytes: 40 * i},
 			{Link: 3, Next: ip6.TCP, Checksum: 3}:   {Packets: 5 + 3*i, Bytes: 600},
 			{Link: 3, Next: ip6.ICMPv6, Flags: all}: {Packets: 1, Bytes: 80},
+			{Link: 3, Next: ip6.UDP}:                {},
 			{Link: 3, Next: 200, Flags: observer.Unreadable}: {Packets: 2, Bytes: 90},
 		})
 	}

@@ -1,3 +1,0 @@
-package observer
-
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel -type abi_number bpf ../../../bpf/observer/observer.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
