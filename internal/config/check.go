@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // checker gives the values of the file their types and collects what is wrong.
@@ -26,8 +25,8 @@ func (c *checker) config(r *raw) Config {
 	cfg := Config{
 		Host: Host{
 			NID:           c.nid("host.nid", r.Host.NID),
-			Mode:          ilnp.Mode(c.word("host.mode", r.Host.Mode, modeWords)),
-			Accept:        ilnp.Accept(c.word("host.accept", r.Host.Accept, acceptWords)),
+			Mode:          Mode(c.word("host.mode", r.Host.Mode, modeWords)),
+			Accept:        Accept(c.word("host.accept", r.Host.Accept, acceptWords)),
 			SessionPrefix: c.sessionPrefix("host.session_prefix", r.Host.SessionPrefix),
 			Device:        c.device("host.device", r.Host.Device),
 			RunDir:        c.dir("host.run_dir", r.Host.RunDir, 90),
@@ -53,7 +52,7 @@ func (c *checker) config(r *raw) Config {
 		ILNP: ILNP{
 			NonceLength:      c.nonceLength("ilnp.nonce_length", r.ILNP.NonceLength),
 			LUFormat:         LUFormat(c.word("ilnp.lu_format", r.ILNP.LUFormat, luWords)),
-			Checksum:         ilnp.ChecksumRule(c.word("ilnp.checksum", r.ILNP.Checksum, checksumWords)),
+			Checksum:         Checksum(c.word("ilnp.checksum", r.ILNP.Checksum, checksumWords)),
 			FallbackLifetime: c.duration("ilnp.fallback_lifetime", r.ILNP.FallbackLifetime, minFallback, maxFallback),
 			IdleTimeout:      c.duration("ilnp.idle_timeout", r.ILNP.IdleTimeout, minIdle, maxIdle),
 			MaxSessions:      c.number("ilnp.max_sessions", r.ILNP.MaxSessions, minSessions, maxSessions),

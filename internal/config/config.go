@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // DefaultPath is where the configuration is looked for.
@@ -30,14 +29,33 @@ type Config struct {
 // Host is the section [host]: who this host is and where its files are.
 type Host struct {
 	NID           NIDChoice
-	Mode          ilnp.Mode
-	Accept        ilnp.Accept
+	Mode          Mode
+	Accept        Accept
 	SessionPrefix roam.L64 // checksum-neutral, in fc00::/7
 	Device        string   // interface that sessions leave by
 	RunDir        string
 	StateDir      string
 	Hosts         string // path of the hosts file
 }
+
+// Mode is what a host does with more than one usable link.
+type Mode uint8
+
+// The modes.
+const (
+	Soft Mode = iota
+	Hard
+	Duality
+)
+
+// Accept says who may open a session towards this host.
+type Accept uint8
+
+// The rules of acceptance.
+const (
+	AcceptKnown Accept = iota
+	AcceptAny
+)
 
 // NIDSource says where the Node Identifier comes from.
 type NIDSource uint8
@@ -127,11 +145,20 @@ const (
 	LUDraft                   // 16-byte entries, codes 0 to 7
 )
 
+// Checksum is the rule of the TCP and UDP checksums on the wire.
+type Checksum uint8
+
+// The rules of checksums.
+const (
+	ChecksumIPv6 Checksum = iota
+	ChecksumRFC6741
+)
+
 // ILNP is the section [ilnp]: the protocol's parameters.
 type ILNP struct {
 	NonceLength      int // bytes: 4 or 12
 	LUFormat         LUFormat
-	Checksum         ilnp.ChecksumRule
+	Checksum         Checksum
 	FallbackLifetime time.Duration // how long a peer without ILNP stays plain
 	IdleTimeout      time.Duration // after which a session without packets ends
 	MaxSessions      int           // that the kernel's tables have room for at a time

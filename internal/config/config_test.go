@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/ilnp"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -26,7 +25,7 @@ func TestDefault(t *testing.T) {
 	if got, want := c.Socket(), "/run/roam/control.sock"; got != want {
 		t.Errorf("Socket() = %q, want %q", got, want)
 	}
-	if c.Host.Mode != ilnp.Soft || c.Host.Accept != ilnp.Known || c.Host.NID.Source != NIDAuto {
+	if c.Host.Mode != Soft || c.Host.Accept != AcceptKnown || c.Host.NID.Source != NIDAuto {
 		t.Errorf("defaults of host: %+v", c.Host)
 	}
 	if c.DNS.Listen != netip.MustParseAddrPort("127.0.0.156:53") || !c.DNS.Enabled {
@@ -85,7 +84,7 @@ func TestParseFull(t *testing.T) {
 	}
 	want := Config{
 		Host: Host{
-			NID: NIDChoice{Source: NIDFixed, Value: 0x0011_22ff_0000_0001}, Mode: ilnp.Duality, Accept: ilnp.Any,
+			NID: NIDChoice{Source: NIDFixed, Value: 0x0011_22ff_0000_0001}, Mode: Duality, Accept: AcceptAny,
 			SessionPrefix: 0xfd00_0000_0000_02ff, Device: "roam7", RunDir: "/run/roam7",
 			StateDir: "/var/lib/roam7", Hosts: "/etc/roam/hosts7",
 		},
@@ -99,7 +98,7 @@ func TestParseFull(t *testing.T) {
 		},
 		Literals: Literals{Cgroup: "/sys/fs/cgroup/h1"},
 		ILNP: ILNP{
-			NonceLength: 12, LUFormat: LUDraft, Checksum: ilnp.RuleRFC6741,
+			NonceLength: 12, LUFormat: LUDraft, Checksum: ChecksumRFC6741,
 			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000, ShowConnections: false,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
@@ -191,7 +190,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := Load(file)
-	if err != nil || c.Host.Mode != ilnp.Hard {
+	if err != nil || c.Host.Mode != Hard {
 		t.Fatalf("Load = %+v, %v", c.Host, err)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"roam/ilnp"
 )
 
 // Key describes one key of the file.
@@ -24,10 +22,10 @@ type Key struct {
 
 // The words of the keys that choose among words, in the order of their values.
 var (
-	modeWords     = []string{ilnp.Soft: "soft", ilnp.Hard: "hard", ilnp.Duality: "duality"}
-	acceptWords   = []string{ilnp.Known: "known", ilnp.Any: "any"}
+	modeWords     = []string{Soft: "soft", Hard: "hard", Duality: "duality"}
+	acceptWords   = []string{AcceptKnown: "known", AcceptAny: "any"}
 	luWords       = []string{LURFC6743: "rfc6743", LUDraft: "draft"}
-	checksumWords = []string{ilnp.RuleIPv6: "ipv6", ilnp.RuleRFC6741: "rfc6741"}
+	checksumWords = []string{ChecksumIPv6: "ipv6", ChecksumRFC6741: "rfc6741"}
 )
 
 const (

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"roam/ilnp"
 )
 
 // withRoles adds two roles to the known ones: "gauge", which has the section [metrics],
@@ -125,8 +123,8 @@ func TestRoleTakenAway(t *testing.T) {
 		t.Errorf("in force: %+v", merged)
 	}
 	hard := both
-	hard.Host.Mode = ilnp.Hard
-	if kept := Merge(hard, parse("[role]\nrun = [\"gauge\"]\n")); kept.Host.Mode != ilnp.Hard {
+	hard.Host.Mode = Hard
+	if kept := Merge(hard, parse("[role]\nrun = [\"gauge\"]\n")); kept.Host.Mode != Hard {
 		t.Error("a role that is not listed any more takes the default of a setting")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // Backend is what the daemon offers. Every method may be called from several
@@ -46,7 +45,7 @@ type Host interface {
 	// most three seconds. An unknown correspondent is CodeNotFound.
 	Probe(ctx context.Context, peer roam.NID) (Probed, error)
 	// SetMode changes the handoff mode until the next start.
-	SetMode(ctx context.Context, mode ilnp.Mode) error
+	SetMode(ctx context.Context, mode Mode) error
 	// SetLinkEnabled lets the host use a link, or takes it out of use
 	// gracefully. An unknown link is CodeNotFound, its hint lists the links.
 	SetLinkEnabled(ctx context.Context, link string, enabled bool) error

@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // maxReply bounds what the client reads of one answer, in bytes.
@@ -85,8 +84,8 @@ func (c *Client) Probe(ctx context.Context, peer roam.NID) (out Probed, err erro
 }
 
 // SetMode is Backend.SetMode.
-func (c *Client) SetMode(ctx context.Context, mode ilnp.Mode) error {
-	return c.call(ctx, http.MethodPut, "/v1/mode", ModeRequest{Mode: ModeName(mode)}, nil)
+func (c *Client) SetMode(ctx context.Context, mode Mode) error {
+	return c.call(ctx, http.MethodPut, "/v1/mode", ModeRequest{Mode: string(mode)}, nil)
 }
 
 // SetLinkEnabled is Backend.SetLinkEnabled.

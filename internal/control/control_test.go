@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"roam/ilnp"
 	"roam/internal/control"
 	"roam/internal/control/controltest"
 
@@ -81,7 +80,7 @@ func TestRoundTrip(t *testing.T) {
 	check("RenamePeer", "c", peer.Names[0], err)
 	removed, err := c.RemovePeer(ctx, control.RemoveRequest{Peer: "c"})
 	check("RemovePeer", control.Removed{NID: 2, Names: []string{"b.example"}, Written: []control.Place{}}, removed, err)
-	check("SetMode", nil, nil, c.SetMode(ctx, ilnp.Duality))
+	check("SetMode", nil, nil, c.SetMode(ctx, control.Duality))
 	check("SetLinkEnabled", nil, nil, c.SetLinkEnabled(ctx, "wlan0", false))
 	check("Shutdown", nil, nil, c.Shutdown(ctx, true))
 	want := []string{"probe 0000:0000:0000:0007", "reload", "add a line as b replace force", "rename b c replace force", "remove c", "mode duality", "disable wlan0", "shutdown and remove"}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"roam"
-	"roam/ilnp"
 )
 
 // RoleStatus is how one role of the daemon fares.
@@ -74,7 +73,7 @@ func (n noHost) Sessions(context.Context) ([]Session, error) { return nil, n.err
 
 func (n noHost) Probe(context.Context, roam.NID) (Probed, error) { return Probed{}, n.err }
 
-func (n noHost) SetMode(context.Context, ilnp.Mode) error { return n.err }
+func (n noHost) SetMode(context.Context, Mode) error { return n.err }
 
 func (n noHost) SetLinkEnabled(context.Context, string, bool) error { return n.err }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"roam/ilnp"
 	"roam/internal/control"
 )
 
@@ -30,7 +29,7 @@ func lookPeer(e *examination, f Facts) {
 		}
 		return
 	}
-	if p.Probed.State == control.SessionStateName(ilnp.Plain) {
+	if p.Probed.State == control.StatePlain {
 		lookPlain(e, f)
 		return
 	}
@@ -85,9 +84,9 @@ func lookPlain(e *examination, f Facts) {
 	echoed := p.Probed.Echo != nil && p.Probed.Echo.Answered
 	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`", f.Config.ILNP.FallbackLifetime)
 	switch why := p.Probed.WhyPlain; {
-	case why == ilnp.WhyNoILNP || why == ilnp.WhyRemembered && !echoed:
+	case why == control.WhyNoILNP || why == control.WhyRemembered && !echoed:
 		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
-	case echoed || why == ilnp.WhyNoNonce:
+	case echoed || why == control.WhyNoNonce:
 		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
 	default:
 		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)
@@ -134,7 +133,7 @@ func pathText(p control.Path) string {
 
 // lookForm tells of a correspondent that is another stack, by what it uses.
 func lookForm(e *examination, p *PeerFacts) {
-	if p.Session.Checksum == ilnp.RuleRFC6741.String() {
+	if p.Session.Checksum == control.ChecksumRFC6741 {
 		e.add(Note, "form", "", "checksums follow RFC 6741, with locators as zero: middleboxes that verify or rewrite TCP and UDP checksums will refuse these packets")
 	}
 	switch p.Session.UpdateForm {
@@ -152,7 +151,7 @@ func lookForm(e *examination, p *PeerFacts) {
 func lookRefused(e *examination, p *PeerFacts) {
 	var reasons []string
 	for _, ev := range p.History {
-		if ev.Kind == control.KindName(ilnp.Refused) && !slices.Contains(reasons, ev.Reason) {
+		if ev.Kind == control.KindRefused && !slices.Contains(reasons, ev.Reason) {
 			reasons = append(reasons, ev.Reason)
 		}
 	}

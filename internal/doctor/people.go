@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"roam/ilnp"
 	"roam/internal/control"
 )
 
@@ -40,7 +39,7 @@ func lookHosts(e *examination, f Facts) {
 func lookPlainSessions(e *examination, f Facts) {
 	n := 0
 	for _, s := range f.Sessions {
-		if s.State != control.SessionStateName(ilnp.Plain) || f.Peer != nil {
+		if s.State != control.StatePlain || f.Peer != nil {
 			continue
 		}
 		if n++; n > mostLines {
@@ -62,7 +61,7 @@ const mostNamed = 8
 
 // lookNotAdmitted tells of packets that were refused as a host without ILNP refuses them.
 func lookNotAdmitted(e *examination, f Facts) {
-	if f.Daemon == nil || f.Daemon.Accept != control.AcceptName(ilnp.Known) {
+	if f.Daemon == nil || f.Daemon.Accept != control.AcceptKnown {
 		return
 	}
 	for i, s := range f.Daemon.NotAdmitted {

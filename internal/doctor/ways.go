@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"roam/ilnp"
 	"roam/internal/control"
 )
 
@@ -59,7 +58,7 @@ func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
 	}
 	// What our own stack was told for want of a router looks as if one had said it.
 	narrowed := slices.ContainsFunc(p.History, func(e control.Event) bool {
-		return e.Kind == control.KindName(ilnp.PathNarrowed) && e.Path != nil && *e.Path == path.Path
+		return e.Kind == control.KindPathNarrowed && e.Path != nil && *e.Path == path.Path
 	})
 	if !narrowed && (p.PathMTU > 0 && p.PathMTU < path.Bytes || p.Probed.TooBig > 0) {
 		e.add(Note, "mtu", "", "%s: packets of %d bytes are too big, and a router says so (%d are taken): senders follow", pathText(path.Path), path.Bytes, leastOf(p.PathMTU, p.Probed.TooBig))
@@ -95,13 +94,13 @@ func lookOneWay(e *examination, p *PeerFacts) {
 func lookUpdates(e *examination, p *PeerFacts) {
 	last, encap := "", false
 	for _, ev := range p.History {
-		if ev.Kind == control.KindName(ilnp.UpdateAcked) || ev.Kind == control.KindName(ilnp.UpdateFailed) {
+		if ev.Kind == control.KindUpdateAcked || ev.Kind == control.KindUpdateFailed {
 			last, encap = ev.Kind, ev.Encapsulated
 		}
 	}
 	whole := slices.ContainsFunc(p.Probed.Paths, func(f control.ProbedPath) bool { return f.Answered })
 	switch {
-	case last == control.KindName(ilnp.UpdateFailed):
+	case last == control.KindUpdateFailed:
 		e.add(Fault, "updates", "let ICMPv6 type 156, or UDP port ilnp.udp_port, pass on the way and at both ends: docs/firewall.md", "%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
 	case encap && whole:
 		e.add(Warning, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md; or leave it so", "the last Locator Update was acknowledged in UDP only, and echoes pass: something drops ICMPv6 type 156; each move takes a repetition longer to be known")

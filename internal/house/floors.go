@@ -15,7 +15,10 @@ var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist", "obser
 var shared = []string{"sched", "multipath"}
 
 // coreless are packages of internal that serve any core, and so import none.
-var coreless = []string{"internal/dataplane", "internal/hostnet", "internal/loop"}
+var coreless = []string{
+	"internal/config", "internal/control", "internal/daemon", "internal/dataplane", "internal/doctor", "internal/hostnet",
+	"internal/loop", "internal/metrics", "internal/role",
+}
 
 // The floors, from the top of the house down: a package imports only floors
 // with a lower number.

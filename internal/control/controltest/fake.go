@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/ilnp"
 	"roam/internal/control"
 )
 
@@ -110,8 +109,8 @@ func (f *Fake) Subscribe(ctx context.Context) (<-chan control.Event, error) {
 }
 
 // SetMode notes "mode MODE".
-func (f *Fake) SetMode(_ context.Context, m ilnp.Mode) error {
-	return f.note("mode " + control.ModeName(m))
+func (f *Fake) SetMode(_ context.Context, m control.Mode) error {
+	return f.note("mode " + string(m))
 }
 
 // SetLinkEnabled notes "enable LINK" or "disable LINK"; a link of no locator

@@ -26,8 +26,8 @@ func (h *Host) do(ctx context.Context, f func(now time.Time)) error {
 
 // linkNames returns the names of links and peers; call it in the engine's
 // goroutine.
-func (h *Host) linkNames() control.Names {
-	return control.Names{
+func (h *Host) linkNames() shownNames {
+	return shownNames{
 		Link: func(id roam.LinkID) string { return h.engine.Links()[id].Name },
 		Peer: func(k ilnp.SessionKey) string { return h.nameOf(k.Remote) },
 	}
@@ -35,11 +35,11 @@ func (h *Host) linkNames() control.Names {
 
 // Status says who the host is and how it fares.
 func (h *Host) Status(ctx context.Context, s *control.Status, _ *control.RoleStatus) error {
-	s.NID, s.Accept, s.SessionPrefix = h.nid, control.AcceptName(h.cfg.Host.Accept), h.cfg.SessionNet()
+	s.NID, s.Accept, s.SessionPrefix = h.nid, acceptName(coreAccept[h.cfg.Host.Accept]), h.cfg.SessionNet()
 	s.SessionAddress = control.SessionAddr(h.cfg.Host.SessionPrefix, h.nid)
 	s.Device = h.cfg.Host.Device
 	return h.do(ctx, func(time.Time) {
-		s.Mode = control.ModeName(h.engine.Core().Mode())
+		s.Mode = modeName(h.engine.Core().Mode())
 		s.Warnings = append(s.Warnings, h.warnings...)
 		for _, f := range h.hosts.Faults {
 			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
@@ -71,7 +71,7 @@ func (h *Host) Locators(ctx context.Context) ([]control.Locator, error) {
 	var out []control.Locator
 	err := h.do(ctx, func(now time.Time) {
 		for _, l := range h.engine.Core().Locals(now) {
-			out = append(out, control.LocatorFrom(l, h.linkNames()))
+			out = append(out, locatorFrom(l, h.linkNames()))
 		}
 	})
 	slices.SortFunc(out, func(a, b control.Locator) int { return strings.Compare(a.Link, b.Link) })
@@ -87,11 +87,11 @@ func (h *Host) Sessions(ctx context.Context) ([]control.Session, error) {
 			traffic = h.engine.Traffic()
 		}
 		for _, p := range h.engine.Core().Peers(now) {
-			s := control.SessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
+			s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
 			t := traffic[p.Key]
 			s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
 			if t.Path != (ilnp.Path{}) {
-				path := control.PathFrom(t.Path, h.linkNames())
+				path := pathFrom(t.Path, h.linkNames())
 				s.InUse = &path
 			}
 			s.Obstructed = h.obstructionsOf(p.NID)
@@ -151,8 +151,12 @@ func refusals(prefix string, counts map[string]uint64) []control.Counter {
 }
 
 // SetMode changes the handoff mode until the next start.
-func (h *Host) SetMode(ctx context.Context, mode ilnp.Mode) error {
-	return h.do(ctx, func(now time.Time) { h.engine.SetMode(now, mode) })
+func (h *Host) SetMode(ctx context.Context, mode control.Mode) error {
+	i := slices.Index(modeNames, string(mode))
+	if i < 0 {
+		return control.Errorf(control.CodeInvalid, "unknown mode %q", mode)
+	}
+	return h.do(ctx, func(now time.Time) { h.engine.SetMode(now, ilnp.Mode(i)) })
 }
 
 // SetLinkEnabled lets the host use a link, or takes it out of use gracefully.
@@ -233,7 +237,7 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 // apply takes over what can change while the daemon runs.
 func (h *Host) apply(now time.Time, next config.Config) {
 	if next.Host.Mode != h.cfg.Host.Mode {
-		h.engine.SetMode(now, next.Host.Mode)
+		h.engine.SetMode(now, coreMode[next.Host.Mode])
 	}
 	for _, name := range h.cfg.Uplinks.Disabled {
 		if !slices.Contains(next.Uplinks.Disabled, name) {

@@ -36,7 +36,7 @@ type move struct {
 
 // onEvent runs in the engine's goroutine.
 func (h *Host) onEvent(ev ilnp.Event, _ *engine.Engine) {
-	shown := control.EventFrom(ev, h.linkNames())
+	shown := eventFrom(ev, h.linkNames())
 	if ev.Kind == ilnp.PathAnswered {
 		h.env.Hub.Publish(shown) // for a check that waits for it; the history would hold little else
 	} else {
@@ -254,5 +254,5 @@ func (h *Host) onTick(now time.Time) {
 }
 
 func (h *Host) onTrouble(link, reason string) {
-	h.env.Publish(control.Event{Time: time.Now(), Kind: control.KindName(ilnp.Refused), Reason: link + ": " + reason})
+	h.env.Publish(control.Event{Time: time.Now(), Kind: kindName(ilnp.Refused), Reason: link + ": " + reason})
 }

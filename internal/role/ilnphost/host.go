@@ -99,7 +99,7 @@ func (h *Host) Start(context.Context) (err error) {
 	h.settings = dataplane.HostSettings{
 		SessionPrefix: h.cfg.Host.SessionPrefix, NIDs: []roam.NID{h.nid},
 		RealNID:   real || h.cfg.Host.NID.Source == config.NIDFromAddress,
-		AcceptAny: h.cfg.Host.Accept == ilnp.Any, ProbeID: probeID, NonceLength: uint8(h.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
+		AcceptAny: h.cfg.Host.Accept == config.AcceptAny, ProbeID: probeID, NonceLength: uint8(h.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
 	}
 	if err := h.plane.SetHost(h.settings); err != nil {
 		return err

@@ -85,9 +85,10 @@ func probeID() uint16 {
 
 func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
-		NIDs: []roam.NID{h.nid}, Mode: h.cfg.Host.Mode, Place: h.cfg.Uplinks.Place, Accept: h.cfg.Host.Accept,
+		NIDs: []roam.NID{h.nid}, Mode: coreMode[h.cfg.Host.Mode],
+		Place: h.cfg.Uplinks.Place, Accept: coreAccept[h.cfg.Host.Accept],
 		DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(h.cfg.ILNP.NonceLength),
-		Rule: h.cfg.ILNP.Checksum, Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
+		Rule: coreRule[h.cfg.ILNP.Checksum], Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: h.cfg.ILNP.IdleTimeout, SessionPrefix: h.cfg.Host.SessionPrefix, ProbeID: probeID,
 		UDPPort: h.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: h.cfg.ILNP.MaxSessions,
 	}

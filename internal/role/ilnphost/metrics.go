@@ -58,14 +58,14 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 	var failure error
 	err := h.do(ctx, func(now time.Time) {
 		core := h.engine.Core()
-		s.Mode, s.Attach, s.Adopted = control.ModeName(core.Mode()), h.plane.Attach(), h.plane.Adopted()
+		s.Mode, s.Attach, s.Adopted = modeName(core.Mode()), h.plane.Attach(), h.plane.Adopted()
 		tally := core.Tally()
 		for state, n := range tally.Sessions {
-			s.Sessions[control.SessionStateName(ilnp.SessionState(state))] = n
+			s.Sessions[sessionStateName(ilnp.SessionState(state))] = n
 		}
 		s.Sessions[control.StateKnown], s.Dead = tally.Silent, tally.Dead
 		for _, l := range core.Locals(now) {
-			c := control.LocatorFrom(l, h.linkNames())
+			c := locatorFrom(l, h.linkNames())
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
 		}
 		t := h.tally

@@ -82,7 +82,7 @@ func (h *Host) firstNames() error {
 // warnFull says that the last correspondents have no room in the data plane: they can be
 // contacted only.
 func (h *Host) warnFull(err error) {
-	if err != nil && h.cfg.Host.Accept != ilnp.Any {
+	if err != nil && h.cfg.Host.Accept != config.AcceptAny {
 		h.warn(err.Error() + ", and the same of others" + raiseRoom)
 	}
 }
@@ -188,7 +188,7 @@ func placesOf(p ilnp.Peer) dataplane.Record {
 
 // peerOf returns a record as the core takes it.
 func (h *Host) peerOf(r naming.Record) ilnp.Peer {
-	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: h.cfg.ILNP.Checksum, DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft}
+	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: coreRule[h.cfg.ILNP.Checksum], DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft}
 	p.NonceAlways, p.NonceFixed = r.Nonce == naming.NonceAlways, r.Nonce != naming.NonceUnset
 	p.OldFirst = r.Order == naming.OrderOld
 	p.Anywhere = r.Anywhere == naming.AnywhereYes

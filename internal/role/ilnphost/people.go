@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"roam"
-	"roam/ilnp"
+	"roam/internal/config"
 	"roam/internal/control"
 	"roam/naming"
 )
@@ -24,7 +24,7 @@ func (h *Host) Peers(ctx context.Context) ([]control.KnownPeer, error) {
 			}
 		}
 		for _, p := range h.engine.Core().Peers(now) {
-			s := control.SessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
+			s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
 			k := control.KnownPeer{NID: s.NID, Address: s.Address, State: s.State, Dead: s.Dead, WhyPlain: s.WhyPlain}
 			// Another node with the identifier of one that is written down is not that one.
 			if r, ok := h.records[s.NID]; ok && s.RemoteAlias == s.NID {
@@ -120,7 +120,7 @@ func (h *Host) changePeer(ctx context.Context, nid roam.NID, change func(book) (
 		out.Locators = append(out.Locators, l.L64)
 	}
 	// It is kept and can be contacted, and whoever is accepted anyhow need not be noted.
-	if full != nil && h.cfg.Host.Accept != ilnp.Any {
+	if full != nil && h.cfg.Host.Accept != config.AcceptAny {
 		out.Warning = full.Error() + raiseRoom
 	}
 	return out, err

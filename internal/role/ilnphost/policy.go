@@ -57,7 +57,7 @@ func (h *Host) obstructed() []control.Obstructed {
 // the engine's goroutine.
 func (h *Host) obstructionsOf(nid roam.NID) (out []control.Obstruction) {
 	for path, by := range h.engine.Obstructed()[nid] {
-		out = append(out, control.Obstruction{Path: control.PathFrom(path, h.linkNames()), By: by})
+		out = append(out, control.Obstruction{Path: pathFrom(path, h.linkNames()), By: by})
 	}
 	slices.SortFunc(out, func(a, b control.Obstruction) int {
 		return cmp.Or(strings.Compare(a.Link, b.Link), cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))

@@ -66,7 +66,7 @@ func (q *inquiry) ask(d *Host, now time.Time) {
 	// What is no path any more was not silent: it is gone.
 	found := make([]control.ProbedPath, len(paths))
 	for i, p := range paths {
-		found[i] = control.ProbedPath{Path: control.PathFrom(p, d.linkNames())}
+		found[i] = control.ProbedPath{Path: pathFrom(p, d.linkNames())}
 		if k := slices.Index(q.paths, p); k >= 0 {
 			found[i] = q.found[k]
 		}
@@ -86,17 +86,17 @@ func (q *inquiry) complete() bool {
 // answered reports whether a probe of that form need not be retransmitted.
 func (q *inquiry) answered(p ilnp.Path, form ilnp.ProbeForm) bool {
 	k := slices.Index(q.paths, p)
-	return k >= 0 && *answerOf(&q.found[k], control.FormName(form))
+	return k >= 0 && *answerOf(&q.found[k], formName(form))
 }
 
 // answerOf returns where the answer to a form is noted.
 func answerOf(f *control.ProbedPath, form string) *bool {
 	switch form {
-	case control.FormName(ilnp.FormUDP):
+	case formName(ilnp.FormUDP):
 		return &f.UDP
-	case control.FormName(ilnp.FormPadded):
+	case formName(ilnp.FormPadded):
 		return &f.Padded
-	case control.FormName(ilnp.FormFull):
+	case formName(ilnp.FormFull):
 		return &f.Full
 	}
 	return &f.Answered
@@ -126,14 +126,14 @@ func (q *inquiry) hear(e control.Event) {
 	if e.Peer != q.peer {
 		return
 	}
-	if e.Kind == control.KindName(ilnp.SessionEstablished) {
+	if e.Kind == kindName(ilnp.SessionEstablished) {
 		q.opened = true
 	}
-	if e.Kind == control.KindName(ilnp.SessionFellBack) {
+	if e.Kind == kindName(ilnp.SessionFellBack) {
 		// Only a correspondent that is there tells that it has no ILNP.
 		q.final = e.Reason == ilnp.WhyNoILNP
 	}
-	if e.Kind != control.KindName(ilnp.PathAnswered) || e.Path == nil {
+	if e.Kind != kindName(ilnp.PathAnswered) || e.Path == nil {
 		return
 	}
 	for i := range q.found {
@@ -155,7 +155,7 @@ func (h *Host) conclude(ctx context.Context, q *inquiry) (control.Probed, error)
 		for _, p := range h.engine.Core().Peers(now) {
 			if p.Key.Remote == q.peer {
 				known = true
-				s := control.SessionFrom(p, h.cfg.Host.SessionPrefix, control.Names{})
+				s := sessionFrom(p, h.cfg.Host.SessionPrefix, shownNames{})
 				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, h.engine.TooBig(p.Key)
 				out.Opened = h.engine.Opened(p.Key)
 			}
@@ -167,7 +167,7 @@ func (h *Host) conclude(ctx context.Context, q *inquiry) (control.Probed, error)
 	case !known:
 		return out, control.Errorf(control.CodeNotFound, "no correspondent has the identifier %v", q.peer).
 			WithHint("`roam session show` lists them; `roam add LINE` makes one known")
-	case out.State == control.SessionStateName(ilnp.Plain):
+	case out.State == sessionStateName(ilnp.Plain):
 		out.Echo = h.plainEcho(ctx, q.peer)
 	}
 	return out, nil

@@ -15,7 +15,7 @@ import (
 func TestInquiryHears(t *testing.T) {
 	path := control.Path{Link: "wlan0", Local: 1, Remote: 2}
 	event := func(kind ilnp.EventKind, change func(*control.Event)) control.Event {
-		e := control.Event{Kind: control.KindName(kind), Peer: 7, Path: &path, RTTMS: 20}
+		e := control.Event{Kind: kindName(kind), Peer: 7, Path: &path, RTTMS: 20}
 		if change != nil {
 			change(&e)
 		}
