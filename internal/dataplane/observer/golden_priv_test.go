@@ -250,3 +250,23 @@ func TestFullTable(t *testing.T) {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }
+
+// mostVerified bounds the instructions of a program that the verifier looks at, on all ways
+// through it together: they are a part of the daemon's start.
+const mostVerified = 10_000
+
+// The verifier's work stays within its bound.
+func TestVerifiersWork(t *testing.T) {
+	p := alone(t)
+	for _, prog := range []*ebpf.Program{p.objs.ObserverIngress, p.objs.ObserverEgress} {
+		info, err := prog.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := info.VerifiedInstructions()
+		testutil.NeedKernel(t, "counts of verified instructions (Linux 5.16)", ok)
+		if n > mostVerified {
+			t.Errorf("%s: the verifier looks at %d instructions, at most %d", info.Name, n, mostVerified)
+		}
+	}
+}
