@@ -57,8 +57,9 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.sessionCommand(), a.locatorCommand(), a.counterCommand(), a.modeCommand(),
 		a.monitorCommand(), a.configCommand(), a.upCommand(), a.downCommand(),
-		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(), a.doctorCommand(), a.explainCommand(), a.reportCommand(),
-		a.labCommand(), a.versionCommand(),
+		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(),
+		a.doctorCommand(), a.explainCommand(), a.reportCommand(),
+		a.observerCommand(), a.labCommand(), a.versionCommand(),
 	)
 	return root
 }

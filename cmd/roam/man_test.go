@@ -15,7 +15,8 @@ func TestManualHasEveryVerbAndFlag(t *testing.T) { clitest.Verbs(t, "roam.8", ne
 
 func TestManualHasEveryJSONName(t *testing.T) {
 	clitest.Names(t, "roam.8",
-		glance{}, control.Counter{}, control.Event{}, control.Peer{}, control.KnownPeer{}, control.Removed{}, control.Reloaded{}, control.Exported{},
+		glance{}, control.Counter{}, control.Event{}, control.Peer{}, control.KnownPeer{}, control.Removed{},
+		control.Reloaded{}, control.Exported{}, control.ObservedCount{},
 		control.ModeRequest{}, control.LinkRequest{}, checked{}, started{}, stopped{}, versions{}, examined{}, explanation{}, reported{},
 	)
 	p := clitest.Page(t, "roam.8")

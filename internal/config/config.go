@@ -22,6 +22,7 @@ type Config struct {
 	Literals Literals
 	ILNP     ILNP
 	Metrics  Metrics
+	Observer Observer
 	Roles    []string // what the daemon is, in the order in which it starts them
 }
 
@@ -169,6 +170,14 @@ type ILNP struct {
 type Metrics struct {
 	Listen netip.AddrPort // zero: not served
 }
+
+// Observer is the section [observer]: the links whose packets are counted.
+type Observer struct {
+	Links []string // globs; empty: every link but lo and those of Roam itself
+}
+
+// Named reports whether a glob names a link.
+func (o Observer) Named(link string) bool { return matches(o.Links, link) }
 
 // Socket returns the path of the control socket.
 func (c Config) Socket() string { return filepath.Join(c.Host.RunDir, "control.sock") }

@@ -99,6 +99,9 @@ type raw struct {
 	Metrics struct {
 		Listen string `toml:"listen"`
 	} `toml:"metrics"`
+	Observer struct {
+		Links []string `toml:"links"`
+	} `toml:"observer"`
 	Role struct {
 		Run []string `toml:"run"`
 	} `toml:"role"`

@@ -10,8 +10,11 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// RoleHost is the name of the role that a daemon has by default.
-const RoleHost = "host"
+// The names of the roles. A daemon has RoleHost by default.
+const (
+	RoleHost     = "host"
+	RoleObserver = "observer"
+)
 
 // Role is a role that a daemon can have, as far as the file is concerned.
 type Role struct {
@@ -25,6 +28,7 @@ type Role struct {
 // roles are the known roles in the order in which a daemon starts them.
 var roles = []Role{
 	{Name: RoleHost, Meaning: "an ILNPv6 host", Sections: []string{"host", "uplinks", "dns", "literals", "ilnp"}},
+	{Name: RoleObserver, Meaning: "counts what links carry", Sections: []string{"observer"}},
 }
 
 // sharedKeys are keys of any daemon in a section of one role.

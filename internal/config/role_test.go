@@ -32,7 +32,7 @@ func TestRoleFaults(t *testing.T) {
 	withRoles(t)
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown", "[role]\nrun = [\"host\", \"obsever\"]",
-			`t:2:1: role.run: there is no role "obsever"; the roles are "host", "gauge", "border"`},
+			`t:2:1: role.run: there is no role "obsever"; the roles are "host", "observer", "gauge", "border"`},
 		{"none", "[role]\nrun = []", "t:2:1: role.run: a daemon needs a role"},
 		{"twice", "[role]\nrun = [\"host\", \"host\"]", `t:2:1: role.run: "host" is listed twice; list each role once`},
 		{"exclusive", "[role]\n\nrun = [\"border\", \"host\"]",

@@ -67,7 +67,7 @@ func KindNames() []string {
 		KindUpdateFailed, "update-received", "session-started", KindSessionEstablished, KindSessionFellBack,
 		"session-ended", "session-replaced", "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
 		KindPathAnswered, "encapsulation-changed", "spread-changed", KindPathNarrowed, "session-named",
-		"handoff-returned", KindLost,
+		"handoff-returned", KindUpdateSeen, KindLost,
 	}
 }
 

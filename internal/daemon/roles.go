@@ -10,10 +10,11 @@ import (
 	"roam/internal/control"
 	"roam/internal/role"
 	"roam/internal/role/ilnphost"
+	"roam/internal/role/observer"
 )
 
 // kinds are the roles that a daemon can have, in the order of config.Roles.
-var kinds = []role.Kind{ilnphost.Kind}
+var kinds = []role.Kind{ilnphost.Kind, observer.Kind}
 
 // member is one role of this daemon.
 type member struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -145,6 +146,10 @@ func (s *Set) TakeOver() error {
 // Behind reports whether the programs of an earlier process go on until TakeOver.
 func (s *Set) Behind() bool { return s.behind }
 
+// ordering is held from the search for the neighbours of a new link until that is pinned:
+// sets find each other by their pins, and each role attaches in a goroutine of its own.
+var ordering sync.Mutex
+
 // AttachLink puts a program on one direction of a link, at the place of its set. It
 // updates the link that an earlier process pinned in place, so that no packet passes
 // unseen; where there is none, or its device is gone, it makes and pins one. While the
@@ -171,6 +176,8 @@ func (s *Set) attachTCX(dev roam.LinkID, ingress bool, prog *ebpf.Program) error
 	if adoptLink(pin, dev, prog) {
 		return nil
 	}
+	ordering.Lock()
+	defer ordering.Unlock()
 	where := ebpf.AttachTCXEgress
 	if ingress {
 		where = ebpf.AttachTCXIngress
@@ -187,6 +194,17 @@ func (s *Set) attachTCX(dev roam.LinkID, ingress bool, prog *ebpf.Program) error
 	defer l.Close()
 	if err := l.Pin(pin); err != nil {
 		return fmt.Errorf("pin tcx link: %w", err)
+	}
+	return nil
+}
+
+// AttachBoth puts one program on the ingress of a link and one on its egress.
+func (s *Set) AttachBoth(dev roam.LinkID, in, out *ebpf.Program) error {
+	if err := s.AttachLink(dev, true, in); err != nil {
+		return fmt.Errorf("attach to ingress of link %d: %w", dev, err)
+	}
+	if err := s.AttachLink(dev, false, out); err != nil {
+		return fmt.Errorf("attach to egress of link %d: %w", dev, err)
 	}
 	return nil
 }

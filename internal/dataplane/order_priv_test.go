@@ -1,8 +1,16 @@
 package dataplane
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"roam/internal/testutil"
 )
@@ -57,6 +65,61 @@ func TestOrderOnALink(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Sets that attach at the same time, as roles do, find their places all the same.
+func TestOrderOfSetsAtOnce(t *testing.T) {
+	r := newRig(t)
+	places := map[string]int{"wire": -7, "middle": 0, "inside": 5}
+	digits := map[string]int32{"wire": 1, "middle": 2, "inside": 3}
+	sets, objects := map[string]*Set{}, map[string]*object{}
+	for name, digit := range digits {
+		sets[name], objects[name] = r.open(Options{Name: name, Places: places}, 1, r.spec(digit, 8))
+		defer objects[name].close()
+		testutil.NeedKernel(t, "tcx links", sets[name].TCX())
+	}
+	var homes []*os.File
+	for _, kind := range []string{"net", "mnt"} {
+		f, err := os.Open("/proc/thread-self/ns/" + kind)
+		r.must(err)
+		defer f.Close()
+		homes = append(homes, f)
+	}
+	for range 20 {
+		errs := make(chan error)
+		for name, s := range sets {
+			go func() {
+				runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+				err := unix.Unshare(unix.CLONE_FS)
+				for _, f := range homes {
+					err = errors.Join(err, unix.Setns(int(f.Fd()), 0))
+				}
+				for _, ingress := range []bool{true, false} {
+					err = errors.Join(err, s.AttachLink(r.link(), ingress, objects[name].Mark))
+				}
+				errs <- err
+			}()
+		}
+		for range sets {
+			r.must(<-errs)
+		}
+		if in, out := r.passed(true, 3), r.passed(false, 3); in != "123" || out != "321" {
+			t.Fatalf("ingress in the order %s, egress %s", in, out)
+		}
+		for _, s := range sets {
+			r.must(s.Detach(r.link()))
+		}
+		// The kernel lets go of a link a little after its last pin.
+		testutil.Eventually(t, 5*time.Second, func() bool {
+			n := 0
+			for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
+				res, err := link.QueryPrograms(link.QueryOptions{Target: r.near.Index, Attach: at})
+				r.must(err)
+				n += len(res.Programs)
+			}
+			return n == 0
+		}, "no program is attached any more")
 	}
 }
 

@@ -78,6 +78,19 @@ func Open(opts Options) (*Set, error) {
 	return s, nil
 }
 
+// OpenSet opens a set of one object and loads that.
+func OpenSet(opts Options, read func() (*ebpf.CollectionSpec, error), abi uint32, to any) (*Set, error) {
+	spec, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read embedded eBPF object: %w", err)
+	}
+	s, err := Open(opts)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Load(spec, abi, to)
+}
+
 // Dir returns the directory of the set's pins.
 func (s *Set) Dir() string { return filepath.Join(s.opts.Dir, s.opts.Name) }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // cores are the protocol machines; they never import each other.
-var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist"}
+var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist", "observer"}
 
 // shared are parts of cores that know no protocol.
 var shared = []string{"sched", "multipath"}

@@ -117,6 +117,12 @@ func unchanged(t *testing.T, w *world, before []string, n *host) {
 	}) {
 		t.Errorf("%s is not as it was:\n%s", n.name, strings.Join(diff, "\n"))
 	}
+	unmounted(t, n)
+}
+
+// unmounted fails the test if a daemon that was removed has left files or mounts.
+func unmounted(t *testing.T, n *host) {
+	t.Helper()
 	var left []string
 	_ = filepath.WalkDir(n.RunDir(), func(path string, d os.DirEntry, err error) error {
 		// The lock is an empty file that the next start takes; the log is

@@ -79,7 +79,8 @@ func (f frames) deepest(function string) int {
 // Every program fits into the stack as the oldest kernels that we run on count
 // it.
 func TestStackDepth(t *testing.T) {
-	for _, load := range []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral} {
+	observer := func() (*ebpf.CollectionSpec, error) { return ebpf.LoadCollectionSpec("../observer/bpf_bpfel.o") }
+	for _, load := range []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral, observer} {
 		spec, err := load()
 		if err != nil {
 			t.Fatal(err)

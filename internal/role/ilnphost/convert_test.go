@@ -33,7 +33,7 @@ func TestEveryKindHasAName(t *testing.T) {
 	if got := kindName(200); got != "unknown-200" {
 		t.Errorf("KindName(200) = %q", got)
 	}
-	others := []string{control.KindLost} // that no host says
+	others := []string{control.KindUpdateSeen, control.KindLost} // that no host says
 	if got, want := len(control.KindNames()), len(seen)+len(others); got != want {
 		t.Errorf("the commands know %d kinds, want %d", got, want)
 	}
