@@ -112,6 +112,7 @@ func (h *Node) boot() {
 	}
 	h.core = core
 	h.plane = newPlane(h)
+	h.plane.state.Forget = h.plane.keepPending
 	h.net.note(h.name, "boots")
 }
 
