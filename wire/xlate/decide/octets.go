@@ -127,6 +127,10 @@ func (h *Host) delivered(k *Packet, o *Outcome) ([]byte, error) {
 		}
 	}
 	putEnds(b, o.Src, o.Dst)
+	if o.MSS != 0 && len(upper) < 24 || o.Forgot && len(upper) < 32 {
+		// The programs look as far as the frame goes, which may be longer than the packet.
+		return nil, fmt.Errorf("octets of a packet whose options end behind it: %w", ip6.ErrTruncated)
+	}
 	if o.MSS != 0 {
 		adjustAt(upper[16:], binary.BigEndian.Uint16(upper[22:]), o.MSS)
 		binary.BigEndian.PutUint16(upper[22:], o.MSS)
