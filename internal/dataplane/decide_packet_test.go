@@ -21,12 +21,12 @@ var (
 
 // talk is what a packet says, and between whom.
 type talk struct {
-	src, dst  roam.ILV
-	nonce     ilnp.Nonce
-	proto     uint8
-	body      []byte
-	port      [2]uint16
-	fragments bool
+	src, dst roam.ILV
+	nonce    ilnp.Nonce
+	proto    uint8
+	body     []byte
+	port     [2]uint16
+	datagram bool // it is one of UDP
 }
 
 // inward draws a packet that arrives on an uplink.
@@ -130,8 +130,9 @@ func (g *gen) aim(t *talk, p bpfSessionEntry, w *world) ilnp.Nonce {
 	case 6:
 		t.nonce = w.lives[p.Slot].Learned.nonce()
 	}
-	if l := w.lives[p.Slot]; g.in(4) && l.CopyOpen != 0 {
+	if l := w.lives[p.Slot]; g.in(3) && l.CopyOpen != 0 { // the answer to a probe copy
 		t.port = [2]uint16{hostToNet16(l.CopyPorts[0]), hostToNet16(l.CopyPorts[1])}
+		t.nonce, t.datagram = ilnp.Nonce{}, true
 	}
 	return p.LocalNonce.nonce()
 }
@@ -244,7 +245,11 @@ func (g *gen) size() int {
 // upper draws what a packet carries. local is the nonce of the session's own, which an
 // error may quote.
 func (g *gen) upper(t *talk, local ilnp.Nonce) {
-	switch g.IntN(12) {
+	kind := g.IntN(12)
+	if t.datagram {
+		kind = 4
+	}
+	switch kind {
 	case 0, 1, 2, 3:
 		t.proto, t.body = ip6.TCP, g.segment(t.port, t.nonce)
 	case 4, 5, 6:
