@@ -186,6 +186,7 @@ func (g *gen) session(w *world, i int) {
 		k := bpfFlowKey{Alias: p.Alias}
 		binary.BigEndian.PutUint16(k.Ports[:], pick(g, ownPorts...))
 		binary.BigEndian.PutUint16(k.Ports[2:], pick(g, remotePorts...))
+		w.flows = append(w.flows, k)
 		w.plainFlows[k] = bpfFlowEnds{LocalL64: half(uint64(pick(g, ownLocators...))), RemoteL64: half(uint64(pick(g, remoteLocators...)))}
 	}
 	for range g.IntN(3) {
@@ -204,7 +205,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_DEAD, 8}, {bpfEntryFlagsENTRY_RFC6741, 3}, {bpfEntryFlagsENTRY_RULE_SOUGHT, 3},
 	{bpfEntryFlagsENTRY_NONCE_ALWAYS, 4}, {bpfEntryFlagsENTRY_REAL_SOCKETS, 3}, {bpfEntryFlagsENTRY_ENCAP, 5},
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
-	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 3}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5},
+	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {
@@ -267,6 +268,9 @@ func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
 		SoughtSince: ms(), CopySent: ms(), ToldUntil: pick(g, 0, g.now+30e9, g.now+200e6, g.now+900e6), UpdatesUntil: pick(g, 0, g.now+30e9, g.now+900e6),
 		Asks: bpfAsked(pick(g, 0, 0, 1, 3)), CopyOpen: uint8(g.IntN(2)), CopyAnswers: uint8(g.IntN(2)),
 		CopyPorts: [2]uint16{hostToNet16(pick(g, remotePorts...)), hostToNet16(pick(g, ownPorts...))},
+	}
+	if p.Flags&bpfEntryFlagsENTRY_RULE_SOUGHT != 0 && g.in(2) { // a probe copy is on its way
+		l.Rule, l.CopyOpen, l.CopySent = 0, 1, uint32(g.now/1e6)-2
 	}
 	if g.in(2) {
 		l.Hint = half(uint64(pick(g, remoteLocators...)))

@@ -27,6 +27,7 @@ type talk struct {
 	body     []byte
 	port     [2]uint16
 	datagram bool // it is one of UDP
+	stream   bool // of TCP
 }
 
 // inward draws a packet that arrives on an uplink.
@@ -195,6 +196,12 @@ func (g *gen) outward(w *world) shotAt {
 		}
 	}
 	t.port = [2]uint16{pick(g, ownPorts...), pick(g, remotePorts...)}
+	if len(w.flows) > 0 && g.in(4) {
+		f := pick(g, w.flows...)
+		t.src, t.dst = session(f.Alias.Local.nid()), session(f.Alias.Remote.nid())
+		t.port = [2]uint16{binary.BigEndian.Uint16(f.Ports[:]), binary.BigEndian.Uint16(f.Ports[2:])}
+		t.stream = true
+	}
 	g.upper(&t, ilnp.Nonce{})
 	if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(4) {
 		t.body[tcpFlags] = flagSYN
@@ -236,7 +243,7 @@ func (g *gen) size() int {
 		return 1200 + g.IntN(320)
 	case 1:
 		return pick(g, 1600, 3000)
-	case 2: // of a datagram that just fits with its nonce, or does not
+	case 2, 3: // of a datagram that just fits with its nonce, or does not
 		return pick(g, 1500, 1280) - ip6.HeaderLen - 8 - pick(g, 8, 16) + g.IntN(2)
 	}
 	return g.IntN(60)
@@ -246,8 +253,11 @@ func (g *gen) size() int {
 // error may quote.
 func (g *gen) upper(t *talk, local ilnp.Nonce) {
 	kind := g.IntN(12)
-	if t.datagram {
+	switch {
+	case t.datagram:
 		kind = 4
+	case t.stream:
+		kind = 0
 	}
 	switch kind {
 	case 0, 1, 2, 3:

@@ -32,6 +32,7 @@ type world struct {
 	pending    map[bpfSessionKey]bpfPendingPeer
 	plainNodes map[bpfSessionKey]uint8
 	plainFlows map[bpfFlowKey]bpfFlowEnds
+	flows      []bpfFlowKey // those that there were at first
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
 }
