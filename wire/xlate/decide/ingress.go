@@ -299,7 +299,7 @@ func (t *step) deliver(p *Session, there real, v Verdict) Verdict {
 	if t.c.proto == ip6.ICMPv6 {
 		t.out.OverNIDs = t.isICMPOverNIDs(p)
 	}
-	if !t.strips() {
+	if !t.holdsChecksum() || !t.strips() { // a GSO packet may leave its length open
 		return t.drop(DropKernelHelper)
 	}
 	if there.found {
