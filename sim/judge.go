@@ -79,7 +79,7 @@ func (h *soaker) canBeReached() bool {
 func (h *soaker) towards(o *soaker) *entry {
 	best := h.plane.named(ilnp.SessionKey{Local: h.nid, Remote: o.nid})
 	for _, e := range h.plane.sorted() {
-		if e.RemoteNID == o.nid && (best == nil || e.lastRx.After(best.lastRx)) {
+		if e.RemoteNID == o.nid && (best == nil || e.lastRx().After(best.lastRx())) {
 			best = e
 		}
 	}

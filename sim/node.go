@@ -120,6 +120,7 @@ func (h *Node) boot() {
 		c.timer++ // it is no more
 	}
 	h.assist, h.connections = newAssistant(), nil
+	h.plane.state.Forget = h.plane.keepPending
 	h.net.note(h.name, "boots")
 }
 

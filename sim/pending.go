@@ -1,140 +1,162 @@
 package sim
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 
 	"roam"
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/xlate/decide"
 )
 
-// receivePending takes a nonce that belongs to no session, be it that there is
-// none (e is nil), be it that its nonce is another one. Where the session's
-// packets go anyway, the answer bears the session's own nonce: that of a host
-// that remembers does not change, however often the other end forgets its.
-func (p *plane) receivePending(at *attachment, in Packet, e *entry) {
-	key, why := ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}, ilnp.SeenPending
-	old, known := p.pending[key]
-	unsure := p.isUnsure(in, e)
-	known = known && old.shown == in.Nonce && old.remote == in.Src
-	own := old.own
-	if !known {
-		own = p.pendingNonce(in)
-	}
-	// Of what the core does not hear of, nothing must stay here either: no packet
-	// of ours would be a miss.
-	if !unsure && (known || in.Control == nil || messageType(in) == ilnpwire.TypeEchoRequest) {
-		p.keepPending(key, pending{remote: in.Src, local: in.Dst, link: at.link, shown: in.Nonce, own: own, encap: in.Encapsulated, sent: old.sentTo(known)})
-	}
-	if e != nil {
-		why = ilnp.SeenOtherNonce
-		switch {
-		case e.isThere(in.Src.L64):
-			own = e.LocalNonce
-		case own == e.LocalNonce: // the programs show another one, which hangs on the nonce
-			own = p.nonceOf(in.Src, in.Dst, in.Nonce.Value())
-		}
-	}
-	if in.Control != nil {
-		switch messageType(in) {
-		case ilnpwire.TypeEchoReply:
-			p.hand(at, in)
+var triggers = map[decide.EventKind]ilnp.Trigger{
+	decide.PendingShown: ilnp.SeenPending,
+	decide.OtherNonce:   ilnp.SeenOtherNonce,
+	decide.NonceSeen:    ilnp.SeenNonce,
+	decide.LocatorSeen:  ilnp.SeenLocator,
+	decide.Silence:      ilnp.SeenSilence,
+	decide.Life:         ilnp.SeenLife,
+	decide.RuleSeen:     ilnp.SeenRule,
+	decide.First:        ilnp.SeenFirst,
+	decide.Retried:      ilnp.SeenRefusal,
+	decide.PerFlowAsked: ilnp.SeenPerFlow,
+	decide.Stall:        ilnp.SeenStall,
+	decide.Queue:        ilnp.SeenQueue,
+	decide.More:         ilnp.SeenMore,
+	decide.Acked:        ilnp.SeenAcked,
+}
+
+// tell gives the core an event about a packet, as the daemon's loop does.
+func (p *plane) tell(ev decide.Event, about Packet) {
+	switch ev.Kind {
+	case decide.Control:
+		if e := p.named(ilnp.SessionKey(ev.Key)); e != nil && p.host.stack.ignores(e, about) {
+			p.drops["update ignored"]++
 			return
-		case ilnpwire.TypeLocatorUpdate:
-			if known || unsure {
-				p.hand(at, in) // the core keeps it until there is a session
-			} else {
-				p.drops["update without session"]++
+		}
+		p.hand(ev, about)
+	case decide.ErrorIn:
+		if !p.host.core.HandleError(p.host.net.now, about.Control) {
+			p.hand(ev, about)
+		}
+		p.host.Settle()
+	case decide.Miss:
+		p.miss(ev, about.Data)
+	case decide.PendingShown, decide.OtherNonce:
+		if ev.Whole && about.Control == nil {
+			who := ilnp.Pending{Local: ev.Local.NID, Remote: ev.Remote, Nonce: ev.Nonce}
+			if len(p.unsure[who]) < maxHeld {
+				p.unsure[who] = append(p.unsure[who], about.Data)
 			}
-			return
 		}
-		p.reflect(at, in, own)
-	}
-	held := unsure && in.Control == nil
-	if held {
-		who := ilnp.Pending{Local: in.Dst.NID, Remote: in.Src, Nonce: in.Nonce}
-		if len(p.unsure[who]) < maxHeld {
-			p.unsure[who] = append(p.unsure[who], in.Data)
+		fallthrough
+	default:
+		if trigger, ok := triggers[ev.Kind]; ok {
+			o := observation(trigger, ev)
+			o.Held = ev.Whole && ev.Kind != decide.First
+			p.host.observe(o)
 		}
 	}
-	p.host.observe(ilnp.Observation{
-		Trigger: why, Key: key, Remote: in.Src, Local: roam.LinkLocator{Link: at.link, L64: at.l64},
-		LocalNID: in.Dst.NID, Nonce: in.Nonce, OwnNonce: own, Encapsulated: in.Encapsulated, Held: held, Bytes: in.size(), Packets: old.sentTo(known),
-	})
-	if in.Control == nil && !held && why == ilnp.SeenPending {
-		p.host.deliver(key, in.Data)
+}
+
+func observation(trigger ilnp.Trigger, ev decide.Event) ilnp.Observation {
+	return ilnp.Observation{
+		Trigger: trigger, Key: ilnp.SessionKey(ev.Key), Remote: ev.Remote, LocalNID: ev.Local.NID,
+		Local: roam.LinkLocator{Link: roam.LinkID(ev.Link), L64: ev.Local.L64},
+		Nonce: ev.Nonce, OwnNonce: ev.OwnNonce, Found: ilnp.FoundRule(ev.Found), Encapsulated: ev.Encapsulated,
+		Bytes: ev.Bytes, Packets: ev.Packets,
 	}
 }
 
-// sentTo returns how many packets have gone to a pending peer: none, if it is another one.
-func (e pending) sentTo(known bool) int {
-	if !known {
-		return 0
-	}
-	return e.sent
+// hand gives a control packet to the core.
+func (p *plane) hand(ev decide.Event, in Packet) {
+	p.host.core.HandlePacket(p.host.net.now, roam.LinkID(ev.Link), in.Control)
+	p.host.Settle()
 }
 
-// isThere reports whether the correspondent was validated at a locator, or a record has
-// it there. Where it only says to be, another node with its NID may be, which must not
-// be shown a nonce that the correspondent knows.
-func (e *entry) isThere(l roam.L64) bool {
-	return slices.Contains(e.Accept, l) && (!slices.Contains(e.Unvalidated, l) || slices.Contains(e.Given, l)) && e.hasRoomFor(l)
+// miss holds a packet that needs a session, or that exceeds the allowance of a pending
+// peer.
+func (p *plane) miss(ev decide.Event, d Datagram) {
+	key := ilnp.SessionKey(ev.Key)
+	queue, o := p.held, ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: key.Local}
+	if ev.OwnNonce.Present() {
+		queue, o = p.excess, observation(ilnp.SeenExcess, ev)
+	}
+	if len(queue[key]) >= maxHeld {
+		p.drops["queue full"]++
+		return
+	}
+	queue[key] = append(queue[key], d)
+	p.host.observe(o)
 }
 
-// hasRoomFor reports whether a locator is one of those that stand in an entry of the
-// programs. Of further ones these know only that packets may come from there.
-func (e *entry) hasRoomFor(l roam.L64) bool {
-	var first [ilnp.MaxRemote]roam.L64
-	n := 0
-	enter := func(o roam.L64) {
-		if n < len(first) && !slices.Contains(first[:n], o) {
-			first[n] = o
-			n++
-		}
+// admit delivers what was held of a pending peer, in order.
+func (p *plane) admit(o ilnp.Admit) {
+	held := p.unsure[o.Pending]
+	delete(p.unsure, o.Pending)
+	for _, d := range held {
+		p.host.deliver(o.Key, d)
 	}
-	for _, p := range e.Paths {
-		enter(p.Remote)
-	}
-	for _, o := range e.Accept {
-		enter(o)
-	}
-	return slices.Contains(first[:n], l)
 }
 
-// keepPending remembers a correspondent without session, in place of the oldest
-// one where there are too many.
-func (p *plane) keepPending(key ilnp.SessionKey, e pending) {
-	p.dropPending(key)
+// dismiss drops what was held of a pending peer, and what is remembered of it.
+func (p *plane) dismiss(o ilnp.Dismiss) {
+	p.drops["dismissed"] += len(p.unsure[o.Pending])
+	delete(p.unsure, o.Pending)
+	if e := p.state.Pending[decide.Key(o.Key)]; e != nil && e.RemoteNonce == o.Pending.Nonce {
+		p.dropPending(decide.Key(o.Key))
+	}
+}
+
+// keepPending remembers that there is a pending peer, in place of the oldest one where
+// there are too many.
+func (p *plane) keepPending(key decide.Key) {
 	if len(p.order) == maxPending {
 		p.dropPending(p.order[0])
 	}
-	p.pending[key] = e
 	p.order = append(p.order, key)
 }
 
-func (p *plane) dropPending(key ilnp.SessionKey) {
-	if _, ok := p.pending[key]; ok {
-		delete(p.pending, key)
-		p.order = slices.DeleteFunc(p.order, func(k ilnp.SessionKey) bool { return k == key })
+func (p *plane) dropPending(key decide.Key) {
+	if p.state.Pending[key] == nil {
+		return
 	}
+	delete(p.state.Pending, key)
+	p.order = slices.DeleteFunc(p.order, func(k decide.Key) bool { return k == key })
 }
 
-// pendingNonce is the same for the same pair of I-LVs: nothing to be drained. It
-// is that of the first packet's for as long as its sender is remembered.
-func (p *plane) pendingNonce(in Packet) Nonce { return p.nonceOf(in.Src, in.Dst, nil) }
+// isElsewhere reports whether a packet has the nonce of a session, and comes from where
+// that has no locator.
+func (p *plane) isElsewhere(in Packet) bool {
+	return p.withNonce(in, func(e *entry) bool { return !slices.Contains(e.Accept, in.Src.L64) })
+}
 
-// nonceOf is a nonce of ours for an entry of I-LVs, and for a nonce of the other's.
-func (p *plane) nonceOf(src, dst roam.ILV, theirs []byte) Nonce {
-	b := binary.BigEndian.AppendUint64(nil, p.secret)
-	for _, v := range []roam.ILV{src, dst} {
-		b = binary.BigEndian.AppendUint64(b, uint64(v.NID))
-		b = binary.BigEndian.AppendUint64(b, uint64(v.L64))
+// stay takes back that a session follows its correspondent to where its nonce was seen.
+func (p *plane) stay(in Packet) {
+	p.withNonce(in, func(e *entry) bool {
+		e.session.Live.Hint = 0
+		return false
+	})
+}
+
+// withNonce reports whether a session that a packet has the nonce of is such a one.
+func (p *plane) withNonce(in Packet, is func(*entry) bool) bool {
+	for _, e := range p.sorted() {
+		if e.RemoteNID == in.Src.NID && e.LocalNID == in.Dst.NID && in.Nonce.Present() && e.RemoteNonce == in.Nonce && is(e) {
+			return true
+		}
 	}
-	b = append(b, theirs...)
-	sum := sha256.Sum256(b)
-	n := Nonce{Len: max(p.host.cfg.NonceLength, 4)}
-	copy(n.Bytes[:n.Len], sum[:])
-	return n
+	return false
+}
+
+// messageType returns the ICMPv6 type of a control packet.
+func messageType(in Packet) uint8 {
+	if in.typed || in.Control == nil {
+		return in.typ
+	}
+	q, err := ilnpwire.ParseControl(in.Control, udpPort)
+	if err != nil {
+		return 0
+	}
+	return q.Type
 }

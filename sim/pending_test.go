@@ -7,6 +7,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/xlate/decide"
 )
 
 // mute is a peer that answers no echo request, puts its nonce on every packet, and takes
@@ -153,13 +154,13 @@ func TestLastWrittenHasThePlace(t *testing.T) {
 			RemoteNonce: Nonce{Len: 4, Bytes: [12]byte{byte(alias)}}, Accept: []roam.L64{peerNet}, Validated: []roam.L64{peerNet},
 		}
 	}
-	in := Packet{Src: roam.ILV{NID: mobileNID, L64: peerNet}, Dst: roam.ILV{NID: serverNID, L64: homeNet}}
+	in := Packet{Src: roam.ILV{NID: mobileNID, L64: peerNet}}
 	for i := range 64 {
 		last := roam.NID(1 + i%2)
 		h.plane.upsert(entry(3 - last))
 		h.plane.upsert(entry(last))
-		if e := h.plane.entryFor(in); e == nil || e.Key.Remote != last {
-			t.Fatalf("it is that of %+v, want that of the alias %v", e, last)
+		if key := h.plane.state.Collisions[decide.CollisionKey{Local: serverNID, Remote: in.Src}]; key.Remote != last {
+			t.Fatalf("it is that of %+v, want that of the alias %v", key, last)
 		}
 	}
 }

@@ -1,17 +1,18 @@
 package sim
 
 import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"time"
 
 	"roam"
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+	"roam/wire/xlate/decide"
 )
-
-// silenceAfter is how long an entry may send without hearing before that is
-// told, and how often it is told again.
-const silenceAfter = 2 * time.Second
 
 // maxHeld bounds the first packets that wait for their session, maxPending the
 // correspondents that showed a nonce and have no session.
@@ -20,82 +21,133 @@ const (
 	maxPending = 1024
 )
 
-// plane is the data plane of one node; it stands for bpf/.
+// plane is the data plane of one node: what its maps hold, and the packets that wait
+// with its daemon. What becomes of a packet is decided by package decide, as for bpf/.
 type plane struct {
 	host    *Node
-	secret  uint64
+	state   *decide.State
+	rows    map[roam.LinkLocator]uint8 // of uplinks
+	slots   uint32
 	entries map[ilnp.SessionKey]*entry
-	pending map[ilnp.SessionKey]pending // by the NIDs
-	order   []ilnp.SessionKey           // of pending peers, the oldest first
-	held    map[ilnp.SessionKey][]Datagram
-	unsure  map[ilnp.Pending][]Datagram // of pending peers, until they are validated
+	order   []decide.Key                   // of pending peers, the oldest first
+	held    map[ilnp.SessionKey][]Datagram // without a session
+	excess  map[ilnp.SessionKey][]Datagram // beyond the allowance of a pending peer
+	unsure  map[ilnp.Pending][]Datagram    // of pending peers, until they are validated
 	drops   map[string]int
-	writes  uint64 // of entries
 }
 
-// pair is an entry with what was seen of it.
+// entry is a session entry of the core, and as the data plane has it.
 type entry struct {
 	ilnp.Entry
-	written             uint64 // the count of writes then
-	learned             Nonce  // of an Initiated pair
-	hint                roam.L64
-	hintLink            roam.LinkID
-	hinted              uint32 // the Seq that the hint is for
-	bytes               [ilnp.MaxPaths]int
-	lastRx, lastTx      time.Time
-	lastNonceRx         time.Time
-	unanswered, silence time.Time
-	lived               uint32 // the Seq for which life was told
-	asks                bool   // a probe came, as Roam sends them
-	nonceAt             roam.L64
-	from                map[roam.L64]*tally
-}
-
-// tally is what has come from a locator that is not validated.
-type tally struct{ bytes, packets int }
-
-type pending struct {
-	remote, local roam.ILV
-	link          roam.LinkID
-	shown, own    Nonce
-	encap         bool // the path drops options: answered without, known by its place
-	sent          int  // packets that have gone there
+	session *decide.Session
 }
 
 // waits reports whether an entry is there for packets of its own host only.
-func (e *entry) waits() bool { return e.Preinstalled && e.lastTx.IsZero() }
+func (e *entry) waits() bool { return e.session.Waits() }
+
+// lastRx returns when a packet of the correspondent was last received.
+func (e *entry) lastRx() time.Time { return timeOf(e.session.Seen().LastRx) }
+
+// planeEpoch is the time of a data plane at Start: 0 is never.
+const planeEpoch = time.Hour
+
+func ns(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(t.Sub(Start) + planeEpoch)
+}
+
+func timeOf(ns uint64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return Start.Add(time.Duration(ns) - planeEpoch)
+}
 
 func newPlane(h *Node) plane {
+	s := decide.NewState()
+	s.Host.SessionPrefix, s.Host.ProbeID, s.Host.EncapPort = roam.DefaultSessionPrefix, h.cfg.ProbeID, udpPort
+	s.Host.NonceLen, s.Host.AcceptAny, s.Host.Collisions = max(h.cfg.NonceLength, 4), h.cfg.Accept == ilnp.Any, true
+	copy(s.Host.NIDs[:], h.cfg.NIDs)
+	s.Host.Secret[0] = h.net.rand.Uint64()
 	return plane{
-		host: h, secret: h.net.rand.Uint64(), entries: make(map[ilnp.SessionKey]*entry),
-		pending: make(map[ilnp.SessionKey]pending), held: make(map[ilnp.SessionKey][]Datagram),
+		host: h, state: s, rows: make(map[roam.LinkLocator]uint8), entries: make(map[ilnp.SessionKey]*entry),
+		held: make(map[ilnp.SessionKey][]Datagram), excess: make(map[ilnp.SessionKey][]Datagram),
 		unsure: make(map[ilnp.Pending][]Datagram), drops: make(map[string]int),
 	}
 }
 
-// upsert writes an entry. What was counted of the paths starts anew, as the
-// paths may be others; what was seen of the correspondent stays, unless its
-// nonces show that it is another session.
+// upsert writes an entry. What was seen of the correspondent stays, unless the nonces
+// show that it is another session.
 func (p *plane) upsert(e ilnp.Entry) {
-	old := p.entries[e.Key]
-	if old == nil || old.LocalNonce != e.LocalNonce || old.RemoteNonce.Present() && old.RemoteNonce != e.RemoteNonce {
-		old = &entry{}
-		p.entries[e.Key] = old
+	s := p.convert(e)
+	if old := p.entries[e.Key]; old == nil {
+		p.slots++
+		s.Slot, s.Birth, s.Live = p.slots, 1, &decide.Live{}
+	} else {
+		o := old.session
+		p.forget(old)
+		s.Slot, s.Birth, s.Live = o.Slot, o.Birth, o.Live
+		if old.LocalNonce != e.LocalNonce || old.RemoteNonce.Present() && old.RemoteNonce != e.RemoteNonce {
+			s.Birth++
+		}
+		// A core that restored an older state counts on from there.
+		if s.Seq <= o.Seq && fmt.Sprint(old.Entry) == fmt.Sprint(e) {
+			s.Seq = o.Seq
+		} else {
+			s.Seq = max(s.Seq, o.Seq+1)
+		}
 	}
-	p.writes++
-	old.Entry, old.written = e, p.writes
-	old.bytes = [ilnp.MaxPaths]int{}
+	p.entries[e.Key] = &entry{Entry: e, session: s}
+	p.state.Put(s)
+	p.list(e, s)
+}
+
+// forget takes away what leads to an entry.
+func (p *plane) forget(e *entry) {
+	s := e.session
+	p.state.Take(s.Alias)
+	for _, k := range collisionKeys(e.Entry) {
+		if p.state.Collisions[k] == s.Alias {
+			delete(p.state.Collisions, k)
+		}
+	}
+	for _, l := range e.Accept {
+		delete(p.state.Sources, decide.AllowanceKey{L64: l, Slot: s.Slot, Birth: s.Birth})
+	}
+}
+
+// list notes by what else than its aliases a session is found.
+func (p *plane) list(e ilnp.Entry, s *decide.Session) {
+	for _, k := range collisionKeys(e) {
+		p.state.Collisions[k] = s.Alias
+	}
+	for _, l := range e.Accept {
+		if !slices.Contains(s.Remote[:], l) {
+			p.state.Sources[decide.AllowanceKey{L64: l, Slot: s.Slot, Birth: s.Birth}] = true
+			s.Sources++
+		}
+	}
 }
 
 // remove forgets an entry, and the pending peer of that name; what arrives for it is a
 // pending peer's from now on.
 func (p *plane) remove(key ilnp.SessionKey) {
-	p.dropPending(key)
-	if e := p.entries[key]; e != nil {
-		p.dropPending(ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID})
-		delete(p.entries, key)
+	e := p.entries[key]
+	if e == nil {
+		p.dropPending(decide.Key(key))
+		return
+	}
+	p.forget(e)
+	delete(p.entries, key)
+	if e.bearsName() {
+		p.dropPending(decide.Key{Local: e.LocalNID, Remote: e.RemoteNID})
 	}
 }
+
+// bearsName reports whether the NID of the correspondent is an alias of the entry.
+func (e *entry) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
 
 // sync makes the entries equal to want, as a daemon that starts does.
 func (p *plane) sync(want []ilnp.Entry) {
@@ -109,37 +161,21 @@ func (p *plane) sync(want []ilnp.Entry) {
 	}
 }
 
-// release sends the held first packets again, under the entry that exists now.
+// release sends the held packets again, under the entry that exists now.
 func (p *plane) release(key ilnp.SessionKey) {
-	held := p.held[key]
+	held := slices.Concat(p.held[key], p.excess[key])
 	delete(p.held, key)
+	delete(p.excess, key)
 	for _, d := range held {
 		p.send(key, d)
 	}
 }
 
-// reject gives the held first packets up, as an unreachable error would.
+// reject gives the held packets up, as an unreachable error would.
 func (p *plane) reject(key ilnp.SessionKey) {
-	p.drops["rejected"] += len(p.held[key])
+	p.drops["rejected"] += len(p.held[key]) + len(p.excess[key])
 	delete(p.held, key)
-}
-
-// admit delivers what was held of a pending peer, in order.
-func (p *plane) admit(o ilnp.Admit) {
-	held := p.unsure[o.Pending]
-	delete(p.unsure, o.Pending)
-	for _, d := range held {
-		p.host.deliver(o.Key, d)
-	}
-}
-
-// dismiss drops what was held of a pending peer, and what is remembered of it.
-func (p *plane) dismiss(o ilnp.Dismiss) {
-	p.drops["dismissed"] += len(p.unsure[o.Pending])
-	delete(p.unsure, o.Pending)
-	if e, ok := p.pending[o.Key]; ok && e.shown == o.Pending.Nonce {
-		p.dropPending(o.Key)
-	}
+	delete(p.excess, key)
 }
 
 // named returns the entry with an alias, be it that of its key or another one.
@@ -147,288 +183,140 @@ func (p *plane) named(key ilnp.SessionKey) *entry {
 	if e := p.entries[key]; e != nil {
 		return e
 	}
-	var last *entry
-	for _, e := range p.entries {
-		if e.Named && e.LocalNID == key.Local && e.RemoteNID == key.Remote && (last == nil || e.written > last.written) {
-			last = e
-		}
+	if s := p.state.ByNIDs[decide.Key(key)]; s != nil {
+		return p.entries[ilnp.SessionKey(s.Alias)]
 	}
-	return last
+	return nil
 }
 
 // send takes a datagram from an application.
 func (p *plane) send(key ilnp.SessionKey, d Datagram) {
-	at, isPending := p.pending[key]
-	if e := p.named(key); e != nil && !(isPending && e.waits()) {
-		p.sendInSession(e, d)
-		if e.Preinstalled && e.State != ilnp.Plain && !e.waits() {
-			p.host.observe(ilnp.Observation{Trigger: ilnp.SeenFirst, Key: e.Key})
-		}
-		return
-	}
-	if e := at; isPending {
-		e.sent++
-		p.pending[key] = e
-		out := Packet{Src: e.local, Dst: e.remote, Nonce: e.own, Data: d}
-		if e.encap {
-			out.Nonce = Nonce{}
-		}
-		p.host.put(e.link, out)
-		return
-	}
-	if len(p.held[key]) >= maxHeld {
-		p.drops["queue full"]++
-		return
-	}
-	p.held[key] = append(p.held[key], d)
-	p.host.observe(ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: key.Local})
+	p.leave(Packet{
+		Src:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: key.Local},
+		Dst:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: key.Remote},
+		Data: d,
+	})
 }
 
-// sendInSession chooses the path that has carried the fewest bytes; a locator that
-// the nonce was just seen from goes before what the entry says.
-func (p *plane) sendInSession(e *entry, d Datagram) {
-	now := p.host.net.now
-	if e.Dead && e.lived != e.Seq {
-		p.drops["dead"]++
-		return
-	}
-	best := -1
-	for i := range e.Paths {
-		if best < 0 || e.bytes[i] < e.bytes[best] {
-			best = i
+// leave takes a packet between session addresses from the host's own stack.
+func (p *plane) leave(out Packet) {
+	h, k := p.host, out.octets(0)
+	p.recall(roam.ILV{NID: out.Dst.NID})
+	o := p.state.Egress(ns(h.net.now), k)
+	p.tally(o)
+	if o.Action == decide.Sent {
+		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
+		wire.Data.sentTo = o.Dst.L64
+		if out.Control != nil {
+			wire.Control, _ = p.state.Host.Rewrite(k, &o) // well formed: of this host's stack
 		}
+		h.put(roam.LinkID(o.Link), wire)
 	}
-	if best < 0 {
-		p.drops["no path"]++
-		return
-	}
-	e.bytes[best] += d.Size
-	path := e.Paths[best]
-	if e.hinted == e.Seq && e.hint != 0 && !e.Unconfirmed {
-		path.Remote = e.hint
-	}
-	d.sentTo = path.Remote
-	packet := Packet{
-		Src: roam.ILV{NID: e.LocalNID, L64: path.Local.L64}, Dst: roam.ILV{NID: e.RemoteNID, L64: path.Remote}, Data: d,
-	}
-	if e.State == ilnp.Initiated || e.State == ilnp.Established && !e.Encap && (now.Before(e.NonceUntil) || d.opening) {
-		packet.Nonce = e.LocalNonce
-	}
-	e.lastTx = now
-	p.host.put(path.Local.Link, packet)
-	p.watch(e, now)
-}
-
-// watch tells when an entry sends and hears nothing.
-func (p *plane) watch(e *entry, now time.Time) {
-	switch {
-	case e.unanswered.IsZero():
-		e.unanswered = now
-	case e.State == ilnp.Established && now.Sub(e.unanswered) >= silenceAfter && now.Sub(e.silence) >= silenceAfter:
-		e.silence = now
-		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenSilence, Key: e.Key})
+	for _, ev := range o.Events {
+		p.tell(ev, out)
 	}
 }
 
-// entryFor finds the entry that a packet from outside speaks to: by the NIDs, or,
-// when several correspondents claim one, by its nonce or by where it came from.
-func (p *plane) entryFor(in Packet) *entry {
-	at := p.entries[ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}]
-	if at != nil && at.waits() {
-		at = nil
+// octets returns a packet as a program sees it on a link: of data its headers, and how
+// long it is.
+func (p Packet) octets(link roam.LinkID) *decide.Packet {
+	if p.Control != nil {
+		return decide.NewPacket(p.Control, uint32(link))
 	}
-	last := uint64(0) // who was written last has what several have been validated at
-	for _, e := range p.entries {
-		switch {
-		case e.RemoteNID != in.Src.NID || e.LocalNID != in.Dst.NID:
-		case in.Nonce.Present() && e.RemoteNonce == in.Nonce:
-			return e
-		case e.Key.Remote != e.RemoteNID && e.written > last && slices.Contains(e.Validated, in.Src.L64):
-			at, last = e, e.written
+	proto, upper := ip6.UDP, make([]byte, 8, 20)
+	if d := p.Data; d.opening || d.flow == nil || d.flow.Opening {
+		proto, upper = ip6.TCP, upper[:20]
+		upper[12], upper[13] = 5<<4, 0x10
+		if d.opening {
+			upper[13] = 0x02
 		}
 	}
-	return at
+	size, next := p.size(), proto
+	b := make([]byte, ip6.HeaderLen, ip6.HeaderLen+36)
+	if p.Nonce.Present() {
+		b, _ = p.Nonce.AppendHeader(b, proto) // of 4 or 12 bytes, as all are here
+		next = ip6.DestOpts
+	}
+	b = append(b, upper...)
+	b[0], b[6], b[7] = 0x60, next, ilnpwire.HopLimit
+	binary.BigEndian.PutUint16(b[4:], uint16(size-ip6.HeaderLen))
+	src, dst := p.Src.Addr().As16(), p.Dst.Addr().As16()
+	copy(b[8:], src[:])
+	copy(b[24:], dst[:])
+	return &decide.Packet{Bytes: b, Len: max(size, len(b)), Link: uint32(link)}
+}
+
+// recall reads what the core knows of a node, and whether it lists it there: the maps of
+// known NIDs and of places.
+func (p *plane) recall(at roam.ILV) {
+	known, listed := p.host.core.Listed(at)
+	_, anywhere := p.host.core.Listed(roam.ILV{NID: at.NID})
+	delete(p.state.Known, at.NID)
+	delete(p.state.Places, at)
+	if known {
+		p.state.Known[at.NID] = anywhere
+	}
+	if listed && !anywhere {
+		p.state.Places[at] = true
+	}
 }
 
 // receive takes a packet from the wire.
 func (p *plane) receive(at *attachment, in Packet) {
-	if in.Control != nil && messageType(in) == ilnpwire.TypeParameterProblem {
-		p.hand(at, in)
+	p.recall(in.Src)
+	strict := p.host.stack.Strict && p.isElsewhere(in)
+	if strict && in.Control == nil {
+		p.drops["not followed"]++
 		return
 	}
-	e := p.entryFor(in)
+	k := in.octets(at.link)
+	o := p.state.Ingress(ns(p.host.net.now), k)
+	p.tally(o)
+	if strict {
+		p.stay(in)
+		o.Events = slices.DeleteFunc(o.Events, func(ev decide.Event) bool { return ev.Kind == decide.LocatorSeen })
+	}
 	switch {
-	case e != nil:
-		p.receiveInSession(at, e, in)
-	case in.Nonce.Present() && (p.host.cfg.Accept == ilnp.Any || p.knows(in.Src.NID)):
-		p.receivePending(at, in, nil)
-	case p.speaksForPending(in):
-		p.host.deliver(ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}, in.Data)
-	default:
+	case o.Action == decide.Answered:
+		p.answer(at, k, &o)
+	case o.Action == decide.Delivered && in.Control != nil:
+		p.echo(in, &o)
+	case o.Action == decide.Delivered:
+		p.host.deliver(ilnp.SessionKey{Local: o.Dst.NID, Remote: o.Src.NID}, in.Data)
+	case o.Action == decide.Left && o.Verdict == decide.PassOn:
 		p.drops["no session"]++
 	}
-}
-
-// speaksForPending reports whether data without nonce comes from where a pending peer
-// showed one in UDP.
-func (p *plane) speaksForPending(in Packet) bool {
-	e, ok := p.pending[ilnp.SessionKey{Local: in.Dst.NID, Remote: in.Src.NID}]
-	return ok && e.encap && e.remote == in.Src && in.Control == nil
-}
-
-// knows reports whether a node may open a session while accept is "known".
-func (p *plane) knows(nid roam.NID) bool {
-	known, _ := p.host.core.Listed(roam.ILV{NID: nid})
-	return known
-}
-
-// isUnsure reports whether nothing of a pending peer is delivered yet: its NID is a
-// known one, and neither record nor session has that at its locator. The session of a
-// pending peer with that NID does not count: what is answered under the NID would be the
-// pending peer's.
-func (p *plane) isUnsure(in Packet, e *entry) bool {
-	known, listed := p.host.core.Listed(in.Src)
-	return known && !listed && (e == nil || !e.bearsName() || !slices.Contains(e.Accept, in.Src.L64))
-}
-
-// bearsName reports whether the NID of the correspondent is an alias of the entry.
-func (e *entry) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
-
-// messageType returns the ICMPv6 type of a control packet.
-func messageType(in Packet) uint8 {
-	if in.typed || in.Control == nil {
-		return in.typ
+	for _, ev := range once(o.Events) {
+		p.tell(ev, in)
 	}
-	q, err := ilnpwire.ParseControl(in.Control, udpPort)
+}
+
+// once leaves one of two events that tell of one packet of a pending peer: an echo request
+// that waits, and whose nonce is not as long as ours, is told of when it comes and again
+// when it is held. The core would count what came from there twice, and send as much more
+// to an address that nobody has validated.
+func once(events []decide.Event) []decide.Event {
+	held := slices.ContainsFunc(events, func(ev decide.Event) bool { return isPending(ev) && ev.Whole })
+	return slices.DeleteFunc(events, func(ev decide.Event) bool { return held && isPending(ev) && !ev.Whole })
+}
+
+func isPending(ev decide.Event) bool {
+	return ev.Kind == decide.PendingShown || ev.Kind == decide.OtherNonce
+}
+
+// answer sends the reply that a probe has become, on the path that it took.
+func (p *plane) answer(at *attachment, k *decide.Packet, o *decide.Outcome) {
+	b, err := p.state.Host.Rewrite(k, o)
 	if err != nil {
-		return 0
-	}
-	return q.Type
-}
-
-// hand gives a control packet to the core.
-func (p *plane) hand(at *attachment, in Packet) {
-	p.host.core.HandlePacket(p.host.net.now, at.link, in.Control)
-	p.host.Settle()
-}
-
-// authentic applies the rules of the nonce; false: another node, or none.
-func (p *plane) authentic(at *attachment, e *entry, in Packet) (ok, other bool) {
-	known := slices.Contains(e.Accept, in.Src.L64)
-	about := ilnp.Observation{Key: e.Key, Remote: in.Src, Local: roam.LinkLocator{Link: at.link, L64: at.l64}, LocalNID: in.Dst.NID, Nonce: in.Nonce, Encapsulated: in.Encapsulated, Bytes: in.size()}
-	switch {
-	case !in.Nonce.Present() && e.State == ilnp.Established && !e.isThere(in.Src.L64) && p.isClaimed(e, in.Src):
-		return false, false
-	case !in.Nonce.Present():
-		return known && e.State != ilnp.Initiated && (in.Control == nil || e.State == ilnp.Plain), false
-	case e.State == ilnp.Plain:
-		return false, true
-	case !e.RemoteNonce.Present():
-		if !known {
-			return false, true
-		}
-		if !e.learned.Present() {
-			e.learned = in.Nonce
-			about.Trigger = ilnp.SeenNonce
-			p.host.observe(about)
-		}
-		return e.learned == in.Nonce, e.learned != in.Nonce
-	case in.Nonce != e.RemoteNonce:
-		return false, true
-	}
-	if !known && p.host.stack.Strict {
-		return in.Control != nil, false
-	}
-	e.lastNonceRx = p.host.net.now
-	if in.Control == nil {
-		e.nonceAt = in.Dst.L64
-	}
-	if !known && (e.Unconfirmed || e.hinted != e.Seq || e.hint != in.Src.L64) {
-		e.hint, e.hintLink, e.hinted = in.Src.L64, at.link, e.Seq
-		about.Trigger = ilnp.SeenLocator
-		p.host.observe(about)
-	}
-	return known || !e.Unconfirmed, false // whoever made that nonce up could be anywhere
-}
-
-// isClaimed reports whether what comes from there may be another node's with the
-// correspondent's NID: one that has shown its nonce, or, if no record names the
-// correspondent, one that has not spoken yet.
-func (p *plane) isClaimed(e *entry, at roam.ILV) bool {
-	if e.Unrecorded && !e.sendsOnlyTo(at.L64) {
-		return true
-	}
-	other, ok := p.pending[ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID}]
-	return ok && other.remote == at && other.shown != e.RemoteNonce
-}
-
-// sendsOnlyTo reports whether all that is sent goes to one locator.
-func (e *entry) sendsOnlyTo(l roam.L64) bool {
-	elsewhere := func(p ilnp.Path) bool { return p.Remote != l }
-	if e.hinted == e.Seq && e.hint != 0 && e.hint != l {
-		return false
-	}
-	return len(e.Paths) > 0 && !slices.ContainsFunc(e.Paths, elsewhere) && !slices.ContainsFunc(e.Reserve, elsewhere)
-}
-
-// receiveInSession takes a packet that speaks to an entry: data for the application,
-// control packets for the core, probes back to where they came from.
-func (p *plane) receiveInSession(at *attachment, e *entry, in Packet) {
-	ok, other := p.authentic(at, e, in)
-	if other {
-		p.receivePending(at, in, e)
+		p.drops["answer"]++
 		return
 	}
-	if !ok && e.Unconfirmed && in.Control != nil && messageType(in) == ilnpwire.TypeEchoReply {
-		p.hand(at, in) // its token tells whose answer it is
-		return
-	}
-	if !ok {
-		p.drops["not authentic"]++
-		return
-	}
-	now := p.host.net.now
-	e.lastRx, e.unanswered = now, time.Time{}
-	p.tally(e, in)
-	if e.Dead && e.lived != e.Seq {
-		e.lived = e.Seq
-		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenLife, Key: e.Key, Remote: in.Src})
-	}
-	switch {
-	case in.Control == nil:
-		p.host.deliver(e.Key, in.Data)
-	case messageType(in) == ilnpwire.TypeEchoRequest:
-		e.asks = e.asks || p.host.net.Acquainted && !p.host.net.isOther(in.Src.NID)
-		p.reflect(at, in, e.LocalNonce)
-	case p.host.stack.ignores(e, in):
-		p.drops["update ignored"]++
-	default:
-		p.hand(at, in)
-	}
+	p.host.put(at.link, Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Control: b, Encapsulated: o.Encap})
 }
 
-// tally counts what comes from a locator that is not validated, and tells of it at
-// each power of two.
-func (p *plane) tally(e *entry, in Packet) {
-	if slices.Contains(e.Accept, in.Src.L64) && !slices.Contains(e.Unvalidated, in.Src.L64) {
-		return
-	}
-	if e.from == nil {
-		e.from = make(map[roam.L64]*tally)
-	}
-	t := e.from[in.Src.L64]
-	if t == nil {
-		t = &tally{}
-		e.from[in.Src.L64] = t
-	}
-	t.bytes, t.packets = t.bytes+in.size(), t.packets+1
-	if t.packets&(t.packets-1) == 0 {
-		p.host.observe(ilnp.Observation{Trigger: ilnp.SeenMore, Key: e.Key, Remote: in.Src, Bytes: t.bytes, Packets: t.packets})
-	}
-}
-
-// reflect answers a probe on the path that it took.
-func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
+// echo has the host's own stack answer a probe that the programs have delivered to it, as
+// its answer has a longer nonce, or a shorter one.
+func (p *plane) echo(in Packet, o *decide.Outcome) {
 	q, err := ilnpwire.ParseControl(in.Control, udpPort)
 	if err != nil {
 		return
@@ -437,25 +325,29 @@ func (p *plane) reflect(at *attachment, in Packet, own Nonce) {
 	if err != nil || !e.Request {
 		return
 	}
-	b, err := ilnpwire.BuildEcho(in.Dst, in.Src, own, false, e.ID, e.Seq, e.Data)
-	if err == nil && q.OverNIDs {
-		err = ilnpwire.FinishOverNIDs(b) // the sum stays as it came
+	if b, err := ilnpwire.BuildEcho(o.Dst, o.Src, Nonce{}, false, e.ID, e.Seq, e.Data); err == nil {
+		p.leave(Packet{Src: o.Dst, Dst: o.Src, Control: b})
 	}
-	if err == nil && in.Encapsulated {
-		b, err = ilnpwire.Encapsulate(b, udpPort)
+}
+
+// tally counts why packets are dropped.
+func (p *plane) tally(o decide.Outcome) {
+	if o.Verdict == decide.Shot || o.Verdict == decide.Consumed {
+		for _, c := range o.Counters {
+			p.drops[c.String()]++
+		}
 	}
-	if err != nil {
-		return
-	}
-	p.host.put(at.link, Packet{Src: in.Dst, Dst: in.Src, Nonce: own, Control: b, Encapsulated: in.Encapsulated})
 }
 
 // activity returns what was counted, in the order of keys.
 func (p *plane) activity() []ilnp.Activity {
 	var as []ilnp.Activity
 	for _, e := range p.sorted() {
+		l := e.session.Seen()
+		asks := l.Asked && p.host.net.Acquainted && !p.host.net.isOther(e.RemoteNID)
 		as = append(as, ilnp.Activity{
-			Key: e.Key, LastRx: e.lastRx, LastTx: e.lastTx, LastNonceRx: e.lastNonceRx, NonceAt: e.nonceAt, Asks: e.asks,
+			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx), LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
+			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
 		})
 	}
 	return as
@@ -469,16 +361,7 @@ func (p *plane) sorted() []*entry {
 		es = append(es, e)
 	}
 	slices.SortFunc(es, func(a, b *entry) int {
-		if a.Key.Remote != b.Key.Remote {
-			if a.Key.Remote < b.Key.Remote {
-				return -1
-			}
-			return 1
-		}
-		if a.Key.Local < b.Key.Local {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.Key.Remote, b.Key.Remote), cmp.Compare(a.Key.Local, b.Key.Local))
 	})
 	return es
 }
