@@ -11,6 +11,9 @@ import (
 // use is asked too, if there is another one to take: of ours or, as a late packet may
 // have led to where the correspondent is no more, of the correspondent's.
 func (c *liveness) monitor(now time.Time, s *session) {
+	if s.leavesProbes() {
+		return // no path would seem to work
+	}
 	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
 	every := monitorEvery
 	if len(s.entry.Paths) == 1 {

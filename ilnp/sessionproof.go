@@ -204,6 +204,15 @@ func (c *Core) placeAcked(now time.Time, s *session, p ilnpwire.Packet, lu ilnpw
 	return asked
 }
 
+// askLifeByUpdate tells a correspondent that answers no probe our set again, when it is to
+// show whether it lives: where data go one way only, acknowledgements are all that may
+// come. An exchange that is under way asks already.
+func (c *updates) askLifeByUpdate(now time.Time, s *session) {
+	if s.leavesProbes() && s.update.state == acknowledged {
+		c.repeatUpdate(now, s)
+	}
+}
+
 // isBody reports whether an acknowledgement is of one of the last two transmissions of the
 // set, in which nothing is drawn.
 func (u *exchange) isBody(lu ilnpwire.LocatorUpdate) bool {

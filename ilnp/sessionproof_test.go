@@ -198,3 +198,39 @@ func TestOnlyPlaceIsNotLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestNoProbeAnsweredLives: a correspondent that answers no probe is not held for dead because
+// probes stay unanswered, be it that nothing was sent to it for long or that data go one
+// way only. When it does not acknowledge our set either, it is.
+func TestNoProbeAnsweredLives(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent, acks, dead bool
+	}{
+		"nothing is sent": {false, false, false},
+		"data one way":    {true, true, false},
+		"silence":         {true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := confirmedByUpdates(t)
+			b.prefix(2, netB, roam.Infinite) // another link to take
+			b.acknowledgeLast()
+			sent := Activity{Key: theKey, LastRx: b.now, LastTx: b.now.Add(time.Millisecond)}
+			b.HandleActivity(b.now, []Activity{sent})
+			b.drain()
+			b.forget()
+			for i := range 300 {
+				if c.silent && i%100 == 0 {
+					silence(b)
+				}
+				b.pass(50 * time.Millisecond)
+				if c.acks && len(b.updates()) > 0 {
+					b.acknowledgeLast()
+					b.forget()
+				}
+			}
+			if p := b.entries[theKey]; p.Dead != c.dead {
+				t.Errorf("held for dead: %t, want %t", p.Dead, c.dead)
+			}
+		})
+	}
+}

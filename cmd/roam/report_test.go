@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 	files := testutil.Unpack(t, b)
 	for name, want := range map[string]string{
 		"versions.json": "6.6.10-amd64", "doctor.json": `"about": "kernel"`, "daemon/status.json": `"nid"`,
-		"daemon/sessions.json": "server.example", "daemon/history.json": "handoff-done", "daemon/counters.json": "tx_session",
+		"daemon/sessions.json": "server.example", "daemon/history.json": "handoff-done", "daemon/counters.json": "tx_packets",
 		"daemon/locators.json": "wlan0", "config/in-force.conf": "[host]", "system/nft.txt": "table inet f", "log/roamd.log": "xthe end",
 	} {
 		if !strings.Contains(files[name], want) {

@@ -57,13 +57,22 @@ func talkMain(args []string) error {
 	}
 	defer c.Close()
 	fmt.Printf("connected %v %v %d ms\n", c.LocalAddr(), c.RemoteAddr(), time.Since(began).Milliseconds())
+	wrote := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(c, os.Stdin)
 		if t, ok := c.(*net.TCPConn); ok && err == nil {
 			_ = t.CloseWrite()
 		}
+		wrote <- err
 	}()
-	_, err = io.Copy(os.Stdout, c)
+	if _, err = io.Copy(os.Stdout, c); err != nil {
+		return err
+	}
+	// A socket tells its error once: where writing met it, reading sees an end.
+	select {
+	case err = <-wrote:
+	case <-time.After(200 * time.Millisecond):
+	}
 	return err
 }
 

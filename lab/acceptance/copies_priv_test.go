@@ -35,9 +35,9 @@ func TestNothingTwice(t *testing.T) {
 			w.sub(fmt.Sprintf("RTT %v, %s", rtt, c.name), func(t *testing.T) {
 				cn.write(settings{hosts: c.hosts})
 				fresh(mn, cn)
-				before := mn.counters()["tx_probe_copy"]
+				before := mn.counter("tx_probe_copy")
 				got, twice := w.datagrams(t, c.answers, rtt)
-				copies := mn.counters()["tx_probe_copy"] - before
+				copies := mn.counter("tx_probe_copy") - before
 				t.Logf("%d datagrams got there, %d copies", got, copies)
 				least := sentToCN
 				if c.hosts != "" {

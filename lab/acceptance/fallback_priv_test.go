@@ -60,16 +60,16 @@ func withoutRoam(t *testing.T, w *world, mn *host) {
 	if c.ms > 900 {
 		t.Errorf("a connection took %d ms", c.ms)
 	}
-	if n := mn.counters()["tx_retried"]; n != 1 {
+	if n := mn.counter("tx_retried"); n != 1 {
 		t.Errorf("the data plane has sent %d first segments again", n)
 	}
-	nonces := mn.counters()["tx_nonce"]
+	nonces := mn.counter("tx_nonce")
 	c = w.talk(t, "mn", "tcp6", "plain", 7007)
 	c.echoed(t, "again")
-	if now := mn.counters()["tx_nonce"]; now != nonces || c.ms > 500 {
+	if now := mn.counter("tx_nonce"); now != nonces || c.ms > 500 {
 		t.Errorf("the fallback was not remembered: %d packets with nonce, %d ms", now-nonces, c.ms)
 	}
-	if n := mn.counters()["miss_handed_over"]; n != 0 {
+	if n := mn.counter("miss_handed_over"); n != 0 {
 		t.Errorf("%d first packets waited for the daemon, although their sessions were expected", n)
 	}
 }

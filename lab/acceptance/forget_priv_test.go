@@ -93,7 +93,7 @@ func TestForgetUnderConnections(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Logf("segments without their session: %d at mn, %d at cn", mn.counters()["drop_session_lost"], cn.counters()["drop_session_lost"])
+	t.Logf("segments without their session: %d at mn, %d at cn", mn.counter("drop_session_lost"), cn.counter("drop_session_lost"))
 }
 
 // bare waits until the correspondent's segments come without nonce, as they do when

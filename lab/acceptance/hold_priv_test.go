@@ -281,7 +281,7 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 				t.Errorf("round %d: %s has retransmitted %d segments", round, n.name, more)
 			}
 		}
-		held += h.a.counters()["rx_held"]
+		held += h.a.counter("rx_held")
 	}
 	t.Logf("set-ups: %v; packets held: %d", total, held)
 	if held == 0 && !lossy {

@@ -180,6 +180,18 @@ func (h *host) counters() map[string]uint64 {
 	return m
 }
 
+// counter returns one counter. A name that the daemon does not know fails the test,
+// as a counter that nobody counts reads like zero.
+func (h *host) counter(name string) uint64 {
+	h.w.t.Helper()
+	counts, err := h.Counts(h.w.top.Context())
+	n, known := counts[name]
+	if err != nil || !known {
+		h.w.t.Fatalf("counter %s of %s: known %v, %v", name, h.name, known, err)
+	}
+	return n
+}
+
 // status returns how the daemon fares.
 func (h *host) status() node.Status {
 	s, _ := h.Status(h.w.top.Context())

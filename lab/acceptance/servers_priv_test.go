@@ -48,7 +48,7 @@ func TestServers(t *testing.T) {
 	for kind, addr := range map[string]string{"of the host": real.String(), "of Roam": w.wire("cn", 1).String()} {
 		w.sub("the server sees its own address, one "+kind, func(t *testing.T) { seen(t, w, addr) })
 	}
-	if n := cn.counters()["rx_served"]; n < 4 {
+	if n := cn.counter("rx_listener"); n < 4 {
 		t.Errorf("%d connections given to servers", n)
 	}
 	noLeak(t, mn, cn)

@@ -49,7 +49,7 @@ func TestTurn(t *testing.T) {
 	for _, s := range running {
 		w.intact(t, s, began)
 	}
-	t.Logf("packets left to sockets of plain IPv6: %d at mn, %d at cn", mn.counters()["rx_real_socket"], cn.counters()["rx_real_socket"])
+	t.Logf("packets left to sockets of plain IPv6: %d at mn, %d at cn", mn.counter("rx_real_socket"), cn.counter("rx_real_socket"))
 	w.sub("it stops", func(t *testing.T) { stops(t, w, mn, cn, moving) })
 }
 

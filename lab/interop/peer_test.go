@@ -256,3 +256,29 @@ func TestLittleEndianFrame(t *testing.T) {
 		t.Error("a stack without that form took it")
 	}
 }
+
+// TestOutOfOrder: a connection delivers what came before its turn, once, and
+// acknowledges all of it when the gap is closed.
+func TestOutOfOrder(t *testing.T) {
+	d := newDesk(t, Stack{})
+	p := d.peer
+	p.Open(theirNID, theirL64)
+	key := connKey{theirNID, false, DiscardPort, 7003}
+	c := &Conn{peer: p, session: p.begin(theirNID), key: key, synced: true, wanted: 100}
+	for _, seg := range []struct {
+		seq    uint32
+		data   string
+		wanted uint32
+	}{
+		{103, "def", 100}, {109, "jkl", 100}, {103, "def", 100}, {106, "ghi", 100},
+		{100, "abc", 112}, {109, "jkl", 112}, {110, "klmn", 114},
+	} {
+		c.take(seg.seq, 0, flagACK, []byte(seg.data))
+		if c.wanted != seg.wanted || c.received != int(seg.wanted)-100 {
+			t.Fatalf("behind %d: wanted %d, received %d; %d wanted", seg.seq, c.wanted, c.received, seg.wanted)
+		}
+	}
+	if len(c.ahead) != 0 {
+		t.Errorf("%d segments are held", len(c.ahead))
+	}
+}

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -46,17 +47,19 @@ func (s segment) length() uint32 {
 	return n
 }
 
-// Conn is one TCP connection of a Peer. It has no congestion control and a
-// fixed time-out: enough for a path that loses little.
+// Conn is one TCP connection of a Peer. It has no congestion control and a fixed
+// time-out: enough for a path that loses little. Segments that come out of order wait, as
+// RFC 9293 §3.10.7.4 wants it: two processors of one path suffice for that.
 type Conn struct {
 	peer      *Peer
 	session   *session
 	key       connKey
-	next      uint32 // of ours
-	wanted    uint32 // of theirs
-	synced    bool   // wanted is known
-	open      bool   // our SYN was acknowledged
-	received  int    // bytes of data
+	next      uint32            // of ours
+	wanted    uint32            // of theirs
+	synced    bool              // wanted is known
+	open      bool              // our SYN was acknowledged
+	received  int               // bytes of data
+	ahead     map[uint32][]byte // data that came before what is wanted, by sequence number
 	unacked   []segment
 	finished  bool // their FIN came
 	untouched bool // nothing was acknowledged since the last repeat
@@ -195,19 +198,34 @@ func (c *Conn) take(seq, ack uint32, flags byte, data []byte) {
 	c.takeData(seq, flags, data)
 }
 
-// takeData takes what is next in order, and acknowledges.
+// takeOrdered takes what is next in order.
+func (c *Conn) takeOrdered(data []byte) {
+	c.wanted += uint32(len(data))
+	c.received += len(data)
+	if c.key.own == EchoPort {
+		for rest := data; len(rest) > 0; rest = rest[min(len(rest), largest):] {
+			c.transmit(flagACK|flagPSH, bytes.Clone(rest[:min(len(rest), largest)]))
+		}
+	}
+}
+
+// takeData takes data, and acknowledges what has come in order.
 func (c *Conn) takeData(seq uint32, flags byte, data []byte) {
 	if len(data) == 0 && flags&(flagFIN|flagSYN) == 0 {
 		return
 	}
-	if seq == c.wanted && len(data) > 0 {
-		c.wanted += uint32(len(data))
-		c.received += len(data)
-		if c.key.own == EchoPort {
-			for rest := data; len(rest) > 0; rest = rest[min(len(rest), largest):] {
-				c.transmit(flagACK|flagPSH, append([]byte(nil), rest[:min(len(rest), largest)]...))
-			}
+	switch off := int32(c.wanted - seq); {
+	case off >= 0 && int(off) < len(data):
+		c.takeOrdered(data[off:])
+		for next, held := c.ahead[c.wanted]; held; next, held = c.ahead[c.wanted] {
+			delete(c.ahead, c.wanted)
+			c.takeOrdered(next)
 		}
+	case off < 0 && off > -window && len(data) > 0:
+		if c.ahead == nil {
+			c.ahead = make(map[uint32][]byte)
+		}
+		c.ahead[seq] = bytes.Clone(data)
 	}
 	if flags&flagFIN != 0 && seq+uint32(len(data)) == c.wanted && !c.finished {
 		c.wanted++

@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// fake stands in for the command: it lists three experiments, of which the
+// fake stands in for roam-lab: it lists three experiments, of which the
 // first holds, the second fails a claim, and the third cannot be measured.
 const fake = `#!/bin/sh
-case "$2 $3" in
+case "$1 $2" in
 "list ") printf 'A paper\n  good-one  title\n  bad-one   title\n\nOther\n  no-tool  title\n' ;;
-"run good-one") echo '{}' >"$7"; echo '  pass  a claim' ;;
-"run bad-one") echo '{}' >"$7"; echo '  FAIL  a claim'; exit 1 ;;
-"run no-tool") echo 'roam: programs are missing: apt-get install it' >&2; exit 1 ;;
-report*) : >"$3/index.html"; echo "$3/index.html" ;;
+"run good-one") echo '{}' >"$6"; echo '  pass  a claim' ;;
+"run bad-one") echo '{}' >"$6"; echo '  FAIL  a claim'; exit 1 ;;
+"run no-tool") echo 'roam-lab: programs are missing: apt-get install it' >&2; exit 1 ;;
+report*) : >"$2/index.html"; echo "$2/index.html" ;;
 esac
 `
 
 // TestAllExperiments goes through build/lab, which `make lab` runs.
 func TestAllExperiments(t *testing.T) {
 	dir := t.TempDir()
-	roam, out := filepath.Join(dir, "roam"), filepath.Join(dir, "out")
-	if err := os.WriteFile(roam, []byte(fake), 0o755); err != nil {
+	lab, out := filepath.Join(dir, "roam-lab"), filepath.Join(dir, "out")
+	if err := os.WriteFile(lab, []byte(fake), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -35,7 +35,7 @@ func TestAllExperiments(t *testing.T) {
 	}
 	run := func(minutes string) (string, error) {
 		cmd := exec.Command("../../build/lab", out)
-		cmd.Env = append(os.Environ(), "ROAM="+roam, "LAB_MINUTES="+minutes)
+		cmd.Env = append(os.Environ(), "ROAM_LAB="+lab, "LAB_MINUTES="+minutes)
 		b, err := cmd.CombinedOutput()
 		return string(b), err
 	}
@@ -43,7 +43,7 @@ func TestAllExperiments(t *testing.T) {
 	if err == nil {
 		t.Error("a failed experiment ended with status 0")
 	}
-	for _, want := range []string{"good-one", "1 pass, 0 FAIL", "0 pass, 1 FAIL", "could not be measured: roam: programs are missing", "overview: " + out} {
+	for _, want := range []string{"good-one", "1 pass, 0 FAIL", "0 pass, 1 FAIL", "could not be measured: roam-lab: programs are missing", "overview: " + out} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %q:\n%s", want, text)
 		}

@@ -47,9 +47,9 @@ func New() *Fake {
 		LocatorList: locators(),
 		SessionList: sessions(),
 		CounterList: []control.Counter{
-			{Name: "drop_bad_nonce", Meaning: "another nonce than the session's", Value: 12},
+			{Name: "drop_wrong_nonce", Meaning: "another nonce than the session's", Value: 12},
 			{Name: "drop_two_nonces", Meaning: "two Nonce options in one packet"},
-			{Name: "tx_session", Meaning: "session packets sent", Value: 123456},
+			{Name: "tx_packets", Meaning: "translated and sent", Value: 123456},
 		},
 		EventList: history(), ProbeValue: probed(), PeerList: peers(),
 		ReloadValue: control.Reloaded{
