@@ -14,8 +14,8 @@ var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist"}
 // shared are parts of cores that know no protocol.
 var shared = []string{"sched", "multipath"}
 
-// coreless are packages of internal that serve any core, and so import none.
-var coreless = []string{"internal/dataplane", "internal/hostnet"}
+// coreless are packages that serve any core, and so import none.
+var coreless = []string{"internal/dataplane", "internal/hostnet", "sim"}
 
 // The floors, from the top of the house down: a package imports only floors
 // with a lower number.
@@ -93,6 +93,8 @@ func mayImport(f *GoFile, to string) bool {
 		return true
 	case !f.Test && slices.Contains(coreless, from) && under(to, cores...):
 		return false
+	case from == "sim" && under(to, "wire/ilnp", "wire/xlate"):
+		return false // what speaks a core's protocol is a kind of node
 	case f.Test && floor(to) <= floorSim && floor(from) >= floorCodecs:
 		return true // a core's timelines run in sim, a codec's goldens in any test
 	case to == "internal/testutil": // for tests, and for packages that help tests

@@ -36,7 +36,9 @@ func (h *Node) pathsChanged(o ilnp.PathsChanged) {
 	if e == nil || h.stack.Other {
 		return
 	}
-	h.assist.HandlePaths(h.net.now, tcpassist.Change[ilnp.SessionKey]{Key: o.Key, Why: o.Why, RTT: o.RTT, Resync: e.State == ilnp.Established})
+	h.assist.HandlePaths(h.net.Now(), tcpassist.Change[ilnp.SessionKey]{
+		Key: o.Key, Why: o.Why, RTT: o.RTT, Resync: e.State == ilnp.Established,
+	})
 }
 
 // assistTCP carries out what connections need, and sets the assistant's timer.
@@ -64,10 +66,10 @@ func (h *Node) assistTCP() {
 	a.timer++
 	a.wake = at
 	set := a.timer
-	h.net.After(at.Sub(h.net.now), func() {
+	h.net.After(at.Sub(h.net.Now()), func() {
 		if set == a.timer && h.assist == a {
 			a.wake = time.Time{}
-			a.HandleTimeout(h.net.now)
+			a.HandleTimeout(h.net.Now())
 			h.assistTCP()
 		}
 	})
@@ -76,7 +78,7 @@ func (h *Node) assistTCP() {
 // listConnections gives the assistant the list that it has asked for.
 func (h *Node) listConnections() {
 	if h.noLists {
-		h.assist.HandleConnections(h.net.now, nil, errNoLists)
+		h.assist.HandleConnections(h.net.Now(), nil, errNoLists)
 		return
 	}
 	var all []tcpassist.Listed[ilnp.SessionKey]
@@ -90,7 +92,7 @@ func (h *Node) listConnections() {
 			Arrived: c.arrived, Backoff: c.backoff,
 		}})
 	}
-	h.assist.HandleConnections(h.net.now, all, nil)
+	h.assist.HandleConnections(h.net.Now(), all, nil)
 }
 
 // between finds the node's end of a connection.
@@ -123,7 +125,7 @@ func (h *Node) inject(packet []byte) {
 	const inner = ip6.HeaderLen + 8 + ip6.HeaderLen
 	from, to := ports(inner)
 	if e := h.between(netip.AddrPortFrom(c.Header.Dst, from), netip.AddrPortFrom(c.Header.Src, to)); e != nil {
-		h.net.note(h.name, "has connection %d try again", from)
+		h.net.Note(h.name, "has connection %d try again", from)
 		e.unreachable(binary.BigEndian.Uint32(packet[inner+4:]))
 	}
 }
@@ -135,7 +137,7 @@ func (h *Node) sendResync(o tcpassist.Resync[ilnp.SessionKey]) {
 	if e == nil || c == nil {
 		return
 	}
-	h.net.note(h.name, "resyncs connection %d, answer=%t", o.Local.Port(), o.Answer)
+	h.net.Note(h.name, "resyncs connection %d, answer=%t", o.Local.Port(), o.Answer)
 	c.transmit(segment{resync: &ilnpwire.Resync{
 		From: o.Local.Port(), To: o.Remote.Port(), Seq: o.Seq, Ack: o.Ack, Answer: o.Answer, Nonce: e.LocalNonce,
 	}})
@@ -150,7 +152,7 @@ func (h *Node) takeSegment(key ilnp.SessionKey, s *segment) {
 			c.receive(s)
 		}
 	case e != nil && e.State == ilnp.Established && r.Nonce == e.RemoteNonce:
-		h.assist.HandleResync(h.net.now, tcpassist.Heard[ilnp.SessionKey]{Key: key, From: r.From, To: r.To, Seq: r.Seq, Answer: r.Answer})
+		h.assist.HandleResync(h.net.Now(), tcpassist.Heard[ilnp.SessionKey]{Key: key, From: r.From, To: r.To, Seq: r.Seq, Answer: r.Answer})
 		h.assistTCP()
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -84,7 +85,7 @@ func (f *Flow) send() {
 	d := Datagram{Number: f.Sent, Size: cmp.Or(f.Size, 1000), flow: f, opening: f.Opening && f.Answered == 0}
 	f.Sent++
 	if !f.Brief {
-		f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.now})
+		f.arrivals = append(f.arrivals, arrival{number: d.Number, sent: f.From.net.Now()})
 	}
 	if f.From.core == nil {
 		f.From.sendPlain(f.To, d)
@@ -129,10 +130,10 @@ func (h *Node) deliver(key ilnp.SessionKey, d Datagram) {
 	}
 	if d.answer {
 		d.flow.Answered++
-		d.flow.Back = h.net.now
+		d.flow.Back = h.net.Now()
 		return
 	}
-	d.flow.came(d, h.net.now, d.sentTo)
+	d.flow.came(d, h.net.Now(), d.sentTo)
 	if d.flow.Echo {
 		h.plane.send(key, Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true})
 	}
@@ -154,7 +155,7 @@ func (f *Flow) Received() int {
 func (f *Flow) Lost(from, to time.Duration) int {
 	n := 0
 	for _, a := range f.arrivals {
-		if sent := a.sent.Sub(Start); sent >= from && sent < to && a.at.IsZero() {
+		if sent := a.sent.Sub(sim.Start); sent >= from && sent < to && a.at.IsZero() {
 			n++
 		}
 	}
@@ -182,11 +183,11 @@ func (f *Flow) Gap() time.Duration {
 func (f *Flow) FirstAfter(from time.Duration) (time.Duration, bool) {
 	var first time.Time
 	for _, a := range f.arrivals {
-		if a.sent.Sub(Start) >= from && !a.at.IsZero() && (first.IsZero() || a.at.Before(first)) {
+		if a.sent.Sub(sim.Start) >= from && !a.at.IsZero() && (first.IsZero() || a.at.Before(first)) {
 			first = a.at
 		}
 	}
-	return first.Sub(Start), !first.IsZero()
+	return first.Sub(sim.Start), !first.IsZero()
 }
 
 // By returns how many datagrams sent within a span of time since Start arrived
@@ -194,7 +195,7 @@ func (f *Flow) FirstAfter(from time.Duration) (time.Duration, bool) {
 func (f *Flow) By(from, to time.Duration) map[roam.L64]int {
 	counts := make(map[roam.L64]int)
 	for _, a := range f.arrivals {
-		if sent := a.sent.Sub(Start); sent >= from && sent < to && !a.at.IsZero() {
+		if sent := a.sent.Sub(sim.Start); sent >= from && sent < to && !a.at.IsZero() {
 			counts[a.by]++
 		}
 	}
@@ -203,7 +204,7 @@ func (f *Flow) By(from, to time.Duration) map[roam.L64]int {
 
 // receive takes a packet from the wire, as a host with or without ILNP.
 func (h *Node) receive(at *attachment, p Packet) {
-	if !at.carrier {
+	if at == nil || !at.carrier {
 		return
 	}
 	h.seen(at.link, false, p)
@@ -225,7 +226,7 @@ func (h *Node) receive(at *attachment, p Packet) {
 		return
 	}
 	if d := p.Data; !d.answer {
-		d.flow.came(d, h.net.now, p.Dst.L64)
+		d.flow.came(d, h.net.Now(), p.Dst.L64)
 		if d.flow.Echo {
 			h.put(at.link, Packet{Src: p.Dst, Dst: p.Src, Data: Datagram{Number: d.Number, Size: 100, flow: d.flow, answer: true}})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 )
 
 // maxFaults ends the list of what is wrong: the first ones tell most.
@@ -34,24 +35,24 @@ func (k *Soak) judgeTalk(t *talk) {
 	trouble := later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
 	if t.works().After(trouble) {
 		t.mended = trouble
-		t.told = t.told && k.now.Sub(t.works()) > t.patience
+		t.told = t.told && k.Now().Sub(t.works()) > t.patience
 	}
-	if k.now.Sub(t.asked) >= lookEvery && (t.lostBy(t.from, t.to) || t.lostBy(t.to, t.from)) {
-		t.asked = k.now
+	if k.Now().Sub(t.asked) >= lookEvery && (t.lostBy(t.from, t.to) || t.lostBy(t.to, t.from)) {
+		t.asked = k.Now()
 		k.look(t.from, t.to)
 		k.look(t.to, t.from)
 	}
 	if !t.from.canBeReached() || !t.to.canBeReached() {
-		t.parted = k.now
+		t.parted = k.Now()
 		return
 	}
 	if t.mended != trouble {
-		k.hour.Worst = max(k.hour.Worst, k.now.Sub(trouble))
+		k.hour.Worst = max(k.hour.Worst, k.Now().Sub(trouble))
 	}
-	if !t.told && k.now.Sub(trouble) > max(mendWithin, t.patience) && k.now.Sub(t.works()) > t.patience {
+	if !t.told && k.Now().Sub(trouble) > max(mendWithin, t.patience) && k.Now().Sub(t.works()) > t.patience {
 		t.told = true
 		k.fault("%s to %s: nothing comes since %v, trouble ended at %v (%s; %s)", t.from.name, t.to.name,
-			t.works().Sub(Start), trouble.Sub(Start), t.from.stateTowards(t.to), t.to.stateTowards(t.from))
+			t.works().Sub(sim.Start), trouble.Sub(sim.Start), t.from.stateTowards(t.to), t.to.stateTowards(t.from))
 	}
 }
 
@@ -112,8 +113,8 @@ const maxRemade = 5
 
 // replaced judges that a session was made anew.
 func (k *Soak) replaced(h *soaker, remote roam.NID) {
-	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.now.Sub(at) > mendWithin })
-	h.remade[remote] = append(recent, k.now)
+	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.Now().Sub(at) > mendWithin })
+	h.remade[remote] = append(recent, k.Now())
 	if n := len(h.remade[remote]); n > maxRemade {
 		k.fault("%s made its session with %v anew %d times within %v", h.name, remote, n, mendWithin)
 	}
@@ -130,8 +131,8 @@ func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	}
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
-		if here && k.now.Sub(t.works()) < ilnpIdle-time.Second {
-			k.fault("%s ended its session with %v (%s); it last worked %v ago", h.name, remote, why, k.now.Sub(t.works()))
+		if here && k.Now().Sub(t.works()) < ilnpIdle-time.Second {
+			k.fault("%s ended its session with %v (%s); it last worked %v ago", h.name, remote, why, k.Now().Sub(t.works()))
 		}
 	}
 }
@@ -142,11 +143,11 @@ const ilnpIdle = 10 * time.Minute
 // compare asks, after a while of calm, whether both ends of every talk agree.
 func (k *Soak) compare() {
 	for _, t := range k.talks {
-		if t.begun.After(k.now.Add(-soakCalm)) {
+		if t.begun.After(k.Now().Add(-soakCalm)) {
 			continue
 		}
-		if k.now.Sub(t.works()) > t.patience {
-			k.fault("%s to %s: nothing comes in calm, since %v", t.from.name, t.to.name, t.works().Sub(Start))
+		if k.Now().Sub(t.works()) > t.patience {
+			k.fault("%s to %s: nothing comes in calm, since %v", t.from.name, t.to.name, t.works().Sub(sim.Start))
 		}
 		for _, ends := range [][2]*soaker{{t.from, t.to}, {t.to, t.from}} {
 			e := ends[0].towards(ends[1])
@@ -185,8 +186,8 @@ func (k *Soak) baseline() {
 		if known > len(k.hosts) {
 			k.fault("%s: knows %d correspondents of %d", h.name, known, len(k.hosts))
 		}
-		for _, p := range h.core.Peers(k.now) {
-			h.core.RemovePeer(k.now, p.NID)
+		for _, p := range h.core.Peers(k.Now()) {
+			h.core.RemovePeer(k.Now(), p.NID)
 		}
 		h.Settle()
 		if len(h.plane.entries) > 0 {

@@ -1,16 +1,14 @@
 package ilnphost
 
 import (
-	"fmt"
-	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
+	ilnpwire "roam/wire/ilnp"
 )
-
-// Start is the time at which every simulation begins.
-var Start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Access is the behaviour of one access link, the same in both directions.
 type Access struct {
@@ -21,16 +19,20 @@ type Access struct {
 	Filter    Filter        // what the network drops
 }
 
-// Network is the world of a simulation: virtual time, nodes, and what goes on
-// between them. It is not safe for concurrent use.
+// params returns what the link itself does.
+func (a Access) params() sim.Params {
+	return sim.Params{Delay: a.Delay, Jitter: a.Jitter, Loss: a.Loss, Duplicate: a.Duplicate}
+}
+
+// Network is a network of hosts whose access links all end at one router, the Internet.
+// It is not safe for concurrent use.
 type Network struct {
-	now    time.Time
-	rand   *rand.Rand
-	events queue
-	count  uint64 // events ever made: decides between equal times
-	nodes  []*Node
-	byNID  map[roam.NID][]*Node
-	trace  []Line
+	*sim.Network
+	internet *sim.Router
+	ports    roam.LinkID // of the router, ever used
+	outside  *outside
+	nodes    []*Node
+	byNID    map[roam.NID][]*Node
 	// Tap sees every packet that is put on the wire, before loss; it may change
 	// or drop it (nil). Tests use it to lose, hold back and replay.
 	Tap func(p Packet) *Packet
@@ -42,8 +44,6 @@ type Network struct {
 	// Delivered sees every datagram that an application gets, and the alias that its
 	// sender has there (nil).
 	Delivered func(h *Node, key ilnp.SessionKey, d Datagram)
-	// Brief leaves out what grows with time: the trace and the nodes' events.
-	Brief bool
 	// Acquainted has data planes tell by which probes a correspondent is known to run
 	// Roam, as those of Roam do. Without it every node is another stack's to others.
 	Acquainted bool
@@ -51,63 +51,35 @@ type Network struct {
 	Counting time.Duration
 }
 
+// outside is a node that sends packets for tests, and takes none.
+type outside struct{ sim.Outbox }
+
+// Receive does nothing.
+func (*outside) Receive(time.Time, roam.LinkID, sim.Packet) {}
+
+// HandleTimeout does nothing.
+func (*outside) HandleTimeout(time.Time) {}
+
+// PollTimeout returns no time.
+func (*outside) PollTimeout() (time.Time, bool) { return time.Time{}, false }
+
+// outsideLink is what the router calls the link of the outside, and that its own one.
+const outsideLink roam.LinkID = 0
+
 // New makes an empty network. The same seed and the same calls give the same
 // course.
 func New(seed uint64) *Network {
-	return &Network{
-		now: Start, rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
-		byNID: make(map[roam.NID][]*Node), Counting: time.Second,
-	}
+	n := &Network{Network: sim.New(seed), outside: &outside{}, byNID: make(map[roam.NID][]*Node), Counting: time.Second}
+	n.internet = n.AddRouter(netip.MustParseAddr("2001:db8::1"))
+	// Nobody is told that a host has gone, as the router before it waits for an answer to
+	// its Neighbour Solicitations.
+	n.internet.Add(sim.Route{Prefix: netip.MustParsePrefix("::/0"), Blackhole: true})
+	n.Connect(sim.End{Node: n.outside, Link: outsideLink}, sim.End{Node: n.internet, Link: outsideLink}, sim.Params{})
+	return n
 }
-
-// Now returns the virtual time.
-func (n *Network) Now() time.Time { return n.now }
-
-// Elapsed returns the virtual time since Start.
-func (n *Network) Elapsed() time.Duration { return n.now.Sub(Start) }
 
 // Nodes returns the nodes in the order in which they were added.
 func (n *Network) Nodes() []*Node { return n.nodes }
-
-// Rand returns the network's source of randomness, for tests that make random
-// moves part of the same course.
-func (n *Network) Rand() *rand.Rand { return n.rand }
-
-// After calls f once d of virtual time has passed.
-func (n *Network) After(d time.Duration, f func()) {
-	n.count++
-	n.events.push(event{at: n.Elapsed() + max(d, 0), order: n.count, do: f})
-}
-
-// Run lets d of virtual time pass.
-func (n *Network) Run(d time.Duration) {
-	end := n.now.Add(d)
-	for len(n.events) > 0 && n.events[0].at <= end.Sub(Start) {
-		n.step()
-	}
-	n.now = end
-}
-
-// RunUntil lets time pass until cond holds, at most for limit, and reports
-// whether it does.
-func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
-	end := n.now.Add(limit)
-	for !cond() {
-		if len(n.events) == 0 || n.events[0].at > end.Sub(Start) {
-			n.now = end
-			return cond()
-		}
-		n.step()
-	}
-	return true
-}
-
-// step goes to the next event and lets it happen.
-func (n *Network) step() {
-	e := n.events.pop()
-	n.now = Start.Add(e.at)
-	e.do()
-}
 
 // Packet is a packet on the wire: a data datagram, or a whole control packet.
 type Packet struct {
@@ -118,6 +90,7 @@ type Packet struct {
 	Data         Datagram
 	typ          uint8 // of a control packet on its way, so that it is read once
 	typed        bool
+	wire         []byte // its headers as they came; nil: it has not been on a link
 }
 
 // size returns the bytes of the packet on the wire, from its IPv6 header.
@@ -133,141 +106,83 @@ func (p Packet) size() int {
 	return n
 }
 
+// onWire returns the packet as links carry it.
+func (p Packet) onWire() sim.Packet {
+	p.typ, p.typed, p.wire = messageType(p), true, nil
+	k := p.bytes(0)
+	return sim.Packet{Bytes: k.Bytes, Length: k.Len, Body: p}
+}
+
+// fromWire returns a packet as hosts of this package see it, and whether it is one that
+// they may get: what they sent each other, or an ICMPv6 message of some other node.
+func fromWire(w sim.Packet) (Packet, bool) {
+	if p, ok := w.Body.(Packet); ok {
+		p.wire = w.Bytes
+		if p.Control != nil {
+			p.Control = w.Bytes
+		}
+		return p, true
+	}
+	q, err := ilnpwire.ParseControl(w.Bytes, udpPort)
+	if err != nil {
+		return Packet{}, false
+	}
+	return Packet{
+		Src: q.Src, Dst: q.Dst, Nonce: q.Nonce, Control: w.Bytes, Encapsulated: q.Encapsulated,
+		typ: q.Type, typed: true, wire: w.Bytes,
+	}, true
+}
+
 // Inject puts a packet on the wire as if it came from nowhere in particular:
 // forgeries and replays.
-func (n *Network) Inject(p Packet) { n.carry(p, Access{}) }
-
-// send puts a packet on the wire behind an access link.
-func (n *Network) send(p Packet, from Access) {
-	if n.Tap != nil {
-		changed := n.Tap(p)
-		if changed == nil {
-			return
-		}
-		p = *changed
-		p.typed = false
-	}
-	n.carry(p, from)
-}
-
-// carry takes a packet through both access links, unless one loses it.
-func (n *Network) carry(p Packet, from Access) {
-	p.typ, p.typed = messageType(p), true
-	if from.Filter.drops(p) {
-		return
-	}
-	for range n.copies(from) {
-		n.After(n.delay(from), func() {
-			to, at := n.owner(p.Dst)
-			if to == nil || at.access.Filter.drops(p) || at.keepsOut(p) {
-				return
-			}
-			for range n.copies(at.access) {
-				n.After(n.delay(at.access), func() { to.receive(at, p) })
-			}
-		})
-	}
-}
-
-// copies draws how often a packet comes out of a link: never, once or twice.
-func (n *Network) copies(a Access) int {
-	switch r := n.rand.Float64(); {
-	case r < a.Loss:
-		return 0
-	case r < a.Loss+a.Duplicate:
-		return 2
-	}
-	return 1
-}
-
-// delay draws how long a link takes for one packet.
-func (n *Network) delay(a Access) time.Duration {
-	if a.Jitter == 0 {
-		return a.Delay
-	}
-	return a.Delay + time.Duration(n.rand.Int64N(int64(a.Jitter)))
-}
-
-// owner finds the node that has an I-LV at present, and its attachment.
-func (n *Network) owner(v roam.ILV) (*Node, *attachment) {
-	for _, node := range n.byNID[v.NID] {
-		for _, at := range node.attachments {
-			if at.l64 == v.L64 && at.carrier {
-				return node, at
-			}
-		}
-	}
-	return nil, nil
+func (n *Network) Inject(p Packet) {
+	n.outside.Put(outsideLink, p.onWire())
+	n.Settle(n.outside)
 }
 
 // add takes a node into the network.
 func (n *Network) add(h *Node) {
+	h.order = len(n.nodes)
 	n.nodes = append(n.nodes, h)
 	n.byNID[h.nid] = append(n.byNID[h.nid], h)
 }
 
-// event is something that happens at a time.
-type event struct {
-	at    time.Duration // since Start
-	order uint64
-	do    func()
+// plug connects an attachment with the Internet.
+func (n *Network) plug(at *attachment) {
+	n.ports++
+	at.port = n.ports
+	host, router := sim.End{Node: at.host, Link: at.link}, sim.End{Node: n.internet, Link: at.port}
+	at.wire = n.Connect(host, router, at.access.params())
+	at.wire.Filter(sim.Forward, func(w sim.Packet) bool {
+		p, ok := fromWire(w)
+		return ok && at.access.Filter.drops(p)
+	})
+	at.wire.Filter(sim.Backward, func(w sim.Packet) bool {
+		p, ok := fromWire(w)
+		return ok && (at.access.Filter.drops(p) || at.keepsOut(p))
+	})
+	n.route(at, true)
 }
 
-func (e event) before(o event) bool {
-	return e.at < o.at || e.at == o.at && e.order < o.order
+// unplug takes the link of an attachment away.
+func (n *Network) unplug(at *attachment) {
+	n.route(at, false)
+	n.Disconnect(sim.End{Node: at.host, Link: at.link})
 }
 
-// queue is a binary heap of events.
-type queue []event
-
-func (q *queue) push(e event) {
-	*q = append(*q, e)
-	a := *q
-	for i := len(a) - 1; i > 0 && a[i].before(a[(i-1)/2]); i = (i - 1) / 2 {
-		a[i], a[(i-1)/2] = a[(i-1)/2], a[i]
-	}
-}
-
-func (q *queue) pop() event {
-	a := *q
-	first, last := a[0], len(a)-1
-	a[0] = a[last]
-	a[last] = event{}
-	a = a[:last]
-	*q = a
-	for i := 0; ; {
-		least := i
-		for _, c := range []int{2*i + 1, 2*i + 2} {
-			if c < len(a) && a[c].before(a[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			return first
-		}
-		a[i], a[least] = a[least], a[i]
-		i = least
-	}
-}
-
-// Line is one line of the trace.
-type Line struct {
-	At   time.Duration // since Start
-	Node string
-	Text string
-}
-
-// String returns the line as the trace prints it, times in milliseconds.
-func (l Line) String() string {
-	return fmt.Sprintf("%10.1f %-6s %s", float64(l.At)/float64(time.Millisecond), l.Node, l.Text)
-}
-
-// Trace returns everything that happened so far, packets of data excepted.
-func (n *Network) Trace() []Line { return n.trace }
-
-func (n *Network) note(node, format string, args ...any) {
-	if n.Brief {
+// route has the Internet find an attachment, or not any more. Of nodes with one address,
+// the one that was added first gets what is sent there, by its first link.
+func (n *Network) route(at *attachment, on bool) {
+	prefix := netip.PrefixFrom(roam.ILV{L64: at.l64, NID: at.host.nid}.Addr(), 128)
+	if !on {
+		n.internet.Remove(prefix, at.port)
 		return
 	}
-	n.trace = append(n.trace, Line{At: n.Elapsed(), Node: node, Text: fmt.Sprintf(format, args...)})
+	n.internet.Add(sim.Route{Prefix: prefix, Link: at.port, Metric: uint64(at.host.order)<<32 | uint64(at.link)})
+}
+
+// set changes how an access link behaves.
+func (at *attachment) set(a Access) {
+	at.access = a
+	at.wire.Set(sim.Both, a.params())
 }

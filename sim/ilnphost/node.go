@@ -10,6 +10,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -18,6 +19,9 @@ type Nonce = ilnp.Nonce
 
 // attachment is one link of a node with the prefix that is there.
 type attachment struct {
+	host    *Node
+	wire    *sim.Link
+	port    roam.LinkID // what the router calls the link
 	link    roam.LinkID
 	l64     roam.L64
 	access  Access
@@ -33,6 +37,7 @@ type attachment struct {
 
 // Node is a host: a core, a data plane and links.
 type Node struct {
+	sim.Outbox
 	net         *Network
 	name        string
 	nid         roam.NID
@@ -46,9 +51,8 @@ type Node struct {
 	began       *attachment // the first ever made
 	connected   int         // attachments ever made or enabled
 	off         map[roam.LinkID]bool
-	timer       uint64    // the last timer event that was set; older ones are void
-	wake        time.Time // when it is due; zero: none is set
-	life        int       // reboots
+	life        int // reboots
+	order       int // among the nodes of the network
 	events      []ilnp.Event
 	unknown     Unknown // what a host without ILNP does with the option
 	stack       Stack
@@ -109,7 +113,7 @@ func (r reader) Read(b []byte) (int, error) {
 func (h *Node) boot() {
 	h.life++
 	cfg := h.cfg
-	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.rand.Uint64(), uint64(h.life)))}
+	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.Rand().Uint64(), uint64(h.life)))}
 	core, err := ilnp.New(cfg)
 	if err != nil {
 		panic(fmt.Sprintf("ilnphost: node %s: %v", h.name, err)) // a mistake in the test
@@ -121,7 +125,7 @@ func (h *Node) boot() {
 	}
 	h.assist, h.connections = newAssistant(), nil
 	h.plane.state.Forget = h.plane.keepPending
-	h.net.note(h.name, "boots")
+	h.net.Note(h.name, "boots")
 }
 
 // Name returns the name in traces.
@@ -154,13 +158,13 @@ func (h *Node) Know(o *Node, locators ...roam.L64) {
 	for _, l := range locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
 	}
-	h.core.AddPeer(h.net.now, p)
+	h.core.AddPeer(h.net.Now(), p)
 	h.Settle()
 }
 
 // SetMode switches the mode.
 func (h *Node) SetMode(m ilnp.Mode) {
-	h.core.SetMode(h.net.now, m)
+	h.core.SetMode(h.net.Now(), m)
 	h.Settle()
 }
 
@@ -169,7 +173,7 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 	if h.off[link] == disabled {
 		return
 	}
-	h.net.note(h.name, "link %d disabled=%t", link, disabled)
+	h.net.Note(h.name, "link %d disabled=%t", link, disabled)
 	if h.off[link] = true; !disabled {
 		delete(h.off, link)
 	}
@@ -177,7 +181,7 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 		h.connected++
 		at.order = h.connected
 	}
-	h.core.SetLinkDisabled(h.net.now, link, disabled)
+	h.core.SetLinkDisabled(h.net.Now(), link, disabled)
 	h.Settle()
 }
 
@@ -186,36 +190,38 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 // of it.
 func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) {
 	if old := h.at(link); old != nil && old.l64 == l64 {
-		old.access, old.life = a, life
+		old.life = life
+		old.set(a)
 		h.advertise(old)
 		return
 	}
 	h.Down(link)
 	h.connected++
-	at := &attachment{link: link, l64: l64, access: a, carrier: true, life: life, order: h.connected}
+	at := &attachment{host: h, link: link, l64: l64, access: a, carrier: true, life: life, order: h.connected}
+	h.net.plug(at)
 	h.attachments = append(h.attachments, at)
 	h.began = cmp.Or(h.began, at)
 	slices.SortFunc(h.attachments, func(x, y *attachment) int { return int(x.link - y.link) })
-	h.net.note(h.name, "link %d up at %v", link, l64)
+	h.net.Note(h.name, "link %d up at %v", link, l64)
 	h.advertise(at)
 }
 
 // advertise tells the host the prefix, and goes on doing so.
 func (h *Node) advertise(at *attachment) {
-	if !at.until.IsZero() && !at.until.After(h.net.now) {
+	if !at.until.IsZero() && !at.until.After(h.net.Now()) {
 		// It expired while nobody advertised it.
 		h.connected++
 		at.order = h.connected
 	}
 	if at.until = (time.Time{}); at.life != roam.Infinite {
-		at.until = h.net.now.Add(at.life)
+		at.until = h.net.Now().Add(at.life)
 	}
 	at.told = true
 	at.epoch++
 	epoch := at.epoch
 	if h.core != nil {
 		h.readHeard()
-		h.core.HandleLocator(h.net.now, roam.PrefixEvent{
+		h.core.HandleLocator(h.net.Now(), roam.PrefixEvent{
 			LinkLocator: roam.LinkLocator{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
 			LinkName: fmt.Sprintf("net%d", at.link),
 		})
@@ -236,10 +242,10 @@ func (h *Node) Down(link roam.LinkID) {
 	if !h.remove(link) {
 		return
 	}
-	h.net.note(h.name, "link %d down", link)
+	h.net.Note(h.name, "link %d down", link)
 	if h.core != nil {
 		h.readHeard()
-		h.core.Detach(h.net.now, link)
+		h.core.Detach(h.net.Now(), link)
 		h.Settle()
 	}
 }
@@ -250,6 +256,7 @@ func (h *Node) remove(link roam.LinkID) bool {
 	for _, at := range h.attachments {
 		if at.link == link {
 			at.carrier, at.told = false, false
+			h.net.unplug(at)
 		}
 	}
 	h.attachments = slices.DeleteFunc(h.attachments, func(at *attachment) bool { return at.link == link })
@@ -269,7 +276,8 @@ func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier != carrier {
 			at.carrier = carrier
-			h.net.note(h.name, "link %d carrier=%t, unseen", link, carrier)
+			h.net.route(at, carrier)
+			h.net.Note(h.name, "link %d carrier=%t, unseen", link, carrier)
 			if carrier {
 				h.advertise(at)
 			}
@@ -295,17 +303,17 @@ func (h *Node) Restart() error { return h.restart(h.core.Export()) }
 // restart is Restart with a state that may be an older one.
 func (h *Node) restart(state []byte) error {
 	cfg := h.cfg
-	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.rand.Uint64(), 0))}
+	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.Rand().Uint64(), 0))}
 	core, err := ilnp.New(cfg)
 	if err != nil {
 		return fmt.Errorf("make core: %w", err)
 	}
-	if err := core.Restore(h.net.now, state); err != nil {
+	if err := core.Restore(h.net.Now(), state); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	h.core, h.assist = core, newAssistant()
 	entries := core.Snapshot()
-	h.net.note(h.name, "restarts with %d sessions", len(entries))
+	h.net.Note(h.name, "restarts with %d sessions", len(entries))
 	h.plane.sync(entries)
 	h.Settle()
 	for _, at := range h.attachments {
@@ -326,23 +334,28 @@ func (h *Node) Settle() {
 		h.execute(o)
 	}
 	h.assistTCP()
-	at, ok := h.core.PollTimeout()
-	if !ok || !h.wake.IsZero() && !at.Before(h.wake) {
-		return // one that is due too early looks again
+	h.net.Settle(h)
+}
+
+// Receive takes a packet from the wire.
+func (h *Node) Receive(_ time.Time, link roam.LinkID, w sim.Packet) {
+	if p, ok := fromWire(w); ok {
+		h.receive(h.at(link), p)
 	}
-	h.timer++
-	h.wake = at
-	set := h.timer
-	h.net.After(at.Sub(h.net.now), func() {
-		if set != h.timer {
-			return
-		}
-		h.wake = time.Time{}
-		if due, ok := h.core.PollTimeout(); ok && !due.After(h.net.now) {
-			h.core.HandleTimeout(h.net.now)
-		}
-		h.Settle()
-	})
+}
+
+// HandleTimeout has the core do what is due.
+func (h *Node) HandleTimeout(now time.Time) {
+	h.core.HandleTimeout(now)
+	h.Settle()
+}
+
+// PollTimeout returns when the core has something to do.
+func (h *Node) PollTimeout() (time.Time, bool) {
+	if h.core == nil {
+		return time.Time{}, false
+	}
+	return h.core.PollTimeout()
 }
 
 // execute does one thing that the core wants done.
@@ -380,7 +393,7 @@ func (h *Node) told(e ilnp.Event) {
 		return
 	}
 	h.events = append(h.events, e)
-	h.net.note(h.name, "%v %v %v%v%s", e.Kind, e.Key.Remote, e.To, e.Locators, e.Reason)
+	h.net.Note(h.name, "%v %v %v%v%s", e.Kind, e.Key.Remote, e.To, e.Locators, e.Reason)
 }
 
 // transmit sends a control packet out of a link, if that is there.
@@ -390,7 +403,7 @@ func (h *Node) transmit(t ilnp.Transmit) {
 		panic(fmt.Sprintf("ilnphost: core of %s made a bad packet: %v", h.name, err))
 	}
 	if !h.net.Brief {
-		h.net.note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
+		h.net.Note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
 	}
 	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated})
 }
@@ -407,7 +420,16 @@ func (h *Node) put(link roam.LinkID, p Packet) {
 			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
 				at.open(p.Dst)
 			}
-			h.net.send(p, at.access)
+			if h.net.Tap != nil {
+				changed := h.net.Tap(p)
+				if changed == nil {
+					return
+				}
+				p = *changed
+				p.typed = false
+			}
+			h.Put(link, p.onWire())
+			h.net.Flush(h) // at once: the core's next output is for after this packet
 			return
 		}
 	}
@@ -456,7 +478,7 @@ func (h *Node) readHeard() {
 // tick shows the counts of the data plane to the core.
 func (h *Node) tick() {
 	if as := h.plane.activity(); len(as) > 0 {
-		h.core.HandleActivity(h.net.now, as)
+		h.core.HandleActivity(h.net.Now(), as)
 		h.Settle()
 	}
 	h.net.After(h.net.Counting, h.tick)
@@ -464,7 +486,7 @@ func (h *Node) tick() {
 
 // observe tells the core what the data plane saw.
 func (h *Node) observe(o ilnp.Observation) {
-	h.net.note(h.name, "sees %v", o.Trigger)
-	h.core.HandleObservation(h.net.now, o)
+	h.net.Note(h.name, "sees %v", o.Trigger)
+	h.core.HandleObservation(h.net.Now(), o)
 	h.Settle()
 }

@@ -36,7 +36,7 @@ func (p *plane) tell(ev decide.Event, about Packet) {
 		}
 		p.hand(ev, about)
 	case decide.ErrorIn:
-		if !p.host.core.HandleError(p.host.net.now, about.Control) {
+		if !p.host.core.HandleError(p.host.net.Now(), about.Control) {
 			p.hand(ev, about)
 		}
 		p.host.Settle()
@@ -70,7 +70,7 @@ func observation(trigger ilnp.Trigger, ev decide.Event) ilnp.Observation {
 
 // hand gives a control packet to the core.
 func (p *plane) hand(ev decide.Event, in Packet) {
-	p.host.core.HandlePacket(p.host.net.now, roam.LinkID(ev.Link), in.Control)
+	p.host.core.HandlePacket(p.host.net.Now(), roam.LinkID(ev.Link), in.Control)
 	p.host.Settle()
 }
 

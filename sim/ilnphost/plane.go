@@ -9,6 +9,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 	"roam/wire/xlate/decide"
@@ -55,14 +56,14 @@ func ns(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
 	}
-	return uint64(t.Sub(Start) + planeEpoch)
+	return uint64(t.Sub(sim.Start) + planeEpoch)
 }
 
 func timeOf(ns uint64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}
-	return Start.Add(time.Duration(ns) - planeEpoch)
+	return sim.Start.Add(time.Duration(ns) - planeEpoch)
 }
 
 func newPlane(h *Node) plane {
@@ -70,7 +71,7 @@ func newPlane(h *Node) plane {
 	s.Host.SessionPrefix, s.Host.ProbeID, s.Host.EncapPort = roam.DefaultSessionPrefix, h.cfg.ProbeID, udpPort
 	s.Host.NonceLen, s.Host.AcceptAny, s.Host.Collisions = max(h.cfg.NonceLength, 4), h.cfg.Accept == ilnp.Any, true
 	copy(s.Host.NIDs[:], h.cfg.NIDs)
-	s.Host.Secret[0] = h.net.rand.Uint64()
+	s.Host.Secret[0] = h.net.Rand().Uint64()
 	return plane{
 		host: h, state: s, rows: make(map[roam.LinkLocator]uint8), entries: make(map[ilnp.SessionKey]*entry),
 		held: make(map[ilnp.SessionKey][]Datagram), excess: make(map[ilnp.SessionKey][]Datagram),
@@ -202,7 +203,7 @@ func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 func (p *plane) leave(out Packet) {
 	h, k := p.host, out.bytes(0)
 	p.recall(roam.ILV{NID: out.Dst.NID})
-	o := p.state.Egress(ns(h.net.now), k)
+	o := p.state.Egress(ns(h.net.Now()), k)
 	p.tally(o)
 	if o.Action == decide.Sent {
 		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
@@ -220,7 +221,10 @@ func (p *plane) leave(out Packet) {
 // bytes returns a packet as a program sees it on a link: of data its headers, and how
 // long it is.
 func (p Packet) bytes(link roam.LinkID) *decide.Packet {
-	if p.Control != nil {
+	switch {
+	case p.wire != nil:
+		return &decide.Packet{Bytes: p.wire, Len: max(p.size(), len(p.wire)), Link: uint32(link)}
+	case p.Control != nil:
 		return decide.NewPacket(p.Control, uint32(link))
 	}
 	proto, upper := ip6.UDP, make([]byte, 8, 20)
@@ -270,7 +274,7 @@ func (p *plane) receive(at *attachment, in Packet) {
 		return
 	}
 	k := in.bytes(at.link)
-	o := p.state.Ingress(ns(p.host.net.now), k)
+	o := p.state.Ingress(ns(p.host.net.Now()), k)
 	p.tally(o)
 	if strict {
 		p.stay(in)

@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 )
 
 // seeds is how many courses of random events the tests look at.
@@ -81,7 +82,7 @@ func (c *many) calm() {
 			}
 		}
 		for _, at := range h.attachments {
-			at.access = near
+			at.set(near)
 		}
 		if len(h.attachments) == 0 {
 			h.Up(1, netB+roam.L64(h.nid&0xffff), near, roam.Infinite)
@@ -141,7 +142,7 @@ func randomMoves(t *testing.T, seed uint64) {
 
 // TestSameSeedSameCourse runs one course of random events twice.
 func TestSameSeedSameCourse(t *testing.T) {
-	var first []Line
+	var first []sim.Line
 	for range 2 {
 		c := newCrowd(t, 7)
 		for range 20 {

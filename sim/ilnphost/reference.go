@@ -78,7 +78,7 @@ func (h *Node) compare(o *Node, e *entry) []string {
 // has and may use, of which only the one that came last outside of duality.
 func (h *Node) reach() []roam.L64 {
 	var ls []roam.L64
-	for _, l := range h.core.Locals(h.net.now) {
+	for _, l := range h.core.Locals(h.net.Now()) {
 		at := h.at(l.Link)
 		if at == nil || !at.carrier || at.l64 != l.L64 || l.Disabled {
 			continue

@@ -78,7 +78,7 @@ func TestMobilesAmongThemselves(t *testing.T) {
 			}
 			for _, h := range moving {
 				for _, at := range h.attachments {
-					at.access = near
+					at.set(near)
 				}
 			}
 			w.Run(30 * time.Second)

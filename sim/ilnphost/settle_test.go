@@ -72,13 +72,13 @@ func (m *meeting) know(h, o *Node) {
 // forget has one end lose what it knows of the session, in one way or another.
 func (m *meeting) forget(t *testing.T, i int) {
 	h, o := m.ends[i], m.ends[1-i]
-	knew := len(h.core.Peers(m.now)) > 0
+	knew := len(h.core.Peers(m.Now())) > 0
 	switch m.Rand().IntN(4) {
 	case 0, 1:
 		h.Reboot()
 	case 2:
-		m.note(h.name, "forgets")
-		h.core.RemovePeer(m.now, o.nid)
+		m.Note(h.name, "forgets")
+		h.core.RemovePeer(m.Now(), o.nid)
 		h.Settle()
 	case 3:
 		state := h.core.Export()

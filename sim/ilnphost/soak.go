@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 )
 
 // How a soak judges. A session is to carry data again within mendWithin of the
@@ -100,7 +101,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 	k.Brief, k.Counting, k.Told = true, soakCounts, k.told
 	for i := range cfg.Hosts {
 		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
-		h := &soaker{mobile: i%10 != 0, remade: make(map[roam.NID][]time.Time), changed: Start}
+		h := &soaker{mobile: i%10 != 0, remade: make(map[roam.NID][]time.Time), changed: sim.Start}
 		h.Node = k.AddNode(fmt.Sprintf("h%d", i), ilnp.Config{
 			NIDs: []roam.NID{nid}, Mode: ilnp.Mode(k.Rand().IntN(3)), Accept: ilnp.Accept(k.Rand().IntN(2)),
 			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
@@ -138,8 +139,8 @@ func (k *Soak) Run() []string {
 		}
 	}
 	k.After(judgeEvery, k.judge)
-	for end := k.now.Add(k.cfg.Span); k.now.Before(end); {
-		k.Network.Run(min(end.Sub(k.now), time.Hour))
+	for end := k.Now().Add(k.cfg.Span); k.Now().Before(end); {
+		k.Network.Run(min(end.Sub(k.Now()), time.Hour))
 		k.tell()
 	}
 	k.ended = true
@@ -189,7 +190,7 @@ func (k *Soak) converse(h *soaker) {
 		k.look(o, h)
 	}
 	interval := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}[k.Rand().IntN(4)]
-	t := &talk{from: h, to: o, begun: k.now, patience: max(settledWith, patient*interval)}
+	t := &talk{from: h, to: o, begun: k.Now(), patience: max(settledWith, patient*interval)}
 	t.flow = &Flow{From: h.Node, To: o.Node, Echo: k.Rand().IntN(10) > 0, Opening: k.Rand().IntN(2) == 0, Brief: true}
 	k.talks = append(k.talks, t)
 	h.run(t.flow, interval)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/ilnp"
+	"roam/sim"
 	ilnpwire "roam/wire/ilnp"
 
 	"roam"
@@ -27,8 +28,8 @@ func wantGap(t *testing.T, what string, f *Flow, bound time.Duration) {
 	if gap := f.Gap(); gap > bound {
 		t.Errorf("%s: nothing arrived for %v, want at most %v", what, gap, bound)
 	}
-	if f.Back.Before(f.From.net.now.Add(-100 * time.Millisecond)) {
-		t.Errorf("%s: the session is dead since %v", what, f.Back.Sub(Start))
+	if f.Back.Before(f.From.net.Now().Add(-100 * time.Millisecond)) {
+		t.Errorf("%s: the session is dead since %v", what, f.Back.Sub(sim.Start))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -96,7 +97,7 @@ func newSiege(seed uint64) *siege {
 	})
 	for _, h := range []*Node{s.a, s.b} {
 		s.accounts[h], s.validated[h] = map[roam.ILV]*traffic{}, map[roam.ILV]bool{}
-		s.counting[h] = s.now
+		s.counting[h] = s.Now()
 		net := peerNet
 		if h == s.b {
 			net = homeNet
@@ -107,7 +108,7 @@ func newSiege(seed uint64) *siege {
 		}
 	}
 	s.meet()
-	s.troubled, s.parted = s.now, s.now
+	s.troubled, s.parted = s.Now(), s.Now()
 	s.lose()
 	s.x = newAttacker(s)
 	return s
@@ -135,7 +136,7 @@ func (s *siege) talk(from, to *Node) {
 	r := s.Rand()
 	interval := []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second}[r.IntN(3)]
 	f := &Flow{From: from, To: to, Echo: true, Opening: r.IntN(2) == 0, Brief: true}
-	s.talks = append(s.talks, &besieged{Flow: f, begun: s.now, patience: max(settledWith, patient*interval)})
+	s.talks = append(s.talks, &besieged{Flow: f, begun: s.Now(), patience: max(settledWith, patient*interval)})
 	from.run(f, interval)
 }
 
@@ -192,7 +193,7 @@ func (s *siege) away() {
 	for _, at := range cut {
 		s.b.Mend(at.link)
 	}
-	s.troubled = s.now
+	s.troubled = s.Now()
 	if d > ilnpIdle-time.Minute {
 		s.lose()
 	}
@@ -217,7 +218,7 @@ func (s *siege) reboot() {
 		h = s.a
 	}
 	s.accounts[h] = map[roam.ILV]*traffic{} // what it had counted is gone
-	s.toListed[h], s.counting[h] = nil, s.now
+	s.toListed[h], s.counting[h] = nil, s.Now()
 	if s.Rand().IntN(3) == 0 {
 		if err := h.Restart(); err != nil {
 			s.fault("%s: restart: %v", h.name, err)
@@ -228,7 +229,7 @@ func (s *siege) reboot() {
 		s.lose()
 		s.meet()
 	}
-	s.troubled = s.now
+	s.troubled = s.Now()
 }
 
 // move takes the owner to other networks, soft or hard.
@@ -262,11 +263,11 @@ func (s *siege) move(to ...roam.L64) {
 		s.Run(time.Duration(r.Int64N(int64(2 * time.Second))))
 		arrive()
 	}
-	s.troubled = s.now
+	s.troubled = s.Now()
 }
 
 // lose notes that a session is over.
-func (s *siege) lose() { s.lost, s.shown, s.met = s.now, map[Nonce]bool{}, false }
+func (s *siege) lose() { s.lost, s.shown, s.met = s.Now(), map[Nonce]bool{}, false }
 
 // atHome reports whether the owner is where the record has it.
 func (s *siege) atHome() bool {
@@ -281,24 +282,24 @@ func (s *siege) connected() bool {
 // under its name while it is elsewhere and the session with it is lost.
 func (s *siege) judge() {
 	if !s.connected() {
-		s.parted = s.now
+		s.parted = s.Now()
 	}
 	for _, t := range s.talks {
 		named := t.From == s.a
 		// What was under way does not count. Nor does plain IPv6, which two hosts that
 		// were parted for long begin with: it shows nothing of who moves away then.
-		if known := s.met || s.now.Sub(s.troubled) > plainWithin; named && s.atHome() && known && t.Back.Sub(s.lost) > time.Second {
+		if known := s.met || s.Now().Sub(s.troubled) > plainWithin; named && s.atHome() && known && t.Back.Sub(s.lost) > time.Second {
 			s.lost = time.Time{}
 		}
 		if named && !s.lost.IsZero() && !s.atHome() {
-			t.begun = s.now
+			t.begun = s.Now()
 			continue
 		}
 		trouble := later(later(s.troubled, s.parted), t.begun)
-		if !t.told && s.now.Sub(trouble) > max(mendWithin, t.patience) && s.now.Sub(t.Back) > t.patience {
+		if !t.told && s.Now().Sub(trouble) > max(mendWithin, t.patience) && s.Now().Sub(t.Back) > t.patience {
 			t.told = true
 			s.fault("%s to %s: nothing comes since %v, trouble ended at %v, lost at %v", t.From.name, t.To.name,
-				t.Back.Sub(Start), trouble.Sub(Start), s.lost.Sub(Start))
+				t.Back.Sub(sim.Start), trouble.Sub(sim.Start), s.lost.Sub(sim.Start))
 		}
 	}
 	if !s.ended {
@@ -374,15 +375,15 @@ func (s *siege) control(h *Node, at roam.ILV, ac *traffic, p Packet) {
 		return
 	}
 	ac.txBytes, ac.tx = ac.txBytes+p.size(), ac.tx+1
-	lives := 1 + int(s.now.Sub(s.counting[h])/accountLife)
+	lives := 1 + int(s.Now().Sub(s.counting[h])/accountLife)
 	if ac.txBytes > ac.rxBytes+100*lives || ac.tx > ac.rx+lives {
 		s.fault("%s has sent %d bytes in %d packets to %v, of which came %d in %d", h.name, ac.txBytes, ac.tx, at, ac.rxBytes, ac.rx)
 	}
 	if at.L64&netMask != listNet {
 		return
 	}
-	list := slices.DeleteFunc(s.toListed[h], func(o listedProbe) bool { return s.now.Sub(o.at) >= time.Second })
-	list = append(list, listedProbe{s.now, at.L64, p.Nonce})
+	list := slices.DeleteFunc(s.toListed[h], func(o listedProbe) bool { return s.Now().Sub(o.at) >= time.Second })
+	list = append(list, listedProbe{s.Now(), at.L64, p.Nonce})
 	s.toListed[h] = list
 	count := func(same func(o listedProbe) bool) (n int) {
 		for _, o := range list {
@@ -445,7 +446,7 @@ func (s *siege) course() []string {
 		for _, t := range s.talks {
 			if !t.Back.After(s.troubled) {
 				s.fault("%s to %s: nothing comes since %v, and the owner is at home since %v", t.From.name, t.To.name,
-					t.Back.Sub(Start), s.troubled.Sub(Start))
+					t.Back.Sub(sim.Start), s.troubled.Sub(sim.Start))
 			}
 		}
 	}

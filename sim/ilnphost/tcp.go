@@ -125,7 +125,7 @@ func (e *tcpEnd) transmit(s segment) {
 
 // arm sets the retransmission time-out anew, as of now.
 func (e *tcpEnd) arm() {
-	e.sent = e.host.net.now
+	e.sent = e.host.net.Now()
 	e.armFor(tcpTimeout << e.backoff)
 }
 
@@ -158,7 +158,7 @@ func (e *tcpEnd) unreachable(seq uint32) {
 		return
 	}
 	e.backoff--
-	if left := e.sent.Add(tcpTimeout << e.backoff).Sub(e.host.net.now); left > 0 {
+	if left := e.sent.Add(tcpTimeout << e.backoff).Sub(e.host.net.Now()); left > 0 {
 		e.armFor(left)
 	} else {
 		e.timeout()

@@ -45,7 +45,7 @@ func (k *Soak) life() time.Duration {
 }
 
 // touch notes that something happened to a host: what it needs to recover from.
-func (k *Soak) touch(h *soaker) { h.changed = k.now }
+func (k *Soak) touch(h *soaker) { h.changed = k.Now() }
 
 // connect puts a host into a new network, now and then through a link that
 // never was there before, as a modem that was plugged in again is.

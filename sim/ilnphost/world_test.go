@@ -95,7 +95,7 @@ func (w *world) finish(t *testing.T, f *Flow) {
 
 // peer returns what a node's core says of its session with another node.
 func (h *Node) peer(o *Node) ilnp.PeerState {
-	for _, p := range h.core.Peers(h.net.now) {
+	for _, p := range h.core.Peers(h.net.Now()) {
 		if p.NID == o.nid && !p.Since.IsZero() {
 			return p
 		}
