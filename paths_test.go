@@ -8,7 +8,7 @@ import (
 
 func TestPathChange(t *testing.T) {
 	c := roam.PathsAdded | roam.PathsReturned
-	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || roam.FlowsRehashed.String() != "rehashed" {
+	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || roam.PathsValidated.String() != "validated" {
 		t.Errorf("%v, %v, %v", c, roam.PathChange(0), roam.FlowsRehashed)
 	}
 	if !c.Has(roam.PathsReturned|roam.PathsLost) || c.Has(roam.PathsLost) {

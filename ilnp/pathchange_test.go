@@ -142,7 +142,30 @@ func TestPathChange(t *testing.T) {
 		"spread again":     {Entry{Paths: both, PerFlow: true}, Entry{Paths: both}, 0},
 		"a long one":       {Entry{State: Established, Paths: both}, Entry{Paths: both, Long: both[1:]}, roam.FlowsGathered},
 		"a long one comes": {Entry{State: Established, Paths: both[:1]}, Entry{Paths: both, Long: both[1:]}, roam.PathsAdded | roam.FlowsRehashed},
-		"long as ever":     {Entry{State: Established, Paths: both, Long: both[1:]}, Entry{Paths: both, Long: both[1:]}, 0},
+		"moves to where it may not be": {
+			Entry{State: Established, Paths: both[:1]}, Entry{State: Established, Paths: both[1:], Unvalidated: []roam.L64{netP}},
+			roam.PathsAdded | roam.PathsLost | roam.PathsUnvalidated,
+		},
+		"moves to where a record has it": {
+			Entry{State: Established, Paths: both[:1]},
+			Entry{State: Established, Paths: both[1:], Unvalidated: []roam.L64{netP}, Given: []roam.L64{netP}}, roam.PathsAdded | roam.PathsLost,
+		},
+		"a validated one in reserve": {
+			Entry{State: Established, Paths: both[:1]}, Entry{
+				State: Established, Paths: both[1:], Reserve: []Path{{Local: a.Local, Remote: netQ}}, Unvalidated: []roam.L64{netP},
+			}, roam.PathsAdded | roam.PathsLost,
+		},
+		"down, where it may not be": {
+			Entry{State: Established, Paths: both}, Entry{State: Established, Paths: both, Dead: true, Unvalidated: []roam.L64{netP}}, roam.PathsDown,
+		},
+		"the validated one goes": {
+			Entry{State: Established, Paths: both, Reserve: []Path{{Local: a.Local, Remote: netQ}}, Unvalidated: []roam.L64{netP}},
+			Entry{State: Established, Paths: both, Unvalidated: []roam.L64{netP}}, roam.PathsUnvalidated,
+		},
+		"it is there": {
+			Entry{State: Established, Paths: both, Unvalidated: []roam.L64{netP}}, Entry{State: Established, Paths: both}, roam.PathsValidated,
+		},
+		"long as ever": {Entry{State: Established, Paths: both, Long: both[1:]}, Entry{Paths: both, Long: both[1:]}, 0},
 	} {
 		if got := pathChange(x.old, x.now); got != x.want {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
