@@ -152,7 +152,9 @@ func (h *Node) takeSegment(key ilnp.SessionKey, s *segment) {
 			c.receive(s)
 		}
 	case e != nil && e.State == ilnp.Established && r.Nonce == e.RemoteNonce:
-		h.assist.HandleResync(h.net.Now(), tcpassist.Heard[ilnp.SessionKey]{Key: key, From: r.From, To: r.To, Seq: r.Seq, Answer: r.Answer})
+		h.assist.HandleResync(h.net.Now(), tcpassist.Heard[ilnp.SessionKey]{
+			Key: key, From: r.From, To: r.To, Seq: r.Seq, Answer: r.Answer,
+		})
 		h.assistTCP()
 	}
 }

@@ -17,7 +17,7 @@ const (
 	DropUpdates                         // ICMPv6 type 156
 	DropICMP                            // all ICMPv6 between hosts
 	DropUDP                             // control messages in UDP
-	TrackConnections                    // TCP of connections that have not begun there, nor were shown by a conntrack resync
+	TrackConnections                    // TCP of connections that began elsewhere, without a conntrack resync
 	OnlyAnswers                         // what asks comes in only in UDP, and only from whom the node has sent to in UDP
 )
 

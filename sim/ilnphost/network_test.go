@@ -17,13 +17,20 @@ func plainEntry(seed uint64, a Access) (*Network, *Node, *Node) {
 	return n, x, y
 }
 
+// numbered is a datagram from the one to the other.
+func numbered(f *Flow, i int) Packet {
+	return Packet{
+		Src: roam.ILV{NID: mobileNID, L64: netA}, Dst: roam.ILV{NID: serverNID, L64: netS}, Data: Datagram{Number: i, flow: f},
+	}
+}
+
 func TestDelayAndJitter(t *testing.T) {
 	n, x, y := plainEntry(1, Access{Delay: 7 * time.Millisecond, Jitter: 3 * time.Millisecond})
 	f := &Flow{From: x, To: y}
 	overtaken := 0
 	for i := range 1000 {
 		f.arrivals = append(f.arrivals, arrival{number: i, sent: n.Now()})
-		x.put(1, Packet{Src: roam.ILV{NID: mobileNID, L64: netA}, Dst: roam.ILV{NID: serverNID, L64: netS}, Data: Datagram{Number: i, flow: f}})
+		x.put(1, numbered(f, i))
 		n.Run(time.Millisecond)
 	}
 	n.Run(time.Second)
@@ -46,7 +53,7 @@ func TestLossAndDuplicates(t *testing.T) {
 	const sent = 10_000
 	for i := range sent {
 		f.arrivals = append(f.arrivals, arrival{number: i, sent: n.Now()})
-		x.put(1, Packet{Src: roam.ILV{NID: mobileNID, L64: netA}, Dst: roam.ILV{NID: serverNID, L64: netS}, Data: Datagram{Number: i, flow: f}})
+		x.put(1, numbered(f, i))
 	}
 	n.Run(time.Second)
 	if got := f.Received(); got < sent*78/100 || got > sent*82/100 {
@@ -64,7 +71,7 @@ func TestCutLinkCarriesNothing(t *testing.T) {
 		i := len(f.arrivals)
 		f.Sent++
 		f.arrivals = append(f.arrivals, arrival{number: i, sent: n.Now()})
-		w.mobile.put(1, Packet{Src: roam.ILV{NID: mobileNID, L64: netA}, Dst: roam.ILV{NID: serverNID, L64: netS}, Data: Datagram{Number: i, flow: f}})
+		w.mobile.put(1, numbered(f, i))
 		n.Run(20 * time.Millisecond)
 	}
 	send()

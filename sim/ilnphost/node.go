@@ -405,7 +405,9 @@ func (h *Node) transmit(t ilnp.Transmit) {
 	if !h.net.Brief {
 		h.net.Note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
 	}
-	h.put(t.Link, Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated})
+	h.put(t.Link, Packet{
+		Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated,
+	})
 }
 
 // put sends a packet out of a link.
@@ -472,7 +474,9 @@ func control(p ilnpwire.Packet) string {
 // readHeard shows the core what it wants to know before its locators change.
 func (h *Node) readHeard() {
 	keys := h.core.Unacquainted()
-	h.core.HandleHeard(slices.DeleteFunc(h.plane.activity(), func(a ilnp.Activity) bool { return !slices.Contains(keys, a.Key) }))
+	h.core.HandleHeard(slices.DeleteFunc(h.plane.activity(), func(a ilnp.Activity) bool {
+		return !slices.Contains(keys, a.Key)
+	}))
 }
 
 // tick shows the counts of the data plane to the core.

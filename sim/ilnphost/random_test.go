@@ -31,12 +31,16 @@ func newCrowd(t *testing.T, seed uint64) *many {
 	c := &many{Network: New(seed)}
 	for i := range 2 {
 		mode := ilnp.Mode(c.Rand().IntN(3))
-		s := c.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{NIDs: []roam.NID{serverNID + roam.NID(i)<<8}, Accept: ilnp.Any, Mode: mode})
+		s := c.AddNode(fmt.Sprintf("s%d", i), ilnp.Config{
+			NIDs: []roam.NID{serverNID + roam.NID(i)<<8}, Accept: ilnp.Any, Mode: mode,
+		})
 		s.Up(anchor, netS+roam.L64(i), rough, roam.Infinite)
 		c.servers = append(c.servers, s)
 	}
 	for i := range 3 {
-		m := c.AddNode(fmt.Sprintf("m%d", i), ilnp.Config{NIDs: []roam.NID{mobileNID + roam.NID(i)<<8}, Mode: ilnp.Mode(c.Rand().IntN(3))})
+		m := c.AddNode(fmt.Sprintf("m%d", i), ilnp.Config{
+			NIDs: []roam.NID{mobileNID + roam.NID(i)<<8}, Mode: ilnp.Mode(c.Rand().IntN(3)),
+		})
 		m.Up(1, netA+roam.L64(i), rough, roam.Infinite)
 		for j, s := range c.servers {
 			m.Know(s, netS+roam.L64(j))
