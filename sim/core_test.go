@@ -116,3 +116,19 @@ func TestDeadlines(t *testing.T) {
 		t.Errorf("rang at %v, want %v", a.rang, want)
 	}
 }
+
+// TestTimersDoNotPileUp has a node move its deadline forwards, again and again: one event
+// waits for it in the end.
+func TestTimersDoNotPileUp(t *testing.T) {
+	n, o := New(1), &observer{}
+	for range 10 {
+		for _, d := range []time.Duration{10 * time.Second, time.Second} {
+			o.due = n.Now().Add(d)
+			n.Settle(o)
+		}
+		n.Run(30 * time.Second)
+	}
+	if len(n.events) != 1 {
+		t.Errorf("%d events wait, want one", len(n.events))
+	}
+}

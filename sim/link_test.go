@@ -54,11 +54,13 @@ func TestCuts(t *testing.T) {
 	try("pair cut there", 0, 1)
 	w.core.CutPair(Backward, pair) // nobody sends so
 	try("and for the wrong way", 0, 1)
+	w.core.MendPair(Both, Pair{Src: pair.Src})
+	try("another pair mended", 0, 1)
 	w.core.MendPair(Both, pair)
 	try("mended", 1, 1)
 	w.core.CutPair(Backward, Pair{Dst: prefix(standing, 128)})
 	try("cut to one address", 1, 0)
-	if c := w.core.Counts(Forward); c.Cut != 2+2*others+2 {
+	if c := w.core.Counts(Forward); c.Cut != 2+2*others+3 {
 		t.Errorf("%d were cut there: %+v", c.Cut, c)
 	}
 }

@@ -39,6 +39,9 @@ func TestLongestPrefix(t *testing.T) {
 	table.Remove(netip.MustParsePrefix("2001:db8:0:8000::7/64"), 4) // the prefix, not the address, counts
 	ask("2001:db8:0:8000::7", 3)
 	table.Remove(all, 1)
+	if len(table.lengths) != 2 {
+		t.Errorf("prefixes of %v bits are looked up, of which there are two", table.lengths)
+	}
 	if r, ok := table.Lookup(netip.MustParseAddr("2001:db9::1")); ok {
 		t.Errorf("no prefix holds it, and it goes by link %d", r.Link)
 	}
@@ -110,6 +113,24 @@ func TestPacketTooBig(t *testing.T) {
 	if w.bystander.Send(udp(standing, serving, 1501)); w.lan.Counts(Forward).TooBig != 1 {
 		t.Error("a link took a packet beyond its MTU")
 	}
+	whole := udp(standing, serving, 1401)
+	whole.Bytes = append(whole.Bytes, make([]byte, 1401-len(whole.Bytes))...)
+	w.bystander.Send(whole) // its error has but a part of it
+	w.Run(time.Second)
+	wantError(t, errors.only(t), first, PacketTooBig, 1400, whole)
+	report := func(about Packet, mtu uint32, want int) {
+		t.Helper()
+		w.server.Send(ICMP(serving, standing, PacketTooBig, 0, mtu, about.Bytes))
+		w.Run(time.Second)
+		errors.only(t)
+		if got, _ := w.bystander.PathMTU(serving); got != want {
+			t.Errorf("path MTU %d after a report of %d, want %d", got, mtu, want)
+		}
+	}
+	report(big, 1450, 1400)                      // an older one
+	report(udp(onA, serving, 1500), 1300, 1400)  // of somebody else's packet
+	report(udp(standing, onB, 1500), 1300, 1400) // of a packet to somebody else
+	report(big, 1000, minMTU)                    // no IPv6 link has less
 	// A pair has a path that swallows large packets.
 	w.core.SetPair(Forward, Pair{Src: prefix(standing, 128)}, Params{MTU: 1300})
 	w.bystander.Send(udp(standing, serving, 1301))
