@@ -8,9 +8,14 @@ import (
 	dataplane "roam/internal/dataplane/ilnphost"
 )
 
-// holdPending holds the packet of a pending peer that came with an event, if one did.
-func (e *Engine) holdPending(now time.Time, ev dataplane.Event) {
-	if len(ev.Packet) > 0 && !e.pending.Add(now, packetOf(ev)) {
+// holdPending holds the packet of a pending peer that came with an event, if one did. It
+// answers a probe instead.
+func (e *Engine) holdPending(now time.Time, ev *dataplane.Event) {
+	if answer, ok := e.host().AnswerProbe(ev.Packet, ev.OwnNonce); ok {
+		e.execute(now, ilnp.Transmit{Link: ev.Link, Packet: answer})
+		ev.Packet = nil
+	}
+	if len(ev.Packet) > 0 && !e.pending.Add(now, packetOf(*ev)) {
 		e.refused["packet beyond what is held of a pending peer"]++
 	}
 }

@@ -42,7 +42,8 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
 	e.cfg.Plane = p
 	const another = peerNID + 1
-	e.holdPending(time.Now(), wire(peerNID, 0))
+	first := wire(peerNID, 0)
+	e.holdPending(time.Now(), &first)
 	p.unvalidated <- wire(another, 100)
 	p.unvalidated <- wire(peerNID, 1)
 	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}
@@ -62,5 +63,25 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	}
 	if len(e.later) != 2 || e.later[0].Remote.NID != another || e.later[1].Remote.NID != another {
 		t.Errorf("events of others: %v", e.later)
+	}
+}
+
+// TestHeldProbeIsAnswered: at once, with the nonce that its sender is answered with; it is
+// not held, but all else is.
+func TestHeldProbeIsAnswered(t *testing.T) {
+	for name, size := range map[string]int{"probe": 16, "ping": 56} {
+		e, o := withSession(t, ilnp.Established)
+		packet := built(t)(ilnpwire.BuildEcho(them, us, wrongNonce, true, 3, 4, make([]byte, size)))
+		ev := dataplane.Event{Kind: dataplane.OtherNonce, Link: 7, Local: us, Remote: them, Nonce: wrongNonce, OwnNonce: ourNonce, Packet: packet, Bytes: len(packet)}
+		e.handlePlane(time.Now(), ev)
+		held := len(e.pending.Take(ilnp.Pending{Local: ourNID, Remote: them, Nonce: wrongNonce}))
+		var got ilnpwire.Packet
+		if len(o.sent) == 1 {
+			got, _ = ilnpwire.ParseControl(o.sent[0], 0)
+		}
+		answered := got.Type == ilnpwire.TypeEchoReply && got.Src == us && got.Dst == them && got.Nonce == ourNonce
+		if answered != (size == 16) || held != map[bool]int{true: 0, false: 1}[answered] {
+			t.Errorf("%s: sent %d packets, %+v; %d held", name, len(o.sent), got, held)
+		}
 	}
 }
