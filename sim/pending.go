@@ -100,10 +100,14 @@ func (p *plane) miss(ev decide.Event, d Datagram) {
 	p.host.observe(o)
 }
 
-// admit delivers what was held of a pending peer, in order.
+// admit delivers what was held of a pending peer, in order, whose answers do not go to
+// another one with its NID.
 func (p *plane) admit(o ilnp.Admit) {
 	held := p.unsure[o.Pending]
 	delete(p.unsure, o.Pending)
+	if p.entries[o.Key] == nil && len(held) > 0 {
+		p.dropPending(decide.Key(o.Key))
+	}
 	for _, d := range held {
 		p.host.deliver(o.Key, d)
 	}

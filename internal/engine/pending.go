@@ -91,13 +91,17 @@ func (e *Engine) takeLater() {
 	}
 }
 
-// deliver hands a held packet to our own stack.
+// deliver hands a held packet to our own stack. The answer must not go to another pending
+// peer, which the data plane answers under that alias as long as there is no entry.
 func (e *Engine) deliver(p slowpath.PendingPacket, key ilnp.SessionKey) {
 	b, err := e.host().Deliver(p, key)
 	if err != nil {
 		e.refused["held packet that cannot be translated"]++
 		e.cfg.Log.Debug("held packet cannot be translated", "err", err)
 		return
+	}
+	if _, made := e.entries[key]; !made {
+		e.report("forget another pending peer", e.cfg.Plane.Delete(key))
 	}
 	e.inject(b)
 }

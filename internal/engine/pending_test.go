@@ -85,3 +85,38 @@ func TestHeldProbeIsAnswered(t *testing.T) {
 		}
 	}
 }
+
+// forgetful notes which pending peers the data plane has forgotten, and what was delivered
+// by then.
+type forgetful struct {
+	slowly
+	out       *outside
+	delivered []int
+}
+
+func (p *forgetful) Delete(k ilnp.SessionKey) error {
+	if k == sessionKey {
+		p.delivered = append(p.delivered, len(p.out.injected))
+	}
+	return nil
+}
+
+// TestAdmittedIsAnswered: before the packets of a pending peer are delivered, the data plane
+// forgets which other one it answers under that alias, unless there is an entry.
+func TestAdmittedIsAnswered(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		e, o := withSession(t, ilnp.Established)
+		if !made {
+			delete(e.entries, sessionKey)
+		}
+		p := &forgetful{slowly: slowly{unvalidated: make(chan dataplane.Event)}, out: o}
+		e.cfg.Plane = p
+		packet := built(t)(ilnpwire.BuildEcho(them, us, theirNonce, true, 1, 1, nil))
+		ev := dataplane.Event{Kind: dataplane.PendingPeer, Local: us, Remote: them, Nonce: theirNonce, Packet: packet}
+		e.holdPending(time.Now(), &ev)
+		e.admit(ilnp.Admit{Pending: ilnp.Pending{Local: ourNID, Remote: them, Nonce: theirNonce}, Key: sessionKey})
+		if first := len(p.delivered) == 1 && p.delivered[0] == 0; first == made || len(o.injected) != 1 {
+			t.Errorf("with an entry %t: forgotten behind %v packets of %d", made, p.delivered, len(o.injected))
+		}
+	}
+}
