@@ -25,7 +25,9 @@ const (
 	PathsValidated // one does, for the first time since then
 )
 
-var pathChanges = [...]string{"added", "lost", "reordered", "down", "returned", "gathered", "rehashed", "unvalidated", "validated"}
+var pathChanges = [...]string{
+	"added", "lost", "reordered", "down", "returned", "gathered", "rehashed", "unvalidated", "validated",
+}
 
 // Has reports whether any of the given changes is among those of c.
 func (c PathChange) Has(any PathChange) bool { return c&any != 0 }

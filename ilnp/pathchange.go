@@ -47,7 +47,8 @@ func (e Entry) isUnvalidated() bool {
 	isFree := func(p Path) bool {
 		return !slices.Contains(e.Unvalidated, p.Remote) || slices.Contains(e.Given, p.Remote)
 	}
-	return e.State == Established && len(e.Paths) > 0 && !slices.ContainsFunc(e.Paths, isFree) && !slices.ContainsFunc(e.Reserve, isFree)
+	return e.State == Established && len(e.Paths) > 0 &&
+		!slices.ContainsFunc(e.Paths, isFree) && !slices.ContainsFunc(e.Reserve, isFree)
 }
 
 // anyNew reports whether there is a path that was not there before.

@@ -143,15 +143,16 @@ func TestWake(t *testing.T) {
 func TestWakeWaitsForValidation(t *testing.T) {
 	stalled := tcp("a", 4001)
 	stalled.Backoff = 3
+	const held, returned = roam.PathsAdded | roam.PathsUnvalidated, roam.PathsReturned | roam.PathsUnvalidated
 	for name, c := range map[string]struct {
 		changes     []roam.PathChange
 		told, acked int
 	}{
-		"moved":          {[]roam.PathChange{roam.PathsAdded | roam.PathsUnvalidated, roam.PathsValidated}, 3, 0},
-		"returned":       {[]roam.PathChange{roam.PathsReturned | roam.PathsUnvalidated, roam.PathsValidated}, 3, 1},
-		"and moved":      {[]roam.PathChange{roam.PathsReturned | roam.PathsUnvalidated, roam.PathsAdded | roam.PathsUnvalidated, roam.PathsValidated}, 3, 1},
-		"and moved back": {[]roam.PathChange{roam.PathsReturned | roam.PathsUnvalidated, roam.PathsAdded}, 3, 1},
-		"gone again":     {[]roam.PathChange{roam.PathsReturned | roam.PathsUnvalidated, roam.PathsDown}, 0, 0},
+		"moved":          {[]roam.PathChange{held, roam.PathsValidated}, 3, 0},
+		"returned":       {[]roam.PathChange{returned, roam.PathsValidated}, 3, 1},
+		"and moved":      {[]roam.PathChange{returned, held, roam.PathsValidated}, 3, 1},
+		"and moved back": {[]roam.PathChange{returned, roam.PathsAdded}, 3, 1},
+		"gone again":     {[]roam.PathChange{returned, roam.PathsDown}, 0, 0},
 		"never held":     {[]roam.PathChange{roam.PathsValidated}, 0, 0},
 	} {
 		b := newBench(t, stalled)

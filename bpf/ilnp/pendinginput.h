@@ -116,7 +116,7 @@ __noinline int note_answered(const struct inbound *in, __u32 len)
 __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
 				       const struct event *about, int how)
 {
-	int verdict, known = how & IS_KNOWN, waits = how & WAITS;
+	int verdict = -1, known = how & IS_KNOWN, waits = how & WAITS, request;
 
 	if (!in || !about)
 		return drop(DROP_KERNEL_HELPER);
@@ -127,19 +127,16 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	}
 	if (in->c.type == ICMP6_LOCATOR_UPDATE)
 		return receive_early_update(skb, in, about, known);
-	if (waits && in->c.type != ICMP6_ECHO_REQUEST)
+	request = in->c.type == ICMP6_ECHO_REQUEST;
+	if (request)
+		verdict = answer_echo(skb, in, &about->own_nonce);
+	if (waits && verdict < 0)
 		return hold(skb, in, p, about, known);
+	if (request)
+		note_answered(in, about->bytes);
 	if (known || !is_untold())
 		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
-	if (in->c.type == ICMP6_ECHO_REQUEST) {
-		note_answered(in, skb->len - in->l3);
-		verdict = answer_echo(skb, in, &about->own_nonce);
-		if (verdict >= 0)
-			return verdict;
-		if (waits)
-			return hold(skb, in, p, about, 1);
-	}
-	return take_pending(skb, in, p, RULE_NOT_FOUND);
+	return verdict >= 0 ? verdict : take_pending(skb, in, p, RULE_NOT_FOUND);
 }
 
 /* Treats an unknown node as a host without ILNP does: the stack answers with Parameter

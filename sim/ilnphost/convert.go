@@ -117,8 +117,8 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 		}
 	}
 	for flag, is := range map[decide.Flags]bool{
-		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap, decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded,
-		decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow || len(e.Long) > 0,
+		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
+		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow || len(e.Long) > 0,
 	} {
 		if is {
 			f |= flag

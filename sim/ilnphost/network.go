@@ -109,7 +109,7 @@ func (p Packet) size() int {
 // onWire returns the packet as links carry it.
 func (p Packet) onWire() sim.Packet {
 	p.typ, p.typed, p.wire = messageType(p), true, nil
-	k := p.bytes(0)
+	k := p.asSeen(0)
 	return sim.Packet{Bytes: k.Bytes, Length: k.Len, Body: p}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/ilnp/slowpath"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/xlate/decide"
 )
@@ -43,6 +44,10 @@ func (p *plane) tell(ev decide.Event, about Packet) {
 	case decide.Miss:
 		p.miss(ev, about.Data)
 	case decide.PendingShown, decide.OtherNonce:
+		if b, ok := p.slow().AnswerProbe(about.Control, ev.OwnNonce); ok && ev.Whole {
+			p.host.transmit(ilnp.Transmit{Link: roam.LinkID(ev.Link), Packet: b})
+			ev.Whole = false
+		}
 		if ev.Whole && about.Control == nil {
 			who := ilnp.Pending{Local: ev.Local.NID, Remote: ev.Remote, Nonce: ev.Nonce}
 			if len(p.unsure[who]) < maxHeld {
@@ -57,6 +62,11 @@ func (p *plane) tell(ev decide.Event, about Packet) {
 			p.host.observe(o)
 		}
 	}
+}
+
+// slow is what the daemon does with packets that the programs hand over.
+func (p *plane) slow() slowpath.Host {
+	return slowpath.Host{SessionPrefix: roam.DefaultSessionPrefix, UDPPort: udpPort}
 }
 
 func observation(trigger ilnp.Trigger, ev decide.Event) ilnp.Observation {
@@ -90,10 +100,14 @@ func (p *plane) miss(ev decide.Event, d Datagram) {
 	p.host.observe(o)
 }
 
-// admit delivers what was held of a pending peer, in order.
+// admit delivers what was held of a pending peer, in order, whose answers do not go to
+// another one with its NID.
 func (p *plane) admit(o ilnp.Admit) {
 	held := p.unsure[o.Pending]
 	delete(p.unsure, o.Pending)
+	if p.entries[o.Key] == nil && len(held) > 0 {
+		p.dropPending(decide.Key(o.Key))
+	}
 	for _, d := range held {
 		p.host.deliver(o.Key, d)
 	}
@@ -142,7 +156,8 @@ func (p *plane) stay(in Packet) {
 // withNonce reports whether a session that a packet has the nonce of is such a one.
 func (p *plane) withNonce(in Packet, is func(*entry) bool) bool {
 	for _, e := range p.sorted() {
-		if e.RemoteNID == in.Src.NID && e.LocalNID == in.Dst.NID && in.Nonce.Present() && e.RemoteNonce == in.Nonce && is(e) {
+		between := e.RemoteNID == in.Src.NID && e.LocalNID == in.Dst.NID
+		if between && in.Nonce.Present() && e.RemoteNonce == in.Nonce && is(e) {
 			return true
 		}
 	}

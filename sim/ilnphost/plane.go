@@ -201,7 +201,7 @@ func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 
 // leave takes a packet between session addresses from the host's own stack.
 func (p *plane) leave(out Packet) {
-	h, k := p.host, out.bytes(0)
+	h, k := p.host, out.asSeen(0)
 	p.recall(roam.ILV{NID: out.Dst.NID})
 	o := p.state.Egress(ns(h.net.Now()), k)
 	p.tally(o)
@@ -218,9 +218,9 @@ func (p *plane) leave(out Packet) {
 	}
 }
 
-// bytes returns a packet as a program sees it on a link: of data its headers, and how
+// asSeen returns a packet as a program sees it on a link: of data its headers, and how
 // long it is.
-func (p Packet) bytes(link roam.LinkID) *decide.Packet {
+func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 	switch {
 	case p.wire != nil:
 		return &decide.Packet{Bytes: p.wire, Len: max(p.size(), len(p.wire)), Link: uint32(link)}
@@ -273,12 +273,13 @@ func (p *plane) receive(at *attachment, in Packet) {
 		p.drops["not followed"]++
 		return
 	}
-	k := in.bytes(at.link)
+	k := in.asSeen(at.link)
 	o := p.state.Ingress(ns(p.host.net.Now()), k)
 	p.tally(o)
 	if strict {
 		p.stay(in)
-		o.Events = slices.DeleteFunc(o.Events, func(ev decide.Event) bool { return ev.Kind == decide.LocatorSeen })
+		isMove := func(ev decide.Event) bool { return ev.Kind == decide.LocatorSeen }
+		o.Events = slices.DeleteFunc(o.Events, isMove)
 	}
 	switch {
 	case o.Action == decide.Answered:
@@ -290,22 +291,9 @@ func (p *plane) receive(at *attachment, in Packet) {
 	case o.Action == decide.Left && o.Verdict == decide.PassOn:
 		p.drops["no session"]++
 	}
-	for _, ev := range once(o.Events) {
+	for _, ev := range o.Events {
 		p.tell(ev, in)
 	}
-}
-
-// once leaves one of two events that tell of one packet of a pending peer: an echo request
-// that waits, and whose nonce is not as long as ours, is told of when it comes and again
-// when it is held. The core would count what came from there twice, and send as much more
-// to an address that nobody has validated.
-func once(events []decide.Event) []decide.Event {
-	held := slices.ContainsFunc(events, func(ev decide.Event) bool { return isPending(ev) && ev.Whole })
-	return slices.DeleteFunc(events, func(ev decide.Event) bool { return held && isPending(ev) && !ev.Whole })
-}
-
-func isPending(ev decide.Event) bool {
-	return ev.Kind == decide.PendingShown || ev.Kind == decide.OtherNonce
 }
 
 // answer sends the reply that a probe has become, on the path that it took.
@@ -350,7 +338,8 @@ func (p *plane) activity() []ilnp.Activity {
 		l := e.session.Seen()
 		asks := l.Asked && p.host.net.Acquainted && !p.host.net.isOther(e.RemoteNID)
 		as = append(as, ilnp.Activity{
-			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx), LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
+			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx),
+			LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
 			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
 		})
 	}
