@@ -25,9 +25,7 @@ type Host struct {
 
 // AddHost adds a host that has these addresses, on whatever link.
 func (n *Network) AddHost(addrs ...netip.Addr) *Host {
-	h := &Host{net: n, addrs: addrs, mtus: make(map[netip.Addr]int)}
-	n.seat(h)
-	return h
+	return &Host{net: n, addrs: addrs, mtus: make(map[netip.Addr]int)}
 }
 
 // SetAddrs replaces the host's addresses.

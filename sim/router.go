@@ -27,6 +27,7 @@ type Router struct {
 	Routes
 	Outbox
 	net    *Network
+	self   Node // whose links it uses
 	addr   netip.Addr
 	counts Forwarding
 	// Silent routers send no errors.
@@ -36,8 +37,15 @@ type Router struct {
 // AddRouter adds a router with an address, which its errors have as their source.
 func (n *Network) AddRouter(addr netip.Addr) *Router {
 	r := &Router{net: n, addr: addr}
-	n.seat(r)
+	r.self = r
 	return r
+}
+
+// AddRouterIn makes a router that is a part of another node, such as a home agent or the
+// border of a site: it has the links of that node, which embeds it, or gives it the
+// packets that it does not take itself, and sends what the router is polled for.
+func (n *Network) AddRouterIn(node Node, addr netip.Addr) *Router {
+	return &Router{net: n, self: node, addr: addr}
 }
 
 // Counts returns what became of the packets.
@@ -66,7 +74,7 @@ func (r *Router) Receive(_ time.Time, _ roam.LinkID, p Packet) {
 		r.counts.Blackholed++
 		return
 	}
-	mtu, linked := r.net.MTU(End{r, route.Link})
+	mtu, linked := r.net.MTU(End{r.self, route.Link})
 	switch hops := p.Bytes[7]; {
 	case !ok || !linked:
 		r.counts.NoRoute++
