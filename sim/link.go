@@ -75,11 +75,10 @@ type pairParams struct {
 // port is an end of a link. A port whose link was disconnected stays the receiver of
 // what is under way, to drop it.
 type port struct {
-	seat    *seat
-	link    roam.LinkID
-	out     *way
-	gone    bool
-	watches []func(now time.Time, out bool, p Packet)
+	seat *seat
+	link roam.LinkID
+	out  *way
+	gone bool
 }
 
 // Connect joins two ends by a link with the same params in both directions. Each end is
@@ -127,14 +126,11 @@ func (n *Network) MTU(e End) (int, bool) {
 
 // Watch shows an observer what passes one end of a link, without taking part: packets
 // that the node sends, before the link loses any, and those that arrive, before the
-// node has them. An observer that is a Node itself, with deadlines or packets of its
-// own, is settled by its caller.
+// node has them. It holds for every link that the end ever has. An observer that is a
+// Node itself, with deadlines or packets of its own, is settled by its caller.
 func (n *Network) Watch(e End, watch func(now time.Time, out bool, p Packet)) {
-	p := n.seat(e.Node).ports[e.Link]
-	if p == nil {
-		panic(fmt.Sprintf("sim: there is no link %d of %T", e.Link, e.Node))
-	}
-	p.watches = append(p.watches, watch)
+	s := n.seat(e.Node)
+	s.watches[e.Link] = append(s.watches[e.Link], watch)
 }
 
 // Set changes how the link treats packets from now on.
@@ -216,7 +212,7 @@ func (t *port) send(p Packet) {
 }
 
 func (t *port) show(out bool, p Packet) {
-	for _, watch := range t.watches {
+	for _, watch := range t.seat.watches[t.link] {
 		watch(t.out.net.now, out, p)
 	}
 }

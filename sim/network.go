@@ -45,10 +45,11 @@ type Network struct {
 
 // seat is what the network knows of a node.
 type seat struct {
-	node  Node
-	ports map[roam.LinkID]*port
-	timer uint64    // the last timer event that was set; older ones are void
-	wake  time.Time // when it is due; zero: none is set
+	node    Node
+	ports   map[roam.LinkID]*port
+	watches map[roam.LinkID][]func(now time.Time, out bool, p Packet)
+	timer   uint64    // the last timer event that was set; older ones are void
+	wake    time.Time // when it is due; zero: none is set
 }
 
 // New makes an empty network. The same seed and the same calls give the same
@@ -145,7 +146,10 @@ func (n *Network) settle(s *seat) {
 func (n *Network) seat(node Node) *seat {
 	s := n.seats[node]
 	if s == nil {
-		s = &seat{node: node, ports: make(map[roam.LinkID]*port)}
+		s = &seat{
+			node: node, ports: make(map[roam.LinkID]*port),
+			watches: make(map[roam.LinkID][]func(now time.Time, out bool, p Packet)),
+		}
 		n.seats[node] = s
 	}
 	return s

@@ -78,6 +78,10 @@ func New(seed uint64) *Network {
 	return n
 }
 
+// Internet returns the router at which all access links end. Nodes of other kinds may be
+// connected to it, by links above 1<<30.
+func (n *Network) Internet() *sim.Router { return n.internet }
+
 // Nodes returns the nodes in the order in which they were added.
 func (n *Network) Nodes() []*Node { return n.nodes }
 
