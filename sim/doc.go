@@ -10,9 +10,9 @@
 // connections (assist.go). The network between the access links is without delay or
 // loss of its own.
 //
-// It omits bandwidth, queues, congestion control, the checksums of data and the payload of
-// transport protocols: those are for the lab, with real kernels. It is driven by tests,
-// which say when networks come and
-// go; Check compares the outcome with a reference model of who should be able
+// A link may take only so many bytes a second of a host (rate.go), so that packets wait
+// before it. It omits all other limits of bandwidth, full queues, congestion control, the
+// checksums of data and the payload of transport protocols: those are for the lab, with real
+// kernels. It is driven by tests, which say when networks come and go; Check compares the outcome with a reference model of who should be able
 // to reach whom.
 package sim

@@ -29,6 +29,8 @@ type attachment struct {
 	epoch   int       // of the Router Advertisements; an older series has ended
 	until   time.Time // end of the lifetime that was advertised last; zero: never
 	order   int       // the last one that counts as new has the highest
+	rate    int       // bytes a second that the host can send there; 0: any number
+	free    time.Time // when all that was sent has left
 }
 
 // Node is a host: a core, a data plane and links.
@@ -407,7 +409,11 @@ func (h *Node) put(link roam.LinkID, p Packet) {
 			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
 				at.open(p.Dst)
 			}
-			h.net.send(p, at.access)
+			if d := at.wait(h.net.now, p.size()); d > 0 {
+				h.net.After(d, func() { h.net.send(p, at.access) })
+			} else {
+				h.net.send(p, at.access)
+			}
 			return
 		}
 	}
