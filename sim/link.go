@@ -16,6 +16,8 @@ type Params struct {
 	Loss      float64       // probability that a packet is lost
 	Duplicate float64       // probability that a packet comes twice
 	MTU       int           // larger packets are lost, unless a router answers them; 0: none is too large
+	Rate      int           // bytes a second: what comes faster waits; 0: any number
+	Queue     int           // bytes that may wait, more are lost; 0: any number
 }
 
 // Pair selects packets by their addresses. A zero prefix stands for any address.
@@ -47,6 +49,7 @@ type Counts struct {
 	Cut            uint64 // while the link was cut for them
 	Filtered       uint64 // dropped by the filter
 	TooBig         uint64 // beyond the MTU
+	Overflowed     uint64 // beyond the queue
 	Lost           uint64 // by chance
 	Duplicated     uint64
 	Unplugged      uint64 // copies whose receiver had gone
@@ -64,6 +67,7 @@ type way struct {
 	cut    bool
 	cuts   []Pair
 	filter func(p Packet) bool
+	free   time.Time // when all that waits has left
 	counts Counts
 }
 
@@ -217,7 +221,7 @@ func (t *port) show(out bool, p Packet) {
 	}
 }
 
-// carry takes a packet to the other end, unless it is lost.
+// carry takes a packet that enters the link, unless that does not let it in.
 func (w *way) carry(p Packet) {
 	w.counts.Packets++
 	w.counts.Bytes += uint64(p.Size())
@@ -233,6 +237,37 @@ func (w *way) carry(p Packet) {
 		w.counts.TooBig++
 		return
 	}
+	switch d, ok := w.wait(with, p.Size()); {
+	case !ok:
+		w.counts.Overflowed++
+	case d > 0:
+		w.net.After(d, func() { w.emit(p, with) })
+	default:
+		w.emit(p, with)
+	}
+}
+
+// wait returns how long a packet takes to leave, those before it included; false: the
+// queue is full.
+func (w *way) wait(with Params, bytes int) (time.Duration, bool) {
+	if with.Rate == 0 {
+		return 0, true
+	}
+	now := w.net.now
+	begin := w.free
+	if begin.Before(now) {
+		begin = now
+	}
+	waits := int(begin.Sub(now).Seconds() * float64(with.Rate))
+	if with.Queue > 0 && waits > 0 && waits+bytes > with.Queue {
+		return 0, false
+	}
+	w.free = begin.Add(time.Duration(bytes) * time.Second / time.Duration(with.Rate))
+	return w.free.Sub(now), true
+}
+
+// emit has a packet that has left take its time, unless the link loses it.
+func (w *way) emit(p Packet, with Params) {
 	for range w.copies(with) {
 		w.net.After(w.delay(with), func() { w.to.receive(p) })
 	}

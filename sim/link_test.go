@@ -117,6 +117,40 @@ func TestChance(t *testing.T) {
 	}
 }
 
+// TestRate has packets wait before a link, and lose their place where the queue is full.
+func TestRate(t *testing.T) {
+	w := newWorld(1, Params{})
+	there := listen(w.server)
+	burst := func(n int) {
+		for range n {
+			w.bystander.Send(udp(standing, serving, 1000))
+		}
+	}
+	w.core.Set(Forward, Params{Rate: 100_000, Delay: 5 * time.Millisecond})
+	burst(3)
+	w.Run(time.Second)
+	burst(1)
+	w.Run(time.Second)
+	const ms = time.Millisecond
+	if want := []time.Duration{15 * ms, 25 * ms, 35 * ms, 1015 * ms}; !slices.Equal(there.at, want) {
+		t.Errorf("came at %v, want %v", there.at, want)
+	}
+	*there = inbox{}
+	w.core.Set(Forward, Params{Rate: 100_000, Queue: 3500})
+	burst(10) // the first one is under way at once
+	w.Run(5 * time.Millisecond)
+	burst(1) // half of the first one has left
+	w.Run(time.Second)
+	if got, lost := len(there.packets), w.core.Counts(Forward).Overflowed; got != 4 || lost != 7 {
+		t.Errorf("%d of 11 packets came, %d did not find room", got, lost)
+	}
+	*there = inbox{}
+	w.core.Set(Forward, Params{Rate: 100_000, Queue: 500})
+	burst(1)
+	w.Run(time.Second)
+	there.only(t) // even where the queue is shorter than a packet
+}
+
 // TestDisconnect loses what is under way to who leaves, and nothing else.
 func TestDisconnect(t *testing.T) {
 	w := newWorld(1, path)

@@ -116,7 +116,7 @@ __noinline int note_answered(const struct inbound *in, __u32 len)
 __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
 				       const struct event *about, int how)
 {
-	int verdict = -1, known = how & IS_KNOWN, waits = how & WAITS, request;
+	int verdict = -1;
 
 	if (!in || !about)
 		return drop(DROP_KERNEL_HELPER);
@@ -126,15 +126,14 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 		return hand_over_control(skb, in, about, RING_UNVALIDATED);
 	}
 	if (in->c.type == ICMP6_LOCATOR_UPDATE)
-		return receive_early_update(skb, in, about, known);
-	request = in->c.type == ICMP6_ECHO_REQUEST;
-	if (request)
-		verdict = answer_echo(skb, in, &about->own_nonce);
-	if (waits && verdict < 0)
-		return hold(skb, in, p, about, known);
-	if (request)
+		return receive_early_update(skb, in, about, how & IS_KNOWN);
+	if (in->c.type == ICMP6_ECHO_REQUEST) {
 		note_answered(in, about->bytes);
-	if (known || !is_untold())
+		verdict = answer_echo(skb, in, &about->own_nonce);
+	}
+	if (verdict < 0 && how & WAITS)
+		return hold(skb, in, p, about, how & IS_KNOWN);
+	if (how & IS_KNOWN || !is_untold())
 		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
 	return verdict >= 0 ? verdict : take_pending(skb, in, p, RULE_NOT_FOUND);
 }

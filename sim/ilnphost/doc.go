@@ -10,9 +10,10 @@
 // connections (assist.go). All access links end at one router, which is without delay or
 // loss of its own. Some hosts have no ILNP, and take part in flows only.
 //
-// It omits bandwidth, queues, congestion control, the checksums of data and the payload of
-// transport protocols: those are for the lab, with real kernels. It is driven by tests and
-// by the lab's engine sim, which say when networks come and
-// go; Check compares the outcome with a reference model of who should be able
-// to reach whom.
+// A link may take only so many bytes a second of a host (rate.go), so that packets wait
+// before it. It omits all other limits of bandwidth, full queues, congestion control, the
+// checksums of data and the payload of transport protocols: those are for the lab, with real
+// kernels. It is driven by tests and by the lab's engine sim, which say when networks come
+// and go; Check compares the outcome with a reference model of who should be able to reach
+// whom.
 package ilnphost

@@ -189,4 +189,7 @@ func (n *Network) route(at *attachment, on bool) {
 func (at *attachment) set(a Access) {
 	at.access = a
 	at.wire.Set(sim.Both, a.params())
+	out := a.params()
+	out.Rate = at.rate
+	at.wire.Set(sim.Forward, out)
 }

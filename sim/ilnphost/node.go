@@ -33,6 +33,7 @@ type attachment struct {
 	epoch   int       // of the Router Advertisements; an older series has ended
 	until   time.Time // end of the lifetime that was advertised last; zero: never
 	order   int       // the last one that counts as new has the highest
+	rate    int       // bytes a second that the host can send there; 0: any number
 }
 
 // Node is a host: a core, a data plane and links.

@@ -202,6 +202,9 @@ func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 // leave takes a packet between session addresses from the host's own stack.
 func (p *plane) leave(out Packet) {
 	h, k := p.host, out.asSeen(0)
+	if s := out.Data.segment; s != nil {
+		k.Stalled, k.Queued = s.again, s.from.isQueued()
+	}
 	p.recall(roam.ILV{NID: out.Dst.NID})
 	o := p.state.Egress(ns(h.net.Now()), k)
 	p.tally(o)
@@ -233,6 +236,10 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 		upper[12], upper[13] = 5<<4, 0x10
 		if d.opening {
 			upper[13] = 0x02
+		}
+		if s := d.segment; s != nil {
+			binary.BigEndian.PutUint16(upper, s.from.local.Port())
+			binary.BigEndian.PutUint16(upper[2:], s.from.remote.Port())
 		}
 	}
 	size, next := p.size(), proto

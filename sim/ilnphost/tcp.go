@@ -17,9 +17,10 @@ const (
 	tcpMaxBackoff  = 8 // the time-out doubles so often
 )
 
-// TCP is a connection between two nodes with Roam. It retransmits the oldest segment
-// at each time-out, which doubles, and the rest as soon as that is acknowledged; there
-// is neither congestion control nor selective acknowledgement.
+// TCP is a connection between two nodes with Roam. It keeps what comes before its turn,
+// and retransmits the oldest segment at each time-out, which doubles, and the rest as soon
+// as that is acknowledged; there is neither congestion control nor selective
+// acknowledgement.
 type TCP struct{ ends [2]*tcpEnd }
 
 // tcpEnd is one end of a connection.
@@ -37,7 +38,11 @@ type tcpEnd struct {
 	backoff       int
 	recover       uint32 // all before that was lost, perhaps
 	sent          time.Time
-	timer         uint64 // the last time-out that was set; older ones are void
+	timer         uint64            // the last time-out that was set; older ones are void
+	ahead         map[uint32]uint32 // sizes of segments that came before their turn
+	timed         uint32            // the byte whose acknowledgement is timed; 0: none
+	timedAt       time.Time
+	srtt, least   time.Duration // round-trip time, smoothed, and its least
 }
 
 // segment is a TCP segment on its way, or a conntrack resync in its place.
@@ -46,6 +51,7 @@ type segment struct {
 	seq, ack uint32
 	size     uint32
 	syn      bool
+	again    bool // retransmitted after a time-out
 	resync   *ilnpwire.Resync
 }
 
@@ -111,6 +117,9 @@ func (e *tcpEnd) push() {
 			e.arm()
 		}
 		e.next += size
+		if e.timed == 0 {
+			e.timed, e.timedAt = e.next, e.host.net.Now()
+		}
 	}
 }
 
@@ -147,8 +156,39 @@ func (e *tcpEnd) timeout() {
 		e.transmit(segment{syn: true})
 		return
 	}
-	e.recover = e.next
-	e.transmit(segment{seq: e.unacked, size: min(e.next-e.unacked, tcpSegmentSize)})
+	e.recover, e.timed = e.next, 0
+	e.transmit(segment{seq: e.unacked, size: min(e.next-e.unacked, tcpSegmentSize), again: true})
+}
+
+// sample takes a round-trip time, of a segment that was not retransmitted (RFC 6298 §3).
+func (e *tcpEnd) sample(rtt time.Duration) {
+	if e.srtt == 0 {
+		e.srtt, e.least = rtt, rtt
+	}
+	e.srtt, e.least, e.timed = e.srtt+(rtt-e.srtt)/8, min(e.least, rtt), 0
+}
+
+// isQueued reports whether segments wait on their way, as the programs judge that by what
+// the kernel knows of a connection.
+func (e *tcpEnd) isQueued() bool {
+	return e.next-e.unacked > 8*tcpSegmentSize && e.srtt > e.least+e.least/2+5*time.Millisecond
+}
+
+// takeData takes data, and what has waited for it.
+func (e *tcpEnd) takeData(s *segment) {
+	if s.size > 0 && s.seq > e.wanted {
+		if e.ahead == nil {
+			e.ahead = make(map[uint32]uint32)
+		}
+		e.ahead[s.seq] = s.size
+	}
+	if s.size > 0 && s.seq == e.wanted {
+		e.wanted += s.size
+	}
+	for size, is := e.ahead[e.wanted]; is; size, is = e.ahead[e.wanted] {
+		delete(e.ahead, e.wanted)
+		e.wanted += size
+	}
 }
 
 // unreachable takes a doubling of the time-out back, and retransmits if that is due by
@@ -182,12 +222,13 @@ func (e *tcpEnd) receive(s *segment) {
 		e.transmit(segment{})
 		return
 	}
-	if s.size > 0 && s.seq == e.wanted {
-		e.wanted += s.size
-	}
+	e.takeData(s)
 	if s.ack > e.unacked && s.ack <= e.next {
 		e.unacked, e.backoff = s.ack, 0
 		e.timer++
+		if e.timed != 0 && s.ack >= e.timed {
+			e.sample(e.host.net.Now().Sub(e.timedAt))
+		}
 		if e.unacked < e.recover {
 			e.next, e.recover = e.unacked, 0
 		}
@@ -200,3 +241,6 @@ func (e *tcpEnd) receive(s *segment) {
 		e.transmit(segment{})
 	}
 }
+
+// Unsent returns how many bytes the application at a node has written that were not sent.
+func (c *TCP) Unsent(h *Node) int { return int(c.at(h).written - c.at(h).next) }

@@ -235,14 +235,14 @@ func (t *step) receivePendingMessage(p *Session, about Event, known, waits bool)
 	}
 	v, done := Verdict(0), false
 	if request {
+		if e := t.s.pendingOf(t.nids()); e != nil && e.RemoteL64 == t.src.L64 {
+			e.TxPackets++
+			e.TxBytes += uint64(t.k.Len)
+		}
 		v, done = t.answerEcho(about.OwnNonce)
 	}
 	if waits && !done {
 		return t.hold(p, about, known)
-	}
-	if e := t.s.pendingOf(t.nids()); request && e != nil && e.RemoteL64 == t.src.L64 {
-		e.TxPackets++
-		e.TxBytes += uint64(t.k.Len)
 	}
 	if known || !t.isUntold() {
 		t.tell(Unvalidated, pendingKind(p), about)
