@@ -3,7 +3,7 @@
 //
 // Implements the network of a scene on package ilnphost of sim, with the cores that the
 // daemon runs, flows of numbered datagrams, and what captures at both ends would
-// show. Omits TCP, rates and queues, which sim does not have, and correspondents
+// show. Omits TCP, rates and queues, and correspondents
 // that move. Driven by experiments; a seed gives one course to the last packet.
 package virtual
 

@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 func TestOtherNodes(t *testing.T) {
 	w := newWorld(t, ilnp.Soft, 1)
 	f := w.start(t, true)
-	addr, port := netip.MustParseAddr("2001:db8:77::1"), roam.LinkID(1<<30)
+	addr, port := netip.MustParseAddr("2001:db8:77::1"), OtherLinks
 	host := w.AddHost(addr)
 	w.Connect(sim.End{Node: host, Link: 1}, sim.End{Node: w.Internet(), Link: port}, sim.Params{})
 	w.Internet().Add(sim.Route{Prefix: netip.PrefixFrom(addr, 64), Link: port})
@@ -52,6 +53,60 @@ func TestOtherNodes(t *testing.T) {
 	}
 	w.server.attachments[0].set(near)
 	w.Run(time.Second)
+	w.finish(t, f)
+}
+
+// TestPathBehindARouter has the correspondent be in a site, behind a router of its own.
+// What is lost there of one path, in one direction, makes the mobile host leave that path,
+// though no link of any host is cut.
+func TestPathBehindARouter(t *testing.T) {
+	n := New(1)
+	showTrace(t, n)
+	all := netip.MustParsePrefix("::/0")
+	inSite := netip.PrefixFrom(roam.ILV{L64: netS}.Addr(), 60)
+	edge := n.AddRouter(netip.MustParseAddr("2001:db8:e::1"))
+	uplink := n.Connect(sim.End{Node: n.Internet(), Link: OtherLinks}, sim.End{Node: edge, Link: OtherLinks},
+		sim.Params{Delay: 7 * time.Millisecond})
+	n.Internet().Add(sim.Route{Prefix: inSite, Link: OtherLinks})
+	edge.Add(sim.Route{Prefix: all, Link: OtherLinks})
+	n.Behind(inSite, edge, &edge.Routes)
+	w := &world{
+		Network: n,
+		mobile:  n.AddNode("mobile", ilnp.Config{NIDs: []roam.NID{mobileNID}, Mode: ilnp.Duality}),
+		server:  n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Mode: ilnp.Duality}),
+	}
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.mobile.Up(2, netB, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
+	w.mobile.Know(w.server, netS)
+	w.server.Know(w.mobile)
+	f := w.startEvery(t, 10*time.Millisecond, true)
+	w.Run(time.Second)
+	sources := func() []roam.L64 {
+		e := w.mobile.plane.named(ilnp.SessionKey{Local: mobileNID, Remote: serverNID})
+		return slices.Compact(slices.Sorted(slices.Values(sourcesOf(e))))
+	}
+	if got := sources(); !slices.Equal(got, []roam.L64{netA, netB}) {
+		t.Fatalf("the mobile host sends from %v", got)
+	}
+	if at := f.arrivals[0]; at.at.Sub(at.sent) < 17*time.Millisecond || edge.Counts().Forwarded < 100 {
+		t.Errorf("the first one took %v; the edge forwarded %+v", at.at.Sub(at.sent), edge.Counts())
+	}
+	broken := sim.Pair{Src: netip.PrefixFrom(roam.ILV{L64: netA}.Addr(), 64)}
+	uplink.CutPair(sim.Forward, broken)
+	w.Run(20 * time.Second)
+	if got := sources(); !slices.Equal(got, []roam.L64{netB}) {
+		t.Errorf("the mobile host sends from %v by a path that is cut", got)
+	}
+	from := w.Elapsed()
+	w.Run(time.Second)
+	to := w.Elapsed()
+	w.Run(time.Second)
+	if lost := f.Lost(from, to); lost > 0 {
+		t.Errorf("%d datagrams lost by the other path", lost)
+	}
+	uplink.MendPair(sim.Forward, broken)
+	w.Run(3 * time.Minute)
 	w.finish(t, f)
 }
 

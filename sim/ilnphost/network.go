@@ -24,12 +24,13 @@ func (a Access) params() sim.Params {
 	return sim.Params{Delay: a.Delay, Jitter: a.Jitter, Loss: a.Loss, Duplicate: a.Duplicate}
 }
 
-// Network is a network of hosts whose access links all end at one router, the Internet.
-// It is not safe for concurrent use.
+// Network is a network of hosts whose access links end at one router, the Internet, unless
+// Behind says otherwise. It is not safe for concurrent use.
 type Network struct {
 	*sim.Network
 	internet *sim.Router
-	ports    roam.LinkID // of the router, ever used
+	ports    roam.LinkID // of routers, ever used by access links
+	sites    []site
 	outside  *outside
 	nodes    []*Node
 	byNID    map[roam.NID][]*Node
@@ -49,6 +50,13 @@ type Network struct {
 	Acquainted bool
 	// Counting is how often a core is shown what its data plane counted.
 	Counting time.Duration
+}
+
+// site is a part of the network whose access links end elsewhere than at the Internet.
+type site struct {
+	prefix netip.Prefix
+	router sim.Node
+	routes *sim.Routes
 }
 
 // outside is a node that sends packets for tests, and takes none.
@@ -78,9 +86,29 @@ func New(seed uint64) *Network {
 	return n
 }
 
-// Internet returns the router at which all access links end. Nodes of other kinds may be
-// connected to it, by links above 1<<30.
+// Internet returns the router at which access links end. Nodes of other kinds may be
+// connected to it, by links from OtherLinks on.
 func (n *Network) Internet() *sim.Router { return n.internet }
+
+// OtherLinks is the first link of a router that is never one to a host's access network.
+const OtherLinks roam.LinkID = 1 << 30
+
+// Behind has hosts with a locator of this prefix, from their next move on, be connected to
+// a router of the caller, which has these routes. How that is connected with the Internet
+// is the caller's business.
+func (n *Network) Behind(prefix netip.Prefix, router sim.Node, routes *sim.Routes) {
+	n.sites = append(n.sites, site{prefix, router, routes})
+}
+
+// siteOf returns where the access links of a locator end.
+func (n *Network) siteOf(l roam.L64) site {
+	for _, s := range n.sites {
+		if s.prefix.Contains(roam.ILV{L64: l}.Addr()) {
+			return s
+		}
+	}
+	return site{router: n.internet, routes: &n.internet.Routes}
+}
 
 // Nodes returns the nodes in the order in which they were added.
 func (n *Network) Nodes() []*Node { return n.nodes }
@@ -151,11 +179,11 @@ func (n *Network) add(h *Node) {
 	n.byNID[h.nid] = append(n.byNID[h.nid], h)
 }
 
-// plug connects an attachment with the Internet.
+// plug connects an attachment with its router.
 func (n *Network) plug(at *attachment) {
 	n.ports++
-	at.port = n.ports
-	host, router := sim.End{Node: at.host, Link: at.link}, sim.End{Node: n.internet, Link: at.port}
+	at.port, at.site = n.ports, n.siteOf(at.l64)
+	host, router := sim.End{Node: at.host, Link: at.link}, sim.End{Node: at.site.router, Link: at.port}
 	at.wire = n.Connect(host, router, at.access.params())
 	at.wire.Filter(sim.Forward, func(w sim.Packet) bool {
 		p, ok := fromWire(w)
@@ -174,15 +202,15 @@ func (n *Network) unplug(at *attachment) {
 	n.Disconnect(sim.End{Node: at.host, Link: at.link})
 }
 
-// route has the Internet find an attachment, or not any more. Of nodes with one address,
+// route has the router before an attachment find it, or not any more. Of nodes with one address,
 // the one that was added first gets what is sent there, by its first link.
 func (n *Network) route(at *attachment, on bool) {
 	prefix := netip.PrefixFrom(roam.ILV{L64: at.l64, NID: at.host.nid}.Addr(), 128)
 	if !on {
-		n.internet.Remove(prefix, at.port)
+		at.site.routes.Remove(prefix, at.port)
 		return
 	}
-	n.internet.Add(sim.Route{Prefix: prefix, Link: at.port, Metric: uint64(at.host.order)<<32 | uint64(at.link)})
+	at.site.routes.Add(sim.Route{Prefix: prefix, Link: at.port, Metric: uint64(at.host.order)<<32 | uint64(at.link)})
 }
 
 // set changes how an access link behaves.

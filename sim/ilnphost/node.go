@@ -21,7 +21,8 @@ type Nonce = ilnp.Nonce
 type attachment struct {
 	host    *Node
 	wire    *sim.Link
-	port    roam.LinkID // what the router calls the link
+	site    site        // where the link ends
+	port    roam.LinkID // what the router there calls it
 	link    roam.LinkID
 	l64     roam.L64
 	access  Access
