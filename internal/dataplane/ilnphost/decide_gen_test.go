@@ -193,7 +193,7 @@ func (g *gen) session(w *world, i int) {
 		k := bpfAllowanceKey{L64: half(uint64(pick(g, remoteLocators...))), Slot: p.Slot, Birth: p.Birth}
 		w.allowances[k] = bpfAllowance{Since: g.ago(), RxBytes: g.few() * 20, TxBytes: g.few() * 20, TxPackets: g.few(), RxPackets: g.few()}
 	}
-	if g.in(3) {
+	if g.in(2) {
 		g.tightAllowances(w, p)
 	}
 	w.sessions = append(w.sessions, p)
@@ -207,7 +207,7 @@ func (g *gen) tightAllowances(w *world, p bpfSessionEntry) {
 		if p.Unvalidated>>i&1 == 0 {
 			continue
 		}
-		a := bpfAllowance{Since: g.now - 380e6, RxBytes: 1e6, RxPackets: uint64(1 + g.IntN(2)), TxPackets: uint64(g.IntN(4))}
+		a := bpfAllowance{Since: g.now - 380e6, RxBytes: 1e6, RxPackets: 1, TxPackets: uint64(g.IntN(3))}
 		if g.in(2) {
 			a.RxBytes, a.RxPackets = uint64(pick(g, 30, 50, 800, 1600)), 1e6
 		}

@@ -209,6 +209,10 @@ func (g *gen) outward(w *world) shotAt {
 		t.body[12] = uint8(len(t.body)/4) << 4
 		g.sum(&t)
 	}
+	if t.proto == ip6.UDP && g.in(3) { // it counts as one to an unvalidated locator, as two or three
+		t.body = append(t.body[:min(len(t.body), 8)], make([]byte, pick(g, 1430, 1470, 2930, 2970))...)
+		g.sum(&t)
+	}
 	if k, ok := g.pendingKey(w); ok && g.in(4) {
 		t.src, t.dst = session(k.Local.nid()), session(k.Remote.nid())
 		if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(2) {
