@@ -98,7 +98,7 @@ fuzz: setup-build ## run every fuzz target in turn, all within FUZZTOTAL (PKGS=p
 
 soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, from SEED
 	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SEED=$(SEED) \
-		$(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' $(TESTFLAGS) ./sim
+		$(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' $(TESTFLAGS) ./sim/ilnphost
 
 lint: setup-build ## vet, the house rules (gofmt among them), the style scorecard
 	$(GO) vet $(PKGS)

@@ -5,7 +5,7 @@ import "strings"
 // PathChange says what became of the paths of a session: any sum of the values
 // below. A core tells it of its sessions; what helps TCP over a change acts on it,
 // whatever protocol made the change.
-type PathChange uint8
+type PathChange uint16
 
 // What may become of the paths of a session at once.
 const (
@@ -19,9 +19,15 @@ const (
 	FlowsGathered
 	// TCP connections that keep to one path each may be on another one than before.
 	FlowsRehashed
+	// With another change, or from now on: no path leads to a locator that is validated,
+	// so a segment of full size may not leave yet.
+	PathsUnvalidated
+	PathsValidated // one does, for the first time since then
 )
 
-var pathChanges = [...]string{"added", "lost", "reordered", "down", "returned", "gathered", "rehashed"}
+var pathChanges = [...]string{
+	"added", "lost", "reordered", "down", "returned", "gathered", "rehashed", "unvalidated", "validated",
+}
 
 // Has reports whether any of the given changes is among those of c.
 func (c PathChange) Has(any PathChange) bool { return c&any != 0 }

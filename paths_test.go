@@ -8,8 +8,9 @@ import (
 
 func TestPathChange(t *testing.T) {
 	c := roam.PathsAdded | roam.PathsReturned
-	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || roam.FlowsRehashed.String() != "rehashed" {
-		t.Errorf("%v, %v, %v", c, roam.PathChange(0), roam.FlowsRehashed)
+	last := roam.PathsValidated.String()
+	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || last != "validated" {
+		t.Errorf("%v, %v, %v", c, roam.PathChange(0), last)
 	}
 	if !c.Has(roam.PathsReturned|roam.PathsLost) || c.Has(roam.PathsLost) {
 		t.Errorf("%v has not what it has", c)

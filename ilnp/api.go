@@ -249,7 +249,8 @@ type Pending struct {
 
 // Admit delivers the packets of a pending peer that were held, in order, under the
 // alias of its session: the peer is validated. It stands before the Upsert, so that
-// what comes in later does not overtake them.
+// what comes in later does not overtake them. While there is no entry under that alias,
+// answers to them must not go to another pending peer.
 type Admit struct {
 	Pending Pending
 	Key     SessionKey

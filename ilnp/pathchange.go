@@ -35,7 +35,20 @@ func pathChange(old, now Entry) (why roam.PathChange) {
 	wasDown, isDown := old.Dead || len(old.Paths) == 0, now.Dead || len(now.Paths) == 0
 	add(wasDown && !isDown, roam.PathsReturned)
 	add(isDown && (why != 0 || !wasDown), roam.PathsDown)
+	wasUnvalidated, isUnvalidated := old.isUnvalidated(), now.isUnvalidated()
+	add(!isDown && isUnvalidated && (why != 0 || !wasUnvalidated), roam.PathsUnvalidated)
+	add(!isDown && wasUnvalidated && !isUnvalidated, roam.PathsValidated)
 	return why
+}
+
+// isUnvalidated reports whether all that is sent keeps to the allowances of unvalidated
+// locators which only the correspondent named.
+func (e Entry) isUnvalidated() bool {
+	isFree := func(p Path) bool {
+		return !slices.Contains(e.Unvalidated, p.Remote) || slices.Contains(e.Given, p.Remote)
+	}
+	return e.State == Established && len(e.Paths) > 0 &&
+		!slices.ContainsFunc(e.Paths, isFree) && !slices.ContainsFunc(e.Reserve, isFree)
 }
 
 // anyNew reports whether there is a path that was not there before.

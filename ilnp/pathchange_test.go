@@ -124,6 +124,14 @@ func TestPathChange(t *testing.T) {
 	a := Path{Local: roam.LinkLocator{Link: 1, L64: netA}, Remote: netP}
 	c := Path{Local: roam.LinkLocator{Link: 2, L64: netB}, Remote: netP}
 	both := []Path{a, c}
+	known := func(ps []Path) Entry { return Entry{State: Established, Paths: ps} }
+	foreign := func(ps []Path) Entry { return Entry{State: Established, Paths: ps, Unvalidated: []roam.L64{netP}} }
+	with := func(e Entry, change func(*Entry)) Entry { change(&e); return e }
+	given := func(ps []Path) Entry { return with(foreign(ps), func(e *Entry) { e.Given = e.Unvalidated }) }
+	dead := func(ps []Path) Entry { return with(foreign(ps), func(e *Entry) { e.Dead = true }) }
+	reserved := func(ps []Path) Entry {
+		return with(foreign(ps), func(e *Entry) { e.Reserve = []Path{{Local: a.Local, Remote: netQ}} })
+	}
 	for name, x := range map[string]struct {
 		old, now Entry
 		want     roam.PathChange
@@ -142,7 +150,15 @@ func TestPathChange(t *testing.T) {
 		"spread again":     {Entry{Paths: both, PerFlow: true}, Entry{Paths: both}, 0},
 		"a long one":       {Entry{State: Established, Paths: both}, Entry{Paths: both, Long: both[1:]}, roam.FlowsGathered},
 		"a long one comes": {Entry{State: Established, Paths: both[:1]}, Entry{Paths: both, Long: both[1:]}, roam.PathsAdded | roam.FlowsRehashed},
-		"long as ever":     {Entry{State: Established, Paths: both, Long: both[1:]}, Entry{Paths: both, Long: both[1:]}, 0},
+		"moves to where it may not be": {
+			known(both[:1]), foreign(both[1:]), roam.PathsAdded | roam.PathsLost | roam.PathsUnvalidated,
+		},
+		"moves to where a record has it": {known(both[:1]), given(both[1:]), roam.PathsAdded | roam.PathsLost},
+		"a validated one in reserve":     {known(both[:1]), reserved(both[1:]), roam.PathsAdded | roam.PathsLost},
+		"down, where it may not be":      {known(both), dead(both), roam.PathsDown},
+		"the validated one goes":         {reserved(both), foreign(both), roam.PathsUnvalidated},
+		"it is there":                    {foreign(both), known(both), roam.PathsValidated},
+		"long as ever":                   {Entry{State: Established, Paths: both, Long: both[1:]}, Entry{Paths: both, Long: both[1:]}, 0},
 	} {
 		if got := pathChange(x.old, x.now); got != x.want {
 			t.Errorf("%s: %v, want %v", name, got, x.want)

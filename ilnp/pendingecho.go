@@ -25,13 +25,16 @@ type pendingLife struct {
 	sent               int // packets that had gone to it, as the data plane counts
 }
 
-// note records a packet of the peer: sent is the number of packets that had gone there
-// before it. The count starts anew where the peer moves.
-func (l *pendingLife) note(now time.Time, sent int) {
-	if l.received = now; sent > 0 && sent != l.sent {
+// note records a packet of the peer: the observation has the number of packets that had
+// gone there before it. The count starts anew where the peer moves. The data plane itself
+// answers a probe, which shows nothing of a local program.
+func (l *pendingLife) note(now time.Time, o Observation) {
+	if l.received = now; o.Packets > 0 && o.Packets != l.sent {
 		l.answered = now
 	}
-	l.sent = sent
+	if l.sent = o.Packets; o.Found == FoundProbe {
+		l.sent++
+	}
 }
 
 // goesOn reports whether packets still go both ways.

@@ -152,24 +152,31 @@ func TestNonceOfAPendingPeerStaysAtItsPlace(t *testing.T) {
 	}
 }
 
+// talkAt has the pending peer send for so long: probes or data, which are answered or not.
+func talkAt(b *bench, d time.Duration, answered, probes bool) {
+	sent := 0
+	for end := b.now.Add(d); b.now.Before(end); {
+		b.pass(20 * time.Millisecond)
+		o := pending(netP, peerNonce)
+		if probes {
+			o.Found = FoundProbe
+		} else if answered {
+			sent++
+		}
+		o.Packets = sent
+		b.see(o)
+		if probes && answered {
+			sent++
+		}
+	}
+}
+
 // TestPendingPeerLivesWhileItTalks: one that answers no probe is asked slowly while
 // packets go both ways, and given up when they do not.
 func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 	b := pendingAt(t)
 	b.forget()
-	talk := func(d time.Duration, answered bool) {
-		sent := 0
-		for end := b.now.Add(d); b.now.Before(end); {
-			b.pass(20 * time.Millisecond)
-			o := pending(netP, peerNonce)
-			if answered {
-				sent++
-			}
-			o.Packets = sent
-			b.see(o)
-		}
-	}
-	talk(10*time.Minute, true)
+	talkAt(b, 10*time.Minute, true, false)
 	if n := len(b.other); n > 0 {
 		t.Fatalf("outputs %+v while it talks", b.other)
 	}
@@ -180,7 +187,7 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 		t.Errorf("%d probes are remembered", n)
 	}
 	b.forget()
-	talk(pendingSlowly, true)
+	talkAt(b, pendingSlowly, true, false)
 	if n := len(b.sent); n < 1 || n > 2 {
 		t.Errorf("%d probes in %v", n, pendingSlowly)
 	}
@@ -188,17 +195,19 @@ func TestPendingPeerLivesWhileItTalks(t *testing.T) {
 	if len(b.pending.byKey) > 0 {
 		t.Error("it is not given up when it is silent")
 	}
-	b.forget()
-	b.see(pending(netP, peerNonce))
-	talk(25*time.Second, false)
-	given := 0
-	for _, o := range b.other {
-		if _, ok := o.(Dismiss); ok {
-			given++
+	for name, probes := range map[string]bool{"nobody answers": false, "probes, and only the data plane answers,": true} {
+		b := pendingAt(t)
+		b.forget()
+		talkAt(b, 25*time.Second, probes, probes)
+		given := 0
+		for _, o := range b.other {
+			if _, ok := o.(Dismiss); ok {
+				given++
+			}
 		}
-	}
-	if given != 1 {
-		t.Errorf("one that nobody answers was given up %d times in 25 s, want once", given)
+		if given != 1 {
+			t.Errorf("one that %s was given up %d times in 25 s, want once", name, given)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 	ps.accounts.received(now, o.Remote, o.Bytes, min(o.Bytes, 1))
 	k.held = o.Held
 	k.learn(o.Found)
-	k.life.note(now, o.Packets)
+	k.life.note(now, o)
 	ps.probeInTurn(now, k)
 }
 
@@ -122,7 +122,7 @@ func (ps *pendingPeers) receive(now time.Time, k *pendingPeer, o Observation) {
 	ps.accounts.received(now, o.Remote, o.Bytes, 1)
 	k.held = k.held || o.Held
 	k.learn(o.Found)
-	k.life.note(now, o.Packets)
+	k.life.note(now, o)
 	k.cameTo(o.Local, ps.isUsable(now, k.at))
 	ps.probeAgain(now, k)
 }

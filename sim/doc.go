@@ -1,17 +1,17 @@
-// Package sim is a network in virtual time: it drives many ilnp cores over
-// links with delay, loss, reordering and duplication, which come and go. One
-// seed gives one course of events, to the last packet.
+// Package sim is a network in virtual time that drives any core. One seed gives one
+// course of events, to the last packet.
 //
-// Each node has a data plane that does what bpf/ does, as far as it matters to
-// the core: the choice of a path, the rules of the nonce, pending peers, hints, the
-// reflection of probes, and the observations that the core lives on. Numbered
-// datagrams flow through it, so that what a handoff costs can be counted. So do the
-// segments of TCP connections that retransmit (tcp.go), which a tcpassist.Machine on
-// each node helps over moves and past firewalls that track connections (assist.go).
-// The network between the access links is without delay or loss of its own.
+// It implements links with delay, jitter, loss, duplication, a rate, a queue, an MTU and
+// cuts, for each direction and for pairs of addresses; routers that forward by the longest
+// prefix, count hops and answer with ICMPv6 errors; hosts with plain IPv6. Whatever else stands
+// in the network is a Node: it receives packets on its links, names its next deadline,
+// and is polled for packets, as the cores are.
 //
-// It omits bandwidth, queues, congestion control and the payload of transport
-// protocols: those are for the lab, with real kernels. It is driven by tests, which say when networks come and
-// go; Check compares the outcome with a reference model of who should be able
-// to reach whom.
+//	Node --- Link --- Router --- Link --- Router --- Link --- Host
+//	            |
+//	          Watch: sees what one end sends and receives
+//
+// It omits link layers, neighbour discovery, and the limit on the rate of ICMPv6 errors:
+// those are for the lab, with real kernels. It is driven by tests, and by the kinds of
+// nodes below it, of which ilnphost is one.
 package sim

@@ -1,159 +1,139 @@
 package sim
 
 import (
-	"slices"
+	"encoding/binary"
+	"net/netip"
 	"testing"
 	"time"
 
 	"roam"
-	"roam/ilnp"
-	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
-// The two hosts of most tests and the networks that they visit.
-const (
-	mobileNID roam.NID = 0x0200_0000_0000_0001
-	serverNID roam.NID = 0x0200_0000_0000_0002
-
-	netA roam.L64 = 0x2001_0db8_000a_0000
-	netB roam.L64 = 0x2001_0db8_000b_0000
-	netC roam.L64 = 0x2001_0db8_000c_0000
-	netS roam.L64 = 0x2001_0db8_0005_0000
-	netT roam.L64 = 0x2001_0db8_0006_0000
-)
-
-// near is an access link of 5 ms: two of them make a path of 20 ms RTT.
-var near = Access{Delay: 5 * time.Millisecond}
-
-const pathRTT = 20 * time.Millisecond
-
-// world is a mobile host in network A and a server, who know each other.
+// world is two networks of a client, which can use either, a server, and a bystander in
+// the client's first network:
+//
+//	client 1 --- A --- lan 1 +----+           +----+
+//	                         | r1 | 3 --- 1   | r2 | 3 --- 1 server
+//	bystander 1 ------ lan 2 +----+   core    +----+
+//	client 2 --- B -------------------------- 2
 type world struct {
 	*Network
-	mobile, server *Node
+	r1, r2                     *Router
+	client                     *prober
+	bystander, server          *Host
+	a, b, lan, core, serverLan *Link
 }
 
-func newWorld(t *testing.T, mode ilnp.Mode, seed uint64) *world {
-	t.Helper()
+var (
+	onA, onB     = netip.MustParseAddr("2001:db8:a::1"), netip.MustParseAddr("2001:db8:b::1")
+	standing     = netip.MustParseAddr("2001:db8:a::2")
+	serving      = netip.MustParseAddr("2001:db8:5:1::1")
+	first, other = netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:2::1")
+	all          = netip.MustParsePrefix("::/0")
+)
+
+func prefix(a netip.Addr, bits int) netip.Prefix { return netip.PrefixFrom(a, bits) }
+
+func newWorld(seed uint64, p Params) *world {
 	n := New(seed)
-	w := &world{
-		Network: n,
-		mobile:  n.AddNode("mobile", ilnp.Config{NIDs: []roam.NID{mobileNID}, Mode: mode}),
-		server:  n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Mode: mode}),
-	}
-	showTrace(t, n)
-	w.mobile.Up(1, netA, near, roam.Infinite)
-	w.server.Up(1, netS, near, roam.Infinite)
-	w.mobile.Know(w.server, netS)
-	w.server.Know(w.mobile)
+	w := &world{Network: n, r1: n.AddRouter(first), r2: n.AddRouter(other), client: newProber(onA, onB, serving)}
+	w.bystander, w.server = n.AddHost(standing), n.AddHost(serving)
+	w.a = n.Connect(End{w.client, 1}, End{w.r1, 1}, p)
+	w.b = n.Connect(End{w.client, 2}, End{w.r2, 2}, p)
+	w.lan = n.Connect(End{w.bystander, 1}, End{w.r1, 2}, p)
+	w.core = n.Connect(End{w.r1, 3}, End{w.r2, 1}, p)
+	w.serverLan = n.Connect(End{w.server, 1}, End{w.r2, 3}, p)
+	w.r1.Add(Route{Prefix: prefix(onA, 64), Link: 2}) // of which the client has one address
+	w.r1.Add(Route{Prefix: prefix(onA, 128), Link: 1})
+	w.r1.Add(Route{Prefix: all, Link: 3})
+	w.r2.Add(Route{Prefix: prefix(onB, 64), Link: 2})
+	w.r2.Add(Route{Prefix: prefix(serving, 64), Link: 3})
+	w.r2.Add(Route{Prefix: prefix(onA, 48), Link: 1})
+	w.r2.Add(Route{Prefix: prefix(first, 64), Link: 1})
+	w.bystander.Add(Route{Prefix: all, Link: 1})
+	w.server.Add(Route{Prefix: all, Link: 1})
 	return w
 }
 
-// showTrace prints the course of a test that failed.
-func showTrace(t *testing.T, n *Network) {
-	t.Cleanup(func() {
-		if !t.Failed() {
-			return
-		}
-		lines := n.Trace()
-		for _, l := range lines {
-			t.Log(l)
-		}
-	})
+// path is a link of 5 ms.
+var path = Params{Delay: 5 * time.Millisecond}
+
+// prober is a core of a protocol that nobody knows: it asks a server for an echo every
+// 100 ms, and goes to its other address when three of its questions stay without answer.
+type prober struct {
+	Outbox
+	addrs     map[roam.LinkID]netip.Addr
+	to        netip.Addr
+	link      roam.LinkID // in use; 0: it is not at work
+	due       time.Time
+	seq, back uint32   // asked, and answered last
+	answered  []uint32 // the questions that were, in order
+	moved     []time.Duration
+	errors    []uint8 // types of the ICMPv6 errors that came
 }
 
-// withoutUDP makes the form of the RFCs the only one for control messages.
-func (w *world) withoutUDP() { w.server.attachments[0].access.Filter = DropUDP }
+const every = 100 * time.Millisecond
 
-// start runs a flow until the session stands on both ends.
-func (w *world) start(t *testing.T, echo bool) *Flow {
-	t.Helper()
-	return w.startEvery(t, time.Millisecond, echo)
+func newProber(a, b, to netip.Addr) *prober {
+	return &prober{addrs: map[roam.LinkID]netip.Addr{1: a, 2: b}, to: to}
 }
 
-func (w *world) startEvery(t *testing.T, interval time.Duration, echo bool) *Flow {
-	t.Helper()
-	f := w.mobile.Flow(w.server, interval, echo)
-	if !w.RunUntil(time.Second, func() bool {
-		return w.mobile.peer(w.server).State == ilnp.Established && w.server.peer(w.mobile).State == ilnp.Established
-	}) {
-		t.Fatal("session not established within 1 s")
-	}
-	w.Run(500 * time.Millisecond)
-	return f
-}
+// start has it go to work; its caller settles it.
+func (c *prober) start(now time.Time) { c.link, c.due = 1, now }
 
-// finish lets what is in flight arrive and asks the reference model.
-func (w *world) finish(t *testing.T, f *Flow) {
-	t.Helper()
-	f.Stop()
-	w.Run(time.Second)
-	for _, fault := range w.Check() {
-		t.Error(fault)
-	}
-}
-
-// peer returns what a node's core says of its session with another node.
-func (h *Node) peer(o *Node) ilnp.PeerState {
-	for _, p := range h.core.Peers(h.net.now) {
-		if p.NID == o.nid && !p.Since.IsZero() {
-			return p
-		}
-	}
-	return ilnp.PeerState{}
-}
-
-func wantLost(t *testing.T, f *Flow, limit int) {
-	t.Helper()
-	if lost := f.Sent - f.Received(); lost > limit {
-		t.Errorf("%d of %d datagrams lost, want at most %d", lost, f.Sent, limit)
-	}
-	if lost := f.Received() - f.Answered; f.Echo && lost > limit {
-		t.Errorf("%d of %d answers lost, want at most %d", lost, f.Received(), limit)
-	}
-}
-
-// wantPaths asks for the locators that a node sends to.
-func wantPaths(t *testing.T, from, to *Node, want ...roam.L64) {
-	t.Helper()
-	var got []roam.L64
-	for _, p := range from.peer(to).Paths {
-		if !slices.Contains(got, p.Remote) {
-			got = append(got, p.Remote)
-		}
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("at %v %s sends to %v, want %v", from.net.Elapsed(), from.name, got, want)
-	}
-}
-
-// kindOf names a packet for taps.
-func kindOf(p Packet) string {
+func (c *prober) Receive(_ time.Time, link roam.LinkID, p Packet) {
+	typ, ok := icmpType(p)
 	switch {
-	case p.Control == nil && p.Nonce.Present():
-		return "data with nonce"
-	case p.Control == nil:
-		return "data"
+	case !ok || p.Destination() != c.addrs[link]:
+	case typ == EchoReply:
+		c.back = binary.BigEndian.Uint32(p.Bytes[ip6.HeaderLen+4:])
+		c.answered = append(c.answered, c.back)
+	case isError(p):
+		c.errors = append(c.errors, typ)
 	}
-	carrier := ""
-	if p.Encapsulated {
-		carrier = "UDP "
+}
+
+func (c *prober) HandleTimeout(now time.Time) {
+	if c.seq >= c.back+3 {
+		c.link, c.back = 3-c.link, c.seq
+		c.moved = append(c.moved, now.Sub(Start))
 	}
-	q, err := ilnpwire.ParseControl(p.Control, udpPort)
-	if err != nil {
-		return "malformed"
+	c.seq++
+	c.Put(c.link, ICMP(c.addrs[c.link], c.to, EchoRequest, 0, c.seq, nil))
+	c.due = now.Add(every)
+}
+
+func (c *prober) PollTimeout() (time.Time, bool) { return c.due, c.link != 0 }
+
+// udp makes a datagram of so many bytes in all.
+func udp(src, dst netip.Addr, size int) Packet {
+	h := ip6.Header{PayloadLen: uint16(size - ip6.HeaderLen), NextHeader: ip6.UDP, HopLimit: 64, Src: src, Dst: dst}
+	b, _ := h.AppendTo(nil)
+	return Packet{Bytes: append(b, make([]byte, 8)...), Length: size}
+}
+
+// inbox notes what a host receives.
+type inbox struct {
+	packets []Packet
+	at      []time.Duration
+}
+
+func listen(h *Host) *inbox {
+	in := &inbox{}
+	h.Received = func(now time.Time, _ roam.LinkID, p Packet) {
+		in.packets, in.at = append(in.packets, p), append(in.at, now.Sub(Start))
 	}
-	switch q.Type {
-	case ilnpwire.TypeEchoRequest:
-		return "probe"
-	case ilnpwire.TypeEchoReply:
-		return "reply"
-	case ilnpwire.TypeLocatorUpdate:
-		if lu, err := ilnpwire.ParseLocatorUpdate(q.Payload); err == nil && lu.Operation == ilnpwire.Acknowledgement {
-			return carrier + "LU-Ack"
-		}
-		return carrier + "LU"
+	return in
+}
+
+// only returns the one packet that came, and forgets it.
+func (in *inbox) only(t *testing.T) Packet {
+	t.Helper()
+	if len(in.packets) != 1 {
+		t.Fatalf("%d packets, want one", len(in.packets))
 	}
-	return "error"
+	p := in.packets[0]
+	*in = inbox{}
+	return p
 }

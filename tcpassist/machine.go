@@ -90,31 +90,45 @@ func (l *list[K]) forget(key K) {
 // Machine is what is remembered of the connections of a host. The zero value is not
 // ready: New makes one.
 type Machine[K comparable] struct {
-	next    list[K] // what the next list is for
-	asked   list[K] // what the list is for that was asked for
-	listing bool    // one was
-	due     bool    // watched connections are to be compared by the next list
+	held    map[K]bool // sessions as in wake, until their segments may leave
+	next    list[K]    // what the next list is for
+	asked   list[K]    // what the list is for that was asked for
+	listing bool       // one was
+	due     bool       // watched connections are to be compared by the next list
 	resyncs resyncs[K]
 	out     []Output
 }
 
 // New makes a machine that knows nothing yet.
 func New[K comparable]() *Machine[K] {
-	m := &Machine[K]{}
+	m := &Machine[K]{held: make(map[K]bool)}
 	m.next.wake = make(map[K]bool)
 	m.resyncs = resyncs[K]{watched: make(map[K]*watch), restored: make(map[K]int)}
 	return m
 }
 
 // HandlePaths takes a change of the paths of a session. While there are none that work,
-// there is nothing to be done for its connections.
+// there is nothing to be done for its connections. While none leads to a validated
+// locator, they wait: the segment that they would try with is dropped, after which Linux
+// waits for half a second, and is woken by nothing (TCP_RESOURCE_PROBE_INTERVAL).
 func (m *Machine[K]) HandlePaths(_ time.Time, c Change[K]) {
 	const other = roam.PathsAdded | roam.PathsLost | roam.PathsReordered
 	if c.Why.Has(roam.PathsDown) {
 		return
 	}
-	if c.Why.Has(other | roam.PathsReturned | roam.FlowsGathered) {
-		m.next.wake[c.Key] = m.next.wake[c.Key] || c.Why.Has(roam.PathsReturned)
+	outage, wanted := m.held[c.Key]
+	delete(m.held, c.Key)
+	wake := m.next.wake
+	if c.Why.Has(roam.PathsUnvalidated) {
+		wake = m.held
+		for _, l := range []map[K]bool{m.next.wake, m.asked.wake} { // of connections that nobody has woken yet
+			before, is := l[c.Key]
+			outage, wanted = outage || before, wanted || is
+			delete(l, c.Key)
+		}
+	}
+	if wanted || c.Why.Has(other|roam.PathsReturned|roam.FlowsGathered) {
+		wake[c.Key] = wake[c.Key] || outage || c.Why.Has(roam.PathsReturned)
 	}
 	if c.Resync && c.Why.Has(roam.PathsAdded|roam.FlowsGathered|roam.FlowsRehashed) {
 		m.resyncs.watch(c)
@@ -124,6 +138,7 @@ func (m *Machine[K]) HandlePaths(_ time.Time, c Change[K]) {
 
 // HandleEnd forgets a session.
 func (m *Machine[K]) HandleEnd(key K) {
+	delete(m.held, key)
 	m.next.forget(key)
 	m.asked.forget(key)
 	delete(m.resyncs.watched, key)

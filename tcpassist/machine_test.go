@@ -138,6 +138,55 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// TestWakeWaitsForValidation: connections are told nothing while their segments would be
+// dropped, and everything once these may leave: that there was an outage, too.
+func TestWakeWaitsForValidation(t *testing.T) {
+	stalled := tcp("a", 4001)
+	stalled.Backoff = 3
+	const held, returned = roam.PathsAdded | roam.PathsUnvalidated, roam.PathsReturned | roam.PathsUnvalidated
+	for name, c := range map[string]struct {
+		changes     []roam.PathChange
+		told, acked int
+	}{
+		"moved":          {[]roam.PathChange{held, roam.PathsValidated}, 3, 0},
+		"returned":       {[]roam.PathChange{returned, roam.PathsValidated}, 3, 1},
+		"and moved":      {[]roam.PathChange{returned, held, roam.PathsValidated}, 3, 1},
+		"and moved back": {[]roam.PathChange{returned, roam.PathsAdded}, 3, 1},
+		"gone again":     {[]roam.PathChange{returned, roam.PathsDown}, 0, 0},
+		"never held":     {[]roam.PathChange{roam.PathsValidated}, 0, 0},
+	} {
+		b := newBench(t, stalled)
+		for i, why := range c.changes {
+			if n := len(b.ours); n > 0 {
+				t.Errorf("%s: told %d times before change %d", name, n, i)
+			}
+			b.change("a", why)
+		}
+		if told, acked := b.told(); told != c.told || acked != c.acked {
+			t.Errorf("%s: told %d times, acknowledged %d, want %d, %d", name, told, acked, c.told, c.acked)
+		}
+		if b.change("a", roam.PathsValidated); len(b.ours) > 0 && name != "gone again" {
+			t.Errorf("%s: once is not enough", name)
+		}
+	}
+	b := newBench(t, stalled)
+	b.HandlePaths(b.now, Change[string]{Key: "a", Why: roam.PathsReturned})
+	b.Poll() // a list is on its way
+	b.HandlePaths(b.now, Change[string]{Key: "a", Why: roam.PathsUnvalidated})
+	if b.HandleConnections(b.now, b.list, nil); len(b.out) > 0 {
+		t.Errorf("told %d times, by a list from before", len(b.out))
+	}
+	b.change("a", roam.PathsValidated)
+	if told, acked := b.told(); told != 3 || acked != 1 {
+		t.Errorf("a list from before: told %d times, acknowledged %d", told, acked)
+	}
+	b.change("a", roam.PathsAdded|roam.PathsUnvalidated)
+	b.HandleEnd("a")
+	if b.change("a", roam.PathsValidated); len(b.ours) > 0 {
+		t.Error("a session that has ended is woken")
+	}
+}
+
 // TestOneListForAll: what has come in by the time of a list shares it, and an outage of
 // a session is remembered over a move that follows it.
 func TestOneListForAll(t *testing.T) {

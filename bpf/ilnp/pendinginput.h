@@ -116,7 +116,7 @@ __noinline int note_answered(const struct inbound *in, __u32 len)
 __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
 				       const struct event *about, int how)
 {
-	int verdict, known = how & IS_KNOWN, waits = how & WAITS;
+	int verdict = -1;
 
 	if (!in || !about)
 		return drop(DROP_KERNEL_HELPER);
@@ -126,20 +126,16 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 		return hand_over_control(skb, in, about, RING_UNVALIDATED);
 	}
 	if (in->c.type == ICMP6_LOCATOR_UPDATE)
-		return receive_early_update(skb, in, about, known);
-	if (waits && in->c.type != ICMP6_ECHO_REQUEST)
-		return hold(skb, in, p, about, known);
-	if (known || !is_untold())
-		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
+		return receive_early_update(skb, in, about, how & IS_KNOWN);
 	if (in->c.type == ICMP6_ECHO_REQUEST) {
-		note_answered(in, skb->len - in->l3);
+		note_answered(in, about->bytes);
 		verdict = answer_echo(skb, in, &about->own_nonce);
-		if (verdict >= 0)
-			return verdict;
-		if (waits)
-			return hold(skb, in, p, about, 1);
 	}
-	return take_pending(skb, in, p, RULE_NOT_FOUND);
+	if (verdict < 0 && how & WAITS)
+		return hold(skb, in, p, about, how & IS_KNOWN);
+	if (how & IS_KNOWN || !is_untold())
+		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
+	return verdict >= 0 ? verdict : take_pending(skb, in, p, RULE_NOT_FOUND);
 }
 
 /* Treats an unknown node as a host without ILNP does: the stack answers with Parameter

@@ -96,7 +96,7 @@ func TestAdmitDeliversOneOfTwoRules(t *testing.T) {
 					Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce, Packet: bytes.Clone(packets[rule])})
 			}
 			for _, ev := range evs[:len(evs)-late] {
-				e.holdPending(time.Now(), ev)
+				e.holdPending(time.Now(), &ev)
 			}
 			p.left = evs[len(evs)-late:]
 			e.admit(ilnp.Admit{Pending: ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}, Key: sessionKey})

@@ -8,9 +8,14 @@ import (
 	dataplane "roam/internal/dataplane/ilnphost"
 )
 
-// holdPending holds the packet of a pending peer that came with an event, if one did.
-func (e *Engine) holdPending(now time.Time, ev dataplane.Event) {
-	if len(ev.Packet) > 0 && !e.pending.Add(now, packetOf(ev)) {
+// holdPending holds the packet of a pending peer that came with an event, if one did. It
+// answers a probe instead.
+func (e *Engine) holdPending(now time.Time, ev *dataplane.Event) {
+	if answer, ok := e.host().AnswerProbe(ev.Packet, ev.OwnNonce); ok {
+		e.execute(now, ilnp.Transmit{Link: ev.Link, Packet: answer})
+		ev.Packet = nil
+	}
+	if len(ev.Packet) > 0 && !e.pending.Add(now, packetOf(*ev)) {
 		e.refused["packet beyond what is held of a pending peer"]++
 	}
 }
@@ -88,13 +93,17 @@ func (l leftover) HandleNext(now time.Time) {
 	l.handlePlane(now, ev)
 }
 
-// deliver hands a held packet to our own stack.
+// deliver hands a held packet to our own stack. The answer must not go to another pending
+// peer, which the data plane answers under that alias as long as there is no entry.
 func (e *Engine) deliver(p slowpath.PendingPacket, key ilnp.SessionKey) {
 	b, err := e.host().Deliver(p, key)
 	if err != nil {
 		e.refused["held packet that cannot be translated"]++
 		e.cfg.Log.Debug("held packet cannot be translated", "err", err)
 		return
+	}
+	if _, made := e.entries[key]; !made {
+		e.report("forget another pending peer", e.cfg.Plane.Delete(key))
 	}
 	e.inject(b)
 }

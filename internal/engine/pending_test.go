@@ -42,7 +42,8 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
 	e.cfg.Plane = p
 	const another = peerNID + 1
-	e.holdPending(time.Now(), wire(peerNID, 0))
+	first := wire(peerNID, 0)
+	e.holdPending(time.Now(), &first)
 	p.unvalidated <- wire(another, 100)
 	p.unvalidated <- wire(peerNID, 1)
 	p.left = []dataplane.Event{wire(peerNID, 2), wire(another, 101), wire(peerNID, 3)}
@@ -62,5 +63,60 @@ func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	}
 	if len(e.later) != 2 || e.later[0].Remote.NID != another || e.later[1].Remote.NID != another {
 		t.Errorf("events of others: %v", e.later)
+	}
+}
+
+// TestHeldProbeIsAnswered: at once, with the nonce that its sender is answered with; it is
+// not held, but all else is.
+func TestHeldProbeIsAnswered(t *testing.T) {
+	for name, size := range map[string]int{"probe": 16, "ping": 56} {
+		e, o := withSession(t, ilnp.Established)
+		packet := built(t)(ilnpwire.BuildEcho(them, us, wrongNonce, true, 3, 4, make([]byte, size)))
+		ev := dataplane.Event{Kind: dataplane.OtherNonce, Link: 7, Local: us, Remote: them, Nonce: wrongNonce, OwnNonce: ourNonce, Packet: packet, Bytes: len(packet)}
+		e.handlePlane(time.Now(), ev)
+		held := len(e.pending.Take(ilnp.Pending{Local: ourNID, Remote: them, Nonce: wrongNonce}))
+		var got ilnpwire.Packet
+		if len(o.sent) == 1 {
+			got, _ = ilnpwire.ParseControl(o.sent[0], 0)
+		}
+		answered := got.Type == ilnpwire.TypeEchoReply && got.Src == us && got.Dst == them && got.Nonce == ourNonce
+		if answered != (size == 16) || held != map[bool]int{true: 0, false: 1}[answered] {
+			t.Errorf("%s: sent %d packets, %+v; %d held", name, len(o.sent), got, held)
+		}
+	}
+}
+
+// forgetful notes which pending peers the data plane has forgotten, and what was delivered
+// by then.
+type forgetful struct {
+	slowly
+	out       *outside
+	delivered []int
+}
+
+func (p *forgetful) Delete(k ilnp.SessionKey) error {
+	if k == sessionKey {
+		p.delivered = append(p.delivered, len(p.out.injected))
+	}
+	return nil
+}
+
+// TestAdmittedIsAnswered: before the packets of a pending peer are delivered, the data plane
+// forgets which other one it answers under that alias, unless there is an entry.
+func TestAdmittedIsAnswered(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		e, o := withSession(t, ilnp.Established)
+		if !made {
+			delete(e.entries, sessionKey)
+		}
+		p := &forgetful{slowly: slowly{unvalidated: make(chan dataplane.Event)}, out: o}
+		e.cfg.Plane = p
+		packet := built(t)(ilnpwire.BuildEcho(them, us, theirNonce, true, 1, 1, nil))
+		ev := dataplane.Event{Kind: dataplane.PendingPeer, Local: us, Remote: them, Nonce: theirNonce, Packet: packet}
+		e.holdPending(time.Now(), &ev)
+		e.admit(ilnp.Admit{Pending: ilnp.Pending{Local: ourNID, Remote: them, Nonce: theirNonce}, Key: sessionKey})
+		if first := len(p.delivered) == 1 && p.delivered[0] == 0; first == made || len(o.injected) != 1 {
+			t.Errorf("with an entry %t: forgotten behind %v packets of %d", made, p.delivered, len(o.injected))
+		}
 	}
 }

@@ -50,7 +50,7 @@ func (e *Engine) handlePlane(now time.Time, ev dataplane.Event) {
 			e.held.Retransmitted(ev.Key, ev.Packet)
 		}
 		if ev.Kind == dataplane.PendingPeer || ev.Kind == dataplane.OtherNonce {
-			e.holdPending(now, ev)
+			e.holdPending(now, &ev)
 		}
 		trigger, ok := triggers[ev.Kind]
 		if !ok {

@@ -14,10 +14,10 @@ var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist", "obser
 // shared are parts of cores that know no protocol.
 var shared = []string{"sched", "multipath"}
 
-// coreless are packages of internal that serve any core, and so import none.
+// coreless are packages that serve any core, and so import none.
 var coreless = []string{
 	"internal/config", "internal/control", "internal/daemon", "internal/dataplane", "internal/doctor", "internal/hostnet",
-	"internal/loop", "internal/metrics", "internal/role",
+	"internal/loop", "internal/metrics", "internal/role", "sim",
 }
 
 // The floors, from the top of the house down: a package imports only floors
@@ -96,6 +96,8 @@ func mayImport(f *GoFile, to string) bool {
 		return true
 	case !f.Test && slices.Contains(coreless, from) && under(to, cores...):
 		return false
+	case from == "sim" && under(to, "wire/ilnp", "wire/xlate"):
+		return false // what speaks a core's protocol is a kind of node
 	case f.Test && floor(to) <= floorSim && floor(from) >= floorCodecs:
 		return true // a core's timelines run in sim, a codec's goldens in any test
 	case to == "internal/testutil": // for tests, and for packages that help tests

@@ -21,7 +21,7 @@ var (
 	features = []string{"cgroup2", "netns", "ipv6", "root", "tcx"}
 	// namedTests are tests that a script names, quoted as the pattern of -run or -skip.
 	namedTests = regexp.MustCompile(`'\^(Test\w*)(?:\(([\w|]+)\))?\$+'`)
-	testedDir  = regexp.MustCompile(`[ /]((?:internal|lab|cmd|wire)/[\w/]+|sim)\b`)
+	testedDir  = regexp.MustCompile(`[ /]((?:internal|lab|cmd|wire|sim)/[\w/]+)\b`)
 	sameAs     = map[string]string{"ssh-keygen": "ssh", "bridge": "ip", "tc": "ip", "ss": "ip",
 		"python3": "python:http.server"}
 )

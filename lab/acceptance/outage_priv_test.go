@@ -13,7 +13,8 @@ import (
 // in flight go on when one returns.
 func TestOutage(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := newWorld(t, "outage", 5*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
+	w := newWorld(t, "outage", 5*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+	w.cable("mn", "net2", false)
 	mn, cn := w.newHost("mn", settings{}).start(), w.newHost("cn", settings{}).start()
 	w.echo(t, "cn", 7007)
 	idle := w.talk(t, "mn", "tcp6", "cn", 7007)
@@ -25,6 +26,7 @@ func TestOutage(t *testing.T) {
 	w.sub("a cable pulled for 8 s", func(t *testing.T) { o.cable(t, 8*time.Second) })
 	w.sub("a network that is silent for 8 s", func(t *testing.T) { o.silence(t, 8*time.Second) })
 	w.sub("a cable pulled for 30 s", func(t *testing.T) { o.cable(t, 30*time.Second) })
+	w.sub("a cable pulled for 8 s, and put into another network", func(t *testing.T) { o.moved(t, 8*time.Second) })
 	ctx := w.within(patience)
 	for _, f := range o.flows {
 		if _, err := f.Stop(ctx); err != nil {
@@ -46,6 +48,16 @@ func (o outage) cable(t *testing.T, length time.Duration) {
 	testutil.Eventually(t, patience, func() bool { return len(o.mn.active()) == 0 }, "no active locator")
 	o.last(t, length)
 	o.w.cable("mn", "net1", true)
+	testutil.Eventually(t, patience, func() bool { return len(o.mn.active()) == 1 }, "an active locator")
+	o.goesOn(t, length)
+}
+
+// moved pulls the only cable, and puts it into another network.
+func (o outage) moved(t *testing.T, length time.Duration) {
+	o.w.cable("mn", "net1", false)
+	testutil.Eventually(t, patience, func() bool { return len(o.mn.active()) == 0 }, "no active locator")
+	o.last(t, length)
+	o.w.cable("mn", "net2", true)
 	testutil.Eventually(t, patience, func() bool { return len(o.mn.active()) == 1 }, "an active locator")
 	o.goesOn(t, length)
 }

@@ -18,7 +18,7 @@ import (
 	"roam/lab/linkem"
 	"roam/lab/node"
 	"roam/lab/topo"
-	"roam/sim"
+	"roam/sim/ilnphost"
 )
 
 // Arm is a system under comparison. Its values can be compared with ==.
@@ -67,14 +67,14 @@ type System interface {
 type Simulated interface {
 	Arm
 	// Nodes adds the mobile host and its correspondent.
-	Nodes(net *sim.Network, mn, cn roam.NID, mode ilnp.Mode) (mobile, peer *sim.Node)
+	Nodes(net *ilnphost.Network, mn, cn roam.NID, mode ilnp.Mode) (mobile, peer *ilnphost.Node)
 	// Meet makes the two known to each other, when they have locators; home is
 	// that of the correspondent.
-	Meet(mobile, peer *sim.Node, home roam.L64)
+	Meet(mobile, peer *ilnphost.Node, home roam.L64)
 	// SetMode sets the mode of Roam, or does the like.
-	SetMode(mobile *sim.Node, mode ilnp.Mode)
+	SetMode(mobile *ilnphost.Node, mode ilnp.Mode)
 	// SetUse withdraws from a link, or uses it again.
-	SetUse(mobile *sim.Node, link roam.LinkID, on bool)
+	SetUse(mobile *ilnphost.Node, link roam.LinkID, on bool)
 }
 
 // Net is a network on which an arm runs.

@@ -6,7 +6,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
-	"roam/sim"
+	"roam/sim/ilnphost"
 )
 
 // Plain is plain IPv6 through the same schedule: the control that fails.
@@ -24,13 +24,13 @@ func (plain) Setup(_ context.Context, net *Net) (System, error) {
 	return idle{}, net.nameHosts(everyHost)
 }
 
-func (plain) Nodes(net *sim.Network, mn, cn roam.NID, _ ilnp.Mode) (mobile, peer *sim.Node) {
-	return net.AddPlainNode("mn", mn, sim.Problem), net.AddPlainNode("cn1", cn, sim.Problem)
+func (plain) Nodes(net *ilnphost.Network, mn, cn roam.NID, _ ilnp.Mode) (mobile, peer *ilnphost.Node) {
+	return net.AddPlainNode("mn", mn, ilnphost.Problem), net.AddPlainNode("cn1", cn, ilnphost.Problem)
 }
 
-func (plain) Meet(*sim.Node, *sim.Node, roam.L64) {}
-func (plain) SetMode(*sim.Node, ilnp.Mode)        {}
-func (plain) SetUse(*sim.Node, roam.LinkID, bool) {}
+func (plain) Meet(*ilnphost.Node, *ilnphost.Node, roam.L64) {}
+func (plain) SetMode(*ilnphost.Node, ilnp.Mode)             {}
+func (plain) SetUse(*ilnphost.Node, roam.LinkID, bool)      {}
 
 // idle is a system without any reaction.
 type idle struct{}

@@ -11,7 +11,7 @@ import (
 	"roam/ilnp"
 	"roam/lab/node"
 	"roam/lab/topo"
-	"roam/sim"
+	"roam/sim/ilnphost"
 )
 
 // Roam is Roam on every end host, except those with plain IPv6 in every arm.
@@ -111,16 +111,16 @@ func ask(ctx context.Context, e *End, words ...string) error {
 	return err
 }
 
-func (roamArm) Nodes(net *sim.Network, mn, cn roam.NID, mode ilnp.Mode) (mobile, peer *sim.Node) {
+func (roamArm) Nodes(net *ilnphost.Network, mn, cn roam.NID, mode ilnp.Mode) (mobile, peer *ilnphost.Node) {
 	return net.AddNode("mn", ilnp.Config{NIDs: []roam.NID{mn}, Mode: mode}),
 		net.AddNode("cn1", ilnp.Config{NIDs: []roam.NID{cn}, Accept: ilnp.Any})
 }
 
-func (roamArm) Meet(mobile, peer *sim.Node, home roam.L64) {
+func (roamArm) Meet(mobile, peer *ilnphost.Node, home roam.L64) {
 	mobile.Know(peer, home)
 	peer.Know(mobile)
 }
 
-func (roamArm) SetMode(mobile *sim.Node, mode ilnp.Mode) { mobile.SetMode(mode) }
+func (roamArm) SetMode(mobile *ilnphost.Node, mode ilnp.Mode) { mobile.SetMode(mode) }
 
-func (roamArm) SetUse(mobile *sim.Node, link roam.LinkID, on bool) { mobile.Disable(link, !on) }
+func (roamArm) SetUse(mobile *ilnphost.Node, link roam.LinkID, on bool) { mobile.Disable(link, !on) }

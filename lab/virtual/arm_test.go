@@ -11,7 +11,7 @@ import (
 	"roam/lab/linkem"
 	"roam/lab/packets"
 	"roam/lab/scene"
-	"roam/sim"
+	"roam/sim/ilnphost"
 )
 
 // noted is an arm that nobody but this test knows: Roam, which notes what it is
@@ -21,17 +21,17 @@ type noted struct {
 	calls *[]string
 }
 
-func (a noted) Meet(mobile, peer *sim.Node, home roam.L64) {
+func (a noted) Meet(mobile, peer *ilnphost.Node, home roam.L64) {
 	*a.calls = append(*a.calls, "meet")
 	a.Simulated.Meet(mobile, peer, home)
 }
 
-func (a noted) SetMode(mobile *sim.Node, mode ilnp.Mode) {
+func (a noted) SetMode(mobile *ilnphost.Node, mode ilnp.Mode) {
 	*a.calls = append(*a.calls, "mode "+mode.String())
 	a.Simulated.SetMode(mobile, mode)
 }
 
-func (a noted) SetUse(mobile *sim.Node, link roam.LinkID, on bool) {
+func (a noted) SetUse(mobile *ilnphost.Node, link roam.LinkID, on bool) {
 	*a.calls = append(*a.calls, map[bool]string{false: "withdraw", true: "use"}[on])
 	a.Simulated.SetUse(mobile, link, on)
 }

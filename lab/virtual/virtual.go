@@ -1,9 +1,9 @@
 // Package virtual executes the schedules of lab/scene in virtual time: the engine sim of
 // the lab.
 //
-// Implements the network of a scene on package sim, with the cores that the
+// Implements the network of a scene on package ilnphost of sim, with the cores that the
 // daemon runs, flows of numbered datagrams, and what captures at both ends would
-// show. Omits TCP, rates and queues, which sim does not have, and correspondents
+// show. Omits TCP, rates and queues, and correspondents
 // that move. Driven by experiments; a seed gives one course to the last packet.
 package virtual
 
@@ -25,7 +25,7 @@ import (
 	"roam/lab/node"
 	"roam/lab/packets"
 	"roam/lab/scene"
-	"roam/sim"
+	"roam/sim/ilnphost"
 )
 
 // Flow is a stream of datagrams between the mobile host and its correspondent.
@@ -59,17 +59,17 @@ const (
 
 // world is a pass at work.
 type world struct {
-	net    *sim.Network
-	mn, cn *sim.Node
+	net    *ilnphost.Network
+	mn, cn *ilnphost.Node
 	cfg    scene.Config
 	arm    arm.Simulated
-	flows  map[*sim.Flow]Flow
+	flows  map[*ilnphost.Flow]Flow
 	pass   *Pass
 }
 
 // Run executes a schedule. Its error names an operation that sim does not support.
 func Run(cfg scene.Config, plan scene.Schedule, flows []Flow) (*Pass, error) {
-	w := &world{net: sim.New(cfg.Seed), cfg: cfg, flows: map[*sim.Flow]Flow{}}
+	w := &world{net: ilnphost.New(cfg.Seed), cfg: cfg, flows: map[*ilnphost.Flow]Flow{}}
 	if err := w.hosts(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (w *world) hosts() error {
 		return fmt.Errorf("engine sim: there is no arm %s without a kernel", w.cfg.Arm.Name())
 	}
 	w.mn, w.cn = w.arm.Nodes(w.net, scene.NID("mn"), scene.NID("cn1"), mode)
-	w.cn.Up(1, home.L64, sim.Access{}, roam.Infinite)
+	w.cn.Up(1, home.L64, ilnphost.Access{}, roam.Infinite)
 	for i, a := range w.cfg.Mobile {
 		if i > 0 && !a.Up {
 			continue
@@ -149,7 +149,7 @@ func (w *world) up(id roam.LinkID) error {
 		life = roam.Infinite
 	}
 	w.mn.Up(id, roam.ILVFromAddr(prefix(int(id)-1).Addr()).L64,
-		sim.Access{Delay: a.Out.Delay, Jitter: a.Out.Jitter, Loss: a.Out.Loss, Duplicate: a.Out.Duplicate}, life)
+		ilnphost.Access{Delay: a.Out.Delay, Jitter: a.Out.Jitter, Loss: a.Out.Loss, Duplicate: a.Out.Duplicate}, life)
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (w *world) follow(plan scene.Schedule) error {
 	t.End = w.net.Now()
 	w.net.Run(drain)
 	t.Samples = w.samples()
-	for _, h := range []*sim.Node{w.mn, w.cn} {
+	for _, h := range []*ilnphost.Node{w.mn, w.cn} {
 		t.Events[h.Name()] = events(h.Events())
 	}
 	return nil
@@ -267,7 +267,7 @@ func set(list []roam.LinkLocator) (out []node.LinkLocator) {
 }
 
 // capture writes a packet down as a capture at the host shows it.
-func (w *world) capture(h *sim.Node, link roam.LinkID, _ bool, in sim.Packet) {
+func (w *world) capture(h *ilnphost.Node, link roam.LinkID, _ bool, in ilnphost.Packet) {
 	p := packets.Packet{Src: in.Src.Addr(), Dst: in.Dst.Addr(), Nonce: in.Nonce.Present()}
 	if in.Control != nil {
 		var ok bool

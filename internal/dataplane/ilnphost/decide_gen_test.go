@@ -193,8 +193,26 @@ func (g *gen) session(w *world, i int) {
 		k := bpfAllowanceKey{L64: half(uint64(pick(g, remoteLocators...))), Slot: p.Slot, Birth: p.Birth}
 		w.allowances[k] = bpfAllowance{Since: g.ago(), RxBytes: g.few() * 20, TxBytes: g.few() * 20, TxPackets: g.few(), RxPackets: g.few()}
 	}
+	if g.in(2) {
+		g.tightAllowances(w, p)
+	}
 	w.sessions = append(w.sessions, p)
 	w.lives = append(w.lives, g.live(p))
+}
+
+// tightAllowances has the unvalidated locators of a session permit about one packet more: by
+// the bytes that came from there, or by the packets.
+func (g *gen) tightAllowances(w *world, p bpfSessionEntry) {
+	for i := range p.N_remote {
+		if p.Unvalidated>>i&1 == 0 {
+			continue
+		}
+		a := bpfAllowance{Since: g.now - 380e6, RxBytes: 1e6, RxPackets: 1, TxPackets: uint64(g.IntN(3))}
+		if g.in(2) {
+			a.RxBytes, a.RxPackets = uint64(pick(g, 30, 50, 800, 1600)), 1e6
+		}
+		w.allowances[bpfAllowanceKey{L64: p.Remote[i], Slot: p.Slot, Birth: p.Birth}] = a
+	}
 }
 
 // flagOdds says how rare each flag of an entry is.
@@ -249,7 +267,7 @@ func (g *gen) paths(p *bpfSessionEntry) {
 		p.LongPaths = uint16(g.IntN(1 << 6))
 	}
 	if g.in(3) {
-		p.Costs = g.Uint64() & 0x3333_3333_3333_3333
+		p.Costs = g.Uint64() & pick[uint64](g, 0x3333_3333_3333_3333, 0xffff_ffff_ffff_ffff)
 	}
 }
 
@@ -265,7 +283,7 @@ func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
 		UnansweredTx: g.ago(), LastTx: g.ago(), TxPackets: g.few(), TxBytes: g.few(), RateSince: g.ago(),
 		RateLast: uint32(g.few()), RateNow: uint32(g.few()), LastRx: g.ago(), RxPackets: g.few(), RxBytes: g.few(),
 		SilenceTold: ticks(), Returned: ticks(), Rule: pick[uint8](g, 0, 0, 1, 2), Cuts: uint8(g.IntN(2)),
-		SoughtSince: ms(), CopySent: ms(), ToldUntil: pick(g, 0, g.now+30e9, g.now+200e6, g.now+900e6), UpdatesUntil: pick(g, 0, g.now+30e9, g.now+900e6),
+		SoughtSince: ms(), CopySent: ms(), ToldUntil: g.share(), UpdatesUntil: g.share(),
 		Asks: bpfAsked(pick(g, 0, 0, 1, 3)), CopyOpen: uint8(g.IntN(2)), CopyAnswers: uint8(g.IntN(2)),
 		CopyPorts: [2]uint16{hostToNet16(pick(g, remotePorts...)), hostToNet16(pick(g, ownPorts...))},
 	}
@@ -288,6 +306,12 @@ func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
 		l.PathBytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
 	}
 	return l
+}
+
+// share is until when a session has used its share of the ring: hardly, as much as it may,
+// almost, or more.
+func (g *gen) share() uint64 {
+	return pick(g, 0, g.now+200e6, g.now+625e6, g.now+637e6, g.now+900e6, g.now+30e9)
 }
 
 func (g *gen) pendingPeer() bpfPendingPeer {

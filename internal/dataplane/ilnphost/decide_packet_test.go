@@ -209,6 +209,10 @@ func (g *gen) outward(w *world) shotAt {
 		t.body[12] = uint8(len(t.body)/4) << 4
 		g.sum(&t)
 	}
+	if t.proto == ip6.UDP && g.in(3) { // it counts as one to an unvalidated locator, as two or three
+		t.body = append(t.body[:min(len(t.body), 8)], make([]byte, pick(g, 1430, 1470, 2930, 2970))...)
+		g.sum(&t)
+	}
 	if k, ok := g.pendingKey(w); ok && g.in(4) {
 		t.src, t.dst = session(k.Local.nid()), session(k.Remote.nid())
 		if t.proto == ip6.TCP && len(t.body) > tcpFlags && g.in(2) {
@@ -283,7 +287,7 @@ func (g *gen) upper(t *talk, local ilnp.Nonce) {
 
 // segment draws a TCP segment.
 func (g *gen) segment(port [2]uint16, n ilnp.Nonce) []byte {
-	b := tcp(pick[uint8](g, flagACK, flagACK, flagACK, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, 0x14, 0), 0)
+	b := tcp(pick[uint8](g, flagACK, flagACK, flagACK, flagSYN, flagSYN, flagSYN|flagACK, flagFIN|flagACK, flagFIN|flagSYN, 0x14, 0), 0)
 	binary.BigEndian.PutUint16(b, port[0])
 	binary.BigEndian.PutUint16(b[2:], port[1])
 	binary.BigEndian.PutUint32(b[4:], uint32(g.IntN(3)))
@@ -311,7 +315,8 @@ const tcpFlags = 13
 
 // message draws an ICMPv6 message.
 func (g *gen) message(t *talk, local ilnp.Nonce) []byte {
-	b := make([]byte, 8+pick(g, 0, 7, 16, 16, 16, 20, 20, 300, 1440))
+	edge := pick(g, 1500, 1280) - ip6.HeaderLen - 8 - pick(g, 8, 16, 24) + g.IntN(2) // of one that just fits with its nonce
+	b := make([]byte, 8+pick(g, 0, 7, 16, 16, 16, 20, 20, 300, edge))
 	fill(b[8:])
 	binary.BigEndian.PutUint16(b[4:], pick[uint16](g, 0x726d, 0x726d, 5))
 	switch g.IntN(9) {

@@ -53,7 +53,13 @@ func TestPendingElsewhere(t *testing.T) {
 	if p, err := ilnpwire.ParsePacket(out); v != redirect || err != nil || p.Nonce != first.OwnNonce || p.Dst != elsewhere {
 		t.Errorf("echo request: verdict %d, %+v", v, p)
 	}
-	r.events()
+	r.wantKinds("echo request", PendingPeer)
+	// The program cannot make room for a longer nonce, so the daemon answers; it is told
+	// of the packet once, or it would count the packet twice.
+	long := mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), longNonce, true, 9, 7, []byte("sixteen bytes...")))
+	if ev := r.held("a probe with a longer nonce", long, PendingPeer); ev.OwnNonce.Len != 4 {
+		t.Errorf("would be answered with %x", ev.OwnNonce.Value())
+	}
 	// Where its record has it, it is delivered at once; and anywhere, if that says so.
 	r.check([]verdictCase{{"in its place", knock(s, theirNonce), passOn, deliveredNonce, []EventKind{PendingPeer}}})
 	second := unlistedPeer(2)

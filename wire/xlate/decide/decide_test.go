@@ -25,6 +25,7 @@ var (
 	ownNonce   = ilnp.Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
 	peerNonce  = ilnp.Nonce{Len: 4, Bytes: [12]byte{5, 6, 7, 8}}
 	wrongNonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
+	longNonce  = ilnp.Nonce{Len: 12, Bytes: [12]byte{5, 6, 7, 8, 9}}
 	key        = decide.Key{Local: ours, Remote: theirs}
 )
 
@@ -110,6 +111,10 @@ func TestIngress(t *testing.T) {
 		"known elsewhere": {func(s *decide.State, p *decide.Session) {
 			p.Alias, s.Known[theirs] = decide.Key{}, false
 		}, in(t, there, peerNonce, ip6.TCP, segment), decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
+		// Its nonce is longer than ours, so the daemon answers it: told of once.
+		"probe, known elsewhere": {func(s *decide.State, p *decide.Session) {
+			p.Alias, s.Known[theirs] = decide.Key{}, false
+		}, in(t, there, longNonce, ip6.ICMPv6, append([]byte{128}, make([]byte, 23)...)), decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
 		"our own identifier": {without, packet(t, roam.ILV{L64: there, NID: ours}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
 			decide.Shot, decide.DropOwnNID, nil},
 		"session prefix": {nil, packet(t, roam.ILV{L64: prefix, NID: theirs}, roam.ILV{L64: here, NID: ours},

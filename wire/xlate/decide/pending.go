@@ -234,23 +234,22 @@ func (t *step) receivePendingMessage(p *Session, about Event, known, waits bool)
 		}
 		return t.refuse(DropUpdateNoSession)
 	}
-	if waits && !request {
-		return t.hold(p, about, known)
-	}
-	if known || !t.isUntold() {
-		t.tell(Unvalidated, pendingKind(p), about)
-	}
+	v, done := Verdict(0), false
 	if request {
 		if e := t.s.pendingOf(t.nids()); e != nil && e.RemoteL64 == t.src.L64 {
 			e.TxPackets++
 			e.TxBytes += uint64(t.k.Len)
 		}
-		if v, done := t.answerEcho(about.OwnNonce); done {
-			return v
-		}
-		if waits {
-			return t.hold(p, about, true)
-		}
+		v, done = t.answerEcho(about.OwnNonce)
+	}
+	if waits && !done {
+		return t.hold(p, about, known)
+	}
+	if known || !t.isUntold() {
+		t.tell(Unvalidated, pendingKind(p), about)
+	}
+	if done {
+		return v
 	}
 	return t.takePending(p, NotFound)
 }

@@ -1,0 +1,143 @@
+package ilnphost
+
+import (
+	"slices"
+
+	"roam"
+	"roam/ilnp"
+	"roam/wire/xlate/decide"
+)
+
+// convert turns an entry of the core into one of the data plane, as the tables of the
+// daemon do.
+func (p *plane) convert(e ilnp.Entry) *decide.Session {
+	s := &decide.Session{
+		Flags: flagsOf(e), Seq: e.Seq, LocalNID: e.LocalNID, RemoteNID: e.RemoteNID, Alias: decide.Key(e.Key),
+		NonceUntil: ns(e.NonceUntil), LocalNonce: e.LocalNonce, RemoteNonce: e.RemoteNonce,
+		Grace: uint32(200e6), // of an unknown round trip
+	}
+	if e.Grace > 0 {
+		s.Grace = uint32(min(max(e.Grace, 20e6), 2e9))
+	}
+	for _, path := range e.Paths {
+		if !p.addPath(s, path) {
+			continue
+		}
+		if slices.Contains(e.Long, path) {
+			s.Long |= 1 << s.NPaths
+		}
+		s.Costs |= uint64(e.Costs[path]&15) << (4 * s.NPaths)
+		s.NPaths++
+	}
+	for _, path := range e.Reserve {
+		p.addPath(s, path)
+	}
+	n := s.NRemote
+	for _, l := range e.Accept {
+		if n < len(s.Remote) && !slices.Contains(s.Remote[:n], l) {
+			s.Remote[n] = l
+			n++
+		}
+	}
+	for i, l := range s.Remote[:n] {
+		if slices.Contains(e.Unvalidated, l) {
+			s.Unvalidated |= 1 << i
+		}
+		if slices.Contains(e.Given, l) {
+			s.Given |= 1 << i
+		}
+	}
+	return s
+}
+
+// addPath appends a path, and reports whether there was room for it.
+func (p *plane) addPath(s *decide.Session, path ilnp.Path) bool {
+	row, ok := p.rowOf(path.Local)
+	if !ok || len(s.Paths) == decide.MaxPaths {
+		return false
+	}
+	remote := slices.Index(s.Remote[:s.NRemote], path.Remote)
+	if remote < 0 {
+		if remote = s.NRemote; remote == len(s.Remote) {
+			return false
+		}
+		s.Remote[remote] = path.Remote
+		s.NRemote++
+	}
+	s.Paths = append(s.Paths, decide.Path{Uplink: row, Remote: uint8(remote)})
+	return true
+}
+
+// rowOf returns the row of a locator on a link: a new one, or one that no entry uses any
+// more, if it has none. Every row can be sent from; what leaves by a link that is not
+// there is lost.
+func (p *plane) rowOf(l roam.LinkLocator) (uint8, bool) {
+	if row, ok := p.rows[l]; ok {
+		return row, true
+	}
+	used := make(map[uint8]bool)
+	if len(p.rows) == decide.MaxUplinks {
+		for _, e := range p.entries {
+			for _, path := range e.session.Paths {
+				used[path.Uplink] = true
+			}
+		}
+		for old, row := range p.rows {
+			if !used[row] {
+				delete(p.rows, old)
+			}
+		}
+	}
+	for _, row := range p.rows {
+		used[row] = true
+	}
+	for row := range uint8(decide.MaxUplinks) {
+		if !used[row] {
+			p.rows[l] = row
+			p.state.Uplinks[row] = decide.Uplink{L64: l.L64, Link: uint32(l.Link), MTU: 1500, Usable: true}
+			return row, true
+		}
+	}
+	return 0, false
+}
+
+// flagsOf returns the flags of an entry. Its checksum rule is left out: data has no
+// checksum here.
+func flagsOf(e ilnp.Entry) (f decide.Flags) {
+	switch e.State {
+	case ilnp.Initiated:
+		f = decide.Initiated
+	case ilnp.Plain:
+		f = decide.Plain
+	}
+	if e.Key != (ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID}) {
+		f |= decide.ByAlias
+		if e.Named {
+			f |= decide.Named
+		}
+	}
+	for flag, is := range map[decide.Flags]bool{
+		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
+		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow || len(e.Long) > 0,
+	} {
+		if is {
+			f |= flag
+		}
+	}
+	return f
+}
+
+// collisionKeys returns by what packets of a correspondent are told from those of others
+// with its NID, where its alias is another one: its nonce, and where it was validated.
+func collisionKeys(e ilnp.Entry) (ks []decide.CollisionKey) {
+	if e.Key == (ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID}) {
+		return nil
+	}
+	if e.RemoteNonce.Present() {
+		ks = append(ks, decide.NonceKey(e.LocalNID, e.RemoteNID, e.RemoteNonce))
+	}
+	for _, l := range e.Validated {
+		ks = append(ks, decide.CollisionKey{Local: e.LocalNID, Remote: roam.ILV{L64: l, NID: e.RemoteNID}})
+	}
+	return ks
+}

@@ -1,0 +1,208 @@
+package ilnphost
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/sim"
+)
+
+// maxFaults ends the list of what is wrong: the first ones tell most.
+const maxFaults = 50
+
+func (k *Soak) fault(format string, args ...any) {
+	if len(k.faults) < maxFaults {
+		k.faults = append(k.faults, fmt.Sprintf("at %v: %s", k.Elapsed().Round(time.Millisecond), fmt.Sprintf(format, args...)))
+	}
+}
+
+// judge asks of each talk whether it works, if a path between its ends exists
+// and nothing has happened to them for a while. A talk that is stuck asks the
+// directory where its other end is.
+func (k *Soak) judge() {
+	for _, t := range k.talks {
+		k.judgeTalk(t)
+	}
+	if !k.ended || len(k.talks) > 0 {
+		k.After(judgeEvery, k.judge)
+	}
+}
+
+func (k *Soak) judgeTalk(t *talk) {
+	trouble := later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
+	if t.works().After(trouble) {
+		t.mended = trouble
+		t.told = t.told && k.Now().Sub(t.works()) > t.patience
+	}
+	if k.Now().Sub(t.asked) >= lookEvery && (t.lostBy(t.from, t.to) || t.lostBy(t.to, t.from)) {
+		t.asked = k.Now()
+		k.look(t.from, t.to)
+		k.look(t.to, t.from)
+	}
+	if !t.from.canBeReached() || !t.to.canBeReached() {
+		t.parted = k.Now()
+		return
+	}
+	if t.mended != trouble {
+		k.hour.Worst = max(k.hour.Worst, k.Now().Sub(trouble))
+	}
+	if !t.told && k.Now().Sub(trouble) > max(mendWithin, t.patience) && k.Now().Sub(t.works()) > t.patience {
+		t.told = true
+		k.fault("%s to %s: nothing comes since %v, trouble ended at %v (%s; %s)", t.from.name, t.to.name,
+			t.works().Sub(sim.Start), trouble.Sub(sim.Start), t.from.stateTowards(t.to), t.to.stateTowards(t.from))
+	}
+}
+
+// works returns when the talk was last seen to work.
+func (t *talk) works() time.Time {
+	if t.flow.Echo {
+		return t.flow.Back
+	}
+	return t.flow.Came
+}
+
+// lostBy reports whether h holds o for dead or does not know it.
+func (t *talk) lostBy(h, o *soaker) bool {
+	e := h.towards(o)
+	return e != nil && (e.Dead || e.State != ilnp.Established) || e == nil && h == t.from
+}
+
+// canBeReached reports whether the host has a network that works and is in use.
+func (h *soaker) canBeReached() bool {
+	return slices.ContainsFunc(h.attachments, func(at *attachment) bool { return at.carrier && at.told && !h.off[at.link] })
+}
+
+// towards returns the entry of the session with another host: where it is in a
+// network that no record lists, that is not the one with its name.
+func (h *soaker) towards(o *soaker) *entry {
+	best := h.plane.named(ilnp.SessionKey{Local: h.nid, Remote: o.nid})
+	for _, e := range h.plane.sorted() {
+		if e.RemoteNID == o.nid && (best == nil || e.lastRx().After(best.lastRx())) {
+			best = e
+		}
+	}
+	return best
+}
+
+// stateTowards describes one end of a session.
+func (h *soaker) stateTowards(o *soaker) string {
+	text := h.name + " is at"
+	for _, at := range h.attachments {
+		text += fmt.Sprintf(" %d:%v", at.link, at.l64)
+		if !at.carrier {
+			text += " cut"
+		}
+		if h.off[at.link] {
+			text += " disabled"
+		}
+	}
+	e := h.towards(o)
+	if e == nil {
+		return text + ", has no session"
+	}
+	return text + fmt.Sprintf(", %v %v dead=%t paths %v accepts %v", h.core.Mode(), e.State, e.Dead, e.Paths, e.Accept)
+}
+
+// maxRemade is how often the two ends may make their session anew within
+// mendWithin. That is no loss by itself, since applications keep their
+// addresses; that they are served, judgeTalk asks. It must come to an end.
+const maxRemade = 5
+
+// replaced judges that a session was made anew.
+func (k *Soak) replaced(h *soaker, remote roam.NID) {
+	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.Now().Sub(at) > mendWithin })
+	h.remade[remote] = append(recent, k.Now())
+	if n := len(h.remade[remote]); n > maxRemade {
+		k.fault("%s made its session with %v anew %d times within %v", h.name, remote, n, mendWithin)
+	}
+}
+
+// idled judges that a session ended for want of packets. A second is for what was
+// under way. Where the other end came back and was taken for a second node with
+// its Identifier, the talk goes on in the other session of the two.
+func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
+	for _, e := range h.plane.entries {
+		if e.RemoteNID == remote {
+			return
+		}
+	}
+	for _, t := range k.talks {
+		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
+		if here && k.Now().Sub(t.works()) < ilnpIdle-time.Second {
+			k.fault("%s ended its session with %v (%s); it last worked %v ago", h.name, remote, why, k.Now().Sub(t.works()))
+		}
+	}
+}
+
+// ilnpIdle is how long a session lives without packets, by default.
+const ilnpIdle = 10 * time.Minute
+
+// compare asks, after a while of calm, whether both ends of every talk agree.
+func (k *Soak) compare() {
+	for _, t := range k.talks {
+		if t.begun.After(k.Now().Add(-soakCalm)) {
+			continue
+		}
+		if k.Now().Sub(t.works()) > t.patience {
+			k.fault("%s to %s: nothing comes in calm, since %v", t.from.name, t.to.name, t.works().Sub(sim.Start))
+		}
+		for _, ends := range [][2]*soaker{{t.from, t.to}, {t.to, t.from}} {
+			e := ends[0].towards(ends[1])
+			switch {
+			case e == nil:
+				k.fault("%s: no session with %s in calm", ends[0].name, ends[1].name)
+			case e.State != ilnp.Established:
+				k.fault("%s: session with %s is %v in calm", ends[0].name, ends[1].name, e.State)
+			default:
+				for _, f := range ends[0].compare(ends[1].Node, e) {
+					k.fault("in calm, %s", f)
+				}
+			}
+		}
+	}
+}
+
+// baseline asks whether a world that has gone quiet holds nothing any more.
+func (k *Soak) baseline() {
+	for _, h := range k.hosts {
+		load := h.core.Stats()
+		known := load.Known
+		load.Known, load.Links = 0, 0
+		entries := 0
+		for _, e := range h.plane.entries {
+			if !e.waits() {
+				entries++
+			}
+		}
+		if load != (ilnp.Stats{}) || entries+len(h.plane.held) > 0 {
+			k.fault("%s: not back at nothing: %+v, %d entries, %d with held packets", h.name, load, entries, len(h.plane.held))
+		}
+		if names := h.core.Stats().Links; names > len(h.attachments)+len(h.off) {
+			k.fault("%s: remembers the names of %d links and has %d", h.name, names, len(h.attachments))
+		}
+		if known > len(k.hosts) {
+			k.fault("%s: knows %d correspondents of %d", h.name, known, len(k.hosts))
+		}
+		for _, p := range h.core.Peers(k.Now()) {
+			h.core.RemovePeer(k.Now(), p.NID)
+		}
+		h.Settle()
+		if len(h.plane.entries) > 0 {
+			k.fault("%s: %d entries for correspondents that were removed", h.name, len(h.plane.entries))
+		}
+		if h.core.Stats().Known != 0 {
+			k.fault("%s: still knows %d correspondents that were removed", h.name, h.core.Stats().Known)
+		}
+	}
+}
+
+// later returns the later of two points in time.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,498 @@
+package ilnphost
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/sim"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Nonce is that of the core.
+type Nonce = ilnp.Nonce
+
+// attachment is one link of a node with the prefix that is there.
+type attachment struct {
+	host    *Node
+	wire    *sim.Link
+	site    site        // where the link ends
+	port    roam.LinkID // what the router there calls it
+	link    roam.LinkID
+	l64     roam.L64
+	access  Access
+	carrier bool              // packets pass; the host may believe otherwise
+	tracked map[*TCP]bool     // by a firewall there
+	opened  map[roam.ILV]bool // to whom control in UDP has left through a firewall
+	told    bool              // the host knows the prefix
+	life    time.Duration
+	epoch   int       // of the Router Advertisements; an older series has ended
+	until   time.Time // end of the lifetime that was advertised last; zero: never
+	order   int       // the last one that counts as new has the highest
+	rate    int       // bytes a second that the host can send there; 0: any number
+}
+
+// Node is a host: a core, a data plane and links.
+type Node struct {
+	sim.Outbox
+	net         *Network
+	name        string
+	nid         roam.NID
+	cfg         ilnp.Config
+	core        *ilnp.Core // nil: a host without ILNP
+	plane       plane
+	assist      *assistant
+	connections []*tcpEnd
+	noLists     bool // the kernel cannot list its connections
+	attachments []*attachment
+	began       *attachment // the first ever made
+	connected   int         // attachments ever made or enabled
+	off         map[roam.LinkID]bool
+	life        int // reboots
+	order       int // among the nodes of the network
+	events      []ilnp.Event
+	unknown     Unknown // what a host without ILNP does with the option
+	stack       Stack
+	script      func(p Packet) // takes what arrives, in place of a host (nil)
+}
+
+// Unknown is what a host without ILNP does with a packet that has a Nonce
+// option.
+type Unknown uint8
+
+// The values of Unknown.
+const (
+	Problem Unknown = iota // answers with Parameter Problem, code 2 (RFC 8200 §4.2)
+	Discard                // says nothing: a firewall before it
+)
+
+// AddNode adds a host with a core of this configuration; Rand is taken from
+// the network's seed.
+func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
+	cfg.UDPPort = udpPort
+	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
+	n.add(node)
+	node.boot()
+	n.After(n.Counting, node.tick)
+	return node
+}
+
+// AddPlainNode adds a host without ILNP.
+func (n *Network) AddPlainNode(name string, nid roam.NID, unknown Unknown) *Node {
+	node := &Node{net: n, name: name, nid: nid, unknown: unknown}
+	n.add(node)
+	return node
+}
+
+// AddScript adds what answers as it likes under a Node Identifier, which may be
+// another node's.
+func (n *Network) AddScript(name string, nid roam.NID, script func(p Packet)) *Node {
+	node := &Node{net: n, name: name, nid: nid, script: script}
+	n.add(node)
+	return node
+}
+
+// reader makes bytes out of a seeded generator.
+type reader struct{ *rand.Rand }
+
+func (r reader) Read(b []byte) (int, error) {
+	var word [8]byte
+	for i := range b {
+		if i%8 == 0 {
+			binary.BigEndian.PutUint64(word[:], r.Uint64())
+		}
+		b[i] = word[i%8]
+	}
+	return len(b), nil
+}
+
+// boot starts from nothing: a new core, a new data plane with a new secret.
+func (h *Node) boot() {
+	h.life++
+	cfg := h.cfg
+	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.Rand().Uint64(), uint64(h.life)))}
+	core, err := ilnp.New(cfg)
+	if err != nil {
+		panic(fmt.Sprintf("ilnphost: node %s: %v", h.name, err)) // a mistake in the test
+	}
+	h.core = core
+	h.plane = newPlane(h)
+	for _, c := range h.connections {
+		c.timer++ // it is no more
+	}
+	h.assist, h.connections = newAssistant(), nil
+	h.plane.state.Forget = h.plane.keepPending
+	h.net.Note(h.name, "boots")
+}
+
+// Name returns the name in traces.
+func (h *Node) Name() string { return h.name }
+
+// NID returns the node's identifier.
+func (h *Node) NID() roam.NID { return h.nid }
+
+// Core returns the core, for commands and getters; call Settle after commands.
+func (h *Node) Core() *ilnp.Core { return h.core }
+
+// Events returns what the core notified, the oldest first.
+func (h *Node) Events() []ilnp.Event { return h.events }
+
+// Count returns how many events of a kind there were.
+func (h *Node) Count(kind ilnp.EventKind) int {
+	n := 0
+	for _, e := range h.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// Know makes the core know another node at the given locators; without any, wherever
+// it is.
+func (h *Node) Know(o *Node, locators ...roam.L64) {
+	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Anywhere: len(locators) == 0}
+	for _, l := range locators {
+		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
+	}
+	h.core.AddPeer(h.net.Now(), p)
+	h.Settle()
+}
+
+// SetMode switches the mode.
+func (h *Node) SetMode(m ilnp.Mode) {
+	h.core.SetMode(h.net.Now(), m)
+	h.Settle()
+}
+
+// Disable takes a link out of use, or back in, by command.
+func (h *Node) Disable(link roam.LinkID, disabled bool) {
+	if h.off[link] == disabled {
+		return
+	}
+	h.net.Note(h.name, "link %d disabled=%t", link, disabled)
+	if h.off[link] = true; !disabled {
+		delete(h.off, link)
+	}
+	if at := h.at(link); at != nil && !disabled {
+		h.connected++
+		at.order = h.connected
+	}
+	h.core.SetLinkDisabled(h.net.Now(), link, disabled)
+	h.Settle()
+}
+
+// Up connects a link to a network, in place of the one it had. With a lifetime
+// other than roam.Infinite, Router Advertisements renew the prefix every third
+// of it.
+func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) {
+	if old := h.at(link); old != nil && old.l64 == l64 {
+		old.life = life
+		old.set(a)
+		h.advertise(old)
+		return
+	}
+	h.Down(link)
+	h.connected++
+	at := &attachment{host: h, link: link, l64: l64, access: a, carrier: true, life: life, order: h.connected}
+	h.net.plug(at)
+	h.attachments = append(h.attachments, at)
+	h.began = cmp.Or(h.began, at)
+	slices.SortFunc(h.attachments, func(x, y *attachment) int { return int(x.link - y.link) })
+	h.net.Note(h.name, "link %d up at %v", link, l64)
+	h.advertise(at)
+}
+
+// advertise tells the host the prefix, and goes on doing so.
+func (h *Node) advertise(at *attachment) {
+	if !at.until.IsZero() && !at.until.After(h.net.Now()) {
+		// It expired while nobody advertised it.
+		h.connected++
+		at.order = h.connected
+	}
+	if at.until = (time.Time{}); at.life != roam.Infinite {
+		at.until = h.net.Now().Add(at.life)
+	}
+	at.told = true
+	at.epoch++
+	epoch := at.epoch
+	if h.core != nil {
+		h.readHeard()
+		h.core.HandleLocator(h.net.Now(), roam.PrefixEvent{
+			LinkLocator: roam.LinkLocator{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
+			LinkName: fmt.Sprintf("net%d", at.link),
+		})
+		h.Settle()
+	}
+	if at.life == roam.Infinite {
+		return
+	}
+	h.net.After(at.life/3, func() {
+		if at.told && at.carrier && at.epoch == epoch {
+			h.advertise(at)
+		}
+	})
+}
+
+// Down takes a link down, and the host sees it.
+func (h *Node) Down(link roam.LinkID) {
+	if !h.remove(link) {
+		return
+	}
+	h.net.Note(h.name, "link %d down", link)
+	if h.core != nil {
+		h.readHeard()
+		h.core.Detach(h.net.Now(), link)
+		h.Settle()
+	}
+}
+
+// remove takes an attachment away; what is in flight to it is lost.
+func (h *Node) remove(link roam.LinkID) bool {
+	n := len(h.attachments)
+	for _, at := range h.attachments {
+		if at.link == link {
+			at.carrier, at.told = false, false
+			h.net.unplug(at)
+		}
+	}
+	h.attachments = slices.DeleteFunc(h.attachments, func(at *attachment) bool { return at.link == link })
+	return len(h.attachments) < n
+}
+
+// Cut stops everything on a link without the host seeing it; its Router
+// Advertisements cease too. Mend ends that.
+func (h *Node) Cut(link roam.LinkID) { h.setCarrier(link, false) }
+
+// Mend ends a Cut.
+func (h *Node) Mend(link roam.LinkID) { h.setCarrier(link, true) }
+
+// setCarrier cuts or mends without telling the host; a mended network
+// advertises itself again.
+func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
+	for _, at := range h.attachments {
+		if at.link == link && at.carrier != carrier {
+			at.carrier = carrier
+			h.net.route(at, carrier)
+			h.net.Note(h.name, "link %d carrier=%t, unseen", link, carrier)
+			if carrier {
+				h.advertise(at)
+			}
+		}
+	}
+}
+
+// Reboot loses everything that the node had in memory, and shows it its links
+// anew. What it was told by Know is gone too.
+func (h *Node) Reboot() {
+	h.boot()
+	for _, at := range h.attachments {
+		h.connected++
+		at.order = h.connected
+		h.advertise(at)
+	}
+}
+
+// Restart replaces the core by one that has taken over the state of the old
+// one; the data plane goes on, as that of a killed daemon does.
+func (h *Node) Restart() error { return h.restart(h.core.Export()) }
+
+// restart is Restart with a state that may be an older one.
+func (h *Node) restart(state []byte) error {
+	cfg := h.cfg
+	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.Rand().Uint64(), 0))}
+	core, err := ilnp.New(cfg)
+	if err != nil {
+		return fmt.Errorf("make core: %w", err)
+	}
+	if err := core.Restore(h.net.Now(), state); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	h.core, h.assist = core, newAssistant()
+	entries := core.Snapshot()
+	h.net.Note(h.name, "restarts with %d sessions", len(entries))
+	h.plane.sync(entries)
+	h.Settle()
+	for _, at := range h.attachments {
+		if at.told {
+			h.advertise(at)
+		}
+	}
+	return nil
+}
+
+// Settle carries out what the core wants and sets its timer.
+func (h *Node) Settle() {
+	for {
+		o, ok := h.core.Poll()
+		if !ok {
+			break
+		}
+		h.execute(o)
+	}
+	h.assistTCP()
+	h.net.Settle(h)
+}
+
+// Receive takes a packet from the wire.
+func (h *Node) Receive(_ time.Time, link roam.LinkID, w sim.Packet) {
+	if p, ok := fromWire(w); ok {
+		h.receive(h.at(link), p)
+	}
+}
+
+// HandleTimeout has the core do what is due.
+func (h *Node) HandleTimeout(now time.Time) {
+	h.core.HandleTimeout(now)
+	h.Settle()
+}
+
+// PollTimeout returns when the core has something to do.
+func (h *Node) PollTimeout() (time.Time, bool) {
+	if h.core == nil {
+		return time.Time{}, false
+	}
+	return h.core.PollTimeout()
+}
+
+// execute does one thing that the core wants done.
+func (h *Node) execute(o ilnp.Output) {
+	switch o := o.(type) {
+	case ilnp.Transmit:
+		h.transmit(o)
+	case ilnp.Upsert:
+		h.plane.upsert(o.Entry)
+	case ilnp.Delete:
+		h.plane.remove(o.Key)
+		h.assist.HandleEnd(o.Key)
+	case ilnp.PathsChanged:
+		h.pathsChanged(o)
+	case ilnp.Release:
+		h.plane.release(o.Key)
+	case ilnp.Reject:
+		h.plane.reject(o.Key)
+	case ilnp.Admit:
+		h.plane.admit(o)
+	case ilnp.Dismiss:
+		h.plane.dismiss(o)
+	case ilnp.Copy: // checksums are not modelled: no packet is dropped for its rule
+	case ilnp.Notify:
+		h.told(o.Event)
+	}
+}
+
+// told takes an event of the core.
+func (h *Node) told(e ilnp.Event) {
+	if h.net.Told != nil {
+		h.net.Told(h, e)
+	}
+	if h.net.Brief {
+		return
+	}
+	h.events = append(h.events, e)
+	h.net.Note(h.name, "%v %v %v%v%s", e.Kind, e.Key.Remote, e.To, e.Locators, e.Reason)
+}
+
+// transmit sends a control packet out of a link, if that is there.
+func (h *Node) transmit(t ilnp.Transmit) {
+	p, err := ilnpwire.ParseControl(t.Packet, udpPort)
+	if err != nil {
+		panic(fmt.Sprintf("ilnphost: core of %s made a bad packet: %v", h.name, err))
+	}
+	if !h.net.Brief {
+		h.net.Note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
+	}
+	h.put(t.Link, Packet{
+		Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated,
+	})
+}
+
+// put sends a packet out of a link.
+func (h *Node) put(link roam.LinkID, p Packet) {
+	for _, at := range h.attachments {
+		if at.link == link && at.carrier {
+			p.typ, p.typed = messageType(p), true
+			h.seen(link, true, p)
+			if at.losesTrack(p) {
+				return
+			}
+			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
+				at.open(p.Dst)
+			}
+			if h.net.Tap != nil {
+				changed := h.net.Tap(p)
+				if changed == nil {
+					return
+				}
+				p = *changed
+				p.typed = false
+			}
+			h.Put(link, p.onWire())
+			h.net.Flush(h) // at once: the core's next output is for after this packet
+			return
+		}
+	}
+}
+
+// seen shows a packet to whoever captures.
+func (h *Node) seen(link roam.LinkID, leaves bool, p Packet) {
+	if h.net.Seen != nil {
+		h.net.Seen(h, link, leaves, p)
+	}
+}
+
+// control names a control packet in the trace.
+func control(p ilnpwire.Packet) string {
+	switch p.Type {
+	case ilnpwire.TypeEchoRequest:
+		return "probe"
+	case ilnpwire.TypeEchoReply:
+		return "reply"
+	case ilnpwire.TypeParameterProblem:
+		return "parameter problem"
+	}
+	lu, err := ilnpwire.ParseLocatorUpdate(p.Payload)
+	if err != nil {
+		return "malformed update"
+	}
+	name := "LU"
+	if p.Encapsulated {
+		name = "UDP-LU"
+	}
+	if lu.Operation == ilnpwire.Acknowledgement {
+		name = "LU-Ack"
+	}
+	for _, e := range lu.Locators {
+		name += fmt.Sprintf(" %v/%d", e.L64, e.Preference)
+	}
+	return name
+}
+
+// readHeard shows the core what it wants to know before its locators change.
+func (h *Node) readHeard() {
+	keys := h.core.Unacquainted()
+	h.core.HandleHeard(slices.DeleteFunc(h.plane.activity(), func(a ilnp.Activity) bool {
+		return !slices.Contains(keys, a.Key)
+	}))
+}
+
+// tick shows the counts of the data plane to the core.
+func (h *Node) tick() {
+	if as := h.plane.activity(); len(as) > 0 {
+		h.core.HandleActivity(h.net.Now(), as)
+		h.Settle()
+	}
+	h.net.After(h.net.Counting, h.tick)
+}
+
+// observe tells the core what the data plane saw.
+func (h *Node) observe(o ilnp.Observation) {
+	h.net.Note(h.name, "sees %v", o.Trigger)
+	h.core.HandleObservation(h.net.Now(), o)
+	h.Settle()
+}

@@ -1,0 +1,367 @@
+package ilnphost
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/sim"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+	"roam/wire/xlate/decide"
+)
+
+// maxHeld bounds the first packets that wait for their session, maxPending the
+// correspondents that showed a nonce and have no session.
+const (
+	maxHeld    = 64
+	maxPending = 1024
+)
+
+// plane is the data plane of one node: what its maps hold, and the packets that wait
+// with its daemon. What becomes of a packet is decided by package decide, as for bpf/.
+type plane struct {
+	host    *Node
+	state   *decide.State
+	rows    map[roam.LinkLocator]uint8 // of uplinks
+	slots   uint32
+	entries map[ilnp.SessionKey]*entry
+	order   []decide.Key                   // of pending peers, the oldest first
+	held    map[ilnp.SessionKey][]Datagram // without a session
+	excess  map[ilnp.SessionKey][]Datagram // beyond the allowance of a pending peer
+	unsure  map[ilnp.Pending][]Datagram    // of pending peers, until they are validated
+	drops   map[string]int
+}
+
+// entry is a session entry of the core, and as the data plane has it.
+type entry struct {
+	ilnp.Entry
+	session *decide.Session
+}
+
+// waits reports whether an entry is there for packets of its own host only.
+func (e *entry) waits() bool { return e.session.Waits() }
+
+// lastRx returns when a packet of the correspondent was last received.
+func (e *entry) lastRx() time.Time { return timeOf(e.session.Seen().LastRx) }
+
+// planeEpoch is the time of a data plane at Start: 0 is never.
+const planeEpoch = time.Hour
+
+func ns(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(t.Sub(sim.Start) + planeEpoch)
+}
+
+func timeOf(ns uint64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return sim.Start.Add(time.Duration(ns) - planeEpoch)
+}
+
+func newPlane(h *Node) plane {
+	s := decide.NewState()
+	s.Host.SessionPrefix, s.Host.ProbeID, s.Host.EncapPort = roam.DefaultSessionPrefix, h.cfg.ProbeID, udpPort
+	s.Host.NonceLen, s.Host.AcceptAny, s.Host.Collisions = max(h.cfg.NonceLength, 4), h.cfg.Accept == ilnp.Any, true
+	copy(s.Host.NIDs[:], h.cfg.NIDs)
+	s.Host.Secret[0] = h.net.Rand().Uint64()
+	return plane{
+		host: h, state: s, rows: make(map[roam.LinkLocator]uint8), entries: make(map[ilnp.SessionKey]*entry),
+		held: make(map[ilnp.SessionKey][]Datagram), excess: make(map[ilnp.SessionKey][]Datagram),
+		unsure: make(map[ilnp.Pending][]Datagram), drops: make(map[string]int),
+	}
+}
+
+// upsert writes an entry. What was seen of the correspondent stays, unless the nonces
+// show that it is another session.
+func (p *plane) upsert(e ilnp.Entry) {
+	s := p.convert(e)
+	if old := p.entries[e.Key]; old == nil {
+		p.slots++
+		s.Slot, s.Birth, s.Live = p.slots, 1, &decide.Live{}
+	} else {
+		o := old.session
+		p.forget(old)
+		s.Slot, s.Birth, s.Live = o.Slot, o.Birth, o.Live
+		if old.LocalNonce != e.LocalNonce || old.RemoteNonce.Present() && old.RemoteNonce != e.RemoteNonce {
+			s.Birth++
+		}
+		// A core that restored an older state counts on from there.
+		if s.Seq <= o.Seq && fmt.Sprint(old.Entry) == fmt.Sprint(e) {
+			s.Seq = o.Seq
+		} else {
+			s.Seq = max(s.Seq, o.Seq+1)
+		}
+	}
+	p.entries[e.Key] = &entry{Entry: e, session: s}
+	p.state.Put(s)
+	p.list(e, s)
+}
+
+// forget takes away what leads to an entry.
+func (p *plane) forget(e *entry) {
+	s := e.session
+	p.state.Take(s.Alias)
+	for _, k := range collisionKeys(e.Entry) {
+		if p.state.Collisions[k] == s.Alias {
+			delete(p.state.Collisions, k)
+		}
+	}
+	for _, l := range e.Accept {
+		delete(p.state.Sources, decide.AllowanceKey{L64: l, Slot: s.Slot, Birth: s.Birth})
+	}
+}
+
+// list notes by what else than its aliases a session is found.
+func (p *plane) list(e ilnp.Entry, s *decide.Session) {
+	for _, k := range collisionKeys(e) {
+		p.state.Collisions[k] = s.Alias
+	}
+	for _, l := range e.Accept {
+		if !slices.Contains(s.Remote[:], l) {
+			p.state.Sources[decide.AllowanceKey{L64: l, Slot: s.Slot, Birth: s.Birth}] = true
+			s.Sources++
+		}
+	}
+}
+
+// remove forgets an entry, and the pending peer of that name; what arrives for it is a
+// pending peer's from now on.
+func (p *plane) remove(key ilnp.SessionKey) {
+	e := p.entries[key]
+	if e == nil {
+		p.dropPending(decide.Key(key))
+		return
+	}
+	p.forget(e)
+	delete(p.entries, key)
+	if e.bearsName() {
+		p.dropPending(decide.Key{Local: e.LocalNID, Remote: e.RemoteNID})
+	}
+}
+
+// bearsName reports whether the NID of the correspondent is an alias of the entry.
+func (e *entry) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
+
+// sync makes the entries equal to want, as a daemon that starts does.
+func (p *plane) sync(want []ilnp.Entry) {
+	for _, e := range p.sorted() {
+		if !slices.ContainsFunc(want, func(w ilnp.Entry) bool { return w.Key == e.Key }) {
+			p.remove(e.Key)
+		}
+	}
+	for _, w := range want {
+		p.upsert(w)
+	}
+}
+
+// release sends the held packets again, under the entry that exists now.
+func (p *plane) release(key ilnp.SessionKey) {
+	held := slices.Concat(p.held[key], p.excess[key])
+	delete(p.held, key)
+	delete(p.excess, key)
+	for _, d := range held {
+		p.send(key, d)
+	}
+}
+
+// reject gives the held packets up, as an unreachable error would.
+func (p *plane) reject(key ilnp.SessionKey) {
+	p.drops["rejected"] += len(p.held[key]) + len(p.excess[key])
+	delete(p.held, key)
+	delete(p.excess, key)
+}
+
+// named returns the entry with an alias, be it that of its key or another one.
+func (p *plane) named(key ilnp.SessionKey) *entry {
+	if e := p.entries[key]; e != nil {
+		return e
+	}
+	if s := p.state.ByNIDs[decide.Key(key)]; s != nil {
+		return p.entries[ilnp.SessionKey(s.Alias)]
+	}
+	return nil
+}
+
+// send takes a datagram from an application.
+func (p *plane) send(key ilnp.SessionKey, d Datagram) {
+	p.leave(Packet{
+		Src:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: key.Local},
+		Dst:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: key.Remote},
+		Data: d,
+	})
+}
+
+// leave takes a packet between session addresses from the host's own stack.
+func (p *plane) leave(out Packet) {
+	h, k := p.host, out.asSeen(0)
+	if s := out.Data.segment; s != nil {
+		k.Stalled, k.Queued = s.again, s.from.isQueued()
+	}
+	p.recall(roam.ILV{NID: out.Dst.NID})
+	o := p.state.Egress(ns(h.net.Now()), k)
+	p.tally(o)
+	if o.Action == decide.Sent {
+		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
+		wire.Data.sentTo = o.Dst.L64
+		if out.Control != nil {
+			wire.Control, _ = p.state.Host.Rewrite(k, &o) // well formed: of this host's stack
+		}
+		h.put(roam.LinkID(o.Link), wire)
+	}
+	for _, ev := range o.Events {
+		p.tell(ev, out)
+	}
+}
+
+// asSeen returns a packet as a program sees it on a link: of data its headers, and how
+// long it is.
+func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
+	switch {
+	case p.wire != nil:
+		return &decide.Packet{Bytes: p.wire, Len: max(p.size(), len(p.wire)), Link: uint32(link)}
+	case p.Control != nil:
+		return decide.NewPacket(p.Control, uint32(link))
+	}
+	proto, upper := ip6.UDP, make([]byte, 8, 20)
+	if d := p.Data; d.opening || d.flow == nil || d.flow.Opening {
+		proto, upper = ip6.TCP, upper[:20]
+		upper[12], upper[13] = 5<<4, 0x10
+		if d.opening {
+			upper[13] = 0x02
+		}
+		if s := d.segment; s != nil {
+			binary.BigEndian.PutUint16(upper, s.from.local.Port())
+			binary.BigEndian.PutUint16(upper[2:], s.from.remote.Port())
+		}
+	}
+	size, next := p.size(), proto
+	b := make([]byte, ip6.HeaderLen, ip6.HeaderLen+36)
+	if p.Nonce.Present() {
+		b, _ = p.Nonce.AppendHeader(b, proto) // of 4 or 12 bytes, as all are here
+		next = ip6.DestOpts
+	}
+	b = append(b, upper...)
+	b[0], b[6], b[7] = 0x60, next, ilnpwire.HopLimit
+	binary.BigEndian.PutUint16(b[4:], uint16(size-ip6.HeaderLen))
+	src, dst := p.Src.Addr().As16(), p.Dst.Addr().As16()
+	copy(b[8:], src[:])
+	copy(b[24:], dst[:])
+	return &decide.Packet{Bytes: b, Len: max(size, len(b)), Link: uint32(link)}
+}
+
+// recall reads what the core knows of a node, and whether it lists it there: the maps of
+// known NIDs and of places.
+func (p *plane) recall(at roam.ILV) {
+	known, listed := p.host.core.Listed(at)
+	_, anywhere := p.host.core.Listed(roam.ILV{NID: at.NID})
+	delete(p.state.Known, at.NID)
+	delete(p.state.Places, at)
+	if known {
+		p.state.Known[at.NID] = anywhere
+	}
+	if listed && !anywhere {
+		p.state.Places[at] = true
+	}
+}
+
+// receive takes a packet from the wire.
+func (p *plane) receive(at *attachment, in Packet) {
+	p.recall(in.Src)
+	strict := p.host.stack.Strict && p.isElsewhere(in)
+	if strict && in.Control == nil {
+		p.drops["not followed"]++
+		return
+	}
+	k := in.asSeen(at.link)
+	o := p.state.Ingress(ns(p.host.net.Now()), k)
+	p.tally(o)
+	if strict {
+		p.stay(in)
+		isMove := func(ev decide.Event) bool { return ev.Kind == decide.LocatorSeen }
+		o.Events = slices.DeleteFunc(o.Events, isMove)
+	}
+	switch {
+	case o.Action == decide.Answered:
+		p.answer(at, k, &o)
+	case o.Action == decide.Delivered && in.Control != nil:
+		p.echo(in, &o)
+	case o.Action == decide.Delivered:
+		p.host.deliver(ilnp.SessionKey{Local: o.Dst.NID, Remote: o.Src.NID}, in.Data)
+	case o.Action == decide.Left && o.Verdict == decide.PassOn:
+		p.drops["no session"]++
+	}
+	for _, ev := range o.Events {
+		p.tell(ev, in)
+	}
+}
+
+// answer sends the reply that a probe has become, on the path that it took.
+func (p *plane) answer(at *attachment, k *decide.Packet, o *decide.Outcome) {
+	b, err := p.state.Host.Rewrite(k, o)
+	if err != nil {
+		p.drops["answer"]++
+		return
+	}
+	p.host.put(at.link, Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Control: b, Encapsulated: o.Encap})
+}
+
+// echo has the host's own stack answer a probe that the programs have delivered to it, as
+// its answer has a longer nonce, or a shorter one.
+func (p *plane) echo(in Packet, o *decide.Outcome) {
+	q, err := ilnpwire.ParseControl(in.Control, udpPort)
+	if err != nil {
+		return
+	}
+	e, err := ilnpwire.ParseEcho(q.Payload)
+	if err != nil || !e.Request {
+		return
+	}
+	if b, err := ilnpwire.BuildEcho(o.Dst, o.Src, Nonce{}, false, e.ID, e.Seq, e.Data); err == nil {
+		p.leave(Packet{Src: o.Dst, Dst: o.Src, Control: b})
+	}
+}
+
+// tally counts why packets are dropped.
+func (p *plane) tally(o decide.Outcome) {
+	if o.Verdict == decide.Shot || o.Verdict == decide.Consumed {
+		for _, c := range o.Counters {
+			p.drops[c.String()]++
+		}
+	}
+}
+
+// activity returns what was counted, in the order of keys.
+func (p *plane) activity() []ilnp.Activity {
+	var as []ilnp.Activity
+	for _, e := range p.sorted() {
+		l := e.session.Seen()
+		asks := l.Asked && p.host.net.Acquainted && !p.host.net.isOther(e.RemoteNID)
+		as = append(as, ilnp.Activity{
+			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx),
+			LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
+			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
+		})
+	}
+	return as
+}
+
+// sorted returns the entries in the order of keys: a map's order would make
+// each run another one.
+func (p *plane) sorted() []*entry {
+	es := make([]*entry, 0, len(p.entries))
+	for _, e := range p.entries {
+		es = append(es, e)
+	}
+	slices.SortFunc(es, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.Key.Remote, b.Key.Remote), cmp.Compare(a.Key.Local, b.Key.Local))
+	})
+	return es
+}

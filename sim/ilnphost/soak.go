@@ -1,0 +1,256 @@
+package ilnphost
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/sim"
+)
+
+// How a soak judges. A session is to carry data again within mendWithin of the
+// last trouble at either end: sessions whose both ends have lost each other
+// wait for the next look-up and for the next probe of a dead pair, and on the
+// worst links one packet in three is lost on the way there and back.
+const (
+	judgeEvery  = 10 * time.Second
+	mendWithin  = 2 * time.Minute
+	lookEvery   = 20 * time.Second // a talk that is stuck asks the directory so often
+	soakCounts  = 5 * time.Second
+	soakCalm    = 5 * time.Minute // after all trouble, before sessions are compared
+	soakIdle    = 25 * time.Minute
+	contactsOf  = 6
+	settledWith = time.Minute // of silence allowed in a talk that works ...
+	patient     = 20          // ... and so many datagrams: one in three is lost between two bad links
+)
+
+// SoakConfig says how large a soak is, and how long.
+type SoakConfig struct {
+	Seed  uint64
+	Hosts int
+	Span  time.Duration  // of trouble; calm and silence follow
+	Hour  func(SoakHour) // is told at the end of every hour (nil)
+}
+
+// SoakHour is what happened in one hour of a soak.
+type SoakHour struct {
+	Hour                  int
+	Moves, Outages, Both  int // handoffs, outages, moves of both ends at once
+	Restarts, Reboots     int
+	Talks, Sessions       int // at its end: talks under way, sessions held by all hosts
+	Sent, Answered        int // datagrams of the talks that ended or are under way
+	Updates, Failed, Dead int
+	Plain, Replaced, Idle int           // sessions that fell back, were replaced, ended idle
+	Worst                 time.Duration // from the end of trouble to the first datagram that came
+	Faults                int           // so far
+	Found                 []string      // those of this hour
+}
+
+// String returns the hour as one line.
+func (h SoakHour) String() string {
+	return fmt.Sprintf("hour %2d: %5d moves %4d outages %4d both-move %3d restarts %3d reboots | %4d talks %5d sessions"+
+		" %8d sent %8d answered | LU %7d failed %5d dead %6d plain %4d replaced %4d idle %5d | worst mend %5.1f s, %d faults",
+		h.Hour, h.Moves, h.Outages, h.Both, h.Restarts, h.Reboots, h.Talks, h.Sessions, h.Sent, h.Answered,
+		h.Updates, h.Failed, h.Dead, h.Plain, h.Replaced, h.Idle, h.Worst.Seconds(), h.Faults)
+}
+
+// Soak is a world of hosts that talk, move, fail and come back at random for a
+// long time, with a reference model that says which of their sessions must
+// work. Hosts find each other through a directory that always knows where they
+// believe to be, as the DNS would (RFC 6740 §6.2): it is asked when a talk
+// begins, and again by those who have lost their correspondent.
+type Soak struct {
+	*Network
+	cfg    SoakConfig
+	hosts  []*soaker
+	byNode map[*Node]*soaker
+	talks  []*talk
+	hour   SoakHour
+	faults []string
+	ended  bool // no more trouble, no more talks
+}
+
+// soaker is a host with what the reference model knows of it.
+type soaker struct {
+	*Node
+	mobile   bool
+	contacts []*soaker
+	links    roam.LinkID              // the highest that was ever used
+	changed  time.Time                // the last trouble
+	remade   map[roam.NID][]time.Time // when sessions were made anew of late
+}
+
+// talk is a conversation of two hosts.
+type talk struct {
+	from, to *soaker
+	flow     *Flow
+	begun    time.Time
+	asked    time.Time // the directory
+	parted   time.Time // when no path existed last
+	mended   time.Time // the trouble that is over
+	told     bool      // that it does not work
+	patience time.Duration
+}
+
+// NewSoak makes the hosts: one in ten is a server with one network that stays.
+func NewSoak(cfg SoakConfig) *Soak {
+	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker)}
+	k.Brief, k.Counting, k.Told = true, soakCounts, k.told
+	for i := range cfg.Hosts {
+		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
+		h := &soaker{mobile: i%10 != 0, remade: make(map[roam.NID][]time.Time), changed: sim.Start}
+		h.Node = k.AddNode(fmt.Sprintf("h%d", i), ilnp.Config{
+			NIDs: []roam.NID{nid}, Mode: ilnp.Mode(k.Rand().IntN(3)), Accept: ilnp.Accept(k.Rand().IntN(2)),
+			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
+			Preinstall: i % 2 * contactsOf / 2, // some hosts expect some of their contacts
+		})
+		k.hosts, k.byNode[h.Node] = append(k.hosts, h), h
+		if h.mobile {
+			k.connect(h)
+		} else {
+			h.links = anchorLink
+			h.Up(anchorLink, k.place(), k.access(), roam.Infinite)
+		}
+	}
+	for _, h := range k.hosts {
+		for len(h.contacts) < min(contactsOf, cfg.Hosts-1) {
+			o := k.hosts[k.Rand().IntN(len(k.hosts))]
+			if servers := (len(k.hosts) + 9) / 10; servers > 1 && len(h.contacts) < contactsOf/2 {
+				o = k.hosts[k.Rand().IntN(servers)*10]
+			}
+			if o != h && (cfg.Hosts < 100 || !slices.Contains(h.contacts, o)) {
+				h.contacts = append(h.contacts, o)
+			}
+		}
+	}
+	return k
+}
+
+// Run lets the whole course happen and returns what the reference model found
+// wrong, in the order of time.
+func (k *Soak) Run() []string {
+	for _, h := range k.hosts {
+		k.every(soakTalkEach, func() { k.converse(h) })
+		if h.mobile {
+			k.every(soakTroubleEach, func() { k.trouble(h) })
+		}
+	}
+	k.After(judgeEvery, k.judge)
+	for end := k.Now().Add(k.cfg.Span); k.Now().Before(end); {
+		k.Network.Run(min(end.Sub(k.Now()), time.Hour))
+		k.tell()
+	}
+	k.ended = true
+	k.calm()
+	k.Network.Run(soakCalm)
+	k.compare()
+	for _, t := range k.talks {
+		t.flow.Stop()
+	}
+	k.talks = nil
+	k.Network.Run(soakIdle)
+	k.baseline()
+	k.tell()
+	return k.faults
+}
+
+// every calls f again and again, at random times that are so far apart on
+// average, until the trouble ends.
+func (k *Soak) every(mean time.Duration, f func()) {
+	k.After(k.wait(mean), func() {
+		if k.ended {
+			return
+		}
+		f()
+		k.every(mean, f)
+	})
+}
+
+// wait draws an exponentially distributed time.
+func (k *Soak) wait(mean time.Duration) time.Duration {
+	return time.Duration(-math.Log(1-k.Rand().Float64()) * float64(mean))
+}
+
+// between draws a time between two others.
+func (k *Soak) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(k.Rand().Int64N(int64(most-least)))
+}
+
+// converse begins a talk of a host with one of its contacts.
+func (k *Soak) converse(h *soaker) {
+	o := h.contacts[k.Rand().IntN(len(h.contacts))]
+	if slices.ContainsFunc(k.talks, func(t *talk) bool { return t.from == h && t.to == o }) {
+		return
+	}
+	k.look(h, o)
+	if o.cfg.Accept == ilnp.Known {
+		k.look(o, h)
+	}
+	interval := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}[k.Rand().IntN(4)]
+	t := &talk{from: h, to: o, begun: k.Now(), patience: max(settledWith, patient*interval)}
+	t.flow = &Flow{From: h.Node, To: o.Node, Echo: k.Rand().IntN(10) > 0, Opening: k.Rand().IntN(2) == 0, Brief: true}
+	k.talks = append(k.talks, t)
+	h.run(t.flow, interval)
+	k.After(time.Minute+k.wait(soakTalkSpan), func() {
+		if !k.ended {
+			t.flow.Stop()
+			k.talks = slices.DeleteFunc(k.talks, func(o *talk) bool { return o == t })
+			k.hour.Sent, k.hour.Answered = k.hour.Sent+t.flow.Sent, k.hour.Answered+t.flow.Answered
+		}
+	})
+}
+
+// look asks the directory where o is: where it believes to be.
+func (k *Soak) look(h, o *soaker) {
+	var places []roam.L64
+	for _, at := range o.attachments {
+		if at.told && !o.off[at.link] && !slices.Contains(places, at.l64) {
+			places = append(places, at.l64)
+		}
+	}
+	if len(places) > 0 || h.core.Stats().Known == 0 {
+		h.Know(o.Node, places...)
+	}
+}
+
+// told takes the events of the cores.
+func (k *Soak) told(n *Node, e ilnp.Event) {
+	h, remote := k.byNode[n], e.Key.Remote
+	switch e.Kind {
+	case ilnp.UpdateSent:
+		k.hour.Updates++
+	case ilnp.UpdateFailed:
+		k.hour.Failed++
+	case ilnp.PeerDead:
+		k.hour.Dead++
+	case ilnp.SessionFellBack:
+		k.hour.Plain++
+	case ilnp.SessionReplaced:
+		k.hour.Replaced++
+		k.replaced(h, remote)
+	case ilnp.SessionEnded:
+		k.hour.Idle++
+		k.idled(h, remote, e.Reason)
+	}
+}
+
+// tell reports an hour.
+func (k *Soak) tell() {
+	k.hour.Hour++
+	k.hour.Found = k.faults[k.hour.Faults:]
+	k.hour.Talks, k.hour.Faults = len(k.talks), len(k.faults)
+	now := k.hour
+	for _, h := range k.hosts {
+		now.Sessions += h.core.Stats().Sessions
+	}
+	for _, t := range k.talks {
+		now.Sent, now.Answered = now.Sent+t.flow.Sent, now.Answered+t.flow.Answered
+	}
+	if k.cfg.Hour != nil {
+		k.cfg.Hour(now)
+	}
+	k.hour = SoakHour{Hour: k.hour.Hour, Sent: k.hour.Sent, Answered: k.hour.Answered, Faults: k.hour.Faults}
+}

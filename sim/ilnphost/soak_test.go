@@ -1,0 +1,88 @@
+package ilnphost
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// setting reads a number from the environment: `make soak` sets them.
+func setting(t *testing.T, name string, otherwise float64) float64 {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || v <= 0 {
+		t.Fatalf("%s=%q, want a number above 0", name, s)
+	}
+	return v
+}
+
+// TestSoak lets hosts move and fail at random for hours of virtual time: no
+// session may be lost while a path exists, nothing may be left in the end, and
+// memory may not grow. SOAK_HOURS, SOAK_HOSTS and SEED change its size.
+func TestSoak(t *testing.T) {
+	hours, hosts := setting(t, "SOAK_HOURS", 0.5), setting(t, "SOAK_HOSTS", 20)
+	seed := uint64(setting(t, "SEED", 1))
+	t.Logf("seed %d: %v hours, %v hosts", seed, hours, hosts)
+	var heap []uint64
+	began := time.Now()
+	k := NewSoak(SoakConfig{
+		Seed: seed, Hosts: int(hosts), Span: time.Duration(hours * float64(time.Hour)),
+		Hour: func(h SoakHour) {
+			heap = append(heap, inUse())
+			t.Logf("%v | heap %d KiB, %.0f s", h, heap[len(heap)-1]>>10, time.Since(began).Seconds())
+			for _, fault := range h.Found {
+				t.Error(fault)
+			}
+		},
+	})
+	k.Run()
+	wantFlat(t, heap)
+}
+
+// inUse returns the bytes of live memory.
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// wantFlat compares the last quarter of the hours with the second one: in the
+// first, hosts still get to know each other.
+func wantFlat(t *testing.T, heap []uint64) {
+	t.Helper()
+	n := len(heap)
+	if n < 8 {
+		return
+	}
+	early, late := mean(heap[n/4:n/2]), mean(heap[n*3/4:n-1])
+	if late > early*1.1+1<<20 {
+		t.Errorf("memory grows: %.0f KiB in the second quarter, %.0f KiB in the last one", early/1024, late/1024)
+	}
+}
+
+func mean(vs []uint64) float64 {
+	sum := 0.0
+	for _, v := range vs {
+		sum += float64(v)
+	}
+	return sum / float64(max(len(vs), 1))
+}
+
+// TestSoakRepeats runs one seed twice.
+func TestSoakRepeats(t *testing.T) {
+	course := func() (lines string) {
+		k := NewSoak(SoakConfig{Seed: 9, Hosts: 10, Span: 10 * time.Minute, Hour: func(h SoakHour) { lines += h.String() + "\n" }})
+		k.Run()
+		return lines
+	}
+	if a, b := course(), course(); a != b {
+		t.Errorf("two runs of one seed differ:\n%s\n%s", a, b)
+	}
+}

@@ -1,0 +1,236 @@
+package ilnphost
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// How often things happen to one host of a soak, on average.
+const (
+	soakTroubleEach = 6 * time.Minute
+	soakTalkEach    = 40 * time.Minute
+	soakTalkSpan    = 20 * time.Minute
+)
+
+// anchorLink is the link of a server that stays.
+const anchorLink roam.LinkID = 1
+
+// soakPlaces is how many networks there are.
+const soakPlaces = 4096
+
+// place draws a network.
+func (k *Soak) place() roam.L64 {
+	return 0x2001_0db8_4000_0000 + roam.L64(k.Rand().IntN(soakPlaces))
+}
+
+// access draws a kind of access link: good, fair or rough.
+func (k *Soak) access() Access {
+	a := Access{Delay: k.between(time.Millisecond, 30*time.Millisecond)}
+	switch k.Rand().IntN(6) {
+	case 0:
+		a.Jitter, a.Loss, a.Duplicate = 4*time.Millisecond, 0.1, 0.03
+	case 1, 2:
+		a.Jitter, a.Loss, a.Duplicate = 10*time.Millisecond, 0.01, 0.005
+	}
+	return a
+}
+
+// life draws the lifetime of a prefix.
+func (k *Soak) life() time.Duration {
+	return []time.Duration{roam.Infinite, time.Minute, 10 * time.Minute, 30 * time.Minute}[k.Rand().IntN(4)]
+}
+
+// touch notes that something happened to a host: what it needs to recover from.
+func (k *Soak) touch(h *soaker) { h.changed = k.Now() }
+
+// connect puts a host into a new network, now and then through a link that
+// never was there before, as a modem that was plugged in again is.
+func (k *Soak) connect(h *soaker) roam.LinkID {
+	link := roam.LinkID(1 + k.Rand().IntN(3))
+	for h.at(link) != nil {
+		link++
+	}
+	if k.Rand().IntN(4) == 0 {
+		link = max(h.links, 9) + 1
+	}
+	h.links = max(h.links, link)
+	h.Up(link, k.place(), k.access(), k.life())
+	k.touch(h)
+	return link
+}
+
+// leave takes a host's links down, except one.
+func (k *Soak) leave(h *soaker, except roam.LinkID) {
+	for _, at := range slices.Clone(h.attachments) {
+		if at.link != except {
+			h.Down(at.link)
+		}
+	}
+	k.touch(h)
+}
+
+// later does something to a host after a while, unless the trouble is over.
+func (k *Soak) later(d time.Duration, f func()) {
+	k.After(d, func() {
+		if !k.ended {
+			f()
+		}
+	})
+}
+
+// trouble does something random to a host that moves.
+func (k *Soak) trouble(h *soaker) {
+	switch r := k.Rand().IntN(100); {
+	case r < 30:
+		k.moveSoft(h)
+	case r < 45:
+		k.moveHard(h, k.between(0, 2*time.Second))
+	case r < 50:
+		k.hour.Outages++
+		k.moveHard(h, k.between(5*time.Second, 5*time.Minute))
+	case r < 65:
+		k.cut(h)
+	case r < 75:
+		k.bothMove(h)
+	case r < 85:
+		k.gainOrLose(h)
+	case r < 90:
+		k.disable(h)
+	case r < 94:
+		h.SetMode(ilnp.Mode(k.Rand().IntN(3)))
+		k.touch(h)
+	case r < 98:
+		k.restart(h)
+	default:
+		k.reboot(h)
+	}
+}
+
+// moveSoft makes the new link before the old ones break.
+func (k *Soak) moveSoft(h *soaker) {
+	k.hour.Moves++
+	link := k.connect(h)
+	k.later(k.between(500*time.Millisecond, 10*time.Second), func() {
+		if h.at(link) != nil && !h.off[link] {
+			k.leave(h, link)
+		}
+	})
+}
+
+// moveHard breaks every link before it makes a new one.
+func (k *Soak) moveHard(h *soaker, gap time.Duration) {
+	k.hour.Moves++
+	k.leave(h, 0)
+	k.later(gap, func() {
+		if len(h.attachments) == 0 {
+			k.connect(h)
+		}
+	})
+}
+
+// bothMove moves a host and one that it talks with at the same time.
+func (k *Soak) bothMove(h *soaker) {
+	k.hour.Both++
+	move := func(h *soaker) { k.moveHard(h, k.between(0, time.Second)) }
+	if k.Rand().IntN(2) == 0 {
+		move = k.moveSoft
+	}
+	move(h)
+	for _, t := range k.talks {
+		if t.from == h && t.to.mobile {
+			move(t.to)
+			return
+		}
+	}
+}
+
+// cut stops one link, or all, without the host seeing it.
+func (k *Soak) cut(h *soaker) {
+	k.hour.Outages++
+	for _, at := range slices.Clone(h.attachments) {
+		if h.at(at.link) != at {
+			continue
+		}
+		h.Cut(at.link)
+		k.touch(h)
+		k.later(k.between(500*time.Millisecond, 4*time.Minute), func() {
+			if h.at(at.link) == at {
+				h.Mend(at.link)
+				k.touch(h)
+			}
+		})
+		if k.Rand().IntN(2) == 0 {
+			return
+		}
+	}
+}
+
+// gainOrLose adds a link, or takes one of several away.
+func (k *Soak) gainOrLose(h *soaker) {
+	if n := len(h.attachments); n >= 2 {
+		h.Down(h.attachments[k.Rand().IntN(n)].link)
+		k.touch(h)
+		return
+	}
+	k.connect(h)
+}
+
+// disable takes a link out of use by command, for a while.
+func (k *Soak) disable(h *soaker) {
+	if len(h.attachments) < 2 {
+		k.connect(h)
+	}
+	at := h.attachments[k.Rand().IntN(len(h.attachments))]
+	h.Disable(at.link, true)
+	k.touch(h)
+	k.later(k.between(time.Second, 5*time.Minute), func() {
+		h.Disable(at.link, false)
+		k.touch(h)
+	})
+}
+
+// restart replaces the core by its successor.
+func (k *Soak) restart(h *soaker) {
+	k.hour.Restarts++
+	if err := h.Restart(); err != nil {
+		k.fault("%s: restart: %v", h.name, err)
+	}
+	k.touch(h)
+}
+
+// reboot loses all state; what the host talked about goes on.
+func (k *Soak) reboot(h *soaker) {
+	k.hour.Reboots++
+	clear(h.off)
+	h.Reboot()
+	for _, t := range k.talks {
+		switch h {
+		case t.from:
+			k.look(h, t.to)
+		case t.to:
+			k.look(h, t.from)
+		}
+	}
+	k.touch(h)
+}
+
+// calm ends all trouble: every host has one good network or more.
+func (k *Soak) calm() {
+	for _, h := range k.hosts {
+		for _, link := range slices.Sorted(maps.Keys(h.off)) {
+			h.Disable(link, false)
+		}
+		for _, at := range slices.Clone(h.attachments) {
+			h.Mend(at.link)
+			h.Up(at.link, at.l64, Access{Delay: 5 * time.Millisecond}, roam.Infinite)
+		}
+		if len(h.attachments) == 0 {
+			h.Up(1, k.place(), Access{Delay: 5 * time.Millisecond}, roam.Infinite)
+		}
+		k.touch(h)
+	}
+}

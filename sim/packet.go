@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"net/netip"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+// Packet is an IPv6 packet on a link. Whoever has sent or received one does not change
+// its bytes any more, as others have them, too.
+type Packet struct {
+	Bytes  []byte // its headers at least
+	Length int    // from its IPv6 header, where Bytes lacks the end of the payload; else 0
+	Body   any    // what its sender has attached for receivers of the same kind; or nil
+}
+
+// Size returns the bytes that the packet has on a link, from its IPv6 header.
+func (p Packet) Size() int { return max(p.Length, len(p.Bytes)) }
+
+// Source returns the source address; invalid: the packet has none.
+func (p Packet) Source() netip.Addr { return p.address(8) }
+
+// Destination returns the destination address; invalid: the packet has none.
+func (p Packet) Destination() netip.Addr { return p.address(24) }
+
+func (p Packet) address(at int) netip.Addr {
+	if len(p.Bytes) < ip6.HeaderLen {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16([16]byte(p.Bytes[at:]))
+}
+
+// Outbox holds the packets of a node until the network polls it for them.
+type Outbox struct{ list []Output }
+
+// Put appends a packet.
+func (o *Outbox) Put(link roam.LinkID, p Packet) {
+	o.list = append(o.list, Output{Link: link, Packet: p})
+}
+
+// Poll returns the packet that was put first.
+func (o *Outbox) Poll() (Output, bool) {
+	if len(o.list) == 0 {
+		return Output{}, false
+	}
+	first := o.list[0]
+	o.list[0] = Output{}
+	if o.list = o.list[1:]; len(o.list) == 0 {
+		o.list = nil
+	}
+	return first, true
+}
