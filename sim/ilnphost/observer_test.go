@@ -1,4 +1,4 @@
-package sim
+package ilnphost
 
 import (
 	"maps"
@@ -22,7 +22,7 @@ type gauge struct {
 
 // observe has a node observed from now on.
 func observe(h *Node) *gauge {
-	g := &gauge{net: h.net, core: observer.New(h.net.now), counts: make(map[observer.Class]observer.Traffic)}
+	g := &gauge{net: h.net, core: observer.New(h.net.Now()), counts: make(map[observer.Class]observer.Traffic)}
 	h.net.Seen = func(at *Node, link roam.LinkID, leaves bool, p Packet) {
 		if at == h {
 			g.count(link, leaves, p)
@@ -59,14 +59,14 @@ func (g *gauge) settle() {
 		}
 		switch o := o.(type) {
 		case observer.Read:
-			g.core.HandleReading(g.net.now, maps.Clone(g.counts))
+			g.core.HandleReading(g.net.Now(), maps.Clone(g.counts))
 		case observer.Seen:
 			g.seen = append(g.seen, o)
 		}
 	}
 	at, _ := g.core.PollTimeout()
-	g.net.After(at.Sub(g.net.now), func() {
-		g.core.HandleTimeout(g.net.now)
+	g.net.After(at.Sub(g.net.Now()), func() {
+		g.core.HandleTimeout(g.net.Now())
 		g.settle()
 	})
 }
@@ -96,7 +96,7 @@ func TestObserverOfAHandoff(t *testing.T) {
 		count(at, link, leaves, p)
 	}
 	f := w.start(t, true)
-	moved := w.now
+	moved := w.Now()
 	w.mobile.Up(2, netB, near, roam.Infinite)
 	w.Run(10 * time.Second)
 	f.Stop()
