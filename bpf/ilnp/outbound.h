@@ -189,6 +189,16 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
+/* Does our own stack answer a probe, whose nonce is not as long as ours? What the program
+ * answers itself counts for nothing either: two ends that ask each other about their paths
+ * would take that for use of the session, and it would never end.
+ */
+static __always_inline int is_probe_answer(struct __sk_buff *skb, const struct chain *c)
+{
+	return c->proto == IPPROTO_ICMPV6 && c->type == ICMP6_ECHO_REPLY &&
+	       (skb->len - c->at == 8 + PROBE_LEN || skb->len - c->at == 8 + PROBE_PER_FLOW_LEN);
+}
+
 /* Does this packet count for the balance of the paths? TCP that keeps to the path of its
  * connection does not, or all other packets would have to take the other paths.
  */
@@ -249,7 +259,8 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	/* A packet without nonce is for a stack that sums as plain IPv6 does. */
 	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
 		send_probe_copy(skb, p, l, c);
-	note_sent(skb, p, l, now);
+	if (!is_probe_answer(skb, c))
+		note_sent(skb, p, l, now);
 	if (p->flags & ENTRY_PLAIN)
 		count(TX_PLAIN);
 	return transmit(skb, &o, c, next);

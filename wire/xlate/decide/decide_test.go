@@ -136,6 +136,19 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// What our own stack answers to a probe whose nonce is longer is no use of the session, which
+// would never end; a user's ping is.
+func TestProbeAnswerIsNoUse(t *testing.T) {
+	for size, used := range map[int]bool{16: false, 20: false, 56: true} {
+		s := host(nil)
+		reply := packet(t, roam.ILV{L64: prefix, NID: ours}, roam.ILV{L64: prefix, NID: theirs}, ilnp.Nonce{},
+			ip6.ICMPv6, append([]byte{129}, make([]byte, 7+size)...))
+		if o := s.Egress(now, reply); o.Action != decide.Sent || (s.Sessions[key].Live.LastTx != 0) != used {
+			t.Errorf("%d bytes: action %d, last sent %d", size, o.Action, s.Sessions[key].Live.LastTx)
+		}
+	}
+}
+
 // An unvalidated locator gets twice what came from it; the rest goes nowhere.
 func TestAllowance(t *testing.T) {
 	s := host(func(_ *decide.State, p *decide.Session) { p.Unvalidated, p.Grace = 1, 0 })

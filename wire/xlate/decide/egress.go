@@ -240,11 +240,20 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 	if t.out.Nonce.Present() && isRuleSought(p, l) && !t.k.isSegmented() {
 		t.sendProbeCopy(p, l)
 	}
-	t.noteSent(p, l)
+	if !t.isProbeAnswer() {
+		t.noteSent(p, l)
+	}
 	if p.is(Plain) {
 		t.count(TxPlain)
 	}
 	return t.transmit(u.MTU, p.is(NonceAlways) && bearsNonce(t.k, u), next)
+}
+
+// isProbeAnswer reports whether our own stack answers a probe, which is no use of the
+// session.
+func (t outward) isProbeAnswer() bool {
+	n := t.k.Len - t.c.at
+	return t.c.proto == ip6.ICMPv6 && t.c.kind == 129 && (n == probeLen || n == probePerFlowLen)
 }
 
 // address makes a packet of the session leave by an uplink, to a locator.
