@@ -7,6 +7,7 @@
 #include "segdev.h"
 #include "preinstalled.h"
 #include "flow.h"
+#include "sent.h"
 #include "path.h"
 #include "policy.h"
 
@@ -103,25 +104,6 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 	return leave(o);
 }
 
-static __always_inline void note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u64 now)
-{
-	l->last_tx = now;
-	rate_note(l, now, skb->len - ETH_LEN);
-	__sync_fetch_and_add(&l->tx_packets, 1);
-	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
-	if (l->unanswered_tx == 0) {
-		l->unanswered_tx = now;
-		return;
-	}
-	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || now - l->unanswered_tx < silence_after)
-		return;
-	/* This silence is reported again only after silence_again, a new one at once. */
-	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
-		return;
-	l->silence_told = tick(now);
-	tell_session(skb, p, EV_SILENCE);
-}
-
 /* Is a nonce due? It is in the first packets of a session, for a while after a change of
  * locators, on every SYN (the peer may have lost its state) and on every ICMPv6 message
  * (RFC 6744 §7).
@@ -189,16 +171,6 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
-/* Does our own stack answer a probe, whose nonce is not as long as ours? What the program
- * answers itself counts for nothing either: two ends that ask each other about their paths
- * would take that for use of the session, and it would never end.
- */
-static __always_inline int is_probe_answer(struct __sk_buff *skb, const struct chain *c)
-{
-	return c->proto == IPPROTO_ICMPV6 && c->type == ICMP6_ECHO_REPLY &&
-	       (skb->len - c->at == 8 + PROBE_LEN || skb->len - c->at == 8 + PROBE_PER_FLOW_LEN);
-}
-
 /* Does this packet count for the balance of the paths? TCP that keeps to the path of its
  * connection does not, or all other packets would have to take the other paths.
  */
@@ -239,6 +211,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {
 			count(DROP_UNVALIDATED);
+			note_tried(skb, p, l, now);
 			return no_path(skb);
 		}
 		hinted = i & HINTED;

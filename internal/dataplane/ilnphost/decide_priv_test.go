@@ -169,7 +169,7 @@ func (r *decideRig) try(s shotAt, all *reached) (got result, want decide.Outcome
 		// Time went on in between, over the edge of something.
 		all.ambiguous++
 		if disagrees(s, got, late, &before.Host) == nil {
-			wrong = nil
+			want, wrong = late, nil
 		}
 	}
 	wrong = append(wrong, r.noted(s, got, want)...)

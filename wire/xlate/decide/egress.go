@@ -165,11 +165,16 @@ func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
 
 // noteSent keeps what a packet on its way out shows.
 func (t outward) noteSent(p *Session, l *Live) {
-	h := &t.s.Host
-	l.LastTx = t.now
 	l.noteRate(t.now, t.k.Len)
 	l.TxPackets++
 	l.TxBytes += uint64(t.k.Len)
+	t.noteTried(p, l)
+}
+
+// noteTried notes that a local application sends, be it that the packet leaves or not.
+func (t outward) noteTried(p *Session, l *Live) {
+	h := &t.s.Host
+	l.LastTx = t.now
 	if l.UnansweredTx == 0 {
 		l.UnansweredTx = t.now
 		return
@@ -209,6 +214,7 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	if !p.is(Initiated|Plain) && (hinted || p.Unvalidated>>p.path(i).Remote&1 != 0) {
 		if i, hinted = t.tryPath(p, l, i, hinted); i < 0 {
 			t.count(DropUnvalidated)
+			t.noteTried(p, l)
 			return t.noPath()
 		}
 	}
