@@ -7,6 +7,7 @@
 #include "segdev.h"
 #include "preinstalled.h"
 #include "flow.h"
+#include "sent.h"
 #include "path.h"
 #include "policy.h"
 
@@ -101,25 +102,6 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 		count(o->encap ? TX_ENCAP : TX_NONCE);
 	}
 	return leave(o);
-}
-
-static __always_inline void note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u64 now)
-{
-	l->last_tx = now;
-	rate_note(l, now, skb->len - ETH_LEN);
-	__sync_fetch_and_add(&l->tx_packets, 1);
-	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
-	if (l->unanswered_tx == 0) {
-		l->unanswered_tx = now;
-		return;
-	}
-	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || now - l->unanswered_tx < silence_after)
-		return;
-	/* This silence is reported again only after silence_again, a new one at once. */
-	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
-		return;
-	l->silence_told = tick(now);
-	tell_session(skb, p, EV_SILENCE);
 }
 
 /* Is a nonce due? It is in the first packets of a session, for a while after a change of
@@ -229,6 +211,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		i = try_path(skb, p, l, i, hinted);
 		if (i < 0) {
 			count(DROP_UNVALIDATED);
+			note_tried(skb, p, l, now);
 			return no_path(skb);
 		}
 		hinted = i & HINTED;
@@ -249,7 +232,8 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	/* A packet without nonce is for a stack that sums as plain IPv6 does. */
 	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
 		send_probe_copy(skb, p, l, c);
-	note_sent(skb, p, l, now);
+	if (!is_probe_answer(skb, c))
+		note_sent(skb, p, l, now);
 	if (p->flags & ENTRY_PLAIN)
 		count(TX_PLAIN);
 	return transmit(skb, &o, c, next);

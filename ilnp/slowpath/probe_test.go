@@ -52,7 +52,8 @@ func TestAnswerProbe(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := ilnpwire.ParseControl(b, port)
-		if err != nil || a.Src != us || a.Dst != them || a.Nonce != c.own || a.Encapsulated != q.Encapsulated || a.OverNIDs != q.OverNIDs {
+		ends, form := a.Src == us && a.Dst == them && a.Nonce == c.own, a.Encapsulated == q.Encapsulated && a.OverNIDs == q.OverNIDs
+		if err != nil || !ends || !form {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 		e, err := ilnpwire.ParseEcho(a.Payload)

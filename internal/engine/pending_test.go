@@ -72,7 +72,10 @@ func TestHeldProbeIsAnswered(t *testing.T) {
 	for name, size := range map[string]int{"probe": 16, "ping": 56} {
 		e, o := withSession(t, ilnp.Established)
 		packet := built(t)(ilnpwire.BuildEcho(them, us, wrongNonce, true, 3, 4, make([]byte, size)))
-		ev := dataplane.Event{Kind: dataplane.OtherNonce, Link: 7, Local: us, Remote: them, Nonce: wrongNonce, OwnNonce: ourNonce, Packet: packet, Bytes: len(packet)}
+		ev := dataplane.Event{
+			Kind: dataplane.OtherNonce, Link: 7, Local: us, Remote: them, Nonce: wrongNonce, OwnNonce: ourNonce,
+			Packet: packet, Bytes: len(packet),
+		}
 		e.handlePlane(time.Now(), ev)
 		held := len(e.pending.Take(ilnp.Pending{Local: ourNID, Remote: them, Nonce: wrongNonce}))
 		var got ilnpwire.Packet

@@ -114,7 +114,8 @@ func TestIngress(t *testing.T) {
 		// Its nonce is longer than ours, so the daemon answers it: told of once.
 		"probe, known elsewhere": {func(s *decide.State, p *decide.Session) {
 			p.Alias, s.Known[theirs] = decide.Key{}, false
-		}, in(t, there, longNonce, ip6.ICMPv6, append([]byte{128}, make([]byte, 23)...)), decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
+		}, in(t, there, longNonce, ip6.ICMPv6, append([]byte{128}, make([]byte, 23)...)),
+			decide.Shot, decide.RxHeld, []decide.EventKind{decide.PendingShown}},
 		"our own identifier": {without, packet(t, roam.ILV{L64: there, NID: ours}, roam.ILV{L64: here, NID: ours}, ilnp.Nonce{}, ip6.UDP, datagram),
 			decide.Shot, decide.DropOwnNID, nil},
 		"session prefix": {nil, packet(t, roam.ILV{L64: prefix, NID: theirs}, roam.ILV{L64: here, NID: ours},
@@ -144,11 +145,31 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// What our own stack answers to a probe whose nonce is longer is no use of the session, which
+// would never end; a user's ping is.
+func TestProbeAnswerIsNoUse(t *testing.T) {
+	for size, used := range map[int]bool{16: false, 20: false, 56: true} {
+		s := host(nil)
+		reply := packet(t, roam.ILV{L64: prefix, NID: ours}, roam.ILV{L64: prefix, NID: theirs}, ilnp.Nonce{},
+			ip6.ICMPv6, append([]byte{129}, make([]byte, 7+size)...))
+		if o := s.Egress(now, reply); o.Action != decide.Sent || (s.Sessions[key].Live.LastTx != 0) != used {
+			t.Errorf("%d bytes: action %d, last sent %d", size, o.Action, s.Sessions[key].Live.LastTx)
+		}
+	}
+}
+
 // An unvalidated locator gets twice what came from it; the rest goes nowhere.
 func TestAllowance(t *testing.T) {
 	s := host(func(_ *decide.State, p *decide.Session) { p.Unvalidated, p.Grace = 1, 0 })
 	if o := s.Egress(now, out(t, 10)); o.Verdict != decide.Consumed || o.Counted(decide.DropUnvalidated) != 1 {
 		t.Errorf("before anything came: verdict %d, %v", o.Verdict, o.Counters)
+	}
+	if l := s.Sessions[key].Live; l.LastTx != now || l.TxPackets != 0 {
+		t.Errorf("what was dropped: last tried %d, %d packets sent", l.LastTx, l.TxPackets)
+	}
+	later := now + 3e9
+	if ks := kinds(s.Egress(later, out(t, 10))); !slices.Equal(ks, []decide.EventKind{decide.Silence}) {
+		t.Errorf("a session that gets nothing out and hears nothing: events %v", ks)
 	}
 	s.Ingress(now, in(t, there, peerNonce, ip6.UDP, make([]byte, 200)))
 	sent := 0

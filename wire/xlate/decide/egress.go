@@ -166,11 +166,16 @@ func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
 
 // noteSent records a sent packet in the session's statistics.
 func (t outward) noteSent(p *Session, l *Live) {
-	h := &t.s.Host
-	l.LastTx = t.now
 	l.noteRate(t.now, t.k.Len)
 	l.TxPackets++
 	l.TxBytes += uint64(t.k.Len)
+	t.noteTried(p, l)
+}
+
+// noteTried notes that a local application sends, be it that the packet leaves or not.
+func (t outward) noteTried(p *Session, l *Live) {
+	h := &t.s.Host
+	l.LastTx = t.now
 	if l.UnansweredTx == 0 {
 		l.UnansweredTx = t.now
 		return
@@ -210,6 +215,7 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	if !p.is(Initiated|Plain) && (hinted || p.Unvalidated>>p.path(i).Remote&1 != 0) {
 		if i, hinted = t.tryPath(p, l, i, hinted); i < 0 {
 			t.count(DropUnvalidated)
+			t.noteTried(p, l)
 			return t.noPath()
 		}
 	}
@@ -241,11 +247,20 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 	if t.out.Nonce.Present() && isRuleSought(p, l) && !t.k.isSegmented() {
 		t.sendProbeCopy(p, l)
 	}
-	t.noteSent(p, l)
+	if !t.isProbeAnswer() {
+		t.noteSent(p, l)
+	}
 	if p.is(Plain) {
 		t.count(TxPlain)
 	}
 	return t.transmit(u.MTU, p.is(NonceAlways) && bearsNonce(t.k, u), next)
+}
+
+// isProbeAnswer reports whether our own stack answers a probe, which is no use of the
+// session.
+func (t outward) isProbeAnswer() bool {
+	n := t.k.Len - t.c.at
+	return t.c.proto == ip6.ICMPv6 && t.c.kind == 129 && (n == probeLen || n == probePerFlowLen)
 }
 
 // address makes a packet of the session leave by an uplink, to a locator.
