@@ -4,5 +4,5 @@
 // It implements answers from the table of package naming (AAAA, A, NID, L64 and PTR), the
 // forwarding of every other question over UDP and TCP, and the replacement and restoration
 // of resolv.conf. It omits a cache, validation, queries for NID and L64 records upstream,
-// and dynamic update. It is driven by internal/daemon.
+// and dynamic update. It is driven by internal/role/ilnphost.
 package dnsio

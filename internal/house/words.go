@@ -73,7 +73,7 @@ func Terms(t *Tree) []Finding {
 // how many longer ones there still are. The second number may only fall.
 const (
 	lineLimit = 120
-	longLines = 860
+	longLines = 839
 )
 
 // LongLines lists the hand-written lines of Go and C that are longer than the limit; a

@@ -13,7 +13,7 @@
 // A link may take only so many bytes a second of a host (rate.go), so that packets wait
 // before it. It omits all other limits of bandwidth, full queues, congestion control, the
 // checksums of data and the payload of transport protocols: those are for the lab, with real
-// kernels. It is driven by tests and by the lab's engine sim, which say when networks come
+// kernels. It is driven by tests and by the virtual engine of the lab, which say when networks come
 // and go; Check compares the outcome with a reference model of who should be able to reach
 // whom.
 package ilnphost
