@@ -37,12 +37,13 @@ type contender struct {
 	times []float64 // of each round, in ns
 }
 
-// BenchmarkBuilds compares plain IPv6, the build before (ROAM_BINARIES_BEFORE) and this
-// one, twice, each on hosts of its own that stand side by side: one thread on one core sends a slice
-// of datagrams or of a TCP connection and receives it, then does the same on the
-// next hosts, in another order each round. A figure is the median over the rounds of
-// the quotient within a round, with the half-width of its 95 % interval: so what else
-// the machine does meets all of them alike, and outliers none.
+// BenchmarkBuilds compares plain IPv6, the build before (ROAM_BINARIES_BEFORE), this one,
+// twice, and this one with an observer on the uplink of MN. Each has hosts of its own,
+// which stand side by side. One thread on one core sends a slice of datagrams or of a TCP
+// connection and receives it, then does the same on the next hosts, in another order
+// each round. A figure is the median over the rounds of the quotient within a round, with
+// the half-width of its 95 % interval: so what else the machine does meets all of them
+// alike, and outliers none.
 //
 // The thread does all the work of both hosts and of the router between them, so a
 // slice's time is the processor time of both ends, but for interrupts.
@@ -55,7 +56,7 @@ func BenchmarkBuilds(b *testing.B) {
 
 func compareBuilds(b *testing.B, slice func(*testing.B, *world, netip.Addr) func() error) {
 	build(b)
-	builds := map[string]*node.Binaries{"plain": nil, "now": &bin, "again": &bin}
+	builds := map[string]*node.Binaries{"plain": nil, "now": &bin, "again": &bin, "observed": &bin}
 	if dir := os.Getenv(beforeEnv); dir != "" {
 		before := node.In(dir)
 		builds["before"] = &before
@@ -66,8 +67,14 @@ func compareBuilds(b *testing.B, slice func(*testing.B, *world, netip.Addr) func
 		target := w.cnPlain
 		if programs != nil {
 			w.bin = *programs
+			if name == "observed" {
+				w.more = "[role]\nrun = [\"host\", \"observer\"]\n[observer]\nlinks = [\"net1\"]\n"
+			}
 			w.startRoam(b, "soft", "net1")
 			w.ping(b, "cn", 3)
+			if name == "observed" {
+				isObserved(b, w)
+			}
 			target = roam.ILV{NID: nidCN, L64: roam.DefaultSessionPrefix}.Addr()
 		}
 		all = append(all, &contender{name: name, slice: slice(b, w, target)})
@@ -96,6 +103,24 @@ func compareBuilds(b *testing.B, slice func(*testing.B, *world, netip.Addr) func
 			reportRatio(b, c.name+"/now", c, now)
 		}
 	}
+}
+
+// isObserved fails the benchmark where the observer has not counted the echo requests.
+func isObserved(b *testing.B, w *world) {
+	b.Helper()
+	var counts []struct {
+		Protocol, Direction string
+		Packets             uint64
+	}
+	testutil.Eventually(b, within, func() bool {
+		must(b, w.mnNode.AskFor(b.Context(), &counts, "observer", "show"))
+		for _, c := range counts {
+			if c.Protocol == "icmpv6" && c.Direction == "out" && c.Packets >= 3 {
+				return true
+			}
+		}
+		return false
+	}, "the observer to count")
 }
 
 // round has each contender do one slice, in an order that changes from round to round.
