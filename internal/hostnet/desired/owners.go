@@ -77,7 +77,13 @@ func (o *Owners) Set(owner string, s State) error {
 
 // Of returns what an owner wants, in the order in which it is made.
 func (o *Owners) Of(owner string) []Item {
-	return slices.SortedFunc(maps.Values(o.wants[owner]), compare)
+	wants := o.wants[owner]
+	items := make([]Item, 0, len(wants))
+	for _, key := range slices.Sorted(maps.Keys(wants)) {
+		items = append(items, wants[key])
+	}
+	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.stage(), b.stage()) })
+	return items
 }
 
 // Wanting returns the first owner that wants what key names, "" if none does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 )
 
@@ -156,7 +157,7 @@ func (s Sysctl) Key() string {
 
 // Key is the address on its link, whatever its prefix length: the kernel has it
 // once.
-func (a Address) Key() string { return fmt.Sprintf("address %s on %d", a.Addr, a.Link) }
+func (a Address) Key() string { return "address " + a.Addr.String() + " on " + strconv.Itoa(a.Link) }
 
 // Key is the address on its link.
 func (n Neighbour) Key() string { return fmt.Sprintf("neighbour %s on %d", n.Addr, n.Link) }
