@@ -26,9 +26,12 @@ const (
 // holding is a host that knows others by records with locators where they are not,
 // and these: all that they send first waits for their validation.
 type holding struct {
-	w  *world
-	a  *host
-	bs []*host
+	w     *world
+	a     *host
+	bs    []*host
+	lossy bool           // the path drops options
+	sink  *said          // what a's server of datagrams got
+	total map[string]int // set-ups by way
 }
 
 // from returns a number of the environment, or the usual one.
@@ -228,65 +231,83 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// holdTries is how often a round may be made. A packet that is lost, doubled or
+// retransmitted once may be the machine's doing: TCP retransmits when a daemon had to wait
+// for a processor for 200 ms. What is Roam's fault happens again.
+const holdTries = 3
+
 // run makes so many rounds of set-ups, and returns how many bursts came out of order. On a path
 // that loses what has options, with Roam or without, TCP and ping have to get through.
 func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
-	ways := []string{"udp", "tcp", "ping", "segmented"}
-	if lossy {
-		ways = []string{"tcp", "ping"}
-	}
-	total := map[string]int{}
-	var held uint64
-	sink := &said{}
-	h.w.agent(t, "a", sink, "sink", netip.AddrPortFrom(netip.IPv6Unspecified(), holdPort).String())
-	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(sink.text(), "ready") },
+	h.lossy, h.sink, h.total = lossy, &said{}, map[string]int{}
+	h.w.agent(t, "a", h.sink, "sink", netip.AddrPortFrom(netip.IPv6Unspecified(), holdPort).String())
+	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(h.sink.text(), "ready") },
 		"the server of datagrams")
+	var held uint64
 	for round := range rounds {
-		if round > 0 {
-			if err := h.anew(); err != nil {
-				t.Fatal(err)
+		for try := range holdTries {
+			if round+try > 0 {
+				if err := h.anew(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			more, faults := h.round(t, round, fmt.Sprintf("r%d.%d", round, try))
+			held += h.a.counter("rx_held")
+			if mixed += more; len(faults) == 0 {
+				break
+			}
+			t.Logf("round %d, try %d: %s", round, try, strings.Join(faults, "; "))
+			if try == holdTries-1 {
+				t.Errorf("round %d had faults %d times", round, holdTries)
 			}
 		}
-		before := map[string]int{}
-		for _, n := range h.all() {
-			before[n.name] = retransmitted(t, h.w, n.name)
-		}
-		var all []*setUp
-		var wg sync.WaitGroup
-		for i, b := range h.bs {
-			s := &setUp{way: ways[(round+i)%len(ways)], word: fmt.Sprintf("r%d-%s", round, b.name), b: b}
-			all = append(all, s)
-			total[s.way]++
-			wg.Go(func() { s.run(h.w) })
-		}
-		wg.Wait()
-		testutil.Wait(time.Second, func() bool {
-			return !slices.ContainsFunc(all, func(s *setUp) bool {
-				fault := s.fault(sink.text())
-				return fault != "" && !strings.HasPrefix(fault, disordered)
-			})
-		})
-		for _, s := range all {
-			fault := s.fault(sink.text())
-			if strings.HasPrefix(fault, disordered) {
-				t.Logf("round %d, %s of %s: %s", round, s.way, s.b.name, fault)
-				mixed++
-				continue
-			}
-			if fault != "" && !(lossy && s.way == "tcp" && strings.HasPrefix(s.out, "echoed")) {
-				t.Errorf("round %d, %s of %s: %s", round, s.way, s.b.name, fault)
-			}
-		}
-		for _, n := range h.all() {
-			if more := retransmitted(t, h.w, n.name) - before[n.name]; more > 0 && !lossy {
-				t.Errorf("round %d: %s has retransmitted %d segments", round, n.name, more)
-			}
-		}
-		held += h.a.counter("rx_held")
 	}
-	t.Logf("set-ups: %v; packets held: %d", total, held)
+	t.Logf("set-ups: %v; packets held: %d", h.total, held)
 	if held == 0 && !lossy {
 		t.Error("nothing was held")
 	}
 	return mixed
+}
+
+// round has each host set up a session in one way, and returns how many bursts came out of
+// order, and what else was wrong.
+func (h *holding) round(t *testing.T, round int, word string) (mixed int, faults []string) {
+	ways := []string{"udp", "tcp", "ping", "segmented"}
+	if h.lossy {
+		ways = []string{"tcp", "ping"}
+	}
+	before := map[string]int{}
+	for _, n := range h.all() {
+		before[n.name] = retransmitted(t, h.w, n.name)
+	}
+	var all []*setUp
+	var wg sync.WaitGroup
+	for i, b := range h.bs {
+		s := &setUp{way: ways[(round+i)%len(ways)], word: word + "-" + b.name, b: b}
+		all = append(all, s)
+		h.total[s.way]++
+		wg.Go(func() { s.run(h.w) })
+	}
+	wg.Wait()
+	testutil.Wait(time.Second, func() bool {
+		return !slices.ContainsFunc(all, func(s *setUp) bool {
+			fault := s.fault(h.sink.text())
+			return fault != "" && !strings.HasPrefix(fault, disordered)
+		})
+	})
+	for _, s := range all {
+		fault := s.fault(h.sink.text())
+		if strings.HasPrefix(fault, disordered) {
+			t.Logf("round %d, %s of %s: %s", round, s.way, s.b.name, fault)
+			mixed++
+		} else if fault != "" && !(h.lossy && s.way == "tcp" && strings.HasPrefix(s.out, "echoed")) {
+			faults = append(faults, fmt.Sprintf("%s of %s: %s", s.way, s.b.name, fault))
+		}
+	}
+	for _, n := range h.all() {
+		if more := retransmitted(t, h.w, n.name) - before[n.name]; more > 0 && !h.lossy {
+			faults = append(faults, fmt.Sprintf("%s has retransmitted %d segments", n.name, more))
+		}
+	}
+	return mixed, faults
 }
