@@ -170,7 +170,8 @@ func forwarding(w *world) {
 	p := w.trip()
 	w.plug("net2", 6)
 	w.uses("net2", numbered(6))
-	p.phase("it begins", 0, func() {
+	// The kernel drops the default routes, and says so before it says why.
+	p.phase("it begins", 20*time.Millisecond, func() {
 		if err := w.mn.Sysctl("net.ipv6.conf.all.forwarding", "1"); err != nil {
 			w.t.Fatal(err)
 		}
