@@ -45,14 +45,15 @@ func (f *lifetimeProof) acked(lu ilnpwire.LocatorUpdate) (validated, next bool, 
 	switch {
 	case f.drawn == 0:
 		return false, false, reasonUnexpected
+	// The last one first: two in a row may be alike.
+	case slices.Equal(lu.Locators, f.last):
+		f.known, f.drawn = f.known+f.drawn, 0
+		return f.known >= updateBits, f.known < updateBits, ""
 	case slices.Equal(lu.Locators, f.before):
 		return false, false, "" // that of the update before, which was late
-	case !slices.Equal(lu.Locators, f.last):
-		f.known, f.drawn = 0, 0
-		return false, false, reasonOlderAck
 	}
-	f.known, f.drawn = f.known+f.drawn, 0
-	return f.known >= updateBits, f.known < updateBits, ""
+	f.known, f.drawn = 0, 0
+	return false, false, reasonOlderAck
 }
 
 // drawUpdate makes an update of these locators with lifetimes whose low bits are drawn,

@@ -202,3 +202,19 @@ func TestUpdateConfirmsNoForgery(t *testing.T) {
 		t.Error("a forged nonce is confirmed")
 	}
 }
+
+// TestProofDrawsTwiceAlike: two updates in a row may have drawn the same lifetimes. The
+// acknowledgement of the second one counts, and the next update is due at once.
+func TestProofDrawsTwiceAlike(t *testing.T) {
+	var f lifetimeProof
+	lu := ilnpwire.LocatorUpdate{Locators: []ilnpwire.LocatorEntry{
+		{L64: netA, Preference: uint32(preferActive), Lifetime: 1700},
+	}}
+	for i := 1; i <= updateRounds; i++ {
+		f.noted(time.Unix(int64(i), 0), Path{}, lu, updateBits/updateRounds)
+		validated, next, refused := f.acked(lu)
+		if refused != "" || validated != (i == updateRounds) || next == validated {
+			t.Errorf("acknowledgement %d: validated %v, next %v, refused %q", i, validated, next, refused)
+		}
+	}
+}
