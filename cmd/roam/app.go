@@ -18,8 +18,7 @@ const patience = 10 * time.Second
 // app is one run of the command. What it needs of the world are fields, so
 // that a test can give it another world.
 type app struct {
-	*cli.Terminal
-	now     func() time.Time
+	printer
 	connect func(socket string) control.Backend
 	host    host
 	usual   string // where the configuration is when none is named
@@ -29,9 +28,15 @@ type app struct {
 	warned bool // that the configuration has faults
 }
 
+// printer prints the daemon's answers for people. It asks nothing.
+type printer struct {
+	*cli.Terminal
+	now func() time.Time
+}
+
 func newApp(out, errw *os.File) *app {
 	return &app{
-		Terminal: cli.NewTerminal("roam", out, errw), now: time.Now,
+		printer: printer{cli.NewTerminal("roam", out, errw), time.Now},
 		connect: func(socket string) control.Backend { return control.NewClient(socket) },
 		host:    realHost(), usual: config.DefaultPath,
 	}

@@ -49,16 +49,16 @@ func (a *app) doctor(ctx context.Context, args []string) error {
 }
 
 // findings prints one line each, and what to do below it.
-func (a *app) findings(list []doctor.Finding) {
+func (pr *printer) findings(list []doctor.Finding) {
 	colours := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Warning: cli.Yellow, doctor.Fault: cli.Red}
 	for _, f := range list {
-		fmt.Fprintf(a.Out, "%s  %-8s  %s\n", a.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
+		fmt.Fprintf(pr.Out, "%s  %-8s  %s\n", pr.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
 		if f.Do != "" {
-			fmt.Fprintf(a.Out, "%19s> %s\n", "", f.Do)
+			fmt.Fprintf(pr.Out, "%19s> %s\n", "", f.Do)
 		}
 	}
 	if !doctor.Stands(list) {
-		fmt.Fprintln(a.Out, "\nnothing stands in the way")
+		fmt.Fprintln(pr.Out, "\nnothing stands in the way")
 	}
 }
 
@@ -105,7 +105,7 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Session) *doctor.PeerFacts {
 	p := &doctor.PeerFacts{Word: word}
 	for _, s := range sessions {
-		p.PendingPeer = append(p.PendingPeer, peerName(s))
+		p.KnownPeers = append(p.KnownPeers, peerName(s))
 		if isPeer(s, word) {
 			p.Session = &s
 		}

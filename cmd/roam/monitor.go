@@ -54,12 +54,12 @@ func (a *app) monitor(ctx context.Context) error {
 }
 
 // eventLine prints one event on one line.
-func (a *app) eventLine(e control.Event) string {
+func (pr *printer) eventLine(e control.Event) string {
 	peer := e.PeerName
 	if peer == "" && e.Peer != 0 {
 		peer = e.Peer.String()
 	}
-	fields := []string{e.Time.Local().Format("15:04:05.000"), a.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
+	fields := []string{e.Time.Local().Format("15:04:05.000"), pr.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
 	add := func(ok bool, s string) {
 		if ok {
 			fields = append(fields, s)

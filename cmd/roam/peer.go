@@ -60,11 +60,11 @@ func (a *app) peerShow(ctx context.Context, args []string) error {
 }
 
 // peer prints what is known of one.
-func (a *app) peer(p control.KnownPeer) {
+func (pr *printer) peer(p control.KnownPeer) {
 	state := stateCell(p.State, p.Dead)
-	fmt.Fprintf(a.Out, "%s  %s\n", a.Paint(cli.Bold, knownName(p)), a.Paint(state.Colour, state.Text))
+	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, knownName(p)), pr.Paint(state.Colour, state.Text))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(pr.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", p.NID)
 	line("address", "%s", p.Address)

@@ -62,11 +62,11 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 }
 
 // session prints all that is known of one session.
-func (a *app) session(s control.Session) {
+func (pr *printer) session(s control.Session) {
 	state := stateCell(s.State, s.Dead)
-	fmt.Fprintf(a.Out, "%s  %s\n", a.Paint(cli.Bold, peerName(s)), a.Paint(state.Colour, state.Text))
+	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, peerName(s)), pr.Paint(state.Colour, state.Text))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(pr.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", s.NID)
 	line("address", "%s", s.Address)
@@ -77,7 +77,7 @@ func (a *app) session(s control.Session) {
 		line("aliases", "%s", strings.Join(s.Names[1:], ", "))
 	}
 	if s.State != control.StateKnown {
-		a.sessionFigures(line, s)
+		pr.sessionFigures(line, s)
 	}
 	name := "locators"
 	for _, l := range s.Locators {
@@ -121,13 +121,13 @@ func notesOn(s control.Session, p control.SessionPath) string {
 }
 
 // sessionFigures prints what only a correspondent with a session has.
-func (a *app) sessionFigures(line func(name, format string, args ...any), s control.Session) {
-	line("since", "%s", a.ago(s.Since))
+func (pr *printer) sessionFigures(line func(name, format string, args ...any), s control.Session) {
+	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))
 	if s.LastMove.IsZero() {
 		line("moved", "never")
 	} else {
-		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
+		line("moved", "%s, cost %s", pr.ago(s.LastMove), millis(s.LastMoveMS))
 	}
 	if s.Encapsulation == "udp" {
 		line("control", "in UDP: a path in use drops destination options or ICMPv6")

@@ -59,11 +59,11 @@ func span(d time.Duration) string {
 }
 
 // ago prints how long ago t was, "-" when never.
-func (a *app) ago(t time.Time) string {
+func (pr *printer) ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return span(a.now().Sub(t)) + " ago"
+	return span(pr.now().Sub(t)) + " ago"
 }
 
 // left prints what remains of a lifetime in seconds; nil is no limit.

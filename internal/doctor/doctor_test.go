@@ -164,7 +164,7 @@ func peer() *PeerFacts {
 	}
 	addr := netip.MustParseAddr("fd69:6c6e:7000:2627::9")
 	return &PeerFacts{
-		Word: "b.example", PendingPeer: []string{"b.example"},
+		Word: "b.example", KnownPeers: []string{"b.example"},
 		Session: &control.Session{
 			NID: 9, Address: addr, Names: []string{"b.example"}, State: "established", Checksum: "ipv6", UpdateForm: "rfc6743",
 			Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00ff_0001}},
