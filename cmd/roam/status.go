@@ -112,7 +112,8 @@ func (pr *printer) locators(list []control.Locator) {
 		if l.Disabled {
 			state = "disabled"
 		}
-		t.Row(cli.Text("%s", l.Link), cli.Text("%s", prefix(l.L64)), stateCell(state, false), cli.Text("%s", pr.ago(l.Since)), cli.Text("%s", left(l.PreferredS)))
+		t.Row(cli.Text("%s", l.Link), cli.Text("%s", prefix(l.L64)), stateCell(state, false),
+			cli.Text("%s", pr.ago(l.Since)), cli.Text("%s", left(l.PreferredS)))
 	}
 	t.Print(pr.Out)
 }
