@@ -86,9 +86,11 @@ func roleWarning(own control.RoleStatus) string {
 	return warning
 }
 
-// unlisted adds to the status of a role that runs that the file no longer lists it.
+// unlisted says in the status of a role that runs that the file no longer lists it, in
+// place of what else is amiss.
 func (d *Daemon) unlisted(own control.RoleStatus) control.RoleStatus {
-	if wanted := d.wanted.Load(); wanted != nil && own.Error == "" && !slices.Contains(*wanted, own.Name) {
+	wanted := d.wanted.Load()
+	if wanted != nil && own.State == control.RoleRunning && !slices.Contains(*wanted, own.Name) {
 		own.Error, own.Do = "role.run ("+d.place()+") no longer lists it", "restart roamd to end it, or list it again"
 	}
 	return own

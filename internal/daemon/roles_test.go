@@ -229,7 +229,7 @@ func TestRoleThatDoesNotAnswer(t *testing.T) {
 
 // TestReloadTakesARoleAway lets it run on until the next start.
 func TestReloadTakesARoleAway(t *testing.T) {
-	b := newBench(t, func(*bench, *config.Config) {})
+	b := newBench(t, func(b *bench, _ *config.Config) { b.roles[second].amiss = "no link" })
 	b.d.load = func(string) (config.Config, error) {
 		next := b.d.cfg
 		next.Roles, next.Host.Hosts = []string{config.RoleHost}, "/elsewhere"
