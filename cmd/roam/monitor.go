@@ -47,13 +47,13 @@ func (a *app) monitor(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil // interrupted: that is how a monitor ends
+		return nil // an interrupt is the normal end of a monitor
 	}
 	return control.Errorf(control.CodeUnavailable, "%w any more: the daemon has ended", control.ErrNotRunning).
 		WithHint("start it with `roam up`")
 }
 
-// eventLine prints one event on one line.
+// eventLine formats one event as a line.
 func (pr *printer) eventLine(e control.Event) string {
 	peer := e.PeerName
 	if peer == "" && e.Peer != 0 {

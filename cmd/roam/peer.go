@@ -59,7 +59,7 @@ func (a *app) peerShow(ctx context.Context, args []string) error {
 	return nil
 }
 
-// peer prints what is known of one.
+// peer prints the record of one peer.
 func (pr *printer) peer(p control.KnownPeer) {
 	state := stateCell(p.State, p.Dead)
 	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, knownName(p)), pr.Paint(state.Colour, state.Text))
@@ -92,7 +92,7 @@ func knownName(p control.KnownPeer) string {
 	return cmp.Or(strings.Join(p.Names[:min(1, len(p.Names))], ""), p.NID.String())
 }
 
-// meansPeer reports whether a person's word means this peer.
+// meansPeer reports whether the user's word names this peer.
 func meansPeer(p control.KnownPeer, word string) bool {
 	if nid, err := roam.ParseNID(word); err == nil {
 		return p.NID == nid

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noPeer is what there is to say of a host that knows nobody.
+// noPeer is printed on a host without known peers.
 const noPeer = "no correspondent is known: add one with `roam add LINE` or in the hosts file"
 
 func (a *app) sessionCommand() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 	return nil
 }
 
-// session prints all that is known of one session.
+// session prints all facts about one session.
 func (pr *printer) session(s control.Session) {
 	state := stateCell(s.State, s.Dead)
 	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, peerName(s)), pr.Paint(state.Colour, state.Text))
@@ -99,7 +99,7 @@ func (pr *printer) session(s control.Session) {
 	}
 }
 
-// notesOn says what there is to say of a path of a session.
+// notesOn returns remarks on a path of a session.
 func notesOn(s control.Session, p control.SessionPath) string {
 	var notes []string
 	if p.RTTMS > 0 {
@@ -120,7 +120,7 @@ func notesOn(s control.Session, p control.SessionPath) string {
 	return "  (" + strings.Join(notes, ", ") + ")"
 }
 
-// sessionFigures prints what only a correspondent with a session has.
+// sessionFigures prints the facts that only a peer with a session has.
 func (pr *printer) sessionFigures(line func(name, format string, args ...any), s control.Session) {
 	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))
@@ -142,7 +142,7 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 	line("received", "%d packets, %s", s.RxPackets, nbytes(s.RxBytes))
 }
 
-// isPeer reports whether a person's word means this correspondent.
+// isPeer reports whether the user's word names this peer.
 func isPeer(s control.Session, word string) bool {
 	if nid, err := roam.ParseNID(word); err == nil {
 		return s.NID == nid

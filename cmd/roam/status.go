@@ -17,7 +17,7 @@ type glance struct {
 	Sessions []control.Session `json:"sessions"`
 }
 
-// status shows the host at a glance.
+// status prints an overview of the host.
 func (a *app) status(ctx context.Context) error {
 	var g glance
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
@@ -51,7 +51,7 @@ func (a *app) status(ctx context.Context) error {
 	return nil
 }
 
-// printRoles prints one line for each role, unless the daemon is a host alone.
+// roles prints one line for each role, unless the daemon is a host alone.
 func (pr *printer) roles(s control.Status) {
 	if len(s.Roles) == 0 {
 		return
@@ -118,7 +118,7 @@ func (pr *printer) locators(list []control.Locator) {
 	t.Print(pr.Out)
 }
 
-// correspondents prints one line each.
+// correspondents prints one line for each peer.
 func (pr *printer) correspondents(list []control.Session) {
 	if len(list) == 0 {
 		fmt.Fprintln(pr.Out, noPeer)
@@ -132,7 +132,7 @@ func (pr *printer) correspondents(list []control.Session) {
 	t.Print(pr.Out)
 }
 
-// peerName returns the chief name of a correspondent, or its identifier.
+// peerName returns the first name of a peer, or its NID.
 func peerName(s control.Session) string {
 	if len(s.Names) > 0 {
 		return s.Names[0]
@@ -140,8 +140,7 @@ func peerName(s control.Session) string {
 	return s.NID.String()
 }
 
-// inUse returns the path of the last packet; before the first one, the path
-// that it will take.
+// inUse returns the path of the last packet, or before the first packet, that packet's path.
 func inUse(s control.Session) string {
 	more := ""
 	if len(s.Paths) > 1 {
