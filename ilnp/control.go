@@ -93,15 +93,6 @@ func (f profile) overNIDs(try int) bool {
 	return try%2 == 0 == (f.icmp == icmpSought)
 }
 
-// ruleOfICMP returns the rule for ICMPv6 messages of applications and of our stack,
-// which are not repeated by another one.
-func (f profile) ruleOfICMP() ChecksumRule {
-	if f.overNIDs(1) {
-		return RuleRFC6741
-	}
-	return RuleIPv6
-}
-
 // shownICMP returns the rule of ICMPv6 checksums as shown to people.
 func (f profile) shownICMP() string {
 	if f.icmp == icmpSought && !f.asks {

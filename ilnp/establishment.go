@@ -56,9 +56,9 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenLocator:
 		c.handleElsewhere(now, s, o)
 	case o.Trigger == SeenRule:
-		c.handleRule(now, s, o.Found)
+		c.handleFoundRule(now, s, o.Found)
 	case o.Trigger == SeenRefusal:
-		c.handleRefusal(now, s)
+		c.nonceRefused(now, s)
 	case o.Trigger == SeenSilence:
 		c.handleSilence(now, s)
 	case o.Trigger == SeenPerFlow:

@@ -135,7 +135,7 @@ func TestSteeringTellsFirst(t *testing.T) {
 	if !due || m != b.s || k != timerUpdate {
 		t.Fatalf("timer %v of %v is due", k, m)
 	}
-	b.steering.updateTimeout(b.now, b.s)
+	b.steering.retransmitUpdate(b.now, b.s)
 	if n, _, _ = b.took(); n == 0 || b.s.update.tries != 2 {
 		t.Errorf("%d packets, %d tries", n, b.s.update.tries)
 	}

@@ -34,21 +34,6 @@ func (cfg *Config) defaultProfile() profile {
 	return profile{rule: cfg.Rule, sought: true, control: control{form: formOf(cfg.DraftLU)}}
 }
 
-// found takes the rule that a packet has shown. One that people fixed stays: they
-// may know of a path that changes checksums.
-func (p *profile) found(f FoundRule) {
-	if f == FoundProbe {
-		p.asks = true
-	}
-	if !p.sought || f != FoundIPv6 && f != FoundRFC6741 {
-		return
-	}
-	p.sought, p.rule = false, RuleIPv6
-	if f == FoundRFC6741 {
-		p.rule = RuleRFC6741
-	}
-}
-
 // judgeOption finds out whether a correspondent wants the option on every
 // packet. Roam itself puts it on the first ones only, but these are all that
 // there is at the beginning; what tells it from stacks that always do is that it
@@ -123,22 +108,6 @@ func (c *node) doubtRoam(s *session) {
 	s.asks, s.asksByRecord = false, false
 	if k := c.recordOf(s); k != nil {
 		k.asks = false
-	}
-}
-
-// handleRule notes the rule of a correspondent for this session and for those
-// to come.
-func (c *steering) handleRule(now time.Time, s *session, f FoundRule) {
-	if f == FoundOther {
-		c.guessOther(now, s)
-		return
-	}
-	s.found(f)
-	if k := c.confirmedRecordOf(s); k != nil {
-		k.found(f)
-	}
-	if s.rule != s.entry.Rule {
-		c.upsert(now, s, s.entry.Paths)
 	}
 }
 

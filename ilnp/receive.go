@@ -29,7 +29,7 @@ func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
 	case p.Type == ilnpwire.TypeEchoReply:
 		c.handleReply(now, p)
 	case p.Type == ilnpwire.TypeParameterProblem:
-		c.handleProblem(now, p)
+		c.handleParameterProblem(now, p)
 	case p.Type < ilnpwire.TypeParameterProblem && p.Type > 0:
 		if !c.HandleError(now, packet) {
 			c.refuse(now, c.claimed(packet), reasonQuote)
@@ -218,40 +218,4 @@ func (c *liveness) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpd
 	if !slices.Equal(best, s.remotes.targets()) {
 		s.lastMove = now
 	}
-}
-
-// handleProblem takes an ICMPv6 Parameter Problem. It says that the
-// correspondent has no ILNP only while the session is unconfirmed, and only if
-// it quotes our nonce, which nobody off the path knows (RFC 6744 §6). Of a session
-// that is held for dead it says that there is none any more: what comes next to
-// there sets up another one, which falls back.
-func (c *Core) handleProblem(now time.Time, p ilnpwire.Packet) {
-	m, err := ilnpwire.ParseError(p.Payload)
-	key := SessionKey{p.Dst.NID, p.Src.NID}
-	if err != nil || m.Code > ilnpwire.CodeUnknownOption || m.Code == 0 {
-		c.refuse(now, key, reasonUnexpected)
-		return
-	}
-	q, err := ilnpwire.ParseQuoted(m.Quoted)
-	if err != nil {
-		c.refuse(now, key, reasonQuote)
-		return
-	}
-	for _, s := range c.between(q.Src.NID, q.Dst.NID) {
-		if q.Nonce.Present() && q.Nonce == s.localNonce && p.Src == q.Dst {
-			if s.state == Established && s.dead {
-				c.endSession(now, s, "no ILNP there any more")
-				return
-			}
-			c.handleRefusal(now, s)
-			return
-		}
-	}
-	c.refuse(now, SessionKey{q.Src.NID, q.Dst.NID}, reasonQuote)
-}
-
-// handleRefusal falls back: the correspondent does not know the nonce's option.
-func (c *liveness) handleRefusal(now time.Time, s *session) {
-	s.refused = s.state != Established
-	c.fallBack(now, s, withoutILNP)
 }

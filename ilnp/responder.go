@@ -80,7 +80,7 @@ func (ps *pendingPeers) session(now time.Time, k *pendingPeer, old *session) *se
 			}
 		}
 	}
-	s.found(k.found)
+	s.decideRule(k.found)
 	s.asks = s.asks || k.runsRoam || k.encap
 	s.takeControl(k.control)
 	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
@@ -100,7 +100,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	}
 	s, at := c.pending.session(now, k, old), k.key.Remote.L64
 	if r := c.recordOf(s); r != nil {
-		r.found(k.found)
+		r.decideRule(k.found)
 	}
 	if !s.owned {
 		if excess := c.names.unnamed.excess(at); excess != nil {

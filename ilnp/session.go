@@ -116,7 +116,7 @@ func (c *Core) unlink(now time.Time, s *session) {
 func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 	switch t {
 	case timerUpdate:
-		c.updateTimeout(now, s)
+		c.retransmitUpdate(now, s)
 	case timerRefresh:
 		c.refreshTimeout(now, s)
 	case timerProbe:

@@ -37,10 +37,11 @@ const (
 // Class are the packets that are counted together. Link 0: those of all classes for which
 // there was no space, on any link.
 type Class struct {
-	Link     roam.LinkID
-	Next     uint8 // upper-layer protocol, behind extension headers
-	Flags    Flags
-	Checksum uint8 // what the kernel knows of it: ip_summed of its sk_buff
+	Link  roam.LinkID
+	Flags Flags
+	// Next is the upper-layer protocol, behind extension headers; Checksum is what the
+	// kernel knows of the checksum: ip_summed of its sk_buff.
+	Next, Checksum uint8
 }
 
 // Traffic is how many packets there were, and their bytes from the IPv6 header on.

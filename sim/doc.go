@@ -2,16 +2,16 @@
 // course of events, to the last packet.
 //
 // It implements links with delay, jitter, loss, duplication, a rate, a queue, an MTU and
-// cuts, for each direction and for pairs of addresses; routers that forward by the longest
-// prefix, count hops and answer with ICMPv6 errors; hosts with plain IPv6. Whatever else stands
-// in the network is a Node: it receives packets on its links, names its next deadline,
+// cuts, for each direction and for pairs of addresses; routers that forward by longest prefix
+// match, decrement hop limits and send ICMPv6 errors; hosts with plain IPv6. Anything else in
+// the network is a Node: it receives packets on its links, names its next deadline,
 // and is polled for packets, as the cores are.
 //
 //	Node --- Link --- Router --- Link --- Router --- Link --- Host
 //	            |
-//	          Watch: sees what one end sends and receives
+//	          Watch: captures the packets of one end
 //
-// It omits link layers, neighbour discovery, and the limit on the rate of ICMPv6 errors:
-// those are for the lab, with real kernels. It is driven by tests, and by the kinds of
-// nodes below it, of which ilnphost is one.
+// It omits link layers, Neighbor Discovery, and the rate limit of ICMPv6 errors: the lab
+// has those, with real kernels. It is driven by tests, and by the kinds of nodes below it,
+// such as ilnphost.
 package sim

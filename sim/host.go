@@ -9,21 +9,21 @@ import (
 	"roam/wire/ip6"
 )
 
-// Host is an end host with plain IPv6: it answers requests for an echo, and options that
-// it does not know (RFC 8200 §4.2), and remembers path MTUs. It knows no option but
-// padding. Its routes say by which link a packet leaves.
+// Host is an end host with plain IPv6. It answers echo requests, answers unknown options with
+// Parameter Problem (RFC 8200 §4.2), and caches path MTUs. It knows no option but padding. Its
+// routing table selects the link of an outgoing packet.
 type Host struct {
 	Routes
 	Outbox
 	net   *Network
 	addrs []netip.Addr
 	mtus  map[netip.Addr]int
-	// Received gets the packets to the host's addresses that the host does not answer
-	// itself (nil).
+	// Received is called with each packet to the host's addresses that the host does not
+	// answer itself; it may be nil.
 	Received func(now time.Time, link roam.LinkID, p Packet)
 }
 
-// AddHost adds a host that has these addresses, on whatever link.
+// AddHost adds a host with these addresses; it accepts each on any link.
 func (n *Network) AddHost(addrs ...netip.Addr) *Host {
 	return &Host{net: n, addrs: addrs, mtus: make(map[netip.Addr]int)}
 }
@@ -31,7 +31,7 @@ func (n *Network) AddHost(addrs ...netip.Addr) *Host {
 // SetAddrs replaces the host's addresses.
 func (h *Host) SetAddrs(addrs ...netip.Addr) { h.addrs = addrs }
 
-// Send sends a packet by the route to its destination, and reports whether there is one.
+// Send sends a packet by the route to its destination, and reports whether a route exists.
 func (h *Host) Send(p Packet) bool {
 	route, ok := h.Lookup(p.Destination())
 	if !ok || route.Blackhole {
@@ -42,8 +42,8 @@ func (h *Host) Send(p Packet) bool {
 	return true
 }
 
-// PathMTU returns the smallest MTU on the path to an address that a router has reported;
-// false: none has.
+// PathMTU returns the smallest MTU that a router has reported for an address; false: no
+// router has.
 func (h *Host) PathMTU(to netip.Addr) (int, bool) {
 	mtu, ok := h.mtus[to]
 	return mtu, ok
@@ -55,7 +55,7 @@ func (h *Host) HandleTimeout(time.Time) {}
 // PollTimeout returns no time.
 func (h *Host) PollTimeout() (time.Time, bool) { return time.Time{}, false }
 
-// Receive takes a packet from a link.
+// Receive handles a packet that arrived on a link.
 func (h *Host) Receive(now time.Time, link roam.LinkID, p Packet) {
 	if !slices.Contains(h.addrs, p.Destination()) {
 		return
@@ -86,7 +86,7 @@ func (h *Host) answer(p Packet) {
 	}
 }
 
-// learn remembers the MTU of a Packet Too Big about a packet of this host.
+// learn stores the MTU of a Packet Too Big that quotes a packet of this host.
 func (h *Host) learn(p Packet, c ip6.Chain) {
 	typ, ok := icmpType(p)
 	m := p.Bytes[c.UpperOffset:c.End]
@@ -101,8 +101,8 @@ func (h *Host) learn(p Packet, c ip6.Chain) {
 	}
 }
 
-// unknown reports whether a packet has an option that makes a node drop it that does not
-// know the option, and where that option is, if the node is to say so.
+// unknown reports whether a packet has an unknown option whose type requires the node to drop
+// the packet, and the option's offset if the node must also send a Parameter Problem.
 func unknown(b []byte, c ip6.Chain) (drop bool, at int) {
 	for _, e := range c.Exts {
 		if e.Proto != ip6.HopByHop && e.Proto != ip6.DestOpts {
@@ -116,7 +116,7 @@ func unknown(b []byte, c ip6.Chain) (drop bool, at int) {
 			switch o.Type >> optionAct {
 			case 1:
 				return true, 0
-			case 2, 3: // with 3 not where the packet was sent to many, which a host's addresses are not
+			case 2, 3: // 3 excludes multicast destinations; a host's addresses are unicast
 				return true, o.Offset
 			}
 		}

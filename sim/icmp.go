@@ -21,20 +21,20 @@ const (
 const unknownOption = 2
 
 const (
-	minMTU    = 1280 // of any link (RFC 8200 §5), and so the most that an error has
+	minMTU    = 1280 // of any link (RFC 8200 §5), hence the largest error
 	icmpHead  = 8    // bytes: type, code, checksum, and four more
-	ownHops   = 64   // the hop limit of packets that nodes of this package make
-	optionAct = 6    // an option's type shifted by so many bits is what to do who does not know it
+	ownHops   = 64   // the hop limit of packets that nodes of this package originate
+	optionAct = 6    // right shift of an option's type that leaves the action for unknown options
 )
 
-// ICMP makes an ICMPv6 message: word is what stands behind the checksum, 4 bytes that
-// depend on the type.
+// ICMP builds an ICMPv6 message; word is the 4 bytes behind the checksum, whose meaning
+// depends on the type.
 func ICMP(src, dst netip.Addr, typ, code uint8, word uint32, data []byte) Packet {
 	size := icmpHead + len(data)
 	h := ip6.Header{PayloadLen: uint16(size), NextHeader: ip6.ICMPv6, HopLimit: ownHops, Src: src, Dst: dst}
 	b, err := h.AppendTo(make([]byte, 0, ip6.HeaderLen+size))
 	if err != nil {
-		return Packet{} // no addresses: no node takes it
+		return Packet{} // without addresses, every node drops it
 	}
 	b = append(b, typ, code, 0, 0)
 	b = binary.BigEndian.AppendUint32(b, word)
@@ -43,8 +43,8 @@ func ICMP(src, dst netip.Addr, typ, code uint8, word uint32, data []byte) Packet
 	return Packet{Bytes: b}
 }
 
-// icmpError makes an error about a packet, or reports that none may be made: about
-// another error, of a packet to many, or from nobody (RFC 4443 §2.4 e).
+// icmpError builds an error about a packet. It reports false where RFC 4443 §2.4 (e) forbids
+// one: about another error, a multicast packet, or one from the unspecified address.
 func icmpError(src netip.Addr, about Packet, typ, code uint8, word uint32) (Packet, bool) {
 	answersMany := typ == PacketTooBig || typ == ParameterProblem && code == unknownOption
 	toMany := about.Destination().IsMulticast() && !answersMany
@@ -64,7 +64,7 @@ func isError(p Packet) bool {
 
 // icmpType returns the type of an ICMPv6 message; false: the packet is none.
 func icmpType(p Packet) (uint8, bool) {
-	c, err := ip6.WalkQuoted(p.Bytes) // the end of the payload may be left out
+	c, err := ip6.WalkQuoted(p.Bytes) // the end of the payload may be truncated
 	if err != nil || c.Upper != ip6.ICMPv6 || c.Later() || c.UpperOffset >= len(p.Bytes) {
 		return 0, false
 	}

@@ -9,18 +9,18 @@ import (
 	"roam"
 )
 
-// Params is how one direction of a link treats packets.
+// Params are the properties of one direction of a link.
 type Params struct {
 	Delay     time.Duration // one way
-	Jitter    time.Duration // up to so much more, drawn for each packet: reorders
+	Jitter    time.Duration // at most, added to the delay, drawn for each packet; may reorder
 	Loss      float64       // probability that a packet is lost
-	Duplicate float64       // probability that a packet comes twice
-	MTU       int           // larger packets are lost, unless a router answers them; 0: none is too large
-	Rate      int           // bytes a second: what comes faster waits; 0: any number
-	Queue     int           // bytes that may wait, more are lost; 0: any number
+	Duplicate float64       // probability that a packet is duplicated
+	MTU       int           // larger packets are lost, unless a router answers them; 0: unlimited
+	Rate      int           // bytes a second; excess is queued; 0: unlimited
+	Queue     int           // bytes; packets beyond it are lost; 0: unlimited
 }
 
-// Pair selects packets by their addresses. A zero prefix stands for any address.
+// Pair selects packets by their addresses. A zero prefix matches any address.
 type Pair struct{ Src, Dst netip.Prefix }
 
 func (r Pair) matches(p Packet) bool {
@@ -37,13 +37,13 @@ const (
 	Both = Forward | Backward
 )
 
-// End is one end of a link: a node, and what the node calls the link.
+// End is one end of a link: a node, and the node's identifier of the link.
 type End struct {
 	Node Node
 	Link roam.LinkID
 }
 
-// Counts is what became of the packets that entered one direction of a link.
+// Counts counts the packets that entered one direction of a link, by their fate.
 type Counts struct {
 	Packets, Bytes uint64 // all of them
 	Cut            uint64 // while the link was cut for them
@@ -52,7 +52,7 @@ type Counts struct {
 	Overflowed     uint64 // beyond the queue
 	Lost           uint64 // by chance
 	Duplicated     uint64
-	Unplugged      uint64 // copies whose receiver had gone
+	Unplugged      uint64 // copies whose receiver was disconnected
 }
 
 // Link connects two ends.
@@ -67,7 +67,7 @@ type way struct {
 	cut    bool
 	cuts   []Pair
 	filter func(p Packet) bool
-	free   time.Time // when all that waits has left
+	free   time.Time // when the queue will be empty
 	counts Counts
 }
 
@@ -76,8 +76,8 @@ type pairParams struct {
 	Params
 }
 
-// port is an end of a link. A port whose link was disconnected stays the receiver of
-// what is under way, to drop it.
+// port is an end of a link. After a disconnect it remains the receiver of packets in flight,
+// and drops them.
 type port struct {
 	seat *seat
 	link roam.LinkID
@@ -85,8 +85,7 @@ type port struct {
 	gone bool
 }
 
-// Connect joins two ends by a link with the same params in both directions. Each end is
-// to be free.
+// Connect joins two unconnected ends by a link with the same params in both directions.
 func (n *Network) Connect(a, b End, p Params) *Link {
 	x, y := n.plug(a), n.plug(b)
 	x.out = &way{net: n, to: y, params: p}
@@ -104,8 +103,8 @@ func (n *Network) plug(e End) *port {
 	return p
 }
 
-// Disconnect takes the link at an end away, and frees both ends. What is under way to
-// that end is lost; what it has sent arrives at the other one.
+// Disconnect removes the link at an end, and frees both ends. Packets in flight to that end
+// are lost; those that it sent arrive at the other end.
 func (n *Network) Disconnect(e End) {
 	s := n.seat(e.Node)
 	p := s.ports[e.Link]
@@ -118,8 +117,8 @@ func (n *Network) Disconnect(e End) {
 	delete(other.seat.ports, other.link)
 }
 
-// MTU returns the MTU of the link at an end, in the direction away from it; 0: it has
-// none. false: there is no link.
+// MTU returns the MTU of the link at an end, in the direction away from it; 0: unlimited;
+// false: there is no link.
 func (n *Network) MTU(e End) (int, bool) {
 	p := n.seat(e.Node).ports[e.Link]
 	if p == nil {
@@ -128,24 +127,24 @@ func (n *Network) MTU(e End) (int, bool) {
 	return p.out.params.MTU, true
 }
 
-// Watch shows an observer what passes one end of a link, without taking part: packets
-// that the node sends, before the link loses any, and those that arrive, before the
-// node has them. It holds for every link that the end ever has. An observer that is a
-// Node itself, with deadlines or packets of its own, is settled by its caller.
+// Watch passes an observer each packet that the node at one end sends, before the link loses
+// any, and each that arrives, before the node receives it. It applies to every later link of
+// that end. An observer that is itself a Node, with deadlines or packets of its own, must be
+// settled by its caller.
 func (n *Network) Watch(e End, watch func(now time.Time, out bool, p Packet)) {
 	s := n.seat(e.Node)
 	s.watches[e.Link] = append(s.watches[e.Link], watch)
 }
 
-// Set changes how the link treats packets from now on.
+// Set replaces the properties of the link for packets from now on.
 func (l *Link) Set(d Direction, p Params) {
 	for _, w := range l.in(d) {
 		w.params = p
 	}
 }
 
-// SetPair makes an exception for packets between a pair of addresses, in place of the one
-// that the same pair has. Where several pairs match, the one that was set first holds.
+// SetPair sets properties for packets between a pair of addresses, and replaces those of the
+// same pair. If several pairs match, the one that was set first applies.
 func (l *Link) SetPair(d Direction, pair Pair, p Params) {
 	for _, w := range l.in(d) {
 		i := slices.IndexFunc(w.pairs, func(e pairParams) bool { return e.Pair == pair })
@@ -157,14 +156,15 @@ func (l *Link) SetPair(d Direction, pair Pair, p Params) {
 	}
 }
 
-// ClearPair ends an exception.
+// ClearPair undoes SetPair.
 func (l *Link) ClearPair(d Direction, pair Pair) {
 	for _, w := range l.in(d) {
 		w.pairs = slices.DeleteFunc(w.pairs, func(e pairParams) bool { return e.Pair == pair })
 	}
 }
 
-// Cut stops all packets that enter the link; what is under way arrives. No end sees it.
+// Cut drops all packets that enter the link; packets in flight arrive. Neither end is
+// notified.
 func (l *Link) Cut(d Direction) { l.setCut(d, true) }
 
 // Mend ends a Cut.
@@ -176,7 +176,7 @@ func (l *Link) setCut(d Direction, cut bool) {
 	}
 }
 
-// CutPair stops packets between a pair of addresses, as Cut does.
+// CutPair is Cut for packets between a pair of addresses.
 func (l *Link) CutPair(d Direction, pair Pair) {
 	for _, w := range l.in(d) {
 		w.cuts = append(w.cuts, pair)
@@ -190,14 +190,15 @@ func (l *Link) MendPair(d Direction, pair Pair) {
 	}
 }
 
-// Filter has a middlebox on the link drop the packets for which drops holds; nil: none.
+// Filter adds a middlebox to the link that drops the packets for which drops returns true;
+// nil removes it.
 func (l *Link) Filter(d Direction, drops func(p Packet) bool) {
 	for _, w := range l.in(d) {
 		w.filter = drops
 	}
 }
 
-// Counts returns what became of the packets of one direction.
+// Counts returns the counts of one direction.
 func (l *Link) Counts(d Direction) Counts { return l.in(d)[0].counts }
 
 func (l *Link) in(d Direction) (ws []*way) {
@@ -209,7 +210,7 @@ func (l *Link) in(d Direction) (ws []*way) {
 	return ws
 }
 
-// send takes a packet from the node at this end.
+// send puts a packet of the node at this end on the link.
 func (t *port) send(p Packet) {
 	t.show(true, p)
 	t.out.carry(p)
@@ -221,7 +222,7 @@ func (t *port) show(out bool, p Packet) {
 	}
 }
 
-// carry takes a packet that enters the link, unless that does not let it in.
+// carry queues a packet that enters the link, or drops and counts it.
 func (w *way) carry(p Packet) {
 	w.counts.Packets++
 	w.counts.Bytes += uint64(p.Size())
@@ -247,8 +248,7 @@ func (w *way) carry(p Packet) {
 	}
 }
 
-// wait returns how long a packet takes to leave, those before it included; false: the
-// queue is full.
+// wait returns the queueing and transmission time of a packet; false: the queue is full.
 func (w *way) wait(with Params, bytes int) (time.Duration, bool) {
 	if with.Rate == 0 {
 		return 0, true
@@ -266,7 +266,7 @@ func (w *way) wait(with Params, bytes int) (time.Duration, bool) {
 	return w.free.Sub(now), true
 }
 
-// emit has a packet that has left take its time, unless the link loses it.
+// emit schedules the arrival of a transmitted packet, unless the link loses it.
 func (w *way) emit(p Packet, with Params) {
 	for range w.copies(with) {
 		w.net.After(w.delay(with), func() { w.to.receive(p) })
@@ -282,7 +282,7 @@ func (w *way) paramsFor(p Packet) Params {
 	return w.params
 }
 
-// copies draws how often a packet comes out of the link: never, once or twice.
+// copies draws how many copies of a packet arrive: 0, 1 or 2.
 func (w *way) copies(with Params) int {
 	switch r := w.net.rand.Float64(); {
 	case r < with.Loss:
@@ -295,7 +295,7 @@ func (w *way) copies(with Params) int {
 	return 1
 }
 
-// delay draws how long the link takes for one packet.
+// delay draws the propagation delay of one packet.
 func (w *way) delay(with Params) time.Duration {
 	if with.Jitter == 0 {
 		return with.Delay
@@ -303,7 +303,7 @@ func (w *way) delay(with Params) time.Duration {
 	return with.Delay + time.Duration(w.net.rand.Int64N(int64(with.Jitter)))
 }
 
-// receive gives a packet to the node at this end.
+// receive delivers a packet to the node at this end.
 func (t *port) receive(p Packet) {
 	n := t.out.net
 	if t.gone {

@@ -11,16 +11,16 @@ import (
 // Start is the time at which every simulation begins.
 var Start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Node is what stands at the ends of links. Its methods are called by the network
-// alone, one at a time, with the virtual time. Implementations are pointers.
+// Node is a party at the ends of links. Only the network calls its methods, one at a time,
+// with the virtual time. Implementations are pointers.
 type Node interface {
-	// Receive takes a packet that came by a link. Its bytes belong to the network.
+	// Receive handles a packet that arrived on a link. Its bytes belong to the network.
 	Receive(now time.Time, link roam.LinkID, p Packet)
-	// HandleTimeout is called when the time has come that PollTimeout named.
+	// HandleTimeout is called at the time that PollTimeout returned.
 	HandleTimeout(now time.Time)
 	// Poll returns the next packet to send; false: there is none.
 	Poll() (Output, bool)
-	// PollTimeout returns when HandleTimeout is due; false: never, as things are.
+	// PollTimeout returns when HandleTimeout is due; false: no deadline is set.
 	PollTimeout() (time.Time, bool)
 }
 
@@ -30,20 +30,20 @@ type Output struct {
 	Packet
 }
 
-// Network is the world of a simulation: virtual time, nodes, and the links between
-// them. It is not safe for concurrent use.
+// Network is a simulation: virtual time, nodes, and the links between them. It is not safe
+// for concurrent use.
 type Network struct {
 	now    time.Time
 	rand   *rand.Rand
 	events queue
-	count  uint64 // events ever made: decides between equal times
+	count  uint64 // events created so far; orders events of the same time
 	seats  map[Node]*seat
 	trace  []Line
 	// Brief leaves out the trace, which grows with time.
 	Brief bool
 }
 
-// seat is what the network knows of a node.
+// seat is the network's state of a node.
 type seat struct {
 	node    Node
 	ports   map[roam.LinkID]*port
@@ -52,8 +52,7 @@ type seat struct {
 	wake    time.Time // when it is due; zero: none is set
 }
 
-// New makes an empty network. The same seed and the same calls give the same
-// course.
+// New returns an empty network. Runs with the same seed and the same calls are identical.
 func New(seed uint64) *Network {
 	return &Network{now: Start, rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), seats: make(map[Node]*seat)}
 }
@@ -64,17 +63,17 @@ func (n *Network) Now() time.Time { return n.now }
 // Elapsed returns the virtual time since Start.
 func (n *Network) Elapsed() time.Duration { return n.now.Sub(Start) }
 
-// Rand returns the network's source of randomness, for nodes and tests that make
-// random choices part of the same course.
+// Rand returns the network's source of randomness, so that random choices of nodes and tests
+// depend on its seed alone.
 func (n *Network) Rand() *rand.Rand { return n.rand }
 
-// After calls f once d of virtual time has passed.
+// After calls f after d of virtual time.
 func (n *Network) After(d time.Duration, f func()) {
 	n.count++
 	n.events.push(event{at: n.Elapsed() + max(d, 0), order: n.count, do: f})
 }
 
-// Run lets d of virtual time pass.
+// Run advances virtual time by d.
 func (n *Network) Run(d time.Duration) {
 	end := n.now.Add(d)
 	for len(n.events) > 0 && n.events[0].at <= end.Sub(Start) {
@@ -83,8 +82,8 @@ func (n *Network) Run(d time.Duration) {
 	n.now = end
 }
 
-// RunUntil lets time pass until cond holds, at most for limit, and reports
-// whether it does.
+// RunUntil advances virtual time until cond holds, by limit at most, and reports whether cond
+// holds.
 func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
 	end := n.now.Add(limit)
 	for !cond() {
@@ -97,19 +96,19 @@ func (n *Network) RunUntil(limit time.Duration, cond func() bool) bool {
 	return true
 }
 
-// step goes to the next event and lets it happen.
+// step advances to the next event and executes it.
 func (n *Network) step() {
 	e := n.events.pop()
 	n.now = Start.Add(e.at)
 	e.do()
 }
 
-// Settle sends what a node wants to send, and sets its timer. The network does so
-// after each call of the node's methods; who changes a node by other means calls it.
+// Settle sends the packets that a node has ready, and sets its timer. The network does so
+// after each call of the node's methods; callers that change a node otherwise call it.
 func (n *Network) Settle(node Node) { n.settle(n.seat(node)) }
 
-// Flush sends what a node wants to send, and leaves its timer alone. A node calls it
-// in the midst of its own work, where the order of its packets among other events
+// Flush sends the packets that a node has ready, and does not touch its timer. A node calls
+// it in the course of one of its methods where the order of its packets among other events
 // matters.
 func (n *Network) Flush(node Node) { n.flush(n.seat(node)) }
 
@@ -125,7 +124,7 @@ func (n *Network) settle(s *seat) {
 	n.flush(s)
 	at, ok := s.node.PollTimeout()
 	if !ok || !s.wake.IsZero() && !at.Before(s.wake) {
-		return // one that is due too early looks again
+		return // if it fires too early, it sets the timer again
 	}
 	s.timer++
 	s.wake = at
@@ -142,7 +141,7 @@ func (n *Network) settle(s *seat) {
 	})
 }
 
-// seat returns what the network knows of a node, of which it may not have heard yet.
+// seat returns the network's state of a node, and creates it if there is none.
 func (n *Network) seat(node Node) *seat {
 	s := n.seats[node]
 	if s == nil {
@@ -167,7 +166,7 @@ func (l Line) String() string {
 	return fmt.Sprintf("%10.1f %-6s %s", float64(l.At)/float64(time.Millisecond), l.Node, l.Text)
 }
 
-// Trace returns what nodes have noted so far.
+// Trace returns the lines that nodes have noted so far.
 func (n *Network) Trace() []Line { return n.trace }
 
 // Note appends a line to the trace.

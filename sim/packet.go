@@ -7,15 +7,15 @@ import (
 	"roam/wire/ip6"
 )
 
-// Packet is an IPv6 packet on a link. Whoever has sent or received one does not change
-// its bytes any more, as others have them, too.
+// Packet is an IPv6 packet on a link. Its bytes are shared: neither sender nor receiver may
+// change them.
 type Packet struct {
 	Bytes  []byte // its headers at least
 	Length int    // from its IPv6 header, where Bytes lacks the end of the payload; else 0
-	Body   any    // what its sender has attached for receivers of the same kind; or nil
+	Body   any    // attached by the sender for receivers of the same kind; or nil
 }
 
-// Size returns the bytes that the packet has on a link, from its IPv6 header.
+// Size returns the packet's size on a link in bytes, from its IPv6 header on.
 func (p Packet) Size() int { return max(p.Length, len(p.Bytes)) }
 
 // Source returns the source address; invalid: the packet has none.
@@ -31,7 +31,7 @@ func (p Packet) address(at int) netip.Addr {
 	return netip.AddrFrom16([16]byte(p.Bytes[at:]))
 }
 
-// Outbox holds the packets of a node until the network polls it for them.
+// Outbox queues the packets of a node until the network polls it.
 type Outbox struct{ list []Output }
 
 // Put appends a packet.
@@ -39,7 +39,7 @@ func (o *Outbox) Put(link roam.LinkID, p Packet) {
 	o.list = append(o.list, Output{Link: link, Packet: p})
 }
 
-// Poll returns the packet that was put first.
+// Poll removes and returns the oldest packet.
 func (o *Outbox) Poll() (Output, bool) {
 	if len(o.list) == 0 {
 		return Output{}, false

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// event is something that happens at a time.
+// event is a function and the time to call it.
 type event struct {
 	at    time.Duration // since Start
 	order uint64

@@ -8,25 +8,25 @@ import (
 	"roam"
 )
 
-// Route is where packets to the addresses of a prefix go.
+// Route is the next link for packets to a prefix.
 type Route struct {
 	Prefix netip.Prefix
 	Link   roam.LinkID
-	// Metric decides between routes to the same prefix: the lowest one, then the older
-	// one.
+	// Metric selects between routes to the same prefix: the lowest metric wins, then the
+	// older route.
 	Metric uint64
-	// Blackhole drops the packets and says nothing.
+	// Blackhole drops packets silently.
 	Blackhole bool
 }
 
-// Routes is a routing table. The longest prefix that holds an address decides.
+// Routes is a routing table with longest prefix match.
 type Routes struct {
 	routes  map[netip.Prefix][]Route // by their metrics
-	lengths []int                    // of the prefixes that there are, the longest first
+	lengths []int                    // of the prefixes in the table, the longest first
 	count   [129]int                 // of prefixes, by their length
 }
 
-// Add appends a route, in place of one that has the same prefix and link.
+// Add adds a route, and replaces one with the same prefix and link.
 func (t *Routes) Add(r Route) {
 	r.Prefix = r.Prefix.Masked()
 	t.Remove(r.Prefix, r.Link)
@@ -42,7 +42,7 @@ func (t *Routes) Add(r Route) {
 	t.routes[r.Prefix] = list
 }
 
-// Remove takes the route to a prefix by a link away.
+// Remove removes the route to a prefix by a link.
 func (t *Routes) Remove(prefix netip.Prefix, link roam.LinkID) {
 	prefix = prefix.Masked()
 	list := t.routes[prefix]

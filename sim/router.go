@@ -9,20 +9,20 @@ import (
 	"roam/wire/ip6"
 )
 
-// Forwarding is what became of the packets that a router received.
+// Forwarding counts the packets that a router received, by their fate.
 type Forwarding struct {
 	Forwarded    uint64
 	Mine         uint64 // sent to the router itself
-	NoRoute      uint64 // no prefix holds the destination, or its link is not there
+	NoRoute      uint64 // no prefix matches the destination, or its link does not exist
 	Blackholed   uint64
 	TimeExceeded uint64
 	TooBig       uint64
 	Malformed    uint64 // no IPv6 header, or addresses that are not forwarded
 }
 
-// Router forwards packets by the longest prefix. It answers with an ICMPv6 error what it
-// cannot forward (RFC 4443 §3), and requests for an echo; it omits redirects and the
-// limit on the rate of errors.
+// Router forwards packets by longest prefix match. It sends an ICMPv6 error about a packet
+// that it cannot forward (RFC 4443 §3), and answers echo requests; it omits redirects and the
+// rate limit of errors.
 type Router struct {
 	Routes
 	Outbox
@@ -41,14 +41,14 @@ func (n *Network) AddRouter(addr netip.Addr) *Router {
 	return r
 }
 
-// AddRouterIn makes a router that is a part of another node, such as a home agent or the
-// border of a site: it has the links of that node, which embeds it, or gives it the
-// packets that it does not take itself, and sends what the router is polled for.
+// AddRouterIn adds a router that is part of another node, such as a home agent or a site
+// border. It uses the links of that node. The node embeds it, or passes it the packets that
+// are not for the node itself, and sends the packets for which it polls the router.
 func (n *Network) AddRouterIn(node Node, addr netip.Addr) *Router {
 	return &Router{net: n, self: node, addr: addr}
 }
 
-// Counts returns what became of the packets.
+// Counts returns the router's counts.
 func (r *Router) Counts() Forwarding { return r.counts }
 
 // HandleTimeout does nothing: a router has no deadlines.
@@ -93,12 +93,12 @@ func (r *Router) Receive(_ time.Time, _ roam.LinkID, p Packet) {
 	}
 }
 
-// forwarded reports whether packets with an address leave their link.
+// forwarded reports whether packets with this address may be forwarded to another link.
 func forwarded(a netip.Addr) bool {
 	return !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsMulticast()
 }
 
-// report sends an error about a packet, code 0 of its type, where one may be sent.
+// report sends an error about a packet, with code 0, unless RFC 4443 forbids it.
 func (r *Router) report(about Packet, typ uint8, word uint32) {
 	if r.Silent {
 		return
@@ -108,21 +108,21 @@ func (r *Router) report(about Packet, typ uint8, word uint32) {
 	}
 }
 
-// originate sends a packet of the router's own.
+// originate sends a packet that the router itself has built.
 func (r *Router) originate(p Packet) {
 	if route, ok := r.Lookup(p.Destination()); ok && !route.Blackhole {
 		r.Put(route.Link, p)
 	}
 }
 
-// echo answers a request for an echo.
+// echo answers an echo request.
 func (r *Router) echo(p Packet) {
 	if q, ok := echoReply(p); ok {
 		r.originate(q)
 	}
 }
 
-// echoReply makes the answer to a request for an echo; false: the packet is none.
+// echoReply builds the reply to an echo request; false: the packet is not an echo request.
 func echoReply(p Packet) (Packet, bool) {
 	c, err := ip6.Walk(p.Bytes)
 	if err != nil || c.Upper != ip6.ICMPv6 || !c.Whole() || c.End-c.UpperOffset < icmpHead {

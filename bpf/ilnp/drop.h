@@ -40,7 +40,7 @@ enum counter {
 	DROP_MISS_RATE,         /* first packets to identifiers that nobody knows, beyond the rate that is reported */
 	DROP_RING_FULL,         /* the daemon did not keep up, or is not there */
 	DROP_RING_SHARE,        /* a session exceeded its share of the ring */
-	DROP_NO_PATH_HELD,      /* no usable path: the sender is left to its timers */
+	DROP_NO_PATH_SILENT,    /* no usable path: the sender is left to its timers */
 	DROP_NO_PATH_RETRY,     /* no usable path: TCP gets an error, and tries again within 500 ms */
 	DROP_OBSTRUCTED,        /* an answer would bypass a policy of IPsec or routing: not sent */
 	DROP_LEAK,              /* a session address was about to leave untranslated */

@@ -9,7 +9,7 @@
 #include "preinstalled.h"
 #include "mss.h"
 #include "realsocket.h"
-#include "retry.h"
+#include "nonceretry.h"
 
 /* Notes that the correspondent has sent a probe, and which extension it asks for. */
 __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
@@ -232,7 +232,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 		return PASS_ON; /* about a packet of no session */
 	if (p && p->flags & ENTRY_REAL_SOCKETS && real_socket(skb, in->c.at + 8, 1))
 		return PASS_ON; /* about a packet of plain IPv6 */
-	left = p && in->c.type == ICMP6_PROBLEM ? retry(skb, in, p) : -1;
+	left = p && in->c.type == ICMP6_PARAMETER_PROBLEM ? retry_without_nonce(skb, in, p) : -1;
 	if (left >= 0) /* the report follows the segment, as waking the daemon takes longer */
 		return tell_error(skb, in, &key, EV_RETRIED, !left);
 	return tell_error(skb, in, &key, EV_ERROR_IN, 0);

@@ -192,7 +192,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		return drop(DROP_KERNEL_HELPER);
 	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
 		note_sent(skb, p, l, now);
-		return no_path(skb);
+		return drop_without_path(skb);
 	}
 	/* Only listed uplinks are used: the Locator Update must have left an uplink
 	 * before data does.
@@ -201,7 +201,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	if (i < 0)
 		i = default_path(p, l);
 	if (i < 0)
-		return no_path(skb);
+		return drop_without_path(skb);
 	i &= MAX_PATHS - 1;
 	verdict = segment_or_send(skb, p, l, c, i, &nids_only);
 	if (verdict)
@@ -212,7 +212,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		if (i < 0) {
 			count(DROP_UNVALIDATED);
 			note_tried(skb, p, l, now);
-			return no_path(skb);
+			return drop_without_path(skb);
 		}
 		hinted = i & HINTED;
 		i &= MAX_PATHS - 1;
@@ -220,7 +220,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	index = path_uplink(p, i);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
-		return no_path(skb);
+		return drop_without_path(skb);
 	if (is_spread(p, c))
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
@@ -263,7 +263,7 @@ __noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, 
 	o.ends[1].nid = k->remote;
 	if (is_obstructed(&o.ends[0].l64, &o.ends[1])) {
 		count(DROP_OBSTRUCTED);
-		return no_path(skb);
+		return drop_without_path(skb);
 	}
 	o.ifindex = e->ifindex;
 	o.encap = e->encap & PENDING_CAME && is_encapsulated(c, next);

@@ -1,31 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Chooses the path of a packet of a session, and handles packets without one. */
+/* Chooses the path of a packet of a session. */
 #ifndef ROAM_ILNP_PATH_H
 #define ROAM_ILNP_PATH_H
 
 #include "session.h"
+#include "silentdrop.h"
 #include "amplification.h"
-
-/* There is no usable path. TCP with data in flight gets an error, and then tries again
- * every 500 ms. An idle connection that got an error would end, and all other senders
- * have timers of their own, so these see success.
- */
-static __always_inline int no_path(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct bpf_tcp_sock *tp;
-
-	if (sk) {
-		sk = bpf_sk_fullsock(sk);
-		tp = sk ? bpf_tcp_sock(sk) : 0;
-		if (tp && tp->packets_out) {
-			count(DROP_NO_PATH_RETRY);
-			return SHOT;
-		}
-	}
-	count(DROP_NO_PATH_HELD);
-	return CONSUMED;
-}
 
 /* The cost of a byte on a path, in halves: 2, 3, 4, 6, 8, 12 ... A path of cost 2k gets
  * the 2^-k-th part of the bytes that others get.

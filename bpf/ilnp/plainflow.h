@@ -60,7 +60,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	l = live_of(p);
 	u = uplink_of(ends->local_l64);
 	if (!l || !u)
-		return no_path(skb);
+		return drop_without_path(skb);
 	use_uplink(&o, u);
 	o.ends[0].nid = p->local_nid;
 	o.ends[1].nid = p->remote_nid;

@@ -212,6 +212,16 @@ static __always_inline int read_ip6(struct __sk_buff *skb, __u32 l3, struct ip6 
 	return 0;
 }
 
+/* The bytes of the packet from its header at l3 on, without padding behind it. Only a GSO
+ * packet, or a jumbogram, may have a payload length of 0.
+ */
+static __always_inline __u32 ip6_bytes(struct __sk_buff *skb, __u32 l3, const struct ip6 *ip)
+{
+	__u32 payload = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1], most = skb->len - l3;
+
+	return payload && IP6_LEN + payload < most ? IP6_LEN + payload : most;
+}
+
 /* Writes both addresses of the header at l3. */
 static __always_inline int write_addresses(struct __sk_buff *skb, __u32 l3, const struct addr ends[2])
 {

@@ -2,8 +2,8 @@ package main
 
 import "roam/lab/workload"
 
-// runAgent serves the lab: it runs this program inside its hosts as a probe.
-// The verb is not for people, and so not in the tree of commands.
+// runAgent serves the lab, which runs this program as a probe inside its hosts. The verb is
+// internal, and so not in the tree of commands.
 func runAgent(args []string) (status int, ok bool) {
 	if len(args) == 0 || args[0] != workload.AgentArg {
 		return 0, false

@@ -79,13 +79,12 @@ func (a *app) measure(ctx context.Context, name string, opt runner.Options) erro
 		return err
 	}
 	if !runner.Verdict(res) {
-		return cli.Silent(cli.StatusFailure) // the table has said which claims fail
+		return cli.Silent(cli.StatusFailure) // the table names the claims that fail
 	}
 	return nil
 }
 
-// list prints one line for each experiment under the paper that it belongs
-// to.
+// list prints one line for each experiment, under its paper.
 func (a *app) list(list []runner.Info) error {
 	if a.JSON {
 		return a.PrintJSON(list)
@@ -161,7 +160,7 @@ func (a *app) showPreset(name string, p exp.Preset) {
 	}
 }
 
-// boundText is what must hold of a claim.
+// boundText formats the bound of a claim.
 func boundText(c result.Expectation) string {
 	if c.Unit == "yes" {
 		return "yes"
@@ -173,7 +172,7 @@ func boundText(c result.Expectation) string {
 	return s
 }
 
-// publishedText is what the paper found, and where it says so.
+// publishedText formats the published value, and its place in the paper.
 func publishedText(c result.Expectation) string {
 	if c.Published == nil {
 		return "-"

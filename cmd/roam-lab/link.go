@@ -69,7 +69,7 @@ func (a *app) link(ctx context.Context, args, at []string, in io.Reader) error {
 	}
 	go a.changes(link, in)
 	if err := link.Play(ctx, time.Now(), schedule); err != nil && ctx.Err() == nil {
-		_ = link.Close() // the first failure is what counts
+		_ = link.Close() // report the first error
 		return err
 	}
 	<-ctx.Done()
@@ -79,7 +79,7 @@ func (a *app) link(ctx context.Context, args, at []string, in io.Reader) error {
 	return a.counts(link)
 }
 
-// changes carries out the lines of a stream.
+// changes executes the lines of a stream.
 func (a *app) changes(link *linkem.Link, in io.Reader) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		line := strings.TrimSpace(s.Text())
@@ -98,7 +98,7 @@ func (a *app) changes(link *linkem.Link, in io.Reader) {
 	}
 }
 
-// counts prints what happened to the frames of both directions.
+// counts prints the counters of the frames of both directions.
 func (a *app) counts(link *linkem.Link) error {
 	ab, ba := link.Counters(linkem.AB), link.Counters(linkem.BA)
 	if a.JSON {

@@ -2,9 +2,9 @@
 // their results.
 //
 // It implements the verbs of roam-lab(8), each a thin layer over lab/runner,
-// lab/result, lab/report and lab/linkem. It omits everything that a host which
-// uses Roam needs: that is in roam and roamd, which the experiments run as a user
-// would. People and scripts run it, directly or as `roam lab`.
+// lab/result, lab/report and lab/linkem. It omits everything that a host which uses Roam needs:
+// roam and roamd have that, and the experiments run them as a user would. People and scripts
+// run it, directly or as `roam lab`.
 package main
 
 import (

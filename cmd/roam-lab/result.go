@@ -142,7 +142,7 @@ func (a *app) exportCommand() *cobra.Command {
 	}
 }
 
-// written names the files that were made.
+// written lists the files that were written.
 func (a *app) written(paths []string) error {
 	if a.JSON {
 		return a.PrintJSON(struct {

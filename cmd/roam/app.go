@@ -12,33 +12,38 @@ import (
 	"roam/internal/control"
 )
 
-// patience is how long one question to the daemon may take.
+// patience limits the time of one request to the daemon.
 const patience = 10 * time.Second
 
-// app is one run of the command. What it needs of the world are fields, so
-// that a test can give it another world.
+// app is one run of the command. Clock, daemon and machine are fields, so that tests can
+// replace them.
 type app struct {
-	*cli.Terminal
-	now     func() time.Time
+	printer
 	connect func(socket string) control.Backend
 	host    host
-	usual   string // where the configuration is when none is named
+	usual   string // the configuration file, unless a flag names one
 
 	configPath, socketPath string
 
-	warned bool // that the configuration has faults
+	warned bool // it has warned of faults of the configuration
+}
+
+// printer prints the daemon's answers as text. It sends no requests.
+type printer struct {
+	*cli.Terminal
+	now func() time.Time
 }
 
 func newApp(out, errw *os.File) *app {
 	return &app{
-		Terminal: cli.NewTerminal("roam", out, errw), now: time.Now,
+		printer: printer{cli.NewTerminal("roam", out, errw), time.Now},
 		connect: func(socket string) control.Backend { return control.NewClient(socket) },
 		host:    realHost(), usual: config.DefaultPath,
 	}
 }
 
-// config returns the configuration in force: the file that was named, the one
-// at the usual place, or the defaults where there is none.
+// config returns the configuration: that of the file that a flag names, of the usual file, or
+// the defaults if that does not exist.
 func (a *app) config() (config.Config, error) {
 	path := a.configPath
 	if path == "" {
@@ -55,8 +60,8 @@ func (a *app) config() (config.Config, error) {
 	return cfg, nil
 }
 
-// located returns the configuration by which a daemon is found. One with faults does
-// not hide a daemon that is well: what can be read of it serves, with a warning.
+// located returns the configuration by which the command finds the daemon. If the file has
+// faults, it warns and uses the keys that can be read, so that a running daemon is still found.
 func (a *app) located() (config.Config, error) {
 	cfg, err := a.config()
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +85,7 @@ func (a *app) socket() (string, error) {
 	return cfg.Socket(), err
 }
 
-// backend returns the daemon that the flags name. Nothing is asked yet.
+// backend returns a client of the daemon that the flags name. It sends no request.
 func (a *app) backend() (control.Backend, error) {
 	socket, err := a.socket()
 	if err != nil {
@@ -89,7 +94,7 @@ func (a *app) backend() (control.Backend, error) {
 	return a.connect(socket), nil
 }
 
-// ask runs f on the daemon with a limit on its time.
+// ask calls f with a client of the daemon and a time limit.
 func (a *app) ask(ctx context.Context, f func(context.Context, control.Backend) error) error {
 	b, err := a.backend()
 	if err != nil {

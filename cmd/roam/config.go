@@ -68,7 +68,7 @@ func (a *app) configCheck(args []string) error {
 	file := a.configFile(args)
 	cfg, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) && len(args) == 0 && a.configPath == "" {
-		// That is how most hosts run; only a file that was named must be there.
+		// Most hosts run without a file; only one that the user names must exist.
 		a.Warn("there is no %s: the defaults are in force", file)
 		cfg, err = config.Default(), nil
 	}
@@ -77,7 +77,7 @@ func (a *app) configCheck(args []string) error {
 		return err
 	}
 	if err != nil {
-		cfg = config.Rescue(file) // the files that it names have lines as well
+		cfg = config.Rescue(file) // for the paths of the hosts files, which are checked too
 	}
 	out := checked{File: file, Faults: []fault{}}
 	var texts []string
@@ -98,8 +98,8 @@ func (a *app) configCheck(args []string) error {
 	case out.OK:
 		fmt.Fprintf(a.Out, "%s: no fault\n", file)
 	default:
-		// The faults are what was asked for, but a script that reads only the
-		// status must not take them for a configuration.
+		// The faults are the answer, but a script that reads only the exit status must not
+		// treat the file as valid.
 		fmt.Fprintln(a.Err, strings.Join(texts, "\n"))
 	}
 	if !out.OK {
@@ -117,7 +117,7 @@ func (a *app) hostsFaults(cfg config.Config) naming.Errors {
 	return naming.ReadHosts(files...).Faults
 }
 
-// configShow prints the file as the daemon understands it.
+// configShow prints the configuration as the daemon parses it.
 func (a *app) configShow() error {
 	cfg, err := a.config()
 	if err != nil {

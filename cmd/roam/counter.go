@@ -19,8 +19,8 @@ func (a *app) counterCommand() *cobra.Command {
 	return noun
 }
 
-// counterShow prints the counters; JSON has all of them always, so that a
-// script finds what it looks for.
+// counterShow prints the counters. JSON always lists all of them, so that scripts need not
+// handle absent ones.
 func (a *app) counterShow(ctx context.Context, all bool) error {
 	var list []control.Counter
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {

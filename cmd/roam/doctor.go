@@ -24,7 +24,7 @@ func (a *app) doctorCommand() *cobra.Command {
 
 // examined is what `roam doctor --json` prints.
 type examined struct {
-	OK       bool             `json:"ok"` // nothing stands in the way
+	OK       bool             `json:"ok"` // there is no fault
 	Findings []doctor.Finding `json:"findings"`
 }
 
@@ -43,27 +43,26 @@ func (a *app) doctor(ctx context.Context, args []string) error {
 		a.findings(findings)
 	}
 	if !out.OK {
-		return cli.Silent(cli.StatusFailure) // the findings have said it
+		return cli.Silent(cli.StatusFailure) // the findings are printed
 	}
 	return nil
 }
 
-// findings prints one line each, and what to do below it.
-func (a *app) findings(list []doctor.Finding) {
+// findings prints one line for each finding, and its remedy below.
+func (pr *printer) findings(list []doctor.Finding) {
 	colours := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Warning: cli.Yellow, doctor.Fault: cli.Red}
 	for _, f := range list {
-		fmt.Fprintf(a.Out, "%s  %-8s  %s\n", a.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
+		fmt.Fprintf(pr.Out, "%s  %-8s  %s\n", pr.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
 		if f.Do != "" {
-			fmt.Fprintf(a.Out, "%19s> %s\n", "", f.Do)
+			fmt.Fprintf(pr.Out, "%19s> %s\n", "", f.Do)
 		}
 	}
 	if !doctor.Stands(list) {
-		fmt.Fprintln(a.Out, "\nnothing stands in the way")
+		fmt.Fprintln(pr.Out, "\nnothing stands in the way")
 	}
 }
 
-// facts collects all that the findings rest on; word names a correspondent, or
-// is empty.
+// facts collects the input of the judgement; word names a peer, or is empty.
 func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 	cfg, err := a.config()
 	fault := ""
@@ -101,11 +100,11 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 	return f
 }
 
-// peerFacts asks the daemon and the resolver about one correspondent.
+// peerFacts queries the daemon and the resolver about one peer.
 func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Session) *doctor.PeerFacts {
 	p := &doctor.PeerFacts{Word: word}
 	for _, s := range sessions {
-		p.PendingPeer = append(p.PendingPeer, peerName(s))
+		p.KnownPeers = append(p.KnownPeers, peerName(s))
 		if isPeer(s, word) {
 			p.Session = &s
 		}
@@ -134,10 +133,10 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 		p.ProbeErr = err.Error()
 	}
 	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
-		p.Export, err = b.Export(ctx) // without it, less can be said
+		p.Export, err = b.Export(ctx) // without it, remedies are less specific
 		return err
 	})
-	// The probe may have opened the session: show it as it is now.
+	// The probe may have opened the session, so read its present state.
 	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		list, err := b.Sessions(ctx)
 		for _, s := range list {
@@ -150,7 +149,7 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 	return p
 }
 
-// eventsOf returns the events about one correspondent.
+// eventsOf returns the events about one peer.
 func eventsOf(list []control.Event, handle roam.NID) []control.Event {
 	return slices.DeleteFunc(slices.Clone(list), func(e control.Event) bool { return e.Peer != handle })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// stopTime is how long the daemon may take to give the host back.
+// stopTime is how long the daemon may take to restore the host.
 const stopTime = 15 * time.Second
 
 // stopped is what `roam down --json` prints.
@@ -41,7 +41,7 @@ func (a *app) down(ctx context.Context) error {
 	ran := err == nil
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
-		// A plane may have outlived its daemon: that is what it is made for.
+		// The data plane continues without its daemon by design, so it may still be there.
 		err = a.restore(ctx, "")
 	case err != nil:
 		return err
@@ -58,11 +58,11 @@ func (a *app) down(ctx context.Context) error {
 	return nil
 }
 
-// stop ends a daemon that answers.
+// stop stops a daemon that answers.
 func (a *app) stop(ctx context.Context, b control.Backend, s control.Status) error {
 	if a.host.Systemd(ctx) && s.PID != 0 && a.host.UnitPID(ctx) == s.PID {
-		// The unit restarts a daemon that ends by itself, so it must end by
-		// the unit. That leaves the plane, which is removed afterwards.
+		// The unit restarts a daemon that exits, so systemd must stop it. The data plane
+		// remains, and is removed afterwards.
 		if err := a.host.Systemctl(ctx, "stop"); err != nil {
 			return err
 		}
@@ -85,12 +85,12 @@ func (a *app) stop(ctx context.Context, b control.Backend, s control.Status) err
 	if !a.host.Root() {
 		return nil
 	}
-	// The daemon can no longer say whether all went well. A second time finds
-	// nothing to do, or fails where it can be told.
+	// The daemon can no longer report the result. A second restoration finds nothing to do,
+	// or reports why it fails.
 	return a.restore(ctx, s.Config)
 }
 
-// restore gives the host back without a daemon.
+// restore restores the host without a daemon.
 func (a *app) restore(ctx context.Context, file string) error {
 	if !a.host.Root() {
 		return control.Errorf(control.CodeInvalid, "restore the host: only root may").WithHint("sudo roam down")
@@ -99,7 +99,7 @@ func (a *app) restore(ctx context.Context, file string) error {
 		file = a.configFileAbs()
 	}
 	if _, err := config.Load(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// What the daemon keeps beside its socket says what is to be undone.
+		// The daemon's files beside its socket list the changes to undo.
 		kept := config.Rescue(file).InForce()
 		if a.socketPath != "" {
 			kept = filepath.Join(filepath.Dir(a.socketPath), filepath.Base(kept))

@@ -24,7 +24,7 @@ func (a *app) explainCommand() *cobra.Command {
 type explanation struct {
 	Session    control.Session `json:"session"`
 	Paragraphs []paragraph     `json:"paragraphs"`
-	Events     []control.Event `json:"events"` // of the correspondent, and moves of this host
+	Events     []control.Event `json:"events"` // of the peer, and moves of this host
 }
 
 type paragraph struct {
@@ -32,12 +32,12 @@ type paragraph struct {
 	Text  string `json:"text"`
 }
 
-// situation is what a session is explained from.
+// situation is the input of an explanation.
 type situation struct {
 	status   control.Status
 	locators []control.Locator
 	session  control.Session
-	events   []control.Event // of the correspondent
+	events   []control.Event // of the peer
 	moves    []control.Event // of this host
 	roles    []control.RoleReport
 	idle     string // after which a session ends
@@ -78,7 +78,7 @@ func (a *app) explain(ctx context.Context, word string) error {
 	return nil
 }
 
-// ask collects the situation of the correspondent that word names.
+// ask collects the situation of the peer that word names.
 func (s *situation) ask(ctx context.Context, b control.Backend, word string) error {
 	list, err := b.Sessions(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *situation) ask(ctx context.Context, b control.Backend, word string) err
 	return err
 }
 
-// ofRoles returns what the roles add, one paragraph each.
+// ofRoles returns the paragraphs of the roles.
 func (s situation) ofRoles() (out []paragraph) {
 	for _, r := range s.roles {
 		if len(r.Explain) > 0 {
@@ -147,7 +147,7 @@ func last(list []control.Event, kind string) (control.Event, bool) {
 	return control.Event{}, false
 }
 
-// setup says how the session came to be.
+// setup explains how the session was set up.
 func (s situation) setup(a *app) string {
 	if s.session.State == control.StateKnown {
 		return ""
@@ -199,7 +199,7 @@ func (s situation) setup(a *app) string {
 	return out + "."
 }
 
-// ways says which paths are used, and why these.
+// ways explains which paths are in use.
 func (s situation) ways() string {
 	if s.session.State == control.StateKnown {
 		return ""
@@ -252,7 +252,7 @@ func (s situation) why(links int) string {
 	return "because in mode " + s.status.Mode + " the newest link that works carries everything"
 }
 
-// whyThere says why these locators of the correspondent and not its others.
+// whyThere explains the choice between the peer's locators.
 func (s situation) whyThere() string {
 	var out []string
 	used := func(l control.RemoteLocator) bool {
@@ -272,7 +272,7 @@ func (s situation) whyThere() string {
 	return "; " + strings.Join(out, "; ")
 }
 
-// usable returns the links that packets can leave by.
+// usable returns the links with a usable locator.
 func (s situation) usable() (out []string) {
 	for _, l := range s.locators {
 		if !l.Disabled && (l.State == "active" || l.State == "valid" || l.State == "expired") && !slices.Contains(out, l.Link) {
@@ -282,7 +282,7 @@ func (s situation) usable() (out []string) {
 	return out
 }
 
-// past says what the last move of either side was, and what it cost.
+// past describes the last move of either end, and its cost.
 func (s situation) past(a *app) string {
 	var out []string
 	if e, ok := last(s.moves, "handoff-done"); ok {
@@ -308,7 +308,7 @@ func (s situation) past(a *app) string {
 	return strings.Join(out, " ")
 }
 
-// next says what would happen.
+// next predicts the next event.
 func (s situation) next() string {
 	var reserve []string
 	for _, l := range s.usable() {

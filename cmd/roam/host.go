@@ -18,13 +18,13 @@ import (
 // unit is the daemon's name at systemd.
 const unit = "roamd.service"
 
-// host is what up and down need of the machine.
+// host is the machine, as the commands see it.
 type host interface {
 	// Root reports whether this process may change the network.
 	Root() bool
 	// Systemd reports whether systemd runs and knows the daemon's unit.
 	Systemd(ctx context.Context) bool
-	// UnitPID returns the process of the daemon's unit, 0 when it has none.
+	// UnitPID returns the process of the daemon's unit; 0: it does not run.
 	UnitPID(ctx context.Context) int
 	// Systemctl runs a verb on the daemon's unit.
 	Systemctl(ctx context.Context, verb string) error
@@ -35,22 +35,22 @@ type host interface {
 	Program(name string) (string, error)
 	// Exec replaces this process with a program.
 	Exec(path string, args ...string) error
-	// Detach starts the daemon in a session of its own, its output appended
-	// to a file. The channel gives its end, should it come early.
+	// Detach starts the daemon in a new session, with its output appended to a file. The
+	// channel receives the daemon's exit.
 	Detach(log string, args ...string) (<-chan error, error)
-	// Output returns what a program prints; "" when there is no such program.
+	// Output returns the output of a program; "" if the program does not exist.
 	Output(ctx context.Context, name string, args ...string) string
 	// Alive reports whether a process exists.
 	Alive(pid int) bool
-	// Tail returns the last lines of a file, "" when there are none.
+	// Tail returns the last lines of a file; "" if it has none.
 	Tail(file string) string
-	// Read returns the text of a file, "" when it cannot be read.
+	// Read returns the text of a file; "" if it cannot be read.
 	Read(path string) string
-	// Free returns the bytes left for a directory's files; false: no such one.
+	// Free returns the bytes available to files of a directory; false: it does not exist.
 	Free(dir string) (uint64, bool)
-	// Lookup asks the system's resolver for the IPv6 addresses of a name.
+	// Lookup queries the system's resolver for the IPv6 addresses of a name.
 	Lookup(ctx context.Context, name string) []netip.Addr
-	// Until calls done until it is true or ctx has ended.
+	// Until calls done until it returns true or ctx is done.
 	Until(ctx context.Context, done func() bool) bool
 }
 
@@ -87,9 +87,9 @@ func (machine) Systemctl(ctx context.Context, verb string) error {
 	return nil
 }
 
-// roamd returns the daemon's binary: the one beside this program, so that a
-// build is used as a whole; the one in sbin beside this program's bin, where it
-// is installed and PATH may not lead; else the one in PATH.
+// roamd returns the daemon's binary: the one beside this program, so that all programs are of
+// one build; else the one in sbin beside this program's bin, which PATH may not have; else the
+// one in PATH.
 func roamd() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		dir := filepath.Dir(self)
@@ -134,7 +134,7 @@ func (machine) Detach(log string, args ...string) (<-chan error, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = f, f
-	// A session of its own: neither the terminal's signals nor its end reach it.
+	// In a new session it receives no signal of the terminal, nor its hangup.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the daemon: %w", err)
@@ -163,7 +163,7 @@ func (machine) Output(ctx context.Context, name string, args ...string) string {
 	return string(out)
 }
 
-// Alive asks with signal 0. A process that may not be signalled exists.
+// Alive sends signal 0. EPERM means that the process exists.
 func (machine) Alive(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)

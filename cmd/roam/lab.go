@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// labProgram holds the experiments. It is a program of its own, since a host that
-// uses Roam needs no link emulator and no generator of forged packets.
+// labProgram runs the experiments. It is a separate program, since a host that uses Roam needs
+// neither a link emulator nor a generator of forged packets.
 const labProgram = "roam-lab"
 
 func (a *app) labCommand() *cobra.Command {
@@ -31,8 +31,7 @@ func (a *app) labCommand() *cobra.Command {
 	}
 }
 
-// lab becomes roam-lab, whose exit status is then ours. It comes back only with
-// a failure.
+// lab replaces this process by roam-lab. It returns only if that fails.
 func (a *app) lab(args []string) error {
 	path, err := a.host.Program(labProgram)
 	if err != nil {
@@ -46,8 +45,8 @@ func (a *app) lab(args []string) error {
 	return nil
 }
 
-// completeLab asks roam-lab how a command line goes on: a line for each
-// proposal, then the directive behind a colon.
+// completeLab asks roam-lab to complete a command line. The answer is a line for each proposal,
+// then a colon and the directive.
 func (a *app) completeLab(cmd *cobra.Command, words []string) (list []string, directive cobra.ShellCompDirective) {
 	path, err := a.host.Program(labProgram)
 	if err != nil {
@@ -56,7 +55,7 @@ func (a *app) completeLab(cmd *cobra.Command, words []string) (list []string, di
 	lines := bufio.NewScanner(strings.NewReader(a.host.Output(cmd.Context(), path, append([]string{cobra.ShellCompRequestCmd}, words...)...)))
 	for lines.Scan() {
 		if last, found := strings.CutPrefix(lines.Text(), ":"); found {
-			_, _ = fmt.Sscan(last, &directive) // of another form it says nothing
+			_, _ = fmt.Sscan(last, &directive) // unparsable: the default directive
 			continue
 		}
 		list = append(list, lines.Text())
@@ -64,7 +63,7 @@ func (a *app) completeLab(cmd *cobra.Command, words []string) (list []string, di
 	return list, directive
 }
 
-// Program looks beside this program first, so that a build is used as a whole.
+// Program looks beside this program first, so that all programs are of one build.
 func (machine) Program(name string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		path := filepath.Join(filepath.Dir(self), name)

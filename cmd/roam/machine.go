@@ -26,7 +26,7 @@ func (machine) Free(dir string) (uint64, bool) {
 		return 0, false
 	}
 	if st.Files > 0 && st.Ffree == 0 {
-		return 0, true // no file more, whatever its size
+		return 0, true // no inode is free
 	}
 	return st.Bavail * uint64(st.Bsize), true
 }

@@ -1,9 +1,9 @@
-// Command roam shows what the daemon roamd does and tells it what to do.
+// Command roam shows the state of the daemon roamd and controls it.
 //
-// It implements the verbs of roam(8): one file per noun, each a thin layer
-// over the control socket. It omits everything that the daemon can do itself;
-// the verbs up and down are what is left, since no daemon runs then. It omits the
-// lab too: the verb lab runs the program roam-lab. People and scripts drive it.
+// It implements the verbs of roam(8): one file per noun, each a thin layer over the control
+// socket. It omits everything that the daemon can do itself; the verbs up and down also work
+// without a daemon. It omits the lab too: the verb lab runs the program roam-lab. People and
+// scripts drive it.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 // run carries out one command line and returns the exit status.
 func (a *app) run(args []string) int { return a.Run(a.root(), args, judge) }
 
-// judge returns the status and the hint of a failure that the daemon, or the
-// way to it, is the cause of.
+// judge returns the exit status and the hint of an error of the daemon, or of the connection
+// to it.
 func judge(err error) (status int, hint string) {
 	status = cli.StatusFailure
 	var refusal *control.Error
@@ -35,7 +35,7 @@ func judge(err error) (status int, hint string) {
 	case errors.Is(err, control.ErrNotRunning):
 		status = cli.StatusNoDaemon
 	case errors.As(err, &refusal) && refusal.Code == control.CodeChoice:
-		status = cli.StatusUsage // what was meant is not said: the hint names the options
+		status = cli.StatusUsage // the request is ambiguous: the hint names the options
 	}
 	return status, control.Hint(err)
 }

@@ -47,19 +47,19 @@ func (a *app) monitor(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil // interrupted: that is how a monitor ends
+		return nil // an interrupt is the normal end of a monitor
 	}
 	return control.Errorf(control.CodeUnavailable, "%w any more: the daemon has ended", control.ErrNotRunning).
 		WithHint("start it with `roam up`")
 }
 
-// eventLine prints one event on one line.
-func (a *app) eventLine(e control.Event) string {
+// eventLine formats one event as a line.
+func (pr *printer) eventLine(e control.Event) string {
 	peer := e.PeerName
 	if peer == "" && e.Peer != 0 {
 		peer = e.Peer.String()
 	}
-	fields := []string{e.Time.Local().Format("15:04:05.000"), a.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
+	fields := []string{e.Time.Local().Format("15:04:05.000"), pr.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
 	add := func(ok bool, s string) {
 		if ok {
 			fields = append(fields, s)

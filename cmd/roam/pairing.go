@@ -30,7 +30,7 @@ func (a *app) addCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Line = strings.Join(args, " ") // a line of the hosts file has blanks; it need not be quoted
+			q.Line = strings.Join(args, " ") // a line of the hosts file has blanks; quotes are optional
 			return a.add(cmd.Context(), q)
 		},
 	}
@@ -80,7 +80,7 @@ func (a *app) export(ctx context.Context) error {
 }
 
 func (a *app) add(ctx context.Context, q control.AddRequest) error {
-	// A damaged line is told here, with or without a daemon.
+	// The command itself reports a damaged line, with or without a daemon.
 	if _, err := naming.ParseAny(q.Line); err != nil {
 		return control.Errorf(control.CodeInvalid, "add: %w", err).WithHint("on the other host: roam export")
 	}
@@ -107,7 +107,7 @@ func (a *app) rename(ctx context.Context, q control.RenameRequest) error {
 	return a.known(p)
 }
 
-// known prints a peer as it is known now.
+// known prints the present record of a peer.
 func (a *app) known(p control.Peer) error {
 	if a.JSON {
 		return a.PrintJSON(p)

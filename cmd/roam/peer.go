@@ -59,12 +59,12 @@ func (a *app) peerShow(ctx context.Context, args []string) error {
 	return nil
 }
 
-// peer prints what is known of one.
-func (a *app) peer(p control.KnownPeer) {
+// peer prints the record of one peer.
+func (pr *printer) peer(p control.KnownPeer) {
 	state := stateCell(p.State, p.Dead)
-	fmt.Fprintf(a.Out, "%s  %s\n", a.Paint(cli.Bold, knownName(p)), a.Paint(state.Colour, state.Text))
+	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, knownName(p)), pr.Paint(state.Colour, state.Text))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(pr.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", p.NID)
 	line("address", "%s", p.Address)
@@ -92,7 +92,7 @@ func knownName(p control.KnownPeer) string {
 	return cmp.Or(strings.Join(p.Names[:min(1, len(p.Names))], ""), p.NID.String())
 }
 
-// meansPeer reports whether a person's word means this peer.
+// meansPeer reports whether the user's word names this peer.
 func meansPeer(p control.KnownPeer, word string) bool {
 	if nid, err := roam.ParseNID(word); err == nil {
 		return p.NID == nid

@@ -58,7 +58,7 @@ func (a *app) report(ctx context.Context, output string, args []string) error {
 	if output == "-" {
 		return writeArchive(a.Out, name, a.now(), parts)
 	}
-	// It tells where the host is and whom it knows: for the user's eyes first.
+	// The archive reveals the host's locators and peers, so only its user may read it.
 	f, err := os.OpenFile(output, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -82,7 +82,7 @@ func (a *app) report(ctx context.Context, output string, args []string) error {
 	return nil
 }
 
-// reportParts collects the files. What cannot be had is replaced by the reason.
+// reportParts collects the files. A file that cannot be collected has the reason as its text.
 func (a *app) reportParts(ctx context.Context, args []string) []part {
 	var parts []part
 	word := ""
@@ -115,8 +115,8 @@ func (a *app) reportParts(ctx context.Context, args []string) []part {
 	return parts
 }
 
-// systemCommands show the state of the network. None of them reads the maps of
-// the data plane: nonces are there.
+// systemCommands print the state of the network. None of them reads the maps of the data
+// plane, which contain nonces.
 var systemCommands = []struct {
 	file  string
 	words []string
@@ -133,12 +133,12 @@ var systemCommands = []struct {
 	{"unit.txt", []string{"systemctl", "show", unit}},
 }
 
-// maxLog is how much of each log goes in, in bytes.
+// maxLog bounds the part of each log that is included, in bytes.
 const maxLog = 1 << 20
 
 func tail(text string, limit int) string { return text[max(0, len(text)-limit):] }
 
-// daemonParts asks the daemon for all that it tells anybody.
+// daemonParts collects the answers of the daemon.
 func (a *app) daemonParts(ctx context.Context, s *control.Status) (parts []part) {
 	ask := func(name string, f func(context.Context, control.Backend) (any, error)) {
 		err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {

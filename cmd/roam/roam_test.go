@@ -40,7 +40,10 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { time.Local = old })
 	w := &world{daemon: controltest.New(), machine: &fakeHost{root: true, alive: true}}
 	w.app = &app{
-		Terminal: &cli.Terminal{Program: "roam", Out: &w.out, Err: &w.err}, now: func() time.Time { return controltest.Now },
+		printer: printer{
+			Terminal: &cli.Terminal{Program: "roam", Out: &w.out, Err: &w.err},
+			now:      func() time.Time { return controltest.Now },
+		},
 		connect: func(string) control.Backend { return w.daemon }, host: w.machine,
 		// A test must not read the file of the machine that it runs on.
 		usual: "/nonexistent/roam.conf",

@@ -8,8 +8,8 @@ import (
 	"roam/internal/control"
 )
 
-// roleReport decodes what a role of the daemon reports of itself. If JSON is wanted, it
-// prints that: then nothing is left to show.
+// roleReport decodes the report of a role of the daemon. With --json it prints the report, and
+// returns true.
 func (a *app) roleReport(ctx context.Context, name string, to any) (shown bool, err error) {
 	err = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		list, err := b.Roles(ctx, 0)

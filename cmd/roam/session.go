@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noPeer is what there is to say of a host that knows nobody.
+// noPeer is printed on a host without known peers.
 const noPeer = "no correspondent is known: add one with `roam add LINE` or in the hosts file"
 
 func (a *app) sessionCommand() *cobra.Command {
@@ -61,12 +61,12 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 	return nil
 }
 
-// session prints all that is known of one session.
-func (a *app) session(s control.Session) {
+// session prints all facts about one session.
+func (pr *printer) session(s control.Session) {
 	state := stateCell(s.State, s.Dead)
-	fmt.Fprintf(a.Out, "%s  %s\n", a.Paint(cli.Bold, peerName(s)), a.Paint(state.Colour, state.Text))
+	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, peerName(s)), pr.Paint(state.Colour, state.Text))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(a.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(pr.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", s.NID)
 	line("address", "%s", s.Address)
@@ -77,7 +77,7 @@ func (a *app) session(s control.Session) {
 		line("aliases", "%s", strings.Join(s.Names[1:], ", "))
 	}
 	if s.State != control.StateKnown {
-		a.sessionFigures(line, s)
+		pr.sessionFigures(line, s)
 	}
 	name := "locators"
 	for _, l := range s.Locators {
@@ -99,7 +99,7 @@ func (a *app) session(s control.Session) {
 	}
 }
 
-// notesOn says what there is to say of a path of a session.
+// notesOn returns remarks on a path of a session.
 func notesOn(s control.Session, p control.SessionPath) string {
 	var notes []string
 	if p.RTTMS > 0 {
@@ -120,14 +120,14 @@ func notesOn(s control.Session, p control.SessionPath) string {
 	return "  (" + strings.Join(notes, ", ") + ")"
 }
 
-// sessionFigures prints what only a correspondent with a session has.
-func (a *app) sessionFigures(line func(name, format string, args ...any), s control.Session) {
-	line("since", "%s", a.ago(s.Since))
+// sessionFigures prints the facts that only a peer with a session has.
+func (pr *printer) sessionFigures(line func(name, format string, args ...any), s control.Session) {
+	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))
 	if s.LastMove.IsZero() {
 		line("moved", "never")
 	} else {
-		line("moved", "%s, cost %s", a.ago(s.LastMove), millis(s.LastMoveMS))
+		line("moved", "%s, cost %s", pr.ago(s.LastMove), millis(s.LastMoveMS))
 	}
 	if s.Encapsulation == "udp" {
 		line("control", "in UDP: a path in use drops destination options or ICMPv6")
@@ -142,7 +142,7 @@ func (a *app) sessionFigures(line func(name, format string, args ...any), s cont
 	line("received", "%d packets, %s", s.RxPackets, nbytes(s.RxBytes))
 }
 
-// isPeer reports whether a person's word means this correspondent.
+// isPeer reports whether the user's word names this peer.
 func isPeer(s control.Session, word string) bool {
 	if nid, err := roam.ParseNID(word); err == nil {
 		return s.NID == nid

@@ -17,7 +17,7 @@ type glance struct {
 	Sessions []control.Session `json:"sessions"`
 }
 
-// status shows the host at a glance.
+// status prints an overview of the host.
 func (a *app) status(ctx context.Context) error {
 	var g glance
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
@@ -44,24 +44,24 @@ func (a *app) status(ctx context.Context) error {
 		fmt.Fprintln(a.Out)
 		a.correspondents(g.Sessions)
 	}
-	printRoles(a, g.Status)
+	a.roles(g.Status)
 	for _, w := range g.Status.Warnings {
 		a.Warn("%s", w)
 	}
 	return nil
 }
 
-// printRoles prints one line for each role, unless the daemon is a host alone.
-func printRoles(a *app, s control.Status) {
+// roles prints one line for each role, unless the daemon is a host alone.
+func (pr *printer) roles(s control.Status) {
 	if len(s.Roles) == 0 {
 		return
 	}
 	if s.RunsHost() {
-		fmt.Fprintln(a.Out)
+		fmt.Fprintln(pr.Out)
 	} else {
-		fmt.Fprintf(a.Out, "roamd %s  %s for %s\n\n", s.Version, stateText(a, s), span(seconds(s.UptimeS)))
+		fmt.Fprintf(pr.Out, "roamd %s  %s for %s\n\n", s.Version, pr.stateText(s), span(seconds(s.UptimeS)))
 	}
-	t := a.Table("ROLE", "STATE", "SAYS")
+	t := pr.Table("ROLE", "STATE", "SAYS")
 	for _, r := range s.Roles {
 		says := make([]string, 0, len(r.Facts))
 		for _, f := range r.Facts {
@@ -73,20 +73,20 @@ func printRoles(a *app, s control.Status) {
 		}
 		t.Row(cli.Text("%s", r.Name), state, cli.Text("%s", strings.Join(says, "; ")))
 	}
-	t.Print(a.Out)
+	t.Print(pr.Out)
 }
 
-func stateText(a *app, s control.Status) string {
+func (pr *printer) stateText(s control.Status) string {
 	if s.State != "running" {
-		return a.Paint(cli.Yellow, s.State)
+		return pr.Paint(cli.Yellow, s.State)
 	}
-	return a.Paint(cli.Green, s.State)
+	return pr.Paint(cli.Green, s.State)
 }
 
-func (a *app) identity(s control.Status) {
-	fmt.Fprintf(a.Out, "%s  %s for %s\n", a.Paint(cli.Bold, s.NID.String()), stateText(a, s), span(seconds(s.UptimeS)))
-	fmt.Fprintf(a.Out, "  address  %s on %s\n", s.SessionAddress, s.Device)
-	fmt.Fprintf(a.Out, "  mode     %s, accepts %s\n", s.Mode, s.Accept)
+func (pr *printer) identity(s control.Status) {
+	fmt.Fprintf(pr.Out, "%s  %s for %s\n", pr.Paint(cli.Bold, s.NID.String()), pr.stateText(s), span(seconds(s.UptimeS)))
+	fmt.Fprintf(pr.Out, "  address  %s on %s\n", s.SessionAddress, s.Device)
+	fmt.Fprintf(pr.Out, "  mode     %s, accepts %s\n", s.Mode, s.Accept)
 	attach := s.Plane.Attach
 	if attach == "" {
 		attach = "not loaded"
@@ -94,44 +94,45 @@ func (a *app) identity(s control.Status) {
 	if len(s.Plane.Uplinks) > 0 {
 		attach += " on " + strings.Join(s.Plane.Uplinks, ", ")
 	}
-	fmt.Fprintf(a.Out, "  plane    %s\n", attach)
+	fmt.Fprintf(pr.Out, "  plane    %s\n", attach)
 	if s.DNS.Listen != "" {
-		fmt.Fprintf(a.Out, "  names    %s\n", s.DNS.Listen)
+		fmt.Fprintf(pr.Out, "  names    %s\n", s.DNS.Listen)
 	}
 }
 
 // locators prints the host's locators.
-func (a *app) locators(list []control.Locator) {
+func (pr *printer) locators(list []control.Locator) {
 	if len(list) == 0 {
-		fmt.Fprintln(a.Out, "no locator: no link has both a global prefix and a default route")
+		fmt.Fprintln(pr.Out, "no locator: no link has both a global prefix and a default route")
 		return
 	}
-	t := a.Table("LINK", "LOCATOR", "STATE", "SINCE", "PREFERRED FOR")
+	t := pr.Table("LINK", "LOCATOR", "STATE", "SINCE", "PREFERRED FOR")
 	for _, l := range list {
 		state := l.State
 		if l.Disabled {
 			state = "disabled"
 		}
-		t.Row(cli.Text("%s", l.Link), cli.Text("%s", prefix(l.L64)), stateCell(state, false), cli.Text("%s", a.ago(l.Since)), cli.Text("%s", left(l.PreferredS)))
+		t.Row(cli.Text("%s", l.Link), cli.Text("%s", prefix(l.L64)), stateCell(state, false),
+			cli.Text("%s", pr.ago(l.Since)), cli.Text("%s", left(l.PreferredS)))
 	}
-	t.Print(a.Out)
+	t.Print(pr.Out)
 }
 
-// correspondents prints one line each.
-func (a *app) correspondents(list []control.Session) {
+// correspondents prints one line for each peer.
+func (pr *printer) correspondents(list []control.Session) {
 	if len(list) == 0 {
-		fmt.Fprintln(a.Out, noPeer)
+		fmt.Fprintln(pr.Out, noPeer)
 		return
 	}
-	t := a.Table("PEER", "STATE", "PATH", "RTT", "LAST MOVE", "COST")
+	t := pr.Table("PEER", "STATE", "PATH", "RTT", "LAST MOVE", "COST")
 	for _, s := range list {
 		t.Row(cli.Text("%s", peerName(s)), stateCell(s.State, s.Dead), cli.Text("%s", inUse(s)),
-			cli.Number("%s", millis(s.RTTMS)), cli.Text("%s", a.ago(s.LastMove)), cli.Number("%s", millis(s.LastMoveMS)))
+			cli.Number("%s", millis(s.RTTMS)), cli.Text("%s", pr.ago(s.LastMove)), cli.Number("%s", millis(s.LastMoveMS)))
 	}
-	t.Print(a.Out)
+	t.Print(pr.Out)
 }
 
-// peerName returns the chief name of a correspondent, or its identifier.
+// peerName returns the first name of a peer, or its NID.
 func peerName(s control.Session) string {
 	if len(s.Names) > 0 {
 		return s.Names[0]
@@ -139,8 +140,7 @@ func peerName(s control.Session) string {
 	return s.NID.String()
 }
 
-// inUse returns the path of the last packet; before the first one, the path
-// that it will take.
+// inUse returns the path of the last packet, or before the first packet, that packet's path.
 func inUse(s control.Session) string {
 	more := ""
 	if len(s.Paths) > 1 {

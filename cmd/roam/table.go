@@ -24,7 +24,7 @@ func stateCell(state string, dead bool) cli.Cell {
 	return cli.Cell{Text: state, Colour: colour}
 }
 
-// millis prints milliseconds with three digits that mean something.
+// millis formats milliseconds with three significant digits.
 func millis(ms float64) string {
 	switch {
 	case ms <= 0:
@@ -39,8 +39,8 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.1f s", ms/1000)
 }
 
-// span prints a duration for people: its largest unit, and the next one where
-// that is more than a tenth of it.
+// span formats a duration in its largest unit, followed by the next unit if that is more than
+// a tenth of it.
 func span(d time.Duration) string {
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {
@@ -58,15 +58,15 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", s/86400, s%86400/3600)
 }
 
-// ago prints how long ago t was, "-" when never.
-func (a *app) ago(t time.Time) string {
+// ago formats the time since t; "-": never.
+func (pr *printer) ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return span(a.now().Sub(t)) + " ago"
+	return span(pr.now().Sub(t)) + " ago"
 }
 
-// left prints what remains of a lifetime in seconds; nil is no limit.
+// left formats the rest of a lifetime in seconds; nil: infinite.
 func left(s *float64) string {
 	switch {
 	case s == nil:
@@ -77,7 +77,7 @@ func left(s *float64) string {
 	return span(time.Duration(*s * float64(time.Second)))
 }
 
-// bytes prints a number of bytes with a decimal prefix.
+// nbytes formats a number of bytes with a decimal prefix.
 func nbytes(n uint64) string {
 	v, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
 	i := 0
@@ -91,10 +91,10 @@ func nbytes(n uint64) string {
 	return fmt.Sprintf("%.1f %s", v, units[i])
 }
 
-// prefix prints a locator as the /64 that it is, in its shortest form.
+// prefix formats a locator as a /64 prefix, in its shortest form.
 func prefix(l roam.L64) string { return l.Prefix().String() }
 
-// pathText prints one way to a correspondent.
+// pathText formats a path to a peer.
 func pathText(p control.Path) string {
 	return fmt.Sprintf("%s %s > %s", p.Link, prefix(p.Local), prefix(p.Remote))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// startTime is how long the daemon may take until it answers.
+// startTime is how long the daemon may take to answer for the first time.
 const startTime = 10 * time.Second
 
 // started is what `roam up --json` prints.
@@ -34,7 +34,7 @@ func (a *app) upCommand() *cobra.Command {
 }
 
 func (a *app) up(ctx context.Context) error {
-	// Faults of the file are told before anything is touched.
+	// Faults of the file are reported before anything is changed.
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -75,8 +75,7 @@ func (a *app) up(ctx context.Context) error {
 	return nil
 }
 
-// start starts the daemon through systemd where that manages it, else by
-// itself, and waits for its first answer.
+// start starts the daemon, through systemd if that manages it, and waits for its first answer.
 func (a *app) start(ctx context.Context, cfg config.Config, b control.Backend) (control.Status, error) {
 	if !a.host.Root() {
 		return control.Status{}, control.Errorf(control.CodeInvalid, "start the daemon: only root may").
@@ -101,8 +100,8 @@ func (a *app) start(ctx context.Context, cfg config.Config, b control.Backend) (
 	return a.firstAnswer(ctx, b, ended, log)
 }
 
-// configFileAbs returns the file that the daemon is started with; its working
-// directory is another one than ours.
+// configFileAbs returns the absolute path of the daemon's configuration file, since the daemon
+// has another working directory.
 func (a *app) configFileAbs() string {
 	file := a.configFile(nil)
 	if abs, err := filepath.Abs(file); err == nil {
@@ -137,8 +136,8 @@ func (a *app) firstAnswer(ctx context.Context, b control.Backend, ended <-chan e
 	return s, nil
 }
 
-// firewallWarnings names the rules that would let session addresses in from
-// outside: they lie in fc00::/7, which many rule sets trust as a whole.
+// firewallWarnings names the rules that admit session addresses from outside: these addresses
+// are in fc00::/7, which many rule sets trust as a whole.
 func (a *app) firewallWarnings(ctx context.Context, cfg config.Config) (out []string) {
 	rules := doctor.TrustedByNft([]byte(a.host.Output(ctx, "nft", "-j", "list", "ruleset")), cfg.SessionNet())
 	if len(rules) == 0 {
@@ -153,8 +152,8 @@ func (a *app) firewallWarnings(ctx context.Context, cfg config.Config) (out []st
 // policyTime is how long a daemon that has just started may take to have a locator.
 const policyTime = 2 * time.Second
 
-// policyWarnings names the policies of the host that keep sessions off a link. What
-// they do is known once there is a locator.
+// policyWarnings names the policies of the host that keep sessions off a link. Their effect is
+// known once the host has a locator.
 func (a *app) policyWarnings(ctx context.Context, b control.Backend, s control.Status) (out []string) {
 	if s.Policies {
 		ctx, cancel := context.WithTimeout(ctx, policyTime)

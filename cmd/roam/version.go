@@ -16,7 +16,7 @@ import (
 type versions struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`
-	Daemon  string `json:"daemon,omitempty"` // absent when none answers
+	Daemon  string `json:"daemon,omitempty"` // absent if no daemon answers
 }
 
 func (a *app) versionCommand() *cobra.Command {

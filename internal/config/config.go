@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"roam"
@@ -176,8 +177,20 @@ type Observer struct {
 	Links []string // globs; empty: every link but lo and those of Roam itself
 }
 
-// Named reports whether a glob names a link.
-func (o Observer) Named(link string) bool { return matches(o.Links, link) }
+// Wants reports whether a link is to be observed; own: it is one of Roam itself.
+func (o Observer) Wants(link string, own bool) bool {
+	return matches(o.Links, link) || len(o.Links) == 0 && link != "lo" && !own
+}
+
+// Absent returns the globs that name none of these links.
+func (o Observer) Absent(links []string) (globs []string) {
+	for _, g := range o.Links {
+		if !slices.ContainsFunc(links, func(l string) bool { return matches([]string{g}, l) }) {
+			globs = append(globs, g)
+		}
+	}
+	return globs
+}
 
 // Socket returns the path of the control socket.
 func (c Config) Socket() string { return filepath.Join(c.Host.RunDir, "control.sock") }

@@ -197,3 +197,11 @@ func Line(file, key string) int {
 	}
 	return places(text)[key].line
 }
+
+// Place returns "FILE:LINE" of a key, or the file where Line knows none.
+func Place(file, key string) string {
+	if line := Line(file, key); line > 0 {
+		return fmt.Sprintf("%s:%d", file, line)
+	}
+	return file
+}

@@ -19,6 +19,29 @@ func withRoles(t *testing.T) {
 		Role{Name: "border", Excludes: map[string]string{RoleHost: "both translate what the other has translated"}})
 }
 
+func TestObservedLinks(t *testing.T) {
+	for _, c := range []struct {
+		globs  []string
+		wants  []string // of lo, wan0, roam0; roam0 is Roam's own
+		absent []string
+	}{
+		{nil, []string{"wan0"}, nil},
+		{[]string{"wan*", "usb0"}, []string{"wan0"}, []string{"usb0"}},
+		{[]string{"lo", "roam0"}, []string{"lo", "roam0"}, nil},
+	} {
+		o := Observer{Links: c.globs}
+		var wants []string
+		for _, link := range []string{"lo", "wan0", "roam0"} {
+			if o.Wants(link, link == "roam0") {
+				wants = append(wants, link)
+			}
+		}
+		if absent := o.Absent(wants); !slices.Equal(wants, c.wants) || !slices.Equal(absent, c.absent) {
+			t.Errorf("%q: wants %q, lacks %q", c.globs, wants, absent)
+		}
+	}
+}
+
 func TestRoleDefaultIsHost(t *testing.T) {
 	for _, text := range []string{"", "[host]\nmode = \"hard\"\n", "[role]\n", "[role]\nrun = [\"host\"]\n"} {
 		c, err := Parse("t", []byte(text))

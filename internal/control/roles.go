@@ -13,7 +13,7 @@ import (
 type RoleStatus struct {
 	Name  string     `json:"name"`
 	State string     `json:"state"`           // RoleRunning or RoleFailed
-	Error string     `json:"error,omitempty"` // why it does not run
+	Error string     `json:"error,omitempty"` // why it does not run, or what is amiss
 	Do    string     `json:"do,omitempty"`    // what to do about that
 	Facts []RoleFact `json:"facts,omitempty"` // what the role says of itself
 }
@@ -40,6 +40,9 @@ const hostRole = "host"
 
 // FailedRole is how the warning begins that a role does not run.
 func FailedRole(name string) string { return fmt.Sprintf("the role %q does not run", name) }
+
+// FaultyRole is how the warning begins that something is amiss with a role that runs.
+func FaultyRole(name string) string { return fmt.Sprintf("the role %q runs, but", name) }
 
 // RoleFact is one line of a role's status.
 type RoleFact struct {

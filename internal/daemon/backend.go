@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -56,10 +55,14 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 		own, ok := asked[m.name]
 		if !ok {
 			own = d.failure(m)
-			warning := fmt.Sprintf("%s: %s; %s", control.FailedRole(own.Name), own.Error, own.Do)
-			s.Warnings = append(s.Warnings, warning)
 		}
-		s.Roles = append(s.Roles, own)
+		s.Roles = append(s.Roles, d.unlisted(own))
+	}
+	s.Roles = append(s.Roles, d.unstarted()...)
+	for _, own := range s.Roles {
+		if own.Error != "" {
+			s.Warnings = append(s.Warnings, roleWarning(own))
+		}
 	}
 	if len(s.Roles) == 1 && s.Roles[0].Name == config.RoleHost {
 		s.Roles = nil // all that there is to say stands above
@@ -68,6 +71,46 @@ func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 		s.State = "degraded"
 	}
 	return s, err
+}
+
+// roleWarning is what `roam` warns of a role: what is amiss, and what to do.
+func roleWarning(own control.RoleStatus) string {
+	warning := control.FaultyRole(own.Name)
+	if own.State == control.RoleFailed {
+		warning = control.FailedRole(own.Name)
+	}
+	warning += ": " + own.Error
+	if own.Do != "" {
+		warning += "; " + own.Do
+	}
+	return warning
+}
+
+// unlisted says in the status of a role that runs that the file no longer lists it, in
+// place of what else is amiss.
+func (d *Daemon) unlisted(own control.RoleStatus) control.RoleStatus {
+	wanted := d.wanted.Load()
+	if wanted != nil && own.State == control.RoleRunning && !slices.Contains(*wanted, own.Name) {
+		own.Error, own.Do = "role.run ("+d.place()+") no longer lists it", "restart roamd to end it, or list it again"
+	}
+	return own
+}
+
+// unstarted returns the status of roles that the file lists since the daemon has started.
+func (d *Daemon) unstarted() (list []control.RoleStatus) {
+	wanted := d.wanted.Load()
+	if wanted == nil {
+		return nil
+	}
+	for _, name := range *wanted {
+		if !slices.ContainsFunc(d.roles, func(m *member) bool { return m.name == name }) {
+			list = append(list, control.RoleStatus{
+				Name: name, State: control.RoleFailed, Error: "role.run (" + d.place() + ") lists it since roamd has started",
+				Do: "restart roamd",
+			})
+		}
+	}
+	return list
 }
 
 // failure is the status of a role that does not run.
@@ -102,7 +145,11 @@ func (d *Daemon) Roles(ctx context.Context, peer roam.NID) ([]control.RoleReport
 		if err != nil {
 			r.Error = err.Error()
 		}
+		r.RoleStatus = d.unlisted(r.RoleStatus)
 		out = append(out, r)
+	}
+	for _, own := range d.unstarted() {
+		out = append(out, control.RoleReport{RoleStatus: own})
 	}
 	return out, nil
 }
@@ -165,6 +212,7 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 		}
 	}
 	d.cfg = merged
+	d.wanted.Store(&next.Roles)
 	return out, nil
 }
 

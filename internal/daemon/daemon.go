@@ -46,8 +46,9 @@ type Daemon struct {
 	stop         context.CancelFunc
 	remove       atomic.Bool
 
-	reloading sync.Mutex    // held while cfg is compared and replaced
-	cfg       config.Config // in force
+	wanted    atomic.Pointer[[]string] // the roles that the file lists; nil: those in force
+	reloading sync.Mutex               // held while cfg is compared and replaced
+	cfg       config.Config            // in force
 }
 
 var _ control.Backend = (*Daemon)(nil)

@@ -46,6 +46,7 @@ type fake struct {
 	name     string
 	startErr error
 	deaf     error         // what it answers to every question
+	amiss    string        // a fault of which its status tells
 	ends     chan error    // what ends Run early
 	next     config.Config // of the last Reload
 }
@@ -99,6 +100,9 @@ func (f *fake) Status(_ context.Context, s *control.Status, own *control.RoleSta
 		s.NID = 7
 	}
 	own.Facts = append(own.Facts, control.RoleFact{Name: "links", Value: f.name + "0"})
+	if f.amiss != "" {
+		own.Error, own.Do = f.amiss, "plug it in"
+	}
 	return f.deaf
 }
 

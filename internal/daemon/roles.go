@@ -162,9 +162,4 @@ func (d *Daemon) remedy(m *member) string {
 }
 
 // place names the file and the line where the roles are listed.
-func (d *Daemon) place() string {
-	if line := config.Line(d.opts.ConfigFile, config.KeyRoles); line > 0 {
-		return fmt.Sprintf("%s:%d", d.opts.ConfigFile, line)
-	}
-	return d.opts.ConfigFile
-}
+func (d *Daemon) place() string { return config.Place(d.opts.ConfigFile, config.KeyRoles) }

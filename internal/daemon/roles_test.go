@@ -229,7 +229,7 @@ func TestRoleThatDoesNotAnswer(t *testing.T) {
 
 // TestReloadTakesARoleAway lets it run on until the next start.
 func TestReloadTakesARoleAway(t *testing.T) {
-	b := newBench(t, func(*bench, *config.Config) {})
+	b := newBench(t, func(b *bench, _ *config.Config) { b.roles[second].amiss = "no link" })
 	b.d.load = func(string) (config.Config, error) {
 		next := b.d.cfg
 		next.Roles, next.Host.Hosts = []string{config.RoleHost}, "/elsewhere"
@@ -242,8 +242,13 @@ func TestReloadTakesARoleAway(t *testing.T) {
 	if err != nil || !slices.Equal(r.Restart, restart) || !slices.Equal(r.Applied, applied) {
 		t.Errorf("reloaded %+v, %v", r, err)
 	}
-	if s := b.status(); len(s.Roles) != 2 || s.Roles[1].State != "running" {
-		t.Errorf("status %+v", s)
+	want := `the role "second" runs, but: role.run (` + b.file + `:3) no longer lists it; ` +
+		`restart roamd to end it, or list it again`
+	if s := b.status(); len(s.Roles) != 2 || s.Roles[1].State != "running" || !slices.Equal(s.Warnings, []string{want}) {
+		t.Errorf("status %+v, want the warning %q", s, want)
+	}
+	if reports, err := b.client.Roles(t.Context(), 0); err != nil || len(reports) != 2 || reports[1].Error == "" {
+		t.Errorf("reports %+v, %v", reports, err)
 	}
 	next := b.roles[second].next
 	if !next.Has(second) || next.Host.Hosts != "/elsewhere" {
@@ -251,6 +256,41 @@ func TestReloadTakesARoleAway(t *testing.T) {
 	}
 	if r, err := b.client.Reload(t.Context()); err != nil || !slices.Equal(r.Restart, restart) || len(r.Applied) > 0 {
 		t.Errorf("again: %+v, %v", r, err)
+	}
+}
+
+// TestReloadAddsARole says that it waits for a restart; listed as at the start, nothing is
+// amiss again.
+func TestReloadAddsARole(t *testing.T) {
+	b := newBench(t, func(_ *bench, cfg *config.Config) { cfg.Roles = []string{config.RoleHost} })
+	listed := []string{config.RoleHost, second}
+	b.d.load = func(string) (config.Config, error) {
+		next := b.d.cfg
+		next.Roles = listed
+		return next, nil
+	}
+	b.start()
+	want := `the role "second" does not run: role.run (` + b.file + `:3) lists it since roamd has started; restart roamd`
+	for _, warnings := range [][]string{{want}, nil} {
+		if _, err := b.client.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := b.status()
+		if !slices.Equal(s.Warnings, warnings) || (s.Roles != nil) != (warnings != nil) {
+			t.Errorf("status %+v, want the warnings %q", s, warnings)
+		}
+		listed = []string{config.RoleHost}
+	}
+}
+
+// TestRoleWithAFault shows what is amiss with a role that runs, and what to do.
+func TestRoleWithAFault(t *testing.T) {
+	b := newBench(t, func(b *bench, _ *config.Config) { b.roles[second].amiss = "no link" })
+	b.start()
+	want := `the role "second" runs, but: no link; plug it in`
+	s := b.status()
+	if s.State != "degraded" || !slices.Equal(s.Warnings, []string{want}) || s.Roles[1].State != "running" {
+		t.Errorf("status %+v, want the warning %q", s, want)
 	}
 }
 

@@ -19,8 +19,8 @@ const marker = "# Written by roamd; `roam down` restores the original."
 // savedName is the file in ResolvConf.Dir that keeps the original.
 const savedName = "resolv.conf.json"
 
-// ResolvConf manages one resolv.conf. Take and Release may be repeated. If another program
-// has rewritten the file, Take starts from the new content, and Release leaves it alone.
+// ResolvConf manages one resolv.conf. Take and Restore may be repeated. If another program
+// has rewritten the file, Take starts from the new content, and Restore leaves it alone.
 type ResolvConf struct {
 	Path string // of resolv.conf
 	Dir  string // of the saved original; must survive a power failure, as the file does
@@ -96,8 +96,8 @@ func (r ResolvConf) keep() (saved, error) {
 	return o, replace(filepath.Join(r.Dir, savedName), b, 0o600)
 }
 
-// Release restores the original, if the file is still Roam's, and deletes the saved copy.
-func (r ResolvConf) Release() error {
+// Restore puts the original back, if the file is still Roam's, and deletes the saved copy.
+func (r ResolvConf) Restore() error {
 	keep := filepath.Join(r.Dir, savedName)
 	o, err := r.load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (r ResolvConf) Release() error {
 		return fmt.Errorf("restore %s: %w", r.Path, err)
 	}
 	if isOurs(text) && r.forgetUs(o) {
-		if err := o.restore(r.Path); err != nil {
+		if err := o.writeTo(r.Path); err != nil {
 			return fmt.Errorf("restore %s: %w", r.Path, err)
 		}
 	}
@@ -161,7 +161,7 @@ func (r ResolvConf) load() (o saved, err error) {
 	return o, nil
 }
 
-func (o saved) restore(path string) error {
+func (o saved) writeTo(path string) error {
 	switch {
 	case o.Absent:
 		return os.Remove(path)

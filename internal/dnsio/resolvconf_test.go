@@ -62,12 +62,12 @@ func take(t *testing.T, r ResolvConf) []netip.AddrPort {
 
 func release(t *testing.T, r ResolvConf) {
 	t.Helper()
-	if err := r.Release(); err != nil {
+	if err := r.Restore(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestTakeAndRelease(t *testing.T) {
+func TestTakeAndRestore(t *testing.T) {
 	r, dir := resolvDirs(t)
 	write(t, r.Path, original)
 	want := []netip.AddrPort{netip.MustParseAddrPort("[2001:db8::53]:53"), netip.MustParseAddrPort("192.0.2.53:53")}
@@ -187,7 +187,7 @@ func TestTakeRefuses(t *testing.T) {
 	if _, err := r.Take(own); err == nil {
 		t.Error("took over with a damaged original")
 	}
-	if err := r.Release(); err == nil {
+	if err := r.Restore(); err == nil {
 		t.Error("released with a damaged original")
 	}
 	write(t, r.Path, original)
@@ -298,9 +298,9 @@ func TestResolvedForgetsUs(t *testing.T) {
 	}
 }
 
-// TestReleaseLeavesWhatIsNew: another program writes the file while systemd-resolved
+// TestRestoreLeavesWhatIsNew: another program writes the file while systemd-resolved
 // is made to forget us.
-func TestReleaseLeavesWhatIsNew(t *testing.T) {
+func TestRestoreLeavesWhatIsNew(t *testing.T) {
 	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func (r ResolvConf) past(list []netip.AddrPort, own netip.AddrPort, taken bool) 
 // forgetTime is how long resolved may take to read resolv.conf.
 const forgetTime = time.Second
 
-// forgetUs makes systemd-resolved drop Roam's server before Release restores resolved's own
+// forgetUs makes systemd-resolved drop Roam's server before Restore restores resolved's own
 // resolv.conf, which resolved does not read: it would query Roam forever. resolved reads
 // the file when it gets a query, so forgetUs writes a file that names resolved alone, which
 // resolved ignores, and sends a query. Applications can resolve names meanwhile. It reports

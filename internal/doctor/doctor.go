@@ -86,16 +86,16 @@ type Dir struct {
 
 // PeerFacts holds the facts about the correspondent that the user asked about.
 type PeerFacts struct {
-	Word        string   // the user's word for it
-	PendingPeer []string // names of the known peers
-	Session     *control.Session
-	Resolved    []netip.Addr // the system resolver's addresses for Word; nil: none, or Word is no name
-	Asked       bool         // the resolver was queried
-	Probed      *control.Probed
-	ProbeErr    string
-	PathMTU     int // towards its session address; 0: unknown
-	History     []control.Event
-	Export      string // the line that introduces this host to it; "": unknown
+	Word       string   // the user's word for it
+	KnownPeers []string // by their chief names
+	Session    *control.Session
+	Resolved   []netip.Addr // the system resolver's addresses for Word; nil: none, or Word is no name
+	Asked      bool         // the resolver was queried
+	Probed     *control.Probed
+	ProbeErr   string
+	PathMTU    int // towards its session address; 0: unknown
+	History    []control.Event
+	Export     string // the line that introduces this host to it; "": unknown
 }
 
 // Examine judges the host and, if given, the correspondent. Every check yields at least one

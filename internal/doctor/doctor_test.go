@@ -71,6 +71,34 @@ func TestAllIsWell(t *testing.T) {
 	}
 }
 
+// withRole adds the role observer to the daemon, and the warning of it.
+func withRole(f *Facts, r control.RoleStatus) {
+	r.Name = config.RoleObserver
+	host := control.RoleStatus{Name: config.RoleHost, State: control.RoleRunning}
+	f.Roles = []control.RoleReport{{RoleStatus: host}, {RoleStatus: r}}
+	for _, own := range f.Roles {
+		f.Daemon.Roles = append(f.Daemon.Roles, own.RoleStatus)
+	}
+	begins := control.FaultyRole(r.Name)
+	if r.State == control.RoleFailed {
+		begins = control.FailedRole(r.Name)
+	}
+	f.Daemon.Warnings = append(f.Daemon.Warnings, begins+": "+r.Error+"; "+r.Do)
+}
+
+// TestRoleThatIsWell shows the facts of its status.
+func TestRoleThatIsWell(t *testing.T) {
+	f := well()
+	withRole(&f, control.RoleStatus{State: control.RoleRunning, Facts: []control.RoleFact{
+		{Name: "links", Value: "wan0"}, {Name: "packets", Value: "12"},
+	}})
+	f.Daemon.Warnings = nil
+	want := Finding{Level: OK, About: "role observer", Text: "the role runs; links wan0; packets 12"}
+	if list := Examine(f); !slices.Contains(list, want) {
+		t.Errorf("findings %+v, want %+v", list, want)
+	}
+}
+
 func TestHostFindings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Facts)
@@ -89,6 +117,12 @@ func TestHostFindings(t *testing.T) {
 			[]string{"warning daemon: roam is 1.1 and the running roamd is 1.0"}},
 		"a part is missing": {func(f *Facts) { f.Daemon.Warnings = []string{"port 53 is taken"} },
 			[]string{"warning daemon: the daemon runs without a part of itself: port 53 is taken"}},
+		"a role fails": {func(f *Facts) {
+			withRole(f, control.RoleStatus{State: control.RoleFailed, Error: "no BTF", Do: "see roam.conf:3"})
+		}, []string{"fault role observer: the role does not run: no BTF > see roam.conf:3"}},
+		"a role lacks something": {func(f *Facts) {
+			withRole(f, control.RoleStatus{State: control.RoleRunning, Error: "no link", Do: "plug it in"})
+		}, []string{"warning role observer: the role runs, but: no link > plug it in"}},
 		"not root":   {func(f *Facts) { f.Root = false }, []string{"note rights"}},
 		"old kernel": {func(f *Facts) { f.Kernel = "5.10.0" }, []string{"fault kernel: Linux 5.10.0 lacks"}},
 		"clsact": {func(f *Facts) { f.Daemon.Plane.Attach = "clsact" },
@@ -164,7 +198,7 @@ func peer() *PeerFacts {
 	}
 	addr := netip.MustParseAddr("fd69:6c6e:7000:2627::9")
 	return &PeerFacts{
-		Word: "b.example", PendingPeer: []string{"b.example"},
+		Word: "b.example", KnownPeers: []string{"b.example"},
 		Session: &control.Session{
 			NID: 9, Address: addr, Names: []string{"b.example"}, State: "established", Checksum: "ipv6", UpdateForm: "rfc6743",
 			Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00ff_0001}},

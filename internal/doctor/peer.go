@@ -17,7 +17,7 @@ func lookPeer(e *examination, f Facts) {
 	p := f.Peer
 	if p.Session == nil {
 		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s",
-			p.Word, orNone(strings.Join(p.PendingPeer, ", ")))
+			p.Word, orNone(strings.Join(p.KnownPeers, ", ")))
 		return
 	}
 	lookIdentity(e, p)

@@ -32,13 +32,17 @@ func lookRoles(e *examination, f Facts) {
 		case r.State == control.RoleFailed:
 			e.add(Fault, about, r.Do, "the role does not run: %s", r.Error)
 		case r.Error != "":
-			e.add(Warning, about, r.Do, "the role runs and does not answer: %s", r.Error)
+			e.add(Warning, about, r.Do, "the role runs, but: %s", r.Error)
 		}
 		for _, x := range r.Findings {
 			e.add(levelOf(x.Level), about, x.Do, "%s", x.Text)
 		}
 		if r.Name != config.RoleHost && len(r.Findings) == 0 && e.clean(about) {
-			e.ok(about, "the role runs")
+			facts := make([]string, len(r.Facts))
+			for i, x := range r.Facts {
+				facts[i] = x.Name + " " + x.Value
+			}
+			e.ok(about, "%s", strings.Join(append([]string{"the role runs"}, facts...), "; "))
 		}
 	}
 }
@@ -52,9 +56,11 @@ func levelOf(name string) Level {
 	return Warning
 }
 
-// isRoleWarning reports whether a warning of the daemon is about a role that does not run.
+// isRoleWarning reports whether a warning of the daemon is about a role that does not run,
+// or with which something is amiss.
 func isRoleWarning(roles []control.RoleStatus, warning string) bool {
 	return slices.ContainsFunc(roles, func(r control.RoleStatus) bool {
-		return r.State == control.RoleFailed && strings.HasPrefix(warning, control.FailedRole(r.Name))
+		return strings.HasPrefix(warning, control.FailedRole(r.Name)) ||
+			strings.HasPrefix(warning, control.FaultyRole(r.Name))
 	})
 }

@@ -34,12 +34,3 @@ func TestMethods(t *testing.T) {
 		t.Run(name, b.check)
 	}
 }
-
-// The bounds of types that were too wide when the rule came are above the one for all.
-func TestMostMethods(t *testing.T) {
-	for name, most := range mostMethods {
-		if most <= MaxMethods {
-			t.Errorf("%s needs no bound of its own", name)
-		}
-	}
-}

@@ -45,6 +45,18 @@ func (h *host) updates(link, direction string) (n uint64) {
 	return n
 }
 
+// echoes returns how many ICMPv6 messages with a nonce passed a link in one direction,
+// Locator Updates left out.
+func (h *host) echoes(link, direction string) (n uint64) {
+	h.w.t.Helper()
+	for _, o := range h.observed() {
+		if o.Link == link && o.Direction == direction && o.Protocol == "icmpv6" && slices.Equal(o.Flags, []string{"nonce"}) {
+			n += o.Packets
+		}
+	}
+	return n
+}
+
 // router0 is a daemon on a router of the world, with the role observer alone.
 func (w *world) router0(t *testing.T) *host {
 	t.Helper()
@@ -161,21 +173,13 @@ func observedLinks(t *testing.T, mn, r0 *host) {
 // observedRestart kills the daemon of a router: packets are counted meanwhile.
 func observedRestart(t *testing.T, w *world, r0 *host) {
 	was := r0.updates("mn2", "in")
-	echoes := func() (n uint64) {
-		for _, o := range r0.observed() {
-			if o.Link == "mn2" && o.Direction == "in" && o.Protocol == "icmpv6" && slices.Equal(o.Flags, []string{"nonce"}) {
-				n += o.Packets
-			}
-		}
-		return n
-	}
-	pings := echoes()
+	pings := r0.echoes("mn2", "in")
 	r0.signal(syscall.SIGKILL)
 	w.must("mn", "ping", "-n", "-c", "5", "-i", "0.05", w.session("cn").String())
 	if err := r0.Start(w.top.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if now := echoes(); now < pings+5 {
+	if now := r0.echoes("mn2", "in"); now < pings+5 {
 		t.Errorf("%d echo messages with nonce before the daemon was killed, %d after five more", pings, now)
 	}
 	if now := r0.updates("mn2", "in"); now < was {

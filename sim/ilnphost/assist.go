@@ -15,13 +15,13 @@ import (
 	"roam/wire/ip6"
 )
 
-// listTakes is how long a kernel takes to list its connections.
+// listTakes is the time that a kernel needs to list its connections.
 const listTakes = 5 * time.Millisecond
 
-// errNoLists is what a kernel says that cannot.
+// errNoLists is the error of a kernel that cannot list connections.
 var errNoLists = errors.New("no list of connections")
 
-// assistant is what helps the connections of a node over changes of its paths.
+// assistant drives the tcpassist.Machine of a node.
 type assistant struct {
 	*tcpassist.Machine[ilnp.SessionKey]
 	timer uint64 // the last timer event that was set; older ones are void
@@ -30,7 +30,7 @@ type assistant struct {
 
 func newAssistant() *assistant { return &assistant{Machine: tcpassist.New[ilnp.SessionKey]()} }
 
-// pathsChanged tells it of a session, as the daemon does.
+// pathsChanged reports a session's change of paths to the machine, as the daemon does.
 func (h *Node) pathsChanged(o ilnp.PathsChanged) {
 	e := h.plane.entries[o.Key]
 	if e == nil || h.stack.Other {
@@ -41,7 +41,7 @@ func (h *Node) pathsChanged(o ilnp.PathsChanged) {
 	})
 }
 
-// assistTCP carries out what connections need, and sets the assistant's timer.
+// assistTCP executes the outputs of the machine, and sets its timer.
 func (h *Node) assistTCP() {
 	a := h.assist
 	for o, ok := a.Poll(); ok; o, ok = a.Poll() {
@@ -75,7 +75,7 @@ func (h *Node) assistTCP() {
 	})
 }
 
-// listConnections gives the assistant the list that it has asked for.
+// listConnections gives the machine the list that it has requested.
 func (h *Node) listConnections() {
 	if h.noLists {
 		h.assist.HandleConnections(h.net.Now(), nil, errNoLists)
@@ -104,8 +104,8 @@ func (h *Node) between(local, remote netip.AddrPort) *tcpEnd {
 	return h.connections[i]
 }
 
-// inject takes a packet for the node's own stack: an error about a segment of its own,
-// or a segment that is long out of date, which is answered.
+// inject delivers a packet to the node's own stack: an error about one of its segments, or an
+// outdated segment, which the stack acknowledges.
 func (h *Node) inject(packet []byte) {
 	c, err := ip6.Walk(packet)
 	if err != nil || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, packet[c.UpperOffset:c.End]) != 0 {
@@ -130,7 +130,7 @@ func (h *Node) inject(packet []byte) {
 	}
 }
 
-// sendResync sends a conntrack resync in the place of a segment.
+// sendResync sends a conntrack resync in place of a segment.
 func (h *Node) sendResync(o tcpassist.Resync[ilnp.SessionKey]) {
 	e := h.plane.entries[o.Key]
 	c := h.between(o.Local, o.Remote)
@@ -143,11 +143,11 @@ func (h *Node) sendResync(o tcpassist.Resync[ilnp.SessionKey]) {
 	}})
 }
 
-// takeSegment takes a segment from the data plane.
+// takeSegment handles a segment that the data plane has delivered.
 func (h *Node) takeSegment(key ilnp.SessionKey, s *segment) {
 	r, e := s.resync, h.plane.entries[key]
 	switch {
-	case r == nil || h.stack.Other: // which treats it as a segment, and answers it
+	case r == nil || h.stack.Other: // another stack treats a resync as a segment, and answers it
 		if c := h.between(s.from.remote, s.from.local); c != nil {
 			c.receive(s)
 		}
@@ -159,8 +159,8 @@ func (h *Node) takeSegment(key ilnp.SessionKey, s *segment) {
 	}
 }
 
-// losesTrack reports whether a firewall at an attachment drops a packet of a connection
-// that it has not seen begin there.
+// losesTrack reports whether a firewall at an attachment drops a packet because it does not
+// track the packet's connection.
 func (at *attachment) losesTrack(p Packet) bool {
 	s := p.Data.segment
 	if at.access.Filter&TrackConnections == 0 || s == nil {
@@ -175,8 +175,7 @@ func (at *attachment) losesTrack(p Packet) bool {
 	return !at.tracked[s.from.conn]
 }
 
-// Resynced returns how many connections with another node were shown to firewalls with
-// success.
+// Resynced returns the number of successful conntrack resyncs with another node.
 func (h *Node) Resynced(o *Node) int {
 	return h.assist.Resynced(ilnp.SessionKey{Local: h.nid, Remote: roam.NID(o.nid)})
 }

@@ -8,8 +8,7 @@ import (
 	"roam/wire/xlate/decide"
 )
 
-// convert turns an entry of the core into one of the data plane, as the tables of the
-// daemon do.
+// convert converts an entry of the core to one of the data plane, as the daemon does.
 func (p *plane) convert(e ilnp.Entry) *decide.Session {
 	s := &decide.Session{
 		Flags: flagsOf(e), Seq: e.Seq, LocalNID: e.LocalNID, RemoteNID: e.RemoteNID, Alias: decide.Key(e.Key),
@@ -50,7 +49,7 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 	return s
 }
 
-// addPath appends a path, and reports whether there was room for it.
+// addPath appends a path, and reports whether the entry had a free slot for it.
 func (p *plane) addPath(s *decide.Session, path ilnp.Path) bool {
 	row, ok := p.rowOf(path.Local)
 	if !ok || len(s.Paths) == decide.MaxPaths {
@@ -68,9 +67,8 @@ func (p *plane) addPath(s *decide.Session, path ilnp.Path) bool {
 	return true
 }
 
-// rowOf returns the row of a locator on a link: a new one, or one that no entry uses any
-// more, if it has none. Every row can be sent from; what leaves by a link that is not
-// there is lost.
+// rowOf returns the row of a locator on a link. If it has none, it gets a new one, or one that
+// no entry uses any more. Every row is usable; packets on a link that does not exist are lost.
 func (p *plane) rowOf(l roam.LinkLocator) (uint8, bool) {
 	if row, ok := p.rows[l]; ok {
 		return row, true
@@ -101,8 +99,8 @@ func (p *plane) rowOf(l roam.LinkLocator) (uint8, bool) {
 	return 0, false
 }
 
-// flagsOf returns the flags of an entry. Its checksum rule is left out: data has no
-// checksum here.
+// flagsOf returns the flags of an entry, without its checksum rule: data has no checksum in
+// this simulation.
 func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	switch e.State {
 	case ilnp.Initiated:
@@ -127,8 +125,9 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	return f
 }
 
-// collisionKeys returns by what packets of a correspondent are told from those of others
-// with its NID, where its alias is another one: its nonce, and where it was validated.
+// collisionKeys returns the keys that distinguish the packets of a peer from those of others
+// with the same NID, if its alias differs from its NID: its nonce, and the locators where it
+// was validated.
 func collisionKeys(e ilnp.Entry) (ks []decide.CollisionKey) {
 	if e.Key == (ilnp.SessionKey{Local: e.LocalNID, Remote: e.RemoteNID}) {
 		return nil

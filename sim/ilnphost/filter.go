@@ -5,23 +5,23 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// udpPort is that of control messages in UDP, on all nodes.
+// udpPort is the UDP encapsulation port of all nodes.
 const udpPort = 6740
 
-// Filter says what an access network drops, both ways.
+// Filter is the set of packets that an access network drops, in both directions.
 type Filter uint8
 
-// What networks drop; a Filter is any sum of these.
+// The bits of a Filter.
 const (
 	DropOptions      Filter = 1 << iota // every packet with a Destination Options header
 	DropUpdates                         // ICMPv6 type 156
 	DropICMP                            // all ICMPv6 between hosts
 	DropUDP                             // control messages in UDP
 	TrackConnections                    // TCP of connections that began elsewhere, without a conntrack resync
-	OnlyAnswers                         // what asks comes in only in UDP, and only from whom the node has sent to in UDP
+	OnlyAnswers                         // inbound requests, except in UDP from a destination of the node's UDP
 )
 
-// open notes that control in UDP has left for somebody, whose answers come in.
+// open records a destination of control in UDP, from which the firewall then admits UDP.
 func (at *attachment) open(to roam.ILV) {
 	if at.opened == nil {
 		at.opened = map[roam.ILV]bool{}
@@ -29,7 +29,7 @@ func (at *attachment) open(to roam.ILV) {
 	at.opened[to] = true
 }
 
-// keepsOut reports whether a firewall in front of a node drops what comes for it.
+// keepsOut reports whether a firewall in front of a node drops a packet to it.
 func (at *attachment) keepsOut(p Packet) bool {
 	if at.access.Filter&OnlyAnswers == 0 || p.Control == nil {
 		return at.losesTrack(p)
@@ -41,7 +41,7 @@ func (at *attachment) keepsOut(p Packet) bool {
 	return false
 }
 
-// drops reports whether a packet does not get through.
+// drops reports whether the access network drops a packet.
 func (f Filter) drops(p Packet) bool {
 	switch {
 	case p.Encapsulated:

@@ -16,10 +16,10 @@ type Datagram struct {
 	Number  int
 	Size    int
 	flow    *Flow
-	answer  bool     // goes back
-	opening bool     // carries the nonce, as a TCP SYN does
+	answer  bool     // from the receiver to the sender
+	opening bool     // has the nonce, as a TCP SYN does
 	sentTo  roam.L64 // the locator that it was sent to
-	segment *segment // of TCP, in place of a datagram of a flow; nil: it is one
+	segment *segment // of TCP; nil: a datagram of a flow
 }
 
 // Flow is a stream of datagrams from one application to another; with Echo,
@@ -28,12 +28,12 @@ type Flow struct {
 	From, To *Node
 	Echo     bool
 	Size     int  // bytes of each datagram; 0 is 1000
-	Opening  bool // until the first answer, datagrams carry the nonce, as a TCP SYN does
-	Brief    bool // single datagrams are not remembered: what asks for numbers or times of them sees none
+	Opening  bool // until the first answer, datagrams have the nonce, as a TCP SYN does
+	Brief    bool // datagrams are counted, not recorded: methods that list them return nothing
 	Sent     int
 	Answered int
-	Came     time.Time // the last one that arrived; zero: none did
-	Back     time.Time // the last answer that arrived
+	Came     time.Time // when the last datagram arrived; zero: none did
+	Back     time.Time // when the last answer arrived
 	arrivals []arrival
 	key      ilnp.SessionKey // at the sender
 	stopped  bool
@@ -42,16 +42,15 @@ type Flow struct {
 type arrival struct {
 	number   int
 	sent, at time.Time
-	by       roam.L64 // the locator of the receiver that it came to
+	by       roam.L64 // the receiver's locator that it was sent to
 }
 
-// Flow starts a stream of datagrams, one each interval, until it is stopped.
+// Flow starts a stream that sends one datagram each interval until Stop.
 func (h *Node) Flow(to *Node, interval time.Duration, echo bool) *Flow {
 	return h.run(&Flow{From: h, To: to, Echo: echo}, interval)
 }
 
-// Stream starts a stream of datagrams of a size in bytes, which are not
-// remembered one by one.
+// Stream starts a brief stream of datagrams of a size in bytes.
 func (h *Node) Stream(to *Node, interval time.Duration, size int) *Flow {
 	return h.run(&Flow{From: h, To: to, Size: size, Brief: true}, interval)
 }
@@ -62,7 +61,7 @@ func (h *Node) Connect(to *Node) *Flow {
 	return h.run(&Flow{From: h, To: to, Echo: true, Opening: true}, time.Second)
 }
 
-// run starts a flow that its caller has described.
+// run starts a flow.
 func (h *Node) run(f *Flow, interval time.Duration) *Flow {
 	f.key = ilnp.SessionKey{Local: h.nid, Remote: f.To.nid}
 	var next func()
@@ -80,7 +79,7 @@ func (h *Node) run(f *Flow, interval time.Duration) *Flow {
 // Stop ends the stream.
 func (f *Flow) Stop() { f.stopped = true }
 
-// send hands the next datagram to the sender's data plane.
+// send passes the next datagram to the sender's data plane.
 func (f *Flow) send() {
 	d := Datagram{Number: f.Sent, Size: cmp.Or(f.Size, 1000), flow: f, opening: f.Opening && f.Answered == 0}
 	f.Sent++
@@ -94,8 +93,8 @@ func (f *Flow) send() {
 	f.From.plane.send(f.key, d)
 }
 
-// sendPlain sends as a host without ILNP does that began on its first link: from
-// there and by there, or not at all.
+// sendPlain sends as a host without ILNP: always from the address on its first link and by that
+// link, or not at all.
 func (h *Node) sendPlain(to *Node, d Datagram) {
 	own, peer := h.began, to.began
 	if own == nil || peer == nil {
@@ -108,7 +107,7 @@ func (h *Node) sendPlain(to *Node, d Datagram) {
 // Flow returns the stream that the datagram belongs to.
 func (d Datagram) Flow() *Flow { return d.flow }
 
-// came notes that a datagram arrived.
+// came records the arrival of a datagram.
 func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
 	f.Came = now
 	if f.Brief {
@@ -119,7 +118,7 @@ func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
 	}
 }
 
-// deliver gives a datagram to its application.
+// deliver delivers a datagram to its application.
 func (h *Node) deliver(key ilnp.SessionKey, d Datagram) {
 	if d.segment != nil {
 		h.takeSegment(key, d.segment)
@@ -139,7 +138,7 @@ func (h *Node) deliver(key ilnp.SessionKey, d Datagram) {
 	}
 }
 
-// Received returns how many different datagrams arrived.
+// Received returns the number of distinct datagrams that arrived.
 func (f *Flow) Received() int {
 	n := 0
 	for _, a := range f.arrivals {
@@ -150,8 +149,8 @@ func (f *Flow) Received() int {
 	return n
 }
 
-// Lost returns how many of the datagrams sent within a span of time since
-// Start did not arrive so far.
+// Lost returns how many datagrams that were sent within a span of time since Start have not
+// arrived.
 func (f *Flow) Lost(from, to time.Duration) int {
 	n := 0
 	for _, a := range f.arrivals {
@@ -162,7 +161,7 @@ func (f *Flow) Lost(from, to time.Duration) int {
 	return n
 }
 
-// Gap returns the longest time between two arrivals of different datagrams.
+// Gap returns the longest time between the arrivals of two distinct datagrams.
 func (f *Flow) Gap() time.Duration {
 	var times []time.Time
 	for _, a := range f.arrivals {
@@ -190,8 +189,8 @@ func (f *Flow) FirstAfter(from time.Duration) (time.Duration, bool) {
 	return first.Sub(sim.Start), !first.IsZero()
 }
 
-// By returns how many datagrams sent within a span of time since Start arrived
-// at each locator of the receiver.
+// By returns how many datagrams that were sent within a span of time since Start arrived at
+// each locator of the receiver.
 func (f *Flow) By(from, to time.Duration) map[roam.L64]int {
 	counts := make(map[roam.L64]int)
 	for _, a := range f.arrivals {
@@ -202,7 +201,7 @@ func (f *Flow) By(from, to time.Duration) map[roam.L64]int {
 	return counts
 }
 
-// receive takes a packet from the wire, as a host with or without ILNP.
+// receive handles a packet from the wire, as a host with or without ILNP.
 func (h *Node) receive(at *attachment, p Packet) {
 	if at == nil || !at.carrier {
 		return
@@ -233,11 +232,11 @@ func (h *Node) receive(at *attachment, p Packet) {
 	}
 }
 
-// problem answers an option that the host does not know (RFC 8200 §4.2).
+// problem sends a Parameter Problem about an unknown option (RFC 8200 §4.2).
 func (h *Node) problem(at *attachment, p Packet) {
 	quoted := p.Control
 	if quoted == nil {
-		// The datagram as it would stand on the wire, as far as it matters.
+		// The headers of the datagram as on the wire, as far as the receiver parses them.
 		quoted, _ = ilnpwire.BuildEcho(p.Src, p.Dst, p.Nonce, true, 0, 0, nil)
 	}
 	b, err := ilnpwire.BuildError(p.Dst, p.Src, Nonce{}, ilnpwire.ErrorMessage{

@@ -10,7 +10,7 @@ import (
 	"roam/sim"
 )
 
-// maxFaults ends the list of what is wrong: the first ones tell most.
+// maxFaults is the number of faults that are listed; later ones usually follow from these.
 const maxFaults = 50
 
 func (k *Soak) fault(format string, args ...any) {
@@ -19,9 +19,8 @@ func (k *Soak) fault(format string, args ...any) {
 	}
 }
 
-// judge asks of each talk whether it works, if a path between its ends exists
-// and nothing has happened to them for a while. A talk that is stuck asks the
-// directory where its other end is.
+// judge checks that each talk works if a path between its ends exists and neither end had
+// trouble for a while. A talk that is stuck looks up its other end in the directory.
 func (k *Soak) judge() {
 	for _, t := range k.talks {
 		k.judgeTalk(t)
@@ -56,7 +55,7 @@ func (k *Soak) judgeTalk(t *talk) {
 	}
 }
 
-// works returns when the talk was last seen to work.
+// works returns when the talk last worked.
 func (t *talk) works() time.Time {
 	if t.flow.Echo {
 		return t.flow.Back
@@ -64,19 +63,19 @@ func (t *talk) works() time.Time {
 	return t.flow.Came
 }
 
-// lostBy reports whether h holds o for dead or does not know it.
+// lostBy reports whether h considers o dead, or does not know it.
 func (t *talk) lostBy(h, o *soaker) bool {
 	e := h.towards(o)
 	return e != nil && (e.Dead || e.State != ilnp.Established) || e == nil && h == t.from
 }
 
-// canBeReached reports whether the host has a network that works and is in use.
+// canBeReached reports whether the host has a working network that is enabled.
 func (h *soaker) canBeReached() bool {
 	return slices.ContainsFunc(h.attachments, func(at *attachment) bool { return at.carrier && at.told && !h.off[at.link] })
 }
 
-// towards returns the entry of the session with another host: where it is in a
-// network that no record lists, that is not the one with its name.
+// towards returns the entry of the session with another host. If that is in a network that no
+// record lists, the session's alias is not its NID.
 func (h *soaker) towards(o *soaker) *entry {
 	best := h.plane.named(ilnp.SessionKey{Local: h.nid, Remote: o.nid})
 	for _, e := range h.plane.sorted() {
@@ -106,12 +105,12 @@ func (h *soaker) stateTowards(o *soaker) string {
 	return text + fmt.Sprintf(", %v %v dead=%t paths %v accepts %v", h.core.Mode(), e.State, e.Dead, e.Paths, e.Accept)
 }
 
-// maxRemade is how often the two ends may make their session anew within
-// mendWithin. That is no loss by itself, since applications keep their
-// addresses; that they are served, judgeTalk asks. It must come to an end.
+// maxRemade is how often two ends may replace their session within mendWithin. Replacement
+// itself loses nothing, since applications keep their addresses, and judgeTalk checks that
+// data arrive; but it must end.
 const maxRemade = 5
 
-// replaced judges that a session was made anew.
+// replaced counts the replacement of a session, and judges its rate.
 func (k *Soak) replaced(h *soaker, remote roam.NID) {
 	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.Now().Sub(at) > mendWithin })
 	h.remade[remote] = append(recent, k.Now())
@@ -120,9 +119,9 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 	}
 }
 
-// idled judges that a session ended for want of packets. A second is for what was
-// under way. Where the other end came back and was taken for a second node with
-// its Identifier, the talk goes on in the other session of the two.
+// idled judges the end of a session for lack of packets, with a margin of 1 s for packets in
+// flight. If the other end returned and was treated as a second node with its NID, the talk
+// continues in the other session of the two.
 func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	for _, e := range h.plane.entries {
 		if e.RemoteNID == remote {
@@ -137,10 +136,10 @@ func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	}
 }
 
-// ilnpIdle is how long a session lives without packets, by default.
+// ilnpIdle is the default lifetime of a session without packets.
 const ilnpIdle = 10 * time.Minute
 
-// compare asks, after a while of calm, whether both ends of every talk agree.
+// compare checks, after a period without trouble, that both ends of every talk agree.
 func (k *Soak) compare() {
 	for _, t := range k.talks {
 		if t.begun.After(k.Now().Add(-soakCalm)) {
@@ -165,7 +164,7 @@ func (k *Soak) compare() {
 	}
 }
 
-// baseline asks whether a world that has gone quiet holds nothing any more.
+// baseline checks that all state is gone after a period without packets.
 func (k *Soak) baseline() {
 	for _, h := range k.hosts {
 		load := h.core.Stats()

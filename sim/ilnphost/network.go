@@ -13,13 +13,13 @@ import (
 // Access is the behaviour of one access link, the same in both directions.
 type Access struct {
 	Delay     time.Duration // one way
-	Jitter    time.Duration // up to so much more, drawn for each packet: reorders
+	Jitter    time.Duration // at most, added to the delay, drawn for each packet; may reorder
 	Loss      float64       // probability that a packet is lost
-	Duplicate float64       // probability that a packet comes twice
+	Duplicate float64       // probability that a packet is duplicated
 	Filter    Filter        // what the network drops
 }
 
-// params returns what the link itself does.
+// params returns the properties of the link itself.
 func (a Access) params() sim.Params {
 	return sim.Params{Delay: a.Delay, Jitter: a.Jitter, Loss: a.Loss, Duplicate: a.Duplicate}
 }
@@ -29,37 +29,37 @@ func (a Access) params() sim.Params {
 type Network struct {
 	*sim.Network
 	internet *sim.Router
-	ports    roam.LinkID // of routers, ever used by access links
+	ports    roam.LinkID // the highest router link that an access link has used
 	sites    []site
 	outside  *outside
 	nodes    []*Node
 	byNID    map[roam.NID][]*Node
-	// Tap sees every packet that is put on the wire, before loss; it may change
-	// or drop it (nil). Tests use it to lose, hold back and replay.
+	// Tap is called with every packet on the wire, before loss, and may change or drop it; it
+	// may be nil. Tests use it to lose, delay and replay packets.
 	Tap func(p Packet) *Packet
-	// Seen is the capture of every host: packets that leave by a link, before loss,
-	// and those that arrive (nil).
+	// Seen captures the packets of every host: those that it sends on a link, before loss,
+	// and those that arrive. It may be nil.
 	Seen func(h *Node, link roam.LinkID, leaves bool, p Packet)
-	// Told sees every event of every core as it happens (nil).
+	// Told is called with every event of every core; it may be nil.
 	Told func(h *Node, e ilnp.Event)
-	// Delivered sees every datagram that an application gets, and the alias that its
-	// sender has there (nil).
+	// Delivered is called with every datagram that an application receives, and the sender's
+	// alias at the receiver; it may be nil.
 	Delivered func(h *Node, key ilnp.SessionKey, d Datagram)
-	// Acquainted has data planes tell by which probes a correspondent is known to run
-	// Roam, as those of Roam do. Without it every node is another stack's to others.
+	// Acquainted makes data planes report probes, from which the core learns that the peer
+	// runs Roam. Without it every node treats its peers as other stacks.
 	Acquainted bool
-	// Counting is how often a core is shown what its data plane counted.
+	// Counting is the interval at which a core receives the counts of its data plane.
 	Counting time.Duration
 }
 
-// site is a part of the network whose access links end elsewhere than at the Internet.
+// site is a part of the network whose access links end at another router than the Internet.
 type site struct {
 	prefix netip.Prefix
 	router sim.Node
 	routes *sim.Routes
 }
 
-// outside is a node that sends packets for tests, and takes none.
+// outside is a node that injects packets for tests, and ignores packets that arrive.
 type outside struct{ sim.Outbox }
 
 // Receive does nothing.
@@ -71,31 +71,29 @@ func (*outside) HandleTimeout(time.Time) {}
 // PollTimeout returns no time.
 func (*outside) PollTimeout() (time.Time, bool) { return time.Time{}, false }
 
-// outsideLink is what the router calls the link of the outside, and that its own one.
+// outsideLink is the identifier of the link between the router and outside, at both ends.
 const outsideLink roam.LinkID = 0
 
-// New makes an empty network. The same seed and the same calls give the same
-// course.
+// New returns an empty network. Runs with the same seed and the same calls are identical.
 func New(seed uint64) *Network {
 	n := &Network{Network: sim.New(seed), outside: &outside{}, byNID: make(map[roam.NID][]*Node), Counting: time.Second}
 	n.internet = n.AddRouter(netip.MustParseAddr("2001:db8::1"))
-	// Nobody is told that a host has gone, as the router before it waits for an answer to
-	// its Neighbour Solicitations.
+	// No ICMPv6 error reports that a host has gone: its router still waits for an answer to
+	// its Neighbor Solicitations.
 	n.internet.Add(sim.Route{Prefix: netip.MustParsePrefix("::/0"), Blackhole: true})
 	n.Connect(sim.End{Node: n.outside, Link: outsideLink}, sim.End{Node: n.internet, Link: outsideLink}, sim.Params{})
 	return n
 }
 
 // Internet returns the router at which access links end. Nodes of other kinds may be
-// connected to it, by links from OtherLinks on.
+// connected to it, by links with identifiers from OtherLinks on.
 func (n *Network) Internet() *sim.Router { return n.internet }
 
-// OtherLinks is the first link of a router that is never one to a host's access network.
+// OtherLinks is the lowest router link that access links never use.
 const OtherLinks roam.LinkID = 1 << 30
 
-// Behind has hosts with a locator of this prefix, from their next move on, be connected to
-// a router of the caller, which has these routes. How that is connected with the Internet
-// is the caller's business.
+// Behind connects hosts with a locator of this prefix, from their next move on, to a router of
+// the caller, which has these routes. The caller connects that router to the Internet.
 func (n *Network) Behind(prefix netip.Prefix, router sim.Node, routes *sim.Routes) {
 	n.sites = append(n.sites, site{prefix, router, routes})
 }
@@ -117,12 +115,12 @@ func (n *Network) Nodes() []*Node { return n.nodes }
 type Packet struct {
 	Src, Dst     roam.ILV
 	Nonce        Nonce
-	Control      []byte // nil: data
+	Control      []byte // a whole control packet; nil: a datagram
 	Encapsulated bool   // a control packet in UDP
 	Data         Datagram
-	typ          uint8 // of a control packet on its way, so that it is read once
+	typ          uint8 // ICMPv6 type of a control packet in flight, parsed once
 	typed        bool
-	wire         []byte // its headers as they came; nil: it has not been on a link
+	wire         []byte // the received headers; nil: it has not been on a link
 }
 
 // size returns the bytes of the packet on the wire, from its IPv6 header.
@@ -145,8 +143,8 @@ func (p Packet) onWire() sim.Packet {
 	return sim.Packet{Bytes: k.Bytes, Length: k.Len, Body: p}
 }
 
-// fromWire returns a packet as hosts of this package see it, and whether it is one that
-// they may get: what they sent each other, or an ICMPv6 message of some other node.
+// fromWire returns a packet as hosts of this package represent it, and whether they accept it:
+// packets of each other, and ICMPv6 messages of other nodes.
 func fromWire(w sim.Packet) (Packet, bool) {
 	if p, ok := w.Body.(Packet); ok {
 		p.wire = w.Bytes
@@ -165,14 +163,13 @@ func fromWire(w sim.Packet) (Packet, bool) {
 	}, true
 }
 
-// Inject puts a packet on the wire as if it came from nowhere in particular:
-// forgeries and replays.
+// Inject sends a packet from the outside node: forgeries and replays.
 func (n *Network) Inject(p Packet) {
 	n.outside.Put(outsideLink, p.onWire())
 	n.Settle(n.outside)
 }
 
-// add takes a node into the network.
+// add adds a node to the network.
 func (n *Network) add(h *Node) {
 	h.order = len(n.nodes)
 	n.nodes = append(n.nodes, h)
@@ -196,14 +193,14 @@ func (n *Network) plug(at *attachment) {
 	n.route(at, true)
 }
 
-// unplug takes the link of an attachment away.
+// unplug removes the link of an attachment.
 func (n *Network) unplug(at *attachment) {
 	n.route(at, false)
 	n.Disconnect(sim.End{Node: at.host, Link: at.link})
 }
 
-// route has the router before an attachment find it, or not any more. Of nodes with one address,
-// the one that was added first gets what is sent there, by its first link.
+// route adds the route to an attachment to its router, or removes it. If several nodes have one
+// address, packets to it go to the node that was added first, by its first link.
 func (n *Network) route(at *attachment, on bool) {
 	prefix := netip.PrefixFrom(roam.ILV{L64: at.l64, NID: at.host.nid}.Addr(), 128)
 	if !on {
@@ -213,7 +210,7 @@ func (n *Network) route(at *attachment, on bool) {
 	at.site.routes.Add(sim.Route{Prefix: prefix, Link: at.port, Metric: uint64(at.host.order)<<32 | uint64(at.link)})
 }
 
-// set changes how an access link behaves.
+// set replaces the properties of an access link.
 func (at *attachment) set(a Access) {
 	at.access = a
 	at.wire.Set(sim.Both, a.params())

@@ -14,27 +14,27 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// Nonce is that of the core.
+// Nonce is the core's type.
 type Nonce = ilnp.Nonce
 
-// attachment is one link of a node with the prefix that is there.
+// attachment is one link of a node and the prefix of the network there.
 type attachment struct {
 	host    *Node
 	wire    *sim.Link
 	site    site        // where the link ends
-	port    roam.LinkID // what the router there calls it
+	port    roam.LinkID // the router's identifier of the link
 	link    roam.LinkID
 	l64     roam.L64
 	access  Access
-	carrier bool              // packets pass; the host may believe otherwise
+	carrier bool              // packets pass; the host may not know if they do not
 	tracked map[*TCP]bool     // by a firewall there
-	opened  map[roam.ILV]bool // to whom control in UDP has left through a firewall
-	told    bool              // the host knows the prefix
+	opened  map[roam.ILV]bool // destinations of control in UDP that a firewall has let out
+	told    bool              // the prefix was advertised to the host
 	life    time.Duration
-	epoch   int       // of the Router Advertisements; an older series has ended
+	epoch   int       // of the series of Router Advertisements; older series have ended
 	until   time.Time // end of the lifetime that was advertised last; zero: never
-	order   int       // the last one that counts as new has the highest
-	rate    int       // bytes a second that the host can send there; 0: any number
+	order   int       // the newest attachment has the highest
+	rate    int       // bytes a second that the host can send there; 0: unlimited
 }
 
 // Node is a host: a core, a data plane and links.
@@ -50,29 +50,28 @@ type Node struct {
 	connections []*tcpEnd
 	noLists     bool // the kernel cannot list its connections
 	attachments []*attachment
-	began       *attachment // the first ever made
-	connected   int         // attachments ever made or enabled
+	began       *attachment // the first one created
+	connected   int         // attachments created or enabled so far
 	off         map[roam.LinkID]bool
-	life        int // reboots
+	life        int // number of reboots
 	order       int // among the nodes of the network
 	events      []ilnp.Event
-	unknown     Unknown // what a host without ILNP does with the option
+	unknown     Unknown // reaction of a host without ILNP to the option
 	stack       Stack
-	script      func(p Packet) // takes what arrives, in place of a host (nil)
+	script      func(p Packet) // handles arriving packets in place of a host; or nil
 }
 
-// Unknown is what a host without ILNP does with a packet that has a Nonce
-// option.
+// Unknown is the reaction of a host without ILNP to a packet with a Nonce option.
 type Unknown uint8
 
 // The values of Unknown.
 const (
 	Problem Unknown = iota // answers with Parameter Problem, code 2 (RFC 8200 §4.2)
-	Discard                // says nothing: a firewall before it
+	Discard                // drops silently, as a firewall does
 )
 
-// AddNode adds a host with a core of this configuration; Rand is taken from
-// the network's seed.
+// AddNode adds a host with a core of this configuration; its Rand derives from the network's
+// seed.
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
 	cfg.UDPPort = udpPort
 	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
@@ -89,15 +88,15 @@ func (n *Network) AddPlainNode(name string, nid roam.NID, unknown Unknown) *Node
 	return node
 }
 
-// AddScript adds what answers as it likes under a Node Identifier, which may be
-// another node's.
+// AddScript adds a party that handles packets by a function of the test, under a Node
+// Identifier that may be another node's.
 func (n *Network) AddScript(name string, nid roam.NID, script func(p Packet)) *Node {
 	node := &Node{net: n, name: name, nid: nid, script: script}
 	n.add(node)
 	return node
 }
 
-// reader makes bytes out of a seeded generator.
+// reader reads bytes from a seeded generator.
 type reader struct{ *rand.Rand }
 
 func (r reader) Read(b []byte) (int, error) {
@@ -111,7 +110,7 @@ func (r reader) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// boot starts from nothing: a new core, a new data plane with a new secret.
+// boot starts without any state: a new core, and a new data plane with a new secret.
 func (h *Node) boot() {
 	h.life++
 	cfg := h.cfg
@@ -123,14 +122,14 @@ func (h *Node) boot() {
 	h.core = core
 	h.plane = newPlane(h)
 	for _, c := range h.connections {
-		c.timer++ // it is no more
+		c.timer++ // voids its timers
 	}
 	h.assist, h.connections = newAssistant(), nil
 	h.plane.state.Forget = h.plane.keepPending
 	h.net.Note(h.name, "boots")
 }
 
-// Name returns the name in traces.
+// Name returns the node's name in traces.
 func (h *Node) Name() string { return h.name }
 
 // NID returns the node's identifier.
@@ -139,10 +138,10 @@ func (h *Node) NID() roam.NID { return h.nid }
 // Core returns the core, for commands and getters; call Settle after commands.
 func (h *Node) Core() *ilnp.Core { return h.core }
 
-// Events returns what the core notified, the oldest first.
+// Events returns the events that the core has emitted, the oldest first.
 func (h *Node) Events() []ilnp.Event { return h.events }
 
-// Count returns how many events of a kind there were.
+// Count returns the number of events of a kind.
 func (h *Node) Count(kind ilnp.EventKind) int {
 	n := 0
 	for _, e := range h.events {
@@ -153,8 +152,8 @@ func (h *Node) Count(kind ilnp.EventKind) int {
 	return n
 }
 
-// Know makes the core know another node at the given locators; without any, wherever
-// it is.
+// Know adds another node to the core's known peers, at the given locators; without any, at
+// its present ones.
 func (h *Node) Know(o *Node, locators ...roam.L64) {
 	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Anywhere: len(locators) == 0}
 	for _, l := range locators {
@@ -170,7 +169,7 @@ func (h *Node) SetMode(m ilnp.Mode) {
 	h.Settle()
 }
 
-// Disable takes a link out of use, or back in, by command.
+// Disable disables a link, or enables it again, as a command of the user does.
 func (h *Node) Disable(link roam.LinkID, disabled bool) {
 	if h.off[link] == disabled {
 		return
@@ -187,9 +186,8 @@ func (h *Node) Disable(link roam.LinkID, disabled bool) {
 	h.Settle()
 }
 
-// Up connects a link to a network, in place of the one it had. With a lifetime
-// other than roam.Infinite, Router Advertisements renew the prefix every third
-// of it.
+// Up connects a link to a network, in place of its present one. With a lifetime other than
+// roam.Infinite, Router Advertisements renew the prefix after every third of it.
 func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) {
 	if old := h.at(link); old != nil && old.l64 == l64 {
 		old.life = life
@@ -208,10 +206,10 @@ func (h *Node) Up(link roam.LinkID, l64 roam.L64, a Access, life time.Duration) 
 	h.advertise(at)
 }
 
-// advertise tells the host the prefix, and goes on doing so.
+// advertise sends the host a Router Advertisement, and schedules the next one.
 func (h *Node) advertise(at *attachment) {
 	if !at.until.IsZero() && !at.until.After(h.net.Now()) {
-		// It expired while nobody advertised it.
+		// The prefix expired while no Router Advertisement arrived.
 		h.connected++
 		at.order = h.connected
 	}
@@ -239,7 +237,7 @@ func (h *Node) advertise(at *attachment) {
 	})
 }
 
-// Down takes a link down, and the host sees it.
+// Down takes a link down; the host is notified.
 func (h *Node) Down(link roam.LinkID) {
 	if !h.remove(link) {
 		return
@@ -252,7 +250,7 @@ func (h *Node) Down(link roam.LinkID) {
 	}
 }
 
-// remove takes an attachment away; what is in flight to it is lost.
+// remove removes an attachment; packets in flight to it are lost.
 func (h *Node) remove(link roam.LinkID) bool {
 	n := len(h.attachments)
 	for _, at := range h.attachments {
@@ -265,15 +263,15 @@ func (h *Node) remove(link roam.LinkID) bool {
 	return len(h.attachments) < n
 }
 
-// Cut stops everything on a link without the host seeing it; its Router
-// Advertisements cease too. Mend ends that.
+// Cut drops all packets on a link, Router Advertisements included, without notifying the host.
+// Mend undoes it.
 func (h *Node) Cut(link roam.LinkID) { h.setCarrier(link, false) }
 
 // Mend ends a Cut.
 func (h *Node) Mend(link roam.LinkID) { h.setCarrier(link, true) }
 
-// setCarrier cuts or mends without telling the host; a mended network
-// advertises itself again.
+// setCarrier cuts or mends a link without notifying the host; a mended network resumes its
+// Router Advertisements.
 func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier != carrier {
@@ -287,8 +285,8 @@ func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
 	}
 }
 
-// Reboot loses everything that the node had in memory, and shows it its links
-// anew. What it was told by Know is gone too.
+// Reboot discards all state in the node's memory, known peers of Know included, and
+// announces its links again.
 func (h *Node) Reboot() {
 	h.boot()
 	for _, at := range h.attachments {
@@ -298,11 +296,11 @@ func (h *Node) Reboot() {
 	}
 }
 
-// Restart replaces the core by one that has taken over the state of the old
-// one; the data plane goes on, as that of a killed daemon does.
+// Restart replaces the core by one that restores the saved state of the old one. The data
+// plane continues, as that of a killed daemon does.
 func (h *Node) Restart() error { return h.restart(h.core.Export()) }
 
-// restart is Restart with a state that may be an older one.
+// restart is Restart from a state that may be outdated.
 func (h *Node) restart(state []byte) error {
 	cfg := h.cfg
 	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.Rand().Uint64(), 0))}
@@ -326,7 +324,7 @@ func (h *Node) restart(state []byte) error {
 	return nil
 }
 
-// Settle carries out what the core wants and sets its timer.
+// Settle executes the core's outputs and sets its timer.
 func (h *Node) Settle() {
 	for {
 		o, ok := h.core.Poll()
@@ -339,20 +337,20 @@ func (h *Node) Settle() {
 	h.net.Settle(h)
 }
 
-// Receive takes a packet from the wire.
+// Receive handles a packet from the wire.
 func (h *Node) Receive(_ time.Time, link roam.LinkID, w sim.Packet) {
 	if p, ok := fromWire(w); ok {
 		h.receive(h.at(link), p)
 	}
 }
 
-// HandleTimeout has the core do what is due.
+// HandleTimeout calls the core's HandleTimeout.
 func (h *Node) HandleTimeout(now time.Time) {
 	h.core.HandleTimeout(now)
 	h.Settle()
 }
 
-// PollTimeout returns when the core has something to do.
+// PollTimeout returns the core's next deadline.
 func (h *Node) PollTimeout() (time.Time, bool) {
 	if h.core == nil {
 		return time.Time{}, false
@@ -360,7 +358,7 @@ func (h *Node) PollTimeout() (time.Time, bool) {
 	return h.core.PollTimeout()
 }
 
-// execute does one thing that the core wants done.
+// execute executes one output of the core.
 func (h *Node) execute(o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
@@ -380,13 +378,13 @@ func (h *Node) execute(o ilnp.Output) {
 		h.plane.admit(o)
 	case ilnp.Dismiss:
 		h.plane.dismiss(o)
-	case ilnp.Copy: // checksums are not modelled: no packet is dropped for its rule
+	case ilnp.Copy: // checksums are not modelled, so no packet is dropped because of its rule
 	case ilnp.Notify:
 		h.told(o.Event)
 	}
 }
 
-// told takes an event of the core.
+// told records an event of the core.
 func (h *Node) told(e ilnp.Event) {
 	if h.net.Told != nil {
 		h.net.Told(h, e)
@@ -398,7 +396,7 @@ func (h *Node) told(e ilnp.Event) {
 	h.net.Note(h.name, "%v %v %v%v%s", e.Kind, e.Key.Remote, e.To, e.Locators, e.Reason)
 }
 
-// transmit sends a control packet out of a link, if that is there.
+// transmit sends a control packet on a link, if the link exists.
 func (h *Node) transmit(t ilnp.Transmit) {
 	p, err := ilnpwire.ParseControl(t.Packet, udpPort)
 	if err != nil {
@@ -412,7 +410,7 @@ func (h *Node) transmit(t ilnp.Transmit) {
 	})
 }
 
-// put sends a packet out of a link.
+// put sends a packet on a link.
 func (h *Node) put(link roam.LinkID, p Packet) {
 	for _, at := range h.attachments {
 		if at.link == link && at.carrier {
@@ -433,20 +431,20 @@ func (h *Node) put(link roam.LinkID, p Packet) {
 				p.typed = false
 			}
 			h.Put(link, p.onWire())
-			h.net.Flush(h) // at once: the core's next output is for after this packet
+			h.net.Flush(h) // at once, since the core's next output must follow this packet
 			return
 		}
 	}
 }
 
-// seen shows a packet to whoever captures.
+// seen passes a packet to the captures.
 func (h *Node) seen(link roam.LinkID, leaves bool, p Packet) {
 	if h.net.Seen != nil {
 		h.net.Seen(h, link, leaves, p)
 	}
 }
 
-// control names a control packet in the trace.
+// control returns the name of a control packet in the trace.
 func control(p ilnpwire.Packet) string {
 	switch p.Type {
 	case ilnpwire.TypeEchoRequest:
@@ -473,7 +471,7 @@ func control(p ilnpwire.Packet) string {
 	return name
 }
 
-// readHeard shows the core what it wants to know before its locators change.
+// readHeard reports to the core when each peer was last heard, before its locators change.
 func (h *Node) readHeard() {
 	keys := h.core.Unacquainted()
 	h.core.HandleHeard(slices.DeleteFunc(h.plane.activity(), func(a ilnp.Activity) bool {
@@ -481,7 +479,7 @@ func (h *Node) readHeard() {
 	}))
 }
 
-// tick shows the counts of the data plane to the core.
+// tick reports the counts of the data plane to the core.
 func (h *Node) tick() {
 	if as := h.plane.activity(); len(as) > 0 {
 		h.core.HandleActivity(h.net.Now(), as)
@@ -490,7 +488,7 @@ func (h *Node) tick() {
 	h.net.After(h.net.Counting, h.tick)
 }
 
-// observe tells the core what the data plane saw.
+// observe reports an observation of the data plane to the core.
 func (h *Node) observe(o ilnp.Observation) {
 	h.net.Note(h.name, "sees %v", o.Trigger)
 	h.core.HandleObservation(h.net.Now(), o)

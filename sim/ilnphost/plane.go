@@ -15,15 +15,14 @@ import (
 	"roam/wire/xlate/decide"
 )
 
-// maxHeld bounds the first packets that wait for their session, maxPending the
-// correspondents that showed a nonce and have no session.
+// maxHeld bounds the first packets that are held for a session, maxPending the pending peers.
 const (
 	maxHeld    = 64
 	maxPending = 1024
 )
 
-// plane is the data plane of one node: what its maps hold, and the packets that wait
-// with its daemon. What becomes of a packet is decided by package decide, as for bpf/.
+// plane is the data plane of one node: the contents of its maps, and the packets that its
+// daemon holds. Package decide decides about packets, as it models bpf/.
 type plane struct {
 	host    *Node
 	state   *decide.State
@@ -31,25 +30,25 @@ type plane struct {
 	slots   uint32
 	entries map[ilnp.SessionKey]*entry
 	order   []decide.Key                   // of pending peers, the oldest first
-	held    map[ilnp.SessionKey][]Datagram // without a session
-	excess  map[ilnp.SessionKey][]Datagram // beyond the allowance of a pending peer
-	unsure  map[ilnp.Pending][]Datagram    // of pending peers, until they are validated
+	held    map[ilnp.SessionKey][]Datagram // packets out without a session
+	excess  map[ilnp.SessionKey][]Datagram // packets out beyond the allowance of a pending peer
+	unsure  map[ilnp.Pending][]Datagram    // packets in of pending peers, until they are validated
 	drops   map[string]int
 }
 
-// entry is a session entry of the core, and as the data plane has it.
+// entry is a session entry in the forms of the core and of the data plane.
 type entry struct {
 	ilnp.Entry
 	session *decide.Session
 }
 
-// waits reports whether an entry is there for packets of its own host only.
+// waits reports whether an entry is preinstalled: it serves packets of its own host only.
 func (e *entry) waits() bool { return e.session.Waits() }
 
-// lastRx returns when a packet of the correspondent was last received.
+// lastRx returns when a packet of the peer last arrived.
 func (e *entry) lastRx() time.Time { return timeOf(e.session.Seen().LastRx) }
 
-// planeEpoch is the time of a data plane at Start: 0 is never.
+// planeEpoch is a data plane's clock at Start, which is not 0, since 0 means never.
 const planeEpoch = time.Hour
 
 func ns(t time.Time) uint64 {
@@ -79,8 +78,8 @@ func newPlane(h *Node) plane {
 	}
 }
 
-// upsert writes an entry. What was seen of the correspondent stays, unless the nonces
-// show that it is another session.
+// upsert writes an entry. The live state of the session is kept, unless the nonces differ, as
+// then it is another session.
 func (p *plane) upsert(e ilnp.Entry) {
 	s := p.convert(e)
 	if old := p.entries[e.Key]; old == nil {
@@ -93,7 +92,7 @@ func (p *plane) upsert(e ilnp.Entry) {
 		if old.LocalNonce != e.LocalNonce || old.RemoteNonce.Present() && old.RemoteNonce != e.RemoteNonce {
 			s.Birth++
 		}
-		// A core that restored an older state counts on from there.
+		// A core that restored an older state continues its sequence numbers from there.
 		if s.Seq <= o.Seq && fmt.Sprint(old.Entry) == fmt.Sprint(e) {
 			s.Seq = o.Seq
 		} else {
@@ -105,7 +104,7 @@ func (p *plane) upsert(e ilnp.Entry) {
 	p.list(e, s)
 }
 
-// forget takes away what leads to an entry.
+// forget removes the index of an entry.
 func (p *plane) forget(e *entry) {
 	s := e.session
 	p.state.Take(s.Alias)
@@ -119,7 +118,7 @@ func (p *plane) forget(e *entry) {
 	}
 }
 
-// list notes by what else than its aliases a session is found.
+// list indexes a session by keys other than its aliases.
 func (p *plane) list(e ilnp.Entry, s *decide.Session) {
 	for _, k := range collisionKeys(e) {
 		p.state.Collisions[k] = s.Alias
@@ -132,8 +131,8 @@ func (p *plane) list(e ilnp.Entry, s *decide.Session) {
 	}
 }
 
-// remove forgets an entry, and the pending peer of that name; what arrives for it is a
-// pending peer's from now on.
+// remove removes an entry, and the pending peer with its NID. Later packets of that peer are
+// those of a pending peer.
 func (p *plane) remove(key ilnp.SessionKey) {
 	e := p.entries[key]
 	if e == nil {
@@ -147,10 +146,10 @@ func (p *plane) remove(key ilnp.SessionKey) {
 	}
 }
 
-// bearsName reports whether the NID of the correspondent is an alias of the entry.
+// bearsName reports whether the entry's remote alias is the peer's NID.
 func (e *entry) bearsName() bool { return e.Named || e.Key.Remote == e.RemoteNID }
 
-// sync makes the entries equal to want, as a daemon that starts does.
+// sync makes the entries equal to want, as a starting daemon does.
 func (p *plane) sync(want []ilnp.Entry) {
 	for _, e := range p.sorted() {
 		if !slices.ContainsFunc(want, func(w ilnp.Entry) bool { return w.Key == e.Key }) {
@@ -162,7 +161,7 @@ func (p *plane) sync(want []ilnp.Entry) {
 	}
 }
 
-// release sends the held packets again, under the entry that exists now.
+// release sends the held packets by the present entry.
 func (p *plane) release(key ilnp.SessionKey) {
 	held := slices.Concat(p.held[key], p.excess[key])
 	delete(p.held, key)
@@ -172,14 +171,14 @@ func (p *plane) release(key ilnp.SessionKey) {
 	}
 }
 
-// reject gives the held packets up, as an unreachable error would.
+// reject drops the held packets, as the daemon does with an ICMPv6 error.
 func (p *plane) reject(key ilnp.SessionKey) {
 	p.drops["rejected"] += len(p.held[key]) + len(p.excess[key])
 	delete(p.held, key)
 	delete(p.excess, key)
 }
 
-// named returns the entry with an alias, be it that of its key or another one.
+// named returns the entry with an alias, that of its key or another one.
 func (p *plane) named(key ilnp.SessionKey) *entry {
 	if e := p.entries[key]; e != nil {
 		return e
@@ -190,7 +189,7 @@ func (p *plane) named(key ilnp.SessionKey) *entry {
 	return nil
 }
 
-// send takes a datagram from an application.
+// send sends a datagram of an application.
 func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 	p.leave(Packet{
 		Src:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: key.Local},
@@ -199,7 +198,7 @@ func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 	})
 }
 
-// leave takes a packet between session addresses from the host's own stack.
+// leave translates and sends a packet between session addresses of the host's own stack.
 func (p *plane) leave(out Packet) {
 	h, k := p.host, out.asSeen(0)
 	if s := out.Data.segment; s != nil {
@@ -212,7 +211,7 @@ func (p *plane) leave(out Packet) {
 		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
 		wire.Data.sentTo = o.Dst.L64
 		if out.Control != nil {
-			wire.Control, _ = p.state.Host.Rewrite(k, &o) // well formed: of this host's stack
+			wire.Control, _ = p.state.Host.Rewrite(k, &o) // cannot fail: this host's stack built it
 		}
 		h.put(roam.LinkID(o.Link), wire)
 	}
@@ -221,8 +220,8 @@ func (p *plane) leave(out Packet) {
 	}
 }
 
-// asSeen returns a packet as a program sees it on a link: of data its headers, and how
-// long it is.
+// asSeen returns a packet as a program receives it on a link: of a datagram, its headers and
+// its length.
 func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 	switch {
 	case p.wire != nil:
@@ -245,7 +244,7 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 	size, next := p.size(), proto
 	b := make([]byte, ip6.HeaderLen, ip6.HeaderLen+36)
 	if p.Nonce.Present() {
-		b, _ = p.Nonce.AppendHeader(b, proto) // of 4 or 12 bytes, as all are here
+		b, _ = p.Nonce.AppendHeader(b, proto) // cannot fail: nonces here have 4 or 12 bytes
 		next = ip6.DestOpts
 	}
 	b = append(b, upper...)
@@ -257,8 +256,8 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 	return &decide.Packet{Bytes: b, Len: max(size, len(b)), Link: uint32(link)}
 }
 
-// recall reads what the core knows of a node, and whether it lists it there: the maps of
-// known NIDs and of places.
+// recall looks up whether the core knows a node, and whether a record lists its locator, as the
+// maps of known NIDs and of places do.
 func (p *plane) recall(at roam.ILV) {
 	known, listed := p.host.core.Listed(at)
 	_, anywhere := p.host.core.Listed(roam.ILV{NID: at.NID})
@@ -272,7 +271,7 @@ func (p *plane) recall(at roam.ILV) {
 	}
 }
 
-// receive takes a packet from the wire.
+// receive handles a packet from the wire.
 func (p *plane) receive(at *attachment, in Packet) {
 	p.recall(in.Src)
 	strict := p.host.stack.Strict && p.isElsewhere(in)
@@ -303,7 +302,7 @@ func (p *plane) receive(at *attachment, in Packet) {
 	}
 }
 
-// answer sends the reply that a probe has become, on the path that it took.
+// answer sends the reply to a probe, on the probe's own path.
 func (p *plane) answer(at *attachment, k *decide.Packet, o *decide.Outcome) {
 	b, err := p.state.Host.Rewrite(k, o)
 	if err != nil {
@@ -313,8 +312,8 @@ func (p *plane) answer(at *attachment, k *decide.Packet, o *decide.Outcome) {
 	p.host.put(at.link, Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Control: b, Encapsulated: o.Encap})
 }
 
-// echo has the host's own stack answer a probe that the programs have delivered to it, as
-// its answer has a longer nonce, or a shorter one.
+// echo answers a probe as the host's own stack does. The programs deliver a probe to the stack
+// if the nonce of the reply differs in length.
 func (p *plane) echo(in Packet, o *decide.Outcome) {
 	q, err := ilnpwire.ParseControl(in.Control, udpPort)
 	if err != nil {
@@ -329,7 +328,7 @@ func (p *plane) echo(in Packet, o *decide.Outcome) {
 	}
 }
 
-// tally counts why packets are dropped.
+// tally adds to the counters, drop reasons included.
 func (p *plane) tally(o decide.Outcome) {
 	if o.Verdict == decide.Shot || o.Verdict == decide.Consumed {
 		for _, c := range o.Counters {
@@ -338,7 +337,7 @@ func (p *plane) tally(o decide.Outcome) {
 	}
 }
 
-// activity returns what was counted, in the order of keys.
+// activity returns the counts of sessions, in the order of keys.
 func (p *plane) activity() []ilnp.Activity {
 	var as []ilnp.Activity
 	for _, e := range p.sorted() {
@@ -353,8 +352,8 @@ func (p *plane) activity() []ilnp.Activity {
 	return as
 }
 
-// sorted returns the entries in the order of keys: a map's order would make
-// each run another one.
+// sorted returns the entries in the order of keys. In the order of the map, runs of one seed
+// would differ.
 func (p *plane) sorted() []*entry {
 	es := make([]*entry, 0, len(p.entries))
 	for _, e := range p.entries {

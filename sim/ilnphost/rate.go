@@ -2,8 +2,8 @@ package ilnphost
 
 import "roam"
 
-// SetRate has a link of a host take so many bytes a second: what the host sends beyond
-// that waits before it, and nothing of it is lost. 0: any number.
+// SetRate limits the rate of a host on a link, in bytes a second. The excess is queued without
+// limit, and never lost. 0: unlimited.
 func (h *Node) SetRate(link roam.LinkID, bytes int) {
 	if at := h.at(link); at != nil {
 		h.net.Note(h.name, "link %d takes %d bytes/s", link, bytes)

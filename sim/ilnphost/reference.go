@@ -8,14 +8,13 @@ import (
 	"roam/ilnp"
 )
 
-// Check compares what the nodes hold with a reference model that knows nothing
-// of messages: after some quiet, two nodes that have talked and that each have
-// a network are to have entries that agree. It returns one line for each
-// disagreement.
+// Check compares the nodes' entries with a reference model that ignores messages: after a
+// quiet period, two nodes that have talked and each have a network must have entries that
+// agree. It returns one line for each disagreement.
 //
-// The model: a node's active locators follow from its mode and links alone;
-// its correspondents send to exactly those; what one calls its own nonce the
-// other calls the remote one; and nobody is held for dead.
+// The model: a node's active locators follow from its mode and links alone; its peers send to
+// exactly those; the local nonce of one end is the remote nonce of the other; and no peer is
+// considered dead.
 func (n *Network) Check() []string {
 	var faults []string
 	for _, a := range n.nodes {
@@ -38,7 +37,7 @@ func (n *Network) Check() []string {
 	return faults
 }
 
-// byNonce finds the node that knows a nonce as that of its correspondent.
+// byNonce finds the node for which a nonce is the remote one.
 func (n *Network) byNonce(nonce Nonce, not *Node) *Node {
 	for _, h := range n.nodes {
 		if h == not || h.core == nil {
@@ -53,7 +52,7 @@ func (n *Network) byNonce(nonce Nonce, not *Node) *Node {
 	return nil
 }
 
-// compare says what is wrong with the entry e of h for its correspondent o.
+// compare lists the faults of the entry e of h for its peer o.
 func (h *Node) compare(o *Node, e *entry) []string {
 	var faults []string
 	fault := func(format string, args ...any) {
@@ -74,8 +73,8 @@ func (h *Node) compare(o *Node, e *entry) []string {
 	return faults
 }
 
-// reach returns the locators that the model makes active: those that the host
-// has and may use, of which only the one that came last outside of duality.
+// reach returns the locators that are active in the model: those that the host has and may use;
+// outside of duality, only the newest.
 func (h *Node) reach() []roam.L64 {
 	var ls []roam.L64
 	for _, l := range h.core.Locals(h.net.Now()) {

@@ -11,40 +11,39 @@ import (
 	"roam/sim"
 )
 
-// How a soak judges. A session is to carry data again within mendWithin of the
-// last trouble at either end: sessions whose both ends have lost each other
-// wait for the next look-up and for the next probe of a dead pair, and on the
-// worst links one packet in three is lost on the way there and back.
+// The criteria of a soak. A session must carry data again within mendWithin of the last trouble
+// at either end. The bound is long: if both ends have lost each other, they wait for the next
+// look-up and the next probe of a dead peer, and the worst links lose one round trip in three.
 const (
 	judgeEvery  = 10 * time.Second
 	mendWithin  = 2 * time.Minute
-	lookEvery   = 20 * time.Second // a talk that is stuck asks the directory so often
+	lookEvery   = 20 * time.Second // between look-ups of a talk that is stuck
 	soakCounts  = 5 * time.Second
-	soakCalm    = 5 * time.Minute // after all trouble, before sessions are compared
+	soakCalm    = 5 * time.Minute // between the last trouble and the comparison of sessions
 	soakIdle    = 25 * time.Minute
 	contactsOf  = 6
-	settledWith = time.Minute // of silence allowed in a talk that works ...
-	patient     = 20          // ... and so many datagrams: one in three is lost between two bad links
+	settledWith = time.Minute // longest silence of a talk that works ...
+	patient     = 20          // ... and in datagrams: two bad links lose one in three
 )
 
-// SoakConfig says how large a soak is, and how long.
+// SoakConfig is the size and the length of a soak.
 type SoakConfig struct {
 	Seed  uint64
 	Hosts int
-	Span  time.Duration  // of trouble; calm and silence follow
-	Hour  func(SoakHour) // is told at the end of every hour (nil)
+	Span  time.Duration  // of trouble; periods of calm and silence follow
+	Hour  func(SoakHour) // called at the end of every hour; or nil
 }
 
-// SoakHour is what happened in one hour of a soak.
+// SoakHour sums up one hour of a soak.
 type SoakHour struct {
 	Hour                  int
 	Moves, Outages, Both  int // handoffs, outages, moves of both ends at once
 	Restarts, Reboots     int
-	Talks, Sessions       int // at its end: talks under way, sessions held by all hosts
-	Sent, Answered        int // datagrams of the talks that ended or are under way
+	Talks, Sessions       int // at its end: open talks, sessions of all hosts
+	Sent, Answered        int // datagrams of the talks that ended or are open
 	Updates, Failed, Dead int
 	Plain, Replaced, Idle int           // sessions that fell back, were replaced, ended idle
-	Worst                 time.Duration // from the end of trouble to the first datagram that came
+	Worst                 time.Duration // from the end of trouble to the first datagram that arrived
 	Faults                int           // so far
 	Found                 []string      // those of this hour
 }
@@ -57,11 +56,10 @@ func (h SoakHour) String() string {
 		h.Updates, h.Failed, h.Dead, h.Plain, h.Replaced, h.Idle, h.Worst.Seconds(), h.Faults)
 }
 
-// Soak is a world of hosts that talk, move, fail and come back at random for a
-// long time, with a reference model that says which of their sessions must
-// work. Hosts find each other through a directory that always knows where they
-// believe to be, as the DNS would (RFC 6740 §6.2): it is asked when a talk
-// begins, and again by those who have lost their correspondent.
+// Soak is a long random run of hosts that talk, move, fail and return, with a reference model
+// of which sessions must work. Hosts find each other through a directory that always holds the
+// locators that each host believes to have, as the DNS would (RFC 6740 §6.2). A host queries it
+// when a talk begins, and again when it has lost its peer.
 type Soak struct {
 	*Network
 	cfg    SoakConfig
@@ -70,17 +68,17 @@ type Soak struct {
 	talks  []*talk
 	hour   SoakHour
 	faults []string
-	ended  bool // no more trouble, no more talks
+	ended  bool // no more trouble or new talks
 }
 
-// soaker is a host with what the reference model knows of it.
+// soaker is a host with the state that the reference model keeps of it.
 type soaker struct {
 	*Node
 	mobile   bool
 	contacts []*soaker
-	links    roam.LinkID              // the highest that was ever used
-	changed  time.Time                // the last trouble
-	remade   map[roam.NID][]time.Time // when sessions were made anew of late
+	links    roam.LinkID              // the highest that was used
+	changed  time.Time                // when the last trouble happened
+	remade   map[roam.NID][]time.Time // when sessions were replaced lately
 }
 
 // talk is a conversation of two hosts.
@@ -88,14 +86,14 @@ type talk struct {
 	from, to *soaker
 	flow     *Flow
 	begun    time.Time
-	asked    time.Time // the directory
-	parted   time.Time // when no path existed last
-	mended   time.Time // the trouble that is over
-	told     bool      // that it does not work
+	asked    time.Time // when the directory was last queried
+	parted   time.Time // when no path last existed
+	mended   time.Time // when the trouble ended
+	told     bool      // its fault is reported
 	patience time.Duration
 }
 
-// NewSoak makes the hosts: one in ten is a server with one network that stays.
+// NewSoak adds the hosts; one in ten is a server with one permanent network.
 func NewSoak(cfg SoakConfig) *Soak {
 	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker)}
 	k.Brief, k.Counting, k.Told = true, soakCounts, k.told
@@ -105,7 +103,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 		h.Node = k.AddNode(fmt.Sprintf("h%d", i), ilnp.Config{
 			NIDs: []roam.NID{nid}, Mode: ilnp.Mode(k.Rand().IntN(3)), Accept: ilnp.Accept(k.Rand().IntN(2)),
 			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
-			Preinstall: i % 2 * contactsOf / 2, // some hosts expect some of their contacts
+			Preinstall: i % 2 * contactsOf / 2, // half of the hosts, for half of their contacts
 		})
 		k.hosts, k.byNode[h.Node] = append(k.hosts, h), h
 		if h.mobile {
@@ -129,8 +127,8 @@ func NewSoak(cfg SoakConfig) *Soak {
 	return k
 }
 
-// Run lets the whole course happen and returns what the reference model found
-// wrong, in the order of time.
+// Run executes the whole run and returns the faults that the reference model found, in the
+// order of time.
 func (k *Soak) Run() []string {
 	for _, h := range k.hosts {
 		k.every(soakTalkEach, func() { k.converse(h) })
@@ -157,8 +155,7 @@ func (k *Soak) Run() []string {
 	return k.faults
 }
 
-// every calls f again and again, at random times that are so far apart on
-// average, until the trouble ends.
+// every calls f repeatedly until the trouble ends, at random intervals with this mean.
 func (k *Soak) every(mean time.Duration, f func()) {
 	k.After(k.wait(mean), func() {
 		if k.ended {
@@ -179,7 +176,7 @@ func (k *Soak) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(k.Rand().Int64N(int64(most-least)))
 }
 
-// converse begins a talk of a host with one of its contacts.
+// converse starts a talk of a host with one of its contacts.
 func (k *Soak) converse(h *soaker) {
 	o := h.contacts[k.Rand().IntN(len(h.contacts))]
 	if slices.ContainsFunc(k.talks, func(t *talk) bool { return t.from == h && t.to == o }) {
@@ -203,7 +200,7 @@ func (k *Soak) converse(h *soaker) {
 	})
 }
 
-// look asks the directory where o is: where it believes to be.
+// look queries the directory for the locators of o.
 func (k *Soak) look(h, o *soaker) {
 	var places []roam.L64
 	for _, at := range o.attachments {
@@ -216,7 +213,7 @@ func (k *Soak) look(h, o *soaker) {
 	}
 }
 
-// told takes the events of the cores.
+// told handles the events of the cores.
 func (k *Soak) told(n *Node, e ilnp.Event) {
 	h, remote := k.byNode[n], e.Key.Remote
 	switch e.Kind {
@@ -237,7 +234,7 @@ func (k *Soak) told(n *Node, e ilnp.Event) {
 	}
 }
 
-// tell reports an hour.
+// tell reports the hour that has ended.
 func (k *Soak) tell() {
 	k.hour.Hour++
 	k.hour.Found = k.faults[k.hour.Faults:]

@@ -7,16 +7,15 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// Stack is how a node deviates from Roam: it is a stack of somebody else, whose probes
-// do not show that it is one.
+// Stack is how the stack of a node deviates from Roam; nothing in its probes identifies it.
 type Stack struct {
 	Other       bool
 	NeverAcks   bool // Locator Updates are neither applied nor acknowledged
-	KnownSource bool // they are taken from sources only that it knows
-	Strict      bool // so is data, though it bears the nonce
+	KnownSource bool // Locator Updates are accepted from known locators only
+	Strict      bool // so are data, even with the nonce
 }
 
-// SetStack makes a node run another stack than Roam.
+// SetStack makes a node run a stack other than Roam.
 func (h *Node) SetStack(s Stack) {
 	s.Other = true
 	h.stack = s
@@ -27,7 +26,7 @@ func (n *Network) isOther(nid roam.NID) bool {
 	return slices.ContainsFunc(n.byNID[nid], func(h *Node) bool { return h.stack.Other })
 }
 
-// ignores reports whether the stack takes no notice of an authentic control message.
+// ignores reports whether the stack ignores an authentic control message.
 func (s Stack) ignores(e *entry, in Packet) bool {
 	if messageType(in) != ilnpwire.TypeLocatorUpdate {
 		return false

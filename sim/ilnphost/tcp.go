@@ -9,18 +9,17 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// What a TCP stack of the simulation does, as far as a change of paths matters to it.
+// Parameters of the simulated TCP, as far as a change of paths matters to it.
 const (
 	tcpSegmentSize = 1000 // bytes of data
-	tcpWindow      = 16   // segments under way
+	tcpWindow      = 16   // segments in flight
 	tcpTimeout     = 200 * time.Millisecond
-	tcpMaxBackoff  = 8 // the time-out doubles so often
+	tcpMaxBackoff  = 8 // how often the RTO doubles at most
 )
 
-// TCP is a connection between two nodes with Roam. It keeps what comes before its turn,
-// and retransmits the oldest segment at each time-out, which doubles, and the rest as soon
-// as that is acknowledged; there is neither congestion control nor selective
-// acknowledgement.
+// TCP is a connection between two nodes with Roam. It stores segments out of order. At each
+// RTO, which doubles, it retransmits the oldest segment, and the others as soon as that one is
+// acknowledged. It has neither congestion control nor SACK.
 type TCP struct{ ends [2]*tcpEnd }
 
 // tcpEnd is one end of a connection.
@@ -31,34 +30,34 @@ type tcpEnd struct {
 	key           ilnp.SessionKey // the alias that it is bound to
 	local, remote netip.AddrPort
 	open          bool
-	written       uint32 // sequence number behind what the application has written
+	written       uint32 // sequence number behind the bytes that the application has written
 	next, unacked uint32
-	wanted        uint32 // the first byte that has not arrived
-	arrived       uint32 // segments
+	wanted        uint32 // sequence number of the next byte expected
+	arrived       uint32 // segments received
 	backoff       int
-	recover       uint32 // all before that was lost, perhaps
+	recover       uint32 // bytes before it may be lost
 	sent          time.Time
-	timer         uint64            // the last time-out that was set; older ones are void
-	ahead         map[uint32]uint32 // sizes of segments that came before their turn
+	timer         uint64            // the last RTO timer that was set; older ones are void
+	ahead         map[uint32]uint32 // sizes of segments received out of order
 	timed         uint32            // the byte whose acknowledgement is timed; 0: none
 	timedAt       time.Time
-	srtt, least   time.Duration // round-trip time, smoothed, and its least
+	srtt, least   time.Duration // smoothed and minimal RTT
 }
 
-// segment is a TCP segment on its way, or a conntrack resync in its place.
+// segment is a TCP segment in flight, or a conntrack resync.
 type segment struct {
 	from     *tcpEnd
 	seq, ack uint32
 	size     uint32
 	syn      bool
-	again    bool // retransmitted after a time-out
+	again    bool // retransmitted after an RTO
 	resync   *ilnpwire.Resync
 }
 
-// opens reports whether a firewall tracks the connection from this segment on.
+// opens reports whether this segment makes a firewall track the connection.
 func (s *segment) opens() bool { return s.syn || s.resync != nil }
 
-// Dial connects to another node and writes so many bytes there.
+// Dial connects to another node and writes a number of bytes.
 func (h *Node) Dial(to *Node, bytes int) *TCP {
 	c := &TCP{}
 	end := func(at, with *Node, port, peerPort uint16) *tcpEnd {
@@ -89,20 +88,20 @@ func (c *TCP) at(h *Node) *tcpEnd {
 	return c.ends[1]
 }
 
-// Write has the application at a node write so many bytes.
+// Write writes a number of bytes at a node.
 func (c *TCP) Write(h *Node, bytes int) {
 	e := c.at(h)
 	e.written += uint32(bytes)
 	e.push()
 }
 
-// Delivered returns how many bytes of the other end the application at a node has got.
+// Delivered returns how many bytes of the other end the application at a node has received.
 func (c *TCP) Delivered(h *Node) int { return int(c.at(h).wanted - c.at(h).peer.first()) }
 
-// Acked returns whether all that the application at a node has written is there.
+// Acked reports whether all bytes that were written at a node are acknowledged.
 func (c *TCP) Acked(h *Node) bool { return c.at(h).unacked == c.at(h).written }
 
-// Backoff returns how often the time-out at a node is doubled at present.
+// Backoff returns how often the RTO at a node is doubled at present.
 func (c *TCP) Backoff(h *Node) int { return c.at(h).backoff }
 
 // first is the sequence number of an end's first byte.
@@ -123,7 +122,7 @@ func (e *tcpEnd) push() {
 	}
 }
 
-// transmit hands a segment to the data plane of its node.
+// transmit passes a segment to the data plane of its node.
 func (e *tcpEnd) transmit(s segment) {
 	s.from, s.ack = e, e.wanted
 	if s.seq == 0 {
@@ -132,7 +131,7 @@ func (e *tcpEnd) transmit(s segment) {
 	e.host.plane.send(e.key, Datagram{Size: 20 + int(s.size), opening: s.syn, segment: &s})
 }
 
-// arm sets the retransmission time-out anew, as of now.
+// arm restarts the RTO timer.
 func (e *tcpEnd) arm() {
 	e.sent = e.host.net.Now()
 	e.armFor(tcpTimeout << e.backoff)
@@ -160,7 +159,7 @@ func (e *tcpEnd) timeout() {
 	e.transmit(segment{seq: e.unacked, size: min(e.next-e.unacked, tcpSegmentSize), again: true})
 }
 
-// sample takes a round-trip time, of a segment that was not retransmitted (RFC 6298 §3).
+// sample updates the RTT by a sample of a segment that was not retransmitted (RFC 6298 §3).
 func (e *tcpEnd) sample(rtt time.Duration) {
 	if e.srtt == 0 {
 		e.srtt, e.least = rtt, rtt
@@ -168,13 +167,13 @@ func (e *tcpEnd) sample(rtt time.Duration) {
 	e.srtt, e.least, e.timed = e.srtt+(rtt-e.srtt)/8, min(e.least, rtt), 0
 }
 
-// isQueued reports whether segments wait on their way, as the programs judge that by what
-// the kernel knows of a connection.
+// isQueued reports whether segments are queued on their path, by the same judgement as the
+// programs, which read the kernel's state of a connection.
 func (e *tcpEnd) isQueued() bool {
 	return e.next-e.unacked > 8*tcpSegmentSize && e.srtt > e.least+e.least/2+5*time.Millisecond
 }
 
-// takeData takes data, and what has waited for it.
+// takeData accepts data, and the segments out of order that follow them.
 func (e *tcpEnd) takeData(s *segment) {
 	if s.size > 0 && s.seq > e.wanted {
 		if e.ahead == nil {
@@ -191,8 +190,8 @@ func (e *tcpEnd) takeData(s *segment) {
 	}
 }
 
-// unreachable takes a doubling of the time-out back, and retransmits if that is due by
-// then (RFC 6069), as the network says so of the oldest segment.
+// unreachable handles an ICMPv6 error about the oldest segment: it reverts one doubling of the
+// RTO, and retransmits if the RTO has expired (RFC 6069).
 func (e *tcpEnd) unreachable(seq uint32) {
 	if e.backoff == 0 || seq != e.unacked {
 		return
@@ -205,7 +204,7 @@ func (e *tcpEnd) unreachable(seq uint32) {
 	}
 }
 
-// receive takes a segment of the other end.
+// receive handles a segment of the other end.
 func (e *tcpEnd) receive(s *segment) {
 	e.arrived++
 	switch {
@@ -242,5 +241,5 @@ func (e *tcpEnd) receive(s *segment) {
 	}
 }
 
-// Unsent returns how many bytes the application at a node has written that were not sent.
+// Unsent returns how many bytes that were written at a node have not been sent.
 func (c *TCP) Unsent(h *Node) int { return int(c.at(h).written - c.at(h).next) }

@@ -9,17 +9,17 @@ import (
 	"roam/ilnp"
 )
 
-// How often things happen to one host of a soak, on average.
+// Mean intervals between events at one host of a soak.
 const (
 	soakTroubleEach = 6 * time.Minute
 	soakTalkEach    = 40 * time.Minute
 	soakTalkSpan    = 20 * time.Minute
 )
 
-// anchorLink is the link of a server that stays.
+// anchorLink is the permanent link of a server.
 const anchorLink roam.LinkID = 1
 
-// soakPlaces is how many networks there are.
+// soakPlaces is the number of networks.
 const soakPlaces = 4096
 
 // place draws a network.
@@ -44,11 +44,11 @@ func (k *Soak) life() time.Duration {
 	return []time.Duration{roam.Infinite, time.Minute, 10 * time.Minute, 30 * time.Minute}[k.Rand().IntN(4)]
 }
 
-// touch notes that something happened to a host: what it needs to recover from.
+// touch records trouble at a host, from which it must recover.
 func (k *Soak) touch(h *soaker) { h.changed = k.Now() }
 
-// connect puts a host into a new network, now and then through a link that
-// never was there before, as a modem that was plugged in again is.
+// connect moves a host to a new network, sometimes on a new link, as a modem that is plugged in
+// again has.
 func (k *Soak) connect(h *soaker) roam.LinkID {
 	link := roam.LinkID(1 + k.Rand().IntN(3))
 	for h.at(link) != nil {
@@ -63,7 +63,7 @@ func (k *Soak) connect(h *soaker) roam.LinkID {
 	return link
 }
 
-// leave takes a host's links down, except one.
+// leave takes all links of a host but one down.
 func (k *Soak) leave(h *soaker, except roam.LinkID) {
 	for _, at := range slices.Clone(h.attachments) {
 		if at.link != except {
@@ -73,7 +73,7 @@ func (k *Soak) leave(h *soaker, except roam.LinkID) {
 	k.touch(h)
 }
 
-// later does something to a host after a while, unless the trouble is over.
+// later calls f after a random time, unless the trouble is over by then.
 func (k *Soak) later(d time.Duration, f func()) {
 	k.After(d, func() {
 		if !k.ended {
@@ -82,7 +82,7 @@ func (k *Soak) later(d time.Duration, f func()) {
 	})
 }
 
-// trouble does something random to a host that moves.
+// trouble makes a random event happen at a mobile host.
 func (k *Soak) trouble(h *soaker) {
 	switch r := k.Rand().IntN(100); {
 	case r < 30:
@@ -110,7 +110,7 @@ func (k *Soak) trouble(h *soaker) {
 	}
 }
 
-// moveSoft makes the new link before the old ones break.
+// moveSoft connects the new link before it takes the old ones down.
 func (k *Soak) moveSoft(h *soaker) {
 	k.hour.Moves++
 	link := k.connect(h)
@@ -121,7 +121,7 @@ func (k *Soak) moveSoft(h *soaker) {
 	})
 }
 
-// moveHard breaks every link before it makes a new one.
+// moveHard takes every link down before it connects a new one.
 func (k *Soak) moveHard(h *soaker, gap time.Duration) {
 	k.hour.Moves++
 	k.leave(h, 0)
@@ -132,7 +132,7 @@ func (k *Soak) moveHard(h *soaker, gap time.Duration) {
 	})
 }
 
-// bothMove moves a host and one that it talks with at the same time.
+// bothMove moves a host and one of its peers at the same time.
 func (k *Soak) bothMove(h *soaker) {
 	k.hour.Both++
 	move := func(h *soaker) { k.moveHard(h, k.between(0, time.Second)) }
@@ -148,7 +148,7 @@ func (k *Soak) bothMove(h *soaker) {
 	}
 }
 
-// cut stops one link, or all, without the host seeing it.
+// cut cuts one link, or all, without notifying the host.
 func (k *Soak) cut(h *soaker) {
 	k.hour.Outages++
 	for _, at := range slices.Clone(h.attachments) {
@@ -169,7 +169,7 @@ func (k *Soak) cut(h *soaker) {
 	}
 }
 
-// gainOrLose adds a link, or takes one of several away.
+// gainOrLose adds a link, or removes one of several.
 func (k *Soak) gainOrLose(h *soaker) {
 	if n := len(h.attachments); n >= 2 {
 		h.Down(h.attachments[k.Rand().IntN(n)].link)
@@ -179,7 +179,7 @@ func (k *Soak) gainOrLose(h *soaker) {
 	k.connect(h)
 }
 
-// disable takes a link out of use by command, for a while.
+// disable disables a link by command, for a while.
 func (k *Soak) disable(h *soaker) {
 	if len(h.attachments) < 2 {
 		k.connect(h)
@@ -202,7 +202,7 @@ func (k *Soak) restart(h *soaker) {
 	k.touch(h)
 }
 
-// reboot loses all state; what the host talked about goes on.
+// reboot discards all state of a host; its talks continue.
 func (k *Soak) reboot(h *soaker) {
 	k.hour.Reboots++
 	clear(h.off)
@@ -218,7 +218,7 @@ func (k *Soak) reboot(h *soaker) {
 	k.touch(h)
 }
 
-// calm ends all trouble: every host has one good network or more.
+// calm ends all trouble: every host has at least one good network.
 func (k *Soak) calm() {
 	for _, h := range k.hosts {
 		for _, link := range slices.Sorted(maps.Keys(h.off)) {

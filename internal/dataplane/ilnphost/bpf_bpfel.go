@@ -92,7 +92,7 @@ const (
 	bpfCounterDROP_MISS_RATE           bpfCounter = 27
 	bpfCounterDROP_RING_FULL           bpfCounter = 28
 	bpfCounterDROP_RING_SHARE          bpfCounter = 29
-	bpfCounterDROP_NO_PATH_HELD        bpfCounter = 30
+	bpfCounterDROP_NO_PATH_SILENT      bpfCounter = 30
 	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 31
 	bpfCounterDROP_OBSTRUCTED          bpfCounter = 32
 	bpfCounterDROP_LEAK                bpfCounter = 33

@@ -40,7 +40,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]dataplane.Label{
 	bpfCounterDROP_MISS_RATE:           {"drop_miss_rate", "first packets of local programs to identifiers that nobody knows, more than 1,000 a second"},
 	bpfCounterDROP_RING_FULL:           {"drop_ring_full", "the daemon did not keep up, or is not running"},
 	bpfCounterDROP_RING_SHARE:          {"drop_ring_share", "control messages and new locators of one correspondent, more than the daemon listens to"},
-	bpfCounterDROP_NO_PATH_HELD:        {"drop_no_path", "no usable path; the sender is left to its timers"},
+	bpfCounterDROP_NO_PATH_SILENT:      {"drop_no_path", "no usable path; the sender is left to its timers"},
 	bpfCounterDROP_NO_PATH_RETRY:       {"drop_no_path_retry", "no usable path; TCP tries again within 500 ms"},
 	bpfCounterDROP_OBSTRUCTED:          {"drop_obstructed", "an answer would go around a policy of IPsec or routing: not sent"},
 	bpfCounterDROP_LEAK:                {"drop_leak", "a session address was about to leave untranslated"},

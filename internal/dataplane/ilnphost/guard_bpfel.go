@@ -46,7 +46,7 @@ const (
 	guardCounterDROP_MISS_RATE           guardCounter = 27
 	guardCounterDROP_RING_FULL           guardCounter = 28
 	guardCounterDROP_RING_SHARE          guardCounter = 29
-	guardCounterDROP_NO_PATH_HELD        guardCounter = 30
+	guardCounterDROP_NO_PATH_SILENT      guardCounter = 30
 	guardCounterDROP_NO_PATH_RETRY       guardCounter = 31
 	guardCounterDROP_OBSTRUCTED          guardCounter = 32
 	guardCounterDROP_LEAK                guardCounter = 33

@@ -267,7 +267,7 @@ func Restore(cfg config.Config) error {
 		dataplane.Remove(cfg.Pins()),
 		hostnet.DetachAllClassic(),
 		hostnet.Restore(cfg.Journal()),
-		resolvConf(cfg).Release(),
+		resolvConf(cfg).Restore(),
 	)
 	if e := os.Remove(stateFile(cfg)); e != nil && !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e)

@@ -277,7 +277,7 @@ func (h *Host) asked(nid roam.NID) {
 func (h *Host) stopDNS() error {
 	var err error
 	if h.resolv != nil {
-		err = h.resolv.file.Release()
+		err = h.resolv.file.Restore()
 	}
 	if h.dns != nil {
 		err = errors.Join(err, h.dns.Close())

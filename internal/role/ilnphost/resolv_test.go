@@ -95,7 +95,7 @@ func TestResolvConfIsTakenAgain(t *testing.T) {
 	}
 	write(t, path, "nameserver 192.0.2.33\n")
 	b.wants("a third one", "192.0.2.33")
-	if err := b.file.Release(); err != nil {
+	if err := b.file.Restore(); err != nil {
 		t.Fatal(err)
 	}
 	if b.text() != "nameserver 192.0.2.33\n" {
@@ -114,7 +114,7 @@ func TestResolvConfThatWasALink(t *testing.T) {
 	// Its owner does not touch the link, and does not know that it is gone.
 	write(t, run, "nameserver 192.0.2.22\n")
 	b.wants("another network", "192.0.2.22")
-	if err := b.file.Release(); err != nil {
+	if err := b.file.Restore(); err != nil {
 		t.Fatal(err)
 	}
 	if b.text() != "nameserver 192.0.2.22\n" {

@@ -9,8 +9,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,15 +87,13 @@ func (r *Role) Close() error {
 
 // follow attaches to a link that appeared, and lets go of one that went or is not wanted.
 func (r *Role) follow(_ time.Time, l hostnet.LinkChanged) {
-	wanted := r.Config.Observer.Named(l.Name)
-	if len(r.Config.Observer.Links) == 0 {
-		wanted = l.Name != "lo" && !hostnet.OwnDevice(r.Config.Host.Device, l.Name)
-	}
+	wanted := r.Config.Observer.Wants(l.Name, hostnet.OwnDevice(r.Config.Host.Device, l.Name))
 	name, observed := r.links[l.Link]
 	switch {
 	case l.Present && wanted && l.Name != name:
-		r.Warn("observe "+l.Name, r.plane.Attach(l.Link))
-		r.links[l.Link] = l.Name
+		if r.Warn("observe "+l.Name, r.plane.Attach(l.Link)) {
+			r.links[l.Link] = l.Name
+		}
 	case observed && !(l.Present && wanted):
 		r.Warn("let go of "+l.Name, r.plane.Detach(l.Link))
 		delete(r.links, l.Link)
@@ -118,6 +119,25 @@ func (r *Role) execute(now time.Time, o observer.Output) {
 	}
 }
 
+// Status names the links and what they carry in all, and the links that are wanted and
+// not there.
+func (r *Role) Status(ctx context.Context, _ *control.Status, own *control.RoleStatus) error {
+	return r.loop.Do(ctx, func(time.Time) {
+		links, packets, rate := slices.Sorted(maps.Values(r.links)), uint64(0), 0.0
+		for _, n := range r.core.Counts() {
+			packets, rate = packets+n.Packets, rate+n.PacketsPerSecond
+		}
+		own.Facts = []control.RoleFact{
+			{Name: "links", Value: cmp.Or(strings.Join(links, " "), "none")},
+			{Name: "packets", Value: fmt.Sprintf("%d (%.0f/s)", packets, rate)},
+		}
+		if absent := r.Config.Observer.Absent(links); len(absent) > 0 {
+			own.Error = "not observed: " + strings.Join(absent, ", ")
+			own.Do = "bring the link up, or correct observer.links (" + r.Place("observer.links") + ")"
+		}
+	})
+}
+
 // Report returns []control.ObservedCount.
 func (r *Role) Report(ctx context.Context) (any, error) { return r.counts(ctx) }
 
@@ -137,10 +157,10 @@ func (r *Role) counts(ctx context.Context) (list []control.ObservedCount, err er
 	return list, err
 }
 
-var (
-	directions = []string{"in", "out"}
-	checksums  = []string{"none", "unnecessary", "complete", "partial"} // as the kernel counts them
-)
+var directions = []string{"in", "out"}
+
+// checksums are in the kernel's order of ip_summed.
+var checksums = []string{"none", "unnecessary", "complete", "partial"}
 
 func flags(f observer.Flags) []string {
 	list := []string{}

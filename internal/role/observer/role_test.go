@@ -15,10 +15,21 @@ import (
 	"roam/wire/ip6"
 )
 
+// wantStatus compares the role's part of `roam status`.
+func wantStatus(t *testing.T, r *Role, want control.RoleStatus) {
+	t.Helper()
+	var got control.RoleStatus
+	err := r.Status(t.Context(), nil, &got)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got)\n%s", err, diff)
+	}
+}
+
 // What the core knows is shown by link names, in the report and in the metrics.
 func TestShown(t *testing.T) {
 	now := time.Now()
 	r := &Role{loop: loop.New(time.Now), core: observer.New(now), links: map[roam.LinkID]string{3: "wan0"}}
+	r.ConfigFile = "/nonexistent"
 	all := observer.Egress | observer.Nonce | observer.LocatorUpdate | observer.Unreadable
 	for i := range uint64(2) {
 		r.core.HandleReading(now.Add(time.Duration(i)*2*time.Second), map[observer.Class]observer.Traffic{
@@ -46,6 +57,14 @@ func TestShown(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
+	wantStatus(t, r, control.RoleStatus{Facts: []control.RoleFact{
+		{Name: "links", Value: "wan0"}, {Name: "packets", Value: "12 (2/s)"},
+	}})
+	r.Config.Observer.Links = []string{"wan*", "usb0"}
+	wantStatus(t, r, control.RoleStatus{
+		Facts: []control.RoleFact{{Name: "links", Value: "wan0"}, {Name: "packets", Value: "12 (2/s)"}},
+		Error: "not observed: usb0", Do: "bring the link up, or correct observer.links (/nonexistent)",
+	})
 	var page bytes.Buffer
 	if err := r.Metrics(ctx, &page); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func (t *step) receiveError() Verdict {
 	}
 	e := t.about()
 	e.Key = key
-	if p != nil && t.c.kind == ilnp.TypeParameterProblem && t.retry(p) {
+	if p != nil && t.c.kind == ilnp.TypeParameterProblem && t.retryWithoutNonce(p) {
 		t.tellPacket(Requests, Retried, e)
 		t.count(DropErrorHandedOver)
 		return Shot
@@ -37,9 +37,9 @@ func (t *step) receiveError() Verdict {
 
 const ourOptionAt = ip6.HeaderLen + 2 // offset, in a packet whose first header holds the nonce
 
-// retry retransmits a first segment that the peer refused because of its nonce, and reports
+// retryWithoutNonce retransmits a first segment that the peer refused because of its nonce, and reports
 // whether it did.
-func (t *step) retry(p *Session) bool {
+func (t *step) retryWithoutNonce(p *Session) bool {
 	l, u := p.live(), t.s.uplink(p, 0)
 	if p.Flags&(Initiated|Plain|Dead|RFC6741|Encap) != Initiated || l.Learned.Present() || l.Retried ||
 		!u.Usable || u.L64 != t.dst.L64 || u.Link != t.k.Link || !t.isRefusedFirst(p) {

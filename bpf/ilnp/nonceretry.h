@@ -4,12 +4,12 @@
  * leaves again from here at once: a connection need not wait until the daemon has woken
  * up.
  */
-#ifndef ROAM_ILNP_RETRY_H
-#define ROAM_ILNP_RETRY_H
+#ifndef ROAM_ILNP_NONCERETRY_H
+#define ROAM_ILNP_NONCERETRY_H
 
 #include "deliver.h"
 
-#define ICMP6_PROBLEM 4
+#define ICMP6_PARAMETER_PROBLEM 4
 #define UNKNOWN_OPTION 2
 #define QUOTED_AT (ETH_LEN + IP6_LEN + 8)
 #define OUR_OPTION_AT (IP6_LEN + 2) /* offset in a packet of ours with no other header before it */
@@ -18,7 +18,7 @@
 #define HOP_LIMIT 64                /* routers have lowered that of the quoted packet */
 
 /* Such an error, from its ICMPv6 header to the end of the nonce. */
-struct problem {
+struct parameter_problem {
 	__u8 type, code;
 	__u8 sum[2];
 	__be32 pointer;
@@ -45,14 +45,15 @@ static __always_inline int may_retry(struct __sk_buff *skb, const struct session
 }
 
 /* Does the error refuse our nonce, in a packet of ours to its sender? */
-static __always_inline int refuses_nonce(const struct problem *e, const struct inbound *in, const struct session_entry *p)
+static __always_inline int refuses_nonce(const struct parameter_problem *e, const struct inbound *in,
+					 const struct session_entry *p)
 {
 	struct nonce shown = { .len = e->len };
 
 	__builtin_memcpy(shown.b, e->nonce, 4);
 	if (e->len == 12)
 		__builtin_memcpy(shown.b, e->nonce, 12);
-	return e->type == ICMP6_PROBLEM && e->code == UNKNOWN_OPTION && e->pointer == bpf_htonl(OUR_OPTION_AT) &&
+	return e->type == ICMP6_PARAMETER_PROBLEM && e->code == UNKNOWN_OPTION && e->pointer == bpf_htonl(OUR_OPTION_AT) &&
 	       e->ip.next == NEXT_DEST_OPTIONS && e->next == IPPROTO_TCP && e->more == (e->len == 12) &&
 	       e->option == OPT_NONCE && same_nonce(&shown, &p->local_nonce) &&
 	       e->ip.src.l64.v == in->dst.l64.v && e->ip.src.nid.v == in->dst.nid.v &&
@@ -62,7 +63,7 @@ static __always_inline int refuses_nonce(const struct problem *e, const struct i
 /* The finished checksum of a segment, which may be quoted as a seed only; -1 if it is
  * neither a seed nor right. The bytes behind the segment are zero.
  */
-static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __u32 len)
+static __always_inline int whole_sum(struct parameter_problem *e, __u8 b[SEGMENT_MOST], __u32 len)
 {
 	__u32 pseudo = bpf_htons(len) + bpf_htons(IPPROTO_TCP), whole, field = sum_bytes(b + TCP_CSUM_AT);
 
@@ -79,7 +80,7 @@ static __always_inline int whole_sum(struct problem *e, __u8 b[SEGMENT_MOST], __
 __noinline int refused_first(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
 {
 	__u8 b[SEGMENT_MOST] = {};
-	struct problem e;
+	struct parameter_problem e;
 	__u32 at, len;
 
 	if (!in || !p || in->l3 != ETH_LEN || in->c.at != ETH_LEN + IP6_LEN ||
@@ -131,7 +132,8 @@ __noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p,
  * the packet is spoilt; -1 if the error is left to the daemon, and the packet is as it
  * was.
  */
-static __always_inline int retry(struct __sk_buff *skb, const struct inbound *in, const struct session_entry *p)
+static __always_inline int retry_without_nonce(struct __sk_buff *skb, const struct inbound *in,
+					       const struct session_entry *p)
 {
 	struct session_live *l = live_of(p);
 	int sum = l && may_retry(skb, p, l, in) ? refused_first(skb, in, p) : -1;

@@ -49,19 +49,3 @@ func (c *steering) copyTimeout(now time.Time, s *session) {
 		c.emit(Copy{Key: s.key, Datagram: true})
 	}
 }
-
-// guessOther takes the other rule for the more likely one, of this session alone: what
-// told bears no nonce. The first packet that does will show which it is. Who answers as
-// plain IPv6 by its rule also takes packets without nonce for such.
-func (c *steering) guessOther(now time.Time, s *session) {
-	if !s.sought {
-		return
-	}
-	if s.rule == RuleIPv6 {
-		s.rule = RuleRFC6741
-	} else {
-		s.rule = RuleIPv6
-	}
-	s.nonceAlways = s.nonceAlways || !s.nonceFixed
-	c.upsert(now, s, s.entry.Paths)
-}

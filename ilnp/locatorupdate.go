@@ -152,8 +152,8 @@ func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, over
 	return b, err == nil
 }
 
-// updateTimeout sends again, or gives the exchange up.
-func (c *steering) updateTimeout(now time.Time, s *session) {
+// retransmitUpdate sends again, or gives the exchange up.
+func (c *steering) retransmitUpdate(now time.Time, s *session) {
 	if s.update.giveUp() {
 		c.doubtRoam(s)
 		c.refresh(now, s)
