@@ -34,7 +34,7 @@ type Figure struct {
 	Says  string  `json:"says"`           // what was measured, in words
 	Unit  string  `json:"unit,omitempty"` // "" is a ratio
 	Value float64 `json:"value"`
-	Half  float64 `json:"half_width"` // of the 95 % interval
+	Half  float64 `json:"half_width"` // of the 95 % interval; 0 for a count or a worst case
 	// Op compares with Bound: "<=" or ">="; "" has no bound and no verdict.
 	Op    string  `json:"op,omitempty"`
 	Bound float64 `json:"bound,omitempty"`
@@ -68,11 +68,23 @@ func (f Figure) Judge() string {
 
 // String is the figure in one line.
 func (f Figure) String() string {
-	s := fmt.Sprintf("%s: %s ± %s", f.Name, f.number(f.Value), f.number(f.Half))
+	s := f.Name + ": " + f.measured()
 	if f.Op != "" {
 		s += fmt.Sprintf(", %s %s: %s", f.Op, f.number(f.Bound), f.Verdict)
 	}
 	return s + fmt.Sprintf(" (%d rounds)", f.Rounds)
+}
+
+// measured writes the value with its interval, if it has one: a count has none.
+func (f Figure) measured() string {
+	if f.Half == 0 {
+		return f.number(f.Value)
+	}
+	value := f.number(f.Value)
+	if f.Unit != "" {
+		value = strings.TrimSuffix(value, " "+f.Unit)
+	}
+	return value + " ± " + f.number(f.Half)
 }
 
 // number writes a value of the figure with its unit.
@@ -163,12 +175,8 @@ func Table(all []Figure) string {
 		if verdict == Fail || verdict == NotMeasured {
 			verdict = "**" + verdict + "**"
 		}
-		value, half := f.number(f.Value), f.number(f.Half)
-		if f.Unit != "" {
-			value = strings.TrimSuffix(value, " "+f.Unit)
-		}
-		fmt.Fprintf(&t, "| `%s` | %s%s | %s | %s ± %s | %d, %.1f | %s |\n",
-			f.Name, f.Says, f.details(), bound, value, half, f.Rounds, f.Load, verdict)
+		fmt.Fprintf(&t, "| `%s` | %s%s | %s | %s | %d, %.1f | %s |\n",
+			f.Name, f.Says, f.details(), bound, f.measured(), f.Rounds, f.Load, verdict)
 	}
 	return t.String()
 }

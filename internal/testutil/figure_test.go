@@ -54,7 +54,7 @@ func TestReport(t *testing.T) {
 		{Figure{Name: "b", Op: ">=", Bound: 0.9, Value: 0.8, Half: 0.01}, true},
 		{Figure{Name: "a", Op: ">=", Bound: 0.9, Value: 0.95, Half: 0.1}, true},
 		{Figure{Name: "b", Op: ">=", Bound: 0.9, Value: 0.95, Half: 0.01}, false},
-		{Figure{Name: "c", Value: 3, Unit: "ns"}, false},
+		{Figure{Name: "c", Value: 3, Half: 1, Unit: "ns"}, false},
 	} {
 		r := &recorder{TB: t}
 		if Report(r, c.f); r.failed != c.failed {
@@ -66,7 +66,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("kept %+v: %v", all, err)
 	}
 	table := Table(all)
-	rows := []string{"| **not measured** |", "| `b` |  | >= 0.900 | 0.950 ± 0.010 |", "| 3 ± 0 ns |"}
+	rows := []string{"| **not measured** |", "| `b` |  | >= 0.900 | 0.950 ± 0.010 |", "| 3 ± 1 ns |"}
 	for _, want := range rows {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"roam/internal/testutil"
 )
 
 var pingLine = regexp.MustCompile(`time=([0-9.]+) ms`)
@@ -27,6 +29,19 @@ func quantile(sample []time.Duration, q float64) time.Duration {
 		return 0
 	}
 	return s[min(int(math.Ceil(q*float64(len(s)))), len(s))-1+boolToInt(q == 0)]
+}
+
+func milli(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+// apart returns the median of the differences of two samples, pair by pair, in ms.
+func apart(over, under []time.Duration) testutil.Estimate {
+	ms := func(sample []time.Duration) (all []float64) {
+		for _, d := range sample {
+			all = append(all, milli(d))
+		}
+		return all
+	}
+	return testutil.Differences(ms(over), ms(under))
 }
 
 func boolToInt(b bool) int {

@@ -153,12 +153,18 @@ func BenchmarkLocatorUpdate(b *testing.B) {
 			}
 		}
 	}
-	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(ms(quantile(echoes, 0.5)), "echo-p50-ms")
-	b.ReportMetric(ms(quantile(echoes, 0.99)), "echo-p99-ms")
-	b.ReportMetric(ms(quantile(times, 0.5)), "lu-p50-ms")
-	b.ReportMetric(ms(quantile(times, 0.99)), "lu-p99-ms")
-	b.ReportMetric(ms(quantile(times, 1)), "lu-max-ms")
-	b.ReportMetric(float64(len(times)), "exchanges")
+	echo := quantile(echoes, 0.5)
+	for _, q := range []struct {
+		name  string
+		q     float64
+		bound float64
+	}{{"median", 0.5, 2}, {"p99", 0.99, 7}} {
+		testutil.Report(b, testutil.Figure{
+			Name: "LocatorUpdate/" + q.name, Says: "update to acknowledgement, " + q.name + ", beyond the median echo on its path",
+			Unit: "ms", Op: "<=", Bound: q.bound, Value: milli(quantile(times, q.q) - echo), Rounds: len(times),
+			Details: map[string]float64{"ms echo": milli(echo), "ms echo p99": milli(quantile(echoes, 0.99)),
+				"ms worst": milli(quantile(times, 1))},
+		})
+	}
 }
