@@ -215,11 +215,11 @@ func BenchmarkCrowd(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["sources"]
 	testutil.Report(b, testutil.Figure{
-		Name: "Crowd/memory", Says: "10,000 correspondents with 8 locators: kernel memory of each", Unit: "B",
+		Name: "Correspondents/memory", Says: "10,000 correspondents with 8 locators: kernel memory of each", Unit: "B",
 		Op: "<=", Bound: 512, Value: float64(sum) / crowdSize, Rounds: 1,
 	})
 	testutil.Report(b, testutil.Figure{
-		Name: "Crowd/updates", Says: "10,000 Locator Updates after one move, from the move to the last", Unit: "ms",
+		Name: "Correspondents/updates", Says: "10,000 Locator Updates after one move, from the move to the last", Unit: "ms",
 		Op: "<=", Bound: 1000, Value: milli(took), Rounds: 1,
 		Details: map[string]float64{
 			"ms first to last": milli(spread), "repeated": float64(repeated), "ms processor time of the daemon": milli(spent),
