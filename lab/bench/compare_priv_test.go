@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -41,16 +42,24 @@ const whole = ""
 
 // stopwatch takes the times of the parts of a slice.
 type stopwatch struct {
-	last  time.Time
+	clock func() time.Duration
+	last  time.Duration
 	parts map[string]float64
+}
+
+func newStopwatch(clock func() time.Duration) *stopwatch {
+	return &stopwatch{clock: clock, last: clock(), parts: map[string]float64{}}
 }
 
 // lap ends a part of the slice; a slice that never calls it has no parts.
 func (s *stopwatch) lap(part string) {
-	now := time.Now()
-	s.parts[part] += float64(now.Sub(s.last).Nanoseconds())
+	now := s.clock()
+	s.parts[part] += float64((now - s.last).Nanoseconds())
 	s.last = now
 }
+
+// restart leaves out what the slice has done since the last lap.
+func (s *stopwatch) restart() { s.last = s.clock() }
 
 // question is what a comparison asks: the quotient of two contenders' times of a part.
 type question struct {
@@ -67,15 +76,16 @@ type question struct {
 // outliers none.
 //
 // One thread on one core does all the work of both hosts and of the router between them, so
-// a slice's time is the processor time of both ends, but for interrupts.
+// its processor time is that of both ends, whatever else the core has to do.
 func compare(b *testing.B, all []*contender, asked []question) {
 	b.Helper()
 	runtime.LockOSThread() // never unlocked: the thread keeps its core
 	var set unix.CPUSet
 	set.Set(sendCore)
 	must(b, unix.SchedSetaffinity(0, &set))
+	clock := clockOf(b, all[0])
 	for n := range roundsMost {
-		round(b, all, n)
+		round(b, all, n, clock)
 		if n+1 >= roundsLeast && n%sliceRounds == 0 && settled(all, asked) {
 			break
 		}
@@ -87,17 +97,58 @@ func compare(b *testing.B, all []*contender, asked []question) {
 }
 
 // round has each contender do one slice, in an order that changes from round to round.
-func round(b *testing.B, all []*contender, n int) {
+func round(b *testing.B, all []*contender, n int, clock func() time.Duration) {
 	b.Helper()
 	for i := range all {
-		c := all[turn(i, n, len(all))]
-		began := time.Now()
-		s := stopwatch{last: began, parts: map[string]float64{}}
-		if err := c.slice(&s); err != nil {
+		c, began := all[turn(i, n, len(all))], clock()
+		s := newStopwatch(clock)
+		if err := c.slice(s); err != nil {
 			b.Fatalf("%s: %v", c.name, err)
 		}
-		c.add(s.parts, float64(time.Since(began).Nanoseconds()))
+		c.add(s.parts, float64((clock() - began).Nanoseconds()))
 	}
+}
+
+// trialSlices is how many slices tell which clock counts all of a thread's work.
+const trialSlices = 20
+
+// clockOf returns the clock of the thread's processor time where that includes what soft
+// interrupts do on its behalf, which a kernel with CONFIG_IRQ_TIME_ACCOUNTING leaves out:
+// there it and the time spent waiting for the core do not make up the time that went by.
+func clockOf(b *testing.B, c *contender) func() time.Duration {
+	b.Helper()
+	began, cpu, waited := time.Now(), threadTime(), queueTime(b)
+	for range trialSlices {
+		if err := c.slice(newStopwatch(threadTime)); err != nil {
+			b.Fatalf("%s: %v", c.name, err)
+		}
+	}
+	all := time.Since(began)
+	if known := threadTime() - cpu + queueTime(b) - waited; known < all*8/10 {
+		b.Logf("the thread's time leaves out %v of %v: times are of the clock", all-known, all)
+		return func() time.Duration { return time.Since(began) }
+	}
+	return threadTime
+}
+
+// threadTime is the processor time of this thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// queueTime is how long this thread was ready to run and did not.
+func queueTime(b *testing.B) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile("/proc/thread-self/schedstat")
+	must(b, err)
+	var ran, waited time.Duration
+	_, err = fmt.Sscan(string(text), &ran, &waited)
+	must(b, err)
+	return waited
 }
 
 // add keeps the times of a slice. Its parts are all of it, if there are any: what lies
@@ -147,6 +198,7 @@ func (q question) answer(all []*contender) testutil.Figure {
 		"ns/" + q.unit + " " + q.under: per(under),
 		"ns/" + q.unit + " more":       extra.Mid / float64(q.units),
 		"ns/" + q.unit + " more ±":     extra.Half / float64(q.units),
+		q.unit + "s/s " + q.under:      1e9 / per(under),
 	}
 	return f
 }

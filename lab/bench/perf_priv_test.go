@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -16,8 +18,8 @@ import (
 )
 
 const (
-	profileFor   = 4 * time.Second // of each contender
-	profileTurns = 4               // by which that is divided
+	profileFor   = 2 * time.Second // of processor time, of each contender
+	profileTurns = 2               // by which that is divided
 	profileRate  = "3989"          // samples a second, which no tick of the kernel divides
 	leastShare   = 8               // ns; less is summed up
 )
@@ -53,14 +55,22 @@ func profile(b *testing.B, c *contender) map[string]float64 {
 	defer cancel()
 	record := exec.CommandContext(ctx, topo.Program("perf"), "record", "-q", "-e", "cpu-clock", "-F", profileRate,
 		"-t", strconv.Itoa(unix.Gettid()), "-o", file)
+	var said bytes.Buffer
+	record.Stderr = &said
 	must(b, record.Start())
-	for began := time.Now(); time.Since(began) < profileFor/profileTurns; {
-		must(b, c.slice(&stopwatch{parts: map[string]float64{}}))
+	begun := func() bool { s, err := os.Stat(file); return err == nil && s.Size() > 0 }
+	testutil.Eventually(b, within, begun, "perf to record")
+	for began := threadTime(); threadTime()-began < profileFor/profileTurns; {
+		must(b, c.slice(newStopwatch(threadTime)))
 	}
 	must(b, record.Process.Signal(syscall.SIGINT))
 	_ = record.Wait() // interrupted, as asked
 	out, err := exec.CommandContext(ctx, topo.Program("perf"), "report", "-i", file, "--stdio", "--no-children",
 		"-g", "none", "-F", "overhead,sym").Output()
 	must(b, err)
-	return parseShares(string(out))
+	found := parseShares(string(out))
+	if len(found) == 0 {
+		b.Errorf("no samples: %s%s", said.String(), out)
+	}
+	return found
 }

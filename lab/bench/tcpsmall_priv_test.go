@@ -105,7 +105,7 @@ func tcpSlice(b *testing.B, w *world, target roam.ILV, slice func(*connection) e
 				return err
 			}
 		}
-		s.last = time.Now()
+		s.restart()
 		if err := slice(&c); err != nil {
 			return err
 		}
