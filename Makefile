@@ -33,13 +33,14 @@ SOAK_HOURS ?= 24
 SOAK_HOSTS ?= 1000
 SEED      ?= 1
 BENCH     ?= .
+RESULTS   ?= $(OUT)/results.json
 KERNELS   ?= 6.1 6.12
 STEP      ?=
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay bench lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay bench results lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install uninstall deb clean
@@ -47,7 +48,7 @@ OUT       ?= out
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, KERNELS, STEP, PREFIX, DESTDIR, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, RESULTS, KERNELS, STEP, PREFIX, DESTDIR, OUT'
 
 build: setup-build ## compile bin/roam, bin/roamd and bin/roam-lab (needs Go, no clang)
 	@mkdir -p bin
@@ -79,8 +80,12 @@ test-guest: setup-guest build ## run the package, link managers, VLAN and bond i
 test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed byte by byte
 	$(GO) test -tags replay -count 1 -timeout 0 -v -run '^TestSeedReplays$$' $(TESTFLAGS) ./lab/runner
 
-bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
-	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
+bench: setup-test build ## run the benchmarks, keep figures in OUT/results.json (root; BENCH=regexp PKGS=packages RESULTS=file)
+	@mkdir -p $(OUT)
+	ROAM_RESULTS=$(abspath $(RESULTS)) $(GO) test -run '^$$' -bench '$(BENCH)' -timeout 0 $(TESTFLAGS) $(PKGS)
+
+results: ## draw the table of docs/results.md from docs/results.json, which make bench RESULTS=docs/results.json writes
+	$(GO) test -run '^TestResultsAreDrawn$$' ./internal/testutil -draw
 
 lab: setup-lab build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
 	@if [ -z "$(EXP)" ]; then LAB_MINUTES=$(LAB_MINUTES) build/lab $(OUT)/lab; else \

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/internal/testutil"
 	"roam/lab/linkem"
 	"roam/lab/peergen"
 	"roam/lab/topo"
@@ -133,9 +134,11 @@ func BenchmarkNewSessions(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(crowdSize/took.Seconds(), "sessions/s")
-	b.ReportMetric(took.Seconds(), "s")
-	b.ReportMetric(float64(c.Counts().Probes), "probes")
+	testutil.Report(b, testutil.Figure{
+		Name: "NewSessions", Says: "sessions a second that a host takes up with 10,000 pending peers", Unit: "/s",
+		Op: ">=", Bound: 5000, Value: crowdSize / took.Seconds(), Rounds: 1,
+		Details: map[string]float64{"probes": float64(c.Counts().Probes)},
+	})
 }
 
 // mapBytes reads what the kernel counts for the maps of MN's data plane.
@@ -210,12 +213,18 @@ func BenchmarkCrowd(b *testing.B) {
 		must(b, err)
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(took.Seconds(), "s-to-last-update")
-	b.ReportMetric(spread.Seconds(), "s-first-to-last")
-	b.ReportMetric(float64(repeated), "repeated")
 	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["sources"]
-	b.ReportMetric(float64(sum)/crowdSize, "B/session")
-	b.ReportMetric(spent.Seconds(), "s-cpu-daemon")
+	testutil.Report(b, testutil.Figure{
+		Name: "Correspondents/memory", Says: "10,000 correspondents with 8 locators: kernel memory of each", Unit: "B",
+		Op: "<=", Bound: 512, Value: float64(sum) / crowdSize, Rounds: 1,
+	})
+	testutil.Report(b, testutil.Figure{
+		Name: "Correspondents/updates", Says: "10,000 Locator Updates after one move, from the move to the last", Unit: "ms",
+		Op: "<=", Bound: 1000, Value: milli(took), Rounds: 1,
+		Details: map[string]float64{
+			"ms first to last": milli(spread), "repeated": float64(repeated), "ms processor time of the daemon": milli(spent),
+		},
+	})
 	var names []string
 	for name, n := range full {
 		names = append(names, fmt.Sprintf("%s %d->%d", name, empty[name], n))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"roam/internal/testutil"
 )
 
 var pingLine = regexp.MustCompile(`time=([0-9.]+) ms`)
@@ -29,44 +31,24 @@ func quantile(sample []time.Duration, q float64) time.Duration {
 	return s[min(int(math.Ceil(q*float64(len(s)))), len(s))-1+boolToInt(q == 0)]
 }
 
+func milli(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+// apart returns the median of the differences of two samples, pair by pair, in ms.
+func apart(over, under []time.Duration) testutil.Estimate {
+	ms := func(sample []time.Duration) (all []float64) {
+		for _, d := range sample {
+			all = append(all, milli(d))
+		}
+		return all
+	}
+	return testutil.Differences(ms(over), ms(under))
+}
+
 func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
-}
-
-// interval returns the mean of a sample and the half-width of its 95 %
-// confidence interval, by Student's distribution.
-func interval(sample []float64) (mean, half float64) {
-	n := float64(len(sample))
-	if n < 2 {
-		return 0, math.Inf(1)
-	}
-	for _, v := range sample {
-		mean += v / n
-	}
-	var squares float64
-	for _, v := range sample {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, student(len(sample)-1) * math.Sqrt(squares/(n-1)/n)
-}
-
-// student is the 97.5 % quantile of Student's distribution; for the degrees of
-// freedom between those listed the next lower one's, which is on the safe side.
-func student(df int) float64 {
-	table := []struct {
-		df int
-		t  float64
-	}{{39, 2.023}, {30, 2.042}, {20, 2.086}, {15, 2.131}, {12, 2.179}, {10, 2.228}, {8, 2.306}, {6, 2.447}, {5, 2.571},
-		{4, 2.776}, {3, 3.182}, {2, 4.303}}
-	for _, row := range table {
-		if df >= row.df {
-			return row.t
-		}
-	}
-	return 12.706
 }
 
 func TestStats(t *testing.T) {
@@ -79,9 +61,5 @@ func TestStats(t *testing.T) {
 		if got := quantile(sample, q); got != want {
 			t.Errorf("quantile %v is %d, want %d", q, got, want)
 		}
-	}
-	mean, half := interval([]float64{1, 2, 3})
-	if mean != 2 || math.Abs(half-4.303/math.Sqrt(3)) > 1e-9 {
-		t.Errorf("interval %v +- %v", mean, half)
 	}
 }

@@ -1,121 +1,123 @@
 package bench
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"net"
-	"runtime"
+	"net/netip"
 	"testing"
-	"time"
 
+	"golang.org/x/sys/unix"
+
+	"roam"
 	"roam/internal/testutil"
 	"roam/lab/linkem"
-	"roam/lab/workload"
-	"roam/lab/workload/udpblast"
 )
 
 const (
-	blastFor  = 700 * time.Millisecond // the window that is counted
-	blastSize = 64
-	sendCore  = 0
-	takeCore  = 1
+	slicePackets = 2_000
+	packetSize   = 64
+	udpPort      = 5710
 )
 
-// blast sends datagrams from MN as fast as its core can, and returns what
-// arrived at CN, on another core.
-func (w *world) blast(b *testing.B, target string, port int) udpblast.Result {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), within)
-	defer cancel()
-	argv, err := workload.Agent("udp-blast", "--listen", fmt.Sprintf("[::]:%d", port), "--cpu", fmt.Sprint(takeCore),
-		"--for", blastFor.String())
-	must(b, err)
-	take := w.cn.AppCommand(ctx, argv...)
-	out, err := take.StdoutPipe()
-	must(b, err)
-	must(b, take.Start())
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() || lines.Text() != "ready" {
-		b.Fatalf("receiver of datagrams says %q: %v", lines.Text(), take.Wait())
-	}
-	argv, err = workload.Agent("udp-blast", "--to", net.JoinHostPort(target, fmt.Sprint(port)),
-		"--cpu", fmt.Sprint(sendCore),
-		"--for", (blastFor + 400*time.Millisecond).String(), "--size", fmt.Sprint(blastSize))
-	must(b, err)
-	if msg, err := w.mn.AppCommand(ctx, argv...).CombinedOutput(); err != nil {
-		b.Fatalf("send datagrams to %s: %v: %s", target, err, msg)
-	}
-	var r udpblast.Result
-	for lines.Scan() {
-		must(b, json.Unmarshal(lines.Bytes(), &r))
-	}
-	must(b, take.Wait())
-	if r.Packets == 0 {
-		b.Fatalf("no datagrams from %s: %+v", target, r)
-	}
-	return r
-}
-
-// sums adds up what several runs of one kind measured.
-type sums struct{ rate, cpu, sender, taker, dropped float64 }
-
-func (s *sums) add(r udpblast.Result) (rate, cpu float64) {
-	rate = float64(r.Packets) / r.Seconds
-	busy := 0.0
-	for _, share := range r.Busy {
-		busy += share
-	}
-	cpu = busy / rate * 1e9
-	s.rate, s.cpu, s.dropped = s.rate+rate, s.cpu+cpu, s.dropped+float64(r.Dropped)
-	s.sender, s.taker = s.sender+r.Busy[sendCore], s.taker+r.Busy[takeCore]
-	return rate, cpu
-}
-
-// BenchmarkUDPPackets compares datagrams of 64 bytes a second between session
-// addresses with those between the hosts' own addresses, through one router,
-// in pairs A B, B A ... The sender's core forwards too, and saturates first,
-// which its busy share shows.
+// BenchmarkUDPPackets compares datagrams of 64 bytes between session addresses with those
+// between the hosts' own addresses, through one router: the rate of one core that does all
+// the work of both ends.
 func BenchmarkUDPPackets(b *testing.B) {
-	testutil.NeedKernel(b, "two cores", runtime.NumCPU() > 1)
-	w := newWorld(b, 1, linkem.Params{})
-	w.startRoam(b, "soft", "net1")
-	plain := w.cnPlain.String()
-	w.blast(b, plain, 5701) // neighbours resolved
-	w.blast(b, "cn", 5702)
-	var ratios, cpus []float64
-	var roam, ipv6 sums
-	for b.Loop() {
-		for n := 0; n < pairsMost; n++ {
-			var r, p, rc, pc float64
-			if n%2 == 0 {
-				r, rc = roam.add(w.blast(b, "cn", 5703))
-				p, pc = ipv6.add(w.blast(b, plain, 5704))
-			} else {
-				p, pc = ipv6.add(w.blast(b, plain, 5704))
-				r, rc = roam.add(w.blast(b, "cn", 5703))
+	for _, c := range []struct {
+		name, says string
+		bound      float64
+		setting
+	}{
+		{"settled", "64-byte UDP datagrams, Roam / plain IPv6", settledBound(), setting{}},
+		{"from-address", "the same, identifiers from addresses", 0.93, setting{fromAddress: true}},
+		{"nonce-always", "the same with a nonce in every packet", 0, setting{options: "nonce=always"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			f := testutil.Figure{Name: "UDPPackets/" + c.name, Says: c.says}
+			if c.bound > 0 {
+				f.Op, f.Bound = ">=", c.bound
 			}
-			ratios, cpus = append(ratios, r/p), append(cpus, rc/pc)
-			if _, half := interval(ratios); n+1 >= pairsLeast && half <= halfWidth {
-				break
+			all, asked := start(b, c.setting, udpSlice), asks(f, whole, slicePackets, "datagram")
+			if c.name == "settled" { // what two like set-ups differ by says how well this tells others apart
+				w := newNamedWorld(b, "itself", 1, linkem.Params{})
+				all = append(all, &contender{name: "itself", slice: udpSlice(b, w, roam.ILVFromAddr(w.cnPlain))})
+				itself := testutil.Figure{Name: f.Name + " (itself)", Says: "plain IPv6 / plain IPv6 on other hosts"}
+				asked = append(asked, question{itself, "plain", "itself", whole, slicePackets, "datagram"})
+			}
+			compare(b, all, asked)
+			if c.name == "settled" {
+				shares(b, all, slicePackets)
+			}
+		})
+	}
+	for _, n := range []int{1, 100, 16_000, 20_000, 100_000} {
+		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) { manySessions(b, n) })
+	}
+}
+
+// settledBound is what a datagram of a settled session may cost: programs of kernels from
+// 6.2 on can see how far a packet's checksum has come.
+func settledBound() float64 {
+	var major, minor int
+	var u unix.Utsname
+	if err := unix.Uname(&u); err == nil {
+		_, _ = fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	}
+	if major < 6 || major == 6 && minor < 2 {
+		return 0.91
+	}
+	return 0.94
+}
+
+// sockets opens a socket at CN that is bound, and one at MN.
+func sockets(b *testing.B, w *world, kind int, at netip.AddrPort) (mn, cn int) {
+	b.Helper()
+	open := func() (fd int, err error) { return unix.Socket(unix.AF_INET6, kind|unix.SOCK_CLOEXEC, 0) }
+	must(b, w.cn.Do(func() (err error) {
+		if cn, err = open(); err == nil {
+			err = unix.Bind(cn, &unix.SockaddrInet6{Port: int(at.Port())})
+		}
+		return err
+	}))
+	must(b, w.mn.Do(func() (err error) { mn, err = open(); return err }))
+	b.Cleanup(func() { unix.Close(mn); unix.Close(cn) })
+	return mn, cn
+}
+
+// buffer is enough for a slice that nobody reads meanwhile.
+const buffer = 16 << 20
+
+// udpSlice sends datagrams from MN and receives them at CN.
+func udpSlice(b *testing.B, w *world, target roam.ILV) func(*stopwatch) error {
+	b.Helper()
+	mn, cn := sockets(b, w, unix.SOCK_DGRAM, netip.AddrPortFrom(target.Addr(), udpPort))
+	must(b, unix.SetsockoptInt(cn, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer))
+	must(b, unix.Connect(mn, &unix.SockaddrInet6{Addr: target.Addr().As16(), Port: udpPort}))
+	out, in := make([]byte, packetSize), make([]byte, 2048)
+	return func(*stopwatch) error {
+		for range slicePackets {
+			if _, err := unix.Write(mn, out); err != nil {
+				return fmt.Errorf("send: %w", err)
 			}
 		}
+		for n := range slicePackets {
+			if err := receive(cn, in); err != nil {
+				return fmt.Errorf("receive datagram %d of %d: %w", n, slicePackets, err)
+			}
+		}
+		return nil
 	}
-	mean, half := interval(ratios)
-	cpu, cpuHalf := interval(cpus)
-	n := float64(len(ratios))
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(mean, "ratio")
-	b.ReportMetric(half, "ratio±")
-	b.ReportMetric(cpu, "cpu-ratio")
-	b.ReportMetric(cpuHalf, "cpu-ratio±")
-	b.ReportMetric(n, "pairs")
-	for name, s := range map[string]sums{"roam": roam, "ipv6": ipv6} {
-		b.ReportMetric(s.rate/n, "packets/s-"+name)
-		b.ReportMetric(1e9/(s.rate/n), "ns/packet-"+name)
-		b.ReportMetric(s.cpu/n, "cpu-ns/packet-"+name)
-		b.ReportMetric(s.sender/n, "sender-busy-"+name)
-		b.ReportMetric(s.taker/n, "receiver-busy-"+name)
+}
+
+// receive reads once, and waits for what another processor still handles.
+func receive(fd int, b []byte) error {
+	_, _, err := unix.Recvfrom(fd, b, unix.MSG_DONTWAIT)
+	if !errors.Is(err, unix.EAGAIN) {
+		return err
 	}
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000); err != nil || n == 0 {
+		return fmt.Errorf("nothing comes: %w", errors.Join(err, unix.ETIMEDOUT))
+	}
+	_, _, err = unix.Recvfrom(fd, b, unix.MSG_DONTWAIT)
+	return err
 }

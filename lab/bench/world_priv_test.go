@@ -82,6 +82,9 @@ type world struct {
 	options   string       // of the correspondents in the hosts files
 	more      string       // lines of MN's configuration
 	mnOptions node.Options // that MN was started with
+
+	nidMN, nidCN roam.NID
+	fromAddress  bool // they are those of the hosts' addresses
 }
 
 // newWorld builds the topology with a number of links, without Roam.
@@ -104,7 +107,7 @@ func newNamedWorld(b *testing.B, name string, links int, wire linkem.Params) *wo
 	lab, err := topo.New(name)
 	must(err)
 	b.Cleanup(func() { must(lab.Close()) })
-	w := &world{bin: bin}
+	w := &world{bin: bin, nidMN: nidMN, nidCN: nidCN}
 	for name, h := range map[string]**topo.Host{"mn": &w.mn, "r": &w.r, "cn": &w.cn} {
 		*h, err = lab.Host(name)
 		must(err)
@@ -141,16 +144,24 @@ func newNamedWorld(b *testing.B, name string, links int, wire linkem.Params) *wo
 // active locators on the named links of MN.
 func (w *world) startRoam(b *testing.B, mode string, active ...string) {
 	b.Helper()
-	w.cnNode = w.startOn(b, w.cn, nidCN, "soft", "", "net")
-	w.mnNode = w.startOn(b, w.mn, nidMN, mode, w.more, active...)
+	w.cnNode = w.startOn(b, w.cn, w.nidCN, "soft", "", "net")
+	w.mnNode = w.startOn(b, w.mn, w.nidMN, mode, w.more, active...)
+}
+
+// takeAddresses has both hosts take their identifiers from the addresses that they have.
+func (w *world) takeAddresses(b *testing.B) {
+	b.Helper()
+	at, err := w.mn.WaitAddr(b.Context(), "net1", netMN[0])
+	must(b, err)
+	w.nidMN, w.nidCN, w.fromAddress = roam.ILVFromAddr(at).NID, roam.ILVFromAddr(w.cnPlain).NID, true
 }
 
 // startOn starts Roam on one of them.
 func (w *world) startOn(b *testing.B, h *topo.Host, nid roam.NID, mode, more string, links ...string) *node.Node {
 	b.Helper()
 	hosts := fmt.Sprintf("nid=%s l64=%s %s cn\nnid=%s l64=%s %s mn\n",
-		nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, nidMN, roam.ILVFromAddr(netMN[0].Addr()).L64, w.options)
-	o := node.Options{NID: nid, Mode: mode, Hosts: hosts, More: more}
+		w.nidCN, roam.ILVFromAddr(netCN.Addr()).L64, w.options, w.nidMN, roam.ILVFromAddr(netMN[0].Addr()).L64, w.options)
+	o := node.Options{NID: nid, FromAddress: w.fromAddress, Mode: mode, Hosts: hosts, More: more}
 	if h == w.mn {
 		w.mnOptions = o
 	}

@@ -134,10 +134,12 @@ func setQueue(name string) error {
 // NID returns the identifier of the i-th correspondent.
 func NID(i int) roam.NID { return firstNID + roam.NID(i) }
 
-// Locator returns its k-th locator.
+// Locator returns its k-th locator. Correspondents that only claim an identifier are bounded
+// in each /48, so those beyond crowded are in others.
 func Locator(i, k int) roam.L64 {
 	const sites, each = 256, 16 // of /48; the most locators of a correspondent in its own
-	return firstL64 + roam.L64((i%sites*each+k)%(sites*each))<<16 + roam.L64(i%Networks)
+	const crowded = 50_000
+	return firstL64 + roam.L64((i%sites*each+i/crowded+k)%(sites*each))<<16 + roam.L64(i%Networks)
 }
 
 // nonceOf is its nonce. It may be guessable, since nobody here attacks it.

@@ -23,7 +23,6 @@ import (
 	"roam/lab/topo"
 	"roam/lab/workload/rtpflow"
 	"roam/lab/workload/tcpflow"
-	"roam/lab/workload/udpblast"
 	"roam/lab/workload/udpflow"
 )
 
@@ -43,8 +42,6 @@ func AgentMain(args []string) int {
 	switch name {
 	case "udp-flow":
 		err = udpflow.Main(args)
-	case "udp-blast":
-		err = udpblast.Main(args)
 	case "tcp-flow":
 		err = tcpflow.Main(args)
 	case "rtp-record":

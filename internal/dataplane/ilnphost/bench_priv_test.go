@@ -86,26 +86,45 @@ func harness(b *testing.B, n int, first []byte, at int32, prog *ebpf.Program) *e
 	return p
 }
 
-// benchmark measures prog on packets of n sessions, of the first of which
-// frameOf makes one with the correspondent's identifier at offset at, less what
-// the harness itself takes.
-func benchmark(b *testing.B, n int, at int32, prog func(*rig) *ebpf.Program, verdict uint32, frameOf func(ilnp.Entry) []byte) {
+// direction is a program and a packet for it.
+type direction struct {
+	name    string
+	at      int32 // of the correspondent's identifier
+	verdict int32
+	prog    func(*rig) *ebpf.Program
+	frameOf func(ilnp.Entry) []byte
+}
+
+// loaded is a plane with n sessions, its program behind a harness, and a packet of the first
+// session.
+func loaded(b *testing.B, n int, d direction) (alone, with *ebpf.Program, first []byte) {
+	b.Helper()
 	r := newRigOf(b, max(n, LeastSessions))
 	r.uplink(here)
 	for i := range n {
 		r.upsert(numbered(i))
 	}
-	first := frameOf(numbered(0))
-	alone, with := harness(b, n, first, at, nil), harness(b, n, first, at, prog(r))
-	_, own, err := alone.Benchmark(first, 1_000_000, nil)
-	r.must(err)
+	first = d.frameOf(numbered(0))
+	alone, with = harness(b, n, first, d.at, nil), harness(b, n, first, d.at, d.prog(r))
 	// What was seen of a session is cleared with its first packet.
-	_, _, err = with.Benchmark(first, 5*n, nil)
+	_, _, err := with.Benchmark(first, 5*n, nil)
 	r.must(err)
+	return alone, with, first
+}
+
+// benchmark measures prog on packets of n sessions, less what the harness itself takes.
+func benchmark(b *testing.B, n int, d direction) {
+	alone, with, first := loaded(b, n, d)
+	_, own, err := alone.Benchmark(first, 1_000_000, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.ResetTimer()
 	v, took, err := with.Benchmark(first, b.N, b.ResetTimer)
-	r.must(err)
-	if v != verdict {
+	if err != nil {
+		b.Fatal(err)
+	}
+	if int32(v) != d.verdict {
 		b.Fatalf("verdict %d", int32(v))
 	}
 	b.ReportMetric(float64((took - own).Nanoseconds()), "ns/packet")
@@ -122,37 +141,40 @@ const (
 	srcNID = ethLen + 16
 )
 
-// BenchmarkEgress is one TCP segment of 1400 bytes from its session addresses
-// to the wire.
-func BenchmarkEgress(b *testing.B) {
-	for _, n := range sessionCounts {
-		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
-			benchmark(b, n, dstNID, func(r *rig) *ebpf.Program { return r.objs.IlnpSessionEgress }, redirect, func(p ilnp.Entry) []byte {
-				return frame(packet(session(ours), session(p.Key.Remote), ip6.TCP, tcp(flagACK, 1400)))
-			})
-		})
-	}
-}
+// segment is of TCP, with 1400 bytes.
+func segment(src, dst roam.ILV) []byte { return frame(packet(src, dst, ip6.TCP, tcp(flagACK, 1400))) }
 
-// BenchmarkIngress is the way back, by locator.
-func BenchmarkIngress(b *testing.B) {
+func egress(r *rig) *ebpf.Program  { return r.objs.IlnpSessionEgress }
+func ingress(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }
+
+// benchedOut is from session addresses to the wire; benchedIn is the way back, by locator.
+var (
+	benchedOut = direction{"out", dstNID, redirect, egress, func(p ilnp.Entry) []byte {
+		return segment(session(ours), session(p.Key.Remote))
+	}}
+	benchedIn = direction{"in", srcNID, passOn, ingress, func(p ilnp.Entry) []byte {
+		return segment(at(there, p.RemoteNID), at(here, ours))
+	}}
+)
+
+// BenchmarkEgress is the way out.
+func BenchmarkEgress(b *testing.B) { benchmarkSessions(b, benchedOut) }
+
+// BenchmarkIngress is the way in.
+func BenchmarkIngress(b *testing.B) { benchmarkSessions(b, benchedIn) }
+
+func benchmarkSessions(b *testing.B, d direction) {
 	for _, n := range sessionCounts {
-		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
-			passed := int32(passOn)
-			benchmark(b, n, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(p ilnp.Entry) []byte {
-				return frame(packet(at(there, p.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 1400)))
-			})
-		})
+		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) { benchmark(b, n, d) })
 	}
 }
 
 // BenchmarkIngressOfOthers is what the programs cost traffic that is none of
 // theirs.
 func BenchmarkIngressOfOthers(b *testing.B) {
-	passed := int32(passOn)
-	benchmark(b, 1, srcNID, func(r *rig) *ebpf.Program { return r.objs.IlnpUplinkIngress }, uint32(passed), func(ilnp.Entry) []byte {
-		return frame(packet(at(there, theirs), at(here, roam.NID(0x77)), ip6.TCP, tcp(flagACK, 1400)))
-	})
+	benchmark(b, 1, direction{"others", srcNID, passOn, ingress, func(ilnp.Entry) []byte {
+		return segment(at(there, theirs), at(here, roam.NID(0x77)))
+	}})
 }
 
 // BenchmarkIngressOfNoConnection is a segment of no connection from a correspondent
@@ -161,8 +183,8 @@ func BenchmarkIngressOfOthers(b *testing.B) {
 func BenchmarkIngressOfNoConnection(b *testing.B) {
 	for _, n := range []int{1, 2, 4, 8} {
 		b.Run(fmt.Sprintf("addresses=%d", n), func(b *testing.B) {
-			passed := int32(passOn)
-			benchmark(b, 1, srcNID, func(r *rig) *ebpf.Program {
+			d := benchedIn
+			d.prog = func(r *rig) *ebpf.Program {
 				r.change(func(s *HostSettings) { s.RealNID = true })
 				var reals []netip.Addr
 				var remote []roam.L64
@@ -174,10 +196,9 @@ func BenchmarkIngressOfNoConnection(b *testing.B) {
 				p := entryFor(remote...)
 				p.Key.Remote, p.RemoteNID = numbered(0).Key.Remote, numbered(0).RemoteNID
 				r.upsert(p)
-				return r.objs.IlnpUplinkIngress
-			}, uint32(passed), func(p ilnp.Entry) []byte {
-				return frame(packet(at(there, p.RemoteNID), at(here, ours), ip6.TCP, tcp(flagACK, 1400)))
-			})
+				return ingress(r)
+			}
+			benchmark(b, 1, d)
 		})
 	}
 }
