@@ -183,13 +183,16 @@ func (e Expectation) check() error {
 
 func validOp(op string) bool { return op == "<=" || op == ">=" || op == "==" }
 
-// holds compares; equality allows for the rounding of decimal fractions only.
+// holds compares. Equality allows for the rounding of decimal fractions, but zero is zero.
 func holds(v float64, op string, bound float64) bool {
 	switch op {
 	case "<=":
 		return v <= bound
 	case ">=":
 		return v >= bound
+	}
+	if bound == 0 {
+		return v == 0
 	}
 	return math.Abs(v-bound) <= 1e-9*math.Max(1, math.Abs(bound))
 }

@@ -69,6 +69,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Zero is zero; another bound allows for the rounding of decimal fractions.
+func TestHolds(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		op   string
+		b    float64
+		want bool
+	}{
+		{0, "==", 0, true}, {0.5, "==", 0, false}, {1e-12, "==", 0, false}, {-1, "==", 0, false},
+		{0.1 + 0.2, "==", 0.3, true}, {0.3001, "==", 0.3, false}, {1, "==", 2, false}, {1000000.5, "==", 1000000, false},
+		{3, "<=", 3, true}, {3.1, "<=", 3, false}, {3, ">=", 3, true}, {2.9, ">=", 3, false},
+	} {
+		if got := holds(c.v, c.op, c.b); got != c.want {
+			t.Errorf("%g %s %g: %v", c.v, c.op, c.b, got)
+		}
+	}
+}
+
 func TestMissOverridesSet(t *testing.T) {
 	r := New("x")
 	r.Set("gap_ms", 1)
