@@ -25,8 +25,8 @@ type fault struct {
 }
 
 // short are parameters with which a cell lasts seconds.
-var short = []string{"cells=delay,rate,loss,both,many,storm,outage,oneway", "loss_s=3", "both_handoffs=2", "many_handoffs=2",
-	"storm_s=1", "outage_s=2", "oneway_s=2", "pairs=3"}
+var short = []string{"cells=delay,rate,loss,both,many,storm,outage,oneway", "loss_s=3", "both_handoffs=2",
+	"many_handoffs=2", "storm_s=1", "outage_s=2", "oneway_s=2", "pairs=3"}
 
 // The locator after the outage, and the first data after it: within the bounds by little.
 const (

@@ -14,7 +14,9 @@ func TestEachClaimSeesRed(t *testing.T) {
 	var cases []exptest.Case
 	add := func(name string, pause, lost time.Duration, red ...string) {
 		gap := exptest.Within(500*time.Millisecond, 700*time.Millisecond+lost)
-		up := exptest.UDP(t, p.Seconds("seconds"), pause, 10*time.Millisecond, func(d *exptest.Datagram) { d.Lost = gap(d.At) })
+		up := exptest.UDP(t, p.Seconds("seconds"), pause, 10*time.Millisecond, func(d *exptest.Datagram) {
+			d.Lost = gap(d.At)
+		})
 		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: func(r *result.Result, _ int) {
 			judge(r, p, up, exptest.Origin)
 		}})

@@ -34,7 +34,8 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add := func(name string, red, grey []string, alter func(*measured)) {
 		m := healthy(t)
 		alter(&m)
-		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) { m.metrics(r) }})
+		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey,
+			Judge: func(r *result.Result, _ int) { m.metrics(r) }})
 	}
 	one := func(d *exptest.Datagram) { d.Lost = d.At == 300*time.Millisecond }
 	add("healthy", nil, nil, func(*measured) {})
