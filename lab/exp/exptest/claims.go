@@ -2,6 +2,7 @@ package exptest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -22,39 +23,40 @@ type Case struct {
 
 // Claims judges every case and compares the verdict of each claim with what the case says.
 // Over all cases each claim must have passed and failed, each of its guards must have kept it
-// from being measured, and one of its failures must lie so close to the bound that a bound
-// ten times as loose would let it pass. never holds the claims that are never measured, with
-// the reason.
+// from being measured, and one of its failures must lie within one of the bound, or so close
+// that a bound ten times as loose would let it pass. never holds the claims that are never
+// measured, with the reason.
 func Claims(t *testing.T, e exp.Experiment, never map[string]string, cases ...Case) {
 	t.Helper()
 	expect, err := result.ParseExpect(e.Expect)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sight{pass: map[string]bool{}, fail: map[string]bool{}, near: map[string]bool{}, guarded: map[string]bool{}}
+	s := newSight(expect, never)
 	for _, c := range cases {
-		t.Run(c.Name, func(t *testing.T) { s.judge(t, expect, never, c) })
+		for _, fault := range s.judge(c) {
+			t.Errorf("%s: %s", c.Name, fault)
+		}
 	}
-	for _, e := range expect {
-		if never[e.ID] != "" {
-			continue
-		}
-		for what, seen := range map[string]bool{"pass": s.pass[e.ID], "fail": s.fail[e.ID],
-			"fail within ten times its bound": s.near[e.ID] || !scaled(e)} {
-			if !seen {
-				t.Errorf("claim %s: no case makes it %s", e.ID, what)
-			}
-		}
-		for _, g := range e.Needs {
-			if !s.guarded[e.ID+"\x00"+g.Reason] {
-				t.Errorf("claim %s: in no case it is not measured because %s", e.ID, g.Reason)
-			}
-		}
+	for _, fault := range s.unseen() {
+		t.Error(fault)
 	}
 }
 
-// scaled reports whether a claim has a bound that can be ten times as loose.
-func scaled(e result.Expectation) bool { return e.Bound != 0 && e.Op != "==" }
+// sight is what the cases have shown.
+type sight struct {
+	expect, lax []result.Expectation
+	never       map[string]string
+	seen        map[string]bool // claim and what it was
+}
+
+func newSight(expect []result.Expectation, never map[string]string) *sight {
+	s := &sight{expect: expect, never: never, seen: map[string]bool{}}
+	for _, e := range expect {
+		s.lax = append(s.lax, loose(e))
+	}
+	return s
+}
 
 // loose is the expectation with a bound ten times as loose.
 func loose(e result.Expectation) result.Expectation {
@@ -66,67 +68,87 @@ func loose(e result.Expectation) result.Expectation {
 	return e
 }
 
-// sight is what the cases have shown, by claim.
-type sight struct{ pass, fail, near, guarded map[string]bool }
+const (
+	passes = "pass"
+	fails  = "FAIL"
+	absent = "not measured"
+	near   = "fail close to its bound"
+)
 
-// judge judges one case.
-func (s *sight) judge(t *testing.T, expect []result.Expectation, never map[string]string, c Case) {
-	t.Helper()
-	var lax []result.Expectation
-	for _, e := range expect {
-		lax = append(lax, loose(e))
-	}
+// judge judges one case and returns what is not as the case says.
+func (s *sight) judge(c Case) (faults []string) {
 	var runs []*result.Result
 	for n := range max(1, c.Runs) {
 		r := result.New(c.Name)
 		c.Judge(r, n)
 		runs = append(runs, r)
 	}
-	laxly, claims := verdicts(t, lax, runs), verdicts(t, expect, runs)
+	laxly, claims := verdicts(s.lax, runs), verdicts(s.expect, runs)
 	known := map[string]bool{}
 	for i, claim := range claims {
 		known[claim.ID] = true
-		want := "pass"
-		switch {
-		case slices.Contains(c.Red, claim.ID):
-			want = "FAIL"
-		case slices.Contains(c.Grey, claim.ID), never[claim.ID] != "", claim.Of != "" && c.Runs < max(2, claim.Runs):
-			want = "not measured"
-		}
+		want := s.want(c, claim)
 		if got := claim.Verdict(); got != want {
-			t.Errorf("claim %s: %s, want %s: %s", claim.ID, got, want, said(claim))
+			faults = append(faults, fmt.Sprintf("claim %s: %s, want %s: %s", claim.ID, got, want, said(claim)))
 			continue
 		}
-		switch want {
-		case "pass":
-			s.pass[claim.ID] = true
-		case "FAIL":
-			s.fail[claim.ID] = true
-			s.near[claim.ID] = s.near[claim.ID] || laxly[i].Pass
-		default:
-			for _, g := range claim.Needs {
-				if strings.Contains(claim.Reason, g.Reason) { // of one run, or of the last of several
-					s.guarded[claim.ID+"\x00"+g.Reason] = true
-				}
+		s.seen[claim.ID+want] = true
+		if want == fails && (claim.Op == "==" || laxly[i].Pass || math.Abs(*claim.Value-claim.Bound) <= 1) {
+			s.seen[claim.ID+near] = true
+		}
+		for _, g := range claim.Needs {
+			if want == absent && strings.Contains(claim.Reason, g.Reason) { // of one run, or of the last of several
+				s.seen[claim.ID+g.Reason] = true
 			}
 		}
 	}
 	for _, id := range slices.Concat(c.Red, c.Grey) {
 		if !known[id] {
-			t.Errorf("there is no claim %s", id)
+			faults = append(faults, "there is no claim "+id)
 		}
 	}
+	return faults
+}
+
+// want is the verdict that a case says of a claim.
+func (s *sight) want(c Case, claim result.Claim) string {
+	switch {
+	case slices.Contains(c.Red, claim.ID):
+		return fails
+	case slices.Contains(c.Grey, claim.ID), s.never[claim.ID] != "", claim.Of != "" && c.Runs < max(2, claim.Runs):
+		return absent
+	}
+	return passes
+}
+
+// unseen returns what no case has shown.
+func (s *sight) unseen() (faults []string) {
+	for _, e := range s.expect {
+		if s.never[e.ID] != "" {
+			continue
+		}
+		for _, what := range []string{passes, fails, near} {
+			if !s.seen[e.ID+what] {
+				faults = append(faults, fmt.Sprintf("claim %s: no case makes it %s", e.ID, what))
+			}
+		}
+		for _, g := range e.Needs {
+			if !s.seen[e.ID+g.Reason] {
+				faults = append(faults, fmt.Sprintf("claim %s: no case keeps it from being measured because %s", e.ID, g.Reason))
+			}
+		}
+	}
+	return faults
 }
 
 // verdicts returns the claims of runs as the lab judges them.
-func verdicts(t *testing.T, expect []result.Expectation, runs []*result.Result) []result.Claim {
-	t.Helper()
+func verdicts(expect []result.Expectation, runs []*result.Result) []result.Claim {
 	for _, r := range runs {
 		r.Judge(expect)
 	}
 	out, err := result.Merge(runs)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) // there is one run at least
 	}
 	return out.Claims
 }
