@@ -55,7 +55,7 @@ build: setup-build ## compile bin/roam, bin/roamd and bin/roam-lab (needs Go, no
 
 demo: setup-demo build ## install what is missing, build, run the quickstart experiment (root)
 	@mkdir -p $(OUT)
-	@bin/roam-lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
+	@ROAM_LAB_JUDGE=$${ROAM_LAB_JUDGE-correctness} bin/roam-lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
 
 test: test-ready ## install what is missing, vet, compare generated files, run all tests (root)
 	$(GO) test -timeout 30m $(TESTFLAGS) $(PKGS)

@@ -9,7 +9,8 @@ import (
 )
 
 const expectDoc = `{"claims": [
- {"id": "loss", "says": "nothing is lost", "metric": "lost", "op": "==", "bound": 0, "kind": "correctness", "source": "s",
+ {"id": "loss", "says": "nothing is lost", "metric": "lost", "op": "==", "bound": 0, "kind": "correctness",
+  "source": "s", "key": true,
   "needs": [{"metric": "rcvbuf_errors", "op": "==", "bound": 0, "reason": "the receiver overflowed"}]},
  {"id": "gap", "says": "short gap", "metric": "gap_ms", "op": "<=", "bound": 50, "kind": "timing", "source": "s"},
  {"id": "ratio", "says": "fast", "metric": "ratio", "op": ">=", "bound": 0.98, "kind": "timing", "source": "s"}
@@ -25,29 +26,41 @@ func expectations(t *testing.T) []Expectation {
 }
 
 func TestJudge(t *testing.T) {
+	const no, unsure = Failed, Inconclusive
 	tests := []struct {
-		name     string
-		metrics  map[string]float64
-		verdicts string
-		pass     bool
-		correct  bool
+		name      string
+		metrics   map[string]float64
+		disturbed bool
+		verdicts  string
+		all       Verdict
+		correct   Verdict
 	}{
-		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98},
-			"pass pass pass", true, true},
-		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1},
-			"pass FAIL pass", false, true},
-		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1},
-			"FAIL pass pass", false, false},
-		{"guard fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1},
-			"not measured pass pass", true, false},
-		{"guard unknown", map[string]float64{"lost": 0, "gap_ms": 1}, "not measured pass not measured", true, false},
-		{"nothing measured", nil, "not measured not measured not measured", false, false},
-		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)},
-			"pass not measured not measured", true, true},
+		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98}, false,
+			"pass pass pass", Passed, Passed},
+		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1}, false,
+			"pass FAIL pass", no, Passed},
+		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1}, false,
+			"FAIL pass pass", no, no},
+		{"guard of the key claim fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1}, false,
+			"not measured pass pass", unsure, unsure},
+		{"guard unknown, and another fails", map[string]float64{"lost": 0, "gap_ms": 51}, false,
+			"not measured FAIL not measured", no, unsure},
+		{"one that is not key is missing", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 1}, false,
+			"pass pass not measured", Passed, Passed},
+		{"nothing measured", nil, false, "not measured not measured not measured", unsure, unsure},
+		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)}, false,
+			"pass not measured not measured", Passed, Passed},
+		{"times of a machine that stood still",
+			map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 80, "ratio": 1}, true,
+			"pass not measured not measured", unsure, Passed},
+		{"loss on a machine that stood still",
+			map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 8, "ratio": 1}, true,
+			"FAIL not measured not measured", no, no},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := New("x")
+			r.StallMonitor.Disturbed = tt.disturbed
 			for k, v := range tt.metrics {
 				r.Set(k, v)
 			}
@@ -62,10 +75,43 @@ func TestJudge(t *testing.T) {
 			if v := strings.Join(got, " "); v != tt.verdicts {
 				t.Errorf("verdicts %q, want %q", v, tt.verdicts)
 			}
-			if r.Pass != tt.pass || r.CorrectnessHolds() != tt.correct {
-				t.Errorf("pass %v, correctness %v; want %v, %v", r.Pass, r.CorrectnessHolds(), tt.pass, tt.correct)
+			if r.Verdict != tt.all || r.Pass != (tt.all == Passed) || r.Correctness() != tt.correct {
+				t.Errorf("%s, pass %v, correctness %s; want %s, %s", r.Verdict, r.Pass, r.Correctness(), tt.all, tt.correct)
+			}
+			if n := len(r.Undecided()); (n > 0) != (tt.all == unsure) && tt.all != no {
+				t.Errorf("%s, though %d claims are undecided", r.Verdict, n)
 			}
 		})
+	}
+}
+
+// A run that the machine disturbed decides no claim about time; another one does.
+func TestMergeOfADisturbedRun(t *testing.T) {
+	run := func(gap float64, disturbed bool) *Result {
+		r := New("x")
+		r.StallMonitor.Disturbed = disturbed
+		r.Set("lost", 0)
+		r.Set("rcvbuf_errors", 0)
+		r.Set("gap_ms", gap)
+		r.Judge(expectations(t))
+		return r
+	}
+	for _, c := range []struct {
+		runs []*Result
+		want Verdict
+		gap  string
+	}{
+		{[]*Result{run(10, false), run(80, true)}, Passed, "pass"},
+		{[]*Result{run(80, true), run(60, false)}, Failed, "FAIL"},
+		{[]*Result{run(80, true), run(10, true)}, Inconclusive, "not measured"},
+	} {
+		out, err := Merge(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Verdict != c.want || out.Claims[1].Verdict() != c.gap {
+			t.Errorf("%s, gap %s; want %s, %s", out.Verdict, out.Claims[1].Verdict(), c.want, c.gap)
+		}
 	}
 }
 
