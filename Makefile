@@ -39,7 +39,7 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay bench lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-mutants bench lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install uninstall deb clean
@@ -78,6 +78,9 @@ test-guest: setup-guest build ## run the package, link managers, VLAN and bond i
 
 test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed byte by byte
 	$(GO) test -tags replay -count 1 -timeout 0 -v -run '^TestSeedReplays$$' $(TESTFLAGS) ./lab/runner
+
+test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PACKAGE')
+	$(GO) run ./internal/house/mutants $(ARGS)
 
 bench: setup-test build ## run the benchmarks (root; BENCH=regexp PKGS=packages)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(TESTFLAGS) $(PKGS)
