@@ -78,6 +78,17 @@ func TestJudge(t *testing.T) {
 			if r.Verdict != tt.all || r.Pass != (tt.all == Passed) || r.Correctness() != tt.correct {
 				t.Errorf("%s, pass %v, correctness %s; want %s, %s", r.Verdict, r.Pass, r.Correctness(), tt.all, tt.correct)
 			}
+			pass, fail, missed := r.Count()
+			if count := func(v string) (n int) {
+				for _, word := range got {
+					if word == v {
+						n++
+					}
+				}
+				return n
+			}; pass != count("pass") || fail != count("FAIL") || missed != count("not measured") {
+				t.Errorf("%d pass, %d fail, %d missed of %q", pass, fail, missed, got)
+			}
 			if n := len(r.Undecided()); (n > 0) != (tt.all == unsure) && tt.all != no {
 				t.Errorf("%s, though %d claims are undecided", r.Verdict, n)
 			}
@@ -222,6 +233,105 @@ func TestMergeTakesTheWorst(t *testing.T) {
 	}
 	if out.Pass || out.Runs != 3 || out.Claims[0].Pass || !out.Claims[1].Pass {
 		t.Errorf("pass %v, runs %d, claims %+v", out.Pass, out.Runs, out.Claims)
+	}
+}
+
+// The time and the stalls of several runs are those of all.
+func TestMergeOfStalls(t *testing.T) {
+	run := func(seconds, worst float64, disturbed bool) *Result {
+		r := New("x")
+		r.Seconds, r.StallMonitor = seconds, StallMonitor{WorstMs: worst, Disturbed: disturbed}
+		return r
+	}
+	for _, c := range []struct {
+		runs      []*Result
+		worst     float64
+		disturbed bool
+	}{
+		{[]*Result{run(10, 30, true), run(20, 5, false)}, 30, true},
+		{[]*Result{run(10, 5, false), run(20, 30, true)}, 30, true},
+		{[]*Result{run(10, 5, false), run(20, 4, false)}, 5, false},
+	} {
+		out, err := Merge(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Seconds != 30 || out.StallMonitor.WorstMs != c.worst || out.StallMonitor.Disturbed != c.disturbed {
+			t.Errorf("%g s, %+v", out.Seconds, out.StallMonitor)
+		}
+	}
+	one, err := Merge([]*Result{run(10, 5, false)})
+	if err != nil || len(one.Each) != 0 || one.Stats != nil {
+		t.Errorf("of one run: %+v, %v", one, err)
+	}
+}
+
+// A claim about all runs says why too few decide it.
+func TestClaimsAboutFewRuns(t *testing.T) {
+	e, err := ParseExpect([]byte(`{"claims":[
+	 {"id":"a","metric":"mbps","of":"median","op":">=","bound":9,"kind":"timing","source":"s"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(disturbed bool) *Result {
+		r := New("x")
+		r.StallMonitor.Disturbed = disturbed
+		r.Set("mbps", 10)
+		r.Judge(e)
+		return r
+	}
+	if c := run(false).Claims[0]; c.Measured {
+		t.Error("a single run decided about a median")
+	}
+	for _, c := range []struct {
+		runs      []*Result
+		want      Verdict
+		reason    string
+		disturbed bool
+	}{
+		{[]*Result{run(false), run(false)}, Passed, "", false},
+		{[]*Result{run(true), run(false)}, Inconclusive, "stood still", true},
+		{[]*Result{run(false), run(true)}, Inconclusive, "stood still", true},
+		{[]*Result{run(true), run(false), run(false)}, Passed, "", false},
+	} {
+		out, err := Merge(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := out.Claims[0]; out.Verdict != c.want || !strings.Contains(o.Reason, c.reason) || o.Disturbed != c.disturbed {
+			t.Errorf("%s, disturbed %v: %q; want %s", out.Verdict, o.Disturbed, o.Reason, c.want)
+		}
+	}
+}
+
+// Of claims that no run measured, that of a disturbed one is shown.
+func TestMergeShowsTheDisturbedClaim(t *testing.T) {
+	run := func(disturbed bool) *Result {
+		r := New("x")
+		if r.StallMonitor.Disturbed = disturbed; disturbed {
+			r.Set("gap_ms", 3)
+		}
+		r.Judge(expectations(t))
+		return r
+	}
+	for _, runs := range [][]*Result{{run(true), run(false)}, {run(false), run(true)}} {
+		out, err := Merge(runs)
+		if err != nil || !out.Claims[1].Disturbed || out.Claims[2].Disturbed {
+			t.Errorf("%+v, %v", out.Claims, err)
+		}
+	}
+}
+
+// A published value is written as it was read.
+func TestPublishedRoundTrip(t *testing.T) {
+	for _, text := range []string{"2.5", `"about equal"`} {
+		var p Published
+		if err := p.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := p.MarshalJSON(); err != nil || string(b) != text {
+			t.Errorf("%s became %s, %v", text, b, err)
+		}
 	}
 }
 
